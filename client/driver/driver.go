@@ -1,0 +1,106 @@
+// Package driver is what a task driver is to the node agent: a small interface with plain data on both
+// sides. A driver starts a task as processes that outlive the agent, and finds them again after the agent
+// has restarted; it knows nothing of jobs, servers or volumes beyond the mounts it is told to make.
+package driver
+
+import (
+	"context"
+	"time"
+
+	"berth/structs"
+)
+
+// Driver runs tasks. Its methods are safe for concurrent use; those with a task ID answer not-found for
+// a task the driver does not hold.
+type Driver interface {
+	// Name is what a job's `driver = ` says.
+	Name() string
+	// Fingerprint says whether the driver can work on this machine, and why not.
+	Fingerprint(ctx context.Context) *structs.DriverInfo
+	// Validate checks a task's driver config: unknown and missing fields are invalid, named by path.
+	Validate(config map[string]any) error
+	// Start starts the task and returns what Recover needs to find it again. A start that fails leaves
+	// nothing behind.
+	Start(ctx context.Context, cfg *TaskConfig) (*Handle, error)
+	// Recover takes a task up again after the agent restarted: still running, or ended meanwhile with its
+	// exit result kept. Not-found says that it is gone and how it ended is unknown.
+	Recover(ctx context.Context, h *Handle) error
+	// Wait returns when the task's main process has ended, or with ctx's error.
+	Wait(ctx context.Context, taskID string) (*ExitResult, error)
+	// Stop sends the signal ("" for SIGTERM), and kills every process of the task when it has not ended
+	// after the timeout. It returns when the task has ended. Idempotent.
+	Stop(ctx context.Context, taskID, signal string, timeout time.Duration) error
+	// Signal sends a signal to the task's main process.
+	Signal(ctx context.Context, taskID, signal string) error
+	// Destroy forgets an ended task (kills it first if it has not) and removes all the driver made for
+	// it: processes, cgroups, mounts, sockets. Idempotent.
+	Destroy(ctx context.Context, taskID string) error
+	// Stats is what the task uses now.
+	Stats(ctx context.Context, taskID string) (*Stats, error)
+}
+
+// TaskConfig is all a driver is told of a task.
+type TaskConfig struct {
+	ID        string // "<alloc id>/<task>": unique on the node
+	AllocID   string
+	JobName   string
+	TaskGroup string
+	Task      string
+	User      string
+	Config    map[string]any // the driver's own, interpolated
+	Env       map[string]string
+	Resources structs.Resources
+	Dirs      Dirs
+	Mounts    []Mount
+	LogConfig structs.LogConfig
+	// Privileged keeps all capabilities and shows the host's /dev: for a task that runs a CSI plugin.
+	Privileged bool
+}
+
+// Dirs are host paths that exist before Start. Inside the task AllocShared is /alloc, Local /local and
+// Secrets /secrets.
+type Dirs struct {
+	Task        string // the task's own directory; drivers may build its root in here
+	AllocShared string
+	Local       string
+	Secrets     string
+	Logs        string // <task>.stdout.N and <task>.stderr.N go here
+}
+
+// Mount binds a host path into the task.
+type Mount struct {
+	HostPath    string
+	TaskPath    string // absolute inside the task
+	ReadOnly    bool
+	Propagation string // "private" (also ""), "host-to-task" (rslave), "bidirectional" (rshared)
+	Device      bool   // HostPath is a block device node: bound as a file and allowed in the device cgroup
+}
+
+// Handle is what Recover needs: opaque but for the driver, kept by the agent.
+type Handle struct {
+	Driver  string
+	TaskID  string
+	Version int
+	PID     int
+	State   []byte
+}
+
+// ExitResult is how a task ended. Err is set when how it ended could not be learnt.
+type ExitResult struct {
+	ExitCode  int
+	Signal    int
+	OOMKilled bool
+	Err       string
+}
+
+// Successful reports whether the task ended by itself with exit code 0.
+func (r *ExitResult) Successful() bool { return r.ExitCode == 0 && r.Signal == 0 && r.Err == "" }
+
+// Stats is what a task uses: memory in bytes, CPU time in nanoseconds since its start.
+type Stats struct {
+	MemoryRSS   uint64
+	MemoryMax   uint64
+	CPUTotal    uint64
+	PIDs        uint64
+	CollectedAt int64
+}

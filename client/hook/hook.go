@@ -1,0 +1,91 @@
+// Package hook is the contract between an allocation's (or a task's) runner and the steps that prepare
+// it. A hook sets one thing up and takes it down again; the runner orders them, unwinds them in reverse
+// past errors, and retries a Down that failed. What hooks tell each other travels in the Env.
+package hook
+
+import (
+	"context"
+	"sync"
+
+	"berth/client/driver"
+	"berth/structs"
+)
+
+// Alloc is a step of an allocation's life, before its first task starts and after its last has ended.
+//
+// Up and Down are idempotent: an agent that restarts calls Up again on what is already up. Down undoes
+// whatever Up reached, also where Up failed halfway or never ran, also in a new process of the agent.
+type Alloc interface {
+	Name() string
+	Up(ctx context.Context, env *AllocEnv) error
+	Down(ctx context.Context) error
+}
+
+// Task is a step of one task's life. Up runs before each start of its process, in order; Down once the
+// task has ended for good, in reverse.
+type Task interface {
+	Name() string
+	Up(ctx context.Context, env *TaskEnv) error
+	Down(ctx context.Context) error
+}
+
+// Started is a Task that also acts while the process runs: Started is called after each start (also
+// after a re-attach) and must not block; what it begins is ended by Stopped, which is called, and waited
+// for, when the process has ended and before the next Up or Down.
+type Started interface {
+	Started(ctx context.Context, task Control)
+	Stopped()
+}
+
+// Control is what a hook may do to its task.
+type Control interface {
+	// Emit records a task event.
+	Emit(event *structs.TaskEvent)
+	// Restart stops the process and starts it again under the task's restart policy; reason is shown.
+	Restart(reason string)
+}
+
+// VolumeMount is a volume of the allocation, ready for its tasks.
+type VolumeMount struct {
+	HostPath string // a directory, or for Device a block device node
+	ReadOnly bool
+	Device   bool
+}
+
+// AllocEnv is what the hooks of one allocation share. Alloc has its Job.
+type AllocEnv struct {
+	Alloc *structs.Allocation
+	Group *structs.TaskGroup
+	Dir   string // the allocation's directory on the host
+
+	mu      sync.Mutex
+	volumes map[string]VolumeMount
+}
+
+// SetVolume makes a volume known by its alias.
+func (e *AllocEnv) SetVolume(alias string, m VolumeMount) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.volumes == nil {
+		e.volumes = map[string]VolumeMount{}
+	}
+	e.volumes[alias] = m
+}
+
+// Volume finds a volume by its alias.
+func (e *AllocEnv) Volume(alias string) (VolumeMount, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m, ok := e.volumes[alias]
+	return m, ok
+}
+
+// TaskEnv is what the hooks of one task share. Hooks add to Config (mounts, environment) before the
+// driver sees it; Config is built anew before each start.
+type TaskEnv struct {
+	*AllocEnv
+	Task   *structs.Task
+	Config *driver.TaskConfig
+	// FirstStart is false for a restart and for a re-attach after the agent restarted.
+	FirstStart bool
+}

@@ -1,0 +1,128 @@
+// Package store keeps a node's own records over restarts of its agent: in one bbolt file, one bucket per
+// kind of record, msgpack values. A record that is put is durable when Put returns.
+package store
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"berth/internal/codec"
+)
+
+// DB is the node's file. It is locked while it is open: two agents cannot share a data directory.
+type DB struct{ bolt *bbolt.DB }
+
+// Open opens or makes <dir>/client.db.
+func Open(dir string) (*DB, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "client.db")
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 5 * time.Second})
+	if err != nil {
+		return nil, fmt.Errorf("opening %s (does another agent use this data_dir?): %w", path, err)
+	}
+	return &DB{bolt: b}, nil
+}
+
+// Close releases the file.
+func (d *DB) Close() error { return d.bolt.Close() }
+
+// Table is the bucket of one kind of record. The zero key is not allowed.
+type Table[T any] struct{ bucket string }
+
+// NewTable names a bucket; the name is for ever.
+func NewTable[T any](bucket string) Table[T] { return Table[T]{bucket} }
+
+// Key joins parts into a key; parts hold no NUL, which separates them.
+func Key(parts ...string) string { return strings.Join(parts, "\x00") }
+
+// Put writes a record.
+func (t Table[T]) Put(db *DB, key string, v *T) error {
+	b, err := codec.Encode(v)
+	if err != nil {
+		return fmt.Errorf("encoding a record of %s: %w", t.bucket, err)
+	}
+	return t.failed("writing", key, db.bolt.Update(func(tx *bbolt.Tx) error {
+		bucket, err := tx.CreateBucketIfNotExists([]byte(t.bucket))
+		if err != nil {
+			return err
+		}
+		return bucket.Put([]byte(key), b)
+	}))
+}
+
+// Get reads a record, nil if there is none.
+func (t Table[T]) Get(db *DB, key string) (v *T, err error) {
+	err = db.bolt.View(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket([]byte(t.bucket))
+		if bucket == nil {
+			return nil
+		}
+		b := bucket.Get([]byte(key))
+		if b == nil {
+			return nil
+		}
+		v = new(T)
+		return codec.Decode(b, v)
+	})
+	if err != nil {
+		return nil, t.failed("reading", key, err)
+	}
+	return v, nil
+}
+
+// Delete removes a record; one that is not there is removed already.
+func (t Table[T]) Delete(db *DB, key string) error {
+	return t.failed("deleting", key, db.bolt.Update(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket([]byte(t.bucket))
+		if bucket == nil {
+			return nil
+		}
+		return bucket.Delete([]byte(key))
+	}))
+}
+
+// Record is one record of a table with its key.
+type Record[T any] struct {
+	Key   string
+	Value *T
+}
+
+// All reads the records whose keys begin with prefix, in the order of their keys. A record that does not
+// decode is reported after the others, so that one bad record hides no good one.
+func (t Table[T]) All(db *DB, prefix string) (records []Record[T], err error) {
+	var bad error
+	err = db.bolt.View(func(tx *bbolt.Tx) error {
+		bucket := tx.Bucket([]byte(t.bucket))
+		if bucket == nil {
+			return nil
+		}
+		c := bucket.Cursor()
+		for k, b := c.Seek([]byte(prefix)); k != nil && strings.HasPrefix(string(k), prefix); k, b = c.Next() {
+			v := new(T)
+			if err := codec.Decode(b, v); err != nil {
+				bad = t.failed("reading", string(k), err)
+				continue
+			}
+			records = append(records, Record[T]{string(k), v})
+		}
+		return nil
+	})
+	if err == nil {
+		err = bad
+	}
+	return records, err
+}
+
+func (t Table[T]) failed(doing, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s the node's record %s %q: %w", doing, t.bucket, strings.ReplaceAll(key, "\x00", "/"), err)
+}

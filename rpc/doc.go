@@ -1,0 +1,15 @@
+// Package rpc carries remote procedure calls: net/rpc's protocol in msgpack, so that a stock net/rpc
+// client can call a server, over plain TCP or over the streams of a yamux session.
+//
+// Its laws:
+//
+//   - One TCP port serves Raft and RPC; the first byte of a connection says which (see Listener).
+//   - A handler's context ends when the connection that asked is gone: nobody waits for a dead caller.
+//   - A call's error keeps its structs.Kind over the wire. An error of the transport itself is
+//     unavailable when the request surely was not sent, timeout when the outcome is unknown.
+//   - A session can be called from both ends: a node dials its server, and the server calls the node back
+//     over the same connection (see Session and SessionFrom).
+//   - A payload that does not decode is answered with invalid, a handler that panics with internal.
+//
+// Who may call what is left to the endpoints package.
+package rpc

@@ -1,0 +1,58 @@
+package rpc
+
+import (
+	"context"
+	"reflect"
+
+	"berth/structs"
+)
+
+// Caller can call a method by name: a pool bound to servers, a session, or a server in the same process.
+// resp points to the answer's struct.
+type Caller interface {
+	Call(ctx context.Context, method string, req, resp any) error
+}
+
+// Call calls a method with its own types.
+func Call[Req, Resp any](ctx context.Context, c Caller, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
+	resp := new(Resp)
+	if err := c.Call(ctx, m.Name, req, resp); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// Endpoint serves one method. New makes an empty request to decode into; Serve gets it and returns a
+// pointer to the answer.
+type Endpoint struct {
+	Name  string
+	Write bool
+	New   func() any
+	Serve func(ctx context.Context, req any) (any, error)
+}
+
+// Handle makes the endpoint of a method from a function with the method's types.
+func Handle[Req, Resp any](m structs.Method[Req, Resp], serve func(context.Context, *Req) (*Resp, error)) Endpoint {
+	return Endpoint{
+		Name:  m.Name,
+		Write: m.Write,
+		New:   func() any { return new(Req) },
+		Serve: func(ctx context.Context, req any) (any, error) {
+			resp, err := serve(ctx, req.(*Req))
+			if err != nil {
+				return nil, err // not resp: a nil *Resp in an interface is not nil
+			}
+			return resp, nil
+		},
+	}
+}
+
+// assign copies an answer into the caller's struct, for calls that stay in the process.
+func assign(dst, src any) error {
+	d, s := reflect.ValueOf(dst), reflect.ValueOf(src)
+	if d.Type() != s.Type() {
+		return structs.Errorf(structs.KindInternal, "the answer is a %s, the caller expects a %s", s.Type(), d.Type())
+	}
+	d.Elem().Set(s.Elem())
+	return nil
+}

@@ -1,0 +1,171 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	stdrpc "net/rpc"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	msgpackrpc "github.com/hashicorp/net-rpc-msgpackrpc/v2"
+	"github.com/hashicorp/yamux"
+
+	"berth/internal/codec"
+	"berth/structs"
+)
+
+// maxIdleStreams is how many streams a session keeps open for the next calls.
+const maxIdleStreams = 16
+
+var seq atomic.Uint64
+
+// Session is one connection that both ends may call over. A call has a stream of its own while it runs,
+// so a slow one holds up nobody, and closing the stream cancels the call at the other end.
+type Session struct {
+	mux *yamux.Session
+
+	mu   sync.Mutex
+	idle []*stream
+}
+
+type stream struct {
+	conn  net.Conn
+	codec *msgpackrpc.MsgpackCodec
+}
+
+func muxConfig(logger hclog.Logger) *yamux.Config {
+	c := yamux.DefaultConfig()
+	c.KeepAliveInterval = 10 * time.Second
+	c.LogOutput = nil
+	c.Logger = logger.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug})
+	return c
+}
+
+// Done is closed when the connection is gone.
+func (s *Session) Done() <-chan struct{} { return s.mux.CloseChan() }
+
+// RemoteAddr is the address of the other end.
+func (s *Session) RemoteAddr() net.Addr { return s.mux.RemoteAddr() }
+
+// Close ends the connection and with it every call.
+func (s *Session) Close() { _ = s.mux.Close() }
+
+// Call calls a method of the other end.
+func (s *Session) Call(ctx context.Context, method string, req, resp any) error {
+	if err := ctx.Err(); err != nil {
+		return callError(ctx, method, err)
+	}
+	st, err := s.open()
+	if err != nil {
+		return structs.Errorf(structs.KindUnavailable, "calling %s at %s: %w", method, s.RemoteAddr(), err)
+	}
+	// Closing the stream is what cancels the call: here, and for the handler at the other end.
+	unhook := context.AfterFunc(ctx, func() { _ = st.conn.Close() })
+	err = st.call(method, req, resp)
+	whole := unhook()
+	var remote *structs.Error
+	// After an invalid payload the other end hangs up, since it may have lost its place in the stream.
+	if whole && (err == nil || errors.As(err, &remote) && remote.Kind != structs.KindInvalid) {
+		s.release(st)
+		return err
+	}
+	_ = st.conn.Close()
+	if err == nil || errors.As(err, &remote) {
+		return err
+	}
+	return callError(ctx, method, err)
+}
+
+// callError classifies an error of the transport: what was asked may or may not have been done.
+func callError(ctx context.Context, method string, err error) error {
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if errors.Is(err, io.EOF) {
+		return structs.Errorf(structs.KindTimeout, "calling %s: the connection was lost before the answer came", method)
+	}
+	return structs.Errorf(structs.KindTimeout, "calling %s: %w", method, err)
+}
+
+func (s *Session) open() (*stream, error) {
+	s.mu.Lock()
+	if n := len(s.idle); n > 0 {
+		st := s.idle[n-1]
+		s.idle = s.idle[:n-1]
+		s.mu.Unlock()
+		return st, nil
+	}
+	s.mu.Unlock()
+	conn, err := s.mux.Open()
+	if err != nil {
+		return nil, err
+	}
+	return &stream{conn: conn, codec: msgpackrpc.NewCodecFromHandle(true, true, conn, codec.Handle)}, nil
+}
+
+func (s *Session) release(st *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.idle) < maxIdleStreams {
+		s.idle = append(s.idle, st)
+		return
+	}
+	_ = st.conn.Close()
+}
+
+// call does one exchange. An error of the other end is a *structs.Error; any other is the transport's.
+func (st *stream) call(method string, req, resp any) error {
+	if err := st.codec.WriteRequest(&stdrpc.Request{ServiceMethod: method, Seq: seq.Add(1)}, req); err != nil {
+		return err
+	}
+	var head stdrpc.Response
+	if err := st.codec.ReadResponseHeader(&head); err != nil {
+		return err
+	}
+	if head.Error == "" {
+		return st.codec.ReadResponseBody(resp)
+	}
+	if err := st.codec.ReadResponseBody(nil); err != nil {
+		return err
+	}
+	return structs.ErrorFromWire(head.Error)
+}
+
+type sessionKey struct{}
+
+// SessionFrom is the session over which the request of ctx came, nil for a plain connection or a call
+// from the same process.
+func SessionFrom(ctx context.Context) *Session {
+	s, _ := ctx.Value(sessionKey{}).(*Session)
+	return s
+}
+
+// ServeMux serves the other end's calls over a new yamux session on conn until it ends.
+func (s *Server) ServeMux(conn net.Conn) {
+	mux, err := yamux.Server(conn, muxConfig(s.logger))
+	if err != nil {
+		panic("the yamux configuration is wrong: " + err.Error())
+	}
+	s.serveSession(&Session{mux: mux})
+}
+
+// serveSession accepts the other end's streams until the session or the server ends.
+func (s *Server) serveSession(session *Session) {
+	s.wg.Add(1)
+	defer s.wg.Done()
+	unhook := context.AfterFunc(s.ctx, session.Close)
+	defer unhook()
+	defer session.Close()
+	ctx := context.WithValue(s.ctx, sessionKey{}, session)
+	for {
+		conn, err := session.mux.Accept()
+		if err != nil {
+			return
+		}
+		s.wg.Go(func() { s.serveStream(ctx, conn) })
+	}
+}

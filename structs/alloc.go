@@ -1,0 +1,306 @@
+package structs
+
+import (
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What the servers want of an allocation.
+const (
+	AllocDesiredRun   = "run"
+	AllocDesiredStop  = "stop"
+	AllocDesiredEvict = "evict"
+)
+
+// What an allocation's node last said of it.
+const (
+	AllocPending  = "pending"
+	AllocRunning  = "running"
+	AllocComplete = "complete"
+	AllocFailed   = "failed"
+	AllocLost     = "lost" // said by the servers: its node is down or gone
+)
+
+// The states of a task.
+const (
+	TaskPending = "pending"
+	TaskRunning = "running"
+	TaskDead    = "dead"
+)
+
+// TaskEvent is one line of a task's history.
+type TaskEvent struct {
+	Type           string // e.g. Received, Started, Terminated, Restarting, "Plugin became healthy"
+	Time           int64
+	DisplayMessage string
+	Message        string
+	Details        map[string]string
+	ExitCode       int
+	Signal         int
+	FailsTask      bool
+}
+
+// The types of task events.
+const (
+	TaskEventReceived        = "Received"
+	TaskEventSetup           = "Task Setup"
+	TaskEventSetupFailure    = "Setup Failure"
+	TaskEventDriverFailure   = "Driver Failure"
+	TaskEventStarted         = "Started"
+	TaskEventTerminated      = "Terminated"
+	TaskEventRestarting      = "Restarting"
+	TaskEventNotRestarting   = "Not Restarting"
+	TaskEventKilling         = "Killing"
+	TaskEventKilled          = "Killed"
+	TaskEventPluginHealthy   = "Plugin became healthy"
+	TaskEventPluginUnhealthy = "Plugin became unhealthy"
+	TaskEventRestored        = "Restored"
+	TaskEventHookFailed      = "Task hook failed"
+	TaskEventHookMessage     = "Task hook message"
+)
+
+// TaskState is a task's state with its newest events.
+type TaskState struct {
+	State       string
+	Failed      bool
+	Restarts    uint64
+	LastRestart time.Time
+	StartedAt   time.Time
+	FinishedAt  time.Time
+	Events      []*TaskEvent
+}
+
+// Copy returns a copy; the events themselves are shared.
+func (s *TaskState) Copy() *TaskState {
+	c := *s
+	c.Events = append([]*TaskEvent(nil), s.Events...)
+	return &c
+}
+
+// Successful reports whether the task has ended and not failed.
+func (s *TaskState) Successful() bool { return s.State == TaskDead && !s.Failed }
+
+// RescheduleTracker remembers the allocations before this one, oldest first.
+type RescheduleTracker struct {
+	Events []*RescheduleEvent
+}
+
+// RescheduleEvent is one rescheduling.
+type RescheduleEvent struct {
+	RescheduleTime int64
+	PrevAllocID    string
+	PrevNodeID     string
+	Delay          time.Duration
+}
+
+// PlacementRefusal says which filter refused how many nodes and why, of one try to place a group.
+type PlacementRefusal struct {
+	Filter string // eligibility, datacenter, driver, constraint, csi-plugin, csi-volume, resources, ...
+	Reason string
+	Nodes  int
+}
+
+// AllocMetric says how one group was placed, or why it was not.
+type AllocMetric struct {
+	NodesEvaluated     int
+	NodesFiltered      int
+	NodesInPool        int
+	NodesAvailable     map[string]int // by datacenter
+	ClassFiltered      map[string]int
+	ConstraintFiltered map[string]int // by reason
+	NodesExhausted     int
+	ClassExhausted     map[string]int
+	DimensionExhausted map[string]int
+	ScoreMetaData      []*NodeScoreMeta
+	AllocationTime     time.Duration
+	CoalescedFailures  int
+	Refusals           []*PlacementRefusal `json:",omitempty"` // most nodes first
+}
+
+// NodeScoreMeta are the scores of one node.
+type NodeScoreMeta struct {
+	NodeID    string
+	Scores    map[string]float64
+	NormScore float64
+}
+
+// Allocation is the row of one placed instance of a group. Key: ID. In the store Job is nil: the job's
+// version is a row of its own and is put in when the allocation is read.
+type Allocation struct {
+	ID                 string
+	Namespace          string
+	EvalID             string
+	Name               string // job.group[index]
+	NodeID             string
+	NodeName           string
+	JobID              string
+	JobVersion         uint64
+	Job                *Job `json:",omitempty"`
+	TaskGroup          string
+	Resources          *Resources
+	DesiredStatus      string
+	DesiredDescription string
+	ClientStatus       string
+	ClientDescription  string
+	TaskStates         map[string]*TaskState
+	PreviousAllocation string
+	NextAllocation     string
+	FollowupEvalID     string
+	RescheduleTracker  *RescheduleTracker
+	Migrate            bool // an operator asked that it be stopped and placed again
+	Metrics            *AllocMetric
+	AllocModifyIndex   uint64 // when the servers last changed it, as against its node
+	CreateTime         int64
+	ModifyTime         int64
+	Indexes
+}
+
+// Copy returns a copy whose own fields and task states may be changed.
+func (a *Allocation) Copy() *Allocation {
+	c := *a
+	c.TaskStates = maps.Clone(a.TaskStates)
+	if a.RescheduleTracker != nil {
+		c.RescheduleTracker = &RescheduleTracker{Events: append([]*RescheduleEvent(nil), a.RescheduleTracker.Events...)}
+	}
+	return &c
+}
+
+// ServerTerminal reports whether the servers want it stopped.
+func (a *Allocation) ServerTerminal() bool {
+	return a.DesiredStatus == AllocDesiredStop || a.DesiredStatus == AllocDesiredEvict
+}
+
+// ClientTerminal reports whether it has ended for good on its node.
+func (a *Allocation) ClientTerminal() bool {
+	return a.ClientStatus == AllocComplete || a.ClientStatus == AllocFailed || a.ClientStatus == AllocLost
+}
+
+// Terminal reports whether it has ended or is to end.
+func (a *Allocation) Terminal() bool { return a.ServerTerminal() || a.ClientTerminal() }
+
+// Index is the number in the allocation's name, -1 if the name has none.
+func (a *Allocation) Index() int {
+	_, tail, ok := strings.Cut(strings.TrimPrefix(a.Name, a.JobID+"."+a.TaskGroup), "[")
+	if !ok {
+		return -1
+	}
+	n, err := strconv.Atoi(strings.TrimSuffix(tail, "]"))
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// AllocName makes an allocation's name.
+func AllocName(job, group string, index int) string {
+	return fmt.Sprintf("%s.%s[%d]", job, group, index)
+}
+
+// PerAllocID is the ID of the per-allocation volume of an index.
+func PerAllocID(source string, index int) string { return fmt.Sprintf("%s[%d]", source, index) }
+
+// Stub is the allocation as lists show it.
+func (a *Allocation) Stub() *AllocListStub {
+	s := &AllocListStub{
+		ID: a.ID, EvalID: a.EvalID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID,
+		NodeName: a.NodeName, JobID: a.JobID, JobVersion: a.JobVersion, TaskGroup: a.TaskGroup,
+		DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription,
+		ClientStatus: a.ClientStatus, ClientDescription: a.ClientDescription,
+		TaskStates: a.TaskStates, FollowupEvalID: a.FollowupEvalID, NextAllocation: a.NextAllocation,
+		RescheduleTracker: a.RescheduleTracker, CreateTime: a.CreateTime, ModifyTime: a.ModifyTime,
+		Indexes: a.Indexes,
+	}
+	if a.Job != nil {
+		s.JobType = a.Job.Type
+	}
+	return s
+}
+
+// AllocListStub is one allocation in a list.
+type AllocListStub struct {
+	ID                 string
+	EvalID             string
+	Name               string
+	Namespace          string
+	NodeID             string
+	NodeName           string
+	JobID              string
+	JobType            string
+	JobVersion         uint64
+	TaskGroup          string
+	DesiredStatus      string
+	DesiredDescription string
+	ClientStatus       string
+	ClientDescription  string
+	TaskStates         map[string]*TaskState
+	FollowupEvalID     string
+	NextAllocation     string
+	RescheduleTracker  *RescheduleTracker
+	CreateTime         int64
+	ModifyTime         int64
+	Indexes
+}
+
+// AllocClientUpdate is what a node says of one allocation.
+type AllocClientUpdate struct {
+	ID                string
+	ClientStatus      string
+	ClientDescription string
+	TaskStates        map[string]*TaskState
+}
+
+// AllocsClientUpdateRequest carries a batch of them.
+type AllocsClientUpdateRequest struct {
+	NodeID   string
+	SecretID string
+	Allocs   []*AllocClientUpdate
+	WriteOptions
+}
+
+// AllocGetRequest asks for one allocation.
+type AllocGetRequest struct {
+	AllocID string
+	QueryOptions
+}
+
+// AllocGetResponse carries it with its job.
+type AllocGetResponse struct {
+	Alloc *Allocation
+	QueryMeta
+}
+
+// AllocsGetRequest asks for allocations by id; those that do not exist are left out.
+type AllocsGetRequest struct {
+	AllocIDs []string
+	NodeID   string
+	SecretID string
+	QueryOptions
+}
+
+// AllocsResponse carries allocations with their jobs.
+type AllocsResponse struct {
+	Allocs []*Allocation
+	QueryMeta
+}
+
+// AllocListResponse carries the allocations that match.
+type AllocListResponse struct {
+	Allocations []*AllocListStub
+	QueryMeta
+}
+
+// AllocStopRequest stops one allocation and lets the scheduler place it anew.
+type AllocStopRequest struct {
+	AllocID string
+	Eval    *Evaluation // set by the server
+	WriteOptions
+}
+
+// AllocStopResponse says which evaluation will do it.
+type AllocStopResponse struct {
+	EvalID string
+	WriteMeta
+}

@@ -1,0 +1,126 @@
+package structs
+
+// The requests that a server makes of a node that runs a plugin's controller. Each names the plugin by
+// its ID; the node answers unavailable when it runs no healthy instance of it.
+
+// CSICapacityRange is in bytes; 0 leaves an end open.
+type CSICapacityRange struct {
+	RequiredBytes int64
+	LimitBytes    int64
+}
+
+// ClientCSICreateRequest asks for CreateVolume. The same Name is the same volume.
+type ClientCSICreateRequest struct {
+	PluginID     string
+	Name         string
+	Capacity     CSICapacityRange
+	Capabilities []*CSIVolumeCapability
+	MountOptions *CSIMountOptions
+	Parameters   map[string]string
+	Secrets      Secrets `codec:"Secrets"`
+	CloneID      string  // the plugin's volume_id of the source
+	SnapshotID   string  // the plugin's snapshot_id of the source
+	Topologies   *CSITopologyRequest
+	WriteOptions
+}
+
+// ClientCSICreateResponse is what the plugin made.
+type ClientCSICreateResponse struct {
+	ExternalID string
+	Capacity   int64
+	Context    map[string]string
+	Topologies []*CSITopology
+	WriteMeta
+}
+
+// ClientCSIDeleteRequest asks for DeleteVolume; done when the volume does not exist.
+type ClientCSIDeleteRequest struct {
+	PluginID   string
+	ExternalID string
+	Secrets    Secrets `codec:"Secrets"`
+	WriteOptions
+}
+
+// ClientCSIAttachRequest asks for ControllerPublishVolume.
+type ClientCSIAttachRequest struct {
+	PluginID       string
+	ExternalID     string
+	ExternalNodeID string
+	AccessMode     CSIAccessMode
+	AttachmentMode CSIAttachmentMode
+	MountOptions   *CSIMountOptions
+	ReadOnly       bool
+	VolumeContext  map[string]string
+	Secrets        Secrets `codec:"Secrets"`
+	WriteOptions
+}
+
+// ClientCSIAttachResponse carries the publish_context.
+type ClientCSIAttachResponse struct {
+	PublishContext Secrets `codec:"PublishContext"`
+	WriteMeta
+}
+
+// ClientCSIDetachRequest asks for ControllerUnpublishVolume.
+type ClientCSIDetachRequest struct {
+	PluginID       string
+	ExternalID     string
+	ExternalNodeID string
+	Secrets        Secrets `codec:"Secrets"`
+	WriteOptions
+}
+
+// ClientCSIValidateRequest asks for ValidateVolumeCapabilities; a volume that is not confirmed answers
+// with invalid and the plugin's message.
+type ClientCSIValidateRequest struct {
+	PluginID     string
+	ExternalID   string
+	Capabilities []*CSIVolumeCapability
+	MountOptions *CSIMountOptions
+	Context      map[string]string
+	Parameters   map[string]string
+	Secrets      Secrets `codec:"Secrets"`
+	WriteOptions
+}
+
+// ClientCSIExpandRequest asks for ControllerExpandVolume.
+type ClientCSIExpandRequest struct {
+	PluginID   string
+	ExternalID string
+	Capacity   CSICapacityRange
+	Capability *CSIVolumeCapability
+	Secrets    Secrets `codec:"Secrets"`
+	WriteOptions
+}
+
+// ClientCSIExpandResponse carries the new size.
+type ClientCSIExpandResponse struct {
+	Capacity              int64
+	NodeExpansionRequired bool
+	WriteMeta
+}
+
+// ClientCSIListRequest asks for one page of ListVolumes.
+type ClientCSIListRequest struct {
+	PluginID      string
+	MaxEntries    int32
+	StartingToken string
+	QueryOptions
+}
+
+// ClientCSIListResponse carries the page.
+type ClientCSIListResponse struct {
+	Volumes   []*CSIVolumeExternalStub
+	NextToken string
+	QueryMeta
+}
+
+// ClientCSINodeDetachRequest asks a node to let go of a volume for one allocation (AllocID) or for every
+// allocation that no longer runs (AllocID ""). The node looks into its own book: an allocation that is
+// still running is refused with precondition. When it answers without error nothing of it is left.
+type ClientCSINodeDetachRequest struct {
+	VolumeID        string
+	VolumeNamespace string
+	AllocID         string
+	WriteOptions
+}

@@ -1,0 +1,181 @@
+package structs
+
+import "maps"
+
+// The states of a claim. A claim that is let go is deleted; there is no state after granted.
+const (
+	ClaimWaiting = "waiting" // in line; Reason says for what
+	ClaimGranted = "granted"
+)
+
+// The modes of a claim.
+const (
+	ClaimRead  = "read"
+	ClaimWrite = "write"
+)
+
+// CSIClaim is one allocation's wish to use one volume. Key: (Namespace, VolumeID, AllocID). It is made
+// waiting or granted, and deleted when the node has let go of the volume. The order of a volume's line
+// is CreateIndex, then Seq.
+type CSIClaim struct {
+	Namespace      string
+	VolumeID       string
+	AllocID        string
+	NodeID         string
+	PluginID       string
+	JobID          string
+	TaskGroup      string
+	Mode           string // ClaimRead or ClaimWrite
+	AccessMode     CSIAccessMode
+	AttachmentMode CSIAttachmentMode
+	State          string
+	Reason         string `json:",omitempty"` // of a waiting claim: what it waits for, at the last look
+	Seq            int    // place within the log entry that made it
+	GrantIndex     uint64 // Raft index of the grant: grows with every grant of a volume (a fencing token)
+	CreateTime     int64
+	GrantTime      int64
+	Indexes
+}
+
+// Copy returns a copy.
+func (c *CSIClaim) Copy() *CSIClaim { d := *c; return &d }
+
+// Key names the claim.
+func (c *CSIClaim) Key() CSIClaimKey {
+	return CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID, AllocID: c.AllocID}
+}
+
+// CSIClaimKey names a claim.
+type CSIClaimKey struct {
+	Namespace string
+	VolumeID  string
+	AllocID   string
+}
+
+// CSIVolumeClaimRequest takes claims, of one allocation or of many; each is granted or put in line. A
+// claim that exists with the same modes is left as it is; with other modes it is refused with conflict.
+// One that can never be granted refuses the request as a whole.
+type CSIVolumeClaimRequest struct {
+	Claims   []*CSIClaim
+	NodeID   string
+	SecretID string
+	WriteOptions
+}
+
+// CSIVolumeClaimResponse carries the claims as they are after the request, in its order.
+type CSIVolumeClaimResponse struct {
+	Claims []*CSIClaim
+	WriteMeta
+}
+
+// CSIVolumeUnpublishRequest says that the node has let go of the volumes for these allocations: every
+// path is unpublished, and where no other allocation on the node uses the volume it is unstaged. A claim
+// that does not exist is done already. Operator says that a person decided it without the node.
+type CSIVolumeUnpublishRequest struct {
+	Claims   []CSIClaimKey
+	NodeID   string
+	SecretID string
+	Operator string // why, when a person forced it; kept in the log
+	WriteOptions
+}
+
+// CSIVolumeDetachRequest asks that a node lets go of a volume whose allocations there have ended. Force
+// releases the claims although the node cannot be asked; Reason is recorded.
+type CSIVolumeDetachRequest struct {
+	VolumeID string
+	NodeID   string
+	Force    bool
+	Reason   string
+	WriteOptions
+}
+
+// CSIClaimGetRequest asks for one claim with all a node needs to use it. With MinIndex set it returns
+// when the claim or its attachment has changed.
+type CSIClaimGetRequest struct {
+	VolumeID string
+	AllocID  string
+	QueryOptions
+}
+
+// CSIClaimGetResponse carries the claim, its volume with secrets, and its attachment. Ready says that
+// the claim is granted and, where the plugin attaches, the attachment is attached: stage may begin.
+type CSIClaimGetResponse struct {
+	Claim      *CSIClaim
+	Volume     *CSIVolume
+	Attachment *CSIAttachment // nil where the plugin does not attach
+	Ready      bool
+	Blocked    string // why not ready, for people
+	QueryMeta
+}
+
+// CSIClaimListRequest asks for claims: of one volume, of one node, or of a namespace.
+type CSIClaimListRequest struct {
+	VolumeID string
+	NodeID   string
+	QueryOptions
+}
+
+// CSIClaimListResponse carries them, in line order for one volume.
+type CSIClaimListResponse struct {
+	Claims []*CSIClaim
+	QueryMeta
+}
+
+// The states of an attachment. The two that are unsettled are work for the leader.
+const (
+	AttachmentAttaching = "attaching" // ControllerPublishVolume is wanted
+	AttachmentAttached  = "attached"
+	AttachmentDetaching = "detaching" // ControllerUnpublishVolume is wanted; deleted when it is done
+)
+
+// CSIAttachment is a volume made, or being made, reachable from a node by the plugin's controller
+// (CSI spec, ControllerPublishVolume). Key: (Namespace, VolumeID, NodeID). It carries all that a detach
+// needs, so that it works when node, volume or plugin rows have changed or gone.
+type CSIAttachment struct {
+	Namespace        string
+	VolumeID         string
+	NodeID           string
+	PluginID         string
+	ExternalVolumeID string
+	ExternalNodeID   string // the plugin's own name of the node
+	AccessMode       CSIAccessMode
+	AttachmentMode   CSIAttachmentMode
+	ReadOnly         bool
+	MountOptions     *CSIMountOptions
+	VolumeContext    map[string]string
+	Secrets          Secrets `codec:"Secrets"` // of the attach, for the detach (CSI spec, ControllerUnpublishVolumeRequest.secrets)
+	State            string
+	PublishContext   Secrets         `codec:"PublishContext"` // opaque, for stage and publish
+	LastError        *OperationError `json:",omitempty"`
+	CreateTime       int64
+	ModifyTime       int64
+	Indexes
+}
+
+// Unsettled reports whether the leader still has a call to make for it.
+func (a *CSIAttachment) Unsettled() bool { return a.State != AttachmentAttached }
+
+// Copy returns a deep copy.
+func (a *CSIAttachment) Copy() *CSIAttachment {
+	c := *a
+	c.MountOptions = a.MountOptions.Copy()
+	c.VolumeContext = maps.Clone(a.VolumeContext)
+	c.Secrets = a.Secrets.Copy()
+	c.PublishContext = a.PublishContext.Copy()
+	if a.LastError != nil {
+		e := *a.LastError
+		c.LastError = &e
+	}
+	return &c
+}
+
+// CSIAttachmentOutcome records what came of an attach or a detach. Op is "attach" or "detach": an
+// outcome of an operation the row no longer asks for is ignored. With Err nil the call succeeded.
+type CSIAttachmentOutcome struct {
+	VolumeID       string
+	NodeID         string
+	Op             string
+	PublishContext Secrets `codec:"PublishContext"`
+	Err            *OperationError
+	WriteOptions
+}

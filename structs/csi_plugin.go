@@ -1,0 +1,205 @@
+package structs
+
+import "maps"
+
+// CSIKind is the half of a plugin that an instance serves.
+type CSIKind string
+
+// The halves of a plugin. A monolith task registers one instance of each.
+const (
+	CSIKindController CSIKind = "controller"
+	CSIKindNode       CSIKind = "node"
+)
+
+// CSITopology is one place as a plugin names it: segment key to value (CSI spec, "Topology").
+type CSITopology struct {
+	Segments map[string]string
+}
+
+// Matches reports whether every segment of t is present, with the same value, in other. Keys compare
+// exactly as the plugin reported them. A nil t matches everything.
+func (t *CSITopology) Matches(other *CSITopology) bool {
+	if t == nil || len(t.Segments) == 0 {
+		return true
+	}
+	if other == nil {
+		return false
+	}
+	for k, v := range t.Segments {
+		if other.Segments[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+// Copy returns a deep copy; nil stays nil.
+func (t *CSITopology) Copy() *CSITopology {
+	if t == nil {
+		return nil
+	}
+	return &CSITopology{Segments: maps.Clone(t.Segments)}
+}
+
+// CSITopologyRequest is where a volume must (Required) or had better (Preferred, best first) be
+// reachable from (CSI spec, TopologyRequirement).
+type CSITopologyRequest struct {
+	Required  []*CSITopology
+	Preferred []*CSITopology
+}
+
+// CSIControllerInfo are the controller's capabilities (CSI spec, ControllerGetCapabilities).
+type CSIControllerInfo struct {
+	SupportsCreateDelete             bool
+	SupportsAttachDetach             bool
+	SupportsListVolumes              bool
+	SupportsGetCapacity              bool
+	SupportsCreateDeleteSnapshot     bool
+	SupportsListSnapshots            bool
+	SupportsClone                    bool
+	SupportsReadOnlyAttach           bool
+	SupportsExpand                   bool
+	SupportsListVolumesAttachedNodes bool
+	SupportsCondition                bool
+	SupportsGet                      bool
+	SupportsSingleNodeMultiWriter    bool
+	SupportsModify                   bool
+}
+
+// CSINodeInfo is what NodeGetInfo and NodeGetCapabilities answered on one node (CSI spec).
+type CSINodeInfo struct {
+	ID                      string // the plugin's own name of the node, up to 256 bytes
+	MaxVolumes              int64  // 0: the plugin names no limit
+	AccessibleTopology      *CSITopology
+	RequiresNodeStageVolume bool
+	SupportsStats           bool
+	SupportsExpand          bool
+	SupportsCondition       bool
+	SupportsMountGroup      bool
+}
+
+// CSIInfo is what a plugin instance says of itself, in the dialect's shape.
+type CSIInfo struct {
+	PluginID                 string
+	AllocID                  string // the allocation that runs the instance
+	Healthy                  bool
+	HealthDescription        string
+	UpdateTime               int64 // UnixNano of the last change of any field above
+	Provider                 string
+	ProviderVersion          string
+	RequiresControllerPlugin bool
+	RequiresTopologies       bool
+	ControllerInfo           *CSIControllerInfo `json:",omitempty"`
+	NodeInfo                 *CSINodeInfo       `json:",omitempty"`
+}
+
+// CSIPluginInstance is the row for one half of one plugin on one node, as that node last reported it.
+// Key: (PluginID, Kind, NodeID).
+type CSIPluginInstance struct {
+	Kind   CSIKind
+	NodeID string
+	CSIInfo
+	Indexes
+}
+
+// Copy returns a deep copy.
+func (i *CSIPluginInstance) Copy() *CSIPluginInstance {
+	c := *i
+	if i.ControllerInfo != nil {
+		v := *i.ControllerInfo
+		c.ControllerInfo = &v
+	}
+	if i.NodeInfo != nil {
+		v := *i.NodeInfo
+		v.AccessibleTopology = i.NodeInfo.AccessibleTopology.Copy()
+		c.NodeInfo = &v
+	}
+	return &c
+}
+
+// CSIPluginRow is the row of one plugin in the cluster. It exists while anything refers to it: an
+// instance, an allocation of a job that runs it, or a volume. What it remembers of the controller
+// outlives the controller's instances, because a volume's attachments outlive them too.
+type CSIPluginRow struct {
+	ID                   string
+	Provider             string
+	Version              string
+	ControllerRequired   bool // the plugin said it has a controller service
+	ControllerSeen       bool // a controller instance has been healthy once: the next two are known
+	SupportsAttachDetach bool
+	SupportsReadOnly     bool
+	Indexes
+}
+
+// Copy returns a copy.
+func (p *CSIPluginRow) Copy() *CSIPluginRow { c := *p; return &c }
+
+// CSIPlugin is the answer of CSIPlugin.Get: the row with its instances and allocations put together as
+// they are at the time of reading. An allocation that is gone is left out.
+type CSIPlugin struct {
+	ID                  string
+	Provider            string
+	Version             string
+	ControllerRequired  bool
+	Controllers         map[string]*CSIInfo // by node ID
+	Nodes               map[string]*CSIInfo // by node ID
+	Allocations         []*AllocListStub
+	ControllersHealthy  int
+	ControllersExpected int
+	NodesHealthy        int
+	NodesExpected       int
+	Indexes
+}
+
+// CSIPluginListStub is one plugin in a list.
+type CSIPluginListStub struct {
+	ID                  string
+	Provider            string
+	ControllerRequired  bool
+	ControllersHealthy  int
+	ControllersExpected int
+	NodesHealthy        int
+	NodesExpected       int
+	Indexes
+}
+
+// CSIPluginGetRequest asks for one plugin.
+type CSIPluginGetRequest struct {
+	ID string
+	QueryOptions
+}
+
+// CSIPluginGetResponse carries it.
+type CSIPluginGetResponse struct {
+	Plugin *CSIPlugin
+	QueryMeta
+}
+
+// CSIPluginListResponse carries the plugins that match.
+type CSIPluginListResponse struct {
+	Plugins []*CSIPluginListStub
+	QueryMeta
+}
+
+// CSIPluginDeleteRequest deletes a plugin that is empty; one in use is refused with precondition.
+type CSIPluginDeleteRequest struct {
+	ID string
+	WriteOptions
+}
+
+// CSIInstanceKey names one instance on a node.
+type CSIInstanceKey struct {
+	PluginID string
+	Kind     CSIKind
+}
+
+// NodeUpdateCSIRequest carries what changed among one node's plugin instances. Full says that Upserts is
+// all there is: instances of the node that are not among them are removed.
+type NodeUpdateCSIRequest struct {
+	NodeID   string
+	SecretID string
+	Upserts  []*CSIPluginInstance
+	Removes  []CSIInstanceKey
+	Full     bool
+	WriteOptions
+}

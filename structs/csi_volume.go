@@ -1,0 +1,320 @@
+package structs
+
+import (
+	"maps"
+	"slices"
+)
+
+// CSIAccessMode says how many nodes and writers may use a volume at once (CSI spec, AccessMode).
+type CSIAccessMode string
+
+// The access modes.
+const (
+	CSIAccessUnknown           CSIAccessMode = ""
+	CSISingleNodeReader        CSIAccessMode = "single-node-reader-only"
+	CSISingleNodeWriter        CSIAccessMode = "single-node-writer"
+	CSIMultiNodeReader         CSIAccessMode = "multi-node-reader-only"
+	CSIMultiNodeSingleWriter   CSIAccessMode = "multi-node-single-writer"
+	CSIMultiNodeMultipleWriter CSIAccessMode = "multi-node-multi-writer"
+)
+
+// CSIAccessModes lists every access mode a specification may name.
+var CSIAccessModes = []CSIAccessMode{CSISingleNodeReader, CSISingleNodeWriter, CSIMultiNodeReader,
+	CSIMultiNodeSingleWriter, CSIMultiNodeMultipleWriter}
+
+// Valid reports whether the mode is one of the five.
+func (m CSIAccessMode) Valid() bool { return slices.Contains(CSIAccessModes, m) }
+
+// SingleNode reports whether the mode allows the volume on one node, in one publication, only.
+func (m CSIAccessMode) SingleNode() bool { return m == CSISingleNodeReader || m == CSISingleNodeWriter }
+
+// ReaderOnly reports whether the mode allows no writer at all.
+func (m CSIAccessMode) ReaderOnly() bool { return m == CSISingleNodeReader || m == CSIMultiNodeReader }
+
+// SingleWriter reports whether the mode allows at most one writer.
+func (m CSIAccessMode) SingleWriter() bool {
+	return m == CSISingleNodeWriter || m == CSIMultiNodeSingleWriter
+}
+
+// CSIAttachmentMode says how a volume shows itself to its user.
+type CSIAttachmentMode string
+
+// The attachment modes.
+const (
+	CSIAttachmentUnknown CSIAttachmentMode = ""
+	CSIFileSystem        CSIAttachmentMode = "file-system"
+	CSIBlockDevice       CSIAttachmentMode = "block-device"
+)
+
+// Valid reports whether the mode is one of the two.
+func (m CSIAttachmentMode) Valid() bool { return m == CSIFileSystem || m == CSIBlockDevice }
+
+// CSIVolumeCapability is one use a volume is made for.
+type CSIVolumeCapability struct {
+	AttachmentMode CSIAttachmentMode
+	AccessMode     CSIAccessMode
+}
+
+// CSIMountOptions are how a file-system volume is mounted. MountFlags may hold secrets: answers of the
+// HTTP API show them as [REDACTED], and a put of that text keeps the flags stored.
+type CSIMountOptions struct {
+	FSType     string
+	MountFlags []string
+}
+
+// Copy returns a deep copy; nil stays nil.
+func (o *CSIMountOptions) Copy() *CSIMountOptions {
+	if o == nil {
+		return nil
+	}
+	return &CSIMountOptions{FSType: o.FSType, MountFlags: slices.Clone(o.MountFlags)}
+}
+
+// Merge lays the fields that over sets above those of o; both may be nil.
+func (o *CSIMountOptions) Merge(over *CSIMountOptions) *CSIMountOptions {
+	if o == nil {
+		return over.Copy()
+	}
+	m := o.Copy()
+	if over != nil && over.FSType != "" {
+		m.FSType = over.FSType
+	}
+	if over != nil && len(over.MountFlags) > 0 {
+		m.MountFlags = slices.Clone(over.MountFlags)
+	}
+	return m
+}
+
+// The states of a volume. creating and deleting are recorded before the plugin is called the first time
+// and left when its outcome is recorded, so that neither a crash nor a new leader forgets one.
+const (
+	VolumeCreating = "creating" // CreateVolume is wanted, its outcome not yet known
+	VolumeReady    = "ready"
+	VolumeFailed   = "failed" // the plugin refused for good: LastError says why; create again or delete
+	VolumeDeleting = "deleting"
+)
+
+// OperationError is the last failure of something that is being tried.
+type OperationError struct {
+	Message  string
+	Kind     Kind
+	Code     string // the gRPC code's name as the plugin answered it, "" if it never did
+	Attempts int    // failures in a row
+	Time     int64  // UnixNano of the last
+}
+
+// CSIVolume is the row of one volume. Key: (Namespace, ID). Its claims and attachments are rows of their
+// own.
+type CSIVolume struct {
+	ID                    string
+	Name                  string // what CreateVolume is called with; generated when not given (CSI spec, CreateVolumeRequest.name)
+	ExternalID            string // the plugin's volume_id, "" until created
+	Namespace             string
+	PluginID              string
+	State                 string
+	LastError             *OperationError `json:",omitempty"`
+	ExpandPending         bool            `json:",omitempty"` // the requested capacity is above Capacity and to be asked for
+	RequestedTopologies   *CSITopologyRequest
+	Topologies            []*CSITopology // where it is reachable from; none: from everywhere
+	MountOptions          *CSIMountOptions
+	Secrets               Secrets           `codec:"Secrets"`
+	Parameters            map[string]string // opaque, for CreateVolume
+	Context               map[string]string // opaque volume_context: passed back byte for byte
+	Capacity              int64             // bytes; 0: the plugin did not say
+	RequestedCapacityMin  int64
+	RequestedCapacityMax  int64
+	RequestedCapabilities []*CSIVolumeCapability
+	CloneID               string
+	SnapshotID            string
+	CreateTime            int64
+	ModifyTime            int64
+	Indexes
+}
+
+// Copy returns a deep copy.
+func (v *CSIVolume) Copy() *CSIVolume {
+	c := *v
+	if v.LastError != nil {
+		e := *v.LastError
+		c.LastError = &e
+	}
+	if v.RequestedTopologies != nil {
+		c.RequestedTopologies = &CSITopologyRequest{
+			Required:  copyTopologies(v.RequestedTopologies.Required),
+			Preferred: copyTopologies(v.RequestedTopologies.Preferred),
+		}
+	}
+	c.Topologies = copyTopologies(v.Topologies)
+	c.MountOptions = v.MountOptions.Copy()
+	c.Secrets = v.Secrets.Copy()
+	c.Parameters = maps.Clone(v.Parameters)
+	c.Context = maps.Clone(v.Context)
+	c.RequestedCapabilities = make([]*CSIVolumeCapability, len(v.RequestedCapabilities))
+	for i, p := range v.RequestedCapabilities {
+		q := *p
+		c.RequestedCapabilities[i] = &q
+	}
+	return &c
+}
+
+func copyTopologies(ts []*CSITopology) []*CSITopology {
+	if ts == nil {
+		return nil
+	}
+	out := make([]*CSITopology, len(ts))
+	for i, t := range ts {
+		out[i] = t.Copy()
+	}
+	return out
+}
+
+// ReachableFrom reports whether a node with the topology can use the volume (CSI spec, E3 of the
+// accessibility rules): a volume without topologies is reachable from everywhere.
+func (v *CSIVolume) ReachableFrom(node *CSITopology) bool {
+	return len(v.Topologies) == 0 ||
+		slices.ContainsFunc(v.Topologies, func(t *CSITopology) bool { return t.Matches(node) })
+}
+
+// CSIVolumeDetail is the answer of CSIVolume.Get: the volume with its plugin's health, its claims, its
+// attachments and its allocations as they are at the time of reading.
+type CSIVolumeDetail struct {
+	CSIVolume
+	AccessMode          CSIAccessMode     // of the claims granted now, "" if none
+	AttachmentMode      CSIAttachmentMode // likewise
+	ReadAllocs          map[string]*AllocListStub
+	WriteAllocs         map[string]*AllocListStub
+	Allocations         []*AllocListStub
+	Claims              []*CSIClaim
+	Attachments         []*CSIAttachment
+	Schedulable         bool
+	Blocked             string `json:",omitempty"` // why it is not schedulable, or what is being waited for
+	Provider            string
+	ProviderVersion     string
+	ControllerRequired  bool
+	ControllersHealthy  int
+	ControllersExpected int
+	NodesHealthy        int
+	NodesExpected       int
+}
+
+// CSIVolumeListStub is one volume in a list.
+type CSIVolumeListStub struct {
+	ID                  string
+	Namespace           string
+	Name                string
+	ExternalID          string
+	State               string
+	Topologies          []*CSITopology
+	AccessMode          CSIAccessMode
+	AttachmentMode      CSIAttachmentMode
+	CurrentReaders      int
+	CurrentWriters      int
+	Waiting             int // claims in line
+	Schedulable         bool
+	PluginID            string
+	Provider            string
+	ControllerRequired  bool
+	ControllersHealthy  int
+	ControllersExpected int
+	NodesHealthy        int
+	NodesExpected       int
+	CreateTime          int64
+	ModifyTime          int64
+	Indexes
+}
+
+// CSIVolumeGetRequest asks for one volume.
+type CSIVolumeGetRequest struct {
+	ID string
+	QueryOptions
+}
+
+// CSIVolumeGetResponse carries it.
+type CSIVolumeGetResponse struct {
+	Volume *CSIVolumeDetail
+	QueryMeta
+}
+
+// CSIVolumeListRequest asks for the volumes of a namespace, of one plugin or in use on one node.
+type CSIVolumeListRequest struct {
+	PluginID string
+	NodeID   string
+	QueryOptions
+}
+
+// CSIVolumeListResponse carries the volumes that match.
+type CSIVolumeListResponse struct {
+	Volumes []*CSIVolumeListStub
+	QueryMeta
+}
+
+// CSIVolumeRegisterRequest carries volumes to register (they exist at the plugin) or to create. As a log
+// entry each volume is put whole; one whose ModifyIndex is set and is not the stored row's is refused
+// with conflict, so that no update is lost.
+type CSIVolumeRegisterRequest struct {
+	Volumes []*CSIVolume
+	WriteOptions
+}
+
+// CSIVolumeRegisterResponse carries the volumes as they are now.
+type CSIVolumeRegisterResponse struct {
+	Volumes []*CSIVolume
+	WriteMeta
+}
+
+// CSIVolumeDeregisterRequest forgets a volume without touching it at the plugin. A volume with claims or
+// attachments is refused with precondition; Force also drops waiting claims and claims of allocations
+// that are client-terminal or gone, but never a claim that may still write.
+type CSIVolumeDeregisterRequest struct {
+	ID    string
+	Force bool
+	WriteOptions
+}
+
+// CSIVolumeDeleteRequest deletes a volume at its plugin and then forgets it. As a log entry it records
+// the intent (State deleting).
+type CSIVolumeDeleteRequest struct {
+	ID      string
+	Secrets Secrets `codec:"Secrets"`
+	WriteOptions
+}
+
+// CSIVolumeOutcome records what came of a plugin call that a volume's state asked for. Op is
+// "create", "delete" or "expand". With Err nil the call succeeded. Final says that Err ends the attempt.
+type CSIVolumeOutcome struct {
+	ID         string
+	Op         string
+	ExternalID string
+	Capacity   int64
+	Context    map[string]string
+	Topologies []*CSITopology
+	Err        *OperationError
+	Final      bool
+	WriteOptions
+}
+
+// CSIVolumeExternalRequest lists volumes as the plugin knows them, page by page.
+type CSIVolumeExternalRequest struct {
+	PluginID string
+	Secrets  Secrets `codec:"Secrets"`
+	QueryOptions
+}
+
+// CSIVolumeExternalStub is a volume as its plugin lists it (CSI spec, ListVolumes).
+type CSIVolumeExternalStub struct {
+	ExternalID               string
+	CapacityBytes            int64
+	VolumeContext            map[string]string
+	CloneID                  string
+	SnapshotID               string
+	PublishedExternalNodeIDs []string
+	IsAbnormal               bool
+	Status                   string
+}
+
+// CSIVolumeExternalResponse carries one page; NextToken continues it.
+type CSIVolumeExternalResponse struct {
+	Volumes   []*CSIVolumeExternalStub
+	NextToken string
+	QueryMeta
+}

@@ -1,0 +1,132 @@
+package structs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Kind is the class of an error. It is data: it crosses every wire (RPC, HTTP, exit code) unchanged,
+// while the text beside it is for people. The zero Kind means "not classified" and reads as internal.
+type Kind string
+
+// The kinds. The table below says how each shows on each wire.
+const (
+	KindInvalid      Kind = "invalid"      // the request can never succeed as it stands
+	KindDenied       Kind = "denied"       // the caller may not do this
+	KindNotFound     Kind = "not-found"    // what the request names does not exist
+	KindConflict     Kind = "conflict"     // it exists already, differently, or changed meanwhile
+	KindPrecondition Kind = "precondition" // something else has to change first
+	KindUnavailable  Kind = "unavailable"  // nothing was done; the same request may succeed later
+	KindTimeout      Kind = "timeout"      // the outcome is unknown; repeat the same request
+	KindInternal     Kind = "internal"     // a fault of berth's or of a plugin's
+)
+
+// kindRow is one line of the one table of error classes.
+type kindRow struct {
+	kind  Kind
+	http  int
+	exit  int
+	grpc  []uint32 // canonical gRPC status codes that map to the kind
+	final bool     // the call surely did not and will not take effect
+}
+
+var kindTable = []kindRow{
+	{KindInvalid, 400, 2, []uint32{3, 11}, true},
+	{KindDenied, 403, 3, []uint32{7, 16}, true},
+	{KindNotFound, 404, 4, []uint32{5}, true},
+	{KindConflict, 409, 5, []uint32{6}, true},
+	{KindPrecondition, 412, 6, []uint32{9, 12}, true},
+	{KindUnavailable, 503, 7, []uint32{14, 8, 10}, false},
+	{KindTimeout, 504, 8, []uint32{4, 1}, false},
+	{KindInternal, 500, 1, nil, true},
+}
+
+func (k Kind) row() kindRow {
+	for _, r := range kindTable {
+		if r.kind == k {
+			return r
+		}
+	}
+	return kindTable[len(kindTable)-1]
+}
+
+// HTTPStatus is the status code an HTTP answer of this kind carries.
+func (k Kind) HTTPStatus() int { return k.row().http }
+
+// ExitCode is the exit code of a command line that failed with this kind.
+func (k Kind) ExitCode() int { return k.row().exit }
+
+// Final says that a call that failed with this kind surely did not and will not take effect.
+// For internal errors of a CSI plugin the csi package decides by the gRPC code (unknown outcomes are
+// not final).
+func (k Kind) Final() bool { return k.row().final }
+
+// KindFromHTTP is the inverse of HTTPStatus; a status outside the table is internal.
+func KindFromHTTP(status int) Kind {
+	for _, r := range kindTable {
+		if r.http == status {
+			return r.kind
+		}
+	}
+	return KindInternal
+}
+
+// KindFromGRPC maps a canonical gRPC status code (a number, so that this package needs no gRPC).
+func KindFromGRPC(code uint32) Kind {
+	for _, r := range kindTable {
+		for _, c := range r.grpc {
+			if c == code {
+				return r.kind
+			}
+		}
+	}
+	return KindInternal
+}
+
+// Error is an error with its class.
+type Error struct {
+	Kind Kind
+	Text string
+	err  error
+}
+
+// Error returns the text alone; the kind is not part of it.
+func (e *Error) Error() string { return e.Text }
+
+// Unwrap returns the error this one was made from with %w, if any.
+func (e *Error) Unwrap() error { return e.err }
+
+// Errorf makes an error of a kind. With %w the wrapped error stays reachable, but the given kind wins.
+func Errorf(kind Kind, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Kind: kind, Text: err.Error(), err: errors.Unwrap(err)}
+}
+
+// KindOf finds the class of an error through any wrapping; an unclassified error is internal, nil is "".
+func KindOf(err error) Kind {
+	if err == nil {
+		return ""
+	}
+	var e *Error
+	if errors.As(err, &e) && e.Kind != "" {
+		return e.Kind
+	}
+	return KindInternal
+}
+
+// IsKind reports whether err is of the kind.
+func IsKind(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }
+
+// ErrorToWire writes an error as "kind: text", the only form in which a net/rpc reply carries one.
+func ErrorToWire(err error) string { return string(KindOf(err)) + ": " + err.Error() }
+
+// ErrorFromWire reads what ErrorToWire wrote. A string of another form becomes an internal error.
+func ErrorFromWire(s string) error {
+	for _, r := range kindTable {
+		if text, ok := strings.CutPrefix(s, string(r.kind)+": "); ok {
+			return &Error{Kind: r.kind, Text: text}
+		}
+	}
+	return &Error{Kind: KindInternal, Text: s}
+}

@@ -1,0 +1,145 @@
+package structs
+
+import "maps"
+
+// The states of an evaluation.
+const (
+	EvalPending   = "pending"
+	EvalBlocked   = "blocked" // waits until one of its BlockedOn keys is woken
+	EvalComplete  = "complete"
+	EvalFailed    = "failed"
+	EvalCancelled = "canceled"
+)
+
+// Why an evaluation was made.
+const (
+	TriggerJobRegister   = "job-register"
+	TriggerJobDeregister = "job-deregister"
+	TriggerNodeUpdate    = "node-update"
+	TriggerAllocFailure  = "alloc-failure"
+	TriggerRescheduled   = "reschedule"
+	TriggerAllocStop     = "alloc-stop"
+	TriggerQueuedAllocs  = "queued-allocs" // could not place all; blocked
+	TriggerScheduled     = "scheduled"     // a delayed rescheduling has come due
+	TriggerManual        = "manual"
+)
+
+// Wake keys name what can make room for a blocked evaluation.
+const WakeCapacity = "capacity" // a node came, became eligible, or an allocation ended
+
+// WakePlugin is the key of a CSI plugin becoming usable somewhere.
+func WakePlugin(id string) string { return "csi-plugin:" + id }
+
+// WakeVolume is the key of a CSI volume appearing, changing or having a claim released.
+func WakeVolume(ns, id string) string { return "csi-volume:" + ns + ":" + id }
+
+// Evaluation is the row of one wish to bring a job's placement up to date. Key: ID.
+type Evaluation struct {
+	ID                string
+	Namespace         string
+	Priority          int
+	Type              string // the job's type
+	TriggeredBy       string
+	JobID             string
+	JobModifyIndex    uint64
+	NodeID            string
+	Status            string
+	StatusDescription string
+	WaitUntil         int64 // UnixNano before which it is not to be processed; 0: at once
+	NextEval          string
+	PreviousEval      string
+	BlockedEval       string
+	FailedTGAllocs    map[string]*AllocMetric
+	QueuedAllocations map[string]int
+	BlockedOn         []string // wake keys, of a blocked evaluation
+	SnapshotIndex     uint64   // of the state it was last processed against
+	CreateTime        int64
+	ModifyTime        int64
+	Indexes
+}
+
+// Copy returns a copy; metrics are shared.
+func (e *Evaluation) Copy() *Evaluation {
+	c := *e
+	c.FailedTGAllocs = maps.Clone(e.FailedTGAllocs)
+	c.QueuedAllocations = maps.Clone(e.QueuedAllocations)
+	c.BlockedOn = append([]string(nil), e.BlockedOn...)
+	return &c
+}
+
+// Terminal reports whether nothing more will come of it.
+func (e *Evaluation) Terminal() bool {
+	return e.Status == EvalComplete || e.Status == EvalFailed || e.Status == EvalCancelled
+}
+
+// EvalGetRequest asks for one evaluation.
+type EvalGetRequest struct {
+	EvalID string
+	QueryOptions
+}
+
+// EvalGetResponse carries it.
+type EvalGetResponse struct {
+	Eval *Evaluation
+	QueryMeta
+}
+
+// EvalListResponse carries the evaluations that match.
+type EvalListResponse struct {
+	Evaluations []*Evaluation
+	QueryMeta
+}
+
+// EvalUpdateRequest puts evaluations. As a log entry a blocked one whose wake key was woken after its
+// SnapshotIndex becomes pending at once: what it waits for has come while it was being processed.
+type EvalUpdateRequest struct {
+	Evals []*Evaluation
+	WriteOptions
+}
+
+// Plan is what the scheduler decided for one evaluation: the log entry that carries it out is
+// all-or-nothing per node. State refuses what no longer fits (node gone or not eligible, no room left)
+// and makes the evaluation pending again when it refused anything.
+type Plan struct {
+	Eval           *Evaluation   // as it is to be after the plan: complete, failed, ...
+	Blocked        *Evaluation   // a blocked evaluation to put beside it, or nil
+	Followups      []*Evaluation // delayed evaluations (rescheduling)
+	Place          []*Allocation // new; Job nil, JobVersion set
+	Stop           []*PlanStop   // to be stopped
+	Update         []*PlanUpdate
+	JobModifyIndex uint64
+	WriteOptions
+}
+
+// PlanStop stops an allocation.
+type PlanStop struct {
+	AllocID        string
+	Description    string
+	ClientStatus   string // "lost" when its node is down, else ""
+	FollowupEvalID string
+}
+
+// PlanUpdate changes an allocation in place (a new job version that needs no restart) or links it to
+// the evaluation that will replace it.
+type PlanUpdate struct {
+	AllocID        string
+	JobVersion     uint64
+	SetJobVersion  bool
+	FollowupEvalID string
+}
+
+// ReapRequest deletes rows that are of no more use; each is checked again when the entry is applied and
+// left alone if it is in use after all.
+type ReapRequest struct {
+	Evals  []string
+	Allocs []string
+	Jobs   []JobKey
+	Nodes  []string
+	WriteOptions
+}
+
+// JobKey names a job.
+type JobKey struct {
+	Namespace string
+	ID        string
+}

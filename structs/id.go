@@ -1,0 +1,33 @@
+package structs
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/go-uuid"
+)
+
+// NewID returns a random UUID. It must not be called while a log entry is applied: see DeriveID.
+func NewID() string {
+	id, err := uuid.GenerateUUID()
+	if err != nil {
+		panic("no randomness: " + err.Error()) // the kernel's random source does not fail
+	}
+	return id
+}
+
+// DeriveID makes a UUID-shaped id from its parts, the same on every server: for rows that are born while
+// a log entry is applied, from the entry's index and the names of what caused them.
+func DeriveID(index uint64, parts ...string) string {
+	h := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s", index, strings.Join(parts, "\x00")))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
+}
+
+// ShortID is the first block of a UUID, as tables show it.
+func ShortID(id string) string {
+	if len(id) <= 8 {
+		return id
+	}
+	return id[:8]
+}

@@ -1,0 +1,372 @@
+package structs
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// The types of a job.
+const (
+	JobService  = "service"  // runs until stopped
+	JobBatch    = "batch"    // runs to completion
+	JobSystem   = "system"   // one of each group on every feasible node
+	JobSysBatch = "sysbatch" // to completion, on every feasible node
+)
+
+// The states of a job.
+const (
+	JobPending = "pending"
+	JobRunning = "running"
+	JobDead    = "dead"
+)
+
+// The bounds of a job's priority.
+const (
+	JobMinPriority     = 1
+	JobDefaultPriority = 50
+	JobMaxPriority     = 100
+)
+
+// Constraint restricts placement (on a job, group or task): LTarget and RTarget may hold ${attr.x},
+// ${meta.x}, ${node.x}; Operand is one of =, !=, <, <=, >, >=, regexp, version, semver, set_contains,
+// set_contains_any, is_set, is_not_set, distinct_hosts.
+type Constraint struct {
+	LTarget string
+	RTarget string
+	Operand string
+}
+
+// Job is the row of the current version of a job. Key: (Namespace, ID).
+type Job struct {
+	Region            string
+	Namespace         string
+	ID                string
+	Name              string
+	Type              string
+	Priority          int
+	Datacenters       []string
+	NodePool          string
+	Constraints       []*Constraint
+	TaskGroups        []*TaskGroup
+	Meta              map[string]string
+	Stop              bool // deregistered: nothing of it is to run
+	Status            string
+	StatusDescription string
+	Stable            bool
+	Version           uint64
+	SubmitTime        int64
+	JobModifyIndex    uint64 // when the specification last changed; ModifyIndex also moves with Status
+	Indexes
+}
+
+// Copy returns a copy whose own fields may be changed; task groups are shared.
+func (j *Job) Copy() *Job {
+	c := *j
+	c.TaskGroups = slices.Clone(j.TaskGroups)
+	c.Constraints = slices.Clone(j.Constraints)
+	c.Datacenters = slices.Clone(j.Datacenters)
+	c.Meta = maps.Clone(j.Meta)
+	return &c
+}
+
+// Group finds a task group by name, nil if there is none.
+func (j *Job) Group(name string) *TaskGroup {
+	for _, g := range j.TaskGroups {
+		if g.Name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// PerNode reports whether the job places one of each group on every feasible node.
+func (j *Job) PerNode() bool { return j.Type == JobSystem || j.Type == JobSysBatch }
+
+// Finite reports whether the job's tasks are expected to end by themselves.
+func (j *Job) Finite() bool { return j.Type == JobBatch || j.Type == JobSysBatch }
+
+// Plugins lists the plugin IDs that the job's tasks run, without duplicates.
+func (j *Job) Plugins() []string {
+	var ids []string
+	for _, g := range j.TaskGroups {
+		for _, id := range g.Plugins() {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
+}
+
+// RestartPolicy says what the node does when a task ends in failure: up to Attempts restarts within
+// Interval, Delay apart; then Mode "fail" ends the allocation, "delay" waits for the next interval.
+type RestartPolicy struct {
+	Attempts int
+	Interval time.Duration
+	Delay    time.Duration
+	Mode     string
+}
+
+// ReschedulePolicy says what the servers do when an allocation failed.
+type ReschedulePolicy struct {
+	Attempts      int
+	Interval      time.Duration
+	Delay         time.Duration
+	DelayFunction string // constant, exponential
+	MaxDelay      time.Duration
+	Unlimited     bool
+}
+
+// VolumeRequest is a group's `volume "alias" {}`.
+type VolumeRequest struct {
+	Name           string // the alias
+	Type           string // "csi"
+	Source         string // the volume's ID; with PerAlloc the prefix of it
+	ReadOnly       bool
+	AccessMode     CSIAccessMode
+	AttachmentMode CSIAttachmentMode
+	MountOptions   *CSIMountOptions
+	PerAlloc       bool
+}
+
+// VolumeID is the ID of the volume that the allocation with the index wants.
+func (r *VolumeRequest) VolumeID(allocIndex int) string {
+	if r.PerAlloc {
+		return PerAllocID(r.Source, allocIndex)
+	}
+	return r.Source
+}
+
+// VolumeMount is a task's `volume_mount {}`.
+type VolumeMount struct {
+	Volume          string // the alias of the group's volume
+	Destination     string // absolute path inside the task, or relative to its directory
+	ReadOnly        bool
+	PropagationMode string // private (default), host-to-task, bidirectional
+}
+
+// CSIPluginConfig is a task's `csi_plugin {}`: the task runs a CSI plugin.
+type CSIPluginConfig struct {
+	ID                  string
+	Type                string        // node, controller, monolith
+	MountDir            string        // where the task finds its socket directory, default /csi
+	StagePublishBaseDir string        // where the task sees the staging and publish directories, default /local/csi
+	HealthTimeout       time.Duration // default 30s
+}
+
+// The types of a csi_plugin block.
+const (
+	CSIPluginNode       = "node"
+	CSIPluginController = "controller"
+	CSIPluginMonolith   = "monolith"
+)
+
+// Kinds are the halves that the plugin task serves.
+func (c *CSIPluginConfig) Kinds() []CSIKind {
+	switch c.Type {
+	case CSIPluginNode:
+		return []CSIKind{CSIKindNode}
+	case CSIPluginController:
+		return []CSIKind{CSIKindController}
+	}
+	return []CSIKind{CSIKindController, CSIKindNode}
+}
+
+// LogConfig bounds a task's logs.
+type LogConfig struct {
+	MaxFiles      int
+	MaxFileSizeMB int
+	Disabled      bool
+}
+
+// EphemeralDisk is the scratch space of a group, in MiB.
+type EphemeralDisk struct {
+	SizeMB  int
+	Sticky  bool
+	Migrate bool
+}
+
+// TaskGroup is a job's unit of placement: its tasks run on one node.
+type TaskGroup struct {
+	Name             string
+	Count            int
+	Constraints      []*Constraint
+	Tasks            []*Task
+	RestartPolicy    *RestartPolicy
+	ReschedulePolicy *ReschedulePolicy
+	EphemeralDisk    *EphemeralDisk
+	Volumes          map[string]*VolumeRequest
+	Meta             map[string]string
+	ShutdownDelay    *time.Duration `json:",omitempty"`
+}
+
+// Ask is what one allocation of the group needs of a node.
+func (g *TaskGroup) Ask() Resources {
+	var r Resources
+	for _, t := range g.Tasks {
+		if t.Resources != nil {
+			r = r.Add(*t.Resources)
+		}
+	}
+	if g.EphemeralDisk != nil {
+		r.DiskMB += g.EphemeralDisk.SizeMB
+	}
+	return r
+}
+
+// Plugins lists the plugin IDs that the group's tasks run.
+func (g *TaskGroup) Plugins() []string {
+	var ids []string
+	for _, t := range g.Tasks {
+		if t.CSIPluginConfig != nil {
+			ids = append(ids, t.CSIPluginConfig.ID)
+		}
+	}
+	return ids
+}
+
+// Task finds a task by name, nil if there is none.
+func (g *TaskGroup) Task(name string) *Task {
+	for _, t := range g.Tasks {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// Task is one process (and its children) of a group.
+type Task struct {
+	Name            string
+	Driver          string
+	User            string
+	Config          map[string]any // the driver's own
+	Env             map[string]string
+	Constraints     []*Constraint
+	RestartPolicy   *RestartPolicy
+	Resources       *Resources
+	Meta            map[string]string
+	KillTimeout     time.Duration
+	KillSignal      string
+	LogConfig       *LogConfig
+	Leader          bool // when it ends, the group's other tasks are stopped
+	ShutdownDelay   time.Duration
+	VolumeMounts    []*VolumeMount
+	CSIPluginConfig *CSIPluginConfig
+}
+
+// JobListStub is one job in a list.
+type JobListStub struct {
+	ID                string
+	ParentID          string
+	Name              string
+	Namespace         string
+	Datacenters       []string
+	NodePool          string
+	Type              string
+	Priority          int
+	Periodic          bool
+	ParameterizedJob  bool
+	Stop              bool
+	Status            string
+	StatusDescription string
+	JobSummary        *JobSummary
+	CreateIndex       uint64
+	ModifyIndex       uint64
+	JobModifyIndex    uint64
+	SubmitTime        int64
+}
+
+// TaskGroupSummary counts a group's allocations by state.
+type TaskGroupSummary struct {
+	Queued   int
+	Complete int
+	Failed   int
+	Running  int
+	Starting int
+	Lost     int
+	Unknown  int
+}
+
+// JobSummary counts a job's allocations by group and state; it is put together when read.
+type JobSummary struct {
+	JobID       string
+	Namespace   string
+	Summary     map[string]TaskGroupSummary
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// JobRegisterRequest registers a job. With EnforceIndex the stored job's JobModifyIndex must equal
+// JobModifyIndex (0: there must be none).
+type JobRegisterRequest struct {
+	Job            *Job
+	EnforceIndex   bool
+	JobModifyIndex uint64
+	Eval           *Evaluation // set by the server: made together with the job
+	WriteOptions
+}
+
+// JobRegisterResponse says which evaluation will place it.
+type JobRegisterResponse struct {
+	EvalID          string
+	EvalCreateIndex uint64
+	JobModifyIndex  uint64
+	Warnings        string
+	WriteMeta
+}
+
+// JobDeregisterRequest stops a job; Purge also forgets it at once.
+type JobDeregisterRequest struct {
+	JobID string
+	Purge bool
+	Eval  *Evaluation // set by the server
+	WriteOptions
+}
+
+// JobDeregisterResponse says which evaluation will stop its allocations.
+type JobDeregisterResponse struct {
+	EvalID          string
+	EvalCreateIndex uint64
+	JobModifyIndex  uint64
+	WriteMeta
+}
+
+// JobEvaluateRequest asks for a new evaluation of a job.
+type JobEvaluateRequest struct {
+	JobID string
+	WriteOptions
+}
+
+// JobGetRequest asks for one job. All includes allocations of jobs of the same ID that were registered
+// before.
+type JobGetRequest struct {
+	JobID string
+	All   bool
+	QueryOptions
+}
+
+// JobGetResponse carries it.
+type JobGetResponse struct {
+	Job *Job
+	QueryMeta
+}
+
+// JobVersionsResponse carries the versions that are kept, newest first.
+type JobVersionsResponse struct {
+	Versions []*Job
+	QueryMeta
+}
+
+// JobListResponse carries the jobs that match.
+type JobListResponse struct {
+	Jobs []*JobListStub
+	QueryMeta
+}
+
+// JobSummaryResponse carries the summary.
+type JobSummaryResponse struct {
+	JobSummary *JobSummary
+	QueryMeta
+}

@@ -1,0 +1,90 @@
+package structs
+
+import "time"
+
+// The defaults that apply where a request names none.
+const (
+	DefaultNamespace = "default"
+	AllNamespaces    = "*"
+	DefaultRegion    = "global"
+	DefaultNodePool  = "default"
+)
+
+// Indexes are the Raft indexes at which a row was first and last put. Every row embeds it; the
+// transaction stamps it.
+type Indexes struct {
+	CreateIndex uint64
+	ModifyIndex uint64
+}
+
+// Stamped lets the state store stamp any row.
+func (i *Indexes) Stamped() *Indexes { return i }
+
+// QueryOptions ask how to read. Embedded in every read request.
+type QueryOptions struct {
+	Region     string        `json:",omitempty"`
+	Namespace  string        `json:",omitempty"` // "" means "default"; "*" all, where a list allows it
+	MinIndex   uint64        `json:",omitempty"` // wait until the answer's index is newer than this
+	MaxWait    time.Duration `json:",omitempty"` // at most this long; 0 means 5 minutes, capped at 10
+	AllowStale bool          `json:",omitempty"` // any server may answer from its own state
+	Prefix     string        `json:",omitempty"`
+	Filter     string        `json:",omitempty"` // a go-bexpr expression over the answer's rows
+	PerPage    int32         `json:",omitempty"`
+	NextToken  string        `json:",omitempty"`
+	Reverse    bool          `json:",omitempty"`
+	AuthToken  string        `json:"-" codec:"AuthToken"`
+	Forwarded  bool          `json:",omitempty"` // set by a server that passed the request on: one hop at most
+}
+
+// Query lets the middleware reach the options of any read request.
+func (q *QueryOptions) Query() *QueryOptions { return q }
+
+// RequestNamespace is the namespace asked for, with the default filled in.
+func (q *QueryOptions) RequestNamespace() string { return NamespaceOr(q.Namespace) }
+
+// WriteOptions are embedded in every write request.
+type WriteOptions struct {
+	Region    string `json:",omitempty"`
+	Namespace string `json:",omitempty"`
+	AuthToken string `json:"-" codec:"AuthToken"`
+	Forwarded bool   `json:",omitempty"`
+	// Now is the proposing server's clock, UnixNano. It is set by the server that proposes the command,
+	// never read from the clock while a log entry is applied.
+	Now int64 `json:",omitempty"`
+}
+
+// Write lets the middleware reach the options of any write request.
+func (w *WriteOptions) Write() *WriteOptions { return w }
+
+// RequestNamespace is the namespace asked for, with the default filled in.
+func (w *WriteOptions) RequestNamespace() string { return NamespaceOr(w.Namespace) }
+
+// NamespaceOr fills in the default namespace.
+func NamespaceOr(ns string) string {
+	if ns == "" {
+		return DefaultNamespace
+	}
+	return ns
+}
+
+// QueryMeta says from which state an answer was read. Embedded in every read answer.
+type QueryMeta struct {
+	Index       uint64        // the newest index of what the answer was read from
+	LastContact time.Duration // how old a follower's knowledge of its leader is; 0 on the leader
+	KnownLeader bool
+	NextToken   string `json:",omitempty"` // where the next page begins; "" on the last
+}
+
+// Meta lets the middleware reach the meta data of any read answer.
+func (m *QueryMeta) Meta() *QueryMeta { return m }
+
+// WriteMeta is embedded in every write answer: Index is that of the log entry.
+type WriteMeta struct {
+	Index uint64
+}
+
+// Written lets the middleware reach the meta data of any write answer.
+func (m *WriteMeta) Written() *WriteMeta { return m }
+
+// Empty is an answer that says nothing beyond "done at Index".
+type Empty struct{ WriteMeta }

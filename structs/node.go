@@ -1,0 +1,251 @@
+package structs
+
+import (
+	"maps"
+	"time"
+)
+
+// The states of a node.
+const (
+	NodeInit         = "initializing"
+	NodeReady        = "ready"
+	NodeDown         = "down"         // its heartbeats stopped
+	NodeDisconnected = "disconnected" // reserved by the dialect
+)
+
+// The scheduling eligibilities.
+const (
+	NodeEligible   = "eligible"
+	NodeIneligible = "ineligible"
+)
+
+// NodeResources is what a node has to give.
+type NodeResources struct {
+	CPU    NodeCPUResources `json:"Cpu" codec:"Cpu"`
+	Memory NodeMemoryResources
+	Disk   NodeDiskResources
+}
+
+// NodeCPUResources counts CPU in MHz.
+type NodeCPUResources struct {
+	CpuShares          int64 // MHz over all cores
+	TotalCpuCores      uint16
+	ReservableCpuCores []uint16 `json:",omitempty"`
+}
+
+// NodeMemoryResources counts memory in MiB.
+type NodeMemoryResources struct{ MemoryMB int64 }
+
+// NodeDiskResources counts disk in MiB.
+type NodeDiskResources struct{ DiskMB int64 }
+
+// NodeReservedResources is kept back from allocations.
+type NodeReservedResources struct {
+	CPU    NodeReservedCPU `json:"Cpu" codec:"Cpu"`
+	Memory NodeMemoryResources
+	Disk   NodeDiskResources
+}
+
+// NodeReservedCPU is in MHz.
+type NodeReservedCPU struct{ CpuShares uint64 }
+
+// DriverInfo is what a task driver says of itself on a node.
+type DriverInfo struct {
+	Attributes        map[string]string
+	Detected          bool
+	Healthy           bool
+	HealthDescription string
+	UpdateTime        time.Time
+}
+
+// NodeEvent is one line of a node's recent history.
+type NodeEvent struct {
+	Message     string
+	Subsystem   string // Cluster, Driver, CSI, Storage, Drain
+	Details     map[string]string
+	Timestamp   time.Time
+	CreateIndex uint64
+}
+
+// Node is the row of one node: what it reported at registration and what the servers know of it. Its
+// plugin instances are rows of their own. Key: ID.
+type Node struct {
+	ID                    string
+	SecretID              string `json:"-" codec:"SecretID"` // proves that a request is the node's own
+	Datacenter            string
+	Name                  string
+	HTTPAddr              string // host:port of the node's HTTP API
+	TLSEnabled            bool
+	Attributes            map[string]string
+	NodeResources         *NodeResources
+	ReservedResources     *NodeReservedResources
+	Meta                  map[string]string
+	NodeClass             string
+	NodePool              string
+	ComputedClass         string // nodes with equal ComputedClass are alike to constraints that are not unique
+	Drivers               map[string]*DriverInfo
+	Status                string
+	StatusDescription     string
+	StatusUpdatedAt       int64 // unix seconds, as the dialect has it
+	SchedulingEligibility string
+	Drain                 bool
+	Events                []*NodeEvent // the newest ten
+	Indexes
+}
+
+// Copy returns a deep copy of all that is changed after registration and shares the rest.
+func (n *Node) Copy() *Node {
+	c := *n
+	c.Attributes = maps.Clone(n.Attributes)
+	c.Meta = maps.Clone(n.Meta)
+	c.Drivers = maps.Clone(n.Drivers)
+	c.Events = append([]*NodeEvent(nil), n.Events...)
+	return &c
+}
+
+// Ready reports whether allocations may be placed on the node.
+func (n *Node) Ready() bool {
+	return n.Status == NodeReady && n.SchedulingEligibility == NodeEligible && !n.Drain
+}
+
+// Available is what allocations may use: the node's resources less those reserved.
+func (n *Node) Available() Resources {
+	var r Resources
+	if n.NodeResources != nil {
+		r.CPU = int(n.NodeResources.CPU.CpuShares)
+		r.MemoryMB = int(n.NodeResources.Memory.MemoryMB)
+		r.DiskMB = int(n.NodeResources.Disk.DiskMB)
+	}
+	if n.ReservedResources != nil {
+		r.CPU -= int(n.ReservedResources.CPU.CpuShares)
+		r.MemoryMB -= int(n.ReservedResources.Memory.MemoryMB)
+		r.DiskMB -= int(n.ReservedResources.Disk.DiskMB)
+	}
+	return r
+}
+
+// NodeDetail is the answer of Node.Get: the node with its plugin instances in the dialect's two maps, by
+// plugin ID.
+type NodeDetail struct {
+	Node
+	CSIControllerPlugins map[string]*CSIInfo
+	CSINodePlugins       map[string]*CSIInfo
+}
+
+// NodeListStub is one node in a list.
+type NodeListStub struct {
+	Address               string
+	ID                    string
+	Attributes            map[string]string `json:",omitempty"`
+	Datacenter            string
+	Name                  string
+	NodeClass             string
+	NodePool              string
+	Version               string
+	Drain                 bool
+	SchedulingEligibility string
+	Status                string
+	StatusDescription     string
+	Drivers               map[string]*DriverInfo
+	NodeResources         *NodeResources         `json:",omitempty"`
+	ReservedResources     *NodeReservedResources `json:",omitempty"`
+	Indexes
+}
+
+// NodeRegisterRequest brings a node in, or up to date. CSI carries all its plugin instances.
+type NodeRegisterRequest struct {
+	Node *Node
+	CSI  []*CSIPluginInstance
+	WriteOptions
+}
+
+// NodeRegisterResponse tells the node how to live.
+type NodeRegisterResponse struct {
+	HeartbeatTTL time.Duration // send the next heartbeat before this has passed
+	Servers      []string      // RPC addresses of the servers, the leader's first
+	EvalIDs      []string
+	WriteMeta
+}
+
+// NodeDeregisterRequest forgets nodes; one with allocations that are not terminal is refused.
+type NodeDeregisterRequest struct {
+	NodeIDs []string
+	WriteOptions
+}
+
+// NodeHeartbeatRequest renews a node's lease. It touches the log only when Status differs from the row.
+type NodeHeartbeatRequest struct {
+	NodeID   string
+	SecretID string
+	Status   string
+	WriteOptions
+}
+
+// NodeHeartbeatResponse tells the node when to come again.
+type NodeHeartbeatResponse struct {
+	HeartbeatTTL time.Duration
+	Servers      []string
+	WriteMeta
+}
+
+// NodeStatusUpdate is the log entry by which nodes change their status (many at once when many leases end
+// together).
+type NodeStatusUpdate struct {
+	NodeIDs []string
+	Status  string
+	Event   *NodeEvent
+	WriteOptions
+}
+
+// NodeEligibilityRequest allows or forbids new placements on a node.
+type NodeEligibilityRequest struct {
+	NodeID      string
+	Eligibility string
+	WriteOptions
+}
+
+// NodeEventsRequest appends to nodes' histories.
+type NodeEventsRequest struct {
+	Events map[string][]*NodeEvent // by node ID
+	WriteOptions
+}
+
+// NodeGetRequest asks for one node.
+type NodeGetRequest struct {
+	NodeID   string
+	SecretID string // set by the node itself
+	QueryOptions
+}
+
+// NodeGetWriteRequest names one node in a write.
+type NodeGetWriteRequest struct {
+	NodeID string
+	WriteOptions
+}
+
+// NodeEvaluateResponse carries the evaluations made.
+type NodeEvaluateResponse struct {
+	EvalIDs         []string
+	EvalCreateIndex uint64
+	NodeModifyIndex uint64
+	WriteMeta
+}
+
+// NodeGetResponse carries it.
+type NodeGetResponse struct {
+	Node *NodeDetail
+	QueryMeta
+}
+
+// NodeListResponse carries the nodes that match.
+type NodeListResponse struct {
+	Nodes []*NodeListStub
+	QueryMeta
+}
+
+// NodeClientAllocsResponse says which allocations a node should have, by id with the index at which the
+// servers last changed each (AllocModifyIndex): the node fetches those it does not have at that index.
+type NodeClientAllocsResponse struct {
+	Allocs map[string]uint64
+	QueryMeta
+}

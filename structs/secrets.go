@@ -1,0 +1,40 @@
+package structs
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+)
+
+// Secrets are key/value pairs for a CSI plugin (CSI spec, "Secrets Requirements"). They travel in
+// msgpack between servers and agents, but print as [redacted] and marshal to null in JSON, so that no
+// log, event or API answer shows them. JSON input is read, so a volume can be registered with them; a
+// volume that is read, edited and put back without them keeps those stored.
+type Secrets map[string]string
+
+const redacted = "[redacted]"
+
+// String never shows a value.
+func (s Secrets) String() string { return redacted }
+
+// GoString never shows a value.
+func (s Secrets) GoString() string { return redacted }
+
+// Format covers every verb of fmt.
+func (s Secrets) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
+
+// MarshalJSON writes null.
+func (s Secrets) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
+
+// UnmarshalJSON reads a plain object of strings.
+func (s *Secrets) UnmarshalJSON(b []byte) error {
+	var m map[string]string
+	if err := json.Unmarshal(b, &m); err != nil {
+		return err
+	}
+	*s = m
+	return nil
+}
+
+// Copy returns a copy; nil stays nil.
+func (s Secrets) Copy() Secrets { return maps.Clone(s) }
