@@ -94,6 +94,8 @@ type CSIVolumeDetachRequest struct {
 type CSIClaimGetRequest struct {
 	VolumeID string
 	AllocID  string
+	NodeID   string // the claim's node: only it gets an answer, which carries secrets
+	SecretID string
 	QueryOptions
 }
 

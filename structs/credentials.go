@@ -1,0 +1,32 @@
+package structs
+
+// Credentials of a request are the node that says it is asking and the secret that proves it: no secret
+// means that the request is not a node's own. Every request that a node makes for itself has them.
+
+// Credentials names the asking node.
+func (r *NodeHeartbeatRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
+
+// Credentials names the asking node.
+func (r *NodeUpdateCSIRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
+
+// Credentials names the asking node; an operator asks about a node without its secret.
+func (r *NodeGetRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
+
+// Credentials names the asking node.
+func (r *AllocsClientUpdateRequest) Credentials() (nodeID, secretID string) {
+	return r.NodeID, r.SecretID
+}
+
+// Credentials names the asking node, if it is a node that asks.
+func (r *AllocsGetRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
+
+// Credentials names the asking node.
+func (r *CSIVolumeClaimRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
+
+// Credentials names the asking node.
+func (r *CSIVolumeUnpublishRequest) Credentials() (nodeID, secretID string) {
+	return r.NodeID, r.SecretID
+}
+
+// Credentials names the asking node.
+func (r *CSIClaimGetRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
