@@ -1,0 +1,96 @@
+package structs
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Where the HTTP dialect has a time in words and the row has UnixNano, the JSON form is translated here,
+// in both directions; msgpack and the rows stay with the number.
+
+func timeOf(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos).UTC()
+}
+
+func nanosOf(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+type plainEvaluation Evaluation
+
+type evaluationJSON struct {
+	plainEvaluation
+	WaitUntil time.Time
+}
+
+// MarshalJSON writes WaitUntil as a time, as the dialect has it.
+func (e Evaluation) MarshalJSON() ([]byte, error) {
+	return json.Marshal(evaluationJSON{plainEvaluation(e), timeOf(e.WaitUntil)})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (e *Evaluation) UnmarshalJSON(b []byte) error {
+	var v evaluationJSON
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*e = Evaluation(v.plainEvaluation)
+	e.WaitUntil = nanosOf(v.WaitUntil)
+	return nil
+}
+
+type plainCSIInfo CSIInfo
+
+type csiInfoJSON struct {
+	plainCSIInfo
+	UpdateTime time.Time
+}
+
+// MarshalJSON writes UpdateTime as a time, as the dialect has it.
+func (i CSIInfo) MarshalJSON() ([]byte, error) {
+	return json.Marshal(csiInfoJSON{plainCSIInfo(i), timeOf(i.UpdateTime)})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (i *CSIInfo) UnmarshalJSON(b []byte) error {
+	var v csiInfoJSON
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*i = CSIInfo(v.plainCSIInfo)
+	i.UpdateTime = nanosOf(v.UpdateTime)
+	return nil
+}
+
+// instanceJSON is CSIPluginInstance without the methods it would inherit from CSIInfo, which know nothing
+// of its other fields.
+type instanceJSON struct {
+	Kind   CSIKind
+	NodeID string
+	csiInfoJSON
+	Indexes
+}
+
+// MarshalJSON writes every field of the instance, times as in CSIInfo.
+func (i CSIPluginInstance) MarshalJSON() ([]byte, error) {
+	info := csiInfoJSON{plainCSIInfo(i.CSIInfo), timeOf(i.UpdateTime)}
+	return json.Marshal(instanceJSON{i.Kind, i.NodeID, info, i.Indexes})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (i *CSIPluginInstance) UnmarshalJSON(b []byte) error {
+	var v instanceJSON
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	i.Kind, i.NodeID, i.Indexes = v.Kind, v.NodeID, v.Indexes
+	i.CSIInfo = CSIInfo(v.plainCSIInfo)
+	i.UpdateTime = nanosOf(v.csiInfoJSON.UpdateTime)
+	return nil
+}
