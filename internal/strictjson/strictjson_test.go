@@ -1,0 +1,113 @@
+package strictjson
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+type inner struct {
+	Count *int
+	Wait  time.Duration
+	Tags  map[string]string
+}
+
+type embedded struct{ Index uint64 }
+
+type target struct {
+	ID      string
+	On      bool
+	Groups  []*inner
+	ByName  map[string]*inner
+	Any     map[string]any
+	Secrets structs.Secrets
+	Raw     json.RawMessage
+	Bytes   []byte
+	At      time.Time
+	Hidden  string `json:"-"`
+	Other   string `json:"another"`
+	embedded
+}
+
+func TestDecode(t *testing.T) {
+	for _, c := range []struct{ name, in, want string }{
+		{"everything", `{"ID":"x","On":true,"Groups":[{"Count":1,"Wait":5,"Tags":{"a":"b"}},null],"ByName":{"z":{"Count":2}},"Any":{"x":[1,{"y":2}]},"Secrets":{"k":"v"},"Raw":[{"what":"ever"}],"Bytes":"aGk=","At":"2026-01-02T03:04:05Z","another":"o","Index":3}`, ""},
+		{"nulls", `{"ID":null,"Groups":null,"ByName":null,"At":null,"Any":null,"On":null}`, ""},
+		{"any case", `{"id":"x","groups":[{"count":1}]}`, ""},
+		{"empty unknown", `{"New":{"A":null,"B":["",0,-0.0,false,{}],"C":{"D":"0001-01-01T00:00:00Z"}}}`, ""},
+		{"empty unknown text", `{"New":""}`, ""},
+		{"unknown", `{"ID":"x","New":1}`, "New: berth does not know this field (line 1, column 11)"},
+		{"unknown inside", "{\"Groups\":[{},\n {\"Networks\":[{\"Mode\":\"bridge\"}]}]}", "Groups[1].Networks: berth does not know this field (line 2, column 3)"},
+		{"unknown in a map", `{"ByName":{"a b":{"Zap":"z"}}}`, `ByName["a b"].Zap: berth does not know this field (line 1, column 19)`},
+		{"hidden", `{"Hidden":"x"}`, "Hidden: berth does not know this field (line 1, column 2)"},
+		{"an empty key's value", `{"New":{"":"x"}}`, "New: berth does not know this field (line 1, column 2)"},
+		{"wrong type", `{"Groups":[{"Count":"three"}]}`, "Groups[0].Count: expected a number, found a string (line 1, column 21)"},
+		{"list for object", `{"ByName":[]}`, "ByName: expected an object, found a list (line 1, column 11)"},
+		{"object for list", `{"Groups":{}}`, "Groups: expected a list, found an object (line 1, column 11)"},
+		{"number for bool", `{"On":1}`, "On: expected true or false, found a number (line 1, column 7)"},
+		{"string for a duration", `{"Groups":[{"Wait":"5s"}]}`, "Groups[0].Wait: expected a number, found a string (line 1, column 20)"},
+		{"fraction", `{"Groups":[{"Count":1.5}]}`, "Groups.Count: expected a number, found number 1.5"},
+		{"overflow", `{"Index":-1}`, "expected a number, found number -1"},
+		{"twice", `{"ID":"x","id":"y"}`, "ID: the field is given twice (line 1, column 11)"},
+		{"trailing", `{"ID":"x"} {}`, "expected the end of the body (line 1, column"},
+		{"not an object", `[1]`, "expected an object, found a list (line 1, column 1)"},
+		{"empty", " \n", "the body is empty"},
+		{"cut", `{"ID":"x`, "the body ends in the middle of a value (line 1, column 9)"},
+		{"cut after a key", `{"ID"`, "the body ends in the middle of a value"},
+		{"not JSON", `{"ID":'x'}`, "not JSON"},
+		{"bad time", `{"At":"soon"}`, "soon"},
+		{"secret of another type", `{"Secrets":{"k":1}}`, "Secrets"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got target
+			err := Decode(strings.NewReader(c.in), &got, Options{})
+			if c.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("got %v, want %s", err, c.want)
+			}
+			if !structs.IsKind(err, structs.KindInvalid) {
+				t.Errorf("kind %s", structs.KindOf(err))
+			}
+		})
+	}
+}
+
+func TestIgnore(t *testing.T) {
+	opts := Options{Ignore: func(field string, v json.RawMessage) bool { return field == "Old" && string(v) == "7" }}
+	var got target
+	if err := DecodeBytes([]byte(`{"ID":"x","Old":7}`), &got, opts); err != nil || got.ID != "x" {
+		t.Fatal(got, err)
+	}
+	if err := DecodeBytes([]byte(`{"Old":8}`), &got, opts); err == nil {
+		t.Fatal("a value that is not to be ignored was dropped")
+	}
+}
+
+// FuzzDecode: never a panic; whatever is accepted is what encoding/json reads; whatever is refused is invalid.
+func FuzzDecode(f *testing.F) {
+	for _, s := range []string{`{"ID":"x","Groups":[{"Count":1}]}`, `{"New":{"a":[0]}}`, `{"id":1}`, `[`, `{"Any":{"a":[{"b":1}]}}`, `{"At":"x"}`, `{"Raw":{"a"`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var got, want target
+		err := DecodeBytes(b, &got, Options{})
+		if err != nil {
+			if !structs.IsKind(err, structs.KindInvalid) {
+				t.Fatalf("%v is %s", err, structs.KindOf(err))
+			}
+			return
+		}
+		if err := json.Unmarshal(b, &want); err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%q: got %+v, want %+v, %v", b, got, want, err)
+		}
+	})
+}
