@@ -1,0 +1,43 @@
+# berth: what one does with it, a target each. `make help` lists them.
+GO       ?= go
+TAGS     := hashicorpmetrics
+GOFLAGS  += -trimpath
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -s -w -X berth/internal/version.Version=$(VERSION)
+BIN      := bin/berth
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: help build test check demo bench goldens setup fmt clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/berth, one static binary
+	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
+
+setup: ## install what the tests need from Debian (root; does nothing when it is there)
+	./scripts/setup.sh
+
+test: setup build ## run all tests, with the race detector; real processes, mounts and sockets (root)
+	./scripts/test.sh
+
+check: ## formatting, vet, staticcheck, the shape of the house, goldens current
+	@unformatted="$$(git ls-files '*.go' | xargs gofmt -l)"; test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet -tags $(TAGS) ./...
+	$(GO) run $(STATICCHECK) -tags $(TAGS) ./...
+	$(GO) test -tags $(TAGS) ./internal/archtest ./internal/refdocs
+
+demo: setup build ## from a job file to a mounted volume and back, in under a minute (root)
+	./scripts/demo.sh
+
+bench: ## Go benchmarks
+	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
+
+goldens: ## write the golden files and the reference tables in docs/ again
+	$(GO) test -tags $(TAGS) ./internal/refdocs ./fsm ./structs ./cli -update
+
+fmt: ## gofmt everything
+	git ls-files '*.go' | xargs gofmt -w
+
+clean: ## remove what was built
+	rm -rf bin .cache

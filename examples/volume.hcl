@@ -1,0 +1,12 @@
+# A volume for examples/counter.hcl: `berth volume create examples/volume.hcl` has the plugin make it.
+id           = "counter"
+name         = "counter"
+type         = "csi"
+plugin_id    = "hostpath"
+capacity_min = "16MiB"
+capacity_max = "64MiB"
+
+capability {
+  access_mode     = "single-node-writer"
+  attachment_mode = "file-system"
+}

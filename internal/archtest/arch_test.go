@@ -1,0 +1,161 @@
+package archtest
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// layers is the order of the house, lowest first: a package imports only packages of lower lines. The
+// longest path that fits counts; packages below client/ and server/ are ordered within their own line.
+var layers = [][]string{
+	{"structs", "internal"},
+	{"state", "rpc", "csi", "acl", "jobspec"},
+	{"fsm", "scheduler", "client", "api", "plugins"},
+	{"endpoints", "cli"},
+	{"server"},
+	{"agent"},
+	{"cmd", "test"},
+}
+
+// onlyIn says which of our packages may import a library directly.
+var onlyIn = map[string][]string{
+	"github.com/hashicorp/go-memdb":  {"state"},
+	"google.golang.org/grpc":         {"csi", "plugins"},
+	"go.etcd.io/bbolt":               {"client/store"},
+	"github.com/hashicorp/raft-wal":  {"server"},
+	"github.com/hashicorp/serf/serf": {"server"},
+}
+
+// maxLines is the most that a file of production code may have.
+const maxLines = 500
+
+type pkg struct {
+	ImportPath string
+	Dir        string
+	Doc        string
+	GoFiles    []string
+	Imports    []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,GoFiles,Imports", "berth/...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var list []pkg
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+}
+
+// line is the number of a package's line, and the folder that put it there.
+func line(path string) (int, string) {
+	rel, ours := strings.CutPrefix(path, "berth/")
+	if !ours {
+		return -1, ""
+	}
+	top, _, _ := strings.Cut(rel, "/")
+	for i, l := range layers {
+		for _, name := range l {
+			if name == top {
+				return i, name
+			}
+		}
+	}
+	return -2, top
+}
+
+func TestImportsGoDownwards(t *testing.T) {
+	for _, p := range packages(t) {
+		from, top := line(p.ImportPath)
+		if from == -2 {
+			t.Errorf("%s is in no layer: add %q to the list of layers", p.ImportPath, top)
+			continue
+		}
+		for _, imp := range p.Imports {
+			to, other := line(imp)
+			if to < 0 || to < from || other == top {
+				continue
+			}
+			if other == "internal" && from == 0 { // structs may use helpers, helpers may use structs
+				continue
+			}
+			if top == "internal" && other == "structs" {
+				continue
+			}
+			t.Errorf("%s (line %d) imports %s (line %d): imports only go downwards", p.ImportPath, from+1, imp, to+1)
+		}
+	}
+}
+
+func TestLibrariesStayWhereTheyBelong(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, imp := range p.Imports {
+			for library, allowed := range onlyIn {
+				if imp != library && !strings.HasPrefix(imp, library+"/") {
+					continue
+				}
+				if !within(strings.TrimPrefix(p.ImportPath, "berth/"), allowed) {
+					t.Errorf("%s imports %s, which only %v may", p.ImportPath, imp, allowed)
+				}
+			}
+		}
+	}
+}
+
+func within(path string, folders []string) bool {
+	for _, f := range folders {
+		if path == f || strings.HasPrefix(path, f+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	for _, p := range packages(t) {
+		if len(p.GoFiles) > 0 && len(p.Doc) < 40 {
+			t.Errorf("%s has no package comment that says what it is for", p.ImportPath)
+		}
+	}
+}
+
+func TestFilesStaySmall(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, name := range p.GoFiles {
+			path := filepath.Join(p.Dir, name)
+			if n := countLines(t, path); n > maxLines {
+				t.Errorf("%s has %d lines; split it by noun at %d", path, n, maxLines)
+			}
+		}
+	}
+}
+
+func countLines(t *testing.T, path string) (n int) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# From a job file to a mounted volume and back, on this machine: a -dev agent in a scratch directory, the
+# hostpath plugin as a system job, a volume, a job that writes to it, stopped and started again. It leaves
+# nothing behind, also when a step fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+[ "$(id -u)" -eq 0 ] || { echo "demo: run as root: it mounts file systems" >&2; exit 1; }
+berth=$PWD/bin/berth
+scratch=$(mktemp -d /tmp/berth-demo.XXXXXX)
+agent=
+
+step() { printf '\n== %s\n' "$*"; }
+
+stop_agent() {
+	[ -n "$agent" ] || return 0
+	kill -TERM "$agent" 2>/dev/null || true
+	for _ in $(seq 150); do
+		kill -0 "$agent" 2>/dev/null || break
+		sleep 0.1
+	done
+	kill -KILL "$agent" 2>/dev/null || true
+	wait "$agent" 2>/dev/null || true
+	agent=
+}
+
+# leftovers names what of the demo is still mounted, attached or running.
+leftovers() {
+	grep -F "$scratch" /proc/self/mounts || true
+	for f in /sys/block/loop*/loop/backing_file; do
+		[ -e "$f" ] && grep -HF "$scratch" "$f" || true
+	done
+	pgrep -af -- "$scratch" || true
+}
+
+finish() {
+	code=$?
+	trap - EXIT
+	stop_agent
+	left=$(leftovers)
+	if [ -n "$left" ]; then
+		echo "demo: left behind:" >&2
+		echo "$left" >&2
+		[ "$code" -ne 0 ] || code=1
+		grep -F "$scratch" /proc/self/mounts | awk '{print $2}' | sort -r | xargs -r -n1 umount -l || true
+	fi
+	if [ "$code" -ne 0 ]; then
+		echo "demo: failed; the agent's log ends with:" >&2
+		tail -n 40 "$scratch/agent.log" >&2 || true
+	fi
+	rm -rf --one-file-system "$scratch"
+	[ "$code" -eq 0 ] && echo "demo: ok"
+	exit "$code"
+}
+trap finish EXIT
+
+step "start an agent: server, node and HTTP API in one process"
+"$berth" agent -dev -data-dir "$scratch/data" -http-port 0 -rpc-port 0 -serf-port 0 \
+	>"$scratch/agent.out" 2>"$scratch/agent.log" &
+agent=$!
+for _ in $(seq 100); do
+	BERTH_ADDR=$(sed -n 's/^HTTP API: *//p' "$scratch/agent.out")
+	[ -n "$BERTH_ADDR" ] && "$berth" node status -address "$BERTH_ADDR" 2>/dev/null | grep -q ready && break
+	kill -0 "$agent" 2>/dev/null || { echo "demo: the agent ended" >&2; exit 1; }
+	sleep 0.1
+done
+export BERTH_ADDR
+"$berth" node status
+
+step "run the hostpath plugin as a system job (examples/hostpath.hcl)"
+"$berth" job run examples/hostpath.hcl
+for _ in $(seq 300); do
+	"$berth" plugin status hostpath 2>/dev/null | grep -Eq '^Nodes Healthy *= *1$' && break
+	sleep 0.1
+done
+"$berth" plugin status hostpath
+
+step "create a volume (examples/volume.hcl)"
+"$berth" volume create examples/volume.hcl
+
+step "run a service that writes to it (examples/counter.hcl)"
+began=$(date +%s%N)
+"$berth" job run examples/counter.hcl
+running() {
+	"$berth" job status -t '{{range .Allocations}}{{if eq .DesiredStatus "run"}}{{.ID}}{{"\n"}}{{end}}{{end}}' counter | head -n 1
+}
+first=$(running)
+for _ in $(seq 100); do
+	line=$("$berth" alloc logs "$first" 2>/dev/null | sed -n 2p)
+	[ -n "$line" ] && break
+	sleep 0.05
+done
+wrote=$(echo "$line" | cut -d' ' -f1 | tr -d .)
+first_write_ms=$(((wrote - began) / 1000000))
+"$berth" alloc logs "$first"
+"$berth" volume status counter
+
+step "what an idle agent uses"
+rss_kb=$(awk '/^VmRSS/ {print $2}' "/proc/$agent/status")
+echo "resident memory: $((rss_kb / 1024)) MB"
+
+step "stop the job: the volume is unpublished, unstaged and released"
+"$berth" job stop counter
+for _ in $(seq 100); do
+	[ "$("$berth" volume status -t '{{len .Claims}}' counter)" = 0 ] && break
+	sleep 0.1
+done
+"$berth" volume status counter
+
+step "run it again: the data is still there"
+"$berth" job run examples/counter.hcl
+second=$(running)
+for _ in $(seq 100); do
+	found=$("$berth" alloc logs "$second" 2>/dev/null | sed -n 's/^found \([0-9]*\) lines$/\1/p')
+	[ -n "$found" ] && break
+	sleep 0.05
+done
+echo "allocation ${second%%-*} found $found lines that allocation ${first%%-*} wrote"
+[ "$found" -gt 0 ]
+
+step "status of plugin, volume and allocation"
+"$berth" plugin status hostpath
+"$berth" volume status counter
+"$berth" alloc status "$second"
+
+step "clean up"
+"$berth" job stop -purge counter
+for _ in $(seq 100); do
+	[ "$("$berth" volume status -t '{{len .Claims}}' counter)" = 0 ] && break
+	sleep 0.1
+done
+"$berth" volume delete counter
+"$berth" job stop -purge hostpath
+stop_agent
+[ -z "$(leftovers)" ]
+
+step "measured"
+printf 'first write after job run: %5d ms   (aim: under 1000)\n' "$first_write_ms"
+printf 'agent memory:              %5d MB   (aim: under 60)\n' "$((rss_kb / 1024))"
+printf 'binary size:               %5d MB   (aim: under 60)\n' "$(($(stat -c %s "$berth") / 1048576))"
