@@ -1,0 +1,101 @@
+package snaparchive
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+var created = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+func archive(t testing.TB, state string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	meta := Meta{Index: 42, Term: 3, Version: "0.1.0", Created: created, Region: "global"}
+	if err := Write(&b, meta, int64(len(state)), strings.NewReader(state)); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestRoundTrip(t *testing.T) {
+	state := strings.Repeat("state ", 100_000)
+	var got bytes.Buffer
+	meta, err := Read(bytes.NewReader(archive(t, state)), &got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &Meta{Index: 42, Term: 3, Version: "0.1.0", Created: created, Region: "global"}
+	if !reflect.DeepEqual(meta, want) || got.String() != state {
+		t.Errorf("got %+v and %d bytes", meta, got.Len())
+	}
+}
+
+func TestEveryCutAndFlipIsRefused(t *testing.T) {
+	whole := archive(t, "a small state")
+	for n := range whole {
+		if _, err := Read(bytes.NewReader(whole[:n]), io.Discard); !structs.IsKind(err, structs.KindInvalid) {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+		flipped := bytes.Clone(whole)
+		flipped[n] ^= 0x10
+		var got bytes.Buffer
+		if _, err := Read(bytes.NewReader(flipped), &got); err == nil && got.String() != "a small state" {
+			t.Fatalf("flipped at %d: accepted %q", n, got.String())
+		}
+	}
+}
+
+func TestWrongSize(t *testing.T) {
+	for _, size := range []int64{2, 4} {
+		if err := Write(io.Discard, Meta{}, size, strings.NewReader("abc")); err == nil {
+			t.Errorf("3 bytes written as %d", size)
+		}
+	}
+}
+
+func TestTamperedState(t *testing.T) {
+	var b bytes.Buffer
+	zip := gzip.NewWriter(&b)
+	w := tar.NewWriter(zip)
+	for _, f := range [][2]string{{metaName, "{}"}, {stateName, "evil"}, {sumsName, "00  meta.json\n00  state.bin\n"}} {
+		_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f[0], Size: int64(len(f[1]))})
+		_, _ = w.Write([]byte(f[1]))
+	}
+	if err := errors.Join(w.Close(), zip.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(&b, io.Discard); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("got %v", err)
+	}
+}
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestWriterThatFails(t *testing.T) {
+	_, err := Read(bytes.NewReader(archive(t, "x")), full{})
+	if err == nil || structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "no space left") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(archive(f, "x"))
+	f.Add([]byte("not an archive"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		meta, err := Read(bytes.NewReader(b), io.Discard)
+		if (meta == nil) != (err != nil) && err == nil {
+			t.Fatal("neither meta nor error")
+		}
+	})
+}
