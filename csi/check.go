@@ -1,0 +1,171 @@
+package csi
+
+import (
+	"fmt"
+	"path/filepath"
+	"strconv"
+
+	"berth/structs"
+)
+
+// Limits (CSI spec, "Size Limits"). What goes to a plugin keeps to the specification. What comes from
+// one is met with more patience where real plugins exceed it: ids that are whole resource paths are
+// passed back byte for byte, and only absurd ones are refused.
+const (
+	maxString     = 128
+	maxMap        = 4 << 10
+	maxFlags      = 4 << 10
+	maxNodeID     = 256
+	maxID         = 1 << 10
+	maxContext    = 16 << 10
+	maxTopologies = 4 << 10
+)
+
+func quote(s string) string { return strconv.Quote(s) }
+
+// mapSize is what a map of strings weighs by the specification's rule.
+func mapSize(m map[string]string) int {
+	n := 0
+	for k, v := range m {
+		n += len(k) + len(v)
+	}
+	return n
+}
+
+// badID says what is wrong with an id a plugin answered.
+func badID(id string, limit int) string {
+	switch {
+	case id == "":
+		return "is empty"
+	case len(id) > limit:
+		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(id), limit)
+	}
+	return ""
+}
+
+// badContext says what is wrong with a context a plugin answered.
+func badContext(m map[string]string) string {
+	if n := mapSize(m); n > maxContext {
+		return fmt.Sprintf("holds %d bytes, at most %d are allowed", n, maxContext)
+	}
+	return ""
+}
+
+// badRange says what is wrong with a capacity range.
+func badRange(r structs.CSICapacityRange) string {
+	switch {
+	case r.RequiredBytes < 0 || r.LimitBytes < 0:
+		return "is negative"
+	case r.LimitBytes > 0 && r.RequiredBytes > r.LimitBytes:
+		return fmt.Sprintf("required %d bytes are above the limit of %d", r.RequiredBytes, r.LimitBytes)
+	}
+	return ""
+}
+
+// outside says how a size a plugin made misses the range asked for; 0 is "not known".
+func outside(size int64, r structs.CSICapacityRange) string {
+	switch {
+	case size < 0:
+		return fmt.Sprintf("is negative: %d", size)
+	case size == 0:
+		return ""
+	case size < r.RequiredBytes:
+		return fmt.Sprintf("of %d is smaller than the %d asked for", size, r.RequiredBytes)
+	case r.LimitBytes > 0 && size > r.LimitBytes:
+		return fmt.Sprintf("of %d is above the limit of %d", size, r.LimitBytes)
+	}
+	return ""
+}
+
+// badFlags says what is wrong with mount flags; they may hold secrets, so none is named.
+func badFlags(flags []string) string {
+	n := 0
+	for _, f := range flags {
+		n += len(f)
+	}
+	if n > maxFlags {
+		return fmt.Sprintf("the mount flags hold %d bytes, at most %d are allowed", n, maxFlags)
+	}
+	return ""
+}
+
+// badObjectName says what is wrong with the name a volume or a snapshot is to have (CSI spec,
+// CreateVolumeRequest.name).
+func badObjectName(name string) string {
+	if name == "" {
+		return "is empty"
+	}
+	if len(name) > maxString {
+		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(name), maxString)
+	}
+	for _, r := range name {
+		if r <= 0x08 || r == 0x0b || r == 0x0c || (r >= 0x0e && r <= 0x1f) || (r >= 0x7f && r <= 0x9f) {
+			return fmt.Sprintf("holds the control character %U", r)
+		}
+	}
+	return ""
+}
+
+// demand is one condition on a request: the field's name and what is wrong with it, "" if nothing.
+type demand struct{ field, fault string }
+
+// demands returns the first fault of a request.
+func (c *Client) demands(rpc string, list ...demand) error {
+	for _, d := range list {
+		if d.fault != "" {
+			return c.refuse(rpc, d.field, d.fault)
+		}
+	}
+	return nil
+}
+
+// expects returns the first fault of an answer.
+func (c *Client) expects(rpc string, list ...demand) error {
+	for _, d := range list {
+		if d.fault != "" {
+			return c.nonsense(rpc, d.field, d.fault)
+		}
+	}
+	return nil
+}
+
+func given(field, value string) demand {
+	if value == "" {
+		return demand{field, "is empty"}
+	}
+	return demand{field, ""}
+}
+
+func absolute(field, path string) demand {
+	if !filepath.IsAbs(path) {
+		return demand{field, quote(path) + " is not an absolute path"}
+	}
+	return demand{field, ""}
+}
+
+func small(field string, m map[string]string) demand {
+	if n := mapSize(m); n > maxMap {
+		return demand{field, fmt.Sprintf("hold %d bytes, at most %d are allowed", n, maxMap)}
+	}
+	return demand{field, ""}
+}
+
+func notNegative(field string, n int64) demand {
+	if n < 0 {
+		return demand{field, fmt.Sprintf("is negative: %d", n)}
+	}
+	return demand{field, ""}
+}
+
+// badSegments says what is wrong with a topology a plugin answered.
+func badSegments(m map[string]string) string {
+	if n := mapSize(m); n > maxTopologies {
+		return fmt.Sprintf("holds %d bytes, at most %d are allowed", n, maxTopologies)
+	}
+	for k := range m {
+		if k == "" {
+			return "has a segment without a key"
+		}
+	}
+	return ""
+}

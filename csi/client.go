@@ -1,0 +1,174 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"berth/structs"
+)
+
+const (
+	// DefaultTimeout bounds a call whose context has no deadline of its own. A deadline cancels nothing at
+	// the plugin (CSI spec, "Timeouts"): the same call again picks the operation up.
+	DefaultTimeout = 2 * time.Minute
+
+	// maxMessage is what an answer may weigh: a plugin with many volumes ignores max_entries at times, and
+	// gRPC's own limit of 4 MiB shows as ResourceExhausted, as if the storage were full.
+	maxMessage = 64 << 20
+
+	// maxMessageText bounds the plugin's words within an error.
+	maxMessageText = 2048
+)
+
+// Client is a connection to one plugin. It is safe for concurrent use. It connects with the first call
+// and again whenever the plugin has come back on the same socket.
+type Client struct {
+	conn     *grpc.ClientConn
+	endpoint string
+	timeout  time.Duration
+	logger   hclog.Logger
+	metrics  func(method, code string, d time.Duration)
+
+	identity   spec.IdentityClient
+	controller spec.ControllerClient
+	node       spec.NodeClient
+
+	mu    sync.Mutex
+	name  string // the plugin's ID in the cluster, else the name it gave itself
+	known known
+}
+
+// known is what the plugin last announced; nil is not asked yet.
+type known struct {
+	plugin     *PluginCapabilities
+	controller *structs.CSIControllerInfo
+	node       *structs.CSINodeInfo
+	nodeSingle bool // the node half knows the finer single-node access modes
+}
+
+// Option changes a client.
+type Option func(*Client)
+
+// WithTimeout bounds each call whose context ends later; 0 leaves only the context's own deadline.
+func WithTimeout(d time.Duration) Option { return func(c *Client) { c.timeout = d } }
+
+// WithName gives the plugin's ID, for errors and logs.
+func WithName(id string) Option { return func(c *Client) { c.name = id } }
+
+// WithMetrics is called after each call with the RPC's name, the name of its gRPC code and its duration.
+func WithMetrics(fn func(method, code string, d time.Duration)) Option {
+	return func(c *Client) { c.metrics = fn }
+}
+
+// Dial prepares a client of the plugin that listens on endpoint: unix:///path, unix:/path or a bare
+// absolute path. It does not wait for the plugin: a call made while nothing listens is answered with
+// unavailable at once. The context is not kept.
+func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Option) (*Client, error) {
+	path, err := SocketPath(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := grpc.NewClient("passthrough:///"+path,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithAuthority("localhost"),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", addr)
+		}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
+			MinConnectTimeout: 5 * time.Second,
+		}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithIdleTimeout(0),
+	)
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "csi endpoint %q: %w", endpoint, err)
+	}
+	c := &Client{
+		conn: conn, endpoint: endpoint, timeout: DefaultTimeout, logger: logger,
+		metrics:    func(string, string, time.Duration) {},
+		identity:   spec.NewIdentityClient(conn),
+		controller: spec.NewControllerClient(conn),
+		node:       spec.NewNodeClient(conn),
+	}
+	for _, o := range opts {
+		o(c)
+	}
+	if c.logger == nil {
+		c.logger = hclog.NewNullLogger()
+	}
+	return c, nil
+}
+
+// Close ends the connection; calls in flight fail with a timeout error (their outcome is unknown).
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Endpoint is the address the client was made with.
+func (c *Client) Endpoint() string { return c.endpoint }
+
+// title is how errors name the plugin.
+func (c *Client) title() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.name != "" {
+		return fmt.Sprintf("plugin %q", c.name)
+	}
+	return "plugin at " + c.endpoint
+}
+
+// SocketPath reads an endpoint in any of its forms (unix:///path, unix:/path, /path).
+func SocketPath(endpoint string) (string, error) {
+	path := endpoint
+	if rest, ok := strings.CutPrefix(endpoint, "unix:"); ok {
+		path = rest
+		if p, ok := strings.CutPrefix(rest, "//"); ok {
+			path = p
+		}
+	}
+	if !filepath.IsAbs(path) {
+		return "", structs.Errorf(structs.KindInvalid,
+			"csi endpoint %q: expected unix:///path, unix:/path or an absolute path", endpoint)
+	}
+	return path, nil
+}
+
+// invoke is the shape of every generated client method.
+type invoke[Req, Resp any] func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)
+
+// call makes one RPC: bounded in time, measured, its error classified and free of secrets.
+func call[Req, Resp any](ctx context.Context, c *Client, rpc string, fn invoke[Req, Resp], req *Req) (*Resp, error) {
+	if c.timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+	}
+	start := time.Now()
+	resp, err := fn(ctx, req)
+	took := time.Since(start)
+	c.metrics(rpc, codeName(err), took)
+	c.logger.Trace("csi call", "rpc", rpc, "code", codeName(err), "took", took)
+	if err != nil {
+		return nil, c.failed(rpc, err, secretsOf(req))
+	}
+	return resp, nil
+}
+
+// secretsOf finds the secrets of a request message, if it carries any.
+func secretsOf(req any) map[string]string {
+	if s, ok := req.(interface{ GetSecrets() map[string]string }); ok {
+		return s.GetSecrets()
+	}
+	return nil
+}

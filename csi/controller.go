@@ -1,0 +1,232 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+
+	"berth/structs"
+)
+
+// CreateVolume makes the volume named req.Name, or finds it again. When the plugin made a volume of the
+// wrong size the answer comes beside the error, so that the caller can delete it.
+func (c *Client) CreateVolume(ctx context.Context, req *structs.ClientCSICreateRequest) (*structs.ClientCSICreateResponse, error) {
+	const rpc = "CreateVolume"
+	has, err := c.controllerHas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	caps, fault := capabilities(req.Capabilities, req.MountOptions, has.SupportsSingleNodeMultiWriter)
+	err = c.demands(rpc,
+		demand{"name", badObjectName(req.Name)},
+		demand{"capacity_range", badRange(req.Capacity)},
+		demand{"volume_capabilities", fault},
+		demand{"volume_content_source", badSource(req, has)},
+		small("parameters", req.Parameters))
+	if err != nil {
+		return nil, err
+	}
+	msg := &spec.CreateVolumeRequest{
+		Name: req.Name, CapacityRange: toRange(req.Capacity), VolumeCapabilities: caps,
+		Parameters: req.Parameters, Secrets: req.Secrets,
+		VolumeContentSource: toSource(req.CloneID, req.SnapshotID),
+	}
+	if msg.AccessibilityRequirements, err = c.requirement(ctx, req.Topologies); err != nil {
+		return nil, err
+	}
+	resp, err := call(ctx, c, rpc, c.controller.CreateVolume, msg)
+	if err != nil {
+		return nil, err
+	}
+	return c.created(rpc, resp.GetVolume(), req.Capacity)
+}
+
+// created checks and reads the volume of an answer.
+func (c *Client) created(rpc string, v *spec.Volume, asked structs.CSICapacityRange) (*structs.ClientCSICreateResponse, error) {
+	err := c.expects(rpc,
+		demand{"volume", missing(v == nil)},
+		demand{"volume.volume_id", badID(v.GetVolumeId(), maxID)},
+		demand{"volume.volume_context", badContext(v.GetVolumeContext())})
+	if err != nil {
+		return nil, err
+	}
+	resp := &structs.ClientCSICreateResponse{
+		ExternalID: v.GetVolumeId(), Capacity: v.GetCapacityBytes(), Context: v.GetVolumeContext(),
+		Topologies: fromTopologies(v.GetAccessibleTopology()),
+	}
+	return resp, c.expects(rpc, demand{"volume.capacity_bytes", outside(v.GetCapacityBytes(), asked)})
+}
+
+func missing(is bool) string {
+	if is {
+		return "is missing"
+	}
+	return ""
+}
+
+// badSource says why a volume cannot be made from a source.
+func badSource(req *structs.ClientCSICreateRequest, has *structs.CSIControllerInfo) string {
+	switch {
+	case req.CloneID != "" && req.SnapshotID != "":
+		return "both a volume and a snapshot are given"
+	case req.CloneID != "" && !has.SupportsClone:
+		return "the plugin cannot clone volumes"
+	case req.SnapshotID != "" && !has.SupportsCreateDeleteSnapshot:
+		return "the plugin has no volume snapshots"
+	}
+	return ""
+}
+
+// requirement is the topology to send: none to a plugin that knows no topology.
+func (c *Client) requirement(ctx context.Context, r *structs.CSITopologyRequest) (*spec.TopologyRequirement, error) {
+	req := toRequirement(r)
+	if req == nil {
+		return nil, nil
+	}
+	ok, err := c.hasTopology(ctx)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return req, nil
+}
+
+// DeleteVolume deletes a volume; one that does not exist is deleted already.
+func (c *Client) DeleteVolume(ctx context.Context, req *structs.ClientCSIDeleteRequest) error {
+	const rpc = "DeleteVolume"
+	if err := c.demands(rpc, given("volume_id", req.ExternalID)); err != nil {
+		return err
+	}
+	_, err := call(ctx, c, rpc, c.controller.DeleteVolume,
+		&spec.DeleteVolumeRequest{VolumeId: req.ExternalID, Secrets: req.Secrets})
+	return err
+}
+
+// ControllerPublishVolume makes a volume reachable from a node. ReadOnly is sent only to plugins that know
+// a read-only attach; read-only mounts are NodePublishVolume's matter in any case.
+func (c *Client) ControllerPublishVolume(ctx context.Context, req *structs.ClientCSIAttachRequest) (*structs.ClientCSIAttachResponse, error) {
+	const rpc = "ControllerPublishVolume"
+	has, err := c.controllerHas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	u := use{req.AccessMode, req.AttachmentMode, req.MountOptions, ""}
+	cap, fault := u.capability(has.SupportsSingleNodeMultiWriter)
+	err = c.demands(rpc, given("volume_id", req.ExternalID), given("node_id", req.ExternalNodeID),
+		demand{"volume_capability", fault})
+	if err != nil {
+		return nil, err
+	}
+	resp, err := call(ctx, c, rpc, c.controller.ControllerPublishVolume, &spec.ControllerPublishVolumeRequest{
+		VolumeId: req.ExternalID, NodeId: req.ExternalNodeID, VolumeCapability: cap,
+		Readonly: req.ReadOnly && has.SupportsReadOnlyAttach, Secrets: req.Secrets, VolumeContext: req.VolumeContext,
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = c.expects(rpc, demand{"publish_context", badContext(resp.GetPublishContext())})
+	return &structs.ClientCSIAttachResponse{PublishContext: resp.GetPublishContext()}, err
+}
+
+// ControllerUnpublishVolume takes a volume from a node. The node has to be named: to a plugin an empty
+// name means all nodes.
+func (c *Client) ControllerUnpublishVolume(ctx context.Context, req *structs.ClientCSIDetachRequest) error {
+	const rpc = "ControllerUnpublishVolume"
+	err := c.demands(rpc, given("volume_id", req.ExternalID), given("node_id", req.ExternalNodeID))
+	if err != nil {
+		return err
+	}
+	_, err = call(ctx, c, rpc, c.controller.ControllerUnpublishVolume, &spec.ControllerUnpublishVolumeRequest{
+		VolumeId: req.ExternalID, NodeId: req.ExternalNodeID, Secrets: req.Secrets})
+	return err
+}
+
+// ValidateVolumeCapabilities asks whether an existing volume can be used as wanted; nil is yes. What the
+// plugin confirms is compared with what was asked, since an old plugin confirms what it does not know.
+func (c *Client) ValidateVolumeCapabilities(ctx context.Context, req *structs.ClientCSIValidateRequest) error {
+	const rpc = "ValidateVolumeCapabilities"
+	has, err := c.controllerHas(ctx)
+	if err != nil {
+		return err
+	}
+	caps, fault := capabilities(req.Capabilities, req.MountOptions, has.SupportsSingleNodeMultiWriter)
+	err = c.demands(rpc, given("volume_id", req.ExternalID), demand{"volume_capabilities", fault},
+		small("parameters", req.Parameters))
+	if err != nil {
+		return err
+	}
+	msg := &spec.ValidateVolumeCapabilitiesRequest{VolumeId: req.ExternalID, VolumeContext: req.Context,
+		VolumeCapabilities: caps, Parameters: req.Parameters, Secrets: req.Secrets}
+	resp, err := call(ctx, c, rpc, c.controller.ValidateVolumeCapabilities, msg)
+	if err != nil {
+		return err
+	}
+	if why := unconfirmed(msg, resp); why != "" {
+		return structs.Errorf(structs.KindInvalid, "%s: %s: volume %q cannot be used as asked: %s",
+			c.title(), rpc, req.ExternalID, clean(why, req.Secrets))
+	}
+	return nil
+}
+
+// unconfirmed says what of a request a plugin did not confirm.
+func unconfirmed(req *spec.ValidateVolumeCapabilitiesRequest, resp *spec.ValidateVolumeCapabilitiesResponse) string {
+	if resp.GetConfirmed() == nil {
+		if resp.GetMessage() == "" {
+			return "not confirmed, and no reason given"
+		}
+		return resp.GetMessage()
+	}
+	for _, want := range req.GetVolumeCapabilities() {
+		if !confirms(resp.GetConfirmed().GetVolumeCapabilities(), want) {
+			return fmt.Sprintf("access mode %s as %s is not among the confirmed; %s",
+				want.GetAccessMode().GetMode(), accessType(want), resp.GetMessage())
+		}
+	}
+	return ""
+}
+
+// confirms looks for a capability among the confirmed ones by access mode and type; a file-system type
+// and mount flags that the plugin left out of its answer count as confirmed.
+func confirms(list []*spec.VolumeCapability, want *spec.VolumeCapability) bool {
+	for _, got := range list {
+		fs := got.GetMount().GetFsType()
+		if got.GetAccessMode().GetMode() == want.GetAccessMode().GetMode() && accessType(got) == accessType(want) &&
+			(fs == "" || want.GetMount().GetFsType() == "" || fs == want.GetMount().GetFsType()) {
+			return true
+		}
+	}
+	return false
+}
+
+func accessType(cap *spec.VolumeCapability) string {
+	if cap.GetBlock() != nil {
+		return string(structs.CSIBlockDevice)
+	}
+	return string(structs.CSIFileSystem)
+}
+
+// ControllerExpandVolume grows a volume. The answer says whether the node has to grow something too.
+func (c *Client) ControllerExpandVolume(ctx context.Context, req *structs.ClientCSIExpandRequest) (*structs.ClientCSIExpandResponse, error) {
+	const rpc = "ControllerExpandVolume"
+	has, err := c.controllerHas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	msg := &spec.ControllerExpandVolumeRequest{VolumeId: req.ExternalID, CapacityRange: toRange(req.Capacity), Secrets: req.Secrets}
+	fault := ""
+	if req.Capability != nil {
+		u := use{req.Capability.AccessMode, req.Capability.AttachmentMode, nil, ""}
+		msg.VolumeCapability, fault = u.capability(has.SupportsSingleNodeMultiWriter)
+	}
+	err = c.demands(rpc, given("volume_id", req.ExternalID), demand{"volume_capability", fault},
+		demand{"capacity_range", badRange(req.Capacity)}, demand{"capacity_range", missing(msg.CapacityRange == nil)})
+	if err != nil {
+		return nil, err
+	}
+	resp, err := call(ctx, c, rpc, c.controller.ControllerExpandVolume, msg)
+	if err != nil {
+		return nil, err
+	}
+	return &structs.ClientCSIExpandResponse{Capacity: resp.GetCapacityBytes(), NodeExpansionRequired: resp.GetNodeExpansionRequired()},
+		c.expects(rpc, demand{"capacity_bytes", outside(resp.GetCapacityBytes(), structs.CSICapacityRange{RequiredBytes: req.Capacity.RequiredBytes})})
+}

@@ -1,0 +1,109 @@
+package csi
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"unicode"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"berth/structs"
+)
+
+// uncertain are the codes after which the operation may still be running or may have taken effect
+// (CSI spec, "Timeouts" and "Error Scheme"): besides those every orchestrator takes so, ResourceExhausted,
+// which the transport also produces for a message that is too large, and Unknown, which is what a fault
+// of anything between client and plugin becomes.
+var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted,
+	codes.ResourceExhausted, codes.Unknown}
+
+// callError is the root of the errors of this package: what is known beyond kind and text.
+type callError struct {
+	code     codes.Code // OK: the plugin answered, but nonsense
+	nonsense bool
+	text     string
+}
+
+func (e *callError) Error() string { return e.text }
+
+// Code names the gRPC code of a failed call ("NotFound", "Aborted", ...). It is "" where no plugin
+// refused: an answer that made no sense, a request that was never sent, an error from elsewhere.
+func Code(err error) string {
+	var e *callError
+	if !errors.As(err, &e) || e.nonsense {
+		return ""
+	}
+	return e.code.String()
+}
+
+// Final reports whether the call that failed surely did not and will not take effect. A call that is not
+// final has to be repeated with the same arguments, or undone, before its object may be forgotten. An
+// answer that made no sense is not final; an error from elsewhere is judged by its kind; nil is final.
+func Final(err error) bool {
+	if err == nil {
+		return true
+	}
+	var e *callError
+	if !errors.As(err, &e) {
+		return structs.KindOf(err).Final()
+	}
+	return !e.nonsense && !slices.Contains(uncertain, e.code)
+}
+
+// codeName is the label of a call's outcome for metrics.
+func codeName(err error) string { return status.Code(err).String() }
+
+// failed classifies what a call returned.
+func (c *Client) failed(rpc string, err error, secrets map[string]string) error {
+	st := status.Convert(err)
+	text := clean(st.Message(), secrets)
+	if text == "" {
+		text = "no message"
+	}
+	root := &callError{code: st.Code(), text: text}
+	return structs.Errorf(structs.KindFromGRPC(uint32(st.Code())), "%s: %s: %s: %w", c.title(), rpc, st.Code(), root)
+}
+
+// nonsense reports an answer that breaks the specification.
+func (c *Client) nonsense(rpc, field, fault string) error {
+	root := &callError{nonsense: true, text: fault}
+	return structs.Errorf(structs.KindInternal, "%s: %s: the answer's %s: %w", c.title(), rpc, field, root)
+}
+
+// refuse reports a request that is not sent because the specification forbids it.
+func (c *Client) refuse(rpc, field, fault string) error {
+	return structs.Errorf(structs.KindInvalid, "%s: %s not called: %s: %s", c.title(), rpc, field, fault)
+}
+
+// clean makes a plugin's words fit for a log or a screen: without secrets and control characters, and of
+// bounded length.
+func clean(text string, secrets map[string]string) string {
+	for _, v := range longestFirst(secrets) {
+		text = strings.ReplaceAll(text, v, "[redacted]")
+	}
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == unicode.ReplacementChar {
+			return ' '
+		}
+		return r
+	}, text)
+	if len(text) > maxMessageText {
+		text = strings.ToValidUTF8(text[:maxMessageText], "") + " ..."
+	}
+	return strings.TrimSpace(text)
+}
+
+// longestFirst lists the secret values worth hiding, so that one that contains another goes as a whole.
+// Values of one or two characters would tear the text apart and hide nothing.
+func longestFirst(secrets map[string]string) []string {
+	var values []string
+	for _, v := range secrets {
+		if len(v) > 2 {
+			values = append(values, v)
+		}
+	}
+	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })
+	return values
+}

@@ -1,0 +1,142 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// maxNameLen is the longest name a plugin may give itself (CSI spec, GetPluginInfoResponse.name).
+const maxNameLen = 63
+
+// PluginInfo is who a plugin says it is.
+type PluginInfo struct {
+	Name     string
+	Version  string
+	Manifest map[string]string // opaque
+}
+
+// PluginCapabilities are the services a plugin process says its driver has (CSI spec,
+// GetPluginCapabilities). A driver says the same from all its processes: Controller does not mean that
+// this very process serves the controller.
+type PluginCapabilities struct {
+	Controller       bool
+	Topology         bool // VOLUME_ACCESSIBILITY_CONSTRAINTS
+	GroupController  bool
+	SnapshotMetadata bool
+	SnapshotTopology bool
+	ExpandOnline     bool
+	ExpandOffline    bool
+}
+
+var pluginServices = map[spec.PluginCapability_Service_Type]func(*PluginCapabilities){
+	spec.PluginCapability_Service_CONTROLLER_SERVICE:                 func(p *PluginCapabilities) { p.Controller = true },
+	spec.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS:   func(p *PluginCapabilities) { p.Topology = true },
+	spec.PluginCapability_Service_GROUP_CONTROLLER_SERVICE:           func(p *PluginCapabilities) { p.GroupController = true },
+	spec.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE:          func(p *PluginCapabilities) { p.SnapshotMetadata = true },
+	spec.PluginCapability_Service_SNAPSHOT_ACCESSIBILITY_CONSTRAINTS: func(p *PluginCapabilities) { p.SnapshotTopology = true },
+}
+
+var pluginExpansion = map[spec.PluginCapability_VolumeExpansion_Type]func(*PluginCapabilities){
+	spec.PluginCapability_VolumeExpansion_ONLINE:  func(p *PluginCapabilities) { p.ExpandOnline = true },
+	spec.PluginCapability_VolumeExpansion_OFFLINE: func(p *PluginCapabilities) { p.ExpandOffline = true },
+}
+
+// Probe asks whether the plugin can work. Not ready without an error means that it is still starting: it
+// must not be restarted for that (CSI spec, Probe). A plugin that leaves the field out is ready.
+func (c *Client) Probe(ctx context.Context) (ready bool, err error) {
+	resp, err := call(ctx, c, "Probe", c.identity.Probe, &spec.ProbeRequest{})
+	if err != nil {
+		return false, err
+	}
+	return readyOf(resp.GetReady()), nil
+}
+
+func readyOf(v *wrapperspb.BoolValue) bool { return v == nil || v.GetValue() }
+
+// PluginInfo asks for the plugin's name and version.
+func (c *Client) PluginInfo(ctx context.Context) (*PluginInfo, error) {
+	const rpc = "GetPluginInfo"
+	resp, err := call(ctx, c, rpc, c.identity.GetPluginInfo, &spec.GetPluginInfoRequest{})
+	if err != nil {
+		return nil, err
+	}
+	name := resp.GetName()
+	if fault := badName(name); fault != "" {
+		return nil, c.nonsense(rpc, "name", fault)
+	}
+	if resp.GetVendorVersion() == "" {
+		return nil, c.nonsense(rpc, "vendor_version", "is empty")
+	}
+	c.mu.Lock()
+	if c.name == "" {
+		c.name = name
+	}
+	c.mu.Unlock()
+	return &PluginInfo{Name: name, Version: resp.GetVendorVersion(), Manifest: resp.GetManifest()}, nil
+}
+
+func badName(name string) string {
+	odd := func(r rune) bool { return r <= ' ' || r > '~' }
+	switch {
+	case name == "":
+		return "is empty"
+	case len(name) > maxNameLen:
+		return fmt.Sprintf("is %d bytes long, at most %d are allowed", len(name), maxNameLen)
+	case strings.ContainsFunc(name, odd):
+		return fmt.Sprintf("%q is not a domain name", name)
+	}
+	return ""
+}
+
+// PluginCapabilities asks for the driver's services. Those this package does not know are ignored.
+func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, error) {
+	const rpc = "GetPluginCapabilities"
+	resp, err := call(ctx, c, rpc, c.identity.GetPluginCapabilities, &spec.GetPluginCapabilitiesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	caps := &PluginCapabilities{}
+	for _, p := range resp.GetCapabilities() {
+		note(caps, pluginServices, p.GetService().GetType())
+		note(caps, pluginExpansion, p.GetVolumeExpansion().GetType())
+	}
+	c.remember(func(k *known) { k.plugin = caps })
+	answer := *caps
+	return &answer, nil
+}
+
+// note sets what a capability stands for. Real plugins announce UNKNOWN, values of later
+// specifications, and one value twice: all of that is harmless.
+func note[T comparable, C any](caps *C, table map[T]func(*C), value T) {
+	if set, ok := table[value]; ok {
+		set(caps)
+	}
+}
+
+func (c *Client) remember(set func(*known)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	set(&c.known)
+}
+
+func (c *Client) recall() known {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known
+}
+
+// hasTopology tells whether topology may be sent, asking the plugin if it was not asked before.
+func (c *Client) hasTopology(ctx context.Context) (bool, error) {
+	if k := c.recall(); k.plugin != nil {
+		return k.plugin.Topology, nil
+	}
+	caps, err := c.PluginCapabilities(ctx)
+	if err != nil {
+		return false, err
+	}
+	return caps.Topology, nil
+}

@@ -1,0 +1,115 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"berth/structs"
+)
+
+// ListVolumes asks for one page. Pages are no consistent view: a volume may be missing from one pass or
+// come twice. Where a volume is attached is read only from plugins that announce that they tell.
+func (c *Client) ListVolumes(ctx context.Context, req *structs.ClientCSIListRequest) (*structs.ClientCSIListResponse, error) {
+	const rpc = "ListVolumes"
+	if err := c.demands(rpc, notNegative("max_entries", int64(req.MaxEntries))); err != nil {
+		return nil, err
+	}
+	has, err := c.controllerHas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := call(ctx, c, rpc, c.controller.ListVolumes,
+		&spec.ListVolumesRequest{MaxEntries: req.MaxEntries, StartingToken: req.StartingToken})
+	if err != nil {
+		return nil, err
+	}
+	page := &structs.ClientCSIListResponse{NextToken: resp.GetNextToken()}
+	if page.NextToken != "" && page.NextToken == req.StartingToken {
+		return nil, c.nonsense(rpc, "next_token", "is the starting token again")
+	}
+	for i, e := range resp.GetEntries() {
+		stub, err := c.listed(rpc, i, e, has)
+		if err != nil {
+			return nil, err
+		}
+		page.Volumes = append(page.Volumes, stub)
+	}
+	return page, nil
+}
+
+func (c *Client) listed(rpc string, i int, e *spec.ListVolumesResponse_Entry, has *structs.CSIControllerInfo) (*structs.CSIVolumeExternalStub, error) {
+	v, at := e.GetVolume(), fmt.Sprintf("entries[%d].volume", i)
+	err := c.expects(rpc,
+		demand{at, missing(v == nil)},
+		demand{at + ".volume_id", badID(v.GetVolumeId(), maxID)},
+		notNegative(at+".capacity_bytes", v.GetCapacityBytes()))
+	if err != nil {
+		return nil, err
+	}
+	stub := &structs.CSIVolumeExternalStub{
+		ExternalID: v.GetVolumeId(), CapacityBytes: v.GetCapacityBytes(), VolumeContext: v.GetVolumeContext(),
+		CloneID:    v.GetContentSource().GetVolume().GetVolumeId(),
+		SnapshotID: v.GetContentSource().GetSnapshot().GetSnapshotId(),
+	}
+	if has.SupportsListVolumesAttachedNodes {
+		stub.PublishedExternalNodeIDs = e.GetStatus().GetPublishedNodeIds()
+	}
+	return stub, nil
+}
+
+// CapacityRequest asks how much room there is for volumes of one sort in one place (nil: everywhere).
+type CapacityRequest struct {
+	Capabilities []*structs.CSIVolumeCapability // may be empty
+	MountOptions *structs.CSIMountOptions
+	Parameters   map[string]string
+	Topology     *structs.CSITopology
+}
+
+// Capacity is the room there is, in bytes; 0 for the sizes of a volume means that the plugin did not say.
+type Capacity struct {
+	Available int64
+	MaxVolume int64
+	MinVolume int64
+}
+
+// GetCapacity asks for room. Topology goes only to plugins that know it.
+func (c *Client) GetCapacity(ctx context.Context, req *CapacityRequest) (*Capacity, error) {
+	const rpc = "GetCapacity"
+	has, err := c.controllerHas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	msg := &spec.GetCapacityRequest{Parameters: req.Parameters}
+	if len(req.Capabilities) > 0 {
+		caps, fault := capabilities(req.Capabilities, req.MountOptions, has.SupportsSingleNodeMultiWriter)
+		if fault != "" {
+			return nil, c.refuse(rpc, "volume_capabilities", fault)
+		}
+		msg.VolumeCapabilities = caps
+	}
+	if req.Topology != nil {
+		ok, err := c.hasTopology(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			msg.AccessibleTopology = toTopology(req.Topology)
+		}
+	}
+	resp, err := call(ctx, c, rpc, c.controller.GetCapacity, msg)
+	if err != nil {
+		return nil, err
+	}
+	room := &Capacity{resp.GetAvailableCapacity(), valueOf(resp.GetMaximumVolumeSize()), valueOf(resp.GetMinimumVolumeSize())}
+	err = c.expects(rpc, notNegative("available_capacity", room.Available),
+		notNegative("maximum_volume_size", room.MaxVolume), notNegative("minimum_volume_size", room.MinVolume))
+	if err != nil {
+		return nil, err
+	}
+	return room, nil
+}
+
+func valueOf(v *wrapperspb.Int64Value) int64 { return v.GetValue() }

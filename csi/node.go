@@ -1,0 +1,206 @@
+package csi
+
+import (
+	"context"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+
+	"berth/structs"
+)
+
+// Use is how a volume is used on a node: what stage and publish have in common. PublishContext is what
+// ControllerPublishVolume answered (nil where the plugin does not attach).
+type Use struct {
+	VolumeID       string // the plugin's volume_id
+	AccessMode     structs.CSIAccessMode
+	AttachmentMode structs.CSIAttachmentMode
+	MountOptions   *structs.CSIMountOptions
+	MountGroup     string // a gid; left out for plugins that do not know it
+	PublishContext structs.Secrets
+	VolumeContext  map[string]string
+	Secrets        structs.Secrets
+}
+
+// StageRequest asks to mount a volume once on a node. Paths are in the plugin's own scope. StagingPath is
+// a directory that exists, the only one for the volume on this node.
+type StageRequest struct {
+	Use
+	StagingPath string
+}
+
+// PublishRequest asks to bind a volume for one user. The parent of TargetPath exists, TargetPath itself is
+// the plugin's to make. StagingPath is "" for plugins that do not stage.
+type PublishRequest struct {
+	Use
+	StagingPath string
+	TargetPath  string
+	ReadOnly    bool
+}
+
+// capability is the use as this node half wants it named.
+func (c *Client) capability(ctx context.Context, u Use) (cap *spec.VolumeCapability, fault string, err error) {
+	has, err := c.nodeHas(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	if !has.node.SupportsMountGroup {
+		u.MountGroup = ""
+	}
+	cap, fault = use{u.AccessMode, u.AttachmentMode, u.MountOptions, u.MountGroup}.capability(has.nodeSingle)
+	return cap, fault, nil
+}
+
+// NodeStageVolume mounts a volume at its staging path. Idempotent; after a failure that is not final the
+// volume is "maybe staged" and has to be unstaged or staged again.
+func (c *Client) NodeStageVolume(ctx context.Context, req *StageRequest) error {
+	const rpc = "NodeStageVolume"
+	cap, fault, err := c.capability(ctx, req.Use)
+	if err != nil {
+		return err
+	}
+	err = c.demands(rpc, given("volume_id", req.VolumeID), absolute("staging_target_path", req.StagingPath),
+		demand{"volume_capability", fault})
+	if err != nil {
+		return err
+	}
+	_, err = call(ctx, c, rpc, c.node.NodeStageVolume, &spec.NodeStageVolumeRequest{
+		VolumeId: req.VolumeID, PublishContext: req.PublishContext, StagingTargetPath: req.StagingPath,
+		VolumeCapability: cap, Secrets: req.Secrets, VolumeContext: req.VolumeContext})
+	return err
+}
+
+// NodeUnstageVolume undoes NodeStageVolume. Not-found means that the plugin does not know the volume.
+func (c *Client) NodeUnstageVolume(ctx context.Context, volumeID, stagingPath string) error {
+	const rpc = "NodeUnstageVolume"
+	if err := c.demands(rpc, given("volume_id", volumeID), absolute("staging_target_path", stagingPath)); err != nil {
+		return err
+	}
+	_, err := call(ctx, c, rpc, c.node.NodeUnstageVolume,
+		&spec.NodeUnstageVolumeRequest{VolumeId: volumeID, StagingTargetPath: stagingPath})
+	return err
+}
+
+// NodePublishVolume makes a volume visible at the target path.
+func (c *Client) NodePublishVolume(ctx context.Context, req *PublishRequest) error {
+	const rpc = "NodePublishVolume"
+	cap, fault, err := c.capability(ctx, req.Use)
+	if err != nil {
+		return err
+	}
+	err = c.demands(rpc, given("volume_id", req.VolumeID), absolute("target_path", req.TargetPath),
+		optionalPath("staging_target_path", req.StagingPath), demand{"volume_capability", fault})
+	if err != nil {
+		return err
+	}
+	_, err = call(ctx, c, rpc, c.node.NodePublishVolume, &spec.NodePublishVolumeRequest{
+		VolumeId: req.VolumeID, PublishContext: req.PublishContext, StagingTargetPath: req.StagingPath,
+		TargetPath: req.TargetPath, VolumeCapability: cap, Readonly: req.ReadOnly,
+		Secrets: req.Secrets, VolumeContext: req.VolumeContext})
+	return err
+}
+
+func optionalPath(field, path string) demand {
+	if path == "" {
+		return demand{field, ""}
+	}
+	return absolute(field, path)
+}
+
+// NodeUnpublishVolume undoes NodePublishVolume; the plugin removes the target path (not all do).
+func (c *Client) NodeUnpublishVolume(ctx context.Context, volumeID, targetPath string) error {
+	const rpc = "NodeUnpublishVolume"
+	if err := c.demands(rpc, given("volume_id", volumeID), absolute("target_path", targetPath)); err != nil {
+		return err
+	}
+	_, err := call(ctx, c, rpc, c.node.NodeUnpublishVolume,
+		&spec.NodeUnpublishVolumeRequest{VolumeId: volumeID, TargetPath: targetPath})
+	return err
+}
+
+// Usage counts bytes or inodes. For a block device only Total is known.
+type Usage struct{ Total, Used, Available int64 }
+
+// VolumeStats is how full a volume is; a nil part is not told by the plugin.
+type VolumeStats struct{ Bytes, Inodes *Usage }
+
+// StatsRequest names a volume and a path where it is staged or published.
+type StatsRequest struct {
+	VolumeID    string
+	VolumePath  string
+	StagingPath string // where it is staged, "" for plugins that do not stage
+}
+
+// NodeGetVolumeStats asks how full a volume is.
+func (c *Client) NodeGetVolumeStats(ctx context.Context, req *StatsRequest) (*VolumeStats, error) {
+	const rpc = "NodeGetVolumeStats"
+	err := c.demands(rpc, given("volume_id", req.VolumeID), absolute("volume_path", req.VolumePath),
+		optionalPath("staging_target_path", req.StagingPath))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := call(ctx, c, rpc, c.node.NodeGetVolumeStats, &spec.NodeGetVolumeStatsRequest{
+		VolumeId: req.VolumeID, VolumePath: req.VolumePath, StagingTargetPath: req.StagingPath})
+	if err != nil {
+		return nil, err
+	}
+	stats := &VolumeStats{}
+	for _, u := range resp.GetUsage() {
+		if err := c.addUsage(rpc, stats, u); err != nil {
+			return nil, err
+		}
+	}
+	return stats, nil
+}
+
+func (c *Client) addUsage(rpc string, stats *VolumeStats, u *spec.VolumeUsage) error {
+	err := c.expects(rpc, notNegative("usage.total", u.GetTotal()),
+		notNegative("usage.used", u.GetUsed()), notNegative("usage.available", u.GetAvailable()))
+	if err != nil {
+		return err
+	}
+	usage := &Usage{u.GetTotal(), u.GetUsed(), u.GetAvailable()}
+	switch u.GetUnit() {
+	case spec.VolumeUsage_BYTES:
+		stats.Bytes = usage
+	case spec.VolumeUsage_INODES:
+		stats.Inodes = usage
+	}
+	return nil
+}
+
+// NodeExpandRequest asks a node to grow what is on a volume that its controller has grown. VolumePath is
+// where it is staged or published.
+type NodeExpandRequest struct {
+	VolumeID       string
+	VolumePath     string
+	StagingPath    string
+	Capacity       structs.CSICapacityRange
+	AccessMode     structs.CSIAccessMode
+	AttachmentMode structs.CSIAttachmentMode
+	MountOptions   *structs.CSIMountOptions
+	Secrets        structs.Secrets
+}
+
+// NodeExpandVolume grows the volume on its node and returns its size, 0 if the plugin does not say. An
+// error of kind precondition means: not while it is in use; the next stage finishes it.
+func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (int64, error) {
+	const rpc = "NodeExpandVolume"
+	u := Use{AccessMode: req.AccessMode, AttachmentMode: req.AttachmentMode, MountOptions: req.MountOptions}
+	cap, fault, err := c.capability(ctx, u)
+	if err != nil {
+		return 0, err
+	}
+	err = c.demands(rpc, given("volume_id", req.VolumeID), absolute("volume_path", req.VolumePath),
+		optionalPath("staging_target_path", req.StagingPath),
+		demand{"capacity_range", badRange(req.Capacity)}, demand{"volume_capability", fault})
+	if err != nil {
+		return 0, err
+	}
+	resp, err := call(ctx, c, rpc, c.node.NodeExpandVolume, &spec.NodeExpandVolumeRequest{
+		VolumeId: req.VolumeID, VolumePath: req.VolumePath, StagingTargetPath: req.StagingPath,
+		CapacityRange: toRange(req.Capacity), VolumeCapability: cap, Secrets: req.Secrets})
+	if err != nil {
+		return 0, err
+	}
+	return resp.GetCapacityBytes(), c.expects(rpc, notNegative("capacity_bytes", resp.GetCapacityBytes()))
+}

@@ -1,0 +1,109 @@
+package csi
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+
+	"berth/structs"
+)
+
+// SnapshotRequest asks for a snapshot of a volume. The same Name is the same snapshot.
+type SnapshotRequest struct {
+	SourceID   string // the plugin's volume_id
+	Name       string
+	Parameters map[string]string
+	Secrets    structs.Secrets
+}
+
+// Snapshot is a snapshot as the plugin knows it. One that is not Ready is cut but still being processed:
+// the same CreateSnapshot call again tells how it goes.
+type Snapshot struct {
+	ID         string
+	SourceID   string
+	GroupID    string // not "": a member of a group, never to be deleted alone
+	SizeBytes  int64  // what a volume made from it needs at least; 0: the plugin did not say
+	CreateTime time.Time
+	Ready      bool
+	Topologies []*structs.CSITopology // where it can be restored; none: everywhere
+}
+
+// CreateSnapshot cuts a snapshot, or finds it again by its name.
+func (c *Client) CreateSnapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {
+	const rpc = "CreateSnapshot"
+	err := c.demands(rpc, given("source_volume_id", req.SourceID), demand{"name", badObjectName(req.Name)},
+		small("parameters", req.Parameters))
+	if err != nil {
+		return nil, err
+	}
+	resp, err := call(ctx, c, rpc, c.controller.CreateSnapshot, &spec.CreateSnapshotRequest{
+		SourceVolumeId: req.SourceID, Name: req.Name, Parameters: req.Parameters, Secrets: req.Secrets})
+	if err != nil {
+		return nil, err
+	}
+	return c.snapshot(rpc, "snapshot", resp.GetSnapshot())
+}
+
+// DeleteSnapshot deletes a snapshot; one that does not exist is deleted already.
+func (c *Client) DeleteSnapshot(ctx context.Context, id string, secrets structs.Secrets) error {
+	const rpc = "DeleteSnapshot"
+	if err := c.demands(rpc, given("snapshot_id", id)); err != nil {
+		return err
+	}
+	_, err := call(ctx, c, rpc, c.controller.DeleteSnapshot, &spec.DeleteSnapshotRequest{SnapshotId: id, Secrets: secrets})
+	return err
+}
+
+// SnapshotListRequest asks for a page of snapshots: all, those of one volume, or one.
+type SnapshotListRequest struct {
+	SourceID      string
+	SnapshotID    string
+	MaxEntries    int32
+	StartingToken string
+	Secrets       structs.Secrets
+}
+
+// ListSnapshots asks for one page; next is "" on the last.
+func (c *Client) ListSnapshots(ctx context.Context, req *SnapshotListRequest) (list []*Snapshot, next string, err error) {
+	const rpc = "ListSnapshots"
+	if err := c.demands(rpc, notNegative("max_entries", int64(req.MaxEntries))); err != nil {
+		return nil, "", err
+	}
+	resp, err := call(ctx, c, rpc, c.controller.ListSnapshots, &spec.ListSnapshotsRequest{
+		MaxEntries: req.MaxEntries, StartingToken: req.StartingToken, SourceVolumeId: req.SourceID,
+		SnapshotId: req.SnapshotID, Secrets: req.Secrets})
+	if err != nil {
+		return nil, "", err
+	}
+	if t := resp.GetNextToken(); t != "" && t == req.StartingToken {
+		return nil, "", c.nonsense(rpc, "next_token", "is the starting token again")
+	}
+	for i, e := range resp.GetEntries() {
+		s, err := c.snapshot(rpc, fmt.Sprintf("entries[%d].snapshot", i), e.GetSnapshot())
+		if err != nil {
+			return nil, "", err
+		}
+		list = append(list, s)
+	}
+	return list, resp.GetNextToken(), nil
+}
+
+// snapshot checks and reads a snapshot of an answer.
+func (c *Client) snapshot(rpc, at string, s *spec.Snapshot) (*Snapshot, error) {
+	err := c.expects(rpc,
+		demand{at, missing(s == nil)},
+		demand{at + ".snapshot_id", badID(s.GetSnapshotId(), maxID)},
+		demand{at + ".source_volume_id", badID(s.GetSourceVolumeId(), maxID)},
+		demand{at + ".creation_time", missing(s.GetCreationTime() == nil)},
+		notNegative(at+".size_bytes", s.GetSizeBytes()))
+	if err != nil {
+		return nil, err
+	}
+	return &Snapshot{
+		ID: s.GetSnapshotId(), SourceID: s.GetSourceVolumeId(), GroupID: s.GetGroupSnapshotId(),
+		SizeBytes: s.GetSizeBytes(), CreateTime: s.GetCreationTime().AsTime(), Ready: s.GetReadyToUse(),
+		Topologies: fromTopologies(s.GetAccessibleTopology()),
+	}, nil
+}
