@@ -1,0 +1,290 @@
+package hclconf
+
+import (
+	"fmt"
+	"reflect"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+)
+
+// DecodeBody reads a body into dst, a pointer to a struct. A nil ctx allows constants only; in JSON it
+// also keeps strings as they are written, without templates.
+func DecodeBody(body hcl.Body, ctx *hcl.EvalContext, dst any) hcl.Diagnostics {
+	d := decoder{ctx: ctx}
+	d.body(body, reflect.ValueOf(dst).Elem())
+	return d.diags
+}
+
+type decoder struct {
+	ctx   *hcl.EvalContext
+	diags hcl.Diagnostics
+}
+
+func (d *decoder) fault(at hcl.Range, format string, args ...any) {
+	d.diags = append(d.diags, diag(at, format, args...))
+}
+
+// item is one argument or block of a body, whatever the syntax.
+type item struct {
+	name   string
+	at     hcl.Range
+	expr   hcl.Expression // of an argument
+	body   hcl.Body       // of a block
+	labels []string
+}
+
+func (i *item) what() string {
+	if i.body != nil {
+		return "block"
+	}
+	return "argument"
+}
+
+func (d *decoder) body(body hcl.Body, dst reflect.Value) {
+	s := specOf(dst.Type())
+	seen := map[string]bool{}
+	for _, it := range d.items(body, s) {
+		f := s.find(it.name)
+		if f == nil {
+			d.unknown(s, it, dst)
+			continue
+		}
+		d.item(f, it, dst.FieldByIndex(f.index), seen[it.name])
+		seen[it.name] = true
+	}
+	for _, f := range s.fields {
+		if f.required && !seen[f.name] {
+			d.fault(body.MissingItemRange(), "missing argument %q; expected %s", f.name, want(f.typ))
+		}
+	}
+}
+
+// items lists what a body holds in source order.
+func (d *decoder) items(body hcl.Body, s *spec) []*item {
+	var out []*item
+	if native, ok := body.(*hclsyntax.Body); ok {
+		for _, a := range native.Attributes {
+			out = append(out, &item{name: a.Name, at: a.NameRange, expr: a.Expr})
+		}
+		for _, b := range native.Blocks {
+			out = append(out, &item{name: b.Type, at: b.TypeRange, body: b.Body, labels: b.Labels})
+		}
+	} else {
+		out = d.jsonItems(body, s)
+	}
+	sort.SliceStable(out, func(i, j int) bool { return out[i].at.Start.Byte < out[j].at.Start.Byte })
+	return out
+}
+
+// jsonItems asks by schema, because in JSON a block and an argument look alike.
+func (d *decoder) jsonItems(body hcl.Body, s *spec) []*item {
+	var out []*item
+	content, rest, diags := body.PartialContent(s.schema())
+	d.diags = append(d.diags, diags...)
+	for _, a := range content.Attributes {
+		out = append(out, &item{name: a.Name, at: a.NameRange, expr: a.Expr})
+	}
+	for _, b := range content.Blocks {
+		out = append(out, &item{name: b.Type, at: b.TypeRange, body: b.Body, labels: b.Labels})
+	}
+	attrs, diags := rest.JustAttributes()
+	d.diags = append(d.diags, diags...)
+	for _, a := range attrs {
+		out = append(out, &item{name: a.Name, at: a.NameRange, expr: a.Expr})
+	}
+	return out
+}
+
+func (d *decoder) unknown(s *spec, it *item, dst reflect.Value) {
+	if s.remain != nil {
+		m := dst.FieldByIndex(s.remain)
+		if m.IsNil() {
+			m.Set(reflect.MakeMap(m.Type()))
+		}
+		d.free(it, m.Interface().(map[string]any))
+		return
+	}
+	names := s.names()
+	hint := ""
+	if best := nearest(it.name, names); best != "" {
+		hint = fmt.Sprintf(" (did you mean %q?)", best)
+	}
+	d.fault(it.at, "unsupported %s %q%s; expected one of: %s", it.what(), it.name, hint, strings.Join(names, ", "))
+}
+
+func (d *decoder) item(f *field, it *item, dst reflect.Value, again bool) {
+	switch {
+	case f.unsupported:
+		d.fault(it.at, "%q is not supported by berth yet", it.name)
+	case f.block && it.body == nil:
+		d.fault(it.at, "%q is a block; expected %s { ... }", it.name, header(f))
+	case f.block:
+		d.block(f, it, dst, again)
+	case it.body != nil && !f.isMap():
+		d.fault(it.at, "%q is an argument; expected %s = %s", it.name, it.name, want(f.typ))
+	case again:
+		d.fault(it.at, "duplicate %q; expected it once", it.name)
+	case it.body != nil:
+		d.mapBlock(f, it, dst)
+	default:
+		d.argument(it, dst)
+	}
+}
+
+func header(f *field) string {
+	if len(f.labels()) > 0 {
+		return f.name + ` "name"`
+	}
+	return f.name
+}
+
+func (d *decoder) argument(it *item, dst reflect.Value) {
+	v, diags := it.expr.Value(d.ctx)
+	d.diags = append(d.diags, diags...)
+	if diags.HasErrors() {
+		return
+	}
+	if err := set(dst, v); err != nil {
+		d.fault(it.expr.Range(), "invalid value for %q: %v", it.name, err)
+	}
+}
+
+func (d *decoder) block(f *field, it *item, dst reflect.Value, again bool) {
+	if n := len(f.labels()); n != len(it.labels) {
+		d.fault(it.at, "block %q has %d labels; expected %s { ... }", it.name, len(it.labels), header(f))
+		return
+	}
+	elem := reflect.New(f.elem())
+	if label := specOf(f.elem()).label; label != nil {
+		elem.Elem().FieldByIndex(label).SetString(it.labels[0])
+	}
+	switch f.typ.Kind() {
+	case reflect.Slice:
+		d.body(it.body, elem.Elem())
+		dst.Set(reflect.Append(dst, held(elem, f.typ.Elem())))
+	case reflect.Map:
+		d.mapped(f, it, dst, elem)
+	default:
+		if again {
+			d.fault(it.at, "duplicate block %q; expected it once", it.name)
+			return
+		}
+		if dst.Kind() == reflect.Struct { // decode in place: what is not named keeps its value
+			elem = dst.Addr()
+		} else if !dst.IsNil() {
+			elem = dst
+		}
+		d.body(it.body, elem.Elem())
+		dst.Set(held(elem, f.typ))
+	}
+}
+
+func (d *decoder) mapped(f *field, it *item, dst, elem reflect.Value) {
+	key := reflect.ValueOf(it.labels[0]).Convert(f.typ.Key())
+	if dst.IsNil() {
+		dst.Set(reflect.MakeMap(f.typ))
+	}
+	if dst.MapIndex(key).IsValid() {
+		d.fault(it.at, "duplicate block %s %q; expected each name once", it.name, it.labels[0])
+		return
+	}
+	d.body(it.body, elem.Elem())
+	dst.SetMapIndex(key, held(elem, f.typ.Elem()))
+}
+
+// held is the new struct as its holder wants it: itself or its pointer.
+func held(ptr reflect.Value, want reflect.Type) reflect.Value {
+	if want.Kind() == reflect.Pointer {
+		return ptr
+	}
+	return ptr.Elem()
+}
+
+// mapBlock reads `meta { a = "b" }` into a map argument.
+func (d *decoder) mapBlock(f *field, it *item, dst reflect.Value) {
+	if len(it.labels) > 0 {
+		d.fault(it.at, "block %q has a label; expected %s { ... }", it.name, it.name)
+		return
+	}
+	if f.typ.Elem().Kind() == reflect.Interface {
+		dst.Set(reflect.ValueOf(d.freeBody(it.body)).Convert(f.typ))
+		return
+	}
+	m := reflect.MakeMap(f.typ)
+	for _, in := range d.items(it.body, &spec{}) {
+		if in.body != nil {
+			d.fault(in.at, "unsupported block %q; expected %s = %s", in.name, in.name, want(f.typ.Elem()))
+			continue
+		}
+		v := reflect.New(f.typ.Elem()).Elem()
+		d.argument(in, v)
+		m.SetMapIndex(reflect.ValueOf(in.name).Convert(f.typ.Key()), v)
+	}
+	dst.Set(m)
+}
+
+// freeBody reads a body of any content: blocks become lists of maps, their labels keys above them.
+func (d *decoder) freeBody(body hcl.Body) map[string]any {
+	m := map[string]any{}
+	for _, it := range d.items(body, &spec{}) {
+		d.free(it, m)
+	}
+	return m
+}
+
+func (d *decoder) free(it *item, m map[string]any) {
+	if it.body == nil {
+		var v any
+		d.argument(it, reflect.ValueOf(&v).Elem())
+		m[it.name] = v
+		return
+	}
+	var inner any = d.freeBody(it.body)
+	for i := len(it.labels) - 1; i >= 0; i-- {
+		inner = map[string]any{it.labels[i]: inner}
+	}
+	list, isList := m[it.name].([]any)
+	if m[it.name] != nil && !isList {
+		d.fault(it.at, "%q is an argument above and a block here; expected one of the two", it.name)
+		return
+	}
+	m[it.name] = append(list, inner)
+}
+
+// nearest finds the name that a misspelt one most likely means, "" when none is near.
+func nearest(name string, names []string) string {
+	best, at := "", 3
+	for _, n := range names {
+		if d := distance(name, n); d < at && d < len(n) {
+			best, at = n, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, remove or change to make a into b.
+func distance(a, b string) int {
+	if len(a) > 64 || len(b) > 64 {
+		return max(len(a), len(b))
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last
+			if a[i] != b[j] {
+				cost++
+			}
+			last = row[j+1]
+			row[j+1] = min(cost, last+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,253 @@
+package hclconf
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+type size int64
+
+func (s *size) UnmarshalText(b []byte) error {
+	if string(b) != "1KiB" {
+		return errors.New("not a size")
+	}
+	*s = 1024
+	return nil
+}
+
+type inner struct {
+	Name   string `hcl:",label"`
+	Depth  uint8  `hcl:"depth"`
+	Parent *inner `hcl:"parent,block"`
+}
+
+type common struct {
+	Level string `hcl:"level"`
+}
+
+type sample struct {
+	common
+	Name    string            `hcl:"name,required"`
+	Count   *int              `hcl:"count"`
+	Ratio   float64           `hcl:"ratio"`
+	On      bool              `hcl:"on"`
+	Wait    time.Duration     `hcl:"wait"`
+	Size    size              `hcl:"size"`
+	List    []string          `hcl:"list"`
+	Meta    map[string]string `hcl:"meta"`
+	Config  map[string]any    `hcl:"config"`
+	One     *plain            `hcl:"one,block"`
+	Here    plain             `hcl:"here,block"`
+	Many    []*inner          `hcl:"many,block"`
+	Keyed   map[string]*inner `hcl:"keyed,block"`
+	Later   struct{}          `hcl:"later,unsupported"`
+	ignored int
+}
+
+type plain struct {
+	A    int    `hcl:"a"`
+	Kept string `hcl:"kept"`
+}
+
+type open struct {
+	A    int            `hcl:"a"`
+	Rest map[string]any `hcl:",remain"`
+}
+
+const nativeSample = `
+level = "debug"
+name  = "x"
+count = 3
+ratio = 0.5
+on    = true
+wait  = "1m30s"
+size  = "1KiB"
+list  = ["a", "b"]
+meta {
+  k = "v"
+  n = 4
+}
+config {
+  n    = 7
+  list = [1, "two", null]
+  mount { type = "bind" }
+  mount { type = "tmpfs" }
+  label "x" "y" { z = true }
+}
+one { a = 1 }
+here { a = 2 }
+many "m1" { depth = 1 }
+many "m2" { depth = 2 }
+keyed "k" {
+  depth = 3
+}
+`
+
+const jsonSample = `{
+  "//": "a comment", "level": "debug", "name": "x", "count": 3, "ratio": 0.5, "on": true, "wait": 90000000000,
+  "size": "1KiB", "list": ["a", "b"], "meta": {"k": "v", "n": 4},
+  "config": {"n": 7, "list": [1, "two", null], "mount": [{"type": "bind"}, {"type": "tmpfs"}],
+    "label": [{"x": {"y": {"z": true}}}]},
+  "one": {"a": 1}, "here": {"a": 2},
+  "many": [{"m1": {"depth": 1}}, {"m2": {"depth": 2}}], "keyed": {"k": {"depth": 3}}
+}`
+
+func TestDecodeReadsEveryType(t *testing.T) {
+	for file, src := range map[string]string{"a.hcl": nativeSample, "a.json": jsonSample} {
+		t.Run(file, func(t *testing.T) {
+			s := sample{Here: plain{Kept: "default"}}
+			if err := Decode(file, []byte(src), &s); err != nil {
+				t.Fatal(err)
+			}
+			checkSample(t, &s)
+		})
+	}
+}
+
+func checkSample(t *testing.T, s *sample) {
+	t.Helper()
+	if s.Level != "debug" || s.Name != "x" || *s.Count != 3 || s.Ratio != 0.5 || !s.On || s.Wait != 90*time.Second || s.Size != 1024 {
+		t.Errorf("primitives: %+v", s)
+	}
+	if strings.Join(s.List, ",") != "a,b" || s.Meta["k"] != "v" || s.Meta["n"] != "4" {
+		t.Errorf("collections: %+v", s)
+	}
+	mounts := s.Config["mount"].([]any)
+	list := s.Config["list"].([]any)
+	if s.Config["n"] != int64(7) || len(mounts) != 2 || mounts[1].(map[string]any)["type"] != "tmpfs" || list[1] != "two" || list[2] != nil {
+		t.Errorf("config: %+v", s.Config)
+	}
+	label := s.Config["label"].([]any)[0].(map[string]any)["x"].(map[string]any)["y"].(map[string]any)
+	if label["z"] != true {
+		t.Errorf("labels in config: %+v", s.Config)
+	}
+	if s.One.A != 1 || s.Here != (plain{A: 2, Kept: "default"}) || s.Many[1].Name != "m2" || s.Many[1].Depth != 2 || s.Keyed["k"].Depth != 3 || s.Keyed["k"].Name != "k" {
+		t.Errorf("blocks: %+v", s)
+	}
+}
+
+func TestDecodeKeepsWhatIsNotNamed(t *testing.T) {
+	s := sample{Ratio: 2, List: []string{"d"}}
+	if err := Decode("a.hcl", []byte("name = \"x\"\nratio = null\n"), &s); err != nil {
+		t.Fatal(err)
+	}
+	if s.Ratio != 2 || len(s.List) != 1 || s.Count != nil {
+		t.Errorf("defaults are gone: %+v", s)
+	}
+}
+
+func TestDecodeRemain(t *testing.T) {
+	for file, src := range map[string]string{
+		"a.hcl":  "a = 1\nb = \"x\"\nc \"l\" { d = 2 }\n",
+		"a.json": `{"a": 1, "b": "x", "c": [{"l": {"d": 2}}]}`,
+	} {
+		var o open
+		if err := Decode(file, []byte(src), &o); err != nil {
+			t.Fatal(err)
+		}
+		c := o.Rest["c"].([]any)[0].(map[string]any)["l"].(map[string]any)
+		if o.A != 1 || o.Rest["b"] != "x" || c["d"] != int64(2) {
+			t.Errorf("%s: %+v", file, o)
+		}
+	}
+}
+
+func TestDecodeErrorsSayWhereAndWhatWasExpected(t *testing.T) {
+	for _, c := range []struct{ file, src, want string }{
+		{"a.hcl", "name = \"x\"\ncout = 1\n", `a.hcl:2,1: unsupported argument "cout" (did you mean "count"?); expected one of: level, name, count, ratio`},
+		{"a.hcl", "name = \"x\"\nwhatever { }\n", `a.hcl:2,1: unsupported block "whatever"; expected one of: level,`},
+		{"a.hcl", "name = \"x\"\nmany \"m\" {\n  dept = 1\n}\n", `a.hcl:3,3: unsupported argument "dept" (did you mean "depth"?); expected one of: depth, parent`},
+		{"a.json", "{\"name\": \"x\",\n \"cout\": 1}", `a.json:2,2: unsupported argument "cout" (did you mean "count"?); expected one of: level`},
+		{"a.json", "{\"name\": \"x\",\n \"many\": {\"m\": {\"dept\": 1}}}", `a.json:2,17: unsupported argument "dept"`},
+		{"a.hcl", "count = 1\n", `missing argument "name"; expected a string`},
+		{"a.json", "{}", `a.json:1,2: missing argument "name"; expected a string`},
+		{"a.hcl", "name = [1]\n", `a.hcl:1,8: invalid value for "name": got a list; expected a string`},
+		{"a.hcl", "name = \"x\"\ncount = \"many\"\n", `invalid value for "count": got a string; expected a whole number`},
+		{"a.hcl", "name = \"x\"\ncount = 1.5\n", `got a fraction; expected a whole number`},
+		{"a.hcl", "name = \"x\"\ncount = 1e999999999\n", `the number is out of range; expected a whole number`},
+		{"a.hcl", "name = \"x\"\nratio = 1e999999999\n", `the number is out of range`},
+		{"a.hcl", "name = \"x\"\nconfig { a = 1e999 }\n", `the number is out of range`},
+		{"a.hcl", "name = \"x\"\nmany \"m\" { depth = 256 }\n", `the number is out of range`},
+		{"a.hcl", "name = \"x\"\nmany \"m\" { depth = -1 }\n", `the number is out of range`},
+		{"a.hcl", "name = \"x\"\non = \"perhaps\"\n", `got a string; expected true or false`},
+		{"a.hcl", "name = \"x\"\nwait = \"3 weeks\"\n", `"3 weeks" is not a duration; expected a duration such as "30s"`},
+		{"a.hcl", "name = \"x\"\nwait = true\n", `got true or false; expected a duration such as "30s"`},
+		{"a.hcl", "name = \"x\"\nwait = 0.5\n", `got a number that is not whole nanoseconds; expected a duration`},
+		{"a.hcl", "name = \"x\"\nsize = \"huge\"\n", `invalid value for "size": not a size`},
+		{"a.hcl", "name = \"x\"\nlist = \"a\"\n", `got a string; expected a list, each element a string`},
+		{"a.hcl", "name = \"x\"\nlist = [\"a\", {}]\n", `element 1: got a map; expected a string`},
+		{"a.hcl", "name = \"x\"\nmeta = { k = [1] }\n", `"k": got a list; expected a string`},
+		{"a.hcl", "name = \"x\"\nmeta = [1]\n", `got a list; expected a map, each value a string`},
+		{"a.hcl", "name = \"x\"\nmeta \"l\" { }\n", `block "meta" has a label; expected meta { ... }`},
+		{"a.hcl", "name = \"x\"\nmeta {\n  in { }\n}\n", `a.hcl:3,3: unsupported block "in"; expected in = a string`},
+		{"a.hcl", "name = \"x\"\nmeta { }\nmeta { }\n", `a.hcl:3,1: duplicate "meta"; expected it once`},
+		{"a.hcl", "name = \"x\"\none { }\none { }\n", `a.hcl:3,1: duplicate block "one"; expected it once`},
+		{"a.hcl", "name = \"x\"\none = { a = 1 }\n", `"one" is a block; expected one { ... }`},
+		{"a.hcl", "name = \"x\"\nmany = []\n", `"many" is a block; expected many "name" { ... }`},
+		{"a.hcl", "name = \"x\"\nmany { }\n", `block "many" has 0 labels; expected many "name" { ... }`},
+		{"a.hcl", "name = \"x\"\none \"l\" { }\n", `block "one" has 1 labels; expected one { ... }`},
+		{"a.hcl", "name = \"x\"\ncount { }\n", `"count" is an argument; expected count = a whole number`},
+		{"a.hcl", "name = \"x\"\nkeyed \"k\" { }\nkeyed \"k\" { }\n", `a.hcl:3,1: duplicate block keyed "k"`},
+		{"a.hcl", "name = \"x\"\nlater { a = 1 }\n", `a.hcl:2,1: "later" is not supported by berth yet`},
+		{"a.json", `{"name": "x", "later": {"a": 1}}`, `"later" is not supported by berth yet`},
+		{"a.hcl", "name = \"x\"\ncount = var.x\n", `a.hcl:2,9: variables not allowed`},
+		{"a.hcl", "name = \"x\"\nconfig {\n  a {}\n}\n", ``},
+		{"a.hcl", "name = \"x\"\nname = \"y\"\n", `a.hcl:2,1: attribute redefined`},
+		{"a.hcl", "name = \n", `a.hcl:1,8: invalid expression`},
+		{"a.json", "{", `a.json:1,2`},
+		{"a.json", `{"name": "x", "one": 3}`, `a.json:1,`},
+		{"a.hcl", "name = \"\xff\"", `a.hcl:1,1: the file is not text in UTF-8`},
+		{"a.hcl", "x = " + strings.Repeat("(", 300), `line 1 nests too deep; expected at most 250 levels`},
+		{"a.json", strings.Repeat("[", 300), `the file nests too deep`},
+		{"a.hcl", "x = " + strings.Repeat("!", 1<<19), `too many "!"`},
+		{"a.hcl", "x = 1" + strings.Repeat("+1", 1<<18), `too many "+"`},
+		{"a.hcl", strings.Repeat("#", MaxSource+1), `expected at most 1048576`},
+	} {
+		err := Decode(c.file, []byte(c.src), &sample{})
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%.80q: %v", c.src, err)
+		case c.want == "":
+		case !structs.IsKind(err, structs.KindInvalid):
+			t.Errorf("%.80q: %v is not invalid", c.src, err)
+		case !strings.Contains(err.Error(), c.want):
+			t.Errorf("%.80q:\n got %s\nwant %s", c.src, err, c.want)
+		}
+	}
+}
+
+func TestDecodeTellsEveryFault(t *testing.T) {
+	err := Decode("a.hcl", []byte("cout = 1\nwait = 1.5\nnope { }\n"), &sample{})
+	if n := len(strings.Split(err.Error(), "\n")); n != 4 {
+		t.Errorf("%d lines, want 4: %v", n, err)
+	}
+}
+
+func TestErrorsShowNoValue(t *testing.T) {
+	for _, src := range []string{
+		"name = \"x\"\nmeta = \"s3cret\"\n", "name = \"x\"\ncount = \"s3cret\"\n", "name = \"x\"\non = \"s3cret\"\n",
+		"name = \"x\"\nmeta = { a = [\"s3cret\"] }\n", "name = \"x\"\nlist = [[\"s3cret\"]]\n",
+		"name = \"x\"\nmeta = { a = \"s3cret\" + 1 }\n", "name = \"x\"\nmeta = { a = \"${[\"s3cret\"]}-x\" }\n",
+	} {
+		if err := Decode("a.hcl", []byte(src), &sample{}); err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%q: %v", src, err)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add("a.hcl", []byte(nativeSample))
+	f.Add("a.json", []byte(jsonSample))
+	f.Add("a.hcl", []byte("name = \"${a[*].b}\"\nmeta = {for k, v in {a=1}: k => v...}\n%{ if true }"))
+	f.Add("a.json", []byte(`{"many": [null, {"a": null}], "one": [], "keyed": {"k": []}}`))
+	f.Fuzz(func(t *testing.T, file string, src []byte) {
+		if err := Decode(file, src, &sample{}); err != nil && !structs.IsKind(err, structs.KindInvalid) {
+			t.Fatal(err)
+		}
+		_ = Decode(file, src, &open{})
+	})
+}

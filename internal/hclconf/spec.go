@@ -1,0 +1,132 @@
+package hclconf
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// field is one tagged field of a struct.
+type field struct {
+	name        string
+	index       []int
+	typ         reflect.Type
+	block       bool
+	required    bool
+	unsupported bool
+}
+
+// elem is the struct type of a block field, whatever holds it.
+func (f *field) elem() reflect.Type {
+	t := f.typ
+	for t.Kind() != reflect.Struct {
+		t = t.Elem()
+	}
+	return t
+}
+
+// labels are the names of the block's labels, none or one.
+func (f *field) labels() []string {
+	if !f.block || f.unsupported {
+		return nil
+	}
+	if f.typ.Kind() == reflect.Map || specOf(f.elem()).label != nil {
+		return []string{"name"}
+	}
+	return nil
+}
+
+func (f *field) isMap() bool { return !f.block && f.typ.Kind() == reflect.Map }
+
+// spec is what the tags of one struct type say.
+type spec struct {
+	fields []*field
+	label  []int
+	remain []int
+}
+
+func (s *spec) find(name string) *field {
+	for _, f := range s.fields {
+		if f.name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// names lists what a body of the type may hold, in the order of the struct.
+func (s *spec) names() []string {
+	var out []string
+	for _, f := range s.fields {
+		if !f.unsupported {
+			out = append(out, f.name)
+		}
+	}
+	return out
+}
+
+func (s *spec) schema() *hcl.BodySchema {
+	schema := &hcl.BodySchema{}
+	for _, f := range s.fields {
+		if f.block {
+			schema.Blocks = append(schema.Blocks, hcl.BlockHeaderSchema{Type: f.name, LabelNames: f.labels()})
+		} else {
+			schema.Attributes = append(schema.Attributes, hcl.AttributeSchema{Name: f.name})
+		}
+	}
+	return schema
+}
+
+var specs sync.Map // reflect.Type -> *spec
+
+func specOf(t reflect.Type) *spec {
+	if s, ok := specs.Load(t); ok {
+		return s.(*spec)
+	}
+	s := &spec{}
+	s.add(t, nil)
+	specs.Store(t, s)
+	return s
+}
+
+func (s *spec) add(t reflect.Type, prefix []int) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		index := append(append([]int(nil), prefix...), i)
+		tag, tagged := f.Tag.Lookup("hcl")
+		switch {
+		case !tagged && f.Anonymous && f.Type.Kind() == reflect.Struct:
+			s.add(f.Type, index)
+		case tagged:
+			s.addTagged(f, tag, index)
+		}
+	}
+}
+
+func (s *spec) addTagged(f reflect.StructField, tag string, index []int) {
+	name, options, _ := strings.Cut(tag, ",")
+	row := &field{name: name, index: index, typ: f.Type}
+	for _, o := range strings.Split(options, ",") {
+		switch o {
+		case "label":
+			s.label = index
+		case "remain":
+			s.remain = index
+		case "block":
+			row.block = true
+		case "required":
+			row.required = true
+		case "unsupported":
+			row.unsupported = true
+		case "":
+		default:
+			panic(fmt.Sprintf("hclconf: field %s: unknown tag option %q", f.Name, o)) // a mistake in the program
+		}
+	}
+	if name != "" {
+		s.fields = append(s.fields, row)
+	}
+}

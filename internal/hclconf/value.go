@@ -1,0 +1,260 @@
+package hclconf
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"reflect"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/convert"
+)
+
+var (
+	durationType = reflect.TypeFor[time.Duration]()
+	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// set puts a value into a field. Its errors tell types, not values.
+func set(dst reflect.Value, v cty.Value) error {
+	t := dst.Type()
+	switch {
+	case !v.IsWhollyKnown():
+		return fmt.Errorf("it is not known before the job runs; expected %s", want(t))
+	case v.IsNull():
+		return nil
+	case reflect.PointerTo(t).Implements(textType):
+		return setText(dst, v)
+	case t == durationType:
+		return setDuration(dst, v)
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		p := reflect.New(t.Elem())
+		if err := set(p.Elem(), v); err != nil {
+			return err
+		}
+		dst.Set(p)
+		return nil
+	case reflect.Interface:
+		x, err := free(v)
+		if err == nil && x != nil {
+			dst.Set(reflect.ValueOf(x))
+		}
+		return err
+	case reflect.Slice:
+		return setSlice(dst, v)
+	case reflect.Map:
+		return setMap(dst, v)
+	}
+	return setPrimitive(dst, v)
+}
+
+func mismatch(v cty.Value, t reflect.Type) error {
+	return fmt.Errorf("got %s; expected %s", got(v), want(t))
+}
+
+func setText(dst reflect.Value, v cty.Value) error {
+	s, err := convert.Convert(v, cty.String)
+	if err != nil {
+		return mismatch(v, dst.Type())
+	}
+	return dst.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(s.AsString()))
+}
+
+func setDuration(dst reflect.Value, v cty.Value) error {
+	switch v.Type() {
+	case cty.Number:
+		n, ok := whole(v)
+		if !ok || !n.IsInt64() {
+			return fmt.Errorf("got a number that is not whole nanoseconds; expected %s", want(dst.Type()))
+		}
+		dst.SetInt(n.Int64())
+		return nil
+	case cty.String:
+		d, err := time.ParseDuration(v.AsString())
+		if err != nil {
+			return fmt.Errorf("%.40q is not a duration; expected %s", v.AsString(), want(dst.Type()))
+		}
+		dst.SetInt(int64(d))
+		return nil
+	}
+	return mismatch(v, dst.Type())
+}
+
+func setSlice(dst reflect.Value, v cty.Value) error {
+	if !v.CanIterateElements() || v.Type().IsObjectType() || v.Type().IsMapType() {
+		return mismatch(v, dst.Type())
+	}
+	out := reflect.MakeSlice(dst.Type(), 0, v.LengthInt())
+	for it := v.ElementIterator(); it.Next(); {
+		_, e := it.Element()
+		x := reflect.New(dst.Type().Elem()).Elem()
+		if err := set(x, e); err != nil {
+			return fmt.Errorf("element %d: %w", out.Len(), err)
+		}
+		out = reflect.Append(out, x)
+	}
+	dst.Set(out)
+	return nil
+}
+
+func setMap(dst reflect.Value, v cty.Value) error {
+	if !v.CanIterateElements() || !(v.Type().IsObjectType() || v.Type().IsMapType()) {
+		return mismatch(v, dst.Type())
+	}
+	out := reflect.MakeMap(dst.Type())
+	for it := v.ElementIterator(); it.Next(); {
+		k, e := it.Element()
+		x := reflect.New(dst.Type().Elem()).Elem()
+		if err := set(x, e); err != nil {
+			return fmt.Errorf("%q: %w", k.AsString(), err)
+		}
+		out.SetMapIndex(reflect.ValueOf(k.AsString()).Convert(dst.Type().Key()), x)
+	}
+	dst.Set(out)
+	return nil
+}
+
+func setPrimitive(dst reflect.Value, v cty.Value) error {
+	kinds := map[reflect.Kind]cty.Type{reflect.String: cty.String, reflect.Bool: cty.Bool}
+	to, ok := kinds[dst.Kind()]
+	if !ok {
+		to = cty.Number
+	}
+	c, err := convert.Convert(v, to)
+	if err != nil || c.IsNull() {
+		return mismatch(v, dst.Type())
+	}
+	switch {
+	case dst.Kind() == reflect.String:
+		dst.SetString(c.AsString())
+	case dst.Kind() == reflect.Bool:
+		dst.SetBool(c.True())
+	case dst.CanFloat():
+		return setFloat(dst, c)
+	default:
+		return setInteger(dst, c)
+	}
+	return nil
+}
+
+func setInteger(dst reflect.Value, v cty.Value) error {
+	n, ok := whole(v)
+	switch {
+	case !ok:
+		return fmt.Errorf("got a fraction; expected %s", want(dst.Type()))
+	case dst.CanInt() && n.IsInt64() && !dst.OverflowInt(n.Int64()):
+		dst.SetInt(n.Int64())
+	case dst.CanUint() && n.IsUint64() && !dst.OverflowUint(n.Uint64()):
+		dst.SetUint(n.Uint64())
+	default:
+		return fmt.Errorf("the number is out of range; expected %s", want(dst.Type()))
+	}
+	return nil
+}
+
+// whole is a number without fraction. One beyond any integer type is refused before it is written out,
+// because 1e999999999 would take all memory.
+func whole(v cty.Value) (*big.Int, bool) {
+	f := v.AsBigFloat()
+	if f.IsInf() || f.IsInt() && f.MantExp(nil) > 64 {
+		return new(big.Int).Lsh(big.NewInt(1), 65), true
+	}
+	if !f.IsInt() {
+		return nil, false
+	}
+	n, _ := f.Int(nil)
+	return n, true
+}
+
+func setFloat(dst reflect.Value, v cty.Value) error {
+	f, _ := v.AsBigFloat().Float64()
+	if math.IsInf(f, 0) {
+		return errRange
+	}
+	dst.SetFloat(f)
+	return nil
+}
+
+var errRange = errors.New("the number is out of range")
+
+// free is a value as plain Go data: string, bool, int64, float64, []any, map[string]any, nil.
+func free(v cty.Value) (any, error) {
+	t := v.Type()
+	switch {
+	case v.IsNull():
+		return nil, nil
+	case t == cty.String:
+		return v.AsString(), nil
+	case t == cty.Bool:
+		return v.True(), nil
+	case t == cty.Number:
+		return freeNumber(v)
+	case t.IsObjectType() || t.IsMapType():
+		var m map[string]any
+		err := setMap(reflect.ValueOf(&m).Elem(), v)
+		return m, err
+	}
+	var list []any
+	err := setSlice(reflect.ValueOf(&list).Elem(), v)
+	return list, err
+}
+
+func freeNumber(v cty.Value) (any, error) {
+	if n, ok := whole(v); ok && n.IsInt64() {
+		return n.Int64(), nil
+	}
+	var f float64
+	err := setFloat(reflect.ValueOf(&f).Elem(), v)
+	return f, err
+}
+
+// got names the type of a value.
+func got(v cty.Value) string {
+	t := v.Type()
+	switch {
+	case t == cty.String:
+		return "a string"
+	case t == cty.Bool:
+		return "true or false"
+	case t == cty.Number:
+		return "a number"
+	case t.IsObjectType() || t.IsMapType():
+		return "a map"
+	}
+	return "a list"
+}
+
+// want names what a field takes.
+func want(t reflect.Type) string {
+	if t == durationType {
+		return `a duration such as "30s"`
+	}
+	if d, ok := reflect.New(t).Interface().(interface{ Expected() string }); ok {
+		return d.Expected()
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return want(t.Elem())
+	case reflect.Slice:
+		return "a list, each element " + want(t.Elem())
+	case reflect.Map:
+		if t.Elem().Kind() == reflect.Interface {
+			return "a map"
+		}
+		return "a map, each value " + want(t.Elem())
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Interface:
+		return "a value"
+	}
+	return "a whole number"
+}
