@@ -1,0 +1,89 @@
+package allocrunner
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+
+	"berth/client/driver"
+	"berth/structs"
+)
+
+// The directories of an allocation, below <alloc dir>/<alloc id>:
+//
+//	alloc/data alloc/logs alloc/tmp    shared by its tasks
+//	<task>/local <task>/secrets <task>/tmp
+const sharedDir = "alloc"
+
+// layout lists the directories of an allocation with their modes. Those that tasks write to are open to
+// any user the task may run as; what is above them is not listed by others.
+func layout(root string, g *structs.TaskGroup) map[string]os.FileMode {
+	shared := filepath.Join(root, sharedDir)
+	dirs := map[string]os.FileMode{
+		root: 0o711, shared: 0o755,
+		filepath.Join(shared, "data"): 0o777, filepath.Join(shared, "logs"): 0o755,
+		filepath.Join(shared, "tmp"): 0o777 | os.ModeSticky,
+	}
+	for _, t := range g.Tasks {
+		dir := filepath.Join(root, t.Name)
+		dirs[dir] = 0o755
+		dirs[filepath.Join(dir, "local")] = 0o777
+		dirs[filepath.Join(dir, "tmp")] = 0o777 | os.ModeSticky
+		dirs[filepath.Join(dir, "secrets")] = 0o711
+	}
+	return dirs
+}
+
+// makeDirs makes what is not there yet.
+func makeDirs(root string, g *structs.TaskGroup) error {
+	for dir, mode := range layout(root, g) {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("making the allocation's directories: %w", err)
+		}
+		if err := os.Chmod(dir, mode); err != nil { // umask does not bind chmod
+			return fmt.Errorf("making the allocation's directories: %w", err)
+		}
+	}
+	return nil
+}
+
+// taskDirs are a task's directories as its driver is told of them.
+func taskDirs(root, task string) driver.Dirs {
+	dir := filepath.Join(root, task)
+	return driver.Dirs{
+		Task: dir, AllocShared: filepath.Join(root, sharedDir),
+		Local: filepath.Join(dir, "local"), Secrets: filepath.Join(dir, "secrets"),
+		Logs: LogDir(root),
+	}
+}
+
+// LogDir is where the logs of an allocation's tasks are, given the allocation's directory.
+func LogDir(allocDir string) string { return filepath.Join(allocDir, sharedDir, "logs") }
+
+// removeDirs removes an allocation's directory. It refuses while anything is mounted in it: what a mount
+// shows is not the allocation's to delete.
+func removeDirs(root string) error {
+	resolved, err := filepath.EvalSymlinks(root)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("removing the allocation's directory: %w", err)
+	}
+	mounts, err := mountinfo.GetMounts(mountinfo.PrefixFilter(resolved))
+	if err != nil {
+		return fmt.Errorf("reading the mount table: %w", err)
+	}
+	var below []string
+	for _, m := range mounts {
+		below = append(below, m.Mountpoint)
+	}
+	if len(below) > 0 {
+		return structs.Errorf(structs.KindPrecondition, "not removing %s: mounted in it are still %s", resolved, strings.Join(below, ", "))
+	}
+	return os.RemoveAll(resolved)
+}

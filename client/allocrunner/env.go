@@ -1,0 +1,149 @@
+package allocrunner
+
+import (
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"berth/structs"
+)
+
+// envPrefixes are the names under which a task finds each of its variables: berth's own and those of the
+// dialect, which existing jobs and images know.
+var envPrefixes = []string{"BERTH_", "NOMAD_"}
+
+// TaskPaths are where a task sees its own directories.
+type TaskPaths struct{ Alloc, Task, Secrets string }
+
+// variables are the values that a task's strings may refer to as ${name}.
+type variables map[string]string
+
+// taskVariables gathers a task's environment and the node's facts. It returns the task's environment and
+// everything that may be referred to, the environment included.
+func taskVariables(alloc *structs.Allocation, g *structs.TaskGroup, t *structs.Task, node *structs.Node, paths TaskPaths, region string) (env map[string]string, vars variables) {
+	own := map[string]string{
+		"ALLOC_ID": alloc.ID, "SHORT_ALLOC_ID": structs.ShortID(alloc.ID), "ALLOC_NAME": alloc.Name,
+		"ALLOC_INDEX": strconv.Itoa(alloc.Index()), "TASK_NAME": t.Name, "GROUP_NAME": g.Name,
+		"JOB_ID": alloc.JobID, "JOB_NAME": alloc.Job.Name, "NAMESPACE": structs.NamespaceOr(alloc.Namespace),
+		"DC": node.Datacenter, "REGION": region,
+		"ALLOC_DIR": paths.Alloc, "TASK_DIR": paths.Task, "SECRETS_DIR": paths.Secrets,
+	}
+	if r := t.Resources; r != nil {
+		own["CPU_LIMIT"] = strconv.Itoa(r.CPU)
+		own["MEMORY_LIMIT"] = strconv.Itoa(r.MemoryMB)
+		if r.MemoryMaxMB > 0 {
+			own["MEMORY_MAX_LIMIT"] = strconv.Itoa(r.MemoryMaxMB)
+		}
+	}
+	for _, meta := range []map[string]string{alloc.Job.Meta, g.Meta, t.Meta} { // the nearer wins
+		for k, v := range meta {
+			own["META_"+envName(k)] = v
+			own["META_"+envName(strings.ToUpper(k))] = v
+		}
+	}
+	env = make(map[string]string, len(envPrefixes)*len(own)+len(t.Env))
+	for _, p := range envPrefixes {
+		for k, v := range own {
+			env[p+k] = v
+		}
+	}
+	vars = nodeVariables(node)
+	maps.Copy(vars, env)
+	for k, v := range t.Env { // may refer to all above, not to each other
+		env[k] = vars.expand(v)
+	}
+	for k, v := range env {
+		vars[k] = v
+		vars["env."+k] = v
+	}
+	return env, vars
+}
+
+// envName replaces what an environment variable's name may not hold.
+func envName(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '_':
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+// nodeVariables are the node's facts, named as constraints name them.
+func nodeVariables(node *structs.Node) variables {
+	v := variables{
+		"node.unique.id": node.ID, "node.unique.name": node.Name, "node.datacenter": node.Datacenter,
+		"node.class": node.NodeClass, "node.pool": node.NodePool,
+	}
+	for k, a := range node.Attributes {
+		v["attr."+k] = a
+	}
+	for k, m := range node.Meta {
+		v["meta."+k] = m
+	}
+	return v
+}
+
+var reference = regexp.MustCompile(`\$\{\s*([^{}\s]+)\s*\}`)
+
+// expand replaces the references in s that are known; others stay as they are, since a shell in the task
+// may be the one that is meant.
+func (v variables) expand(s string) string {
+	if !strings.Contains(s, "${") {
+		return s
+	}
+	return reference.ReplaceAllStringFunc(s, func(ref string) string {
+		if value, ok := v[reference.FindStringSubmatch(ref)[1]]; ok {
+			return value
+		}
+		return ref
+	})
+}
+
+// expandAny copies a driver's config with every string in it expanded, keys excepted.
+func (v variables) expandAny(x any) any {
+	switch x := x.(type) {
+	case string:
+		return v.expand(x)
+	case []string:
+		out := make([]string, len(x))
+		for i := range x {
+			out[i] = v.expand(x[i])
+		}
+		return out
+	case []any:
+		out := make([]any, len(x))
+		for i := range x {
+			out[i] = v.expandAny(x[i])
+		}
+		return out
+	case []map[string]any:
+		out := make([]map[string]any, len(x))
+		for i := range x {
+			out[i] = v.expandMap(x[i])
+		}
+		return out
+	case map[string]string:
+		out := make(map[string]string, len(x))
+		for k := range x {
+			out[k] = v.expand(x[k])
+		}
+		return out
+	case map[string]any:
+		return v.expandMap(x)
+	}
+	return x
+}
+
+func (v variables) expandMap(m map[string]any) map[string]any {
+	if m == nil {
+		return nil
+	}
+	out := make(map[string]any, len(m))
+	for k := range m {
+		out[k] = v.expandAny(m[k])
+	}
+	return out
+}

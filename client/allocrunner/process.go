@@ -1,0 +1,268 @@
+package allocrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/client/retry"
+	"berth/structs"
+)
+
+// isolated are the paths at which a driver that gives its tasks a root of their own shows the task's
+// directories (see driver.Dirs).
+var isolated = TaskPaths{Alloc: "/alloc", Task: "/local", Secrets: "/secrets"}
+
+// buildEnv makes the environment for the task's next start.
+func (t *task) buildEnv() *hook.TaskEnv {
+	alloc, group, spec := t.r.Alloc(), t.r.group(), t.spec()
+	dirs := taskDirs(t.r.dir, t.name)
+	env, vars := taskVariables(alloc, group, spec, t.r.deps.Node(), isolated, t.r.deps.Region)
+	cfg := &driver.TaskConfig{
+		ID: t.id, AllocID: alloc.ID, JobName: alloc.Job.Name, TaskGroup: group.Name, Task: t.name,
+		User: vars.expand(spec.User), Config: vars.expandMap(spec.Config), Env: env, Dirs: dirs,
+	}
+	if spec.Resources != nil {
+		cfg.Resources = *spec.Resources
+	}
+	if spec.LogConfig != nil {
+		cfg.LogConfig = *spec.LogConfig
+	}
+	return &hook.TaskEnv{AllocEnv: t.r.env, Task: spec, Config: cfg, FirstStart: !t.snapshot().Ran}
+}
+
+// expander expands references as the task's next start would.
+func (t *task) expander() variables {
+	_, vars := taskVariables(t.r.Alloc(), t.r.group(), t.spec(), t.r.deps.Node(), isolated, t.r.deps.Region)
+	return vars
+}
+
+// start takes the task's hooks up and starts its process. It reports false with what went wrong.
+func (t *task) start(ctx context.Context) (ending, bool) {
+	if t.cleanUp(ctx); ctx.Err() != nil {
+		return ending{}, false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.killed, cancel)()
+	t.env = t.buildEnv()
+	if err := t.hooks.up(ctx); err != nil {
+		return t.notStarted(ctx, structs.TaskEventHookFailed, err), false
+	}
+	d, err := t.r.deps.Drivers.Driver(t.env.Task.Driver)
+	if err != nil {
+		return t.notStarted(ctx, structs.TaskEventDriverFailure, err), false
+	}
+	if err := d.Validate(t.env.Config.Config); err != nil {
+		return t.notStarted(ctx, structs.TaskEventDriverFailure, err), false
+	}
+	if err := t.save(func(rec *taskRecord) { rec.Starting = true }); err != nil {
+		return t.notStarted(ctx, structs.TaskEventSetupFailure, err), false
+	}
+	t.clean = false
+	h, err := d.Start(ctx, t.env.Config)
+	if err != nil {
+		return t.notStarted(ctx, structs.TaskEventDriverFailure, err), false
+	}
+	t.set(func(rec *taskRecord, s *structs.TaskState) {
+		rec.Handle, rec.Starting, rec.Ran = h, false, true
+		s.State, s.StartedAt = structs.TaskRunning, time.Now()
+	}, event(structs.TaskEventStarted, "Task started by client"))
+	return ending{}, true
+}
+
+// notStarted records why the process could not be started, unless it was to stop anyway. What can never
+// succeed is final.
+func (t *task) notStarted(ctx context.Context, kind string, err error) ending {
+	if ctx.Err() == nil {
+		t.logger.Warn("starting the task failed", "error", err)
+		t.set(nil, event(kind, "%v", err))
+	}
+	final := structs.IsKind(err, structs.KindInvalid) || structs.IsKind(err, structs.KindDenied)
+	return ending{final: final, reason: err.Error()}
+}
+
+// follow accompanies a running process to its end, which it brings about when the task is killed or a
+// hook wants it restarted. It reports false when the task was killed, or ctx ended.
+func (t *task) follow(ctx context.Context, d driver.Driver) (ending, bool) {
+	waiting, stopWaiting := context.WithCancel(ctx)
+	exited := make(chan *driver.ExitResult, 1)
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		t.wait(waiting, d, exited)
+	}()
+	defer func() { stopWaiting(); <-waited }()
+	stopHooks := t.startHooks(ctx)
+	defer stopHooks()
+	select {
+	case res := <-exited:
+		return t.exited(res), true
+	case reason := <-t.restarts:
+		t.set(nil, event(structs.TaskEventRestartSignal, "%s", reason))
+		res := t.stopProcess(ctx, d, exited)
+		if res != nil {
+			t.exited(res)
+		}
+		return ending{reason: reason}, res != nil
+	case <-t.killed.Done():
+		t.killing(ctx, d, exited)
+	case <-ctx.Done():
+	}
+	return ending{}, false
+}
+
+// wait sends how the process ended. It sends nothing when ctx ends first.
+func (t *task) wait(ctx context.Context, d driver.Driver, exited chan<- *driver.ExitResult) {
+	res, err := d.Wait(ctx, t.id)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		res = &driver.ExitResult{ExitCode: -1, Err: err.Error()}
+	}
+	exited <- res
+}
+
+// startHooks tells the hooks that act beside the process of it, as soon as the allocation's own hooks
+// are up: for a process of a former agent those may still be on their way. The function returned has the
+// hooks end what they began. A hook can tell why: the context it was given lives on when the process has
+// ended, and has ended when the agent stops and leaves the process running.
+func (t *task) startHooks(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	waiting, stopWaiting := context.WithCancel(ctx)
+	done := make(chan struct{})
+	var started []hook.Started
+	begin := func() {
+		defer close(done)
+		if t.live && !t.upAgain(waiting) {
+			return
+		}
+		for _, h := range t.list {
+			if s, ok := h.(hook.Started); ok {
+				s.Started(ctx, t)
+				started = append(started, s)
+			}
+		}
+	}
+	if t.live {
+		go begin()
+	} else {
+		begin()
+	}
+	return func() {
+		stopWaiting()
+		<-done
+		for _, s := range started {
+			s.Stopped()
+		}
+		cancel()
+	}
+}
+
+// upAgain takes the hooks of a process that was taken up again up, once the allocation's are; a fault is
+// tried again, since the process runs on all the same. It reports false when ctx ended.
+func (t *task) upAgain(ctx context.Context) bool {
+	select {
+	case <-t.r.ready:
+	case <-ctx.Done():
+		return false
+	}
+	t.env = t.buildEnv()
+	pause := downRetry
+	for {
+		err := t.hooks.up(ctx)
+		if err == nil || ctx.Err() != nil {
+			return err == nil
+		}
+		t.logger.Warn("a hook failed beside a running task, it is tried again", "error", err)
+		if !pause.Wait(ctx) {
+			return false
+		}
+	}
+}
+
+// killing carries out a kill and waits for the end.
+func (t *task) killing(ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult) {
+	cause := context.Cause(t.killed)
+	var why stopError
+	if errors.As(cause, &why) && why.event != "" {
+		t.set(nil, event(why.event, "%s", why.reason))
+	}
+	t.set(nil, event(structs.TaskEventKilling, "Sent interrupt: %v", cause))
+	if delay := t.spec().ShutdownDelay; delay > 0 {
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case res := <-exited:
+			t.killedWith(res)
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+	if res := t.stopProcess(ctx, d, exited); res != nil {
+		t.killedWith(res)
+	}
+}
+
+func (t *task) killedWith(res *driver.ExitResult) {
+	e := event(structs.TaskEventKilled, "Task successfully killed")
+	e.ExitCode, e.Signal = res.ExitCode, res.Signal
+	t.set(nil, e)
+}
+
+// defaultKillTimeout applies to a task that names none.
+const defaultKillTimeout = 5 * time.Second
+
+// stopProcess has the driver stop the process, again until it has ended. It returns nil when ctx ends
+// first.
+func (t *task) stopProcess(ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult) *driver.ExitResult {
+	spec := t.spec()
+	timeout := spec.KillTimeout
+	if timeout <= 0 {
+		timeout = defaultKillTimeout
+	}
+	pause := retry.Backoff{Min: time.Second, Max: time.Minute}
+	for {
+		err := d.Stop(ctx, t.id, spec.KillSignal, timeout)
+		timer := time.NewTimer(pause.Next())
+		select {
+		case res := <-exited:
+			timer.Stop()
+			return res
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+			t.logger.Warn("stopping the task failed, it is tried again", "error", err)
+		}
+	}
+}
+
+// exited records how the process ended.
+func (t *task) exited(res *driver.ExitResult) ending {
+	e := event(structs.TaskEventTerminated, "%s", describeExit(res))
+	e.ExitCode, e.Signal = res.ExitCode, res.Signal
+	if res.OOMKilled {
+		e.Details = map[string]string{"oom_killed": "true"}
+	}
+	t.set(nil, e)
+	return ending{ok: res.Successful(), reason: describeExit(res)}
+}
+
+func describeExit(res *driver.ExitResult) string {
+	switch {
+	case res.Err != "":
+		return "how it ended is unknown: " + res.Err
+	case res.OOMKilled:
+		return "killed for want of memory"
+	case res.Signal != 0:
+		return fmt.Sprintf("ended by signal %d", res.Signal)
+	}
+	return fmt.Sprintf("exit code %d", res.ExitCode)
+}

@@ -1,0 +1,61 @@
+package allocrunner
+
+import (
+	"errors"
+
+	"berth/client/driver"
+	"berth/client/store"
+	"berth/structs"
+)
+
+// allocRecord is an allocation in the node's store.
+type allocRecord struct {
+	Alloc *structs.Allocation // with its job
+	// Begun names the hooks whose Up was begun and whose Down has not succeeded, in their order.
+	Begun []string
+	// Failure says why the allocation failed before its tasks could start.
+	Failure string
+}
+
+// taskRecord is one task in the node's store.
+type taskRecord struct {
+	State    *structs.TaskState
+	Starting bool           // the driver was told to start it; Handle is not known yet
+	Handle   *driver.Handle // of the process that was started and has not been destroyed
+	Begun    []string       // as in allocRecord
+	History  history
+	// Ran says that the process was started once: the next start is no first start.
+	Ran bool
+}
+
+var (
+	allocTable = store.NewTable[allocRecord]("allocs")
+	taskTable  = store.NewTable[taskRecord]("alloc_tasks")
+)
+
+// Saved lists the allocations in the store, as Restore wants them. With an error it holds those that
+// could be read.
+func Saved(db *store.DB) ([]*structs.Allocation, error) {
+	records, err := allocTable.All(db, "")
+	allocs := make([]*structs.Allocation, 0, len(records))
+	for _, r := range records {
+		if r.Value.Alloc == nil || r.Value.Alloc.Job == nil {
+			err = errors.Join(err, structs.Errorf(structs.KindInternal, "the record of allocation %s is not whole", r.Key))
+			continue
+		}
+		allocs = append(allocs, r.Value.Alloc)
+	}
+	return allocs, err
+}
+
+// forget removes every record of an allocation, its own last.
+func forget(db *store.DB, alloc *structs.Allocation) error {
+	tasks, err := taskTable.All(db, store.Key(alloc.ID, ""))
+	for _, t := range tasks {
+		err = errors.Join(err, taskTable.Delete(db, t.Key))
+	}
+	if err != nil {
+		return err
+	}
+	return allocTable.Delete(db, alloc.ID)
+}

@@ -1,0 +1,74 @@
+package allocrunner
+
+import (
+	"fmt"
+	"time"
+
+	"berth/structs"
+)
+
+// history is what the restart policy remembers of a task: when the current interval began and how many
+// restarts it has seen.
+type history struct {
+	Since time.Time
+	Count int
+}
+
+// ending is how one run of a task's process ended.
+type ending struct {
+	ok     bool   // by itself, successfully
+	final  bool   // it could not be started and never will be
+	reason string // for people
+}
+
+// decision is what to do after an ending: start again after a delay, or not at all.
+type decision struct {
+	restart bool
+	delay   time.Duration
+	failed  bool // not restarted, and that is a failure
+	reason  string
+}
+
+// The modes of a restart policy.
+const (
+	restartFail  = "fail"
+	restartDelay = "delay"
+)
+
+// defaultRestart applies to a task whose job names no policy.
+var defaultRestart = structs.RestartPolicy{Attempts: 2, Interval: 30 * time.Minute, Delay: 15 * time.Second, Mode: restartFail}
+
+// restartPolicy is the task's own policy, else its group's.
+func restartPolicy(g *structs.TaskGroup, t *structs.Task) structs.RestartPolicy {
+	switch {
+	case t.RestartPolicy != nil:
+		return *t.RestartPolicy
+	case g.RestartPolicy != nil:
+		return *g.RestartPolicy
+	}
+	return defaultRestart
+}
+
+// next decides what follows an ending. finite says that the task is expected to end by itself, so that a
+// success is its end. The history counts every restart, also those after a success.
+func (h *history) next(p structs.RestartPolicy, finite bool, now time.Time, e ending) decision {
+	switch {
+	case e.ok && finite:
+		return decision{}
+	case e.final:
+		return decision{failed: true, reason: e.reason}
+	}
+	if h.Since.IsZero() || now.Sub(h.Since) > p.Interval {
+		*h = history{Since: now}
+	}
+	h.Count++
+	switch {
+	case h.Count <= p.Attempts:
+		return decision{restart: true, delay: p.Delay, reason: e.reason}
+	case p.Mode == restartDelay:
+		delay := max(h.Since.Add(p.Interval).Sub(now), p.Delay)
+		*h = history{}
+		return decision{restart: true, delay: delay, reason: e.reason + "; attempts of this interval are used up"}
+	}
+	return decision{failed: true, reason: fmt.Sprintf("exceeded %d restarts in %s: %s", p.Attempts, p.Interval, e.reason)}
+}

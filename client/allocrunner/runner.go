@@ -1,0 +1,404 @@
+package allocrunner
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/client/retry"
+	"berth/client/store"
+	"berth/structs"
+)
+
+// Drivers finds a task driver by its name: invalid when there is none of it, unavailable when it cannot
+// work now.
+type Drivers interface {
+	Driver(name string) (driver.Driver, error)
+}
+
+// Deps are what every Runner of a node shares.
+type Deps struct {
+	Logger  hclog.Logger
+	DB      *store.DB
+	Dir     string // holds one directory per allocation
+	Region  string
+	Drivers Drivers
+	Node    func() *structs.Node // as it is now; not to be changed
+	// AllocHooks and TaskHooks make an allocation's hooks and a task's, in the order of their Ups.
+	AllocHooks func(env *hook.AllocEnv) []hook.Alloc
+	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task
+	// ServersContacted is closed once the servers have said which allocations this node should have.
+	ServersContacted <-chan struct{}
+	// Changed is told what the servers should know, each time it changes. It must not block.
+	Changed func(*structs.AllocClientUpdate)
+}
+
+// Runner runs one allocation. Make it with New or Restore, then call Run once.
+type Runner struct {
+	deps     Deps
+	logger   hclog.Logger
+	id       string
+	dir      string
+	env      *hook.AllocEnv
+	restored bool // by an agent that found it in the store
+	tasks    []*task
+	hooks    *steps
+
+	mu  sync.Mutex
+	rec allocRecord
+
+	// stopping ends when the allocation is to stop: it cuts off Ups and starts that are under way.
+	stopping context.Context
+	stop     context.CancelCauseFunc
+
+	attached  chan struct{} // closed: it is known which tasks of a former agent still run
+	ready     chan struct{} // closed: the allocation's hooks are up
+	unwound   chan struct{} // closed: tasks are dead and every hook is down
+	destroy   chan struct{} // closed: nobody wants it any more
+	destroyed sync.Once
+	ended     chan struct{} // closed: Run has returned
+	wg        sync.WaitGroup
+}
+
+// New makes the runner of an allocation that is new to this node and records it. alloc has its Job.
+func New(deps Deps, alloc *structs.Allocation) (*Runner, error) {
+	r, err := newRunner(deps, alloc)
+	if err != nil {
+		return nil, err
+	}
+	if err := allocTable.Put(deps.DB, alloc.ID, &r.rec); err != nil {
+		return nil, err
+	}
+	for _, t := range r.tasks {
+		t.received()
+	}
+	return r, nil
+}
+
+// Restore makes the runner of an allocation that is in the node's store.
+func Restore(deps Deps, alloc *structs.Allocation) (*Runner, error) {
+	r, err := newRunner(deps, alloc)
+	if err != nil {
+		return nil, err
+	}
+	r.restored = true
+	rec, err := allocTable.Get(deps.DB, alloc.ID)
+	if err != nil {
+		return nil, err
+	}
+	if rec != nil {
+		r.rec = *rec
+		r.hooks.begun = rec.Begun
+	}
+	for _, t := range r.tasks {
+		if err := t.load(); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
+	if alloc.Job == nil || alloc.Job.Group(alloc.TaskGroup) == nil {
+		return nil, structs.Errorf(structs.KindInvalid, "allocation %s: its job has no group %q", alloc.ID, alloc.TaskGroup)
+	}
+	r := &Runner{
+		deps: deps, logger: deps.Logger.With("alloc_id", alloc.ID), id: alloc.ID,
+		dir: filepath.Join(deps.Dir, alloc.ID), rec: allocRecord{Alloc: alloc},
+		attached: make(chan struct{}), ready: make(chan struct{}), unwound: make(chan struct{}),
+		destroy: make(chan struct{}), ended: make(chan struct{}),
+	}
+	r.stopping, r.stop = context.WithCancelCause(context.Background())
+	group := alloc.Job.Group(alloc.TaskGroup)
+	r.env = &hook.AllocEnv{Alloc: alloc, Group: group, Dir: r.dir}
+	r.hooks = &steps{logger: r.logger, save: r.saveBegun}
+	for _, h := range deps.AllocHooks(r.env) {
+		r.hooks.list = append(r.hooks.list, step{h.Name(), func(ctx context.Context) error { return h.Up(ctx, r.env) }, h.Down})
+	}
+	for _, spec := range group.Tasks {
+		r.tasks = append(r.tasks, newTask(r, spec))
+	}
+	return r, nil
+}
+
+// ID is the allocation's.
+func (r *Runner) ID() string { return r.id }
+
+// Dir is the allocation's directory.
+func (r *Runner) Dir() string { return r.dir }
+
+// Alloc is the allocation as the servers last sent it, with its job.
+func (r *Runner) Alloc() *structs.Allocation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.rec.Alloc
+}
+
+// Attached is closed once it is known which of its tasks still run from a former agent.
+func (r *Runner) Attached() <-chan struct{} { return r.attached }
+
+// Unwound is closed once every task is dead and every hook is down.
+func (r *Runner) Unwound() <-chan struct{} { return r.unwound }
+
+// Ended is closed when Run has returned.
+func (r *Runner) Ended() <-chan struct{} { return r.ended }
+
+// Update takes over what the servers want now. An allocation that they want stopped is stopped; any
+// other change takes effect at the next start of a task. An error says that nothing was taken over.
+func (r *Runner) Update(alloc *structs.Allocation) error {
+	r.mu.Lock()
+	rec := r.rec
+	rec.Alloc = alloc
+	err := allocTable.Put(r.deps.DB, r.id, &rec)
+	if err == nil {
+		r.rec = rec
+	}
+	r.mu.Unlock()
+	if err == nil && alloc.ServerTerminal() {
+		r.Stop(stopReason(alloc))
+	}
+	return err
+}
+
+func stopReason(alloc *structs.Allocation) string {
+	if alloc.DesiredDescription != "" {
+		return alloc.DesiredDescription
+	}
+	return "the allocation is no longer needed"
+}
+
+// stopError is the cause with which stopping ends.
+type stopError struct {
+	reason string
+	event  string // type of a task event that says it, if any
+}
+
+func (e stopError) Error() string { return e.reason }
+
+// Stop stops the tasks and takes everything down. It does not wait: see Unwound.
+func (r *Runner) Stop(reason string) { r.stop(stopError{reason: reason}) }
+
+// Destroy stops the allocation and, once all is down, removes its directory and records; then Run
+// returns.
+func (r *Runner) Destroy() {
+	r.Stop("the allocation was removed")
+	r.destroyed.Do(func() { close(r.destroy) })
+}
+
+// changed tells what the servers should know.
+func (r *Runner) changed() { r.deps.Changed(r.ClientState()) }
+
+// ClientState is what the servers should know of the allocation.
+func (r *Runner) ClientState() *structs.AllocClientUpdate {
+	u := &structs.AllocClientUpdate{ID: r.id, TaskStates: map[string]*structs.TaskState{}}
+	for _, t := range r.tasks {
+		u.TaskStates[t.name] = t.state()
+	}
+	u.ClientStatus, u.ClientDescription = status(u.TaskStates)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.rec.Failure != "" && u.ClientStatus == structs.AllocFailed {
+		u.ClientDescription = r.rec.Failure
+	}
+	return u
+}
+
+// saveRecord edits the record and makes it durable.
+func (r *Runner) saveRecord(edit func(*allocRecord)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rec := r.rec
+	edit(&rec)
+	if err := allocTable.Put(r.deps.DB, r.id, &rec); err != nil {
+		return err
+	}
+	r.rec = rec
+	return nil
+}
+
+func (r *Runner) saveBegun(begun []string) error {
+	return r.saveRecord(func(rec *allocRecord) { rec.Begun = begun })
+}
+
+// Run runs the allocation until it is destroyed, or until ctx ends: then tasks are left running for the
+// next agent.
+func (r *Runner) Run(ctx context.Context) {
+	defer close(r.ended)
+	defer r.wg.Wait()
+	for _, t := range r.tasks {
+		t.reattach(ctx)
+	}
+	close(r.attached)
+	r.resume()
+	r.changed()
+	r.wg.Go(func() { r.stopTasks(ctx) })
+	var tasks sync.WaitGroup
+	for _, t := range r.tasks {
+		tasks.Go(func() { t.run(ctx) })
+	}
+	r.setUp(ctx)
+	tasks.Wait()
+	r.stop(stopError{reason: "every task has ended"}) // lets stopTasks go
+	if ctx.Err() != nil || !r.hooks.downUntilDone(ctx) {
+		return
+	}
+	close(r.unwound)
+	select {
+	case <-r.destroy:
+		r.remove(ctx)
+	case <-ctx.Done():
+	}
+}
+
+// resume takes up again an end that was decided before the agent restarted.
+func (r *Runner) resume() {
+	r.mu.Lock()
+	rec := r.rec
+	r.mu.Unlock()
+	switch {
+	case rec.Alloc.ServerTerminal():
+		r.Stop(stopReason(rec.Alloc))
+	case rec.Failure != "":
+		r.stop(setUpError{rec.Failure})
+	}
+}
+
+// remove removes directory and records, again and again until done.
+func (r *Runner) remove(ctx context.Context) {
+	pause := downRetry
+	for {
+		err := removeDirs(r.dir)
+		if err == nil {
+			err = forget(r.deps.DB, r.Alloc())
+		}
+		if err == nil {
+			return
+		}
+		wait := pause.Next()
+		r.logger.Warn("removing the allocation failed, it is tried again", "again_in", wait, "error", err)
+		if !retry.Sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+// setUp takes the allocation's hooks up and closes ready, or fails the allocation.
+func (r *Runner) setUp(ctx context.Context) {
+	up, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.stopping, cancel)()
+	if r.finished() || r.stopping.Err() != nil || !r.mayBegin(up) {
+		return
+	}
+	pause := downRetry
+	for {
+		err := makeDirs(r.dir, r.env.Group)
+		if err == nil {
+			err = r.hooks.up(up)
+		}
+		switch {
+		case up.Err() != nil: // to be taken down, or to be gone on with by the next agent
+			return
+		case err == nil:
+			close(r.ready)
+			return
+		case !r.anyRunning():
+			r.fail(err)
+			return
+		}
+		wait := pause.Next()
+		r.logger.Warn("setting up failed beside a running task, it is tried again", "again_in", wait, "error", err)
+		if !retry.Sleep(up, wait) {
+			return
+		}
+	}
+}
+
+// mayBegin waits, for an allocation of a former agent of which nothing runs any more, until the servers
+// have been heard: they may not want it now.
+func (r *Runner) mayBegin(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	if !r.restored || r.anyRunning() {
+		return true
+	}
+	select {
+	case <-r.deps.ServersContacted:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// fail ends an allocation whose hooks did not come up: every task fails with an event that says why.
+func (r *Runner) fail(err error) {
+	r.logger.Error("setting up the allocation failed", "error", err)
+	reason := "setting up the allocation failed: " + err.Error()
+	if err := r.saveRecord(func(rec *allocRecord) { rec.Failure = reason }); err != nil {
+		r.logger.Error("recording the failure failed", "error", err)
+	}
+	r.stop(setUpError{reason})
+}
+
+// setUpError is the cause with which stopping ends when the hooks did not come up.
+type setUpError struct{ reason string }
+
+func (e setUpError) Error() string { return e.reason }
+
+// stopTasks waits for the order to stop and carries it out: the leader first, then the others.
+func (r *Runner) stopTasks(ctx context.Context) {
+	select {
+	case <-r.stopping.Done():
+	case <-ctx.Done():
+		return
+	}
+	cause := context.Cause(r.stopping)
+	if d := r.group().ShutdownDelay; d != nil && r.anyRunning() && !retry.Sleep(ctx, *d) {
+		return
+	}
+	for _, leaders := range []bool{true, false} {
+		var wg sync.WaitGroup
+		for _, t := range r.tasks {
+			if t.spec().Leader == leaders {
+				wg.Go(func() { t.stopAndWait(ctx, cause) })
+			}
+		}
+		wg.Wait()
+	}
+}
+
+// taskEnded is called by a task that has died: a failure, or the end of the leader, stops the others.
+func (r *Runner) taskEnded(t *task) {
+	switch {
+	case t.state().Failed:
+		r.stop(stopError{"task " + t.name + " failed", structs.TaskEventSiblingFailed})
+	case t.spec().Leader:
+		r.stop(stopError{"the leader task " + t.name + " has ended", structs.TaskEventLeaderDead})
+	}
+}
+
+func (r *Runner) anyRunning() bool {
+	return slices.ContainsFunc(r.tasks, func(t *task) bool { return t.state().State == structs.TaskRunning })
+}
+
+func (r *Runner) finished() bool {
+	return !slices.ContainsFunc(r.tasks, func(t *task) bool { return t.state().State != structs.TaskDead })
+}
+
+// group is the task group as the servers last sent it; a version without the group changes nothing.
+func (r *Runner) group() *structs.TaskGroup {
+	if g := r.Alloc().Job.Group(r.env.Group.Name); g != nil {
+		return g
+	}
+	return r.env.Group
+}
+
+// Volumes are the aliases of the volumes the allocation uses, in order.
+func (r *Runner) Volumes() []string { return slices.Sorted(maps.Keys(r.env.Group.Volumes)) }

@@ -1,0 +1,43 @@
+package allocrunner
+
+import "berth/structs"
+
+// status sums the states of an allocation's tasks up. It is terminal only when every task is dead:
+// until then something of the allocation may still use what it was given.
+func status(tasks map[string]*structs.TaskState) (state, description string) {
+	var pending, running, dead, failed int
+	for _, t := range tasks {
+		switch t.State {
+		case structs.TaskRunning:
+			running++
+		case structs.TaskDead:
+			dead++
+		default:
+			pending++
+		}
+		if t.Failed {
+			failed++
+		}
+	}
+	switch {
+	case dead == len(tasks) && failed > 0:
+		return structs.AllocFailed, "Failed tasks"
+	case dead == len(tasks):
+		return structs.AllocComplete, "All tasks have completed"
+	case running > 0:
+		return structs.AllocRunning, "Tasks are running"
+	default:
+		return structs.AllocPending, "No tasks have started"
+	}
+}
+
+// maxEvents is how many of a task's newest events are kept and sent.
+const maxEvents = 10
+
+// appendEvent adds an event to a task's state, dropping the oldest beyond maxEvents.
+func appendEvent(s *structs.TaskState, e *structs.TaskEvent) {
+	s.Events = append(s.Events, e)
+	if n := len(s.Events); n > maxEvents {
+		s.Events = append([]*structs.TaskEvent(nil), s.Events[n-maxEvents:]...)
+	}
+}

@@ -1,0 +1,338 @@
+package allocrunner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/client/retry"
+	"berth/client/store"
+	"berth/structs"
+)
+
+// task runs one task of an allocation: starts its process, waits for its end, decides what follows.
+type task struct {
+	r      *Runner
+	name   string
+	id     string // the driver's: "<alloc id>/<task>"
+	logger hclog.Logger
+	hooks  *steps
+	list   []hook.Task
+	env    *hook.TaskEnv // of the current start; only the task's own goroutine touches it
+
+	mu  sync.Mutex
+	rec taskRecord
+
+	live     bool        // the process of a former agent was found again
+	clean    bool        // the driver surely holds nothing of the task: it may start
+	restarts chan string // reasons to restart, from hooks
+	// killed ends when the task is to stop for good; its cause says why.
+	killed context.Context
+	kill   context.CancelCauseFunc
+	dead   chan struct{} // closed: dead; its hooks' Downs may still be on their way
+}
+
+func newTask(r *Runner, spec *structs.Task) *task {
+	t := &task{
+		r: r, name: spec.Name, id: r.id + "/" + spec.Name, logger: r.logger.With("task", spec.Name),
+		rec:   taskRecord{State: &structs.TaskState{State: structs.TaskPending}},
+		clean: true, restarts: make(chan string, 1), dead: make(chan struct{}),
+	}
+	t.killed, t.kill = context.WithCancelCause(context.Background())
+	t.list = append([]hook.Task{&volumeMounts{t}}, r.deps.TaskHooks(r.env, spec)...)
+	t.hooks = &steps{logger: t.logger, save: func(begun []string) error {
+		return t.save(func(rec *taskRecord) { rec.Begun = begun })
+	}}
+	for _, h := range t.list {
+		t.hooks.list = append(t.hooks.list, step{h.Name(), func(ctx context.Context) error { return h.Up(ctx, t.env) }, h.Down})
+	}
+	return t
+}
+
+// load reads the task's record.
+func (t *task) load() error {
+	rec, err := taskTable.Get(t.r.deps.DB, t.key())
+	if err != nil || rec == nil {
+		return err
+	}
+	t.rec = *rec
+	if t.rec.State == nil {
+		t.rec.State = &structs.TaskState{State: structs.TaskPending}
+	}
+	t.hooks.begun = rec.Begun
+	return nil
+}
+
+func (t *task) key() string { return store.Key(t.r.id, t.name) }
+
+// spec is the task as the servers last sent it.
+func (t *task) spec() *structs.Task {
+	if s := t.r.group().Task(t.name); s != nil {
+		return s
+	}
+	return t.r.env.Group.Task(t.name)
+}
+
+// state is a copy of the task's state.
+func (t *task) state() *structs.TaskState {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rec.State.Copy()
+}
+
+// save edits the record and makes it durable. The edit must not change what the record points to.
+func (t *task) save(edit func(*taskRecord)) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rec := t.rec
+	edit(&rec)
+	if err := taskTable.Put(t.r.deps.DB, t.key(), &rec); err != nil {
+		return err
+	}
+	t.rec = rec
+	return nil
+}
+
+// set is save for a change that has happened in the world whether it can be recorded or not: the task
+// goes on with it in memory, and the fault is logged. It tells the servers.
+func (t *task) set(edit func(rec *taskRecord, s *structs.TaskState), events ...*structs.TaskEvent) {
+	t.mu.Lock()
+	rec := t.rec
+	rec.State = rec.State.Copy()
+	if edit != nil {
+		edit(&rec, rec.State)
+	}
+	for _, e := range events {
+		if e.Time == 0 {
+			e.Time = time.Now().UnixNano()
+		}
+		if e.DisplayMessage == "" {
+			e.DisplayMessage = e.Message
+		}
+		appendEvent(rec.State, e)
+	}
+	t.rec = rec
+	err := taskTable.Put(t.r.deps.DB, t.key(), &rec)
+	t.mu.Unlock()
+	if err != nil {
+		t.logger.Error("recording the task's state failed", "error", err)
+	}
+	t.r.changed()
+}
+
+// Emit implements hook.Control.
+func (t *task) Emit(e *structs.TaskEvent) { t.set(nil, e) }
+
+// Restart implements hook.Control. One request at a time is remembered.
+func (t *task) Restart(reason string) {
+	select {
+	case t.restarts <- reason:
+	default:
+	}
+}
+
+func event(kind, format string, args ...any) *structs.TaskEvent {
+	return &structs.TaskEvent{Type: kind, Message: fmt.Sprintf(format, args...)}
+}
+
+// received records the task for the first time.
+func (t *task) received() {
+	t.set(nil, event(structs.TaskEventReceived, "Task received by client"))
+}
+
+// reattach finds the process of a former agent again. One that was started but whose handle did not
+// reach the store is looked for by its ID.
+func (t *task) reattach(ctx context.Context) {
+	rec := t.snapshot()
+	h := rec.Handle
+	if h == nil && rec.Starting {
+		h = &driver.Handle{Driver: t.spec().Driver, TaskID: t.id}
+	}
+	if h == nil || rec.State.State == structs.TaskDead {
+		return
+	}
+	t.clean = false
+	d, err := t.r.deps.Drivers.Driver(h.Driver)
+	if err == nil {
+		err = d.Recover(ctx, h)
+	}
+	if err == nil {
+		t.live = true
+		t.set(func(rec *taskRecord, s *structs.TaskState) {
+			rec.Handle, rec.Starting, rec.Ran = h, false, true
+			s.State = structs.TaskRunning
+		}, event(structs.TaskEventRestored, "Task is running since before the agent restarted"))
+		return
+	}
+	t.logger.Info("the task's process was not found again", "error", err)
+	t.set(func(_ *taskRecord, s *structs.TaskState) { s.State = structs.TaskPending },
+		event(structs.TaskEventRestored, "Not running any more: %v; starts again once the servers were contacted", err))
+}
+
+func (t *task) snapshot() taskRecord {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.rec
+}
+
+// run is the task's goroutine: it returns when the task is dead and its hooks are down, or when ctx ends.
+func (t *task) run(ctx context.Context) {
+	if t.state().State != structs.TaskDead {
+		t.runUntilDead(ctx)
+	}
+	if t.state().State != structs.TaskDead {
+		return // the agent stops
+	}
+	close(t.dead)
+	t.r.taskEnded(t)
+	t.hooks.downUntilDone(ctx)
+}
+
+// runUntilDead starts the process again and again as the restart policy says.
+func (t *task) runUntilDead(ctx context.Context) {
+	for {
+		e, ok := t.runOnce(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if !ok { // killed
+			t.finish(false)
+			return
+		}
+		spec := t.spec()
+		h := t.snapshot().History
+		d := h.next(restartPolicy(t.r.group(), spec), t.r.Alloc().Job.Finite(), time.Now(), e)
+		if !d.restart {
+			if d.failed {
+				ev := event(structs.TaskEventNotRestarting, "%s", d.reason)
+				ev.FailsTask = true
+				t.set(nil, ev)
+			}
+			t.finish(d.failed)
+			return
+		}
+		t.set(func(rec *taskRecord, s *structs.TaskState) {
+			rec.History = h
+			s.State, s.Restarts, s.LastRestart = structs.TaskPending, s.Restarts+1, time.Now()
+		}, event(structs.TaskEventRestarting, "Restarting in %s: %s", d.delay, d.reason))
+		if !t.pause(ctx, d.delay) {
+			if ctx.Err() == nil {
+				t.finish(false)
+			}
+			return
+		}
+	}
+}
+
+// pause waits for d. It reports false when the task was killed or ctx ended.
+func (t *task) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-t.killed.Done():
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// finish marks the task dead.
+func (t *task) finish(failed bool) {
+	var setUp setUpError
+	var events []*structs.TaskEvent
+	if errors.As(context.Cause(t.killed), &setUp) {
+		failed = true
+		e := event(structs.TaskEventSetupFailure, "%s", setUp.reason)
+		e.FailsTask = true
+		events = append(events, e)
+	}
+	t.set(func(_ *taskRecord, s *structs.TaskState) {
+		s.State, s.Failed, s.FinishedAt = structs.TaskDead, failed, time.Now()
+	}, events...)
+}
+
+// stopAndWait orders the task to stop and waits until it is dead.
+func (t *task) stopAndWait(ctx context.Context, cause error) {
+	t.kill(cause)
+	select {
+	case <-t.dead:
+	case <-ctx.Done():
+	}
+}
+
+// runOnce runs the process once, or follows the one that a former agent started, to its end. It reports
+// false when the task was killed, or ctx ended.
+func (t *task) runOnce(ctx context.Context) (ending, bool) {
+	defer t.cleanUp(ctx)
+	if !t.live {
+		if !t.mayStart(ctx) {
+			return ending{}, false
+		}
+		if e, ok := t.start(ctx); !ok {
+			return e, t.killed.Err() == nil
+		}
+	}
+	d, err := t.r.deps.Drivers.Driver(t.snapshot().Handle.Driver)
+	if err != nil { // it worked a moment ago
+		return ending{reason: err.Error()}, true
+	}
+	return t.follow(ctx, d)
+}
+
+// mayStart waits until the allocation's hooks are up and, after an agent's restart, the servers were
+// heard. It reports false when the task was killed or ctx ended meanwhile.
+func (t *task) mayStart(ctx context.Context) bool {
+	gates := []<-chan struct{}{t.r.ready}
+	if t.r.restored {
+		gates = append(gates, t.r.deps.ServersContacted)
+	}
+	for _, gate := range gates {
+		select {
+		case <-gate:
+		case <-t.killed.Done():
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return t.killed.Err() == nil && ctx.Err() == nil
+}
+
+// cleanUp has the driver forget the task, again and again until done or ctx ends: a task is never started
+// beside what is left of its last run, and is not dead while something of it is left. When the agent
+// stops the process is left alone.
+func (t *task) cleanUp(ctx context.Context) {
+	pause := retry.Backoff{Min: time.Second, Max: time.Minute}
+	for !t.clean && ctx.Err() == nil {
+		err := t.destroyProcess(ctx)
+		if err == nil {
+			t.live, t.clean = false, true
+			t.set(func(rec *taskRecord, _ *structs.TaskState) { rec.Handle, rec.Starting = nil, false })
+			return
+		}
+		t.logger.Warn("cleaning up after the task failed, it is tried again", "error", err)
+		pause.Wait(ctx)
+	}
+}
+
+func (t *task) destroyProcess(ctx context.Context) error {
+	name := t.spec().Driver
+	if h := t.snapshot().Handle; h != nil {
+		name = h.Driver
+	}
+	d, err := t.r.deps.Drivers.Driver(name)
+	if err != nil {
+		return err
+	}
+	if err := d.Destroy(ctx, t.id); err != nil && !structs.IsKind(err, structs.KindNotFound) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+// Package config holds the node agent's configuration: one plain struct with its defaults and its
+// validation, and the holder that keeps the one current copy.
+//
+// Its laws: a Config that has been handed out never changes; a change copies deeply, edits the copy and
+// swaps the pointer (see Holder). A nil map or slice copies to nil, an empty one to an empty one. What
+// belongs to the whole process (data directory, name, addresses) has no HCL tag: the agent fills it in.
+package config
+
+import (
+	"errors"
+	"maps"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/structs"
+)
+
+// Config is the node agent's configuration: the `client {}` block and what the agent adds to it.
+type Config struct {
+	Enabled bool `hcl:"enabled"`
+
+	// Filled in by the agent, which has them outside the client block.
+	DataDir    string
+	Region     string
+	Datacenter string
+	NodeName   string
+	HTTPAddr   string // host:port at which others reach this agent's HTTP API
+	TLSEnabled bool
+	Version    string // berth's own, shown as an attribute of the node
+
+	// NodeID fixes the node's identity; empty means the one in the data directory, made at first start.
+	NodeID    string            `hcl:"node_id"`
+	Servers   []string          `hcl:"servers"` // host:port of the servers' RPC
+	NodePool  string            `hcl:"node_pool"`
+	NodeClass string            `hcl:"node_class"`
+	Meta      map[string]string `hcl:"meta"`
+	Options   map[string]string `hcl:"options"` // free settings for fingerprints and drivers
+	Reserved  *Reserved         `hcl:"reserved,block"`
+
+	// FirstFingerprintTimeout bounds how long the first registration waits for drivers and for CSI
+	// plugins that run already.
+	FirstFingerprintTimeout time.Duration `hcl:"first_fingerprint_timeout"`
+	// HeartbeatGrace is how long after its lease has ended a node still takes itself for reachable.
+	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`
+	// UpdateInterval is how long changes of allocations are gathered before they are sent.
+	UpdateInterval time.Duration `hcl:"update_interval"`
+
+	CPUTotalCompute int `hcl:"cpu_total_compute"` // MHz over all cores, instead of what is found; 0: as found
+	MemoryTotalMB   int `hcl:"memory_total_mb"`   // likewise
+	DiskTotalMB     int `hcl:"disk_total_mb"`     // likewise
+
+	Exec    *Exec    `hcl:"exec,block"`
+	RawExec *RawExec `hcl:"raw_exec,block"`
+
+	// GCMaxAllocs is how many ended allocations keep their directories (logs, data) on this node.
+	GCMaxAllocs int `hcl:"gc_max_allocs"`
+	// DestroyOnShutdown stops every allocation and takes down all it used when the agent stops. Without
+	// it tasks run on and are taken up again by the next agent.
+	DestroyOnShutdown bool `hcl:"destroy_on_shutdown"`
+	// ShutdownTimeout bounds that.
+	ShutdownTimeout time.Duration `hcl:"shutdown_timeout"`
+}
+
+// Reserved is kept back from allocations: MHz, MiB, MiB.
+type Reserved struct {
+	CPU      int `hcl:"cpu"`
+	MemoryMB int `hcl:"memory"`
+	DiskMB   int `hcl:"disk"`
+}
+
+// Exec are the settings of the task driver exec.
+type Exec struct {
+	// ChrootEnv are the host paths that a task sees, read-only, and where; nil means the driver's own
+	// choice.
+	ChrootEnv map[string]string `hcl:"chroot_env"`
+}
+
+// RawExec are the settings of the task driver raw_exec, which isolates nothing.
+type RawExec struct {
+	Enabled bool `hcl:"enabled"`
+}
+
+// DefaultConfig is a node agent that is off, with every setting that has a default.
+func DefaultConfig() *Config {
+	return &Config{
+		Region:                  structs.DefaultRegion,
+		Datacenter:              "dc1",
+		NodePool:                structs.DefaultNodePool,
+		Reserved:                &Reserved{},
+		FirstFingerprintTimeout: 50 * time.Second,
+		HeartbeatGrace:          10 * time.Second,
+		UpdateInterval:          200 * time.Millisecond,
+		Exec:                    &Exec{},
+		RawExec:                 &RawExec{},
+		GCMaxAllocs:             50,
+		ShutdownTimeout:         30 * time.Second,
+	}
+}
+
+// StateDir holds the node's records and identity.
+func (c *Config) StateDir() string { return filepath.Join(c.DataDir, "client") }
+
+// AllocDir holds one directory for each allocation.
+func (c *Config) AllocDir() string { return filepath.Join(c.DataDir, "alloc") }
+
+// CSIDir holds the sockets, staging and publish paths of CSI plugins.
+func (c *Config) CSIDir() string { return filepath.Join(c.DataDir, "csi") }
+
+// Validate reports every fault at once, each beginning with the setting's path.
+func (c *Config) Validate() error {
+	if !c.Enabled {
+		return nil
+	}
+	var faults []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, structs.Errorf(structs.KindInvalid, format, args...))
+		}
+	}
+	bad(filepath.IsAbs(c.DataDir), "data_dir: %q is not an absolute path", c.DataDir)
+	bad(c.Datacenter != "", "datacenter: must not be empty")
+	bad(c.NodePool != "" && c.NodePool != "all", "client.node_pool: %q cannot be a node's pool", c.NodePool)
+	bad(!strings.ContainsAny(c.NodeID, "\x00/ "), "client.node_id: %q has characters that an ID may not have", c.NodeID)
+	for _, addr := range c.Servers {
+		_, _, err := net.SplitHostPort(addr)
+		bad(err == nil, "client.servers: %q is not host:port", addr)
+	}
+	for _, d := range []struct {
+		name string
+		v    time.Duration
+	}{
+		{"first_fingerprint_timeout", c.FirstFingerprintTimeout}, {"heartbeat_grace", c.HeartbeatGrace},
+		{"update_interval", c.UpdateInterval}, {"shutdown_timeout", c.ShutdownTimeout},
+	} {
+		bad(d.v >= 0, "client.%s: %s is negative", d.name, d.v)
+	}
+	counts := []struct {
+		name string
+		v    int
+	}{
+		{"cpu_total_compute", c.CPUTotalCompute}, {"memory_total_mb", c.MemoryTotalMB},
+		{"disk_total_mb", c.DiskTotalMB}, {"gc_max_allocs", c.GCMaxAllocs},
+	}
+	if r := c.Reserved; r != nil {
+		counts = append(counts, []struct {
+			name string
+			v    int
+		}{{"reserved.cpu", r.CPU}, {"reserved.memory", r.MemoryMB}, {"reserved.disk", r.DiskMB}}...)
+	}
+	for _, n := range counts {
+		bad(n.v >= 0, "client.%s: %d is negative", n.name, n.v)
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return structs.Errorf(structs.KindInvalid, "%w", errors.Join(faults...))
+}
+
+// Copy returns a deep copy.
+func (c *Config) Copy() *Config {
+	d := *c
+	d.Servers = slices.Clone(c.Servers)
+	d.Meta = maps.Clone(c.Meta)
+	d.Options = maps.Clone(c.Options)
+	d.Reserved = clone(c.Reserved)
+	d.RawExec = clone(c.RawExec)
+	if d.Exec = clone(c.Exec); d.Exec != nil {
+		d.Exec.ChrootEnv = maps.Clone(c.Exec.ChrootEnv)
+	}
+	return &d
+}
+
+// clone copies what a pointer points to; nil stays nil.
+func clone[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
+}

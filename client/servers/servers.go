@@ -1,0 +1,104 @@
+// Package servers chooses the server that a node talks to: the leader first, so that the leader can call
+// the node back, and the next one when a server cannot be reached.
+//
+// It keeps no connections (the pool does) and knows no methods.
+package servers
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"berth/structs"
+)
+
+// Pool calls a method at an address; rpc.Pool is one.
+type Pool interface {
+	Call(ctx context.Context, addr, method string, req, resp any) error
+}
+
+// List is an ordered list of servers, best first. It is an rpc.Caller that tries them in turn.
+type List struct {
+	pool Pool
+
+	mu    sync.Mutex
+	addrs []string
+	moved chan struct{} // closed and replaced when the first address changes
+}
+
+// New makes a list that begins with addrs.
+func New(pool Pool, addrs []string) *List {
+	return &List{pool: pool, addrs: slices.Clone(addrs), moved: make(chan struct{})}
+}
+
+// Set replaces the list by what a server answered, its leader first. An empty answer changes nothing: a
+// server that knows no others must not strand the node.
+func (l *List) Set(addrs []string) {
+	if len(addrs) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.replace(slices.Clone(addrs))
+}
+
+// replace wants l.mu held.
+func (l *List) replace(addrs []string) {
+	changed := len(l.addrs) == 0 || len(addrs) == 0 || l.addrs[0] != addrs[0]
+	l.addrs = addrs
+	if changed {
+		close(l.moved)
+		l.moved = make(chan struct{})
+	}
+}
+
+// All is the list as it is now.
+func (l *List) All() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.addrs)
+}
+
+// First is the server that is asked first ("" when none is known) and a channel that is closed when
+// another takes its place.
+func (l *List) First() (addr string, moved <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.addrs) > 0 {
+		addr = l.addrs[0]
+	}
+	return addr, l.moved
+}
+
+// failed puts a server at the end, if it is still the first.
+func (l *List) failed(addr string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.addrs) < 2 || l.addrs[0] != addr {
+		return
+	}
+	l.replace(append(slices.Clone(l.addrs[1:]), addr))
+}
+
+// Call calls a method at the first server and, as long as nothing was done (unavailable), at each of the
+// others once. After an outcome that is unknown the next call begins with another server, but this one
+// is not repeated: that is the caller's decision.
+func (l *List) Call(ctx context.Context, method string, req, resp any) error {
+	err := structs.Errorf(structs.KindUnavailable, "calling %s: no server is known", method)
+	for _, addr := range l.All() {
+		err = l.pool.Call(ctx, addr, method, req, resp)
+		if ctx.Err() != nil {
+			return err
+		}
+		switch structs.KindOf(err) {
+		case structs.KindUnavailable:
+			l.failed(addr)
+		case structs.KindTimeout:
+			l.failed(addr)
+			return err
+		default:
+			return err
+		}
+	}
+	return err
+}
