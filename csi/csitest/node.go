@@ -1,0 +1,113 @@
+package csitest
+
+import (
+	"context"
+	"path/filepath"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+)
+
+type node struct {
+	spec.UnimplementedNodeServer
+	p *Plugin
+}
+
+func (s node) NodeGetCapabilities(context.Context, *spec.NodeGetCapabilitiesRequest) (*spec.NodeGetCapabilitiesResponse, error) {
+	resp := &spec.NodeGetCapabilitiesResponse{}
+	for _, name := range s.p.cfg.NodeCaps {
+		resp.Capabilities = append(resp.Capabilities, &spec.NodeServiceCapability{
+			Type: &spec.NodeServiceCapability_Rpc{Rpc: &spec.NodeServiceCapability_RPC{
+				Type: spec.NodeServiceCapability_RPC_Type(spec.NodeServiceCapability_RPC_Type_value[name])}}})
+	}
+	return resp, nil
+}
+
+func (s node) NodeGetInfo(context.Context, *spec.NodeGetInfoRequest) (*spec.NodeGetInfoResponse, error) {
+	resp := &spec.NodeGetInfoResponse{NodeId: s.p.cfg.NodeID, MaxVolumesPerNode: s.p.cfg.MaxVolumes}
+	if len(s.p.cfg.Topology) > 0 {
+		resp.AccessibleTopology = &spec.Topology{Segments: s.p.cfg.Topology}
+	}
+	return resp, nil
+}
+
+func (s node) NodeStageVolume(_ context.Context, req *spec.NodeStageVolumeRequest) (*spec.NodeStageVolumeResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	v, err := w.onNode(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if err := w.bind(filepath.Join(w.dir, req.GetVolumeId()), req.GetStagingTargetPath(), false); err != nil {
+		return nil, err
+	}
+	v.staged[req.GetStagingTargetPath()] = true
+	return &spec.NodeStageVolumeResponse{}, nil
+}
+
+// onNode finds a volume; a plugin that has only the node half takes any id for one that exists.
+func (w *world) onNode(id string) (*volume, error) {
+	if v := w.volumes[id]; v == nil && id != "" && !w.cfg.Controller {
+		return w.add(id, &spec.Volume{VolumeId: id}), nil
+	}
+	return w.find(id)
+}
+
+func (s node) NodeUnstageVolume(_ context.Context, req *spec.NodeUnstageVolumeRequest) (*spec.NodeUnstageVolumeResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	if v := w.volumes[req.GetVolumeId()]; v != nil {
+		delete(v.staged, req.GetStagingTargetPath())
+	}
+	return &spec.NodeUnstageVolumeResponse{}, w.unbind(req.GetStagingTargetPath(), false)
+}
+
+func (s node) NodePublishVolume(_ context.Context, req *spec.NodePublishVolumeRequest) (*spec.NodePublishVolumeResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	v, err := w.onNode(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	source := filepath.Join(w.dir, req.GetVolumeId())
+	if st := req.GetStagingTargetPath(); st != "" {
+		if !v.staged[st] {
+			return nil, Error("FailedPrecondition", "volume %q is not staged at %s", req.GetVolumeId(), st)
+		}
+		source = w.cfg.HostPath(st)
+	}
+	if err := w.bind(source, req.GetTargetPath(), req.GetReadonly()); err != nil {
+		return nil, err
+	}
+	v.published[req.GetTargetPath()] = true
+	return &spec.NodePublishVolumeResponse{}, nil
+}
+
+func (s node) NodeUnpublishVolume(_ context.Context, req *spec.NodeUnpublishVolumeRequest) (*spec.NodeUnpublishVolumeResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	if v := w.volumes[req.GetVolumeId()]; v != nil {
+		delete(v.published, req.GetTargetPath())
+	}
+	return &spec.NodeUnpublishVolumeResponse{}, w.unbind(req.GetTargetPath(), true)
+}
+
+func (s node) NodeGetVolumeStats(_ context.Context, req *spec.NodeGetVolumeStatsRequest) (*spec.NodeGetVolumeStatsResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	v, err := w.onNode(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	return &spec.NodeGetVolumeStatsResponse{Usage: []*spec.VolumeUsage{
+		{Unit: spec.VolumeUsage_BYTES, Total: v.GetCapacityBytes(), Available: v.GetCapacityBytes()}}}, nil
+}
+
+func (s node) NodeExpandVolume(_ context.Context, req *spec.NodeExpandVolumeRequest) (*spec.NodeExpandVolumeResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	v, err := w.onNode(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	return &spec.NodeExpandVolumeResponse{CapacityBytes: max(v.GetCapacityBytes(), req.GetCapacityRange().GetRequiredBytes())}, nil
+}

@@ -1,0 +1,212 @@
+package csitest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Config says what the plugin is. The zero value with Controller or Node set is a useful plugin.
+type Config struct {
+	Name       string // "test.csi.berth" by default
+	Version    string // "1.0" by default
+	Controller bool   // serves the controller
+	Node       bool   // serves the node half
+	NodeID     string // "node-1" by default
+	MaxVolumes int64
+	Topology   map[string]string // of the node; announces the topology service
+
+	// Capabilities by their names in the specification; nil means the usual ones (all that the in-memory
+	// volumes can do), an empty slice means none.
+	PluginCaps     []string
+	ControllerCaps []string
+	NodeCaps       []string
+
+	// Mounts makes stage and publish bind a directory of the volume, so that there is something to see in
+	// the mount table. It needs root.
+	Mounts bool
+	// HostPath turns a path in the plugin's scope into one of this process; nil leaves it as it is.
+	HostPath func(string) string
+	// SocketDir is where csi.sock is made; a short temporary directory by default.
+	SocketDir string
+}
+
+// The usual capabilities.
+var (
+	usualController = []string{"CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "LIST_VOLUMES", "GET_CAPACITY",
+		"CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS", "CLONE_VOLUME", "PUBLISH_READONLY", "EXPAND_VOLUME",
+		"LIST_VOLUMES_PUBLISHED_NODES"}
+	usualNode = []string{"STAGE_UNSTAGE_VOLUME", "GET_VOLUME_STATS", "EXPAND_VOLUME"}
+)
+
+// Plugin is a running fake plugin.
+type Plugin struct {
+	cfg  Config
+	dir  string
+	mu   sync.Mutex
+	srv  *grpc.Server
+	done chan struct{}
+
+	scripts scripts
+	world   *world
+}
+
+// Start runs a plugin until the test ends.
+func Start(t testing.TB, cfg Config) *Plugin {
+	t.Helper()
+	p, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	if err := p.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// New makes a plugin that does not listen yet: Restart does that, Close ends it.
+func New(cfg Config) (*Plugin, error) {
+	cfg.Name = or(cfg.Name, "test.csi.berth")
+	cfg.Version = or(cfg.Version, "1.0")
+	cfg.NodeID = or(cfg.NodeID, "node-1")
+	cfg.ControllerCaps = orList(cfg.ControllerCaps, usualController)
+	cfg.NodeCaps = orList(cfg.NodeCaps, usualNode)
+	cfg.PluginCaps = orList(cfg.PluginCaps, pluginCaps(cfg))
+	if cfg.HostPath == nil {
+		cfg.HostPath = func(p string) string { return p }
+	}
+	dir, err := os.MkdirTemp("/tmp", "csi")
+	if err != nil {
+		return nil, err
+	}
+	if cfg.SocketDir == "" {
+		cfg.SocketDir = dir
+	}
+	p := &Plugin{cfg: cfg, dir: dir, world: newWorld(cfg, dir)}
+	p.scripts.init()
+	return p, nil
+}
+
+func pluginCaps(cfg Config) []string {
+	caps := []string{"ONLINE"}
+	if cfg.Controller {
+		caps = append(caps, "CONTROLLER_SERVICE")
+	}
+	if len(cfg.Topology) > 0 {
+		caps = append(caps, "VOLUME_ACCESSIBILITY_CONSTRAINTS")
+	}
+	return caps
+}
+
+func or(s, other string) string {
+	if s == "" {
+		return other
+	}
+	return s
+}
+
+func orList(s, other []string) []string {
+	if s == nil {
+		return other
+	}
+	return s
+}
+
+// Socket is the path the plugin listens on.
+func (p *Plugin) Socket() string { return filepath.Join(p.cfg.SocketDir, "csi.sock") }
+
+// Endpoint is the socket as CSI_ENDPOINT has it.
+func (p *Plugin) Endpoint() string { return "unix://" + p.Socket() }
+
+// Dir is where the data of really mounted volumes is: <Dir>/<volume id>.
+func (p *Plugin) Dir() string { return p.dir }
+
+// Stop ends the server as a crash does: calls in flight break, the socket is gone. Volumes stay.
+func (p *Plugin) Stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stop()
+}
+
+func (p *Plugin) stop() {
+	if p.srv == nil {
+		return
+	}
+	p.scripts.breakHung()
+	p.srv.Stop()
+	<-p.done
+	p.srv = nil
+	_ = os.Remove(p.Socket())
+}
+
+// Restart stops the server if it runs and listens again on the same path.
+func (p *Plugin) Restart() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stop()
+	if err := os.Remove(p.Socket()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	l, err := net.Listen("unix", p.Socket())
+	if err != nil {
+		return err
+	}
+	p.scripts.mend()
+	p.srv = grpc.NewServer(grpc.UnaryInterceptor(p.intercept), grpc.WaitForHandlers(true))
+	spec.RegisterIdentityServer(p.srv, identity{p: p})
+	if p.cfg.Controller {
+		spec.RegisterControllerServer(p.srv, controller{p: p})
+	}
+	if p.cfg.Node {
+		spec.RegisterNodeServer(p.srv, node{p: p})
+	}
+	done, srv := make(chan struct{}), p.srv
+	p.done = done
+	go func() {
+		defer close(done)
+		_ = srv.Serve(l) // ends with Stop
+	}()
+	return nil
+}
+
+// Close stops the plugin and removes all it made, mounts included.
+func (p *Plugin) Close() {
+	p.Stop()
+	p.world.unmountAll()
+	_ = os.RemoveAll(p.dir)
+}
+
+// Error makes an error with a gRPC code by its name ("NotFound", "Aborted", ...).
+func Error(code, format string, args ...any) error {
+	for c := codes.OK; c <= codes.Unauthenticated; c++ {
+		if c.String() == code {
+			return status.Errorf(c, format, args...)
+		}
+	}
+	panic(fmt.Sprintf("csitest: no gRPC code is named %q", code))
+}
+
+// intercept is what every call goes through: recorded, then scripted, then served.
+func (p *Plugin) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (any, error) {
+	rpc := filepath.Base(info.FullMethod)
+	script, err := p.scripts.enter(ctx, rpc, req)
+	if err != nil {
+		return nil, err
+	}
+	if script != nil {
+		return script(ctx, req)
+	}
+	return serve(ctx, req)
+}

@@ -1,0 +1,199 @@
+package csitest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Func answers an RPC in place of the plugin; req and the answer are messages of the CSI specification.
+type Func func(ctx context.Context, req any) (resp any, err error)
+
+// Call is one call the plugin received, also where a script failed it.
+type Call struct {
+	RPC     string
+	Request proto.Message
+}
+
+// Get reads a field of the request by its name in the specification; fields within messages are joined by
+// dots ("volume_capability.access_mode.mode"). A field that is not set, or is no text, number or enum,
+// reads as Go prints it; "" if there is no such field.
+func (c Call) Get(field string) string {
+	if c.Request == nil {
+		return ""
+	}
+	return get(c.Request.ProtoReflect(), field)
+}
+
+func get(m protoreflect.Message, path string) string {
+	name, rest, _ := strings.Cut(path, ".")
+	f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
+	if f == nil {
+		return ""
+	}
+	v := m.Get(f)
+	switch {
+	case f.IsMap():
+		return v.Map().Get(protoreflect.ValueOfString(rest).MapKey()).String()
+	case f.IsList():
+		return fmt.Sprint(v)
+	case f.Message() != nil && rest != "":
+		return get(v.Message(), rest)
+	case f.Message() != nil:
+		if m.Has(f) {
+			return v.String()
+		}
+		return ""
+	case f.Enum() != nil:
+		return string(f.Enum().Values().ByNumber(v.Enum()).Name())
+	}
+	return v.String()
+}
+
+// scripts holds what tests asked of RPCs and what was called.
+type scripts struct {
+	mu     sync.Mutex
+	funcs  map[string]Func
+	fails  map[string][]error
+	hung   map[string]chan struct{}
+	calls  []Call
+	notify chan struct{} // closed and renewed with each call
+	broken chan struct{} // closed while the server stops, so that hung calls end
+}
+
+func (s *scripts) init() {
+	s.funcs, s.fails, s.hung = map[string]Func{}, map[string][]error{}, map[string]chan struct{}{}
+	s.notify, s.broken = make(chan struct{}), make(chan struct{})
+}
+
+func (s *scripts) breakHung() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.broken)
+}
+
+func (s *scripts) mend() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.broken:
+		s.broken = make(chan struct{})
+	default:
+	}
+}
+
+// enter records a call, lets it wait and fail as scripted, and returns the function that answers it.
+func (s *scripts) enter(ctx context.Context, rpc string, req any) (Func, error) {
+	s.mu.Lock()
+	msg, _ := req.(proto.Message)
+	s.calls = append(s.calls, Call{rpc, msg})
+	close(s.notify)
+	s.notify = make(chan struct{})
+	hung, broken := s.hung[rpc], s.broken
+	s.mu.Unlock()
+	if hung != nil {
+		select {
+		case <-hung:
+		case <-broken:
+			return nil, Error("Unavailable", "the plugin stops")
+		case <-ctx.Done():
+			return nil, Error("Canceled", "the caller has gone")
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.fails[rpc]; len(q) > 0 {
+		s.fails[rpc] = q[1:]
+		if q[0] != nil {
+			return nil, q[0]
+		}
+	}
+	return s.funcs[rpc], nil
+}
+
+// Script answers an RPC with fn from now on; nil gives it back to the plugin.
+func (p *Plugin) Script(rpc string, fn Func) {
+	p.scripts.mu.Lock()
+	defer p.scripts.mu.Unlock()
+	p.scripts.funcs[rpc] = fn
+}
+
+// Answer answers an RPC with one message from now on.
+func (p *Plugin) Answer(rpc string, resp proto.Message) {
+	p.Script(rpc, func(context.Context, any) (any, error) { return resp, nil })
+}
+
+// Fail lets the next calls of an RPC fail, one error each; nil lets one through. It replaces what an
+// earlier Fail left.
+func (p *Plugin) Fail(rpc string, errs ...error) {
+	p.scripts.mu.Lock()
+	defer p.scripts.mu.Unlock()
+	p.scripts.fails[rpc] = errs
+}
+
+// FailAlways lets every call of an RPC fail until Script(rpc, nil).
+func (p *Plugin) FailAlways(rpc string, err error) {
+	p.Script(rpc, func(context.Context, any) (any, error) { return nil, err })
+}
+
+// Hang lets calls of an RPC wait until release is called, their caller gives up, or the plugin stops.
+// Calls are recorded before they wait.
+func (p *Plugin) Hang(rpc string) (release func()) {
+	p.scripts.mu.Lock()
+	defer p.scripts.mu.Unlock()
+	gate := make(chan struct{})
+	p.scripts.hung[rpc] = gate
+	return sync.OnceFunc(func() {
+		p.scripts.mu.Lock()
+		defer p.scripts.mu.Unlock()
+		if p.scripts.hung[rpc] == gate {
+			delete(p.scripts.hung, rpc)
+		}
+		close(gate)
+	})
+}
+
+// Calls returns the calls so far, of the named RPCs or of all, in their order.
+func (p *Plugin) Calls(rpcs ...string) []Call {
+	p.scripts.mu.Lock()
+	defer p.scripts.mu.Unlock()
+	var out []Call
+	for _, c := range p.scripts.calls {
+		if len(rpcs) == 0 || slices.Contains(rpcs, c.RPC) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// Count returns how often an RPC was called.
+func (p *Plugin) Count(rpc string) int { return len(p.Calls(rpc)) }
+
+// Forget empties the record of calls.
+func (p *Plugin) Forget() {
+	p.scripts.mu.Lock()
+	defer p.scripts.mu.Unlock()
+	p.scripts.calls = nil
+}
+
+// Await waits until an RPC has been called n times, or for the context's end.
+func (p *Plugin) Await(ctx context.Context, rpc string, n int) error {
+	for {
+		p.scripts.mu.Lock()
+		changed := p.scripts.notify
+		p.scripts.mu.Unlock()
+		if p.Count(rpc) >= n {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("%s was called %d times, waited for %d: %w", rpc, p.Count(rpc), n, ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package csitest
+
+import (
+	"context"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+type identity struct {
+	spec.UnimplementedIdentityServer
+	p *Plugin
+}
+
+func (s identity) Probe(context.Context, *spec.ProbeRequest) (*spec.ProbeResponse, error) {
+	return &spec.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
+}
+
+func (s identity) GetPluginInfo(context.Context, *spec.GetPluginInfoRequest) (*spec.GetPluginInfoResponse, error) {
+	return &spec.GetPluginInfoResponse{Name: s.p.cfg.Name, VendorVersion: s.p.cfg.Version}, nil
+}
+
+func (s identity) GetPluginCapabilities(context.Context, *spec.GetPluginCapabilitiesRequest) (*spec.GetPluginCapabilitiesResponse, error) {
+	resp := &spec.GetPluginCapabilitiesResponse{}
+	for _, name := range s.p.cfg.PluginCaps {
+		cap := &spec.PluginCapability{}
+		if e, ok := spec.PluginCapability_VolumeExpansion_Type_value[name]; ok && e != 0 {
+			cap.Type = &spec.PluginCapability_VolumeExpansion_{VolumeExpansion: &spec.PluginCapability_VolumeExpansion{
+				Type: spec.PluginCapability_VolumeExpansion_Type(e)}}
+		} else {
+			cap.Type = &spec.PluginCapability_Service_{Service: &spec.PluginCapability_Service{
+				Type: spec.PluginCapability_Service_Type(spec.PluginCapability_Service_Type_value[name])}}
+		}
+		resp.Capabilities = append(resp.Capabilities, cap)
+	}
+	return resp, nil
+}
+
+type controller struct {
+	spec.UnimplementedControllerServer
+	p *Plugin
+}
+
+// lock takes the storage for one call.
+func (p *Plugin) lock() (w *world, unlock func()) {
+	p.world.mu.Lock()
+	return p.world, p.world.mu.Unlock
+}
+
+func (s controller) ControllerGetCapabilities(context.Context, *spec.ControllerGetCapabilitiesRequest) (*spec.ControllerGetCapabilitiesResponse, error) {
+	resp := &spec.ControllerGetCapabilitiesResponse{}
+	for _, name := range s.p.cfg.ControllerCaps {
+		resp.Capabilities = append(resp.Capabilities, &spec.ControllerServiceCapability{
+			Type: &spec.ControllerServiceCapability_Rpc{Rpc: &spec.ControllerServiceCapability_RPC{
+				Type: spec.ControllerServiceCapability_RPC_Type(spec.ControllerServiceCapability_RPC_Type_value[name])}}})
+	}
+	return resp, nil
+}
+
+func (s controller) CreateVolume(_ context.Context, req *spec.CreateVolumeRequest) (*spec.CreateVolumeResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	v, err := w.create(req)
+	if err != nil {
+		return nil, err
+	}
+	return &spec.CreateVolumeResponse{Volume: v}, nil
+}
+
+func (s controller) DeleteVolume(_ context.Context, req *spec.DeleteVolumeRequest) (*spec.DeleteVolumeResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	return &spec.DeleteVolumeResponse{}, w.delete(req.GetVolumeId())
+}
+
+func (s controller) ControllerPublishVolume(_ context.Context, req *spec.ControllerPublishVolumeRequest) (*spec.ControllerPublishVolumeResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	v, err := w.find(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	mode := req.GetVolumeCapability().GetAccessMode().GetMode()
+	if other := keys(v.attached); singleNode(mode) && len(other) > 0 && !(len(other) == 1 && other[0] == req.GetNodeId()) {
+		return nil, Error("FailedPrecondition", "volume %q is attached to %v", req.GetVolumeId(), other)
+	}
+	v.attached[req.GetNodeId()] = req.GetReadonly()
+	return &spec.ControllerPublishVolumeResponse{PublishContext: map[string]string{"device": "/dev/" + req.GetVolumeId()}}, nil
+}
+
+func singleNode(m spec.VolumeCapability_AccessMode_Mode) bool {
+	switch m {
+	case spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY, spec.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
+		spec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER:
+		return false
+	}
+	return true
+}
+
+func (s controller) ControllerUnpublishVolume(_ context.Context, req *spec.ControllerUnpublishVolumeRequest) (*spec.ControllerUnpublishVolumeResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	if v := w.volumes[req.GetVolumeId()]; v != nil {
+		delete(v.attached, req.GetNodeId())
+	}
+	return &spec.ControllerUnpublishVolumeResponse{}, nil
+}
+
+func (s controller) ValidateVolumeCapabilities(_ context.Context, req *spec.ValidateVolumeCapabilitiesRequest) (*spec.ValidateVolumeCapabilitiesResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	if _, err := w.find(req.GetVolumeId()); err != nil {
+		return nil, err
+	}
+	return &spec.ValidateVolumeCapabilitiesResponse{Confirmed: &spec.ValidateVolumeCapabilitiesResponse_Confirmed{
+		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(), Parameters: req.GetParameters()}}, nil
+}
+
+func (s controller) ListVolumes(_ context.Context, req *spec.ListVolumesRequest) (*spec.ListVolumesResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	ids, next, err := page(keys(w.volumes), req.GetStartingToken(), req.GetMaxEntries())
+	if err != nil {
+		return nil, err
+	}
+	resp := &spec.ListVolumesResponse{NextToken: next}
+	for _, id := range ids {
+		resp.Entries = append(resp.Entries, &spec.ListVolumesResponse_Entry{Volume: cloneOf(w.volumes[id].Volume),
+			Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: keys(w.volumes[id].attached)}})
+	}
+	return resp, nil
+}
+
+func (s controller) GetCapacity(context.Context, *spec.GetCapacityRequest) (*spec.GetCapacityResponse, error) {
+	return &spec.GetCapacityResponse{AvailableCapacity: 1 << 30, MaximumVolumeSize: wrapperspb.Int64(1 << 28)}, nil
+}
+
+func (s controller) ControllerExpandVolume(_ context.Context, req *spec.ControllerExpandVolumeRequest) (*spec.ControllerExpandVolumeResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	v, err := w.find(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	v.CapacityBytes = max(v.CapacityBytes, req.GetCapacityRange().GetRequiredBytes())
+	return &spec.ControllerExpandVolumeResponse{CapacityBytes: v.CapacityBytes, NodeExpansionRequired: true}, nil
+}
+
+func (s controller) CreateSnapshot(_ context.Context, req *spec.CreateSnapshotRequest) (*spec.CreateSnapshotResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	snap, err := w.snapshot(req)
+	if err != nil {
+		return nil, err
+	}
+	return &spec.CreateSnapshotResponse{Snapshot: snap}, nil
+}
+
+func (s controller) DeleteSnapshot(_ context.Context, req *spec.DeleteSnapshotRequest) (*spec.DeleteSnapshotResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	delete(w.snapshots, req.GetSnapshotId())
+	for name, id := range w.snapNames {
+		if id == req.GetSnapshotId() {
+			delete(w.snapNames, name)
+		}
+	}
+	return &spec.DeleteSnapshotResponse{}, nil
+}
+
+func (s controller) ListSnapshots(_ context.Context, req *spec.ListSnapshotsRequest) (*spec.ListSnapshotsResponse, error) {
+	w, unlock := s.p.lock()
+	defer unlock()
+	var ids []string
+	for _, id := range keys(w.snapshots) {
+		s := w.snapshots[id]
+		if (req.GetSnapshotId() == "" || req.GetSnapshotId() == id) &&
+			(req.GetSourceVolumeId() == "" || req.GetSourceVolumeId() == s.GetSourceVolumeId()) {
+			ids = append(ids, id)
+		}
+	}
+	ids, next, err := page(ids, req.GetStartingToken(), req.GetMaxEntries())
+	if err != nil {
+		return nil, err
+	}
+	resp := &spec.ListSnapshotsResponse{NextToken: next}
+	for _, id := range ids {
+		resp.Entries = append(resp.Entries, &spec.ListSnapshotsResponse_Entry{Snapshot: w.snapshots[id]})
+	}
+	return resp, nil
+}

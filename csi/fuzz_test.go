@@ -1,0 +1,53 @@
+package csi
+
+import (
+	"testing"
+	"unicode/utf8"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/proto"
+
+	"berth/structs"
+)
+
+// Whatever decodes as an answer is read or refused, never a panic; what is read keeps the promises made
+// to callers.
+func FuzzAnswers(f *testing.F) {
+	for _, m := range []proto.Message{
+		&spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "v", CapacityBytes: 5}},
+		&spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{Volume: &spec.Volume{VolumeId: "v"}}}},
+		&spec.CreateSnapshotResponse{Snapshot: &spec.Snapshot{SnapshotId: "s"}},
+	} {
+		b, err := proto.Marshal(m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	c := &Client{endpoint: "/fuzz"}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var create spec.CreateVolumeResponse
+		if proto.Unmarshal(b, &create) == nil {
+			if r, err := c.created("CreateVolume", create.GetVolume(), structs.CSICapacityRange{RequiredBytes: 1}); err == nil && r.ExternalID == "" {
+				t.Fatal("a volume without an id")
+			}
+		}
+		var list spec.ListVolumesResponse
+		if proto.Unmarshal(b, &list) == nil {
+			for i, e := range list.GetEntries() {
+				if s, err := c.listed("ListVolumes", i, e, &structs.CSIControllerInfo{}); err == nil && s.CapacityBytes < 0 {
+					t.Fatal("a negative size")
+				}
+			}
+		}
+		var snap spec.CreateSnapshotResponse
+		if proto.Unmarshal(b, &snap) == nil {
+			if s, err := c.snapshot("CreateSnapshot", "snapshot", snap.GetSnapshot()); err == nil && s.ID == "" {
+				t.Fatal("a snapshot without an id")
+			}
+		}
+		if !utf8.ValidString(clean(string(b), map[string]string{"k": string(b)})) {
+			t.Fatal("an error text that is no UTF-8")
+		}
+	})
+}
