@@ -1,0 +1,41 @@
+package structs
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/internal/codec"
+)
+
+func TestSecretsNeverShow(t *testing.T) {
+	v := &CSIVolume{ID: "db", Secrets: Secrets{"password": "hunter2"}}
+	asJSON, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := string(asJSON)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		shown += fmt.Sprintf(verb, v.Secrets) + fmt.Sprintf(verb, *v)
+	}
+	for _, leak := range []string{"hunter2", "password", fmt.Sprintf("%x", "hunter2")} {
+		if strings.Contains(shown, leak) {
+			t.Errorf("%q shows in %s", leak, shown)
+		}
+	}
+}
+
+func TestSecretsTravelBetweenServersAndNodes(t *testing.T) {
+	b, err := codec.Encode(&CSIVolume{Secrets: Secrets{"password": "hunter2"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got CSIVolume
+	if err := codec.Decode(b, &got); err != nil || got.Secrets["password"] != "hunter2" {
+		t.Fatalf("%v, %v", map[string]string(got.Secrets), err)
+	}
+	if err := json.Unmarshal([]byte(`{"Secrets":{"a":"b"}}`), &got); err != nil || got.Secrets["a"] != "b" {
+		t.Fatalf("%v, %v", map[string]string(got.Secrets), err)
+	}
+}
