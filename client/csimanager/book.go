@@ -1,0 +1,153 @@
+package csimanager
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"os"
+	"strings"
+
+	"berth/client/store"
+	"berth/internal/codec"
+	"berth/structs"
+)
+
+// The states of a staging record. A state that ends in -ing was written before the plugin was called, so
+// the call may or may not have been made and taken effect.
+const (
+	staging   = "staging"
+	staged    = "staged"
+	unstaging = "unstaging"
+)
+
+// The states of a publish record.
+const (
+	claimed      = "claimed" // the claim was asked for; the plugin was not called
+	publishing   = "publishing"
+	published    = "published"
+	unpublishing = "unpublishing"
+	released     = "released" // nothing of it is left on the node; the servers are to be told
+)
+
+// stageRecord is in the book while the volume is, or may be, staged on this node.
+type stageRecord struct {
+	Namespace  string
+	VolumeID   string
+	PluginID   string
+	ExternalID string
+	Dir        string // the volume's directory, relative to the root
+	State      string
+	Use        string // digest of the capability it was staged with
+	BootID     string // of the kernel that it was staged under
+	Mounted    bool   // a mount was seen at the staging path when it had been staged
+}
+
+// publishRecord is in the book while an allocation uses, or may use, a volume on this node.
+type publishRecord struct {
+	Namespace      string
+	VolumeID       string
+	AllocID        string
+	PluginID       string
+	ExternalID     string
+	Dir            string // the volume's directory, relative to the root
+	AttachmentMode structs.CSIAttachmentMode
+	AccessMode     structs.CSIAccessMode
+	ReadOnly       bool
+	State          string
+	BootID         string // of the kernel that it was published under
+	Mounted        bool   // a mount was seen at the target path when it had been published
+}
+
+var (
+	stageTable   = store.NewTable[stageRecord]("csi_staged")
+	publishTable = store.NewTable[publishRecord]("csi_published")
+)
+
+// holds reports whether the record keeps its volume on the node.
+func (p *publishRecord) holds() bool { return p.State != released }
+
+// touched reports whether the plugin may have been asked to publish.
+func (p *publishRecord) touched() bool { return p.State != claimed && p.State != released }
+
+// book is the node's durable record of volumes.
+type book struct{ db *store.DB }
+
+func (b book) stage(v VolumeKey) (*stageRecord, error) {
+	return stageTable.Get(b.db, store.Key(v.Namespace, v.ID))
+}
+
+func (b book) putStage(s *stageRecord) error {
+	return stageTable.Put(b.db, store.Key(s.Namespace, s.VolumeID), s)
+}
+
+func (b book) deleteStage(v VolumeKey) error {
+	return stageTable.Delete(b.db, store.Key(v.Namespace, v.ID))
+}
+
+func (b book) publish(v VolumeKey, allocID string) (*publishRecord, error) {
+	return publishTable.Get(b.db, store.Key(v.Namespace, v.ID, allocID))
+}
+
+func (b book) putPublish(p *publishRecord) error {
+	return publishTable.Put(b.db, store.Key(p.Namespace, p.VolumeID, p.AllocID), p)
+}
+
+func (b book) deletePublish(v VolumeKey, allocID string) error {
+	return publishTable.Delete(b.db, store.Key(v.Namespace, v.ID, allocID))
+}
+
+// users are the publish records of a volume that keep it on the node, without the one of an allocation.
+func (b book) users(v VolumeKey, without string) ([]*publishRecord, error) {
+	records, err := publishTable.All(b.db, store.Key(v.Namespace, v.ID, ""))
+	var out []*publishRecord
+	for _, r := range records {
+		if r.Value.AllocID != without && r.Value.holds() {
+			out = append(out, r.Value)
+		}
+	}
+	return out, err // with an error out is not all: no decision may be taken on it
+}
+
+// publishes are all publish records for which want is true.
+func (b book) publishes(want func(*publishRecord) bool) ([]*publishRecord, error) {
+	records, err := publishTable.All(b.db, "")
+	var out []*publishRecord
+	for _, r := range records {
+		if want(r.Value) {
+			out = append(out, r.Value)
+		}
+	}
+	return out, err
+}
+
+// useDigest tells one capability from another without keeping mount flags, which may hold secrets.
+func useDigest(u *Use) string {
+	options := structs.CSIMountOptions{}
+	if u.MountOptions != nil {
+		options = *u.MountOptions
+	}
+	b, err := codec.Encode(struct {
+		AccessMode     structs.CSIAccessMode
+		AttachmentMode structs.CSIAttachmentMode
+		FSType         string
+		MountFlags     []string
+	}{u.AccessMode, u.AttachmentMode, options.FSType, append([]string{}, options.MountFlags...)})
+	if err != nil {
+		panic("strings do not encode: " + err.Error())
+	}
+	return shortHash(string(b))
+}
+
+// shortHash names its parts in 16 characters that are safe in every path.
+func shortHash(parts ...string) string {
+	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(h[:10]))
+}
+
+// bootID tells one boot of the kernel from another: mounts and device attachments end with it.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(b))
+}

@@ -1,0 +1,166 @@
+package csimanager
+
+import (
+	"context"
+	"math/rand/v2"
+	"reflect"
+	"sync"
+	"time"
+
+	"berth/client/dynamicplugins"
+	"berth/csi"
+	"berth/structs"
+)
+
+// instance manages the connection to one half of a plugin as one allocation runs it, and knows what it
+// last said of itself.
+type instance struct {
+	registration *dynamicplugins.Instance
+	client       *csi.Client
+	cancel       context.CancelFunc
+
+	mu     sync.Mutex
+	report *structs.CSIInfo // nil until the first fingerprint has ended
+}
+
+// startInstance begins to fingerprint an instance. It ends with stop or with ctx; Run waits for it.
+func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instance) *instance {
+	ctx, cancel := context.WithCancel(ctx)
+	i := &instance{registration: reg, cancel: cancel}
+	client, err := csi.Dial(ctx, reg.SocketPath, m.logger,
+		csi.WithName(reg.ID), csi.WithTimeout(m.cfg.CallTimeout), csi.WithMetrics(m.cfg.Metrics))
+	if err != nil { // the path is no path: nothing will ever answer
+		i.update(&structs.CSIInfo{PluginID: reg.ID, AllocID: reg.AllocID, HealthDescription: err.Error()})
+		return i
+	}
+	i.client = client
+	m.wg.Go(func() { m.follow(ctx, i) })
+	return i
+}
+
+// stop ends the instance without waiting for it: what it is doing is cancelled. A nil instance is stopped.
+func (i *instance) stop() {
+	if i != nil {
+		i.cancel()
+	}
+}
+
+func (i *instance) reported() *structs.CSIInfo {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.report
+}
+
+// update keeps a report and tells whether it says anything new.
+func (i *instance) update(r *structs.CSIInfo) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.report != nil {
+		r.UpdateTime = i.report.UpdateTime
+		if reflect.DeepEqual(r, i.report) {
+			return false
+		}
+	}
+	r.UpdateTime = time.Now().UnixNano()
+	i.report = r
+	return true
+}
+
+// follow fingerprints until ctx ends: now, then at the interval; one that is not healthy is asked again
+// sooner, at growing distances. Distances vary, so that a node's plugins are not all asked at once.
+func (m *Manager) follow(ctx context.Context, i *instance) {
+	defer func() {
+		if err := i.client.Close(); err != nil {
+			m.logger.Debug("closing a plugin connection", "plugin_id", i.registration.ID, "error", err)
+		}
+	}()
+	sooner := m.cfg.RetryMin
+	for {
+		r := m.fingerprint(ctx, i)
+		if ctx.Err() != nil {
+			return // what a cancelled fingerprint says is not worth anything
+		}
+		if i.update(r) {
+			m.logReport(i, r)
+			select {
+			case m.kicks <- i.registration.Key():
+			case <-ctx.Done():
+				return
+			}
+		}
+		wait := m.cfg.FingerprintInterval
+		if r.Healthy {
+			sooner = m.cfg.RetryMin
+		} else {
+			wait = min(sooner, wait)
+			sooner = min(2*sooner, m.cfg.FingerprintInterval)
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+	}
+}
+
+func (m *Manager) logReport(i *instance, r *structs.CSIInfo) {
+	m.logger.Info("a plugin was fingerprinted", "plugin_id", r.PluginID, "kind", i.registration.Kind,
+		"alloc_id", r.AllocID, "healthy", r.Healthy, "description", r.HealthDescription, "version", r.ProviderVersion)
+}
+
+// sleep waits about as long as told, or reports that ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d - time.Duration(rand.Int64N(int64(d)/10+1)))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// fingerprint asks the plugin all there is to know. An instance that is not healthy keeps what was known
+// of it, which detaches still need.
+func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
+	defer cancel()
+	r := &structs.CSIInfo{Provider: i.registration.Provider, ProviderVersion: i.registration.Version}
+	if last := i.reported(); last != nil {
+		*r = *last
+	}
+	r.PluginID, r.AllocID = i.registration.ID, i.registration.AllocID
+	r.Healthy, r.HealthDescription = false, ""
+	ready, err := i.client.Probe(ctx)
+	switch {
+	case err != nil:
+		r.HealthDescription = err.Error()
+	case !ready:
+		r.HealthDescription = "the plugin is starting: Probe answers ready=false"
+	default:
+		if err := learn(ctx, i.client, i.registration.Kind, r); err != nil {
+			r.HealthDescription = err.Error()
+			break
+		}
+		r.Healthy, r.HealthDescription = true, "healthy"
+	}
+	return r
+}
+
+// learn fills in what a plugin says of itself.
+func learn(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.CSIInfo) error {
+	info, err := c.PluginInfo(ctx)
+	if err != nil {
+		return err
+	}
+	caps, err := c.PluginCapabilities(ctx)
+	if err != nil {
+		return err
+	}
+	r.Provider, r.ProviderVersion = info.Name, info.Version
+	r.RequiresControllerPlugin, r.RequiresTopologies = caps.Controller, caps.Topology
+	if kind == structs.CSIKindController {
+		r.ControllerInfo, err = c.ControllerCapabilities(ctx)
+	} else {
+		r.NodeInfo, err = c.NodeInfo(ctx)
+	}
+	return err
+}

@@ -1,0 +1,336 @@
+package csimanager
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/dynamicplugins"
+	"berth/client/store"
+	"berth/csi"
+	"berth/structs"
+)
+
+// Config is what a Manager needs. Fields from FingerprintInterval on may be left zero.
+type Config struct {
+	Registry *dynamicplugins.Registry
+	DB       *store.DB
+	Logger   hclog.Logger
+	NodeID   string
+	// Root is the directory on the host under which volumes are staged and published. It is shared with
+	// the plugins' tasks: see mounts.MakeShared.
+	Root string
+
+	FingerprintInterval time.Duration // between two fingerprints of a healthy plugin, and of a resync; 30 s
+	ProbeTimeout        time.Duration // bounds one fingerprint; 10 s
+	CallTimeout         time.Duration // bounds one call for a volume; csi.DefaultTimeout
+	ClientWait          time.Duration // how long Client waits for a healthy instance; 30 s
+	RetryMin, RetryMax  time.Duration // between two tries of a step; 250 ms, growing to 30 s
+	// AcceptUnmounted believes a plugin that a volume is published although the host sees no mount there.
+	// Only for plugins that mount nothing: without it a task would write into the directory below.
+	AcceptUnmounted bool
+	Metrics         func(method, code string, took time.Duration)
+}
+
+func (c Config) withDefaults() Config {
+	c.FingerprintInterval = cmp.Or(c.FingerprintInterval, 30*time.Second)
+	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 10*time.Second)
+	c.CallTimeout = cmp.Or(c.CallTimeout, csi.DefaultTimeout)
+	c.ClientWait = cmp.Or(c.ClientWait, 30*time.Second)
+	c.RetryMin = cmp.Or(c.RetryMin, 250*time.Millisecond)
+	c.RetryMax = cmp.Or(c.RetryMax, 30*time.Second)
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	if c.Metrics == nil {
+		c.Metrics = func(string, string, time.Duration) {}
+	}
+	return c
+}
+
+// Manager keeps the connections to the node's plugins. Volumes is its other half.
+type Manager struct {
+	cfg     Config
+	logger  hclog.Logger
+	volumes *Volumes
+	calls   locks // one call in flight per volume of a plugin, over both halves
+
+	kicks   chan dynamicplugins.Key // instances that have something new
+	changes chan struct{}
+	wg      sync.WaitGroup // instance managers
+
+	mu      sync.Mutex
+	slots   map[dynamicplugins.Key]*slot
+	changed chan struct{}                   // closed whenever what Client or Instances see changes
+	pending map[dynamicplugins.Key]struct{} // restored, and not fingerprinted yet
+	first   chan struct{}                   // closed when pending is empty
+}
+
+// slot is one half of one plugin: the instance that is used and reported, and a newer one that will take
+// its place once it has been fingerprinted.
+type slot struct {
+	current, next *instance
+	told          *structs.CSIInfo // the report of current that Changes was last told of
+}
+
+// New makes a manager; nothing happens before Run.
+func New(cfg Config) *Manager {
+	cfg = cfg.withDefaults()
+	m := &Manager{
+		cfg: cfg, logger: cfg.Logger.Named("csi_manager"),
+		kicks: make(chan dynamicplugins.Key), changes: make(chan struct{}, 1),
+		slots: map[dynamicplugins.Key]*slot{}, changed: make(chan struct{}),
+		pending: map[dynamicplugins.Key]struct{}{}, first: make(chan struct{}),
+	}
+	m.volumes = newVolumes(m)
+	for _, i := range cfg.Registry.Serving() {
+		m.pending[i.Key()] = struct{}{}
+	}
+	if len(m.pending) == 0 {
+		close(m.first)
+	}
+	return m
+}
+
+// Volumes is what does the work on volumes.
+func (m *Manager) Volumes() *Volumes { return m.volumes }
+
+// Run follows the registry until ctx ends, and returns when every instance manager has ended.
+func (m *Manager) Run(ctx context.Context) {
+	sub := m.cfg.Registry.Subscribe()
+	defer sub.Close()
+	defer m.wg.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resync := time.NewTicker(m.cfg.FingerprintInterval)
+	defer resync.Stop()
+	for {
+		select {
+		case <-sub.More():
+			for _, e := range sub.Take() {
+				m.settle(ctx, e.Key)
+			}
+		case k := <-m.kicks:
+			m.settle(ctx, k)
+		case <-resync.C:
+			for _, k := range m.keys() {
+				m.settle(ctx, k)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// keys are all halves of plugins that are registered or still have an instance.
+func (m *Manager) keys() []dynamicplugins.Key {
+	seen := map[dynamicplugins.Key]struct{}{}
+	for _, i := range m.cfg.Registry.Serving() {
+		seen[i.Key()] = struct{}{}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for k := range m.slots {
+		seen[k] = struct{}{}
+	}
+	keys := make([]dynamicplugins.Key, 0, len(seen))
+	for k := range seen {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// settle brings one slot in line with the registry. It is called by Run alone and waits for nothing.
+func (m *Manager) settle(ctx context.Context, k dynamicplugins.Key) {
+	want := m.cfg.Registry.Get(k)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.slots[k]
+	if want == nil {
+		m.remove(k, s)
+		return
+	}
+	if s == nil {
+		s = &slot{}
+		m.slots[k] = s
+	}
+	switch {
+	case s.current == nil:
+		s.current = m.startInstance(ctx, want)
+	case s.current.registration == want: // the registry hands out one value per registration
+		s.next.stop()
+		s.next = nil
+	case s.next == nil || s.next.registration != want:
+		s.next.stop()
+		s.next = m.startInstance(ctx, want)
+	}
+	if s.next != nil && m.mayTakeOver(k, s) {
+		m.logger.Info("a plugin instance is replaced", "plugin_id", k.ID, "kind", k.Kind,
+			"alloc_id", s.next.registration.AllocID, "before", s.current.registration.AllocID)
+		s.current.stop()
+		s.current, s.next = s.next, nil
+	}
+	r := s.current.reported()
+	if r != nil {
+		m.fingerprinted(k)
+	}
+	if r != s.told {
+		s.told = r
+		m.tell()
+	}
+	m.wake()
+}
+
+// mayTakeOver: a healthy newer instance replaces the older at once; one that is not waits as long as the
+// older one is still there to serve.
+func (m *Manager) mayTakeOver(k dynamicplugins.Key, s *slot) bool {
+	r := s.next.reported()
+	return r != nil && (r.Healthy || !m.cfg.Registry.Registered(k, s.current.registration.AllocID))
+}
+
+func (m *Manager) remove(k dynamicplugins.Key, s *slot) {
+	m.fingerprinted(k)
+	if s == nil {
+		return
+	}
+	s.current.stop()
+	s.next.stop()
+	delete(m.slots, k)
+	m.tell()
+	m.wake()
+}
+
+// fingerprinted notes that a restored plugin is not waited for any more.
+func (m *Manager) fingerprinted(k dynamicplugins.Key) {
+	if len(m.pending) == 0 {
+		return
+	}
+	if delete(m.pending, k); len(m.pending) == 0 {
+		close(m.first)
+	}
+}
+
+// wake lets those who wait for an instance look again. m.mu is held.
+func (m *Manager) wake() {
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+// tell lets the reader of Changes know.
+func (m *Manager) tell() {
+	select {
+	case m.changes <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+// Changes receives when Instances may answer something new. It has one reader.
+func (m *Manager) Changes() <-chan struct{} { return m.changes }
+
+// WaitFirst returns when every plugin that was registered when the manager was made has been
+// fingerprinted once, healthy or not, or with an error that names those that have not when ctx ends.
+func (m *Manager) WaitFirst(ctx context.Context) error {
+	select {
+	case <-m.first:
+		return nil
+	case <-ctx.Done():
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var names []string
+	for k := range m.pending {
+		names = append(names, fmt.Sprintf("%s (%s)", k.ID, k.Kind))
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	return structs.Errorf(structs.KindTimeout, "not fingerprinted yet: %s: %w", strings.Join(names, ", "), ctx.Err())
+}
+
+// Instances is what each plugin instance last said of itself, in the order of plugin and kind. UpdateTime
+// moves only when something else has changed.
+func (m *Manager) Instances() []*structs.CSIPluginInstance {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := []*structs.CSIPluginInstance{}
+	for k, s := range m.slots {
+		if r := s.current.reported(); r != nil {
+			row := &structs.CSIPluginInstance{Kind: k.Kind, NodeID: m.cfg.NodeID, CSIInfo: *r}
+			out = append(out, row.Copy())
+		}
+	}
+	slices.SortFunc(out, func(a, b *structs.CSIPluginInstance) int {
+		return cmp.Or(strings.Compare(a.PluginID, b.PluginID), strings.Compare(string(a.Kind), string(b.Kind)))
+	})
+	return out
+}
+
+// Conn is a healthy instance: its client, how it is registered, and what it says of itself. It stays
+// usable when another instance takes over, until calls fail with a timeout or unavailable error.
+type Conn struct {
+	*csi.Client
+	Registration *dynamicplugins.Instance
+	Info         structs.CSIInfo
+}
+
+// Healthy is the instance that serves now, or an unavailable error that says why there is none.
+func (m *Manager) Healthy(kind structs.CSIKind, id string) (*Conn, error) {
+	conn, _, err := m.look(dynamicplugins.Key{Kind: kind, ID: id})
+	return conn, err
+}
+
+// Client waits for a healthy instance: until ctx ends, and no longer than the configured time. The error
+// is unavailable and says why there is none.
+func (m *Manager) Client(ctx context.Context, kind structs.CSIKind, id string) (*Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClientWait)
+	defer cancel()
+	for {
+		conn, changed, err := m.look(dynamicplugins.Key{Kind: kind, ID: id})
+		if err == nil {
+			return conn, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// look finds the instance to use. While a newer one has not taken over yet, the older is used as long as
+// its allocation is still registered.
+func (m *Manager) look(k dynamicplugins.Key) (*Conn, <-chan struct{}, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.slots[k]
+	if s == nil || !m.cfg.Registry.Registered(k, s.current.registration.AllocID) {
+		return nil, m.changed, structs.Errorf(structs.KindUnavailable, "plugin %q: no allocation on this node serves its %s", k.ID, k.Kind)
+	}
+	r := s.current.reported()
+	if r == nil || !r.Healthy {
+		why := "it has not answered yet"
+		if r != nil {
+			why = r.HealthDescription
+		}
+		return nil, m.changed, structs.Errorf(structs.KindUnavailable, "plugin %q: its %s on this node is not healthy: %s", k.ID, k.Kind, why)
+	}
+	return &Conn{Client: s.current.client, Registration: s.current.registration, Info: *r}, m.changed, nil
+}
+
+// Exclusive runs fn as the only call in flight for a volume of a plugin, by the plugin's volume_id or,
+// while that is not known, its name. A cancelled wait is an unavailable error.
+func (m *Manager) Exclusive(ctx context.Context, pluginID, volume string, fn func() error) error {
+	release, err := m.calls.acquire(ctx, pluginID+"\x00"+volume, fmt.Sprintf("the call to plugin %q for %q", pluginID, volume))
+	if err != nil {
+		return err
+	}
+	defer release()
+	return fn()
+}

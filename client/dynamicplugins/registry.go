@@ -1,0 +1,269 @@
+package dynamicplugins
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/store"
+	"berth/structs"
+)
+
+// Instance is one half of one plugin as one allocation runs it.
+type Instance struct {
+	Kind       structs.CSIKind
+	ID         string // the plugin's
+	AllocID    string
+	SocketPath string // on the host
+	Provider   string // the plugin's own name of itself (CSI spec, GetPluginInfo)
+	Version    string
+	// HostMountPath is the directory under which volumes are staged and published, as the host sees it;
+	// PluginMountPath is the same directory as the plugin sees it. Paths sent to the plugin are below the
+	// latter.
+	HostMountPath   string
+	PluginMountPath string
+	RegisteredAt    int64 // UnixNano
+}
+
+// Same reports whether the two are the same process behind the same socket, told in the same words.
+func (i *Instance) Same(o *Instance) bool {
+	if i == nil || o == nil {
+		return i == o
+	}
+	a, b := *i, *o
+	a.RegisteredAt, b.RegisteredAt = 0, 0
+	return a == b
+}
+
+// Key names one half of one plugin.
+type Key struct {
+	Kind structs.CSIKind
+	ID   string
+}
+
+// Key names the half of the plugin that the instance serves.
+func (i *Instance) Key() Key { return Key{i.Kind, i.ID} }
+
+func (k Key) record() string { return store.Key(string(k.Kind), k.ID) }
+
+// Event says that another instance serves (Kind, ID) now than before. Either may be nil: nothing served
+// before, or nothing serves now.
+type Event struct {
+	Key
+	Before *Instance
+	Now    *Instance
+}
+
+// stack is what is kept of one half of one plugin: newest first, never empty.
+type stack struct{ Instances []*Instance }
+
+func (s *stack) front() *Instance {
+	if s == nil {
+		return nil
+	}
+	return s.Instances[0]
+}
+
+func (s *stack) of(allocID string) int {
+	if s == nil {
+		return -1
+	}
+	return slices.IndexFunc(s.Instances, func(i *Instance) bool { return i.AllocID == allocID })
+}
+
+var stacks = store.NewTable[stack]("csi_registry")
+
+// Registry is the registry of one node.
+type Registry struct {
+	db     *store.DB
+	logger hclog.Logger
+
+	write sync.Mutex // one change at a time, over the write to disk; mu is only held in memory
+
+	mu      sync.RWMutex
+	stacks  map[Key]*stack
+	subs    map[*Subscription]struct{}
+	changed chan struct{} // closed at every change
+}
+
+// New restores the registry from the node's records. A record that does not read is left out and logged:
+// its plugin registers anew when its task is found again.
+func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
+	r := &Registry{db: db, logger: logger.Named("dynamic_plugins"), stacks: map[Key]*stack{},
+		subs: map[*Subscription]struct{}{}, changed: make(chan struct{})}
+	records, err := stacks.All(db, "")
+	if err != nil {
+		r.logger.Error("a record of the plugin registry is lost", "error", err)
+	}
+	for _, rec := range records {
+		if len(rec.Value.Instances) > 0 {
+			r.stacks[rec.Value.front().Key()] = rec.Value
+		}
+	}
+	return r, nil
+}
+
+// Register makes an instance the one that serves its half of its plugin. An allocation that is registered
+// already keeps its place in the stack, with what it says now.
+func (r *Registry) Register(i *Instance) error {
+	if i.Kind == "" || i.ID == "" || i.AllocID == "" || i.SocketPath == "" {
+		return structs.Errorf(structs.KindInvalid, "a plugin instance needs kind, id, allocation and socket: %+v", *i)
+	}
+	r.write.Lock()
+	defer r.write.Unlock()
+	now := *i
+	now.RegisteredAt = time.Now().UnixNano()
+	old := r.stack(i.Key())
+	next := &stack{}
+	at := old.of(i.AllocID)
+	switch {
+	case at < 0:
+		next.Instances = append([]*Instance{&now}, old.instances()...)
+	case old.Instances[at].Same(&now):
+		return nil
+	default:
+		next.Instances = slices.Clone(old.Instances)
+		next.Instances[at] = &now
+	}
+	if err := stacks.Put(r.db, i.Key().record(), next); err != nil {
+		return err
+	}
+	r.apply(i.Key(), next)
+	return nil
+}
+
+// Deregister takes away what an allocation registered. It is gone at once, also when the record could not
+// be written: its process has ended.
+func (r *Registry) Deregister(k Key, allocID string) error {
+	r.write.Lock()
+	defer r.write.Unlock()
+	return r.remove(k, allocID)
+}
+
+// Retain takes away every instance whose allocation keep does not want: for the agent's start, when it
+// knows which allocations it still has.
+func (r *Registry) Retain(keep func(allocID string) bool) error {
+	r.write.Lock()
+	defer r.write.Unlock()
+	var errs []error
+	for _, k := range r.keys() {
+		for _, i := range r.Stack(k) {
+			if !keep(i.AllocID) {
+				errs = append(errs, r.remove(k, i.AllocID))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Registry) remove(k Key, allocID string) error {
+	old := r.stack(k)
+	at := old.of(allocID)
+	if at < 0 {
+		return nil
+	}
+	next := &stack{Instances: slices.Delete(slices.Clone(old.Instances), at, at+1)}
+	var err error
+	if len(next.Instances) == 0 {
+		next, err = nil, stacks.Delete(r.db, k.record())
+	} else {
+		err = stacks.Put(r.db, k.record(), next)
+	}
+	r.apply(k, next)
+	return err
+}
+
+// apply makes a stack the current one and tells subscribers when another instance serves.
+func (r *Registry) apply(k Key, next *stack) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, now := r.stacks[k].front(), next.front()
+	if next == nil {
+		delete(r.stacks, k)
+	} else {
+		r.stacks[k] = next
+	}
+	close(r.changed)
+	r.changed = make(chan struct{})
+	if before == now {
+		return
+	}
+	for s := range r.subs {
+		s.push(Event{k, before, now})
+	}
+	r.logger.Info("another plugin instance serves", "plugin_id", k.ID, "kind", k.Kind,
+		"alloc_id", now.alloc(), "before", before.alloc())
+}
+
+func (i *Instance) alloc() string {
+	if i == nil {
+		return ""
+	}
+	return i.AllocID
+}
+
+func (s *stack) instances() []*Instance {
+	if s == nil {
+		return nil
+	}
+	return s.Instances
+}
+
+func (r *Registry) stack(k Key) *stack {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.stacks[k]
+}
+
+func (r *Registry) keys() []Key {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	keys := make([]Key, 0, len(r.stacks))
+	for k := range r.stacks {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b Key) int { return strings.Compare(a.record(), b.record()) })
+	return keys
+}
+
+// Get is the instance that serves, nil if there is none.
+func (r *Registry) Get(k Key) *Instance { return r.stack(k).front() }
+
+// Stack is every instance of one half of a plugin, newest first.
+func (r *Registry) Stack(k Key) []*Instance { return slices.Clone(r.stack(k).instances()) }
+
+// Serving is the instance that serves of every half of every plugin, in the order of their keys.
+func (r *Registry) Serving() []*Instance {
+	var out []*Instance
+	for _, k := range r.keys() {
+		if i := r.Get(k); i != nil {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// Registered reports whether the allocation is in the stack, serving or not.
+func (r *Registry) Registered(k Key, allocID string) bool { return r.stack(k).of(allocID) >= 0 }
+
+// Wait returns the instance that serves as soon as there is one, or an unavailable error when ctx ends.
+func (r *Registry) Wait(ctx context.Context, k Key) (*Instance, error) {
+	for {
+		r.mu.RLock()
+		i, changed := r.stacks[k].front(), r.changed
+		r.mu.RUnlock()
+		if i != nil {
+			return i, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, structs.Errorf(structs.KindUnavailable, "no allocation on this node runs the %s of plugin %q", k.Kind, k.ID)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package dynamicplugins
+
+import (
+	"context"
+	"sync"
+)
+
+// Subscription is one reader's queue of events. It grows as needed: changes are rare, and a reader that
+// is slow must hold up nobody.
+type Subscription struct {
+	registry *Registry
+
+	mu     sync.Mutex
+	events []Event
+	more   chan struct{} // has an element while events may be there
+}
+
+// Subscribe returns what serves now, as events without a Before, followed by every change from now on.
+func (r *Registry) Subscribe() *Subscription {
+	s := &Subscription{registry: r, more: make(chan struct{}, 1)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, st := range r.stacks {
+		s.push(Event{Key: k, Now: st.front()})
+	}
+	r.subs[s] = struct{}{}
+	return s
+}
+
+// Close ends the subscription.
+func (s *Subscription) Close() {
+	s.registry.mu.Lock()
+	defer s.registry.mu.Unlock()
+	delete(s.registry.subs, s)
+}
+
+// More receives when Take may have something.
+func (s *Subscription) More() <-chan struct{} { return s.more }
+
+// Take returns what has come since the last call, oldest first, and does not wait.
+func (s *Subscription) Take() []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	events := s.events
+	s.events = nil
+	return events
+}
+
+// Next waits for events, or returns none when ctx ends.
+func (s *Subscription) Next(ctx context.Context) []Event {
+	for {
+		if events := s.Take(); len(events) > 0 {
+			return events
+		}
+		select {
+		case <-s.more:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (s *Subscription) push(e Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = append(s.events, e)
+	select {
+	case s.more <- struct{}{}:
+	default: // it is told already
+	}
+}

@@ -1,0 +1,188 @@
+// Package mounts reads the machine's mount table and makes the few mounts and removals that CSI volumes
+// need on a node.
+//
+// Its laws:
+//
+//   - What is mounted is learnt from the mount table alone. Nothing here looks into a mounted file
+//     system, because one whose server has died answers never.
+//   - Nothing is removed recursively, and nothing is removed that has a mount on it or below it: a
+//     directory that is not empty is left as it is, whatever is in it.
+//   - A directory is made shared once, by a bind mount on itself, so that what a plugin mounts below it
+//     in its own mount namespace is seen by the host and by other tasks.
+package mounts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/moby/sys/mount"
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+// Table is the mount table at one moment.
+type Table struct{ mounts []*mountinfo.Info }
+
+// Read reads the mount table of this process's mount namespace.
+func Read() (*Table, error) {
+	infos, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading the mount table: %w", err)
+	}
+	return &Table{infos}, nil
+}
+
+// Count is how many mounts lie on top of each other at exactly this path.
+func (t *Table) Count(path string) int {
+	n := 0
+	for _, m := range t.mounts {
+		if m.Mountpoint == path {
+			n++
+		}
+	}
+	return n
+}
+
+// Mounted reports whether something is mounted at exactly this path.
+func (t *Table) Mounted(path string) bool { return t.Count(path) > 0 }
+
+// Below lists the mount points strictly below a directory, in the order in which they were mounted.
+func (t *Table) Below(dir string) []string {
+	var out []string
+	for _, m := range t.mounts {
+		if strings.HasPrefix(m.Mountpoint, strings.TrimSuffix(dir, "/")+"/") {
+			out = append(out, m.Mountpoint)
+		}
+	}
+	return out
+}
+
+// shared reports whether the topmost mount at the path is shared.
+func (t *Table) shared(path string) bool {
+	shared := false
+	for _, m := range t.mounts {
+		if m.Mountpoint == path {
+			shared = strings.Contains(m.Optional, "shared:")
+		}
+	}
+	return shared
+}
+
+// Mounted reports whether something is mounted at exactly this path now.
+func Mounted(path string) (bool, error) {
+	t, err := Read()
+	if err != nil {
+		return false, err
+	}
+	return t.Mounted(path), nil
+}
+
+// MakeShared makes the directory, if it is not there, and a shared mount of it: a bind mount on itself
+// with shared propagation. It is done once; what is mounted below is not touched by a second call. The
+// path must have no symbolic links in it: see Resolve.
+func MakeShared(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	t, err := Read()
+	if err != nil {
+		return err
+	}
+	if !t.Mounted(dir) {
+		if err := mount.Mount(dir, dir, "none", "bind"); err != nil {
+			return needRoot(fmt.Errorf("binding %s on itself: %w", dir, err))
+		}
+	} else if t.shared(dir) {
+		return nil
+	}
+	if err := mount.MakeRShared(dir); err != nil {
+		return needRoot(fmt.Errorf("making %s a shared mount: %w", dir, err))
+	}
+	return nil
+}
+
+// ReleaseShared takes back what MakeShared did. While anything is mounted below, it is refused with
+// precondition.
+func ReleaseShared(dir string) error {
+	for {
+		t, err := Read()
+		if err != nil {
+			return err
+		}
+		if !t.Mounted(dir) {
+			return nil
+		}
+		if below := t.Below(dir); len(below) > 0 {
+			return structs.Errorf(structs.KindPrecondition, "%s still has mounts below it: %s", dir, strings.Join(below, ", "))
+		}
+		if err := unix.Unmount(dir, unix.UMOUNT_NOFOLLOW); err != nil {
+			return fmt.Errorf("unmounting %s: %w", dir, err)
+		}
+	}
+}
+
+// Remove removes a file, or a directory if it is empty. One that is gone is removed already; one that is
+// not empty, or with a mount on it or below it, is refused with precondition.
+func Remove(path string) error {
+	t, err := Read()
+	if err != nil {
+		return err
+	}
+	if t.Mounted(path) || len(t.Below(path)) > 0 {
+		return structs.Errorf(structs.KindPrecondition, "%s is not removed: it is mounted", path)
+	}
+	err = os.Remove(path)
+	switch {
+	case err == nil || errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, syscall.EBUSY):
+		return structs.Errorf(structs.KindPrecondition, "%s is not removed: it is mounted", path)
+	case errors.Is(err, syscall.ENOTEMPTY):
+		return structs.Errorf(structs.KindPrecondition, "%s is not removed: it is not empty", path)
+	}
+	return err
+}
+
+// RemoveFiles empties and removes a directory of berth's own making that holds no directories: sockets
+// and the like. With a mount on or below it, it is refused with precondition.
+func RemoveFiles(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := Remove(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return Remove(dir)
+}
+
+// Resolve makes the directory and returns its path without symbolic links, as the mount table names it.
+func Resolve(dir string) (string, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(abs)
+}
+
+func needRoot(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return structs.Errorf(structs.KindDenied, "%w (mounting needs CAP_SYS_ADMIN: run the agent as root)", err)
+	}
+	return err
+}
