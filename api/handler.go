@@ -1,0 +1,143 @@
+// Package api is the HTTP API: the handler that serves it and the Go client that calls it.
+//
+// Its laws:
+//
+//   - Under /v1 it speaks the dialect of the Nomad HTTP API wherever both have the resource; what berth
+//     adds is added as paths, parameters and fields. routes.go holds the one table of routes.
+//   - A handler binds a request, calls one remote procedure and renders its answer; it decides nothing.
+//   - An error's kind gives the status code and travels in the header X-Berth-Error-Kind; the body is its
+//     text, plain.
+//   - What a body says and berth does not know is refused with its path (see internal/strictjson).
+//   - No answer shows a secret; mount flags show as [REDACTED].
+//
+// Who may do what, and whether it makes sense, is left to the endpoints behind the Caller.
+package api
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/rpc"
+	"berth/structs"
+)
+
+// Agent is what the handler needs of the process that serves it, beyond remote procedures.
+type Agent interface {
+	Self() *AgentSelf
+	Members(ctx context.Context) ([]*structs.AgentMember, error)
+	Health() *AgentHealth
+	// SnapshotSave writes an archive of the whole state (see internal/snaparchive).
+	SnapshotSave(ctx context.Context, w io.Writer) error
+	// SnapshotRestore replaces the whole state by what an archive holds.
+	SnapshotRestore(ctx context.Context, r io.Reader) error
+	// LogFiles is the directory of a task's rotated log files, named <task>.<kind>.<number>, kind being
+	// stdout or stderr; not-found when the allocation is not on this agent.
+	LogFiles(allocID, task, kind string) (dir string, err error)
+}
+
+// AgentSelf is what an agent says of itself.
+type AgentSelf struct {
+	Config map[string]any               `json:"config"`
+	Member *structs.AgentMember         `json:"member"`
+	Stats  map[string]map[string]string `json:"stats"`
+}
+
+// AgentHealth is the health of the halves that an agent has.
+type AgentHealth struct {
+	Client *HalfHealth `json:"client,omitempty"`
+	Server *HalfHealth `json:"server,omitempty"`
+}
+
+// HalfHealth is the health of one half.
+type HalfHealth struct {
+	OK      bool   `json:"ok"`
+	Message string `json:"message"`
+}
+
+// Config is what a handler is made of.
+type Config struct {
+	Caller rpc.Caller // reaches the servers
+	Agent  Agent
+	Logger hclog.Logger
+}
+
+// maxBody bounds what a request may carry, snapshots apart.
+const maxBody = 16 << 20
+
+// handler serves the table of routes.
+type handler struct {
+	Config
+	mux     *http.ServeMux
+	paths   *http.ServeMux      // the same patterns without methods, to tell 405 from 404
+	methods map[string][]string // of each pattern
+	proxy   http.Handler        // to other agents
+}
+
+// NewHandler serves the API. It starts no goroutines beyond those of its requests.
+func NewHandler(cfg Config) http.Handler {
+	h := &handler{Config: cfg, mux: http.NewServeMux(), paths: http.NewServeMux(), methods: map[string][]string{}}
+	h.proxy = newProxy()
+	for _, r := range Routes {
+		if h.methods[r.Path] == nil {
+			h.paths.HandleFunc(r.Path, func(http.ResponseWriter, *http.Request) {})
+		}
+		for _, method := range strings.Fields(r.Methods) {
+			h.methods[r.Path] = append(h.methods[r.Path], method)
+			h.mux.Handle(method+" "+r.Path, h.serve(r))
+		}
+	}
+	h.mux.HandleFunc("/", h.unknown)
+	return http.HandlerFunc(h.serveHTTP)
+}
+
+func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	defer func() {
+		if p := recover(); p != nil {
+			h.Logger.Error("a request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
+			renderError(w, structs.Errorf(structs.KindInternal, "serving %s panicked: %v", r.URL.Path, p))
+		}
+	}()
+	escapeID(r.URL)
+	h.mux.ServeHTTP(w, r)
+	h.Logger.Debug("request complete", "method", r.Method, "path", r.URL.Path, "duration", time.Since(start))
+}
+
+// serve makes the http.Handler of a route.
+func (h *handler) serve(route Route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !route.Streams {
+			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		}
+		c := &call{h: h, w: w, r: r}
+		answer, err := route.serve(c)
+		switch {
+		case err != nil && c.began:
+			h.Logger.Warn("an answer broke off", "path", r.URL.Path, "error", err)
+		case err != nil:
+			renderError(w, err)
+		case !c.began:
+			c.render(answer)
+		}
+	})
+}
+
+// unknown answers what no route is for.
+func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
+	_, pattern := h.paths.Handler(r)
+	allowed, known := h.methods[pattern]
+	if !known {
+		renderError(w, structs.Errorf(structs.KindNotFound, "there is no %s in this API", r.URL.Path))
+		return
+	}
+	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	w.Header().Set(headerErrorKind, string(structs.KindInvalid))
+	http.Error(w, fmt.Sprintf("%s cannot be asked of %s, only %s", r.Method, r.URL.Path, strings.Join(allowed, ", ")), http.StatusMethodNotAllowed)
+}

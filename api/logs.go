@@ -1,0 +1,148 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"time"
+
+	"berth/rpc"
+	"berth/structs"
+)
+
+// Frame is one piece of a streamed log: bytes of a file from an offset, or an event (a new file). An
+// empty frame only shows that the stream lives.
+type Frame struct {
+	Offset    int64  `json:",omitempty"`
+	Data      []byte `json:",omitempty"`
+	File      string `json:",omitempty"`
+	FileEvent string `json:",omitempty"`
+}
+
+// headerHops marks a request that another agent passed on, which must not be passed on again.
+const headerHops = "X-Berth-Passed-On"
+
+// logRequest is what a request for logs says.
+type logRequest struct {
+	alloc, task, kind, origin string
+	offset                    int64
+	follow, plain             bool
+}
+
+// allocLogs streams a task's log: framed JSON as the dialect has it, or the bytes alone (plain). It is
+// served by the agent that runs the allocation; any other passes the request on to that one.
+func allocLogs(c *call) (any, error) {
+	req, err := bindLogs(c)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := c.h.Agent.LogFiles(req.alloc, req.task, req.kind)
+	if structs.IsKind(err, structs.KindNotFound) && c.r.Header.Get(headerHops) == "" {
+		return nil, c.passOn(req, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out io.Writer = c
+	write := func(f Frame) error { return json.NewEncoder(out).Encode(f) }
+	contentType := "application/json"
+	if req.plain {
+		contentType = "text/plain; charset=utf-8"
+		write = func(f Frame) error { _, err := out.Write(f.Data); return err }
+	}
+	c.w.Header().Set("Content-Type", contentType)
+	c.w.Header().Set("X-Content-Type-Options", "nosniff")
+	log := &logReader{dir: dir, name: req.task + "." + req.kind, follow: req.follow, write: write}
+	return nil, log.run(c.ctx(), req.origin, req.offset)
+}
+
+// Write lets a stream be written to its client piece by piece.
+func (c *call) Write(p []byte) (int, error) {
+	c.began = true
+	n, err := c.w.Write(p)
+	if err == nil {
+		err = http.NewResponseController(c.w).Flush()
+	}
+	return n, err
+}
+
+func bindLogs(c *call) (req logRequest, err error) {
+	req = logRequest{alloc: c.id(), task: c.param("task"), kind: c.param("type"), origin: c.param("origin")}
+	if req.task == "" {
+		return req, badParam("task", "", "the name of a task")
+	}
+	if req.kind != "stdout" && req.kind != "stderr" {
+		return req, badParam("type", req.kind, "stdout or stderr")
+	}
+	if req.origin == "" {
+		req.origin = "start"
+	}
+	if req.origin != "start" && req.origin != "end" {
+		return req, badParam("origin", req.origin, "start or end")
+	}
+	if req.offset, err = number[int64](c, "offset", 63); err != nil {
+		return req, err
+	}
+	if req.follow, err = c.flag("follow"); err != nil {
+		return req, err
+	}
+	req.plain, err = c.flag("plain")
+	return req, err
+}
+
+// passOn finds the agent that runs the allocation and passes the request on to it, one hop.
+func (c *call) passOn(req logRequest, notHere error) error {
+	addr, err := c.agentOf(req.alloc)
+	if err != nil {
+		return err
+	}
+	if addr == "" {
+		return notHere
+	}
+	c.began = true
+	c.r.Header.Set(headerHops, "1")
+	ctx := context.WithValue(c.ctx(), proxyTarget{}, addr)
+	c.h.proxy.ServeHTTP(c.w, c.r.WithContext(ctx))
+	return nil
+}
+
+// agentOf is the HTTP address of the agent that an allocation is on.
+func (c *call) agentOf(allocID string) (string, error) {
+	opts := structs.QueryOptions{Region: c.param("region"), Namespace: structs.AllNamespaces, AuthToken: c.token(), AllowStale: true}
+	alloc, err := rpc.Call(c.ctx(), c.h.Caller, structs.AllocGet, &structs.AllocGetRequest{AllocID: allocID, QueryOptions: opts})
+	if err != nil {
+		return "", err
+	}
+	if alloc.Alloc.NodeID == "" {
+		return "", nil
+	}
+	node, err := rpc.Call(c.ctx(), c.h.Caller, structs.NodeGet, &structs.NodeGetRequest{NodeID: alloc.Alloc.NodeID, QueryOptions: opts})
+	if err != nil {
+		return "", err
+	}
+	return node.Node.HTTPAddr, nil
+}
+
+type proxyTarget struct{}
+
+// newProxy passes requests on to the agent that their context names.
+func newProxy() http.Handler {
+	return &httputil.ReverseProxy{
+		FlushInterval: -1, // at once: a followed log is watched by a person
+		Rewrite: func(r *httputil.ProxyRequest) {
+			addr, _ := r.In.Context().Value(proxyTarget{}).(string)
+			r.SetURL(&url.URL{Scheme: "http", Host: addr})
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			addr, _ := r.Context().Value(proxyTarget{}).(string)
+			renderError(w, structs.Errorf(structs.KindUnavailable, "the allocation's agent at %s cannot be reached: %w", addr, err))
+		},
+		Transport: &http.Transport{
+			ResponseHeaderTimeout: 30 * time.Second,
+			IdleConnTimeout:       30 * time.Second,
+		},
+	}
+}

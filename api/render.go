@@ -1,0 +1,94 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"berth/structs"
+)
+
+// The headers of an answer.
+const (
+	headerIndex       = "X-Nomad-Index"
+	headerLastContact = "X-Nomad-LastContact" // milliseconds
+	headerKnownLeader = "X-Nomad-KnownLeader"
+	headerNextToken   = "X-Nomad-NextToken"
+	headerErrorKind   = "X-Berth-Error-Kind"
+)
+
+// gzipFrom is the size from which an answer is worth compressing.
+const gzipFrom = 2 << 10
+
+func (c *call) setIndex(index uint64) {
+	c.w.Header().Set(headerIndex, strconv.FormatUint(index, 10))
+}
+
+func (c *call) setMeta(m *structs.QueryMeta) {
+	c.setIndex(m.Index)
+	h := c.w.Header()
+	h.Set(headerLastContact, strconv.FormatInt(m.LastContact.Milliseconds(), 10))
+	h.Set(headerKnownLeader, strconv.FormatBool(m.KnownLeader))
+	if m.NextToken != "" {
+		h.Set(headerNextToken, m.NextToken)
+	}
+}
+
+// render writes an answer as JSON. A nil list is an empty one.
+func (c *call) render(answer any) { c.renderStatus(http.StatusOK, answer) }
+
+func (c *call) renderStatus(status int, answer any) {
+	if v := reflect.ValueOf(answer); v.Kind() == reflect.Slice && v.IsNil() {
+		answer = []struct{}{}
+	}
+	body, err := c.encode(answer)
+	if err != nil {
+		renderError(c.w, structs.Errorf(structs.KindInternal, "encoding the answer: %w", err))
+		return
+	}
+	c.began = true
+	h := c.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Add("Vary", "Accept-Encoding")
+	if len(body) >= gzipFrom && strings.Contains(c.r.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		c.w.WriteHeader(status)
+		zip := gzip.NewWriter(c.w)
+		_, _ = zip.Write(body) // an error means that the client is gone
+		_ = zip.Close()
+		return
+	}
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write(body)
+}
+
+func (c *call) encode(answer any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	if pretty, _ := c.flag("pretty"); pretty {
+		enc.SetIndent("", "    ")
+	}
+	err := enc.Encode(answer)
+	return b.Bytes(), err
+}
+
+// renderError writes an error: its kind as the status and in a header, its text as the body.
+func renderError(w http.ResponseWriter, err error) {
+	kind := structs.KindOf(err)
+	switch { // the transport's own, from a request that was given up
+	case kind == structs.KindInternal && errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		kind = structs.KindTimeout
+	}
+	h := w.Header()
+	h.Del("Content-Length")
+	h.Del("Content-Encoding")
+	h.Set(headerErrorKind, string(kind))
+	http.Error(w, err.Error(), kind.HTTPStatus())
+}
