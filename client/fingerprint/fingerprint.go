@@ -1,0 +1,212 @@
+// Package fingerprint finds out what a machine is and has: processor, memory, disk, kernel, names. It
+// reads /proc and asks the kernel; it runs no programs and keeps nothing.
+//
+// Attributes are named in the dialect that constraints use (kernel.name, cpu.arch, ...). An attribute
+// that differs from node to node by its nature begins with "unique.": nodes that are equal in all others
+// are alike to a scheduler (see Class). What a machine does not tell is left out, never guessed; only
+// that nothing at all is known of its memory or processors is an error.
+//
+// Drivers and CSI plugins fingerprint themselves.
+package fingerprint
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+// Facts is what was found.
+type Facts struct {
+	Hostname   string
+	Attributes map[string]string
+	Resources  structs.NodeResources
+}
+
+// Host fingerprints this machine. dir is on the file system that allocations use.
+func Host(dir string) (*Facts, error) { return from("/", dir) }
+
+// from reads <root>/proc and <root>/etc, so that tests can bring their own.
+func from(root, dir string) (*Facts, error) {
+	f := &Facts{Attributes: map[string]string{}}
+	errs := []error{f.cpu(root), f.memory(root), f.disk(dir)}
+	f.kernel()
+	f.system(root)
+	f.network()
+	return f, errors.Join(errs...)
+}
+
+func (f *Facts) cpu(root string) error {
+	b, err := os.ReadFile(filepath.Join(root, "proc/cpuinfo"))
+	if err != nil {
+		return fmt.Errorf("fingerprinting the processors: %w", err)
+	}
+	model, mhz := parseCPU(string(b))
+	if fast := maxFrequency(root); fast > 0 {
+		mhz = fast
+	}
+	cores := runtime.NumCPU()    // those this process may run on
+	mhz = (mhz + 50) / 100 * 100 // the current frequency is never twice the same
+	if mhz <= 0 {
+		mhz = 1000 // arm and others do not say; a core still has to count for something
+	}
+	f.Resources.CPU = structs.NodeCPUResources{CpuShares: int64(mhz) * int64(cores), TotalCpuCores: uint16(cores)}
+	f.set("cpu.arch", runtime.GOARCH)
+	f.set("cpu.modelname", model)
+	f.set("cpu.numcores", strconv.Itoa(cores))
+	f.set("cpu.frequency", strconv.Itoa(mhz))
+	f.set("cpu.totalcompute", strconv.FormatInt(f.Resources.CPU.CpuShares, 10))
+	return nil
+}
+
+// parseCPU reads the model and the highest current frequency in MHz from /proc/cpuinfo.
+func parseCPU(text string) (model string, mhz int) {
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(line, ":")
+		switch value = strings.TrimSpace(value); strings.TrimSpace(key) {
+		case "model name":
+			model = value
+		case "cpu MHz":
+			if v, err := strconv.ParseFloat(value, 64); err == nil && v < 1e6 {
+				mhz = max(mhz, int(v))
+			}
+		}
+	}
+	return model, mhz
+}
+
+// maxFrequency is the highest frequency in MHz that any core can run at, 0 when the kernel does not say.
+func maxFrequency(root string) (mhz int) {
+	files, _ := filepath.Glob(filepath.Join(root, "sys/devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq"))
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			continue
+		}
+		if khz, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+			mhz = max(mhz, khz/1000)
+		}
+	}
+	return mhz
+}
+
+func (f *Facts) memory(root string) error {
+	file, err := os.Open(filepath.Join(root, "proc/meminfo"))
+	if err != nil {
+		return fmt.Errorf("fingerprinting memory: %w", err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		var kib int64
+		if n, _ := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); n == 1 {
+			f.Resources.Memory.MemoryMB = kib / 1024
+			f.set("memory.totalbytes", strconv.FormatInt(kib*1024, 10))
+			return nil
+		}
+	}
+	return errors.Join(errors.New("fingerprinting memory: /proc/meminfo has no MemTotal"), lines.Err())
+}
+
+func (f *Facts) disk(dir string) error {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return fmt.Errorf("fingerprinting the disk of %s: %w", dir, err)
+	}
+	free := s.Bavail * uint64(s.Bsize)
+	f.Resources.Disk.DiskMB = int64(free >> 20)
+	f.set("unique.storage.volume", dir)
+	f.set("unique.storage.bytestotal", strconv.FormatUint(s.Blocks*uint64(s.Bsize), 10))
+	f.set("unique.storage.bytesfree", strconv.FormatUint(free, 10))
+	return nil
+}
+
+func (f *Facts) kernel() {
+	f.set("kernel.name", runtime.GOOS)
+	var u unix.Utsname
+	if unix.Uname(&u) == nil {
+		f.set("kernel.version", unix.ByteSliceToString(u.Release[:]))
+		f.set("kernel.arch", unix.ByteSliceToString(u.Machine[:]))
+	}
+	var st unix.Stat_t
+	if unix.Stat("/sys/fs/cgroup/cgroup.controllers", &st) == nil {
+		f.set("os.cgroups.version", "2")
+	} else if unix.Stat("/sys/fs/cgroup", &st) == nil {
+		f.set("os.cgroups.version", "1")
+	}
+}
+
+func (f *Facts) system(root string) {
+	if name, err := os.Hostname(); err == nil {
+		f.Hostname = name
+		f.set("unique.hostname", name)
+	}
+	b, err := os.ReadFile(filepath.Join(root, "etc/os-release"))
+	if err != nil {
+		return
+	}
+	release := parseRelease(string(b))
+	f.set("os.name", release["ID"])
+	f.set("os.version", release["VERSION_ID"])
+}
+
+// parseRelease reads os-release(5).
+func parseRelease(text string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(text) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(key, "#") {
+			m[key] = strings.Trim(value, `"'`)
+		}
+	}
+	return m
+}
+
+// network names the first address that is not of this machine alone.
+func (f *Facts) network() {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return
+	}
+	for _, a := range addrs {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
+			f.set("unique.network.ip-address", ip.IP.String())
+			return
+		}
+	}
+}
+
+func (f *Facts) set(name, value string) {
+	if value != "" {
+		f.Attributes[name] = value
+	}
+}
+
+// uniquePrefix marks what differs from node to node by its nature.
+const uniquePrefix = "unique."
+
+// Class is the same for nodes that no constraint can tell apart, unless it looks at what is unique.
+func Class(n *structs.Node) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q\n", n.Datacenter, n.NodePool, n.NodeClass)
+	for _, m := range []map[string]string{n.Attributes, n.Meta} {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !strings.HasPrefix(k, uniquePrefix) {
+				fmt.Fprintf(h, "%q=%q\n", k, m[k])
+			}
+		}
+		fmt.Fprintln(h)
+	}
+	return fmt.Sprintf("v1:%x", h.Sum(nil)[:12])
+}

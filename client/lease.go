@@ -1,0 +1,206 @@
+package client
+
+import (
+	"context"
+	"maps"
+	"reflect"
+	"strconv"
+	"time"
+
+	"berth/client/fingerprint"
+	"berth/client/retry"
+	"berth/rpc"
+	"berth/structs"
+)
+
+const (
+	callTimeout = 30 * time.Second       // bounds a call that is not meant to wait
+	defaultTTL  = 10 * time.Second       // of a lease whose length the server does not say
+	minBeatGap  = 250 * time.Millisecond // between two heartbeats, whatever happens
+)
+
+// serverRetry paces attempts to reach the servers.
+var serverRetry = retry.Backoff{Min: 500 * time.Millisecond, Max: 15 * time.Second}
+
+// buildNode puts the node together from what was found and what was configured.
+func (c *Client) buildNode() *structs.Node {
+	cfg := c.config.Get()
+	n := &structs.Node{
+		ID: c.id.nodeID, SecretID: c.id.secretID, Name: cfg.NodeName, Datacenter: cfg.Datacenter,
+		HTTPAddr: cfg.HTTPAddr, TLSEnabled: cfg.TLSEnabled, NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
+		Attributes: maps.Clone(c.facts.Attributes), Meta: maps.Clone(cfg.Meta),
+		Drivers: c.sub.Drivers.Infos(), Status: structs.NodeReady,
+		SchedulingEligibility: structs.NodeEligible,
+	}
+	if n.Name == "" {
+		n.Name = c.facts.Hostname
+	}
+	n.Attributes["berth.version"] = cfg.Version
+	for name, info := range n.Drivers {
+		if info.Detected && info.Healthy {
+			n.Attributes["driver."+name] = "1"
+		}
+		maps.Copy(n.Attributes, info.Attributes)
+	}
+	res := c.facts.Resources
+	override(&res.CPU.CpuShares, cfg.CPUTotalCompute)
+	override(&res.Memory.MemoryMB, cfg.MemoryTotalMB)
+	override(&res.Disk.DiskMB, cfg.DiskTotalMB)
+	n.Attributes["cpu.totalcompute"] = strconv.FormatInt(res.CPU.CpuShares, 10)
+	n.NodeResources = &res
+	n.ReservedResources = &structs.NodeReservedResources{}
+	if r := cfg.Reserved; r != nil {
+		n.ReservedResources.CPU.CpuShares = uint64(r.CPU)
+		n.ReservedResources.Memory.MemoryMB = int64(r.MemoryMB)
+		n.ReservedResources.Disk.DiskMB = int64(r.DiskMB)
+	}
+	n.ComputedClass = fingerprint.Class(n)
+	return n
+}
+
+func override(v *int64, with int) {
+	if with > 0 {
+		*v = int64(with)
+	}
+}
+
+// nodeChanged builds the node anew and has it registered again if that made a difference.
+func (c *Client) nodeChanged() {
+	n := c.buildNode()
+	if reflect.DeepEqual(n, c.node.Swap(n)) {
+		return
+	}
+	c.registerAgain()
+}
+
+// registerAgain has the lease register instead of sending a heartbeat, soon.
+func (c *Client) registerAgain() {
+	select {
+	case c.reregister <- struct{}{}:
+	default:
+	}
+}
+
+// runLease registers the node when it is complete and keeps its lease from then on.
+func (c *Client) runLease(ctx context.Context) {
+	c.waitAttached(ctx)
+	c.firstFingerprint(ctx)
+	c.node.Store(c.buildNode())
+	pause := serverRetry
+	unregistered := true
+	for ctx.Err() == nil {
+		beat := c.heartbeat
+		if unregistered {
+			beat = c.register
+		}
+		ttl, err := beat(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			pause.Reset()
+			unregistered = c.waitBeat(ctx, ttl)
+			continue
+		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
+			c.logger.Warn("the servers do not know this node, registering again", "error", err)
+			unregistered = true
+			continue
+		}
+		wait := pause.Next()
+		c.logger.Warn("reaching the servers failed", "again_in", wait, "error", err)
+		retry.Sleep(ctx, wait)
+	}
+}
+
+// register brings the node's rows up to date: itself and all its plugin instances.
+func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c.nodeWrites.Lock()
+	defer c.nodeWrites.Unlock()
+	instances := c.sub.Plugins.Instances()
+	req := &structs.NodeRegisterRequest{Node: c.node.Load().Copy(), CSI: instances}
+	req.Region = c.config.Get().Region
+	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
+	if err != nil {
+		return 0, err
+	}
+	c.reported = byKey(instances)
+	c.servers.Set(resp.Servers)
+	c.registeredOnce.Do(func() {
+		c.logger.Info("the node is registered", "plugin_instances", len(instances), "drivers", len(req.Node.Drivers))
+		close(c.registered)
+	})
+	return resp.HeartbeatTTL, nil
+}
+
+// heartbeat renews the lease, and binds the connection it goes over to the node.
+func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	req := &structs.NodeHeartbeatRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Status: structs.NodeReady}
+	req.Region = c.config.Get().Region
+	resp, err := rpc.Call(ctx, c.servers, structs.NodeHeartbeat, req)
+	if err != nil {
+		return 0, err
+	}
+	c.servers.Set(resp.Servers)
+	return resp.HeartbeatTTL, nil
+}
+
+// waitBeat waits until the next heartbeat is due: half the lease, or at once when another server comes
+// first (the leader has changed), the connection is lost (the leader cannot call back), or the node has
+// to register again, which it reports.
+func (c *Client) waitBeat(ctx context.Context, ttl time.Duration) (register bool) {
+	if ttl <= 0 {
+		ttl = defaultTTL
+	}
+	begin := time.Now()
+	due := time.NewTimer(ttl / 2)
+	defer due.Stop()
+	addr, moved := c.servers.First()
+	select {
+	case <-due.C:
+		return false
+	case <-moved:
+	case <-c.lost(ctx, addr):
+	case <-c.reregister:
+		register = true
+	case <-ctx.Done():
+		return false
+	}
+	retry.Sleep(ctx, minBeatGap-time.Since(begin))
+	return register
+}
+
+// lost is closed when the connection to a server is; a pool without connections loses none.
+func (c *Client) lost(ctx context.Context, addr string) <-chan struct{} {
+	p, ok := c.pool.(*rpc.Pool)
+	if !ok {
+		return nil
+	}
+	s, err := p.Session(ctx, addr)
+	if err != nil {
+		closed := make(chan struct{})
+		close(closed)
+		return closed
+	}
+	return s.Done()
+}
+
+// runDrivers registers the node again whenever a driver has something new to say.
+func (c *Client) runDrivers(ctx context.Context) {
+	select {
+	case <-c.registered:
+	case <-ctx.Done():
+		return
+	}
+	for {
+		select {
+		case <-c.sub.Drivers.Changes():
+			c.nodeChanged()
+		case <-ctx.Done():
+			return
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package client
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"berth/client/retry"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// updates gathers what the servers should know of allocations: the newest of each.
+type updates struct {
+	mu      sync.Mutex
+	pending map[string]*structs.AllocClientUpdate
+	ended   map[string]bool // allocations of which the servers have acknowledged that they have ended
+	news    chan struct{}
+}
+
+func newUpdates() *updates {
+	return &updates{
+		pending: map[string]*structs.AllocClientUpdate{}, ended: map[string]bool{}, news: make(chan struct{}, 1),
+	}
+}
+
+// put replaces what was to be said of the allocation. It does not block.
+func (u *updates) put(a *structs.AllocClientUpdate) {
+	u.mu.Lock()
+	u.pending[a.ID] = a
+	u.mu.Unlock()
+	u.signal()
+}
+
+func (u *updates) signal() {
+	select {
+	case u.news <- struct{}{}:
+	default:
+	}
+}
+
+// take empties the box, in the order of IDs.
+func (u *updates) take() []*structs.AllocClientUpdate {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	all := slices.SortedFunc(maps.Values(u.pending), func(a, b *structs.AllocClientUpdate) int {
+		return strings.Compare(a.ID, b.ID)
+	})
+	clear(u.pending)
+	return all
+}
+
+// putBack returns what could not be sent, except where something newer has come.
+func (u *updates) putBack(all []*structs.AllocClientUpdate) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, a := range all {
+		if _, newer := u.pending[a.ID]; !newer {
+			u.pending[a.ID] = a
+		}
+	}
+}
+
+func (u *updates) acknowledge(all []*structs.AllocClientUpdate) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, a := range all {
+		if a.ClientStatus == structs.AllocComplete || a.ClientStatus == structs.AllocFailed {
+			u.ended[a.ID] = true
+		}
+	}
+}
+
+// acknowledged reports whether the servers know that an allocation has ended and nothing newer is to be
+// said of it.
+func (u *updates) acknowledged(a *structs.AllocClientUpdate) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, newer := u.pending[a.ID]
+	return u.ended[a.ID] && !newer
+}
+
+// forget drops what is known of an allocation that is gone.
+func (u *updates) forget(id string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.ended, id)
+	delete(u.pending, id)
+}
+
+// runUpdates tells the servers what has become of allocations: gathered for a moment, again until it is
+// acknowledged, and not before they were heard once.
+func (c *Client) runUpdates(ctx context.Context) {
+	select {
+	case <-c.contacted:
+	case <-ctx.Done():
+		return
+	}
+	pause := serverRetry
+	for {
+		select {
+		case <-c.updates.news:
+		case <-ctx.Done():
+			return
+		}
+		if !retry.Sleep(ctx, c.config.Get().UpdateInterval) {
+			return
+		}
+		batch := c.updates.take()
+		if err := c.sendUpdates(ctx, batch); err != nil {
+			c.updates.putBack(batch)
+			c.updates.signal()
+			wait := pause.Next()
+			if ctx.Err() == nil {
+				c.logger.Warn("telling the servers of allocations failed", "again_in", wait, "error", err)
+			}
+			if !retry.Sleep(ctx, wait) {
+				return
+			}
+			continue
+		}
+		pause.Reset()
+		c.updates.acknowledge(batch)
+		c.collect()
+	}
+}
+
+func (c *Client) sendUpdates(ctx context.Context, batch []*structs.AllocClientUpdate) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	req := &structs.AllocsClientUpdateRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Allocs: batch}
+	req.Region = c.config.Get().Region
+	_, err := rpc.Call(ctx, c.servers, structs.NodeUpdateAllocs, req)
+	return err
+}
