@@ -24,7 +24,7 @@ type decoder struct {
 }
 
 func (d *decoder) fault(at hcl.Range, format string, args ...any) {
-	d.diags = append(d.diags, diag(at, format, args...))
+	d.diags = append(d.diags, Fault(at, format, args...))
 }
 
 // item is one argument or block of a body, whatever the syntax.
@@ -158,8 +158,12 @@ func (d *decoder) block(f *field, it *item, dst reflect.Value, again bool) {
 		return
 	}
 	elem := reflect.New(f.elem())
-	if label := specOf(f.elem()).label; label != nil {
-		elem.Elem().FieldByIndex(label).SetString(it.labels[0])
+	s := specOf(f.elem())
+	if s.label != nil {
+		elem.Elem().FieldByIndex(s.label).SetString(it.labels[0])
+	}
+	if s.at != nil {
+		elem.Elem().FieldByIndex(s.at).Set(reflect.ValueOf(it.at))
 	}
 	switch f.typ.Kind() {
 	case reflect.Slice:

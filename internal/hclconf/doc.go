@@ -7,6 +7,7 @@
 //	hcl:"name,required"     an argument that must be there
 //	hcl:"name,block"        a block: T or *T at most once, []*T any number, map[string]*T keyed by its label
 //	hcl:",label"            the block's label, a string
+//	hcl:",range"            an hcl.Range: where the block stands
 //	hcl:",remain"           a map[string]any that takes every name that no other field takes
 //	hcl:"name,unsupported"  a name of the dialect that is refused with a message of its own
 //

@@ -29,7 +29,7 @@ func Decode(filename string, src []byte, dst any) error {
 func Parse(filename string, src []byte) (hcl.Body, hcl.Diagnostics) {
 	isJSON := strings.HasSuffix(filename, ".json")
 	if fault := unreadable(filename, src, isJSON); fault != "" {
-		return nil, hcl.Diagnostics{diag(hcl.Range{Filename: filename, Start: hcl.InitialPos}, "%s", fault)}
+		return nil, hcl.Diagnostics{Fault(hcl.Range{Filename: filename, Start: hcl.InitialPos}, "%s", fault)}
 	}
 	var file *hcl.File
 	var diags hcl.Diagnostics
@@ -75,7 +75,7 @@ func lowerFirst(s string) string {
 	return string(unicode.ToLower(r)) + s[n:]
 }
 
-// diag makes a diagnostic of our own: its whole text is the summary.
-func diag(at hcl.Range, format string, args ...any) *hcl.Diagnostic {
+// Fault makes a diagnostic whose text stands alone after its position.
+func Fault(at hcl.Range, format string, args ...any) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: fmt.Sprintf(format, args...), Subject: &at}
 }

@@ -46,6 +46,7 @@ type spec struct {
 	fields []*field
 	label  []int
 	remain []int
+	at     []int
 }
 
 func (s *spec) find(name string) *field {
@@ -113,6 +114,8 @@ func (s *spec) addTagged(f reflect.StructField, tag string, index []int) {
 		switch o {
 		case "label":
 			s.label = index
+		case "range":
+			s.at = index
 		case "remain":
 			s.remain = index
 		case "block":

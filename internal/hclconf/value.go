@@ -102,7 +102,13 @@ func setSlice(dst reflect.Value, v cty.Value) error {
 	return nil
 }
 
+// setMap also takes a list of one map, the way in which converters write a block in JSON.
 func setMap(dst reflect.Value, v cty.Value) error {
+	if v.Type().IsTupleType() && v.LengthInt() == 1 {
+		if only := v.Index(cty.NumberIntVal(0)); only.Type().IsObjectType() {
+			v = only
+		}
+	}
 	if !v.CanIterateElements() || !(v.Type().IsObjectType() || v.Type().IsMapType()) {
 		return mismatch(v, dst.Type())
 	}

@@ -1,0 +1,261 @@
+package jobspec
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
+
+// TestGolden parses each file of testdata, makes it canonical, checks that it is valid, and compares it.
+func TestGolden(t *testing.T) {
+	files, _ := filepath.Glob("testdata/*.hcl")
+	more, _ := filepath.Glob("testdata/*.json")
+	for _, file := range append(files, more...) {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			src, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := json.MarshalIndent(parse(t, file, src), "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, file+".golden", append(got, '\n'))
+		})
+	}
+}
+
+func parse(t *testing.T, file string, src []byte) any {
+	t.Helper()
+	if strings.Contains(file, "volume") {
+		v, err := ParseVolume(file, src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Canonicalize()
+		if err := v.Validate(); err != nil && !strings.Contains(file, "volume.hcl") {
+			t.Fatal(err)
+		}
+		return v
+	}
+	j, err := ParseJob(file, src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Canonicalize()
+	if err := j.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func compare(t *testing.T, golden string, got []byte) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(want) != string(got) {
+		t.Errorf("differs from %s (see -rewrite):\n%s", golden, got)
+	}
+}
+
+func TestPlaceholdersSurvive(t *testing.T) {
+	src, err := os.ReadFile("testdata/full.hcl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := ParseJob("full.hcl", src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := j.TaskGroups[0].Tasks[0]
+	for _, c := range []struct{ got, want string }{
+		{j.Constraints[0].LTarget, "${attr.kernel.name}"},
+		{task.Config["args"].([]any)[1].(string), `echo ${NOMAD_ALLOC_ID} ${HOME} ${env "HOME"}${env  "B"} busybox:v1`},
+		{task.Env["NODE"], "${node.unique.name}"},
+		{task.Env["RACK"], `${meta["rack"]}`},
+		{task.Env["ALLOC"], "${BERTH_ALLOC_DIR}/x"},
+		{task.Env["TEXT"], "on ${attr.unique.hostname}\n${env \"KEPT\"}\n"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+func TestPoliciesStartFromTheTypesDefaults(t *testing.T) {
+	j, err := ParseJob("j.hcl", []byte(`job "j" {
+  type = "batch"
+  group "g" {
+    restart { attempts = 0 }
+    reschedule { unlimited = true }
+    task "t" {
+      driver = "exec"
+      restart { mode = "delay" }
+    }
+  }
+}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := j.TaskGroups[0]
+	def := structs.DefaultRestartPolicy(structs.JobBatch)
+	if p := *g.RestartPolicy; p.Attempts != 0 || p.Interval != def.Interval || p.Mode != "fail" {
+		t.Errorf("group restart: %+v", p)
+	}
+	if p := *g.Tasks[0].RestartPolicy; p.Attempts != 0 || p.Delay != def.Delay || p.Mode != "delay" {
+		t.Errorf("task restart: %+v", p)
+	}
+	if p := *g.ReschedulePolicy; !p.Unlimited || p.DelayFunction != structs.RescheduleConstant {
+		t.Errorf("reschedule: %+v", p)
+	}
+}
+
+const (
+	head = "job \"j\" {\n  group \"g\" {\n"
+	tail = "\n    task \"t\" { driver = \"exec\" }\n  }\n}\n"
+)
+
+func TestJobErrors(t *testing.T) {
+	for _, c := range []struct{ src, want string }{
+		{head + "    cout = 1" + tail, `j.hcl:3,5: unsupported argument "cout" (did you mean "count"?); expected one of: count, constraint, restart, reschedule, ephemeral_disk, volume, meta, shutdown_delay, task`},
+		{head + "    network {\n      port \"x\" {}\n    }" + tail, `j.hcl:3,5: "network" is not supported by berth yet`},
+		{head + "    update { }" + tail, `j.hcl:3,5: "update" is not supported by berth yet`},
+		{head + "    service { }" + tail, `"service" is not supported by berth yet`},
+		{"job \"j\" {\n  task \"t\" {\n    driver = \"exec\"\n    template {\n      data = \"x\"\n    }\n  }\n}\n", `j.hcl:4,5: "template" is not supported by berth yet`},
+		{"job \"j\" {\n  periodic { cron = \"*\" }\n}\n", `j.hcl:2,3: "periodic" is not supported by berth yet`},
+		{head + "    volume \"a\" { type = \"csi\" }" + tail, `missing argument "source"; expected a string`},
+		{head + "    count = \"three\"" + tail, `j.hcl:3,13: invalid value for "count": got a string; expected a whole number`},
+		{head + "    count = var.n" + tail, `j.hcl:3,16: unsupported attribute: This object does not have an attribute named "n"`},
+		{head + "    meta { a = \"${HOME}\" }" + tail, `j.hcl:3,19: unknown variable`},
+		{head + "    constraint {\n      attribute = \"x\"\n      value = \"y\"\n      regexp = \"z\"\n    }" + tail, `j.hcl:3,5: the constraint has more than one form`},
+		{"job \"j\" {\n  task \"t\" { }\n}\n", `missing argument "driver"; expected a string`},
+		{"job \"j\" {\n  group \"g\" { }\n  group \"g\" { }\n}\n", `j.hcl:3,3: duplicate group "g"`},
+		{"job \"j\" {\n  group \"g\" {\n    task \"t\" { driver = \"x\" }\n    task \"t\" { driver = \"x\" }\n  }\n}\n", `j.hcl:4,5: duplicate task "t"`},
+		{"job \"a\" { }\njob \"b\" { }\n", `j.hcl:2,1: the file has 2 jobs`},
+		{"", `j.hcl:1,1: the file has 0 jobs; expected one block job "id" { ... }`},
+		{"job \"j\" {\n  priority = 0\n}\n", `priority 0; expected a number from 1 to 100`},
+		{"plugin \"x\" { }", `j.hcl:1,1: unsupported block "plugin"; expected one of: job`},
+		{"job { }", `block "job" has 0 labels; expected job "name" { ... }`},
+		{"job \"j\" {", `j.hcl:1,9: unclosed configuration block`},
+		{"variable \"x\" { }\n", `j.hcl:1,1: variable "x" has no default`},
+		{"variable \"x\" {\n  default = 1\n  dflt = 2\n}\n", `j.hcl:3,3: unsupported argument "dflt"`},
+		{"variable { default = 1 }\n", `block "variable" has 0 labels`},
+		{"locals {\n  a { }\n}\n", `j.hcl:2,3: unsupported block "a"`},
+		{"locals {\n  a = local.b\n  b = 1\n}\n", `j.hcl:2,12: unsupported attribute`},
+		{"locals {\n  a = [for x in [1]: x]\n}\n", `j.hcl:2,7: loops are not supported by berth yet`},
+		{"locals {\n  a = \"%{ for x in [1] }${x}%{ endfor }\"\n}\n", `loops are not supported by berth yet`},
+		{"locals {\n" + doubling(40) + "}\n", `the value is too large; expected at most 65536 bytes`},
+		{"locals {\n  a = 1\n  b = \"" + strings.Repeat("${local.a}", 1001) + "\"\n}\n", `too many uses of variables; expected at most 1000`},
+		{"locals {\n  a = file(\"/etc/passwd\")\n}\n", `call to unknown function`},
+	} {
+		_, err := ParseJob("j.hcl", []byte(c.src))
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.200q:\n got %v\nwant %s", c.src, err, c.want)
+		}
+	}
+}
+
+// doubling defines locals each twice as large as the one above it.
+func doubling(n int) string {
+	s := "  a0 = \"0123456789\"\n"
+	names := "abcdefghijklmnopqrstuvwxyz"
+	for i := 1; i <= n; i++ {
+		from, to := name(names, i-1), name(names, i)
+		s += "  " + to + " = \"${local." + from + "}${local." + from + "}\"\n"
+	}
+	return s
+}
+
+func name(letters string, i int) string {
+	if i == 0 {
+		return "a0"
+	}
+	return string(letters[i%26]) + strings.Repeat("x", 1+i/26)
+}
+
+func TestVolumeErrors(t *testing.T) {
+	for _, c := range []struct{ src, want string }{
+		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_mim = 1\n", `v.hcl:3,1: unsupported argument "capacity_mim" (did you mean "capacity_min"?); expected one of: id, namespace, name, type, plugin_id, external_id`},
+		{"plugin_id = \"p\"\n", `missing argument "id"; expected a string`},
+		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"lots\"\n", `v.hcl:3,16: invalid value for "capacity_min": "lots" is not a size; expected a size such as "64MiB"`},
+		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = -1\n", `is not a size`},
+		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"99999999999TiB\"\n", `is not a size`},
+		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = [1]\n", `got a list; expected a size such as "64MiB"`},
+		{"id = \"v\"\nplugin_id = \"p\"\ntype = \"host\"\n", `volumes of type "host" are not supported by berth`},
+		{"id = \"v\"\nplugin_id = \"p\"\nsecrets { a = [\"s3cret\"] }\n", `v.hcl:3,15: invalid value for "a": got a list; expected a string`},
+		{"id = \"v\"\nplugin_id = \"p\"\ntopology_request {\n  required {\n    topology { }\n  }\n}\n", `missing argument "segments"`},
+		{"id = var.x\nplugin_id = \"p\"\n", `variables not allowed`},
+	} {
+		_, err := ParseVolume("v.hcl", []byte(c.src))
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q:\n got %v\nwant %s", c.src, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("a secret shows: %v", err)
+		}
+	}
+}
+
+func FuzzParseJob(f *testing.F) {
+	for _, file := range []string{"full.hcl", "tasks.hcl", "plugin.json"} {
+		src, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(strings.HasSuffix(file, ".json"), src)
+	}
+	f.Fuzz(func(t *testing.T, isJSON bool, src []byte) {
+		file := "j.hcl"
+		if isJSON {
+			file = "j.json"
+		}
+		j, err := ParseJob(file, src)
+		if err != nil {
+			if !structs.IsKind(err, structs.KindInvalid) {
+				t.Fatal(err)
+			}
+			return
+		}
+		j.Canonicalize()
+		if err := j.Validate(); err == nil {
+			if _, err := json.Marshal(j); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func FuzzParseVolume(f *testing.F) {
+	for _, file := range []string{"volume.hcl", "volume.json"} {
+		src, err := os.ReadFile(filepath.Join("testdata", file))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(strings.HasSuffix(file, ".json"), src)
+	}
+	f.Fuzz(func(t *testing.T, isJSON bool, src []byte) {
+		file := "v.hcl"
+		if isJSON {
+			file = "v.json"
+		}
+		if v, err := ParseVolume(file, src); err == nil {
+			v.Canonicalize()
+			_ = v.Validate()
+		}
+	})
+}

@@ -1,0 +1,109 @@
+package jobspec
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/hashicorp/hcl/v2"
+
+	"berth/internal/hclconf"
+	"berth/structs"
+)
+
+// volumeFile is the body of a volume file.
+type volumeFile struct {
+	ID           string            `hcl:"id,required"`
+	Namespace    string            `hcl:"namespace"`
+	Name         string            `hcl:"name"`
+	Type         string            `hcl:"type"`
+	PluginID     string            `hcl:"plugin_id,required"`
+	ExternalID   string            `hcl:"external_id"`
+	SnapshotID   string            `hcl:"snapshot_id"`
+	CloneID      string            `hcl:"clone_id"`
+	CapacityMin  byteSize          `hcl:"capacity_min"`
+	CapacityMax  byteSize          `hcl:"capacity_max"`
+	Capabilities []*capability     `hcl:"capability,block"`
+	MountOptions *mountOptions     `hcl:"mount_options,block"`
+	Secrets      map[string]string `hcl:"secrets"`
+	Parameters   map[string]string `hcl:"parameters"`
+	Context      map[string]string `hcl:"context"`
+	Topology     *topologyRequest  `hcl:"topology_request,block"`
+}
+
+type capability struct {
+	AttachmentMode string `hcl:"attachment_mode"`
+	AccessMode     string `hcl:"access_mode"`
+}
+
+type topologyRequest struct {
+	Required  *topologies `hcl:"required,block"`
+	Preferred *topologies `hcl:"preferred,block"`
+}
+
+type topologies struct {
+	Topologies []*topology `hcl:"topology,block"`
+}
+
+type topology struct {
+	Segments map[string]string `hcl:"segments,required"`
+}
+
+// ParseVolume reads a volume file, as JSON when its name ends in .json. Its error is of kind invalid,
+// with one line for each fault: file:line,col: message.
+func ParseVolume(filename string, src []byte) (*structs.CSIVolume, error) {
+	var f volumeFile
+	body, diags := hclconf.Parse(filename, src)
+	if !diags.HasErrors() {
+		diags = hclconf.DecodeBody(body, nil, &f)
+	}
+	if !diags.HasErrors() && f.Type != "" && f.Type != structs.VolumeTypeCSI {
+		diags = hcl.Diagnostics{hclconf.Fault(body.MissingItemRange(), "volumes of type %q are not supported by berth; expected type = \"csi\"", f.Type)}
+	}
+	if err := hclconf.Error(diags); err != nil {
+		return nil, err
+	}
+	return f.row(), nil
+}
+
+func (f *volumeFile) row() *structs.CSIVolume {
+	v := &structs.CSIVolume{ID: f.ID, Namespace: f.Namespace, Name: f.Name, PluginID: f.PluginID, ExternalID: f.ExternalID,
+		SnapshotID: f.SnapshotID, CloneID: f.CloneID, RequestedCapacityMin: int64(f.CapacityMin),
+		RequestedCapacityMax: int64(f.CapacityMax), MountOptions: (*structs.CSIMountOptions)(f.MountOptions),
+		Secrets: f.Secrets, Parameters: f.Parameters, Context: f.Context}
+	for _, c := range f.Capabilities {
+		v.RequestedCapabilities = append(v.RequestedCapabilities, &structs.CSIVolumeCapability{
+			AttachmentMode: structs.CSIAttachmentMode(c.AttachmentMode), AccessMode: structs.CSIAccessMode(c.AccessMode)})
+	}
+	if f.Topology != nil {
+		v.RequestedTopologies = &structs.CSITopologyRequest{Required: f.Topology.Required.rows(), Preferred: f.Topology.Preferred.rows()}
+	}
+	return v
+}
+
+func (t *topologies) rows() []*structs.CSITopology {
+	var out []*structs.CSITopology
+	if t != nil {
+		for _, s := range t.Topologies {
+			out = append(out, &structs.CSITopology{Segments: s.Segments})
+		}
+	}
+	return out
+}
+
+// byteSize is a number of bytes, written as such or with a unit ("64MiB", "1.5 GB").
+type byteSize int64
+
+// Expected says how a size is written.
+func (*byteSize) Expected() string { return `a size such as "64MiB"` }
+
+// UnmarshalText reads a size.
+func (b *byteSize) UnmarshalText(text []byte) error {
+	n, err := humanize.ParseBytes(strings.TrimSpace(string(text)))
+	if err != nil || n > math.MaxInt64 {
+		return fmt.Errorf("%.40q is not a size; expected %s", text, b.Expected())
+	}
+	*b = byteSize(n)
+	return nil
+}

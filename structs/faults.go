@@ -1,0 +1,151 @@
+package structs
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// faults gathers what is wrong with a specification, so that its author sees everything at once.
+type faults struct {
+	path  string // of what is looked at: `job "a": group "b"`
+	lines *[]string
+}
+
+func newFaults(path string) faults { return faults{path: path, lines: new([]string)} }
+
+// at is the same gathering, one step further down.
+func (f faults) at(format string, args ...any) faults {
+	step := fmt.Sprintf(format, args...)
+	if f.path != "" {
+		step = f.path + ": " + step
+	}
+	return faults{path: step, lines: f.lines}
+}
+
+func (f faults) add(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if f.path != "" {
+		line = f.path + ": " + line
+	}
+	*f.lines = append(*f.lines, line)
+}
+
+// check adds the fault unless ok.
+func (f faults) check(ok bool, format string, args ...any) {
+	if !ok {
+		f.add(format, args...)
+	}
+}
+
+// err is nil without faults, else one error of kind invalid with a line for each.
+func (f faults) err() error {
+	if len(*f.lines) == 0 {
+		return nil
+	}
+	return Errorf(KindInvalid, "%s", strings.Join(*f.lines, "\n"))
+}
+
+// The bounds of what travels to CSI plugins (CSI spec, "Size Limits"): a string holds 128 bytes, a map
+// 4 KiB, where a field does not say otherwise.
+const (
+	csiMaxString = 128
+	csiMaxMap    = 4 << 10
+)
+
+const maxName = 255
+
+var (
+	namespaceForm  = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
+	nodePoolForm   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
+	pluginIDForm   = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,126}[a-zA-Z0-9])?$`)
+	secretKeyForm  = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)
+	topologyForm   = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9._-]{0,61}[a-zA-Z0-9])?$`)
+	environKeyForm = regexp.MustCompile(`^[^=\x00]+$`)
+)
+
+// name checks what is shown in tables, is part of a path of the HTTP API and names a directory.
+func (f faults) name(what, s string) {
+	switch {
+	case s == "":
+		f.add("%s is required", what)
+	case len(s) > maxName:
+		f.add("%s has %d bytes; at most %d are allowed", what, len(s), maxName)
+	case s == "." || s == "..":
+		f.add("%s %q is not a name", what, s)
+	default:
+		f.letters(what, s)
+	}
+}
+
+func (f faults) letters(what, s string) {
+	if !utf8.ValidString(s) {
+		f.add("%s is not text in UTF-8", what)
+		return
+	}
+	for _, r := range s {
+		if r == '/' || r == '\\' || unicode.IsControl(r) || unicode.IsSpace(r) {
+			f.add("%s %q must not hold %q: slashes, white space and control characters are not allowed", what, s, r)
+			return
+		}
+	}
+}
+
+func (f faults) namespace(ns string) {
+	f.check(namespaceForm.MatchString(ns), "namespace %q must be 1 to 128 letters, digits and dashes", ns)
+}
+
+func (f faults) pluginID(what, id string) {
+	switch {
+	case id == "":
+		f.add("%s is required", what)
+	case !pluginIDForm.MatchString(id):
+		f.add("%s %q must be at most 128 letters, digits, dots, dashes and underscores, beginning and ending with a letter or digit", what, id)
+	}
+}
+
+// csiString checks a string that is sent to a plugin (CSI spec, "Size Limits"); its text is not shown.
+func (f faults) csiString(what, s string) {
+	f.check(len(s) <= csiMaxString, "%s has %d bytes; CSI allows %d", what, len(s), csiMaxString)
+	f.check(utf8.ValidString(s) && !strings.ContainsRune(s, 0), "%s must be text in UTF-8 without NUL", what)
+}
+
+// csiMap checks a map that is sent to a plugin (CSI spec, "Size Limits"); no value is shown.
+func (f faults) csiMap(what string, m map[string]string) {
+	total := 0
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		total += len(k) + len(m[k])
+		f.check(k != "", "%s has an empty key", what)
+		f.check(utf8.ValidString(k) && utf8.ValidString(m[k]), "%s: key or value is not text in UTF-8; encode it, for example in base64", what)
+	}
+	f.check(total <= csiMaxMap, "%s has %d bytes; CSI allows %d", what, total, csiMaxMap)
+}
+
+// mountOptions checks them as CSI bounds them (CSI spec, VolumeCapability.MountVolume): flags may be
+// secret and are not shown.
+func (f faults) mountOptions(o *CSIMountOptions) {
+	if o == nil {
+		return
+	}
+	f.csiString("mount_options: fs_type", o.FSType)
+	total := 0
+	for _, flag := range o.MountFlags {
+		total += len(flag)
+		f.check(flag != "", "mount_options: mount_flags holds an empty flag")
+		f.check(utf8.ValidString(flag) && !strings.ContainsRune(flag, 0), "mount_options: a mount flag must be text in UTF-8 without NUL")
+	}
+	f.check(total <= csiMaxMap, "mount_options: mount_flags have %d bytes in all; CSI allows %d", total, csiMaxMap)
+}
+
+// oneOf writes the values that are allowed.
+func oneOf[T ~string](values []T) string {
+	parts := make([]string, len(values))
+	for i, v := range values {
+		parts[i] = string(v)
+	}
+	return "one of " + strings.Join(parts, ", ")
+}

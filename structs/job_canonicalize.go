@@ -1,0 +1,150 @@
+package structs
+
+import "time"
+
+// The defaults of a task.
+const (
+	DefaultKillTimeout     = 5 * time.Second
+	DefaultTaskCPU         = 100 // MHz
+	DefaultTaskMemoryMB    = 300
+	DefaultDiskMB          = 300
+	DefaultLogFiles        = 10
+	DefaultLogFileSizeMB   = 10
+	DefaultPluginMountDir  = "/csi"
+	DefaultPluginStageDir  = "/local/csi"
+	DefaultHealthTimeout   = 30 * time.Second
+	PropagationPrivate     = "private"
+	PropagationHostToTask  = "host-to-task"
+	PropagationBothWays    = "bidirectional"
+	RestartModeFail        = "fail"
+	RestartModeDelay       = "delay"
+	RescheduleConstant     = "constant"
+	RescheduleExponential  = "exponential"
+	VolumeTypeCSI          = "csi"
+	defaultRestartInterval = 30 * time.Minute
+)
+
+// DefaultRestartPolicy is that of a job type.
+func DefaultRestartPolicy(jobType string) RestartPolicy {
+	p := RestartPolicy{Attempts: 2, Interval: defaultRestartInterval, Delay: 15 * time.Second, Mode: RestartModeFail}
+	if jobType == JobBatch || jobType == JobSysBatch {
+		p.Attempts, p.Interval = 3, 24*time.Hour
+	}
+	return p
+}
+
+// DefaultReschedulePolicy is that of a job type, nil for types that have none: an instance that belongs
+// to one node has nowhere else to go.
+func DefaultReschedulePolicy(jobType string) *ReschedulePolicy {
+	switch jobType {
+	case JobService:
+		return &ReschedulePolicy{Delay: 30 * time.Second, DelayFunction: RescheduleExponential, MaxDelay: time.Hour, Unlimited: true}
+	case JobBatch:
+		return &ReschedulePolicy{Attempts: 1, Interval: 24 * time.Hour, Delay: 5 * time.Second, DelayFunction: RescheduleConstant}
+	}
+	return nil
+}
+
+// Canonicalize fills in the defaults, so that every reader after it finds them. It is idempotent. A
+// group's Count is left as it is: 0 is a legal count.
+func (j *Job) Canonicalize() {
+	setDefault(&j.Region, DefaultRegion)
+	setDefault(&j.Namespace, DefaultNamespace)
+	setDefault(&j.Name, j.ID)
+	setDefault(&j.Type, JobService)
+	setDefault(&j.Priority, JobDefaultPriority)
+	setDefault(&j.NodePool, DefaultNodePool)
+	if len(j.Datacenters) == 0 {
+		j.Datacenters = []string{"*"}
+	}
+	for _, g := range j.TaskGroups {
+		if g != nil {
+			g.canonicalize(j)
+		}
+	}
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func (g *TaskGroup) canonicalize(j *Job) {
+	g.RestartPolicy = g.RestartPolicy.or(DefaultRestartPolicy(j.Type))
+	g.ReschedulePolicy = g.ReschedulePolicy.or(DefaultReschedulePolicy(j.Type))
+	if g.EphemeralDisk == nil {
+		g.EphemeralDisk = &EphemeralDisk{SizeMB: DefaultDiskMB}
+	}
+	for alias, v := range g.Volumes {
+		if v != nil {
+			setDefault(&v.Name, alias)
+		}
+	}
+	for _, t := range g.Tasks {
+		if t != nil {
+			t.canonicalize(g)
+		}
+	}
+}
+
+// or completes a policy from the default, or is the default itself.
+func (p *RestartPolicy) or(def RestartPolicy) *RestartPolicy {
+	if p == nil {
+		return &def
+	}
+	setDefault(&p.Interval, def.Interval)
+	setDefault(&p.Delay, def.Delay)
+	setDefault(&p.Mode, def.Mode)
+	return p
+}
+
+func (p *ReschedulePolicy) or(def *ReschedulePolicy) *ReschedulePolicy {
+	switch {
+	case p == nil:
+		return def
+	case def == nil && *p == ReschedulePolicy{}:
+		return nil // clients of the dialect send an empty one for types that have none
+	case def == nil || p.Attempts == 0 && !p.Unlimited:
+		return p
+	}
+	setDefault(&p.Interval, def.Interval)
+	setDefault(&p.Delay, def.Delay)
+	setDefault(&p.DelayFunction, def.DelayFunction)
+	if p.DelayFunction == RescheduleExponential {
+		setDefault(&p.MaxDelay, time.Hour)
+	}
+	return p
+}
+
+func (t *Task) canonicalize(g *TaskGroup) {
+	if t.RestartPolicy == nil {
+		p := *g.RestartPolicy
+		t.RestartPolicy = &p
+	}
+	t.RestartPolicy.or(*g.RestartPolicy)
+	setDefault(&t.KillTimeout, DefaultKillTimeout)
+	if t.Resources == nil {
+		t.Resources = &Resources{}
+	}
+	if t.Resources.Cores == 0 {
+		setDefault(&t.Resources.CPU, DefaultTaskCPU)
+	}
+	setDefault(&t.Resources.MemoryMB, DefaultTaskMemoryMB)
+	if t.LogConfig == nil {
+		t.LogConfig = &LogConfig{}
+	}
+	setDefault(&t.LogConfig.MaxFiles, DefaultLogFiles)
+	setDefault(&t.LogConfig.MaxFileSizeMB, DefaultLogFileSizeMB)
+	for _, m := range t.VolumeMounts {
+		if m != nil {
+			setDefault(&m.PropagationMode, PropagationPrivate)
+		}
+	}
+	if c := t.CSIPluginConfig; c != nil {
+		setDefault(&c.MountDir, DefaultPluginMountDir)
+		setDefault(&c.StagePublishBaseDir, DefaultPluginStageDir)
+		setDefault(&c.HealthTimeout, DefaultHealthTimeout)
+	}
+}

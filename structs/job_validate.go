@@ -1,0 +1,234 @@
+package structs
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+var jobTypes = []string{JobService, JobBatch, JobSystem, JobSysBatch}
+
+// Validate checks a canonicalized job and returns every fault, each with its path. It knows the
+// specification alone: whether volumes and plugins exist is the scheduler's to say.
+func (j *Job) Validate() error {
+	f := newFaults("")
+	f.name("job: id", j.ID)
+	f = f.at("job %q", j.ID)
+	f.name("region", j.Region)
+	f.namespace(j.Namespace)
+	f.check(len(j.Name) <= maxName && !strings.ContainsRune(j.Name, 0), "name must have at most %d bytes and no NUL", maxName)
+	f.check(slices.Contains(jobTypes, j.Type), "type %q must be %s", j.Type, oneOf(jobTypes))
+	f.check(j.Priority >= JobMinPriority && j.Priority <= JobMaxPriority,
+		"priority %d must be between %d and %d", j.Priority, JobMinPriority, JobMaxPriority)
+	f.check(nodePoolForm.MatchString(j.NodePool), "node_pool %q must be 1 to 128 letters, digits, dashes and underscores", j.NodePool)
+	for _, dc := range j.Datacenters {
+		f.name("datacenters: name", dc)
+	}
+	f.meta("meta", j.Meta)
+	f.constraints(j.Constraints)
+	f.check(len(j.TaskGroups) > 0, "at least one group is required")
+	seen := map[string]bool{}
+	for i, g := range j.TaskGroups {
+		if g == nil {
+			f.add("group %d is null", i)
+			continue
+		}
+		f.check(!seen[g.Name], "group %q is there twice", g.Name)
+		seen[g.Name] = true
+		g.validate(f.at("group %q", g.Name), j)
+	}
+	return f.err()
+}
+
+// meta checks keys that become part of the environment of tasks.
+func (f faults) meta(what string, m map[string]string) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		f.check(environKeyForm.MatchString(k), "%s: key %q must not be empty nor hold = or NUL", what, k)
+		f.check(!strings.ContainsRune(m[k], 0), "%s: the value of %q must not hold NUL", what, k)
+	}
+}
+
+func (g *TaskGroup) validate(f faults, j *Job) {
+	f.name("name", g.Name)
+	f.check(g.Count >= 0, "count %d must not be negative", g.Count)
+	f.check(!j.PerNode() || g.Count <= 1, "count %d: a %s job places one on every feasible node; leave count out", g.Count, j.Type)
+	f.constraints(g.Constraints)
+	f.meta("meta", g.Meta)
+	g.RestartPolicy.validate(f.at("restart"))
+	if g.ReschedulePolicy != nil {
+		f.check(!j.PerNode(), "reschedule: a %s job has none: its instances belong to their nodes", j.Type)
+		g.ReschedulePolicy.validate(f.at("reschedule"))
+	}
+	if d := g.EphemeralDisk; d != nil {
+		f.check(d.SizeMB >= 0, "ephemeral_disk: size %d must not be negative", d.SizeMB)
+		f.check(!d.Migrate && !d.Sticky, "ephemeral_disk: sticky and migrate are not supported by berth yet")
+	}
+	f.check(g.ShutdownDelay == nil || *g.ShutdownDelay >= 0, "shutdown_delay must not be negative")
+	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
+		v := g.Volumes[alias]
+		if v == nil {
+			f.add("volume %q is null", alias)
+			continue
+		}
+		f.name("volume: name", alias)
+		v.validate(f.at("volume %q", alias), j, g)
+	}
+	g.validateTasks(f)
+}
+
+func (g *TaskGroup) validateTasks(f faults) {
+	f.check(len(g.Tasks) > 0, "at least one task is required")
+	seen, leaders := map[string]bool{}, 0
+	serves := map[string]string{} // plugin and half -> task
+	for i, t := range g.Tasks {
+		if t == nil {
+			f.add("task %d is null", i)
+			continue
+		}
+		f.check(!seen[t.Name], "task %q is there twice", t.Name)
+		seen[t.Name] = true
+		if t.Leader {
+			leaders++
+		}
+		t.validate(f.at("task %q", t.Name), g)
+		if t.CSIPluginConfig == nil {
+			continue
+		}
+		for _, kind := range t.CSIPluginConfig.Kinds() {
+			key := t.CSIPluginConfig.ID + "\x00" + string(kind)
+			f.check(serves[key] == "", "tasks %q and %q both run the %s half of plugin %q; one group may run it once",
+				serves[key], t.Name, kind, t.CSIPluginConfig.ID)
+			serves[key] = t.Name
+		}
+	}
+	f.check(leaders <= 1, "%d tasks are leader; at most one may be", leaders)
+}
+
+func (p *RestartPolicy) validate(f faults) {
+	if p == nil {
+		return
+	}
+	f.check(p.Mode == RestartModeFail || p.Mode == RestartModeDelay, "mode %q must be one of fail, delay", p.Mode)
+	f.check(p.Attempts >= 0, "attempts %d must not be negative", p.Attempts)
+	f.check(p.Delay >= 0, "delay must not be negative")
+	f.check(p.Interval > 0, "interval must be above zero")
+	f.check(p.Attempts <= 0 || p.Delay <= 0 || p.Interval/p.Delay >= 1 && int64(p.Interval/p.Delay) >= int64(p.Attempts),
+		"%d attempts, %s apart, do not fit into an interval of %s", p.Attempts, p.Delay, p.Interval)
+}
+
+func (p *ReschedulePolicy) validate(f faults) {
+	f.check(p.Attempts >= 0, "attempts %d must not be negative", p.Attempts)
+	if p.Attempts == 0 && !p.Unlimited {
+		return // never rescheduled: nothing else matters
+	}
+	functions := []string{RescheduleConstant, RescheduleExponential}
+	f.check(slices.Contains(functions, p.DelayFunction), "delay_function %q must be %s", p.DelayFunction, oneOf(functions))
+	f.check(p.Delay > 0, "delay must be above zero")
+	f.check(p.Unlimited || p.Interval > 0, "interval must be above zero")
+	f.check(p.DelayFunction != RescheduleExponential || p.MaxDelay >= p.Delay, "max_delay %s must not be below delay %s", p.MaxDelay, p.Delay)
+}
+
+func (v *VolumeRequest) validate(f faults, j *Job, g *TaskGroup) {
+	f.check(v.Type == VolumeTypeCSI, "type %q must be csi", v.Type)
+	f.check(!strings.Contains(v.Source, "${"), "source must be a volume's ID; ${...} is not interpolated in it")
+	f.name("source", v.Source)
+	if !v.AccessMode.Valid() {
+		what := "access_mode is required"
+		if v.AccessMode != "" {
+			what = "access_mode is unknown"
+		}
+		f.add("%s; %s", what, oneOf(CSIAccessModes))
+	}
+	f.check(v.AttachmentMode.Valid(), "attachment_mode is required; one of %s, %s", CSIFileSystem, CSIBlockDevice)
+	f.check(!v.AccessMode.ReaderOnly() || v.ReadOnly, "access_mode %s needs read_only = true", v.AccessMode)
+	f.check(v.AttachmentMode != CSIBlockDevice || v.MountOptions == nil, "mount_options must not be there with attachment_mode block-device")
+	f.mountOptions(v.MountOptions)
+	f.check(!v.PerAlloc || !j.PerNode(), "per_alloc is not for %s jobs: their allocations have no index of their own", j.Type)
+	alone := v.AccessMode.SingleNode() || v.AccessMode == CSIMultiNodeSingleWriter && !v.ReadOnly
+	f.check(!alone || v.PerAlloc || g.Count <= 1,
+		"access_mode %s allows one allocation, but count is %d; use per_alloc, another access mode or count = 1", v.AccessMode, g.Count)
+}
+
+func (t *Task) validate(f faults, g *TaskGroup) {
+	f.name("name", t.Name)
+	f.check(t.Driver != "", "driver is required")
+	f.constraints(t.Constraints)
+	f.meta("meta", t.Meta)
+	f.meta("env", t.Env)
+	t.RestartPolicy.validate(f.at("restart"))
+	f.check(t.KillTimeout >= 0, "kill_timeout must not be negative")
+	f.check(t.ShutdownDelay >= 0, "shutdown_delay must not be negative")
+	f.check(t.KillSignal == "" || slices.Contains(signals, strings.TrimPrefix(strings.ToUpper(t.KillSignal), "SIG")),
+		"kill_signal %q is not a signal such as SIGTERM", t.KillSignal)
+	if r := t.Resources; r != nil {
+		r.validate(f.at("resources"))
+	}
+	if l := t.LogConfig; l != nil {
+		f.check(l.MaxFiles >= 1, "logs: max_files %d must be at least 1", l.MaxFiles)
+		f.check(l.MaxFileSizeMB >= 1, "logs: max_file_size %d must be at least 1", l.MaxFileSizeMB)
+	}
+	if c := t.CSIPluginConfig; c != nil {
+		c.validate(f.at("csi_plugin"))
+	}
+	t.validateMounts(f, g)
+}
+
+var signals = []string{"HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
+	"PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
+	"VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS"}
+
+func (r *Resources) validate(f faults) {
+	f.check(r.Cores == 0, "cores is not supported by berth yet; use cpu")
+	f.check(r.CPU >= 1, "cpu %d must be at least 1 MHz", r.CPU)
+	f.check(r.MemoryMB >= 1, "memory %d must be at least 1 MiB", r.MemoryMB)
+	f.check(r.MemoryMaxMB == 0 || r.MemoryMaxMB >= r.MemoryMB, "memory_max %d must not be below memory %d", r.MemoryMaxMB, r.MemoryMB)
+	f.check(r.DiskMB == 0, "disk %d: scratch space is asked for by the group's ephemeral_disk", r.DiskMB)
+}
+
+func (c *CSIPluginConfig) validate(f faults) {
+	types := []string{CSIPluginNode, CSIPluginController, CSIPluginMonolith}
+	f.pluginID("id", c.ID)
+	f.check(slices.Contains(types, c.Type), "type %q must be %s", c.Type, oneOf(types))
+	f.absolute("mount_dir", c.MountDir)
+	f.absolute("stage_publish_base_dir", c.StagePublishBaseDir)
+	mount, stage := path.Clean(c.MountDir), path.Clean(c.StagePublishBaseDir)
+	f.check(stage != mount && !strings.HasPrefix(stage, mount+"/"), "stage_publish_base_dir %q must not be within mount_dir %q", stage, mount)
+	f.check(!strings.HasPrefix(mount, stage+"/"), "mount_dir %q must not be within stage_publish_base_dir %q", mount, stage)
+	f.check(c.HealthTimeout > 0, "health_timeout must be above zero")
+}
+
+// absolute checks a directory inside a task that something is mounted on.
+func (f faults) absolute(what, dir string) {
+	f.check(path.IsAbs(dir) && path.Clean(dir) != "/" && !strings.ContainsRune(dir, 0), "%s %q must be an absolute path other than /", what, dir)
+}
+
+func (t *Task) validateMounts(f faults, g *TaskGroup) {
+	modes := []string{PropagationPrivate, PropagationHostToTask, PropagationBothWays}
+	seen := map[string]bool{}
+	for i, m := range t.VolumeMounts {
+		if m == nil {
+			f.add("volume_mount %d is null", i)
+			continue
+		}
+		f := f.at("volume_mount %q", m.Volume)
+		interpolated := strings.Contains(m.Volume, "${")
+		f.check(interpolated || g.Volumes[m.Volume] != nil, "the group has no volume of this name; it has: %s", strings.Join(slices.Sorted(maps.Keys(g.Volumes)), ", "))
+		f.check(slices.Contains(modes, m.PropagationMode) || strings.Contains(m.PropagationMode, "${"),
+			"propagation_mode %q must be %s", m.PropagationMode, oneOf(modes))
+		f.destination(m.Destination)
+		clean := path.Clean("/" + m.Destination)
+		f.check(!seen[clean], "destination %q is taken by another volume_mount of the task", m.Destination)
+		seen[clean] = true
+	}
+}
+
+func (f faults) destination(dir string) {
+	switch {
+	case dir == "":
+		f.add("destination is required")
+	case strings.Contains(dir, "${"): // known on the node alone
+	case strings.ContainsRune(dir, 0) || slices.Contains(strings.Split(dir, "/"), "..") || path.Clean("/"+dir) == "/":
+		f.add("destination %q must be a path inside the task without \"..\", other than /", dir)
+	}
+}

@@ -1,0 +1,113 @@
+package structs
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Canonicalize fills in the defaults. It is idempotent.
+func (v *CSIVolume) Canonicalize() {
+	v.Namespace = NamespaceOr(v.Namespace)
+}
+
+// Validate checks what a person may write of a volume and returns every fault, each with its path; no
+// secret, parameter or mount flag shows in one. It knows the specification alone: what the plugin allows
+// is the plugin's to say.
+func (v *CSIVolume) Validate() error {
+	f := newFaults("")
+	f.name("volume: id", v.ID)
+	f = f.at("volume %q", v.ID)
+	f.check(len(v.ID) <= csiMaxString, "id has %d bytes; at most %d are allowed", len(v.ID), csiMaxString)
+	f.namespace(v.Namespace)
+	f.pluginID("plugin_id", v.PluginID)
+	f.csiString("name", v.Name)
+	f.check(!strings.ContainsFunc(v.Name, barredInName), "name must not hold control characters")
+	f.csiString("external_id", v.ExternalID)
+	f.csiString("snapshot_id", v.SnapshotID)
+	f.csiString("clone_id", v.CloneID)
+	f.check(v.SnapshotID == "" || v.CloneID == "", "snapshot_id and clone_id exclude one another")
+	v.validateCapacity(f)
+	v.validateCapabilities(f)
+	f.mountOptions(v.MountOptions)
+	f.csiMap("parameters", v.Parameters)
+	f.csiMap("context", v.Context)
+	f.csiMap("secrets", v.Secrets)
+	bad := 0
+	for k := range v.Secrets {
+		if !secretKeyForm.MatchString(k) {
+			bad++
+		}
+	}
+	f.check(bad == 0, "secrets: %d keys hold other characters than letters, digits, dots, dashes and underscores", bad)
+	v.RequestedTopologies.validate(f.at("topology_request"))
+	return f.err()
+}
+
+// barredInName tells the characters that a volume's name must not hold (CSI spec, CreateVolumeRequest.name).
+func barredInName(r rune) bool {
+	return r <= 0x08 || r == 0x0B || r == 0x0C || r >= 0x0E && r <= 0x1F || r >= 0x7F && r <= 0x9F
+}
+
+func (v *CSIVolume) validateCapacity(f faults) {
+	f.check(v.RequestedCapacityMin >= 0, "capacity_min must not be negative")
+	f.check(v.RequestedCapacityMax >= 0, "capacity_max must not be negative")
+	f.check(v.RequestedCapacityMax <= 0 || v.RequestedCapacityMax >= v.RequestedCapacityMin,
+		"capacity_max (%d bytes) must not be below capacity_min (%d bytes)", v.RequestedCapacityMax, v.RequestedCapacityMin)
+}
+
+func (v *CSIVolume) validateCapabilities(f faults) {
+	f.check(len(v.RequestedCapabilities) > 0, "at least one capability { access_mode, attachment_mode } is required")
+	seen := map[CSIVolumeCapability]bool{}
+	mounted := false
+	for i, c := range v.RequestedCapabilities {
+		f := f.at("capability %d", i+1)
+		if c == nil {
+			f.add("it is null")
+			continue
+		}
+		f.check(c.AccessMode.Valid(), "access_mode is required; %s", oneOf(CSIAccessModes))
+		f.check(c.AttachmentMode.Valid(), "attachment_mode is required; one of %s, %s", CSIFileSystem, CSIBlockDevice)
+		f.check(!seen[*c], "it is there twice")
+		seen[*c] = true
+		mounted = mounted || c.AttachmentMode != CSIBlockDevice
+	}
+	f.check(v.MountOptions == nil || mounted || len(seen) == 0, "mount_options need a capability with attachment_mode file-system")
+}
+
+func (r *CSITopologyRequest) validate(f faults) {
+	if r == nil {
+		return
+	}
+	for i, t := range r.Required {
+		t.validate(f.at("required %d", i+1))
+	}
+	for i, t := range r.Preferred {
+		f := f.at("preferred %d", i+1)
+		t.validate(f)
+		listed := len(r.Required) == 0 || t == nil || slices.ContainsFunc(r.Required, func(q *CSITopology) bool {
+			return q != nil && maps.Equal(q.Segments, t.Segments)
+		})
+		f.check(listed, "it must also be among the required")
+	}
+}
+
+// validate checks keys and values (CSI spec, Topology: keys are [prefix/]name and compare without case).
+func (t *CSITopology) validate(f faults) {
+	if t == nil || len(t.Segments) == 0 {
+		f.add("segments must not be empty")
+		return
+	}
+	lower := map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(t.Segments)) {
+		prefix, name, ok := strings.Cut(key, "/")
+		if !ok {
+			prefix, name = "", key
+		}
+		f.check(topologyForm.MatchString(name) && (!ok || topologyForm.MatchString(prefix)),
+			"segment key %q must be [prefix/]name, each at most 63 letters, digits, dots, dashes and underscores", key)
+		f.check(topologyForm.MatchString(t.Segments[key]), "the value of segment %q must be at most 63 letters, digits, dots, dashes and underscores", key)
+		f.check(!lower[strings.ToLower(key)], "segment key %q is there twice: keys compare without regard to case", key)
+		lower[strings.ToLower(key)] = true
+	}
+}
