@@ -134,11 +134,11 @@ func useDigest(u *Use) string {
 	if err != nil {
 		panic("strings do not encode: " + err.Error())
 	}
-	return shortHash(string(b))
+	return ShortName(string(b))
 }
 
-// shortHash names its parts in 16 characters that are safe in every path.
-func shortHash(parts ...string) string {
+// ShortName makes one name of its parts: 16 characters that are safe in every path.
+func ShortName(parts ...string) string {
 	h := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(h[:10]))
 }

@@ -97,7 +97,29 @@ func (v *Volumes) Detach(ctx context.Context, k VolumeKey, allocID string, runni
 	if len(ids) == 0 { // nobody's: a staging that lost its last user
 		errs = append(errs, v.Down(ctx, k, ""))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, v.strays(k))...)
+}
+
+// strays reports mounts of a volume that the book does not explain, as after its loss: nobody may take
+// the volume for free then.
+func (v *Volumes) strays(k VolumeKey) error {
+	s, stageErr := v.book.stage(k)
+	users, usersErr := v.book.users(k, "")
+	table, tableErr := mounts.Read()
+	if err := errors.Join(stageErr, usersErr, tableErr); err != nil {
+		return err
+	}
+	dir := volumeDir(k)
+	known := map[string]bool{v.host(stagePath(dir)): s != nil}
+	for _, p := range users {
+		known[v.host(targetPath(dir, p.AllocID))] = true
+	}
+	for _, path := range table.Below(v.host(dir)) {
+		if !known[path] {
+			return structs.Errorf(structs.KindPrecondition, "volume %s: %s is mounted, but the node's book does not say for whom: it has to be unmounted by hand", k, path)
+		}
+	}
+	return nil
 }
 
 func (v *Volumes) letGo(ctx context.Context, k VolumeKey, allocID string) error {

@@ -152,8 +152,11 @@ func (v *Volumes) load(ctx context.Context, conn *Conn, k VolumeKey, allocID str
 	return w, errors.Join(errs[:]...)
 }
 
+// volumeDir is the one directory of a volume on this node, relative to the root.
+func volumeDir(k VolumeKey) string { return ShortName(k.Namespace, k.ID) }
+
 func stagePath(dir string) string             { return filepath.Join(dir, "stage") }
-func targetParent(dir, allocID string) string { return filepath.Join(dir, shortHash(allocID)) }
+func targetParent(dir, allocID string) string { return filepath.Join(dir, ShortName(allocID)) }
 func targetPath(dir, allocID string) string {
 	return filepath.Join(targetParent(dir, allocID), "mount")
 }
@@ -200,7 +203,7 @@ func (w *work) begin(u *Use) error {
 	p.PluginID, p.ExternalID = u.PluginID, u.ExternalID
 	p.AccessMode, p.AttachmentMode, p.ReadOnly = u.AccessMode, u.AttachmentMode, u.ReadOnly
 	if p.Dir == "" {
-		p.Dir = shortHash(u.Namespace, u.ID, u.PluginID, u.ExternalID)
+		p.Dir = volumeDir(u.VolumeKey)
 	}
 	if before != nil && *before == *p {
 		return nil

@@ -1,0 +1,302 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/csimanager"
+	"berth/client/driver"
+	"berth/client/dynamicplugins"
+	"berth/client/hook"
+	"berth/client/mounts"
+	"berth/csi"
+	"berth/structs"
+)
+
+const (
+	socketName = "csi.sock"
+	// maxSocketPath is what the kernel takes as the name of a unix socket.
+	maxSocketPath = 107
+	// pluginData is where a plugin's task finds the directory that outlives its allocations.
+	pluginData = "/var/lib/berth-plugin"
+	// maxBaseDir keeps the paths below stage_publish_base_dir within what every plugin takes.
+	maxBaseDir = 80
+)
+
+// SupervisorConfig is what the plugin supervisors of a node share.
+type SupervisorConfig struct {
+	Dir      string // <data_dir>/csi: sockets and the plugins' own directories are below it
+	Registry *dynamicplugins.Registry
+	Volumes  *csimanager.Volumes
+	Logger   hclog.Logger
+	// HostPaths tells of a task whose driver gives it no file system of its own: it gets the paths of the
+	// host instead of mounts. Nil means never.
+	HostPaths func(task *structs.Task) bool
+
+	StartInterval time.Duration // between two probes of a plugin that is starting; 1 s
+	ProbeInterval time.Duration // later; 30 s
+	ProbeTimeout  time.Duration // 10 s
+}
+
+// NewPluginSupervisor makes the hook of a task that has a csi_plugin block.
+func NewPluginSupervisor(cfg SupervisorConfig, env *hook.AllocEnv, task *structs.Task) hook.Task {
+	if cfg.StartInterval == 0 {
+		cfg.StartInterval = time.Second
+	}
+	if cfg.ProbeInterval == 0 {
+		cfg.ProbeInterval = 30 * time.Second
+	}
+	if cfg.ProbeTimeout == 0 {
+		cfg.ProbeTimeout = 10 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = hclog.NewNullLogger()
+	}
+	p := *task.CSIPluginConfig
+	if p.MountDir == "" {
+		p.MountDir = "/csi"
+	}
+	if p.StagePublishBaseDir == "" {
+		p.StagePublishBaseDir = "/local/csi"
+	}
+	if p.HealthTimeout == 0 {
+		p.HealthTimeout = 30 * time.Second
+	}
+	return &supervisor{
+		SupervisorConfig: cfg, allocID: env.Alloc.ID, plugin: p,
+		host:      cfg.HostPaths != nil && cfg.HostPaths(task),
+		socketDir: filepath.Join(cfg.Dir, "p", csimanager.ShortName(env.Alloc.ID, task.Name)),
+		logger:    cfg.Logger.Named("plugin_supervisor").With("alloc_id", env.Alloc.ID, "task", task.Name, "plugin_id", p.ID),
+	}
+}
+
+type supervisor struct {
+	SupervisorConfig
+	allocID   string
+	plugin    structs.CSIPluginConfig
+	host      bool
+	socketDir string
+	logger    hclog.Logger
+
+	mu      sync.Mutex
+	control hook.Control
+	cancel  context.CancelFunc // of the watcher; nil while none runs
+	done    chan struct{}
+}
+
+// Name implements hook.Task.
+func (*supervisor) Name() string { return "csi_plugin" }
+
+func (s *supervisor) socket() string { return filepath.Join(s.socketDir, socketName) }
+
+// Up makes the plugin's directories and tells the driver of them. A socket that nobody listens on any
+// more is removed, so that the next process is not taken for ready before it is.
+func (s *supervisor) Up(_ context.Context, env *hook.TaskEnv) error {
+	if err := s.validate(); err != nil {
+		return err
+	}
+	if err := s.makeSocketDir(); err != nil {
+		return fmt.Errorf("plugin %q: making its socket directory: %w", s.plugin.ID, err)
+	}
+	data := filepath.Join(s.Dir, "d", url.PathEscape(s.plugin.ID))
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return fmt.Errorf("plugin %q: making its own directory: %w", s.plugin.ID, err)
+	}
+	if s.servesNode() {
+		if err := mounts.MakeShared(s.Volumes.Root()); err != nil {
+			return fmt.Errorf("plugin %q: %w", s.plugin.ID, err)
+		}
+	}
+	s.configure(env.Config, data)
+	return nil
+}
+
+func (s *supervisor) validate() error {
+	p := s.plugin
+	for name, dir := range map[string]string{"mount_dir": p.MountDir, "stage_publish_base_dir": p.StagePublishBaseDir} {
+		if !path.IsAbs(dir) {
+			return structs.Errorf(structs.KindInvalid, "plugin %q: %s %q is not an absolute path", p.ID, name, dir)
+		}
+	}
+	if strings.HasPrefix(path.Clean(p.StagePublishBaseDir)+"/", path.Clean(p.MountDir)+"/") {
+		return structs.Errorf(structs.KindInvalid, "plugin %q: stage_publish_base_dir %q is within mount_dir %q", p.ID, p.StagePublishBaseDir, p.MountDir)
+	}
+	if len(p.StagePublishBaseDir) > maxBaseDir {
+		return structs.Errorf(structs.KindInvalid, "plugin %q: stage_publish_base_dir is %d bytes long, at most %d are allowed: a path that is sent to a plugin has room for 128",
+			p.ID, len(p.StagePublishBaseDir), maxBaseDir)
+	}
+	if sock := s.socket(); len(sock) > maxSocketPath {
+		return structs.Errorf(structs.KindInvalid, "plugin %q: the socket path %s is %d bytes long, the kernel takes %d: choose a shorter data_dir",
+			p.ID, sock, len(sock), maxSocketPath)
+	}
+	return nil
+}
+
+func (s *supervisor) servesNode() bool {
+	return slices.Contains(s.plugin.Kinds(), structs.CSIKindNode)
+}
+
+func (s *supervisor) makeSocketDir() error {
+	if err := os.MkdirAll(s.socketDir, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chmod(s.socketDir, 0o700); err != nil {
+		return err
+	}
+	conn, err := net.Dial("unix", s.socket())
+	if err == nil { // the process is there: the agent restarted, not the plugin
+		return conn.Close()
+	}
+	return errors.Join(s.deregister(), mounts.Remove(s.socket()))
+}
+
+// configure adds mounts and environment to what the driver will see.
+func (s *supervisor) configure(c *driver.TaskConfig, data string) {
+	if c.Env == nil {
+		c.Env = map[string]string{}
+	}
+	c.Privileged = true
+	if s.host {
+		c.Env["CSI_ENDPOINT"], c.Env["BERTH_PLUGIN_DATA"] = "unix://"+s.socket(), data
+		return
+	}
+	c.Env["CSI_ENDPOINT"] = "unix://" + path.Join(s.plugin.MountDir, socketName)
+	c.Env["BERTH_PLUGIN_DATA"] = pluginData
+	c.Mounts = append(c.Mounts,
+		driver.Mount{HostPath: s.socketDir, TaskPath: s.plugin.MountDir, Propagation: "private"},
+		driver.Mount{HostPath: data, TaskPath: pluginData, Propagation: "private"})
+	if s.servesNode() {
+		c.Mounts = append(c.Mounts,
+			driver.Mount{HostPath: s.Volumes.Root(), TaskPath: s.plugin.StagePublishBaseDir, Propagation: "bidirectional"})
+	}
+}
+
+// Down takes away what Up made, except the plugin's own directory.
+func (s *supervisor) Down(context.Context) error {
+	s.Stopped()
+	return errors.Join(s.deregister(), mounts.RemoveFiles(s.socketDir))
+}
+
+// Started implements hook.Started: it begins to watch the process.
+func (s *supervisor) Started(ctx context.Context, task hook.Control) {
+	s.endWatch()
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	s.mu.Lock()
+	s.control, s.cancel, s.done = task, cancel, done
+	s.mu.Unlock()
+	go func() {
+		defer close(done)
+		s.watch(ctx, task)
+	}()
+}
+
+// Stopped implements hook.Started: the process has ended, so nothing serves any more what it served.
+func (s *supervisor) Stopped() {
+	control := s.endWatch()
+	if control == nil {
+		return
+	}
+	if err := s.deregister(); err != nil {
+		s.logger.Error("the plugin's registration could not be removed from disk", "error", err)
+	}
+	s.warnInUse(control)
+}
+
+// endWatch ends the watcher and waits for it. It returns the control the watcher had, nil if none ran.
+func (s *supervisor) endWatch() hook.Control {
+	s.mu.Lock()
+	cancel, done, control := s.cancel, s.done, s.control
+	s.cancel, s.done, s.control = nil, nil, nil
+	s.mu.Unlock()
+	if cancel == nil {
+		return nil
+	}
+	cancel()
+	<-done
+	return control
+}
+
+func (s *supervisor) keys() []dynamicplugins.Key {
+	var keys []dynamicplugins.Key
+	for _, kind := range s.plugin.Kinds() {
+		keys = append(keys, dynamicplugins.Key{Kind: kind, ID: s.plugin.ID})
+	}
+	return keys
+}
+
+func (s *supervisor) deregister() error {
+	var errs []error
+	for _, k := range s.keys() {
+		errs = append(errs, s.Registry.Deregister(k, s.allocID))
+	}
+	return errors.Join(errs...)
+}
+
+// warnInUse says when a plugin has stopped that volumes on this node need in order to be let go.
+func (s *supervisor) warnInUse(control hook.Control) {
+	if !s.servesNode() || s.Registry.Get(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: s.plugin.ID}) != nil {
+		return
+	}
+	inUse, err := s.Volumes.InUse(s.plugin.ID)
+	if err != nil {
+		s.logger.Error("which volumes are in use is not known", "error", err)
+	}
+	if len(inUse) == 0 {
+		return
+	}
+	names := make([]string, len(inUse))
+	for i, k := range inUse {
+		names[i] = k.String()
+	}
+	s.logger.Warn("a plugin stopped while its volumes are in use", "volumes", names)
+	control.Emit(&structs.TaskEvent{Type: structs.TaskEventHookMessage, Time: time.Now().UnixNano(),
+		Message: fmt.Sprintf("CSI plugin %q stopped while volumes on this node are in use: %s. They cannot be let go until it runs here again",
+			s.plugin.ID, strings.Join(names, ", "))})
+}
+
+// pluginEvent is a task event about the plugin's health.
+func (s *supervisor) pluginEvent(kind, message string, details map[string]string) *structs.TaskEvent {
+	d := map[string]string{"plugin_id": s.plugin.ID, "type": s.plugin.Type}
+	maps.Copy(d, details)
+	return &structs.TaskEvent{Type: kind, Time: time.Now().UnixNano(), Message: message, Details: d}
+}
+
+// register enters the plugin's halves, with what it says it is.
+func (s *supervisor) register(info *csi.PluginInfo) error {
+	var errs []error
+	for _, k := range s.keys() {
+		i := &dynamicplugins.Instance{Kind: k.Kind, ID: k.ID, AllocID: s.allocID, SocketPath: s.socket(),
+			Provider: info.Name, Version: info.Version}
+		if s.servesNode() {
+			i.HostMountPath, i.PluginMountPath = s.Volumes.Root(), s.plugin.StagePublishBaseDir
+			if s.host {
+				i.PluginMountPath = i.HostMountPath
+			}
+		}
+		errs = append(errs, s.Registry.Register(i))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *supervisor) registered() bool {
+	for _, k := range s.keys() {
+		if !s.Registry.Registered(k, s.allocID) {
+			return false
+		}
+	}
+	return true
+}
