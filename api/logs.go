@@ -3,12 +3,14 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
 	"time"
 
+	"berth/internal/logfile"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -46,17 +48,96 @@ func allocLogs(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out io.Writer = c
-	write := func(f Frame) error { return json.NewEncoder(out).Encode(f) }
-	contentType := "application/json"
+	write, contentType := c.framed, "application/json"
 	if req.plain {
-		contentType = "text/plain; charset=utf-8"
-		write = func(f Frame) error { _, err := out.Write(f.Data); return err }
+		write, contentType = c.unframed, "text/plain; charset=utf-8"
 	}
 	c.w.Header().Set("Content-Type", contentType)
 	c.w.Header().Set("X-Content-Type-Options", "nosniff")
-	log := &logReader{dir: dir, name: req.task + "." + req.kind, follow: req.follow, write: write}
-	return nil, log.run(c.ctx(), req.origin, req.offset)
+	return nil, streamLog(c.ctx(), logfile.Options{
+		Dir: dir, Task: req.task, Kind: req.kind, Origin: req.origin, Offset: req.offset, Follow: req.follow,
+	}, write)
+}
+
+func (c *call) framed(f Frame) error { return json.NewEncoder(c).Encode(f) }
+
+func (c *call) unframed(f Frame) error {
+	_, err := c.Write(f.Data)
+	return err
+}
+
+const (
+	heartbeatEvery = 10 * time.Second // how often an idle stream shows that it lives
+	frameSize      = 64 << 10
+)
+
+// streamLog writes a log frame by frame. A log of which there is nothing yet is an empty one.
+func streamLog(ctx context.Context, o logfile.Options, write func(Frame) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	log, err := logfile.Open(ctx, o)
+	if err != nil {
+		cancel()
+		if structs.IsKind(err, structs.KindNotFound) {
+			return write(Frame{})
+		}
+		return err
+	}
+	chunks, ended := make(chan []byte), make(chan error, 1)
+	go func() {
+		defer close(chunks)
+		ended <- readChunks(ctx, log, chunks)
+	}()
+	err = writeChunks(o.Task+"."+o.Kind, chunks, write)
+	cancel()
+	readErr := <-ended // after it nobody reads, so that the log may be closed
+	return errors.Join(err, readErr, log.Close())
+}
+
+func readChunks(ctx context.Context, log io.Reader, chunks chan<- []byte) error {
+	for {
+		buf := make([]byte, frameSize)
+		n, err := log.Read(buf)
+		if n > 0 {
+			select {
+			case chunks <- buf[:n]:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		if errors.Is(err, io.EOF) || ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func writeChunks(name string, chunks <-chan []byte, write func(Frame) error) error {
+	idle := time.NewTicker(heartbeatEvery)
+	defer idle.Stop()
+	frame := Frame{File: name}
+	if err := write(Frame{}); err != nil { // the headers, for one who follows a log that is still empty
+		return err
+	}
+	for {
+		select {
+		case data, more := <-chunks:
+			if !more {
+				return nil
+			}
+			frame.Data = data
+			frame.Offset += int64(len(data))
+			if err := write(frame); err != nil {
+				return err
+			}
+			idle.Reset(heartbeatEvery)
+		case <-idle.C:
+			if err := write(Frame{}); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // Write lets a stream be written to its client piece by piece.
@@ -74,13 +155,10 @@ func bindLogs(c *call) (req logRequest, err error) {
 	if req.task == "" {
 		return req, badParam("task", "", "the name of a task")
 	}
-	if req.kind != "stdout" && req.kind != "stderr" {
+	if req.kind != logfile.Stdout && req.kind != logfile.Stderr {
 		return req, badParam("type", req.kind, "stdout or stderr")
 	}
-	if req.origin == "" {
-		req.origin = "start"
-	}
-	if req.origin != "start" && req.origin != "end" {
+	if req.origin != "" && req.origin != logfile.FromStart && req.origin != logfile.FromEnd {
 		return req, badParam("origin", req.origin, "start or end")
 	}
 	if req.offset, err = number[int64](c, "offset", 63); err != nil {

@@ -18,6 +18,8 @@ const (
 var Routes = []Route{
 	{Methods: get, Path: "/v1/jobs", serve: jobList},
 	{Methods: put, Path: "/v1/jobs", serve: jobRegister},
+	{Methods: put, Path: "/v1/jobs/parse", serve: jobParse},
+	{Methods: put, Path: "/v1/validate/job", serve: jobValidate},
 	{Methods: get, Path: "/v1/job/{id}", serve: jobGet},
 	{Methods: put, Path: "/v1/job/{id}", serve: jobRegister},
 	{Methods: remove, Path: "/v1/job/{id}", serve: jobDeregister},

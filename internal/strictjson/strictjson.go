@@ -105,6 +105,24 @@ var (
 	bytesType   = reflect.TypeFor[[]byte]()
 )
 
+// opaque reports whether what a type's JSON looks like cannot be seen from the type. A struct that decodes
+// itself is taken to do so from an object of its exported fields, if it has any (time.Time has none).
+func opaque(typ reflect.Type) bool {
+	switch typ.Kind() {
+	case reflect.Interface:
+		return true
+	case reflect.Map:
+		return false
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(typ) {
+			if f.IsExported() {
+				return false
+			}
+		}
+	}
+	return reflect.PointerTo(typ).Implements(unmarshaler)
+}
+
 // start is where the next token begins.
 func (w *walker) start() int64 {
 	at := w.dec.InputOffset()
@@ -114,10 +132,10 @@ func (w *walker) start() int64 {
 
 // value reads one value that is to fit typ.
 func (w *walker) value(path string, typ reflect.Type) error {
-	for typ.Kind() == reflect.Pointer && !typ.Implements(unmarshaler) {
+	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
 	}
-	if typ.Kind() == reflect.Interface || typ.Implements(unmarshaler) || reflect.PointerTo(typ).Implements(unmarshaler) {
+	if opaque(typ) {
 		_, err := w.raw()
 		return err
 	}

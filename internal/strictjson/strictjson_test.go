@@ -30,7 +30,21 @@ type target struct {
 	At      time.Time
 	Hidden  string `json:"-"`
 	Other   string `json:"another"`
+	Self    selfMade
 	embedded
+}
+
+// selfMade decodes itself, from an object of its fields.
+type selfMade struct{ Count int }
+
+func (s *selfMade) UnmarshalJSON(b []byte) error {
+	type plain selfMade
+	v := plain{Count: 1}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*s = selfMade(v)
+	return nil
 }
 
 func TestDecode(t *testing.T) {
@@ -59,6 +73,8 @@ func TestDecode(t *testing.T) {
 		{"cut", `{"ID":"x`, "the body ends in the middle of a value (line 1, column 9)"},
 		{"cut after a key", `{"ID"`, "the body ends in the middle of a value"},
 		{"not JSON", `{"ID":'x'}`, "not JSON"},
+		{"unknown inside what decodes itself", `{"Self":{"Count":2,"Zap":1}}`, "Self.Zap: berth does not know this field (line 1, column 20)"},
+		{"wrong inside what decodes itself", `{"Self":{"Count":"2"}}`, "Self.Count: expected a number, found a string"},
 		{"bad time", `{"At":"soon"}`, "soon"},
 		{"secret of another type", `{"Secrets":{"k":1}}`, "Secrets"},
 	} {
