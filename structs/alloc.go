@@ -152,7 +152,8 @@ type Allocation struct {
 	RescheduleTracker  *RescheduleTracker
 	Migrate            bool // an operator asked that it be stopped and placed again
 	Metrics            *AllocMetric
-	AllocModifyIndex   uint64 // when the servers last changed it, as against its node
+	CSIPlugins         []string `json:",omitempty"` // the CSI plugins its tasks run; set by the state when it is placed
+	AllocModifyIndex   uint64   // when the servers last changed it, as against its node
 	CreateTime         int64
 	ModifyTime         int64
 	Indexes

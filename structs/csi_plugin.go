@@ -124,6 +124,7 @@ type CSIPluginRow struct {
 	ID                   string
 	Provider             string
 	Version              string
+	Known                bool // an instance has been healthy once: Provider and ControllerRequired are known
 	ControllerRequired   bool // the plugin said it has a controller service
 	ControllerSeen       bool // a controller instance has been healthy once: the next two are known
 	SupportsAttachDetach bool

@@ -1,0 +1,77 @@
+package fsm
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
+	"github.com/hashicorp/raft"
+
+	"berth/state"
+)
+
+// FSM applies log entries to a store.
+type FSM struct{ store *state.Store }
+
+var _ raft.BatchingFSM = (*FSM)(nil)
+
+// New returns the FSM of the store, which nothing else may write to.
+func New(store *state.Store) *FSM { return &FSM{store} }
+
+// Apply applies one entry and returns nil, or the error that is the command's answer.
+func (f *FSM) Apply(log *raft.Log) any { return f.ApplyBatch([]*raft.Log{log})[0] }
+
+// ApplyBatch applies entries in one transaction, each all-or-nothing in it.
+func (f *FSM) ApplyBatch(logs []*raft.Log) []any {
+	answers := make([]any, len(logs))
+	b := f.store.Batch()
+	defer b.Abort()
+	for n, log := range logs {
+		if log.Type != raft.LogCommand {
+			continue
+		}
+		if err := applyEntry(b, log); err != nil {
+			answers[n] = err
+		}
+	}
+	b.Commit()
+	return answers
+}
+
+// applyEntry panics on an entry it cannot read: a server that passed over it would differ from the others
+// for ever.
+func applyEntry(b *state.Batch, log *raft.Log) error {
+	name, apply, err := decodeEntry(log.Data)
+	if err != nil {
+		panic(fmt.Sprintf("log entry %d cannot be applied, the server stops so as not to diverge: %v", log.Index, err))
+	}
+	defer metrics.MeasureSinceWithLabels([]string{"fsm", "apply"}, time.Now(), []metrics.Label{{Name: "command", Value: name}})
+	return b.Apply(log.Index, apply)
+}
+
+// Snapshot takes the state as it is; it costs nothing until it is persisted.
+func (f *FSM) Snapshot() (raft.FSMSnapshot, error) { return &snapshot{f.store.Read()}, nil }
+
+// Restore replaces the state by a snapshot's. When it fails the state is as it was.
+func (f *FSM) Restore(r io.ReadCloser) error {
+	if err := f.store.Load(r); err != nil {
+		_ = r.Close() // the error that counts is the other
+		return fmt.Errorf("restoring the state: %w", err)
+	}
+	return r.Close()
+}
+
+type snapshot struct{ tx *state.Read }
+
+// Persist streams the state into the sink.
+func (s *snapshot) Persist(sink raft.SnapshotSink) error {
+	if err := s.tx.Save(sink); err != nil {
+		_ = sink.Cancel() // the error that counts is the other
+		return fmt.Errorf("saving the state: %w", err)
+	}
+	return sink.Close()
+}
+
+// Release has nothing to do: the rows go when nobody reads them.
+func (s *snapshot) Release() {}

@@ -1,0 +1,211 @@
+package state
+
+import (
+	"iter"
+	"maps"
+
+	"berth/structs"
+)
+
+var (
+	allocs      = newTable("allocs", func(a *structs.Allocation) []string { return []string{a.ID} })
+	allocsByJob = allocs.by("job", func(a *structs.Allocation) []string {
+		return []string{a.Namespace, a.JobID, liveOrDone(a.Terminal())}
+	})
+	allocsByNode = allocs.by("node", func(a *structs.Allocation) []string {
+		return []string{a.NodeID, liveOrDone(a.Terminal())}
+	})
+	allocsByEval = allocs.by("eval", func(a *structs.Allocation) []string {
+		if a.EvalID == "" {
+			return nil
+		}
+		return []string{a.EvalID}
+	})
+	// Live here is what may still run: a stopped plugin serves until its node has said that it ended.
+	allocsByPlugin = allocs.byMany("plugin", func(a *structs.Allocation) [][]string {
+		var keys [][]string
+		for _, id := range a.CSIPlugins {
+			keys = append(keys, []string{id, liveOrDone(a.ClientTerminal())})
+		}
+		return keys
+	})
+)
+
+const (
+	liveRow = "live"
+	doneRow = "done"
+)
+
+func liveOrDone(done bool) string {
+	if done {
+		return doneRow
+	}
+	return liveRow
+}
+
+// Alloc returns the allocation without its job, nil if there is none.
+func Alloc(tx *Read, id string) *structs.Allocation { return allocs.get(tx, id) }
+
+// AllocWithJob is a copy of the allocation with the version of the job it was placed from.
+func AllocWithJob(tx *Read, a *structs.Allocation) *structs.Allocation {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	c.Job = JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
+	return &c
+}
+
+// AllocStub is the allocation as lists show it, with its job's type.
+func AllocStub(tx *Read, a *structs.Allocation) *structs.AllocListStub {
+	return AllocWithJob(tx, a).Stub()
+}
+
+// Allocs yields the allocations of a namespace by ID.
+func Allocs(tx *Read, ns string) iter.Seq[*structs.Allocation] { return AllocsByPrefix(tx, ns, "") }
+
+// AllocsByPrefix yields the allocations of a namespace whose ID begins so.
+func AllocsByPrefix(tx *Read, ns, prefix string) iter.Seq[*structs.Allocation] {
+	return inNamespace(allocs.prefix(tx, prefix), ns, func(a *structs.Allocation) string { return a.Namespace })
+}
+
+// AllocsByJob yields a job's allocations, those that are terminal first.
+func AllocsByJob(tx *Read, ns, job string) iter.Seq[*structs.Allocation] {
+	return allocsByJob.all(tx, ns, job)
+}
+
+// AllocsByNode yields a node's allocations, those that are terminal first.
+func AllocsByNode(tx *Read, node string) iter.Seq[*structs.Allocation] {
+	return allocsByNode.all(tx, node)
+}
+
+// LiveAllocsByNode yields a node's allocations that are not terminal: those that hold its resources.
+func LiveAllocsByNode(tx *Read, node string) iter.Seq[*structs.Allocation] {
+	return allocsByNode.all(tx, node, liveRow)
+}
+
+// AllocsByEval yields the allocations that an evaluation placed.
+func AllocsByEval(tx *Read, eval string) iter.Seq[*structs.Allocation] {
+	return allocsByEval.all(tx, eval)
+}
+
+// AllocsByPlugin yields the allocations that run a plugin, those that ended first.
+func AllocsByPlugin(tx *Read, plugin string) iter.Seq[*structs.Allocation] {
+	return allocsByPlugin.all(tx, plugin)
+}
+
+// putAlloc stores an allocation in place of old (nil: a new one) and does what follows from its having
+// ended: a terminal one leaves every line it waits in, an ended one no longer counts for its plugins, and
+// its room is free.
+func putAlloc(tx *Write, old, a *structs.Allocation) {
+	allocs.put(tx, a)
+	for _, id := range a.CSIPlugins {
+		if !a.ClientTerminal() {
+			referPlugin(tx, id)
+		}
+	}
+	if a.Terminal() {
+		leaveLines(tx, a.ID, a.ModifyTime)
+	}
+	if a.ClientTerminal() && old != nil {
+		unreferPlugins(tx, a)
+	}
+	if old != nil && (a.Terminal() && !old.Terminal() || a.ClientTerminal() && !old.ClientTerminal()) {
+		wake(tx, structs.WakeCapacity)
+	}
+	refreshJobStatus(tx, a.Namespace, a.JobID)
+}
+
+func unreferPlugins(tx *Write, a *structs.Allocation) {
+	for _, id := range a.CSIPlugins {
+		unreferPlugin(tx, id)
+	}
+}
+
+// AllocsClientUpdate takes what a node says of its allocations. Allocations that are unknown, that are
+// not the node's or that have ended already are left as they are. When one ends whose job goes on, the
+// job is evaluated, once.
+func AllocsClientUpdate(tx *Write, p *structs.AllocsClientUpdateRequest) error {
+	if p.NodeID != "" {
+		if _, err := mustNode(tx.Read, p.NodeID, p.SecretID); err != nil {
+			return err
+		}
+	}
+	evaluated := map[structs.JobKey]bool{}
+	for _, u := range p.Allocs {
+		if u == nil {
+			continue
+		}
+		old := Alloc(tx.Read, u.ID)
+		if old == nil || (p.NodeID != "" && old.NodeID != p.NodeID) {
+			continue
+		}
+		a := applyClientUpdate(old, u, p.Now)
+		if a == nil {
+			continue
+		}
+		putAlloc(tx, old, a)
+		key := structs.JobKey{Namespace: a.Namespace, ID: a.JobID}
+		if a.ClientTerminal() && !old.Terminal() && !evaluated[key] {
+			evaluated[key] = true
+			evaluateAfter(tx, a, p.Now)
+		}
+	}
+	return nil
+}
+
+// applyClientUpdate is the allocation as the node now has it, nil when that is nothing new. What has
+// ended does not run again; what was given up for lost may turn out to have ended otherwise.
+func applyClientUpdate(old *structs.Allocation, u *structs.AllocClientUpdate, now int64) *structs.Allocation {
+	said := structs.Allocation{ClientStatus: u.ClientStatus}
+	other := u.ClientStatus != "" && u.ClientStatus != old.ClientStatus
+	found := old.ClientStatus == structs.AllocLost && said.ClientTerminal()
+	if u.ClientStatus == structs.AllocLost || (other && old.ClientTerminal() && !found) {
+		return nil
+	}
+	a := old.Copy()
+	if u.ClientStatus != "" {
+		a.ClientStatus, a.ClientDescription = u.ClientStatus, u.ClientDescription
+	}
+	if u.TaskStates != nil {
+		a.TaskStates = maps.Clone(u.TaskStates)
+	}
+	if sameBytes(old, a) {
+		return nil
+	}
+	a.ModifyTime = now
+	return a
+}
+
+// evaluateAfter puts an evaluation of the job of an allocation that has ended by itself.
+func evaluateAfter(tx *Write, a *structs.Allocation, now int64) {
+	j := Job(tx.Read, a.Namespace, a.JobID)
+	if j == nil || j.Stop {
+		return
+	}
+	trigger := structs.TriggerAllocStop
+	if a.ClientStatus == structs.AllocFailed {
+		trigger = structs.TriggerAllocFailure
+	}
+	e := jobEval(j, trigger, now)
+	e.ID, e.NodeID = structs.DeriveID(tx.Index, trigger, j.Namespace, j.ID, a.ID), a.NodeID
+	putEval(tx, e)
+}
+
+// AllocStop asks that an allocation be stopped and placed again; the scheduler does both.
+func AllocStop(tx *Write, p *structs.AllocStopRequest) error {
+	old := Alloc(tx.Read, p.AllocID)
+	if old == nil {
+		return structs.Errorf(structs.KindNotFound, "no allocation %q", p.AllocID)
+	}
+	if old.Terminal() {
+		return structs.Errorf(structs.KindPrecondition, "allocation %q has ended or is being stopped", p.AllocID)
+	}
+	a := old.Copy()
+	a.Migrate, a.ModifyTime = true, p.Now
+	putAlloc(tx, old, a)
+	if j := Job(tx.Read, a.Namespace, a.JobID); j != nil {
+		putGivenEval(tx, p.Eval, j, p.Now)
+	}
+	return nil
+}

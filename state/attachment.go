@@ -1,0 +1,112 @@
+package state
+
+import (
+	"iter"
+
+	"berth/structs"
+)
+
+var (
+	attachments = newTable("csi_attachments", func(a *structs.CSIAttachment) []string {
+		return []string{a.Namespace, a.VolumeID, a.NodeID}
+	})
+	attachmentsByNode = attachments.by("node", func(a *structs.CSIAttachment) []string { return []string{a.NodeID} })
+	attachmentsByMode = attachments.by("mode", func(a *structs.CSIAttachment) []string {
+		return []string{a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode)}
+	})
+	unsettledAttachments = attachments.by("unsettled", func(a *structs.CSIAttachment) []string {
+		if !a.Unsettled() {
+			return nil
+		}
+		return []string{a.State}
+	})
+)
+
+// Attachment returns the attachment, nil if there is none.
+func Attachment(tx *Read, ns, volume, node string) *structs.CSIAttachment {
+	return attachments.get(tx, ns, volume, node)
+}
+
+// AttachmentsByVolume yields a volume's attachments by node.
+func AttachmentsByVolume(tx *Read, ns, volume string) iter.Seq[*structs.CSIAttachment] {
+	return attachments.all(tx, ns, volume)
+}
+
+// AttachmentsByNode yields the attachments to a node.
+func AttachmentsByNode(tx *Read, node string) iter.Seq[*structs.CSIAttachment] {
+	return attachmentsByNode.all(tx, node)
+}
+
+// UnsettledAttachments yields those for which the leader has a call to make.
+func UnsettledAttachments(tx *Read) iter.Seq[*structs.CSIAttachment] {
+	return unsettledAttachments.all(tx)
+}
+
+// attachFor makes the attachment that a granted claim needs, where the plugin attaches and it is not
+// there for another claim of the node.
+func attachFor(tx *Write, c *structs.CSIClaim, now int64) {
+	p := Plugin(tx.Read, c.PluginID)
+	if p == nil || !p.SupportsAttachDetach || Attachment(tx.Read, c.Namespace, c.VolumeID, c.NodeID) != nil {
+		return
+	}
+	v := Volume(tx.Read, c.Namespace, c.VolumeID)
+	half := Instance(tx.Read, c.PluginID, structs.CSIKindNode, c.NodeID) // there, with its info: see nodeBlock
+	attachments.put(tx, &structs.CSIAttachment{
+		Namespace: c.Namespace, VolumeID: c.VolumeID, NodeID: c.NodeID, PluginID: c.PluginID,
+		ExternalVolumeID: v.ExternalID, ExternalNodeID: half.NodeInfo.ID,
+		AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode,
+		ReadOnly:     c.AccessMode.ReaderOnly() && p.SupportsReadOnly,
+		MountOptions: v.MountOptions.Copy(), VolumeContext: v.Copy().Context, Secrets: v.Secrets.Copy(),
+		State: structs.AttachmentAttaching, CreateTime: now, ModifyTime: now,
+	})
+}
+
+// detachUnused marks the attachment to be detached when no claim on the node uses it any more. That goes
+// for one that is still attaching too: only a detach makes sure that nothing is left of it.
+func detachUnused(tx *Write, ns, volume, node string, now int64) {
+	a := Attachment(tx.Read, ns, volume, node)
+	if a == nil || a.State == structs.AttachmentDetaching || claimsByNode.has(tx.Read, node, ns, volume, structs.ClaimGranted) {
+		return
+	}
+	a = a.Copy()
+	a.State, a.LastError, a.ModifyTime = structs.AttachmentDetaching, nil, now
+	attachments.put(tx, a)
+}
+
+// AttachmentOutcome records what came of an attach or a detach. It is ignored when the attachment no
+// longer asks for that.
+func AttachmentOutcome(tx *Write, p *structs.CSIAttachmentOutcome) error {
+	wants := map[string]string{"attach": structs.AttachmentAttaching, "detach": structs.AttachmentDetaching}[p.Op]
+	if wants == "" {
+		return structs.Errorf(structs.KindInvalid, "%q is neither attach nor detach", p.Op)
+	}
+	a := Attachment(tx.Read, p.RequestNamespace(), p.VolumeID, p.NodeID)
+	if a == nil || a.State != wants {
+		return nil
+	}
+	a = a.Copy()
+	a.ModifyTime = p.Now
+	switch {
+	case p.Err != nil:
+		a.LastError = failedAgain(a.LastError, p.Err)
+		attachments.put(tx, a)
+	case p.Op == "attach":
+		a.State, a.PublishContext, a.LastError = structs.AttachmentAttached, p.PublishContext, nil
+		attachments.put(tx, a)
+	default:
+		attachments.delete(tx, a)
+		grant(tx, a.Namespace, a.VolumeID, p.Now)
+		wake(tx, structs.WakeVolume(a.Namespace, a.VolumeID))
+	}
+	return nil
+}
+
+// failedAgain is the new last error, counting on.
+func failedAgain(last, now *structs.OperationError) *structs.OperationError {
+	e := *now
+	e.Attempts = 1
+	if last != nil {
+		e.Attempts = last.Attempts + 1
+	}
+	return &e
+}

@@ -1,0 +1,199 @@
+package state
+
+import (
+	"fmt"
+
+	"berth/structs"
+)
+
+// Check looks at the whole store and returns, in words, every invariant that does not hold: nothing, in a
+// store that was only ever changed by this package. It is what `berth operator check` runs on a snapshot,
+// and tests after every step.
+func Check(tx *Read) []string {
+	c := &checker{tx: tx}
+	for _, look := range []func(){c.indexes, c.claims, c.lines, c.attachments, c.volumes, c.plugins, c.instances, c.allocs, c.evals, c.jobs} {
+		look()
+	}
+	return c.faults
+}
+
+type checker struct {
+	tx     *Read
+	faults []string
+}
+
+// want notes a fault unless ok.
+func (c *checker) want(ok bool, format string, args ...any) {
+	if !ok {
+		c.faults = append(c.faults, fmt.Sprintf(format, args...))
+	}
+}
+
+func checkIndexes[T any](c *checker, t *table[T]) {
+	applied, newest := lastApplied(c.tx), tableIndexOf(c.tx, t.name())
+	for r := range t.all(c.tx) {
+		at := any(r).(row).Stamped()
+		c.want(at.CreateIndex <= at.ModifyIndex && at.ModifyIndex <= newest && newest <= applied,
+			"%s %q: created at %d, modified at %d, table at %d, store at %d", t.name(), t.key(r), at.CreateIndex, at.ModifyIndex, newest, applied)
+	}
+}
+
+func (c *checker) indexes() {
+	checkIndexes(c, nodes)
+	checkIndexes(c, plugins)
+	checkIndexes(c, instances)
+	checkIndexes(c, volumes)
+	checkIndexes(c, claims)
+	checkIndexes(c, attachments)
+	checkIndexes(c, jobs)
+	checkIndexes(c, jobVersions)
+	checkIndexes(c, allocs)
+	checkIndexes(c, evals)
+	checkIndexes(c, wakes)
+}
+
+// claims: every claim has its volume and its node's allocation, a waiting one an allocation that may
+// still start, a granted one no rival, and what it needs is attached or on the way.
+func (c *checker) claims() {
+	granted := map[[2]string]map[class]string{}
+	for cl := range claims.all(c.tx) {
+		who := fmt.Sprintf("claim of volume %s/%s for allocation %s", cl.Namespace, cl.VolumeID, cl.AllocID)
+		v, a := Volume(c.tx, cl.Namespace, cl.VolumeID), Alloc(c.tx, cl.AllocID)
+		c.want(v != nil, "%s: no such volume", who)
+		c.want(a != nil, "%s: no such allocation", who)
+		c.want(a == nil || a.NodeID == cl.NodeID, "%s: it is on another node than the claim", who)
+		c.want(v == nil || v.PluginID == cl.PluginID, "%s: the volume is of another plugin", who)
+		c.want(v == nil || v.Capable(cl.AccessMode, cl.AttachmentMode), "%s: the volume is not capable of it", who)
+		switch cl.State {
+		case structs.ClaimWaiting:
+			c.want(a == nil || !a.Terminal(), "%s: it waits though the allocation is terminal", who)
+			c.want(cl.GrantIndex == 0, "%s: it waits and has a grant index", who)
+			continue
+		case structs.ClaimGranted:
+			c.want(cl.GrantIndex >= cl.CreateIndex && cl.GrantIndex <= cl.ModifyIndex, "%s: grant index %d", who, cl.GrantIndex)
+		default:
+			c.want(false, "%s: state %q", who, cl.State)
+		}
+		key := [2]string{cl.Namespace, cl.VolumeID}
+		for k, other := range granted[key] {
+			c.want(!k.conflicts(classOf(cl)), "%s: granted beside that of %s", who, other)
+		}
+		if granted[key] == nil {
+			granted[key] = map[class]string{}
+		}
+		granted[key][classOf(cl)] = cl.AllocID
+		at := Attachment(c.tx, cl.Namespace, cl.VolumeID, cl.NodeID)
+		c.want(at == nil || at.State != structs.AttachmentDetaching, "%s: granted on an attachment that is detaching", who)
+		c.want(at == nil || at.AccessMode == cl.AccessMode && at.AttachmentMode == cl.AttachmentMode, "%s: attached in another mode", who)
+	}
+}
+
+// lines: nobody waits whose turn it is.
+func (c *checker) lines() {
+	seen := map[[2]string]bool{}
+	for cl := range claimsByState.all(c.tx, structs.ClaimWaiting) {
+		if key := [2]string{cl.Namespace, cl.VolumeID}; !seen[key] {
+			seen[key] = true
+			for next := range line(c.tx, cl.Namespace, cl.VolumeID) {
+				c.want(false, "claim of volume %s/%s for allocation %s waits though it is its turn", next.Namespace, next.VolumeID, next.AllocID)
+			}
+		}
+	}
+}
+
+// attachments: one that is wanted has a claim, one without is on its way out, and a single-node volume
+// has one at most.
+func (c *checker) attachments() {
+	type key struct{ ns, volume string }
+	single, count := map[key]bool{}, map[key]int{}
+	for a := range attachments.all(c.tx) {
+		who := fmt.Sprintf("attachment of volume %s/%s to node %s", a.Namespace, a.VolumeID, a.NodeID)
+		used := claimsByNode.has(c.tx, a.NodeID, a.Namespace, a.VolumeID, structs.ClaimGranted)
+		switch a.State {
+		case structs.AttachmentAttaching, structs.AttachmentAttached:
+			c.want(used, "%s is %s and no claim uses it", who, a.State)
+			c.want(Volume(c.tx, a.Namespace, a.VolumeID) != nil, "%s is %s and the volume is gone", who, a.State)
+		case structs.AttachmentDetaching:
+			c.want(!used, "%s is detaching under a claim", who)
+		default:
+			c.want(false, "%s: state %q", who, a.State)
+		}
+		c.want(a.ExternalNodeID != "", "%s: its external node ID is not known", who)
+		k := key{a.Namespace, a.VolumeID}
+		count[k]++
+		single[k] = single[k] || a.AccessMode.SingleNode() && a.State != structs.AttachmentDetaching
+	}
+	for k, one := range single {
+		c.want(!one || count[k] == 1, "volume %s/%s is for a single node and has %d attachments", k.ns, k.volume, count[k])
+	}
+}
+
+func (c *checker) volumes() {
+	external := map[[2]string]string{}
+	for v := range volumes.all(c.tx) {
+		if v.ExternalID != "" {
+			key := [2]string{v.PluginID, v.ExternalID}
+			c.want(external[key] == "", "volumes %s and %s are both %s of plugin %s", external[key], v.ID, v.ExternalID, v.PluginID)
+			external[key] = v.ID
+		}
+		c.want(v.State == structs.VolumeCreating || v.State == structs.VolumeReady || v.State == structs.VolumeFailed ||
+			v.State == structs.VolumeDeleting, "volume %s/%s: state %q", v.Namespace, v.ID, v.State)
+		c.want(v.State != structs.VolumeDeleting || !claims.has(c.tx, v.Namespace, v.ID), "volume %s/%s is deleting and claimed", v.Namespace, v.ID)
+	}
+}
+
+// plugins: a row is there exactly while something refers to it.
+func (c *checker) plugins() {
+	for p := range plugins.all(c.tx) {
+		c.want(pluginReferences(c.tx, p.ID) != "", "plugin %s: nothing refers to it", p.ID)
+		c.want(!p.ControllerSeen || p.Known, "plugin %s: its controller was seen and it is not known", p.ID)
+	}
+	for v := range volumes.all(c.tx) {
+		c.want(Plugin(c.tx, v.PluginID) != nil, "volume %s/%s: plugin %s has no row", v.Namespace, v.ID, v.PluginID)
+	}
+	for a := range allocs.all(c.tx) {
+		for _, id := range a.CSIPlugins {
+			c.want(a.ClientTerminal() || Plugin(c.tx, id) != nil, "allocation %s: plugin %s has no row", a.ID, id)
+		}
+	}
+}
+
+func (c *checker) instances() {
+	for i := range instances.all(c.tx) {
+		who := fmt.Sprintf("%s instance of plugin %s on node %s", i.Kind, i.PluginID, i.NodeID)
+		n := Node(c.tx, i.NodeID)
+		c.want(n != nil, "%s: no such node", who)
+		c.want(n == nil || n.Status != structs.NodeDown || !i.Healthy, "%s is healthy and the node is down", who)
+		c.want(Plugin(c.tx, i.PluginID) != nil, "%s: the plugin has no row", who)
+	}
+}
+
+func (c *checker) allocs() {
+	for a := range allocs.all(c.tx) {
+		c.want(a.Job == nil, "allocation %s: carries its job", a.ID)
+		c.want(a.Resources != nil, "allocation %s: has no resources", a.ID)
+		c.want(JobVersion(c.tx, a.Namespace, a.JobID, a.JobVersion) != nil, "allocation %s: version %d of job %s is gone", a.ID, a.JobVersion, a.JobID)
+		c.want(a.ClientTerminal() || Node(c.tx, a.NodeID) != nil, "allocation %s: its node %s is gone", a.ID, a.NodeID)
+	}
+}
+
+func (c *checker) evals() {
+	blocked := map[structs.JobKey]string{}
+	for e := range evals.all(c.tx) {
+		if e.Status != structs.EvalBlocked {
+			continue
+		}
+		k := structs.JobKey{Namespace: e.Namespace, ID: e.JobID}
+		c.want(blocked[k] == "", "job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, blocked[k], e.ID)
+		blocked[k] = e.ID
+		c.want(wokenSince(c.tx, e) == "", "evaluation %s slept through the waking of %s", e.ID, wokenSince(c.tx, e))
+	}
+}
+
+func (c *checker) jobs() {
+	for j := range jobs.all(c.tx) {
+		v := JobVersion(c.tx, j.Namespace, j.ID, j.Version)
+		c.want(v != nil && sameSpec(v, j), "job %s/%s: version %d is not kept as it is", j.Namespace, j.ID, j.Version)
+		c.want(jobStatus(c.tx, j) == j.Status, "job %s/%s is %s and should be %s", j.Namespace, j.ID, j.Status, jobStatus(c.tx, j))
+	}
+}

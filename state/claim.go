@@ -1,0 +1,196 @@
+package state
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"berth/structs"
+)
+
+var (
+	claims = newTable("csi_claims", func(c *structs.CSIClaim) []string {
+		return []string{c.Namespace, c.VolumeID, c.AllocID}
+	})
+	claimsByAlloc = claims.by("alloc", func(c *structs.CSIClaim) []string { return []string{c.AllocID} })
+	// The state tells apart who uses a volume on a node from who waits for it there.
+	claimsByNode = claims.by("node", func(c *structs.CSIClaim) []string {
+		return []string{c.NodeID, c.Namespace, c.VolumeID, c.State}
+	})
+	claimsByState = claims.by("state", func(c *structs.CSIClaim) []string { return []string{c.State} })
+	// The line of a volume, class by class: see claim_line.go.
+	claimsByClass = claims.by("class", func(c *structs.CSIClaim) []string {
+		return append(classOf(c).key(c.Namespace, c.VolumeID, c.State), ordered(c.CreateIndex), ordered(uint64(c.Seq)))
+	})
+	waitingByPlugin = claims.by("waiting_plugin", func(c *structs.CSIClaim) []string {
+		if c.State != structs.ClaimWaiting {
+			return nil
+		}
+		return []string{c.PluginID, c.Namespace, c.VolumeID}
+	})
+)
+
+// Claim returns the claim, nil if there is none.
+func Claim(tx *Read, ns, volume, alloc string) *structs.CSIClaim {
+	return claims.get(tx, ns, volume, alloc)
+}
+
+// Claims yields the claims of a namespace.
+func Claims(tx *Read, ns string) iter.Seq[*structs.CSIClaim] {
+	if ns == structs.AllNamespaces {
+		return claims.all(tx)
+	}
+	return claims.all(tx, ns)
+}
+
+// ClaimsByVolume returns a volume's claims in the order in which they were made.
+func ClaimsByVolume(tx *Read, ns, volume string) []*structs.CSIClaim {
+	out := slices.Collect(claims.all(tx, ns, volume))
+	slices.SortFunc(out, inLineOrder)
+	return out
+}
+
+func inLineOrder(a, b *structs.CSIClaim) int {
+	return cmp.Or(cmp.Compare(a.CreateIndex, b.CreateIndex), cmp.Compare(a.Seq, b.Seq))
+}
+
+// ClaimsByNode yields the claims for allocations on a node.
+func ClaimsByNode(tx *Read, node string) iter.Seq[*structs.CSIClaim] {
+	return claimsByNode.all(tx, node)
+}
+
+// ClaimsByAlloc yields an allocation's claims.
+func ClaimsByAlloc(tx *Read, alloc string) iter.Seq[*structs.CSIClaim] {
+	return claimsByAlloc.all(tx, alloc)
+}
+
+// ClaimsByState yields the claims in one of the states.
+func ClaimsByState(tx *Read, state string) iter.Seq[*structs.CSIClaim] {
+	return claimsByState.all(tx, state)
+}
+
+// VolumeClaim puts each claim in its volume's line, and grants what can be granted now. All are refused
+// when one can never be granted.
+func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {
+	if p.NodeID != "" {
+		if _, err := mustNode(tx.Read, p.NodeID, p.SecretID); err != nil {
+			return err
+		}
+	}
+	for seq, asked := range p.Claims {
+		if asked == nil {
+			return structs.Errorf(structs.KindInvalid, "claim %d of the request is empty", seq)
+		}
+		c := *asked
+		c.Namespace = structs.NamespaceOr(cmp.Or(c.Namespace, p.Namespace))
+		fresh, err := completeClaim(tx.Read, &c, p.NodeID)
+		if err != nil {
+			return err
+		}
+		if !fresh {
+			continue
+		}
+		c.State, c.Reason, c.Seq, c.CreateTime, c.GrantIndex, c.GrantTime = structs.ClaimWaiting, "", seq, p.Now, 0, 0
+		claims.put(tx, &c)
+	}
+	for _, c := range p.Claims {
+		grant(tx, structs.NamespaceOr(cmp.Or(c.Namespace, p.Namespace)), c.VolumeID, p.Now)
+	}
+	return nil
+}
+
+// completeClaim checks a claim against its volume and allocation and fills in what follows from them. It
+// reports false for one that stands already.
+func completeClaim(tx *Read, c *structs.CSIClaim, node string) (fresh bool, err error) {
+	v := Volume(tx, c.Namespace, c.VolumeID)
+	if v == nil {
+		return false, structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", c.VolumeID, c.Namespace)
+	}
+	a := Alloc(tx, c.AllocID)
+	switch {
+	case a == nil:
+		return false, structs.Errorf(structs.KindNotFound, "no allocation %q", c.AllocID)
+	case a.Namespace != c.Namespace:
+		return false, structs.Errorf(structs.KindDenied, "allocation %q is in namespace %q, the volume in %q", a.ID, a.Namespace, c.Namespace)
+	case node != "" && a.NodeID != node, c.NodeID != "" && a.NodeID != c.NodeID:
+		return false, structs.Errorf(structs.KindDenied, "allocation %q is on another node", a.ID)
+	}
+	c.NodeID, c.PluginID, c.JobID, c.TaskGroup = a.NodeID, v.PluginID, a.JobID, a.TaskGroup
+	if old := claims.get(tx, c.Namespace, c.VolumeID, c.AllocID); old != nil {
+		if classOf(old) != classOf(c) {
+			return false, structs.Errorf(structs.KindConflict, "allocation %q claims volume %q already as %s", c.AllocID, c.VolumeID, classOf(old))
+		}
+		return false, nil
+	}
+	if a.Terminal() {
+		return false, structs.Errorf(structs.KindPrecondition, "allocation %q has ended or is being stopped", a.ID)
+	}
+	return true, claimable(v, c)
+}
+
+// claimable refuses what the volume can never grant, whoever else claims it.
+func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
+	class := classOf(c)
+	switch {
+	case !c.AccessMode.Valid() || !c.AttachmentMode.Valid() || (c.Mode != structs.ClaimRead && c.Mode != structs.ClaimWrite):
+		return structs.Errorf(structs.KindInvalid, "a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)
+	case c.Mode == structs.ClaimWrite && c.AccessMode.ReaderOnly():
+		return structs.Errorf(structs.KindInvalid, "nobody can write to volume %q in access mode %s", v.ID, c.AccessMode)
+	case !v.Capable(c.AccessMode, c.AttachmentMode):
+		return structs.Errorf(structs.KindPrecondition, "volume %q has no capability for %s with %s", v.ID, c.AccessMode, c.AttachmentMode)
+	case v.State == structs.VolumeDeleting:
+		return structs.Errorf(structs.KindPrecondition, "volume %q is being deleted", v.ID)
+	case v.State == structs.VolumeFailed:
+		return structs.Errorf(structs.KindPrecondition, "volume %q could not be created: %s", v.ID, errorText(v.LastError))
+	}
+	return nil
+}
+
+func errorText(e *structs.OperationError) string {
+	if e == nil {
+		return "the plugin did not say why"
+	}
+	return e.Message
+}
+
+// VolumeUnpublish deletes claims whose nodes have let go of the volume (or whose operator decided so):
+// attachments that nobody uses any more are to be detached, and who is next in line is granted. A claim
+// that is not there is done already.
+func VolumeUnpublish(tx *Write, p *structs.CSIVolumeUnpublishRequest) error {
+	if p.NodeID != "" && p.SecretID != "" {
+		if _, err := mustNode(tx.Read, p.NodeID, p.SecretID); err != nil {
+			return err
+		}
+	}
+	for _, k := range p.Claims {
+		c := Claim(tx.Read, structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace)), k.VolumeID, k.AllocID)
+		if c == nil {
+			continue
+		}
+		if p.NodeID != "" && c.NodeID != p.NodeID {
+			return structs.Errorf(structs.KindDenied, "the claim of volume %q for allocation %q is another node's", k.VolumeID, k.AllocID)
+		}
+		releaseClaim(tx, c, p.Now)
+	}
+	return nil
+}
+
+// releaseClaim deletes a claim and all that follows from it.
+func releaseClaim(tx *Write, c *structs.CSIClaim, now int64) {
+	claims.delete(tx, c)
+	if c.State == structs.ClaimGranted {
+		detachUnused(tx, c.Namespace, c.VolumeID, c.NodeID, now)
+	}
+	grant(tx, c.Namespace, c.VolumeID, now)
+	wake(tx, structs.WakeVolume(c.Namespace, c.VolumeID))
+}
+
+// leaveLines takes an allocation that is to stop out of every line. What it was granted it keeps until
+// its node has let go.
+func leaveLines(tx *Write, alloc string, now int64) {
+	for c := range ClaimsByAlloc(tx.Read, alloc) {
+		if c.State == structs.ClaimWaiting {
+			releaseClaim(tx, c, now)
+		}
+	}
+}

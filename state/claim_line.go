@@ -1,0 +1,166 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/hashicorp/go-memdb"
+
+	"berth/structs"
+)
+
+// The line of a volume. A claim is granted when it conflicts with no claim that is granted and with none
+// that waits ahead of it, and nothing else is in its way (claim_block.go). Whether two claims conflict depends on
+// their classes alone, and there are only twenty classes: so to see who is next, one walks the heads of
+// the classes in line order, never all claims. A class whose head conflicts with what is granted or ahead
+// is out as a whole.
+
+// class is all of a claim that matters to other claims of the volume.
+type class struct {
+	access     structs.CSIAccessMode
+	attachment structs.CSIAttachmentMode
+	mode       string
+}
+
+func classOf(c *structs.CSIClaim) class { return class{c.AccessMode, c.AttachmentMode, c.Mode} }
+
+func (k class) String() string { return fmt.Sprintf("%q, %q, %q", k.mode, k.access, k.attachment) }
+
+func (k class) key(ns, volume, state string) []string {
+	return []string{ns, volume, state, string(k.access), string(k.attachment), k.mode}
+}
+
+// conflicts reports whether two claims of a volume exclude each other.
+func (k class) conflicts(o class) bool {
+	switch {
+	case k.access != o.access || k.attachment != o.attachment, k.access.SingleNode():
+		return true
+	case k.access == structs.CSIMultiNodeSingleWriter:
+		return k.mode == structs.ClaimWrite && o.mode == structs.ClaimWrite
+	}
+	return false
+}
+
+var (
+	attachmentModes = []structs.CSIAttachmentMode{structs.CSIFileSystem, structs.CSIBlockDevice}
+	allClasses      = func() (out []class) {
+		for _, access := range structs.CSIAccessModes {
+			for _, attachment := range attachmentModes {
+				for _, mode := range []string{structs.ClaimRead, structs.ClaimWrite} {
+					out = append(out, class{access, attachment, mode})
+				}
+			}
+		}
+		return out
+	}()
+)
+
+// classesIn lists the classes of the volume's claims in a state, by existence.
+func classesIn(tx *Read, ns, volume, state string) []class {
+	if !claimsByClass.has(tx, ns, volume, state) {
+		return nil
+	}
+	var out []class
+	for _, k := range allClasses {
+		if claimsByClass.has(tx, k.key(ns, volume, state)...) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// grant grants every claim of the volume whose turn it is.
+func grant(tx *Write, ns, volume string, now int64) {
+	for c := range line(tx.Read, ns, volume) {
+		granted := c.Copy()
+		granted.State, granted.GrantIndex, granted.GrantTime = structs.ClaimGranted, tx.Index, now
+		claims.put(tx, granted)
+		attachFor(tx, granted, now)
+	}
+}
+
+// grantPlugin grants the claims that waited for what the plugin has become.
+func grantPlugin(tx *Write, plugin string, now int64) {
+	for _, k := range waitedFor(tx.Read, plugin) {
+		grant(tx, k.Namespace, k.ID, now)
+	}
+}
+
+// waitedFor lists the plugin's volumes that have a line.
+func waitedFor(tx *Read, plugin string) []structs.JobKey {
+	var out []structs.JobKey
+	for c := range waitingByPlugin.all(tx, plugin) {
+		if k := (structs.JobKey{Namespace: c.Namespace, ID: c.VolumeID}); !slices.Contains(out[max(0, len(out)-1):], k) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// line yields the waiting claims whose turn it is, in order. It takes for granted, literally, what it has
+// yielded: the caller grants it or only looks.
+func line(tx *Read, ns, volume string) iter.Seq[*structs.CSIClaim] {
+	return func(yield func(*structs.CSIClaim) bool) {
+		waiting := classesIn(tx, ns, volume, structs.ClaimWaiting)
+		v := Volume(tx, ns, volume)
+		if len(waiting) == 0 || v == nil || volumeBlock(tx, v) != "" {
+			return
+		}
+		w := walk{inTheWay: classesIn(tx, ns, volume, structs.ClaimGranted)}
+		for _, k := range waiting {
+			q := queue{class: k, out: classBlock(tx, v, k) != "", rows: claimsByClass.iterator(tx, encodeKey(k.key(ns, volume, structs.ClaimWaiting)))}
+			q.pull()
+			w.queues = append(w.queues, q)
+		}
+		for c := w.next(); c != nil; c = w.next() {
+			if nodeBlock(tx, v, c) == "" && !yield(c) {
+				return
+			}
+			// Granted or still ahead: for who comes after, it is in the way all the same.
+			if !slices.Contains(w.inTheWay, classOf(c)) {
+				w.inTheWay = append(w.inTheWay, classOf(c))
+			}
+		}
+	}
+}
+
+// walk goes through the waiting claims of all classes in line order.
+type walk struct {
+	inTheWay []class // of what is granted and of what waits ahead
+	queues   []queue
+}
+
+// queue is what is left of the line of one class.
+type queue struct {
+	class class
+	out   bool // nothing of the class can be granted now
+	rows  memdb.ResultIterator
+	head  *structs.CSIClaim
+}
+
+func (q *queue) pull() { q.head, _ = q.rows.Next().(*structs.CSIClaim) }
+
+// next takes the claim that has waited longest and does not conflict with what is in the way. One that
+// does is in the way of those behind it too, and ends its class.
+func (w *walk) next() *structs.CSIClaim {
+	for {
+		var longest *queue
+		for i := range w.queues {
+			if q := &w.queues[i]; q.head != nil && (longest == nil || inLineOrder(q.head, longest.head) < 0) {
+				longest = q
+			}
+		}
+		if longest == nil {
+			return nil
+		}
+		c := longest.head
+		if longest.out || slices.ContainsFunc(w.inTheWay, longest.class.conflicts) {
+			w.inTheWay = append(w.inTheWay, longest.class)
+			longest.head = nil
+			continue
+		}
+		longest.pull()
+		return c
+	}
+}

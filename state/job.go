@@ -1,0 +1,255 @@
+package state
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"berth/structs"
+)
+
+var (
+	jobs        = newTable("jobs", func(j *structs.Job) []string { return []string{j.Namespace, j.ID} })
+	jobsPerNode = jobs.by("per_node", func(j *structs.Job) []string {
+		if !j.PerNode() {
+			return nil
+		}
+		return []string{j.Type}
+	})
+
+	jobVersions = newTable("job_versions", func(j *structs.Job) []string {
+		return []string{j.Namespace, j.ID, ordered(j.Version)}
+	})
+)
+
+// keptVersions is how many versions before the current one are kept though no allocation uses them.
+const keptVersions = 6
+
+// Job returns the current version of a job, nil if there is none.
+func Job(tx *Read, ns, id string) *structs.Job { return jobs.get(tx, ns, id) }
+
+// Jobs yields the jobs of a namespace whose ID begins so.
+func Jobs(tx *Read, ns, prefix string) iter.Seq[*structs.Job] {
+	if ns != structs.AllNamespaces {
+		return jobs.prefix(tx, ns, prefix)
+	}
+	return withPrefix(jobs.all(tx), prefix, func(j *structs.Job) string { return j.ID })
+}
+
+// JobVersion returns the job as it was in a version, nil if that is not kept.
+func JobVersion(tx *Read, ns, id string, version uint64) *structs.Job {
+	return jobVersions.get(tx, ns, id, ordered(version))
+}
+
+// JobVersions yields the versions that are kept, oldest first.
+func JobVersions(tx *Read, ns, id string) iter.Seq[*structs.Job] { return jobVersions.all(tx, ns, id) }
+
+// JobSummary counts the job's allocations by group and state. Queued is what the newest evaluation could
+// not place.
+func JobSummary(tx *Read, j *structs.Job) *structs.JobSummary {
+	s := &structs.JobSummary{JobID: j.ID, Namespace: j.Namespace, Summary: map[string]structs.TaskGroupSummary{},
+		CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex}
+	for _, g := range j.TaskGroups {
+		s.Summary[g.Name] = structs.TaskGroupSummary{}
+	}
+	for a := range AllocsByJob(tx, j.Namespace, j.ID) {
+		g := s.Summary[a.TaskGroup]
+		countAlloc(&g, a)
+		s.Summary[a.TaskGroup] = g
+		s.ModifyIndex = max(s.ModifyIndex, a.ModifyIndex)
+	}
+	var newest *structs.Evaluation
+	for e := range EvalsByJob(tx, j.Namespace, j.ID) {
+		if newest == nil || e.ModifyIndex >= newest.ModifyIndex {
+			newest = e
+		}
+	}
+	if newest != nil && !j.Stop {
+		for name, n := range newest.QueuedAllocations {
+			g := s.Summary[name]
+			g.Queued = n
+			s.Summary[name] = g
+		}
+	}
+	return s
+}
+
+func countAlloc(g *structs.TaskGroupSummary, a *structs.Allocation) {
+	switch a.ClientStatus {
+	case structs.AllocPending:
+		if !a.ServerTerminal() {
+			g.Starting++
+		}
+	case structs.AllocRunning:
+		g.Running++
+	case structs.AllocComplete:
+		g.Complete++
+	case structs.AllocFailed:
+		g.Failed++
+	case structs.AllocLost:
+		g.Lost++
+	}
+}
+
+// JobRegister brings a job in or up to date. A specification that says the same as the stored one makes
+// no new version. The evaluation that came along is put with it.
+func JobRegister(tx *Write, p *structs.JobRegisterRequest) error {
+	if p.Job == nil || p.Job.ID == "" {
+		return structs.Errorf(structs.KindInvalid, "a job needs an ID")
+	}
+	j := p.Job.Copy()
+	j.Namespace, j.Priority = structs.NamespaceOr(j.Namespace), cmp.Or(j.Priority, structs.JobDefaultPriority)
+	j.Type = cmp.Or(j.Type, structs.JobService)
+	old := Job(tx.Read, j.Namespace, j.ID)
+	if err := checkJobIndex(old, p); err != nil {
+		return err
+	}
+	if old == nil || !sameSpec(old, j) {
+		putJobVersion(tx, j, old, p.Now)
+	} else {
+		j = old
+	}
+	putGivenEval(tx, p.Eval, j, p.Now)
+	refreshJobStatus(tx, j.Namespace, j.ID)
+	return nil
+}
+
+func checkJobIndex(old *structs.Job, p *structs.JobRegisterRequest) error {
+	switch {
+	case !p.EnforceIndex:
+		return nil
+	case old == nil && p.JobModifyIndex != 0:
+		return structs.Errorf(structs.KindConflict, "enforcing index %d: job %q does not exist", p.JobModifyIndex, p.Job.ID)
+	case old != nil && p.JobModifyIndex == 0:
+		return structs.Errorf(structs.KindConflict, "enforcing index 0: job %q exists already", p.Job.ID)
+	case old != nil && p.JobModifyIndex != old.JobModifyIndex:
+		return structs.Errorf(structs.KindConflict, "enforcing index %d: job %q has changed, its index is %d",
+			p.JobModifyIndex, p.Job.ID, old.JobModifyIndex)
+	}
+	return nil
+}
+
+// sameSpec compares what a person wrote, not what the servers keep beside it.
+func sameSpec(a, b *structs.Job) bool {
+	bare := func(j *structs.Job) *structs.Job {
+		c := *j
+		c.Status, c.StatusDescription, c.Stable = "", "", false
+		c.Version, c.SubmitTime, c.JobModifyIndex, c.Indexes = 0, 0, 0, structs.Indexes{}
+		return &c
+	}
+	return sameBytes(bare(a), bare(b))
+}
+
+// putJobVersion stores j as the newest version. Versions count on even where the job was forgotten and
+// comes again, because allocations of its earlier life name theirs.
+func putJobVersion(tx *Write, j, old *structs.Job, now int64) {
+	j.Version = 0
+	for v := range JobVersions(tx.Read, j.Namespace, j.ID) {
+		j.Version = v.Version + 1
+	}
+	j.JobModifyIndex, j.SubmitTime = tx.Index, cmp.Or(j.SubmitTime, now)
+	j.Status, j.Stable = structs.JobPending, false
+	if old != nil {
+		j.Status = old.Status
+	}
+	v := j.Copy()
+	jobs.put(tx, j)
+	jobVersions.put(tx, v)
+	pruneVersions(tx, j.Namespace, j.ID)
+}
+
+// pruneVersions drops the versions that are old and used by no allocation; all of them, when the job is
+// gone.
+func pruneVersions(tx *Write, ns, id string) {
+	used := map[uint64]bool{}
+	for a := range AllocsByJob(tx.Read, ns, id) {
+		used[a.JobVersion] = true
+	}
+	kept := 0
+	if Job(tx.Read, ns, id) != nil {
+		kept = keptVersions + 1
+	}
+	versions := slices.Collect(JobVersions(tx.Read, ns, id))
+	for n, v := range versions {
+		if len(versions)-n > kept && !used[v.Version] {
+			jobVersions.delete(tx, v)
+		}
+	}
+}
+
+// putGivenEval puts the evaluation that a server made for a change of the job.
+func putGivenEval(tx *Write, e *structs.Evaluation, j *structs.Job, now int64) {
+	if e == nil {
+		return
+	}
+	e = stampEval(e, now)
+	e.Namespace, e.JobID, e.JobModifyIndex = j.Namespace, j.ID, j.JobModifyIndex
+	e.Type, e.Priority = cmp.Or(e.Type, j.Type), cmp.Or(e.Priority, j.Priority)
+	putEval(tx, e)
+}
+
+// JobDeregister stops a job: nothing of it is to run. Purge forgets it at once; the versions that its
+// allocations use stay until those are gone.
+func JobDeregister(tx *Write, p *structs.JobDeregisterRequest) error {
+	old := Job(tx.Read, p.RequestNamespace(), p.JobID)
+	if old == nil {
+		return structs.Errorf(structs.KindNotFound, "no job %q in namespace %q", p.JobID, p.RequestNamespace())
+	}
+	j := old
+	if !old.Stop {
+		j = old.Copy()
+		j.Stop, j.SubmitTime = true, p.Now
+		putJobVersion(tx, j, old, p.Now)
+	}
+	cancelBlocked(tx, j.Namespace, j.ID, "", "job "+j.ID+" was stopped")
+	if p.Purge {
+		jobs.delete(tx, j)
+		pruneVersions(tx, j.Namespace, j.ID)
+	}
+	putGivenEval(tx, p.Eval, j, p.Now)
+	refreshJobStatus(tx, j.Namespace, j.ID)
+	return nil
+}
+
+// refreshJobStatus brings a job's status in line with its allocations and evaluations.
+func refreshJobStatus(tx *Write, ns, id string) {
+	j := Job(tx.Read, ns, id)
+	if j == nil {
+		return
+	}
+	if status := jobStatus(tx.Read, j); status != j.Status {
+		j = j.Copy()
+		j.Status = status
+		jobs.put(tx, j)
+	}
+}
+
+// jobStatus is running while an allocation is wanted and has not ended, pending while an evaluation is
+// open, and dead after. A system job that is not stopped runs though there may be no node for it; a job
+// of which nothing is left but itself stays what it was.
+func jobStatus(tx *Read, j *structs.Job) string {
+	switch {
+	case allocsByJob.has(tx, j.Namespace, j.ID, liveRow):
+		return structs.JobRunning
+	case evalsByJob.has(tx, j.Namespace, j.ID, openEval):
+		return structs.JobPending
+	case j.Stop:
+		return structs.JobDead
+	case j.Type == structs.JobSystem && evalsByJob.has(tx, j.Namespace, j.ID):
+		return structs.JobRunning
+	case evalsByJob.has(tx, j.Namespace, j.ID) || allocsByJob.has(tx, j.Namespace, j.ID):
+		return structs.JobDead
+	}
+	return cmp.Or(j.Status, structs.JobPending)
+}
+
+// withPrefix leaves out the rows whose ID begins otherwise.
+func withPrefix[T any](rows iter.Seq[*T], prefix string, id func(*T) string) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for r := range rows {
+			if i := id(r); len(i) >= len(prefix) && i[:len(prefix)] == prefix && !yield(r) {
+				return
+			}
+		}
+	}
+}

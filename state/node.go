@@ -1,0 +1,293 @@
+package state
+
+import (
+	"bytes"
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"berth/internal/codec"
+	"berth/structs"
+)
+
+var (
+	nodes         = newTable("nodes", func(n *structs.Node) []string { return []string{n.ID} })
+	nodesByStatus = nodes.by("status", func(n *structs.Node) []string { return []string{n.Status} })
+)
+
+// keptEvents is how many events of a node are kept.
+const keptEvents = 10
+
+// Node returns the node, nil if there is none.
+func Node(tx *Read, id string) *structs.Node { return nodes.get(tx, id) }
+
+// Nodes yields every node by ID.
+func Nodes(tx *Read) iter.Seq[*structs.Node] { return nodes.all(tx) }
+
+// NodesByPrefix yields the nodes whose ID begins so.
+func NodesByPrefix(tx *Read, prefix string) iter.Seq[*structs.Node] { return nodes.prefix(tx, prefix) }
+
+// NodesByStatus yields the nodes in one of the states.
+func NodesByStatus(tx *Read, status string) iter.Seq[*structs.Node] {
+	return nodesByStatus.all(tx, status)
+}
+
+// NodeDetail puts a node together with its plugin instances.
+func NodeDetail(tx *Read, n *structs.Node) *structs.NodeDetail {
+	d := &structs.NodeDetail{Node: *n,
+		CSIControllerPlugins: map[string]*structs.CSIInfo{}, CSINodePlugins: map[string]*structs.CSIInfo{}}
+	for i := range InstancesByNode(tx, n.ID) {
+		half := d.CSINodePlugins
+		if i.Kind == structs.CSIKindController {
+			half = d.CSIControllerPlugins
+		}
+		half[i.PluginID] = &i.CSIInfo
+	}
+	return d
+}
+
+// mustNode finds a node and checks that a request that names its secret names the right one.
+func mustNode(tx *Read, id, secret string) (*structs.Node, error) {
+	n := Node(tx, id)
+	if n == nil {
+		return nil, structs.Errorf(structs.KindNotFound, "no node %q", id)
+	}
+	if secret != "" && n.SecretID != "" && secret != n.SecretID {
+		return nil, structs.Errorf(structs.KindDenied, "the secret is not that of node %q", id)
+	}
+	return n, nil
+}
+
+// NodeRegister brings a node in or up to date, and its plugin instances with it. What the servers know
+// of the node (eligibility, drain, history) stays. One that is new, that comes back, or that changed what
+// placement looks at gets its jobs evaluated. Registering the same again changes nothing.
+func NodeRegister(tx *Write, p *structs.NodeRegisterRequest) error {
+	if p.Node == nil || p.Node.ID == "" {
+		return structs.Errorf(structs.KindInvalid, "a node needs an ID")
+	}
+	old := Node(tx.Read, p.Node.ID)
+	if old != nil && old.SecretID != p.Node.SecretID {
+		return structs.Errorf(structs.KindDenied, "the secret is not that of node %q", p.Node.ID)
+	}
+	n := p.Node.Copy()
+	if said := mergeNode(n, old, p.Now); said != "" {
+		addEvents(tx, n, []*structs.NodeEvent{{Message: said, Subsystem: "Cluster", Timestamp: time.Unix(0, p.Now).UTC()}})
+	}
+	if old == nil || !sameNode(old, n) {
+		nodes.put(tx, n)
+	}
+	if err := updateInstances(tx, n, &structs.NodeUpdateCSIRequest{Upserts: p.CSI, Full: true, WriteOptions: p.WriteOptions}); err != nil {
+		return err
+	}
+	if n.Status == structs.NodeReady && (old == nil || old.Status != structs.NodeReady || !alikeToPlacement(old, n)) {
+		evaluateNode(tx, n.ID, true, p.Now)
+		wake(tx, structs.WakeCapacity)
+	}
+	return nil
+}
+
+// mergeNode fills in what the stored row knows better, and returns what the node's history is to say.
+func mergeNode(n, old *structs.Node, now int64) string {
+	n.Status = cmp.Or(n.Status, structs.NodeReady)
+	if old == nil {
+		n.SchedulingEligibility = cmp.Or(n.SchedulingEligibility, structs.NodeEligible)
+		n.Events, n.StatusUpdatedAt = nil, now/int64(time.Second)
+		return "Node registered"
+	}
+	n.SchedulingEligibility, n.Drain, n.Events = old.SchedulingEligibility, old.Drain, old.Events
+	n.StatusUpdatedAt, n.StatusDescription, n.Indexes = old.StatusUpdatedAt, old.StatusDescription, old.Indexes
+	if old.Status == structs.NodeReady {
+		n.Status = structs.NodeReady
+	}
+	if old.Status == n.Status {
+		return ""
+	}
+	n.StatusUpdatedAt, n.StatusDescription = now/int64(time.Second), ""
+	return "Node re-registered"
+}
+
+func sameNode(a, b *structs.Node) bool { return sameBytes(a, b) }
+
+// sameBytes compares by encoding, which is the same for equal values.
+func sameBytes(a, b any) bool {
+	x, errX := codec.Encode(a)
+	y, errY := codec.Encode(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
+// alikeToPlacement compares what the scheduler looks at.
+func alikeToPlacement(a, b *structs.Node) bool {
+	type face struct {
+		Class, Computed, Pool, Datacenter string
+		Attributes, Meta                  map[string]string
+		Drivers                           map[string][2]bool
+		Available                         structs.Resources
+		Ready                             bool
+	}
+	of := func(n *structs.Node) face {
+		drivers := map[string][2]bool{}
+		for name, d := range n.Drivers {
+			if d != nil {
+				drivers[name] = [2]bool{d.Detected, d.Healthy}
+			}
+		}
+		return face{n.NodeClass, n.ComputedClass, n.NodePool, n.Datacenter, n.Attributes, n.Meta, drivers, n.Available(), n.Ready()}
+	}
+	return sameBytes(of(a), of(b))
+}
+
+// addEvents appends to the history of a row that is not yet in the table.
+func addEvents(tx *Write, n *structs.Node, events []*structs.NodeEvent) {
+	for _, e := range events {
+		if e == nil {
+			continue
+		}
+		c := *e
+		c.CreateIndex = tx.Index
+		n.Events = append(slices.Clone(n.Events), &c)
+	}
+	if over := len(n.Events) - keptEvents; over > 0 {
+		n.Events = slices.Clone(n.Events[over:])
+	}
+}
+
+// NodeDeregister forgets nodes with their plugin instances. One on which anything may still run, or
+// whose claims are not released, is refused. A node that is not there is done already.
+func NodeDeregister(tx *Write, p *structs.NodeDeregisterRequest) error {
+	for _, id := range p.NodeIDs {
+		n := Node(tx.Read, id)
+		if n == nil {
+			continue
+		}
+		if held := holdsNode(tx.Read, id); held != "" {
+			return structs.Errorf(structs.KindPrecondition, "node %q has %s", id, held)
+		}
+		forgetNode(tx, n)
+	}
+	return nil
+}
+
+// holdsNode says what is left on a node, "" if nothing.
+func holdsNode(tx *Read, id string) string {
+	for a := range AllocsByNode(tx, id) {
+		if !a.ClientTerminal() {
+			return "allocation " + a.ID + ", which has not ended"
+		}
+	}
+	if c := claimsByNode.first(tx, id); c != nil {
+		return "a claim of volume " + c.VolumeID + " for allocation " + c.AllocID + ", which is not released"
+	}
+	return ""
+}
+
+func forgetNode(tx *Write, n *structs.Node) {
+	for i := range InstancesByNode(tx.Read, n.ID) {
+		removeInstance(tx, i)
+	}
+	nodes.delete(tx, n)
+}
+
+// NodeStatus changes the state of nodes. Those that go down take their plugin instances along: nobody
+// can ask them any more. Those that come back get their jobs evaluated and make room. Nodes that are
+// unknown are left out.
+func NodeStatus(tx *Write, p *structs.NodeStatusUpdate) error {
+	if !slices.Contains([]string{structs.NodeInit, structs.NodeReady, structs.NodeDown, structs.NodeDisconnected}, p.Status) {
+		return structs.Errorf(structs.KindInvalid, "%q is not the status of a node", p.Status)
+	}
+	for _, id := range p.NodeIDs {
+		if n := Node(tx.Read, id); n != nil && n.Status != p.Status {
+			setNodeStatus(tx, n.Copy(), p)
+		}
+	}
+	return nil
+}
+
+func setNodeStatus(tx *Write, n *structs.Node, p *structs.NodeStatusUpdate) {
+	n.Status, n.StatusUpdatedAt = p.Status, p.Now/int64(time.Second)
+	addEvents(tx, n, []*structs.NodeEvent{p.Event})
+	nodes.put(tx, n)
+	switch p.Status {
+	case structs.NodeDown:
+		downInstances(tx, n.ID, p.Now)
+		evaluateNode(tx, n.ID, false, p.Now)
+	case structs.NodeReady:
+		reviveInstances(tx, n.ID, p.Now)
+		evaluateNode(tx, n.ID, true, p.Now)
+		wake(tx, structs.WakeCapacity)
+	}
+}
+
+// NodeEligibility allows or forbids new placements on a node.
+func NodeEligibility(tx *Write, p *structs.NodeEligibilityRequest) error {
+	if p.Eligibility != structs.NodeEligible && p.Eligibility != structs.NodeIneligible {
+		return structs.Errorf(structs.KindInvalid, "eligibility %q is neither %s nor %s", p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
+	}
+	n, err := mustNode(tx.Read, p.NodeID, "")
+	if err != nil || n.SchedulingEligibility == p.Eligibility {
+		return err
+	}
+	if n.Drain && p.Eligibility == structs.NodeEligible {
+		return structs.Errorf(structs.KindPrecondition, "node %q is draining", p.NodeID)
+	}
+	n = n.Copy()
+	n.SchedulingEligibility = p.Eligibility
+	addEvents(tx, n, []*structs.NodeEvent{{Message: "Node marked as " + p.Eligibility + " for scheduling",
+		Subsystem: "Cluster", Timestamp: time.Unix(0, p.Now).UTC()}})
+	nodes.put(tx, n)
+	if n.Ready() {
+		evaluateNode(tx, n.ID, true, p.Now)
+		wake(tx, structs.WakeCapacity)
+	}
+	return nil
+}
+
+// NodeEvents appends to nodes' histories. Nodes that are unknown are left out.
+func NodeEvents(tx *Write, p *structs.NodeEventsRequest) error {
+	for _, id := range slices.Sorted(maps.Keys(p.Events)) {
+		n := Node(tx.Read, id)
+		if n == nil || len(p.Events[id]) == 0 {
+			continue
+		}
+		n = n.Copy()
+		addEvents(tx, n, p.Events[id])
+		nodes.put(tx, n)
+	}
+	return nil
+}
+
+// evaluateNode puts an evaluation for every job that a change of the node concerns.
+func evaluateNode(tx *Write, node string, newRoom bool, now int64) {
+	for _, e := range NodeEvals(tx.Read, node, newRoom, tx.Index, now) {
+		putEval(tx, e)
+	}
+}
+
+// NodeEvals makes one evaluation for every job with allocations on the node and, when there is new room
+// on it, for every job that wants one of each group on every node. Their ids follow from the index, so
+// they can be found again.
+func NodeEvals(tx *Read, node string, newRoom bool, index uint64, now int64) []*structs.Evaluation {
+	var out []*structs.Evaluation
+	seen := map[structs.JobKey]bool{}
+	add := func(j *structs.Job) {
+		if j == nil || seen[structs.JobKey{Namespace: j.Namespace, ID: j.ID}] {
+			return
+		}
+		seen[structs.JobKey{Namespace: j.Namespace, ID: j.ID}] = true
+		e := jobEval(j, structs.TriggerNodeUpdate, now)
+		e.ID, e.NodeID = structs.DeriveID(index, "node-update", j.Namespace, j.ID, node), node
+		out = append(out, e)
+	}
+	for a := range AllocsByNode(tx, node) {
+		if !a.Terminal() {
+			add(Job(tx, a.Namespace, a.JobID))
+		}
+	}
+	for j := range jobsPerNode.all(tx) {
+		if newRoom && !j.Stop {
+			add(j)
+		}
+	}
+	return out
+}

@@ -1,0 +1,189 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"berth/structs"
+)
+
+// PlanApply carries out what the scheduler decided, as far as it still fits: on each node all that the
+// plan places and stops there, or nothing. What is refused, and the whole of a plan for a job that has
+// changed since, makes the evaluation pending again.
+func PlanApply(tx *Write, p *structs.Plan) error {
+	if p.Eval == nil || p.Eval.ID == "" {
+		return structs.Errorf(structs.KindInvalid, "a plan needs its evaluation")
+	}
+	e := stampEval(p.Eval, p.Now)
+	if why := stalePlan(tx.Read, p, e); why != "" {
+		retryEval(tx, e, []string{why})
+		return nil
+	}
+	refused := refusedNodes(tx.Read, p)
+	for _, s := range p.Stop {
+		stopPlanned(tx, s, refused, p.Now)
+	}
+	for _, u := range p.Update {
+		updatePlanned(tx, u, p.Now)
+	}
+	for _, a := range p.Place {
+		if _, no := refused[a.NodeID]; !no {
+			placePlanned(tx, a, e, p.Now)
+		}
+	}
+	for _, f := range append(slices.Clone(p.Followups), p.Blocked) {
+		if f != nil {
+			putEval(tx, stampEval(f, p.Now))
+		}
+	}
+	if len(refused) > 0 {
+		var why []string
+		for node, reason := range refused {
+			why = append(why, fmt.Sprintf("node %s refused the plan: %s", node, reason))
+		}
+		retryEval(tx, e, why)
+		return nil
+	}
+	putEval(tx, e)
+	return nil
+}
+
+// stalePlan says how the job has changed since the plan was made, "" if it has not.
+func stalePlan(tx *Read, p *structs.Plan, e *structs.Evaluation) string {
+	j := Job(tx, e.Namespace, e.JobID)
+	switch {
+	case j == nil && len(p.Place) > 0:
+		return "the job is gone"
+	case j != nil && j.JobModifyIndex != p.JobModifyIndex:
+		return fmt.Sprintf("the job has changed: it was planned at index %d and is at %d", p.JobModifyIndex, j.JobModifyIndex)
+	}
+	return ""
+}
+
+// refusedNodes checks, node by node, that the node takes allocations, that each has its job's version,
+// and that all fit into what is left when the plan's own stops are done.
+func refusedNodes(tx *Read, p *structs.Plan) map[string]string {
+	stopped := map[string]bool{}
+	for _, s := range p.Stop {
+		stopped[s.AllocID] = true
+	}
+	used, refused := map[string]structs.Resources{}, map[string]string{}
+	for _, a := range p.Place {
+		n := Node(tx, a.NodeID)
+		group := groupOf(tx, a)
+		switch {
+		case refused[a.NodeID] != "" || Alloc(tx, a.ID) != nil:
+			continue
+		case n == nil:
+			refused[a.NodeID] = "it does not exist"
+			continue
+		case !n.Ready():
+			refused[a.NodeID] = fmt.Sprintf("it is %s and %s", n.Status, n.SchedulingEligibility)
+			continue
+		case group == nil:
+			refused[a.NodeID] = fmt.Sprintf("version %d of job %s has no group %q", a.JobVersion, a.JobID, a.TaskGroup)
+			continue
+		}
+		sum, counted := used[a.NodeID]
+		if !counted {
+			sum = usedOn(tx, a.NodeID, stopped)
+		}
+		sum = sum.Add(resourcesOf(a, group))
+		if short := n.Available().Exceeded(sum); short != "" {
+			refused[a.NodeID] = "no " + short + " left"
+		}
+		used[a.NodeID] = sum
+	}
+	return refused
+}
+
+func usedOn(tx *Read, node string, stopped map[string]bool) structs.Resources {
+	var sum structs.Resources
+	for a := range LiveAllocsByNode(tx, node) {
+		if !stopped[a.ID] && a.Resources != nil {
+			sum = sum.Add(*a.Resources)
+		}
+	}
+	return sum
+}
+
+func groupOf(tx *Read, a *structs.Allocation) *structs.TaskGroup {
+	j := JobVersion(tx, structs.NamespaceOr(a.Namespace), a.JobID, a.JobVersion)
+	if j == nil {
+		return nil
+	}
+	return j.Group(a.TaskGroup)
+}
+
+func resourcesOf(a *structs.Allocation, g *structs.TaskGroup) structs.Resources {
+	if a.Resources != nil {
+		return *a.Resources
+	}
+	return g.Ask()
+}
+
+// stopPlanned stops an allocation, unless its node refused the plan: a replacement there is not coming.
+// One that is lost with its node is stopped all the same.
+func stopPlanned(tx *Write, s *structs.PlanStop, refused map[string]string, now int64) {
+	old := Alloc(tx.Read, s.AllocID)
+	if old == nil || (refused[old.NodeID] != "" && s.ClientStatus == "") {
+		return
+	}
+	a := old.Copy()
+	a.DesiredStatus, a.DesiredDescription = structs.AllocDesiredStop, s.Description
+	a.FollowupEvalID = cmp.Or(s.FollowupEvalID, a.FollowupEvalID)
+	if s.ClientStatus != "" && !old.ClientTerminal() {
+		a.ClientStatus, a.ClientDescription = s.ClientStatus, s.Description
+	}
+	if sameBytes(old, a) {
+		return
+	}
+	a.AllocModifyIndex, a.ModifyTime = tx.Index, now
+	putAlloc(tx, old, a)
+}
+
+func updatePlanned(tx *Write, u *structs.PlanUpdate, now int64) {
+	old := Alloc(tx.Read, u.AllocID)
+	if old == nil {
+		return
+	}
+	a := old.Copy()
+	a.FollowupEvalID = cmp.Or(u.FollowupEvalID, a.FollowupEvalID)
+	if u.SetJobVersion {
+		a.JobVersion = u.JobVersion
+	}
+	if sameBytes(old, a) {
+		return
+	}
+	if group := groupOf(tx.Read, a); u.SetJobVersion && group != nil {
+		a.CSIPlugins = group.Plugins()
+		a.AllocModifyIndex = tx.Index
+	}
+	a.ModifyTime = now
+	putAlloc(tx, old, a)
+}
+
+// placePlanned makes the allocation and links it to the one it replaces.
+func placePlanned(tx *Write, placed *structs.Allocation, e *structs.Evaluation, now int64) {
+	if Alloc(tx.Read, placed.ID) != nil {
+		return
+	}
+	group := groupOf(tx.Read, placed)
+	a := placed.Copy()
+	ask := resourcesOf(a, group)
+	a.Job, a.Resources, a.CSIPlugins = nil, &ask, group.Plugins()
+	a.Namespace, a.EvalID = structs.NamespaceOr(a.Namespace), cmp.Or(a.EvalID, e.ID)
+	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
+	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)
+	a.NodeName = cmp.Or(a.NodeName, Node(tx.Read, a.NodeID).Name)
+	a.AllocModifyIndex, a.CreateTime, a.ModifyTime = tx.Index, now, now
+	putAlloc(tx, nil, a)
+	prev := Alloc(tx.Read, a.PreviousAllocation)
+	if prev == nil || prev.NextAllocation == a.ID {
+		return
+	}
+	linked := prev.Copy()
+	linked.NextAllocation = a.ID
+	putAlloc(tx, prev, linked)
+}

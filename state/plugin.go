@@ -1,0 +1,305 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+
+	"berth/structs"
+)
+
+var (
+	plugins = newTable("csi_plugins", func(p *structs.CSIPluginRow) []string { return []string{p.ID} })
+
+	instances = newTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) []string {
+		return []string{i.PluginID, string(i.Kind), i.NodeID}
+	})
+	instancesByNode = instances.by("node", func(i *structs.CSIPluginInstance) []string { return []string{i.NodeID} })
+	healthyHalves   = instances.by("healthy", func(i *structs.CSIPluginInstance) []string {
+		if !i.Healthy {
+			return nil
+		}
+		return []string{i.PluginID, string(i.Kind)}
+	})
+	instancesByAlloc = instances.by("alloc", func(i *structs.CSIPluginInstance) []string {
+		if i.AllocID == "" {
+			return nil
+		}
+		return []string{i.AllocID}
+	})
+)
+
+// nodeIsDown is what an instance says whose node is down. It had been healthy, and is so again when the
+// node comes back without having said otherwise.
+const nodeIsDown = "node is down"
+
+// Plugin returns the plugin's row, nil if nothing refers to it.
+func Plugin(tx *Read, id string) *structs.CSIPluginRow { return plugins.get(tx, id) }
+
+// Plugins yields the plugins whose ID begins so.
+func Plugins(tx *Read, prefix string) iter.Seq[*structs.CSIPluginRow] {
+	return plugins.prefix(tx, prefix)
+}
+
+// Instance returns one half of a plugin on one node, nil if the node never reported it.
+func Instance(tx *Read, plugin string, kind structs.CSIKind, node string) *structs.CSIPluginInstance {
+	return instances.get(tx, plugin, string(kind), node)
+}
+
+// InstancesByPlugin yields a plugin's instances, controllers first, by node.
+func InstancesByPlugin(tx *Read, plugin string) iter.Seq[*structs.CSIPluginInstance] {
+	return instances.all(tx, plugin)
+}
+
+// InstancesByPluginKind yields one half of a plugin, by node.
+func InstancesByPluginKind(tx *Read, plugin string, kind structs.CSIKind) iter.Seq[*structs.CSIPluginInstance] {
+	return instances.all(tx, plugin, string(kind))
+}
+
+// InstancesByNode yields the instances a node reported.
+func InstancesByNode(tx *Read, node string) iter.Seq[*structs.CSIPluginInstance] {
+	return instancesByNode.all(tx, node)
+}
+
+// InstancesByAlloc yields the instances that an allocation runs.
+func InstancesByAlloc(tx *Read, alloc string) iter.Seq[*structs.CSIPluginInstance] {
+	return instancesByAlloc.all(tx, alloc)
+}
+
+// HealthyInstance reports whether a half of the plugin is healthy anywhere.
+func HealthyInstance(tx *Read, plugin string, kind structs.CSIKind) bool {
+	return healthyHalves.has(tx, plugin, string(kind))
+}
+
+// pluginCounts are how many halves of a plugin are healthy and how many there should be.
+type pluginCounts struct {
+	controllersHealthy, controllersExpected int
+	nodesHealthy, nodesExpected             int
+}
+
+// countPlugin counts instances, and for what is expected the live allocations that run the plugin where
+// they are more. A snapshot counts each plugin once, however many volumes ask.
+func countPlugin(tx *Read, id string) pluginCounts {
+	if c, ok := tx.memo[id]; ok {
+		return c
+	}
+	var c pluginCounts
+	for i := range InstancesByPlugin(tx, id) {
+		healthy, expected := c.half(i.Kind)
+		*expected++
+		if i.Healthy {
+			*healthy++
+		}
+	}
+	var runs pluginCounts
+	for a := range allocsByPlugin.all(tx, id, liveRow) {
+		for _, kind := range kindsOf(tx, a, id) {
+			_, expected := runs.half(kind)
+			*expected++
+		}
+	}
+	c.controllersExpected = max(c.controllersExpected, runs.controllersExpected)
+	c.nodesExpected = max(c.nodesExpected, runs.nodesExpected)
+	if tx.memo != nil {
+		tx.memo[id] = c
+	}
+	return c
+}
+
+func (c *pluginCounts) half(kind structs.CSIKind) (healthy, expected *int) {
+	if kind == structs.CSIKindController {
+		return &c.controllersHealthy, &c.controllersExpected
+	}
+	return &c.nodesHealthy, &c.nodesExpected
+}
+
+// kindsOf lists the halves of the plugin that an allocation runs.
+func kindsOf(tx *Read, a *structs.Allocation, plugin string) []structs.CSIKind {
+	var kinds []structs.CSIKind
+	job := JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
+	if job == nil || job.Group(a.TaskGroup) == nil {
+		return nil
+	}
+	for _, t := range job.Group(a.TaskGroup).Tasks {
+		if t.CSIPluginConfig != nil && t.CSIPluginConfig.ID == plugin {
+			kinds = append(kinds, t.CSIPluginConfig.Kinds()...)
+		}
+	}
+	return kinds
+}
+
+// PluginDetail puts a plugin together with its instances and allocations as they are now.
+func PluginDetail(tx *Read, id string) *structs.CSIPlugin {
+	row := Plugin(tx, id)
+	if row == nil {
+		return nil
+	}
+	s := PluginStub(tx, row)
+	d := &structs.CSIPlugin{ID: row.ID, Provider: row.Provider, Version: row.Version, ControllerRequired: row.ControllerRequired,
+		Controllers: map[string]*structs.CSIInfo{}, Nodes: map[string]*structs.CSIInfo{},
+		Allocations:        []*structs.AllocListStub{},
+		ControllersHealthy: s.ControllersHealthy, ControllersExpected: s.ControllersExpected,
+		NodesHealthy: s.NodesHealthy, NodesExpected: s.NodesExpected, Indexes: row.Indexes}
+	for i := range InstancesByPlugin(tx, id) {
+		half := d.Nodes
+		if i.Kind == structs.CSIKindController {
+			half = d.Controllers
+		}
+		half[i.NodeID] = &i.CSIInfo
+	}
+	for a := range AllocsByPlugin(tx, id) {
+		d.Allocations = append(d.Allocations, AllocStub(tx, a))
+	}
+	return d
+}
+
+// PluginStub is the plugin as lists show it.
+func PluginStub(tx *Read, row *structs.CSIPluginRow) *structs.CSIPluginListStub {
+	c := countPlugin(tx, row.ID)
+	return &structs.CSIPluginListStub{ID: row.ID, Provider: row.Provider, ControllerRequired: row.ControllerRequired,
+		ControllersHealthy: c.controllersHealthy, ControllersExpected: c.controllersExpected,
+		NodesHealthy: c.nodesHealthy, NodesExpected: c.nodesExpected, Indexes: row.Indexes}
+}
+
+// NodeUpdateCSI takes a node's report of its plugin instances, whole or as a difference.
+func NodeUpdateCSI(tx *Write, p *structs.NodeUpdateCSIRequest) error {
+	n, err := mustNode(tx.Read, p.NodeID, p.SecretID)
+	if err != nil {
+		return err
+	}
+	return updateInstances(tx, n, p)
+}
+
+func updateInstances(tx *Write, n *structs.Node, p *structs.NodeUpdateCSIRequest) error {
+	reported := map[structs.CSIInstanceKey]bool{}
+	for _, i := range p.Upserts {
+		if i == nil || i.PluginID == "" || (i.Kind != structs.CSIKindController && i.Kind != structs.CSIKindNode) {
+			return structs.Errorf(structs.KindInvalid, "a plugin instance needs a plugin ID and a kind, %s or %s",
+				structs.CSIKindController, structs.CSIKindNode)
+		}
+		reported[structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}] = true
+		i = i.Copy()
+		i.NodeID = n.ID
+		putInstance(tx, i, p.Now)
+	}
+	for _, k := range p.Removes {
+		if i := Instance(tx.Read, k.PluginID, k.Kind, n.ID); i != nil {
+			removeInstance(tx, i)
+		}
+	}
+	for i := range InstancesByNode(tx.Read, n.ID) {
+		if p.Full && !reported[structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}] {
+			removeInstance(tx, i)
+		}
+	}
+	return nil
+}
+
+// putInstance stores a report if it says anything new, and lets those go on who waited for it.
+func putInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
+	old := Instance(tx.Read, i.PluginID, i.Kind, i.NodeID)
+	if old != nil && sameInstance(old, i) {
+		return
+	}
+	instances.put(tx, i)
+	referPlugin(tx, i.PluginID)
+	if i.Healthy {
+		learnPlugin(tx, i)
+		wake(tx, structs.WakePlugin(i.PluginID))
+		grantPlugin(tx, i.PluginID, now)
+	}
+}
+
+// sameInstance compares what was reported, but for the time of it.
+func sameInstance(a, b *structs.CSIPluginInstance) bool {
+	x, y := *a, *b
+	x.UpdateTime, y.UpdateTime, x.Indexes, y.Indexes = 0, 0, structs.Indexes{}, structs.Indexes{}
+	return sameBytes(&x, &y)
+}
+
+func removeInstance(tx *Write, i *structs.CSIPluginInstance) {
+	instances.delete(tx, i)
+	unreferPlugin(tx, i.PluginID)
+}
+
+// learnPlugin keeps in the plugin's row what a healthy instance says and what must outlive it.
+func learnPlugin(tx *Write, i *structs.CSIPluginInstance) {
+	old := Plugin(tx.Read, i.PluginID)
+	p := old.Copy()
+	p.Known = true
+	p.ControllerRequired = p.ControllerRequired || i.RequiresControllerPlugin
+	if i.Provider != "" {
+		p.Provider, p.Version = i.Provider, i.ProviderVersion
+	}
+	if i.Kind == structs.CSIKindController {
+		p.ControllerSeen = true
+	}
+	if i.Kind == structs.CSIKindController && i.ControllerInfo != nil {
+		p.SupportsAttachDetach = i.ControllerInfo.SupportsAttachDetach
+		p.SupportsReadOnly = i.ControllerInfo.SupportsReadOnlyAttach
+	}
+	if *p != *old {
+		plugins.put(tx, p)
+	}
+}
+
+func downInstances(tx *Write, node string, now int64) {
+	for i := range InstancesByNode(tx.Read, node) {
+		if i.Healthy {
+			i = i.Copy()
+			i.Healthy, i.HealthDescription = false, nodeIsDown
+			putInstance(tx, i, now)
+		}
+	}
+}
+
+func reviveInstances(tx *Write, node string, now int64) {
+	for i := range InstancesByNode(tx.Read, node) {
+		if i.HealthDescription == nodeIsDown {
+			i = i.Copy()
+			i.Healthy, i.HealthDescription = true, ""
+			putInstance(tx, i, now)
+		}
+	}
+}
+
+// referPlugin makes the plugin's row with its first reference.
+func referPlugin(tx *Write, id string) {
+	if Plugin(tx.Read, id) == nil {
+		plugins.put(tx, &structs.CSIPluginRow{ID: id})
+	}
+}
+
+// unreferPlugin deletes the plugin's row with its last.
+func unreferPlugin(tx *Write, id string) {
+	p := Plugin(tx.Read, id)
+	if p == nil || pluginReferences(tx.Read, id) != "" {
+		return
+	}
+	plugins.delete(tx, p)
+	forgetWake(tx, structs.WakePlugin(id))
+}
+
+// pluginReferences names one of each kind of thing that refers to a plugin, "" if nothing does.
+func pluginReferences(tx *Read, id string) string {
+	var refs []string
+	if i := instances.first(tx, id); i != nil {
+		refs = append(refs, fmt.Sprintf("its %s instance on node %s", i.Kind, i.NodeID))
+	}
+	if a := allocsByPlugin.first(tx, id, liveRow); a != nil {
+		refs = append(refs, fmt.Sprintf("allocation %s of job %s", a.ID, a.JobID))
+	}
+	if v := volumesByPlugin.first(tx, id); v != nil {
+		refs = append(refs, fmt.Sprintf("volume %s in namespace %s", v.ID, v.Namespace))
+	}
+	return strings.Join(refs, ", ")
+}
+
+// PluginDelete succeeds when the plugin is gone, which it is by itself once nothing refers to it. While
+// something does it is refused, with what does.
+func PluginDelete(tx *Write, p *structs.CSIPluginDeleteRequest) error {
+	if refs := pluginReferences(tx.Read, p.ID); refs != "" {
+		return structs.Errorf(structs.KindPrecondition, "plugin %q is in use by %s", p.ID, refs)
+	}
+	return nil
+}

@@ -1,0 +1,184 @@
+package state
+
+import (
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"github.com/hashicorp/go-memdb"
+
+	"berth/structs"
+)
+
+// table is one kind of row. Its key is a tuple of strings, and every leading part of the tuple selects
+// the rows that have it. The key function must be pure: it is called again to take a row out.
+type table[T any] struct {
+	index[T]
+	schema *memdb.TableSchema
+	number int // its place in the schema, for the set of tables a transaction has touched
+}
+
+// index is one way into a table. Keys need not be unique except those of the table itself; rows with
+// equal keys come in the order of the table's key.
+type index[T any] struct {
+	table *table[T]
+	name  string
+}
+
+// row is what a table holds pointers to.
+type row interface{ Stamped() *structs.Indexes }
+
+const idIndex = "id"
+
+// newTable makes a table with its key. A type without indexes to stamp is a mistake that no test survives.
+func newTable[T any](name string, key func(*T) []string) *table[T] {
+	if _, ok := any((*T)(nil)).(row); !ok {
+		panic(fmt.Sprintf("table %s: its rows have no indexes to stamp", name))
+	}
+	t := &table[T]{schema: &memdb.TableSchema{Name: name, Indexes: map[string]*memdb.IndexSchema{}}}
+	t.index = index[T]{table: t, name: idIndex}
+	t.schema.Indexes[idIndex] = &memdb.IndexSchema{Name: idIndex, Unique: true, Indexer: one[T]{key}}
+	return t
+}
+
+// by adds an index. A row whose key is nil is left out of it.
+func (t *table[T]) by(name string, key func(*T) []string) *index[T] { return t.add(name, one[T]{key}) }
+
+// byMany adds an index in which a row may stand several times.
+func (t *table[T]) byMany(name string, keys func(*T) [][]string) *index[T] {
+	return t.add(name, many[T]{keys})
+}
+
+func (t *table[T]) add(name string, indexer memdb.Indexer) *index[T] {
+	t.schema.Indexes[name] = &memdb.IndexSchema{Name: name, AllowMissing: true, Indexer: indexer}
+	return &index[T]{table: t, name: name}
+}
+
+// get returns the row with the whole key, nil if there is none. A waiting reader watches that row alone.
+func (t *table[T]) get(tx *Read, key ...string) *T {
+	tx.mask |= 1 << t.number
+	watch, found, err := tx.txn.FirstWatch(t.schema.Name, idIndex, encodeKey(key))
+	if err != nil {
+		panic(err) // the schema and this code disagree
+	}
+	tx.note(t.number, watch)
+	if found == nil {
+		return nil
+	}
+	return found.(*T)
+}
+
+// all yields the rows whose key begins with the parts, in key order; without parts every row. What is
+// written while it runs is not seen by it.
+func (x *index[T]) all(tx *Read, parts ...string) iter.Seq[*T] { return x.scan(tx, encodeKey(parts)) }
+
+// prefix is all, but the last part needs only begin so.
+func (x *index[T]) prefix(tx *Read, parts ...string) iter.Seq[*T] {
+	key := encodeKey(parts)
+	return x.scan(tx, key[:len(key)-1])
+}
+
+func (x *index[T]) scan(tx *Read, key []byte) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		it := x.iterator(tx, key)
+		for found := it.Next(); found != nil; found = it.Next() {
+			if !yield(found.(*T)) {
+				return
+			}
+		}
+	}
+}
+
+func (x *index[T]) iterator(tx *Read, key []byte) memdb.ResultIterator {
+	tx.mask |= 1 << x.table.number
+	it, err := tx.txn.Get(x.table.schema.Name, x.name, key)
+	if err != nil {
+		panic(err) // the schema and this code disagree
+	}
+	tx.note(x.table.number, it.WatchCh())
+	return it
+}
+
+// first returns the first row whose key begins with the parts, nil if there is none.
+func (x *index[T]) first(tx *Read, parts ...string) *T {
+	for found := range x.all(tx, parts...) {
+		return found
+	}
+	return nil
+}
+
+// has reports whether any row's key begins with the parts.
+func (x *index[T]) has(tx *Read, parts ...string) bool { return x.first(tx, parts...) != nil }
+
+// put inserts the row or replaces the one with its key, and stamps it. The row belongs to the table from
+// then on.
+func (t *table[T]) put(tx *Write, r *T) {
+	old := t.get(tx.Read, t.key(r)...)
+	at := any(r).(row).Stamped()
+	at.CreateIndex, at.ModifyIndex = tx.Index, tx.Index
+	if old != nil {
+		at.CreateIndex = any(old).(row).Stamped().CreateIndex
+	}
+	tx.insert(t.schema.Name, t.number, old != nil, old, r)
+}
+
+// delete takes the row with this row's key out; one that is not there is done already.
+func (t *table[T]) delete(tx *Write, r *T) {
+	if old := t.get(tx.Read, t.key(r)...); old != nil {
+		tx.remove(t.schema.Name, t.number, old)
+	}
+}
+
+func (t *table[T]) key(r *T) []string { return t.schema.Indexes[idIndex].Indexer.(one[T]).key(r) }
+
+// one and many are memdb's view of the key functions. Arguments of look-ups are encoded already.
+type one[T any] struct{ key func(*T) []string }
+
+func (i one[T]) FromArgs(args ...any) ([]byte, error) { return args[0].([]byte), nil }
+
+func (i one[T]) FromObject(obj any) (bool, []byte, error) {
+	key := i.key(obj.(*T))
+	return key != nil, encodeKey(key), nil
+}
+
+type many[T any] struct{ keys func(*T) [][]string }
+
+func (i many[T]) FromArgs(args ...any) ([]byte, error) { return args[0].([]byte), nil }
+
+func (i many[T]) FromObject(obj any) (bool, [][]byte, error) {
+	keys := i.keys(obj.(*T))
+	out := make([][]byte, len(keys))
+	for n, key := range keys {
+		out[n] = encodeKey(key)
+	}
+	return len(out) > 0, out, nil
+}
+
+// encodeKey writes each part with an end mark, so that no key is the beginning of another by accident and
+// the order of keys is the order of their parts. NUL marks the end; inside a part NUL and 0x01 are
+// escaped by 0x01.
+func encodeKey(parts []string) []byte {
+	size := 0
+	for _, p := range parts {
+		size += len(p) + 1
+	}
+	out := make([]byte, 0, size+2)
+	for _, p := range parts {
+		for i := range len(p) {
+			if p[i] <= 1 {
+				out = append(out, 1, p[i]+1)
+				continue
+			}
+			out = append(out, p[i])
+		}
+		out = append(out, 0)
+	}
+	return out
+}
+
+// ordered is a number as a part of a key: the order of keys is the order of numbers.
+func ordered(n uint64) string {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], n)
+	return string(b[:])
+}

@@ -1,0 +1,219 @@
+package state
+
+import (
+	"iter"
+	"strings"
+
+	"berth/structs"
+)
+
+var (
+	volumes = newTable("csi_volumes", func(v *structs.CSIVolume) []string { return []string{v.Namespace, v.ID} })
+
+	volumesByPlugin   = volumes.by("plugin", func(v *structs.CSIVolume) []string { return []string{v.PluginID} })
+	volumesByExternal = volumes.by("external", func(v *structs.CSIVolume) []string {
+		if v.ExternalID == "" {
+			return nil
+		}
+		return []string{v.PluginID, v.ExternalID}
+	})
+	unsettledVolumes = volumes.by("unsettled", func(v *structs.CSIVolume) []string {
+		if v.State != structs.VolumeCreating && v.State != structs.VolumeDeleting && !v.ExpandPending {
+			return nil
+		}
+		return []string{v.State}
+	})
+)
+
+// Volume returns the volume, nil if there is none.
+func Volume(tx *Read, ns, id string) *structs.CSIVolume { return volumes.get(tx, ns, id) }
+
+// Volumes yields the volumes of a namespace whose ID begins so.
+func Volumes(tx *Read, ns, prefix string) iter.Seq[*structs.CSIVolume] {
+	if ns != structs.AllNamespaces {
+		return volumes.prefix(tx, ns, prefix)
+	}
+	return withPrefix(volumes.all(tx), prefix, func(v *structs.CSIVolume) string { return v.ID })
+}
+
+// VolumesByPlugin yields a plugin's volumes in all namespaces.
+func VolumesByPlugin(tx *Read, plugin string) iter.Seq[*structs.CSIVolume] {
+	return volumesByPlugin.all(tx, plugin)
+}
+
+// UnsettledVolumes yields those for which the leader has a call to make: to create, delete or expand.
+func UnsettledVolumes(tx *Read) iter.Seq[*structs.CSIVolume] { return unsettledVolumes.all(tx) }
+
+// VolumeStub is the volume as lists show it.
+func VolumeStub(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeListStub {
+	s := &structs.CSIVolumeListStub{ID: v.ID, Namespace: v.Namespace, Name: v.Name, ExternalID: v.ExternalID, State: v.State,
+		Topologies: v.Topologies, PluginID: v.PluginID, CreateTime: v.CreateTime, ModifyTime: v.ModifyTime, Indexes: v.Indexes}
+	for c := range claimsByClass.all(tx, v.Namespace, v.ID) {
+		switch {
+		case c.State == structs.ClaimWaiting:
+			s.Waiting++
+			continue
+		case c.Mode == structs.ClaimWrite:
+			s.CurrentWriters++
+		default:
+			s.CurrentReaders++
+		}
+		s.AccessMode, s.AttachmentMode = c.AccessMode, c.AttachmentMode
+	}
+	p := Plugin(tx, v.PluginID)
+	if p == nil {
+		return s
+	}
+	n := countPlugin(tx, p.ID)
+	s.Provider, s.ControllerRequired = p.Provider, p.ControllerRequired
+	s.ControllersHealthy, s.ControllersExpected = n.controllersHealthy, n.controllersExpected
+	s.NodesHealthy, s.NodesExpected = n.nodesHealthy, n.nodesExpected
+	s.Schedulable = unschedulable(tx, v) == ""
+	return s
+}
+
+// unschedulable says why no allocation can use the volume whatever its claims, "" if one can.
+func unschedulable(tx *Read, v *structs.CSIVolume) string {
+	n, p := countPlugin(tx, v.PluginID), Plugin(tx, v.PluginID)
+	switch why := volumeBlock(tx, v); {
+	case why != "":
+		return why
+	case n.nodesHealthy == 0:
+		return "no node instance of plugin " + v.PluginID + " is healthy"
+	case p.ControllerRequired && n.controllersHealthy == 0:
+		return "no controller of plugin " + v.PluginID + " is healthy"
+	}
+	return ""
+}
+
+// VolumeDetail puts a volume together with its plugin, claims, attachments and allocations as they are
+// now. It is made of copies where secrets are: what it carries of them is nothing.
+func VolumeDetail(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeDetail {
+	s := VolumeStub(tx, v)
+	d := &structs.CSIVolumeDetail{CSIVolume: *v.Copy(), AccessMode: s.AccessMode, AttachmentMode: s.AttachmentMode,
+		ReadAllocs: map[string]*structs.AllocListStub{}, WriteAllocs: map[string]*structs.AllocListStub{},
+		Allocations: []*structs.AllocListStub{}, Attachments: []*structs.CSIAttachment{},
+		Schedulable: s.Schedulable, Blocked: unschedulable(tx, v),
+		Provider: s.Provider, ControllerRequired: s.ControllerRequired,
+		ControllersHealthy: s.ControllersHealthy, ControllersExpected: s.ControllersExpected,
+		NodesHealthy: s.NodesHealthy, NodesExpected: s.NodesExpected}
+	d.Secrets = nil
+	if p := Plugin(tx, v.PluginID); p != nil {
+		d.ProviderVersion = p.Version
+	}
+	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
+		addClaim(tx, d, c)
+	}
+	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
+		a = a.Copy()
+		a.Secrets, a.PublishContext = nil, nil
+		d.Attachments = append(d.Attachments, a)
+	}
+	return d
+}
+
+func addClaim(tx *Read, d *structs.CSIVolumeDetail, c *structs.CSIClaim) {
+	c = c.Copy()
+	c.Reason = ClaimBlocked(tx, c)
+	d.Claims = append(d.Claims, c)
+	a := Alloc(tx, c.AllocID)
+	if c.State != structs.ClaimGranted || a == nil {
+		return
+	}
+	stub := AllocStub(tx, a)
+	d.Allocations = append(d.Allocations, stub)
+	if c.Mode == structs.ClaimWrite {
+		d.WriteAllocs[a.ID] = stub
+		return
+	}
+	d.ReadAllocs[a.ID] = stub
+}
+
+// usersOf names who has to go before a volume can: claims by their allocations, else attachments.
+func usersOf(tx *Read, v *structs.CSIVolume) error {
+	var allocs, nodes []string
+	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
+		allocs = append(allocs, c.AllocID)
+	}
+	if len(allocs) > 0 {
+		return structs.Errorf(structs.KindPrecondition, "volume %q is claimed by allocation %s", v.ID, firstOf(allocs))
+	}
+	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
+		nodes = append(nodes, nodeName(tx, a.NodeID))
+	}
+	if len(nodes) > 0 {
+		return structs.Errorf(structs.KindPrecondition, "volume %q is still being detached from node %s", v.ID, strings.Join(nodes, ", "))
+	}
+	return nil
+}
+
+// VolumeDeregister forgets a volume that nobody uses. Force drops, first, claims that wait and claims of
+// allocations that surely write no more; what is attached then is detached although the volume is gone.
+func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
+	v := Volume(tx.Read, p.RequestNamespace(), p.ID)
+	if v == nil {
+		return structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", p.ID, p.RequestNamespace())
+	}
+	if !p.Force {
+		if err := usersOf(tx.Read, v); err != nil {
+			return err
+		}
+	}
+	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
+		if c.State == structs.ClaimGranted && mayWrite(tx.Read, c) {
+			return structs.Errorf(structs.KindPrecondition, "volume %q is in use: %s", v.ID, holds(tx.Read, c))
+		}
+		claims.delete(tx, c)
+		detachUnused(tx, v.Namespace, v.ID, c.NodeID, p.Now)
+	}
+	forgetVolume(tx, v)
+	return nil
+}
+
+// mayWrite reports whether the claim's allocation may still use the volume. One that was given up for
+// lost may, as long as its node is known: nobody has seen it end.
+func mayWrite(tx *Read, c *structs.CSIClaim) bool {
+	a := Alloc(tx, c.AllocID)
+	switch {
+	case a == nil:
+		return false
+	case a.ClientStatus == structs.AllocLost:
+		return Node(tx, a.NodeID) != nil
+	}
+	return !a.ClientTerminal()
+}
+
+func forgetVolume(tx *Write, v *structs.CSIVolume) {
+	volumes.delete(tx, v)
+	forgetWake(tx, structs.WakeVolume(v.Namespace, v.ID))
+	unreferPlugin(tx, v.PluginID)
+}
+
+// VolumeDelete records that a volume is to be deleted at its plugin; it is forgotten when that is done.
+// One that never came into being is forgotten at once.
+func VolumeDelete(tx *Write, p *structs.CSIVolumeDeleteRequest) error {
+	v := Volume(tx.Read, p.RequestNamespace(), p.ID)
+	if v == nil {
+		return structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", p.ID, p.RequestNamespace())
+	}
+	if err := usersOf(tx.Read, v); err != nil {
+		return err
+	}
+	if v.State == structs.VolumeFailed && v.ExternalID == "" {
+		forgetVolume(tx, v)
+		return nil
+	}
+	if v.State == structs.VolumeDeleting && p.Secrets == nil {
+		return nil
+	}
+	v = v.Copy()
+	if v.State != structs.VolumeDeleting {
+		v.LastError = nil
+	}
+	v.State, v.ExpandPending, v.ModifyTime = structs.VolumeDeleting, false, p.Now
+	if p.Secrets != nil {
+		v.Secrets = p.Secrets.Copy()
+	}
+	volumes.put(tx, v)
+	return nil
+}

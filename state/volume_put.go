@@ -1,0 +1,273 @@
+package state
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"berth/structs"
+)
+
+// redactedFlags is what answers show in place of mount flags; put back, it means "as they are".
+const redactedFlags = "[REDACTED]"
+
+// VolumePut registers volumes, or records that they are to be created (State creating), or changes them.
+// What a volume is made of cannot change once it is made; what is left empty stays as it is.
+func VolumePut(tx *Write, p *structs.CSIVolumeRegisterRequest) error {
+	for _, asked := range p.Volumes {
+		if asked == nil || asked.ID == "" || asked.PluginID == "" {
+			return structs.Errorf(structs.KindInvalid, "a volume needs an ID and a plugin ID")
+		}
+		v := asked.Copy()
+		v.Namespace = structs.NamespaceOr(cmp.Or(v.Namespace, p.Namespace))
+		if err := putVolume(tx, v, p.Now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
+	old := Volume(tx.Read, v.Namespace, v.ID)
+	if v.ModifyIndex != 0 && (old == nil || old.ModifyIndex != v.ModifyIndex) {
+		return structs.Errorf(structs.KindConflict, "volume %q has changed since it was read", v.ID)
+	}
+	v.ModifyTime = now
+	switch {
+	case old == nil:
+		v.CreateTime, v.State = now, cmp.Or(v.State, structs.VolumeReady)
+		v.LastError, v.ExpandPending = nil, false
+	case old.State == structs.VolumeFailed && old.ExternalID == "":
+		// Nothing was made of it: it may be anything now.
+		v.CreateTime, v.State = old.CreateTime, cmp.Or(v.State, structs.VolumeReady)
+		v.Secrets = keepSecrets(v.Secrets, old.Secrets)
+		v.LastError, v.ExpandPending = nil, false
+	default:
+		if err := mergeVolume(tx.Read, v, old); err != nil {
+			return err
+		}
+	}
+	if err := externalFree(tx.Read, v); err != nil {
+		return err
+	}
+	if old != nil && sameVolume(old, v) {
+		return nil
+	}
+	storeVolume(tx, v, now)
+	if old != nil && old.PluginID != v.PluginID {
+		unreferPlugin(tx, old.PluginID)
+	}
+	return nil
+}
+
+func sameVolume(a, b *structs.CSIVolume) bool {
+	x, y := a.Copy(), b.Copy()
+	x.ModifyTime, y.ModifyTime, x.Indexes, y.Indexes = 0, 0, structs.Indexes{}, structs.Indexes{}
+	return sameBytes(x, y)
+}
+
+// storeVolume puts the row and lets those go on who waited for the volume to be what it is now.
+func storeVolume(tx *Write, v *structs.CSIVolume, now int64) {
+	volumes.put(tx, v)
+	referPlugin(tx, v.PluginID)
+	grant(tx, v.Namespace, v.ID, now)
+	wake(tx, structs.WakeVolume(v.Namespace, v.ID))
+}
+
+// externalFree refuses to know one volume of a plugin by two names: deleting one would destroy the other.
+func externalFree(tx *Read, v *structs.CSIVolume) error {
+	if v.ExternalID == "" {
+		return nil
+	}
+	for other := range volumesByExternal.all(tx, v.PluginID, v.ExternalID) {
+		if other.ID != v.ID || other.Namespace != v.Namespace {
+			return structs.Errorf(structs.KindConflict, "%q of plugin %q is registered already, as volume %q in namespace %q",
+				v.ExternalID, v.PluginID, other.ID, other.Namespace)
+		}
+	}
+	return nil
+}
+
+// mergeVolume completes v, which changes old, with what stays, and refuses what cannot change.
+func mergeVolume(tx *Read, v, old *structs.CSIVolume) error {
+	if old.State == structs.VolumeDeleting {
+		return structs.Errorf(structs.KindPrecondition, "volume %q is being deleted", v.ID)
+	}
+	keepUnsaid(v, old)
+	for _, c := range []struct {
+		field   string
+		changed bool
+	}{
+		{"Name", v.Name != old.Name},
+		{"PluginID", v.PluginID != old.PluginID},
+		{"ExternalID", v.ExternalID != old.ExternalID && old.ExternalID != ""},
+		{"CloneID", v.CloneID != old.CloneID},
+		{"SnapshotID", v.SnapshotID != old.SnapshotID},
+		{"Parameters", !maps.Equal(v.Parameters, old.Parameters)},
+		{"RequestedTopologies", !sameBytes(v.RequestedTopologies, old.RequestedTopologies)},
+	} {
+		if c.changed {
+			return structs.Errorf(structs.KindConflict, "%s of volume %q cannot change once it is registered", c.field, v.ID)
+		}
+	}
+	if err := growOnly(v, old); err != nil {
+		return err
+	}
+	return usesStay(tx, v, old)
+}
+
+// keepUnsaid takes from the stored row what the new one leaves empty, and what only outcomes change.
+func keepUnsaid(v, old *structs.CSIVolume) {
+	v.Name, v.ExternalID = cmp.Or(v.Name, old.Name), cmp.Or(v.ExternalID, old.ExternalID)
+	v.CloneID, v.SnapshotID = cmp.Or(v.CloneID, old.CloneID), cmp.Or(v.SnapshotID, old.SnapshotID)
+	if v.Parameters == nil {
+		v.Parameters = old.Parameters
+	}
+	if v.RequestedTopologies == nil {
+		v.RequestedTopologies = old.RequestedTopologies
+	}
+	if len(v.Context) == 0 {
+		v.Context = old.Context
+	}
+	if len(v.RequestedCapabilities) == 0 {
+		v.RequestedCapabilities = old.RequestedCapabilities
+	}
+	v.Secrets = keepSecrets(v.Secrets, old.Secrets)
+	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
+	v.State, v.LastError, v.ExpandPending = old.State, old.LastError, old.ExpandPending
+	v.Topologies, v.Capacity, v.CreateTime = old.Topologies, old.Capacity, old.CreateTime
+}
+
+func keepSecrets(now, old structs.Secrets) structs.Secrets {
+	if now == nil {
+		return old
+	}
+	return now
+}
+
+func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
+	if now == nil {
+		return old.Copy()
+	}
+	if slices.Equal(now.MountFlags, []string{redactedFlags}) {
+		now.MountFlags = nil
+		if old != nil {
+			now.MountFlags = slices.Clone(old.MountFlags)
+		}
+	}
+	return now
+}
+
+// growOnly takes new bounds of the capacity: 0 leaves one as it is, and none may go back. A minimum above
+// what there is asks for expansion.
+func growOnly(v, old *structs.CSIVolume) error {
+	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
+	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
+	switch {
+	case v.RequestedCapacityMin < old.RequestedCapacityMin:
+		return structs.Errorf(structs.KindConflict, "RequestedCapacityMin of volume %q can only grow: it is %d, not %d",
+			v.ID, old.RequestedCapacityMin, v.RequestedCapacityMin)
+	case v.RequestedCapacityMax != 0 && v.RequestedCapacityMax < max(old.Capacity, v.RequestedCapacityMin):
+		return structs.Errorf(structs.KindConflict, "RequestedCapacityMax of volume %q cannot be below its capacity: %d is less than %d",
+			v.ID, v.RequestedCapacityMax, max(old.Capacity, v.RequestedCapacityMin))
+	}
+	if v.State == structs.VolumeReady && v.RequestedCapacityMin > max(old.RequestedCapacityMin, old.Capacity) {
+		v.ExpandPending = true
+	}
+	return nil
+}
+
+// usesStay refuses to take away a capability, or to change mount options, that are in use.
+func usesStay(tx *Read, v, old *structs.CSIVolume) error {
+	for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
+		for _, k := range classesIn(tx, v.Namespace, v.ID, state) {
+			if !v.Capable(k.access, k.attachment) {
+				return structs.Errorf(structs.KindConflict, "RequestedCapabilities of volume %q must keep %s with %s, which is in use",
+					v.ID, k.access, k.attachment)
+			}
+		}
+	}
+	if !sameBytes(v.MountOptions, old.MountOptions) && claimsByClass.has(tx, v.Namespace, v.ID, structs.ClaimGranted) {
+		return structs.Errorf(structs.KindConflict, "MountOptions of volume %q cannot change while it is in use", v.ID)
+	}
+	return nil
+}
+
+// VolumeOutcome records what came of creating, deleting or expanding a volume. It is ignored when the
+// volume no longer asks for that; a creation that ended after the deletion was asked for still tells what
+// is to be deleted.
+func VolumeOutcome(tx *Write, p *structs.CSIVolumeOutcome) error {
+	apply := map[string]func(*Write, *structs.CSIVolume, *structs.CSIVolumeOutcome){
+		"create": created, "delete": deleted, "expand": expanded}[p.Op]
+	if apply == nil {
+		return structs.Errorf(structs.KindInvalid, "%q is not create, delete or expand", p.Op)
+	}
+	v := Volume(tx.Read, p.RequestNamespace(), p.ID)
+	if v == nil {
+		return nil
+	}
+	v = v.Copy()
+	v.ModifyTime = p.Now
+	apply(tx, v, p)
+	return nil
+}
+
+func created(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+	switch {
+	case v.State == structs.VolumeDeleting && p.Err == nil && v.ExternalID == "":
+		v.ExternalID, v.Capacity, v.Context, v.Topologies = p.ExternalID, p.Capacity, p.Context, p.Topologies
+		volumes.put(tx, v)
+		return
+	case v.State != structs.VolumeCreating:
+		return
+	case p.Err != nil:
+		v.LastError = failedAgain(v.LastError, p.Err)
+		if p.Final {
+			v.State = structs.VolumeFailed
+		}
+		volumes.put(tx, v)
+		return
+	}
+	v.ExternalID, v.Capacity, v.Context, v.Topologies = p.ExternalID, p.Capacity, p.Context, p.Topologies
+	v.State, v.LastError = structs.VolumeReady, nil
+	if err := externalFree(tx.Read, v); err != nil {
+		// Not ours: without the ID, deleting this row cannot destroy the other's data.
+		v.ExternalID, v.State = "", structs.VolumeFailed
+		v.LastError = &structs.OperationError{Message: err.Error(), Kind: structs.KindConflict, Attempts: 1, Time: p.Now}
+	}
+	storeVolume(tx, v, p.Now)
+}
+
+func deleted(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+	switch {
+	case v.State != structs.VolumeDeleting:
+	case p.Err == nil:
+		forgetVolume(tx, v)
+	default:
+		v.LastError = failedAgain(v.LastError, p.Err)
+		if p.Final {
+			v.State = structs.VolumeReady
+		}
+		if p.Final && v.ExternalID == "" {
+			v.State = structs.VolumeFailed
+		}
+		storeVolume(tx, v, p.Now)
+	}
+}
+
+// expanded takes the new size. A size that the plugin refused for good is given up, so that another can
+// be asked for.
+func expanded(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+	switch {
+	case !v.ExpandPending || v.State != structs.VolumeReady:
+		return
+	case p.Err == nil:
+		v.Capacity, v.ExpandPending, v.LastError = max(p.Capacity, v.Capacity), false, nil
+	default:
+		v.LastError = failedAgain(v.LastError, p.Err)
+		if p.Final {
+			v.ExpandPending, v.RequestedCapacityMin = false, min(v.RequestedCapacityMin, v.Capacity)
+		}
+	}
+	volumes.put(tx, v)
+}

@@ -1,0 +1,191 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/structs"
+)
+
+// world is a store with short ways to fill it. Every step is checked against the invariants.
+type world struct {
+	t     testing.TB
+	s     *Store
+	index uint64
+}
+
+func newWorld(t testing.TB) *world { return &world{t: t, s: New(), index: 10} }
+
+// try applies one entry at the next index and returns its answer.
+func try[P any](w *world, fn func(*Write, *P) error, p *P) error {
+	w.t.Helper()
+	w.index++
+	err := w.s.Write(w.index, func(tx *Write) error { return fn(tx, p) })
+	w.check()
+	return err
+}
+
+// do is try for what must succeed.
+func do[P any](w *world, fn func(*Write, *P) error, p *P) {
+	w.t.Helper()
+	if err := try(w, fn, p); err != nil {
+		w.t.Fatalf("at index %d: %v", w.index, err)
+	}
+}
+
+func (w *world) check() {
+	w.t.Helper()
+	for _, fault := range Check(w.s.Read()) {
+		w.t.Errorf("after index %d: %s", w.index, fault)
+	}
+	if w.t.Failed() {
+		w.t.FailNow()
+	}
+}
+
+func (w *world) now() structs.WriteOptions {
+	return structs.WriteOptions{Now: int64(w.index+1) * 1e9}
+}
+
+func aNode(id string) *structs.Node {
+	return &structs.Node{ID: id, Name: "name-" + id, SecretID: "secret-" + id, Datacenter: "dc1", Status: structs.NodeReady,
+		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000},
+			Memory: structs.NodeMemoryResources{MemoryMB: 4000}, Disk: structs.NodeDiskResources{DiskMB: 40000}}}
+}
+
+func half(plugin string, kind structs.CSIKind, healthy bool) *structs.CSIPluginInstance {
+	i := &structs.CSIPluginInstance{Kind: kind, CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: healthy,
+		Provider: "provider-" + plugin, ProviderVersion: "1"}}
+	if kind == structs.CSIKindController {
+		i.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true}
+	} else {
+		i.NodeInfo = &structs.CSINodeInfo{ID: "external"}
+	}
+	return i
+}
+
+// attaching makes both halves say that the plugin has a controller that attaches.
+func attaching(is ...*structs.CSIPluginInstance) []*structs.CSIPluginInstance {
+	for _, i := range is {
+		i.RequiresControllerPlugin = true
+		if i.ControllerInfo != nil {
+			i.ControllerInfo.SupportsAttachDetach = true
+		}
+	}
+	return is
+}
+
+func (w *world) node(id string, csi ...*structs.CSIPluginInstance) {
+	w.t.Helper()
+	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: aNode(id), CSI: csi, WriteOptions: w.now()})
+}
+
+func aJob(id, kind string, plugins ...string) *structs.Job {
+	g := &structs.TaskGroup{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec",
+		Resources: &structs.Resources{CPU: 100, MemoryMB: 100}}}}
+	for _, p := range plugins {
+		g.Tasks = append(g.Tasks, &structs.Task{Name: p, CSIPluginConfig: &structs.CSIPluginConfig{ID: p, Type: structs.CSIPluginMonolith}})
+	}
+	return &structs.Job{ID: id, Namespace: structs.DefaultNamespace, Type: kind, Priority: 50, TaskGroups: []*structs.TaskGroup{g}}
+}
+
+func (w *world) job(j *structs.Job) *structs.Job {
+	w.t.Helper()
+	do(w, JobRegister, &structs.JobRegisterRequest{Job: j, WriteOptions: w.now()})
+	return Job(w.s.Read(), j.Namespace, j.ID)
+}
+
+// alloc places an allocation of a job that is made if need be.
+func (w *world) alloc(id, job, node string) {
+	w.t.Helper()
+	j := Job(w.s.Read(), structs.DefaultNamespace, job)
+	if j == nil {
+		j = w.job(aJob(job, structs.JobService))
+	}
+	p := w.plan(j)
+	p.Place = []*structs.Allocation{{ID: id, Namespace: j.Namespace, JobID: j.ID, JobVersion: j.Version, TaskGroup: "g",
+		Name: structs.AllocName(j.ID, "g", 0), NodeID: node}}
+	do(w, PlanApply, p)
+	if Alloc(w.s.Read(), id) == nil {
+		w.t.Fatalf("the plan that places %s was refused: %s", id, Eval(w.s.Read(), p.Eval.ID).StatusDescription)
+	}
+}
+
+func (w *world) plan(j *structs.Job) *structs.Plan {
+	return &structs.Plan{JobModifyIndex: j.JobModifyIndex, WriteOptions: w.now(),
+		Eval: &structs.Evaluation{ID: fmt.Sprintf("eval-%d", w.index), Namespace: j.Namespace, JobID: j.ID, Type: j.Type, Status: structs.EvalComplete}}
+}
+
+func (w *world) client(node, alloc, status string) {
+	w.t.Helper()
+	do(w, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: node, WriteOptions: w.now(),
+		Allocs: []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: status}}})
+}
+
+func aVolume(id, plugin string) *structs.CSIVolume {
+	return &structs.CSIVolume{ID: id, Name: id, Namespace: structs.DefaultNamespace, PluginID: plugin, ExternalID: "ext-" + id}
+}
+
+func (w *world) volume(id, plugin string) {
+	w.t.Helper()
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume(id, plugin)}, WriteOptions: w.now()})
+}
+
+func aClaim(volume, alloc, mode string, access structs.CSIAccessMode) *structs.CSIClaim {
+	return &structs.CSIClaim{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: alloc, Mode: mode,
+		AccessMode: access, AttachmentMode: structs.CSIFileSystem}
+}
+
+func (w *world) tryClaim(cs ...*structs.CSIClaim) error {
+	w.t.Helper()
+	return try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: w.now()})
+}
+
+func (w *world) claim(cs ...*structs.CSIClaim) {
+	w.t.Helper()
+	if err := w.tryClaim(cs...); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) release(volume, alloc string) {
+	w.t.Helper()
+	do(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{WriteOptions: w.now(),
+		Claims: []structs.CSIClaimKey{{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: alloc}}})
+}
+
+// state of the claim, "" if there is none.
+func (w *world) claimState(volume, alloc string) string {
+	if c := Claim(w.s.Read(), structs.DefaultNamespace, volume, alloc); c != nil {
+		return c.State
+	}
+	return ""
+}
+
+func (w *world) wantClaims(volume string, want map[string]string) {
+	w.t.Helper()
+	for alloc, state := range want {
+		if got := w.claimState(volume, alloc); got != state {
+			w.t.Errorf("at index %d: claim of %s for %s is %q, want %q", w.index, volume, alloc, got, state)
+		}
+	}
+}
+
+func (w *world) attachment(volume, node string) string {
+	if a := Attachment(w.s.Read(), structs.DefaultNamespace, volume, node); a != nil {
+		return a.State
+	}
+	return ""
+}
+
+func (w *world) outcome(volume, node, op string, failed *structs.OperationError) {
+	w.t.Helper()
+	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: volume, NodeID: node, Op: op, Err: failed, WriteOptions: w.now()})
+}
+
+func wantKind(t testing.TB, err error, kind structs.Kind) {
+	t.Helper()
+	if structs.KindOf(err) != kind {
+		t.Errorf("error %v is of kind %q, want %q", err, structs.KindOf(err), kind)
+	}
+}
