@@ -1,0 +1,76 @@
+package endpoints
+
+import (
+	"context"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// allocs serve Alloc.
+type allocs struct{ *Endpoints }
+
+func noAlloc(id string) error {
+	return structs.Errorf(structs.KindNotFound, "there is no allocation %q", id)
+}
+
+// allocListing shows allocations as stubs with their job's type.
+func allocListing(tx *state.Read) listing[structs.Allocation, structs.AllocListStub] {
+	return listing[structs.Allocation, structs.AllocListStub]{Key: allocKey, Stub: func(a *structs.Allocation) *structs.AllocListStub {
+		return state.AllocStub(tx, a)
+	}}
+}
+
+func (a allocs) get(tx *state.Read, req *structs.AllocGetRequest, resp *structs.AllocGetResponse) error {
+	row := state.Alloc(tx, req.AllocID)
+	if row == nil {
+		return noAlloc(req.AllocID)
+	}
+	resp.Alloc = state.AllocWithJob(tx, row)
+	return nil
+}
+
+// getMany leaves out what does not exist and, for a node, what is on another node. A secret that is not
+// the node's was refused before; a node ID without a secret only narrows an operator's question.
+func (a allocs) getMany(tx *state.Read, req *structs.AllocsGetRequest, resp *structs.AllocsResponse) error {
+	resp.Allocs = []*structs.Allocation{}
+	for _, id := range req.AllocIDs {
+		row := state.Alloc(tx, id)
+		if row != nil && (req.NodeID == "" || row.NodeID == req.NodeID) {
+			resp.Allocs = append(resp.Allocs, state.AllocWithJob(tx, row))
+		}
+	}
+	return nil
+}
+
+func (a allocs) list(tx *state.Read, req *structs.QueryRequest, resp *structs.AllocListResponse) (err error) {
+	rows := state.AllocsByPrefix(tx, req.RequestNamespace(), req.Prefix)
+	resp.Allocations, err = allocListing(tx).page(rows, &req.QueryOptions, &resp.QueryMeta)
+	return err
+}
+
+func inNamespace(ns string, q *structs.QueryOptions) bool {
+	return q.Namespace == structs.AllNamespaces || q.RequestNamespace() == ns
+}
+
+func (a allocs) stop(ctx context.Context, req *structs.AllocStopRequest) (*structs.AllocStopResponse, error) {
+	tx := a.store.Read()
+	row := state.Alloc(tx, req.AllocID)
+	if row == nil {
+		return nil, noAlloc(req.AllocID)
+	}
+	job := state.Job(tx, row.Namespace, row.JobID)
+	if job == nil { // gone: what is left of it is stopped by an evaluation all the same
+		job = state.AllocWithJob(tx, row).Job
+	}
+	if job == nil {
+		return nil, structs.Errorf(structs.KindPrecondition, "the job of allocation %s is gone; it is being stopped already", req.AllocID)
+	}
+	req.Eval = evaluationOf(job, structs.TriggerAllocStop, req.Now)
+	index, err := fsm.Propose(ctx, a.raft, fsm.AllocStop, req)
+	if err != nil {
+		return nil, err
+	}
+	return &structs.AllocStopResponse{EvalID: req.Eval.ID, WriteMeta: structs.WriteMeta{Index: index}}, nil
+}

@@ -1,0 +1,117 @@
+package endpoints
+
+import (
+	"context"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// NodeCaller calls methods of nodes: *Sessions, or a test's.
+type NodeCaller interface {
+	Call(ctx context.Context, nodeID, method string, req, resp any) error
+}
+
+// controller is a healthy controller instance with all that the choice looks at.
+type controller struct {
+	nodeID   string
+	topology *structs.CSITopology // of the plugin's node half on the same node, nil if there is none
+}
+
+// Controllers are the nodes whose controller may serve a call about something with the topologies, the
+// best first. Key, the name of that something, spreads the calls over equally good controllers and sends
+// those for one thing to the same one.
+func Controllers(tx *state.Read, pluginID string, want *structs.CSITopologyRequest, key string) []string {
+	var all []controller
+	for i := range state.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
+		node := state.Node(tx, i.NodeID)
+		if !i.Healthy || node == nil || node.Status != structs.NodeReady {
+			continue
+		}
+		c := controller{nodeID: i.NodeID}
+		half := state.Instance(tx, pluginID, structs.CSIKindNode, i.NodeID)
+		if half != nil && half.NodeInfo != nil {
+			c.topology = half.NodeInfo.AccessibleTopology
+		}
+		all = append(all, c)
+	}
+	return choose(all, want, key)
+}
+
+// VolumeControllers are the Controllers for a volume: those that reach where it is or, while it does not
+// exist yet, where it has to be.
+func VolumeControllers(tx *state.Read, v *structs.CSIVolume) []string {
+	want := v.RequestedTopologies
+	if len(v.Topologies) > 0 {
+		want = &structs.CSITopologyRequest{Required: v.Topologies}
+	}
+	return Controllers(tx, v.PluginID, want, v.Namespace+"/"+v.ID)
+}
+
+// choose leaves out the controllers that are elsewhere than required. A controller that says nothing of
+// where it is serves every place. A preferred place counts before the spread by key.
+func choose(all []controller, want *structs.CSITopologyRequest, key string) []string {
+	fitting := slices.DeleteFunc(slices.Clone(all), func(c controller) bool {
+		return want != nil && len(want.Required) > 0 && rank(c, want.Required) == len(want.Required)
+	})
+	slices.SortFunc(fitting, func(a, b controller) int { return strings.Compare(a.nodeID, b.nodeID) })
+	ids := make([]string, len(fitting))
+	shift := spread(key, len(fitting))
+	for i := range fitting {
+		ids[i] = fitting[(i+shift)%len(fitting)].nodeID
+	}
+	if want == nil || len(want.Preferred) == 0 {
+		return ids
+	}
+	ranks := map[string]int{}
+	for _, c := range fitting {
+		ranks[c.nodeID] = rank(c, want.Preferred)
+	}
+	slices.SortStableFunc(ids, func(a, b string) int { return ranks[a] - ranks[b] })
+	return ids
+}
+
+// rank is the position of the first of the places that the controller is in; len(places) if it is in none.
+func rank(c controller, places []*structs.CSITopology) int {
+	if c.topology == nil || len(c.topology.Segments) == 0 {
+		return 0
+	}
+	for i, p := range places {
+		if p.Matches(c.topology) {
+			return i
+		}
+	}
+	return len(places)
+}
+
+func spread(key string, n int) int {
+	if n == 0 {
+		return 0
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key))
+	return int(h.Sum32() % uint32(n))
+}
+
+// CallController makes a call at the first of the nodes that can be reached. The next one is tried only
+// after unavailable: nothing was done there, or the same call may be made again.
+func CallController[Req, Resp any](ctx context.Context, nodes NodeCaller, limit time.Duration, candidates []string,
+	m structs.Method[Req, Resp], req *Req,
+) (*Resp, error) {
+	err := error(nil)
+	for _, id := range candidates {
+		var resp *Resp
+		resp, err = callNode(ctx, nodes, limit, id, m, req)
+		if err == nil || !structs.IsKind(err, structs.KindUnavailable) || ctx.Err() != nil {
+			return resp, err
+		}
+	}
+	if err == nil {
+		err = structs.Errorf(structs.KindUnavailable, "no healthy controller of the plugin is on a fitting node that is ready")
+	}
+	return nil, err
+}

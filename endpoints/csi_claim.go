@@ -1,0 +1,132 @@
+package endpoints
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// claims serve those methods of CSIVolume that take, show and release claims.
+type claims struct{ *Endpoints }
+
+// take takes claims for allocations on the node that asks, and for those alone.
+func (c claims) take(ctx context.Context, req *structs.CSIVolumeClaimRequest) (*structs.CSIVolumeClaimResponse, error) {
+	own, err := ownClaims(c.store.Read(), req)
+	if err != nil {
+		return nil, err
+	}
+	req.Claims = own
+	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeClaim, req)
+	if err != nil {
+		return nil, err
+	}
+	resp := &structs.CSIVolumeClaimResponse{WriteMeta: structs.WriteMeta{Index: index}}
+	tx := c.store.Read()
+	for _, k := range own {
+		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
+		if row == nil {
+			return nil, structs.Errorf(structs.KindConflict, "the claim of allocation %s on volume %q was released at once", k.AllocID, k.VolumeID)
+		}
+		resp.Claims = append(resp.Claims, row)
+	}
+	return resp, nil
+}
+
+// ownClaims checks that every claim is for an allocation on the asking node and fills in, in copies, what
+// follows from the rows.
+func ownClaims(tx *state.Read, req *structs.CSIVolumeClaimRequest) ([]*structs.CSIClaim, error) {
+	if len(req.Claims) == 0 {
+		return nil, structs.Errorf(structs.KindInvalid, "Claims: nothing is given; expected at least one claim")
+	}
+	own := make([]*structs.CSIClaim, len(req.Claims))
+	for i, given := range req.Claims {
+		if given == nil {
+			return nil, structs.Errorf(structs.KindInvalid, "Claims[%d]: nothing is given; expected a claim", i)
+		}
+		c := given.Copy()
+		alloc := state.Alloc(tx, c.AllocID)
+		if alloc == nil {
+			return nil, structs.Errorf(structs.KindNotFound, "there is no allocation %q to claim volume %q for", c.AllocID, c.VolumeID)
+		}
+		if alloc.NodeID != req.NodeID || c.NodeID != "" && c.NodeID != req.NodeID {
+			return nil, structs.Errorf(structs.KindDenied, "allocation %s is not on node %s: a node claims for its own allocations alone", c.AllocID, req.NodeID)
+		}
+		c.Namespace, c.NodeID, c.JobID, c.TaskGroup = alloc.Namespace, req.NodeID, alloc.JobID, alloc.TaskGroup
+		if v := state.Volume(tx, c.Namespace, c.VolumeID); v != nil {
+			c.PluginID = v.PluginID
+		}
+		own[i] = c
+	}
+	return own, nil
+}
+
+// release is said by the node that let go of the volumes; only its own claims are released.
+func (c claims) release(ctx context.Context, req *structs.CSIVolumeUnpublishRequest) (*structs.Empty, error) {
+	if req.Operator != "" {
+		return nil, structs.Errorf(structs.KindInvalid, "Operator: a node releases its claims in its own name")
+	}
+	tx := c.store.Read()
+	for _, k := range req.Claims {
+		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
+		if row != nil && row.NodeID != req.NodeID {
+			return nil, structs.Errorf(structs.KindDenied, "the claim of allocation %s on volume %q is another node's", k.AllocID, k.VolumeID)
+		}
+	}
+	return done(fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, req))
+}
+
+// get is the one answer that carries a volume's secrets: for the node that has to use them.
+func (c claims) get(tx *state.Read, req *structs.CSIClaimGetRequest, resp *structs.CSIClaimGetResponse) error {
+	ns := req.RequestNamespace()
+	claim := state.Claim(tx, ns, req.VolumeID, req.AllocID)
+	if claim == nil {
+		return structs.Errorf(structs.KindNotFound, "allocation %s has no claim on volume %q", req.AllocID, req.VolumeID)
+	}
+	if claim.NodeID != req.NodeID {
+		return structs.Errorf(structs.KindDenied, "the claim of allocation %s on volume %q is another node's", req.AllocID, req.VolumeID)
+	}
+	resp.Claim = claim
+	resp.Volume = state.Volume(tx, ns, req.VolumeID)
+	resp.Attachment = state.Attachment(tx, ns, req.VolumeID, claim.NodeID)
+	if resp.Ready = ready(tx, resp); !resp.Ready {
+		resp.Blocked = state.ClaimBlocked(tx, claim)
+	}
+	return nil
+}
+
+// ready reports whether the node may stage the volume now.
+func ready(tx *state.Read, a *structs.CSIClaimGetResponse) bool {
+	if a.Claim.State != structs.ClaimGranted || a.Volume == nil {
+		return false
+	}
+	if a.Attachment != nil {
+		return a.Attachment.State == structs.AttachmentAttached
+	}
+	plugin := state.Plugin(tx, a.Volume.PluginID)
+	return plugin == nil || !plugin.SupportsAttachDetach
+}
+
+// list says of each claim that does not let its allocation go on what it waits for as of now.
+func (c claims) list(tx *state.Read, req *structs.CSIClaimListRequest, resp *structs.CSIClaimListResponse) (err error) {
+	l := listing[structs.CSIClaim, structs.CSIClaim]{Key: lineKey, Stub: func(row *structs.CSIClaim) *structs.CSIClaim {
+		stub := row.Copy()
+		stub.Reason = state.ClaimBlocked(tx, row)
+		return stub
+	}}
+	rows := state.Claims(tx, req.RequestNamespace())
+	switch {
+	case req.VolumeID != "":
+		rows = slices.Values(state.ClaimsByVolume(tx, req.RequestNamespace(), req.VolumeID))
+	case req.NodeID != "":
+		rows = state.ClaimsByNode(tx, req.NodeID)
+	}
+	l.Keep = func(row *structs.CSIClaim) bool {
+		return inNamespace(row.Namespace, &req.QueryOptions) && (req.NodeID == "" || row.NodeID == req.NodeID) && strings.HasPrefix(row.VolumeID, req.Prefix)
+	}
+	resp.Claims, err = l.page(sorted(rows, lineKey), &req.QueryOptions, &resp.QueryMeta)
+	return err
+}

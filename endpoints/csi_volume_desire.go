@@ -1,0 +1,103 @@
+package endpoints
+
+import (
+	"berth/state"
+	"berth/structs"
+)
+
+// desire works out what to record for a volume that was given, from the row that is there (nil: none). What
+// is laid over what, and what cannot be changed, is state's to say when the entry is applied.
+type desire func(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolume, error)
+
+// unmade reports whether nothing of the volume exists yet.
+func unmade(old *structs.CSIVolume) bool {
+	return old == nil || old.State == structs.VolumeFailed && old.ExternalID == ""
+}
+
+// toRegister makes known a volume that exists at its plugin, or changes one that is known.
+func toRegister(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
+	v := given.Copy()
+	v.State = structs.VolumeReady
+	if !unmade(old) {
+		return v, expandable(tx, old, v)
+	}
+	if v.ExternalID == "" {
+		return nil, structs.Errorf(structs.KindInvalid,
+			"volume %q: external_id is required to register a volume; to have the plugin make one, create it", v.ID)
+	}
+	if len(v.Topologies) == 0 && v.RequestedTopologies != nil {
+		v.Topologies = v.RequestedTopologies.Required
+	}
+	return v, nil
+}
+
+// toCreate has the plugin make a volume, or changes one that was made. One that failed for good may be
+// asked for anew and differently, under the name it had: nothing of it was made.
+func toCreate(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
+	v := given.Copy()
+	v.State = structs.VolumeCreating
+	if !unmade(old) {
+		return v, expandable(tx, old, v)
+	}
+	if v.ExternalID != "" {
+		return nil, structs.Errorf(structs.KindInvalid,
+			"volume %q: external_id names a volume that exists; register it instead of creating one", v.ID)
+	}
+	switch {
+	case v.Name == "" && old != nil && old.Name != "":
+		v.Name = old.Name
+	case v.Name == "":
+		v.Name = volumeName(v.ID)
+	}
+	return v, creatable(tx, v)
+}
+
+// volumeName makes the name that CreateVolume is called with: readable, unique, and within 128 bytes
+// without control characters (CSI spec, CreateVolumeRequest.name). It is recorded before the first call.
+func volumeName(id string) string {
+	readable := make([]byte, 0, 80)
+	for i := 0; i < len(id) && len(readable) < 80; i++ {
+		c := id[i]
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' {
+			readable = append(readable, c)
+		} else {
+			readable = append(readable, '-')
+		}
+	}
+	return string(readable) + "-" + structs.NewID()
+}
+
+// creatable refuses what the plugin is known to be unable to do. One whose controller is not up yet is
+// given the benefit of the doubt: the intent waits for it.
+func creatable(tx *state.Read, v *structs.CSIVolume) error {
+	plugin, info := state.Plugin(tx, v.PluginID), controllerInfo(tx, v.PluginID)
+	switch {
+	case plugin == nil:
+		return unable(v, "is not there; run its job first")
+	case info == nil && !plugin.ControllerRequired && state.HealthyInstance(tx, plugin.ID, structs.CSIKindNode):
+		return unable(v, "has no controller and cannot create volumes; register one that exists")
+	case info == nil:
+		return nil
+	case !info.SupportsCreateDelete:
+		return unable(v, "cannot create volumes; register one that exists")
+	case v.CloneID != "" && !info.SupportsClone:
+		return unable(v, "cannot clone volumes")
+	case v.SnapshotID != "" && !info.SupportsCreateDeleteSnapshot:
+		return unable(v, "cannot make volumes from snapshots")
+	}
+	return nil
+}
+
+// expandable refuses to ask for more space where the plugin is known to be unable to give it.
+func expandable(tx *state.Read, old, v *structs.CSIVolume) error {
+	info := controllerInfo(tx, old.PluginID)
+	grows := v.RequestedCapacityMin > max(old.Capacity, old.RequestedCapacityMin)
+	if grows && old.State == structs.VolumeReady && info != nil && !info.SupportsExpand {
+		return unable(old, "cannot expand volumes")
+	}
+	return nil
+}
+
+func unable(v *structs.CSIVolume, what string) error {
+	return structs.Errorf(structs.KindPrecondition, "volume %q: CSI plugin %q %s", v.ID, v.PluginID, what)
+}

@@ -1,0 +1,234 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// intents serve those methods of CSIVolume that change volumes. They record what is wanted; the leader's
+// loop has the plugin do it and records what came of it, which is what the caller waits for.
+type intents struct{ *Endpoints }
+
+// register makes volumes known that exist at their plugin, after the plugin has confirmed them.
+func (i intents) register(ctx context.Context, req *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
+	given, err := i.given(req)
+	if err != nil {
+		return nil, err
+	}
+	tx := i.store.Read()
+	for _, v := range given {
+		wanted, err := toRegister(tx, state.Volume(tx, v.Namespace, v.ID), v)
+		if err != nil {
+			return nil, err
+		}
+		if err := i.confirm(ctx, tx, wanted); err != nil {
+			return nil, structs.Errorf(structs.KindOf(err), "volume %q: %w", v.ID, err)
+		}
+	}
+	return i.put(ctx, req, given, toRegister)
+}
+
+// create has volumes made, or waits for those that are being made. A volume that is ready and asked for in
+// the same way is the answer.
+func (i intents) create(ctx context.Context, req *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
+	given, err := i.given(req)
+	if err != nil {
+		return nil, err
+	}
+	return i.put(ctx, req, given, toCreate)
+}
+
+// given are the volumes of a request, checked, in copies.
+func (i intents) given(req *structs.CSIVolumeRegisterRequest) ([]*structs.CSIVolume, error) {
+	if n := len(req.Volumes); n == 0 || n > i.config.MaxVolumesAtOnce {
+		return nil, structs.Errorf(structs.KindInvalid, "Volumes: %d are given; expected 1 to %d", n, i.config.MaxVolumesAtOnce)
+	}
+	var faults []error
+	seen := map[string]bool{}
+	given := make([]*structs.CSIVolume, len(req.Volumes))
+	for n, v := range req.Volumes {
+		if v == nil {
+			return nil, structs.Errorf(structs.KindInvalid, "Volumes[%d]: nothing is given; expected a volume", n)
+		}
+		v = v.Copy()
+		if v.Namespace == "" {
+			v.Namespace = req.RequestNamespace()
+		}
+		v.Canonicalize()
+		if err := v.Validate(); err != nil {
+			faults = append(faults, err)
+		}
+		if key := v.Namespace + "/" + v.ID; seen[key] {
+			faults = append(faults, structs.Errorf(structs.KindInvalid, "volume %q is given twice", v.ID))
+		} else {
+			seen[key] = true
+		}
+		given[n] = v
+	}
+	if len(faults) > 0 {
+		return nil, structs.Errorf(structs.KindInvalid, "%w", errors.Join(faults...))
+	}
+	return given, nil
+}
+
+// confirm has the plugin confirm a volume, where it has a controller to ask (CSI spec,
+// ValidateVolumeCapabilities).
+func (i intents) confirm(ctx context.Context, tx *state.Read, v *structs.CSIVolume) error {
+	plugin := state.Plugin(tx, v.PluginID)
+	if plugin == nil {
+		return structs.Errorf(structs.KindPrecondition, "CSI plugin %q is not there; run its job first", v.PluginID)
+	}
+	if !plugin.ControllerRequired {
+		if !state.HealthyInstance(tx, plugin.ID, structs.CSIKindNode) {
+			return structs.Errorf(structs.KindPrecondition, "CSI plugin %q is healthy nowhere yet", v.PluginID)
+		}
+		return nil
+	}
+	if old := state.Volume(tx, v.Namespace, v.ID); old != nil { // what is not given stays
+		v.ExternalID = orElse(v.ExternalID, old.ExternalID)
+		if len(v.Secrets) == 0 {
+			v.Secrets = old.Secrets
+		}
+		if len(v.Context) == 0 {
+			v.Context = old.Context
+		}
+		if isRedacted(v.MountOptions) {
+			v.MountOptions = old.MountOptions
+		}
+	}
+	req := &structs.ClientCSIValidateRequest{
+		PluginID: v.PluginID, ExternalID: v.ExternalID, Capabilities: v.RequestedCapabilities,
+		MountOptions: v.MountOptions, Context: v.Context, Parameters: v.Parameters, Secrets: v.Secrets,
+	}
+	candidates := VolumeControllers(tx, v)
+	_, err := CallController(ctx, i.Nodes, i.config.CallTimeout, candidates, structs.ClientCSIControllerValidate, req)
+	// Where controllers each know the volumes of their own node, the others have not found it.
+	for n := 1; n < len(candidates) && structs.IsKind(err, structs.KindNotFound) && len(v.Topologies) == 0; n++ {
+		_, err = CallController(ctx, i.Nodes, i.config.CallTimeout, candidates[n:], structs.ClientCSIControllerValidate, req)
+	}
+	return err
+}
+
+// put proposes what is to change and waits until every volume is settled.
+func (i intents) put(ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, want desire) (*structs.CSIVolumeRegisterResponse, error) {
+	index, err := i.record(ctx, req, given, want)
+	if err != nil {
+		return nil, err
+	}
+	resp := &structs.CSIVolumeRegisterResponse{}
+	var faults []error
+	for _, v := range given {
+		row, err := i.await(ctx, v.Namespace, v.ID, func(row *structs.CSIVolume) (bool, error) { return settled(row, v) })
+		if err != nil {
+			faults = append(faults, err)
+			continue
+		}
+		index = max(index, row.ModifyIndex)
+		resp.Volumes = append(resp.Volumes, publicVolume(row))
+	}
+	if len(faults) > 0 {
+		return nil, structs.Errorf(structs.KindOf(faults[0]), "%w", errors.Join(faults...))
+	}
+	resp.Index = index
+	return resp, nil
+}
+
+// record proposes what is wanted, one request at a time: of two that create one volume at once, the second
+// has to see the first one's row with its name.
+func (i intents) record(ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, want desire) (uint64, error) {
+	select {
+	case i.volumeTurn <- struct{}{}:
+		defer func() { <-i.volumeTurn }()
+	case <-ctx.Done():
+		return 0, structs.Errorf(structs.KindUnavailable, "waiting for other volumes to be recorded: %w", ctx.Err())
+	}
+	tx := i.store.Read()
+	entry := &structs.CSIVolumeRegisterRequest{WriteOptions: req.WriteOptions}
+	for _, v := range given {
+		wanted, err := want(tx, state.Volume(tx, v.Namespace, v.ID), v)
+		if err != nil {
+			return 0, err
+		}
+		entry.Volumes = append(entry.Volumes, wanted)
+	}
+	return fsm.Propose(ctx, i.raft, fsm.VolumePut, entry)
+}
+
+// settled reports whether nothing is pending for a volume that was asked for so, or why it never will be.
+func settled(row, asked *structs.CSIVolume) (bool, error) {
+	switch {
+	case row == nil:
+		return false, structs.Errorf(structs.KindConflict, "volume %q was deleted meanwhile", asked.ID)
+	case row.State == structs.VolumeFailed:
+		return false, lastError("creating", row)
+	case row.State == structs.VolumeDeleting:
+		return false, structs.Errorf(structs.KindPrecondition, "volume %q is being deleted", asked.ID)
+	case row.State == structs.VolumeCreating || row.ExpandPending:
+		return false, nil
+	case row.LastError != nil && asked.RequestedCapacityMin > row.RequestedCapacityMin:
+		return false, lastError("expanding", row) // a size that was refused for good is given up
+	}
+	return true, nil
+}
+
+// lastError is what the plugin said, with its kind.
+func lastError(doing string, v *structs.CSIVolume) error {
+	if v.LastError == nil {
+		return structs.Errorf(structs.KindInternal, "%s volume %q failed", doing, v.ID)
+	}
+	return structs.Errorf(v.LastError.Kind, "%s volume %q: %s", doing, v.ID, v.LastError.Message)
+}
+
+// await waits until a volume's row satisfies done, at most as long as a volume may take.
+func (i intents) await(ctx context.Context, ns, id string, done func(row *structs.CSIVolume) (bool, error)) (*structs.CSIVolume, error) {
+	ctx, cancel := context.WithTimeout(ctx, i.config.VolumeTimeout)
+	defer cancel()
+	for {
+		tx := i.store.Watching()
+		row := state.Volume(tx, ns, id)
+		if ok, err := done(row); ok || err != nil {
+			return row, err
+		}
+		if err := i.store.Wait(ctx, tx); err == nil {
+			continue
+		}
+		why := "the plugin has not answered"
+		if row.LastError != nil {
+			why = row.LastError.Message
+		}
+		return nil, structs.Errorf(structs.KindTimeout, "volume %q is still %s: %s; it is tried on, ask again later", id, pendingName(row), why)
+	}
+}
+
+func pendingName(v *structs.CSIVolume) string {
+	if v.State == structs.VolumeReady {
+		return "expanding"
+	}
+	return v.State
+}
+
+// remove has a volume deleted at its plugin and waits until it is gone.
+func (i intents) remove(ctx context.Context, req *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
+	ns := req.RequestNamespace()
+	if state.Volume(i.store.Read(), ns, req.ID) == nil {
+		return nil, noVolume(ns, req.ID)
+	}
+	index, err := fsm.Propose(ctx, i.raft, fsm.VolumeDelete, req)
+	if err != nil {
+		return nil, err
+	}
+	_, err = i.await(ctx, ns, req.ID, func(row *structs.CSIVolume) (bool, error) {
+		switch {
+		case row == nil:
+			return true, nil
+		case row.State == structs.VolumeDeleting:
+			return false, nil
+		}
+		return false, lastError("deleting", row)
+	})
+	return done(max(index, i.store.Index()), err)
+}

@@ -1,0 +1,170 @@
+package endpoints
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// Raft is what the procedures need of this server's membership in the cluster.
+type Raft interface {
+	fsm.Proposer
+	// Leader says who leads. isMe only once this server has applied all that was committed before its term
+	// began; known is false while nobody leads; lastContact is how long ago a follower heard of its leader.
+	Leader() (addr string, isMe bool, known bool, lastContact time.Duration)
+	// VerifyLeader asks a quorum whether this server still leads; unavailable when it does not.
+	VerifyLeader(ctx context.Context) error
+	// Configuration is the Raft configuration as this server knows it.
+	Configuration() ([]*structs.RaftServer, error)
+	// Forward calls a method at another server.
+	Forward(ctx context.Context, addr, method string, req, resp any) error
+	// Servers are the RPC addresses of the servers, the leader's first.
+	Servers() []string
+}
+
+// Leases are the nodes' heartbeats, kept by the leader.
+type Leases interface {
+	// Renew starts a node's lease anew and says how soon the next heartbeat is expected.
+	Renew(nodeID string) time.Duration
+}
+
+// Config tunes the procedures.
+type Config struct {
+	HoldTimeout      time.Duration // how long a request waits for a leader to be elected
+	CallTimeout      time.Duration // of one call to a node
+	VolumeTimeout    time.Duration // how long creating or deleting a volume is waited for
+	GCBatch          int           // rows deleted by one log entry
+	MaxVolumesAtOnce int           // volumes in one register or create request
+}
+
+// DefaultConfig is what suits a small and a large cluster alike.
+func DefaultConfig() Config {
+	return Config{
+		HoldTimeout:      5 * time.Second,
+		CallTimeout:      2 * time.Minute,
+		VolumeTimeout:    5 * time.Minute,
+		GCBatch:          512,
+		MaxVolumesAtOnce: 256,
+	}
+}
+
+// Deps are what the procedures work with. A zero Config means DefaultConfig.
+type Deps struct {
+	Store  *state.Store
+	Raft   Raft
+	Leases Leases
+	Logger hclog.Logger
+	Region string
+	Now    func() time.Time
+	Config Config
+}
+
+// Endpoints serve the procedures of one server.
+type Endpoints struct {
+	Nodes *Sessions // the connections over which nodes can be called
+
+	store  *state.Store
+	raft   Raft
+	leases Leases
+	logger hclog.Logger
+	region string
+	now    func() time.Time
+	config Config
+
+	volumeTurn chan struct{} // holds one: whose turn it is to record volumes
+}
+
+// New makes the procedures.
+func New(d Deps) *Endpoints {
+	if d.Config == (Config{}) {
+		d.Config = DefaultConfig()
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Region == "" {
+		d.Region = structs.DefaultRegion
+	}
+	return &Endpoints{
+		Nodes: NewSessions(), store: d.Store, raft: d.Raft, leases: d.Leases,
+		logger: d.Logger, region: d.Region, now: d.Now, config: d.Config,
+		volumeTurn: make(chan struct{}, 1),
+	}
+}
+
+// List is every procedure that a server serves, wrapped in the middleware.
+func (e *Endpoints) List() []rpc.Endpoint {
+	var (
+		status = statuses{e}
+		node   = nodes{e}
+		job    = jobs{e}
+		alloc  = allocs{e}
+		eval   = evals{e}
+		plugin = plugins{e}
+		volume = volumes{e}
+		claim  = claims{e}
+		intent = intents{e}
+	)
+	return []rpc.Endpoint{
+		local(e, structs.StatusPing, status.ping),
+		local(e, structs.StatusLeader, status.leader),
+		local(e, structs.StatusPeers, status.peers),
+		read(e, structs.OperatorRaft, anyone, status.raftConfiguration),
+		write(e, structs.SystemGC, anyone, status.collectGarbage),
+
+		write(e, structs.NodeRegister, anyone, node.register), // proves itself by the secret in its row
+		write(e, structs.NodeDeregister, anyone, node.deregister),
+		write(e, structs.NodeHeartbeat, aNode, node.heartbeat),
+		write(e, structs.NodeUpdateCSI, aNode, node.updateCSI),
+		write(e, structs.NodeEligibility, anyone, node.eligibility),
+		write(e, structs.NodeUpdateAllocs, aNode, node.updateAllocs),
+		read(e, structs.NodeGet, anyone, node.get),
+		read(e, structs.NodeList, anyone, node.list),
+		read(e, structs.NodeAllocs, anyone, node.allocs),
+		read(e, structs.NodeClientAllocs, aNode, node.clientAllocs),
+		write(e, structs.NodeEvaluate, anyone, node.evaluate),
+
+		write(e, structs.JobRegister, anyone, job.register),
+		write(e, structs.JobDeregister, anyone, job.deregister),
+		write(e, structs.JobEvaluate, anyone, job.evaluate),
+		read(e, structs.JobGet, anyone, job.get),
+		read(e, structs.JobList, anyone, job.list),
+		read(e, structs.JobVersions, anyone, job.versions),
+		read(e, structs.JobSummaryGet, anyone, job.summary),
+		read(e, structs.JobAllocations, anyone, job.allocations),
+		read(e, structs.JobEvaluations, anyone, job.evaluations),
+
+		read(e, structs.AllocGet, anyone, alloc.get),
+		read(e, structs.AllocsGet, anyone, alloc.getMany),
+		read(e, structs.AllocList, anyone, alloc.list),
+		write(e, structs.AllocStop, anyone, alloc.stop),
+
+		read(e, structs.EvalGet, anyone, eval.get),
+		read(e, structs.EvalList, anyone, eval.list),
+		read(e, structs.EvalAllocs, anyone, eval.allocations),
+
+		read(e, structs.CSIPluginGet, anyone, plugin.get),
+		read(e, structs.CSIPluginList, anyone, plugin.list),
+		write(e, structs.CSIPluginDelete, anyone, propose(e, fsm.PluginDelete)),
+
+		read(e, structs.CSIVolumeGet, anyone, volume.get),
+		read(e, structs.CSIVolumeList, anyone, volume.list),
+		call(e, structs.CSIVolumeExternal, anyone, volume.external),
+		write(e, structs.CSIVolumeRegister, anyone, intent.register),
+		write(e, structs.CSIVolumeCreate, anyone, intent.create),
+		write(e, structs.CSIVolumeDeregister, anyone, propose(e, fsm.VolumeDeregister)),
+		write(e, structs.CSIVolumeDelete, anyone, intent.remove),
+
+		write(e, structs.CSIVolumeClaim, aNode, claim.take),
+		write(e, structs.CSIVolumeUnpublish, aNode, claim.release),
+		write(e, structs.CSIVolumeDetach, anyone, claim.detach),
+		read(e, structs.CSIClaimGet, aNode, claim.get),
+		read(e, structs.CSIClaimList, anyone, claim.list),
+	}
+}

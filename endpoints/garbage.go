@@ -1,0 +1,154 @@
+package endpoints
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// GCThresholds are the ages below which what has ended is kept for people to look at. Zero deletes at once.
+type GCThresholds struct {
+	Eval time.Duration // of evaluations, and of allocations that have a successor or whose job has ended
+	Job  time.Duration // since a job that has ended was submitted
+	Node time.Duration // since a node went down
+}
+
+// Garbage lists what has ended longer ago than the thresholds, in log entries of at most batch rows. It
+// takes nothing away that is still needed: an allocation that holds a claim, one whose failure the scheduler
+// has yet to replace, one that shows that a batch job is done. State checks every row again.
+func Garbage(tx *state.Read, keep GCThresholds, now time.Time, batch int) []*structs.ReapRequest {
+	g := garbage{tx: tx, batch: batch, allocs: map[string]bool{}, evals: map[string]bool{},
+		evalsBefore: now.Add(-keep.Eval).UnixNano(),
+		jobsBefore:  now.Add(-keep.Job).UnixNano(),
+		nodesBefore: now.Add(-keep.Node).Unix(),
+	}
+	for job := range state.Jobs(tx, structs.AllNamespaces, "") {
+		g.job(job)
+	}
+	for a := range state.Allocs(tx, structs.AllNamespaces) {
+		g.alloc(a)
+	}
+	for e := range state.Evals(tx, structs.AllNamespaces, "") {
+		g.eval(e)
+	}
+	for n := range state.Nodes(tx) {
+		g.node(n)
+	}
+	return g.entries
+}
+
+type garbage struct {
+	tx                                   *state.Read
+	batch                                int
+	evalsBefore, jobsBefore, nodesBefore int64
+	allocs, evals                        map[string]bool // those already listed
+	entries                              []*structs.ReapRequest
+	rows                                 int // in the last entry
+}
+
+// entry is the log entry that the next row goes into. Entries are in the order in which they must be
+// applied: an evaluation goes after its allocations.
+func (g *garbage) entry() *structs.ReapRequest {
+	if len(g.entries) == 0 || g.rows >= g.batch {
+		g.entries, g.rows = append(g.entries, &structs.ReapRequest{}), 0
+	}
+	g.rows++
+	return g.entries[len(g.entries)-1]
+}
+
+func (g *garbage) drop(a *structs.Allocation) {
+	if !g.allocs[a.ID] {
+		g.allocs[a.ID] = true
+		e := g.entry()
+		e.Allocs = append(e.Allocs, a.ID)
+	}
+}
+
+// job takes a job that has ended with all its allocations and evaluations, or leaves it.
+func (g *garbage) job(job *structs.Job) {
+	if job.Status != structs.JobDead || !job.Stop && !job.Finite() || job.SubmitTime > g.jobsBefore {
+		return
+	}
+	allocs := slices.Collect(state.AllocsByJob(g.tx, job.Namespace, job.ID))
+	evals := slices.Collect(state.EvalsByJob(g.tx, job.Namespace, job.ID))
+	if slices.ContainsFunc(allocs, func(a *structs.Allocation) bool { return !a.ClientTerminal() || g.claims(a) }) ||
+		slices.ContainsFunc(evals, func(e *structs.Evaluation) bool { return !e.Terminal() }) {
+		return
+	}
+	for _, a := range allocs {
+		g.drop(a)
+	}
+	for _, e := range evals {
+		g.evals[e.ID] = true
+		r := g.entry()
+		r.Evals = append(r.Evals, e.ID)
+	}
+	r := g.entry()
+	r.Jobs = append(r.Jobs, structs.JobKey{Namespace: job.Namespace, ID: job.ID})
+}
+
+func (g *garbage) alloc(a *structs.Allocation) {
+	if !a.ClientTerminal() || a.ModifyTime > g.evalsBefore || g.claims(a) {
+		return
+	}
+	job := state.Job(g.tx, a.Namespace, a.JobID)
+	current := job != nil && !job.Stop && a.CreateIndex >= job.CreateIndex
+	if current && (job.Finite() || !a.ServerTerminal() && a.NextAllocation == "") {
+		return
+	}
+	g.drop(a)
+}
+
+func (g *garbage) claims(a *structs.Allocation) bool {
+	for range state.ClaimsByAlloc(g.tx, a.ID) {
+		return true
+	}
+	return false
+}
+
+func (g *garbage) eval(e *structs.Evaluation) {
+	if !e.Terminal() || e.ModifyTime > g.evalsBefore || g.evals[e.ID] {
+		return
+	}
+	for a := range state.AllocsByEval(g.tx, e.ID) {
+		if !g.allocs[a.ID] {
+			return
+		}
+	}
+	r := g.entry()
+	r.Evals = append(r.Evals, e.ID)
+}
+
+func (g *garbage) node(n *structs.Node) {
+	if n.Status != structs.NodeDown || n.StatusUpdatedAt > g.nodesBefore {
+		return
+	}
+	for a := range state.AllocsByNode(g.tx, n.ID) {
+		if !g.allocs[a.ID] {
+			return
+		}
+	}
+	for range state.ClaimsByNode(g.tx, n.ID) {
+		return
+	}
+	for range state.AttachmentsByNode(g.tx, n.ID) {
+		return
+	}
+	r := g.entry()
+	r.Nodes = append(r.Nodes, n.ID)
+}
+
+// Reap proposes the entries that Garbage listed, one after another.
+func Reap(ctx context.Context, p fsm.Proposer, entries []*structs.ReapRequest, now time.Time) (index uint64, err error) {
+	for _, r := range entries {
+		r.Now = now.UnixNano()
+		if index, err = fsm.Propose(ctx, p, fsm.Reap, r); err != nil {
+			return index, err
+		}
+	}
+	return index, nil
+}

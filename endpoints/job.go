@@ -1,0 +1,174 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// jobs serve Job.
+type jobs struct{ *Endpoints }
+
+// evaluationOf makes the wish to bring a job's placement up to date.
+func evaluationOf(job *structs.Job, trigger string, now int64) *structs.Evaluation {
+	return &structs.Evaluation{
+		ID: structs.NewID(), Namespace: job.Namespace, JobID: job.ID, Type: job.Type, Priority: job.Priority,
+		TriggeredBy: trigger, JobModifyIndex: job.JobModifyIndex, Status: structs.EvalPending,
+		CreateTime: now, ModifyTime: now,
+	}
+}
+
+func (j jobs) register(ctx context.Context, req *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
+	if req.Job == nil {
+		return nil, structs.Errorf(structs.KindInvalid, "Job: nothing is given; expected the job to register")
+	}
+	job := req.Job.Copy()
+	if job.Namespace == "" {
+		job.Namespace = req.RequestNamespace()
+	}
+	if job.Region != "" && job.Region != j.region {
+		return nil, structs.Errorf(structs.KindInvalid, "Job.Region is %q; expected %q, the region of these servers", job.Region, j.region)
+	}
+	job.Canonicalize()
+	if err := job.Validate(); err != nil {
+		return nil, err
+	}
+	job.SubmitTime = req.Now
+	req.Job, req.Eval = job, evaluationOf(job, structs.TriggerJobRegister, req.Now)
+	index, err := fsm.Propose(ctx, j.raft, fsm.JobRegister, req)
+	if err != nil {
+		return nil, err
+	}
+	tx := j.store.Read()
+	return &structs.JobRegisterResponse{
+		EvalID: req.Eval.ID, EvalCreateIndex: index, JobModifyIndex: jobModifyIndex(tx, job),
+		Warnings: missingVolumes(tx, job), WriteMeta: structs.WriteMeta{Index: index},
+	}, nil
+}
+
+func jobModifyIndex(tx *state.Read, job *structs.Job) uint64 {
+	if stored := state.Job(tx, job.Namespace, job.ID); stored != nil {
+		return stored.JobModifyIndex
+	}
+	return 0
+}
+
+// missingVolumes warns of volumes that a job names and nobody has registered yet: that is allowed, the job
+// waits for them.
+func missingVolumes(tx *state.Read, job *structs.Job) string {
+	var missing []string
+	for _, g := range job.TaskGroups {
+		for alias, v := range g.Volumes {
+			count := 1
+			if v.PerAlloc {
+				count = g.Count
+			}
+			for i := range count {
+				if id := v.VolumeID(i); state.Volume(tx, job.Namespace, id) == nil {
+					missing = append(missing, fmt.Sprintf("group %q, volume %q: there is no volume %q in namespace %q yet", g.Name, alias, id, job.Namespace))
+					break
+				}
+			}
+		}
+	}
+	return strings.Join(missing, "\n")
+}
+
+func (j jobs) deregister(ctx context.Context, req *structs.JobDeregisterRequest) (*structs.JobDeregisterResponse, error) {
+	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
+	if job == nil {
+		return nil, noJob(req.RequestNamespace(), req.JobID)
+	}
+	req.Eval = evaluationOf(job, structs.TriggerJobDeregister, req.Now)
+	index, err := fsm.Propose(ctx, j.raft, fsm.JobDeregister, req)
+	if err != nil {
+		return nil, err
+	}
+	return &structs.JobDeregisterResponse{
+		EvalID: req.Eval.ID, EvalCreateIndex: index, JobModifyIndex: index, WriteMeta: structs.WriteMeta{Index: index},
+	}, nil
+}
+
+func (j jobs) evaluate(ctx context.Context, req *structs.JobEvaluateRequest) (*structs.JobRegisterResponse, error) {
+	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
+	if job == nil {
+		return nil, noJob(req.RequestNamespace(), req.JobID)
+	}
+	e := evaluationOf(job, structs.TriggerManual, req.Now)
+	update := &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: req.WriteOptions}
+	index, err := fsm.Propose(ctx, j.raft, fsm.EvalUpdate, update)
+	if err != nil {
+		return nil, err
+	}
+	return &structs.JobRegisterResponse{
+		EvalID: e.ID, EvalCreateIndex: index, JobModifyIndex: job.JobModifyIndex, WriteMeta: structs.WriteMeta{Index: index},
+	}, nil
+}
+
+func noJob(ns, id string) error {
+	return structs.Errorf(structs.KindNotFound, "there is no job %q in namespace %q", id, ns)
+}
+
+func (j jobs) get(tx *state.Read, req *structs.JobGetRequest, resp *structs.JobGetResponse) error {
+	if resp.Job = state.Job(tx, req.RequestNamespace(), req.JobID); resp.Job == nil {
+		return noJob(req.RequestNamespace(), req.JobID)
+	}
+	return nil
+}
+
+func (j jobs) list(tx *state.Read, req *structs.QueryRequest, resp *structs.JobListResponse) (err error) {
+	l := listing[structs.Job, structs.JobListStub]{Key: jobKey, Stub: func(job *structs.Job) *structs.JobListStub {
+		return jobStub(tx, job)
+	}}
+	resp.Jobs, err = l.page(state.Jobs(tx, req.RequestNamespace(), req.Prefix), &req.QueryOptions, &resp.QueryMeta)
+	return err
+}
+
+func jobStub(tx *state.Read, j *structs.Job) *structs.JobListStub {
+	return &structs.JobListStub{
+		ID: j.ID, Name: j.Name, Namespace: j.Namespace, Datacenters: j.Datacenters, NodePool: j.NodePool,
+		Type: j.Type, Priority: j.Priority, Stop: j.Stop, Status: j.Status, StatusDescription: j.StatusDescription,
+		JobSummary: state.JobSummary(tx, j), CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex,
+		JobModifyIndex: j.JobModifyIndex, SubmitTime: j.SubmitTime,
+	}
+}
+
+func (j jobs) versions(tx *state.Read, req *structs.JobGetRequest, resp *structs.JobVersionsResponse) error {
+	resp.Versions = slices.Collect(state.JobVersions(tx, req.RequestNamespace(), req.JobID))
+	slices.Reverse(resp.Versions)
+	if len(resp.Versions) == 0 {
+		return noJob(req.RequestNamespace(), req.JobID)
+	}
+	return nil
+}
+
+func (j jobs) summary(tx *state.Read, req *structs.JobGetRequest, resp *structs.JobSummaryResponse) error {
+	job := state.Job(tx, req.RequestNamespace(), req.JobID)
+	if job == nil {
+		return noJob(req.RequestNamespace(), req.JobID)
+	}
+	resp.JobSummary = state.JobSummary(tx, job)
+	return nil
+}
+
+// allocations lists also those of a job that is gone. Without All, those are left out that belong to an
+// earlier job of the same ID.
+func (j jobs) allocations(tx *state.Read, req *structs.JobGetRequest, resp *structs.AllocListResponse) (err error) {
+	job := state.Job(tx, req.RequestNamespace(), req.JobID)
+	l := allocListing(tx)
+	l.Keep = func(a *structs.Allocation) bool { return req.All || job == nil || a.CreateIndex >= job.CreateIndex }
+	rows := sorted(state.AllocsByJob(tx, req.RequestNamespace(), req.JobID), allocKey)
+	resp.Allocations, err = l.page(rows, &req.QueryOptions, &resp.QueryMeta)
+	return err
+}
+
+func (j jobs) evaluations(tx *state.Read, req *structs.JobGetRequest, resp *structs.EvalListResponse) (err error) {
+	rows := sorted(state.EvalsByJob(tx, req.RequestNamespace(), req.JobID), evalKey)
+	resp.Evaluations, err = evalListing.page(rows, &req.QueryOptions, &resp.QueryMeta)
+	return err
+}

@@ -1,0 +1,194 @@
+package endpoints
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
+
+	"berth/fsm"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// options are what reads and writes have in common.
+type options struct {
+	region    string
+	forwarded *bool
+	stale     bool // this server may answer by itself
+	write     bool
+}
+
+func optionsOf(req any, write bool) options {
+	switch r := req.(type) {
+	case interface{ Query() *structs.QueryOptions }:
+		q := r.Query()
+		return options{region: q.Region, forwarded: &q.Forwarded, stale: q.AllowStale && !write, write: write}
+	case interface{ Write() *structs.WriteOptions }:
+		w := r.Write()
+		return options{region: w.Region, forwarded: &w.Forwarded, write: write}
+	}
+	panic("a request embeds neither QueryOptions nor WriteOptions")
+}
+
+// serve wraps a handler in the middleware; the package comment has the order.
+func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
+	handler func(context.Context, *Req) (*Resp, error),
+) rpc.Endpoint {
+	return rpc.Handle(m, func(ctx context.Context, req *Req) (resp *Resp, err error) {
+		defer func(start time.Time) { measure(m.Name, start, err) }(time.Now())
+		own := *req // the caller's request is not ours to change: the caller may send it again
+		o := optionsOf(&own, m.Write)
+		leader, err := e.route(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		if leader != "" {
+			*o.forwarded = true
+			resp = new(Resp)
+			return resp, e.raft.Forward(ctx, leader, m.Name, &own, resp)
+		}
+		who, err := e.authenticate(&own)
+		if err != nil {
+			return nil, err
+		}
+		if err := may(who); err != nil {
+			return nil, err
+		}
+		return handler(ctx, &own)
+	})
+}
+
+func measure(method string, start time.Time, err error) {
+	metrics.MeasureSinceWithLabels([]string{"rpc", "served"}, start, []metrics.Label{
+		{Name: "method", Value: method}, {Name: "error", Value: string(structs.KindOf(err))},
+	})
+}
+
+// holdPoll is how often a request that waits for an election looks for its result.
+const holdPoll = 50 * time.Millisecond
+
+// route decides where a request is served: here (""), or at the leader's address. It waits a while for a
+// leader to be elected, but not for a second hop: two servers that take each other for the leader must not
+// play ball.
+func (e *Endpoints) route(ctx context.Context, o options) (leader string, err error) {
+	if o.region != "" && o.region != e.region {
+		return "", structs.Errorf(structs.KindInvalid, "this is region %q; there is no path to region %q", e.region, o.region)
+	}
+	if o.stale {
+		return "", nil
+	}
+	for deadline := time.Now().Add(e.config.HoldTimeout); ; {
+		addr, isMe, known, _ := e.raft.Leader()
+		switch {
+		case isMe && o.write:
+			return "", nil
+		case isMe:
+			return "", e.raft.VerifyLeader(ctx)
+		case *o.forwarded:
+			return "", structs.Errorf(structs.KindUnavailable, "the server asked is not the leader, though it was taken for it")
+		case known && addr != "":
+			return addr, nil
+		case !time.Now().Before(deadline):
+			return "", structs.Errorf(structs.KindUnavailable, "the cluster has no leader")
+		}
+		select {
+		case <-time.After(holdPoll):
+		case <-ctx.Done():
+			return "", structs.Errorf(structs.KindUnavailable, "the cluster has no leader: %w", ctx.Err())
+		}
+	}
+}
+
+// read serves a method from the state. The handler fills resp, an empty answer, from tx and may run many
+// times: with MinIndex set it runs again when what it read has changed. One that found nothing waits too.
+func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
+	handler func(tx *state.Read, req *Req, resp *Resp) error,
+) rpc.Endpoint {
+	return serve(e, m, may, func(ctx context.Context, req *Req) (*Resp, error) {
+		var resp *Resp
+		q := any(req).(interface{ Query() *structs.QueryOptions }).Query()
+		index, err := e.store.Query(ctx, q, func(tx *state.Read) error {
+			resp = new(Resp)
+			return handler(tx, req, resp)
+		})
+		if err != nil {
+			return nil, err
+		}
+		meta := metaOf(resp)
+		meta.Index = index
+		_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
+		return resp, nil
+	})
+}
+
+func metaOf(resp any) *structs.QueryMeta {
+	return resp.(interface{ Meta() *structs.QueryMeta }).Meta()
+}
+
+// call serves a method that reads at a plugin rather than from the state.
+func call[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
+	handler func(context.Context, *Req) (*Resp, error),
+) rpc.Endpoint {
+	return serve(e, m, may, func(ctx context.Context, req *Req) (*Resp, error) {
+		resp, err := handler(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		meta := metaOf(resp)
+		meta.Index = max(1, e.store.Index())
+		_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
+		return resp, nil
+	})
+}
+
+// local serves a method that any server answers for itself, whether there is a leader or not.
+func local[Resp any](e *Endpoints, m structs.Method[structs.QueryRequest, Resp],
+	handler func(resp *Resp),
+) rpc.Endpoint {
+	endpoint := serve(e, m, anyone, func(context.Context, *structs.QueryRequest) (*Resp, error) {
+		resp := new(Resp)
+		handler(resp)
+		if r, ok := any(resp).(interface{ Meta() *structs.QueryMeta }); ok {
+			r.Meta().Index = max(1, e.store.Index())
+			_, _, r.Meta().KnownLeader, r.Meta().LastContact = e.raft.Leader()
+		}
+		return resp, nil
+	})
+	inner := endpoint.Serve
+	endpoint.Serve = func(ctx context.Context, req any) (any, error) {
+		own := *req.(*structs.QueryRequest)
+		own.AllowStale = true
+		return inner(ctx, &own)
+	}
+	return endpoint
+}
+
+// write serves a method that proposes log entries. It stamps the clock; the handler sets the index.
+func write[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
+	handler func(context.Context, *Req) (*Resp, error),
+) rpc.Endpoint {
+	if _, ok := any(new(Resp)).(interface{ Written() *structs.WriteMeta }); !ok {
+		panic("the answer of " + m.Name + " does not embed WriteMeta")
+	}
+	return serve(e, m, may, func(ctx context.Context, req *Req) (*Resp, error) {
+		any(req).(interface{ Write() *structs.WriteOptions }).Write().Now = e.now().UnixNano()
+		return handler(ctx, req)
+	})
+}
+
+// propose is the handler of a write that is one log entry and nothing else.
+func propose[P any](e *Endpoints, c fsm.Command[P]) func(context.Context, *P) (*structs.Empty, error) {
+	return func(ctx context.Context, req *P) (*structs.Empty, error) {
+		return done(fsm.Propose(ctx, e.raft, c, req))
+	}
+}
+
+// done is the answer that says nothing but where in the log a write is.
+func done(index uint64, err error) (*structs.Empty, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &structs.Empty{WriteMeta: structs.WriteMeta{Index: index}}, nil
+}

@@ -1,0 +1,201 @@
+package endpoints
+
+import (
+	"context"
+	"net"
+	"slices"
+
+	"berth/fsm"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// nodes serve Node.
+type nodes struct{ *Endpoints }
+
+// bind remembers the connection of a request that a node made itself: the leader calls it back there. A
+// request that another server passed on came over that server's connection.
+func (n nodes) bind(ctx context.Context, nodeID string, w *structs.WriteOptions) {
+	if session := rpc.SessionFrom(ctx); session != nil && !w.Forwarded {
+		n.Nodes.Bind(nodeID, session)
+	}
+}
+
+func (n nodes) register(ctx context.Context, req *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
+	node, err := registration(req)
+	if err != nil {
+		return nil, err
+	}
+	if old := state.Node(n.store.Read(), node.ID); old != nil {
+		if err := n.checkNode(old, node.SecretID); err != nil {
+			return nil, err
+		}
+	}
+	req.Node = node
+	index, err := fsm.Propose(ctx, n.raft, fsm.NodeRegister, req)
+	if err != nil {
+		return nil, err
+	}
+	n.bind(ctx, node.ID, &req.WriteOptions)
+	return &structs.NodeRegisterResponse{
+		HeartbeatTTL: n.leases.Renew(node.ID), Servers: n.raft.Servers(),
+		WriteMeta: structs.WriteMeta{Index: index},
+	}, nil
+}
+
+// heartbeat renews a lease. Only a status that is news goes through the log.
+func (n nodes) heartbeat(ctx context.Context, req *structs.NodeHeartbeatRequest) (*structs.NodeHeartbeatResponse, error) {
+	if !slices.Contains([]string{"", structs.NodeInit, structs.NodeReady}, req.Status) {
+		return nil, structs.Errorf(structs.KindInvalid, "a node cannot say that its status is %q; expected %q or %q",
+			req.Status, structs.NodeInit, structs.NodeReady)
+	}
+	node := state.Node(n.store.Read(), req.NodeID)
+	if node == nil {
+		return nil, n.checkNode(nil, "")
+	}
+	index := node.ModifyIndex
+	if req.Status != "" && req.Status != node.Status {
+		update := &structs.NodeStatusUpdate{NodeIDs: []string{req.NodeID}, Status: req.Status, WriteOptions: req.WriteOptions}
+		if node.Status == structs.NodeDown {
+			update.Event = &structs.NodeEvent{Message: "Node reregistered by heartbeat", Subsystem: "Cluster", Timestamp: n.now()}
+		}
+		var err error
+		if index, err = fsm.Propose(ctx, n.raft, fsm.NodeStatus, update); err != nil {
+			return nil, err
+		}
+	}
+	n.bind(ctx, req.NodeID, &req.WriteOptions)
+	return &structs.NodeHeartbeatResponse{
+		HeartbeatTTL: n.leases.Renew(req.NodeID), Servers: n.raft.Servers(),
+		WriteMeta: structs.WriteMeta{Index: index},
+	}, nil
+}
+
+func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterRequest) (*structs.Empty, error) {
+	answer, err := done(fsm.Propose(ctx, n.raft, fsm.NodeDeregister, req))
+	if err == nil {
+		for _, id := range req.NodeIDs {
+			n.Nodes.Drop(id)
+		}
+	}
+	return answer, err
+}
+
+// updateCSI takes what changed among the instances on the node that asks.
+func (n nodes) updateCSI(ctx context.Context, req *structs.NodeUpdateCSIRequest) (*structs.Empty, error) {
+	if err := checkInstances(req.NodeID, "Upserts", req.Upserts); err != nil {
+		return nil, err
+	}
+	return done(fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req))
+}
+
+func (n nodes) eligibility(ctx context.Context, req *structs.NodeEligibilityRequest) (*structs.Empty, error) {
+	if req.Eligibility != structs.NodeEligible && req.Eligibility != structs.NodeIneligible {
+		return nil, structs.Errorf(structs.KindInvalid, "the eligibility is %q; expected %q or %q",
+			req.Eligibility, structs.NodeEligible, structs.NodeIneligible)
+	}
+	return done(fsm.Propose(ctx, n.raft, fsm.NodeEligibility, req))
+}
+
+// updateAllocs takes what a node says of its own allocations. One that is not the node's, for instance
+// because it was deleted meanwhile, is left out rather than holding up the others.
+func (n nodes) updateAllocs(ctx context.Context, req *structs.AllocsClientUpdateRequest) (*structs.Empty, error) {
+	tx := n.store.Read()
+	own := *req
+	own.Allocs = slices.DeleteFunc(slices.Clone(req.Allocs), func(u *structs.AllocClientUpdate) bool {
+		a := state.Alloc(tx, u.ID)
+		return a == nil || a.NodeID != req.NodeID
+	})
+	if len(own.Allocs) == 0 {
+		return done(n.store.Index(), nil)
+	}
+	return done(fsm.Propose(ctx, n.raft, fsm.AllocsClientUpdate, &own))
+}
+
+// evaluate looks anew at every job that has or may have something on the node.
+func (n nodes) evaluate(ctx context.Context, req *structs.NodeGetWriteRequest) (*structs.NodeEvaluateResponse, error) {
+	tx := n.store.Read()
+	node := state.Node(tx, req.NodeID)
+	if node == nil {
+		return nil, noNode(req.NodeID)
+	}
+	update := &structs.EvalUpdateRequest{WriteOptions: req.WriteOptions}
+	resp := &structs.NodeEvaluateResponse{NodeModifyIndex: node.ModifyIndex}
+	for job := range state.Jobs(tx, structs.AllNamespaces, "") {
+		if job.Stop || !job.PerNode() && !onNode(tx, job, node.ID) {
+			continue
+		}
+		e := evaluationOf(job, structs.TriggerNodeUpdate, req.Now)
+		e.NodeID = node.ID
+		update.Evals = append(update.Evals, e)
+		resp.EvalIDs = append(resp.EvalIDs, e.ID)
+	}
+	if len(update.Evals) == 0 {
+		resp.Index = n.store.Index()
+		return resp, nil
+	}
+	index, err := fsm.Propose(ctx, n.raft, fsm.EvalUpdate, update)
+	resp.Index, resp.EvalCreateIndex = index, index
+	return resp, err
+}
+
+func onNode(tx *state.Read, job *structs.Job, nodeID string) bool {
+	for a := range state.AllocsByJob(tx, job.Namespace, job.ID) {
+		if a.NodeID == nodeID && !a.Terminal() {
+			return true
+		}
+	}
+	return false
+}
+
+func noNode(id string) error { return structs.Errorf(structs.KindNotFound, "there is no node %q", id) }
+
+func (n nodes) get(tx *state.Read, req *structs.NodeGetRequest, resp *structs.NodeGetResponse) error {
+	node := state.Node(tx, req.NodeID)
+	if node == nil {
+		return noNode(req.NodeID)
+	}
+	resp.Node = state.NodeDetail(tx, node)
+	resp.Node.SecretID = ""
+	return nil
+}
+
+func (n nodes) list(tx *state.Read, req *structs.QueryRequest, resp *structs.NodeListResponse) (err error) {
+	l := listing[structs.Node, structs.NodeListStub]{Key: nodeKey, Stub: nodeStub}
+	resp.Nodes, err = l.page(state.NodesByPrefix(tx, req.Prefix), &req.QueryOptions, &resp.QueryMeta)
+	return err
+}
+
+func nodeStub(n *structs.Node) *structs.NodeListStub {
+	host, _, err := net.SplitHostPort(n.HTTPAddr)
+	if err != nil {
+		host = n.HTTPAddr
+	}
+	return &structs.NodeListStub{
+		Address: host, ID: n.ID, Datacenter: n.Datacenter, Name: n.Name, NodeClass: n.NodeClass,
+		NodePool: n.NodePool, Version: n.Attributes["berth.version"], Drain: n.Drain,
+		SchedulingEligibility: n.SchedulingEligibility, Status: n.Status,
+		StatusDescription: n.StatusDescription, Drivers: n.Drivers, NodeResources: n.NodeResources,
+		ReservedResources: n.ReservedResources, Indexes: n.Indexes,
+	}
+}
+
+func (n nodes) allocs(tx *state.Read, req *structs.NodeGetRequest, resp *structs.AllocsResponse) error {
+	if state.Node(tx, req.NodeID) == nil {
+		return noNode(req.NodeID)
+	}
+	resp.Allocs = []*structs.Allocation{}
+	for a := range state.AllocsByNode(tx, req.NodeID) {
+		resp.Allocs = append(resp.Allocs, state.AllocWithJob(tx, a))
+	}
+	return nil
+}
+
+func (n nodes) clientAllocs(tx *state.Read, req *structs.NodeGetRequest, resp *structs.NodeClientAllocsResponse) error {
+	resp.Allocs = map[string]uint64{}
+	for a := range state.AllocsByNode(tx, req.NodeID) {
+		resp.Allocs[a.ID] = a.AllocModifyIndex
+	}
+	return nil
+}

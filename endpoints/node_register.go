@@ -1,0 +1,76 @@
+package endpoints
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/internal/codec"
+	"berth/structs"
+)
+
+// registration checks what a node says of itself and fills in what it leaves out, in a copy.
+func registration(req *structs.NodeRegisterRequest) (*structs.Node, error) {
+	if req.Node == nil {
+		return nil, structs.Errorf(structs.KindInvalid, "Node: nothing is given; expected the node to register")
+	}
+	node := req.Node.Copy()
+	for _, required := range []struct{ path, value string }{
+		{"ID", node.ID}, {"SecretID", node.SecretID}, {"Name", node.Name},
+	} {
+		if required.value == "" {
+			return nil, structs.Errorf(structs.KindInvalid, "Node.%s: nothing is given; expected a text", required.path)
+		}
+	}
+	if err := checkInstances(node.ID, "CSI", req.CSI); err != nil {
+		return nil, err
+	}
+	for _, d := range []struct {
+		field *string
+		value string
+	}{
+		{&node.Datacenter, "dc1"}, {&node.NodePool, structs.DefaultNodePool},
+		{&node.Status, structs.NodeInit}, {&node.SchedulingEligibility, structs.NodeEligible},
+	} {
+		if *d.field == "" {
+			*d.field = d.value
+		}
+	}
+	if node.Status != structs.NodeInit && node.Status != structs.NodeReady {
+		return nil, structs.Errorf(structs.KindInvalid, "Node.Status is %q; expected %q or %q", node.Status, structs.NodeInit, structs.NodeReady)
+	}
+	node.ComputedClass = computedClass(node)
+	return node, nil
+}
+
+// checkInstances refuses instances that are not whole or are said to be on another node.
+func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance) error {
+	for i, c := range instances {
+		if c == nil || c.PluginID == "" || c.NodeID != nodeID ||
+			c.Kind != structs.CSIKindController && c.Kind != structs.CSIKindNode {
+			return structs.Errorf(structs.KindInvalid, "%s[%d]: expected an instance on the node itself, with PluginID and Kind", path, i)
+		}
+	}
+	return nil
+}
+
+// computedClass is a digest of all that a constraint can look at except what is unique to a node: nodes
+// with the same class need not be tried twice.
+func computedClass(n *structs.Node) string {
+	shared := func(m map[string]string) map[string]string {
+		m = maps.Clone(m)
+		for _, key := range slices.Collect(maps.Keys(m)) {
+			if strings.HasPrefix(key, "unique.") {
+				delete(m, key)
+			}
+		}
+		return m
+	}
+	b, err := codec.Encode([]any{n.Datacenter, n.NodeClass, n.NodePool, shared(n.Attributes), shared(n.Meta)})
+	if err != nil {
+		panic(err) // texts and maps of texts always encode
+	}
+	return fmt.Sprintf("v1:%x", sha256.Sum256(b))[:3+32]
+}

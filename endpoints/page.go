@@ -1,0 +1,142 @@
+package endpoints
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-bexpr"
+
+	"berth/structs"
+)
+
+// listing turns rows into one page of a list. Rows come in the order of Key. A page's token is the key of
+// the first row of the next page, so that rows which come or go between two pages shift nothing.
+type listing[Row, Stub any] struct {
+	Key  func(*Row) []string
+	Stub func(*Row) *Stub
+	// Keep, if not nil, leaves out the rows for which it is false.
+	Keep func(*Row) bool
+}
+
+// page makes the stubs that the options ask for, and sets NextToken. Only as many rows are looked at, and
+// only as many stubs are made, as the page takes; a reversed list looks at every row but makes no more
+// stubs.
+func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, meta *structs.QueryMeta) ([]*Stub, error) {
+	match, err := filter(q.Filter)
+	if err != nil {
+		return nil, err
+	}
+	if q.PerPage < 0 {
+		return nil, structs.Errorf(structs.KindInvalid, "per_page is %d; expected 0 (all) or more", q.PerPage)
+	}
+	begin, err := fromToken(q.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	if q.Reverse {
+		rows = reversed(rows)
+	}
+	stubs := []*Stub{}
+	for row := range rows {
+		if l.Keep != nil && !l.Keep(row) {
+			continue
+		}
+		key := l.Key(row)
+		if begin != nil && before(key, begin, q.Reverse) {
+			continue
+		}
+		stub := l.Stub(row)
+		if ok, err := match(stub); err != nil {
+			return nil, err
+		} else if !ok {
+			continue
+		}
+		if q.PerPage > 0 && len(stubs) == int(q.PerPage) {
+			meta.NextToken = toToken(key)
+			break
+		}
+		stubs = append(stubs, stub)
+	}
+	return stubs, nil
+}
+
+// before reports whether a row with the key belongs to an earlier page than the one that begins with the
+// key begin.
+func before(key, begin []string, reverse bool) bool {
+	order := slices.CompareFunc(key, begin, cmp.Compare[string])
+	if reverse {
+		return order > 0
+	}
+	return order < 0
+}
+
+// toToken writes a key so that it can stand in a URL; its parts hold no NUL.
+func toToken(key []string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(key, "\x00")))
+}
+
+func fromToken(token string) (key []string, err error) {
+	if token == "" {
+		return nil, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInvalid, "the page token %q is not one that a list gave", token)
+	}
+	return strings.Split(string(b), "\x00"), nil
+}
+
+func reversed[Row any](rows iter.Seq[*Row]) iter.Seq[*Row] {
+	return func(yield func(*Row) bool) {
+		for _, row := range slices.Backward(slices.Collect(rows)) {
+			if !yield(row) {
+				return
+			}
+		}
+	}
+}
+
+// sorted puts rows that come in another order into the order of their keys, so that they can be paged.
+func sorted[Row any](rows iter.Seq[*Row], key func(*Row) []string) iter.Seq[*Row] {
+	return func(yield func(*Row) bool) {
+		all := slices.SortedFunc(rows, func(a, b *Row) int { return slices.Compare(key(a), key(b)) })
+		slices.Values(all)(yield)
+	}
+}
+
+// filter compiles a filter expression; "" matches everything.
+func filter(expression string) (func(stub any) (bool, error), error) {
+	if expression == "" {
+		return func(any) (bool, error) { return true, nil }, nil
+	}
+	e, err := bexpr.CreateEvaluator(expression)
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInvalid, "the filter %q is not an expression: %w", expression, err)
+	}
+	return func(stub any) (ok bool, err error) {
+		if ok, err = e.Evaluate(stub); err != nil {
+			err = structs.Errorf(structs.KindInvalid, "the filter %q does not fit the rows: %w", expression, err)
+		}
+		return ok, err
+	}, nil
+}
+
+// identical is the stub of a row that lists show whole.
+func identical[Row any](row *Row) *Row { return row }
+
+// The keys by which lists are ordered.
+func nodeKey(n *structs.Node) []string           { return []string{n.ID} }
+func jobKey(j *structs.Job) []string             { return []string{j.Namespace, j.ID} }
+func allocKey(a *structs.Allocation) []string    { return []string{a.ID} }
+func evalKey(e *structs.Evaluation) []string     { return []string{e.ID} }
+func pluginKey(p *structs.CSIPluginRow) []string { return []string{p.ID} }
+func volumeKey(v *structs.CSIVolume) []string    { return []string{v.Namespace, v.ID} }
+
+// lineKey orders the claims of each volume by their place in its line.
+func lineKey(c *structs.CSIClaim) []string {
+	return []string{c.Namespace, c.VolumeID, fmt.Sprintf("%020d", c.CreateIndex), fmt.Sprintf("%09d", c.Seq)}
+}

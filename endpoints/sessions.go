@@ -1,0 +1,97 @@
+package endpoints
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"berth/structs"
+)
+
+// Session is a connection that a node opened and over which it can be called: a *rpc.Session.
+type Session interface {
+	Call(ctx context.Context, method string, req, resp any) error
+	Done() <-chan struct{}
+	RemoteAddr() net.Addr
+}
+
+// Sessions know over which connection each node can be called. A session that has ended is forgotten when
+// it is met; so the map holds at most about twice as many as there are live ones.
+type Sessions struct {
+	mu      sync.Mutex
+	byNode  map[string]Session
+	sweepAt int
+}
+
+// NewSessions returns an empty set.
+func NewSessions() *Sessions { return &Sessions{byNode: map[string]Session{}, sweepAt: 64} }
+
+// Bind makes a session the one over which the node is called: the newest wins.
+func (s *Sessions) Bind(nodeID string, session Session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byNode[nodeID] = session
+	if len(s.byNode) < s.sweepAt {
+		return
+	}
+	for id, old := range s.byNode {
+		if ended(old) {
+			delete(s.byNode, id)
+		}
+	}
+	s.sweepAt = max(64, 2*len(s.byNode))
+}
+
+// Drop forgets a node.
+func (s *Sessions) Drop(nodeID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byNode, nodeID)
+}
+
+// Connected reports whether the node can be called from this server now.
+func (s *Sessions) Connected(nodeID string) bool { return s.find(nodeID) != nil }
+
+func (s *Sessions) find(nodeID string) Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session := s.byNode[nodeID]
+	if session != nil && ended(session) {
+		delete(s.byNode, nodeID)
+		return nil
+	}
+	return session
+}
+
+func ended(s Session) bool {
+	select {
+	case <-s.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// Call calls a method of a node. Without a session it is unavailable: nothing was sent.
+func (s *Sessions) Call(ctx context.Context, nodeID, method string, req, resp any) error {
+	session := s.find(nodeID)
+	if session == nil {
+		return structs.Errorf(structs.KindUnavailable,
+			"node %s has no connection to the leader now; it connects with its next heartbeat", structs.ShortID(nodeID))
+	}
+	return session.Call(ctx, method, req, resp)
+}
+
+// callNode calls a typed method of a node and bounds the time it may take.
+func callNode[Req, Resp any](ctx context.Context, c NodeCaller, limit time.Duration, nodeID string,
+	m structs.Method[Req, Resp], req *Req,
+) (*Resp, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	resp := new(Resp)
+	if err := c.Call(ctx, nodeID, m.Name, req, resp); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}

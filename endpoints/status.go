@@ -1,0 +1,40 @@
+package endpoints
+
+import (
+	"context"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// statuses serve Status, Operator and System.
+type statuses struct{ *Endpoints }
+
+func (s statuses) ping(*structs.Empty) {}
+
+func (s statuses) leader(resp *structs.StatusLeaderResponse) {
+	resp.Leader, _, _, _ = s.raft.Leader()
+}
+
+// peers answers with no peers while the configuration cannot be read: it is a question of how things are.
+func (s statuses) peers(resp *structs.StatusPeersResponse) {
+	servers, err := s.raft.Configuration()
+	if err != nil {
+		s.logger.Warn("the raft configuration cannot be read", "error", err)
+	}
+	for _, server := range servers {
+		resp.Peers = append(resp.Peers, server.Address)
+	}
+}
+
+func (s statuses) raftConfiguration(_ *state.Read, _ *structs.QueryRequest, resp *structs.RaftConfigurationResponse) (err error) {
+	resp.Servers, err = s.raft.Configuration()
+	return err
+}
+
+// collectGarbage deletes at once whatever is of no more use, however young.
+func (s statuses) collectGarbage(ctx context.Context, _ *structs.WriteRequest) (*structs.Empty, error) {
+	entries := Garbage(s.store.Read(), GCThresholds{}, s.now(), s.config.GCBatch)
+	index, err := Reap(ctx, s.raft, entries, s.now())
+	return done(max(index, s.store.Index()), err)
+}
