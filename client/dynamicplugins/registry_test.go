@@ -1,0 +1,250 @@
+package dynamicplugins
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.etcd.io/bbolt"
+	"go.uber.org/goleak"
+
+	"berth/client/store"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func open(t *testing.T, dir string) (*Registry, *store.DB) {
+	t.Helper()
+	db, err := store.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	r, err := New(db, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, db
+}
+
+func node(id, alloc string) *Instance {
+	return &Instance{Kind: structs.CSIKindNode, ID: id, AllocID: alloc, SocketPath: "/run/" + alloc + "/csi.sock",
+		Provider: "p", Version: "1", HostMountPath: "/data/csi/v", PluginMountPath: "/local/csi"}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func allocsOf(list []*Instance) string {
+	var ids []string
+	for _, i := range list {
+		ids = append(ids, i.AllocID)
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestTheNewestServesAndThePreviousServesAtOnceWhenItLeaves(t *testing.T) {
+	r, _ := open(t, t.TempDir())
+	k := Key{structs.CSIKindNode, "ebs"}
+	sub := r.Subscribe()
+	defer sub.Close()
+	steps := []struct {
+		do     func() error
+		serves string
+		stack  string
+		event  string // "before>now", "" for none
+	}{
+		{func() error { return r.Register(node("ebs", "a")) }, "a", "a", ">a"},
+		{func() error { return r.Register(node("ebs", "b")) }, "b", "b a", "a>b"},
+		{func() error { return r.Register(node("ebs", "c")) }, "c", "c b a", "b>c"},
+		{func() error { return r.Register(node("ebs", "b")) }, "c", "c b a", ""}, // keeps its place
+		{func() error { return r.Deregister(k, "b") }, "c", "c a", ""},
+		{func() error { return r.Deregister(k, "nobody") }, "c", "c a", ""},
+		{func() error { return r.Deregister(Key{structs.CSIKindController, "ebs"}, "c") }, "c", "c a", ""},
+		{func() error { return r.Deregister(k, "c") }, "a", "a", "c>a"},
+		{func() error { return r.Deregister(k, "a") }, "", "", "a>"},
+		{func() error { return r.Deregister(k, "a") }, "", "", ""},
+	}
+	for i, s := range steps {
+		must(t, s.do())
+		if got := r.Get(k).alloc(); got != s.serves {
+			t.Errorf("step %d: %q serves, want %q", i, got, s.serves)
+		}
+		if got := allocsOf(r.Stack(k)); got != s.stack {
+			t.Errorf("step %d: stack %q, want %q", i, got, s.stack)
+		}
+		var got string
+		for _, e := range sub.Take() {
+			got += e.Before.alloc() + ">" + e.Now.alloc()
+		}
+		if got != s.event { // no waiting: the event is there when the call has returned
+			t.Errorf("step %d: event %q, want %q", i, got, s.event)
+		}
+	}
+}
+
+func TestARegistryThatIsNotEmptySurvivesARestart(t *testing.T) {
+	dir := t.TempDir()
+	r, db := open(t, dir)
+	must(t, r.Register(node("ebs", "a")))
+	must(t, r.Register(node("ebs", "b")))
+	must(t, r.Register(&Instance{Kind: structs.CSIKindController, ID: "ebs", AllocID: "a", SocketPath: "/s"}))
+	must(t, r.Register(node("nfs", "x")))
+	must(t, r.Register(node("gone", "x")))
+	must(t, r.Deregister(Key{structs.CSIKindNode, "gone"}, "x"))
+	before := map[Key][]*Instance{}
+	for _, k := range r.keys() {
+		before[k] = r.Stack(k)
+	}
+	must(t, db.Close())
+
+	again, _ := open(t, dir)
+	after := map[Key][]*Instance{}
+	for _, k := range again.keys() {
+		after[k] = again.Stack(k)
+	}
+	if len(after) != 3 || !reflect.DeepEqual(before, after) {
+		t.Errorf("restored %v\nwant %v", after, before)
+	}
+	if got := allocsOf(again.Serving()); got != "a b x" {
+		t.Errorf("serving %q", got)
+	}
+	at := again.Get(Key{structs.CSIKindNode, "ebs"}).RegisteredAt
+	must(t, again.Register(node("ebs", "b"))) // as its hook does after the restart
+	if now := again.Get(Key{structs.CSIKindNode, "ebs"}).RegisteredAt; now != at {
+		t.Error("the registration of before the restart did not stand")
+	}
+}
+
+func TestRetainDropsAllocationsThatAreGone(t *testing.T) {
+	r, _ := open(t, t.TempDir())
+	for _, a := range []string{"a", "b", "c"} {
+		must(t, r.Register(node("ebs", a)))
+	}
+	must(t, r.Retain(func(a string) bool { return a == "b" }))
+	if got := allocsOf(r.Stack(Key{structs.CSIKindNode, "ebs"})); got != "b" {
+		t.Errorf("left: %q", got)
+	}
+}
+
+func TestABadRecordHidesNoGoodOne(t *testing.T) {
+	dir := t.TempDir()
+	r, db := open(t, dir)
+	must(t, r.Register(node("good", "a")))
+	must(t, db.Close())
+	b, err := bbolt.Open(dir+"/client.db", 0o600, nil)
+	must(t, err)
+	must(t, b.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte("csi_registry")).Put([]byte("node\x00bad"), []byte{0xc1})
+	}))
+	must(t, b.Close())
+	again, _ := open(t, dir)
+	if got := allocsOf(again.Serving()); got != "a" {
+		t.Errorf("serving %q", got)
+	}
+}
+
+func TestAnIncompleteInstanceIsRefused(t *testing.T) {
+	r, _ := open(t, t.TempDir())
+	for _, i := range []*Instance{{}, {Kind: structs.CSIKindNode, ID: "x", AllocID: "a"}, {ID: "x", AllocID: "a", SocketPath: "/s"}} {
+		if err := r.Register(i); !structs.IsKind(err, structs.KindInvalid) {
+			t.Errorf("%+v: %v", i, err)
+		}
+	}
+}
+
+func TestWaitReturnsWhenAnInstanceComes(t *testing.T) {
+	r, _ := open(t, t.TempDir())
+	k := Key{structs.CSIKindNode, "late"}
+	got := make(chan *Instance)
+	go func() {
+		i, err := r.Wait(context.Background(), k)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- i
+	}()
+	must(t, r.Register(node("other", "z")))
+	must(t, r.Register(node("late", "a")))
+	if i := <-got; i.AllocID != "a" {
+		t.Errorf("got %v", i)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := r.Wait(ctx, Key{structs.CSIKindController, "never"}); !structs.IsKind(err, structs.KindUnavailable) ||
+		!strings.Contains(err.Error(), `"never"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestASubscriberThatNeverReadsHoldsUpNobody(t *testing.T) {
+	r, _ := open(t, t.TempDir())
+	must(t, r.Register(node("p", "first")))
+	lazy, eager := r.Subscribe(), r.Subscribe()
+	defer lazy.Close()
+	defer eager.Close()
+	const n = 50
+	for i := range n {
+		must(t, r.Register(node("p", fmt.Sprint(i))))
+	}
+	events := lazy.Take()
+	if len(events) != n+1 {
+		t.Fatalf("%d events, want %d", len(events), n+1)
+	}
+	if events[0].Before != nil || events[0].Now.AllocID != "first" {
+		t.Errorf("the first event is not what served before: %+v", events[0])
+	}
+	for i, e := range events[1:] {
+		if e.Now.AllocID != fmt.Sprint(i) || e.Before != events[i].Now {
+			t.Errorf("event %d is out of order: %+v", i, e)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if got := len(eager.Next(ctx)); got != n+1 {
+		t.Errorf("the other subscriber has %d events", got)
+	}
+	lazy.Close()
+	must(t, r.Register(node("p", "after")))
+	if got := lazy.Take(); len(got) != 0 {
+		t.Errorf("events after Close: %v", got)
+	}
+}
+
+func TestConcurrentChangesLeaveAWholeRegistry(t *testing.T) {
+	r, db := open(t, t.TempDir())
+	var wg sync.WaitGroup
+	for a := range 8 {
+		wg.Go(func() {
+			for i := range 10 {
+				id := fmt.Sprint("p", i%3)
+				if err := r.Register(node(id, fmt.Sprint(a))); err != nil {
+					t.Error(err)
+				}
+				if i%2 == 0 {
+					if err := r.Deregister(Key{structs.CSIKindNode, id}, fmt.Sprint(a)); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	restored, err := New(db, hclog.NewNullLogger())
+	must(t, err)
+	for _, k := range r.keys() {
+		if a, b := allocsOf(r.Stack(k)), allocsOf(restored.Stack(k)); a != b {
+			t.Errorf("%s: memory has %q, disk %q", k.ID, a, b)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package mounts
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+func root(t *testing.T) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it mounts")
+	}
+	dir, err := os.MkdirTemp("/tmp", "b")
+	must(t, err)
+	dir, err = Resolve(dir)
+	must(t, err)
+	t.Cleanup(func() {
+		table, _ := Read()
+		for _, m := range append(table.Below(dir), dir) {
+			for unix.Unmount(m, unix.MNT_DETACH) == nil {
+			}
+		}
+		_ = os.RemoveAll(dir)
+	})
+	return dir
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func tmpfs(t *testing.T, path string) {
+	t.Helper()
+	must(t, os.MkdirAll(path, 0o755))
+	must(t, unix.Mount("none", path, "tmpfs", 0, "size=64k"))
+}
+
+func TestTheTableCountsWhatLiesOnEachOther(t *testing.T) {
+	dir := root(t)
+	odd := filepath.Join(dir, "with space\tand tab")
+	tmpfs(t, odd)
+	tmpfs(t, odd)
+	tmpfs(t, filepath.Join(odd, "below"))
+	table, err := Read()
+	must(t, err)
+	if n := table.Count(odd); n != 2 {
+		t.Errorf("%d mounts at %s, want 2", n, odd)
+	}
+	if got := table.Below(dir); len(got) != 3 {
+		t.Errorf("below: %q", got)
+	}
+	if table.Mounted(dir) || len(table.Below(odd+"/be")) != 0 {
+		t.Error("a path that only begins like a mount point is taken for one")
+	}
+}
+
+func TestMakeSharedOnceAndRelease(t *testing.T) {
+	dir := filepath.Join(root(t), "v")
+	for range 3 {
+		must(t, MakeShared(dir))
+	}
+	table, err := Read()
+	must(t, err)
+	if table.Count(dir) != 1 || !table.shared(dir) {
+		t.Fatalf("%d mounts, shared %v", table.Count(dir), table.shared(dir))
+	}
+	below := filepath.Join(dir, "vol")
+	tmpfs(t, below)
+	if err := ReleaseShared(dir); !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("released with a mount below: %v", err)
+	}
+	must(t, unix.Unmount(below, 0))
+	for range 2 {
+		must(t, ReleaseShared(dir))
+	}
+	if on, err := Mounted(dir); err != nil || on {
+		t.Errorf("still mounted: %v, %v", on, err)
+	}
+}
+
+func TestDuty_A18_WhatAPluginMountsInItsNamespaceReachesTheHost(t *testing.T) {
+	dir := root(t)
+	host, plugin := filepath.Join(dir, "v"), filepath.Join(dir, "plugin")
+	must(t, MakeShared(host))
+	must(t, os.MkdirAll(plugin, 0o755))
+	must(t, unix.Mount(host, plugin, "", unix.MS_BIND, "")) // a peer, as the plugin's task has it
+	tmpfs(t, filepath.Join(plugin, "vol"))
+	if on, err := Mounted(filepath.Join(host, "vol")); err != nil || !on {
+		t.Errorf("the host sees it: %v, %v", on, err)
+	}
+}
+
+func TestRemoveNeverGoesThroughAMountOrRemovesData(t *testing.T) {
+	dir := root(t)
+	path := func(name string) string { return filepath.Join(dir, name) }
+	tmpfs(t, path("mounted"))
+	tmpfs(t, path("above/mounted"))
+	must(t, os.MkdirAll(path("full/of"), 0o755))
+	must(t, os.MkdirAll(path("empty"), 0o755))
+	must(t, os.WriteFile(path("file"), nil, 0o600))
+	for name, want := range map[string]structs.Kind{
+		"mounted": structs.KindPrecondition, "above": structs.KindPrecondition, "full": structs.KindPrecondition,
+		"empty": "", "file": "", "never/was": "",
+	} {
+		if err := Remove(path(name)); structs.KindOf(err) != want {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	for name, there := range map[string]bool{"mounted": true, "above/mounted": true, "full/of": true, "empty": false, "file": false} {
+		if _, err := os.Stat(path(name)); (err == nil) != there {
+			t.Errorf("%s: there is %v, want there %v", name, err, there)
+		}
+	}
+}
+
+func TestRemoveFiles(t *testing.T) {
+	dir := root(t)
+	good, bad := filepath.Join(dir, "good"), filepath.Join(dir, "bad")
+	must(t, os.MkdirAll(good, 0o700))
+	must(t, os.WriteFile(filepath.Join(good, "csi.sock"), nil, 0o600))
+	tmpfs(t, filepath.Join(bad, "mounted"))
+	for range 2 {
+		must(t, RemoveFiles(good))
+	}
+	if err := RemoveFiles(bad); !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestResolveFollowsLinks(t *testing.T) {
+	dir := root(t)
+	must(t, os.MkdirAll(filepath.Join(dir, "real"), 0o755))
+	must(t, os.Symlink("real", filepath.Join(dir, "link")))
+	got, err := Resolve(filepath.Join(dir, "link", "v"))
+	if want := filepath.Join(dir, "real", "v"); err != nil || got != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+}
