@@ -1,0 +1,199 @@
+// Package cgroups bounds what the processes of a task may use, counts what they use, and finds all of
+// them when they are to be killed. It writes the control files of cgroup v2 and v1 itself, deciding per
+// controller which of the two the machine has (hybrid machines mix them), and works with the controllers
+// it finds: which are missing, and why, is said by Detect, so that a node can tell its operators.
+//
+// Laws: a Group is plain data that another process can use after this one was killed. No process is
+// signalled that is not seen in the group while a pidfd on it is held. The own process is never killed.
+package cgroups
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The controllers that are used where the machine has them.
+const (
+	CPU     = "cpu"
+	CPUAcct = "cpuacct" // v1 only; in v2 part of cpu
+	Memory  = "memory"
+	PIDs    = "pids"
+)
+
+var wanted = []string{CPU, CPUAcct, Memory, PIDs}
+
+// Machine is where the controllers are: mount points by controller, and for those that cannot be used why.
+type Machine struct {
+	V1      map[string]string
+	V2      string // mount point of the unified hierarchy, "" if there is none
+	V2Has   []string
+	Missing map[string]string
+}
+
+// Detect finds the controllers of this machine.
+func Detect() *Machine {
+	m, err := detect("/proc/self/mountinfo")
+	if err != nil {
+		m = &Machine{Missing: map[string]string{}}
+		for _, c := range wanted {
+			m.Missing[c] = err.Error()
+		}
+	}
+	return m
+}
+
+func detect(mountinfo string) (*Machine, error) {
+	f, err := os.Open(mountinfo)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m := &Machine{V1: map[string]string{}, Missing: map[string]string{}}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		m.mount(strings.Fields(lines.Text()))
+	}
+	for _, c := range wanted {
+		if m.V1[c] == "" && !slices.Contains(m.V2Has, c) && (c != CPUAcct || !slices.Contains(m.V2Has, CPU)) {
+			m.Missing[c] = "no cgroup hierarchy has the " + c + " controller"
+		}
+	}
+	return m, nil
+}
+
+// mount takes in one line of mountinfo: id parent dev root MOUNTPOINT options... - TYPE source SUPEROPTIONS
+func (m *Machine) mount(fields []string) {
+	dash := slices.Index(fields, "-")
+	if dash < 5 || len(fields) < dash+4 {
+		return
+	}
+	point := fields[4]
+	switch fields[dash+1] {
+	case "cgroup":
+		for _, o := range strings.Split(fields[dash+3], ",") {
+			if slices.Contains(wanted, o) {
+				m.V1[o] = point
+			}
+		}
+	case "cgroup2":
+		m.V2 = point
+		b, _ := os.ReadFile(filepath.Join(point, "cgroup.controllers"))
+		m.V2Has = strings.Fields(string(b))
+	}
+}
+
+// Limits bound a group; zero is no limit.
+type Limits struct {
+	CPUShares     int   // weight in MHz, relative to the other groups
+	MemoryBytes   int64 // more is killed
+	MemoryReserve int64 // the memory that is kept for the group when the machine runs short
+}
+
+// Group is the cgroups of one task, one directory in each hierarchy that is used. The zero Group is of a
+// task without cgroups: it accepts every call and holds no process.
+type Group struct {
+	V1 map[string]string // directory by controller
+	V2 string            // directory in the unified hierarchy, "" if it is not used
+}
+
+// Empty reports whether no hierarchy is used at all.
+func (g *Group) Empty() bool { return g.V2 == "" && len(g.V1) == 0 }
+
+// Path is where a group of the name is, made or not.
+func (m *Machine) Path(parent, name string) *Group {
+	g := &Group{V1: map[string]string{}}
+	for c, point := range m.V1 {
+		g.V1[c] = filepath.Join(point, parent, name)
+	}
+	if m.V2 != "" {
+		g.V2 = filepath.Join(m.V2, parent, name)
+	}
+	return g
+}
+
+// New makes the group <parent>/<name> with its limits. A group that is there already (left by a crash) is
+// used as it is, with the new limits. If it fails nothing is left.
+func (m *Machine) New(parent, name string, limits Limits) (*Group, error) {
+	g := m.Path(parent, name)
+	if err := m.make(g, parent, limits); err != nil {
+		return nil, errors.Join(err, g.Remove())
+	}
+	return g, nil
+}
+
+func (m *Machine) make(g *Group, parent string, limits Limits) error {
+	if m.V2 != "" {
+		if err := enable(m.V2, parent, m.V2Has); err != nil {
+			return err
+		}
+	}
+	for _, dir := range g.dirs() {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("making a cgroup: %w", err)
+		}
+	}
+	return g.limit(limits)
+}
+
+// enable hands the controllers of the unified hierarchy down to the parent's children.
+func enable(point, parent string, has []string) error {
+	dir := filepath.Join(point, parent)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making the cgroup %s: %w", dir, err)
+	}
+	for _, c := range wanted {
+		if !slices.Contains(has, c) {
+			continue
+		}
+		for _, d := range []string{point, dir} {
+			if err := write(filepath.Join(d, "cgroup.subtree_control"), "+"+c); err != nil {
+				return fmt.Errorf("handing the controller %s down: %w", c, err)
+			}
+		}
+	}
+	return nil
+}
+
+// dirs are the group's directories, each once (v1 controllers may share one).
+func (g *Group) dirs() []string {
+	var dirs []string
+	for _, d := range g.V1 {
+		dirs = append(dirs, d)
+	}
+	if g.V2 != "" {
+		dirs = append(dirs, g.V2)
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
+}
+
+// Probe makes and removes a group, to find out whether New can work; a machine without any hierarchy fails.
+func (m *Machine) Probe(parent string) error {
+	if m.V2 == "" && len(m.V1) == 0 {
+		return errors.New("no cgroup hierarchy is mounted")
+	}
+	g, err := m.New(parent, fmt.Sprintf("probe-%d", os.Getpid()), Limits{})
+	if err != nil {
+		return err
+	}
+	return g.Remove()
+}
+
+// write does not create: a control file that is not there is an error.
+func write(path, text string) error {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, []byte(text)); err != nil {
+		return &os.PathError{Op: "write " + text + " to", Path: path, Err: err}
+	}
+	return nil
+}

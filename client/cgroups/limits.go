@@ -1,0 +1,106 @@
+package cgroups
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// The bounds of the kernel's cpu.shares (v1) and cpu.weight (v2).
+const (
+	minShares, maxShares = 2, 262144
+	minWeight, maxWeight = 1, 10000
+)
+
+// control is one line to write: into which file of which controller. Optional ones may be missing from the
+// kernel (swap accounting is a boot option).
+type control struct {
+	controller string
+	file       string
+	value      int64
+	optional   bool
+}
+
+func (l Limits) v1() []control {
+	return []control{
+		{CPU, "cpu.shares", int64(shares(l.CPUShares)), false},
+		{Memory, "memory.limit_in_bytes", l.MemoryBytes, false},
+		{Memory, "memory.memsw.limit_in_bytes", l.MemoryBytes, true},
+		{Memory, "memory.soft_limit_in_bytes", l.MemoryReserve, true},
+	}
+}
+
+func (l Limits) v2() []control {
+	return []control{
+		{CPU, "cpu.weight", int64(weight(l.CPUShares)), false},
+		{Memory, "memory.max", l.MemoryBytes, false},
+		{Memory, "memory.low", l.MemoryReserve, true},
+	}
+}
+
+// limit writes the limits that are not zero into the hierarchies that have the controller.
+func (g *Group) limit(l Limits) error {
+	for _, c := range l.v1() {
+		if dir := g.V1[c.controller]; dir != "" {
+			if err := c.write(dir); err != nil {
+				return err
+			}
+		}
+	}
+	if g.V2 == "" {
+		return nil
+	}
+	for _, c := range l.v2() {
+		if g.V1[c.controller] == "" && has(g.V2, c.controller) {
+			if err := c.write(g.V2); err != nil {
+				return err
+			}
+		}
+	}
+	if l.MemoryBytes > 0 && has(g.V2, Memory) { // swap beside a limit would be no limit
+		return optional(write(filepath.Join(g.V2, "memory.swap.max"), "0"))
+	}
+	return nil
+}
+
+func (c control) write(dir string) error {
+	if c.value == 0 {
+		return nil
+	}
+	err := write(filepath.Join(dir, c.file), strconv.FormatInt(c.value, 10))
+	if c.optional {
+		return optional(err)
+	}
+	return err
+}
+
+func optional(err error) error {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
+		return nil
+	}
+	return err
+}
+
+// has reports whether a directory of the unified hierarchy has the controller.
+func has(dir, controller string) bool {
+	_, err := os.Stat(filepath.Join(dir, probeFile[controller]))
+	return err == nil
+}
+
+var probeFile = map[string]string{CPU: "cpu.weight", Memory: "memory.max", PIDs: "pids.max", CPUAcct: "cpu.stat"}
+
+func shares(mhz int) int {
+	if mhz == 0 {
+		return 0
+	}
+	return min(max(mhz, minShares), maxShares)
+}
+
+// weight maps cpu.shares onto cpu.weight linearly, as container runtimes do.
+func weight(mhz int) int {
+	if mhz == 0 {
+		return 0
+	}
+	return minWeight + (shares(mhz)-minShares)*(maxWeight-minWeight)/(maxShares-minShares)
+}

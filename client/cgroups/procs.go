@@ -1,0 +1,185 @@
+package cgroups
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Entry is the way into a group for a process that does not exist yet: the thread that forks it holds
+// these. Close it after the fork.
+type Entry struct {
+	tasks []*os.File // v1: a thread that writes 0 moves in, and what it forks is born there
+	v2    *os.File   // v2: handed to clone3
+}
+
+// Entry opens the group for processes to be born in.
+func (g *Group) Entry() (*Entry, error) {
+	e := &Entry{}
+	for _, dir := range g.dirs() {
+		var f *os.File
+		var err error
+		if dir == g.V2 {
+			f, err = os.Open(dir)
+			e.v2 = f
+		} else {
+			f, err = os.OpenFile(filepath.Join(dir, "tasks"), os.O_WRONLY, 0)
+			e.tasks = append(e.tasks, f)
+		}
+		if err != nil {
+			return nil, errors.Join(err, e.Close())
+		}
+	}
+	return e, nil
+}
+
+// NewEntry is the Entry made of files that came from another process: v2 may be nil.
+func NewEntry(tasks []*os.File, v2 *os.File) *Entry { return &Entry{tasks, v2} }
+
+// Files are what NewEntry wants.
+func (e *Entry) Files() (tasks []*os.File, v2 *os.File) { return e.tasks, e.v2 }
+
+// MoveThread moves the calling thread into the group's v1 hierarchies. The caller has locked the thread
+// and lets it end after the fork.
+func (e *Entry) MoveThread() error {
+	for _, f := range e.tasks {
+		if _, err := f.Write([]byte("0")); err != nil {
+			return fmt.Errorf("entering the cgroup: %w", err)
+		}
+	}
+	return nil
+}
+
+// FD is the directory to hand to clone3, and whether there is one.
+func (e *Entry) FD() (int, bool) {
+	if e.v2 == nil {
+		return -1, false
+	}
+	return int(e.v2.Fd()), true
+}
+
+// Close closes the files.
+func (e *Entry) Close() error {
+	var errs []error
+	for _, f := range append(slices.Clone(e.tasks), e.v2) {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// PIDs lists the processes in the group, without the own one.
+func (g *Group) PIDs() ([]int, error) {
+	var pids []int
+	for _, dir := range g.dirs() {
+		in, err := procs(dir)
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, in...)
+	}
+	slices.Sort(pids)
+	pids = slices.Compact(pids)
+	return slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() || pid == 0 }), nil
+}
+
+// procs reads a directory's processes. One that is gone has none.
+func procs(dir string) ([]int, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENODEV) {
+		return nil, nil
+	}
+	var pids []int
+	for _, s := range strings.Fields(string(b)) {
+		pid, err := strconv.Atoi(s)
+		if err != nil {
+			return nil, fmt.Errorf("%s holds %q: %w", dir, s, err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids, err
+}
+
+// pause is the time between two looks at a group that is being emptied.
+const pause = 5 * time.Millisecond
+
+// Kill kills all processes in the group and returns when there are none, or with ctx's error. New ones
+// cannot be forked meanwhile where the pids controller is there; elsewhere it is repeated until it holds.
+func (g *Group) Kill(ctx context.Context) error {
+	for _, dir := range g.dirs() { // both best effort: the loop below is what counts
+		_ = write(filepath.Join(dir, "cgroup.kill"), "1")
+		_ = write(filepath.Join(dir, "pids.max"), "0")
+	}
+	for {
+		pids, err := g.PIDs()
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		for _, pid := range pids {
+			if err := g.kill(pid); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("processes %v do not end: %w", pids, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// kill kills a process if it is still in the group once it cannot be mistaken for another any more.
+func (g *Group) kill(pid int) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // gone; a thread's id
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("opening process %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	pids, err := g.PIDs()
+	if err != nil || !slices.Contains(pids, pid) {
+		return err
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("killing process %d: %w", pid, err)
+	}
+	return nil
+}
+
+// removeTries bounds the wait for the kernel to let go of what has just ended.
+const removeTries = 400
+
+// Remove removes the group's directories; those that are gone are removed already.
+func (g *Group) Remove() error {
+	var errs []error
+	for _, dir := range g.dirs() {
+		errs = append(errs, remove(dir))
+	}
+	return errors.Join(errs...)
+}
+
+func remove(dir string) error {
+	var err error
+	for range removeTries {
+		err = unix.Rmdir(dir)
+		if err == nil || errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) {
+			break
+		}
+		time.Sleep(pause)
+	}
+	return &os.PathError{Op: "removing the cgroup", Path: dir, Err: err}
+}

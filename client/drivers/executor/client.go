@@ -1,0 +1,186 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+// askWithin bounds a request to a supervisor, which answers at once.
+const askWithin = 10 * time.Second
+
+// dial connects to the supervisor through its directory's descriptor: a socket's path may not be longer
+// than 108 bytes, a data directory's may. Precondition says that there is no supervisor any more.
+func (t *task) dial(ctx context.Context) (net.Conn, error) {
+	fd, err := unix.Open(t.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		defer unix.Close(fd)
+		var d net.Dialer
+		var conn net.Conn
+		if conn, err = d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketFile)); err == nil {
+			return conn, nil
+		}
+	}
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
+		return nil, structs.Errorf(structs.KindPrecondition, "task %q has ended", t.id)
+	}
+	return nil, structs.Errorf(structs.KindUnavailable, "connecting to the supervisor of task %q: %w", t.id, err)
+}
+
+// ask sends one request and returns the answer, or what went wrong there as the error.
+func (t *task) ask(ctx context.Context, req *request) (*reply, error) {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
+	conn, err := t.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	err = json.NewEncoder(conn).Encode(req)
+	r := &reply{}
+	if err == nil {
+		err = json.NewDecoder(conn).Decode(r)
+	}
+	switch {
+	case err == nil:
+		return r, r.err()
+	case ctx.Err() != nil:
+		return nil, structs.Errorf(structs.KindTimeout, "the supervisor of task %q does not answer: %w", t.id, ctx.Err())
+	}
+	return nil, structs.Errorf(structs.KindPrecondition, "task %q has ended", t.id) // and the supervisor with it
+}
+
+// wait returns when the supervisor has ended, or with ctx's error.
+func (t *task) wait(ctx context.Context) error {
+	conn, err := t.dial(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case structs.IsKind(err, structs.KindPrecondition):
+		return t.gone(ctx)
+	case err != nil:
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
+	if err := json.NewEncoder(conn).Encode(&request{Op: opWait}); err == nil {
+		_, _ = io.Copy(io.Discard, conn) // ends with the supervisor, however it ends
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return t.gone(ctx)
+}
+
+// gone waits until the supervisor, which has let go of its socket, has ended, and reaps it.
+func (t *task) gone(ctx context.Context) error {
+	for {
+		alive, err := supervised(t.dir)
+		if err != nil {
+			return err
+		}
+		if !alive {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+	t.reapChild()
+	return nil
+}
+
+func (t *task) reapChild() {
+	if t.child != nil {
+		t.reap.Do(func() { _ = t.child.Wait() }) // its exit code says nothing that exit.json does not
+	}
+}
+
+// kill ends the supervisor and everything of the task, and removes the cgroup. It needs nothing but what
+// the directory holds.
+func (t *task) kill(ctx context.Context) error {
+	r, err := t.awaitRecord(ctx)
+	if err != nil {
+		return err
+	}
+	if r == nil { // the supervisor ended before it did anything
+		t.reapChild()
+		return nil
+	}
+	now, err := r.thisBoot()
+	if err != nil || !now {
+		return err
+	}
+	if err := r.Supervisor.kill(ctx); err != nil {
+		return err
+	}
+	t.reapChild()
+	// The record's newest state is known only now.
+	if r, err = readRecord(t.dir); err != nil || r == nil {
+		return err
+	}
+	if err := r.Task.kill(ctx); err != nil {
+		return err
+	}
+	if err := r.Cgroup.Kill(ctx); err != nil {
+		return err
+	}
+	if r.Cgroup.Empty() {
+		if err := killSession(ctx, r.Task); err != nil {
+			return err
+		}
+	}
+	return r.Cgroup.Remove()
+}
+
+// awaitRecord reads the record; a supervisor that lives and has none is about to write it.
+func (t *task) awaitRecord(ctx context.Context) (*record, error) {
+	for {
+		alive, err := supervised(t.dir)
+		if err != nil {
+			return nil, err
+		}
+		if r, err := readRecord(t.dir); err != nil || r != nil || !alive {
+			return r, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the supervisor in %s does not say who it is: %w", t.dir, ctx.Err())
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// clear ends everything of the task and removes its directory, file by file: nothing is ever removed that
+// something may still be mounted under.
+func (t *task) clear(ctx context.Context) error {
+	if _, err := os.Stat(t.dir); errors.Is(err, os.ErrNotExist) {
+		t.reapChild()
+		return nil
+	}
+	if err := t.kill(ctx); err != nil {
+		return err
+	}
+	names := []string{
+		socketFile, exitFile, exitFile + ".tmp", logFile, rootDir, recordFile + ".tmp", recordFile, lockFile, "",
+	}
+	for _, name := range names { // the record late: what is cleared halfway can be cleared again
+		if err := os.Remove(filepath.Join(t.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package executor
+
+import (
+	"fmt"
+	"maps"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/client/cgroups"
+	"berth/client/driver"
+	"berth/client/drivers/sandbox"
+	"berth/structs"
+)
+
+// Command is the `config {}` block of a task of exec and raw_exec.
+type Command struct {
+	Command string
+	Args    []string
+	WorkDir string
+}
+
+// fields is what the block may hold, in the order in which errors list it.
+var fields = []struct {
+	name string
+	set  func(c *Command, path string, v any) error
+}{
+	{"command", func(c *Command, path string, v any) (err error) { c.Command, err = text(path, v); return err }},
+	{"args", func(c *Command, path string, v any) (err error) { c.Args, err = texts(path, v); return err }},
+	{"work_dir", func(c *Command, path string, v any) (err error) { c.WorkDir, err = text(path, v); return err }},
+}
+
+// DecodeCommand reads the block. All faults are named, each with its path.
+func DecodeCommand(config map[string]any) (*Command, error) {
+	c := &Command{}
+	var faults []string
+	known := map[string]bool{}
+	var names []string
+	for _, f := range fields {
+		known[f.name] = true
+		names = append(names, f.name)
+		if v, ok := config[f.name]; ok {
+			if err := f.set(c, "config."+f.name, v); err != nil {
+				faults = append(faults, err.Error())
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(config)) {
+		if !known[name] {
+			faults = append(faults, fmt.Sprintf("config.%s: unknown field; expected %s", name, strings.Join(names, ", ")))
+		}
+	}
+	if _, ok := config["command"]; !ok {
+		faults = append(faults, "config.command: missing; expected the program to run")
+	} else if c.Command == "" && len(faults) == 0 {
+		faults = append(faults, "config.command: empty; expected the program to run")
+	}
+	if len(faults) > 0 {
+		return nil, structs.Errorf(structs.KindInvalid, "%s", strings.Join(faults, "\n"))
+	}
+	return c, nil
+}
+
+// text takes what a job file writes where a string is expected; numbers and booleans read as written.
+func text(path string, v any) (string, error) {
+	var s string
+	switch v := v.(type) {
+	case string:
+		s = v
+	case bool, int, int8, int16, int32, int64, uint, uint8, uint16, uint32, uint64:
+		s = fmt.Sprint(v)
+	case float32:
+		s = strconv.FormatFloat(float64(v), 'f', -1, 32)
+	case float64:
+		s = strconv.FormatFloat(v, 'f', -1, 64)
+	default:
+		return "", fmt.Errorf("%s: expected a string, found %T", path, v)
+	}
+	if strings.ContainsRune(s, 0) {
+		return "", fmt.Errorf("%s: holds a zero byte", path)
+	}
+	return s, nil
+}
+
+func texts(path string, v any) ([]string, error) {
+	if list, ok := v.([]string); ok {
+		return slices.Clone(list), nil
+	}
+	list, ok := v.([]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: expected a list of strings, found %T", path, v)
+	}
+	var out []string
+	for i, e := range list {
+		s, err := text(fmt.Sprintf("%s[%d]", path, i), e)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// Environ renders an environment, with dirs appended to its PATH (defaultPath if it has none).
+func Environ(env map[string]string, defaultPath string, dirs ...string) []string {
+	env = maps.Clone(env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	if env["PATH"] == "" {
+		env["PATH"] = defaultPath
+	}
+	env["PATH"] = strings.Join(append([]string{env["PATH"]}, dirs...), ":")
+	var list []string
+	for _, k := range slices.Sorted(maps.Keys(env)) {
+		list = append(list, k+"="+env[k])
+	}
+	return list
+}
+
+// LookupUser finds a user of the host: by name, by number, or as "uid:gid". "" is nil: as whom the agent
+// runs. A number that is no user's is taken as both user and group.
+func LookupUser(name string) (*sandbox.User, error) {
+	if name == "" {
+		return nil, nil
+	}
+	if uid, gid, ok := strings.Cut(name, ":"); ok {
+		return numericUser(name, uid, gid)
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		u, err = user.LookupId(name)
+	}
+	if err != nil {
+		if n, nerr := numericUser(name, name, name); nerr == nil {
+			return n, nil
+		}
+		return nil, structs.Errorf(structs.KindInvalid, "user %q: this machine has no such user", name)
+	}
+	found, err := numericUser(name, u.Uid, u.Gid)
+	if err != nil {
+		return nil, err
+	}
+	found.Home = u.HomeDir
+	groups, err := u.GroupIds()
+	if err != nil {
+		return nil, fmt.Errorf("finding the groups of user %q: %w", name, err)
+	}
+	for _, g := range groups {
+		if n, err := strconv.ParseUint(g, 10, 32); err == nil {
+			found.Groups = append(found.Groups, uint32(n))
+		}
+	}
+	return found, nil
+}
+
+func numericUser(name, uid, gid string) (*sandbox.User, error) {
+	u, err := strconv.ParseUint(uid, 10, 32)
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInvalid, "user %q: expected a name, a number, or uid:gid", name)
+	}
+	g, err := strconv.ParseUint(gid, 10, 32)
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInvalid, "user %q: expected a name, a number, or uid:gid", name)
+	}
+	return &sandbox.User{UID: uint32(u), GID: uint32(g)}, nil
+}
+
+// The bounds of a task's logs where its job sets none.
+const (
+	defaultLogFiles  = 10
+	defaultLogSizeMB = 10
+)
+
+// LogsOf is where a task's output goes.
+func LogsOf(cfg *driver.TaskConfig) Logs {
+	l := Logs{Dir: cfg.Dirs.Logs, Task: cfg.Task, MaxFiles: cfg.LogConfig.MaxFiles, Disabled: cfg.LogConfig.Disabled}
+	if l.MaxFiles <= 0 {
+		l.MaxFiles = defaultLogFiles
+	}
+	size := cfg.LogConfig.MaxFileSizeMB
+	if size <= 0 {
+		size = defaultLogSizeMB
+	}
+	l.MaxFileSize = int64(size) << 20
+	return l
+}
+
+// LimitsOf turns what a task asks for into what its cgroup allows: memory up to MemoryMaxMB where that is
+// set, with MemoryMB kept for it.
+func LimitsOf(r structs.Resources) cgroups.Limits {
+	l := cgroups.Limits{CPUShares: r.CPU, MemoryBytes: int64(r.MemoryMB) << 20}
+	if r.MemoryMaxMB > r.MemoryMB {
+		l.MemoryReserve = l.MemoryBytes
+		l.MemoryBytes = int64(r.MemoryMaxMB) << 20
+	}
+	return l
+}

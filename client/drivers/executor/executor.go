@@ -1,0 +1,128 @@
+// Package executor keeps a task running while the agent comes and goes. Each task has a supervisor: a
+// small process of its own session, started from the agent's executable (Main), that starts the task,
+// keeps its output in bounded files, serves the agent on a socket, and writes down how the task ended.
+// Tasks is the agent's side of it, with which the exec and raw_exec drivers are made.
+//
+// All there is of a task is one directory, named after the task's ID:
+//
+//	lock       locked by the supervisor as long as it lives, from before it runs (inherited from the agent)
+//	task.json  who the supervisor and the task's first process are: pid, start time, boot; and the cgroups
+//	sock       where the supervisor listens
+//	exit.json  how the task ended: there before the supervisor ends
+//	root/      where a sandbox mounts its root, out of the host's sight
+//	log        what the supervisor has to complain about
+//
+// Laws: the directory is made before anything else and removed after everything else, so what it names is
+// all there can be to clean up. A supervisor ends when its task has. The lock, not a pid, says whether it
+// lives; no pid is signalled without its start time being checked under a pidfd. The spec, which holds the
+// task's environment, travels through a pipe and never touches the disk.
+package executor
+
+import (
+	"encoding/json"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/cgroups"
+	"berth/client/drivers/sandbox"
+	"berth/structs"
+)
+
+// Spec is what a supervisor is told.
+type Spec struct {
+	TaskID  string
+	Driver  string
+	Command []string // how to run Main; sandboxes are made with it too
+	Cgroup  *Cgroup  // nil: none
+	Sandbox *sandbox.Config
+	Program *sandbox.Program // without Sandbox: what to run as it is
+	Logs    Logs
+}
+
+// Cgroup is the group the task gets.
+type Cgroup struct {
+	Parent string
+	Limits cgroups.Limits
+}
+
+// Logs is where the task's output goes. Disabled throws it away.
+type Logs struct {
+	Dir         string
+	Task        string
+	MaxFiles    int
+	MaxFileSize int64
+	Disabled    bool
+}
+
+// The names in a task's directory.
+const (
+	lockFile   = "lock"
+	recordFile = "task.json"
+	socketFile = "sock"
+	exitFile   = "exit.json"
+	rootDir    = "root"
+	logFile    = "log"
+)
+
+// RootDir is where in a task's directory a sandbox may mount its root.
+const RootDir = rootDir
+
+// request is what the agent writes on a connection; the answer is one reply, but for opWait, which is
+// answered by the connection's end.
+type request struct {
+	Op      string
+	Signal  int
+	Timeout time.Duration
+}
+
+const (
+	opWait   = "wait"
+	opSignal = "signal"
+	opStop   = "stop"
+	opStats  = "stats"
+)
+
+// reply is the supervisor's answer, also the one on how the start went.
+type reply struct {
+	Kind  structs.Kind `json:",omitempty"`
+	Error string       `json:",omitempty"`
+	Stats *cgroups.Stats
+}
+
+func replyTo(err error) *reply {
+	if err == nil {
+		return &reply{}
+	}
+	return &reply{Kind: structs.KindOf(err), Error: err.Error()}
+}
+
+func (r *reply) err() error {
+	if r.Error == "" {
+		return nil
+	}
+	return &structs.Error{Kind: r.Kind, Text: r.Error}
+}
+
+// ParseSignal reads a signal's name, "SIGTERM" for none.
+func ParseSignal(name string) (unix.Signal, error) {
+	if name == "" {
+		return unix.SIGTERM, nil
+	}
+	sig := unix.SignalNum(name)
+	if sig == 0 {
+		return 0, structs.Errorf(structs.KindInvalid, "unknown signal %q; expected a name such as SIGTERM or SIGHUP", name)
+	}
+	return sig, nil
+}
+
+func decodeSpec(b []byte) (*Spec, error) {
+	s := &Spec{}
+	if err := json.Unmarshal(b, s); err != nil {
+		return nil, err
+	}
+	if (s.Sandbox == nil) == (s.Program == nil) {
+		return nil, structs.Errorf(structs.KindInternal, "the spec of task %q has no one program to run", s.TaskID)
+	}
+	return s, nil
+}

@@ -1,0 +1,71 @@
+package executor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/drivers/sandbox"
+)
+
+// The argument that makes Main pid 1 of a sandbox instead of a supervisor.
+const initArg = "init"
+
+// The file descriptors that the agent hands to a supervisor beside stdin (the spec) and stderr (the log).
+const (
+	lockFD   = 3
+	statusFD = 4
+)
+
+// Main is the hidden command `berth executor <dir>`: a task's supervisor. It returns the exit code. The
+// program that calls it has started nothing else.
+func Main(args []string) int {
+	if len(args) == 1 && args[0] == initArg {
+		return sandbox.Init()
+	}
+	if len(args) != 1 {
+		fmt.Fprintln(os.Stderr, "executor: runs a task for an agent; expected the task's directory")
+		return 2
+	}
+	runtime.LockOSThread() // sandboxes live as long as the thread that made them
+	debug.SetGCPercent(25)
+	s, err := begin(args[0])
+	if rerr := report(err); err == nil && rerr != nil {
+		fmt.Fprintln(os.Stderr, "executor: the agent left while the task started:", rerr)
+	}
+	if err != nil {
+		return 1
+	}
+	return s.run()
+}
+
+// begin reads the spec and starts the task.
+func begin(dir string) (*supervisor, error) {
+	unix.CloseOnExec(lockFD)
+	unix.CloseOnExec(statusFD)
+	unix.Umask(0o022)
+	if err := os.Chdir(dir); err != nil { // so that the socket's path is short
+		return nil, err
+	}
+	b, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := decodeSpec(b)
+	if err != nil {
+		return nil, fmt.Errorf("reading the task's spec: %w", err)
+	}
+	return start(spec)
+}
+
+// report tells the agent how the start went.
+func report(err error) error {
+	f := os.NewFile(statusFD, "status")
+	defer f.Close()
+	return json.NewEncoder(f).Encode(replyTo(err))
+}

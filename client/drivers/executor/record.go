@@ -1,0 +1,160 @@
+package executor
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/cgroups"
+	"berth/client/driver"
+)
+
+// record is task.json.
+type record struct {
+	TaskID     string
+	Driver     string
+	Boot       string
+	Supervisor procRef
+	Task       procRef // of a sandbox its pid 1; zero until it is started
+	Cgroup     cgroups.Group
+}
+
+// thisBoot reports whether the record's pids and cgroups can still mean something.
+func (r *record) thisBoot() (bool, error) {
+	boot, err := bootID()
+	return boot == r.Boot, err
+}
+
+// readRecord returns nil when there is none.
+func readRecord(dir string) (*record, error) {
+	r := &record{}
+	if ok, err := readJSON(filepath.Join(dir, recordFile), r); !ok {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *record) write(dir string) error { return writeJSON(filepath.Join(dir, recordFile), r) }
+
+// readExit returns nil when the task's end is not written down.
+func readExit(dir string) (*driver.ExitResult, error) {
+	r := &driver.ExitResult{}
+	if ok, err := readJSON(filepath.Join(dir, exitFile), r); !ok {
+		return nil, err
+	}
+	return r, nil
+}
+
+// exitRoom is more than the longest exit result takes.
+const exitRoom = 4096
+
+// reserveExit makes room on the disk for the exit result, so that a disk that is full when the task ends
+// does not lose it.
+func reserveExit(dir string) error {
+	room := make([]byte, exitRoom)
+	for i := range room {
+		room[i] = ' '
+	}
+	return writeSynced(filepath.Join(dir, exitFile+".tmp"), os.O_CREATE|os.O_TRUNC, room)
+}
+
+// writeExit writes the result over the room made for it, and is durable when it returns.
+func writeExit(dir string, r *driver.ExitResult) error {
+	const most = 1024
+	if len(r.Err) > most {
+		short := *r
+		short.Err = r.Err[:most]
+		r = &short
+	}
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	tmp := filepath.Join(dir, exitFile+".tmp")
+	if err := writeSynced(tmp, os.O_CREATE, b); err != nil {
+		return err
+	}
+	return rename(tmp, filepath.Join(dir, exitFile))
+}
+
+func writeJSON(path string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if err := writeSynced(path+".tmp", os.O_CREATE|os.O_TRUNC, b); err != nil {
+		return err
+	}
+	return rename(path+".tmp", path)
+}
+
+func writeSynced(path string, flags int, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|flags, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// rename is durable when it returns.
+func rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	d, err := os.Open(filepath.Dir(to))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// readJSON reports false when there is no file.
+func readJSON(path string, v any) (bool, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return false, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return true, nil
+}
+
+// takeLock locks a task's directory; nil and no error say that a supervisor has it.
+func takeLock(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return nil, f.Close()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("locking %s: %w", f.Name(), err), f.Close())
+	}
+	return f, nil
+}
+
+// supervised reports whether a supervisor lives in the directory.
+func supervised(dir string) (bool, error) {
+	if _, err := os.Stat(filepath.Join(dir, lockFile)); errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	f, err := takeLock(dir)
+	if err != nil || f == nil {
+		return f == nil && err == nil, err
+	}
+	return false, f.Close()
+}

@@ -1,0 +1,216 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/cgroups"
+	"berth/client/driver"
+	"berth/client/drivers/sandbox"
+)
+
+// process is the task's: a sandbox or a bare program.
+type process interface {
+	PID() int
+	Signal(unix.Signal) error
+	Kill() error // everything
+	Wait() (sandbox.Exit, error)
+}
+
+// supervisor is the state of the process that Main is. Its working directory is the task's.
+type supervisor struct {
+	spec   *Spec
+	record *record
+	group  *cgroups.Group
+	out    *output
+	ln     net.Listener
+	proc   process
+
+	killing sync.Once
+}
+
+// start does all that can fail, and undoes it when it fails.
+func start(spec *Spec) (*supervisor, error) {
+	s := &supervisor{spec: spec, group: &cgroups.Group{}}
+	if err := s.prepare(); err != nil {
+		return nil, errors.Join(err, s.undo())
+	}
+	if err := s.launch(); err != nil {
+		return nil, errors.Join(err, s.undo())
+	}
+	return s, nil
+}
+
+// prepare writes the record, then makes what it names.
+func (s *supervisor) prepare() (err error) {
+	if err := s.recordSelf(); err != nil {
+		return err
+	}
+	if err := reserveExit("."); err != nil {
+		return err
+	}
+	if c := s.spec.Cgroup; c != nil {
+		if s.group, err = cgroups.Detect().New(c.Parent, groupName(s.dir()), c.Limits); err != nil {
+			s.group = &cgroups.Group{}
+			return err
+		}
+	}
+	if s.out, err = openOutput(s.spec.Logs); err != nil {
+		return fmt.Errorf("opening the task's logs: %w", err)
+	}
+	s.ln, err = net.Listen("unix", socketFile)
+	return err
+}
+
+func (s *supervisor) dir() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "" // cannot happen: the process changed into it
+	}
+	return dir
+}
+
+func (s *supervisor) recordSelf() error {
+	self, err := refOf(os.Getpid())
+	if err != nil {
+		return err
+	}
+	boot, err := bootID()
+	if err != nil {
+		return err
+	}
+	s.record = &record{TaskID: s.spec.TaskID, Driver: s.spec.Driver, Boot: boot, Supervisor: self}
+	if c := s.spec.Cgroup; c != nil {
+		s.record.Cgroup = *cgroups.Detect().Path(c.Parent, groupName(s.dir()))
+	}
+	return s.record.write(".")
+}
+
+// groupName is the cgroup of the task whose directory it is: different for every data directory.
+func groupName(dir string) string { return filepath.Base(dir) }
+
+func (s *supervisor) launch() error {
+	entry, err := s.group.Entry()
+	if err != nil {
+		return err
+	}
+	defer entry.Close()
+	defer s.out.started()
+	if s.spec.Sandbox != nil {
+		s.proc, err = startSandbox(s.spec, s.out, entry)
+	} else {
+		s.proc, err = startBare(s.spec.Program, s.out, entry)
+	}
+	if err != nil {
+		return err
+	}
+	if s.record.Task, err = refOf(s.proc.PID()); err == nil {
+		err = s.record.write(".")
+	}
+	if err != nil {
+		s.kill()
+		_, _ = s.proc.Wait() // it was killed
+	}
+	return err
+}
+
+func startSandbox(spec *Spec, out *output, entry *cgroups.Entry) (process, error) {
+	if err := os.Mkdir(rootDir, 0o700); err != nil {
+		return nil, err
+	}
+	p, err := sandbox.Start(spec.Sandbox, sandbox.Options{
+		Command: append(append([]string{"/proc/self/exe"}, spec.Command[1:]...), initArg),
+		Stdout:  out.stdout.w, Stderr: out.stderr.w, Entry: entry,
+	})
+	if err != nil {
+		return nil, err // not a nil *Proc in an interface
+	}
+	return p, nil
+}
+
+// undo removes what prepare made; the files in the directory are the agent's to remove.
+func (s *supervisor) undo() error {
+	var errs []error
+	if s.ln != nil {
+		errs = append(errs, s.ln.Close())
+	}
+	if s.out != nil {
+		s.out.close(0)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), reapWithin)
+	defer cancel()
+	return errors.Join(append(errs, s.group.Kill(ctx), s.group.Remove())...)
+}
+
+// run serves until the task has ended, and writes down how.
+func (s *supervisor) run() int {
+	s.obeySignals()
+	go s.serve()
+	exit, err := s.proc.Wait()
+	oom := s.group.OOMKills()
+	left := s.sweep()
+	s.out.close(drainWithin)
+	result := &driver.ExitResult{ExitCode: exit.Code, Signal: exit.Signal}
+	if err != nil {
+		result.Err = err.Error()
+	}
+	result.OOMKilled = oom > 0 && !result.Successful()
+	if err := errors.Join(left, writeExit(".", result)); err != nil {
+		fmt.Fprintln(os.Stderr, "executor:", err)
+		return 1
+	}
+	return 0
+}
+
+// sweep ends what the task's first process left behind, and removes the cgroup.
+func (s *supervisor) sweep() error {
+	ctx, cancel := context.WithTimeout(context.Background(), reapWithin)
+	defer cancel()
+	err := s.group.Kill(ctx)
+	if b, ok := s.proc.(*bare); ok {
+		err = errors.Join(err, b.sweep(ctx))
+	}
+	return errors.Join(err, s.group.Remove())
+}
+
+// kill ends all processes of the task. run notices and does the rest.
+func (s *supervisor) kill() {
+	s.killing.Do(func() {
+		if err := s.proc.Kill(); err != nil {
+			fmt.Fprintln(os.Stderr, "executor: killing the task:", err)
+		}
+	})
+}
+
+// stop signals and, when that was not enough after the timeout, kills.
+func (s *supervisor) stop(sig unix.Signal, timeout time.Duration) error {
+	if err := s.proc.Signal(sig); err != nil {
+		return err
+	}
+	time.AfterFunc(timeout, s.kill) // if the task ends first, so does this process
+	return nil
+}
+
+// shutdownTimeout is what a task gets when its supervisor itself is asked to end: the machine goes down.
+const shutdownTimeout = 5 * time.Second
+
+func (s *supervisor) obeySignals() {
+	ch := make(chan os.Signal, 4)
+	signal.Notify(ch, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
+	go func() {
+		for sig := range ch {
+			if sig != unix.SIGHUP { // that one is an agent's business
+				_ = s.stop(unix.SIGTERM, shutdownTimeout)
+			}
+		}
+	}()
+}

@@ -1,0 +1,243 @@
+package executor
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"berth/client/driver"
+	"berth/structs"
+)
+
+// Config is what Tasks needs to know of the agent.
+type Config struct {
+	// Dir holds a directory for each task. It must not change as long as tasks run.
+	Dir string
+	// Command runs Main: an executable, which has to be the agent's own, and its arguments.
+	Command []string
+}
+
+// DefaultCommand runs this executable as `berth executor`.
+func DefaultCommand() ([]string, error) {
+	exe, err := os.Executable()
+	return []string{exe, "executor"}, err
+}
+
+// Tasks is the part of a task driver that deals with supervisors: all of driver.Driver but for its name,
+// fingerprint, validation and the making of a Spec. It has no goroutines.
+type Tasks struct {
+	cfg Config
+
+	mu   sync.Mutex
+	held map[string]*task
+}
+
+// task is one task that this agent started or took up again.
+type task struct {
+	id, dir string
+	command []string // runs Main
+
+	busy  sync.Mutex // held while the directory is made or removed
+	reap  sync.Once
+	child *exec.Cmd // the supervisor if this process started it
+}
+
+// NewTasks makes the directory it needs when the first task is started.
+func NewTasks(cfg Config) *Tasks { return &Tasks{cfg: cfg, held: map[string]*task{}} }
+
+// DirOf is the directory of a task, which need not exist. It depends on nothing but the ID and Config.Dir,
+// so that a task whose handle was lost is found too.
+func (ts *Tasks) DirOf(id string) string {
+	sum := sha256.Sum256([]byte(ts.cfg.Dir + "\x00" + id))
+	return filepath.Join(ts.cfg.Dir, fmt.Sprintf("%x", sum[:8]))
+}
+
+func (ts *Tasks) find(id string) (*task, error) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.held[id]; t != nil {
+		return t, nil
+	}
+	return nil, structs.Errorf(structs.KindNotFound, "no task %q", id)
+}
+
+// adopt returns the held task of the id, or a new one that is not held yet.
+func (ts *Tasks) adopt(id string) *task {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if t := ts.held[id]; t != nil {
+		return t
+	}
+	return &task{id: id, dir: ts.DirOf(id), command: ts.cfg.Command}
+}
+
+func (ts *Tasks) hold(t *task) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.held[t.id] = t
+}
+
+func (ts *Tasks) drop(id string) {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	delete(ts.held, id)
+}
+
+// Launch starts a task. One of the same ID that has ended makes room; one that an agent started before it
+// was killed, and that nobody recovered, is killed; one that runs is a conflict.
+func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error) {
+	spec.Command = ts.cfg.Command
+	if old, err := ts.find(spec.TaskID); err == nil {
+		if alive, err := supervised(old.dir); err != nil || alive {
+			return nil, errors.Join(err, structs.Errorf(structs.KindConflict, "task %q runs already", spec.TaskID))
+		}
+	}
+	if err := ts.Destroy(ctx, spec.TaskID); err != nil {
+		return nil, err
+	}
+	t := ts.adopt(spec.TaskID)
+	t.busy.Lock()
+	defer t.busy.Unlock()
+	pid, err := t.launch(ctx, spec)
+	if err != nil {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*reapWithin)
+		defer cancel()
+		return nil, errors.Join(err, t.clear(clean))
+	}
+	ts.hold(t)
+	return &driver.Handle{Driver: spec.Driver, TaskID: spec.TaskID, Version: handleVersion, PID: pid, State: []byte(t.dir)}, nil
+}
+
+// handleVersion is that of Handle.State: the task's directory.
+const handleVersion = 1
+
+// Recover takes a task up again.
+func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
+	if h.Version != handleVersion {
+		return structs.Errorf(structs.KindNotFound, "task %q was started by another version of berth (handle version %d)", h.TaskID, h.Version)
+	}
+	t := ts.adopt(h.TaskID)
+	t.busy.Lock()
+	defer t.busy.Unlock()
+	t.dir = string(h.State)
+	known, err := t.known(ctx)
+	if err == nil && known {
+		ts.hold(t)
+		return nil
+	}
+	err = errors.Join(err, t.clear(ctx))
+	if err != nil {
+		return err
+	}
+	return structs.Errorf(structs.KindNotFound, "task %q is gone, and how it ended is not known", h.TaskID)
+}
+
+// known reports whether the task runs, or its end is written down.
+func (t *task) known(ctx context.Context) (bool, error) {
+	if exit, err := readExit(t.dir); err != nil || exit != nil {
+		return exit != nil, err
+	}
+	alive, err := supervised(t.dir)
+	if err != nil || !alive {
+		return false, err
+	}
+	if _, err := t.ask(ctx, &request{Op: opStats}); err != nil {
+		return false, fmt.Errorf("asking the supervisor of task %q: %w", t.id, err)
+	}
+	return true, nil
+}
+
+// Wait implements driver.Driver.
+func (ts *Tasks) Wait(ctx context.Context, id string) (*driver.ExitResult, error) {
+	t, err := ts.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.wait(ctx); err != nil {
+		return nil, err
+	}
+	t.busy.Lock()
+	defer t.busy.Unlock()
+	return t.result(ctx)
+}
+
+// result reads how an ended task ended. A supervisor that could not say is cleaned up after, and that is
+// written down in its place.
+func (t *task) result(ctx context.Context) (*driver.ExitResult, error) {
+	exit, err := readExit(t.dir)
+	if err != nil || exit != nil {
+		return exit, err
+	}
+	if err := t.kill(ctx); err != nil {
+		return nil, err
+	}
+	exit = &driver.ExitResult{Err: "the task's supervisor was killed; how the task ended is not known"}
+	return exit, writeExit(t.dir, exit)
+}
+
+// Stop implements driver.Driver. What it began, the supervisor finishes, also when ctx ends before.
+func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
+	sig, err := ParseSignal(signal)
+	if err != nil {
+		return err
+	}
+	t, err := ts.find(id)
+	if err != nil {
+		return err
+	}
+	_, err = t.ask(ctx, &request{Op: opStop, Signal: int(sig), Timeout: timeout})
+	if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
+		return err
+	}
+	_, err = ts.Wait(ctx, id)
+	return err
+}
+
+// Signal implements driver.Driver.
+func (ts *Tasks) Signal(ctx context.Context, id, signal string) error {
+	sig, err := ParseSignal(signal)
+	if err != nil {
+		return err
+	}
+	t, err := ts.find(id)
+	if err != nil {
+		return err
+	}
+	_, err = t.ask(ctx, &request{Op: opSignal, Signal: int(sig)})
+	return err
+}
+
+// Stats implements driver.Driver.
+func (ts *Tasks) Stats(ctx context.Context, id string) (*driver.Stats, error) {
+	t, err := ts.find(id)
+	if err != nil {
+		return nil, err
+	}
+	r, err := t.ask(ctx, &request{Op: opStats})
+	if err != nil {
+		return nil, err
+	}
+	s := r.Stats
+	return &driver.Stats{
+		MemoryRSS: s.MemoryRSS, MemoryMax: s.MemoryMax, CPUTotal: s.CPUTotal, PIDs: s.PIDs,
+		CollectedAt: time.Now().UnixNano(),
+	}, nil
+}
+
+// Destroy implements driver.Driver. It also clears away a task that this agent does not hold.
+func (ts *Tasks) Destroy(ctx context.Context, id string) error {
+	t := ts.adopt(id)
+	t.busy.Lock()
+	defer t.busy.Unlock()
+	if err := t.clear(ctx); err != nil {
+		return fmt.Errorf("clearing away task %q: %w", id, err)
+	}
+	ts.drop(id)
+	return nil
+}

@@ -1,0 +1,124 @@
+// Package rawexec is the task driver that does not isolate: a program runs as the agent does, sees all the
+// host has, and is bound only by its cgroup. It is off unless the operator enables it. The task still has
+// a supervisor, kept logs, an exact exit result, and an end: every process it leaves is killed.
+package rawexec
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"berth/client/driver"
+	"berth/client/drivers/executor"
+	"berth/client/drivers/sandbox"
+	"berth/structs"
+)
+
+// Name is what a job calls the driver.
+const Name = "raw_exec"
+
+// Config is the operator's say.
+type Config struct {
+	Enabled bool `hcl:"enabled"`
+	// CgroupParent is the cgroup below which each task has its own.
+	CgroupParent string `hcl:"cgroup_parent"`
+}
+
+// DefaultConfig is off.
+func DefaultConfig() Config { return Config{CgroupParent: executor.DefaultCgroupParent} }
+
+// Validate names every fault.
+func (c Config) Validate() error {
+	if p := c.CgroupParent; p == "" || p != filepath.Clean(p) || strings.HasPrefix(p, "/") || strings.HasPrefix(p, "..") {
+		return structs.Errorf(structs.KindInvalid, "raw_exec.cgroup_parent: %q: expected a name such as %q", p, executor.DefaultCgroupParent)
+	}
+	return nil
+}
+
+// Driver implements driver.Driver.
+type Driver struct {
+	*executor.Tasks
+	cfg        Config
+	executable string
+	limits     executor.Limiter
+}
+
+// New makes the driver. The executor's Command[0] is the agent's executable.
+func New(cfg Config, ex executor.Config) *Driver {
+	return &Driver{
+		Tasks: executor.NewTasks(ex), cfg: cfg, executable: ex.Command[0],
+		limits: executor.Limiter{Parent: cfg.CgroupParent},
+	}
+}
+
+// Name implements driver.Driver.
+func (d *Driver) Name() string { return Name }
+
+const howToEnable = `disabled: tasks would not be isolated; enable it with raw_exec { enabled = true } in the client's drivers`
+
+// Fingerprint implements driver.Driver.
+func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
+	info := &structs.DriverInfo{UpdateTime: time.Now()}
+	if !d.cfg.Enabled {
+		info.HealthDescription = howToEnable
+		return info
+	}
+	used, lacking := d.limits.Describe()
+	info.Detected, info.Healthy, info.HealthDescription = true, true, "Healthy"
+	if lacking != "" {
+		info.HealthDescription = "Healthy, but " + lacking
+	}
+	info.Attributes = map[string]string{"driver.raw_exec": "1", "driver.raw_exec.cgroups": used}
+	return info
+}
+
+// Validate implements driver.Driver.
+func (d *Driver) Validate(config map[string]any) error {
+	_, err := executor.DecodeCommand(config)
+	return err
+}
+
+// Start implements driver.Driver. Mounts cannot be made without a root to make them in, and are refused.
+func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
+	if !d.cfg.Enabled {
+		return nil, structs.Errorf(structs.KindPrecondition, "raw_exec is %s", howToEnable)
+	}
+	command, err := executor.DecodeCommand(cfg.Config)
+	if err != nil {
+		return nil, err
+	}
+	if len(cfg.Mounts) > 0 {
+		return nil, structs.Errorf(structs.KindInvalid, "raw_exec cannot mount %s into the task: it has no root of its own; use the exec driver", cfg.Mounts[0].TaskPath)
+	}
+	user, err := executor.LookupUser(cfg.User)
+	if err != nil {
+		return nil, err
+	}
+	return d.Launch(ctx, &executor.Spec{
+		TaskID: cfg.ID, Driver: Name, Cgroup: d.limits.Cgroup(cfg.Resources), Logs: executor.LogsOf(cfg),
+		Program: &sandbox.Program{
+			Driver: Name, Where: "this machine", Command: command.Command, Args: command.Args,
+			Env: d.environ(cfg), Dir: workDir(cfg, command), User: user,
+		},
+	})
+}
+
+// environ adds what only the driver knows: where the task's directories are.
+func (d *Driver) environ(cfg *driver.TaskConfig) []string {
+	env := map[string]string{"HOME": cfg.Dirs.Local}
+	for k, v := range cfg.Env {
+		env[k] = v
+	}
+	env["BERTH_ALLOC_DIR"], env["BERTH_TASK_DIR"], env["BERTH_SECRETS_DIR"] = cfg.Dirs.AllocShared, cfg.Dirs.Local, cfg.Dirs.Secrets
+	return executor.Environ(env, os.Getenv("PATH"), filepath.Dir(d.executable))
+}
+
+// workDir is the task's directory, or relative to it.
+func workDir(cfg *driver.TaskConfig, c *executor.Command) string {
+	if filepath.IsAbs(c.WorkDir) {
+		return c.WorkDir
+	}
+	return filepath.Join(cfg.Dirs.Task, c.WorkDir)
+}

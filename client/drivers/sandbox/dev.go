@@ -1,0 +1,103 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// device is a character device that every program may expect.
+type device struct {
+	name         string
+	major, minor uint32
+}
+
+var devices = []device{
+	{"null", 1, 3}, {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8}, {"urandom", 1, 9}, {"tty", 5, 0},
+}
+
+var devLinks = map[string]string{
+	"/dev/ptmx": "pts/ptmx", "/dev/fd": "/proc/self/fd",
+	"/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2",
+}
+
+var devFS = []fs{
+	{"tmpfs", "/dev", unix.MS_NOSUID | unix.MS_NOEXEC, "mode=755,size=64k"},
+	{"devpts", "/dev/pts", unix.MS_NOSUID | unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"},
+	{"tmpfs", "/dev/shm", quiet, "mode=1777,size=64m"},
+}
+
+// makeDev builds a minimal /dev.
+func makeDev() error {
+	old := unix.Umask(0)
+	defer unix.Umask(old)
+	for _, f := range devFS {
+		if err := f.mount(); err != nil {
+			return err
+		}
+	}
+	for _, d := range devices {
+		if err := unix.Mknod("/dev/"+d.name, unix.S_IFCHR|0o666, int(unix.Mkdev(d.major, d.minor))); err != nil {
+			return fmt.Errorf("making /dev/%s: %w", d.name, err)
+		}
+	}
+	for at, to := range devLinks {
+		if err := os.Symlink(to, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// What of /proc reaches beyond the sandbox for a root user without capabilities: read-only, or hidden.
+var (
+	procReadOnly = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+	procHidden   = []string{
+		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
+		"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware",
+	}
+)
+
+func maskProc() error {
+	for _, p := range procReadOnly {
+		if err := remount(p, p); err != nil {
+			return err
+		}
+	}
+	for _, p := range procHidden {
+		info, err := os.Lstat(p)
+		if err != nil {
+			continue // this kernel does not have it
+		}
+		if info.IsDir() {
+			err = unix.Mount("berth", p, "tmpfs", quiet|unix.MS_RDONLY, "size=4k")
+		} else {
+			err = remount("/dev/null", p)
+		}
+		if err != nil {
+			return fmt.Errorf("hiding %s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// remount binds a path read-only over another one or itself; one that is not there is left out.
+func remount(from, to string) error {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, from, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("protecting %s: %w", to, err)
+	}
+	defer unix.Close(fd)
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+		return fmt.Errorf("protecting %s: %w", to, err)
+	}
+	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("protecting %s: %w", to, err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/signal"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/cgroups"
+	"berth/structs"
+)
+
+// Init is the whole life of pid 1 in a sandbox; the caller exits with its result.
+func Init() int {
+	runtime.LockOSThread() // the program is started from another thread, which ends
+	swallowSignals()
+	conn := os.NewFile(socketFD, "sandbox")
+	unix.CloseOnExec(socketFD)
+	down := json.NewDecoder(conn)
+	var m message
+	if err := down.Decode(&m); err != nil || m.Config == nil {
+		return 1
+	}
+	pid, err := begin(m.Config, inherited(m.Tasks, m.Unified))
+	if err != nil {
+		_ = json.NewEncoder(conn).Encode(&message{Kind: string(structs.KindOf(err)), Error: err.Error()})
+		return 1
+	}
+	if err := json.NewEncoder(conn).Encode(&message{Started: pid}); err != nil {
+		return 1
+	}
+	go obey(down, pid)
+	if err := json.NewEncoder(conn).Encode(&message{Exit: reap(pid)}); err != nil {
+		return 1
+	}
+	return 0
+}
+
+// swallowSignals keeps signals from inside from ending pid 1. Ignoring them would be inherited.
+func swallowSignals() { signal.Notify(make(chan os.Signal, 1)) }
+
+func inherited(tasks int, unified bool) *cgroups.Entry {
+	var files []*os.File
+	for i := range tasks {
+		files = append(files, cgroupFile(entryFD+i))
+	}
+	if !unified {
+		return cgroups.NewEntry(files, nil)
+	}
+	return cgroups.NewEntry(files, cgroupFile(entryFD+tasks))
+}
+
+func cgroupFile(fd int) *os.File {
+	unix.CloseOnExec(fd)
+	return os.NewFile(uintptr(fd), "cgroup")
+}
+
+// begin builds the root and starts the program in it.
+func begin(cfg *Config, entry *cgroups.Entry) (int, error) {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // hides /proc/1 from the program
+		return 0, err
+	}
+	if err := buildRoot(cfg); err != nil {
+		return 0, err
+	}
+	pid, err := cfg.Program.Start(os.Stdout, os.Stderr, entry)
+	if err != nil {
+		return 0, err
+	}
+	return pid, errors.Join(entry.Close(), silence())
+}
+
+// silence lets go of the task's output, which is to end when the task's processes end.
+func silence() error {
+	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	for fd := 1; fd <= 2; fd++ {
+		if err := unix.Dup3(int(null.Fd()), fd, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// obey forwards signals to the program. When the parent is gone it ends the sandbox.
+func obey(down *json.Decoder, pid int) {
+	for {
+		var m message
+		if err := down.Decode(&m); err != nil {
+			os.Exit(1)
+		}
+		// The program is a child that is not reaped before Init is over, so the pid is its own.
+		_ = unix.Kill(pid, unix.Signal(m.Signal))
+	}
+}
+
+// reap reaps whatever ends until the program has.
+func reap(program int) *Exit {
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(-1, &ws, 0, nil)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return &Exit{Code: -1}
+		}
+		if pid != program || err != nil {
+			continue
+		}
+		if ws.Signaled() {
+			return &Exit{Signal: int(ws.Signal())}
+		}
+		return &Exit{Code: ws.ExitStatus()}
+	}
+}

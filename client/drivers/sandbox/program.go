@@ -1,0 +1,147 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/cgroups"
+	"berth/structs"
+)
+
+// Program is what to run. Start is also of use without a sandbox.
+type Program struct {
+	Driver   string // named in errors
+	Where    string // what the command is looked up in, for errors: "the task's root"
+	Command  string // a path, or a name to be found in Env's PATH
+	Args     []string
+	Env      []string
+	Dir      string
+	User     *User // nil: as whom the caller runs
+	Restrict bool  // keep only Capabilities, and gain none by set-uid files
+	NoFile   uint64
+}
+
+// User is as whom a program runs.
+type User struct {
+	UID, GID uint32
+	Groups   []uint32
+	Home     string
+}
+
+// Start starts the program inside the cgroup and returns its pid, which the caller reaps. The main thread
+// must be locked to its goroutine (its own state must not be what the program inherits).
+func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, error) {
+	path, err := p.find()
+	if err != nil {
+		return 0, err
+	}
+	stdin, err := os.Open(os.DevNull)
+	if err != nil {
+		return 0, err
+	}
+	defer stdin.Close()
+	if p.NoFile > 0 {
+		if err := limitFiles(p.NoFile); err != nil {
+			return 0, err
+		}
+	}
+	attr := &syscall.ProcAttr{
+		Dir: p.Dir, Env: p.Env,
+		Files: []uintptr{stdin.Fd(), stdout.Fd(), stderr.Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}
+	if p.User != nil {
+		attr.Sys.Credential = &syscall.Credential{Uid: p.User.UID, Gid: p.User.GID, Groups: p.User.Groups}
+	}
+	attr.Sys.CgroupFD, attr.Sys.UseCgroupFD = entry.FD()
+	pid, err := p.fork(path, attr, entry)
+	if err != nil {
+		return 0, p.explain(path, err)
+	}
+	return pid, nil
+}
+
+// fork forks from a thread that has given up what the program is not to have, and that ends afterwards.
+func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry) (pid int, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+		if err = entry.MoveThread(); err != nil {
+			return
+		}
+		if p.Restrict {
+			if err = restrict(); err != nil {
+				return
+			}
+		}
+		pid, err = syscall.ForkExec(path, append([]string{p.Command}, p.Args...), attr)
+	}()
+	<-done
+	return pid, err
+}
+
+// limitFiles sets how many files the program may have open, as far as the own hard limit allows.
+func limitFiles(n uint64) error {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return err
+	}
+	l.Cur = min(n, l.Max)
+	return unix.Setrlimit(unix.RLIMIT_NOFILE, &l)
+}
+
+// find looks the command up as a shell would.
+func (p *Program) find() (string, error) {
+	if strings.Contains(p.Command, "/") {
+		path := p.Command
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(p.Dir, path)
+		}
+		switch info, err := os.Stat(path); {
+		case err != nil:
+			return "", structs.Errorf(structs.KindInvalid, "%s: command %q not found in %s", p.Driver, p.Command, p.Where)
+		case info.IsDir() || info.Mode()&0o111 == 0:
+			return "", structs.Errorf(structs.KindInvalid, "%s: command %q is not an executable file", p.Driver, p.Command)
+		}
+		return path, nil
+	}
+	var search string
+	for _, e := range p.Env {
+		if v, ok := strings.CutPrefix(e, "PATH="); ok {
+			search = v
+		}
+	}
+	for _, dir := range filepath.SplitList(search) {
+		path := filepath.Join(dir, p.Command)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && info.Mode()&0o111 != 0 {
+			return path, nil
+		}
+	}
+	return "", structs.Errorf(structs.KindInvalid, "%s: command %q not found in %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
+}
+
+// explain turns what the kernel said on starting the program into a sentence.
+func (p *Program) explain(path string, err error) error {
+	if info, serr := os.Stat(p.Dir); p.Dir != "" && (serr != nil || !info.IsDir()) {
+		return structs.Errorf(structs.KindInvalid, "%s: work_dir %q is not a directory in %s", p.Driver, p.Dir, p.Where)
+	}
+	hint := map[error]string{
+		unix.ENOENT:  " (is the interpreter it names, or its dynamic loader, in " + p.Where + "?)",
+		unix.ENOEXEC: " (is it a program of this machine's architecture, or a script without a #! line?)",
+		unix.EACCES:  " (may the task's user execute it and enter the directories above it?)",
+	}
+	for errno, text := range hint {
+		if errors.Is(err, errno) {
+			return structs.Errorf(structs.KindInvalid, "%s: starting %s: %w%s", p.Driver, path, err, text)
+		}
+	}
+	return fmt.Errorf("%s: starting %s: %w", p.Driver, path, err)
+}

@@ -1,0 +1,220 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+// tree is a copy of a part of the host's mounts, attached to nothing yet. Being made before the namespace
+// is cut off from the host, it keeps its peers: that is what a bidirectional bind lives on.
+type tree struct {
+	Bind
+	fd  int
+	dir bool
+}
+
+// buildRoot replaces the root of the calling process's mount namespace.
+func buildRoot(cfg *Config) error {
+	links, binds, err := hostDirs(cfg.HostDirs)
+	if err != nil {
+		return err
+	}
+	binds = append(binds, Bind{Source: "/sys", Target: "/sys", ReadOnly: !cfg.Privileged})
+	if cfg.Privileged {
+		binds = append(binds, Bind{Source: "/dev", Target: "/dev", Propagation: HostToTask, Device: true})
+	}
+	system := len(binds)
+	trees, err := clone(append(binds, cfg.Binds...))
+	if err != nil {
+		return err
+	}
+	if err := enter(cfg.Root); err != nil {
+		return err
+	}
+	if err := skeleton(links, cfg.Privileged, trees[:system]); err != nil {
+		return err
+	}
+	for _, t := range trees[system:] {
+		if err := t.attach(cfg.Privileged); err != nil {
+			return err
+		}
+	}
+	return mount("the root read-only", "", "/", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NODEV, "")
+}
+
+// hostDirs sorts the host's directories into symlinks (path to target) and binds.
+func hostDirs(dirs []string) (links map[string]string, binds []Bind, err error) {
+	links = map[string]string{}
+	for _, dir := range dirs {
+		info, err := os.Lstat(dir)
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if info.Mode()&os.ModeSymlink == 0 {
+			binds = append(binds, Bind{Source: dir, Target: dir, ReadOnly: true})
+			continue
+		}
+		if links[dir], err = os.Readlink(dir); err != nil {
+			return nil, nil, err
+		}
+	}
+	return links, binds, nil
+}
+
+func clone(binds []Bind) ([]tree, error) {
+	var trees []tree
+	for _, b := range binds {
+		info, err := os.Stat(b.Source)
+		if err != nil {
+			return nil, structs.Errorf(structs.KindPrecondition, "mounting %s: %w", b.Target, err)
+		}
+		fd, err := unix.OpenTree(unix.AT_FDCWD, b.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		if err != nil {
+			return nil, fmt.Errorf("mounting %s from %s: %w", b.Target, b.Source, err)
+		}
+		trees = append(trees, tree{b, fd, info.IsDir()})
+	}
+	return trees, nil
+}
+
+// enter cuts the namespace off from the host and makes an empty file system its root.
+func enter(root string) error {
+	if err := mount("the host's mounts as slaves", "", "/", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+		return err
+	}
+	if err := unix.Mount("berth", root, "tmpfs", unix.MS_NODEV, "mode=755,size=1m"); err != nil {
+		return fmt.Errorf("mounting the root: %w", err)
+	}
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil { // the old root is now stacked on the new one
+		return fmt.Errorf("changing the root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("letting go of the host's root: %w", err)
+	}
+	return os.Chdir("/")
+}
+
+// fs is a file system of the sandbox's own.
+type fs struct {
+	kind, target string
+	flags        uintptr
+	data         string
+}
+
+const quiet = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+
+var ownFS = []fs{
+	{"proc", "/proc", quiet, ""},
+	{"tmpfs", "/run", unix.MS_NOSUID | unix.MS_NODEV, "mode=755,size=64m"},
+}
+
+// skeleton fills the root with what every sandbox has.
+func skeleton(links map[string]string, privileged bool, trees []tree) error {
+	for _, dir := range []string{"/root", "/var", "/mnt", "/srv", "/home"} {
+		if _, link := links[dir]; link {
+			continue
+		}
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	links["/var/tmp"], links["/var/run"] = "../tmp", "../run"
+	for _, f := range ownFS {
+		if err := f.mount(); err != nil {
+			return err
+		}
+	}
+	for _, t := range trees {
+		if err := t.attach(privileged); err != nil {
+			return err
+		}
+	}
+	for at, to := range links {
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			return err
+		}
+		if err := os.Symlink(to, at); err != nil {
+			return err
+		}
+	}
+	if privileged {
+		return nil
+	}
+	return errors.Join(makeDev(), maskProc())
+}
+
+func (f fs) mount() error {
+	if err := os.MkdirAll(f.target, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount(f.kind, f.target, f.kind, f.flags, f.data); err != nil {
+		return fmt.Errorf("mounting %s on %s: %w", f.kind, f.target, err)
+	}
+	return nil
+}
+
+var propagation = map[string]uint64{Private: unix.MS_PRIVATE, HostToTask: unix.MS_SLAVE}
+
+// attach mounts the tree where it belongs, with its attributes.
+func (t tree) attach(privileged bool) error {
+	defer unix.Close(t.fd)
+	if err := place(t.Target, t.dir); err != nil {
+		return err
+	}
+	attr := unix.MountAttr{Propagation: propagation[t.Propagation]}
+	if t.ReadOnly {
+		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
+	}
+	if !t.Device && !privileged {
+		attr.Attr_set |= unix.MOUNT_ATTR_NODEV
+	}
+	if err := unix.MountSetattr(t.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		return fmt.Errorf("setting the mount attributes of %s: %w", t.Target, err)
+	}
+	if err := unix.MoveMount(t.fd, "", unix.AT_FDCWD, t.Target, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mounting %s from %s: %w", t.Target, t.Source, err)
+	}
+	return nil
+}
+
+// place makes a mount point.
+func place(target string, dir bool) error {
+	parent := target
+	if !dir {
+		parent = filepath.Dir(target)
+	}
+	err := os.MkdirAll(parent, 0o755)
+	if err == nil && !dir {
+		var f *os.File
+		if f, err = os.OpenFile(target, os.O_CREATE|os.O_RDONLY, 0o644); err == nil {
+			err = f.Close()
+		}
+	}
+	if errors.Is(err, unix.EROFS) {
+		return structs.Errorf(structs.KindPrecondition, "mounting %s: it does not exist, and cannot be made in a read-only directory of the host", target)
+	}
+	if err != nil {
+		return structs.Errorf(structs.KindPrecondition, "making the mount point %s: %w", target, err)
+	}
+	return nil
+}
+
+// mount changes a mount that is there already.
+func mount(what, source, target string, flags uintptr, data string) error {
+	if err := unix.Mount(source, target, "", flags, data); err != nil {
+		return fmt.Errorf("mounting %s: %w", what, err)
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+// Package sandbox runs one program in a root, a process tree and a set of capabilities of its own, with
+// plain system calls and without cgo. The parent (Start) makes a child in new mount, pid, ipc and uts
+// namespaces from its own executable; the child (Init) is pid 1 in there: it builds the root, starts the
+// program, reaps, forwards signals, reports how the program ended, and with its own end the kernel ends
+// everything in the sandbox. Network and users are the host's.
+//
+// Laws: nothing that is mounted for the sandbox is ever seen by the host, except what the program mounts
+// below a bidirectional bind. The program is in its cgroup before its first instruction; pid 1 never is,
+// so that it costs the task nothing and an out-of-memory kill does not hit it. When the parent dies, the
+// sandbox dies.
+//
+// Needs Linux 5.12 (mount_setattr); Supported says so.
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Config is what Start hands to Init.
+type Config struct {
+	Root     string   // an empty directory of the host; the root is mounted over it, out of the host's sight
+	HostDirs []string // host directories shown read-only at their own paths; symlinks stay symlinks; absent ones are skipped
+	Binds    []Bind   // in this order
+	// Privileged keeps all capabilities, shows the host's /dev and leaves /sys and /proc writable.
+	Privileged bool
+	Program    Program
+}
+
+// The propagations of a Bind.
+const (
+	Private       = ""       // mounts made later on one side are not seen on the other
+	HostToTask    = "slave"  // mounts the host makes below it later are seen by the program
+	Bidirectional = "shared" // and the host sees those that the program makes; Source is on a shared mount
+)
+
+// Bind shows a host path inside the sandbox.
+type Bind struct {
+	Source      string
+	Target      string // absolute; made when it is not there
+	ReadOnly    bool
+	Propagation string
+	Device      bool // Source is a device node that the program may open
+}
+
+// Exit is how the program ended.
+type Exit struct {
+	Code   int
+	Signal int
+}
+
+// message is what travels on the socket between parent and pid 1: a Config first, then signals down;
+// Started or Error, then Exit up. JSON values one after another.
+type message struct {
+	Config  *Config `json:",omitempty"`
+	Tasks   int     `json:",omitempty"` // with Config: how many v1 cgroup files were handed over
+	Unified bool    `json:",omitempty"` // with Config: whether a v2 cgroup directory was
+	Signal  int     `json:",omitempty"`
+	Started int     `json:",omitempty"` // the program's pid inside
+	Exit    *Exit   `json:",omitempty"`
+	Kind    string  `json:",omitempty"` // with Error
+	Error   string  `json:",omitempty"`
+}
+
+// The file descriptors of pid 1 beside stdin, stdout and stderr.
+const (
+	socketFD = 3
+	entryFD  = 4 // the first of the cgroup files
+)
+
+// Supported says why the kernel cannot run a sandbox for this process, nil if it can.
+func Supported() error {
+	err := unix.MountSetattr(-1, "", 0, &unix.MountAttr{})
+	if errors.Is(err, unix.ENOSYS) {
+		return errors.New("the kernel has no mount_setattr (Linux 5.12 or newer is needed)")
+	}
+	if unix.Geteuid() != 0 {
+		return errors.New("the agent does not run as root")
+	}
+	var h unix.CapUserHeader
+	var d [2]unix.CapUserData
+	h.Version = unix.LINUX_CAPABILITY_VERSION_3
+	if err := unix.Capget(&h, &d[0]); err != nil {
+		return fmt.Errorf("reading the agent's capabilities: %w", err)
+	}
+	if d[0].Effective&(1<<unix.CAP_SYS_ADMIN) == 0 {
+		return errors.New("the agent lacks the capability CAP_SYS_ADMIN")
+	}
+	return nil
+}

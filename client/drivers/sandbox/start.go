@@ -1,0 +1,125 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/cgroups"
+	"berth/structs"
+)
+
+// Options are what Start needs beside the Config.
+type Options struct {
+	Command []string // runs Init: this executable and its arguments
+	Stdout  *os.File // become the program's; stdin is /dev/null
+	Stderr  *os.File
+	Entry   *cgroups.Entry // the program's cgroup; stays the caller's to close
+}
+
+// Proc is a running sandbox. Wait must be called once.
+type Proc struct {
+	cmd  *exec.Cmd
+	conn *os.File
+	up   *json.Decoder
+}
+
+// Start makes the sandbox and returns once the program runs. The calling thread must not end before the
+// sandbox has: its end is what kills the sandbox when the process dies. If Start fails nothing is left.
+func Start(cfg *Config, o Options) (*Proc, error) {
+	ours, theirs, err := socketpair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	tasks, unified := o.Entry.Files()
+	cmd := exec.Command(o.Command[0], o.Command[1:]...)
+	cmd.Env = []string{"GOMAXPROCS=1"}
+	cmd.Stdout, cmd.Stderr = o.Stdout, o.Stderr
+	cmd.ExtraFiles = append([]*os.File{theirs}, tasks...)
+	if unified != nil {
+		cmd.ExtraFiles = append(cmd.ExtraFiles, unified)
+	}
+	cmd.SysProcAttr = &unix.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
+		Pdeathsig:  unix.SIGKILL,
+		Setsid:     true,
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("making the sandbox's namespaces: %w", err), ours.Close())
+	}
+	p := &Proc{cmd: cmd, conn: ours, up: json.NewDecoder(ours)}
+	if err := p.handshake(&message{Config: cfg, Tasks: len(tasks), Unified: unified != nil}); err != nil {
+		return nil, errors.Join(err, p.abort())
+	}
+	return p, nil
+}
+
+func socketpair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a socket pair: %w", err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil { // so that closing it ends a read
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fds[0]), "sandbox"), os.NewFile(uintptr(fds[1]), "sandbox-init"), nil
+}
+
+func (p *Proc) handshake(first *message) error {
+	if err := json.NewEncoder(p.conn).Encode(first); err != nil {
+		return fmt.Errorf("telling the sandbox what to run: %w", err)
+	}
+	var m message
+	if err := p.up.Decode(&m); err != nil {
+		return fmt.Errorf("the sandbox ended before it ran the program: %w", err)
+	}
+	if m.Error != "" {
+		return &structs.Error{Kind: structs.Kind(m.Kind), Text: m.Error}
+	}
+	return nil
+}
+
+// abort kills and reaps; how the child ended does not matter then.
+func (p *Proc) abort() error {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+	return p.conn.Close()
+}
+
+// PID is pid 1's id as the host sees it.
+func (p *Proc) PID() int { return p.cmd.Process.Pid }
+
+// Signal sends a signal to the program.
+func (p *Proc) Signal(sig unix.Signal) error {
+	return json.NewEncoder(p.conn).Encode(&message{Signal: int(sig)})
+}
+
+// Kill kills everything in the sandbox at once. How the program ended is then reported as by SIGKILL.
+func (p *Proc) Kill() error {
+	err := p.cmd.Process.Kill()
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// Wait returns when nothing in the sandbox runs any more. The error says that how the program ended could
+// not be learnt.
+func (p *Proc) Wait() (Exit, error) {
+	var m message
+	derr := p.up.Decode(&m)
+	_ = p.cmd.Wait() // the message says more; without it the state is looked at below
+	_ = p.conn.Close()
+	if derr == nil && m.Exit != nil {
+		return *m.Exit, nil
+	}
+	if ws, ok := p.cmd.ProcessState.Sys().(unix.WaitStatus); ok && ws.Signaled() {
+		return Exit{Signal: int(ws.Signal())}, nil
+	}
+	return Exit{}, fmt.Errorf("the sandbox's pid 1 ended by itself (%s)", p.cmd.ProcessState)
+}

@@ -1,0 +1,180 @@
+package logfile
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"berth/structs"
+)
+
+// The origins an offset counts from.
+const (
+	FromStart = "start"
+	FromEnd   = "end"
+)
+
+// poll is how often a follower looks for more. A variable, so that tests need not wait.
+var poll = 100 * time.Millisecond
+
+// Options say what to read.
+type Options struct {
+	Dir    string
+	Task   string
+	Kind   string // Stdout or Stderr
+	Origin string // FromStart (also "") or FromEnd
+	Offset int64  // bytes after the start of the oldest file, or before the end of the newest
+	Follow bool   // at the end wait for more, until the context ends
+}
+
+// Open opens a task's output as one stream, over all its files. With Follow the stream continues over
+// rotations and ends (io.EOF) when ctx does; without, it ends at what is there now. When the writer
+// overtakes a slow reader, what was removed meanwhile is skipped. Without Follow an output of which there
+// is no file yet is not-found. Close must not be called while Read runs; ending ctx wakes Read.
+func Open(ctx context.Context, o Options) (io.ReadCloser, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	r := &reader{ctx: ctx, o: o, n: -1}
+	ns, err := parts(o.Dir, o.Task, o.Kind)
+	if err != nil {
+		return nil, err
+	}
+	if len(ns) == 0 && !o.Follow {
+		return nil, structs.Errorf(structs.KindNotFound, "task %q has no %s yet", o.Task, o.Kind)
+	}
+	return r, r.seek(ns)
+}
+
+func (o Options) validate() error {
+	if o.Kind != Stdout && o.Kind != Stderr {
+		return structs.Errorf(structs.KindInvalid, "log type %q: expected %s or %s", o.Kind, Stdout, Stderr)
+	}
+	if o.Origin != "" && o.Origin != FromStart && o.Origin != FromEnd {
+		return structs.Errorf(structs.KindInvalid, "origin %q: expected %s or %s", o.Origin, FromStart, FromEnd)
+	}
+	if o.Offset < 0 {
+		return structs.Errorf(structs.KindInvalid, "offset %d: expected a number of bytes, 0 or more", o.Offset)
+	}
+	return nil
+}
+
+type reader struct {
+	ctx  context.Context
+	o    Options
+	n    int // number of the file being read, -1 before the first
+	file *os.File
+}
+
+// seek opens the file in which the stream begins.
+func (r *reader) seek(ns []int) error {
+	sizes := make([]int64, len(ns))
+	var total int64
+	for i, n := range ns {
+		if info, err := os.Stat(path(r.o.Dir, r.o.Task, r.o.Kind, n)); err == nil {
+			sizes[i] = info.Size()
+			total += info.Size()
+		}
+	}
+	skip := min(r.o.Offset, total)
+	if r.o.Origin == FromEnd {
+		skip = total - skip
+	}
+	for i, n := range ns {
+		if last := i == len(ns)-1; skip > sizes[i] || skip == sizes[i] && !last {
+			skip -= sizes[i]
+			continue
+		}
+		if err := r.open(n); os.IsNotExist(err) {
+			skip = 0 // removed just now: the stream begins with the next one
+			continue
+		} else if err != nil {
+			return err
+		}
+		_, err := r.file.Seek(skip, io.SeekStart)
+		return err
+	}
+	return nil
+}
+
+// Read reads on, waiting when it follows.
+func (r *reader) Read(p []byte) (int, error) {
+	for len(p) > 0 {
+		if n, err := r.some(p); n > 0 || err != nil {
+			return n, err
+		}
+		if !r.o.Follow {
+			return 0, io.EOF
+		}
+		select {
+		case <-r.ctx.Done():
+			return 0, io.EOF
+		case <-time.After(poll):
+		}
+	}
+	return 0, nil
+}
+
+// some reads what there is now; 0 and no error is the end of what there is.
+func (r *reader) some(p []byte) (int, error) {
+	for {
+		next, err := r.next() // asked for before reading: then the file read is known to be complete
+		if err != nil {
+			return 0, err
+		}
+		if r.file != nil {
+			n, err := r.file.Read(p)
+			if n > 0 || err != nil && !errors.Is(err, io.EOF) {
+				return n, err
+			}
+		}
+		if next < 0 {
+			return 0, nil
+		}
+		if err := r.open(next); err != nil && !os.IsNotExist(err) {
+			return 0, err
+		}
+		r.n = next
+	}
+}
+
+// next is the number of the oldest file after the current one, -1 if there is none.
+func (r *reader) next() (int, error) {
+	if r.file != nil { // the usual case without listing the directory
+		if _, err := os.Stat(path(r.o.Dir, r.o.Task, r.o.Kind, r.n+1)); err == nil {
+			return r.n + 1, nil
+		}
+		if _, err := os.Stat(path(r.o.Dir, r.o.Task, r.o.Kind, r.n)); err == nil {
+			return -1, nil
+		}
+	}
+	ns, err := parts(r.o.Dir, r.o.Task, r.o.Kind)
+	for _, n := range ns {
+		if n > r.n {
+			return n, nil
+		}
+	}
+	return -1, err
+}
+
+func (r *reader) open(n int) error {
+	f, err := os.Open(path(r.o.Dir, r.o.Task, r.o.Kind, n))
+	if err != nil {
+		return err
+	}
+	_ = r.Close()
+	r.file, r.n = f, n
+	return nil
+}
+
+// Close closes the file being read.
+func (r *reader) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	err := r.file.Close()
+	r.file = nil
+	return err
+}
