@@ -50,8 +50,9 @@ type Runner struct {
 	tasks    []*task
 	hooks    *steps
 
-	mu  sync.Mutex
-	rec allocRecord
+	mu       sync.Mutex
+	rec      allocRecord
+	progress string
 
 	// stopping ends when the allocation is to stop: it cuts off Ups and starts that are under way.
 	stopping context.Context
@@ -203,10 +204,24 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	u.ClientStatus, u.ClientDescription = status(u.TaskStates)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.rec.Failure != "" && u.ClientStatus == structs.AllocFailed {
+	switch {
+	case r.rec.Failure != "" && u.ClientStatus == structs.AllocFailed:
 		u.ClientDescription = r.rec.Failure
+	case r.progress != "" && u.ClientStatus == structs.AllocPending:
+		u.ClientDescription = r.progress
 	}
 	return u
+}
+
+// SetProgress says what an allocation that is being set up waits for; "" that it waits no more.
+func (r *Runner) SetProgress(reason string) {
+	r.mu.Lock()
+	same := r.progress == reason
+	r.progress = reason
+	r.mu.Unlock()
+	if !same {
+		r.changed()
+	}
 }
 
 // saveRecord edits the record and makes it durable.

@@ -1,0 +1,392 @@
+package allocrunner
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/client/driver"
+	"berth/client/hook"
+	"berth/structs"
+)
+
+func TestALifeFromUpToDown(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		r := a.new(batch(testAlloc("web")))
+		synctest.Wait()
+		if got := a.last().ClientStatus; got != structs.AllocRunning {
+			t.Fatalf("status %s, want running", got)
+		}
+		w.failTimes("down b", 1) // keeps the runner at its Downs
+		w.machine.Exit("alloc1/web", ok)
+		synctest.Wait()
+		if got := a.last().ClientStatus; got != structs.AllocComplete {
+			t.Errorf("status %s while hooks go down, want complete", got)
+		}
+		if ended(r.Unwound()) {
+			t.Error("unwound although a hook is not down")
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if !ended(r.Unwound()) {
+			t.Error("not unwound after the second try")
+		}
+		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up web", "started web", "stopped (process ended) web",
+			"down web", "down b", "down a", "down b"})
+		equal(t, "events", eventsOf(a.last().TaskStates["web"]), []string{"Received", "Started", "Terminated"})
+		equal(t, "driver", w.machine.Log(), []string{"start alloc1/web", "destroy alloc1/web"})
+		if !exists(filepath.Join(r.Dir(), "alloc", "logs")) {
+			t.Error("the logs are gone before the allocation is destroyed")
+		}
+		r.Destroy()
+		<-r.Ended()
+		if exists(r.Dir()) {
+			t.Error("the directory is left after Destroy")
+		}
+		if saved, err := Saved(a.db); err != nil || len(saved) != 0 {
+			t.Errorf("records left: %v, %v", saved, err)
+		}
+	})
+}
+
+func TestAFailedUpUnwindsInReverseAndNamesItself(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		a.allocs = append(a.allocs, &testHook{w: w, name: "c"})
+		w.failTimes("up b", 1)
+		w.failTimes("down b", 2) // past which a goes down all the same
+		r := a.new(testAlloc("web", "side"))
+		synctest.Wait()
+		u := a.last()
+		if u.ClientStatus != structs.AllocFailed || !strings.Contains(u.ClientDescription, "hook b: up b does not work") {
+			t.Errorf("%s: %s", u.ClientStatus, u.ClientDescription)
+		}
+		for name, s := range u.TaskStates {
+			e := s.Events[len(s.Events)-1]
+			if !s.Failed || e.Type != structs.TaskEventSetupFailure || !e.FailsTask || !strings.Contains(e.Message, "hook b") {
+				t.Errorf("task %s: %+v", name, e)
+			}
+		}
+		time.Sleep(time.Second + 2*time.Second)
+		synctest.Wait()
+		if !ended(r.Unwound()) {
+			t.Error("not unwound")
+		}
+		equal(t, "hooks", w.logged(), []string{"up a", "up b", "down b", "down a", "down b", "down b"})
+		equal(t, "driver", w.machine.Log(), nil)
+	})
+}
+
+func TestStopCutsAnUpOffAndUnwinds(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		a.allocs[1].block = true
+		r := a.new(testAlloc("web"))
+		synctest.Wait()
+		if err := r.Update(stopped(testAlloc("web"))); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if u := a.last(); u.ClientStatus != structs.AllocComplete || !ended(r.Unwound()) {
+			t.Errorf("status %s, unwound %v", u.ClientStatus, ended(r.Unwound()))
+		}
+		equal(t, "hooks", w.logged(), []string{"up a", "up b", "down b", "down a"})
+		equal(t, "driver", w.machine.Log(), nil)
+	})
+}
+
+func stopped(a *structs.Allocation) *structs.Allocation {
+	a.DesiredStatus, a.AllocModifyIndex = structs.AllocDesiredStop, 2
+	return a
+}
+
+func TestAFailingTaskIsRestartedThenFailsItsSiblings(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		r := a.new(testAlloc("web", "side"))
+		synctest.Wait()
+		w.machine.Exit("alloc1/web", exit(3))
+		synctest.Wait()
+		if s := a.last().TaskStates["web"]; s.State != structs.TaskPending || s.Restarts != 1 {
+			t.Errorf("after the first failure: %+v", s)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := w.machine.Task("alloc1/web").Starts; got != 2 {
+			t.Fatalf("%d starts, want 2", got)
+		}
+		w.machine.Exit("alloc1/web", exit(3))
+		synctest.Wait()
+		u := a.last()
+		if u.ClientStatus != structs.AllocFailed || !ended(r.Unwound()) {
+			t.Errorf("status %s", u.ClientStatus)
+		}
+		equal(t, "events of the failed", eventsOf(u.TaskStates["web"]),
+			[]string{"Received", "Started", "Terminated", "Restarting", "Started", "Terminated", "Not Restarting"})
+		equal(t, "events of its sibling", eventsOf(u.TaskStates["side"]),
+			[]string{"Received", "Started", "Sibling Task Failed", "Killing", "Killed"})
+		if len(w.machine.Held()) > 0 {
+			t.Errorf("held: %v", w.machine.Held())
+		}
+	})
+}
+
+func TestKillUsesTheTasksSignalAndTimesAndEndsTheLeaderFirst(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		alloc := testAlloc("follower", "leader")
+		g := alloc.Job.TaskGroups[0]
+		delay := 10 * time.Second
+		g.ShutdownDelay = &delay
+		g.Tasks[1].Leader, g.Tasks[1].KillSignal, g.Tasks[1].ShutdownDelay = true, "SIGINT", 3*time.Second
+		r := a.new(alloc)
+		synctest.Wait()
+		begin := time.Now()
+		r.Stop("enough")
+		time.Sleep(12 * time.Second)
+		synctest.Wait()
+		if got := w.machine.Running(); len(got) != 2 {
+			t.Errorf("running before the delays are over: %v", got)
+		}
+		<-r.Unwound()
+		if took := time.Since(begin); took != 13*time.Second {
+			t.Errorf("took %s, want 13s", took)
+		}
+		log := w.machine.Log()
+		equal(t, "order", log[2:], []string{"stop alloc1/leader", "destroy alloc1/leader", "stop alloc1/follower", "destroy alloc1/follower"})
+		if got := w.machine.Task("alloc1/leader"); got.Signal != "SIGINT" || got.Timeout != 7*time.Second {
+			t.Errorf("signal %s, timeout %s", got.Signal, got.Timeout)
+		}
+		if u := a.last(); u.ClientStatus != structs.AllocComplete {
+			t.Errorf("status %s", u.ClientStatus)
+		}
+	})
+}
+
+func TestTheEndOfTheLeaderEndsTheOthers(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		alloc := batch(testAlloc("main", "side"))
+		alloc.Job.TaskGroups[0].Tasks[0].Leader = true
+		r := a.new(alloc)
+		synctest.Wait()
+		w.machine.Exit("alloc1/main", ok)
+		<-r.Unwound()
+		equal(t, "events", eventsOf(a.last().TaskStates["side"]), []string{"Received", "Started", "Leader Task Dead", "Killing", "Killed"})
+		if u := a.last(); u.ClientStatus != structs.AllocComplete {
+			t.Errorf("status %s", u.ClientStatus)
+		}
+	})
+}
+
+func TestAHookMayRestartItsTask(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		a.new(testAlloc("web"))
+		synctest.Wait()
+		a.tasks["web"].control.Emit(&structs.TaskEvent{Type: structs.TaskEventPluginHealthy, Message: "hello"})
+		a.tasks["web"].control.Restart("not healthy in time")
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		equal(t, "events", eventsOf(a.last().TaskStates["web"]), []string{"Received", "Started", "Plugin became healthy",
+			"Restart Signaled", "Terminated", "Restarting", "Started"})
+		equal(t, "hooks", w.logged(), []string{"up a", "up b", "up web", "started web", "stopped (process ended) web", "up web", "started web"})
+	})
+}
+
+func TestWhatCannotBeStartedFailsOrIsTriedAgain(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		break_ func(w *world, alloc *structs.Allocation)
+		starts int
+		events []string
+	}{
+		{"a config that is wrong", func(_ *world, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].Config["invalid"] = 1 },
+			0, []string{"Received", "Driver Failure", "Not Restarting"}},
+		{"a driver that does not exist", func(_ *world, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].Driver = "none" },
+			0, []string{"Received", "Driver Failure", "Not Restarting"}},
+		{"a start that fails", func(w *world, _ *structs.Allocation) {
+			w.machine.Before = func(p string) error {
+				if strings.HasPrefix(p, "start") {
+					return errors.New("no memory")
+				}
+				return nil
+			}
+		}, 0, []string{"Received", "Driver Failure", "Restarting", "Driver Failure", "Not Restarting"}},
+		{"a hook that fails once", func(w *world, _ *structs.Allocation) { w.failTimes("up web", 1) },
+			1, []string{"Received", "Task hook failed", "Restarting", "Started"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			inTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				a := w.agent()
+				defer a.stop()
+				alloc := testAlloc("web")
+				tc.break_(w, alloc)
+				r := a.new(alloc)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				equal(t, "events", eventsOf(a.last().TaskStates["web"]), tc.events)
+				if got := w.machine.Task("alloc1/web").Starts; got != tc.starts {
+					t.Errorf("%d starts, want %d", got, tc.starts)
+				}
+				if tc.starts == 0 && (!ended(r.Unwound()) || len(w.up) > 0) {
+					t.Errorf("unwound %v, up %v", ended(r.Unwound()), w.up)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatIsLeftOfATaskIsDestroyedBeforeItStartsAgain(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		a.new(testAlloc("web"))
+		synctest.Wait()
+		tries := 0
+		w.machine.Before = func(p string) error {
+			if p == "destroy alloc1/web" {
+				if tries++; tries <= 3 {
+					return errors.New("busy")
+				}
+			}
+			return nil
+		}
+		w.machine.Exit("alloc1/web", exit(1))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "driver", w.machine.Log(), []string{"start alloc1/web", "destroy alloc1/web", "start alloc1/web"})
+		if tries != 4 {
+			t.Errorf("%d tries to destroy", tries)
+		}
+	})
+}
+
+func TestAnUpdateInPlaceDoesNotRestart(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		r := a.new(testAlloc("web"))
+		synctest.Wait()
+		next := testAlloc("web")
+		next.AllocModifyIndex, next.JobVersion = 5, 1
+		next.Job.TaskGroups[0].Tasks[0].Config["command"] = "new ${NOMAD_TASK_NAME}"
+		if err := r.Update(next); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := w.machine.Task("alloc1/web"); got.Starts != 1 || r.Alloc().AllocModifyIndex != 5 {
+			t.Errorf("%d starts at index %d", got.Starts, r.Alloc().AllocModifyIndex)
+		}
+		w.machine.Exit("alloc1/web", exit(1))
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if got := w.machine.Task("alloc1/web"); got.Starts != 2 || got.Config.Config["command"] != "new web" {
+			t.Errorf("the next start: %d, %v", got.Starts, got.Config.Config)
+		}
+	})
+}
+
+func TestVolumesOfTheAllocationAreMountedIntoItsTask(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		a.allocs[0].setup = func(env *hook.AllocEnv) {
+			env.SetVolume("data", hook.VolumeMount{HostPath: "/host/data"})
+			env.SetVolume("ro", hook.VolumeMount{HostPath: "/host/ro", ReadOnly: true})
+			env.SetVolume("disk", hook.VolumeMount{HostPath: "/host/disk", Device: true})
+		}
+		alloc := testAlloc("web")
+		alloc.Job.TaskGroups[0].Tasks[0].VolumeMounts = []*structs.VolumeMount{
+			{Volume: "data", Destination: "/srv/${NOMAD_ALLOC_INDEX}", PropagationMode: "host-to-task"},
+			{Volume: "data", Destination: "local/view", ReadOnly: true},
+			{Volume: "ro", Destination: "/ro"}, {Volume: "disk", Destination: "/dev/disk0"},
+		}
+		a.new(alloc)
+		synctest.Wait()
+		want := []driver.Mount{
+			{HostPath: "/host/data", TaskPath: "/srv/0", Propagation: "host-to-task"},
+			{HostPath: "/host/data", TaskPath: "/local/view", ReadOnly: true},
+			{HostPath: "/host/ro", TaskPath: "/ro", ReadOnly: true},
+			{HostPath: "/host/disk", TaskPath: "/dev/disk0", Device: true},
+		}
+		cfg := w.machine.Task("alloc1/web").Config
+		if !slices.Equal(cfg.Mounts, want) {
+			t.Errorf("mounts:\n got %+v\nwant %+v", cfg.Mounts, want)
+		}
+		if cfg.Env["HOOK"] != "web" {
+			t.Error("what a hook adds to the environment does not reach the driver")
+		}
+	})
+}
+
+func TestAMountOfAVolumeThatIsNotThereFails(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		alloc := testAlloc("web")
+		alloc.Job.TaskGroups[0].Tasks[0].VolumeMounts = []*structs.VolumeMount{{Volume: "nope", Destination: "/x"}}
+		r := a.new(alloc)
+		<-r.Unwound()
+		s := a.last().TaskStates["web"]
+		if e := s.Events[len(s.Events)-1]; !s.Failed || !strings.Contains(e.Message, `no volume "nope"`) {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestTheDirectoryIsNotRemovedThroughAMount(t *testing.T) {
+	root := t.TempDir()
+	if err := makeDirs(root, testAlloc("web").Job.TaskGroups[0]); err != nil {
+		t.Fatal(err)
+	}
+	for path, mode := range map[string]os.FileMode{"web/local": 0o777, "web/secrets": 0o711, "alloc/tmp": 0o777, "alloc/data": 0o777} {
+		if st, err := os.Stat(filepath.Join(root, path)); err != nil || st.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v", path, st, err)
+		}
+	}
+	bindInto(t, filepath.Join(root, "web", "local"))
+	if err := removeDirs(root); !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "web/local") {
+		t.Errorf("got %v, want precondition that names the mount", err)
+	}
+}
+
+func TestProgressIsTheDescriptionOfAPendingAllocation(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		a.allocs[0].block = true
+		r := a.new(testAlloc("web"))
+		synctest.Wait()
+		r.SetProgress("volume v: waits for its writer")
+		if u := a.last(); u.ClientStatus != structs.AllocPending || u.ClientDescription != "volume v: waits for its writer" {
+			t.Errorf("%s: %s", u.ClientStatus, u.ClientDescription)
+		}
+	})
+}

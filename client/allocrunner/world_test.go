@@ -1,0 +1,296 @@
+package allocrunner
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/client/driver"
+	"berth/client/drivertest"
+	"berth/client/hook"
+	"berth/client/store"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is all that outlives an agent: the machine's tasks, what hooks have set up, the store's file.
+type world struct {
+	t       *testing.T
+	dir     string
+	machine *drivertest.Machine
+
+	mu    sync.Mutex
+	up    map[string]bool
+	log   []string
+	fail  map[string]func() error // by "up x" or "down x"
+	after func(point string)
+}
+
+func newWorld(t *testing.T) *world {
+	return &world{t: t, dir: t.TempDir(), machine: drivertest.NewMachine(), up: map[string]bool{}, fail: map[string]func() error{}}
+}
+
+func (w *world) do(verb, name string, up bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	point := verb + " " + name
+	w.log = append(w.log, point)
+	if f := w.fail[point]; f != nil {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	if up {
+		w.up[name] = true
+	} else {
+		delete(w.up, name)
+	}
+	return nil
+}
+
+func (w *world) note(what string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, what)
+}
+
+func (w *world) logged() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.log)
+}
+
+// failTimes makes a point of the world fail n times.
+func (w *world) failTimes(point string, n int) {
+	w.fail[point] = func() error {
+		if n--; n >= 0 {
+			return fmt.Errorf("%s does not work", point)
+		}
+		return nil
+	}
+}
+
+// testHook is a hook of either kind.
+type testHook struct {
+	w     *world
+	name  string
+	block bool // Up waits until it is cut off
+	setup func(env *hook.AllocEnv)
+
+	ctx     context.Context
+	control hook.Control
+}
+
+func (h *testHook) Name() string { return h.name }
+func (h *testHook) run(ctx context.Context) error {
+	err := h.w.do("up", h.name, true)
+	if h.block {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	h.w.passed("up " + h.name)
+	return err
+}
+
+func (w *world) passed(point string) {
+	if w.after != nil {
+		w.after(point)
+	}
+}
+
+func (h *testHook) Down(context.Context) error {
+	err := h.w.do("down", h.name, false)
+	h.w.passed("down " + h.name)
+	return err
+}
+
+type allocHook struct{ *testHook }
+
+func (h allocHook) Up(ctx context.Context, env *hook.AllocEnv) error {
+	if h.setup != nil {
+		h.setup(env)
+	}
+	return h.run(ctx)
+}
+
+type taskHook struct{ *testHook }
+
+func (h taskHook) Up(ctx context.Context, env *hook.TaskEnv) error {
+	env.Config.Env["HOOK"] = h.name
+	return h.run(ctx)
+}
+
+func (h taskHook) Started(ctx context.Context, c hook.Control) {
+	h.w.note("started " + h.name)
+	h.ctx, h.control = ctx, c
+}
+
+func (h taskHook) Stopped() {
+	why := "process ended"
+	if h.ctx.Err() != nil {
+		why = "agent stops"
+	}
+	h.w.note("stopped (" + why + ") " + h.name)
+}
+
+// agent is one life of an agent in a world.
+type agent struct {
+	w         *world
+	deps      Deps
+	db        *store.DB
+	contacted chan struct{}
+	ctx       context.Context
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+	allocs    []*testHook
+	tasks     map[string]*testHook
+
+	mu      sync.Mutex
+	updates []*structs.AllocClientUpdate
+}
+
+// agent begins a life: allocation hooks a and b, one task hook per task, named after it.
+func (w *world) agent() *agent {
+	w.t.Helper()
+	db, err := store.Open(w.dir)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	a := &agent{w: w, db: db, contacted: make(chan struct{}), tasks: map[string]*testHook{}}
+	a.allocs = []*testHook{{w: w, name: "a"}, {w: w, name: "b"}}
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	a.deps = Deps{
+		Logger: hclog.NewNullLogger(), DB: db, Dir: filepath.Join(w.dir, "alloc"), Region: "global",
+		Drivers: w.machine.Drivers(), ServersContacted: a.contacted,
+		Node: func() *structs.Node {
+			return &structs.Node{ID: "n1", Name: "node1", Datacenter: "dc1", Attributes: map[string]string{"kernel.name": "linux"}, Meta: map[string]string{"rack": "r1"}}
+		},
+		AllocHooks: func(*hook.AllocEnv) []hook.Alloc {
+			var hooks []hook.Alloc
+			for _, h := range a.allocs {
+				hooks = append(hooks, allocHook{h})
+			}
+			return hooks
+		},
+		TaskHooks: func(_ *hook.AllocEnv, t *structs.Task) []hook.Task {
+			h := a.tasks[t.Name]
+			if h == nil {
+				h = &testHook{w: w, name: t.Name}
+				a.tasks[t.Name] = h
+			}
+			return []hook.Task{taskHook{h}}
+		},
+		Changed: func(u *structs.AllocClientUpdate) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.updates = append(a.updates, u)
+		},
+	}
+	return a
+}
+
+func (a *agent) start(r *Runner, err error) *Runner {
+	a.w.t.Helper()
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	a.wg.Go(func() { r.Run(a.ctx) })
+	return r
+}
+
+func (a *agent) new(alloc *structs.Allocation) *Runner { return a.start(New(a.deps, alloc)) }
+
+// restore starts the runners of all that is in the store.
+func (a *agent) restore() []*Runner {
+	a.w.t.Helper()
+	saved, err := Saved(a.db)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
+	var all []*Runner
+	for _, alloc := range saved {
+		all = append(all, a.start(Restore(a.deps, alloc)))
+	}
+	return all
+}
+
+// stop ends the agent's life; its tasks run on.
+func (a *agent) stop() {
+	a.cancel()
+	a.wg.Wait()
+	if err := a.db.Close(); err != nil {
+		a.w.t.Error(err)
+	}
+	a.w.machine.Forget()
+}
+
+func (a *agent) last() *structs.AllocClientUpdate {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.updates) == 0 {
+		return &structs.AllocClientUpdate{}
+	}
+	return a.updates[len(a.updates)-1]
+}
+
+// testAlloc is an allocation of a service with the tasks named.
+func testAlloc(tasks ...string) *structs.Allocation {
+	g := &structs.TaskGroup{Name: "g", RestartPolicy: &structs.RestartPolicy{Attempts: 1, Interval: time.Minute, Delay: 5 * time.Second, Mode: "fail"}}
+	for _, name := range tasks {
+		g.Tasks = append(g.Tasks, &structs.Task{Name: name, Driver: "fake", Config: map[string]any{"command": "run"}, KillTimeout: 7 * time.Second})
+	}
+	job := &structs.Job{ID: "job", Name: "job", Namespace: "default", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{g}}
+	return &structs.Allocation{ID: "alloc1", Namespace: "default", Name: "job.g[0]", JobID: "job", Job: job, TaskGroup: "g",
+		DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocPending, AllocModifyIndex: 1}
+}
+
+func batch(a *structs.Allocation) *structs.Allocation { a.Job.Type = structs.JobBatch; return a }
+
+func eventsOf(s *structs.TaskState) []string {
+	var types []string
+	for _, e := range s.Events {
+		types = append(types, e.Type)
+	}
+	return types
+}
+
+func equal(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got %q\nwant %q", what, got, want)
+	}
+}
+
+func ended(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// inTime runs a test in virtual time.
+func inTime(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+var ok = driver.ExitResult{}
+
+func exit(code int) driver.ExitResult { return driver.ExitResult{ExitCode: code} }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -1,0 +1,292 @@
+// Package drivertest is a task driver for tests: its tasks are entries in a Machine, which outlives the
+// drivers (and so the agents) that use it, as a kernel outlives processes. Nothing is run.
+package drivertest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"berth/client/driver"
+	"berth/structs"
+)
+
+// Machine is where fake tasks run.
+type Machine struct {
+	mu    sync.Mutex
+	tasks map[string]*Task
+	log   []string
+	// Before, if set, is called before the driver acts, After after it has; the point is "start <task id>",
+	// "stop ...", "destroy ..." or "recover ...". An error from Before is the call's.
+	Before func(point string) error
+	After  func(point string)
+}
+
+// Task is one fake task; its fields may be read when nothing runs beside.
+type Task struct {
+	Config  driver.TaskConfig
+	Starts  int // how often it was started
+	Signal  string
+	Timeout time.Duration
+	Result  *driver.ExitResult // nil while it runs
+	held    bool               // the driver has not destroyed it
+	known   bool               // this agent's driver holds it
+	ended   chan struct{}
+}
+
+// NewMachine makes a machine on which nothing runs.
+func NewMachine() *Machine { return &Machine{tasks: map[string]*Task{}} }
+
+// Clone is another machine in the same state, on which no agent's driver holds anything: what is left
+// when an agent is killed.
+func (m *Machine) Clone() *Machine {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := NewMachine()
+	for id, t := range m.tasks {
+		d := *t
+		d.known = false
+		d.ended = make(chan struct{})
+		if d.Result != nil {
+			close(d.ended)
+		}
+		c.tasks[id] = &d
+	}
+	return c
+}
+
+// Forget makes the machine forget which driver holds what, as when the agent was killed.
+func (m *Machine) Forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, t := range m.tasks {
+		t.known = false
+	}
+}
+
+// Reboot ends every task and loses how it ended.
+func (m *Machine) Reboot() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tasks = map[string]*Task{}
+}
+
+// Exit ends a running task.
+func (m *Machine) Exit(id string, res driver.ExitResult) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.exit(id, res)
+}
+
+func (m *Machine) exit(id string, res driver.ExitResult) {
+	t := m.tasks[id]
+	if t == nil || t.Result != nil {
+		panic("no running task " + id)
+	}
+	t.Result = &res
+	close(t.ended)
+}
+
+// Task is a copy of a task that the machine has ever run, the zero value if there is none.
+func (m *Machine) Task(id string) Task {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.tasks[id]; t != nil {
+		return *t
+	}
+	return Task{}
+}
+
+// Running lists the tasks that run, in order.
+func (m *Machine) Running() []string {
+	return m.list(func(t *Task) bool { return t.held && t.Result == nil })
+}
+
+// Held lists the tasks that were not destroyed, in order.
+func (m *Machine) Held() []string { return m.list(func(t *Task) bool { return t.held }) }
+
+func (m *Machine) list(want func(*Task) bool) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(m.tasks)), func(id string) bool { return !want(m.tasks[id]) })
+}
+
+// Log is what was done, in order.
+func (m *Machine) Log() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.log)
+}
+
+// Driver is the machine's driver under a name. It implements driver.Driver.
+type Driver struct {
+	Machine *Machine
+	Named   string
+}
+
+// Set finds drivers by name; each name that is not in it is invalid.
+type Set map[string]driver.Driver
+
+// Driver implements the agent's Drivers.
+func (s Set) Driver(name string) (driver.Driver, error) {
+	if d, ok := s[name]; ok {
+		return d, nil
+	}
+	return nil, structs.Errorf(structs.KindInvalid, "there is no task driver %q", name)
+}
+
+// Drivers is the set with one driver "fake".
+func (m *Machine) Drivers() Set { return Set{"fake": &Driver{m, "fake"}} }
+
+func (m *Machine) around(verb, id string, act func() error) error {
+	point := verb + " " + id
+	if m.Before != nil {
+		if err := m.Before(point); err != nil {
+			return err
+		}
+	}
+	m.mu.Lock()
+	m.log = append(m.log, point)
+	err := act()
+	m.mu.Unlock()
+	if m.After != nil {
+		m.After(point)
+	}
+	return err
+}
+
+func notFound(id string) error {
+	return structs.Errorf(structs.KindNotFound, "no task %s", id)
+}
+
+// Name implements driver.Driver.
+func (d *Driver) Name() string { return d.Named }
+
+// Fingerprint implements driver.Driver.
+func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
+	return &structs.DriverInfo{Detected: true, Healthy: true}
+}
+
+// Validate refuses a config with a key "invalid".
+func (d *Driver) Validate(config map[string]any) error {
+	if _, bad := config["invalid"]; bad {
+		return structs.Errorf(structs.KindInvalid, "config.invalid: no such field")
+	}
+	return nil
+}
+
+// Start implements driver.Driver. Starting what was not destroyed is the fault that this driver exists to
+// find.
+func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	err := d.Machine.around("start", cfg.ID, func() error {
+		t := d.Machine.tasks[cfg.ID]
+		if t == nil {
+			t = &Task{}
+			d.Machine.tasks[cfg.ID] = t
+		}
+		if t.held {
+			return structs.Errorf(structs.KindConflict, "task %s is started twice", cfg.ID)
+		}
+		t.Config, t.Result, t.held, t.known, t.ended = *cfg, nil, true, true, make(chan struct{})
+		t.Starts++
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &driver.Handle{Driver: d.Named, TaskID: cfg.ID, PID: 1, State: []byte("fake")}, nil
+}
+
+// Recover implements driver.Driver.
+func (d *Driver) Recover(_ context.Context, h *driver.Handle) error {
+	return d.Machine.around("recover", h.TaskID, func() error {
+		t := d.Machine.tasks[h.TaskID]
+		if t == nil || !t.held {
+			return notFound(h.TaskID)
+		}
+		t.known = true
+		return nil
+	})
+}
+
+// known finds a task that this agent's driver holds; the channel is closed when it has ended.
+func (m *Machine) known(id string) (ended <-chan struct{}, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.tasks[id]
+	if t == nil || !t.known {
+		return nil, notFound(id)
+	}
+	return t.ended, nil
+}
+
+// Wait implements driver.Driver.
+func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error) {
+	ended, err := d.Machine.known(id)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-ended:
+		return d.Machine.Task(id).Result, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Stop implements driver.Driver: the task ends at once, by the signal.
+func (d *Driver) Stop(_ context.Context, id, signal string, timeout time.Duration) error {
+	return d.Machine.around("stop", id, func() error {
+		t := d.Machine.tasks[id]
+		if t == nil || !t.known {
+			return notFound(id)
+		}
+		t.Signal, t.Timeout = signal, timeout
+		if t.Result == nil {
+			d.Machine.exit(id, driver.ExitResult{Signal: 15})
+		}
+		return nil
+	})
+}
+
+// Signal implements driver.Driver.
+func (d *Driver) Signal(_ context.Context, id, signal string) error {
+	_, err := d.Machine.known(id)
+	return err
+}
+
+// Destroy implements driver.Driver. It finds a task that no driver holds by its ID.
+func (d *Driver) Destroy(_ context.Context, id string) error {
+	return d.Machine.around("destroy", id, func() error {
+		t := d.Machine.tasks[id]
+		if t == nil {
+			return nil
+		}
+		if t.Result == nil {
+			d.Machine.exit(id, driver.ExitResult{Signal: 9})
+		}
+		t.held, t.known = false, false
+		return nil
+	})
+}
+
+// Stats implements driver.Driver.
+func (d *Driver) Stats(_ context.Context, id string) (*driver.Stats, error) {
+	if _, err := d.Machine.known(id); err != nil {
+		return nil, err
+	}
+	return &driver.Stats{CollectedAt: time.Now().UnixNano()}, nil
+}
+
+// String names the machine's tasks and their states, for messages of tests.
+func (m *Machine) String() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return fmt.Sprintf("%d tasks: %v", len(m.tasks), m.log)
+}
