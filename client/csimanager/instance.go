@@ -17,7 +17,8 @@ import (
 type instance struct {
 	registration *dynamicplugins.Instance
 	client       *csi.Client
-	cancel       context.CancelFunc
+	cancel       context.CancelFunc // ends it at once
+	retire       context.CancelFunc // ends it, but leaves calls under way, or about to begin, the time they may take
 
 	mu     sync.Mutex
 	report *structs.CSIInfo // nil until the first fingerprint has ended
@@ -26,7 +27,8 @@ type instance struct {
 // startInstance begins to fingerprint an instance. It ends with stop or with ctx; Run waits for it.
 func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instance) *instance {
 	ctx, cancel := context.WithCancel(ctx)
-	i := &instance{registration: reg, cancel: cancel}
+	watching, retire := context.WithCancel(ctx)
+	i := &instance{registration: reg, cancel: cancel, retire: retire}
 	client, err := csi.Dial(ctx, reg.SocketPath, m.logger,
 		csi.WithName(reg.ID), csi.WithTimeout(m.cfg.CallTimeout), csi.WithMetrics(m.cfg.Metrics))
 	if err != nil { // the path is no path: nothing will ever answer
@@ -34,7 +36,15 @@ func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instanc
 		return i
 	}
 	i.client = client
-	m.wg.Go(func() { m.follow(ctx, i) })
+	m.wg.Go(func() {
+		m.follow(watching, i)
+		if ctx.Err() == nil {
+			sleep(ctx, m.cfg.CallTimeout)
+		}
+		if err := client.Close(); err != nil {
+			m.logger.Debug("closing a plugin connection", "plugin_id", reg.ID, "error", err)
+		}
+	})
 	return i
 }
 
@@ -69,11 +79,6 @@ func (i *instance) update(r *structs.CSIInfo) bool {
 // follow fingerprints until ctx ends: now, then at the interval; one that is not healthy is asked again
 // sooner, at growing distances. Distances vary, so that a node's plugins are not all asked at once.
 func (m *Manager) follow(ctx context.Context, i *instance) {
-	defer func() {
-		if err := i.client.Close(); err != nil {
-			m.logger.Debug("closing a plugin connection", "plugin_id", i.registration.ID, "error", err)
-		}
-	}()
 	sooner := m.cfg.RetryMin
 	for {
 		r := m.fingerprint(ctx, i)

@@ -173,7 +173,7 @@ func (m *Manager) settle(ctx context.Context, k dynamicplugins.Key) {
 	if s.next != nil && m.mayTakeOver(k, s) {
 		m.logger.Info("a plugin instance is replaced", "plugin_id", k.ID, "kind", k.Kind,
 			"alloc_id", s.next.registration.AllocID, "before", s.current.registration.AllocID)
-		s.current.stop()
+		s.current.retire()
 		s.current, s.next = s.next, nil
 	}
 	r := s.current.reported()

@@ -1,0 +1,212 @@
+package csimanager
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"berth/client/dynamicplugins"
+	"berth/client/mounts"
+	"berth/client/store"
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// scope is where the plugins of these tests see the node's root.
+const scope = "/local/csi"
+
+// rig is a node: its records, its registry and a running manager. boot and crash end and begin an agent
+// over the same records, while plugins and mounts stay.
+type rig struct {
+	t    *testing.T
+	dir  string
+	root string
+	cfg  Config
+
+	db       *store.DB
+	registry *dynamicplugins.Registry
+	m        *Manager
+	v        *Volumes
+	end      func()
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it mounts")
+	}
+	dir, err := os.MkdirTemp("/tmp", "b")
+	must(t, err)
+	dir, err = mounts.Resolve(dir)
+	must(t, err)
+	r := &rig{t: t, dir: dir, root: filepath.Join(dir, "v")}
+	r.cfg = Config{Root: r.root, NodeID: "n1", Logger: hclog.NewNullLogger(), FingerprintInterval: time.Minute,
+		ProbeTimeout: 5 * time.Second, CallTimeout: 20 * time.Second, ClientWait: 10 * time.Second,
+		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond}
+	t.Cleanup(func() { unmountBelow(dir); _ = os.RemoveAll(dir) })
+	t.Cleanup(func() { r.crash() })
+	r.boot()
+	return r
+}
+
+func unmountBelow(dir string) {
+	table, err := mounts.Read()
+	if err != nil {
+		return
+	}
+	for _, m := range table.Below(dir) {
+		_ = unix.Unmount(m, unix.MNT_DETACH)
+	}
+}
+
+// boot starts an agent.
+func (r *rig) boot() {
+	r.t.Helper()
+	var err error
+	r.db, err = store.Open(r.dir)
+	must(r.t, err)
+	r.registry, err = dynamicplugins.New(r.db, hclog.NewNullLogger())
+	must(r.t, err)
+	cfg := r.cfg
+	cfg.DB, cfg.Registry = r.db, r.registry
+	r.m = New(cfg)
+	r.v = r.m.Volumes()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { r.m.Run(ctx) })
+	r.end = func() { cancel(); wg.Wait(); _ = r.db.Close() }
+}
+
+// crash ends the agent without a word to anybody.
+func (r *rig) crash() {
+	if r.end != nil {
+		r.end()
+		r.end = nil
+	}
+}
+
+// plugin starts a plugin and registers it as run by an allocation.
+func (r *rig) plugin(id, allocID string, cfg csitest.Config) *csitest.Plugin {
+	r.t.Helper()
+	if cfg.HostPath == nil {
+		cfg.HostPath = r.hostPath
+	}
+	p := csitest.Start(r.t, cfg)
+	r.register(id, allocID, p, cfg)
+	return p
+}
+
+func (r *rig) register(id, allocID string, p *csitest.Plugin, cfg csitest.Config) {
+	r.t.Helper()
+	for kind, on := range map[structs.CSIKind]bool{structs.CSIKindController: cfg.Controller, structs.CSIKindNode: cfg.Node} {
+		if on {
+			must(r.t, r.registry.Register(&dynamicplugins.Instance{Kind: kind, ID: id, AllocID: allocID,
+				SocketPath: p.Socket(), HostMountPath: r.v.Root(), PluginMountPath: scope}))
+		}
+	}
+}
+
+// hostPath undoes the plugin's scope. A path that is not within it is not translated, so that what a
+// plugin mounts there is not seen.
+func (r *rig) hostPath(path string) string {
+	if rest, ok := strings.CutPrefix(path, scope+"/"); ok {
+		return filepath.Join(r.root, rest)
+	}
+	return filepath.Join(r.dir, "outside", path)
+}
+
+func (r *rig) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	r.t.Cleanup(cancel)
+	return ctx
+}
+
+// up must succeed.
+func (r *rig) up(u *Use) string {
+	r.t.Helper()
+	m, err := r.v.Up(r.ctx(), u, nil)
+	must(r.t, err)
+	return m.HostPath
+}
+
+// down lets go entirely, as the hook does.
+func (r *rig) down(u *Use) {
+	r.t.Helper()
+	must(r.t, r.v.letGo(r.ctx(), u.VolumeKey, u.AllocID))
+}
+
+// clean checks that nothing is left: no record, no mount, no directory, nothing at the plugin.
+func (r *rig) clean(p *csitest.Plugin, volume string) {
+	r.t.Helper()
+	r.consistent()
+	if all, err := r.v.book.publishes(func(*publishRecord) bool { return true }); err != nil || len(all) > 0 {
+		r.t.Errorf("publish records are left: %+v, %v", all, err)
+	}
+	if all, err := stageTable.All(r.db, ""); err != nil || len(all) > 0 {
+		r.t.Errorf("stage records are left: %+v, %v", all, err)
+	}
+	table, err := mounts.Read()
+	must(r.t, err)
+	if left := table.Below(r.root); len(left) > 0 {
+		r.t.Errorf("mounts are left: %q", left)
+	}
+	if left, err := os.ReadDir(r.root); err != nil || len(left) > 0 {
+		r.t.Errorf("directories are left: %v, %v", left, err)
+	}
+	if p != nil {
+		if _, staged, published, _ := p.Volume(volume); len(staged)+len(published) > 0 {
+			r.t.Errorf("the plugin still has %s staged at %q and published at %q", volume, staged, published)
+		}
+	}
+}
+
+func (r *rig) consistent() {
+	r.t.Helper()
+	faults, err := r.v.Check()
+	must(r.t, err)
+	for _, f := range faults {
+		r.t.Error("check: " + f)
+	}
+}
+
+func (r *rig) mounted(path string) bool {
+	r.t.Helper()
+	on, err := mounts.Mounted(path)
+	must(r.t, err)
+	return on
+}
+
+// use is what most tests want: a multi-writer file system of plugin "ebs".
+func use(volume, allocID string) *Use {
+	return &Use{VolumeKey: VolumeKey{"default", volume}, AllocID: allocID, PluginID: "ebs", ExternalID: "ext-" + volume,
+		AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem,
+		MountOptions:  &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
+		VolumeContext: map[string]string{"k": "v"}, PublishContext: structs.Secrets{"dev": "/dev/x"}, Secrets: structs.Secrets{"pw": "hunter22"}}
+}
+
+func rpcs(p *csitest.Plugin) string {
+	var names []string
+	for _, c := range p.Calls("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume") {
+		names = append(names, strings.TrimSuffix(strings.TrimPrefix(c.RPC, "Node"), "Volume"))
+	}
+	return strings.Join(names, " ")
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var nodeOnly = csitest.Config{Node: true, Mounts: true}
