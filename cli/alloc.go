@@ -1,0 +1,277 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/structs"
+)
+
+var allocTitles = []string{"ID", "Node", "Group", "Version", "Desired", "Status", "Created", "Modified"}
+
+func allocRow(a *structs.AllocListStub) []string {
+	return []string{
+		structs.ShortID(a.ID), nodeName(a.NodeName, a.NodeID), a.TaskGroup, fmt.Sprint(a.JobVersion),
+		a.DesiredStatus, a.ClientStatus, age(a.CreateTime), age(a.ModifyTime),
+	}
+}
+
+// nodeName shows a node by its name and the beginning of its ID.
+func nodeName(name, id string) string {
+	if name == "" {
+		return structs.ShortID(id)
+	}
+	return fmt.Sprintf("%s (%s)", name, structs.ShortID(id))
+}
+
+// newestFirst sorts allocations by their creation.
+func newestFirst(allocs []*structs.AllocListStub) {
+	slices.SortStableFunc(allocs, func(a, b *structs.AllocListStub) int {
+		if a.CreateIndex != b.CreateIndex {
+			return int(int64(b.CreateIndex) - int64(a.CreateIndex))
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+func allocStatus(ctx context.Context, c *Call) error {
+	if c.Arg(0) == "" {
+		return allocListing(ctx, c)
+	}
+	id, err := c.allocID(ctx, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	alloc, _, err := c.API().Allocation(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(alloc, func() error { return printAlloc(ctx, c, alloc) })
+}
+
+func allocListing(ctx context.Context, c *Call) error {
+	allocs, _, err := c.API().Allocations(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(allocs, func() error {
+		if len(allocs) == 0 {
+			c.Printf("No allocations\n")
+			return nil
+		}
+		newestFirst(allocs)
+		var rows [][]string
+		for _, a := range allocs {
+			rows = append(rows, append([]string{a.JobID}, allocRow(a)...))
+		}
+		c.table(append([]string{"Job"}, allocTitles...), rows)
+		return nil
+	})
+}
+
+func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
+	c.pairs(
+		[2]string{"ID", a.ID},
+		[2]string{"Name", a.Name},
+		[2]string{"Job", fmt.Sprintf("%s, version %d", a.JobID, a.JobVersion)},
+		[2]string{"Node", nodeName(a.NodeName, a.NodeID)},
+		[2]string{"Evaluation", structs.ShortID(a.EvalID)},
+		[2]string{"Desired", described(a.DesiredStatus, a.DesiredDescription)},
+		[2]string{"Status", a.ClientStatus},
+		[2]string{"Description", a.ClientDescription},
+		[2]string{"Created", at(a.CreateTime)},
+		[2]string{"Modified", at(a.ModifyTime)},
+		[2]string{"Replaces", structs.ShortID(a.PreviousAllocation)},
+		[2]string{"Replaced by", structs.ShortID(a.NextAllocation)},
+	)
+	if err := printAllocVolumes(ctx, c, a); err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
+		printTask(c, name, a.TaskStates[name])
+	}
+	return nil
+}
+
+func described(status, description string) string {
+	if description == "" {
+		return status
+	}
+	return status + " (" + description + ")"
+}
+
+// allocClaim is one of an allocation's volumes, with its claim if there is one.
+type allocClaim struct {
+	alias, volume string
+	request       *structs.VolumeRequest
+	claim         *structs.CSIClaim
+	missing       bool // there is no such volume
+}
+
+// allocClaims finds the claims of an allocation's volumes.
+func allocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]allocClaim, error) {
+	if a.Job == nil || a.Job.Group(a.TaskGroup) == nil {
+		return nil, nil
+	}
+	var out []allocClaim
+	requests := a.Job.Group(a.TaskGroup).Volumes
+	for _, alias := range slices.Sorted(maps.Keys(requests)) {
+		one := allocClaim{alias: alias, request: requests[alias], volume: requests[alias].VolumeID(a.Index())}
+		claims, _, err := cl.VolumeClaims(ctx, one.volume, &api.Query{Namespace: a.Namespace})
+		if structs.IsKind(err, structs.KindNotFound) {
+			one.missing, err = true, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, claim := range claims {
+			if claim.AllocID == a.ID {
+				one.claim = claim
+			}
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) error {
+	claims, err := allocClaims(ctx, c.API(), a)
+	if err != nil || len(claims) == 0 {
+		return err
+	}
+	var rows [][]string
+	for _, v := range claims {
+		state, why := "none", ""
+		switch {
+		case v.missing:
+			why = "there is no such volume"
+		case v.claim != nil:
+			state, why = v.claim.State, v.claim.Reason
+		}
+		rows = append(rows, []string{v.alias, v.volume, string(v.request.AccessMode), yesNo(v.request.ReadOnly), state, why})
+	}
+	c.section("Volumes", []string{"Alias", "Volume", "Access Mode", "Read Only", "Claim", "Waits For"}, rows)
+	return nil
+}
+
+// eventsShown is how many of a task's events are shown.
+const eventsShown = 10
+
+func printTask(c *Call, name string, s *structs.TaskState) {
+	c.Printf("\nTask %q\n", name)
+	state := s.State
+	if s.Failed {
+		state += ", failed"
+	}
+	c.pairs(
+		[2]string{"State", state},
+		[2]string{"Started", atTime(s.StartedAt)},
+		[2]string{"Finished", atTime(s.FinishedAt)},
+		[2]string{"Restarts", restarts(s)},
+	)
+	events := s.Events[max(0, len(s.Events)-eventsShown):]
+	var rows [][]string
+	for _, e := range slices.Backward(events) {
+		rows = append(rows, []string{age(e.Time), e.Type, eventText(e)})
+	}
+	if len(rows) > 0 {
+		c.table([]string{"Time", "Event", "Description"}, rows)
+	}
+}
+
+func restarts(s *structs.TaskState) string {
+	if s.Restarts == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d, the last %s", s.Restarts, ago(s.LastRestart))
+}
+
+func eventText(e *structs.TaskEvent) string {
+	if e.DisplayMessage != "" {
+		return e.DisplayMessage
+	}
+	return e.Message
+}
+
+var allocLogsFlags = []Flag{
+	{Name: "f", Kind: Bool, Usage: "Go on showing what comes, until interrupted"},
+	{Name: "stderr", Kind: Bool, Usage: "Show the standard error instead of the standard output"},
+	{Name: "tail", Kind: Bool, Usage: "Begin near the end"},
+	{Name: "c", Kind: String, Value: "bytes", Default: "8192", Usage: "With -tail: how many bytes before the end"},
+}
+
+func allocLogs(ctx context.Context, c *Call) error {
+	id, err := c.allocID(ctx, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	task := c.Arg(1)
+	if task == "" {
+		if task, err = onlyTask(ctx, c, id); err != nil {
+			return err
+		}
+	}
+	o := api.LogOptions{Task: task, Stderr: c.Bool("stderr"), Follow: c.Bool("f"), FromEnd: c.Bool("tail")}
+	if o.FromEnd {
+		if _, err := fmt.Sscan(c.String("c"), &o.Offset); err != nil || o.Offset < 0 {
+			return badUsage("the option -c is %q, expected a number of bytes", c.String("c"))
+		}
+	}
+	log, err := c.API().AllocLogs(ctx, id, o)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	_, err = io.Copy(c.Out, log)
+	if o.Follow && ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil // interrupted, as one ends it
+	}
+	if err != nil {
+		return structs.Errorf(structs.KindUnavailable, "the log broke off: %w", err)
+	}
+	return nil
+}
+
+// onlyTask is the one task that an allocation has.
+func onlyTask(ctx context.Context, c *Call, allocID string) (string, error) {
+	alloc, _, err := c.API().Allocation(ctx, allocID, nil)
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	if alloc.Job != nil && alloc.Job.Group(alloc.TaskGroup) != nil {
+		for _, t := range alloc.Job.Group(alloc.TaskGroup).Tasks {
+			names = append(names, t.Name)
+		}
+	} else {
+		names = slices.Sorted(maps.Keys(alloc.TaskStates))
+	}
+	if len(names) != 1 {
+		return "", badUsage("the allocation has %s, name one: %s", plural(len(names), "task"), strings.Join(names, ", "))
+	}
+	return names[0], nil
+}
+
+func allocStop(ctx context.Context, c *Call) error {
+	id, err := c.allocID(ctx, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	answer, err := c.API().AllocStop(ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.Bool("detach") {
+		c.Printf("%s\n", answer.EvalID)
+		return nil
+	}
+	w := newWatch(c)
+	w.say("Allocation %s is to stop", structs.ShortID(id))
+	return w.until(ctx, func(ctx context.Context) error { return w.allocEnd(ctx, id) })
+}

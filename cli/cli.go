@@ -1,0 +1,198 @@
+// Package cli is the command line: one tree of commands, each a line of the literal in tree.go.
+//
+// Its laws:
+//
+//   - A command calls the HTTP API, like any other client, and knows nothing of servers.
+//   - An error is one message on the standard error; the exit code is that of its kind, 2 for wrong usage.
+//   - -json and -t show what the API answered; everything else is for people and may change.
+//   - IDs that are UUIDs may be cut short wherever the rest is not needed; names may not where something
+//     is stopped or deleted.
+//
+// Commands that run a process of berth itself (agent, plugin) are brought by their packages.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"berth/structs"
+)
+
+// Stdio is where a command reads and writes.
+type Stdio struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// Command is a command, or a group of them (Sub).
+type Command struct {
+	Name     string
+	Synopsis string // one line, without a full stop
+	Args     string // as usage shows them: <needed> [optional], an ellipsis after the last for more of it
+	Help     string // paragraphs and examples
+	Flags    []Flag
+	Local    bool // calls no agent: has no -address and the like
+	Renders  bool // has -json and -t
+	Raw      bool // gets its arguments as they are, -h included
+	Hidden   bool // not shown in help
+	Group    string
+	Run      func(ctx context.Context, c *Call) error
+	Sub      []Command
+}
+
+// usageError is a command line that makes no sense.
+type usageError struct {
+	text string
+	path string // of the command whose help would help
+}
+
+func (e *usageError) Error() string { return e.text }
+
+// exitUsage is the exit code of wrong usage.
+const exitUsage = 2
+
+// exitError ends a command with the code of another program (such as a task's), without a message.
+type exitError struct{ code int }
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
+
+// Exit makes an error that ends the command with a code and no message.
+func Exit(code int) error { return exitError{code} }
+
+// Run runs the command that the arguments (without the program's name) ask for and returns its exit code.
+func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
+	root := Command{Name: "berth", Sub: append(tree(), extra...)}
+	err := root.run(ctx, "berth", args, std)
+	var usage *usageError
+	var exit exitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, &usage):
+		fmt.Fprintf(std.Err, "Error: %s\nRun \"%s -h\" for help.\n", usage.text, usage.path)
+		return exitUsage
+	}
+	fmt.Fprintf(std.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
+	return structs.KindOf(err).ExitCode()
+}
+
+// run descends to the command that the arguments name.
+func (cmd *Command) run(ctx context.Context, path string, args []string, std Stdio) error {
+	if cmd.Run != nil {
+		return cmd.call(ctx, path, args, std)
+	}
+	if len(args) == 0 || isHelp(args[0]) {
+		cmd.printGroup(std.Out, path)
+		return nil
+	}
+	if args[0] == "-version" || args[0] == "--version" || args[0] == "-v" {
+		args[0] = "version"
+	}
+	for i := range cmd.Sub {
+		if cmd.Sub[i].Name == args[0] {
+			return cmd.Sub[i].run(ctx, path+" "+args[0], args[1:], std)
+		}
+	}
+	text := fmt.Sprintf("there is no command %q", strings.TrimPrefix(path+" "+args[0], "berth "))
+	if near := nearest(args[0], cmd.Sub); near != "" {
+		text += fmt.Sprintf("; did you mean %q?", strings.TrimPrefix(path+" "+near, "berth "))
+	}
+	return &usageError{text, path}
+}
+
+func isHelp(arg string) bool {
+	return arg == "-h" || arg == "-help" || arg == "--help" || arg == "help"
+}
+
+// call parses the arguments of a command and runs it.
+func (cmd *Command) call(ctx context.Context, path string, args []string, std Stdio) error {
+	c := &Call{Stdio: std, cmd: cmd, Args: args}
+	if cmd.Raw {
+		return cmd.Run(ctx, c)
+	}
+	if err := c.parse(args); err != nil {
+		if errors.Is(err, errHelp) {
+			cmd.printHelp(std.Out, path)
+			return nil
+		}
+		return &usageError{err.Error(), path}
+	}
+	if err := checkArgs(cmd.Args, c.Args); err != nil {
+		return &usageError{err.Error(), path}
+	}
+	defer c.close()
+	err := cmd.Run(ctx, c)
+	var usage *usageError
+	if errors.As(err, &usage) && usage.path == "" {
+		usage.path = path
+	}
+	return err
+}
+
+// badUsage is a command line whose parts do not go together.
+func badUsage(format string, args ...any) error {
+	return &usageError{text: fmt.Sprintf(format, args...)}
+}
+
+// checkArgs compares arguments with the words of a usage line.
+func checkArgs(spec string, args []string) error {
+	words := strings.Fields(spec)
+	needed := 0
+	for _, w := range words {
+		if strings.HasPrefix(w, "<") {
+			needed++
+		}
+	}
+	switch {
+	case len(args) < needed:
+		return fmt.Errorf("%s is missing", words[len(args)])
+	case len(args) > len(words) && !strings.HasSuffix(spec, "..."):
+		return fmt.Errorf("the argument %q is one too many", args[len(words)])
+	}
+	return nil
+}
+
+// nearest is the name closest to what was typed, "" if none is close.
+func nearest(typed string, cmds []Command) string {
+	best, bestDistance := "", 3
+	for _, c := range cmds {
+		if c.Hidden {
+			continue
+		}
+		if d := distance(typed, c.Name); d < bestDistance {
+			best, bestDistance = c.Name, d
+		}
+	}
+	return best
+}
+
+// distance counts the insertions, deletions, replacements and swaps of neighbours that make b of a.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}

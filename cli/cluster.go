@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+
+	"berth/internal/snaparchive"
+	"berth/internal/version"
+	"berth/structs"
+)
+
+func serverMembers(ctx context.Context, c *Call) error {
+	members, err := c.API().AgentMembers(ctx)
+	if err != nil {
+		return err
+	}
+	leader, err := c.API().StatusLeader(ctx)
+	if err != nil && !structs.IsKind(err, structs.KindUnavailable) {
+		return err
+	}
+	return c.show(members, func() error {
+		var rows [][]string
+		for _, m := range members.Members {
+			rpc := net.JoinHostPort(m.Addr, m.Tags["port"])
+			rows = append(rows, []string{m.Name, m.Addr, fmt.Sprint(m.Port), m.Status, yesNo(leader != "" && rpc == leader), m.Tags["build"], m.Tags["dc"], m.Tags["region"]})
+		}
+		c.table([]string{"Name", "Address", "Port", "Status", "Leader", "Version", "Datacenter", "Region"}, rows)
+		if leader == "" {
+			c.Printf("\nThere is no leader now\n")
+		}
+		return nil
+	})
+}
+
+func raftListPeers(ctx context.Context, c *Call) error {
+	servers, err := c.API().RaftConfiguration(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(servers, func() error {
+		var rows [][]string
+		for _, s := range servers {
+			state := "follower"
+			if s.Leader {
+				state = "leader"
+			}
+			rows = append(rows, []string{s.Node, s.ID, s.Address, state, yesNo(s.Voter), s.RaftProtocol})
+		}
+		c.table([]string{"Server", "ID", "Address", "State", "Voter", "Protocol"}, rows)
+		return nil
+	})
+}
+
+// snapshotSave writes beside the file and renames, so that a file that is there is whole.
+func snapshotSave(ctx context.Context, c *Call) (err error) {
+	name := c.Arg(0)
+	tmp, err := os.CreateTemp(filepath.Dir(name), ".berth-snapshot-*")
+	if err != nil {
+		return structs.Errorf(structs.KindInvalid, "%w", err)
+	}
+	defer func() {
+		_ = tmp.Close()
+		if err != nil {
+			_ = os.Remove(tmp.Name())
+		}
+	}()
+	if err := c.API().SnapshotSave(ctx, tmp); err != nil {
+		return err
+	}
+	if _, err := tmp.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	meta, err := snaparchive.Read(tmp, io.Discard)
+	if err != nil {
+		return fmt.Errorf("checking what was saved: %w", err)
+	}
+	if err := tmp.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(tmp.Name(), name); err != nil {
+		return err
+	}
+	c.Printf("Saved the state as of index %d to %s\n", meta.Index, name)
+	return nil
+}
+
+func snapshotRestore(ctx context.Context, c *Call) error {
+	f, err := os.Open(c.Arg(0))
+	if err != nil {
+		return structs.Errorf(structs.KindInvalid, "%w", err)
+	}
+	defer func() { _ = f.Close() }()
+	meta, err := snaparchive.Read(f, io.Discard) // before anything is replaced
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Arg(0), err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if err := c.API().SnapshotRestore(ctx, f); err != nil {
+		return err
+	}
+	c.Printf("Restored the state as of index %d\n", meta.Index)
+	return nil
+}
+
+// snapshotFile is what inspect shows.
+type snapshotFile struct {
+	*snaparchive.Meta
+	Size      int64 // of the archive
+	StateSize int64
+}
+
+func snapshotInspect(_ context.Context, c *Call) error {
+	f, err := os.Open(c.Arg(0))
+	if err != nil {
+		return structs.Errorf(structs.KindInvalid, "%w", err)
+	}
+	defer func() { _ = f.Close() }()
+	state := &counter{}
+	meta, err := snaparchive.Read(f, state)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Arg(0), err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	file := snapshotFile{Meta: meta, Size: info.Size(), StateSize: state.n}
+	return c.show(file, func() error {
+		c.pairs(
+			[2]string{"Index", fmt.Sprint(meta.Index)},
+			[2]string{"Term", fmt.Sprint(meta.Term)},
+			[2]string{"Region", meta.Region},
+			[2]string{"Written by", meta.Version},
+			[2]string{"Created", atTime(meta.Created)},
+			[2]string{"Size", bytes(file.Size)},
+			[2]string{"Size of the state", bytes(file.StateSize)},
+		)
+		c.Printf("The archive is whole\n")
+		return nil
+	})
+}
+
+// counter counts what is written to it.
+type counter struct{ n int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
+
+func systemGC(ctx context.Context, c *Call) error {
+	if err := c.API().SystemGC(ctx); err != nil {
+		return err
+	}
+	c.Printf("Collected\n")
+	return nil
+}
+
+func showVersion(_ context.Context, c *Call) error {
+	c.Printf("berth %s\n", version.Version)
+	if r := version.Revision(); r != "" {
+		c.Printf("Revision %s\n", r)
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"berth/structs"
+)
+
+func evalStatus(ctx context.Context, c *Call) error {
+	if c.Arg(0) == "" {
+		evals, _, err := c.API().Evaluations(ctx, nil)
+		if err != nil {
+			return err
+		}
+		return c.show(evals, func() error { return printEvals(c, evals) })
+	}
+	id, err := c.evalID(ctx, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	eval, _, err := c.API().Evaluation(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(eval, func() error { return printEval(ctx, c, eval) })
+}
+
+func printEvals(c *Call, evals []*structs.Evaluation) error {
+	if len(evals) == 0 {
+		c.Printf("No evaluations\n")
+		return nil
+	}
+	slices.SortStableFunc(evals, func(a, b *structs.Evaluation) int { return cmp.Compare(b.CreateIndex, a.CreateIndex) })
+	var rows [][]string
+	for _, e := range evals {
+		rows = append(rows, []string{
+			structs.ShortID(e.ID), fmt.Sprint(e.Priority), e.TriggeredBy, e.JobID, e.Status, yesNo(len(e.FailedTGAllocs) == 0), age(e.CreateTime),
+		})
+	}
+	c.table([]string{"ID", "Priority", "Triggered By", "Job", "Status", "All Placed", "Created"}, rows)
+	return nil
+}
+
+func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
+	c.pairs(
+		[2]string{"ID", e.ID},
+		[2]string{"Job", e.JobID},
+		[2]string{"Type", e.Type},
+		[2]string{"Priority", fmt.Sprint(e.Priority)},
+		[2]string{"Triggered by", e.TriggeredBy},
+		[2]string{"Node", structs.ShortID(e.NodeID)},
+		[2]string{"Status", described(e.Status, e.StatusDescription)},
+		[2]string{"Wait until", at(e.WaitUntil)},
+		[2]string{"Waits for", strings.Join(e.BlockedOn, ", ")},
+		[2]string{"Before it", structs.ShortID(e.PreviousEval)},
+		[2]string{"After it", structs.ShortID(e.NextEval)},
+		[2]string{"Rest waits in", structs.ShortID(e.BlockedEval)},
+		[2]string{"Created", at(e.CreateTime)},
+		[2]string{"Modified", at(e.ModifyTime)},
+	)
+	if len(e.FailedTGAllocs) > 0 {
+		c.Printf("\nNot placed\n%s", refusals(e.FailedTGAllocs, e.QueuedAllocations))
+	}
+	allocs, _, err := c.API().EvalAllocations(ctx, e.ID, nil)
+	if err != nil {
+		return err
+	}
+	if len(allocs) > 0 {
+		newestFirst(allocs)
+		var rows [][]string
+		for _, a := range allocs {
+			rows = append(rows, allocRow(a))
+		}
+		c.section("Allocations", allocTitles, rows)
+	}
+	return nil
+}
+
+// refusals says, group by group, which filter refused how many nodes and why.
+func refusals(failed map[string]*structs.AllocMetric, queued map[string]int) string {
+	var b strings.Builder
+	for _, group := range slices.Sorted(maps.Keys(failed)) {
+		m := failed[group]
+		n := max(queued[group], m.CoalescedFailures+1)
+		fmt.Fprintf(&b, "  Group %q: no room for %s (%s looked at)\n", group, plural(n, "allocation"), plural(m.NodesEvaluated, "node"))
+		for _, line := range reasons(m) {
+			fmt.Fprintf(&b, "    %s\n", line)
+		}
+	}
+	return b.String()
+}
+
+// reasons are the refusals of one group, one to a line.
+func reasons(m *structs.AllocMetric) []string {
+	var lines []string
+	for _, r := range m.Refusals {
+		nodes := ""
+		if r.Nodes > 0 {
+			nodes = plural(r.Nodes, "node") + " "
+		}
+		lines = append(lines, fmt.Sprintf("%srefused by %s: %s", nodes, r.Filter, oneLine(r.Reason)))
+	}
+	if lines != nil {
+		return lines
+	}
+	for _, reason := range slices.Sorted(maps.Keys(m.ConstraintFiltered)) {
+		lines = append(lines, fmt.Sprintf("%s refused: %s", plural(m.ConstraintFiltered[reason], "node"), reason))
+	}
+	for _, dimension := range slices.Sorted(maps.Keys(m.DimensionExhausted)) {
+		lines = append(lines, fmt.Sprintf("%s without enough %s", plural(m.DimensionExhausted[dimension], "node"), dimension))
+	}
+	if lines == nil && m.NodesEvaluated == 0 {
+		lines = append(lines, "there is no node that could be looked at")
+	}
+	return lines
+}

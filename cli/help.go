@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// The groups of the top level's help, in their order.
+const (
+	groupWork    = "Run things"
+	groupStorage = "Storage"
+	groupCluster = "The cluster"
+	groupSelf    = "berth itself"
+)
+
+var groupOrder = []string{groupWork, groupStorage, groupCluster, groupSelf}
+
+// printGroup lists a group's commands.
+func (cmd *Command) printGroup(w io.Writer, path string) {
+	fmt.Fprintf(w, "Usage: %s <command> [options] [arguments]\n", path)
+	if path == "berth" {
+		fmt.Fprint(w, "\n  A clustered control plane for CSI storage and the jobs that use it.\n")
+	} else if cmd.Help != "" {
+		fmt.Fprintf(w, "\n%s\n", indent(cmd.Help))
+	} else if cmd.Synopsis != "" {
+		fmt.Fprintf(w, "\n  %s.\n", cmd.Synopsis)
+	}
+	for _, group := range groupsOf(cmd.Sub) {
+		title := group
+		if title == "" {
+			title = "Commands"
+		}
+		fmt.Fprintf(w, "\n%s\n", title)
+		for _, s := range cmd.Sub {
+			if !s.Hidden && s.Group == group {
+				fmt.Fprintf(w, "  %-12s  %s\n", s.Name, s.Synopsis)
+			}
+		}
+	}
+	fmt.Fprintf(w, "\nHelp for one of them: %s <command> -h\n", path)
+}
+
+// groupsOf are the groups of commands: the known ones in their order, then others.
+func groupsOf(cmds []Command) []string {
+	var groups []string
+	has := func(g string) bool {
+		return slices.ContainsFunc(cmds, func(c Command) bool { return !c.Hidden && c.Group == g })
+	}
+	for _, g := range groupOrder {
+		if has(g) {
+			groups = append(groups, g)
+		}
+	}
+	for _, c := range cmds {
+		if !c.Hidden && !slices.Contains(groups, c.Group) {
+			groups = append(groups, c.Group)
+		}
+	}
+	return groups
+}
+
+// printHelp explains one command.
+func (cmd *Command) printHelp(w io.Writer, path string) {
+	usage := "Usage: " + path + " [options] " + cmd.Args
+	fmt.Fprintf(w, "%s\n\n  %s.\n", strings.TrimSpace(usage), cmd.Synopsis)
+	if cmd.Help != "" {
+		fmt.Fprintf(w, "\n%s\n", indent(cmd.Help))
+	}
+	own := slices.Clone(cmd.Flags)
+	if cmd.Renders {
+		own = append(own, renderFlags...)
+	}
+	printFlags(w, "Options", own)
+	if !cmd.Local {
+		printFlags(w, "Common options", commonFlags)
+	}
+}
+
+func printFlags(w io.Writer, title string, flags []Flag) {
+	if len(flags) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%s\n", title)
+	for _, f := range flags {
+		head := "-" + f.Name
+		if f.Kind != Bool {
+			value := f.Value
+			if value == "" {
+				value = "value"
+			}
+			head += " <" + value + ">"
+		}
+		usage := f.Usage
+		if f.Default != "" {
+			usage += ". Default: " + f.Default
+		}
+		fmt.Fprintf(w, "  %s\n      %s.\n", head, usage)
+	}
+}
+
+func indent(s string) string {
+	lines := strings.Split(strings.Trim(s, "\n"), "\n")
+	for i, l := range lines {
+		if l != "" {
+			lines[i] = "  " + l
+		}
+	}
+	return strings.Join(lines, "\n")
+}

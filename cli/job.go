@@ -1,0 +1,305 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"berth/api"
+	"berth/jobspec"
+	"berth/structs"
+)
+
+const helpJobRun = `
+Reads a job from a file in HCL or, when its name ends in .json, JSON; "-" is
+the standard input. Watches until every allocation runs and the plugins among
+them are healthy, or says precisely what blocks.
+
+The exit code is 6 when not everything could be placed (berth places the rest
+as soon as there is room), 8 when the time ran out, 2 when the file is wrong.`
+
+var jobRunFlags = append([]Flag{
+	{Name: "wait", Kind: Bool, Usage: "When something cannot be placed now, go on watching until it can"},
+	{Name: "check-index", Kind: String, Value: "index", Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none"},
+}, detachFlags...)
+
+// readJob reads and checks a job file.
+func (c *Call) readJob(name string) (*structs.Job, error) {
+	src, err := c.readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	job, err := jobspec.ParseJob(shownName(name), src)
+	if err != nil {
+		return nil, err
+	}
+	job.Canonicalize()
+	if err := job.Validate(); err != nil {
+		return nil, structs.Errorf(structs.KindInvalid, "%s: %w", shownName(name), err)
+	}
+	return job, nil
+}
+
+// shownName is how messages call a file.
+func shownName(name string) string {
+	if name == "-" {
+		return "stdin"
+	}
+	return filepath.Clean(name)
+}
+
+func jobRun(ctx context.Context, c *Call) error {
+	job, err := c.readJob(c.Arg(0))
+	if err != nil {
+		return err
+	}
+	var o api.JobRegisterOptions
+	if s := c.String("check-index"); s != "" {
+		if o.ModifyIndex, err = strconv.ParseUint(s, 10, 64); err != nil {
+			return badUsage("the option -check-index is %q, expected a number", s)
+		}
+		o.EnforceIndex = true
+	}
+	if ns := orEnv(c.String("namespace"), "BERTH_NAMESPACE"); ns != "" && job.Namespace == structs.DefaultNamespace {
+		job.Namespace = ns
+	}
+	answer, err := c.API().JobRegister(ctx, job, o)
+	if err != nil {
+		return err
+	}
+	if answer.Warnings != "" {
+		fmt.Fprintf(c.Err, "Warning: %s\n", answer.Warnings)
+	}
+	if c.Bool("detach") {
+		c.Printf("%s\n", answer.EvalID)
+		return nil
+	}
+	w := newWatch(c)
+	w.say("Job %q is registered", job.ID)
+	return w.until(ctx, func(ctx context.Context) error { return w.job(ctx, job, answer.EvalID) })
+}
+
+// job follows a job that was just registered.
+func (w *watch) job(ctx context.Context, job *structs.Job, evalID string) error {
+	if evalID != "" {
+		if err := w.placed(ctx, evalID, w.c.Bool("wait")); err != nil {
+			return err
+		}
+	}
+	stored, _, err := w.api.Job(ctx, job.ID, &api.Query{Namespace: job.Namespace})
+	if err != nil {
+		return err
+	}
+	return w.running(ctx, stored)
+}
+
+var jobStopFlags = append([]Flag{
+	{Name: "purge", Kind: Bool, Usage: "Also forget the job at once"},
+}, detachFlags...)
+
+func jobStop(ctx context.Context, c *Call) error {
+	id := c.Arg(0)
+	answer, err := c.API().JobDeregister(ctx, id, c.Bool("purge"))
+	if structs.IsKind(err, structs.KindNotFound) {
+		return c.didYouMean(ctx, err)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Bool("detach") {
+		c.Printf("%s\n", answer.EvalID)
+		return nil
+	}
+	w := newWatch(c)
+	w.say("Job %q is to stop", id)
+	return w.until(ctx, func(ctx context.Context) error {
+		if answer.EvalID != "" {
+			if _, err := w.evaluation(ctx, answer.EvalID); err != nil {
+				return err
+			}
+		}
+		return w.jobEnd(ctx, id)
+	})
+}
+
+// didYouMean adds to the error of a job that does not exist those that begin alike.
+func (c *Call) didYouMean(ctx context.Context, err error) error {
+	jobs, _, listErr := c.API().Jobs(ctx, &api.Query{Prefix: c.Arg(0)})
+	if listErr != nil || len(jobs) == 0 {
+		return err
+	}
+	var names []string
+	for _, j := range jobs {
+		names = append(names, j.ID)
+	}
+	return fmt.Errorf("%w; there is %s", err, strings.Join(names, ", "))
+}
+
+func jobValidate(_ context.Context, c *Call) error {
+	job, err := c.readJob(c.Arg(0))
+	if err != nil {
+		return err
+	}
+	c.Printf("The job %q is valid\n", job.ID)
+	return nil
+}
+
+var jobInspectFlags = []Flag{{Name: "version", Kind: String, Value: "number", Usage: "Show an earlier version"}}
+
+func jobInspect(ctx context.Context, c *Call) error {
+	id, err := c.jobID(ctx, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	job, _, err := c.API().Job(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	if v := c.String("version"); v != "" {
+		if job, err = jobVersion(ctx, c, id, v); err != nil {
+			return err
+		}
+	}
+	if c.String("t") != "" {
+		return renderTemplate(c.Out, c.String("t"), job)
+	}
+	c.values["json"] = []string{"true"} // there is no better form
+	return c.show(job, nil)
+}
+
+func jobVersion(ctx context.Context, c *Call, id, version string) (*structs.Job, error) {
+	versions, _, err := c.API().JobVersions(ctx, id, nil)
+	if err != nil {
+		return nil, err
+	}
+	var kept []string
+	for _, j := range versions {
+		if fmt.Sprint(j.Version) == version {
+			return j, nil
+		}
+		kept = append(kept, fmt.Sprint(j.Version))
+	}
+	return nil, structs.Errorf(structs.KindNotFound, "job %q has no version %s, it has %s", id, version, strings.Join(kept, ", "))
+}
+
+func jobStatus(ctx context.Context, c *Call) error {
+	if c.Arg(0) == "" {
+		return jobListing(ctx, c)
+	}
+	id, err := c.jobID(ctx, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	job, _, err := c.API().Job(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(job, func() error { return printJob(ctx, c, job) })
+}
+
+func jobListing(ctx context.Context, c *Call) error {
+	jobs, _, err := c.API().Jobs(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(jobs, func() error {
+		if len(jobs) == 0 {
+			c.Printf("No jobs\n")
+			return nil
+		}
+		var rows [][]string
+		for _, j := range jobs {
+			status := j.Status
+			if j.Stop {
+				status += " (stopped)"
+			}
+			running := ""
+			if j.JobSummary != nil {
+				n := 0
+				for _, g := range j.JobSummary.Summary {
+					n += g.Running
+				}
+				running = fmt.Sprint(n)
+			}
+			rows = append(rows, []string{j.ID, j.Type, fmt.Sprint(j.Priority), status, running, age(j.SubmitTime)})
+		}
+		c.table([]string{"ID", "Type", "Priority", "Status", "Running", "Submitted"}, rows)
+		return nil
+	})
+}
+
+func printJob(ctx context.Context, c *Call, j *structs.Job) error {
+	status := described(j.Status, j.StatusDescription)
+	if j.Stop {
+		status += " (stopped)"
+	}
+	c.pairs(
+		[2]string{"ID", j.ID},
+		[2]string{"Name", j.Name},
+		[2]string{"Type", j.Type},
+		[2]string{"Priority", fmt.Sprint(j.Priority)},
+		[2]string{"Datacenters", strings.Join(j.Datacenters, ",")},
+		[2]string{"Namespace", j.Namespace},
+		[2]string{"Status", status},
+		[2]string{"Version", fmt.Sprint(j.Version)},
+		[2]string{"Submitted", at(j.SubmitTime)},
+		[2]string{"Runs plugins", strings.Join(j.Plugins(), ", ")},
+	)
+	if err := printSummary(ctx, c, j.ID); err != nil {
+		return err
+	}
+	if err := printBlocked(ctx, c, j.ID); err != nil {
+		return err
+	}
+	allocs, _, err := c.API().JobAllocations(ctx, j.ID, nil)
+	if err != nil {
+		return err
+	}
+	newestFirst(allocs)
+	var rows [][]string
+	for _, a := range allocs {
+		rows = append(rows, allocRow(a))
+	}
+	c.section("Allocations", allocTitles, rows)
+	return nil
+}
+
+func printSummary(ctx context.Context, c *Call, id string) error {
+	sum, _, err := c.API().JobSummary(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, name := range slices.Sorted(maps.Keys(sum.Summary)) {
+		g := sum.Summary[name]
+		row := []string{name}
+		for _, n := range []int{g.Queued, g.Starting, g.Running, g.Complete, g.Failed, g.Lost} {
+			row = append(row, fmt.Sprint(n))
+		}
+		rows = append(rows, row)
+	}
+	c.section("Groups", []string{"Group", "Queued", "Starting", "Running", "Complete", "Failed", "Lost"}, rows)
+	return nil
+}
+
+// printBlocked says what of a job could not be placed at the last try.
+func printBlocked(ctx context.Context, c *Call, id string) error {
+	evals, _, err := c.API().JobEvaluations(ctx, id, nil)
+	if err != nil || len(evals) == 0 {
+		return err
+	}
+	slices.SortStableFunc(evals, func(a, b *structs.Evaluation) int { return cmp.Compare(b.CreateIndex, a.CreateIndex) })
+	waiting := slices.ContainsFunc(evals, func(e *structs.Evaluation) bool { return e.Status == structs.EvalBlocked })
+	for _, e := range evals {
+		if waiting && len(e.FailedTGAllocs) > 0 {
+			c.Printf("\nNot placed (evaluation %s)\n%s", structs.ShortID(e.ID), refusals(e.FailedTGAllocs, e.QueuedAllocations))
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"berth/structs"
+)
+
+func instanceTitles(first string) []string {
+	return []string{first, "Half", "Health", "Allocation", "Volumes At Most", "Topology", "Last Change", "Description"}
+}
+
+// instanceRows shows plugin instances by their key, named by label.
+func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key string) string) [][]string {
+	var rows [][]string
+	for _, key := range slices.Sorted(maps.Keys(infos)) {
+		i := infos[key]
+		limit, topology := "", ""
+		if i.NodeInfo != nil {
+			if i.NodeInfo.MaxVolumes > 0 {
+				limit = fmt.Sprint(i.NodeInfo.MaxVolumes)
+			}
+			if t := i.NodeInfo.AccessibleTopology; t != nil {
+				topology = keyValues(t.Segments)
+			}
+		}
+		rows = append(rows, []string{label(key), half, health(i.Healthy), structs.ShortID(i.AllocID), limit, topology, age(i.UpdateTime), i.HealthDescription})
+	}
+	return rows
+}
+
+func pluginStatus(ctx context.Context, c *Call) error {
+	if c.Arg(0) == "" {
+		return pluginListing(ctx, c)
+	}
+	id, err := c.pluginID(ctx, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	p, _, err := c.API().Plugin(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(p, func() error { return printPlugin(c, p) })
+}
+
+func pluginListing(ctx context.Context, c *Call) error {
+	plugins, _, err := c.API().Plugins(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(plugins, func() error {
+		if len(plugins) == 0 {
+			c.Printf("No plugins\n")
+			return nil
+		}
+		var rows [][]string
+		for _, p := range plugins {
+			rows = append(rows, []string{p.ID, p.Provider, controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected), count(p.NodesHealthy, p.NodesExpected)})
+		}
+		c.table([]string{"ID", "Provider", "Controllers Healthy", "Nodes Healthy"}, rows)
+		return nil
+	})
+}
+
+// controllers shows how many controllers are healthy, where the plugin has any.
+func controllers(required bool, healthy, expected int) string {
+	if !required && expected == 0 {
+		return "not needed"
+	}
+	return count(healthy, expected)
+}
+
+func printPlugin(c *Call, p *structs.CSIPlugin) error {
+	c.pairs(
+		[2]string{"ID", p.ID},
+		[2]string{"Provider", p.Provider},
+		[2]string{"Version", p.Version},
+		[2]string{"Controllers healthy", controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected)},
+		[2]string{"Nodes healthy", count(p.NodesHealthy, p.NodesExpected)},
+		[2]string{"Can", capabilities(p)},
+	)
+	c.section("Instances", instanceTitles("Node"), append(
+		instanceRows("controller", p.Controllers, structs.ShortID),
+		instanceRows("node", p.Nodes, structs.ShortID)...))
+	newestFirst(p.Allocations)
+	var rows [][]string
+	for _, a := range p.Allocations {
+		rows = append(rows, append([]string{a.JobID}, allocRow(a)...))
+	}
+	c.section("Allocations", append([]string{"Job"}, allocTitles...), rows)
+	return nil
+}
+
+// capabilities are what some instance says it can do.
+func capabilities(p *structs.CSIPlugin) string {
+	var can []string
+	add := func(is bool, what string) {
+		if is && !slices.Contains(can, what) {
+			can = append(can, what)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.Controllers)) {
+		if i := p.Controllers[id].ControllerInfo; i != nil {
+			add(i.SupportsCreateDelete, "create")
+			add(i.SupportsAttachDetach, "attach")
+			add(i.SupportsExpand, "expand")
+			add(i.SupportsClone, "clone")
+			add(i.SupportsCreateDeleteSnapshot, "snapshot")
+			add(i.SupportsListVolumes, "list")
+			add(i.SupportsGetCapacity, "capacity")
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(p.Nodes)) {
+		if i := p.Nodes[id].NodeInfo; i != nil {
+			add(i.RequiresNodeStageVolume, "stage")
+			add(i.SupportsStats, "stats")
+		}
+	}
+	return joinComma(can)
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+)
+
+// terminalWidth is the width of a terminal, 0 for anything else: files and pipes get everything, whole.
+func (c *Call) terminalWidth() int {
+	f, ok := c.Out.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
+// colours are the words that a terminal shows in colour.
+var colours = map[string]string{
+	"running": green, "ready": green, "healthy": green, "complete": green, "alive": green, "granted": green,
+	"attached": green, "eligible": green, "yes": green,
+	"pending": yellow, "waiting": yellow, "creating": yellow, "deleting": yellow, "attaching": yellow,
+	"detaching": yellow, "blocked": yellow, "ineligible": yellow, "initializing": yellow, "leaving": yellow,
+	"failed": red, "lost": red, "dead": red, "down": red, "unhealthy": red, "no": red,
+}
+
+const (
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	plain  = "\x1b[0m"
+)
+
+func (c *Call) colour() bool {
+	return !c.Bool("no-color") && os.Getenv("NO_COLOR") == "" && c.terminalWidth() > 0
+}
+
+// table writes rows under their titles. On a terminal its widest column is cut until the rows fit.
+func (c *Call) table(titles []string, rows [][]string) {
+	all := append([][]string{titles}, rows...)
+	widths := make([]int, len(titles))
+	for _, row := range all {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	fit(widths, c.terminalWidth())
+	colour := c.colour()
+	for n, row := range all {
+		var line strings.Builder
+		for i, cell := range row {
+			text := cut(oneLine(cell), widths[i])
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))
+			if colour && n > 0 && colours[text] != "" {
+				text = colours[text] + text + plain
+			}
+			line.WriteString(text)
+			if i < len(row)-1 {
+				line.WriteString(pad + "  ")
+			}
+		}
+		fmt.Fprintln(c.Out, strings.TrimRight(line.String(), " "))
+	}
+}
+
+// fit narrows the widest columns until they and their gaps fit into width; 0 is endless.
+func fit(widths []int, width int) {
+	const narrowest = 8
+	if width == 0 {
+		return
+	}
+	for {
+		total, widest := 2*(len(widths)-1), 0
+		for i, w := range widths {
+			total += w
+			if w > widths[widest] {
+				widest = i
+			}
+		}
+		if total <= width || widths[widest] <= narrowest {
+			return
+		}
+		widths[widest] = max(narrowest, widths[widest]-(total-width))
+		// Another column may be the widest now; what was cut too much is not given back.
+	}
+}
+
+func cut(s string, width int) string {
+	if utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	return string([]rune(s)[:width-1]) + "…"
+}
+
+// oneLine keeps a cell on its line.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// pairs writes names and values, those that are empty left out.
+func (c *Call) pairs(rows ...[2]string) {
+	width := 0
+	for _, r := range rows {
+		if r[1] != "" {
+			width = max(width, utf8.RuneCountInString(r[0]))
+		}
+	}
+	colour := c.colour()
+	for _, r := range rows {
+		if r[1] == "" {
+			continue
+		}
+		value := r[1]
+		if colour && colours[value] != "" {
+			value = colours[value] + value + plain
+		}
+		fmt.Fprintf(c.Out, "%-*s = %s\n", width, r[0], value)
+	}
+}
+
+// section writes a title before a table, or what there is instead of one.
+func (c *Call) section(title string, titles []string, rows [][]string) {
+	c.Printf("\n%s\n", title)
+	if len(rows) == 0 {
+		c.Printf("none\n")
+		return
+	}
+	c.table(titles, rows)
+}

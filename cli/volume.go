@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"berth/api"
+	"berth/jobspec"
+	"berth/structs"
+)
+
+const helpVolumeDetach = `
+Allocations on the node that still run keep the volume: stop them first. With
+-force the claims are released without asking the node. Do so only when the
+node is surely off: one that still runs may go on writing.`
+
+var (
+	volumeCreateFlags     = []Flag{{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m", Usage: "How long to wait for the plugin"}}
+	volumeStatusFlags     = []Flag{{Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"}, {Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"}}
+	volumeDeregisterFlags = []Flag{{Name: "force", Kind: Bool, Usage: "Also when claims are waiting, or left over from allocations that have ended"}}
+	volumeDeleteFlags     = []Flag{{Name: "secret", Kind: Strings, Value: "key=value", Usage: "A secret for the plugin; may be given more than once"}}
+	volumeDetachFlags     = []Flag{
+		{Name: "force", Kind: Bool, Usage: "Release the claims without asking the node"},
+		{Name: "reason", Kind: String, Value: "text", Usage: "Why; kept in the log. Needed with -force"},
+	}
+)
+
+// readVolume reads and checks a volume file.
+func (c *Call) readVolume(name string) (*structs.CSIVolume, error) {
+	src, err := c.readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	v, err := jobspec.ParseVolume(shownName(name), src)
+	if err != nil {
+		return nil, err
+	}
+	if ns := orEnv(c.String("namespace"), "BERTH_NAMESPACE"); v.Namespace == "" && ns != "" {
+		v.Namespace = ns
+	}
+	return v, nil
+}
+
+func volumeCreate(ctx context.Context, c *Call) error {
+	v, err := c.readVolume(c.Arg(0))
+	if err != nil {
+		return err
+	}
+	w := newWatch(c)
+	w.say("Volume %q is asked of plugin %q", v.ID, v.PluginID)
+	return w.until(ctx, func(ctx context.Context) error { return w.create(ctx, v) })
+}
+
+// create has a volume made and says meanwhile what it waits for.
+func (w *watch) create(ctx context.Context, v *structs.CSIVolume) error {
+	type result struct {
+		volume *structs.CSIVolume
+		err    error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		made, err := w.api.VolumeCreate(ctx, v)
+		ended <- result{made, err}
+	}()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case r := <-ended:
+			if r.err != nil {
+				return r.err
+			}
+			w.say("Volume %q is ready: %s", v.ID, joinComma([]string{"external ID " + r.volume.ExternalID, bytes(r.volume.Capacity)}))
+			return nil
+		case <-tick.C:
+			w.creating(ctx, v)
+		}
+	}
+}
+
+// creating says how far the making of a volume is. What it cannot learn it leaves out: the request itself
+// tells how it ends.
+func (w *watch) creating(ctx context.Context, v *structs.CSIVolume) {
+	d, _, err := w.api.Volume(ctx, v.ID, &api.Query{Namespace: v.Namespace})
+	if err != nil {
+		return
+	}
+	why := joinComma([]string{problem(d.LastError), d.Blocked})
+	if why == "" {
+		why = "waits for the plugin's answer"
+	}
+	w.note("volume", "Volume %q is %s: %s", v.ID, d.State, why)
+}
+
+func joinComma(parts []string) string {
+	var some []string
+	for _, p := range parts {
+		if p != "" {
+			some = append(some, p)
+		}
+	}
+	return strings.Join(some, ", ")
+}
+
+func volumeRegister(ctx context.Context, c *Call) error {
+	v, err := c.readVolume(c.Arg(0))
+	if err != nil {
+		return err
+	}
+	made, err := c.API().VolumeRegister(ctx, v)
+	if err != nil {
+		return err
+	}
+	c.Printf("Volume %q is registered: external ID %s\n", made.ID, made.ExternalID)
+	return nil
+}
+
+func volumeDeregister(ctx context.Context, c *Call) error {
+	if err := c.API().VolumeDeregister(ctx, c.Arg(0), c.Bool("force")); err != nil {
+		return err
+	}
+	c.Printf("Volume %q is forgotten\n", c.Arg(0))
+	return nil
+}
+
+func volumeDelete(ctx context.Context, c *Call) error {
+	secrets, err := parseSecrets(c.Strings("secret"))
+	if err != nil {
+		return err
+	}
+	if err := c.API().VolumeDelete(ctx, c.Arg(0), secrets); err != nil {
+		return err
+	}
+	c.Printf("Volume %q is deleted\n", c.Arg(0))
+	return nil
+}
+
+func parseSecrets(pairs []string) (structs.Secrets, error) {
+	secrets := structs.Secrets{}
+	for _, p := range pairs {
+		k, v, ok := strings.Cut(p, "=")
+		if !ok || k == "" {
+			return nil, badUsage("a -secret is not of the form key=value")
+		}
+		secrets[k] = v
+	}
+	return secrets, nil
+}
+
+func volumeDetach(ctx context.Context, c *Call) error {
+	if c.Bool("force") && c.String("reason") == "" {
+		return badUsage("-force needs a -reason")
+	}
+	node, err := c.nodeID(ctx, c.Arg(1))
+	if err != nil {
+		return err
+	}
+	o := api.VolumeDetachOptions{NodeID: node, Force: c.Bool("force"), Reason: c.String("reason")}
+	if err := c.API().VolumeDetach(ctx, c.Arg(0), o); err != nil {
+		return err
+	}
+	c.Printf("Node %s has let go of volume %q\n", structs.ShortID(node), c.Arg(0))
+	return nil
+}
+
+func volumeStatus(ctx context.Context, c *Call) error {
+	if c.Arg(0) == "" {
+		return volumeListing(ctx, c)
+	}
+	id, err := c.volumeID(ctx, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	v, _, err := c.API().Volume(ctx, id, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(v, func() error { return printVolume(c, v) })
+}
+
+func volumeListing(ctx context.Context, c *Call) error {
+	node, err := c.String("node"), error(nil)
+	if node != "" {
+		if node, err = c.nodeID(ctx, node); err != nil {
+			return err
+		}
+	}
+	vols, _, err := c.API().Volumes(ctx, api.VolumeFilter{PluginID: c.String("plugin"), NodeID: node}, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(vols, func() error {
+		if len(vols) == 0 {
+			c.Printf("No volumes\n")
+			return nil
+		}
+		var rows [][]string
+		for _, v := range vols {
+			rows = append(rows, []string{
+				v.ID, v.Name, v.PluginID, v.State, yesNo(v.Schedulable), string(v.AccessMode),
+				fmt.Sprint(v.CurrentReaders), fmt.Sprint(v.CurrentWriters), fmt.Sprint(v.Waiting),
+			})
+		}
+		c.table([]string{"ID", "Name", "Plugin", "State", "Schedulable", "Access Mode", "Readers", "Writers", "Waiting"}, rows)
+		return nil
+	})
+}
+
+func printVolume(c *Call, v *structs.CSIVolumeDetail) error {
+	c.pairs(
+		[2]string{"ID", v.ID},
+		[2]string{"Name", v.Name},
+		[2]string{"Namespace", v.Namespace},
+		[2]string{"External ID", v.ExternalID},
+		[2]string{"Plugin", v.PluginID},
+		[2]string{"Provider", joinComma([]string{v.Provider, v.ProviderVersion})},
+		[2]string{"State", v.State},
+		[2]string{"Last error", problem(v.LastError)},
+		[2]string{"Capacity", bytes(v.Capacity)},
+		[2]string{"Schedulable", yesNo(v.Schedulable)},
+		[2]string{"Blocked", v.Blocked},
+		[2]string{"Controllers healthy", controllers(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected)},
+		[2]string{"Nodes healthy", count(v.NodesHealthy, v.NodesExpected)},
+		[2]string{"Access mode", string(v.AccessMode)},
+		[2]string{"Attachment mode", string(v.AttachmentMode)},
+		[2]string{"Made for", madeFor(v.RequestedCapabilities)},
+		[2]string{"Mount options", mountOptions(v.MountOptions)},
+		[2]string{"Reachable from", topologies(v.Topologies)},
+		[2]string{"Created", at(v.CreateTime)},
+		[2]string{"Modified", at(v.ModifyTime)},
+	)
+	printClaims(c, v)
+	var rows [][]string
+	for _, a := range v.Attachments {
+		rows = append(rows, []string{structs.ShortID(a.NodeID), a.State, yesNo(a.ReadOnly), age(a.ModifyTime), problem(a.LastError)})
+	}
+	c.section("Attachments", []string{"Node", "State", "Read Only", "Changed", "Last Error"}, rows)
+	return nil
+}
+
+func printClaims(c *Call, v *structs.CSIVolumeDetail) {
+	var rows [][]string
+	for _, claim := range v.Claims {
+		rows = append(rows, []string{
+			structs.ShortID(claim.AllocID), claim.JobID, structs.ShortID(claim.NodeID), claim.Mode, string(claim.AccessMode),
+			claim.State, age(claim.CreateTime), claim.Reason,
+		})
+	}
+	c.section("Claims", []string{"Allocation", "Job", "Node", "Mode", "Access Mode", "State", "Since", "Waits For"}, rows)
+}
+
+func madeFor(caps []*structs.CSIVolumeCapability) string {
+	var parts []string
+	for _, p := range caps {
+		parts = append(parts, fmt.Sprintf("%s/%s", p.AccessMode, p.AttachmentMode))
+	}
+	return joinComma(parts)
+}
+
+func mountOptions(o *structs.CSIMountOptions) string {
+	if o == nil {
+		return ""
+	}
+	flags := strings.Join(o.MountFlags, ",")
+	if flags != "" {
+		flags = "flags " + flags
+	}
+	return joinComma([]string{o.FSType, flags})
+}
+
+func topologies(ts []*structs.CSITopology) string {
+	var parts []string
+	for _, t := range ts {
+		parts = append(parts, keyValues(t.Segments))
+	}
+	return strings.Join(parts, " or ")
+}
