@@ -5,6 +5,8 @@ package drivermanager
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -69,18 +71,17 @@ const (
 
 // Manager is a node's drivers. Run must be running for anything to be known of them.
 type Manager struct {
-	logger   hclog.Logger
-	drivers  []driver.Driver
-	onChange func(map[string]*structs.DriverInfo)
-	first    chan struct{} // closed when each was fingerprinted once
+	logger  hclog.Logger
+	drivers []driver.Driver
+	changes chan struct{}
+	first   chan struct{} // closed when each was fingerprinted once
 
 	mu    sync.Mutex
 	infos map[string]*structs.DriverInfo
 }
 
-// New makes the drivers. onChange is called from Run, with a copy of what is known of all drivers,
-// whenever what is known of one has changed (but for its time); it may be nil and must not block long.
-func New(cfg Config, logger hclog.Logger, onChange func(map[string]*structs.DriverInfo)) (*Manager, error) {
+// New makes the drivers. Blocks that are left out have their defaults.
+func New(cfg Config, logger hclog.Logger) (*Manager, error) {
 	defaults := DefaultConfig()
 	if cfg.Exec == nil {
 		cfg.Exec = defaults.Exec
@@ -98,15 +99,12 @@ func New(cfg Config, logger hclog.Logger, onChange func(map[string]*structs.Driv
 			return nil, err
 		}
 	}
-	return newManager(drivers(cfg, command), logger, onChange), nil
+	return newManager(drivers(cfg, command), logger), nil
 }
 
-func newManager(ds []driver.Driver, logger hclog.Logger, onChange func(map[string]*structs.DriverInfo)) *Manager {
-	if onChange == nil {
-		onChange = func(map[string]*structs.DriverInfo) {}
-	}
+func newManager(ds []driver.Driver, logger hclog.Logger) *Manager {
 	return &Manager{
-		logger: logger.Named("drivers"), drivers: ds, onChange: onChange,
+		logger: logger.Named("drivers"), drivers: ds, changes: make(chan struct{}, 1),
 		first: make(chan struct{}), infos: map[string]*structs.DriverInfo{},
 	}
 }
@@ -114,44 +112,18 @@ func newManager(ds []driver.Driver, logger hclog.Logger, onChange func(map[strin
 // Run fingerprints all drivers at once, and each again at intervals. It returns when ctx has ended and
 // all it started has, too.
 func (m *Manager) Run(ctx context.Context) {
-	var first, all sync.WaitGroup
-	changed := make(chan struct{}, 1)
+	var all sync.WaitGroup
 	for _, d := range m.drivers {
-		first.Add(1)
-		all.Go(func() { m.watch(ctx, d, changed, first.Done) })
+		all.Go(func() { m.watch(ctx, d) })
 	}
-	all.Go(func() {
-		first.Wait()
-		close(m.first)
-	})
-	all.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-changed:
-				m.onChange(m.Infos())
-			}
-		}
-	})
 	all.Wait()
 }
 
-// watch fingerprints one driver; once is called after the first time.
-func (m *Manager) watch(ctx context.Context, d driver.Driver, changed chan<- struct{}, once func()) {
+func (m *Manager) watch(ctx context.Context, d driver.Driver) {
 	again := time.NewTicker(interval)
 	defer again.Stop()
 	for {
-		if m.fingerprint(ctx, d) {
-			select {
-			case changed <- struct{}{}:
-			default: // one that is waiting will tell of this change, too
-			}
-		}
-		if once != nil {
-			once()
-			once = nil
-		}
+		m.fingerprint(ctx, d)
 		select {
 		case <-ctx.Done():
 			return
@@ -160,21 +132,32 @@ func (m *Manager) watch(ctx context.Context, d driver.Driver, changed chan<- str
 	}
 }
 
-// fingerprint asks a driver and reports whether it answers differently from before.
-func (m *Manager) fingerprint(ctx context.Context, d driver.Driver) bool {
+// fingerprint asks a driver and tells when it answers differently from before.
+func (m *Manager) fingerprint(ctx context.Context, d driver.Driver) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	info := d.Fingerprint(ctx)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	old := m.infos[d.Name()]
-	m.infos[d.Name()] = info
-	if old != nil && same(old, info) {
-		return false
+	if !m.put(d.Name(), info) {
+		return
 	}
 	m.logger.Info("driver fingerprinted", "driver", d.Name(), "detected", info.Detected, "healthy", info.Healthy,
 		"description", info.HealthDescription)
-	return true
+	select {
+	case m.changes <- struct{}{}:
+	default: // the reader has not yet seen the last one, and will see this, too
+	}
+}
+
+// put keeps what a driver said and reports whether it is new, but for its time.
+func (m *Manager) put(name string, info *structs.DriverInfo) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := m.infos[name]
+	m.infos[name] = info
+	if old == nil && len(m.infos) == len(m.drivers) {
+		close(m.first)
+	}
+	return old == nil || !same(old, info)
 }
 
 func same(a, b *structs.DriverInfo) bool {
@@ -183,36 +166,52 @@ func same(a, b *structs.DriverInfo) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-// Infos is what is known of each driver that was fingerprinted; the values are read-only.
+// Infos is what each driver that was fingerprinted last said of itself, by name. The values are read-only.
 func (m *Manager) Infos() map[string]*structs.DriverInfo {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := make(map[string]*structs.DriverInfo, len(m.infos))
-	for name, info := range m.infos {
-		c[name] = info
-	}
-	return c
+	return maps.Clone(m.infos)
 }
 
-// WaitFirst returns when every driver was fingerprinted once, or with ctx's error.
+// Changes receives when Infos may answer something new. It has one reader.
+func (m *Manager) Changes() <-chan struct{} { return m.changes }
+
+// WaitFirst returns when every driver was fingerprinted once, or with an error that names those that were
+// not when ctx ends.
 func (m *Manager) WaitFirst(ctx context.Context) error {
 	select {
 	case <-m.first:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
 	}
+	infos := m.Infos()
+	missing := slices.DeleteFunc(m.names(), func(name string) bool { return infos[name] != nil })
+	return fmt.Errorf("drivers that were not fingerprinted yet: %s: %w", strings.Join(missing, ", "), ctx.Err())
 }
 
-// Get finds a driver by its name, whether it can be used or not.
-func (m *Manager) Get(name string) (driver.Driver, error) {
+func (m *Manager) names() []string {
 	var names []string
+	for _, d := range m.drivers {
+		names = append(names, d.Name())
+	}
+	return names
+}
+
+// Get finds a driver by its name, whether it can start tasks now or not: those it started before may run.
+func (m *Manager) Get(name string) (driver.Driver, error) {
 	for _, d := range m.drivers {
 		if d.Name() == name {
 			return d, nil
 		}
-		names = append(names, d.Name())
 	}
-	slices.Sort(names)
-	return nil, structs.Errorf(structs.KindNotFound, "no driver %q; there are %s", name, strings.Join(names, ", "))
+	return nil, structs.Errorf(structs.KindNotFound, "there is no task driver %q, only %s", name, strings.Join(m.names(), ", "))
+}
+
+// Driver is Get for a task that names the driver: that there is none makes the task invalid.
+func (m *Manager) Driver(name string) (driver.Driver, error) {
+	d, err := m.Get(name)
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInvalid, "%w", err)
+	}
+	return d, nil
 }

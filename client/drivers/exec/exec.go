@@ -11,13 +11,11 @@ package exec
 import (
 	"context"
 	"fmt"
-	"os"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/moby/sys/mountinfo"
 
 	"berth/client/driver"
 	"berth/client/drivers/executor"
@@ -30,38 +28,58 @@ const Name = "exec"
 
 // Config is the operator's say.
 type Config struct {
-	// HostDirs are shown read-only in every task, those that exist.
-	HostDirs []string `hcl:"host_dirs"`
+	// ChrootEnv is what of the host every task sees, read-only, and where; what does not exist is left
+	// out. nil is where programs, their libraries and their settings usually are.
+	ChrootEnv map[string]string `hcl:"chroot_env"`
 	// CgroupParent is the cgroup below which each task has its own.
 	CgroupParent string `hcl:"cgroup_parent"`
 	// MaxFiles is how many files a task may have open, as far as the machine's hard limit allows.
 	MaxFiles int `hcl:"max_open_files"`
 }
 
-// DefaultConfig shows the directories that programs and their libraries are in.
+// DefaultConfig is complete.
 func DefaultConfig() Config {
-	return Config{
-		HostDirs:     []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr"},
-		CgroupParent: executor.DefaultCgroupParent,
-		MaxFiles:     65536,
+	c := Config{ChrootEnv: map[string]string{}, CgroupParent: executor.DefaultCgroupParent, MaxFiles: 65536}
+	for _, dir := range []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr"} {
+		c.ChrootEnv[dir] = dir
 	}
+	return c
+}
+
+// withDefaults fills in what was left out.
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	if c.ChrootEnv == nil {
+		c.ChrootEnv = d.ChrootEnv
+	}
+	if c.CgroupParent == "" {
+		c.CgroupParent = d.CgroupParent
+	}
+	if c.MaxFiles == 0 {
+		c.MaxFiles = d.MaxFiles
+	}
+	return c
 }
 
 // own are the directories that the sandbox makes itself.
 var own = []string{"/", "/proc", "/sys", "/dev", "/run", "/tmp", "/local", "/secrets", "/alloc"}
 
-// Validate names every fault.
+// Validate names every fault. What is left out has a default.
 func (c Config) Validate() error {
 	var faults []string
-	for i, d := range c.HostDirs {
-		if !filepath.IsAbs(d) || filepath.Clean(d) != d || slices.Contains(own, d) {
-			faults = append(faults, fmt.Sprintf("exec.host_dirs[%d]: %q: expected the absolute path of a directory that tasks do not have their own of", i, d))
+	for _, from := range slices.Sorted(maps.Keys(c.ChrootEnv)) {
+		to := c.ChrootEnv[from]
+		if !filepath.IsAbs(from) || filepath.Clean(from) != from {
+			faults = append(faults, fmt.Sprintf("exec.chroot_env: %q: expected an absolute path of this machine", from))
+		}
+		if !filepath.IsAbs(to) || filepath.Clean(to) != to || slices.Contains(own, to) {
+			faults = append(faults, fmt.Sprintf("exec.chroot_env[%q]: %q: expected an absolute path that tasks do not have their own of", from, to))
 		}
 	}
-	if p := c.CgroupParent; p == "" || p != filepath.Clean(p) || strings.HasPrefix(p, "/") || strings.HasPrefix(p, "..") {
+	if p := c.CgroupParent; p != "" && p != filepath.Clean(p) || !filepath.IsLocal(p) {
 		faults = append(faults, fmt.Sprintf("exec.cgroup_parent: %q: expected a name such as %q", p, executor.DefaultCgroupParent))
 	}
-	if c.MaxFiles < 64 {
+	if c.MaxFiles != 0 && c.MaxFiles < 64 {
 		faults = append(faults, fmt.Sprintf("exec.max_open_files: %d: expected at least 64", c.MaxFiles))
 	}
 	if len(faults) > 0 {
@@ -81,8 +99,8 @@ type Driver struct {
 // New makes the driver. The executor's Command[0] is the agent's executable.
 func New(cfg Config, ex executor.Config) *Driver {
 	return &Driver{
-		Tasks: executor.NewTasks(ex), cfg: cfg, executable: ex.Command[0],
-		limits: executor.Limiter{Parent: cfg.CgroupParent},
+		Tasks: executor.NewTasks(ex), cfg: cfg.withDefaults(), executable: ex.Command[0],
+		limits: executor.Limiter{Parent: cfg.withDefaults().CgroupParent},
 	}
 }
 
@@ -145,8 +163,8 @@ func (d *Driver) sandbox(cfg *driver.TaskConfig) (*sandbox.Config, error) {
 		return nil, err
 	}
 	return &sandbox.Config{
-		Root:     filepath.Join(d.DirOf(cfg.ID), executor.RootDir),
-		HostDirs: d.cfg.HostDirs, Binds: binds, Privileged: cfg.Privileged,
+		Root:      filepath.Join(d.DirOf(cfg.ID), executor.RootDir),
+		HostPaths: d.cfg.ChrootEnv, Binds: binds, Privileged: cfg.Privileged,
 		Program: sandbox.Program{
 			Driver: Name, Where: "the task's root", Command: command.Command, Args: command.Args,
 			Env: environ(cfg.Env), Dir: firstOf(command.WorkDir, "/"), User: user,
@@ -163,10 +181,8 @@ const (
 // environ adds what only the driver knows: where in the task its directories are.
 func environ(env map[string]string) []string {
 	all := map[string]string{"HOME": "/local", "TMPDIR": "/tmp"}
-	for k, v := range env {
-		all[k] = v
-	}
-	all["BERTH_ALLOC_DIR"], all["BERTH_TASK_DIR"], all["BERTH_SECRETS_DIR"] = "/alloc", "/local", "/secrets"
+	maps.Copy(all, env)
+	maps.Copy(all, executor.DirEnv("/alloc", "/local", "/secrets"))
 	return executor.Environ(all, defaultPath, binDir)
 }
 
@@ -175,120 +191,4 @@ func firstOf(a, b string) string {
 		return a
 	}
 	return b
-}
-
-// binds are the task's own directories, then what the job mounts, outer paths first.
-func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bind, error) {
-	tmp := filepath.Join(cfg.Dirs.Task, "tmp")
-	if err := os.MkdirAll(tmp, 0o777); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(tmp, 0o777|os.ModeSticky); err != nil {
-		return nil, err
-	}
-	binds := []sandbox.Bind{
-		{Source: tmp, Target: "/tmp"},
-		{Source: cfg.Dirs.AllocShared, Target: "/alloc"},
-		{Source: cfg.Dirs.Local, Target: "/local"},
-		{Source: cfg.Dirs.Secrets, Target: "/secrets"},
-		{Source: d.executable, Target: binDir + "/berth", ReadOnly: true},
-	}
-	if dir := resolverDir(d.cfg.HostDirs); dir != "" {
-		binds = append(binds, sandbox.Bind{Source: dir, Target: dir, ReadOnly: true})
-	}
-	for _, dir := range []string{cfg.Dirs.Local, cfg.Dirs.Secrets} {
-		if err := giveTo(dir, user); err != nil {
-			return nil, err
-		}
-	}
-	mounts, err := jobMounts(cfg.Mounts)
-	return append(binds, mounts...), err
-}
-
-// giveTo gives a task's directory to its user.
-func giveTo(dir string, user *sandbox.User) error {
-	if user.UID == 0 && user.GID == 0 {
-		return nil
-	}
-	return os.Chown(dir, int(user.UID), int(user.GID))
-}
-
-// resolverDir is where /etc/resolv.conf leads when it is a symlink out of what tasks see.
-func resolverDir(hostDirs []string) string {
-	real, err := filepath.EvalSymlinks("/etc/resolv.conf")
-	if err != nil {
-		return "" // the host resolves no names either
-	}
-	for _, d := range hostDirs {
-		if strings.HasPrefix(real, d+"/") {
-			return ""
-		}
-	}
-	return filepath.Dir(real)
-}
-
-var propagations = map[string]string{
-	"": sandbox.Private, "private": sandbox.Private,
-	"host-to-task": sandbox.HostToTask, "bidirectional": sandbox.Bidirectional,
-}
-
-func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
-	var binds []sandbox.Bind
-	for _, m := range mounts {
-		p, ok := propagations[m.Propagation]
-		if !ok {
-			return nil, structs.Errorf(structs.KindInvalid, "mount %s: propagation %q: expected private, host-to-task or bidirectional", m.TaskPath, m.Propagation)
-		}
-		if !filepath.IsAbs(m.TaskPath) || filepath.Clean(m.TaskPath) == "/" {
-			return nil, structs.Errorf(structs.KindInvalid, "mount %q: expected an absolute path inside the task", m.TaskPath)
-		}
-		if err := checkSource(m); err != nil {
-			return nil, err
-		}
-		binds = append(binds, sandbox.Bind{
-			Source: m.HostPath, Target: filepath.Clean(m.TaskPath), ReadOnly: m.ReadOnly, Propagation: p, Device: m.Device,
-		})
-	}
-	slices.SortStableFunc(binds, func(a, b sandbox.Bind) int {
-		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
-	})
-	return binds, nil
-}
-
-// checkSource refuses what would seem to work and then not do what was asked.
-func checkSource(m driver.Mount) error {
-	info, err := os.Stat(m.HostPath)
-	if err != nil {
-		return structs.Errorf(structs.KindPrecondition, "mount %s: %w", m.TaskPath, err)
-	}
-	if m.Device && info.Mode()&os.ModeDevice == 0 {
-		return structs.Errorf(structs.KindPrecondition, "mount %s: %s is not a device", m.TaskPath, m.HostPath)
-	}
-	if m.Propagation != "bidirectional" {
-		return nil
-	}
-	shared, err := onShared(m.HostPath)
-	if err == nil && !shared {
-		err = structs.Errorf(structs.KindPrecondition, "mount %s: %s is not on a shared mount, so mounts made by the task could not be seen by the host", m.TaskPath, m.HostPath)
-	}
-	return err
-}
-
-// onShared reports whether what is mounted below the path propagates.
-func onShared(path string) (bool, error) {
-	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return false, err
-	}
-	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(real))
-	if err != nil {
-		return false, err
-	}
-	var deepest *mountinfo.Info
-	for _, m := range mounts { // of mounts on one place the last one counts
-		if deepest == nil || len(m.Mountpoint) >= len(deepest.Mountpoint) {
-			deepest = m
-		}
-	}
-	return deepest != nil && strings.Contains(deepest.Optional, "shared:"), nil
 }

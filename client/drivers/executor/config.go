@@ -119,6 +119,15 @@ func Environ(env map[string]string, defaultPath string, dirs ...string) []string
 	return list
 }
 
+// DirEnv tells a task where it finds its directories: only its driver knows.
+func DirEnv(alloc, local, secrets string) map[string]string {
+	env := map[string]string{}
+	for _, p := range []string{"BERTH_", "NOMAD_"} { // the second is the dialect's
+		env[p+"ALLOC_DIR"], env[p+"TASK_DIR"], env[p+"SECRETS_DIR"] = alloc, local, secrets
+	}
+	return env
+}
+
 // LookupUser finds a user of the host: by name, by number, or as "uid:gid". "" is nil: as whom the agent
 // runs. A number that is no user's is taken as both user and group.
 func LookupUser(name string) (*sandbox.User, error) {

@@ -117,15 +117,18 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 // handleVersion is that of Handle.State: the task's directory.
 const handleVersion = 1
 
-// Recover takes a task up again.
+// Recover takes a task up again. A handle without State is of a task whose start was not recorded: it is
+// looked for by its ID.
 func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
-	if h.Version != handleVersion {
+	if h.Version != handleVersion && h.State != nil {
 		return structs.Errorf(structs.KindNotFound, "task %q was started by another version of berth (handle version %d)", h.TaskID, h.Version)
 	}
 	t := ts.adopt(h.TaskID)
 	t.busy.Lock()
 	defer t.busy.Unlock()
-	t.dir = string(h.State)
+	if h.State != nil {
+		t.dir = string(h.State)
+	}
 	known, err := t.known(ctx)
 	if err == nil && known {
 		ts.hold(t)
@@ -159,13 +162,20 @@ func (ts *Tasks) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 	if err != nil {
 		return nil, err
 	}
-	if err := t.wait(ctx); err != nil {
-		return nil, err
+	for err = t.wait(ctx); err != nil; err = t.wait(ctx) { // what is not known of a task is not its end
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w (%w)", ctx.Err(), err)
+		case <-time.After(waitAgain):
+		}
 	}
 	t.busy.Lock()
 	defer t.busy.Unlock()
 	return t.result(ctx)
 }
+
+// waitAgain is the time between two tries to reach a supervisor that may live.
+const waitAgain = time.Second
 
 // result reads how an ended task ended. A supervisor that could not say is cleaned up after, and that is
 // written down in its place.

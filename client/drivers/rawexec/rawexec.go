@@ -5,9 +5,9 @@ package rawexec
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"berth/client/driver"
@@ -31,7 +31,7 @@ func DefaultConfig() Config { return Config{CgroupParent: executor.DefaultCgroup
 
 // Validate names every fault.
 func (c Config) Validate() error {
-	if p := c.CgroupParent; p == "" || p != filepath.Clean(p) || strings.HasPrefix(p, "/") || strings.HasPrefix(p, "..") {
+	if p := c.CgroupParent; p != "" && (p != filepath.Clean(p) || !filepath.IsLocal(p)) {
 		return structs.Errorf(structs.KindInvalid, "raw_exec.cgroup_parent: %q: expected a name such as %q", p, executor.DefaultCgroupParent)
 	}
 	return nil
@@ -47,6 +47,9 @@ type Driver struct {
 
 // New makes the driver. The executor's Command[0] is the agent's executable.
 func New(cfg Config, ex executor.Config) *Driver {
+	if cfg.CgroupParent == "" {
+		cfg.CgroupParent = executor.DefaultCgroupParent
+	}
 	return &Driver{
 		Tasks: executor.NewTasks(ex), cfg: cfg, executable: ex.Command[0],
 		limits: executor.Limiter{Parent: cfg.CgroupParent},
@@ -108,10 +111,8 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 // environ adds what only the driver knows: where the task's directories are.
 func (d *Driver) environ(cfg *driver.TaskConfig) []string {
 	env := map[string]string{"HOME": cfg.Dirs.Local}
-	for k, v := range cfg.Env {
-		env[k] = v
-	}
-	env["BERTH_ALLOC_DIR"], env["BERTH_TASK_DIR"], env["BERTH_SECRETS_DIR"] = cfg.Dirs.AllocShared, cfg.Dirs.Local, cfg.Dirs.Secrets
+	maps.Copy(env, cfg.Env)
+	maps.Copy(env, executor.DirEnv(cfg.Dirs.AllocShared, cfg.Dirs.Local, cfg.Dirs.Secrets))
 	return executor.Environ(env, os.Getenv("PATH"), filepath.Dir(d.executable))
 }
 

@@ -3,8 +3,11 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -21,7 +24,7 @@ type tree struct {
 
 // buildRoot replaces the root of the calling process's mount namespace.
 func buildRoot(cfg *Config) error {
-	links, binds, err := hostDirs(cfg.HostDirs)
+	links, binds, err := hostPaths(cfg.HostPaths)
 	if err != nil {
 		return err
 	}
@@ -48,11 +51,11 @@ func buildRoot(cfg *Config) error {
 	return mount("the root read-only", "", "/", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NODEV, "")
 }
 
-// hostDirs sorts the host's directories into symlinks (path to target) and binds.
-func hostDirs(dirs []string) (links map[string]string, binds []Bind, err error) {
+// hostPaths sorts what is shown of the host into symlinks (path to target) and binds, outer paths first.
+func hostPaths(paths map[string]string) (links map[string]string, binds []Bind, err error) {
 	links = map[string]string{}
-	for _, dir := range dirs {
-		info, err := os.Lstat(dir)
+	for _, at := range slices.Sorted(maps.Keys(paths)) {
+		info, err := os.Lstat(at)
 		if os.IsNotExist(err) {
 			continue
 		}
@@ -60,13 +63,14 @@ func hostDirs(dirs []string) (links map[string]string, binds []Bind, err error) 
 			return nil, nil, err
 		}
 		if info.Mode()&os.ModeSymlink == 0 {
-			binds = append(binds, Bind{Source: dir, Target: dir, ReadOnly: true})
+			binds = append(binds, Bind{Source: at, Target: paths[at], ReadOnly: true})
 			continue
 		}
-		if links[dir], err = os.Readlink(dir); err != nil {
+		if links[paths[at]], err = os.Readlink(at); err != nil {
 			return nil, nil, err
 		}
 	}
+	slices.SortStableFunc(binds, func(a, b Bind) int { return strings.Compare(a.Target, b.Target) })
 	return links, binds, nil
 }
 

@@ -21,9 +21,11 @@ import (
 
 // Config is what Start hands to Init.
 type Config struct {
-	Root     string   // an empty directory of the host; the root is mounted over it, out of the host's sight
-	HostDirs []string // host directories shown read-only at their own paths; symlinks stay symlinks; absent ones are skipped
-	Binds    []Bind   // in this order
+	Root string // an empty directory of the host; the root is mounted over it, out of the host's sight
+	// HostPaths of the host are shown read-only at the paths they map to. Symlinks stay symlinks; those
+	// that do not exist are left out.
+	HostPaths map[string]string
+	Binds     []Bind // in this order
 	// Privileged keeps all capabilities, shows the host's /dev and leaves /sys and /proc writable.
 	Privileged bool
 	Program    Program

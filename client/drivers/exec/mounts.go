@@ -1,0 +1,130 @@
+package exec
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/moby/sys/mountinfo"
+
+	"berth/client/driver"
+	"berth/client/drivers/sandbox"
+	"berth/structs"
+)
+
+// binds are the task's own directories, then what the job mounts, outer paths first.
+func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bind, error) {
+	tmp := filepath.Join(cfg.Dirs.Task, "tmp")
+	if err := os.MkdirAll(tmp, 0o777); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(tmp, 0o777|os.ModeSticky); err != nil {
+		return nil, err
+	}
+	binds := []sandbox.Bind{
+		{Source: tmp, Target: "/tmp"},
+		{Source: cfg.Dirs.AllocShared, Target: "/alloc"},
+		{Source: cfg.Dirs.Local, Target: "/local"},
+		{Source: cfg.Dirs.Secrets, Target: "/secrets"},
+		{Source: d.executable, Target: binDir + "/berth", ReadOnly: true},
+	}
+	if dir := resolverDir(d.cfg.ChrootEnv); dir != "" {
+		binds = append(binds, sandbox.Bind{Source: dir, Target: dir, ReadOnly: true})
+	}
+	for _, dir := range []string{cfg.Dirs.Local, cfg.Dirs.Secrets} {
+		if err := giveTo(dir, user); err != nil {
+			return nil, err
+		}
+	}
+	mounts, err := jobMounts(cfg.Mounts)
+	return append(binds, mounts...), err
+}
+
+// giveTo gives a task's directory to its user.
+func giveTo(dir string, user *sandbox.User) error {
+	if user.UID == 0 && user.GID == 0 {
+		return nil
+	}
+	return os.Chown(dir, int(user.UID), int(user.GID))
+}
+
+// resolverDir is where /etc/resolv.conf leads when it is a symlink out of what tasks see.
+func resolverDir(shown map[string]string) string {
+	real, err := filepath.EvalSymlinks("/etc/resolv.conf")
+	if err != nil {
+		return "" // the host resolves no names either
+	}
+	for from, to := range shown {
+		if from == to && strings.HasPrefix(real, from+"/") {
+			return ""
+		}
+	}
+	return filepath.Dir(real)
+}
+
+var propagations = map[string]string{
+	"": sandbox.Private, "private": sandbox.Private,
+	"host-to-task": sandbox.HostToTask, "bidirectional": sandbox.Bidirectional,
+}
+
+func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
+	var binds []sandbox.Bind
+	for _, m := range mounts {
+		p, ok := propagations[m.Propagation]
+		if !ok {
+			return nil, structs.Errorf(structs.KindInvalid, "mount %s: propagation %q: expected private, host-to-task or bidirectional", m.TaskPath, m.Propagation)
+		}
+		if !filepath.IsAbs(m.TaskPath) || filepath.Clean(m.TaskPath) == "/" {
+			return nil, structs.Errorf(structs.KindInvalid, "mount %q: expected an absolute path inside the task", m.TaskPath)
+		}
+		if err := checkSource(m); err != nil {
+			return nil, err
+		}
+		binds = append(binds, sandbox.Bind{
+			Source: m.HostPath, Target: filepath.Clean(m.TaskPath), ReadOnly: m.ReadOnly, Propagation: p, Device: m.Device,
+		})
+	}
+	slices.SortStableFunc(binds, func(a, b sandbox.Bind) int {
+		return strings.Count(a.Target, "/") - strings.Count(b.Target, "/")
+	})
+	return binds, nil
+}
+
+// checkSource refuses what would seem to work and then not do what was asked.
+func checkSource(m driver.Mount) error {
+	info, err := os.Stat(m.HostPath)
+	if err != nil {
+		return structs.Errorf(structs.KindPrecondition, "mount %s: %w", m.TaskPath, err)
+	}
+	if m.Device && info.Mode()&os.ModeDevice == 0 {
+		return structs.Errorf(structs.KindPrecondition, "mount %s: %s is not a device", m.TaskPath, m.HostPath)
+	}
+	if m.Propagation != "bidirectional" {
+		return nil
+	}
+	shared, err := onShared(m.HostPath)
+	if err == nil && !shared {
+		err = structs.Errorf(structs.KindPrecondition, "mount %s: %s is not on a shared mount, so mounts made by the task could not be seen by the host", m.TaskPath, m.HostPath)
+	}
+	return err
+}
+
+// onShared reports whether what is mounted below the path propagates.
+func onShared(path string) (bool, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return false, err
+	}
+	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(real))
+	if err != nil {
+		return false, err
+	}
+	var deepest *mountinfo.Info
+	for _, m := range mounts { // of mounts on one place the last one counts
+		if deepest == nil || len(m.Mountpoint) >= len(deepest.Mountpoint) {
+			deepest = m
+		}
+	}
+	return deepest != nil && strings.Contains(deepest.Optional, "shared:"), nil
+}
