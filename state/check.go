@@ -30,7 +30,7 @@ func (c *checker) want(ok bool, format string, args ...any) {
 }
 
 func checkIndexes[T any](c *checker, t *table[T]) {
-	applied, newest := lastApplied(c.tx), tableIndexOf(c.tx, t.name())
+	applied, newest := c.tx.Applied(), tableIndexOf(c.tx, t.name())
 	for r := range t.all(c.tx) {
 		at := any(r).(row).Stamped()
 		c.want(at.CreateIndex <= at.ModifyIndex && at.ModifyIndex <= newest && newest <= applied,

@@ -77,6 +77,7 @@ func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {
 			return err
 		}
 	}
+	longer := map[structs.CSIClaimKey]bool{} // volumes whose lines have become longer; one does not concern another
 	for seq, asked := range p.Claims {
 		if asked == nil {
 			return structs.Errorf(structs.KindInvalid, "claim %d of the request is empty", seq)
@@ -92,9 +93,10 @@ func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {
 		}
 		c.State, c.Reason, c.Seq, c.CreateTime, c.GrantIndex, c.GrantTime = structs.ClaimWaiting, "", seq, p.Now, 0, 0
 		claims.put(tx, &c)
+		longer[structs.CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID}] = true
 	}
-	for _, c := range p.Claims {
-		grant(tx, structs.NamespaceOr(cmp.Or(c.Namespace, p.Namespace)), c.VolumeID, p.Now)
+	for k := range longer {
+		grant(tx, k.Namespace, k.VolumeID, p.Now)
 	}
 	return nil
 }

@@ -87,6 +87,15 @@ func grantPlugin(tx *Write, plugin string, now int64) {
 	}
 }
 
+// grantOnNode grants the claims that waited for the plugin's half on one node.
+func grantOnNode(tx *Write, plugin, node string, now int64) {
+	for c := range ClaimsByNode(tx.Read, node) {
+		if c.State == structs.ClaimWaiting && c.PluginID == plugin {
+			grant(tx, c.Namespace, c.VolumeID, now)
+		}
+	}
+}
+
 // waitedFor lists the plugin's volumes that have a line.
 func waitedFor(tx *Read, plugin string) []structs.JobKey {
 	var out []structs.JobKey

@@ -94,8 +94,8 @@ func countAlloc(g *structs.TaskGroupSummary, a *structs.Allocation) {
 // JobRegister brings a job in or up to date. A specification that says the same as the stored one makes
 // no new version. The evaluation that came along is put with it.
 func JobRegister(tx *Write, p *structs.JobRegisterRequest) error {
-	if p.Job == nil || p.Job.ID == "" {
-		return structs.Errorf(structs.KindInvalid, "a job needs an ID")
+	if p.Job == nil || p.Job.ID == "" || !wholeGroups(p.Job) {
+		return structs.Errorf(structs.KindInvalid, "a job needs an ID, and its groups and tasks must not be empty")
 	}
 	j := p.Job.Copy()
 	j.Namespace, j.Priority = structs.NamespaceOr(j.Namespace), cmp.Or(j.Priority, structs.JobDefaultPriority)
@@ -112,6 +112,11 @@ func JobRegister(tx *Write, p *structs.JobRegisterRequest) error {
 	putGivenEval(tx, p.Eval, j, p.Now)
 	refreshJobStatus(tx, j.Namespace, j.ID)
 	return nil
+}
+
+// wholeGroups reports whether no group and no task is nil: whoever reads the row relies on it.
+func wholeGroups(j *structs.Job) bool {
+	return !slices.ContainsFunc(j.TaskGroups, func(g *structs.TaskGroup) bool { return g == nil || slices.Contains(g.Tasks, nil) })
 }
 
 func checkJobIndex(old *structs.Job, p *structs.JobRegisterRequest) error {
@@ -147,7 +152,7 @@ func putJobVersion(tx *Write, j, old *structs.Job, now int64) {
 	for v := range JobVersions(tx.Read, j.Namespace, j.ID) {
 		j.Version = v.Version + 1
 	}
-	j.JobModifyIndex, j.SubmitTime = tx.Index, cmp.Or(j.SubmitTime, now)
+	j.JobModifyIndex, j.SubmitTime = tx.Index, now
 	j.Status, j.Stable = structs.JobPending, false
 	if old != nil {
 		j.Status = old.Status
@@ -198,7 +203,7 @@ func JobDeregister(tx *Write, p *structs.JobDeregisterRequest) error {
 	j := old
 	if !old.Stop {
 		j = old.Copy()
-		j.Stop, j.SubmitTime = true, p.Now
+		j.Stop = true
 		putJobVersion(tx, j, old, p.Now)
 	}
 	cancelBlocked(tx, j.Namespace, j.ID, "", "job "+j.ID+" was stopped")

@@ -211,11 +211,24 @@ func setNodeStatus(tx *Write, n *structs.Node, p *structs.NodeStatusUpdate) {
 	switch p.Status {
 	case structs.NodeDown:
 		downInstances(tx, n.ID, p.Now)
+		loseStopped(tx, n.ID, p.Now)
 		evaluateNode(tx, n.ID, false, p.Now)
 	case structs.NodeReady:
 		reviveInstances(tx, n.ID, p.Now)
 		evaluateNode(tx, n.ID, true, p.Now)
 		wake(tx, structs.WakeCapacity)
+	}
+}
+
+// loseStopped gives up the allocations that were being stopped on a node that went down: nobody is left
+// to say that they ended, and nobody waits for them. For the others their jobs' evaluations decide.
+func loseStopped(tx *Write, node string, now int64) {
+	for old := range AllocsByNode(tx.Read, node) {
+		if old.ServerTerminal() && !old.ClientTerminal() {
+			a := old.Copy()
+			a.ClientStatus, a.ClientDescription, a.ModifyTime = structs.AllocLost, nodeIsDown, now
+			putAlloc(tx, old, a)
+		}
 	}
 }
 
@@ -279,10 +292,8 @@ func NodeEvals(tx *Read, node string, newRoom bool, index uint64, now int64) []*
 		e.ID, e.NodeID = structs.DeriveID(index, "node-update", j.Namespace, j.ID, node), node
 		out = append(out, e)
 	}
-	for a := range AllocsByNode(tx, node) {
-		if !a.Terminal() {
-			add(Job(tx, a.Namespace, a.JobID))
-		}
+	for a := range LiveAllocsByNode(tx, node) {
+		add(cmp.Or(Job(tx, a.Namespace, a.JobID), JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)))
 	}
 	for j := range jobsPerNode.all(tx) {
 		if newRoom && !j.Stop {

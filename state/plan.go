@@ -12,8 +12,8 @@ import (
 // plan places and stops there, or nothing. What is refused, and the whole of a plan for a job that has
 // changed since, makes the evaluation pending again.
 func PlanApply(tx *Write, p *structs.Plan) error {
-	if p.Eval == nil || p.Eval.ID == "" {
-		return structs.Errorf(structs.KindInvalid, "a plan needs its evaluation")
+	if p.Eval == nil || p.Eval.ID == "" || slices.Contains(p.Place, nil) || slices.Contains(p.Stop, nil) || slices.Contains(p.Update, nil) {
+		return structs.Errorf(structs.KindInvalid, "a plan needs its evaluation, and nothing in it may be empty")
 	}
 	e := stampEval(p.Eval, p.Now)
 	if why := stalePlan(tx.Read, p, e); why != "" {
@@ -133,8 +133,12 @@ func stopPlanned(tx *Write, s *structs.PlanStop, refused map[string]string, now 
 	a := old.Copy()
 	a.DesiredStatus, a.DesiredDescription = structs.AllocDesiredStop, s.Description
 	a.FollowupEvalID = cmp.Or(s.FollowupEvalID, a.FollowupEvalID)
-	if s.ClientStatus != "" && !old.ClientTerminal() {
-		a.ClientStatus, a.ClientDescription = s.ClientStatus, s.Description
+	lost := s.ClientStatus
+	if n := Node(tx.Read, old.NodeID); n == nil || n.Status == structs.NodeDown {
+		lost = structs.AllocLost // nobody will say that it ended
+	}
+	if lost != "" && !old.ClientTerminal() {
+		a.ClientStatus, a.ClientDescription = lost, s.Description
 	}
 	if sameBytes(old, a) {
 		return

@@ -203,10 +203,17 @@ func putInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
 	}
 	instances.put(tx, i)
 	referPlugin(tx, i.PluginID)
-	if i.Healthy {
-		learnPlugin(tx, i)
-		wake(tx, structs.WakePlugin(i.PluginID))
+	if !i.Healthy {
+		return
+	}
+	news := old == nil || !old.Healthy || !sameBytes(old.NodeInfo, i.NodeInfo) || !sameBytes(old.ControllerInfo, i.ControllerInfo)
+	if learnPlugin(tx, i) {
 		grantPlugin(tx, i.PluginID, now)
+	} else if news && i.Kind == structs.CSIKindNode {
+		grantOnNode(tx, i.PluginID, i.NodeID, now)
+	}
+	if news {
+		wake(tx, structs.WakePlugin(i.PluginID))
 	}
 }
 
@@ -222,8 +229,9 @@ func removeInstance(tx *Write, i *structs.CSIPluginInstance) {
 	unreferPlugin(tx, i.PluginID)
 }
 
-// learnPlugin keeps in the plugin's row what a healthy instance says and what must outlive it.
-func learnPlugin(tx *Write, i *structs.CSIPluginInstance) {
+// learnPlugin keeps in the plugin's row what a healthy instance says and what must outlive it, and reports
+// whether that was news.
+func learnPlugin(tx *Write, i *structs.CSIPluginInstance) bool {
 	old := Plugin(tx.Read, i.PluginID)
 	p := old.Copy()
 	p.Known = true
@@ -238,9 +246,11 @@ func learnPlugin(tx *Write, i *structs.CSIPluginInstance) {
 		p.SupportsAttachDetach = i.ControllerInfo.SupportsAttachDetach
 		p.SupportsReadOnly = i.ControllerInfo.SupportsReadOnlyAttach
 	}
-	if *p != *old {
-		plugins.put(tx, p)
+	if *p == *old {
+		return false
 	}
+	plugins.put(tx, p)
+	return true
 }
 
 func downInstances(tx *Write, node string, now int64) {

@@ -48,13 +48,6 @@ func tableIndexOf(tx *Read, name string) uint64 {
 	return found.(*tableIndex).Newest
 }
 
-func lastApplied(tx *Read) uint64 {
-	if t := tableIndexes.get(tx, appliedMark); t != nil {
-		return t.Newest
-	}
-	return 0
-}
-
 // anyTable is a table whatever its rows are.
 type anyTable interface {
 	name() string

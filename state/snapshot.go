@@ -35,7 +35,7 @@ func (s *Store) Save(w io.Writer) error { return s.Read().Save(w) }
 // Save writes every table as this snapshot sees it, streaming; writers go on meanwhile.
 func (tx *Read) Save(w io.Writer) error {
 	out := codec.NewEncoder(w)
-	if err := out.Encode(snapshotHeader{snapshotFormat, snapshotVersion, lastApplied(tx)}); err != nil {
+	if err := out.Encode(snapshotHeader{snapshotFormat, snapshotVersion, tx.Applied()}); err != nil {
 		return fmt.Errorf("writing the state snapshot's header: %w", err)
 	}
 	for _, t := range schema().tables {

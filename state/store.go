@@ -29,6 +29,12 @@ func newContent() *content {
 	if err != nil {
 		panic(err) // the schema is a constant of the program
 	}
+	b := &Batch{txn: db.Txn(true)}
+	for _, t := range schema().tables {
+		b.mark(t.name(), 0) // there from the start, so that each can be watched by itself
+	}
+	b.mark(appliedMark, 0)
+	b.txn.Commit()
 	return &content{db: db, abandoned: make(chan struct{})}
 }
 
@@ -47,7 +53,7 @@ func (s *Store) Watching() *Read {
 }
 
 // Index is the Raft index of the last entry applied, 0 before the first.
-func (s *Store) Index() uint64 { return lastApplied(s.Read()) }
+func (s *Store) Index() uint64 { return s.Read().Applied() }
 
 // Write applies one entry: a batch of one.
 func (s *Store) Write(index uint64, fn func(*Write) error) error {
@@ -124,11 +130,15 @@ func (tx *Read) channels() memdb.WatchSet {
 // tables they are in.
 func (s *Store) Wait(ctx context.Context, r *Read) error { return r.channels().WatchCtx(ctx) }
 
-// AwaitIndex returns when the entry with the index has been applied here.
+// Applied is the index of the last entry applied to the snapshot, whatever it changed: what has been worked
+// out from the snapshot knows of every entry up to it.
+func (tx *Read) Applied() uint64 { return tableIndexOf(tx, appliedMark) }
+
+// AwaitIndex returns when the command at the index, or a later one, has been applied here.
 func (s *Store) AwaitIndex(ctx context.Context, index uint64) error {
 	for {
 		tx := s.Watching()
-		if lastApplied(tx) >= index {
+		if at := tableIndexes.get(tx, appliedMark); at != nil && at.Newest >= index {
 			return nil
 		}
 		if err := s.Wait(ctx, tx); err != nil {

@@ -92,7 +92,7 @@ func VolumeDetail(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	s := VolumeStub(tx, v)
 	d := &structs.CSIVolumeDetail{CSIVolume: *v.Copy(), AccessMode: s.AccessMode, AttachmentMode: s.AttachmentMode,
 		ReadAllocs: map[string]*structs.AllocListStub{}, WriteAllocs: map[string]*structs.AllocListStub{},
-		Allocations: []*structs.AllocListStub{}, Attachments: []*structs.CSIAttachment{},
+		Allocations: []*structs.AllocListStub{}, Claims: []*structs.CSIClaim{}, Attachments: []*structs.CSIAttachment{},
 		Schedulable: s.Schedulable, Blocked: unschedulable(tx, v),
 		Provider: s.Provider, ControllerRequired: s.ControllerRequired,
 		ControllersHealthy: s.ControllersHealthy, ControllersExpected: s.ControllersExpected,
@@ -157,6 +157,9 @@ func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
 	if !p.Force {
 		if err := usersOf(tx.Read, v); err != nil {
 			return err
+		}
+		if v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting {
+			return structs.Errorf(structs.KindPrecondition, "volume %q is %s: forgotten now, it would be left behind at its plugin", v.ID, v.State)
 		}
 	}
 	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {

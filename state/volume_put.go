@@ -15,8 +15,8 @@ const redactedFlags = "[REDACTED]"
 // What a volume is made of cannot change once it is made; what is left empty stays as it is.
 func VolumePut(tx *Write, p *structs.CSIVolumeRegisterRequest) error {
 	for _, asked := range p.Volumes {
-		if asked == nil || asked.ID == "" || asked.PluginID == "" {
-			return structs.Errorf(structs.KindInvalid, "a volume needs an ID and a plugin ID")
+		if asked == nil || asked.ID == "" || asked.PluginID == "" || slices.Contains(asked.RequestedCapabilities, nil) {
+			return structs.Errorf(structs.KindInvalid, "a volume needs an ID and a plugin ID, and no capability of it may be empty")
 		}
 		v := asked.Copy()
 		v.Namespace = structs.NamespaceOr(cmp.Or(v.Namespace, p.Namespace))
@@ -38,10 +38,9 @@ func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
 		v.CreateTime, v.State = now, cmp.Or(v.State, structs.VolumeReady)
 		v.LastError, v.ExpandPending = nil, false
 	case old.State == structs.VolumeFailed && old.ExternalID == "":
-		// Nothing was made of it: it may be anything now.
-		v.CreateTime, v.State = old.CreateTime, cmp.Or(v.State, structs.VolumeReady)
-		v.Secrets = keepSecrets(v.Secrets, old.Secrets)
-		v.LastError, v.ExpandPending = nil, false
+		if err := remakeVolume(tx, v, old); err != nil {
+			return err
+		}
 	default:
 		if err := mergeVolume(tx.Read, v, old); err != nil {
 			return err
@@ -58,6 +57,22 @@ func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
 		unreferPlugin(tx, old.PluginID)
 	}
 	return nil
+}
+
+// remakeVolume completes v, which takes the place of a volume that could not be created: it may be anything
+// now, except useless to those who wait for it.
+func remakeVolume(tx *Write, v, old *structs.CSIVolume) error {
+	v.Name, v.CreateTime, v.State = cmp.Or(v.Name, old.Name), old.CreateTime, cmp.Or(v.State, structs.VolumeReady)
+	v.Secrets, v.MountOptions = keepSecrets(v.Secrets, old.Secrets), keepFlags(v.MountOptions, old.MountOptions)
+	v.LastError, v.ExpandPending = nil, false
+	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
+		if c.PluginID != v.PluginID {
+			c = c.Copy()
+			c.PluginID = v.PluginID
+			claims.put(tx, c)
+		}
+	}
+	return usesStay(tx.Read, v, old)
 }
 
 func sameVolume(a, b *structs.CSIVolume) bool {
@@ -104,7 +119,7 @@ func mergeVolume(tx *Read, v, old *structs.CSIVolume) error {
 		{"CloneID", v.CloneID != old.CloneID},
 		{"SnapshotID", v.SnapshotID != old.SnapshotID},
 		{"Parameters", !maps.Equal(v.Parameters, old.Parameters)},
-		{"RequestedTopologies", !sameBytes(v.RequestedTopologies, old.RequestedTopologies)},
+		{"RequestedTopologies", len(old.Topologies) > 0 && !sameBytes(v.RequestedTopologies, old.RequestedTopologies)},
 	} {
 		if c.changed {
 			return structs.Errorf(structs.KindConflict, "%s of volume %q cannot change once it is registered", c.field, v.ID)
@@ -216,6 +231,10 @@ func created(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case v.State == structs.VolumeDeleting && p.Err == nil && v.ExternalID == "":
 		v.ExternalID, v.Capacity, v.Context, v.Topologies = p.ExternalID, p.Capacity, p.Context, p.Topologies
+		if externalFree(tx.Read, v) != nil {
+			forgetVolume(tx, v) // what it would delete is another's
+			return
+		}
 		volumes.put(tx, v)
 		return
 	case v.State != structs.VolumeCreating:

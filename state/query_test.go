@@ -1,0 +1,183 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/structs"
+)
+
+// asking is a Query in flight for the name of node "a".
+type asking struct {
+	runs int
+	name string
+	done chan struct{}
+
+	index uint64
+	err   error
+}
+
+func ask(ctx context.Context, s *Store, opts structs.QueryOptions) *asking {
+	a := &asking{done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		a.index, a.err = s.Query(ctx, &opts, func(tx *Read) error {
+			a.runs, a.name = a.runs+1, ""
+			n := Node(tx, "a")
+			if n == nil {
+				return structs.Errorf(structs.KindNotFound, "no node a")
+			}
+			a.name = n.Name
+			return nil
+		})
+	}()
+	synctest.Wait()
+	return a
+}
+
+func (a *asking) answered() bool {
+	synctest.Wait()
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func putNamed(s *Store, id, name string) {
+	_ = s.Write(s.Index()+1, func(tx *Write) error {
+		nodes.put(tx, &structs.Node{ID: id, Name: name})
+		return nil
+	})
+}
+
+func TestQuery(t *testing.T) {
+	for name, test := range map[string]func(*testing.T, *Store){
+		"answers at once without an index": func(t *testing.T, s *Store) {
+			a := ask(context.Background(), s, structs.QueryOptions{})
+			if !a.answered() || a.name != "one" || a.index != 5 || a.err != nil {
+				t.Errorf("%+v", a)
+			}
+		},
+		"answers at once when there is news": func(t *testing.T, s *Store) {
+			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 4})
+			if !a.answered() || a.name != "one" || a.runs != 1 {
+				t.Errorf("%+v", a)
+			}
+		},
+		"waits for what it read and nothing else": func(t *testing.T, s *Store) {
+			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
+			putNamed(s, "b", "other")
+			_ = s.Write(7, func(tx *Write) error { plugins.put(tx, &structs.CSIPluginRow{ID: "a"}); return nil })
+			if a.answered() || a.runs != 1 {
+				t.Fatalf("after writes elsewhere: %+v", a)
+			}
+			putNamed(s, "a", "two")
+			if !a.answered() || a.name != "two" || a.index != 8 || a.runs != 2 {
+				t.Errorf("%+v", a)
+			}
+		},
+		"an entry that failed is no news": func(t *testing.T, s *Store) {
+			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
+			_ = s.Write(6, func(tx *Write) error {
+				nodes.put(tx, &structs.Node{ID: "a", Name: "never"})
+				return structs.Errorf(structs.KindInvalid, "no")
+			})
+			if a.answered() {
+				t.Errorf("%+v", a)
+			}
+			putNamed(s, "a", "two")
+			if !a.answered() || a.name != "two" {
+				t.Errorf("%+v", a)
+			}
+		},
+		"waits for what is not there": func(t *testing.T, s *Store) {
+			_ = s.Write(6, func(tx *Write) error { nodes.delete(tx, &structs.Node{ID: "a"}); return nil })
+			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 6})
+			if a.answered() {
+				t.Fatalf("%+v", a)
+			}
+			putNamed(s, "a", "back")
+			if !a.answered() || a.name != "back" || a.err != nil || a.index != 7 {
+				t.Errorf("%+v", a)
+			}
+		},
+		"sees a row go": func(t *testing.T, s *Store) {
+			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
+			_ = s.Write(6, func(tx *Write) error { nodes.delete(tx, &structs.Node{ID: "a"}); return nil })
+			if !a.answered() || !structs.IsKind(a.err, structs.KindNotFound) || a.index != 6 {
+				t.Errorf("%+v", a)
+			}
+		},
+		"gives the last answer when the time is over": func(t *testing.T, s *Store) {
+			began := time.Now()
+			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 99, MaxWait: 30 * time.Second})
+			<-a.done
+			if a.name != "one" || a.index != 5 || a.err != nil || time.Since(began) != 30*time.Second {
+				t.Errorf("%+v after %s", a, time.Since(began))
+			}
+		},
+		"waits five minutes by itself and ten at most": func(t *testing.T, s *Store) {
+			for asked, want := range map[time.Duration]time.Duration{0: 5 * time.Minute, time.Hour: 10 * time.Minute} {
+				began := time.Now()
+				<-ask(context.Background(), s, structs.QueryOptions{MinIndex: 99, MaxWait: asked}).done
+				if time.Since(began) != want {
+					t.Errorf("asked for %s, waited %s", asked, time.Since(began))
+				}
+			}
+		},
+		"ends with its caller": func(t *testing.T, s *Store) {
+			ctx, cancel := context.WithCancel(context.Background())
+			a := ask(ctx, s, structs.QueryOptions{MinIndex: 5})
+			cancel()
+			if !a.answered() || !structs.IsKind(a.err, structs.KindTimeout) {
+				t.Errorf("%+v", a)
+			}
+		},
+		"a restored snapshot wakes everyone": func(t *testing.T, s *Store) {
+			old := New()
+			putNamed(old, "a", "from the snapshot")
+			var b bytes.Buffer
+			if err := old.Save(&b); err != nil {
+				t.Fatal(err)
+			}
+			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
+			if err := s.Load(&b); err != nil {
+				t.Fatal(err)
+			}
+			if !a.answered() || a.name != "from the snapshot" || a.index != 1 {
+				t.Errorf("%+v", a)
+			}
+		},
+		"the index is at least 1": func(t *testing.T, s *Store) {
+			a := ask(context.Background(), New(), structs.QueryOptions{})
+			if !a.answered() || a.index != 1 || !structs.IsKind(a.err, structs.KindNotFound) {
+				t.Errorf("%+v", a)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := New()
+				_ = s.Write(4, func(*Write) error { return nil })
+				putNamed(s, "a", "one")
+				test(t, s)
+				// Whoever still waits is woken, so that the test can end.
+				_ = s.Load(bytes.NewReader(saved(t, s)))
+			})
+		})
+	}
+}
+
+func TestQueryReturnsOtherErrorsAtOnce(t *testing.T) {
+	index, err := New().Query(context.Background(), &structs.QueryOptions{MinIndex: 7}, func(*Read) error {
+		return structs.Errorf(structs.KindDenied, "no")
+	})
+	if index != 1 || !structs.IsKind(err, structs.KindDenied) {
+		t.Errorf("%d, %v", index, err)
+	}
+}
