@@ -60,6 +60,10 @@ type Parts struct {
 	NodeID   string
 	SecretID string
 	Servers  rpc.Caller
+	// Running tells whether an allocation on this node has not ended.
+	Running func(allocID string) bool
+	// Progress is told what an allocation that is being set up waits for, "" when it waits no more.
+	Progress func(allocID, reason string)
 }
 
 // Subsystems are what the agent runs allocations with.
@@ -72,6 +76,9 @@ type Subsystems struct {
 	Endpoints []rpc.Endpoint
 	// Run are the subsystems' own loops: they end with ctx, after every allocation's runner.
 	Run []func(ctx context.Context)
+	// Destroy, if not nil, takes down what the subsystems made for the node itself; it is called after
+	// every allocation was destroyed.
+	Destroy func() error
 }
 
 // Deps are what the agent does not make itself. The zero value is a real agent without a log.
@@ -161,7 +168,10 @@ func (c *Client) open(deps Deps) (err error) {
 	if build == nil {
 		build = buildReal
 	}
-	c.sub, err = build(Parts{Config: cfg, Logger: c.logger, DB: c.db, NodeID: c.id.nodeID, SecretID: c.id.secretID, Servers: c.servers})
+	c.sub, err = build(Parts{
+		Config: cfg, Logger: c.logger, DB: c.db, NodeID: c.id.nodeID, SecretID: c.id.secretID,
+		Servers: c.servers, Running: c.running, Progress: c.progress,
+	})
 	if err != nil {
 		return err
 	}
@@ -227,6 +237,11 @@ func (c *Client) Run(ctx context.Context) {
 	c.wg.Wait()
 	endBelow()
 	subsystems.Wait()
+	if c.config.Get().DestroyOnShutdown && c.sub.Destroy != nil {
+		if err := c.sub.Destroy(); err != nil {
+			c.logger.Warn("shutting down leaves something behind", "error", err)
+		}
+	}
 }
 
 // NodeID is the node's.
@@ -281,6 +296,22 @@ func (c *Client) Allocs() map[string]*structs.AllocClientUpdate {
 		m[r.ID()] = r.ClientState()
 	}
 	return m
+}
+
+// running tells whether an allocation on this node has not ended.
+func (c *Client) running(allocID string) bool {
+	r := c.runner(allocID)
+	if r == nil {
+		return false
+	}
+	s := r.ClientState().ClientStatus
+	return s == structs.AllocPending || s == structs.AllocRunning
+}
+
+func (c *Client) progress(allocID, reason string) {
+	if r := c.runner(allocID); r != nil {
+		r.SetProgress(reason)
+	}
 }
 
 func (c *Client) runner(allocID string) *allocrunner.Runner {

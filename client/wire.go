@@ -1,8 +1,112 @@
 package client
 
-import "berth/structs"
+import (
+	"context"
+	"errors"
+	"path/filepath"
+
+	"berth/client/allocrunner"
+	"berth/client/csimanager"
+	"berth/client/csimanager/endpoint"
+	"berth/client/csimanager/hooks"
+	"berth/client/drivermanager"
+	"berth/client/dynamicplugins"
+	"berth/client/hook"
+	"berth/client/mounts"
+	"berth/client/store"
+	"berth/structs"
+)
 
 // buildReal makes the subsystems of a real node.
 func buildReal(p Parts) (*Subsystems, error) {
-	return nil, structs.Errorf(structs.KindInternal, "the subsystems are not wired yet")
+	drivers, err := buildDrivers(p)
+	if err != nil {
+		return nil, err
+	}
+	registry, err := buildRegistry(p)
+	if err != nil {
+		return nil, err
+	}
+	csiDir, err := mounts.Resolve(p.Config.CSIDir())
+	if err != nil {
+		return nil, err
+	}
+	root := filepath.Join(csiDir, "v")
+	plugins := csimanager.New(csimanager.Config{Registry: registry, DB: p.DB, Logger: p.Logger, NodeID: p.NodeID, Root: root})
+	volumes := hooks.VolumesConfig{
+		Volumes: plugins.Volumes(), Servers: p.Servers, Logger: p.Logger, Progress: p.Progress,
+		Node: func() (id, secretID string) { return p.NodeID, p.SecretID },
+	}
+	supervisors := hooks.SupervisorConfig{
+		Dir: csiDir, Registry: registry, Volumes: plugins.Volumes(), Logger: p.Logger, HostPaths: allocrunner.HostPaths,
+	}
+	return &Subsystems{
+		Drivers: drivers,
+		Plugins: plugins,
+		AllocHooks: func(env *hook.AllocEnv) []hook.Alloc {
+			return []hook.Alloc{hooks.NewVolumes(volumes, env)}
+		},
+		TaskHooks: func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
+			if task.CSIPluginConfig == nil {
+				return nil
+			}
+			return []hook.Task{hooks.NewPluginSupervisor(supervisors, env, task)}
+		},
+		Endpoints: endpoint.List(plugins, p.Running),
+		Run:       []func(context.Context){drivers.Run, plugins.Run, reconcile(p, plugins)},
+		Destroy:   func() error { return mounts.ReleaseShared(root) },
+	}, nil
+}
+
+// buildRegistry restores the registry of plugins, without those of allocations that are not here.
+func buildRegistry(p Parts) (*dynamicplugins.Registry, error) {
+	registry, err := dynamicplugins.New(p.DB, p.Logger)
+	if err != nil {
+		return nil, err
+	}
+	known, err := knownAllocs(p.DB)
+	if err != nil {
+		p.Logger.Error("some records of allocations cannot be read", "error", err)
+		return registry, nil // better a registration too many than one too few
+	}
+	return registry, registry.Retain(func(id string) bool { return known[id] })
+}
+
+func knownAllocs(db *store.DB) (map[string]bool, error) {
+	allocs, err := allocrunner.Saved(db)
+	known := make(map[string]bool, len(allocs))
+	for _, a := range allocs {
+		known[a.ID] = true
+	}
+	return known, err
+}
+
+// reconcile compares the book of volumes with the mount table once, and lets go of what is held for
+// allocations that this node did not have when the agent started.
+func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
+	before, err := knownAllocs(p.DB)
+	return func(ctx context.Context) {
+		if err != nil {
+			return // what cannot be read may hold volumes
+		}
+		known := func(id string) bool {
+			if before[id] {
+				return true
+			}
+			now, err := knownAllocs(p.DB)
+			return err != nil || now[id]
+		}
+		if _, err := plugins.Volumes().Reconcile(ctx, known); err != nil && !errors.Is(err, context.Canceled) {
+			p.Logger.Warn("volumes could not be reconciled", "error", err)
+		}
+	}
+}
+
+func buildDrivers(p Parts) (*drivermanager.Manager, error) {
+	cfg := drivermanager.DefaultConfig()
+	if p.Config.Drivers != nil {
+		cfg = *p.Config.Drivers
+	}
+	cfg.Dir = p.Config.DriverDir()
+	return drivermanager.New(cfg, p.Logger)
 }

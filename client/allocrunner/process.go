@@ -16,11 +16,26 @@ import (
 // directories (see driver.Dirs).
 var isolated = TaskPaths{Alloc: "/alloc", Task: "/local", Secrets: "/secrets"}
 
+// rootless are the drivers whose tasks see the host's own paths.
+var rootless = map[string]bool{"raw_exec": true}
+
+// HostPaths reports whether the task sees the host's own paths, because its driver gives it no root.
+func HostPaths(t *structs.Task) bool { return rootless[t.Driver] }
+
+// paths are where the task sees its directories.
+func (t *task) paths(spec *structs.Task) TaskPaths {
+	if !HostPaths(spec) {
+		return isolated
+	}
+	d := taskDirs(t.r.dir, t.name)
+	return TaskPaths{Alloc: d.AllocShared, Task: d.Local, Secrets: d.Secrets}
+}
+
 // buildEnv makes the environment for the task's next start.
 func (t *task) buildEnv() *hook.TaskEnv {
 	alloc, group, spec := t.r.Alloc(), t.r.group(), t.spec()
 	dirs := taskDirs(t.r.dir, t.name)
-	env, vars := taskVariables(alloc, group, spec, t.r.deps.Node(), isolated, t.r.deps.Region)
+	env, vars := taskVariables(alloc, group, spec, t.r.deps.Node(), t.paths(spec), t.r.deps.Region)
 	cfg := &driver.TaskConfig{
 		ID: t.id, AllocID: alloc.ID, JobName: alloc.Job.Name, TaskGroup: group.Name, Task: t.name,
 		User: vars.expand(spec.User), Config: vars.expandMap(spec.Config), Env: env, Dirs: dirs,
@@ -36,7 +51,8 @@ func (t *task) buildEnv() *hook.TaskEnv {
 
 // expander expands references as the task's next start would.
 func (t *task) expander() variables {
-	_, vars := taskVariables(t.r.Alloc(), t.r.group(), t.spec(), t.r.deps.Node(), isolated, t.r.deps.Region)
+	spec := t.spec()
+	_, vars := taskVariables(t.r.Alloc(), t.r.group(), spec, t.r.deps.Node(), t.paths(spec), t.r.deps.Region)
 	return vars
 }
 

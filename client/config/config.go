@@ -8,13 +8,13 @@ package config
 
 import (
 	"errors"
-	"maps"
+	"fmt"
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"berth/client/drivermanager"
 	"berth/structs"
 )
 
@@ -52,8 +52,8 @@ type Config struct {
 	MemoryTotalMB   int `hcl:"memory_total_mb"`   // likewise
 	DiskTotalMB     int `hcl:"disk_total_mb"`     // likewise
 
-	Exec    *Exec    `hcl:"exec,block"`
-	RawExec *RawExec `hcl:"raw_exec,block"`
+	// Drivers are the settings of the task drivers; its directory is the agent's choice.
+	Drivers *drivermanager.Config `hcl:"drivers,block"`
 
 	// GCMaxAllocs is how many ended allocations keep their directories (logs, data) on this node.
 	GCMaxAllocs int `hcl:"gc_max_allocs"`
@@ -71,20 +71,9 @@ type Reserved struct {
 	DiskMB   int `hcl:"disk"`
 }
 
-// Exec are the settings of the task driver exec.
-type Exec struct {
-	// ChrootEnv are the host paths that a task sees, read-only, and where; nil means the driver's own
-	// choice.
-	ChrootEnv map[string]string `hcl:"chroot_env"`
-}
-
-// RawExec are the settings of the task driver raw_exec, which isolates nothing.
-type RawExec struct {
-	Enabled bool `hcl:"enabled"`
-}
-
 // DefaultConfig is a node agent that is off, with every setting that has a default.
 func DefaultConfig() *Config {
+	drivers := drivermanager.DefaultConfig()
 	return &Config{
 		Region:                  structs.DefaultRegion,
 		Datacenter:              "dc1",
@@ -93,8 +82,7 @@ func DefaultConfig() *Config {
 		FirstFingerprintTimeout: 50 * time.Second,
 		HeartbeatGrace:          10 * time.Second,
 		UpdateInterval:          200 * time.Millisecond,
-		Exec:                    &Exec{},
-		RawExec:                 &RawExec{},
+		Drivers:                 &drivers,
 		GCMaxAllocs:             50,
 		ShutdownTimeout:         30 * time.Second,
 	}
@@ -105,6 +93,9 @@ func (c *Config) StateDir() string { return filepath.Join(c.DataDir, "client") }
 
 // AllocDir holds one directory for each allocation.
 func (c *Config) AllocDir() string { return filepath.Join(c.DataDir, "alloc") }
+
+// DriverDir holds what the task drivers keep to find their tasks again.
+func (c *Config) DriverDir() string { return filepath.Join(c.DataDir, "drivers") }
 
 // CSIDir holds the sockets, staging and publish paths of CSI plugins.
 func (c *Config) CSIDir() string { return filepath.Join(c.DataDir, "csi") }
@@ -124,6 +115,11 @@ func (c *Config) Validate() error {
 	bad(c.Datacenter != "", "datacenter: must not be empty")
 	bad(c.NodePool != "" && c.NodePool != "all", "client.node_pool: %q cannot be a node's pool", c.NodePool)
 	bad(!strings.ContainsAny(c.NodeID, "\x00/ "), "client.node_id: %q has characters that an ID may not have", c.NodeID)
+	if c.Drivers != nil {
+		if err := c.Drivers.Validate(); err != nil {
+			faults = append(faults, fmt.Errorf("client.drivers: %w", err))
+		}
+	}
 	for _, addr := range c.Servers {
 		_, _, err := net.SplitHostPort(addr)
 		bad(err == nil, "client.servers: %q is not host:port", addr)
@@ -157,27 +153,4 @@ func (c *Config) Validate() error {
 		return nil
 	}
 	return structs.Errorf(structs.KindInvalid, "%w", errors.Join(faults...))
-}
-
-// Copy returns a deep copy.
-func (c *Config) Copy() *Config {
-	d := *c
-	d.Servers = slices.Clone(c.Servers)
-	d.Meta = maps.Clone(c.Meta)
-	d.Options = maps.Clone(c.Options)
-	d.Reserved = clone(c.Reserved)
-	d.RawExec = clone(c.RawExec)
-	if d.Exec = clone(c.Exec); d.Exec != nil {
-		d.Exec.ChrootEnv = maps.Clone(c.Exec.ChrootEnv)
-	}
-	return &d
-}
-
-// clone copies what a pointer points to; nil stays nil.
-func clone[T any](p *T) *T {
-	if p == nil {
-		return nil
-	}
-	v := *p
-	return &v
 }

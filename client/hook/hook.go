@@ -31,7 +31,9 @@ type Task interface {
 
 // Started is a Task that also acts while the process runs: Started is called after each start (also
 // after a re-attach) and must not block; what it begins is ended by Stopped, which is called, and waited
-// for, when the process has ended and before the next Up or Down.
+// for, when the process has ended and before the next Up or Down. It is called likewise when the agent
+// stops and leaves the process running: then, and only then, ctx has ended before, and what the process
+// serves is to stay as it is for the next agent.
 type Started interface {
 	Started(ctx context.Context, task Control)
 	Stopped()

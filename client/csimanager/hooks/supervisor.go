@@ -93,6 +93,7 @@ type supervisor struct {
 
 	mu      sync.Mutex
 	control hook.Control
+	agent   context.Context    // of Started: it ends before Stopped only when the agent stops
 	cancel  context.CancelFunc // of the watcher; nil while none runs
 	done    chan struct{}
 }
@@ -193,10 +194,11 @@ func (s *supervisor) Down(context.Context) error {
 // Started implements hook.Started: it begins to watch the process.
 func (s *supervisor) Started(ctx context.Context, task hook.Control) {
 	s.endWatch()
+	agent := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	s.mu.Lock()
-	s.control, s.cancel, s.done = task, cancel, done
+	s.agent, s.control, s.cancel, s.done = agent, task, cancel, done
 	s.mu.Unlock()
 	go func() {
 		defer close(done)
@@ -204,10 +206,14 @@ func (s *supervisor) Started(ctx context.Context, task hook.Control) {
 	}()
 }
 
-// Stopped implements hook.Started: the process has ended, so nothing serves any more what it served.
+// Stopped implements hook.Started: the process has ended, so nothing serves any more what it served;
+// unless it is the agent that stops, whose successor finds the process at work.
 func (s *supervisor) Stopped() {
+	s.mu.Lock()
+	agent := s.agent
+	s.mu.Unlock()
 	control := s.endWatch()
-	if control == nil {
+	if control == nil || agent.Err() != nil {
 		return
 	}
 	if err := s.deregister(); err != nil {
