@@ -1,0 +1,341 @@
+package csimanager
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"berth/client/dynamicplugins"
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+var both = csitest.Config{Controller: true, Node: true, NodeID: "i-123", MaxVolumes: 7, Topology: map[string]string{"zone": "a"}}
+
+func (r *rig) instance(kind structs.CSIKind, id string) *structs.CSIPluginInstance {
+	for _, i := range r.m.Instances() {
+		if i.Kind == kind && i.PluginID == id {
+			return i
+		}
+	}
+	return nil
+}
+
+// serving waits until the allocation's instance is the one that is used.
+func (r *rig) serving(kind structs.CSIKind, id, allocID string) {
+	r.t.Helper()
+	waitFor(r.t, r, func() bool {
+		c, err := r.m.Healthy(kind, id)
+		return err == nil && c.Info.AllocID == allocID
+	})
+}
+
+func TestAFingerprintSaysAllThereIsToKnow(t *testing.T) {
+	r := newRig(t)
+	r.plugin("ebs", "plug", both)
+	r.serving(structs.CSIKindController, "ebs", "plug")
+	r.serving(structs.CSIKindNode, "ebs", "plug")
+	all := r.m.Instances()
+	if len(all) != 2 || all[0].Kind != structs.CSIKindController || all[1].Kind != structs.CSIKindNode {
+		t.Fatalf("instances %+v", all)
+	}
+	c, n := all[0], all[1]
+	for _, i := range all {
+		if !i.Healthy || i.NodeID != "n1" || i.Provider != "test.csi.berth" || i.ProviderVersion != "1.0" ||
+			!i.RequiresControllerPlugin || !i.RequiresTopologies || i.UpdateTime == 0 {
+			t.Errorf("%+v", i)
+		}
+	}
+	if c.NodeInfo != nil || c.ControllerInfo == nil || !c.ControllerInfo.SupportsAttachDetach {
+		t.Errorf("controller %+v", c)
+	}
+	if n.ControllerInfo != nil || n.NodeInfo == nil || n.NodeInfo.ID != "i-123" || n.NodeInfo.MaxVolumes != 7 ||
+		n.NodeInfo.AccessibleTopology.Segments["zone"] != "a" || !n.NodeInfo.RequiresNodeStageVolume {
+		t.Errorf("node %+v", n.NodeInfo)
+	}
+}
+
+func TestDuty_E8_APluginThatIsNotHealthySaysWhyAndKeepsWhatWasKnown(t *testing.T) {
+	r := newRig(t)
+	r.cfg.FingerprintInterval = 2 * time.Millisecond
+	r.crash()
+	r.boot()
+	p := r.plugin("ebs", "plug", both)
+	r.serving(structs.CSIKindNode, "ebs", "plug")
+	p.FailAlways("Probe", csitest.Error("FailedPrecondition", "no kernel module"))
+	waitFor(t, r, func() bool { return !r.instance(structs.CSIKindNode, "ebs").Healthy })
+	i := r.instance(structs.CSIKindNode, "ebs")
+	if !strings.Contains(i.HealthDescription, "no kernel module") || i.NodeInfo == nil || i.NodeInfo.ID != "i-123" {
+		t.Errorf("%+v", i)
+	}
+	_, err := r.m.Healthy(structs.CSIKindNode, "ebs")
+	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "no kernel module") {
+		t.Errorf("got %v", err)
+	}
+	p.Script("Probe", nil)
+	waitFor(t, r, func() bool { return r.instance(structs.CSIKindNode, "ebs").Healthy })
+}
+
+func TestDuty_E7_NotReadyIsStarting(t *testing.T) {
+	r := newRig(t)
+	p, err := csitest.New(both)
+	must(t, err)
+	t.Cleanup(p.Close)
+	p.Answer("Probe", &spec.ProbeResponse{Ready: wrapperspb.Bool(false)})
+	must(t, p.Restart())
+	r.register("ebs", "plug", p, both)
+	waitFor(t, r, func() bool { return r.instance(structs.CSIKindNode, "ebs") != nil })
+	if i := r.instance(structs.CSIKindNode, "ebs"); i.Healthy || !strings.Contains(i.HealthDescription, "starting") {
+		t.Errorf("%+v", i)
+	}
+	p.Script("Probe", nil)
+	r.serving(structs.CSIKindNode, "ebs", "plug") // found out by itself, soon
+}
+
+func TestChangesAreToldOnlyWhenThereAreAny(t *testing.T) {
+	r := newRig(t)
+	r.cfg.FingerprintInterval = time.Millisecond
+	r.crash()
+	r.boot()
+	p := r.plugin("ebs", "plug", csitest.Config{Node: true})
+	<-r.m.Changes()
+	before := r.instance(structs.CSIKindNode, "ebs")
+	must(t, p.Await(r.ctx(), "Probe", 10))
+	select {
+	case <-r.m.Changes():
+		t.Error("told of a change that is none")
+	default:
+	}
+	if after := r.instance(structs.CSIKindNode, "ebs"); after.UpdateTime != before.UpdateTime {
+		t.Error("UpdateTime moved")
+	}
+	must(t, r.registry.Deregister(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}, "plug"))
+	<-r.m.Changes()
+	if got := r.m.Instances(); len(got) != 0 {
+		t.Errorf("left: %+v", got)
+	}
+}
+
+func TestANewerAllocationTakesOverWithoutABlip(t *testing.T) {
+	r := newRig(t)
+	r.plugin("ebs", "old", csitest.Config{Node: true, NodeID: "old"})
+	r.serving(structs.CSIKindNode, "ebs", "old")
+	var mu sync.Mutex
+	var unhealthy []string
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { // looks at every change
+		for {
+			r.m.mu.Lock()
+			changed := r.m.changed
+			r.m.mu.Unlock()
+			if i := r.instance(structs.CSIKindNode, "ebs"); i == nil || !i.Healthy {
+				mu.Lock()
+				unhealthy = append(unhealthy, "blip")
+				mu.Unlock()
+			}
+			select {
+			case <-changed:
+			case <-stop:
+				return
+			}
+		}
+	})
+	p, err := csitest.New(csitest.Config{Node: true, NodeID: "new"})
+	must(t, err)
+	t.Cleanup(p.Close)
+	release := p.Hang("NodeGetInfo")
+	must(t, p.Restart())
+	r.register("ebs", "new", p, csitest.Config{Node: true})
+	must(t, p.Await(r.ctx(), "NodeGetInfo", 1))
+	if c, err := r.m.Client(r.ctx(), structs.CSIKindNode, "ebs"); err != nil || c.Info.AllocID != "old" {
+		t.Errorf("while the new one is not known: %+v, %v", c, err)
+	}
+	release()
+	r.serving(structs.CSIKindNode, "ebs", "new")
+	must(t, r.registry.Deregister(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}, "new"))
+	r.serving(structs.CSIKindNode, "ebs", "old") // the one below, at once
+	close(stop)
+	wg.Wait()
+	if len(unhealthy) > 0 {
+		t.Errorf("%d unhealthy moments", len(unhealthy))
+	}
+}
+
+func TestAnOlderAllocationsEndDisturbsNobody(t *testing.T) {
+	r := newRig(t)
+	r.plugin("ebs", "old", csitest.Config{Node: true})
+	p := r.plugin("ebs", "new", csitest.Config{Node: true})
+	r.serving(structs.CSIKindNode, "ebs", "new")
+	n := p.Count("NodeGetInfo")
+	k := dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
+	must(t, r.registry.Deregister(k, "old"))
+	must(t, r.registry.Deregister(k, "stranger"))
+	if c, err := r.m.Healthy(structs.CSIKindNode, "ebs"); err != nil || c.Info.AllocID != "new" || p.Count("NodeGetInfo") != n {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func TestOneThatComesUpSickDoesNotReplaceAHealthyOne(t *testing.T) {
+	r := newRig(t)
+	r.plugin("ebs", "old", csitest.Config{Node: true})
+	r.serving(structs.CSIKindNode, "ebs", "old")
+	p, err := csitest.New(csitest.Config{Node: true})
+	must(t, err)
+	t.Cleanup(p.Close)
+	p.FailAlways("Probe", csitest.Error("Internal", "sick"))
+	must(t, p.Restart())
+	r.register("ebs", "new", p, csitest.Config{Node: true})
+	must(t, p.Await(r.ctx(), "Probe", 3))
+	r.serving(structs.CSIKindNode, "ebs", "old")
+	p.Script("Probe", nil)
+	r.serving(structs.CSIKindNode, "ebs", "new")
+}
+
+func TestAPluginThatHangsHoldsUpItselfAlone(t *testing.T) {
+	r := newRig(t)
+	hung, err := csitest.New(nodeOnly)
+	must(t, err)
+	t.Cleanup(hung.Close)
+	hung.Hang("Probe")
+	must(t, hung.Restart())
+	r.register("stuck", "s", hung, nodeOnly)
+	must(t, hung.Await(r.ctx(), "Probe", 1))
+	waiting, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.m.Client(waiting, structs.CSIKindNode, "stuck")
+		ended <- err
+	}()
+	// Meanwhile everything of the others works: registration, volumes, replacement, removal.
+	p := r.plugin("ebs", "plug", nodeOnly)
+	u := use("data", "a1")
+	r.up(u)
+	r.register("ebs", "plug-2", p, nodeOnly)
+	r.serving(structs.CSIKindNode, "ebs", "plug-2")
+	r.down(u)
+	must(t, r.registry.Deregister(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}, "plug"))
+	if len(r.m.Instances()) != 1 {
+		t.Errorf("instances %+v", r.m.Instances())
+	}
+	cancel()
+	if err := <-ended; !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), `"stuck"`) {
+		t.Errorf("got %v", err)
+	}
+	// And it can be taken away while it hangs.
+	must(t, r.registry.Deregister(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "stuck"}, "s"))
+	waitFor(t, r, func() bool { r.m.mu.Lock(); defer r.m.mu.Unlock(); return len(r.m.slots) == 1 })
+}
+
+func TestAVolumeThatHangsHoldsUpItselfAlone(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs", "plug", nodeOnly)
+	release := p.Hang("NodeStageVolume")
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.v.Up(ctx, use("stuck", "a1"), nil)
+		ended <- err
+	}()
+	must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
+	other := use("nostage", "a2")
+	other.PluginID = "nfs"
+	q := r.plugin("nfs", "plug-n", csitest.Config{Node: true, Mounts: true, NodeCaps: []string{}})
+	r.up(other)
+	r.down(other)
+	cancel() // the allocation is stopped: its Up ends although the plugin hangs
+	if err := <-ended; err == nil {
+		t.Error("no error")
+	}
+	release()
+	r.down(use("stuck", "a1"))
+	r.clean(q, "ext-nostage")
+	if _, staged, _, _ := p.Volume("ext-stuck"); len(staged) > 0 {
+		t.Errorf("left staged: %q", staged)
+	}
+}
+
+func TestWaitFirstWaitsForEveryRestoredPlugin(t *testing.T) {
+	r := newRig(t)
+	must(t, r.m.WaitFirst(r.ctx())) // nothing was restored
+	p := r.plugin("ebs", "plug", both)
+	dead := r.plugin("dead", "x", csitest.Config{Node: true})
+	r.serving(structs.CSIKindNode, "ebs", "plug")
+	r.crash()
+	dead.Stop()
+	release := p.Hang("NodeGetInfo")
+	r.boot()
+	ctx, cancel := context.WithCancel(context.Background())
+	waitFor(t, r, func() bool { return r.instance(structs.CSIKindController, "ebs") != nil && r.instance(structs.CSIKindNode, "dead") != nil })
+	cancel()
+	err := r.m.WaitFirst(ctx)
+	if !structs.IsKind(err, structs.KindTimeout) || !strings.Contains(err.Error(), "ebs (node)") || strings.Contains(err.Error(), "dead") {
+		t.Errorf("got %v", err)
+	}
+	release()
+	must(t, r.m.WaitFirst(r.ctx()))
+	if i := r.instance(structs.CSIKindNode, "ebs"); i == nil || !i.Healthy {
+		t.Errorf("the first fingerprint is not there: %+v", i)
+	}
+}
+
+func TestEveryInstanceIsShutDownAndWaitedFor(t *testing.T) {
+	r := newRig(t)
+	var plugins []*csitest.Plugin
+	for _, id := range []string{"a", "b", "c", "d"} {
+		p := csitest.Start(t, csitest.Config{Node: true})
+		p.Hang("Probe")
+		r.register(id, "plug", p, csitest.Config{Node: true})
+		plugins = append(plugins, p)
+	}
+	for _, p := range plugins {
+		must(t, p.Await(r.ctx(), "Probe", 1))
+	}
+	begin := time.Now()
+	r.crash() // returns when Run has
+	if took := time.Since(begin); took > r.cfg.ProbeTimeout {
+		t.Errorf("took %s", took)
+	}
+}
+
+func TestLocksAreForgottenWithTheirLastUser(t *testing.T) {
+	var l locks
+	release, err := l.acquire(context.Background(), "v", "it")
+	must(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := l.acquire(ctx, "v", "it"); !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	other, err := l.acquire(context.Background(), "w", "it")
+	must(t, err)
+	other()
+	var order []int
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for i := range 20 {
+		wg.Go(func() {
+			release, err := l.acquire(context.Background(), "v", "it")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer release()
+			mu.Lock()
+			order = append(order, i)
+			mu.Unlock()
+		})
+	}
+	release()
+	wg.Wait()
+	slices.Sort(order)
+	if len(order) != 20 || len(l.held) != 0 {
+		t.Errorf("%v got it, %d locks are kept", order, len(l.held))
+	}
+}
