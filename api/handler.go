@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -119,14 +120,25 @@ func (h *handler) serve(route Route) http.Handler {
 		c := &call{h: h, w: w, r: r}
 		answer, err := route.serve(c)
 		switch {
+		case err != nil && r.Context().Err() != nil:
+			h.Logger.Debug("a client went away", "path", r.URL.Path, "error", err)
 		case err != nil && c.began:
 			h.Logger.Warn("an answer broke off", "path", r.URL.Path, "error", err)
 		case err != nil:
 			renderError(w, err)
-		case !c.began:
+		case c.began:
+		case isNil(answer):
+			renderError(w, structs.Errorf(structs.KindNotFound, "there is nothing at %s", r.URL.Path))
+		default:
 			c.render(answer)
 		}
 	})
+}
+
+// isNil reports whether an endpoint came back with a pointer to nothing.
+func isNil(answer any) bool {
+	v := reflect.ValueOf(answer)
+	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // unknown answers what no route is for.

@@ -220,7 +220,7 @@ func newProxy() http.Handler {
 		},
 		Transport: &http.Transport{
 			ResponseHeaderTimeout: 30 * time.Second,
-			IdleConnTimeout:       30 * time.Second,
+			DisableKeepAlives:     true, // such requests are rare, and nobody would close idle connections
 		},
 	}
 }

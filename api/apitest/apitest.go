@@ -1,0 +1,127 @@
+// Package apitest stands in for the servers and the agent behind the HTTP API, in tests of the API and of
+// what calls it.
+package apitest
+
+import (
+	"context"
+	"io"
+	"reflect"
+	"sync"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// Recorded is a call that was made.
+type Recorded struct {
+	Method  string
+	Request any
+}
+
+// Caller answers remote procedures from functions and remembers what it was asked. A method that no
+// function is for is unavailable.
+type Caller struct {
+	mu    sync.Mutex
+	funcs map[string]func(ctx context.Context, req any) (any, error)
+	calls []Recorded
+}
+
+// On sets the function of a method.
+func On[Req, Resp any](c *Caller, m structs.Method[Req, Resp], f func(ctx context.Context, req *Req) (*Resp, error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.funcs == nil {
+		c.funcs = map[string]func(context.Context, any) (any, error){}
+	}
+	c.funcs[m.Name] = func(ctx context.Context, req any) (any, error) { return f(ctx, req.(*Req)) }
+}
+
+// Answer lets a method give the same answer always.
+func Answer[Req, Resp any](c *Caller, m structs.Method[Req, Resp], resp Resp) {
+	On(c, m, func(context.Context, *Req) (*Resp, error) { return &resp, nil })
+}
+
+// Fail lets a method fail always.
+func Fail[Req, Resp any](c *Caller, m structs.Method[Req, Resp], err error) {
+	On(c, m, func(context.Context, *Req) (*Resp, error) { return nil, err })
+}
+
+// Call answers a call.
+func (c *Caller) Call(ctx context.Context, method string, req, resp any) error {
+	c.mu.Lock()
+	c.calls = append(c.calls, Recorded{method, req})
+	f := c.funcs[method]
+	c.mu.Unlock()
+	if f == nil {
+		return structs.Errorf(structs.KindUnavailable, "nothing answers %s here", method)
+	}
+	answer, err := f(ctx, req)
+	if err != nil {
+		return err
+	}
+	reflect.ValueOf(resp).Elem().Set(reflect.ValueOf(answer).Elem())
+	return nil
+}
+
+// Take returns the calls made since it was last called.
+func (c *Caller) Take() []Recorded {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	calls := c.calls
+	c.calls = nil
+	return calls
+}
+
+// Agent is an agent that is what its fields say.
+type Agent struct {
+	SelfIs    *api.AgentSelf
+	MembersAs []*structs.AgentMember
+	HealthIs  *api.AgentHealth
+	Logs      func(allocID, task, kind string) (string, error)
+	Snapshot  []byte
+
+	mu       sync.Mutex
+	restored []byte
+}
+
+// Self is SelfIs.
+func (a *Agent) Self() *api.AgentSelf { return a.SelfIs }
+
+// Members are MembersAs.
+func (a *Agent) Members(context.Context) ([]*structs.AgentMember, error) { return a.MembersAs, nil }
+
+// Health is HealthIs.
+func (a *Agent) Health() *api.AgentHealth { return a.HealthIs }
+
+// SnapshotSave writes Snapshot; without one it is unavailable.
+func (a *Agent) SnapshotSave(_ context.Context, w io.Writer) error {
+	if a.Snapshot == nil {
+		return structs.Errorf(structs.KindUnavailable, "there is no leader")
+	}
+	_, err := w.Write(a.Snapshot)
+	return err
+}
+
+// SnapshotRestore keeps what it is given.
+func (a *Agent) SnapshotRestore(_ context.Context, r io.Reader) error {
+	b, err := io.ReadAll(r)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.restored = b
+	return err
+}
+
+// Restored is what SnapshotRestore was given last.
+func (a *Agent) Restored() []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.restored
+}
+
+// LogFiles asks Logs.
+func (a *Agent) LogFiles(allocID, task, kind string) (string, error) {
+	if a.Logs == nil {
+		return "", structs.Errorf(structs.KindNotFound, "allocation %s is not here", allocID)
+	}
+	return a.Logs(allocID, task, kind)
+}

@@ -1,0 +1,244 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// TestClientMethods calls every method of the client: each must reach its route and its procedure.
+func TestClientMethods(t *testing.T) {
+	s := newServer(t)
+	c := api.NewClient(api.ClientConfig{Address: s.URL, Namespace: "n s", Region: "r", Token: "tok"})
+	defer c.Close()
+	ctx := t.Context()
+	for name, call := range map[string]func() error{
+		"Job.List":                   func() error { _, _, err := c.Jobs(ctx, nil); return err },
+		"Job.GetJob":                 func() error { _, _, err := c.Job(ctx, "a/b c%", nil); return err },
+		"Job.Summary":                func() error { _, _, err := c.JobSummary(ctx, "a/b", nil); return err },
+		"Job.Allocations":            func() error { _, _, err := c.JobAllocations(ctx, "a/b", nil); return err },
+		"Job.Evaluations":            func() error { _, _, err := c.JobEvaluations(ctx, "a/b", nil); return err },
+		"Job.GetJobVersions":         func() error { _, _, err := c.JobVersions(ctx, "a/b", nil); return err },
+		"Job.Register":               func() error { _, err := c.JobRegister(ctx, fullJob(), api.JobRegisterOptions{}); return err },
+		"Job.Deregister":             func() error { _, err := c.JobDeregister(ctx, "a/b", true); return err },
+		"Job.Evaluate":               func() error { _, err := c.JobEvaluate(ctx, "a/b"); return err },
+		"Alloc.List":                 func() error { _, _, err := c.Allocations(ctx, nil); return err },
+		"Alloc.GetAlloc":             func() error { _, _, err := c.Allocation(ctx, "x", nil); return err },
+		"Alloc.Stop":                 func() error { _, err := c.AllocStop(ctx, "x"); return err },
+		"Eval.List":                  func() error { _, _, err := c.Evaluations(ctx, nil); return err },
+		"Eval.GetEval":               func() error { _, _, err := c.Evaluation(ctx, "x", nil); return err },
+		"Eval.Allocations":           func() error { _, _, err := c.EvalAllocations(ctx, "x", nil); return err },
+		"Node.List":                  func() error { _, _, err := c.Nodes(ctx, nil); return err },
+		"Node.Get":                   func() error { _, _, err := c.Node(ctx, "n", nil); return err },
+		"Node.GetAllocs":             func() error { _, _, err := c.NodeAllocations(ctx, "n", nil); return err },
+		"Node.UpdateEligibility":     func() error { return c.NodeEligibility(ctx, "n", true) },
+		"Node.Evaluate":              func() error { _, err := c.NodeEvaluate(ctx, "n"); return err },
+		"Node.Deregister":            func() error { return c.NodePurge(ctx, "n") },
+		"CSIVolume.List":             func() error { _, _, err := c.Volumes(ctx, api.VolumeFilter{PluginID: "p"}, nil); return err },
+		"CSIVolume.Get":              func() error { _, _, err := c.Volume(ctx, "/buckets/x", nil); return err },
+		"CSIVolume.ListClaims":       func() error { _, _, err := c.VolumeClaims(ctx, "/buckets/x", nil); return err },
+		"CSIVolume.Register":         func() error { _, err := c.VolumeRegister(ctx, fullVolume()); return err },
+		"CSIVolume.Create":           func() error { _, err := c.VolumeCreate(ctx, fullVolume()); return err },
+		"CSIVolume.Deregister":       func() error { return c.VolumeDeregister(ctx, "v", true) },
+		"CSIVolume.Delete":           func() error { return c.VolumeDelete(ctx, "v", structs.Secrets{"a": "x,y=z"}) },
+		"CSIVolume.Detach":           func() error { return c.VolumeDetach(ctx, "v", api.VolumeDetachOptions{NodeID: "n", Reason: "r & s"}) },
+		"CSIVolume.ListExternal":     func() error { _, _, err := c.VolumesExternal(ctx, "p", nil); return err },
+		"CSIPlugin.List":             func() error { _, _, err := c.Plugins(ctx, nil); return err },
+		"CSIPlugin.Get":              func() error { _, _, err := c.Plugin(ctx, "p", nil); return err },
+		"CSIPlugin.Delete":           func() error { return c.PluginDelete(ctx, "p") },
+		"Status.Leader":              func() error { _, err := c.StatusLeader(ctx); return err },
+		"Status.Peers":               func() error { _, err := c.StatusPeers(ctx); return err },
+		"Operator.RaftConfiguration": func() error { _, err := c.RaftConfiguration(ctx, nil); return err },
+		"System.GarbageCollect":      func() error { return c.SystemGC(ctx) },
+	} {
+		err := call()
+		calls := s.caller.Take()
+		if len(calls) != 1 || calls[0].Method != name || !structs.IsKind(err, structs.KindUnavailable) {
+			t.Errorf("%s: called %v, %v", name, calls, err)
+			continue
+		}
+		switch r := calls[0].Request.(type) {
+		case *structs.JobGetRequest:
+			if !strings.HasPrefix(r.JobID, "a/b") || r.Namespace != "n s" || r.Region != "r" || r.AuthToken != "tok" {
+				t.Errorf("%s asked %+v", name, r)
+			}
+		case *structs.JobRegisterRequest:
+			want := fullJob()
+			want.Namespace = "default"
+			if !reflect.DeepEqual(r.Job, want) {
+				t.Errorf("the job arrived as\n%+v, was\n%+v", r.Job, want)
+			}
+		case *structs.CSIVolumeRegisterRequest:
+			want := fullVolume()
+			want.Namespace = "n s"
+			if !reflect.DeepEqual(r.Volumes, []*structs.CSIVolume{want}) {
+				t.Errorf("the volume arrived as\n%+v, was\n%+v", r.Volumes[0], want)
+			}
+		case *structs.CSIVolumeDeleteRequest:
+			if r.Secrets["a"] != "x,y=z" {
+				t.Errorf("the secrets arrived as %v", map[string]string(r.Secrets))
+			}
+		case *structs.CSIVolumeDetachRequest:
+			if r.Reason != "r & s" || r.NodeID != "n" {
+				t.Errorf("detach asked %+v", r)
+			}
+		}
+	}
+}
+
+func fullJob() *structs.Job {
+	delay := 3 * time.Second
+	return &structs.Job{
+		ID: "j", Namespace: "default", Type: "service", Meta: map[string]string{"a": "b"},
+		TaskGroups: []*structs.TaskGroup{{
+			Name: "g", Count: 0, ShutdownDelay: &delay,
+			RestartPolicy: &structs.RestartPolicy{Attempts: 2, Interval: time.Minute},
+			Volumes:       map[string]*structs.VolumeRequest{"v": {Name: "v", Type: "csi", MountOptions: &structs.CSIMountOptions{MountFlags: []string{"ro"}}}},
+			Tasks: []*structs.Task{{
+				Name: "t", Driver: "exec", Config: map[string]any{"args": []any{"x", true, 2.5}}, KillTimeout: time.Second,
+				Resources:       &structs.Resources{CPU: 100},
+				CSIPluginConfig: &structs.CSIPluginConfig{ID: "p", Type: "monolith", HealthTimeout: time.Minute},
+			}},
+		}},
+	}
+}
+
+func fullVolume() *structs.CSIVolume {
+	return &structs.CSIVolume{
+		ID: "/buckets/x", PluginID: "p", Secrets: structs.Secrets{"k": "v"}, Parameters: map[string]string{"a": "b"},
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}},
+		RequestedTopologies:   &structs.CSITopologyRequest{Required: []*structs.CSITopology{{Segments: map[string]string{"z": "1"}}}},
+	}
+}
+
+func TestClientOfTheAgent(t *testing.T) {
+	s := newServer(t)
+	c := api.NewClient(api.ClientConfig{Address: s.URL})
+	defer c.Close()
+	self, err := c.AgentSelf(t.Context())
+	if err != nil || self.Stats["client"]["node_id"] != "n1" || self.Member.Name != "s1.global" {
+		t.Errorf("%+v, %v", self, err)
+	}
+	members, err := c.AgentMembers(t.Context())
+	if err != nil || members.ServerName != "s1.global" || members.ServerRegion != "global" || len(members.Members) != 1 {
+		t.Errorf("%+v, %v", members, err)
+	}
+	health, err := c.AgentHealth(t.Context())
+	if err != nil || !health.Server.OK {
+		t.Errorf("%+v, %v", health, err)
+	}
+	var saved bytes.Buffer
+	if err := c.SnapshotSave(t.Context(), &saved); err != nil || saved.String() != "an archive" {
+		t.Errorf("%q, %v", saved.String(), err)
+	}
+	if err := c.SnapshotRestore(t.Context(), &saved); err != nil || string(s.agent.Restored()) != "an archive" {
+		t.Errorf("%q, %v", s.agent.Restored(), err)
+	}
+	s.agent.Snapshot = nil
+	if err := c.SnapshotSave(t.Context(), &saved); !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("without a leader: %v", err)
+	}
+	job, err := c.JobParse(t.Context(), "job \"j\" {\n  type = \"batch\"\n}\n", true)
+	if err != nil || job.ID != "j" || job.Priority != structs.JobDefaultPriority {
+		t.Errorf("%+v, %v", job, err)
+	}
+}
+
+func TestClientOverAUnixSocket(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "http.sock")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: api.NewHandler(api.Config{Agent: newAgent(), Logger: hclog.NewNullLogger()})}
+	ended := make(chan error, 1)
+	go func() { ended <- srv.Serve(ln) }()
+	t.Cleanup(func() { _ = srv.Close(); <-ended })
+	c := api.NewClient(api.ClientConfig{Address: "unix://" + socket})
+	defer c.Close()
+	if self, err := c.AgentSelf(t.Context()); err != nil || self.Member.Name != "s1.global" {
+		t.Errorf("%+v, %v", self, err)
+	}
+}
+
+func TestClientErrors(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := ln.Addr().String()
+	_ = ln.Close()
+	silent := newServer(t)
+	block := make(chan struct{})
+	defer close(block)
+	silent.Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+		case <-block:
+		}
+	})
+	odd := newServer(t)
+	odd.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "self") {
+			w.WriteHeader(http.StatusConflict)
+			return
+		}
+		_, _ = w.Write([]byte("<html>"))
+	})
+	for _, c := range []struct {
+		name, address string
+		kind          structs.Kind
+		want          string
+	}{
+		{"nobody there", "http://" + closed, structs.KindUnavailable, "no agent can be reached at http://" + closed},
+		{"not a URL", "http://%", structs.KindInvalid, "is not of the form"},
+		{"not a scheme", "ftp://x", structs.KindInvalid, "is not of the form"},
+		{"no answer", silent.URL, structs.KindTimeout, "no answer"},
+		{"another server", odd.URL, structs.KindConflict, "409 Conflict"},
+	} {
+		client := api.NewClient(api.ClientConfig{Address: c.address})
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err := client.AgentSelf(ctx)
+		cancel()
+		client.Close()
+		if structs.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %s: %v", c.name, structs.KindOf(err), err)
+		}
+	}
+	client := api.NewClient(api.ClientConfig{Address: odd.URL})
+	defer client.Close()
+	if _, err := client.AgentMembers(t.Context()); !structs.IsKind(err, structs.KindInternal) {
+		t.Errorf("an answer that is not JSON: %v", err)
+	}
+}
+
+func TestClientAddressFromTheEnvironment(t *testing.T) {
+	t.Setenv("BERTH_ADDR", "10.1.2.3:99")
+	if got := api.NewClient(api.ClientConfig{}).Address(); got != "10.1.2.3:99" {
+		t.Error(got)
+	}
+	if got := api.NewClient(api.ClientConfig{Address: "http://x:1"}).Address(); got != "http://x:1" {
+		t.Error(got)
+	}
+	t.Setenv("BERTH_ADDR", "")
+	if got := api.NewClient(api.ClientConfig{}).Address(); got != api.DefaultAddress {
+		t.Error(got)
+	}
+}

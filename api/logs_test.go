@@ -1,0 +1,149 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"berth/api"
+	"berth/api/apitest"
+	"berth/internal/logfile"
+	"berth/structs"
+)
+
+// withLogs lets the server's agent have the logs of the allocation "here".
+func withLogs(t *testing.T, s *server, parts ...string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for i, p := range parts {
+		if err := os.WriteFile(filepath.Join(dir, logfile.Name("t", "stdout", i)), []byte(p), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.agent.Logs = func(allocID, task, kind string) (string, error) {
+		if allocID != "here" || task != "t" {
+			return "", structs.Errorf(structs.KindNotFound, "allocation %s has no task %s here", allocID, task)
+		}
+		return dir, nil
+	}
+	return dir
+}
+
+func TestLogs(t *testing.T) {
+	s := newServer(t)
+	withLogs(t, s, "one\n", "two\n", "three\n")
+	for query, want := range map[string]string{
+		"":                       "one\ntwo\nthree\n",
+		"&offset=6":              "o\nthree\n",
+		"&origin=end&offset=6":   "three\n",
+		"&origin=end&offset=99":  "one\ntwo\nthree\n",
+		"&origin=end":            "",
+		"&origin=start&offset=9": "hree\n",
+	} {
+		if _, body := s.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout&plain=true"+query, ""); body != want {
+			t.Errorf("%s: %q, want %q", query, body, want)
+		}
+		_, body := s.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout"+query, "")
+		if got := unframe(t, body); got != want {
+			t.Errorf("%s, framed: %q, want %q", query, got, want)
+		}
+	}
+	resp, body := s.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stderr", "")
+	if resp.StatusCode != 200 || unframe(t, body) != "" {
+		t.Errorf("a log that is not there yet: %d %q", resp.StatusCode, body)
+	}
+}
+
+func unframe(t *testing.T, body string) string {
+	t.Helper()
+	var out strings.Builder
+	dec := json.NewDecoder(strings.NewReader(body))
+	for {
+		var f api.Frame
+		err := dec.Decode(&f)
+		if err == io.EOF {
+			return out.String()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out.Write(f.Data); f.Data != nil && f.Offset != int64(out.Len()) {
+			t.Errorf("offset %d after %d bytes", f.Offset, out.Len())
+		}
+	}
+}
+
+func TestLogsFollowed(t *testing.T) {
+	s := newServer(t)
+	dir := withLogs(t, s, "one\n")
+	c := api.NewClient(api.ClientConfig{Address: s.URL})
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	log, err := c.AllocLogs(ctx, "here", api.LogOptions{Task: "t", Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	lines := bufio.NewScanner(log)
+	next := func(want string) {
+		t.Helper()
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("%q, %v, want %q", lines.Text(), lines.Err(), want)
+		}
+	}
+	next("one")
+	f, err := os.OpenFile(filepath.Join(dir, "t.stdout.0"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("two\n"); err != nil {
+		t.Fatal(err)
+	}
+	_ = f.Close()
+	next("two")
+	if err := os.WriteFile(filepath.Join(dir, "t.stdout.1"), []byte("three\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	next("three")
+	cancel()
+	if lines.Scan() {
+		t.Errorf("went on with %q", lines.Text())
+	}
+}
+
+// TestLogsOfAnotherAgent: the agent that is asked passes the request on to the one that has the log, and
+// that one never passes it on again.
+func TestLogsOfAnotherAgent(t *testing.T) {
+	far, near := newServer(t), newServer(t)
+	withLogs(t, far, "from afar\n")
+	addr := strings.TrimPrefix(far.URL, "http://")
+	for _, s := range []*server{far, near} {
+		apitest.Answer(s.caller, structs.AllocGet, structs.AllocGetResponse{Alloc: &structs.Allocation{ID: "here", NodeID: "n"}})
+		apitest.Answer(s.caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{Node: structs.Node{ID: "n", HTTPAddr: addr}}})
+	}
+	_, body := near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout&plain=true&namespace=default", "")
+	if body != "from afar\n" {
+		t.Errorf("%q", body)
+	}
+	resp, body := near.do(t, "GET", "/v1/client/fs/logs/gone?task=t&type=stdout", "")
+	if resp.StatusCode != 404 || resp.Header.Get("X-Berth-Error-Kind") != "not-found" || len(far.caller.Take()) != 0 {
+		t.Errorf("an allocation that is nowhere: %d %q", resp.StatusCode, body)
+	}
+	apitest.Answer(near.caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{}})
+	if resp, body := near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout", ""); resp.StatusCode != 404 {
+		t.Errorf("a node without an address: %d %q", resp.StatusCode, body)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	far.Close()
+	apitest.Answer(near.caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{Node: structs.Node{ID: "n", HTTPAddr: addr}}})
+	if resp, body := near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout", ""); resp.StatusCode != 503 {
+		t.Errorf("an agent that is gone: %d %q", resp.StatusCode, body)
+	}
+}
