@@ -203,16 +203,13 @@ func putInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
 	}
 	instances.put(tx, i)
 	referPlugin(tx, i.PluginID)
-	if !i.Healthy {
-		return
-	}
-	news := old == nil || !old.Healthy || !sameBytes(old.NodeInfo, i.NodeInfo) || !sameBytes(old.ControllerInfo, i.ControllerInfo)
-	if learnPlugin(tx, i) {
+	differs := old == nil || !sameBytes(old.NodeInfo, i.NodeInfo) || !sameBytes(old.ControllerInfo, i.ControllerInfo)
+	if i.Healthy && learnPlugin(tx, i) {
 		grantPlugin(tx, i.PluginID, now)
-	} else if news && i.Kind == structs.CSIKindNode {
+	} else if differs && i.Kind == structs.CSIKindNode {
 		grantOnNode(tx, i.PluginID, i.NodeID, now)
 	}
-	if news {
+	if i.Healthy && (differs || !old.Healthy) {
 		wake(tx, structs.WakePlugin(i.PluginID))
 	}
 }

@@ -2,19 +2,20 @@ package state
 
 import (
 	"fmt"
-	"testing"
+
+	"pgregory.net/rapid"
 
 	"berth/structs"
 )
 
 // world is a store with short ways to fill it. Every step is checked against the invariants.
 type world struct {
-	t     testing.TB
+	t     rapid.TB
 	s     *Store
 	index uint64
 }
 
-func newWorld(t testing.TB) *world { return &world{t: t, s: New(), index: 10} }
+func newWorld(t rapid.TB) *world { return &world{t: t, s: New(), index: 10} }
 
 // try applies one entry at the next index and returns its answer.
 func try[P any](w *world, fn func(*Write, *P) error, p *P) error {
@@ -183,7 +184,7 @@ func (w *world) outcome(volume, node, op string, failed *structs.OperationError)
 	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: volume, NodeID: node, Op: op, Err: failed, WriteOptions: w.now()})
 }
 
-func wantKind(t testing.TB, err error, kind structs.Kind) {
+func wantKind(t rapid.TB, err error, kind structs.Kind) {
 	t.Helper()
 	if structs.KindOf(err) != kind {
 		t.Errorf("error %v is of kind %q, want %q", err, structs.KindOf(err), kind)

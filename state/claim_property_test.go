@@ -1,0 +1,223 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/structs"
+)
+
+// machine drives a small cluster at random: three nodes, an attaching and a plain plugin, three volumes,
+// eight allocations. After each step every invariant must hold, and nobody may have been overtaken.
+type machine struct {
+	*world
+	r      *rapid.T
+	before map[structs.CSIClaimKey]*structs.CSIClaim
+}
+
+var (
+	someNodes  = []string{"n1", "n2", "n3"}
+	somePlugin = []string{"plain", "attaching"}
+	someVolume = []string{"v1", "v2", "v3"}
+	someAllocs = []string{"a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"}
+)
+
+func pick[T any](m *machine, label string, from []T) T { return rapid.SampledFrom(from).Draw(m.r, label) }
+
+func (m *machine) flip(label string) bool { return rapid.Bool().Draw(m.r, label) }
+
+// step applies one entry whatever its answer is.
+func step[P any](m *machine, fn func(*Write, *P) error, p *P) { _ = try(m.world, fn, p) }
+
+func (m *machine) register() {
+	var csi []*structs.CSIPluginInstance
+	if m.flip("plain") {
+		csi = append(csi, half("plain", structs.CSIKindNode, m.flip("healthy")))
+	}
+	if m.flip("attaching") {
+		csi = append(csi, attaching(half("attaching", structs.CSIKindNode, m.flip("healthy")))...)
+	}
+	if m.flip("controller") {
+		csi = append(csi, attaching(half("attaching", structs.CSIKindController, m.flip("healthy")))...)
+	}
+	n := aNode(pick(m, "node", someNodes))
+	n.NodeClass = pick(m, "class", []string{"", "x"})
+	step(m, NodeRegister, &structs.NodeRegisterRequest{Node: n, CSI: csi, WriteOptions: m.now()})
+}
+
+func (m *machine) nodeStatus() {
+	step(m, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{pick(m, "node", someNodes), pick(m, "node", someNodes)},
+		Status: pick(m, "status", []string{structs.NodeReady, structs.NodeDown}), WriteOptions: m.now()})
+}
+
+func (m *machine) place() {
+	j := Job(m.s.Read(), structs.DefaultNamespace, "j")
+	if j == nil || m.flip("new version") {
+		spec := aJob("j", structs.JobService)
+		spec.Meta = map[string]string{"salt": fmt.Sprint(m.index)}
+		j = m.job(spec)
+	}
+	p := m.plan(j)
+	p.Place = []*structs.Allocation{{ID: pick(m, "alloc", someAllocs), Namespace: j.Namespace, JobID: "j", JobVersion: j.Version,
+		TaskGroup: "g", NodeID: pick(m, "node", someNodes)}}
+	step(m, PlanApply, p)
+}
+
+func (m *machine) stop() {
+	j := Job(m.s.Read(), structs.DefaultNamespace, "j")
+	if j == nil {
+		return
+	}
+	p := m.plan(j)
+	p.Stop = []*structs.PlanStop{{AllocID: pick(m, "alloc", someAllocs), ClientStatus: pick(m, "lost", []string{"", structs.AllocLost})}}
+	step(m, PlanApply, p)
+}
+
+func (m *machine) report() {
+	step(m, AllocsClientUpdate, &structs.AllocsClientUpdateRequest{WriteOptions: m.now(), Allocs: []*structs.AllocClientUpdate{
+		{ID: pick(m, "alloc", someAllocs), ClientStatus: pick(m, "status", []string{structs.AllocRunning, structs.AllocComplete, structs.AllocFailed})}}})
+}
+
+func (m *machine) put() {
+	v := aVolume(pick(m, "volume", someVolume), pick(m, "plugin", somePlugin))
+	v.State = pick(m, "state", []string{"", structs.VolumeCreating})
+	if v.State != "" {
+		v.ExternalID = ""
+	}
+	if m.flip("capable of one thing") {
+		k := pick(m, "capability", allClasses)
+		v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: k.access, AttachmentMode: k.attachment}}
+	}
+	step(m, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: m.now()})
+}
+
+func (m *machine) remove() {
+	id := pick(m, "volume", someVolume)
+	if m.flip("delete") {
+		step(m, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: m.now()})
+		return
+	}
+	step(m, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id, Force: m.flip("force"), WriteOptions: m.now()})
+}
+
+func (m *machine) maybeError() *structs.OperationError {
+	if m.flip("ok") {
+		return nil
+	}
+	return &structs.OperationError{Message: "the plugin says no", Kind: structs.KindUnavailable}
+}
+
+func (m *machine) volumeOutcome() {
+	id := pick(m, "volume", someVolume)
+	step(m, VolumeOutcome, &structs.CSIVolumeOutcome{ID: id, Op: pick(m, "op", []string{"create", "delete", "expand"}),
+		ExternalID: "ext-" + id, Err: m.maybeError(), Final: m.flip("final"), WriteOptions: m.now()})
+}
+
+func (m *machine) claims() {
+	var cs []*structs.CSIClaim
+	for range rapid.IntRange(1, 3).Draw(m.r, "claims") {
+		k := pick(m, "class", allClasses)
+		if m.flip("common") {
+			k = pick(m, "common class", []class{{mnsw, structs.CSIFileSystem, wr}, {mnsw, structs.CSIFileSystem, rd}, {snw, structs.CSIFileSystem, wr}})
+		}
+		cs = append(cs, &structs.CSIClaim{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs),
+			Mode: k.mode, AccessMode: k.access, AttachmentMode: k.attachment})
+	}
+	step(m, VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: m.now()})
+}
+
+func (m *machine) unpublish() {
+	k := structs.CSIClaimKey{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs)}
+	step(m, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{k}, WriteOptions: m.now()})
+}
+
+func (m *machine) attachmentOutcome() {
+	step(m, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: pick(m, "volume", someVolume), NodeID: pick(m, "node", someNodes),
+		Op: pick(m, "op", []string{"attach", "detach"}), Err: m.maybeError(), WriteOptions: m.now()})
+}
+
+func (m *machine) reap() {
+	step(m, Reap, &structs.ReapRequest{Allocs: []string{pick(m, "alloc", someAllocs)}, Nodes: []string{pick(m, "node", someNodes)},
+		Evals: []string{fmt.Sprintf("eval-%d", m.index/2)}, Jobs: []structs.JobKey{{Namespace: structs.DefaultNamespace, ID: "j"}}, WriteOptions: m.now()})
+}
+
+// checkFairness looks at lines the slow way: every pair of claims.
+func (m *machine) checkFairness() {
+	tx := m.s.Read()
+	now := map[structs.CSIClaimKey]*structs.CSIClaim{}
+	for c := range Claims(tx, structs.AllNamespaces) {
+		now[c.Key()] = c
+	}
+	for _, c := range now {
+		rivals := 0
+		for _, o := range now {
+			if o.VolumeID == c.VolumeID && o.AllocID != c.AllocID && classOf(o).conflicts(classOf(c)) {
+				was := m.before[o.Key()]
+				if c.GrantIndex == m.index && o.State == waiting && inLineOrder(o, c) < 0 && was != nil {
+					m.r.Fatalf("allocation %s overtook %s in the line of %s", c.AllocID, o.AllocID, c.VolumeID)
+				}
+				if o.State == granted || inLineOrder(o, c) < 0 {
+					rivals++
+				}
+			}
+		}
+		v := Volume(tx, c.Namespace, c.VolumeID)
+		blocked := volumeBlock(tx, v) + classBlock(tx, v, classOf(c)) + nodeBlock(tx, v, c)
+		if c.State == waiting && rivals == 0 && blocked == "" {
+			m.r.Fatalf("allocation %s waits for %s and nothing is in the way", c.AllocID, c.VolumeID)
+		}
+		if why := ClaimBlocked(tx, c); c.State == waiting && why == "" {
+			m.r.Fatalf("allocation %s waits for %s for no reason", c.AllocID, c.VolumeID)
+		}
+	}
+	m.before = now
+}
+
+// settle begins with everything in place to quarrel about.
+func (m *machine) settle() {
+	for _, id := range someNodes {
+		m.node(id, append(attaching(half("attaching", structs.CSIKindNode, true), half("attaching", structs.CSIKindController, true)),
+			half("plain", structs.CSIKindNode, true))...)
+	}
+	for n, id := range someVolume {
+		m.volume(id, somePlugin[min(n, 1)])
+	}
+	for n, id := range someAllocs {
+		m.alloc(id, "j", someNodes[n%len(someNodes)])
+	}
+}
+
+func TestLinesAreFairWhateverHappens(t *testing.T) {
+	often := []func(*machine){(*machine).claims, (*machine).claims, (*machine).claims, (*machine).unpublish, (*machine).unpublish,
+		(*machine).attachmentOutcome, (*machine).attachmentOutcome, (*machine).place, (*machine).volumeOutcome}
+	seldom := []func(*machine){(*machine).register, (*machine).nodeStatus, (*machine).stop, (*machine).report, (*machine).put,
+		(*machine).remove, (*machine).reap}
+	rapid.Check(t, func(r *rapid.T) {
+		m := &machine{world: newWorld(r), r: r}
+		m.settle()
+		for range rapid.IntRange(1, 120).Draw(r, "steps") {
+			if rapid.IntRange(0, 5).Draw(r, "seldom") == 0 {
+				pick(m, "step", seldom)(m)
+			} else {
+				pick(m, "step", often)(m)
+			}
+			m.checkFairness()
+		}
+	})
+}
+
+func TestConflictIsSymmetric(t *testing.T) {
+	for _, a := range allClasses {
+		for _, b := range allClasses {
+			if a.conflicts(b) != b.conflicts(a) {
+				t.Errorf("%s and %s", a, b)
+			}
+		}
+	}
+	if len(allClasses) != 20 || len(slices.Compact(slices.Clone(allClasses))) != 20 {
+		t.Errorf("%d classes", len(allClasses))
+	}
+}
