@@ -93,13 +93,14 @@ func (c *Client) runLease(ctx context.Context) {
 		if unregistered {
 			beat = c.register
 		}
+		before, _ := c.servers.First()
 		ttl, err := beat(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			pause.Reset()
-			unregistered = c.waitBeat(ctx, ttl)
+			unregistered = c.waitBeat(ctx, ttl, before)
 			continue
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
 			c.logger.Warn("the servers do not know this node, registering again", "error", err)
@@ -148,17 +149,20 @@ func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
 	return resp.HeartbeatTTL, nil
 }
 
-// waitBeat waits until the next heartbeat is due: half the lease, or at once when another server comes
-// first (the leader has changed), the connection is lost (the leader cannot call back), or the node has
-// to register again, which it reports.
-func (c *Client) waitBeat(ctx context.Context, ttl time.Duration) (register bool) {
+// waitBeat waits until the next heartbeat is due: half the lease, or at once when another server than
+// before comes first (the leader has changed), the connection is lost (the leader cannot call back), or
+// the node has to register again, which it reports.
+func (c *Client) waitBeat(ctx context.Context, ttl time.Duration, before string) (register bool) {
 	if ttl <= 0 {
 		ttl = defaultTTL
 	}
 	begin := time.Now()
+	addr, moved := c.servers.First()
+	if addr != before {
+		ttl = 2 * minBeatGap
+	}
 	due := time.NewTimer(ttl / 2)
 	defer due.Stop()
-	addr, moved := c.servers.First()
 	select {
 	case <-due.C:
 		return false

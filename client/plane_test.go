@@ -1,0 +1,375 @@
+package client
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client/driver"
+	"berth/client/drivertest"
+	"berth/client/hook"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// plane is the servers as a node sees them, in memory.
+type plane struct {
+	rpc *rpc.Server
+
+	mu      sync.Mutex
+	index   uint64
+	changed chan struct{}
+	nodes   map[string]*structs.Node
+	csi     map[structs.CSIInstanceKey]*structs.CSIPluginInstance
+	allocs  map[string]*structs.Allocation
+	calls   []call
+	servers []string
+	ttl     time.Duration
+	fail    func(addr, method string) error
+}
+
+// call is one request as it came.
+type call struct {
+	addr, method string
+	at           time.Time
+	req          any
+}
+
+func newPlane() *plane {
+	p := &plane{
+		index: 1, changed: make(chan struct{}), nodes: map[string]*structs.Node{}, ttl: 10 * time.Second,
+		csi: map[structs.CSIInstanceKey]*structs.CSIPluginInstance{}, allocs: map[string]*structs.Allocation{},
+		servers: []string{"s1:1", "s2:1"},
+	}
+	p.rpc = rpc.NewServer(hclog.NewNullLogger(),
+		rpc.Handle(structs.NodeRegister, p.register), rpc.Handle(structs.NodeHeartbeat, p.heartbeat),
+		rpc.Handle(structs.NodeUpdateCSI, p.updateCSI), rpc.Handle(structs.NodeClientAllocs, p.clientAllocs),
+		rpc.Handle(structs.AllocsGet, p.allocsGet), rpc.Handle(structs.NodeUpdateAllocs, p.updateAllocs))
+	return p
+}
+
+// Call implements servers.Pool.
+func (p *plane) Call(ctx context.Context, addr, method string, req, resp any) error {
+	p.mu.Lock()
+	p.calls = append(p.calls, call{addr, method, time.Now(), req})
+	var err error
+	if p.fail != nil {
+		err = p.fail(addr, method)
+	}
+	p.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return p.rpc.Call(ctx, method, req, resp)
+}
+
+func (p *plane) register(_ context.Context, r *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.nodes[r.Node.ID] = r.Node
+	p.csi = byKey(r.CSI)
+	return &structs.NodeRegisterResponse{HeartbeatTTL: p.ttl, Servers: p.servers}, nil
+}
+
+func (p *plane) heartbeat(_ context.Context, r *structs.NodeHeartbeatRequest) (*structs.NodeHeartbeatResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.nodes[r.NodeID]; n == nil || n.SecretID != r.SecretID {
+		return nil, structs.Errorf(structs.KindNotFound, "no node %s", r.NodeID)
+	}
+	return &structs.NodeHeartbeatResponse{HeartbeatTTL: p.ttl, Servers: p.servers}, nil
+}
+
+func (p *plane) updateCSI(_ context.Context, r *structs.NodeUpdateCSIRequest) (*structs.Empty, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.Copy(p.csi, byKey(r.Upserts))
+	for _, k := range r.Removes {
+		delete(p.csi, k)
+	}
+	return &structs.Empty{}, nil
+}
+
+func (p *plane) clientAllocs(ctx context.Context, r *structs.NodeGetRequest) (*structs.NodeClientAllocsResponse, error) {
+	for {
+		p.mu.Lock()
+		if p.index > r.MinIndex {
+			resp := &structs.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
+			for id, a := range p.allocs {
+				resp.Allocs[id] = a.AllocModifyIndex
+			}
+			resp.Index = p.index
+			p.mu.Unlock()
+			return resp, nil
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (p *plane) allocsGet(_ context.Context, r *structs.AllocsGetRequest) (*structs.AllocsResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	resp := &structs.AllocsResponse{}
+	for _, id := range r.AllocIDs {
+		if a := p.allocs[id]; a != nil {
+			resp.Allocs = append(resp.Allocs, a)
+		}
+	}
+	return resp, nil
+}
+
+func (p *plane) updateAllocs(_ context.Context, r *structs.AllocsClientUpdateRequest) (*structs.Empty, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, u := range r.Allocs {
+		if a := p.allocs[u.ID]; a != nil {
+			c := a.Copy()
+			c.ClientStatus, c.ClientDescription, c.TaskStates = u.ClientStatus, u.ClientDescription, u.TaskStates
+			p.allocs[u.ID] = c
+		}
+	}
+	return &structs.Empty{}, nil
+}
+
+// place puts or replaces allocations; each edit gets a copy.
+func (p *plane) place(allocs ...*structs.Allocation) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.index++
+	for _, a := range allocs {
+		c := a.Copy()
+		c.AllocModifyIndex = p.index
+		p.allocs[a.ID] = c
+	}
+	p.wake()
+}
+
+// stopAlloc has the servers want an allocation stopped.
+func (p *plane) stopAlloc(id string) {
+	p.mu.Lock()
+	a := p.allocs[id].Copy()
+	p.mu.Unlock()
+	a.DesiredStatus = structs.AllocDesiredStop
+	p.place(a)
+}
+
+// remove has the servers forget allocations.
+func (p *plane) remove(ids ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.index++
+	for _, id := range ids {
+		delete(p.allocs, id)
+	}
+	p.wake()
+}
+
+func (p *plane) wake() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *plane) status(id string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if a := p.allocs[id]; a != nil {
+		return a.ClientStatus
+	}
+	return "gone"
+}
+
+// called lists the calls of a method.
+func (p *plane) called(method string) []call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(p.calls), func(c call) bool { return c.method != method })
+}
+
+// do changes the plane's fields.
+func (p *plane) do(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
+// parts are fake subsystems.
+type parts struct {
+	drivertest.Set
+	machine *drivertest.Machine
+	drivers signals
+	plugins *fakePlugins
+	hooks   func(env *hook.AllocEnv) []hook.Alloc
+
+	mu  sync.Mutex
+	log []string
+}
+
+// signals is what is fingerprinted: ready, closed, says that it was done once.
+type signals struct {
+	ready   chan struct{}
+	changes chan struct{}
+}
+
+func newSignals() signals {
+	return signals{ready: make(chan struct{}), changes: make(chan struct{}, 1)}
+}
+
+func (s signals) WaitFirst(ctx context.Context) error {
+	select {
+	case <-s.ready:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+func (s signals) Changes() <-chan struct{} { return s.changes }
+
+type fakeDrivers struct {
+	signals
+	drivertest.Set
+	infos func() map[string]*structs.DriverInfo
+}
+
+func (f fakeDrivers) Infos() map[string]*structs.DriverInfo { return f.infos() }
+
+type fakePlugins struct {
+	signals
+	mu        sync.Mutex
+	instances []*structs.CSIPluginInstance
+}
+
+func (f *fakePlugins) Instances() []*structs.CSIPluginInstance {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.instances)
+}
+
+func (f *fakePlugins) set(all ...*structs.CSIPluginInstance) {
+	f.mu.Lock()
+	f.instances = all
+	f.mu.Unlock()
+	select {
+	case f.changes <- struct{}{}:
+	default:
+	}
+}
+
+func instance(plugin string, kind structs.CSIKind, healthy bool) *structs.CSIPluginInstance {
+	return &structs.CSIPluginInstance{Kind: kind, NodeID: "n", CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: healthy}}
+}
+
+// rig is one node and its servers, which outlive its agents.
+type rig struct {
+	t       *testing.T
+	dir     string
+	plane   *plane
+	machine *drivertest.Machine
+	edit    func(*Config)
+	parts   *parts
+	client  *Client
+	cancel  context.CancelFunc
+	done    chan struct{}
+	node    *structs.DriverInfo
+}
+
+func newRig(t *testing.T) *rig {
+	return &rig{t: t, dir: t.TempDir(), plane: newPlane(), machine: drivertest.NewMachine(), edit: func(*Config) {},
+		node: &structs.DriverInfo{Detected: true, Healthy: true}}
+}
+
+// start begins a life of the agent. Its drivers and plugins are fingerprinted unless slow.
+func (r *rig) start(slow bool) {
+	r.t.Helper()
+	r.prepare(slow)
+	r.run()
+}
+
+func (r *rig) prepare(slow bool) {
+	r.t.Helper()
+	p := &parts{machine: r.machine, Set: r.machine.Drivers(), drivers: newSignals(), plugins: &fakePlugins{signals: newSignals()}}
+	p.hooks = func(*hook.AllocEnv) []hook.Alloc { return nil }
+	if r.parts != nil {
+		p.hooks, p.log = r.parts.hooks, r.parts.log
+	}
+	r.parts = p
+	if !slow {
+		close(p.drivers.ready)
+		close(p.plugins.ready)
+	}
+	cfg := DefaultConfig()
+	cfg.Enabled, cfg.DataDir, cfg.Servers, cfg.NodeName, cfg.Version = true, r.dir, []string{"s1:1", "s2:1"}, "node1", "0.1"
+	r.edit(cfg)
+	c, err := New(cfg, Deps{Pool: r.plane, Build: func(Parts) (*Subsystems, error) {
+		return &Subsystems{
+			Drivers: fakeDrivers{p.drivers, p.Set, func() map[string]*structs.DriverInfo {
+				return map[string]*structs.DriverInfo{"fake": r.node}
+			}},
+			Plugins:    p.plugins,
+			AllocHooks: func(env *hook.AllocEnv) []hook.Alloc { return p.hooks(env) },
+			TaskHooks:  func(*hook.AllocEnv, *structs.Task) []hook.Task { return nil },
+			Run:        []func(context.Context){func(ctx context.Context) { <-ctx.Done(); p.note("subsystems end") }},
+		}, nil
+	}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.client = c
+}
+
+func (r *rig) run() {
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	r.done = make(chan struct{})
+	go func() {
+		defer close(r.done)
+		r.client.Run(ctx)
+	}()
+	synctest.Wait()
+}
+
+// stop ends the agent's life; its tasks run on.
+func (r *rig) stop() {
+	r.cancel()
+	<-r.done
+	r.machine.Forget()
+}
+
+// pass lets time pass until all is quiet.
+func (r *rig) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (p *parts) note(what string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = append(p.log, what)
+}
+
+// testAlloc is an allocation of a service with one task, web.
+func testAlloc(id string) *structs.Allocation {
+	g := &structs.TaskGroup{Name: "g", RestartPolicy: &structs.RestartPolicy{Attempts: 1, Interval: time.Minute, Delay: time.Second, Mode: "fail"},
+		Tasks: []*structs.Task{{Name: "web", Driver: "fake", Config: map[string]any{}}}}
+	job := &structs.Job{ID: "job", Name: "job", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{g}}
+	return &structs.Allocation{ID: id, Name: "job.g[0]", JobID: "job", Job: job, TaskGroup: "g",
+		DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocPending}
+}
+
+func inTime(t *testing.T, f func(t *testing.T)) {
+	t.Helper()
+	synctest.Test(t, f)
+}
+
+var failed = driver.ExitResult{ExitCode: 1}
