@@ -1,0 +1,99 @@
+package hostpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// fail makes an error with a gRPC code; the cause may be wrapped with %w.
+func fail(code codes.Code, format string, args ...any) error {
+	return &failure{code, fmt.Errorf(format, args...)}
+}
+
+type failure struct {
+	code codes.Code
+	err  error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+func (f *failure) Unwrap() error { return f.err }
+
+// codeOf classifies an error: by the outermost failure, else by what the system said.
+func codeOf(err error) codes.Code {
+	var f *failure
+	switch {
+	case errors.As(err, &f):
+		return f.code
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		return codes.ResourceExhausted
+	case errors.Is(err, unix.EBUSY), errors.Is(err, context.Canceled):
+		return codes.Unavailable
+	}
+	return codes.Internal
+}
+
+// early are the calls that are answered before the driver is ready.
+var early = map[string]bool{"Probe": true, "GetPluginInfo": true, "GetPluginCapabilities": true}
+
+// intercept is what every call goes through: refused while starting, logged, its error given a code, and
+// a panic made into an error of this one call.
+func (d *driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (resp any, err error) {
+	method, start := path.Base(info.FullMethod), time.Now()
+	defer func() {
+		if p := recover(); p != nil {
+			d.logger.Error("csi call panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
+			err = fail(codes.Internal, "%s panicked: %v", method, p)
+		}
+		if err != nil {
+			code := codeOf(err)
+			d.logger.Warn("csi call failed", "method", method, "code", code.String(), "error", err, "took", time.Since(start))
+			resp, err = nil, status.Error(code, err.Error())
+			return
+		}
+		d.logger.Debug("csi call", "method", method, "took", time.Since(start))
+	}()
+	if !d.ready.Load() && !early[method] {
+		return nil, fail(codes.Unavailable, "the driver is starting")
+	}
+	return serve(ctx, req)
+}
+
+// keyLocks lets one call at a time work on what a key names. The zero value is ready.
+type keyLocks struct {
+	mu   sync.Mutex
+	held map[string]bool
+}
+
+// take locks all keys or none; a key in use is ABORTED, as the specification wants it.
+func (l *keyLocks) take(keys ...string) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, k := range keys {
+		if l.held[k] {
+			return nil, fail(codes.Aborted, "another call works on %s", k)
+		}
+	}
+	if l.held == nil {
+		l.held = map[string]bool{}
+	}
+	for _, k := range keys {
+		l.held[k] = true
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, k := range keys {
+			delete(l.held, k)
+		}
+	}, nil
+}

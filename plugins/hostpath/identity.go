@@ -1,0 +1,68 @@
+package hostpath
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+)
+
+// GetPluginInfo says who the driver is.
+func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: d.cfg.Name, VendorVersion: d.cfg.Version}, nil
+}
+
+// GetPluginCapabilities names the services: a volume is on one node, and grows while it is in use. The
+// same goes for snapshots, but that capability is young; a restore elsewhere is refused, not misled.
+func (d *driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	resp := &csi.GetPluginCapabilitiesResponse{}
+	for _, s := range []csi.PluginCapability_Service_Type{
+		csi.PluginCapability_Service_CONTROLLER_SERVICE,
+		csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS,
+	} {
+		resp.Capabilities = append(resp.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{
+			Service: &csi.PluginCapability_Service{Type: s}}})
+	}
+	resp.Capabilities = append(resp.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_VolumeExpansion_{
+		VolumeExpansion: &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE}}})
+	return resp, nil
+}
+
+// Probe tells whether the driver has its data directory, and whether that still takes writes.
+func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	ready := d.ready.Load()
+	if ready {
+		if err := unix.Access(d.store.dir, unix.W_OK); err != nil {
+			return nil, fail(codes.FailedPrecondition, "the data directory %s cannot be written: %w", d.cfg.DataDir, err)
+		}
+	}
+	return &csi.ProbeResponse{Ready: wrapperspb.Bool(ready)}, nil
+}
+
+// topology is where this node is.
+func (d *driver) topology() *csi.Topology {
+	return &csi.Topology{Segments: map[string]string{d.cfg.TopologyKey: d.cfg.NodeID}}
+}
+
+// isHere reports whether a place is this node, as far as the driver's own key tells.
+func (d *driver) isHere(t *csi.Topology) bool {
+	node, named := t.GetSegments()[d.cfg.TopologyKey]
+	return !named || node == d.cfg.NodeID
+}
+
+// reachable refuses a requirement that leaves this node out.
+func (d *driver) reachable(r *csi.TopologyRequirement) error {
+	for _, list := range [][]*csi.Topology{r.GetRequisite(), r.GetPreferred()} {
+		for _, t := range list {
+			if d.isHere(t) {
+				return nil
+			}
+		}
+		if len(list) > 0 {
+			return fail(codes.ResourceExhausted, "what is made here can be reached from node %s only, which is not among the places asked for", d.cfg.NodeID)
+		}
+	}
+	return nil
+}

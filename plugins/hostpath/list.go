@@ -1,0 +1,88 @@
+package hostpath
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+)
+
+func parentOf(path string) string { return filepath.Dir(path) }
+
+// contentSource reads what a record says of a volume's source.
+func contentSource(s string) *csi.VolumeContentSource {
+	kind, id, _ := strings.Cut(s, ":")
+	switch kind {
+	case "volume":
+		return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+			Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: id}}}
+	case "snapshot":
+		return &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Snapshot{
+			Snapshot: &csi.VolumeContentSource_SnapshotSource{SnapshotId: id}}}
+	}
+	return nil
+}
+
+// page cuts a page out of rows that are in the order of their ids. A token is the last id of the page
+// before, so that it stays good when rows come and go.
+func page[R row](rows []R, token string, most int32) (cut []R, next string, err error) {
+	if most < 0 {
+		return nil, "", fail(codes.InvalidArgument, "max_entries is negative")
+	}
+	if token != "" && !idPattern.MatchString(token) {
+		return nil, "", fail(codes.Aborted, "starting_token is not one of ours")
+	}
+	for _, r := range rows {
+		id, _, _ := r.key()
+		if id <= token {
+			continue
+		}
+		if most > 0 && len(cut) == int(most) {
+			last, _, _ := cut[len(cut)-1].key()
+			return cut, last, nil
+		}
+		cut = append(cut, r)
+	}
+	return cut, "", nil
+}
+
+// ListVolumes lists the volumes of this node.
+func (d *driver) ListVolumes(_ context.Context, req *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+	var ready []*volume
+	for _, v := range d.store.volumes.list() {
+		if v.State == stateReady {
+			ready = append(ready, v)
+		}
+	}
+	cut, next, err := page(ready, req.GetStartingToken(), req.GetMaxEntries())
+	if err != nil {
+		return nil, err
+	}
+	resp := &csi.ListVolumesResponse{NextToken: next}
+	for _, v := range cut {
+		resp.Entries = append(resp.Entries, &csi.ListVolumesResponse_Entry{Volume: d.describe(v)})
+	}
+	return resp, nil
+}
+
+// ListSnapshots lists the snapshots of this node, of one volume, or one.
+func (d *driver) ListSnapshots(_ context.Context, req *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
+	var ready []*snapshot
+	for _, n := range d.store.snapshots.list() {
+		if n.State == stateReady && (req.GetSnapshotId() == "" || req.GetSnapshotId() == n.ID) &&
+			(req.GetSourceVolumeId() == "" || req.GetSourceVolumeId() == n.Source) {
+			ready = append(ready, n)
+		}
+	}
+	cut, next, err := page(ready, req.GetStartingToken(), req.GetMaxEntries())
+	if err != nil {
+		return nil, err
+	}
+	resp := &csi.ListSnapshotsResponse{NextToken: next}
+	for _, n := range cut {
+		resp.Entries = append(resp.Entries, &csi.ListSnapshotsResponse_Entry{Snapshot: d.describeSnapshot(n)})
+	}
+	return resp, nil
+}

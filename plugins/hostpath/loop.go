@@ -1,0 +1,184 @@
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// loopDevice is a loop device that shows one of our images.
+type loopDevice struct {
+	path     string // /dev/loopN
+	rdev     uint64
+	readOnly bool
+}
+
+// loopTries bounds how often a free loop device is asked for: another process may take the one we are
+// told of before we do.
+const loopTries = 64
+
+// attach makes an image a block device, reusing one that shows it already. With auto the kernel detaches
+// it when its last user is gone, so that nothing is left of a mount that is gone; the returned file is
+// that user until the device is mounted. A device that is only bound as a file has no user: not for auto.
+func attach(image string, readOnly, auto bool) (dev loopDevice, hold *os.File, err error) {
+	devices, err := loopsOf(image)
+	if err != nil {
+		return dev, nil, err
+	}
+	i := slices.IndexFunc(devices, func(l loopDevice) bool { return l.readOnly == readOnly })
+	if i >= 0 {
+		// The device may vanish while we open it; what we then hold is judged again.
+		hold, err = os.OpenFile(devices[i].path, openMode(readOnly), 0)
+		if err == nil && shows(hold, image) {
+			return devices[i], hold, nil
+		}
+		if err == nil {
+			_ = hold.Close()
+		}
+	}
+	return attachNew(image, readOnly, auto)
+}
+
+func openMode(readOnly bool) int {
+	if readOnly {
+		return os.O_RDONLY | unix.O_CLOEXEC
+	}
+	return os.O_RDWR | unix.O_CLOEXEC
+}
+
+func attachNew(image string, readOnly, auto bool) (dev loopDevice, hold *os.File, err error) {
+	file, err := os.OpenFile(image, openMode(readOnly), 0)
+	if err != nil {
+		return dev, nil, err
+	}
+	defer file.Close()
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return dev, nil, fmt.Errorf("loop devices are not to be had: %w", err)
+	}
+	defer control.Close()
+	for range loopTries {
+		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return dev, nil, fmt.Errorf("no loop device is free: %w", err)
+		}
+		dev, hold, err = configure("/dev/loop"+strconv.Itoa(n), file, readOnly, auto)
+		if !errors.Is(err, unix.EBUSY) {
+			return dev, hold, err
+		}
+		time.Sleep(time.Millisecond) // someone else was faster; the kernel has no queue for this
+	}
+	return dev, nil, fmt.Errorf("no loop device is free: %w", unix.EBUSY)
+}
+
+// configure binds a file to a loop device in one step, so that a kill leaves it bound or free.
+func configure(path string, file *os.File, readOnly, auto bool) (loopDevice, *os.File, error) {
+	hold, err := os.OpenFile(path, openMode(readOnly), 0)
+	if err != nil {
+		return loopDevice{}, nil, fmt.Errorf("opening the loop device (is /dev the host's?): %w", err)
+	}
+	cfg := unix.LoopConfig{Fd: uint32(file.Fd())}
+	if readOnly {
+		cfg.Info.Flags |= unix.LO_FLAGS_READ_ONLY
+	}
+	if auto {
+		cfg.Info.Flags |= unix.LO_FLAGS_AUTOCLEAR
+	}
+	copy(cfg.Info.File_name[:len(cfg.Info.File_name)-1], file.Name())
+	if err := unix.IoctlLoopConfigure(int(hold.Fd()), &cfg); err != nil {
+		_ = hold.Close()
+		return loopDevice{}, nil, fmt.Errorf("attaching %s to %s: %w", file.Name(), path, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(hold.Fd()), &st); err != nil {
+		_ = hold.Close()
+		return loopDevice{}, nil, err
+	}
+	return loopDevice{path, uint64(st.Rdev), readOnly}, hold, nil
+}
+
+// shows reports whether an open loop device shows the image. Device and inode are compared, because
+// paths differ between mount namespaces.
+func shows(dev *os.File, image string) bool {
+	var st unix.Stat_t
+	if unix.Stat(image, &st) != nil {
+		return false
+	}
+	info, err := unix.IoctlLoopGetStatus64(int(dev.Fd()))
+	return err == nil && info.Inode == st.Ino && info.Device == uint64(st.Dev)
+}
+
+// loopsOf finds the loop devices that show an image.
+func loopsOf(image string) ([]loopDevice, error) {
+	var want unix.Stat_t
+	if err := unix.Stat(image, &want); err != nil {
+		return nil, err
+	}
+	paths, err := filepath.Glob("/dev/loop[0-9]*")
+	if err != nil {
+		return nil, err
+	}
+	var found []loopDevice
+	for _, p := range paths {
+		f, err := os.OpenFile(p, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		if err != nil {
+			continue // not a device, or not ours to open: it shows no image of ours
+		}
+		info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
+		var st unix.Stat_t
+		if err == nil && unix.Fstat(int(f.Fd()), &st) == nil && info.Inode == want.Ino && info.Device == uint64(want.Dev) {
+			found = append(found, loopDevice{p, uint64(st.Rdev), info.Flags&unix.LO_FLAGS_READ_ONLY != 0})
+		}
+		_ = f.Close()
+	}
+	return found, nil
+}
+
+// detach frees the loop devices of an image that nobody has open. One in use is freed by the kernel when
+// its last user is gone.
+func detach(image string) error {
+	devices, err := loopsOf(image)
+	if err != nil {
+		return err
+	}
+	for _, l := range devices {
+		f, err := os.OpenFile(l.path, os.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		if shows(f, image) {
+			if err = unix.IoctlSetInt(int(f.Fd()), unix.LOOP_CLR_FD, 0); errors.Is(err, unix.ENXIO) {
+				err = nil
+			}
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("detaching %s: %w", l.path, err)
+		}
+	}
+	return nil
+}
+
+// refit lets the loop devices of an image see that it has grown.
+func refit(image string) error {
+	devices, err := loopsOf(image)
+	if err != nil {
+		return err
+	}
+	for _, l := range devices {
+		f, err := os.OpenFile(l.path, os.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		err = unix.IoctlSetInt(int(f.Fd()), unix.LOOP_SET_CAPACITY, 0)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("resizing %s: %w", l.path, err)
+		}
+	}
+	return nil
+}

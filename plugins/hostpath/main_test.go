@@ -1,0 +1,243 @@
+package hostpath
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/moby/sys/mountinfo"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"berth/csi"
+)
+
+// The test binary is also the driver's process: with driverEnv it runs a driver (and kills itself at the
+// point that crashEnv names), with sanityEnv it is one run of the sanity suite, which can run once only
+// in a process.
+const (
+	driverEnv = "BERTH_TEST_DRIVER"
+	crashEnv  = "BERTH_TEST_CRASH"
+	sanityEnv = "BERTH_TEST_SANITY"
+)
+
+func TestMain(m *testing.M) {
+	if cfg := os.Getenv(driverEnv); cfg != "" {
+		os.Exit(runDriver(cfg))
+	}
+	if os.Getenv(sanityEnv) != "" {
+		os.Exit(m.Run())
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func runDriver(config string) int {
+	var cfg Config
+	if err := json.Unmarshal([]byte(config), &cfg); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	cfg.Logger = hclog.New(&hclog.LoggerOptions{Output: os.Stderr, Level: hclog.Debug})
+	if at := os.Getenv(crashEnv); at != "" {
+		crash = func(point string) {
+			if point == at {
+				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+				select {}
+			}
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := Run(ctx, cfg); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// world is a data directory, a socket and directories to stage and publish in, all gone after the test.
+type world struct {
+	t   *testing.T
+	dir string
+	cfg Config
+	cmd *exec.Cmd
+	*csi.Client
+}
+
+// newWorld prepares; needRoot says what is missing.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	needRoot(t)
+	dir, err := os.MkdirTemp("/tmp", "bhp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, dir: dir, cfg: Config{Endpoint: "unix://" + dir + "/csi.sock", NodeID: "node-a", DataDir: dir + "/data"}}
+	for _, d := range []string{"stage", "targets"} {
+		if err := os.Mkdir(w.path(d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := allLoops(t)
+	t.Cleanup(func() { w.clean(before) })
+	return w
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounts and loop devices need root")
+	}
+}
+
+func needLoops(t *testing.T) {
+	t.Helper()
+	if _, err := os.Stat("/dev/loop-control"); err != nil {
+		t.Skipf("loop devices are missing: %v", err)
+	}
+}
+
+func (w *world) path(elem ...string) string {
+	return filepath.Join(append([]string{w.dir}, elem...)...)
+}
+
+// clean ends the process, takes away what it left, and fails the test for what should not be there: a
+// test takes down what it put up.
+func (w *world) clean(before []string) {
+	w.kill()
+	for _, m := range slices.Backward(mountsBelow(w.t, w.dir)) {
+		_ = unix.Unmount(m, unix.MNT_DETACH)
+		if !w.t.Failed() {
+			w.t.Errorf("mount left: %s", m)
+		}
+	}
+	images, _ := filepath.Glob(w.dir + "/data/*/*/image")
+	for _, i := range images {
+		_ = detach(i)
+	}
+	if err := os.RemoveAll(w.dir); err != nil {
+		w.t.Error(err)
+	}
+	for _, l := range allLoops(w.t) {
+		if !slices.Contains(before, l) && strings.Contains(l, w.dir) {
+			w.t.Errorf("loop device left: %s", l)
+		}
+	}
+}
+
+// start runs the driver as a process of its own and waits until it is ready.
+func (w *world) start(env ...string) {
+	w.t.Helper()
+	cfg, err := json.Marshal(w.cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.cmd = exec.Command(os.Args[0])
+	w.cmd.Env = append(append(os.Environ(), driverEnv+"="+string(cfg)), env...)
+	w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	log := &testLog{w.t}
+	w.cmd.Stdout, w.cmd.Stderr = log, log
+	if err := w.cmd.Start(); err != nil {
+		w.t.Fatal(err)
+	}
+	if w.Client == nil {
+		w.Client, err = csi.Dial(w.t.Context(), w.cfg.Endpoint, nil)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.t.Cleanup(func() { _ = w.Close() })
+	}
+	w.awaitReady()
+}
+
+// awaitReady probes until the driver answers that it is ready; a probe fails at once while there is no
+// socket, so a short timer keeps the loop from spinning.
+func (w *world) awaitReady() {
+	w.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		ready, err := w.Probe(w.t.Context())
+		if err == nil && ready {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("driver is not ready: %v", err)
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// kill ends the process without a chance to tidy up.
+func (w *world) kill() {
+	if w.cmd != nil {
+		_ = w.cmd.Process.Kill()
+		w.died()
+	}
+}
+
+// died waits for the end of a process that was killed.
+func (w *world) died() {
+	w.t.Helper()
+	err := w.cmd.Wait()
+	w.cmd = nil
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		w.t.Errorf("driver ended by itself: %v", err)
+	}
+}
+
+// term ends the process politely.
+func (w *world) term() {
+	w.t.Helper()
+	_ = w.cmd.Process.Signal(syscall.SIGTERM)
+	if err := w.cmd.Wait(); err != nil {
+		w.t.Errorf("driver did not end well: %v", err)
+	}
+	w.cmd = nil
+}
+
+// testLog shows the driver's log when a test fails.
+type testLog struct{ t *testing.T }
+
+func (l *testLog) Write(b []byte) (int, error) {
+	l.t.Log(strings.TrimRight(string(b), "\n"))
+	return len(b), nil
+}
+
+func mountsBelow(t *testing.T, dir string) (at []string) {
+	t.Helper()
+	list, err := mountinfo.GetMounts(mountinfo.PrefixFilter(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range list {
+		at = append(at, m.Mountpoint)
+	}
+	return at
+}
+
+// allLoops names each loop device in use with its file.
+func allLoops(t *testing.T) (all []string) {
+	t.Helper()
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err == nil {
+			all = append(all, f+" "+strings.TrimSpace(string(b)))
+		}
+	}
+	return all
+}

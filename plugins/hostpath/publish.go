@@ -1,0 +1,235 @@
+package hostpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+)
+
+// NodePublishVolume shows a staged volume at a target path: its directory or file system is bound there,
+// or its device as a file. A read-only publication of a device is of a loop device of its own, because a
+// read-only mount does not keep anyone from writing to a device.
+func (d *driver) NodePublishVolume(_ context.Context, req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	if req.GetVolumeId() == "" {
+		return nil, fail(codes.InvalidArgument, "volume_id is missing")
+	}
+	path, err := d.checkPath("target_path", req.GetTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	c := req.GetVolumeCapability()
+	if err := wellFormed(c); err != nil {
+		return nil, err
+	}
+	v, release, err := d.claim(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := allows(v.Type, v.FSType, c); err != nil {
+		return nil, err
+	}
+	if err := d.stagedAt(v, req.GetStagingTargetPath(), c.GetBlock() != nil); err != nil {
+		return nil, err
+	}
+	t := &target{Use: useOf(c), ReadOnly: req.GetReadonly() || readers[c.GetAccessMode().GetMode()]}
+	if err := d.publishHere(v, path, t); err != nil {
+		return nil, err
+	}
+	return &csi.NodePublishVolumeResponse{}, d.publish(v, path)
+}
+
+// stagedAt refuses to publish a volume that is not staged, in that way, where the call says.
+func (d *driver) stagedAt(v *volume, path string, block bool) error {
+	if path == "" {
+		return fail(codes.FailedPrecondition, "staging_target_path is missing: the volume has to be staged first")
+	}
+	real, err := d.checkPath("staging_target_path", path)
+	if err != nil {
+		return err
+	}
+	live, err := d.staged(v)
+	switch {
+	case err != nil:
+		return err
+	case !live:
+		return fail(codes.FailedPrecondition, "volume %s is not staged", v.ID)
+	case v.Stage.Path != real:
+		return fail(codes.FailedPrecondition, "volume %s is staged at %s", v.ID, v.Stage.Path)
+	case v.Stage.Use.Block != block:
+		return fail(codes.FailedPrecondition, "volume %s is staged with another access type", v.ID)
+	}
+	return nil
+}
+
+// publishHere records where a volume is about to be published. Published there already, it is left if it
+// is so in the same way. In a mode for one user it may be at one path only.
+func (d *driver) publishHere(v *volume, path string, t *target) error {
+	for other := range v.Targets {
+		shown, err := d.shownAt(v, other)
+		if err != nil {
+			return err
+		}
+		switch old := v.Targets[other]; {
+		case shown && other == path && old.Ready && !(old.Use.equal(t.Use) && old.ReadOnly == t.ReadOnly):
+			return fail(codes.AlreadyExists, "volume %s is published at %s in another way", v.ID, path)
+		case shown && other != path && (alone[modeOf(t.Use)] || alone[modeOf(old.Use)]):
+			return fail(codes.FailedPrecondition, "volume %s is published at %s", v.ID, other)
+		case shown && other == path && old.Ready:
+			return nil
+		case !shown && other != path:
+			delete(v.Targets, other)
+		}
+	}
+	v.Targets[path] = t
+	if err := d.save(v); err != nil {
+		return err
+	}
+	crash("publish recorded")
+	return nil
+}
+
+func modeOf(u use) csi.VolumeCapability_AccessMode_Mode {
+	return csi.VolumeCapability_AccessMode_Mode(u.Mode)
+}
+
+// publish does what the record says and marks it done.
+func (d *driver) publish(v *volume, path string) error {
+	t := v.Targets[path]
+	if t.Ready {
+		return nil
+	}
+	shown, err := d.shownAt(v, path)
+	if err != nil {
+		return err
+	}
+	if err := makeTarget(path, t.Use.Block); err != nil {
+		return err
+	}
+	if t.Use.Block {
+		err = d.publishBlock(v, path, t, shown)
+	} else {
+		err = d.publishMount(v, path, t, shown)
+	}
+	if err != nil {
+		return fmt.Errorf("publishing volume %s: %w", v.ID, err)
+	}
+	crash("publish mounted")
+	t.Ready = true
+	return d.save(v)
+}
+
+func (d *driver) publishMount(v *volume, path string, t *target, shown bool) error {
+	bits, _, err := mountFlags(t.Use.Flags)
+	if err != nil {
+		return err
+	}
+	if t.ReadOnly {
+		bits |= unix.MS_RDONLY
+	}
+	return bind(v.Stage.Path, path, bits, shown)
+}
+
+func (d *driver) publishBlock(v *volume, path string, t *target, shown bool) error {
+	if shown {
+		return nil
+	}
+	dev, hold, err := attach(d.dataOf(v), t.ReadOnly, false)
+	if err != nil {
+		return err
+	}
+	return errors.Join(bind(dev.path, path, 0, false), hold.Close())
+}
+
+// makeTarget makes what a volume is bound over. What is there already must be empty: the bind would hide
+// it.
+func makeTarget(path string, block bool) error {
+	info, err := os.Lstat(path)
+	switch {
+	case err == nil && info.IsDir() != block:
+		return nil // made by an earlier call, or by the orchestrator; removed only if it is empty
+	case err == nil:
+		return fail(codes.InvalidArgument, "target_path %s exists and is of the wrong sort", path)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	if block {
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, 0o600)
+		if err == nil {
+			err = f.Close()
+		}
+		return missingParent(err)
+	}
+	return missingParent(os.Mkdir(path, 0o755))
+}
+
+func missingParent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fail(codes.InvalidArgument, "the parent of target_path does not exist: %w", err)
+	}
+	return err
+}
+
+// NodeUnpublishVolume undoes NodePublishVolume and removes the target path.
+func (d *driver) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	if req.GetVolumeId() == "" {
+		return nil, fail(codes.InvalidArgument, "volume_id is missing")
+	}
+	path, err := d.checkPath("target_path", req.GetTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	v, release, err := d.claim(req.GetVolumeId())
+	if codeIs(err, codes.NotFound) {
+		if err = nothingAt(path, err); err == nil {
+			err = removeTarget(path)
+		}
+		return &csi.NodeUnpublishVolumeResponse{}, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if v.Stage != nil && v.Stage.Path == path {
+		return nil, fail(codes.InvalidArgument, "volume %s is staged at %s, not published", v.ID, path)
+	}
+	if err := d.unmountAll(v, path); err != nil {
+		return nil, err
+	}
+	crash("unpublish unmounted")
+	if err := removeTarget(path); err != nil {
+		return nil, err
+	}
+	if v.Targets[path] != nil {
+		delete(v.Targets, path)
+		err = d.save(v)
+	}
+	return &csi.NodeUnpublishVolumeResponse{}, err
+}
+
+// removeTarget removes an empty directory or an empty file. Anything else is not what we made.
+func removeTarget(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() && (!info.Mode().IsRegular() || info.Size() > 0) {
+		return fail(codes.FailedPrecondition, "%s is not an empty file: it is left alone", path)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+			return fail(codes.FailedPrecondition, "%s holds files that are not the volume's: it is left alone", path)
+		}
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,97 @@
+package hostpath
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// reconcile puts in order what a crash has left. What cannot be put in order now is told and left as it
+// is: it stays recorded, and a later call tries again. Only an unreadable data directory is an error.
+func (d *driver) reconcile() error {
+	for _, v := range d.store.volumes.list() {
+		d.told("volume is not in order", v.ID, d.reconcileVolume(v))
+	}
+	for _, n := range d.store.snapshots.list() {
+		if n.State != stateReady {
+			d.logger.Info("removing a half-made snapshot", "snapshot_id", n.ID, "state", n.State)
+			d.told("snapshot is not in order", n.ID, d.eraseSnapshot(n))
+		}
+	}
+	d.sweep(d.store.volumes.dir, d.store.volumes.bare, d.store.volumes.bad)
+	d.sweep(d.store.snapshots.dir, d.store.snapshots.bare, d.store.snapshots.bad)
+	return d.sweepTemps()
+}
+
+func (d *driver) told(what, id string, err error) {
+	if err != nil {
+		d.logger.Error(what, "id", id, "error", err)
+	}
+}
+
+func (d *driver) reconcileVolume(v *volume) error {
+	if v.State != stateReady {
+		d.logger.Info("removing a half-made volume", "volume_id", v.ID, "state", v.State)
+		return d.erase(v)
+	}
+	if _, err := os.Stat(d.dataOf(v)); err != nil {
+		return err
+	}
+	if v.BootID != "" && v.BootID != bootID() {
+		if err := d.save(v); err != nil { // without what an earlier boot had mounted
+			return err
+		}
+		v = v.fresh()
+	}
+	if v.Type == typeDirectory {
+		return nil
+	}
+	if v.Stage == nil && len(v.Targets) == 0 {
+		return detach(d.dataOf(v))
+	}
+	return d.wake(v)
+}
+
+// wake thaws a file system that was frozen for a copy when the driver was killed.
+func (d *driver) wake(v *volume) error {
+	if v.Stage == nil || v.Stage.Use.Block {
+		return nil
+	}
+	shown, err := d.shownAt(v, v.Stage.Path)
+	if err != nil || !shown {
+		return err
+	}
+	return thaw(v.Stage.Path)
+}
+
+// sweep removes directories that were made for a row that was never recorded: there is nothing in them. One
+// that does hold something, or whose record cannot be read, is left for a person to look at.
+func (d *driver) sweep(dir string, bare, bad []string) {
+	for _, name := range bare {
+		path := filepath.Join(dir, name)
+		if err := os.Remove(filepath.Join(path, recordFile+".tmp")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			d.told("left alone", path, err)
+			continue
+		}
+		d.told("left alone", path, os.Remove(path))
+	}
+	for _, name := range bad {
+		d.logger.Error("record cannot be read, its data is left alone", "path", filepath.Join(dir, name))
+	}
+}
+
+// sweepTemps removes the files of tests whether files can share blocks.
+func (d *driver) sweepTemps() error {
+	entries, err := os.ReadDir(d.store.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".reflink") {
+			d.told("left alone", e.Name(), os.Remove(filepath.Join(d.store.dir, e.Name())))
+		}
+	}
+	return nil
+}

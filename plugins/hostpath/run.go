@@ -1,0 +1,245 @@
+package hostpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc"
+
+	"berth/structs"
+)
+
+// The defaults of a Config.
+const (
+	DefaultName        = "hostpath.csi.berth.io"
+	DefaultTopologyKey = "topology.berth.io/node"
+	defaultVersion     = "dev"
+)
+
+// stopPatience is how long a server that ends waits for calls in flight before it cuts their
+// connections; the calls themselves are always waited for.
+const stopPatience = 5 * time.Second
+
+// lockRetry is how often a driver looks whether its predecessor has left the data directory.
+const lockRetry = 100 * time.Millisecond
+
+// Config is what the driver is told.
+type Config struct {
+	Endpoint    string // unix:///path, unix:/path or an absolute path
+	NodeID      string // this node's name, unique among the nodes that run the driver; at most 256 bytes
+	DataDir     string // where volumes live; made when missing
+	Capacity    int64  // bytes that volumes and snapshots may have together; 0: what the file system has
+	MaxVolumes  int64  // reported to the orchestrator as the limit of this node; 0: none
+	TopologyKey string // DefaultTopologyKey if ""
+	Name        string // of the driver, DefaultName if ""
+	Version     string
+	Logger      hclog.Logger
+}
+
+// Validate reports all faults at once.
+func (c *Config) Validate() error {
+	var faults []string
+	add := func(bad bool, text string) {
+		if bad {
+			faults = append(faults, text)
+		}
+	}
+	_, err := socketPath(c.Endpoint)
+	add(err != nil, fmt.Sprintf("endpoint %q: expected unix:///path, unix:/path or an absolute path", c.Endpoint))
+	add(c.NodeID == "", "node id is missing")
+	add(len(c.NodeID) > 256, "node id is longer than 256 bytes")
+	add(!filepath.IsAbs(c.DataDir), fmt.Sprintf("data directory %q is not an absolute path", c.DataDir))
+	add(filepath.Clean(c.DataDir) == "/", "the data directory cannot be /")
+	add(c.Capacity < 0, "capacity is negative")
+	add(c.MaxVolumes < 0, "max volumes is negative")
+	if len(faults) == 0 {
+		return nil
+	}
+	return structs.Errorf(structs.KindInvalid, "hostpath: %s", strings.Join(faults, "; "))
+}
+
+func (c *Config) defaults() {
+	for _, f := range []struct {
+		field *string
+		value string
+	}{{&c.TopologyKey, DefaultTopologyKey}, {&c.Name, DefaultName}, {&c.Version, defaultVersion}} {
+		if *f.field == "" {
+			*f.field = f.value
+		}
+	}
+	if c.Logger == nil {
+		c.Logger = hclog.NewNullLogger()
+	}
+	c.DataDir = filepath.Clean(c.DataDir)
+}
+
+func socketPath(endpoint string) (string, error) {
+	path := endpoint
+	if rest, ok := strings.CutPrefix(endpoint, "unix:"); ok {
+		path = "/" + strings.TrimLeft(rest, "/")
+		if !strings.HasPrefix(rest, "/") || (strings.HasPrefix(rest, "//") && !strings.HasPrefix(rest, "///")) {
+			return "", errors.New("not an absolute path")
+		}
+	}
+	if !filepath.IsAbs(path) {
+		return "", errors.New("not an absolute path")
+	}
+	return path, nil
+}
+
+// driver is one running server. Until ready is set it only says that it is starting.
+type driver struct {
+	csi.UnimplementedIdentityServer
+	csi.UnimplementedControllerServer
+	csi.UnimplementedNodeServer
+
+	cfg    Config
+	ctx    context.Context // of the run: operations end with it, not with their callers
+	logger hclog.Logger
+	locks  keyLocks
+	store  *store
+
+	booking sync.Mutex // held while room is looked for and taken
+	ready   atomic.Bool
+}
+
+// Run serves until ctx ends. The socket is there at once; calls are answered with UNAVAILABLE, and Probe
+// with "not ready", until the data directory is ours (another process may still be about to leave it) and
+// what a crash has left behind is put in order. When Run returns, no call is running and the socket is gone.
+func Run(ctx context.Context, cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	cfg.defaults()
+	listener, err := listen(cfg.Endpoint)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d := &driver{cfg: cfg, ctx: ctx, logger: cfg.Logger}
+	srv := grpc.NewServer(grpc.UnaryInterceptor(d.intercept), grpc.WaitForHandlers(true))
+	csi.RegisterIdentityServer(srv, d)
+	csi.RegisterControllerServer(srv, d)
+	csi.RegisterNodeServer(srv, d)
+
+	served, opened := make(chan error, 1), make(chan error, 1)
+	go func() { served <- srv.Serve(listener) }()
+	go func() { opened <- d.open() }()
+	cfg.Logger.Info("csi driver listens", "endpoint", cfg.Endpoint, "node_id", cfg.NodeID, "data_dir", cfg.DataDir)
+
+	var result error
+	select {
+	case <-ctx.Done():
+	case result = <-served:
+		served <- nil
+	case result = <-opened:
+		opened <- nil
+		if result == nil {
+			select {
+			case <-ctx.Done():
+			case result = <-served:
+				served <- nil
+			}
+		}
+	}
+	cancel()
+	stop(srv)
+	<-served
+	<-opened
+	if d.store != nil {
+		result = errors.Join(result, d.store.close())
+	}
+	return result
+}
+
+// listen makes the socket, in place of one that a killed process has left.
+func listen(endpoint string) (net.Listener, error) {
+	path, err := socketPath(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+		if err := os.Remove(path); err != nil {
+			return nil, fmt.Errorf("hostpath: removing a stale socket: %w", err)
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("hostpath: listening on %s: %w", path, err)
+	}
+	if err := os.Chmod(path, 0o660); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// stop ends a server, politely first.
+func stop(srv *grpc.Server) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		srv.GracefulStop()
+	}()
+	t := time.NewTimer(stopPatience)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+		srv.Stop()
+		<-done
+	}
+}
+
+// open takes the data directory and puts in order what is in it.
+func (d *driver) open() error {
+	if err := d.takeOver(); err != nil {
+		if d.ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	if err := d.reconcile(); err != nil {
+		return fmt.Errorf("hostpath: %w", err)
+	}
+	d.ready.Store(true)
+	d.logger.Info("csi driver is ready", "volumes", len(d.store.volumes.list()), "snapshots", len(d.store.snapshots.list()))
+	return nil
+}
+
+// takeOver waits until no other process uses the data directory.
+func (d *driver) takeOver() error {
+	t := time.NewTicker(lockRetry)
+	defer t.Stop()
+	for told := false; ; {
+		s, err := openStore(d.cfg.DataDir)
+		if err == nil {
+			d.store = s
+			return nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return fmt.Errorf("hostpath: data directory %s: %w", d.cfg.DataDir, err)
+		}
+		if !told {
+			d.logger.Info("waiting for another process to leave the data directory", "data_dir", d.cfg.DataDir)
+			told = true
+		}
+		select {
+		case <-d.ctx.Done():
+			return d.ctx.Err()
+		case <-t.C:
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package hostpath
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubernetes-csi/csi-test/v5/pkg/sanity"
+)
+
+// sanityRun is one run of the suite: what sort of volumes it is run on.
+type sanityRun struct {
+	AccessType string
+	Parameters map[string]string
+	Dir        string
+	Address    string
+}
+
+// notOurs are the reasons to skip a spec that are what the driver does not announce. A spec skipped for
+// another reason fails the test.
+var notOurs = []string{
+	"ControllerPublishVolume not supported", "Controller Publish, UnpublishVolume not supported",
+	"ControllerUnpublishVolume not supported", "ControllerPublishVolume.readonly field not supported",
+	"ControllerModifyVolume not supported", "Modify volume not supported", "Modify Volume not supported",
+	"GroupControllerServer not supported", "VolumeGroupSnapshots not supported", "CreateVolumeGroupSnapshot not supported",
+	"DeleteVolumeGroupSnapshot not supported", "GetVolumeGroupSnapshot not supported",
+	"ControllerGetVolumeHealth not supported", "ControllerListVolumeHealth not supported",
+	"NodeGetVolumeHealth not supported", "NodeGetStorageHealth not supported",
+	"Volume Group Snapshots not supported", "Group", "SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported", "GetVolume not supported",
+}
+
+// The driver, as a process of its own, passes the suite that nobody here wrote, for each sort of volume.
+func TestSanity(t *testing.T) {
+	for name, run := range map[string]sanityRun{
+		"directory": {AccessType: "mount"},
+		"image":     {AccessType: "mount", Parameters: map[string]string{"type": "image"}},
+		"block":     {AccessType: "block"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if name != "directory" {
+				needLoops(t)
+			}
+			w.cfg.MaxVolumes = 100
+			w.start()
+			run.Dir, run.Address = w.dir, w.cfg.Endpoint
+			suite(t, run)
+			if left := mountsBelow(t, w.dir); len(left) > 0 {
+				t.Errorf("mounts left: %v", left)
+			}
+			rows, _ := filepath.Glob(w.path("data", "*s", "*"))
+			if len(rows) > 0 {
+				t.Errorf("left in the data directory: %v", rows)
+			}
+		})
+	}
+}
+
+// suite runs TestSanityInner in a process of its own and judges its report.
+func suite(t *testing.T, run sanityRun) {
+	t.Helper()
+	b, err := json.Marshal(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := filepath.Join(run.Dir, "report.json")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestSanityInner$", "-ginkgo.no-color", "-ginkgo.json-report="+report)
+	cmd.Env = append(os.Environ(), sanityEnv+"="+string(b))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	raw, err := os.ReadFile(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reports []struct {
+		SpecReports []struct {
+			LeafNodeText            string
+			ContainerHierarchyTexts []string
+			State                   string
+			Failure                 struct{ Message string }
+		}
+	}
+	if err := json.Unmarshal(raw, &reports); err != nil {
+		t.Fatal(err)
+	}
+	passed := 0
+	for _, s := range reports[0].SpecReports {
+		name := strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " / ")
+		switch s.State {
+		case "passed":
+			passed++
+		case "skipped":
+			if !announced(name, s.Failure.Message) {
+				continue
+			}
+			t.Errorf("skipped %s: %s", name, s.Failure.Message)
+		case "pending": // the suite's own
+		default:
+			t.Errorf("%s %s: %s", s.State, name, s.Failure.Message)
+		}
+	}
+	t.Logf("%d specs passed", passed)
+	if passed < 60 {
+		t.Errorf("only %d specs passed", passed)
+	}
+}
+
+// announced reports whether a skipped spec is of something the driver announces.
+func announced(name, reason string) bool {
+	for _, n := range notOurs {
+		if strings.Contains(reason, n) {
+			return false
+		}
+	}
+	return true
+}
+
+// TestSanityInner is the suite's process.
+func TestSanityInner(t *testing.T) {
+	env := os.Getenv(sanityEnv)
+	if env == "" {
+		t.Skip("part of TestSanity")
+	}
+	var run sanityRun
+	if err := json.Unmarshal([]byte(env), &run); err != nil {
+		t.Fatal(err)
+	}
+	cfg := sanity.NewTestConfig()
+	cfg.Address = run.Address
+	cfg.TargetPath, cfg.StagingPath = filepath.Join(run.Dir, "sanity-target"), filepath.Join(run.Dir, "sanity-stage")
+	cfg.TestVolumeSize, cfg.TestVolumeExpandSize = 16<<20, 32<<20
+	cfg.TestVolumeAccessType, cfg.TestVolumeParameters = run.AccessType, run.Parameters
+	sanity.Test(t, cfg)
+}

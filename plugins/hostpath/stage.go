@@ -1,0 +1,249 @@
+package hostpath
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+)
+
+// NodeStageVolume shows a volume at its staging path: a directory is bound there, the file system of an
+// image is mounted there (grown first if it is behind), and a block volume gets its loop device.
+func (d *driver) NodeStageVolume(_ context.Context, req *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	if req.GetVolumeId() == "" {
+		return nil, fail(codes.InvalidArgument, "volume_id is missing")
+	}
+	path, err := d.checkPath("staging_target_path", req.GetStagingTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	c := req.GetVolumeCapability()
+	if err := wellFormed(c); err != nil {
+		return nil, err
+	}
+	v, release, err := d.claim(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := allows(v.Type, v.FSType, c); err != nil {
+		return nil, err
+	}
+	if err := needDir("staging_target_path", path); err != nil {
+		return nil, err
+	}
+	if err := d.stageHere(v, path, useOf(c)); err != nil {
+		return nil, err
+	}
+	return &csi.NodeStageVolumeResponse{}, d.stage(v)
+}
+
+// stageHere records where a volume is about to be staged, unless it is staged already: then in the same
+// way, or not at all.
+func (d *driver) stageHere(v *volume, path string, u use) error {
+	if s := v.Stage; s != nil && s.Ready {
+		live, err := d.staged(v)
+		if err != nil {
+			return err
+		}
+		switch {
+		case live && s.Path != path:
+			return fail(codes.FailedPrecondition, "volume %s is staged at %s", v.ID, s.Path)
+		case live && !s.Use.equal(u):
+			return fail(codes.AlreadyExists, "volume %s is staged at %s with another capability", v.ID, path)
+		case live:
+			return nil
+		}
+	}
+	v.Stage = &staging{Path: path, Use: u}
+	if err := d.save(v); err != nil {
+		return err
+	}
+	crash("stage recorded")
+	return nil
+}
+
+// staged reports whether a volume is really staged where its record says so.
+func (d *driver) staged(v *volume) (bool, error) {
+	if v.Stage == nil {
+		return false, nil
+	}
+	if !v.Stage.Use.Block {
+		return d.shownAt(v, v.Stage.Path)
+	}
+	devices, err := loopsOf(d.dataOf(v))
+	return len(devices) > 0, err
+}
+
+// stage does what the record says and marks it done. Each part looks first whether it is done already.
+func (d *driver) stage(v *volume) error {
+	live, err := d.staged(v)
+	if err != nil {
+		return err
+	}
+	if !live {
+		if err := stagers[stagerOf(v)](d, v); err != nil {
+			return fmt.Errorf("staging volume %s: %w", v.ID, err)
+		}
+	}
+	crash("stage mounted")
+	if v.Type == typeImage && !v.Stage.Use.Block && v.FSSize < v.Size {
+		// Behind although it was grown before the mount: xfs, or a stage that found it mounted. It works
+		// as it is, so a failure here is only told.
+		if err := d.growStaged(v); err != nil {
+			d.logger.Warn("file system stays smaller than its volume", "volume_id", v.ID, "error", err)
+		}
+	}
+	if v.Stage.Ready {
+		return nil
+	}
+	v.Stage.Ready = true
+	return d.save(v)
+}
+
+func (d *driver) growStaged(v *volume) error {
+	if err := refit(d.dataOf(v)); err != nil {
+		return err
+	}
+	return d.growMounted(v, v.Stage.Use, v.Stage.Path)
+}
+
+// stagers are the ways to stage a volume.
+var stagers = map[string]func(*driver, *volume) error{
+	"directory": (*driver).stageDirectory,
+	"block":     (*driver).stageBlock,
+	"mount":     (*driver).stageFileSystem,
+}
+
+func stagerOf(v *volume) string {
+	switch {
+	case v.Type == typeDirectory:
+		return "directory"
+	case v.Stage.Use.Block:
+		return "block"
+	}
+	return "mount"
+}
+
+func (d *driver) stageDirectory(v *volume) error {
+	bits, _, err := mountFlags(v.Stage.Use.Flags)
+	if err != nil {
+		return err
+	}
+	return bind(d.dataOf(v), v.Stage.Path, bits, false)
+}
+
+// stageBlock attaches the device that will be published. It stays attached until it is unstaged: a device
+// that is only bound as a file is no use of it in the kernel's eyes.
+func (d *driver) stageBlock(v *volume) error {
+	if err := resizeImage(d.dataOf(v), v.Size, false); err != nil {
+		return err
+	}
+	_, hold, err := attach(d.dataOf(v), false, false)
+	if err != nil {
+		return err
+	}
+	return hold.Close()
+}
+
+func (d *driver) stageFileSystem(v *volume) error {
+	data := d.dataOf(v)
+	if err := resizeImage(data, v.Size, false); err != nil {
+		return err
+	}
+	settled, err := d.settle(v)
+	if err != nil {
+		return err
+	}
+	v.FSSize = settled.FSSize
+	bits, options, err := mountFlags(v.Stage.Use.Flags)
+	if err != nil {
+		return err
+	}
+	if o := filesystems[v.FSType].options; o != "" {
+		options = append(options, o)
+	}
+	dev, hold, err := attach(data, false, true)
+	if err != nil {
+		return err
+	}
+	defer hold.Close()
+	crash("stage attached")
+	if err := unix.Mount(dev.path, v.Stage.Path, v.FSType, bits, strings.Join(options, ",")); err != nil {
+		return fmt.Errorf("mounting %s as %s: %w", dev.path, v.FSType, err)
+	}
+	return nil
+}
+
+// NodeUnstageVolume undoes NodeStageVolume. A volume that is still published is refused.
+func (d *driver) NodeUnstageVolume(_ context.Context, req *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+	if req.GetVolumeId() == "" {
+		return nil, fail(codes.InvalidArgument, "volume_id is missing")
+	}
+	path, err := d.checkPath("staging_target_path", req.GetStagingTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	v, release, err := d.claim(req.GetVolumeId())
+	if codeIs(err, codes.NotFound) {
+		return &csi.NodeUnstageVolumeResponse{}, nothingAt(path, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if v.Stage == nil || v.Stage.Path != path {
+		// Not staged here by the record. Take away what is ours all the same: it is what was asked for.
+		return &csi.NodeUnstageVolumeResponse{}, d.unmountAll(v, path)
+	}
+	if err := d.unpublished(v); err != nil {
+		return nil, err
+	}
+	return &csi.NodeUnstageVolumeResponse{}, d.unstage(v)
+}
+
+func codeIs(err error, code codes.Code) bool { return err != nil && codeOf(err) == code }
+
+// nothingAt forgives that a volume does not exist where nothing is mounted either.
+func nothingAt(path string, err error) error {
+	mounted, failed := isMounted(path)
+	if failed != nil || !mounted {
+		return failed
+	}
+	return err
+}
+
+// unpublished refuses a volume that is really published somewhere; targets that are not there any more are
+// forgotten.
+func (d *driver) unpublished(v *volume) error {
+	for p := range v.Targets {
+		mounted, err := isMounted(p)
+		if err != nil {
+			return err
+		}
+		if mounted {
+			return fail(codes.FailedPrecondition, "volume %s is still published at %s", v.ID, p)
+		}
+		delete(v.Targets, p)
+	}
+	return nil
+}
+
+func (d *driver) unstage(v *volume) error {
+	if !v.Stage.Use.Block {
+		if err := d.unmountAll(v, v.Stage.Path); err != nil {
+			return err
+		}
+	}
+	crash("unstage unmounted")
+	if v.Type == typeImage {
+		if err := detach(d.dataOf(v)); err != nil {
+			return err
+		}
+	}
+	v.Stage = nil
+	return d.save(v)
+}

@@ -1,0 +1,44 @@
+package hostpath
+
+import (
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// unixStat is what the os package keeps of a file's attributes.
+type unixStat = syscall.Stat_t
+
+func statOf(info fs.FileInfo) *unixStat {
+	st, _ := info.Sys().(*unixStat)
+	return st
+}
+
+// bootID names the running boot: what was mounted in another one is gone.
+var bootID = sync.OnceValue(func() string {
+	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b))
+})
+
+// room is what the file system of a directory has, and has left for others than root.
+func room(dir string) (total, free int64, err error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, 0, err
+	}
+	return int64(st.Blocks) * st.Bsize, int64(st.Bavail) * st.Bsize, nil
+}
+
+// syncFS writes all of a file system to its disk.
+func syncFS(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unix.Syncfs(int(f.Fd()))
+}

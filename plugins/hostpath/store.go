@@ -1,0 +1,293 @@
+package hostpath
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The states of a record.
+const (
+	stateCreating = "creating" // half-made: removed at the next start
+	stateReady    = "ready"
+	stateDeleting = "deleting" // half-removed: removed at the next start
+)
+
+// The types of volumes.
+const (
+	typeDirectory = "directory"
+	typeImage     = "image"
+)
+
+// volume is the record of one volume, in <id>/record.json beside its data.
+type volume struct {
+	ID         string
+	Name       string
+	State      string
+	Type       string
+	FSType     string `json:",omitempty"` // of an image that has a file system
+	Size       int64
+	FSSize     int64             `json:",omitempty"` // what the file system has been grown to; behind Size until the next stage
+	Source     string            `json:",omitempty"` // "volume:<id>" or "snapshot:<id>"
+	Parameters map[string]string `json:",omitempty"`
+	Created    time.Time
+
+	BootID  string             `json:",omitempty"` // the boot in which Stage and Targets were written
+	Stage   *staging           `json:",omitempty"`
+	Targets map[string]*target `json:",omitempty"` // by path
+}
+
+// staging is where and how a volume is staged, or was about to be.
+type staging struct {
+	Path  string
+	Use   use
+	Ready bool
+}
+
+// target is how a volume is published at a path, or was about to be.
+type target struct {
+	Use      use
+	ReadOnly bool
+	Ready    bool
+}
+
+// use is a volume capability as a record keeps it.
+type use struct {
+	Block bool     `json:",omitempty"`
+	Mode  int32    // csi.VolumeCapability_AccessMode_Mode
+	Flags []string `json:",omitempty"`
+}
+
+func (u use) equal(o use) bool {
+	return u.Block == o.Block && u.Mode == o.Mode && slices.Equal(u.Flags, o.Flags)
+}
+
+func (v *volume) key() (id, name, state string) { return v.ID, v.Name, v.State }
+
+// snapshot is the record of one snapshot: a copy of a volume's data at a time.
+type snapshot struct {
+	ID      string
+	Name    string
+	State   string
+	Source  string // the volume's id
+	Type    string
+	FSType  string `json:",omitempty"`
+	Size    int64
+	FSSize  int64 `json:",omitempty"`
+	Created time.Time
+}
+
+func (s *snapshot) key() (id, name, state string) { return s.ID, s.Name, s.State }
+
+// row is what volumes and snapshots have in common.
+type row interface {
+	key() (id, name, state string)
+}
+
+// store is the data directory. It is locked against other processes while it is open.
+type store struct {
+	dir       string
+	lock      *os.File
+	volumes   *shelf[*volume]
+	snapshots *shelf[*snapshot]
+}
+
+// openStore locks and reads a data directory, making it when missing. EWOULDBLOCK: another process has it.
+func openStore(dir string) (*store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	dir, err := filepath.EvalSymlinks(dir) // as the mount table names it
+	if err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	s := &store{dir: dir, lock: lock,
+		volumes:   &shelf[*volume]{dir: filepath.Join(dir, "volumes"), rows: map[string]*volume{}},
+		snapshots: &shelf[*snapshot]{dir: filepath.Join(dir, "snapshots"), rows: map[string]*snapshot{}},
+	}
+	err = errors.Join(s.volumes.load(), s.snapshots.load())
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return s, nil
+}
+
+func (s *store) close() error { return s.lock.Close() }
+
+// booked is what all volumes and snapshots have been promised together.
+func (s *store) booked() (sum int64) {
+	for _, v := range s.volumes.list() {
+		sum += v.Size
+	}
+	for _, n := range s.snapshots.list() {
+		sum += n.Size
+	}
+	return sum
+}
+
+// shelf is a directory with one directory per row, each holding the row's record and data. Rows are not
+// changed once put: who holds the row's lock copies, edits and puts.
+type shelf[R row] struct {
+	dir  string
+	mu   sync.Mutex
+	rows map[string]R
+	bad  []string // directories whose record cannot be read: left alone
+	bare []string // directories without a record: made, but not recorded
+}
+
+const recordFile = "record.json"
+
+// path is the directory of a row, or a file in it.
+func (s *shelf[R]) path(id string, elem ...string) string {
+	return filepath.Join(append([]string{s.dir, id}, elem...)...)
+}
+
+func (s *shelf[R]) load() error {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		var r R
+		b, err := os.ReadFile(s.path(e.Name(), recordFile))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			s.bare = append(s.bare, e.Name())
+		case err != nil:
+			return err
+		case json.Unmarshal(b, &r) != nil || !s.fits(r, e.Name()):
+			s.bad = append(s.bad, e.Name())
+		default:
+			s.rows[e.Name()] = r
+		}
+	}
+	return nil
+}
+
+// fits reports whether a record that was read belongs to the directory it was found in.
+func (s *shelf[R]) fits(r R, dir string) bool {
+	var none R
+	if any(r) == any(none) {
+		return false
+	}
+	id, _, state := r.key()
+	return id == dir && slices.Contains([]string{stateCreating, stateReady, stateDeleting}, state)
+}
+
+// get finds a row.
+func (s *shelf[R]) get(id string) (r R, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok = s.rows[id]
+	return r, ok
+}
+
+// named finds a row by the name it was made with.
+func (s *shelf[R]) named(name string) (r R, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.rows {
+		if _, n, _ := r.key(); n == name {
+			return r, true
+		}
+	}
+	return r, false
+}
+
+// list returns all rows by id.
+func (s *shelf[R]) list() []R {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rows := make([]R, 0, len(s.rows))
+	for _, r := range s.rows {
+		rows = append(rows, r)
+	}
+	slices.SortFunc(rows, func(a, b R) int {
+		x, _, _ := a.key()
+		y, _, _ := b.key()
+		return cmp.Compare(x, y)
+	})
+	return rows
+}
+
+// put writes a row; when it returns without an error the row is durable.
+func (s *shelf[R]) put(r R) error {
+	id, _, _ := r.key()
+	dir := s.path(id)
+	if err := os.Mkdir(dir, 0o700); err == nil {
+		if err := syncDir(s.dir); err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("recording %s: %w", id, err)
+	}
+	b, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	if err := writeDurably(dir, recordFile, b); err != nil {
+		return fmt.Errorf("recording %s: %w", id, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rows[id] = r
+	return nil
+}
+
+// drop removes a row whose data has gone already, the record last.
+func (s *shelf[R]) drop(id string) error {
+	if err := os.RemoveAll(s.path(id)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	delete(s.rows, id)
+	s.mu.Unlock()
+	return syncDir(s.dir)
+}
+
+// writeDurably replaces a file as a whole: after a crash it has its old content or its new one.
+func writeDurably(dir, name string, b []byte) error {
+	tmp := filepath.Join(dir, name+".tmp")
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	if err := os.Rename(tmp, filepath.Join(dir, name)); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

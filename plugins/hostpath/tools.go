@@ -1,0 +1,160 @@
+package hostpath
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+)
+
+// filesystem is what the driver knows of one type of file system.
+type filesystem struct {
+	mkfs    []string // the image's path follows
+	minimum int64
+	usual   int64  // the size of a volume that names none
+	options string // mount data that is always given
+}
+
+var filesystems = map[string]filesystem{
+	// No blocks are kept back for root: the volume is data only. Tables are written when first used, so
+	// that a new image stays sparse.
+	"ext4": {[]string{"mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1"}, 4 << 20, 64 << 20, ""},
+	// A clone has its source's UUID: without nouuid it could not be mounted beside it.
+	"xfs": {[]string{"mkfs.xfs", "-q", "-f"}, 300 << 20, 300 << 20, "nouuid"},
+}
+
+const (
+	defaultFS     = "ext4"
+	minBlock      = 1 << 20
+	usualBlock    = 64 << 20
+	minDirectory  = 1 << 20
+	blockRounding = 4096
+)
+
+// run runs a command; okay are the exit codes besides 0 that are no failure. Its output is the error.
+func run(ctx context.Context, okay []int, argv ...string) error {
+	path, err := tool(argv[0])
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, path, argv[1:]...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && slices.Contains(okay, exit.ExitCode()) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", argv[0], err, brief(out.String()))
+	}
+	return nil
+}
+
+// brief keeps the end of a command's output, where the reason is.
+func brief(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > 400 {
+		s = "... " + s[len(s)-400:]
+	}
+	return s
+}
+
+// tool finds a command, also where a task's PATH has no sbin.
+func tool(name string) (string, error) {
+	if p, err := exec.LookPath(name); err == nil {
+		return p, nil
+	}
+	for _, dir := range []string{"/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"} {
+		if p, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return p, nil
+		}
+	}
+	return "", fail(codes.FailedPrecondition, "%s is not installed on this node", name)
+}
+
+// format makes the file system of a new image.
+func format(ctx context.Context, fsType, image string) error {
+	f, ok := filesystems[fsType]
+	if !ok {
+		return fail(codes.InvalidArgument, "no file-system type %q (there are ext4 and xfs)", fsType)
+	}
+	return run(ctx, nil, append(slices.Clone(f.mkfs), image)...)
+}
+
+// growOffline grows an ext4 file system on an image that is not in use to the size of the image.
+func growOffline(ctx context.Context, image string) error {
+	// resize2fs wants a file system that was just checked; 1: errors were corrected.
+	if err := run(ctx, []int{1}, "e2fsck", "-f", "-p", image); err != nil {
+		return err
+	}
+	return run(ctx, nil, "resize2fs", image)
+}
+
+// ext4ResizeFS is EXT4_IOC_RESIZE_FS: _IOW('f', 16, __u64).
+const ext4ResizeFS = 0x40086610
+
+// growOnline grows a mounted file system to size. ext4 needs a capability that containers often lack:
+// FAILED_PRECONDITION, and the next stage grows it.
+func growOnline(ctx context.Context, fsType, path string, size int64) error {
+	if fsType == "xfs" {
+		return run(ctx, nil, "xfs_growfs", "-d", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return err
+	}
+	blocks := uint64(size / st.Bsize)
+	_, _, errno := unix.Syscall(unix.SYS_IOCTL, f.Fd(), ext4ResizeFS, uintptr(unsafe.Pointer(&blocks)))
+	switch errno {
+	case 0:
+		return nil
+	case unix.EPERM, unix.EACCES, unix.EOPNOTSUPP:
+		return fail(codes.FailedPrecondition, "the file system cannot grow while it is mounted (%w); the next stage grows it", errno)
+	}
+	return fmt.Errorf("growing the file system at %s: %w", path, errno)
+}
+
+// Freezing (FIFREEZE, FITHAW: _IOWR('X', 119 and 120, int)).
+const (
+	fiFreeze = 0xc0045877
+	fiThaw   = 0xc0045878
+)
+
+// freeze lets a mounted file system rest in a consistent state until thaw.
+func freeze(path string) error { return freezer(path, fiFreeze) }
+
+// thaw undoes freeze; one that is not frozen is fine.
+func thaw(path string) error {
+	if err := freezer(path, fiThaw); err != nil && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	return nil
+}
+
+func freezer(path string, op uint) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.IoctlSetInt(int(f.Fd()), op, 0); err != nil {
+		return fmt.Errorf("freezing or thawing %s: %w", path, err)
+	}
+	return nil
+}

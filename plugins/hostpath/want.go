@@ -1,0 +1,220 @@
+package hostpath
+
+import (
+	"maps"
+	"strings"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+)
+
+// The parameters of a volume.
+const (
+	paramType         = "type"         // directory or image
+	paramProvisioning = "provisioning" // of an image: thin (default) or thick, its blocks reserved at once
+	foreignParams     = "csi.storage.k8s.io/"
+)
+
+// want is what a CreateVolume call asks for, with all that it leaves open decided.
+type want struct {
+	name   string
+	typ    string
+	fsType string
+	thick  bool
+	size   int64
+	limit  int64
+	asked  int64 // required_bytes as asked
+	params map[string]string
+	source source
+}
+
+// source is what a new volume is filled from; none if kind is "".
+type source struct {
+	kind, id string // "volume" or "snapshot"
+	typ      string
+	fsType   string
+	size     int64
+	fsSize   int64
+}
+
+func (s source) String() string {
+	if s.kind == "" {
+		return ""
+	}
+	return s.kind + ":" + s.id
+}
+
+// read checks a request and decides.
+func (d *driver) read(req *csi.CreateVolumeRequest) (*want, error) {
+	if req.GetName() == "" {
+		return nil, fail(codes.InvalidArgument, "name is missing")
+	}
+	if len(req.GetVolumeCapabilities()) == 0 {
+		return nil, fail(codes.InvalidArgument, "volume_capabilities are missing")
+	}
+	if len(req.GetMutableParameters()) > 0 {
+		return nil, fail(codes.InvalidArgument, "mutable_parameters are not supported")
+	}
+	w := &want{name: req.GetName(), params: maps.Clone(req.GetParameters())}
+	src, err := d.sourceOf(req.GetVolumeContentSource())
+	if err != nil {
+		return nil, err
+	}
+	w.source = src
+	for _, step := range []func(*want, *csi.CreateVolumeRequest) error{decideParams, decideType, decideSize} {
+		if err := step(w, req); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// sourceOf finds what a volume is to be made from.
+func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
+	switch {
+	case c == nil:
+		return s, nil
+	case c.GetVolume() != nil:
+		v, err := d.volume(c.GetVolume().GetVolumeId())
+		if err != nil {
+			return s, err
+		}
+		return source{"volume", v.ID, v.Type, v.FSType, v.Size, v.FSSize}, nil
+	case c.GetSnapshot() != nil:
+		id := c.GetSnapshot().GetSnapshotId()
+		n, ok := d.store.snapshots.get(id)
+		if !ok || n.State != stateReady {
+			if err := d.elsewhere(id); err != nil {
+				return s, err
+			}
+			return s, fail(codes.NotFound, "no snapshot %q on node %s", id, d.cfg.NodeID)
+		}
+		return source{"snapshot", n.ID, n.Type, n.FSType, n.Size, n.FSSize}, nil
+	}
+	return s, fail(codes.InvalidArgument, "volume_content_source names neither a volume nor a snapshot")
+}
+
+func decideParams(w *want, _ *csi.CreateVolumeRequest) error {
+	for k, v := range w.params {
+		switch {
+		case k == paramType && (v == typeDirectory || v == typeImage):
+			w.typ = v
+		case k == paramType:
+			return fail(codes.InvalidArgument, "parameter type %q: there are directory and image", v)
+		case k == paramProvisioning && (v == "thin" || v == "thick"):
+			w.thick = v == "thick"
+		case k == paramProvisioning:
+			return fail(codes.InvalidArgument, "parameter provisioning %q: there are thin and thick", v)
+		case !strings.HasPrefix(k, foreignParams): // those of other orchestrators' sidecars mean nothing here
+			return fail(codes.InvalidArgument, "no parameter is named %q (there are type and provisioning)", k)
+		}
+	}
+	return nil
+}
+
+// decideType settles type and file system by the capabilities and the source.
+func decideType(w *want, req *csi.CreateVolumeRequest) error {
+	mount := false
+	for _, c := range req.GetVolumeCapabilities() {
+		if err := wellFormed(c); err != nil {
+			return err
+		}
+		fs := c.GetMount().GetFsType()
+		if w.fsType != "" && fs != "" && fs != w.fsType {
+			return fail(codes.InvalidArgument, "two file-system types are asked for, %s and %s", w.fsType, fs)
+		}
+		w.fsType, mount = or(w.fsType, fs), mount || c.GetMount() != nil
+		if w.typ == "" && (c.GetBlock() != nil || fs != "") && w.source.kind == "" {
+			w.typ = typeImage
+		}
+	}
+	w.typ = or(or(w.typ, w.source.typ), typeDirectory)
+	if w.source.kind != "" {
+		if w.source.typ != w.typ || (w.fsType != "" && w.fsType != w.source.fsType) {
+			return fail(codes.InvalidArgument, "the source is a %s volume with file system %s: the new volume can only be the same",
+				w.source.typ, or(w.source.fsType, "none"))
+		}
+		w.fsType = w.source.fsType
+	}
+	if w.typ == typeImage && mount && w.source.kind == "" {
+		w.fsType = or(w.fsType, defaultFS)
+	}
+	if _, ok := filesystems[w.fsType]; w.fsType != "" && !ok {
+		return fail(codes.InvalidArgument, "no file-system type %q (there are ext4 and xfs)", w.fsType)
+	}
+	for _, c := range req.GetVolumeCapabilities() {
+		if err := allows(w.typ, w.fsType, c); err != nil {
+			return fail(codes.InvalidArgument, "%w", err)
+		}
+	}
+	return nil
+}
+
+// sizes are the least and the usual size of a sort of volume.
+func sizes(typ, fsType string) (least, usual int64) {
+	switch {
+	case typ == typeDirectory:
+		return minDirectory, minDirectory
+	case fsType == "":
+		return minBlock, usualBlock
+	}
+	return filesystems[fsType].minimum, filesystems[fsType].usual
+}
+
+func decideSize(w *want, req *csi.CreateVolumeRequest) error {
+	r := req.GetCapacityRange()
+	if err := checkRange(r); err != nil {
+		return err
+	}
+	least, usual := sizes(w.typ, w.fsType)
+	w.asked, w.limit = r.GetRequiredBytes(), r.GetLimitBytes()
+	w.size = max(w.asked, least, w.source.size)
+	if w.asked == 0 && w.source.kind == "" {
+		w.size = max(least, usual)
+		if w.limit > 0 {
+			w.size = max(least, min(usual, w.limit))
+		}
+	}
+	w.size = rounded(w.typ, w.size, w.limit)
+	if w.limit > 0 && w.size > w.limit {
+		return fail(codes.OutOfRange, "the volume needs %d bytes, the limit is %d", w.size, w.limit)
+	}
+	return nil
+}
+
+func checkRange(r *csi.CapacityRange) error {
+	switch {
+	case r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0:
+		return fail(codes.InvalidArgument, "capacity_range is negative")
+	case r.GetLimitBytes() > 0 && r.GetRequiredBytes() > r.GetLimitBytes():
+		return fail(codes.InvalidArgument, "capacity_range: required_bytes are above limit_bytes")
+	}
+	return nil
+}
+
+// rounded makes the size of an image whole blocks: upwards, or downwards where there was room to choose.
+func rounded(typ string, size, limit int64) int64 {
+	if typ != typeImage {
+		return size
+	}
+	up := (size + blockRounding - 1) / blockRounding * blockRounding
+	if limit > 0 && up > limit && limit/512*512 >= size {
+		return limit / 512 * 512
+	}
+	return up
+}
+
+// matches reports what of a volume that exists is not as wanted, "" if it is the same.
+func (w *want) matches(v *volume) string {
+	switch {
+	case v.Type != w.typ || v.FSType != w.fsType:
+		return "type"
+	case v.Size < w.asked || (w.limit > 0 && v.Size > w.limit):
+		return "size"
+	case v.Source != w.source.String():
+		return "source"
+	case !maps.Equal(v.Parameters, w.params) && len(v.Parameters)+len(w.params) > 0:
+		return "parameters"
+	}
+	return ""
+}
