@@ -272,7 +272,9 @@ func TestWaitFirstWaitsForEveryRestoredPlugin(t *testing.T) {
 	release := p.Hang("NodeGetInfo")
 	r.boot()
 	ctx, cancel := context.WithCancel(context.Background())
-	waitFor(t, r, func() bool { return r.instance(structs.CSIKindController, "ebs") != nil && r.instance(structs.CSIKindNode, "dead") != nil })
+	waitFor(t, r, func() bool {
+		return r.instance(structs.CSIKindController, "ebs") != nil && r.instance(structs.CSIKindNode, "dead") != nil
+	})
 	cancel()
 	err := r.m.WaitFirst(ctx)
 	if !structs.IsKind(err, structs.KindTimeout) || !strings.Contains(err.Error(), "ebs (node)") || strings.Contains(err.Error(), "dead") {

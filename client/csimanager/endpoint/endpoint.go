@@ -79,7 +79,7 @@ func (e *endpoints) create(ctx context.Context, req *structs.ClientCSICreateRequ
 		if delErr := c.DeleteVolume(ctx, del); delErr != nil {
 			return nil, errors.Join(err, delErr)
 		}
-		return nil, structs.Errorf(structs.KindInvalid, "%w; the volume %q that was made is deleted again", err, resp.ExternalID)
+		return nil, structs.Errorf(structs.KindInvalid, "%v; the volume %q that was made is deleted again", err, resp.ExternalID)
 	})
 }
 

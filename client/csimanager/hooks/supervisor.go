@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -269,16 +268,15 @@ func (s *supervisor) warnInUse(control hook.Control) {
 		names[i] = k.String()
 	}
 	s.logger.Warn("a plugin stopped while its volumes are in use", "volumes", names)
-	control.Emit(&structs.TaskEvent{Type: structs.TaskEventHookMessage, Time: time.Now().UnixNano(),
-		Message: fmt.Sprintf("CSI plugin %q stopped while volumes on this node are in use: %s. They cannot be let go until it runs here again",
-			s.plugin.ID, strings.Join(names, ", "))})
+	control.Emit(s.pluginEvent(structs.TaskEventHookMessage,
+		"stopped while volumes on this node are in use: %s. They cannot be let go until it runs here again", strings.Join(names, ", ")))
 }
 
 // pluginEvent is a task event about the plugin's health.
-func (s *supervisor) pluginEvent(kind, message string, details map[string]string) *structs.TaskEvent {
-	d := map[string]string{"plugin_id": s.plugin.ID, "type": s.plugin.Type}
-	maps.Copy(d, details)
-	return &structs.TaskEvent{Type: kind, Time: time.Now().UnixNano(), Message: message, Details: d}
+func (s *supervisor) pluginEvent(kind, format string, args ...any) *structs.TaskEvent {
+	return &structs.TaskEvent{Type: kind, Time: time.Now().UnixNano(),
+		Message: fmt.Sprintf("CSI plugin %q ", s.plugin.ID) + fmt.Sprintf(format, args...),
+		Details: map[string]string{"plugin_id": s.plugin.ID, "type": s.plugin.Type}}
 }
 
 // register enters the plugin's halves, with what it says it is.

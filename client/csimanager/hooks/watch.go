@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"berth/client/hook"
@@ -52,20 +51,20 @@ func (s *supervisor) watchStart(ctx context.Context, task hook.Control, client *
 			return false
 		case h == healthy:
 			if err = s.enter(ctx, client); err == nil {
-				task.Emit(s.pluginEvent(structs.TaskEventPluginHealthy, fmt.Sprintf("CSI plugin %q is healthy", s.plugin.ID), nil))
+				task.Emit(s.pluginEvent(structs.TaskEventPluginHealthy, "is healthy"))
 				return true
 			}
 		case h == starting:
 			deadline = time.Now().Add(s.plugin.HealthTimeout)
 			if !said {
 				said = true
-				task.Emit(s.pluginEvent(structs.TaskEventHookMessage, fmt.Sprintf("CSI plugin %q answers that it is still starting", s.plugin.ID), nil))
+				task.Emit(s.pluginEvent(structs.TaskEventHookMessage, "answers that it is still starting"))
 			}
 		}
 		if err != nil && time.Now().After(deadline) {
-			reason := fmt.Sprintf("CSI plugin %q did not become healthy within %s: %v", s.plugin.ID, s.plugin.HealthTimeout, err)
-			task.Emit(s.pluginEvent(structs.TaskEventPluginUnhealthy, reason, nil))
-			task.Restart(reason)
+			e := s.pluginEvent(structs.TaskEventPluginUnhealthy, "did not become healthy within %s: %v", s.plugin.HealthTimeout, err)
+			task.Emit(e)
+			task.Restart(e.Message)
 			return false
 		}
 		if !retry.Sleep(ctx, s.StartInterval) {
@@ -92,11 +91,11 @@ func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client 
 			return
 		}
 		if (h == healthy) != (was == healthy) {
-			kind, message := structs.TaskEventPluginHealthy, fmt.Sprintf("CSI plugin %q is healthy again", s.plugin.ID)
+			e := s.pluginEvent(structs.TaskEventPluginHealthy, "is healthy again")
 			if h != healthy {
-				kind, message = structs.TaskEventPluginUnhealthy, fmt.Sprintf("CSI plugin %q is not healthy: %s", s.plugin.ID, why(h, err))
+				e = s.pluginEvent(structs.TaskEventPluginUnhealthy, "is not healthy: %s", why(h, err))
 			}
-			task.Emit(s.pluginEvent(kind, message, nil))
+			task.Emit(e)
 		}
 		was = h
 		if !retry.Sleep(ctx, s.ProbeInterval) {

@@ -1,0 +1,201 @@
+package endpoint
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/client/csimanager"
+	"berth/client/dynamicplugins"
+	"berth/client/store"
+	"berth/csi/csitest"
+	"berth/rpc"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type rig struct {
+	*rpc.Server
+	m        *csimanager.Manager
+	registry *dynamicplugins.Registry
+	plugin   *csitest.Plugin
+}
+
+// newRig is a node whose servers ask it, with the plugin "ebs".
+func newRig(t *testing.T, running ...string) *rig {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "b")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	db, err := store.Open(dir)
+	must(t, err)
+	registry, err := dynamicplugins.New(db, hclog.NewNullLogger())
+	must(t, err)
+	root := filepath.Join(dir, "v")
+	m := csimanager.New(csimanager.Config{DB: db, Registry: registry, Root: root, RetryMin: time.Millisecond, RetryMax: time.Millisecond, AcceptUnmounted: true})
+	s := rpc.NewServer(hclog.NewNullLogger(), List(m, func(id string) bool { return strings.Contains(strings.Join(running, " "), id) })...)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { m.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait(); s.Close(); _ = db.Close() })
+	p := csitest.Start(t, csitest.Config{Controller: true, Node: true, HostPath: func(path string) string {
+		return filepath.Join(root, strings.TrimPrefix(path, "/local/csi/"))
+	}})
+	for _, kind := range []structs.CSIKind{structs.CSIKindController, structs.CSIKindNode} {
+		must(t, registry.Register(&dynamicplugins.Instance{Kind: kind, ID: "ebs", AllocID: "plug", SocketPath: p.Socket(),
+			HostMountPath: m.Volumes().Root(), PluginMountPath: "/local/csi"}))
+		_, err := m.Client(context.Background(), kind, "ebs")
+		must(t, err)
+	}
+	return &rig{s, m, registry, p}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func call[Req, Resp any](r *rig, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
+	return rpc.Call(context.Background(), r, m, req)
+}
+
+var writer = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}}
+
+func TestTheLifeOfAVolumeAtItsController(t *testing.T) {
+	r := newRig(t)
+	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer})
+	must(t, err)
+	id := made.ExternalID
+	_, err = call(r, structs.ClientCSIControllerValidate, &structs.ClientCSIValidateRequest{PluginID: "ebs", ExternalID: id, Capabilities: writer})
+	must(t, err)
+	_, err = call(r, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{PluginID: "ebs", ExternalID: id, ExternalNodeID: "node-1",
+		AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode})
+	must(t, err)
+	if attached, _, _, _ := r.plugin.Volume(id); len(attached) != 1 {
+		t.Errorf("attached to %q", attached)
+	}
+	_, err = call(r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: id, ExternalNodeID: "node-1"})
+	must(t, err)
+	grown, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs", ExternalID: id, Capacity: structs.CSICapacityRange{RequiredBytes: 4 << 20}})
+	if err != nil || grown.Capacity != 4<<20 {
+		t.Errorf("grown to %+v, %v", grown, err)
+	}
+	page, err := call(r, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{PluginID: "ebs"})
+	if err != nil || len(page.Volumes) != 1 || page.Volumes[0].ExternalID != id {
+		t.Errorf("listed %+v, %v", page, err)
+	}
+	_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: id})
+	must(t, err)
+	if left := r.plugin.Volumes(); len(left) != 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestWithoutAHealthyControllerTheServerIsToldAtOnce(t *testing.T) {
+	r := newRig(t)
+	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "other", ExternalID: "x"})
+	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), `"other"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
+	r := newRig(t)
+	for code, want := range map[string]structs.Kind{"Unknown": structs.KindTimeout, "Aborted": structs.KindUnavailable,
+		"DeadlineExceeded": structs.KindTimeout, "InvalidArgument": structs.KindInvalid, "Internal": structs.KindInternal} {
+		r.plugin.Fail("DeleteVolume", csitest.Error(code, "x"))
+		_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
+		if structs.KindOf(err) != want || !strings.Contains(err.Error(), "DeleteVolume: "+code) {
+			t.Errorf("%s: got %v of kind %s, want %s", code, err, structs.KindOf(err), want)
+		}
+	}
+	r.plugin.Answer("CreateVolume", &spec.CreateVolumeResponse{})
+	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer})
+	if !structs.IsKind(err, structs.KindTimeout) {
+		t.Errorf("nonsense: got %v", err)
+	}
+}
+
+func TestDuty_F14_AVolumeOfTheWrongSizeIsDeletedAgain(t *testing.T) {
+	r := newRig(t)
+	r.plugin.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "small", CapacityBytes: 5}})
+	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer,
+		Capacity: structs.CSICapacityRange{RequiredBytes: 10}})
+	if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), `"small" that was made is deleted again`) {
+		t.Errorf("got %v of kind %s", err, structs.KindOf(err))
+	}
+	if calls := r.plugin.Calls("DeleteVolume"); len(calls) != 1 || calls[0].Get("volume_id") != "small" {
+		t.Errorf("deletes %v", calls)
+	}
+}
+
+func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
+	r := newRig(t)
+	r.plugin.AddVolume("x", 1)
+	release := r.plugin.Hang("ControllerExpandVolume")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs", ExternalID: "x", Capacity: structs.CSICapacityRange{RequiredBytes: 4 << 20}})
+		ended <- err
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	must(t, r.plugin.Await(ctx, "ControllerExpandVolume", 1))
+	impatient, stop := context.WithCancel(context.Background())
+	second := make(chan error, 1)
+	go func() {
+		_, err := rpc.Call(impatient, r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
+		second <- err
+	}()
+	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "y"})
+	must(t, err)
+	stop()
+	if err := <-second; !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("a wait that was cut short: %v", err)
+	}
+	for _, c := range r.plugin.Calls("DeleteVolume") {
+		if c.Get("volume_id") == "x" {
+			t.Error("two calls in flight for one volume")
+		}
+	}
+	release()
+	must(t, <-ended)
+}
+
+func TestANodeLetsGoForAllocationsThatHaveEnded(t *testing.T) {
+	r := newRig(t, "alive")
+	k := csimanager.VolumeKey{Namespace: "default", ID: "data"}
+	r.plugin.AddVolume("ext", 1)
+	for _, alloc := range []string{"alive", "ended", "gone"} {
+		_, err := r.m.Volumes().Up(context.Background(), &csimanager.Use{VolumeKey: k, AllocID: alloc, PluginID: "ebs", ExternalID: "ext",
+			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}, nil)
+		must(t, err)
+	}
+	detach := func(alloc string) error {
+		_, err := call(r, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{VolumeID: "data", AllocID: alloc})
+		return err
+	}
+	if err := detach("alive"); !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("got %v", err)
+	}
+	must(t, detach("ended"))
+	must(t, detach("ended"))
+	must(t, detach(""))
+	if users, err := r.m.Volumes().Users(k); err != nil || len(users) != 1 || users[0] != "alive" {
+		t.Errorf("users %q, %v", users, err)
+	}
+	if _, staged, published, _ := r.plugin.Volume("ext"); len(staged) != 1 || len(published) != 1 {
+		t.Errorf("staged %q, published %q", staged, published)
+	}
+}

@@ -1,0 +1,280 @@
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"berth/client/csimanager"
+	"berth/client/dynamicplugins"
+	"berth/client/hook"
+	"berth/client/mounts"
+	"berth/client/store"
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const scope = "/local/csi"
+
+// rig is a node with its records, a running manager and servers.
+type rig struct {
+	t        *testing.T
+	dir      string
+	db       *store.DB
+	registry *dynamicplugins.Registry
+	m        *csimanager.Manager
+	servers  *servers
+	end      func()
+
+	mu       sync.Mutex
+	progress []string
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: it mounts")
+	}
+	dir, err := os.MkdirTemp("/tmp", "b")
+	must(t, err)
+	dir, err = mounts.Resolve(dir)
+	must(t, err)
+	r := &rig{t: t, dir: dir, servers: newServers()}
+	t.Cleanup(func() {
+		if table, err := mounts.Read(); err == nil {
+			for _, m := range slices.Backward(table.Below(dir)) {
+				_ = unix.Unmount(m, unix.MNT_DETACH)
+			}
+		}
+		_ = os.RemoveAll(dir)
+	})
+	t.Cleanup(func() { r.crash() })
+	r.boot()
+	return r
+}
+
+func (r *rig) boot() {
+	r.t.Helper()
+	var err error
+	r.db, err = store.Open(r.dir)
+	must(r.t, err)
+	r.registry, err = dynamicplugins.New(r.db, hclog.NewNullLogger())
+	must(r.t, err)
+	r.m = csimanager.New(csimanager.Config{DB: r.db, Registry: r.registry, Root: r.root(), NodeID: "n1",
+		Logger: hclog.NewNullLogger(), RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond})
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { r.m.Run(ctx) })
+	r.end = func() { cancel(); wg.Wait(); _ = r.db.Close() }
+}
+
+func (r *rig) crash() {
+	if r.end != nil {
+		r.end()
+		r.end = nil
+	}
+}
+
+func (r *rig) root() string { return filepath.Join(r.dir, "v") }
+
+// plugin runs a plugin that is registered already.
+func (r *rig) plugin(id string) *csitest.Plugin {
+	r.t.Helper()
+	p := csitest.Start(r.t, csitest.Config{Node: true, Mounts: true, HostPath: func(path string) string {
+		return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
+	}})
+	must(r.t, r.registry.Register(&dynamicplugins.Instance{Kind: structs.CSIKindNode, ID: id, AllocID: "plug-" + id,
+		SocketPath: p.Socket(), HostMountPath: r.m.Volumes().Root(), PluginMountPath: scope}))
+	return p
+}
+
+func (r *rig) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	r.t.Cleanup(cancel)
+	return ctx
+}
+
+// volumes makes the hook of an allocation, as an agent does that has just started or restarted.
+func (r *rig) volumes(env *hook.AllocEnv) hook.Alloc {
+	return NewVolumes(VolumesConfig{Volumes: r.m.Volumes(), Servers: r.servers,
+		Node: func() (string, string) { return "n1", "secret" }, Progress: r.note,
+		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond}, env)
+}
+
+func (r *rig) note(_, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.progress = append(r.progress, reason)
+}
+
+func (r *rig) told(part string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.ContainsFunc(r.progress, func(s string) bool { return strings.Contains(s, part) })
+}
+
+// clean checks that the node has let go of everything.
+func (r *rig) clean() {
+	r.t.Helper()
+	table, err := mounts.Read()
+	must(r.t, err)
+	if left := table.Below(r.root()); len(left) > 0 {
+		r.t.Errorf("mounts are left: %q", left)
+	}
+	if left, err := os.ReadDir(r.root()); err != nil || len(left) > 0 {
+		r.t.Errorf("directories are left: %v, %v", left, err)
+	}
+	faults, err := r.m.Volumes().Check()
+	if err != nil || len(faults) > 0 {
+		r.t.Errorf("check: %q, %v", faults, err)
+	}
+	if left := r.servers.held(); len(left) > 0 {
+		r.t.Errorf("claims are left: %q", left)
+	}
+}
+
+// env is an allocation of a group with volumes: alias -> source.
+func env(allocID string, volumes map[string]string) *hook.AllocEnv {
+	g := &structs.TaskGroup{Name: "g", Volumes: map[string]*structs.VolumeRequest{}}
+	for alias, source := range volumes {
+		g.Volumes[alias] = &structs.VolumeRequest{Name: alias, Type: "csi", Source: source,
+			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}
+	}
+	return &hook.AllocEnv{Group: g, Alloc: &structs.Allocation{ID: allocID, Namespace: "default", JobID: "j",
+		TaskGroup: "g", Name: structs.AllocName("j", "g", 2), Job: &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{g}}}}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// servers is a stand-in for the servers' side of claims: granted at once, unless the volume is blocked.
+type servers struct {
+	mu       sync.Mutex
+	index    uint64
+	changed  chan struct{}
+	volumes  map[string]*structs.CSIVolume
+	blocked  map[string]string // volume -> why
+	claims   map[structs.CSIClaimKey]*structs.CSIClaim
+	requests []string
+	fail     map[string][]error // by method
+	publish  structs.Secrets
+}
+
+func newServers() *servers {
+	s := &servers{index: 1, changed: make(chan struct{}), volumes: map[string]*structs.CSIVolume{}, blocked: map[string]string{},
+		claims: map[structs.CSIClaimKey]*structs.CSIClaim{}, fail: map[string][]error{}}
+	for _, id := range []string{"data", "logs", "data[2]"} {
+		s.volumes[id] = &structs.CSIVolume{ID: id, Namespace: "default", PluginID: "ebs", ExternalID: "ext-" + id, State: structs.VolumeReady,
+			MountOptions: &structs.CSIMountOptions{FSType: "ext4"}, Secrets: structs.Secrets{"pw": "x"}}
+	}
+	return s
+}
+
+func (s *servers) change(fn func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fn()
+	s.index++
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *servers) held() (out []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k := range s.claims {
+		out = append(out, fmt.Sprint(k))
+	}
+	return out
+}
+
+func (s *servers) count(method string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range s.requests {
+		if m == method {
+			n++
+		}
+	}
+	return n
+}
+
+func (s *servers) Call(ctx context.Context, method string, req, resp any) error {
+	s.mu.Lock()
+	s.requests = append(s.requests, method)
+	if q := s.fail[method]; len(q) > 0 {
+		s.fail[method] = q[1:]
+		s.mu.Unlock()
+		return q[0]
+	}
+	s.mu.Unlock()
+	switch r := req.(type) {
+	case *structs.CSIVolumeClaimRequest:
+		return s.claim(r, resp.(*structs.CSIVolumeClaimResponse))
+	case *structs.CSIClaimGetRequest:
+		return s.get(ctx, r, resp.(*structs.CSIClaimGetResponse))
+	case *structs.CSIVolumeUnpublishRequest:
+		s.change(func() {
+			for _, k := range r.Claims {
+				delete(s.claims, k)
+			}
+		})
+		return nil
+	}
+	return structs.Errorf(structs.KindInvalid, "no method %s", method)
+}
+
+func (s *servers) claim(r *structs.CSIVolumeClaimRequest, resp *structs.CSIVolumeClaimResponse) (err error) {
+	if r.NodeID != "n1" || r.SecretID != "secret" {
+		return structs.Errorf(structs.KindDenied, "who is asking?")
+	}
+	s.change(func() {
+		for _, c := range r.Claims {
+			if s.volumes[c.VolumeID] == nil {
+				err = structs.Errorf(structs.KindNotFound, "no volume %q", c.VolumeID)
+				return
+			}
+			s.claims[c.Key()] = c
+		}
+	})
+	resp.Claims = r.Claims
+	return err
+}
+
+func (s *servers) get(ctx context.Context, r *structs.CSIClaimGetRequest, resp *structs.CSIClaimGetResponse) error {
+	for {
+		s.mu.Lock()
+		c := s.claims[structs.CSIClaimKey{Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID}]
+		index, changed, why := s.index, s.changed, s.blocked[r.VolumeID]
+		if c == nil || index > r.MinIndex || why == "" {
+			resp.Claim, resp.Volume, resp.Index, resp.Ready, resp.Blocked = c, s.volumes[r.VolumeID], index, why == "", why
+			if s.publish != nil {
+				resp.Attachment = &structs.CSIAttachment{State: structs.AttachmentAttached, PublishContext: s.publish}
+			}
+			s.mu.Unlock()
+			return nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return structs.Errorf(structs.KindTimeout, "waiting: %w", ctx.Err())
+		}
+	}
+}

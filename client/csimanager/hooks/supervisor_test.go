@@ -1,0 +1,354 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"berth/client/csimanager"
+	"berth/client/driver"
+	"berth/client/dynamicplugins"
+	"berth/client/hook"
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+// control records what a hook did to its task.
+type control struct {
+	events   chan *structs.TaskEvent
+	restarts chan string
+}
+
+func newControl() *control {
+	return &control{events: make(chan *structs.TaskEvent, 100), restarts: make(chan string, 10)}
+}
+
+func (c *control) Emit(e *structs.TaskEvent) { c.events <- e }
+func (c *control) Restart(reason string)     { c.restarts <- reason }
+
+// next is the next event; a test that waits for one that never comes ends with its own limit.
+func (c *control) next(t *testing.T) *structs.TaskEvent {
+	t.Helper()
+	select {
+	case e := <-c.events:
+		return e
+	case <-time.After(30 * time.Second):
+		t.Fatal("no event came")
+		return nil
+	}
+}
+
+func (r *rig) supervisor(allocID string, edit func(*structs.CSIPluginConfig, *SupervisorConfig)) (*supervisor, *hook.TaskEnv) {
+	task := &structs.Task{Name: "plugin", CSIPluginConfig: &structs.CSIPluginConfig{ID: "ebs", Type: structs.CSIPluginMonolith}}
+	cfg := SupervisorConfig{Dir: r.dir, Registry: r.registry, Volumes: r.m.Volumes(),
+		StartInterval: time.Millisecond, ProbeInterval: time.Millisecond, ProbeTimeout: 5 * time.Second}
+	if edit != nil {
+		edit(task.CSIPluginConfig, &cfg)
+	}
+	e := env(allocID, nil)
+	s := NewPluginSupervisor(cfg, e, task).(*supervisor)
+	return s, &hook.TaskEnv{AllocEnv: e, Task: task, Config: &driver.TaskConfig{}, FirstStart: true}
+}
+
+// process is the plugin's process, listening where the hook wants it.
+func process(t *testing.T, s *supervisor) *csitest.Plugin {
+	t.Helper()
+	p, err := csitest.New(csitest.Config{Controller: true, Node: true, SocketDir: s.socketDir})
+	must(t, err)
+	t.Cleanup(p.Close)
+	return p
+}
+
+var nodeKey = dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
+var controllerKey = dynamicplugins.Key{Kind: structs.CSIKindController, ID: "ebs"}
+
+func TestDuty_A3_A5_A8_A9_A10_WhatAPluginsTaskIsGiven(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", nil)
+	for range 2 { // also before a restart
+		te.Config = &driver.TaskConfig{}
+		must(t, s.Up(r.ctx(), te))
+	}
+	c := te.Config
+	if got := c.Env["CSI_ENDPOINT"]; got != "unix:///csi/csi.sock" {
+		t.Errorf("CSI_ENDPOINT=%s", got)
+	}
+	for k := range c.Env {
+		if strings.HasPrefix(k, "CSI_") && k != "CSI_ENDPOINT" {
+			t.Errorf("own setting %s with the specification's prefix", k)
+		}
+	}
+	fi, err := os.Stat(s.socketDir)
+	if err != nil || fi.Mode().Perm() != 0o700 {
+		t.Errorf("socket directory %v, %v", fi, err)
+	}
+	want := map[string]driver.Mount{
+		"/csi":       {HostPath: s.socketDir, TaskPath: "/csi", Propagation: "private"},
+		"/local/csi": {HostPath: r.root(), TaskPath: "/local/csi", Propagation: "bidirectional"},
+		pluginData:   {HostPath: filepath.Join(r.dir, "d", "ebs"), TaskPath: pluginData, Propagation: "private"},
+	}
+	if !c.Privileged || len(c.Mounts) != len(want) {
+		t.Errorf("privileged %v, mounts %+v", c.Privileged, c.Mounts)
+	}
+	for _, m := range c.Mounts {
+		if m != want[m.TaskPath] {
+			t.Errorf("mount %+v, want %+v", m, want[m.TaskPath])
+		}
+		if _, err := os.Stat(m.HostPath); err != nil {
+			t.Error(err)
+		}
+	}
+	must(t, s.Down(r.ctx()))
+	must(t, s.Down(r.ctx()))
+	if _, err := os.Stat(s.socketDir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket directory is left: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(r.dir, "d", "ebs")); err != nil {
+		t.Errorf("the plugin's own directory has to outlive its allocation: %v", err)
+	}
+}
+
+func TestAControllerGetsNoStagingAndATaskWithoutARootHostPaths(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.Type = structs.CSIPluginController })
+	must(t, s.Up(r.ctx(), te))
+	if len(te.Config.Mounts) != 2 {
+		t.Errorf("mounts %+v", te.Config.Mounts)
+	}
+	must(t, s.Down(r.ctx()))
+	s, te = r.supervisor("a2", func(_ *structs.CSIPluginConfig, c *SupervisorConfig) {
+		c.HostPaths = func(*structs.Task) bool { return true }
+	})
+	must(t, s.Up(r.ctx(), te))
+	if len(te.Config.Mounts) != 0 || te.Config.Env["CSI_ENDPOINT"] != "unix://"+s.socket() {
+		t.Errorf("%+v", te.Config)
+	}
+	must(t, s.Down(r.ctx()))
+}
+
+func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
+	r := newRig(t)
+	for want, edit := range map[string]func(*structs.CSIPluginConfig, *SupervisorConfig){
+		"not an absolute path": func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.MountDir = "csi" },
+		"is within mount_dir":  func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.StagePublishBaseDir = "/csi/stage" },
+		"at most 80": func(p *structs.CSIPluginConfig, _ *SupervisorConfig) {
+			p.StagePublishBaseDir = "/" + strings.Repeat("x", 90)
+		},
+		"shorter data_dir": func(_ *structs.CSIPluginConfig, c *SupervisorConfig) { c.Dir += "/" + strings.Repeat("x", 90) },
+	} {
+		s, te := r.supervisor("a1", edit)
+		if err := s.Up(r.ctx(), te); !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestDuty_A12_A16_APluginIsRegisteredWhenItIsHealthyAndLeavesWithItsProcess(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", nil)
+	must(t, s.Up(r.ctx(), te))
+	c := newControl()
+	s.Started(r.ctx(), c) // the socket appears late
+	p := process(t, s)
+	must(t, p.Restart())
+	e := c.next(t)
+	if e.Type != structs.TaskEventPluginHealthy || e.Details["plugin_id"] != "ebs" {
+		t.Errorf("event %+v", e)
+	}
+	for _, k := range []dynamicplugins.Key{nodeKey, controllerKey} {
+		i := r.registry.Get(k)
+		if i == nil || i.AllocID != "a1" || i.Provider != "test.csi.berth" || i.Version != "1.0" ||
+			i.HostMountPath != r.root() || i.PluginMountPath != "/local/csi" || i.SocketPath != s.socket() {
+			t.Errorf("%v: %+v", k, i)
+		}
+	}
+	if _, err := r.m.Client(r.ctx(), structs.CSIKindController, "ebs"); err != nil {
+		t.Error(err)
+	}
+	s.Stopped()
+	s.Stopped()
+	if len(r.registry.Serving()) != 0 {
+		t.Error("still registered")
+	}
+	must(t, s.Down(r.ctx()))
+}
+
+func TestEachChangeOfHealthIsAnEventAndRestartsNothing(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", nil)
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	must(t, p.Restart())
+	c := newControl()
+	s.Started(r.ctx(), c)
+	defer s.Stopped()
+	c.next(t)
+	for range 2 {
+		p.FailAlways("Probe", csitest.Error("FailedPrecondition", "no license"))
+		if e := c.next(t); e.Type != structs.TaskEventPluginUnhealthy || !strings.Contains(e.Message, "no license") {
+			t.Errorf("event %+v", e)
+		}
+		p.Script("Probe", nil)
+		if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
+			t.Errorf("event %+v", e)
+		}
+	}
+	must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+5))
+	if len(c.events)+len(c.restarts) != 0 {
+		t.Errorf("%d events and %d restarts without a change", len(c.events), len(c.restarts))
+	}
+}
+
+func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
+	must(t, s.Up(r.ctx(), te))
+	c := newControl()
+	s.Started(r.ctx(), c)
+	if e := c.next(t); e.Type != structs.TaskEventPluginUnhealthy {
+		t.Errorf("event %+v", e)
+	}
+	if reason := <-c.restarts; !strings.Contains(reason, `CSI plugin "ebs" did not become healthy within 20ms`) {
+		t.Errorf("reason %s", reason)
+	}
+	s.Stopped()
+	// The next process is given its own time.
+	te.FirstStart = false
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	must(t, p.Restart())
+	s.Started(r.ctx(), c)
+	if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
+		t.Errorf("event %+v", e)
+	}
+	s.Stopped()
+	must(t, s.Down(r.ctx()))
+}
+
+func TestDuty_E7_APluginThatSaysItIsStartingIsNotRestarted(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	p.Answer("Probe", &spec.ProbeResponse{Ready: wrapperspb.Bool(false)})
+	must(t, p.Restart())
+	c := newControl()
+	s.Started(r.ctx(), c)
+	defer s.Stopped()
+	if e := c.next(t); !strings.Contains(e.Message, "still starting") {
+		t.Errorf("event %+v", e)
+	}
+	begin := time.Now()
+	for n := 0; time.Since(begin) < 100*time.Millisecond; n++ { // well beyond health_timeout
+		must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
+	}
+	if len(c.restarts) != 0 || len(r.registry.Serving()) != 0 {
+		t.Errorf("%d restarts, serving %v", len(c.restarts), r.registry.Serving())
+	}
+	p.Script("Probe", nil)
+	if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
+		t.Errorf("event %+v", e)
+	}
+}
+
+func TestDuty_A13_AStaleSocketIsRemovedAndALiveOneIsNot(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", nil)
+	must(t, s.Up(r.ctx(), te))
+	l, err := net.Listen("unix", s.socket())
+	must(t, err)
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	must(t, s.Up(r.ctx(), te)) // the agent restarted, the plugin runs
+	if _, err := os.Stat(s.socket()); err != nil {
+		t.Errorf("the socket of a live plugin was removed: %v", err)
+	}
+	must(t, l.Close()) // the plugin is killed
+	must(t, s.Up(r.ctx(), te))
+	if _, err := os.Lstat(s.socket()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the stale socket is left: %v", err)
+	}
+	must(t, s.Down(r.ctx()))
+}
+
+func TestAfterTheAgentsRestartThePluginIsHealthyAllTheTime(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", nil)
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	must(t, p.Restart())
+	c := newControl()
+	ctx, cancel := context.WithCancel(r.ctx())
+	s.Started(ctx, c)
+	c.next(t)
+	cancel() // the agent ends; the process does not
+	r.crash()
+	<-s.done
+	r.boot()
+	must(t, r.m.WaitFirst(r.ctx()))
+	for _, i := range r.m.Instances() {
+		if !i.Healthy {
+			t.Errorf("%+v", i)
+		}
+	}
+	s, _ = r.supervisor("a1", nil)
+	n := p.Count("Probe")
+	c = newControl()
+	before := r.registry.Get(nodeKey)
+	s.Started(r.ctx(), c)
+	must(t, p.Await(r.ctx(), "Probe", n+3))
+	if len(c.events)+len(c.restarts) != 0 || r.registry.Get(nodeKey) != before {
+		t.Errorf("%d events, %d restarts, registered anew %v", len(c.events), len(c.restarts), r.registry.Get(nodeKey) != before)
+	}
+	s.Stopped()
+	must(t, s.Down(r.ctx()))
+}
+
+func TestAPluginLeavesOnlyItsOwnRegistration(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", nil)
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	must(t, p.Restart())
+	c := newControl()
+	s.Started(r.ctx(), c)
+	c.next(t)
+	must(t, r.registry.Register(&dynamicplugins.Instance{Kind: structs.CSIKindNode, ID: "ebs", AllocID: "newer", SocketPath: p.Socket()}))
+	s.Stopped()
+	must(t, s.Down(r.ctx()))
+	if i := r.registry.Get(nodeKey); i == nil || i.AllocID != "newer" {
+		t.Errorf("serving %+v", i)
+	}
+}
+
+func TestAPluginThatStopsUnderItsVolumesIsWarnedOf(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", nil)
+	must(t, s.Up(r.ctx(), te))
+	p, err := csitest.New(csitest.Config{Node: true, Mounts: true, SocketDir: s.socketDir, HostPath: func(path string) string {
+		return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
+	}})
+	must(t, err)
+	t.Cleanup(p.Close)
+	must(t, p.Restart())
+	s.plugin.Type = structs.CSIPluginNode
+	c := newControl()
+	s.Started(r.ctx(), c)
+	c.next(t)
+	u := &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "data"}, AllocID: "user", PluginID: "ebs", ExternalID: "x",
+		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
+	_, err = r.m.Volumes().Up(r.ctx(), u, nil)
+	must(t, err)
+	s.Stopped()
+	if e := c.next(t); !strings.Contains(e.Message, "default/data") {
+		t.Errorf("event %+v", e)
+	}
+}

@@ -1,0 +1,265 @@
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+func TestVolumesComeUpAndGoDown(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs")
+	r.servers.publish = structs.Secrets{"device": "/dev/xvdf"}
+	e := env("a1", map[string]string{"one": "data", "two": "logs", "same": "data"})
+	e.Group.Volumes["one"].MountOptions = &structs.CSIMountOptions{MountFlags: []string{"noatime"}}
+	e.Group.Volumes["same"].MountOptions = &structs.CSIMountOptions{MountFlags: []string{"noatime"}}
+	e.Group.Volumes["host"] = &structs.VolumeRequest{Name: "host", Type: "host", Source: "x"}
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	one, ok1 := e.Volume("one")
+	two, ok2 := e.Volume("two")
+	same, _ := e.Volume("same")
+	if !ok1 || !ok2 || one == two || one != same {
+		t.Fatalf("volumes %+v %+v %+v", one, two, same)
+	}
+	must(t, os.WriteFile(filepath.Join(one.HostPath, "f"), nil, 0o600))
+	if _, err := os.Stat(filepath.Join(p.Dir(), "ext-data", "f")); err != nil {
+		t.Error(err)
+	}
+	if n := r.servers.count("CSIVolume.Claim"); n != 1 {
+		t.Errorf("%d claim requests for three volumes", n)
+	}
+	for _, c := range p.Calls("NodeStageVolume", "NodePublishVolume") {
+		if c.Get("publish_context.device") != "/dev/xvdf" || c.Get("secrets.pw") != "x" || c.Get("volume_capability.mount.fs_type") != "ext4" {
+			t.Errorf("%s: %v", c.RPC, c.Request)
+		}
+		if c.Get("volume_id") == "ext-data" && !strings.Contains(fmt.Sprint(c.Request), "noatime") {
+			t.Errorf("the job's mount flags are not laid over: %v", c.Request)
+		}
+	}
+	must(t, h.Down(r.ctx()))
+	must(t, h.Down(r.ctx()))
+	r.clean()
+	if n := r.servers.count("CSIVolume.Unpublish"); n != 1 {
+		t.Errorf("%d requests to release", n)
+	}
+}
+
+func TestPerAllocVolumesAreNamedByTheAllocationsIndex(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs")
+	e := env("a1", map[string]string{"d": "data"})
+	e.Group.Volumes["d"].PerAlloc = true
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	if got := p.Calls("NodePublishVolume")[0].Get("volume_id"); got != "ext-data[2]" {
+		t.Errorf("published %s", got)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+func TestTwoBlocksOfOneVolumeInDifferentModesAreRefused(t *testing.T) {
+	r := newRig(t)
+	e := env("a1", map[string]string{"r": "data", "w": "data"})
+	e.Group.Volumes["r"].ReadOnly = true
+	err := r.volumes(e).Up(r.ctx(), e)
+	if !structs.IsKind(err, structs.KindInvalid) || r.servers.count("CSIVolume.Claim") != 0 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWaitingInLineIsSaidAndEndsWhenItIsOnesTurn(t *testing.T) {
+	r := newRig(t)
+	r.plugin("ebs")
+	r.servers.blocked["data"] = "waits for allocation 1234 on node n2"
+	e := env("a1", map[string]string{"d": "data", "l": "logs"})
+	h := r.volumes(e)
+	done := make(chan error, 1)
+	go func() { done <- h.Up(r.ctx(), e) }()
+	for !r.told("volume default/data: waits for allocation 1234") {
+		r.servers.change(func() {})
+	}
+	r.servers.change(func() { delete(r.servers.blocked, "data") })
+	must(t, <-done)
+	if r.progress[len(r.progress)-1] != "" {
+		t.Errorf("what it waits for is not taken back: %q", r.progress)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+func TestStoppedWhileItWaitsInLine(t *testing.T) {
+	r := newRig(t)
+	r.plugin("ebs")
+	r.servers.blocked["data"] = "waits"
+	e := env("a1", map[string]string{"d": "data", "l": "logs"})
+	h := r.volumes(e)
+	ctx, cancel := context.WithCancel(r.ctx())
+	done := make(chan error, 1)
+	go func() { done <- h.Up(ctx, e) }()
+	for !r.told("waits") {
+		r.servers.change(func() {})
+	}
+	cancel()
+	if err := <-done; err == nil {
+		t.Fatal("up without its volume")
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+func TestServersThatAreAwayAreAskedAgain(t *testing.T) {
+	r := newRig(t)
+	r.plugin("ebs")
+	away := structs.Errorf(structs.KindUnavailable, "no leader")
+	lost := structs.Errorf(structs.KindTimeout, "lost")
+	r.servers.fail["CSIVolume.Claim"] = []error{away, lost}
+	r.servers.fail["CSIVolume.GetClaim"] = []error{away, lost}
+	e := env("a1", map[string]string{"d": "data"})
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	if !r.told("claiming the volumes: no leader") {
+		t.Errorf("progress %q", r.progress)
+	}
+	r.servers.fail["CSIVolume.Unpublish"] = []error{away}
+	if err := h.Down(r.ctx()); err == nil || !strings.Contains(err.Error(), "releasing the claims: no leader") {
+		t.Errorf("got %v", err)
+	}
+	r.crash() // the runner of the next agent takes it down again
+	r.boot()
+	must(t, r.volumes(e).Down(r.ctx()))
+	r.clean()
+}
+
+func TestAFailureIsUnwoundAndSaysWhat(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		bend func(r *rig, p *csitest.Plugin)
+		want string
+	}{
+		{"claim", func(r *rig, _ *csitest.Plugin) {
+			r.servers.fail["CSIVolume.Claim"] = []error{structs.Errorf(structs.KindDenied, "not you")}
+		}, "claiming the volumes: not you"},
+		{"claim gone", func(r *rig, _ *csitest.Plugin) {
+			r.servers.fail["CSIVolume.GetClaim"] = []error{structs.Errorf(structs.KindNotFound, "no claim")}
+		}, "waiting for the claim: no claim"},
+		{"stage", func(_ *rig, p *csitest.Plugin) {
+			p.FailAlways("NodeStageVolume", csitest.Error("InvalidArgument", "bad fs"))
+		}, `: staging: plugin "ebs": NodeStageVolume: InvalidArgument: bad fs`},
+		{"publish", func(_ *rig, p *csitest.Plugin) {
+			p.FailAlways("NodePublishVolume", csitest.Error("Internal", "broken"))
+		}, `publishing: plugin "ebs": NodePublishVolume: Internal: broken`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t)
+			p := r.plugin("ebs")
+			tc.bend(r, p)
+			e := env("a1", map[string]string{"d": "data", "l": "logs"})
+			h := r.volumes(e)
+			err := h.Up(r.ctx(), e)
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got  %v\nwant %s", err, tc.want)
+			}
+			must(t, h.Down(r.ctx()))
+			r.clean()
+		})
+	}
+}
+
+func TestDuty_K8_K25_NotFoundIsVerifiedBeforeItIsTriedAgain(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs")
+	p.Fail("NodeStageVolume", csitest.Error("NotFound", "not yet"), csitest.Error("NotFound", "not yet"))
+	e := env("a1", map[string]string{"d": "data"})
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	if n := r.servers.count("CSIVolume.GetClaim"); n != 3 {
+		t.Errorf("the servers were asked %d times whether it exists", n)
+	}
+	must(t, h.Down(r.ctx()))
+	p.FailAlways("NodeStageVolume", csitest.Error("NotFound", "never"))
+	if err := h.Up(r.ctx(), e); !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("got %v", err)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+func TestDownGoesPastErrorsAndReleasesOnlyWhatIsGone(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs")
+	e := env("a1", map[string]string{"d": "data", "l": "logs"})
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	p.Fail("NodeUnpublishVolume", csitest.Error("Internal", "busy"))
+	err := h.Down(r.ctx())
+	if err == nil || !strings.Contains(err.Error(), "volume default/logs: unpublishing: plugin") {
+		t.Fatalf("got %v", err)
+	}
+	if held := r.servers.held(); len(held) != 1 || !strings.Contains(held[0], "logs") {
+		t.Errorf("claims %q: the one that is still on the node has to stay, the other to go", held)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+func TestDownWaitsForNoClaimThatWasNeverAsked(t *testing.T) {
+	r := newRig(t)
+	e := env("a1", map[string]string{"d": "data"})
+	must(t, r.volumes(e).Down(r.ctx()))
+	if r.servers.count("CSIVolume.Unpublish") != 0 {
+		t.Error("the servers were asked for nothing")
+	}
+}
+
+func TestAfterARestartRunningAllocationsAreRecognisedWithoutServersOrPlugin(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs")
+	e := env("a1", map[string]string{"d": "data"})
+	must(t, r.volumes(e).Up(r.ctx(), e))
+	before, _ := e.Volume("d")
+	r.crash()
+	p.Stop()
+	down := structs.Errorf(structs.KindDenied, "nobody home")
+	r.servers.fail["CSIVolume.Claim"] = []error{down}
+	r.servers.fail["CSIVolume.GetClaim"] = []error{down}
+	r.boot()
+	again := env("a1", map[string]string{"d": "data"})
+	h := r.volumes(again)
+	must(t, h.Up(r.ctx(), again))
+	if after, ok := again.Volume("d"); !ok || after != before {
+		t.Errorf("recognised %+v, was %+v", after, before)
+	}
+	must(t, p.Restart())
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+func TestDownWithoutThePluginIsTriedAgain(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs")
+	e := env("a1", map[string]string{"d": "data"})
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	p.Stop()
+	ctx, cancel := context.WithCancel(r.ctx())
+	done := make(chan error, 1)
+	go func() { done <- h.Down(ctx) }()
+	cancel()
+	if err := <-done; err == nil {
+		t.Error("down without the plugin")
+	}
+	if len(r.servers.held()) != 1 {
+		t.Error("the claim is gone while the volume is here")
+	}
+	must(t, p.Restart())
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
