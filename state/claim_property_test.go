@@ -25,7 +25,9 @@ var (
 	someAllocs = []string{"a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"}
 )
 
-func pick[T any](m *machine, label string, from []T) T { return rapid.SampledFrom(from).Draw(m.r, label) }
+func pick[T any](m *machine, label string, from []T) T {
+	return rapid.SampledFrom(from).Draw(m.r, label)
+}
 
 func (m *machine) flip(label string) bool { return rapid.Bool().Draw(m.r, label) }
 

@@ -114,8 +114,12 @@ func putEval(tx *Write, e *structs.Evaluation) {
 	if e.Status == structs.EvalComplete && len(e.FailedTGAllocs) == 0 {
 		cancelBlocked(tx, e.Namespace, e.JobID, e.ID, "evaluation "+e.ID+" placed everything")
 	}
+	old := Eval(tx.Read, e.ID)
 	evals.put(tx, e)
 	refreshJobStatus(tx, e.Namespace, e.JobID)
+	if old != nil && (old.JobID != e.JobID || old.Namespace != e.Namespace) {
+		refreshJobStatus(tx, old.Namespace, old.JobID)
+	}
 }
 
 func cancelBlocked(tx *Write, ns, job, except, why string) {

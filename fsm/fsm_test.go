@@ -1,0 +1,184 @@
+package fsm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"berth/state"
+	"berth/structs"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+// TestIdsAreForEver holds the list of commands against the golden file: a line that is there stays.
+func TestIdsAreForEver(t *testing.T) {
+	const golden = "testdata/commands.golden"
+	var lines []string
+	for _, c := range commands {
+		lines = append(lines, fmt.Sprintf("%d %s", c.id(), c.name()))
+	}
+	now := strings.Join(lines, "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(golden, []byte(now), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now != string(want) {
+		t.Errorf("the commands are\n%sand were\n%s", now, want)
+	}
+	slices.Sort(lines)
+	for n, c := range commands {
+		for _, other := range commands[:n] {
+			if c.id() == other.id() || c.name() == other.name() {
+				t.Errorf("%d %s and %d %s", c.id(), c.name(), other.id(), other.name())
+			}
+		}
+	}
+}
+
+// local proposes to an FSM of its own.
+type local struct {
+	*FSM
+	index uint64
+	err   error
+}
+
+func (l *local) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+	if l.err != nil {
+		return 0, nil, l.err
+	}
+	l.index++
+	return l.index, l.Apply(&raft.Log{Type: raft.LogCommand, Index: l.index, Data: entry}), nil
+}
+
+func TestPropose(t *testing.T) {
+	p := &local{FSM: New(state.New())}
+	ctx := context.Background()
+	index, err := Propose(ctx, p, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n", SecretID: "s"}})
+	if index != 1 || err != nil || state.Node(p.store.Read(), "n") == nil {
+		t.Errorf("%d, %v", index, err)
+	}
+	index, err = Propose(ctx, p, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n", SecretID: "other"}})
+	if index != 2 || !structs.IsKind(err, structs.KindDenied) {
+		t.Errorf("the command's answer: %d, %v", index, err)
+	}
+	p.err = structs.Errorf(structs.KindUnavailable, "no leader")
+	if _, err = Propose(ctx, p, PluginDelete, &structs.CSIPluginDeleteRequest{}); !errors.Is(err, p.err) {
+		t.Errorf("the proposer's error: %v", err)
+	}
+}
+
+func TestWhatCannotBeReadStopsTheServer(t *testing.T) {
+	for name, c := range map[string]struct {
+		entry []byte
+		want  string
+	}{
+		"empty":   {nil, "empty"},
+		"unknown": {[]byte{250, 1}, "no command 250"},
+		"broken":  {[]byte{NodeRegister.ID, 0xc1}, "payload of NodeRegister"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := New(state.New())
+			defer func() {
+				if said := fmt.Sprint(recover()); !strings.Contains(said, c.want) || !strings.Contains(said, "log entry 7") {
+					t.Errorf("it said %q", said)
+				}
+				// The store is not left locked behind it.
+				if err := f.store.Write(8, func(*state.Write) error { return nil }); err != nil {
+					t.Error(err)
+				}
+			}()
+			f.Apply(&raft.Log{Type: raft.LogCommand, Index: 7, Data: c.entry})
+		})
+	}
+}
+
+func TestABatchAnswersEachEntry(t *testing.T) {
+	f := New(state.New())
+	entry := func(index uint64, id, secret string) *raft.Log {
+		b, err := NodeRegister.Encode(&structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: secret}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &raft.Log{Type: raft.LogCommand, Index: index, Data: b}
+	}
+	answers := f.ApplyBatch([]*raft.Log{entry(1, "a", "x"), {Type: raft.LogConfiguration, Index: 2}, entry(3, "a", "y"), entry(4, "b", "y")})
+	for n, want := range []structs.Kind{"", "", structs.KindDenied, ""} {
+		err, _ := answers[n].(error)
+		if structs.KindOf(err) != want {
+			t.Errorf("entry %d answered %v", n, answers[n])
+		}
+	}
+	if tx := f.store.Read(); state.Node(tx, "a").SecretID != "x" || state.Node(tx, "b") == nil || tx.Applied() != 4 {
+		t.Error("the batch was not applied as it should")
+	}
+}
+
+// sink is a snapshot in memory.
+type sink struct {
+	bytes.Buffer
+	fail             error
+	closed, canceled bool
+}
+
+func (s *sink) ID() string    { return "test" }
+func (s *sink) Close() error  { s.closed = true; return nil }
+func (s *sink) Cancel() error { s.canceled = true; return nil }
+func (s *sink) Write(b []byte) (int, error) {
+	if s.fail != nil {
+		return 0, s.fail
+	}
+	return s.Buffer.Write(b)
+}
+
+func TestSnapshotAndRestore(t *testing.T) {
+	from := &local{FSM: New(state.New())}
+	add := func(id string) {
+		if _, err := Propose(context.Background(), from, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: id}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add("a")
+	snap, err := from.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	add("b") // after the snapshot: not in it, though it is persisted only now
+	var out sink
+	if err := snap.Persist(&out); err != nil || !out.closed {
+		t.Fatal(err)
+	}
+	snap.Release()
+	full := &sink{fail: errors.New("disk full")}
+	if err := snap.Persist(full); err == nil || !strings.Contains(err.Error(), "disk full") || !full.canceled || full.closed {
+		t.Errorf("a full disk: %v, canceled %v", err, full.canceled)
+	}
+
+	to := New(state.New())
+	if err := to.Restore(io.NopCloser(bytes.NewReader(out.Bytes()))); err != nil {
+		t.Fatal(err)
+	}
+	if tx := to.store.Read(); state.Node(tx, "a") == nil || state.Node(tx, "b") != nil || tx.Applied() != 1 {
+		t.Error("not what was saved")
+	}
+	if err := to.Restore(io.NopCloser(bytes.NewReader(out.Bytes()[:out.Len()/2]))); err == nil {
+		t.Error("half a snapshot was restored")
+	}
+	if state.Node(to.store.Read(), "a") == nil {
+		t.Error("a restore that failed took the state along")
+	}
+}
