@@ -135,6 +135,7 @@ func (t *task) kill(ctx context.Context) error {
 	if err := r.Task.kill(ctx); err != nil {
 		return err
 	}
+	r.Task.reap()
 	if err := r.Cgroup.Kill(ctx); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -25,6 +26,11 @@ const (
 // Main is the hidden command `berth executor <dir>`: a task's supervisor. It returns the exit code. The
 // program that calls it has started nothing else.
 func Main(args []string) int {
+	// Nothing that this process has open, or inherited, is the task's business.
+	if err := unix.CloseRange(lockFD, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		fmt.Fprintln(os.Stderr, "executor: the kernel is too old:", err)
+		return 1
+	}
 	if len(args) == 1 && args[0] == initArg {
 		return sandbox.Init()
 	}
@@ -46,8 +52,6 @@ func Main(args []string) int {
 
 // begin reads the spec and starts the task.
 func begin(dir string) (*supervisor, error) {
-	unix.CloseOnExec(lockFD)
-	unix.CloseOnExec(statusFD)
 	unix.Umask(0o022)
 	if err := os.Chdir(dir); err != nil { // so that the socket's path is short
 		return nil, err

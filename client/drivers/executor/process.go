@@ -99,6 +99,13 @@ func (p procRef) kill(ctx context.Context) error {
 	}
 }
 
+// reap takes an ended orphan's exit code where this process is the one that orphans are given to.
+func (p procRef) reap() {
+	if p.PID > 0 {
+		_, _ = unix.Wait4(p.PID, nil, unix.WNOHANG, nil)
+	}
+}
+
 // eachProcess calls fn for each process of the machine.
 func eachProcess(fn func(pid int, s procStat)) error {
 	entries, err := os.ReadDir("/proc")

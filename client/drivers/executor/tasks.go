@@ -143,17 +143,25 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 
 // known reports whether the task runs, or its end is written down.
 func (t *task) known(ctx context.Context) (bool, error) {
-	if exit, err := readExit(t.dir); err != nil || exit != nil {
-		return exit != nil, err
-	}
 	alive, err := supervised(t.dir)
-	if err != nil || !alive {
+	if err != nil {
 		return false, err
 	}
-	if _, err := t.ask(ctx, &request{Op: opStats}); err != nil {
+	if alive {
+		_, err = t.ask(ctx, &request{Op: opStats})
+		if structs.IsKind(err, structs.KindPrecondition) { // it is just ending
+			err = t.gone(ctx)
+			alive = false
+		}
+	}
+	if err != nil {
 		return false, fmt.Errorf("asking the supervisor of task %q: %w", t.id, err)
 	}
-	return true, nil
+	if alive {
+		return true, nil
+	}
+	exit, err := readExit(t.dir)
+	return exit != nil, err
 }
 
 // Wait implements driver.Driver.

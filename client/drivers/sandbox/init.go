@@ -13,12 +13,13 @@ import (
 	"berth/structs"
 )
 
-// Init is the whole life of pid 1 in a sandbox; the caller exits with its result.
+// Init is the whole life of pid 1 in a sandbox; the caller exits with its result. The caller has marked
+// all inherited files close-on-exec.
 func Init() int {
-	runtime.LockOSThread() // the program is started from another thread, which ends
+	runtime.LockOSThread()                                       // the program is started from another thread, which ends
+	_ = os.WriteFile("/proc/self/comm", []byte("berth-init"), 0) // for those who list processes
 	swallowSignals()
 	conn := os.NewFile(socketFD, "sandbox")
-	unix.CloseOnExec(socketFD)
 	down := json.NewDecoder(conn)
 	var m message
 	if err := down.Decode(&m); err != nil || m.Config == nil {
@@ -45,17 +46,12 @@ func swallowSignals() { signal.Notify(make(chan os.Signal, 1)) }
 func inherited(tasks int, unified bool) *cgroups.Entry {
 	var files []*os.File
 	for i := range tasks {
-		files = append(files, cgroupFile(entryFD+i))
+		files = append(files, os.NewFile(uintptr(entryFD+i), "cgroup"))
 	}
 	if !unified {
 		return cgroups.NewEntry(files, nil)
 	}
-	return cgroups.NewEntry(files, cgroupFile(entryFD+tasks))
-}
-
-func cgroupFile(fd int) *os.File {
-	unix.CloseOnExec(fd)
-	return os.NewFile(uintptr(fd), "cgroup")
+	return cgroups.NewEntry(files, os.NewFile(uintptr(entryFD+tasks), "cgroup"))
 }
 
 // begin builds the root and starts the program in it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -38,6 +39,7 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 	defer theirs.Close()
 	tasks, unified := o.Entry.Files()
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
+	cmd.Args[0] = "berth" // for those who list processes; the path may be /proc/self/exe
 	cmd.Env = []string{"GOMAXPROCS=1"}
 	cmd.Stdout, cmd.Stderr = o.Stdout, o.Stderr
 	cmd.ExtraFiles = append([]*os.File{theirs}, tasks...)
@@ -118,7 +120,7 @@ func (p *Proc) Wait() (Exit, error) {
 	if derr == nil && m.Exit != nil {
 		return *m.Exit, nil
 	}
-	if ws, ok := p.cmd.ProcessState.Sys().(unix.WaitStatus); ok && ws.Signaled() {
+	if ws, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return Exit{Signal: int(ws.Signal())}, nil
 	}
 	return Exit{}, fmt.Errorf("the sandbox's pid 1 ended by itself (%s)", p.cmd.ProcessState)

@@ -1,0 +1,181 @@
+package exec_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"berth/client/driver"
+)
+
+func contains(s, sub string) bool { return strings.Contains(s, sub) }
+
+func hostname(t *testing.T) string {
+	t.Helper()
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestWhatATaskSees(t *testing.T) {
+	r := newRig(t)
+	host := hostname(t)
+	const sentinel = "/tmp/of-the-host"
+	if err := os.WriteFile(sentinel, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(sentinel) })
+	cases := []struct{ name, script, want string }{
+		{"init is pid 1", `cat /proc/1/comm`, "berth-init"},
+		{"only its own processes", `set -- /proc/[0-9]*; echo $#`, "2"},
+		{"its own root", `echo /*`, "/alloc /bin /dev /etc /home /lib /lib64 /local /mnt /proc /root /run /sbin /secrets /srv /sys /tmp /usr /var"},
+		{"no host files", `test -e ` + sentinel + ` || echo none; ls ` + r.dir + ` 2>&1 >/dev/null | grep -c 'No such'`, "none\n1"},
+		{"read-only root", `touch /x /usr/x /etc/x /sys/x 2>&1 | grep -c 'Read-only file system'`, "4"},
+		{"the agent's executable is safe", `echo x 2>/dev/null >> /run/berth/bin/berth; echo $?`, "2"},
+		{"writable directories", `touch /local/x /secrets/x /alloc/x /tmp/x /run/x /dev/shm/x /var/tmp/y && echo ok`, "ok"},
+		{"the host's name", `hostname`, host},
+		{"no new privileges", `grep NoNewPrivs /proc/self/status | cut -f2`, "1"},
+		{"few capabilities", `grep -E 'Cap(Prm|Bnd)' /proc/self/status | cut -f2 | sort -u`, "00000000a00405fb"},
+		{"cannot mount", `mount -t tmpfs x /mnt 2>/dev/null; echo $?`, "32"},
+		{"cannot make devices", `mknod /tmp/sda b 8 0 2>/dev/null; echo $?`, "1"},
+		{"cannot open host devices", `ls /dev | tr '\n' ' '`, "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero "},
+		{"working devices", `head -c 4 /dev/zero | wc -c; echo gone > /dev/null && head -c 4 /dev/urandom | wc -c`, "4\n4"},
+		{"kernel settings are read-only", `echo x 2>/dev/null > /proc/sys/kernel/hostname; echo $?`, "2"},
+		{"no way to the agent's executable", `readlink /proc/1/exe; echo $?`, "1"},
+		{"signals do not end init", `kill -9 1; kill -TERM 1; echo alive`, "alive"},
+		{"no inherited files", `ls /proc/self/fd | tr '\n' ' '`, "0 1 2 3 "}, // 3 is the listing's own
+		{"its own session", `test "$(ps -o sid= -p $$ | tr -d ' ')" = $$ && echo ok`, "ok"},
+		{"its own ipc", `wc -l < /proc/sysvipc/shm`, "1"},
+		{"the agent's executable last in PATH", `echo ${PATH##*:}; command -v berth`, "/run/berth/bin\n/run/berth/bin/berth"},
+		{"its directories", `echo $BERTH_ALLOC_DIR $NOMAD_TASK_DIR $BERTH_SECRETS_DIR $HOME`, "/alloc /local /secrets /local"},
+		{"the root as working directory", `pwd`, "/"},
+		{"a limit on files", `test $(ulimit -n) -ge 4096 && echo ok`, "ok"},
+	}
+	for i, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := *r
+			r.t = t
+			cfg := r.task(fmt.Sprintf("t%d", i), c.script)
+			res, out := r.run(cfg)
+			if got := strings.TrimSuffix(out, "\n"); got != c.want {
+				t.Fatalf("said %q, want %q (ended with %+v)", got, c.want, res)
+			}
+		})
+	}
+}
+
+func TestHostNameIsItsOwn(t *testing.T) {
+	r := newRig(t)
+	before := hostname(t)
+	cfg := r.task("t", `hostname of-the-task && hostname`)
+	cfg.Privileged = true
+	if res, out := r.run(cfg); out != "of-the-task\n" {
+		t.Fatalf("ended with %+v and said %q", res, out)
+	}
+	if after := hostname(t); after != before {
+		t.Fatalf("the host's name became %q", after)
+	}
+}
+
+func TestPrivileged(t *testing.T) {
+	r := newRig(t)
+	cfg := r.task("t", `
+		mount -t tmpfs x /mnt && echo mounted
+		test -c /dev/loop-control && echo devices
+		test -w /sys/kernel && echo sys
+		grep NoNewPrivs /proc/self/status | cut -f2`)
+	cfg.Privileged = true
+	if res, out := r.run(cfg); out != "mounted\ndevices\nsys\n0\n" {
+		t.Fatalf("ended with %+v and said %q", res, out)
+	}
+}
+
+func TestUsers(t *testing.T) {
+	r := newRig(t)
+	for name, want := range map[string]string{
+		"":          "0:0:0:0000000000000000",
+		"root":      "0:0:0:0000000000000000",
+		"nobody":    "65534:65534:65534:0000000000000000",
+		"4321":      "4321:4321:4321:0000000000000000",
+		"4321:1234": "4321:1234:1234:0000000000000000",
+		"daemon":    "1:1:1:0000000000000000",
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := *r
+			r.t = t
+			cfg := r.task("u"+strings.ReplaceAll(name, ":", "-"), `echo $(id -u):$(id -g):$(id -G):$(grep CapAmb /proc/self/status | cut -f2); touch /local/x /secrets/x`)
+			cfg.User = name
+			if res, out := r.run(cfg); out != want+"\n" {
+				t.Fatalf("ended with %+v and said %q, want %q", res, out, want)
+			}
+		})
+	}
+	cfg := r.task("t", "true")
+	cfg.User = "nobody-of-this-name"
+	if _, err := r.Start(r.ctx(), cfg); err == nil || !contains(err.Error(), `"nobody-of-this-name"`) {
+		t.Fatalf("an unknown user: %v", err)
+	}
+	r.clean(cfg)
+}
+
+func TestNoCapabilitiesForUsers(t *testing.T) {
+	r := newRig(t)
+	for _, privileged := range []bool{false, true} {
+		cfg := r.task(fmt.Sprint(privileged), `grep CapEff /proc/self/status | cut -f2`)
+		cfg.User, cfg.Privileged = "nobody", privileged
+		if res, out := r.run(cfg); out != "0000000000000000\n" {
+			t.Fatalf("privileged %v: ended with %+v and said %q", privileged, res, out)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	r := newRig(t)
+	t.Setenv("OF_THE_AGENT", "secret")
+	cfg := r.task("t", `env | grep -v '^PWD=' | sort`)
+	cfg.Env = map[string]string{"A": "b c", "PATH": "/usr/bin:/bin", "HOME": "/alloc", "NOMAD_ALLOC_DIR": "wrong"}
+	want := "A=b c\nBERTH_ALLOC_DIR=/alloc\nBERTH_SECRETS_DIR=/secrets\nBERTH_TASK_DIR=/local\nHOME=/alloc\n" +
+		"NOMAD_ALLOC_DIR=/alloc\nNOMAD_SECRETS_DIR=/secrets\nNOMAD_TASK_DIR=/local\nPATH=/usr/bin:/bin:/run/berth/bin\nTMPDIR=/tmp\n"
+	if _, out := r.run(cfg); out != want {
+		t.Fatalf("said %q, want %q", out, want)
+	}
+}
+
+// A task's environment may hold secrets: no file on the host shows it.
+func TestSecretsStayOffTheDisk(t *testing.T) {
+	r := newRig(t)
+	cfg := r.task("t", `echo up; exec sleep 60`)
+	cfg.Env = map[string]string{"TOKEN": "7f3a-do-not-store"}
+	r.start(cfg)
+	r.said(cfg, "up")
+	entries, err := os.ReadDir(r.DirOf(cfg.ID))
+	if err != nil || len(entries) < 4 {
+		t.Fatalf("the task's directory holds %v, %v", entries, err)
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() {
+			continue
+		}
+		b, err := os.ReadFile(r.DirOf(cfg.ID) + "/" + e.Name())
+		if err != nil || contains(string(b), cfg.Env["TOKEN"]) {
+			t.Errorf("%s holds the secret (%v)", e.Name(), err)
+		}
+	}
+}
+
+func TestDisabledLogs(t *testing.T) {
+	r := newRig(t)
+	cfg := r.task("t", `echo lost`)
+	cfg.LogConfig.Disabled = true
+	if res, out := r.run(cfg); !res.Successful() || out != "" {
+		t.Fatalf("ended with %+v and said %q", res, out)
+	}
+	if files, err := os.ReadDir(cfg.Dirs.Logs); err != nil || len(files) > 0 {
+		t.Fatalf("there are logs: %v, %v", files, err)
+	}
+}
+
+var _ driver.Driver = (*rig)(nil)

@@ -1,0 +1,207 @@
+package exec_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/driver"
+)
+
+// shared makes a directory that is a shared mount of its own.
+func (r *rig) shared(name string) string {
+	r.t.Helper()
+	dir := filepath.Join(r.dir, name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			r.t.Error(err)
+		}
+	})
+	if err := unix.Mount("", dir, "", unix.MS_SHARED, ""); err != nil {
+		r.t.Fatal(err)
+	}
+	return dir
+}
+
+func (r *rig) tmpfs(dir string) {
+	r.t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := unix.Mount("x", dir, "tmpfs", 0, "size=64k"); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // gone already where the test went well
+	if err := os.WriteFile(filepath.Join(dir, "mark"), []byte("host"), 0o644); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func TestMounts(t *testing.T) {
+	r := newRig(t)
+	data := filepath.Join(r.dir, "data")
+	if err := os.MkdirAll(data+"/sub", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(data+"/file", []byte("content\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cfg := r.task("t", `
+		cat /data/file /data/inner/file /srv/deep/er/file /srv/one
+		echo new > /data/new && echo written
+		echo new 2>/dev/null > /srv/deep/er/new || echo refused
+		touch /local/in/x && echo local`)
+	cfg.Mounts = []driver.Mount{
+		{HostPath: data, TaskPath: "/data/inner", ReadOnly: true}, // below the next one: order does not matter
+		{HostPath: data, TaskPath: "/data"},
+		{HostPath: data, TaskPath: "/srv/deep/er/", ReadOnly: true},
+		{HostPath: data + "/file", TaskPath: "/srv/one", Propagation: "private"},
+		{HostPath: data + "/sub", TaskPath: "/local/in", Propagation: "host-to-task"},
+	}
+	res, out := r.run(cfg)
+	if out != "content\ncontent\ncontent\ncontent\nwritten\nrefused\nlocal\n" {
+		t.Fatalf("ended with %+v and said %q", res, out)
+	}
+	if !exists(data+"/new") || !exists(data+"/sub/x") {
+		t.Fatal("what the task wrote is not there")
+	}
+}
+
+// The staging and publish directories of a plugin see mounts of both sides.
+func TestBidirectional(t *testing.T) {
+	r := newRig(t)
+	dir := r.shared("v")
+	cfg := r.task("t", `
+		mkdir /csi/made && mount -t tmpfs x /csi/made && echo inside > /csi/made/mark && echo mounted
+		while ! test -e /csi/late/mark; do sleep 0.01; done; cat /csi/late/mark; echo
+		while ! test -e /local/go; do sleep 0.01; done
+		umount /csi/made && echo unmounted
+		mount -t tmpfs x /csi/made && touch /csi/made/stays && echo again
+		exec sleep 1000`)
+	cfg.Privileged = true
+	cfg.Mounts = []driver.Mount{{HostPath: dir, TaskPath: "/csi", Propagation: "bidirectional"}}
+	r.start(cfg)
+	r.said(cfg, "mounted")
+	if b, err := os.ReadFile(dir + "/made/mark"); string(b) != "inside\n" {
+		t.Fatalf("the host does not see what the task mounted: %q, %v", b, err)
+	}
+	r.tmpfs(dir + "/late")
+	r.said(cfg, "host")
+	if err := os.WriteFile(cfg.Dirs.Local+"/go", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.said(cfg, "again")
+	if exists(dir+"/made/mark") || !exists(dir+"/made/stays") {
+		t.Fatal("the host does not see what the task unmounted and mounted again")
+	}
+	r.destroy(cfg)
+	if !exists(dir + "/made/stays") { // a plugin's mounts outlive it
+		t.Fatal("a mount on the host went with the task")
+	}
+	if err := unix.Unmount(dir+"/made", 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Unmount(dir+"/late", 0); err != nil { // nothing holds it
+		t.Fatal(err)
+	}
+}
+
+func TestHostToTask(t *testing.T) {
+	r := newRig(t)
+	dir := r.shared("v")
+	cfg := r.task("t", `
+		echo up
+		while ! test -e /m/late/mark; do sleep 0.01; done; cat /m/late/mark; echo
+		while test -e /m/late/mark; do sleep 0.01; done; echo gone
+		mkdir /m/made && mount -t tmpfs x /m/made && touch /m/made/mark && echo mounted
+		exec sleep 1000`)
+	cfg.Privileged = true
+	cfg.Mounts = []driver.Mount{{HostPath: dir, TaskPath: "/m", Propagation: "host-to-task"}}
+	r.start(cfg)
+	r.said(cfg, "up")
+	r.tmpfs(dir + "/late")
+	r.said(cfg, "host")
+	if err := unix.Unmount(dir+"/late", 0); err != nil {
+		t.Fatal(err)
+	}
+	r.said(cfg, "mounted")
+	if exists(dir + "/made/mark") {
+		t.Fatal("the host sees what the task mounted")
+	}
+}
+
+func TestPrivateMountStaysPrivate(t *testing.T) {
+	r := newRig(t)
+	dir := r.shared("v")
+	cfg := r.task("t", `
+		mount -t tmpfs x /m/made && touch /m/made/mark && echo mounted
+		while ! test -e /local/go; do sleep 0.01; done
+		test -e /m/late/mark || echo unseen`)
+	cfg.Privileged = true
+	cfg.Mounts = []driver.Mount{{HostPath: dir, TaskPath: "/m"}}
+	if err := os.Mkdir(dir+"/made", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r.start(cfg)
+	r.said(cfg, "mounted")
+	if exists(dir + "/made/mark") {
+		t.Fatal("the host sees what the task mounted")
+	}
+	r.tmpfs(dir + "/late")
+	if err := os.WriteFile(cfg.Dirs.Local+"/go", nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.wait(cfg)
+	r.said(cfg, "unseen")
+}
+
+// A volume that was bound into a task can be unmounted as soon as the task has ended.
+func TestEndedTaskHoldsNoMount(t *testing.T) {
+	r := newRig(t)
+	dir := filepath.Join(r.dir, "vol")
+	r.tmpfs(dir)
+	for range 5 {
+		cfg := r.task("t", `cat /m/mark`)
+		cfg.Mounts = []driver.Mount{{HostPath: dir, TaskPath: "/m"}}
+		r.run(cfg)
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Fatal(err)
+		}
+		var st unix.Statfs_t
+		if err := unix.Statfs(dir, &st); err != nil || st.Type == unix.TMPFS_MAGIC {
+			t.Fatalf("still mounted: %v", err)
+		}
+		r.tmpfs(dir)
+	}
+}
+
+func TestDevice(t *testing.T) {
+	r := newRig(t)
+	// Any device node will do; this one reads as zeros, which is seen at once.
+	dev := filepath.Join(r.dir, "dev")
+	if err := unix.Mknod(dev, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))); err != nil {
+		t.Fatal(err)
+	}
+	cfg := r.task("t", `for d in /dev/xvda /local/disk; do head -c 3 $d | wc -c; done; head -c 3 /srv/plain 2>&1 | grep -c denied`)
+	cfg.Mounts = []driver.Mount{
+		{HostPath: dev, TaskPath: "/dev/xvda", Device: true},
+		{HostPath: dev, TaskPath: "/local/disk", Device: true},
+		{HostPath: dev, TaskPath: "/srv/plain"}, // not said to be a device: not to be opened
+	}
+	if res, out := r.run(cfg); out != "3\n3\n1\n" {
+		t.Fatalf("ended with %+v and said %q", res, out)
+	}
+}
