@@ -29,6 +29,7 @@ type plane struct {
 	csi     map[structs.CSIInstanceKey]*structs.CSIPluginInstance
 	allocs  map[string]*structs.Allocation
 	calls   []call
+	updates int // how often Node.UpdateAlloc was served
 	servers []string
 	ttl     time.Duration
 	fail    func(addr, method string) error
@@ -133,6 +134,7 @@ func (p *plane) allocsGet(_ context.Context, r *structs.AllocsGetRequest) (*stru
 func (p *plane) updateAllocs(_ context.Context, r *structs.AllocsClientUpdateRequest) (*structs.Empty, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.updates++
 	for _, u := range r.Allocs {
 		if a := p.allocs[u.ID]; a != nil {
 			c := a.Copy()

@@ -1,0 +1,226 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/rpc"
+	"berth/structs"
+)
+
+// agentMain is a real agent in a process of its own, which the tests start and kill.
+func agentMain(dataDir, server string) int {
+	cfg := DefaultConfig()
+	cfg.Enabled, cfg.DataDir, cfg.Servers, cfg.Version = true, dataDir, []string{server}, "test"
+	c, err := New(cfg, Deps{Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: os.Stderr})})
+	if err != nil {
+		println(err.Error())
+		return 1
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	c.Run(ctx)
+	return 0
+}
+
+// machine is this machine with an agent on it and servers beside it.
+type machine struct {
+	t     *testing.T
+	dir   string
+	plane *plane
+	addr  string
+	agent *exec.Cmd
+	log   *bytes.Buffer
+}
+
+func newReal(t *testing.T) *machine {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root: the exec driver makes namespaces and mounts")
+	}
+	dir, err := os.MkdirTemp("/tmp", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{t: t, dir: dir, plane: newPlane(), log: &bytes.Buffer{}}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.addr = ln.Addr().String()
+	m.plane.servers = []string{m.addr}
+	ctx, cancel := context.WithCancel(context.Background())
+	l := rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: m.plane.rpc.ServeMux})
+	var wg sync.WaitGroup
+	wg.Go(func() { l.Run(ctx) })
+	t.Cleanup(func() {
+		m.clear()
+		m.kill()
+		cancel()
+		m.plane.rpc.Close()
+		wg.Wait()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the agents' logs:\n%s", m.log)
+		}
+	})
+	return m
+}
+
+func (m *machine) start() {
+	m.t.Helper()
+	m.agent = exec.Command(os.Args[0], "agent-under-test", m.dir, m.addr)
+	m.agent.Stderr = m.log
+	if err := m.agent.Start(); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// kill ends the agent as a power switch would.
+func (m *machine) kill() { m.end(syscall.SIGKILL) }
+
+func (m *machine) end(sig syscall.Signal) {
+	if m.agent == nil {
+		return
+	}
+	_ = m.agent.Process.Signal(sig)
+	_ = m.agent.Wait()
+	m.agent = nil
+}
+
+// until waits for a condition; it fails the test when that takes too long.
+func (m *machine) until(what string, cond func() bool) {
+	m.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for !cond() {
+		if time.Now().After(deadline) {
+			m.t.Fatalf("waited too long until %s", what)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func (m *machine) runsAlloc(id string) func() bool {
+	return func() bool { return m.plane.status(id) == structs.AllocRunning }
+}
+
+func (m *machine) told() (n int) {
+	m.plane.do(func() { n = m.plane.updates })
+	return n
+}
+
+// clear has the agent take down whatever a test that failed has left.
+func (m *machine) clear() {
+	if m.agent == nil {
+		m.start()
+	}
+	m.plane.do(func() {
+		clear(m.plane.allocs)
+		m.plane.index++
+		m.plane.wake()
+	})
+	m.until("nothing is left", func() bool {
+		left, _ := os.ReadDir(filepath.Join(m.dir, "alloc"))
+		return len(left) == 0
+	})
+}
+
+// read reads a file below the data directory, "" if it is not there.
+func (m *machine) read(path string) string {
+	b, _ := os.ReadFile(filepath.Join(m.dir, path))
+	return strings.TrimSpace(string(b))
+}
+
+// execAlloc runs a script with the exec driver.
+func execAlloc(id, script string) *structs.Allocation {
+	a := testAlloc(id)
+	t := a.Job.TaskGroups[0].Tasks[0]
+	t.Driver, t.Config = "exec", map[string]any{"command": "/bin/sh", "args": []string{"-c", script}}
+	t.KillTimeout = time.Second
+	t.Resources = &structs.Resources{CPU: 100, MemoryMB: 32}
+	return a
+}
+
+func TestARealTaskOutlivesAKilledAgent(t *testing.T) {
+	m := newReal(t)
+	m.start()
+	// Each start appends a line; the pulse tells that the process lives.
+	m.plane.place(execAlloc("a1", `echo start $NOMAD_ALLOC_ID >> /alloc/data/starts; while :; do date +%s%N > ${BERTH_TASK_DIR}/pulse; sleep 0.05; done`))
+	m.until("the allocation runs", m.runsAlloc("a1"))
+	m.until("the task has written", func() bool { return m.read("alloc/a1/web/local/pulse") != "" })
+	m.kill()
+	before := m.read("alloc/a1/web/local/pulse")
+	m.until("the task writes without an agent", func() bool { return m.read("alloc/a1/web/local/pulse") != before })
+	told := m.told()
+	m.start()
+	m.until("the next agent tells of it", func() bool { return m.told() > told })
+	before = m.read("alloc/a1/web/local/pulse")
+	m.until("the task writes beside the next agent", func() bool { return m.read("alloc/a1/web/local/pulse") != before })
+	if got := m.read("alloc/a1/alloc/data/starts"); got != "start a1" {
+		t.Errorf("started: %q", got)
+	}
+	m.plane.do(func() {
+		events := m.plane.allocs["a1"].TaskStates["web"].Events
+		if e := events[len(events)-1]; e.Type != structs.TaskEventRestored {
+			t.Errorf("last event: %+v", e)
+		}
+	})
+	m.end(syscall.SIGTERM) // and once more, in order
+	m.start()
+	m.until("the allocation runs", m.runsAlloc("a1"))
+	m.plane.stopAlloc("a1")
+	m.until("it is stopped", func() bool { return m.plane.status("a1") == structs.AllocComplete })
+	before = m.read("alloc/a1/web/local/pulse")
+	time.Sleep(200 * time.Millisecond)
+	if m.read("alloc/a1/web/local/pulse") != before {
+		t.Error("the task lives although it was stopped")
+	}
+	m.plane.remove("a1")
+	m.until("its directory is gone", func() bool {
+		_, err := os.Stat(filepath.Join(m.dir, "alloc", "a1"))
+		return os.IsNotExist(err)
+	})
+}
+
+func TestAnEndWhileTheAgentWasKilledIsLearnt(t *testing.T) {
+	m := newReal(t)
+	m.start()
+	a := execAlloc("a1", `until [ -e /alloc/data/go ]; do sleep 0.02; done; exit 7`)
+	a.Job.Type = structs.JobBatch
+	a.Job.TaskGroups[0].RestartPolicy = &structs.RestartPolicy{Mode: "fail"}
+	m.plane.place(a)
+	m.until("the allocation runs", m.runsAlloc("a1"))
+	m.kill()
+	if err := os.WriteFile(filepath.Join(m.dir, "alloc/a1/alloc/data/go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m.start()
+	m.until("the end is told", func() bool { return m.plane.status("a1") == structs.AllocFailed })
+	m.plane.do(func() {
+		for _, e := range m.plane.allocs["a1"].TaskStates["web"].Events {
+			if e.Type == structs.TaskEventTerminated && e.ExitCode != 7 {
+				t.Errorf("exit code %s", strconv.Itoa(e.ExitCode))
+			}
+		}
+	})
+	m.plane.remove("a1")
+	m.until("its directory is gone", func() bool {
+		_, err := os.Stat(filepath.Join(m.dir, "alloc", "a1"))
+		return os.IsNotExist(err)
+	})
+}
