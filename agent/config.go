@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client"
+	"berth/internal/hclconf"
+	"berth/server"
+	"berth/structs"
+)
+
+// Ports are the three ports of an agent.
+type Ports struct {
+	HTTP int `hcl:"http"`
+	RPC  int `hcl:"rpc"`
+	Serf int `hcl:"serf"`
+}
+
+// Addresses name an address per port, where bind_addr is not the right one for all.
+type Addresses struct {
+	HTTP string `hcl:"http"`
+	RPC  string `hcl:"rpc"`
+	Serf string `hcl:"serf"`
+}
+
+// Config is the whole configuration of one agent: the file's outermost blocks.
+type Config struct {
+	Region     string         `hcl:"region"`
+	Datacenter string         `hcl:"datacenter"`
+	Name       string         `hcl:"name"`     // default: the host name
+	DataDir    string         `hcl:"data_dir"` // absolute; everything the agent keeps is in here
+	BindAddr   string         `hcl:"bind_addr"`
+	LogLevel   string         `hcl:"log_level"` // trace, debug, info, warn, error
+	LogJSON    bool           `hcl:"log_json"`
+	Ports      Ports          `hcl:"ports,block"`
+	Addresses  Addresses      `hcl:"addresses,block"`
+	Advertise  Addresses      `hcl:"advertise,block"` // host or host:port that others reach this agent at
+	Server     server.Config  `hcl:"server,block"`
+	Client     *client.Config `hcl:"client,block"`
+
+	// Dev is set by -dev: one process that keeps nothing when it ends.
+	Dev bool
+}
+
+// DefaultConfig is what a configuration file starts from.
+func DefaultConfig() Config {
+	name, err := os.Hostname()
+	if err != nil {
+		name = "localhost"
+	}
+	return Config{
+		Region: structs.DefaultRegion, Datacenter: "dc1", Name: name, BindAddr: "0.0.0.0", LogLevel: "info",
+		Ports: Ports{HTTP: 4746, RPC: 4747, Serf: 4748}, Server: server.DefaultConfig(), Client: client.DefaultConfig(),
+	}
+}
+
+// LoadFiles reads configuration files (HCL, or JSON by their ending) over c, the later ones winning. A
+// directory stands for the .hcl and .json files in it, in the order of their names.
+func (c *Config) LoadFiles(paths []string) error {
+	var faults []error
+	for _, path := range paths {
+		files, err := expand(path)
+		if err != nil {
+			faults = append(faults, structs.Errorf(structs.KindInvalid, "reading the configuration: %w", err))
+		}
+		for _, file := range files {
+			src, err := os.ReadFile(file)
+			if err == nil {
+				err = hclconf.Decode(file, src, c)
+			}
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func expand(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	var files []string
+	for _, pattern := range []string{"*.hcl", "*.json"} {
+		matches, err := filepath.Glob(filepath.Join(path, pattern))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, matches...)
+	}
+	return files, nil
+}
+
+// Finish fills in what the blocks take from each other, and validates. It joins all faults.
+func (c *Config) Finish() error {
+	var faults []error
+	if hclog.LevelFromString(c.LogLevel) == hclog.NoLevel {
+		faults = append(faults, fmt.Errorf("log_level is %q; expected one of trace, debug, info, warn, error", c.LogLevel))
+	}
+	if !c.Server.Enabled && !c.Client.Enabled {
+		faults = append(faults, errors.New("neither server nor client is enabled; expected server { enabled = true }, client { enabled = true }, or -dev"))
+	}
+	if !filepath.IsAbs(c.DataDir) {
+		faults = append(faults, fmt.Errorf("data_dir is %q; expected an absolute path", c.DataDir))
+	}
+	for name, addr := range map[string]string{"bind_addr": c.BindAddr, "addresses.http": c.Addresses.HTTP} {
+		if addr != "" && net.ParseIP(addr) == nil {
+			faults = append(faults, fmt.Errorf("%s is %q; expected an IP address", name, addr))
+		}
+	}
+	c.finishServer()
+	c.finishClient()
+	if c.Server.Enabled {
+		faults = append(faults, c.Server.Validate())
+	}
+	if c.Client.Enabled {
+		faults = append(faults, c.Client.Validate())
+	}
+	if err := errors.Join(faults...); err != nil {
+		return structs.Errorf(structs.KindInvalid, "%w", err)
+	}
+	return nil
+}
+
+func (c *Config) finishServer() {
+	s := &c.Server
+	s.DataDir = filepath.Join(c.DataDir, "server")
+	s.Name, s.Region, s.Datacenter = c.Name, c.Region, c.Datacenter
+	s.RPCBind = c.bind(c.Addresses.RPC, c.Ports.RPC)
+	s.SerfBind = c.bind(c.Addresses.Serf, c.Ports.Serf)
+	s.RPCAdvertise = c.advertise(c.Advertise.RPC, c.Ports.RPC)
+	s.SerfAdvertise = c.advertise(c.Advertise.Serf, c.Ports.Serf)
+}
+
+func (c *Config) finishClient() {
+	n := c.Client
+	n.DataDir = c.DataDir
+	n.Datacenter = c.Datacenter
+	n.Region = c.Region
+	if n.NodeName == "" {
+		n.NodeName = c.Name
+	}
+	n.DestroyOnShutdown = c.Dev
+}
+
+func (c *Config) bind(own string, port int) string {
+	if own == "" {
+		own = c.BindAddr
+	}
+	return net.JoinHostPort(own, strconv.Itoa(port))
+}
+
+// advertise completes a host with the port; with nothing configured an unspecified bind address is
+// replaced by this host's first private address, since others cannot reach 0.0.0.0.
+func (c *Config) advertise(configured string, port int) string {
+	if configured != "" {
+		if _, _, err := net.SplitHostPort(configured); err == nil {
+			return configured
+		}
+		return net.JoinHostPort(configured, strconv.Itoa(port))
+	}
+	if ip := net.ParseIP(c.BindAddr); ip == nil || !ip.IsUnspecified() {
+		return ""
+	}
+	return net.JoinHostPort(privateIP(), strconv.Itoa(port))
+}

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// Config is what a server needs to know. The agent's configuration file has it as its `server` block.
+type Config struct {
+	Enabled         bool          `hcl:"enabled"`
+	BootstrapExpect int           `hcl:"bootstrap_expect"` // how many servers form the cluster the first time
+	RetryJoin       []string      `hcl:"retry_join"`       // gossip addresses, host or host:port, of other servers
+	RetryInterval   time.Duration `hcl:"retry_interval"`
+
+	HeartbeatTTL   time.Duration `hcl:"heartbeat_ttl"`     // a node sends its next heartbeat within this
+	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`   // how late it may be before it is taken for down
+	EvalGC         time.Duration `hcl:"eval_gc_threshold"` // age at which ended evaluations and allocations are forgotten
+	JobGC          time.Duration `hcl:"job_gc_threshold"`
+	NodeGC         time.Duration `hcl:"node_gc_threshold"`
+	GCInterval     time.Duration `hcl:"gc_interval"`
+	RaftMultiplier int           `hcl:"raft_multiplier"` // scales Raft's timeouts: 1 for fast machines and networks
+
+	SnapshotThreshold uint64 `hcl:"raft_snapshot_threshold"` // log entries between snapshots
+	TrailingLogs      uint64 `hcl:"raft_trailing_logs"`      // entries kept behind a snapshot for slow followers
+
+	// The agent fills in the rest from its own blocks.
+	DataDir       string // Raft and gossip files; made if missing
+	Name          string // unique among the servers
+	Region        string
+	Datacenter    string
+	Version       string
+	RPCBind       string // host:port of Raft and RPC
+	RPCAdvertise  string // host:port that others reach it at; "" for the address bound
+	SerfBind      string // host:port of the gossip
+	SerfAdvertise string
+	HTTPAdvertise string // host:port of this agent's HTTP API
+}
+
+// DefaultConfig is a server for one fast machine.
+func DefaultConfig() Config {
+	return Config{
+		BootstrapExpect: 1, RetryInterval: 5 * time.Second,
+		HeartbeatTTL: 10 * time.Second, HeartbeatGrace: 10 * time.Second,
+		EvalGC: time.Hour, JobGC: 4 * time.Hour, NodeGC: 24 * time.Hour, GCInterval: 5 * time.Minute,
+		RaftMultiplier: 1, SnapshotThreshold: 16384, TrailingLogs: 10240,
+		Region: "global", Datacenter: "dc1",
+		RPCBind: "0.0.0.0:4747", SerfBind: "0.0.0.0:4748",
+	}
+}
+
+// Validate joins all faults of a configuration.
+func (c *Config) Validate() error {
+	var faults []error
+	bad := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if c.DataDir == "" {
+		bad("server: data_dir is required")
+	}
+	if c.Name == "" {
+		bad("server: name is required")
+	}
+	if c.BootstrapExpect < 0 || c.BootstrapExpect > 9 {
+		bad("server: bootstrap_expect is %d; expected the number of servers, 1 to 9, or 0 to join others only", c.BootstrapExpect)
+	}
+	if c.BootstrapExpect > 1 && c.BootstrapExpect%2 == 0 {
+		bad("server: bootstrap_expect is %d; expected an odd number, since an even one survives no more failures than the odd one below it", c.BootstrapExpect)
+	}
+	if c.BootstrapExpect != 1 && len(c.RetryJoin) == 0 {
+		bad("server: retry_join is required where bootstrap_expect is not 1: the servers have to find each other")
+	}
+	if c.RaftMultiplier < 1 || c.RaftMultiplier > 10 {
+		bad("server: raft_multiplier is %d; expected 1 to 10", c.RaftMultiplier)
+	}
+	for name, d := range map[string]time.Duration{
+		"heartbeat_ttl": c.HeartbeatTTL, "retry_interval": c.RetryInterval,
+		"gc_interval": c.GCInterval,
+	} {
+		if d <= 0 {
+			bad("server: %s is %s; expected more than 0", name, d)
+		}
+	}
+	for name, addr := range map[string]string{"addresses.rpc": c.RPCBind, "addresses.serf": c.SerfBind} {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			bad("server: %s: %w", name, err)
+		}
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"berth/rpc"
+)
+
+// raftLayer is Raft's share of the port: the listener hands it the connections whose first byte is
+// Raft's, and it dials others with that byte.
+type raftLayer struct {
+	addr   net.Addr
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newRaftLayer(addr net.Addr) *raftLayer {
+	return &raftLayer{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+// handoff gives a connection to Raft, which owns it from then on.
+func (l *raftLayer) handoff(conn net.Conn) {
+	select {
+	case l.conns <- conn:
+	case <-l.closed:
+		_ = conn.Close()
+	}
+}
+
+// Accept waits for the next connection from another server.
+func (l *raftLayer) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.conns:
+		return conn, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close ends Accept. The port itself is the listener's.
+func (l *raftLayer) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+// Addr is the advertised address.
+func (l *raftLayer) Addr() net.Addr { return l.addr }
+
+// Dial opens a connection to another server's Raft.
+func (l *raftLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	conn, err := net.DialTimeout("tcp", string(address), timeout)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Write([]byte{rpc.ByteRaft}); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/hashicorp/serf/serf"
+
+	"berth/endpoints"
+	"berth/server/control"
+)
+
+// lead starts the leader's loops when this server gains leadership and ends them, waiting, when it loses
+// it or ctx ends.
+func (s *Server) lead(ctx context.Context) {
+	stop := func() {}
+	defer func() { stop() }()
+	for {
+		select {
+		case leads := <-s.consensus.LeaderCh():
+			stop()
+			stop = func() {}
+			if leads {
+				stop = s.startLeading(ctx)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// startLeading runs the loops in the background; the function it returns ends them and waits.
+func (s *Server) startLeading(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if !s.caughtUp(ctx) {
+			return
+		}
+		s.logger.Info("leadership gained")
+		s.leading.Store(true)
+		s.members.markBootstrapped()
+		for _, loop := range s.leaderLoops() {
+			wg.Go(func() { loop.Run(ctx) })
+		}
+	})
+	return func() {
+		s.leading.Store(false)
+		cancel()
+		wg.Wait()
+		s.logger.Info("leadership ended")
+	}
+}
+
+// caughtUp waits until everything that earlier leaders committed is applied here: before that the loops
+// would decide on old rows.
+func (s *Server) caughtUp(ctx context.Context) bool {
+	for ctx.Err() == nil {
+		err := s.consensus.Barrier(0).Error()
+		if err == nil {
+			return true
+		}
+		if s.consensus.State() != raft.Leader {
+			return false
+		}
+		s.logger.Warn("the barrier of a new leader failed", "error", err)
+	}
+	return false
+}
+
+// leaderLoops is the list of all that a leader does by itself.
+func (s *Server) leaderLoops() []control.Loop {
+	return append([]control.Loop{
+		{Name: "members", Run: s.reconcileMembers},
+	}, control.Loops(control.Deps{
+		Store: s.store, Proposer: s, Nodes: s.endpoints.Nodes, Leases: s.leases,
+		Logger: s.logger.Named("control"), Now: time.Now, Config: s.controlConfig(),
+	})...)
+}
+
+func (s *Server) leaseConfig() control.LeaseConfig {
+	c := control.DefaultLeaseConfig()
+	c.TTL, c.Grace = s.cfg.HeartbeatTTL, s.cfg.HeartbeatGrace
+	return c
+}
+
+func (s *Server) controlConfig() control.Config {
+	c := control.DefaultConfig()
+	c.Leases = s.leaseConfig()
+	c.GCInterval = s.cfg.GCInterval
+	c.GCKeep = endpoints.GCThresholds{Eval: s.cfg.EvalGC, Job: s.cfg.JobGC, Node: s.cfg.NodeGC}
+	return c
+}
+
+// membersInterval is how often the leader looks for members that it heard nothing new of.
+const membersInterval = 30 * time.Second
+
+// reconcileMembers keeps the Raft configuration like the gossip: a server that is alive is a voter, one
+// that left is removed. One that failed stays, since it may come back; its vote is not given to nobody.
+func (s *Server) reconcileMembers(ctx context.Context) {
+	tick := time.NewTicker(membersInterval)
+	defer tick.Stop()
+	for {
+		for _, p := range s.members.peers() {
+			if err := s.reconcileMember(p); err != nil && ctx.Err() == nil {
+				s.logger.Warn("a server could not be taken into or out of the cluster", "name", p.name, "error", err)
+			}
+		}
+		select {
+		case <-s.members.changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *Server) reconcileMember(p peer) error {
+	if p.id == "" || p.id == s.id {
+		return nil
+	}
+	f := s.consensus.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return err
+	}
+	var known *raft.Server
+	for _, member := range f.Configuration().Servers {
+		if string(member.ID) == p.id {
+			known = &member
+		}
+	}
+	switch {
+	case p.status == serf.StatusAlive && (known == nil || string(known.Address) != p.rpcAddr):
+		s.logger.Info("taking a server into the cluster", "name", p.name, "rpc", p.rpcAddr)
+		return s.consensus.AddVoter(raft.ServerID(p.id), raft.ServerAddress(p.rpcAddr), 0, enqueueTimeout).Error()
+	case p.status == serf.StatusLeft && known != nil:
+		s.logger.Info("a server left the cluster", "name", p.name)
+		return s.consensus.RemoveServer(raft.ServerID(p.id), 0, enqueueTimeout).Error()
+	}
+	return nil
+}

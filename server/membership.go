@@ -1,0 +1,187 @@
+package server
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/serf/serf"
+
+	"berth/structs"
+)
+
+// The tags by which servers know each other in the gossip.
+const (
+	tagRole      = "role"
+	tagID        = "id"
+	tagRPCAddr   = "rpc_addr"
+	tagHTTPAddr  = "http_addr"
+	tagRegion    = "region"
+	tagDC        = "dc"
+	tagExpect    = "expect"
+	tagBootstrap = "bootstrapped" // this server is or was part of a Raft cluster
+	tagVersion   = "build"
+
+	roleServer = "berth-server"
+)
+
+// peer is another server as the gossip sees it.
+type peer struct {
+	name, id, rpcAddr, httpAddr string
+	expect                      int
+	bootstrapped                bool
+	status                      serf.MemberStatus
+}
+
+// membership is the gossip among servers.
+type membership struct {
+	serf   *serf.Serf
+	logger hclog.Logger
+	region string
+	events chan serf.Event
+	// changed has room for one: whoever reads it looks at all members.
+	changed chan struct{}
+	tagLock sync.Mutex
+}
+
+func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (*membership, error) {
+	bindHost, bindPort, err := splitHostPort(cfg.SerfBind)
+	if err != nil {
+		return nil, err
+	}
+	m := &membership{logger: logger, region: cfg.Region, events: make(chan serf.Event, 256), changed: make(chan struct{}, 1)}
+	snapshot := filepath.Join(cfg.DataDir, "serf", "local.snapshot")
+	if err := os.MkdirAll(filepath.Dir(snapshot), 0o700); err != nil {
+		return nil, err
+	}
+	sc := serf.DefaultConfig()
+	sc.Init()
+	sc.NodeName = cfg.Name + "." + cfg.Region
+	sc.Tags = tags
+	sc.EventCh = m.events
+	sc.SnapshotPath = snapshot
+	sc.RejoinAfterLeave = true
+	sc.EnableNameConflictResolution = false
+	sc.Logger = logger.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true})
+	mc := sc.MemberlistConfig
+	mc.Logger = sc.Logger
+	mc.BindAddr, mc.BindPort = bindHost, bindPort
+	if cfg.SerfAdvertise != "" {
+		if mc.AdvertiseAddr, mc.AdvertisePort, err = splitHostPort(cfg.SerfAdvertise); err != nil {
+			return nil, err
+		}
+	}
+	if m.serf, err = serf.Create(sc); err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "starting the gossip on %s: %w", cfg.SerfBind, err)
+	}
+	return m, nil
+}
+
+func splitHostPort(addr string) (string, int, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.Atoi(port)
+	return host, n, err
+}
+
+// run hands gossip events on until ctx ends.
+func (m *membership) run(ctx context.Context) {
+	for {
+		select {
+		case <-m.events:
+			select {
+			case m.changed <- struct{}{}:
+			default:
+			}
+		case <-m.serf.ShutdownCh():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// join tries to reach other servers until one answers.
+func (m *membership) join(ctx context.Context, addrs []string, interval time.Duration) {
+	if len(addrs) == 0 {
+		return
+	}
+	for {
+		n, err := m.serf.Join(addrs, true)
+		if n > 0 {
+			m.logger.Info("joined the gossip", "servers", n)
+			return
+		}
+		m.logger.Warn("no server of retry_join answers yet", "error", err, "retry_in", interval.String())
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// peers lists the servers of the region, this one included, in the order of their ids.
+func (m *membership) peers() []peer {
+	var out []peer
+	for _, member := range m.serf.Members() {
+		if member.Tags[tagRole] != roleServer || member.Tags[tagRegion] != m.region {
+			continue
+		}
+		expect, _ := strconv.Atoi(member.Tags[tagExpect])
+		out = append(out, peer{
+			name: member.Name, id: member.Tags[tagID], rpcAddr: member.Tags[tagRPCAddr], httpAddr: member.Tags[tagHTTPAddr],
+			expect: expect, bootstrapped: member.Tags[tagBootstrap] == "1", status: member.Status,
+		})
+	}
+	slices.SortFunc(out, func(a, b peer) int {
+		switch {
+		case a.id < b.id:
+			return -1
+		case a.id > b.id:
+			return 1
+		}
+		return 0
+	})
+	return out
+}
+
+// markBootstrapped tells the others that there is a cluster, so that nobody forms a second one.
+func (m *membership) markBootstrapped() {
+	m.tagLock.Lock()
+	defer m.tagLock.Unlock()
+	tags := m.serf.LocalMember().Tags
+	if tags[tagBootstrap] == "1" {
+		return
+	}
+	copied := map[string]string{tagBootstrap: "1"}
+	for k, v := range tags {
+		copied[k] = v
+	}
+	copied[tagBootstrap] = "1"
+	if err := m.serf.SetTags(copied); err != nil {
+		m.logger.Warn("the gossip was not told of the cluster", "error", err)
+	}
+}
+
+// members lists the gossip's members for operators.
+func (m *membership) members() []*structs.AgentMember {
+	var out []*structs.AgentMember
+	for _, member := range m.serf.Members() {
+		out = append(out, &structs.AgentMember{
+			Name: member.Name, Addr: member.Addr.String(), Port: member.Port, Tags: member.Tags,
+			Status: member.Status.String(), ProtocolMin: member.ProtocolMin, ProtocolMax: member.ProtocolMax,
+			ProtocolCur: member.ProtocolCur, DelegateMin: member.DelegateMin, DelegateMax: member.DelegateMax,
+			DelegateCur: member.DelegateCur,
+		})
+	}
+	return out
+}

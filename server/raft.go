@@ -1,0 +1,134 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+
+	"berth/structs"
+)
+
+// enqueueTimeout is how long an entry may wait to be taken into Raft's queue.
+const enqueueTimeout = 10 * time.Second
+
+// snapshotsKept is how many Raft snapshots stay on disk.
+const snapshotsKept = 2
+
+// consensus is Raft with its files. The log and the stable store are one write-ahead log.
+type consensus struct {
+	*raft.Raft
+	wal       *wal.WAL
+	snapshots *raft.FileSnapshotStore
+	transport *raft.NetworkTransport
+	id        raft.ServerID
+	addr      raft.ServerAddress
+	// fresh says that this server has never been part of a cluster.
+	fresh bool
+}
+
+func openRaft(cfg *Config, id string, layer *raftLayer, fsm raft.FSM, logger hclog.Logger) (*consensus, error) {
+	dir := filepath.Join(cfg.DataDir, "raft")
+	walDir := filepath.Join(dir, "wal")
+	if err := os.MkdirAll(walDir, 0o700); err != nil {
+		return nil, err
+	}
+	log, err := wal.Open(walDir, wal.WithLogger(logger.Named("wal")))
+	if err != nil {
+		return nil, fmt.Errorf("opening the Raft log in %s: %w", walDir, err)
+	}
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, logger.Named("snapshot"))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the snapshots in %s: %w", dir, err), log.Close())
+	}
+	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: layer, MaxPool: 3, Timeout: 10 * time.Second, Logger: logger.Named("transport"),
+	})
+	c := &consensus{wal: log, snapshots: snapshots, transport: transport,
+		id: raft.ServerID(id), addr: raft.ServerAddress(layer.Addr().String())}
+	if err := c.start(cfg, fsm, logger); err != nil {
+		return nil, errors.Join(err, transport.Close(), log.Close())
+	}
+	return c, nil
+}
+
+func (c *consensus) start(cfg *Config, fsm raft.FSM, logger hclog.Logger) error {
+	has, err := raft.HasExistingState(c.wal, c.wal, c.snapshots)
+	if err != nil {
+		return fmt.Errorf("reading the Raft log: %w", err)
+	}
+	c.fresh = !has
+	c.Raft, err = raft.NewRaft(raftConfig(cfg, c.id, logger), fsm, c.wal, c.wal, c.snapshots, c.transport)
+	if err != nil {
+		return fmt.Errorf("starting Raft: %w", err)
+	}
+	return nil
+}
+
+func raftConfig(cfg *Config, id raft.ServerID, logger hclog.Logger) *raft.Config {
+	rc := raft.DefaultConfig()
+	rc.LocalID = id
+	rc.Logger = logger
+	scale := time.Duration(cfg.RaftMultiplier)
+	rc.HeartbeatTimeout *= scale
+	rc.ElectionTimeout *= scale
+	rc.LeaderLeaseTimeout *= scale
+	rc.BatchApplyCh = true
+	rc.MaxAppendEntries = 256
+	rc.SnapshotThreshold = cfg.SnapshotThreshold
+	rc.TrailingLogs = cfg.TrailingLogs
+	return rc
+}
+
+// close ends Raft and then its files.
+func (c *consensus) close() error {
+	return errors.Join(c.Shutdown().Error(), c.transport.Close(), c.wal.Close())
+}
+
+// propose puts an entry into the log and waits until it is applied here.
+func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, nil, structs.Errorf(structs.KindUnavailable, "not proposed: %w", err)
+	}
+	f := c.Apply(entry, enqueueTimeout)
+	if err := f.Error(); err != nil {
+		return 0, nil, raftError(err)
+	}
+	return f.Index(), f.Response(), nil
+}
+
+// raftError classifies Raft's errors by whether the entry may still come to be: only then is the outcome
+// unknown.
+func raftError(err error) error {
+	switch {
+	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress),
+		errors.Is(err, raft.ErrEnqueueTimeout), errors.Is(err, raft.ErrRaftShutdown):
+		return structs.Errorf(structs.KindUnavailable, "nothing was written: %w", err)
+	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrAbortedByRestore):
+		return structs.Errorf(structs.KindTimeout, "the write may or may not have happened: %w", err)
+	}
+	return structs.Errorf(structs.KindInternal, "Raft: %w", err)
+}
+
+// configuration lists the members of the Raft configuration.
+func (c *consensus) configuration(name func(addr string) string) ([]*structs.RaftServer, error) {
+	f := c.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return nil, raftError(err)
+	}
+	leader, _ := c.LeaderWithID()
+	var servers []*structs.RaftServer
+	for _, s := range f.Configuration().Servers {
+		servers = append(servers, &structs.RaftServer{
+			ID: string(s.ID), Node: name(string(s.Address)), Address: string(s.Address),
+			Leader: s.Address == leader, Voter: s.Suffrage == raft.Voter, RaftProtocol: "3",
+		})
+	}
+	return servers, nil
+}

@@ -1,0 +1,264 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/serf/serf"
+
+	"berth/endpoints"
+	"berth/fsm"
+	"berth/rpc"
+	"berth/server/control"
+	"berth/state"
+	"berth/structs"
+)
+
+// Server is one member of the cluster. New opens it, Run lives it.
+type Server struct {
+	cfg       Config
+	logger    hclog.Logger
+	id        string
+	addr      string // advertised RPC address
+	store     *state.Store
+	consensus *consensus
+	layer     *raftLayer
+	members   *membership
+	endpoints *endpoints.Endpoints
+	leases    *control.Leases
+	rpc       *rpc.Server
+	pool      *rpc.Pool
+	listener  *rpc.Listener
+	// leading is true while this server leads and has applied everything that earlier leaders committed.
+	leading atomic.Bool
+}
+
+// New opens the server's files and its port. What it opened is released by Run, or by itself when it
+// fails.
+func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, logger: logger, store: state.New()}
+	if s.id, err = persistentID(cfg.DataDir); err != nil {
+		return nil, err
+	}
+	ln, err := net.Listen("tcp", cfg.RPCBind)
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "listening for RPC: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = ln.Close()
+		}
+	}()
+	advertised, err := advertise(ln.Addr(), cfg.RPCAdvertise)
+	if err != nil {
+		return nil, err
+	}
+	s.addr = advertised.String()
+	s.layer = newRaftLayer(advertised)
+	if s.consensus, err = openRaft(&s.cfg, s.id, s.layer, fsm.New(s.store), logger.Named("raft")); err != nil {
+		return nil, err
+	}
+	s.pool = rpc.NewPool(logger.Named("rpc"), nil)
+	s.leases = control.NewLeases(s.leaseConfig(), time.Now)
+	s.endpoints = endpoints.New(endpoints.Deps{
+		Store: s.store, Raft: s, Leases: s.leases, Logger: logger.Named("rpc"), Region: cfg.Region, Now: time.Now,
+	})
+	s.rpc = rpc.NewServer(logger.Named("rpc"), s.endpoints.List()...)
+	s.listener = rpc.NewListener(ln, logger.Named("rpc"), map[byte]func(net.Conn){
+		rpc.ByteRPC: s.rpc.ServeConn, rpc.ByteMux: s.rpc.ServeMux, rpc.ByteRaft: s.layer.handoff,
+	})
+	if s.members, err = startMembership(&s.cfg, s.tags(), logger.Named("serf")); err != nil {
+		return nil, errors.Join(err, s.consensus.close())
+	}
+	return s, nil
+}
+
+// advertise resolves the address that others reach this server at.
+func advertise(bound net.Addr, configured string) (*net.TCPAddr, error) {
+	if configured == "" {
+		addr := *bound.(*net.TCPAddr)
+		if addr.IP.IsUnspecified() {
+			return nil, structs.Errorf(structs.KindInvalid, "server: the RPC address %s is no address for others; set advertise.rpc", bound)
+		}
+		return &addr, nil
+	}
+	host, port, err := net.SplitHostPort(configured)
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInvalid, "server: advertise.rpc: %w", err)
+	}
+	if port == "0" {
+		port = strconv.Itoa(bound.(*net.TCPAddr).Port)
+	}
+	return net.ResolveTCPAddr("tcp", net.JoinHostPort(host, port))
+}
+
+// persistentID is the server's id in the Raft configuration, made once and kept in the data directory.
+func persistentID(dataDir string) (string, error) {
+	path := filepath.Join(dataDir, "server-id")
+	b, err := os.ReadFile(path)
+	if err == nil && len(strings.TrimSpace(string(b))) > 0 {
+		return strings.TrimSpace(string(b)), nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return "", err
+	}
+	id := structs.NewID()
+	if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("keeping the server's id: %w", err)
+	}
+	return id, nil
+}
+
+func (s *Server) tags() map[string]string {
+	tags := map[string]string{
+		tagRole: roleServer, tagID: s.id, tagRPCAddr: s.addr, tagHTTPAddr: s.cfg.HTTPAdvertise,
+		tagRegion: s.cfg.Region, tagDC: s.cfg.Datacenter, tagVersion: s.cfg.Version,
+		tagExpect: strconv.Itoa(s.cfg.BootstrapExpect),
+	}
+	if !s.consensus.fresh {
+		tags[tagBootstrap] = "1"
+	}
+	return tags
+}
+
+// Run lives until ctx ends, then shuts down in order: the leader's loops, the port, the gossip, Raft. It
+// returns when every goroutine of the server has ended.
+func (s *Server) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var loops sync.WaitGroup
+	loops.Go(func() { s.lead(ctx) })
+	loops.Go(func() { s.members.run(ctx) })
+	loops.Go(func() { s.bootstrap(ctx) })
+	loops.Go(func() { s.members.join(ctx, s.cfg.RetryJoin, s.cfg.RetryInterval) })
+	listening, stopListening := context.WithCancel(context.Background())
+	var port sync.WaitGroup
+	port.Go(func() { s.listener.Run(listening) })
+	s.logger.Info("server started", "id", s.id, "rpc", s.addr, "name", s.cfg.Name)
+
+	<-ctx.Done()
+	loops.Wait()
+	s.rpc.Close()
+	stopListening()
+	_ = s.layer.Close()
+	port.Wait()
+	s.pool.Close()
+	err := errors.Join(s.members.serf.Shutdown(), s.consensus.close())
+	s.logger.Info("server stopped")
+	return err
+}
+
+// Call serves a request of this process, so that a server is an rpc.Caller for its own HTTP API.
+func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
+	return s.rpc.Call(ctx, method, req, resp)
+}
+
+// RPCAddr is the address that others reach this server's RPC at.
+func (s *Server) RPCAddr() string { return s.addr }
+
+// SerfAddr is the address that others reach this server's gossip at.
+func (s *Server) SerfAddr() string {
+	n := s.members.serf.Memberlist().LocalNode()
+	return net.JoinHostPort(n.Addr.String(), strconv.Itoa(int(n.Port)))
+}
+
+// Members lists the servers as the gossip sees them.
+func (s *Server) Members() []*structs.AgentMember { return s.members.members() }
+
+// Member is this server as the gossip sees it.
+func (s *Server) Member() *structs.AgentMember {
+	for _, m := range s.Members() {
+		if m.Tags[tagID] == s.id {
+			return m
+		}
+	}
+	return nil
+}
+
+// Store is the server's state; for readers only.
+func (s *Server) Store() *state.Store { return s.store }
+
+// Stats are Raft's own counters, for `agent self`.
+func (s *Server) Stats() map[string]string { return s.consensus.Stats() }
+
+// Propose puts an entry into the log and waits until it is applied here (fsm.Proposer).
+func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	return s.consensus.propose(ctx, entry)
+}
+
+// Leader says who leads, as far as this server knows (endpoints.Raft).
+func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Duration) {
+	leader, id := s.consensus.LeaderWithID()
+	if string(id) == s.id {
+		return string(leader), s.leading.Load(), true, 0
+	}
+	if last := s.consensus.LastContact(); !last.IsZero() {
+		lastContact = time.Since(last)
+	}
+	return string(leader), false, leader != "", lastContact
+}
+
+// VerifyLeader asks a quorum whether this server still leads, for reads that must not be stale.
+func (s *Server) VerifyLeader(context.Context) error {
+	if err := s.consensus.VerifyLeader().Error(); err != nil {
+		return raftError(err)
+	}
+	return nil
+}
+
+// Configuration lists the members of the Raft configuration.
+func (s *Server) Configuration() ([]*structs.RaftServer, error) {
+	names := map[string]string{}
+	for _, p := range s.members.peers() {
+		names[p.rpcAddr] = p.name
+	}
+	return s.consensus.configuration(func(addr string) string { return names[addr] })
+}
+
+// Forward calls a method at another server.
+func (s *Server) Forward(ctx context.Context, addr, method string, req, resp any) error {
+	return s.pool.Call(ctx, addr, method, req, resp)
+}
+
+// Servers are the RPC addresses of the servers that are alive, the leader's first.
+func (s *Server) Servers() []string {
+	leader, _, _, _ := s.Leader()
+	var addrs []string
+	for _, p := range s.members.peers() {
+		if p.status == serf.StatusAlive && p.rpcAddr != leader {
+			addrs = append(addrs, p.rpcAddr)
+		}
+	}
+	if leader != "" {
+		addrs = slices.Insert(addrs, 0, leader)
+	}
+	return addrs
+}
+
+// LeaderHTTP is the HTTP address of the leader, "" if it is not known.
+func (s *Server) LeaderHTTP() string {
+	leader, _, _, _ := s.Leader()
+	for _, p := range s.members.peers() {
+		if leader != "" && p.rpcAddr == leader {
+			return p.httpAddr
+		}
+	}
+	return ""
+}
