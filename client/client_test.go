@@ -27,6 +27,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 4 && os.Args[1] == "agent-under-test" {
 		os.Exit(agentMain(os.Args[2], os.Args[3]))
 	}
+	if len(os.Args) == 2 && os.Args[1] == "plugin-under-test" {
+		os.Exit(pluginMain())
+	}
 	goleak.VerifyTestMain(m)
 }
 

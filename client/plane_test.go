@@ -32,7 +32,13 @@ type plane struct {
 	updates int // how often Node.UpdateAlloc was served
 	servers []string
 	ttl     time.Duration
-	fail    func(addr, method string) error
+
+	claims   map[structs.CSIClaimKey]*structs.CSIClaim
+	volume   *structs.CSIVolume
+	session  *rpc.Session // of the node, from its last heartbeat
+	firstCSI []int        // healthy plugin instances in each registration
+
+	fail func(addr, method string) error
 }
 
 // call is one request as it came.
@@ -46,12 +52,14 @@ func newPlane() *plane {
 	p := &plane{
 		index: 1, changed: make(chan struct{}), nodes: map[string]*structs.Node{}, ttl: 10 * time.Second,
 		csi: map[structs.CSIInstanceKey]*structs.CSIPluginInstance{}, allocs: map[string]*structs.Allocation{},
-		servers: []string{"s1:1", "s2:1"},
+		servers: []string{"s1:1", "s2:1"}, claims: map[structs.CSIClaimKey]*structs.CSIClaim{},
 	}
 	p.rpc = rpc.NewServer(hclog.NewNullLogger(),
 		rpc.Handle(structs.NodeRegister, p.register), rpc.Handle(structs.NodeHeartbeat, p.heartbeat),
 		rpc.Handle(structs.NodeUpdateCSI, p.updateCSI), rpc.Handle(structs.NodeClientAllocs, p.clientAllocs),
-		rpc.Handle(structs.AllocsGet, p.allocsGet), rpc.Handle(structs.NodeUpdateAllocs, p.updateAllocs))
+		rpc.Handle(structs.AllocsGet, p.allocsGet), rpc.Handle(structs.NodeUpdateAllocs, p.updateAllocs),
+		rpc.Handle(structs.CSIVolumeClaim, p.claim), rpc.Handle(structs.CSIClaimGet, p.getClaim),
+		rpc.Handle(structs.CSIVolumeUnpublish, p.unpublish))
 	return p
 }
 
@@ -70,11 +78,18 @@ func (p *plane) Call(ctx context.Context, addr, method string, req, resp any) er
 	return p.rpc.Call(ctx, method, req, resp)
 }
 
-func (p *plane) register(_ context.Context, r *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
+func (p *plane) register(ctx context.Context, r *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nodes[r.Node.ID] = r.Node
-	p.csi = byKey(r.CSI)
+	p.csi, p.session = byKey(r.CSI), rpc.SessionFrom(ctx)
+	healthy := 0
+	for _, i := range r.CSI {
+		if i.Healthy {
+			healthy++
+		}
+	}
+	p.firstCSI = append(p.firstCSI, healthy)
 	return &structs.NodeRegisterResponse{HeartbeatTTL: p.ttl, Servers: p.servers}, nil
 }
 

@@ -1,0 +1,180 @@
+package client
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/moby/sys/mountinfo"
+
+	"berth/client/mounts"
+	"berth/plugins/hostpath"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// pluginMain is the CSI driver for directories, as a task runs it.
+func pluginMain() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	err := hostpath.Run(ctx, hostpath.Config{
+		Endpoint: os.Getenv("CSI_ENDPOINT"), NodeID: "node1", DataDir: os.Getenv("BERTH_PLUGIN_DATA"),
+	})
+	if err != nil {
+		println(err.Error())
+		return 1
+	}
+	return 0
+}
+
+func (p *plane) claim(_ context.Context, r *structs.CSIVolumeClaimRequest) (*structs.CSIVolumeClaimResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range r.Claims {
+		p.claims[c.Key()] = c
+	}
+	return &structs.CSIVolumeClaimResponse{Claims: r.Claims}, nil
+}
+
+func (p *plane) getClaim(_ context.Context, r *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := structs.CSIClaimKey{Namespace: r.RequestNamespace(), VolumeID: r.VolumeID, AllocID: r.AllocID}
+	return &structs.CSIClaimGetResponse{Claim: p.claims[k], Volume: p.volume, Ready: true}, nil
+}
+
+func (p *plane) unpublish(_ context.Context, r *structs.CSIVolumeUnpublishRequest) (*structs.Empty, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range r.Claims {
+		delete(p.claims, k)
+	}
+	return &structs.Empty{}, nil
+}
+
+func (p *plane) pluginsHealthy() (n int) {
+	p.do(func() {
+		for _, i := range p.csi {
+			if i.Healthy {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// createVolume asks the node's plugin for a volume over the connection that the node opened.
+func (m *machine) createVolume() {
+	m.t.Helper()
+	var session *rpc.Session
+	m.plane.do(func() { session = m.plane.session })
+	resp, err := rpc.Call(context.Background(), session, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{
+		PluginID: "hostpath", Name: "vol", Capacity: structs.CSICapacityRange{RequiredBytes: 1 << 20},
+		Capabilities: []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}},
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.plane.do(func() {
+		m.plane.volume = &structs.CSIVolume{ID: "vol", Namespace: "default", PluginID: "hostpath", ExternalID: resp.ExternalID, Context: resp.Context}
+	})
+}
+
+// mounted lists the mount points below the data directory, but for the shared one that outlives volumes.
+func (m *machine) mounted() []string {
+	m.t.Helper()
+	infos, err := mountinfo.GetMounts(mountinfo.PrefixFilter(m.dir))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	var points []string
+	for _, i := range infos {
+		if i.Mountpoint != filepath.Join(m.dir, "csi", "v") {
+			points = append(points, i.Mountpoint)
+		}
+	}
+	slices.Sort(points)
+	return points
+}
+
+func hostpathAlloc() *structs.Allocation {
+	a := execAlloc("plug", "")
+	t := a.Job.TaskGroups[0].Tasks[0]
+	t.Config = map[string]any{"command": "berth", "args": []string{"plugin-under-test"}}
+	t.CSIPluginConfig = &structs.CSIPluginConfig{ID: "hostpath", Type: structs.CSIPluginMonolith}
+	t.Resources.MemoryMB = 64
+	a.Job.ID, a.JobID = "plugin", "plugin"
+	return a
+}
+
+func volumeAlloc() *structs.Allocation {
+	a := execAlloc("user", `echo start >> /srv/data/starts; while :; do date +%s%N > /srv/data/pulse; cp /srv/data/pulse /local/pulse; sleep 0.05; done`)
+	g := a.Job.TaskGroups[0]
+	g.Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data", Type: "csi", Source: "vol",
+		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}
+	g.Tasks[0].VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/srv/data"}}
+	return a
+}
+
+func TestAPluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
+	m := newReal(t)
+	t.Cleanup(func() { // runs before the rig's own cleanup ends the agent
+		m.clear()
+		if err := mounts.ReleaseShared(filepath.Join(m.dir, "csi", "v")); err != nil {
+			t.Error(err)
+		}
+	})
+	m.start()
+	m.plane.place(hostpathAlloc())
+	m.until("both halves of the plugin are healthy", func() bool { return m.plane.pluginsHealthy() == 2 })
+	m.createVolume()
+	m.plane.place(volumeAlloc())
+	m.until("the allocation runs", m.runsAlloc("user"))
+	m.until("it writes to the volume", func() bool { return m.read("alloc/user/web/local/pulse") != "" })
+	before := m.mounted()
+	if len(before) == 0 {
+		t.Error("nothing is mounted")
+	}
+	m.kill()
+	m.plane.do(func() { m.plane.csi = nil })
+	told := m.told()
+	m.start()
+	m.until("the node registers", func() bool {
+		var n int
+		m.plane.do(func() { n = len(m.plane.firstCSI) })
+		return n == 2
+	})
+	m.plane.do(func() {
+		for _, n := range m.plane.firstCSI[1:] {
+			if n != 2 {
+				t.Errorf("the registration after the restart carried %d healthy plugin instances, want 2", n)
+			}
+		}
+	})
+	m.until("the next agent tells of its allocations", func() bool { return m.told() > told })
+	pulse := m.read("alloc/user/web/local/pulse")
+	m.until("the task writes on", func() bool { return m.read("alloc/user/web/local/pulse") != pulse })
+	if after := m.mounted(); !slices.Equal(before, after) {
+		t.Errorf("mounts before:\n %s\nafter:\n %s", strings.Join(before, "\n "), strings.Join(after, "\n "))
+	}
+	m.plane.do(func() {
+		for id, a := range m.plane.allocs {
+			if s := a.TaskStates["web"]; s.Restarts != 0 || s.State != structs.TaskRunning {
+				t.Errorf("%s: %+v", id, s)
+			}
+		}
+	})
+	m.plane.stopAlloc("user")
+	m.until("the claim is released", func() (none bool) {
+		m.plane.do(func() { none = len(m.plane.claims) == 0 })
+		return none
+	})
+	if left := m.mounted(); len(left) != 0 {
+		t.Errorf("mounted after the release: %v", left)
+	}
+}
