@@ -1,0 +1,326 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	public "github.com/hashicorp/nomad/api"
+)
+
+// patience is how long any one thing may take on a slow machine.
+const patience = 90 * time.Second
+
+// agent is a client of a real agent: of the one at BERTH_INTEROP_ADDR, or of one that BERTH_BIN starts
+// with -dev (BERTH_INTEROP_ARGS: with other arguments) on the default port.
+func agent(t *testing.T) *public.Client {
+	t.Helper()
+	addr, bin := os.Getenv("BERTH_INTEROP_ADDR"), os.Getenv("BERTH_BIN")
+	if addr == "" && bin == "" {
+		t.Skip("needs a running agent (BERTH_INTEROP_ADDR) or a berth binary to start one (BERTH_BIN)")
+	}
+	if addr == "" {
+		addr = "http://127.0.0.1:4746"
+		start(t, bin)
+	}
+	c, err := public.NewClient(&public.Config{Address: addr, WaitTime: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func start(t *testing.T, bin string) {
+	t.Helper()
+	args := []string{"agent", "-dev"}
+	if s := os.Getenv("BERTH_INTEROP_ARGS"); s != "" {
+		args = strings.Fields(s)
+	}
+	var log bytes.Buffer
+	cmd := exec.Command(bin, args...)
+	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.Dir = t.TempDir()
+	cmd.WaitDelay = 10 * time.Second
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("starting %s: %v", bin, err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		timer := time.AfterFunc(60*time.Second, func() { _ = cmd.Process.Kill() })
+		defer timer.Stop()
+		err := cmd.Wait()
+		if t.Failed() {
+			t.Logf("the agent ended with %v and wrote\n%s", err, log.String())
+		}
+	})
+}
+
+// until asks again and again, each time waiting on the index of the answer before, until done says so.
+func until(t *testing.T, what string, ask func(q *public.QueryOptions) (done bool, meta *public.QueryMeta, err error)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	q := &public.QueryOptions{}
+	for {
+		done, meta, err := ask(q.WithContext(ctx))
+		if done {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%s: not within %s: %v", what, patience, err)
+		}
+		if meta != nil {
+			if meta.LastIndex == 0 {
+				t.Fatalf("%s: the answer has no index to wait on", what)
+			}
+			q.WaitIndex = meta.LastIndex
+			continue
+		}
+		select { // nothing to wait on: not there yet, or not yet listening
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func TestAgent(t *testing.T) {
+	c := agent(t)
+	until(t, "a leader", func(*public.QueryOptions) (bool, *public.QueryMeta, error) {
+		leader, err := c.Status().Leader()
+		return leader != "", nil, err
+	})
+	var node *public.NodeListStub
+	until(t, "a node", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+		nodes, meta, err := c.Nodes().List(q)
+		for _, n := range nodes {
+			if n.Status == "ready" {
+				node = n
+			}
+		}
+		return node != nil, meta, err
+	})
+	t.Run("jobs", func(t *testing.T) { jobs(t, c) })
+	t.Run("storage", func(t *testing.T) { storage(t, c, node.ID) })
+	t.Run("cluster", func(t *testing.T) { cluster(t, c, node.ID) })
+}
+
+// shell is a job that runs one line of shell.
+func shell(id, line string) *public.Job {
+	cpu, memory := 50, 32
+	task := public.NewTask("app", "exec").SetConfig("command", "/bin/sh").SetConfig("args", []string{"-c", line})
+	task.Require(&public.Resources{CPU: &cpu, MemoryMB: &memory})
+	return public.NewServiceJob(id, id, "global", 50).AddTaskGroup(public.NewTaskGroup("g", 1).AddTask(task))
+}
+
+// run registers a job, waits until its allocation runs, and stops it when the test ends.
+func run(t *testing.T, c *public.Client, job *public.Job) *public.Allocation {
+	t.Helper()
+	resp, meta, err := c.Jobs().Register(job, nil)
+	if err != nil {
+		t.Fatalf("registering %s: %v", *job.ID, err)
+	}
+	if resp.EvalID == "" || resp.JobModifyIndex == 0 || meta.LastIndex == 0 {
+		t.Errorf("registering %s answered %+v %+v", *job.ID, resp, meta)
+	}
+	t.Cleanup(func() { stop(t, c, *job.ID) })
+	var id string
+	until(t, *job.ID+" running", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+		allocs, meta, err := c.Jobs().Allocations(*job.ID, true, q)
+		for _, a := range allocs {
+			if a.ClientStatus == "failed" {
+				t.Fatalf("the allocation failed: %s %+v", a.ClientDescription, events(a))
+			}
+			if a.ClientStatus == "running" {
+				id = a.ID
+			}
+		}
+		return id != "", meta, err
+	})
+	alloc, _, err := c.Allocations().Info(id, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return alloc
+}
+
+func events(a *public.AllocationListStub) (texts []string) {
+	for _, s := range a.TaskStates {
+		for _, e := range s.Events {
+			texts = append(texts, e.Type+": "+e.DisplayMessage)
+		}
+	}
+	return texts
+}
+
+// stop stops a job and waits until nothing of it runs.
+func stop(t *testing.T, c *public.Client, id string) {
+	t.Helper()
+	if _, _, err := c.Jobs().Deregister(id, false, nil); err != nil {
+		t.Errorf("stopping %s: %v", id, err)
+		return
+	}
+	deadline := time.Now().Add(patience)
+	q := &public.QueryOptions{}
+	for time.Now().Before(deadline) {
+		allocs, meta, err := c.Jobs().Allocations(id, true, q)
+		if err != nil {
+			t.Errorf("stopping %s: %v", id, err)
+			return
+		}
+		running := 0
+		for _, a := range allocs {
+			if a.ClientStatus == "running" || a.ClientStatus == "pending" {
+				running++
+			}
+		}
+		if running == 0 {
+			return
+		}
+		q.WaitIndex = meta.LastIndex
+	}
+	t.Errorf("%s did not stop within %s", id, patience)
+}
+
+func jobs(t *testing.T, c *public.Client) {
+	alloc := run(t, c, shell("interop-web", "echo hello from inside; sleep 600"))
+	if alloc.Job == nil || *alloc.Job.ID != "interop-web" || alloc.TaskGroup != "g" {
+		t.Errorf("allocation %+v", alloc)
+	}
+	job, _, err := c.Jobs().Info("interop-web", nil)
+	if check(t, "job", err) && (*job.Type != "service" || *job.TaskGroups[0].Count != 1) {
+		t.Errorf("job %+v", job)
+	}
+	again, _, err := c.Jobs().Register(job, nil) // read and put back, unchanged
+	if check(t, "putting back what was read", err) && again.JobModifyIndex == 0 {
+		t.Errorf("answered %+v", again)
+	}
+	list, _, err := c.Jobs().PrefixList("interop-")
+	if check(t, "list", err) && (len(list) != 1 || list[0].ID != "interop-web") {
+		t.Errorf("list %+v", list)
+	}
+	summary, _, err := c.Jobs().Summary("interop-web", nil)
+	if check(t, "summary", err) && summary.Summary["g"].Running != 1 {
+		t.Errorf("summary %+v", summary.Summary)
+	}
+	evals, _, err := c.Jobs().Evaluations("interop-web", nil)
+	if check(t, "evaluations", err) && len(evals) == 0 {
+		t.Error("no evaluations")
+	}
+	cancel := make(chan struct{})
+	frames, errs := c.AllocFS().Logs(alloc, true, "app", "stdout", "start", 0, cancel, nil)
+	select {
+	case f, open := <-frames:
+		if !open || string(f.Data) != "hello from inside\n" {
+			t.Errorf("the log begins with %+v", f)
+		}
+	case err := <-errs:
+		t.Errorf("the log: %v", err)
+	case <-time.After(patience):
+		t.Error("no log")
+	}
+	close(cancel)
+	_, _, err = c.Jobs().Info("interop-none", nil)
+	var refused public.UnexpectedResponseError
+	if !errors.As(err, &refused) || refused.StatusCode() != 404 {
+		t.Errorf("a job that does not exist: %v", err)
+	}
+}
+
+func storage(t *testing.T, c *public.Client, node string) {
+	src, err := os.ReadFile("../../examples/hostpath.hcl")
+	if err != nil {
+		t.Fatalf("the example of the plugin's job: %v", err)
+	}
+	plugin, err := c.Jobs().ParseHCL(string(src), true)
+	if err != nil {
+		t.Fatalf("parsing the example of the plugin's job: %v", err)
+	}
+	pluginID := plugin.TaskGroups[0].Tasks[0].CSIPluginConfig.ID
+	run(t, c, plugin)
+	until(t, "a healthy plugin", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+		p, meta, err := c.CSIPlugins().Info(pluginID, q)
+		if err != nil {
+			return false, nil, err
+		}
+		return p.NodesHealthy == 1 && p.Nodes[node] != nil && p.Nodes[node].Healthy, meta, nil
+	})
+	id := fmt.Sprintf("interop-%d", os.Getpid())
+	made, _, err := c.CSIVolumes().Create(&public.CSIVolume{
+		ID: id, Name: id, PluginID: pluginID, RequestedCapacityMin: 1 << 20, RequestedCapacityMax: 8 << 20,
+		RequestedCapabilities: []*public.CSIVolumeCapability{{AccessMode: public.CSIVolumeAccessModeSingleNodeWriter, AttachmentMode: public.CSIVolumeAttachmentModeFilesystem}},
+	}, nil)
+	if err != nil {
+		t.Fatalf("creating a volume: %v", err)
+	}
+	t.Cleanup(func() { // after the job that uses it has stopped
+		check(t, "deleting the volume", c.CSIVolumes().DeleteOpts(&public.CSIVolumeDeleteRequest{ExternalVolumeID: id}, nil))
+	})
+	if len(made) != 1 || made[0].ExternalID == "" {
+		t.Errorf("created %+v", made)
+	}
+	used := make(chan struct{})
+	t.Run("in use", func(t *testing.T) {
+		defer close(used)
+		job := shell("interop-writer", "echo data > /data/file; sleep 600")
+		volume, destination := "data", "/data"
+		job.TaskGroups[0].Volumes = map[string]*public.VolumeRequest{"data": {Name: "data", Type: "csi", Source: id, AccessMode: "single-node-writer", AttachmentMode: "file-system"}}
+		job.TaskGroups[0].Tasks[0].VolumeMounts = []*public.VolumeMount{{Volume: &volume, Destination: &destination}}
+		alloc := run(t, c, job)
+		v, _, err := c.CSIVolumes().Info(id, nil)
+		if check(t, "volume", err) && (len(v.Allocations) != 1 || v.Allocations[0].ID != alloc.ID || v.AccessMode != public.CSIVolumeAccessModeSingleNodeWriter) {
+			t.Errorf("volume %+v", v)
+		}
+		list, _, err := c.CSIVolumes().List(&public.QueryOptions{Prefix: id})
+		if check(t, "volumes", err) && (len(list) != 1 || list[0].CurrentWriters != 1) {
+			t.Errorf("volumes %+v", list)
+		}
+		if err := c.CSIVolumes().Deregister(id, false, nil); err == nil {
+			t.Error("a volume in use was forgotten")
+		}
+	})
+	<-used
+	until(t, "the claim released", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
+		v, meta, err := c.CSIVolumes().Info(id, q)
+		return err == nil && len(v.WriteAllocs) == 0, meta, err
+	})
+}
+
+func cluster(t *testing.T, c *public.Client, node string) {
+	n, _, err := c.Nodes().Info(node, nil)
+	if check(t, "node", err) && (n.NodeResources == nil || n.NodeResources.Cpu.CpuShares == 0 || !n.Drivers["exec"].Healthy) {
+		t.Errorf("node %+v", n)
+	}
+	_, err = c.Nodes().ToggleEligibility(node, false, nil)
+	check(t, "forbidding placements", err)
+	_, err = c.Nodes().ToggleEligibility(node, true, nil)
+	check(t, "allowing placements", err)
+	members, err := c.Agent().Members()
+	if check(t, "members", err) && len(members.Members) == 0 {
+		t.Error("no members")
+	}
+	self, err := c.Agent().Self()
+	if check(t, "self", err) && self.Member.Name == "" {
+		t.Errorf("self %+v", self)
+	}
+	health, err := c.Agent().Health()
+	if check(t, "health", err) && (health.Server == nil || !health.Server.Ok) {
+		t.Errorf("health %+v", health.Server)
+	}
+	raft, err := c.Operator().RaftGetConfiguration(nil)
+	if check(t, "raft configuration", err) && len(raft.Servers) == 0 {
+		t.Error("no servers in the Raft configuration")
+	}
+	snapshot, err := c.Operator().Snapshot(nil)
+	if check(t, "snapshot", err) && len(read(t, snapshot)) == 0 {
+		t.Error("an empty snapshot")
+	}
+	check(t, "garbage collection", c.System().GarbageCollect())
+}
