@@ -62,10 +62,11 @@ var (
 	publishTable = store.NewTable[publishRecord]("csi_published")
 )
 
-// holds reports whether the record keeps its volume on the node.
+// holds reports whether its allocation still has to let go of the volume.
 func (p *publishRecord) holds() bool { return p.State != released }
 
-// touched reports whether the plugin may have been asked to publish.
+// touched reports whether the volume may be published for its allocation: then it has to stay staged. An
+// allocation that waits in line, or has its volume unpublished already, keeps it from nobody.
 func (p *publishRecord) touched() bool { return p.State != claimed && p.State != released }
 
 // book is the node's durable record of volumes.
@@ -95,16 +96,22 @@ func (b book) deletePublish(v VolumeKey, allocID string) error {
 	return publishTable.Delete(b.db, store.Key(v.Namespace, v.ID, allocID))
 }
 
-// users are the publish records of a volume that keep it on the node, without the one of an allocation.
+// users are the publish records for which a volume has to stay staged, without the one of an allocation.
 func (b book) users(v VolumeKey, without string) ([]*publishRecord, error) {
 	records, err := publishTable.All(b.db, store.Key(v.Namespace, v.ID, ""))
 	var out []*publishRecord
 	for _, r := range records {
-		if r.Value.AllocID != without && r.Value.holds() {
+		if r.Value.AllocID != without && r.Value.touched() {
 			out = append(out, r.Value)
 		}
 	}
 	return out, err // with an error out is not all: no decision may be taken on it
+}
+
+// owned reports whether some allocation will let go of the volume.
+func (b book) owned(v VolumeKey) (bool, error) {
+	owners, err := b.publishes(func(p *publishRecord) bool { return p.key() == v && p.holds() })
+	return len(owners) > 0, err
 }
 
 // publishes are all publish records for which want is true.

@@ -178,8 +178,8 @@ func (v *Volumes) unowned(ctx context.Context) (errs []error) {
 	}
 	for _, s := range stages {
 		k := VolumeKey{s.Value.Namespace, s.Value.VolumeID}
-		users, err := v.book.users(k, "")
-		if err == nil && len(users) == 0 {
+		owned, err := v.book.owned(k)
+		if err == nil && !owned {
 			err = v.Down(ctx, k, "")
 		}
 		errs = append(errs, err)

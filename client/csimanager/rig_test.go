@@ -210,3 +210,22 @@ func must(t *testing.T, err error) {
 }
 
 var nodeOnly = csitest.Config{Node: true, Mounts: true}
+
+// waitFor waits, woken by the manager's own changes.
+func waitFor(t *testing.T, r *rig, cond func() bool) {
+	t.Helper()
+	limit := time.After(20 * time.Second)
+	for {
+		r.m.mu.Lock()
+		changed := r.m.changed
+		r.m.mu.Unlock()
+		if cond() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit:
+			t.Fatal("waited too long")
+		}
+	}
+}

@@ -138,7 +138,7 @@ type work struct {
 	table   *mounts.Table
 	stage   *stageRecord
 	publish *publishRecord
-	users   []*publishRecord // the other allocations that keep the volume here
+	users   []*publishRecord // of other allocations that the volume has to stay staged for
 }
 
 // load reads all that decisions are taken on: the book and the mount table. Without both nothing is done.
@@ -250,7 +250,7 @@ func (w *work) stageVolume(u *Use) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(w.host(stagePath(s.Dir)), 0o750); err != nil {
+	if err := w.makeDir(stagePath(s.Dir)); err != nil {
 		return fmt.Errorf("making its staging directory: %w", err)
 	}
 	err = w.call(u.PluginID, u.ExternalID, func() error {
@@ -311,10 +311,20 @@ func (w *work) askPublish(u *Use) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(w.host(targetParent(p.Dir, p.AllocID)), 0o750); err != nil {
+	if err := w.makeDir(targetParent(p.Dir, p.AllocID)); err != nil {
 		return fmt.Errorf("making the directory of its target: %w", err)
 	}
 	return w.call(u.PluginID, u.ExternalID, func() error { return w.conn.NodePublishVolume(w.ctx, req) })
+}
+
+// makeDir makes a directory of the volume's. One that is mounted on is not looked into: what is there may
+// never answer.
+func (w *work) makeDir(rel string) error {
+	path := w.host(rel)
+	if w.table.Mounted(path) {
+		return nil
+	}
+	return os.MkdirAll(path, 0o750)
 }
 
 // visible makes sure that a task would find the volume, and not a directory of the host, at the target.
