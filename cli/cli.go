@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"berth/structs"
@@ -65,7 +66,7 @@ func Exit(code int) error { return exitError{code} }
 
 // Run runs the command that the arguments (without the program's name) ask for and returns its exit code.
 func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
-	root := Command{Name: "berth", Sub: append(tree(), extra...)}
+	root := Command{Name: "berth", Sub: merge(tree(), extra)}
 	err := root.run(ctx, "berth", args, std)
 	var usage *usageError
 	var exit exitError
@@ -80,6 +81,19 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	}
 	fmt.Fprintf(std.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
 	return structs.KindOf(err).ExitCode()
+}
+
+// merge adds commands to a tree; a group that is there already gets the new one's commands.
+func merge(tree, extra []Command) []Command {
+	for _, e := range extra {
+		at := slices.IndexFunc(tree, func(c Command) bool { return c.Name == e.Name })
+		if at < 0 {
+			tree = append(tree, e)
+			continue
+		}
+		tree[at].Sub = merge(tree[at].Sub, e.Sub)
+	}
+	return tree
 }
 
 // run descends to the command that the arguments name.
