@@ -22,6 +22,7 @@ const (
 	tagID        = "id"
 	tagRPCAddr   = "rpc_addr"
 	tagHTTPAddr  = "http_addr"
+	tagPort      = "port" // of rpc_addr, as the dialect has it
 	tagRegion    = "region"
 	tagDC        = "dc"
 	tagExpect    = "expect"

@@ -132,6 +132,7 @@ func (s *Server) tags() map[string]string {
 		tagRegion: s.cfg.Region, tagDC: s.cfg.Datacenter, tagVersion: s.cfg.Version,
 		tagExpect: strconv.Itoa(s.cfg.BootstrapExpect),
 	}
+	_, tags[tagPort], _ = net.SplitHostPort(s.addr)
 	if !s.consensus.fresh {
 		tags[tagBootstrap] = "1"
 	}
