@@ -70,7 +70,7 @@ export BERTH_ADDR
 step "run the hostpath plugin as a system job (examples/hostpath.hcl)"
 "$berth" job run examples/hostpath.hcl
 for _ in $(seq 300); do
-	"$berth" plugin status hostpath 2>/dev/null | grep -Eq '^Nodes Healthy *= *1$' && break
+	[ "$("$berth" plugin status -t '{{.NodesHealthy}}' hostpath 2>/dev/null)" = 1 ] && break
 	sleep 0.1
 done
 "$berth" plugin status hostpath
@@ -82,7 +82,7 @@ step "run a service that writes to it (examples/counter.hcl)"
 began=$(date +%s%N)
 "$berth" job run examples/counter.hcl
 running() {
-	"$berth" job status -t '{{range .Allocations}}{{if eq .DesiredStatus "run"}}{{.ID}}{{"\n"}}{{end}}{{end}}' counter | head -n 1
+	"$berth" alloc status -t '{{range .}}{{if and (eq .JobID "counter") (eq .DesiredStatus "run")}}{{.ID}}{{"\n"}}{{end}}{{end}}' | head -n 1
 }
 first=$(running)
 for _ in $(seq 100); do
