@@ -180,6 +180,9 @@ func updateInstances(tx *Write, n *structs.Node, p *structs.NodeUpdateCSIRequest
 		reported[structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}] = true
 		i = i.Copy()
 		i.NodeID = n.ID
+		if n.Status == structs.NodeDown && i.Healthy {
+			i.Healthy, i.HealthDescription = false, nodeIsDown
+		}
 		putInstance(tx, i, p.Now)
 	}
 	for _, k := range p.Removes {
