@@ -96,6 +96,9 @@ func MakeShared(dir string) error {
 		return err
 	}
 	if !t.Mounted(dir) {
+		if below := t.Below(dir); len(below) > 0 {
+			return structs.Errorf(structs.KindPrecondition, "%s cannot be made a shared mount: it would hide what is mounted below it: %s", dir, strings.Join(below, ", "))
+		}
 		if err := mount.Mount(dir, dir, "none", "bind"); err != nil {
 			return needRoot(fmt.Errorf("binding %s on itself: %w", dir, err))
 		}

@@ -86,6 +86,17 @@ func TestMakeSharedOnceAndRelease(t *testing.T) {
 	}
 }
 
+func TestMakeSharedHidesNothing(t *testing.T) {
+	dir := filepath.Join(root(t), "v")
+	tmpfs(t, filepath.Join(dir, "vol"))
+	if err := MakeShared(dir); !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("got %v", err)
+	}
+	if on, err := Mounted(dir); err != nil || on {
+		t.Errorf("mounted over: %v, %v", on, err)
+	}
+}
+
 func TestDuty_A18_WhatAPluginMountsInItsNamespaceReachesTheHost(t *testing.T) {
 	dir := root(t)
 	host, plugin := filepath.Join(dir, "v"), filepath.Join(dir, "plugin")
