@@ -1,0 +1,209 @@
+package scheduler
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/go-version"
+
+	"berth/structs"
+)
+
+// constraint is one constraint, made ready to be asked of many nodes.
+type constraint struct {
+	text  string // as people read it in a refusal
+	left  target
+	right target
+	holds func(left, right value) bool
+}
+
+// value is what a target is on a node, if it is anything there.
+type value struct {
+	text string
+	set  bool
+}
+
+// operands are all but distinct_hosts, which looks at allocations and not at the node.
+var operands = map[string]func(l, r value) bool{
+	"=":                              equal,
+	"==":                             equal,
+	"is":                             equal,
+	"!=":                             func(l, r value) bool { return !equal(l, r) },
+	"not":                            func(l, r value) bool { return !equal(l, r) },
+	"<":                              ordered(func(c int) bool { return c < 0 }),
+	"<=":                             ordered(func(c int) bool { return c <= 0 }),
+	">":                              ordered(func(c int) bool { return c > 0 }),
+	">=":                             ordered(func(c int) bool { return c >= 0 }),
+	structs.ConstraintSetContains:    containsAll,
+	structs.ConstraintSetContainsAll: containsAll,
+	structs.ConstraintSetContainsAny: containsAny,
+	structs.ConstraintIsSet:          func(l, _ value) bool { return l.set },
+	structs.ConstraintIsNotSet:       func(l, _ value) bool { return !l.set },
+	structs.ConstraintRegexp:         matches,
+	structs.ConstraintVersion:        versionFits,
+	structs.ConstraintSemver:         semverFits,
+}
+
+// compile makes constraints ready. One that cannot be understood is met by no node.
+func compile(lists ...[]*structs.Constraint) []constraint {
+	var out []constraint
+	for _, list := range lists {
+		for _, c := range list {
+			if c == nil || c.Operand == structs.ConstraintDistinctHosts {
+				continue
+			}
+			holds := operands[c.Operand]
+			if holds == nil {
+				holds = func(value, value) bool { return false }
+			}
+			out = append(out, constraint{text: textOf(c), left: targetOf(c.LTarget), right: targetOf(c.RTarget), holds: remembering(holds)})
+		}
+	}
+	return out
+}
+
+func textOf(c *structs.Constraint) string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", c.LTarget, c.Operand, c.RTarget))
+}
+
+// remembering answers the same question once: a fleet has few different answers to ask about.
+func remembering(holds func(l, r value) bool) func(l, r value) bool {
+	known := map[[2]value]bool{}
+	return func(l, r value) bool {
+		key := [2]value{l, r}
+		ok, found := known[key]
+		if !found {
+			ok = holds(l, r)
+			known[key] = ok
+		}
+		return ok
+	}
+}
+
+// met reports whether the node meets the constraint.
+func (c constraint) met(n *structs.Node) bool { return c.holds(c.left(n), c.right(n)) }
+
+// target reads one side of a constraint from a node.
+type target func(n *structs.Node) value
+
+var nodeTargets = map[string]func(n *structs.Node) string{
+	"node.unique.id":   func(n *structs.Node) string { return n.ID },
+	"node.unique.name": func(n *structs.Node) string { return n.Name },
+	"node.datacenter":  func(n *structs.Node) string { return n.Datacenter },
+	"node.class":       func(n *structs.Node) string { return n.NodeClass },
+	"node.pool":        func(n *structs.Node) string { return n.NodePool },
+}
+
+// targetOf understands ${node...}, ${attr...} and ${meta...}; anything else is the text itself.
+func targetOf(s string) target {
+	name, ok := strings.CutPrefix(s, "${")
+	if !ok || !strings.HasSuffix(name, "}") {
+		return func(*structs.Node) value { return value{s, true} }
+	}
+	name = strings.TrimSpace(strings.TrimSuffix(name, "}"))
+	if of := nodeTargets[name]; of != nil {
+		return func(n *structs.Node) value { return value{of(n), true} }
+	}
+	kind, key, ok := strings.Cut(name, ".")
+	if !ok { // ${meta["rack"]}
+		kind, key, _ = strings.Cut(name, "[")
+		key = strings.Trim(strings.TrimSuffix(key, "]"), `"`)
+	}
+	return func(n *structs.Node) value {
+		from := map[string]map[string]string{"attr": n.Attributes, "meta": n.Meta}[kind]
+		text, set := from[key]
+		return value{text, set}
+	}
+}
+
+func equal(l, r value) bool { return l.set && r.set && l.text == r.text }
+
+// ordered compares as numbers what both sides have as numbers, else as text.
+func ordered(wanted func(sign int) bool) func(l, r value) bool {
+	return func(l, r value) bool {
+		if !l.set || !r.set {
+			return false
+		}
+		x, errX := strconv.ParseFloat(l.text, 64)
+		y, errY := strconv.ParseFloat(r.text, 64)
+		switch {
+		case errX != nil || errY != nil:
+			return wanted(strings.Compare(l.text, r.text))
+		case x < y:
+			return wanted(-1)
+		case x > y:
+			return wanted(1)
+		}
+		return wanted(0)
+	}
+}
+
+func listOf(v value) []string {
+	var out []string
+	for _, s := range strings.Split(v.text, ",") {
+		out = append(out, strings.TrimSpace(s))
+	}
+	return out
+}
+
+func containsAll(l, r value) bool {
+	have := listOf(l)
+	return l.set && r.set && !slices.ContainsFunc(listOf(r), func(s string) bool { return !slices.Contains(have, s) })
+}
+
+func containsAny(l, r value) bool {
+	have := listOf(l)
+	return l.set && r.set && slices.ContainsFunc(listOf(r), func(s string) bool { return slices.Contains(have, s) })
+}
+
+func matches(l, r value) bool {
+	re, err := regexp.Compile(r.text)
+	return err == nil && l.set && r.set && re.MatchString(l.text)
+}
+
+func versionFits(l, r value) bool {
+	v, err := version.NewVersion(l.text)
+	want, errWant := version.NewConstraint(r.text)
+	return err == nil && errWant == nil && l.set && r.set && want.Check(v)
+}
+
+var semverPart = regexp.MustCompile(`^(=|!=|<|<=|>|>=|)\s*([0-9].*)$`)
+
+// semverFits compares as semantic versioning orders them: unlike version, a pre-release is a version like
+// any other, just before its release.
+func semverFits(l, r value) bool {
+	v, err := version.NewSemver(l.text)
+	if err != nil || !l.set || !r.set {
+		return false
+	}
+	for _, part := range strings.Split(r.text, ",") {
+		m := semverPart.FindStringSubmatch(strings.TrimSpace(part))
+		if m == nil {
+			return false
+		}
+		want, err := version.NewSemver(m[2])
+		if err != nil || !fits(m[1], v.Compare(want)) {
+			return false
+		}
+	}
+	return true
+}
+
+func fits(operator string, sign int) bool {
+	switch operator {
+	case "!=":
+		return sign != 0
+	case "<":
+		return sign < 0
+	case "<=":
+		return sign <= 0
+	case ">":
+		return sign > 0
+	case ">=":
+		return sign >= 0
+	}
+	return sign == 0
+}

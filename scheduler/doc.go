@@ -1,0 +1,18 @@
+// Package scheduler plans: from one consistent state and one evaluation it works out what is to be
+// placed, stopped and changed, so that the job is as its specification wants it.
+//
+// Its laws:
+//
+//   - It is pure. It reads a snapshot, no clock and no network, and what it decides takes effect only
+//     when the plan is applied to the log, which checks it again. Its only chance is in new ids.
+//   - Planning again right after a plan was applied finds nothing to do.
+//   - A node is never given more than it has; of allocations that exclude each other from a volume it
+//     places one, counting those placed before that have not claimed yet and those of the same plan.
+//   - A group that cannot be placed says for each filter how many nodes it refused and why, and its
+//     blocked evaluation names the keys of everything that could make room.
+//   - An allocation that is to be replaced by a newer version of itself keeps running while there is no
+//     place for the newer one; one whose node drains, or that an operator stops, does not.
+//
+// Reading order: process.go (the frame), reconcile.go and pernode.go (what is wanted against what is
+// there), place.go (the choice of a node), feasible.go and csi.go (the filters), rank.go (the scores).
+package scheduler

@@ -1,0 +1,241 @@
+package scheduler
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"berth/structs"
+)
+
+// The names of the filters, in the order in which they are asked.
+const (
+	filterEligibility = "eligibility"
+	filterDatacenter  = "datacenter"
+	filterPool        = "node-pool"
+	filterDriver      = "driver"
+	filterConstraint  = "constraint"
+	filterHosts       = "distinct-hosts"
+	filterPlugin      = "csi-plugin"
+	filterVolume      = "csi-volume"
+	filterLimit       = "csi-limit"
+	filterResources   = "resources"
+)
+
+// outside are the filters by which a node is no candidate of the job at all.
+var outside = map[string]bool{filterEligibility: true, filterDatacenter: true, filterPool: true}
+
+// groupFilter asks something of a node that is the same for every allocation of a group. It answers "" or
+// why the node is refused.
+type groupFilter struct {
+	name  string
+	check func(g *groupPlan, n *structs.Node) string
+}
+
+var groupFilters = []groupFilter{
+	{filterEligibility, eligible},
+	{filterDatacenter, inDatacenter},
+	{filterPool, inPool},
+	{filterDriver, hasDrivers},
+	{filterConstraint, meetsConstraints},
+}
+
+// placeFilter asks something that depends on the allocation or on what the plan has placed before.
+type placeFilter struct {
+	name  string
+	check func(p *planner, w *want, v *view) *refusal
+}
+
+var placeFilters = []placeFilter{
+	{filterHosts, onDistinctHosts},
+	{filterVolume, volumesClaimable},
+	{filterPlugin, pluginsHealthy},
+	{filterVolume, volumesReachable},
+	{filterLimit, volumesWithinLimit},
+	{filterResources, resourcesFit},
+}
+
+// groupPlan is a group with what is worked out once for all its allocations.
+type groupPlan struct {
+	job         *structs.Job
+	group       *structs.TaskGroup
+	ask         structs.Resources
+	drivers     []string
+	constraints []constraint
+	distinct    string          // distinct_hosts: "job", "group" or ""
+	candidates  []*structs.Node // by ID
+	static      *tally
+	failed      *tally // the first failure to place
+	queued      int
+}
+
+func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
+	p := &groupPlan{job: j, group: g, ask: g.Ask()}
+	lists := [][]*structs.Constraint{j.Constraints, g.Constraints}
+	for _, t := range g.Tasks {
+		lists = append(lists, t.Constraints)
+		if !slices.Contains(p.drivers, t.Driver) {
+			p.drivers = append(p.drivers, t.Driver)
+		}
+	}
+	p.constraints = compile(lists...)
+	switch {
+	case wantsDistinct(j.Constraints):
+		p.distinct = "job"
+	case wantsDistinct(g.Constraints):
+		p.distinct = "group"
+	}
+	return p
+}
+
+func wantsDistinct(list []*structs.Constraint) bool {
+	return slices.ContainsFunc(list, func(c *structs.Constraint) bool {
+		return c != nil && c.Operand == structs.ConstraintDistinctHosts && !strings.EqualFold(c.RTarget, "false")
+	})
+}
+
+// sift keeps the nodes that the group's own filters let through and counts the others, once.
+func (g *groupPlan) sift(nodes []*structs.Node) {
+	if g.static != nil {
+		return
+	}
+	g.static = newTally()
+	for _, n := range nodes {
+		if r := g.refuses(n); r != nil {
+			g.static.refuse(n, *r)
+			g.static.count(n, r.filter)
+			continue
+		}
+		g.static.count(n, "")
+		g.candidates = append(g.candidates, n)
+	}
+}
+
+// count counts a node as the dialect does: the pool's, those of the datacenters, those looked at.
+func (t *tally) count(n *structs.Node, refusedBy string) {
+	switch refusedBy {
+	case filterEligibility, filterPool:
+		return
+	case filterDatacenter:
+		t.metric.NodesInPool++
+		return
+	}
+	t.metric.NodesInPool++
+	t.metric.NodesAvailable[n.Datacenter]++
+	t.metric.NodesEvaluated++
+}
+
+// candidate reports whether the node was let through.
+func (g *groupPlan) candidate(n *structs.Node) bool {
+	_, found := slices.BinarySearchFunc(g.candidates, n, func(a, b *structs.Node) int { return strings.Compare(a.ID, b.ID) })
+	return found
+}
+
+func (g *groupPlan) refuses(n *structs.Node) *refusal {
+	for _, f := range groupFilters {
+		if why := f.check(g, n); why != "" {
+			return &refusal{filter: f.name, reason: why}
+		}
+	}
+	return nil
+}
+
+// fits reports whether a node that runs an allocation of the group may go on to do so: whether new ones
+// may come to it does not matter.
+func (g *groupPlan) fits(n *structs.Node) string {
+	for _, f := range groupFilters {
+		if f.name == filterEligibility || f.name == filterDriver {
+			continue
+		}
+		if why := f.check(g, n); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+func eligible(_ *groupPlan, n *structs.Node) string {
+	switch {
+	case n.Status != structs.NodeReady:
+		return "node is " + n.Status
+	case n.Drain:
+		return "node is draining"
+	case n.SchedulingEligibility != structs.NodeEligible:
+		return "node is not eligible for scheduling"
+	}
+	return ""
+}
+
+func inDatacenter(g *groupPlan, n *structs.Node) string {
+	for _, glob := range g.job.Datacenters {
+		if ok, err := path.Match(glob, n.Datacenter); glob == n.Datacenter || err == nil && ok {
+			return ""
+		}
+	}
+	return fmt.Sprintf("datacenter %s is not one of %s", n.Datacenter, strings.Join(g.job.Datacenters, ", "))
+}
+
+// allPools is the node pool of a job that takes the nodes of every pool.
+const allPools = "all"
+
+func inPool(g *groupPlan, n *structs.Node) string {
+	want, have := poolOr(g.job.NodePool), poolOr(n.NodePool)
+	if want == allPools || want == have {
+		return ""
+	}
+	return fmt.Sprintf("node pool %s is not %s", have, want)
+}
+
+func poolOr(pool string) string {
+	if pool == "" {
+		return structs.DefaultNodePool
+	}
+	return pool
+}
+
+func hasDrivers(g *groupPlan, n *structs.Node) string {
+	for _, name := range g.drivers {
+		d := n.Drivers[name]
+		switch {
+		case d == nil || !d.Detected:
+			return fmt.Sprintf("driver %s is not on this node", name)
+		case !d.Healthy:
+			return fmt.Sprintf("driver %s is unhealthy here%s", name, because(d.HealthDescription))
+		}
+	}
+	return ""
+}
+
+func because(description string) string {
+	if description == "" {
+		return ""
+	}
+	return " (" + description + ")"
+}
+
+func meetsConstraints(g *groupPlan, n *structs.Node) string {
+	for _, c := range g.constraints {
+		if !c.met(n) {
+			return c.text
+		}
+	}
+	return ""
+}
+
+func onDistinctHosts(p *planner, w *want, v *view) *refusal {
+	switch {
+	case w.plan.distinct == "job" && v.ofJob() > 0:
+		return &refusal{reason: "distinct_hosts: the node has an allocation of the job"}
+	case w.plan.distinct == "group" && v.groups[w.plan.group.Name] > 0:
+		return &refusal{reason: "distinct_hosts: the node has an allocation of the group"}
+	}
+	return nil
+}
+
+func resourcesFit(_ *planner, w *want, v *view) *refusal {
+	if short := v.node.Available().Exceeded(v.used.Add(w.plan.ask)); short != "" {
+		return &refusal{reason: short + " exhausted", dimension: short}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package scheduler
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"berth/structs"
+)
+
+// refusal is why a filter lets a node not have an allocation.
+type refusal struct {
+	filter    string
+	reason    string
+	dimension string   // of resources: which is exhausted
+	keys      []string // what could change it, beside capacity
+}
+
+// tally counts refusals of one try to place a group.
+type tally struct {
+	metric   structs.AllocMetric
+	refusals map[[2]string]int // filter, reason -> nodes
+	keys     map[string]bool
+}
+
+func newTally() *tally {
+	t := &tally{refusals: map[[2]string]int{}, keys: map[string]bool{}}
+	t.metric.NodesAvailable = map[string]int{}
+	t.metric.ConstraintFiltered = map[string]int{}
+	t.metric.ClassFiltered = map[string]int{}
+	t.metric.ClassExhausted = map[string]int{}
+	t.metric.DimensionExhausted = map[string]int{}
+	return t
+}
+
+func (t *tally) clone() *tally {
+	c := &tally{metric: t.metric, refusals: maps.Clone(t.refusals), keys: maps.Clone(t.keys)}
+	c.metric.NodesAvailable = maps.Clone(t.metric.NodesAvailable)
+	c.metric.ConstraintFiltered = maps.Clone(t.metric.ConstraintFiltered)
+	c.metric.ClassFiltered = maps.Clone(t.metric.ClassFiltered)
+	c.metric.ClassExhausted = maps.Clone(t.metric.ClassExhausted)
+	c.metric.DimensionExhausted = maps.Clone(t.metric.DimensionExhausted)
+	return c
+}
+
+// refuse counts a refusal by the dialect's words and by ours.
+func (t *tally) refuse(n *structs.Node, r refusal) {
+	t.refusals[[2]string{r.filter, r.reason}]++
+	for _, k := range r.keys {
+		t.keys[k] = true
+	}
+	switch {
+	case outside[r.filter]: // the dialect does not count them among those evaluated
+	case r.dimension != "":
+		t.metric.NodesExhausted++
+		t.metric.DimensionExhausted[r.dimension]++
+		countClass(t.metric.ClassExhausted, n)
+	default:
+		t.metric.NodesFiltered++
+		t.metric.ConstraintFiltered[r.reason]++
+		countClass(t.metric.ClassFiltered, n)
+	}
+}
+
+func countClass(m map[string]int, n *structs.Node) {
+	if n.NodeClass != "" {
+		m[n.NodeClass]++
+	}
+}
+
+// finished is the metric with its refusals in order: most nodes first.
+func (t *tally) finished() *structs.AllocMetric {
+	m := t.clone().metric
+	for at, nodes := range t.refusals {
+		m.Refusals = append(m.Refusals, &structs.PlacementRefusal{Filter: at[0], Reason: at[1], Nodes: nodes})
+	}
+	slices.SortFunc(m.Refusals, func(a, b *structs.PlacementRefusal) int {
+		return cmp.Or(b.Nodes-a.Nodes, cmp.Compare(a.Filter, b.Filter), cmp.Compare(a.Reason, b.Reason))
+	})
+	return &m
+}

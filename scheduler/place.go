@@ -1,0 +1,119 @@
+package scheduler
+
+import (
+	"berth/structs"
+)
+
+// place finds a node for what is wanted and adds it to the plan, or notes why there is none.
+func (p *planner) place(w *want) {
+	g := w.plan
+	g.sift(p.nodes)
+	if g.failed != nil && w.node == nil && !w.update && !g.perAlloc() {
+		g.failed.metric.CoalescedFailures++ // what there was no room for before, there is none for now
+		g.queued++
+		return
+	}
+	if w.update {
+		p.stop(w.prev, "replaced by a newer version of the job", "")
+	}
+	t := g.static.clone()
+	chosen := p.choose(w, t)
+	if chosen == nil {
+		if w.update {
+			p.unstop(w.prev)
+		}
+		g.fail(w, t)
+		return
+	}
+	p.add(w, chosen, t)
+}
+
+// fail keeps the first failure of a group, and of a job per node what each node says.
+func (g *groupPlan) fail(w *want, t *tally) {
+	g.queued++
+	switch {
+	case g.failed == nil:
+		g.failed = t
+	case w.node == nil:
+		g.failed.metric.CoalescedFailures++
+		for k := range t.keys {
+			g.failed.keys[k] = true
+		}
+	default:
+		g.failed.merge(g.static, t)
+	}
+}
+
+// merge adds what t has beyond the tally both began with.
+func (t *tally) merge(base, other *tally) {
+	for at, n := range other.refusals {
+		t.refusals[at] += n - base.refusals[at]
+	}
+	for k := range other.keys {
+		t.keys[k] = true
+	}
+	add := func(to, from, less map[string]int) {
+		for k, n := range from {
+			if n > less[k] {
+				to[k] += n - less[k]
+			}
+		}
+	}
+	m, o, b := &t.metric, &other.metric, &base.metric
+	m.NodesFiltered += o.NodesFiltered - b.NodesFiltered
+	m.NodesExhausted += o.NodesExhausted - b.NodesExhausted
+	add(m.ConstraintFiltered, o.ConstraintFiltered, b.ConstraintFiltered)
+	add(m.ClassFiltered, o.ClassFiltered, b.ClassFiltered)
+	add(m.ClassExhausted, o.ClassExhausted, b.ClassExhausted)
+	add(m.DimensionExhausted, o.DimensionExhausted, b.DimensionExhausted)
+}
+
+// choose asks every candidate and takes the best that refuses nothing, nil if there is none.
+func (p *planner) choose(w *want, t *tally) *view {
+	candidates := w.plan.candidates
+	if w.node != nil {
+		candidates = []*structs.Node{w.node}
+	}
+	var scores []*structs.NodeScoreMeta
+	for _, n := range candidates {
+		v := p.view(n)
+		if r := p.refuses(w, v); r != nil {
+			t.refuse(n, *r)
+			continue
+		}
+		scores = append(scores, rank(w, v))
+	}
+	if len(scores) == 0 {
+		return nil
+	}
+	t.metric.ScoreMetaData = best(scores)
+	return p.views[t.metric.ScoreMetaData[0].NodeID]
+}
+
+func (p *planner) refuses(w *want, v *view) *refusal {
+	for _, f := range placeFilters {
+		if r := f.check(p, w, v); r != nil {
+			r := *r
+			r.filter = f.name
+			return &r
+		}
+	}
+	return nil
+}
+
+// add puts the allocation into the plan and counts it from here on.
+func (p *planner) add(w *want, v *view, t *tally) {
+	ask := w.plan.ask
+	a := &structs.Allocation{
+		ID: structs.NewID(), Namespace: p.ns, EvalID: p.eval.ID, Name: structs.AllocName(p.job.ID, w.plan.group.Name, w.index),
+		NodeID: v.node.ID, NodeName: v.node.Name, JobID: p.job.ID, JobVersion: p.job.Version, TaskGroup: w.plan.group.Name,
+		Resources: &ask, DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocPending,
+		RescheduleTracker: p.trackerFor(w), Metrics: t.finished(),
+	}
+	if w.prev != nil {
+		a.PreviousAllocation = w.prev.ID
+	}
+	p.plan.Place = append(p.plan.Place, a)
+	v.add(p, a, 1)
+	p.intend(a, w.plan.group)
+}

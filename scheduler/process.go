@@ -1,0 +1,156 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// Process works out the plan for an evaluation. The plan's evaluation is complete, or blocked again when
+// it is one that had been blocked; what could not be placed is in its FailedTGAllocs, and a blocked
+// evaluation beside it waits for room.
+func Process(tx *state.Read, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+	if eval == nil || eval.ID == "" || eval.JobID == "" {
+		return nil, structs.Errorf(structs.KindInvalid, "an evaluation needs an ID and a job")
+	}
+	p := &planner{tx: tx, eval: eval, ns: structs.NamespaceOr(eval.Namespace), now: now, plan: &structs.Plan{},
+		stopped: map[string]bool{}, views: map[string]*view{}, intendedOn: map[string][]*structs.CSIClaim{}}
+	p.job = state.Job(tx, p.ns, eval.JobID)
+	p.nodes = slices.Collect(state.Nodes(tx))
+	switch {
+	case p.job == nil || p.job.Stop:
+		p.stopAll()
+	case p.job.PerNode():
+		p.reconcilePerNode()
+	default:
+		p.reconcile()
+	}
+	for _, w := range p.wants {
+		p.place(w)
+	}
+	p.followUp()
+	p.finish()
+	return p.plan, nil
+}
+
+// planner is one evaluation being worked out.
+type planner struct {
+	tx   *state.Read
+	eval *structs.Evaluation
+	ns   string
+	job  *structs.Job // nil when it is gone
+	now  time.Time
+	plan *structs.Plan
+
+	nodes   []*structs.Node // all, by ID
+	views   map[string]*view
+	groups  []*groupPlan
+	wants   []*want
+	later   []waiting
+	stopped map[string]bool // allocations that the plan stops
+
+	intended   map[string][]*structs.CSIClaim // by volume; nil until asked for
+	intendedOn map[string][]*structs.CSIClaim // the same by node
+}
+
+// stopAll ends what is left of a job that is stopped or gone.
+func (p *planner) stopAll() {
+	for a := range state.AllocsByJob(p.tx, p.ns, p.eval.JobID) {
+		p.end(a, "job is stopped")
+	}
+}
+
+// end stops an allocation, or gives it up for lost with its node.
+func (p *planner) end(a *structs.Allocation, why string) {
+	switch {
+	case a.ClientTerminal():
+	case p.lost(a.NodeID):
+		p.stop(a, "node is down", structs.AllocLost)
+	case !a.ServerTerminal():
+		p.stop(a, why, "")
+	}
+}
+
+// live are the job's allocations that the servers want to run, and on the way it gives up for lost those
+// that were being stopped when their node went down.
+func (p *planner) live() []*structs.Allocation {
+	var out []*structs.Allocation
+	for a := range state.AllocsByJob(p.tx, p.ns, p.eval.JobID) {
+		if !a.ServerTerminal() {
+			out = append(out, a)
+		} else if !a.ClientTerminal() && p.lost(a.NodeID) {
+			p.stop(a, "node is down", structs.AllocLost)
+		}
+	}
+	return out
+}
+
+func (p *planner) node(id string) *structs.Node { return state.Node(p.tx, id) }
+
+// finish writes down what became of the evaluation, and what it now waits for.
+func (p *planner) finish() {
+	e := p.eval.Copy()
+	e.Namespace, e.Status, e.StatusDescription = p.ns, structs.EvalComplete, ""
+	e.BlockedEval, e.BlockedOn = "", nil
+	e.FailedTGAllocs, e.QueuedAllocations = nil, map[string]int{}
+	keys := map[string]bool{structs.WakeCapacity: true}
+	for _, g := range p.groups {
+		e.QueuedAllocations[g.group.Name] = g.queued
+		if g.failed == nil {
+			continue
+		}
+		if e.FailedTGAllocs == nil {
+			e.FailedTGAllocs = map[string]*structs.AllocMetric{}
+		}
+		e.FailedTGAllocs[g.group.Name] = g.failed.finished()
+		maps.Copy(keys, g.failed.keys)
+	}
+	p.plan.Eval = e
+	if p.job != nil {
+		p.plan.JobModifyIndex = p.job.JobModifyIndex
+	}
+	if e.FailedTGAllocs != nil {
+		p.block(e, slices.Sorted(maps.Keys(keys)))
+	}
+	e.SnapshotIndex = p.snapshotIndex()
+	if p.plan.Blocked != nil {
+		p.plan.Blocked.SnapshotIndex = e.SnapshotIndex
+	}
+}
+
+// block makes an evaluation wait for the keys: the very one, if it is one that had been waiting, else the
+// job's that waits already, else a new one.
+func (p *planner) block(e *structs.Evaluation, keys []string) {
+	if e.TriggeredBy == structs.TriggerQueuedAllocs {
+		e.Status, e.BlockedOn = structs.EvalBlocked, keys
+		e.StatusDescription = "waiting for room"
+		return
+	}
+	b := &structs.Evaluation{ID: structs.NewID(), PreviousEval: e.ID, CreateTime: p.now.UnixNano()}
+	for other := range state.EvalsByJob(p.tx, p.ns, e.JobID) {
+		if other.Status == structs.EvalBlocked {
+			b = other.Copy()
+		}
+	}
+	b.Namespace, b.Priority, b.Type, b.JobID = p.ns, p.job.Priority, p.job.Type, e.JobID
+	b.JobModifyIndex, b.TriggeredBy = p.job.JobModifyIndex, structs.TriggerQueuedAllocs
+	b.Status, b.StatusDescription, b.BlockedOn = structs.EvalBlocked, "waiting for room", keys
+	b.FailedTGAllocs, b.QueuedAllocations = maps.Clone(e.FailedTGAllocs), maps.Clone(e.QueuedAllocations)
+	b.ModifyTime = p.now.UnixNano()
+	e.BlockedEval = b.ID
+	p.plan.Blocked = b
+}
+
+// snapshotIndex is the index that wakes are compared with: it must not be below that of any wake that the
+// snapshot has seen, so every table whose changes wake is among those read.
+func (p *planner) snapshotIndex() uint64 {
+	state.Volume(p.tx, "", "")
+	state.Claim(p.tx, "", "", "")
+	state.Attachment(p.tx, "", "", "")
+	state.Instance(p.tx, "", structs.CSIKindNode, "")
+	state.Alloc(p.tx, "")
+	return p.tx.Newest()
+}

@@ -1,0 +1,431 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+func TestServicePlacesItsCount(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2", "n3")
+	w.job(aJob("web", structs.JobService, count(3)))
+	p := w.run("web")
+	w.wantPlaced("web", "0@n1 1@n2 2@n3") // apart: anti-affinity
+	a := p.Place[0]
+	if a.Name != "web.g[0]" || a.Resources.CPU != 100 || a.EvalID != p.Eval.ID || len(a.Metrics.ScoreMetaData) != 3 || a.NodeName != "name-n1" {
+		t.Errorf("allocation: %+v", a)
+	}
+	if p.Eval.Status != structs.EvalComplete || p.Blocked != nil || p.Eval.QueuedAllocations["g"] != 0 {
+		t.Errorf("evaluation: %+v", p.Eval)
+	}
+}
+
+func TestBinPackingFillsANodeBeforeTheNext(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2", "n3")
+	w.job(aJob("first", structs.JobService, constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: "n2", Operand: "="})))
+	w.run("first")
+	w.job(aJob("second", structs.JobService))
+	w.run("second")
+	w.wantPlaced("second", "0@n2")
+}
+
+func TestCountChanges(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("web", structs.JobService, count(4)))
+	w.run("web")
+	before := w.allocs("web")
+
+	w.job(aJob("web", structs.JobService, count(2)))
+	p := w.run("web")
+	w.wantPlaced("web", "0@"+before[0].NodeID+" 1@"+before[1].NodeID)
+	if len(p.Stop) != 2 || len(p.Update) != 2 || len(p.Place) != 0 {
+		t.Errorf("down: %s", describe(p))
+	}
+	if a := w.allocs("web"); a[0].ID != before[0].ID || a[0].JobVersion != 1 {
+		t.Errorf("a change of the count alone must leave allocations running, under the new version: %+v", a[0])
+	}
+
+	w.job(aJob("web", structs.JobService, count(3)))
+	w.run("web")
+	if a := w.allocs("web"); len(a) != 3 || a[2].Index() != 2 {
+		t.Errorf("up: %s", w.placed("web"))
+	}
+
+	w.job(aJob("web", structs.JobService, count(0)))
+	w.run("web")
+	w.wantPlaced("web", "")
+}
+
+func TestFreedIndexesAreUsedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.job(aJob("web", structs.JobService, count(3)))
+	w.run("web")
+	do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: w.allocs("web")[1].ID, WriteOptions: w.now()})
+	p := w.run("web")
+	w.wantPlaced("web", "0@n1 1@n1 2@n1")
+	if len(p.Place) != 1 || p.Place[0].Index() != 1 || p.Place[0].PreviousAllocation != p.Stop[0].AllocID {
+		t.Errorf("plan: %s", describe(p))
+	}
+}
+
+func TestUpdates(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		edit        func(*structs.Job)
+		destructive bool
+	}{
+		{"priority", func(j *structs.Job) { j.Priority = 70 }, false},
+		{"count", count(2), false},
+		{"reschedule policy", func(j *structs.Job) { j.TaskGroups[0].ReschedulePolicy = structs.DefaultReschedulePolicy(structs.JobBatch) }, false},
+		{"constraint that the node meets", constraints(&structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="}), false},
+		{"constraint that the node does not meet", constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: "n1", Operand: "!="}), true},
+		{"datacenters", func(j *structs.Job) { j.Datacenters = []string{"dc2"} }, true},
+		{"env", func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Env = map[string]string{"A": "b"} }, true},
+		{"config", func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "x"} }, true},
+		{"resources", cpu(200), true},
+		{"meta", func(j *structs.Job) { j.Meta = map[string]string{"a": "b"} }, true},
+		{"volume", volume("db", structs.CSISingleNodeWriter, false), true},
+		{"csi_plugin", func(j *structs.Job) {
+			j.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
+		}, true},
+		{"another task", func(j *structs.Job) {
+			j.TaskGroups[0].Tasks = append(j.TaskGroups[0].Tasks, &structs.Task{Name: "u", Driver: "exec"})
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			n2 := aNode("n2")
+			n2.Datacenter = "dc2"
+			w.node(aNode("n1"), half("hostpath", structs.CSIKindNode))
+			w.node(n2, half("hostpath", structs.CSIKindNode))
+			w.volume("db", "hostpath")
+			w.job(aJob("web", structs.JobService))
+			w.run("web")
+			old := w.allocs("web")[0]
+			w.job(aJob("web", structs.JobService, c.edit))
+			p := w.run("web")
+			stopped := len(p.Stop) == 1 && p.Stop[0].AllocID == old.ID
+			if stopped != c.destructive {
+				t.Errorf("destructive: %v, want %v: %s", stopped, c.destructive, describe(p))
+			}
+			if now := w.allocs("web")[0]; now.JobVersion != 1 || c.destructive && now.PreviousAllocation != old.ID {
+				t.Errorf("after the update: %+v", now)
+			}
+		})
+	}
+}
+
+func TestNumbersOfConfigAreEqualHoweverTheyCame(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	config := func(n any) func(*structs.Job) {
+		return func(j *structs.Job) {
+			j.Priority = 50 + len(j.ID)
+			j.TaskGroups[0].Tasks[0].Config = map[string]any{"n": n, "l": []any{n}}
+		}
+	}
+	w.job(aJob("web", structs.JobService, config(int64(3))))
+	w.run("web")
+	w.job(aJob("web", structs.JobService, config(float64(3))))
+	if p := w.run("web"); len(p.Stop) > 0 {
+		t.Errorf("replaced: %s", describe(p))
+	}
+}
+
+func TestUpdateWithoutRoomLeavesTheOldOneRunning(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.job(aJob("web", structs.JobService, cpu(800)))
+	w.run("web")
+	old := w.allocs("web")[0]
+	w.job(aJob("web", structs.JobService, cpu(1100)))
+	p := w.run("web")
+	if len(p.Stop)+len(p.Place) != 0 || w.allocs("web")[0].ID != old.ID {
+		t.Errorf("plan: %s", describe(p))
+	}
+	if got := refusals(p, "g"); got != "resources: cpu exhausted (1)" {
+		t.Errorf("refusals: %s", got)
+	}
+	w.job(aJob("web", structs.JobService, cpu(900))) // fits when the old one is gone
+	w.run("web")
+	w.wantPlaced("web", "0@n1")
+}
+
+func TestStoppedJobIsStopped(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.job(aJob("web", structs.JobService, count(2)))
+	w.run("web")
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
+	if p := w.run("web"); len(p.Stop) != 2 || p.Stop[0].Description != "job is stopped" {
+		t.Errorf("plan: %s", describe(p))
+	}
+	w.wantPlaced("web", "")
+	w.job(aJob("web", structs.JobService, count(1)))
+	w.run("web")
+	w.wantPlaced("web", "0@n1")
+}
+
+func TestRemovedGroupIsStopped(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.job(aJob("web", structs.JobService, count(2)))
+	w.run("web")
+	w.job(aJob("web", structs.JobService, func(j *structs.Job) { j.TaskGroups[0].Name = "other" }))
+	if p := w.run("web"); len(p.Stop) != 2 || len(p.Place) != 1 {
+		t.Errorf("plan: %s", describe(p))
+	}
+}
+
+func TestLostAllocationsAreReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("web", structs.JobService, count(2)))
+	w.run("web")
+	w.wantPlaced("web", "0@n1 1@n2")
+	w.status("n1", structs.NodeDown)
+	p := w.run("web")
+	w.wantPlaced("web", "0@n2 1@n2")
+	if len(p.Stop) != 1 || p.Stop[0].ClientStatus != structs.AllocLost || p.Place[0].PreviousAllocation != p.Stop[0].AllocID {
+		t.Errorf("plan: %s", describe(p))
+	}
+}
+
+func TestAllocationsBeingStoppedAreLostWithTheirNode(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.job(aJob("web", structs.JobService))
+	w.run("web")
+	a := w.allocs("web")[0]
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
+	w.run("web")
+	w.status("n1", structs.NodeDown)
+	w.run("web")
+	if got := state.Alloc(w.s.Read(), a.ID).ClientStatus; got != structs.AllocLost {
+		t.Errorf("client status %q", got)
+	}
+}
+
+func TestDrainingNodeIsEmptied(t *testing.T) {
+	w := newWorld(t)
+	n := aNode("n1")
+	n.Drain = true
+	w.node(n)
+	j := w.job(aJob("web", structs.JobService))
+	p := planner{tx: w.s.Read(), ns: j.Namespace, job: j, now: w.clock, eval: w.eval("web")}
+	a := &structs.Allocation{ID: "a", JobID: "web", TaskGroup: "g", NodeID: "n1", DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocRunning}
+	if s := p.judge(newGroupPlan(j, j.TaskGroups[0]), a); s.fate != move || s.why != "node is draining" {
+		t.Errorf("fate %+v", s)
+	}
+}
+
+func TestRescheduling(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("web", structs.JobService))
+	w.run("web")
+	first := w.allocs("web")[0]
+	w.clock = w.clock.Add(time.Minute)
+	w.client(first, structs.AllocFailed)
+
+	p := w.run("web") // not yet: 30 s
+	if len(p.Place) != 0 || len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(30*time.Second).UnixNano() {
+		t.Fatalf("plan: %s", describe(p))
+	}
+	if p.Eval.QueuedAllocations["g"] != 0 || state.Alloc(w.s.Read(), first.ID).FollowupEvalID != p.Followups[0].ID {
+		t.Errorf("the allocation does not name its evaluation: %+v", p.Eval)
+	}
+
+	w.clock = w.clock.Add(30 * time.Second)
+	p = w.process(p.Followups[0])
+	w.apply(p)
+	if len(p.Place) != 1 || p.Place[0].NodeID != "n2" || p.Place[0].PreviousAllocation != first.ID {
+		t.Fatalf("plan: %s", describe(p)) // the other node: a penalty is on the first
+	}
+	if e := p.Place[0].RescheduleTracker.Events; len(e) != 1 || e[0].PrevNodeID != "n1" || e[0].Delay != 30*time.Second {
+		t.Errorf("tracker: %+v", e)
+	}
+	w.run("web")
+
+	w.clock = w.clock.Add(time.Second)
+	w.client(w.allocs("web")[0], structs.AllocFailed)
+	p = w.run("web")
+	if len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(time.Minute).UnixNano() { // twice as long
+		t.Fatalf("plan: %s", describe(p))
+	}
+}
+
+func TestAttemptsEnd(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.job(aJob("once", structs.JobBatch)) // one attempt in a day, after 5 s
+	w.run("once")
+	w.client(w.allocs("once")[0], structs.AllocFailed)
+	w.clock = w.clock.Add(5 * time.Second)
+	w.run("once")
+	w.wantPlaced("once", "0@n1")
+	w.client(w.allocs("once")[0], structs.AllocFailed)
+	w.clock = w.clock.Add(time.Hour)
+	if p := w.run("once"); len(p.Place)+len(p.Followups) != 0 {
+		t.Errorf("plan: %s", describe(p))
+	}
+	w.job(aJob("once", structs.JobBatch, cpu(101))) // a new version begins anew
+	w.run("once")
+	w.wantPlaced("once", "0@n1")
+}
+
+func TestNoReschedulingWhereThePolicySaysSo(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.job(aJob("web", structs.JobService, func(j *structs.Job) { j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{} }))
+	w.run("web")
+	w.client(w.allocs("web")[0], structs.AllocFailed)
+	w.clock = w.clock.Add(time.Hour)
+	if p := w.run("web"); len(p.Place)+len(p.Followups) != 0 {
+		t.Errorf("plan: %s", describe(p))
+	}
+}
+
+func TestBatchIsNotRunAgain(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.job(aJob("sum", structs.JobBatch, count(2)))
+	w.run("sum")
+	w.client(w.allocs("sum")[0], structs.AllocComplete)
+	if p := w.run("sum"); len(p.Place) != 0 {
+		t.Errorf("plan: %s", describe(p))
+	}
+	w.wantPlaced("sum", "1@n1")
+}
+
+func TestBlockedEvaluation(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.job(aJob("web", structs.JobService, count(4), cpu(400)))
+	p := w.run("web")
+	w.wantPlaced("web", "0@n1 1@n1")
+	m := p.Eval.FailedTGAllocs["g"]
+	if m.CoalescedFailures != 1 || m.NodesExhausted != 1 || m.DimensionExhausted["cpu"] != 1 || p.Eval.QueuedAllocations["g"] != 2 {
+		t.Errorf("metric: %+v", m)
+	}
+	if !slices.Equal(blockedOn(p), []string{structs.WakeCapacity}) || p.Eval.BlockedEval != p.Blocked.ID {
+		t.Errorf("blocked: %+v", p.Blocked)
+	}
+	blocked := w.evals(structs.EvalBlocked)
+	if len(blocked) != 1 {
+		t.Fatalf("%d evaluations are blocked", len(blocked))
+	}
+	w.run("web") // another evaluation of the job keeps the one that waits
+	if again := w.evals(structs.EvalBlocked); len(again) != 1 || again[0].ID != blocked[0].ID {
+		t.Errorf("blocked: %+v", again)
+	}
+
+	small := aNode("n2")
+	small.NodeResources.CPU.CpuShares = 500
+	w.node(small)
+	woken := w.evals(structs.EvalPending)
+	if len(woken) != 1 || woken[0].ID != blocked[0].ID {
+		t.Fatalf("woken: %+v", woken)
+	}
+	p = w.process(woken[0])
+	w.apply(p)
+	w.wantPlaced("web", "0@n1 1@n1 2@n2")
+	if p.Blocked != nil || p.Eval.Status != structs.EvalBlocked || p.Eval.ID != blocked[0].ID {
+		t.Errorf("it must go on waiting itself: %+v", p.Eval)
+	}
+	w.nodes("n3")
+	p = w.process(w.evals(structs.EvalPending)[0])
+	w.apply(p)
+	if len(w.allocs("web")) != 4 || p.Eval.Status != structs.EvalComplete || len(w.evals(structs.EvalBlocked)) != 0 {
+		t.Errorf("in the end: %+v", p.Eval)
+	}
+}
+
+func (w *world) evals(status string) []*structs.Evaluation {
+	var out []*structs.Evaluation
+	for e := range state.EvalsByStatus(w.s.Read(), status) {
+		if e.JobID != "other" && e.TriggeredBy != structs.TriggerNodeUpdate {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func TestRefusalsSayWhichFilterAndWhy(t *testing.T) {
+	w := newWorld(t)
+	for id, edit := range map[string]func(*structs.Node){
+		"n01": func(n *structs.Node) { n.SchedulingEligibility = structs.NodeIneligible },
+		"n02": func(n *structs.Node) { n.Datacenter = "dc2" },
+		"n03": func(n *structs.Node) { n.NodePool = "gpu" },
+		"n04": func(n *structs.Node) { n.Drivers = nil },
+		"n05": func(n *structs.Node) { n.Drivers["exec"].Healthy, n.Drivers["exec"].HealthDescription = false, "no cgroups" },
+		"n06": func(n *structs.Node) { n.Attributes["kernel.name"] = "windows"; n.NodeClass = "big" },
+		"n07": func(n *structs.Node) { n.Attributes["kernel.name"] = "windows" },
+		"n08": func(n *structs.Node) { n.NodeResources.Memory.MemoryMB = 50 },
+		"n09": func(n *structs.Node) { n.NodeResources.CPU.CpuShares = 50 },
+	} {
+		n := aNode(id)
+		edit(n)
+		w.node(n)
+	}
+	w.job(aJob("web", structs.JobService, func(j *structs.Job) { j.Datacenters = []string{"dc[13]", "europe-*"} },
+		constraints(&structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="})))
+	p := w.run("web")
+	want := strings.Join([]string{
+		"constraint: ${attr.kernel.name} = linux (2)",
+		"datacenter: datacenter dc2 is not one of dc[13], europe-* (1)",
+		"driver: driver exec is not on this node (1)",
+		"driver: driver exec is unhealthy here (no cgroups) (1)",
+		"eligibility: node is not eligible for scheduling (1)",
+		"node-pool: node pool gpu is not default (1)",
+		"resources: cpu exhausted (1)",
+		"resources: memory exhausted (1)",
+	}, "\n")
+	if got := refusals(p, "g"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	m := p.Eval.FailedTGAllocs["g"]
+	if m.NodesEvaluated != 6 || m.NodesFiltered != 4 || m.NodesExhausted != 2 || m.NodesInPool != 7 || m.NodesAvailable["dc1"] != 6 ||
+		m.ClassFiltered["big"] != 1 || m.ConstraintFiltered["${attr.kernel.name} = linux"] != 2 {
+		t.Errorf("metric: %+v", m)
+	}
+}
+
+func TestNoNodesAtAll(t *testing.T) {
+	for _, kind := range []string{structs.JobService, structs.JobSystem} {
+		w := newWorld(t)
+		w.job(aJob("web", kind))
+		if p := w.run("web"); p.Eval.FailedTGAllocs["g"] == nil || p.Blocked == nil {
+			t.Errorf("%s: %+v", kind, p.Eval)
+		}
+	}
+}
+
+func TestDistinctHosts(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("web", structs.JobService, count(3), constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts, RTarget: "true"})))
+	p := w.run("web")
+	w.wantPlaced("web", "0@n1 1@n2")
+	if got := refusals(p, "g"); got != "distinct-hosts: distinct_hosts: the node has an allocation of the job (2)" {
+		t.Errorf("refusals: %s", got)
+	}
+}
+
+func TestProcessRefusesAnEvaluationOfNothing(t *testing.T) {
+	if _, err := Process(state.New().Read(), &structs.Evaluation{ID: "e"}, time.Now()); !structs.IsKind(err, structs.KindInvalid) {
+		t.Errorf("error: %v", err)
+	}
+	w := newWorld(t)
+	if p := w.process(w.eval("unknown")); len(p.Stop)+len(p.Place) != 0 || p.Eval.Status != structs.EvalComplete {
+		t.Errorf("plan: %+v", p)
+	}
+}

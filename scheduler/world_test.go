@@ -1,0 +1,265 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// world is a store with short ways to fill it. After every entry the store's invariants are checked.
+type world struct {
+	t     rapid.TB
+	s     *state.Store
+	index uint64
+	clock time.Time
+}
+
+func newWorld(t rapid.TB) *world {
+	return &world{t: t, s: state.New(), index: 10, clock: time.Unix(1_700_000_000, 0)}
+}
+
+func (w *world) now() structs.WriteOptions { return structs.WriteOptions{Now: w.clock.UnixNano()} }
+
+// do applies one entry that must succeed.
+func do[P any](w *world, fn func(*state.Write, *P) error, p *P) {
+	w.t.Helper()
+	w.index++
+	if err := w.s.Write(w.index, func(tx *state.Write) error { return fn(tx, p) }); err != nil {
+		w.t.Fatalf("at index %d: %v", w.index, err)
+	}
+	if faults := state.Check(w.s.Read()); len(faults) > 0 {
+		w.t.Fatalf("after index %d: %s", w.index, strings.Join(faults, "\n"))
+	}
+}
+
+// aNode has 1000 MHz, 1000 MiB and a healthy exec driver.
+func aNode(id string) *structs.Node {
+	return &structs.Node{ID: id, Name: "name-" + id, SecretID: "s", Datacenter: "dc1", Status: structs.NodeReady,
+		Attributes: map[string]string{"kernel.name": "linux", "kernel.version": "6.1.0"}, Meta: map[string]string{"rack": "r1"},
+		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
+		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 1000},
+			Memory: structs.NodeMemoryResources{MemoryMB: 1000}, Disk: structs.NodeDiskResources{DiskMB: 10000}}}
+}
+
+func (w *world) node(n *structs.Node, csi ...*structs.CSIPluginInstance) {
+	w.t.Helper()
+	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, CSI: csi, WriteOptions: w.now()})
+}
+
+func (w *world) nodes(ids ...string) {
+	w.t.Helper()
+	for _, id := range ids {
+		w.node(aNode(id))
+	}
+}
+
+func (w *world) status(node, status string) {
+	w.t.Helper()
+	do(w, state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status, WriteOptions: w.now()})
+}
+
+// csi updates what a node says of its plugin instances.
+func (w *world) csi(node string, upserts ...*structs.CSIPluginInstance) {
+	w.t.Helper()
+	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: upserts, WriteOptions: w.now()})
+}
+
+// half is one healthy half of a plugin.
+func half(plugin string, kind structs.CSIKind) *structs.CSIPluginInstance {
+	i := &structs.CSIPluginInstance{Kind: kind, CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: true, Provider: "p", ProviderVersion: "1"}}
+	if kind == structs.CSIKindController {
+		i.ControllerInfo = &structs.CSIControllerInfo{}
+	} else {
+		i.NodeInfo = &structs.CSINodeInfo{ID: "external"}
+	}
+	return i
+}
+
+// aJob is a canonical job with one group g of one exec task that asks for 100 MHz and 100 MiB.
+func aJob(id, kind string, edits ...func(*structs.Job)) *structs.Job {
+	j := &structs.Job{ID: id, Type: kind, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, EphemeralDisk: &structs.EphemeralDisk{},
+		Tasks: []*structs.Task{{Name: "t", Driver: "exec", Resources: &structs.Resources{CPU: 100, MemoryMB: 100}}}}}}
+	for _, edit := range edits {
+		edit(j)
+	}
+	j.Canonicalize()
+	return j
+}
+
+func count(n int) func(*structs.Job) { return func(j *structs.Job) { j.TaskGroups[0].Count = n } }
+
+func cpu(mhz int) func(*structs.Job) {
+	return func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Resources.CPU = mhz }
+}
+
+func volume(source string, mode structs.CSIAccessMode, perAlloc bool) func(*structs.Job) {
+	return func(j *structs.Job) {
+		g := j.TaskGroups[0]
+		if g.Volumes == nil {
+			g.Volumes = map[string]*structs.VolumeRequest{}
+		}
+		alias := fmt.Sprintf("v%d", len(g.Volumes))
+		g.Volumes[alias] = &structs.VolumeRequest{Name: alias, Type: "csi", Source: source, AccessMode: mode,
+			AttachmentMode: structs.CSIFileSystem, PerAlloc: perAlloc, ReadOnly: mode.ReaderOnly()}
+	}
+}
+
+func constraints(cs ...*structs.Constraint) func(*structs.Job) {
+	return func(j *structs.Job) { j.Constraints = append(j.Constraints, cs...) }
+}
+
+func (w *world) job(j *structs.Job) *structs.Job {
+	w.t.Helper()
+	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: j, WriteOptions: w.now()})
+	return state.Job(w.s.Read(), j.Namespace, j.ID)
+}
+
+func (w *world) volume(id, plugin string, topologies ...*structs.CSITopology) {
+	w.t.Helper()
+	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(), Volumes: []*structs.CSIVolume{{ID: id, Name: id,
+		Namespace: structs.DefaultNamespace, PluginID: plugin, ExternalID: "ext-" + id, Topologies: topologies}}})
+}
+
+// claim takes the claims that an allocation's node would take.
+func (w *world) claim(a *structs.Allocation) {
+	w.t.Helper()
+	tx := w.s.Read()
+	var cs []*structs.CSIClaim
+	for _, r := range state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion).Group(a.TaskGroup).Volumes {
+		c := r.Claim(a.Namespace, a.Index())
+		c.AllocID = a.ID
+		cs = append(cs, c)
+	}
+	do(w, state.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: w.now()})
+}
+
+// release lets go of all claims of an allocation.
+func (w *world) release(a *structs.Allocation) {
+	w.t.Helper()
+	var keys []structs.CSIClaimKey
+	for c := range state.ClaimsByAlloc(w.s.Read(), a.ID) {
+		keys = append(keys, c.Key())
+	}
+	do(w, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: keys, WriteOptions: w.now()})
+}
+
+func (w *world) client(a *structs.Allocation, status string) {
+	w.t.Helper()
+	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{WriteOptions: w.now(),
+		Allocs: []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: status}}})
+}
+
+// eval is a new evaluation of a job.
+func (w *world) eval(job string) *structs.Evaluation {
+	return &structs.Evaluation{ID: structs.NewID(), Namespace: structs.DefaultNamespace, JobID: job, TriggeredBy: structs.TriggerManual,
+		Status: structs.EvalPending, Priority: 50, CreateTime: w.clock.UnixNano()}
+}
+
+func (w *world) process(e *structs.Evaluation) *structs.Plan {
+	w.t.Helper()
+	tx := w.s.Read()
+	p, err := Process(tx, e, w.clock)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if p.Eval.SnapshotIndex > w.index {
+		w.t.Fatalf("snapshot index %d is above %d", p.Eval.SnapshotIndex, w.index)
+	}
+	return p
+}
+
+func (w *world) apply(p *structs.Plan) {
+	w.t.Helper()
+	p.WriteOptions = w.now()
+	do(w, state.PlanApply, p)
+	if e := state.Eval(w.s.Read(), p.Eval.ID); e.Status == structs.EvalPending && p.Eval.Status != structs.EvalPending && !strings.HasPrefix(e.StatusDescription, "woken") {
+		w.t.Fatalf("the plan was refused: %s", e.StatusDescription)
+	}
+}
+
+// run evaluates a job, applies the plan, and checks that a second plan has nothing to do.
+func (w *world) run(job string) *structs.Plan {
+	w.t.Helper()
+	p := w.process(w.eval(job))
+	w.apply(p)
+	again := w.process(w.eval(job))
+	if n := len(again.Place) + len(again.Stop) + len(again.Update) + len(again.Followups); n > 0 {
+		w.t.Fatalf("planning again finds %d things to do: %s", n, describe(again))
+	}
+	return p
+}
+
+// allocs are the live allocations of a job by name.
+func (w *world) allocs(job string) []*structs.Allocation {
+	var out []*structs.Allocation
+	for a := range state.AllocsByJob(w.s.Read(), structs.DefaultNamespace, job) {
+		if !a.Terminal() {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b *structs.Allocation) int { return strings.Compare(a.Name+a.NodeID, b.Name+b.NodeID) })
+	return out
+}
+
+// placed writes a job's live allocations as "index@node ...".
+func (w *world) placed(job string) string {
+	var out []string
+	for _, a := range w.allocs(job) {
+		out = append(out, fmt.Sprintf("%d@%s", a.Index(), a.NodeID))
+	}
+	return strings.Join(out, " ")
+}
+
+func (w *world) wantPlaced(job, want string) {
+	w.t.Helper()
+	if got := w.placed(job); got != want {
+		w.t.Fatalf("job %s: %q, want %q", job, got, want)
+	}
+}
+
+func describe(p *structs.Plan) string {
+	var out []string
+	for _, a := range p.Place {
+		out = append(out, fmt.Sprintf("place %s on %s", a.Name, a.NodeID))
+	}
+	for _, s := range p.Stop {
+		out = append(out, fmt.Sprintf("stop %s: %s %s", s.AllocID, s.Description, s.ClientStatus))
+	}
+	for _, u := range p.Update {
+		out = append(out, fmt.Sprintf("update %+v", *u))
+	}
+	for _, f := range p.Followups {
+		out = append(out, fmt.Sprintf("follow up at %d", f.WaitUntil))
+	}
+	return strings.Join(out, "\n")
+}
+
+// refusals writes why a group failed: "filter: reason (nodes)" by line.
+func refusals(p *structs.Plan, group string) string {
+	m := p.Eval.FailedTGAllocs[group]
+	if m == nil {
+		return ""
+	}
+	var out []string
+	for _, r := range m.Refusals {
+		out = append(out, fmt.Sprintf("%s: %s (%d)", r.Filter, r.Reason, r.Nodes))
+	}
+	return strings.Join(out, "\n")
+}
+
+// blockedOn are the keys of the evaluation that waits.
+func blockedOn(p *structs.Plan) []string {
+	switch {
+	case p.Blocked != nil:
+		return p.Blocked.BlockedOn
+	case p.Eval.Status == structs.EvalBlocked:
+		return p.Eval.BlockedOn
+	}
+	return nil
+}

@@ -1,0 +1,23 @@
+package structs
+
+// Conflicts reports whether two claims of one volume exclude each other: claims in different modes always
+// do, claims in a single-node mode too, and in multi-node-single-writer mode two writers.
+func (c *CSIClaim) Conflicts(o *CSIClaim) bool {
+	switch {
+	case c.AccessMode != o.AccessMode || c.AttachmentMode != o.AttachmentMode, c.AccessMode.SingleNode():
+		return true
+	case c.AccessMode == CSIMultiNodeSingleWriter:
+		return c.Mode == ClaimWrite && o.Mode == ClaimWrite
+	}
+	return false
+}
+
+// Claim is the claim that an allocation of a group makes for one of its volumes.
+func (r *VolumeRequest) Claim(ns string, allocIndex int) *CSIClaim {
+	c := &CSIClaim{Namespace: ns, VolumeID: r.VolumeID(allocIndex), Mode: ClaimWrite,
+		AccessMode: r.AccessMode, AttachmentMode: r.AttachmentMode}
+	if r.ReadOnly {
+		c.Mode = ClaimRead
+	}
+	return c
+}
