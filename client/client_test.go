@@ -469,6 +469,23 @@ func TestTheIdentityIsMadeOnceAndKeptSecret(t *testing.T) {
 	}
 }
 
+func TestALeaseIsLostOnce(t *testing.T) {
+	now := time.Unix(100, 0)
+	var none lease
+	if none.lost(now, 0) {
+		t.Error("a lease that was never held is lost")
+	}
+	l := lease{until: now}
+	for _, tc := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, false}, {9 * time.Second, false}, {10 * time.Second, true}, {time.Hour, false}} {
+		if got := l.lost(now.Add(tc.after), 10*time.Second); got != tc.want {
+			t.Errorf("%s after its end: %v", tc.after, got)
+		}
+	}
+}
+
 func TestDiffOfInstances(t *testing.T) {
 	a, b, b2 := instance("a", "node", true), instance("b", "node", true), instance("b", "node", false)
 	c := instance("c", "controller", true)

@@ -88,6 +88,7 @@ func (c *Client) runLease(ctx context.Context) {
 	c.node.Store(c.buildNode())
 	pause := serverRetry
 	unregistered := true
+	var held lease
 	for ctx.Err() == nil {
 		beat := c.heartbeat
 		if unregistered {
@@ -100,6 +101,7 @@ func (c *Client) runLease(ctx context.Context) {
 			return
 		case err == nil:
 			pause.Reset()
+			held = lease{until: time.Now().Add(ttl)}
 			unregistered = c.waitBeat(ctx, ttl, before)
 			continue
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
@@ -109,8 +111,26 @@ func (c *Client) runLease(ctx context.Context) {
 		}
 		wait := pause.Next()
 		c.logger.Warn("reaching the servers failed", "again_in", wait, "error", err)
+		if held.lost(time.Now(), c.config.Get().HeartbeatGrace) {
+			c.logger.Error("the lease has ended: the servers take this node for down", "ended_at", held.until)
+		}
 		retry.Sleep(ctx, wait)
 	}
+}
+
+// lease is for how long the servers take this node for alive.
+type lease struct {
+	until time.Time // zero before the first
+	said  bool
+}
+
+// lost reports, once, that a lease that was held has ended and its grace has, too.
+func (l *lease) lost(now time.Time, grace time.Duration) bool {
+	if l.said || l.until.IsZero() || now.Before(l.until.Add(grace)) {
+		return false
+	}
+	l.said = true
+	return true
 }
 
 // register brings the node's rows up to date: itself and all its plugin instances.

@@ -93,12 +93,13 @@ func (p *plane) register(ctx context.Context, r *structs.NodeRegisterRequest) (*
 	return &structs.NodeRegisterResponse{HeartbeatTTL: p.ttl, Servers: p.servers}, nil
 }
 
-func (p *plane) heartbeat(_ context.Context, r *structs.NodeHeartbeatRequest) (*structs.NodeHeartbeatResponse, error) {
+func (p *plane) heartbeat(ctx context.Context, r *structs.NodeHeartbeatRequest) (*structs.NodeHeartbeatResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := p.nodes[r.NodeID]; n == nil || n.SecretID != r.SecretID {
 		return nil, structs.Errorf(structs.KindNotFound, "no node %s", r.NodeID)
 	}
+	p.session = rpc.SessionFrom(ctx)
 	return &structs.NodeHeartbeatResponse{HeartbeatTTL: p.ttl, Servers: p.servers}, nil
 }
 

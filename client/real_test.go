@@ -17,6 +17,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/client/drivertest"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -56,22 +57,10 @@ func newReal(t *testing.T) *machine {
 		t.Fatal(err)
 	}
 	m := &machine{t: t, dir: dir, plane: newPlane(), log: &bytes.Buffer{}}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	m.addr = ln.Addr().String()
-	m.plane.servers = []string{m.addr}
-	ctx, cancel := context.WithCancel(context.Background())
-	l := rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: m.plane.rpc.ServeMux})
-	var wg sync.WaitGroup
-	wg.Go(func() { l.Run(ctx) })
+	m.addr = m.plane.listen(t)
 	t.Cleanup(func() {
 		m.clear()
 		m.kill()
-		cancel()
-		m.plane.rpc.Close()
-		wg.Wait()
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
@@ -80,6 +69,26 @@ func newReal(t *testing.T) *machine {
 		}
 	})
 	return m
+}
+
+// listen serves the plane's methods on loopback until the end of the test.
+func (p *plane) listen(t *testing.T) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.servers = []string{ln.Addr().String()}
+	ctx, cancel := context.WithCancel(context.Background())
+	l := rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: p.rpc.ServeMux})
+	var wg sync.WaitGroup
+	wg.Go(func() { l.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		p.rpc.Close()
+		wg.Wait()
+	})
+	return p.servers[0]
 }
 
 func (m *machine) start() {
@@ -103,16 +112,56 @@ func (m *machine) end(sig syscall.Signal) {
 	m.agent = nil
 }
 
-// until waits for a condition; it fails the test when that takes too long.
 func (m *machine) until(what string, cond func() bool) {
 	m.t.Helper()
+	until(m.t, what, cond)
+}
+
+// until waits for a condition; it fails the test when that takes too long.
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for !cond() {
 		if time.Now().After(deadline) {
-			m.t.Fatalf("waited too long until %s", what)
+			t.Fatalf("waited too long until %s", what)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+func TestALostConnectionIsMadeAnewAtOnce(t *testing.T) {
+	p := newPlane()
+	p.ttl = time.Hour // no heartbeat is due
+	addr := p.listen(t)
+	cfg := DefaultConfig()
+	cfg.Enabled, cfg.DataDir, cfg.Servers = true, t.TempDir(), []string{addr}
+	fake := drivertest.NewMachine()
+	signals := newSignals()
+	close(signals.ready)
+	c, err := New(cfg, Deps{Build: func(Parts) (*Subsystems, error) {
+		return &Subsystems{
+			Drivers: fakeDrivers{signals, fake.Drivers(), func() map[string]*structs.DriverInfo { return nil }},
+			Plugins: &fakePlugins{signals: signals},
+		}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { c.Run(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	var first, now *rpc.Session
+	until(t, "the node has registered", func() bool {
+		p.do(func() { first = p.session })
+		return first != nil
+	})
+	first.Close()
+	until(t, "the servers can call it again", func() bool {
+		p.do(func() { now = p.session })
+		return now != first
+	})
 }
 
 func (m *machine) runsAlloc(id string) func() bool {

@@ -87,6 +87,7 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 		rec.Handle, rec.Starting, rec.Ran = h, false, true
 		s.State, s.StartedAt = structs.TaskRunning, time.Now()
 	}, event(structs.TaskEventStarted, "Task started by client"))
+	t.logger.Info("task started", "pid", h.PID, "driver", h.Driver)
 	return ending{}, true
 }
 
@@ -268,6 +269,7 @@ func (t *task) exited(res *driver.ExitResult) ending {
 		e.Details = map[string]string{"oom_killed": "true"}
 	}
 	t.set(nil, e)
+	t.logger.Info("task ended", "exit_code", res.ExitCode, "signal", res.Signal, "oom_killed", res.OOMKilled, "error", res.Err)
 	return ending{ok: res.Successful(), reason: describeExit(res)}
 }
 

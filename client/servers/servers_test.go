@@ -1,0 +1,104 @@
+package servers
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"berth/structs"
+)
+
+// pool answers each address with an error of its own and remembers who was called.
+type pool struct {
+	mu     sync.Mutex
+	errs   map[string]error
+	called []string
+}
+
+func (p *pool) Call(_ context.Context, addr, _ string, _, _ any) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.called = append(p.called, addr)
+	return p.errs[addr]
+}
+
+func of(kind structs.Kind) error { return structs.Errorf(kind, "%s", kind) }
+
+func TestCall(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		errs   map[string]error
+		kind   structs.Kind
+		called []string
+		then   []string
+	}{
+		{"the first answers", nil, "", []string{"a"}, []string{"a", "b", "c"}},
+		{"the first is away", map[string]error{"a": of(structs.KindUnavailable)}, "", []string{"a", "b"}, []string{"b", "c", "a"}},
+		{"all are away", map[string]error{"a": of(structs.KindUnavailable), "b": of(structs.KindUnavailable), "c": of(structs.KindUnavailable)},
+			structs.KindUnavailable, []string{"a", "b", "c"}, []string{"a", "b", "c"}},
+		{"an unknown outcome is not repeated", map[string]error{"a": of(structs.KindTimeout)}, structs.KindTimeout, []string{"a"}, []string{"b", "c", "a"}},
+		{"an answer is an answer", map[string]error{"a": of(structs.KindNotFound)}, structs.KindNotFound, []string{"a"}, []string{"a", "b", "c"}},
+	} {
+		p := &pool{errs: tc.errs}
+		l := New(p, []string{"a", "b", "c"})
+		err := l.Call(context.Background(), "M", nil, nil)
+		if structs.KindOf(err) != tc.kind || !slices.Equal(p.called, tc.called) || !slices.Equal(l.All(), tc.then) {
+			t.Errorf("%s: %v, called %v, then %v", tc.name, err, p.called, l.All())
+		}
+	}
+}
+
+func TestNoServerIsUnavailable(t *testing.T) {
+	if err := New(&pool{}, nil).Call(context.Background(), "M", nil, nil); !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestACallThatIsOverBlamesNoServer(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	p := &pool{errs: map[string]error{"a": of(structs.KindTimeout)}}
+	l := New(p, []string{"a", "b"})
+	if err := l.Call(ctx, "M", nil, nil); err == nil || !slices.Equal(l.All(), []string{"a", "b"}) {
+		t.Errorf("%v, then %v", err, l.All())
+	}
+}
+
+func TestMovedTellsThatAnotherComesFirst(t *testing.T) {
+	l := New(&pool{}, []string{"a", "b"})
+	addr, moved := l.First()
+	if addr != "a" {
+		t.Fatalf("first is %s", addr)
+	}
+	l.Set(nil) // says nothing
+	l.Set([]string{"a", "c"})
+	select {
+	case <-moved:
+		t.Error("told of a change that is none")
+	default:
+	}
+	l.Set([]string{"c", "a"})
+	<-moved
+	if addr, _ := l.First(); addr != "c" {
+		t.Errorf("first is %s", addr)
+	}
+	if addr, _ := New(&pool{}, nil).First(); addr != "" {
+		t.Errorf("first of none is %s", addr)
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	p := &pool{errs: map[string]error{"a": of(structs.KindUnavailable)}}
+	l := New(p, []string{"a", "b"})
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() { _ = l.Call(context.Background(), "M", nil, nil) })
+		wg.Go(func() { l.Set([]string{"b", "a"}) })
+		wg.Go(func() { l.First() })
+	}
+	wg.Wait()
+	if got := l.All(); len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+}
