@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/fsm"
+	"berth/internal/codec"
 	"berth/state"
 	"berth/structs"
 )
@@ -27,11 +28,12 @@ func (j jobs) register(ctx context.Context, req *structs.JobRegisterRequest) (*s
 	if req.Job == nil {
 		return nil, structs.Errorf(structs.KindInvalid, "Job: nothing is given; expected the job to register")
 	}
-	job := req.Job.Copy()
-	if job.Namespace == "" {
-		job.Namespace = req.RequestNamespace()
+	job, err := deepCopy(req.Job)
+	if err != nil {
+		return nil, err
 	}
-	if job.Region != "" && job.Region != j.region {
+	job.Namespace, job.Region = orElse(job.Namespace, req.RequestNamespace()), orElse(job.Region, j.region)
+	if job.Region != j.region {
 		return nil, structs.Errorf(structs.KindInvalid, "Job.Region is %q; expected %q, the region of these servers", job.Region, j.region)
 	}
 	job.Canonicalize()
@@ -49,6 +51,19 @@ func (j jobs) register(ctx context.Context, req *structs.JobRegisterRequest) (*s
 		EvalID: req.Eval.ID, EvalCreateIndex: index, JobModifyIndex: jobModifyIndex(tx, job),
 		Warnings: missingVolumes(tx, job), WriteMeta: structs.WriteMeta{Index: index},
 	}, nil
+}
+
+// deepCopy copies a job with its groups and tasks, which the defaults are filled into.
+func deepCopy(job *structs.Job) (*structs.Job, error) {
+	b, err := codec.Encode(job)
+	if err == nil {
+		job = new(structs.Job)
+		err = codec.Decode(b, job)
+	}
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInvalid, "the job cannot be stored: %w", err)
+	}
+	return job, nil
 }
 
 func jobModifyIndex(tx *state.Read, job *structs.Job) uint64 {

@@ -1,0 +1,121 @@
+package endpoints
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+func at(zone string) *structs.CSITopology {
+	return &structs.CSITopology{Segments: map[string]string{"zone": zone}}
+}
+
+func TestControllersAreChosenByWhereTheVolumeIs(t *testing.T) {
+	a, b, nowhere := controller{"na", at("a")}, controller{"nb", at("b")}, controller{"nx", nil}
+	for name, c := range map[string]struct {
+		all  []controller
+		want *structs.CSITopologyRequest
+		out  []string
+	}{
+		"none":                    {nil, nil, []string{}},
+		"no wish takes all":       {[]controller{a, b}, nil, []string{"na", "nb"}},
+		"required":                {[]controller{a, b}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("b")}}, []string{"nb"}},
+		"one of many":             {[]controller{a, b}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c"), at("a")}}, []string{"na"}},
+		"nowhere to be found":     {[]controller{a, b}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c")}}, []string{}},
+		"no topology serves all":  {[]controller{a, nowhere}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c")}}, []string{"nx"}},
+		"preferred is only order": {[]controller{a, b}, &structs.CSITopologyRequest{Preferred: []*structs.CSITopology{at("b")}}, []string{"nb", "na"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := choose(c.all, c.want, ""); !slices.Equal(got, c.out) && !slices.Equal(slices.Sorted(slices.Values(got)), c.out) {
+				t.Errorf("got %v, want %v", got, c.out)
+			}
+			if c.want != nil && len(c.want.Preferred) > 0 && choose(c.all, c.want, "")[0] != c.out[0] {
+				t.Error("the preferred one is not the first")
+			}
+		})
+	}
+}
+
+func TestControllersShareTheWorkAndStickToAVolume(t *testing.T) {
+	all := []controller{{"n1", nil}, {"n2", nil}, {"n3", nil}}
+	first := map[string]int{}
+	for i := range 300 {
+		key := structs.DeriveID(uint64(i))
+		ids := choose(all, nil, key)
+		if !slices.Equal(ids, choose(all, nil, key)) || len(ids) != 3 {
+			t.Fatalf("%s: %v", key, ids)
+		}
+		first[ids[0]]++
+	}
+	for id, n := range first {
+		if n < 50 {
+			t.Errorf("%s is first %d times of 300", id, n)
+		}
+	}
+}
+
+func TestOnlyHealthyControllersOnReadyNodesAreAsked(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addNode("n2", "b")
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: []*structs.CSIPluginInstance{
+		{Kind: structs.CSIKindController, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: "pl"}}}})
+	if got := Controllers(s.store.Read(), "pl", nil, ""); !slices.Equal(got, []string{"n2"}) {
+		t.Errorf("got %v, want n2 alone", got)
+	}
+	v := &structs.CSIVolume{ID: "v", PluginID: "pl", Topologies: []*structs.CSITopology{at("a")},
+		RequestedTopologies: &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("b")}}}
+	if got := VolumeControllers(s.store.Read(), v); len(got) != 0 {
+		t.Errorf("got %v, want nobody: the volume is in zone a, whatever was asked for", got)
+	}
+	v.Topologies = nil
+	if got := VolumeControllers(s.store.Read(), v); !slices.Equal(got, []string{"n2"}) {
+		t.Errorf("got %v, want n2", got)
+	}
+}
+
+// script answers the calls to each node with the errors it holds, one after another.
+type script struct {
+	errors map[string][]error
+	calls  []string
+}
+
+func (s *script) Call(_ context.Context, node, _ string, _, _ any) error {
+	s.calls = append(s.calls, node)
+	if len(s.errors[node]) == 0 {
+		return nil
+	}
+	err := s.errors[node][0]
+	s.errors[node] = s.errors[node][1:]
+	return err
+}
+
+func TestTheNextControllerIsTriedOnlyWhenNothingWasDone(t *testing.T) {
+	for _, c := range []struct {
+		first structs.Kind
+		want  []string
+		err   structs.Kind
+	}{
+		{"", []string{"n1"}, ""},
+		{structs.KindUnavailable, []string{"n1", "n2"}, ""},
+		{structs.KindTimeout, []string{"n1"}, structs.KindTimeout},
+		{structs.KindInternal, []string{"n1"}, structs.KindInternal},
+		{structs.KindConflict, []string{"n1"}, structs.KindConflict},
+	} {
+		s := &script{errors: map[string][]error{}}
+		if c.first != "" {
+			s.errors["n1"] = []error{structs.Errorf(c.first, "no")}
+		}
+		_, err := CallController(t.Context(), s, time.Second, []string{"n1", "n2"}, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{})
+		if structs.KindOf(err) != c.err || !slices.Equal(s.calls, c.want) {
+			t.Errorf("after %q: asked %v and got %v, want %v and %q", c.first, s.calls, err, c.want, c.err)
+		}
+	}
+	_, err := CallController(t.Context(), &script{}, time.Second, nil, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{})
+	if !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("nobody to ask: %v", err)
+	}
+}

@@ -1,0 +1,231 @@
+package endpoints
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
+
+	"berth/fsm"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeRaft is a cluster of one: what is proposed is applied at once.
+type fakeRaft struct {
+	mu       sync.Mutex
+	fsm      *fsm.FSM
+	index    uint64
+	entries  int
+	leader   string
+	isMe     bool
+	verify   error
+	proposed error
+	forwards []string
+	forward  func(method string, req, resp any) error
+}
+
+func (r *fakeRaft) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.proposed != nil {
+		return 0, nil, r.proposed
+	}
+	r.index++
+	r.entries++
+	return r.index, r.fsm.Apply(&raft.Log{Index: r.index, Type: raft.LogCommand, Data: entry}), nil
+}
+
+func (r *fakeRaft) Leader() (string, bool, bool, time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.leader, r.isMe, r.leader != "", time.Second
+}
+
+func (r *fakeRaft) VerifyLeader(context.Context) error { return r.verify }
+func (r *fakeRaft) Servers() []string                  { return []string{r.leader} }
+func (r *fakeRaft) Configuration() ([]*structs.RaftServer, error) {
+	return []*structs.RaftServer{{ID: "s1", Address: r.leader, Leader: true, Voter: true}}, nil
+}
+
+func (r *fakeRaft) Forward(_ context.Context, addr, method string, req, resp any) error {
+	r.mu.Lock()
+	r.forwards = append(r.forwards, addr+" "+method)
+	r.mu.Unlock()
+	return r.forward(method, req, resp)
+}
+
+func (r *fakeRaft) written() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.entries
+}
+
+type fakeLeases struct {
+	mu      sync.Mutex
+	renewed []string
+}
+
+func (l *fakeLeases) Renew(id string) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewed = append(l.renewed, id)
+	return 10 * time.Second
+}
+
+// fakeNode answers the calls that servers make.
+type fakeNode struct {
+	mu     sync.Mutex
+	calls  []string
+	answer func(method string, req, resp any) error
+	done   chan struct{}
+}
+
+func (n *fakeNode) Call(_ context.Context, method string, req, resp any) error {
+	n.mu.Lock()
+	n.calls = append(n.calls, method)
+	answer := n.answer
+	n.mu.Unlock()
+	if answer == nil {
+		return nil
+	}
+	return answer(method, req, resp)
+}
+func (n *fakeNode) Done() <-chan struct{} { return n.done }
+func (n *fakeNode) RemoteAddr() net.Addr  { return &net.TCPAddr{} }
+
+func (n *fakeNode) called() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return append([]string(nil), n.calls...)
+}
+
+// server is one server with its procedures.
+type server struct {
+	*Endpoints
+	t      *testing.T
+	raft   *fakeRaft
+	leases *fakeLeases
+	rpc    *rpc.Server
+	clock  time.Time
+}
+
+func newServer(t *testing.T, config ...Config) *server {
+	t.Helper()
+	store := state.New()
+	s := &server{t: t, leases: &fakeLeases{}, clock: time.Unix(1_000_000, 0)}
+	s.raft = &fakeRaft{fsm: fsm.New(store), leader: "s1:4747", isMe: true, index: 100}
+	d := Deps{Store: store, Raft: s.raft, Leases: s.leases, Logger: hclog.NewNullLogger(), Now: func() time.Time { return s.clock }}
+	if len(config) > 0 {
+		d.Config = config[0]
+	}
+	s.Endpoints = New(d)
+	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
+	t.Cleanup(s.rpc.Close)
+	return s
+}
+
+// must calls a method and fails the test when it fails.
+func must[Req, Resp any](s *server, m structs.Method[Req, Resp], req *Req) *Resp {
+	s.t.Helper()
+	resp, err := rpc.Call(s.t.Context(), s.rpc, m, req)
+	if err != nil {
+		s.t.Fatalf("%s: %v (%s)", m.Name, err, structs.KindOf(err))
+	}
+	return resp
+}
+
+// refused calls a method and fails the test unless it fails with the kind.
+func refused[Req, Resp any](s *server, kind structs.Kind, m structs.Method[Req, Resp], req *Req) error {
+	s.t.Helper()
+	_, err := rpc.Call(s.t.Context(), s.rpc, m, req)
+	if !structs.IsKind(err, kind) {
+		s.t.Fatalf("%s: got %v (%s), want %s", m.Name, err, structs.KindOf(err), kind)
+	}
+	return err
+}
+
+func proposed[P any](s *server, c fsm.Command[P], p *P) {
+	s.t.Helper()
+	if _, err := fsm.Propose(s.t.Context(), s.raft, c, p); err != nil {
+		s.t.Fatalf("%s: %v", c.Name, err)
+	}
+}
+
+func secretOf(node string) string { return node + "-secret" }
+
+// addNode registers a ready node that runs both halves of the plugin "pl" in the zone.
+func (s *server) addNode(id, zone string) *fakeNode {
+	s.t.Helper()
+	topology := &structs.CSITopology{Segments: map[string]string{"zone": zone}}
+	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{
+		Node: &structs.Node{ID: id, SecretID: secretOf(id), Name: "name-" + id, Status: structs.NodeReady,
+			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000},
+				Memory: structs.NodeMemoryResources{MemoryMB: 4000}, Disk: structs.NodeDiskResources{DiskMB: 40000}}},
+		CSI: []*structs.CSIPluginInstance{
+			{Kind: structs.CSIKindController, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true,
+				ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true, SupportsListVolumes: true, SupportsExpand: true}}},
+			{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true,
+				NodeInfo: &structs.CSINodeInfo{ID: "ext-" + id, AccessibleTopology: topology}}},
+		},
+	})
+	n := &fakeNode{done: make(chan struct{})}
+	s.Nodes.Bind(id, n)
+	return n
+}
+
+// addAlloc places an allocation of a job of its own on the node.
+func (s *server) addAlloc(id, node string) {
+	s.t.Helper()
+	job := &structs.Job{ID: "job-" + id, Namespace: "default", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{
+		{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
+	proposed(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	stored := state.Job(s.store.Read(), "default", job.ID)
+	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
+	e.Status = structs.EvalComplete
+	proposed(s, fsm.PlanApply, &structs.Plan{Eval: e, JobModifyIndex: stored.JobModifyIndex, Place: []*structs.Allocation{
+		{ID: id, Namespace: "default", JobID: job.ID, TaskGroup: "g", Name: structs.AllocName(job.ID, "g", 0), NodeID: node}}})
+	if state.Alloc(s.store.Read(), id) == nil {
+		s.t.Fatalf("allocation %s was not placed: %s", id, state.Eval(s.store.Read(), e.ID).StatusDescription)
+	}
+}
+
+func (s *server) endAlloc(id, node string) {
+	s.t.Helper()
+	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: node, SecretID: secretOf(node),
+		Allocs: []*structs.AllocClientUpdate{{ID: id, ClientStatus: structs.AllocComplete}}})
+}
+
+// addVolume registers a volume that is there, for many writers.
+func (s *server) addVolume(id string) *structs.CSIVolume {
+	s.t.Helper()
+	v := aVolume(id)
+	v.ExternalID = "ext-" + id
+	return must(s, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}).Volumes[0]
+}
+
+func aVolume(id string) *structs.CSIVolume {
+	return &structs.CSIVolume{ID: id, PluginID: "pl", Secrets: structs.Secrets{"password": "hunter2"},
+		MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=hunter2"}},
+		RequestedCapabilities: []*structs.CSIVolumeCapability{
+			{AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}}}
+}
+
+func aClaim(volume, alloc string) *structs.CSIClaim {
+	return &structs.CSIClaim{VolumeID: volume, AllocID: alloc, Mode: structs.ClaimWrite,
+		AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}
+}
+
+func (s *server) claim(volume, alloc, node string) *structs.CSIClaim {
+	s.t.Helper()
+	return must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secretOf(node),
+		Claims: []*structs.CSIClaim{aClaim(volume, alloc)}}).Claims[0]
+}

@@ -1,0 +1,143 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"berth/rpc"
+	"berth/structs"
+)
+
+func quick() Config {
+	c := DefaultConfig()
+	c.HoldTimeout, c.VolumeTimeout = 10*time.Millisecond, 5*time.Second
+	return c
+}
+
+func TestAFollowerForwardsOnce(t *testing.T) {
+	s := newServer(t, quick())
+	s.raft.isMe, s.raft.leader = false, "s2:4747"
+	s.raft.forward = func(_ string, req, resp any) error {
+		if !req.(*structs.QueryRequest).Forwarded {
+			t.Error("the request does not say that it was forwarded")
+		}
+		resp.(*structs.NodeListResponse).Index = 7
+		return nil
+	}
+	req := &structs.QueryRequest{}
+	if got := must(s, structs.NodeList, req); got.Index != 7 {
+		t.Errorf("index %d, want the leader's answer", got.Index)
+	}
+	if req.Forwarded {
+		t.Error("the caller's request was changed: sent again, it would be refused")
+	}
+	if len(s.raft.forwards) != 1 || s.raft.forwards[0] != "s2:4747 Node.List" {
+		t.Errorf("forwarded %v", s.raft.forwards)
+	}
+	refused(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Forwarded: true}})
+	if len(s.raft.forwards) != 1 {
+		t.Error("a second hop")
+	}
+}
+
+func TestAForwardedErrorKeepsItsKind(t *testing.T) {
+	s := newServer(t, quick())
+	s.raft.isMe = false
+	s.raft.forward = func(string, any, any) error { return structs.Errorf(structs.KindConflict, "two writers") }
+	refused(s, structs.KindConflict, structs.SystemGC, &structs.WriteRequest{})
+}
+
+func TestAStaleReadIsServedWithoutALeader(t *testing.T) {
+	s := newServer(t, quick())
+	s.addNode("n1", "a")
+	s.raft.isMe, s.raft.leader = false, ""
+	got := must(s, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{AllowStale: true}})
+	if len(got.Nodes) != 1 || got.KnownLeader || got.LastContact != time.Second || got.Index == 0 {
+		t.Errorf("got %+v", got)
+	}
+	refused(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
+	must(s, structs.StatusPing, &structs.QueryRequest{})
+	if got := must(s, structs.StatusLeader, &structs.QueryRequest{}); got.Leader != "" || got.KnownLeader {
+		t.Errorf("leader %+v", got)
+	}
+}
+
+func TestARequestWaitsForAnElection(t *testing.T) {
+	config := quick()
+	config.HoldTimeout = time.Minute
+	s := newServer(t, config)
+	s.raft.isMe, s.raft.leader = false, ""
+	answered := make(chan error)
+	go func() {
+		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeList, &structs.QueryRequest{})
+		answered <- err
+	}()
+	s.raft.mu.Lock()
+	s.raft.isMe, s.raft.leader = true, "s1"
+	s.raft.mu.Unlock()
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	s.raft.mu.Lock()
+	s.raft.isMe, s.raft.leader = false, ""
+	s.raft.mu.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := rpc.Call(ctx, s.rpc, structs.NodeList, &structs.QueryRequest{}); !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("got %v, want unavailable", err)
+	}
+}
+
+func TestAReadIsRefusedByALeaderWhoLeadsNoMore(t *testing.T) {
+	s := newServer(t, quick())
+	s.raft.verify = structs.Errorf(structs.KindUnavailable, "a quorum does not answer")
+	refused(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
+}
+
+func TestAnotherRegionIsInvalid(t *testing.T) {
+	s := newServer(t)
+	refused(s, structs.KindInvalid, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Region: "mars"}})
+	must(s, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Region: "global"}})
+}
+
+func TestAWriteThatIsNotProposedKeepsItsKind(t *testing.T) {
+	s := newServer(t)
+	s.raft.proposed = structs.Errorf(structs.KindTimeout, "leadership was lost: %w", errors.New("x"))
+	refused(s, structs.KindTimeout, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "x"})
+}
+
+func TestABlockingReadWaitsForNews(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	before := must(s, structs.NodeList, &structs.QueryRequest{})
+	answered := make(chan *structs.NodeListResponse)
+	go func() {
+		got, err := rpc.Call(t.Context(), s.rpc, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{MinIndex: before.Index}})
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- got
+	}()
+	s.addNode("n2", "a")
+	if got := <-answered; len(got.Nodes) != 2 || got.Index <= before.Index {
+		t.Errorf("got %d nodes at %d, want 2 after %d", len(got.Nodes), got.Index, before.Index)
+	}
+}
+
+func TestABlockingReadWaitsForWhatDoesNotExistYet(t *testing.T) {
+	s := newServer(t)
+	answered := make(chan *structs.NodeGetResponse)
+	go func() {
+		got, err := rpc.Call(t.Context(), s.rpc, structs.NodeGet, &structs.NodeGetRequest{NodeID: "n1", QueryOptions: structs.QueryOptions{MinIndex: 1}})
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- got
+	}()
+	s.addNode("n1", "a")
+	if got := <-answered; got.Node.ID != "n1" || got.Node.SecretID != "" || len(got.Node.CSINodePlugins) != 1 {
+		t.Errorf("got %+v", got.Node)
+	}
+}

@@ -1,0 +1,243 @@
+package endpoints
+
+import (
+	"context"
+	"net"
+	"slices"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+func TestOnlyTheNodeItselfMayUseANodesMethods(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	call := func(m string, req any) error {
+		for _, e := range s.List() {
+			if e.Name == m {
+				_, err := e.Serve(t.Context(), req)
+				return err
+			}
+		}
+		t.Fatalf("no method %s", m)
+		return nil
+	}
+	for method, with := range map[string]func(node, secret string) any{
+		"Node.UpdateStatus":    func(n, s string) any { return &structs.NodeHeartbeatRequest{NodeID: n, SecretID: s} },
+		"Node.UpdateAlloc":     func(n, s string) any { return &structs.AllocsClientUpdateRequest{NodeID: n, SecretID: s} },
+		"Node.UpdateCSI":       func(n, s string) any { return &structs.NodeUpdateCSIRequest{NodeID: n, SecretID: s} },
+		"Node.GetClientAllocs": func(n, s string) any { return &structs.NodeGetRequest{NodeID: n, SecretID: s} },
+		"CSIVolume.Unpublish":  func(n, s string) any { return &structs.CSIVolumeUnpublishRequest{NodeID: n, SecretID: s} },
+	} {
+		for _, c := range []struct {
+			node, secret string
+			want         structs.Kind
+		}{
+			{"n1", secretOf("n1"), ""},
+			{"n1", "wrong", structs.KindDenied},
+			{"n1", "", structs.KindDenied},
+			{"n9", "wrong", structs.KindNotFound}, // so that the node registers again
+		} {
+			if err := call(method, with(c.node, c.secret)); structs.KindOf(err) != c.want {
+				t.Errorf("%s as %s with %q: got %v, want kind %q", method, c.node, c.secret, err, c.want)
+			}
+		}
+	}
+	for name, req := range map[string]any{
+		"CSIVolume.Claim":    &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: "wrong"},
+		"CSIVolume.GetClaim": &structs.CSIClaimGetRequest{NodeID: "n1", SecretID: "wrong"},
+		"Alloc.GetAllocs":    &structs.AllocsGetRequest{NodeID: "n1", SecretID: "wrong"},
+		"Node.GetAllocs":     &structs.NodeGetRequest{NodeID: "n1", SecretID: "wrong"},
+	} {
+		if err := call(name, req); !structs.IsKind(err, structs.KindDenied) {
+			t.Errorf("%s: got %v, want denied", name, err)
+		}
+	}
+}
+
+func TestALaggingFollowerDoesNotDenyANodeItDoesNotKnow(t *testing.T) {
+	s := newServer(t, quick())
+	s.raft.isMe = false
+	refused(s, structs.KindUnavailable, structs.NodeClientAllocs, &structs.NodeGetRequest{
+		NodeID: "n1", SecretID: "s", QueryOptions: structs.QueryOptions{AllowStale: true}})
+}
+
+func TestRegisterRefusesWhatIsNotWhole(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	whole := func() *structs.Node { return &structs.Node{ID: "n2", SecretID: "s", Name: "n"} }
+	for name, c := range map[string]struct {
+		edit func(*structs.NodeRegisterRequest)
+		kind structs.Kind
+	}{
+		"no node":      {func(r *structs.NodeRegisterRequest) { r.Node = nil }, structs.KindInvalid},
+		"no ID":        {func(r *structs.NodeRegisterRequest) { r.Node.ID = "" }, structs.KindInvalid},
+		"no secret":    {func(r *structs.NodeRegisterRequest) { r.Node.SecretID = "" }, structs.KindInvalid},
+		"no name":      {func(r *structs.NodeRegisterRequest) { r.Node.Name = "" }, structs.KindInvalid},
+		"status":       {func(r *structs.NodeRegisterRequest) { r.Node.Status = "down" }, structs.KindInvalid},
+		"nil instance": {func(r *structs.NodeRegisterRequest) { r.CSI = []*structs.CSIPluginInstance{nil} }, structs.KindInvalid},
+		"other's": {func(r *structs.NodeRegisterRequest) {
+			r.CSI = []*structs.CSIPluginInstance{{Kind: "node", NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: "p"}}}
+		}, structs.KindInvalid},
+		"another's name": {func(r *structs.NodeRegisterRequest) { r.Node.ID = "n1" }, structs.KindDenied},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &server{Endpoints: s.Endpoints, t: t, raft: s.raft, leases: s.leases, rpc: s.rpc}
+			req := &structs.NodeRegisterRequest{Node: whole()}
+			c.edit(req)
+			refused(s, c.kind, structs.NodeRegister, req)
+		})
+	}
+}
+
+func TestNodesWithEqualAttributesShareAClassWhateverIsUnique(t *testing.T) {
+	class := func(attributes map[string]string) string {
+		return computedClass(&structs.Node{Datacenter: "dc1", Attributes: attributes})
+	}
+	a := class(map[string]string{"os": "linux", "unique.hostname": "a"})
+	if b := class(map[string]string{"os": "linux", "unique.hostname": "b"}); a != b {
+		t.Error("a unique attribute changes the class")
+	}
+	if b := class(map[string]string{"os": "plan9", "unique.hostname": "a"}); a == b {
+		t.Error("an attribute does not change the class")
+	}
+}
+
+func TestAHeartbeatWritesOnlyWhatIsNews(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	beat := func(status string) *structs.NodeHeartbeatResponse {
+		return must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"), Status: status})
+	}
+	before := s.raft.written()
+	for range 10 {
+		if got := beat(structs.NodeReady); got.HeartbeatTTL == 0 || !slices.Equal(got.Servers, []string{"s1:4747"}) {
+			t.Fatalf("got %+v", got)
+		}
+	}
+	if n := s.raft.written() - before; n != 0 {
+		t.Errorf("%d log entries for heartbeats that say nothing new", n)
+	}
+	if len(s.leases.renewed) != 11 {
+		t.Errorf("the lease was renewed %d times, want 11", len(s.leases.renewed))
+	}
+	proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	beat(structs.NodeReady)
+	if n := state.Node(s.store.Read(), "n1"); n.Status != structs.NodeReady || n.Events[len(n.Events)-1].Message != "Node reregistered by heartbeat" {
+		t.Errorf("the node is %s", n.Status)
+	}
+	refused(s, structs.KindInvalid, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"), Status: "down"})
+}
+
+// TestTheServerCallsANodeBack goes over real connections: the node dials, the server calls.
+func TestTheServerCallsANodeBack(t *testing.T) {
+	s := newServer(t)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: s.rpc.ServeMux}).Run(ctx)
+	}()
+	t.Cleanup(func() { cancel(); s.rpc.Close(); <-ended })
+	asked := make(chan string, 1)
+	node := rpc.NewServer(hclog.NewNullLogger(), rpc.Handle(structs.ClientCSINodeDetach,
+		func(_ context.Context, r *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
+			asked <- r.VolumeID
+			return &structs.Empty{}, nil
+		}))
+	pool := rpc.NewPool(hclog.NewNullLogger(), node)
+	t.Cleanup(func() { pool.Close(); node.Close() })
+	register := &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n1", SecretID: "s", Name: "n"}}
+
+	register.Forwarded = true // came over another server's connection: not the node's
+	if _, err := rpc.Call(ctx, pool.At(ln.Addr().String()), structs.NodeRegister, register); err != nil {
+		t.Fatal(err)
+	}
+	if s.Nodes.Connected("n1") {
+		t.Error("a forwarded request bound the forwarder's connection")
+	}
+	register.Forwarded = false
+	if _, err := rpc.Call(ctx, pool.At(ln.Addr().String()), structs.NodeRegister, register); err != nil {
+		t.Fatal(err)
+	}
+	if err := DetachFromNode(ctx, s.Nodes, quick().VolumeTimeout, structs.CSIClaimKey{VolumeID: "v"}, "n1"); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-asked; got != "v" {
+		t.Errorf("the node was asked about %q", got)
+	}
+	session := s.Nodes.find("n1")
+	pool.Drop(ln.Addr().String())
+	<-session.Done()
+	err = DetachFromNode(ctx, s.Nodes, quick().VolumeTimeout, structs.CSIClaimKey{VolumeID: "v"}, "n1")
+	if !structs.IsKind(err, structs.KindUnavailable) || s.Nodes.Connected("n1") {
+		t.Errorf("after the connection ended: %v", err)
+	}
+}
+
+func TestSessionsForgetThoseThatEnded(t *testing.T) {
+	s := NewSessions()
+	gone := make(chan struct{})
+	close(gone)
+	for i := range 1000 {
+		s.Bind(structs.DeriveID(uint64(i)), &fakeNode{done: gone})
+	}
+	if n := len(s.byNode); n > 64 {
+		t.Errorf("%d sessions that ended are kept", n)
+	}
+	live := &fakeNode{done: make(chan struct{})}
+	s.Bind("n", live)
+	s.Bind("n", live)
+	if !s.Connected("n") {
+		t.Error("a live session is not found")
+	}
+	s.Drop("n")
+	if s.Connected("n") {
+		t.Error("a dropped session is found")
+	}
+}
+
+func TestNodesShowWhatRunsThere(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addNode("n2", "a")
+	s.addAlloc("a1", "n1")
+	s.addAlloc("a2", "n2")
+	if got := must(s, structs.NodeAllocs, &structs.NodeGetRequest{NodeID: "n1"}).Allocs; len(got) != 1 || got[0].ID != "a1" || got[0].Job == nil {
+		t.Errorf("allocations of n1: %+v", got)
+	}
+	mine := must(s, structs.NodeClientAllocs, &structs.NodeGetRequest{NodeID: "n1", SecretID: secretOf("n1")}).Allocs
+	if len(mine) != 1 || mine["a1"] != state.Alloc(s.store.Read(), "a1").AllocModifyIndex {
+		t.Errorf("n1 should have %v", mine)
+	}
+	got := must(s, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: []string{"a1", "a2", "gone"}, NodeID: "n1", SecretID: secretOf("n1")})
+	if len(got.Allocs) != 1 || got.Allocs[0].ID != "a1" {
+		t.Errorf("a node got %d allocations, want its own", len(got.Allocs))
+	}
+	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Allocs: []*structs.AllocClientUpdate{{ID: "a1", ClientStatus: structs.AllocRunning}, {ID: "a2", ClientStatus: structs.AllocFailed}}})
+	if a := state.Alloc(s.store.Read(), "a2"); a.ClientStatus != structs.AllocPending {
+		t.Errorf("another node made a2 %s", a.ClientStatus)
+	}
+	eval := must(s, structs.NodeEvaluate, &structs.NodeGetWriteRequest{NodeID: "n1"})
+	if len(eval.EvalIDs) != 1 || state.Eval(s.store.Read(), eval.EvalIDs[0]).JobID != "job-a1" {
+		t.Errorf("evaluations %v", eval.EvalIDs)
+	}
+	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible})
+	refused(s, structs.KindInvalid, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: "perhaps"})
+	refused(s, structs.KindPrecondition, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+	s.endAlloc("a1", "n1")
+	must(s, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
+	if s.Nodes.Connected("n1") {
+		t.Error("the connection of a node that is forgotten is kept")
+	}
+}

@@ -1,0 +1,94 @@
+package control
+
+import (
+	"context"
+
+	"berth/endpoints"
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// The calls that an attachment's row can ask for.
+const (
+	opAttach = "attach"
+	opDetach = "detach"
+)
+
+// nextAttachment is the call that an attachment's row asks for, "" if none.
+func nextAttachment(a *structs.CSIAttachment) string {
+	switch a.State {
+	case structs.AttachmentAttaching:
+		return opAttach
+	case structs.AttachmentDetaching:
+		return opDetach
+	}
+	return ""
+}
+
+// attachmentWork needs the volume only to choose a controller near it: a detach works without.
+func (c controllerLoop) attachmentWork(tx *state.Read, a *structs.CSIAttachment) work {
+	op, volume := nextAttachment(a), a.Namespace+"/"+a.VolumeID
+	w := work{
+		name: op + " volume " + volume + " node " + a.NodeID, volume: volume, plugin: a.PluginID,
+		version: a.ModifyIndex, lastError: a.LastError,
+	}
+	if v := state.Volume(tx, a.Namespace, a.VolumeID); v != nil {
+		w.candidates = endpoints.VolumeControllers(tx, v)
+	} else {
+		w.candidates = endpoints.Controllers(tx, a.PluginID, nil, volume)
+	}
+	w.act = func(ctx context.Context) error {
+		published, err := c.callFor(ctx, op, w.candidates, a)
+		if ctx.Err() != nil {
+			return ctx.Err() // nobody knows; the next leader makes the same call
+		}
+		return c.attachmentOutcome(ctx, a, op, published, err)
+	}
+	w.fail = func(ctx context.Context, err error) error { return c.attachmentOutcome(ctx, a, op, nil, err) }
+	return w
+}
+
+// callFor attaches, and returns the publish_context, or detaches.
+func (c controllerLoop) callFor(ctx context.Context, op string, candidates []string, a *structs.CSIAttachment) (structs.Secrets, error) {
+	if op == opDetach {
+		_, err := callController(ctx, c, candidates, structs.ClientCSIControllerDetach, detachRequest(a))
+		if structs.IsKind(err, structs.KindNotFound) {
+			err = nil // volume or node is gone, and the attachment with it
+		}
+		return nil, err
+	}
+	resp, err := callController(ctx, c, candidates, structs.ClientCSIControllerAttach, attachRequest(a))
+	if err != nil {
+		return nil, err
+	}
+	return resp.PublishContext, nil
+}
+
+// attachRequest comes from the row alone: the same for the same row, whatever else has changed.
+func attachRequest(a *structs.CSIAttachment) *structs.ClientCSIAttachRequest {
+	return &structs.ClientCSIAttachRequest{
+		PluginID: a.PluginID, ExternalID: a.ExternalVolumeID, ExternalNodeID: a.ExternalNodeID,
+		AccessMode: a.AccessMode, AttachmentMode: a.AttachmentMode, MountOptions: a.MountOptions,
+		ReadOnly: a.ReadOnly, VolumeContext: a.VolumeContext, Secrets: a.Secrets,
+	}
+}
+
+// detachRequest carries the secrets of the attach (CSI spec, ControllerUnpublishVolumeRequest.secrets).
+func detachRequest(a *structs.CSIAttachment) *structs.ClientCSIDetachRequest {
+	return &structs.ClientCSIDetachRequest{
+		PluginID: a.PluginID, ExternalID: a.ExternalVolumeID, ExternalNodeID: a.ExternalNodeID, Secrets: a.Secrets,
+	}
+}
+
+// attachmentOutcome records what came of a call. A failure leaves the row as it is but for its LastError.
+func (c controllerLoop) attachmentOutcome(ctx context.Context, a *structs.CSIAttachment, op string, published structs.Secrets, err error) error {
+	outcome := &structs.CSIAttachmentOutcome{
+		VolumeID: a.VolumeID, NodeID: a.NodeID, Op: op, PublishContext: published, WriteOptions: c.stamp(a.Namespace),
+	}
+	if err != nil {
+		outcome.Err = failure(err, c.Now())
+	}
+	_, err = fsm.Propose(ctx, c.Proposer, fsm.AttachmentOutcome, outcome)
+	return err
+}

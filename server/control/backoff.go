@@ -1,0 +1,46 @@
+package control
+
+import (
+	"time"
+
+	"berth/structs"
+)
+
+// Backoff doubles from First up to Most.
+type Backoff struct {
+	First time.Duration
+	Most  time.Duration
+}
+
+// After is the pause after so many failures in a row.
+func (b Backoff) After(failures int) time.Duration {
+	if failures <= 0 {
+		return 0
+	}
+	pause := b.First
+	for range failures - 1 {
+		if pause *= 2; pause >= b.Most {
+			return b.Most
+		}
+	}
+	return min(pause, b.Most)
+}
+
+// lasting are the kinds of error that the same call will surely meet again until somebody does something.
+// Internal is not among them: a plugin says so too when it does not know what it has done.
+var lasting = map[structs.Kind]bool{
+	structs.KindInvalid: true, structs.KindDenied: true, structs.KindNotFound: true,
+	structs.KindConflict: true, structs.KindPrecondition: true,
+}
+
+// dueAfter is when the call that failed last is to be made again, by what its row remembers: so a new
+// leader keeps to it.
+func (c Config) dueAfter(e *structs.OperationError) time.Time {
+	switch {
+	case e == nil:
+		return time.Time{}
+	case lasting[e.Kind]:
+		return time.Unix(0, e.Time).Add(c.FinalRetry)
+	}
+	return time.Unix(0, e.Time).Add(c.Retry.After(e.Attempts))
+}

@@ -1,0 +1,84 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/endpoints"
+	"berth/fsm"
+	"berth/scheduler"
+	"berth/state"
+)
+
+// Config tunes the loops.
+type Config struct {
+	Leases LeaseConfig
+
+	CallTimeout    time.Duration // of one call to a node
+	CallsPerPlugin int           // controller calls in flight at once
+	CallsPerNode   int           // detach calls in flight at once
+	Retry          Backoff       // of a call that may succeed when it is made again
+	FinalRetry     time.Duration // of a call that failed for good, should somebody have mended its cause
+	ReapGrace      time.Duration // how long a node may take to release an ended allocation's claims by itself
+	ReapInterval   time.Duration // how often claims are held against their allocations
+	EvalAttempts   int           // failures after which an evaluation is given up
+	GCInterval     time.Duration
+	GCKeep         endpoints.GCThresholds
+	GCBatch        int
+	SchedulerBatch int // evaluations processed before their order is looked at again
+}
+
+// DefaultConfig is what suits a small and a large cluster alike.
+func DefaultConfig() Config {
+	return Config{
+		Leases:         DefaultLeaseConfig(),
+		CallTimeout:    2 * time.Minute,
+		CallsPerPlugin: 8,
+		CallsPerNode:   4,
+		Retry:          Backoff{First: 250 * time.Millisecond, Most: 30 * time.Second},
+		FinalRetry:     time.Minute,
+		ReapGrace:      10 * time.Second,
+		ReapInterval:   5 * time.Second,
+		EvalAttempts:   5,
+		GCInterval:     5 * time.Minute,
+		GCKeep:         endpoints.GCThresholds{Eval: time.Hour, Job: 4 * time.Hour, Node: 24 * time.Hour},
+		GCBatch:        512,
+		SchedulerBatch: 64,
+	}
+}
+
+// Deps are what the loops work with. Leases is shared with the endpoints, which renew them.
+type Deps struct {
+	Store    *state.Store
+	Proposer fsm.Proposer
+	Nodes    endpoints.NodeCaller
+	Leases   *Leases
+	Logger   hclog.Logger
+	Now      func() time.Time
+	Config   Config
+}
+
+// Loop runs while this server leads. Run returns when ctx has ended and all it started has too.
+type Loop struct {
+	Name string
+	Run  func(ctx context.Context)
+}
+
+// Loops are all there are. Each may be run again after it has ended, for the next time of leading.
+func Loops(d Deps) []Loop {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Config == (Config{}) {
+		d.Config = DefaultConfig()
+	}
+	return []Loop{
+		{"leases", leaseLoop{d}.run},
+		{"schedule", scheduleLoop{d, scheduler.Process}.run},
+		{"controllers", controllerLoop{d}.run},
+		{"reaper", reaperLoop{d}.run},
+		{"gc", gcLoop{d}.run},
+	}
+}

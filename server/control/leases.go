@@ -1,0 +1,188 @@
+package control
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// LeaseConfig says how often nodes come and when one that does not is taken for down.
+type LeaseConfig struct {
+	TTL          time.Duration // a node sends its next heartbeat within this, in a cluster that is not large
+	Grace        time.Duration // how late it may be
+	MaxPerSecond float64       // heartbeats a leader wants: the TTL grows with the number of nodes beyond that
+	Together     time.Duration // leases that end within this of each other share a log entry
+}
+
+// DefaultLeaseConfig takes a node for down 20 seconds after its last heartbeat.
+func DefaultLeaseConfig() LeaseConfig {
+	return LeaseConfig{TTL: 10 * time.Second, Grace: 10 * time.Second, MaxPerSecond: 50, Together: 200 * time.Millisecond}
+}
+
+// Leases are the leader's memory of when each node last came. It begins anew with each leader, who gives
+// every node a whole lease: a change of leader never takes a node down.
+type Leases struct {
+	config LeaseConfig
+	now    func() time.Time
+	added  chan struct{} // holds one: a node was added
+
+	mu      sync.Mutex
+	leading bool
+	ends    map[string]time.Time
+	queue   leaseQueue // each node of ends once, at a time not later than its end
+}
+
+// NewLeases makes them; now is usually time.Now.
+func NewLeases(config LeaseConfig, now func() time.Time) *Leases {
+	if config == (LeaseConfig{}) {
+		config = DefaultLeaseConfig()
+	}
+	if now == nil {
+		now = time.Now
+	}
+	return &Leases{config: config, now: now, added: make(chan struct{}, 1), ends: map[string]time.Time{}}
+}
+
+// Renew starts a node's lease anew and says how soon its next heartbeat is expected.
+func (l *Leases) Renew(nodeID string) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ttl := l.ttl()
+	if !l.leading {
+		return ttl
+	}
+	_, known := l.ends[nodeID]
+	l.ends[nodeID] = l.now().Add(ttl + l.config.Grace)
+	if !known {
+		heap.Push(&l.queue, lease{nodeID, l.ends[nodeID]})
+		select {
+		case l.added <- struct{}{}:
+		default:
+		}
+	}
+	return ttl
+}
+
+func (l *Leases) ttl() time.Duration {
+	if l.config.MaxPerSecond <= 0 {
+		return l.config.TTL
+	}
+	return max(l.config.TTL, time.Duration(float64(len(l.ends))/l.config.MaxPerSecond*float64(time.Second)))
+}
+
+// begin gives every node that is not down a whole lease.
+func (l *Leases) begin(tx *state.Read) {
+	l.mu.Lock()
+	l.leading = true
+	l.mu.Unlock()
+	for n := range state.Nodes(tx) {
+		if n.Status != structs.NodeDown {
+			l.Renew(n.ID)
+		}
+	}
+}
+
+func (l *Leases) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.leading, l.ends, l.queue = false, map[string]time.Time{}, nil
+}
+
+// expired takes out the nodes whose leases have ended by now, and says when the next look is worth it.
+func (l *Leases) expired(now time.Time) (nodes []string, next time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.queue) > 0 && !l.queue[0].at.After(now) {
+		top := heap.Pop(&l.queue).(lease)
+		if end := l.ends[top.node]; end.After(now) { // renewed since it was queued
+			heap.Push(&l.queue, lease{top.node, end})
+			continue
+		}
+		delete(l.ends, top.node)
+		nodes = append(nodes, top.node)
+	}
+	if len(l.queue) > 0 {
+		next = l.queue[0].at.Add(l.config.Together)
+	}
+	return nodes, next
+}
+
+// retain keeps leases that ended, because that could not be recorded, for another look soon. One that was
+// renewed meanwhile stays so.
+func (l *Leases) retain(nodes []string, until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range nodes {
+		if _, renewed := l.ends[id]; !renewed {
+			l.ends[id] = until
+			heap.Push(&l.queue, lease{id, until})
+		}
+	}
+}
+
+type lease struct {
+	node string
+	at   time.Time
+}
+
+// leaseQueue is a heap, the earliest first.
+type leaseQueue []lease
+
+func (q leaseQueue) Len() int           { return len(q) }
+func (q leaseQueue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
+func (q leaseQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q *leaseQueue) Push(x any)        { *q = append(*q, x.(lease)) }
+func (q *leaseQueue) Pop() any {
+	old := *q
+	last := old[len(old)-1]
+	*q = old[:len(old)-1]
+	return last
+}
+
+// leaseLoop takes nodes down whose leases end.
+type leaseLoop struct{ Deps }
+
+func (l leaseLoop) run(ctx context.Context) {
+	if l.Leases == nil {
+		return
+	}
+	l.Leases.begin(l.Store.Read())
+	defer l.Leases.end()
+	for {
+		nodes, next := l.Leases.expired(l.Now())
+		if len(nodes) > 0 {
+			l.down(ctx, nodes)
+			continue
+		}
+		var timer <-chan time.Time
+		if !next.IsZero() {
+			timer = time.After(max(time.Millisecond, next.Sub(l.Now())))
+		}
+		select {
+		case <-timer:
+		case <-l.Leases.added:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// down records in one entry that nodes are down. If it cannot be recorded their leases stay ended.
+func (l leaseLoop) down(ctx context.Context, nodes []string) {
+	l.Logger.Warn("nodes missed their heartbeats", "nodes", nodes)
+	now := l.Now()
+	_, err := fsm.Propose(ctx, l.Proposer, fsm.NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs: nodes, Status: structs.NodeDown,
+		Event:        &structs.NodeEvent{Message: "Node heartbeat missed", Subsystem: "Cluster", Timestamp: now},
+		WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
+	})
+	if err != nil && ctx.Err() == nil {
+		l.Logger.Error("nodes could not be marked down, trying again", "nodes", nodes, "error", err)
+		l.Leases.retain(nodes, now.Add(time.Second))
+	}
+}

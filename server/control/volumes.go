@@ -1,0 +1,156 @@
+package control
+
+import (
+	"context"
+
+	"berth/endpoints"
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// The calls that a volume's row can ask for.
+const (
+	opCreate = "create"
+	opDelete = "delete"
+	opExpand = "expand"
+	// opLearn repeats a creation whose outcome is not known, to learn what has to be deleted: without an ID
+	// nothing else would undo it (CSI spec, CreateVolume).
+	opLearn = "learn"
+)
+
+// nextVolume is the call that a volume's row asks for, "" if none.
+func nextVolume(v *structs.CSIVolume) string {
+	switch {
+	case v.State == structs.VolumeCreating:
+		return opCreate
+	case v.State == structs.VolumeDeleting && v.ExternalID == "":
+		return opLearn
+	case v.State == structs.VolumeDeleting:
+		return opDelete
+	case v.State == structs.VolumeReady && v.ExpandPending:
+		return opExpand
+	}
+	return ""
+}
+
+func (c controllerLoop) volumeWork(tx *state.Read, v *structs.CSIVolume) work {
+	op := nextVolume(v)
+	w := work{
+		name: op + " volume " + v.Namespace + "/" + v.ID, volume: v.Namespace + "/" + v.ID, plugin: v.PluginID,
+		version: v.ModifyIndex, lastError: v.LastError, candidates: endpoints.VolumeControllers(tx, v),
+	}
+	act := map[string]func(context.Context) (*structs.CSIVolumeOutcome, error){
+		opCreate: func(ctx context.Context) (*structs.CSIVolumeOutcome, error) {
+			return c.create(ctx, w.candidates, createRequest(tx, v))
+		},
+		opLearn: func(ctx context.Context) (*structs.CSIVolumeOutcome, error) {
+			return c.learn(ctx, w.candidates, createRequest(tx, v))
+		},
+		opDelete: func(ctx context.Context) (*structs.CSIVolumeOutcome, error) {
+			return c.remove(ctx, w.candidates, v)
+		},
+		opExpand: func(ctx context.Context) (*structs.CSIVolumeOutcome, error) {
+			return c.expand(ctx, w.candidates, expandRequest(tx, v))
+		},
+	}[op]
+	w.act = func(ctx context.Context) error {
+		outcome, err := act(ctx)
+		if ctx.Err() != nil {
+			return ctx.Err() // nobody knows; the next leader makes the same call
+		}
+		return c.volumeOutcome(ctx, v, op, outcome, err)
+	}
+	w.fail = func(ctx context.Context, err error) error { return c.volumeOutcome(ctx, v, op, nil, err) }
+	return w
+}
+
+// volumeOutcome records what came of a call.
+func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume, op string, outcome *structs.CSIVolumeOutcome, err error) error {
+	if outcome == nil {
+		outcome = &structs.CSIVolumeOutcome{Op: op}
+	}
+	if op == opLearn && outcome.Op == op {
+		outcome.Op = opDelete
+	}
+	if err != nil {
+		outcome.Err, outcome.Final = failure(err, c.Now()), lasting[structs.KindOf(err)]
+	}
+	outcome.ID, outcome.WriteOptions = v.ID, c.stamp(v.Namespace)
+	_, err = fsm.Propose(ctx, c.Proposer, fsm.VolumeOutcome, outcome)
+	return err
+}
+
+// createRequest is the same for the same row, call after call: a plugin takes up where it was (CSI spec,
+// "Timeouts").
+func createRequest(tx *state.Read, v *structs.CSIVolume) *structs.ClientCSICreateRequest {
+	clone := v.CloneID
+	if source := state.Volume(tx, v.Namespace, clone); source != nil && source.PluginID == v.PluginID && source.ExternalID != "" {
+		clone = source.ExternalID // a volume of ours by its own ID; any other is the plugin's ID already
+	}
+	return &structs.ClientCSICreateRequest{
+		PluginID: v.PluginID, Name: v.Name,
+		Capacity:     structs.CSICapacityRange{RequiredBytes: v.RequestedCapacityMin, LimitBytes: v.RequestedCapacityMax},
+		Capabilities: v.RequestedCapabilities, MountOptions: v.MountOptions, Parameters: v.Parameters,
+		Secrets: v.Secrets, CloneID: clone, SnapshotID: v.SnapshotID, Topologies: v.RequestedTopologies,
+	}
+}
+
+func (c controllerLoop) create(ctx context.Context, candidates []string, req *structs.ClientCSICreateRequest) (*structs.CSIVolumeOutcome, error) {
+	made, err := callController(ctx, c, candidates, structs.ClientCSIControllerCreate, req)
+	switch {
+	case err != nil:
+		return nil, err
+	case made.ExternalID == "":
+		return nil, structs.Errorf(structs.KindInternal, "plugin %s answered CreateVolume without a volume_id", req.PluginID)
+	}
+	return &structs.CSIVolumeOutcome{
+		Op: opCreate, ExternalID: made.ExternalID, Capacity: made.Capacity, Context: made.Context, Topologies: made.Topologies,
+	}, nil
+}
+
+// learn finds out what a creation made that is to be undone. One that the plugin refuses for good made
+// nothing: then the volume is deleted.
+func (c controllerLoop) learn(ctx context.Context, candidates []string, req *structs.ClientCSICreateRequest) (*structs.CSIVolumeOutcome, error) {
+	outcome, err := c.create(ctx, candidates, req)
+	if err != nil && lasting[structs.KindOf(err)] {
+		return &structs.CSIVolumeOutcome{Op: opDelete}, nil
+	}
+	return outcome, err
+}
+
+func (c controllerLoop) remove(ctx context.Context, candidates []string, v *structs.CSIVolume) (*structs.CSIVolumeOutcome, error) {
+	_, err := callController(ctx, c, candidates, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
+		PluginID: v.PluginID, ExternalID: v.ExternalID, Secrets: v.Secrets,
+	})
+	if structs.IsKind(err, structs.KindNotFound) {
+		err = nil // gone is what was wanted
+	}
+	return nil, err
+}
+
+// expandRequest names, of the uses a volume has, the one it is put to now.
+func expandRequest(tx *state.Read, v *structs.CSIVolume) *structs.ClientCSIExpandRequest {
+	req := &structs.ClientCSIExpandRequest{
+		PluginID: v.PluginID, ExternalID: v.ExternalID, Secrets: v.Secrets,
+		Capacity: structs.CSICapacityRange{RequiredBytes: v.RequestedCapacityMin, LimitBytes: v.RequestedCapacityMax},
+	}
+	if len(v.RequestedCapabilities) > 0 {
+		req.Capability = v.RequestedCapabilities[0]
+	}
+	for _, claim := range state.ClaimsByVolume(tx, v.Namespace, v.ID) {
+		if claim.State == structs.ClaimGranted {
+			req.Capability = &structs.CSIVolumeCapability{AccessMode: claim.AccessMode, AttachmentMode: claim.AttachmentMode}
+			break
+		}
+	}
+	return req
+}
+
+func (c controllerLoop) expand(ctx context.Context, candidates []string, req *structs.ClientCSIExpandRequest) (*structs.CSIVolumeOutcome, error) {
+	grown, err := callController(ctx, c, candidates, structs.ClientCSIControllerExpand, req)
+	if err != nil {
+		return nil, err
+	}
+	return &structs.CSIVolumeOutcome{Op: opExpand, Capacity: grown.Capacity}, nil
+}
