@@ -1,0 +1,158 @@
+package hostpath
+
+import (
+	"path/filepath"
+	"testing"
+
+	"berth/csi"
+	"berth/structs"
+)
+
+// crashPoints are all points between record, act and mark, with the kinds of volumes that come by.
+var crashPoints = []struct {
+	point string
+	kinds []kind
+}{
+	{"create recorded", kinds},
+	{"create made", kinds},
+	{"stage recorded", kinds},
+	{"stage attached", []kind{anImage}},
+	{"stage mounted", kinds},
+	{"publish recorded", kinds},
+	{"publish mounted", kinds},
+	{"snapshot recorded", kinds},
+	{"snapshot frozen", []kind{anImage}},
+	{"snapshot made", kinds},
+	{"expand recorded", kinds},
+	{"expand grown", []kind{anImage, aBlock}},
+	{"unpublish unmounted", kinds},
+	{"unstage unmounted", kinds},
+	{"delete recorded", kinds},
+	{"delete erased", kinds},
+}
+
+// A driver that is killed at any point is started again, and the call that it did not answer is made
+// again. Then all goes on as if nothing had happened: the data is there, and in the end nothing is left.
+func TestAKillAtAnyPointLosesAndLeaksNothing(t *testing.T) {
+	for _, c := range crashPoints {
+		for _, k := range c.kinds {
+			t.Run(c.point+"/"+k.name, func(t *testing.T) {
+				k.needs(t)
+				w := newWorld(t)
+				w.start(crashEnv + "=" + c.point)
+				l := &life{world: w, k: k}
+				for _, step := range l.steps() {
+					l.step(step.name, step.do)
+				}
+				if l.kills != 1 {
+					t.Errorf("killed %d times", l.kills)
+				}
+				rows, _ := filepath.Glob(w.path("data", "*s", "*"))
+				if len(rows) > 0 {
+					t.Errorf("left in the data directory: %v", rows)
+				}
+			})
+		}
+	}
+}
+
+// life is the whole life of a volume, a snapshot of it, and a clone.
+type life struct {
+	*world
+	k     kind
+	v     *on
+	clone *on
+	snap  string
+	kills int
+}
+
+// step does a step; when the driver dies of it, it is started anew and the step repeated.
+func (l *life) step(name string, do func() error) {
+	l.t.Helper()
+	err := do()
+	if structs.IsKind(err, structs.KindUnavailable) && csi.Code(err) == "Unavailable" {
+		l.died()
+		l.kills++
+		l.start()
+		l.nothingLoose(name)
+		err = do()
+	}
+	l.must(name, err)
+}
+
+// nothingLoose checks that after a start an image that is not staged has no loop device.
+func (l *life) nothingLoose(step string) {
+	l.t.Helper()
+	if step != "create" && step != "delete clone" {
+		return
+	}
+	images, _ := filepath.Glob(l.path("data/volumes/*/image"))
+	for _, i := range images {
+		if devices, err := loopsOf(i); err != nil || len(devices) > 0 {
+			l.t.Errorf("%v shows %s (%v)", devices, i, err)
+		}
+	}
+}
+
+type lifeStep struct {
+	name string
+	do   func() error
+}
+
+func (l *life) steps() []lifeStep {
+	const size = 24 << 20
+	ctx := l.t.Context()
+	return []lifeStep{
+		{"create", func() error {
+			r, err := l.CreateVolume(ctx, l.k.createRequest("v"))
+			if err == nil {
+				l.v = l.known(l.k, "v", r.ExternalID)
+			}
+			return err
+		}},
+		{"stage", func() error { return l.v.doStage() }},
+		{"publish", func() error { return l.v.doPublish(l.v.target, false) }},
+		{"write", func() error { return l.v.write(l.v.target, "precious") }},
+		{"unpublish to snapshot", func() error { // a device that is written to is not copied
+			if !l.k.block {
+				return nil
+			}
+			return l.v.doUnpublish(l.v.target)
+		}},
+		{"snapshot", func() error {
+			s, err := l.CreateSnapshot(ctx, &csi.SnapshotRequest{SourceID: l.v.id, Name: "s"})
+			if err == nil {
+				l.snap = s.ID
+			}
+			return err
+		}},
+		{"publish again", func() error { return l.v.doPublish(l.v.target, false) }},
+		{"write on", func() error { return l.v.write(l.v.target, "changed!") }},
+		{"expand", func() error { _, err := l.v.doExpand(size); return err }},
+		{"read", func() error { l.v.holds(l.v.target, "changed!"); return nil }},
+		{"unpublish", func() error { return l.v.doUnpublish(l.v.target) }},
+		{"unstage", func() error { return l.v.doUnstage() }},
+		{"stage again", func() error { return l.v.doStage() }},
+		{"publish once more", func() error { return l.v.doPublish(l.v.target, true) }},
+		{"read again", func() error { l.v.holds(l.v.target, "changed!"); return nil }},
+		{"restore", func() error {
+			req := l.k.createRequest("c")
+			req.SnapshotID = l.snap
+			r, err := l.CreateVolume(ctx, req)
+			if err == nil {
+				l.clone = l.known(l.k, "c", r.ExternalID)
+			}
+			return err
+		}},
+		{"stage clone", func() error { return l.clone.doStage() }},
+		{"publish clone", func() error { return l.clone.doPublish(l.clone.target, false) }},
+		{"read clone", func() error { l.clone.holds(l.clone.target, "precious"); return nil }},
+		{"unpublish clone", func() error { return l.clone.doUnpublish(l.clone.target) }},
+		{"unstage clone", func() error { return l.clone.doUnstage() }},
+		{"unpublish last", func() error { return l.v.doUnpublish(l.v.target) }},
+		{"unstage last", func() error { return l.v.doUnstage() }},
+		{"delete clone", func() error { return l.clone.doDelete() }},
+		{"delete snapshot", func() error { return l.DeleteSnapshot(ctx, l.snap, nil) }},
+		{"delete", func() error { return l.v.doDelete() }},
+	}
+}
