@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -90,10 +92,15 @@ type supervisor struct {
 	socketDir string
 	logger    hclog.Logger
 
-	mu      sync.Mutex
+	mu       sync.Mutex
+	watching *watching // nil while the process is not watched
+}
+
+// watching is a watcher that runs.
+type watching struct {
+	ctx     context.Context // as Started was given it: it ends when the agent stops
 	control hook.Control
-	agent   context.Context    // of Started: it ends before Stopped only when the agent stops
-	cancel  context.CancelFunc // of the watcher; nil while none runs
+	cancel  context.CancelFunc
 	done    chan struct{}
 }
 
@@ -157,10 +164,13 @@ func (s *supervisor) makeSocketDir() error {
 		return err
 	}
 	conn, err := net.Dial("unix", s.socket())
-	if err == nil { // the process is there: the agent restarted, not the plugin
+	switch {
+	case err == nil: // the process is there: the agent restarted, not the plugin
 		return conn.Close()
+	case errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, fs.ErrNotExist):
+		return errors.Join(s.deregister(), mounts.Remove(s.socket()))
 	}
-	return errors.Join(s.deregister(), mounts.Remove(s.socket()))
+	return nil // it may be there, only busy
 }
 
 // configure adds mounts and environment to what the driver will see.
@@ -193,46 +203,41 @@ func (s *supervisor) Down(context.Context) error {
 // Started implements hook.Started: it begins to watch the process.
 func (s *supervisor) Started(ctx context.Context, task hook.Control) {
 	s.endWatch()
-	agent := ctx
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
+	within, cancel := context.WithCancel(ctx)
+	w := &watching{ctx, task, cancel, make(chan struct{})}
 	s.mu.Lock()
-	s.agent, s.control, s.cancel, s.done = agent, task, cancel, done
+	s.watching = w
 	s.mu.Unlock()
 	go func() {
-		defer close(done)
-		s.watch(ctx, task)
+		defer close(w.done)
+		s.watch(within, task)
 	}()
 }
 
-// Stopped implements hook.Started: the process has ended, so nothing serves any more what it served;
-// unless it is the agent that stops, whose successor finds the process at work.
+// Stopped implements hook.Started: the process has ended, so nothing serves any more what it served. When
+// it is the agent that stops, the process runs on and stays registered for the next one.
 func (s *supervisor) Stopped() {
-	s.mu.Lock()
-	agent := s.agent
-	s.mu.Unlock()
-	control := s.endWatch()
-	if control == nil || agent.Err() != nil {
+	w := s.endWatch()
+	if w == nil || w.ctx.Err() != nil {
 		return
 	}
 	if err := s.deregister(); err != nil {
 		s.logger.Error("the plugin's registration could not be removed from disk", "error", err)
 	}
-	s.warnInUse(control)
+	s.warnInUse(w.control)
 }
 
-// endWatch ends the watcher and waits for it. It returns the control the watcher had, nil if none ran.
-func (s *supervisor) endWatch() hook.Control {
+// endWatch ends the watcher, waits for it and returns it, nil if none ran.
+func (s *supervisor) endWatch() *watching {
 	s.mu.Lock()
-	cancel, done, control := s.cancel, s.done, s.control
-	s.cancel, s.done, s.control = nil, nil, nil
+	w := s.watching
+	s.watching = nil
 	s.mu.Unlock()
-	if cancel == nil {
-		return nil
+	if w != nil {
+		w.cancel()
+		<-w.done
 	}
-	cancel()
-	<-done
-	return control
+	return w
 }
 
 func (s *supervisor) keys() []dynamicplugins.Key {

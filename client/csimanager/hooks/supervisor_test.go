@@ -290,8 +290,8 @@ func TestAfterTheAgentsRestartThePluginIsHealthyAllTheTime(t *testing.T) {
 	s.Started(ctx, c)
 	c.next(t)
 	cancel() // the agent ends; the process does not
+	s.Stopped()
 	r.crash()
-	<-s.done
 	r.boot()
 	must(t, r.m.WaitFirst(r.ctx()))
 	for _, i := range r.m.Instances() {
@@ -303,6 +303,7 @@ func TestAfterTheAgentsRestartThePluginIsHealthyAllTheTime(t *testing.T) {
 	n := p.Count("Probe")
 	c = newControl()
 	before := r.registry.Get(nodeKey)
+	must(t, s.Up(r.ctx(), &hook.TaskEnv{AllocEnv: te.AllocEnv, Task: te.Task, Config: &driver.TaskConfig{}}))
 	s.Started(r.ctx(), c)
 	must(t, p.Await(r.ctx(), "Probe", n+3))
 	if len(c.events)+len(c.restarts) != 0 || r.registry.Get(nodeKey) != before {
