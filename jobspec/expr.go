@@ -81,7 +81,7 @@ func atRuntime(root string) bool {
 	case "attr", "node", "meta", "env":
 		return true
 	}
-	return strings.HasPrefix(root, "NOMAD_") || strings.HasPrefix(root, "BERTH_")
+	return strings.HasPrefix(root, "NOMAD_") || strings.HasPrefix(root, "BERTH_") || root == "CSI_ENDPOINT"
 }
 
 // keepPlaceholders makes runtime placeholders in templates literal text again, and refuses what would let
