@@ -266,9 +266,7 @@ func storage(t *testing.T, c *public.Client, node string) {
 	if len(made) != 1 || made[0].ExternalID == "" {
 		t.Errorf("created %+v", made)
 	}
-	used := make(chan struct{})
 	t.Run("in use", func(t *testing.T) {
-		defer close(used)
 		job := shell("interop-writer", "echo data > /data/file; sleep 600")
 		volume, destination := "data", "/data"
 		job.TaskGroups[0].Volumes = map[string]*public.VolumeRequest{"data": {Name: "data", Type: "csi", Source: id, AccessMode: "single-node-writer", AttachmentMode: "file-system"}}
@@ -286,7 +284,6 @@ func storage(t *testing.T, c *public.Client, node string) {
 			t.Error("a volume in use was forgotten")
 		}
 	})
-	<-used
 	until(t, "the claim released", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
 		v, meta, err := c.CSIVolumes().Info(id, q)
 		return err == nil && len(v.WriteAllocs) == 0, meta, err

@@ -1,0 +1,169 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// dayOne starts a single agent with the hostpath plugin and a volume.
+func dayOne(t *testing.T) *agent {
+	t.Helper()
+	a := newAgent(t, "one", "-server", "-client")
+	a.start()
+	a.must("job", "run", example(t, "hostpath.hcl"))
+	a.healthyNodes("hostpath", 1)
+	a.must("volume", "create", example(t, "volume.hcl"))
+	return a
+}
+
+// end stops what dayOne and its test started, the way a user does, and holds that nothing is left.
+func end(a *agent, jobs ...string) {
+	a.t.Helper()
+	for _, j := range jobs {
+		a.must("job", "stop", "-purge", j)
+	}
+	a.free("counter")
+	if left := stagedBelow(a.dir); len(left) > 0 {
+		a.t.Errorf("mounts of volumes after the last claim is gone: %v", left)
+	}
+	a.must("volume", "delete", "counter")
+	a.must("job", "stop", "-purge", "hostpath")
+	eventually(a.t, "every task has ended", func() error {
+		if n := len(processesOf(filepath.Join(a.dir, "data", "drivers"))); n > 0 {
+			return fmt.Errorf("%d processes", n)
+		}
+		return nil
+	})
+	a.stop()
+	if left := loopsBelow(a.dir); len(left) > 0 {
+		a.t.Errorf("loop devices left: %v", left)
+	}
+}
+
+// stagedBelow lists mounts in the staging and publish directories, the tree's own mount left out.
+func stagedBelow(dir string) (left []string) {
+	root := filepath.Join(dir, "data", "csi", "v")
+	for _, m := range mountsBelow(root) {
+		if m != root {
+			left = append(left, m)
+		}
+	}
+	return left
+}
+
+func TestFromAJobFileToAMountedVolumeAndBack(t *testing.T) {
+	a := dayOne(t)
+	a.must("job", "run", example(t, "counter.hcl"))
+	first := a.running("counter", 1)[0]
+	eventually(t, "a line is written", func() error {
+		if n := strings.Count(a.logs(first.ID), first.ID); n < 2 {
+			return fmt.Errorf("%d lines", n)
+		}
+		return nil
+	})
+	a.must("job", "stop", "counter")
+	a.free("counter")
+
+	a.must("job", "run", example(t, "counter.hcl"))
+	second := a.running("counter", 1)[0]
+	eventually(t, "the data survived", func() error {
+		var n int
+		if _, err := fmt.Sscanf(a.logs(second.ID), "found %d lines", &n); err != nil || n < 2 {
+			return fmt.Errorf("found %d lines: %v", n, err)
+		}
+		return nil
+	})
+	end(a, "counter")
+}
+
+func TestKillingTheAgentStopsNothing(t *testing.T) {
+	a := dayOne(t)
+	a.must("job", "run", example(t, "counter.hcl"))
+	alloc := a.running("counter", 1)[0]
+	eventually(t, "a line is written", func() error {
+		if !strings.Contains(a.logs(alloc.ID), alloc.ID) {
+			return fmt.Errorf("none")
+		}
+		return nil
+	})
+	tasks := processesOf(filepath.Join(a.dir, "data", "drivers"))
+	mounts := stagedBelow(a.dir)
+	if len(tasks) == 0 || len(mounts) == 0 {
+		t.Fatalf("processes %v, mounts %v", tasks, mounts)
+	}
+
+	a.kill()
+	a.start()
+	a.healthyNodes("hostpath", 1)
+	again := a.running("counter", 1)[0]
+	if again.ID != alloc.ID || again.TaskStates["counter"].Restarts != 0 {
+		t.Errorf("allocation %s with %d restarts; was %s", again.ID, again.TaskStates["counter"].Restarts, alloc.ID)
+	}
+	if now := processesOf(filepath.Join(a.dir, "data", "drivers")); fmt.Sprint(now) != fmt.Sprint(tasks) {
+		t.Errorf("processes are %v, were %v", now, tasks)
+	}
+	if now := stagedBelow(a.dir); fmt.Sprint(now) != fmt.Sprint(mounts) {
+		t.Errorf("mounts are %v, were %v", now, mounts)
+	}
+	before := strings.Count(a.logs(alloc.ID), alloc.ID)
+	eventually(t, "it goes on writing", func() error {
+		if n := strings.Count(a.logs(alloc.ID), alloc.ID); n <= before {
+			return fmt.Errorf("%d lines, as before", n)
+		}
+		return nil
+	})
+	end(a, "counter")
+}
+
+func TestASecondWriterWaitsForTheFirst(t *testing.T) {
+	a := dayOne(t)
+	a.must("job", "run", example(t, "counter.hcl"))
+	a.running("counter", 1)
+	src, err := os.ReadFile(example(t, "counter.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rival := a.file("rival.hcl", strings.Replace(string(src), `job "counter"`, `job "rival"`, 1))
+	a.must("job", "run", "-detach", rival)
+	eventually(t, "the rival says who has the volume", func() error {
+		evals, err := get[[]*structs.Evaluation](a, "/v1/job/rival/evaluations")
+		if err != nil {
+			return err
+		}
+		for _, e := range evals {
+			for _, m := range e.FailedTGAllocs {
+				for _, r := range m.Refusals {
+					if strings.Contains(r.Reason, "counter") {
+						return nil
+					}
+				}
+			}
+		}
+		return fmt.Errorf("no evaluation names the volume")
+	})
+	a.must("job", "stop", "counter")
+	a.running("rival", 1)
+	end(a, "counter", "rival")
+}
+
+func TestDevLeavesNothingBehind(t *testing.T) {
+	a := newAgent(t, "dev", "-dev")
+	a.start()
+	a.must("job", "run", example(t, "hostpath.hcl"))
+	a.healthyNodes("hostpath", 1)
+	a.must("volume", "create", example(t, "volume.hcl"))
+	a.must("job", "run", example(t, "counter.hcl"))
+	a.running("counter", 1)
+	a.stop()
+	if left := processesOf(a.dir); len(left) > 0 {
+		t.Errorf("processes left: %v", left)
+	}
+	if left := mountsBelow(a.dir); len(left) > 0 {
+		t.Errorf("mounts left: %v", left)
+	}
+}

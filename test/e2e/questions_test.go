@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// get reads a resource of the HTTP API.
+func get[T any](a *agent, path string) (v T, err error) {
+	resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d%s", a.http, path))
+	if err != nil {
+		return v, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return v, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return v, fmt.Errorf("GET %s: %s: %s", path, resp.Status, body)
+	}
+	return v, json.Unmarshal(body, &v)
+}
+
+// running waits until the job has as many running allocations as wanted and no others that are to run,
+// and returns them.
+func (a *agent) running(job string, want int) []*structs.AllocListStub {
+	a.t.Helper()
+	var found []*structs.AllocListStub
+	eventually(a.t, fmt.Sprintf("%d running allocations of %s", want, job), func() error {
+		allocs, err := get[[]*structs.AllocListStub](a, "/v1/job/"+job+"/allocations")
+		if err != nil {
+			return err
+		}
+		found = nil
+		var states []string
+		for _, s := range allocs {
+			states = append(states, s.DesiredStatus+"/"+s.ClientStatus+" "+s.ClientDescription+events(s))
+			if s.DesiredStatus == structs.AllocDesiredRun && s.ClientStatus == structs.AllocRunning {
+				found = append(found, s)
+			}
+		}
+		if len(found) != want {
+			return fmt.Errorf("allocations: %v", states)
+		}
+		return nil
+	})
+	return found
+}
+
+// events are the newest events of an allocation's tasks, for messages.
+func events(s *structs.AllocListStub) string {
+	var out []string
+	for name, state := range s.TaskStates {
+		for _, e := range state.Events {
+			out = append(out, name+": "+e.Type+" "+e.DisplayMessage)
+		}
+	}
+	return " [" + strings.Join(out, "; ") + "]"
+}
+
+// healthyNodes waits until the plugin is healthy on as many nodes as wanted.
+func (a *agent) healthyNodes(plugin string, want int) {
+	a.t.Helper()
+	eventually(a.t, fmt.Sprintf("plugin %s healthy on %d nodes", plugin, want), func() error {
+		p, err := get[*structs.CSIPlugin](a, "/v1/plugin/csi/"+plugin)
+		if err != nil {
+			return err
+		}
+		if p.NodesHealthy != want || (p.ControllerRequired && p.ControllersHealthy == 0) {
+			return fmt.Errorf("nodes %d, controllers %d of it healthy", p.NodesHealthy, p.ControllersHealthy)
+		}
+		return nil
+	})
+}
+
+// claims are the claims of a volume, in line order.
+func (a *agent) claims(volume string) ([]*structs.CSIClaim, error) {
+	v, err := get[*structs.CSIVolumeDetail](a, "/v1/volume/csi/"+volume)
+	if err != nil {
+		return nil, err
+	}
+	return v.Claims, nil
+}
+
+// free waits until nobody holds the volume.
+func (a *agent) free(volume string) {
+	a.t.Helper()
+	eventually(a.t, "volume "+volume+" is free", func() error {
+		claims, err := a.claims(volume)
+		if err == nil && len(claims) > 0 {
+			err = fmt.Errorf("%d claims, the first %+v", len(claims), *claims[0])
+		}
+		return err
+	})
+}
+
+// logs is what an allocation has written to its standard output.
+func (a *agent) logs(alloc string) string {
+	out, _ := a.run("alloc", "logs", alloc)
+	return out
+}
+
+// example reads a file of the examples folder.
+func example(t *testing.T, name string) string {
+	t.Helper()
+	return "../../examples/" + name
+}
