@@ -1,6 +1,7 @@
 package state
 
 import (
+	"strings"
 	"testing"
 
 	"berth/structs"
@@ -20,7 +21,8 @@ const (
 	granted = structs.ClaimGranted
 )
 
-// threeNodes is a world with a plugin p on nodes n1..n3, a volume v of it, and an allocation a1..a3 on each.
+// threeNodes is a world with a plugin p on nodes n1..n3, a volume v of it, and allocations on each node:
+// a1, a2, a3 and b1, b2, b3.
 func threeNodes(t testing.TB, attach bool) *world {
 	w := newWorld(t)
 	for _, n := range []string{"1", "2", "3"} {
@@ -30,40 +32,340 @@ func threeNodes(t testing.TB, attach bool) *world {
 		}
 		w.node("n"+n, csi...)
 		w.alloc("a"+n, "j", "n"+n)
+		w.alloc("b"+n, "j", "n"+n)
 	}
 	w.volume("v", "p")
 	return w
 }
 
-func TestClaimSecondWriterWaitsItsTurn(t *testing.T) {
+func TestTheLine(t *testing.T) {
+	type ask struct {
+		alloc, mode string
+		access      structs.CSIAccessMode
+	}
+	for _, c := range []struct {
+		name    string
+		asks    []ask
+		release []string
+		want    string // alloc:state, in the order of the asks; g granted, w waiting, - gone
+	}{
+		{"one writer on one node", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"b1", wr, snw}}, nil, "a1:g a2:w b1:w"},
+		{"the next in line, not another", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}}, []string{"a1"}, "a1:- a2:g a3:w"},
+		{"a reader of a single-node volume is alone too", []ask{{"a1", rd, snr}, {"b1", rd, snr}}, nil, "a1:g b1:w"},
+		{"readers share", []ask{{"a1", rd, mnr}, {"a2", rd, mnr}, {"b1", rd, mnr}}, nil, "a1:g a2:g b1:g"},
+		{"one writer among readers", []ask{{"a1", wr, mnsw}, {"a2", rd, mnsw}, {"a3", wr, mnsw}}, nil, "a1:g a2:g a3:w"},
+		{"readers pass a waiting writer they do not mind", []ask{{"a1", wr, mnsw}, {"a2", wr, mnsw}, {"a3", rd, mnsw}}, nil, "a1:g a2:w a3:g"},
+		{"writers share", []ask{{"a1", wr, mnmw}, {"a2", wr, mnmw}, {"a3", rd, mnmw}}, nil, "a1:g a2:g a3:g"},
+		{"other modes wait", []ask{{"a1", rd, mnr}, {"a2", wr, mnmw}}, nil, "a1:g a2:w"},
+		{"who comes later does not pass who waits for other modes", []ask{{"a1", rd, mnr}, {"a2", wr, mnmw}, {"a3", rd, mnr}}, nil, "a1:g a2:w a3:w"},
+		{"and goes on when that one gives up", []ask{{"a1", rd, mnr}, {"a2", wr, mnmw}, {"a3", rd, mnr}}, []string{"a2"}, "a1:g a2:- a3:g"},
+		{"all who fit go at once", []ask{{"a1", wr, snw}, {"a2", rd, mnr}, {"a3", rd, mnr}, {"b1", wr, snw}, {"b2", rd, mnr}},
+			[]string{"a1"}, "a1:- a2:g a3:g b1:w b2:w"},
+		{"and the rest when they have gone", []ask{{"a1", wr, snw}, {"a2", rd, mnr}, {"a3", rd, mnr}, {"b1", wr, snw}, {"b2", rd, mnr}},
+			[]string{"a1", "a2", "a3"}, "a1:- a2:- a3:- b1:g b2:w"},
+		{"a waiting claim given up changes nothing for the holder", []ask{{"a1", wr, snw}, {"a2", wr, snw}}, []string{"a2"}, "a1:g a2:-"},
+		{"releasing twice is releasing once", []ask{{"a1", wr, snw}, {"a2", wr, snw}, {"a3", wr, snw}}, []string{"a1", "a1"}, "a1:- a2:g a3:w"},
+	} {
+		for _, together := range []bool{false, true} {
+			w := threeNodes(t, false)
+			var cs []*structs.CSIClaim
+			for _, a := range c.asks {
+				cs = append(cs, aClaim("v", a.alloc, a.mode, a.access))
+			}
+			if together {
+				w.claim(cs...) // in one log entry: the request's order is the line's
+			} else {
+				for _, cl := range cs {
+					w.claim(cl)
+				}
+			}
+			for _, alloc := range c.release {
+				w.release("v", alloc)
+			}
+			var got []string
+			for _, a := range c.asks {
+				got = append(got, a.alloc+":"+map[string]string{"": "-", waiting: "w", granted: "g"}[w.claimState("v", a.alloc)])
+			}
+			if s := strings.Join(got, " "); s != c.want {
+				t.Errorf("%s (together %v): %s, want %s", c.name, together, s, c.want)
+			}
+		}
+	}
+}
+
+func TestGrantIndexGrowsWithEveryGrant(t *testing.T) {
+	w := threeNodes(t, false)
+	last := uint64(0)
+	for _, alloc := range []string{"a1", "a2", "a3", "b1"} {
+		w.claim(aClaim("v", alloc, wr, snw))
+	}
+	for _, alloc := range []string{"a1", "a2", "a3", "b1"} {
+		c := Claim(w.s.Read(), "default", "v", alloc)
+		if c.State != granted || c.GrantIndex <= last || c.GrantTime == 0 {
+			t.Fatalf("%s: %+v after %d", alloc, c, last)
+		}
+		last = c.GrantIndex
+		w.release("v", alloc)
+	}
+}
+
+func TestClaimsThatAreRefused(t *testing.T) {
+	w := threeNodes(t, false)
+	w.alloc("ended", "j", "n1")
+	w.client("n1", "ended", structs.AllocComplete)
+	w.alloc("stopped", "j", "n1")
+	w.stop("stopped", "")
+	v := aVolume("picky", "p")
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: mnr, AttachmentMode: structs.CSIFileSystem}}
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+	w.claim(aClaim("v", "b1", wr, mnmw))
+	block := aClaim("picky", "a1", rd, mnr)
+	block.AttachmentMode = structs.CSIBlockDevice
+	other := aClaim("v", "a1", rd, mnr)
+	other.NodeID = "n2"
+	for _, c := range []struct {
+		name  string
+		claim *structs.CSIClaim
+		node  string
+		want  structs.Kind
+		says  string
+	}{
+		{"an unknown volume", aClaim("x", "a1", wr, snw), "", structs.KindNotFound, `no volume "x"`},
+		{"an unknown allocation", aClaim("v", "x", wr, snw), "", structs.KindNotFound, `no allocation "x"`},
+		{"an allocation that ended", aClaim("v", "ended", wr, snw), "", structs.KindPrecondition, "has ended"},
+		{"an allocation that is being stopped", aClaim("v", "stopped", wr, snw), "", structs.KindPrecondition, "being stopped"},
+		{"another node's allocation", aClaim("v", "a1", wr, snw), "n2", structs.KindDenied, "another node"},
+		{"a claim that names another node", other, "", structs.KindDenied, "another node"},
+		{"an unknown node", aClaim("v", "a1", wr, snw), "n9", structs.KindNotFound, `no node "n9"`},
+		{"writing in a reader's mode", aClaim("v", "a1", wr, mnr), "", structs.KindInvalid, "nobody can write"},
+		{"a mode that does not exist", aClaim("v", "a1", "both", snw), "", structs.KindInvalid, "needs a mode"},
+		{"an access mode that does not exist", aClaim("v", "a1", wr, "all"), "", structs.KindInvalid, "needs a mode"},
+		{"a mode the volume is not made for", aClaim("picky", "a1", rd, snr), "", structs.KindPrecondition, "no capability"},
+		{"an attachment the volume is not made for", block, "", structs.KindPrecondition, "no capability"},
+		{"other modes than it has", aClaim("v", "b1", rd, mnmw), "", structs.KindConflict, "claims volume"},
+		{"nothing", nil, "", structs.KindInvalid, "empty"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			fine := aClaim("v", "a3", wr, mnmw)
+			err := try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: c.node, Claims: []*structs.CSIClaim{fine, c.claim}, WriteOptions: w.now()})
+			if c.node == "n2" { // the fine one is n3's: refused first, in the same way
+				err = try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: c.node, Claims: []*structs.CSIClaim{c.claim}, WriteOptions: w.now()})
+			}
+			wantKind(t, err, c.want)
+			if err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("says %q, not %q", err, c.says)
+			}
+			if w.claimState("v", "a3") != "" {
+				t.Error("the claim beside it was taken")
+			}
+		})
+	}
+}
+
+func TestClaimingAgainIsClaimingOnce(t *testing.T) {
+	w := threeNodes(t, false)
+	w.claim(aClaim("v", "a1", wr, snw))
+	before := saved(t, w.s)
+	tx := w.s.Read()
+	w.claim(aClaim("v", "a1", wr, snw))
+	if got := Claim(w.s.Read(), "default", "v", "a1"); got != Claim(tx, "default", "v", "a1") {
+		t.Errorf("the row was put again: %+v", got)
+	}
+	if len(before) != len(saved(t, w.s)) {
+		t.Error("something was added")
+	}
+}
+
+func TestANodeReleasesItsOwnClaimsOnly(t *testing.T) {
+	w := threeNodes(t, false)
+	w.claim(aClaim("v", "a1", wr, snw))
+	err := try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n2", WriteOptions: w.now(),
+		Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}}})
+	wantKind(t, err, structs.KindDenied)
+	w.wantClaims("v", map[string]string{"a1": granted})
+}
+
+func TestWhoStopsLeavesTheLineAndKeepsWhatItHas(t *testing.T) {
+	for name, end := range map[string]func(w *world, alloc string){
+		"stopped by the scheduler": func(w *world, alloc string) { w.stop(alloc, "") },
+		"given up for lost":        func(w *world, alloc string) { w.stop(alloc, structs.AllocLost) },
+		"ended on its node":        func(w *world, alloc string) { w.client("n"+alloc[1:], alloc, structs.AllocFailed) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := threeNodes(t, false)
+			w.claim(aClaim("v", "a1", rd, mnr))
+			w.claim(aClaim("v", "a2", wr, mnmw))
+			w.claim(aClaim("v", "a3", rd, mnr))
+			end(w, "a2")
+			w.wantClaims("v", map[string]string{"a1": granted, "a2": "", "a3": granted})
+			end(w, "a1")
+			w.wantClaims("v", map[string]string{"a1": granted})
+			do(w, Reap, &structs.ReapRequest{Allocs: []string{"a1"}, WriteOptions: w.now()})
+			w.wantClaims("v", map[string]string{"a1": granted})
+			w.release("v", "a1")
+			w.wantClaims("v", map[string]string{"a1": ""})
+		})
+	}
+}
+
+func TestWhatAClaimWaitsForBesideOthers(t *testing.T) {
+	t.Run("the volume to be created", func(t *testing.T) {
+		w := threeNodes(t, false)
+		v := aVolume("new", "p")
+		v.State, v.ExternalID = structs.VolumeCreating, ""
+		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+		w.claim(aClaim("new", "a1", wr, snw))
+		w.wantReason("new", "a1", "is being created")
+		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", Err: &structs.OperationError{Message: "pool is full"}, WriteOptions: w.now()})
+		w.wantReason("new", "a1", `failed 1 times, last with "pool is full"`)
+		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", ExternalID: "x", WriteOptions: w.now()})
+		w.wantClaims("new", map[string]string{"a1": granted})
+	})
+	t.Run("the plugin to be known", func(t *testing.T) {
+		w := newWorld(t)
+		w.node("n1")
+		w.alloc("a1", "j", "n1")
+		w.volume("v", "p")
+		w.claim(aClaim("v", "a1", wr, snw))
+		w.wantReason("v", "a1", "no instance of plugin p has been healthy yet")
+		w.update("n1", attaching(half("p", structs.CSIKindNode, true))...)
+		w.wantReason("v", "a1", "no controller of plugin p has been healthy yet")
+		w.update("n1", attaching(half("p", structs.CSIKindController, false))...)
+		w.wantReason("v", "a1", "no controller of plugin p has been healthy yet")
+		w.update("n1", attaching(half("p", structs.CSIKindController, true))...)
+		w.wantClaims("v", map[string]string{"a1": granted})
+		if got := w.attachment("v", "n1"); got != structs.AttachmentAttaching {
+			t.Errorf("the attachment is %q", got)
+		}
+	})
+	t.Run("the node half to give the node's name", func(t *testing.T) {
+		w := newWorld(t)
+		w.node("n1", attaching(half("p", structs.CSIKindController, true))...)
+		w.alloc("a1", "j", "n1")
+		w.volume("v", "p")
+		w.claim(aClaim("v", "a1", wr, snw))
+		w.wantReason("v", "a1", "no node instance of plugin p yet")
+		w.update("n1", attaching(half("p", structs.CSIKindNode, true))...)
+		w.wantClaims("v", map[string]string{"a1": granted})
+	})
+}
+
+func TestAttachments(t *testing.T) {
+	no := &structs.OperationError{Message: "busy"}
+	t.Run("a volume moves from node to node", func(t *testing.T) {
+		w := threeNodes(t, true)
+		w.claim(aClaim("v", "a1", wr, snw))
+		w.wantReason("v", "a1", "is being attached to node name-n1")
+		w.outcome("v", "n1", "attach", no)
+		w.outcome("v", "n1", "attach", no)
+		w.wantReason("v", "a1", `failed 2 times, last with "busy"`)
+		w.outcome("v", "n1", "attach", nil)
+		w.wantReason("v", "a1", "")
+		w.claim(aClaim("v", "a2", wr, snw))
+		w.wantReason("v", "a2", "allocation a1 (job j) on node name-n1 holds volume v")
+		w.release("v", "a1")
+		w.wantReason("v", "a2", "being detached from node name-n1")
+		w.outcome("v", "n1", "attach", nil) // too late, and ignored
+		w.outcome("v", "n1", "detach", no)
+		w.wantReason("v", "a2", `failed 1 times, last with "busy"`)
+		w.outcome("v", "n1", "detach", nil)
+		w.wantClaims("v", map[string]string{"a2": granted})
+		if w.attachment("v", "n1") != "" || w.attachment("v", "n2") != structs.AttachmentAttaching {
+			t.Error("the attachment did not move")
+		}
+	})
+	t.Run("a node attaches once for all its allocations", func(t *testing.T) {
+		w := threeNodes(t, true)
+		w.claim(aClaim("v", "a1", wr, mnmw), aClaim("v", "b1", wr, mnmw))
+		w.outcome("v", "n1", "attach", nil)
+		w.release("v", "a1")
+		if got := w.attachment("v", "n1"); got != structs.AttachmentAttached {
+			t.Errorf("%q while b1 uses it", got)
+		}
+		w.release("v", "b1")
+		if got := w.attachment("v", "n1"); got != structs.AttachmentDetaching {
+			t.Errorf("%q though nobody uses it", got)
+		}
+		w.claim(aClaim("v", "a1", wr, mnmw))
+		w.wantReason("v", "a1", "being detached") // it does not slip in under the detach
+		w.claim(aClaim("v", "a2", wr, mnmw))
+		w.wantClaims("v", map[string]string{"a2": granted}) // another node need not wait for that
+		w.outcome("v", "n1", "detach", nil)
+		w.wantClaims("v", map[string]string{"a1": granted})
+	})
+	t.Run("what may have been attached is detached", func(t *testing.T) {
+		w := threeNodes(t, true)
+		w.claim(aClaim("v", "a1", wr, snw))
+		w.release("v", "a1")
+		if got := w.attachment("v", "n1"); got != structs.AttachmentDetaching {
+			t.Errorf("%q", got)
+		}
+	})
+	t.Run("other modes wait until the old ones are detached everywhere", func(t *testing.T) {
+		w := threeNodes(t, true)
+		w.claim(aClaim("v", "a1", wr, snw))
+		w.outcome("v", "n1", "attach", nil)
+		w.claim(aClaim("v", "a2", wr, mnmw))
+		w.release("v", "a1")
+		w.wantReason("v", "a2", "being detached from node name-n1")
+		w.outcome("v", "n1", "detach", nil)
+		w.wantClaims("v", map[string]string{"a2": granted})
+	})
+	t.Run("it carries all that a detach needs", func(t *testing.T) {
+		w := threeNodes(t, true)
+		v := aVolume("v", "p")
+		v.Secrets, v.Context = structs.Secrets{"k": "s"}, map[string]string{"c": "x"}
+		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+		w.claim(aClaim("v", "a1", rd, mnr))
+		a := Attachment(w.s.Read(), "default", "v", "n1")
+		if a.ExternalVolumeID != "ext-v" || a.ExternalNodeID != "external" || a.PluginID != "p" || a.Secrets["k"] != "s" || a.VolumeContext["c"] != "x" {
+			t.Errorf("%+v", a)
+		}
+	})
+}
+
+func TestReasonsNameWhatWouldHelp(t *testing.T) {
 	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
 	w.claim(aClaim("v", "a2", wr, snw))
 	w.claim(aClaim("v", "a3", wr, snw))
-	w.wantClaims("v", map[string]string{"a1": granted, "a2": waiting, "a3": waiting})
-	w.release("v", "a1")
-	w.wantClaims("v", map[string]string{"a1": "", "a2": granted, "a3": waiting})
-	if c := Claim(w.s.Read(), structs.DefaultNamespace, "v", "a2"); c.GrantIndex != w.index {
-		t.Errorf("granted at index %d, says %d", w.index, c.GrantIndex)
-	}
-	w.release("v", "a2")
-	w.wantClaims("v", map[string]string{"a2": "", "a3": granted})
+	w.wantReason("v", "a3", "holds volume v as single-node-writer, write; ahead in line: allocation a2")
+	w.stop("a1", "")
+	w.wantReason("v", "a2", "it is being stopped")
+	w.client("n1", "a1", structs.AllocComplete)
+	w.wantReason("v", "a2", "its node has not yet let go")
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown, WriteOptions: w.now()})
+	w.wantReason("v", "a2", "that node is down, so nothing is released until it is back")
+	w.wantReason("v", "a2", "volume detach -force v n1")
+	w.wantClaims("v", map[string]string{"a1": granted, "a2": waiting}) // and nothing is
 }
 
-func TestClaimAttachmentLife(t *testing.T) {
-	w := threeNodes(t, true)
+func TestClaimable(t *testing.T) {
+	w := threeNodes(t, false)
 	w.claim(aClaim("v", "a1", wr, snw))
-	if got := w.attachment("v", "n1"); got != structs.AttachmentAttaching {
-		t.Fatalf("attachment %q", got)
+	for _, c := range []struct {
+		name   string
+		claim  *structs.CSIClaim
+		ignore string
+		ok     bool
+		says   string
+	}{
+		{"held", aClaim("v", "new", wr, snw), "", false, "allocation a1"},
+		{"held by one that goes", aClaim("v", "new", wr, snw), "a1", true, ""},
+		{"its own claim", aClaim("v", "a1", wr, snw), "", true, ""},
+		{"not there", aClaim("x", "new", wr, snw), "", false, "does not exist"},
+		{"never", aClaim("v", "new", wr, mnr), "a1", false, "nobody can write"},
+	} {
+		ok, why := Claimable(w.s.Read(), c.claim, func(id string) bool { return id == c.ignore })
+		if ok != c.ok || !strings.Contains(why, c.says) || ok != (why == "") {
+			t.Errorf("%s: %v, %q", c.name, ok, why)
+		}
 	}
-	w.outcome("v", "n1", "attach", nil)
 	w.claim(aClaim("v", "a2", wr, snw))
-	w.release("v", "a1")
-	w.wantClaims("v", map[string]string{"a1": "", "a2": waiting}) // the first node is still attached
-	w.outcome("v", "n1", "detach", &structs.OperationError{Message: "busy"})
-	w.outcome("v", "n1", "detach", nil)
-	w.wantClaims("v", map[string]string{"a2": granted})
-	if w.attachment("v", "n1") != "" || w.attachment("v", "n2") != structs.AttachmentAttaching {
-		t.Fatal("the attachment should have moved")
+	if ok, why := Claimable(w.s.Read(), aClaim("v", "new", wr, snw), func(id string) bool { return id == "a1" }); ok || !strings.Contains(why, "a2") {
+		t.Errorf("somebody waits already: %v, %q", ok, why)
+	}
+	if ok, _ := Claimable(w.s.Read(), aClaim("v", "new", wr, snw), nil); ok {
+		t.Error("nobody is ignored")
 	}
 }

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -188,5 +189,32 @@ func wantKind(t rapid.TB, err error, kind structs.Kind) {
 	t.Helper()
 	if structs.KindOf(err) != kind {
 		t.Errorf("error %v is of kind %q, want %q", err, structs.KindOf(err), kind)
+	}
+}
+
+// stop is a plan that stops the allocation.
+func (w *world) stop(alloc, clientStatus string) {
+	w.t.Helper()
+	a := Alloc(w.s.Read(), alloc)
+	p := w.plan(Job(w.s.Read(), a.Namespace, a.JobID))
+	p.Stop = []*structs.PlanStop{{AllocID: alloc, Description: "stopped by the test", ClientStatus: clientStatus}}
+	do(w, PlanApply, p)
+}
+
+// update is a node's report of what changed among its plugin instances.
+func (w *world) update(node string, upserts ...*structs.CSIPluginInstance) {
+	w.t.Helper()
+	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: upserts, WriteOptions: w.now()})
+}
+
+func (w *world) wantReason(volume, alloc, says string) {
+	w.t.Helper()
+	tx := w.s.Read()
+	c := Claim(tx, structs.DefaultNamespace, volume, alloc)
+	if c == nil {
+		w.t.Fatalf("no claim of %s for %s", volume, alloc)
+	}
+	if why := ClaimBlocked(tx, c); !strings.Contains(why, says) || (says == "") != (why == "") {
+		w.t.Errorf("at index %d: %s waits for %s because %q, want %q", w.index, alloc, volume, why, says)
 	}
 }
