@@ -165,7 +165,7 @@ func (d *driver) fill(v *volume, w *want) error {
 		}
 		v.FSSize = w.source.fsSize
 	}
-	if err := resizeImage(data, v.Size, w.thick); err != nil {
+	if err := resizeImage(data, v.Size, false); err != nil {
 		return err
 	}
 	if w.source.kind == "" && v.FSType != "" {
@@ -173,6 +173,9 @@ func (d *driver) fill(v *volume, w *want) error {
 			return err
 		}
 		v.FSSize = v.Size
+	}
+	if err := resizeImage(data, v.Size, w.thick); err != nil { // formatting gives blocks back
+		return err
 	}
 	return syncFile(data)
 }
@@ -258,7 +261,7 @@ func (d *driver) erase(v *volume) error {
 		if len(at) > 0 {
 			return fail(codes.FailedPrecondition, "volume %s is in use at %s", v.ID, at[0])
 		}
-	} else if err := release(data); err != nil {
+	} else if err := d.release(data); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(data); err != nil {
@@ -268,22 +271,35 @@ func (d *driver) erase(v *volume) error {
 	return d.store.volumes.drop(v.ID)
 }
 
+// releasePatience is how long release waits for a device's last user. A mount that is gone here may live
+// on for a moment in the mount namespace of a process that is just being started; nothing tells us when
+// that ends.
+const releasePatience = 2 * time.Second
+
 // release frees an image from its loop devices; one that somebody still uses is refused.
-func release(image string) error {
-	devices, err := loopsOf(image)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+func (d *driver) release(image string) error {
+	t := time.NewTicker(10 * time.Millisecond)
+	defer t.Stop()
+	for start := time.Now(); ; {
+		devices, err := loopsOf(image)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || len(devices) == 0 {
+			return err
+		}
+		if time.Since(start) > releasePatience {
+			return fail(codes.FailedPrecondition, "the volume is in use through %s", devices[0].path)
+		}
+		if err := detach(image); err != nil {
+			return err
+		}
+		select {
+		case <-t.C:
+		case <-d.ctx.Done():
+			return d.ctx.Err()
+		}
 	}
-	if err != nil || len(devices) == 0 {
-		return err
-	}
-	if err := detach(image); err != nil {
-		return err
-	}
-	if devices, err = loopsOf(image); err == nil && len(devices) > 0 {
-		return fail(codes.FailedPrecondition, "the volume is in use through %s", devices[0].path)
-	}
-	return err
 }
 
 // ValidateVolumeCapabilities says whether a volume can be used as asked.
@@ -382,7 +398,12 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 	if v.Stage != nil {
 		return v, nil
 	}
-	return d.settle(v)
+	settled, err := d.settle(v)
+	if codeIs(err, codes.FailedPrecondition) { // somebody uses it although it is not staged: the next stage grows it
+		d.logger.Warn("file system grows with the next stage", "volume_id", v.ID, "error", err)
+		return v, nil
+	}
+	return settled, err
 }
 
 // settle brings the file system of an image that is not in use to the size of the image. xfs grows only
@@ -391,7 +412,7 @@ func (d *driver) settle(v *volume) (*volume, error) {
 	if v.FSType != "ext4" || v.FSSize >= v.Size {
 		return v, nil
 	}
-	if err := release(d.dataOf(v)); err != nil {
+	if err := d.release(d.dataOf(v)); err != nil {
 		return nil, err
 	}
 	if err := growOffline(d.ctx, d.dataOf(v)); err != nil {

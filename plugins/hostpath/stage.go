@@ -155,10 +155,14 @@ func (d *driver) stageFileSystem(v *volume) error {
 		return err
 	}
 	settled, err := d.settle(v)
-	if err != nil {
+	switch {
+	case codeIs(err, codes.FailedPrecondition): // mounted elsewhere: it works as it is, and grows online perhaps
+		d.logger.Warn("file system is not grown before it is mounted", "volume_id", v.ID, "error", err)
+	case err != nil:
 		return err
+	default:
+		v.FSSize = settled.FSSize
 	}
-	v.FSSize = settled.FSSize
 	bits, options, err := mountFlags(v.Stage.Use.Flags)
 	if err != nil {
 		return err

@@ -139,6 +139,9 @@ func decideType(w *want, req *csi.CreateVolumeRequest) error {
 	if w.typ == typeImage && mount && w.source.kind == "" {
 		w.fsType = or(w.fsType, defaultFS)
 	}
+	if w.typ == typeDirectory && w.fsType != "" {
+		return fail(codes.InvalidArgument, "a directory volume has no file system of its own: leave the type %q out, or ask for an image", w.fsType)
+	}
 	if _, ok := filesystems[w.fsType]; w.fsType != "" && !ok {
 		return fail(codes.InvalidArgument, "no file-system type %q (there are ext4 and xfs)", w.fsType)
 	}

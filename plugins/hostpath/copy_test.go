@@ -1,0 +1,155 @@
+package hostpath
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+)
+
+func TestACopyOfATreeIsTheTree(t *testing.T) {
+	needRoot(t)
+	from, to := filepath.Join(t.TempDir(), "from"), t.TempDir()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.MkdirAll(from+"/dir/empty", 0o750))
+	must(os.WriteFile(from+"/dir/file", []byte("text"), 0o640))
+	must(os.Link(from+"/dir/file", from+"/second"))
+	must(os.Symlink("/etc/passwd", from+"/link"))
+	must(os.Symlink("..", from+"/dir/up"))
+	must(unix.Mkfifo(from+"/pipe", 0o600))
+	must(unix.Mknod(from+"/null", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))
+	must(os.Chown(from+"/dir", 12, 34))
+	must(os.Chmod(from+"/dir", os.ModeSetgid|0o751))
+	must(unix.Setxattr(from+"/dir/file", "trusted.berth", []byte("x"), 0))
+	old := time.Unix(1000, 0)
+	must(os.Chtimes(from+"/dir", old, old))
+
+	must(copyTree(context.Background(), from, to))
+
+	for _, name := range []string{".", "dir", "dir/empty", "dir/file", "second", "link", "dir/up", "pipe", "null"} {
+		var a, b unix.Stat_t
+		must(unix.Lstat(filepath.Join(from, name), &a))
+		must(unix.Lstat(filepath.Join(to, name), &b))
+		if a.Mode != b.Mode || a.Uid != b.Uid || a.Gid != b.Gid || a.Rdev != b.Rdev || a.Nlink != b.Nlink {
+			t.Errorf("%s: %+v became %+v", name, a, b)
+		}
+		if a.Mode&unix.S_IFMT == unix.S_IFDIR && a.Mtim != b.Mtim {
+			t.Errorf("%s: time %v became %v", name, a.Mtim, b.Mtim)
+		}
+	}
+	var a, b unix.Stat_t
+	must(unix.Lstat(to+"/dir/file", &a))
+	must(unix.Lstat(to+"/second", &b))
+	if a.Ino != b.Ino {
+		t.Error("two names of one file became two files")
+	}
+	if to, err := os.Readlink(to + "/link"); err != nil || to != "/etc/passwd" {
+		t.Error(to, err)
+	}
+	value := make([]byte, 8)
+	if n, err := unix.Getxattr(to+"/dir/file", "trusted.berth", value); err != nil || string(value[:n]) != "x" {
+		t.Error("extended attribute: ", n, err)
+	}
+}
+
+func TestACopyEndsWithItsContext(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(from+"/f", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := copyTree(ctx, from, to); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+// Whatever parts of an image hold data, its copy has the same bytes and no more blocks than about as many.
+func TestACopyOfASparseImage(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(r *rapid.T) {
+		const size = 1 << 20
+		f, err := os.Create(dir + "/from")
+		if err != nil {
+			r.Fatal(err)
+		}
+		defer f.Close()
+		if err := f.Truncate(size); err != nil {
+			r.Fatal(err)
+		}
+		for _, at := range rapid.SliceOfN(rapid.Int64Range(0, size-100), 0, 5).Draw(r, "writes") {
+			if _, err := f.WriteAt(bytes.Repeat([]byte{7}, 100), at); err != nil {
+				r.Fatal(err)
+			}
+		}
+		if _, err := copyImage(context.Background(), dir+"/from", dir+"/to"); err != nil {
+			r.Fatal(err)
+		}
+		a, err1 := os.ReadFile(dir + "/from")
+		b, err2 := os.ReadFile(dir + "/to")
+		if err := errors.Join(err1, err2); err != nil || !bytes.Equal(a, b) {
+			r.Fatalf("the copy differs (%v)", err)
+		}
+		var sa, sb unix.Stat_t
+		if err := errors.Join(unix.Stat(dir+"/from", &sa), unix.Stat(dir+"/to", &sb)); err != nil || sb.Blocks > sa.Blocks+16 {
+			r.Fatalf("%d blocks became %d (%v)", sa.Blocks, sb.Blocks, err)
+		}
+	})
+}
+
+func TestMountFlags(t *testing.T) {
+	for _, tc := range []struct {
+		in   []string
+		bits uintptr
+		data []string
+		bad  bool
+	}{
+		{in: nil},
+		{in: []string{"defaults", ""}},
+		{in: []string{"ro,noatime", " nosuid "}, bits: unix.MS_RDONLY | unix.MS_NOATIME | unix.MS_NOSUID},
+		{in: []string{"ro", "rw"}},
+		{in: []string{"data=journal", "discard"}, data: []string{"data=journal", "discard"}},
+		{in: []string{"bind"}, bad: true},
+		{in: []string{"rshared"}, bad: true},
+		{in: []string{"ro,remount"}, bad: true},
+		{in: []string{"loop=/dev/loop0"}, bad: true},
+	} {
+		bits, data, err := mountFlags(tc.in)
+		if bits != tc.bits || !slices.Equal(data, tc.data) || (err != nil) != tc.bad {
+			t.Errorf("%q: %x %q %v", tc.in, bits, data, err)
+		}
+	}
+}
+
+func FuzzMountFlags(f *testing.F) {
+	f.Add("ro,noatime,data=journal")
+	f.Fuzz(func(t *testing.T, s string) {
+		bits, _, err := mountFlags([]string{s})
+		if err == nil && bits&(unix.MS_BIND|unix.MS_REMOUNT|unix.MS_MOVE|unix.MS_SHARED) != 0 {
+			t.Fatalf("%q sets %x", s, bits)
+		}
+	})
+}
+
+func TestEndpointForms(t *testing.T) {
+	for in, want := range map[string]string{
+		"unix:///a/b.sock": "/a/b.sock", "unix:/a/b.sock": "/a/b.sock", "/a/b.sock": "/a/b.sock",
+		"unix://a/b.sock": "", "a.sock": "", "tcp://x": "", "": "",
+	} {
+		if got, err := socketPath(in); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q %v", in, got, err)
+		}
+	}
+}

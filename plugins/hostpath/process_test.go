@@ -1,0 +1,231 @@
+package hostpath
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/csi"
+	"berth/structs"
+)
+
+// A successor on the same data directory answers "not ready" until its predecessor has left, and then
+// knows all that it knew.
+func TestASuccessorWaitsForItsPredecessor(t *testing.T) {
+	w := running(t)
+	v := w.volume(aDirectory, "v")
+
+	cfg := w.cfg
+	cfg.Endpoint = w.path("second.sock")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, cfg) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	second, err := csi.Dial(t.Context(), cfg.Endpoint, nil)
+	w.must("dial", err)
+	t.Cleanup(func() { _ = second.Close() })
+	probe := func(want bool) {
+		t.Helper()
+		for {
+			ready, err := second.Probe(t.Context())
+			if err == nil && ready == want {
+				return
+			}
+			if err == nil && ready {
+				t.Fatal("two drivers have one data directory")
+			}
+			if t.Context().Err() != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	probe(false)
+	if _, err := second.CreateVolume(t.Context(), aDirectory.createRequest("x")); csi.Code(err) != "Unavailable" {
+		t.Fatal(err)
+	}
+	w.term()
+	probe(true)
+	list, err := second.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+	if err != nil || len(list.Volumes) != 1 || list.Volumes[0].ExternalID != v.id {
+		t.Fatalf("%+v %v", list, err)
+	}
+	w.must("delete", second.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: v.id}))
+}
+
+func TestRunLeavesNoSocketAndTakesAStaleOne(t *testing.T) {
+	w := running(t)
+	w.kill()
+	if _, err := os.Lstat(w.path("csi.sock")); err != nil {
+		t.Fatal("a killed driver leaves its socket: ", err)
+	}
+	w.start()
+	w.term()
+	if _, err := os.Lstat(w.path("csi.sock")); err == nil {
+		t.Fatal("the socket is left")
+	}
+	w.cfg.Endpoint = w.path("file")
+	w.must("write", os.WriteFile(w.path("file"), nil, 0o600))
+	if err := Run(t.Context(), w.cfg); err == nil {
+		t.Fatal("replaced a file that is no socket")
+	}
+}
+
+func TestConfigFaultsAreToldTogether(t *testing.T) {
+	err := Run(t.Context(), Config{Endpoint: "csi.sock", DataDir: "data", Capacity: -1, MaxVolumes: -1})
+	for _, want := range []string{"endpoint", "node id", "data directory", "capacity", "max volumes"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not told of: %v", want, err)
+		}
+	}
+	if !structs.IsKind(err, structs.KindInvalid) {
+		t.Error(structs.KindOf(err))
+	}
+}
+
+func TestADataDirectoryThatCannotBeMadeEndsRun(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := Run(t.Context(), Config{Endpoint: filepath.Join(dir, "s"), NodeID: "n", DataDir: filepath.Join(dir, "file", "data")})
+	if err == nil {
+		t.Fatal("ran without a data directory")
+	}
+}
+
+// A record that cannot be read hides nothing else, and its data is left for a person to look at.
+func TestABadRecordIsLeftAlone(t *testing.T) {
+	for name, text := range map[string]string{"no json": "{", "null": "null", "another id": `{"ID":"x","State":"ready"}`, "empty": ""} {
+		t.Run(name, func(t *testing.T) {
+			w := running(t)
+			good, bad := w.volume(aDirectory, "good"), w.volume(aDirectory, "bad")
+			w.kill()
+			dir := w.path("data/volumes", bad.id)
+			w.must("spoil", os.WriteFile(dir+"/record.json", []byte(text), 0o600))
+			w.must("mkdir", os.Mkdir(w.path("data/volumes/stray"), 0o700))
+			w.must("mkdir", os.MkdirAll(w.path("data/volumes/full/data"), 0o700))
+			w.start()
+			list, err := w.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+			if err != nil || len(list.Volumes) != 1 || list.Volumes[0].ExternalID != good.id {
+				t.Fatalf("%+v %v", list, err)
+			}
+			if _, err := os.Stat(dir + "/data"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(w.path("data/volumes/stray")); err == nil {
+				t.Fatal("an empty directory without a record is left")
+			}
+			if _, err := os.Stat(w.path("data/volumes/full/data")); err != nil {
+				t.Fatal("data without a record was removed")
+			}
+		})
+	}
+}
+
+// What was mounted before a reboot is forgotten: the records name another boot.
+func TestAfterARebootNothingIsStaged(t *testing.T) {
+	anImage.needs(t)
+	w := running(t)
+	v := w.volume(anImage, "v")
+	v.up()
+	w.must("write", v.write(v.target, "precious"))
+	w.kill()
+	w.must("unmount", unix.Unmount(v.target, 0)) // as a reboot does
+	w.must("unmount", unix.Unmount(v.stage, 0))
+	record := w.path("data/volumes", v.id, "record.json")
+	b, err := os.ReadFile(record)
+	w.must("read", err)
+	w.must("edit", os.WriteFile(record, []byte(strings.Replace(string(b), bootID(), "another-boot", 1)), 0o600))
+	w.start()
+	if b, _ = os.ReadFile(record); strings.Contains(string(b), v.target) || strings.Contains(string(b), "another-boot") {
+		t.Fatalf("still in the record: %s", b)
+	}
+	v.up()
+	v.holds(v.target, "precious")
+	v.down()
+}
+
+// Calls on one volume are made by many at once: each succeeds or is told that another one is at work, and
+// in the end the volume is whole.
+func TestOneCallAtATimePerVolume(t *testing.T) {
+	w := running(t)
+	v := w.volume(aDirectory, "v")
+	w.must("stage", v.doStage())
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				for _, err := range []error{v.doPublish(v.target, false), v.doUnpublish(v.target)} {
+					if err != nil && csi.Code(err) != "Aborted" {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	w.must("publish", v.doPublish(v.target, false))
+	if n := len(mountsBelow(t, v.target)); n != 1 {
+		t.Fatalf("%d mounts", n)
+	}
+	v.down()
+}
+
+func TestTheLocksAreAllOrNone(t *testing.T) {
+	var l keyLocks
+	release, err := l.take("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.take("b", "a"); codeOf(err).String() != "Aborted" {
+		t.Fatal(err)
+	}
+	if free, err := l.take("b"); err != nil {
+		t.Fatal("a refused call kept a lock: ", err)
+	} else {
+		free()
+	}
+	release()
+	if free, err := l.take("a", "b"); err != nil {
+		t.Fatal(err)
+	} else {
+		free()
+	}
+}
+
+func TestPagesSurviveDeletions(t *testing.T) {
+	w := running(t)
+	made := map[string]*on{}
+	for _, n := range []string{"a", "b", "c", "d", "e"} {
+		v := w.volume(aDirectory, n)
+		made[v.id] = v
+	}
+	seen, token := map[string]bool{}, ""
+	for {
+		page, err := w.ListVolumes(t.Context(), &structs.ClientCSIListRequest{MaxEntries: 2, StartingToken: token})
+		w.must("list", err)
+		for _, e := range page.Volumes {
+			if seen[e.ExternalID] {
+				t.Fatalf("%s comes twice", e.ExternalID)
+			}
+			seen[e.ExternalID] = true
+			w.must("delete", made[e.ExternalID].doDelete()) // the token's own volume too
+		}
+		if token = page.NextToken; token == "" {
+			break
+		}
+	}
+	if len(seen) != 5 {
+		t.Fatalf("saw %d of 5", len(seen))
+	}
+}
