@@ -1,0 +1,200 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"berth/structs"
+)
+
+// evaluated lists the jobs that the last entry evaluated, by what triggered it.
+func (w *world) evaluated() (out []string) {
+	for e := range Evals(w.s.Read(), "*", "") {
+		if e.CreateIndex == w.index && e.Status == structs.EvalPending {
+			out = append(out, e.TriggeredBy+" "+e.JobID)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (w *world) wantEvaluated(want ...string) {
+	w.t.Helper()
+	if got := w.evaluated(); !slices.Equal(got, want) {
+		w.t.Errorf("at index %d: evaluated %q, want %q", w.index, got, want)
+	}
+}
+
+// blocked puts a blocked evaluation of its own job, worked out on the newest state.
+func (w *world) blocked(job string, on ...string) {
+	w.t.Helper()
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
+		{ID: "blocked-" + job, JobID: job, Status: structs.EvalBlocked, BlockedOn: on, SnapshotIndex: w.index}}})
+	w.wantEval("blocked-"+job, structs.EvalBlocked)
+}
+
+func (w *world) wantEval(id, status string) {
+	w.t.Helper()
+	if e := Eval(w.s.Read(), id); e == nil || e.Status != status {
+		w.t.Errorf("at index %d: evaluation %s is %+v, want %s", w.index, id, e, status)
+	}
+}
+
+func (w *world) status(status string, ids ...string) {
+	w.t.Helper()
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: ids, Status: status, Event: &structs.NodeEvent{Message: "now " + status}, WriteOptions: w.now()})
+}
+
+func TestASystemJobIsEvaluatedTheMomentANodeRegisters(t *testing.T) {
+	w := newWorld(t)
+	w.job(aJob("everywhere", structs.JobSystem))
+	w.job(aJob("once", structs.JobService))
+	stopped := aJob("stopped", structs.JobSysBatch)
+	stopped.Stop = true
+	w.job(stopped)
+	w.blocked("once", structs.WakeCapacity)
+	w.node("n1")
+	w.wantEvaluated("node-update everywhere")
+	w.wantEval("blocked-once", structs.EvalPending)
+}
+
+func TestRegisteringAgain(t *testing.T) {
+	w := newWorld(t)
+	w.job(aJob("everywhere", structs.JobSystem))
+	w.node("n1", half("p", structs.CSIKindNode, true))
+	w.alloc("a", "j", "n1")
+	do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible, WriteOptions: w.now()})
+	row := Node(w.s.Read(), "n1")
+	register := func(change func(*structs.Node)) {
+		n := aNode("n1")
+		change(n)
+		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}, WriteOptions: w.now()})
+	}
+
+	register(func(*structs.Node) {})
+	if Node(w.s.Read(), "n1") != row {
+		t.Error("the same again is put again")
+	}
+	w.wantEvaluated()
+
+	register(func(n *structs.Node) { n.HTTPAddr = "10.0.0.1:4746" })
+	if n := Node(w.s.Read(), "n1"); n == row || n.SchedulingEligibility != structs.NodeIneligible || len(n.Events) != len(row.Events) || n.CreateIndex != row.CreateIndex {
+		t.Errorf("what the servers know is lost: %+v", n)
+	}
+	w.wantEvaluated() // nothing that placement looks at
+
+	register(func(n *structs.Node) { n.Attributes = map[string]string{"kernel": "7"} })
+	w.wantEvaluated("node-update everywhere", "node-update j")
+
+	w.status(structs.NodeDown, "n1")
+	w.wantEvaluated("node-update j")
+	register(func(n *structs.Node) { n.Attributes = map[string]string{"kernel": "7"} })
+	w.wantEvaluated("node-update everywhere", "node-update j")
+	if n := Node(w.s.Read(), "n1"); n.Status != structs.NodeReady || n.Events[len(n.Events)-1].Message != "Node re-registered" {
+		t.Errorf("%+v", n)
+	}
+
+	err := try(w, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n1", SecretID: "guessed"}, WriteOptions: w.now()})
+	wantKind(t, err, structs.KindDenied)
+	wantKind(t, try(w, NodeRegister, &structs.NodeRegisterRequest{WriteOptions: w.now()}), structs.KindInvalid)
+}
+
+func TestANodeGoesDownAndComesBack(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", half("p", structs.CSIKindNode, true), half("sick", structs.CSIKindNode, false))
+	w.node("n2", half("p", structs.CSIKindNode, true))
+	w.alloc("a", "j", "n1")
+	w.alloc("stopping", "k", "n1")
+	w.stop("stopping", "")
+	w.blocked("waits", structs.WakePlugin("p"), structs.WakeCapacity)
+	healthy := func() (out []string) {
+		for i := range InstancesByNode(w.s.Read(), "n1") {
+			out = append(out, fmt.Sprint(i.PluginID, " ", i.Healthy, " ", i.HealthDescription))
+		}
+		return out
+	}
+	w.status(structs.NodeDown, "n1", "unknown", "n1")
+	if got := healthy(); !slices.Equal(got, []string{"p false node is down", "sick false "}) {
+		t.Errorf("%q", got)
+	}
+	w.wantEvaluated("node-update j")
+	if a := Alloc(w.s.Read(), "stopping"); a.ClientStatus != structs.AllocLost {
+		t.Errorf("nobody will ever say that it stopped: %s", a.ClientStatus)
+	}
+	w.blocked("waits", structs.WakePlugin("p"))
+	w.update("n1", half("p", structs.CSIKindNode, true)) // a report that was under way
+	if got := healthy(); got[0] != "p false node is down" {
+		t.Errorf("%q", got)
+	}
+	w.status(structs.NodeReady, "n1")
+	if got := healthy(); !slices.Equal(got, []string{"p true ", "sick false "}) {
+		t.Errorf("%q", got)
+	}
+	w.wantEvaluated("node-update j")
+	w.wantEval("blocked-waits", structs.EvalPending)
+	n := Node(w.s.Read(), "n1")
+	if n.Events[len(n.Events)-1].Message != "now ready" || n.StatusUpdatedAt == 0 {
+		t.Errorf("%+v", n)
+	}
+	w.status(structs.NodeReady, "n1")
+	if Node(w.s.Read(), "n1") != n {
+		t.Error("the same status is put again")
+	}
+	wantKind(t, try(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: "tired"}), structs.KindInvalid)
+}
+
+func TestEligibility(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.job(aJob("everywhere", structs.JobSystem))
+	for _, c := range []struct {
+		node, to string
+		want     structs.Kind
+		evals    []string
+	}{
+		{"n1", structs.NodeIneligible, "", nil},
+		{"n1", structs.NodeIneligible, "", nil},
+		{"n1", structs.NodeEligible, "", []string{"node-update everywhere"}},
+		{"n1", "perhaps", structs.KindInvalid, nil},
+		{"n9", structs.NodeEligible, structs.KindNotFound, nil},
+	} {
+		err := try(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: c.node, Eligibility: c.to, WriteOptions: w.now()})
+		wantKind(t, err, c.want)
+		w.wantEvaluated(c.evals...)
+	}
+}
+
+func TestNodeHistoryIsBounded(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	for n := range keptEvents + 3 {
+		do(w, NodeEvents, &structs.NodeEventsRequest{WriteOptions: w.now(),
+			Events: map[string][]*structs.NodeEvent{"n1": {{Message: fmt.Sprint(n)}}, "unknown": {{Message: "x"}}}})
+	}
+	n := Node(w.s.Read(), "n1")
+	if len(n.Events) != keptEvents || n.Events[keptEvents-1].Message != fmt.Sprint(keptEvents+2) || n.Events[keptEvents-1].CreateIndex != w.index {
+		t.Errorf("%d events, the last is %+v", len(n.Events), n.Events[len(n.Events)-1])
+	}
+}
+
+func TestANodeIsForgottenWhenNothingIsLeftOnIt(t *testing.T) {
+	w := threeNodes(t, false)
+	deregister := func() error {
+		return try(w, NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1", "unknown"}, WriteOptions: w.now()})
+	}
+	wantKind(t, deregister(), structs.KindPrecondition)
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.client("n1", "a1", structs.AllocComplete)
+	w.client("n1", "b1", structs.AllocComplete)
+	wantKind(t, deregister(), structs.KindPrecondition)
+	w.release("v", "a1")
+	wantKind(t, deregister(), "")
+	tx := w.s.Read()
+	if Node(tx, "n1") != nil || Instance(tx, "p", structs.CSIKindNode, "n1") != nil || Plugin(tx, "p") == nil {
+		t.Error("too much or too little is forgotten")
+	}
+	if d := NodeDetail(tx, Node(tx, "n2")); d.CSINodePlugins["p"] == nil || len(d.CSIControllerPlugins) != 0 {
+		t.Errorf("%+v", d)
+	}
+}
