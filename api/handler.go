@@ -39,7 +39,7 @@ type Agent interface {
 	// SnapshotRestore replaces the whole state by what an archive holds.
 	SnapshotRestore(ctx context.Context, r io.Reader) error
 	// LogFiles is the directory of a task's rotated log files, named <task>.<kind>.<number>, kind being
-	// stdout or stderr; not-found when the allocation is not on this agent.
+	// stdout or stderr; not-found when the allocation is not on this agent, invalid when it has no such task.
 	LogFiles(allocID, task, kind string) (dir string, err error)
 }
 

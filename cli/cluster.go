@@ -138,8 +138,8 @@ func snapshotInspect(_ context.Context, c *Call) error {
 			[2]string{"Region", meta.Region},
 			[2]string{"Written by", meta.Version},
 			[2]string{"Created", atTime(meta.Created)},
-			[2]string{"Size", bytes(file.Size)},
-			[2]string{"Size of the state", bytes(file.StateSize)},
+			[2]string{"Size", size(file.Size)},
+			[2]string{"Size of the state", size(file.StateSize)},
 		)
 		c.Printf("The archive is whole\n")
 		return nil

@@ -68,7 +68,7 @@ func span(d time.Duration) string {
 	return "0s"
 }
 
-func bytes(n int64) string {
+func size(n int64) string {
 	if n <= 0 {
 		return ""
 	}

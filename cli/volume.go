@@ -72,7 +72,7 @@ func (w *watch) create(ctx context.Context, v *structs.CSIVolume) error {
 			if r.err != nil {
 				return r.err
 			}
-			w.say("Volume %q is ready: %s", v.ID, joinComma([]string{"external ID " + r.volume.ExternalID, bytes(r.volume.Capacity)}))
+			w.say("Volume %q is ready: %s", v.ID, joinComma([]string{"external ID " + r.volume.ExternalID, size(r.volume.Capacity)}))
 			return nil
 		case <-tick.C:
 			w.creating(ctx, v)
@@ -218,7 +218,7 @@ func printVolume(c *Call, v *structs.CSIVolumeDetail) error {
 		[2]string{"Provider", joinComma([]string{v.Provider, v.ProviderVersion})},
 		[2]string{"State", v.State},
 		[2]string{"Last error", problem(v.LastError)},
-		[2]string{"Capacity", bytes(v.Capacity)},
+		[2]string{"Capacity", size(v.Capacity)},
 		[2]string{"Schedulable", yesNo(v.Schedulable)},
 		[2]string{"Blocked", v.Blocked},
 		[2]string{"Controllers healthy", controllers(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected)},

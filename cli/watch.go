@@ -14,6 +14,9 @@ import (
 // lookEvery is how long a watch waits for one thing before it looks at the others.
 const lookEvery = 2 * time.Second
 
+// lookPause is the least time between two looks that showed nothing new.
+const lookPause = 100 * time.Millisecond
+
 // watch follows something until it is done, writing a line whenever there is something new to say.
 type watch struct {
 	c     *Call
@@ -57,6 +60,23 @@ func (w *watch) until(ctx context.Context, follow func(context.Context) error) e
 	return err
 }
 
+// next makes the following look wait for something newer. Should the agent not wait at all, it is not asked
+// more often than a person could read.
+func (w *watch) next(ctx context.Context, q *api.Query, meta *structs.QueryMeta) error {
+	if meta.Index > q.MinIndex {
+		q.MinIndex = meta.Index
+		return nil
+	}
+	timer := time.NewTimer(lookPause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return structs.Errorf(structs.KindTimeout, "given up: %w", ctx.Err())
+	}
+}
+
 // evaluation follows an evaluation to its end, through those that come after it at once.
 func (w *watch) evaluation(ctx context.Context, id string) (*structs.Evaluation, error) {
 	q := &api.Query{MaxWait: lookEvery}
@@ -69,7 +89,9 @@ func (w *watch) evaluation(ctx context.Context, id string) (*structs.Evaluation,
 		if e.Terminal() || e.Status == structs.EvalBlocked {
 			return e, nil
 		}
-		q.MinIndex = meta.Index
+		if err := w.next(ctx, q, meta); err != nil {
+			return nil, err
+		}
 	}
 }
 
@@ -124,7 +146,9 @@ func (w *watch) running(ctx context.Context, job *structs.Job) error {
 			w.say("%s", summary(job, good))
 			return nil
 		}
-		q.MinIndex = meta.Index
+		if err := w.next(ctx, q, meta); err != nil {
+			return err
+		}
 	}
 }
 
@@ -271,7 +295,9 @@ func (w *watch) jobEnd(ctx context.Context, jobID string) error {
 			return nil
 		}
 		w.note("left", "%s still to end", plural(left, "allocation"))
-		q.MinIndex = meta.Index
+		if err := w.next(ctx, q, meta); err != nil {
+			return err
+		}
 	}
 }
 
@@ -287,6 +313,8 @@ func (w *watch) allocEnd(ctx context.Context, id string) error {
 		if a.ClientTerminal() {
 			return nil
 		}
-		q.MinIndex = meta.Index
+		if err := w.next(ctx, q, meta); err != nil {
+			return err
+		}
 	}
 }

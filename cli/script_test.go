@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"net/http/httptest"
+	"os"
+	"os/signal"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+
+	"berth/api"
+)
+
+var update = flag.Bool("update", false, "write what the commands say into the scripts")
+
+// today is when the tests take place.
+var today = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func TestMain(m *testing.M) {
+	testscript.Main(leakChecked{m}, map[string]func(){"berth": berth})
+}
+
+// leakChecked runs tests and then looks for goroutines left over.
+type leakChecked struct{ m *testing.M }
+
+func (l leakChecked) Run() int {
+	code := l.m.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		_, _ = os.Stderr.WriteString(err.Error() + "\n")
+		return 1
+	}
+	return code
+}
+
+// berth is the command line of the scripts, at a fixed time.
+func berth() {
+	now = func() time.Time { return today }
+	time.Local = time.UTC
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := Run(ctx, os.Args[1:], Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+// TestScripts runs the command line, in a process of its own, against the HTTP API before a small world
+// (see world_test.go). What it says is compared with the scripts; -update writes it into them.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			w := newWorld()
+			srv := httptest.NewServer(api.NewHandler(api.Config{Caller: w.caller, Agent: w.agent, Logger: hclog.NewNullLogger()}))
+			e.Defer(srv.Close)
+			e.Setenv("BERTH_ADDR", srv.URL)
+			return os.WriteFile(e.Cd+"/good.snap", w.agent.Snapshot, 0o600)
+		},
+	})
+}

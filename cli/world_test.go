@@ -1,0 +1,387 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/api"
+	"berth/api/apitest"
+	"berth/internal/snaparchive"
+	"berth/structs"
+)
+
+// The IDs of the world.
+const (
+	node1  = "11111111-aaaa-0000-0000-000000000001"
+	node2  = "1122bbbb-bbbb-0000-0000-000000000002"
+	alloc1 = "a1a1a1a1-0000-0000-0000-000000000001"
+	alloc2 = "a2a2a2a2-0000-0000-0000-000000000002"
+	alloc3 = "a3a3a3a3-0000-0000-0000-000000000003"
+	eval1  = "e1e1e1e1-0000-0000-0000-000000000001"
+	eval2  = "e2e2e2e2-0000-0000-0000-000000000002"
+	eval3  = "e3e3e3e3-0000-0000-0000-000000000003"
+)
+
+// world is a cluster of two nodes, two jobs, a plugin and two volumes, in which jobs that are registered
+// fare as their names say.
+type world struct {
+	caller *apitest.Caller
+	agent  *apitest.Agent
+
+	mu    sync.Mutex
+	jobs  map[string]*structs.Job
+	looks map[string]int // how often something was looked at
+}
+
+func before(d time.Duration) int64 { return today.Add(-d).UnixNano() }
+
+func newWorld() *world {
+	w := &world{caller: &apitest.Caller{}, looks: map[string]int{}}
+	w.jobs = map[string]*structs.Job{"web": webJob(), "web-old": {ID: "web-old", Type: "batch", Status: "dead", Priority: 40}}
+	w.agent = worldAgent()
+	w.answerJobs()
+	w.answerCluster()
+	w.answerStorage()
+	return w
+}
+
+func webJob() *structs.Job {
+	return &structs.Job{
+		ID: "web", Name: "web", Namespace: "default", Type: "service", Priority: 50, Datacenters: []string{"*"}, Status: "running", Version: 2, SubmitTime: before(time.Hour),
+		TaskGroups: []*structs.TaskGroup{{Name: "app", Count: 2,
+			Volumes: map[string]*structs.VolumeRequest{"data": {Name: "data", Type: "csi", Source: "data", AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}},
+			Tasks:   []*structs.Task{{Name: "server", Driver: "exec"}},
+		}},
+	}
+}
+
+func worldAgent() *apitest.Agent {
+	member := func(name, addr string) *structs.AgentMember {
+		return &structs.AgentMember{Name: name, Addr: addr, Port: 4748, Status: "alive", Tags: map[string]string{"region": "global", "dc": "dc1", "port": "4747", "build": "0.1.0"}}
+	}
+	var archive bytes.Buffer
+	state := strings.Repeat("state", 1000)
+	if err := snaparchive.Write(&archive, snaparchive.Meta{Index: 42, Term: 3, Version: "0.1.0", Region: "global", Created: today.Add(-time.Minute)}, int64(len(state)), strings.NewReader(state)); err != nil {
+		panic(err)
+	}
+	return &apitest.Agent{
+		SelfIs:    &api.AgentSelf{Member: member("s1.global", "10.0.0.1"), Stats: map[string]map[string]string{"client": {"node_id": node1}}},
+		MembersAs: []*structs.AgentMember{member("s1.global", "10.0.0.1"), member("s2.global", "10.0.0.2")},
+		HealthIs:  &api.AgentHealth{},
+		Snapshot:  archive.Bytes(),
+		Logs: func(allocID, task, kind string) (string, error) {
+			dir := filepath.Join(os.TempDir(), "berth-cli-test-logs")
+			if allocID != alloc1 || task != "server" {
+				return "", structs.Errorf(structs.KindInvalid, "allocation %s has no task %q", structs.ShortID(allocID), task)
+			}
+			if err := os.MkdirAll(dir, 0o700); err != nil {
+				return "", err
+			}
+			return dir, os.WriteFile(filepath.Join(dir, task+"."+kind+".0"), []byte(kind+" one\n"+kind+" two\n"), 0o600)
+		},
+	}
+}
+
+// allocs are all allocations there are.
+func (w *world) allocs() []*structs.Allocation {
+	web := webJob()
+	claimWait := &structs.TaskEvent{Type: structs.TaskEventHookMessage, Time: before(time.Minute), DisplayMessage: "volume data: claim waits"}
+	all := []*structs.Allocation{
+		{ID: alloc1, Namespace: "default", Name: "web.app[0]", NodeID: node1, NodeName: "one", EvalID: eval1, JobID: "web", JobVersion: 2, Job: web, TaskGroup: "app",
+			DesiredStatus: "run", ClientStatus: "running", CreateTime: before(time.Hour), ModifyTime: before(50 * time.Minute), Indexes: structs.Indexes{CreateIndex: 10},
+			TaskStates: map[string]*structs.TaskState{"server": {State: "running", StartedAt: today.Add(-50 * time.Minute), Restarts: 1, LastRestart: today.Add(-51 * time.Minute), Events: []*structs.TaskEvent{
+				{Type: "Received", Time: before(time.Hour), DisplayMessage: "Task received by client"},
+				{Type: "Started", Time: before(50 * time.Minute), DisplayMessage: "Task started by client"}}}}},
+		{ID: alloc2, Namespace: "default", Name: "web.app[1]", NodeID: node2, NodeName: "two", EvalID: eval1, JobID: "web", JobVersion: 2, Job: web, TaskGroup: "app",
+			DesiredStatus: "run", ClientStatus: "pending", CreateTime: before(time.Hour), ModifyTime: before(time.Hour), Indexes: structs.Indexes{CreateIndex: 10},
+			TaskStates: map[string]*structs.TaskState{"server": {State: "pending", Events: []*structs.TaskEvent{claimWait}}}},
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if job := w.jobs["new"]; job != nil {
+		all = append(all, w.newAlloc(job, "running"))
+	}
+	if job := w.jobs["broken"]; job != nil {
+		a := w.newAlloc(job, "failed")
+		a.TaskStates = map[string]*structs.TaskState{"server": {Events: []*structs.TaskEvent{{Type: "Driver Failure", DisplayMessage: "no such file: /bin/nope"}}}}
+		all = append(all, a)
+	}
+	return all
+}
+
+// newAlloc is the allocation of a job that was just registered: pending at the first look, then as it ends
+// up, and complete when the job is stopped.
+func (w *world) newAlloc(job *structs.Job, end string) *structs.Allocation {
+	w.looks[job.ID]++
+	a := &structs.Allocation{ID: alloc3, Namespace: "default", Name: job.ID + ".app[0]", NodeID: node1, NodeName: "one", JobID: job.ID, Job: job, TaskGroup: "app",
+		JobVersion: job.Version, DesiredStatus: "run", ClientStatus: "pending", Indexes: structs.Indexes{CreateIndex: 20}}
+	if w.looks[job.ID] > 1 {
+		a.ClientStatus = end
+	}
+	if job.Stop {
+		a.DesiredStatus, a.ClientStatus = "stop", "complete"
+	}
+	return a
+}
+
+func (w *world) findAllocs(keep func(*structs.Allocation) bool) (found []*structs.AllocListStub) {
+	for _, a := range w.allocs() {
+		if keep(a) {
+			found = append(found, a.Stub())
+		}
+	}
+	return found
+}
+
+func missing(what, id string) error {
+	return structs.Errorf(structs.KindNotFound, "no %s %q", what, id)
+}
+
+func (w *world) job(id string) (*structs.Job, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if j := w.jobs[id]; j != nil {
+		return j, nil
+	}
+	return nil, missing("job", id)
+}
+
+func (w *world) answerJobs() {
+	c := w.caller
+	meta := structs.QueryMeta{Index: 42, KnownLeader: true}
+	apitest.On(c, structs.JobRegister, func(_ context.Context, r *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if r.EnforceIndex {
+			return nil, structs.Errorf(structs.KindConflict, "job %q has JobModifyIndex 17, not %d", r.Job.ID, r.JobModifyIndex)
+		}
+		w.jobs[r.Job.ID] = r.Job
+		return &structs.JobRegisterResponse{EvalID: map[string]string{"big": eval2}[r.Job.ID] + map[string]string{"new": eval3, "broken": eval3}[r.Job.ID]}, nil
+	})
+	apitest.On(c, structs.JobDeregister, func(_ context.Context, r *structs.JobDeregisterRequest) (*structs.JobDeregisterResponse, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.jobs[r.JobID] == nil {
+			return nil, missing("job", r.JobID)
+		}
+		stopped := w.jobs[r.JobID].Copy()
+		stopped.Stop = true
+		w.jobs[r.JobID] = stopped
+		return &structs.JobDeregisterResponse{EvalID: eval3}, nil
+	})
+	apitest.On(c, structs.JobGet, func(_ context.Context, r *structs.JobGetRequest) (*structs.JobGetResponse, error) {
+		j, err := w.job(r.JobID)
+		return &structs.JobGetResponse{Job: j, QueryMeta: meta}, err
+	})
+	apitest.On(c, structs.JobVersions, func(_ context.Context, r *structs.JobGetRequest) (*structs.JobVersionsResponse, error) {
+		j, err := w.job(r.JobID)
+		return &structs.JobVersionsResponse{Versions: []*structs.Job{j}, QueryMeta: meta}, err
+	})
+	apitest.On(c, structs.JobList, func(_ context.Context, r *structs.QueryRequest) (*structs.JobListResponse, error) {
+		resp := &structs.JobListResponse{QueryMeta: meta}
+		for _, id := range []string{"web", "web-old", "new"} {
+			if j, err := w.job(id); err == nil && strings.HasPrefix(id, r.Prefix) {
+				stub := &structs.JobListStub{ID: j.ID, Type: j.Type, Priority: j.Priority, Status: j.Status, Stop: j.Stop, SubmitTime: j.SubmitTime}
+				stub.JobSummary = &structs.JobSummary{Summary: map[string]structs.TaskGroupSummary{"app": {Running: 1}}}
+				resp.Jobs = append(resp.Jobs, stub)
+			}
+		}
+		return resp, nil
+	})
+	apitest.Answer(c, structs.JobSummaryGet, structs.JobSummaryResponse{JobSummary: &structs.JobSummary{Summary: map[string]structs.TaskGroupSummary{"app": {Running: 1, Starting: 1, Failed: 3}}}})
+	apitest.On(c, structs.JobAllocations, func(_ context.Context, r *structs.JobGetRequest) (*structs.AllocListResponse, error) {
+		return &structs.AllocListResponse{QueryMeta: meta, Allocations: w.findAllocs(func(a *structs.Allocation) bool { return a.JobID == r.JobID })}, nil
+	})
+	apitest.On(c, structs.JobEvaluations, func(_ context.Context, r *structs.JobGetRequest) (*structs.EvalListResponse, error) {
+		var evals []*structs.Evaluation
+		for _, e := range evaluations() {
+			if e.JobID == r.JobID {
+				evals = append(evals, e)
+			}
+		}
+		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: meta}, nil
+	})
+	w.answerEvals(meta)
+}
+
+func evaluations() []*structs.Evaluation {
+	refused := map[string]*structs.AllocMetric{"app": {NodesEvaluated: 2, CoalescedFailures: 1, Refusals: []*structs.PlacementRefusal{
+		{Filter: "resources", Reason: "cpu: 9000 MHz asked for, 1200 MHz free at most", Nodes: 1},
+		{Filter: "csi-plugin", Reason: "plugin hostpath is not healthy there", Nodes: 1}}}}
+	return []*structs.Evaluation{
+		{ID: eval1, JobID: "web", Type: "service", Priority: 50, TriggeredBy: "job-register", Status: "complete", CreateTime: before(time.Hour), ModifyTime: before(time.Hour), Indexes: structs.Indexes{CreateIndex: 9}},
+		{ID: eval2, JobID: "big", Type: "service", Priority: 50, TriggeredBy: "job-register", Status: "complete", BlockedEval: "b2b2b2b2-0", FailedTGAllocs: refused,
+			QueuedAllocations: map[string]int{"app": 2}, CreateTime: before(time.Minute), Indexes: structs.Indexes{CreateIndex: 12}},
+		{ID: "b2b2b2b2-0000-0000-0000-000000000002", JobID: "big", Type: "service", TriggeredBy: "queued-allocs", Status: "blocked", BlockedOn: []string{"capacity", "csi-plugin:hostpath"},
+			CreateTime: before(time.Minute), Indexes: structs.Indexes{CreateIndex: 12}},
+		{ID: eval3, JobID: "new", Type: "service", TriggeredBy: "job-register", Status: "complete", Indexes: structs.Indexes{CreateIndex: 15}},
+	}
+}
+
+func (w *world) answerEvals(meta structs.QueryMeta) {
+	c := w.caller
+	apitest.On(c, structs.EvalGet, func(_ context.Context, r *structs.EvalGetRequest) (*structs.EvalGetResponse, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.looks[r.EvalID]++
+		for _, e := range evaluations() {
+			if e.ID == r.EvalID {
+				if e.ID == eval3 && w.looks[eval3] == 1 {
+					e.Status = "pending"
+				}
+				return &structs.EvalGetResponse{Eval: e, QueryMeta: meta}, nil
+			}
+		}
+		return nil, missing("evaluation", r.EvalID)
+	})
+	apitest.On(c, structs.EvalList, func(_ context.Context, r *structs.QueryRequest) (*structs.EvalListResponse, error) {
+		evals := slices.DeleteFunc(evaluations(), func(e *structs.Evaluation) bool { return !strings.HasPrefix(e.ID, r.Prefix) })
+		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: meta}, nil
+	})
+	apitest.On(c, structs.EvalAllocs, func(_ context.Context, r *structs.EvalGetRequest) (*structs.AllocListResponse, error) {
+		return &structs.AllocListResponse{Allocations: w.findAllocs(func(a *structs.Allocation) bool { return a.EvalID == r.EvalID })}, nil
+	})
+	apitest.On(c, structs.AllocList, func(_ context.Context, r *structs.QueryRequest) (*structs.AllocListResponse, error) {
+		return &structs.AllocListResponse{Allocations: w.findAllocs(func(a *structs.Allocation) bool { return strings.HasPrefix(a.ID, r.Prefix) })}, nil
+	})
+	apitest.On(c, structs.AllocGet, func(_ context.Context, r *structs.AllocGetRequest) (*structs.AllocGetResponse, error) {
+		for _, a := range w.allocs() {
+			if a.ID == r.AllocID {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if w.looks["stop"] > 0 {
+					if w.looks["stop"]++; w.looks["stop"] > 2 {
+						a.ClientStatus = "complete"
+					}
+				}
+				return &structs.AllocGetResponse{Alloc: a, QueryMeta: meta}, nil
+			}
+		}
+		return nil, missing("allocation", r.AllocID)
+	})
+	apitest.On(c, structs.AllocStop, func(context.Context, *structs.AllocStopRequest) (*structs.AllocStopResponse, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.looks["stop"] = 1
+		return &structs.AllocStopResponse{EvalID: eval3}, nil
+	})
+}
+
+func (w *world) answerCluster() {
+	c := w.caller
+	drivers := map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}, "raw_exec": {HealthDescription: "not enabled"}}
+	one := structs.Node{ID: node1, Name: "one", Datacenter: "dc1", HTTPAddr: "127.0.0.1:1", Status: "ready", SchedulingEligibility: "eligible", Drivers: drivers,
+		Attributes: map[string]string{"kernel.name": "linux"}, Events: []*structs.NodeEvent{{Message: "Node registered", Subsystem: "Cluster", Timestamp: today.Add(-26 * time.Hour)}},
+		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}, Memory: structs.NodeMemoryResources{MemoryMB: 2048}, Disk: structs.NodeDiskResources{DiskMB: 100}}}
+	apitest.On(c, structs.NodeList, func(_ context.Context, r *structs.QueryRequest) (*structs.NodeListResponse, error) {
+		all := []*structs.NodeListStub{
+			{ID: node1, Name: "one", Datacenter: "dc1", Address: "10.0.0.1", SchedulingEligibility: "eligible", Status: "ready"},
+			{ID: node2, Name: "two", Datacenter: "dc1", NodeClass: "big", Address: "10.0.0.2", SchedulingEligibility: "ineligible", Status: "down"},
+		}
+		return &structs.NodeListResponse{Nodes: slices.DeleteFunc(all, func(n *structs.NodeListStub) bool { return !strings.HasPrefix(n.ID, r.Prefix) })}, nil
+	})
+	apitest.On(c, structs.NodeGet, func(_ context.Context, r *structs.NodeGetRequest) (*structs.NodeGetResponse, error) {
+		if r.NodeID != node1 {
+			return nil, missing("node", r.NodeID)
+		}
+		return &structs.NodeGetResponse{Node: &structs.NodeDetail{Node: one, CSINodePlugins: map[string]*structs.CSIInfo{"hostpath": nodeInstance()}}}, nil
+	})
+	apitest.On(c, structs.NodeAllocs, func(_ context.Context, r *structs.NodeGetRequest) (*structs.AllocsResponse, error) {
+		return &structs.AllocsResponse{Allocs: slices.DeleteFunc(w.allocs(), func(a *structs.Allocation) bool { return a.NodeID != r.NodeID })}, nil
+	})
+	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
+	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
+	apitest.Answer(c, structs.OperatorRaft, structs.RaftConfigurationResponse{Servers: []*structs.RaftServer{
+		{ID: "s1", Node: "s1.global", Address: "10.0.0.1:4747", Leader: true, Voter: true, RaftProtocol: "3"},
+		{ID: "s2", Node: "s2.global", Address: "10.0.0.2:4747", Voter: true, RaftProtocol: "3"}}})
+	apitest.Answer(c, structs.SystemGC, structs.Empty{})
+}
+
+func nodeInstance() *structs.CSIInfo {
+	return &structs.CSIInfo{PluginID: "hostpath", AllocID: alloc1, Healthy: true, UpdateTime: before(2 * time.Minute),
+		NodeInfo: &structs.CSINodeInfo{MaxVolumes: 100, RequiresNodeStageVolume: true, AccessibleTopology: &structs.CSITopology{Segments: map[string]string{"topology.berth/node": "one"}}}}
+}
+
+func (w *world) answerStorage() {
+	c := w.caller
+	controller := &structs.CSIInfo{PluginID: "hostpath", AllocID: alloc2, HealthDescription: "the probe timed out", UpdateTime: before(3 * time.Second),
+		ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsExpand: true}}
+	apitest.On(c, structs.CSIPluginList, func(_ context.Context, r *structs.QueryRequest) (*structs.CSIPluginListResponse, error) {
+		resp := &structs.CSIPluginListResponse{}
+		if strings.HasPrefix("hostpath", r.Prefix) {
+			resp.Plugins = []*structs.CSIPluginListStub{{ID: "hostpath", Provider: "hostpath.berth", ControllerRequired: true, ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2}}
+		}
+		return resp, nil
+	})
+	apitest.Answer(c, structs.CSIPluginGet, structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{ID: "hostpath", Provider: "hostpath.berth", Version: "0.1.0", ControllerRequired: true,
+		ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2, Nodes: map[string]*structs.CSIInfo{node1: nodeInstance()}, Controllers: map[string]*structs.CSIInfo{node2: controller}}})
+	apitest.On(c, structs.CSIVolumeList, func(_ context.Context, r *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
+		all := []*structs.CSIVolumeListStub{
+			{ID: "data", Name: "data", PluginID: "hostpath", State: "ready", Schedulable: true, AccessMode: structs.CSISingleNodeWriter, CurrentWriters: 1, Waiting: 1},
+			{ID: "scratch", Name: "scratch", PluginID: "hostpath", State: "creating"}}
+		return &structs.CSIVolumeListResponse{Volumes: slices.DeleteFunc(all, func(v *structs.CSIVolumeListStub) bool { return !strings.HasPrefix(v.ID, r.Prefix) })}, nil
+	})
+	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context, r *structs.CSIVolumeGetRequest) (*structs.CSIVolumeGetResponse, error) {
+		if r.ID != "data" {
+			return nil, missing("volume", r.ID)
+		}
+		return &structs.CSIVolumeGetResponse{Volume: dataVolume()}, nil
+	})
+	apitest.On(c, structs.CSIClaimList, func(_ context.Context, r *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
+		if r.VolumeID != "data" {
+			return nil, missing("volume", r.VolumeID)
+		}
+		return &structs.CSIClaimListResponse{Claims: dataVolume().Claims}, nil
+	})
+	made := func(_ context.Context, r *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
+		v := r.Volumes[0].Copy()
+		if v.PluginID != "hostpath" {
+			return nil, structs.Errorf(structs.KindPrecondition, "no plugin %q; run its job first", v.PluginID)
+		}
+		v.ExternalID, v.Capacity = "vol-"+v.ID, v.RequestedCapacityMin
+		return &structs.CSIVolumeRegisterResponse{Volumes: []*structs.CSIVolume{v}}, nil
+	}
+	apitest.On(c, structs.CSIVolumeCreate, made)
+	apitest.On(c, structs.CSIVolumeRegister, made)
+	apitest.On(c, structs.CSIVolumeDeregister, func(_ context.Context, r *structs.CSIVolumeDeregisterRequest) (*structs.Empty, error) {
+		if !r.Force {
+			return nil, structs.Errorf(structs.KindPrecondition, "volume %q is in use: claimed by allocation %s", r.ID, structs.ShortID(alloc1))
+		}
+		return &structs.Empty{}, nil
+	})
+	apitest.On(c, structs.CSIVolumeDelete, func(_ context.Context, r *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
+		if r.Secrets["key"] != "a,b=c" {
+			return nil, structs.Errorf(structs.KindDenied, "plugin hostpath: PermissionDenied: wrong key")
+		}
+		return &structs.Empty{}, nil
+	})
+	apitest.On(c, structs.CSIVolumeDetach, func(_ context.Context, r *structs.CSIVolumeDetachRequest) (*structs.Empty, error) {
+		if r.NodeID == node2 && !r.Force {
+			return nil, structs.Errorf(structs.KindUnavailable, "node two is down")
+		}
+		return &structs.Empty{}, nil
+	})
+}
+
+func dataVolume() *structs.CSIVolumeDetail {
+	return &structs.CSIVolumeDetail{
+		CSIVolume: structs.CSIVolume{ID: "data", Name: "data", Namespace: "default", ExternalID: "vol-1", PluginID: "hostpath", State: "ready", Capacity: 10 << 20,
+			MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}}, CreateTime: before(24 * time.Hour), ModifyTime: before(time.Hour),
+			Topologies:            []*structs.CSITopology{{Segments: map[string]string{"topology.berth/node": "one"}}},
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}},
+		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem, Schedulable: true, Provider: "hostpath.berth", ProviderVersion: "0.1.0",
+		ControllerRequired: true, ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2,
+		Claims: []*structs.CSIClaim{
+			{VolumeID: "data", AllocID: alloc1, NodeID: node1, JobID: "web", Mode: "write", AccessMode: structs.CSISingleNodeWriter, State: "granted", CreateTime: before(time.Hour)},
+			{VolumeID: "data", AllocID: alloc2, NodeID: node2, JobID: "web", Mode: "write", AccessMode: structs.CSISingleNodeWriter, State: "waiting", CreateTime: before(time.Hour),
+				Reason: "allocation a1a1a1a1 on node one writes to it; stop it to make room"}},
+		Attachments: []*structs.CSIAttachment{{NodeID: node1, State: "attaching", ModifyTime: before(time.Minute),
+			LastError: &structs.OperationError{Message: "the device is busy", Code: "Unavailable", Attempts: 3, Time: before(5 * time.Second)}}},
+	}
+}
