@@ -120,7 +120,7 @@ func (w *watch) placed(ctx context.Context, evalID string, wait bool) error {
 
 // running follows the allocations of a job's version until as many as it wants run and are healthy.
 func (w *watch) running(ctx context.Context, job *structs.Job) error {
-	q := &api.Query{MaxWait: lookEvery}
+	q := &api.Query{Namespace: job.Namespace, MaxWait: lookEvery}
 	for {
 		allocs, meta, err := w.api.JobAllocations(ctx, job.ID, q)
 		if err != nil {

@@ -107,6 +107,15 @@ func (w *world) allocs() []*structs.Allocation {
 	if job := w.jobs["new"]; job != nil {
 		all = append(all, w.newAlloc(job, "running"))
 	}
+	for _, id := range []string{"waits", "stuck"} {
+		if job := w.jobs[id]; job != nil {
+			a := w.newAlloc(job, "pending")
+			if id == "waits" && w.looks[id] > 2 {
+				a.ClientStatus = "running"
+			}
+			all = append(all, a)
+		}
+	}
 	if job := w.jobs["broken"]; job != nil {
 		a := w.newAlloc(job, "failed")
 		a.TaskStates = map[string]*structs.TaskState{"server": {Events: []*structs.TaskEvent{{Type: "Driver Failure", DisplayMessage: "no such file: /bin/nope"}}}}
@@ -162,7 +171,7 @@ func (w *world) answerJobs() {
 			return nil, structs.Errorf(structs.KindConflict, "job %q has JobModifyIndex 17, not %d", r.Job.ID, r.JobModifyIndex)
 		}
 		w.jobs[r.Job.ID] = r.Job
-		return &structs.JobRegisterResponse{EvalID: map[string]string{"big": eval2}[r.Job.ID] + map[string]string{"new": eval3, "broken": eval3}[r.Job.ID]}, nil
+		return &structs.JobRegisterResponse{EvalID: map[string]string{"big": eval2, "new": eval3, "broken": eval3}[r.Job.ID]}, nil
 	})
 	apitest.On(c, structs.JobDeregister, func(_ context.Context, r *structs.JobDeregisterRequest) (*structs.JobDeregisterResponse, error) {
 		w.mu.Lock()
@@ -337,7 +346,8 @@ func (w *world) answerStorage() {
 		if r.VolumeID != "data" {
 			return nil, missing("volume", r.VolumeID)
 		}
-		return &structs.CSIClaimListResponse{Claims: dataVolume().Claims}, nil
+		claims := append(dataVolume().Claims, &structs.CSIClaim{VolumeID: "data", AllocID: alloc3, State: "waiting", Reason: "second in line, behind allocation a2a2a2a2"})
+		return &structs.CSIClaimListResponse{Claims: claims}, nil
 	})
 	made := func(_ context.Context, r *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
 		v := r.Volumes[0].Copy()

@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/api"
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// run runs a command line in this process.
+func run(t *testing.T, args []string, extra ...Command) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	code = Run(t.Context(), args, Stdio{In: strings.NewReader(""), Out: &o, Err: &e}, extra...)
+	return code, o.String(), e.String()
+}
+
+func TestExitCodes(t *testing.T) {
+	caller := &apitest.Caller{}
+	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: caller, Agent: worldAgent(), Logger: hclog.NewNullLogger()}))
+	t.Cleanup(srv.Close)
+	for kind, want := range map[structs.Kind]int{
+		structs.KindInvalid: 2, structs.KindDenied: 3, structs.KindNotFound: 4, structs.KindConflict: 5,
+		structs.KindPrecondition: 6, structs.KindUnavailable: 7, structs.KindTimeout: 8, structs.KindInternal: 1,
+	} {
+		apitest.Fail(caller, structs.CSIVolumeDeregister, structs.Errorf(kind, "so it is"))
+		code, _, errs := run(t, []string{"volume", "deregister", "v", "-address", srv.URL})
+		if code != want || errs != "Error: so it is\n" {
+			t.Errorf("%s: exit code %d, want %d: %q", kind, code, want, errs)
+		}
+	}
+	if code, _, errs := run(t, []string{"volume", "deregister"}); code != 2 || !strings.Contains(errs, `"berth volume deregister -h"`) {
+		t.Errorf("wrong usage: %d %q", code, errs)
+	}
+}
+
+func TestExtraCommands(t *testing.T) {
+	var got []string
+	extra := []Command{
+		{Name: "agent", Group: groupSelf, Synopsis: "Run an agent", Raw: true, Run: func(_ context.Context, c *Call) error {
+			got = c.Args
+			return nil
+		}},
+		{Name: "executor", Hidden: true, Raw: true, Run: func(context.Context, *Call) error { return Exit(33) }},
+	}
+	if code, _, errs := run(t, []string{"agent", "-dev", "-h", "x"}, extra...); code != 0 || !reflect.DeepEqual(got, []string{"-dev", "-h", "x"}) {
+		t.Errorf("%d %q %q", code, got, errs)
+	}
+	if code, _, errs := run(t, []string{"executor"}, extra...); code != 33 || errs != "" {
+		t.Errorf("%d %q", code, errs)
+	}
+	_, out, _ := run(t, nil, extra...)
+	if !strings.Contains(out, "Run an agent") || strings.Contains(out, "executor") {
+		t.Errorf("help shows\n%s", out)
+	}
+}
+
+// TestTree holds every command of the tree to the rules that help and parsing rely on.
+func TestTree(t *testing.T) {
+	var walk func(path string, c Command)
+	walk = func(path string, c Command) {
+		path += " " + c.Name
+		if c.Synopsis == "" || strings.HasSuffix(c.Synopsis, ".") || strings.Contains(c.Synopsis, "\n") {
+			t.Errorf("%s: the synopsis is %q", path, c.Synopsis)
+		}
+		if (c.Run == nil) == (len(c.Sub) == 0) {
+			t.Errorf("%s: either runs or has commands below it", path)
+		}
+		seen := map[string]bool{}
+		for _, f := range c.flags() {
+			if seen[f.Name] || f.Usage == "" || strings.HasSuffix(f.Usage, ".") {
+				t.Errorf("%s: the flag -%s is there twice or its usage is %q", path, f.Name, f.Usage)
+			}
+			seen[f.Name] = true
+		}
+		if c.Run != nil {
+			code, out, errs := run(t, append(strings.Fields(path), "-h"))
+			if code != 0 || errs != "" || !strings.HasPrefix(out, "Usage: berth"+path) {
+				t.Errorf("%s -h: %d %q %q", path, code, out, errs)
+			}
+			for _, line := range strings.Split(out, "\n") {
+				if len(line) > 160 {
+					t.Errorf("%s -h: a line of %d characters", path, len(line))
+				}
+			}
+		}
+		for _, s := range c.Sub {
+			walk(path, s)
+		}
+	}
+	for _, c := range tree() {
+		if c.Group == "" {
+			t.Errorf("%s is in no group", c.Name)
+		}
+		walk("", c)
+	}
+}
+
+func TestParse(t *testing.T) {
+	cmd := &Command{Name: "x", Flags: []Flag{{Name: "on"}, {Name: "text", Kind: String, Default: "d"}, {Name: "list", Kind: Strings}, {Name: "for", Kind: Duration, Default: "5m"}}}
+	for _, c := range []struct {
+		line string
+		args []string
+		text string
+		on   bool
+		list []string
+		span time.Duration
+	}{
+		{"", nil, "d", false, nil, 5 * time.Minute},
+		{"a -on b", []string{"a", "b"}, "d", true, nil, 5 * time.Minute},
+		{"--text=q -on=false -for 3s", nil, "q", false, nil, 3 * time.Second},
+		{"-text -x a -text y", []string{"a"}, "y", false, nil, 5 * time.Minute},
+		{"-list a=1 -list b=2 - -- -on", []string{"-", "-on"}, "d", false, []string{"a=1", "b=2"}, 5 * time.Minute},
+	} {
+		call := &Call{cmd: cmd}
+		if err := call.parse(strings.Fields(c.line)); err != nil {
+			t.Errorf("%s: %v", c.line, err)
+			continue
+		}
+		if !reflect.DeepEqual(call.Args, c.args) || call.String("text") != c.text || call.Bool("on") != c.on ||
+			!reflect.DeepEqual(call.Strings("list"), c.list) || call.Duration("for") != c.span {
+			t.Errorf("%s: %+v %+v", c.line, call.Args, call.values)
+		}
+	}
+}
+
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		widths []int
+		width  int
+		want   []int
+	}{
+		{[]int{8, 100}, 0, []int{8, 100}},
+		{[]int{8, 20}, 80, []int{8, 20}},
+		{[]int{8, 100}, 80, []int{8, 70}},
+		{[]int{30, 60, 40}, 100, []int{30, 26, 40}},
+		{[]int{8, 8, 50}, 10, []int{8, 8, 8}},
+		{[]int{50, 60}, 20, []int{10, 8}},
+	} {
+		got := append([]int(nil), c.widths...)
+		fit(got, c.width)
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%v in %d: %v, want %v", c.widths, c.width, got, c.want)
+		}
+	}
+	if got := cut("größer", 4); got != "grö…" {
+		t.Error(got)
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0s", 400 * time.Millisecond: "0s", 59 * time.Second: "59s", time.Minute: "1m", 61 * time.Second: "1m1s",
+		3*time.Hour + 20*time.Minute + 5*time.Second: "3h20m", 50 * time.Hour: "2d2h", 48 * time.Hour: "2d",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	for typed, want := range map[string]string{"jbo": "job", "jobs": "job", "volum": "volume", "nodes": "node", "zzz": "", "sytsem": "system"} {
+		if got := nearest(typed, tree()); got != want {
+			t.Errorf("%s: %q, want %q", typed, got, want)
+		}
+	}
+}
