@@ -121,7 +121,8 @@ func volumeAlloc() *structs.Allocation {
 	return a
 }
 
-func TestAPluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
+// What uses a volume is counted from the node's book, which outlives the agent.
+func TestDuty_K16_APluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
 	m := newReal(t)
 	t.Cleanup(func() { // runs before the rig's own cleanup ends the agent
 		m.clear()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/hashicorp/go-metrics"
+
 	"berth/client/retry"
 	"berth/rpc"
 	"berth/structs"
@@ -124,6 +126,18 @@ func (c *Client) runUpdates(ctx context.Context) {
 		pause.Reset()
 		c.updates.acknowledge(batch)
 		c.collect()
+		c.gauge()
+	}
+}
+
+// gauge counts the allocations on this node by their state.
+func (c *Client) gauge() {
+	count := map[string]int{structs.AllocPending: 0, structs.AllocRunning: 0, structs.AllocComplete: 0, structs.AllocFailed: 0}
+	for _, u := range c.Allocs() {
+		count[u.ClientStatus]++
+	}
+	for state, n := range count {
+		metrics.SetGaugeWithLabels([]string{"client", "allocs"}, float32(n), []metrics.Label{{Name: "state", Value: state}})
 	}
 }
 

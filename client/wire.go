@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
 
 	"berth/client/allocrunner"
 	"berth/client/csimanager"
@@ -32,7 +35,9 @@ func buildReal(p Parts) (*Subsystems, error) {
 		return nil, err
 	}
 	root := filepath.Join(csiDir, "v")
-	plugins := csimanager.New(csimanager.Config{Registry: registry, DB: p.DB, Logger: p.Logger, NodeID: p.NodeID, Root: root})
+	plugins := csimanager.New(csimanager.Config{
+		Registry: registry, DB: p.DB, Logger: p.Logger, NodeID: p.NodeID, Root: root, Metrics: measureCall,
+	})
 	volumes := hooks.VolumesConfig{
 		Volumes: plugins.Volumes(), Servers: p.Servers, Logger: p.Logger, Progress: p.Progress,
 		Node: func() (id, secretID string) { return p.NodeID, p.SecretID },
@@ -56,6 +61,12 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Run:       []func(context.Context){drivers.Run, plugins.Run, reconcile(p, plugins)},
 		Destroy:   func() error { return mounts.ReleaseShared(root) },
 	}, nil
+}
+
+// measureCall counts one call of a CSI plugin.
+func measureCall(method, code string, took time.Duration) {
+	metrics.AddSampleWithLabels([]string{"csi", "call"}, float32(took.Seconds()*1000),
+		[]metrics.Label{{Name: "method", Value: method}, {Name: "code", Value: code}})
 }
 
 // buildRegistry restores the registry of plugins, without those of allocations that are not here.

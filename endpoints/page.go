@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/go-bexpr"
-
 	"berth/structs"
 )
 
@@ -106,23 +104,6 @@ func sorted[Row any](rows iter.Seq[*Row], key func(*Row) []string) iter.Seq[*Row
 		all := slices.SortedFunc(rows, func(a, b *Row) int { return slices.Compare(key(a), key(b)) })
 		slices.Values(all)(yield)
 	}
-}
-
-// filter compiles a filter expression; "" matches everything.
-func filter(expression string) (func(stub any) (bool, error), error) {
-	if expression == "" {
-		return func(any) (bool, error) { return true, nil }, nil
-	}
-	e, err := bexpr.CreateEvaluator(expression)
-	if err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "the filter %q is not an expression: %w", expression, err)
-	}
-	return func(stub any) (ok bool, err error) {
-		if ok, err = e.Evaluate(stub); err != nil {
-			err = structs.Errorf(structs.KindInvalid, "the filter %q does not fit the rows: %w", expression, err)
-		}
-		return ok, err
-	}, nil
 }
 
 // identical is the stub of a row that lists show whole.

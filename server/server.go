@@ -204,11 +204,16 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 	return s.consensus.propose(ctx, entry)
 }
 
-// Leader says who leads, as far as this server knows (endpoints.Raft).
+// Leader says who leads, as far as this server knows (endpoints.Raft). Between winning an election and
+// having applied what earlier leaders committed, this server knows of no leader: whoever asks had better
+// wait a moment.
 func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Duration) {
 	leader, id := s.consensus.LeaderWithID()
 	if string(id) == s.id {
-		return string(leader), s.leading.Load(), true, 0
+		if !s.leading.Load() {
+			return "", false, false, 0
+		}
+		return string(leader), true, true, 0
 	}
 	if last := s.consensus.LastContact(); !last.IsZero() {
 		lastContact = time.Since(last)

@@ -65,6 +65,7 @@ func (g *TaskGroup) validate(f faults, j *Job) {
 		f.check(!d.Migrate && !d.Sticky, "ephemeral_disk: sticky and migrate are not supported by berth yet")
 	}
 	f.check(g.ShutdownDelay == nil || *g.ShutdownDelay >= 0, "shutdown_delay must not be negative")
+	aliases := map[string]string{} // source -> alias
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		v := g.Volumes[alias]
 		if v == nil {
@@ -73,6 +74,8 @@ func (g *TaskGroup) validate(f faults, j *Job) {
 		}
 		f.name("volume: name", alias)
 		v.validate(f.at("volume %q", alias), j, g)
+		f.check(aliases[v.Source] == "", "volume %q: source %q is that of volume %q too; mount one volume in several places instead", alias, v.Source, aliases[v.Source])
+		aliases[v.Source] = alias
 	}
 	g.validateTasks(f)
 }

@@ -197,7 +197,8 @@ func TestTheEndOfTheLeaderEndsTheOthers(t *testing.T) {
 	})
 }
 
-func TestAHookMayRestartItsTask(t *testing.T) {
+// A plugin is a service: its supervisor has it restarted under the task's restart policy.
+func TestDuty_A14_AHookMayRestartItsTask(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()

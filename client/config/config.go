@@ -100,6 +100,29 @@ func (c *Config) DriverDir() string { return filepath.Join(c.DataDir, "drivers")
 // CSIDir holds the sockets, staging and publish paths of CSI plugins.
 func (c *Config) CSIDir() string { return filepath.Join(c.DataDir, "csi") }
 
+// amount is a setting that cannot be negative.
+type amount struct {
+	name  string
+	v     int64
+	shown any
+}
+
+func (c *Config) amounts() []amount {
+	var r Reserved
+	if c.Reserved != nil {
+		r = *c.Reserved
+	}
+	count := func(name string, v int) amount { return amount{name, int64(v), v} }
+	span := func(name string, d time.Duration) amount { return amount{name, int64(d), d} }
+	return []amount{
+		span("first_fingerprint_timeout", c.FirstFingerprintTimeout), span("heartbeat_grace", c.HeartbeatGrace),
+		span("update_interval", c.UpdateInterval), span("shutdown_timeout", c.ShutdownTimeout),
+		count("cpu_total_compute", c.CPUTotalCompute), count("memory_total_mb", c.MemoryTotalMB),
+		count("disk_total_mb", c.DiskTotalMB), count("gc_max_allocs", c.GCMaxAllocs),
+		count("reserved.cpu", r.CPU), count("reserved.memory", r.MemoryMB), count("reserved.disk", r.DiskMB),
+	}
+}
+
 // Validate reports every fault at once, each beginning with the setting's path.
 func (c *Config) Validate() error {
 	if !c.Enabled {
@@ -124,30 +147,8 @@ func (c *Config) Validate() error {
 		_, _, err := net.SplitHostPort(addr)
 		bad(err == nil, "client.servers: %q is not host:port", addr)
 	}
-	for _, d := range []struct {
-		name string
-		v    time.Duration
-	}{
-		{"first_fingerprint_timeout", c.FirstFingerprintTimeout}, {"heartbeat_grace", c.HeartbeatGrace},
-		{"update_interval", c.UpdateInterval}, {"shutdown_timeout", c.ShutdownTimeout},
-	} {
-		bad(d.v >= 0, "client.%s: %s is negative", d.name, d.v)
-	}
-	counts := []struct {
-		name string
-		v    int
-	}{
-		{"cpu_total_compute", c.CPUTotalCompute}, {"memory_total_mb", c.MemoryTotalMB},
-		{"disk_total_mb", c.DiskTotalMB}, {"gc_max_allocs", c.GCMaxAllocs},
-	}
-	if r := c.Reserved; r != nil {
-		counts = append(counts, []struct {
-			name string
-			v    int
-		}{{"reserved.cpu", r.CPU}, {"reserved.memory", r.MemoryMB}, {"reserved.disk", r.DiskMB}}...)
-	}
-	for _, n := range counts {
-		bad(n.v >= 0, "client.%s: %d is negative", n.name, n.v)
+	for _, n := range c.amounts() {
+		bad(n.v >= 0, "client.%s: %v is negative", n.name, n.shown)
 	}
 	if len(faults) == 0 {
 		return nil

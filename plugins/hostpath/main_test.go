@@ -68,10 +68,11 @@ func runDriver(config string) int {
 
 // world is a data directory, a socket and directories to stage and publish in, all gone after the test.
 type world struct {
-	t   *testing.T
-	dir string
-	cfg Config
-	cmd *exec.Cmd
+	t    *testing.T
+	dir  string
+	cfg  Config
+	cmd  *exec.Cmd
+	attr syscall.SysProcAttr // of the driver's process
 	*csi.Client
 }
 
@@ -145,7 +146,8 @@ func (w *world) start(env ...string) {
 	}
 	w.cmd = exec.Command(os.Args[0])
 	w.cmd.Env = append(append(os.Environ(), driverEnv+"="+string(cfg)), env...)
-	w.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	attr := w.attr
+	w.cmd.SysProcAttr = &attr
 	log := &testLog{w.t}
 	w.cmd.Stdout, w.cmd.Stderr = log, log
 	if err := w.cmd.Start(); err != nil {

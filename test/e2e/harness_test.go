@@ -96,7 +96,7 @@ func newAgent(t *testing.T, name string, extra ...string) *agent {
 	return a
 }
 
-// start starts the process and waits until its HTTP API answers.
+// start starts the process and waits until its node is ready.
 func (a *agent) start() {
 	a.t.Helper()
 	a.cmd = exec.Command(binary, a.args...)
@@ -105,7 +105,10 @@ func (a *agent) start() {
 		a.t.Fatal(err)
 	}
 	eventually(a.t, a.name+" answers", func() error {
-		_, err := a.run("operator", "raft", "list-peers")
+		out, err := a.run("node", "status")
+		if err == nil && !strings.Contains(out, "ready") {
+			err = errors.New("its node is not ready")
+		}
 		return err
 	})
 }

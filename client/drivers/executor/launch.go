@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/client/drivers/sandbox"
 )
 
 // launch makes the directory and starts a supervisor in it. It returns when the task runs; if it fails,
@@ -81,7 +83,7 @@ func (t *task) spawn() (*hatch, error) {
 func (t *task) exec(log, spec, lock, status *os.File) error {
 	command := t.command
 	cmd := exec.Command(command[0], append(command[1:len(command):len(command)], t.dir)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "GOMAXPROCS=2"}
+	cmd.Env = sandbox.RuntimeEnv(2)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = spec, log, log
 	cmd.ExtraFiles = []*os.File{lock, status}
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}

@@ -34,13 +34,15 @@ type supervisor struct {
 	out    *output
 	ln     net.Listener
 	proc   process
+	asked  chan os.Signal // to end, by others than the agent
 
 	killing sync.Once
 }
 
 // start does all that can fail, and undoes it when it fails.
 func start(spec *Spec) (*supervisor, error) {
-	s := &supervisor{spec: spec, group: &cgroups.Group{}}
+	s := &supervisor{spec: spec, group: &cgroups.Group{}, asked: make(chan os.Signal, 4)}
+	signal.Notify(s.asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP) // from before there is a task
 	if err := s.prepare(); err != nil {
 		return nil, errors.Join(err, s.undo())
 	}
@@ -153,7 +155,7 @@ func (s *supervisor) undo() error {
 
 // run serves until the task has ended, and writes down how.
 func (s *supervisor) run() int {
-	s.obeySignals()
+	go s.obeySignals()
 	go s.serve()
 	exit, err := s.proc.Wait()
 	oom := s.group.OOMKills()
@@ -204,13 +206,9 @@ func (s *supervisor) stop(sig unix.Signal, timeout time.Duration) error {
 const shutdownTimeout = 5 * time.Second
 
 func (s *supervisor) obeySignals() {
-	ch := make(chan os.Signal, 4)
-	signal.Notify(ch, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
-	go func() {
-		for sig := range ch {
-			if sig != unix.SIGHUP { // that one is an agent's business
-				_ = s.stop(unix.SIGTERM, shutdownTimeout)
-			}
+	for sig := range s.asked {
+		if sig != unix.SIGHUP { // that one is an agent's business
+			_ = s.stop(unix.SIGTERM, shutdownTimeout)
 		}
-	}()
+	}
 }

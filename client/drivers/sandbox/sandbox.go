@@ -15,6 +15,8 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,6 +66,18 @@ type message struct {
 	Exit    *Exit   `json:",omitempty"`
 	Kind    string  `json:",omitempty"` // with Error
 	Error   string  `json:",omitempty"`
+}
+
+// RuntimeEnv is the environment of a process that berth runs of its own executable: the settings of the Go
+// runtime and nothing else, with at most procs processors.
+func RuntimeEnv(procs int) []string {
+	env := []string{fmt.Sprintf("GOMAXPROCS=%d", procs)}
+	for _, e := range os.Environ() {
+		if strings.HasPrefix(e, "GO") && !strings.HasPrefix(e, "GOMAXPROCS=") {
+			env = append(env, e)
+		}
+	}
+	return env
 }
 
 // The file descriptors of pid 1 beside stdin, stdout and stderr.

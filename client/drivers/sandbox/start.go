@@ -40,7 +40,7 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 	tasks, unified := o.Entry.Files()
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
 	cmd.Args[0] = "berth" // for those who list processes; the path may be /proc/self/exe
-	cmd.Env = []string{"GOMAXPROCS=1"}
+	cmd.Env = RuntimeEnv(1)
 	cmd.Stdout, cmd.Stderr = o.Stdout, o.Stderr
 	cmd.ExtraFiles = append([]*os.File{theirs}, tasks...)
 	if unified != nil {
