@@ -1,0 +1,219 @@
+package client
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/structs"
+)
+
+func TestRegistrationWaitsForTheFirstFingerprints(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(true)
+		defer r.stop()
+		r.pass(20 * time.Second)
+		close(r.parts.drivers.ready)
+		r.parts.plugins.set(instance("p", structs.CSIKindNode, true))
+		r.pass(time.Second)
+		if n := len(r.plane.called("Node.Register")); n != 0 {
+			t.Fatalf("%d registrations before the plugins were fingerprinted", n)
+		}
+		close(r.parts.plugins.ready)
+		synctest.Wait()
+		calls := r.plane.called("Node.Register")
+		if len(calls) != 1 || !ended(r.client.Registered()) {
+			t.Fatalf("%d registrations", len(calls))
+		}
+		req := calls[0].req.(*structs.NodeRegisterRequest)
+		if len(req.CSI) != 1 || req.CSI[0].PluginID != "p" {
+			t.Errorf("plugin instances: %v", req.CSI)
+		}
+		n := req.Node
+		if n.Name != "node1" || n.SecretID == "" || n.Attributes["berth.version"] != "0.1" || n.Attributes["driver.fake"] != "1" ||
+			n.Attributes["kernel.name"] != "linux" || n.NodeResources.Memory.MemoryMB == 0 || !strings.HasPrefix(n.ComputedClass, "v1:") {
+			t.Errorf("node: %+v", n)
+		}
+	})
+}
+
+func TestRegistrationProceedsAfterTheTimeout(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		begin := time.Now()
+		r.start(true)
+		defer r.stop()
+		<-r.client.Registered()
+		if took := time.Since(begin); took != 50*time.Second {
+			t.Errorf("registered after %s, want 50s", took)
+		}
+	})
+}
+
+func TestHeartbeats(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(false)
+		defer r.stop()
+		r.pass(16 * time.Second)
+		if n := len(r.plane.called("Node.UpdateStatus")); n != 3 { // at 5, 10 and 15 s
+			t.Errorf("%d heartbeats in 16s, want 3", n)
+		}
+	})
+}
+
+func TestAHeartbeatGoesToANewLeaderAtOnce(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(false)
+		defer r.stop()
+		r.plane.do(func() { r.plane.servers = []string{"s2:1", "s1:1"} })
+		r.pass(5*time.Second + minBeatGap)
+		beats := r.plane.called("Node.UpdateStatus")
+		if len(beats) != 2 || beats[0].addr != "s1:1" || beats[1].addr != "s2:1" || beats[1].at.Sub(beats[0].at) > minBeatGap {
+			t.Errorf("heartbeats: %+v", beats)
+		}
+	})
+}
+
+func TestANodeThatWasForgottenRegistersAgain(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(false)
+		defer r.stop()
+		r.plane.do(func() { clear(r.plane.nodes) })
+		r.pass(5 * time.Second)
+		if n := len(r.plane.called("Node.Register")); n != 2 {
+			t.Errorf("%d registrations, want 2", n)
+		}
+	})
+}
+
+func TestAServerThatIsGoneIsReplaced(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.plane.fail = func(addr, _ string) error {
+			if addr == "s1:1" {
+				return structs.Errorf(structs.KindUnavailable, "%s: connection refused", addr)
+			}
+			return nil
+		}
+		r.plane.servers = []string{"s2:1", "s1:1"}
+		r.start(false)
+		defer r.stop()
+		if !ended(r.client.Registered()) || r.client.Servers()[0] != "s2:1" {
+			t.Errorf("servers %v", r.client.Servers())
+		}
+	})
+}
+
+func TestServersThatAreAwayAreTriedAgain(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.plane.fail = func(addr, _ string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
+		r.start(false)
+		defer r.stop()
+		r.pass(3 * time.Minute)
+		if n := len(r.plane.called("Node.Register")); n < 10 || n > 40 {
+			t.Errorf("%d tries in 3 minutes at two servers", n)
+		}
+		r.plane.do(func() { r.plane.fail = nil })
+		r.pass(15 * time.Second)
+		if !ended(r.client.Registered()) {
+			t.Error("not registered after the servers came back")
+		}
+	})
+}
+
+func TestADriverThatChangesRegistersTheNodeAgain(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(false)
+		defer r.stop()
+		r.node = &structs.DriverInfo{Detected: true, HealthDescription: "broken"}
+		r.parts.drivers.changes <- struct{}{}
+		r.pass(minBeatGap)
+		calls := r.plane.called("Node.Register")
+		if len(calls) != 2 {
+			t.Fatalf("%d registrations, want 2", len(calls))
+		}
+		if n := calls[1].req.(*structs.NodeRegisterRequest).Node; n.Drivers["fake"].Healthy || n.Attributes["driver.fake"] != "" {
+			t.Errorf("%+v", n.Drivers["fake"])
+		}
+		r.client.UpdateConfig(func(c *Config) { c.Meta = map[string]string{"rack": "r2"} })
+		r.pass(minBeatGap)
+		if n := len(r.plane.called("Node.Register")); n != 3 || r.client.Config().Meta["rack"] != "r2" {
+			t.Errorf("%d registrations after a change of the configuration, want 3", n)
+		}
+	})
+}
+
+func TestPluginChangesAreBatchedAndSentAsDifferences(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.prepare(false)
+		r.parts.plugins.set(instance("a", structs.CSIKindNode, true), instance("b", structs.CSIKindNode, true))
+		r.run()
+		defer r.stop()
+		r.pass(time.Second)
+		if n := len(r.plane.called("Node.UpdateCSI")); n != 0 {
+			t.Fatalf("%d updates of what the registration said already", n)
+		}
+		r.plane.do(func() {
+			r.plane.fail = func(_, method string) error {
+				if method == "Node.UpdateCSI" {
+					return structs.Errorf(structs.KindTimeout, "no answer")
+				}
+				return nil
+			}
+		})
+		r.parts.plugins.set(instance("a", structs.CSIKindNode, false), instance("b", structs.CSIKindNode, true))
+		r.pass(pluginBatch / 2)
+		r.parts.plugins.set(instance("a", structs.CSIKindNode, false), instance("a", structs.CSIKindController, true))
+		r.pass(pluginBatch)
+		r.plane.do(func() { r.plane.fail = nil })
+		r.pass(time.Second)
+		calls := r.plane.called("Node.UpdateCSI")
+		if len(calls) != 2 {
+			t.Fatalf("%d updates, want one that failed and one", len(calls))
+		}
+		req := calls[1].req.(*structs.NodeUpdateCSIRequest)
+		if len(req.Upserts) != 2 || req.Upserts[0].Kind != structs.CSIKindController || req.Full ||
+			!slices.Equal(req.Removes, []structs.CSIInstanceKey{{PluginID: "b", Kind: structs.CSIKindNode}}) {
+			t.Errorf("upserts %v, removes %v", req.Upserts, req.Removes)
+		}
+		if len(r.plane.csi) != 2 {
+			t.Errorf("the servers know %v", r.plane.csi)
+		}
+	})
+}
+
+func TestALeaseIsLostOnce(t *testing.T) {
+	now := time.Unix(100, 0)
+	var none lease
+	if none.lost(now, 0) {
+		t.Error("a lease that was never held is lost")
+	}
+	l := lease{until: now}
+	for _, tc := range []struct {
+		after time.Duration
+		want  bool
+	}{{0, false}, {9 * time.Second, false}, {10 * time.Second, true}, {time.Hour, false}} {
+		if got := l.lost(now.Add(tc.after), 10*time.Second); got != tc.want {
+			t.Errorf("%s after its end: %v", tc.after, got)
+		}
+	}
+}
+
+func TestDiffOfInstances(t *testing.T) {
+	a, b, b2 := instance("a", "node", true), instance("b", "node", true), instance("b", "node", false)
+	c := instance("c", "controller", true)
+	up, rm := diffInstances(byKey([]*structs.CSIPluginInstance{a, b}), byKey([]*structs.CSIPluginInstance{b2, c}))
+	if !reflect.DeepEqual(up, []*structs.CSIPluginInstance{b2, c}) || !reflect.DeepEqual(rm, []structs.CSIInstanceKey{{PluginID: "a", Kind: "node"}}) {
+		t.Errorf("upserts %v, removes %v", up, rm)
+	}
+}
