@@ -259,3 +259,18 @@ func FuzzParseVolume(f *testing.F) {
 		}
 	})
 }
+
+// TestExamples holds the files that people begin with against the rules.
+func TestExamples(t *testing.T) {
+	files, _ := filepath.Glob("../examples/*.hcl")
+	if len(files) == 0 {
+		t.Fatal("there are no examples")
+	}
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parse(t, file, src)
+	}
+}

@@ -84,7 +84,9 @@ func TestUpdates(t *testing.T) {
 	}{
 		{"priority", func(j *structs.Job) { j.Priority = 70 }, false},
 		{"count", count(2), false},
-		{"reschedule policy", func(j *structs.Job) { j.TaskGroups[0].ReschedulePolicy = structs.DefaultReschedulePolicy(structs.JobBatch) }, false},
+		{"reschedule policy", func(j *structs.Job) {
+			j.TaskGroups[0].ReschedulePolicy = structs.DefaultReschedulePolicy(structs.JobBatch)
+		}, false},
 		{"constraint that the node meets", constraints(&structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="}), false},
 		{"constraint that the node does not meet", constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: "n1", Operand: "!="}), true},
 		{"datacenters", func(j *structs.Job) { j.Datacenters = []string{"dc2"} }, true},
@@ -366,7 +368,9 @@ func TestRefusalsSayWhichFilterAndWhy(t *testing.T) {
 		"n02": func(n *structs.Node) { n.Datacenter = "dc2" },
 		"n03": func(n *structs.Node) { n.NodePool = "gpu" },
 		"n04": func(n *structs.Node) { n.Drivers = nil },
-		"n05": func(n *structs.Node) { n.Drivers["exec"].Healthy, n.Drivers["exec"].HealthDescription = false, "no cgroups" },
+		"n05": func(n *structs.Node) {
+			n.Drivers["exec"].Healthy, n.Drivers["exec"].HealthDescription = false, "no cgroups"
+		},
 		"n06": func(n *structs.Node) { n.Attributes["kernel.name"] = "windows"; n.NodeClass = "big" },
 		"n07": func(n *structs.Node) { n.Attributes["kernel.name"] = "windows" },
 		"n08": func(n *structs.Node) { n.NodeResources.Memory.MemoryMB = 50 },

@@ -1,0 +1,306 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// storage makes nodes that run both halves of the plugin hostpath.
+func (w *world) storage(nodes ...string) {
+	w.t.Helper()
+	for _, id := range nodes {
+		w.node(aNode(id), half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController))
+	}
+}
+
+func TestVolumeIsPlacedWhereItsPluginIs(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.storage("n2")
+	sick := half("hostpath", structs.CSIKindNode)
+	sick.Healthy, sick.HealthDescription = false, "probe failed"
+	w.node(aNode("n3"), sick)
+	w.volume("db", "hostpath")
+	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
+	p := w.run("db")
+	w.wantPlaced("db", "0@n2")
+	var got []string
+	for _, r := range p.Place[0].Metrics.Refusals {
+		got = append(got, r.Filter+": "+r.Reason)
+	}
+	want := []string{"csi-plugin: CSI plugin hostpath has no healthy node instance here (unhealthy: probe failed)",
+		"csi-plugin: CSI plugin hostpath has no node instance here"}
+	if !slices.Equal(got, want) {
+		t.Errorf("refusals: %q", got)
+	}
+}
+
+func TestVolumeRefusals(t *testing.T) {
+	r1 := &structs.CSITopology{Segments: map[string]string{"rack": "r1"}}
+	for _, c := range []struct {
+		name   string
+		set    func(w *world)
+		edit   func(*structs.Job)
+		reason string
+		keys   []string
+	}{
+		{"there is none", func(w *world) { w.storage("n1") }, volume("db", structs.CSISingleNodeWriter, false),
+			"csi-volume: CSI volume db: volume db does not exist in namespace default (1)", []string{"csi-volume:default:db"}},
+		{"plugin unknown", func(w *world) { w.nodes("n1"); w.volume("db", "hostpath") }, volume("db", structs.CSISingleNodeWriter, false),
+			"csi-volume: CSI volume db: no instance of plugin hostpath has been healthy yet: is its job running? (1)",
+			[]string{"csi-plugin:hostpath", "csi-volume:default:db"}},
+		{"no controller any more", func(w *world) {
+			n, k := half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController)
+			n.RequiresControllerPlugin, k.RequiresControllerPlugin = true, true
+			w.node(aNode("n1"), n, k)
+			k = k.Copy()
+			k.Healthy = false
+			w.csi("n1", k)
+			w.volume("db", "hostpath")
+		}, volume("db", structs.CSISingleNodeWriter, false),
+			"csi-volume: CSI volume db: no controller of plugin hostpath is healthy (1)", []string{"csi-plugin:hostpath", "csi-volume:default:db"}},
+		{"topology", func(w *world) { w.storage("n1"); w.volume("db", "hostpath", r1) }, volume("db", structs.CSISingleNodeWriter, false),
+			"csi-volume: CSI volume db: it is reachable only from rack=r1 (1)", []string{"csi-volume:default:db"}},
+		{"mode", func(w *world) {
+			w.storage("n1")
+			do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(), Volumes: []*structs.CSIVolume{{ID: "db", Namespace: "default",
+				PluginID: "hostpath", RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIBlockDevice}}}}})
+		}, volume("db", structs.CSISingleNodeWriter, false),
+			`csi-volume: CSI volume db: volume "db" has no capability for single-node-writer with file-system (1)`, nil},
+		{"one of several volumes", func(w *world) { w.storage("n1"); w.volume("a", "hostpath") }, func(j *structs.Job) {
+			volume("a", structs.CSISingleNodeWriter, false)(j)
+			volume("b", structs.CSISingleNodeWriter, false)(j)
+		}, "csi-volume: CSI volume b: volume b does not exist in namespace default (1)", []string{"csi-volume:default:b"}},
+		{"several volumes of one group and a limit", func(w *world) {
+			n := half("hostpath", structs.CSIKindNode)
+			n.NodeInfo.MaxVolumes = 1
+			w.node(aNode("n1"), n)
+			w.volume("a", "hostpath")
+			w.volume("b", "hostpath")
+		}, func(j *structs.Job) {
+			volume("a", structs.CSISingleNodeWriter, false)(j)
+			volume("b", structs.CSISingleNodeWriter, false)(j)
+		}, "csi-limit: CSI plugin hostpath has its limit of 1 volumes on this node (1)", []string{"csi-plugin:hostpath", "csi-volume:default:a"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t)
+			c.set(w)
+			w.job(aJob("web", structs.JobService, c.edit))
+			p := w.run("web")
+			if got := refusals(p, "g"); got != c.reason {
+				t.Errorf("got  %s\nwant %s", got, c.reason)
+			}
+			for _, k := range append(c.keys, structs.WakeCapacity) {
+				if !slices.Contains(blockedOn(p), k) {
+					t.Errorf("blocked on %q, not on %q", blockedOn(p), k)
+				}
+			}
+		})
+	}
+}
+
+func TestOneWriterOfAVolume(t *testing.T) {
+	w := newWorld(t)
+	w.storage("n1", "n2")
+	w.volume("db", "hostpath")
+	w.job(aJob("a", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
+	w.run("a")
+	holder := w.allocs("a")[0]
+	w.job(aJob("b", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
+
+	p := w.run("b") // a is placed and has not claimed yet
+	if got := refusals(p, "g"); !strings.Contains(got, "allocation "+structs.ShortID(holder.ID)+" (job a) is placed to use it as single-node-writer, write (2)") {
+		t.Errorf("refusals: %s", got)
+	}
+	w.claim(holder)
+	p = w.run("b")
+	if got := refusals(p, "g"); !strings.Contains(got, "allocation "+holder.ID+" (job a) on node name-n1 holds volume db as single-node-writer, write (2)") {
+		t.Errorf("refusals: %s", got)
+	}
+
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "a", WriteOptions: w.now()})
+	w.run("a")
+	w.client(holder, structs.AllocComplete)
+	w.release(holder)
+	woken := w.evals(structs.EvalPending)
+	if len(woken) != 1 || woken[0].JobID != "b" {
+		t.Fatalf("a released claim wakes %+v", woken)
+	}
+	w.apply(w.process(woken[0]))
+	w.wantPlaced("b", "0@n1")
+}
+
+func TestDuty_AReplacementMayWaitForItsPredecessorsVolume(t *testing.T) {
+	w := newWorld(t)
+	w.storage("n1", "n2")
+	w.volume("db", "hostpath")
+	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
+	w.run("db")
+	w.claim(w.allocs("db")[0])
+	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false), cpu(200)))
+	p := w.run("db")
+	if len(p.Place) != 1 || len(p.Stop) != 1 {
+		t.Fatalf("plan: %s", describe(p))
+	}
+}
+
+func TestVolumeOfALostNodeIsNotGivenAway(t *testing.T) {
+	w := newWorld(t)
+	w.storage("n1", "n2")
+	w.volume("db", "hostpath")
+	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
+	w.run("db")
+	lost := w.allocs("db")[0]
+	w.claim(lost)
+	w.status("n1", structs.NodeDown)
+	p := w.run("db")
+	if len(p.Place) != 0 || p.Stop[0].ClientStatus != structs.AllocLost {
+		t.Fatalf("plan: %s", describe(p))
+	}
+	if got := refusals(p, "g"); !strings.Contains(got, "that node is down") || !strings.Contains(got, "berth volume detach -force db n1") {
+		t.Errorf("refusals: %s", got)
+	}
+	w.release(lost) // an operator did
+	w.apply(w.process(w.evals(structs.EvalPending)[0]))
+	w.wantPlaced("db", "0@n2")
+}
+
+func TestReadersShareAndOnlyOneWrites(t *testing.T) {
+	w := newWorld(t)
+	w.storage("n1", "n2", "n3")
+	w.volume("db", "hostpath")
+	reader := func(j *structs.Job) {
+		volume("db", structs.CSIMultiNodeSingleWriter, false)(j)
+		j.TaskGroups[0].Volumes["v0"].ReadOnly = true
+	}
+	w.job(aJob("writer", structs.JobService, volume("db", structs.CSIMultiNodeSingleWriter, false)))
+	w.job(aJob("readers", structs.JobService, count(3), reader))
+	w.job(aJob("second", structs.JobService, volume("db", structs.CSIMultiNodeSingleWriter, false)))
+	w.run("writer")
+	w.run("readers")
+	if len(w.allocs("readers")) != 3 {
+		t.Errorf("readers: %s", w.placed("readers"))
+	}
+	w.run("second")
+	w.wantPlaced("second", "")
+}
+
+func TestTwoOfOnePlanDoNotGetOneWriter(t *testing.T) {
+	w := newWorld(t)
+	w.storage("n1", "n2")
+	w.volume("db", "hostpath")
+	w.job(aJob("db", structs.JobService, count(2), volume("db", structs.CSISingleNodeWriter, false)))
+	p := w.run("db")
+	w.wantPlaced("db", "0@n1")
+	if p.Eval.QueuedAllocations["g"] != 1 {
+		t.Errorf("queued: %v", p.Eval.QueuedAllocations)
+	}
+}
+
+func TestPerAllocVolumes(t *testing.T) {
+	w := newWorld(t)
+	w.storage("n1", "n2", "n3")
+	w.volume("db[0]", "hostpath")
+	w.volume("db[2]", "hostpath")
+	w.job(aJob("db", structs.JobService, count(3), volume("db", structs.CSISingleNodeWriter, true)))
+	p := w.run("db")
+	w.wantPlaced("db", "0@n1 2@n2") // the missing db[1] holds up nobody else
+	if got := refusals(p, "g"); got != "csi-volume: CSI volume db[1]: volume db[1] does not exist in namespace default (3)" {
+		t.Errorf("refusals: %s", got)
+	}
+	w.volume("db[1]", "hostpath")
+	w.apply(w.process(w.evals(structs.EvalPending)[0]))
+	w.wantPlaced("db", "0@n1 1@n3 2@n2")
+
+	w.job(aJob("db", structs.JobService, count(1), volume("db", structs.CSISingleNodeWriter, true)))
+	w.run("db")
+	w.wantPlaced("db", "0@n1")
+}
+
+func TestDuty_E3_TopologyDecidesThePlace(t *testing.T) {
+	w := newWorld(t)
+	for _, id := range []string{"n1", "n2", "n3"} {
+		n := half("hostpath", structs.CSIKindNode)
+		n.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"node": id}}
+		w.node(aNode(id), n)
+	}
+	w.volume("db", "hostpath", &structs.CSITopology{Segments: map[string]string{"node": "n3"}})
+	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
+	w.run("db")
+	w.wantPlaced("db", "0@n3")
+}
+
+func TestLimitCountsClaimsAttachmentsAndPlacements(t *testing.T) {
+	w := newWorld(t)
+	n, k := half("ebs", structs.CSIKindNode), half("ebs", structs.CSIKindController)
+	n.NodeInfo.MaxVolumes, n.RequiresControllerPlugin, k.ControllerInfo.SupportsAttachDetach = 2, true, true
+	w.node(aNode("n1"), n, k)
+	for _, v := range []string{"a", "b", "c", "d"} {
+		w.volume(v, "ebs")
+		w.job(aJob(v, structs.JobService, volume(v, structs.CSISingleNodeWriter, false)))
+	}
+	w.run("a")
+	w.claim(w.allocs("a")[0])
+	w.run("b") // placed, not claimed
+	p := w.run("c")
+	w.wantPlaced("c", "")
+	if got := refusals(p, "g"); got != "csi-limit: CSI plugin ebs has its limit of 2 volumes on this node (1)" {
+		t.Errorf("refusals: %s", got)
+	}
+
+	a := w.allocs("a")[0]
+	do(w, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "a", NodeID: "n1", Op: "attach", WriteOptions: w.now()})
+	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "a", WriteOptions: w.now()})
+	w.run("a")
+	w.client(a, structs.AllocComplete)
+	w.release(a)
+	w.apply(w.process(w.evals(structs.EvalPending)[0])) // a is still being detached
+	w.wantPlaced("c", "")
+	do(w, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "a", NodeID: "n1", Op: "detach", WriteOptions: w.now()})
+	woken := w.evals(structs.EvalPending)
+	if len(woken) != 1 {
+		t.Fatalf("the end of an attachment wakes %d evaluations", len(woken))
+	}
+	w.apply(w.process(woken[0]))
+	w.wantPlaced("c", "0@n1")
+}
+
+func TestTheSameVolumeTakesOnePlace(t *testing.T) {
+	w := newWorld(t)
+	n := half("nfs", structs.CSIKindNode)
+	n.NodeInfo.MaxVolumes = 1
+	w.node(aNode("n1"), n)
+	w.volume("share", "nfs")
+	w.job(aJob("web", structs.JobService, count(3), volume("share", structs.CSIMultiNodeMultipleWriter, false)))
+	w.run("web")
+	w.wantPlaced("web", "0@n1 1@n1 2@n1")
+}
+
+func TestPluginTaskNeedsNothingOfItsPlugin(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("hostpath", structs.JobSystem, func(j *structs.Job) {
+		j.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "hostpath", Type: structs.CSIPluginMonolith}
+	}))
+	w.run("hostpath")
+	w.wantPlaced("hostpath", "0@n1 0@n2")
+}
+
+func TestPluginThatBecomesHealthyWakes(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.volume("db", "hostpath")
+	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
+	w.run("db")
+	w.csi("n1", half("hostpath", structs.CSIKindNode))
+	woken := w.evals(structs.EvalPending)
+	if len(woken) != 1 {
+		t.Fatalf("%d evaluations are woken", len(woken))
+	}
+	w.apply(w.process(woken[0]))
+	w.wantPlaced("db", "0@n1")
+}

@@ -1,0 +1,173 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+func TestSystemJobLandsOnEveryNode(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	other := aNode("n3")
+	other.Attributes["kernel.name"] = "windows"
+	w.node(other)
+	w.job(aJob("log", structs.JobSystem, constraints(&structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "linux", Operand: "="})))
+	p := w.run("log")
+	w.wantPlaced("log", "0@n1 0@n2")
+	if p.Eval.FailedTGAllocs != nil || p.Blocked != nil {
+		t.Errorf("a node that the job is not for is no failure: %s", refusals(p, "g"))
+	}
+	w.nodes("n4")
+	pending := 0
+	for e := range state.EvalsByStatus(w.s.Read(), structs.EvalPending) {
+		if e.JobID == "log" && e.NodeID == "n4" {
+			pending++
+			w.apply(w.process(e))
+		}
+	}
+	w.wantPlaced("log", "0@n1 0@n2 0@n4")
+	if pending != 1 {
+		t.Errorf("%d evaluations for the new node", pending)
+	}
+}
+
+func TestSystemJobThatFitsNowhereSaysWhy(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("log", structs.JobSystem, constraints(&structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "plan9", Operand: "="})))
+	if got := refusals(w.run("log"), "g"); got != "constraint: ${attr.kernel.name} = plan9 (2)" {
+		t.Errorf("refusals: %s", got)
+	}
+}
+
+func TestSystemJobWithoutRoomOnSomeNodes(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	for _, id := range []string{"n2", "n3"} {
+		n := aNode(id)
+		n.NodeResources.CPU.CpuShares = 50
+		w.node(n)
+	}
+	w.job(aJob("log", structs.JobSystem))
+	p := w.run("log")
+	w.wantPlaced("log", "0@n1")
+	if got := refusals(p, "g"); got != "resources: cpu exhausted (2)" || p.Eval.QueuedAllocations["g"] != 2 || p.Blocked == nil {
+		t.Errorf("refusals: %s, %+v", got, p.Eval)
+	}
+	if m := p.Eval.FailedTGAllocs["g"]; m.NodesExhausted != 2 || m.DimensionExhausted["cpu"] != 2 || m.NodesEvaluated != 3 {
+		t.Errorf("metric: %+v", m)
+	}
+}
+
+func TestSystemJobFollowsItsNodes(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("log", structs.JobSystem))
+	w.run("log")
+	w.status("n1", structs.NodeDown)
+	p := w.run("log")
+	if len(p.Stop) != 1 || p.Stop[0].ClientStatus != structs.AllocLost || len(p.Place) != 0 {
+		t.Fatalf("down: %s", describe(p))
+	}
+	w.wantPlaced("log", "0@n2")
+	w.status("n1", structs.NodeReady)
+	w.run("log")
+	w.wantPlaced("log", "0@n1 0@n2")
+
+	do(w, state.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible, WriteOptions: w.now()})
+	w.run("log")
+	w.wantPlaced("log", "0@n1 0@n2") // what runs there goes on
+
+	w.job(aJob("log", structs.JobSystem, cpu(200)))
+	w.run("log")
+	w.wantPlaced("log", "0@n1 0@n2")
+	for _, a := range w.allocs("log") {
+		if updated := a.JobVersion == 1; updated != (a.NodeID == "n2") {
+			t.Errorf("on %s runs version %d", a.NodeID, a.JobVersion)
+		}
+	}
+
+	w.job(aJob("log", structs.JobSystem, cpu(200), func(j *structs.Job) { j.Datacenters = []string{"dc7"} }))
+	w.run("log")
+	w.wantPlaced("log", "")
+}
+
+func TestSystemAllocationThatFailsComesBackMoreSlowly(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.job(aJob("log", structs.JobSystem))
+	w.run("log")
+	for _, delay := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
+		w.client(w.allocs("log")[0], structs.AllocFailed)
+		p := w.run("log")
+		if len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(delay).UnixNano() {
+			t.Fatalf("after %s: %s", delay, describe(p))
+		}
+		w.clock = w.clock.Add(delay)
+		w.apply(w.process(p.Followups[0]))
+		w.wantPlaced("log", "0@n1")
+	}
+}
+
+func TestStoppedSystemAllocationComesBack(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("log", structs.JobSystem))
+	w.run("log")
+	old := w.allocs("log")[0]
+	do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: old.ID, WriteOptions: w.now()})
+	p := w.run("log")
+	if len(p.Place) != 1 || p.Place[0].NodeID != old.NodeID || p.Place[0].PreviousAllocation != old.ID {
+		t.Errorf("plan: %s", describe(p))
+	}
+}
+
+func TestSysBatchRunsOncePerNode(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("scan", structs.JobSysBatch))
+	w.run("scan")
+	allocs := w.allocs("scan")
+	w.client(allocs[0], structs.AllocComplete)
+	w.client(allocs[1], structs.AllocFailed)
+	w.clock = w.clock.Add(time.Hour)
+	if p := w.run("scan"); len(p.Place) != 0 {
+		t.Errorf("plan: %s", describe(p))
+	}
+	w.nodes("n3")
+	w.run("scan")
+	w.wantPlaced("scan", "0@n3")
+	w.job(aJob("scan", structs.JobSysBatch, cpu(150)))
+	w.run("scan")
+	w.wantPlaced("scan", "0@n1 0@n2 0@n3")
+}
+
+func TestGroupWithCountZeroHasNone(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.job(aJob("log", structs.JobSystem))
+	w.run("log")
+	w.job(aJob("log", structs.JobSystem, count(0)))
+	if p := w.run("log"); len(p.Stop) != 1 || p.Eval.FailedTGAllocs != nil {
+		t.Errorf("plan: %s", describe(p))
+	}
+}
+
+func TestJobThatChangesItsType(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	w.job(aJob("x", structs.JobService, count(3)))
+	w.run("x")
+	w.job(aJob("x", structs.JobSystem))
+	w.run("x")
+	w.wantPlaced("x", "0@n1 0@n2")
+	w.job(aJob("x", structs.JobService, count(2)))
+	w.run("x")
+	if got := w.placed("x"); !strings.HasPrefix(got, "0@") || !strings.Contains(got, " 1@") {
+		t.Errorf("placed %s", got)
+	}
+}

@@ -1,0 +1,177 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// TestProperties lets anything happen to a small cluster. After every plan: no node has more than it can
+// give, no two live allocations exclude each other from a volume unless the newer one replaces the other,
+// constraints of nodes hold, and planning again finds nothing to do (run checks that).
+func TestProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		c := chaos{world: w, t: t}
+		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
+			c.register(fmt.Sprintf("n%d", i))
+		}
+		for range rapid.IntRange(5, 25).Draw(t, "steps") {
+			c.step()
+		}
+		for _, id := range chaosJobs {
+			c.settle(id)
+		}
+	})
+}
+
+var (
+	chaosJobs    = []string{"web", "db", "sum", "log", "scan"}
+	chaosVolumes = []string{"db", "share", "db[0]", "db[1]"}
+)
+
+type chaos struct {
+	*world
+	t *rapid.T
+}
+
+func (c *chaos) register(id string) {
+	n, k := half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController)
+	n.NodeInfo.MaxVolumes = int64(rapid.IntRange(0, 2).Draw(c.t, "limit"))
+	n.Healthy = rapid.Bool().Draw(c.t, "healthy")
+	node := aNode(id)
+	node.NodeResources.CPU.CpuShares = int64(rapid.IntRange(0, 1000).Draw(c.t, "cpu"))
+	node.Meta["rack"] = rapid.SampledFrom([]string{"r1", "r2"}).Draw(c.t, "rack")
+	c.node(node, n, k)
+}
+
+func (c *chaos) step() {
+	t := c.t
+	c.clock = c.clock.Add(time.Duration(rapid.IntRange(1, 60).Draw(t, "seconds")) * time.Second)
+	node := rapid.SampledFrom([]string{"n0", "n1", "n2"}).Draw(t, "node")
+	job := rapid.SampledFrom(chaosJobs).Draw(t, "job")
+	switch rapid.IntRange(0, 8).Draw(t, "what") {
+	case 0, 1:
+		c.change(job)
+	case 2:
+		c.status(node, rapid.SampledFrom([]string{structs.NodeReady, structs.NodeDown}).Draw(t, "status"))
+	case 3:
+		c.register(node)
+	case 4:
+		c.world.volume(rapid.SampledFrom(chaosVolumes).Draw(t, "volume"), "hostpath")
+	case 5:
+		for _, a := range c.allocs(job) {
+			c.client(a, rapid.SampledFrom([]string{structs.AllocRunning, structs.AllocFailed, structs.AllocComplete}).Draw(t, "client"))
+			break
+		}
+	case 6:
+		if state.Job(c.s.Read(), "default", job) != nil {
+			do(c.world, state.JobDeregister, &structs.JobDeregisterRequest{JobID: job, WriteOptions: c.now()})
+		}
+	case 7:
+		c.claims(job)
+	case 8:
+		for _, a := range c.allocs(job) {
+			do(c.world, state.AllocStop, &structs.AllocStopRequest{AllocID: a.ID, WriteOptions: c.now()})
+			break
+		}
+	}
+	c.settle(job)
+}
+
+// change registers a job of the kind that its name says.
+func (c *chaos) change(id string) {
+	edits := []func(*structs.Job){count(rapid.IntRange(0, 3).Draw(c.t, "count")), cpu(rapid.IntRange(1, 500).Draw(c.t, "cpu"))}
+	kinds := map[string]string{"sum": structs.JobBatch, "log": structs.JobSystem, "scan": structs.JobSysBatch}
+	if rapid.Bool().Draw(c.t, "constrained") {
+		edits = append(edits, constraints(&structs.Constraint{LTarget: "${meta.rack}", RTarget: "r1", Operand: "="}))
+	}
+	if rapid.Bool().Draw(c.t, "with a volume") {
+		mode := rapid.SampledFrom(structs.CSIAccessModes).Draw(c.t, "mode")
+		edits = append(edits, volume(rapid.SampledFrom([]string{"db", "share"}).Draw(c.t, "source"), mode, false))
+	}
+	if id == "db" && rapid.Bool().Draw(c.t, "per alloc") {
+		edits = append(edits, volume("db", structs.CSISingleNodeWriter, true))
+	}
+	kind := kinds[id]
+	if kind == "" {
+		kind = structs.JobService
+	}
+	if kind == structs.JobSystem || kind == structs.JobSysBatch {
+		edits[0] = count(1)
+	}
+	c.job(aJob(id, kind, edits...))
+}
+
+// claims lets the nodes of some allocations do what they do sooner or later: claim, or let go.
+func (c *chaos) claims(job string) {
+	for a := range state.AllocsByJob(c.s.Read(), "default", job) {
+		switch {
+		case a.ClientTerminal():
+			c.release(a)
+		case a.ServerTerminal():
+			c.client(a, structs.AllocComplete)
+		default:
+			c.claim(a)
+		}
+	}
+}
+
+// settle plans a job and checks what must hold.
+func (c *chaos) settle(job string) {
+	if j := state.Job(c.s.Read(), "default", job); j == nil {
+		return
+	}
+	p := c.run(job)
+	tx := c.s.Read()
+	for n := range state.Nodes(tx) {
+		var used structs.Resources
+		for a := range state.LiveAllocsByNode(tx, n.ID) {
+			used = used.Add(*a.Resources)
+		}
+		// A node may be over full without the plan's doing: it registered again with less.
+		if short := n.Available().Exceeded(used); short != "" && slices.ContainsFunc(p.Place, func(a *structs.Allocation) bool { return a.NodeID == n.ID }) {
+			c.t.Fatalf("node %s has not enough %s after %s", n.ID, short, describe(p))
+		}
+	}
+	for _, a := range p.Place {
+		c.checkPlaced(tx, a)
+	}
+}
+
+func (c *chaos) checkPlaced(tx *state.Read, a *structs.Allocation) {
+	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
+	n := state.Node(tx, a.NodeID)
+	if !n.Ready() || len(job.Constraints) > 0 && n.Meta["rack"] != "r1" {
+		c.t.Fatalf("%s is on a node that is not for it", a.Name)
+	}
+	for _, r := range job.Group(a.TaskGroup).Volumes {
+		mine := r.Claim(a.Namespace, a.Index())
+		i := state.Instance(tx, "hostpath", structs.CSIKindNode, n.ID)
+		if state.Volume(tx, mine.Namespace, mine.VolumeID) == nil || i == nil || !i.Healthy {
+			c.t.Fatalf("%s is placed without its volume or plugin", a.Name)
+		}
+		for other := range state.Allocs(tx, a.Namespace) {
+			c.checkPair(tx, a, mine, other)
+		}
+	}
+}
+
+// checkPair looks for another live allocation that excludes this one from a volume.
+func (c *chaos) checkPair(tx *state.Read, a *structs.Allocation, mine *structs.CSIClaim, other *structs.Allocation) {
+	if other.ID == a.ID || other.Terminal() {
+		return
+	}
+	for _, r := range state.JobVersion(tx, other.Namespace, other.JobID, other.JobVersion).Group(other.TaskGroup).Volumes {
+		theirs := r.Claim(other.Namespace, other.Index())
+		if theirs.VolumeID == mine.VolumeID && theirs.Conflicts(mine) {
+			c.t.Fatalf("%s (%s) and %s (%s) both want volume %s", a.Name, a.ID, other.Name, other.ID, mine.VolumeID)
+		}
+	}
+}

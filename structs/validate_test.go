@@ -1,0 +1,349 @@
+package structs
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// aJob is a valid service job with every block, made canonical.
+func aJob(edits ...func(*Job)) *Job {
+	j := &Job{ID: "db", TaskGroups: []*TaskGroup{{Name: "g", Count: 1,
+		Volumes: map[string]*VolumeRequest{"data": {Type: "csi", Source: "db", AccessMode: CSISingleNodeWriter, AttachmentMode: CSIFileSystem}},
+		Tasks: []*Task{{Name: "t", Driver: "exec", VolumeMounts: []*VolumeMount{{Volume: "data", Destination: "/data"}},
+			CSIPluginConfig: &CSIPluginConfig{ID: "hostpath", Type: CSIPluginNode}}}}}}
+	for _, edit := range edits {
+		edit(j)
+	}
+	j.Canonicalize()
+	return j
+}
+
+func TestCanonicalizeFillsDefaults(t *testing.T) {
+	j := aJob()
+	g, task := j.TaskGroups[0], j.TaskGroups[0].Tasks[0]
+	for _, c := range []struct {
+		what      string
+		got, want any
+	}{
+		{"namespace", j.Namespace, "default"}, {"region", j.Region, "global"}, {"name", j.Name, "db"}, {"type", j.Type, "service"},
+		{"priority", j.Priority, 50}, {"node pool", j.NodePool, "default"}, {"datacenters", fmt.Sprint(j.Datacenters), "[*]"},
+		{"restart", *g.RestartPolicy, RestartPolicy{2, 30 * time.Minute, 15 * time.Second, "fail"}},
+		{"task restart", *task.RestartPolicy, *g.RestartPolicy},
+		{"reschedule", *g.ReschedulePolicy, ReschedulePolicy{0, 0, 30 * time.Second, "exponential", time.Hour, true}},
+		{"disk", *g.EphemeralDisk, EphemeralDisk{SizeMB: 300}},
+		{"resources", *task.Resources, Resources{CPU: 100, MemoryMB: 300}},
+		{"kill timeout", task.KillTimeout, 5 * time.Second}, {"logs", *task.LogConfig, LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}},
+		{"volume name", g.Volumes["data"].Name, "data"}, {"propagation", task.VolumeMounts[0].PropagationMode, "private"},
+		{"plugin", *task.CSIPluginConfig, CSIPluginConfig{"hostpath", "node", "/csi", "/local/csi", 30 * time.Second}},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %v, want %v", c.what, c.got, c.want)
+		}
+	}
+	if err := j.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCanonicalizeIsIdempotent(t *testing.T) {
+	for _, kind := range jobTypes {
+		j := aJob(func(j *Job) { j.Type = kind })
+		before := fmt.Sprintf("%+v %+v", *j, *j.TaskGroups[0])
+		j.Canonicalize()
+		if after := fmt.Sprintf("%+v %+v", *j, *j.TaskGroups[0]); after != before {
+			t.Errorf("%s:\n%s\n%s", kind, before, after)
+		}
+	}
+	(&Job{TaskGroups: []*TaskGroup{nil, {Tasks: []*Task{nil}}}}).Canonicalize() // what JSON may bring
+}
+
+func TestEmptyReschedulePolicyOfASystemJobIsNone(t *testing.T) {
+	j := aJob(func(j *Job) { j.Type, j.TaskGroups[0].ReschedulePolicy = JobSystem, &ReschedulePolicy{} })
+	if err := j.Validate(); err != nil || j.TaskGroups[0].ReschedulePolicy != nil {
+		t.Errorf("%+v, %v", j.TaskGroups[0].ReschedulePolicy, err)
+	}
+}
+
+func group(edit func(*TaskGroup)) func(*Job) { return func(j *Job) { edit(j.TaskGroups[0]) } }
+func task(edit func(*Task)) func(*Job)       { return func(j *Job) { edit(j.TaskGroups[0].Tasks[0]) } }
+func vol(edit func(*VolumeRequest)) func(*Job) {
+	return func(j *Job) { edit(j.TaskGroups[0].Volumes["data"]) }
+}
+func plugin(edit func(*CSIPluginConfig)) func(*Job) {
+	return func(j *Job) { edit(j.TaskGroups[0].Tasks[0].CSIPluginConfig) }
+}
+func mount(edit func(*VolumeMount)) func(*Job) {
+	return func(j *Job) { edit(j.TaskGroups[0].Tasks[0].VolumeMounts[0]) }
+}
+func constrained(c *Constraint) func(*Job) {
+	return func(j *Job) { j.Constraints = []*Constraint{c} }
+}
+
+func TestJobValidate(t *testing.T) {
+	for _, c := range []struct {
+		want string // "" for valid
+		edit func(*Job)
+	}{
+		{`job: id is required`, func(j *Job) { j.ID = "" }},
+		{`job: id "a b" must not hold ' '`, func(j *Job) { j.ID = "a b" }},
+		{`job: id "a\x00" must not hold '\x00'`, func(j *Job) { j.ID = "a\x00" }},
+		{`job: id has 256 bytes`, func(j *Job) { j.ID = strings.Repeat("x", 256) }},
+		{`job: id is not text in UTF-8`, func(j *Job) { j.ID = "\xff" }},
+		{`job: id ".." is not a name`, func(j *Job) { j.ID = ".." }},
+		{`job "db": namespace "a/b" must be`, func(j *Job) { j.Namespace = "a/b" }},
+		{`job "db": type "cron" must be one of service, batch, system, sysbatch`, func(j *Job) { j.Type = "cron" }},
+		{`job "db": priority 101 must be between 1 and 100`, func(j *Job) { j.Priority = 101 }},
+		{`job "db": priority -1`, func(j *Job) { j.Priority = -1 }},
+		{`job "db": node_pool "a b"`, func(j *Job) { j.NodePool = "a b" }},
+		{`job "db": datacenters: name is required`, func(j *Job) { j.Datacenters = []string{""} }},
+		{`job "db": meta: key "a=b"`, func(j *Job) { j.Meta = map[string]string{"a=b": ""} }},
+		{`job "db": at least one group is required`, func(j *Job) { j.TaskGroups = nil }},
+		{`job "db": group 1 is null`, func(j *Job) { j.TaskGroups = append(j.TaskGroups, nil) }},
+		{`job "db": group "g" is there twice`, func(j *Job) { j.TaskGroups = append(j.TaskGroups, j.TaskGroups[0]) }},
+		{`group "g": count -1 must not be negative`, group(func(g *TaskGroup) { g.Count = -1 })},
+		{``, group(func(g *TaskGroup) { g.Count = 0 })},
+		{`group "g": count 2: a system job places one on every feasible node`, func(j *Job) { j.Type, j.TaskGroups[0].Count = JobSystem, 2 }},
+		{`group "g": reschedule: a system job has none`, func(j *Job) { j.Type, j.TaskGroups[0].ReschedulePolicy = JobSystem, &ReschedulePolicy{Attempts: 1} }},
+		{`group "g": restart: mode "never" must be one of fail, delay`, group(func(g *TaskGroup) { g.RestartPolicy = &RestartPolicy{Mode: "never"} })},
+		{`restart: 10 attempts, 10s apart, do not fit into an interval of 30s`, group(func(g *TaskGroup) {
+			g.RestartPolicy = &RestartPolicy{Attempts: 10, Delay: 10 * time.Second, Interval: 30 * time.Second}
+		})},
+		{`restart: interval must be above zero`, group(func(g *TaskGroup) { g.RestartPolicy = &RestartPolicy{Interval: -1} })},
+		{`reschedule: delay_function "fibonacci" must be one of constant, exponential`, group(func(g *TaskGroup) {
+			g.ReschedulePolicy = &ReschedulePolicy{Unlimited: true, DelayFunction: "fibonacci"}
+		})},
+		{`reschedule: max_delay 1s must not be below delay 30s`, group(func(g *TaskGroup) { g.ReschedulePolicy = &ReschedulePolicy{Unlimited: true, MaxDelay: time.Second} })},
+		{``, group(func(g *TaskGroup) { g.ReschedulePolicy = &ReschedulePolicy{} })},
+		{`ephemeral_disk: sticky and migrate are not supported by berth yet`, group(func(g *TaskGroup) { g.EphemeralDisk = &EphemeralDisk{Sticky: true} })},
+		{`group "g": at least one task is required`, group(func(g *TaskGroup) { g.Tasks = nil })},
+		{`group "g": task 1 is null`, group(func(g *TaskGroup) { g.Tasks = append(g.Tasks, nil) })},
+		{`group "g": 2 tasks are leader`, group(func(g *TaskGroup) {
+			g.Tasks = []*Task{{Name: "a", Driver: "x", Leader: true}, {Name: "b", Driver: "x", Leader: true}}
+		})},
+		{`tasks "t" and "u" both run the node half of plugin "hostpath"`, group(func(g *TaskGroup) {
+			g.Tasks = append(g.Tasks, &Task{Name: "u", Driver: "x", CSIPluginConfig: &CSIPluginConfig{ID: "hostpath", Type: CSIPluginMonolith}})
+		})},
+		{``, group(func(g *TaskGroup) {
+			g.Tasks = append(g.Tasks, &Task{Name: "u", Driver: "x", CSIPluginConfig: &CSIPluginConfig{ID: "hostpath", Type: CSIPluginController}})
+		})},
+
+		{`volume "data": type "host" must be csi`, vol(func(v *VolumeRequest) { v.Type = "host" })},
+		{`volume "data": source is required`, vol(func(v *VolumeRequest) { v.Source = "" })},
+		{`volume "data": source must be a volume's ID; ${...} is not interpolated in it`, vol(func(v *VolumeRequest) { v.Source = "${NOMAD_JOB_ID}" })},
+		{`volume "data": access_mode is required; one of single-node-reader-only, single-node-writer`, vol(func(v *VolumeRequest) { v.AccessMode = "" })},
+		{`volume "data": access_mode is unknown; one of`, vol(func(v *VolumeRequest) { v.AccessMode = "ReadWriteOnce" })},
+		{`volume "data": attachment_mode is required; one of file-system, block-device`, vol(func(v *VolumeRequest) { v.AttachmentMode = "" })},
+		{`volume "data": access_mode multi-node-reader-only needs read_only = true`, vol(func(v *VolumeRequest) { v.AccessMode = CSIMultiNodeReader })},
+		{`volume "data": mount_options must not be there with attachment_mode block-device`, vol(func(v *VolumeRequest) {
+			v.AttachmentMode, v.MountOptions = CSIBlockDevice, &CSIMountOptions{FSType: "ext4"}
+		})},
+		{`volume "data": access_mode single-node-writer allows one allocation, but count is 2`, group(func(g *TaskGroup) { g.Count = 2 })},
+		{``, group(func(g *TaskGroup) { g.Count, g.Volumes["data"].PerAlloc = 2, true })},
+		{`allows one allocation, but count is 2`, group(func(g *TaskGroup) { g.Count, g.Volumes["data"].AccessMode = 2, CSIMultiNodeSingleWriter })},
+		{``, group(func(g *TaskGroup) {
+			g.Count, g.Volumes["data"].AccessMode, g.Volumes["data"].ReadOnly = 2, CSIMultiNodeSingleWriter, true
+		})},
+		{``, group(func(g *TaskGroup) { g.Count, g.Volumes["data"].AccessMode = 2, CSIMultiNodeMultipleWriter })},
+		{`per_alloc is not for system jobs`, func(j *Job) { j.Type, j.TaskGroups[0].Volumes["data"].PerAlloc = JobSystem, true }},
+		{`volume "twin": source "db" is that of volume "data" too`, group(func(g *TaskGroup) { c := *g.Volumes["data"]; g.Volumes["twin"] = &c })},
+		{`volume "null" is null`, group(func(g *TaskGroup) { g.Volumes["null"] = nil })},
+
+		{`task "t": driver is required`, task(func(t *Task) { t.Driver = "" })},
+		{`task "t": env: key "" must not be empty`, task(func(t *Task) { t.Env = map[string]string{"": "x"} })},
+		{`task "t": env: the value of "A" must not hold NUL`, task(func(t *Task) { t.Env = map[string]string{"A": "s3cret\x00"} })},
+		{`task "t": kill_signal "SIGNOPE"`, task(func(t *Task) { t.KillSignal = "SIGNOPE" })},
+		{``, task(func(t *Task) { t.KillSignal = "SIGINT" })},
+		{`task "t": kill_timeout must not be negative`, task(func(t *Task) { t.KillTimeout = -1 })},
+		{`task "t": resources: cores is not supported by berth yet; use cpu`, task(func(t *Task) { t.Resources = &Resources{Cores: 1} })},
+		{`task "t": resources: cpu -1 must be at least 1 MHz`, task(func(t *Task) { t.Resources = &Resources{CPU: -1} })},
+		{`task "t": resources: memory_max 10 must not be below memory 300`, task(func(t *Task) { t.Resources = &Resources{MemoryMaxMB: 10} })},
+		{`task "t": logs: max_files -1`, task(func(t *Task) { t.LogConfig = &LogConfig{MaxFiles: -1} })},
+
+		{`csi_plugin: id is required`, plugin(func(c *CSIPluginConfig) { c.ID = "" })},
+		{`csi_plugin: id "a/b" must be`, plugin(func(c *CSIPluginConfig) { c.ID = "a/b" })},
+		{`csi_plugin: type "both" must be one of node, controller, monolith`, plugin(func(c *CSIPluginConfig) { c.Type = "both" })},
+		{`csi_plugin: mount_dir "csi" must be an absolute path`, plugin(func(c *CSIPluginConfig) { c.MountDir = "csi" })},
+		{`csi_plugin: stage_publish_base_dir "/csi/x" must not be within mount_dir "/csi"`, plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi/x/../x" })},
+		{`csi_plugin: stage_publish_base_dir "/csi" must not be within mount_dir "/csi"`, plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi/" })},
+		{``, plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi-staging" })},
+		{`csi_plugin: mount_dir "/a/b" must not be within stage_publish_base_dir "/a"`, plugin(func(c *CSIPluginConfig) { c.MountDir, c.StagePublishBaseDir = "/a/b", "/a" })},
+		{`csi_plugin: health_timeout must be above zero`, plugin(func(c *CSIPluginConfig) { c.HealthTimeout = -1 })},
+
+		{`volume_mount "other": the group has no volume of this name; it has: data`, mount(func(m *VolumeMount) { m.Volume = "other" })},
+		{`volume_mount "data": destination is required`, mount(func(m *VolumeMount) { m.Destination = "" })},
+		{`volume_mount "data": destination "/a/../../etc"`, mount(func(m *VolumeMount) { m.Destination = "/a/../../etc" })},
+		{`volume_mount "data": destination "/"`, mount(func(m *VolumeMount) { m.Destination = "/" })},
+		{``, mount(func(m *VolumeMount) { m.Destination = "${NOMAD_TASK_DIR}/x" })},
+		{`volume_mount "data": propagation_mode "shared" must be one of private, host-to-task, bidirectional`, mount(func(m *VolumeMount) { m.PropagationMode = "shared" })},
+		{`destination "data/" is taken by another volume_mount`, task(func(t *Task) {
+			t.VolumeMounts = append(t.VolumeMounts, &VolumeMount{Volume: "data", Destination: "data/"})
+		})},
+
+		{`constraint 1: operator "~" must be one of =, ==`, constrained(&Constraint{LTarget: "a", Operand: "~"})},
+		{`constraint 1: attribute is required`, constrained(&Constraint{Operand: "=", RTarget: "x"})},
+		{`constraint 1: value is required with operator =`, constrained(&Constraint{LTarget: "a", Operand: "="})},
+		{`constraint 1: value of regexp: error parsing regexp`, constrained(&Constraint{LTarget: "a", Operand: "regexp", RTarget: "("})},
+		{`constraint 1: value of version: `, constrained(&Constraint{LTarget: "a", Operand: "version", RTarget: "new"})},
+		{`constraint 1: distinct_hosts must be true or false`, constrained(&Constraint{Operand: "distinct_hosts", RTarget: "maybe"})},
+		{`constraint 1: it is null`, constrained(nil)},
+		{``, constrained(&Constraint{LTarget: "${attr.x}", Operand: "is_set"})},
+		{``, constrained(&Constraint{Operand: "distinct_hosts", RTarget: "true"})},
+	} {
+		err := aJob(c.edit).Validate()
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("want valid, got %v", err)
+		case c.want != "" && (!IsKind(err, KindInvalid) || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("want %s\n got %v", c.want, err)
+		case err != nil && strings.Contains(err.Error(), "s3cret"):
+			t.Errorf("a value shows: %v", err)
+		}
+	}
+}
+
+func TestValidateTellsEveryFault(t *testing.T) {
+	err := aJob(func(j *Job) {
+		j.Priority, j.TaskGroups[0].Tasks[0].Driver, j.TaskGroups[0].Volumes["data"].Source = 1000, "", ""
+	}).Validate()
+	if lines := strings.Split(err.Error(), "\n"); len(lines) != 3 {
+		t.Errorf("%d lines: %v", len(lines), err)
+	}
+}
+
+func TestTaskGroupCountInJSON(t *testing.T) {
+	for body, want := range map[string]int{`{}`: 1, `{"Count": null}`: 1, `{"Count": 0}`: 0, `{"Count": 3}`: 3} {
+		var g TaskGroup
+		if err := g.UnmarshalJSON([]byte(body)); err != nil || g.Count != want {
+			t.Errorf("%s: %d, %v", body, g.Count, err)
+		}
+	}
+}
+
+func aVolume(edits ...func(*CSIVolume)) *CSIVolume {
+	v := &CSIVolume{ID: "db", PluginID: "hostpath", RequestedCapabilities: []*CSIVolumeCapability{{CSIFileSystem, CSISingleNodeWriter}}}
+	for _, edit := range edits {
+		edit(v)
+	}
+	v.Canonicalize()
+	return v
+}
+
+func required(segments map[string]string) func(*CSIVolume) {
+	return func(v *CSIVolume) {
+		v.RequestedTopologies = &CSITopologyRequest{Required: []*CSITopology{{Segments: segments}}}
+	}
+}
+
+func checkVolumes(t *testing.T, cases map[string]func(*CSIVolume)) {
+	t.Helper()
+	for want, edit := range cases {
+		err := aVolume(edit).Validate()
+		switch {
+		case strings.HasPrefix(want, "ok") && err != nil:
+			t.Errorf("want valid, got %v", err)
+		case !strings.HasPrefix(want, "ok") && (!IsKind(err, KindInvalid) || !strings.Contains(err.Error(), want)):
+			t.Errorf("want %s\n got %v", want, err)
+		case err != nil && strings.Contains(err.Error(), "s3cret"):
+			t.Errorf("a secret shows: %v", err)
+		}
+	}
+}
+
+func TestVolumeValidate(t *testing.T) {
+	checkVolumes(t, map[string]func(*CSIVolume){
+		`ok`:                                 func(*CSIVolume) {},
+		`volume: id is required`:             func(v *CSIVolume) { v.ID = "" },
+		`volume: id "a/b" must not hold '/'`: func(v *CSIVolume) { v.ID = "a/b" },
+		`volume "db": namespace "no such" must be`:                  func(v *CSIVolume) { v.Namespace = "no such" },
+		`volume "db": plugin_id is required`:                        func(v *CSIVolume) { v.PluginID = "" },
+		`volume "db": snapshot_id and clone_id exclude one another`: func(v *CSIVolume) { v.SnapshotID, v.CloneID = "a", "b" },
+		`volume "db": at least one capability`:                      func(v *CSIVolume) { v.RequestedCapabilities = nil },
+		`volume "db": capability 2: access_mode is required`:        func(v *CSIVolume) { v.RequestedCapabilities = append(v.RequestedCapabilities, &CSIVolumeCapability{}) },
+		`volume "db": capability 2: it is there twice`: func(v *CSIVolume) {
+			v.RequestedCapabilities = append(v.RequestedCapabilities, v.RequestedCapabilities[0])
+		},
+		`volume "db": capability 2: it is null`: func(v *CSIVolume) { v.RequestedCapabilities = append(v.RequestedCapabilities, nil) },
+		`volume "db": mount_options need a capability with attachment_mode file-system`: func(v *CSIVolume) {
+			v.RequestedCapabilities[0].AttachmentMode, v.MountOptions = CSIBlockDevice, &CSIMountOptions{}
+		},
+		`volume "db": topology_request: required 1: segments must not be empty`: required(nil),
+		`volume "db": topology_request: preferred 1: it must also be among the required`: func(v *CSIVolume) {
+			required(map[string]string{"a": "b"})(v)
+			v.RequestedTopologies.Preferred = []*CSITopology{{Segments: map[string]string{"a": "c"}}}
+		},
+	})
+}
+
+func TestDuty_B1_StringsAndMapsAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 129)
+	checkVolumes(t, map[string]func(*CSIVolume){
+		`ok`:                                 func(v *CSIVolume) { v.Name, v.ExternalID = long[:128], long[:128] },
+		`name has 129 bytes; CSI allows 128`: func(v *CSIVolume) { v.Name = long },
+		`external_id has 129 bytes; CSI allows 128`:    func(v *CSIVolume) { v.ExternalID = long },
+		`snapshot_id has 129 bytes; CSI allows 128`:    func(v *CSIVolume) { v.SnapshotID = long },
+		`clone_id has 129 bytes; CSI allows 128`:       func(v *CSIVolume) { v.CloneID = long },
+		`external_id must be text in UTF-8`:            func(v *CSIVolume) { v.ExternalID = "\xff" },
+		`parameters has 4097 bytes; CSI allows 4096`:   func(v *CSIVolume) { v.Parameters = map[string]string{"k": strings.Repeat("x", 4096)} },
+		`context has 5001 bytes; CSI allows 4096`:      func(v *CSIVolume) { v.Context = map[string]string{"k": strings.Repeat("x", 5000)} },
+		`secrets has 6001 bytes; CSI allows 4096`:      func(v *CSIVolume) { v.Secrets = Secrets{"k": strings.Repeat("s3cret", 1000)} },
+		`secrets: key or value is not text in UTF-8`:   func(v *CSIVolume) { v.Secrets = Secrets{"k": "s3cret\xff"} },
+		`parameters has an empty key`:                  func(v *CSIVolume) { v.Parameters = map[string]string{"": "x"} },
+		`mount_options: fs_type has 129 bytes; CSI al`: func(v *CSIVolume) { v.MountOptions = &CSIMountOptions{FSType: long} },
+	})
+}
+
+func TestDuty_B2_MountFlagsAreBoundedAndNotShown(t *testing.T) {
+	checkVolumes(t, map[string]func(*CSIVolume){
+		`mount_options: mount_flags have 6000 bytes in all; CSI allows 4096`: func(v *CSIVolume) {
+			v.MountOptions = &CSIMountOptions{MountFlags: []string{strings.Repeat("s3cret", 1000)}}
+		},
+		`mount_options: a mount flag must be text`:       func(v *CSIVolume) { v.MountOptions = &CSIMountOptions{MountFlags: []string{"s3cret\x00"}} },
+		`mount_options: mount_flags holds an empty flag`: func(v *CSIVolume) { v.MountOptions = &CSIMountOptions{MountFlags: []string{""}} },
+	})
+}
+
+func TestDuty_B6_NamesHoldNoControlCharacters(t *testing.T) {
+	for _, r := range []rune{0x01, 0x08, 0x0B, 0x0C, 0x0E, 0x1F, 0x7F, 0x80, 0x9F} {
+		if err := aVolume(func(v *CSIVolume) { v.Name = "a" + string(r) }).Validate(); err == nil {
+			t.Errorf("name with %U is allowed", r)
+		}
+	}
+	for _, name := range []string{"tab\t", "line\n", "größe 世界", "a b"} {
+		if err := aVolume(func(v *CSIVolume) { v.Name = name }).Validate(); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+func TestDuty_B7_B8_Capacity(t *testing.T) {
+	checkVolumes(t, map[string]func(*CSIVolume){
+		`capacity_min must not be negative`:                                func(v *CSIVolume) { v.RequestedCapacityMin = -1 },
+		`capacity_max must not be negative`:                                func(v *CSIVolume) { v.RequestedCapacityMax = -1 },
+		`capacity_max (5 bytes) must not be below capacity_min (10 bytes)`: func(v *CSIVolume) { v.RequestedCapacityMin, v.RequestedCapacityMax = 10, 5 },
+		`ok, equal values ask for the very size`:                           func(v *CSIVolume) { v.RequestedCapacityMin, v.RequestedCapacityMax = 10, 10 },
+		`ok, no maximum`:                                                   func(v *CSIVolume) { v.RequestedCapacityMin = 10 },
+	})
+}
+
+func TestDuty_B9_TopologySegments(t *testing.T) {
+	long := strings.Repeat("x", 64)
+	checkVolumes(t, map[string]func(*CSIVolume){
+		`ok`:                                required(map[string]string{"topology.hostpath.csi/node": "n-1.example", "zone": "eu_1"}),
+		`segment key "-a" must be`:          required(map[string]string{"-a": "x"}),
+		`segment key "a/b/c" must be`:       required(map[string]string{"a/b/c": "x"}),
+		`segment key "/a" must be`:          required(map[string]string{"/a": "x"}),
+		`segment key "` + long + `" must`:   required(map[string]string{long: "x"}),
+		`the value of segment "a" must be`:  required(map[string]string{"a": long}),
+		`the value of segment "b" must be`:  required(map[string]string{"b": "x y"}),
+		`segment key "zone" is there twice`: required(map[string]string{"zone": "a", "ZONE": "b"}),
+	})
+}
+
+func TestDuty_D4_SecretKeys(t *testing.T) {
+	checkVolumes(t, map[string]func(*CSIVolume){
+		`ok`:                                 func(v *CSIVolume) { v.Secrets = Secrets{"user-name_1.x": "s3cret"} },
+		`secrets: 1 keys hold other charact`: func(v *CSIVolume) { v.Secrets = Secrets{"my s3cret": "x", "fine": "y"} },
+	})
+}
