@@ -68,6 +68,8 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 	if err := t.hooks.up(ctx); err != nil {
 		return t.notStarted(ctx, structs.TaskEventHookFailed, err), false
 	}
+	// Hooks add to the environment (a plugin's socket, say); the driver's config may name what they added.
+	t.env.Config.Config = variables(t.env.Config.Env).expandMap(t.env.Config.Config)
 	d, err := t.r.deps.Drivers.Driver(t.env.Task.Driver)
 	if err != nil {
 		return t.notStarted(ctx, structs.TaskEventDriverFailure, err), false
