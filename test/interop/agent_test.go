@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -18,8 +19,8 @@ import (
 // patience is how long any one thing may take on a slow machine.
 const patience = 90 * time.Second
 
-// agent is a client of a real agent: of the one at BERTH_INTEROP_ADDR, or of one that BERTH_BIN starts
-// with -dev (BERTH_INTEROP_ARGS: with other arguments) on the default port.
+// agent is a client of a real agent: of the one at BERTH_INTEROP_ADDR, or of one that the binary BERTH_BIN
+// runs with -dev in a scratch directory.
 func agent(t *testing.T) *public.Client {
 	t.Helper()
 	addr, bin := os.Getenv("BERTH_INTEROP_ADDR"), os.Getenv("BERTH_BIN")
@@ -27,8 +28,7 @@ func agent(t *testing.T) *public.Client {
 		t.Skip("needs a running agent (BERTH_INTEROP_ADDR) or a berth binary to start one (BERTH_BIN)")
 	}
 	if addr == "" {
-		addr = "http://127.0.0.1:4746"
-		start(t, bin)
+		addr = start(t, bin)
 	}
 	c, err := public.NewClient(&public.Config{Address: addr, WaitTime: 2 * time.Second})
 	if err != nil {
@@ -38,29 +38,51 @@ func agent(t *testing.T) *public.Client {
 	return c
 }
 
-func start(t *testing.T, bin string) {
+// start runs an agent until the test ends, and returns the address that it says it serves HTTP at.
+func start(t *testing.T, bin string) (addr string) {
 	t.Helper()
-	args := []string{"agent", "-dev"}
-	if s := os.Getenv("BERTH_INTEROP_ARGS"); s != "" {
-		args = strings.Fields(s)
+	dir, err := os.MkdirTemp("/tmp", "b") // short: sockets are below it
+	if err != nil {
+		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	cmd := exec.Command(bin, args...)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	cmd.Dir = t.TempDir()
-	cmd.WaitDelay = 10 * time.Second
-	if err := cmd.Start(); err != nil {
+	cmd := exec.Command(bin, "agent", "-dev", "-data-dir", dir, "-http-port", "0", "-rpc-port", "0", "-serf-port", "0")
+	cmd.Stderr = &log
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
 		t.Fatalf("starting %s: %v", bin, err)
 	}
+	ended := make(chan error, 1)
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		timer := time.AfterFunc(60*time.Second, func() { _ = cmd.Process.Kill() })
+		timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 		defer timer.Stop()
-		err := cmd.Wait()
-		if t.Failed() {
-			t.Logf("the agent ended with %v and wrote\n%s", err, log.String())
+		if err := <-ended; err != nil || t.Failed() {
+			t.Errorf("the agent ended with %v and wrote\n%s", err, log.String())
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("something of the agent's is still there: %v", err)
 		}
 	})
+	found := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if a, ok := strings.CutPrefix(lines.Text(), "HTTP API:"); ok {
+				found <- strings.TrimSpace(a)
+			}
+		}
+		close(found)
+		ended <- cmd.Wait()
+	}()
+	addr, ok := <-found
+	if !ok {
+		t.Fatal("the agent ended without saying where it serves HTTP")
+	}
+	return addr
 }
 
 // until asks again and again, each time waiting on the index of the answer before, until done says so.
