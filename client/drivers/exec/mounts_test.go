@@ -124,7 +124,7 @@ func TestHostToTask(t *testing.T) {
 	dir := r.shared("v")
 	cfg := r.task("t", `
 		echo up
-		while ! test -e /m/late/mark; do sleep 0.01; done; cat /m/late/mark; echo
+		while ! test -e /m/late/mark; do sleep 0.01; done; cat /m/late/mark; echo; echo closed
 		while test -e /m/late/mark; do sleep 0.01; done; echo gone
 		mkdir /m/made && mount -t tmpfs x /m/made && touch /m/made/mark && echo mounted
 		exec sleep 1000`)
@@ -133,7 +133,7 @@ func TestHostToTask(t *testing.T) {
 	r.start(cfg)
 	r.said(cfg, "up")
 	r.tmpfs(dir + "/late")
-	r.said(cfg, "host")
+	r.said(cfg, "closed") // the kernel counts the task's open files
 	if err := unix.Unmount(dir+"/late", 0); err != nil {
 		t.Fatal(err)
 	}
