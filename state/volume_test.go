@@ -1,0 +1,336 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// tryPut puts the usual volume with some changes.
+func (w *world) tryPut(changes ...func(*structs.CSIVolume)) error {
+	w.t.Helper()
+	v := aVolume("v", "p")
+	for _, change := range changes {
+		change(v)
+	}
+	return try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+}
+
+func (w *world) mustPut(changes ...func(*structs.CSIVolume)) *structs.CSIVolume {
+	w.t.Helper()
+	if err := w.tryPut(changes...); err != nil {
+		w.t.Fatal(err)
+	}
+	return Volume(w.s.Read(), "default", "v")
+}
+
+func creating(v *structs.CSIVolume) { v.State, v.ExternalID = structs.VolumeCreating, "" }
+
+func (w *world) came(op string, failed *structs.OperationError, final bool) *structs.CSIVolume {
+	w.t.Helper()
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: op, ExternalID: "made", Capacity: 100, Err: failed, Final: final,
+		Context: map[string]string{"c": "x"}, Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "1"}}}, WriteOptions: w.now()})
+	return Volume(w.s.Read(), "default", "v")
+}
+
+func TestWhatCannotChange(t *testing.T) {
+	full := func(v *structs.CSIVolume) {
+		v.CloneID, v.Parameters = "source", map[string]string{"a": "b"}
+		v.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": "1"}}}
+		v.RequestedCapacityMin, v.RequestedCapacityMax, v.Capacity = 10, 20, 12
+		v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: snw, AttachmentMode: structs.CSIFileSystem}, {AccessMode: mnr, AttachmentMode: structs.CSIFileSystem}}
+		v.MountOptions = &structs.CSIMountOptions{FSType: "ext4"}
+	}
+	for _, c := range []struct {
+		says   string
+		change func(*structs.CSIVolume)
+	}{
+		{"Name", func(v *structs.CSIVolume) { v.Name = "x" }},
+		{"PluginID", func(v *structs.CSIVolume) { v.PluginID = "x" }},
+		{"ExternalID", func(v *structs.CSIVolume) { v.ExternalID = "x" }},
+		{"CloneID", func(v *structs.CSIVolume) { v.CloneID = "x" }},
+		{"SnapshotID", func(v *structs.CSIVolume) { v.SnapshotID = "x" }},
+		{"Parameters", func(v *structs.CSIVolume) { v.Parameters = map[string]string{} }},
+		{"RequestedTopologies", func(v *structs.CSIVolume) { v.RequestedTopologies = &structs.CSITopologyRequest{} }},
+		{"RequestedCapacityMin", func(v *structs.CSIVolume) { v.RequestedCapacityMin = 9 }},
+		{"RequestedCapacityMax", func(v *structs.CSIVolume) { v.RequestedCapacityMax = 11 }},
+		{"RequestedCapabilities", func(v *structs.CSIVolume) { v.RequestedCapabilities = v.RequestedCapabilities[1:] }},
+		{"MountOptions", func(v *structs.CSIVolume) { v.MountOptions.FSType = "xfs" }},
+		{"has changed since it was read", func(v *structs.CSIVolume) { v.ModifyIndex = 3 }},
+	} {
+		w := threeNodes(t, false)
+		do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+		row := w.mustPut(full)
+		w.claim(aClaim("v", "a1", wr, snw))
+		row = Volume(w.s.Read(), "default", "v")
+		err := w.tryPut(full, c.change)
+		if !structs.IsKind(err, structs.KindConflict) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", c.says, err)
+		}
+		if Volume(w.s.Read(), "default", "v") != row {
+			t.Errorf("%s: the row was put", c.says)
+		}
+		if err := w.tryPut(full); err != nil || Volume(w.s.Read(), "default", "v") != row {
+			t.Errorf("the same again: %v, or it was put", err)
+		}
+	}
+}
+
+func TestWhatCanChangeAndWhatStays(t *testing.T) {
+	w := newWorld(t)
+	w.mustPut(func(v *structs.CSIVolume) {
+		v.Secrets, v.Context, v.Parameters = structs.Secrets{"k": "v"}, map[string]string{"c": "x"}, map[string]string{"a": "b"}
+		v.MountOptions = &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=x"}}
+		v.RequestedCapacityMin, v.Capacity = 10, 12
+	})
+	v := w.mustPut(func(v *structs.CSIVolume) {
+		v.Name, v.ExternalID = "", ""
+		v.MountOptions = &structs.CSIMountOptions{FSType: "xfs", MountFlags: []string{"[REDACTED]"}}
+		v.RequestedCapacityMin = 11
+	})
+	if v.Name != "v" || v.ExternalID != "ext-v" || v.Secrets["k"] != "v" || v.Context["c"] != "x" || v.Parameters["a"] != "b" ||
+		v.MountOptions.FSType != "xfs" || v.MountOptions.MountFlags[0] != "password=x" || v.Capacity != 12 || v.ExpandPending {
+		t.Errorf("%+v", v)
+	}
+	v = w.mustPut(func(v *structs.CSIVolume) {
+		v.Secrets, v.Context = structs.Secrets{"new": "n"}, map[string]string{"c": "y"}
+	})
+	if len(v.Secrets) != 1 || v.Secrets["new"] != "n" || v.Context["c"] != "y" {
+		t.Errorf("%v %v", map[string]string(v.Secrets), v.Context)
+	}
+	v = w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 20 })
+	if !v.ExpandPending || len(collect(UnsettledVolumes(w.s.Read()))) != 1 {
+		t.Error("more is asked for than there is")
+	}
+	read := v.Copy()
+	read.RequestedCapacityMax = 50
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{read}, WriteOptions: w.now()}) // at the index it was read
+	wantKind(t, try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{read}, WriteOptions: w.now()}), structs.KindConflict)
+}
+
+func collect[T any](rows func(func(*T) bool)) (out []*T) {
+	for r := range rows {
+		out = append(out, r)
+	}
+	return out
+}
+
+func TestExpansion(t *testing.T) {
+	w := newWorld(t)
+	w.mustPut(func(v *structs.CSIVolume) { v.Capacity = 10 })
+	ask := func(v *structs.CSIVolume) { v.RequestedCapacityMin = 100 }
+	w.mustPut(ask)
+	if v := w.came("expand", &structs.OperationError{Message: "busy"}, false); !v.ExpandPending || v.LastError.Attempts != 1 {
+		t.Errorf("it is to be tried again: %+v", v)
+	}
+	if v := w.came("expand", nil, false); v.ExpandPending || v.Capacity != 100 || v.LastError != nil {
+		t.Errorf("%+v", v)
+	}
+	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 500 })
+	if v := w.came("expand", &structs.OperationError{Message: "too much"}, true); v.ExpandPending || v.RequestedCapacityMin != 100 || v.LastError == nil {
+		t.Errorf("a size that cannot be is given up: %+v", v)
+	}
+	if v := w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 200 }); !v.ExpandPending {
+		t.Error("a smaller one can be asked for")
+	}
+}
+
+func TestOneExternalVolumeHasOneName(t *testing.T) {
+	w := newWorld(t)
+	w.mustPut()
+	second := aVolume("second", "p")
+	second.ExternalID = "ext-v"
+	err := try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{second}, WriteOptions: w.now()})
+	if !structs.IsKind(err, structs.KindConflict) || !strings.Contains(err.Error(), `as volume "v" in namespace "default"`) {
+		t.Error(err)
+	}
+	second.PluginID = "q" // another plugin may use the same ID for something else
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{second}, WriteOptions: w.now()})
+}
+
+func TestCreation(t *testing.T) {
+	no := &structs.OperationError{Message: "the pool is full", Kind: structs.KindUnavailable}
+	for name, test := range map[string]func(*testing.T, *world){
+		"succeeds": func(t *testing.T, w *world) {
+			w.blocked("waits", structs.WakeVolume("default", "v"))
+			if v := w.came("create", nil, false); v.State != structs.VolumeReady || v.ExternalID != "made" || v.Capacity != 100 ||
+				v.Context["c"] != "x" || len(v.Topologies) != 1 || len(collect(UnsettledVolumes(w.s.Read()))) != 0 {
+				t.Errorf("%+v", v)
+			}
+			w.wantEval("blocked-waits", structs.EvalPending)
+		},
+		"is tried again": func(t *testing.T, w *world) {
+			w.came("create", no, false)
+			if v := w.came("create", no, false); v.State != structs.VolumeCreating || v.LastError.Attempts != 2 || v.LastError.Message != no.Message {
+				t.Errorf("%+v", v)
+			}
+			if v := w.came("create", nil, false); v.State != structs.VolumeReady || v.LastError != nil {
+				t.Errorf("%+v", v)
+			}
+		},
+		"fails, is corrected and tried again": func(t *testing.T, w *world) {
+			if v := w.came("create", no, true); v.State != structs.VolumeFailed || v.LastError.Message != no.Message {
+				t.Errorf("%+v", v)
+			}
+			v := w.mustPut(creating, func(v *structs.CSIVolume) { v.Parameters, v.PluginID = map[string]string{"pool": "other"}, "q" })
+			if v.State != structs.VolumeCreating || v.LastError != nil || v.Parameters["pool"] != "other" || Plugin(w.s.Read(), "p") != nil {
+				t.Errorf("%+v", v)
+			}
+		},
+		"fails and is deleted at once": func(t *testing.T, w *world) {
+			w.came("create", no, true)
+			do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+			if Volume(w.s.Read(), "default", "v") != nil {
+				t.Error("there is nothing to delete at the plugin")
+			}
+		},
+		"ends after the deletion was asked for": func(t *testing.T, w *world) {
+			do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+			if v := w.came("create", nil, false); v.State != structs.VolumeDeleting || v.ExternalID != "made" {
+				t.Errorf("what is to be deleted is known: %+v", v)
+			}
+		},
+		"finds what is another's": func(t *testing.T, w *world) {
+			other := aVolume("other", "p")
+			other.ExternalID = "made"
+			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{other}, WriteOptions: w.now()})
+			if v := w.came("create", nil, false); v.State != structs.VolumeFailed || v.ExternalID != "" || !strings.Contains(v.LastError.Message, `volume "other"`) {
+				t.Errorf("%+v", v)
+			}
+		},
+		"ends after the deletion, and finds what is another's": func(t *testing.T, w *world) {
+			other := aVolume("other", "p")
+			other.ExternalID = "made"
+			do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{other}, WriteOptions: w.now()})
+			do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+			if v := w.came("create", nil, false); v != nil {
+				t.Errorf("deleting it would destroy the other's data: %+v", v)
+			}
+		},
+		"is not forgotten halfway": func(t *testing.T, w *world) {
+			err := try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+			wantKind(t, err, structs.KindPrecondition)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.mustPut(creating)
+			if len(collect(UnsettledVolumes(w.s.Read()))) != 1 {
+				t.Fatal("nobody will create it")
+			}
+			test(t, w)
+		})
+	}
+}
+
+func TestDeletion(t *testing.T) {
+	w := newWorld(t)
+	w.mustPut()
+	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", Secrets: structs.Secrets{"k": "for the deletion"}, WriteOptions: w.now()})
+	if v := w.came("delete", &structs.OperationError{Message: "busy"}, false); v.State != structs.VolumeDeleting || v.LastError.Attempts != 1 || v.Secrets["k"] == "" {
+		t.Errorf("%+v", v)
+	}
+	wantKind(t, w.tryPut(), structs.KindPrecondition)
+	if v := w.came("delete", &structs.OperationError{Message: "it has snapshots"}, true); v.State != structs.VolumeReady || v.LastError == nil {
+		t.Errorf("refused for good, it is a volume like before: %+v", v)
+	}
+	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+	if v := w.came("create", nil, false); v.State != structs.VolumeDeleting || v.ExternalID != "ext-v" {
+		t.Errorf("an outcome that is not asked for: %+v", v)
+	}
+	if v := w.came("delete", nil, false); v != nil || Plugin(w.s.Read(), "p") != nil {
+		t.Errorf("%+v", v)
+	}
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "delete", WriteOptions: w.now()}) // once more
+	wantKind(t, try(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"}), structs.KindNotFound)
+	wantKind(t, try(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "paint"}), structs.KindInvalid)
+}
+
+func TestAVolumeInUseStays(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		attach bool
+		use    func(*world)
+		says   string // of both refusals
+		force  structs.Kind
+	}{
+		{"written to", false, func(w *world) { w.claim(aClaim("v", "a1", wr, snw)) }, "claimed by allocation a1", structs.KindPrecondition},
+		{"read", false, func(w *world) { w.claim(aClaim("v", "a1", rd, snr)) }, "claimed by allocation a1", structs.KindPrecondition},
+		{"by one that ended", true, func(w *world) {
+			w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
+			w.client("n1", "a1", structs.AllocComplete)
+		}, "claimed by allocation a1, a2", ""},
+		{"by one that is lost on a node that is known", false, func(w *world) {
+			w.claim(aClaim("v", "a1", wr, snw))
+			w.status(structs.NodeDown, "n1")
+			w.stop("a1", structs.AllocLost)
+		}, "claimed by allocation a1", structs.KindPrecondition},
+		{"still attached", true, func(w *world) {
+			w.claim(aClaim("v", "a1", wr, snw))
+			w.release("v", "a1")
+		}, "still being detached from node name-n1", ""},
+		{"not at all", false, func(*world) {}, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := threeNodes(t, c.attach)
+			c.use(w)
+			want := structs.KindPrecondition
+			if c.says == "" {
+				want = ""
+			}
+			if want != "" {
+				err := try(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+				wantKind(t, err, want)
+			}
+			err := try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+			wantKind(t, err, want)
+			if err == nil {
+				return
+			}
+			if !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v does not say %q", err, c.says)
+			}
+			attached := w.attachment("v", "n1")
+			err = try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true, WriteOptions: w.now()})
+			wantKind(t, err, c.force)
+			if gone := Volume(w.s.Read(), "default", "v") == nil; gone != (c.force == "") {
+				t.Errorf("gone: %v", gone)
+			}
+			if c.force == "" && attached != "" && w.attachment("v", "n1") != structs.AttachmentDetaching {
+				t.Errorf("what is attached is detached all the same: %q", w.attachment("v", "n1"))
+			}
+		})
+	}
+}
+
+func TestVolumeDetail(t *testing.T) {
+	w := threeNodes(t, true)
+	w.mustPut(func(v *structs.CSIVolume) { v.Secrets = structs.Secrets{"k": "v"} })
+	w.claim(aClaim("v", "a1", wr, mnsw), aClaim("v", "a2", rd, mnsw), aClaim("v", "a3", wr, mnsw))
+	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "attach", PublishContext: structs.Secrets{"p": "x"}, WriteOptions: w.now()})
+	tx := w.s.Read()
+	d := VolumeDetail(tx, Volume(tx, "default", "v"))
+	if len(d.WriteAllocs) != 1 || len(d.ReadAllocs) != 1 || len(d.Allocations) != 2 || len(d.Claims) != 3 || len(d.Attachments) != 2 {
+		t.Errorf("%+v", d)
+	}
+	if d.AccessMode != mnsw || d.AttachmentMode != structs.CSIFileSystem || !d.Schedulable || d.Blocked != "" || d.ProviderVersion != "1" || d.NodesHealthy != 3 {
+		t.Errorf("%+v", d)
+	}
+	if d.Claims[2].AllocID != "a3" || !strings.Contains(d.Claims[2].Reason, "allocation a1") {
+		t.Errorf("%+v", d.Claims[2])
+	}
+	if d.Secrets != nil || d.Attachments[0].PublishContext != nil || Volume(tx, "default", "v").Secrets == nil {
+		t.Error("secrets are not for answers, and stay in the row")
+	}
+	s := VolumeStub(tx, Volume(tx, "default", "v"))
+	if got := fmt.Sprint(s.CurrentReaders, s.CurrentWriters, s.Waiting, s.Schedulable, s.ControllersHealthy); got != "1 1 1 true 3" {
+		t.Error(got)
+	}
+	w.status(structs.NodeDown, "n1", "n2", "n3")
+	tx = w.s.Read()
+	if d := VolumeDetail(tx, Volume(tx, "default", "v")); d.Schedulable || !strings.Contains(d.Blocked, "no node instance of plugin p is healthy") {
+		t.Errorf("schedulable %v, %q", d.Schedulable, d.Blocked)
+	}
+}
