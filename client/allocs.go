@@ -26,7 +26,7 @@ func (c *Client) runnerDeps() allocrunner.Deps {
 
 // restore takes up the allocations in the store. Those that run plugins come first, and their tasks are
 // looked for before the others begin: the others may need them.
-func (c *Client) restore() {
+func (c *Client) restore(ctx context.Context) {
 	allocs, err := allocrunner.Saved(c.db)
 	if err != nil {
 		c.logger.Error("some records of allocations cannot be read", "error", err)
@@ -42,10 +42,7 @@ func (c *Client) restore() {
 		}
 		c.start(r)
 		if runsPlugin(alloc) {
-			select {
-			case <-r.Attached():
-			case <-r.Ended():
-			}
+			c.waitAttached(ctx, r)
 		}
 	}
 	if len(allocs) > 0 {
@@ -60,9 +57,9 @@ func btoi(b bool) int {
 	return 0
 }
 
-// waitAttached waits until it is known of every restored allocation what of it still runs.
-func (c *Client) waitAttached(ctx context.Context) {
-	for _, r := range c.allRunners() {
+// waitAttached waits until each was asked once whether something of it still runs.
+func (c *Client) waitAttached(ctx context.Context, runners ...*allocrunner.Runner) {
+	for _, r := range runners {
 		select {
 		case <-r.Attached():
 		case <-r.Ended():

@@ -222,7 +222,7 @@ func (c *Client) Run(ctx context.Context) {
 	c.mu.Lock()
 	c.life = life
 	c.mu.Unlock()
-	c.restore()
+	c.restore(ctx)
 	for _, run := range []func(context.Context){
 		c.runLease, c.runDrivers, c.runPlugins, c.runAllocs, c.runUpdates,
 	} {
@@ -355,12 +355,13 @@ func runsPlugin(alloc *structs.Allocation) bool {
 	return g != nil && len(g.Plugins()) > 0
 }
 
-// firstFingerprint waits until drivers and the plugins that ran already have been fingerprinted once, at
+// firstFingerprint waits until what ran already was looked for, and drivers and the plugins that ran already have been fingerprinted once, at
 // most as long as configured.
 func (c *Client) firstFingerprint(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Get().FirstFingerprintTimeout)
 	defer cancel()
 	begin := time.Now()
+	c.waitAttached(ctx, c.allRunners()...)
 	err := errors.Join(c.sub.Drivers.WaitFirst(ctx), c.sub.Plugins.WaitFirst(ctx))
 	if err != nil {
 		c.logger.Warn("registering before everything was fingerprinted", "waited", time.Since(begin), "error", err)

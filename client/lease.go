@@ -19,8 +19,11 @@ const (
 	minBeatGap  = 250 * time.Millisecond // between two heartbeats, whatever happens
 )
 
-// serverRetry paces attempts to reach the servers.
-var serverRetry = retry.Backoff{Min: 500 * time.Millisecond, Max: 15 * time.Second}
+// serverRetry paces attempts to reach the servers; leaseRetry those that the lease depends on.
+var (
+	serverRetry = retry.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
+	leaseRetry  = retry.Backoff{Min: 100 * time.Millisecond, Max: 2 * time.Second}
+)
 
 // buildNode puts the node together from what was found and what was configured.
 func (c *Client) buildNode() *structs.Node {
@@ -83,10 +86,9 @@ func (c *Client) registerAgain() {
 
 // runLease registers the node when it is complete and keeps its lease from then on.
 func (c *Client) runLease(ctx context.Context) {
-	c.waitAttached(ctx)
 	c.firstFingerprint(ctx)
 	c.node.Store(c.buildNode())
-	pause := serverRetry
+	pause := leaseRetry
 	unregistered := true
 	var held lease
 	for ctx.Err() == nil {

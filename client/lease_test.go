@@ -118,7 +118,7 @@ func TestServersThatAreAwayAreTriedAgain(t *testing.T) {
 		r.start(false)
 		defer r.stop()
 		r.pass(3 * time.Minute)
-		if n := len(r.plane.called("Node.Register")); n < 10 || n > 40 {
+		if n := len(r.plane.called("Node.Register")); n < 2*85 || n > 2*100 {
 			t.Errorf("%d tries in 3 minutes at two servers", n)
 		}
 		r.plane.do(func() { r.plane.fail = nil })

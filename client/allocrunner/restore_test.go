@@ -2,6 +2,7 @@ package allocrunner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -50,6 +51,63 @@ func TestARunningTaskIsTakenUpAgainAndNothingIsRestarted(t *testing.T) {
 		}
 		r.Destroy()
 		<-r.Ended()
+	})
+}
+
+func TestATaskThatCannotBeFoundYetIsTakenForRunning(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		a.new(testAlloc("web"))
+		synctest.Wait()
+		a.stop()
+		tries := 0
+		w.machine.Before = func(p string) error {
+			if p == "recover alloc1/web" {
+				if tries++; tries <= 3 {
+					return errors.New("the supervisor does not answer")
+				}
+			}
+			return nil
+		}
+		b := w.agent()
+		defer b.stop()
+		close(b.contacted)
+		b.restore()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if u := b.last(); u.ClientStatus != structs.AllocRunning || len(w.machine.Running()) != 1 {
+			t.Errorf("status %s, running %v", u.ClientStatus, w.machine.Running())
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		equal(t, "driver", w.machine.Log(), []string{"start alloc1/web", "recover alloc1/web"})
+		equal(t, "events", eventsOf(b.last().TaskStates["web"]), []string{"Received", "Started", "Restored"})
+	})
+}
+
+func TestATaskThatIsSoughtCanBeStopped(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		a.new(testAlloc("web"))
+		synctest.Wait()
+		a.stop()
+		w.machine.Before = func(p string) error {
+			if p == "recover alloc1/web" {
+				return errors.New("the supervisor does not answer")
+			}
+			return nil
+		}
+		b := w.agent()
+		defer b.stop()
+		r := b.restore()[0]
+		synctest.Wait()
+		r.Stop("enough")
+		<-r.Unwound()
+		if got := w.machine.Held(); len(got) > 0 || b.last().ClientStatus != structs.AllocComplete {
+			t.Errorf("held %v, status %s", got, b.last().ClientStatus)
+		}
 	})
 }
 

@@ -179,6 +179,24 @@ func TestKillUsesTheTasksSignalAndTimesAndEndsTheLeaderFirst(t *testing.T) {
 	})
 }
 
+func TestAStopEndsTheWaitForARestart(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		r := a.new(testAlloc("web"))
+		synctest.Wait()
+		w.machine.Exit("alloc1/web", exit(1))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		r.Stop("enough")
+		synctest.Wait()
+		if u := a.last(); u.ClientStatus != structs.AllocComplete || !ended(r.Unwound()) || w.machine.Task("alloc1/web").Starts != 1 {
+			t.Errorf("status %s", u.ClientStatus)
+		}
+	})
+}
+
 func TestTheEndOfTheLeaderEndsTheOthers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)

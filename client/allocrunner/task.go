@@ -29,9 +29,10 @@ type task struct {
 	mu  sync.Mutex
 	rec taskRecord
 
-	live     bool        // the process of a former agent was found again
-	clean    bool        // the driver surely holds nothing of the task: it may start
-	restarts chan string // reasons to restart, from hooks
+	seeking  *driver.Handle // a process of a former agent of which it is not known whether it runs
+	live     bool           // the process of a former agent was found again
+	clean    bool           // the driver surely holds nothing of the task: it may start
+	restarts chan string    // reasons to restart, from hooks
 	// killed ends when the task is to stop for good; its cause says why.
 	killed context.Context
 	kill   context.CancelCauseFunc
@@ -146,6 +147,9 @@ func (t *task) received() {
 	t.set(nil, event(structs.TaskEventReceived, "Task received by client"))
 }
 
+// recoverTimeout bounds one attempt to find a process again.
+const recoverTimeout = 10 * time.Second
+
 // reattach finds the process of a former agent again. One that was started but whose handle did not
 // reach the store is looked for by its ID.
 func (t *task) reattach(ctx context.Context) {
@@ -157,22 +161,46 @@ func (t *task) reattach(ctx context.Context) {
 	if h == nil || rec.State.State == structs.TaskDead {
 		return
 	}
-	t.clean = false
+	t.clean, t.seeking = false, h
+	t.seek(ctx)
+}
+
+// seek tries once to find the process that is sought. As long as the driver can neither find it nor say
+// that it is gone it is taken for running.
+func (t *task) seek(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+	defer cancel()
+	h := t.seeking
 	d, err := t.r.deps.Drivers.Driver(h.Driver)
+	unknown := structs.IsKind(err, structs.KindInvalid) // this agent does not have the driver: it cannot even clean up
 	if err == nil {
 		err = d.Recover(ctx, h)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		t.live = true
 		t.set(func(rec *taskRecord, s *structs.TaskState) {
 			rec.Handle, rec.Starting, rec.Ran = h, false, true
 			s.State = structs.TaskRunning
 		}, event(structs.TaskEventRestored, "Task is running since before the agent restarted"))
+	case unknown || structs.IsKind(err, structs.KindNotFound):
+		t.clean = unknown
+		t.set(func(_ *taskRecord, s *structs.TaskState) { s.State = structs.TaskPending },
+			event(structs.TaskEventRestored, "Not running any more: %v; starts again once the servers were contacted", err))
+	default:
+		t.logger.Warn("whether the task's process still runs is not known, it is looked for again", "error", err)
 		return
 	}
-	t.logger.Info("the task's process was not found again", "error", err)
-	t.set(func(_ *taskRecord, s *structs.TaskState) { s.State = structs.TaskPending },
-		event(structs.TaskEventRestored, "Not running any more: %v; starts again once the servers were contacted", err))
+	t.seeking = nil
+}
+
+// seekUntilKnown goes on seeking until it is known whether the process still runs, the task is killed or
+// ctx ends.
+func (t *task) seekUntilKnown(ctx context.Context) {
+	pause := retry.Backoff{Min: time.Second, Max: time.Minute}
+	for t.seeking != nil && t.pause(ctx, pause.Next()) {
+		t.seek(ctx)
+	}
 }
 
 func (t *task) snapshot() taskRecord {
@@ -271,6 +299,7 @@ func (t *task) stopAndWait(ctx context.Context, cause error) {
 // false when the task was killed, or ctx ended.
 func (t *task) runOnce(ctx context.Context) (ending, bool) {
 	defer t.cleanUp(ctx)
+	t.seekUntilKnown(ctx)
 	if !t.live {
 		if !t.mayStart(ctx) {
 			return ending{}, false
