@@ -1,0 +1,133 @@
+package state
+
+import (
+	"testing"
+
+	"berth/structs"
+)
+
+func TestBlockedEvaluationsWake(t *testing.T) {
+	volume := structs.WakeVolume("default", "v")
+	for _, c := range []struct {
+		name string
+		on   string
+		do   func(*world)
+		wake bool
+	}{
+		{"a claim is released", volume, func(w *world) { w.release("v", "a1") }, true},
+		{"a waiting claim is given up", volume, func(w *world) { w.release("v", "a2") }, true},
+		{"a claim is taken", volume, func(w *world) { w.claim(aClaim("v", "a3", wr, snw)) }, false},
+		{"a claim of another volume is released", volume, func(w *world) { w.release("other", "a1") }, false},
+		{"the volume changes", volume, func(w *world) { w.mustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": "y"} }) }, true},
+		{"the volume is put as it is", volume, func(w *world) { w.mustPut() }, false},
+		{"a volume appears", structs.WakeVolume("default", "new"), func(w *world) { w.volume("new", "p") }, true},
+		{"a node half becomes healthy", structs.WakePlugin("p"), func(w *world) { w.update("n1", half("p", structs.CSIKindNode, true)) }, false}, // it is
+		{"a controller becomes healthy", structs.WakePlugin("p"), func(w *world) { w.update("n1", half("p", structs.CSIKindController, true)) }, true},
+		{"a half becomes unhealthy", structs.WakePlugin("p"), func(w *world) { w.update("n1", half("p", structs.CSIKindNode, false)) }, false},
+		{"a node comes", structs.WakeCapacity, func(w *world) { w.node("n4") }, true},
+		{"a node reports what it reported", structs.WakeCapacity, func(w *world) { w.node("n1", half("p", structs.CSIKindNode, true)) }, false},
+		{"an allocation is placed", structs.WakeCapacity, func(w *world) { w.alloc("new", "j", "n1") }, false},
+		{"an allocation ends", structs.WakeCapacity, func(w *world) { w.client("n1", "b1", structs.AllocFailed) }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := threeNodes(t, false)
+			w.volume("other", "p")
+			w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw), aClaim("other", "a1", wr, snw))
+			w.blocked("waits", "something else", c.on)
+			old := w.index
+			c.do(w)
+			want := structs.EvalBlocked
+			if c.wake {
+				want = structs.EvalPending
+			}
+			w.wantEval("blocked-waits", want)
+			// One that was worked out on the state of before and comes only now must not sleep either.
+			do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
+				{ID: "late", JobID: "late", Status: structs.EvalBlocked, BlockedOn: []string{c.on}, SnapshotIndex: old}}})
+			w.wantEval("late", want)
+		})
+	}
+}
+
+func TestAJobHasOneBlockedEvaluation(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.job(aJob("j", structs.JobService))
+	put := func(id, status string, failed bool) {
+		t.Helper()
+		e := &structs.Evaluation{ID: id, JobID: "j", Status: status, BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: w.index}
+		if failed {
+			e.FailedTGAllocs = map[string]*structs.AllocMetric{"g": {}}
+		}
+		do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
+	}
+	put("one", structs.EvalBlocked, false)
+	put("two", structs.EvalBlocked, false)
+	w.wantEval("one", structs.EvalCancelled)
+	w.wantEval("two", structs.EvalBlocked)
+	put("three", structs.EvalComplete, true)
+	w.wantEval("two", structs.EvalBlocked) // it could not place all: the other waits on
+	put("four", structs.EvalComplete, false)
+	w.wantEval("two", structs.EvalCancelled)
+	w.wantJob("j", structs.JobDead, 0)
+	for name, e := range map[string]*structs.Evaluation{"nil": nil, "no ID": {JobID: "j"}, "no job": {ID: "e"}} {
+		t.Run(name, func(t *testing.T) {
+			wantKind(t, try(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}}), structs.KindInvalid)
+		})
+	}
+}
+
+func TestEvaluationsBornInTheLogHaveDerivedIDs(t *testing.T) {
+	w := newWorld(t)
+	w.job(aJob("everywhere", structs.JobSystem))
+	w.node("n1")
+	id := structs.DeriveID(w.index, "node-update", "default", "everywhere", "n1")
+	w.wantEval(id, structs.EvalPending)
+	if e := Eval(w.s.Read(), id); e.NodeID != "n1" || e.JobModifyIndex == 0 || e.Type != structs.JobSystem || e.CreateTime == 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestReapLooksAgain(t *testing.T) {
+	w := threeNodes(t, false)
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.client("n1", "a1", structs.AllocComplete)
+	w.client("n1", "b1", structs.AllocFailed)
+	w.stop("a2", "")
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
+		{ID: "open", JobID: "j"}, {ID: "done", JobID: "j", Status: structs.EvalFailed}}})
+	all := &structs.ReapRequest{Allocs: []string{"a1", "b1", "a2", "a3", "x"}, Evals: []string{"open", "done", "x"},
+		Jobs: []structs.JobKey{{Namespace: "default", ID: "j"}, {Namespace: "default", ID: "x"}}, Nodes: []string{"n1", "n2", "x"}}
+	do(w, Reap, all)
+	tx := w.s.Read()
+	if got := w.placed("a1", "b1", "a2", "a3"); got != "a1 a2 a3" {
+		t.Errorf("left %s: b1 alone has ended and holds nothing", got)
+	}
+	if Eval(tx, "open") == nil || Eval(tx, "done") != nil || Job(tx, "default", "j") == nil || Node(tx, "n1") == nil {
+		t.Error("too much or too little")
+	}
+	w.release("v", "a1")
+	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a1"}})
+	w.status(structs.NodeDown, "n1", "n2")
+	do(w, Reap, &structs.ReapRequest{Nodes: []string{"n1", "n2"}})
+	if tx = w.s.Read(); Node(tx, "n1") != nil || Node(tx, "n2") == nil {
+		t.Error("n1 is down and empty, n2 is not")
+	}
+}
+
+func TestReapForgetsADeadJob(t *testing.T) {
+	w := newWorld(t)
+	w.job(aJob("j", structs.JobService))
+	e := &structs.Evaluation{ID: "e", JobID: "j", Status: structs.EvalComplete}
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
+	w.wantJob("j", structs.JobDead, 0)
+	reap := &structs.ReapRequest{Jobs: []structs.JobKey{{Namespace: "default", ID: "j"}}}
+	do(w, Reap, reap)
+	w.wantJob("j", structs.JobDead, 0) // its evaluation is still there
+	do(w, Reap, &structs.ReapRequest{Evals: []string{"e"}})
+	w.wantJob("j", structs.JobDead, 0)
+	do(w, Reap, reap)
+	if Job(w.s.Read(), "default", "j") != nil || w.versions("j") != nil {
+		t.Error("it is still there")
+	}
+}

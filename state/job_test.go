@@ -1,0 +1,172 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/structs"
+)
+
+func (w *world) wantJob(id, status string, version uint64) *structs.Job {
+	w.t.Helper()
+	j := Job(w.s.Read(), structs.DefaultNamespace, id)
+	if j == nil || j.Status != status || j.Version != version {
+		w.t.Errorf("at index %d: job %s is %+v, want %s at version %d", w.index, id, j, status, version)
+	}
+	return j
+}
+
+func (w *world) versions(id string) (out []uint64) {
+	for j := range JobVersions(w.s.Read(), structs.DefaultNamespace, id) {
+		out = append(out, j.Version)
+	}
+	return out
+}
+
+func salted(id string, salt int) *structs.Job {
+	j := aJob(id, structs.JobService)
+	j.Meta = map[string]string{"salt": fmt.Sprint(salt)}
+	return j
+}
+
+func TestOneVersionPerSpecification(t *testing.T) {
+	w := newWorld(t)
+	e := &structs.Evaluation{ID: "e", TriggeredBy: structs.TriggerJobRegister}
+	do(w, JobRegister, &structs.JobRegisterRequest{Job: salted("j", 1), Eval: e, WriteOptions: w.now()})
+	j := w.wantJob("j", structs.JobPending, 0)
+	if got := Eval(w.s.Read(), "e"); got.JobModifyIndex != w.index || got.JobID != "j" || got.Type != structs.JobService || got.Priority != 50 || got.Status != structs.EvalPending {
+		t.Errorf("%+v", got)
+	}
+	w.job(salted("j", 1))
+	if Job(w.s.Read(), "default", "j") != j {
+		t.Error("the same again is put again")
+	}
+	again := w.job(salted("j", 2))
+	if w.wantJob("j", structs.JobPending, 1); again.JobModifyIndex != w.index || again.CreateIndex != j.CreateIndex {
+		t.Errorf("%+v", again)
+	}
+	if old := JobVersion(w.s.Read(), "default", "j", 0); old.Meta["salt"] != "1" {
+		t.Errorf("%+v", old)
+	}
+	fetched := again.Copy() // what a person gets, edits and sends back carries what the servers keep
+	fetched.Status, fetched.SubmitTime = structs.JobRunning, 7
+	if w.job(fetched) != again {
+		t.Error("it made a version of what it was sent back unchanged")
+	}
+}
+
+func TestEnforceIndex(t *testing.T) {
+	w := newWorld(t)
+	enforce := func(index uint64, salt int) error {
+		return try(w, JobRegister, &structs.JobRegisterRequest{Job: salted("j", salt), EnforceIndex: true, JobModifyIndex: index, WriteOptions: w.now()})
+	}
+	wantKind(t, enforce(5, 1), structs.KindConflict)
+	wantKind(t, enforce(0, 1), "")
+	wantKind(t, enforce(0, 2), structs.KindConflict)
+	at := Job(w.s.Read(), "default", "j").JobModifyIndex
+	wantKind(t, enforce(at, 2), "")
+	wantKind(t, enforce(at, 3), structs.KindConflict)
+	w.wantJob("j", structs.JobPending, 1)
+	for name, j := range map[string]*structs.Job{"none": nil, "no ID": {}, "a group that is nil": {ID: "x", TaskGroups: []*structs.TaskGroup{nil}},
+		"a task that is nil": {ID: "x", TaskGroups: []*structs.TaskGroup{{Tasks: []*structs.Task{nil}}}}} {
+		t.Run(name, func(t *testing.T) {
+			wantKind(t, try(w, JobRegister, &structs.JobRegisterRequest{Job: j}), structs.KindInvalid)
+		})
+	}
+}
+
+func TestOldVersionsAreKeptAsLongAsTheyAreOfUse(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.job(salted("j", 0))
+	w.alloc("a", "j", "n1") // of version 0
+	for n := range 10 {
+		w.job(salted("j", n+1))
+	}
+	if got := fmt.Sprint(w.versions("j")); got != "[0 4 5 6 7 8 9 10]" {
+		t.Error(got)
+	}
+	if a := AllocWithJob(w.s.Read(), Alloc(w.s.Read(), "a")); a.Job == nil || a.Job.Meta["salt"] != "0" {
+		t.Errorf("%+v", a.Job)
+	}
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: w.now()})
+	if got := fmt.Sprint(w.versions("j")); got != "[0]" {
+		t.Error(got)
+	}
+	w.job(salted("j", 99)) // its versions count on: a's version is still a's
+	w.wantJob("j", structs.JobRunning, 1)
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: w.now()})
+	w.client("n1", "a", structs.AllocComplete)
+	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a"}, WriteOptions: w.now()})
+	if got := w.versions("j"); got != nil {
+		t.Error(got)
+	}
+}
+
+func TestDeregister(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.alloc("a", "j", "n1")
+	w.blocked("j", structs.WakeCapacity)
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", WriteOptions: w.now(), Eval: &structs.Evaluation{ID: "stop", TriggeredBy: structs.TriggerJobDeregister}})
+	if j := w.wantJob("j", structs.JobRunning, 1); !j.Stop {
+		t.Error("it is not stopped")
+	}
+	w.wantEval("blocked-j", structs.EvalCancelled)
+	w.wantEval("stop", structs.EvalPending)
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", WriteOptions: w.now()})
+	w.wantJob("j", structs.JobRunning, 1)
+	w.stop("a", "")
+	w.wantJob("j", structs.JobPending, 1)
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: "stop", JobID: "j", Status: structs.EvalComplete}}, WriteOptions: w.now()})
+	w.wantJob("j", structs.JobDead, 1)
+	wantKind(t, try(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "x"}), structs.KindNotFound)
+}
+
+func TestJobStatus(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	eval := func(id, job, status string) {
+		t.Helper()
+		do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: id, JobID: job, Status: status}}, WriteOptions: w.now()})
+	}
+	w.job(aJob("batch", structs.JobBatch))
+	w.wantJob("batch", structs.JobPending, 0)
+	eval("1", "batch", structs.EvalPending)
+	w.wantJob("batch", structs.JobPending, 0)
+	w.alloc("b", "batch", "n1")
+	w.wantJob("batch", structs.JobRunning, 0)
+	eval("1", "batch", structs.EvalComplete)
+	w.client("n1", "b", structs.AllocComplete)
+	w.wantJob("batch", structs.JobPending, 0) // its evaluation is open
+	for e := range EvalsByStatus(w.s.Read(), structs.EvalPending) {
+		eval(e.ID, "batch", structs.EvalComplete)
+	}
+	w.wantJob("batch", structs.JobDead, 0)
+	w.job(aJob("system", structs.JobSystem))
+	eval("2", "system", structs.EvalComplete)
+	w.wantJob("system", structs.JobRunning, 0) // though there may be no node for it
+	eval("1", "system", structs.EvalPending)   // an evaluation does not change its job; if it does, both follow
+	w.wantJob("batch", structs.JobDead, 0)
+}
+
+func TestJobSummary(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	for n, status := range []string{"", structs.AllocRunning, structs.AllocRunning, structs.AllocComplete, structs.AllocFailed} {
+		id := fmt.Sprint("a", n)
+		w.alloc(id, "j", "n1")
+		if status != "" {
+			w.client("n1", id, status)
+		}
+	}
+	w.alloc("lost", "j", "n1")
+	w.stop("lost", structs.AllocLost)
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
+		{ID: "e", JobID: "j", Status: structs.EvalComplete, QueuedAllocations: map[string]int{"g": 3}, FailedTGAllocs: map[string]*structs.AllocMetric{"g": {}}}}})
+	tx := w.s.Read()
+	got := JobSummary(tx, Job(tx, "default", "j")).Summary["g"]
+	if want := (structs.TaskGroupSummary{Queued: 3, Complete: 1, Failed: 1, Running: 2, Starting: 1, Lost: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
