@@ -1,6 +1,7 @@
 package hostpath
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,41 +141,44 @@ func (w *world) clean(before []string) {
 // start runs the driver as a process of its own and waits until it is ready.
 func (w *world) start(env ...string) {
 	w.t.Helper()
+	w.must("start", w.launch(env...))
+}
+
+func (w *world) launch(env ...string) error {
 	cfg, err := json.Marshal(w.cfg)
 	if err != nil {
-		w.t.Fatal(err)
+		return err
 	}
 	w.cmd = exec.Command(os.Args[0])
 	w.cmd.Env = append(append(os.Environ(), driverEnv+"="+string(cfg)), env...)
 	attr := w.attr
+	attr.Pdeathsig = syscall.SIGKILL
 	w.cmd.SysProcAttr = &attr
 	log := &testLog{w.t}
 	w.cmd.Stdout, w.cmd.Stderr = log, log
 	if err := w.cmd.Start(); err != nil {
-		w.t.Fatal(err)
+		return err
 	}
 	if w.Client == nil {
-		w.Client, err = csi.Dial(w.t.Context(), w.cfg.Endpoint, nil)
-		if err != nil {
-			w.t.Fatal(err)
+		if w.Client, err = csi.Dial(w.t.Context(), w.cfg.Endpoint, nil); err != nil {
+			return err
 		}
 		w.t.Cleanup(func() { _ = w.Close() })
 	}
-	w.awaitReady()
+	return w.awaitReady()
 }
 
 // awaitReady probes until the driver answers that it is ready; a probe fails at once while there is no
 // socket, so a short timer keeps the loop from spinning.
-func (w *world) awaitReady() {
-	w.t.Helper()
+func (w *world) awaitReady() error {
 	deadline := time.Now().Add(20 * time.Second)
 	for {
-		ready, err := w.Probe(w.t.Context())
+		ready, err := w.Probe(context.Background())
 		if err == nil && ready {
-			return
+			return nil
 		}
 		if time.Now().After(deadline) {
-			w.t.Fatalf("driver is not ready: %v", err)
+			return fmt.Errorf("driver is not ready: %w", err)
 		}
 		<-time.After(5 * time.Millisecond)
 	}
@@ -209,10 +213,13 @@ func (w *world) term() {
 	w.cmd = nil
 }
 
-// testLog shows the driver's log when a test fails.
+// testLog shows the driver's log when a test fails, and makes what the race detector finds in it a failure.
 type testLog struct{ t *testing.T }
 
 func (l *testLog) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("DATA RACE")) {
+		l.t.Error("the driver has a data race")
+	}
 	l.t.Log(strings.TrimRight(string(b), "\n"))
 	return len(b), nil
 }
