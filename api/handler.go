@@ -8,6 +8,7 @@
 //   - An error's kind gives the status code and travels in the header X-Berth-Error-Kind; the body is its
 //     text, plain.
 //   - What a body says and berth does not know is refused with its path (see internal/strictjson).
+//   - A web page of another origin that a browser on the machine happens to show can change nothing.
 //   - No answer shows a secret; mount flags show as [REDACTED].
 //
 // Who may do what, and whether it makes sense, is left to the endpoints behind the Caller.
@@ -79,12 +80,13 @@ type handler struct {
 	paths   *http.ServeMux      // the same patterns without methods, to tell 405 from 404
 	methods map[string][]string // of each pattern
 	proxy   http.Handler        // to other agents
+	origin  *http.CrossOriginProtection
 }
 
 // NewHandler serves the API. It starts no goroutines beyond those of its requests.
 func NewHandler(cfg Config) http.Handler {
 	h := &handler{Config: cfg, mux: http.NewServeMux(), paths: http.NewServeMux(), methods: map[string][]string{}}
-	h.proxy = newProxy()
+	h.proxy, h.origin = newProxy(), http.NewCrossOriginProtection()
 	for _, r := range Routes {
 		if h.methods[r.Path] == nil {
 			h.paths.HandleFunc(r.Path, func(http.ResponseWriter, *http.Request) {})
@@ -106,6 +108,10 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 			renderError(w, structs.Errorf(structs.KindInternal, "serving %s panicked: %v", r.URL.Path, p))
 		}
 	}()
+	if err := h.origin.Check(r); err != nil {
+		renderError(w, structs.Errorf(structs.KindDenied, "a page of another origin may not change anything here: %w", err))
+		return
+	}
 	escapeID(r.URL)
 	h.mux.ServeHTTP(w, r)
 	h.Logger.Debug("request complete", "method", r.Method, "path", r.URL.Path, "duration", time.Since(start))

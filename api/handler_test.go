@@ -70,10 +70,10 @@ func (s *server) do(t testing.TB, method, path, body string) (*http.Response, st
 
 // served is a request to a route and what is to come of it.
 type served struct {
-	method, path, body string
-	rpc                string // the remote procedure that is called, "" for none
-	request            any    // what it is asked
-	status             int    // of the answer; the fake caller answers nothing, so 503 where a procedure is called
+	path, body string
+	rpc        string // the remote procedure that is called, "" for none
+	request    any    // what it is asked
+	status     int    // of the answer; the fake caller answers nothing, so 503 where a procedure is called
 }
 
 // requests has at least one request for every route; TestEveryRoute holds it against the table.
@@ -420,6 +420,31 @@ func TestHealth(t *testing.T) {
 	for path, want := range map[string]int{"/v1/agent/health": 500, "/v1/agent/health?type=client": 500, "/v1/agent/health?type=server": 200} {
 		if resp, body := s.do(t, "GET", path, ""); resp.StatusCode != want || !json.Valid([]byte(body)) {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
+		}
+	}
+}
+
+func TestPagesOfOtherOriginsChangeNothing(t *testing.T) {
+	s := newServer(t)
+	for _, c := range []struct {
+		method, header, value string
+		denied                bool
+	}{
+		{"PUT", "Origin", "https://elsewhere.example", true},
+		{"POST", "Sec-Fetch-Site", "cross-site", true},
+		{"PUT", "Origin", s.URL, false},
+		{"PUT", "Sec-Fetch-Site", "same-origin", false},
+		{"GET", "Origin", "https://elsewhere.example", false}, // whose page cannot read the answer
+	} {
+		req, _ := http.NewRequest(c.method, s.URL+"/v1/jobs", strings.NewReader(`{"Job":{"ID":"j"}}`))
+		req.Header.Set(c.header, c.value)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if calls := s.caller.Take(); (resp.StatusCode == 403) != c.denied || (len(calls) == 0) != c.denied {
+			t.Errorf("%s with %s: %s gave %d and called %v", c.method, c.header, c.value, resp.StatusCode, calls)
 		}
 	}
 }

@@ -82,9 +82,8 @@ func (c *call) encode(answer any) ([]byte, error) {
 // renderError writes an error: its kind as the status and in a header, its text as the body.
 func renderError(w http.ResponseWriter, err error) {
 	kind := structs.KindOf(err)
-	switch { // the transport's own, from a request that was given up
-	case kind == structs.KindInternal && errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		kind = structs.KindTimeout
+	if kind == structs.KindInternal && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+		kind = structs.KindTimeout // the request was given up
 	}
 	h := w.Header()
 	h.Del("Content-Length")

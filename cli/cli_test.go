@@ -175,3 +175,15 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+func TestReference(t *testing.T) {
+	ref := Reference(Command{Name: "executor", Hidden: true, Run: func(context.Context, *Call) error { return nil }})
+	for _, want := range []string{"## `berth job run <file>`", "| `-timeout <duration>` | How long to watch. Default: 5m |", "## `berth operator snapshot save <file>`"} {
+		if !strings.Contains(ref, want) {
+			t.Errorf("the reference lacks %q", want)
+		}
+	}
+	if strings.Contains(ref, "executor") {
+		t.Error("a hidden command is shown")
+	}
+}

@@ -87,7 +87,7 @@ func refusals(failed map[string]*structs.AllocMetric, queued map[string]int) str
 	for _, group := range slices.Sorted(maps.Keys(failed)) {
 		m := failed[group]
 		n := max(queued[group], m.CoalescedFailures+1)
-		fmt.Fprintf(&b, "  Group %q: no room for %s (%s looked at)\n", group, plural(n, "allocation"), plural(m.NodesEvaluated, "node"))
+		fmt.Fprintf(&b, "  Group %q: %s cannot be placed (%s looked at)\n", group, plural(n, "allocation"), plural(m.NodesEvaluated, "node"))
 		for _, line := range reasons(m) {
 			fmt.Fprintf(&b, "    %s\n", line)
 		}

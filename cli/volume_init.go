@@ -38,7 +38,7 @@ capability {
 
 # What the plugin understands beyond that, passed on as it is.
 #parameters {
-#  kind = "block"
+#  type = "image" # hostpath: a file system of its own, of the size asked for; or directory
 #}
 
 # Secrets of the plugin's storage system, never shown again.

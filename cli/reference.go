@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Reference describes every command that is not hidden in Markdown, as docs/ has it.
+func Reference(extra ...Command) string {
+	var b strings.Builder
+	b.WriteString("Every command that calls an agent also has the common options:\n\n")
+	referenceFlags(&b, commonFlags)
+	b.WriteString("\nEvery command that shows an answer also has:\n\n")
+	referenceFlags(&b, renderFlags)
+	for _, c := range merge(tree(), extra) {
+		referenceCommand(&b, "berth", c)
+	}
+	return b.String()
+}
+
+func referenceCommand(b *strings.Builder, path string, c Command) {
+	if c.Hidden {
+		return
+	}
+	path += " " + c.Name
+	if c.Run != nil {
+		fmt.Fprintf(b, "\n## `%s`\n\n%s.\n", strings.TrimSpace(path+" "+c.Args), c.Synopsis)
+		if c.Help != "" {
+			fmt.Fprintf(b, "\n```text\n%s\n```\n", strings.Trim(c.Help, "\n"))
+		}
+		if len(c.Flags) > 0 {
+			b.WriteString("\n")
+			referenceFlags(b, c.Flags)
+		}
+	}
+	for _, s := range c.Sub {
+		referenceCommand(b, path, s)
+	}
+}
+
+func referenceFlags(b *strings.Builder, flags []Flag) {
+	b.WriteString("| option | meaning |\n|---|---|\n")
+	for _, f := range flags {
+		head := "-" + f.Name
+		if f.Kind != Bool {
+			head += " <" + f.Value + ">"
+		}
+		usage := f.Usage
+		if f.Default != "" {
+			usage += ". Default: " + f.Default
+		}
+		fmt.Fprintf(b, "| `%s` | %s |\n", head, usage)
+	}
+}
