@@ -20,7 +20,7 @@ func (c *Client) runnerDeps() allocrunner.Deps {
 	return allocrunner.Deps{
 		Logger: c.logger, DB: c.db, Dir: cfg.AllocDir(), Region: cfg.Region, Drivers: c.sub.Drivers,
 		Node: c.Node, AllocHooks: c.sub.AllocHooks, TaskHooks: c.sub.TaskHooks,
-		ServersContacted: c.contacted, Changed: c.updates.put,
+		ServersContacted: c.contacted, Changed: c.updates.put, DeniedUsers: cfg.DeniedUsers(),
 	}
 }
 

@@ -14,6 +14,12 @@
 //     between may be left out.
 //   - Every goroutine is waited for by Run.
 //
+// Goroutines, each of which Run waits for: one per subsystem (task drivers, CSI plugins, reconciling
+// volumes once), which end last; the five loops runLease (registration and heartbeats), runDrivers and
+// runPlugins (what changes of the node), runAllocs (what the servers want) and runUpdates (what they are
+// told); and one runner per allocation with one goroutine per task, one that carries out a stop, and
+// beside a running process one that waits for its end.
+//
 // How tasks are run is left to the drivers, what is mounted to the hooks of package csimanager, the life
 // of one allocation to package allocrunner.
 package client

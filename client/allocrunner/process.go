@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/client/driver"
@@ -65,6 +66,10 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 	defer cancel()
 	defer context.AfterFunc(t.killed, cancel)()
 	t.env = t.buildEnv()
+	if user := t.env.Config.User; slices.Contains(t.r.deps.DeniedUsers, user) {
+		err := structs.Errorf(structs.KindDenied, "this node runs no task as user %q", user)
+		return t.notStarted(ctx, structs.TaskEventSetupFailure, err), false
+	}
 	if err := t.hooks.up(ctx); err != nil {
 		return t.notStarted(ctx, structs.TaskEventHookFailed, err), false
 	}

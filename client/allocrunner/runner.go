@@ -30,6 +30,8 @@ type Deps struct {
 	Region  string
 	Drivers Drivers
 	Node    func() *structs.Node // as it is now; not to be changed
+	// DeniedUsers are the users that no task may run as.
+	DeniedUsers []string
 	// AllocHooks and TaskHooks make an allocation's hooks and a task's, in the order of their Ups.
 	AllocHooks func(env *hook.AllocEnv) []hook.Alloc
 	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task

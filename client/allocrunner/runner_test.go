@@ -244,6 +244,8 @@ func TestWhatCannotBeStartedFailsOrIsTriedAgain(t *testing.T) {
 			0, []string{"Received", "Driver Failure", "Not Restarting"}},
 		{"a driver that does not exist", func(_ *world, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].Driver = "none" },
 			0, []string{"Received", "Driver Failure", "Not Restarting"}},
+		{"a user that is denied", func(_ *world, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].User = "${NOMAD_TASK_NAME}" },
+			0, []string{"Received", "Setup Failure", "Not Restarting"}},
 		{"a start that fails", func(w *world, _ *structs.Allocation) {
 			w.machine.Before = func(p string) error {
 				if strings.HasPrefix(p, "start") {

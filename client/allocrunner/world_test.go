@@ -171,7 +171,7 @@ func (w *world) agent() *agent {
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.deps = Deps{
 		Logger: hclog.NewNullLogger(), DB: db, Dir: filepath.Join(w.dir, "alloc"), Region: "global",
-		Drivers: w.machine.Drivers(), ServersContacted: a.contacted,
+		Drivers: w.machine.Drivers(), ServersContacted: a.contacted, DeniedUsers: []string{"root", "web"},
 		Node: func() *structs.Node {
 			return &structs.Node{ID: "n1", Name: "node1", Datacenter: "dc1", Attributes: map[string]string{"kernel.name": "linux"}, Meta: map[string]string{"rack": "r1"}}
 		},

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,7 +38,7 @@ type Config struct {
 	NodePool  string            `hcl:"node_pool"`
 	NodeClass string            `hcl:"node_class"`
 	Meta      map[string]string `hcl:"meta"`
-	Options   map[string]string `hcl:"options"` // free settings for fingerprints and drivers
+	Options   map[string]string `hcl:"options"` // the settings that optionNames lists
 	Reserved  *Reserved         `hcl:"reserved,block"`
 
 	// FirstFingerprintTimeout bounds how long the first registration waits for drivers and for CSI
@@ -62,6 +63,18 @@ type Config struct {
 	DestroyOnShutdown bool `hcl:"destroy_on_shutdown"`
 	// ShutdownTimeout bounds that.
 	ShutdownTimeout time.Duration `hcl:"shutdown_timeout"`
+}
+
+// OptionUserDenylist names, separated by commas, the users that no task may run as. A task that names no
+// user is its driver's concern.
+const OptionUserDenylist = "user.denylist"
+
+// optionNames are the options there are.
+var optionNames = []string{OptionUserDenylist}
+
+// DeniedUsers are the users that no task may run as.
+func (c *Config) DeniedUsers() []string {
+	return strings.FieldsFunc(c.Options[OptionUserDenylist], func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // Reserved is kept back from allocations: MHz, MiB, MiB.
@@ -142,6 +155,9 @@ func (c *Config) Validate() error {
 		if err := c.Drivers.Validate(); err != nil {
 			faults = append(faults, fmt.Errorf("client.drivers: %w", err))
 		}
+	}
+	for name := range c.Options {
+		bad(slices.Contains(optionNames, name), "client.options: there is no option %q; expected %s", name, strings.Join(optionNames, ", "))
 	}
 	for _, addr := range c.Servers {
 		_, _, err := net.SplitHostPort(addr)

@@ -31,13 +31,15 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	c.Servers = []string{"one:1", "two"}
 	c.HeartbeatGrace, c.GCMaxAllocs = -time.Second, -1
 	c.Reserved.CPU = -5
+	c.Options = map[string]string{"nope": "1", OptionUserDenylist: "root"}
 	c.Drivers.RawExec.CgroupParent = "/abs"
 	err := c.Validate()
 	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatalf("got %v, want invalid", err)
 	}
 	for _, want := range []string{"data_dir:", "datacenter:", "client.node_pool:", "client.node_id:", `"two" is not host:port`,
-		"client.heartbeat_grace:", "client.gc_max_allocs:", "client.reserved.cpu:", "client.drivers:"} {
+		"client.heartbeat_grace:", "client.gc_max_allocs:", "client.reserved.cpu:", "client.drivers:",
+		`no option "nope"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not among the faults:\n%v", want, err)
 		}
