@@ -1,0 +1,422 @@
+package control
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/fsm"
+	"berth/structs"
+)
+
+const (
+	createMethod = "ClientCSI.ControllerCreateVolume"
+	deleteMethod = "ClientCSI.ControllerDeleteVolume"
+	expandMethod = "ClientCSI.ControllerExpandVolume"
+	attachMethod = "ClientCSI.ControllerAttachVolume"
+	detachMethod = "ClientCSI.ControllerDetachVolume"
+)
+
+func created(external string) any {
+	return &structs.ClientCSICreateResponse{ExternalID: external, Capacity: 10}
+}
+
+func TestNextStepsFollowFromTheRows(t *testing.T) {
+	for _, c := range []struct {
+		v    structs.CSIVolume
+		want string
+	}{
+		{structs.CSIVolume{State: structs.VolumeCreating}, opCreate},
+		{structs.CSIVolume{State: structs.VolumeDeleting, ExternalID: "x"}, opDelete},
+		{structs.CSIVolume{State: structs.VolumeDeleting}, opLearn},
+		{structs.CSIVolume{State: structs.VolumeReady, ExpandPending: true}, opExpand},
+		{structs.CSIVolume{State: structs.VolumeReady}, ""},
+		{structs.CSIVolume{State: structs.VolumeFailed}, ""},
+	} {
+		if got := nextVolume(&c.v); got != c.want {
+			t.Errorf("%s volume: %q, want %q", c.v.State, got, c.want)
+		}
+	}
+	for state, want := range map[string]string{
+		structs.AttachmentAttaching: opAttach, structs.AttachmentDetaching: opDetach, structs.AttachmentAttached: "",
+	} {
+		if got := nextAttachment(&structs.CSIAttachment{State: state}); got != want {
+			t.Errorf("%s attachment: %q, want %q", state, got, want)
+		}
+	}
+}
+
+func TestAVolumeLives(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.answers(func(c call) (any, error) {
+			switch c.method {
+			case createMethod:
+				return created("x1"), nil
+			case expandMethod:
+				return &structs.ClientCSIExpandResponse{Capacity: 20}, nil
+			case attachMethod:
+				return &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"dev": "1"}}, nil
+			}
+			return nil, nil
+		})
+		stop := w.lead("controllers")
+		defer stop()
+		w.addVolume(aVolume("v", structs.VolumeCreating))
+		synctest.Wait()
+		if v := w.volume("v"); v.State != structs.VolumeReady || v.ExternalID != "x1" || v.Capacity != 10 {
+			t.Fatalf("created: %+v", v)
+		}
+		grow := aVolume("v", structs.VolumeCreating)
+		grow.RequestedCapacityMin = 20
+		w.addVolume(grow)
+		synctest.Wait()
+		if v := w.volume("v"); v.ExpandPending || v.Capacity != 20 {
+			t.Fatalf("expanded: %+v", v)
+		}
+		w.addClaim("v", "a1", "n1")
+		synctest.Wait()
+		if a := w.attachment("v", "n1"); a.State != structs.AttachmentAttached || a.PublishContext["dev"] != "1" {
+			t.Fatalf("attached: %+v", a)
+		}
+		attach := w.called(attachMethod)[0].req.(*structs.ClientCSIAttachRequest)
+		if attach.ExternalID != "x1" || attach.ExternalNodeID != "ext-n1" || attach.Secrets["k"] != "v" {
+			t.Errorf("attached with %+v", attach)
+		}
+		put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
+		synctest.Wait()
+		if a := w.attachment("v", "n1"); a != nil {
+			t.Fatalf("still %s", a.State)
+		}
+		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
+		synctest.Wait()
+		if w.volume("v") != nil || len(w.called(deleteMethod)) != 1 {
+			t.Errorf("not deleted, or deleted %d times", len(w.called(deleteMethod)))
+		}
+		w.check()
+	})
+}
+
+func TestDuty_C5_ACallIsRepeatedWithTheSameArguments(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		failures := 3
+		w.answers(func(c call) (any, error) {
+			if failures--; failures >= 0 {
+				return nil, unavailable()
+			}
+			return created("x"), nil
+		})
+		stop := w.lead("controllers")
+		defer stop()
+		w.addVolume(aVolume("v", structs.VolumeCreating))
+		synctest.Wait()
+		if e := w.volume("v").LastError; e == nil || e.Attempts != 1 || e.Kind != structs.KindUnavailable || e.Message != "try again" {
+			t.Fatalf("the failure is not to be seen: %+v", e)
+		}
+		after(w.Config.Retry.First)
+		if n := len(w.called(createMethod)); n != 2 {
+			t.Errorf("%d calls after the first pause, want 2", n)
+		}
+		after(w.Config.Retry.First)
+		if n := len(w.called(createMethod)); n != 2 {
+			t.Errorf("%d calls: the second pause is not longer than the first", n)
+		}
+		after(time.Minute)
+		calls := w.called(createMethod)
+		if w.volume("v").State != structs.VolumeReady || len(calls) != 4 {
+			t.Fatalf("%s after %d calls", w.volume("v").State, len(calls))
+		}
+		for _, c := range calls {
+			if !reflect.DeepEqual(c.req, calls[0].req) {
+				t.Errorf("asked with %+v, then with %+v", calls[0].req, c.req)
+			}
+		}
+		if w.volume("v").LastError != nil {
+			t.Error("an error is shown of what has succeeded")
+		}
+	})
+}
+
+func TestDuty_C7_ANewLeaderRepeatsWhatWasNotRecorded(t *testing.T) {
+	for name, setUp := range map[string]func(w *world){
+		createMethod: func(w *world) { w.addVolume(aVolume("v", structs.VolumeCreating)) },
+		attachMethod: func(w *world) {
+			w.addVolume(aVolume("v", structs.VolumeReady))
+			w.addClaim("v", "a1", "n1")
+		},
+		detachMethod: func(w *world) {
+			w.addVolume(aVolume("v", structs.VolumeReady))
+			w.addClaim("v", "a1", "n1")
+			put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
+		},
+		deleteMethod: func(w *world) {
+			w.addVolume(aVolume("v", structs.VolumeReady))
+			put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
+		},
+		expandMethod: func(w *world) {
+			w.addVolume(aVolume("v", structs.VolumeReady))
+			grow := aVolume("v", structs.VolumeReady)
+			grow.RequestedCapacityMin = 20
+			w.addVolume(grow)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.addNode("n1", true)
+				setUp(w)
+				w.answers(func(c call) (any, error) {
+					if c.method == createMethod {
+						return created("x"), nil
+					}
+					return nil, nil
+				})
+				w.logDown(structs.Errorf(structs.KindTimeout, "leadership lost")) // the call is made, its outcome not recorded
+				stop := w.lead("controllers")
+				synctest.Wait()
+				stop()
+				first := w.called(name)
+				if len(first) != 1 {
+					t.Fatalf("%d calls, want 1: the outcome could not be recorded, the next try has to wait", len(first))
+				}
+				w.logDown(nil)
+				stop = w.lead("controllers")
+				defer stop()
+				synctest.Wait()
+				again := w.called(name)
+				if len(again) != 2 || !reflect.DeepEqual(again[0], again[1]) {
+					t.Errorf("the new leader called %+v, want again %+v", again[1:], again[0])
+				}
+				after(time.Hour)
+				if n := len(w.called(name)); n != 2 {
+					t.Errorf("%d calls: what is recorded is done again", n)
+				}
+				w.check()
+			})
+		})
+	}
+}
+
+func TestAFailedOutcomeIsTriedAgainWithoutSpinning(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeCreating))
+		w.answers(func(call) (any, error) { return created("x"), nil })
+		w.logDown(structs.Errorf(structs.KindUnavailable, "no quorum"))
+		stop := w.lead("controllers")
+		defer stop()
+		after(10 * time.Second)
+		if n := len(w.called(createMethod)); n < 3 || n > 10 {
+			t.Errorf("%d calls in ten seconds", n)
+		}
+		w.logDown(nil)
+		after(time.Minute)
+		if w.volume("v").State != structs.VolumeReady {
+			t.Errorf("the volume is %s", w.volume("v").State)
+		}
+	})
+}
+
+func TestDuty_C1_OneCallPerVolumeAndFewPerPlugin(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.Config.CallsPerPlugin = 3
+		w.addNode("n1", true)
+		w.addNode("n2", false)
+		w.answers(func(c call) (any, error) { time.Sleep(time.Second); return nil, nil })
+		for i := range 8 {
+			id := fmt.Sprint("v", i)
+			w.addVolume(aVolume(id, structs.VolumeReady))
+			w.addClaim(id, "a1-"+id, "n1")
+			w.addClaim(id, "a2-"+id, "n2")
+		}
+		stop := w.lead("controllers")
+		defer stop()
+		after(time.Minute)
+		if n := len(w.called(attachMethod)); n != 16 {
+			t.Errorf("%d calls, want 16", n)
+		}
+		for key, most := range w.most {
+			if want := map[string]int{"PluginID pl": 3}[key]; most != max(1, want) {
+				t.Errorf("%s: %d calls at once, want %d", key, most, max(1, want))
+			}
+		}
+	})
+}
+
+func TestABadVolumeHoldsUpNobody(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.Config.CallsPerPlugin = 1
+		w.addNode("n1", true)
+		w.answers(func(c call) (any, error) {
+			if strings.Contains(c.req.(*structs.ClientCSICreateRequest).Name, "bad") {
+				return nil, unavailable()
+			}
+			return created(c.req.(*structs.ClientCSICreateRequest).Name), nil
+		})
+		for i := range 4 {
+			w.addVolume(aVolume(fmt.Sprint("bad", i), structs.VolumeCreating))
+		}
+		stop := w.lead("controllers")
+		defer stop()
+		after(time.Minute)
+		w.addVolume(aVolume("good", structs.VolumeCreating))
+		synctest.Wait()
+		if v := w.volume("good"); v.State != structs.VolumeReady {
+			t.Errorf("the good volume is %s", v.State)
+		}
+	})
+}
+
+func TestAFinalErrorIsShownAndRarelyRepeated(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		w.answers(func(call) (any, error) { return nil, structs.Errorf(structs.KindPrecondition, "attached elsewhere") })
+		stop := w.lead("controllers")
+		defer stop()
+		after(w.Config.FinalRetry - time.Second)
+		a := w.attachment("v", "n1")
+		if n := len(w.called(attachMethod)); n != 1 || a.State != structs.AttachmentAttaching || a.LastError.Message != "attached elsewhere" {
+			t.Errorf("%d calls; %+v", n, a)
+		}
+		w.answers(nil)
+		after(2 * time.Second)
+		if a := w.attachment("v", "n1"); a.State != structs.AttachmentAttached {
+			t.Errorf("its cause is mended and it is still %s", a.State)
+		}
+	})
+}
+
+func TestWithoutAControllerItIsSaidOnceAndGoesOnWhenThereIsOne(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addNode("n2", false)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+		w.addClaim("v", "a1", "n2")
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		before := w.written()
+		after(time.Hour)
+		if n := w.written() - before; n != 0 {
+			t.Errorf("%d log entries in an hour of waiting", n)
+		}
+		if e := w.attachment("v", "n2").LastError; e == nil || !strings.Contains(e.Message, "no controller of plugin pl") {
+			t.Errorf("why it waits is not to be seen: %+v", e)
+		}
+		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeReady})
+		synctest.Wait()
+		if a := w.attachment("v", "n2"); a.State != structs.AttachmentAttached {
+			t.Errorf("the controller is there and it is still %s", a.State)
+		}
+	})
+}
+
+func TestADetachOfWhatIsGoneIsDone(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
+		w.answers(func(call) (any, error) { return nil, structs.Errorf(structs.KindNotFound, "no such volume") })
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		if w.attachment("v", "n1") != nil {
+			t.Error("the attachment is still there")
+		}
+	})
+}
+
+func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeCreating))
+		w.answers(func(call) (any, error) { return created(""), nil })
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		if v := w.volume("v"); v.State != structs.VolumeCreating || v.LastError == nil || !strings.Contains(v.LastError.Message, "pl answered CreateVolume without a volume_id") {
+			t.Errorf("got %+v", v)
+		}
+	})
+}
+
+func TestDuty_F23_AnAbandonedCreateIsRepeatedAndThenDeleted(t *testing.T) {
+	for name, c := range map[string]struct {
+		answer  error
+		deletes int
+	}{
+		"it was made":    {nil, 1},
+		"it was refused": {structs.Errorf(structs.KindInvalid, "too small"), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.addNode("n1", true)
+				w.addVolume(aVolume("v", structs.VolumeCreating))
+				put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
+				w.answers(func(call call) (any, error) {
+					if call.method == createMethod && c.answer == nil {
+						return created("x"), nil
+					}
+					if call.method == createMethod {
+						return nil, c.answer
+					}
+					return nil, nil
+				})
+				stop := w.lead("controllers")
+				defer stop()
+				synctest.Wait()
+				if w.volume("v") != nil || len(w.called(createMethod)) != 1 || len(w.called(deleteMethod)) != c.deletes {
+					t.Errorf("created %d times, deleted %d times, then %+v", len(w.called(createMethod)), len(w.called(deleteMethod)), w.volume("v"))
+				}
+			})
+		})
+	}
+}
+
+func TestACloneOfAVolumeOfOursIsMadeFromThePluginsID(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("source", structs.VolumeReady))
+		for id, from := range map[string]string{"ours": "source", "theirs": "vol-77"} {
+			v := aVolume(id, structs.VolumeCreating)
+			v.CloneID = from
+			w.addVolume(v)
+		}
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		got := map[string]string{}
+		for _, c := range w.called(createMethod) {
+			r := c.req.(*structs.ClientCSICreateRequest)
+			got[r.Name] = r.CloneID
+		}
+		if want := map[string]string{"name-ours": "ext-source", "name-theirs": "vol-77"}; !reflect.DeepEqual(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+func TestStoppingTheLoopWaitsForItsCalls(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeCreating))
+		ended := false
+		w.answers(func(call) (any, error) { time.Sleep(time.Minute); ended = true; return created("x"), nil })
+		stop := w.lead("controllers")
+		synctest.Wait()
+		stop()
+		if !ended {
+			t.Error("a call outlives its loop")
+		}
+		if w.volume("v").State != structs.VolumeCreating {
+			t.Error("a loop that ended still writes")
+		}
+	})
+}

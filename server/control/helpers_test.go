@@ -1,0 +1,237 @@
+package control
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a store with a log of one server and nodes that answer as they are told.
+type world struct {
+	Deps
+	t *testing.T
+
+	mu      sync.Mutex
+	fsm     *fsm.FSM
+	index   uint64
+	entries int
+	down    error // of the log
+
+	calls   []call
+	running map[string]int // by volume or plugin
+	most    map[string]int
+	answer  func(c call) (answer any, err error)
+}
+
+// call is one call to a node.
+type call struct {
+	node, method string
+	req          any
+}
+
+func newWorld(t *testing.T) *world {
+	store := state.New()
+	w := &world{t: t, fsm: fsm.New(store), index: 100, running: map[string]int{}, most: map[string]int{}}
+	w.Deps = Deps{Store: store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger(), Now: time.Now, Config: DefaultConfig()}
+	w.Leases = NewLeases(w.Config.Leases, time.Now)
+	return w
+}
+
+func (w *world) Propose(_ context.Context, entry []byte) (uint64, any, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.down != nil {
+		return 0, nil, w.down
+	}
+	w.index++
+	w.entries++
+	return w.index, w.fsm.Apply(&raft.Log{Index: w.index, Type: raft.LogCommand, Data: entry}), nil
+}
+
+func (w *world) logDown(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.down = err
+}
+
+func (w *world) written() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.entries
+}
+
+func (w *world) Call(ctx context.Context, node, method string, req, resp any) error {
+	c := call{node, method, req}
+	keys := keysOf(req)
+	w.mu.Lock()
+	w.calls = append(w.calls, c)
+	for _, k := range keys {
+		w.running[k]++
+		w.most[k] = max(w.most[k], w.running[k])
+	}
+	answer := w.answer
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, k := range keys {
+			w.running[k]--
+		}
+	}()
+	if answer == nil {
+		return nil
+	}
+	got, err := answer(c)
+	if err != nil || got == nil {
+		return err
+	}
+	reflect.ValueOf(resp).Elem().Set(reflect.ValueOf(got).Elem())
+	return ctx.Err()
+}
+
+// keysOf names the volume and the plugin that a call is about.
+func keysOf(req any) (keys []string) {
+	v := reflect.ValueOf(req).Elem()
+	for _, name := range []string{"PluginID", "ExternalID", "Name"} {
+		if f := v.FieldByName(name); f.IsValid() && f.String() != "" {
+			keys = append(keys, name+" "+f.String())
+		}
+	}
+	return keys
+}
+
+func (w *world) called(method string) (out []call) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.calls {
+		if c.method == method {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func (w *world) answers(fn func(c call) (any, error)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answer = fn
+}
+
+func put[P any](w *world, c fsm.Command[P], p *P) {
+	w.t.Helper()
+	if _, err := fsm.Propose(context.Background(), w, c, p); err != nil {
+		w.t.Fatalf("%s: %v", c.Name, err)
+	}
+}
+
+// lead runs a loop until stop, which waits for its end.
+func (w *world) lead(name string) (stop func()) {
+	w.t.Helper()
+	all := Loops(w.Deps)
+	i := slices.IndexFunc(all, func(l Loop) bool { return l.Name == name })
+	if i < 0 {
+		w.t.Fatalf("no loop %s", name)
+	}
+	return start(all[i].Run)
+}
+
+func start(run func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); run(ctx) }()
+	return func() { cancel(); <-ended }
+}
+
+// virtual runs a test in virtual time.
+func virtual(t *testing.T, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t)) })
+}
+
+// after lets virtual time pass and everything that is due happen.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (w *world) addNode(id string, controller bool) {
+	w.t.Helper()
+	info := structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true}
+	instances := []*structs.CSIPluginInstance{{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}}
+	instances[0].NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id}
+	if controller {
+		c := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
+		c.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true, SupportsExpand: true}
+		instances = append(instances, c)
+	}
+	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{CSI: instances, Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady,
+		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 100000},
+			Memory: structs.NodeMemoryResources{MemoryMB: 100000}, Disk: structs.NodeDiskResources{DiskMB: 100000}}}})
+}
+
+// addClaim places an allocation on the node and has it claim the volume.
+func (w *world) addClaim(volume, alloc, node string) {
+	w.t.Helper()
+	job := &structs.Job{ID: "job-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	stored := state.Job(w.Store.Read(), "default", job.ID)
+	put(w, fsm.PlanApply, &structs.Plan{JobModifyIndex: stored.JobModifyIndex, Eval: &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
+		Place: []*structs.Allocation{{ID: alloc, JobID: job.ID, TaskGroup: "g", NodeID: node}}})
+	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
+		Mode: structs.ClaimWrite, AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}}})
+	if c := state.Claim(w.Store.Read(), "default", volume, alloc); c.State != structs.ClaimGranted {
+		w.t.Fatalf("the claim of %s waits: %s", alloc, state.ClaimBlocked(w.Store.Read(), c))
+	}
+}
+
+func (w *world) endAlloc(id, node string) {
+	w.t.Helper()
+	put(w, fsm.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: node, WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()},
+		Allocs: []*structs.AllocClientUpdate{{ID: id, ClientStatus: structs.AllocComplete}}})
+}
+
+func aVolume(id, state string) *structs.CSIVolume {
+	v := &structs.CSIVolume{ID: id, PluginID: "pl", Name: "name-" + id, State: state, Secrets: structs.Secrets{"k": "v"},
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}}}
+	if state == structs.VolumeReady {
+		v.ExternalID = "ext-" + id
+	}
+	return v
+}
+
+func (w *world) addVolume(v *structs.CSIVolume) {
+	w.t.Helper()
+	put(w, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+}
+
+func (w *world) volume(id string) *structs.CSIVolume {
+	return state.Volume(w.Store.Read(), "default", id)
+}
+
+func (w *world) attachment(volume, node string) *structs.CSIAttachment {
+	return state.Attachment(w.Store.Read(), "default", volume, node)
+}
+
+// check fails the test when the rows contradict each other.
+func (w *world) check() {
+	w.t.Helper()
+	if faults := state.Check(w.Store.Read()); len(faults) != 0 {
+		w.t.Error(faults)
+	}
+}
+
+func unavailable() error { return structs.Errorf(structs.KindUnavailable, "try again") }
