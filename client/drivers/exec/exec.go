@@ -166,7 +166,7 @@ func (d *Driver) sandbox(cfg *driver.TaskConfig) (*sandbox.Config, error) {
 		Root:      filepath.Join(d.DirOf(cfg.ID), executor.RootDir),
 		HostPaths: d.cfg.ChrootEnv, Binds: binds, Privileged: cfg.Privileged,
 		Program: sandbox.Program{
-			Driver: Name, Where: "the task's root", Command: command.Command, Args: command.Args,
+			Driver: Name, Where: "in the task's root", Command: command.Command, Args: command.Args,
 			Env: environ(cfg.Env), Dir: firstOf(command.WorkDir, "/"), User: user,
 			Restrict: !cfg.Privileged, NoFile: uint64(d.cfg.MaxFiles),
 		},

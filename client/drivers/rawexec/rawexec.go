@@ -102,7 +102,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	return d.Launch(ctx, &executor.Spec{
 		TaskID: cfg.ID, Driver: Name, Cgroup: d.limits.Cgroup(cfg.Resources), Logs: executor.LogsOf(cfg),
 		Program: &sandbox.Program{
-			Driver: Name, Where: "this machine", Command: command.Command, Args: command.Args,
+			Driver: Name, Where: "on this machine", Command: command.Command, Args: command.Args,
 			Env: d.environ(cfg), Dir: workDir(cfg, command), User: user,
 		},
 	})

@@ -18,7 +18,7 @@ import (
 // Program is what to run. Start is also of use without a sandbox.
 type Program struct {
 	Driver   string // named in errors
-	Where    string // what the command is looked up in, for errors: "the task's root"
+	Where    string // is the command looked up, for errors: "in the task's root"
 	Command  string // a path, or a name to be found in Env's PATH
 	Args     []string
 	Env      []string
@@ -107,7 +107,7 @@ func (p *Program) find() (string, error) {
 		}
 		switch info, err := os.Stat(path); {
 		case err != nil:
-			return "", structs.Errorf(structs.KindInvalid, "%s: command %q not found in %s", p.Driver, p.Command, p.Where)
+			return "", structs.Errorf(structs.KindInvalid, "%s: command %q not found %s", p.Driver, p.Command, p.Where)
 		case info.IsDir() || info.Mode()&0o111 == 0:
 			return "", structs.Errorf(structs.KindInvalid, "%s: command %q is not an executable file", p.Driver, p.Command)
 		}
@@ -125,16 +125,16 @@ func (p *Program) find() (string, error) {
 			return path, nil
 		}
 	}
-	return "", structs.Errorf(structs.KindInvalid, "%s: command %q not found in %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
+	return "", structs.Errorf(structs.KindInvalid, "%s: command %q not found %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
 }
 
 // explain turns what the kernel said on starting the program into a sentence.
 func (p *Program) explain(path string, err error) error {
 	if info, serr := os.Stat(p.Dir); p.Dir != "" && (serr != nil || !info.IsDir()) {
-		return structs.Errorf(structs.KindInvalid, "%s: work_dir %q is not a directory in %s", p.Driver, p.Dir, p.Where)
+		return structs.Errorf(structs.KindInvalid, "%s: work_dir %q is not a directory %s", p.Driver, p.Dir, p.Where)
 	}
 	hint := map[error]string{
-		unix.ENOENT:  " (is the interpreter it names, or its dynamic loader, in " + p.Where + "?)",
+		unix.ENOENT:  " (is the interpreter it names, or its dynamic loader, " + p.Where + "?)",
 		unix.ENOEXEC: " (is it a program of this machine's architecture, or a script without a #! line?)",
 		unix.EACCES:  " (may the task's user execute it and enter the directories above it?)",
 	}

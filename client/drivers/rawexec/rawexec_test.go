@@ -1,0 +1,267 @@
+package rawexec_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"berth/client/driver"
+	"berth/client/drivers/executor"
+	"berth/client/drivers/rawexec"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "executor" {
+		os.Exit(executor.Main(os.Args[2:]))
+	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each supervisor takes a second to end
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+const patience = 30 * time.Second
+
+type rig struct {
+	t   *testing.T
+	d   *rawexec.Driver
+	dir string
+	ctx context.Context
+}
+
+// newRig makes a driver; without cgroups its tasks have none.
+func newRig(t *testing.T, cgroups bool) *rig {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	cfg := rawexec.Config{Enabled: true}
+	if !cgroups {
+		cfg.CgroupParent = "no\nsuch/" + strings.Repeat("x", 300)
+	}
+	return &rig{t, rawexec.New(cfg, executor.Config{Dir: filepath.Join(dir, "ex"), Command: []string{os.Args[0], "executor"}}), dir, ctx}
+}
+
+func (r *rig) task(script string) *driver.TaskConfig {
+	r.t.Helper()
+	cfg := &driver.TaskConfig{
+		ID: "alloc/t", Task: "t", Config: map[string]any{"command": "sh", "args": []any{"-c", script}},
+		Dirs: driver.Dirs{Task: r.dir + "/t", AllocShared: r.dir, Local: r.dir + "/t/local", Secrets: r.dir + "/t/secrets", Logs: r.dir},
+	}
+	if err := os.MkdirAll(cfg.Dirs.Local, 0o755); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := r.d.Destroy(ctx, cfg.ID); err != nil {
+			r.t.Error(err)
+		}
+	})
+	return cfg
+}
+
+func (r *rig) start(cfg *driver.TaskConfig) *driver.Handle {
+	r.t.Helper()
+	h, err := r.d.Start(r.ctx, cfg)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return h
+}
+
+func (r *rig) wait(cfg *driver.TaskConfig) driver.ExitResult {
+	r.t.Helper()
+	res, err := r.d.Wait(r.ctx, cfg.ID)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return *res
+}
+
+func (r *rig) out() string {
+	b, _ := os.ReadFile(r.dir + "/t.stdout.0") // not there before the task is
+	return string(b)
+}
+
+// pids waits until the task has written n numbers, and returns them.
+func (r *rig) pids(n int) []int {
+	r.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
+		var pids []int
+		for _, f := range strings.Fields(r.out()) {
+			pid, err := strconv.Atoi(f)
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			pids = append(pids, pid)
+		}
+		if len(pids) == n && strings.HasSuffix(r.out(), "\n") {
+			return pids
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("the task said %q", r.out())
+		}
+	}
+}
+
+func ended(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	return err != nil || len(b) == 0
+}
+
+func bothWays(t *testing.T, fn func(r *rig)) {
+	for _, cgroups := range []bool{true, false} {
+		t.Run(fmt.Sprintf("cgroups=%v", cgroups), func(t *testing.T) { fn(newRig(t, cgroups)) })
+	}
+}
+
+func TestEnds(t *testing.T) {
+	bothWays(t, func(r *rig) {
+		for script, want := range map[string]driver.ExitResult{
+			`exit 0`:        {},
+			`exit 77`:       {ExitCode: 77},
+			`kill -SEGV $$`: {Signal: 11},
+		} {
+			cfg := r.task(script)
+			r.start(cfg)
+			if res := r.wait(cfg); res != want {
+				r.t.Errorf("%s: ended with %+v, want %+v", script, res, want)
+			}
+		}
+	})
+}
+
+const family = `
+	sh -c 'echo $$; exec sleep 1000' &
+	setsid sh -c 'echo $$; exec sleep 1000' &
+	(setsid sh -c 'echo $$; exec sleep 1000' &)
+	`
+
+// What a task leaves behind is killed when its first process ends, also what has left its session.
+func TestLeavesNothing(t *testing.T) {
+	bothWays(t, func(r *rig) {
+		cfg := r.task(family + `while [ $(wc -l < ` + r.dir + `/t.stdout.0) -lt 3 ]; do sleep 0.01; done; exit 5`)
+		r.start(cfg)
+		if res := r.wait(cfg); res.ExitCode != 5 {
+			r.t.Fatalf("ended with %+v", res)
+		}
+		for _, pid := range r.pids(3) {
+			if !ended(pid) {
+				r.t.Errorf("process %d lives", pid)
+			}
+		}
+	})
+}
+
+func TestStopKillsAll(t *testing.T) {
+	bothWays(t, func(r *rig) {
+		cfg := r.task(`trap '' TERM;` + family + `while :; do sleep 1; done`)
+		r.start(cfg)
+		pids := r.pids(3)
+		if s, err := r.d.Stats(r.ctx, cfg.ID); err != nil || s.PIDs < 3 || s.MemoryRSS == 0 {
+			r.t.Errorf("stats are %+v, %v", s, err)
+		}
+		if err := r.d.Stop(r.ctx, cfg.ID, "", 20*time.Millisecond); err != nil {
+			r.t.Fatal(err)
+		}
+		if res := r.wait(cfg); res.Signal != 9 {
+			r.t.Errorf("ended with %+v", res)
+		}
+		for _, pid := range pids {
+			if !ended(pid) {
+				r.t.Errorf("process %d lives", pid)
+			}
+		}
+	})
+}
+
+// The supervisor is killed: what it ran is found and killed. Without cgroups that is the task's session;
+// what has left it cannot be told from others.
+func TestSupervisorKilled(t *testing.T) {
+	bothWays(t, func(r *rig) {
+		cfg := r.task(`sh -c 'echo $$; exec sleep 1000' & echo $$; exec sleep 1000`)
+		h := r.start(cfg)
+		pids := r.pids(2)
+		if err := unix.Kill(h.PID, unix.SIGKILL); err != nil {
+			r.t.Fatal(err)
+		}
+		if res := r.wait(cfg); res.Err == "" {
+			r.t.Errorf("ended with %+v", res)
+		}
+		for _, pid := range pids {
+			if !ended(pid) {
+				r.t.Errorf("process %d lives", pid)
+			}
+		}
+	})
+}
+
+func TestSees(t *testing.T) {
+	r := newRig(t, true)
+	cfg := r.task(`pwd; echo $BERTH_TASK_DIR $NOMAD_ALLOC_DIR; test -e ` + os.Args[0] + ` && echo host; echo $A; command -v $(basename ` + os.Args[0] + `); ulimit -n; ls /proc/self/fd | tr '\n' ' '`)
+	cfg.Env = map[string]string{"A": "b", "NOMAD_ALLOC_DIR": "/alloc"}
+	r.start(cfg)
+	r.wait(cfg)
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(r.out(), "\n")
+	want := []string{cfg.Dirs.Task, cfg.Dirs.Local + " " + cfg.Dirs.AllocShared, "host", "b", os.Args[0]}
+	for i, w := range want {
+		if lines[i] != w {
+			t.Errorf("line %d is %q, want %q", i, lines[i], w)
+		}
+	}
+	if last := lines[len(lines)-1]; last != "0 1 2 3 " {
+		t.Errorf("open files: %s", last)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	r := newRig(t, true)
+	cfg := r.task(`true`)
+	cfg.Mounts = []driver.Mount{{HostPath: "/tmp", TaskPath: "/m"}}
+	if _, err := r.d.Start(r.ctx, cfg); !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "/m") {
+		t.Errorf("a mount: %v", err)
+	}
+	cfg = r.task(`true`)
+	cfg.Config["command"] = "no-such"
+	if _, err := r.d.Start(r.ctx, cfg); !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), `raw_exec: command "no-such" not found on this machine (PATH=`) {
+		t.Errorf("no such command: %v", err)
+	}
+}
+
+func TestDisabled(t *testing.T) {
+	d := rawexec.New(rawexec.DefaultConfig(), executor.Config{Dir: t.TempDir(), Command: []string{os.Args[0], "executor"}})
+	info := d.Fingerprint(context.Background())
+	if info.Detected || info.Healthy || !strings.Contains(info.HealthDescription, "raw_exec { enabled = true }") {
+		t.Errorf("the fingerprint is %+v", info)
+	}
+	cfg := &driver.TaskConfig{ID: "x", Config: map[string]any{"command": "true"}}
+	if _, err := d.Start(context.Background(), cfg); !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("a start: %v", err)
+	}
+}
+
+func TestFingerprintSaysWhatIsLacking(t *testing.T) {
+	info := newRig(t, false).d.Fingerprint(context.Background())
+	if !info.Healthy || !strings.Contains(info.HealthDescription, "resource limits are not enforced") {
+		t.Errorf("the fingerprint is %+v", info)
+	}
+}

@@ -1,0 +1,265 @@
+package logfile
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) {
+	poll = time.Millisecond
+	goleak.VerifyTestMain(m)
+}
+
+func newRotator(t *testing.T, dir string, files int, size int64) *Rotator {
+	t.Helper()
+	r, err := NewRotator(Config{Dir: dir, Task: "web.x", Kind: Stdout, MaxFiles: files, MaxFileSize: size})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func put(t *testing.T, r *Rotator, s string) {
+	t.Helper()
+	if n, err := r.Write([]byte(s)); n != len(s) || err != nil {
+		t.Fatalf("Write(%q) = %d, %v", s, n, err)
+	}
+}
+
+func files(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e.Name()+"="+string(b))
+	}
+	return strings.Join(list, " ")
+}
+
+func read(t *testing.T, o Options) string {
+	t.Helper()
+	r, err := Open(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	b, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestRotation(t *testing.T) {
+	dir := t.TempDir()
+	r := newRotator(t, dir, 2, 4)
+	put(t, r, "ab")
+	put(t, r, "cdefghij")
+	if got, want := files(t, dir), "web.x.stdout.1=efgh web.x.stdout.2=ij"; got != want {
+		t.Fatalf("files are %s, want %s", got, want)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r = newRotator(t, dir, 2, 4) // the task was started again: goes on where the last one ended
+	put(t, r, "klm")
+	if got, want := files(t, dir), "web.x.stdout.2=ijkl web.x.stdout.3=m"; got != want {
+		t.Fatalf("files are %s, want %s", got, want)
+	}
+}
+
+func TestOtherFilesAreLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	for _, n := range []string{"web.x.stderr.0", "web.stdout.9", "web.x.stdout.00", "web.x.stdout.-1", "web.x.stdout.1x", "web.x.stdout."} {
+		if err := os.WriteFile(filepath.Join(dir, n), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(t, newRotator(t, dir, 1, 1), "abc")
+	if entries, _ := os.ReadDir(dir); len(entries) != 7 {
+		t.Fatalf("there are %v", entries)
+	}
+	if got := read(t, Options{Dir: dir, Task: "web.x", Kind: Stdout}); got != "c" {
+		t.Fatalf("read %q", got)
+	}
+}
+
+// The directory goes away and comes back: what was lost in between is counted and said.
+func TestDropsAreCountedAndNoted(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := newRotator(t, dir, 3, 200)
+	put(t, r, strings.Repeat("a", 200))
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	put(t, r, "lost1")
+	put(t, r, "lost2")
+	if r.Dropped() != 10 {
+		t.Fatalf("%d bytes were dropped", r.Dropped())
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, r, "back")
+	got := read(t, Options{Dir: dir, Task: "web.x", Kind: Stdout})
+	if !strings.Contains(got, "[berth: 10 bytes of output were dropped here: ") || !strings.HasSuffix(got, "]\nback") {
+		t.Fatalf("read %q", got)
+	}
+	if r.Dropped() != 0 {
+		t.Fatalf("%d bytes are still to be noted", r.Dropped())
+	}
+}
+
+func TestFullDisk(t *testing.T) {
+	r := newRotator(t, t.TempDir(), 2, 100)
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := r.file
+	r.file = full
+	put(t, r, "lost")
+	put(t, r, "lost")
+	r.file = good
+	full.Close()
+	put(t, r, "x")
+	got := read(t, Options{Dir: r.cfg.Dir, Task: "web.x", Kind: Stdout})
+	if want := "\n[berth: 8 bytes of output were dropped here: write /dev/full: no space left on device]\nx"; got != want {
+		t.Fatalf("read %q, want %q", got, want)
+	}
+}
+
+func TestOffsets(t *testing.T) {
+	dir := t.TempDir()
+	put(t, newRotator(t, dir, 10, 3), "abcdefgh")
+	for _, c := range []struct {
+		origin string
+		offset int64
+		want   string
+	}{
+		{"", 0, "abcdefgh"}, {FromStart, 2, "cdefgh"}, {FromStart, 3, "defgh"}, {FromStart, 7, "h"},
+		{FromStart, 8, ""}, {FromStart, 1000, ""},
+		{FromEnd, 0, ""}, {FromEnd, 1, "h"}, {FromEnd, 3, "fgh"}, {FromEnd, 8, "abcdefgh"}, {FromEnd, 1000, "abcdefgh"},
+	} {
+		got := read(t, Options{Dir: dir, Task: "web.x", Kind: Stdout, Origin: c.origin, Offset: c.offset})
+		if got != c.want {
+			t.Errorf("from %q at %d: %q, want %q", c.origin, c.offset, got, c.want)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	dir := t.TempDir()
+	for kind, o := range map[structs.Kind]Options{
+		structs.KindNotFound: {Dir: dir, Task: "t", Kind: Stderr},
+		structs.KindInvalid:  {Dir: dir, Task: "t", Kind: "stdin"},
+	} {
+		if _, err := Open(context.Background(), o); !structs.IsKind(err, kind) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	for _, o := range []Options{{Kind: Stdout, Origin: "middle"}, {Kind: Stdout, Offset: -1}} {
+		if _, err := Open(context.Background(), o); !structs.IsKind(err, structs.KindInvalid) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+func TestFollow(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	r, err := Open(ctx, Options{Dir: dir, Task: "web.x", Kind: Stdout, Follow: true})
+	if err != nil {
+		t.Fatal(err) // a task that has written nothing yet can be followed
+	}
+	defer r.Close()
+	w := newRotator(t, dir, 50, 7)
+	var want bytes.Buffer
+	for i := range 40 {
+		line := fmt.Sprintf("line %d\n", i)
+		want.WriteString(line)
+		put(t, w, line)
+		got := make([]byte, len(line))
+		if _, err := io.ReadFull(r, got); err != nil || string(got) != line {
+			t.Fatalf("read %q, %v, want %q", got, err, line)
+		}
+	}
+	cancel()
+	if rest, err := io.ReadAll(r); err != nil || len(rest) > 0 {
+		t.Fatalf("after the end: %q, %v", rest, err)
+	}
+}
+
+// A reader that is overtaken goes on with the oldest there is, and never reads anything twice.
+func TestOvertaken(t *testing.T) {
+	dir := t.TempDir()
+	w := newRotator(t, dir, 2, 2)
+	put(t, w, "aabb")
+	r, err := Open(context.Background(), Options{Dir: dir, Task: "web.x", Kind: Stdout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	one := make([]byte, 1)
+	if _, err := r.Read(one); err != nil || string(one) != "a" {
+		t.Fatalf("read %q, %v", one, err)
+	}
+	put(t, w, "ccddee")
+	if rest, err := io.ReadAll(r); err != nil || string(rest) != "addee" {
+		t.Fatalf("read %q, %v", rest, err)
+	}
+}
+
+// Whatever is written in whatever pieces is read back, as long as it fits into the files that are kept.
+func TestRoundTrip(t *testing.T) {
+	base := t.TempDir()
+	run := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		run++
+		dir := filepath.Join(base, fmt.Sprint(run))
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		size := rapid.Int64Range(1, 20).Draw(rt, "size")
+		keep := rapid.IntRange(1, 5).Draw(rt, "files")
+		w := newRotator(t, dir, keep, size)
+		defer w.Close()
+		var all []byte
+		for range rapid.IntRange(1, 10).Draw(rt, "writes") {
+			p := rapid.SliceOfN(rapid.Byte(), 0, 30).Draw(rt, "p")
+			all = append(all, p...)
+			put(t, w, string(p))
+		}
+		got := read(t, Options{Dir: dir, Task: "web.x", Kind: Stdout})
+		if !bytes.HasSuffix(all, []byte(got)) || int64(len(got)) > int64(keep)*size {
+			rt.Fatalf("wrote %q, read %q", all, got)
+		}
+		if kept := min(int64(len(all)), int64(keep-1)*size); int64(len(got)) < kept {
+			rt.Fatalf("%d bytes are kept of %d, want at least %d", len(got), len(all), kept)
+		}
+	})
+}
