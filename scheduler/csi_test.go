@@ -134,7 +134,7 @@ func TestOneWriterOfAVolume(t *testing.T) {
 	w.wantPlaced("b", "0@n1")
 }
 
-func TestDuty_AReplacementMayWaitForItsPredecessorsVolume(t *testing.T) {
+func TestReplacementMayWaitForItsPredecessorsVolume(t *testing.T) {
 	w := newWorld(t)
 	w.storage("n1", "n2")
 	w.volume("db", "hostpath")

@@ -74,20 +74,20 @@ func (p *planner) choose(w *want, t *tally) *view {
 	if w.node != nil {
 		candidates = []*structs.Node{w.node}
 	}
-	var scores []*structs.NodeScoreMeta
+	var top podium
 	for _, n := range candidates {
 		v := p.view(n)
 		if r := p.refuses(w, v); r != nil {
 			t.refuse(n, *r)
 			continue
 		}
-		scores = append(scores, rank(w, v))
+		top.add(rank(w, v))
 	}
-	if len(scores) == 0 {
+	if len(top) == 0 {
 		return nil
 	}
-	t.metric.ScoreMetaData = best(scores)
-	return p.views[t.metric.ScoreMetaData[0].NodeID]
+	t.metric.ScoreMetaData = top.scores(w)
+	return top[0].view
 }
 
 func (p *planner) refuses(w *want, v *view) *refusal {

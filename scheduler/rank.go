@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -56,25 +55,53 @@ func penalty(w *want, v *view) (float64, bool) {
 	return -1, w.rescheduled && w.prev.NodeID == v.node.ID
 }
 
-// rank scores a node: the mean of what the scorers say.
-func rank(w *want, v *view) *structs.NodeScoreMeta {
-	m := &structs.NodeScoreMeta{NodeID: v.node.ID, Scores: map[string]float64{}}
-	for _, s := range scorers {
-		if score, ok := s.score(w, v); ok {
-			m.Scores[s.name] = score
-			m.NormScore += score
-		}
-	}
-	if len(m.Scores) > 0 {
-		m.NormScore /= float64(len(m.Scores))
-	}
-	return m
+// ranked is a node with the mean of what the scorers say of it.
+type ranked struct {
+	view *view
+	mean float64
 }
 
-// best orders scores: the highest first, equal ones by node, so that equal states give equal plans.
-func best(scores []*structs.NodeScoreMeta) []*structs.NodeScoreMeta {
-	slices.SortFunc(scores, func(a, b *structs.NodeScoreMeta) int {
-		return cmp.Or(cmp.Compare(b.NormScore, a.NormScore), cmp.Compare(a.NodeID, b.NodeID))
-	})
-	return scores[:min(len(scores), keptScores)]
+func rank(w *want, v *view) ranked {
+	sum, n := 0.0, 0.0
+	for _, s := range scorers {
+		if score, ok := s.score(w, v); ok {
+			sum += score
+			n++
+		}
+	}
+	return ranked{v, sum / max(n, 1)}
+}
+
+// before orders nodes: the better first, equal ones by ID, so that equal states give equal plans.
+func (r ranked) before(o ranked) bool {
+	return r.mean > o.mean || r.mean == o.mean && r.view.node.ID < o.view.node.ID
+}
+
+// podium keeps the best few of many, in order.
+type podium []ranked
+
+func (p *podium) add(r ranked) {
+	at := len(*p)
+	for at > 0 && r.before((*p)[at-1]) {
+		at--
+	}
+	if at < keptScores {
+		*p = slices.Insert(*p, at, r)
+		*p = (*p)[:min(len(*p), keptScores)]
+	}
+}
+
+// scores writes down what each scorer says of them.
+func (p podium) scores(w *want) []*structs.NodeScoreMeta {
+	var out []*structs.NodeScoreMeta
+	for _, r := range p {
+		m := &structs.NodeScoreMeta{NodeID: r.view.node.ID, Scores: map[string]float64{}, NormScore: r.mean}
+		for _, s := range scorers {
+			if score, ok := s.score(w, r.view); ok {
+				m.Scores[s.name] = score
+			}
+		}
+		out = append(out, m)
+	}
+	return out
 }
