@@ -1,0 +1,215 @@
+package cgroups
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	lineOther = "27 1 254:0 / / rw,relatime shared:1 master:2 - ext4 /dev/vda rw,discard\n"
+)
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDetect(t *testing.T) {
+	dir := t.TempDir()
+	unified := dir + "/unified"
+	cases := []struct {
+		name, mounts, has string
+		want              []string
+		missing           []string
+	}{
+		{"unified", "41 31 0:38 / UNIFIED rw shared:9 - cgroup2 cgroup2 rw,nsdelegate\n", "cpuset cpu io memory pids", []string{"cpu(v2)", "memory(v2)", "pids(v2)"}, nil},
+		{"v1", "1 2 0:1 / /c/cpu rw - cgroup cgroup rw,cpu,cpuacct\n1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n1 2 0:1 / /c/p rw - cgroup cgroup rw,pids\n", "", []string{"cpu(v1)", "cpuacct(v1)", "memory(v1)", "pids(v1)"}, nil},
+		{"hybrid", "1 2 0:1 / /c/m rw - cgroup cgroup rw,memory\n41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n", "cpu pids", []string{"cpu(v2)", "memory(v1)", "pids(v2)"}, nil},
+		{"no memory", "41 31 0:38 / UNIFIED rw - cgroup2 cgroup2 rw\n", "cpu", []string{"cpu(v2)"}, []string{"memory", "pids"}},
+		{"none", "garbage\n1 2 3 - x\n", "", nil, []string{"cpu", "cpuacct", "memory", "pids"}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			writeFile(t, unified+"/cgroup.controllers", c.has+"\n")
+			writeFile(t, dir+"/mountinfo", lineOther+strings.ReplaceAll(c.mounts, "UNIFIED", unified))
+			m, err := detect(dir + "/mountinfo")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var missing []string
+			for k := range m.Missing {
+				missing = append(missing, k)
+			}
+			slices.Sort(missing)
+			if got := m.Controllers(); !reflect.DeepEqual(got, c.want) || !reflect.DeepEqual(missing, c.missing) {
+				t.Fatalf("controllers %v, missing %v; want %v, %v", got, missing, c.want, c.missing)
+			}
+		})
+	}
+	if _, err := detect(dir + "/no-such"); err == nil {
+		t.Fatal("a mount table that is not there was read")
+	}
+}
+
+func FuzzMountinfo(f *testing.F) {
+	f.Add(lineOther)
+	f.Add("1 2 0:1 / /c rw - cgroup cgroup rw,memory")
+	f.Add("1 2 3 4 5 6 - ")
+	f.Fuzz(func(t *testing.T, line string) {
+		m := &Machine{V1: map[string]string{}, Missing: map[string]string{}}
+		m.mount(strings.Fields(line))
+	})
+}
+
+// The limits of v2 on a stand-in for its hierarchy: files that are there beforehand.
+func TestLimitsV2(t *testing.T) {
+	dir := t.TempDir()
+	names := []string{"cpu.weight", "memory.max", "memory.low", "memory.swap.max"}
+	for _, n := range names {
+		writeFile(t, filepath.Join(dir, n), "")
+	}
+	g := &Group{V2: dir}
+	if err := g.limit(Limits{CPUShares: 1024, MemoryBytes: 1 << 20, MemoryReserve: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"39", "1048576", "4096", "0"} {
+		if b, err := os.ReadFile(filepath.Join(dir, names[i])); err != nil || string(b) != want {
+			t.Errorf("%s is %q, %v; want %s", names[i], b, err, want)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "memory.swap.max")); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.limit(Limits{MemoryBytes: 1}); err != nil { // a kernel without swap accounting
+		t.Fatal(err)
+	}
+}
+
+func TestWeight(t *testing.T) {
+	for mhz, want := range map[int]int{0: 0, 1: 1, 2: 1, 100: 4, 1024: 39, 262144: 10000, 1 << 30: 10000} {
+		if got := weight(mhz); got != want {
+			t.Errorf("weight(%d) = %d, want %d", mhz, got, want)
+		}
+	}
+}
+
+func TestStatsV2(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"memory.stat": "anon 4096\nfile 1\n", "memory.peak": "8192\n", "cpu.stat": "usage_usec 7\nuser_usec 1\n",
+		"memory.events": "low 0\noom 1\noom_kill 3\n", "cgroup.procs": "4000001\n4000002\n",
+	} {
+		writeFile(t, filepath.Join(dir, name), text)
+	}
+	g := &Group{V2: dir}
+	if s := g.Stats(); s != (Stats{MemoryRSS: 4096, MemoryMax: 8192, CPUTotal: 7000, PIDs: 2}) {
+		t.Errorf("stats are %+v", s)
+	}
+	if n := g.OOMKills(); n != 3 {
+		t.Errorf("%d were killed", n)
+	}
+}
+
+// The zero Group accepts everything.
+func TestNoGroup(t *testing.T) {
+	g := &Group{}
+	e, err := g.Entry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, unified := e.FD()
+	if err := e.MoveThread(); err != nil || unified || !g.Empty() {
+		t.Fatalf("entry: %v, %v", err, unified)
+	}
+	if g.Stats() != (Stats{}) || g.OOMKills() != 0 || e.Close() != nil || g.Kill(context.Background()) != nil || g.Remove() != nil {
+		t.Fatal("the zero group is not empty")
+	}
+	if err := (&Machine{}).Probe("berth"); err == nil {
+		t.Fatal("a machine without cgroups can have one")
+	}
+}
+
+// A process is born in a real group, is found there, and killed; the group goes.
+func TestRealGroup(t *testing.T) {
+	m := Detect()
+	if err := m.Probe("berth"); err != nil {
+		t.Skip("this machine lets us have no cgroups: ", err)
+	}
+	g, err := m.New("berth", "test-"+filepath.Base(t.TempDir())+"-"+filepath.Base(os.Args[0]), Limits{CPUShares: 200, MemoryBytes: 32 << 20, MemoryReserve: 16 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := g.Kill(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := g.Remove(); err != nil {
+			t.Error(err)
+		}
+		if err := g.Remove(); err != nil { // idempotent
+			t.Error(err)
+		}
+	})
+	cmd := exec.Command("sh", "-c", "sleep 1000 & sleep 1000 & echo up; wait")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	startIn(t, cmd, g)
+	t.Cleanup(func() { _ = cmd.Wait() })
+	if _, err := out.Read(make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	pids, err := g.PIDs()
+	if err != nil || len(pids) != 3 || !slices.Contains(pids, cmd.Process.Pid) {
+		t.Fatalf("in the group are %v, %v", pids, err)
+	}
+	if s := g.Stats(); s.PIDs != 3 {
+		t.Errorf("stats are %+v", s)
+	}
+	if err := g.Kill(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if pids, err := g.PIDs(); err != nil || len(pids) != 0 {
+		t.Fatalf("in the group are %v, %v", pids, err)
+	}
+}
+
+func startIn(t *testing.T, cmd *exec.Cmd, g *Group) {
+	t.Helper()
+	entry, err := g.Entry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer entry.Close()
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	cmd.SysProcAttr.CgroupFD, cmd.SysProcAttr.UseCgroupFD = entry.FD()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		if err := entry.MoveThread(); err != nil {
+			done <- err
+			return
+		}
+		done <- cmd.Start()
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}

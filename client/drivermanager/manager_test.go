@@ -1,0 +1,163 @@
+package drivermanager
+
+import (
+	"context"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"berth/client/driver"
+	"berth/client/drivers/exec"
+	"berth/client/drivers/rawexec"
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake answers fingerprints; its other methods are not called.
+type fake struct {
+	driver.Driver
+	name   string
+	answer atomic.Pointer[structs.DriverInfo]
+	stuck  bool
+}
+
+func (f *fake) Name() string { return f.name }
+
+func (f *fake) Fingerprint(ctx context.Context) *structs.DriverInfo {
+	if f.stuck {
+		<-ctx.Done()
+	}
+	info := *f.answer.Load()
+	info.UpdateTime = time.Now()
+	return &info
+}
+
+func newFake(name string) *fake {
+	f := &fake{name: name}
+	f.answer.Store(&structs.DriverInfo{Detected: true, Healthy: true})
+	return f
+}
+
+// run runs a manager until the test's bubble is over.
+func run(t *testing.T, ds ...driver.Driver) *Manager {
+	m := newManager(ds, hclog.NewNullLogger())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); m.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return m
+}
+
+func changed(m *Manager) bool {
+	synctest.Wait()
+	select {
+	case <-m.Changes():
+		return true
+	default:
+		return false
+	}
+}
+
+func TestChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newFake("a"), newFake("b")
+		m := run(t, a, b)
+		if err := m.WaitFirst(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if infos := m.Infos(); len(infos) != 2 || !infos["a"].Healthy || !changed(m) {
+			t.Fatalf("known are %v", infos)
+		}
+		time.Sleep(interval + time.Second)
+		if changed(m) {
+			t.Fatal("a later time is no change")
+		}
+		b.answer.Store(&structs.DriverInfo{HealthDescription: "broken"})
+		time.Sleep(interval)
+		if !changed(m) || m.Infos()["b"].HealthDescription != "broken" || !m.Infos()["a"].Healthy {
+			t.Fatalf("known are %v", m.Infos())
+		}
+	})
+}
+
+func TestWaitFirstNamesWhoIsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := newFake("slow")
+		slow.stuck = true
+		m := run(t, newFake("quick"), slow)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := m.WaitFirst(ctx)
+		if err == nil || !strings.Contains(err.Error(), "slow") || strings.Contains(err.Error(), "quick") {
+			t.Fatalf("waiting ended with %v", err)
+		}
+		if err := m.WaitFirst(t.Context()); err != nil { // its patience ends
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestGet(t *testing.T) {
+	m, err := New(Config{Dir: t.TempDir()}, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{exec.Name, rawexec.Name} {
+		if d, err := m.Get(name); err != nil || d.Name() != name {
+			t.Errorf("%s: %v, %v", name, d, err)
+		}
+	}
+	if _, err := m.Get("docker"); !structs.IsKind(err, structs.KindNotFound) || !strings.Contains(err.Error(), "exec, raw_exec") {
+		t.Errorf("an unknown driver: %v", err)
+	}
+	if _, err := m.Driver("docker"); !structs.IsKind(err, structs.KindInvalid) {
+		t.Errorf("a task with an unknown driver: %v", err)
+	}
+}
+
+func TestRealFingerprints(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	m, err := New(Config{Dir: t.TempDir()}, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	done := make(chan struct{})
+	go func() { defer close(done); m.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	if err := m.WaitFirst(ctx); err != nil {
+		t.Fatal(err)
+	}
+	infos := m.Infos()
+	if !infos["exec"].Healthy || infos["raw_exec"].Detected {
+		t.Errorf("exec %+v, raw_exec %+v", infos["exec"], infos["raw_exec"])
+	}
+}
+
+func TestConfig(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	bad := Config{
+		Exec:    &exec.Config{ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"}, CgroupParent: "/x", MaxFiles: 1},
+		RawExec: &rawexec.Config{CgroupParent: "../x"}, Dir: "relative",
+	}
+	err := bad.Validate()
+	for _, want := range []string{`exec.chroot_env: "bin"`, `exec.chroot_env["/usr"]: "/tmp"`, "exec.cgroup_parent", "exec.max_open_files", "raw_exec.cgroup_parent", "drivers: dir"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not named: %v", want, err)
+		}
+	}
+	if _, err := New(bad, hclog.NewNullLogger()); !structs.IsKind(err, structs.KindInvalid) {
+		t.Error("a bad config was accepted")
+	}
+}

@@ -1,0 +1,227 @@
+package executor
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/cgroups"
+	"berth/client/driver"
+	"berth/structs"
+)
+
+func TestParseStat(t *testing.T) {
+	const line = "42 (a ) b (c) S 7 42 43 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1000 200 18446744073709551615\n"
+	s, err := parseStat(line)
+	if err != nil || s != (procStat{state: 'S', ppid: 7, session: 43, start: 987654}) {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	for _, bad := range []string{"", "42 (x)", "1 (x) S 1", strings.Replace(line, "987654", "x", 1)} {
+		if _, err := parseStat(bad); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add("1 (x) S 0 1 1 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 4 1000")
+	f.Add(")")
+	f.Fuzz(func(t *testing.T, text string) { _, _ = parseStat(text) })
+}
+
+func FuzzDecodeSpec(f *testing.F) {
+	f.Add([]byte(`{"TaskID":"x","Program":{"Command":"sh"}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if s, err := decodeSpec(b); err == nil && s.Program == nil && s.Sandbox == nil {
+			t.Fatal("a spec without a program was accepted")
+		}
+	})
+}
+
+// A pid that was given to another process is not touched.
+func TestKillChecksWho(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	ref, err := refOf(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	other := ref
+	other.Start++
+	if err := other.kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := (procRef{}).kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := statOf(ref.PID); err != nil || s.state == 'Z' {
+		t.Fatalf("the wrong process was killed: %+v, %v", s, err)
+	}
+	if err := ref.kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := statOf(ref.PID); err != nil || s.state != 'Z' {
+		t.Fatalf("the process lives: %+v, %v", s, err)
+	}
+}
+
+func TestExitResultOnAFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("x", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := reserveExit(dir); err != nil {
+		t.Fatal(err)
+	}
+	fill, err := os.Create(filepath.Join(dir, "fill"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = fill.Write(make([]byte, 1024))
+	}
+	fill.Close()
+	want := &driver.ExitResult{ExitCode: 3, Err: strings.Repeat("x", 5000)}
+	if err := writeExit(dir, want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readExit(dir)
+	if err != nil || got.ExitCode != 3 || len(got.Err) != 1024 {
+		t.Fatalf("read %+v, %v", got, err)
+	}
+}
+
+func TestReadExit(t *testing.T) {
+	dir := t.TempDir()
+	if r, err := readExit(dir); r != nil || err != nil {
+		t.Fatalf("nothing there: %+v, %v", r, err)
+	}
+	want := &driver.ExitResult{Signal: 9, OOMKilled: true}
+	for range 2 {
+		if err := writeExit(dir, want); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := readExit(dir); err != nil || !reflect.DeepEqual(r, want) {
+			t.Fatalf("read %+v, %v", r, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, exitFile), []byte("{garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readExit(dir); err == nil || !strings.Contains(err.Error(), exitFile) {
+		t.Fatalf("garbage: %v", err)
+	}
+}
+
+func TestLock(t *testing.T) {
+	dir := t.TempDir()
+	if alive, err := supervised(dir); alive || err != nil {
+		t.Fatalf("%v, %v", alive, err)
+	}
+	lock, err := takeLock(dir)
+	if err != nil || lock == nil {
+		t.Fatalf("%v, %v", lock, err)
+	}
+	if alive, err := supervised(dir); !alive || err != nil {
+		t.Fatalf("%v, %v", alive, err)
+	}
+	lock.Close()
+	if alive, err := supervised(dir); alive || err != nil {
+		t.Fatalf("%v, %v", alive, err)
+	}
+}
+
+// A supervisor that ends before it says anything, and one that is not there at all.
+func TestLaunchFails(t *testing.T) {
+	for _, command := range [][]string{{"/bin/false"}, {"/no/such/program"}, {"/bin/sleep", "1000"}} {
+		ts := NewTasks(Config{Dir: t.TempDir(), Command: command})
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		_, err := ts.Launch(ctx, &Spec{TaskID: "a/t"})
+		cancel()
+		if err == nil {
+			t.Fatalf("%v started a task", command)
+		}
+		if _, err := os.Stat(ts.DirOf("a/t")); !os.IsNotExist(err) {
+			t.Errorf("%v: the task's directory is left (%v)", command, err)
+		}
+	}
+}
+
+func TestEnviron(t *testing.T) {
+	got := Environ(map[string]string{"B": "1", "A": "x=y"}, "/bin", "/run/x")
+	if want := []string{"A=x=y", "B=1", "PATH=/bin:/run/x"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := Environ(map[string]string{"PATH": "/a"}, "/bin"); !reflect.DeepEqual(got, []string{"PATH=/a"}) {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestDecodeCommand(t *testing.T) {
+	c, err := DecodeCommand(map[string]any{"command": "x", "args": []any{"a", 1, int64(2), 1.5, 1e6, true}, "work_dir": "w"})
+	want := &Command{Command: "x", Args: []string{"a", "1", "2", "1.5", "1000000", "true"}, WorkDir: "w"}
+	if err != nil || !reflect.DeepEqual(c, want) {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	_, err = DecodeCommand(map[string]any{"command": nil, "args": 5, "x": 1, "work_dir": "a\x00"})
+	for _, path := range []string{"config.command:", "config.args:", "config.x:", "config.work_dir:"} {
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s is not named: %v", path, err)
+		}
+	}
+}
+
+func TestLimitsOf(t *testing.T) {
+	for _, c := range []struct {
+		r    structs.Resources
+		want cgroups.Limits
+	}{
+		{structs.Resources{}, cgroups.Limits{}},
+		{structs.Resources{CPU: 5, MemoryMB: 2}, cgroups.Limits{CPUShares: 5, MemoryBytes: 2 << 20}},
+		{structs.Resources{MemoryMB: 2, MemoryMaxMB: 3}, cgroups.Limits{MemoryBytes: 3 << 20, MemoryReserve: 2 << 20}},
+		{structs.Resources{MemoryMB: 2, MemoryMaxMB: 1}, cgroups.Limits{MemoryBytes: 2 << 20}},
+	} {
+		if got := LimitsOf(c.r); got != c.want {
+			t.Errorf("%+v: %+v, want %+v", c.r, got, c.want)
+		}
+	}
+}
+
+func TestMainRefuses(t *testing.T) {
+	for _, args := range [][]string{nil, {"a", "b"}} {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestMainAsChild$")
+		cmd.Env = append(os.Environ(), "EXECUTOR_ARGS="+strings.Join(args, " "))
+		if err := cmd.Run(); cmd.ProcessState.ExitCode() != 2 {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+// TestMainAsChild is what TestMainRefuses runs in a process of its own.
+func TestMainAsChild(t *testing.T) {
+	args, ok := os.LookupEnv("EXECUTOR_ARGS")
+	if !ok {
+		t.Skip("runs as a child only")
+	}
+	os.Exit(Main(strings.Fields(args)))
+}
