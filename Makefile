@@ -25,7 +25,7 @@ check: ## formatting, vet, staticcheck, the shape of the house, goldens current
 	@unformatted="$$(git ls-files '*.go' | xargs gofmt -l)"; test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) run $(STATICCHECK) -tags $(TAGS) ./...
-	$(GO) test -tags $(TAGS) ./internal/archtest ./internal/refdocs
+	$(GO) test -tags $(TAGS) ./internal/archtest ./test/refdocs
 
 demo: setup build ## from a job file to a mounted volume and back, in under a minute (root)
 	./scripts/demo.sh
@@ -34,7 +34,7 @@ bench: ## Go benchmarks
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
 
 goldens: ## write the golden files and the reference tables in docs/ again
-	$(GO) test -tags $(TAGS) ./internal/refdocs ./fsm ./structs ./cli -update
+	$(GO) test -tags $(TAGS) ./test/refdocs ./fsm ./structs ./cli -update
 
 fmt: ## gofmt everything
 	git ls-files '*.go' | xargs gofmt -w

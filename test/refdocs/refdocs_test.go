@@ -1,0 +1,93 @@
+package refdocs
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/api"
+	"berth/cli"
+	"berth/endpoints"
+	"berth/fsm"
+	"berth/state"
+)
+
+var update = flag.Bool("update", false, "write the reference again")
+
+// pages are the generated files of docs/reference.
+var pages = []struct {
+	name  string
+	write func() string
+}{
+	{"rpc.md", procedures},
+	{"http.md", routes},
+	{"cli.md", func() string { return cli.Reference() }},
+	{"commands.md", commands},
+	{"schema.md", schema},
+}
+
+func TestTheReferenceIsCurrent(t *testing.T) {
+	for _, p := range pages {
+		path := filepath.Join("..", "..", "docs", "reference", p.name)
+		want := p.write()
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if string(got) != want {
+			t.Errorf("%s is not what the code says; run `make goldens`", path)
+		}
+	}
+}
+
+func procedures() string {
+	var b strings.Builder
+	b.WriteString("# Remote procedures\n\nServed on the RPC port in msgpack net/rpc; request and answer types are in `structs`.\n" +
+		"A write is served by the leader; another server passes it on, one hop at most.\n\n| method | kind |\n|---|---|\n")
+	for _, e := range endpoints.New(endpoints.Deps{Store: state.New(), Logger: hclog.NewNullLogger()}).List() {
+		kind := "read"
+		if e.Write {
+			kind = "write"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s |\n", e.Name, kind)
+	}
+	return b.String()
+}
+
+func routes() string {
+	var b strings.Builder
+	b.WriteString("# HTTP routes\n\nIn the dialect of the Nomad HTTP API wherever both have the resource.\n\n| methods | path |\n|---|---|\n")
+	for _, r := range api.Routes {
+		fmt.Fprintf(&b, "| %s | `%s` |\n", r.Methods, r.Path)
+	}
+	return b.String()
+}
+
+func commands() string {
+	var b strings.Builder
+	b.WriteString("# Log entries\n\nAn entry is a command's id, one byte, and its payload in msgpack. Ids are never changed and never used again.\n\n| id | command |\n|---|---|\n")
+	for _, c := range fsm.List() {
+		fmt.Fprintf(&b, "| %d | %s |\n", c.ID, c.Name)
+	}
+	return b.String()
+}
+
+func schema() string {
+	var b strings.Builder
+	b.WriteString("# Tables\n\nIn the order in which a snapshot holds them. Rows are types of `structs`; the leading parts of a key select rows too.\n\n| table | indexes beside its key |\n|---|---|\n")
+	for _, t := range state.Tables() {
+		fmt.Fprintf(&b, "| %s | %s |\n", t.Name, strings.Join(t.Indexes, ", "))
+	}
+	return b.String()
+}
