@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -42,10 +43,11 @@ func (c *Call) colour() bool {
 	return !c.Bool("no-color") && os.Getenv("NO_COLOR") == "" && c.terminalWidth() > 0
 }
 
-// table writes rows under their titles. On a terminal its widest column is cut until the rows fit.
+// table writes rows under their titles, columns that are empty left out. On a terminal its widest columns
+// are cut until the rows fit.
 func (c *Call) table(titles []string, rows [][]string) {
-	all := append([][]string{titles}, rows...)
-	widths := make([]int, len(titles))
+	all := withoutEmpty(append([][]string{titles}, rows...))
+	widths := make([]int, len(all[0]))
 	for _, row := range all {
 		for i, cell := range row {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
@@ -70,26 +72,45 @@ func (c *Call) table(titles []string, rows [][]string) {
 	}
 }
 
-// fit narrows the widest columns until they and their gaps fit into width; 0 is endless.
+// fit narrows the columns that are the widest until all and their gaps fit into width; 0 is endless.
 func fit(widths []int, width int) {
 	const narrowest = 8
 	if width == 0 {
 		return
 	}
-	for {
-		total, widest := 2*(len(widths)-1), 0
+	total := 2 * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	for ; total > width; total-- {
+		widest := 0
 		for i, w := range widths {
-			total += w
 			if w > widths[widest] {
 				widest = i
 			}
 		}
-		if total <= width || widths[widest] <= narrowest {
+		if widths[widest] <= narrowest {
 			return
 		}
-		widths[widest] = max(narrowest, widths[widest]-(total-width))
-		// Another column may be the widest now; what was cut too much is not given back.
+		widths[widest]--
 	}
+}
+
+// withoutEmpty leaves out the columns in which no row says anything.
+func withoutEmpty(all [][]string) [][]string {
+	var keep []int
+	for i := range all[0] {
+		if slices.ContainsFunc(all[1:], func(row []string) bool { return row[i] != "" }) {
+			keep = append(keep, i)
+		}
+	}
+	out := make([][]string, len(all))
+	for n, row := range all {
+		for _, i := range keep {
+			out[n] = append(out[n], row[i])
+		}
+	}
+	return out
 }
 
 func cut(s string, width int) string {
