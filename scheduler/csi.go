@@ -139,16 +139,45 @@ func (p *planner) intend(a *structs.Allocation, g *structs.TaskGroup) {
 
 func volumeKey(c *structs.CSIClaim) string { return c.Namespace + "\x00" + c.VolumeID }
 
-// nodeHalf is the plugin's node instance on a node, and why it cannot be used there.
-func (p *planner) nodeHalf(plugin, node string) (*structs.CSIPluginInstance, string) {
-	i := state.Instance(p.tx, plugin, structs.CSIKindNode, node)
-	switch {
-	case i == nil:
-		return nil, fmt.Sprintf("CSI plugin %s has no node instance here", plugin)
-	case !i.Healthy:
-		return nil, fmt.Sprintf("CSI plugin %s has no healthy node instance here (unhealthy%s)", plugin, colon(i.HealthDescription))
+// storage is one plugin on one node as the state has it; a plan does not change it.
+type storage struct {
+	half    *structs.CSIPluginInstance
+	unfit   string                       // why the node's half cannot be used
+	volumes map[string]*structs.CSIClaim // that take a place: claimed, waited for, attached or still being detached
+}
+
+// storageOn looks at a plugin on a node, once.
+func (p *planner) storageOn(v *view, plugin string) *storage {
+	if s := v.storage[plugin]; s != nil {
+		return s
 	}
-	return i, ""
+	s := &storage{half: state.Instance(p.tx, plugin, structs.CSIKindNode, v.node.ID), volumes: map[string]*structs.CSIClaim{}}
+	switch {
+	case s.half == nil:
+		s.unfit = fmt.Sprintf("CSI plugin %s has no node instance here", plugin)
+	case !s.half.Healthy:
+		s.unfit = fmt.Sprintf("CSI plugin %s has no healthy node instance here (unhealthy%s)", plugin, colon(s.half.HealthDescription))
+	}
+	for c := range state.ClaimsByNode(p.tx, v.node.ID) {
+		if c.PluginID == plugin {
+			s.volumes[volumeKey(c)] = c
+		}
+	}
+	for a := range state.AttachmentsByNode(p.tx, v.node.ID) {
+		if c := (&structs.CSIClaim{Namespace: a.Namespace, VolumeID: a.VolumeID}); a.PluginID == plugin && s.volumes[volumeKey(c)] == nil {
+			s.volumes[volumeKey(c)] = c
+		}
+	}
+	v.storage[plugin] = s
+	return s
+}
+
+// limit is how many volumes the plugin allows the node, 0 for any number.
+func (s *storage) limit() int64 {
+	if s.half == nil || s.half.NodeInfo == nil {
+		return 0
+	}
+	return s.half.NodeInfo.MaxVolumes
 }
 
 func colon(description string) string {
@@ -160,8 +189,8 @@ func colon(description string) string {
 
 func pluginsHealthy(p *planner, w *want, v *view) *refusal {
 	for _, u := range w.uses {
-		if _, why := p.nodeHalf(u.volume.PluginID, v.node.ID); why != "" {
-			return &refusal{reason: why, keys: u.keys()}
+		if s := p.storageOn(v, u.volume.PluginID); s.unfit != "" {
+			return &refusal{reason: s.unfit, keys: u.keys()}
 		}
 	}
 	return nil
@@ -169,8 +198,7 @@ func pluginsHealthy(p *planner, w *want, v *view) *refusal {
 
 func volumesReachable(p *planner, w *want, v *view) *refusal {
 	for _, u := range w.uses {
-		half, _ := p.nodeHalf(u.volume.PluginID, v.node.ID)
-		if !u.volume.ReachableFrom(topologyOf(half)) {
+		if !u.volume.ReachableFrom(topologyOf(p.storageOn(v, u.volume.PluginID).half)) {
 			return &refusal{reason: fmt.Sprintf("CSI volume %s: it is reachable only from %s", u.volume.ID, places(u.volume)), keys: u.keys()}
 		}
 	}
@@ -197,30 +225,40 @@ func places(v *structs.CSIVolume) string {
 	return strings.Join(out, " or ")
 }
 
-// volumesWithinLimit counts, for each plugin, the different volumes that the node has (claimed, waited
-// for, attached or still being detached), those that are placed there and have not claimed yet, and those
-// of this allocation.
+// volumesWithinLimit counts, for each plugin, the different volumes that take a place on the node, those of
+// allocations that are placed there and have not claimed yet, and those of this allocation.
 func volumesWithinLimit(p *planner, w *want, v *view) *refusal {
-	limits := map[string]int64{}
 	for _, u := range w.uses {
-		if half, _ := p.nodeHalf(u.volume.PluginID, v.node.ID); half != nil && half.NodeInfo != nil && half.NodeInfo.MaxVolumes > 0 {
-			limits[u.volume.PluginID] = half.NodeInfo.MaxVolumes
+		plugin := u.volume.PluginID
+		s := p.storageOn(v, plugin)
+		limit := s.limit()
+		if limit <= 0 || int64(len(s.volumes)+len(p.intendedOn[v.node.ID])+len(w.uses)) <= limit {
+			continue
 		}
-	}
-	for _, plugin := range slices.Sorted(maps.Keys(limits)) {
-		there := p.volumesOn(v.node.ID, plugin)
-		had := slices.Collect(maps.Keys(there))
-		for _, u := range w.uses {
-			if u.volume.PluginID == plugin {
-				there[u.claim.VolumeID+"\x00"+u.claim.Namespace] = u.claim
+		there := p.volumesOn(v, s, plugin)
+		before := len(there)
+		for _, other := range w.uses {
+			if other.volume.PluginID == plugin {
+				there[volumeKey(other.claim)] = other.claim
 			}
 		}
-		if int64(len(there)) > limits[plugin] && len(there) > len(had) {
-			return &refusal{reason: fmt.Sprintf("CSI plugin %s has its limit of %d volumes on this node", plugin, limits[plugin]),
+		if len(there) > before && int64(len(there)) > limit {
+			return &refusal{reason: fmt.Sprintf("CSI plugin %s has its limit of %d volumes on this node", plugin, limit),
 				keys: append(wakesOf(there), structs.WakePlugin(plugin))}
 		}
 	}
 	return nil
+}
+
+// volumesOn are the volumes of a plugin that take, or are about to take, a place on a node.
+func (p *planner) volumesOn(v *view, s *storage, plugin string) map[string]*structs.CSIClaim {
+	there := maps.Clone(s.volumes)
+	for _, c := range p.intendedOn[v.node.ID] {
+		if c.PluginID == plugin && !p.stopped[c.AllocID] {
+			there[volumeKey(c)] = c
+		}
+	}
+	return there
 }
 
 // manyKeys bounds how many volumes of a node an evaluation waits for one by one.
@@ -234,27 +272,4 @@ func wakesOf(there map[string]*structs.CSIClaim) []string {
 		}
 	}
 	return keys
-}
-
-// volumesOn are the volumes of a plugin that take a place on a node.
-func (p *planner) volumesOn(node, plugin string) map[string]*structs.CSIClaim {
-	there := map[string]*structs.CSIClaim{}
-	add := func(c *structs.CSIClaim) {
-		if c.PluginID == plugin {
-			there[c.VolumeID+"\x00"+c.Namespace] = c
-		}
-	}
-	for c := range state.ClaimsByNode(p.tx, node) {
-		add(c)
-	}
-	for a := range state.AttachmentsByNode(p.tx, node) {
-		add(&structs.CSIClaim{Namespace: a.Namespace, VolumeID: a.VolumeID, PluginID: a.PluginID})
-	}
-	p.intents()
-	for _, c := range p.intendedOn[node] {
-		if !p.stopped[c.AllocID] {
-			add(c)
-		}
-	}
-	return there
 }

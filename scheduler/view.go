@@ -7,9 +7,10 @@ import (
 
 // view is a node as it will be when what is planned so far is done.
 type view struct {
-	node   *structs.Node
-	used   structs.Resources
-	groups map[string]int // this job's live allocations, by group
+	node    *structs.Node
+	used    structs.Resources
+	groups  map[string]int      // this job's live allocations, by group
+	storage map[string]*storage // by plugin, as far as asked for
 }
 
 func (v *view) ofJob() int {
@@ -39,7 +40,7 @@ func (p *planner) view(n *structs.Node) *view {
 	if v := p.views[n.ID]; v != nil {
 		return v
 	}
-	v := &view{node: n, groups: map[string]int{}}
+	v := &view{node: n, groups: map[string]int{}, storage: map[string]*storage{}}
 	for a := range state.LiveAllocsByNode(p.tx, n.ID) {
 		if !p.stopped[a.ID] {
 			v.add(p, a, 1)
