@@ -223,12 +223,10 @@ func (c *Client) Run(ctx context.Context) {
 	c.life = life
 	c.mu.Unlock()
 	c.restore(ctx)
-	for _, run := range []func(context.Context){
-		c.runLease, c.runDrivers, c.runPlugins, c.runAllocs, c.runUpdates,
-	} {
+	for _, run := range []func(context.Context){c.runLease, c.runDrivers, c.runPlugins, c.runUpdates} {
 		loops.Go(func() { run(life) })
 	}
-	<-ctx.Done()
+	c.runAllocs(ctx) // until ctx ends: a node that stops takes nothing new
 	if c.config.Get().DestroyOnShutdown {
 		c.destroyAll()
 	}
@@ -326,26 +324,59 @@ func (c *Client) allRunners() []*allocrunner.Runner {
 	return slices.Collect(maps.Values(c.runners))
 }
 
+// farewell bounds how long the servers are told of the last allocations' ends.
+const farewell = 2 * time.Second
+
 // destroyAll stops every allocation and takes down all they used: first those that use volumes, then the
-// plugins those need. It is bounded, and says what is left.
+// plugins those need. The servers are told, then directories and records are removed. It is bounded, and
+// says what is left.
 func (c *Client) destroyAll() {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Get().ShutdownTimeout)
 	defer cancel()
+	all := c.allRunners()
 	for _, plugins := range []bool{false, true} {
-		var going []*allocrunner.Runner
-		for _, r := range c.allRunners() {
-			if runsPlugin(r.Alloc()) == plugins {
-				r.Destroy()
-				going = append(going, r)
-			}
+		some := slices.DeleteFunc(slices.Clone(all), func(r *allocrunner.Runner) bool { return runsPlugin(r.Alloc()) != plugins })
+		for _, r := range some {
+			r.Stop("the node agent shuts down")
 		}
-		for _, r := range going {
-			select {
-			case <-r.Ended():
-			case <-ctx.Done():
-				c.logger.Warn("shutting down leaves an allocation behind", "alloc_id", r.ID())
-			}
+		for _, r := range some {
+			await(ctx, r.Unwound())
 		}
+	}
+	if ended(c.contacted) {
+		last, done := context.WithTimeout(ctx, farewell)
+		if err := c.sendUpdates(last); err != nil {
+			c.logger.Warn("telling the servers of the last allocations failed", "error", err)
+		}
+		done()
+	}
+	for _, r := range all {
+		r.Destroy()
+	}
+	for _, r := range all {
+		if !await(ctx, r.Ended()) {
+			c.logger.Warn("shutting down leaves an allocation behind", "alloc_id", r.ID())
+		}
+	}
+}
+
+// await waits until ch is closed. It reports false when ctx ended first.
+func await(ctx context.Context, ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	case <-ctx.Done():
+		return ended(ch)
+	}
+}
+
+// ended reports whether ch is closed.
+func ended(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
 	}
 }
 

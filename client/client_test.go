@@ -246,14 +246,39 @@ func TestPluginsAreRestoredFirstAndDestroyedLast(t *testing.T) {
 		if want := []string{"down a1", "down z1", "subsystems end"}; !slices.Equal(r.parts.log, want) {
 			t.Errorf("got %q, want %q", r.parts.log, want)
 		}
-		if got := r.machine.Held(); len(got) > 0 {
-			t.Errorf("held %v", got)
+		if got := r.machine.Held(); len(got) > 0 || r.plane.status("a1") != structs.AllocComplete || r.plane.status("z1") != structs.AllocComplete {
+			t.Errorf("held %v, a1 is %s, z1 %s", got, r.plane.status("a1"), r.plane.status("z1"))
 		}
 		if left, _ := os.ReadDir(filepath.Join(r.dir, "alloc")); len(left) > 0 {
 			t.Errorf("left %v", left)
 		}
 	})
 }
+
+func TestAnUnwillingHookDoesNotHoldUpTheShutdownForEver(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.edit = func(c *Config) { c.DestroyOnShutdown, c.ShutdownTimeout = true, 10*time.Second }
+		r.prepare(false)
+		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc { return []hook.Alloc{stuckHook{}} }
+		r.run()
+		r.plane.place(testAlloc("a1"))
+		r.pass(time.Second)
+		begin := time.Now()
+		r.stop()
+		if took := time.Since(begin); took != 10*time.Second {
+			t.Errorf("took %s, want 10s", took)
+		}
+		r.plane.do(func() { r.plane.allocs = nil })
+	})
+}
+
+// stuckHook never goes down.
+type stuckHook struct{}
+
+func (stuckHook) Name() string                             { return "stuck" }
+func (stuckHook) Up(context.Context, *hook.AllocEnv) error { return nil }
+func (stuckHook) Down(context.Context) error               { return fmt.Errorf("busy") }
 
 func TestOnlySoManyEndedAllocationsAreKept(t *testing.T) {
 	inTime(t, func(t *testing.T) {
@@ -314,13 +339,4 @@ func TestTwoAgentsCannotShareADataDirectory(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-}
-
-func ended(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
-	}
 }

@@ -121,6 +121,33 @@ func volumeAlloc() *structs.Allocation {
 	return a
 }
 
+// successor starts the next agent, which makes the n-th registration of the node, and looks whether
+// everything is as the last one left it.
+func (m *machine) successor(n int, how string) {
+	m.t.Helper()
+	told := m.told()
+	m.start()
+	m.until("the node registers", func() (done bool) {
+		m.plane.do(func() { done = len(m.plane.firstCSI) == n })
+		return done
+	})
+	m.plane.do(func() {
+		if healthy := m.plane.firstCSI[n-1]; healthy != 2 {
+			m.t.Errorf("%s: the registration carried %d healthy plugin instances, want 2", how, healthy)
+		}
+	})
+	m.until("the next agent tells of its allocations", func() bool { return m.told() > told })
+	pulse := m.read("alloc/user/web/local/pulse")
+	m.until("the task writes on", func() bool { return m.read("alloc/user/web/local/pulse") != pulse })
+	m.plane.do(func() {
+		for id, a := range m.plane.allocs {
+			if s := a.TaskStates["web"]; s.Restarts != 0 || s.State != structs.TaskRunning {
+				m.t.Errorf("%s: %s: %+v", how, id, s)
+			}
+		}
+	})
+}
+
 // What uses a volume is counted from the node's book, which outlives the agent.
 func TestDuty_K16_APluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
 	m := newReal(t)
@@ -141,35 +168,13 @@ func TestDuty_K16_APluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
 	if len(before) == 0 {
 		t.Error("nothing is mounted")
 	}
-	m.kill()
-	m.plane.do(func() { m.plane.csi = nil })
-	told := m.told()
-	m.start()
-	m.until("the node registers", func() bool {
-		var n int
-		m.plane.do(func() { n = len(m.plane.firstCSI) })
-		return n == 2
-	})
-	m.plane.do(func() {
-		for _, n := range m.plane.firstCSI[1:] {
-			if n != 2 {
-				t.Errorf("the registration after the restart carried %d healthy plugin instances, want 2", n)
-			}
+	for n, how := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		m.end(how)
+		m.successor(n+2, how.String())
+		if after := m.mounted(); !slices.Equal(before, after) {
+			t.Errorf("%s: mounts before:\n %s\nafter:\n %s", how, strings.Join(before, "\n "), strings.Join(after, "\n "))
 		}
-	})
-	m.until("the next agent tells of its allocations", func() bool { return m.told() > told })
-	pulse := m.read("alloc/user/web/local/pulse")
-	m.until("the task writes on", func() bool { return m.read("alloc/user/web/local/pulse") != pulse })
-	if after := m.mounted(); !slices.Equal(before, after) {
-		t.Errorf("mounts before:\n %s\nafter:\n %s", strings.Join(before, "\n "), strings.Join(after, "\n "))
 	}
-	m.plane.do(func() {
-		for id, a := range m.plane.allocs {
-			if s := a.TaskStates["web"]; s.Restarts != 0 || s.State != structs.TaskRunning {
-				t.Errorf("%s: %+v", id, s)
-			}
-		}
-	})
 	m.plane.stopAlloc("user")
 	m.until("the claim is released", func() (none bool) {
 		m.plane.do(func() { none = len(m.plane.claims) == 0 })

@@ -16,6 +16,8 @@ import (
 
 // updates gathers what the servers should know of allocations: the newest of each.
 type updates struct {
+	sending sync.Mutex
+
 	mu      sync.Mutex
 	pending map[string]*structs.AllocClientUpdate
 	ended   map[string]bool // allocations of which the servers have acknowledged that they have ended
@@ -110,9 +112,7 @@ func (c *Client) runUpdates(ctx context.Context) {
 		if !retry.Sleep(ctx, c.config.Get().UpdateInterval) {
 			return
 		}
-		batch := c.updates.take()
-		if err := c.sendUpdates(ctx, batch); err != nil {
-			c.updates.putBack(batch)
+		if err := c.sendUpdates(ctx); err != nil {
 			c.updates.signal()
 			wait := pause.Next()
 			if ctx.Err() == nil {
@@ -124,7 +124,6 @@ func (c *Client) runUpdates(ctx context.Context) {
 			continue
 		}
 		pause.Reset()
-		c.updates.acknowledge(batch)
 		c.collect()
 		c.gauge()
 	}
@@ -141,7 +140,11 @@ func (c *Client) gauge() {
 	}
 }
 
-func (c *Client) sendUpdates(ctx context.Context, batch []*structs.AllocClientUpdate) error {
+// sendUpdates sends all there is to be said; what could not be sent stays to be said.
+func (c *Client) sendUpdates(ctx context.Context) error {
+	c.updates.sending.Lock() // what is older is not sent after what is newer
+	defer c.updates.sending.Unlock()
+	batch := c.updates.take()
 	if len(batch) == 0 {
 		return nil
 	}
@@ -149,6 +152,10 @@ func (c *Client) sendUpdates(ctx context.Context, batch []*structs.AllocClientUp
 	defer cancel()
 	req := &structs.AllocsClientUpdateRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Allocs: batch}
 	req.Region = c.config.Get().Region
-	_, err := rpc.Call(ctx, c.servers, structs.NodeUpdateAllocs, req)
-	return err
+	if _, err := rpc.Call(ctx, c.servers, structs.NodeUpdateAllocs, req); err != nil {
+		c.updates.putBack(batch)
+		return err
+	}
+	c.updates.acknowledge(batch)
+	return nil
 }
