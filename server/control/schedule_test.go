@@ -1,0 +1,172 @@
+package control
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+func TestEvaluationsGoByPriorityThenAge(t *testing.T) {
+	now := time.Unix(1000, 0)
+	e := func(id string, priority int, index uint64, wait time.Duration) *structs.Evaluation {
+		until := int64(0)
+		if wait != 0 {
+			until = now.Add(wait).UnixNano()
+		}
+		return &structs.Evaluation{ID: id, Priority: priority, WaitUntil: until, Indexes: structs.Indexes{CreateIndex: index}}
+	}
+	past := tries{"resting": {rest: now.Add(time.Minute)}}
+	queue, wake := nextEvals([]*structs.Evaluation{
+		e("old", 50, 1, 0), e("urgent", 90, 3, 0), e("new", 50, 2, 0), e("later", 99, 1, time.Hour),
+		e("was later", 50, 9, -time.Hour), e("resting", 99, 1, 0),
+	}, past, now)
+	if want := []string{"urgent", "old", "new", "was later"}; !slices.Equal(queue, want) {
+		t.Errorf("got %v, want %v", queue, want)
+	}
+	if !wake.Equal(now.Add(time.Minute)) {
+		t.Errorf("wakes at %s", wake)
+	}
+	if queue, wake = nextEvals(nil, past, now); len(queue) != 0 || !wake.IsZero() {
+		t.Errorf("of nothing: %v, %s", queue, wake)
+	}
+}
+
+// planner stands in for the scheduler.
+type planner func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error)
+
+func (w *world) schedule(p planner) (stop func()) {
+	return start(scheduleLoop{w.Deps, p}.run)
+}
+
+func completes(_ *state.Read, e *structs.Evaluation, _ time.Time) (*structs.Plan, error) {
+	e = e.Copy()
+	e.Status = structs.EvalComplete
+	return &structs.Plan{Eval: e, JobModifyIndex: e.JobModifyIndex}, nil
+}
+
+func (w *world) addEval(e *structs.Evaluation) {
+	w.t.Helper()
+	e.JobID = "j"
+	put(w, fsm.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}})
+}
+
+func (w *world) eval(id string) *structs.Evaluation { return state.Eval(w.Store.Read(), id) }
+
+func TestEvaluationsAreProcessed(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		stop := w.schedule(completes)
+		defer stop()
+		w.addEval(&structs.Evaluation{ID: "e1"})
+		w.addEval(&structs.Evaluation{ID: "blocked", Status: structs.EvalBlocked, BlockedOn: []string{"x"}})
+		w.addEval(&structs.Evaluation{ID: "delayed", WaitUntil: time.Now().Add(time.Hour).UnixNano()})
+		synctest.Wait()
+		if w.eval("e1").Status != structs.EvalComplete || w.eval("delayed").Status != structs.EvalPending {
+			t.Errorf("e1 is %s, delayed is %s", w.eval("e1").Status, w.eval("delayed").Status)
+		}
+		after(time.Hour + time.Second)
+		if w.eval("delayed").Status != structs.EvalComplete {
+			t.Error("a delayed evaluation was not processed when it came due")
+		}
+	})
+}
+
+func TestAnEvaluationThatFailsIsGivenUpWithItsReason(t *testing.T) {
+	for name, p := range map[string]planner{
+		"error": func(*state.Read, *structs.Evaluation, time.Time) (*structs.Plan, error) {
+			return nil, errors.New("a bug")
+		},
+		"panic": func(*state.Read, *structs.Evaluation, time.Time) (*structs.Plan, error) { panic("a bug") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				tried := 0
+				w.addEval(&structs.Evaluation{ID: "e1"})
+				w.addEval(&structs.Evaluation{ID: "e2", Priority: 1})
+				stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+					if e.ID == "e2" {
+						return completes(tx, e, now)
+					}
+					tried++
+					return p(tx, e, now)
+				})
+				defer stop()
+				synctest.Wait()
+				if w.eval("e2").Status != structs.EvalComplete {
+					t.Error("one that fails holds up another")
+				}
+				after(time.Hour)
+				if e := w.eval("e1"); e.Status != structs.EvalFailed || !strings.Contains(e.StatusDescription, "a bug") || tried != w.Config.EvalAttempts {
+					t.Errorf("after %d tries it is %s: %q", tried, e.Status, e.StatusDescription)
+				}
+			})
+		})
+	}
+}
+
+func TestAPlanThatIsRefusedIsMadeAnewWithoutSpinning(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{ID: "j"}})
+		w.addEval(&structs.Evaluation{ID: "e1"})
+		tried := 0
+		stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+			tried++
+			plan, err := completes(tx, e, now)
+			plan.JobModifyIndex = 1 // of a job that has changed since
+			return plan, err
+		})
+		defer stop()
+		synctest.Wait()
+		if tried != 2 {
+			t.Errorf("tried %d times at once, want 2", tried)
+		}
+		after(10 * time.Minute)
+		if e := w.eval("e1"); tried > 40 || e.Status != structs.EvalPending {
+			t.Errorf("tried %d times in ten minutes; it is %s", tried, e.Status)
+		}
+	})
+}
+
+func TestALogThatIsDownIsNotTheEvaluationsFault(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addEval(&structs.Evaluation{ID: "e1"})
+		w.logDown(unavailable())
+		stop := w.schedule(completes)
+		defer stop()
+		after(10 * time.Minute)
+		w.logDown(nil)
+		after(time.Minute)
+		if e := w.eval("e1"); e.Status != structs.EvalComplete {
+			t.Errorf("it is %s: %s", e.Status, e.StatusDescription)
+		}
+	})
+}
+
+func TestTheRealSchedulerPlacesAJob(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		job := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 2, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
+		job.Canonicalize()
+		node := state.Node(w.Store.Read(), "n1").Copy()
+		node.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}}
+		put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: node})
+		put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, Eval: &structs.Evaluation{ID: "e1"}})
+		stop := w.lead("schedule")
+		defer stop()
+		synctest.Wait()
+		placed := 0
+		for range state.AllocsByNode(w.Store.Read(), "n1") {
+			placed++
+		}
+		if e := w.eval("e1"); placed != 2 || e.Status != structs.EvalComplete {
+			t.Errorf("placed %d; the evaluation is %s: %s %+v", placed, e.Status, e.StatusDescription, e.FailedTGAllocs)
+		}
+		w.check()
+	})
+}
