@@ -79,23 +79,40 @@ func (c claims) release(ctx context.Context, req *structs.CSIVolumeUnpublishRequ
 	return done(fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, req))
 }
 
-// get is the one answer that carries a volume's secrets: for the node that has to use them.
-func (c claims) get(tx *state.Read, req *structs.CSIClaimGetRequest, resp *structs.CSIClaimGetResponse) error {
+// get is the one answer that carries a volume's secrets: for the node that has to use them. Nodes wait for
+// it in great numbers, so it waits for its own rows alone; a claim that is gone is not waited for, because
+// it does not come back.
+func (c claims) get(ctx context.Context, req *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
+	return wait(ctx, c.store, &req.QueryOptions, func(tx *state.Read) (*structs.CSIClaimGetResponse, bool, error) {
+		resp, err := c.look(tx, req)
+		return resp, true, err
+	})
+}
+
+func (c claims) look(tx *state.Read, req *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
 	ns := req.RequestNamespace()
 	claim := state.Claim(tx, ns, req.VolumeID, req.AllocID)
 	if claim == nil {
-		return structs.Errorf(structs.KindNotFound, "allocation %s has no claim on volume %q", req.AllocID, req.VolumeID)
+		return nil, structs.Errorf(structs.KindNotFound, "allocation %s has no claim on volume %q", req.AllocID, req.VolumeID)
 	}
 	if claim.NodeID != req.NodeID {
-		return structs.Errorf(structs.KindDenied, "the claim of allocation %s on volume %q is another node's", req.AllocID, req.VolumeID)
+		return nil, structs.Errorf(structs.KindDenied, "the claim of allocation %s on volume %q is another node's", req.AllocID, req.VolumeID)
 	}
-	resp.Claim = claim
-	resp.Volume = state.Volume(tx, ns, req.VolumeID)
-	resp.Attachment = state.Attachment(tx, ns, req.VolumeID, claim.NodeID)
+	resp := &structs.CSIClaimGetResponse{
+		Claim: claim, Volume: state.Volume(tx, ns, req.VolumeID), Attachment: state.Attachment(tx, ns, req.VolumeID, claim.NodeID),
+	}
+	resp.Index = claim.ModifyIndex
+	if resp.Volume != nil {
+		resp.Index = max(resp.Index, resp.Volume.ModifyIndex)
+	}
+	if resp.Attachment != nil {
+		resp.Index = max(resp.Index, resp.Attachment.ModifyIndex)
+	}
 	if resp.Ready = ready(tx, resp); !resp.Ready {
-		resp.Blocked = state.ClaimBlocked(tx, claim)
+		// Looked up beside tx: the reason names others, and their coming and going is not to wake this node.
+		resp.Blocked = state.ClaimBlocked(c.store.Read(), claim)
 	}
-	return nil
+	return resp, nil
 }
 
 // ready reports whether the node may stage the volume now.

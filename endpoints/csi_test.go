@@ -509,3 +509,33 @@ func TestThePluginsOwnListIsPassedThrough(t *testing.T) {
 	refused(s, structs.KindNotFound, structs.CSIPluginGet, &structs.CSIPluginGetRequest{ID: "other"})
 	refused(s, structs.KindPrecondition, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "pl"})
 }
+
+func TestAClaimThatIsGoneIsNotWaitedFor(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	s.addVolume("v")
+	s.claim("v", "a1", "n1")
+	get := &structs.CSIClaimGetRequest{VolumeID: "v", AllocID: "a1", NodeID: "n1", SecretID: secretOf("n1")}
+	get.MinIndex = must(s, structs.CSIClaimGet, get).Index
+	answered := make(chan error)
+	go func() {
+		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIClaimGet, get)
+		answered <- err
+	}()
+	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
+	if err := <-answered; !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("got %v, want not-found at once", err)
+	}
+}
+
+func TestRedactedFlagsAreNoFlags(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	v := aVolume("v")
+	v.MountOptions.MountFlags = []string{"[REDACTED]"}
+	refused(s, structs.KindInvalid, structs.CSIVolumeCreate, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+	v.ExternalID = "x"
+	refused(s, structs.KindInvalid, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+}

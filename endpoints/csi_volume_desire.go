@@ -21,6 +21,9 @@ func toRegister(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolu
 	if !unmade(old) {
 		return v, expandable(tx, old, v)
 	}
+	if isRedacted(v.MountOptions) {
+		return nil, errRedacted(v)
+	}
 	if v.ExternalID == "" {
 		return nil, structs.Errorf(structs.KindInvalid,
 			"volume %q: external_id is required to register a volume; to have the plugin make one, create it", v.ID)
@@ -39,6 +42,9 @@ func toCreate(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolume
 	if !unmade(old) {
 		return v, expandable(tx, old, v)
 	}
+	if isRedacted(v.MountOptions) {
+		return nil, errRedacted(v)
+	}
 	if v.ExternalID != "" {
 		return nil, structs.Errorf(structs.KindInvalid,
 			"volume %q: external_id names a volume that exists; register it instead of creating one", v.ID)
@@ -50,6 +56,11 @@ func toCreate(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolume
 		v.Name = volumeName(v.ID)
 	}
 	return v, creatable(tx, v)
+}
+
+// errRedacted refuses what an answer showed in place of mount flags where there are none to keep.
+func errRedacted(v *structs.CSIVolume) error {
+	return structs.Errorf(structs.KindInvalid, "volume %q: mount_flags are redacted, and there is no volume whose flags could be kept; write them out", v.ID)
 }
 
 // volumeName makes the name that CreateVolume is called with: readable, unique, and within 128 bytes

@@ -127,7 +127,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, structs.NodeGet, anyone, node.get),
 		read(e, structs.NodeList, anyone, node.list),
 		read(e, structs.NodeAllocs, anyone, node.allocs),
-		read(e, structs.NodeClientAllocs, aNode, node.clientAllocs),
+		call(e, structs.NodeClientAllocs, aNode, node.clientAllocs),
 		write(e, structs.NodeEvaluate, anyone, node.evaluate),
 
 		write(e, structs.JobRegister, anyone, job.register),
@@ -164,7 +164,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CSIVolumeClaim, aNode, claim.take),
 		write(e, structs.CSIVolumeUnpublish, aNode, claim.release),
 		write(e, structs.CSIVolumeDetach, anyone, claim.detach),
-		read(e, structs.CSIClaimGet, aNode, claim.get),
+		call(e, structs.CSIClaimGet, aNode, claim.get),
 		read(e, structs.CSIClaimList, anyone, claim.list),
 	}
 }

@@ -127,7 +127,8 @@ func metaOf(resp any) *structs.QueryMeta {
 	return resp.(interface{ Meta() *structs.QueryMeta }).Meta()
 }
 
-// call serves a method that reads at a plugin rather than from the state.
+// call serves a read whose handler does more than look at the state once: it calls a plugin, or waits in
+// its own way. The handler may set the index.
 func call[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(context.Context, *Req) (*Resp, error),
 ) rpc.Endpoint {
@@ -137,7 +138,9 @@ func call[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 			return nil, err
 		}
 		meta := metaOf(resp)
-		meta.Index = max(1, e.store.Index())
+		if meta.Index == 0 {
+			meta.Index = max(1, e.store.Index())
+		}
 		_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
 		return resp, nil
 	})

@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"maps"
 	"net"
 	"slices"
 
@@ -192,10 +193,19 @@ func (n nodes) allocs(tx *state.Read, req *structs.NodeGetRequest, resp *structs
 	return nil
 }
 
-func (n nodes) clientAllocs(tx *state.Read, req *structs.NodeGetRequest, resp *structs.NodeClientAllocsResponse) error {
-	resp.Allocs = map[string]uint64{}
-	for a := range state.AllocsByNode(tx, req.NodeID) {
-		resp.Allocs[a.ID] = a.AllocModifyIndex
-	}
-	return nil
+// clientAllocs tells a node what it should have. It waits for what the servers change about the node's own
+// allocations: neither those of other nodes nor what the node itself reports are news to it.
+func (n nodes) clientAllocs(ctx context.Context, req *structs.NodeGetRequest) (*structs.NodeClientAllocsResponse, error) {
+	var before map[string]uint64
+	return wait(ctx, n.store, &req.QueryOptions, func(tx *state.Read) (*structs.NodeClientAllocsResponse, bool, error) {
+		resp := &structs.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
+		resp.Index = 1
+		for a := range state.AllocsByNode(tx, req.NodeID) {
+			resp.Allocs[a.ID] = a.AllocModifyIndex
+			resp.Index = max(resp.Index, a.AllocModifyIndex)
+		}
+		news := before != nil && !maps.Equal(before, resp.Allocs)
+		before = resp.Allocs
+		return resp, news, nil
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -239,5 +240,40 @@ func TestNodesShowWhatRunsThere(t *testing.T) {
 	must(s, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	if s.Nodes.Connected("n1") {
 		t.Error("the connection of a node that is forgotten is kept")
+	}
+}
+
+func TestANodeIsNotWokenByOthers(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addNode("n2", "a")
+	s.addAlloc("a1", "n1")
+	ask := &structs.NodeGetRequest{NodeID: "n1", SecretID: secretOf("n1")}
+	first := must(s, structs.NodeClientAllocs, ask)
+	s.addAlloc("a2", "n2")
+	must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Allocs: []*structs.AllocClientUpdate{{ID: "a1", ClientStatus: structs.AllocRunning}}})
+	ask.MinIndex, ask.MaxWait = first.Index, time.Millisecond
+	if got := must(s, structs.NodeClientAllocs, ask); got.Index != first.Index {
+		t.Errorf("another node's allocation, or its own report, made index %d of %d", got.Index, first.Index)
+	}
+	ask.MaxWait = 0
+	answered := make(chan *structs.NodeClientAllocsResponse)
+	go func() {
+		resp, err := rpc.Call(t.Context(), s.rpc, structs.NodeClientAllocs, ask)
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- resp
+	}()
+	s.addAlloc("a3", "n1")
+	if got := <-answered; len(got.Allocs) != 2 || got.Index <= first.Index {
+		t.Errorf("got %+v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ask.MinIndex = s.store.Index()
+	if _, err := rpc.Call(ctx, s.rpc, structs.NodeClientAllocs, ask); !structs.IsKind(err, structs.KindTimeout) {
+		t.Errorf("got %v, want timeout", err)
 	}
 }
