@@ -112,6 +112,10 @@ func (t *task) notStarted(ctx context.Context, kind string, err error) ending {
 // follow accompanies a running process to its end, which it brings about when the task is killed or a
 // hook wants it restarted. It reports false when the task was killed, or ctx ended.
 func (t *task) follow(ctx context.Context, d driver.Driver) (ending, bool) {
+	select {
+	case <-t.restarts: // meant a process that has ended by itself
+	default:
+	}
 	waiting, stopWaiting := context.WithCancel(ctx)
 	exited := make(chan *driver.ExitResult, 1)
 	waited := make(chan struct{})

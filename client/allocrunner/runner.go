@@ -2,7 +2,6 @@ package allocrunner
 
 import (
 	"context"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -416,6 +415,3 @@ func (r *Runner) group() *structs.TaskGroup {
 	}
 	return r.env.Group
 }
-
-// Volumes are the aliases of the volumes the allocation uses, in order.
-func (r *Runner) Volumes() []string { return slices.Sorted(maps.Keys(r.env.Group.Volumes)) }

@@ -233,6 +233,24 @@ func TestDuty_A14_AHookMayRestartItsTask(t *testing.T) {
 	})
 }
 
+func TestARequestToRestartEndsWithItsProcess(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		r := a.new(testAlloc("web"))
+		synctest.Wait()
+		w.machine.Exit("alloc1/web", exit(1))
+		synctest.Wait()
+		r.tasks[0].Restart("too late")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := w.machine.Task("alloc1/web"); got.Starts != 2 || got.Result != nil {
+			t.Errorf("%d starts, %v", got.Starts, got.Result)
+		}
+	})
+}
+
 func TestWhatCannotBeStartedFailsOrIsTriedAgain(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
