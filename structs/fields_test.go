@@ -1,0 +1,108 @@
+package structs
+
+import (
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"reflect"
+	"sort"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files again")
+
+const fieldsGolden = "testdata/fields.golden"
+
+// TestTheWireOnlyGrows holds every field that goes over a wire against a list: a name or type that is
+// there stays, since older servers, nodes, snapshots and tools know it. New fields are added to the list
+// with -update.
+func TestTheWireOnlyGrows(t *testing.T) {
+	now := wireFields(t)
+	if *update {
+		if err := os.WriteFile(fieldsGolden, []byte(strings.Join(now, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	golden, err := os.ReadFile(fieldsGolden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for _, line := range strings.Split(strings.TrimSpace(string(golden)), "\n") {
+		listed[line] = true
+	}
+	for _, line := range now {
+		if !listed[line] {
+			t.Errorf("not listed: %s (if it is new, run `make goldens`)", line)
+		}
+		delete(listed, line)
+	}
+	for line := range listed {
+		t.Errorf("gone or changed: %s (others still send and expect it)", line)
+	}
+}
+
+// wireFields lists the fields of the package's exported structs as "Type.Field type json=x msgpack=y".
+func wireFields(t *testing.T) (lines []string) {
+	t.Helper()
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok || !spec.Name.IsExported() || spec.TypeParams != nil {
+				return true
+			}
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				lines = append(lines, fieldsOf(spec.Name.Name, s)...)
+			}
+			return true
+		})
+	}
+	sort.Strings(lines)
+	return lines
+}
+
+func fieldsOf(name string, s *ast.StructType) (lines []string) {
+	for _, f := range s.Fields.List {
+		var tag reflect.StructTag
+		if f.Tag != nil {
+			tag = reflect.StructTag(strings.Trim(f.Tag.Value, "`"))
+		}
+		typ := types.ExprString(f.Type)
+		if len(f.Names) == 0 {
+			lines = append(lines, name+" embeds "+typ)
+		}
+		for _, n := range f.Names {
+			if !n.IsExported() {
+				continue
+			}
+			asJSON := nameIn(tag.Get("json"), n.Name)
+			asMsgpack := nameIn(tag.Get("codec"), asJSON)
+			lines = append(lines, name+"."+n.Name+" "+typ+" json="+asJSON+" msgpack="+asMsgpack)
+		}
+	}
+	return lines
+}
+
+func nameIn(tag, otherwise string) string {
+	name, _, _ := strings.Cut(tag, ",")
+	if name == "" {
+		return otherwise
+	}
+	return name
+}
