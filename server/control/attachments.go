@@ -27,19 +27,20 @@ func nextAttachment(a *structs.CSIAttachment) string {
 }
 
 // attachmentWork needs the volume only to choose a controller near it: a detach works without.
-func (c controllerLoop) attachmentWork(tx *state.Read, a *structs.CSIAttachment) work {
+func (c controllerLoop) attachmentWork(a *structs.CSIAttachment) work {
 	op, volume := nextAttachment(a), a.Namespace+"/"+a.VolumeID
 	w := work{
 		name: op + " volume " + volume + " node " + a.NodeID, volume: volume, plugin: a.PluginID,
 		version: a.ModifyIndex, lastError: a.LastError,
 	}
-	if v := state.Volume(tx, a.Namespace, a.VolumeID); v != nil {
-		w.candidates = endpoints.VolumeControllers(tx, v)
-	} else {
-		w.candidates = endpoints.Controllers(tx, a.PluginID, nil, volume)
+	w.candidates = func(tx *state.Read) []string {
+		if v := state.Volume(tx, a.Namespace, a.VolumeID); v != nil {
+			return endpoints.VolumeControllers(tx, v)
+		}
+		return endpoints.Controllers(tx, a.PluginID, nil, volume)
 	}
-	w.act = func(ctx context.Context) error {
-		published, err := c.callFor(ctx, op, w.candidates, a)
+	w.act = func(ctx context.Context, candidates []string) error {
+		published, err := c.callFor(ctx, op, candidates, a)
 		if ctx.Err() != nil {
 			return ctx.Err() // nobody knows; the next leader makes the same call
 		}

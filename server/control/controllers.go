@@ -28,9 +28,9 @@ type work struct {
 	plugin     string
 	version    uint64
 	lastError  *structs.OperationError
-	candidates []string                           // nodes whose controller may serve it
-	act        func(ctx context.Context) error    // makes the call and records what came of it
-	fail       func(context.Context, error) error // records that there was nobody to call
+	candidates func(tx *state.Read) []string                        // nodes whose controller may serve it
+	act        func(ctx context.Context, candidates []string) error // makes the call and records what came of it
+	fail       func(ctx context.Context, err error) error           // records that there was nobody to call
 }
 
 // items lists what is to be done: what has not failed before what has, so that one bad volume holds up
@@ -38,7 +38,7 @@ type work struct {
 func (c controllerLoop) items(tx *state.Read) []item {
 	var fresh, failed []item
 	add := func(w work) {
-		it, ok := c.item(w)
+		it, ok := c.item(tx, w)
 		switch {
 		case !ok:
 		case w.lastError == nil:
@@ -48,27 +48,32 @@ func (c controllerLoop) items(tx *state.Read) []item {
 		}
 	}
 	for v := range state.UnsettledVolumes(tx) {
-		add(c.volumeWork(tx, v))
+		add(c.volumeWork(v))
 	}
 	for a := range state.UnsettledAttachments(tx) {
-		add(c.attachmentWork(tx, a))
+		add(c.attachmentWork(a))
 	}
 	return slices.Concat(fresh, failed)
 }
 
-// item turns work into a step. While no controller can serve it, that is recorded once; and the call is
-// made as soon as one appears, for the list is made anew when instances change.
-func (c controllerLoop) item(w work) (item, bool) {
-	it := item{key: w.name, version: w.version, serial: w.volume, group: w.plugin, act: w.act}
+// item turns work into a step. Who may serve it is looked up when the call is made. While nobody can, that
+// is recorded once; and the call is made as soon as somebody can, for the list is made anew when instances
+// change.
+func (c controllerLoop) item(tx *state.Read, w work) (item, bool) {
+	it := item{key: w.name, version: w.version, serial: w.volume, group: w.plugin, due: c.Config.dueAfter(w.lastError)}
 	nobody := noController(w.plugin)
-	waited := w.lastError != nil && w.lastError.Message == nobody.Error()
-	switch {
-	case len(w.candidates) == 0 && waited:
-		return item{}, false
-	case len(w.candidates) == 0:
-		it.act = func(ctx context.Context) error { return w.fail(ctx, nobody) }
-	case !waited:
-		it.due = c.Config.dueAfter(w.lastError)
+	if w.lastError != nil && w.lastError.Message == nobody.Error() {
+		if !state.HealthyInstance(tx, w.plugin, structs.CSIKindController) || len(w.candidates(tx)) == 0 {
+			return item{}, false
+		}
+		it.due = time.Time{}
+	}
+	it.act = func(ctx context.Context) error {
+		candidates := w.candidates(c.Store.Read())
+		if len(candidates) == 0 {
+			return w.fail(ctx, nobody)
+		}
+		return w.act(ctx, candidates)
 	}
 	return it, true
 }

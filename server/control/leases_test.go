@@ -139,7 +139,7 @@ func TestNextReap(t *testing.T) {
 		"gone, node gone":   {nil, nil, time.Time{}, false},
 		"ended, node comes": {ended, &structs.Node{Status: structs.NodeInit}, time.Time{}, false},
 	} {
-		if due, ok := nextReap(nil, c.alloc, c.node, time.Second); ok != c.ok || !due.Equal(c.due) {
+		if due, ok := nextReap(c.alloc, c.node, time.Second); ok != c.ok || !due.Equal(c.due) {
 			t.Errorf("%s: %v at %s, want %v at %s", name, ok, due, c.ok, c.due)
 		}
 	}

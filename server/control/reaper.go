@@ -26,7 +26,7 @@ func (r reaperLoop) run(ctx context.Context) {
 func (r reaperLoop) items(tx *state.Read) []item {
 	var items []item
 	for c := range state.ClaimsByState(tx, structs.ClaimGranted) {
-		due, ok := nextReap(c, state.Alloc(tx, c.AllocID), state.Node(tx, c.NodeID), r.Config.ReapGrace)
+		due, ok := nextReap(state.Alloc(tx, c.AllocID), state.Node(tx, c.NodeID), r.Config.ReapGrace)
 		if !ok {
 			continue
 		}
@@ -40,7 +40,7 @@ func (r reaperLoop) items(tx *state.Read) []item {
 }
 
 // nextReap says from when on a granted claim is to be released without its allocation's doing, if at all.
-func nextReap(c *structs.CSIClaim, alloc *structs.Allocation, node *structs.Node, grace time.Duration) (time.Time, bool) {
+func nextReap(alloc *structs.Allocation, node *structs.Node, grace time.Duration) (time.Time, bool) {
 	switch {
 	case node == nil || node.Status != structs.NodeReady:
 		return time.Time{}, false // nobody can say that it let go

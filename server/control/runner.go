@@ -115,6 +115,14 @@ func (r runner) wait(ctx context.Context, tx *state.Read, wake time.Time, result
 	select {
 	case e := <-results:
 		r.settle(ctx, e, p)
+		for more := true; more; { // whatever else has ended: one new list will do
+			select {
+			case e := <-results:
+				r.settle(ctx, e, p)
+			default:
+				more = false
+			}
+		}
 	case <-changed:
 	case <-timer:
 	case <-ctx.Done():

@@ -34,28 +34,15 @@ func nextVolume(v *structs.CSIVolume) string {
 	return ""
 }
 
-func (c controllerLoop) volumeWork(tx *state.Read, v *structs.CSIVolume) work {
+func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 	op := nextVolume(v)
 	w := work{
 		name: op + " volume " + v.Namespace + "/" + v.ID, volume: v.Namespace + "/" + v.ID, plugin: v.PluginID,
-		version: v.ModifyIndex, lastError: v.LastError, candidates: endpoints.VolumeControllers(tx, v),
+		version: v.ModifyIndex, lastError: v.LastError,
+		candidates: func(tx *state.Read) []string { return endpoints.VolumeControllers(tx, v) },
 	}
-	act := map[string]func(context.Context) (*structs.CSIVolumeOutcome, error){
-		opCreate: func(ctx context.Context) (*structs.CSIVolumeOutcome, error) {
-			return c.create(ctx, w.candidates, createRequest(tx, v))
-		},
-		opLearn: func(ctx context.Context) (*structs.CSIVolumeOutcome, error) {
-			return c.learn(ctx, w.candidates, createRequest(tx, v))
-		},
-		opDelete: func(ctx context.Context) (*structs.CSIVolumeOutcome, error) {
-			return c.remove(ctx, w.candidates, v)
-		},
-		opExpand: func(ctx context.Context) (*structs.CSIVolumeOutcome, error) {
-			return c.expand(ctx, w.candidates, expandRequest(tx, v))
-		},
-	}[op]
-	w.act = func(ctx context.Context) error {
-		outcome, err := act(ctx)
+	w.act = func(ctx context.Context, candidates []string) error {
+		outcome, err := c.volumeCall(ctx, op, candidates, v)
 		if ctx.Err() != nil {
 			return ctx.Err() // nobody knows; the next leader makes the same call
 		}
@@ -63,6 +50,20 @@ func (c controllerLoop) volumeWork(tx *state.Read, v *structs.CSIVolume) work {
 	}
 	w.fail = func(ctx context.Context, err error) error { return c.volumeOutcome(ctx, v, op, nil, err) }
 	return w
+}
+
+// volumeCall makes a call for a volume; without an outcome it says only that it succeeded.
+func (c controllerLoop) volumeCall(ctx context.Context, op string, candidates []string, v *structs.CSIVolume) (*structs.CSIVolumeOutcome, error) {
+	tx := c.Store.Read()
+	switch op {
+	case opCreate:
+		return c.create(ctx, candidates, createRequest(tx, v))
+	case opLearn:
+		return c.learn(ctx, candidates, createRequest(tx, v))
+	case opExpand:
+		return c.expand(ctx, candidates, expandRequest(tx, v))
+	}
+	return nil, c.remove(ctx, candidates, v)
 }
 
 // volumeOutcome records what came of a call.
@@ -119,14 +120,14 @@ func (c controllerLoop) learn(ctx context.Context, candidates []string, req *str
 	return outcome, err
 }
 
-func (c controllerLoop) remove(ctx context.Context, candidates []string, v *structs.CSIVolume) (*structs.CSIVolumeOutcome, error) {
+func (c controllerLoop) remove(ctx context.Context, candidates []string, v *structs.CSIVolume) error {
 	_, err := callController(ctx, c, candidates, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
 		PluginID: v.PluginID, ExternalID: v.ExternalID, Secrets: v.Secrets,
 	})
 	if structs.IsKind(err, structs.KindNotFound) {
-		err = nil // gone is what was wanted
+		return nil // gone is what was wanted
 	}
-	return nil, err
+	return err
 }
 
 // expandRequest names, of the uses a volume has, the one it is put to now.
