@@ -216,6 +216,10 @@ func jobs(t *testing.T, c *public.Client) {
 	if alloc.Job == nil || *alloc.Job.ID != "interop-web" || alloc.TaskGroup != "g" {
 		t.Errorf("allocation %+v", alloc)
 	}
+	filtered, _, err := c.Jobs().Allocations("interop-web", false, &public.QueryOptions{Filter: `ClientStatus == "running"`, PerPage: 1})
+	if check(t, "a filtered page", err) && len(filtered) != 1 {
+		t.Errorf("filtered %+v", filtered)
+	}
 	job, _, err := c.Jobs().Info("interop-web", nil)
 	if check(t, "job", err) && (*job.Type != "service" || *job.TaskGroups[0].Count != 1) {
 		t.Errorf("job %+v", job)
@@ -298,6 +302,12 @@ func storage(t *testing.T, c *public.Client, node string) {
 		if check(t, "volume", err) && (len(v.Allocations) != 1 || v.Allocations[0].ID != alloc.ID || v.AccessMode != public.CSIVolumeAccessModeSingleNodeWriter) {
 			t.Errorf("volume %+v", v)
 		}
+		if _, err := c.CSIVolumes().Register(v, nil); err != nil {
+			t.Errorf("putting back what was read: %v", err)
+		}
+		if _, err := c.CSIVolumes().Register(v, nil); err != nil && !strings.Contains(err.Error(), "409") {
+			t.Errorf("putting it back once more, now that it has changed: %v", err)
+		}
 		list, _, err := c.CSIVolumes().List(&public.QueryOptions{Prefix: id})
 		if check(t, "volumes", err) && (len(list) != 1 || list[0].CurrentWriters != 1) {
 			t.Errorf("volumes %+v", list)
@@ -337,6 +347,8 @@ func cluster(t *testing.T, c *public.Client, node string) {
 	if check(t, "raft configuration", err) && len(raft.Servers) == 0 {
 		t.Error("no servers in the Raft configuration")
 	}
+	plugins, _, err := c.CSIPlugins().List(nil)
+	check(t, fmt.Sprintf("plugins %v", plugins), err)
 	snapshot, err := c.Operator().Snapshot(nil)
 	if check(t, "snapshot", err) && len(read(t, snapshot)) == 0 {
 		t.Error("an empty snapshot")
