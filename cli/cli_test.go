@@ -26,7 +26,7 @@ func run(t *testing.T, args []string, extra ...Command) (code int, out, errs str
 
 func TestExitCodes(t *testing.T) {
 	caller := &apitest.Caller{}
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: caller, Agent: worldAgent(), Logger: hclog.NewNullLogger()}))
+	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: caller, Agent: worldAgent(t.TempDir()), Logger: hclog.NewNullLogger()}))
 	t.Cleanup(srv.Close)
 	for kind, want := range map[structs.Kind]int{
 		structs.KindInvalid: 2, structs.KindDenied: 3, structs.KindNotFound: 4, structs.KindConflict: 5,

@@ -55,7 +55,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
-			w := newWorld()
+			w := newWorld(e.WorkDir)
 			srv := httptest.NewServer(api.NewHandler(api.Config{Caller: w.caller, Agent: w.agent, Logger: hclog.NewNullLogger()}))
 			e.Defer(srv.Close)
 			e.Setenv("BERTH_ADDR", srv.URL)

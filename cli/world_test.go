@@ -41,10 +41,10 @@ type world struct {
 
 func before(d time.Duration) int64 { return today.Add(-d).UnixNano() }
 
-func newWorld() *world {
+func newWorld(logs string) *world {
 	w := &world{caller: &apitest.Caller{}, looks: map[string]int{}}
 	w.jobs = map[string]*structs.Job{"web": webJob(), "web-old": {ID: "web-old", Type: "batch", Status: "dead", Priority: 40}}
-	w.agent = worldAgent()
+	w.agent = worldAgent(logs)
 	w.answerJobs()
 	w.answerCluster()
 	w.answerStorage()
@@ -61,7 +61,7 @@ func webJob() *structs.Job {
 	}
 }
 
-func worldAgent() *apitest.Agent {
+func worldAgent(logs string) *apitest.Agent {
 	member := func(name, addr string) *structs.AgentMember {
 		return &structs.AgentMember{Name: name, Addr: addr, Port: 4748, Status: "alive", Tags: map[string]string{"region": "global", "dc": "dc1", "port": "4747", "build": "0.1.0"}}
 	}
@@ -76,7 +76,7 @@ func worldAgent() *apitest.Agent {
 		HealthIs:  &api.AgentHealth{},
 		Snapshot:  archive.Bytes(),
 		Logs: func(allocID, task, kind string) (string, error) {
-			dir := filepath.Join(os.TempDir(), "berth-cli-test-logs")
+			dir := filepath.Join(logs, "logs")
 			if allocID != alloc1 || task != "server" {
 				return "", structs.Errorf(structs.KindInvalid, "allocation %s has no task %q", structs.ShortID(allocID), task)
 			}
