@@ -126,6 +126,9 @@ func loopsOf(image string) ([]loopDevice, error) {
 	}
 	var found []loopDevice
 	for _, p := range paths {
+		if !bound(p) {
+			continue
+		}
 		f, err := os.OpenFile(p, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 		if err != nil {
 			continue // not a device, or not ours to open: it shows no image of ours
@@ -138,6 +141,17 @@ func loopsOf(image string) ([]loopDevice, error) {
 		_ = f.Close()
 	}
 	return found, nil
+}
+
+// bound reports whether a loop device may show a file, as far as can be told without opening it: an open
+// device is one that nobody else can free.
+func bound(device string) bool {
+	dir := "/sys/block/" + filepath.Base(device)
+	if _, err := os.Stat(dir); err != nil {
+		return true // no /sys here
+	}
+	_, err := os.Stat(dir + "/loop/backing_file")
+	return err == nil
 }
 
 // detach frees the loop devices of an image that nobody has open. One in use is freed by the kernel when

@@ -85,22 +85,13 @@ func (d *driver) checkPath(field, path string) (string, error) {
 	return real, nil
 }
 
-// mountsOn returns what is mounted on a path, the top one last.
-func mountsOn(path string) ([]*mountinfo.Info, error) {
-	list, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(path))
-	if err != nil {
-		return nil, fmt.Errorf("reading the mount table: %w", err)
-	}
-	if len(list) == 0 {
-		return nil, nil
-	}
-	return mountinfo.GetMounts(func(i *mountinfo.Info) (skip, stop bool) { return i.Mountpoint != path, false })
-}
-
 // isMounted reports whether anything is mounted on a path.
 func isMounted(path string) (bool, error) {
-	list, err := mountsOn(path)
-	return len(list) > 0, err
+	list, err := mountinfo.GetMounts(mountinfo.SingleEntryFilter(path))
+	if err != nil {
+		return false, fmt.Errorf("reading the mount table: %w", err)
+	}
+	return len(list) > 0, nil
 }
 
 // isOurs reports whether what is seen at a path is the volume: the very directory, or a loop device that

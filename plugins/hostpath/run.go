@@ -15,6 +15,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
@@ -127,42 +128,31 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	group, ctx := errgroup.WithContext(ctx)
 	d := &driver{cfg: cfg, ctx: ctx, logger: cfg.Logger}
 	srv := grpc.NewServer(grpc.UnaryInterceptor(d.intercept), grpc.WaitForHandlers(true))
 	csi.RegisterIdentityServer(srv, d)
 	csi.RegisterControllerServer(srv, d)
 	csi.RegisterNodeServer(srv, d)
-
-	served, opened := make(chan error, 1), make(chan error, 1)
-	go func() { served <- srv.Serve(listener) }()
-	go func() { opened <- d.open() }()
 	cfg.Logger.Info("csi driver listens", "endpoint", cfg.Endpoint, "node_id", cfg.NodeID, "data_dir", cfg.DataDir)
 
-	var result error
-	select {
-	case <-ctx.Done():
-	case result = <-served:
-		served <- nil
-	case result = <-opened:
-		opened <- nil
-		if result == nil {
-			select {
-			case <-ctx.Done():
-			case result = <-served:
-				served <- nil
-			}
+	group.Go(func() error {
+		if err := srv.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			return fmt.Errorf("hostpath: serving: %w", err)
 		}
-	}
-	cancel()
-	stop(srv)
-	<-served
-	<-opened
+		return nil
+	})
+	group.Go(d.open)
+	group.Go(func() error {
+		<-ctx.Done()
+		stop(srv)
+		return nil
+	})
+	err = group.Wait()
 	if d.store != nil {
-		result = errors.Join(result, d.store.close())
+		err = errors.Join(err, d.store.close())
 	}
-	return result
+	return err
 }
 
 // listen makes the socket, in place of one that a killed process has left.
