@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -10,6 +11,7 @@ import (
 	"berth/fsm"
 	"berth/scheduler"
 	"berth/state"
+	"berth/structs"
 )
 
 // Config tunes the loops.
@@ -47,6 +49,27 @@ func DefaultConfig() Config {
 		GCBatch:        512,
 		SchedulerBatch: 64,
 	}
+}
+
+// Validate names every value that no loop could work with.
+func (c Config) Validate() error {
+	var faults []error
+	for _, v := range []struct {
+		name  string
+		value float64
+	}{
+		{"leases: ttl", float64(c.Leases.TTL)}, {"leases: grace", float64(c.Leases.Grace)},
+		{"call timeout", float64(c.CallTimeout)}, {"calls per plugin", float64(c.CallsPerPlugin)},
+		{"calls per node", float64(c.CallsPerNode)}, {"retry: first", float64(c.Retry.First)},
+		{"retry: most", float64(c.Retry.Most)}, {"final retry", float64(c.FinalRetry)},
+		{"reap interval", float64(c.ReapInterval)}, {"evaluation attempts", float64(c.EvalAttempts)},
+		{"gc interval", float64(c.GCInterval)}, {"gc batch", float64(c.GCBatch)}, {"scheduler batch", float64(c.SchedulerBatch)},
+	} {
+		if v.value <= 0 {
+			faults = append(faults, structs.Errorf(structs.KindInvalid, "%s is %v; expected more than 0", v.name, v.value))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // Deps are what the loops work with. Leases is shared with the endpoints, which renew them.

@@ -1,0 +1,215 @@
+package endpoints
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/fsm"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+func TestANodeClaimsForItsOwnAllocationsAlone(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addNode("n2", "a")
+	s.addAlloc("a1", "n1")
+	s.addVolume("v")
+	ask := func(node string, c *structs.CSIClaim) *structs.CSIVolumeClaimRequest {
+		return &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secretOf(node), Claims: []*structs.CSIClaim{c}}
+	}
+	for name, c := range map[string]struct {
+		node  string
+		claim *structs.CSIClaim
+		kind  structs.Kind
+	}{
+		"another node's allocation": {"n2", aClaim("v", "a1"), structs.KindDenied},
+		"for another node":          {"n1", &structs.CSIClaim{VolumeID: "v", AllocID: "a1", NodeID: "n2"}, structs.KindDenied},
+		"no allocation":             {"n1", aClaim("v", "a9"), structs.KindNotFound},
+		"no volume":                 {"n1", aClaim("w", "a1"), structs.KindNotFound},
+		"nothing":                   {"n1", nil, structs.KindInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim, ask(c.node, c.claim))
+			if structs.KindOf(err) != c.kind {
+				t.Errorf("got %v, want %s", err, c.kind)
+			}
+		})
+	}
+	if got := s.claim("v", "a1", "n1"); got.State != structs.ClaimGranted || got.NodeID != "n1" || got.PluginID != "pl" || got.JobID != "job-a1" {
+		t.Errorf("got %+v", got)
+	}
+	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n2", SecretID: secretOf("n2"), Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a1"}}}
+	refused(s, structs.KindDenied, structs.CSIVolumeUnpublish, release)
+	release.NodeID, release.SecretID, release.Operator = "n1", secretOf("n1"), "me"
+	refused(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release)
+}
+
+func TestANodeWaitsForItsClaim(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	s.addVolume("v")
+	s.claim("v", "a1", "n1")
+	get := &structs.CSIClaimGetRequest{VolumeID: "v", AllocID: "a1", NodeID: "n1", SecretID: secretOf("n1")}
+	got := must(s, structs.CSIClaimGet, get)
+	if got.Ready || !strings.Contains(got.Blocked, "attached to node") {
+		t.Fatalf("before it is attached: ready %v, %q", got.Ready, got.Blocked)
+	}
+	get.MinIndex = got.Index
+	answered := make(chan *structs.CSIClaimGetResponse)
+	go func() {
+		resp, err := rpc.Call(t.Context(), s.rpc, structs.CSIClaimGet, get)
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- resp
+	}()
+	s.attached("v", "n1")
+	if got := <-answered; !got.Ready {
+		t.Errorf("attached and not ready: %q", got.Blocked)
+	}
+}
+
+func TestClaimsAreListedInTheOrderOfTheirLine(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addVolume("v")
+	s.addVolume("w")
+	for _, id := range []string{"a3", "a1", "a2"} {
+		s.addAlloc(id, "n1")
+		s.claim("v", id, "n1")
+	}
+	s.claim("w", "a1", "n1")
+	list := func(r structs.CSIClaimListRequest) string {
+		var ids []string
+		resp := must(s, structs.CSIClaimList, &r)
+		for _, c := range resp.Claims {
+			ids = append(ids, c.VolumeID+c.AllocID)
+		}
+		return fmt.Sprint(ids)
+	}
+	for _, c := range []struct {
+		req  structs.CSIClaimListRequest
+		want string
+	}{
+		{structs.CSIClaimListRequest{VolumeID: "v"}, "[va3 va1 va2]"},
+		{structs.CSIClaimListRequest{NodeID: "n1"}, "[va3 va1 va2 wa1]"},
+		{structs.CSIClaimListRequest{}, "[va3 va1 va2 wa1]"},
+		{structs.CSIClaimListRequest{NodeID: "n2"}, "[]"},
+		{structs.CSIClaimListRequest{QueryOptions: structs.QueryOptions{Namespace: "other"}}, "[]"},
+		{structs.CSIClaimListRequest{QueryOptions: structs.QueryOptions{Namespace: "*", Prefix: "w"}}, "[wa1]"},
+	} {
+		if got := list(c.req); got != c.want {
+			t.Errorf("%+v: got %s, want %s", c.req, got, c.want)
+		}
+	}
+	vols := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{NodeID: "n1"}).Volumes
+	if len(vols) != 2 || vols[0].ID != "v" {
+		t.Errorf("volumes in use on n1: %+v", vols)
+	}
+	if vols := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{PluginID: "other"}).Volumes; len(vols) != 0 {
+		t.Errorf("volumes of another plugin: %d", len(vols))
+	}
+}
+
+func TestDetach(t *testing.T) {
+	setUp := func(t *testing.T) (*server, *fakeNode) {
+		s := newServer(t)
+		n := s.addNode("n1", "a")
+		s.addAlloc("a1", "n1")
+		s.addVolume("v")
+		s.claim("v", "a1", "n1")
+		n.calls = nil
+		return s, n
+	}
+	detach := &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"}
+	force := &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true, Reason: "its power is off"}
+	claimed := func(s *server) bool { return state.Claim(s.store.Read(), "default", "v", "a1") != nil }
+
+	t.Run("refuses while the allocation runs, force or not", func(t *testing.T) {
+		s, _ := setUp(t)
+		for _, req := range []*structs.CSIVolumeDetachRequest{detach, force} {
+			if err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, req); !strings.Contains(err.Error(), "alloc stop a1") {
+				t.Errorf("does not say what to do: %v", err)
+			}
+		}
+	})
+	t.Run("asks the node and releases", func(t *testing.T) {
+		s, n := setUp(t)
+		s.endAlloc("a1", "n1")
+		must(s, structs.CSIVolumeDetach, detach)
+		if !slices.Equal(n.called(), []string{"ClientCSI.NodeDetachVolume"}) || claimed(s) {
+			t.Errorf("asked %v; claimed %v", n.called(), claimed(s))
+		}
+		must(s, structs.CSIVolumeDetach, detach) // nothing left: done
+	})
+	t.Run("keeps the claim when the node does not let go", func(t *testing.T) {
+		s, n := setUp(t)
+		s.endAlloc("a1", "n1")
+		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindInternal, "device busy") }
+		if err := refused(s, structs.KindInternal, structs.CSIVolumeDetach, detach); !strings.Contains(err.Error(), "device busy") || !claimed(s) {
+			t.Errorf("got %v; claimed %v", err, claimed(s))
+		}
+	})
+	t.Run("a node that is down needs force", func(t *testing.T) {
+		s, n := setUp(t)
+		proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+		if err := refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, detach); !strings.Contains(err.Error(), "force") {
+			t.Errorf("does not say what to do: %v", err)
+		}
+		must(s, structs.CSIVolumeDetach, force)
+		if len(n.called()) != 0 || claimed(s) {
+			t.Errorf("asked %v; claimed %v", n.called(), claimed(s))
+		}
+	})
+	t.Run("no volume", func(t *testing.T) {
+		s, _ := setUp(t)
+		refused(s, structs.KindNotFound, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "w", NodeID: "n1"})
+	})
+}
+
+func TestThePluginsOwnListIsPassedThrough(t *testing.T) {
+	s := newServer(t)
+	refused(s, structs.KindNotFound, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+	n := s.addNode("n1", "a")
+	n.answer = func(_ string, req, resp any) error {
+		r := req.(*structs.ClientCSIListRequest)
+		*resp.(*structs.ClientCSIListResponse) = structs.ClientCSIListResponse{NextToken: r.StartingToken + "+",
+			Volumes: []*structs.CSIVolumeExternalStub{{ExternalID: fmt.Sprint(r.MaxEntries)}}}
+		return nil
+	}
+	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl", QueryOptions: structs.QueryOptions{PerPage: 3, NextToken: "t"}})
+	if got.NextToken != "t+" || got.Volumes[0].ExternalID != "3" || !got.KnownLeader {
+		t.Errorf("got %+v", got)
+	}
+	plugin := must(s, structs.CSIPluginGet, &structs.CSIPluginGetRequest{ID: "pl"}).Plugin
+	if plugin.NodesHealthy != 1 || len(must(s, structs.CSIPluginList, &structs.QueryRequest{}).Plugins) != 1 {
+		t.Errorf("the plugin is %+v", plugin)
+	}
+	refused(s, structs.KindNotFound, structs.CSIPluginGet, &structs.CSIPluginGetRequest{ID: "other"})
+	refused(s, structs.KindPrecondition, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "pl"})
+}
+
+func TestAClaimThatIsGoneIsNotWaitedFor(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	s.addVolume("v")
+	s.claim("v", "a1", "n1")
+	get := &structs.CSIClaimGetRequest{VolumeID: "v", AllocID: "a1", NodeID: "n1", SecretID: secretOf("n1")}
+	get.MinIndex = must(s, structs.CSIClaimGet, get).Index
+	answered := make(chan error)
+	go func() {
+		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIClaimGet, get)
+		answered <- err
+	}()
+	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1"),
+		Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
+	if err := <-answered; !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("got %v, want not-found at once", err)
+	}
+}

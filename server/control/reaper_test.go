@@ -1,0 +1,107 @@
+package control
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+func TestNextReap(t *testing.T) {
+	now := time.Unix(1000, 0)
+	ended := &structs.Allocation{ClientStatus: structs.AllocComplete, ModifyTime: now.UnixNano()}
+	up, down := &structs.Node{Status: structs.NodeReady}, &structs.Node{Status: structs.NodeDown}
+	for name, c := range map[string]struct {
+		alloc *structs.Allocation
+		node  *structs.Node
+		due   time.Time
+		ok    bool
+	}{
+		"runs":              {&structs.Allocation{ClientStatus: structs.AllocRunning}, up, time.Time{}, false},
+		"is to stop":        {&structs.Allocation{ClientStatus: structs.AllocRunning, DesiredStatus: structs.AllocDesiredStop}, up, time.Time{}, false},
+		"ended":             {ended, up, now.Add(time.Second), true},
+		"gone":              {nil, up, time.Time{}, true},
+		"ended, node down":  {ended, down, time.Time{}, false},
+		"gone, node gone":   {nil, nil, time.Time{}, false},
+		"ended, node comes": {ended, &structs.Node{Status: structs.NodeInit}, time.Time{}, false},
+	} {
+		if due, ok := nextReap(c.alloc, c.node, time.Second); ok != c.ok || !due.Equal(c.due) {
+			t.Errorf("%s: %v at %s, want %v at %s", name, ok, due, c.ok, c.due)
+		}
+	}
+}
+
+func TestTheReaperReleasesOnlyAfterTheNodeLetGo(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		claimed := func(alloc string) bool { return state.Claim(w.Store.Read(), "default", "v", alloc) != nil }
+		w.addNode("n1", true)
+		w.addNode("n2", false)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		w.addClaim("v", "a2", "n1")
+		w.addClaim("v", "a3", "n2")
+		var busy atomic.Bool
+		busy.Store(true)
+		w.answers(func(c call) (any, error) {
+			if r := c.req.(*structs.ClientCSINodeDetachRequest); r.AllocID != "a1" && r.AllocID != "a3" || r.VolumeID != "v" || r.VolumeNamespace != "default" {
+				t.Errorf("asked %s about %+v", c.node, r)
+			}
+			if busy.Load() {
+				return nil, structs.Errorf(structs.KindInternal, "device busy")
+			}
+			return nil, nil
+		})
+		stop := w.lead("reaper")
+		defer stop()
+		w.endAlloc("a1", "n1")
+		w.endAlloc("a3", "n2")
+		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n2"}, Status: structs.NodeDown})
+		after(w.Config.ReapGrace - time.Second)
+		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n != 0 {
+			t.Errorf("%d calls before the node had time to do it itself", n)
+		}
+		after(time.Minute)
+		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n < 2 || n > 12 || !claimed("a1") {
+			t.Errorf("%d calls to a node that does not let go; claimed %v", n, claimed("a1"))
+		}
+		busy.Store(false)
+		after(time.Minute)
+		if claimed("a1") || !claimed("a2") || !claimed("a3") {
+			t.Errorf("claimed: a1 (ended) %v, a2 (runs) %v, a3 (its node is down) %v", claimed("a1"), claimed("a2"), claimed("a3"))
+		}
+		c := state.Claim(w.Store.Read(), "default", "v", "a3")
+		if why := state.ClaimBlocked(w.Store.Read(), c); why == "" && c.State != structs.ClaimGranted {
+			t.Error("nothing says why the claim of a node that is down stays")
+		}
+		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n2"}, Status: structs.NodeReady})
+		after(time.Minute)
+		if claimed("a3") {
+			t.Error("the node is back and its claim stays")
+		}
+		w.check()
+	})
+}
+
+func TestTheReapersWorkIsRepeatedByTheNextLeader(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		w.endAlloc("a1", "n1")
+		w.logDown(unavailable())
+		stop := w.lead("reaper")
+		after(w.Config.ReapGrace + w.Config.ReapInterval)
+		stop()
+		first := len(w.called(structs.ClientCSINodeDetach.Name))
+		w.logDown(nil)
+		stop = w.lead("reaper")
+		defer stop()
+		after(w.Config.ReapInterval)
+		if n := len(w.called(structs.ClientCSINodeDetach.Name)); first == 0 || n != first+1 || state.Claim(w.Store.Read(), "default", "v", "a1") != nil {
+			t.Errorf("%d calls, then %d; the claim is not released", first, n)
+		}
+	})
+}
