@@ -155,6 +155,43 @@ func TestAfterARebootNothingIsStaged(t *testing.T) {
 	v.down()
 }
 
+// On a full disk nothing new is made, nothing that is there is lost, and all can be taken down: that is
+// what makes room again.
+func TestAFullDisk(t *testing.T) {
+	w := newWorld(t)
+	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
+	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=6m"))
+	t.Cleanup(func() { w.kill(); _ = unix.Unmount(w.path("data"), unix.MNT_DETACH) })
+	w.start()
+	a, b := w.volume(small(aDirectory), "a"), w.volume(small(aDirectory), "b")
+	a.up()
+	b.up()
+	w.must("write", a.write(a.target, "precious"))
+	for i := 0; ; i++ {
+		if err := os.WriteFile(filepath.Join(b.target, strings.Repeat("f", i+1)), make([]byte, 256<<10), 0o600); err != nil {
+			break
+		}
+	}
+	_, err := w.CreateSnapshot(t.Context(), &csi.SnapshotRequest{SourceID: a.id, Name: "s"})
+	w.refused("snapshot", "ResourceExhausted", err)
+	_, err = w.CreateVolume(t.Context(), small(aDirectory).createRequest("c"))
+	w.refused("create", "ResourceExhausted", err)
+	w.kill()
+	w.start()
+	a.holds(a.target, "precious")
+	b.down()
+	c := w.volume(small(aDirectory), "c")
+	c.up()
+	c.down()
+	a.holds(a.target, "precious")
+	a.down()
+}
+
+func small(k kind) kind {
+	k.size = 1 << 20
+	return k
+}
+
 // Calls on one volume are made by many at once: each succeeds or is told that another one is at work, and
 // in the end the volume is whole.
 func TestOneCallAtATimePerVolume(t *testing.T) {

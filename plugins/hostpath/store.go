@@ -117,9 +117,11 @@ func openStore(dir string) (*store, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+	spare := &spare{path: filepath.Join(dir, "spare")}
+	spare.lay()
 	s := &store{dir: dir, lock: lock,
-		volumes:   &shelf[*volume]{dir: filepath.Join(dir, "volumes"), rows: map[string]*volume{}},
-		snapshots: &shelf[*snapshot]{dir: filepath.Join(dir, "snapshots"), rows: map[string]*snapshot{}},
+		volumes:   &shelf[*volume]{dir: filepath.Join(dir, "volumes"), spare: spare, rows: map[string]*volume{}},
+		snapshots: &shelf[*snapshot]{dir: filepath.Join(dir, "snapshots"), spare: spare, rows: map[string]*snapshot{}},
 	}
 	err = errors.Join(s.volumes.load(), s.snapshots.load())
 	if err != nil {
@@ -144,11 +146,12 @@ func (s *store) booked() (sum int64) {
 // shelf is a directory with one directory per row, each holding the row's record and data. Rows are not
 // changed once put: who holds the row's lock copies, edits and puts.
 type shelf[R row] struct {
-	dir  string
-	mu   sync.Mutex
-	rows map[string]R
-	bad  []string // directories whose record cannot be read: left alone
-	bare []string // directories without a record: made, but not recorded
+	dir   string
+	spare *spare
+	mu    sync.Mutex
+	rows  map[string]R
+	bad   []string // directories whose record cannot be read: left alone
+	bare  []string // directories without a record: made, but not recorded
 }
 
 const recordFile = "record.json"
@@ -244,7 +247,11 @@ func (s *shelf[R]) put(r R) error {
 	if err != nil {
 		return err
 	}
-	if err := writeDurably(dir, recordFile, b); err != nil {
+	err = writeDurably(dir, recordFile, b)
+	if errors.Is(err, unix.ENOSPC) && s.spare.spend() {
+		err = writeDurably(dir, recordFile, b)
+	}
+	if err != nil {
 		return fmt.Errorf("recording %s: %w", id, err)
 	}
 	s.mu.Lock()
@@ -261,7 +268,39 @@ func (s *shelf[R]) drop(id string) error {
 	s.mu.Lock()
 	delete(s.rows, id)
 	s.mu.Unlock()
+	s.spare.lay()
 	return syncDir(s.dir)
+}
+
+// spareSize is room for some thousand records.
+const spareSize = 256 << 10
+
+// spare is room kept back on the disk, so that a full one does not keep volumes from being unpublished and
+// deleted, which is what makes room again and needs a record written first.
+type spare struct {
+	mu   sync.Mutex
+	path string
+}
+
+// lay puts the room back, if there is any; if there is none it is tried again after the next deletion.
+func (s *spare) lay() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if unix.Fallocate(int(f.Fd()), 0, 0, spareSize) != nil {
+		_ = os.Remove(s.path)
+	}
+}
+
+// spend gives the room away; false if there is none.
+func (s *spare) spend() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return os.Remove(s.path) == nil
 }
 
 // writeDurably replaces a file as a whole: after a crash it has its old content or its new one.
