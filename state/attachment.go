@@ -61,11 +61,12 @@ func attachFor(tx *Write, c *structs.CSIClaim, now int64) {
 	})
 }
 
-// detachUnused marks the attachment to be detached when no claim on the node uses it any more. That goes
-// for one that is still attaching too: only a detach makes sure that nothing is left of it.
-func detachUnused(tx *Write, ns, volume, node string, now int64) {
-	a := Attachment(tx.Read, ns, volume, node)
-	if a == nil || a.State == structs.AttachmentDetaching || claimsByNode.has(tx.Read, node, ns, volume, structs.ClaimGranted) {
+// detachUnused marks the attachment that a claim used to be detached when no other claim on the node uses
+// it. That goes for one that is still attaching too: only a detach makes sure that nothing is left of it.
+func detachUnused(tx *Write, c *structs.CSIClaim, now int64) {
+	a := Attachment(tx.Read, c.Namespace, c.VolumeID, c.NodeID)
+	used := claimsByNode.has(tx.Read, c.NodeID, c.Namespace, c.VolumeID, structs.ClaimGranted)
+	if a == nil || used || a.State == structs.AttachmentDetaching {
 		return
 	}
 	a = a.Copy()

@@ -181,7 +181,7 @@ func VolumeUnpublish(tx *Write, p *structs.CSIVolumeUnpublishRequest) error {
 func releaseClaim(tx *Write, c *structs.CSIClaim, now int64) {
 	claims.delete(tx, c)
 	if c.State == structs.ClaimGranted {
-		detachUnused(tx, c.Namespace, c.VolumeID, c.NodeID, now)
+		detachUnused(tx, c, now)
 	}
 	grant(tx, c.Namespace, c.VolumeID, now)
 	wake(tx, structs.WakeVolume(c.Namespace, c.VolumeID))

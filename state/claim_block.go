@@ -39,20 +39,14 @@ func failing(e *structs.OperationError) string {
 // classBlock says why no claim of the class can be granted though it conflicts with no other claim:
 // attachments of another mode have to go first.
 func classBlock(tx *Read, v *structs.CSIVolume, k class) string {
-	if !attachments.has(tx, v.Namespace, v.ID) {
+	a := attachmentsByMode.first(tx, v.Namespace, v.ID)
+	if a != nil && a.AccessMode == k.access && a.AttachmentMode == k.attachment {
+		a = attachmentsByMode.after(tx, v.Namespace, v.ID, string(k.access), string(k.attachment))
+	}
+	if a == nil || a.Namespace != v.Namespace || a.VolumeID != v.ID {
 		return ""
 	}
-	for _, access := range structs.CSIAccessModes {
-		for _, attachment := range attachmentModes {
-			if access == k.access && attachment == k.attachment {
-				continue
-			}
-			if a := attachmentsByMode.first(tx, v.Namespace, v.ID, string(access), string(attachment)); a != nil {
-				return stillAttached(tx, a)
-			}
-		}
-	}
-	return ""
+	return stillAttached(tx, a)
 }
 
 // nodeBlock says why the claim's own node is in the way.

@@ -42,30 +42,12 @@ func (k class) conflicts(o class) bool {
 	return false
 }
 
-var (
-	attachmentModes = []structs.CSIAttachmentMode{structs.CSIFileSystem, structs.CSIBlockDevice}
-	allClasses      = func() (out []class) {
-		for _, access := range structs.CSIAccessModes {
-			for _, attachment := range attachmentModes {
-				for _, mode := range []string{structs.ClaimRead, structs.ClaimWrite} {
-					out = append(out, class{access, attachment, mode})
-				}
-			}
-		}
-		return out
-	}()
-)
-
-// classesIn lists the classes of the volume's claims in a state, by existence.
-func classesIn(tx *Read, ns, volume, state string) []class {
-	if !claimsByClass.has(tx, ns, volume, state) {
-		return nil
-	}
-	var out []class
-	for _, k := range allClasses {
-		if claimsByClass.has(tx, k.key(ns, volume, state)...) {
-			out = append(out, k)
-		}
+// classesIn lists the classes of the volume's claims in a state, looking at one claim of each.
+func classesIn(tx *Read, ns, volume, state string) (out []class) {
+	c := claimsByClass.first(tx, ns, volume, state)
+	for c != nil && c.Namespace == ns && c.VolumeID == volume && c.State == state {
+		out = append(out, classOf(c))
+		c = claimsByClass.after(tx, classOf(c).key(ns, volume, state)...)
 	}
 	return out
 }

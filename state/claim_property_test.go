@@ -10,6 +10,17 @@ import (
 	"berth/structs"
 )
 
+var allClasses = func() (out []class) {
+	for _, access := range structs.CSIAccessModes {
+		for _, attachment := range []structs.CSIAttachmentMode{structs.CSIFileSystem, structs.CSIBlockDevice} {
+			for _, mode := range []string{rd, wr} {
+				out = append(out, class{access, attachment, mode})
+			}
+		}
+	}
+	return out
+}()
+
 // machine drives a small cluster at random: three nodes, an attaching and a plain plugin, three volumes,
 // eight allocations. After each step every invariant must hold, and nobody may have been overtaken.
 type machine struct {

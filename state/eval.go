@@ -106,13 +106,13 @@ func stampEval(e *structs.Evaluation, now int64) *structs.Evaluation {
 // to place takes the blocked one along.
 func putEval(tx *Write, e *structs.Evaluation) {
 	if e.Status == structs.EvalBlocked {
-		cancelBlocked(tx, e.Namespace, e.JobID, e.ID, "superseded by evaluation "+e.ID)
+		cancelBlocked(tx, e, "superseded by evaluation "+e.ID)
 		if key := wokenSince(tx.Read, e); key != "" {
 			e.Status, e.StatusDescription = structs.EvalPending, "woken meanwhile by "+key
 		}
 	}
 	if e.Status == structs.EvalComplete && len(e.FailedTGAllocs) == 0 {
-		cancelBlocked(tx, e.Namespace, e.JobID, e.ID, "evaluation "+e.ID+" placed everything")
+		cancelBlocked(tx, e, "evaluation "+e.ID+" placed everything")
 	}
 	old := Eval(tx.Read, e.ID)
 	evals.put(tx, e)
@@ -122,9 +122,10 @@ func putEval(tx *Write, e *structs.Evaluation) {
 	}
 }
 
-func cancelBlocked(tx *Write, ns, job, except, why string) {
-	for b := range evalsByJob.all(tx.Read, ns, job, openEval) {
-		if b.Status == structs.EvalBlocked && b.ID != except {
+// cancelBlocked ends the blocked evaluations of e's job, but for e itself.
+func cancelBlocked(tx *Write, e *structs.Evaluation, why string) {
+	for b := range evalsByJob.all(tx.Read, e.Namespace, e.JobID, openEval) {
+		if b.Status == structs.EvalBlocked && b.ID != e.ID {
 			b = b.Copy()
 			b.Status, b.StatusDescription = structs.EvalCancelled, why
 			evals.put(tx, b)

@@ -206,7 +206,7 @@ func JobDeregister(tx *Write, p *structs.JobDeregisterRequest) error {
 		j.Stop = true
 		putJobVersion(tx, j, old, p.Now)
 	}
-	cancelBlocked(tx, j.Namespace, j.ID, "", "job "+j.ID+" was stopped")
+	cancelBlocked(tx, &structs.Evaluation{Namespace: j.Namespace, JobID: j.ID}, "job "+j.ID+" was stopped")
 	if p.Purge {
 		jobs.delete(tx, j)
 		pruneVersions(tx, j.Namespace, j.ID)

@@ -272,15 +272,15 @@ func NodeEvents(tx *Write, p *structs.NodeEventsRequest) error {
 
 // evaluateNode puts an evaluation for every job that a change of the node concerns.
 func evaluateNode(tx *Write, node string, newRoom bool, now int64) {
-	for _, e := range NodeEvals(tx.Read, node, newRoom, tx.Index, now) {
+	for _, e := range NodeEvals(tx.Read, node, newRoom, now) {
+		e.ID = structs.DeriveID(tx.Index, "node-update", e.Namespace, e.JobID, node)
 		putEval(tx, e)
 	}
 }
 
-// NodeEvals makes one evaluation for every job with allocations on the node and, when there is new room
-// on it, for every job that wants one of each group on every node. Their ids follow from the index, so
-// they can be found again.
-func NodeEvals(tx *Read, node string, newRoom bool, index uint64, now int64) []*structs.Evaluation {
+// NodeEvals makes one evaluation, still without an ID, for every job with allocations on the node and,
+// when there is new room on it, for every job that wants one of each group on every node.
+func NodeEvals(tx *Read, node string, newRoom bool, now int64) []*structs.Evaluation {
 	var out []*structs.Evaluation
 	seen := map[structs.JobKey]bool{}
 	add := func(j *structs.Job) {
@@ -289,7 +289,7 @@ func NodeEvals(tx *Read, node string, newRoom bool, index uint64, now int64) []*
 		}
 		seen[structs.JobKey{Namespace: j.Namespace, ID: j.ID}] = true
 		e := jobEval(j, structs.TriggerNodeUpdate, now)
-		e.ID, e.NodeID = structs.DeriveID(index, "node-update", j.Namespace, j.ID, node), node
+		e.NodeID = node
 		out = append(out, e)
 	}
 	for a := range LiveAllocsByNode(tx, node) {

@@ -155,28 +155,24 @@ type Write struct {
 	touched uint64 // tables changed, by number
 }
 
-// change is one step back: what to insert again, or what to delete when there was nothing before.
+// change is what a row was and what it is now; nil where there is none.
 type change struct {
 	table    string
 	old, now any
 }
 
-func (tx *Write) insert(table string, number int, replaces bool, old, now any) {
-	if err := tx.txn.Insert(table, now); err != nil {
+// apply makes a change of the table with the number and remembers how to take it back.
+func (tx *Write) apply(number int, c change) {
+	var err error
+	if c.now != nil {
+		err = tx.txn.Insert(c.table, c.now)
+	} else {
+		err = tx.txn.Delete(c.table, c.old)
+	}
+	if err != nil {
 		panic(err) // the schema and this code disagree
 	}
-	if !replaces {
-		old = nil
-	}
-	tx.undo = append(tx.undo, change{table, old, now})
-	tx.touched |= 1 << number
-}
-
-func (tx *Write) remove(table string, number int, old any) {
-	if err := tx.txn.Delete(table, old); err != nil {
-		panic(err) // the schema and this code disagree
-	}
-	tx.undo = append(tx.undo, change{table, old, nil})
+	tx.undo = append(tx.undo, c)
 	tx.touched |= 1 << number
 }
 

@@ -107,6 +107,20 @@ func (x *index[T]) first(tx *Read, parts ...string) *T {
 	return nil
 }
 
+// after returns the first row whose key does not begin with these parts and follows those whose key does,
+// nil if there is none. It is for going from group to group of rows; a waiting reader watches the rows it
+// got elsewhere.
+func (x *index[T]) after(tx *Read, parts ...string) *T {
+	key := encodeKey(parts)
+	key[len(key)-1]++ // past the end mark of the last part, and before anything longer
+	it, err := tx.txn.LowerBound(x.table.schema.Name, x.name, key)
+	if err != nil {
+		panic(err) // the schema and this code disagree
+	}
+	found, _ := it.Next().(*T)
+	return found
+}
+
 // has reports whether any row's key begins with the parts.
 func (x *index[T]) has(tx *Read, parts ...string) bool { return x.first(tx, parts...) != nil }
 
@@ -116,16 +130,18 @@ func (t *table[T]) put(tx *Write, r *T) {
 	old := t.get(tx.Read, t.key(r)...)
 	at := any(r).(row).Stamped()
 	at.CreateIndex, at.ModifyIndex = tx.Index, tx.Index
+	c := change{table: t.schema.Name, now: r}
 	if old != nil {
 		at.CreateIndex = any(old).(row).Stamped().CreateIndex
+		c.old = old
 	}
-	tx.insert(t.schema.Name, t.number, old != nil, old, r)
+	tx.apply(t.number, c)
 }
 
 // delete takes the row with this row's key out; one that is not there is done already.
 func (t *table[T]) delete(tx *Write, r *T) {
 	if old := t.get(tx.Read, t.key(r)...); old != nil {
-		tx.remove(t.schema.Name, t.number, old)
+		tx.apply(t.number, change{table: t.schema.Name, old: old})
 	}
 }
 

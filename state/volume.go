@@ -167,7 +167,7 @@ func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
 			return structs.Errorf(structs.KindPrecondition, "volume %q is in use: %s", v.ID, holds(tx.Read, c))
 		}
 		claims.delete(tx, c)
-		detachUnused(tx, v.Namespace, v.ID, c.NodeID, p.Now)
+		detachUnused(tx, c, p.Now)
 	}
 	forgetVolume(tx, v)
 	return nil

@@ -1,0 +1,89 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/structs"
+)
+
+// costOf counts the allocations of memory that one step takes, after n nodes have each reported a plugin
+// and hold and await claims of one volume.
+func costOf(t *testing.T, n int, step func(w *quiet, round int)) float64 {
+	w := &quiet{s: New()}
+	b := w.s.Batch()
+	fill := func(fn func(*Write)) {
+		w.index++
+		_ = b.Apply(w.index, func(tx *Write) error { fn(tx); return nil })
+	}
+	fill(func(tx *Write) {
+		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
+		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v", "p"), aVolume("w", "p")}}))
+	})
+	for i := range n {
+		fill(func(tx *Write) {
+			id := fmt.Sprint(i)
+			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id), CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
+			allocs.put(tx, &structs.Allocation{ID: "a" + id, Namespace: "default", JobID: "j", NodeID: id, Resources: &structs.Resources{}})
+			must(t, VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a"+id, wr, mnmw), aClaim("w", "a"+id, wr, mnsw)}}))
+		})
+	}
+	b.Commit()
+	round := 0
+	return testing.AllocsPerRun(20, func() { round++; step(w, round) })
+}
+
+// quiet applies entries without looking at the invariants after each: that costs more than they do.
+type quiet struct {
+	s     *Store
+	index uint64
+}
+
+func (w *quiet) do(fn func(*Write)) {
+	w.index++
+	_ = w.s.Write(w.index, func(tx *Write) error { fn(tx); return nil })
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCostDoesNotGrowWithTheFleet compares a small cluster with one twenty-five times its size: trees get a
+// little deeper, nothing is walked from end to end.
+func TestCostDoesNotGrowWithTheFleet(t *testing.T) {
+	for name, step := range map[string]func(*quiet, int){
+		"a fingerprint flips": func(w *quiet, round int) {
+			w.do(func(tx *Write) {
+				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "7", Upserts: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, round%2 == 0)}}))
+			})
+		},
+		"a shared volume is released and claimed": func(w *quiet, _ int) {
+			w.do(func(tx *Write) {
+				must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a7"}}}))
+				must(t, VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a7", wr, mnmw)}}))
+			})
+		},
+		"the only writer passes the volume on to the next of a long line": func(w *quiet, round int) {
+			w.do(func(tx *Write) {
+				must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "w", AllocID: fmt.Sprint("a", round-1)}}}))
+			})
+		},
+		"an allocation ends": func(w *quiet, round int) {
+			w.do(func(tx *Write) {
+				must(t, AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: fmt.Sprint("a", round), ClientStatus: structs.AllocFailed}}}))
+			})
+		},
+		"somebody asks who holds it": func(w *quiet, _ int) {
+			Claimable(w.s.Read(), aClaim("w", "new", wr, mnsw), nil)
+		},
+	} {
+		few, many := costOf(t, 40, step), costOf(t, 1000, step)
+		t.Logf("%s: %.0f allocations with 40 nodes, %.0f with 1000", name, few, many)
+		if many > 2*few+50 {
+			t.Errorf("%s: %.0f allocations with 40 nodes, %.0f with 1000", name, few, many)
+		}
+	}
+}
