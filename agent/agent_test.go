@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// lines lets a test wait for what an agent writes.
+type lines struct {
+	mu      sync.Mutex
+	seen    strings.Builder
+	changed chan struct{}
+}
+
+func newLines() *lines { return &lines{changed: make(chan struct{}, 1)} }
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+	return l.seen.Write(p)
+}
+
+// await returns the first line that has the text.
+func (l *lines) await(t *testing.T, text string) string {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	for {
+		l.mu.Lock()
+		all := l.seen.String()
+		l.mu.Unlock()
+		for s := bufio.NewScanner(strings.NewReader(all)); s.Scan(); {
+			if strings.Contains(s.Text(), text) {
+				return s.Text()
+			}
+		}
+		select {
+		case <-l.changed:
+		case <-deadline:
+			t.Fatalf("%q was never written; this was:\n%s", text, all)
+		}
+	}
+}
+
+// startServer runs a server alone, which needs no root, through the command a user types.
+func startServer(t *testing.T, args ...string) (addr string, log *lines, stop func() error) {
+	t.Helper()
+	out, log := newLines(), newLines()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	args = append([]string{"-server", "-bind", "127.0.0.1", "-http-port", "0", "-rpc-port", "0", "-serf-port", "0"}, args...)
+	go func() { ended <- Command(ctx, args, out, log) }()
+	stop = sync.OnceValue(func() error { cancel(); return <-ended })
+	t.Cleanup(func() { _ = stop() })
+	return strings.TrimSpace(strings.TrimPrefix(out.await(t, "HTTP API:"), "HTTP API:")), log, stop
+}
+
+func read[T any](t *testing.T, url string) (v T) {
+	t.Helper()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s: %s", url, resp.Status, body)
+	}
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatalf("%s: %v in %s", url, err, body)
+	}
+	return v
+}
+
+func TestAServerKeepsItsStateOverARestart(t *testing.T) {
+	dir := t.TempDir()
+	addr, _, stop := startServer(t, "-data-dir", dir)
+	read[[]*structs.NodeListStub](t, addr+"/v1/nodes") // waits for a leader
+	body := `{"Job": {"ID": "web", "Name": "web", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "exec", "Config": {"command": "true"}}]}]}}`
+	req, err := http.NewRequest(http.MethodPut, addr+"/v1/jobs", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s", resp.Status, text)
+	}
+	if err := stop(); err != nil {
+		t.Fatalf("stopping: %v", err)
+	}
+	addr, _, _ = startServer(t, "-data-dir", dir)
+	if job := read[*structs.Job](t, addr+"/v1/job/web"); job.ID != "web" {
+		t.Errorf("%+v", job)
+	}
+	if peers := read[[]string](t, addr+"/v1/status/peers"); len(peers) != 1 {
+		t.Errorf("peers: %v", peers)
+	}
+}
+
+func TestSIGHUPReadsTheLogLevelAgain(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "agent.hcl")
+	set := func(level string) {
+		if err := os.WriteFile(file, []byte(fmt.Sprintf("log_level = %q\n", level)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(file, []byte("log_level = \"info\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, log, _ := startServer(t, "-data-dir", t.TempDir(), "-config", file)
+	log.await(t, "server started")
+	set("loud")
+	log.await(t, "the configuration was not reloaded")
+	set("debug")
+	log.await(t, "configuration reloaded: log_level=debug")
+}
+
+func TestWhatAnAgentSaysOfItself(t *testing.T) {
+	addr, _, _ := startServer(t, "-data-dir", t.TempDir(), "-name", "alone")
+	read[[]*structs.NodeListStub](t, addr+"/v1/nodes")
+	self := read[*api.AgentSelf](t, addr+"/v1/agent/self")
+	if self.Config["NodeName"] != "alone" || self.Stats["raft"]["state"] != "Leader" || self.Member == nil {
+		t.Errorf("%+v", self)
+	}
+	health := read[*api.AgentHealth](t, addr+"/v1/agent/health")
+	if health.Server == nil || !health.Server.OK || health.Client != nil {
+		t.Errorf("%+v", health)
+	}
+}
+
+func TestAPortInUseIsSaid(t *testing.T) {
+	addr, _, _ := startServer(t, "-data-dir", t.TempDir())
+	port := addr[strings.LastIndex(addr, ":")+1:]
+	err := Command(context.Background(), []string{"-server", "-bind", "127.0.0.1", "-http-port", port, "-rpc-port", "0",
+		"-serf-port", "0", "-data-dir", t.TempDir()}, io.Discard, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), "HTTP") || !strings.Contains(err.Error(), port) {
+		t.Errorf("%v", err)
+	}
+}

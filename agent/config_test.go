@@ -1,0 +1,123 @@
+package agent
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// write makes files in a new directory and returns its path.
+func write(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func parse(t *testing.T, args ...string) (Config, error) {
+	t.Helper()
+	f := newFlags(io.Discard)
+	if err := f.set.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return f.config()
+}
+
+func TestLaterFilesAndThenFlagsWin(t *testing.T) {
+	dir := write(t, map[string]string{
+		"a.hcl":  "region = \"eu\"\ndatacenter = \"dc1\"\nlog_level = \"warn\"\nserver {\n  enabled = true\n  heartbeat_ttl = \"3s\"\n}\n",
+		"b.json": `{"datacenter": "dc2", "client": {"enabled": true, "servers": ["127.0.0.1:1"]}, "ports": {"http": 7}}`,
+	})
+	c, err := parse(t, "-config", filepath.Join(dir, "a.hcl"), "-config", filepath.Join(dir, "b.json"),
+		"-log-level", "debug", "-rpc-port=0", "-data-dir", "/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Region != "eu" || c.Datacenter != "dc2" || c.LogLevel != "debug" || c.Ports != (Ports{HTTP: 7, RPC: 0, Serf: 4748}) {
+		t.Errorf("%+v", c)
+	}
+	if !c.Server.Enabled || c.Server.HeartbeatTTL != 3*time.Second || c.Server.BootstrapExpect != 1 {
+		t.Errorf("server: %+v", c.Server)
+	}
+	if !c.Client.Enabled || len(c.Client.Servers) != 1 {
+		t.Errorf("client: %+v", c.Client)
+	}
+	byDir, err := parse(t, "-config", dir)
+	if err != nil || byDir.Datacenter != "dc2" || byDir.Region != "eu" {
+		t.Errorf("as a directory: %v, %+v", err, byDir)
+	}
+}
+
+func TestFaultsOfFilesNameThePlace(t *testing.T) {
+	dir := write(t, map[string]string{
+		"unknown.hcl": "server {\n  enabled = true\n  bootstrap_expct = 3\n}\n",
+		"type.hcl":    "ports {\n  http = \"many\"\n}\n",
+		"syntax.hcl":  "server {\n",
+	})
+	for file, want := range map[string][]string{
+		"unknown.hcl": {"unknown.hcl:3,", "bootstrap_expct", "bootstrap_expect"},
+		"type.hcl":    {"type.hcl:2,"},
+		"syntax.hcl":  {"syntax.hcl:"},
+		"missing.hcl": {"missing.hcl"},
+	} {
+		_, err := parse(t, "-config", filepath.Join(dir, file))
+		if !structs.IsKind(err, structs.KindInvalid) {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		for _, w := range want {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %q is not in %q", file, w, err)
+			}
+		}
+	}
+}
+
+func TestAllFaultsAreToldAtOnce(t *testing.T) {
+	c := DefaultConfig()
+	c.LogLevel, c.DataDir, c.BindAddr = "loud", "relative", "nowhere"
+	c.Server.Enabled, c.Server.BootstrapExpect = true, 2
+	err := c.Finish()
+	if !structs.IsKind(err, structs.KindInvalid) {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"log_level", "data_dir", "bind_addr", "bootstrap_expect", "retry_join"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not in %q", want, err)
+		}
+	}
+	nothing := DefaultConfig()
+	nothing.DataDir = "/x"
+	if err := nothing.Finish(); err == nil || !strings.Contains(err.Error(), "-dev") {
+		t.Errorf("an agent of nothing: %v", err)
+	}
+}
+
+func TestAdvertisedAddresses(t *testing.T) {
+	for _, tc := range []struct {
+		bind, advertise, want string
+	}{
+		{"127.0.0.1", "", ""}, // what is bound is good for others too
+		{"127.0.0.1", "10.0.0.7", "10.0.0.7:4747"},
+		{"0.0.0.0", "10.0.0.7:99", "10.0.0.7:99"},
+	} {
+		c := DefaultConfig()
+		c.BindAddr = tc.bind
+		if got := c.advertise(tc.advertise, 4747); got != tc.want {
+			t.Errorf("bound to %s, configured %q: %q, want %q", tc.bind, tc.advertise, got, tc.want)
+		}
+	}
+	c := DefaultConfig()
+	if got := c.advertise("", 4747); got == "" || strings.HasPrefix(got, "0.0.0.0") {
+		t.Errorf("bound to everything: %q", got)
+	}
+}
