@@ -2,11 +2,15 @@ package exec_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"berth/client/driver"
 	"berth/structs"
@@ -222,6 +226,61 @@ func TestStartTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.start(cfg) // what has ended makes room
+}
+
+// Destroy is for a task that runs, too; who waits for its end learns that there is nothing to wait for.
+func TestDestroyWhileWaiting(t *testing.T) {
+	r := newRig(t)
+	cfg := r.task("t", `echo up; exec sleep 1000`)
+	r.start(cfg)
+	r.said(cfg, "up")
+	waited := make(chan error, 1)
+	ctx := r.ctx()
+	go func() {
+		res, err := r.Wait(ctx, cfg.ID)
+		if err == nil && res.Err == "" {
+			err = fmt.Errorf("the task ended with %+v", res)
+		}
+		waited <- err
+	}()
+	r.destroy(cfg)
+	if err := <-waited; err != nil && !structs.IsKind(err, structs.KindNotFound) {
+		t.Fatal(err)
+	}
+}
+
+// More than fits into a pipe at once.
+func TestBigEnvironment(t *testing.T) {
+	r := newRig(t)
+	cfg := r.task("t", `echo $V99`)
+	cfg.Env = map[string]string{}
+	for i := range 100 {
+		cfg.Env[fmt.Sprintf("V%d", i)] = strings.Repeat("x", 2000)
+	}
+	if res, out := r.run(cfg); out != cfg.Env["V99"]+"\n" {
+		t.Fatalf("ended with %+v and said %q", res, out)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	r := newRig(t)
+	var all errgroup.Group
+	for i := range 8 {
+		cfg := r.task(fmt.Sprintf("t%d", i), fmt.Sprintf("exit %d", i))
+		all.Go(func() error {
+			if _, err := r.Start(r.ctx(), cfg); err != nil {
+				return err
+			}
+			res, err := r.Wait(r.ctx(), cfg.ID)
+			if err == nil && res.ExitCode != i {
+				err = fmt.Errorf("task %d ended with %+v", i, res)
+			}
+			return errors.Join(err, r.Destroy(r.ctx(), cfg.ID))
+		})
+	}
+	if err := all.Wait(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestOutOfMemory(t *testing.T) {

@@ -62,7 +62,7 @@ func (p procRef) open() (int, error) {
 		return -1, nil
 	}
 	fd, err := unix.PidfdOpen(p.PID, 0)
-	if errors.Is(err, unix.ESRCH) {
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: ended, but its session goes on
 		return -1, nil
 	}
 	if err != nil {

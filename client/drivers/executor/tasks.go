@@ -192,6 +192,9 @@ func (t *task) result(ctx context.Context) (*driver.ExitResult, error) {
 	if err != nil || exit != nil {
 		return exit, err
 	}
+	if _, err := os.Stat(t.dir); errors.Is(err, os.ErrNotExist) {
+		return nil, structs.Errorf(structs.KindNotFound, "task %q was destroyed", t.id)
+	}
 	if err := t.kill(ctx); err != nil {
 		return nil, err
 	}
