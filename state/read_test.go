@@ -1,0 +1,104 @@
+package state
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// ids renders rows by what tells them apart.
+func ids[T any](rows func(func(*T) bool), id func(*T) string) string {
+	var out []string
+	for r := range rows {
+		out = append(out, id(r))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestLists(t *testing.T) {
+	w := aFullWorld(t) // v is attached to n1 for a1; a2 waits
+	w.job(aJob("k", structs.JobBatch))
+	w.client("n3", "b3", structs.AllocComplete)
+	tx := w.s.Read()
+	node := func(n *structs.Node) string { return n.ID }
+	alloc := func(a *structs.Allocation) string { return a.ID }
+	instance := func(i *structs.CSIPluginInstance) string { return fmt.Sprint(i.Kind, "@", i.NodeID) }
+	claim := func(c *structs.CSIClaim) string { return c.AllocID }
+	job := func(j *structs.Job) string { return j.ID }
+	eval := func(e *structs.Evaluation) string { return e.ID }
+	at := func(a *structs.CSIAttachment) string { return a.VolumeID + "@" + a.NodeID }
+	volume := func(v *structs.CSIVolume) string { return v.ID }
+	plugin := func(p *structs.CSIPluginRow) string { return p.ID }
+	for _, c := range []struct{ what, got, want string }{
+		{"nodes", ids(Nodes(tx), node), "n1 n2 n3"},
+		{"nodes by prefix", ids(NodesByPrefix(tx, "n2"), node), "n2"},
+		{"nodes by status", ids(NodesByStatus(tx, structs.NodeReady), node), "n1 n2 n3"},
+		{"nodes that are down", ids(NodesByStatus(tx, structs.NodeDown), node), ""},
+		{"plugins", ids(Plugins(tx, ""), plugin), "p"},
+		{"plugins by prefix", ids(Plugins(tx, "q"), plugin), ""},
+		{"instances of a plugin", ids(InstancesByPlugin(tx, "p"), instance), "controller@n1 controller@n2 controller@n3 node@n1 node@n2 node@n3"},
+		{"one half", ids(InstancesByPluginKind(tx, "p", structs.CSIKindNode), instance), "node@n1 node@n2 node@n3"},
+		{"instances of a node", ids(InstancesByNode(tx, "n2"), instance), "controller@n2 node@n2"},
+		{"instances of an allocation", ids(InstancesByAlloc(tx, "a1"), instance), ""},
+		{"volumes of a plugin", ids(VolumesByPlugin(tx, "p"), volume), "v"},
+		{"volumes of another", ids(VolumesByPlugin(tx, "q"), volume), ""},
+		{"claims of a node", ids(ClaimsByNode(tx, "n2"), claim), "a2"},
+		{"claims of an allocation", ids(ClaimsByAlloc(tx, "a1"), claim), "a1"},
+		{"claims that wait", ids(ClaimsByState(tx, waiting), claim), "a2"},
+		{"claims of a namespace", ids(Claims(tx, "default"), claim), "a1 a2"},
+		{"claims of another", ids(Claims(tx, "other"), claim), ""},
+		{"attachments of a volume", ids(AttachmentsByVolume(tx, "default", "v"), at), "v@n1"},
+		{"attachments of a node", ids(AttachmentsByNode(tx, "n1"), at), "v@n1"},
+		{"attachments that are settled", ids(UnsettledAttachments(tx), at), ""},
+		{"jobs", ids(Jobs(tx, "default", ""), job), "j k plugin"},
+		{"jobs everywhere by prefix", ids(Jobs(tx, "*", "p"), job), "plugin"},
+		{"jobs of another namespace", ids(Jobs(tx, "other", ""), job), ""},
+		{"allocations", ids(Allocs(tx, "default"), alloc), "a1 a2 a3 b1 b2 b3"},
+		{"allocations of another namespace", ids(Allocs(tx, "other"), alloc), ""},
+		{"allocations by prefix", ids(AllocsByPrefix(tx, "*", "b"), alloc), "b1 b2 b3"},
+		{"allocations of a job", ids(AllocsByJob(tx, "default", "j"), alloc), "b3 a1 a2 a3 b1 b2"},
+		{"allocations of a node", ids(AllocsByNode(tx, "n3"), alloc), "b3 a3"},
+		{"its live ones", ids(LiveAllocsByNode(tx, "n3"), alloc), "a3"},
+		{"allocations of an evaluation", ids(AllocsByEval(tx, Alloc(tx, "a1").EvalID), alloc), "a1"},
+		{"allocations of a plugin", ids(AllocsByPlugin(tx, "p"), alloc), ""},
+		{"evaluations by status", ids(EvalsByStatus(tx, structs.EvalBlocked), eval), ""}, // b3 made room
+		{"evaluations by prefix", ids(Evals(tx, "default", "block"), eval), "blocked"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, c.got, c.want)
+		}
+	}
+	if a := AllocWithJob(tx, Alloc(tx, "a1")); a.Job.ID != "j" || Alloc(tx, "a1").Job != nil {
+		t.Error("the job belongs into the copy, not into the row")
+	}
+	if AllocWithJob(tx, nil) != nil {
+		t.Error("no allocation has no job")
+	}
+	w.release("v", "a1")
+	if got := ids(UnsettledAttachments(w.s.Read()), at); got != "v@n1" {
+		t.Errorf("attachments that are not settled: %q", got)
+	}
+}
+
+func TestAFailedVolumeMadeAnewKeepsItsLine(t *testing.T) {
+	w := threeNodes(t, false)
+	v := aVolume("new", "broken")
+	v.State, v.ExternalID = structs.VolumeCreating, ""
+	put := func() error {
+		return try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+	}
+	wantKind(t, put(), "")
+	w.claim(aClaim("new", "a1", wr, snw))
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", Err: &structs.OperationError{Message: "no such pool"}, Final: true, WriteOptions: w.now()})
+	w.wantReason("new", "a1", "could not be created: no such pool")
+	wantKind(t, w.tryClaim(aClaim("new", "a2", wr, snw)), structs.KindPrecondition)
+	v.PluginID = "p"
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: mnr, AttachmentMode: structs.CSIFileSystem}}
+	wantKind(t, put(), structs.KindConflict) // of no use to who waits
+	v.RequestedCapabilities = nil
+	wantKind(t, put(), "")
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", ExternalID: "x", WriteOptions: w.now()})
+	w.wantClaims("new", map[string]string{"a1": granted})
+}
