@@ -223,10 +223,15 @@ func (c *Client) Run(ctx context.Context) {
 	c.life = life
 	c.mu.Unlock()
 	c.restore(ctx)
-	for _, run := range []func(context.Context){c.runLease, c.runDrivers, c.runPlugins, c.runUpdates} {
+	for _, run := range []func(context.Context){c.runLease, c.runDrivers, c.runPlugins} {
 		loops.Go(func() { run(life) })
 	}
-	c.runAllocs(ctx) // until ctx ends: a node that stops takes nothing new
+	// A node that stops takes nothing new, and what it then stops has not ended for the servers: they
+	// place it elsewhere when the lease has ended, or this node runs it again when it is back before.
+	var exchange sync.WaitGroup
+	exchange.Go(func() { c.runAllocs(ctx) })
+	exchange.Go(func() { c.runUpdates(ctx) })
+	exchange.Wait()
 	if c.config.Get().DestroyOnShutdown {
 		c.destroyAll()
 	}
@@ -324,12 +329,8 @@ func (c *Client) allRunners() []*allocrunner.Runner {
 	return slices.Collect(maps.Values(c.runners))
 }
 
-// farewell bounds how long the servers are told of the last allocations' ends.
-const farewell = 2 * time.Second
-
 // destroyAll stops every allocation and takes down all they used: first those that use volumes, then the
-// plugins those need. The servers are told, then directories and records are removed. It is bounded, and
-// says what is left.
+// plugins those need; then directories and records are removed. It is bounded, and says what is left.
 func (c *Client) destroyAll() {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Get().ShutdownTimeout)
 	defer cancel()
@@ -342,13 +343,6 @@ func (c *Client) destroyAll() {
 		for _, r := range some {
 			await(ctx, r.Unwound())
 		}
-	}
-	if ended(c.contacted) {
-		last, done := context.WithTimeout(ctx, farewell)
-		if err := c.sendUpdates(last); err != nil {
-			c.logger.Warn("telling the servers of the last allocations failed", "error", err)
-		}
-		done()
 	}
 	for _, r := range all {
 		r.Destroy()

@@ -16,8 +16,6 @@ import (
 
 // updates gathers what the servers should know of allocations: the newest of each.
 type updates struct {
-	sending sync.Mutex
-
 	mu      sync.Mutex
 	pending map[string]*structs.AllocClientUpdate
 	ended   map[string]bool // allocations of which the servers have acknowledged that they have ended
@@ -142,8 +140,6 @@ func (c *Client) gauge() {
 
 // sendUpdates sends all there is to be said; what could not be sent stays to be said.
 func (c *Client) sendUpdates(ctx context.Context) error {
-	c.updates.sending.Lock() // what is older is not sent after what is newer
-	defer c.updates.sending.Unlock()
 	batch := c.updates.take()
 	if len(batch) == 0 {
 		return nil
