@@ -75,12 +75,13 @@ func (l *Leases) ttl() time.Duration {
 	return max(l.config.TTL, time.Duration(float64(len(l.ends))/l.config.MaxPerSecond*float64(time.Second)))
 }
 
-// begin gives every node that is not down a whole lease.
-func (l *Leases) begin(tx *state.Read) {
+// begin gives every node that is not down a whole lease. A node whose renewal came too early to be kept has
+// its row already, so the rows are read after.
+func (l *Leases) begin(store *state.Store) {
 	l.mu.Lock()
 	l.leading = true
 	l.mu.Unlock()
-	for n := range state.Nodes(tx) {
+	for n := range state.Nodes(store.Read()) {
 		if n.Status != structs.NodeDown {
 			l.Renew(n.ID)
 		}
@@ -151,7 +152,7 @@ func (l leaseLoop) run(ctx context.Context) {
 	if l.Leases == nil {
 		return
 	}
-	l.Leases.begin(l.Store.Read())
+	l.Leases.begin(l.Store)
 	defer l.Leases.end()
 	for {
 		nodes, next := l.Leases.expired(l.Now())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -114,21 +115,21 @@ func TestAPlanThatIsRefusedIsMadeAnewWithoutSpinning(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{ID: "j"}})
 		w.addEval(&structs.Evaluation{ID: "e1"})
-		tried := 0
+		var tried atomic.Int32
 		stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
-			tried++
+			tried.Add(1)
 			plan, err := completes(tx, e, now)
 			plan.JobModifyIndex = 1 // of a job that has changed since
 			return plan, err
 		})
 		defer stop()
 		synctest.Wait()
-		if tried != 2 {
-			t.Errorf("tried %d times at once, want 2", tried)
+		if n := tried.Load(); n != 2 {
+			t.Errorf("tried %d times at once, want 2", n)
 		}
 		after(10 * time.Minute)
-		if e := w.eval("e1"); tried > 40 || e.Status != structs.EvalPending {
-			t.Errorf("tried %d times in ten minutes; it is %s", tried, e.Status)
+		if e := w.eval("e1"); tried.Load() > 40 || e.Status != structs.EvalPending {
+			t.Errorf("tried %d times in ten minutes; it is %s", tried.Load(), e.Status)
 		}
 	})
 }
