@@ -39,6 +39,17 @@ func (d *driver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCa
 
 // CreateVolume makes a volume on this node, or finds the one of that name.
 func (d *driver) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	keys := []string{"volume name " + req.GetName()}
+	for _, id := range []string{req.GetVolumeContentSource().GetVolume().GetVolumeId(), req.GetVolumeContentSource().GetSnapshot().GetSnapshotId()} {
+		if id != "" {
+			keys = append(keys, id) // a source stays as it is while it is copied
+		}
+	}
+	release, err := d.locks.take(keys...)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
 	w, err := d.read(req)
 	if err != nil {
 		return nil, err
@@ -46,15 +57,6 @@ func (d *driver) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (
 	if err := d.reachable(req.GetAccessibilityRequirements()); err != nil {
 		return nil, err
 	}
-	keys := []string{"volume name " + w.name}
-	if w.source.kind != "" {
-		keys = append(keys, w.source.id)
-	}
-	release, err := d.locks.take(keys...)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
 	v, found := d.store.volumes.named(w.name)
 	switch {
 	case found && v.State != stateReady:

@@ -132,6 +132,17 @@ func TestABadRecordIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A node that comes back under another name still serves the volumes it holds.
+func TestVolumesSurviveANewNodeID(t *testing.T) {
+	w := running(t)
+	v := w.volume(aDirectory, "v")
+	w.term()
+	w.cfg.NodeID = "node-b"
+	w.start()
+	v.up()
+	v.down()
+}
+
 // What was mounted before a reboot is forgotten: the records name another boot.
 func TestAfterARebootNothingIsStaged(t *testing.T) {
 	anImage.needs(t)

@@ -11,8 +11,15 @@ import (
 // reconcile puts in order what a crash has left. What cannot be put in order now is told and left as it
 // is: it stays recorded, and a later call tries again. Only an unreadable data directory is an error.
 func (d *driver) reconcile() error {
+	foreign := 0
 	for _, v := range d.store.volumes.list() {
 		d.told("volume is not in order", v.ID, d.reconcileVolume(v))
+		if d.elsewhere(v.ID) != nil {
+			foreign++
+		}
+	}
+	if foreign > 0 {
+		d.logger.Warn("volumes here were made under another node id: orchestrators may look for them there", "volumes", foreign, "node_id", d.cfg.NodeID)
 	}
 	for _, n := range d.store.snapshots.list() {
 		if n.State != stateReady {

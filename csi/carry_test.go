@@ -1,0 +1,123 @@
+package csi_test
+
+import (
+	"maps"
+	"path/filepath"
+	"testing"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+
+	"berth/csi"
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+// Secrets reach every RPC that has a field for them, and contexts and parameters arrive byte for byte.
+func TestDuty_B12_D1_F13_G7_secretsAndContextsArriveAsTheyAre(t *testing.T) {
+	cfg := both
+	cfg.ControllerCaps = nil
+	p, c := start(t, cfg)
+	ctx := t.Context()
+	secrets := structs.Secrets{"key": "s3cret"}
+	opaque := map[string]string{"a": "\x01 = & ##", "Ünï": ""}
+	target, staging := filepath.Join(p.Dir(), "t"), filepath.Join(p.Dir(), "s")
+	p.AddVolume("v", 1)
+
+	create := createRequest("n")
+	create.Secrets, create.Parameters = secrets, opaque
+	u := use("v")
+	u.Secrets, u.PublishContext, u.VolumeContext = secrets, structs.Secrets(opaque), opaque
+	calls := map[string]func() error{
+		"CreateVolume": func() error { _, err := c.CreateVolume(ctx, create); return err },
+		"ControllerPublishVolume": func() error {
+			_, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{ExternalID: "v", ExternalNodeID: "n", Secrets: secrets,
+				AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem, VolumeContext: opaque})
+			return err
+		},
+		"ControllerUnpublishVolume": func() error {
+			return c.ControllerUnpublishVolume(ctx, &structs.ClientCSIDetachRequest{ExternalID: "v", ExternalNodeID: "n", Secrets: secrets})
+		},
+		"ValidateVolumeCapabilities": func() error {
+			return c.ValidateVolumeCapabilities(ctx, &structs.ClientCSIValidateRequest{ExternalID: "v", Capabilities: oneWriter,
+				Context: opaque, Parameters: opaque, Secrets: secrets})
+		},
+		"ControllerExpandVolume": func() error {
+			_, err := c.ControllerExpandVolume(ctx, &structs.ClientCSIExpandRequest{ExternalID: "v", Secrets: secrets,
+				Capacity: structs.CSICapacityRange{RequiredBytes: 2}})
+			return err
+		},
+		"CreateSnapshot": func() error {
+			_, err := c.CreateSnapshot(ctx, &csi.SnapshotRequest{SourceID: "v", Name: "s", Parameters: opaque, Secrets: secrets})
+			return err
+		},
+		"ListSnapshots": func() error {
+			_, _, err := c.ListSnapshots(ctx, &csi.SnapshotListRequest{Secrets: secrets})
+			return err
+		},
+		"DeleteSnapshot":  func() error { return c.DeleteSnapshot(ctx, "s", secrets) },
+		"NodeStageVolume": func() error { return c.NodeStageVolume(ctx, &csi.StageRequest{Use: u, StagingPath: staging}) },
+		"NodePublishVolume": func() error {
+			return c.NodePublishVolume(ctx, &csi.PublishRequest{Use: u, TargetPath: target})
+		},
+		"NodeExpandVolume": func() error {
+			_, err := c.NodeExpandVolume(ctx, &csi.NodeExpandRequest{VolumeID: "v", VolumePath: target, Secrets: secrets,
+				AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem})
+			return err
+		},
+		"DeleteVolume": func() error {
+			return c.DeleteVolume(ctx, &structs.ClientCSIDeleteRequest{ExternalID: "other", Secrets: secrets})
+		},
+	}
+	for rpc, do := range calls {
+		if err := do(); err != nil {
+			t.Fatalf("%s: %v", rpc, err)
+		}
+		if got := p.Calls(rpc)[0].Get("secrets.key"); got != "s3cret" {
+			t.Errorf("%s: secrets %q", rpc, got)
+		}
+	}
+	for rpc, got := range map[string]map[string]string{
+		"CreateVolume.parameters":                request[*spec.CreateVolumeRequest](p, "CreateVolume").GetParameters(),
+		"ControllerPublishVolume.volume_context": request[*spec.ControllerPublishVolumeRequest](p, "ControllerPublishVolume").GetVolumeContext(),
+		"ValidateVolumeCapabilities.volume":      request[*spec.ValidateVolumeCapabilitiesRequest](p, "ValidateVolumeCapabilities").GetVolumeContext(),
+		"ValidateVolumeCapabilities.parameters":  request[*spec.ValidateVolumeCapabilitiesRequest](p, "ValidateVolumeCapabilities").GetParameters(),
+		"CreateSnapshot.parameters":              request[*spec.CreateSnapshotRequest](p, "CreateSnapshot").GetParameters(),
+		"NodeStageVolume.publish_context":        request[*spec.NodeStageVolumeRequest](p, "NodeStageVolume").GetPublishContext(),
+		"NodeStageVolume.volume_context":         request[*spec.NodeStageVolumeRequest](p, "NodeStageVolume").GetVolumeContext(),
+		"NodePublishVolume.publish_context":      request[*spec.NodePublishVolumeRequest](p, "NodePublishVolume").GetPublishContext(),
+		"NodePublishVolume.volume_context":       request[*spec.NodePublishVolumeRequest](p, "NodePublishVolume").GetVolumeContext(),
+	} {
+		if !maps.Equal(got, opaque) {
+			t.Errorf("%s: %q", rpc, got)
+		}
+	}
+}
+
+func request[T any](p *csitest.Plugin, rpc string) T { return p.Calls(rpc)[0].Request.(any).(T) }
+
+// A source is sent only to plugins that can make volumes from it.
+func TestDuty_F8_sourcesOnlyWhereAnnounced(t *testing.T) {
+	for _, announced := range []bool{false, true} {
+		cfg := csitest.Config{Controller: true, ControllerCaps: []string{"CREATE_DELETE_VOLUME"}}
+		if announced {
+			cfg.ControllerCaps = append(cfg.ControllerCaps, "CLONE_VOLUME", "CREATE_DELETE_SNAPSHOT")
+		}
+		p, c := start(t, cfg)
+		for _, change := range []func(*structs.ClientCSICreateRequest){
+			func(r *structs.ClientCSICreateRequest) { r.CloneID = "v" },
+			func(r *structs.ClientCSICreateRequest) { r.SnapshotID = "s" },
+		} {
+			req := createRequest("n")
+			change(req)
+			_, err := c.CreateVolume(t.Context(), req)
+			if (err == nil) != announced || (err != nil && !structs.IsKind(err, structs.KindInvalid)) {
+				t.Errorf("announced=%v: %v", announced, err)
+			}
+		}
+		if announced {
+			if got := p.Calls("CreateVolume")[1].Get("volume_content_source.snapshot.snapshot_id"); got != "s" {
+				t.Errorf("sent %q", got)
+			}
+		}
+	}
+}
