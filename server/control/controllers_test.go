@@ -52,7 +52,7 @@ func TestNextStepsFollowFromTheRows(t *testing.T) {
 func TestAVolumeLives(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
-		w.answers(func(c call) (any, error) {
+		w.answers(func(c nodeCall) (any, error) {
 			switch c.method {
 			case createMethod:
 				return created("x1"), nil
@@ -104,7 +104,7 @@ func TestDuty_C5_ACallIsRepeatedWithTheSameArguments(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		failures := 3
-		w.answers(func(c call) (any, error) {
+		w.answers(func(c nodeCall) (any, error) {
 			if failures--; failures >= 0 {
 				return nil, unavailable()
 			}
@@ -168,7 +168,7 @@ func TestDuty_C7_ANewLeaderRepeatsWhatWasNotRecorded(t *testing.T) {
 			virtual(t, func(t *testing.T, w *world) {
 				w.addNode("n1", true)
 				setUp(w)
-				w.answers(func(c call) (any, error) {
+				w.answers(func(c nodeCall) (any, error) {
 					if c.method == createMethod {
 						return created("x"), nil
 					}
@@ -204,7 +204,7 @@ func TestAFailedOutcomeIsTriedAgainWithoutSpinning(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeCreating))
-		w.answers(func(call) (any, error) { return created("x"), nil })
+		w.answers(func(nodeCall) (any, error) { return created("x"), nil })
 		w.logDown(structs.Errorf(structs.KindUnavailable, "no quorum"))
 		stop := w.lead("controllers")
 		defer stop()
@@ -225,7 +225,7 @@ func TestDuty_C1_OneCallPerVolumeAndFewPerPlugin(t *testing.T) {
 		w.Config.CallsPerPlugin = 3
 		w.addNode("n1", true)
 		w.addNode("n2", false)
-		w.answers(func(c call) (any, error) { time.Sleep(time.Second); return nil, nil })
+		w.answers(func(c nodeCall) (any, error) { time.Sleep(time.Second); return nil, nil })
 		for i := range 8 {
 			id := fmt.Sprint("v", i)
 			w.addVolume(aVolume(id, structs.VolumeReady))
@@ -250,7 +250,7 @@ func TestABadVolumeHoldsUpNobody(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.Config.CallsPerPlugin = 1
 		w.addNode("n1", true)
-		w.answers(func(c call) (any, error) {
+		w.answers(func(c nodeCall) (any, error) {
 			if strings.Contains(c.req.(*structs.ClientCSICreateRequest).Name, "bad") {
 				return nil, unavailable()
 			}
@@ -275,7 +275,9 @@ func TestAFinalErrorIsShownAndRarelyRepeated(t *testing.T) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
-		w.answers(func(call) (any, error) { return nil, structs.Errorf(structs.KindPrecondition, "attached elsewhere") })
+		w.answers(func(nodeCall) (any, error) {
+			return nil, structs.Errorf(structs.KindPrecondition, "attached elsewhere")
+		})
 		stop := w.lead("controllers")
 		defer stop()
 		after(w.Config.FinalRetry - time.Second)
@@ -323,7 +325,7 @@ func TestADetachOfWhatIsGoneIsDone(t *testing.T) {
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
 		put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
-		w.answers(func(call) (any, error) { return nil, structs.Errorf(structs.KindNotFound, "no such volume") })
+		w.answers(func(nodeCall) (any, error) { return nil, structs.Errorf(structs.KindNotFound, "no such volume") })
 		stop := w.lead("controllers")
 		defer stop()
 		synctest.Wait()
@@ -337,7 +339,7 @@ func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeCreating))
-		w.answers(func(call) (any, error) { return created(""), nil })
+		w.answers(func(nodeCall) (any, error) { return created(""), nil })
 		stop := w.lead("controllers")
 		defer stop()
 		synctest.Wait()
@@ -360,7 +362,7 @@ func TestDuty_F23_AnAbandonedCreateIsRepeatedAndThenDeleted(t *testing.T) {
 				w.addNode("n1", true)
 				w.addVolume(aVolume("v", structs.VolumeCreating))
 				put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
-				w.answers(func(call call) (any, error) {
+				w.answers(func(call nodeCall) (any, error) {
 					if call.method == createMethod && c.answer == nil {
 						return created("x"), nil
 					}
@@ -408,7 +410,7 @@ func TestStoppingTheLoopWaitsForItsCalls(t *testing.T) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeCreating))
 		ended := false
-		w.answers(func(call) (any, error) { time.Sleep(time.Minute); ended = true; return created("x"), nil })
+		w.answers(func(nodeCall) (any, error) { time.Sleep(time.Minute); ended = true; return created("x"), nil })
 		stop := w.lead("controllers")
 		synctest.Wait()
 		stop()

@@ -31,14 +31,14 @@ type world struct {
 	entries int
 	down    error // of the log
 
-	calls   []call
+	calls   []nodeCall
 	running map[string]int // by volume or plugin
 	most    map[string]int
-	answer  func(c call) (answer any, err error)
+	answer  func(c nodeCall) (answer any, err error)
 }
 
-// call is one call to a node.
-type call struct {
+// nodeCall is one call to a node.
+type nodeCall struct {
 	node, method string
 	req          any
 }
@@ -75,7 +75,7 @@ func (w *world) written() int {
 }
 
 func (w *world) Call(ctx context.Context, node, method string, req, resp any) error {
-	c := call{node, method, req}
+	c := nodeCall{node, method, req}
 	keys := keysOf(req)
 	w.mu.Lock()
 	w.calls = append(w.calls, c)
@@ -114,7 +114,7 @@ func keysOf(req any) (keys []string) {
 	return keys
 }
 
-func (w *world) called(method string) (out []call) {
+func (w *world) called(method string) (out []nodeCall) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.calls {
@@ -125,7 +125,7 @@ func (w *world) called(method string) (out []call) {
 	return out
 }
 
-func (w *world) answers(fn func(c call) (any, error)) {
+func (w *world) answers(fn func(c nodeCall) (any, error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.answer = fn

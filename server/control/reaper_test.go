@@ -45,7 +45,7 @@ func TestTheReaperReleasesOnlyAfterTheNodeLetGo(t *testing.T) {
 		w.addClaim("v", "a3", "n2")
 		var busy atomic.Bool
 		busy.Store(true)
-		w.answers(func(c call) (any, error) {
+		w.answers(func(c nodeCall) (any, error) {
 			if r := c.req.(*structs.ClientCSINodeDetachRequest); r.AllocID != "a1" && r.AllocID != "a3" || r.VolumeID != "v" || r.VolumeNamespace != "default" {
 				t.Errorf("asked %s about %+v", c.node, r)
 			}

@@ -1,0 +1,157 @@
+package control
+
+import (
+	"context"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/endpoints"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// alone makes of a world's log the Raft of a cluster of one.
+type alone struct{ *world }
+
+func (a alone) Leader() (string, bool, bool, time.Duration)             { return "me", true, true, 0 }
+func (a alone) VerifyLeader(context.Context) error                      { return nil }
+func (a alone) Configuration() ([]*structs.RaftServer, error)           { return nil, nil }
+func (a alone) Servers() []string                                       { return []string{"me"} }
+func (a alone) Forward(context.Context, string, string, any, any) error { return nil }
+
+// plugin answers the calls that a server makes of a node with a CSI plugin, and notes them.
+type plugin struct {
+	mu    sync.Mutex
+	calls []string
+}
+
+func (p *plugin) note(call string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls = append(p.calls, call)
+}
+
+func (p *plugin) serve() *rpc.Server {
+	return rpc.NewServer(hclog.NewNullLogger(),
+		rpc.Handle(structs.ClientCSIControllerCreate, func(_ context.Context, r *structs.ClientCSICreateRequest) (*structs.ClientCSICreateResponse, error) {
+			p.note("create")
+			return &structs.ClientCSICreateResponse{ExternalID: "x-" + r.Name, Capacity: r.Capacity.RequiredBytes}, nil
+		}),
+		rpc.Handle(structs.ClientCSIControllerAttach, func(_ context.Context, r *structs.ClientCSIAttachRequest) (*structs.ClientCSIAttachResponse, error) {
+			p.note("attach " + r.ExternalNodeID)
+			return &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"device": "/dev/x"}}, nil
+		}),
+		rpc.Handle(structs.ClientCSIControllerDetach, func(_ context.Context, r *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
+			p.note("detach " + r.ExternalNodeID)
+			return &structs.Empty{}, nil
+		}),
+		rpc.Handle(structs.ClientCSIControllerDelete, func(context.Context, *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
+			p.note("delete")
+			return &structs.Empty{}, nil
+		}),
+	)
+}
+
+// TestALifeFromJobToDeletedVolume goes the whole way with real connections and the real scheduler: a node
+// registers, a volume is created, a job is placed, its volume attached, used, released and deleted.
+func TestALifeFromJobToDeletedVolume(t *testing.T) {
+	w := newWorld(t)
+	e := endpoints.New(endpoints.Deps{Store: w.Store, Raft: alone{w}, Leases: w.Leases, Logger: hclog.NewNullLogger()})
+	w.Nodes = e.Nodes
+	srv := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopListening := start(rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: srv.ServeMux}).Run)
+	t.Cleanup(func() { srv.Close(); stopListening() })
+	for _, l := range Loops(w.Deps) {
+		t.Cleanup(start(l.Run))
+	}
+	csi := &plugin{}
+	node := csi.serve()
+	pool := rpc.NewPool(hclog.NewNullLogger(), node)
+	t.Cleanup(func() { pool.Close(); node.Close() })
+	c := pool.At(ln.Addr().String())
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+
+	info := structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true}
+	controller, half := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: "n1", CSIInfo: info}, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: "n1", CSIInfo: info}
+	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true}
+	half.NodeInfo = &structs.CSINodeInfo{ID: "ext-n1"}
+	call(t, ctx, c, structs.NodeRegister, &structs.NodeRegisterRequest{
+		Node: &structs.Node{ID: "n1", SecretID: "s", Name: "n1", Status: structs.NodeReady,
+			Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
+			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000},
+				Memory: structs.NodeMemoryResources{MemoryMB: 4000}, Disk: structs.NodeDiskResources{DiskMB: 4000}}},
+		CSI: []*structs.CSIPluginInstance{controller, half}})
+
+	capability := &structs.CSIVolumeCapability{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
+	made := call(t, ctx, c, structs.CSIVolumeCreate, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{
+		{ID: "v", PluginID: "pl", Name: "v", RequestedCapacityMin: 1 << 20, RequestedCapabilities: []*structs.CSIVolumeCapability{capability}}}})
+	if v := made.Volumes[0]; v.State != structs.VolumeReady || v.ExternalID != "x-v" {
+		t.Fatalf("created %+v", v)
+	}
+
+	registered := call(t, ctx, c, structs.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{
+		{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}},
+			Volumes: map[string]*structs.VolumeRequest{"data": {Type: "csi", Source: "v", AccessMode: capability.AccessMode, AttachmentMode: capability.AttachmentMode}}}}}})
+	if registered.Warnings != "" {
+		t.Errorf("warnings %q", registered.Warnings)
+	}
+	ask := &structs.NodeGetRequest{NodeID: "n1", SecretID: "s"}
+	ask.MinIndex = 1
+	allocs := call(t, ctx, c, structs.NodeClientAllocs, ask)
+	var alloc string
+	for alloc = range allocs.Allocs {
+	}
+
+	own := structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: "s", Claims: []*structs.CSIClaim{
+		{VolumeID: "v", AllocID: alloc, Mode: structs.ClaimWrite, AccessMode: capability.AccessMode, AttachmentMode: capability.AttachmentMode}}}
+	if got := call(t, ctx, c, structs.CSIVolumeClaim, &own).Claims[0]; got.State != structs.ClaimGranted {
+		t.Fatalf("the claim is %s: %s", got.State, got.Reason)
+	}
+	get := &structs.CSIClaimGetRequest{VolumeID: "v", AllocID: alloc, NodeID: "n1", SecretID: "s"}
+	claim := call(t, ctx, c, structs.CSIClaimGet, get)
+	for !claim.Ready {
+		get.MinIndex = claim.Index
+		claim = call(t, ctx, c, structs.CSIClaimGet, get)
+	}
+	if claim.Attachment.PublishContext["device"] != "/dev/x" {
+		t.Errorf("publish context %d keys", len(claim.Attachment.PublishContext))
+	}
+
+	call(t, ctx, c, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "j"})
+	call(t, ctx, c, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: "s",
+		Allocs: []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: structs.AllocComplete}}})
+	call(t, ctx, c, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: "s",
+		Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: alloc}}})
+	for tx := w.Store.Watching(); state.Attachment(tx, "default", "v", "n1") != nil; tx = w.Store.Watching() {
+		if err := w.Store.Wait(ctx, tx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	call(t, ctx, c, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
+	csi.mu.Lock()
+	defer csi.mu.Unlock()
+	if want := []string{"create", "attach ext-n1", "detach ext-n1", "delete"}; !slices.Equal(csi.calls, want) {
+		t.Errorf("the plugin was asked to %v, want %v", csi.calls, want)
+	}
+	w.check()
+}
+
+func call[Req, Resp any](t *testing.T, ctx context.Context, c rpc.Caller, m structs.Method[Req, Resp], req *Req) *Resp {
+	t.Helper()
+	resp, err := rpc.Call(ctx, c, m, req)
+	if err != nil {
+		t.Fatalf("%s: %v (%s)", m.Name, err, structs.KindOf(err))
+	}
+	return resp
+}
