@@ -309,7 +309,7 @@ func hasUnified(controller string) bool {
 
 func TestLimitsAndStats(t *testing.T) {
 	r := newRig(t)
-	cfg := r.task("t", `dd if=/dev/zero of=/dev/null bs=1M count=500 2>/dev/null; echo up; sleep 1000 & wait`)
+	cfg := r.task("t", `dd if=/dev/zero of=/dev/null bs=1M count=500 2>/dev/null; sleep 1000 & echo up; wait`)
 	cfg.Resources = structs.Resources{CPU: 500, MemoryMB: 32}
 	r.start(cfg)
 	r.said(cfg, "up")

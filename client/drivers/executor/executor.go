@@ -12,6 +12,8 @@
 //	root/      where a sandbox mounts its root, out of the host's sight
 //	log        what the supervisor has to complain about
 //
+// A supervisor has to outlive the agent. Under systemd that takes KillMode=process in the agent's unit.
+//
 // Laws: the directory is made before anything else and removed after everything else, so what it names is
 // all there can be to clean up. A supervisor ends when its task has. The lock, not a pid, says whether it
 // lives; no pid is signalled without its start time being checked under a pidfd. The spec, which holds the

@@ -131,14 +131,15 @@ func readJSON(path string, v any) (bool, error) {
 	return true, nil
 }
 
-// takeLock locks a task's directory; nil and no error say that a supervisor has it.
+// takeLock locks a task's directory; nil and no error say that a supervisor has it. The lock belongs to the
+// open file, so it passes to a process that inherits it.
 func takeLock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
+	err = unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK})
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
 		return nil, f.Close()
 	}
 	if err != nil {
@@ -147,14 +148,20 @@ func takeLock(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// supervised reports whether a supervisor lives in the directory.
+// supervised reports whether a supervisor lives in the directory. It only looks: it never is in the way of
+// one that starts.
 func supervised(dir string) (bool, error) {
-	if _, err := os.Stat(filepath.Join(dir, lockFile)); errors.Is(err, os.ErrNotExist) {
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
-	f, err := takeLock(dir)
-	if err != nil || f == nil {
-		return f == nil && err == nil, err
+	if err != nil {
+		return false, err
 	}
-	return false, f.Close()
+	defer f.Close()
+	l := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_OFD_GETLK, &l); err != nil {
+		return false, fmt.Errorf("asking for the lock of %s: %w", f.Name(), err)
+	}
+	return l.Type != unix.F_UNLCK, nil
 }
