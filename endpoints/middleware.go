@@ -86,7 +86,7 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 			return "", nil
 		case isMe:
 			return "", e.raft.VerifyLeader(ctx)
-		case *o.forwarded:
+		case *o.forwarded && known:
 			return "", structs.Errorf(structs.KindUnavailable, "the server asked is not the leader, though it was taken for it")
 		case known && addr != "":
 			return addr, nil

@@ -17,8 +17,9 @@ const dialTimeout = 5 * time.Second
 
 // Pool keeps one session per remote address, dialled when it is first needed and again after it broke.
 type Pool struct {
-	logger hclog.Logger
-	serve  *Server // serves the calls that the other ends make back; may be nil
+	logger  hclog.Logger
+	serve   *Server // serves the calls that the other ends make back; may be nil
+	connect Dialer
 
 	mu       sync.Mutex
 	sessions map[string]*dial
@@ -33,9 +34,19 @@ type dial struct {
 	err     error
 }
 
+// Dialer opens a TCP connection to host:port.
+type Dialer func(addr string, timeout time.Duration) (net.Conn, error)
+
 // NewPool makes a pool. serve, if not nil, answers what the other ends call back over the pool's sessions.
 func NewPool(logger hclog.Logger, serve *Server) *Pool {
-	return &Pool{logger: logger, serve: serve, sessions: map[string]*dial{}}
+	return NewPoolOver(func(addr string, timeout time.Duration) (net.Conn, error) {
+		return net.DialTimeout("tcp", addr, timeout)
+	}, logger, serve)
+}
+
+// NewPoolOver makes a pool whose connections come from a dialer.
+func NewPoolOver(connect Dialer, logger hclog.Logger, serve *Server) *Pool {
+	return &Pool{connect: connect, logger: logger, serve: serve, sessions: map[string]*dial{}}
 }
 
 // Call calls a method at an address (host:port).
@@ -108,9 +119,11 @@ func (d *dial) broken() bool {
 
 func (p *Pool) dial(addr string, d *dial) {
 	defer close(d.done)
-	conn, err := net.DialTimeout("tcp", addr, dialTimeout)
+	conn, err := p.connect(addr, dialTimeout)
 	if err == nil {
-		_, err = conn.Write([]byte{ByteMux})
+		if _, err = conn.Write([]byte{ByteMux}); err != nil {
+			_ = conn.Close()
+		}
 	}
 	if err != nil {
 		d.err = structs.Errorf(structs.KindUnavailable, "connecting to %s: %w", addr, err)

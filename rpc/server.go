@@ -29,6 +29,9 @@ type Server struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+
+	mu     sync.Mutex
+	closed bool
 }
 
 // NewServer serves the endpoints. Two of one name are a programming error and panic.
@@ -46,8 +49,22 @@ func NewServer(logger hclog.Logger, endpoints ...Endpoint) *Server {
 
 // Close ends every connection and request and waits for them.
 func (s *Server) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	s.cancel()
 	s.wg.Wait()
+}
+
+// begin counts one more connection; false once the server is closed. Whoever gets true says s.wg.Done.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.wg.Add(1)
+	return true
 }
 
 // Call serves a request of the same process without any encoding. Request and answer may share memory
@@ -66,7 +83,10 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 
 // ServeConn serves a plain connection until it or the server is closed.
 func (s *Server) ServeConn(conn net.Conn) {
-	s.wg.Add(1)
+	if !s.begin() {
+		_ = conn.Close()
+		return
+	}
 	defer s.wg.Done()
 	s.serveStream(s.ctx, conn)
 }

@@ -155,7 +155,10 @@ func (s *Server) ServeMux(conn net.Conn) {
 
 // serveSession accepts the other end's streams until the session or the server ends.
 func (s *Server) serveSession(session *Session) {
-	s.wg.Add(1)
+	if !s.begin() {
+		session.Close()
+		return
+	}
 	defer s.wg.Done()
 	unhook := context.AfterFunc(s.ctx, session.Close)
 	defer unhook()

@@ -20,6 +20,14 @@ func (s *Server) bootstrap(ctx context.Context) {
 	if !s.consensus.fresh || s.cfg.BootstrapExpect == 0 {
 		return
 	}
+	if s.cfg.BootstrapExpect == 1 {
+		// Others that were named may be a cluster already, and two cannot be made one.
+		select {
+		case <-s.members.joined:
+		case <-ctx.Done():
+			return
+		}
+	}
 	for {
 		if s.tryBootstrap() {
 			return
@@ -34,9 +42,6 @@ func (s *Server) bootstrap(ctx context.Context) {
 
 // tryBootstrap reports whether there is nothing left to do.
 func (s *Server) tryBootstrap() bool {
-	if s.cfg.BootstrapExpect == 1 {
-		return s.form([]raft.Server{{ID: s.consensus.id, Address: s.consensus.addr}})
-	}
 	var servers []raft.Server
 	for _, p := range s.members.peers() {
 		if p.bootstrapped {

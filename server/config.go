@@ -36,6 +36,8 @@ type Config struct {
 	SerfBind      string // host:port of the gossip
 	SerfAdvertise string
 	HTTPAdvertise string // host:port of this agent's HTTP API
+
+	Network Network // nil for the real one
 }
 
 // DefaultConfig is a server for one fast machine.
@@ -86,4 +88,11 @@ func (c *Config) Validate() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+func (c *Config) network() Network {
+	if c.Network != nil {
+		return c.Network
+	}
+	return directNetwork{}
 }

@@ -10,17 +10,38 @@ import (
 	"berth/rpc"
 )
 
+// Network is the way from this server to the others. A nil one in Config is the real network; tests put
+// one there that they can cut.
+type Network interface {
+	// Dial opens a TCP connection to host:port.
+	Dial(addr string, timeout time.Duration) (net.Conn, error)
+	// Reaches reports whether a datagram to host:port gets there now.
+	Reaches(addr string) bool
+}
+
+// directNetwork is the real network.
+type directNetwork struct{}
+
+// Dial opens a TCP connection.
+func (directNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+	return net.DialTimeout("tcp", addr, timeout)
+}
+
+// Reaches is true: nobody knows better.
+func (directNetwork) Reaches(string) bool { return true }
+
 // raftLayer is Raft's share of the port: the listener hands it the connections whose first byte is
 // Raft's, and it dials others with that byte.
 type raftLayer struct {
 	addr   net.Addr
+	net    Network
 	conns  chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-func newRaftLayer(addr net.Addr) *raftLayer {
-	return &raftLayer{addr: addr, conns: make(chan net.Conn), closed: make(chan struct{})}
+func newRaftLayer(addr net.Addr, network Network) *raftLayer {
+	return &raftLayer{addr: addr, net: network, conns: make(chan net.Conn), closed: make(chan struct{})}
 }
 
 // handoff gives a connection to Raft, which owns it from then on.
@@ -53,7 +74,7 @@ func (l *raftLayer) Addr() net.Addr { return l.addr }
 
 // Dial opens a connection to another server's Raft.
 func (l *raftLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	conn, err := net.DialTimeout("tcp", string(address), timeout)
+	conn, err := l.net.Dial(string(address), timeout)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,12 @@ func (s *Server) lead(ctx context.Context) {
 			if leads {
 				stop = s.startLeading(ctx)
 			}
+		case <-s.restored: // the loops know the old state: they begin anew
+			stop()
+			stop = func() {}
+			if s.consensus.State() == raft.Leader {
+				stop = s.startLeading(ctx)
+			}
 		case <-ctx.Done():
 			return
 		}
@@ -36,18 +42,19 @@ func (s *Server) startLeading(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		term := s.consensus.CurrentTerm()
 		if !s.caughtUp(ctx) {
 			return
 		}
-		s.logger.Info("leadership gained")
-		s.leading.Store(true)
+		s.logger.Info("leadership gained", "term", term)
+		s.leading.Store(term)
 		s.members.markBootstrapped()
 		for _, loop := range s.leaderLoops() {
 			wg.Go(func() { loop.Run(ctx) })
 		}
 	})
 	return func() {
-		s.leading.Store(false)
+		s.leading.Store(0)
 		cancel()
 		wg.Wait()
 		s.logger.Info("leadership ended")
@@ -127,8 +134,14 @@ func (s *Server) reconcileMember(p peer) error {
 	}
 	var known *raft.Server
 	for _, member := range f.Configuration().Servers {
-		if string(member.ID) == p.id {
+		switch {
+		case string(member.ID) == p.id:
 			known = &member
+		case string(member.Address) == p.rpcAddr && p.status == serf.StatusAlive:
+			s.logger.Info("a server has lost its data directory; its old self leaves the cluster", "name", p.name, "old_id", member.ID)
+			if err := s.consensus.RemoveServer(member.ID, 0, enqueueTimeout).Error(); err != nil {
+				return err
+			}
 		}
 	}
 	switch {

@@ -2,7 +2,7 @@ package server
 
 import (
 	"context"
-	"net"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 	"github.com/hashicorp/serf/serf"
 
 	"berth/structs"
@@ -49,14 +50,12 @@ type membership struct {
 	// changed has room for one: whoever reads it looks at all members.
 	changed chan struct{}
 	tagLock sync.Mutex
+	// joined is closed when another server has answered, or when there is none to look for.
+	joined chan struct{}
 }
 
 func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (*membership, error) {
-	bindHost, bindPort, err := splitHostPort(cfg.SerfBind)
-	if err != nil {
-		return nil, err
-	}
-	m := &membership{logger: logger, region: cfg.Region, events: make(chan serf.Event, 256), changed: make(chan struct{}, 1)}
+	m := &membership{logger: logger, region: cfg.Region, events: make(chan serf.Event, 256), changed: make(chan struct{}, 1), joined: make(chan struct{})}
 	snapshot := filepath.Join(cfg.DataDir, "serf", "local.snapshot")
 	if err := os.MkdirAll(filepath.Dir(snapshot), 0o700); err != nil {
 		return nil, err
@@ -70,27 +69,15 @@ func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (
 	sc.RejoinAfterLeave = true
 	sc.EnableNameConflictResolution = false
 	sc.Logger = logger.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true})
-	mc := sc.MemberlistConfig
-	mc.Logger = sc.Logger
-	mc.BindAddr, mc.BindPort = bindHost, bindPort
-	if cfg.SerfAdvertise != "" {
-		if mc.AdvertiseAddr, mc.AdvertisePort, err = splitHostPort(cfg.SerfAdvertise); err != nil {
-			return nil, err
-		}
+	sc.MemberlistConfig.Logger = sc.Logger
+	transport, err := openGossip(cfg, sc.MemberlistConfig)
+	if err != nil {
+		return nil, err
 	}
 	if m.serf, err = serf.Create(sc); err != nil {
-		return nil, structs.Errorf(structs.KindInternal, "starting the gossip on %s: %w", cfg.SerfBind, err)
+		return nil, errors.Join(structs.Errorf(structs.KindInternal, "starting the gossip on %s: %w", cfg.SerfBind, err), transport.Shutdown())
 	}
 	return m, nil
-}
-
-func splitHostPort(addr string) (string, int, error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return "", 0, err
-	}
-	n, err := strconv.Atoi(port)
-	return host, n, err
 }
 
 // run hands gossip events on until ctx ends.
@@ -110,16 +97,14 @@ func (m *membership) run(ctx context.Context) {
 	}
 }
 
-// join tries to reach other servers until one answers.
+// join tries to reach other servers until one is found. This server itself may be among the addresses: its
+// own answer counts for nothing.
 func (m *membership) join(ctx context.Context, addrs []string, interval time.Duration) {
-	if len(addrs) == 0 {
-		return
-	}
-	for {
-		n, err := m.serf.Join(addrs, true)
-		if n > 0 {
+	for len(addrs) > 0 {
+		_, err := m.serf.Join(addrs, true)
+		if n := m.serf.NumNodes(); n > 1 {
 			m.logger.Info("joined the gossip", "servers", n)
-			return
+			break
 		}
 		m.logger.Warn("no server of retry_join answers yet", "error", err, "retry_in", interval.String())
 		select {
@@ -128,6 +113,7 @@ func (m *membership) join(ctx context.Context, addrs []string, interval time.Dur
 			return
 		}
 	}
+	close(m.joined)
 }
 
 // peers lists the servers of the region, this one included, in the order of their ids.
@@ -171,6 +157,21 @@ func (m *membership) markBootstrapped() {
 	if err := m.serf.SetTags(copied); err != nil {
 		m.logger.Warn("the gossip was not told of the cluster", "error", err)
 	}
+}
+
+// Leave takes this server out of the cluster for good: it hands its leadership on, if it has it, and tells
+// the others, whose leader takes its vote away. Run has to be ended by itself. A server that is merely
+// stopped keeps its vote, since it is expected back.
+func (s *Server) Leave() error {
+	if s.consensus.State() == raft.Leader && s.members.serf.NumNodes() > 1 {
+		if err := s.consensus.LeadershipTransfer().Error(); err != nil {
+			return structs.Errorf(structs.KindUnavailable, "handing leadership on before leaving: %w", err)
+		}
+	}
+	if err := s.members.serf.Leave(); err != nil {
+		return structs.Errorf(structs.KindInternal, "leaving the gossip: %w", err)
+	}
+	return nil
 }
 
 // members lists the gossip's members for operators.

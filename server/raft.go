@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -29,6 +30,7 @@ type consensus struct {
 	transport *raft.NetworkTransport
 	id        raft.ServerID
 	addr      raft.ServerAddress
+	gate      gate
 	// fresh says that this server has never been part of a cluster.
 	fresh bool
 }
@@ -86,8 +88,35 @@ func raftConfig(cfg *Config, id raft.ServerID, logger hclog.Logger) *raft.Config
 	return rc
 }
 
+// gate counts who waits for Raft. Raft answers nobody any more once it is shut down, not even those whose
+// requests it has queued: so nobody comes in after shut, which waits for those inside.
+type gate struct {
+	mu     sync.Mutex
+	closed bool
+	inside sync.WaitGroup
+}
+
+// enter lets one in, who says inside.Done; unavailable once the gate is shut.
+func (g *gate) enter() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return structs.Errorf(structs.KindUnavailable, "nothing was written: this server is shutting down")
+	}
+	g.inside.Add(1)
+	return nil
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.inside.Wait()
+}
+
 // close ends Raft and then its files.
 func (c *consensus) close() error {
+	c.gate.shut()
 	return errors.Join(c.Shutdown().Error(), c.transport.Close(), c.wal.Close())
 }
 
@@ -96,6 +125,10 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 	if err := ctx.Err(); err != nil {
 		return 0, nil, structs.Errorf(structs.KindUnavailable, "not proposed: %w", err)
 	}
+	if err := c.gate.enter(); err != nil {
+		return 0, nil, err
+	}
+	defer c.gate.inside.Done()
 	f := c.Apply(entry, enqueueTimeout)
 	if err := f.Error(); err != nil {
 		return 0, nil, raftError(err)
@@ -103,24 +136,27 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 	return f.Index(), f.Response(), nil
 }
 
-// raftError classifies Raft's errors by whether the entry may still come to be: only then is the outcome
-// unknown.
+// nothingWritten are the errors with which Raft refuses an entry before it looks at it. With any other, for
+// instance one of the disk, the entry may be in the log and come to be all the same.
+var nothingWritten = []error{
+	raft.ErrNotLeader, raft.ErrLeadershipTransferInProgress, raft.ErrEnqueueTimeout, raft.ErrRaftShutdown,
+}
+
+// raftError classifies Raft's errors by whether the outcome is known.
 func raftError(err error) error {
-	switch {
-	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress),
-		errors.Is(err, raft.ErrEnqueueTimeout), errors.Is(err, raft.ErrRaftShutdown):
-		return structs.Errorf(structs.KindUnavailable, "nothing was written: %w", err)
-	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrAbortedByRestore):
-		return structs.Errorf(structs.KindTimeout, "the write may or may not have happened: %w", err)
+	for _, known := range nothingWritten {
+		if errors.Is(err, known) {
+			return structs.Errorf(structs.KindUnavailable, "nothing was written: %w", err)
+		}
 	}
-	return structs.Errorf(structs.KindInternal, "Raft: %w", err)
+	return structs.Errorf(structs.KindTimeout, "the write may or may not have happened: %w", err)
 }
 
 // configuration lists the members of the Raft configuration.
 func (c *consensus) configuration(name func(addr string) string) ([]*structs.RaftServer, error) {
 	f := c.GetConfiguration()
 	if err := f.Error(); err != nil {
-		return nil, raftError(err)
+		return nil, structs.Errorf(structs.KindUnavailable, "reading the Raft configuration: %w", err)
 	}
 	leader, _ := c.LeaderWithID()
 	var servers []*structs.RaftServer

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/serf/serf"
+	"golang.org/x/sys/unix"
 
 	"berth/endpoints"
 	"berth/fsm"
@@ -40,8 +41,12 @@ type Server struct {
 	rpc       *rpc.Server
 	pool      *rpc.Pool
 	listener  *rpc.Listener
-	// leading is true while this server leads and has applied everything that earlier leaders committed.
-	leading atomic.Bool
+	lock      *os.File // held while the data directory is this server's
+	// leading is the term in which this server leads and has applied everything that earlier leaders
+	// committed, 0 if there is none.
+	leading atomic.Uint64
+	// restored has room for one: the state was replaced by an archive's.
+	restored chan struct{}
 }
 
 // New opens the server's files and its port. What it opened is released by Run, or by itself when it
@@ -50,7 +55,19 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, logger: logger, store: state.New()}
+	s := &Server{cfg: cfg, logger: logger, store: state.New(), restored: make(chan struct{}, 1)}
+	var opened []func() error // what closes it again
+	defer func() {
+		for _, undo := range slices.Backward(opened) {
+			if err != nil {
+				err = errors.Join(err, undo())
+			}
+		}
+	}()
+	if s.lock, err = lockDataDir(cfg.DataDir); err != nil {
+		return nil, err
+	}
+	opened = append(opened, s.lock.Close)
 	if s.id, err = persistentID(cfg.DataDir); err != nil {
 		return nil, err
 	}
@@ -58,21 +75,26 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	if err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "listening for RPC: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			_ = ln.Close()
-		}
-	}()
+	opened = append(opened, ln.Close)
 	advertised, err := advertise(ln.Addr(), cfg.RPCAdvertise)
 	if err != nil {
 		return nil, err
 	}
 	s.addr = advertised.String()
-	s.layer = newRaftLayer(advertised)
+	s.layer = newRaftLayer(advertised, cfg.network())
 	if s.consensus, err = openRaft(&s.cfg, s.id, s.layer, fsm.New(s.store), logger.Named("raft")); err != nil {
 		return nil, err
 	}
-	s.pool = rpc.NewPool(logger.Named("rpc"), nil)
+	opened = append(opened, s.consensus.close)
+	s.serve(ln)
+	s.members, err = startMembership(&s.cfg, s.tags(), logger.Named("serf"))
+	return s, err
+}
+
+// serve makes what answers on the port; nothing of it runs before Run.
+func (s *Server) serve(ln net.Listener) {
+	cfg, logger := &s.cfg, s.logger
+	s.pool = rpc.NewPoolOver(cfg.network().Dial, logger.Named("rpc"), nil)
 	s.leases = control.NewLeases(s.leaseConfig(), time.Now)
 	s.endpoints = endpoints.New(endpoints.Deps{
 		Store: s.store, Raft: s, Leases: s.leases, Logger: logger.Named("rpc"), Region: cfg.Region, Now: time.Now,
@@ -81,10 +103,6 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	s.listener = rpc.NewListener(ln, logger.Named("rpc"), map[byte]func(net.Conn){
 		rpc.ByteRPC: s.rpc.ServeConn, rpc.ByteMux: s.rpc.ServeMux, rpc.ByteRaft: s.layer.handoff,
 	})
-	if s.members, err = startMembership(&s.cfg, s.tags(), logger.Named("serf")); err != nil {
-		return nil, errors.Join(err, s.consensus.close())
-	}
-	return s, nil
 }
 
 // advertise resolves the address that others reach this server at.
@@ -106,6 +124,22 @@ func advertise(bound net.Addr, configured string) (*net.TCPAddr, error) {
 	return net.ResolveTCPAddr("tcp", net.JoinHostPort(host, port))
 }
 
+// lockDataDir keeps other servers out of the data directory, which it makes if it is missing.
+func lockDataDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "server: data_dir: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "server.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "server: data_dir: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close() // the error that counts is the other
+		return nil, structs.Errorf(structs.KindPrecondition, "server: another server uses the data directory %s: %w", dir, err)
+	}
+	return f, nil
+}
+
 // persistentID is the server's id in the Raft configuration, made once and kept in the data directory.
 func persistentID(dataDir string) (string, error) {
 	path := filepath.Join(dataDir, "server-id")
@@ -116,14 +150,32 @@ func persistentID(dataDir string) (string, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err
 	}
-	if err := os.MkdirAll(dataDir, 0o700); err != nil {
-		return "", err
-	}
 	id := structs.NewID()
-	if err := os.WriteFile(path, []byte(id+"\n"), 0o600); err != nil {
+	if err := writeDurably(path, id+"\n"); err != nil {
 		return "", fmt.Errorf("keeping the server's id: %w", err)
 	}
 	return id, nil
+}
+
+// writeDurably writes a file that is there, whole, after a power cut: a server that loses its id would be
+// another member of its own cluster.
+func writeDurably(path, text string) error {
+	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 func (s *Server) tags() map[string]string {
@@ -156,12 +208,12 @@ func (s *Server) Run(ctx context.Context) error {
 
 	<-ctx.Done()
 	loops.Wait()
-	s.rpc.Close()
 	stopListening()
+	s.rpc.Close()
 	_ = s.layer.Close()
 	port.Wait()
 	s.pool.Close()
-	err := errors.Join(s.members.serf.Shutdown(), s.consensus.close())
+	err := errors.Join(s.members.serf.Shutdown(), s.consensus.close(), s.lock.Close())
 	s.logger.Info("server stopped")
 	return err
 }
@@ -210,7 +262,8 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Duration) {
 	leader, id := s.consensus.LeaderWithID()
 	if string(id) == s.id {
-		if !s.leading.Load() {
+		// Leadership that was lost and won again is of another term, and begins anew.
+		if s.leading.Load() != s.consensus.CurrentTerm() {
 			return "", false, false, 0
 		}
 		return string(leader), true, true, 0
@@ -223,8 +276,15 @@ func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Durat
 
 // VerifyLeader asks a quorum whether this server still leads, for reads that must not be stale.
 func (s *Server) VerifyLeader(context.Context) error {
+	if err := s.consensus.gate.enter(); err != nil {
+		return err
+	}
+	defer s.consensus.gate.inside.Done()
 	if err := s.consensus.VerifyLeader().Error(); err != nil {
-		return raftError(err)
+		return structs.Errorf(structs.KindUnavailable, "this server may lead no more: %w", err)
+	}
+	if _, isMe, _, _ := s.Leader(); !isMe {
+		return structs.Errorf(structs.KindUnavailable, "this server has just begun to lead and is not up to date yet")
 	}
 	return nil
 }

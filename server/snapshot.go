@@ -9,13 +9,19 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"berth/fsm"
 	"berth/internal/snaparchive"
+	"berth/state"
 	"berth/structs"
 )
 
 // SnapshotSave writes an archive of the whole state as it is now. On the leader it holds everything that
 // was committed before the call; on a follower what has arrived there.
 func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
+	if err := s.consensus.gate.enter(); err != nil {
+		return err
+	}
+	defer s.consensus.gate.inside.Done()
 	f := s.consensus.Snapshot()
 	if err := f.Error(); err != nil {
 		return structs.Errorf(structs.KindUnavailable, "taking a snapshot: %w", err)
@@ -31,11 +37,16 @@ func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
 }
 
 // SnapshotRestore replaces the whole state of the cluster by what an archive holds. The archive is read to
-// its end and its sums are checked before anything is changed. Only the leader can do it.
+// its end, its sums are checked and its state is loaded aside before anything is changed: Raft takes the
+// process down for a state that does not load. Only the leader can do it.
 func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if _, leads, _, _ := s.Leader(); !leads {
 		return structs.Errorf(structs.KindUnavailable, "this server does not lead; restore at the leader")
 	}
+	if err := s.consensus.gate.enter(); err != nil {
+		return err
+	}
+	defer s.consensus.gate.inside.Done()
 	tmp, err := os.CreateTemp(s.cfg.DataDir, "restore-*.tmp")
 	if err != nil {
 		return structs.Errorf(structs.KindInternal, "restoring: %w", err)
@@ -45,16 +56,32 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	size, err := tmp.Seek(0, io.SeekEnd)
-	if err == nil {
-		_, err = tmp.Seek(0, io.SeekStart)
-	}
+	size, err := tryState(tmp)
 	if err != nil {
-		return structs.Errorf(structs.KindInternal, "restoring: %w", err)
+		return err
 	}
 	rm := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, Index: meta.Index, Term: meta.Term, Size: size}
 	if err := s.consensus.Restore(rm, tmp, 0); err != nil {
 		return raftError(err)
 	}
+	select {
+	case s.restored <- struct{}{}:
+	default:
+	}
 	return ctx.Err()
+}
+
+// tryState loads a state aside, says how long it is, and leaves the file at its beginning.
+func tryState(f *os.File) (size int64, err error) {
+	if size, err = f.Seek(0, io.SeekEnd); err != nil {
+		return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err)
+	}
+	whole := func() io.ReadCloser { return io.NopCloser(io.NewSectionReader(f, 0, size)) }
+	if err := fsm.New(state.New()).Restore(whole()); err != nil {
+		return 0, structs.Errorf(structs.KindInvalid, "the archive holds a state that this version cannot load: %w", err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err)
+	}
+	return size, nil
 }

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+
+	"berth/structs"
+)
+
+// portTries is how often a port that is free for both TCP and UDP is looked for: one is found for TCP, and
+// for UDP somebody else may have it.
+const portTries = 10
+
+// gossip is the gossip's sockets, sending by way of a Network.
+type gossip struct {
+	*memberlist.NetTransport
+	network Network
+}
+
+// openGossip opens the gossip's sockets and puts them into its configuration. It is done here, before the
+// gossip starts anything that would have to be ended when a port is in use.
+func openGossip(cfg *Config, mc *memberlist.Config) (*gossip, error) {
+	host, port, err := splitHostPort(cfg.SerfBind)
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInvalid, "server: addresses.serf: %w", err)
+	}
+	nc := &memberlist.NetTransportConfig{BindAddrs: []string{host}, BindPort: port, Logger: mc.Logger}
+	t, err := memberlist.NewNetTransport(nc)
+	for try := 1; port == 0 && portInUse(err) && try < portTries; try++ {
+		t, err = memberlist.NewNetTransport(nc)
+	}
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "listening for the gossip on %s: %w", cfg.SerfBind, err)
+	}
+	g := &gossip{NetTransport: t, network: cfg.network()}
+	mc.BindAddr, mc.BindPort, mc.AdvertisePort, mc.Transport = host, t.GetAutoBindPort(), t.GetAutoBindPort(), g
+	if err := g.advertise(cfg.SerfAdvertise, mc); err != nil {
+		return nil, errors.Join(err, t.Shutdown())
+	}
+	return g, nil
+}
+
+// portInUse reads the text, for the library wraps no error.
+func portInUse(err error) bool {
+	return err != nil && strings.Contains(err.Error(), syscall.EADDRINUSE.Error())
+}
+
+// advertise says at which address others reach the sockets: "" for the one bound. A port of 0 means the one
+// bound, too.
+func (g *gossip) advertise(configured string, mc *memberlist.Config) error {
+	if configured != "" {
+		host, port, err := splitHostPort(configured)
+		if err != nil {
+			return structs.Errorf(structs.KindInvalid, "server: advertise.serf: %w", err)
+		}
+		ip, err := net.ResolveIPAddr("ip", host)
+		if err != nil {
+			return structs.Errorf(structs.KindInvalid, "server: advertise.serf: %w", err)
+		}
+		mc.AdvertiseAddr = ip.String()
+		if port != 0 {
+			mc.AdvertisePort = port
+		}
+	}
+	if _, _, err := g.FinalAdvertiseAddr(mc.AdvertiseAddr, mc.AdvertisePort); err != nil {
+		return structs.Errorf(structs.KindInvalid, "server: the gossip has no address for others; set advertise.serf: %w", err)
+	}
+	return nil
+}
+
+// WriteTo sends a datagram.
+func (g *gossip) WriteTo(b []byte, addr string) (time.Time, error) {
+	return g.WriteToAddress(b, memberlist.Address{Addr: addr})
+}
+
+// WriteToAddress sends a datagram, or loses it as networks do.
+func (g *gossip) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	if !g.network.Reaches(a.Addr) {
+		return time.Now(), nil
+	}
+	return g.NetTransport.WriteToAddress(b, a)
+}
+
+// DialTimeout opens a connection.
+func (g *gossip) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return g.network.Dial(addr, timeout)
+}
+
+// DialAddressTimeout opens a connection.
+func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	return g.network.Dial(a.Addr, timeout)
+}
+
+func splitHostPort(addr string) (string, int, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.Atoi(port)
+	return host, n, err
+}
