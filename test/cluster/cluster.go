@@ -1,0 +1,270 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/rpc"
+	"berth/server"
+	"berth/state"
+	"berth/structs"
+)
+
+// Patience is how long the helpers wait for what has to come.
+const Patience = 30 * time.Second
+
+// Cluster is some servers on a network, and the nodes that a test adds.
+type Cluster struct {
+	T       testing.TB
+	Net     *Network
+	Servers []*Server
+	// Configure, if set, changes the configuration of servers before they are made.
+	Configure func(*server.Config)
+	Logger    hclog.Logger
+	dir       string
+	nodes     []*Node
+}
+
+// Server is one of them. While it does not run, the embedded server is what it was last.
+type Server struct {
+	*server.Server
+	Name   string
+	cfg    server.Config
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+// Option changes the configuration of a cluster's servers.
+type Option func(*server.Config)
+
+// New starts so many servers and waits until one of them leads. All of it ends with the test, at whose end
+// every server's state is checked.
+func New(t testing.TB, servers int, options ...Option) *Cluster {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "berth-cluster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &Cluster{T: t, Net: NewNetwork(), dir: dir, Logger: logger(), Configure: func(cfg *server.Config) {
+		for _, o := range options {
+			o(cfg)
+		}
+	}}
+	t.Cleanup(c.close)
+	for range servers {
+		c.Add(servers)
+	}
+	c.Leader()
+	return c
+}
+
+// logger writes to standard error when BERTH_TEST_LOG names a level.
+func logger() hclog.Logger {
+	level := os.Getenv("BERTH_TEST_LOG")
+	if level == "" {
+		return hclog.NewNullLogger()
+	}
+	return hclog.New(&hclog.LoggerOptions{Level: hclog.LevelFromString(level), Output: os.Stderr})
+}
+
+func (c *Cluster) close() {
+	c.Net.Heal()
+	for _, n := range c.nodes {
+		n.Kill()
+	}
+	for _, s := range c.Servers {
+		if faults := state.Check(s.Store().Read()); len(faults) > 0 {
+			c.T.Errorf("the state of %s is inconsistent: %v", s.Name, faults)
+		}
+		s.cancel()
+	}
+	for _, s := range c.Servers {
+		s.Kill()
+	}
+	c.Net.Close()
+	_ = os.RemoveAll(c.dir)
+}
+
+// Add starts one more server, which joins the others. expect is its bootstrap_expect.
+func (c *Cluster) Add(expect int) *Server {
+	c.T.Helper()
+	name := fmt.Sprintf("s%d", len(c.Servers)+1)
+	ip := c.Net.Address(name)
+	cfg := server.DefaultConfig()
+	cfg.Name, cfg.DataDir, cfg.BootstrapExpect = name, filepath.Join(c.dir, name), expect
+	cfg.RPCBind, cfg.SerfBind = net.JoinHostPort(ip, "0"), net.JoinHostPort(ip, "0")
+	cfg.RetryInterval, cfg.Network = 200*time.Millisecond, c.Net.From(name)
+	for _, other := range c.Servers {
+		cfg.RetryJoin = append(cfg.RetryJoin, other.SerfAddr())
+	}
+	if len(cfg.RetryJoin) == 0 && expect != 1 {
+		cfg.RetryJoin = []string{net.JoinHostPort(ip, "1")} // nobody: the others will come
+	}
+	c.Configure(&cfg)
+	s := &Server{Name: name, cfg: cfg}
+	c.start(s)
+	c.Servers = append(c.Servers, s)
+	return s
+}
+
+func (c *Cluster) start(s *Server) {
+	c.T.Helper()
+	made, err := server.New(s.cfg, c.Logger.Named(s.Name))
+	if err != nil {
+		c.T.Fatalf("starting %s: %v", s.Name, err)
+	}
+	s.Server = made
+	s.cfg.RPCBind, s.cfg.SerfBind = made.RPCAddr(), made.SerfAddr()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel, s.done = cancel, make(chan struct{})
+	go func() {
+		defer close(s.done)
+		s.err = made.Run(ctx)
+	}()
+}
+
+// Kill ends a server as it stands: it hands nothing on and tells nobody.
+func (s *Server) Kill() error {
+	s.cancel()
+	<-s.done
+	return s.err
+}
+
+// Running reports whether the server has not been killed.
+func (s *Server) Running() bool {
+	select {
+	case <-s.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Restart starts a server that was killed, on its data and its addresses.
+func (c *Cluster) Restart(s *Server) {
+	c.T.Helper()
+	c.start(s)
+}
+
+// Leads reports whether the server leads and is up to date.
+func (s *Server) Leads() bool {
+	_, leads, _, _ := s.Leader()
+	return leads && s.Running()
+}
+
+// Leader waits until one of the servers (of all, if none are named) leads.
+func (c *Cluster) Leader(among ...*Server) *Server {
+	c.T.Helper()
+	if len(among) == 0 {
+		among = c.Servers
+	}
+	var leader *Server
+	c.Until("one of the servers leads", func() bool {
+		for _, s := range among {
+			if s.Leads() {
+				leader = s
+				return true
+			}
+		}
+		return false
+	})
+	return leader
+}
+
+// Others are the running servers except one.
+func (c *Cluster) Others(s *Server) []*Server {
+	return slices.DeleteFunc(slices.Clone(c.Servers), func(o *Server) bool { return o == s || !o.Running() })
+}
+
+// Names are the servers' names.
+func Names(servers []*Server) (names []string) {
+	for _, s := range servers {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// Until looks again and again for something that has no notification. Rows have: see Rows.
+func (c *Cluster) Until(what string, holds func() bool) {
+	c.T.Helper()
+	deadline := time.After(Patience)
+	for tick := time.NewTicker(5 * time.Millisecond); ; {
+		if holds() {
+			tick.Stop()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			c.T.Fatalf("in vain for %s: %s", Patience, what)
+		}
+	}
+}
+
+// Rows waits until a server's state is as wanted.
+func (c *Cluster) Rows(s *Server, what string, holds func(tx *state.Read) bool) {
+	c.T.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	for {
+		tx := s.Store().Watching()
+		if holds(tx) {
+			return
+		}
+		if err := s.Store().Wait(ctx, tx); err != nil {
+			c.T.Fatalf("%s: in vain for %s: %s", s.Name, Patience, what)
+		}
+	}
+}
+
+// Must calls a method at a server, again while there is no leader, and fails the test when it fails.
+func Must[Req, Resp any](c *Cluster, s *Server, m structs.Method[Req, Resp], req *Req) *Resp {
+	c.T.Helper()
+	var resp *Resp
+	var err error
+	for deadline := time.Now().Add(Patience); ; {
+		resp, err = rpc.Call(c.T.Context(), s, m, req)
+		if !structs.IsKind(err, structs.KindUnavailable) || time.Now().After(deadline) {
+			break
+		}
+	}
+	if err != nil {
+		c.T.Fatalf("%s at %s: %v (%s)", m.Name, s.Name, err, structs.KindOf(err))
+	}
+	return resp
+}
+
+// Fingerprint is a server's whole state as bytes.
+func (s *Server) Fingerprint() []byte {
+	var b bytes.Buffer
+	if err := s.Store().Read().Save(&b); err != nil {
+		panic(err) // a buffer takes everything
+	}
+	return b.Bytes()
+}
+
+// Alike waits until all running servers have applied the same entries and fails the test unless their states
+// are the same to the byte. Nothing may be writing meanwhile.
+func (c *Cluster) Alike() {
+	c.T.Helper()
+	leader := c.Leader()
+	for _, s := range c.Others(leader) {
+		c.Until(s.Name+" catches up with the leader", func() bool { return s.Store().Index() >= leader.Store().Index() })
+	}
+	want := leader.Fingerprint()
+	for _, s := range c.Others(leader) {
+		if got := s.Fingerprint(); !bytes.Equal(got, want) {
+			c.T.Errorf("the states of %s and %s differ: %d and %d bytes", leader.Name, s.Name, len(want), len(got))
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package cluster
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Network is what is between the members: each has an address of its own, and the way between any two of
+// them can be cut. A cut loses datagrams and holds up streams without a word, as a dead switch does; when it
+// is healed the streams go on.
+type Network struct {
+	mu    sync.Mutex
+	names map[string]string // by IP address
+	cuts  map[way]chan struct{}
+	links map[*link]bool
+	pumps sync.WaitGroup
+}
+
+// way is the two ends of a connection, the lesser name first.
+type way struct{ a, b string }
+
+func between(a, b string) way {
+	if a > b {
+		a, b = b, a
+	}
+	return way{a, b}
+}
+
+var addresses atomic.Uint32
+
+// NewNetwork makes a network on which nothing is cut.
+func NewNetwork() *Network {
+	return &Network{names: map[string]string{}, cuts: map[way]chan struct{}{}, links: map[*link]bool{}}
+}
+
+// Address gives a member an IP address that nobody else in the process has, and outside it hardly anyone:
+// so a port of it that was given up is still free later.
+func (n *Network) Address(name string) string {
+	i := addresses.Add(1)
+	ip := fmt.Sprintf("127.%d.%d.%d", 64+os.Getpid()%128, 1+i/250, 1+i%250)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.names[ip] = name
+	return ip
+}
+
+// Cut cuts the ways between one member and others.
+func (n *Network) Cut(name string, others ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, other := range others {
+		if w := between(name, other); n.cuts[w] == nil {
+			n.cuts[w] = make(chan struct{})
+		}
+	}
+}
+
+// Heal mends all cuts.
+func (n *Network) Heal() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for w, healed := range n.cuts {
+		close(healed)
+		delete(n.cuts, w)
+	}
+}
+
+// Close breaks every connection and waits for the network's goroutines.
+func (n *Network) Close() {
+	n.mu.Lock()
+	for l := range n.links {
+		l.close()
+	}
+	n.mu.Unlock()
+	n.pumps.Wait()
+}
+
+// From is the network as one member sees it; it is a server.Network.
+func (n *Network) From(name string) View { return View{n, name} }
+
+// View is the network as one member sees it.
+type View struct {
+	net  *Network
+	name string
+}
+
+// Reaches reports whether a datagram gets through.
+func (v View) Reaches(addr string) bool {
+	return v.net.cut(between(v.name, v.net.owner(addr))) == nil
+}
+
+// Dial connects, or waits in vain when the way is cut.
+func (v View) Dial(addr string, timeout time.Duration) (net.Conn, error) {
+	w := between(v.name, v.net.owner(addr))
+	late := make(chan struct{})
+	timer := time.AfterFunc(timeout, func() { close(late) })
+	defer timer.Stop()
+	if !v.net.wait(w, late) {
+		return nil, fmt.Errorf("dialling %s: %w", addr, os.ErrDeadlineExceeded)
+	}
+	far, err := net.DialTimeout("tcp", addr, timeout)
+	if err != nil {
+		return nil, err
+	}
+	near, inner := net.Pipe()
+	l := &link{net: v.net, way: w, ends: [2]net.Conn{inner, far}, gone: make(chan struct{})}
+	v.net.run(l)
+	return pipe{near, far}, nil
+}
+
+func (n *Network) owner(addr string) string {
+	host, _, _ := net.SplitHostPort(addr)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.names[host]
+}
+
+// cut is closed when the way is mended; nil when nothing is wrong with it.
+func (n *Network) cut(w way) <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if healed, ok := n.cuts[w]; ok {
+		return healed
+	}
+	return nil
+}
+
+// wait waits until the way is whole; false when given up comes first.
+func (n *Network) wait(w way, givenUp <-chan struct{}) bool {
+	for {
+		healed := n.cut(w)
+		if healed == nil {
+			return true
+		}
+		select {
+		case <-healed:
+		case <-givenUp:
+			return false
+		}
+	}
+}
+
+// link is one connection: two pumps between its ends.
+type link struct {
+	net  *Network
+	way  way
+	ends [2]net.Conn
+	once sync.Once
+	gone chan struct{}
+}
+
+func (n *Network) run(l *link) {
+	n.mu.Lock()
+	n.links[l] = true
+	n.mu.Unlock()
+	var both sync.WaitGroup
+	both.Go(func() { l.pump(l.ends[0], l.ends[1]) })
+	both.Go(func() { l.pump(l.ends[1], l.ends[0]) })
+	n.pumps.Go(func() {
+		both.Wait()
+		n.mu.Lock()
+		delete(n.links, l)
+		n.mu.Unlock()
+	})
+}
+
+func (l *link) close() {
+	l.once.Do(func() {
+		close(l.gone)
+		_ = l.ends[0].Close()
+		_ = l.ends[1].Close()
+	})
+}
+
+// pump carries bytes one way until an end is closed. Even that is not heard of across a cut.
+func (l *link) pump(from, to net.Conn) {
+	defer l.close()
+	buf := make([]byte, 32<<10)
+	for {
+		count, err := from.Read(buf)
+		if !l.net.wait(l.way, l.gone) {
+			return
+		}
+		if count > 0 {
+			if _, err := to.Write(buf[:count]); err != nil {
+				return
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// pipe is the near end of a link, with the addresses of the far one.
+type pipe struct {
+	net.Conn
+	far net.Conn
+}
+
+// RemoteAddr is whom the connection is to.
+func (p pipe) RemoteAddr() net.Addr { return p.far.RemoteAddr() }
+
+// LocalAddr is whence it is.
+func (p pipe) LocalAddr() net.Addr { return p.far.LocalAddr() }
