@@ -18,6 +18,9 @@ func unmade(old *structs.CSIVolume) bool {
 func toRegister(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeReady
+	if old != nil && old.State == structs.VolumeCreating {
+		return nil, structs.Errorf(structs.KindPrecondition, "volume %q is being created; wait for it, or delete it first", v.ID)
+	}
 	if !unmade(old) {
 		return v, expandable(tx, old, v)
 	}
@@ -85,7 +88,7 @@ func creatable(tx *state.Read, v *structs.CSIVolume) error {
 	switch {
 	case plugin == nil:
 		return unable(v, "is not there; run its job first")
-	case info == nil && !plugin.ControllerRequired && state.HealthyInstance(tx, plugin.ID, structs.CSIKindNode):
+	case info == nil && plugin.Known && !plugin.ControllerRequired:
 		return unable(v, "has no controller and cannot create volumes; register one that exists")
 	case info == nil:
 		return nil
@@ -105,6 +108,20 @@ func expandable(tx *state.Read, old, v *structs.CSIVolume) error {
 	grows := v.RequestedCapacityMin > max(old.Capacity, old.RequestedCapacityMin)
 	if grows && old.State == structs.VolumeReady && info != nil && !info.SupportsExpand {
 		return unable(old, "cannot expand volumes")
+	}
+	return nil
+}
+
+// deletable refuses to wait for a deletion that the plugin is known to be unable to make.
+func deletable(tx *state.Read, v *structs.CSIVolume) error {
+	plugin, info := state.Plugin(tx, v.PluginID), controllerInfo(tx, v.PluginID)
+	switch {
+	case v.ExternalID == "" || plugin == nil:
+		return nil
+	case info == nil && plugin.Known && !plugin.ControllerRequired:
+		return unable(v, "has no controller and cannot delete volumes; deregister it instead")
+	case info != nil && !info.SupportsCreateDelete:
+		return unable(v, "cannot delete volumes; deregister it instead")
 	}
 	return nil
 }

@@ -336,3 +336,40 @@ func TestRedactedFlagsAreNoFlags(t *testing.T) {
 	v.ExternalID = "x"
 	refused(s, structs.KindInvalid, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 }
+
+func TestAPluginThatCannotIsNotWaitedFor(t *testing.T) {
+	s := newServer(t)
+	half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: "pl", Healthy: true, NodeInfo: &structs.CSINodeInfo{ID: "x"}}}
+	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n1", SecretID: "s", Name: "n"}, CSI: []*structs.CSIPluginInstance{half}})
+	create := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("new")}}
+	if err := refused(s, structs.KindPrecondition, structs.CSIVolumeCreate, create); !strings.Contains(err.Error(), "has no controller") {
+		t.Errorf("got %v", err)
+	}
+	s.addVolume("v") // there is no controller to validate it
+	if err := refused(s, structs.KindPrecondition, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"}); !strings.Contains(err.Error(), "deregister it") {
+		t.Errorf("got %v", err)
+	}
+	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v"})
+
+	lame := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: "n2", CSIInfo: structs.CSIInfo{PluginID: "pl", Healthy: true,
+		RequiresControllerPlugin: true, ControllerInfo: &structs.CSIControllerInfo{}}}
+	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{CSI: []*structs.CSIPluginInstance{lame}, Node: &structs.Node{ID: "n2", SecretID: "s", Name: "n", Status: structs.NodeReady}})
+	s.Nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
+	v := s.addVolume("v")
+	refused(s, structs.KindPrecondition, structs.CSIVolumeCreate, create)
+	refused(s, structs.KindPrecondition, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
+	refused(s, structs.KindPrecondition, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+	v.RequestedCapacityMin = 1 << 30
+	refused(s, structs.KindPrecondition, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+}
+
+func TestAVolumeThatIsBeingCreatedIsNotRegistered(t *testing.T) {
+	config := quick()
+	config.VolumeTimeout = config.HoldTimeout
+	s := newServer(t, config)
+	s.addNode("n1", "a")
+	refused(s, structs.KindTimeout, structs.CSIVolumeCreate, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v")}})
+	v := aVolume("v")
+	v.ExternalID = "x"
+	refused(s, structs.KindPrecondition, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+}

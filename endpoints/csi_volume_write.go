@@ -213,9 +213,13 @@ func pendingName(v *structs.CSIVolume) string {
 
 // remove has a volume deleted at its plugin and waits until it is gone.
 func (i intents) remove(ctx context.Context, req *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
-	ns := req.RequestNamespace()
-	if state.Volume(i.store.Read(), ns, req.ID) == nil {
+	ns, tx := req.RequestNamespace(), i.store.Read()
+	row := state.Volume(tx, ns, req.ID)
+	if row == nil {
 		return nil, noVolume(ns, req.ID)
+	}
+	if err := deletable(tx, row); err != nil {
+		return nil, err
 	}
 	index, err := fsm.Propose(ctx, i.raft, fsm.VolumeDelete, req)
 	if err != nil {

@@ -64,6 +64,7 @@ func (r runner) run(ctx context.Context) {
 	results := make(chan ended)
 	p := progress{working: map[string]item{}, past: map[string]attempt{}}
 	for ctx.Err() == nil {
+		began := time.Now()
 		tx := r.snapshot()
 		items := r.items(tx)
 		p.forget(items)
@@ -78,18 +79,18 @@ func (r runner) run(ctx context.Context) {
 				}
 			})
 		}
-		r.pause(ctx)
+		r.pause(ctx, max(r.gap, 2*time.Since(began)))
 		r.wait(ctx, tx, wake, results, &p)
 	}
 }
 
-// pause keeps a list that is dear from being made all the time.
-func (r runner) pause(ctx context.Context) {
-	if r.gap == 0 {
+// pause keeps a list that takes long to make from being made all the time.
+func (r runner) pause(ctx context.Context, gap time.Duration) {
+	if gap < time.Millisecond {
 		return
 	}
 	select {
-	case <-time.After(r.gap):
+	case <-time.After(gap):
 	case <-ctx.Done():
 	}
 }

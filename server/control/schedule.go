@@ -110,7 +110,10 @@ func (s scheduleLoop) decide(tx *state.Read, eval *structs.Evaluation) (p *struc
 			p, err = nil, structs.Errorf(structs.KindInternal, "the scheduler panicked: %v", fault)
 		}
 	}()
-	return s.plan(tx, eval, s.Now())
+	if p, err = s.plan(tx, eval, s.Now()); err == nil && p == nil {
+		err = structs.Errorf(structs.KindInternal, "the scheduler made no plan")
+	}
+	return p, err
 }
 
 // failed rests an evaluation, or gives it up and says why.

@@ -83,7 +83,8 @@ func TestAnEvaluationThatFailsIsGivenUpWithItsReason(t *testing.T) {
 		"error": func(*state.Read, *structs.Evaluation, time.Time) (*structs.Plan, error) {
 			return nil, errors.New("a bug")
 		},
-		"panic": func(*state.Read, *structs.Evaluation, time.Time) (*structs.Plan, error) { panic("a bug") },
+		"no plan": func(*state.Read, *structs.Evaluation, time.Time) (*structs.Plan, error) { return nil, nil },
+		"panic":   func(*state.Read, *structs.Evaluation, time.Time) (*structs.Plan, error) { panic("a bug") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *world) {
@@ -103,7 +104,7 @@ func TestAnEvaluationThatFailsIsGivenUpWithItsReason(t *testing.T) {
 					t.Error("one that fails holds up another")
 				}
 				after(time.Hour)
-				if e := w.eval("e1"); e.Status != structs.EvalFailed || !strings.Contains(e.StatusDescription, "a bug") || tried != w.Config.EvalAttempts {
+				if e := w.eval("e1"); e.Status != structs.EvalFailed || !strings.Contains(e.StatusDescription, "the last: ") || tried != w.Config.EvalAttempts {
 					t.Errorf("after %d tries it is %s: %q", tried, e.Status, e.StatusDescription)
 				}
 			})
