@@ -54,8 +54,8 @@ func detachable(tx *state.Read, row *structs.CSIClaim, force bool) error {
 			alloc.ID, alloc.JobID, row.VolumeID, row.NodeID, structs.ShortID(alloc.ID))
 	case !up && !force:
 		return structs.Errorf(structs.KindUnavailable,
-			"node %s is down and cannot say whether it let go of volume %q; bring it back, or, once it is surely off, detach with force and a reason",
-			row.NodeID, row.VolumeID)
+			"node %s is down and cannot say whether it let go of volume %q; bring it back, or, once it is surely off: berth volume detach -force %s %s",
+			row.NodeID, row.VolumeID, row.VolumeID, row.NodeID)
 	}
 	return nil
 }
