@@ -234,3 +234,37 @@ func TestConflictIsSymmetric(t *testing.T) {
 		t.Errorf("%d classes", len(allClasses))
 	}
 }
+
+// TestClassesAreFoundBySkipping compares going from class to class with looking at every claim, also
+// beside other volumes and with names that no request would get through.
+func TestClassesAreFoundBySkipping(t *testing.T) {
+	name := rapid.StringOfN(rapid.RuneFrom([]rune{0, 1, 2, 'a', 'b'}), 0, 3, -1)
+	rapid.Check(t, func(r *rapid.T) {
+		s := New()
+		want := map[[3]string]map[class]bool{}
+		_ = s.Write(1, func(tx *Write) error {
+			for n := range rapid.IntRange(0, 30).Draw(r, "claims") {
+				c := &structs.CSIClaim{Namespace: name.Draw(r, "namespace"), VolumeID: name.Draw(r, "volume"), AllocID: fmt.Sprint(n), State: name.Draw(r, "state"),
+					AccessMode: structs.CSIAccessMode(name.Draw(r, "access")), AttachmentMode: structs.CSIAttachmentMode(name.Draw(r, "attachment")), Mode: name.Draw(r, "mode")}
+				claims.put(tx, c)
+				key := [3]string{c.Namespace, c.VolumeID, c.State}
+				if want[key] == nil {
+					want[key] = map[class]bool{}
+				}
+				want[key][classOf(c)] = true
+			}
+			return nil
+		})
+		for key, classes := range want {
+			got := classesIn(s.Read(), key[0], key[1], key[2])
+			for _, k := range got {
+				if !classes[k] {
+					r.Fatalf("%q: %s is not there", key, k)
+				}
+			}
+			if len(got) != len(classes) {
+				r.Fatalf("%q: %d classes of %d", key, len(got), len(classes))
+			}
+		}
+	})
+}

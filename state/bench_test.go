@@ -1,0 +1,350 @@
+package state
+
+import (
+	"fmt"
+	"io"
+	"testing"
+
+	"berth/structs"
+)
+
+// The names of these benchmarks are those of bench/peer/statebench: a row of one is compared with the row
+// of the same name of the other, in its metric ns/unit.
+
+func perUnit(b *testing.B, units int) {
+	b.StopTimer()
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(units), "ns/unit")
+}
+
+var benchSizes = []int{10, 100, 1000, 10000, 100000}
+
+// BenchmarkFingerprint is one known node that reports a change of its plugin: by registering whole, as the
+// peer's nodes do.
+func BenchmarkFingerprint(b *testing.B) {
+	for _, n := range benchSizes {
+		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
+			s := benchFill{nodes: n, shared: -1}.store(b)
+			reqs := make([]*structs.NodeRegisterRequest, b.N)
+			for i := range reqs {
+				reqs[i] = benchRegister(i%n, i+1, benchPlugin)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for _, r := range reqs {
+				s.do(func(tx *Write) error { return NodeRegister(tx, r) })
+			}
+			perUnit(b, 1)
+		})
+	}
+}
+
+// BenchmarkFingerprintDiff is the same change as berth's nodes send it: the one instance that changed.
+func BenchmarkFingerprintDiff(b *testing.B) {
+	for _, n := range benchSizes {
+		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
+			s := benchFill{nodes: n, shared: -1}.store(b)
+			reqs := make([]*structs.NodeUpdateCSIRequest, b.N)
+			for i := range reqs {
+				reqs[i] = &structs.NodeUpdateCSIRequest{NodeID: benchUUID("node", i%n),
+					Upserts: []*structs.CSIPluginInstance{benchInstance(benchPlugin, i%n, i+1)}}
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for _, r := range reqs {
+				s.do(func(tx *Write) error { return NodeUpdateCSI(tx, r) })
+			}
+			perUnit(b, 1)
+		})
+	}
+}
+
+// BenchmarkFingerprintNoPlugin is a node without any plugin in a fleet that has one.
+func BenchmarkFingerprintNoPlugin(b *testing.B) {
+	for _, n := range benchSizes {
+		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
+			s := benchFill{nodes: n, shared: -1}.store(b)
+			s.do(func(tx *Write) error { return NodeRegister(tx, benchRegister(1<<24, 0)) })
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				r := benchRegister(1<<24, i)
+				r.Node.Attributes["unique.rev"] = fmt.Sprint(i)
+				s.do(func(tx *Write) error { return NodeRegister(tx, r) })
+			}
+			perUnit(b, 1)
+		})
+	}
+}
+
+// BenchmarkFingerprintManyPlugins is one node's change among 1,000 nodes with 16 plugins each.
+func BenchmarkFingerprintManyPlugins(b *testing.B) {
+	b.Run("P=16", func(b *testing.B) {
+		const n = 1000
+		ids := []string{benchPlugin}
+		for p := 1; p < 16; p++ {
+			ids = append(ids, fmt.Sprintf("plug%03d", p))
+		}
+		s := benchFill{nodes: n, shared: -1, plugins: ids}.store(b)
+		b.ReportAllocs()
+		b.ResetTimer()
+		for i := range b.N {
+			b.StopTimer()
+			r := benchRegister(i%n, 0, ids...)
+			r.CSI[0] = benchInstance(benchPlugin, i%n, i+1)
+			b.StartTimer()
+			s.do(func(tx *Write) error { return NodeRegister(tx, r) })
+		}
+		perUnit(b, 1)
+	})
+}
+
+// BenchmarkFleetBoot registers a whole fleet into an empty store, an entry and a transaction each.
+func BenchmarkFleetBoot(b *testing.B) { benchBoot(b, 1) }
+
+// BenchmarkFleetBootBatched is the same in batches of 64 entries, as a log under load applies them.
+func BenchmarkFleetBootBatched(b *testing.B) { benchBoot(b, 64) }
+
+func benchBoot(b *testing.B, batch int) {
+	for _, n := range benchSizes[1:] {
+		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
+			reqs := make([]*structs.NodeRegisterRequest, n)
+			for i := range reqs {
+				reqs[i] = benchRegister(i, 0, benchPlugin)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				s := New()
+				for i := 0; i < n; {
+					t := s.Batch()
+					for end := min(n, i+batch); i < end; i++ {
+						_ = t.Apply(uint64(i+10), func(tx *Write) error { return NodeRegister(tx, reqs[i]) })
+					}
+					t.Commit()
+				}
+			}
+			perUnit(b, n)
+		})
+	}
+}
+
+// BenchmarkClaim is one more reader that claims a volume which R hold, and releases it: two entries.
+func BenchmarkClaim(b *testing.B) {
+	for _, r := range []int{1, 10, 100, 1000, 10000, 100000} {
+		b.Run(fmt.Sprintf("R=%d", r), func(b *testing.B) {
+			s := benchFill{nodes: 1000, shared: r, allocs: r + 1}.store(b)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				s.claimAndRelease(benchShared, r, structs.ClaimRead)
+			}
+			perUnit(b, 2)
+		})
+	}
+}
+
+// BenchmarkClaimWriter is the only writer of one of V volumes that claims and releases it.
+func BenchmarkClaimWriter(b *testing.B) {
+	for _, v := range benchSizes {
+		b.Run(fmt.Sprintf("V=%d", v), func(b *testing.B) {
+			s := benchFill{nodes: 1000, volumes: v, shared: -1, allocs: 10000}.store(b)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				s.claimAndRelease(benchVolumeID(i%v), i%10000, structs.ClaimWrite)
+			}
+			perUnit(b, 2)
+		})
+	}
+}
+
+func (b *benchStore) claimAndRelease(volume string, alloc int, mode string) {
+	c := benchClaim(volume, alloc, mode)
+	b.do(func(tx *Write) error {
+		return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
+	})
+	b.do(func(tx *Write) error {
+		return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{c.Key()}})
+	})
+}
+
+// BenchmarkClaimStorm is R readers who claim one volume one after the other, an entry and a transaction each.
+func BenchmarkClaimStorm(b *testing.B) { benchStorm(b, 1) }
+
+// BenchmarkClaimStormBatched is the same in batches of 64 entries.
+func BenchmarkClaimStormBatched(b *testing.B) { benchStorm(b, 64) }
+
+func benchStorm(b *testing.B, batch int) {
+	for _, r := range []int{10, 100, 1000, 10000} {
+		b.Run(fmt.Sprintf("R=%d", r), func(b *testing.B) {
+			b.ReportAllocs()
+			for range b.N {
+				b.StopTimer()
+				s := benchFill{nodes: 1000, shared: 0, allocs: r}.store(b)
+				b.StartTimer()
+				for i := 0; i < r; {
+					t := s.s.Batch()
+					for end := min(r, i+batch); i < end; i++ {
+						s.index++
+						_ = t.Apply(s.index, func(tx *Write) error {
+							return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{benchClaim(benchShared, i, structs.ClaimRead)}})
+						})
+					}
+					t.Commit()
+				}
+			}
+			perUnit(b, r)
+		})
+	}
+}
+
+// BenchmarkPluginGet is a plugin put together with its instances and allocations.
+func BenchmarkPluginGet(b *testing.B) {
+	for _, n := range []int{1000, 10000} {
+		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
+			s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				if d := PluginDetail(s.s.Watching(), benchPlugin); len(d.Allocations) != n || len(d.Nodes) != n {
+					b.Fatal(len(d.Allocations))
+				}
+			}
+			perUnit(b, 1)
+		})
+	}
+}
+
+// BenchmarkVolumeList makes the stubs of 10,000 volumes.
+func BenchmarkVolumeList(b *testing.B) {
+	for _, each := range []int{0, 1, 10} {
+		b.Run(fmt.Sprintf("claims=%d", each), func(b *testing.B) {
+			const n = 10000
+			s := benchFill{nodes: 1000, volumes: n, claimsEach: each, shared: -1, allocs: n}.store(b)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for range b.N {
+				tx, out := s.s.Watching(), []*structs.CSIVolumeListStub{}
+				for v := range Volumes(tx, structs.DefaultNamespace, "") {
+					out = append(out, VolumeStub(tx, v))
+				}
+				if len(out) != n || out[0].CurrentReaders != each {
+					b.Fatal(len(out))
+				}
+			}
+			perUnit(b, 1)
+		})
+	}
+}
+
+// BenchmarkAllocUpdate is an allocation of a plugin's job whose node reports a change.
+func BenchmarkAllocUpdate(b *testing.B) {
+	for _, n := range benchSizes {
+		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
+			s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				u := &structs.AllocClientUpdate{ID: benchUUID("plugalloc", i%n), ClientStatus: structs.AllocRunning, ClientDescription: fmt.Sprint(i)}
+				s.do(func(tx *Write) error {
+					return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{u}})
+				})
+			}
+			perUnit(b, 1)
+		})
+	}
+}
+
+// BenchmarkAllocEnds is an allocation of a large job that ends: its job is evaluated and room is made.
+func BenchmarkAllocEnds(b *testing.B) {
+	for _, n := range benchSizes {
+		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
+			s := benchFill{nodes: 1000, shared: -1, allocs: max(n, b.N)}.store(b)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				u := &structs.AllocClientUpdate{ID: benchUUID("alloc", i), ClientStatus: structs.AllocFailed}
+				s.do(func(tx *Write) error {
+					return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{u}})
+				})
+			}
+			perUnit(b, 1)
+		})
+	}
+}
+
+// BenchmarkNodeStatus takes a node down and up again, an entry each.
+func BenchmarkNodeStatus(b *testing.B) {
+	for _, n := range benchSizes {
+		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
+			s := benchFill{nodes: n, shared: -1}.store(b)
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				status := []string{structs.NodeDown, structs.NodeReady}[i&1]
+				s.do(func(tx *Write) error {
+					return NodeStatus(tx, &structs.NodeStatusUpdate{NodeIDs: []string{benchUUID("node", i/2%n)}, Status: status})
+				})
+			}
+			perUnit(b, 1)
+		})
+	}
+}
+
+// BenchmarkSnapshot writes and restores 10,000 nodes, 10,000 volumes and 100,000 claims.
+func BenchmarkSnapshot(b *testing.B) {
+	s := benchFill{nodes: 10000, volumes: 10000, claimsEach: 10, shared: -1, allocs: 100000}.store(b)
+	rows := countRows(s.s)
+	b.Run("write", func(b *testing.B) {
+		for range b.N {
+			if err := s.s.Save(io.Discard); err != nil {
+				b.Fatal(err)
+			}
+		}
+		perUnit(b, rows)
+	})
+	b.Run("restore", func(b *testing.B) {
+		var buf memory
+		if err := s.s.Save(&buf); err != nil {
+			b.Fatal(err)
+		}
+		b.ResetTimer()
+		for range b.N {
+			r := buf
+			if err := New().Load(&r); err != nil {
+				b.Fatal(err)
+			}
+		}
+		perUnit(b, rows)
+		b.ReportMetric(float64(len(buf.b)), "bytes")
+	})
+}
+
+// memory is a file that is kept in memory and read from its beginning by each copy.
+type memory struct{ b []byte }
+
+func (m *memory) Write(p []byte) (int, error) { m.b = append(m.b, p...); return len(p), nil }
+
+func (m *memory) Read(p []byte) (int, error) {
+	if len(m.b) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, m.b)
+	m.b = m.b[n:]
+	return n, nil
+}
+
+// countRows counts the rows of every table.
+func countRows(s *Store) (n int) {
+	tx := s.Read()
+	for _, t := range schema().tables {
+		it, err := tx.txn.Get(t.name(), idIndex, []byte{})
+		if err != nil {
+			panic(err)
+		}
+		for it.Next() != nil {
+			n++
+		}
+	}
+	return n
+}
