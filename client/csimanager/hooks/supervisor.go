@@ -47,7 +47,7 @@ type SupervisorConfig struct {
 	// host instead of mounts. Nil means never.
 	HostPaths func(task *structs.Task) bool
 
-	StartInterval time.Duration // between two probes of a plugin that is starting; 1 s
+	StartInterval time.Duration // between two probes of a plugin that is starting; 100 ms
 	ProbeInterval time.Duration // later; 30 s
 	ProbeTimeout  time.Duration // 10 s
 }
@@ -55,7 +55,7 @@ type SupervisorConfig struct {
 // NewPluginSupervisor makes the hook of a task that has a csi_plugin block.
 func NewPluginSupervisor(cfg SupervisorConfig, env *hook.AllocEnv, task *structs.Task) hook.Task {
 	if cfg.StartInterval == 0 {
-		cfg.StartInterval = time.Second
+		cfg.StartInterval = 100 * time.Millisecond
 	}
 	if cfg.ProbeInterval == 0 {
 		cfg.ProbeInterval = 30 * time.Second
