@@ -37,7 +37,8 @@ type Config struct {
 	SerfAdvertise string
 	HTTPAdvertise string // host:port of this agent's HTTP API
 
-	Network Network // nil for the real one
+	Network     Network       // nil for the real one
+	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for Raft's own default
 }
 
 // DefaultConfig is a server for one fast machine.

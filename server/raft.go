@@ -77,6 +77,9 @@ func raftConfig(cfg *Config, id raft.ServerID, logger hclog.Logger) *raft.Config
 	rc := raft.DefaultConfig()
 	rc.LocalID = id
 	rc.Logger = logger
+	if cfg.RaftTimeout > 0 {
+		rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = cfg.RaftTimeout, cfg.RaftTimeout, cfg.RaftTimeout/2
+	}
 	scale := time.Duration(cfg.RaftMultiplier)
 	rc.HeartbeatTimeout *= scale
 	rc.ElectionTimeout *= scale

@@ -87,8 +87,10 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	}
 	opened = append(opened, s.consensus.close)
 	s.serve(ln)
-	s.members, err = startMembership(&s.cfg, s.tags(), logger.Named("serf"))
-	return s, err
+	if s.members, err = startMembership(&s.cfg, s.tags(), logger.Named("serf")); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // serve makes what answers on the port; nothing of it runs before Run.

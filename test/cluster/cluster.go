@@ -103,6 +103,7 @@ func (c *Cluster) Add(expect int) *Server {
 	cfg := server.DefaultConfig()
 	cfg.Name, cfg.DataDir, cfg.BootstrapExpect = name, filepath.Join(c.dir, name), expect
 	cfg.RPCBind, cfg.SerfBind = net.JoinHostPort(ip, "0"), net.JoinHostPort(ip, "0")
+	cfg.RaftTimeout = 300 * time.Millisecond
 	cfg.RetryInterval, cfg.Network = 200*time.Millisecond, c.Net.From(name)
 	for _, other := range c.Servers {
 		cfg.RetryJoin = append(cfg.RetryJoin, other.SerfAddr())

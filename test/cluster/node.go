@@ -1,5 +1,344 @@
 package cluster
 
-type Node struct{}
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
 
-func (n *Node) Kill() {}
+	"berth/client/servers"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// Plugin is what a node says of a CSI plugin on it.
+type Plugin struct {
+	ID         string
+	Controller bool // this node runs the controller half, too
+	Attach     bool // the controller attaches
+	Local      bool // volumes are on the node whose controller made them
+	Zone       string
+	Unhealthy  bool
+}
+
+// Node is one node.
+type Node struct {
+	Name    string
+	ID      string
+	Storage *Storage
+
+	c       *Cluster
+	plugins map[string]Plugin
+	servers *servers.List
+	serve   *rpc.Server
+	pool    *rpc.Pool
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+
+	mu     sync.Mutex
+	allocs map[string]*running
+}
+
+// NodeOption changes a node before it registers.
+type NodeOption func(*Node, *structs.Node)
+
+// WithPlugin has a node run an instance of a plugin.
+func WithPlugin(p Plugin) NodeOption {
+	return func(n *Node, _ *structs.Node) { n.plugins[p.ID] = p }
+}
+
+// AddNode starts a node and waits until it is registered.
+func (c *Cluster) AddNode(name string, s *Storage, options ...NodeOption) *Node {
+	c.T.Helper()
+	n := &Node{Name: name, ID: structs.DeriveID(uint64(len(c.nodes)), name), Storage: s}
+	c.startNode(n, options...)
+	return n
+}
+
+// Revive starts a node again that was killed, without anything in its book: it was rebooted.
+func (c *Cluster) Revive(n *Node, options ...NodeOption) *Node {
+	c.T.Helper()
+	again := &Node{Name: n.Name, ID: n.ID, Storage: n.Storage}
+	c.startNode(again, options...)
+	return again
+}
+
+func (c *Cluster) startNode(n *Node, options ...NodeOption) {
+	c.T.Helper()
+	n.c, n.plugins, n.allocs = c, map[string]Plugin{}, map[string]*running{}
+	row := &structs.Node{
+		ID: n.ID, SecretID: "secret of " + n.ID, Name: n.Name, Datacenter: "dc1", Status: structs.NodeReady,
+		Drivers:       map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
+		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 8000}, Memory: structs.NodeMemoryResources{MemoryMB: 8000}, Disk: structs.NodeDiskResources{DiskMB: 80000}},
+	}
+	for _, o := range options {
+		o(n, row)
+	}
+	n.serve = rpc.NewServer(c.Logger, n.endpoints()...)
+	n.pool = rpc.NewPoolOver(c.Net.From(n.Name).Dial, c.Logger, n.serve)
+	var addrs []string
+	for _, s := range c.Servers {
+		addrs = append(addrs, s.RPCAddr())
+	}
+	n.servers = servers.New(n.pool, addrs)
+	ctx, cancel := context.WithCancel(context.Background())
+	n.cancel = cancel
+	c.nodes = append(c.nodes, n)
+	registered := make(chan struct{})
+	n.wg.Go(func() { n.lease(ctx, row, registered) })
+	select {
+	case <-registered:
+	case <-time.After(Patience):
+		c.T.Fatalf("node %s did not get registered", n.Name)
+	}
+	n.wg.Go(func() { n.pull(ctx) })
+}
+
+// Kill ends the node as it stands: its mounts stay, nobody is told.
+func (n *Node) Kill() {
+	n.cancel()
+	n.serve.Close()
+	n.pool.Close()
+	n.wg.Wait()
+}
+
+// Off kills the node and its power.
+func (n *Node) Off() {
+	n.Kill()
+	n.Storage.PowerOff(n.Name)
+}
+
+// retry calls until it works or ctx ends. Every call of a node may be made again.
+func retry(ctx context.Context, f func(ctx context.Context) error) error {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+		limited, cancel := context.WithTimeout(ctx, 20*time.Second)
+		err := f(limited)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		if k := structs.KindOf(err); k != structs.KindUnavailable && k != structs.KindTimeout {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// lease registers the node and sends heartbeats, soon again when the leader has changed or is gone.
+func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan struct{}) {
+	for ctx.Err() == nil {
+		err := retry(ctx, func(ctx context.Context) error {
+			resp, err := rpc.Call(ctx, n.servers, structs.NodeRegister, &structs.NodeRegisterRequest{Node: row, CSI: n.instances()})
+			if err == nil {
+				n.servers.Set(resp.Servers)
+			}
+			return err
+		})
+		if err != nil {
+			return
+		}
+		if registered != nil {
+			close(registered)
+			registered = nil
+		}
+		for ctx.Err() == nil {
+			before, _ := n.servers.First()
+			var ttl time.Duration
+			err := retry(ctx, func(ctx context.Context) error {
+				resp, err := rpc.Call(ctx, n.servers, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: n.ID, SecretID: row.SecretID, Status: structs.NodeReady})
+				if err == nil {
+					ttl = resp.HeartbeatTTL
+					n.servers.Set(resp.Servers)
+				}
+				return err
+			})
+			if err != nil {
+				break // unknown there: register again
+			}
+			n.waitBeat(ctx, ttl/3, before)
+		}
+	}
+}
+
+func (n *Node) waitBeat(ctx context.Context, pause time.Duration, before string) {
+	addr, moved := n.servers.First()
+	if addr != before {
+		return // the leader has to hear of this node over its own connection
+	}
+	lost := ctx.Done()
+	if s, err := n.pool.Session(ctx, addr); err == nil {
+		lost = s.Done()
+	}
+	select {
+	case <-time.After(pause):
+	case <-moved:
+	case <-lost:
+		select { // it may be starting anew
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	case <-ctx.Done():
+	}
+}
+
+// instances is what the node says of its plugins.
+func (n *Node) instances() (out []*structs.CSIPluginInstance) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.plugins {
+		needs := p.Controller || p.Attach || p.Local
+		info := structs.CSIInfo{PluginID: p.ID, Healthy: !p.Unhealthy, Provider: "fake", ProviderVersion: "1",
+			RequiresControllerPlugin: needs, RequiresTopologies: p.Zone != ""}
+		half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: n.ID, CSIInfo: info}
+		half.NodeInfo = &structs.CSINodeInfo{ID: n.Name}
+		if p.Zone != "" {
+			half.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": p.Zone}}
+		}
+		out = append(out, half)
+		if p.Controller {
+			c := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: n.ID, CSIInfo: info}
+			c.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: p.Attach, SupportsExpand: true}
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// SetPlugin changes a plugin of the node and reports it.
+func (n *Node) SetPlugin(p Plugin) {
+	n.c.T.Helper()
+	n.mu.Lock()
+	n.plugins[p.ID] = p
+	n.mu.Unlock()
+	err := retry(n.c.T.Context(), func(ctx context.Context) error {
+		_, err := rpc.Call(ctx, n.servers, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+			NodeID: n.ID, SecretID: n.secret(), Upserts: n.instances(), Full: true})
+		return err
+	})
+	if err != nil {
+		n.c.T.Fatalf("node %s reports its plugins: %v", n.Name, err)
+	}
+}
+
+func (n *Node) secret() string { return "secret of " + n.ID }
+
+// plugin finds a plugin whose controller runs here.
+func (n *Node) plugin(id string) (Plugin, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, ok := n.plugins[id]
+	if !ok || !p.Controller {
+		return p, structs.Errorf(structs.KindUnavailable, "no controller of plugin %s on node %s", id, n.Name)
+	}
+	return p, nil
+}
+
+// endpoints are what servers may call here.
+func (n *Node) endpoints() []rpc.Endpoint {
+	empty := &structs.Empty{}
+	return []rpc.Endpoint{
+		rpc.Handle(structs.ClientCSIControllerCreate, func(_ context.Context, r *structs.ClientCSICreateRequest) (*structs.ClientCSICreateResponse, error) {
+			p, err := n.plugin(r.PluginID)
+			if err != nil {
+				return nil, err
+			}
+			id, err := n.Storage.create(n.Name, r.Name, p.Local)
+			if err != nil {
+				return nil, err
+			}
+			resp := &structs.ClientCSICreateResponse{ExternalID: id, Capacity: max(1, r.Capacity.RequiredBytes)}
+			if p.Zone != "" {
+				resp.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": p.Zone}}}
+			}
+			return resp, nil
+		}),
+		rpc.Handle(structs.ClientCSIControllerDelete, func(_ context.Context, r *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
+			if _, err := n.plugin(r.PluginID); err != nil {
+				return nil, err
+			}
+			return empty, n.Storage.remove(n.Name, r.ExternalID)
+		}),
+		rpc.Handle(structs.ClientCSIControllerAttach, func(_ context.Context, r *structs.ClientCSIAttachRequest) (*structs.ClientCSIAttachResponse, error) {
+			if _, err := n.plugin(r.PluginID); err != nil {
+				return nil, err
+			}
+			return &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"dev": r.ExternalID}}, n.Storage.attach(n.Name, r.ExternalID, r.ExternalNodeID)
+		}),
+		rpc.Handle(structs.ClientCSIControllerDetach, func(_ context.Context, r *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
+			if _, err := n.plugin(r.PluginID); err != nil {
+				return nil, err
+			}
+			return empty, n.Storage.detach(n.Name, r.ExternalID, r.ExternalNodeID)
+		}),
+		rpc.Handle(structs.ClientCSINodeDetach, func(_ context.Context, r *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
+			return empty, n.letGo(r)
+		}),
+	}
+}
+
+// letGo unmounts for allocations that have ended, as the server asks.
+func (n *Node) letGo(r *structs.ClientCSINodeDetachRequest) error {
+	n.mu.Lock()
+	_, runs := n.allocs[r.AllocID]
+	n.mu.Unlock()
+	if runs {
+		return structs.Errorf(structs.KindPrecondition, "allocation %s still runs on %s", r.AllocID, n.Name)
+	}
+	n.Storage.letGo(n.Name, r.AllocID, r.VolumeID)
+	return nil
+}
+
+// pull runs the allocations that the servers want here.
+func (n *Node) pull(ctx context.Context) {
+	index := uint64(1)
+	for ctx.Err() == nil {
+		var resp *structs.NodeClientAllocsResponse
+		err := retry(ctx, func(ctx context.Context) (err error) {
+			req := &structs.NodeGetRequest{NodeID: n.ID, SecretID: n.secret()}
+			req.MinIndex, req.MaxWait, req.AllowStale = index, 10*time.Second, false
+			resp, err = rpc.Call(ctx, n.servers, structs.NodeClientAllocs, req)
+			return err
+		})
+		if err != nil {
+			continue
+		}
+		index = max(1, resp.Index)
+		var ids []string
+		for id := range resp.Allocs {
+			ids = append(ids, id)
+		}
+		slices.Sort(ids)
+		n.fetch(ctx, ids)
+	}
+}
+
+func (n *Node) fetch(ctx context.Context, ids []string) {
+	if len(ids) == 0 {
+		return
+	}
+	var resp *structs.AllocsResponse
+	err := retry(ctx, func(ctx context.Context) (err error) {
+		resp, err = rpc.Call(ctx, n.servers, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: ids, NodeID: n.ID, SecretID: n.secret()})
+		return err
+	})
+	if err != nil {
+		return
+	}
+	for _, a := range resp.Allocs {
+		n.mu.Lock()
+		r := n.allocs[a.ID]
+		n.mu.Unlock()
+		switch {
+		case r != nil && a.Terminal():
+			r.stop()
+		case r == nil && a.DesiredStatus == structs.AllocDesiredRun && !a.ClientTerminal():
+			n.begin(ctx, a)
+		case r == nil && a.DesiredStatus == structs.AllocDesiredStop && !a.ClientTerminal():
+			n.report(ctx, a.ID, structs.AllocComplete)
+		}
+	}
+}

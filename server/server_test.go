@@ -1,0 +1,404 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"go.uber.org/goleak"
+
+	"berth/internal/snaparchive"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// patience is how long a test waits for what has to come.
+const patience = 30 * time.Second
+
+// noLeaks fails the test when goroutines are left of it.
+func noLeaks(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		var left error
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+			if left = goleak.Find(); left == nil {
+				return
+			}
+		}
+		t.Error(left)
+	})
+}
+
+// testConfig is a server of one on the loopback.
+func testConfig(t *testing.T) Config {
+	t.Helper()
+	c := DefaultConfig()
+	c.DataDir, c.Name = filepath.Join(t.TempDir(), "data"), "s1"
+	c.RPCBind, c.SerfBind, c.RaftTimeout = "127.0.0.1:0", "127.0.0.1:0", 100*time.Millisecond
+	return c
+}
+
+// running is a server in its Run.
+type running struct {
+	*Server
+	t    *testing.T
+	stop func()
+}
+
+// run starts a server and waits until it leads.
+func run(t *testing.T, cfg Config) *running {
+	t.Helper()
+	s, err := New(cfg, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	stopped := false
+	r := &running{s, t, func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("Run: %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("Run did not end")
+		}
+	}}
+	t.Cleanup(r.stop)
+	r.until("it leads", func() bool { _, leads, _, _ := s.Leader(); return leads })
+	return r
+}
+
+// until looks again and again for what has no notification.
+func (r *running) until(what string, holds func() bool) {
+	r.t.Helper()
+	for deadline := time.After(patience); !holds(); {
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-deadline:
+			r.t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// rows waits until the state is as wanted.
+func (r *running) rows(what string, holds func(tx *state.Read) bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		tx := r.store.Watching()
+		if holds(tx) {
+			return
+		}
+		if err := r.store.Wait(ctx, tx); err != nil {
+			r.t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+func (r *running) register(job string) {
+	r.t.Helper()
+	_, err := rpc.Call(r.t.Context(), r, structs.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{
+		ID: job, Type: structs.JobService, Datacenters: []string{"dc1"}, TaskGroups: []*structs.TaskGroup{
+			{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}}}}}})
+	if err != nil {
+		r.t.Fatalf("registering %s: %v", job, err)
+	}
+}
+
+func (r *running) has(job string) bool {
+	return state.Job(r.store.Read(), structs.DefaultNamespace, job) != nil
+}
+
+func TestRowsSurviveARestart(t *testing.T) {
+	noLeaks(t)
+	cfg := testConfig(t)
+	s := run(t, cfg)
+	s.register("one")
+	id, index := s.id, s.store.Index()
+	s.stop()
+	if _, _, err := s.Propose(t.Context(), nil); !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("an entry after the end: %v, want unavailable", err)
+	}
+
+	s = run(t, cfg)
+	if !s.has("one") || s.store.Index() < index || s.id != id {
+		t.Errorf("after a restart: job %v, index %d (before %d), id %s (before %s)", s.has("one"), s.store.Index(), index, s.id, id)
+	}
+	if s.consensus.fresh || s.tags()[tagBootstrap] != "1" {
+		t.Error("a server with a log takes itself for a new one")
+	}
+	s.register("two")
+}
+
+func TestALogThatWasCompactedStartsFromItsSnapshot(t *testing.T) {
+	noLeaks(t)
+	cfg := testConfig(t)
+	cfg.SnapshotThreshold, cfg.TrailingLogs = 4, 2
+	s := run(t, cfg)
+	for i := range 20 {
+		s.register(fmt.Sprint("job", i))
+	}
+	if err := s.SnapshotSave(t.Context(), io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	s.register("after")
+	if first, err := s.consensus.wal.FirstIndex(); err != nil || first < 10 {
+		t.Fatalf("the log begins at %d (%v): it was not compacted", first, err)
+	}
+	s.stop()
+	s = run(t, cfg)
+	for _, job := range []string{"job0", "job19", "after"} {
+		if !s.has(job) {
+			t.Errorf("job %s is lost", job)
+		}
+	}
+}
+
+func TestAnArchiveBringsTheStateBack(t *testing.T) {
+	noLeaks(t)
+	cfg := testConfig(t)
+	cfg.HeartbeatTTL, cfg.HeartbeatGrace = 10*time.Minute, time.Minute
+	s := run(t, cfg)
+	s.register("one")
+	var archive bytes.Buffer
+	if err := s.SnapshotSave(t.Context(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	s.register("two")
+	before := s.store.Index()
+	if err := s.SnapshotRestore(t.Context(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	s.rows("the archive's jobs", func(tx *state.Read) bool {
+		return state.Job(tx, structs.DefaultNamespace, "one") != nil && state.Job(tx, structs.DefaultNamespace, "two") == nil
+	})
+	s.until("it leads on", func() bool { _, leads, _, _ := s.Leader(); return leads })
+	s.register("three")
+	if s.store.Index() <= before {
+		t.Errorf("the index went back from %d to %d", before, s.store.Index())
+	}
+	if left, _ := filepath.Glob(filepath.Join(cfg.DataDir, "restore-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	s.stop()
+	s = run(t, cfg)
+	if !s.has("one") || s.has("two") || !s.has("three") {
+		t.Errorf("after a restart: one %v, two %v, three %v", s.has("one"), s.has("two"), s.has("three"))
+	}
+}
+
+// A node of an archive may have been gone for long: its lease begins with the restore, and ends.
+func TestNodesOfAnArchiveGetALease(t *testing.T) {
+	noLeaks(t)
+	cfg := testConfig(t)
+	cfg.HeartbeatTTL, cfg.HeartbeatGrace = time.Second, time.Millisecond
+	s := run(t, cfg)
+	node := &structs.Node{ID: "n1", SecretID: "secret", Name: "n1", Status: structs.NodeReady}
+	if _, err := rpc.Call(t.Context(), s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node}); err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	if err := s.SnapshotSave(t.Context(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	down := func(tx *state.Read) bool {
+		n := state.Node(tx, "n1")
+		return n != nil && n.Status == structs.NodeDown
+	}
+	s.rows("its lease ends", down)
+	if err := s.SnapshotRestore(t.Context(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	s.rows("it is as it was", func(tx *state.Read) bool { return state.Node(tx, "n1").Status == structs.NodeReady })
+	s.rows("its lease ends again", down)
+}
+
+func TestADamagedArchiveChangesNothing(t *testing.T) {
+	noLeaks(t)
+	s := run(t, testConfig(t))
+	s.register("one")
+	var saved bytes.Buffer
+	if err := s.SnapshotSave(t.Context(), &saved); err != nil {
+		t.Fatal(err)
+	}
+	s.register("two")
+	flipped := bytes.Clone(saved.Bytes())
+	flipped[len(flipped)/2] ^= 1
+	var alien bytes.Buffer
+	text := "no state at all"
+	if err := snaparchive.Write(&alien, snaparchive.Meta{Index: 5, Term: 1}, int64(len(text)), strings.NewReader(text)); err != nil {
+		t.Fatal(err)
+	}
+	for name, archive := range map[string][]byte{
+		"empty": nil, "text": []byte("hello"), "cut short": saved.Bytes()[:saved.Len()-7], "a bit flipped": flipped,
+		"whole, of another kind": alien.Bytes(),
+	} {
+		if err := s.SnapshotRestore(t.Context(), bytes.NewReader(archive)); !structs.IsKind(err, structs.KindInvalid) {
+			t.Errorf("%s: %v (%s), want invalid", name, err, structs.KindOf(err))
+		}
+		if !s.has("one") || !s.has("two") {
+			t.Errorf("%s: the state was changed", name)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(s.cfg.DataDir, "restore-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestAConfigurationIsToldAllItsFaults(t *testing.T) {
+	valid := func(c *Config) { c.DataDir, c.Name = "/data", "s1" }
+	for name, tc := range map[string]struct {
+		edit func(*Config)
+		want []string
+	}{
+		"good":         {valid, nil},
+		"nothing":      {func(c *Config) { *c = Config{} }, []string{"data_dir", "name", "retry_join", "raft_multiplier", "heartbeat_ttl", "retry_interval", "gc_interval", "addresses.rpc", "addresses.serf"}},
+		"even":         {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 4, []string{"x"} }, []string{"expected an odd number"}},
+		"too many":     {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 11, []string{"x"} }, []string{"bootstrap_expect is 11"}},
+		"alone":        {func(c *Config) { valid(c); c.BootstrapExpect = 3 }, []string{"retry_join is required"}},
+		"joining only": {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 0, []string{"x"} }, nil},
+		"address":      {func(c *Config) { valid(c); c.RPCBind = "nowhere" }, []string{"addresses.rpc"}},
+	} {
+		c := DefaultConfig()
+		tc.edit(&c)
+		err := c.Validate()
+		if (err == nil) != (len(tc.want) == 0) {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("%s: %v does not name %q", name, err, want)
+			}
+		}
+	}
+}
+
+// occupy takes a port, for TCP or for UDP.
+func occupy(t *testing.T, network string) string {
+	t.Helper()
+	if network == "udp" {
+		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn.LocalAddr().String()
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	return ln.Addr().String()
+}
+
+// damage writes nonsense over a file of a server that has run once.
+func damage(t *testing.T, c *Config, file string) {
+	t.Helper()
+	run(t, *c).stop()
+	if err := os.WriteFile(filepath.Join(c.DataDir, file), bytes.Repeat([]byte("nonsense"), 1000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNewThatFailsLeavesNothingOpen(t *testing.T) {
+	for name, spoil := range map[string]func(t *testing.T, c *Config){
+		"the RPC port is in use":            func(t *testing.T, c *Config) { c.RPCBind = occupy(t, "tcp") },
+		"the gossip's TCP port is in use":   func(t *testing.T, c *Config) { c.SerfBind = occupy(t, "tcp") },
+		"the gossip's UDP port is in use":   func(t *testing.T, c *Config) { c.SerfBind = occupy(t, "udp") },
+		"the gossip's port is no number":    func(_ *testing.T, c *Config) { c.SerfBind = "127.0.0.1:serf" },
+		"no RPC address for others":         func(_ *testing.T, c *Config) { c.RPCBind = "0.0.0.0:0" },
+		"the RPC address is none":           func(_ *testing.T, c *Config) { c.RPCAdvertise = "nowhere" },
+		"the gossip's address is none":      func(_ *testing.T, c *Config) { c.SerfAdvertise = "127.0.0.1" },
+		"tags that are too long":            func(_ *testing.T, c *Config) { c.HTTPAdvertise = strings.Repeat("x", 1000) },
+		"the data directory cannot be made": func(_ *testing.T, c *Config) { c.DataDir = "/dev/null/data" },
+		"Damaged log":                       func(t *testing.T, c *Config) { damage(t, c, "raft/wal/wal-meta.db") },
+		"Damaged gossip directory": func(t *testing.T, c *Config) {
+			if err := errors.Join(os.MkdirAll(c.DataDir, 0o700), os.WriteFile(filepath.Join(c.DataDir, "serf"), nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"Data directory in use": func(t *testing.T, c *Config) { run(t, *c) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			cfg := testConfig(t)
+			good := cfg
+			spoil(t, &cfg)
+			s, err := New(cfg, hclog.NewNullLogger())
+			if err == nil {
+				t.Fatal("a server was made")
+			}
+			if s != nil {
+				t.Error("there is a server beside the error")
+			}
+			if cfg.DataDir != good.DataDir || strings.HasPrefix(name, "D") {
+				return
+			}
+			run(t, good).register("one") // nothing of the first try is in its way
+		})
+	}
+}
+
+func TestRaftsErrorsSayWhetherAnythingWasWritten(t *testing.T) {
+	for err, want := range map[error]structs.Kind{
+		raft.ErrNotLeader: structs.KindUnavailable, raft.ErrLeadershipTransferInProgress: structs.KindUnavailable,
+		raft.ErrEnqueueTimeout: structs.KindUnavailable, raft.ErrRaftShutdown: structs.KindUnavailable,
+		raft.ErrLeadershipLost: structs.KindTimeout, raft.ErrAbortedByRestore: structs.KindTimeout,
+		errors.New("no space left on device"): structs.KindTimeout, fmt.Errorf("in between: %w", raft.ErrNotLeader): structs.KindUnavailable,
+	} {
+		got := raftError(err)
+		if !structs.IsKind(got, want) || !errors.Is(got, err) {
+			t.Errorf("%v: %v is %s, want %s", err, got, structs.KindOf(got), want)
+		}
+	}
+}
+
+func TestAnIDIsKept(t *testing.T) {
+	dir := t.TempDir()
+	first, err := persistentID(dir)
+	if err != nil || first == "" {
+		t.Fatal(first, err)
+	}
+	if second, err := persistentID(dir); second != first || err != nil {
+		t.Errorf("%s, then %s, %v", first, second, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "server-id"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if third, err := persistentID(dir); third == "" || err != nil {
+		t.Errorf("of an empty file: %q, %v", third, err)
+	}
+}
+
+func TestAdvertise(t *testing.T) {
+	bound := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4747}
+	for configured, want := range map[string]string{
+		"": "127.0.0.1:4747", "10.0.0.7:0": "10.0.0.7:4747", "10.0.0.7:99": "10.0.0.7:99", "localhost:5": "127.0.0.1:5",
+	} {
+		got, err := advertise(bound, configured)
+		if err != nil || got.String() != want {
+			t.Errorf("%q: %v, %v, want %s", configured, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"berth/structs"
+)
+
+// Storage is the truth behind a plugin: which volumes there are, where each can be reached, to which nodes
+// it is attached and who has it mounted. All nodes of a cluster share it.
+type Storage struct {
+	c *Cluster
+
+	mu      sync.Mutex
+	volumes map[string]*disk // by the plugin's volume ID
+	fail    func(op, id string) error
+	log     []string
+}
+
+type disk struct {
+	home     string // the node that it is on, "" for one that every node can reach
+	attached map[string]bool
+	mounted  map[string]string // by node and allocation: which volume it is to the servers
+}
+
+// NewStorage makes an empty one.
+func NewStorage(c *Cluster) *Storage { return &Storage{c: c, volumes: map[string]*disk{}} }
+
+// Fail has calls fail for which the function returns an error. op is create, delete, attach, detach or
+// expand; id is the plugin's volume ID, or its name for create.
+func (s *Storage) Fail(f func(op, id string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = f
+}
+
+// Put makes a volume that was there before.
+func (s *Storage) Put(id, home string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.put(id, home)
+}
+
+func (s *Storage) put(id, home string) {
+	if s.volumes[id] == nil {
+		s.volumes[id] = &disk{home: home, attached: map[string]bool{}, mounted: map[string]string{}}
+	}
+}
+
+// Log is what was done, oldest first: "node op id".
+func (s *Storage) Log() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.log)
+}
+
+// Exists reports whether there is such a volume.
+func (s *Storage) Exists(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.volumes[id] != nil
+}
+
+// Mounts lists who has the volume mounted: "node alloc".
+func (s *Storage) Mounts(id string) (who []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if d := s.volumes[id]; d != nil {
+		for key := range d.mounted {
+			who = append(who, key)
+		}
+	}
+	slices.Sort(who)
+	return who
+}
+
+// do notes a call and lets the test's function fail it; s.mu is held by f.
+func (s *Storage) do(node, op, id string, f func() error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, node+" "+op+" "+id)
+	if s.fail != nil {
+		if err := s.fail(op, id); err != nil {
+			return err
+		}
+	}
+	return f()
+}
+
+// local says whether a call for a volume is made at the wrong node.
+func (d *disk) local(node, id string) error {
+	if d.home != "" && d.home != node {
+		return structs.Errorf(structs.KindNotFound, "volume %s is not on node %s", id, node)
+	}
+	return nil
+}
+
+// mount fails the test when the volume's mode does not allow one more.
+func (s *Storage) mount(node, alloc, id, volume string, mode structs.CSIAccessMode, needsAttach bool) error {
+	return s.do(node, "mount", id, func() error {
+		d := s.volumes[id]
+		if d == nil {
+			return structs.Errorf(structs.KindNotFound, "no volume %s", id)
+		}
+		if err := d.local(node, id); err != nil {
+			return err
+		}
+		if needsAttach && !d.attached[node] {
+			s.c.T.Errorf("volume %s is mounted on %s, where it is not attached", id, node)
+		}
+		key := node + " " + alloc
+		for other := range d.mounted {
+			if other != key && mode.SingleNode() {
+				s.c.T.Errorf("two have volume %s mounted: %s and %s", id, other, key)
+			}
+		}
+		d.mounted[key] = volume
+		return nil
+	})
+}
+
+func (s *Storage) unmount(node, alloc, id string) {
+	_ = s.do(node, "unmount", id, func() error {
+		if d := s.volumes[id]; d != nil {
+			delete(d.mounted, node+" "+alloc)
+		}
+		return nil
+	})
+}
+
+// letGo unmounts what an allocation has of a volume, by the servers' name of it.
+func (s *Storage) letGo(node, alloc, volume string) {
+	_ = s.do(node, "let-go", volume, func() error {
+		for _, d := range s.volumes {
+			if d.mounted[node+" "+alloc] == volume {
+				delete(d.mounted, node+" "+alloc)
+			}
+		}
+		return nil
+	})
+}
+
+// PowerOff takes a node's mounts away: it is off, and writes no more.
+func (s *Storage) PowerOff(node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.log = append(s.log, node+" power-off")
+	for _, d := range s.volumes {
+		for key := range d.mounted {
+			if strings.HasPrefix(key, node+" ") {
+				delete(d.mounted, key)
+			}
+		}
+	}
+}
+
+func (s *Storage) create(node, name string, local bool) (id string, err error) {
+	err = s.do(node, "create", name, func() error {
+		id = "vol-" + name
+		home := ""
+		if local {
+			home = node
+		}
+		s.put(id, home)
+		return s.volumes[id].local(node, id)
+	})
+	return id, err
+}
+
+func (s *Storage) remove(node, id string) error {
+	return s.do(node, "delete", id, func() error {
+		d := s.volumes[id]
+		if d == nil {
+			return nil
+		}
+		if d.home != "" && d.home != node {
+			s.c.T.Errorf("volume %s on node %s is to be deleted at node %s, which would take it for gone", id, d.home, node)
+		}
+		if len(d.mounted) > 0 || len(d.attached) > 0 {
+			s.c.T.Errorf("volume %s is deleted while it is in use: %v, %v", id, d.mounted, d.attached)
+		}
+		delete(s.volumes, id)
+		return nil
+	})
+}
+
+func (s *Storage) attach(node, id, at string) error {
+	return s.do(node, "attach", id, func() error {
+		d := s.volumes[id]
+		if d == nil {
+			return structs.Errorf(structs.KindNotFound, "no volume %s", id)
+		}
+		d.attached[at] = true
+		return nil
+	})
+}
+
+func (s *Storage) detach(node, id, from string) error {
+	return s.do(node, "detach", id, func() error {
+		d := s.volumes[id]
+		if d == nil {
+			return nil
+		}
+		for key := range d.mounted {
+			if strings.HasPrefix(key, from+" ") {
+				s.c.T.Errorf("volume %s is detached from %s, where it is mounted: %s", id, from, key)
+			}
+		}
+		delete(d.attached, from)
+		return nil
+	})
+}
+
+func (s *Storage) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprint(s.log)
+}
