@@ -270,15 +270,17 @@ func TestLongDataDirectory(t *testing.T) {
 // initOf finds the child of a supervisor.
 func (r *rig) initOf(supervisor int) int {
 	r.t.Helper()
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", supervisor, supervisor))
-	var pid int
-	if err == nil {
-		_, err = fmt.Sscan(string(b), &pid)
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", supervisor))
+	for _, f := range threads {
+		var pid int
+		if b, err := os.ReadFile(f); err == nil {
+			if _, err := fmt.Sscan(string(b), &pid); err == nil {
+				return pid
+			}
+		}
 	}
-	if err != nil {
-		r.t.Fatalf("the supervisor has no child: %v", err)
-	}
-	return pid
+	r.t.Fatalf("the supervisor has no child (%v)", err)
+	return 0
 }
 
 // gone waits until a process has ended; a zombie has.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
@@ -16,7 +15,6 @@ import (
 // Init is the whole life of pid 1 in a sandbox; the caller exits with its result. The caller has marked
 // all inherited files close-on-exec.
 func Init() int {
-	runtime.LockOSThread()                                       // the program is started from another thread, which ends
 	_ = os.WriteFile("/proc/self/comm", []byte("berth-init"), 0) // for those who list processes
 	swallowSignals()
 	conn := os.NewFile(socketFD, "sandbox")

@@ -35,8 +35,7 @@ type User struct {
 	Home     string
 }
 
-// Start starts the program inside the cgroup and returns its pid, which the caller reaps. The main thread
-// must be locked to its goroutine (its own state must not be what the program inherits).
+// Start starts the program inside the cgroup and returns its pid, which the caller reaps.
 func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, error) {
 	path, err := p.find()
 	if err != nil {
@@ -70,10 +69,7 @@ func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, err
 
 // fork forks from a thread that has given up what the program is not to have, and that ends afterwards.
 func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry) (pid int, err error) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
+	onOwnThread(func() {
 		if err = entry.MoveThread(); err != nil {
 			return
 		}
@@ -83,9 +79,24 @@ func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry
 			}
 		}
 		pid, err = syscall.ForkExec(path, append([]string{p.Command}, p.Args...), attr)
+	})
+	return pid, err
+}
+
+// onOwnThread runs fn on a thread that ends when fn has returned.
+func onOwnThread(fn func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // a locked thread ends with its goroutine
+		if unix.Gettid() == os.Getpid() {
+			defer runtime.UnlockOSThread() // but not the main thread: keep it busy and take another
+			onOwnThread(fn)
+			return
+		}
+		fn()
 	}()
 	<-done
-	return pid, err
 }
 
 // limitFiles sets how many files the program may have open, as far as the own hard limit allows.

@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -72,9 +71,9 @@ type message struct {
 // runtime and nothing else, with at most procs processors.
 func RuntimeEnv(procs int) []string {
 	env := []string{fmt.Sprintf("GOMAXPROCS=%d", procs)}
-	for _, e := range os.Environ() {
-		if strings.HasPrefix(e, "GO") && !strings.HasPrefix(e, "GOMAXPROCS=") {
-			env = append(env, e)
+	for _, name := range []string{"GOCOVERDIR", "GODEBUG", "GOGC", "GOMEMLIMIT", "GORACE", "GOTRACEBACK"} {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
 		}
 	}
 	return env

@@ -1,0 +1,107 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+// What needs a real sandbox is tested with the exec driver.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m)
+}
+
+// The thread that gave things up for the program must be gone afterwards, and never be the main one.
+func TestOwnThread(t *testing.T) {
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			var tid int
+			onOwnThread(func() { tid = unix.Gettid() })
+			if tid == 0 || tid == os.Getpid() {
+				t.Errorf("ran on thread %d of process %d", tid, os.Getpid())
+			}
+			for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+				if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid)); os.IsNotExist(err) {
+					return
+				}
+				if time.Now().After(end) {
+					t.Errorf("thread %d lives", tid)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestHostPaths(t *testing.T) {
+	dir := t.TempDir()
+	for _, d := range []string{"usr", "etc/x"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("usr", dir+"/bin"); err != nil {
+		t.Fatal(err)
+	}
+	links, binds, err := hostPaths(map[string]string{
+		dir + "/bin": "/bin", dir + "/usr": "/usr", dir + "/etc/x": "/a", dir + "/lib32": "/lib32",
+	})
+	if err != nil || !reflect.DeepEqual(links, map[string]string{"/bin": "usr"}) {
+		t.Fatalf("links are %v, %v", links, err)
+	}
+	want := []Bind{{Source: dir + "/etc/x", Target: "/a", ReadOnly: true}, {Source: dir + "/usr", Target: "/usr", ReadOnly: true}}
+	if !reflect.DeepEqual(binds, want) {
+		t.Fatalf("binds are %+v", binds)
+	}
+}
+
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"a/run": 0o644, "b/run": 0o755, "b/other": 0o755} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := Program{Driver: "exec", Where: "here", Dir: dir, Env: []string{"A=b", "PATH=" + dir + "/a:" + dir + "/b:" + dir}}
+	for command, want := range map[string]string{
+		"run": "/b/run", "other": "/b/other", "b/other": "/b/other", "./b/run": "/b/run", dir + "/b/run": "/b/run",
+		"a": "", "no": "", "a/run": "", "b": "", "./b": "",
+	} {
+		p.Command = command
+		got, err := p.find()
+		if want == "" {
+			if !structs.IsKind(err, structs.KindInvalid) || !strings.HasPrefix(err.Error(), fmt.Sprintf("exec: command %q ", command)) {
+				t.Errorf("%s: found %q, %v", command, got, err)
+			}
+		} else if err != nil || got != dir+want {
+			t.Errorf("%s: found %q, %v; want %s", command, got, err, want)
+		}
+	}
+}
+
+func TestRuntimeEnv(t *testing.T) {
+	t.Setenv("GOTRACEBACK", "all")
+	t.Setenv("SECRET", "x")
+	t.Setenv("GOMAXPROCS", "64")
+	env := strings.Join(RuntimeEnv(3), " ")
+	if !strings.Contains(env, "GOTRACEBACK=all") || !strings.Contains(env, "GOMAXPROCS=3") || strings.Contains(env, "SECRET") || strings.Contains(env, "64") {
+		t.Errorf("the environment is %s", env)
+	}
+}
