@@ -11,10 +11,10 @@ import (
 )
 
 // The line of a volume. A claim is granted when it conflicts with no claim that is granted and with none
-// that waits ahead of it, and nothing else is in its way (claim_block.go). Whether two claims conflict depends on
-// their classes alone, and there are only twenty classes: so to see who is next, one walks the heads of
-// the classes in line order, never all claims. A class whose head conflicts with what is granted or ahead
-// is out as a whole.
+// that waits ahead of it, and nothing else is in its way (claim_block.go). Whether two claims conflict
+// depends on their classes alone, and there are only twenty classes: so to see who is next, one walks the
+// heads of the classes in line order, never all claims. A class whose head conflicts with what is granted
+// or ahead is out as a whole.
 
 // class is all of a claim that matters to other claims of the volume.
 type class struct {
@@ -65,7 +65,7 @@ func grant(tx *Write, ns, volume string, now int64) {
 // grantPlugin grants the claims that waited for what the plugin has become.
 func grantPlugin(tx *Write, plugin string, now int64) {
 	for _, k := range waitedFor(tx.Read, plugin) {
-		grant(tx, k.Namespace, k.ID, now)
+		grant(tx, k.Namespace, k.VolumeID, now)
 	}
 }
 
@@ -79,10 +79,10 @@ func grantOnNode(tx *Write, plugin, node string, now int64) {
 }
 
 // waitedFor lists the plugin's volumes that have a line.
-func waitedFor(tx *Read, plugin string) []structs.JobKey {
-	var out []structs.JobKey
+func waitedFor(tx *Read, plugin string) []structs.CSIClaimKey {
+	var out []structs.CSIClaimKey
 	for c := range waitingByPlugin.all(tx, plugin) {
-		if k := (structs.JobKey{Namespace: c.Namespace, ID: c.VolumeID}); !slices.Contains(out[max(0, len(out)-1):], k) {
+		if k := (structs.CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID}); !slices.Contains(out[max(0, len(out)-1):], k) {
 			out = append(out, k)
 		}
 	}

@@ -62,9 +62,9 @@ func TestWhatCannotChange(t *testing.T) {
 	} {
 		w := threeNodes(t, false)
 		do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
-		row := w.mustPut(full)
+		w.mustPut(full)
 		w.claim(aClaim("v", "a1", wr, snw))
-		row = Volume(w.s.Read(), "default", "v")
+		row := Volume(w.s.Read(), "default", "v")
 		err := w.tryPut(full, c.change)
 		if !structs.IsKind(err, structs.KindConflict) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", c.says, err)
