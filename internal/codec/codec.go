@@ -19,6 +19,7 @@ func newHandle() *codec.MsgpackHandle {
 	h.RawToString = true
 	h.MapType = reflect.TypeOf(map[string]any(nil))
 	h.WriteExt = true
+	h.MaxInitLen = 64  // a length that a few bytes claim is not believed: memory grows with what is there
 	h.Canonical = true // map keys in order: equal values are equal bytes, which snapshots rely on
 	return h
 }
