@@ -46,7 +46,7 @@ func TestExitCodes(t *testing.T) {
 func TestExtraCommands(t *testing.T) {
 	var got []string
 	extra := []Command{
-		{Name: "agent", Group: groupSelf, Synopsis: "Run an agent", Raw: true, Run: func(_ context.Context, c *Call) error {
+		{Name: "agent", Group: GroupSelf, Synopsis: "Run an agent", Raw: true, Run: func(_ context.Context, c *Call) error {
 			got = c.Args
 			return nil
 		}},

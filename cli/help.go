@@ -12,10 +12,10 @@ const (
 	groupWork    = "Run things"
 	groupStorage = "Storage"
 	groupCluster = "The cluster"
-	groupSelf    = "berth itself"
+	GroupSelf    = "berth itself" // also of the commands that other packages bring
 )
 
-var groupOrder = []string{groupWork, groupStorage, groupCluster, groupSelf}
+var groupOrder = []string{groupWork, groupStorage, groupCluster, GroupSelf}
 
 // printGroup lists a group's commands.
 func (cmd *Command) printGroup(w io.Writer, path string) {

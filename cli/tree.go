@@ -50,7 +50,7 @@ func tree() []Command {
 		{Name: "system", Group: groupCluster, Synopsis: "Clean up", Sub: []Command{
 			{Name: "gc", Synopsis: "Forget what has ended and is of no more use", Run: systemGC},
 		}},
-		{Name: "version", Group: groupSelf, Synopsis: "Say which berth this is", Local: true, Run: showVersion},
+		{Name: "version", Group: GroupSelf, Synopsis: "Say which berth this is", Local: true, Run: showVersion},
 	}
 }
 

@@ -27,12 +27,12 @@ func main() {
 func commands() []cli.Command {
 	return []cli.Command{
 		{
-			Name: "agent", Synopsis: "run a server, a node, or both", Local: true, Raw: true,
+			Name: "agent", Group: cli.GroupSelf, Synopsis: "Run a server, a node, or both", Local: true, Raw: true,
 			Run: func(ctx context.Context, c *cli.Call) error { return agent.Command(ctx, c.Args, c.Out, c.Err) },
 		},
 		{
-			Name: "plugin", Synopsis: "", Sub: []cli.Command{{
-				Name: "hostpath", Synopsis: "run the CSI driver for storage on this node", Local: true, Raw: true,
+			Name: "plugin", Sub: []cli.Command{{
+				Name: "hostpath", Synopsis: "Run the CSI driver for storage on this node", Local: true, Raw: true,
 				Run: func(ctx context.Context, c *cli.Call) error { return runHostpath(ctx, c.Args, c.Err) },
 			}},
 		},
