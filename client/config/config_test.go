@@ -113,7 +113,7 @@ func TestHolderGivesOutWhatNeverChanges(t *testing.T) {
 	if after != h.Get() || after.Meta["k"] != "new" || after.Reserved.CPU != 7 {
 		t.Errorf("the update is lost: %+v", after)
 	}
-	if h.Get() != h.Get() {
+	if one, other := h.Get(), h.Get(); one != other {
 		t.Error("two readers do not share one copy")
 	}
 }

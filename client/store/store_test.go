@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 type thing struct {
@@ -99,7 +100,7 @@ func TestTwoAgentsCannotShareADirectory(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	_, err := Open(dir)
-	if !errors.Is(err, bbolt.ErrTimeout) || !strings.Contains(err.Error(), "data_dir") {
+	if !errors.Is(err, bolterrors.ErrTimeout) || !strings.Contains(err.Error(), "data_dir") {
 		t.Errorf("%v", err)
 	}
 }

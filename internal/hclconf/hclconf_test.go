@@ -45,7 +45,7 @@ type sample struct {
 	Many    []*inner          `hcl:"many,block"`
 	Keyed   map[string]*inner `hcl:"keyed,block"`
 	Later   struct{}          `hcl:"later,unsupported"`
-	ignored int
+	Ignored int
 }
 
 type plain struct {
