@@ -117,10 +117,14 @@ func (m *Machine) Path(parent, name string) *Group {
 	return g
 }
 
-// New makes the group <parent>/<name> with its limits. A group that is there already (left by a crash) is
-// used as it is, with the new limits. If it fails nothing is left.
+// New makes the group <parent>/<name> with its limits. A group that is there already, left by a crash, is
+// removed first: one that was killed once cannot be used again (kernels kill what is born into it). If New
+// fails nothing is left but a group that processes are in.
 func (m *Machine) New(parent, name string, limits Limits) (*Group, error) {
 	g := m.Path(parent, name)
+	if err := g.Remove(); err != nil {
+		return nil, err
+	}
 	if err := m.make(g, parent, limits); err != nil {
 		return nil, errors.Join(err, g.Remove())
 	}

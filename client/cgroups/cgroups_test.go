@@ -2,6 +2,7 @@ package cgroups
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,9 +10,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -149,7 +153,8 @@ func TestRealGroup(t *testing.T) {
 	if err := m.Probe("berth"); err != nil {
 		t.Skip("this machine lets us have no cgroups: ", err)
 	}
-	g, err := m.New("berth", "test-"+filepath.Base(t.TempDir())+"-"+filepath.Base(os.Args[0]), Limits{CPUShares: 200, MemoryBytes: 32 << 20, MemoryReserve: 16 << 20})
+	name := fmt.Sprintf("test-%d", os.Getpid())
+	g, err := m.New("berth", name, Limits{CPUShares: 200, MemoryBytes: 32 << 20, MemoryReserve: 16 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,6 +194,14 @@ func TestRealGroup(t *testing.T) {
 	if pids, err := g.PIDs(); err != nil || len(pids) != 0 {
 		t.Fatalf("in the group are %v, %v", pids, err)
 	}
+	if _, err := m.New("berth", name, Limits{}); err != nil { // as after a crash between kill and removal
+		t.Fatal(err)
+	}
+	again := exec.Command("sh", "-c", "(true)")
+	startIn(t, again, g)
+	if err := again.Wait(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func startIn(t *testing.T, cmd *exec.Cmd, g *Group) {
@@ -200,16 +213,36 @@ func startIn(t *testing.T, cmd *exec.Cmd, g *Group) {
 	defer entry.Close()
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	cmd.SysProcAttr.CgroupFD, cmd.SysProcAttr.UseCgroupFD = entry.FD()
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine
-		if err := entry.MoveThread(); err != nil {
-			done <- err
-			return
+	OnOwnThread(func() {
+		if err = entry.MoveThread(); err == nil {
+			err = cmd.Start()
 		}
-		done <- cmd.Start()
-	}()
-	if err := <-done; err != nil {
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The thread that gave things up for the program must be gone afterwards, and never be the main one.
+func TestOwnThread(t *testing.T) {
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			var tid int
+			OnOwnThread(func() { tid = unix.Gettid() })
+			if tid == 0 || tid == os.Getpid() {
+				t.Errorf("ran on thread %d of process %d", tid, os.Getpid())
+			}
+			for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+				if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid)); os.IsNotExist(err) {
+					return
+				}
+				if time.Now().After(end) {
+					t.Errorf("thread %d lives", tid)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,8 +48,24 @@ func NewEntry(tasks []*os.File, v2 *os.File) *Entry { return &Entry{tasks, v2} }
 // Files are what NewEntry wants.
 func (e *Entry) Files() (tasks []*os.File, v2 *os.File) { return e.tasks, e.v2 }
 
-// MoveThread moves the calling thread into the group's v1 hierarchies. The caller has locked the thread
-// and lets it end after the fork.
+// OnOwnThread runs fn on a thread that ends when fn has returned: what fn does to its thread, it does to
+// that one and to the processes it forks.
+func OnOwnThread(fn func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // a locked thread ends with its goroutine
+		if unix.Gettid() == os.Getpid() {
+			defer runtime.UnlockOSThread() // but not the main thread: keep it busy and take another
+			OnOwnThread(fn)
+			return
+		}
+		fn()
+	}()
+	<-done
+}
+
+// MoveThread moves the calling thread into the group's v1 hierarchies, in OnOwnThread.
 func (e *Entry) MoveThread() error {
 	for _, f := range e.tasks {
 		if _, err := f.Write([]byte("0")); err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 
@@ -69,7 +68,7 @@ func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, err
 
 // fork forks from a thread that has given up what the program is not to have, and that ends afterwards.
 func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry) (pid int, err error) {
-	onOwnThread(func() {
+	cgroups.OnOwnThread(func() {
 		if err = entry.MoveThread(); err != nil {
 			return
 		}
@@ -81,22 +80,6 @@ func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry
 		pid, err = syscall.ForkExec(path, append([]string{p.Command}, p.Args...), attr)
 	})
 	return pid, err
-}
-
-// onOwnThread runs fn on a thread that ends when fn has returned.
-func onOwnThread(fn func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // a locked thread ends with its goroutine
-		if unix.Gettid() == os.Getpid() {
-			defer runtime.UnlockOSThread() // but not the main thread: keep it busy and take another
-			onOwnThread(fn)
-			return
-		}
-		fn()
-	}()
-	<-done
 }
 
 // limitFiles sets how many files the program may have open, as far as the own hard limit allows.

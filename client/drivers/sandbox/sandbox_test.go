@@ -5,14 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
-	"golang.org/x/sys/unix"
 
 	"berth/structs"
 )
@@ -20,30 +16,6 @@ import (
 // What needs a real sandbox is tested with the exec driver.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
-}
-
-// The thread that gave things up for the program must be gone afterwards, and never be the main one.
-func TestOwnThread(t *testing.T) {
-	var all sync.WaitGroup
-	for range 20 {
-		all.Go(func() {
-			var tid int
-			onOwnThread(func() { tid = unix.Gettid() })
-			if tid == 0 || tid == os.Getpid() {
-				t.Errorf("ran on thread %d of process %d", tid, os.Getpid())
-			}
-			for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
-				if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid)); os.IsNotExist(err) {
-					return
-				}
-				if time.Now().After(end) {
-					t.Errorf("thread %d lives", tid)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
 }
 
 func TestHostPaths(t *testing.T) {
