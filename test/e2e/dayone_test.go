@@ -11,7 +11,7 @@ import (
 )
 
 // dayOne starts a single agent with the hostpath plugin and a volume.
-func dayOne(t *testing.T) *agent {
+func dayOne(t testing.TB) *agent {
 	t.Helper()
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
@@ -40,7 +40,7 @@ func end(a *agent, jobs ...string) {
 		return nil
 	})
 	a.stop()
-	if left := loopsBelow(a.dir); len(left) > 0 {
+	if left := a.loops(); len(left) > 0 {
 		a.t.Errorf("loop devices left: %v", left)
 	}
 }
@@ -57,6 +57,7 @@ func stagedBelow(dir string) (left []string) {
 }
 
 func TestFromAJobFileToAMountedVolumeAndBack(t *testing.T) {
+	t.Parallel()
 	a := dayOne(t)
 	a.must("job", "run", example(t, "counter.hcl"))
 	first := a.running("counter", 1)[0]
@@ -82,6 +83,7 @@ func TestFromAJobFileToAMountedVolumeAndBack(t *testing.T) {
 }
 
 func TestKillingTheAgentStopsNothing(t *testing.T) {
+	t.Parallel()
 	a := dayOne(t)
 	a.must("job", "run", example(t, "counter.hcl"))
 	alloc := a.running("counter", 1)[0]
@@ -121,6 +123,7 @@ func TestKillingTheAgentStopsNothing(t *testing.T) {
 }
 
 func TestASecondWriterWaitsForTheFirst(t *testing.T) {
+	t.Parallel()
 	a := dayOne(t)
 	a.must("job", "run", example(t, "counter.hcl"))
 	a.running("counter", 1)
@@ -152,6 +155,7 @@ func TestASecondWriterWaitsForTheFirst(t *testing.T) {
 }
 
 func TestDevLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t, "dev", "-dev")
 	a.start()
 	a.must("job", "run", example(t, "hostpath.hcl"))

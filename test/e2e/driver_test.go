@@ -67,6 +67,7 @@ func chroot(driver string) string {
 }
 
 func TestADriverNobodyHereWrote(t *testing.T) {
+	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
 	driver := filepath.Join(a.dir, "driver")
 	if err := os.Mkdir(driver, 0o755); err != nil {

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -50,44 +53,63 @@ func run(m *testing.M) int {
 
 // agent is one berth process with what it needs to be started again as it was.
 type agent struct {
-	t    *testing.T
-	name string
-	dir  string
-	http int
-	args []string
-	cmd  *exec.Cmd
-	log  *os.File
+	t     testing.TB
+	name  string
+	dir   string
+	http  int
+	rpc   int
+	serf  int
+	mark  string // what the hostpath plugin of this node ends its volumes' ids with, once it is known
+	args  []string
+	ready func(a *agent) error // what start waits for
+	cmd   *exec.Cmd
+	log   *os.File
 }
 
-// freePorts finds ports nobody listens on, so that a restarted agent can have the same ones.
-func freePorts(t *testing.T, n int) []int {
+// The ports of agents are below those that the kernel gives to outgoing connections, so that a restarted
+// agent finds its own free.
+const (
+	firstPort = 16000
+	lastPort  = 32000
+)
+
+var lastTaken atomic.Int32
+
+// freePorts finds ports nobody listens on, neither in TCP nor in UDP, and no other test was given.
+func freePorts(t testing.TB, n int) []int {
 	t.Helper()
 	var ports []int
-	var held []net.Listener
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+	for tries := 0; len(ports) < n; tries++ {
+		if tries > lastPort-firstPort {
+			t.Fatal("no free ports")
 		}
-		held = append(held, l)
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	for _, l := range held {
+		port := firstPort + (os.Getpid()*97+int(lastTaken.Add(1)))%(lastPort-firstPort)
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue
+		}
 		l.Close()
+		u, err := net.ListenPacket("udp", addr)
+		if err != nil {
+			continue
+		}
+		u.Close()
+		ports = append(ports, port)
 	}
 	return ports
 }
 
-// newAgent makes an agent that is server and node, not started yet.
-func newAgent(t *testing.T, name string, extra ...string) *agent {
+// newAgent makes an agent, not started yet.
+func newAgent(t testing.TB, name string, extra ...string) *agent {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "be2e-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ports := freePorts(t, 3)
-	a := &agent{t: t, name: name, dir: dir, http: ports[0]}
-	a.args = append([]string{"agent", "-data-dir", filepath.Join(dir, "data"), "-bind", "127.0.0.1", "-name", name,
+	a := &agent{t: t, name: name, dir: dir, http: ports[0], rpc: ports[1], serf: ports[2], ready: (*agent).nodeReady}
+	a.args = append([]string{"agent", "-data-dir", a.data(), "-bind", "127.0.0.1", "-name", name,
 		"-http-port", strconv.Itoa(ports[0]), "-rpc-port", strconv.Itoa(ports[1]), "-serf-port", strconv.Itoa(ports[2])}, extra...)
 	if a.log, err = os.Create(filepath.Join(dir, "agent.log")); err != nil {
 		t.Fatal(err)
@@ -96,21 +118,44 @@ func newAgent(t *testing.T, name string, extra ...string) *agent {
 	return a
 }
 
-// start starts the process and waits until its node is ready.
+// data is a path below the agent's data directory.
+func (a *agent) data(elem ...string) string {
+	return filepath.Join(append([]string{a.dir, "data"}, elem...)...)
+}
+
+// start starts the process and waits until it is ready.
 func (a *agent) start() {
+	a.t.Helper()
+	a.launch()
+	a.awaitReady()
+}
+
+// launch starts the process and waits for nothing.
+func (a *agent) launch() {
 	a.t.Helper()
 	a.cmd = exec.Command(binary, a.args...)
 	a.cmd.Stdout, a.cmd.Stderr = a.log, a.log
 	if err := a.cmd.Start(); err != nil {
 		a.t.Fatal(err)
 	}
-	eventually(a.t, a.name+" answers", func() error {
-		out, err := a.run("node", "status")
-		if err == nil && !strings.Contains(out, "ready") {
-			err = errors.New("its node is not ready")
-		}
-		return err
-	})
+}
+
+func (a *agent) awaitReady() {
+	a.t.Helper()
+	eventually(a.t, a.name+" answers", func() error { return a.ready(a) })
+	if id, err := os.ReadFile(a.data("client", "node-id")); err == nil {
+		sum := sha256.Sum256(bytes.TrimSpace(id))
+		a.mark = hex.EncodeToString(sum[:4])
+	}
+}
+
+// nodeReady says whether the agent answers and knows of a node that is ready.
+func (a *agent) nodeReady() error {
+	out, err := a.run("node", "status")
+	if err == nil && !strings.Contains(out, "ready") {
+		err = errors.New("no node is ready")
+	}
+	return err
 }
 
 // kill ends the process without warning, as a crash does.
@@ -154,6 +199,29 @@ func (a *agent) run(args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
+// exit is the exit code of a command that run has run, 0 for none.
+func exit(err error) int {
+	var e *exec.ExitError
+	if errors.As(err, &e) {
+		return e.ExitCode()
+	}
+	return 0
+}
+
+// refused runs a command that has to fail with an exit code, and with each of the texts in what it says.
+func (a *agent) refused(code int, texts []string, args ...string) {
+	a.t.Helper()
+	_, err := a.run(args...)
+	if exit(err) != code {
+		a.t.Errorf("berth %s: exit code %d, want %d: %v", strings.Join(args, " "), exit(err), code, err)
+	}
+	for _, text := range texts {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			a.t.Errorf("berth %s: %v\nwant it to say %q", strings.Join(args, " "), err, text)
+		}
+	}
+}
+
 // must runs a command that has to succeed.
 func (a *agent) must(args ...string) string {
 	a.t.Helper()
@@ -165,7 +233,7 @@ func (a *agent) must(args ...string) string {
 }
 
 // decode reads a JSON answer of the CLI.
-func decode[T any](t *testing.T, out string) T {
+func decode[T any](t testing.TB, out string) T {
 	t.Helper()
 	var v T
 	if err := json.Unmarshal([]byte(out), &v); err != nil {
@@ -207,7 +275,9 @@ func (a *agent) clean() {
 	for _, m := range mountsBelow(a.dir) {
 		_ = unix.Unmount(m, unix.MNT_DETACH)
 	}
-	detachLoops(a.dir)
+	for _, d := range a.loops() {
+		_ = exec.Command("losetup", "-d", d).Run()
+	}
 	if err := os.RemoveAll(a.dir); err != nil {
 		a.t.Errorf("removing %s: %v", a.dir, err)
 	}
@@ -243,26 +313,25 @@ func mountsBelow(dir string) []string {
 	return points
 }
 
-// loopsBelow lists the loop devices whose file is below dir.
-func loopsBelow(dir string) (devices []string) {
+// loops lists the loop devices that show volumes of this agent's node. The kernel tells of their files as
+// the plugin's task saw them, so they are known by the node's mark in the volumes' ids.
+func (a *agent) loops() (devices []string) {
 	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	for _, f := range files {
-		if backing, err := os.ReadFile(f); err == nil && strings.HasPrefix(string(backing), dir) {
+		backing, err := os.ReadFile(f)
+		if err != nil || a.mark == "" {
+			continue
+		}
+		if strings.HasPrefix(string(backing), a.dir) || strings.Contains(string(backing), "-"+a.mark+"/") {
 			devices = append(devices, "/dev/"+strings.Split(f, "/")[3])
 		}
 	}
 	return devices
 }
 
-func detachLoops(dir string) {
-	for _, d := range loopsBelow(dir) {
-		_ = exec.Command("losetup", "-d", d).Run()
-	}
-}
-
 // eventually waits, up to a generous bound, until check has no complaint. It looks again every 50 ms:
 // what it waits for happens in other processes.
-func eventually(t *testing.T, what string, check func() error) {
+func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
 	err := errors.New("not checked")

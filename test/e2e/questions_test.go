@@ -108,7 +108,7 @@ func (a *agent) logs(alloc string) string {
 }
 
 // example reads a file of the examples folder.
-func example(t *testing.T, name string) string {
+func example(t testing.TB, name string) string {
 	t.Helper()
 	return "../../examples/" + name
 }
