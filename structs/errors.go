@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // Kind is the class of an error. It is data: it crosses every wire (RPC, HTTP, exit code) unchanged,
@@ -88,7 +89,11 @@ func KindFromGRPC(code uint32) Kind {
 type Error struct {
 	Kind Kind
 	Text string
-	err  error
+	// RetryAfter, of an unavailable error, is how soon the same request had better not come again before:
+	// who says it is there but has too much to do. 0 says nothing.
+	RetryAfter time.Duration
+
+	err error
 }
 
 // Error returns the text alone; the kind is not part of it.
@@ -118,15 +123,64 @@ func KindOf(err error) Kind {
 // IsKind reports whether err is of the kind.
 func IsKind(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }
 
-// ErrorToWire writes an error as "kind: text", the only form in which a net/rpc reply carries one.
-func ErrorToWire(err error) string { return string(KindOf(err)) + ": " + err.Error() }
+// Busy makes the error of one who has too much to do: unavailable, nothing was done, and the same request
+// is welcome after a while.
+func Busy(after time.Duration, format string, args ...any) error {
+	return &Error{Kind: KindUnavailable, Text: fmt.Sprintf(format, args...), RetryAfter: after}
+}
+
+// RetryAfter is how soon the request that failed so may come again, through any wrapping; 0 when the error
+// does not say.
+func RetryAfter(err error) time.Duration {
+	if KindOf(err) != KindUnavailable {
+		return 0
+	}
+	var e *Error
+	for errors.As(err, &e) {
+		if e.RetryAfter > 0 {
+			return e.RetryAfter
+		}
+		err = e.err
+	}
+	return 0
+}
+
+// retryMark stands on the wire between an error's text and its RetryAfter.
+const retryMark = "; retry after "
+
+// ErrorToWire writes an error as "kind: text", followed by "; retry after 250ms" where it says so: the only
+// form in which a net/rpc reply carries one.
+func ErrorToWire(err error) string {
+	s := string(KindOf(err)) + ": " + err.Error()
+	if after := RetryAfter(err); after > 0 {
+		s += retryMark + after.String()
+	}
+	return s
+}
 
 // ErrorFromWire reads what ErrorToWire wrote. A string of another form becomes an internal error.
 func ErrorFromWire(s string) error {
 	for _, r := range kindTable {
 		if text, ok := strings.CutPrefix(s, string(r.kind)+": "); ok {
-			return &Error{Kind: r.kind, Text: text}
+			e := &Error{Kind: r.kind, Text: text}
+			if r.kind == KindUnavailable {
+				e.Text, e.RetryAfter = cutRetry(text)
+			}
+			return e
 		}
 	}
 	return &Error{Kind: KindInternal, Text: s}
+}
+
+// cutRetry takes the end off that ErrorToWire put there.
+func cutRetry(text string) (string, time.Duration) {
+	at := strings.LastIndex(text, retryMark)
+	if at < 0 {
+		return text, 0
+	}
+	after, err := time.ParseDuration(text[at+len(retryMark):])
+	if err != nil || after <= 0 {
+		return text, 0
+	}
+	return text[:at], after
 }

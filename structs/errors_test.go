@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 )
 
 func TestAnErrorKeepsItsKindOverEveryWire(t *testing.T) {
@@ -48,5 +49,34 @@ func TestExitCodesTellKindsApart(t *testing.T) {
 			t.Errorf("%s and %s both exit with %d", r.kind, other, r.exit)
 		}
 		seen[r.exit] = r.kind
+	}
+}
+
+func TestHowSoonToComeAgainCrossesTheWire(t *testing.T) {
+	busy := Busy(250*time.Millisecond, "%d writes are under way", 512)
+	for _, tc := range []struct {
+		err   error
+		wire  string
+		after time.Duration
+	}{
+		{busy, "unavailable: 512 writes are under way; retry after 250ms", 250 * time.Millisecond},
+		{fmt.Errorf("claiming: %w", busy), "unavailable: claiming: 512 writes are under way; retry after 250ms", 250 * time.Millisecond},
+		{Errorf(KindOf(busy), "claiming: %w", busy), "unavailable: claiming: 512 writes are under way; retry after 250ms", 250 * time.Millisecond},
+		{Errorf(KindUnavailable, "x: %w", errors.Join(errors.New("a"), busy)), "unavailable: x: a\n512 writes are under way; retry after 250ms", 250 * time.Millisecond},
+		{Errorf(KindInternal, "gave up: %w", busy), "internal: gave up: 512 writes are under way", 0},
+		{Errorf(KindUnavailable, "away"), "unavailable: away", 0},
+		{Errorf(KindUnavailable, "away; retry after lunch"), "unavailable: away; retry after lunch", 0},
+		{Errorf(KindInvalid, "no; retry after 1s"), "invalid: no; retry after 1s", 0},
+	} {
+		if got := ErrorToWire(tc.err); got != tc.wire {
+			t.Errorf("wrote %q, want %q", got, tc.wire)
+		}
+		back := ErrorFromWire(tc.wire)
+		if back.Error() != tc.err.Error() || RetryAfter(back) != tc.after || RetryAfter(tc.err) != tc.after {
+			t.Errorf("%q came back as %q, after %s, was %s", tc.wire, back, RetryAfter(back), RetryAfter(tc.err))
+		}
+	}
+	if RetryAfter(nil) != 0 {
+		t.Error("no error says when to come again")
 	}
 }
