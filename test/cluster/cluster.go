@@ -141,6 +141,9 @@ func (s *Server) Kill() error {
 	return s.err
 }
 
+// DataDir is where the server's files are.
+func (s *Server) DataDir() string { return s.cfg.DataDir }
+
 // Running reports whether the server has not been killed.
 func (s *Server) Running() bool {
 	select {

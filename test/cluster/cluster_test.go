@@ -1,15 +1,22 @@
 package cluster_test
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
+	"berth/rpc"
+	"berth/server"
+	"berth/state"
 	"berth/structs"
 	"berth/test/cluster"
 )
 
-func TestMain(m *testing.M) {
-	cluster.Main(m)
-}
+func TestMain(m *testing.M) { cluster.Main(m) }
 
 func aJob(id string) *structs.JobRegisterRequest {
 	return &structs.JobRegisterRequest{Job: &structs.Job{ID: id, Type: structs.JobService, Datacenters: []string{"dc1"},
@@ -17,13 +24,269 @@ func aJob(id string) *structs.JobRegisterRequest {
 			Config: map[string]any{"command": "true"}}}}}}}
 }
 
+func hasJob(s *cluster.Server, id string) bool {
+	return state.Job(s.Store().Read(), structs.DefaultNamespace, id) != nil
+}
+
+// voters are the members of the Raft configuration, as a server knows it.
+func voters(t *testing.T, s *cluster.Server) (addrs []string) {
+	t.Helper()
+	servers, err := s.Configuration()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, member := range servers {
+		if !member.Voter {
+			t.Errorf("%s has no vote", member.Address)
+		}
+		addrs = append(addrs, member.Address)
+	}
+	slices.Sort(addrs)
+	return addrs
+}
+
+func addresses(servers []*cluster.Server) (addrs []string) {
+	for _, s := range servers {
+		addrs = append(addrs, s.RPCAddr())
+	}
+	slices.Sort(addrs)
+	return addrs
+}
+
+// within calls a method and gives up early.
+func within[Req, Resp any](s *cluster.Server, limit time.Duration, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return rpc.Call(ctx, s, m, req)
+}
+
 func TestThreeServersFormOneCluster(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
-	servers := cluster.Must(c, leader, structs.OperatorRaft, &structs.QueryRequest{}).Servers
-	if len(servers) != 3 {
-		t.Fatalf("%d servers in the configuration: %+v", len(servers), servers)
+	for _, s := range c.Servers {
+		c.Until(s.Name+" knows all members", func() bool { return slices.Equal(voters(t, s), addresses(c.Servers)) })
+		if s != leader && s.Leads() {
+			t.Errorf("%s and %s both lead", leader.Name, s.Name)
+		}
 	}
-	cluster.Must(c, c.Others(leader)[0], structs.JobRegister, aJob("j"))
+	t.Run("a follower forwards writes", func(t *testing.T) {
+		for _, s := range c.Others(leader) {
+			c.Until(s.Name+" knows the leader", func() bool { addr, _, known, _ := s.Leader(); return known && addr == leader.RPCAddr() })
+			if _, err := within(s, 10*time.Second, structs.JobRegister, aJob("from-"+s.Name)); err != nil {
+				t.Errorf("%s: %v", s.Name, err)
+			}
+			if !hasJob(leader, "from-"+s.Name) {
+				t.Errorf("what %s acknowledged is not at the leader", s.Name)
+			}
+		}
+	})
+	t.Run("but not twice", func(t *testing.T) {
+		req := aJob("hop")
+		req.Forwarded = true
+		if _, err := within(c.Others(leader)[0], 10*time.Second, structs.JobRegister, req); !structs.IsKind(err, structs.KindUnavailable) {
+			t.Errorf("got %v (%s), want unavailable", err, structs.KindOf(err))
+		}
+	})
+	t.Run("a follower answers stale reads itself", func(t *testing.T) {
+		for _, s := range c.Others(leader) {
+			c.Rows(s, "the jobs arrive", func(tx *state.Read) bool { return state.Job(tx, structs.DefaultNamespace, "from-"+s.Name) != nil })
+			req := &structs.QueryRequest{}
+			req.AllowStale = true
+			resp, err := within(s, 10*time.Second, structs.JobList, req)
+			if err != nil || len(resp.Jobs) == 0 || !resp.KnownLeader {
+				t.Errorf("%s: %+v, %v", s.Name, resp, err)
+			}
+		}
+	})
 	c.Alike()
+}
+
+// Writers write at all servers while the leader dies: what was acknowledged is there, and the node, which
+// was far from the end of its lease with the old leader, is not taken down by the new one.
+func TestNothingCommittedIsLostWithTheLeader(t *testing.T) {
+	c := cluster.New(t, 3, func(cfg *server.Config) {
+		cfg.HeartbeatTTL, cfg.HeartbeatGrace = 2*time.Second, 4*time.Second
+	})
+	node := c.AddNode("n1", cluster.NewStorage(c))
+	old := c.Leader()
+	others := c.Others(old)
+	var mu sync.Mutex
+	var acknowledged []string
+	ctx, stop := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	for w, s := range others {
+		writers.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				id := fmt.Sprintf("job-%d-%d", w, i)
+				if _, err := within(s, 5*time.Second, structs.JobRegister, aJob(id)); err == nil {
+					mu.Lock()
+					acknowledged = append(acknowledged, id)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	count := func() int { mu.Lock(); defer mu.Unlock(); return len(acknowledged) }
+	c.Until("some writes", func() bool { return count() >= 20 })
+	if err := old.Kill(); err != nil {
+		t.Error(err)
+	}
+	leader := c.Leader(others...)
+	before := count()
+	c.Until("writes at the new leader", func() bool { return count() >= before+20 })
+	stop()
+	writers.Wait()
+	for _, id := range acknowledged {
+		if !hasJob(leader, id) {
+			t.Errorf("%s was acknowledged and is lost", id)
+		}
+	}
+	c.Until("the node's connection is the new leader's", func() bool { return node.Leader() == leader.RPCAddr() })
+	for _, e := range state.Node(leader.Store().Read(), node.ID).Events {
+		if e.Message == "Node heartbeat missed" {
+			t.Error("the change of leader took the node down")
+		}
+	}
+	c.Restart(old)
+	c.Until("the old leader catches up", func() bool { return hasJob(old, acknowledged[len(acknowledged)-1]) })
+	c.Alike()
+}
+
+func TestServersComeAndGo(t *testing.T) {
+	c := cluster.New(t, 3)
+	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
+	fourth := c.Add(0)
+	c.Rows(fourth, "the rows arrive", func(tx *state.Read) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
+	c.Until("it has a vote", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
+
+	leaving := c.Leader()
+	if err := leaving.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	if err := leaving.Kill(); err != nil {
+		t.Error(err)
+	}
+	rest := c.Others(leaving)
+	leader := c.Leader(rest...)
+	c.Until("the one that left is removed", func() bool { return slices.Equal(voters(t, leader), addresses(rest)) })
+
+	t.Run("a server that lost its directory replaces its old self", func(t *testing.T) {
+		poor := c.Others(leader)[0]
+		if err := poor.Kill(); err != nil {
+			t.Error(err)
+		}
+		if err := os.RemoveAll(poor.DataDir()); err != nil {
+			t.Fatal(err)
+		}
+		c.Restart(poor)
+		c.Rows(poor, "the rows arrive", func(tx *state.Read) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
+		c.Until("it has one vote", func() bool { return slices.Equal(voters(t, c.Leader(rest...)), addresses(rest)) })
+	})
+	cluster.Must(c, c.Leader(rest...), structs.JobRegister, aJob("two"))
+	c.Alike()
+}
+
+func TestAllServersRestart(t *testing.T) {
+	c := cluster.New(t, 3)
+	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
+	before := voters(t, c.Leader())
+	for _, s := range c.Servers {
+		if err := s.Kill(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, s := range c.Servers {
+		c.Restart(s)
+	}
+	leader := c.Leader()
+	if !hasJob(leader, "one") || !slices.Equal(voters(t, leader), before) {
+		t.Errorf("after the restart: job %v, servers %v, before %v", hasJob(leader, "one"), voters(t, leader), before)
+	}
+	cluster.Must(c, c.Servers[0], structs.JobRegister, aJob("two"))
+	c.Alike()
+}
+
+// Two servers that each expect to be alone form no second cluster when they are told of each other.
+func TestALoneServerAsksTheOthersFirst(t *testing.T) {
+	c := cluster.New(t, 1)
+	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
+	second := c.Add(1)
+	c.Rows(second, "the rows arrive", func(tx *state.Read) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
+	c.Until("both have a vote", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
+}
+
+// A leader that is cut off accepts nothing and answers no consistent read, the others go on, and when the
+// cut is healed it has what they have.
+func TestALeaderInTheMinority(t *testing.T) {
+	c := cluster.New(t, 3)
+	w := newWorld(c, 2)
+	old := c.Leader()
+	others := c.Others(old)
+	c.Net.Cut(old.Name, cluster.Names(others)...)
+
+	for what, call := range map[string]func() error{
+		"a claim": func() error { return w.claim(old, time.Second, "v1", w.allocs[0]) },
+		"a write": func() error { _, err := within(old, time.Second, structs.JobRegister, aJob("lost")); return err },
+		"a consistent read": func() error {
+			_, err := within(old, time.Second, structs.JobList, &structs.QueryRequest{})
+			return err
+		},
+	} {
+		if err := call(); !structs.IsKind(err, structs.KindUnavailable) && !structs.IsKind(err, structs.KindTimeout) {
+			t.Errorf("%s in the minority: %v (%s), want unavailable or timeout", what, err, structs.KindOf(err))
+		}
+	}
+	c.Until("its loops end", func() bool { return !old.Leads() })
+	stale := &structs.QueryRequest{}
+	stale.AllowStale = true
+	if resp, err := within(old, time.Second, structs.NodeList, stale); err != nil || len(resp.Nodes) == 0 {
+		t.Errorf("a stale read in the minority: %v", err)
+	}
+
+	leader := c.Leader(others...)
+	if err := w.claim(leader, 10*time.Second, "v1", w.allocs[1]); err != nil {
+		t.Errorf("a claim in the majority: %v", err)
+	}
+	c.Net.Heal()
+	c.Rows(old, "the majority's claim arrives", func(tx *state.Read) bool {
+		claim := state.Claim(tx, structs.DefaultNamespace, "v1", w.allocs[1])
+		return claim != nil && claim.State == structs.ClaimGranted
+	})
+	c.Alike()
+	if first := state.Claim(leader.Store().Read(), structs.DefaultNamespace, "v1", w.allocs[0]); first != nil && first.State == structs.ClaimGranted {
+		t.Error("the minority's claim was granted beside the majority's")
+	}
+}
+
+// Each time that a server leads, its loops end before it leads again and before it stops.
+func TestLoopsEndWithLeadership(t *testing.T) {
+	var book leadershipBook
+	c := cluster.New(t, 3)
+	c.Logger = book.logger()
+	for _, s := range c.Servers { // anew, with the logger
+		if err := s.Kill(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, s := range c.Servers {
+		c.Restart(s)
+	}
+	for range 2 {
+		leader := c.Leader()
+		c.Net.Cut(leader.Name, cluster.Names(c.Others(leader))...)
+		c.Until("its loops have ended", func() bool { return book.last(leader.Name) == "leadership ended" })
+		c.Leader(c.Others(leader)...)
+		c.Net.Heal()
+		c.Until("it follows", func() bool { _, _, known, _ := leader.Leader(); return known })
+	}
+	for _, s := range c.Servers {
+		if err := s.Kill(); err != nil {
+			t.Error(err)
+		}
+		book.check(t, s.Name)
+	}
+	for _, s := range c.Servers {
+		c.Restart(s)
+	}
+	c.Leader()
 }

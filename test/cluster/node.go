@@ -342,3 +342,9 @@ func (n *Node) fetch(ctx context.Context, ids []string) {
 		}
 	}
 }
+
+// Leader is the address of the server that the node talks to first, "" while there is no connection to it.
+func (n *Node) Leader() string {
+	addr, _ := n.servers.First()
+	return addr
+}

@@ -1,0 +1,282 @@
+package cluster_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"berth/server"
+	"berth/structs"
+	"berth/test/cluster"
+)
+
+// The operations on a volume's line, as a client sees them.
+const (
+	opClaim   = "claim"   // enter the line
+	opRelease = "release" // leave it
+	opLook    = "look"    // see one's own place
+)
+
+// lineInput is one operation of one allocation.
+type lineInput struct {
+	op, volume, alloc string
+}
+
+// The places that a look can see; "" for an outcome that is not known.
+const (
+	absent  = "absent"
+	waiting = "waiting"
+	granted = "granted"
+)
+
+// lineModel is a volume of one writer with its line: the first has it, the others wait in the order in which
+// they came. The state is the allocations of the line, joined.
+var lineModel = porcupine.Model{
+	Partition: func(history []porcupine.Operation) (parts [][]porcupine.Operation) {
+		byVolume := map[string][]porcupine.Operation{}
+		for _, op := range history {
+			volume := op.Input.(lineInput).volume
+			byVolume[volume] = append(byVolume[volume], op)
+		}
+		for _, part := range byVolume {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() any { return "" },
+	Step: func(state, input, output any) (bool, any) {
+		in, out := input.(lineInput), output.(string)
+		line := strings.Fields(state.(string))
+		at := slices.Index(line, in.alloc)
+		switch in.op {
+		case opClaim:
+			if at < 0 {
+				line = append(line, in.alloc)
+			}
+		case opRelease:
+			if at >= 0 {
+				line = slices.Delete(line, at, at+1)
+			}
+		case opLook:
+			place := waiting
+			if at < 0 {
+				place = absent
+			} else if at == 0 {
+				place = granted
+			}
+			return out == "" || out == place, state
+		}
+		return true, strings.Join(line, " ")
+	},
+	Equal: func(a, b any) bool { return a == b },
+	DescribeOperation: func(input, output any) string {
+		in := input.(lineInput)
+		return fmt.Sprintf("%s %s -> %s", in.op, in.alloc[:4], output)
+	},
+}
+
+// history is what clients saw, with times.
+type history struct {
+	begin time.Time
+	mu    sync.Mutex
+	ops   []porcupine.Operation
+	grant map[string]string // by volume and grant index: who was granted
+}
+
+// note adds an operation. One whose outcome is not known may take effect at any later time; one that surely
+// was not done is left out.
+func (h *history) note(client int, in lineInput, out string, call time.Duration, err error) (done bool) {
+	end := time.Since(h.begin)
+	switch structs.KindOf(err) {
+	case "":
+	case structs.KindTimeout:
+		end, out = math.MaxInt64, ""
+	case structs.KindUnavailable:
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: in, Output: out, Call: int64(call), Return: int64(end)})
+	return err == nil
+}
+
+// seen notes who a grant index went to: it is a token that no two may have.
+func (h *history) seen(t *testing.T, c *structs.CSIClaim) string {
+	if c == nil {
+		return absent
+	}
+	if c.State == structs.ClaimGranted {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		token := fmt.Sprint(c.VolumeID, " ", c.GrantIndex)
+		if other := h.grant[token]; other != "" && other != c.AllocID {
+			t.Errorf("the grant %s went to both %s and %s", token, other, c.AllocID)
+		}
+		h.grant[token] = c.AllocID
+	}
+	return c.State
+}
+
+// patient is how long a client waits for one answer.
+const patient = time.Second
+
+// client claims, looks and releases until it is told to stop, each time at a server taken by chance.
+func (w *world) client(t *testing.T, h *history, n int, stop <-chan struct{}) {
+	alloc := w.allocs[n]
+	dice := rand.New(rand.NewPCG(uint64(n), 7))
+	at := func() *cluster.Server {
+		for {
+			if s := w.c.Servers[dice.IntN(len(w.c.Servers))]; s.Running() {
+				return s
+			}
+		}
+	}
+	volume := "v1"
+	again := func(op string, do func(s *cluster.Server) (string, error)) {
+		for done := false; !done; {
+			call := time.Since(h.begin)
+			out, err := do(at())
+			if k := structs.KindOf(err); err != nil && k != structs.KindTimeout && k != structs.KindUnavailable {
+				t.Errorf("%s of %s: %v (%s)", op, alloc, err, k)
+			}
+			done = h.note(n, lineInput{op, volume, alloc}, out, call, err)
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		volume = fmt.Sprintf("v%d", 1+dice.IntN(2))
+		again(opClaim, func(s *cluster.Server) (string, error) {
+			c, err := w.take(s, patient, volume, alloc)
+			if err == nil {
+				h.seen(t, c)
+			}
+			return "", err
+		})
+		for range 1 + dice.IntN(3) {
+			again(opLook, func(s *cluster.Server) (string, error) {
+				c, err := w.look(s, patient, volume, alloc)
+				return h.seen(t, c), err
+			})
+		}
+		again(opRelease, func(s *cluster.Server) (string, error) { return "", w.release(s, patient, volume, alloc) })
+	}
+}
+
+// trouble is what befalls the cluster while clients work; each is mended before the next.
+var trouble = []struct {
+	name string
+	do   func(c *cluster.Cluster)
+}{
+	{"the leader is cut off", func(c *cluster.Cluster) {
+		old := c.Leader()
+		others := c.Others(old)
+		c.Net.Cut(old.Name, cluster.Names(others)...)
+		c.Leader(others...)
+		c.Net.Heal()
+	}},
+	{"a follower is cut off", func(c *cluster.Cluster) {
+		leader := c.Leader()
+		follower := c.Others(leader)[0]
+		c.Net.Cut(follower.Name, cluster.Names(c.Others(follower))...)
+		index := leader.Store().Index()
+		c.Until("the others go on", func() bool { return leader.Store().Index() > index+20 })
+		c.Net.Heal()
+	}},
+	{"the leader dies and comes back", func(c *cluster.Cluster) {
+		old := c.Leader()
+		if err := old.Kill(); err != nil {
+			c.T.Error(err)
+		}
+		c.Leader(c.Others(old)...)
+		c.Restart(old)
+	}},
+	{"the leader hands over", func(c *cluster.Cluster) {
+		old := c.Leader()
+		c.Net.Cut(old.Name, c.Others(old)[0].Name) // half a cut: it keeps a majority
+		index := old.Store().Index()
+		c.Until("writes go on", func() bool { return c.Leader().Store().Index() > index+20 })
+		c.Net.Heal()
+	}},
+}
+
+// TestClaimsAreLinearizable has clients claim and release two volumes of one writer at all servers while
+// leaders are cut off and die, and holds what they saw against the model of the line.
+func TestClaimsAreLinearizable(t *testing.T) {
+	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.HeartbeatTTL = time.Hour })
+	const clients = 5
+	w := newWorld(c, clients)
+	h := &history{begin: time.Now(), grant: map[string]string{}}
+	stop := make(chan struct{})
+	var working sync.WaitGroup
+	for n := range clients {
+		working.Go(func() { w.client(t, h, n, stop) })
+	}
+	for _, tr := range trouble {
+		t.Log(time.Since(h.begin).Round(time.Millisecond), tr.name)
+		tr.do(c)
+		leader := c.Leader()
+		index := leader.Store().Index()
+		c.Until("claims go on", func() bool { return c.Leader().Store().Index() > index+20 })
+	}
+	close(stop)
+	working.Wait()
+
+	unknown := 0
+	for _, op := range h.ops {
+		if op.Return == math.MaxInt64 {
+			unknown++
+		}
+	}
+	t.Logf("%d operations, the outcome of %d not known, %d grants", len(h.ops), unknown, len(h.grant))
+	if result := porcupine.CheckOperationsTimeout(lineModel, h.ops, 30*time.Second); result != porcupine.Ok {
+		t.Errorf("what the clients saw is no line: %s", result)
+	}
+	if len(h.grant) == 0 {
+		t.Error("nobody was granted anything")
+	}
+	c.Alike()
+}
+
+// The model must be able to say no, or its yes means nothing.
+func TestTheModelRefusesTwoHolders(t *testing.T) {
+	op := func(client int, name, alloc, out string, call, end int64) porcupine.Operation {
+		return porcupine.Operation{ClientId: client, Input: lineInput{name, "v", alloc}, Output: out, Call: call, Return: end}
+	}
+	two := []porcupine.Operation{
+		op(1, opClaim, "a", "", 0, 1), op(2, opClaim, "b", "", 2, 3),
+		op(1, opLook, "a", granted, 4, 5), op(2, opLook, "b", granted, 6, 7),
+	}
+	if porcupine.CheckOperations(lineModel, two) {
+		t.Error("two holders at once are a line to it")
+	}
+	jump := []porcupine.Operation{
+		op(1, opClaim, "a", "", 0, 1), op(2, opClaim, "b", "", 2, 3), op(3, opClaim, "c", "", 4, 5),
+		op(1, opRelease, "a", "", 6, 7), op(3, opLook, "c", granted, 8, 9),
+	}
+	if porcupine.CheckOperations(lineModel, jump) {
+		t.Error("one that jumps the line is fine with it")
+	}
+	late := []porcupine.Operation{
+		op(1, opClaim, "a", "", 0, 1), op(1, opRelease, "a", "", 2, math.MaxInt64),
+		op(2, opClaim, "b", "", 3, 4), op(2, opLook, "b", granted, 5, 6),
+	}
+	if !porcupine.CheckOperations(lineModel, late) {
+		t.Error("a release that nobody heard of cannot have happened, to it")
+	}
+}
