@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+
+	"berth/structs"
+)
+
+// use is a volume as a job's group uses it and its task sees it.
+type use struct {
+	source   string
+	access   structs.CSIAccessMode     // single-node-writer if not given
+	attach   structs.CSIAttachmentMode // file-system if not given
+	at       string                    // in the task
+	readOnly bool
+	perAlloc bool
+	fsType   string
+}
+
+// jobFile is a job of one group with one task, a script of /bin/sh.
+type jobFile struct {
+	name   string
+	kind   string // service if not given
+	driver string // exec if not given
+	count  int
+	uses   []use // their aliases are v0, v1, ...
+	once   bool  // neither restarted nor rescheduled
+	script string
+}
+
+func (j jobFile) hcl() string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("job %q {\n  type = %q\n  group \"g\" {", j.name, or(j.kind, structs.JobService))
+	if j.count > 0 {
+		line("    count = %d", j.count)
+	}
+	if j.once {
+		line("    restart {\n      attempts = 0\n      mode     = \"fail\"\n    }")
+		line("    reschedule {\n      attempts  = 0\n      unlimited = false\n    }")
+	}
+	for i, u := range j.uses {
+		line("    volume \"v%d\" {\n      type = \"csi\"\n      source = %q", i, u.source)
+		line("      access_mode = %q\n      attachment_mode = %q", or(u.access, structs.CSISingleNodeWriter), or(u.attach, structs.CSIFileSystem))
+		line("      read_only = %t\n      per_alloc = %t", u.readOnly, u.perAlloc)
+		if u.fsType != "" {
+			line("      mount_options {\n        fs_type = %q\n      }", u.fsType)
+		}
+		line("    }")
+	}
+	line("    task \"t\" {\n      driver = %q\n      kill_timeout = \"1s\"", or(j.driver, "exec"))
+	line("      config {\n        command = \"/bin/sh\"\n        args = [\"-c\", <<-EOT\n%s\n        EOT\n        ]\n      }", j.script)
+	for i, u := range j.uses {
+		line("      volume_mount {\n        volume = \"v%d\"\n        destination = %q\n      }", i, u.at)
+	}
+	line("      resources {\n        cpu = 20\n        memory = 32\n      }\n    }\n  }\n}")
+	return b.String()
+}
+
+// volumeFile is a volume of the hostpath plugin.
+type volumeFile struct {
+	id     string
+	access structs.CSIAccessMode
+	attach structs.CSIAttachmentMode
+	image  bool // on a loop device, else a directory
+	fsType string
+}
+
+func (v volumeFile) hcl() string {
+	text := fmt.Sprintf("id = %q\nname = %q\ntype = \"csi\"\nplugin_id = \"hostpath\"\ncapacity_min = \"16MiB\"\ncapacity_max = \"32MiB\"\n", v.id, v.id)
+	text += fmt.Sprintf("capability {\n  access_mode = %q\n  attachment_mode = %q\n}\n",
+		or(v.access, structs.CSISingleNodeWriter), or(v.attach, structs.CSIFileSystem))
+	if v.fsType != "" {
+		text += fmt.Sprintf("mount_options {\n  fs_type = %q\n}\n", v.fsType)
+	}
+	if v.image {
+		text += "parameters = { type = \"image\" }\n"
+	}
+	return text
+}
+
+func or[T ~string](s, def T) T {
+	if s == "" {
+		return def
+	}
+	return s
+}
+
+// volume creates a volume.
+func (a *agent) volume(v volumeFile) {
+	a.t.Helper()
+	a.must("volume", "create", a.file("volume-"+v.id+".hcl", v.hcl()))
+}
+
+// write writes a job file and returns its path.
+func (a *agent) write(j jobFile) string {
+	a.t.Helper()
+	return a.file(j.name+".hcl", j.hcl())
+}
+
+// says waits until an allocation's output holds all the texts and returns it.
+func (a *agent) says(alloc string, texts ...string) string {
+	a.t.Helper()
+	var out string
+	eventually(a.t, fmt.Sprintf("allocation %.8s says %q", alloc, texts), func() error {
+		out = a.logs(alloc)
+		for _, text := range texts {
+			if !strings.Contains(out, text) {
+				return fmt.Errorf("it says %q", out)
+			}
+		}
+		return nil
+	})
+	return out
+}
+
+// goesOn waits until an allocation writes more than it had.
+func (a *agent) goesOn(alloc string) {
+	a.t.Helper()
+	before := len(a.logs(alloc))
+	eventually(a.t, fmt.Sprintf("allocation %.8s goes on writing", alloc), func() error {
+		if n := len(a.logs(alloc)); n <= before {
+			return fmt.Errorf("%d bytes, as before", n)
+		}
+		return nil
+	})
+}
