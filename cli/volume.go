@@ -13,16 +13,17 @@ import (
 
 const helpVolumeDetach = `
 Allocations on the node that still run keep the volume: stop them first. With
--force the claims are released without asking the node. Do so only when the
-node is surely off: one that still runs may go on writing.`
+-force the claims are released although the node does not answer, or its plugin
+fails, and their allocations are given up. Do so only when the node is surely
+off: one that still runs may go on writing.`
 
 var (
 	volumeCreateFlags     = []Flag{{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m", Usage: "How long to wait for the plugin"}}
 	volumeStatusFlags     = []Flag{{Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"}, {Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"}}
-	volumeDeregisterFlags = []Flag{{Name: "force", Kind: Bool, Usage: "Also when claims are waiting, or left over from allocations that have ended"}}
+	volumeDeregisterFlags = []Flag{{Name: "force", Kind: Bool, Usage: "Also when claims are waiting, or it is still being detached"}}
 	volumeDeleteFlags     = []Flag{{Name: "secret", Kind: Strings, Value: "key=value", Usage: "A secret for the plugin; may be given more than once"}}
 	volumeDetachFlags     = []Flag{
-		{Name: "force", Kind: Bool, Usage: "Release the claims without asking the node"},
+		{Name: "force", Kind: Bool, Usage: "Release the claims although the node is down or its plugin fails"},
 		{Name: "reason", Kind: String, Value: "text", Usage: "Why; kept in the log. Needed with -force"},
 	}
 )

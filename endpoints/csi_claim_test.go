@@ -166,6 +166,41 @@ func TestDetach(t *testing.T) {
 			t.Errorf("asked %v; claimed %v", n.called(), claimed(s))
 		}
 	})
+	t.Run("force asks a node that is up, and overrules a plugin that fails", func(t *testing.T) {
+		s, n := setUp(t)
+		s.endAlloc("a1", "n1")
+		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindInternal, "device busy") }
+		must(s, structs.CSIVolumeDetach, force)
+		if len(n.called()) != 1 || claimed(s) {
+			t.Errorf("asked %v; claimed %v", n.called(), claimed(s))
+		}
+	})
+	t.Run("force does not overrule a node that still runs the allocation", func(t *testing.T) {
+		s, n := setUp(t)
+		s.endAlloc("a1", "n1")
+		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindConflict, "allocation a1 still runs") }
+		if refused(s, structs.KindConflict, structs.CSIVolumeDetach, force); !claimed(s) {
+			t.Error("the claim was released under a process that writes")
+		}
+	})
+	t.Run("force does not vouch for what a node that is back has not ended", func(t *testing.T) {
+		s, n := setUp(t)
+		for _, status := range []string{structs.NodeDown, structs.NodeReady} {
+			proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: status})
+			if status == structs.NodeDown {
+				s.loseAlloc("a1")
+			}
+		}
+		n.answer = func(string, any, any) error { return structs.Errorf(structs.KindTimeout, "no answer") }
+		if refused(s, structs.KindTimeout, structs.CSIVolumeDetach, force); !claimed(s) {
+			t.Error("the claim was released under a process that may write")
+		}
+		n.answer = nil
+		must(s, structs.CSIVolumeDetach, force)
+		if claimed(s) {
+			t.Error("the node let go")
+		}
+	})
 	t.Run("no volume", func(t *testing.T) {
 		s, _ := setUp(t)
 		refused(s, structs.KindNotFound, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "w", NodeID: "n1"})

@@ -204,6 +204,17 @@ func (s *server) endAlloc(id, node string) {
 		Allocs: []*structs.AllocClientUpdate{{ID: id, ClientStatus: structs.AllocComplete}}})
 }
 
+// loseAlloc gives an allocation up, as the scheduler does when its node is down.
+func (s *server) loseAlloc(id string) {
+	s.t.Helper()
+	a := state.Alloc(s.store.Read(), id)
+	job := state.Job(s.store.Read(), a.Namespace, a.JobID)
+	e := evaluationOf(job, structs.TriggerNodeUpdate, 1)
+	e.Status = structs.EvalComplete
+	proposed(s, fsm.PlanApply, &structs.Plan{Eval: e, JobModifyIndex: job.JobModifyIndex,
+		Stop: []*structs.PlanStop{{AllocID: id, ClientStatus: structs.AllocLost, Description: "its node is down"}}})
+}
+
 // addVolume registers a volume that is there, for many writers.
 func (s *server) addVolume(id string) *structs.CSIVolume {
 	s.t.Helper()

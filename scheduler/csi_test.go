@@ -161,7 +161,7 @@ func TestVolumeOfALostNodeIsNotGivenAway(t *testing.T) {
 	if len(p.Place) != 0 || p.Stop[0].ClientStatus != structs.AllocLost {
 		t.Fatalf("plan: %s", describe(p))
 	}
-	if got := refusals(p, "g"); !strings.Contains(got, "that node is down") || !strings.Contains(got, "berth volume detach -force db n1") {
+	if got := refusals(p, "g"); !strings.Contains(got, "that node is down") || !strings.Contains(got, `berth volume detach -force -reason "it is off" db n1`) {
 		t.Errorf("refusals: %s", got)
 	}
 	w.release(lost) // an operator did

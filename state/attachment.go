@@ -14,7 +14,8 @@ var (
 	attachmentsByMode = attachments.by("mode", func(a *structs.CSIAttachment) []string {
 		return []string{a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode)}
 	})
-	unsettledAttachments = attachments.by("unsettled", func(a *structs.CSIAttachment) []string {
+	attachmentsByExternal = attachments.by("external", func(a *structs.CSIAttachment) []string { return []string{a.PluginID, a.ExternalVolumeID} })
+	unsettledAttachments  = attachments.by("unsettled", func(a *structs.CSIAttachment) []string {
 		if !a.Unsettled() {
 			return nil
 		}
@@ -50,7 +51,10 @@ func attachFor(tx *Write, c *structs.CSIClaim, now int64) {
 		return
 	}
 	v := Volume(tx.Read, c.Namespace, c.VolumeID)
-	half := Instance(tx.Read, c.PluginID, structs.CSIKindNode, c.NodeID) // there, with its info: see nodeBlock
+	half := Instance(tx.Read, c.PluginID, structs.CSIKindNode, c.NodeID)
+	if half == nil || half.NodeInfo == nil || half.NodeInfo.ID == "" {
+		return // not of a claim that is just granted: see nodeBlock; of an older one, when the node tells: see grantOnNode
+	}
 	attachments.put(tx, &structs.CSIAttachment{
 		Namespace: c.Namespace, VolumeID: c.VolumeID, NodeID: c.NodeID, PluginID: c.PluginID,
 		ExternalVolumeID: v.ExternalID, ExternalNodeID: half.NodeInfo.ID,
@@ -74,15 +78,27 @@ func detachUnused(tx *Write, c *structs.CSIClaim, now int64) {
 	attachments.put(tx, a)
 }
 
+// attachGranted makes the attachments of a plugin that has begun to attach after claims of its volumes
+// were granted without.
+func attachGranted(tx *Write, plugin string, now int64) {
+	for v := range VolumesByPlugin(tx.Read, plugin) {
+		for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
+			if c.State == structs.ClaimGranted {
+				attachFor(tx, c, now)
+			}
+		}
+	}
+}
+
 // AttachmentOutcome records what came of an attach or a detach. It is ignored when the attachment no
-// longer asks for that.
+// longer asks for that, or is not the one that did.
 func AttachmentOutcome(tx *Write, p *structs.CSIAttachmentOutcome) error {
 	wants := map[string]string{"attach": structs.AttachmentAttaching, "detach": structs.AttachmentDetaching}[p.Op]
 	if wants == "" {
 		return structs.Errorf(structs.KindInvalid, "%q is neither attach nor detach", p.Op)
 	}
 	a := Attachment(tx.Read, p.RequestNamespace(), p.VolumeID, p.NodeID)
-	if a == nil || a.State != wants {
+	if a == nil || a.State != wants || p.RowIndex != 0 && p.RowIndex != a.CreateIndex {
 		return nil
 	}
 	a = a.Copy()
@@ -96,6 +112,7 @@ func AttachmentOutcome(tx *Write, p *structs.CSIAttachmentOutcome) error {
 		attachments.put(tx, a)
 	default:
 		attachments.delete(tx, a)
+		unreferPlugin(tx, a.PluginID)
 		grant(tx, a.Namespace, a.VolumeID, p.Now)
 		wake(tx, structs.WakeVolume(a.Namespace, a.VolumeID))
 	}

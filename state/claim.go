@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -172,7 +173,37 @@ func VolumeUnpublish(tx *Write, p *structs.CSIVolumeUnpublishRequest) error {
 		if p.NodeID != "" && c.NodeID != p.NodeID {
 			return structs.Errorf(structs.KindDenied, "the claim of volume %q for allocation %q is another node's", k.VolumeID, k.AllocID)
 		}
+		if p.Operator != "" {
+			if err := giveUp(tx, c, p); err != nil {
+				return err
+			}
+		}
 		releaseClaim(tx, c, p.Now)
+	}
+	return nil
+}
+
+// giveUp ends the allocation whose claim is about to be released without its node: should that come back,
+// it is to stop what it runs, and nobody claims for it again. On a node that is up the allocation may write
+// this very moment: no operator can vouch for the contrary.
+func giveUp(tx *Write, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest) error {
+	old, n := Alloc(tx.Read, c.AllocID), Node(tx.Read, c.NodeID)
+	switch {
+	case old == nil || old.ClientTerminal():
+		return nil
+	case n != nil && (n.Status == structs.NodeReady || n.Status == structs.NodeInit):
+		return structs.Errorf(structs.KindPrecondition, "allocation %s (job %s) may still use volume %q on node %s, which is up; stop it first: berth alloc stop %s",
+			old.ID, old.JobID, c.VolumeID, nodeName(tx.Read, c.NodeID), structs.ShortID(old.ID))
+	}
+	a := old.Copy()
+	if !a.ServerTerminal() {
+		a.DesiredStatus, a.DesiredDescription = structs.AllocDesiredStop, fmt.Sprintf("volume %s was taken from it: %s", c.VolumeID, p.Operator)
+		a.AllocModifyIndex = tx.Index
+	}
+	a.ClientStatus, a.ClientDescription, a.ModifyTime = structs.AllocLost, nodeIsDown, p.Now
+	putAlloc(tx, old, a)
+	if !old.Terminal() {
+		evaluateAfter(tx, a, p.Now)
 	}
 	return nil
 }

@@ -138,12 +138,16 @@ func ClaimBlocked(tx *Read, c *structs.CSIClaim) string {
 
 // attachBlock says what the attachment of a granted claim lacks.
 func attachBlock(tx *Read, c *structs.CSIClaim) string {
-	a := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID)
-	if a == nil || a.State == structs.AttachmentAttached {
+	a, p := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID), Plugin(tx, c.PluginID)
+	switch {
+	case a == nil && p != nil && p.SupportsAttachDetach:
+		return fmt.Sprintf("volume %s was granted before plugin %s attached volumes, and node %s has no node instance of it yet: is its job running there?",
+			c.VolumeID, c.PluginID, nodeName(tx, c.NodeID))
+	case a == nil || a.State == structs.AttachmentAttached:
 		return ""
 	}
 	text := fmt.Sprintf("volume %s is being attached to node %s%s", c.VolumeID, nodeName(tx, c.NodeID), failing(a.LastError))
-	if p := Plugin(tx, c.PluginID); p != nil && !HealthyInstance(tx, c.PluginID, structs.CSIKindController) {
+	if p != nil && !HealthyInstance(tx, c.PluginID, structs.CSIKindController) {
 		text += fmt.Sprintf("; no controller of plugin %s is healthy", c.PluginID)
 	}
 	return text
@@ -178,6 +182,14 @@ func firstOf(texts []string) string {
 	return strings.Join(texts, ", ")
 }
 
+// DetachCommand is what an operator runs to take a volume from a node that cannot be asked.
+func DetachCommand(ns, volume, node string) string {
+	if ns != structs.DefaultNamespace {
+		volume = "-namespace " + ns + " " + volume
+	}
+	return fmt.Sprintf(`berth volume detach -force -reason "it is off" %s %s`, volume, node)
+}
+
 // holds says who holds a claim, and what would end it if it does not end by itself.
 func holds(tx *Read, c *structs.CSIClaim) string {
 	if c.State == structs.ClaimWaiting {
@@ -189,7 +201,7 @@ func holds(tx *Read, c *structs.CSIClaim) string {
 	switch {
 	case n == nil, n.Status == structs.NodeDown:
 		return text + fmt.Sprintf("; that node is down, so nothing is released until it is back, or until an operator who knows that it is off"+
-			" runs: berth volume detach -force %s %s", c.VolumeID, c.NodeID)
+			" runs: %s", DetachCommand(c.Namespace, c.VolumeID, c.NodeID))
 	case a == nil || a.ClientTerminal():
 		return text + "; it has ended and its node has not yet let go"
 	case a.ServerTerminal():

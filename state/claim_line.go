@@ -72,8 +72,12 @@ func grantPlugin(tx *Write, plugin string, now int64) {
 // grantOnNode grants the claims that waited for the plugin's half on one node.
 func grantOnNode(tx *Write, plugin, node string, now int64) {
 	for c := range ClaimsByNode(tx.Read, node) {
-		if c.State == structs.ClaimWaiting && c.PluginID == plugin {
+		switch {
+		case c.PluginID != plugin:
+		case c.State == structs.ClaimWaiting:
 			grant(tx, c.Namespace, c.VolumeID, now)
+		default:
+			attachFor(tx, c, now)
 		}
 	}
 }

@@ -336,7 +336,7 @@ func TestReasonsNameWhatWouldHelp(t *testing.T) {
 	w.wantReason("v", "a2", "its node has not yet let go")
 	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown, WriteOptions: w.now()})
 	w.wantReason("v", "a2", "that node is down, so nothing is released until it is back")
-	w.wantReason("v", "a2", "volume detach -force v n1")
+	w.wantReason("v", "a2", `volume detach -force -reason "it is off" v n1`)
 	w.wantClaims("v", map[string]string{"a1": granted, "a2": waiting}) // and nothing is
 }
 

@@ -207,7 +207,7 @@ func putInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
 	instances.put(tx, i)
 	referPlugin(tx, i.PluginID)
 	differs := old == nil || !sameBytes(old.NodeInfo, i.NodeInfo) || !sameBytes(old.ControllerInfo, i.ControllerInfo)
-	if i.Healthy && learnPlugin(tx, i) {
+	if i.Healthy && learnPlugin(tx, i, now) {
 		grantPlugin(tx, i.PluginID, now)
 	} else if differs && i.Kind == structs.CSIKindNode {
 		grantOnNode(tx, i.PluginID, i.NodeID, now)
@@ -231,7 +231,7 @@ func removeInstance(tx *Write, i *structs.CSIPluginInstance) {
 
 // learnPlugin keeps in the plugin's row what a healthy instance says and what must outlive it, and reports
 // whether that was news.
-func learnPlugin(tx *Write, i *structs.CSIPluginInstance) bool {
+func learnPlugin(tx *Write, i *structs.CSIPluginInstance, now int64) bool {
 	old := Plugin(tx.Read, i.PluginID)
 	p := old.Copy()
 	p.Known = true
@@ -250,6 +250,9 @@ func learnPlugin(tx *Write, i *structs.CSIPluginInstance) bool {
 		return false
 	}
 	plugins.put(tx, p)
+	if p.SupportsAttachDetach && !old.SupportsAttachDetach {
+		attachGranted(tx, p.ID, now)
+	}
 	return true
 }
 
@@ -301,6 +304,9 @@ func pluginReferences(tx *Read, id string) string {
 	}
 	if v := volumesByPlugin.first(tx, id); v != nil {
 		refs = append(refs, fmt.Sprintf("volume %s in namespace %s", v.ID, v.Namespace))
+	}
+	if a := attachmentsByExternal.first(tx, id); a != nil {
+		refs = append(refs, fmt.Sprintf("the attachment of volume %s in namespace %s to node %s%s", a.VolumeID, a.Namespace, nodeName(tx, a.NodeID), failing(a.LastError)))
 	}
 	return strings.Join(refs, ", ")
 }

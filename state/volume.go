@@ -147,8 +147,10 @@ func usersOf(tx *Read, v *structs.CSIVolume) error {
 	return nil
 }
 
-// VolumeDeregister forgets a volume that nobody uses. Force drops, first, claims that wait and claims of
-// allocations that surely write no more; what is attached then is detached although the volume is gone.
+// VolumeDeregister forgets a volume that nobody uses. Force drops, first, the claims that wait; what is
+// attached then is detached although the volume is gone. A claim that is granted is not dropped: until its
+// node has let go the volume may be mounted there, also for an allocation that has ended, and registered
+// anew it would be mounted twice.
 func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
 	v := Volume(tx.Read, p.RequestNamespace(), p.ID)
 	if v == nil {
@@ -163,27 +165,13 @@ func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
 		}
 	}
 	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
-		if c.State == structs.ClaimGranted && mayWrite(tx.Read, c) {
+		if c.State == structs.ClaimGranted {
 			return structs.Errorf(structs.KindPrecondition, "volume %q is in use: %s", v.ID, holds(tx.Read, c))
 		}
 		claims.delete(tx, c)
-		detachUnused(tx, c, p.Now)
 	}
 	forgetVolume(tx, v)
 	return nil
-}
-
-// mayWrite reports whether the claim's allocation may still use the volume. One that was given up for
-// lost may, as long as its node is known: nobody has seen it end.
-func mayWrite(tx *Read, c *structs.CSIClaim) bool {
-	a := Alloc(tx, c.AllocID)
-	switch {
-	case a == nil:
-		return false
-	case a.ClientStatus == structs.AllocLost:
-		return Node(tx, a.NodeID) != nil
-	}
-	return !a.ClientTerminal()
 }
 
 func forgetVolume(tx *Write, v *structs.CSIVolume) {

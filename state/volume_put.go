@@ -49,6 +49,9 @@ func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
 	if err := externalFree(tx.Read, v); err != nil {
 		return err
 	}
+	if err := externalDetached(tx.Read, v); err != nil {
+		return err
+	}
 	if old != nil && sameVolume(old, v) {
 		return nil
 	}
@@ -98,6 +101,21 @@ func externalFree(tx *Read, v *structs.CSIVolume) error {
 		if other.ID != v.ID || other.Namespace != v.Namespace {
 			return structs.Errorf(structs.KindConflict, "%q of plugin %q is registered already, as volume %q in namespace %q",
 				v.ExternalID, v.PluginID, other.ID, other.Namespace)
+		}
+	}
+	return nil
+}
+
+// externalDetached refuses a volume that was known by another name and is not detached under that yet: its
+// attachments would be in nobody's way, and a second node could get it.
+func externalDetached(tx *Read, v *structs.CSIVolume) error {
+	if v.ExternalID == "" {
+		return nil
+	}
+	for a := range attachmentsByExternal.all(tx, v.PluginID, v.ExternalID) {
+		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
+			return structs.Errorf(structs.KindPrecondition, "%q of plugin %q is still being detached from node %s, where it was volume %q in namespace %q%s; register it when that is done",
+				v.ExternalID, v.PluginID, nodeName(tx, a.NodeID), a.VolumeID, a.Namespace, failing(a.LastError))
 		}
 	}
 	return nil
@@ -218,7 +236,7 @@ func VolumeOutcome(tx *Write, p *structs.CSIVolumeOutcome) error {
 		return structs.Errorf(structs.KindInvalid, "%q is not create, delete or expand", p.Op)
 	}
 	v := Volume(tx.Read, p.RequestNamespace(), p.ID)
-	if v == nil {
+	if v == nil || p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
 		return nil
 	}
 	v = v.Copy()

@@ -258,10 +258,15 @@ func TestAVolumeInUseStays(t *testing.T) {
 	}{
 		{"written to", false, func(w *world) { w.claim(aClaim("v", "a1", wr, snw)) }, "claimed by allocation a1", structs.KindPrecondition},
 		{"read", false, func(w *world) { w.claim(aClaim("v", "a1", rd, snr)) }, "claimed by allocation a1", structs.KindPrecondition},
-		{"by one that ended", true, func(w *world) {
+		{"by one that ended and has not let go", true, func(w *world) {
 			w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
 			w.client("n1", "a1", structs.AllocComplete)
-		}, "claimed by allocation a1, a2", ""},
+		}, "claimed by allocation a1, a2", structs.KindPrecondition},
+		{"only waited for", true, func(w *world) {
+			w.claim(aClaim("v", "a1", wr, snw))
+			w.release("v", "a1")
+			w.claim(aClaim("v", "a2", wr, snw))
+		}, "claimed by allocation a2", ""},
 		{"by one that is lost on a node that is known", false, func(w *world) {
 			w.claim(aClaim("v", "a1", wr, snw))
 			w.status(structs.NodeDown, "n1")

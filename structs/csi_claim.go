@@ -177,6 +177,7 @@ type CSIAttachmentOutcome struct {
 	VolumeID       string
 	NodeID         string
 	Op             string
+	RowIndex       uint64  // CreateIndex of the row the call was made for: one that took its place has seen no call; 0 for any
 	PublishContext Secrets `codec:"PublishContext"`
 	Err            *OperationError
 	WriteOptions

@@ -151,8 +151,10 @@ func (v *CSIVolume) Copy() *CSIVolume {
 	c.Context = maps.Clone(v.Context)
 	c.RequestedCapabilities = make([]*CSIVolumeCapability, len(v.RequestedCapabilities))
 	for i, p := range v.RequestedCapabilities {
-		q := *p
-		c.RequestedCapabilities[i] = &q
+		if p != nil { // what came in has not been validated yet
+			q := *p
+			c.RequestedCapabilities[i] = &q
+		}
 	}
 	return &c
 }
@@ -284,6 +286,7 @@ type CSIVolumeDeleteRequest struct {
 type CSIVolumeOutcome struct {
 	ID         string
 	Op         string
+	RowIndex   uint64 // CreateIndex of the row the call was made for, as in CSIAttachmentOutcome
 	ExternalID string
 	Capacity   int64
 	Context    map[string]string

@@ -76,7 +76,7 @@ func (v *Volumes) keys(want func(*publishRecord) bool) ([]VolumeKey, error) {
 
 // Detach lets go of a volume for allocations that have ended, on the servers' behalf: for one, or with
 // allocID "" for all that are in the book. running tells which still run: to let go of one by name is
-// refused with precondition, and among all it is passed over. Nothing of what was let go is left after.
+// refused with conflict, and among all it is passed over. Nothing of what was let go is left after.
 func (v *Volumes) Detach(ctx context.Context, k VolumeKey, allocID string, running func(allocID string) bool) error {
 	ids := []string{allocID}
 	if allocID == "" {
@@ -91,7 +91,7 @@ func (v *Volumes) Detach(ctx context.Context, k VolumeKey, allocID string, runni
 		case !running(id):
 			errs = append(errs, v.letGo(ctx, k, id))
 		case allocID != "":
-			return structs.Errorf(structs.KindPrecondition, "volume %s: allocation %s still runs on this node", k, id)
+			return structs.Errorf(structs.KindConflict, "volume %s: allocation %s still runs on this node", k, id)
 		}
 	}
 	if len(ids) == 0 { // nobody's: a staging that lost its last user

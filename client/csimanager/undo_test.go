@@ -186,7 +186,7 @@ func TestDetach(t *testing.T) {
 	r.up(b)
 	r.up(c)
 	running := func(id string) bool { return id == "b2" }
-	if err := r.v.Detach(r.ctx(), a.VolumeKey, "b2", running); !structs.IsKind(err, structs.KindPrecondition) {
+	if err := r.v.Detach(r.ctx(), a.VolumeKey, "b2", running); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("let go of a running allocation's volume: %v", err)
 	}
 	for range 2 {

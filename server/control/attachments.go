@@ -85,7 +85,8 @@ func detachRequest(a *structs.CSIAttachment) *structs.ClientCSIDetachRequest {
 // attachmentOutcome records what came of a call. A failure leaves the row as it is but for its LastError.
 func (c controllerLoop) attachmentOutcome(ctx context.Context, a *structs.CSIAttachment, op string, published structs.Secrets, err error) error {
 	outcome := &structs.CSIAttachmentOutcome{
-		VolumeID: a.VolumeID, NodeID: a.NodeID, Op: op, PublishContext: published, WriteOptions: c.stamp(a.Namespace),
+		VolumeID: a.VolumeID, NodeID: a.NodeID, Op: op, RowIndex: a.CreateIndex,
+		PublishContext: published, WriteOptions: c.stamp(a.Namespace),
 	}
 	if err != nil {
 		outcome.Err = failure(err, c.Now())

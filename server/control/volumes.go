@@ -77,7 +77,7 @@ func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume,
 	if err != nil {
 		outcome.Err, outcome.Final = failure(err, c.Now()), lasting[structs.KindOf(err)]
 	}
-	outcome.ID, outcome.WriteOptions = v.ID, c.stamp(v.Namespace)
+	outcome.ID, outcome.RowIndex, outcome.WriteOptions = v.ID, v.CreateIndex, c.stamp(v.Namespace)
 	_, err = fsm.Propose(ctx, c.Proposer, fsm.VolumeOutcome, outcome)
 	return err
 }

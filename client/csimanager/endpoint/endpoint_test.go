@@ -186,7 +186,7 @@ func TestANodeLetsGoForAllocationsThatHaveEnded(t *testing.T) {
 		_, err := call(r, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{VolumeID: "data", AllocID: alloc})
 		return err
 	}
-	if err := detach("alive"); !structs.IsKind(err, structs.KindPrecondition) {
+	if err := detach("alive"); !structs.IsKind(err, structs.KindConflict) {
 		t.Errorf("got %v", err)
 	}
 	must(t, detach("ended"))

@@ -1,0 +1,160 @@
+package state
+
+import (
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// A leader that was cut off while it made a call tells of it when it leads again: meanwhile what it asked
+// for may have gone and come again.
+func TestAnOutcomeOfAnAttachmentThatIsGoneIsNotItsSuccessors(t *testing.T) {
+	w := threeNodes(t, true)
+	w.claim(aClaim("v", "a1", wr, snw))
+	first := Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
+	w.release("v", "a1")
+	do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "detach", RowIndex: first, WriteOptions: w.now()})
+	w.claim(aClaim("v", "a1", wr, snw))
+	second := Attachment(w.s.Read(), "default", "v", "n1").CreateIndex
+	late := func(op string, of uint64) {
+		do(w, AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: op, RowIndex: of, WriteOptions: w.now()})
+	}
+	if late("attach", first); w.attachment("v", "n1") != structs.AttachmentAttaching {
+		t.Errorf("an attach of the former row made this one %s", w.attachment("v", "n1"))
+	}
+	if late("attach", second); w.attachment("v", "n1") != structs.AttachmentAttached {
+		t.Errorf("its own attach made it %s", w.attachment("v", "n1"))
+	}
+	w.release("v", "a1")
+	if late("detach", first); w.attachment("v", "n1") != structs.AttachmentDetaching {
+		t.Error("a detach of the former row deleted this one")
+	}
+}
+
+func TestAnOutcomeOfAVolumeThatIsGoneIsNotItsSuccessors(t *testing.T) {
+	w := threeNodes(t, false)
+	put := func() uint64 {
+		v := aVolume("new", "p")
+		v.ExternalID, v.State = "", structs.VolumeCreating
+		do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+		return Volume(w.s.Read(), "default", "new").CreateIndex
+	}
+	late := func(op, external string, of uint64) {
+		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: op, ExternalID: external, RowIndex: of, WriteOptions: w.now()})
+	}
+	first := put()
+	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
+	late("delete", "", first)
+	second := put()
+	if late("create", "ext-old", first); Volume(w.s.Read(), "default", "new").ExternalID != "" {
+		t.Error("a volume was given the ID of one that is deleted")
+	}
+	late("create", "ext-new", second)
+	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "new", WriteOptions: w.now()})
+	if late("delete", "", first); Volume(w.s.Read(), "default", "new") == nil {
+		t.Error("a volume was forgotten that its plugin still has")
+	}
+}
+
+func (w *world) force(volume, alloc string) error {
+	return try(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{WriteOptions: w.now(), Operator: "forced: it burns",
+		Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: volume, AllocID: alloc}}})
+}
+
+// Whoever loses its volume by force must never write to it again: not when its node comes back either.
+func TestAForcedReleaseEndsTheAllocation(t *testing.T) {
+	w := threeNodes(t, false)
+	w.claim(aClaim("v", "a1", wr, snw), aClaim("v", "a2", wr, snw))
+	wantKind(t, w.force("v", "a1"), structs.KindPrecondition) // its node is up: the allocation may write
+	wantKind(t, w.force("v", "a2"), structs.KindPrecondition)
+	w.wantClaims("v", map[string]string{"a1": granted, "a2": waiting})
+
+	w.status(structs.NodeDown, "n1")
+	before := Alloc(w.s.Read(), "a1").AllocModifyIndex
+	if err := w.force("v", "a1"); err != nil {
+		t.Fatal(err)
+	}
+	w.wantClaims("v", map[string]string{"a1": "", "a2": granted})
+	a := Alloc(w.s.Read(), "a1")
+	if a.ClientStatus != structs.AllocLost || a.DesiredStatus != structs.AllocDesiredStop || a.AllocModifyIndex <= before {
+		t.Errorf("the node that comes back goes on with the allocation: %+v", a)
+	}
+	if !strings.Contains(a.DesiredDescription, "v") || !strings.Contains(a.DesiredDescription, "it burns") {
+		t.Errorf("why is not said: %q", a.DesiredDescription)
+	}
+	w.status(structs.NodeReady, "n1")
+	wantKind(t, w.tryClaim(aClaim("v", "a1", wr, snw)), structs.KindPrecondition)
+	pending := 0
+	for e := range EvalsByStatus(w.s.Read(), structs.EvalPending) {
+		if e.JobID == a.JobID && e.TriggeredBy != structs.TriggerNodeUpdate {
+			pending++
+		}
+	}
+	if pending != 1 {
+		t.Errorf("the job is evaluated %d times for it", pending)
+	}
+}
+
+func TestAForcedReleaseOfWhatHasEndedChangesNothingElse(t *testing.T) {
+	w := threeNodes(t, false)
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.client("n1", "a1", structs.AllocComplete)
+	before := *Alloc(w.s.Read(), "a1")
+	if err := w.force("v", "a1"); err != nil {
+		t.Fatal(err)
+	}
+	w.wantClaims("v", map[string]string{"a1": ""})
+	if now := Alloc(w.s.Read(), "a1"); now.ModifyIndex != before.ModifyIndex {
+		t.Errorf("%+v", now)
+	}
+}
+
+// Known by another name, the volume would be given to a second node before the first has it detached.
+func TestAVolumeIsNotRegisteredAnewWhileItIsDetached(t *testing.T) {
+	w := threeNodes(t, true)
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.release("v", "a1")
+	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true, WriteOptions: w.now()})
+	again := aVolume("other", "p")
+	again.ExternalID = "ext-v"
+	put := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{again}, WriteOptions: w.now()}
+	err := try(w, VolumePut, put)
+	wantKind(t, err, structs.KindPrecondition)
+	if err != nil && !strings.Contains(err.Error(), "still being detached from node name-n1") {
+		t.Errorf("does not say why: %v", err)
+	}
+	w.outcome("v", "n1", "detach", nil)
+	do(w, VolumePut, put)
+}
+
+// While something is still to be detached the plugin is shown: it says what is missing.
+func TestAPluginIsKnownWhileItHasAttachments(t *testing.T) {
+	w := threeNodes(t, true)
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.release("v", "a1")
+	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true, WriteOptions: w.now()})
+	for _, n := range []string{"n1", "n2", "n3"} {
+		do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: n, Full: true, WriteOptions: w.now()})
+	}
+	err := try(w, PluginDelete, &structs.CSIPluginDeleteRequest{ID: "p", WriteOptions: w.now()})
+	wantKind(t, err, structs.KindPrecondition)
+	w.outcome("v", "n1", "detach", nil)
+	if Plugin(w.s.Read(), "p") != nil {
+		t.Error("nothing refers to the plugin any more")
+	}
+}
+
+// A plugin that learns to attach: who was granted before is not left waiting for ever.
+func TestAPluginThatBeginsToAttach(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", half("p", structs.CSIKindNode, true))
+	w.volume("v", "p")
+	w.alloc("a1", "j", "n1")
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.wantClaims("v", map[string]string{"a1": granted})
+	w.update("n1", attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))...)
+	if w.attachment("v", "n1") != structs.AttachmentAttaching {
+		t.Errorf("the attachment is %q", w.attachment("v", "n1"))
+	}
+}
