@@ -9,6 +9,9 @@
 //     unavailable when the request surely was not sent, timeout when the outcome is unknown.
 //   - A session can be called from both ends: a node dials its server, and the server calls the node back
 //     over the same connection (see Session and SessionFrom).
+//   - What one connection, one remote address and all together may have under way is bounded (Limits); who
+//     waits for news never takes the place of who does not. What is beyond is refused with unavailable and
+//     when to come again, before anything is done.
 //   - A payload that does not decode is answered with invalid, a handler that panics with internal.
 //
 // Who may call what is left to the endpoints package.

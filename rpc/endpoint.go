@@ -23,10 +23,12 @@ func Call[Req, Resp any](ctx context.Context, c Caller, m structs.Method[Req, Re
 }
 
 // Endpoint serves one method. New makes an empty request to decode into; Serve gets it and returns a
-// pointer to the answer.
+// pointer to the answer. Waits says that every call of it may take long, for instance for a plugin (see
+// Limits).
 type Endpoint struct {
 	Name  string
 	Write bool
+	Waits bool
 	New   func() any
 	Serve func(ctx context.Context, req any) (any, error)
 }

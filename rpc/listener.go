@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/go-metrics"
 )
 
 // The first byte of a connection says what it is for.
@@ -25,15 +26,27 @@ const firstByteTimeout = 10 * time.Second
 // function owns the connection and may return before it ends; whoever gave the function waits for its
 // work.
 type Listener struct {
-	ln       net.Listener
-	logger   hclog.Logger
-	handlers map[byte]func(net.Conn)
+	ln         net.Listener
+	logger     hclog.Logger
+	handlers   map[byte]func(net.Conn)
+	maxPerAddr int
+
+	mu    sync.Mutex
+	conns map[string]int // by remote address: not yet said what they are for, or being handled
 }
+
+// DefaultConnsPerAddr is how many connections one remote address may have, if nobody says otherwise: many
+// nodes may come from behind one address.
+const DefaultConnsPerAddr = 4096
 
 // NewListener wraps a listening socket. Connections with a first byte that no handler is for are closed.
 func NewListener(ln net.Listener, logger hclog.Logger, handlers map[byte]func(net.Conn)) *Listener {
-	return &Listener{ln: ln, logger: logger, handlers: handlers}
+	return &Listener{ln: ln, logger: logger, handlers: handlers, maxPerAddr: DefaultConnsPerAddr, conns: map[string]int{}}
 }
+
+// LimitPerAddr changes how many connections one remote address may have, before Run. One counts until the
+// function that it was handed to returns.
+func (l *Listener) LimitPerAddr(n int) { l.maxPerAddr = n }
 
 // Addr is the address that is listened on.
 func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
@@ -57,7 +70,40 @@ func (l *Listener) Run(ctx context.Context) {
 			}
 			return
 		}
-		wg.Go(func() { l.dispatch(ctx, conn) })
+		addr, ok := l.count(conn)
+		if !ok {
+			metrics.IncrCounterWithLabels([]string{"rpc", "refused"}, 1, []metrics.Label{{Name: "limit", Value: "address"}})
+			l.logger.Debug("an address has too many connections", "remote", addr, "limit", l.maxPerAddr)
+			_ = conn.Close()
+			continue
+		}
+		wg.Go(func() {
+			defer l.discount(addr)
+			l.dispatch(ctx, conn)
+		})
+	}
+}
+
+// count counts a connection of its address; false when that has too many.
+func (l *Listener) count(conn net.Conn) (addr string, ok bool) {
+	addr = conn.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(addr); err == nil {
+		addr = host
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conns[addr] >= l.maxPerAddr {
+		return addr, false
+	}
+	l.conns[addr]++
+	return addr, true
+}
+
+func (l *Listener) discount(addr string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conns[addr]--; l.conns[addr] == 0 {
+		delete(l.conns, addr)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	stdrpc "net/rpc"
 	"runtime/debug"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	msgpackrpc "github.com/hashicorp/net-rpc-msgpackrpc/v2"
@@ -17,14 +18,13 @@ import (
 	"berth/structs"
 )
 
-// maxInFlight bounds the requests that one stream may have under way: its reader waits beyond that.
-const maxInFlight = 256
-
 // Server dispatches requests to endpoints. It owns every goroutine that serves a connection; Close ends
 // them and waits.
 type Server struct {
 	logger    hclog.Logger
 	endpoints map[string]Endpoint
+	limits    Limits
+	all       *load // of every connection and of this process
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -34,7 +34,7 @@ type Server struct {
 	closed bool
 }
 
-// NewServer serves the endpoints. Two of one name are a programming error and panic.
+// NewServer serves the endpoints within DefaultLimits. Two of one name are a programming error and panic.
 func NewServer(logger hclog.Logger, endpoints ...Endpoint) *Server {
 	s := &Server{logger: logger, endpoints: make(map[string]Endpoint, len(endpoints))}
 	for _, e := range endpoints {
@@ -44,8 +44,12 @@ func NewServer(logger hclog.Logger, endpoints ...Endpoint) *Server {
 		s.endpoints[e.Name] = e
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.SetLimits(DefaultLimits())
 	return s
 }
+
+// SetLimits changes the limits, before anything is served.
+func (s *Server) SetLimits(l Limits) { s.limits, s.all = l, newLoad(l.AllCalls, l.AllWaiting) }
 
 // Close ends every connection and request and waits for them.
 func (s *Server) Close() {
@@ -74,6 +78,11 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if !ok {
 		return unknownMethod(method)
 	}
+	done, err := s.enter(ctx, e, req, nil)
+	if err != nil {
+		return err
+	}
+	defer done()
 	out, err := s.serve(ctx, e, req)
 	if err != nil {
 		return err
@@ -88,23 +97,27 @@ func (s *Server) ServeConn(conn net.Conn) {
 		return
 	}
 	defer s.wg.Done()
-	s.serveStream(s.ctx, conn)
+	s.serveStream(s.ctx, conn, s.newConnLoad())
 }
 
+func (s *Server) newConnLoad() *load { return newLoad(s.limits.Calls, s.limits.Waiting) }
+
 // serveStream reads requests from one stream and serves each in a goroutine. Reading and writing have a
-// codec each, because the library's Close is not safe beside a reader.
-func (s *Server) serveStream(ctx context.Context, conn net.Conn) {
+// codec each, because the library's Close is not safe beside a reader. of is the load of the connection
+// that the stream belongs to.
+func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	ctx, cancel := context.WithCancel(ctx)
 	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer unhook()
-	in := msgpackrpc.NewCodecFromHandle(true, false, conn, codec.Handle)
+	frames := &framed{Conn: conn, max: s.limits.Message}
+	in := msgpackrpc.NewCodecFromHandle(true, false, frames, codec.Handle)
 	out := msgpackrpc.NewCodecFromHandle(false, true, conn, codec.Handle)
 	var requests sync.WaitGroup
 	defer requests.Wait()
 	defer func() { _ = conn.Close() }()
 	defer cancel() // first of all, so that handlers learn that their caller is gone
-	slots := make(chan struct{}, maxInFlight)
 	for {
+		frames.next()
 		var head stdrpc.Request
 		if err := in.ReadRequestHeader(&head); err != nil {
 			s.logReadError(conn, err)
@@ -117,21 +130,58 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn) {
 		}
 		if err := in.ReadRequestBody(body); err != nil {
 			// Where the next request begins in the stream is unknown now: answer and hang up.
-			s.reply(out, &head, nil, structs.Errorf(structs.KindInvalid, "the payload of %s does not decode: %v", head.ServiceMethod, err))
+			s.reply(out, &head, nil, s.badPayload(head.ServiceMethod, frames, err))
+			if frames.tooLong() {
+				s.drain(frames.Conn)
+			}
 			return
 		}
 		if !ok {
 			s.reply(out, &head, nil, unknownMethod(head.ServiceMethod))
 			continue
 		}
-		slots <- struct{}{}
+		done, err := s.enter(ctx, e, body, of) // the stream's next request waits, too
+		if err != nil {
+			s.reply(out, &head, nil, err)
+			continue
+		}
 		requests.Go(func() {
-			defer func() { <-slots }()
+			defer done()
 			answer, err := s.serve(ctx, e, body)
 			s.reply(out, &head, answer, err)
 		})
 	}
 }
+
+func (s *Server) badPayload(method string, frames *framed, err error) error {
+	if frames.tooLong() {
+		return structs.Errorf(structs.KindInvalid, "the payload of %s is longer than %d bytes", method, frames.max)
+	}
+	return structs.Errorf(structs.KindInvalid, "the payload of %s does not decode: %v", method, err)
+}
+
+// drain reads on for a while without keeping anything: a caller that is still writing would not read the
+// answer.
+func (s *Server) drain(conn net.Conn) {
+	_ = conn.SetReadDeadline(time.Now().Add(turnAwayTime))
+	_, _ = io.CopyN(io.Discard, conn, 16*s.limits.Message)
+}
+
+// turnAway answers the one request of a stream that is one too many.
+func (s *Server) turnAway(conn net.Conn) {
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(turnAwayTime))
+	frames := &framed{Conn: conn, max: s.limits.Message}
+	frames.next()
+	c := msgpackrpc.NewCodecFromHandle(true, true, frames, codec.Handle)
+	var head stdrpc.Request
+	if c.ReadRequestHeader(&head) == nil && c.ReadRequestBody(nil) == nil {
+		s.reply(c, &head, nil, s.refuse(head.ServiceMethod, "connection"))
+	}
+}
+
+// turnAwayTime is how long somebody who is turned away may take to say what they wanted.
+const turnAwayTime = 10 * time.Second
 
 func unknownMethod(name string) error {
 	return structs.Errorf(structs.KindInvalid, "there is no method %q", name)

@@ -33,7 +33,7 @@ type Session struct {
 }
 
 type stream struct {
-	conn  net.Conn
+	conn  *framed
 	codec *msgpackrpc.MsgpackCodec
 }
 
@@ -63,8 +63,12 @@ func (s *Session) Call(ctx context.Context, method string, req, resp any) error 
 	if err != nil {
 		return structs.Errorf(structs.KindUnavailable, "calling %s at %s: %w", method, s.RemoteAddr(), err)
 	}
-	// Closing the stream is what cancels the call: here, and for the handler at the other end.
-	unhook := context.AfterFunc(ctx, func() { _ = st.conn.Close() })
+	// Closing the stream is what cancels the call for the handler at the other end; the deadline is what
+	// cancels it here at once, where the wire is stuck and even closing has to wait.
+	unhook := context.AfterFunc(ctx, func() {
+		_ = st.conn.SetReadDeadline(time.Unix(1, 0))
+		_ = st.conn.Close()
+	})
 	err = st.call(method, req, resp)
 	whole := unhook()
 	var remote *structs.Error
@@ -73,7 +77,9 @@ func (s *Session) Call(ctx context.Context, method string, req, resp any) error 
 		s.release(st)
 		return err
 	}
-	_ = st.conn.Close()
+	if whole {
+		_ = st.conn.Close()
+	}
 	if err == nil || errors.As(err, &remote) {
 		return err
 	}
@@ -104,7 +110,8 @@ func (s *Session) open() (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stream{conn: conn, codec: msgpackrpc.NewCodecFromHandle(true, true, conn, codec.Handle)}, nil
+	f := &framed{Conn: conn, max: maxAnswer}
+	return &stream{conn: f, codec: msgpackrpc.NewCodecFromHandle(true, true, f, codec.Handle)}, nil
 }
 
 func (s *Session) release(st *stream) {
@@ -122,6 +129,7 @@ func (st *stream) call(method string, req, resp any) error {
 	if err := st.codec.WriteRequest(&stdrpc.Request{ServiceMethod: method, Seq: seq.Add(1)}, req); err != nil {
 		return err
 	}
+	st.conn.next()
 	var head stdrpc.Response
 	if err := st.codec.ReadResponseHeader(&head); err != nil {
 		return err
@@ -153,7 +161,8 @@ func (s *Server) ServeMux(conn net.Conn) {
 	s.serveSession(&Session{mux: mux})
 }
 
-// serveSession accepts the other end's streams until the session or the server ends.
+// serveSession accepts the other end's streams until the session or the server ends. Streams beyond the
+// limit are turned away one by one; somebody who opens twice as many all the same is cut off.
 func (s *Server) serveSession(session *Session) {
 	if !s.begin() {
 		session.Close()
@@ -164,11 +173,20 @@ func (s *Server) serveSession(session *Session) {
 	defer unhook()
 	defer session.Close()
 	ctx := context.WithValue(s.ctx, sessionKey{}, session)
+	of := s.newConnLoad()
 	for {
 		conn, err := session.mux.Accept()
 		if err != nil {
 			return
 		}
-		s.wg.Go(func() { s.serveStream(ctx, conn) })
+		switch open := session.mux.NumStreams(); {
+		case open > 2*s.limits.Streams:
+			s.logger.Warn("a session opens streams without end, closing it", "remote", session.RemoteAddr().String(), "streams", open)
+			return
+		case open > s.limits.Streams:
+			s.wg.Go(func() { s.turnAway(conn) })
+		default:
+			s.wg.Go(func() { s.serveStream(ctx, conn, of) })
+		}
 	}
 }
