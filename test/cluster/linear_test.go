@@ -206,9 +206,9 @@ var trouble = []struct {
 		c.Leader(c.Others(old)...)
 		c.Restart(old)
 	}},
-	{"the leader hands over", func(c *cluster.Cluster) {
+	{"the leader loses sight of a follower", func(c *cluster.Cluster) {
 		old := c.Leader()
-		c.Net.Cut(old.Name, c.Others(old)[0].Name) // half a cut: it keeps a majority
+		c.Net.Cut(old.Name, c.Others(old)[0].Name) // and keeps the other
 		index := old.Store().Index()
 		c.Until("writes go on", func() bool { return c.Leader().Store().Index() > index+20 })
 		c.Net.Heal()

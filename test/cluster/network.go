@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -144,7 +145,7 @@ func (n *Network) wait(w way, givenUp <-chan struct{}) bool {
 	}
 }
 
-// link is one connection: two pumps between its ends.
+// link is one connection: what goes between its ends.
 type link struct {
 	net  *Network
 	way  way
@@ -157,11 +158,14 @@ func (n *Network) run(l *link) {
 	n.mu.Lock()
 	n.links[l] = true
 	n.mu.Unlock()
-	var both sync.WaitGroup
-	both.Go(func() { l.pump(l.ends[0], l.ends[1]) })
-	both.Go(func() { l.pump(l.ends[1], l.ends[0]) })
+	var pumps sync.WaitGroup
+	for _, end := range [][2]net.Conn{{l.ends[0], l.ends[1]}, {l.ends[1], l.ends[0]}} {
+		sent := make(chan []byte, 256) // as kernels hold what is sent and not yet acknowledged
+		pumps.Go(func() { l.take(end[0], sent) })
+		pumps.Go(func() { l.give(end[1], sent) })
+	}
 	n.pumps.Go(func() {
-		both.Wait()
+		pumps.Wait()
 		n.mu.Lock()
 		delete(n.links, l)
 		n.mu.Unlock()
@@ -176,21 +180,35 @@ func (l *link) close() {
 	})
 }
 
-// pump carries bytes one way until an end is closed. Even that is not heard of across a cut.
-func (l *link) pump(from, to net.Conn) {
-	defer l.close()
+// take takes what one end sends until that is closed.
+func (l *link) take(from net.Conn, sent chan<- []byte) {
+	defer close(sent)
 	buf := make([]byte, 32<<10)
 	for {
 		count, err := from.Read(buf)
-		if !l.net.wait(l.way, l.gone) {
-			return
-		}
 		if count > 0 {
-			if _, err := to.Write(buf[:count]); err != nil {
+			select {
+			case sent <- bytes.Clone(buf[:count]):
+			case <-l.gone:
 				return
 			}
 		}
 		if err != nil {
+			return
+		}
+	}
+}
+
+// give gives it to the other end while the way is whole. Even that the first was closed is not heard of
+// across a cut.
+func (l *link) give(to net.Conn, sent <-chan []byte) {
+	defer l.close()
+	for {
+		b, open := <-sent
+		if !l.net.wait(l.way, l.gone) || !open {
+			return
+		}
+		if _, err := to.Write(b); err != nil {
 			return
 		}
 	}
