@@ -40,7 +40,7 @@ func (c *Call) readJob(name string) (*structs.Job, error) {
 	}
 	job.Canonicalize()
 	if err := job.Validate(); err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "%s: %w", shownName(name), err)
+		return nil, jobspec.Locate(shownName(name), src, err)
 	}
 	return job, nil
 }

@@ -28,30 +28,30 @@ var (
 	}
 )
 
-// readVolume reads and checks a volume file.
-func (c *Call) readVolume(name string) (*structs.CSIVolume, error) {
+// readVolume reads a volume file. What the server finds wrong with it, locate puts into the file.
+func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error) error, err error) {
 	src, err := c.readFile(name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	v, err := jobspec.ParseVolume(shownName(name), src)
+	v, err = jobspec.ParseVolume(shownName(name), src)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if ns := orEnv(c.String("namespace"), "BERTH_NAMESPACE"); v.Namespace == "" && ns != "" {
 		v.Namespace = ns
 	}
-	return v, nil
+	return v, func(err error) error { return jobspec.Locate(shownName(name), src, err) }, nil
 }
 
 func volumeCreate(ctx context.Context, c *Call) error {
-	v, err := c.readVolume(c.Arg(0))
+	v, locate, err := c.readVolume(c.Arg(0))
 	if err != nil {
 		return err
 	}
 	w := newWatch(c)
 	w.say("Volume %q is asked of plugin %q", v.ID, v.PluginID)
-	return w.until(ctx, func(ctx context.Context) error { return w.create(ctx, v) })
+	return locate(w.until(ctx, func(ctx context.Context) error { return w.create(ctx, v) }))
 }
 
 // create has a volume made and says meanwhile what it waits for.
@@ -106,13 +106,13 @@ func joinComma(parts []string) string {
 }
 
 func volumeRegister(ctx context.Context, c *Call) error {
-	v, err := c.readVolume(c.Arg(0))
+	v, locate, err := c.readVolume(c.Arg(0))
 	if err != nil {
 		return err
 	}
 	made, err := c.API().VolumeRegister(ctx, v)
 	if err != nil {
-		return err
+		return locate(err)
 	}
 	c.Printf("Volume %q is registered: external ID %s\n", made.ID, made.ExternalID)
 	return nil

@@ -1,6 +1,7 @@
 package structs
 
 import (
+	"fmt"
 	"maps"
 	"path"
 	"slices"
@@ -137,13 +138,11 @@ func (v *VolumeRequest) validate(f faults, j *Job, g *TaskGroup) {
 	f.check(!strings.Contains(v.Source, "${"), "source must be a volume's ID; ${...} is not interpolated in it")
 	f.name("source", v.Source)
 	if !v.AccessMode.Valid() {
-		what := "access_mode is required"
-		if v.AccessMode != "" {
-			what = "access_mode is unknown"
-		}
-		f.add("%s; %s", what, oneOf(CSIAccessModes))
+		f.add("access_mode %s; %s", requiredOr(v.AccessMode), oneOf(CSIAccessModes))
 	}
-	f.check(v.AttachmentMode.Valid(), "attachment_mode is required; one of %s, %s", CSIFileSystem, CSIBlockDevice)
+	if !v.AttachmentMode.Valid() {
+		f.add("attachment_mode %s; one of %s, %s", requiredOr(v.AttachmentMode), CSIFileSystem, CSIBlockDevice)
+	}
 	f.check(!v.AccessMode.ReaderOnly() || v.ReadOnly, "access_mode %s needs read_only = true", v.AccessMode)
 	f.check(v.AttachmentMode != CSIBlockDevice || v.MountOptions == nil, "mount_options must not be there with attachment_mode block-device")
 	f.mountOptions(v.MountOptions)
@@ -151,6 +150,14 @@ func (v *VolumeRequest) validate(f faults, j *Job, g *TaskGroup) {
 	alone := v.AccessMode.SingleNode() || v.AccessMode == CSIMultiNodeSingleWriter && !v.ReadOnly
 	f.check(!alone || v.PerAlloc || g.Count <= 1,
 		"access_mode %s allows one allocation, but count is %d; use per_alloc, another access mode or count = 1", v.AccessMode, g.Count)
+}
+
+// requiredOr says of a value that is not one of those there are that it is missing, or what it is.
+func requiredOr[T ~string](value T) string {
+	if value == "" {
+		return "is required"
+	}
+	return fmt.Sprintf("%.40q is unknown", string(value))
 }
 
 func (t *Task) validate(f faults, g *TaskGroup) {
@@ -216,7 +223,11 @@ func (t *Task) validateMounts(f faults, g *TaskGroup) {
 		}
 		f := f.at("volume_mount %q", m.Volume)
 		interpolated := strings.Contains(m.Volume, "${")
-		f.check(interpolated || g.Volumes[m.Volume] != nil, "the group has no volume of this name; it has: %s", strings.Join(slices.Sorted(maps.Keys(g.Volumes)), ", "))
+		has := "none"
+		if len(g.Volumes) > 0 {
+			has = strings.Join(slices.Sorted(maps.Keys(g.Volumes)), ", ")
+		}
+		f.check(interpolated || g.Volumes[m.Volume] != nil, "the group has no volume of this name; it has: %s", has)
 		f.check(slices.Contains(modes, m.PropagationMode) || strings.Contains(m.PropagationMode, "${"),
 			"propagation_mode %q must be %s", m.PropagationMode, oneOf(modes))
 		f.destination(m.Destination)

@@ -133,7 +133,7 @@ func TestJobValidate(t *testing.T) {
 		{`volume "data": source is required`, vol(func(v *VolumeRequest) { v.Source = "" })},
 		{`volume "data": source must be a volume's ID; ${...} is not interpolated in it`, vol(func(v *VolumeRequest) { v.Source = "${NOMAD_JOB_ID}" })},
 		{`volume "data": access_mode is required; one of single-node-reader-only, single-node-writer`, vol(func(v *VolumeRequest) { v.AccessMode = "" })},
-		{`volume "data": access_mode is unknown; one of`, vol(func(v *VolumeRequest) { v.AccessMode = "ReadWriteOnce" })},
+		{`volume "data": access_mode "ReadWriteOnce" is unknown; one of`, vol(func(v *VolumeRequest) { v.AccessMode = "ReadWriteOnce" })},
 		{`volume "data": attachment_mode is required; one of file-system, block-device`, vol(func(v *VolumeRequest) { v.AttachmentMode = "" })},
 		{`volume "data": access_mode multi-node-reader-only needs read_only = true`, vol(func(v *VolumeRequest) { v.AccessMode = CSIMultiNodeReader })},
 		{`volume "data": mount_options must not be there with attachment_mode block-device`, vol(func(v *VolumeRequest) {

@@ -66,8 +66,8 @@ func (v *CSIVolume) validateCapabilities(f faults) {
 			f.add("it is null")
 			continue
 		}
-		f.check(c.AccessMode.Valid(), "access_mode is required; %s", oneOf(CSIAccessModes))
-		f.check(c.AttachmentMode.Valid(), "attachment_mode is required; one of %s, %s", CSIFileSystem, CSIBlockDevice)
+		f.check(c.AccessMode.Valid(), "access_mode %s; %s", requiredOr(c.AccessMode), oneOf(CSIAccessModes))
+		f.check(c.AttachmentMode.Valid(), "attachment_mode %s; one of %s, %s", requiredOr(c.AttachmentMode), CSIFileSystem, CSIBlockDevice)
 		f.check(!seen[*c], "it is there twice")
 		seen[*c] = true
 		mounted = mounted || c.AttachmentMode != CSIBlockDevice

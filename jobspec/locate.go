@@ -1,0 +1,114 @@
+package jobspec
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"berth/internal/hclconf"
+	"berth/structs"
+)
+
+// Locate puts the position in the file it was read from before each fault that Job.Validate or
+// CSIVolume.Validate found, here or on a server: that of the argument the fault names, else of the
+// innermost block in its path. Errors of other kinds, and lines without a path, stay as they are.
+func Locate(filename string, src []byte, err error) error {
+	if !structs.IsKind(err, structs.KindInvalid) {
+		return err
+	}
+	body, diags := hclconf.Parse(filename, src)
+	if diags.HasErrors() {
+		return err
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for i, line := range lines {
+		if at := locate(body, line); at.Filename != "" {
+			lines[i] = fmt.Sprintf("%s:%d,%d: %s", at.Filename, at.Start.Line, at.Start.Column, line)
+		}
+	}
+	return structs.Errorf(structs.KindInvalid, "%s", strings.Join(lines, "\n"))
+}
+
+// step is one step of a fault's path: a block, with its label or its number among its kind, or an argument.
+var step = regexp.MustCompile(`^([a-z_]+)(?: ("(?:[^"\\]|\\.)*")| (\d+))?: `)
+
+// labelled are the blocks that carry a label in a file.
+var labelled = map[string]bool{"job": true, "group": true, "task": true, "volume": true}
+
+func locate(body hcl.Body, line string) (at hcl.Range) {
+	for depth := 0; ; depth++ {
+		m := step.FindStringSubmatch(line)
+		if m == nil {
+			break
+		}
+		if depth == 0 {
+			at = body.MissingItemRange()
+		}
+		rest := line[len(m[0]):]
+		if depth == 0 && m[1] == "volume" { // a volume file is the body of its volume
+			line = rest
+			continue
+		}
+		block := find(body, m[1], m[2], m[3])
+		if block == nil {
+			break
+		}
+		body, at, line = block.Body, block.DefRange, rest
+	}
+	if at.Filename == "" {
+		return at
+	}
+	word := strings.TrimRight(strings.SplitN(line, " ", 2)[0], ":;,")
+	if a := argument(body, word); a != nil {
+		return a.Expr.Range()
+	}
+	return at
+}
+
+// find finds a block by its label or number, or by the argument it is called by, or because it is alone.
+func find(body hcl.Body, kind, quoted, number string) *hcl.Block {
+	header := hcl.BlockHeaderSchema{Type: kind}
+	if labelled[kind] {
+		header.LabelNames = []string{"name"}
+	}
+	content, _, _ := body.PartialContent(&hcl.BodySchema{Blocks: []hcl.BlockHeaderSchema{header}})
+	if content == nil {
+		return nil
+	}
+	if n, err := strconv.Atoi(number); err == nil && n >= 1 && n <= len(content.Blocks) {
+		return content.Blocks[n-1]
+	}
+	name, _ := strconv.Unquote(quoted)
+	for _, b := range content.Blocks {
+		if quoted == "" || len(content.Blocks) == 1 || len(b.Labels) > 0 && b.Labels[0] == name || constant(b.Body, "volume") == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// argument finds an argument of a body, nil if it has none of that name.
+func argument(body hcl.Body, name string) *hcl.Attribute {
+	content, _, _ := body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
+	if content == nil {
+		return nil
+	}
+	return content.Attributes[name]
+}
+
+// constant is the value of an argument that is plain text, else "".
+func constant(body hcl.Body, name string) string {
+	a := argument(body, name)
+	if a == nil {
+		return ""
+	}
+	v, diags := a.Expr.Value(nil)
+	if diags.HasErrors() || v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
+		return ""
+	}
+	return v.AsString()
+}

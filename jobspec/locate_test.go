@@ -1,0 +1,93 @@
+package jobspec
+
+import (
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+const faulty = `job "x" {
+  type = "sevrice"
+  group "g" {
+    count = -1
+    volume "v" {
+      type            = "csi"
+      source          = "s"
+      access_mode     = "all"
+      attachment_mode = "file-system"
+    }
+    task "t" {
+      driver = "exec"
+      resources {
+        cpu = 0
+      }
+      volume_mount {
+        volume      = "v"
+        destination = "/v"
+      }
+      volume_mount {
+        volume      = "nope"
+        destination = "/n"
+      }
+    }
+  }
+}
+`
+
+func TestFaultsAreLocated(t *testing.T) {
+	job, err := ParseJob("x.hcl", []byte(faulty))
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Canonicalize()
+	err = Locate("x.hcl", []byte(faulty), job.Validate())
+	if !structs.IsKind(err, structs.KindInvalid) {
+		t.Fatalf("error %v", err)
+	}
+	for _, want := range []string{
+		"x.hcl:2,10: job \"x\": type \"sevrice\" must be",
+		"x.hcl:4,13: job \"x\": group \"g\": count -1",
+		"x.hcl:8,25: job \"x\": group \"g\": volume \"v\": access_mode",
+		"x.hcl:20,7: job \"x\": group \"g\": task \"t\": volume_mount \"nope\": the group has no volume",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %s in\n%v", want, err)
+		}
+	}
+}
+
+func TestWhereAFaultIs(t *testing.T) {
+	const volume = "id = \"v\"\ncapability {\n  access_mode = \"x\"\n}\ncapability {\n  attachment_mode = \"y\"\n}\n"
+	const asJSON = "{\"job\": {\"x\": {\n  \"type\": \"sevrice\",\n  \"group\": {\"g\": {\n    \"count\": -1}}}}}"
+	for _, c := range []struct{ name, src, fault, want string }{
+		{"v.hcl", volume, `volume "v": capability 1: access_mode is required`, "v.hcl:3,17: "},
+		{"v.hcl", volume, `volume "v": capability 2: attachment_mode is required`, "v.hcl:6,21: "},
+		{"v.hcl", volume, `volume "v": capability 2: access_mode is required`, "v.hcl:5,1: "},
+		{"v.hcl", volume, `volume "v": external_id is required`, "v.hcl:1,1: "},
+		{"v.hcl", volume, `the plugin does not like it`, ""},
+		{"x.json", asJSON, `job "x": type "sevrice" must be`, "x.json:2,11: "},
+		{"x.json", asJSON, `job "x": group "g": count -1`, "x.json:4,14: "},
+		{"x.hcl", faulty, `job "x": group "other": count 1`, "x.hcl:"},
+		{"x.hcl", "{{", `job "x": count 1`, ""},
+	} {
+		got := Locate(c.name, []byte(c.src), structs.Errorf(structs.KindInvalid, "%s", c.fault)).Error()
+		if !strings.HasPrefix(got, c.want) || !strings.HasSuffix(got, c.fault) || c.want == "" && got != c.fault {
+			t.Errorf("%s: %s; want %s", c.fault, got, c.want)
+		}
+	}
+	other := structs.Errorf(structs.KindConflict, `job "x": changed`)
+	if Locate("x.hcl", []byte(faulty), other) != other || Locate("x.hcl", []byte(faulty), nil) != nil {
+		t.Error("an error of another kind was changed")
+	}
+}
+
+func FuzzLocate(f *testing.F) {
+	f.Add(faulty, `job "x": group "g": count -1`)
+	f.Fuzz(func(t *testing.T, src, fault string) {
+		err := structs.Errorf(structs.KindInvalid, "%s", fault)
+		if got := Locate("x.hcl", []byte(src), err); got == nil {
+			t.Error("the error is gone")
+		}
+	})
+}
