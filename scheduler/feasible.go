@@ -199,12 +199,19 @@ func hasDrivers(g *groupPlan, n *structs.Node) string {
 		d := n.Drivers[name]
 		switch {
 		case d == nil || !d.Detected:
-			return fmt.Sprintf("driver %s is not on this node", name)
+			return fmt.Sprintf("driver %s is not on this node%s", name, because(description(d)))
 		case !d.Healthy:
 			return fmt.Sprintf("driver %s is unhealthy here%s", name, because(d.HealthDescription))
 		}
 	}
 	return ""
+}
+
+func description(d *structs.DriverInfo) string {
+	if d == nil {
+		return ""
+	}
+	return d.HealthDescription
 }
 
 func because(description string) string {
