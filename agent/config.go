@@ -69,6 +69,7 @@ func (c *Config) LoadFiles(paths []string) error {
 		files, err := expand(path)
 		if err != nil {
 			faults = append(faults, structs.Errorf(structs.KindInvalid, "reading the configuration: %w", err))
+			continue
 		}
 		for _, file := range files {
 			src, err := os.ReadFile(file)
