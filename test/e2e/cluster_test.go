@@ -1,0 +1,176 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// cluster is three servers and a node, four processes.
+type cluster struct {
+	t       testing.TB
+	servers []*agent
+	node    *agent
+}
+
+func newCluster(t testing.TB) *cluster {
+	t.Helper()
+	c := &cluster{t: t}
+	var serf, rpc []string
+	for i := range 3 {
+		s := newAgent(t, "s"+strconv.Itoa(i), "-server", "-bootstrap-expect", "3")
+		s.ready = (*agent).hasLeader
+		c.servers = append(c.servers, s)
+		serf = append(serf, "127.0.0.1:"+strconv.Itoa(s.serf))
+		rpc = append(rpc, "127.0.0.1:"+strconv.Itoa(s.rpc))
+	}
+	for _, s := range c.servers {
+		s.args = append(s.args, "-retry-join", strings.Join(serf, ","))
+		s.launch()
+	}
+	for _, s := range c.servers {
+		s.awaitReady()
+	}
+	c.node = newAgent(t, "n0", "-client", "-servers", strings.Join(rpc, ","))
+	c.node.start()
+	return c
+}
+
+// hasLeader says whether the server knows a leader.
+func (a *agent) hasLeader() error {
+	leader, err := get[string](a, "/v1/status/leader")
+	if err == nil && leader == "" {
+		err = fmt.Errorf("no leader")
+	}
+	return err
+}
+
+// leader finds the server that leads and those that follow.
+func (c *cluster) leader() (leader *agent, followers []*agent) {
+	c.t.Helper()
+	eventually(c.t, "a leader", func() error {
+		leader, followers = nil, nil
+		var addr string
+		var err error
+		for _, s := range c.servers {
+			if s.cmd != nil {
+				if addr, err = get[string](s, "/v1/status/leader"); err != nil {
+					return err
+				}
+			}
+		}
+		for _, s := range c.servers {
+			switch {
+			case s.cmd == nil:
+			case addr == "127.0.0.1:"+strconv.Itoa(s.rpc):
+				leader = s
+			default:
+				followers = append(followers, s)
+			}
+		}
+		if leader == nil {
+			return fmt.Errorf("the leader is said to be %q", addr)
+		}
+		return nil
+	})
+	return leader, followers
+}
+
+func TestTheLeaderIsKilledWhileAJobStarts(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	leader, followers := c.leader()
+	follower := followers[0]
+	follower.must("job", "run", example(t, "hostpath.hcl"))
+	follower.healthyNodes("hostpath", 1)
+	follower.must("volume", "create", example(t, "volume.hcl"))
+	follower.must("job", "run", "-detach", example(t, "counter.hcl"))
+	leader.kill()
+
+	first := follower.running("counter", 1)[0].ID
+	follower.says(first, first) // the log is fetched from the node
+	if n := stages(c.node); n > 1 {
+		t.Errorf("mounts: %v", stagedBelow(c.node.dir))
+	}
+	if next, _ := c.leader(); next == leader {
+		t.Error("the leader is still said to lead")
+	}
+	leader.start() // it follows now
+	leader.running("counter", 1)
+	out := leader.must("operator", "raft", "list-peers")
+	if strings.Count(out, "follower") != 2 || strings.Count(out, "leader") != 1 {
+		t.Errorf("peers:\n%s", out)
+	}
+	if out := leader.must("server", "members"); strings.Count(out, "alive") != 3 {
+		t.Errorf("members:\n%s", out)
+	}
+
+	follower.must("job", "stop", "-purge", "counter")
+	follower.free("counter")
+	if left := stagedBelow(c.node.dir); len(left) > 0 {
+		t.Errorf("mounts left: %v", left)
+	}
+	follower.must("volume", "delete", "counter")
+	follower.must("job", "stop", "-purge", "hostpath")
+}
+
+func TestSnapshotsThroughAnyServer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	leader, followers := c.leader()
+	for i, s := range append([]*agent{leader}, followers...) {
+		kept, lost := "kept"+strconv.Itoa(i), "lost"+strconv.Itoa(i)
+		path := filepath.Join(s.dir, "backup.snap")
+		s.must("job", "run", s.write(jobFile{name: kept, script: "sleep 1000"}))
+		s.must("operator", "snapshot", "save", path)
+		if out := s.must("operator", "snapshot", "inspect", path); !strings.Contains(out, "whole") {
+			t.Errorf("inspect says:\n%s", out)
+		}
+		s.must("job", "run", "-detach", s.write(jobFile{name: lost, script: "sleep 1000"}))
+		s.must("operator", "snapshot", "restore", path)
+		for _, any := range c.servers {
+			eventually(t, any.name+" has what was restored", func() error {
+				out, err := any.run("job", "status")
+				if err == nil && (!strings.Contains(out, kept) || strings.Contains(out, lost)) {
+					err = fmt.Errorf("jobs:\n%s", out)
+				}
+				return err
+			})
+		}
+		s.running(kept, 1)
+	}
+	torn := leader.file("torn.snap", "no snapshot")
+	leader.refused(2, []string{torn}, "operator", "snapshot", "inspect", torn)
+	leader.refused(2, []string{torn}, "operator", "snapshot", "restore", torn)
+	whole, err := os.ReadFile(filepath.Join(leader.dir, "backup.snap"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := leader.file("half.snap", string(whole[:len(whole)/2]))
+	followers[0].refused(2, []string{half}, "operator", "snapshot", "restore", half)
+	leader.running("kept0", 1)
+}
+
+func TestASystemJobLandsOnANodeThatRegisters(t *testing.T) {
+	t.Parallel()
+	s := newAgent(t, "s0", "-server")
+	s.ready = (*agent).hasLeader
+	s.start()
+	s.must("job", "run", "-detach", example(t, "hostpath.hcl"))
+	n := newAgent(t, "n0", "-client", "-servers", "127.0.0.1:"+strconv.Itoa(s.rpc))
+	n.start()
+	node, err := get[[]*structs.NodeListStub](s, "/v1/nodes")
+	if err != nil || len(node) != 1 {
+		t.Fatalf("nodes %v, %v", node, err)
+	}
+	if alloc := s.running("hostpath", 1)[0]; alloc.NodeID != node[0].ID {
+		t.Errorf("the allocation is on %s", alloc.NodeID)
+	}
+	s.healthyNodes("hostpath", 1)
+	s.must("job", "stop", "-purge", "hostpath")
+}

@@ -1,0 +1,256 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/rand"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/api"
+	"berth/structs"
+)
+
+func TestWrongFilesArePointedAt(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-dev")
+	a.start()
+	for _, c := range []struct {
+		name, content string
+		args          []string
+		says          []string
+	}{
+		{"unknown.hcl", "job \"x\" {\n  group \"g\" {\n    cuont = 2\n  }\n}\n", []string{"job", "run"}, []string{":3,5:", `"cuont"`, `"count"`}},
+		{"type.hcl", "job \"x\" {\n  priority = \"high\"\n}\n", []string{"job", "run"}, []string{":2,14:", "expected a whole number"}},
+		{"syntax.hcl", "job \"x\" {\n  group \"g\" {\n", []string{"job", "validate"}, []string{":2,13:", "closing brace"}},
+		{"binary.hcl", "\x00\xff\xfe", []string{"job", "run"}, []string{":1,1:", "UTF-8"}},
+		{"empty.hcl", "", []string{"job", "run"}, []string{":1,1:", "expected"}},
+		{"job.json", `{"job": {"x": {"grup": {}}}}`, []string{"job", "run"}, []string{":1,", `"grup"`, "expected"}},
+		{"volume.hcl", "id = \"v\"\nplugin_id = \"p\"\nsize = 3\n", []string{"volume", "create"}, []string{":3,1:", `"size"`, "expected"}},
+		{"size.hcl", "id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"1XB\"\n", []string{"volume", "create"}, []string{":3,", "1XB", "expected"}},
+		{"missing.hcl", "id = \"v\"\n", []string{"volume", "register"}, []string{":1,1:", "plugin_id"}},
+		{"meaning.hcl", "job \"x\" {\n  type = \"sevrice\"\n  group \"g\" {\n    task \"t\" {\n      driver = \"exec\"\n    }\n  }\n}\n",
+			[]string{"job", "run"}, []string{":2,10:", "sevrice", "service, batch"}},
+		{"mount.hcl", "job \"x\" {\n  group \"g\" {\n    task \"t\" {\n      driver = \"exec\"\n      volume_mount {\n        volume = \"nope\"\n        destination = \"/x\"\n      }\n    }\n  }\n}\n",
+			[]string{"job", "run"}, []string{":5,7:", "nope"}},
+		{"mode.hcl", "id = \"v\"\nplugin_id = \"p\"\ncapability {\n  access_mode = \"all\"\n  attachment_mode = \"file-system\"\n}\n",
+			[]string{"volume", "create"}, []string{":4,17:", "single-node-writer"}},
+	} {
+		path := a.file(c.name, c.content)
+		says := c.says
+		says[0] = path + says[0]
+		a.refused(2, says, append(c.args, path)...)
+	}
+	a.refused(2, []string{"no-such.hcl"}, "job", "run", "no-such.hcl")
+	if out := a.must("job", "status"); strings.Contains(out, "x ") {
+		t.Errorf("something was stored:\n%s", out)
+	}
+}
+
+func TestExitCodesTellTheKindOfError(t *testing.T) {
+	t.Parallel()
+	a := dayOne(t)
+	a.must("job", "run", example(t, "counter.hcl"))
+	a.running("counter", 1)
+
+	a.refused(2, []string{"berth job"}, "job", "rnu", "x")
+	a.refused(2, []string{"-h"}, "job", "run")
+	a.refused(4, []string{`"none"`}, "job", "status", "none")
+	a.refused(4, []string{`"none"`}, "volume", "status", "none")
+	a.refused(5, nil, "job", "run", "-check-index", "999", example(t, "counter.hcl"))
+	a.refused(6, []string{"claimed", a.running("counter", 1)[0].ID}, "volume", "delete", "counter")
+	a.refused(6, []string{"claimed"}, "volume", "deregister", "counter")
+	a.refused(7, []string{"127.0.0.1:1"}, "job", "status", "-address", "http://127.0.0.1:1")
+
+	// Without -dev there is no raw_exec: the refusal says how to have it.
+	raw := a.write(jobFile{name: "raw", driver: "raw_exec", script: "sleep 1000"})
+	_, err := a.run("job", "run", raw)
+	if exit(err) != 6 {
+		t.Errorf("exit code %d: %v", exit(err), err)
+	}
+	for _, text := range []string{"raw_exec", "1 node refused by driver", "enabled = true"} {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("job run says %v; want %q in it", err, text)
+		}
+	}
+	a.must("job", "stop", "-purge", "raw")
+
+	job := decode[structs.Job](t, a.must("job", "status", "-json", "counter"))
+	if job.ID != "counter" || job.Type != structs.JobService {
+		t.Errorf("-json shows %+v", job)
+	}
+	if out := a.must("volume", "status", "-t", "{{.ID}} {{len .Claims}}", "counter"); strings.TrimSpace(out) != "counter 1" {
+		t.Errorf("-t shows %q", out)
+	}
+	a.refused(2, []string{"Nope"}, "job", "status", "-t", "{{.Nope}}", "counter")
+	end(a, "counter")
+}
+
+// bodies are what no route can make sense of.
+func bodies() [][]byte {
+	noise := make([]byte, 4096)
+	_, _ = rand.Read(noise)
+	return [][]byte{nil, []byte("{"), []byte("null"), []byte("[]"), []byte("[null]"), []byte(`"x"`), []byte("1e999"), []byte("{}"), noise,
+		[]byte(`{"Job":null}`), []byte(`{"Job":{"ID":"x","TaskGroups":[null]}}`), []byte(`{"Job":{"ID":"x","Unknown":1}}`),
+		[]byte(`{"Volumes":[null]}`), []byte(`{"Volumes":[{"ID":"v","Topologies":[null],"RequestedCapabilities":[null]}]}`),
+		[]byte(`{"Volume":{"ID":{}}}`), []byte(`{"NodeID":7,"Eligibility":[]}`),
+		[]byte(strings.Repeat("[", 20000)), []byte(`{"Job":` + strings.Repeat(`{"Meta":`, 5000))}
+}
+
+func TestGarbageOnEveryRoute(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-dev")
+	a.start()
+	client := &http.Client{Timeout: 10 * time.Second}
+	base := "http://127.0.0.1:" + strconv.Itoa(a.http)
+	for _, r := range api.Routes {
+		path := strings.ReplaceAll(r.Path, "{id}", "%2e%2e%2fx%00%ff")
+		for _, method := range append(strings.Fields(r.Methods), "PATCH") {
+			for i, body := range bodies() {
+				for _, query := range []string{"", "?index=x&wait=-1&per_page=%00&prefix=%ff&namespace=%2e%2e"} {
+					req, err := http.NewRequest(method, base+path+query, bytes.NewReader(body))
+					if err != nil {
+						t.Fatal(err)
+					}
+					resp, err := client.Do(req)
+					if err != nil {
+						t.Fatalf("%s %s%s, body %d: %v", method, path, query, i, err)
+					}
+					text, _ := io.ReadAll(resp.Body)
+					resp.Body.Close()
+					if resp.StatusCode >= 500 {
+						t.Errorf("%s %s%s, body %d: %s: %s", method, path, query, i, resp.Status, text)
+					}
+				}
+			}
+		}
+	}
+	a.must("node", "status")
+	if out := a.must("job", "status"); strings.Contains(out, "x ") {
+		t.Errorf("something was stored:\n%s", out)
+	}
+}
+
+func TestGarbageOnTheRPCPort(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-dev")
+	a.start()
+	for first := range 256 {
+		conn, err := net.DialTimeout("tcp", "127.0.0.1:"+strconv.Itoa(a.rpc), 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		noise := make([]byte, 2048)
+		_, _ = rand.Read(noise)
+		noise[0] = byte(first)
+		_, _ = conn.Write(noise)
+		conn.Close()
+	}
+	var held []net.Conn // connections that say nothing do not keep others out
+	for range 100 {
+		if conn, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(a.rpc)); err == nil {
+			held = append(held, conn)
+		}
+	}
+	a.must("job", "run", a.write(jobFile{name: "after", script: "echo up; sleep 1000"}))
+	a.says(a.running("after", 1)[0].ID, "up")
+	for _, conn := range held {
+		conn.Close()
+	}
+}
+
+func TestAFullDisk(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-server")
+	a.ready = (*agent).hasLeader
+	if err := os.Mkdir(a.data(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// The log takes 64 MiB at once for each of its segments.
+	if err := unix.Mount("tmpfs", a.data(), "tmpfs", 0, "size=160m"); err != nil {
+		t.Fatal(err)
+	}
+	a.start()
+	a.must("job", "run", "-detach", a.write(jobFile{name: "before", script: "sleep 1000"}))
+
+	filler := a.data("filler")
+	f, err := os.Create(filler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(f, zeros{})
+	f.Close()
+	if err == nil {
+		t.Fatal("the disk did not fill up")
+	}
+	big := jobFile{name: "big", script: "# " + strings.Repeat("x", 200<<10)}
+	var refusal error
+	for i := 0; refusal == nil && i < 2000; i++ { // until the log needs room that is not there
+		big.name = "big" + strconv.Itoa(i)
+		_, refusal = a.run("job", "run", "-detach", a.write(big))
+	}
+	if refusal == nil {
+		t.Fatal("a server with a full disk took everything")
+	}
+	t.Logf("with a full disk: %v", refusal)
+	if !strings.Contains(refusal.Error(), "no space left") && !strings.Contains(refusal.Error(), a.data()) {
+		t.Errorf("the refusal does not name the disk: %v", refusal)
+	}
+	log, _ := os.ReadFile(a.log.Name())
+	if !bytes.Contains(log, []byte("no space left")) {
+		t.Error("the log does not name the reason")
+	}
+
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	a.stop()
+	a.start()
+	for _, job := range []string{"before", "big0"} {
+		a.must("job", "inspect", job)
+	}
+	a.must("job", "run", "-detach", a.write(jobFile{name: "later", script: "sleep 1000"}))
+}
+
+// zeros are endless.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestADataDirectoryThatIsTooSmall(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-server")
+	if err := os.Mkdir(a.data(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", a.data(), "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, a.args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	select {
+	case err := <-done:
+		if exit(err) == 0 || !strings.Contains(out.String(), filepath.Join(a.data())) || !strings.Contains(out.String(), "no space left") {
+			t.Errorf("%v: %s", err, out.String())
+		}
+	case <-time.After(30 * time.Second):
+		_ = cmd.Process.Kill()
+		<-done
+		t.Errorf("the agent runs: %s", out.String())
+	}
+}
