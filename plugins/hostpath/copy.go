@@ -192,7 +192,9 @@ func (t *tree) entry(name string) error {
 	if !info.IsDir() && st.Nlink > 1 {
 		key := [2]uint64{uint64(st.Dev), st.Ino}
 		if first, ok := t.links[key]; ok {
-			return t.dst.Link(first, name)
+			if err := t.dst.Link(first, name); !errors.Is(err, fs.ErrNotExist) {
+				return err
+			} // it was removed before it was copied: this name is the first
 		}
 		t.links[key] = name
 	}

@@ -64,6 +64,37 @@ func TestACopyOfATreeIsTheTree(t *testing.T) {
 	}
 }
 
+// A file has two names, and its owner removes the one that would have been copied first.
+func TestACopyOfAFileWhoseFirstNameIsGone(t *testing.T) {
+	from, to := t.TempDir(), t.TempDir()
+	if err := errors.Join(os.WriteFile(from+"/second", []byte("text"), 0o600), os.Link(from+"/second", from+"/third")); err != nil {
+		t.Fatal(err)
+	}
+	src, err := os.OpenRoot(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	dst, err := os.OpenRoot(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dst.Close()
+	var st unix.Stat_t
+	if err := unix.Stat(from+"/second", &st); err != nil {
+		t.Fatal(err)
+	}
+	c := &tree{t.Context(), src, dst, map[[2]uint64]string{{uint64(st.Dev), st.Ino}: "first"}}
+	for _, name := range []string{"second", "third"} {
+		if err := c.entry(name); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(b) != "text" {
+			t.Errorf("%s: %q %v", name, b, err)
+		}
+	}
+}
+
 func TestACopyEndsWithItsContext(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(from+"/f", []byte("x"), 0o600); err != nil {
