@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
@@ -85,7 +83,7 @@ func (d *driver) create(w *want) (*volume, error) {
 	v := &volume{ID: d.newID("vol"), Name: w.name, State: stateCreating, Type: w.typ, FSType: w.fsType, Size: w.size,
 		Source: w.source.String(), Parameters: w.params, Created: time.Now().UTC()}
 	if err := d.admit(v.Size, func() error { return d.store.volumes.put(v) }); err != nil {
-		return nil, errors.Join(err, d.forget(v.ID))
+		return nil, err
 	}
 	crash("create recorded")
 	made := *v
@@ -99,17 +97,6 @@ func (d *driver) create(w *want) (*volume, error) {
 		return nil, errors.Join(fmt.Errorf("making volume %q: %w", w.name, err), d.erase(v))
 	}
 	return &made, nil
-}
-
-// forget removes the directory of a volume whose record could not be written.
-func (d *driver) forget(id string) error {
-	if _, ok := d.store.volumes.get(id); ok {
-		return nil
-	}
-	if err := os.RemoveAll(d.store.volumes.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
 }
 
 // admit books size bytes by calling put, if there is room for them. Admissions are one at a time.
@@ -157,7 +144,7 @@ func (d *driver) fill(v *volume, w *want) error {
 			return err
 		}
 		if w.source.kind == "" {
-			return errors.Join(os.Chmod(data, 0o777), syncDir(data), syncDir(d.store.volumes.path(v.ID)))
+			return errors.Join(os.Chmod(data, 0o777), syncPath(data), syncPath(d.store.volumes.path(v.ID)))
 		}
 		return d.copyFrom(w.source, data)
 	}
@@ -179,31 +166,7 @@ func (d *driver) fill(v *volume, w *want) error {
 	if err := resizeImage(data, v.Size, w.thick); err != nil { // formatting gives blocks back
 		return err
 	}
-	return syncFile(data)
-}
-
-// resizeImage makes an image size bytes long, never shorter than it is.
-func resizeImage(path string, size int64, thick bool) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return err
-	}
-	info, err := f.Stat()
-	if err == nil && info.Size() < size {
-		err = f.Truncate(size)
-	}
-	if err == nil && thick {
-		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
-	}
-	return errors.Join(err, f.Close())
-}
-
-func syncFile(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close(), syncDir(parentOf(path)))
+	return errors.Join(syncPath(data), syncPath(d.store.volumes.path(v.ID)))
 }
 
 // DeleteVolume removes a volume and its data. One that anything still shows is refused.
@@ -236,14 +199,8 @@ func (d *driver) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (
 // unused refuses a volume that is staged or published.
 func (d *driver) unused(v *volume) error {
 	v = v.fresh()
-	for p := range v.Targets {
-		mounted, err := isMounted(p)
-		if err != nil {
-			return err
-		}
-		if mounted {
-			return fail(codes.FailedPrecondition, "volume %s is published at %s", v.ID, p)
-		}
+	if err := unpublished(v); err != nil {
+		return err
 	}
 	live, err := d.staged(v)
 	if err == nil && live {
@@ -271,37 +228,6 @@ func (d *driver) erase(v *volume) error {
 	}
 	crash("delete erased")
 	return d.store.volumes.drop(v.ID)
-}
-
-// releasePatience is how long release waits for a device's last user. A mount that is gone here may live
-// on for a moment in the mount namespace of a process that is just being started; nothing tells us when
-// that ends.
-const releasePatience = 2 * time.Second
-
-// release frees an image from its loop devices; one that somebody still uses is refused.
-func (d *driver) release(image string) error {
-	t := time.NewTicker(10 * time.Millisecond)
-	defer t.Stop()
-	for start := time.Now(); ; {
-		devices, err := loopsOf(image)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil || len(devices) == 0 {
-			return err
-		}
-		if time.Since(start) > releasePatience {
-			return fail(codes.FailedPrecondition, "the volume is in use through %s", devices[0].path)
-		}
-		if err := detach(image); err != nil {
-			return err
-		}
-		select {
-		case <-t.C:
-		case <-d.ctx.Done():
-			return d.ctx.Err()
-		}
-	}
 }
 
 // ValidateVolumeCapabilities says whether a volume can be used as asked.
@@ -344,88 +270,4 @@ func (d *driver) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*c
 	least, _ := sizes(w.typ, w.fsType)
 	return &csi.GetCapacityResponse{AvailableCapacity: left, MaximumVolumeSize: wrapperspb.Int64(left),
 		MinimumVolumeSize: wrapperspb.Int64(least)}, nil
-}
-
-// ControllerExpandVolume books and grows a volume. Its file system grows here too when the volume is not
-// in use; else that is left to the node.
-func (d *driver) ControllerExpandVolume(_ context.Context, req *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
-	v, err := d.volume(req.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	r := req.GetCapacityRange()
-	if r.GetRequiredBytes() == 0 && r.GetLimitBytes() == 0 {
-		return nil, fail(codes.InvalidArgument, "capacity_range is missing")
-	}
-	if err := checkRange(r); err != nil {
-		return nil, err
-	}
-	release, err := d.locks.take(v.ID)
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	if v, err = d.volume(v.ID); err != nil { // as it is now that it is ours
-		return nil, err
-	}
-	size := rounded(v.Type, max(r.GetRequiredBytes(), v.Size), r.GetLimitBytes())
-	if limit := r.GetLimitBytes(); limit > 0 && size > limit {
-		return nil, fail(codes.OutOfRange, "volume %s has %d bytes, the limit is %d", v.ID, size, limit)
-	}
-	v, err = d.expand(v, size)
-	if err != nil {
-		return nil, err
-	}
-	return &csi.ControllerExpandVolumeResponse{CapacityBytes: v.Size, NodeExpansionRequired: v.Type == typeImage && v.Stage != nil}, nil
-}
-
-// expand grows a volume to size: the booking first, then the image, then what is on it if nobody uses it.
-func (d *driver) expand(v *volume, size int64) (*volume, error) {
-	if size > v.Size {
-		bigger := *v
-		bigger.Size = size
-		if err := d.admit(size-v.Size, func() error { return d.store.volumes.put(&bigger) }); err != nil {
-			return nil, err
-		}
-		v = &bigger
-		crash("expand recorded")
-	}
-	if v.Type == typeDirectory {
-		return v, nil
-	}
-	if err := resizeImage(d.dataOf(v), v.Size, v.Parameters[paramProvisioning] == "thick"); err != nil {
-		return nil, fmt.Errorf("growing volume %s: %w", v.ID, err)
-	}
-	crash("expand grown")
-	if v.Stage != nil {
-		return v, nil
-	}
-	settled, err := d.settle(v)
-	if codeIs(err, codes.FailedPrecondition) { // somebody uses it although it is not staged: the next stage grows it
-		d.logger.Warn("file system grows with the next stage", "volume_id", v.ID, "error", err)
-		return v, nil
-	}
-	return settled, err
-}
-
-// settle brings the file system of an image that is not in use to the size of the image. xfs grows only
-// while it is mounted: the next stage does it.
-func (d *driver) settle(v *volume) (*volume, error) {
-	if v.FSType != "ext4" || v.FSSize >= v.Size {
-		return v, nil
-	}
-	if err := d.release(d.dataOf(v)); err != nil {
-		return nil, err
-	}
-	if err := growOffline(d.ctx, d.dataOf(v)); err != nil {
-		return nil, fmt.Errorf("growing the file system of volume %s: %w", v.ID, err)
-	}
-	return d.grown(v)
-}
-
-// grown marks that the file system is as large as the volume.
-func (d *driver) grown(v *volume) (*volume, error) {
-	done := v.fresh()
-	done.FSSize = v.Size
-	return done, d.store.volumes.put(done)
 }

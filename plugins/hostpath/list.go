@@ -2,14 +2,11 @@ package hostpath
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 )
-
-func parentOf(path string) string { return filepath.Dir(path) }
 
 // contentSource reads what a record says of a volume's source.
 func contentSource(s string) *csi.VolumeContentSource {

@@ -157,41 +157,41 @@ func bound(device string) bool {
 // detach frees the loop devices of an image that nobody has open. One in use is freed by the kernel when
 // its last user is gone.
 func detach(image string) error {
-	devices, err := loopsOf(image)
-	if err != nil {
+	return eachLoop("detaching", image, func(dev *os.File) error {
+		if !shows(dev, image) {
+			return nil
+		}
+		err := unix.IoctlSetInt(int(dev.Fd()), unix.LOOP_CLR_FD, 0)
+		if errors.Is(err, unix.ENXIO) {
+			return nil // freed meanwhile
+		}
 		return err
-	}
-	for _, l := range devices {
-		f, err := os.OpenFile(l.path, os.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		if shows(f, image) {
-			if err = unix.IoctlSetInt(int(f.Fd()), unix.LOOP_CLR_FD, 0); errors.Is(err, unix.ENXIO) {
-				err = nil
-			}
-		}
-		if err = errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("detaching %s: %w", l.path, err)
-		}
-	}
-	return nil
+	})
 }
 
 // refit lets the loop devices of an image see that it has grown.
 func refit(image string) error {
+	return eachLoop("resizing", image, func(dev *os.File) error {
+		return unix.IoctlSetInt(int(dev.Fd()), unix.LOOP_SET_CAPACITY, 0)
+	})
+}
+
+// flush writes what the loop devices of an image hold back to it.
+func flush(image string) error { return eachLoop("writing back", image, (*os.File).Sync) }
+
+// eachLoop does something to each loop device of an image, until one fails; doing says what, for its error.
+func eachLoop(doing, image string, do func(dev *os.File) error) error {
 	devices, err := loopsOf(image)
 	if err != nil {
 		return err
 	}
 	for _, l := range devices {
-		f, err := os.OpenFile(l.path, os.O_RDONLY|unix.O_CLOEXEC, 0)
+		dev, err := os.OpenFile(l.path, os.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
-		err = unix.IoctlSetInt(int(f.Fd()), unix.LOOP_SET_CAPACITY, 0)
-		if err = errors.Join(err, f.Close()); err != nil {
-			return fmt.Errorf("resizing %s: %w", l.path, err)
+		if err := errors.Join(do(dev), dev.Close()); err != nil {
+			return fmt.Errorf("%s %s: %w", doing, l.path, err)
 		}
 	}
 	return nil

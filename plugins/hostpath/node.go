@@ -49,6 +49,21 @@ func (d *driver) claim(id string) (v *volume, release func(), err error) {
 	return v, release, nil
 }
 
+// claimFor claims a volume for a use that it can serve.
+func (d *driver) claimFor(id string, c *csi.VolumeCapability) (v *volume, release func(), err error) {
+	if err := wellFormed(c); err != nil {
+		return nil, nil, err
+	}
+	if v, release, err = d.claim(id); err != nil {
+		return nil, nil, err
+	}
+	if err := allows(v.Type, v.FSType, c); err != nil {
+		release()
+		return nil, nil, err
+	}
+	return v, release, nil
+}
+
 // fresh is a copy of a record to edit.
 func (v *volume) fresh() *volume {
 	c := *v
@@ -121,51 +136,6 @@ func (d *driver) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeSta
 			Used: int64(st.Blocks-st.Bfree) * st.Bsize},
 		{Unit: csi.VolumeUsage_INODES, Total: int64(st.Files), Available: int64(st.Ffree), Used: int64(st.Files - st.Ffree)},
 	}}, nil
-}
-
-// NodeExpandVolume grows what is on a volume that the controller has grown.
-func (d *driver) NodeExpandVolume(_ context.Context, req *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
-	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
-		return nil, fail(codes.InvalidArgument, "volume_id or volume_path is missing")
-	}
-	if err := checkRange(req.GetCapacityRange()); err != nil {
-		return nil, err
-	}
-	v, release, err := d.claim(req.GetVolumeId())
-	if err != nil {
-		return nil, err
-	}
-	defer release()
-	u, err := d.shownPath(v, req.GetVolumePath())
-	if err != nil {
-		return nil, err
-	}
-	if r := req.GetCapacityRange(); r.GetRequiredBytes() > v.Size {
-		return nil, fail(codes.OutOfRange, "volume %s has %d bytes: the controller has not grown it", v.ID, v.Size)
-	}
-	if v.Type == typeImage {
-		if err := resizeImage(d.dataOf(v), v.Size, false); err != nil {
-			return nil, err
-		}
-		if err := refit(d.dataOf(v)); err != nil {
-			return nil, err
-		}
-		if err := d.growMounted(v, u, req.GetVolumePath()); err != nil {
-			return nil, err
-		}
-	}
-	return &csi.NodeExpandVolumeResponse{CapacityBytes: v.Size}, nil
-}
-
-func (d *driver) growMounted(v *volume, u use, path string) error {
-	if u.Block || v.FSType == "" || v.FSSize >= v.Size {
-		return nil
-	}
-	if err := growOnline(d.ctx, v.FSType, path, v.Size); err != nil {
-		return err
-	}
-	v.FSSize = v.Size
-	return d.save(v)
 }
 
 // needDir refuses a path that is no directory.

@@ -16,25 +16,16 @@ import (
 // or its device as a file. A read-only publication of a device is of a loop device of its own, because a
 // read-only mount does not keep anyone from writing to a device.
 func (d *driver) NodePublishVolume(_ context.Context, req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
-	if req.GetVolumeId() == "" {
-		return nil, fail(codes.InvalidArgument, "volume_id is missing")
-	}
 	path, err := d.checkPath("target_path", req.GetTargetPath())
 	if err != nil {
 		return nil, err
 	}
 	c := req.GetVolumeCapability()
-	if err := wellFormed(c); err != nil {
-		return nil, err
-	}
-	v, release, err := d.claim(req.GetVolumeId())
+	v, release, err := d.claimFor(req.GetVolumeId(), c)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	if err := allows(v.Type, v.FSType, c); err != nil {
-		return nil, err
-	}
 	if err := d.stagedAt(v, req.GetStagingTargetPath(), c.GetBlock() != nil); err != nil {
 		return nil, err
 	}
@@ -178,9 +169,6 @@ func missingParent(err error) error {
 
 // NodeUnpublishVolume undoes NodePublishVolume and removes the target path.
 func (d *driver) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
-	if req.GetVolumeId() == "" {
-		return nil, fail(codes.InvalidArgument, "volume_id is missing")
-	}
 	path, err := d.checkPath("target_path", req.GetTargetPath())
 	if err != nil {
 		return nil, err

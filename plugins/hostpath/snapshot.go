@@ -141,25 +141,7 @@ func (d *driver) rest(v *volume) (wake func() error, err error) {
 				"volume %s is written to as a block device at %s, and the file system of %s cannot copy it in one instant", v.ID, path, d.store.dir)
 		}
 	}
-	return none, syncDevices(d.dataOf(v))
-}
-
-// syncDevices writes what the loop devices of an image hold back to it.
-func syncDevices(image string) error {
-	devices, err := loopsOf(image)
-	if err != nil {
-		return err
-	}
-	for _, l := range devices {
-		f, err := os.Open(l.path)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(f.Sync(), f.Close()); err != nil {
-			return err
-		}
-	}
-	return nil
+	return none, flush(d.dataOf(v))
 }
 
 // DeleteSnapshot removes a snapshot. Volumes made from it have copies of their own.
@@ -187,16 +169,9 @@ func (d *driver) DeleteSnapshot(_ context.Context, req *csi.DeleteSnapshotReques
 
 // GetSnapshot tells of one snapshot.
 func (d *driver) GetSnapshot(_ context.Context, req *csi.GetSnapshotRequest) (*csi.GetSnapshotResponse, error) {
-	id := req.GetSnapshotId()
-	if id == "" {
-		return nil, fail(codes.InvalidArgument, "snapshot_id is missing")
-	}
-	n, ok := d.store.snapshots.get(id)
-	if !ok || n.State != stateReady {
-		if err := d.elsewhere(id); err != nil {
-			return nil, err
-		}
-		return nil, fail(codes.NotFound, "no snapshot %q on node %s", id, d.cfg.NodeID)
+	n, err := d.snapshot(req.GetSnapshotId())
+	if err != nil {
+		return nil, err
 	}
 	return &csi.GetSnapshotResponse{Snapshot: d.describeSnapshot(n)}, nil
 }

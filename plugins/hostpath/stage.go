@@ -13,25 +13,16 @@ import (
 // NodeStageVolume shows a volume at its staging path: a directory is bound there, the file system of an
 // image is mounted there (grown first if it is behind), and a block volume gets its loop device.
 func (d *driver) NodeStageVolume(_ context.Context, req *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
-	if req.GetVolumeId() == "" {
-		return nil, fail(codes.InvalidArgument, "volume_id is missing")
-	}
 	path, err := d.checkPath("staging_target_path", req.GetStagingTargetPath())
 	if err != nil {
 		return nil, err
 	}
 	c := req.GetVolumeCapability()
-	if err := wellFormed(c); err != nil {
-		return nil, err
-	}
-	v, release, err := d.claim(req.GetVolumeId())
+	v, release, err := d.claimFor(req.GetVolumeId(), c)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	if err := allows(v.Type, v.FSType, c); err != nil {
-		return nil, err
-	}
 	if err := needDir("staging_target_path", path); err != nil {
 		return nil, err
 	}
@@ -102,13 +93,6 @@ func (d *driver) stage(v *volume) error {
 	}
 	v.Stage.Ready = true
 	return d.save(v)
-}
-
-func (d *driver) growStaged(v *volume) error {
-	if err := refit(d.dataOf(v)); err != nil {
-		return err
-	}
-	return d.growMounted(v, v.Stage.Use, v.Stage.Path)
 }
 
 // stagers are the ways to stage a volume.
@@ -184,9 +168,6 @@ func (d *driver) stageFileSystem(v *volume) error {
 
 // NodeUnstageVolume undoes NodeStageVolume. A volume that is still published is refused.
 func (d *driver) NodeUnstageVolume(_ context.Context, req *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
-	if req.GetVolumeId() == "" {
-		return nil, fail(codes.InvalidArgument, "volume_id is missing")
-	}
 	path, err := d.checkPath("staging_target_path", req.GetStagingTargetPath())
 	if err != nil {
 		return nil, err
@@ -203,7 +184,7 @@ func (d *driver) NodeUnstageVolume(_ context.Context, req *csi.NodeUnstageVolume
 		// Not staged here by the record. Take away what is ours all the same: it is what was asked for.
 		return &csi.NodeUnstageVolumeResponse{}, d.unmountAll(v, path)
 	}
-	if err := d.unpublished(v); err != nil {
+	if err := unpublished(v); err != nil {
 		return nil, err
 	}
 	return &csi.NodeUnstageVolumeResponse{}, d.unstage(v)
@@ -222,7 +203,7 @@ func nothingAt(path string, err error) error {
 
 // unpublished refuses a volume that is really published somewhere; targets that are not there any more are
 // forgotten.
-func (d *driver) unpublished(v *volume) error {
+func unpublished(v *volume) error {
 	for p := range v.Targets {
 		mounted, err := isMounted(p)
 		if err != nil {

@@ -232,12 +232,13 @@ func (s *shelf[R]) list() []R {
 	return rows
 }
 
-// put writes a row; when it returns without an error the row is durable.
+// put writes a row; when it returns without an error the row is durable. Of a new row that cannot be
+// written nothing is left.
 func (s *shelf[R]) put(r R) error {
 	id, _, _ := r.key()
 	dir := s.path(id)
 	if err := os.Mkdir(dir, 0o700); err == nil {
-		if err := syncDir(s.dir); err != nil {
+		if err := syncPath(s.dir); err != nil {
 			return err
 		}
 	} else if !errors.Is(err, fs.ErrExist) {
@@ -252,6 +253,9 @@ func (s *shelf[R]) put(r R) error {
 		err = writeDurably(dir, recordFile, b)
 	}
 	if err != nil {
+		if _, known := s.get(id); !known {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
 		return fmt.Errorf("recording %s: %w", id, err)
 	}
 	s.mu.Lock()
@@ -269,7 +273,7 @@ func (s *shelf[R]) drop(id string) error {
 	delete(s.rows, id)
 	s.mu.Unlock()
 	s.spare.lay()
-	return syncDir(s.dir)
+	return syncPath(s.dir)
 }
 
 // spareSize is room for some thousand records.
@@ -320,13 +324,5 @@ func writeDurably(dir, name string, b []byte) error {
 	if err := os.Rename(tmp, filepath.Join(dir, name)); err != nil {
 		return err
 	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return syncPath(dir)
 }

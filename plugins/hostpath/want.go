@@ -81,13 +81,9 @@ func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 		}
 		return source{"volume", v.ID, v.Type, v.FSType, v.Size, v.FSSize}, nil
 	case c.GetSnapshot() != nil:
-		id := c.GetSnapshot().GetSnapshotId()
-		n, ok := d.store.snapshots.get(id)
-		if !ok || n.State != stateReady {
-			if err := d.elsewhere(id); err != nil {
-				return s, err
-			}
-			return s, fail(codes.NotFound, "no snapshot %q on node %s", id, d.cfg.NodeID)
+		n, err := d.snapshot(c.GetSnapshot().GetSnapshotId())
+		if err != nil {
+			return s, err
 		}
 		return source{"snapshot", n.ID, n.Type, n.FSType, n.Size, n.FSSize}, nil
 	}

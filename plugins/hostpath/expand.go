@@ -1,0 +1,145 @@
+package hostpath
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+)
+
+// ControllerExpandVolume books and grows a volume. Its file system grows here too when the volume is not
+// in use; else that is left to the node.
+func (d *driver) ControllerExpandVolume(_ context.Context, req *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+	v, err := d.volume(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	r := req.GetCapacityRange()
+	if r.GetRequiredBytes() == 0 && r.GetLimitBytes() == 0 {
+		return nil, fail(codes.InvalidArgument, "capacity_range is missing")
+	}
+	if err := checkRange(r); err != nil {
+		return nil, err
+	}
+	release, err := d.locks.take(v.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if v, err = d.volume(v.ID); err != nil { // as it is now that it is ours
+		return nil, err
+	}
+	size := rounded(v.Type, max(r.GetRequiredBytes(), v.Size), r.GetLimitBytes())
+	if limit := r.GetLimitBytes(); limit > 0 && size > limit {
+		return nil, fail(codes.OutOfRange, "volume %s has %d bytes, the limit is %d", v.ID, size, limit)
+	}
+	v, err = d.expand(v, size)
+	if err != nil {
+		return nil, err
+	}
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: v.Size, NodeExpansionRequired: v.Type == typeImage && v.Stage != nil}, nil
+}
+
+// expand grows a volume to size: the booking first, then the image, then what is on it if nobody uses it.
+func (d *driver) expand(v *volume, size int64) (*volume, error) {
+	if size > v.Size {
+		bigger := *v
+		bigger.Size = size
+		if err := d.admit(size-v.Size, func() error { return d.store.volumes.put(&bigger) }); err != nil {
+			return nil, err
+		}
+		v = &bigger
+		crash("expand recorded")
+	}
+	if v.Type == typeDirectory {
+		return v, nil
+	}
+	if err := resizeImage(d.dataOf(v), v.Size, v.Parameters[paramProvisioning] == "thick"); err != nil {
+		return nil, fmt.Errorf("growing volume %s: %w", v.ID, err)
+	}
+	crash("expand grown")
+	if v.Stage != nil {
+		return v, nil
+	}
+	settled, err := d.settle(v)
+	if codeIs(err, codes.FailedPrecondition) { // somebody uses it although it is not staged: the next stage grows it
+		d.logger.Warn("file system grows with the next stage", "volume_id", v.ID, "error", err)
+		return v, nil
+	}
+	return settled, err
+}
+
+// settle brings the file system of an image that is not in use to the size of the image. xfs grows only
+// while it is mounted: the next stage does it.
+func (d *driver) settle(v *volume) (*volume, error) {
+	if v.FSType != "ext4" || v.FSSize >= v.Size {
+		return v, nil
+	}
+	if err := d.release(d.dataOf(v)); err != nil {
+		return nil, err
+	}
+	if err := growOffline(d.ctx, d.dataOf(v)); err != nil {
+		return nil, fmt.Errorf("growing the file system of volume %s: %w", v.ID, err)
+	}
+	return d.grown(v)
+}
+
+// NodeExpandVolume grows what is on a volume that the controller has grown.
+func (d *driver) NodeExpandVolume(_ context.Context, req *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
+		return nil, fail(codes.InvalidArgument, "volume_id or volume_path is missing")
+	}
+	if err := checkRange(req.GetCapacityRange()); err != nil {
+		return nil, err
+	}
+	v, release, err := d.claim(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	u, err := d.shownPath(v, req.GetVolumePath())
+	if err != nil {
+		return nil, err
+	}
+	if r := req.GetCapacityRange(); r.GetRequiredBytes() > v.Size {
+		return nil, fail(codes.OutOfRange, "volume %s has %d bytes: the controller has not grown it", v.ID, v.Size)
+	}
+	if v.Type == typeImage {
+		if err := resizeImage(d.dataOf(v), v.Size, false); err != nil {
+			return nil, err
+		}
+		if err := refit(d.dataOf(v)); err != nil {
+			return nil, err
+		}
+		if err := d.growMounted(v, u, req.GetVolumePath()); err != nil {
+			return nil, err
+		}
+	}
+	return &csi.NodeExpandVolumeResponse{CapacityBytes: v.Size}, nil
+}
+
+func (d *driver) growStaged(v *volume) error {
+	if err := refit(d.dataOf(v)); err != nil {
+		return err
+	}
+	return d.growMounted(v, v.Stage.Use, v.Stage.Path)
+}
+
+func (d *driver) growMounted(v *volume, u use, path string) error {
+	if u.Block || v.FSType == "" || v.FSSize >= v.Size {
+		return nil
+	}
+	if err := growOnline(d.ctx, v.FSType, path, v.Size); err != nil {
+		return err
+	}
+	v.FSSize = v.Size
+	return d.save(v)
+}
+
+// grown marks that the file system is as large as the volume.
+func (d *driver) grown(v *volume) (*volume, error) {
+	done := v.fresh()
+	done.FSSize = v.Size
+	return done, d.store.volumes.put(done)
+}

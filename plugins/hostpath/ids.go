@@ -1,0 +1,61 @@
+package hostpath
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"regexp"
+
+	"google.golang.org/grpc/codes"
+)
+
+// idPattern is the shape of our ids: kind, chance, and the node they were made on.
+var idPattern = regexp.MustCompile(`^(vol|snap)-[0-9a-f]{20}-[0-9a-f]{8}$`)
+
+// newID makes an id: a safe path component, unique over all nodes.
+func (d *driver) newID(kind string) string {
+	b := make([]byte, 10)
+	_, _ = rand.Read(b) // never fails
+	return kind + "-" + hex.EncodeToString(b) + "-" + nodeMark(d.cfg.NodeID)
+}
+
+func nodeMark(nodeID string) string {
+	sum := sha256.Sum256([]byte(nodeID))
+	return hex.EncodeToString(sum[:4])
+}
+
+// elsewhere is the answer for an id of ours that another node made: ask there. It is nil for any other.
+func (d *driver) elsewhere(id string) error {
+	if idPattern.MatchString(id) && id[len(id)-8:] != nodeMark(d.cfg.NodeID) {
+		return fail(codes.Unavailable, "%s is on another node than %s", id, d.cfg.NodeID)
+	}
+	return nil
+}
+
+// volume finds a volume that is there to be used.
+func (d *driver) volume(id string) (*volume, error) {
+	if id == "" {
+		return nil, fail(codes.InvalidArgument, "volume_id is missing")
+	}
+	if v, ok := d.store.volumes.get(id); ok && v.State == stateReady {
+		return v, nil
+	}
+	if err := d.elsewhere(id); err != nil {
+		return nil, err
+	}
+	return nil, fail(codes.NotFound, "no volume %s on node %s", id, d.cfg.NodeID)
+}
+
+// snapshot finds a snapshot that is there to be used.
+func (d *driver) snapshot(id string) (*snapshot, error) {
+	if id == "" {
+		return nil, fail(codes.InvalidArgument, "snapshot_id is missing")
+	}
+	if n, ok := d.store.snapshots.get(id); ok && n.State == stateReady {
+		return n, nil
+	}
+	if err := d.elsewhere(id); err != nil {
+		return nil, err
+	}
+	return nil, fail(codes.NotFound, "no snapshot %s on node %s", id, d.cfg.NodeID)
+}
