@@ -102,24 +102,21 @@ func (s *Server) ServeConn(conn net.Conn) {
 
 func (s *Server) newConnLoad() *load { return newLoad(s.limits.Calls, s.limits.Waiting) }
 
-// serveStream reads requests from one stream and serves each in a goroutine. Reading and writing have a
-// codec each, because the library's Close is not safe beside a reader. of is the load of the connection
-// that the stream belongs to.
+// serveStream reads requests from one stream and serves each in a goroutine. of is the load of the
+// connection that the stream belongs to.
 func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	ctx, cancel := context.WithCancel(ctx)
 	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer unhook()
-	frames := &framed{Conn: conn, max: s.limits.Message}
-	in := msgpackrpc.NewCodecFromHandle(true, false, frames, codec.Handle)
+	in := newMessages(conn, s.limits.Message)
 	out := msgpackrpc.NewCodecFromHandle(false, true, conn, codec.Handle)
 	var requests sync.WaitGroup
 	defer requests.Wait()
 	defer func() { _ = conn.Close() }()
 	defer cancel() // first of all, so that handlers learn that their caller is gone
 	for {
-		frames.next()
 		var head stdrpc.Request
-		if err := in.ReadRequestHeader(&head); err != nil {
+		if err := in.read(&head); err != nil {
 			s.logReadError(conn, err)
 			return
 		}
@@ -128,13 +125,13 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 		if ok {
 			body = e.New()
 		}
-		if err := in.ReadRequestBody(body); err != nil {
-			// Where the next request begins in the stream is unknown now: answer and hang up.
-			s.reply(out, &head, nil, s.badPayload(head.ServiceMethod, frames, err))
-			if frames.tooLong() {
-				s.drain(frames.Conn)
+		if err := in.read(body); err != nil {
+			s.reply(out, &head, nil, structs.Errorf(structs.KindInvalid, "the payload of %s: %w", head.ServiceMethod, err))
+			if in.lost {
+				s.drain(conn)
+				return
 			}
-			return
+			continue
 		}
 		if !ok {
 			s.reply(out, &head, nil, unknownMethod(head.ServiceMethod))
@@ -153,13 +150,6 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	}
 }
 
-func (s *Server) badPayload(method string, frames *framed, err error) error {
-	if frames.tooLong() {
-		return structs.Errorf(structs.KindInvalid, "the payload of %s is longer than %d bytes", method, frames.max)
-	}
-	return structs.Errorf(structs.KindInvalid, "the payload of %s does not decode: %v", method, err)
-}
-
 // drain reads on for a while without keeping anything: a caller that is still writing would not read the
 // answer.
 func (s *Server) drain(conn net.Conn) {
@@ -171,12 +161,10 @@ func (s *Server) drain(conn net.Conn) {
 func (s *Server) turnAway(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(turnAwayTime))
-	frames := &framed{Conn: conn, max: s.limits.Message}
-	frames.next()
-	c := msgpackrpc.NewCodecFromHandle(true, true, frames, codec.Handle)
+	in, out := newMessages(conn, s.limits.Message), msgpackrpc.NewCodecFromHandle(false, true, conn, codec.Handle)
 	var head stdrpc.Request
-	if c.ReadRequestHeader(&head) == nil && c.ReadRequestBody(nil) == nil {
-		s.reply(c, &head, nil, s.refuse(head.ServiceMethod, "connection"))
+	if in.read(&head) == nil && in.read(nil) == nil {
+		s.reply(out, &head, nil, s.refuse(head.ServiceMethod, "connection"))
 	}
 }
 

@@ -33,8 +33,9 @@ type Session struct {
 }
 
 type stream struct {
-	conn  *framed
-	codec *msgpackrpc.MsgpackCodec
+	conn net.Conn
+	in   *messages
+	out  *msgpackrpc.MsgpackCodec
 }
 
 func muxConfig(logger hclog.Logger) *yamux.Config {
@@ -110,8 +111,7 @@ func (s *Session) open() (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &framed{Conn: conn, max: maxAnswer}
-	return &stream{conn: f, codec: msgpackrpc.NewCodecFromHandle(true, true, f, codec.Handle)}, nil
+	return &stream{conn: conn, in: newMessages(conn, maxAnswer), out: msgpackrpc.NewCodecFromHandle(false, true, conn, codec.Handle)}, nil
 }
 
 func (s *Session) release(st *stream) {
@@ -126,18 +126,17 @@ func (s *Session) release(st *stream) {
 
 // call does one exchange. An error of the other end is a *structs.Error; any other is the transport's.
 func (st *stream) call(method string, req, resp any) error {
-	if err := st.codec.WriteRequest(&stdrpc.Request{ServiceMethod: method, Seq: seq.Add(1)}, req); err != nil {
+	if err := st.out.WriteRequest(&stdrpc.Request{ServiceMethod: method, Seq: seq.Add(1)}, req); err != nil {
 		return err
 	}
-	st.conn.next()
 	var head stdrpc.Response
-	if err := st.codec.ReadResponseHeader(&head); err != nil {
+	if err := st.in.read(&head); err != nil {
 		return err
 	}
 	if head.Error == "" {
-		return st.codec.ReadResponseBody(resp)
+		return st.in.read(resp)
 	}
-	if err := st.codec.ReadResponseBody(nil); err != nil {
+	if err := st.in.read(nil); err != nil {
 		return err
 	}
 	return structs.ErrorFromWire(head.Error)

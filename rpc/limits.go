@@ -1,0 +1,121 @@
+package rpc
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
+
+	"berth/structs"
+)
+
+// Limits bound what a server takes on at once. What is beyond them is answered with unavailable and when
+// to come again (structs.RetryAfter), so that it costs little and nothing has been done.
+//
+// Requests are of two classes, counted apart: those that answer soon, and those that wait for news or for
+// a plugin. However many wait, the others find their way.
+type Limits struct {
+	Calls      int           // requests of one connection under way
+	Waiting    int           // waiting requests of one connection
+	Streams    int           // open streams of one session
+	AllCalls   int           // requests under way in all, those of this process among them
+	AllWaiting int           // waiting requests in all
+	Queue      time.Duration // how long a request waits for its turn; one that would wait for news does not
+	RetryAfter time.Duration // what a refused one is told
+	Message    int64         // bytes of one request
+}
+
+// DefaultLimits let one connection carry another server's share, and all of them ten thousands of nodes.
+func DefaultLimits() Limits {
+	return Limits{
+		Calls: 512, Waiting: 8192, Streams: 10_000,
+		AllCalls: 8192, AllWaiting: 1 << 18,
+		Queue: 2 * time.Second, RetryAfter: time.Second,
+		Message: 64 << 20,
+	}
+}
+
+// maxAnswer bounds one answer as its caller reads it.
+const maxAnswer = 1 << 30 // bytes
+
+// turns hands out a number of turns.
+type turns chan struct{}
+
+func (t turns) done() { <-t }
+
+// take gets a turn, waiting at most as long as limit.
+func (t turns) take(ctx context.Context, limit time.Duration) bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+	}
+	if limit <= 0 {
+		return false
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case t <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// load is what is under way: of one connection, or of all.
+type load struct{ calls, waiting turns }
+
+func newLoad(calls, waiting int) *load { return &load{make(turns, calls), make(turns, waiting)} }
+
+// waits reports whether a request is one of those that wait.
+func waits(e Endpoint, req any) bool {
+	if e.Waits {
+		return true
+	}
+	r, ok := req.(interface{ Query() *structs.QueryOptions })
+	return ok && r.Query().MinIndex > 0
+}
+
+// enter lets a request in, which says done when it is served. of is its connection's load, nil for a
+// request of this process.
+func (s *Server) enter(ctx context.Context, e Endpoint, req any, of *load) (done func(), err error) {
+	waiting := waits(e, req)
+	all := s.all.of(waiting)
+	limit := s.limits.Queue
+	if waiting {
+		limit = 0
+	}
+	if of == nil {
+		if !all.take(ctx, limit) {
+			return nil, s.refuse(e.Name, "all")
+		}
+		return all.done, nil
+	}
+	own := of.of(waiting)
+	if !own.take(ctx, limit) {
+		return nil, s.refuse(e.Name, "connection")
+	}
+	if !all.take(ctx, limit) {
+		own.done()
+		return nil, s.refuse(e.Name, "all")
+	}
+	return func() { all.done(); own.done() }, nil
+}
+
+func (l *load) of(waiting bool) turns {
+	if waiting {
+		return l.waiting
+	}
+	return l.calls
+}
+
+// refuse says that there is too much to do, and counts it.
+func (s *Server) refuse(method, limit string) error {
+	metrics.IncrCounterWithLabels([]string{"rpc", "refused"}, 1, []metrics.Label{{Name: "limit", Value: limit}})
+	if limit == "all" {
+		return structs.Busy(s.limits.RetryAfter, "%s: this server has too many requests to serve", method)
+	}
+	return structs.Busy(s.limits.RetryAfter, "%s: too many requests of this connection are under way", method)
+}
