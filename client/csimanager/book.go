@@ -53,6 +53,7 @@ type publishRecord struct {
 	AccessMode     structs.CSIAccessMode
 	ReadOnly       bool
 	State          string
+	Grant          uint64 // index of the grant under which it was brought here, 0 if that is not known
 	BootID         string // of the kernel that it was published under
 	Mounted        bool   // a mount was seen at the target path when it had been published
 }

@@ -49,6 +49,17 @@ func (v *Volumes) InUse(pluginID string) ([]VolumeKey, error) {
 	return v.keys(func(p *publishRecord) bool { return p.PluginID == pluginID && p.touched() })
 }
 
+// Held are the claims under which volumes are, or may be, published on this node, each with the index of
+// its grant (0: not known).
+func (v *Volumes) Held() (map[structs.CSIClaimKey]uint64, error) {
+	records, err := v.book.publishes((*publishRecord).touched)
+	held := make(map[structs.CSIClaimKey]uint64, len(records))
+	for _, p := range records {
+		held[structs.CSIClaimKey{Namespace: p.Namespace, VolumeID: p.VolumeID, AllocID: p.AllocID}] = p.Grant
+	}
+	return held, err // with an error held is not all
+}
+
 // Users lists the allocations that the book has for a volume, also those that only claim it.
 func (v *Volumes) Users(k VolumeKey) ([]string, error) {
 	records, err := v.book.publishes(func(p *publishRecord) bool { return p.key() == k })

@@ -38,6 +38,11 @@ type Use struct {
 	VolumeContext  map[string]string
 	PublishContext structs.Secrets
 	Secrets        structs.Secrets
+	// Grant is the index of the claim's grant: what is mounted here under an earlier one is not believed.
+	Grant uint64
+	// Confirm, if not nil, is asked right before the plugin is to make the volume usable here, and says
+	// whether the claim still holds: what came before may have taken long.
+	Confirm func(ctx context.Context) error
 }
 
 // Volumes brings volumes to the allocations of this node and back, and keeps the book of them.
@@ -120,6 +125,11 @@ func (v *Volumes) up(ctx context.Context, u *Use) (hook.VolumeMount, error) {
 	if err := w.begin(u); err != nil {
 		return hook.VolumeMount{}, err
 	}
+	if u.Confirm != nil && !w.isPublished() {
+		if err := u.Confirm(ctx); err != nil {
+			return hook.VolumeMount{}, err
+		}
+	}
 	if err := w.stageVolume(u); err != nil {
 		return hook.VolumeMount{}, err
 	}
@@ -197,9 +207,13 @@ func (w *work) begin(u *Use) error {
 	before := w.publish
 	p := &publishRecord{Namespace: u.Namespace, VolumeID: u.ID, AllocID: u.AllocID, State: claimed}
 	if before != nil && before.touched() {
+		if before.Grant != 0 && before.Grant != u.Grant {
+			return structs.Errorf(structs.KindConflict, "it is still mounted here under a former grant of the claim (%d, now %d): others may have used it since",
+				before.Grant, u.Grant)
+		}
 		*p = *before
 	}
-	w.publish = p
+	w.publish, p.Grant = p, u.Grant
 	p.PluginID, p.ExternalID = u.PluginID, u.ExternalID
 	p.AccessMode, p.AttachmentMode, p.ReadOnly = u.AccessMode, u.AttachmentMode, u.ReadOnly
 	if p.Dir == "" {

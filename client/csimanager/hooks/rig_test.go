@@ -38,6 +38,8 @@ type rig struct {
 	servers  *servers
 	end      func()
 
+	confirmAfter time.Duration
+
 	mu       sync.Mutex
 	progress []string
 }
@@ -110,7 +112,7 @@ func (r *rig) ctx() context.Context {
 func (r *rig) volumes(env *hook.AllocEnv) hook.Alloc {
 	return NewVolumes(VolumesConfig{Volumes: r.m.Volumes(), Servers: r.servers,
 		Node: func() (string, string) { return "n1", "secret" }, Progress: r.note,
-		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond}, env)
+		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, ConfirmAfter: r.confirmAfter}, env)
 }
 
 func (r *rig) note(_, reason string) {
@@ -250,7 +252,9 @@ func (s *servers) claim(r *structs.CSIVolumeClaimRequest, resp *structs.CSIVolum
 				err = structs.Errorf(structs.KindNotFound, "no volume %q", c.VolumeID)
 				return
 			}
-			s.claims[c.Key()] = c
+			row := c.Copy()
+			row.State, row.GrantIndex = structs.ClaimGranted, s.index
+			s.claims[c.Key()] = row
 		}
 	})
 	resp.Claims = r.Claims

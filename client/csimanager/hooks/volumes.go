@@ -29,6 +29,9 @@ type VolumesConfig struct {
 	Progress func(allocID, reason string)
 	// RetryMin and RetryMax pace calls to the servers; 250 ms, growing to 15 s.
 	RetryMin, RetryMax time.Duration
+	// ConfirmAfter is how old the servers' word on a claim may be when the plugin is called: 1 s. Nobody is
+	// to stage a volume that was taken away while it waited for something else.
+	ConfirmAfter time.Duration
 }
 
 // notFoundTries is how often a plugin is asked again that does not know a volume, after the servers have
@@ -45,6 +48,9 @@ func NewVolumes(cfg VolumesConfig, env *hook.AllocEnv) hook.Alloc {
 	}
 	if cfg.RetryMin == 0 {
 		cfg.RetryMin, cfg.RetryMax = 250*time.Millisecond, 15*time.Second
+	}
+	if cfg.ConfirmAfter == 0 {
+		cfg.ConfirmAfter = time.Second
 	}
 	return &volumes{VolumesConfig: cfg, alloc: env.Alloc, group: env.Group,
 		logger: cfg.Logger.Named("csi_volumes").With("alloc_id", env.Alloc.ID)}
@@ -235,9 +241,7 @@ func (h *volumes) bringOne(ctx context.Context, w *want) (hook.VolumeMount, erro
 
 // await waits until the claim is granted and the volume attached.
 func (h *volumes) await(ctx context.Context, w *want) (*structs.CSIClaimGetResponse, error) {
-	nodeID, secret := h.Node()
-	req := &structs.CSIClaimGetRequest{VolumeID: w.ID, AllocID: h.alloc.ID, NodeID: nodeID, SecretID: secret}
-	req.Namespace = w.Namespace
+	req := h.claimRequest(w)
 	pause := retry.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 	for {
 		resp, err := ask(ctx, h, fmt.Sprintf("volume %s: waiting for the claim", w.VolumeKey), func() (*structs.CSIClaimGetResponse, error) {
@@ -264,11 +268,19 @@ func (h *volumes) await(ctx context.Context, w *want) (*structs.CSIClaimGetRespo
 	}
 }
 
+func (h *volumes) claimRequest(w *want) *structs.CSIClaimGetRequest {
+	nodeID, secret := h.Node()
+	req := &structs.CSIClaimGetRequest{VolumeID: w.ID, AllocID: h.alloc.ID, NodeID: nodeID, SecretID: secret}
+	req.Namespace = w.Namespace
+	return req
+}
+
 func (h *volumes) use(w *want, r *structs.CSIClaimGetResponse) *csimanager.Use {
 	u := &csimanager.Use{
 		VolumeKey: w.VolumeKey, AllocID: h.alloc.ID, PluginID: r.Volume.PluginID, ExternalID: r.Volume.ExternalID,
 		AccessMode: w.request.AccessMode, AttachmentMode: w.request.AttachmentMode, ReadOnly: mode(w.request) == structs.ClaimRead,
 		VolumeContext: r.Volume.Context, Secrets: r.Volume.Secrets,
+		Grant: r.Claim.GrantIndex, Confirm: h.confirm(w, r.Claim.GrantIndex, time.Now()),
 	}
 	if u.AttachmentMode == structs.CSIFileSystem {
 		u.MountOptions = r.Volume.MountOptions.Merge(w.request.MountOptions)
@@ -277,6 +289,32 @@ func (h *volumes) use(w *want, r *structs.CSIClaimGetResponse) *csimanager.Use {
 		u.PublishContext = r.Attachment.PublishContext
 	}
 	return u
+}
+
+// confirmTimeout bounds the question whether a claim still holds.
+const confirmTimeout = 15 * time.Second
+
+// confirm asks whether the claim still holds as it was granted, where what the servers said of it is old.
+func (h *volumes) confirm(w *want, grant uint64, said time.Time) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if time.Since(said) < h.ConfirmAfter {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+		defer cancel()
+		asked := time.Now()
+		resp, err := rpc.Call(ctx, h.Servers, structs.CSIClaimGet, h.claimRequest(w))
+		switch {
+		case err != nil:
+			return fmt.Errorf("confirming the claim: %w", err)
+		case resp.Claim == nil || resp.Claim.State != structs.ClaimGranted || resp.Claim.GrantIndex != grant:
+			return structs.Errorf(structs.KindConflict, "the claim was taken away before the volume was brought here")
+		case !resp.Ready:
+			return structs.Errorf(structs.KindUnavailable, "confirming the claim: %s", resp.Blocked)
+		}
+		said = asked
+		return nil
+	}
 }
 
 // Down takes the volumes back, each past the others' errors, and then releases the claims of those that

@@ -1,0 +1,81 @@
+package csimanager
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+// A volume that was long in coming is asked for once more right before the plugin is called: the claim may
+// have been taken away while the plugin was away.
+func TestTheClaimIsConfirmedBeforeThePluginIsCalled(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs", "plug", nodeOnly)
+	u := use("data", "a1")
+	asked, gone := 0, structs.Errorf(structs.KindNotFound, "the claim is gone")
+	u.Confirm = func(context.Context) error { asked++; return gone }
+	if _, err := r.v.Up(r.ctx(), u, nil); !errors.Is(err, gone) || asked != 1 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	if got := rpcs(p); got != "" {
+		t.Errorf("called without a claim: %s", got)
+	}
+	r.down(u)
+
+	u.Confirm = func(context.Context) error { asked++; return nil }
+	r.up(u)
+	u.Confirm = func(context.Context) error { t.Error("asked for what is there already"); return nil }
+	r.up(u)
+	r.down(u)
+	r.clean(p, "ext-data")
+}
+
+// Each try confirms, not only the first.
+func TestEveryTryConfirms(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs", "plug", nodeOnly)
+	p.Fail("NodeStageVolume", csitest.Error("Unavailable", "away"))
+	u := use("data", "a1")
+	asked := 0
+	u.Confirm = func(context.Context) error {
+		if asked++; asked == 2 {
+			return structs.Errorf(structs.KindNotFound, "the claim is gone")
+		}
+		return nil
+	}
+	if _, err := r.v.Up(r.ctx(), u, nil); !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("got %v", err)
+	}
+	if n := p.Count("NodePublishVolume"); n != 0 || asked != 2 {
+		t.Errorf("published %d times, asked %d times", n, asked)
+	}
+	r.down(u)
+	r.clean(p, "ext-data")
+}
+
+// What is mounted under one grant is not what a later grant is for: others may have written between.
+func TestAMountOfAnEarlierGrantIsNotRecognised(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs", "plug", nodeOnly)
+	u := use("data", "a1")
+	u.Grant = 7
+	r.up(u)
+	if held, err := r.v.Held(); err != nil || len(held) != 1 || held[structs.CSIClaimKey{Namespace: "default", VolumeID: "data", AllocID: "a1"}] != 7 {
+		t.Errorf("held: %v, %v", held, err)
+	}
+	r.up(u)
+	u.Grant = 9
+	if _, err := r.v.Up(r.ctx(), u, nil); !structs.IsKind(err, structs.KindConflict) {
+		t.Errorf("got %v", err)
+	}
+	r.down(u)
+	if held, err := r.v.Held(); err != nil || len(held) != 0 {
+		t.Errorf("held: %v, %v", held, err)
+	}
+	r.up(u)
+	r.down(u)
+	r.clean(p, "ext-data")
+}

@@ -1,0 +1,75 @@
+package hooks
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+// The plugin is away, and before it is back an operator takes the volume from this node and another one
+// gets it: then it must not be staged here any more.
+func TestNothingIsStagedUnderAClaimThatWasTakenAway(t *testing.T) {
+	for name, take := range map[string]func(r *rig){
+		"gone": func(r *rig) {
+			r.servers.change(func() { clear(r.servers.claims) })
+		},
+		"granted anew": func(r *rig) {
+			r.servers.change(func() {
+				for k, c := range r.servers.claims {
+					again := c.Copy()
+					again.GrantIndex += 100
+					r.servers.claims[k] = again
+				}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.confirmAfter = time.Nanosecond
+			p := r.plugin("ebs")
+			p.FailAlways("NodeStageVolume", csitest.Error("Unavailable", "starting"))
+			e := env("a1", map[string]string{"d": "data"})
+			h := r.volumes(e)
+			done := make(chan error, 1)
+			go func() { done <- h.Up(r.ctx(), e) }()
+			must(t, p.Await(r.ctx(), "NodeStageVolume", 2))
+			take(r)
+			err := <-done
+			if !structs.IsKind(err, structs.KindConflict) || !strings.Contains(err.Error(), "default/data: the claim was taken away") {
+				t.Errorf("got %v", err)
+			}
+			must(t, h.Down(r.ctx()))
+			r.clean()
+		})
+	}
+}
+
+// While the servers are away nobody can say whether the claim still holds: nothing is staged.
+func TestNothingIsStagedWhileTheServersAreAway(t *testing.T) {
+	r := newRig(t)
+	r.confirmAfter = time.Nanosecond
+	p := r.plugin("ebs")
+	away := structs.Errorf(structs.KindUnavailable, "no servers")
+	release := p.Hang("NodeStageVolume")
+	p.Fail("NodeStageVolume", csitest.Error("Unavailable", "restarting"))
+	e := env("a1", map[string]string{"d": "data"})
+	h := r.volumes(e)
+	done := make(chan error, 1)
+	go func() { done <- h.Up(r.ctx(), e) }()
+	must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
+	r.servers.change(func() { r.servers.fail["CSIVolume.GetClaim"] = []error{away, away, away} })
+	asked := r.servers.count("CSIVolume.GetClaim")
+	release()
+	must(t, <-done)
+	if n := r.servers.count("CSIVolume.GetClaim") - asked; n != 4 || p.Count("NodeStageVolume") != 2 {
+		t.Errorf("asked %d times, staged %d times", n, p.Count("NodeStageVolume"))
+	}
+	if !r.told("confirming the claim: no servers") {
+		t.Error("nobody is told what it waits for")
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
