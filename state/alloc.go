@@ -3,29 +3,30 @@ package state
 import (
 	"iter"
 	"maps"
+	"reflect"
 
 	"berth/structs"
 )
 
 var (
-	allocs      = newTable("allocs", func(a *structs.Allocation) []string { return []string{a.ID} })
-	allocsByJob = allocs.by("job", func(a *structs.Allocation) []string {
-		return []string{a.Namespace, a.JobID, liveOrDone(a.Terminal())}
+	allocs      = newTable("allocs", func(a *structs.Allocation) key { return keyOf(a.ID) })
+	allocsByJob = allocs.by("job", func(a *structs.Allocation) key {
+		return keyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()))
 	})
-	allocsByNode = allocs.by("node", func(a *structs.Allocation) []string {
-		return []string{a.NodeID, liveOrDone(a.Terminal())}
+	allocsByNode = allocs.by("node", func(a *structs.Allocation) key {
+		return keyOf(a.NodeID, liveOrDone(a.Terminal()))
 	})
-	allocsByEval = allocs.by("eval", func(a *structs.Allocation) []string {
+	allocsByEval = allocs.by("eval", func(a *structs.Allocation) key {
 		if a.EvalID == "" {
 			return nil
 		}
-		return []string{a.EvalID}
+		return keyOf(a.EvalID)
 	})
 	// Live here is what may still run: a stopped plugin serves until its node has said that it ended.
-	allocsByPlugin = allocs.byMany("plugin", func(a *structs.Allocation) [][]string {
-		var keys [][]string
+	allocsByPlugin = allocs.byMany("plugin", func(a *structs.Allocation) []key {
+		var keys []key
 		for _, id := range a.CSIPlugins {
-			keys = append(keys, []string{id, liveOrDone(a.ClientTerminal())})
+			keys = append(keys, keyOf(id, liveOrDone(a.ClientTerminal())))
 		}
 		return keys
 	})
@@ -98,6 +99,7 @@ func AllocsByPlugin(tx *Read, plugin string) iter.Seq[*structs.Allocation] {
 // ended: a terminal one leaves every line it waits in, an ended one no longer counts for its plugins, and
 // its room is free.
 func putAlloc(tx *Write, old, a *structs.Allocation) {
+	recountAlloc(tx, old, a)
 	allocs.put(tx, a)
 	for _, id := range a.CSIPlugins {
 		if !a.ClientTerminal() {
@@ -106,6 +108,9 @@ func putAlloc(tx *Write, old, a *structs.Allocation) {
 	}
 	if a.Terminal() {
 		leaveLines(tx, a.ID, a.ModifyTime)
+	}
+	if a.ClientTerminal() && old != nil {
+		endClaims(tx, a.ID, a.ModifyTime)
 	}
 	if a.ClientTerminal() && old != nil {
 		unreferPlugins(tx, a)
@@ -170,7 +175,7 @@ func applyClientUpdate(old *structs.Allocation, u *structs.AllocClientUpdate, no
 	if u.TaskStates != nil {
 		a.TaskStates = maps.Clone(u.TaskStates)
 	}
-	if sameBytes(old, a) {
+	if reflect.DeepEqual(old, a) {
 		return nil
 	}
 	a.ModifyTime = now

@@ -7,19 +7,19 @@ import (
 )
 
 var (
-	attachments = newTable("csi_attachments", func(a *structs.CSIAttachment) []string {
-		return []string{a.Namespace, a.VolumeID, a.NodeID}
+	attachments = newTable("csi_attachments", func(a *structs.CSIAttachment) key {
+		return keyOf(a.Namespace, a.VolumeID, a.NodeID)
 	})
-	attachmentsByNode = attachments.by("node", func(a *structs.CSIAttachment) []string { return []string{a.NodeID} })
-	attachmentsByMode = attachments.by("mode", func(a *structs.CSIAttachment) []string {
-		return []string{a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode)}
+	attachmentsByNode = attachments.by("node", func(a *structs.CSIAttachment) key { return keyOf(a.NodeID) })
+	attachmentsByMode = attachments.by("mode", func(a *structs.CSIAttachment) key {
+		return keyOf(a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode))
 	})
-	attachmentsByExternal = attachments.by("external", func(a *structs.CSIAttachment) []string { return []string{a.PluginID, a.ExternalVolumeID} })
-	unsettledAttachments  = attachments.by("unsettled", func(a *structs.CSIAttachment) []string {
+	attachmentsByExternal = attachments.by("external", func(a *structs.CSIAttachment) key { return keyOf(a.PluginID, a.ExternalVolumeID) })
+	unsettledAttachments  = attachments.by("unsettled", func(a *structs.CSIAttachment) key {
 		if !a.Unsettled() {
 			return nil
 		}
-		return []string{a.State}
+		return keyOf(a.State)
 	})
 )
 
@@ -69,8 +69,7 @@ func attachFor(tx *Write, c *structs.CSIClaim, now int64) {
 // it. That goes for one that is still attaching too: only a detach makes sure that nothing is left of it.
 func detachUnused(tx *Write, c *structs.CSIClaim, now int64) {
 	a := Attachment(tx.Read, c.Namespace, c.VolumeID, c.NodeID)
-	used := claimsByNode.has(tx.Read, c.NodeID, c.Namespace, c.VolumeID, structs.ClaimGranted)
-	if a == nil || used || a.State == structs.AttachmentDetaching {
+	if a == nil || a.State == structs.AttachmentDetaching || inUse(tx.Read, a) {
 		return
 	}
 	a = a.Copy()
@@ -88,6 +87,17 @@ func attachGranted(tx *Write, plugin string, now int64) {
 			}
 		}
 	}
+}
+
+// inUse reports whether a claim of the attachment's volume is granted on its node. It looks at the claims of
+// one node: they are no more than run on it.
+func inUse(tx *Read, a *structs.CSIAttachment) bool {
+	for c := range ClaimsByNode(tx, a.NodeID) {
+		if c.State == structs.ClaimGranted && c.VolumeID == a.VolumeID && c.Namespace == a.Namespace {
+			return true
+		}
+	}
+	return false
 }
 
 // AttachmentOutcome records what came of an attach or a detach. It is ignored when the attachment no

@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"berth/internal/benchshape"
 	"berth/structs"
 )
 
@@ -26,7 +27,7 @@ func BenchmarkFingerprint(b *testing.B) {
 			s := benchFill{nodes: n, shared: -1}.store(b)
 			reqs := make([]*structs.NodeRegisterRequest, b.N)
 			for i := range reqs {
-				reqs[i] = benchRegister(i%n, i+1, benchPlugin)
+				reqs[i] = benchshape.Register(i%n, i+1, benchshape.Plugin)
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -45,8 +46,8 @@ func BenchmarkFingerprintDiff(b *testing.B) {
 			s := benchFill{nodes: n, shared: -1}.store(b)
 			reqs := make([]*structs.NodeUpdateCSIRequest, b.N)
 			for i := range reqs {
-				reqs[i] = &structs.NodeUpdateCSIRequest{NodeID: benchUUID("node", i%n),
-					Upserts: []*structs.CSIPluginInstance{benchInstance(benchPlugin, i%n, i+1)}}
+				reqs[i] = &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i%n),
+					Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i%n, i+1)}}
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -63,11 +64,11 @@ func BenchmarkFingerprintNoPlugin(b *testing.B) {
 	for _, n := range benchSizes {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
 			s := benchFill{nodes: n, shared: -1}.store(b)
-			s.do(func(tx *Write) error { return NodeRegister(tx, benchRegister(1<<24, 0)) })
+			s.do(func(tx *Write) error { return NodeRegister(tx, benchshape.Register(1<<24, 0)) })
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
-				r := benchRegister(1<<24, i)
+				r := benchshape.Register(1<<24, i)
 				r.Node.Attributes["unique.rev"] = fmt.Sprint(i)
 				s.do(func(tx *Write) error { return NodeRegister(tx, r) })
 			}
@@ -80,7 +81,7 @@ func BenchmarkFingerprintNoPlugin(b *testing.B) {
 func BenchmarkFingerprintManyPlugins(b *testing.B) {
 	b.Run("P=16", func(b *testing.B) {
 		const n = 1000
-		ids := []string{benchPlugin}
+		ids := []string{benchshape.Plugin}
 		for p := 1; p < 16; p++ {
 			ids = append(ids, fmt.Sprintf("plug%03d", p))
 		}
@@ -89,8 +90,8 @@ func BenchmarkFingerprintManyPlugins(b *testing.B) {
 		b.ResetTimer()
 		for i := range b.N {
 			b.StopTimer()
-			r := benchRegister(i%n, 0, ids...)
-			r.CSI[0] = benchInstance(benchPlugin, i%n, i+1)
+			r := benchshape.Register(i%n, 0, ids...)
+			r.CSI[0] = benchshape.Instance(benchshape.Plugin, i%n, i+1)
 			b.StartTimer()
 			s.do(func(tx *Write) error { return NodeRegister(tx, r) })
 		}
@@ -109,7 +110,7 @@ func benchBoot(b *testing.B, batch int) {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
 			reqs := make([]*structs.NodeRegisterRequest, n)
 			for i := range reqs {
-				reqs[i] = benchRegister(i, 0, benchPlugin)
+				reqs[i] = benchshape.Register(i, 0, benchshape.Plugin)
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -136,7 +137,7 @@ func BenchmarkClaim(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				s.claimAndRelease(benchShared, r, structs.ClaimRead)
+				s.claimAndRelease(benchshape.SharedVolume, r, structs.ClaimRead)
 			}
 			perUnit(b, 2)
 		})
@@ -151,7 +152,7 @@ func BenchmarkClaimWriter(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
-				s.claimAndRelease(benchVolumeID(i%v), i%10000, structs.ClaimWrite)
+				s.claimAndRelease(benchshape.VolumeID(i%v), i%10000, structs.ClaimWrite)
 			}
 			perUnit(b, 2)
 		})
@@ -159,7 +160,7 @@ func BenchmarkClaimWriter(b *testing.B) {
 }
 
 func (b *benchStore) claimAndRelease(volume string, alloc int, mode string) {
-	c := benchClaim(volume, alloc, mode)
+	c := benchshape.Claim(volume, alloc, mode)
 	b.do(func(tx *Write) error {
 		return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
 	})
@@ -187,7 +188,7 @@ func benchStorm(b *testing.B, batch int) {
 					for end := min(r, i+batch); i < end; i++ {
 						s.index++
 						_ = t.Apply(s.index, func(tx *Write) error {
-							return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{benchClaim(benchShared, i, structs.ClaimRead)}})
+							return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)}})
 						})
 					}
 					t.Commit()
@@ -206,7 +207,7 @@ func BenchmarkPluginGet(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				if d := PluginDetail(s.s.Watching(), benchPlugin); len(d.Allocations) != n || len(d.Nodes) != n {
+				if d := PluginDetail(s.s.Watching(), benchshape.Plugin); len(d.Allocations) != n || len(d.Nodes) != n {
 					b.Fatal(len(d.Allocations))
 				}
 			}
@@ -245,7 +246,7 @@ func BenchmarkAllocUpdate(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
-				u := &structs.AllocClientUpdate{ID: benchUUID("plugalloc", i%n), ClientStatus: structs.AllocRunning, ClientDescription: fmt.Sprint(i)}
+				u := &structs.AllocClientUpdate{ID: benchshape.UUID("plugalloc", i%n), ClientStatus: structs.AllocRunning, ClientDescription: fmt.Sprint(i)}
 				s.do(func(tx *Write) error {
 					return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{u}})
 				})
@@ -263,7 +264,7 @@ func BenchmarkAllocEnds(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for i := range b.N {
-				u := &structs.AllocClientUpdate{ID: benchUUID("alloc", i), ClientStatus: structs.AllocFailed}
+				u := &structs.AllocClientUpdate{ID: benchshape.UUID("alloc", i), ClientStatus: structs.AllocFailed}
 				s.do(func(tx *Write) error {
 					return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{u}})
 				})
@@ -283,7 +284,7 @@ func BenchmarkNodeStatus(b *testing.B) {
 			for i := range b.N {
 				status := []string{structs.NodeDown, structs.NodeReady}[i&1]
 				s.do(func(tx *Write) error {
-					return NodeStatus(tx, &structs.NodeStatusUpdate{NodeIDs: []string{benchUUID("node", i/2%n)}, Status: status})
+					return NodeStatus(tx, &structs.NodeStatusUpdate{NodeIDs: []string{benchshape.UUID("node", i/2%n)}, Status: status})
 				})
 			}
 			perUnit(b, 1)

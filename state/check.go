@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"maps"
 
 	"berth/structs"
 )
@@ -42,6 +43,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, nodes)
 	checkIndexes(c, plugins)
 	checkIndexes(c, instances)
+	checkIndexes(c, counts)
 	checkIndexes(c, volumes)
 	checkIndexes(c, claims)
 	checkIndexes(c, attachments)
@@ -67,10 +69,11 @@ func (c *checker) claims() {
 		switch cl.State {
 		case structs.ClaimWaiting:
 			c.want(a == nil || !a.Terminal(), "%s: it waits though the allocation is terminal", who)
-			c.want(cl.GrantIndex == 0, "%s: it waits and has a grant index", who)
+			c.want(cl.GrantIndex == 0 && cl.EndTime == 0, "%s: it waits and has a grant index, or an end", who)
 			continue
 		case structs.ClaimGranted:
 			c.want(cl.GrantIndex >= cl.CreateIndex && cl.GrantIndex <= cl.ModifyIndex, "%s: grant index %d", who, cl.GrantIndex)
+			c.want(a == nil || a.ClientTerminal() == (cl.EndTime != 0), "%s: end %d says otherwise than its allocation", who, cl.EndTime)
 		default:
 			c.want(false, "%s: state %q", who, cl.State)
 		}
@@ -91,7 +94,7 @@ func (c *checker) claims() {
 // lines: nobody waits whose turn it is.
 func (c *checker) lines() {
 	seen := map[[2]string]bool{}
-	for cl := range claimsByState.all(c.tx, structs.ClaimWaiting) {
+	for cl := range WaitingClaims(c.tx) {
 		if key := [2]string{cl.Namespace, cl.VolumeID}; !seen[key] {
 			seen[key] = true
 			for next := range line(c.tx, cl.Namespace, cl.VolumeID) {
@@ -108,7 +111,7 @@ func (c *checker) attachments() {
 	single, count := map[key]bool{}, map[key]int{}
 	for a := range attachments.all(c.tx) {
 		who := fmt.Sprintf("attachment of volume %s/%s to node %s", a.Namespace, a.VolumeID, a.NodeID)
-		used := claimsByNode.has(c.tx, a.NodeID, a.Namespace, a.VolumeID, structs.ClaimGranted)
+		used := inUse(c.tx, a)
 		switch a.State {
 		case structs.AttachmentAttaching, structs.AttachmentAttached:
 			c.want(used, "%s is %s and no claim uses it", who, a.State)
@@ -148,6 +151,7 @@ func (c *checker) plugins() {
 		c.want(pluginReferences(c.tx, p.ID) != "", "plugin %s: nothing refers to it", p.ID)
 		c.want(!p.ControllerSeen || p.Known, "plugin %s: its controller was seen and it is not known", p.ID)
 	}
+	c.counts()
 	for v := range volumes.all(c.tx) {
 		c.want(Plugin(c.tx, v.PluginID) != nil, "volume %s/%s: plugin %s has no row", v.Namespace, v.ID, v.PluginID)
 	}
@@ -156,6 +160,29 @@ func (c *checker) plugins() {
 			c.want(a.ClientTerminal() || Plugin(c.tx, id) != nil, "allocation %s: plugin %s has no row", a.ID, id)
 		}
 	}
+}
+
+// counts: what is kept is what is found.
+func (c *checker) counts() {
+	type half struct {
+		plugin string
+		kind   structs.CSIKind
+	}
+	found := map[half]tally{}
+	for i := range instances.all(c.tx) {
+		k := half{i.PluginID, i.Kind}
+		found[k] = found[k].plus(tallyInstance(i))
+	}
+	for a := range allocs.all(c.tx) {
+		eachRun(c.tx, a, func(plugin string, kind structs.CSIKind) {
+			found[half{plugin, kind}] = found[half{plugin, kind}].plus(tally{Runs: 1})
+		})
+	}
+	kept := map[half]tally{}
+	for n := range counts.all(c.tx) {
+		kept[half{n.PluginID, n.Kind}] = n.Tally
+	}
+	c.want(maps.Equal(found, kept), "counted of plugins %v, kept %v", found, kept)
 }
 
 func (c *checker) instances() {

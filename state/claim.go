@@ -10,24 +10,29 @@ import (
 )
 
 var (
-	claims = newTable("csi_claims", func(c *structs.CSIClaim) []string {
-		return []string{c.Namespace, c.VolumeID, c.AllocID}
+	claims = newTable("csi_claims", func(c *structs.CSIClaim) key {
+		return keyOf(c.Namespace, c.VolumeID, c.AllocID)
 	})
-	claimsByAlloc = claims.by("alloc", func(c *structs.CSIClaim) []string { return []string{c.AllocID} })
-	// The state tells apart who uses a volume on a node from who waits for it there.
-	claimsByNode = claims.by("node", func(c *structs.CSIClaim) []string {
-		return []string{c.NodeID, c.Namespace, c.VolumeID, c.State}
+	claimsByNode = claims.byUnique("node", func(c *structs.CSIClaim) key {
+		return keyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
-	claimsByState = claims.by("state", func(c *structs.CSIClaim) []string { return []string{c.State} })
 	// The line of a volume, class by class: see claim_line.go.
-	claimsByClass = claims.by("class", func(c *structs.CSIClaim) []string {
-		return append(classOf(c).key(c.Namespace, c.VolumeID, c.State), ordered(c.CreateIndex), ordered(uint64(c.Seq)))
+	claimsByClass = claims.byUnique("class", func(c *structs.CSIClaim) key {
+		k := classOf(c)
+		return keyOf(c.Namespace, c.VolumeID, c.State, k.letters(), ordered(c.CreateIndex), ordered(uint64(c.Seq)))
 	})
-	waitingByPlugin = claims.by("waiting_plugin", func(c *structs.CSIClaim) []string {
+	waitingByPlugin = claims.by("waiting_plugin", func(c *structs.CSIClaim) key {
 		if c.State != structs.ClaimWaiting {
 			return nil
 		}
-		return []string{c.PluginID, c.Namespace, c.VolumeID}
+		return keyOf(c.PluginID, c.Namespace, c.VolumeID)
+	})
+	// Of allocations that have ended: what is left to release.
+	endedClaims = claims.by("ended", func(c *structs.CSIClaim) key {
+		if c.EndTime == 0 {
+			return nil
+		}
+		return keyOf(c.NodeID)
 	})
 )
 
@@ -60,15 +65,20 @@ func ClaimsByNode(tx *Read, node string) iter.Seq[*structs.CSIClaim] {
 	return claimsByNode.all(tx, node)
 }
 
-// ClaimsByAlloc yields an allocation's claims.
+// ClaimsByAlloc yields an allocation's claims: they are on its node.
 func ClaimsByAlloc(tx *Read, alloc string) iter.Seq[*structs.CSIClaim] {
-	return claimsByAlloc.all(tx, alloc)
+	a := Alloc(tx, alloc)
+	if a == nil {
+		return func(func(*structs.CSIClaim) bool) {}
+	}
+	return claimsByNode.all(tx, a.NodeID, alloc)
 }
 
-// ClaimsByState yields the claims in one of the states.
-func ClaimsByState(tx *Read, state string) iter.Seq[*structs.CSIClaim] {
-	return claimsByState.all(tx, state)
-}
+// WaitingClaims yields the claims that wait, by plugin.
+func WaitingClaims(tx *Read) iter.Seq[*structs.CSIClaim] { return waitingByPlugin.all(tx) }
+
+// EndedClaims yields the claims that outlive their allocations: their nodes have not let go yet.
+func EndedClaims(tx *Read) iter.Seq[*structs.CSIClaim] { return endedClaims.all(tx) }
 
 // VolumeClaim puts each claim in its volume's line, and grants what can be granted now. All are refused
 // when one can never be granted.
@@ -92,7 +102,11 @@ func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {
 		if !fresh {
 			continue
 		}
-		c.State, c.Reason, c.Seq, c.CreateTime, c.GrantIndex, c.GrantTime = structs.ClaimWaiting, "", seq, p.Now, 0, 0
+		c.State, c.Reason, c.Seq, c.CreateTime = structs.ClaimWaiting, "", seq, p.Now
+		c.GrantIndex, c.GrantTime, c.EndTime = 0, 0, 0
+		if grantAtOnce(tx, &c, p.Now) {
+			continue
+		}
 		claims.put(tx, &c)
 		longer[structs.CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID}] = true
 	}
@@ -100,6 +114,25 @@ func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {
 		grant(tx, k.Namespace, k.VolumeID, p.Now)
 	}
 	return nil
+}
+
+// grantAtOnce grants a claim that nobody is ahead of and nothing is in the way of, and reports whether it
+// was such: as the line would, but without the detour over a row that waits.
+func grantAtOnce(tx *Write, c *structs.CSIClaim, now int64) bool {
+	v, k := Volume(tx.Read, c.Namespace, c.VolumeID), classOf(c)
+	if claimsByClass.has(tx.Read, c.Namespace, c.VolumeID, structs.ClaimWaiting) || volumeBlock(tx.Read, v) != "" {
+		return false
+	}
+	if slices.ContainsFunc(classesIn(tx.Read, c.Namespace, c.VolumeID, structs.ClaimGranted), k.conflicts) {
+		return false
+	}
+	if classBlock(tx.Read, v, k) != "" || nodeBlock(tx.Read, v, c) != "" {
+		return false
+	}
+	c.State, c.GrantIndex, c.GrantTime = structs.ClaimGranted, tx.Index, now
+	claims.put(tx, c)
+	attachFor(tx, c, now)
+	return true
 }
 
 // completeClaim checks a claim against its volume and allocation and fills in what follows from them. It
@@ -118,6 +151,8 @@ func completeClaim(tx *Read, c *structs.CSIClaim, node string) (fresh bool, err 
 	case node != "" && a.NodeID != node, c.NodeID != "" && a.NodeID != c.NodeID:
 		return false, structs.Errorf(structs.KindDenied, "allocation %q is on another node", a.ID)
 	}
+	// Texts are shared with the rows they come from, so that many claims do not hold a copy each.
+	c.Namespace, c.VolumeID, c.AllocID = v.Namespace, v.ID, a.ID
 	c.NodeID, c.PluginID, c.JobID, c.TaskGroup = a.NodeID, v.PluginID, a.JobID, a.TaskGroup
 	if old := claims.get(tx, c.Namespace, c.VolumeID, c.AllocID); old != nil {
 		if classOf(old) != classOf(c) {
@@ -216,6 +251,17 @@ func releaseClaim(tx *Write, c *structs.CSIClaim, now int64) {
 	}
 	grant(tx, c.Namespace, c.VolumeID, now)
 	wake(tx, structs.WakeVolume(c.Namespace, c.VolumeID))
+}
+
+// endClaims notes that the allocation which holds claims has ended: they are to be released.
+func endClaims(tx *Write, alloc string, now int64) {
+	for c := range ClaimsByAlloc(tx.Read, alloc) {
+		if c.State == structs.ClaimGranted && c.EndTime == 0 {
+			c = c.Copy()
+			c.EndTime = max(now, 1)
+			claims.put(tx, c)
+		}
+	}
 }
 
 // leaveLines takes an allocation that is to stop out of every line. What it was granted it keeps until

@@ -51,12 +51,11 @@ func classBlock(tx *Read, v *structs.CSIVolume, k class) string {
 
 // nodeBlock says why the claim's own node is in the way.
 func nodeBlock(tx *Read, v *structs.CSIVolume, c *structs.CSIClaim) string {
-	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
-		if !c.AccessMode.SingleNode() {
-			break
-		}
-		if a.NodeID != c.NodeID {
-			return stillAttached(tx, a)
+	if c.AccessMode.SingleNode() {
+		for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
+			if a.NodeID != c.NodeID {
+				return stillAttached(tx, a)
+			}
 		}
 	}
 	own := Attachment(tx, v.Namespace, v.ID, c.NodeID)
@@ -103,7 +102,7 @@ func Claimable(tx *Read, c *structs.CSIClaim, ignore func(allocID string) bool) 
 			if !k.conflicts(classOf(c)) {
 				continue
 			}
-			for other := range claimsByClass.all(tx, k.key(v.Namespace, v.ID, state)...) {
+			for other := range claimsByClass.all(tx, v.Namespace, v.ID, state, k.letters()) {
 				if other.AllocID != c.AllocID && (ignore == nil || !ignore(other.AllocID)) {
 					return false, holds(tx, other)
 				}

@@ -27,8 +27,21 @@ func classOf(c *structs.CSIClaim) class { return class{c.AccessMode, c.Attachmen
 
 func (k class) String() string { return fmt.Sprintf("%q, %q, %q", k.mode, k.access, k.attachment) }
 
-func (k class) key(ns, volume, state string) []string {
-	return []string{ns, volume, state, string(k.access), string(k.attachment), k.mode}
+// letters is the class as a part of a key.
+func (k class) letters() string {
+	access, attachment, mode := short[string(k.access)], short[string(k.attachment)], short[k.mode]
+	if access == "" || attachment == "" || mode == "" {
+		return "?" + string(keyOf(string(k.access), string(k.attachment), k.mode))
+	}
+	return access + attachment + mode
+}
+
+// short has a letter for each mode there is.
+var short = map[string]string{
+	string(structs.CSISingleNodeReader): "r", string(structs.CSISingleNodeWriter): "w",
+	string(structs.CSIMultiNodeReader): "R", string(structs.CSIMultiNodeSingleWriter): "S", string(structs.CSIMultiNodeMultipleWriter): "M",
+	string(structs.CSIFileSystem): "f", string(structs.CSIBlockDevice): "b",
+	structs.ClaimRead: "r", structs.ClaimWrite: "w",
 }
 
 // conflicts reports whether two claims of a volume exclude each other.
@@ -47,7 +60,7 @@ func classesIn(tx *Read, ns, volume, state string) (out []class) {
 	c := claimsByClass.first(tx, ns, volume, state)
 	for c != nil && c.Namespace == ns && c.VolumeID == volume && c.State == state {
 		out = append(out, classOf(c))
-		c = claimsByClass.after(tx, classOf(c).key(ns, volume, state)...)
+		c = claimsByClass.after(tx, ns, volume, state, classOf(c).letters())
 	}
 	return out
 }
@@ -104,7 +117,7 @@ func line(tx *Read, ns, volume string) iter.Seq[*structs.CSIClaim] {
 		}
 		w := walk{inTheWay: classesIn(tx, ns, volume, structs.ClaimGranted)}
 		for _, k := range waiting {
-			q := queue{class: k, out: classBlock(tx, v, k) != "", rows: claimsByClass.iterator(tx, encodeKey(k.key(ns, volume, structs.ClaimWaiting)))}
+			q := queue{class: k, out: classBlock(tx, v, k) != "", rows: claimsByClass.iterator(tx, keyOf(ns, volume, structs.ClaimWaiting, k.letters()))}
 			q.pull()
 			w.queues = append(w.queues, q)
 		}

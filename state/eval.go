@@ -9,23 +9,23 @@ import (
 )
 
 var (
-	evals      = newTable("evals", func(e *structs.Evaluation) []string { return []string{e.ID} })
-	evalsByJob = evals.by("job", func(e *structs.Evaluation) []string {
-		return []string{e.Namespace, e.JobID, openOrDone(e)}
+	evals      = newTable("evals", func(e *structs.Evaluation) key { return keyOf(e.ID) })
+	evalsByJob = evals.by("job", func(e *structs.Evaluation) key {
+		return keyOf(e.Namespace, e.JobID, openOrDone(e))
 	})
-	evalsByStatus  = evals.by("status", func(e *structs.Evaluation) []string { return []string{e.Status} })
-	evalsByBlocked = evals.byMany("blocked_on", func(e *structs.Evaluation) [][]string {
+	evalsByStatus  = evals.by("status", func(e *structs.Evaluation) key { return keyOf(e.Status) })
+	evalsByBlocked = evals.byMany("blocked_on", func(e *structs.Evaluation) []key {
 		if e.Status != structs.EvalBlocked {
 			return nil
 		}
-		var keys [][]string
+		var keys []key
 		for _, k := range e.BlockedOn {
-			keys = append(keys, []string{k})
+			keys = append(keys, keyOf(k))
 		}
 		return keys
 	})
 
-	wakes = newTable("wakes", func(w *wakeRow) []string { return []string{w.Key} })
+	wakes = newTable("wakes", func(w *wakeRow) key { return keyOf(w.Key) })
 )
 
 // wakeRow remembers when a key was last woken (its ModifyIndex), for evaluations that are put blocked

@@ -9,16 +9,16 @@ import (
 )
 
 var (
-	jobs        = newTable("jobs", func(j *structs.Job) []string { return []string{j.Namespace, j.ID} })
-	jobsPerNode = jobs.by("per_node", func(j *structs.Job) []string {
+	jobs        = newTable("jobs", func(j *structs.Job) key { return keyOf(j.Namespace, j.ID) })
+	jobsPerNode = jobs.by("per_node", func(j *structs.Job) key {
 		if !j.PerNode() {
 			return nil
 		}
-		return []string{j.Type}
+		return keyOf(j.Type)
 	})
 
-	jobVersions = newTable("job_versions", func(j *structs.Job) []string {
-		return []string{j.Namespace, j.ID, ordered(j.Version)}
+	jobVersions = newTable("job_versions", func(j *structs.Job) key {
+		return keyOf(j.Namespace, j.ID, ordered(j.Version))
 	})
 )
 

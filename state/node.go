@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -13,8 +14,8 @@ import (
 )
 
 var (
-	nodes         = newTable("nodes", func(n *structs.Node) []string { return []string{n.ID} })
-	nodesByStatus = nodes.by("status", func(n *structs.Node) []string { return []string{n.Status} })
+	nodes         = newTable("nodes", func(n *structs.Node) key { return keyOf(n.ID) })
+	nodesByStatus = nodes.by("status", func(n *structs.Node) key { return keyOf(n.Status) })
 )
 
 // keptEvents is how many events of a node are kept.
@@ -75,13 +76,14 @@ func NodeRegister(tx *Write, p *structs.NodeRegisterRequest) error {
 	if said := mergeNode(n, old, p.Now); said != "" {
 		addEvents(tx, n, []*structs.NodeEvent{{Message: said, Subsystem: "Cluster", Timestamp: time.Unix(0, p.Now).UTC()}})
 	}
-	if old == nil || !sameNode(old, n) {
+	news := old == nil || !reflect.DeepEqual(old, n)
+	if news {
 		nodes.put(tx, n)
 	}
 	if err := updateInstances(tx, n, &structs.NodeUpdateCSIRequest{Upserts: p.CSI, Full: true, WriteOptions: p.WriteOptions}); err != nil {
 		return err
 	}
-	if n.Status == structs.NodeReady && (old == nil || old.Status != structs.NodeReady || !alikeToPlacement(old, n)) {
+	if n.Status == structs.NodeReady && news && (old == nil || old.Status != structs.NodeReady || !alikeToPlacement(old, n)) {
 		evaluateNode(tx, n.ID, true, p.Now)
 		wake(tx, structs.WakeCapacity)
 	}
@@ -107,8 +109,6 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	n.StatusUpdatedAt, n.StatusDescription = now/int64(time.Second), ""
 	return "Node re-registered"
 }
-
-func sameNode(a, b *structs.Node) bool { return sameBytes(a, b) }
 
 // sameBytes compares by encoding, which is the same for equal values.
 func sameBytes(a, b any) bool {

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"berth/structs"
@@ -140,7 +141,7 @@ func stopPlanned(tx *Write, s *structs.PlanStop, refused map[string]string, now 
 	if lost != "" && !old.ClientTerminal() {
 		a.ClientStatus, a.ClientDescription = lost, s.Description
 	}
-	if sameBytes(old, a) {
+	if reflect.DeepEqual(old, a) {
 		return
 	}
 	a.AllocModifyIndex, a.ModifyTime = tx.Index, now
@@ -157,7 +158,7 @@ func updatePlanned(tx *Write, u *structs.PlanUpdate, now int64) {
 	if u.SetJobVersion {
 		a.JobVersion = u.JobVersion
 	}
-	if sameBytes(old, a) {
+	if reflect.DeepEqual(old, a) {
 		return
 	}
 	if group := groupOf(tx.Read, a); u.SetJobVersion && group != nil {

@@ -3,29 +3,20 @@ package state
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 
 	"berth/structs"
 )
 
 var (
-	plugins = newTable("csi_plugins", func(p *structs.CSIPluginRow) []string { return []string{p.ID} })
+	plugins = newTable("csi_plugins", func(p *structs.CSIPluginRow) key { return keyOf(p.ID) })
 
-	instances = newTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) []string {
-		return []string{i.PluginID, string(i.Kind), i.NodeID}
+	instances = newTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) key {
+		return keyOf(i.PluginID, string(i.Kind), i.NodeID)
 	})
-	instancesByNode = instances.by("node", func(i *structs.CSIPluginInstance) []string { return []string{i.NodeID} })
-	healthyHalves   = instances.by("healthy", func(i *structs.CSIPluginInstance) []string {
-		if !i.Healthy {
-			return nil
-		}
-		return []string{i.PluginID, string(i.Kind)}
-	})
-	instancesByAlloc = instances.by("alloc", func(i *structs.CSIPluginInstance) []string {
-		if i.AllocID == "" {
-			return nil
-		}
-		return []string{i.AllocID}
+	instancesByNode = instances.byUnique("node", func(i *structs.CSIPluginInstance) key {
+		return keyOf(i.NodeID, i.PluginID, string(i.Kind))
 	})
 )
 
@@ -59,73 +50,6 @@ func InstancesByPluginKind(tx *Read, plugin string, kind structs.CSIKind) iter.S
 // InstancesByNode yields the instances a node reported.
 func InstancesByNode(tx *Read, node string) iter.Seq[*structs.CSIPluginInstance] {
 	return instancesByNode.all(tx, node)
-}
-
-// InstancesByAlloc yields the instances that an allocation runs.
-func InstancesByAlloc(tx *Read, alloc string) iter.Seq[*structs.CSIPluginInstance] {
-	return instancesByAlloc.all(tx, alloc)
-}
-
-// HealthyInstance reports whether a half of the plugin is healthy anywhere.
-func HealthyInstance(tx *Read, plugin string, kind structs.CSIKind) bool {
-	return healthyHalves.has(tx, plugin, string(kind))
-}
-
-// pluginCounts are how many halves of a plugin are healthy and how many there should be.
-type pluginCounts struct {
-	controllersHealthy, controllersExpected int
-	nodesHealthy, nodesExpected             int
-}
-
-// countPlugin counts instances, and for what is expected the live allocations that run the plugin where
-// they are more. A snapshot counts each plugin once, however many volumes ask.
-func countPlugin(tx *Read, id string) pluginCounts {
-	if c, ok := tx.memo[id]; ok {
-		return c
-	}
-	var c pluginCounts
-	for i := range InstancesByPlugin(tx, id) {
-		healthy, expected := c.half(i.Kind)
-		*expected++
-		if i.Healthy {
-			*healthy++
-		}
-	}
-	var runs pluginCounts
-	for a := range allocsByPlugin.all(tx, id, liveRow) {
-		for _, kind := range kindsOf(tx, a, id) {
-			_, expected := runs.half(kind)
-			*expected++
-		}
-	}
-	c.controllersExpected = max(c.controllersExpected, runs.controllersExpected)
-	c.nodesExpected = max(c.nodesExpected, runs.nodesExpected)
-	if tx.memo != nil {
-		tx.memo[id] = c
-	}
-	return c
-}
-
-func (c *pluginCounts) half(kind structs.CSIKind) (healthy, expected *int) {
-	if kind == structs.CSIKindController {
-		return &c.controllersHealthy, &c.controllersExpected
-	}
-	return &c.nodesHealthy, &c.nodesExpected
-}
-
-// kindsOf lists the halves of the plugin that an allocation runs.
-func kindsOf(tx *Read, a *structs.Allocation, plugin string) []structs.CSIKind {
-	var kinds []structs.CSIKind
-	job := JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
-	if job == nil || job.Group(a.TaskGroup) == nil {
-		return nil
-	}
-	for _, t := range job.Group(a.TaskGroup).Tasks {
-		if t.CSIPluginConfig != nil && t.CSIPluginConfig.ID == plugin {
-			kinds = append(kinds, t.CSIPluginConfig.Kinds()...)
-		}
-	}
-	return kinds
 }
 
 // PluginDetail puts a plugin together with its instances and allocations as they are now.
@@ -205,8 +129,9 @@ func putInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
 		return
 	}
 	instances.put(tx, i)
+	recount(tx, i.PluginID, i.Kind, tallyInstance(old), tallyInstance(i))
 	referPlugin(tx, i.PluginID)
-	differs := old == nil || !sameBytes(old.NodeInfo, i.NodeInfo) || !sameBytes(old.ControllerInfo, i.ControllerInfo)
+	differs := old == nil || !sameNodeInfo(old.NodeInfo, i.NodeInfo) || !sameControllerInfo(old.ControllerInfo, i.ControllerInfo)
 	if i.Healthy && learnPlugin(tx, i, now) {
 		grantPlugin(tx, i.PluginID, now)
 	} else if differs && i.Kind == structs.CSIKindNode {
@@ -219,13 +144,39 @@ func putInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
 
 // sameInstance compares what was reported, but for the time of it.
 func sameInstance(a, b *structs.CSIPluginInstance) bool {
+	x, y := a.CSIInfo, b.CSIInfo
+	x.UpdateTime, x.NodeInfo, x.ControllerInfo = 0, nil, nil
+	y.UpdateTime, y.NodeInfo, y.ControllerInfo = 0, nil, nil
+	return x == y && a.Kind == b.Kind && a.NodeID == b.NodeID &&
+		sameNodeInfo(a.NodeInfo, b.NodeInfo) && sameControllerInfo(a.ControllerInfo, b.ControllerInfo)
+}
+
+func sameNodeInfo(a, b *structs.CSINodeInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
 	x, y := *a, *b
-	x.UpdateTime, y.UpdateTime, x.Indexes, y.Indexes = 0, 0, structs.Indexes{}, structs.Indexes{}
-	return sameBytes(&x, &y)
+	x.AccessibleTopology, y.AccessibleTopology = nil, nil
+	return x == y && sameTopology(a.AccessibleTopology, b.AccessibleTopology)
+}
+
+func sameTopology(a, b *structs.CSITopology) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return maps.Equal(a.Segments, b.Segments)
+}
+
+func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
 }
 
 func removeInstance(tx *Write, i *structs.CSIPluginInstance) {
 	instances.delete(tx, i)
+	recount(tx, i.PluginID, i.Kind, tallyInstance(i), tally{})
 	unreferPlugin(tx, i.PluginID)
 }
 

@@ -6,7 +6,7 @@ import "berth/structs"
 // more, and left when it is in use after all.
 func Reap(tx *Write, p *structs.ReapRequest) error {
 	for _, id := range p.Allocs {
-		if a := Alloc(tx.Read, id); a != nil && a.ClientTerminal() && !claimsByAlloc.has(tx.Read, id) {
+		if a := Alloc(tx.Read, id); a != nil && a.ClientTerminal() && !claimsByNode.has(tx.Read, a.NodeID, id) {
 			reapAlloc(tx, a)
 		}
 	}

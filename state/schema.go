@@ -14,6 +14,7 @@ var allTables = []anyTable{
 	nodes,
 	plugins,
 	instances,
+	counts,
 	volumes,
 	claims,
 	attachments,
@@ -34,11 +35,11 @@ type tableIndex struct {
 // appliedMark names the row that holds the index of the last entry applied, whatever it changed.
 const appliedMark = "applied"
 
-var tableIndexes = newTable("table_indexes", func(t *tableIndex) []string { return []string{t.Name} })
+var tableIndexes = newTable("table_indexes", func(t *tableIndex) key { return keyOf(t.Name) })
 
 // tableIndexOf reads without taking note: the indexes of tables are about answers, not part of them.
 func tableIndexOf(tx *Read, name string) uint64 {
-	found, err := tx.txn.First(tableIndexes.schema.Name, idIndex, encodeKey([]string{name}))
+	found, err := tx.txn.First(tableIndexes.schema.Name, idIndex, keyOf(name))
 	if err != nil {
 		panic(err) // the schema and this code disagree
 	}

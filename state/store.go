@@ -42,7 +42,7 @@ func newContent() *content {
 // goroutine.
 func (s *Store) Read() *Read {
 	c := s.now.Load()
-	return &Read{content: c, txn: c.db.Txn(false), memo: map[string]pluginCounts{}}
+	return &Read{content: c, txn: c.db.Txn(false)}
 }
 
 // Watching is Read for one who will Wait: it remembers the very rows and ranges it looked at.
@@ -71,7 +71,6 @@ type Read struct {
 	txn     *memdb.Txn
 	mask    uint64         // tables read, by number
 	watch   memdb.WatchSet // nil: nobody will wait on single rows
-	memo    map[string]pluginCounts
 }
 
 // manyWatches is how many rows and ranges one reader watches one by one; beyond it watches whole tables,
@@ -90,7 +89,7 @@ func (tx *Read) note(table int, ch <-chan struct{}) {
 
 // tableChannel is closed when the table changes.
 func (tx *Read) tableChannel(number int) <-chan struct{} {
-	ch, _, err := tx.txn.FirstWatch(tableIndexes.schema.Name, idIndex, encodeKey([]string{schema().tables[number].name()}))
+	ch, _, err := tx.txn.FirstWatch(tableIndexes.schema.Name, idIndex, keyOf(schema().tables[number].name()))
 	if err != nil {
 		panic(err) // the schema and this code disagree
 	}

@@ -15,7 +15,7 @@ func TestKeysSortAsTheirParts(t *testing.T) {
 	part := rapid.StringOfN(rapid.RuneFrom([]rune{0, 1, 2, 'a', 'b', 0xff}), 0, 4, -1)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.SliceOfN(part, 1, 3).Draw(t, "a"), rapid.SliceOfN(part, 1, 3).Draw(t, "b")
-		x, y := encodeKey(a), encodeKey(b)
+		x, y := keyOf(a...), keyOf(b...)
 		if slices.Compare(a, b) != bytes.Compare(x, y) {
 			t.Fatalf("%q and %q compare %d, their keys %d", a, b, slices.Compare(a, b), bytes.Compare(x, y))
 		}
@@ -37,7 +37,7 @@ func TestKeysSortAsTheirParts(t *testing.T) {
 func TestOrderedNumbersSortAsNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Uint64().Draw(t, "a"), rapid.Uint64().Draw(t, "b")
-		if (a < b) != (bytes.Compare(encodeKey([]string{ordered(a)}), encodeKey([]string{ordered(b)})) < 0) {
+		if (a < b) != (bytes.Compare(keyOf(ordered(a)), keyOf(ordered(b))) < 0) {
 			t.Fatalf("%d and %d", a, b)
 		}
 	})
@@ -105,5 +105,5 @@ func TestATableNeedsStampedRows(t *testing.T) {
 			t.Error("a table of strings was made")
 		}
 	}()
-	newTable("x", func(s *string) []string { return []string{*s} })
+	newTable("x", func(s *string) key { return keyOf(*s) })
 }

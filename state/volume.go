@@ -8,20 +8,20 @@ import (
 )
 
 var (
-	volumes = newTable("csi_volumes", func(v *structs.CSIVolume) []string { return []string{v.Namespace, v.ID} })
+	volumes = newTable("csi_volumes", func(v *structs.CSIVolume) key { return keyOf(v.Namespace, v.ID) })
 
-	volumesByPlugin   = volumes.by("plugin", func(v *structs.CSIVolume) []string { return []string{v.PluginID} })
-	volumesByExternal = volumes.by("external", func(v *structs.CSIVolume) []string {
+	volumesByPlugin   = volumes.by("plugin", func(v *structs.CSIVolume) key { return keyOf(v.PluginID) })
+	volumesByExternal = volumes.by("external", func(v *structs.CSIVolume) key {
 		if v.ExternalID == "" {
 			return nil
 		}
-		return []string{v.PluginID, v.ExternalID}
+		return keyOf(v.PluginID, v.ExternalID)
 	})
-	unsettledVolumes = volumes.by("unsettled", func(v *structs.CSIVolume) []string {
+	unsettledVolumes = volumes.by("unsettled", func(v *structs.CSIVolume) key {
 		if v.State != structs.VolumeCreating && v.State != structs.VolumeDeleting && !v.ExpandPending {
 			return nil
 		}
-		return []string{v.State}
+		return keyOf(v.State)
 	})
 )
 

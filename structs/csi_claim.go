@@ -34,6 +34,7 @@ type CSIClaim struct {
 	GrantIndex     uint64 // Raft index of the grant: grows with every grant of a volume (a fencing token)
 	CreateTime     int64
 	GrantTime      int64
+	EndTime        int64 `json:",omitempty"` // UnixNano; when its allocation ended, for one that is not yet released
 	Indexes
 }
 

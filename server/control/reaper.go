@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// reaperLoop releases the claims of allocations that have ended or are gone and whose node has not done so
+// reaperLoop releases the claims of allocations that have ended and whose node has not done so
 // itself, after the node said that it let go. For a node that is down it does nothing: why is said where the
 // claim is read.
 type reaperLoop struct{ Deps }
@@ -18,15 +18,15 @@ type reaperLoop struct{ Deps }
 func (r reaperLoop) run(ctx context.Context) {
 	runner{
 		name: "reaper", logger: r.Logger, store: r.Store, now: r.Now, retry: r.Config.Retry,
-		parallel: r.Config.CallsPerNode, snapshot: r.Store.Read, items: r.items,
+		parallel: r.Config.CallsPerNode, snapshot: r.Store.Watching, items: r.items,
 		every: r.Config.ReapInterval, gap: r.Config.ReapInterval / 5,
 	}.run(ctx)
 }
 
 func (r reaperLoop) items(tx *state.Read) []item {
 	var items []item
-	for c := range state.ClaimsByState(tx, structs.ClaimGranted) {
-		due, ok := nextReap(state.Alloc(tx, c.AllocID), state.Node(tx, c.NodeID), r.Config.ReapGrace)
+	for c := range state.EndedClaims(tx) {
+		due, ok := nextReap(c, state.Node(tx, c.NodeID), r.Config.ReapGrace)
 		if !ok {
 			continue
 		}
@@ -39,17 +39,13 @@ func (r reaperLoop) items(tx *state.Read) []item {
 	return items
 }
 
-// nextReap says from when on a granted claim is to be released without its allocation's doing, if at all.
-func nextReap(alloc *structs.Allocation, node *structs.Node, grace time.Duration) (time.Time, bool) {
-	switch {
-	case node == nil || node.Status != structs.NodeReady:
+// nextReap says from when on the claim of an allocation that has ended is to be released without its node's
+// doing, if at all.
+func nextReap(c *structs.CSIClaim, node *structs.Node, grace time.Duration) (time.Time, bool) {
+	if node == nil || node.Status != structs.NodeReady {
 		return time.Time{}, false // nobody can say that it let go
-	case alloc == nil:
-		return time.Time{}, true
-	case alloc.ClientTerminal():
-		return time.Unix(0, alloc.ModifyTime).Add(grace), true
 	}
-	return time.Time{}, false
+	return time.Unix(0, c.EndTime).Add(grace), true
 }
 
 // release asks first and records after: should this server die between, the next leader's asks again, and

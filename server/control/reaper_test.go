@@ -12,23 +12,18 @@ import (
 
 func TestNextReap(t *testing.T) {
 	now := time.Unix(1000, 0)
-	ended := &structs.Allocation{ClientStatus: structs.AllocComplete, ModifyTime: now.UnixNano()}
-	up, down := &structs.Node{Status: structs.NodeReady}, &structs.Node{Status: structs.NodeDown}
+	ended := &structs.CSIClaim{State: structs.ClaimGranted, EndTime: now.UnixNano()}
 	for name, c := range map[string]struct {
-		alloc *structs.Allocation
-		node  *structs.Node
-		due   time.Time
-		ok    bool
+		node *structs.Node
+		due  time.Time
+		ok   bool
 	}{
-		"runs":              {&structs.Allocation{ClientStatus: structs.AllocRunning}, up, time.Time{}, false},
-		"is to stop":        {&structs.Allocation{ClientStatus: structs.AllocRunning, DesiredStatus: structs.AllocDesiredStop}, up, time.Time{}, false},
-		"ended":             {ended, up, now.Add(time.Second), true},
-		"gone":              {nil, up, time.Time{}, true},
-		"ended, node down":  {ended, down, time.Time{}, false},
-		"gone, node gone":   {nil, nil, time.Time{}, false},
-		"ended, node comes": {ended, &structs.Node{Status: structs.NodeInit}, time.Time{}, false},
+		"its node is up":    {&structs.Node{Status: structs.NodeReady}, now.Add(time.Second), true},
+		"its node is down":  {&structs.Node{Status: structs.NodeDown}, time.Time{}, false},
+		"its node is gone":  {nil, time.Time{}, false},
+		"its node comes up": {&structs.Node{Status: structs.NodeInit}, time.Time{}, false},
 	} {
-		if due, ok := nextReap(c.alloc, c.node, time.Second); ok != c.ok || !due.Equal(c.due) {
+		if due, ok := nextReap(ended, c.node, time.Second); ok != c.ok || !due.Equal(c.due) {
 			t.Errorf("%s: %v at %s, want %v at %s", name, ok, due, c.ok, c.due)
 		}
 	}
