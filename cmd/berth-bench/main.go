@@ -1,0 +1,60 @@
+// Command berth-bench puts a bounded load on one server or cluster, over its RPC or HTTP port, and prints one
+// line for what came of it: operations, rate, latencies, and the servers' CPU time per operation. It is for
+// loopback and test clusters: the rows it makes are those of internal/benchshape.
+//
+//	berth-bench -rpc 127.0.0.1:4747 -op nodes -nodes 1000
+//	berth-bench -rpc 127.0.0.1:4747 -op claimwrite -c 64 -max 2000 -pid 4711
+package main
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// config is the command line.
+type config struct {
+	rpc, http  string
+	op         string
+	clients    int
+	time       time.Duration
+	max        int64
+	nodes      int
+	volumes    int
+	allocs     int
+	offset     int
+	path       string
+	pids       string
+	allocsFile string
+}
+
+func main() {
+	var c config
+	flag.StringVar(&c.rpc, "rpc", "127.0.0.1:4747", "RPC `addresses` of the servers, comma separated; clients take turns")
+	flag.StringVar(&c.http, "http", "127.0.0.1:4746", "HTTP `address`")
+	flag.StringVar(&c.op, "op", "", "what to do: "+strings.Join(slices.Sorted(maps.Keys(operations)), ", "))
+	flag.IntVar(&c.clients, "c", 8, "clients, each with a connection of its own and one request at a time")
+	flag.DurationVar(&c.time, "time", 10*time.Second, "stop after this long")
+	flag.Int64Var(&c.max, "max", 0, "stop after this many operations (0: by time alone)")
+	flag.IntVar(&c.nodes, "nodes", 1000, "size of the fleet")
+	flag.IntVar(&c.volumes, "volumes", 10000, "number of volumes")
+	flag.IntVar(&c.allocs, "allocs", 5000, "number of allocations")
+	flag.IntVar(&c.offset, "offset", 0, "the first node, allocation or volume used")
+	flag.StringVar(&c.path, "path", "/v1/volumes?type=csi", "what -op http gets")
+	flag.StringVar(&c.pids, "pid", "", "process `IDs` of the servers, comma separated, to tell their CPU time")
+	flag.StringVar(&c.allocsFile, "file", "allocs.json", "where -op allocs keeps what was placed, for the claims")
+	flag.Parse()
+	make, ok := operations[c.op]
+	if !ok {
+		flag.Usage()
+		os.Exit(2)
+	}
+	if err := run(&c, make); err != nil {
+		fmt.Fprintf(os.Stderr, "berth-bench: %s: %v\n", c.op, err)
+		os.Exit(1)
+	}
+}

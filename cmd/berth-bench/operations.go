@@ -1,0 +1,225 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	stdrpc "net/rpc"
+	"os"
+	"slices"
+	"time"
+
+	"berth/internal/benchshape"
+	"berth/structs"
+)
+
+// operations is all there is. One that prepares and returns nil has done its work by itself.
+var operations = map[string]func(*config) (operation, error){
+	"ping": func(*config) (operation, error) {
+		return func(c *stdrpc.Client, _ int) error { return call(c, structs.StatusPing, &structs.QueryRequest{}) }, nil
+	},
+	"nodes":       func(c *config) (operation, error) { return upTo(c, c.nodes-c.offset, register(c, 0)), nil },
+	"volumes":     registerVolumes,
+	"shared":      registerShared,
+	"allocs":      placeAllocs,
+	"register":    func(c *config) (operation, error) { return register(c, int(time.Now().Unix())), nil },
+	"updatecsi":   func(c *config) (operation, error) { return updateCSI(c), nil },
+	"heartbeat":   func(c *config) (operation, error) { return heartbeat(c), nil },
+	"claimwrite":  func(c *config) (operation, error) { return claim(c, structs.ClaimWrite) },
+	"claimread":   func(c *config) (operation, error) { return claim(c, structs.ClaimRead) },
+	"release":     func(c *config) (operation, error) { return release(c, structs.ClaimWrite) },
+	"releaseread": func(c *config) (operation, error) { return release(c, structs.ClaimRead) },
+	"plugin": func(*config) (operation, error) {
+		return func(c *stdrpc.Client, _ int) error {
+			return call(c, structs.CSIPluginGet, &structs.CSIPluginGetRequest{ID: benchshape.Plugin})
+		}, nil
+	},
+	"list":  func(*config) (operation, error) { return list(0), nil },
+	"page":  func(*config) (operation, error) { return list(100), nil },
+	"get":   get,
+	"http":  getHTTP,
+	"stale": staleGet,
+}
+
+// lean is an answer of which only the index is decoded, so that the load costs less than the work.
+type lean struct{ Index uint64 }
+
+func call[Req, Resp any](c *stdrpc.Client, m structs.Method[Req, Resp], req *Req) error {
+	return c.Call(m.Name, req, &lean{})
+}
+
+// upTo bounds an operation that has only so much to do.
+func upTo(c *config, n int, op operation) operation {
+	c.max, c.time = int64(n), time.Hour
+	return op
+}
+
+func register(cfg *config, rev int) operation {
+	return func(c *stdrpc.Client, n int) error {
+		return call(c, structs.NodeRegister, benchshape.Register((cfg.offset+n)%cfg.nodes, rev+n, benchshape.Plugin))
+	}
+}
+
+func updateCSI(cfg *config) operation {
+	rev := int(time.Now().Unix())
+	return func(c *stdrpc.Client, n int) error {
+		i := (cfg.offset + n) % cfg.nodes
+		return call(c, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i), SecretID: benchshape.UUID("secret", i),
+			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, rev+n)}})
+	}
+}
+
+func heartbeat(cfg *config) operation {
+	return func(c *stdrpc.Client, n int) error {
+		i := n % cfg.nodes
+		return call(c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i), SecretID: benchshape.UUID("secret", i),
+			Status: structs.NodeReady})
+	}
+}
+
+func registerVolumes(cfg *config) (operation, error) {
+	const each = 100
+	return upTo(cfg, (cfg.volumes+each-1)/each, func(c *stdrpc.Client, n int) error {
+		req := &structs.CSIVolumeRegisterRequest{}
+		for i := n * each; i < min((n+1)*each, cfg.volumes); i++ {
+			req.Volumes = append(req.Volumes, benchshape.Volume(benchshape.VolumeID(i), i))
+		}
+		return call(c, structs.CSIVolumeRegister, req)
+	}), nil
+}
+
+func registerShared(cfg *config) (operation, error) {
+	cfg.clients = 1
+	return upTo(cfg, 1, func(c *stdrpc.Client, _ int) error {
+		return call(c, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{
+			Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume, 1<<20)}})
+	}), nil
+}
+
+// placed is an allocation for which claims can be made.
+type placed struct{ ID, NodeID string }
+
+// placeAllocs runs a job and keeps where its allocations are.
+func placeAllocs(cfg *config) (operation, error) {
+	c, err := dial(cfg.rpc)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	start := time.Now()
+	if err := call(c, structs.JobRegister, &structs.JobRegisterRequest{Job: benchshape.Job(cfg.allocs)}); err != nil {
+		return nil, err
+	}
+	var resp struct{ Allocations []placed }
+	for len(resp.Allocations) < cfg.allocs {
+		if time.Since(start) > 5*time.Minute {
+			return nil, fmt.Errorf("placed only %d of %d", len(resp.Allocations), cfg.allocs)
+		}
+		time.Sleep(200 * time.Millisecond)
+		resp.Allocations = nil
+		if err := c.Call(structs.JobAllocations.Name, &structs.JobGetRequest{JobID: benchshape.JobID}, &resp); err != nil {
+			return nil, err
+		}
+	}
+	fmt.Printf("allocs placed=%d in %s\n", len(resp.Allocations), time.Since(start).Round(time.Millisecond))
+	slices.SortFunc(resp.Allocations, func(a, b placed) int { return cmp.Compare(a.ID, b.ID) })
+	b, err := json.Marshal(resp.Allocations)
+	if err != nil {
+		return nil, err
+	}
+	return nil, os.WriteFile(cfg.allocsFile, b, 0o600)
+}
+
+// work is what the claims are made with.
+type work struct {
+	allocs  []placed
+	secrets map[string]string
+}
+
+func load(cfg *config) (*work, error) {
+	w := &work{secrets: map[string]string{}}
+	b, err := os.ReadFile(cfg.allocsFile)
+	if err != nil {
+		return nil, err
+	}
+	for i := range cfg.nodes {
+		w.secrets[benchshape.UUID("node", i)] = benchshape.UUID("secret", i)
+	}
+	return w, json.Unmarshal(b, &w.allocs)
+}
+
+// target is the n-th allocation with the volume it uses.
+func (w *work) target(cfg *config, n int, mode string) (placed, string, error) {
+	i := cfg.offset + n
+	if i >= len(w.allocs) || mode == structs.ClaimWrite && i >= cfg.volumes {
+		return placed{}, "", errDone
+	}
+	if mode == structs.ClaimRead {
+		return w.allocs[i], benchshape.SharedVolume, nil
+	}
+	return w.allocs[i], benchshape.VolumeID(i), nil
+}
+
+// claim takes a volume for an allocation; a write claim has a volume of its own.
+func claim(cfg *config, mode string) (operation, error) {
+	w, err := load(cfg)
+	return func(c *stdrpc.Client, n int) error {
+		a, volume, err := w.target(cfg, n, mode)
+		if err != nil {
+			return err
+		}
+		cl := benchshape.Claim(volume, 0, mode)
+		cl.AllocID = a.ID
+		return call(c, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: a.NodeID, SecretID: w.secrets[a.NodeID], Claims: []*structs.CSIClaim{cl}})
+	}, err
+}
+
+func release(cfg *config, mode string) (operation, error) {
+	w, err := load(cfg)
+	return func(c *stdrpc.Client, n int) error {
+		a, volume, err := w.target(cfg, n, mode)
+		if err != nil {
+			return err
+		}
+		return call(c, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: a.NodeID, SecretID: w.secrets[a.NodeID],
+			Claims: []structs.CSIClaimKey{{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: a.ID}}})
+	}, err
+}
+
+func list(page int32) operation {
+	return func(c *stdrpc.Client, _ int) error {
+		return call(c, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: page}})
+	}
+}
+
+func get(cfg *config) (operation, error) {
+	return func(c *stdrpc.Client, n int) error {
+		return call(c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % cfg.volumes)})
+	}, nil
+}
+
+func staleGet(cfg *config) (operation, error) {
+	return func(c *stdrpc.Client, n int) error {
+		return call(c, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % cfg.volumes), QueryOptions: structs.QueryOptions{AllowStale: true}})
+	}, nil
+}
+
+// getHTTP gets a path of the HTTP API; the RPC connections stay idle.
+func getHTTP(cfg *config) (operation, error) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: cfg.clients, DisableCompression: true}}
+	return func(*stdrpc.Client, int) error {
+		resp, err := client.Get("http://" + cfg.http + cfg.path)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, resp.Body)
+		err = errors.Join(err, resp.Body.Close())
+		if resp.StatusCode != http.StatusOK {
+			err = errors.Join(err, fmt.Errorf("answered %s", resp.Status))
+		}
+		return err
+	}, nil
+}
