@@ -1,13 +1,20 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"berth/structs"
 )
@@ -135,5 +142,101 @@ func TestAnAgentWithoutItsDataDirectory(t *testing.T) {
 	_, err := a.run(a.args...)
 	if exit(err) == 0 || !strings.Contains(err.Error(), a.data()) {
 		t.Errorf("a data directory that is a file: %v", err)
+	}
+}
+
+// crash ends the agent and everything it started at once and takes away its mounts and loop devices, as
+// the loss of power does.
+func (a *agent) crash() {
+	a.t.Helper()
+	a.kill()
+	for _, pid := range a.tree() {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	eventually(a.t, "every process has ended", func() error {
+		if left := a.tree(); len(left) > 0 {
+			return fmt.Errorf("processes %v", left)
+		}
+		return nil
+	})
+	for _, m := range mountsBelow(a.dir) {
+		if err := unix.Unmount(m, unix.MNT_DETACH); err != nil {
+			a.t.Fatal(err)
+		}
+	}
+	for _, d := range a.loops() {
+		_ = exec.Command("losetup", "-d", d).Run()
+	}
+}
+
+// tree are the processes of the tasks and all their descendants.
+func (a *agent) tree() []int {
+	parents := map[int][]int{}
+	entries, _ := os.ReadDir("/proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "stat"))
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(fields) > 1 && fields[0] != "Z" {
+			parent, _ := strconv.Atoi(fields[1])
+			parents[parent] = append(parents[parent], pid)
+		}
+	}
+	all := a.tasks()
+	for i := 0; i < len(all); i++ {
+		for _, child := range parents[all[i]] {
+			if !slices.Contains(all, child) {
+				all = append(all, child)
+			}
+		}
+	}
+	return all
+}
+
+func TestAfterALossOfPower(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-server", "-client")
+	a.start()
+	a.must("job", "run", quickPlugin(t, a, "64"))
+	a.healthyNodes("hostpath", 1)
+	a.volume(volumeFile{id: "counter", image: true})
+	a.must("job", "run", example(t, "counter.hcl"))
+	a.goesOn(a.running("counter", 1)[0].ID)
+
+	a.crash()
+	a.start()
+	a.healthyNodes("hostpath", 1)
+	eventually(t, "it runs once", func() error { return settled(a, true) })
+	alloc := a.running("counter", 1)[0].ID
+	eventually(t, "the data survived", func() error {
+		var n int
+		text := a.logs(alloc)
+		last := text[max(0, strings.LastIndex(text, "found")):]
+		if _, err := fmt.Sscanf(last, "found %d lines", &n); err != nil || n < 1 {
+			return fmt.Errorf("it says %q", text)
+		}
+		return nil
+	})
+	a.goesOn(alloc)
+	end(a, "counter")
+}
+
+func TestTwoAgentsOnOneDataDirectory(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"-server", "-client"} {
+		a := newAgent(t, "one", kind, "-servers", "127.0.0.1:1")
+		a.launch()
+		eventually(t, "the agent answers", func() error {
+			_, err := get[map[string]any](a, "/v1/agent/self")
+			return err
+		})
+		other := newAgent(t, "two", kind, "-data-dir", a.data(), "-servers", "127.0.0.1:1")
+		out, err := other.run(other.args...)
+		if exit(err) == 0 || !strings.Contains(fmt.Sprint(err), a.data()) {
+			t.Errorf("%s: a second agent on the same data directory: %s, %v", kind, out, err)
+		}
 	}
 }
