@@ -41,6 +41,10 @@ type Config struct {
 	VolumeTimeout    time.Duration // how long creating or deleting a volume is waited for
 	GCBatch          int           // rows deleted by one log entry
 	MaxVolumesAtOnce int           // volumes in one register or create request
+	MaxClaimsAtOnce  int           // claims in one claim or unpublish request
+	Writes           int           // log entries that requests have under way at once
+	WriteQueue       int           // requests that wait for one of them to be through
+	WritePatience    time.Duration // how long those wait
 }
 
 // DefaultConfig is what suits a small and a large cluster alike.
@@ -51,6 +55,10 @@ func DefaultConfig() Config {
 		VolumeTimeout:    5 * time.Minute,
 		GCBatch:          512,
 		MaxVolumesAtOnce: 256,
+		MaxClaimsAtOnce:  4096,
+		Writes:           512,
+		WriteQueue:       1024,
+		WritePatience:    time.Second,
 	}
 }
 
@@ -92,10 +100,16 @@ func New(d Deps) *Endpoints {
 		d.Region = structs.DefaultRegion
 	}
 	return &Endpoints{
-		Nodes: NewSessions(), store: d.Store, raft: d.Raft, leases: d.Leases,
+		Nodes: NewSessions(), store: d.Store, raft: admit(d.Raft, d.Config), leases: d.Leases,
 		logger: d.Logger, region: d.Region, now: d.Now, config: d.Config,
 		volumeTurn: make(chan struct{}, 1),
 	}
+}
+
+// slow marks a procedure that waits for a plugin: it is counted among the requests that wait.
+func slow(e rpc.Endpoint) rpc.Endpoint {
+	e.Waits = true
+	return e
 }
 
 // List is every procedure that a server serves, wrapped in the middleware.
@@ -155,15 +169,15 @@ func (e *Endpoints) List() []rpc.Endpoint {
 
 		read(e, structs.CSIVolumeGet, anyone, volume.get),
 		read(e, structs.CSIVolumeList, anyone, volume.list),
-		call(e, structs.CSIVolumeExternal, anyone, volume.external),
-		write(e, structs.CSIVolumeRegister, anyone, intent.register),
-		write(e, structs.CSIVolumeCreate, anyone, intent.create),
+		slow(call(e, structs.CSIVolumeExternal, anyone, volume.external)),
+		slow(write(e, structs.CSIVolumeRegister, anyone, intent.register)),
+		slow(write(e, structs.CSIVolumeCreate, anyone, intent.create)),
 		write(e, structs.CSIVolumeDeregister, anyone, propose(e, fsm.VolumeDeregister)),
-		write(e, structs.CSIVolumeDelete, anyone, intent.remove),
+		slow(write(e, structs.CSIVolumeDelete, anyone, intent.remove)),
 
 		write(e, structs.CSIVolumeClaim, aNode, claim.take),
 		write(e, structs.CSIVolumeUnpublish, aNode, claim.release),
-		write(e, structs.CSIVolumeDetach, anyone, claim.detach),
+		slow(write(e, structs.CSIVolumeDetach, anyone, claim.detach)),
 		call(e, structs.CSIClaimGet, aNode, claim.get),
 		read(e, structs.CSIClaimList, anyone, claim.list),
 	}

@@ -1,0 +1,169 @@
+package endpoints
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/rpc"
+	"berth/structs"
+)
+
+// pacedRaft applies one entry after another, each in the same time, and never says no.
+type pacedRaft struct {
+	*fakeRaft
+	line chan struct{}
+	each time.Duration
+
+	mu           sync.Mutex
+	inside, peak int
+}
+
+func (r *pacedRaft) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	r.count(1)
+	defer r.count(-1)
+	r.line <- struct{}{}
+	defer func() { <-r.line }()
+	time.Sleep(r.each)
+	return r.fakeRaft.Propose(ctx, entry)
+}
+
+func (r *pacedRaft) count(by int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inside += by
+	r.peak = max(r.peak, r.inside)
+}
+
+// loaded is a server whose Raft can do 1,000 entries in a second, in virtual time.
+type loaded struct {
+	*server
+	paced *pacedRaft
+
+	mu      sync.Mutex
+	took    []time.Duration // of the writes that were made
+	refused int
+}
+
+func newLoaded(t *testing.T, writes, queue int) *loaded {
+	l := &loaded{server: newServer(t)}
+	l.addNode("n1", "a")
+	l.paced = &pacedRaft{fakeRaft: l.raft, line: make(chan struct{}, 1), each: time.Millisecond}
+	c := DefaultConfig()
+	c.Writes, c.WriteQueue = writes, queue
+	l.Endpoints = New(Deps{Store: l.store, Raft: l.paced, Leases: l.leases, Logger: hclog.NewNullLogger(), Config: c})
+	l.rpc = rpc.NewServer(hclog.NewNullLogger(), l.List()...)
+	t.Cleanup(l.rpc.Close)
+	return l
+}
+
+func (l *loaded) write(t *testing.T) error {
+	start := time.Now()
+	_, err := rpc.Call(t.Context(), l.rpc, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeEligible})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil:
+		l.took = append(l.took, time.Since(start))
+	case structs.IsKind(err, structs.KindUnavailable) && structs.RetryAfter(err) >= soonest && structs.RetryAfter(err) <= latest:
+		l.refused++
+	default:
+		t.Errorf("got %v (%s), again after %s", err, structs.KindOf(err), structs.RetryAfter(err))
+	}
+	return err
+}
+
+// offer offers so many writes a second, whatever comes of them, and returns how many a second were made
+// and what the slowest hundredth of them took at least.
+func (l *loaded) offer(t *testing.T, rate int, during time.Duration) (goodput float64, p99 time.Duration) {
+	l.took, l.refused = nil, 0
+	begin := time.Now()
+	var wg sync.WaitGroup
+	for time.Since(begin) < during {
+		wg.Go(func() { _ = l.write(t) })
+		time.Sleep(time.Second / time.Duration(rate))
+	}
+	wg.Wait()
+	slices.Sort(l.took)
+	return float64(len(l.took)) / time.Since(begin).Seconds(), l.took[len(l.took)*99/100]
+}
+
+func TestTwiceTheLoadDoesNotCollapse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLoaded(t, 64, 64)
+		single, calm := l.offer(t, 950, 5*time.Second)
+		if l.refused > 0 {
+			t.Errorf("%d refused of what can be sustained", l.refused)
+		}
+		twice, p99 := l.offer(t, 2000, 5*time.Second)
+		tenfold, p99Tenfold := l.offer(t, 10_000, 5*time.Second)
+		if twice < single || tenfold < single {
+			t.Errorf("writes a second: %.0f, at twice the load %.0f, at ten times %.0f", single, twice, tenfold)
+		}
+		// Whoever is let in has at most those under way and those in line before them.
+		if bound := time.Duration(64+64+2) * time.Millisecond; p99 > bound || p99Tenfold > bound {
+			t.Errorf("the slowest: %s, at twice the load %s, at ten times %s; want at most %s", calm, p99, p99Tenfold, bound)
+		}
+		if l.paced.peak > 64 {
+			t.Errorf("%d entries were under way at once", l.paced.peak)
+		}
+		t.Logf("writes/s %.0f, %.0f, %.0f; p99 %s, %s, %s; refused %d", single, twice, tenfold, calm, p99, p99Tenfold, l.refused)
+	})
+}
+
+// TestThoseWhoComeAgainWhenToldGetThrough: many more writers than there is room for, each of which keeps
+// to what it is told, are all served at the rate that can be sustained, with few attempts in vain.
+func TestThoseWhoComeAgainWhenToldGetThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLoaded(t, 64, 64)
+		const writers, each = 500, 10
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for range writers {
+			wg.Go(func() {
+				for n := 0; n < each; {
+					err := l.write(t)
+					if err == nil {
+						n++
+						continue
+					}
+					time.Sleep(structs.RetryAfter(err) + rand.N(structs.RetryAfter(err)))
+				}
+			})
+		}
+		wg.Wait()
+		if rate := writers * each / time.Since(begin).Seconds(); rate < 900 {
+			t.Errorf("%.0f writes a second, of 1000 that can be sustained", rate)
+		}
+		if l.refused > 4*writers*each {
+			t.Errorf("%d attempts in vain for %d writes", l.refused, writers*each)
+		}
+		t.Logf("%d refused", l.refused)
+	})
+}
+
+func TestPatienceEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLoaded(t, 1, 10)
+		l.paced.each = time.Hour
+		var first sync.WaitGroup
+		defer first.Wait()
+		first.Go(func() { _ = l.write(t) })
+		synctest.Wait()
+		start := time.Now()
+		if err := l.write(t); structs.RetryAfter(err) == 0 || time.Since(start) != DefaultConfig().WritePatience {
+			t.Errorf("after %s: %v", time.Since(start), err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, _, err := l.Endpoints.raft.Propose(ctx, nil); !structs.IsKind(err, structs.KindUnavailable) {
+			t.Errorf("with a context that has ended: %v", err)
+		}
+	})
+}
