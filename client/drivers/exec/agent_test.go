@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -242,6 +243,34 @@ func TestRecoverAfterReboot(t *testing.T) {
 		t.Fatalf("the wrong process was killed: %v", err)
 	}
 	r.clean(cfg)
+}
+
+// A supervisor that does not answer in time may be slow; its task is let be, and found when it answers.
+func TestRecoverFromAStuckSupervisor(t *testing.T) {
+	r := newRig(t)
+	cfg := r.task("t", `sleep 1000`)
+	h := r.start(cfg)
+	stuck := func(sig unix.Signal) {
+		t.Helper()
+		if err := unix.Kill(h.PID, sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stuck(unix.SIGSTOP)
+	t.Cleanup(func() { _ = unix.Kill(h.PID, unix.SIGCONT) })
+	next := r.again()
+	ctx, cancel := context.WithTimeout(r.ctx(), 200*time.Millisecond)
+	defer cancel()
+	if err := next.Recover(ctx, h); !structs.IsKind(err, structs.KindTimeout) {
+		t.Fatalf("recovered: %v", err)
+	}
+	stuck(unix.SIGCONT)
+	if err := next.Recover(r.ctx(), h); err != nil {
+		t.Fatalf("the task is lost: %v", err)
+	}
+	if _, err := next.Stats(r.ctx(), cfg.ID); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A handle of another version is not guessed at.

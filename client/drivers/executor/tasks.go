@@ -118,7 +118,8 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 const handleVersion = 1
 
 // Recover takes a task up again. A handle without State is of a task whose start was not recorded: it is
-// looked for by its ID.
+// looked for by its ID. What is left of a task that is gone is cleared away; a task of which nothing can
+// be learnt now is let be.
 func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 	if h.Version != handleVersion && h.State != nil {
 		return structs.Errorf(structs.KindNotFound, "task %q was started by another version of berth (handle version %d)", h.TaskID, h.Version)
@@ -129,39 +130,33 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 	if h.State != nil {
 		t.dir = string(h.State)
 	}
-	known, err := t.known(ctx)
-	if err == nil && known {
-		ts.hold(t)
-		return nil
-	}
-	err = errors.Join(err, t.clear(ctx))
+	alive, err := t.alive(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("asking the supervisor of task %q: %w", t.id, err) // not known is not gone: it may run
 	}
-	return structs.Errorf(structs.KindNotFound, "task %q is gone, and how it ended is not known", h.TaskID)
-}
-
-// known reports whether the task runs, or its end is written down.
-func (t *task) known(ctx context.Context) (bool, error) {
-	alive, err := supervised(t.dir)
-	if err != nil {
-		return false, err
-	}
-	if alive {
-		_, err = t.ask(ctx, &request{Op: opStats})
-		if structs.IsKind(err, structs.KindPrecondition) { // it is just ending
-			err = t.gone(ctx)
-			alive = false
+	if !alive {
+		if exit, _ := readExit(t.dir); exit == nil { // one that cannot be read says no more than none
+			if err := t.clear(ctx); err != nil {
+				return err
+			}
+			return structs.Errorf(structs.KindNotFound, "task %q is gone, and how it ended is not known", h.TaskID)
 		}
 	}
-	if err != nil {
-		return false, fmt.Errorf("asking the supervisor of task %q: %w", t.id, err)
+	ts.hold(t)
+	return nil
+}
+
+// alive reports whether the supervisor lives and answers. One that is just ending is waited for.
+func (t *task) alive(ctx context.Context) (bool, error) {
+	alive, err := supervised(t.dir)
+	if err != nil || !alive {
+		return false, err
 	}
-	if alive {
-		return true, nil
+	_, err = t.ask(ctx, &request{Op: opStats})
+	if structs.IsKind(err, structs.KindPrecondition) {
+		return false, t.gone(ctx)
 	}
-	exit, err := readExit(t.dir)
-	return exit != nil, err
+	return err == nil, err
 }
 
 // Wait implements driver.Driver.
