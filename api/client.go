@@ -211,7 +211,16 @@ func errorOf(resp *http.Response) error {
 	if message == "" {
 		message = resp.Status
 	}
-	return structs.Errorf(kind, "%s", message)
+	return &structs.Error{Kind: kind, Text: message, RetryAfter: retryAfter(resp.Header)}
+}
+
+// retryAfter is when the agent, or what stands before it, says to come again; 0 if it does not.
+func retryAfter(h http.Header) time.Duration {
+	if exact, err := time.ParseDuration(h.Get(headerRetryExact)); err == nil && exact > 0 {
+		return exact
+	}
+	seconds, _ := strconv.ParseUint(h.Get(headerRetryAfter), 10, 16) // a date says nothing here
+	return time.Duration(seconds) * time.Second
 }
 
 // do sends a request, reads its answer into out (nil: not at all) and returns what the headers say.

@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/api"
+	"berth/api/apitest"
 	"berth/structs"
 )
 
@@ -240,5 +241,24 @@ func TestClientAddressFromTheEnvironment(t *testing.T) {
 	t.Setenv("BERTH_ADDR", "")
 	if got := api.NewClient(api.ClientConfig{}).Address(); got != api.DefaultAddress {
 		t.Error(got)
+	}
+}
+
+func TestWhoIsBusySaysWhenToComeAgain(t *testing.T) {
+	s := newServer(t)
+	c := api.NewClient(api.ClientConfig{Address: s.URL})
+	defer c.Close()
+	for _, after := range []time.Duration{250 * time.Millisecond, 3 * time.Second, 0} {
+		busy := structs.Errorf(structs.KindUnavailable, "claiming: %w", structs.Busy(after, "too much to do"))
+		apitest.Fail(s.caller, structs.CSIVolumeList, busy)
+		apitest.Fail(s.caller, structs.NodeList, busy)
+		resp, _ := s.do(t, "GET", "/v1/volumes", "")
+		want := map[time.Duration]string{250 * time.Millisecond: "1", 3 * time.Second: "3"}[after]
+		if got := resp.Header.Get("Retry-After"); resp.StatusCode != http.StatusServiceUnavailable || got != want {
+			t.Errorf("after %s: status %d, Retry-After %q, want 503 and %q", after, resp.StatusCode, got, want)
+		}
+		if _, _, err := c.Nodes(t.Context(), nil); structs.RetryAfter(err) != after || err.Error() != "claiming: too much to do" {
+			t.Errorf("the client got %v, after %s, want %s", err, structs.RetryAfter(err), after)
+		}
 	}
 }

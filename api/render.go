@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"reflect"
 	"strconv"
@@ -21,6 +22,8 @@ const (
 	headerKnownLeader = "X-Nomad-KnownLeader"
 	headerNextToken   = "X-Nomad-NextToken"
 	headerErrorKind   = "X-Berth-Error-Kind"
+	headerRetryAfter  = "Retry-After"         // whole seconds
+	headerRetryExact  = "X-Berth-Retry-After" // the same as a duration: 250ms
 )
 
 // gzipFrom is the size from which an answer is worth compressing.
@@ -89,5 +92,9 @@ func renderError(w http.ResponseWriter, err error) {
 	h.Del("Content-Length")
 	h.Del("Content-Encoding")
 	h.Set(headerErrorKind, string(kind))
+	if after := structs.RetryAfter(err); after > 0 {
+		h.Set(headerRetryAfter, strconv.Itoa(int(math.Ceil(after.Seconds()))))
+		h.Set(headerRetryExact, after.String())
+	}
 	http.Error(w, err.Error(), kind.HTTPStatus())
 }

@@ -112,7 +112,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 		if structs.IsKind(err, structs.KindNotFound) {
 			c.registerAgain()
 		}
-		wait := pause.Next()
+		wait := pause.After(err)
 		c.logger.Warn("learning which allocations to run failed", "again_in", wait, "error", err)
 		retry.Sleep(ctx, wait)
 	}

@@ -111,7 +111,7 @@ func (c *Client) runLease(ctx context.Context) {
 			unregistered = true
 			continue
 		}
-		wait := pause.Next()
+		wait := pause.After(err)
 		c.logger.Warn("reaching the servers failed", "again_in", wait, "error", err)
 		if held.lost(time.Now(), c.config.Get().HeartbeatGrace) {
 			c.logger.Error("the lease has ended: the servers take this node for down", "ended_at", held.until)

@@ -63,7 +63,7 @@ func (c *Client) runPlugins(ctx context.Context) {
 			if structs.IsKind(err, structs.KindNotFound) {
 				c.registerAgain()
 			}
-			wait := pause.Next()
+			wait := pause.After(err)
 			if ctx.Err() == nil {
 				c.logger.Warn("telling the servers of plugins failed", "again_in", wait, "error", err)
 			}

@@ -112,7 +112,7 @@ func (c *Client) runUpdates(ctx context.Context) {
 		}
 		if err := c.sendUpdates(ctx); err != nil {
 			c.updates.signal()
-			wait := pause.Next()
+			wait := pause.After(err)
 			if ctx.Err() == nil {
 				c.logger.Warn("telling the servers of allocations failed", "again_in", wait, "error", err)
 			}

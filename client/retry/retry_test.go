@@ -2,9 +2,12 @@ package retry
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"berth/structs"
 )
 
 func TestBackoffDoublesUpToItsMaximum(t *testing.T) {
@@ -36,4 +39,25 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 			t.Error("no pause is reported as slept although the context has ended")
 		}
 	})
+}
+
+func TestAfterKeepsToWhatTheServerSaid(t *testing.T) {
+	seen := map[time.Duration]bool{}
+	for range 100 {
+		b := Backoff{Min: time.Second, Max: 5 * time.Second}
+		if got := b.After(structs.Errorf(structs.KindUnavailable, "away")); got != time.Second {
+			t.Errorf("nothing was said: %s", got)
+		}
+		got := b.After(fmt.Errorf("claiming: %w", structs.Busy(10*time.Second, "busy")))
+		if got < 10*time.Second || got > 15*time.Second {
+			t.Errorf("told 10s: %s", got)
+		}
+		seen[got] = true
+		if got := b.After(structs.Busy(time.Millisecond, "busy")); got != 4*time.Second {
+			t.Errorf("told less than the pause: %s", got)
+		}
+	}
+	if len(seen) < 2 {
+		t.Error("everybody would come again at once")
+	}
 }

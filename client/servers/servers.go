@@ -82,7 +82,8 @@ func (l *List) failed(addr string) {
 
 // Call calls a method at the first server and, as long as nothing was done (unavailable), at each of the
 // others once. After an outcome that is unknown the next call begins with another server, but this one
-// is not repeated: that is the caller's decision.
+// is not repeated: that is the caller's decision. Nor is another server asked when one says that it has
+// too much to do (structs.RetryAfter): the others would only pass it on to the one that has.
 func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 	err := structs.Errorf(structs.KindUnavailable, "calling %s: no server is known", method)
 	for _, addr := range l.All() {
@@ -90,13 +91,12 @@ func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		switch structs.KindOf(err) {
-		case structs.KindUnavailable:
-			l.failed(addr)
-		case structs.KindTimeout:
-			l.failed(addr)
+		kind := structs.KindOf(err)
+		if kind != structs.KindUnavailable && kind != structs.KindTimeout || structs.RetryAfter(err) > 0 {
 			return err
-		default:
+		}
+		l.failed(addr)
+		if kind == structs.KindTimeout {
 			return err
 		}
 	}

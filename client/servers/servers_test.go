@@ -38,6 +38,7 @@ func TestCall(t *testing.T) {
 		{"all are away", map[string]error{"a": of(structs.KindUnavailable), "b": of(structs.KindUnavailable), "c": of(structs.KindUnavailable)},
 			structs.KindUnavailable, []string{"a", "b", "c"}, []string{"a", "b", "c"}},
 		{"an unknown outcome is not repeated", map[string]error{"a": of(structs.KindTimeout)}, structs.KindTimeout, []string{"a"}, []string{"b", "c", "a"}},
+		{"who is busy is not away", map[string]error{"a": structs.Busy(1, "busy")}, structs.KindUnavailable, []string{"a"}, []string{"a", "b", "c"}},
 		{"an answer is an answer", map[string]error{"a": of(structs.KindNotFound)}, structs.KindNotFound, []string{"a"}, []string{"a", "b", "c"}},
 	} {
 		p := &pool{errs: tc.errs}

@@ -187,7 +187,7 @@ func ask[T any](ctx context.Context, h *volumes, doing string, call func() (*T, 
 			return nil, err
 		}
 		h.Progress(h.alloc.ID, err.Error())
-		if !pause.Wait(ctx) {
+		if !retry.Sleep(ctx, pause.After(err)) {
 			return nil, err
 		}
 	}
