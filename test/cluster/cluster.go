@@ -20,7 +20,7 @@ import (
 )
 
 // Patience is how long the helpers wait for what has to come.
-const Patience = 30 * time.Second
+const Patience = 20 * time.Second
 
 // Cluster is some servers on a network, and the nodes that a test adds.
 type Cluster struct {
@@ -272,3 +272,6 @@ func (c *Cluster) Alike() {
 		}
 	}
 }
+
+// Nodes are the nodes that were added, oldest first.
+func (c *Cluster) Nodes() []*Node { return slices.Clone(c.nodes) }

@@ -256,6 +256,15 @@ func (n *Node) endpoints() []rpc.Endpoint {
 			}
 			return resp, nil
 		}),
+		rpc.Handle(structs.ClientCSIControllerValidate, func(_ context.Context, r *structs.ClientCSIValidateRequest) (*structs.Empty, error) {
+			if _, err := n.plugin(r.PluginID); err != nil {
+				return nil, err
+			}
+			if !n.Storage.Exists(r.ExternalID) {
+				return nil, structs.Errorf(structs.KindNotFound, "no volume %s", r.ExternalID)
+			}
+			return empty, nil
+		}),
 		rpc.Handle(structs.ClientCSIControllerDelete, func(_ context.Context, r *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
 			if _, err := n.plugin(r.PluginID); err != nil {
 				return nil, err

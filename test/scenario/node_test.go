@@ -1,0 +1,160 @@
+package scenario
+
+import (
+	"testing"
+
+	"berth/state"
+	"berth/structs"
+	"berth/test/cluster"
+)
+
+// lost waits until an allocation is lost and its job blocked, and returns the reasons.
+func (s *story) lost(job string, a *structs.Allocation) string {
+	s.t.Helper()
+	s.Rows(s.Leader(), "the allocation is lost", func(tx *state.Read) bool {
+		row := state.Alloc(tx, a.ID)
+		return row != nil && row.ClientStatus == structs.AllocLost
+	})
+	return s.blocked(job)
+}
+
+func TestAVolumeWhoseNodeDiesIsHeldUntilSomebodyVouches(t *testing.T) {
+	s := begin(t, 1)
+	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	s.volume("v1")
+	s.job("db", 1, "v1")
+	first := s.runs("db", 1)[0]
+	dead, alive := other(first, n1, n2)
+
+	dead.Kill()
+	s.status(dead, structs.NodeDown)
+	s.says(s.lost("db", first), first.ID, dead.Name, "is down", "berth volume detach -force", "v1 "+dead.ID)
+	detail := cluster.Must(s.Cluster, s.Leader(), structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v1"}).Volume
+	if len(detail.Claims) != 1 || detail.Claims[0].AllocID != first.ID {
+		t.Errorf("the volume shows the claims %+v, want the dead node's", detail.Claims)
+	}
+	s.mounted("disk-v1", dead.Name+" "+first.ID)
+
+	detach := &structs.CSIVolumeDetachRequest{VolumeID: "v1", NodeID: dead.ID}
+	if err := ask(s, structs.CSIVolumeDetach, detach); !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("detaching without force from a node that is down: %v (%s), want unavailable", err, structs.KindOf(err))
+	}
+	s.storage.PowerOff(dead.Name)
+	detach.Force, detach.Reason = true, "the power is off"
+	if err := ask(s, structs.CSIVolumeDetach, detach); err != nil {
+		t.Fatal(err)
+	}
+	next := s.runs("db", 1)[0]
+	s.mounted("disk-v1", alive.Name+" "+next.ID)
+
+	back := s.Revive(dead, cluster.WithPlugin(attaching))
+	s.status(back, structs.NodeReady)
+	s.stop("db")
+	s.ended("db")
+	s.Rows(s.Leader(), "nothing is left", func(tx *state.Read) bool {
+		return len(state.ClaimsByVolume(tx, structs.DefaultNamespace, "v1")) == 0 && state.Attachment(tx, structs.DefaultNamespace, "v1", alive.ID) == nil
+	})
+	s.mounted("disk-v1")
+}
+
+// A node that was only out of reach lets go of what was given to others when it is back, and not before.
+func TestANodeThatComesBackLetsGo(t *testing.T) {
+	s := begin(t, 1)
+	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	s.volume("v1")
+	s.job("db", 1, "v1")
+	first := s.runs("db", 1)[0]
+	away, here := other(first, n1, n2)
+	s.Net.Cut(away.Name, "s1")
+	s.status(away, structs.NodeDown)
+	s.says(s.lost("db", first), away.Name, "is down")
+	s.mounted("disk-v1", away.Name+" "+first.ID)
+
+	s.Net.Heal()
+	s.status(away, structs.NodeReady)
+	next := s.runs("db", 1)[0]
+	on, _ := other(next, away, here)
+	if next.ID == first.ID {
+		t.Error("what was lost runs again")
+	}
+	s.mounted("disk-v1", on.Name+" "+next.ID)
+}
+
+// A node that restarts without its allocation's processes is asked to let go of what it holds.
+func TestAClaimOfAnEndedAllocationIsReaped(t *testing.T) {
+	s := begin(t, 1)
+	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	s.volume("v1")
+	s.job("db", 1, "v1")
+	first := s.runs("db", 1)[0]
+	dead, alive := other(first, n1, n2)
+	dead.Kill()
+	s.status(dead, structs.NodeDown)
+	s.lost("db", first)
+	s.mounted("disk-v1", dead.Name+" "+first.ID)
+
+	s.Revive(dead, cluster.WithPlugin(attaching)) // it knows nothing of the allocation; its mount is still there
+	next := s.runs("db", 1)[0]
+	on, _ := other(next, dead, alive)
+	s.mounted("disk-v1", on.Name+" "+next.ID)
+}
+
+func TestASystemJobFollowsTheNodes(t *testing.T) {
+	s := begin(t, 1)
+	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	s.job("watch", 1, "", func(j *structs.Job) { j.Type = structs.JobSystem })
+	s.runs("watch", 2)
+	cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: n1.ID, Eligibility: structs.NodeIneligible})
+	n3 := s.node("n3", attaching)
+	if got := s.runs("watch", 3); got[0].NodeID == got[1].NodeID || got[1].NodeID == got[2].NodeID {
+		t.Error("two on one node")
+	}
+	n2.Off()
+	s.status(n2, structs.NodeDown)
+	s.runs("watch", 2)
+	s.Revive(n2, cluster.WithPlugin(attaching))
+	s.runs("watch", 3)
+	s.stop("watch")
+	s.ended("watch")
+	_ = n3
+}
+
+// The loops of the next leader take up what the first has begun.
+func TestAnAttachIsFinishedByTheNextLeader(t *testing.T) {
+	s := begin(t, 3)
+	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	s.volume("v1")
+	tried := make(chan struct{}, 100)
+	s.storage.Fail(func(op, _ string) error {
+		if op != "attach" {
+			return nil
+		}
+		select {
+		case tried <- struct{}{}:
+		default:
+		}
+		return structs.Errorf(structs.KindUnavailable, "the array is busy")
+	})
+	s.job("db", 1, "v1")
+	<-tried
+	old := s.Leader()
+	s.Rows(old, "the failure is recorded", func(tx *state.Read) bool {
+		for a := range state.UnsettledAttachments(tx) {
+			return a.LastError != nil
+		}
+		return false
+	})
+	if err := old.Kill(); err != nil {
+		t.Error(err)
+	}
+	s.storage.Fail(nil)
+	a := s.runs("db", 1)[0]
+	on, _ := other(a, n1, n2)
+	s.mounted("disk-v1", on.Name+" "+a.ID)
+	s.Restart(old)
+	s.stop("db")
+	s.ended("db")
+	s.Rows(s.Leader(), "it is detached", func(tx *state.Read) bool {
+		return state.Attachment(tx, structs.DefaultNamespace, "v1", a.NodeID) == nil
+	})
+}
