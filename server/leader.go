@@ -125,7 +125,7 @@ func (s *Server) reconcileMembers(ctx context.Context) {
 }
 
 func (s *Server) reconcileMember(p peer) error {
-	if p.id == "" || p.id == s.id {
+	if p.id == "" {
 		return nil
 	}
 	f := s.consensus.GetConfiguration()
@@ -145,6 +145,8 @@ func (s *Server) reconcileMember(p peer) error {
 		}
 	}
 	switch {
+	case p.id == s.id && (known == nil || p.status != serf.StatusAlive):
+		return nil // a leader does not put itself in or out; its address may have changed, though
 	case p.status == serf.StatusAlive && (known == nil || string(known.Address) != p.rpcAddr):
 		s.logger.Info("taking a server into the cluster", "name", p.name, "rpc", p.rpcAddr)
 		return s.consensus.AddVoter(raft.ServerID(p.id), raft.ServerAddress(p.rpcAddr), 0, enqueueTimeout).Error()
