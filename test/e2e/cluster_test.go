@@ -156,6 +156,46 @@ func TestSnapshotsThroughAnyServer(t *testing.T) {
 	leader.running("kept0", 1)
 }
 
+func TestServersMayMove(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	_, followers := c.leader()
+	moved := followers[0]
+	moved.stop()
+	moved.move("-rpc-port")
+	moved.start()
+	c.servers[0].must("job", "run", "-detach", example(t, "counter.hcl"))
+	moved.peersAre(t, 3)
+
+	alone := newAgent(t, "alone", "-server", "-client")
+	alone.start()
+	alone.stop()
+	alone.move("-rpc-port")
+	alone.start()
+	alone.peersAre(t, 1)
+	alone.must("job", "run", alone.write(jobFile{name: "here", script: "sleep 1000"}))
+}
+
+// move gives the agent another port at its next start.
+func (a *agent) move(port string) {
+	a.t.Helper()
+	a.rpc = freePorts(a.t, 1)[0]
+	a.args = append(a.args, port, strconv.Itoa(a.rpc))
+}
+
+// peersAre waits until the Raft configuration has so many members, this agent at its present address.
+func (a *agent) peersAre(t *testing.T, n int) {
+	t.Helper()
+	eventually(t, "the Raft configuration is up to date", func() error {
+		out, err := a.run("operator", "raft", "list-peers")
+		if err == nil && (!strings.Contains(out, "127.0.0.1:"+strconv.Itoa(a.rpc)+" ") || !strings.Contains(out, a.name+".global") ||
+			strings.Count(out, "leader") != 1 || strings.Count(out, "yes") != n) {
+			err = fmt.Errorf("peers:\n%s", out)
+		}
+		return err
+	})
+}
+
 func TestASystemJobLandsOnANodeThatRegisters(t *testing.T) {
 	t.Parallel()
 	s := newAgent(t, "s0", "-server")
