@@ -101,6 +101,9 @@ func (c *Client) runAllocs(ctx context.Context) {
 			err = c.pull(ctx, resp.Allocs)
 		}
 		if err == nil {
+			err = c.checkClaims(ctx)
+		}
+		if err == nil {
 			pause.Reset()
 			index = resp.Index // an older one, after the servers were restored, is as good
 			c.contactedOnce.Do(func() { close(c.contacted) })

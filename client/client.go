@@ -72,6 +72,9 @@ type Subsystems struct {
 	Plugins    Plugins
 	AllocHooks func(env *hook.AllocEnv) []hook.Alloc
 	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task
+	// Held, if not nil, are the claims under which volumes are, or may be, published on this node, each with
+	// the index of its grant (0: not known). With an error they are not all.
+	Held func() (map[structs.CSIClaimKey]uint64, error)
 	// Endpoints are what servers may call on this node.
 	Endpoints []rpc.Endpoint
 	// Run are the subsystems' own loops: they end with ctx, after every allocation's runner.
@@ -109,7 +112,8 @@ type Client struct {
 
 	registered     chan struct{} // closed after the first registration
 	registeredOnce sync.Once
-	contacted      chan struct{} // closed after the first pull of allocations
+	claimsDue      chan struct{} // has a value: claims are to be held against the servers'
+	contacted      chan struct{} // closed after the first pull of allocations, when claims were looked at
 	contactedOnce  sync.Once
 
 	mu      sync.Mutex
@@ -132,7 +136,8 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		logger: deps.Logger.Named("client"), config: config.NewHolder(cfg),
 		reported:   map[structs.CSIInstanceKey]*structs.CSIPluginInstance{},
 		reregister: make(chan struct{}, 1), registered: make(chan struct{}), contacted: make(chan struct{}),
-		runners: map[string]*allocrunner.Runner{}, ignored: map[string]uint64{}, updates: newUpdates(),
+		claimsDue: make(chan struct{}, 1),
+		runners:   map[string]*allocrunner.Runner{}, ignored: map[string]uint64{}, updates: newUpdates(),
 	}
 	if err := c.open(deps); err != nil {
 		c.close()
@@ -231,6 +236,7 @@ func (c *Client) Run(ctx context.Context) {
 	var exchange sync.WaitGroup
 	exchange.Go(func() { c.runAllocs(ctx) })
 	exchange.Go(func() { c.runUpdates(ctx) })
+	exchange.Go(func() { c.runClaims(ctx) })
 	exchange.Wait()
 	if c.config.Get().DestroyOnShutdown {
 		c.destroyAll()

@@ -103,6 +103,9 @@ func (c *Client) runLease(ctx context.Context) {
 			return
 		case err == nil:
 			pause.Reset()
+			if unregistered || held.said {
+				c.claimsAreDue() // while nobody heard of this node, much may have been taken from it
+			}
 			held = lease{until: time.Now().Add(ttl)}
 			unregistered = c.waitBeat(ctx, ttl, before)
 			continue

@@ -59,7 +59,7 @@ func newPlane() *plane {
 		rpc.Handle(structs.NodeUpdateCSI, p.updateCSI), rpc.Handle(structs.NodeClientAllocs, p.clientAllocs),
 		rpc.Handle(structs.AllocsGet, p.allocsGet), rpc.Handle(structs.NodeUpdateAllocs, p.updateAllocs),
 		rpc.Handle(structs.CSIVolumeClaim, p.claim), rpc.Handle(structs.CSIClaimGet, p.getClaim),
-		rpc.Handle(structs.CSIVolumeUnpublish, p.unpublish))
+		rpc.Handle(structs.CSIVolumeUnpublish, p.unpublish), rpc.Handle(structs.CSIClaimList, p.listClaims))
 	return p
 }
 
@@ -229,6 +229,7 @@ type parts struct {
 	drivers signals
 	plugins *fakePlugins
 	hooks   func(env *hook.AllocEnv) []hook.Alloc
+	holds   *map[structs.CSIClaimKey]uint64 // the book, which outlives agents
 
 	mu  sync.Mutex
 	log []string
@@ -300,6 +301,7 @@ type rig struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 	node    *structs.DriverInfo
+	holds   map[structs.CSIClaimKey]uint64
 }
 
 func newRig(t *testing.T) *rig {
@@ -317,7 +319,7 @@ func (r *rig) start(slow bool) {
 func (r *rig) prepare(slow bool) {
 	r.t.Helper()
 	p := &parts{machine: r.machine, Set: r.machine.Drivers(), drivers: newSignals(), plugins: &fakePlugins{signals: newSignals()}}
-	p.hooks = func(*hook.AllocEnv) []hook.Alloc { return nil }
+	p.hooks, p.holds = func(*hook.AllocEnv) []hook.Alloc { return nil }, &r.holds
 	if r.parts != nil {
 		p.hooks, p.log = r.parts.hooks, r.parts.log
 	}
@@ -337,6 +339,7 @@ func (r *rig) prepare(slow bool) {
 			Plugins:    p.plugins,
 			AllocHooks: func(env *hook.AllocEnv) []hook.Alloc { return p.hooks(env) },
 			TaskHooks:  func(*hook.AllocEnv, *structs.Task) []hook.Task { return nil },
+			Held:       p.held,
 			Run:        []func(context.Context){func(ctx context.Context) { <-ctx.Done(); p.note("subsystems end") }},
 		}, nil
 	}})
@@ -368,6 +371,12 @@ func (r *rig) stop() {
 func (r *rig) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+func (p *parts) held() (map[structs.CSIClaimKey]uint64, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(*p.holds), nil
 }
 
 func (p *parts) note(what string) {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -36,6 +37,7 @@ func (p *plane) claim(_ context.Context, r *structs.CSIVolumeClaimRequest) (*str
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range r.Claims {
+		c.State, c.GrantIndex = structs.ClaimGranted, 1
 		p.claims[c.Key()] = c
 	}
 	return &structs.CSIVolumeClaimResponse{Claims: r.Claims}, nil
@@ -46,6 +48,12 @@ func (p *plane) getClaim(_ context.Context, r *structs.CSIClaimGetRequest) (*str
 	defer p.mu.Unlock()
 	k := structs.CSIClaimKey{Namespace: r.RequestNamespace(), VolumeID: r.VolumeID, AllocID: r.AllocID}
 	return &structs.CSIClaimGetResponse{Claim: p.claims[k], Volume: p.volume, Ready: true}, nil
+}
+
+func (p *plane) listClaims(_ context.Context, r *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &structs.CSIClaimListResponse{Claims: slices.Collect(maps.Values(p.claims))}, nil
 }
 
 func (p *plane) unpublish(_ context.Context, r *structs.CSIVolumeUnpublishRequest) (*structs.Empty, error) {

@@ -5,4 +5,5 @@ const (
 	TaskEventRestartSignal = "Restart Signaled"
 	TaskEventLeaderDead    = "Leader Task Dead"
 	TaskEventSiblingFailed = "Sibling Task Failed"
+	TaskEventLost          = "Volume Lost" // the allocation's claim is gone: what it used may be another's now
 )

@@ -226,6 +226,7 @@ func (t *task) killing(ctx context.Context, d driver.Driver, exited <-chan *driv
 		defer timer.Stop()
 		select {
 		case <-timer.C:
+		case <-t.r.lost.Done():
 		case res := <-exited:
 			t.killedWith(res)
 			return
@@ -247,17 +248,16 @@ func (t *task) killedWith(res *driver.ExitResult) {
 // defaultKillTimeout applies to a task that names none.
 const defaultKillTimeout = 5 * time.Second
 
-// stopProcess has the driver stop the process, again until it has ended. It returns nil when ctx ends
-// first.
+// stopProcess has the driver stop the process, again until it has ended; one for which there is no time
+// is killed. It returns nil when ctx ends first.
 func (t *task) stopProcess(ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult) *driver.ExitResult {
-	spec := t.spec()
-	timeout := spec.KillTimeout
-	if timeout <= 0 {
-		timeout = defaultKillTimeout
-	}
 	pause := retry.Backoff{Min: time.Second, Max: time.Minute}
 	for {
-		err := d.Stop(ctx, t.id, spec.KillSignal, timeout)
+		lost := t.r.lost.Done()
+		if t.r.lost.Err() != nil {
+			lost = nil
+		}
+		err := t.askToStop(ctx, d)
 		timer := time.NewTimer(pause.Next())
 		select {
 		case res := <-exited:
@@ -266,10 +266,28 @@ func (t *task) stopProcess(ctx context.Context, d driver.Driver, exited <-chan *
 		case <-ctx.Done():
 			timer.Stop()
 			return nil
+		case <-lost:
+			timer.Stop()
 		case <-timer.C:
 			t.logger.Warn("stopping the task failed, it is tried again", "error", err)
 		}
 	}
+}
+
+// askToStop gives the process its time to end, which is over when the allocation is lost.
+func (t *task) askToStop(ctx context.Context, d driver.Driver) error {
+	if t.r.lost.Err() != nil {
+		return d.Stop(ctx, t.id, "SIGKILL", 0)
+	}
+	spec := t.spec()
+	timeout := spec.KillTimeout
+	if timeout <= 0 {
+		timeout = defaultKillTimeout
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.r.lost, cancel)()
+	return d.Stop(ctx, t.id, spec.KillSignal, timeout)
 }
 
 // exited records how the process ended.

@@ -13,8 +13,10 @@ type allocRecord struct {
 	Alloc *structs.Allocation // with its job
 	// Begun names the hooks whose Up was begun and whose Down has not succeeded, in their order.
 	Begun []string
-	// Failure says why the allocation failed before its tasks could start.
+	// Failure says why the allocation failed as a whole: before its tasks could start, or because it Lost
+	// what they use.
 	Failure string
+	Lost    bool
 }
 
 // taskRecord is one task in the node's store.

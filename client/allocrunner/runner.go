@@ -1,10 +1,12 @@
 package allocrunner
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -58,6 +60,9 @@ type Runner struct {
 	// stopping ends when the allocation is to stop: it cuts off Ups and starts that are under way.
 	stopping context.Context
 	stop     context.CancelCauseFunc
+	// lost ends when what it uses is no longer its own: then there is no time for a graceful end.
+	lost context.Context
+	lose context.CancelFunc
 
 	attached  chan struct{} // closed: it is known which tasks of a former agent still run
 	ready     chan struct{} // closed: the allocation's hooks are up
@@ -117,6 +122,7 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		destroy: make(chan struct{}), ended: make(chan struct{}),
 	}
 	r.stopping, r.stop = context.WithCancelCause(context.Background())
+	r.lost, r.lose = context.WithCancel(context.Background())
 	group := alloc.Job.Group(alloc.TaskGroup)
 	r.env = &hook.AllocEnv{Alloc: alloc, Group: group, Dir: r.dir}
 	r.hooks = &steps{logger: r.logger, save: r.saveBegun}
@@ -185,6 +191,14 @@ func (e stopError) Error() string { return e.reason }
 
 // Stop stops the tasks and takes everything down. It does not wait: see Unwound.
 func (r *Runner) Stop(reason string) { r.stop(stopError{reason: reason}) }
+
+// Lose ends the allocation as failed because something it uses is no longer its own: its tasks are killed
+// at once, also when they are being stopped already, and everything is taken down. The next agent knows.
+func (r *Runner) Lose(reason string) {
+	r.record(reason, true)
+	r.lose()
+	r.stop(failError{reason, structs.TaskEventLost})
+}
 
 // Destroy stops the allocation and, once all is down, removes its directory and records; then Run
 // returns.
@@ -278,10 +292,13 @@ func (r *Runner) resume() {
 	rec := r.rec
 	r.mu.Unlock()
 	switch {
+	case rec.Lost:
+		r.lose()
+		r.stop(failError{rec.Failure, structs.TaskEventLost})
 	case rec.Alloc.ServerTerminal():
 		r.Stop(stopReason(rec.Alloc))
 	case rec.Failure != "":
-		r.stop(setUpError{rec.Failure})
+		r.stop(failError{rec.Failure, structs.TaskEventSetupFailure})
 	}
 }
 
@@ -357,16 +374,27 @@ func (r *Runner) mayBegin(ctx context.Context) bool {
 func (r *Runner) fail(err error) {
 	r.logger.Error("setting up the allocation failed", "error", err)
 	reason := "setting up the allocation failed: " + err.Error()
-	if err := r.saveRecord(func(rec *allocRecord) { rec.Failure = reason }); err != nil {
-		r.logger.Error("recording the failure failed", "error", err)
-	}
-	r.stop(setUpError{reason})
+	r.record(reason, false)
+	r.stop(failError{reason, structs.TaskEventSetupFailure})
 }
 
-// setUpError is the cause with which stopping ends when the hooks did not come up.
-type setUpError struct{ reason string }
+// record makes durable why the allocation fails; the first reason stays.
+func (r *Runner) record(reason string, lost bool) {
+	err := r.saveRecord(func(rec *allocRecord) {
+		rec.Failure, rec.Lost = cmp.Or(rec.Failure, reason), rec.Lost || lost
+	})
+	if err != nil {
+		r.logger.Error("recording the failure failed", "error", err)
+	}
+}
 
-func (e setUpError) Error() string { return e.reason }
+// failError is the cause with which stopping ends when the allocation fails as a whole.
+type failError struct {
+	reason string
+	event  string // type of the task event that says it
+}
+
+func (e failError) Error() string { return e.reason }
 
 // stopTasks waits for the order to stop and carries it out: the leader first, then the others.
 func (r *Runner) stopTasks(ctx context.Context) {
@@ -376,7 +404,7 @@ func (r *Runner) stopTasks(ctx context.Context) {
 		return
 	}
 	cause := context.Cause(r.stopping)
-	if d := r.group().ShutdownDelay; d != nil && r.anyRunning() && !retry.Sleep(ctx, *d) {
+	if d := r.group().ShutdownDelay; d != nil && r.anyRunning() && !r.delay(ctx, *d) {
 		return
 	}
 	for _, leaders := range []bool{true, false} {
@@ -388,6 +416,18 @@ func (r *Runner) stopTasks(ctx context.Context) {
 		}
 		wg.Wait()
 	}
+}
+
+// delay waits, unless there is no time for it. It reports false when ctx ended.
+func (r *Runner) delay(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.lost.Done():
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }
 
 // taskEnded is called by a task that has died: a failure, or the end of the leader, stops the others.

@@ -273,11 +273,11 @@ func (t *task) pause(ctx context.Context, d time.Duration) bool {
 
 // finish marks the task dead.
 func (t *task) finish(failed bool) {
-	var setUp setUpError
+	var whole failError
 	var events []*structs.TaskEvent
-	if errors.As(context.Cause(t.killed), &setUp) {
+	if errors.As(context.Cause(t.killed), &whole) {
 		failed = true
-		e := event(structs.TaskEventSetupFailure, "%s", setUp.reason)
+		e := event(whole.event, "%s", whole.reason)
 		e.FailsTask = true
 		events = append(events, e)
 	}

@@ -1,0 +1,76 @@
+package allocrunner
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/structs"
+)
+
+// Whoever uses what is not its own any more is killed, whatever time it was promised, and also when it is
+// being stopped in peace already.
+func TestWhoeverLosesItsVolumeIsKilledAtOnce(t *testing.T) {
+	for name, stopping := range map[string]bool{"running": false, "being stopped": true} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, func(t *testing.T) {
+				w := newWorld(t)
+				a := w.agent()
+				defer a.stop()
+				alloc := testAlloc("web", "db")
+				g := alloc.Job.TaskGroups[0]
+				delay := time.Hour
+				g.ShutdownDelay = &delay
+				g.Tasks[0].ShutdownDelay, g.Tasks[0].KillTimeout = time.Hour, time.Hour
+				r := a.new(alloc)
+				synctest.Wait()
+				begin := time.Now()
+				if stopping {
+					r.Stop("the job was stopped")
+					time.Sleep(time.Second)
+					begin = time.Now()
+				}
+				r.Lose("volume data was taken away")
+				<-r.Unwound()
+				if took := time.Since(begin); took != 0 {
+					t.Errorf("it wrote on for %s", took)
+				}
+				if got := w.machine.Task("alloc1/web"); got.Signal != "SIGKILL" || got.Timeout != 0 {
+					t.Errorf("stopped with %s and %s", got.Signal, got.Timeout)
+				}
+				if len(w.up) > 0 {
+					t.Errorf("still up: %v", w.up)
+				}
+				if u := a.last(); !stopping && (u.ClientStatus != structs.AllocFailed || !strings.Contains(u.ClientDescription, "taken away")) {
+					t.Errorf("%s: %s", u.ClientStatus, u.ClientDescription)
+				}
+			})
+		})
+	}
+}
+
+// The order is kept over a restart of the agent, and what has not begun does not begin.
+func TestWhatIsLostStaysLost(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		block := make(chan struct{})
+		w.fail["up b"] = func() error { <-block; return context.Canceled }
+		r := a.new(testAlloc("web"))
+		synctest.Wait()
+		r.record("volume data was taken away", true) // and then the agent is killed
+		a.cancel()
+		close(block)
+		a.stop()
+		w.fail = map[string]func() error{}
+		b := w.agent()
+		defer b.stop()
+		r = b.restore()[0]
+		<-r.Unwound()
+		if u := b.last(); u.ClientStatus != structs.AllocFailed || w.machine.Task("alloc1/web").Starts != 0 {
+			t.Errorf("%s, started %d times", u.ClientStatus, w.machine.Task("alloc1/web").Starts)
+		}
+	})
+}

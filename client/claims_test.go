@@ -1,0 +1,128 @@
+package client
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+func claimOf(alloc string, grant uint64) *structs.CSIClaim {
+	return &structs.CSIClaim{Namespace: "default", VolumeID: "data", AllocID: alloc, State: structs.ClaimGranted, GrantIndex: grant}
+}
+
+// holding runs allocations that hold the volume here, with claims at the servers.
+func holding(r *rig, allocs ...string) {
+	r.holds = map[structs.CSIClaimKey]uint64{}
+	r.start(false)
+	for _, id := range allocs {
+		c := claimOf(id, 7)
+		r.plane.do(func() { r.plane.claims[c.Key()] = c })
+		r.plane.place(testAlloc(id))
+		r.pass(time.Second)
+		r.parts.mu.Lock()
+		r.holds[c.Key()] = 7
+		r.parts.mu.Unlock()
+	}
+}
+
+func (r *rig) lost(id string) bool {
+	r.plane.mu.Lock()
+	defer r.plane.mu.Unlock()
+	a := r.plane.allocs[id]
+	return a.ClientStatus == structs.AllocFailed && strings.Contains(a.ClientDescription, "taken from this node")
+}
+
+// The node is cut off, an operator takes a volume from it, and it is back: nothing goes on without a claim.
+func TestANodeThatIsBackLetsGoOfWhatIsNotItsOwn(t *testing.T) {
+	for name, take := range map[string]func(p *plane){
+		"released":     func(p *plane) { delete(p.claims, claimOf("a1", 0).Key()) },
+		"granted anew": func(p *plane) { p.claims[claimOf("a1", 0).Key()] = claimOf("a1", 9) },
+		"waits again": func(p *plane) {
+			c := claimOf("a1", 0)
+			c.State = structs.ClaimWaiting
+			p.claims[c.Key()] = c
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, func(t *testing.T) {
+				r := newRig(t)
+				holding(r, "a1", "a2")
+				defer r.stop()
+				r.plane.do(func() {
+					r.plane.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "no route") }
+				})
+				r.pass(5 * time.Minute)
+				r.plane.do(func() { r.plane.fail = nil; take(r.plane) })
+				r.pass(30 * time.Second)
+				if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web"}) || !r.lost("a1") {
+					t.Errorf("running %v, a1 is %s", got, r.plane.status("a1"))
+				}
+			})
+		})
+	}
+}
+
+// An agent that starts looks before it starts what stood still.
+func TestNothingIsStartedAgainWithoutItsClaim(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		holding(r, "a1", "a2")
+		r.stop()
+		r.machine.Reboot()
+		delete(r.plane.claims, claimOf("a1", 0).Key())
+		r.start(false)
+		defer r.stop()
+		r.pass(time.Minute)
+		if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web"}) || !r.lost("a1") {
+			t.Errorf("running %v, a1 is %s", got, r.plane.status("a1"))
+		}
+		if n := r.machine.Task("a1/web").Starts; n != 0 {
+			t.Errorf("a1 was started %d times", n)
+		}
+	})
+}
+
+// The servers go back to an older state, in which the claim was not made: they say anew what to run.
+func TestServersThatWentBackToAnOlderState(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		holding(r, "a1")
+		defer r.stop()
+		r.plane.do(func() { clear(r.plane.claims) })
+		r.plane.place(testAlloc("b1")) // any news at all
+		r.pass(time.Second)
+		if got := r.machine.Running(); !slices.Equal(got, []string{"b1/web"}) {
+			t.Errorf("running %v", got)
+		}
+	})
+}
+
+// As long as the servers cannot say, nothing that stood still starts and nothing that runs is killed.
+func TestWhileTheServersCannotSayWhoseAVolumeIs(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		holding(r, "a1", "a2")
+		r.stop()
+		r.machine.Exit("a2/web", failed)
+		r.plane.fail = func(_, method string) error {
+			if method == structs.CSIClaimList.Name {
+				return structs.Errorf(structs.KindUnavailable, "no leader")
+			}
+			return nil
+		}
+		r.start(false)
+		defer r.stop()
+		r.pass(time.Minute)
+		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web"}) || ended(r.client.ServersContacted()) {
+			t.Errorf("running %v", got)
+		}
+		r.plane.do(func() { r.plane.fail = nil })
+		r.pass(time.Minute)
+		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web", "a2/web"}) {
+			t.Errorf("running %v", got)
+		}
+	})
+}
