@@ -144,8 +144,10 @@ func TestRealFingerprints(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Error(err)
+	for _, good := range []Config{DefaultConfig(), {}, {Exec: &exec.Config{}, RawExec: &rawexec.Config{}}} {
+		if err := good.Validate(); err != nil {
+			t.Error(err)
+		}
 	}
 	bad := Config{
 		Exec:    &exec.Config{ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"}, CgroupParent: "/x", MaxFiles: 1},

@@ -46,14 +46,11 @@ func DefaultConfig() Config {
 	return c
 }
 
-// withDefaults fills in what was left out.
+// withDefaults fills in what was left out, but for the cgroup: the Limiter does.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	if c.ChrootEnv == nil {
 		c.ChrootEnv = d.ChrootEnv
-	}
-	if c.CgroupParent == "" {
-		c.CgroupParent = d.CgroupParent
 	}
 	if c.MaxFiles == 0 {
 		c.MaxFiles = d.MaxFiles
@@ -76,8 +73,8 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Sprintf("exec.chroot_env[%q]: %q: expected an absolute path that tasks do not have their own of", from, to))
 		}
 	}
-	if p := c.CgroupParent; p != "" && p != filepath.Clean(p) || !filepath.IsLocal(p) {
-		faults = append(faults, fmt.Sprintf("exec.cgroup_parent: %q: expected a name such as %q", p, executor.DefaultCgroupParent))
+	if fault := executor.CheckCgroupParent("exec.cgroup_parent", c.CgroupParent); fault != "" {
+		faults = append(faults, fault)
 	}
 	if c.MaxFiles != 0 && c.MaxFiles < 64 {
 		faults = append(faults, fmt.Sprintf("exec.max_open_files: %d: expected at least 64", c.MaxFiles))
@@ -91,17 +88,13 @@ func (c Config) Validate() error {
 // Driver implements driver.Driver.
 type Driver struct {
 	*executor.Tasks
-	cfg        Config
-	executable string
-	limits     executor.Limiter
+	cfg    Config
+	limits *executor.Limiter
 }
 
-// New makes the driver. The executor's Command[0] is the agent's executable.
+// New makes the driver.
 func New(cfg Config, ex executor.Config) *Driver {
-	return &Driver{
-		Tasks: executor.NewTasks(ex), cfg: cfg.withDefaults(), executable: ex.Command[0],
-		limits: executor.Limiter{Parent: cfg.withDefaults().CgroupParent},
-	}
+	return &Driver{Tasks: executor.NewTasks(ex), cfg: cfg.withDefaults(), limits: executor.NewLimiter(cfg.CgroupParent)}
 }
 
 // Name implements driver.Driver.
@@ -109,18 +102,10 @@ func (d *Driver) Name() string { return Name }
 
 // Fingerprint implements driver.Driver.
 func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
-	info := &structs.DriverInfo{UpdateTime: time.Now()}
 	if err := sandbox.Supported(); err != nil {
-		info.HealthDescription = "tasks cannot be isolated on this machine: " + err.Error()
-		return info
+		return &structs.DriverInfo{UpdateTime: time.Now(), HealthDescription: "tasks cannot be isolated on this machine: " + err.Error()}
 	}
-	used, lacking := d.limits.Describe()
-	info.Detected, info.Healthy, info.HealthDescription = true, true, "Healthy"
-	if lacking != "" {
-		info.HealthDescription = "Healthy, but " + lacking
-	}
-	info.Attributes = map[string]string{"driver.exec": "1", "driver.exec.cgroups": used}
-	return info
+	return d.limits.Fingerprint(Name)
 }
 
 // Validate implements driver.Driver.

@@ -27,7 +27,7 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 		{Source: cfg.Dirs.AllocShared, Target: "/alloc"},
 		{Source: cfg.Dirs.Local, Target: "/local"},
 		{Source: cfg.Dirs.Secrets, Target: "/secrets"},
-		{Source: d.executable, Target: binDir + "/berth", ReadOnly: true},
+		{Source: d.Executable(), Target: binDir + "/berth", ReadOnly: true},
 	}
 	if dir := resolverDir(d.cfg.ChrootEnv); dir != "" {
 		binds = append(binds, sandbox.Bind{Source: dir, Target: dir, ReadOnly: true})

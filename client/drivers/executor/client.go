@@ -176,7 +176,7 @@ func (t *task) clear(ctx context.Context) error {
 		return err
 	}
 	names := []string{
-		socketFile, exitFile, exitFile + ".tmp", logFile, rootDir, recordFile + ".tmp", recordFile, lockFile, "",
+		socketFile, exitFile, exitFile + ".tmp", logFile, RootDir, recordFile + ".tmp", recordFile, lockFile, "",
 	}
 	for _, name := range names { // the record late: what is cleared halfway can be cleared again
 		if err := os.Remove(filepath.Join(t.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -84,11 +84,15 @@ func text(path string, v any) (string, error) {
 }
 
 func texts(path string, v any) ([]string, error) {
-	if list, ok := v.([]string); ok {
-		return slices.Clone(list), nil
-	}
-	list, ok := v.([]any)
-	if !ok {
+	var list []any
+	switch v := v.(type) {
+	case []any:
+		list = v
+	case []string:
+		for _, s := range v {
+			list = append(list, s)
+		}
+	default:
 		return nil, fmt.Errorf("%s: expected a list of strings, found %T", path, v)
 	}
 	var out []string
@@ -196,9 +200,9 @@ func LogsOf(cfg *driver.TaskConfig) Logs {
 	return l
 }
 
-// LimitsOf turns what a task asks for into what its cgroup allows: memory up to MemoryMaxMB where that is
+// limitsOf turns what a task asks for into what its cgroup allows: memory up to MemoryMaxMB where that is
 // set, with MemoryMB kept for it.
-func LimitsOf(r structs.Resources) cgroups.Limits {
+func limitsOf(r structs.Resources) cgroups.Limits {
 	l := cgroups.Limits{CPUShares: r.CPU, MemoryBytes: int64(r.MemoryMB) << 20}
 	if r.MemoryMaxMB > r.MemoryMB {
 		l.MemoryReserve = l.MemoryBytes

@@ -63,12 +63,11 @@ const (
 	recordFile = "task.json"
 	socketFile = "sock"
 	exitFile   = "exit.json"
-	rootDir    = "root"
 	logFile    = "log"
-)
 
-// RootDir is where in a task's directory a sandbox may mount its root.
-const RootDir = rootDir
+	// RootDir is where a sandbox may mount its root.
+	RootDir = "root"
+)
 
 // request is what the agent writes on a connection; the answer is one reply, but for opWait, which is
 // answered by the connection's end.
@@ -106,8 +105,8 @@ func (r *reply) err() error {
 	return &structs.Error{Kind: r.Kind, Text: r.Error}
 }
 
-// ParseSignal reads a signal's name, "SIGTERM" for none.
-func ParseSignal(name string) (unix.Signal, error) {
+// parseSignal reads a signal's name, "SIGTERM" for none.
+func parseSignal(name string) (unix.Signal, error) {
 	if name == "" {
 		return unix.SIGTERM, nil
 	}

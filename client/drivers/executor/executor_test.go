@@ -20,7 +20,7 @@ import (
 func TestParseStat(t *testing.T) {
 	const line = "42 (a ) b (c) S 7 42 43 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1000 200 18446744073709551615\n"
 	s, err := parseStat(line)
-	if err != nil || s != (procStat{state: 'S', ppid: 7, session: 43, start: 987654}) {
+	if err != nil || s != (procStat{state: 'S', ppid: 7, session: 43, start: 987654, cpu: 11, pages: 200}) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	for _, bad := range []string{"", "42 (x)", "1 (x) S 1", strings.Replace(line, "987654", "x", 1)} {
@@ -31,7 +31,7 @@ func TestParseStat(t *testing.T) {
 }
 
 func FuzzParseStat(f *testing.F) {
-	f.Add("1 (x) S 0 1 1 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 4 1000")
+	f.Add("1 (x) S 0 1 1 0 -1 0 1 2 3 4 5 6 7 8 20 0 1 0 4 1000 1")
 	f.Add(")")
 	f.Fuzz(func(t *testing.T, text string) { _, _ = parseStat(text) })
 }
@@ -183,6 +183,11 @@ func TestDecodeCommand(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(c, want) {
 		t.Fatalf("%+v, %v", c, err)
 	}
+	for _, args := range []any{[]any{"a\x00"}, []string{"a\x00"}} {
+		if _, err := DecodeCommand(map[string]any{"command": "x", "args": args}); err == nil || !strings.Contains(err.Error(), "config.args[0]:") {
+			t.Errorf("%#v: %v", args, err)
+		}
+	}
 	_, err = DecodeCommand(map[string]any{"command": nil, "args": 5, "x": 1, "work_dir": "a\x00"})
 	for _, path := range []string{"config.command:", "config.args:", "config.x:", "config.work_dir:"} {
 		if err == nil || !strings.Contains(err.Error(), path) {
@@ -201,7 +206,7 @@ func TestLimitsOf(t *testing.T) {
 		{structs.Resources{MemoryMB: 2, MemoryMaxMB: 3}, cgroups.Limits{MemoryBytes: 3 << 20, MemoryReserve: 2 << 20}},
 		{structs.Resources{MemoryMB: 2, MemoryMaxMB: 1}, cgroups.Limits{MemoryBytes: 2 << 20}},
 	} {
-		if got := LimitsOf(c.r); got != c.want {
+		if got := limitsOf(c.r); got != c.want {
 			t.Errorf("%+v: %+v, want %+v", c.r, got, c.want)
 		}
 	}

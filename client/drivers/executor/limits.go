@@ -1,8 +1,11 @@
 package executor
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"berth/client/cgroups"
 	"berth/structs"
@@ -11,14 +14,31 @@ import (
 // DefaultCgroupParent is the cgroup below which each task has its own, in every hierarchy.
 const DefaultCgroupParent = "berth"
 
+// CheckCgroupParent says what is wrong with a configured parent, "" if nothing is; left out it has its
+// default.
+func CheckCgroupParent(field, parent string) string {
+	if parent == "" || parent == filepath.Clean(parent) && filepath.IsLocal(parent) {
+		return ""
+	}
+	return fmt.Sprintf("%s: %q: expected a name such as %q", field, parent, DefaultCgroupParent)
+}
+
 // Limiter knows whether tasks of this machine can have cgroups. Being found out costs a little, so what
 // works is not tried again.
 type Limiter struct {
-	Parent string
+	parent string
 
 	mu      sync.Mutex
 	machine *cgroups.Machine
 	err     error
+}
+
+// NewLimiter makes cgroups below a parent, DefaultCgroupParent for "".
+func NewLimiter(parent string) *Limiter {
+	if parent == "" {
+		parent = DefaultCgroupParent
+	}
+	return &Limiter{parent: parent}
 }
 
 func (l *Limiter) probe() (*cgroups.Machine, error) {
@@ -26,7 +46,7 @@ func (l *Limiter) probe() (*cgroups.Machine, error) {
 	defer l.mu.Unlock()
 	if l.machine == nil || l.err != nil {
 		l.machine = cgroups.Detect()
-		l.err = l.machine.Probe(l.Parent)
+		l.err = l.machine.Probe(l.parent)
 	}
 	return l.machine, l.err
 }
@@ -36,11 +56,25 @@ func (l *Limiter) Cgroup(r structs.Resources) *Cgroup {
 	if _, err := l.probe(); err != nil {
 		return nil
 	}
-	return &Cgroup{Parent: l.Parent, Limits: LimitsOf(r)}
+	return &Cgroup{Parent: l.parent, Limits: limitsOf(r)}
 }
 
-// Describe says which controllers are used, and what is not enforced and why ("" if all is).
-func (l *Limiter) Describe() (used, lacking string) {
+// Fingerprint is that of a driver that works on this machine: its attributes name the controllers that are
+// used, its description what is not enforced and why.
+func (l *Limiter) Fingerprint(name string) *structs.DriverInfo {
+	used, lacking := l.describe()
+	description := "Healthy"
+	if lacking != "" {
+		description = "Healthy, but " + lacking
+	}
+	return &structs.DriverInfo{
+		Detected: true, Healthy: true, HealthDescription: description, UpdateTime: time.Now(),
+		Attributes: map[string]string{"driver." + name: "1", "driver." + name + ".cgroups": used},
+	}
+}
+
+// describe says which controllers are used, and what is not enforced and why ("" if all is).
+func (l *Limiter) describe() (used, lacking string) {
 	m, err := l.probe()
 	if err != nil {
 		return "none", "resource limits are not enforced: " + err.Error()

@@ -31,7 +31,9 @@ func refOf(pid int) (procRef, error) {
 type procStat struct {
 	state         byte
 	ppid, session int
-	start         uint64
+	start         uint64 // in ticks after boot
+	cpu           uint64 // ticks in user and kernel mode
+	pages         uint64 // resident
 }
 
 func statOf(pid int) (procStat, error) {
@@ -45,15 +47,19 @@ func statOf(pid int) (procStat, error) {
 // parseStat skips the command, which may hold anything, by its last parenthesis.
 func parseStat(text string) (s procStat, err error) {
 	f := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(f) < 20 {
+	if len(f) < 22 {
 		return s, fmt.Errorf("process status %q is cut short", text)
 	}
 	s.state = f[0][0]
-	var errs [3]error
-	s.ppid, errs[0] = strconv.Atoi(f[1])
-	s.session, errs[1] = strconv.Atoi(f[3])
-	s.start, errs[2] = strconv.ParseUint(f[19], 10, 64)
-	return s, errors.Join(errs[:]...)
+	var errs []error
+	number := func(i int) int64 {
+		n, err := strconv.ParseInt(f[i], 10, 64)
+		errs = append(errs, err)
+		return n
+	}
+	s.ppid, s.session, s.start = int(number(1)), int(number(3)), uint64(number(19))
+	s.cpu, s.pages = uint64(number(11)+number(12)), uint64(number(21))
+	return s, errors.Join(errs...)
 }
 
 // open returns a pidfd of the very process, or -1 if it is gone.

@@ -126,7 +126,7 @@ func (s *supervisor) launch() error {
 }
 
 func startSandbox(spec *Spec, out *output, entry *cgroups.Entry) (process, error) {
-	if err := os.Mkdir(rootDir, 0o700); err != nil {
+	if err := os.Mkdir(RootDir, 0o700); err != nil {
 		return nil, err
 	}
 	p, err := sandbox.Start(spec.Sandbox, sandbox.Options{

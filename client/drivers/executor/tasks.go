@@ -19,7 +19,7 @@ import (
 type Config struct {
 	// Dir holds a directory for each task. It must not change as long as tasks run.
 	Dir string
-	// Command runs Main: an executable, which has to be the agent's own, and its arguments.
+	// Command runs Main: the agent's own executable, and its arguments.
 	Command []string
 }
 
@@ -50,6 +50,9 @@ type task struct {
 
 // NewTasks makes the directory it needs when the first task is started.
 func NewTasks(cfg Config) *Tasks { return &Tasks{cfg: cfg, held: map[string]*task{}} }
+
+// Executable is the agent's own executable.
+func (ts *Tasks) Executable() string { return ts.cfg.Command[0] }
 
 // DirOf is the directory of a task, which need not exist. It depends on nothing but the ID and Config.Dir,
 // so that a task whose handle was lost is found too.
@@ -199,7 +202,7 @@ func (t *task) result(ctx context.Context) (*driver.ExitResult, error) {
 
 // Stop implements driver.Driver. What it began, the supervisor finishes, also when ctx ends before.
 func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
-	sig, err := ParseSignal(signal)
+	sig, err := parseSignal(signal)
 	if err != nil {
 		return err
 	}
@@ -217,7 +220,7 @@ func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Durat
 
 // Signal implements driver.Driver.
 func (ts *Tasks) Signal(ctx context.Context, id, signal string) error {
-	sig, err := ParseSignal(signal)
+	sig, err := parseSignal(signal)
 	if err != nil {
 		return err
 	}

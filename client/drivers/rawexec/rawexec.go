@@ -31,8 +31,8 @@ func DefaultConfig() Config { return Config{CgroupParent: executor.DefaultCgroup
 
 // Validate names every fault.
 func (c Config) Validate() error {
-	if p := c.CgroupParent; p != "" && (p != filepath.Clean(p) || !filepath.IsLocal(p)) {
-		return structs.Errorf(structs.KindInvalid, "raw_exec.cgroup_parent: %q: expected a name such as %q", p, executor.DefaultCgroupParent)
+	if fault := executor.CheckCgroupParent("raw_exec.cgroup_parent", c.CgroupParent); fault != "" {
+		return structs.Errorf(structs.KindInvalid, "%s", fault)
 	}
 	return nil
 }
@@ -40,20 +40,13 @@ func (c Config) Validate() error {
 // Driver implements driver.Driver.
 type Driver struct {
 	*executor.Tasks
-	cfg        Config
-	executable string
-	limits     executor.Limiter
+	cfg    Config
+	limits *executor.Limiter
 }
 
-// New makes the driver. The executor's Command[0] is the agent's executable.
+// New makes the driver.
 func New(cfg Config, ex executor.Config) *Driver {
-	if cfg.CgroupParent == "" {
-		cfg.CgroupParent = executor.DefaultCgroupParent
-	}
-	return &Driver{
-		Tasks: executor.NewTasks(ex), cfg: cfg, executable: ex.Command[0],
-		limits: executor.Limiter{Parent: cfg.CgroupParent},
-	}
+	return &Driver{Tasks: executor.NewTasks(ex), cfg: cfg, limits: executor.NewLimiter(cfg.CgroupParent)}
 }
 
 // Name implements driver.Driver.
@@ -63,18 +56,10 @@ const howToEnable = `disabled: tasks would not be isolated; enable it with raw_e
 
 // Fingerprint implements driver.Driver.
 func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
-	info := &structs.DriverInfo{UpdateTime: time.Now()}
 	if !d.cfg.Enabled {
-		info.HealthDescription = howToEnable
-		return info
+		return &structs.DriverInfo{UpdateTime: time.Now(), HealthDescription: howToEnable}
 	}
-	used, lacking := d.limits.Describe()
-	info.Detected, info.Healthy, info.HealthDescription = true, true, "Healthy"
-	if lacking != "" {
-		info.HealthDescription = "Healthy, but " + lacking
-	}
-	info.Attributes = map[string]string{"driver.raw_exec": "1", "driver.raw_exec.cgroups": used}
-	return info
+	return d.limits.Fingerprint(Name)
 }
 
 // Validate implements driver.Driver.
@@ -113,7 +98,7 @@ func (d *Driver) environ(cfg *driver.TaskConfig) []string {
 	env := map[string]string{"HOME": cfg.Dirs.Local}
 	maps.Copy(env, cfg.Env)
 	maps.Copy(env, executor.DirEnv(cfg.Dirs.AllocShared, cfg.Dirs.Local, cfg.Dirs.Secrets))
-	return executor.Environ(env, os.Getenv("PATH"), filepath.Dir(d.executable))
+	return executor.Environ(env, os.Getenv("PATH"), filepath.Dir(d.Executable()))
 }
 
 // workDir is the task's directory, or relative to it.

@@ -23,7 +23,7 @@ type Program struct {
 	Env      []string
 	Dir      string
 	User     *User // nil: as whom the caller runs
-	Restrict bool  // keep only Capabilities, and gain none by set-uid files
+	Restrict bool  // keep few capabilities, and gain none by set-uid files
 	NoFile   uint64
 }
 

@@ -48,7 +48,7 @@ func buildRoot(cfg *Config) error {
 			return err
 		}
 	}
-	return mount("the root read-only", "", "/", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NODEV, "")
+	return setRoot("the root read-only", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NODEV)
 }
 
 // hostPaths sorts what is shown of the host into symlinks (path to target) and binds, outer paths first.
@@ -92,7 +92,7 @@ func clone(binds []Bind) ([]tree, error) {
 
 // enter cuts the namespace off from the host and makes an empty file system its root.
 func enter(root string) error {
-	if err := mount("the host's mounts as slaves", "", "/", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
+	if err := setRoot("the host's mounts as slaves", unix.MS_REC|unix.MS_SLAVE); err != nil {
 		return err
 	}
 	if err := unix.Mount("berth", root, "tmpfs", unix.MS_NODEV, "mode=755,size=1m"); err != nil {
@@ -215,9 +215,9 @@ func place(target string, dir bool) error {
 	return nil
 }
 
-// mount changes a mount that is there already.
-func mount(what, source, target string, flags uintptr, data string) error {
-	if err := unix.Mount(source, target, "", flags, data); err != nil {
+// setRoot changes how the root is mounted, what says how.
+func setRoot(what string, flags uintptr) error {
+	if err := unix.Mount("", "/", "", flags, ""); err != nil {
 		return fmt.Errorf("mounting %s: %w", what, err)
 	}
 	return nil
