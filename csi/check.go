@@ -21,8 +21,6 @@ const (
 	maxTopologies = 4 << 10
 )
 
-func quote(s string) string { return strconv.Quote(s) }
-
 // mapSize is what a map of strings weighs by the specification's rule.
 func mapSize(m map[string]string) int {
 	n := 0
@@ -138,7 +136,7 @@ func given(field, value string) demand {
 
 func absolute(field, path string) demand {
 	if !filepath.IsAbs(path) {
-		return demand{field, quote(path) + " is not an absolute path"}
+		return demand{field, strconv.Quote(path) + " is not an absolute path"}
 	}
 	return demand{field, ""}
 }

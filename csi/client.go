@@ -115,9 +115,6 @@ func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Optio
 // Close ends the connection; calls in flight fail with a timeout error (their outcome is unknown).
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Endpoint is the address the client was made with.
-func (c *Client) Endpoint() string { return c.endpoint }
-
 // title is how errors name the plugin.
 func (c *Client) title() string {
 	c.mu.Lock()

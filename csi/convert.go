@@ -1,6 +1,8 @@
 package csi
 
 import (
+	"strconv"
+
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 
 	"berth/structs"
@@ -48,7 +50,7 @@ type use struct {
 func (u use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 	mode, ok := toMode(u.access, fine)
 	if !ok {
-		return nil, "no access mode " + quote(string(u.access))
+		return nil, "no access mode " + strconv.Quote(string(u.access))
 	}
 	cap = &spec.VolumeCapability{AccessMode: &spec.VolumeCapability_AccessMode{Mode: mode}}
 	switch u.attachment {
@@ -57,7 +59,7 @@ func (u use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 		return cap, ""
 	case structs.CSIFileSystem:
 	default:
-		return nil, "no attachment mode " + quote(string(u.attachment))
+		return nil, "no attachment mode " + strconv.Quote(string(u.attachment))
 	}
 	mount := &spec.VolumeCapability_MountVolume{VolumeMountGroup: u.group}
 	if u.options != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"berth/structs"
 )
@@ -103,7 +102,7 @@ func (c *Client) GetCapacity(ctx context.Context, req *CapacityRequest) (*Capaci
 	if err != nil {
 		return nil, err
 	}
-	room := &Capacity{resp.GetAvailableCapacity(), valueOf(resp.GetMaximumVolumeSize()), valueOf(resp.GetMinimumVolumeSize())}
+	room := &Capacity{resp.GetAvailableCapacity(), resp.GetMaximumVolumeSize().GetValue(), resp.GetMinimumVolumeSize().GetValue()}
 	err = c.expects(rpc, notNegative("available_capacity", room.Available),
 		notNegative("maximum_volume_size", room.MaxVolume), notNegative("minimum_volume_size", room.MinVolume))
 	if err != nil {
@@ -111,5 +110,3 @@ func (c *Client) GetCapacity(ctx context.Context, req *CapacityRequest) (*Capaci
 	}
 	return room, nil
 }
-
-func valueOf(v *wrapperspb.Int64Value) int64 { return v.GetValue() }

@@ -62,7 +62,7 @@ func (p *planner) unclaimable(u volumeUse) string {
 	if ok, why := state.Claimable(p.tx, u.claim, p.letsGo); !ok {
 		return why
 	}
-	if p.holdsController(u.volume.PluginID) {
+	if p.lacksController(u.volume.PluginID) {
 		return fmt.Sprintf("no controller of plugin %s is healthy", u.volume.PluginID)
 	}
 	for _, i := range p.intents()[volumeKey(u.claim)] {
@@ -83,8 +83,8 @@ func (p *planner) letsGo(allocID string) bool {
 	return p.stopped[allocID] || a.Terminal()
 }
 
-// holdsController reports that the plugin needs a controller and none is healthy.
-func (p *planner) holdsController(plugin string) bool {
+// lacksController reports whether the plugin needs a controller and none is healthy.
+func (p *planner) lacksController(plugin string) bool {
 	row := state.Plugin(p.tx, plugin)
 	return row != nil && row.ControllerRequired && !state.HealthyInstance(p.tx, plugin, structs.CSIKindController)
 }

@@ -44,7 +44,7 @@ func (g *groupPlan) fail(w *want, t *tally) {
 	}
 }
 
-// merge adds what t has beyond the tally both began with.
+// merge adds what other has beyond base, the tally both began with.
 func (t *tally) merge(base, other *tally) {
 	for at, n := range other.refusals {
 		t.refusals[at] += n - base.refusals[at]
