@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// BenchmarkFirstWrite measures from `job run` of a job with a volume to the first line on the volume, with
+// the plugin up and the volume made before: scheduling, claim, stage, publish, start of the task. It also
+// reports what an agent uses that runs server, node, plugin and nothing else, and the size of the binary.
+func BenchmarkFirstWrite(b *testing.B) {
+	a := withPlugin(b)
+	a.volume(volumeFile{id: "bench"})
+	path := a.write(jobFile{name: "bench", uses: []use{{source: "bench", at: "/data"}},
+		script: "date +%s%N > /data/at; cat /data/at; sleep 1000"})
+	idle := residentBytes(b, a.cmd.Process.Pid)
+	var total time.Duration
+	for b.Loop() {
+		began := time.Now()
+		a.must("job", "run", "-detach", path)
+		total += firstWrite(b, a, began)
+		b.StopTimer()
+		a.must("job", "stop", "-purge", "bench")
+		a.free("bench")
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "first-write-ms")
+	b.ReportMetric(float64(idle)/(1<<20), "idle-MiB")
+	info, err := os.Stat(binary)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(info.Size())/(1<<20), "binary-MiB")
+}
+
+// firstWrite waits for the job's line and says how long after began it was written.
+func firstWrite(b *testing.B, a *agent, began time.Time) time.Duration {
+	b.Helper()
+	for time.Since(began) < time.Minute {
+		allocs, err := get[[]*structs.AllocListStub](a, "/v1/job/bench/allocations")
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, s := range allocs {
+			var at int64
+			if s.DesiredStatus != structs.AllocDesiredRun {
+				continue
+			}
+			if _, err := fmt.Sscanf(a.logs(s.ID), "%d", &at); err == nil {
+				return time.Unix(0, at).Sub(began)
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	b.Fatal("no line was written")
+	return 0
+}
+
+// residentBytes is the resident memory of a process.
+func residentBytes(b *testing.B, pid int) (kib int64) {
+	b.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if _, err := fmt.Sscanf(line, "VmRSS: %d kB", &kib); err == nil {
+			return kib << 10
+		}
+	}
+	b.Fatal("no VmRSS")
+	return 0
+}
+
+// BenchmarkAgentStart measures from the start of a server's and node's process to a node that is ready.
+func BenchmarkAgentStart(b *testing.B) {
+	a := newAgent(b, "one", "-server", "-client")
+	for b.Loop() {
+		a.start()
+		b.StopTimer()
+		a.stop()
+		b.StartTimer()
+	}
+}
