@@ -23,20 +23,26 @@ func (n nodes) bind(ctx context.Context, nodeID string, w *structs.WriteOptions)
 	}
 }
 
+// register brings a node in or up to date. One that says nothing new goes past the log, as a heartbeat does.
 func (n nodes) register(ctx context.Context, req *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
 	node, err := registration(req)
 	if err != nil {
 		return nil, err
 	}
-	if old := state.Node(n.store.Read(), node.ID); old != nil {
+	tx, index := n.store.Read(), uint64(0)
+	if old := state.Node(tx, node.ID); old != nil {
 		if err := n.checkNode(old, node.SecretID); err != nil {
 			return nil, err
 		}
+		if registeredAlready(tx, old, node, req.CSI) {
+			index = old.ModifyIndex
+		}
 	}
-	req.Node = node
-	index, err := fsm.Propose(ctx, n.raft, fsm.NodeRegister, req)
-	if err != nil {
-		return nil, err
+	if index == 0 {
+		req.Node = node
+		if index, err = fsm.Propose(ctx, n.raft, fsm.NodeRegister, req); err != nil {
+			return nil, err
+		}
 	}
 	n.bind(ctx, node.ID, &req.WriteOptions)
 	return &structs.NodeRegisterResponse{
@@ -87,6 +93,11 @@ func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterReques
 func (n nodes) updateCSI(ctx context.Context, req *structs.NodeUpdateCSIRequest) (*structs.Empty, error) {
 	if err := checkInstances(req.NodeID, "Upserts", req.Upserts); err != nil {
 		return nil, err
+	}
+	tx := n.store.Read()
+	if node := state.Node(tx, req.NodeID); node != nil && node.Status != structs.NodeDown &&
+		reportedAlready(tx, req.NodeID, req.Upserts, req.Removes, req.Full) {
+		return done(node.ModifyIndex, nil)
 	}
 	return done(fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req))
 }

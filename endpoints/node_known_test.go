@@ -1,0 +1,217 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// aRegistration is what a node with both halves of the plugin "pl" says of itself; each call makes it anew.
+func aRegistration(id string) *structs.NodeRegisterRequest {
+	info := structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true, UpdateTime: time.Now().UnixNano()}
+	node := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}
+	node.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id, MaxVolumes: 10}
+	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
+	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true}
+	return &structs.NodeRegisterRequest{
+		Node: &structs.Node{ID: id, SecretID: secretOf(id), Name: "name-" + id, Status: structs.NodeReady,
+			Attributes: map[string]string{"kernel.name": "linux", "unique.hostname": id}, Meta: map[string]string{"rack": "1"},
+			Drivers:       map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true, UpdateTime: time.Now()}},
+			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}}},
+		CSI: []*structs.CSIPluginInstance{controller, node},
+	}
+}
+
+// instancesOf are the indexes of a node's instances.
+func instancesOf(s *server, id string) (out []uint64) {
+	for i := range state.InstancesByNode(s.store.Read(), id) {
+		out = append(out, i.ModifyIndex)
+	}
+	return out
+}
+
+func TestANodeThatSaysNothingNewWritesNothing(t *testing.T) {
+	s := newServer(t)
+	first := must(s, structs.NodeRegister, aRegistration("n1"))
+	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible})
+	entries, before := s.raft.written(), fmt.Sprint(instancesOf(s, "n1"))
+	for range 3 {
+		again := must(s, structs.NodeRegister, aRegistration("n1"))
+		if again.HeartbeatTTL == 0 || len(again.Servers) == 0 || again.Index < first.Index {
+			t.Errorf("answered %+v", again)
+		}
+	}
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: aRegistration("n1").CSI[:1],
+		Removes: []structs.CSIInstanceKey{{PluginID: "other", Kind: structs.CSIKindNode}}})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: aRegistration("n1").CSI, Full: true})
+	if n := s.raft.written() - entries; n != 0 {
+		t.Errorf("%d log entries for nothing new", n)
+	}
+	if len(s.leases.renewed) != 4 {
+		t.Errorf("the lease was renewed %d times, want 4", len(s.leases.renewed))
+	}
+	// What goes past the log would have changed nothing in it, but the time that the driver says.
+	proposed(s, fsm.NodeRegister, aRegistration("n1"))
+	if after := fmt.Sprint(instancesOf(s, "n1")); after != before {
+		t.Errorf("in the log it changes instances: %s, before %s", after, before)
+	}
+	if n := state.Node(s.store.Read(), "n1"); n.SchedulingEligibility != structs.NodeIneligible {
+		t.Errorf("the servers' part of the row changed: %+v", n)
+	}
+}
+
+func TestWhateverIsNewOfANodeIsWritten(t *testing.T) {
+	for name, edit := range map[string]func(s *server, r *structs.NodeRegisterRequest){
+		"an attribute":     func(_ *server, r *structs.NodeRegisterRequest) { r.Node.Attributes["kernel.name"] = "plan9" },
+		"no attributes":    func(_ *server, r *structs.NodeRegisterRequest) { r.Node.Attributes = nil },
+		"a driver":         func(_ *server, r *structs.NodeRegisterRequest) { r.Node.Drivers["exec"].Healthy = false },
+		"resources":        func(_ *server, r *structs.NodeRegisterRequest) { r.Node.NodeResources.CPU.CpuShares++ },
+		"its address":      func(_ *server, r *structs.NodeRegisterRequest) { r.Node.HTTPAddr = "10.0.0.9:4646" },
+		"an instance less": func(_ *server, r *structs.NodeRegisterRequest) { r.CSI = r.CSI[:1] },
+		"an instance more": func(_ *server, r *structs.NodeRegisterRequest) {
+			r.CSI = append(r.CSI, &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: "p2"}})
+		},
+		"another instance": func(_ *server, r *structs.NodeRegisterRequest) { r.CSI[0].PluginID = "p2" },
+		"health":           func(_ *server, r *structs.NodeRegisterRequest) { r.CSI[1].Healthy = false },
+		"a limit":          func(_ *server, r *structs.NodeRegisterRequest) { r.CSI[1].NodeInfo.MaxVolumes = 11 },
+		"it was down": func(s *server, _ *structs.NodeRegisterRequest) {
+			proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			must(s, structs.NodeRegister, aRegistration("n1"))
+			r := aRegistration("n1")
+			edit(s, r)
+			before := s.raft.written()
+			must(s, structs.NodeRegister, r)
+			if n := s.raft.written() - before; n != 1 {
+				t.Errorf("%d log entries, want 1", n)
+			}
+			if n := state.Node(s.store.Read(), "n1"); n.Status != structs.NodeReady {
+				t.Errorf("the node is %s", n.Status)
+			}
+			before = s.raft.written()
+			must(s, structs.NodeRegister, r)
+			if n := s.raft.written() - before; n != 0 {
+				t.Errorf("%d log entries for the same again", n)
+			}
+		})
+	}
+}
+
+func TestANodeThatIsDownReportsInVain(t *testing.T) {
+	s := newServer(t)
+	must(s, structs.NodeRegister, aRegistration("n1"))
+	proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: aRegistration("n1").CSI, Full: true})
+	must(s, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"), Status: structs.NodeReady})
+	if i := state.Instance(s.store.Read(), "pl", structs.CSIKindNode, "n1"); !i.Healthy {
+		t.Errorf("after the node came back its instance is %+v", i)
+	}
+}
+
+// fleet registers so many nodes.
+func fleet(s *server, n int) {
+	for i := range n {
+		must(s, structs.NodeRegister, aRegistration(fmt.Sprintf("f%05d", i)))
+	}
+}
+
+// TestAFleetThatStartsAgainWritesNothing: what a node costs does not grow with the fleet, and the log does
+// not hear of it.
+func TestAFleetThatStartsAgainWritesNothing(t *testing.T) {
+	cost := map[int][2]float64{}
+	sizes := []int{50, 1000}
+	for _, size := range sizes {
+		s := newServer(t)
+		fleet(s, size)
+		before := s.raft.written()
+		fleet(s, size)
+		if n := s.raft.written() - before; n != 0 {
+			t.Errorf("%d log entries when %d nodes start again", n, size)
+		}
+		next := size
+		cost[size] = [2]float64{
+			testing.AllocsPerRun(20, func() { must(s, structs.NodeRegister, aRegistration("f00007")) }),
+			testing.AllocsPerRun(20, func() { next++; must(s, structs.NodeRegister, aRegistration(fmt.Sprintf("f%05d", next))) }),
+		}
+	}
+	small, large := cost[sizes[0]], cost[sizes[1]]
+	for i, what := range []string{"registers again", "is new"} {
+		if large[i] > 1.5*small[i] {
+			t.Errorf("a node that %s: %.0f allocations of memory among %d, %.0f among %d", what, small[i], sizes[0], large[i], sizes[1])
+		}
+	}
+}
+
+// BenchmarkHeartbeat is what one heartbeat costs a server with 10,000 nodes: 10,000 nodes that send one
+// every 5 seconds take 2,000 times that in a second.
+func BenchmarkHeartbeat(b *testing.B) {
+	const size = 10_000
+	store := state.New()
+	s := &server{raft: &fakeRaft{fsm: fsm.New(store), leader: "s1:4747", isMe: true, index: 100}}
+	s.Endpoints = New(Deps{Store: store, Raft: s.raft, Leases: &countingLeases{}, Logger: hclog.NewNullLogger()})
+	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
+	defer s.rpc.Close()
+	for i := range size {
+		if _, err := rpc.Call(b.Context(), s.rpc, structs.NodeRegister, aRegistration(fmt.Sprintf("f%05d", i))); err != nil {
+			b.Fatal(err)
+		}
+	}
+	beat := func(b *testing.B, c rpc.Caller, i int) {
+		id := fmt.Sprintf("f%05d", i%size)
+		if _, err := rpc.Call(b.Context(), c, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: id, SecretID: secretOf(id), Status: structs.NodeReady}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	before := s.raft.written()
+	b.Run("in process", func(b *testing.B) {
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			beat(b, s.rpc, i)
+		}
+	})
+	b.Run("over loopback, both ends", func(b *testing.B) {
+		b.ReportAllocs()
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			b.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		srv := rpc.NewServer(hclog.NewNullLogger(), s.List()...)
+		go func() {
+			defer close(ended)
+			rpc.NewListener(ln, hclog.NewNullLogger(), map[byte]func(net.Conn){rpc.ByteMux: srv.ServeMux}).Run(ctx)
+		}()
+		pool := rpc.NewPool(hclog.NewNullLogger(), nil)
+		defer func() { pool.Close(); cancel(); srv.Close(); <-ended }()
+		b.ResetTimer()
+		c := pool.At(ln.Addr().String())
+		var n atomic.Int64
+		b.RunParallel(func(p *testing.PB) {
+			for p.Next() {
+				beat(b, c, int(n.Add(1)))
+			}
+		})
+	})
+	if n := s.raft.written() - before; n != 0 {
+		b.Errorf("%d log entries", n)
+	}
+}
+
+// countingLeases keep nothing.
+type countingLeases struct{ n atomic.Int64 }
+
+func (l *countingLeases) Renew(string) time.Duration { l.n.Add(1); return 10 * time.Second }
