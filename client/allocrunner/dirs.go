@@ -3,11 +3,14 @@ package allocrunner
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 
 	"berth/client/driver"
 	"berth/structs"
@@ -38,17 +41,32 @@ func layout(root string, g *structs.TaskGroup) map[string]os.FileMode {
 	return dirs
 }
 
-// makeDirs makes what is not there yet.
+// makeDirs makes what is not there yet, outer directories first.
 func makeDirs(root string, g *structs.TaskGroup) error {
-	for dir, mode := range layout(root, g) {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return fmt.Errorf("making the allocation's directories: %w", err)
-		}
-		if err := os.Chmod(dir, mode); err != nil { // umask does not bind chmod
+	dirs := layout(root, g)
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		if err := makeDir(dir, dirs[dir]); err != nil {
 			return fmt.Errorf("making the allocation's directories: %w", err)
 		}
 	}
 	return nil
+}
+
+// makeDir makes one directory, or sets the mode of one that is there. Tasks that ran before may have put
+// anything in its place: a symbolic link would have the mode of the host's own directories changed.
+func makeDir(dir string, mode os.FileMode) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
+		return structs.Errorf(structs.KindPrecondition, "%s is not a directory any more: a task put something else in its place", dir)
+	}
+	if err != nil {
+		return &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), dir)
+	return errors.Join(f.Chmod(mode), f.Close()) // umask does not bind chmod
 }
 
 // taskDirs are a task's directories as its driver is told of them.

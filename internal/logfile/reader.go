@@ -73,10 +73,8 @@ func (r *reader) seek(ns []int) error {
 	sizes := make([]int64, len(ns))
 	var total int64
 	for i, n := range ns {
-		if info, err := os.Stat(path(r.o.Dir, r.o.Task, r.o.Kind, n)); err == nil {
-			sizes[i] = info.Size()
-			total += info.Size()
-		}
+		sizes[i], _ = size(r.o.Dir, r.o.Task, r.o.Kind, n)
+		total += sizes[i]
 	}
 	skip := min(r.o.Offset, total)
 	if r.o.Origin == FromEnd {
@@ -143,10 +141,10 @@ func (r *reader) some(p []byte) (int, error) {
 // next is the number of the oldest file after the current one, -1 if there is none.
 func (r *reader) next() (int, error) {
 	if r.file != nil { // the usual case without listing the directory
-		if _, err := os.Stat(path(r.o.Dir, r.o.Task, r.o.Kind, r.n+1)); err == nil {
+		if _, there := size(r.o.Dir, r.o.Task, r.o.Kind, r.n+1); there {
 			return r.n + 1, nil
 		}
-		if _, err := os.Stat(path(r.o.Dir, r.o.Task, r.o.Kind, r.n)); err == nil {
+		if _, there := size(r.o.Dir, r.o.Task, r.o.Kind, r.n); there {
 			return -1, nil
 		}
 	}
@@ -160,7 +158,7 @@ func (r *reader) next() (int, error) {
 }
 
 func (r *reader) open(n int) error {
-	f, err := os.Open(path(r.o.Dir, r.o.Task, r.o.Kind, n))
+	f, err := openFile(r.o.Dir, r.o.Task, r.o.Kind, n, os.O_RDONLY)
 	if err != nil {
 		return err
 	}

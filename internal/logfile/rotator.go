@@ -130,7 +130,7 @@ func (r *Rotator) rotate() error {
 }
 
 func (r *Rotator) open() error {
-	f, err := os.OpenFile(path(r.cfg.Dir, r.cfg.Task, r.cfg.Kind, r.n), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	f, err := openFile(r.cfg.Dir, r.cfg.Task, r.cfg.Kind, r.n, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (r *Rotator) prune() {
 		return
 	}
 	for len(ns) > r.cfg.MaxFiles {
-		_ = os.Remove(path(r.cfg.Dir, r.cfg.Task, r.cfg.Kind, ns[0]))
+		remove(r.cfg.Dir, r.cfg.Task, r.cfg.Kind, ns[0])
 		ns = ns[1:]
 	}
 }
