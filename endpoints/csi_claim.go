@@ -15,6 +15,12 @@ type claims struct{ *Endpoints }
 
 // take takes claims for allocations on the node that asks, and for those alone.
 func (c claims) take(ctx context.Context, req *structs.CSIVolumeClaimRequest) (*structs.CSIVolumeClaimResponse, error) {
+	if len(req.Claims) == 0 {
+		return nil, structs.Errorf(structs.KindInvalid, "Claims: nothing is given; expected at least one claim")
+	}
+	if err := c.notTooMany(len(req.Claims)); err != nil {
+		return nil, err
+	}
 	own, err := ownClaims(c.store.Read(), req)
 	if err != nil {
 		return nil, err
@@ -36,12 +42,17 @@ func (c claims) take(ctx context.Context, req *structs.CSIVolumeClaimRequest) (*
 	return resp, nil
 }
 
+// notTooMany bounds what is one log entry, and with it for how long an entry holds up the others.
+func (c claims) notTooMany(n int) error {
+	if n > c.config.MaxClaimsAtOnce {
+		return structs.Errorf(structs.KindInvalid, "Claims: %d are given; expected at most %d, more in several requests", n, c.config.MaxClaimsAtOnce)
+	}
+	return nil
+}
+
 // ownClaims checks that every claim is for an allocation on the asking node and fills in, in copies, what
 // follows from the rows.
 func ownClaims(tx *state.Read, req *structs.CSIVolumeClaimRequest) ([]*structs.CSIClaim, error) {
-	if len(req.Claims) == 0 {
-		return nil, structs.Errorf(structs.KindInvalid, "Claims: nothing is given; expected at least one claim")
-	}
 	own := make([]*structs.CSIClaim, len(req.Claims))
 	for i, given := range req.Claims {
 		if given == nil {
@@ -64,10 +75,14 @@ func ownClaims(tx *state.Read, req *structs.CSIVolumeClaimRequest) ([]*structs.C
 	return own, nil
 }
 
-// release is said by the node that let go of the volumes; only its own claims are released.
+// release is said by the node that let go of the volumes; only its own claims are released. All of a
+// request are released at once: a node that is emptied needs one log entry.
 func (c claims) release(ctx context.Context, req *structs.CSIVolumeUnpublishRequest) (*structs.Empty, error) {
 	if req.Operator != "" {
 		return nil, structs.Errorf(structs.KindInvalid, "Operator: a node releases its claims in its own name")
+	}
+	if err := c.notTooMany(len(req.Claims)); err != nil || len(req.Claims) == 0 {
+		return done(c.store.Index(), err)
 	}
 	tx := c.store.Read()
 	for _, k := range req.Claims {

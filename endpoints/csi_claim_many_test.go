@@ -1,0 +1,107 @@
+package endpoints
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// addAllocs places so many allocations on the node with one plan.
+func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
+	s.t.Helper()
+	job := &structs.Job{ID: "job-" + prefix, Namespace: "default", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{
+		{Name: "g", Count: n, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
+	proposed(s, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	stored := state.Job(s.store.Read(), "default", job.ID)
+	e := evaluationOf(stored, structs.TriggerJobRegister, 1)
+	e.Status = structs.EvalComplete
+	plan := &structs.Plan{Eval: e, JobModifyIndex: stored.JobModifyIndex}
+	for i := range n {
+		id := fmt.Sprintf("%s%05d", prefix, i)
+		ids = append(ids, id)
+		plan.Place = append(plan.Place, &structs.Allocation{
+			ID: id, Namespace: "default", JobID: job.ID, TaskGroup: "g", Name: structs.AllocName(job.ID, "g", i), NodeID: node})
+	}
+	proposed(s, fsm.PlanApply, plan)
+	if state.Alloc(s.store.Read(), ids[n-1]) == nil {
+		s.t.Fatalf("%d allocations were not placed: %s", n, state.Eval(s.store.Read(), e.ID).StatusDescription)
+	}
+	return ids
+}
+
+// TestAThousandClaimsAreOneEntry: claims of many allocations are taken together, and a node that is
+// emptied releases them together.
+func TestAThousandClaimsAreOneEntry(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addVolume("v")
+	s.addVolume("w")
+	allocs := s.addAllocs("a", "n1", 500)
+	claim := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
+	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1")}
+	for _, id := range allocs {
+		for _, v := range []string{"v", "w"} {
+			claim.Claims = append(claim.Claims, aClaim(v, id))
+			release.Claims = append(release.Claims, structs.CSIClaimKey{Namespace: "default", VolumeID: v, AllocID: id})
+		}
+	}
+	before := s.raft.written()
+	got := must(s, structs.CSIVolumeClaim, claim)
+	if n := s.raft.written() - before; n != 1 || len(got.Claims) != 1000 {
+		t.Fatalf("%d claims in %d log entries", len(got.Claims), n)
+	}
+	for i, c := range got.Claims {
+		if c.VolumeID != claim.Claims[i].VolumeID || c.AllocID != claim.Claims[i].AllocID || c.State != structs.ClaimGranted {
+			t.Fatalf("claim %d came back as %+v", i, c)
+		}
+	}
+	before = s.raft.written()
+	must(s, structs.CSIVolumeUnpublish, release)
+	if n := s.raft.written() - before; n != 1 {
+		t.Errorf("%d log entries to release them", n)
+	}
+	for range state.ClaimsByNode(s.store.Read(), "n1") {
+		t.Fatal("a claim is left")
+	}
+	before = s.raft.written()
+	must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1")})
+	if n := s.raft.written() - before; n != 0 {
+		t.Errorf("%d log entries to release nothing", n)
+	}
+	if faults := state.Check(s.store.Read()); len(faults) > 0 {
+		t.Error(faults)
+	}
+}
+
+func TestTooManyClaimsAreRefused(t *testing.T) {
+	c := DefaultConfig()
+	c.MaxClaimsAtOnce = 2
+	s := newServer(t, c)
+	s.addNode("n1", "a")
+	s.addVolume("v")
+	allocs := s.addAllocs("a", "n1", 3)
+	claim := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
+	release := &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1")}
+	for _, id := range allocs {
+		claim.Claims = append(claim.Claims, aClaim("v", id))
+		release.Claims = append(release.Claims, structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: id})
+	}
+	before := s.raft.written()
+	for _, err := range []error{
+		refused(s, structs.KindInvalid, structs.CSIVolumeClaim, claim),
+		refused(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release),
+	} {
+		if !strings.Contains(err.Error(), "3 are given; expected at most 2") {
+			t.Errorf("it says %q", err)
+		}
+	}
+	if n := s.raft.written() - before; n != 0 {
+		t.Errorf("%d log entries", n)
+	}
+	claim.Claims = claim.Claims[:2]
+	must(s, structs.CSIVolumeClaim, claim)
+}
