@@ -50,7 +50,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Agent, err error) {
 		}
 	}()
 	if err := a.open(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, a.closeServer())
 	}
 	return a, a.openHTTP()
 }
@@ -80,6 +80,16 @@ func (a *Agent) open() (err error) {
 		a.caller = a.client.Caller()
 	}
 	return nil
+}
+
+// closeServer releases what a server took that is not going to run.
+func (a *Agent) closeServer() error {
+	if a.server == nil {
+		return nil
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	return a.server.Run(ended)
 }
 
 // openHTTP makes the HTTP server; requests see a context that ends when the agent stops.

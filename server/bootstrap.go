@@ -16,8 +16,11 @@ const bootstrapInterval = time.Second
 // bootstrap forms the cluster the first time, once as many servers as expected see each other. Each of
 // them computes the same configuration and hands it to its own Raft, so it does not matter who is first.
 // A server that finds a cluster already there forms none: that cluster's leader takes it in.
+//
+// Once there is anything in its log, a server says so in the gossip for ever: so a cluster is known as long
+// as one of its servers is, and those that lost their data form no other in its place.
 func (s *Server) bootstrap(ctx context.Context) {
-	if !s.consensus.fresh || s.cfg.BootstrapExpect == 0 {
+	if !s.consensus.fresh {
 		return
 	}
 	if s.cfg.BootstrapExpect == 1 {
@@ -28,8 +31,11 @@ func (s *Server) bootstrap(ctx context.Context) {
 			return
 		}
 	}
+	tried := s.cfg.BootstrapExpect == 0
 	for {
-		if s.tryBootstrap() {
+		tried = tried || s.tryBootstrap()
+		if s.consensus.LastIndex() > 0 {
+			s.members.markBootstrapped()
 			return
 		}
 		select {

@@ -48,8 +48,7 @@ func (s *Server) startLeading(ctx context.Context) (stop func()) {
 		}
 		s.logger.Info("leadership gained", "term", term)
 		s.leading.Store(term)
-		s.members.markBootstrapped()
-		for _, loop := range s.leaderLoops() {
+		for _, loop := range s.loops() {
 			wg.Go(func() { loop.Run(ctx) })
 		}
 	})

@@ -41,7 +41,8 @@ type Server struct {
 	rpc       *rpc.Server
 	pool      *rpc.Pool
 	listener  *rpc.Listener
-	lock      *os.File // held while the data directory is this server's
+	loops     func() []control.Loop // what a leader does
+	lock      *os.File              // held while the data directory is this server's
 	// leading is the term in which this server leads and has applied everything that earlier leaders
 	// committed, 0 if there is none.
 	leading atomic.Uint64
@@ -96,6 +97,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 // serve makes what answers on the port; nothing of it runs before Run.
 func (s *Server) serve(ln net.Listener) {
 	cfg, logger := &s.cfg, s.logger
+	s.loops = s.leaderLoops
 	s.pool = rpc.NewPoolOver(cfg.network().Dial, logger.Named("rpc"), nil)
 	s.leases = control.NewLeases(s.leaseConfig(), time.Now)
 	s.endpoints = endpoints.New(endpoints.Deps{

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 
 	"berth/internal/snaparchive"
 	"berth/rpc"
+	"berth/server/control"
 	"berth/state"
 	"berth/structs"
 )
@@ -371,6 +373,38 @@ func TestRaftsErrorsSayWhetherAnythingWasWritten(t *testing.T) {
 		if !structs.IsKind(got, want) || !errors.Is(got, err) {
 			t.Errorf("%v: %v is %s, want %s", err, got, structs.KindOf(got), want)
 		}
+	}
+}
+
+// The loops of one time of leading have all ended before those of the next begin, and before Run returns.
+func TestTheLoopsOfALeaderNeverRunTwice(t *testing.T) {
+	noLeaks(t)
+	s, err := New(testConfig(t), hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var alive, begun atomic.Int32
+	loop := control.Loop{Name: "test", Run: func(ctx context.Context) {
+		if alive.Add(1) > 1 {
+			t.Error("it runs already")
+		}
+		begun.Add(1)
+		<-ctx.Done()
+		time.Sleep(20 * time.Millisecond) // the longer it takes to end, the better
+		alive.Add(-1)
+	}}
+	s.loops = func() []control.Loop { return []control.Loop{loop} }
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	r := &running{s, t, cancel}
+	for i := range int32(5) {
+		r.until("the loop begins", func() bool { return begun.Load() == i+1 })
+		s.restored <- struct{}{} // one way of beginning anew
+	}
+	cancel()
+	if err := <-ended; err != nil || alive.Load() != 0 {
+		t.Errorf("Run returned %v with %d loops alive", err, alive.Load())
 	}
 }
 

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -69,6 +70,15 @@ func TestThreeServersFormOneCluster(t *testing.T) {
 			t.Errorf("%s and %s both lead", leader.Name, s.Name)
 		}
 	}
+	c.Until("all say that there is a cluster", func() bool {
+		said := 0
+		for _, m := range leader.Members() {
+			if m.Tags["bootstrapped"] == "1" {
+				said++
+			}
+		}
+		return said == 3
+	})
 	t.Run("a follower forwards writes", func(t *testing.T) {
 		for _, s := range c.Others(leader) {
 			c.Until(s.Name+" knows the leader", func() bool { addr, _, known, _ := s.Leader(); return known && addr == leader.RPCAddr() })
@@ -289,4 +299,41 @@ func TestLoopsEndWithLeadership(t *testing.T) {
 		c.Restart(s)
 	}
 	c.Leader()
+}
+
+// A follower that was away for longer than the log reaches back gets the state as a whole, and so do all
+// when an archive is restored.
+func TestTheStateTravelsAsAWhole(t *testing.T) {
+	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.TrailingLogs = 2 })
+	leader := c.Leader()
+	away := c.Others(leader)[0]
+	cluster.Must(c, leader, structs.JobRegister, aJob("first"))
+	if err := away.Kill(); err != nil {
+		t.Error(err)
+	}
+	var archive bytes.Buffer
+	for i := range 20 {
+		cluster.Must(c, leader, structs.JobRegister, aJob(fmt.Sprint("job-", i)))
+	}
+	if err := leader.SnapshotSave(t.Context(), &archive); err != nil { // and the log is cut short
+		t.Fatal(err)
+	}
+	c.Restart(away)
+	c.Rows(away, "the rows arrive", func(tx *state.Read) bool { return state.Job(tx, structs.DefaultNamespace, "job-19") != nil })
+	c.Alike()
+
+	cluster.Must(c, leader, structs.JobRegister, aJob("after"))
+	if err := away.SnapshotRestore(t.Context(), bytes.NewReader(archive.Bytes())); !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("restoring at a follower: %v (%s), want unavailable", err, structs.KindOf(err))
+	}
+	if err := c.Leader().SnapshotRestore(t.Context(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Servers {
+		c.Rows(s, "it is as it was", func(tx *state.Read) bool {
+			return state.Job(tx, structs.DefaultNamespace, "after") == nil && state.Job(tx, structs.DefaultNamespace, "job-19") != nil
+		})
+	}
+	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("and-on"))
+	c.Alike()
 }
