@@ -214,3 +214,59 @@ func TestASystemJobLandsOnANodeThatRegisters(t *testing.T) {
 	s.healthyNodes("hostpath", 1)
 	s.must("job", "stop", "-purge", "hostpath")
 }
+
+func TestAVolumeOfANodeThatIsDown(t *testing.T) {
+	t.Parallel()
+	s := newAgent(t, "s0", "-server")
+	s.args = append(s.args, "-config", s.file("agent.hcl", "server {\n  heartbeat_ttl = \"1s\"\n  heartbeat_grace = \"1s\"\n}\n"))
+	s.ready = (*agent).hasLeader
+	s.start()
+	n := newAgent(t, "n0", "-client", "-servers", "127.0.0.1:"+strconv.Itoa(s.rpc))
+	n.start()
+	s.must("job", "run", quickPlugin(t, s, "64"))
+	s.healthyNodes("hostpath", 1)
+	s.volume(volumeFile{id: "counter", image: true})
+	s.must("job", "run", example(t, "counter.hcl"))
+	first := s.running("counter", 1)[0]
+	n.goesOn(first.ID)
+
+	n.kill() // the task runs on and writes
+	eventually(t, "the node is down", func() error {
+		out, err := s.run("node", "status")
+		if err == nil && !strings.Contains(out, "down") {
+			err = fmt.Errorf("nodes:\n%s", out)
+		}
+		return err
+	})
+	if claims, err := s.claims("counter"); err != nil || len(claims) != 1 || claims[0].AllocID != first.ID {
+		t.Errorf("the claims of a node that is down: %+v, %v", claims, err)
+	}
+	s.refused(7, []string{"is down", "detach -force -reason"}, "volume", "detach", "counter", first.NodeID)
+	s.refused(2, []string{"-reason"}, "volume", "detach", "-force", "counter", first.NodeID)
+	s.must("volume", "detach", "-force", "-reason", "the test says so", "counter", first.NodeID)
+	s.free("counter")
+
+	n.start() // it has lost the volume: its task is ended and runs again with a claim of its own
+	eventually(t, "it runs once, with a new allocation", func() error {
+		if err := twice(n); err != nil {
+			t.Error(err)
+		}
+		allocs, err := get[[]*structs.AllocListStub](s, "/v1/job/counter/allocations")
+		if err != nil {
+			return err
+		}
+		for _, a := range allocs {
+			if a.ID == first.ID && a.ClientStatus == structs.AllocRunning {
+				return fmt.Errorf("the old allocation still runs")
+			}
+		}
+		return settled(n, true)
+	})
+	s.must("job", "stop", "-purge", "counter")
+	s.free("counter")
+	if left := stagedBelow(n.dir); len(left) > 0 {
+		t.Errorf("mounts left: %v", left)
+	}
+	s.must("volume", "delete", "counter")
+	s.must("job", "stop", "-purge", "hostpath")
+}
