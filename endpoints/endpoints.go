@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -20,6 +21,8 @@ type Raft interface {
 	Leader() (addr string, isMe bool, known bool, lastContact time.Duration)
 	// VerifyLeader asks a quorum whether this server still leads; unavailable when it does not.
 	VerifyLeader(ctx context.Context) error
+	// Deposed is closed when this server leads no more; it is closed already where it does not lead.
+	Deposed() <-chan struct{}
 	// Configuration is the Raft configuration as this server knows it.
 	Configuration() ([]*structs.RaftServer, error)
 	// Forward calls a method at another server.
@@ -85,6 +88,9 @@ type Endpoints struct {
 	now    func() time.Time
 	config Config
 
+	known *known        // what blocking reads were answered
+	wakes atomic.Uint64 // how often a waiting read has looked again
+
 	volumeTurn chan struct{} // holds one: whose turn it is to record volumes
 }
 
@@ -102,7 +108,7 @@ func New(d Deps) *Endpoints {
 	return &Endpoints{
 		Nodes: NewSessions(), store: d.Store, raft: admit(d.Raft, d.Config), leases: d.Leases,
 		logger: d.Logger, region: d.Region, now: d.Now, config: d.Config,
-		volumeTurn: make(chan struct{}, 1),
+		known: newKnown(), volumeTurn: make(chan struct{}, 1),
 	}
 }
 

@@ -28,6 +28,7 @@ type fakeRaft struct {
 	leader   string
 	isMe     bool
 	verify   error
+	deposed  chan struct{}
 	proposed error
 	forwards []string
 	forward  func(method string, req, resp any) error
@@ -51,6 +52,7 @@ func (r *fakeRaft) Leader() (string, bool, bool, time.Duration) {
 }
 
 func (r *fakeRaft) VerifyLeader(context.Context) error { return r.verify }
+func (r *fakeRaft) Deposed() <-chan struct{}           { return r.deposed }
 func (r *fakeRaft) Servers() []string                  { return []string{r.leader} }
 func (r *fakeRaft) Configuration() ([]*structs.RaftServer, error) {
 	return []*structs.RaftServer{{ID: "s1", Address: r.leader, Leader: true, Voter: true}}, nil

@@ -107,11 +107,9 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(tx *state.Read, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
 	return serve(e, m, may, func(ctx context.Context, req *Req) (*Resp, error) {
-		var resp *Resp
-		q := any(req).(interface{ Query() *structs.QueryOptions }).Query()
-		index, err := e.store.Query(ctx, q, func(tx *state.Read) error {
-			resp = new(Resp)
-			return handler(tx, req, resp)
+		resp, index, err := watch(ctx, e, m.Name, req, func(tx *state.Read) (*Resp, error) {
+			resp := new(Resp)
+			return resp, handler(tx, req, resp)
 		})
 		if err != nil {
 			return nil, err
@@ -121,6 +119,24 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 		_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
 		return resp, nil
 	})
+}
+
+// whileFresh ends the wait for news that are not to be stale when this server is deposed: it may be cut off,
+// and then hears of none.
+func (e *Endpoints) whileFresh(ctx context.Context, q *structs.QueryOptions) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithCancel(ctx)
+	if q.MinIndex == 0 || q.AllowStale {
+		return ctx, stop
+	}
+	deposed := e.raft.Deposed()
+	go func() {
+		select {
+		case <-deposed:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, stop
 }
 
 func metaOf(resp any) *structs.QueryMeta {

@@ -47,17 +47,41 @@ func (s *Server) startLeading(ctx context.Context) (stop func()) {
 			return
 		}
 		s.logger.Info("leadership gained", "term", term)
-		s.leading.Store(term)
+		s.beginReign(term)
 		for _, loop := range s.loops() {
 			wg.Go(func() { loop.Run(ctx) })
 		}
 	})
 	return func() {
-		s.leading.Store(0)
+		s.endReign()
 		cancel()
 		wg.Wait()
+		s.endReign() // if it had only just begun
 		s.logger.Info("leadership ended")
 	}
+}
+
+func (s *Server) beginReign(term uint64) {
+	s.reign.Lock()
+	defer s.reign.Unlock()
+	s.leading.Store(term)
+	s.reign.over = make(chan struct{})
+}
+
+func (s *Server) endReign() {
+	s.reign.Lock()
+	defer s.reign.Unlock()
+	if s.leading.Swap(0) != 0 {
+		close(s.reign.over)
+	}
+}
+
+// Deposed is closed when this server leads no more; it is closed already where it does not lead
+// (endpoints.Raft).
+func (s *Server) Deposed() <-chan struct{} {
+	s.reign.Lock()
+	defer s.reign.Unlock()
+	return s.reign.over
 }
 
 // caughtUp waits until everything that earlier leaders committed is applied here: before that the loops

@@ -46,6 +46,10 @@ type Server struct {
 	// leading is the term in which this server leads and has applied everything that earlier leaders
 	// committed, 0 if there is none.
 	leading atomic.Uint64
+	reign   struct {
+		sync.Mutex
+		over chan struct{} // closed while this server does not lead
+	}
 	// restored has room for one: the state was replaced by an archive's.
 	restored chan struct{}
 }
@@ -98,6 +102,8 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 func (s *Server) serve(ln net.Listener) {
 	cfg, logger := &s.cfg, s.logger
 	s.loops = s.leaderLoops
+	s.reign.over = make(chan struct{})
+	close(s.reign.over)
 	s.pool = rpc.NewPoolOver(cfg.network().Dial, logger.Named("rpc"), nil)
 	s.leases = control.NewLeases(s.leaseConfig(), time.Now)
 	s.endpoints = endpoints.New(endpoints.Deps{

@@ -232,6 +232,13 @@ func TestALeaderInTheMinority(t *testing.T) {
 	w := newWorld(c, 2)
 	old := c.Leader()
 	others := c.Others(old)
+	waited := make(chan error, 1)
+	go func() { // for news, consistently
+		req := &structs.CSIVolumeListRequest{}
+		req.MinIndex, req.MaxWait = old.Store().Index()+1000, 5*time.Minute
+		_, err := within(old, cluster.Patience, structs.CSIVolumeList, req)
+		waited <- err
+	}()
 	c.Net.Cut(old.Name, cluster.Names(others)...)
 
 	for what, call := range map[string]func() error{
@@ -247,6 +254,9 @@ func TestALeaderInTheMinority(t *testing.T) {
 		}
 	}
 	c.Until("its loops end", func() bool { return !old.Leads() })
+	if err := <-waited; !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("who waits for news at it: %v (%s), want unavailable", err, structs.KindOf(err))
+	}
 	stale := &structs.QueryRequest{}
 	stale.AllowStale = true
 	if resp, err := within(old, time.Second, structs.NodeList, stale); err != nil || len(resp.Nodes) == 0 {
