@@ -37,6 +37,11 @@ func (c *Client) restore(ctx context.Context) {
 	for _, alloc := range allocs {
 		r, err := allocrunner.Restore(c.runnerDeps(), alloc)
 		if err != nil {
+			// Its processes may run and its volumes be mounted: it is not to be without a runner.
+			c.logger.Error("the record of an allocation cannot be read, it is taken up without", "alloc_id", alloc.ID, "error", err)
+			r, err = allocrunner.New(c.runnerDeps(), alloc)
+		}
+		if err != nil {
 			c.logger.Error("an allocation cannot be restored", "alloc_id", alloc.ID, "error", err)
 			continue
 		}
@@ -198,12 +203,14 @@ func (c *Client) fetch(ctx context.Context, ids []string, wanted map[string]uint
 }
 
 // apply takes over one allocation. One that cannot be run is told to the servers as failed; one that has
-// ended, and is not here, is of no concern.
+// ended, and is not here, is of no concern. If there is something of it all the same, what it runs is found
+// and ended: to the servers it may have been lost.
 func (c *Client) apply(alloc *structs.Allocation) error {
 	if r := c.runner(alloc.ID); r != nil {
 		return r.Update(alloc)
 	}
-	if alloc.ClientTerminal() {
+	left := alloc.ClientTerminal() && allocrunner.Leftover(c.runnerDeps(), alloc.ID)
+	if alloc.ClientTerminal() && !left {
 		c.ignore(alloc)
 		return nil
 	}
@@ -218,6 +225,9 @@ func (c *Client) apply(alloc *structs.Allocation) error {
 	}
 	if err != nil {
 		return err
+	}
+	if left {
+		r.Stop("it has ended for the servers")
 	}
 	c.start(r)
 	return nil

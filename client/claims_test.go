@@ -1,10 +1,13 @@
 package client
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 
 	"berth/structs"
 )
@@ -98,6 +101,59 @@ func TestServersThatWentBackToAnOlderState(t *testing.T) {
 			t.Errorf("running %v", got)
 		}
 	})
+}
+
+// The records of an allocation are damaged: what runs of it is found all the same, and ended where the
+// servers have given it up.
+func TestAnAllocationWithoutItsRecordIsNotForgotten(t *testing.T) {
+	for name, c := range map[string]struct {
+		bucket string
+		status string
+		want   []string
+	}{
+		"a task's, and it is wanted":            {"alloc_tasks", structs.AllocRunning, []string{"a1/web"}},
+		"its own, and it is wanted":             {"allocs", structs.AllocRunning, []string{"a1/web"}},
+		"a task's, and it was given up":         {"alloc_tasks", structs.AllocLost, nil},
+		"its own, and it was given up for lost": {"allocs", structs.AllocLost, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, func(t *testing.T) {
+				r := newRig(t)
+				holding(r, "a1")
+				r.stop()
+				r.damage(c.bucket)
+				r.plane.do(func() { r.plane.allocs["a1"].ClientStatus = c.status })
+				if c.status == structs.AllocLost {
+					r.plane.stopAlloc("a1")
+				}
+				r.start(false)
+				defer r.stop()
+				r.pass(time.Minute)
+				if got := r.machine.Running(); !slices.Equal(got, c.want) || r.machine.Task("a1/web").Starts != 1 {
+					t.Errorf("running %v, started %d times", got, r.machine.Task("a1/web").Starts)
+				}
+				if r.client.running("a1") != (c.want != nil) {
+					t.Error("the node says otherwise to the servers")
+				}
+			})
+		})
+	}
+}
+
+// damage overwrites every record of a kind.
+func (r *rig) damage(bucket string) {
+	db, err := bbolt.Open(filepath.Join(r.client.Config().StateDir(), "client.db"), 0o600, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer db.Close()
+	err = db.Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte(bucket))
+		return b.ForEach(func(k, _ []byte) error { return b.Put(k, []byte{0xc1}) })
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // As long as the servers cannot say, nothing that stood still starts and nothing that runs is killed.

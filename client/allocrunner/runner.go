@@ -3,6 +3,8 @@ package allocrunner
 import (
 	"cmp"
 	"context"
+	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -73,11 +75,16 @@ type Runner struct {
 	wg        sync.WaitGroup
 }
 
-// New makes the runner of an allocation that is new to this node and records it. alloc has its Job.
+// New makes the runner of an allocation that is new to this node and records it. alloc has its Job. Where
+// something of it is left whose record was lost, its tasks are looked for as after a restart, and every
+// hook is taken to be up.
 func New(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	r, err := newRunner(deps, alloc)
 	if err != nil {
 		return nil, err
+	}
+	if Leftover(deps, alloc.ID) {
+		r.salvage()
 	}
 	if err := allocTable.Put(deps.DB, alloc.ID, &r.rec); err != nil {
 		return nil, err
@@ -86,6 +93,30 @@ func New(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		t.received()
 	}
 	return r, nil
+}
+
+// Leftover reports whether there is something of an allocation on this node, whatever the store says.
+func Leftover(deps Deps, id string) bool {
+	_, err := os.Lstat(filepath.Join(deps.Dir, id))
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+// salvage takes everything for begun: to look for it again, and to take it down, does no harm where it was
+// not.
+func (r *Runner) salvage() {
+	r.logger.Warn("an allocation that is not on record has left something behind, its tasks are looked for")
+	r.restored = true
+	for _, h := range r.hooks.list {
+		r.hooks.begun = append(r.hooks.begun, h.name)
+	}
+	r.rec.Begun = r.hooks.begun
+	for _, t := range r.tasks {
+		t.rec.Starting = true
+		for _, h := range t.hooks.list {
+			t.hooks.begun = append(t.hooks.begun, h.name)
+		}
+		t.rec.Begun = t.hooks.begun
+	}
 }
 
 // Restore makes the runner of an allocation that is in the node's store.
