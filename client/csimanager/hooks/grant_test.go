@@ -73,3 +73,28 @@ func TestNothingIsStagedWhileTheServersAreAway(t *testing.T) {
 	must(t, h.Down(r.ctx()))
 	r.clean()
 }
+
+// The server that was asked was cut off while the question waited: what it then says may be long past.
+func TestAnAnswerThatTookLongIsConfirmed(t *testing.T) {
+	r := newRig(t)
+	r.confirmAfter = 20 * time.Millisecond
+	p := r.plugin("ebs")
+	r.servers.blocked["data"] = "allocation b2 holds it"
+	e := env("a1", map[string]string{"d": "data"})
+	h := r.volumes(e)
+	done := make(chan error, 1)
+	go func() { done <- h.Up(r.ctx(), e) }()
+	for asked := 0; asked < 2; asked = r.servers.count("CSIVolume.GetClaim") { // the second one waits
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(2 * r.confirmAfter) // lets the question grow old
+	r.servers.change(func() {
+		delete(r.servers.blocked, "data")
+		r.servers.fail["CSIVolume.GetClaim"] = []error{structs.Errorf(structs.KindNotFound, "no claim")}
+	})
+	if err := <-done; !structs.IsKind(err, structs.KindNotFound) || p.Count("NodeStageVolume") != 0 {
+		t.Errorf("got %v, staged %d times", err, p.Count("NodeStageVolume"))
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}

@@ -224,11 +224,11 @@ func (h *volumes) bring(ctx context.Context, wants []*want) (map[csimanager.Volu
 
 func (h *volumes) bringOne(ctx context.Context, w *want) (hook.VolumeMount, error) {
 	for try := 1; ; try++ {
-		claim, err := h.await(ctx, w)
+		claim, asked, err := h.await(ctx, w)
 		if err != nil {
 			return hook.VolumeMount{}, err
 		}
-		m, err := h.Volumes.Up(ctx, h.use(w, claim), func(reason string) {
+		m, err := h.Volumes.Up(ctx, h.use(w, claim, asked), func(reason string) {
 			h.Progress(h.alloc.ID, fmt.Sprintf("volume %s: %s", w.VolumeKey, reason))
 		})
 		// Not-found has to be verified before another try (CSI spec, errors of NodeStageVolume): a claim
@@ -239,21 +239,23 @@ func (h *volumes) bringOne(ctx context.Context, w *want) (hook.VolumeMount, erro
 	}
 }
 
-// await waits until the claim is granted and the volume attached.
-func (h *volumes) await(ctx context.Context, w *want) (*structs.CSIClaimGetResponse, error) {
+// await waits until the claim is granted and the volume attached. It also returns when that was asked for:
+// of a question that waited, the answer may be as old, for the server may have been cut off meanwhile.
+func (h *volumes) await(ctx context.Context, w *want) (resp *structs.CSIClaimGetResponse, asked time.Time, err error) {
 	req := h.claimRequest(w)
 	pause := retry.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 	for {
-		resp, err := ask(ctx, h, fmt.Sprintf("volume %s: waiting for the claim", w.VolumeKey), func() (*structs.CSIClaimGetResponse, error) {
+		asked = time.Now()
+		resp, err = ask(ctx, h, fmt.Sprintf("volume %s: waiting for the claim", w.VolumeKey), func() (*structs.CSIClaimGetResponse, error) {
 			return rpc.Call(ctx, h.Servers, structs.CSIClaimGet, req)
 		})
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, asked, err
 		case resp.Claim == nil:
-			return nil, structs.Errorf(structs.KindNotFound, "volume %s: the claim is gone", w.VolumeKey)
+			return nil, asked, structs.Errorf(structs.KindNotFound, "volume %s: the claim is gone", w.VolumeKey)
 		case resp.Ready && resp.Volume != nil:
-			return resp, nil
+			return resp, asked, nil
 		}
 		h.Progress(h.alloc.ID, fmt.Sprintf("volume %s: %s", w.VolumeKey, resp.Blocked))
 		if resp.Index > req.MinIndex {
@@ -263,7 +265,7 @@ func (h *volumes) await(ctx context.Context, w *want) (*structs.CSIClaimGetRespo
 		}
 		// The wait ended without news, or the server does not wait: do not run in circles.
 		if !pause.Wait(ctx) {
-			return nil, structs.Errorf(structs.KindTimeout, "volume %s: %s: %w", w.VolumeKey, resp.Blocked, ctx.Err())
+			return nil, asked, structs.Errorf(structs.KindTimeout, "volume %s: %s: %w", w.VolumeKey, resp.Blocked, ctx.Err())
 		}
 	}
 }
@@ -275,12 +277,12 @@ func (h *volumes) claimRequest(w *want) *structs.CSIClaimGetRequest {
 	return req
 }
 
-func (h *volumes) use(w *want, r *structs.CSIClaimGetResponse) *csimanager.Use {
+func (h *volumes) use(w *want, r *structs.CSIClaimGetResponse, asked time.Time) *csimanager.Use {
 	u := &csimanager.Use{
 		VolumeKey: w.VolumeKey, AllocID: h.alloc.ID, PluginID: r.Volume.PluginID, ExternalID: r.Volume.ExternalID,
 		AccessMode: w.request.AccessMode, AttachmentMode: w.request.AttachmentMode, ReadOnly: mode(w.request) == structs.ClaimRead,
 		VolumeContext: r.Volume.Context, Secrets: r.Volume.Secrets,
-		Grant: r.Claim.GrantIndex, Confirm: h.confirm(w, r.Claim.GrantIndex, time.Now()),
+		Grant: r.Claim.GrantIndex, Confirm: h.confirm(w, r.Claim.GrantIndex, asked),
 	}
 	if u.AttachmentMode == structs.CSIFileSystem {
 		u.MountOptions = r.Volume.MountOptions.Merge(w.request.MountOptions)
@@ -295,14 +297,14 @@ func (h *volumes) use(w *want, r *structs.CSIClaimGetResponse) *csimanager.Use {
 const confirmTimeout = 15 * time.Second
 
 // confirm asks whether the claim still holds as it was granted, where what the servers said of it is old.
-func (h *volumes) confirm(w *want, grant uint64, said time.Time) func(context.Context) error {
+func (h *volumes) confirm(w *want, grant uint64, asked time.Time) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if time.Since(said) < h.ConfirmAfter {
+		if time.Since(asked) < h.ConfirmAfter {
 			return nil
 		}
 		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 		defer cancel()
-		asked := time.Now()
+		again := time.Now()
 		resp, err := rpc.Call(ctx, h.Servers, structs.CSIClaimGet, h.claimRequest(w))
 		switch {
 		case err != nil:
@@ -312,7 +314,7 @@ func (h *volumes) confirm(w *want, grant uint64, said time.Time) func(context.Co
 		case !resp.Ready:
 			return structs.Errorf(structs.KindUnavailable, "confirming the claim: %s", resp.Blocked)
 		}
-		said = asked
+		asked = again
 		return nil
 	}
 }
