@@ -183,10 +183,14 @@ func firstOf(texts []string) string {
 
 // DetachCommand is what an operator runs to take a volume from a node that cannot be asked.
 func DetachCommand(ns, volume, node string) string {
+	return detachCommand(ns, volume, node, `-force -reason "it is off" `)
+}
+
+func detachCommand(ns, volume, node, flags string) string {
 	if ns != structs.DefaultNamespace {
-		volume = "-namespace " + ns + " " + volume
+		flags += "-namespace " + ns + " "
 	}
-	return fmt.Sprintf(`berth volume detach -force -reason "it is off" %s %s`, volume, node)
+	return fmt.Sprintf("berth volume detach %s%s %s", flags, volume, node)
 }
 
 // holds says who holds a claim, and what would end it if it does not end by itself.
@@ -202,7 +206,8 @@ func holds(tx *Read, c *structs.CSIClaim) string {
 		return text + fmt.Sprintf("; that node is down, so nothing is released until it is back, or until an operator who knows that it is off"+
 			" runs: %s", DetachCommand(c.Namespace, c.VolumeID, c.NodeID))
 	case a == nil || a.ClientTerminal():
-		return text + "; it has ended and its node has not yet let go"
+		return text + "; it has ended and its node has not yet let go; should that last, this asks the node why: " +
+			detachCommand(c.Namespace, c.VolumeID, c.NodeID, "")
 	case a.ServerTerminal():
 		return text + "; it is being stopped"
 	}
