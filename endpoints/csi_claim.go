@@ -98,12 +98,25 @@ func (c claims) release(ctx context.Context, req *structs.CSIVolumeUnpublishRequ
 // it in great numbers, so it waits for its own rows alone; a claim that is gone is not waited for, because
 // it does not come back.
 func (c claims) get(ctx context.Context, req *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
-	return wait(ctx, c.store, &req.QueryOptions, func(tx *state.Read) (*structs.CSIClaimGetResponse, bool, error) {
+	var last structs.CSIClaimGetResponse
+	return wait(ctx, c.Endpoints, structs.CSIClaimGet.Name, &req.QueryOptions, func(tx *state.Read) (*structs.CSIClaimGetResponse, bool, error) {
 		resp, err := c.look(tx, req)
-		return resp, true, err
+		if err != nil {
+			return nil, false, err
+		}
+		// Rows never change: another row is news, the same one is not.
+		news := resp.Claim != last.Claim || resp.Volume != last.Volume || resp.Attachment != last.Attachment || resp.Ready != last.Ready
+		last = *resp
+		if !resp.Ready {
+			// Looked up beside tx: the reason names others, and their coming and going is not to wake this node.
+			resp.Blocked = state.ClaimBlocked(c.store.Read(), resp.Claim)
+		}
+		return resp, news, nil
 	})
 }
 
+// look puts a claim together with what its node needs of it. An attachment is made with the grant, so it is
+// not looked for before: who watches a row that is not there is woken by its neighbours.
 func (c claims) look(tx *state.Read, req *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
 	ns := req.RequestNamespace()
 	claim := state.Claim(tx, ns, req.VolumeID, req.AllocID)
@@ -113,33 +126,25 @@ func (c claims) look(tx *state.Read, req *structs.CSIClaimGetRequest) (*structs.
 	if claim.NodeID != req.NodeID {
 		return nil, structs.Errorf(structs.KindDenied, "the claim of allocation %s on volume %q is another node's", req.AllocID, req.VolumeID)
 	}
-	resp := &structs.CSIClaimGetResponse{
-		Claim: claim, Volume: state.Volume(tx, ns, req.VolumeID), Attachment: state.Attachment(tx, ns, req.VolumeID, claim.NodeID),
-	}
+	resp := &structs.CSIClaimGetResponse{Claim: claim, Volume: state.Volume(tx, ns, req.VolumeID)}
 	resp.Index = claim.ModifyIndex
 	if resp.Volume != nil {
 		resp.Index = max(resp.Index, resp.Volume.ModifyIndex)
 	}
-	if resp.Attachment != nil {
+	if claim.State != structs.ClaimGranted || resp.Volume == nil {
+		return resp, nil
+	}
+	if resp.Attachment = state.Attachment(tx, ns, req.VolumeID, claim.NodeID); resp.Attachment != nil {
 		resp.Index = max(resp.Index, resp.Attachment.ModifyIndex)
+		resp.Ready = resp.Attachment.State == structs.AttachmentAttached
+		return resp, nil
 	}
-	if resp.Ready = ready(tx, resp); !resp.Ready {
-		// Looked up beside tx: the reason names others, and their coming and going is not to wake this node.
-		resp.Blocked = state.ClaimBlocked(c.store.Read(), claim)
+	plugin := state.Plugin(tx, resp.Volume.PluginID)
+	if plugin != nil {
+		resp.Index = max(resp.Index, plugin.ModifyIndex)
 	}
+	resp.Ready = plugin == nil || !plugin.SupportsAttachDetach
 	return resp, nil
-}
-
-// ready reports whether the node may stage the volume now.
-func ready(tx *state.Read, a *structs.CSIClaimGetResponse) bool {
-	if a.Claim.State != structs.ClaimGranted || a.Volume == nil {
-		return false
-	}
-	if a.Attachment != nil {
-		return a.Attachment.State == structs.AttachmentAttached
-	}
-	plugin := state.Plugin(tx, a.Volume.PluginID)
-	return plugin == nil || !plugin.SupportsAttachDetach
 }
 
 // list says of each claim that does not let its allocation go on what it waits for as of now.

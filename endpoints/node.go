@@ -208,7 +208,7 @@ func (n nodes) allocs(tx *state.Read, req *structs.NodeGetRequest, resp *structs
 // allocations: neither those of other nodes nor what the node itself reports are news to it.
 func (n nodes) clientAllocs(ctx context.Context, req *structs.NodeGetRequest) (*structs.NodeClientAllocsResponse, error) {
 	var before map[string]uint64
-	return wait(ctx, n.store, &req.QueryOptions, func(tx *state.Read) (*structs.NodeClientAllocsResponse, bool, error) {
+	return wait(ctx, n.Endpoints, structs.NodeClientAllocs.Name, &req.QueryOptions, func(tx *state.Read) (*structs.NodeClientAllocsResponse, bool, error) {
 		resp := &structs.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
 		resp.Index = 1
 		for a := range state.AllocsByNode(tx, req.NodeID) {

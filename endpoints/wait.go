@@ -4,43 +4,111 @@ import (
 	"context"
 	"time"
 
+	"github.com/hashicorp/go-metrics"
+
 	"berth/state"
 	"berth/structs"
 )
 
-// How long a node's read waits when it does not say, and at most.
+// How long a read waits when it does not say, and at most.
 const (
 	defaultWait = 5 * time.Minute
 	longestWait = 10 * time.Minute
 )
 
-// wait is the blocking read of those who are many: nodes. It differs from Store.Query in that the answer's
-// index is that of the rows in it, not of their tables, so that in a busy cluster a node is not answered,
-// and does not ask again, each time some other node's row is written.
-//
-// look fills an answer with its index from tx. It is answered when its index is above MinIndex, or when look
-// has been run again, because something it looked at has changed, and says that this is news. An error is
-// returned at once. After MaxWait the answer is returned as it is.
-func wait[Resp any](ctx context.Context, store *state.Store, q *structs.QueryOptions,
-	look func(tx *state.Read) (resp *Resp, news bool, err error),
-) (*Resp, error) {
+// waiting bounds ctx by how long a read may wait.
+func waiting(ctx context.Context, q *structs.QueryOptions) (context.Context, context.CancelFunc) {
 	limit := q.MaxWait
 	if limit <= 0 {
 		limit = defaultWait
 	}
-	limited, cancel := context.WithTimeout(ctx, min(limit, longestWait))
+	return context.WithTimeout(ctx, min(limit, longestWait))
+}
+
+// gaveUp is the error of a wait that ended because its caller did, nil when its time was over.
+func gaveUp(ctx context.Context, q *structs.QueryOptions) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	return structs.Errorf(structs.KindTimeout, "waiting for news after index %d: %w", q.MinIndex, ctx.Err())
+}
+
+// woke counts that something a waiting read had looked at has changed.
+func (e *Endpoints) woke(method string) {
+	e.wakes.Add(1)
+	metrics.IncrCounterWithLabels([]string{"rpc", "woken"}, 1, []metrics.Label{{Name: "method", Value: method}})
+}
+
+// watch runs a read and, if the caller asked to wait (MinIndex above 0), waits until its answer is news.
+//
+//   - look is run on a consistent snapshot, once or several times.
+//   - The index is the newest of the tables look read, at least 1. It goes with the answer, also with a
+//     not-found: the caller gives it back as MinIndex to wait for the next news.
+//   - It is answered when that index is above MinIndex, unless the answer is known to have been the same at
+//     MinIndex (see known); or when look has been run again, because a row or range it looked at has
+//     changed, and its answer is another. Also one of a restored snapshot, which may be older.
+//   - A look that fails with not-found waits too, for what it looked for to appear. Any other error is
+//     returned at once.
+//   - After MaxWait (default 5 minutes, at most 10) the answer is returned as it is.
+//   - When ctx ends the error is a timeout.
+func watch[Resp any](ctx context.Context, e *Endpoints, method string, req any,
+	look func(tx *state.Read) (*Resp, error),
+) (resp *Resp, index uint64, err error) {
+	q := req.(interface{ Query() *structs.QueryOptions }).Query()
+	if q.MinIndex == 0 {
+		tx := e.store.Read()
+		resp, err = look(tx)
+		return resp, tx.Newest(), err
+	}
+	limited, cancel := waiting(ctx, q)
+	defer cancel()
+	question, last := e.known.question(method, req, q), uint64(0)
+	for again := false; ; again = true {
+		tx := e.store.Watching()
+		resp, err = look(tx)
+		if index = tx.Newest(); err != nil && !structs.IsKind(err, structs.KindNotFound) {
+			return resp, index, err
+		}
+		digest := e.known.answer(resp, err)
+		news := again && digest != last || !again && index > q.MinIndex && !e.known.same(question, digest, q.MinIndex)
+		last = digest
+		e.known.learn(question, digest, index, max(index, tx.Applied()))
+		if news {
+			return resp, index, err
+		}
+		if e.store.Wait(limited, tx) != nil {
+			if ended := gaveUp(ctx, q); ended != nil {
+				return nil, index, ended
+			}
+			return resp, index, err
+		}
+		e.woke(method)
+	}
+}
+
+// wait is the blocking read of those who are many: nodes. It differs from watch in that the answer's index
+// is that of the rows in it, not of their tables, so that nothing has to be remembered of it.
+//
+// look fills an answer with its index from tx. It is answered when its index is above MinIndex, or when look
+// has been run again, because something it looked at has changed, and says that this is news. An error is
+// returned at once. After MaxWait the answer is returned as it is.
+func wait[Resp any](ctx context.Context, e *Endpoints, method string, q *structs.QueryOptions,
+	look func(tx *state.Read) (resp *Resp, news bool, err error),
+) (*Resp, error) {
+	limited, cancel := waiting(ctx, q)
 	defer cancel()
 	for again := false; ; again = true {
-		tx := store.Watching()
+		tx := e.store.Watching()
 		resp, news, err := look(tx)
 		if err != nil || again && news || metaOf(resp).Index > q.MinIndex {
 			return resp, err
 		}
-		if store.Wait(limited, tx) != nil {
-			if ctx.Err() != nil {
-				return nil, structs.Errorf(structs.KindTimeout, "waiting for news after index %d: %w", q.MinIndex, ctx.Err())
+		if e.store.Wait(limited, tx) != nil {
+			if ended := gaveUp(ctx, q); ended != nil {
+				return nil, ended
 			}
 			return resp, nil
 		}
+		e.woke(method)
 	}
 }

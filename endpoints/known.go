@@ -1,0 +1,98 @@
+package endpoints
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"berth/internal/codec"
+	"berth/structs"
+)
+
+// known remembers what blocking reads were answered, as digests, so that somebody who asks again with the
+// index of an answer waits until that very answer has changed. The index of an answer is that of the tables
+// it was read from (structs.QueryMeta), and tables change all the time; without this, who asks again in a
+// busy cluster would be answered at once, always the same. Rows that were deleted change the digest, too.
+//
+// It may forget: then a question is answered too early, never too late.
+type known struct {
+	seed maphash.Seed
+
+	mu        sync.Mutex
+	now, past map[uint64]*stretch // by question; past is given up when now is full
+}
+
+// stretch says that the answer had the digest from one index to another.
+type stretch struct{ digest, from, to uint64 }
+
+// keptAnswers is how many answers are remembered at least.
+const keptAnswers = 1 << 14
+
+func newKnown() *known {
+	return &known{seed: maphash.MakeSeed(), now: map[uint64]*stretch{}, past: map[uint64]*stretch{}}
+}
+
+// digest is a number that stands for values.
+func (k *known) digest(values ...any) uint64 {
+	var h maphash.Hash
+	h.SetSeed(k.seed)
+	enc := codec.NewEncoder(&h)
+	for _, v := range values {
+		if err := enc.Encode(v); err != nil {
+			panic(err) // what is answered can be sent
+		}
+	}
+	return h.Sum64()
+}
+
+// question is the digest of a request, whatever it says of how to wait.
+func (k *known) question(method string, req any, q *structs.QueryOptions) uint64 {
+	whole := *q
+	defer func() { *q = whole }()
+	q.MinIndex, q.MaxWait, q.AllowStale, q.Forwarded, q.AuthToken = 0, 0, false, false, ""
+	return k.digest(method, req)
+}
+
+// answer is the digest of an answer or of the error in its place.
+func (k *known) answer(resp any, err error) uint64 {
+	if err != nil {
+		return k.digest(structs.ErrorToWire(err))
+	}
+	return k.digest(resp)
+}
+
+// same reports whether the answer to a question was the same at an index.
+func (k *known) same(question, digest, at uint64) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.find(question)
+	return s != nil && s.digest == digest && s.from <= at && at <= s.to
+}
+
+// learn keeps that the answer to a question has the digest from one index to another.
+func (k *known) learn(question, digest, from, to uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s := k.find(question); s != nil && s.digest == digest {
+		s.from, s.to = min(s.from, from), max(s.to, to)
+		return
+	}
+	k.keep(question, &stretch{digest, from, to})
+}
+
+func (k *known) find(question uint64) *stretch {
+	if s := k.now[question]; s != nil {
+		return s
+	}
+	s := k.past[question]
+	if s != nil {
+		k.keep(question, s)
+	}
+	return s
+}
+
+func (k *known) keep(question uint64, s *stretch) {
+	if len(k.now) >= keptAnswers {
+		k.now, k.past = map[uint64]*stretch{}, k.now
+	}
+	k.now[question] = s
+}

@@ -1,0 +1,264 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/fsm"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// watchers are reads that wait. It is to be used in virtual time, where it is known when nothing moves any
+// more.
+type watchers struct {
+	*server
+	mu       sync.Mutex
+	answered map[string]int
+	wg       sync.WaitGroup
+	ctx      context.Context
+}
+
+func newWatchers(s *server) (*watchers, func()) {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	w := &watchers{server: s, answered: map[string]int{}, ctx: ctx}
+	return w, func() { cancel(); w.wg.Wait() }
+}
+
+// keep asks for news for ever, beginning with what there is.
+func keep[Req, Resp any](w *watchers, name string, m structs.Method[Req, Resp], req Req) {
+	w.wg.Go(func() {
+		for {
+			resp, err := rpc.Call(w.ctx, w.rpc, m, &req)
+			if err != nil {
+				return
+			}
+			w.mu.Lock()
+			w.answered[name]++
+			w.mu.Unlock()
+			any(&req).(interface{ Query() *structs.QueryOptions }).Query().MinIndex = metaOf(resp).Index
+		}
+	})
+	synctest.Wait()
+}
+
+// after makes a change and returns who was answered because of it, and how many reads looked again.
+func (w *watchers) after(change func()) (answered map[string]int, looks uint64) {
+	synctest.Wait()
+	w.mu.Lock()
+	w.answered = map[string]int{}
+	w.mu.Unlock()
+	before := w.wakes.Load()
+	change()
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.answered, w.wakes.Load() - before
+}
+
+// expect fails the test unless just these were answered once, for so many looks.
+func (w *watchers) expect(what string, looks uint64, change func(), names ...string) {
+	w.t.Helper()
+	got, looked := w.after(change)
+	want := map[string]int{}
+	for _, n := range names {
+		want[n] = 1
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		w.t.Errorf("%s: answered %v, want %v", what, got, want)
+	}
+	w.t.Logf("%s: %v, %d looks", what, got, looked)
+	if looked > looks {
+		w.t.Errorf("%s: %d reads looked again, want at most %d", what, looked, looks)
+	}
+}
+
+const watched = 40
+
+// populate makes nodes with an allocation each and volumes with a claim each, and somebody who waits for
+// whatever there is.
+func populate(w *watchers) {
+	for i := range watched {
+		node, alloc, volume := fmt.Sprintf("n%03d", i), fmt.Sprintf("a%03d", i), fmt.Sprintf("v%03d", i)
+		must(w.server, structs.NodeRegister, aRegistration(node))
+		w.addAlloc(alloc, node)
+		v := aVolume(volume)
+		v.ExternalID, v.State = "ext-"+volume, structs.VolumeReady
+		v.Namespace = "default"
+		proposed(w.server, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		w.claim(volume, alloc, node)
+	}
+	for i := range watched {
+		node, alloc, volume := fmt.Sprintf("n%03d", i), fmt.Sprintf("a%03d", i), fmt.Sprintf("v%03d", i)
+		keep(w, "claim "+volume, structs.CSIClaimGet, structs.CSIClaimGetRequest{VolumeID: volume, AllocID: alloc, NodeID: node, SecretID: secretOf(node)})
+		keep(w, "volume "+volume, structs.CSIVolumeGet, structs.CSIVolumeGetRequest{ID: volume})
+		keep(w, "allocs "+node, structs.NodeClientAllocs, structs.NodeGetRequest{NodeID: node, SecretID: secretOf(node)})
+		keep(w, "alloc "+alloc, structs.AllocGet, structs.AllocGetRequest{AllocID: alloc})
+		keep(w, "job "+alloc, structs.JobGet, structs.JobGetRequest{JobID: "job-" + alloc})
+	}
+}
+
+// TestAWriteWakesThoseItConcerns counts who looks again and who is answered, write by write.
+func TestAWriteWakesThoseItConcerns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, stop := newWatchers(newServer(t))
+		defer stop()
+		populate(w)
+		w.expect("nothing", 0, func() {})
+		w.expect("an allocation is placed", 3, func() { w.addAlloc("b007", "n007") }, "allocs n007")
+		w.expect("a claim", 2, func() { w.claim("v007", "b007", "n007") }, "volume v007")
+		w.expect("another volume of no claim", 2, func() {
+			v := aVolume("w")
+			v.Namespace, v.ExternalID, v.State = "default", "ext-w", structs.VolumeReady
+			proposed(w.server, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		})
+		w.expect("a release", 2, func() {
+			must(w.server, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n007", SecretID: secretOf("n007"),
+				Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v007", AllocID: "b007"}}})
+		}, "volume v007")
+		w.expect("an allocation runs", 3, func() {
+			must(w.server, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n009", SecretID: secretOf("n009"),
+				Allocs: []*structs.AllocClientUpdate{{ID: "a009", ClientStatus: structs.AllocRunning}}})
+		}, "alloc a009", "volume v009")
+	})
+}
+
+// TestAskingAgainWaits: what was written between an answer and the next question, about other things, is no
+// answer to it; what was deleted is.
+func TestAskingAgainWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.addNode("n1", "a")
+		s.addVolume("v")
+		s.addVolume("w")
+		s.addAllocs("a", "n1", 3)
+		s.claim("v", "a00000", "n1")
+		ask := structs.CSIVolumeGetRequest{ID: "v", QueryOptions: structs.QueryOptions{MinIndex: 1, MaxWait: time.Minute}}
+		took := func() time.Duration {
+			t.Helper()
+			start := time.Now()
+			ask.MinIndex = must(s, structs.CSIVolumeGet, &ask).Index
+			return time.Since(start)
+		}
+		if took() != 0 {
+			t.Error("the first answer does not come at once")
+		}
+		s.claim("w", "a00001", "n1")
+		if got := took(); got != time.Minute {
+			t.Errorf("another volume's claim is an answer after %s", got)
+		}
+		s.claim("w", "a00002", "n1")
+		if got := took(); got != time.Minute {
+			t.Errorf("a second one is an answer after %s", got)
+		}
+		must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: secretOf("n1"),
+			Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: "a00000"}}})
+		if got := took(); got != 0 {
+			t.Errorf("a claim that is gone is seen after %s", got)
+		}
+		if got := took(); got != time.Minute {
+			t.Errorf("it is seen again after %s", got)
+		}
+		// What is not there is waited for in the same way.
+		ask = structs.CSIVolumeGetRequest{ID: "x", QueryOptions: structs.QueryOptions{MinIndex: s.store.Index(), MaxWait: time.Minute}}
+		start := time.Now()
+		refused(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
+		s.claim("v", "a00000", "n1")
+		refused(s, structs.KindNotFound, structs.CSIVolumeGet, &ask)
+		if got := time.Since(start); got != 2*time.Minute {
+			t.Errorf("what is not there is answered after %s", got)
+		}
+	})
+}
+
+// TestAVolumeThatIsLetGoIsPushedToOne: of those in line for a volume one is told that it has it.
+func TestAVolumeThatIsLetGoIsPushedToOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		w, stop := newWatchers(s)
+		defer stop()
+		s.addVolume2(t)
+		const line = 20
+		var allocs []string
+		for i := range line {
+			node := fmt.Sprintf("n%03d", i)
+			must(s, structs.NodeRegister, aRegistration(node))
+			allocs = append(allocs, s.addAllocs(fmt.Sprintf("a%03d-", i), node, 1)[0])
+		}
+		claim := func(i int) *structs.CSIClaim {
+			node := fmt.Sprintf("n%03d", i)
+			return must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secretOf(node), Claims: []*structs.CSIClaim{{
+				VolumeID: "one", AllocID: allocs[i], Mode: structs.ClaimWrite, AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}}).Claims[0]
+		}
+		for i := range line {
+			want := structs.ClaimWaiting
+			if i == 0 {
+				want = structs.ClaimGranted
+			}
+			if got := claim(i); got.State != want {
+				t.Fatalf("claim %d is %s", i, got.State)
+			}
+		}
+		for i := range line {
+			node := fmt.Sprintf("n%03d", i)
+			keep(w, node, structs.CSIClaimGet, structs.CSIClaimGetRequest{VolumeID: "one", AllocID: allocs[i], NodeID: node, SecretID: secretOf(node)})
+		}
+		for i := range 3 {
+			node := fmt.Sprintf("n%03d", i)
+			next := fmt.Sprintf("n%03d", i+1)
+			w.expect("the volume is let go by "+node, 2, func() {
+				must(s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: node, SecretID: secretOf(node),
+					Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "one", AllocID: allocs[i]}}})
+			}, next)
+		}
+	})
+}
+
+// addVolume2 registers the volume "one", for one writer.
+func (s *server) addVolume2(t *testing.T) {
+	t.Helper()
+	v := aVolume("one")
+	v.Namespace, v.ExternalID, v.State = "default", "ext-one", structs.VolumeReady
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}
+	proposed(s, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+}
+
+func TestListsAndPluginsWakeForTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		w, stop := newWatchers(s)
+		defer stop()
+		instance := func(plugin string, healthy bool) {
+			must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: []*structs.CSIPluginInstance{
+				{Kind: structs.CSIKindNode, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: healthy, NodeInfo: &structs.CSINodeInfo{ID: "x"}}}}})
+		}
+		must(s, structs.NodeRegister, aRegistration("n1"))
+		for _, p := range []string{"p1", "p2"} {
+			instance(p, true)
+		}
+		put := func(id, plugin string) {
+			v := aVolume(id)
+			v.Namespace, v.ExternalID, v.State, v.PluginID = "default", "ext-"+id, structs.VolumeReady, plugin
+			proposed(s, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		}
+		put("a-1", "p1")
+		put("b-1", "p2")
+		for _, p := range []string{"p1", "p2"} {
+			keep(w, p, structs.CSIPluginGet, structs.CSIPluginGetRequest{ID: p})
+		}
+		for _, prefix := range []string{"a-", "b-"} {
+			keep(w, prefix, structs.CSIVolumeList, structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Prefix: prefix}})
+		}
+		keep(w, "filtered", structs.CSIVolumeList, structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Filter: `ID == "b-9"`}})
+		keep(w, "page", structs.CSIVolumeList, structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: 1}})
+		w.expect("a volume", 3, func() { put("a-2", "p1") }, "a-", "page")
+		w.expect("another", 3, func() { put("a-3", "p1") }, "a-")
+		w.expect("one that a filter lets by", 3, func() { put("b-9", "p2") }, "b-", "filtered")
+		w.expect("health", 5, func() { instance("p2", false) }, "p2", "b-", "filtered")
+		w.expect("the same again", 0, func() { instance("p2", false) })
+	})
+}
