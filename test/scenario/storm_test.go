@@ -1,0 +1,102 @@
+package scenario
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+
+	"berth/state"
+	"berth/structs"
+	"berth/test/cluster"
+)
+
+// TestAStorm lets nodes fall silent and come back, leaders die and jobs be stopped and run again, all while
+// jobs hold volumes of one writer. Nobody ever vouches for a node, so at no time may two have one volume -
+// the storage fails the test if they do - and when the storm is over each job has its own.
+func TestAStorm(t *testing.T) {
+	s := begin(t, 3)
+	const jobs = 3
+	for i := range 3 {
+		s.node(fmt.Sprintf("n%d", i+1), attaching)
+	}
+	for i := range jobs {
+		s.volume(fmt.Sprintf("v%d", i))
+		s.job(fmt.Sprintf("job%d", i), 1, fmt.Sprintf("v%d", i))
+	}
+	for i := range jobs {
+		s.runs(fmt.Sprintf("job%d", i), 1)
+	}
+	seed := uint64(1)
+	if text := os.Getenv("BERTH_TEST_SEED"); text != "" {
+		seed, _ = strconv.ParseUint(text, 10, 64)
+	}
+	dice := rand.New(rand.NewPCG(seed, 2))
+	servers := cluster.Names(s.Servers)
+	events := []struct {
+		name string
+		do   func()
+	}{
+		{"a node is cut off until it is taken for down", func() {
+			n := s.Nodes()[dice.IntN(3)]
+			s.Net.Cut(n.Name, servers...)
+			s.status(n, structs.NodeDown)
+			s.Net.Heal()
+		}},
+		{"the leader dies", func() {
+			old := s.Leader()
+			if err := old.Kill(); err != nil {
+				t.Error(err)
+			}
+			s.Leader(s.Others(old)...)
+			s.Restart(old)
+		}},
+		{"a node and the leader lose each other and the leader its followers", func() {
+			old, n := s.Leader(), s.Nodes()[dice.IntN(3)]
+			s.Net.Cut(old.Name, append(cluster.Names(s.Others(old)), n.Name)...)
+			s.Leader(s.Others(old)...)
+			s.Net.Heal()
+		}},
+		{"a job is stopped and run again", func() {
+			i := dice.IntN(jobs)
+			s.stop(fmt.Sprintf("job%d", i))
+			s.job(fmt.Sprintf("job%d", i), 1, fmt.Sprintf("v%d", i))
+		}},
+	}
+	for range 10 {
+		e := events[dice.IntN(len(events))]
+		t.Log(e.name)
+		e.do()
+	}
+
+	for _, n := range s.Nodes() {
+		s.status(n, structs.NodeReady)
+	}
+	for i := range jobs {
+		id := fmt.Sprintf("job%d", i)
+		a := s.runs(id, 1)[0]
+		for _, n := range s.Nodes() {
+			if n.ID == a.NodeID {
+				s.Until(id+" alone has its volume", func() bool {
+					who := s.storage.Mounts(fmt.Sprintf("disk-v%d", i))
+					return len(who) == 1 && who[0] == n.Name+" "+a.ID
+				})
+			}
+		}
+		s.stop(id)
+	}
+	for i := range jobs {
+		s.ended(fmt.Sprintf("job%d", i))
+	}
+	s.Rows(s.Leader(), "no claim and no attachment is left", func(tx *state.Read) bool {
+		for range state.Claims(tx, structs.AllNamespaces) {
+			return false
+		}
+		for range state.UnsettledAttachments(tx) {
+			return false
+		}
+		return true
+	})
+	s.Alike()
+}
