@@ -13,8 +13,31 @@ func noPlugin(id string) error {
 }
 
 func (p plugins) get(tx *state.Read, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse) error {
+	if req.PerPage > 0 {
+		return p.page(tx, req, resp)
+	}
 	if resp.Plugin = state.PluginDetail(tx, req.ID); resp.Plugin == nil {
 		return noPlugin(req.ID)
+	}
+	return nil
+}
+
+// page shows some of a plugin's instances, which may be as many as there are nodes, with all of the rest.
+func (p plugins) page(tx *state.Read, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse) error {
+	begin, err := fromToken(req.NextToken)
+	if err != nil {
+		return err
+	}
+	var first *structs.CSIPluginInstance
+	if len(begin) == 2 {
+		first = &structs.CSIPluginInstance{Kind: structs.CSIKind(begin[0]), NodeID: begin[1]}
+	}
+	plugin, next := state.PluginPage(tx, req.ID, first, int(req.PerPage))
+	if plugin == nil {
+		return noPlugin(req.ID)
+	}
+	if resp.Plugin = plugin; next != nil {
+		resp.NextToken = toToken([]string{string(next.Kind), next.NodeID})
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (v volumes) get(tx *state.Read, req *structs.CSIVolumeGetRequest, resp *str
 func (v volumes) list(tx *state.Read, req *structs.CSIVolumeListRequest, resp *structs.CSIVolumeListResponse) (err error) {
 	l := listing[structs.CSIVolume, structs.CSIVolumeListStub]{
 		Key:  volumeKey,
-		Stub: func(row *structs.CSIVolume) *structs.CSIVolumeListStub { return state.VolumeStub(tx, row) },
+		Stub: state.Stubs(tx),
 		Keep: func(row *structs.CSIVolume) bool {
 			return inNamespace(row.Namespace, &req.QueryOptions) && (req.PluginID == "" || row.PluginID == req.PluginID)
 		},

@@ -58,8 +58,21 @@ func AllocWithJob(tx *Read, a *structs.Allocation) *structs.Allocation {
 }
 
 // AllocStub is the allocation as lists show it, with its job's type.
-func AllocStub(tx *Read, a *structs.Allocation) *structs.AllocListStub {
-	return AllocWithJob(tx, a).Stub()
+func AllocStub(tx *Read, a *structs.Allocation) *structs.AllocListStub { return AllocStubs(tx)(a) }
+
+// AllocStubs makes the stubs of many allocations; the job of one after the other is looked up once.
+func AllocStubs(tx *Read) func(*structs.Allocation) *structs.AllocListStub {
+	var job *structs.Job
+	return func(a *structs.Allocation) *structs.AllocListStub {
+		if job == nil || job.ID != a.JobID || job.Version != a.JobVersion || job.Namespace != a.Namespace {
+			job = JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
+		}
+		s := a.Stub()
+		if job != nil {
+			s.JobType = job.Type
+		}
+		return s
+	}
 }
 
 // Allocs yields the allocations of a namespace by ID.

@@ -46,6 +46,7 @@ func (c *checker) indexes() {
 	checkIndexes(c, counts)
 	checkIndexes(c, volumes)
 	checkIndexes(c, claims)
+	checkIndexes(c, lines)
 	checkIndexes(c, attachments)
 	checkIndexes(c, jobs)
 	checkIndexes(c, jobVersions)
@@ -91,8 +92,23 @@ func (c *checker) claims() {
 	}
 }
 
-// lines: nobody waits whose turn it is.
+// lines: the numbers kept are those found, and nobody waits whose turn it is.
 func (c *checker) lines() {
+	found := map[string]int{}
+	for cl := range claims.all(c.tx) {
+		found[fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", classOf(cl), " ", cl.State)]++
+	}
+	kept := map[string]int{}
+	for l := range lines.all(c.tx) {
+		for _, n := range l.Classes {
+			for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
+				if *n.in(state) != 0 {
+					kept[fmt.Sprint(l.Namespace, "/", l.VolumeID, " ", n.class(), " ", state)] = *n.in(state)
+				}
+			}
+		}
+	}
+	c.want(maps.Equal(found, kept), "claims counted %v, kept %v", found, kept)
 	seen := map[[2]string]bool{}
 	for cl := range WaitingClaims(c.tx) {
 		if key := [2]string{cl.Namespace, cl.VolumeID}; !seen[key] {

@@ -24,8 +24,9 @@ func TestCheckSees(t *testing.T) {
 			a.DesiredStatus = structs.AllocDesiredStop
 			allocs.put(tx, a)
 		},
+		"claims counted": func(tx *Write) { claims.delete(tx, claimRow(tx, "a1")) },
 		"waits though it is its turn": func(tx *Write) {
-			claims.delete(tx, claimRow(tx, "a1"))
+			dropClaim(tx, claimRow(tx, "a1"))
 			attachments.delete(tx, attachmentRow(tx))
 		},
 		"no claim uses it": func(tx *Write) { claims.delete(tx, claimRow(tx, "a1")) },

@@ -16,9 +16,13 @@ var (
 	claimsByNode = claims.byUnique("node", func(c *structs.CSIClaim) key {
 		return keyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
-	// The line of a volume, class by class: see claim_line.go.
+	// The line of a volume, class by class: see claim_line.go. Of the claims that are granted only those that
+	// exclude others of their own class, which are few, are in it.
 	claimsByClass = claims.byUnique("class", func(c *structs.CSIClaim) key {
 		k := classOf(c)
+		if c.State == structs.ClaimGranted && !k.conflicts(k) {
+			return nil
+		}
 		return keyOf(c.Namespace, c.VolumeID, c.State, k.letters(), ordered(c.CreateIndex), ordered(uint64(c.Seq)))
 	})
 	waitingByPlugin = claims.by("waiting_plugin", func(c *structs.CSIClaim) key {
@@ -107,7 +111,7 @@ func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {
 		if grantAtOnce(tx, &c, p.Now) {
 			continue
 		}
-		claims.put(tx, &c)
+		storeClaim(tx, &c)
 		longer[structs.CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID}] = true
 	}
 	for k := range longer {
@@ -120,17 +124,19 @@ func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {
 // was such: as the line would, but without the detour over a row that waits.
 func grantAtOnce(tx *Write, c *structs.CSIClaim, now int64) bool {
 	v, k := Volume(tx.Read, c.Namespace, c.VolumeID), classOf(c)
-	if claimsByClass.has(tx.Read, c.Namespace, c.VolumeID, structs.ClaimWaiting) || volumeBlock(tx.Read, v) != "" {
-		return false
+	for _, n := range lineOf(tx.Read, c.Namespace, c.VolumeID) {
+		if n.Waiting > 0 || k.conflicts(n.class()) {
+			return false
+		}
 	}
-	if slices.ContainsFunc(classesIn(tx.Read, c.Namespace, c.VolumeID, structs.ClaimGranted), k.conflicts) {
+	if volumeBlock(tx.Read, v) != "" {
 		return false
 	}
 	if classBlock(tx.Read, v, k) != "" || nodeBlock(tx.Read, v, c) != "" {
 		return false
 	}
 	c.State, c.GrantIndex, c.GrantTime = structs.ClaimGranted, tx.Index, now
-	claims.put(tx, c)
+	storeClaim(tx, c)
 	attachFor(tx, c, now)
 	return true
 }
@@ -245,7 +251,7 @@ func giveUp(tx *Write, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest
 
 // releaseClaim deletes a claim and all that follows from it.
 func releaseClaim(tx *Write, c *structs.CSIClaim, now int64) {
-	claims.delete(tx, c)
+	dropClaim(tx, c)
 	if c.State == structs.ClaimGranted {
 		detachUnused(tx, c, now)
 	}
@@ -259,7 +265,7 @@ func endClaims(tx *Write, alloc string, now int64) {
 		if c.State == structs.ClaimGranted && c.EndTime == 0 {
 			c = c.Copy()
 			c.EndTime = max(now, 1)
-			claims.put(tx, c)
+			storeClaim(tx, c)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"strings"
 
 	"berth/structs"
@@ -10,7 +11,10 @@ import (
 
 // volumeBlock says why no claim of the volume can be granted now, "" if nothing of the volume itself is
 // in the way.
-func volumeBlock(tx *Read, v *structs.CSIVolume) string {
+func volumeBlock(tx *Read, v *structs.CSIVolume) string { return blockOf(v, Plugin(tx, v.PluginID)) }
+
+// blockOf is volumeBlock with the row of the volume's plugin at hand, nil where there is none.
+func blockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	switch v.State {
 	case structs.VolumeCreating:
 		return fmt.Sprintf("volume %s is being created%s", v.ID, failing(v.LastError))
@@ -19,7 +23,6 @@ func volumeBlock(tx *Read, v *structs.CSIVolume) string {
 	case structs.VolumeFailed:
 		return fmt.Sprintf("volume %s could not be created: %s; correct it and create it again", v.ID, errorText(v.LastError))
 	}
-	p := Plugin(tx, v.PluginID)
 	if p == nil || !p.Known {
 		return fmt.Sprintf("no instance of plugin %s has been healthy yet: is its job running?", v.PluginID)
 	}
@@ -102,7 +105,7 @@ func Claimable(tx *Read, c *structs.CSIClaim, ignore func(allocID string) bool) 
 			if !k.conflicts(classOf(c)) {
 				continue
 			}
-			for other := range claimsByClass.all(tx, v.Namespace, v.ID, state, k.letters()) {
+			for other := range claimsOf(tx, v, state, k) {
 				if other.AllocID != c.AllocID && (ignore == nil || !ignore(other.AllocID)) {
 					return false, holds(tx, other)
 				}
@@ -110,6 +113,21 @@ func Claimable(tx *Read, c *structs.CSIClaim, ignore func(allocID string) bool) 
 		}
 	}
 	return true, ""
+}
+
+// claimsOf yields a volume's claims of a class in a state. Those that are not in the index of classes are
+// nearly all claims of the volume: what is granted is of one access mode.
+func claimsOf(tx *Read, v *structs.CSIVolume, state string, k class) iter.Seq[*structs.CSIClaim] {
+	if state == structs.ClaimWaiting || k.conflicts(k) {
+		return claimsByClass.all(tx, v.Namespace, v.ID, state, k.letters())
+	}
+	return func(yield func(*structs.CSIClaim) bool) {
+		for c := range claims.all(tx, v.Namespace, v.ID) {
+			if c.State == state && classOf(c) == k && !yield(c) {
+				return
+			}
+		}
+	}
 }
 
 // manyHolders is how many claims a reason names one by one.

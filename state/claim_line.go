@@ -55,22 +55,12 @@ func (k class) conflicts(o class) bool {
 	return false
 }
 
-// classesIn lists the classes of the volume's claims in a state, looking at one claim of each.
-func classesIn(tx *Read, ns, volume, state string) (out []class) {
-	c := claimsByClass.first(tx, ns, volume, state)
-	for c != nil && c.Namespace == ns && c.VolumeID == volume && c.State == state {
-		out = append(out, classOf(c))
-		c = claimsByClass.after(tx, ns, volume, state, classOf(c).letters())
-	}
-	return out
-}
-
 // grant grants every claim of the volume whose turn it is.
 func grant(tx *Write, ns, volume string, now int64) {
 	for c := range line(tx.Read, ns, volume) {
 		granted := c.Copy()
 		granted.State, granted.GrantIndex, granted.GrantTime = structs.ClaimGranted, tx.Index, now
-		claims.put(tx, granted)
+		storeClaim(tx, granted)
 		attachFor(tx, granted, now)
 	}
 }
@@ -110,12 +100,13 @@ func waitedFor(tx *Read, plugin string) []structs.CSIClaimKey {
 // yielded: the caller grants it or only looks.
 func line(tx *Read, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
-		waiting := classesIn(tx, ns, volume, structs.ClaimWaiting)
+		counts := lineOf(tx, ns, volume)
+		waiting := classesOf(counts, structs.ClaimWaiting)
 		v := Volume(tx, ns, volume)
 		if len(waiting) == 0 || v == nil || volumeBlock(tx, v) != "" {
 			return
 		}
-		w := walk{inTheWay: classesIn(tx, ns, volume, structs.ClaimGranted)}
+		w := walk{inTheWay: classesOf(counts, structs.ClaimGranted)}
 		for _, k := range waiting {
 			q := queue{class: k, out: classBlock(tx, v, k) != "", rows: claimsByClass.iterator(tx, keyOf(ns, volume, structs.ClaimWaiting, k.letters()))}
 			q.pull()

@@ -235,35 +235,41 @@ func TestConflictIsSymmetric(t *testing.T) {
 	}
 }
 
-// TestClassesAreFoundBySkipping compares going from class to class with looking at every claim, also
-// beside other volumes and with names that no request would get through.
-func TestClassesAreFoundBySkipping(t *testing.T) {
-	name := rapid.StringOfN(rapid.RuneFrom([]rune{0, 1, 2, 'a', 'b'}), 0, 3, -1)
+// TestClassesAreCounted puts, changes and deletes claims and compares the numbers kept with those found.
+func TestClassesAreCounted(t *testing.T) {
+	one := func(r *rapid.T, from ...string) string { return rapid.SampledFrom(from).Draw(r, "of") }
 	rapid.Check(t, func(r *rapid.T) {
 		s := New()
-		want := map[[3]string]map[class]bool{}
 		_ = s.Write(1, func(tx *Write) error {
-			for n := range rapid.IntRange(0, 30).Draw(r, "claims") {
-				c := &structs.CSIClaim{Namespace: name.Draw(r, "namespace"), VolumeID: name.Draw(r, "volume"), AllocID: fmt.Sprint(n), State: name.Draw(r, "state"),
-					AccessMode: structs.CSIAccessMode(name.Draw(r, "access")), AttachmentMode: structs.CSIAttachmentMode(name.Draw(r, "attachment")), Mode: name.Draw(r, "mode")}
-				claims.put(tx, c)
-				key := [3]string{c.Namespace, c.VolumeID, c.State}
-				if want[key] == nil {
-					want[key] = map[class]bool{}
+			for range rapid.IntRange(0, 40).Draw(r, "changes") {
+				c := &structs.CSIClaim{Namespace: "default", VolumeID: one(r, "v", "w"), AllocID: one(r, "1", "2", "3", "4", "5"), State: one(r, waiting, granted),
+					AccessMode: structs.CSIAccessMode(one(r, "multi-node-reader-only", "single-node-writer", "another")), AttachmentMode: structs.CSIFileSystem, Mode: one(r, rd, wr)}
+				if rapid.Bool().Draw(r, "drop") {
+					dropClaim(tx, c)
+				} else {
+					storeClaim(tx, c)
 				}
-				want[key][classOf(c)] = true
 			}
 			return nil
 		})
-		for key, classes := range want {
-			got := classesIn(s.Read(), key[0], key[1], key[2])
-			for _, k := range got {
-				if !classes[k] {
-					r.Fatalf("%q: %s is not there", key, k)
-				}
+		tx := s.Read()
+		for _, volume := range []string{"v", "w"} {
+			found := map[class]classCount{}
+			for c := range claims.all(tx, "default", volume) {
+				k := classOf(c)
+				n := found[k]
+				n.AccessMode, n.AttachmentMode, n.Mode = k.access, k.attachment, k.mode
+				*n.in(c.State)++
+				found[k] = n
 			}
-			if len(got) != len(classes) {
-				r.Fatalf("%q: %d classes of %d", key, len(got), len(classes))
+			kept := lineOf(tx, "default", volume)
+			if len(kept) != len(found) || (len(found) == 0) != (lines.get(tx, "default", volume) == nil) {
+				r.Fatalf("%s: kept %v, found %v", volume, kept, found)
+			}
+			for _, n := range kept {
+				if found[n.class()] != n {
+					r.Fatalf("%s: kept %v, found %v", volume, n, found[n.class()])
+				}
 			}
 		}
 	})

@@ -54,27 +54,67 @@ func InstancesByNode(tx *Read, node string) iter.Seq[*structs.CSIPluginInstance]
 
 // PluginDetail puts a plugin together with its instances and allocations as they are now.
 func PluginDetail(tx *Read, id string) *structs.CSIPlugin {
+	d := pluginFrame(tx, id)
+	if d == nil {
+		return nil
+	}
+	d.Controllers = make(map[string]*structs.CSIInfo, tallyOf(tx, id, structs.CSIKindController).Instances)
+	d.Nodes = make(map[string]*structs.CSIInfo, tallyOf(tx, id, structs.CSIKindNode).Instances)
+	for i := range InstancesByPlugin(tx, id) {
+		addInstance(d, i)
+	}
+	d.Allocations = make([]*structs.AllocListStub, 0, d.ControllersExpected+d.NodesExpected)
+	stub := AllocStubs(tx)
+	for a := range AllocsByPlugin(tx, id) {
+		d.Allocations = append(d.Allocations, stub(a))
+	}
+	return d
+}
+
+// PluginPage is PluginDetail with at most limit of the instances, beginning with the first that is not
+// before the one named, and with the allocations that run these. next names where the next page begins, nil
+// on the last.
+func PluginPage(tx *Read, id string, begin *structs.CSIPluginInstance, limit int) (d *structs.CSIPlugin, next *structs.CSIPluginInstance) {
+	if d = pluginFrame(tx, id); d == nil {
+		return nil, nil
+	}
+	d.Controllers, d.Nodes, d.Allocations = map[string]*structs.CSIInfo{}, map[string]*structs.CSIInfo{}, []*structs.AllocListStub{}
+	instances.has(tx, id) // who waits, waits for any of them
+	rows, stub, seen := instances.from(tx, id), AllocStubs(tx), map[string]bool{}
+	if begin != nil {
+		rows = instances.from(tx, id, string(begin.Kind), begin.NodeID)
+	}
+	for i, _ := rows.Next().(*structs.CSIPluginInstance); i != nil && i.PluginID == id; i, _ = rows.Next().(*structs.CSIPluginInstance) {
+		if len(d.Controllers)+len(d.Nodes) == limit {
+			return d, i
+		}
+		addInstance(d, i)
+		if a := Alloc(tx, i.AllocID); a != nil && !seen[a.ID] {
+			seen[a.ID] = true
+			d.Allocations = append(d.Allocations, stub(a))
+		}
+	}
+	return d, nil
+}
+
+// pluginFrame is a plugin's answer without what it is put together from.
+func pluginFrame(tx *Read, id string) *structs.CSIPlugin {
 	row := Plugin(tx, id)
 	if row == nil {
 		return nil
 	}
 	s := PluginStub(tx, row)
-	d := &structs.CSIPlugin{ID: row.ID, Provider: row.Provider, Version: row.Version, ControllerRequired: row.ControllerRequired,
-		Controllers: map[string]*structs.CSIInfo{}, Nodes: map[string]*structs.CSIInfo{},
-		Allocations:        []*structs.AllocListStub{},
+	return &structs.CSIPlugin{ID: row.ID, Provider: row.Provider, Version: row.Version, ControllerRequired: row.ControllerRequired,
 		ControllersHealthy: s.ControllersHealthy, ControllersExpected: s.ControllersExpected,
 		NodesHealthy: s.NodesHealthy, NodesExpected: s.NodesExpected, Indexes: row.Indexes}
-	for i := range InstancesByPlugin(tx, id) {
-		half := d.Nodes
-		if i.Kind == structs.CSIKindController {
-			half = d.Controllers
-		}
-		half[i.NodeID] = &i.CSIInfo
+}
+
+func addInstance(d *structs.CSIPlugin, i *structs.CSIPluginInstance) {
+	half := d.Nodes
+	if i.Kind == structs.CSIKindController {
+		half = d.Controllers
 	}
-	for a := range AllocsByPlugin(tx, id) {
-		d.Allocations = append(d.Allocations, AllocStub(tx, a))
-	}
-	return d
+	half[i.NodeID] = &i.CSIInfo
 }
 
 // PluginStub is the plugin as lists show it.

@@ -17,6 +17,7 @@ var allTables = []anyTable{
 	counts,
 	volumes,
 	claims,
+	lines,
 	attachments,
 	jobs,
 	jobVersions,

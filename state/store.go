@@ -71,6 +71,7 @@ type Read struct {
 	txn     *memdb.Txn
 	mask    uint64         // tables read, by number
 	watch   memdb.WatchSet // nil: nobody will wait on single rows
+	whole   uint64         // tables watched as a whole, by number
 }
 
 // manyWatches is how many rows and ranges one reader watches one by one; beyond it watches whole tables,
@@ -78,10 +79,11 @@ type Read struct {
 const manyWatches = 4096
 
 func (tx *Read) note(table int, ch <-chan struct{}) {
-	if tx.watch == nil {
+	if tx.watch == nil || tx.whole&(1<<table) != 0 {
 		return
 	}
 	if len(tx.watch) >= manyWatches {
+		tx.whole |= 1 << table
 		ch = tx.tableChannel(table)
 	}
 	tx.watch.Add(ch)

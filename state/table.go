@@ -133,13 +133,24 @@ func (x *index[T]) after(tx *Read, parts ...string) *T {
 	return found
 }
 
+// from iterates over all rows from the first on whose key begins with the parts or follows. Nobody waits for
+// what comes so.
+func (x *index[T]) from(tx *Read, parts ...string) memdb.ResultIterator {
+	tx.mask |= 1 << x.table.number
+	it, err := tx.txn.LowerBound(x.table.schema.Name, x.name, keyOf(parts...))
+	if err != nil {
+		panic(err) // the schema and this code disagree
+	}
+	return it
+}
+
 // has reports whether any row's key begins with the parts.
 func (x *index[T]) has(tx *Read, parts ...string) bool { return x.first(tx, parts...) != nil }
 
 // put inserts the row or replaces the one with its key, and stamps it. The row belongs to the table from
-// then on.
-func (t *table[T]) put(tx *Write, r *T) {
-	old := t.at(tx.Read, t.key(r))
+// then on. It returns the row that was there, nil if there was none.
+func (t *table[T]) put(tx *Write, r *T) (old *T) {
+	old = t.at(tx.Read, t.key(r))
 	at := any(r).(row).Stamped()
 	at.CreateIndex, at.ModifyIndex = tx.Index, tx.Index
 	c := change{table: t.schema.Name, now: r}
@@ -148,13 +159,16 @@ func (t *table[T]) put(tx *Write, r *T) {
 		c.old = old
 	}
 	tx.apply(t.number, c)
+	return old
 }
 
-// delete takes the row with this row's key out; one that is not there is done already.
-func (t *table[T]) delete(tx *Write, r *T) {
-	if old := t.at(tx.Read, t.key(r)); old != nil {
+// delete takes the row with this row's key out; one that is not there is done already. It returns the row
+// that was there, nil if there was none.
+func (t *table[T]) delete(tx *Write, r *T) (old *T) {
+	if old = t.at(tx.Read, t.key(r)); old != nil {
 		tx.apply(t.number, change{table: t.schema.Name, old: old})
 	}
+	return old
 }
 
 func (t *table[T]) key(r *T) key { return t.schema.Indexes[idIndex].Indexer.(one[T]).key(r) }

@@ -46,41 +46,65 @@ func UnsettledVolumes(tx *Read) iter.Seq[*structs.CSIVolume] { return unsettledV
 
 // VolumeStub is the volume as lists show it.
 func VolumeStub(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeListStub {
-	s := &structs.CSIVolumeListStub{ID: v.ID, Namespace: v.Namespace, Name: v.Name, ExternalID: v.ExternalID, State: v.State,
-		Topologies: v.Topologies, PluginID: v.PluginID, CreateTime: v.CreateTime, ModifyTime: v.ModifyTime, Indexes: v.Indexes}
-	for c := range claimsByClass.all(tx, v.Namespace, v.ID) {
-		switch {
-		case c.State == structs.ClaimWaiting:
-			s.Waiting++
-			continue
-		case c.Mode == structs.ClaimWrite:
-			s.CurrentWriters++
-		default:
-			s.CurrentReaders++
-		}
-		s.AccessMode, s.AttachmentMode = c.AccessMode, c.AttachmentMode
-	}
-	p := Plugin(tx, v.PluginID)
-	if p == nil {
-		return s
-	}
-	n := countPlugin(tx, p.ID)
-	s.Provider, s.ControllerRequired = p.Provider, p.ControllerRequired
-	s.ControllersHealthy, s.ControllersExpected = n.controllersHealthy, n.controllersExpected
-	s.NodesHealthy, s.NodesExpected = n.nodesHealthy, n.nodesExpected
-	s.Schedulable = unschedulable(tx, v) == ""
+	s := bareStub(v)
+	countClaims(s, lineOf(tx, v.Namespace, v.ID))
+	lookOf(tx, v.PluginID).show(v, s)
 	return s
+}
+
+func bareStub(v *structs.CSIVolume) *structs.CSIVolumeListStub {
+	return &structs.CSIVolumeListStub{ID: v.ID, Namespace: v.Namespace, Name: v.Name, ExternalID: v.ExternalID, State: v.State,
+		Topologies: v.Topologies, PluginID: v.PluginID, CreateTime: v.CreateTime, ModifyTime: v.ModifyTime, Indexes: v.Indexes}
+}
+
+// countClaims puts into a volume's stub what its claims come to.
+func countClaims(s *structs.CSIVolumeListStub, counts []classCount) {
+	for _, n := range counts {
+		s.Waiting += n.Waiting
+		if n.Granted == 0 {
+			continue
+		}
+		s.AccessMode, s.AttachmentMode = n.AccessMode, n.AttachmentMode
+		if n.Mode == structs.ClaimWrite {
+			s.CurrentWriters += n.Granted
+		} else {
+			s.CurrentReaders += n.Granted
+		}
+	}
+}
+
+// pluginLook is what the volumes of one plugin show of it.
+type pluginLook struct {
+	row    *structs.CSIPluginRow
+	counts pluginCounts
+}
+
+func lookOf(tx *Read, plugin string) pluginLook {
+	return pluginLook{Plugin(tx, plugin), countPlugin(tx, plugin)}
+}
+
+func (l pluginLook) show(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
+	if l.row == nil {
+		return
+	}
+	s.Provider, s.ControllerRequired = l.row.Provider, l.row.ControllerRequired
+	s.ControllersHealthy, s.ControllersExpected = l.counts.controllersHealthy, l.counts.controllersExpected
+	s.NodesHealthy, s.NodesExpected = l.counts.nodesHealthy, l.counts.nodesExpected
+	s.Schedulable = l.unschedulable(v) == ""
 }
 
 // unschedulable says why no allocation can use the volume whatever its claims, "" if one can.
 func unschedulable(tx *Read, v *structs.CSIVolume) string {
-	n, p := countPlugin(tx, v.PluginID), Plugin(tx, v.PluginID)
-	switch why := volumeBlock(tx, v); {
+	return lookOf(tx, v.PluginID).unschedulable(v)
+}
+
+func (l pluginLook) unschedulable(v *structs.CSIVolume) string {
+	switch why := blockOf(v, l.row); {
 	case why != "":
 		return why
-	case n.nodesHealthy == 0:
+	case l.counts.nodesHealthy == 0:
 		return "no node instance of plugin " + v.PluginID + " is healthy"
-	case p.ControllerRequired && n.controllersHealthy == 0:
+	case l.row.ControllerRequired && l.counts.controllersHealthy == 0:
 		return "no controller of plugin " + v.PluginID + " is healthy"
 	}
 	return ""
@@ -168,7 +192,7 @@ func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
 		if c.State == structs.ClaimGranted {
 			return structs.Errorf(structs.KindPrecondition, "volume %q is in use: %s", v.ID, holds(tx.Read, c))
 		}
-		claims.delete(tx, c)
+		dropClaim(tx, c)
 	}
 	forgetVolume(tx, v)
 	return nil

@@ -72,7 +72,7 @@ func remakeVolume(tx *Write, v, old *structs.CSIVolume) error {
 		if c.PluginID != v.PluginID {
 			c = c.Copy()
 			c.PluginID = v.PluginID
-			claims.put(tx, c)
+			storeClaim(tx, c)
 		}
 	}
 	return usesStay(tx.Read, v, old)
@@ -220,7 +220,7 @@ func usesStay(tx *Read, v, old *structs.CSIVolume) error {
 			}
 		}
 	}
-	if !sameBytes(v.MountOptions, old.MountOptions) && claimsByClass.has(tx, v.Namespace, v.ID, structs.ClaimGranted) {
+	if !sameBytes(v.MountOptions, old.MountOptions) && classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
 		return structs.Errorf(structs.KindConflict, "MountOptions of volume %q cannot change while it is in use", v.ID)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"io"
 	"reflect"
+	"sync"
 
 	"github.com/hashicorp/go-msgpack/v2/codec"
 )
@@ -24,15 +25,49 @@ func newHandle() *codec.MsgpackHandle {
 	return h
 }
 
+// encoders and decoders are used again: making one costs more than a small value does.
+var (
+	encoders = sync.Pool{New: func() any { return &reusable{Encoder: codec.NewEncoderBytes(new([]byte), Handle)} }}
+	decoders = sync.Pool{New: func() any { return codec.NewDecoderBytes(nothing, Handle) }}
+	nothing  = []byte{}
+)
+
+// reusable is an encoder with the buffer it writes to.
+type reusable struct {
+	*codec.Encoder
+	buf []byte
+}
+
+// largestKept is how large a buffer may be to be used again.
+const largestKept = 64 << 10
+
 // Encode returns v in msgpack.
 func Encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	err := codec.NewEncoder(&b, Handle).Encode(v)
-	return b.Bytes(), err
+	e := encoders.Get().(*reusable)
+	defer encoders.Put(e)
+	e.buf = e.buf[:0]
+	e.ResetBytes(&e.buf)
+	err := e.Encode(v)
+	if cap(e.buf) > largestKept {
+		out := e.buf
+		e.buf = nil
+		return out, err
+	}
+	return bytes.Clone(e.buf), err
 }
 
 // Decode reads v from msgpack bytes. Bad bytes give an error, never a panic.
-func Decode(b []byte, v any) error { return codec.NewDecoderBytes(b, Handle).Decode(v) }
+func Decode(b []byte, v any) error {
+	d := decoders.Get().(*codec.Decoder)
+	defer decoders.Put(d)
+	if b == nil {
+		b = nothing
+	}
+	d.ResetBytes(b)
+	err := d.Decode(v)
+	d.ResetBytes(nothing) // do not hold on to the caller's bytes
+	return err
+}
 
 // NewEncoder writes values one after another to w.
 func NewEncoder(w io.Writer) *codec.Encoder { return codec.NewEncoder(w, Handle) }

@@ -1,0 +1,100 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	"berth/structs"
+)
+
+// lines hold, volume by volume, how many claims of each class are granted and how many wait: who claims
+// next, and who lists volumes, need not look at the claims themselves. Every change of a claim goes through
+// storeClaim and dropClaim, which keep them.
+var lines = newTable("csi_lines", func(l *volumeLine) key { return keyOf(l.Namespace, l.VolumeID) })
+
+// volumeLine is the row of one volume. It is there while the volume has claims.
+type volumeLine struct {
+	Namespace string
+	VolumeID  string
+	Classes   []classCount // in the order of their letters; none is empty
+	structs.Indexes
+}
+
+type classCount struct {
+	AccessMode     structs.CSIAccessMode
+	AttachmentMode structs.CSIAttachmentMode
+	Mode           string
+	Granted        int
+	Waiting        int
+}
+
+func (n classCount) class() class { return class{n.AccessMode, n.AttachmentMode, n.Mode} }
+
+// in is how many of the class are in a state.
+func (n *classCount) in(state string) *int {
+	if state == structs.ClaimGranted {
+		return &n.Granted
+	}
+	return &n.Waiting
+}
+
+func lineOf(tx *Read, ns, volume string) []classCount {
+	if l := lines.get(tx, ns, volume); l != nil {
+		return l.Classes
+	}
+	return nil
+}
+
+// classesIn lists the classes of the volume's claims in a state.
+func classesIn(tx *Read, ns, volume, state string) []class {
+	return classesOf(lineOf(tx, ns, volume), state)
+}
+
+func classesOf(counts []classCount, state string) (out []class) {
+	for _, n := range counts {
+		if *n.in(state) > 0 {
+			out = append(out, n.class())
+		}
+	}
+	return out
+}
+
+// storeClaim puts a claim that is new or has changed.
+func storeClaim(tx *Write, c *structs.CSIClaim) { recountLine(tx, claims.put(tx, c), c) }
+
+// dropClaim deletes a claim.
+func dropClaim(tx *Write, c *structs.CSIClaim) { recountLine(tx, claims.delete(tx, c), nil) }
+
+// recountLine changes a volume's numbers from what was to what is; each may be nil.
+func recountLine(tx *Write, was, is *structs.CSIClaim) {
+	some := cmp.Or(is, was)
+	if some == nil || was != nil && is != nil && was.State == is.State && classOf(was) == classOf(is) {
+		return
+	}
+	l := &volumeLine{Namespace: some.Namespace, VolumeID: some.VolumeID}
+	l.Classes = slices.Clone(lineOf(tx.Read, l.Namespace, l.VolumeID))
+	l.add(was, -1)
+	l.add(is, 1)
+	if len(l.Classes) == 0 {
+		lines.delete(tx, l)
+		return
+	}
+	lines.put(tx, l)
+}
+
+func (l *volumeLine) add(c *structs.CSIClaim, by int) {
+	if c == nil {
+		return
+	}
+	k := classOf(c)
+	i, found := slices.BinarySearchFunc(l.Classes, k.letters(), func(n classCount, letters string) int {
+		return cmp.Compare(n.class().letters(), letters)
+	})
+	if !found {
+		l.Classes = slices.Insert(l.Classes, i, classCount{AccessMode: k.access, AttachmentMode: k.attachment, Mode: k.mode})
+	}
+	*l.Classes[i].in(c.State) += by
+	if l.Classes[i].Granted == 0 && l.Classes[i].Waiting == 0 {
+		l.Classes = slices.Delete(l.Classes, i, i+1)
+	}
+}

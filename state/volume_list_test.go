@@ -1,0 +1,78 @@
+package state
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/structs"
+)
+
+// TestStubsOfManyAreThoseOfEach holds the quick way against the plain one, in whatever order volumes come.
+func TestStubsOfManyAreThoseOfEach(t *testing.T) {
+	w := newWorld(t)
+	for n := range 10 {
+		w.node(fmt.Sprint("n", n), half("p", structs.CSIKindNode, true))
+	}
+	for v := range 40 {
+		w.volume(fmt.Sprintf("v%02d", v), []string{"p", "q"}[v%2])
+		for a := range v % 5 * (v % 3) {
+			id := fmt.Sprintf("a%d-%d", v, a)
+			w.alloc(id, "j", fmt.Sprint("n", (v+a)%10))
+			w.claim(aClaim(fmt.Sprintf("v%02d", v), id, rd, mnmw))
+		}
+	}
+	tx := w.s.Read()
+	all := slices.Collect(Volumes(tx, "*", ""))
+	rapid.Check(t, func(t *rapid.T) {
+		stub := Stubs(tx)
+		for _, v := range rapid.SliceOf(rapid.SampledFrom(all)).Draw(t, "volumes") {
+			if got, want := stub(v), VolumeStub(tx, v); !reflect.DeepEqual(got, want) {
+				t.Fatalf("%+v, by itself %+v", got, want)
+			}
+		}
+	})
+	stub := Stubs(tx)
+	for _, v := range all {
+		if got, want := stub(v), VolumeStub(tx, v); !reflect.DeepEqual(got, want) {
+			t.Errorf("in order: %+v, by itself %+v", got, want)
+		}
+	}
+}
+
+// TestPagesOfAPluginAreTheWhole puts pages of every size together.
+func TestPagesOfAPluginAreTheWhole(t *testing.T) {
+	w := newWorld(t)
+	for n := range 7 {
+		w.node(fmt.Sprint("n", n), attaching(half("p", structs.CSIKindController, true), half("p", structs.CSIKindNode, n%2 == 0))...)
+	}
+	w.node("else", half("q", structs.CSIKindNode, true))
+	tx := w.s.Read()
+	whole := PluginDetail(tx, "p")
+	for limit := 1; limit < 16; limit++ {
+		var next *structs.CSIPluginInstance
+		nodes, controllers := map[string]*structs.CSIInfo{}, map[string]*structs.CSIInfo{}
+		for more := true; more; more = next != nil {
+			var page *structs.CSIPlugin
+			page, next = PluginPage(tx, "p", next, limit)
+			if n := len(page.Nodes) + len(page.Controllers); n > limit || n < limit && next != nil {
+				t.Fatalf("a page of %d for a limit of %d", n, limit)
+			}
+			for id, i := range page.Nodes {
+				nodes[id] = i
+			}
+			for id, i := range page.Controllers {
+				controllers[id] = i
+			}
+		}
+		if !reflect.DeepEqual(nodes, whole.Nodes) || !reflect.DeepEqual(controllers, whole.Controllers) {
+			t.Errorf("pages of %d: %d nodes and %d controllers", limit, len(nodes), len(controllers))
+		}
+	}
+	if d, _ := PluginPage(tx, "none", nil, 5); d != nil {
+		t.Error("a plugin that is not there")
+	}
+}
