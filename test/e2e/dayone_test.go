@@ -34,8 +34,11 @@ func end(a *agent, jobs ...string) {
 	a.must("volume", "delete", "counter")
 	a.must("job", "stop", "-purge", "hostpath")
 	eventually(a.t, "every task has ended", func() error {
-		if n := len(processesOf(filepath.Join(a.dir, "data", "drivers"))); n > 0 {
+		if n := len(a.tasks()); n > 0 {
 			return fmt.Errorf("%d processes", n)
+		}
+		if left := a.cgroups(); len(left) > 0 {
+			return fmt.Errorf("cgroups %v", left)
 		}
 		return nil
 	})

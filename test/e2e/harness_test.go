@@ -59,7 +59,8 @@ type agent struct {
 	http  int
 	rpc   int
 	serf  int
-	mark  string // what the hostpath plugin of this node ends its volumes' ids with, once it is known
+	mark  string          // what the hostpath plugin of this node ends its volumes' ids with, once it is known
+	seen  map[string]bool // the names of tasks' cgroups
 	args  []string
 	ready func(a *agent) error // what start waits for
 	cmd   *exec.Cmd
@@ -108,7 +109,8 @@ func newAgent(t testing.TB, name string, extra ...string) *agent {
 		t.Fatal(err)
 	}
 	ports := freePorts(t, 3)
-	a := &agent{t: t, name: name, dir: dir, http: ports[0], rpc: ports[1], serf: ports[2], ready: (*agent).nodeReady}
+	a := &agent{t: t, name: name, dir: dir, http: ports[0], rpc: ports[1], serf: ports[2],
+		seen: map[string]bool{}, ready: (*agent).nodeReady}
 	a.args = append([]string{"agent", "-data-dir", a.data(), "-bind", "127.0.0.1", "-name", name,
 		"-http-port", strconv.Itoa(ports[0]), "-rpc-port", strconv.Itoa(ports[1]), "-serf-port", strconv.Itoa(ports[2])}, extra...)
 	if a.log, err = os.Create(filepath.Join(dir, "agent.log")); err != nil {
@@ -275,6 +277,9 @@ func (a *agent) clean() {
 	for _, m := range mountsBelow(a.dir) {
 		_ = unix.Unmount(m, unix.MNT_DETACH)
 	}
+	for _, g := range a.cgroups() {
+		_ = unix.Rmdir(g)
+	}
 	for _, d := range a.loops() {
 		_ = exec.Command("losetup", "-d", d).Run()
 	}
@@ -311,6 +316,22 @@ func mountsBelow(dir string) []string {
 	}
 	sort.Sort(sort.Reverse(sort.StringSlice(points)))
 	return points
+}
+
+// cgroups lists the cgroups of the agent's tasks, present and past. They are called like the directories
+// that the drivers keep for tasks.
+func (a *agent) cgroups() (groups []string) {
+	dirs, _ := filepath.Glob(a.data("drivers", "*", "*"))
+	for _, d := range dirs {
+		a.seen[filepath.Base(d)] = true
+	}
+	for name := range a.seen {
+		for _, pattern := range []string{"/sys/fs/cgroup/berth/", "/sys/fs/cgroup/*/berth/"} {
+			found, _ := filepath.Glob(pattern + name)
+			groups = append(groups, found...)
+		}
+	}
+	return groups
 }
 
 // loops lists the loop devices that show volumes of this agent's node. The kernel tells of their files as

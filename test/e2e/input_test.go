@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -69,6 +70,9 @@ func TestExitCodesTellTheKindOfError(t *testing.T) {
 	a.refused(5, nil, "job", "run", "-check-index", "999", example(t, "counter.hcl"))
 	a.refused(6, []string{"claimed", a.running("counter", 1)[0].ID}, "volume", "delete", "counter")
 	a.refused(6, []string{"claimed"}, "volume", "deregister", "counter")
+	if code := a.post("/v1/system/gc", "Origin", "http://elsewhere.example"); code != http.StatusForbidden {
+		t.Errorf("a page of another origin got %d", code)
+	}
 	a.refused(7, []string{"127.0.0.1:1"}, "job", "status", "-address", "http://127.0.0.1:1")
 
 	// Without -dev there is no raw_exec: the refusal says how to have it.
@@ -93,6 +97,22 @@ func TestExitCodesTellTheKindOfError(t *testing.T) {
 	}
 	a.refused(2, []string{"Nope"}, "job", "status", "-t", "{{.Nope}}", "counter")
 	end(a, "counter")
+}
+
+// post sends an empty request with a header and returns the status.
+func (a *agent) post(path, header, value string) int {
+	a.t.Helper()
+	req, err := http.NewRequest(http.MethodPost, fmt.Sprintf("http://127.0.0.1:%d%s", a.http, path), strings.NewReader("{}"))
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	req.Header.Set(header, value)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
 }
 
 // bodies are what no route can make sense of.

@@ -51,6 +51,7 @@ func (a *agent) running(job string, want int) []*structs.AllocListStub {
 		}
 		return nil
 	})
+	a.cgroups() // so that they are known when they are to be gone
 	return found
 }
 
