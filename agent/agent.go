@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -36,23 +37,35 @@ type Agent struct {
 }
 
 // New opens the server and the node that cfg asks for and the HTTP port. cfg must be finished.
-func New(cfg Config, logger hclog.Logger) (_ *Agent, err error) {
-	a := &Agent{cfg: cfg, logger: logger}
+func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o711); err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "data_dir: %w", err)
 	}
-	if a.ln, err = net.Listen("tcp", cfg.bind(cfg.Addresses.HTTP, cfg.Ports.HTTP)); err != nil {
+	ln, err := net.Listen("tcp", cfg.bind(cfg.Addresses.HTTP, cfg.Ports.HTTP))
+	if err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "listening for HTTP: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			_ = a.ln.Close()
-		}
-	}()
+	a := &Agent{cfg: cfg, logger: logger, ln: ln}
 	if err := a.open(); err != nil {
-		return nil, errors.Join(err, a.closeServer())
+		return nil, errors.Join(err, a.close())
 	}
-	return a, a.openHTTP()
+	a.http = &http.Server{
+		Handler:           api.NewHandler(api.Config{Caller: a.caller, Agent: local{a}, Logger: logger.Named("http")}),
+		ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog:          logger.Named("http").StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+	}
+	return a, nil
+}
+
+// close closes what was opened and is never to run.
+func (a *Agent) close() error {
+	err := a.ln.Close()
+	if a.server != nil {
+		ended, cancel := context.WithCancel(context.Background())
+		cancel()
+		err = errors.Join(err, a.server.Run(ended))
+	}
+	return err
 }
 
 func (a *Agent) open() (err error) {
@@ -82,26 +95,6 @@ func (a *Agent) open() (err error) {
 	return nil
 }
 
-// closeServer releases what a server took that is not going to run.
-func (a *Agent) closeServer() error {
-	if a.server == nil {
-		return nil
-	}
-	ended, end := context.WithCancel(context.Background())
-	end()
-	return a.server.Run(ended)
-}
-
-// openHTTP makes the HTTP server; requests see a context that ends when the agent stops.
-func (a *Agent) openHTTP() error {
-	a.http = &http.Server{
-		Handler:           api.NewHandler(api.Config{Caller: a.caller, Agent: local{a}, Logger: a.logger.Named("http")}),
-		ReadHeaderTimeout: 10 * time.Second,
-		ErrorLog:          a.logger.Named("http").StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
-	}
-	return nil
-}
-
 // advertisedHTTP is where others reach the HTTP API, with the port that was really bound.
 func (a *Agent) advertisedHTTP() string {
 	port := a.ln.Addr().(*net.TCPAddr).Port
@@ -123,45 +116,56 @@ func (a *Agent) HTTPAddr() string {
 
 // Run lives until ctx ends, or until a part of the agent fails: then it stops the others and returns why.
 func (a *Agent) Run(ctx context.Context) error {
-	serverCtx, stopServer := context.WithCancel(context.Background())
-	clientCtx, stopClient := context.WithCancel(context.Background())
-	defer stopServer()
-	defer stopClient()
-	failed := make(chan error, 2)
-	var servers, clients, web sync.WaitGroup
+	ended := make(chan error, 3)
+	var stops []func()
 	if a.server != nil {
-		servers.Go(func() { failed <- a.server.Run(serverCtx) })
+		stops = append(stops, start(a.server.Run, ended))
 	}
 	if a.client != nil {
-		clients.Go(func() { a.client.Run(clientCtx) })
+		stops = append(stops, start(func(ctx context.Context) error { a.client.Run(ctx); return nil }, ended))
 	}
-	base, endRequests := context.WithCancel(context.Background())
-	defer endRequests()
-	a.http.BaseContext = func(net.Listener) context.Context { return base }
-	web.Go(func() {
-		if err := a.http.Serve(a.ln); !errors.Is(err, http.ErrServerClosed) {
-			failed <- err
-		}
-	})
-
+	stops = append(stops, start(a.serveHTTP, ended))
 	var err error
 	select {
 	case <-ctx.Done():
-	case err = <-failed:
+	case err = <-ended:
 	}
-	endRequests()
-	drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
-	defer cancel()
-	if a.http.Shutdown(drain) != nil {
-		_ = a.http.Close()
+	for _, stop := range slices.Backward(stops) {
+		stop()
 	}
-	web.Wait()
-	stopClient()
-	clients.Wait()
-	stopServer()
-	servers.Wait()
-	for len(failed) > 0 {
-		err = errors.Join(err, <-failed)
+	for len(ended) > 0 {
+		err = errors.Join(err, <-ended)
 	}
 	return err
+}
+
+// start runs a part of the agent, which tells how it ended; the function it returns ends it and waits.
+func start(run func(context.Context) error, ended chan<- error) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var part sync.WaitGroup
+	part.Go(func() { ended <- run(ctx) })
+	return func() {
+		cancel()
+		part.Wait()
+	}
+}
+
+// serveHTTP serves until ctx ends; requests see it, so that blocking queries end then.
+func (a *Agent) serveHTTP(ctx context.Context) error {
+	a.http.BaseContext = func(net.Listener) context.Context { return ctx }
+	drained := make(chan struct{})
+	stopped := context.AfterFunc(ctx, func() {
+		defer close(drained)
+		drain, cancel := context.WithTimeout(context.Background(), drainTimeout)
+		defer cancel()
+		if a.http.Shutdown(drain) != nil {
+			_ = a.http.Close()
+		}
+	})
+	err := a.http.Serve(a.ln)
+	if stopped() {
+		return err // by itself
+	}
+	<-drained
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/cli"
 	"berth/structs"
 )
 
@@ -59,16 +61,24 @@ func (l *lines) await(t *testing.T, text string) string {
 	}
 }
 
-// startServer runs a server alone, which needs no root, through the command a user types.
-func startServer(t *testing.T, args ...string) (addr string, log *lines, stop func() error) {
+// command runs what a user types after `berth agent` and returns the exit code.
+func command(ctx context.Context, out, log io.Writer, args ...string) int {
+	return cli.Run(ctx, append([]string{"agent"}, args...), cli.Stdio{In: strings.NewReader(""), Out: out, Err: log}, Command())
+}
+
+// onLoopback are the options of a server alone, which needs no root.
+var onLoopback = []string{"-server", "-bind", "127.0.0.1", "-rpc-port", "0", "-serf-port", "0"}
+
+// startServer runs a server alone, through the command a user types.
+func startServer(t *testing.T, args ...string) (addr string, log *lines, stop func() int) {
 	t.Helper()
 	out, log := newLines(), newLines()
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	args = append([]string{"-server", "-bind", "127.0.0.1", "-http-port", "0", "-rpc-port", "0", "-serf-port", "0"}, args...)
-	go func() { ended <- Command(ctx, args, out, log) }()
-	stop = sync.OnceValue(func() error { cancel(); return <-ended })
-	t.Cleanup(func() { _ = stop() })
+	ended := make(chan int, 1)
+	args = slices.Concat(onLoopback, []string{"-http-port", "0"}, args)
+	go func() { ended <- command(ctx, out, log, args...) }()
+	stop = sync.OnceValue(func() int { cancel(); return <-ended })
+	t.Cleanup(func() { stop() })
 	return strings.TrimSpace(strings.TrimPrefix(out.await(t, "HTTP API:"), "HTTP API:")), log, stop
 }
 
@@ -107,8 +117,8 @@ func TestAServerKeepsItsStateOverARestart(t *testing.T) {
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("%s: %s", resp.Status, text)
 	}
-	if err := stop(); err != nil {
-		t.Fatalf("stopping: %v", err)
+	if code := stop(); code != 0 {
+		t.Fatalf("it ended with exit code %d", code)
 	}
 	addr, _, _ = startServer(t, "-data-dir", dir)
 	if job := read[*structs.Job](t, addr+"/v1/job/web"); job.ID != "web" {
@@ -156,9 +166,27 @@ func TestWhatAnAgentSaysOfItself(t *testing.T) {
 func TestAPortInUseIsSaid(t *testing.T) {
 	addr, _, _ := startServer(t, "-data-dir", t.TempDir())
 	port := addr[strings.LastIndex(addr, ":")+1:]
-	err := Command(context.Background(), []string{"-server", "-bind", "127.0.0.1", "-http-port", port, "-rpc-port", "0",
-		"-serf-port", "0", "-data-dir", t.TempDir()}, io.Discard, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "HTTP") || !strings.Contains(err.Error(), port) {
-		t.Errorf("%v", err)
+	out, log := newLines(), newLines()
+	code := command(t.Context(), out, log, append(onLoopback, "-http-port", port, "-data-dir", t.TempDir())...)
+	if code == 0 {
+		t.Fatal("it ran")
 	}
+	if text := log.await(t, "listening for HTTP"); !strings.Contains(text, port) {
+		t.Errorf("the port is not named: %s", text)
+	}
+}
+
+// A server that was opened before the node could not be is closed: another one may take its directory.
+func TestAnAgentThatCannotStartLeavesNothingOpen(t *testing.T) {
+	dir := t.TempDir()
+	inTheWay := filepath.Join(dir, "client")
+	if err := os.WriteFile(inTheWay, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code := command(t.Context(), io.Discard, io.Discard, append(onLoopback, "-client", "-http-port", "0", "-data-dir", dir)...)
+	if code == 0 {
+		t.Fatal("it ran")
+	}
+	addr, _, _ := startServer(t, "-data-dir", dir)
+	read[[]*structs.NodeListStub](t, addr+"/v1/nodes")
 }

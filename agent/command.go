@@ -2,10 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,102 +9,89 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/cli"
 	"berth/internal/version"
 	"berth/structs"
 )
 
-const usage = `Usage: berth agent -dev
-       berth agent -config FILE... [flags]
+const help = `
+-dev is one process with everything, on loopback, that keeps nothing when it
+ends. Options go over what the configuration files say, and those over the
+defaults.
 
-  Runs a server, a node, or both. -dev is one process with everything, on
-  loopback, that keeps nothing when it ends. SIGTERM and SIGINT end the agent;
-  tasks go on running and are found again at the next start (not with -dev).
-  SIGHUP reads the log level from the configuration again.
+SIGTERM and SIGINT end the agent; tasks go on running and are found again at
+the next start (not with -dev). SIGHUP reads the log level from the
+configuration again.`
 
-Flags (they override the configuration):
-`
-
-type list []string
-
-func (l *list) String() string     { return strings.Join(*l, ",") }
-func (l *list) Set(v string) error { *l = append(*l, v); return nil }
-
-// flags are the command line of an agent. Those that were not given leave the configuration alone.
-type flags struct {
-	set     *flag.FlagSet
-	configs list
-	dev     bool
-	apply   []func(c *Config)
+// Command is `berth agent`: it runs an agent until ctx ends.
+func Command() cli.Command {
+	flags := []cli.Flag{
+		{Name: "config", Kind: cli.Strings, Value: "path", Usage: "A configuration file, or a directory of them; may be given more than once"},
+		{Name: "dev", Kind: cli.Bool, Usage: "Run a server and a node in one process that keeps nothing"},
+	}
+	for _, o := range options {
+		flags = append(flags, o.Flag)
+	}
+	return cli.Command{Name: "agent", Group: cli.GroupSelf, Synopsis: "Run a server, a node, or both", Help: help,
+		Flags: flags, Local: true, Run: runCommand}
 }
 
-func newFlags(stderr io.Writer) *flags {
-	f := &flags{set: flag.NewFlagSet("agent", flag.ContinueOnError)}
-	f.set.SetOutput(stderr)
-	f.set.Usage = func() { fmt.Fprint(stderr, usage); f.set.PrintDefaults() }
-	f.set.Var(&f.configs, "config", "configuration `file` or directory; may be given several times")
-	f.set.BoolVar(&f.dev, "dev", false, "one process with server, node and HTTP on loopback; keeps nothing")
-	f.boolean("server", "run a server", func(c *Config, v bool) { c.Server.Enabled = v })
-	f.boolean("client", "run a node", func(c *Config, v bool) { c.Client.Enabled = v })
-	f.str("data-dir", "absolute `path` of all that the agent keeps", func(c *Config, v string) { c.DataDir = v })
-	f.str("bind", "`address` to listen on", func(c *Config, v string) { c.BindAddr = v })
-	f.str("name", "the agent's `name`; default the host's", func(c *Config, v string) { c.Name = v })
-	f.str("dc", "`datacenter`", func(c *Config, v string) { c.Datacenter = v })
-	f.str("region", "`region`", func(c *Config, v string) { c.Region = v })
-	f.str("log-level", "trace, debug, info, warn or error", func(c *Config, v string) { c.LogLevel = v })
-	f.boolean("log-json", "log in JSON", func(c *Config, v bool) { c.LogJSON = v })
-	f.num("http-port", "HTTP `port`; 0 takes any", func(c *Config, v int) { c.Ports.HTTP = v })
-	f.num("rpc-port", "RPC and Raft `port`; 0 takes any", func(c *Config, v int) { c.Ports.RPC = v })
-	f.num("serf-port", "gossip `port`; 0 takes any", func(c *Config, v int) { c.Ports.Serf = v })
-	f.num("bootstrap-expect", "`number` of servers that form the cluster", func(c *Config, v int) { c.Server.BootstrapExpect = v })
-	f.str("retry-join", "gossip `addresses` of other servers, comma-separated", func(c *Config, v string) { c.Server.RetryJoin = strings.Split(v, ",") })
-	f.str("servers", "RPC `addresses` of the servers a node joins, comma-separated", func(c *Config, v string) { c.Client.Servers = strings.Split(v, ",") })
-	return f
+// option is a flag with what it changes in the configuration. One that is not given leaves it alone.
+type option struct {
+	cli.Flag
+	apply func(c *Config, call *cli.Call)
 }
 
-func (f *flags) str(name, help string, set func(*Config, string)) {
-	f.set.Func(name, help, func(v string) error {
-		f.apply = append(f.apply, func(c *Config) { set(c, v) })
-		return nil
-	})
+var options = []option{
+	boolean("server", "Run a server", func(c *Config, v bool) { c.Server.Enabled = v }),
+	boolean("client", "Run a node", func(c *Config, v bool) { c.Client.Enabled = v }),
+	text("data-dir", "path", "Where the agent keeps all it keeps; absolute", func(c *Config, v string) { c.DataDir = v }),
+	text("bind", "address", "The address to listen on", func(c *Config, v string) { c.BindAddr = v }),
+	text("name", "name", "The agent's name. Default: the host's", func(c *Config, v string) { c.Name = v }),
+	text("dc", "name", "The datacenter", func(c *Config, v string) { c.Datacenter = v }),
+	text("region", "name", "The region", func(c *Config, v string) { c.Region = v }),
+	text("log-level", "level", "trace, debug, info, warn or error", func(c *Config, v string) { c.LogLevel = v }),
+	boolean("log-json", "Log in JSON", func(c *Config, v bool) { c.LogJSON = v }),
+	port("http-port", "The port of the HTTP API; 0 takes any", func(c *Config, v int) { c.Ports.HTTP = v }),
+	port("rpc-port", "The port of RPC and Raft; 0 takes any", func(c *Config, v int) { c.Ports.RPC = v }),
+	port("serf-port", "The port of gossip; 0 takes any", func(c *Config, v int) { c.Ports.Serf = v }),
+	number("bootstrap-expect", "number", "How many servers form the cluster", func(c *Config, v int) { c.Server.BootstrapExpect = v }),
+	text("retry-join", "addresses", "Gossip addresses of other servers, comma-separated", func(c *Config, v string) { c.Server.RetryJoin = strings.Split(v, ",") }),
+	text("servers", "addresses", "RPC addresses of the servers that a node joins, comma-separated", func(c *Config, v string) { c.Client.Servers = strings.Split(v, ",") }),
 }
 
-func (f *flags) boolean(name, help string, set func(*Config, bool)) {
-	f.set.BoolFunc(name, help, func(v string) error {
-		if v != "true" && v != "false" {
-			return errors.New("expected true or false")
-		}
-		f.apply = append(f.apply, func(c *Config) { set(c, v == "true") })
-		return nil
-	})
+func boolean(name, usage string, set func(*Config, bool)) option {
+	return option{cli.Flag{Name: name, Kind: cli.Bool, Usage: usage}, func(c *Config, call *cli.Call) { set(c, call.Bool(name)) }}
 }
 
-func (f *flags) num(name, help string, set func(*Config, int)) {
-	f.set.Func(name, help, func(v string) error {
-		var n int
-		if _, err := fmt.Sscanf(v, "%d", &n); err != nil || fmt.Sprint(n) != v {
-			return errors.New("expected a number")
-		}
-		f.apply = append(f.apply, func(c *Config) { set(c, n) })
-		return nil
-	})
+func text(name, value, usage string, set func(*Config, string)) option {
+	return option{cli.Flag{Name: name, Kind: cli.String, Value: value, Usage: usage}, func(c *Config, call *cli.Call) { set(c, call.String(name)) }}
 }
 
-// config puts the configuration together: defaults, then files, then flags.
-func (f *flags) config() (Config, error) {
+func number(name, value, usage string, set func(*Config, int)) option {
+	return option{cli.Flag{Name: name, Kind: cli.Number, Value: value, Usage: usage}, func(c *Config, call *cli.Call) { set(c, int(call.Number(name))) }}
+}
+
+func port(name, usage string, set func(*Config, int)) option { return number(name, "port", usage, set) }
+
+// configOf puts the configuration together: defaults, then files, then options.
+func configOf(call *cli.Call) (Config, error) {
 	c := DefaultConfig()
-	if f.dev {
+	if call.Bool("dev") {
 		c.dev()
 	}
-	if err := c.LoadFiles(f.configs); err != nil {
+	if err := c.LoadFiles(call.Strings("config")); err != nil {
 		return c, err
 	}
-	for _, apply := range f.apply {
-		apply(&c)
+	for _, o := range options {
+		if call.Given(o.Name) {
+			o.apply(&c, call)
+		}
 	}
 	return c, nil
 }
 
-// dev makes the configuration of -dev; files and flags still go over it.
+// dev makes the configuration of -dev; files and options still go over it.
 func (c *Config) dev() {
 	c.Dev = true
 	c.BindAddr = "127.0.0.1"
@@ -116,19 +99,8 @@ func (c *Config) dev() {
 	c.Client.Drivers.RawExec.Enabled = true
 }
 
-// Command runs `berth agent` with its arguments until a signal or ctx ends it.
-func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f := newFlags(stderr)
-	if err := f.set.Parse(args); err != nil {
-		if errors.Is(err, flag.ErrHelp) {
-			return nil
-		}
-		return structs.Errorf(structs.KindInvalid, "%w", err)
-	}
-	if f.set.NArg() > 0 {
-		return structs.Errorf(structs.KindInvalid, "unexpected argument %q", f.set.Arg(0))
-	}
-	cfg, err := f.config()
+func runCommand(ctx context.Context, call *cli.Call) error {
+	cfg, err := configOf(call)
 	if err != nil {
 		return err
 	}
@@ -143,46 +115,40 @@ func Command(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err := cfg.Finish(); err != nil {
 		return err
 	}
-	return run(ctx, f, cfg, stdout, stderr)
-}
-
-func run(ctx context.Context, f *flags, cfg Config, stdout, stderr io.Writer) error {
 	logger := hclog.New(&hclog.LoggerOptions{
-		Name: "berth", Level: hclog.LevelFromString(cfg.LogLevel), JSONFormat: cfg.LogJSON, Output: stderr,
+		Name: "berth", Level: hclog.LevelFromString(cfg.LogLevel), JSONFormat: cfg.LogJSON, Output: call.Err,
 	})
 	a, err := New(cfg, logger)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
-	reloading := make(chan struct{})
+	defer onHangup(func() { reload(call, logger) })()
+	call.Printf("berth %s\nHTTP API:  http://%s\nData:      %s\n", version.Version, a.HTTPAddr(), cfg.DataDir)
+	return a.Run(ctx)
+}
+
+// onHangup calls fn at every SIGHUP, until the function it returns has been called and has returned.
+func onHangup(fn func()) (stop func()) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
 	ended := make(chan struct{})
 	go func() {
-		defer close(reloading)
-		for {
-			select {
-			case <-hup:
-				reload(f, logger)
-			case <-ended:
-				return
-			}
+		defer close(ended)
+		for range hangups {
+			fn()
 		}
 	}()
-	fmt.Fprintf(stdout, "berth %s\nHTTP API:  http://%s\nData:      %s\n", version.Version, a.HTTPAddr(), cfg.DataDir)
-	err = a.Run(ctx)
-	close(ended)
-	<-reloading
-	return err
+	return func() {
+		signal.Stop(hangups) // nothing is sent any more when it returns
+		close(hangups)
+		<-ended
+	}
 }
 
 // reload reads the files again and takes over what may change while the agent runs: the log level. A
 // configuration with faults changes nothing.
-func reload(f *flags, logger hclog.Logger) {
-	cfg, err := f.config()
+func reload(call *cli.Call, logger hclog.Logger) {
+	cfg, err := configOf(call)
 	if err == nil && hclog.LevelFromString(cfg.LogLevel) == hclog.NoLevel {
 		err = structs.Errorf(structs.KindInvalid, "log_level is %q", cfg.LogLevel)
 	}

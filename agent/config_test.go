@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/cli"
 	"berth/structs"
 )
 
@@ -23,13 +25,18 @@ func write(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func parse(t *testing.T, args ...string) (Config, error) {
+func parse(t *testing.T, args ...string) (c Config, err error) {
 	t.Helper()
-	f := newFlags(io.Discard)
-	if err := f.set.Parse(args); err != nil {
-		t.Fatal(err)
+	cmd := Command()
+	cmd.Run = func(_ context.Context, call *cli.Call) error {
+		c, err = configOf(call)
+		return nil
 	}
-	return f.config()
+	std := cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}
+	if code := cli.Run(t.Context(), append([]string{"agent"}, args...), std, cmd); code != 0 {
+		t.Fatalf("%v: exit code %d", args, code)
+	}
+	return c, err
 }
 
 func TestLaterFilesAndThenFlagsWin(t *testing.T) {

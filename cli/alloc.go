@@ -203,7 +203,7 @@ var allocLogsFlags = []Flag{
 	{Name: "f", Kind: Bool, Usage: "Go on showing what comes, until interrupted"},
 	{Name: "stderr", Kind: Bool, Usage: "Show the standard error instead of the standard output"},
 	{Name: "tail", Kind: Bool, Usage: "Begin near the end"},
-	{Name: "c", Kind: String, Value: "bytes", Default: "8192", Usage: "With -tail: how many bytes before the end"},
+	{Name: "c", Kind: Number, Value: "bytes", Default: "8192", Usage: "With -tail: how many bytes before the end"},
 }
 
 func allocLogs(ctx context.Context, c *Call) error {
@@ -219,9 +219,7 @@ func allocLogs(ctx context.Context, c *Call) error {
 	}
 	o := api.LogOptions{Task: task, Stderr: c.Bool("stderr"), Follow: c.Bool("f"), FromEnd: c.Bool("tail")}
 	if o.FromEnd {
-		if _, err := fmt.Sscan(c.String("c"), &o.Offset); err != nil || o.Offset < 0 {
-			return badUsage("the option -c is %q, expected a number of bytes", c.String("c"))
-		}
+		o.Offset = c.Number("c")
 	}
 	log, err := c.API().AllocLogs(ctx, id, o)
 	if err != nil {

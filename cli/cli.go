@@ -38,8 +38,6 @@ type Command struct {
 	Flags    []Flag
 	Local    bool // calls no agent: has no -address and the like
 	Renders  bool // has -json and -t
-	Raw      bool // gets its arguments as they are, -h included
-	Hidden   bool // not shown in help
 	Group    string
 	Run      func(ctx context.Context, c *Call) error
 	Sub      []Command
@@ -56,25 +54,14 @@ func (e *usageError) Error() string { return e.text }
 // exitUsage is the exit code of wrong usage.
 const exitUsage = 2
 
-// exitError ends a command with the code of another program (such as a task's), without a message.
-type exitError struct{ code int }
-
-func (e exitError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
-
-// Exit makes an error that ends the command with a code and no message.
-func Exit(code int) error { return exitError{code} }
-
 // Run runs the command that the arguments (without the program's name) ask for and returns its exit code.
 func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	root := Command{Name: "berth", Sub: merge(tree(), extra)}
 	err := root.run(ctx, "berth", args, std)
 	var usage *usageError
-	var exit exitError
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &exit):
-		return exit.code
 	case errors.As(err, &usage):
 		fmt.Fprintf(std.Err, "Error: %s\nRun \"%s -h\" for help.\n", usage.text, usage.path)
 		return exitUsage
@@ -101,20 +88,24 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 	if cmd.Run != nil {
 		return cmd.call(ctx, path, args, std)
 	}
+	if len(args) > 1 && args[0] == "help" { // help job run
+		args = append(slices.Clone(args[1:]), "-h")
+	}
 	if len(args) == 0 || isHelp(args[0]) {
 		cmd.printGroup(std.Out, path)
 		return nil
 	}
-	if args[0] == "-version" || args[0] == "--version" || args[0] == "-v" {
-		args[0] = "version"
+	name := args[0]
+	if name == "-version" || name == "--version" || name == "-v" {
+		name = "version"
 	}
 	for i := range cmd.Sub {
-		if cmd.Sub[i].Name == args[0] {
-			return cmd.Sub[i].run(ctx, path+" "+args[0], args[1:], std)
+		if cmd.Sub[i].Name == name {
+			return cmd.Sub[i].run(ctx, path+" "+name, args[1:], std)
 		}
 	}
-	text := fmt.Sprintf("there is no command %q", strings.TrimPrefix(path+" "+args[0], "berth "))
-	if near := nearest(args[0], cmd.Sub); near != "" {
+	text := fmt.Sprintf("there is no command %q", strings.TrimPrefix(path+" "+name, "berth "))
+	if near := nearest(name, cmd.Sub); near != "" {
 		text += fmt.Sprintf("; did you mean %q?", strings.TrimPrefix(path+" "+near, "berth "))
 	}
 	return &usageError{text, path}
@@ -126,10 +117,7 @@ func isHelp(arg string) bool {
 
 // call parses the arguments of a command and runs it.
 func (cmd *Command) call(ctx context.Context, path string, args []string, std Stdio) error {
-	c := &Call{Stdio: std, cmd: cmd, Args: args}
-	if cmd.Raw {
-		return cmd.Run(ctx, c)
-	}
+	c := &Call{Stdio: std, cmd: cmd}
 	if err := c.parse(args); err != nil {
 		if errors.Is(err, errHelp) {
 			cmd.printHelp(std.Out, path)
@@ -176,9 +164,6 @@ func checkArgs(spec string, args []string) error {
 func nearest(typed string, cmds []Command) string {
 	best, bestDistance := "", 3
 	for _, c := range cmds {
-		if c.Hidden {
-			continue
-		}
 		if d := distance(typed, c.Name); d < bestDistance {
 			best, bestDistance = c.Name, d
 		}

@@ -46,21 +46,21 @@ func TestExitCodes(t *testing.T) {
 func TestExtraCommands(t *testing.T) {
 	var got []string
 	extra := []Command{
-		{Name: "agent", Group: GroupSelf, Synopsis: "Run an agent", Raw: true, Run: func(_ context.Context, c *Call) error {
-			got = c.Args
-			return nil
-		}},
-		{Name: "executor", Hidden: true, Raw: true, Run: func(context.Context, *Call) error { return Exit(33) }},
+		{Name: "agent", Group: GroupSelf, Synopsis: "Run an agent", Local: true, Flags: []Flag{{Name: "config", Kind: Strings}},
+			Run: func(_ context.Context, c *Call) error {
+				got = c.Strings("config")
+				return nil
+			}},
+		{Name: "plugin", Sub: []Command{{Name: "sample", Synopsis: "Run a plugin", Run: func(context.Context, *Call) error { return nil }}}},
 	}
-	if code, _, errs := run(t, []string{"agent", "-dev", "-h", "x"}, extra...); code != 0 || !reflect.DeepEqual(got, []string{"-dev", "-h", "x"}) {
+	if code, _, errs := run(t, []string{"agent", "-config", "a", "-config", "b"}, extra...); code != 0 || !reflect.DeepEqual(got, []string{"a", "b"}) {
 		t.Errorf("%d %q %q", code, got, errs)
 	}
-	if code, _, errs := run(t, []string{"executor"}, extra...); code != 33 || errs != "" {
-		t.Errorf("%d %q", code, errs)
-	}
-	_, out, _ := run(t, nil, extra...)
-	if !strings.Contains(out, "Run an agent") || strings.Contains(out, "executor") {
+	if _, out, _ := run(t, nil, extra...); !strings.Contains(out, "Run an agent") {
 		t.Errorf("help shows\n%s", out)
+	}
+	if _, out, _ := run(t, []string{"plugin"}, extra...); !strings.Contains(out, "status") || !strings.Contains(out, "sample") {
+		t.Errorf("help of a group that others add to shows\n%s", out)
 	}
 }
 
@@ -82,15 +82,13 @@ func TestTree(t *testing.T) {
 			}
 			seen[f.Name] = true
 		}
-		if c.Run != nil {
-			code, out, errs := run(t, append(strings.Fields(path), "-h"))
-			if code != 0 || errs != "" || !strings.HasPrefix(out, "Usage: berth"+path) {
-				t.Errorf("%s -h: %d %q %q", path, code, out, errs)
-			}
-			for _, line := range strings.Split(out, "\n") {
-				if len(line) > 160 {
-					t.Errorf("%s -h: a line of %d characters", path, len(line))
-				}
+		code, out, errs := run(t, append(strings.Fields(path), "-h"))
+		if code != 0 || errs != "" || !strings.HasPrefix(out, "Usage: berth"+path) {
+			t.Errorf("%s -h: %d %q %q", path, code, out, errs)
+		}
+		for line := range strings.Lines(out) {
+			if len(line) > helpWidth+1 {
+				t.Errorf("%s -h: a line of %d characters: %s", path, len(line)-1, line)
 			}
 		}
 		for _, s := range c.Sub {
@@ -177,13 +175,10 @@ func TestNearest(t *testing.T) {
 }
 
 func TestReference(t *testing.T) {
-	ref := Reference(Command{Name: "executor", Hidden: true, Run: func(context.Context, *Call) error { return nil }})
-	for _, want := range []string{"## `berth job run <file>`", "| `-timeout <duration>` | How long to watch. Default: 5m |", "## `berth operator snapshot save <file>`"} {
+	ref := Reference(Command{Name: "extra", Run: func(context.Context, *Call) error { return nil }})
+	for _, want := range []string{"## `berth job run <file>`", "## `berth extra`", "| `-timeout <duration>` | How long to watch. Default: 5m |", "## `berth operator snapshot save <file>`"} {
 		if !strings.Contains(ref, want) {
 			t.Errorf("the reference lacks %q", want)
 		}
-	}
-	if strings.Contains(ref, "executor") {
-		t.Error("a hidden command is shown")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // The groups of the top level's help, in their order.
@@ -34,7 +35,7 @@ func (cmd *Command) printGroup(w io.Writer, path string) {
 		}
 		fmt.Fprintf(w, "\n%s\n", title)
 		for _, s := range cmd.Sub {
-			if !s.Hidden && s.Group == group {
+			if s.Group == group {
 				fmt.Fprintf(w, "  %-12s  %s\n", s.Name, s.Synopsis)
 			}
 		}
@@ -46,7 +47,7 @@ func (cmd *Command) printGroup(w io.Writer, path string) {
 func groupsOf(cmds []Command) []string {
 	var groups []string
 	has := func(g string) bool {
-		return slices.ContainsFunc(cmds, func(c Command) bool { return !c.Hidden && c.Group == g })
+		return slices.ContainsFunc(cmds, func(c Command) bool { return c.Group == g })
 	}
 	for _, g := range groupOrder {
 		if has(g) {
@@ -54,7 +55,7 @@ func groupsOf(cmds []Command) []string {
 		}
 	}
 	for _, c := range cmds {
-		if !c.Hidden && !slices.Contains(groups, c.Group) {
+		if !slices.Contains(groups, c.Group) {
 			groups = append(groups, c.Group)
 		}
 	}
@@ -84,20 +85,28 @@ func printFlags(w io.Writer, title string, flags []Flag) {
 	}
 	fmt.Fprintf(w, "\n%s\n", title)
 	for _, f := range flags {
-		head := "-" + f.Name
-		if f.Kind != Bool {
-			value := f.Value
-			if value == "" {
-				value = "value"
-			}
-			head += " <" + value + ">"
-		}
-		usage := f.Usage
-		if f.Default != "" {
-			usage += ". Default: " + f.Default
-		}
-		fmt.Fprintf(w, "  %s\n      %s.\n", head, usage)
+		fmt.Fprintf(w, "  %s\n%s\n", f.head(), wrap(f.about()+".", "      "))
 	}
+}
+
+// helpWidth is how wide a terminal has to be for help to fit on it.
+const helpWidth = 80
+
+// wrap breaks a text into lines that fit, each behind the margin.
+func wrap(text, margin string) string {
+	var lines []string
+	line := margin
+	for _, word := range strings.Fields(text) {
+		if line != margin && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > helpWidth {
+			lines = append(lines, line)
+			line = margin
+		}
+		if line != margin {
+			line += " "
+		}
+		line += word
+	}
+	return strings.Join(append(lines, line), "\n")
 }
 
 func indent(s string) string {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"berth/api"
@@ -25,7 +24,7 @@ as soon as there is room), 8 when the time ran out, 2 when the file is wrong.`
 
 var jobRunFlags = append([]Flag{
 	{Name: "wait", Kind: Bool, Usage: "When something cannot be placed now, go on watching until it can"},
-	{Name: "check-index", Kind: String, Value: "index", Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none"},
+	{Name: "check-index", Kind: Number, Value: "index", Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none"},
 }, detachFlags...)
 
 // readJob reads and checks a job file.
@@ -59,11 +58,8 @@ func jobRun(ctx context.Context, c *Call) error {
 		return err
 	}
 	var o api.JobRegisterOptions
-	if s := c.String("check-index"); s != "" {
-		if o.ModifyIndex, err = strconv.ParseUint(s, 10, 64); err != nil {
-			return badUsage("the option -check-index is %q, expected a number", s)
-		}
-		o.EnforceIndex = true
+	if c.Given("check-index") {
+		o.EnforceIndex, o.ModifyIndex = true, uint64(c.Number("check-index"))
 	}
 	if ns := orEnv(c.String("namespace"), "BERTH_NAMESPACE"); ns != "" && job.Namespace == structs.DefaultNamespace {
 		job.Namespace = ns
@@ -149,7 +145,7 @@ func jobValidate(_ context.Context, c *Call) error {
 	return nil
 }
 
-var jobInspectFlags = []Flag{{Name: "version", Kind: String, Value: "number", Usage: "Show an earlier version"}}
+var jobInspectFlags = []Flag{{Name: "version", Kind: Number, Value: "number", Usage: "Show an earlier version"}}
 
 func jobInspect(ctx context.Context, c *Call) error {
 	id, err := c.jobID(ctx, c.Arg(0))
@@ -160,31 +156,29 @@ func jobInspect(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if v := c.String("version"); v != "" {
-		if job, err = jobVersion(ctx, c, id, v); err != nil {
+	if c.Given("version") {
+		if job, err = jobVersion(ctx, c, id); err != nil {
 			return err
 		}
 	}
-	if c.String("t") != "" {
-		return renderTemplate(c.Out, c.String("t"), job)
-	}
-	c.values["json"] = []string{"true"} // there is no better form
-	return c.show(job, nil)
+	return c.show(job, func() error { return c.showJSON(job) }) // people like nothing better here
 }
 
-func jobVersion(ctx context.Context, c *Call, id, version string) (*structs.Job, error) {
+// jobVersion finds the version that -version asks for.
+func jobVersion(ctx context.Context, c *Call, id string) (*structs.Job, error) {
+	version := uint64(c.Number("version"))
 	versions, _, err := c.API().JobVersions(ctx, id, nil)
 	if err != nil {
 		return nil, err
 	}
 	var kept []string
 	for _, j := range versions {
-		if fmt.Sprint(j.Version) == version {
+		if j.Version == version {
 			return j, nil
 		}
 		kept = append(kept, fmt.Sprint(j.Version))
 	}
-	return nil, structs.Errorf(structs.KindNotFound, "job %q has no version %s, it has %s", id, version, strings.Join(kept, ", "))
+	return nil, structs.Errorf(structs.KindNotFound, "job %q has no version %d, it has %s", id, version, strings.Join(kept, ", "))
 }
 
 func jobStatus(ctx context.Context, c *Call) error {

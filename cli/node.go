@@ -35,7 +35,7 @@ func (c *Call) node(ctx context.Context) (string, error) {
 	if id := self.Stats["client"]["node_id"]; id != "" {
 		return id, nil
 	}
-	return "", structs.Errorf(structs.KindPrecondition, "the agent at %s is not a node", c.API().Address())
+	return "", structs.Errorf(structs.KindPrecondition, "the agent at %s is not a node; name one instead of -self", c.API().Address())
 }
 
 func nodeStatus(ctx context.Context, c *Call) error {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Reference describes every command that is not hidden in Markdown, as docs/ has it.
+// Reference describes every command in Markdown, as docs/ has it.
 func Reference(extra ...Command) string {
 	var b strings.Builder
 	b.WriteString("Every command that calls an agent also has the common options:\n\n")
@@ -19,9 +19,6 @@ func Reference(extra ...Command) string {
 }
 
 func referenceCommand(b *strings.Builder, path string, c Command) {
-	if c.Hidden {
-		return
-	}
 	path += " " + c.Name
 	if c.Run != nil {
 		fmt.Fprintf(b, "\n## `%s`\n\n%s.\n", strings.TrimSpace(path+" "+c.Args), c.Synopsis)
@@ -41,14 +38,6 @@ func referenceCommand(b *strings.Builder, path string, c Command) {
 func referenceFlags(b *strings.Builder, flags []Flag) {
 	b.WriteString("| option | meaning |\n|---|---|\n")
 	for _, f := range flags {
-		head := "-" + f.Name
-		if f.Kind != Bool {
-			head += " <" + f.Value + ">"
-		}
-		usage := f.Usage
-		if f.Default != "" {
-			usage += ". Default: " + f.Default
-		}
-		fmt.Fprintf(b, "| `%s` | %s |\n", head, usage)
+		fmt.Fprintf(b, "| `%s` | %s |\n", f.head(), f.about())
 	}
 }

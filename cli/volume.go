@@ -13,9 +13,9 @@ import (
 
 const helpVolumeDetach = `
 Allocations on the node that still run keep the volume: stop them first. With
--force the claims are released although the node does not answer, or its plugin
-fails, and their allocations are given up. Do so only when the node is surely
-off: one that still runs may go on writing.`
+-force the claims are released although the node does not answer, or its
+plugin fails, and their allocations are given up. Do so only when the node is
+surely off: one that still runs may go on writing.`
 
 var (
 	volumeCreateFlags     = []Flag{{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m", Usage: "How long to wait for the plugin"}}

@@ -8,7 +8,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"berth/agent"
+	"berth/agent/commands"
 	"berth/cli"
 	"berth/client/drivers/executor"
 )
@@ -18,23 +18,7 @@ func main() {
 		os.Exit(executor.Main(os.Args[2:])) // before anything else: it is a task's parent and stays small
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := cli.Run(ctx, os.Args[1:], cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, commands()...)
+	code := cli.Run(ctx, os.Args[1:], cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, commands.All()...)
 	stop()
 	os.Exit(code)
-}
-
-// commands are those that run a process of berth itself.
-func commands() []cli.Command {
-	return []cli.Command{
-		{
-			Name: "agent", Group: cli.GroupSelf, Synopsis: "Run a server, a node, or both", Local: true, Raw: true,
-			Run: func(ctx context.Context, c *cli.Call) error { return agent.Command(ctx, c.Args, c.Out, c.Err) },
-		},
-		{
-			Name: "plugin", Sub: []cli.Command{{
-				Name: "hostpath", Synopsis: "Run the CSI driver for storage on this node", Local: true, Raw: true,
-				Run: func(ctx context.Context, c *cli.Call) error { return runHostpath(ctx, c.Args, c.Err) },
-			}},
-		},
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/agent/commands"
 	"berth/api"
 	"berth/cli"
 	"berth/endpoints"
@@ -26,8 +27,8 @@ var pages = []struct {
 }{
 	{"rpc.md", procedures},
 	{"http.md", routes},
-	{"cli.md", func() string { return cli.Reference() }},
-	{"commands.md", commands},
+	{"cli.md", func() string { return cli.Reference(commands.All()...) }},
+	{"commands.md", raftCommands},
 	{"schema.md", schema},
 }
 
@@ -74,7 +75,7 @@ func routes() string {
 	return b.String()
 }
 
-func commands() string {
+func raftCommands() string {
 	var b strings.Builder
 	b.WriteString("# Log entries\n\nAn entry is a command's id, one byte, and its payload in msgpack. Ids are never changed and never used again.\n\n| id | command |\n|---|---|\n")
 	for _, c := range fsm.List() {

@@ -1,0 +1,183 @@
+package cli
+
+import (
+	"berth/api"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// FlagKind is what a flag takes.
+type FlagKind int
+
+// The kinds of flags.
+const (
+	Bool FlagKind = iota
+	String
+	Strings // may be given more than once
+	Number  // whole, not negative
+	Duration
+)
+
+// Flag is an option of a command, given as -name, -name value or -name=value, anywhere on the line.
+type Flag struct {
+	Name    string
+	Kind    FlagKind
+	Value   string // what usage calls its value
+	Default string
+	Usage   string
+}
+
+// head is how help and the reference name a flag.
+func (f *Flag) head() string {
+	if f.Kind == Bool {
+		return "-" + f.Name
+	}
+	return "-" + f.Name + " <" + f.Value + ">"
+}
+
+// about is what help and the reference say of a flag.
+func (f *Flag) about() string {
+	if f.Default == "" {
+		return f.Usage
+	}
+	return f.Usage + ". Default: " + f.Default
+}
+
+// The options of every command that calls an agent, and of those that render what they were answered.
+var (
+	commonFlags = []Flag{
+		{Name: "address", Kind: String, Value: "url", Usage: "The agent to call, http://host:port or unix:///path. Default: BERTH_ADDR, else " + api.DefaultAddress},
+		{Name: "namespace", Kind: String, Value: "name", Usage: "The namespace. Default: BERTH_NAMESPACE, else default"},
+		{Name: "region", Kind: String, Value: "name", Usage: "The region. Default: BERTH_REGION, else the agent's own"},
+	}
+	renderFlags = []Flag{
+		{Name: "json", Kind: Bool, Usage: "Show the API's answer as JSON"},
+		{Name: "t", Kind: String, Value: "template", Usage: "Show the API's answer through a Go template"},
+		{Name: "no-color", Kind: Bool, Usage: "No colours. They are used on a terminal only, and not where NO_COLOR is set"},
+	}
+)
+
+// errHelp says that help was asked for.
+var errHelp = errors.New("help")
+
+// flags are all the options of the command.
+func (cmd *Command) flags() []Flag {
+	flags := append([]Flag(nil), cmd.Flags...)
+	if cmd.Renders {
+		flags = append(flags, renderFlags...)
+	}
+	if !cmd.Local {
+		flags = append(flags, commonFlags...)
+	}
+	return flags
+}
+
+// parse splits arguments into flags and others; after -- there are only others.
+func (c *Call) parse(args []string) error {
+	c.Args, c.values = nil, map[string][]string{}
+	flags := c.cmd.flags()
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			c.Args = append(c.Args, args[i+1:]...)
+			return nil
+		}
+		if !strings.HasPrefix(arg, "-") || arg == "-" {
+			c.Args = append(c.Args, arg)
+			continue
+		}
+		name, value, given := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if isHelp("-" + name) {
+			return errHelp
+		}
+		f := findFlag(flags, name)
+		if f == nil {
+			return fmt.Errorf("there is no option -%s", name)
+		}
+		if f.Kind == Bool && !given {
+			value = "true"
+		} else if !given {
+			if i++; i == len(args) {
+				return fmt.Errorf("the option -%s needs a value", name)
+			}
+			value = args[i]
+		}
+		if err := c.set(f, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func findFlag(flags []Flag, name string) *Flag {
+	for i := range flags {
+		if flags[i].Name == name {
+			return &flags[i]
+		}
+	}
+	return nil
+}
+
+func (c *Call) set(f *Flag, value string) error {
+	switch f.Kind {
+	case Bool:
+		if value != "true" && value != "false" {
+			return fmt.Errorf("the option -%s is %q, expected true or false", f.Name, value)
+		}
+	case Number:
+		if _, err := strconv.ParseUint(value, 10, 63); err != nil {
+			return fmt.Errorf("the option -%s is %q, expected a whole number", f.Name, value)
+		}
+	case Duration:
+		if _, err := time.ParseDuration(value); err != nil {
+			return fmt.Errorf("the option -%s is %q, expected a duration such as 30s", f.Name, value)
+		}
+	case Strings:
+		c.values[f.Name] = append(c.values[f.Name], value)
+		return nil
+	}
+	c.values[f.Name] = []string{value}
+	return nil
+}
+
+// flag finds a flag of the command. One that the command does not have is a mistake in the program.
+func (c *Call) flag(name string) *Flag {
+	f := findFlag(c.cmd.flags(), name)
+	if f == nil {
+		panic(fmt.Sprintf("the command %s has no flag -%s", c.cmd.Name, name))
+	}
+	return f
+}
+
+// Given reports whether a flag was on the command line.
+func (c *Call) Given(name string) bool { return len(c.values[c.flag(name).Name]) > 0 }
+
+// Strings are the values of a flag that may be given more than once.
+func (c *Call) Strings(name string) []string { return c.values[c.flag(name).Name] }
+
+// String is the value of a flag, or its default.
+func (c *Call) String(name string) string {
+	f := c.flag(name)
+	if v := c.values[name]; len(v) > 0 {
+		return v[len(v)-1]
+	}
+	return f.Default
+}
+
+// Bool reports whether a flag is on.
+func (c *Call) Bool(name string) bool { return c.String(name) == "true" }
+
+// Number is the value of a flag.
+func (c *Call) Number(name string) int64 {
+	n, _ := strconv.ParseInt(c.String(name), 10, 64) // checked when it was parsed
+	return n
+}
+
+// Duration is the value of a flag.
+func (c *Call) Duration(name string) time.Duration {
+	d, _ := time.ParseDuration(c.String(name)) // checked when it was parsed
+	return d
+}
