@@ -109,6 +109,7 @@ func line(tx *Read, ns, volume string) iter.Seq[*structs.CSIClaim] {
 		w := walk{inTheWay: classesOf(counts, structs.ClaimGranted)}
 		for _, k := range waiting {
 			q := queue{class: k, out: classBlock(tx, v, k) != "", rows: claimsByClass.iterator(tx, keyOf(ns, volume, structs.ClaimWaiting, k.letters()))}
+			tx.note(claims.number, q.rows.WatchCh())
 			q.pull()
 			w.queues = append(w.queues, q)
 		}

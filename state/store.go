@@ -9,7 +9,10 @@ import (
 
 // Store holds the rows. Any number of readers see consistent snapshots while one writer works; all of
 // its methods may be called from many goroutines at once.
-type Store struct{ now atomic.Pointer[content] }
+type Store struct {
+	now      atomic.Pointer[content]
+	absences absences
+}
 
 // content is one database. Load replaces it whole; abandoned is closed then, to wake who waits on it.
 type content struct {
@@ -72,6 +75,7 @@ type Read struct {
 	mask    uint64         // tables read, by number
 	watch   memdb.WatchSet // nil: nobody will wait on single rows
 	whole   uint64         // tables watched as a whole, by number
+	gaps    []gap          // where a waiting reader found nothing
 }
 
 // manyWatches is how many rows and ranges one reader watches one by one; beyond it watches whole tables,
@@ -129,7 +133,17 @@ func (tx *Read) channels() memdb.WatchSet {
 // Wait returns nil when anything that r has read has changed since, or the whole store was restored; or
 // the error of ctx. A reader from Watching waits for the rows and ranges it looked at, another for the
 // tables they are in.
-func (s *Store) Wait(ctx context.Context, r *Read) error { return r.channels().WatchCtx(ctx) }
+func (s *Store) Wait(ctx context.Context, r *Read) error {
+	set := r.channels()
+	if len(r.gaps) > 0 {
+		leave, wait := s.waitGaps(r, set)
+		defer leave()
+		if !wait {
+			return nil
+		}
+	}
+	return set.WatchCtx(ctx)
+}
 
 // Applied is the index of the last entry applied to the snapshot, whatever it changed: what has been worked
 // out from the snapshot knows of every entry up to it.
@@ -195,16 +209,18 @@ func (tx *Write) rollback() {
 // Batch applies many log entries in one transaction: readers see all of them or none. It holds the
 // store's writer until Commit.
 type Batch struct {
+	store   *Store
 	content *content
 	txn     *memdb.Txn
 	last    uint64
 	touched map[int]uint64 // table number to the newest index that changed it
+	changes []change
 }
 
 // Batch begins a batch. There is one at a time; a second waits.
 func (s *Store) Batch() *Batch {
 	c := s.now.Load()
-	return &Batch{content: c, txn: c.db.Txn(true), touched: map[int]uint64{}}
+	return &Batch{store: s, content: c, txn: c.db.Txn(true), touched: map[int]uint64{}}
 }
 
 // Apply runs one entry. If fn fails, the entry has changed nothing, the error is returned and the batch
@@ -216,6 +232,7 @@ func (b *Batch) Apply(index uint64, fn func(*Write) error) error {
 		tx.rollback()
 		return err
 	}
+	b.changes = append(b.changes, tx.undo...)
 	for n := range schema().tables {
 		if tx.touched&(1<<n) != 0 {
 			b.touched[n] = index
@@ -233,6 +250,8 @@ func (b *Batch) Commit() {
 		b.mark(appliedMark, b.last)
 	}
 	b.txn.Commit()
+	b.store.absences.fill(b.changes)
+	b.changes = nil
 }
 
 // Abort gives the batch up; after Commit it does nothing.

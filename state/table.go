@@ -73,7 +73,7 @@ func (t *table[T]) at(tx *Read, k key) *T {
 	if err != nil {
 		panic(err) // the schema and this code disagree
 	}
-	tx.note(t.number, watch)
+	tx.noteRange(t.schema, t.number, idIndex, k, watch, found == nil)
 	if found == nil {
 		return nil
 	}
@@ -93,7 +93,9 @@ func (x *index[T]) prefix(tx *Read, parts ...string) iter.Seq[*T] {
 func (x *index[T]) scan(tx *Read, k key) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		it := x.iterator(tx, k)
-		for found := it.Next(); found != nil; found = it.Next() {
+		found := it.Next()
+		tx.noteRange(x.table.schema, x.table.number, x.name, k, it.WatchCh(), found == nil)
+		for ; found != nil; found = it.Next() {
 			if !yield(found.(*T)) {
 				return
 			}
@@ -101,13 +103,13 @@ func (x *index[T]) scan(tx *Read, k key) iter.Seq[*T] {
 	}
 }
 
+// iterator goes through the rows whose key begins so. A waiting reader has to note them itself.
 func (x *index[T]) iterator(tx *Read, k key) memdb.ResultIterator {
 	tx.mask |= 1 << x.table.number
 	it, err := tx.txn.Get(x.table.schema.Name, x.name, k)
 	if err != nil {
 		panic(err) // the schema and this code disagree
 	}
-	tx.note(x.table.number, it.WatchCh())
 	return it
 }
 

@@ -1,0 +1,172 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/structs"
+)
+
+// lookouts are readers that wait, by name, each once.
+type lookouts struct {
+	store *Store
+	wg    sync.WaitGroup
+	mu    sync.Mutex
+	woken []string
+}
+
+func (l *lookouts) post(ctx context.Context, name string, look func(*Read)) {
+	tx := l.store.Watching()
+	look(tx)
+	l.wg.Go(func() {
+		if l.store.Wait(ctx, tx) != nil {
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.woken = append(l.woken, name)
+	})
+}
+
+// took returns who has been woken, when nothing moves any more.
+func (l *lookouts) took() string {
+	synctest.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	slices.Sort(l.woken)
+	names := strings.Join(l.woken, " ")
+	l.woken = nil
+	return names
+}
+
+func aNodeWithPlugin(id, plugin string) *structs.NodeRegisterRequest {
+	return &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady}, CSI: []*structs.CSIPluginInstance{
+		{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: plugin}}}}
+}
+
+func register(t *testing.T, s *Store, index uint64, id, plugin string) {
+	t.Helper()
+	if err := s.Write(index, func(tx *Write) error { return NodeRegister(tx, aNodeWithPlugin(id, plugin)) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestWhatIsNotThereIsWaitedForAlone: who found nothing is not woken by what comes beside it.
+func TestWhatIsNotThereIsWaitedForAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New()
+		ctx, cancel := context.WithCancel(t.Context())
+		l := &lookouts{store: s}
+		for i := range 30 {
+			id := fmt.Sprintf("n%02d", i)
+			l.post(ctx, "node "+id, func(tx *Read) { Node(tx, id) })
+			l.post(ctx, "instances of "+id, func(tx *Read) {
+				for range InstancesByNode(tx, id) {
+				}
+			})
+		}
+		l.post(ctx, "down", func(tx *Read) {
+			for range NodesByStatus(tx, structs.NodeDown) {
+			}
+		})
+		l.post(ctx, "plugin p", func(tx *Read) {
+			for range InstancesByPluginKind(tx, "p", structs.CSIKindNode) {
+			}
+		})
+		l.post(ctx, "any plugin", func(tx *Read) {
+			for range Plugins(tx, "") {
+			}
+		})
+		if got := l.took(); got != "" {
+			t.Fatalf("before anything: %s", got)
+		}
+		register(t, s, 1, "n07", "q")
+		if got := l.took(); got != "any plugin instances of n07 node n07" {
+			t.Errorf("the first node: %s", got)
+		}
+		register(t, s, 2, "n08", "p")
+		if got := l.took(); got != "instances of n08 node n08 plugin p" {
+			t.Errorf("the second node: %s", got)
+		}
+		_ = s.Write(3, func(tx *Write) error {
+			_ = NodeRegister(tx, aNodeWithPlugin("n09", "p"))
+			return structs.Errorf(structs.KindConflict, "no")
+		})
+		if got := l.took(); got != "" {
+			t.Errorf("what is taken back: %s", got)
+		}
+		if err := s.Write(4, func(tx *Write) error {
+			return NodeStatus(tx, &structs.NodeStatusUpdate{NodeIDs: []string{"n07"}, Status: structs.NodeDown})
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if got := l.took(); got != "down" {
+			t.Errorf("a row that moves within an index: %s", got)
+		}
+		var saved bytes.Buffer
+		if err := s.Read().Save(&saved); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Load(&saved); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Fields(l.took()); len(got) < 28*2 {
+			t.Errorf("a restore wakes %d", len(got))
+		}
+		cancel()
+		l.wg.Wait()
+		if n := s.absences.waiting.Load(); n != 0 || kept(s) != 0 {
+			t.Errorf("%d absences are kept, %d in the maps", n, kept(s))
+		}
+	})
+}
+
+func kept(s *Store) (n int) {
+	for _, indexes := range s.absences.byPlace {
+		for places := range maps.Values(indexes) {
+			n += len(places)
+		}
+	}
+	return n
+}
+
+// TestNothingComesUnseen: a row that is put while somebody is about to wait for it wakes them.
+func TestNothingComesUnseen(t *testing.T) {
+	s := New()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var wg sync.WaitGroup
+	const rows = 2000
+	for i := range rows {
+		id := fmt.Sprintf("n%04d", i)
+		for range 2 {
+			wg.Go(func() {
+				for {
+					tx := s.Watching()
+					if Node(tx, id) != nil {
+						return
+					}
+					if err := s.Wait(ctx, tx); err != nil {
+						t.Errorf("%s: %v", id, err)
+						return
+					}
+				}
+			})
+		}
+	}
+	for i := range rows {
+		register(t, s, uint64(i+1), fmt.Sprintf("n%04d", i), "p")
+	}
+	wg.Wait()
+	if n := s.absences.waiting.Load(); n != 0 || kept(s) != 0 {
+		t.Errorf("%d absences are kept, %d in the maps", n, kept(s))
+	}
+}
