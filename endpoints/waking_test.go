@@ -71,7 +71,6 @@ func (w *watchers) expect(what string, looks uint64, change func(), names ...str
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		w.t.Errorf("%s: answered %v, want %v", what, got, want)
 	}
-	w.t.Logf("%s: %v, %d looks", what, got, looked)
 	if looked > looks {
 		w.t.Errorf("%s: %d reads looked again, want at most %d", what, looked, looks)
 	}
@@ -260,5 +259,30 @@ func TestListsAndPluginsWakeForTheirOwn(t *testing.T) {
 		w.expect("one that a filter lets by", 3, func() { put("b-9", "p2") }, "b-", "filtered")
 		w.expect("health", 5, func() { instance("p2", false) }, "p2", "b-", "filtered")
 		w.expect("the same again", 0, func() { instance("p2", false) })
+	})
+}
+
+// TestThoseWhoHaveNothingYetSleep: nodes without an allocation and volumes without a claim, of which there
+// may be many, are not woken by the first one of another.
+func TestThoseWhoHaveNothingYetSleep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		w, stop := newWatchers(s)
+		defer stop()
+		for i := range watched {
+			node, volume := fmt.Sprintf("n%03d", i), fmt.Sprintf("v%03d", i)
+			must(s, structs.NodeRegister, aRegistration(node))
+			keep(w, "allocs "+node, structs.NodeClientAllocs, structs.NodeGetRequest{NodeID: node, SecretID: secretOf(node)})
+			v := aVolume(volume)
+			v.Namespace, v.ExternalID, v.State = "default", "ext-"+volume, structs.VolumeReady
+			proposed(s, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+			keep(w, "volume "+volume, structs.CSIVolumeGet, structs.CSIVolumeGetRequest{ID: volume})
+		}
+		for i := range 5 {
+			node, volume, alloc := fmt.Sprintf("n%03d", 7*i), fmt.Sprintf("v%03d", 6*i), fmt.Sprintf("a%03d", i)
+			// One, and the neighbour from which its key branches off.
+			w.expect("the first allocation of a node", 2, func() { s.addAlloc(alloc, node) }, "allocs "+node)
+			w.expect("the first claim of a volume", 2, func() { s.claim(volume, alloc, node) }, "volume "+volume)
+		}
 	})
 }
