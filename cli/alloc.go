@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,13 +14,22 @@ import (
 	"berth/structs"
 )
 
-var allocTitles = []string{"ID", "Node", "Group", "Version", "Desired", "Status", "Created", "Modified"}
+// jobAllocSheet leaves out the job, which is known.
+var jobAllocSheet = sheet[*structs.AllocListStub]{
+	titles: []string{"ID", "Node", "Group", "Version", "Desired", "Status", "Created", "Modified"},
+	row: func(a *structs.AllocListStub) []string {
+		return []string{
+			structs.ShortID(a.ID), nodeName(a.NodeName, a.NodeID), a.TaskGroup, fmt.Sprint(a.JobVersion),
+			a.DesiredStatus, a.ClientStatus, age(a.CreateTime), age(a.ModifyTime),
+		}
+	},
+	order: newestFirst,
+}
 
-func allocRow(a *structs.AllocListStub) []string {
-	return []string{
-		structs.ShortID(a.ID), nodeName(a.NodeName, a.NodeID), a.TaskGroup, fmt.Sprint(a.JobVersion),
-		a.DesiredStatus, a.ClientStatus, age(a.CreateTime), age(a.ModifyTime),
-	}
+var allocSheet = sheet[*structs.AllocListStub]{
+	titles: append([]string{"Job"}, jobAllocSheet.titles...),
+	row:    func(a *structs.AllocListStub) []string { return append([]string{a.JobID}, jobAllocSheet.row(a)...) },
+	order:  newestFirst,
 }
 
 // nodeName shows a node by its name and the beginning of its ID.
@@ -30,29 +40,16 @@ func nodeName(name, id string) string {
 	return fmt.Sprintf("%s (%s)", name, structs.ShortID(id))
 }
 
-// newestFirst sorts allocations by their creation.
-func newestFirst(allocs []*structs.AllocListStub) {
-	slices.SortStableFunc(allocs, func(a, b *structs.AllocListStub) int {
-		if a.CreateIndex != b.CreateIndex {
-			return int(int64(b.CreateIndex) - int64(a.CreateIndex))
-		}
-		return strings.Compare(a.Name, b.Name)
-	})
+// newestFirst orders allocations by their creation.
+func newestFirst(a, b *structs.AllocListStub) int {
+	return cmp.Or(cmp.Compare(b.CreateIndex, a.CreateIndex), cmp.Compare(a.Name, b.Name))
 }
 
 func allocStatus(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" {
 		return allocListing(ctx, c)
 	}
-	id, err := c.allocID(ctx, c.Arg(0))
-	if err != nil {
-		return err
-	}
-	alloc, _, err := c.API().Allocation(ctx, id, nil)
-	if err != nil {
-		return err
-	}
-	return c.show(alloc, func() error { return printAlloc(ctx, c, alloc) })
+	return lookup[structs.Allocation]{c.allocID, c.API().Allocation, printAlloc}.show(ctx, c)
 }
 
 func allocListing(ctx context.Context, c *Call) error {
@@ -60,19 +57,7 @@ func allocListing(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.show(allocs, func() error {
-		if len(allocs) == 0 {
-			c.Printf("No allocations\n")
-			return nil
-		}
-		newestFirst(allocs)
-		var rows [][]string
-		for _, a := range allocs {
-			rows = append(rows, append([]string{a.JobID}, allocRow(a)...))
-		}
-		c.table(append([]string{"Job"}, allocTitles...), rows)
-		return nil
-	})
+	return allocSheet.list(c, "allocations", allocs)
 }
 
 func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {

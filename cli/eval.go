@@ -17,34 +17,22 @@ func evalStatus(ctx context.Context, c *Call) error {
 		if err != nil {
 			return err
 		}
-		return c.show(evals, func() error { return printEvals(c, evals) })
+		return evalSheet.list(c, "evaluations", evals)
 	}
-	id, err := c.evalID(ctx, c.Arg(0))
-	if err != nil {
-		return err
-	}
-	eval, _, err := c.API().Evaluation(ctx, id, nil)
-	if err != nil {
-		return err
-	}
-	return c.show(eval, func() error { return printEval(ctx, c, eval) })
+	return lookup[structs.Evaluation]{c.evalID, c.API().Evaluation, printEval}.show(ctx, c)
 }
 
-func printEvals(c *Call, evals []*structs.Evaluation) error {
-	if len(evals) == 0 {
-		c.Printf("No evaluations\n")
-		return nil
-	}
-	slices.SortStableFunc(evals, func(a, b *structs.Evaluation) int { return cmp.Compare(b.CreateIndex, a.CreateIndex) })
-	var rows [][]string
-	for _, e := range evals {
-		rows = append(rows, []string{
+var evalSheet = sheet[*structs.Evaluation]{
+	titles: []string{"ID", "Priority", "Triggered By", "Job", "Status", "All Placed", "Created"},
+	row: func(e *structs.Evaluation) []string {
+		return []string{
 			structs.ShortID(e.ID), fmt.Sprint(e.Priority), e.TriggeredBy, e.JobID, e.Status, yesNo(len(e.FailedTGAllocs) == 0), age(e.CreateTime),
-		})
-	}
-	c.table([]string{"ID", "Priority", "Triggered By", "Job", "Status", "All Placed", "Created"}, rows)
-	return nil
+		}
+	},
+	order: newestEvalFirst,
 }
+
+func newestEvalFirst(a, b *structs.Evaluation) int { return cmp.Compare(b.CreateIndex, a.CreateIndex) }
 
 func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 	c.pairs(
@@ -71,12 +59,7 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 		return err
 	}
 	if len(allocs) > 0 {
-		newestFirst(allocs)
-		var rows [][]string
-		for _, a := range allocs {
-			rows = append(rows, allocRow(a))
-		}
-		c.section("Allocations", allocTitles, rows)
+		jobAllocSheet.section(c, "Allocations", allocs)
 	}
 	return nil
 }

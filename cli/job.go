@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -185,15 +184,7 @@ func jobStatus(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" {
 		return jobListing(ctx, c)
 	}
-	id, err := c.jobID(ctx, c.Arg(0))
-	if err != nil {
-		return err
-	}
-	job, _, err := c.API().Job(ctx, id, nil)
-	if err != nil {
-		return err
-	}
-	return c.show(job, func() error { return printJob(ctx, c, job) })
+	return lookup[structs.Job]{c.jobID, c.API().Job, printJob}.show(ctx, c)
 }
 
 func jobListing(ctx context.Context, c *Call) error {
@@ -201,37 +192,36 @@ func jobListing(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.show(jobs, func() error {
-		if len(jobs) == 0 {
-			c.Printf("No jobs\n")
-			return nil
-		}
-		var rows [][]string
-		for _, j := range jobs {
-			status := j.Status
-			if j.Stop {
-				status += " (stopped)"
-			}
-			running := ""
-			if j.JobSummary != nil {
-				n := 0
-				for _, g := range j.JobSummary.Summary {
-					n += g.Running
-				}
-				running = fmt.Sprint(n)
-			}
-			rows = append(rows, []string{j.ID, j.Type, fmt.Sprint(j.Priority), status, running, age(j.SubmitTime)})
-		}
-		c.table([]string{"ID", "Type", "Priority", "Status", "Running", "Submitted"}, rows)
-		return nil
-	})
+	return jobSheet.list(c, "jobs", jobs)
+}
+
+var jobSheet = sheet[*structs.JobListStub]{
+	titles: []string{"ID", "Type", "Priority", "Status", "Running", "Submitted"},
+	row: func(j *structs.JobListStub) []string {
+		return []string{j.ID, j.Type, fmt.Sprint(j.Priority), orStopped(j.Status, j.Stop), runningOf(j.JobSummary), age(j.SubmitTime)}
+	},
+}
+
+func orStopped(status string, stopped bool) string {
+	if stopped {
+		return status + " (stopped)"
+	}
+	return status
+}
+
+// runningOf is how many allocations run, "" if it is not known.
+func runningOf(s *structs.JobSummary) string {
+	if s == nil {
+		return ""
+	}
+	n := 0
+	for _, g := range s.Summary {
+		n += g.Running
+	}
+	return fmt.Sprint(n)
 }
 
 func printJob(ctx context.Context, c *Call, j *structs.Job) error {
-	status := described(j.Status, j.StatusDescription)
-	if j.Stop {
-		status += " (stopped)"
-	}
 	c.pairs(
 		[2]string{"ID", j.ID},
 		[2]string{"Name", j.Name},
@@ -239,7 +229,7 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 		[2]string{"Priority", fmt.Sprint(j.Priority)},
 		[2]string{"Datacenters", strings.Join(j.Datacenters, ",")},
 		[2]string{"Namespace", j.Namespace},
-		[2]string{"Status", status},
+		[2]string{"Status", orStopped(described(j.Status, j.StatusDescription), j.Stop)},
 		[2]string{"Version", fmt.Sprint(j.Version)},
 		[2]string{"Submitted", at(j.SubmitTime)},
 		[2]string{"Runs plugins", strings.Join(j.Plugins(), ", ")},
@@ -254,12 +244,7 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 	if err != nil {
 		return err
 	}
-	newestFirst(allocs)
-	var rows [][]string
-	for _, a := range allocs {
-		rows = append(rows, allocRow(a))
-	}
-	c.section("Allocations", allocTitles, rows)
+	jobAllocSheet.section(c, "Allocations", allocs)
 	return nil
 }
 
@@ -287,7 +272,7 @@ func printBlocked(ctx context.Context, c *Call, id string) error {
 	if err != nil || len(evals) == 0 {
 		return err
 	}
-	slices.SortStableFunc(evals, func(a, b *structs.Evaluation) int { return cmp.Compare(b.CreateIndex, a.CreateIndex) })
+	slices.SortStableFunc(evals, newestEvalFirst)
 	waiting := slices.ContainsFunc(evals, func(e *structs.Evaluation) bool { return e.Status == structs.EvalBlocked })
 	for _, e := range evals {
 		if waiting && len(e.FailedTGAllocs) > 0 {

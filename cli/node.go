@@ -20,13 +20,38 @@ var (
 	}
 )
 
-// node is the node that the command is about: its argument, or the agent's own with -self.
-func (c *Call) node(ctx context.Context) (string, error) {
+var nodeSheet = sheet[*structs.NodeListStub]{
+	titles: []string{"ID", "Name", "Datacenter", "Class", "Address", "Eligibility", "Status"},
+	row: func(n *structs.NodeListStub) []string {
+		return []string{structs.ShortID(n.ID), n.Name, n.Datacenter, n.NodeClass, n.Address, n.SchedulingEligibility, n.Status}
+	},
+}
+
+// nodeAllocSheet leaves out the node, which is known.
+var nodeAllocSheet = sheet[*structs.AllocListStub]{
+	titles: []string{"ID", "Job", "Group", "Desired", "Status", "Created"},
+	row: func(a *structs.AllocListStub) []string {
+		return []string{structs.ShortID(a.ID), a.JobID, a.TaskGroup, a.DesiredStatus, a.ClientStatus, age(a.CreateTime)}
+	},
+	order: newestFirst,
+}
+
+var nodeEventSheet = sheet[*structs.NodeEvent]{
+	titles: []string{"Time", "Subsystem", "Message", "Details"},
+	row: func(e *structs.NodeEvent) []string {
+		return []string{ago(e.Timestamp), e.Subsystem, e.Message, keyValues(e.Details)}
+	},
+	order: func(a, b *structs.NodeEvent) int { return b.Timestamp.Compare(a.Timestamp) },
+}
+
+// node is the node that the command is about: the one whose ID begins with prefix, or the agent's own with
+// -self.
+func (c *Call) node(ctx context.Context, prefix string) (string, error) {
 	switch {
-	case c.Bool("self") && c.Arg(0) != "":
+	case c.Bool("self") && prefix != "":
 		return "", badUsage("-self and a node exclude each other")
 	case !c.Bool("self"):
-		return c.nodeID(ctx, c.Arg(0))
+		return c.nodeID(ctx, prefix)
 	}
 	self, err := c.API().AgentSelf(ctx)
 	if err != nil {
@@ -42,15 +67,7 @@ func nodeStatus(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" && !c.Bool("self") {
 		return nodeListing(ctx, c)
 	}
-	id, err := c.node(ctx)
-	if err != nil {
-		return err
-	}
-	node, _, err := c.API().Node(ctx, id, nil)
-	if err != nil {
-		return err
-	}
-	return c.show(node, func() error { return printNode(ctx, c, node) })
+	return lookup[structs.NodeDetail]{c.node, c.API().Node, printNode}.show(ctx, c)
 }
 
 func nodeListing(ctx context.Context, c *Call) error {
@@ -58,18 +75,7 @@ func nodeListing(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.show(nodes, func() error {
-		if len(nodes) == 0 {
-			c.Printf("No nodes\n")
-			return nil
-		}
-		var rows [][]string
-		for _, n := range nodes {
-			rows = append(rows, []string{structs.ShortID(n.ID), n.Name, n.Datacenter, n.NodeClass, n.Address, n.SchedulingEligibility, n.Status})
-		}
-		c.table([]string{"ID", "Name", "Datacenter", "Class", "Address", "Eligibility", "Status"}, rows)
-		return nil
-	})
+	return nodeSheet.list(c, "nodes", nodes)
 }
 
 func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
@@ -97,7 +103,7 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	if err := printNodeAllocs(ctx, c, n.ID); err != nil {
 		return err
 	}
-	printNodeEvents(c, n.Events)
+	nodeEventSheet.section(c, "Events", n.Events)
 	if c.Bool("verbose") {
 		var rows [][]string
 		for _, k := range slices.Sorted(maps.Keys(n.Attributes)) {
@@ -117,21 +123,8 @@ func printNodeAllocs(ctx context.Context, c *Call, id string) error {
 	for i, a := range allocs {
 		stubs[i] = a.Stub()
 	}
-	newestFirst(stubs)
-	var rows [][]string
-	for _, a := range stubs {
-		rows = append(rows, []string{structs.ShortID(a.ID), a.JobID, a.TaskGroup, a.DesiredStatus, a.ClientStatus, age(a.CreateTime)})
-	}
-	c.section("Allocations", []string{"ID", "Job", "Group", "Desired", "Status", "Created"}, rows)
+	nodeAllocSheet.section(c, "Allocations", stubs)
 	return nil
-}
-
-func printNodeEvents(c *Call, events []*structs.NodeEvent) {
-	var rows [][]string
-	for _, e := range slices.Backward(events) {
-		rows = append(rows, []string{ago(e.Timestamp), e.Subsystem, e.Message, keyValues(e.Details)})
-	}
-	c.section("Events", []string{"Time", "Subsystem", "Message", "Details"}, rows)
 }
 
 func nodeEligibility(ctx context.Context, c *Call) error {
@@ -141,7 +134,7 @@ func nodeEligibility(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" && !c.Bool("self") {
 		return badUsage("name a node, or say -self")
 	}
-	id, err := c.node(ctx)
+	id, err := c.node(ctx, c.Arg(0))
 	if err != nil {
 		return err
 	}

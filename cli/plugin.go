@@ -36,15 +36,7 @@ func pluginStatus(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" {
 		return pluginListing(ctx, c)
 	}
-	id, err := c.pluginID(ctx, c.Arg(0))
-	if err != nil {
-		return err
-	}
-	p, _, err := c.API().Plugin(ctx, id, nil)
-	if err != nil {
-		return err
-	}
-	return c.show(p, func() error { return printPlugin(c, p) })
+	return lookup[structs.CSIPlugin]{c.pluginID, c.API().Plugin, printPlugin}.show(ctx, c)
 }
 
 func pluginListing(ctx context.Context, c *Call) error {
@@ -52,18 +44,14 @@ func pluginListing(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.show(plugins, func() error {
-		if len(plugins) == 0 {
-			c.Printf("No plugins\n")
-			return nil
-		}
-		var rows [][]string
-		for _, p := range plugins {
-			rows = append(rows, []string{p.ID, p.Provider, controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected), count(p.NodesHealthy, p.NodesExpected)})
-		}
-		c.table([]string{"ID", "Provider", "Controllers Healthy", "Nodes Healthy"}, rows)
-		return nil
-	})
+	return pluginSheet.list(c, "plugins", plugins)
+}
+
+var pluginSheet = sheet[*structs.CSIPluginListStub]{
+	titles: []string{"ID", "Provider", "Controllers Healthy", "Nodes Healthy"},
+	row: func(p *structs.CSIPluginListStub) []string {
+		return []string{p.ID, p.Provider, controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected), count(p.NodesHealthy, p.NodesExpected)}
+	},
 }
 
 // controllers shows how many controllers are healthy, where the plugin has any.
@@ -74,7 +62,7 @@ func controllers(required bool, healthy, expected int) string {
 	return count(healthy, expected)
 }
 
-func printPlugin(c *Call, p *structs.CSIPlugin) error {
+func printPlugin(_ context.Context, c *Call, p *structs.CSIPlugin) error {
 	c.pairs(
 		[2]string{"ID", p.ID},
 		[2]string{"Provider", p.Provider},
@@ -86,12 +74,7 @@ func printPlugin(c *Call, p *structs.CSIPlugin) error {
 	c.section("Instances", instanceTitles("Node"), append(
 		instanceRows("controller", p.Controllers, structs.ShortID),
 		instanceRows("node", p.Nodes, structs.ShortID)...))
-	newestFirst(p.Allocations)
-	var rows [][]string
-	for _, a := range p.Allocations {
-		rows = append(rows, append([]string{a.JobID}, allocRow(a)...))
-	}
-	c.section("Allocations", append([]string{"Job"}, allocTitles...), rows)
+	allocSheet.section(c, "Allocations", p.Allocations)
 	return nil
 }
 

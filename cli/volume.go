@@ -170,15 +170,7 @@ func volumeStatus(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" {
 		return volumeListing(ctx, c)
 	}
-	id, err := c.volumeID(ctx, c.Arg(0))
-	if err != nil {
-		return err
-	}
-	v, _, err := c.API().Volume(ctx, id, nil)
-	if err != nil {
-		return err
-	}
-	return c.show(v, func() error { return printVolume(c, v) })
+	return lookup[structs.CSIVolumeDetail]{c.volumeID, c.API().Volume, printVolume}.show(ctx, c)
 }
 
 func volumeListing(ctx context.Context, c *Call) error {
@@ -192,24 +184,37 @@ func volumeListing(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.show(vols, func() error {
-		if len(vols) == 0 {
-			c.Printf("No volumes\n")
-			return nil
-		}
-		var rows [][]string
-		for _, v := range vols {
-			rows = append(rows, []string{
-				v.ID, v.Name, v.PluginID, v.State, yesNo(v.Schedulable), string(v.AccessMode),
-				fmt.Sprint(v.CurrentReaders), fmt.Sprint(v.CurrentWriters), fmt.Sprint(v.Waiting),
-			})
-		}
-		c.table([]string{"ID", "Name", "Plugin", "State", "Schedulable", "Access Mode", "Readers", "Writers", "Waiting"}, rows)
-		return nil
-	})
+	return volumeSheet.list(c, "volumes", vols)
 }
 
-func printVolume(c *Call, v *structs.CSIVolumeDetail) error {
+var volumeSheet = sheet[*structs.CSIVolumeListStub]{
+	titles: []string{"ID", "Name", "Plugin", "State", "Schedulable", "Access Mode", "Readers", "Writers", "Waiting"},
+	row: func(v *structs.CSIVolumeListStub) []string {
+		return []string{
+			v.ID, v.Name, v.PluginID, v.State, yesNo(v.Schedulable), string(v.AccessMode),
+			fmt.Sprint(v.CurrentReaders), fmt.Sprint(v.CurrentWriters), fmt.Sprint(v.Waiting),
+		}
+	},
+}
+
+var attachmentSheet = sheet[*structs.CSIAttachment]{
+	titles: []string{"Node", "State", "Read Only", "Changed", "Last Error"},
+	row: func(a *structs.CSIAttachment) []string {
+		return []string{structs.ShortID(a.NodeID), a.State, yesNo(a.ReadOnly), age(a.ModifyTime), problem(a.LastError)}
+	},
+}
+
+var claimSheet = sheet[*structs.CSIClaim]{
+	titles: []string{"Allocation", "Job", "Node", "Mode", "Access Mode", "State", "Since", "Waits For"},
+	row: func(c *structs.CSIClaim) []string {
+		return []string{
+			structs.ShortID(c.AllocID), c.JobID, structs.ShortID(c.NodeID), c.Mode, string(c.AccessMode),
+			c.State, age(c.CreateTime), c.Reason,
+		}
+	},
+}
+
+func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 	c.pairs(
 		[2]string{"ID", v.ID},
 		[2]string{"Name", v.Name},
@@ -232,24 +237,9 @@ func printVolume(c *Call, v *structs.CSIVolumeDetail) error {
 		[2]string{"Created", at(v.CreateTime)},
 		[2]string{"Modified", at(v.ModifyTime)},
 	)
-	printClaims(c, v)
-	var rows [][]string
-	for _, a := range v.Attachments {
-		rows = append(rows, []string{structs.ShortID(a.NodeID), a.State, yesNo(a.ReadOnly), age(a.ModifyTime), problem(a.LastError)})
-	}
-	c.section("Attachments", []string{"Node", "State", "Read Only", "Changed", "Last Error"}, rows)
+	claimSheet.section(c, "Claims", v.Claims)
+	attachmentSheet.section(c, "Attachments", v.Attachments)
 	return nil
-}
-
-func printClaims(c *Call, v *structs.CSIVolumeDetail) {
-	var rows [][]string
-	for _, claim := range v.Claims {
-		rows = append(rows, []string{
-			structs.ShortID(claim.AllocID), claim.JobID, structs.ShortID(claim.NodeID), claim.Mode, string(claim.AccessMode),
-			claim.State, age(claim.CreateTime), claim.Reason,
-		})
-	}
-	c.section("Claims", []string{"Allocation", "Job", "Node", "Mode", "Access Mode", "State", "Since", "Waits For"}, rows)
 }
 
 func madeFor(caps []*structs.CSIVolumeCapability) string {
