@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/internal/typo"
 	"berth/structs"
 )
 
@@ -105,7 +106,7 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 		}
 	}
 	text := fmt.Sprintf("there is no command %q", strings.TrimPrefix(path+" "+name, "berth "))
-	if near := nearest(name, cmd.Sub); near != "" {
+	if near := typo.Nearest(name, namesOf(cmd.Sub)); near != "" {
 		text += fmt.Sprintf("; did you mean %q?", strings.TrimPrefix(path+" "+near, "berth "))
 	}
 	return &usageError{text, path}
@@ -160,38 +161,10 @@ func checkArgs(spec string, args []string) error {
 	return nil
 }
 
-// nearest is the name closest to what was typed, "" if none is close.
-func nearest(typed string, cmds []Command) string {
-	best, bestDistance := "", 3
+func namesOf(cmds []Command) []string {
+	var names []string
 	for _, c := range cmds {
-		if d := distance(typed, c.Name); d < bestDistance {
-			best, bestDistance = c.Name, d
-		}
+		names = append(names, c.Name)
 	}
-	return best
-}
-
-// distance counts the insertions, deletions, replacements and swaps of neighbours that make b of a.
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
+	return names
 }

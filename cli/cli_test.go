@@ -166,14 +166,6 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	for typed, want := range map[string]string{"jbo": "job", "jobs": "job", "volum": "volume", "nodes": "node", "zzz": "", "sytsem": "system"} {
-		if got := nearest(typed, tree()); got != want {
-			t.Errorf("%s: %q, want %q", typed, got, want)
-		}
-	}
-}
-
 func TestReference(t *testing.T) {
 	ref := Reference(Command{Name: "extra", Run: func(context.Context, *Call) error { return nil }})
 	for _, want := range []string{"## `berth job run <file>`", "## `berth extra`", "| `-timeout <duration>` | How long to watch. Default: 5m |", "## `berth operator snapshot save <file>`"} {

@@ -1,6 +1,7 @@
 package hclconf
 
 import (
+	"berth/internal/typo"
 	"fmt"
 	"reflect"
 	"sort"
@@ -109,7 +110,7 @@ func (d *decoder) unknown(s *spec, it *item, dst reflect.Value) {
 	}
 	names := s.names()
 	hint := ""
-	if best := nearest(it.name, names); best != "" {
+	if best := typo.Nearest(it.name, names); best != "" {
 		hint = fmt.Sprintf(" (did you mean %q?)", best)
 	}
 	d.fault(it.at, "unsupported %s %q%s; expected one of: %s", it.what(), it.name, hint, strings.Join(names, ", "))
@@ -256,39 +257,4 @@ func (d *decoder) free(it *item, m map[string]any) {
 		return
 	}
 	m[it.name] = append(list, inner)
-}
-
-// nearest finds the name that a misspelt one most likely means, "" when none is near.
-func nearest(name string, names []string) string {
-	best, at := "", 3
-	for _, n := range names {
-		if d := distance(name, n); d < at && d < len(n) {
-			best, at = n, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to insert, remove or change to make a into b.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return max(len(a), len(b))
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := last
-			if a[i] != b[j] {
-				cost++
-			}
-			last = row[j+1]
-			row[j+1] = min(cost, last+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

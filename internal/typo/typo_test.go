@@ -1,0 +1,33 @@
+package typo
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestNearest(t *testing.T) {
+	names := []string{"job", "node", "volume", "system", "id"}
+	for typed, want := range map[string]string{
+		"jbo": "job", "jobs": "job", "volum": "volume", "nodes": "node", "sytsem": "system", "job": "job",
+		"zzz": "", "": "", "xy": "", // as many changes as the name has letters make anything of it
+		strings.Repeat("job", 40): "",
+	} {
+		if got := Nearest(typed, names); got != want {
+			t.Errorf("%q: %q, want %q", typed, got, want)
+		}
+	}
+	if got := Nearest("x", nil); got != "" {
+		t.Errorf("of no names: %q", got)
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"ab", "ba", 1}, {"kitten", "sitting", 3}, {"abcd", "abdc", 1}} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
