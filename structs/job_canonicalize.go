@@ -2,7 +2,7 @@ package structs
 
 import "time"
 
-// The defaults of a task.
+// The defaults of groups and tasks.
 const (
 	DefaultKillTimeout     = 5 * time.Second
 	DefaultTaskCPU         = 100 // MHz
@@ -13,15 +13,20 @@ const (
 	DefaultPluginMountDir  = "/csi"
 	DefaultPluginStageDir  = "/local/csi"
 	DefaultHealthTimeout   = 30 * time.Second
-	PropagationPrivate     = "private"
-	PropagationHostToTask  = "host-to-task"
-	PropagationBothWays    = "bidirectional"
-	RestartModeFail        = "fail"
-	RestartModeDelay       = "delay"
-	RescheduleConstant     = "constant"
-	RescheduleExponential  = "exponential"
-	VolumeTypeCSI          = "csi"
 	defaultRestartInterval = 30 * time.Minute
+)
+
+// The words that a job may say for a way: in which mounts are seen, a task is started again, the delays of
+// rescheduling grow; and the type of a volume, of which there is one.
+const (
+	PropagationPrivate    = "private"
+	PropagationHostToTask = "host-to-task"
+	PropagationBothWays   = "bidirectional"
+	RestartModeFail       = "fail"
+	RestartModeDelay      = "delay"
+	RescheduleConstant    = "constant"
+	RescheduleExponential = "exponential"
+	VolumeTypeCSI         = "csi"
 )
 
 // DefaultRestartPolicy is that of a job type.

@@ -117,7 +117,7 @@ func (p *RestartPolicy) validate(f faults) {
 	f.check(p.Attempts >= 0, "attempts %d must not be negative", p.Attempts)
 	f.check(p.Delay >= 0, "delay must not be negative")
 	f.check(p.Interval > 0, "interval must be above zero")
-	f.check(p.Attempts <= 0 || p.Delay <= 0 || p.Interval/p.Delay >= 1 && int64(p.Interval/p.Delay) >= int64(p.Attempts),
+	f.check(p.Attempts <= 0 || p.Delay <= 0 || int64(p.Interval/p.Delay) >= int64(p.Attempts),
 		"%d attempts, %s apart, do not fit into an interval of %s", p.Attempts, p.Delay, p.Interval)
 }
 
