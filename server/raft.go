@@ -78,7 +78,7 @@ func raftConfig(cfg *Config, id raft.ServerID, logger hclog.Logger) *raft.Config
 	rc.LocalID = id
 	rc.Logger = logger
 	if cfg.RaftTimeout > 0 {
-		rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = cfg.RaftTimeout, cfg.RaftTimeout, cfg.RaftTimeout/2
+		rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = cfg.RaftTimeout, cfg.RaftTimeout, cfg.RaftTimeout
 	}
 	scale := time.Duration(cfg.RaftMultiplier)
 	rc.HeartbeatTimeout *= scale

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,14 +35,19 @@ type Cluster struct {
 	nodes     []*Node
 }
 
-// Server is one of them. While it does not run, the embedded server is what it was last.
+// Server is one of them, through all its lives. While it does not run, it is what it was last.
 type Server struct {
+	Name string
+	cfg  server.Config
+	life atomic.Pointer[life]
+}
+
+// life is a server from a start to its end.
+type life struct {
 	*server.Server
-	Name   string
-	cfg    server.Config
 	cancel context.CancelFunc
 	done   chan struct{}
-	err    error
+	err    error // once done
 }
 
 // Option changes the configuration of a cluster's servers.
@@ -86,10 +92,12 @@ func (c *Cluster) close() {
 		if faults := state.Check(s.Store().Read()); len(faults) > 0 {
 			c.T.Errorf("the state of %s is inconsistent: %v", s.Name, faults)
 		}
-		s.cancel()
+		s.life.Load().cancel()
 	}
 	for _, s := range c.Servers {
-		s.Kill()
+		if err := s.Kill(); err != nil {
+			c.T.Errorf("%s: %v", s.Name, err)
+		}
 	}
 	c.Net.Close()
 	_ = os.RemoveAll(c.dir)
@@ -103,10 +111,10 @@ func (c *Cluster) Add(expect int) *Server {
 	cfg := server.DefaultConfig()
 	cfg.Name, cfg.DataDir, cfg.BootstrapExpect = name, filepath.Join(c.dir, name), expect
 	cfg.RPCBind, cfg.SerfBind = net.JoinHostPort(ip, "0"), net.JoinHostPort(ip, "0")
-	cfg.RaftTimeout = 300 * time.Millisecond
+	cfg.RaftTimeout = 400 * time.Millisecond
 	cfg.RetryInterval, cfg.Network = 200*time.Millisecond, c.Net.From(name)
 	for _, other := range c.Servers {
-		cfg.RetryJoin = append(cfg.RetryJoin, other.SerfAddr())
+		cfg.RetryJoin = append(cfg.RetryJoin, other.Now().SerfAddr())
 	}
 	if len(cfg.RetryJoin) == 0 && expect != 1 {
 		cfg.RetryJoin = []string{net.JoinHostPort(ip, "1")} // nobody: the others will come
@@ -124,21 +132,22 @@ func (c *Cluster) start(s *Server) {
 	if err != nil {
 		c.T.Fatalf("starting %s: %v", s.Name, err)
 	}
-	s.Server = made
 	s.cfg.RPCBind, s.cfg.SerfBind = made.RPCAddr(), made.SerfAddr()
 	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel, s.done = cancel, make(chan struct{})
+	l := &life{Server: made, cancel: cancel, done: make(chan struct{})}
+	s.life.Store(l)
 	go func() {
-		defer close(s.done)
-		s.err = made.Run(ctx)
+		defer close(l.done)
+		l.err = made.Run(ctx)
 	}()
 }
 
 // Kill ends a server as it stands: it hands nothing on and tells nobody.
 func (s *Server) Kill() error {
-	s.cancel()
-	<-s.done
-	return s.err
+	l := s.life.Load()
+	l.cancel()
+	<-l.done
+	return l.err
 }
 
 // DataDir is where the server's files are.
@@ -147,7 +156,7 @@ func (s *Server) DataDir() string { return s.cfg.DataDir }
 // Running reports whether the server has not been killed.
 func (s *Server) Running() bool {
 	select {
-	case <-s.done:
+	case <-s.life.Load().done:
 		return false
 	default:
 		return true
@@ -160,9 +169,20 @@ func (c *Cluster) Restart(s *Server) {
 	c.start(s)
 }
 
+// Now is the server in the life that it has now.
+func (s *Server) Now() *server.Server { return s.life.Load().Server }
+
+// Call calls a method at the server (rpc.Caller).
+func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
+	return s.Now().Call(ctx, method, req, resp)
+}
+
+// Store is the server's state.
+func (s *Server) Store() *state.Store { return s.Now().Store() }
+
 // Leads reports whether the server leads and is up to date.
 func (s *Server) Leads() bool {
-	_, leads, _, _ := s.Leader()
+	_, leads, _, _ := s.Now().Leader()
 	return leads && s.Running()
 }
 
@@ -231,14 +251,16 @@ func (c *Cluster) Rows(s *Server, what string, holds func(tx *state.Read) bool) 
 	}
 }
 
-// Must calls a method at a server, again while there is no leader, and fails the test when it fails.
+// Must calls a method at a server, again while there is no leader or the outcome is not known, and fails the
+// test when it fails.
 func Must[Req, Resp any](c *Cluster, s *Server, m structs.Method[Req, Resp], req *Req) *Resp {
 	c.T.Helper()
 	var resp *Resp
 	var err error
 	for deadline := time.Now().Add(Patience); ; {
 		resp, err = rpc.Call(c.T.Context(), s, m, req)
-		if !structs.IsKind(err, structs.KindUnavailable) || time.Now().After(deadline) {
+		again := structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindTimeout)
+		if !again || time.Now().After(deadline) {
 			break
 		}
 	}
@@ -246,6 +268,19 @@ func Must[Req, Resp any](c *Cluster, s *Server, m structs.Method[Req, Resp], req
 		c.T.Fatalf("%s at %s: %v (%s)", m.Name, s.Name, err, structs.KindOf(err))
 	}
 	return resp
+}
+
+// AtLeader does something that only a leader can, again while the servers are about to choose another.
+func (c *Cluster) AtLeader(what string, do func(s *Server) error) {
+	c.T.Helper()
+	var err error
+	c.Until(what, func() bool {
+		err = do(c.Leader())
+		return !structs.IsKind(err, structs.KindUnavailable)
+	})
+	if err != nil {
+		c.T.Fatalf("%s: %v (%s)", what, err, structs.KindOf(err))
+	}
 }
 
 // Fingerprint is a server's whole state as bytes.
@@ -257,20 +292,31 @@ func (s *Server) Fingerprint() []byte {
 	return b.Bytes()
 }
 
-// Alike waits until all running servers have applied the same entries and fails the test unless their states
-// are the same to the byte. Nothing may be writing meanwhile.
+// at is a server's whole state with the index it is of; false when it changed meanwhile.
+func (s *Server) at() (index uint64, whole []byte, ok bool) {
+	index = s.Store().Index()
+	whole = s.Fingerprint()
+	return index, whole, index == s.Store().Index()
+}
+
+// Alike waits until all running servers have applied the same entries, and fails the test unless their
+// states are then the same to the byte.
 func (c *Cluster) Alike() {
 	c.T.Helper()
-	leader := c.Leader()
-	for _, s := range c.Others(leader) {
-		c.Until(s.Name+" catches up with the leader", func() bool { return s.Store().Index() >= leader.Store().Index() })
-	}
-	want := leader.Fingerprint()
-	for _, s := range c.Others(leader) {
-		if got := s.Fingerprint(); !bytes.Equal(got, want) {
-			c.T.Errorf("the states of %s and %s differ: %d and %d bytes", leader.Name, s.Name, len(want), len(got))
+	c.Until("all servers have applied the same entries", func() bool {
+		leader := c.Leader()
+		index, want, ok := leader.at()
+		for _, s := range c.Others(leader) {
+			i, got, quiet := s.at()
+			if !ok || !quiet || i != index {
+				return false
+			}
+			if !bytes.Equal(got, want) {
+				c.T.Errorf("at index %d the states of %s and %s differ: %d and %d bytes", index, leader.Name, s.Name, len(want), len(got))
+			}
 		}
-	}
+		return true
+	})
 }
 
 // Nodes are the nodes that were added, oldest first.

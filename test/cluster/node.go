@@ -79,7 +79,7 @@ func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 	n.pool = rpc.NewPoolOver(c.Net.From(n.Name).Dial, c.Logger, n.serve)
 	var addrs []string
 	for _, s := range c.Servers {
-		addrs = append(addrs, s.RPCAddr())
+		addrs = append(addrs, s.Now().RPCAddr())
 	}
 	n.servers = servers.New(n.pool, addrs)
 	ctx, cancel := context.WithCancel(context.Background())
