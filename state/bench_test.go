@@ -117,11 +117,13 @@ func BenchmarkFingerprintManyPlugins(b *testing.B) {
 			ids = append(ids, fmt.Sprintf("plug%03d", p))
 		}
 		s := benchFill{nodes: n, shared: -1, plugins: ids}.store(b)
+		for i := range n { // those that are measured report one plugin, as the peer's do
+			s.do(func(tx *Write) error { return NodeRegister(tx, benchshape.Register(n+i, 0, benchshape.Plugin)) })
+		}
 		m := begin(b)
 		for i := range b.N {
 			m.pause()
-			r := benchshape.Register(i%n, 0, ids...)
-			r.CSI[0] = benchshape.Instance(benchshape.Plugin, i%n, i+1)
+			r := benchshape.Register(n+i%n, i+1, benchshape.Plugin)
 			m.resume()
 			s.do(func(tx *Write) error { return NodeRegister(tx, r) })
 		}

@@ -1,0 +1,97 @@
+package state
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"berth/internal/benchshape"
+	"berth/structs"
+)
+
+// restored is the store as a server has it after a restart, and the heap that it holds.
+func (b *benchStore) restored() (s *Store, held float64, took time.Duration) {
+	var buf memory
+	if err := b.s.Save(&buf); err != nil {
+		b.tb.Fatal(err)
+	}
+	b.s = nil
+	before := heapNow()
+	s = New()
+	r, start := buf, time.Now()
+	if err := s.Load(&r); err != nil {
+		b.tb.Fatal(err)
+	}
+	took = time.Since(start)
+	held = heapNow() - before
+	runtime.KeepAlive(buf.b) // in both sums or in none
+	return s, held, took
+}
+
+func heapNow() float64 {
+	for range 3 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+// BenchmarkHeap is what a row of each kind holds, with its keys in every index, after a restore.
+func BenchmarkHeap(b *testing.B) {
+	const n = 10000
+	held := func(f benchFill) float64 {
+		s, held, _ := f.store(b).restored()
+		runtime.KeepAlive(s)
+		return held
+	}
+	empty := func() float64 { return held(benchFill{nodes: n, shared: -1}) }
+	for range b.N {
+		nodes := empty()
+		b.Run("node", func(b *testing.B) { b.ReportMetric(nodes/n, "bytes/unit") })
+		b.Run("volume", func(b *testing.B) {
+			b.ReportMetric((held(benchFill{nodes: n, volumes: n, shared: -1})-nodes)/n, "bytes/unit")
+		})
+		b.Run("claim", func(b *testing.B) {
+			without := held(benchFill{nodes: n, volumes: n, shared: -1, allocs: n})
+			b.ReportMetric((held(benchFill{nodes: n, volumes: n, shared: -1, allocs: n, claimsEach: 10})-without)/(10*n), "bytes/unit")
+		})
+	}
+}
+
+// BenchmarkCapacity fills one store with 100,000 nodes and their instances, 100,000 volumes and 1,000,000
+// claims of 100,000 allocations, and measures what that takes. It is for -bench=Capacity -benchtime=1x.
+func BenchmarkCapacity(b *testing.B) {
+	if b.N > 1 || testing.Short() {
+		b.Skip("large: once is enough")
+	}
+	const n, each = 100000, 10
+	start := time.Now()
+	s := benchFill{nodes: n, volumes: n, shared: -1, allocs: n}.store(b)
+	s.many(n*each, func(tx *Write, i int) error {
+		return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
+			benchshape.Claim(benchshape.VolumeID(i/each), (i*7+i/each)%n, structs.ClaimRead)}})
+	})
+	b.ReportMetric(time.Since(start).Seconds(), "filled-s")
+	rows := countRows(s.s)
+	b.ReportMetric(float64(rows), "rows")
+	var size counter
+	start = time.Now()
+	if err := s.s.Save(&size); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(time.Since(start).Seconds(), "written-s")
+	b.ReportMetric(float64(size), "bytes")
+	fresh, held, took := s.restored()
+	b.ReportMetric(took.Seconds(), "restored-s")
+	b.ReportMetric(held, "heap-bytes")
+	for range ClaimsByVolume(fresh.Read(), structs.DefaultNamespace, benchshape.VolumeID(n-1)) {
+		size++
+	}
+	runtime.KeepAlive(fresh)
+}
+
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
