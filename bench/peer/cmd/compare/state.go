@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const (
+	peerState  = "peer-state.test"
+	berthState = "berth-state.test"
+	berthRPC   = "berth-endpoints.test"
+)
+
+// rows are those of a kind; stop ends what they have started.
+func (b *bench) rows(kind string) (rows []row, stop func()) {
+	switch kind {
+	case "state":
+		return stateRows(), func() {}
+	case "growth":
+		return growthRows(), func() {}
+	case "memory":
+		return memoryRows(), func() {}
+	case "rpc":
+		return b.rpcRows()
+	}
+	check(fmt.Errorf("%q is neither state, growth, memory nor rpc", kind))
+	return nil, nil
+}
+
+// stateRows are the store's work: one goroutine, no log.
+func stateRows() []row {
+	us := func(name, peer, berth string, times int, target float64) row {
+		return row{Name: name, Unit: "us", Scale: 1e-3, Target: target, Peer: benchmark(peerState, peer, times), Berth: benchmark(berthState, berth, times)}
+	}
+	same := func(name, bench string, times int, target float64) row { return us(name, bench, bench, times, target) }
+	heartbeat := same("heartbeat, 10,000 nodes", "Heartbeat/N=10000", 200, 0)
+	heartbeat.Berth = benchmark(berthRPC, "Heartbeat/N=10000", 2000)
+	return []row{
+		same("fingerprint of a known node, N=10", "Fingerprint/N=10", 500, 1),
+		same("fingerprint, N=100", "Fingerprint/N=100", 500, 0),
+		same("fingerprint, N=1,000", "Fingerprint/N=1000", 300, 0),
+		same("fingerprint, N=10,000", "Fingerprint/N=10000", 100, 600),
+		us("fingerprint as a difference, N=10,000", "Fingerprint/N=10000", "FingerprintDiff/N=10000", 100, 600),
+		same("fingerprint of a node without plugin, N=1,000", "FingerprintNoPlugin/N=1000", 300, 0),
+		same("fingerprint of a node without plugin, N=10,000", "FingerprintNoPlugin/N=10000", 100, 0),
+		same("fingerprint, 16 plugins on 1,000 nodes", "FingerprintManyPlugins/P=16", 100, 0),
+		same("fleet of 100 registers, per node", "FleetBoot/N=100", 20, 0),
+		same("fleet of 1,000 registers, per node", "FleetBoot/N=1000", 2, 20),
+		us("fleet of 1,000 in batches of the log, per node", "FleetBoot/N=1000", "FleetBootBatched/N=1000", 2, 20),
+		same("fleet of 10,000 registers, per node", "FleetBoot/N=10000", 1, 200),
+		us("fleet of 10,000 in batches of the log, per node", "FleetBoot/N=10000", "FleetBootBatched/N=10000", 1, 200),
+		same("claim or release, R=1", "Claim/R=1", 1000, 1),
+		same("claim or release, R=100", "Claim/R=100", 500, 0),
+		same("claim or release, R=1,000", "Claim/R=1000", 300, 0),
+		same("claim or release, R=10,000", "Claim/R=10000", 50, 400),
+		same("claim or release by a writer, 10,000 volumes", "ClaimWriter/V=10000", 500, 0),
+		same("claim storm, R=100, per claim", "ClaimStorm/R=100", 10, 0),
+		same("claim storm, R=1,000, per claim", "ClaimStorm/R=1000", 2, 15),
+		us("claim storm, R=1,000, in batches of the log", "ClaimStorm/R=1000", "ClaimStormBatched/R=1000", 2, 15),
+		same("plugin read with allocations, N=1,000", "PluginGet/N=1000", 50, 0),
+		same("plugin read with allocations, N=10,000", "PluginGet/N=10000", 10, 5),
+		us("its first page of 100, N=10,000", "PluginGet/N=10000", "PluginPage/N=10000", 20, 0),
+		same("list 10,000 volumes, no claims", "VolumeList/claims=0", 10, 0),
+		same("list 10,000 volumes, 10 claims each", "VolumeList/claims=10", 10, 5),
+		heartbeat,
+		same("allocation update of a plugin's job, N=1,000", "AllocUpdate/N=1000", 200, 0),
+		same("allocation update of a plugin's job, N=10,000", "AllocUpdate/N=10000", 100, 0),
+		same("allocation of a job of 10,000 ends", "AllocEnds/N=10000", 200, 0),
+		same("node down and up, N=10,000", "NodeStatus/N=10000", 100, 0),
+	}
+}
+
+// growthRows are berth's hot paths from small to large, and the peer's where it can still be waited for.
+func growthRows() []row {
+	var rows []row
+	for _, path := range []struct {
+		name, bench, variable string
+		sizes                 []int
+		peer                  int // the largest size the peer is run at
+	}{
+		{"fingerprint", "Fingerprint", "N", []int{10, 100, 1000, 10000, 100000}, 10000},
+		{"fingerprint as a difference", "FingerprintDiff", "N", []int{10, 100, 1000, 10000, 100000}, 0},
+		{"node without plugin", "FingerprintNoPlugin", "N", []int{10, 100, 1000, 10000, 100000}, 10000},
+		{"claim or release", "Claim", "R", []int{10, 100, 1000, 10000, 100000}, 10000},
+		{"claim or release by a writer", "ClaimWriter", "V", []int{10, 100, 1000, 10000, 100000}, 0},
+		{"allocation update", "AllocUpdate", "N", []int{10, 100, 1000, 10000, 100000}, 10000},
+		{"allocation ends", "AllocEnds", "N", []int{10, 100, 1000, 10000, 100000}, 0},
+		{"node down and up", "NodeStatus", "N", []int{10, 100, 1000, 10000, 100000}, 0},
+		{"heartbeat", "Heartbeat", "N", []int{10, 100, 1000, 10000, 100000}, 0},
+	} {
+		for _, n := range path.sizes {
+			bench := fmt.Sprintf("%s/%s=%d", path.bench, path.variable, n)
+			r := row{Name: fmt.Sprintf("%s, %s=%d", path.name, path.variable, n), Unit: "us", Scale: 1e-3, Berth: benchmark(berthState, bench, 2000)}
+			if n <= path.peer {
+				r.Peer = benchmark(peerState, bench, max(20, 200000/max(n, 400)))
+			}
+			if path.bench == "Heartbeat" {
+				r.Berth = benchmark(berthRPC, bench, 5000)
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// benchmark runs one benchmark of a test binary so many times and returns its number.
+func benchmark(program, name string, times int) func(*bench) (float64, error) {
+	parts := strings.Split(name, "/")
+	for i, p := range parts {
+		parts[i] = "^" + regexp.QuoteMeta(p) + "$"
+	}
+	parts[0] = "^Benchmark" + parts[0][1:]
+	return func(b *bench) (float64, error) {
+		cmd := exec.Command(filepath.Join(b.bin, program), "-test.run", "^$", "-test.bench", strings.Join(parts, "/"),
+			"-test.benchtime", strconv.Itoa(times)+"x")
+		cmd.Dir = b.bin
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			return 0, fmt.Errorf("%w: %s", err, out)
+		}
+		return metricOf(out, b.metric)
+	}
+}
+
+// metricOf finds a metric in what a benchmark printed: the number before its name.
+func metricOf(out []byte, metric string) (float64, error) {
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		fields := strings.Fields(lines.Text())
+		for i, f := range fields {
+			if i > 0 && f == metric && strings.HasPrefix(fields[0], "Benchmark") {
+				return strconv.ParseFloat(fields[i-1], 64)
+			}
+		}
+	}
+	return 0, fmt.Errorf("no %s in %q", metric, out)
+}

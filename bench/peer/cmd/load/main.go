@@ -1,0 +1,433 @@
+// load drives a Nomad server (or cluster) over its msgpack RPC on loopback.
+//
+// The wire is net/rpc with msgpack, one plain TCP connection per client. Reply
+// bodies are decoded into small structs, so that the client stays cheap.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand"
+	"net"
+	"net/http"
+	"net/rpc"
+	"os"
+	"sort"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"berth/bench/peer/shape"
+	"github.com/hashicorp/nomad/nomad/structs"
+)
+
+var (
+	addrs  = flag.String("addr", "127.0.0.1:4647", "server RPC addresses, comma separated")
+	httpA  = flag.String("http", "127.0.0.1:4646", "HTTP address")
+	op     = flag.String("op", "", "operation")
+	conc   = flag.Int("c", 1, "concurrent clients")
+	dur    = flag.Duration("dur", 5*time.Second, "duration")
+	maxOps = flag.Int64("max", 0, "stop after this many operations (0: by time)")
+	nodes  = flag.Int("nodes", 1000, "fleet size")
+	vols   = flag.Int("vols", 10000, "volumes")
+	allocs = flag.Int("allocs", 0, "allocations wanted (setup-allocs)")
+	alFile = flag.String("allocfile", "allocs.json", "")
+	vol    = flag.String("vol", shape.MultiReaderVol, "volume for claimread/volget")
+	pids   = flag.String("pids", "", "server pids, to report CPU per operation")
+	off    = flag.Int("off", 0, "offset of the first alloc/volume used")
+	label  = flag.String("label", "", "printed first")
+	auth   = flag.Bool("auth", false, "send node secrets (needed by v2)")
+	region = "global"
+)
+
+type client struct {
+	c    net.Conn
+	r    *rpc.Client
+	addr string
+}
+
+func dial(addr string) *client {
+	c, err := net.Dial("tcp", addr)
+	check(err)
+	_, err = c.Write([]byte{0x01}) // RpcNomad
+	check(err)
+	return &client{c: c, addr: addr, r: rpc.NewClientWithCodec(codecOf(c))}
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func addrOf(i int) string {
+	a := strings.Split(*addrs, ",")
+	return a[i%len(a)]
+}
+
+// lean replies
+type idxReply struct {
+	Index uint64
+}
+
+func cpuTicks() float64 {
+	if *pids == "" {
+		return 0
+	}
+	var t float64
+	for _, p := range strings.Split(*pids, ",") {
+		b, err := os.ReadFile("/proc/" + p + "/stat")
+		if err != nil {
+			continue
+		}
+		s := string(b)
+		f := strings.Fields(s[strings.LastIndexByte(s, ')')+2:])
+		u, _ := strconv.ParseFloat(f[11], 64)
+		k, _ := strconv.ParseFloat(f[12], 64)
+		t += (u + k) / 100
+	}
+	return t
+}
+
+func rss() string {
+	if *pids == "" {
+		return "-"
+	}
+	var out []string
+	for _, p := range strings.Split(*pids, ",") {
+		b, _ := os.ReadFile("/proc/" + p + "/status")
+		for _, l := range strings.Split(string(b), "\n") {
+			if strings.HasPrefix(l, "VmRSS:") {
+				kb, _ := strconv.Atoi(strings.Fields(l)[1])
+				out = append(out, fmt.Sprintf("%dMB", kb/1024))
+			}
+		}
+	}
+	return strings.Join(out, ",")
+}
+
+type worker func(w int, c *client) (fn func(n int64) error)
+
+var errDone = errors.New("done")
+
+// run drives op with *conc clients; n is a global counter.
+func run(name string, mk worker) {
+	var (
+		wg   sync.WaitGroup
+		ctr  atomic.Int64
+		errs atomic.Int64
+		lats = make([][]time.Duration, *conc)
+		stop atomic.Bool
+		last atomic.Value
+	)
+	clients := make([]*client, *conc)
+	for i := range clients {
+		clients[i] = dial(addrOf(i))
+	}
+	cpu0 := cpuTicks()
+	t0 := time.Now()
+	time.AfterFunc(*dur, func() { stop.Store(true) })
+	for w := 0; w < *conc; w++ {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			fn := mk(w, clients[w])
+			for !stop.Load() {
+				n := ctr.Add(1) - 1
+				if *maxOps > 0 && n >= *maxOps {
+					return
+				}
+				t := time.Now()
+				err := fn(n)
+				if err == errDone {
+					return
+				}
+				if err != nil {
+					errs.Add(1)
+					last.Store(err.Error())
+					continue
+				}
+				lats[w] = append(lats[w], time.Since(t))
+			}
+		}()
+	}
+	wg.Wait()
+	el := time.Since(t0)
+	cpu := cpuTicks() - cpu0
+	var all []time.Duration
+	for _, l := range lats {
+		all = append(all, l...)
+	}
+	for _, c := range clients {
+		c.r.Close()
+	}
+	sort.Slice(all, func(i, j int) bool { return all[i] < all[j] })
+	if len(all) == 0 {
+		fmt.Printf("%-10s %-12s c=%-4d NO OPS errs=%d last=%v\n", *label, name, *conc, errs.Load(), last.Load())
+		return
+	}
+	q := func(p float64) time.Duration { return all[int(float64(len(all)-1)*p)].Round(time.Microsecond) }
+	fmt.Printf("%-10s %-12s c=%-4d ops=%-7d %9.1f op/s p50=%-10s p99=%-10s max=%-10s srvcpu=%.0fus/op errs=%d rss=%s", *label, name, *conc, len(all),
+		float64(len(all))/el.Seconds(), q(.5), q(.99), q(1), cpu*1e6/float64(len(all)), errs.Load(), rss())
+	if e := last.Load(); e != nil {
+		fmt.Printf(" lasterr=%v", e)
+	}
+	fmt.Println()
+}
+
+type allocRef struct{ ID, NodeID string }
+
+func loadAllocs() []allocRef {
+	b, err := os.ReadFile(*alFile)
+	check(err)
+	var a []allocRef
+	check(json.Unmarshal(b, &a))
+	return a
+}
+
+func register(c *client, nd *structs.Node) error {
+	req := &structs.NodeRegisterRequest{Node: nd, WriteRequest: structs.WriteRequest{Region: region}}
+	return c.r.Call("Node.Register", req, &idxReply{})
+}
+
+func claimReq(v string, a allocRef, mode structs.CSIVolumeClaimMode) *structs.CSIVolumeClaimRequest {
+	am := structs.CSIVolumeAccessModeMultiNodeReader
+	if mode == structs.CSIVolumeClaimWrite {
+		am = structs.CSIVolumeAccessModeSingleNodeWriter
+	}
+	wr := structs.WriteRequest{Region: region, Namespace: shape.NS}
+	if *auth {
+		wr.AuthToken = secrets()[a.NodeID]
+	}
+	return &structs.CSIVolumeClaimRequest{
+		VolumeID: v, AllocationID: a.ID, NodeID: a.NodeID, Claim: mode, AccessMode: am,
+		AttachmentMode: structs.CSIVolumeAttachmentModeFilesystem, State: structs.CSIVolumeClaimStateTaken,
+		WriteRequest: wr,
+	}
+}
+
+var secrets = sync.OnceValue(func() map[string]string {
+	m := map[string]string{}
+	for i := 0; i < 20000; i++ {
+		m[shape.NodeID(i)] = shape.UUID("secret", i)
+	}
+	return m
+})
+
+func unpubReq(v string, a allocRef, mode structs.CSIVolumeClaimMode) *structs.CSIVolumeUnpublishRequest {
+	r := claimReq(v, a, mode)
+	r.State = structs.CSIVolumeClaimStateNodeDetached
+	return &structs.CSIVolumeUnpublishRequest{VolumeID: v, Claim: r.ToClaim(), WriteRequest: r.WriteRequest}
+}
+
+func main() {
+	flag.Parse()
+	qo := structs.QueryOptions{Region: region, Namespace: shape.NS}
+	switch *op {
+	case "setup-nodes": // register nodes [off, nodes)
+		*maxOps = int64(*nodes - *off)
+		*dur = time.Hour
+		run("boot", func(w int, c *client) func(int64) error {
+			return func(n int64) error { return register(c, shape.Node(*off+int(n), 0)) }
+		})
+	case "setup-barenodes": // register nodes [off, nodes) without a plugin
+		*maxOps = int64(*nodes - *off)
+		*dur = time.Hour
+		run("bareboot", func(w int, c *client) func(int64) error {
+			return func(n int64) error { return register(c, shape.BareNode(*off+int(n))) }
+		})
+	case "setup-vols":
+		const batch = 100
+		*dur = time.Hour
+		*maxOps = int64((*vols + batch - 1) / batch)
+		run("volreg100", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				req := &structs.CSIVolumeRegisterRequest{WriteRequest: structs.WriteRequest{Region: region, Namespace: shape.NS}}
+				for i := int(n) * batch; i < int(n+1)*batch && i < *vols; i++ {
+					req.Volumes = append(req.Volumes, shape.Volume(i))
+				}
+				return c.r.Call("CSIVolume.Register", req, &idxReply{})
+			}
+		})
+	case "setup-sharedvol":
+		c := dial(addrOf(0))
+		req := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{shape.VolumeNamed(*vol, 1<<20)},
+			WriteRequest: structs.WriteRequest{Region: region, Namespace: shape.NS}}
+		check(c.r.Call("CSIVolume.Register", req, &idxReply{}))
+	case "setup-allocs":
+		c := dial(addrOf(0))
+		job := shape.Job(*allocs)
+		job.Status = ""
+		job.Canonicalize()
+		t := time.Now()
+		check(c.r.Call("Job.Register", &structs.JobRegisterRequest{Job: job,
+			WriteRequest: structs.WriteRequest{Region: region, Namespace: shape.NS}}, &idxReply{}))
+		type stub struct {
+			ID, NodeID, DesiredStatus, ClientStatus string
+		}
+		for {
+			time.Sleep(500 * time.Millisecond)
+			var resp struct{ Allocations []stub }
+			check(c.r.Call("Job.Allocations", &structs.JobSpecificRequest{JobID: shape.JobID, QueryOptions: qo}, &resp))
+			if len(resp.Allocations) >= *allocs || time.Since(t) > 5*time.Minute {
+				out := []allocRef{}
+				for _, a := range resp.Allocations {
+					out = append(out, allocRef{a.ID, a.NodeID})
+				}
+				sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
+				b, _ := json.Marshal(out)
+				check(os.WriteFile(*alFile, b, 0o644))
+				fmt.Printf("%-10s allocs=%d placed in %s\n", *label, len(out), time.Since(t).Round(time.Millisecond))
+				return
+			}
+		}
+	case "reg": // re-register with a changed fingerprint time
+		var rev atomic.Int64
+		rev.Store(time.Now().Unix() % 100000)
+		run("reg", func(w int, c *client) func(int64) error {
+			return func(n int64) error { return register(c, shape.Node(int(n)%*nodes, int(rev.Add(1)))) }
+		})
+	case "hb": // heartbeat: UpdateStatus(ready) of a ready node
+		run("heartbeat", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				req := &structs.NodeUpdateStatusRequest{NodeID: shape.NodeID(int(n) % *nodes),
+					Status: structs.NodeStatusReady, WriteRequest: structs.WriteRequest{Region: region}}
+				if *auth {
+					req.AuthToken = secrets()[req.NodeID]
+				}
+				return c.r.Call("Node.UpdateStatus", req, &idxReply{})
+			}
+		})
+	case "claimread": // each op: one new reader of the shared volume
+		as := loadAllocs()
+		run("claimread", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				i := *off + int(n)
+				if i >= len(as) {
+					return errDone
+				}
+				return c.r.Call("CSIVolume.Claim", claimReq(*vol, as[i], structs.CSIVolumeClaimRead), &idxReply{})
+			}
+		})
+	case "relread": // release readers [off, off+max)
+		as := loadAllocs()
+		run("relread", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				i := *off + int(n)
+				if i >= len(as) {
+					return errDone
+				}
+				r := claimReq(*vol, as[i], structs.CSIVolumeClaimRead)
+				r.State = structs.CSIVolumeClaimStateReadyToFree
+				return c.r.Call("CSIVolume.Claim", r, &idxReply{})
+			}
+		})
+	case "claimwrite": // each op: one writer on its own volume
+		as := loadAllocs()
+		run("claimwrite", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				i := *off + int(n)
+				if i >= len(as) || i >= *vols {
+					return errDone
+				}
+				return c.r.Call("CSIVolume.Claim", claimReq(shape.VolID(i), as[i], structs.CSIVolumeClaimWrite), &idxReply{})
+			}
+		})
+	case "relwrite": // release through a claim in state ready-to-free: one raft entry
+		as := loadAllocs()
+		run("relwrite", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				i := *off + int(n)
+				if i >= len(as) || i >= *vols {
+					return errDone
+				}
+				r := claimReq(shape.VolID(i), as[i], structs.CSIVolumeClaimWrite)
+				r.State = structs.CSIVolumeClaimStateReadyToFree
+				return c.r.Call("CSIVolume.Claim", r, &idxReply{})
+			}
+		})
+	case "cycle": // claim + unpublish (what a client does around one task), on its own volume
+		as := loadAllocs()
+		run("cycle", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				i := (*off + int(n)) % min(len(as), *vols)
+				v := shape.VolID(i)
+				if err := c.r.Call("CSIVolume.Claim", claimReq(v, as[i], structs.CSIVolumeClaimWrite), &idxReply{}); err != nil {
+					return err
+				}
+				return c.r.Call("CSIVolume.Unpublish", unpubReq(v, as[i], structs.CSIVolumeClaimWrite), &idxReply{})
+			}
+		})
+	case "plugget":
+		run("plugget", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				return c.r.Call("CSIPlugin.Get", &structs.CSIPluginGetRequest{ID: shape.PluginID, QueryOptions: qo}, &idxReply{})
+			}
+		})
+	case "pluglist":
+		run("pluglist", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				return c.r.Call("CSIPlugin.List", &structs.CSIPluginListRequest{QueryOptions: qo}, &idxReply{})
+			}
+		})
+	case "vollist":
+		run("vollist", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				return c.r.Call("CSIVolume.List", &structs.CSIVolumeListRequest{QueryOptions: qo}, &idxReply{})
+			}
+		})
+	case "vollist100": // one page of 100
+		q := qo
+		q.PerPage = 100
+		run("vollist100", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				return c.r.Call("CSIVolume.List", &structs.CSIVolumeListRequest{QueryOptions: q}, &idxReply{})
+			}
+		})
+	case "volget":
+		run("volget", func(w int, c *client) func(int64) error {
+			rnd := rand.New(rand.NewSource(int64(w)))
+			return func(n int64) error {
+				id := *vol
+				if id == "rand" {
+					id = shape.VolID(rnd.Intn(*vols))
+				}
+				return c.r.Call("CSIVolume.Get", &structs.CSIVolumeGetRequest{ID: id, QueryOptions: qo}, &idxReply{})
+			}
+		})
+	case "ping":
+		run("ping", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				return c.r.Call("Status.Ping", struct{}{}, &struct{}{})
+			}
+		})
+	case "http": // GET the path in -vol
+		hc := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: *conc, DisableCompression: true}}
+		var size atomic.Int64
+		run("http"+*vol, func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				resp, err := hc.Get("http://" + *httpA + *vol)
+				if err != nil {
+					return err
+				}
+				defer resp.Body.Close()
+				sz, err := io.Copy(io.Discard, bufio.NewReaderSize(resp.Body, 1<<16))
+				if resp.StatusCode != 200 {
+					return fmt.Errorf("status %d", resp.StatusCode)
+				}
+				size.Store(sz)
+				return err
+			}
+		})
+		fmt.Printf("  body %d bytes\n", size.Load())
+	default:
+		fmt.Println("unknown op")
+		os.Exit(2)
+	}
+}
