@@ -38,8 +38,8 @@ type noLeases struct{}
 
 func (*noLeases) Renew(string) time.Duration { return 10 * time.Second }
 
-// BenchmarkHeartbeat is a node that is known and has nothing new to say.
-func BenchmarkHeartbeat(b *testing.B) {
+// BenchmarkHeartbeatByFleet is a node that is known and has nothing new to say.
+func BenchmarkHeartbeatByFleet(b *testing.B) {
 	for _, n := range []int{10, 100, 1000, 10000, 100000} {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
 			s := benchCluster(b, n)
@@ -55,9 +55,9 @@ func BenchmarkHeartbeat(b *testing.B) {
 	}
 }
 
-// BenchmarkRegister is a node that registers again with a change of its plugin, encoded for the log and
+// BenchmarkRegisterByFleet is a node that registers again with a change of its plugin, encoded for the log and
 // applied from it.
-func BenchmarkRegister(b *testing.B) {
+func BenchmarkRegisterByFleet(b *testing.B) {
 	for _, n := range []int{10, 10000} {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
 			s := benchCluster(b, n)
