@@ -40,7 +40,7 @@ func stateRows() []row {
 	}
 	same := func(name, bench string, times int, target float64) row { return us(name, bench, bench, times, target) }
 	heartbeat := same("heartbeat, 10,000 nodes", "Heartbeat/N=10000", 200, 0)
-	heartbeat.Berth = benchmark(berthRPC, "Heartbeat/N=10000", 2000)
+	heartbeat.Berth = benchmark(berthRPC, "HeartbeatByFleet/N=10000", 2000)
 	return []row{
 		same("fingerprint of a known node, N=10", "Fingerprint/N=10", 500, 1),
 		same("fingerprint, N=100", "Fingerprint/N=100", 500, 0),
@@ -101,7 +101,7 @@ func growthRows() []row {
 				r.Peer = benchmark(peerState, bench, max(20, 200000/max(n, 400)))
 			}
 			if path.bench == "Heartbeat" {
-				r.Berth = benchmark(berthRPC, bench, 5000)
+				r.Berth = benchmark(berthRPC, "HeartbeatByFleet/"+fmt.Sprintf("N=%d", n), 5000)
 			}
 			rows = append(rows, r)
 		}
