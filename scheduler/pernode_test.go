@@ -64,10 +64,7 @@ func TestSystemJobWithoutRoomOnSomeNodes(t *testing.T) {
 }
 
 func TestSystemJobFollowsItsNodes(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1", "n2")
-	w.job(aJob("log", structs.JobSystem))
-	w.run("log")
+	w := running(t, aJob("log", structs.JobSystem), "n1", "n2")
 	w.status("n1", structs.NodeDown)
 	p := w.run("log")
 	if len(p.Stop) != 1 || p.Stop[0].ClientStatus != structs.AllocLost || len(p.Place) != 0 {
@@ -97,10 +94,7 @@ func TestSystemJobFollowsItsNodes(t *testing.T) {
 }
 
 func TestSystemAllocationThatFailsComesBackMoreSlowly(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1")
-	w.job(aJob("log", structs.JobSystem))
-	w.run("log")
+	w := running(t, aJob("log", structs.JobSystem), "n1")
 	for _, delay := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
 		w.client(w.allocs("log")[0], structs.AllocFailed)
 		p := w.run("log")
@@ -114,10 +108,7 @@ func TestSystemAllocationThatFailsComesBackMoreSlowly(t *testing.T) {
 }
 
 func TestStoppedSystemAllocationComesBack(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1", "n2")
-	w.job(aJob("log", structs.JobSystem))
-	w.run("log")
+	w := running(t, aJob("log", structs.JobSystem), "n1", "n2")
 	old := w.allocs("log")[0]
 	do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: old.ID, WriteOptions: w.now()})
 	p := w.run("log")
@@ -127,10 +118,7 @@ func TestStoppedSystemAllocationComesBack(t *testing.T) {
 }
 
 func TestSysBatchRunsOncePerNode(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1", "n2")
-	w.job(aJob("scan", structs.JobSysBatch))
-	w.run("scan")
+	w := running(t, aJob("scan", structs.JobSysBatch), "n1", "n2")
 	allocs := w.allocs("scan")
 	w.client(allocs[0], structs.AllocComplete)
 	w.client(allocs[1], structs.AllocFailed)
@@ -147,10 +135,7 @@ func TestSysBatchRunsOncePerNode(t *testing.T) {
 }
 
 func TestGroupWithCountZeroHasNone(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1")
-	w.job(aJob("log", structs.JobSystem))
-	w.run("log")
+	w := running(t, aJob("log", structs.JobSystem), "n1")
 	w.job(aJob("log", structs.JobSystem, count(0)))
 	if p := w.run("log"); len(p.Stop) != 1 || p.Eval.FailedTGAllocs != nil {
 		t.Errorf("plan: %s", describe(p))
@@ -158,10 +143,7 @@ func TestGroupWithCountZeroHasNone(t *testing.T) {
 }
 
 func TestJobThatChangesItsType(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1", "n2")
-	w.job(aJob("x", structs.JobService, count(3)))
-	w.run("x")
+	w := running(t, aJob("x", structs.JobService, count(3)), "n1", "n2")
 	w.job(aJob("x", structs.JobSystem))
 	w.run("x")
 	w.wantPlaced("x", "0@n1 0@n2")

@@ -26,20 +26,14 @@ func TestServicePlacesItsCount(t *testing.T) {
 }
 
 func TestBinPackingFillsANodeBeforeTheNext(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1", "n2", "n3")
-	w.job(aJob("first", structs.JobService, constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: "n2", Operand: "="})))
-	w.run("first")
+	w := running(t, aJob("first", structs.JobService, constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: "n2", Operand: "="})), "n1", "n2", "n3")
 	w.job(aJob("second", structs.JobService))
 	w.run("second")
 	w.wantPlaced("second", "0@n2")
 }
 
 func TestCountChanges(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1", "n2")
-	w.job(aJob("web", structs.JobService, count(4)))
-	w.run("web")
+	w := running(t, aJob("web", structs.JobService, count(4)), "n1", "n2")
 	before := w.allocs("web")
 
 	w.job(aJob("web", structs.JobService, count(2)))
@@ -64,10 +58,7 @@ func TestCountChanges(t *testing.T) {
 }
 
 func TestFreedIndexesAreUsedAgain(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1")
-	w.job(aJob("web", structs.JobService, count(3)))
-	w.run("web")
+	w := running(t, aJob("web", structs.JobService, count(3)), "n1")
 	do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: w.allocs("web")[1].ID, WriteOptions: w.now()})
 	p := w.run("web")
 	w.wantPlaced("web", "0@n1 1@n1 2@n1")
@@ -143,10 +134,7 @@ func TestNumbersOfConfigAreEqualHoweverTheyCame(t *testing.T) {
 }
 
 func TestUpdateWithoutRoomLeavesTheOldOneRunning(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1")
-	w.job(aJob("web", structs.JobService, cpu(800)))
-	w.run("web")
+	w := running(t, aJob("web", structs.JobService, cpu(800)), "n1")
 	old := w.allocs("web")[0]
 	w.job(aJob("web", structs.JobService, cpu(1100)))
 	p := w.run("web")
@@ -162,10 +150,7 @@ func TestUpdateWithoutRoomLeavesTheOldOneRunning(t *testing.T) {
 }
 
 func TestStoppedJobIsStopped(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1")
-	w.job(aJob("web", structs.JobService, count(2)))
-	w.run("web")
+	w := running(t, aJob("web", structs.JobService, count(2)), "n1")
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
 	if p := w.run("web"); len(p.Stop) != 2 || p.Stop[0].Description != "job is stopped" {
 		t.Errorf("plan: %s", describe(p))
@@ -177,10 +162,7 @@ func TestStoppedJobIsStopped(t *testing.T) {
 }
 
 func TestRemovedGroupIsStopped(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1")
-	w.job(aJob("web", structs.JobService, count(2)))
-	w.run("web")
+	w := running(t, aJob("web", structs.JobService, count(2)), "n1")
 	w.job(aJob("web", structs.JobService, func(j *structs.Job) { j.TaskGroups[0].Name = "other" }))
 	if p := w.run("web"); len(p.Stop) != 2 || len(p.Place) != 1 {
 		t.Errorf("plan: %s", describe(p))
@@ -188,10 +170,7 @@ func TestRemovedGroupIsStopped(t *testing.T) {
 }
 
 func TestLostAllocationsAreReplaced(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1", "n2")
-	w.job(aJob("web", structs.JobService, count(2)))
-	w.run("web")
+	w := running(t, aJob("web", structs.JobService, count(2)), "n1", "n2")
 	w.wantPlaced("web", "0@n1 1@n2")
 	w.status("n1", structs.NodeDown)
 	p := w.run("web")
@@ -202,10 +181,7 @@ func TestLostAllocationsAreReplaced(t *testing.T) {
 }
 
 func TestAllocationsBeingStoppedAreLostWithTheirNode(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1")
-	w.job(aJob("web", structs.JobService))
-	w.run("web")
+	w := running(t, aJob("web", structs.JobService), "n1")
 	a := w.allocs("web")[0]
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
 	w.run("web")
@@ -230,10 +206,7 @@ func TestDrainingNodeIsEmptied(t *testing.T) {
 }
 
 func TestRescheduling(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1", "n2")
-	w.job(aJob("web", structs.JobService))
-	w.run("web")
+	w := running(t, aJob("web", structs.JobService), "n1", "n2")
 	first := w.allocs("web")[0]
 	w.clock = w.clock.Add(time.Minute)
 	w.client(first, structs.AllocFailed)
@@ -285,10 +258,7 @@ func TestAttemptsEnd(t *testing.T) {
 }
 
 func TestNoReschedulingWhereThePolicySaysSo(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1")
-	w.job(aJob("web", structs.JobService, func(j *structs.Job) { j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{} }))
-	w.run("web")
+	w := running(t, aJob("web", structs.JobService, func(j *structs.Job) { j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{} }), "n1")
 	w.client(w.allocs("web")[0], structs.AllocFailed)
 	w.clock = w.clock.Add(time.Hour)
 	if p := w.run("web"); len(p.Place)+len(p.Followups) != 0 {
@@ -297,10 +267,7 @@ func TestNoReschedulingWhereThePolicySaysSo(t *testing.T) {
 }
 
 func TestBatchIsNotRunAgain(t *testing.T) {
-	w := newWorld(t)
-	w.nodes("n1")
-	w.job(aJob("sum", structs.JobBatch, count(2)))
-	w.run("sum")
+	w := running(t, aJob("sum", structs.JobBatch, count(2)), "n1")
 	w.client(w.allocs("sum")[0], structs.AllocComplete)
 	if p := w.run("sum"); len(p.Place) != 0 {
 		t.Errorf("plan: %s", describe(p))

@@ -24,6 +24,16 @@ func newWorld(t rapid.TB) *world {
 	return &world{t: t, s: state.New(), index: 10, clock: time.Unix(1_700_000_000, 0)}
 }
 
+// running is a world with nodes and a job that was evaluated.
+func running(t rapid.TB, j *structs.Job, nodes ...string) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.nodes(nodes...)
+	w.job(j)
+	w.run(j.ID)
+	return w
+}
+
 func (w *world) now() structs.WriteOptions { return structs.WriteOptions{Now: w.clock.UnixNano()} }
 
 // do applies one entry that must succeed.
