@@ -37,6 +37,7 @@ func TestAKillAtAnyPointLosesAndLeaksNothing(t *testing.T) {
 	for _, c := range crashPoints {
 		for _, k := range c.kinds {
 			t.Run(c.point+"/"+k.name, func(t *testing.T) {
+				t.Parallel() // most of the time a disk is waited for
 				k.needs(t)
 				w := newWorld(t)
 				w.start(crashEnv + "=" + c.point)

@@ -82,7 +82,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	needRoot(t)
-	dir, err := os.MkdirTemp("/tmp", "bhp")
+	dir, err := os.MkdirTemp("/tmp", "bhp*w") // no name is the beginning of another one
 	if err != nil {
 		t.Fatal(err)
 	}

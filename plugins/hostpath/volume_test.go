@@ -28,6 +28,7 @@ func each(t *testing.T, list []kind, test func(t *testing.T, k kind)) {
 	t.Helper()
 	for _, k := range list {
 		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
 			k.needs(t)
 			test(t, k)
 		})
