@@ -121,24 +121,6 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	})
 }
 
-// whileFresh ends the wait for news that are not to be stale when this server is deposed: it may be cut off,
-// and then hears of none.
-func (e *Endpoints) whileFresh(ctx context.Context, q *structs.QueryOptions) (context.Context, context.CancelFunc) {
-	ctx, stop := context.WithCancel(ctx)
-	if q.MinIndex == 0 || q.AllowStale {
-		return ctx, stop
-	}
-	deposed := e.raft.Deposed()
-	go func() {
-		select {
-		case <-deposed:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, stop
-}
-
 func metaOf(resp any) *structs.QueryMeta {
 	return resp.(interface{ Meta() *structs.QueryMeta }).Meta()
 }

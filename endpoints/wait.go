@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
@@ -16,21 +17,38 @@ const (
 	longestWait = 10 * time.Minute
 )
 
-// waiting bounds ctx by how long a read may wait.
-func waiting(ctx context.Context, q *structs.QueryOptions) (context.Context, context.CancelFunc) {
+// waiting bounds ctx by how long a read may wait. One that is not to be stale also ends when this server is
+// deposed: it may be cut off, and then hears of no news.
+func (e *Endpoints) waiting(ctx context.Context, q *structs.QueryOptions) (context.Context, context.CancelFunc) {
 	limit := q.MaxWait
 	if limit <= 0 {
 		limit = defaultWait
 	}
-	return context.WithTimeout(ctx, min(limit, longestWait))
+	ctx, stop := context.WithTimeout(ctx, min(limit, longestWait))
+	if q.AllowStale {
+		return ctx, stop
+	}
+	deposed := e.raft.Deposed()
+	go func() {
+		select {
+		case <-deposed:
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, stop
 }
 
-// gaveUp is the error of a wait that ended because its caller did, nil when its time was over.
-func gaveUp(ctx context.Context, q *structs.QueryOptions) error {
-	if ctx.Err() == nil {
-		return nil
+// gaveUp is the error of a wait that ended because its caller did or this server was deposed, nil when its
+// time was over.
+func gaveUp(ctx, limited context.Context, q *structs.QueryOptions) error {
+	switch {
+	case ctx.Err() != nil:
+		return structs.Errorf(structs.KindTimeout, "waiting for news after index %d: %w", q.MinIndex, ctx.Err())
+	case errors.Is(limited.Err(), context.Canceled):
+		return structs.Errorf(structs.KindUnavailable, "this server leads no more and hears no news; ask the others")
 	}
-	return structs.Errorf(structs.KindTimeout, "waiting for news after index %d: %w", q.MinIndex, ctx.Err())
+	return nil
 }
 
 // woke counts that something a waiting read had looked at has changed.
@@ -60,7 +78,7 @@ func watch[Resp any](ctx context.Context, e *Endpoints, method string, req any,
 		resp, err = look(tx)
 		return resp, tx.Newest(), err
 	}
-	limited, cancel := waiting(ctx, q)
+	limited, cancel := e.waiting(ctx, q)
 	defer cancel()
 	question, last := e.known.question(method, req, q), uint64(0)
 	for again := false; ; again = true {
@@ -77,7 +95,7 @@ func watch[Resp any](ctx context.Context, e *Endpoints, method string, req any,
 			return resp, index, err
 		}
 		if e.store.Wait(limited, tx) != nil {
-			if ended := gaveUp(ctx, q); ended != nil {
+			if ended := gaveUp(ctx, limited, q); ended != nil {
 				return nil, index, ended
 			}
 			return resp, index, err
@@ -95,7 +113,7 @@ func watch[Resp any](ctx context.Context, e *Endpoints, method string, req any,
 func wait[Resp any](ctx context.Context, e *Endpoints, method string, q *structs.QueryOptions,
 	look func(tx *state.Read) (resp *Resp, news bool, err error),
 ) (*Resp, error) {
-	limited, cancel := waiting(ctx, q)
+	limited, cancel := e.waiting(ctx, q)
 	defer cancel()
 	for again := false; ; again = true {
 		tx := e.store.Watching()
@@ -104,7 +122,7 @@ func wait[Resp any](ctx context.Context, e *Endpoints, method string, q *structs
 			return resp, err
 		}
 		if e.store.Wait(limited, tx) != nil {
-			if ended := gaveUp(ctx, q); ended != nil {
+			if ended := gaveUp(ctx, limited, q); ended != nil {
 				return nil, ended
 			}
 			return resp, nil

@@ -101,7 +101,7 @@ func (m *membership) run(ctx context.Context) {
 // own answer counts for nothing.
 func (m *membership) join(ctx context.Context, addrs []string, interval time.Duration) {
 	for len(addrs) > 0 {
-		_, err := m.serf.Join(addrs, true)
+		err := m.joinEach(ctx, addrs)
 		if n := m.serf.NumNodes(); n > 1 {
 			m.logger.Info("joined the gossip", "servers", n)
 			break
@@ -114,6 +114,20 @@ func (m *membership) join(ctx context.Context, addrs []string, interval time.Dur
 		}
 	}
 	close(m.joined)
+}
+
+// joinEach goes from one address to the next, so that the end need not wait for all of them to time out.
+func (m *membership) joinEach(ctx context.Context, addrs []string) error {
+	var faults []error
+	for _, addr := range addrs {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if _, err := m.serf.Join([]string{addr}, true); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // peers lists the servers of the region, this one included, in the order of their ids.

@@ -83,8 +83,6 @@ func allocs(tx *state.Read, job string, keep func(*structs.Allocation) bool) (ou
 	return out
 }
 
-func wanted(a *structs.Allocation) bool { return !a.Terminal() }
-
 func running(a *structs.Allocation) bool {
 	return !a.Terminal() && a.ClientStatus == structs.AllocRunning
 }
