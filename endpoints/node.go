@@ -116,6 +116,9 @@ func (n nodes) updateAllocs(ctx context.Context, req *structs.AllocsClientUpdate
 	tx := n.store.Read()
 	own := *req
 	own.Allocs = slices.DeleteFunc(slices.Clone(req.Allocs), func(u *structs.AllocClientUpdate) bool {
+		if u == nil {
+			return true
+		}
 		a := state.Alloc(tx, u.ID)
 		return a == nil || a.NodeID != req.NodeID
 	})
