@@ -105,6 +105,9 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 			return cmd.Sub[i].run(ctx, path+" "+name, args[1:], std)
 		}
 	}
+	if strings.HasPrefix(name, "-") {
+		return &usageError{fmt.Sprintf("the option %s stands before the command; options come after it", name), path}
+	}
 	text := fmt.Sprintf("there is no command %q", strings.TrimPrefix(path+" "+name, "berth "))
 	if near := typo.Nearest(name, namesOf(cmd.Sub)); near != "" {
 		text += fmt.Sprintf("; did you mean %q?", strings.TrimPrefix(path+" "+near, "berth "))

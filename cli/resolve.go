@@ -12,6 +12,12 @@ import (
 // uuidLength is the length of an ID that is whole.
 const uuidLength = 36
 
+// listedBy is the command that lists the things of a sort.
+var listedBy = map[string]string{
+	"allocation": "alloc status", "evaluation": "eval status", "node": "node status",
+	"job": "job status", "volume": "volume status", "plugin": "plugin status",
+}
+
 // candidate is something whose ID begins as asked.
 type candidate struct{ id, about string }
 
@@ -26,7 +32,7 @@ func resolve(what, prefix string, list func() ([]candidate, error)) (string, err
 	}
 	switch len(found) {
 	case 0:
-		return "", structs.Errorf(structs.KindNotFound, "no %s has an ID that begins with %q", what, prefix)
+		return "", structs.Errorf(structs.KindNotFound, "no %s has an ID that begins with %q; \"berth %s\" lists them", what, prefix, listedBy[what])
 	case 1:
 		return found[0].id, nil
 	}

@@ -1,7 +1,8 @@
 // Package typo finds what somebody meant who misspelt a name.
 package typo
 
-// tooFar is the number of changes from which on two names have nothing to do with each other.
+// tooFar is the number of changes from which on two names have nothing to do with each other, and so have
+// those of which more than a half is changed.
 const tooFar = 3
 
 // longest is the length beyond which a name is no slip of a finger, and not looked at.
@@ -14,7 +15,7 @@ func Nearest(typed string, names []string) string {
 		if len(typed) > longest || len(name) > longest {
 			continue
 		}
-		if d := distance(typed, name); d < changes && d < len(name) {
+		if d := distance(typed, name); d < changes && 2*d <= len(name) {
 			best, changes = name, d
 		}
 	}

@@ -9,7 +9,7 @@ func TestNearest(t *testing.T) {
 	names := []string{"job", "node", "volume", "system", "id"}
 	for typed, want := range map[string]string{
 		"jbo": "job", "jobs": "job", "volum": "volume", "nodes": "node", "sytsem": "system", "job": "job",
-		"zzz": "", "": "", "xy": "", // as many changes as the name has letters make anything of it
+		"zzz": "", "": "", "xy": "", "foo": "", // two changes make anything of three letters
 		strings.Repeat("job", 40): "",
 	} {
 		if got := Nearest(typed, names); got != want {
