@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	stdrpc "net/rpc"
 	"sync"
@@ -178,5 +180,18 @@ func TestAStockClientCanCall(t *testing.T) {
 	}
 	if err := msgpackrpc.CallWithCodec(c, "Test.Fail", &echo{}, &got); err == nil || err.(stdrpc.ServerError) != "conflict: no: two writers" {
 		t.Fatalf("got %v", err)
+	}
+}
+
+func TestAConnectionThatComesTooLateIsClosed(t *testing.T) {
+	srv := NewServer(hclog.NewNullLogger())
+	srv.Close()
+	for name, serve := range map[string]func(net.Conn){"plain": srv.ServeConn, "mux": srv.ServeMux} {
+		near, far := net.Pipe()
+		serve(far)
+		_ = near.SetReadDeadline(time.Now().Add(10 * time.Second))
+		if _, err := near.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: %v, want EOF", name, err)
+		}
 	}
 }
