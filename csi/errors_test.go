@@ -1,0 +1,171 @@
+package csi_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/proto"
+
+	"berth/csi"
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+func TestDuty_C8_C15_C16_everyCodeHasAKindAndAFinality(t *testing.T) {
+	p, c := start(t, both, csi.WithName("ebs"))
+	for _, tc := range []struct {
+		code  string
+		kind  structs.Kind
+		final bool
+	}{
+		{"Canceled", structs.KindTimeout, false},
+		{"Unknown", structs.KindInternal, false},
+		{"InvalidArgument", structs.KindInvalid, true},
+		{"DeadlineExceeded", structs.KindTimeout, false},
+		{"NotFound", structs.KindNotFound, true},
+		{"AlreadyExists", structs.KindConflict, true},
+		{"PermissionDenied", structs.KindDenied, true},
+		{"ResourceExhausted", structs.KindUnavailable, false},
+		{"FailedPrecondition", structs.KindPrecondition, true},
+		{"Aborted", structs.KindUnavailable, false},
+		{"OutOfRange", structs.KindInvalid, true},
+		{"Unimplemented", structs.KindPrecondition, true},
+		{"Internal", structs.KindInternal, true},
+		{"Unavailable", structs.KindUnavailable, false},
+		{"DataLoss", structs.KindInternal, true},
+		{"Unauthenticated", structs.KindDenied, true},
+	} {
+		t.Run(tc.code, func(t *testing.T) {
+			p.Fail("DeleteVolume", csitest.Error(tc.code, "the disk says no"))
+			err := c.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})
+			wrapped := fmt.Errorf("deleting volume v: %w", err)
+			if structs.KindOf(wrapped) != tc.kind || csi.Code(wrapped) != tc.code || csi.Final(wrapped) != tc.final {
+				t.Fatalf("%v: kind %s code %s final %v", err, structs.KindOf(wrapped), csi.Code(wrapped), csi.Final(wrapped))
+			}
+			if want := `plugin "ebs": DeleteVolume: ` + tc.code + `: the disk says no`; err.Error() != want {
+				t.Fatalf("text %q, want %q", err, want)
+			}
+		})
+	}
+	plain := structs.Errorf(structs.KindUnavailable, "no plugin")
+	if csi.Code(plain) != "" || csi.Final(plain) || !csi.Final(nil) || csi.Code(nil) != "" {
+		t.Fatal("errors from elsewhere are judged by their kind")
+	}
+}
+
+func TestDuty_D3_C14_noSecretLeavesInAnError(t *testing.T) {
+	p, c := start(t, both)
+	p.Fail("CreateVolume", csitest.Error("Internal", "login as admin with hunter2hunter2 failed,\x1b[31m hunter2 is wrong\n"))
+	req := createRequest("n")
+	req.Secrets = structs.Secrets{"password": "hunter2", "old": "hunter2hunter2", "x": "a"}
+	_, err := c.CreateVolume(t.Context(), req)
+	if strings.Contains(err.Error(), "hunter2") || strings.ContainsAny(err.Error(), "\x1b\n") {
+		t.Fatalf("%q", err)
+	}
+	if !strings.Contains(err.Error(), "with [redacted] failed") {
+		t.Fatalf("%q", err)
+	}
+	p.Fail("Probe", csitest.Error("Internal", "%s", strings.Repeat("long ", 10000)))
+	if _, err := c.Probe(t.Context()); len(err.Error()) > 4096 {
+		t.Fatalf("%d bytes of error", len(err.Error()))
+	}
+}
+
+func TestNonsenseIsAnErrorThatNamesPluginAndField(t *testing.T) {
+	long := strings.Repeat("x", 2000)
+	volume := func(v *spec.Volume) proto.Message { return &spec.CreateVolumeResponse{Volume: v} }
+	create := func(c *csi.Client) error {
+		_, err := c.CreateVolume(context.Background(), createRequest("n"))
+		return err
+	}
+	list := func(c *csi.Client) error {
+		_, err := c.ListVolumes(context.Background(), &structs.ClientCSIListRequest{StartingToken: "5"})
+		return err
+	}
+	info := func(c *csi.Client) error { _, err := c.PluginInfo(context.Background()); return err }
+	node := func(c *csi.Client) error { _, err := c.NodeInfo(context.Background()); return err }
+	snap := func(c *csi.Client) error {
+		_, err := c.CreateSnapshot(context.Background(), &csi.SnapshotRequest{SourceID: "v", Name: "n"})
+		return err
+	}
+	room := func(c *csi.Client) error {
+		_, err := c.GetCapacity(context.Background(), &csi.CapacityRequest{})
+		return err
+	}
+	stats := func(c *csi.Client) error {
+		_, err := c.NodeGetVolumeStats(context.Background(), &csi.StatsRequest{VolumeID: "v", VolumePath: "/v"})
+		return err
+	}
+	expand := func(c *csi.Client) error {
+		_, err := c.ControllerExpandVolume(context.Background(), &structs.ClientCSIExpandRequest{ExternalID: "v",
+			Capacity: structs.CSICapacityRange{RequiredBytes: 4096}})
+		return err
+	}
+	for _, tc := range []struct {
+		rpc   string
+		resp  proto.Message
+		call  func(*csi.Client) error
+		field string
+	}{
+		{"CreateVolume", volume(nil), create, "volume: is missing"},
+		{"CreateVolume", volume(&spec.Volume{CapacityBytes: 4096}), create, "volume.volume_id: is empty"},
+		{"CreateVolume", volume(&spec.Volume{VolumeId: long}), create, "volume.volume_id: is 2000 bytes"},
+		{"CreateVolume", volume(&spec.Volume{VolumeId: "v", CapacityBytes: -1}), create, "volume.capacity_bytes: is negative"},
+		{"CreateVolume", volume(&spec.Volume{VolumeId: "v", CapacityBytes: 1}), create, "volume.capacity_bytes: of 1 is smaller than the 4096"},
+		{"ListVolumes", &spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{}}}, list, "entries[0].volume: is missing"},
+		{"ListVolumes", &spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{Volume: &spec.Volume{}}}}, list, "entries[0].volume.volume_id: is empty"},
+		{"ListVolumes", &spec.ListVolumesResponse{NextToken: "5"}, list, "next_token"},
+		{"GetPluginInfo", &spec.GetPluginInfoResponse{}, info, "name: is empty"},
+		{"GetPluginInfo", &spec.GetPluginInfoResponse{Name: "a b", VendorVersion: "1"}, info, "name:"},
+		{"GetPluginInfo", &spec.GetPluginInfoResponse{Name: long, VendorVersion: "1"}, info, "name: is 2000 bytes"},
+		{"GetPluginInfo", &spec.GetPluginInfoResponse{Name: "a"}, info, "vendor_version: is empty"},
+		{"NodeGetInfo", &spec.NodeGetInfoResponse{}, node, "node_id: is empty"},
+		{"NodeGetInfo", &spec.NodeGetInfoResponse{NodeId: long}, node, "node_id: is 2000 bytes"},
+		{"NodeGetInfo", &spec.NodeGetInfoResponse{NodeId: "n", MaxVolumesPerNode: -3}, node, "max_volumes_per_node: is negative"},
+		{"CreateSnapshot", &spec.CreateSnapshotResponse{}, snap, "snapshot: is missing"},
+		{"CreateSnapshot", &spec.CreateSnapshotResponse{Snapshot: &spec.Snapshot{SnapshotId: "s", SourceVolumeId: "v"}}, snap, "snapshot.creation_time: is missing"},
+		{"GetCapacity", &spec.GetCapacityResponse{AvailableCapacity: -1}, room, "available_capacity: is negative"},
+		{"NodeGetVolumeStats", &spec.NodeGetVolumeStatsResponse{Usage: []*spec.VolumeUsage{{Used: -1}}}, stats, "usage.used: is negative"},
+		{"ControllerExpandVolume", &spec.ControllerExpandVolumeResponse{CapacityBytes: 5}, expand, "capacity_bytes: of 5 is smaller"},
+	} {
+		t.Run(tc.rpc+" "+tc.field, func(t *testing.T) {
+			p, c := start(t, both, csi.WithName("ebs"))
+			p.Answer(tc.rpc, tc.resp)
+			err := tc.call(c)
+			if err == nil || !strings.Contains(err.Error(), `plugin "ebs": `+tc.rpc+`: the answer's `+tc.field) {
+				t.Fatalf("%v", err)
+			}
+			if structs.KindOf(err) != structs.KindInternal || csi.Final(err) || csi.Code(err) != "" {
+				t.Fatalf("kind %s final %v code %q", structs.KindOf(err), csi.Final(err), csi.Code(err))
+			}
+		})
+	}
+}
+
+func TestDuty_C4_C6_aTimeoutIsNotFinal(t *testing.T) {
+	p, c := start(t, both, csi.WithTimeout(20*time.Millisecond))
+	release := p.Hang("DeleteVolume")
+	defer release()
+	err := c.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})
+	if !structs.IsKind(err, structs.KindTimeout) || csi.Code(err) != "DeadlineExceeded" || csi.Final(err) {
+		t.Fatal(err)
+	}
+}
+
+func TestAPluginThatDiesDuringACallIsUnavailable(t *testing.T) {
+	p, c := start(t, both)
+	defer p.Hang("DeleteVolume")()
+	got := make(chan error, 1)
+	go func() { got <- c.DeleteVolume(context.Background(), &structs.ClientCSIDeleteRequest{ExternalID: "v"}) }()
+	if err := p.Await(t.Context(), "DeleteVolume", 1); err != nil {
+		t.Fatal(err)
+	}
+	p.Stop()
+	if err := <-got; !structs.IsKind(err, structs.KindUnavailable) || csi.Final(err) {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,164 @@
+package csi_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/proto"
+
+	"berth/csi"
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+// The whole life of a volume, as the plugin sees it and as the client tells it.
+func TestLifeOfAVolume(t *testing.T) {
+	cfg := both
+	cfg.Topology, cfg.MaxVolumes = map[string]string{"zone": "a"}, 7
+	p, c := start(t, cfg)
+	ctx := t.Context()
+
+	if ready, err := c.Probe(ctx); err != nil || !ready {
+		t.Fatalf("probe: %v %v", ready, err)
+	}
+	info, err := c.PluginInfo(ctx)
+	if err != nil || info.Name != "test.csi.berth" || info.Version != "1.0" {
+		t.Fatalf("info: %+v %v", info, err)
+	}
+	services, err := c.PluginCapabilities(ctx)
+	if err != nil || !services.Controller || !services.Topology || !services.ExpandOnline || services.ExpandOffline {
+		t.Fatalf("services: %+v %v", services, err)
+	}
+	node, err := c.NodeInfo(ctx)
+	if err != nil || node.ID != "node-1" || node.MaxVolumes != 7 || node.AccessibleTopology.Segments["zone"] != "a" || !node.RequiresNodeStageVolume {
+		t.Fatalf("node: %+v %v", node, err)
+	}
+	v, err := c.CreateVolume(ctx, createRequest("data"))
+	if err != nil || v.ExternalID != "vol-1" || v.Capacity != 4096 || len(v.Topologies) != 1 {
+		t.Fatalf("create: %+v %v", v, err)
+	}
+	again, err := c.CreateVolume(ctx, createRequest("data"))
+	if err != nil || again.ExternalID != v.ExternalID {
+		t.Fatalf("create again: %+v %v", again, err)
+	}
+	at, err := c.ControllerPublishVolume(ctx, &structs.ClientCSIAttachRequest{ExternalID: v.ExternalID, ExternalNodeID: node.ID,
+		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem})
+	if err != nil || at.PublishContext["device"] != "/dev/vol-1" {
+		t.Fatalf("attach: %v", err)
+	}
+	staging, target := filepath.Join(p.Dir(), "s"), filepath.Join(p.Dir(), "t")
+	steps := []struct {
+		name string
+		do   func() error
+	}{
+		{"stage", func() error {
+			return c.NodeStageVolume(ctx, &csi.StageRequest{Use: use("vol-1"), StagingPath: staging})
+		}},
+		{"publish", func() error {
+			return c.NodePublishVolume(ctx, &csi.PublishRequest{Use: use("vol-1"), StagingPath: staging, TargetPath: target})
+		}},
+		{"stats", func() error {
+			s, err := c.NodeGetVolumeStats(ctx, &csi.StatsRequest{VolumeID: "vol-1", VolumePath: target})
+			if err == nil && (s.Bytes == nil || s.Bytes.Total != 4096 || s.Inodes != nil) {
+				err = fmt.Errorf("stats %+v", s)
+			}
+			return err
+		}},
+		{"expand", func() error {
+			r, err := c.ControllerExpandVolume(ctx, &structs.ClientCSIExpandRequest{ExternalID: "vol-1",
+				Capacity: structs.CSICapacityRange{RequiredBytes: 8192}, Capability: oneWriter[0]})
+			if err == nil && (r.Capacity != 8192 || !r.NodeExpansionRequired) {
+				err = fmt.Errorf("expand %+v", r)
+			}
+			return err
+		}},
+		{"node expand", func() error {
+			_, err := c.NodeExpandVolume(ctx, &csi.NodeExpandRequest{VolumeID: "vol-1", VolumePath: target,
+				AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem})
+			return err
+		}},
+		{"list", func() error {
+			l, err := c.ListVolumes(ctx, &structs.ClientCSIListRequest{})
+			if err == nil && (len(l.Volumes) != 1 || l.Volumes[0].PublishedExternalNodeIDs[0] != "node-1") {
+				err = fmt.Errorf("list %+v", l)
+			}
+			return err
+		}},
+		{"unpublish", func() error { return c.NodeUnpublishVolume(ctx, "vol-1", target) }},
+		{"unstage", func() error { return c.NodeUnstageVolume(ctx, "vol-1", staging) }},
+		{"detach", func() error {
+			return c.ControllerUnpublishVolume(ctx, &structs.ClientCSIDetachRequest{ExternalID: "vol-1", ExternalNodeID: node.ID})
+		}},
+		{"delete", func() error { return c.DeleteVolume(ctx, &structs.ClientCSIDeleteRequest{ExternalID: "vol-1"}) }},
+	}
+	for _, s := range steps {
+		if err := s.do(); err != nil {
+			t.Fatalf("%s: %v", s.name, err)
+		}
+	}
+	if len(p.Volumes()) != 0 {
+		t.Fatalf("left: %v", p.Volumes())
+	}
+}
+
+func TestSnapshotsAndCapacity(t *testing.T) {
+	p, c := start(t, both)
+	p.AddVolume("v", 4096)
+	ctx := t.Context()
+	s, err := c.CreateSnapshot(ctx, &csi.SnapshotRequest{SourceID: "v", Name: "n"})
+	if err != nil || !s.Ready || s.SourceID != "v" || s.CreateTime.IsZero() {
+		t.Fatalf("%+v %v", s, err)
+	}
+	list, next, err := c.ListSnapshots(ctx, &csi.SnapshotListRequest{SourceID: "v"})
+	if err != nil || next != "" || len(list) != 1 || list[0].ID != s.ID {
+		t.Fatalf("%+v %q %v", list, next, err)
+	}
+	if err := c.DeleteSnapshot(ctx, s.ID, nil); err != nil {
+		t.Fatal(err)
+	}
+	room, err := c.GetCapacity(ctx, &csi.CapacityRequest{Capabilities: oneWriter})
+	if err != nil || room.Available == 0 || room.MaxVolume == 0 {
+		t.Fatalf("%+v %v", room, err)
+	}
+}
+
+func TestDuty_F14_aVolumeOfTheWrongSizeComesBesideTheError(t *testing.T) {
+	p, c := start(t, both)
+	p.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "small", CapacityBytes: 1}})
+	resp, err := c.CreateVolume(t.Context(), createRequest("n"))
+	if err == nil || resp == nil || resp.ExternalID != "small" {
+		t.Fatalf("%+v %v", resp, err)
+	}
+	p.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "nfs"}})
+	if resp, err = c.CreateVolume(t.Context(), createRequest("n")); err != nil || resp.Capacity != 0 {
+		t.Fatalf("a size of 0 is unknown, not zero: %v", err)
+	}
+}
+
+func TestDuty_H7_publishedNodesOnlyWhereAnnounced(t *testing.T) {
+	p, c := start(t, csitest.Config{Controller: true, ControllerCaps: []string{"LIST_VOLUMES"}})
+	p.Answer("ListVolumes", &spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{
+		Volume: &spec.Volume{VolumeId: "/buckets/x"}, Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: []string{"n"}}}}})
+	l, err := c.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+	if err != nil || l.Volumes[0].ExternalID != "/buckets/x" || l.Volumes[0].PublishedExternalNodeIDs != nil {
+		t.Fatalf("%+v %v", l, err)
+	}
+}
+
+func TestDuty_E7_notReadyIsNoError(t *testing.T) {
+	p, c := start(t, both)
+	p.Answer("Probe", &spec.ProbeResponse{})
+	if ready, err := c.Probe(t.Context()); err != nil || !ready {
+		t.Fatalf("an absent ready means ready: %v %v", ready, err)
+	}
+	p.Script("Probe", func(context.Context, any) (any, error) {
+		resp := &spec.ProbeResponse{}
+		return resp, proto.Unmarshal([]byte{0x0a, 0x00}, resp) // ready: {value: false}
+	})
+	if ready, err := c.Probe(t.Context()); err != nil || ready {
+		t.Fatalf("%v %v", ready, err)
+	}
+}
