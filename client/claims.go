@@ -73,6 +73,23 @@ func (c *Client) held() map[structs.CSIClaimKey]uint64 {
 	return held
 }
 
+// inventory is what the book says, for servers whose state was restored; nil while that is not known.
+func (c *Client) inventory() *structs.NodeInventory {
+	inventory := &structs.NodeInventory{}
+	if c.sub.Held == nil {
+		return inventory
+	}
+	held, err := c.sub.Held()
+	if err != nil {
+		c.logger.Error("what this node holds cannot be told, and the servers wait for it", "error", err)
+		return nil
+	}
+	for k, grant := range held {
+		inventory.Held = append(inventory.Held, structs.CSIHeldClaim{CSIClaimKey: k, GrantIndex: grant})
+	}
+	return inventory
+}
+
 func (c *Client) ownClaims(ctx context.Context) (map[structs.CSIClaimKey]*structs.CSIClaim, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

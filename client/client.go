@@ -108,6 +108,7 @@ type Client struct {
 	node       atomic.Pointer[structs.Node] // as it would register now
 	nodeWrites sync.Mutex                   // one write of the node's rows at a time, in order
 	reported   map[structs.CSIInstanceKey]*structs.CSIPluginInstance
+	doubted    bool          // the servers wait to be told what this node holds; the lease's alone
 	reregister chan struct{} // has a value: what was registered is out of date, or forgotten
 
 	registered     chan struct{} // closed after the first registration

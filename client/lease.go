@@ -165,14 +165,24 @@ func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req := &structs.NodeHeartbeatRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Status: structs.NodeReady}
+	if c.doubted {
+		req.Inventory = c.inventory()
+	}
 	req.Region = c.config.Get().Region
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeHeartbeat, req)
 	if err != nil {
 		return 0, err
 	}
 	c.servers.Set(resp.Servers)
+	if c.doubted = resp.Unaccounted; c.doubted {
+		c.claimsAreDue()
+		return min(resp.HeartbeatTTL, doubtedTTL), nil
+	}
 	return resp.HeartbeatTTL, nil
 }
+
+// doubtedTTL is how soon a node comes again that the servers wait for.
+const doubtedTTL = 2 * time.Second
 
 // waitBeat waits until the next heartbeat is due: half the lease, or at once when another server than
 // before comes first (the leader has changed), the connection is lost (the leader cannot call back), or

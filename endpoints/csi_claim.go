@@ -104,12 +104,19 @@ func (c claims) get(ctx context.Context, req *structs.CSIClaimGetRequest) (*stru
 		if err != nil {
 			return nil, false, err
 		}
+		recovering := ""
+		if resp.Ready {
+			if recovering = state.Recovering(c.store.Read()); recovering != "" {
+				_ = state.Recovering(tx) // waits for its end; nodes' rows are not looked at otherwise
+				resp.Ready = false
+			}
+		}
 		// Rows never change: another row is news, the same one is not.
 		news := resp.Claim != last.Claim || resp.Volume != last.Volume || resp.Attachment != last.Attachment || resp.Ready != last.Ready
 		last = *resp
 		if !resp.Ready {
 			// Looked up beside tx: the reason names others, and their coming and going is not to wake this node.
-			resp.Blocked = state.ClaimBlocked(c.store.Read(), resp.Claim)
+			resp.Blocked = orElse(recovering, state.ClaimBlocked(c.store.Read(), resp.Claim))
 		}
 		return resp, news, nil
 	})

@@ -124,7 +124,7 @@ func (g *garbage) eval(e *structs.Evaluation) {
 }
 
 func (g *garbage) node(n *structs.Node) {
-	if n.Status != structs.NodeDown || n.StatusUpdatedAt > g.nodesBefore {
+	if n.Status != structs.NodeDown || n.Unaccounted || n.StatusUpdatedAt > g.nodesBefore {
 		return
 	}
 	for a := range state.AllocsByNode(g.tx, n.ID) {

@@ -61,9 +61,10 @@ func (n nodes) heartbeat(ctx context.Context, req *structs.NodeHeartbeatRequest)
 	if node == nil {
 		return nil, n.checkNode(nil, "")
 	}
-	index := node.ModifyIndex
-	if req.Status != "" && req.Status != node.Status {
-		update := &structs.NodeStatusUpdate{NodeIDs: []string{req.NodeID}, Status: req.Status, WriteOptions: req.WriteOptions}
+	index, accounted := node.ModifyIndex, node.Unaccounted && n.accounted(node, req.Inventory)
+	if req.Status != "" && req.Status != node.Status || accounted {
+		update := &structs.NodeStatusUpdate{NodeIDs: []string{req.NodeID}, Status: orElse(req.Status, node.Status),
+			Accounted: accounted, WriteOptions: req.WriteOptions}
 		if node.Status == structs.NodeDown {
 			update.Event = &structs.NodeEvent{Message: "Node reregistered by heartbeat", Subsystem: "Cluster", Timestamp: n.now()}
 		}
@@ -74,9 +75,21 @@ func (n nodes) heartbeat(ctx context.Context, req *structs.NodeHeartbeatRequest)
 	}
 	n.bind(ctx, req.NodeID, &req.WriteOptions)
 	return &structs.NodeHeartbeatResponse{
-		HeartbeatTTL: n.leases.Renew(req.NodeID), Servers: n.raft.Servers(),
+		HeartbeatTTL: n.leases.Renew(req.NodeID), Servers: n.raft.Servers(), Unaccounted: node.Unaccounted && !accounted,
 		WriteMeta: structs.WriteMeta{Index: index},
 	}, nil
+}
+
+// accounted reports whether a node of a restored state has said that it holds no volume without a claim.
+func (n nodes) accounted(node *structs.Node, said *structs.NodeInventory) bool {
+	if said == nil {
+		return false
+	}
+	volume := state.Unclaimed(n.store.Read(), node.ID, said)
+	if volume != "" {
+		n.logger.Warn("a node holds a volume of which the restored state knows nothing, it is to let go", "node", node.ID, "volume", volume)
+	}
+	return volume == ""
 }
 
 func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterRequest) (*structs.Empty, error) {

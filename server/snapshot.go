@@ -1,7 +1,9 @@
 package server
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -56,7 +58,7 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	size, err := tryState(tmp)
+	size, err := s.prepareState(tmp)
 	if err != nil {
 		return err
 	}
@@ -71,17 +73,39 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	return ctx.Err()
 }
 
-// tryState loads a state aside, says how long it is, and leaves the file at its beginning.
-func tryState(f *os.File) (size int64, err error) {
-	if size, err = f.Seek(0, io.SeekEnd); err != nil {
-		return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err)
+// prepareState loads a state aside, has its nodes say what they hold before volumes are handed out again
+// (state.Recover), and writes it back. It says how long it is, and leaves the file at its beginning.
+func (s *Server) prepareState(f *os.File) (size int64, err error) {
+	fault := func(err error) (int64, error) { return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err) }
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fault(err)
 	}
-	whole := func() io.ReadCloser { return io.NopCloser(io.NewSectionReader(f, 0, size)) }
-	if err := fsm.New(state.New()).Restore(whole()); err != nil {
+	aside := state.New()
+	if err := fsm.New(aside).Restore(io.NopCloser(f)); err != nil {
 		return 0, structs.Errorf(structs.KindInvalid, "the archive holds a state that this version cannot load: %w", err)
 	}
+	err = aside.Write(aside.Index(), func(tx *state.Write) error {
+		state.Recover(tx, time.Now().UnixNano())
+		return nil
+	})
+	if err != nil {
+		return fault(err)
+	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err)
+		return fault(err)
+	}
+	if err := f.Truncate(0); err != nil {
+		return fault(err)
+	}
+	out := bufio.NewWriterSize(f, 1<<20)
+	if err := errors.Join(aside.Save(out), out.Flush()); err != nil {
+		return fault(err)
+	}
+	if size, err = f.Seek(0, io.SeekEnd); err != nil {
+		return fault(err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fault(err)
 	}
 	return size, nil
 }

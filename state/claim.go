@@ -232,9 +232,9 @@ func giveUp(tx *Write, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest
 	switch {
 	case old == nil || old.ClientTerminal():
 		return nil
-	case n != nil && (n.Status == structs.NodeReady || n.Status == structs.NodeInit):
-		return structs.Errorf(structs.KindPrecondition, "allocation %s (job %s) may still use volume %q on node %s, which is up; stop it first: berth alloc stop %s",
-			old.ID, old.JobID, c.VolumeID, nodeName(tx.Read, c.NodeID), structs.ShortID(old.ID))
+	case n != nil && n.Status != structs.NodeDown:
+		return structs.Errorf(structs.KindPrecondition, "allocation %s (job %s) may still use volume %q on node %s, which is %s; stop it first: berth alloc stop %s",
+			old.ID, old.JobID, c.VolumeID, nodeName(tx.Read, c.NodeID), n.Status, structs.ShortID(old.ID))
 	}
 	a := old.Copy()
 	if !a.ServerTerminal() {

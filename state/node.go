@@ -99,6 +99,7 @@ func mergeNode(n, old *structs.Node, now int64) string {
 		return "Node registered"
 	}
 	n.SchedulingEligibility, n.Drain, n.Events = old.SchedulingEligibility, old.Drain, old.Events
+	n.Unaccounted = old.Unaccounted
 	n.StatusUpdatedAt, n.StatusDescription, n.Indexes = old.StatusUpdatedAt, old.StatusDescription, old.Indexes
 	if old.Status == structs.NodeReady {
 		n.Status = structs.NodeReady
@@ -197,7 +198,13 @@ func NodeStatus(tx *Write, p *structs.NodeStatusUpdate) error {
 		return structs.Errorf(structs.KindInvalid, "%q is not the status of a node", p.Status)
 	}
 	for _, id := range p.NodeIDs {
-		if n := Node(tx.Read, id); n != nil && n.Status != p.Status {
+		n := Node(tx.Read, id)
+		if n != nil && n.Unaccounted && p.Accounted {
+			n = n.Copy()
+			n.Unaccounted = false
+			nodes.put(tx, n)
+		}
+		if n != nil && n.Status != p.Status {
 			setNodeStatus(tx, n.Copy(), p)
 		}
 	}

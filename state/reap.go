@@ -24,7 +24,7 @@ func Reap(tx *Write, p *structs.ReapRequest) error {
 	}
 	for _, id := range p.Nodes {
 		n := Node(tx.Read, id)
-		if n != nil && n.Status == structs.NodeDown && !allocsByNode.has(tx.Read, id) && !claimsByNode.has(tx.Read, id) {
+		if n != nil && n.Status == structs.NodeDown && !n.Unaccounted && !allocsByNode.has(tx.Read, id) && !claimsByNode.has(tx.Read, id) {
 			forgetNode(tx, n)
 		}
 	}

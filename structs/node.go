@@ -87,6 +87,7 @@ type Node struct {
 	Status                string
 	StatusDescription     string
 	StatusUpdatedAt       int64 // unix seconds, as the dialect has it
+	Unaccounted           bool  `json:",omitempty"` // since the state was restored it has not said what it holds
 	SchedulingEligibility string
 	Drain                 bool
 	Events                []*NodeEvent // the newest ten
@@ -173,27 +174,42 @@ type NodeDeregisterRequest struct {
 	WriteOptions
 }
 
-// NodeHeartbeatRequest renews a node's lease. It touches the log only when Status differs from the row.
+// NodeHeartbeatRequest renews a node's lease. It touches the log only when Status differs from the row. A
+// node that is Unaccounted says what it holds; it is accounted for when it holds nothing without a claim.
 type NodeHeartbeatRequest struct {
-	NodeID   string
-	SecretID string
-	Status   string
+	NodeID    string
+	SecretID  string
+	Status    string
+	Inventory *NodeInventory `json:",omitempty"` // nil: not said
 	WriteOptions
 }
 
-// NodeHeartbeatResponse tells the node when to come again.
+// NodeInventory is what a node's own book says that it holds.
+type NodeInventory struct {
+	Held []CSIHeldClaim // volumes that are, or may be, published on the node
+}
+
+// CSIHeldClaim is the claim under which a volume was brought to a node.
+type CSIHeldClaim struct {
+	CSIClaimKey
+	GrantIndex uint64 // 0: not known
+}
+
+// NodeHeartbeatResponse tells the node when to come again, and whether it has yet to say what it holds.
 type NodeHeartbeatResponse struct {
 	HeartbeatTTL time.Duration
 	Servers      []string
+	Unaccounted  bool
 	WriteMeta
 }
 
 // NodeStatusUpdate is the log entry by which nodes change their status (many at once when many leases end
 // together).
 type NodeStatusUpdate struct {
-	NodeIDs []string
-	Status  string
-	Event   *NodeEvent
+	NodeIDs   []string
+	Status    string
+	Accounted bool // the nodes have said what they hold, and hold nothing without a claim
+	Event     *NodeEvent
 	WriteOptions
 }
 

@@ -149,7 +149,8 @@ func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan str
 			before, _ := n.servers.First()
 			var ttl time.Duration
 			err := retry(ctx, func(ctx context.Context) error {
-				resp, err := rpc.Call(ctx, n.servers, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: n.ID, SecretID: row.SecretID, Status: structs.NodeReady})
+				resp, err := rpc.Call(ctx, n.servers, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: n.ID, SecretID: row.SecretID,
+					Status: structs.NodeReady, Inventory: n.Storage.inventory(n.Name)})
 				if err == nil {
 					ttl = resp.HeartbeatTTL
 					n.servers.Set(resp.Servers)
@@ -295,7 +296,7 @@ func (n *Node) letGo(r *structs.ClientCSINodeDetachRequest) error {
 	_, runs := n.allocs[r.AllocID]
 	n.mu.Unlock()
 	if runs {
-		return structs.Errorf(structs.KindPrecondition, "allocation %s still runs on %s", r.AllocID, n.Name)
+		return structs.Errorf(structs.KindConflict, "allocation %s still runs on %s", r.AllocID, n.Name)
 	}
 	n.Storage.letGo(n.Name, r.AllocID, r.VolumeID)
 	return nil
@@ -321,6 +322,13 @@ func (n *Node) pull(ctx context.Context) {
 			ids = append(ids, id)
 		}
 		slices.Sort(ids)
+		n.mu.Lock()
+		for id, r := range n.allocs {
+			if _, wanted := resp.Allocs[id]; !wanted {
+				r.stop()
+			}
+		}
+		n.mu.Unlock()
 		n.fetch(ctx, ids)
 	}
 }

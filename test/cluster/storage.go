@@ -131,6 +131,22 @@ func (s *Storage) unmount(node, alloc, id string) {
 	})
 }
 
+// inventory is what the node has mounted, by the servers' names.
+func (s *Storage) inventory(node string) *structs.NodeInventory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := &structs.NodeInventory{}
+	for _, d := range s.volumes {
+		for key, volume := range d.mounted {
+			if alloc, here := strings.CutPrefix(key, node+" "); here {
+				all.Held = append(all.Held, structs.CSIHeldClaim{CSIClaimKey: structs.CSIClaimKey{
+					Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: alloc}})
+			}
+		}
+	}
+	return all
+}
+
 // letGo unmounts what an allocation has of a volume, by the servers' name of it.
 func (s *Storage) letGo(node, alloc, volume string) {
 	_ = s.do(node, "let-go", volume, func() error {

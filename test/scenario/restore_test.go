@@ -1,0 +1,76 @@
+package scenario
+
+import (
+	"bytes"
+	"testing"
+
+	"berth/state"
+	"berth/structs"
+	"berth/test/cluster"
+)
+
+// The servers go back to a state in which a volume was free, while a node writes to it: nobody else gets it
+// before that node has let go. The storage fails the test when two have it mounted.
+func TestARestoredStateKnowsNothingOfWhatWasGrantedSince(t *testing.T) {
+	for name, reachable := range map[string]bool{"the node is there": true, "the node is out of reach": false} {
+		t.Run(name, func(t *testing.T) {
+			s := begin(t, 1)
+			n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+			s.volume("v1")
+			var archive bytes.Buffer
+			if err := s.Leader().Now().SnapshotSave(t.Context(), &archive); err != nil {
+				t.Fatal(err)
+			}
+			s.job("db", 1, "v1")
+			first := s.runs("db", 1)[0]
+			its, not := other(first, n1, n2)
+			if !reachable {
+				s.Net.Cut(its.Name, "s1")
+				s.status(its, structs.NodeDown)
+			}
+			if err := s.Leader().Now().SnapshotRestore(t.Context(), &archive); err != nil {
+				t.Fatal(err)
+			}
+			s.Rows(s.Leader(), "it is as it was", func(tx *state.Read) bool { return state.Job(tx, "default", "db") == nil })
+			cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: its.ID, Eligibility: structs.NodeIneligible})
+			s.job("db", 1, "v1")
+			if !reachable {
+				s.status(its, structs.NodeDown)
+				s.Rows(s.Leader(), "the claim is granted and not to be used", func(tx *state.Read) bool {
+					for c := range state.Claims(tx, structs.DefaultNamespace) {
+						return c.NodeID == not.ID && c.State == structs.ClaimGranted && state.Recovering(tx) != ""
+					}
+					return false
+				})
+				s.says(state.Recovering(s.Leader().Store().Read()), its.Name, "it is down", "/v1/node/"+its.ID+"/purge")
+				s.mounted("disk-v1", its.Name+" "+first.ID)
+				s.Net.Heal()
+			}
+			next := s.runs("db", 1)[0]
+			s.mounted("disk-v1", not.Name+" "+next.ID)
+		})
+	}
+}
+
+// A node that never comes back is forgotten by somebody who vouches for it.
+func TestARestoredStateWaitsForNoNodeThatIsForgotten(t *testing.T) {
+	s := begin(t, 1)
+	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	s.volume("v1")
+	var archive bytes.Buffer
+	if err := s.Leader().Now().SnapshotSave(t.Context(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	n1.Off()
+	if err := s.Leader().Now().SnapshotRestore(t.Context(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	s.status(n1, structs.NodeDown)
+	s.job("db", 1, "v1")
+	if state.Recovering(s.Leader().Store().Read()) == "" {
+		t.Error("nobody is waited for")
+	}
+	cluster.Must(s.Cluster, s.Leader(), structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{n1.ID}})
+	next := s.runs("db", 1)[0]
+	s.mounted("disk-v1", n2.Name+" "+next.ID)
+}
