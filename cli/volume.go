@@ -170,17 +170,22 @@ func volumeStatus(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" {
 		return volumeListing(ctx, c)
 	}
+	if c.Given("plugin") || c.Given("node") {
+		return badUsage("-plugin and -node choose among all volumes; name a volume or give them, not both")
+	}
 	return lookup[structs.CSIVolumeDetail]{c.volumeID, c.API().Volume, printVolume}.show(ctx, c)
 }
 
 func volumeListing(ctx context.Context, c *Call) error {
-	node, err := c.String("node"), error(nil)
-	if node != "" {
-		if node, err = c.nodeID(ctx, node); err != nil {
+	filter := api.VolumeFilter{PluginID: c.String("plugin")}
+	if c.Given("node") {
+		id, err := c.nodeID(ctx, c.String("node"))
+		if err != nil {
 			return err
 		}
+		filter.NodeID = id
 	}
-	vols, _, err := c.API().Volumes(ctx, api.VolumeFilter{PluginID: c.String("plugin"), NodeID: node}, nil)
+	vols, _, err := c.API().Volumes(ctx, filter, nil)
 	if err != nil {
 		return err
 	}

@@ -284,7 +284,7 @@ func (w *watch) jobEnd(ctx context.Context, jobID string) error {
 		}
 		left := 0
 		for _, a := range allocs {
-			if !(&structs.Allocation{ClientStatus: a.ClientStatus}).ClientTerminal() {
+			if !a.ClientTerminal() {
 				left++
 			} else if w.said[a.ID] == "" && w.said["left"] != "" {
 				w.note(a.ID, "Allocation %s (%s) is %s", structs.ShortID(a.ID), a.Name, a.ClientStatus)

@@ -175,8 +175,13 @@ func (a *Allocation) ServerTerminal() bool {
 }
 
 // ClientTerminal reports whether it has ended for good on its node.
-func (a *Allocation) ClientTerminal() bool {
-	return a.ClientStatus == AllocComplete || a.ClientStatus == AllocFailed || a.ClientStatus == AllocLost
+func (a *Allocation) ClientTerminal() bool { return clientTerminal(a.ClientStatus) }
+
+// ClientTerminal reports whether the allocation has ended for good on its node.
+func (s *AllocListStub) ClientTerminal() bool { return clientTerminal(s.ClientStatus) }
+
+func clientTerminal(status string) bool {
+	return status == AllocComplete || status == AllocFailed || status == AllocLost
 }
 
 // Terminal reports whether it has ended or is to end.
