@@ -31,14 +31,17 @@ const (
 // Name is the file name of part n of a task's output.
 func Name(task, kind string, n int) string { return fmt.Sprintf("%s.%s.%d", task, kind, n) }
 
+// output is one output of a task: a directory and what the names of the files in it begin with.
+type output struct{ dir, task, kind string }
+
 // parts lists the numbers of the files there are, oldest first. A directory that does not exist has none.
-func parts(dir, task, kind string) ([]int, error) {
-	entries, err := os.ReadDir(dir)
+func (o output) parts() ([]int, error) {
+	entries, err := os.ReadDir(o.dir)
 	if err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
 	var ns []int
-	prefix := task + "." + kind + "."
+	prefix := o.task + "." + o.kind + "."
 	for _, e := range entries {
 		tail, ok := strings.CutPrefix(e.Name(), prefix)
 		if !ok {
@@ -53,20 +56,20 @@ func parts(dir, task, kind string) ([]int, error) {
 }
 
 // in runs fn with the directory, which is opened anew each time: it may be made again.
-func in(dir string, fn func(fd int) error) error {
-	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
+func (o output) in(fn func(fd int) error) error {
+	fd, err := unix.Open(o.dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return &os.PathError{Op: "open", Path: dir, Err: err}
+		return &os.PathError{Op: "open", Path: o.dir, Err: err}
 	}
 	defer unix.Close(fd)
 	return fn(fd)
 }
 
-// openFile opens part n of a task's output if it is a plain file, or makes it.
-func openFile(dir, task, kind string, n, flags int) (f *os.File, err error) {
-	name := Name(task, kind, n)
-	path := filepath.Join(dir, name)
-	err = in(dir, func(at int) error {
+// open opens part n if it is a plain file, or makes it.
+func (o output) open(n, flags int) (f *os.File, err error) {
+	name := Name(o.task, o.kind, n)
+	path := filepath.Join(o.dir, name)
+	err = o.in(func(at int) error {
 		fd, err := unix.Openat(at, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
 		if err != nil {
 			return &os.PathError{Op: "open", Path: path, Err: err}
@@ -89,10 +92,10 @@ func openFile(dir, task, kind string, n, flags int) (f *os.File, err error) {
 }
 
 // size is that of part n, 0 if there is none.
-func size(dir, task, kind string, n int) (bytes int64, there bool) {
-	err := in(dir, func(at int) error {
+func (o output) size(n int) (bytes int64, there bool) {
+	err := o.in(func(at int) error {
 		var st unix.Stat_t
-		err := unix.Fstatat(at, Name(task, kind, n), &st, unix.AT_SYMLINK_NOFOLLOW)
+		err := unix.Fstatat(at, Name(o.task, o.kind, n), &st, unix.AT_SYMLINK_NOFOLLOW)
 		bytes = st.Size
 		return err
 	})
@@ -100,6 +103,6 @@ func size(dir, task, kind string, n int) (bytes int64, there bool) {
 }
 
 // remove removes part n. One that cannot be removed is tried again when the next one is full.
-func remove(dir, task, kind string, n int) {
-	_ = in(dir, func(at int) error { return unix.Unlinkat(at, Name(task, kind, n), 0) })
+func (o output) remove(n int) {
+	_ = o.in(func(at int) error { return unix.Unlinkat(at, Name(o.task, o.kind, n), 0) })
 }

@@ -37,15 +37,18 @@ func Open(ctx context.Context, o Options) (io.ReadCloser, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	r := &reader{ctx: ctx, o: o, n: -1}
-	ns, err := parts(o.Dir, o.Task, o.Kind)
+	r := &reader{ctx: ctx, o: o, out: output{o.Dir, o.Task, o.Kind}, n: -1}
+	ns, err := r.out.parts()
 	if err != nil {
 		return nil, err
 	}
 	if len(ns) == 0 && !o.Follow {
 		return nil, structs.Errorf(structs.KindNotFound, "task %q has no %s yet", o.Task, o.Kind)
 	}
-	return r, r.seek(ns)
+	if err := r.seek(ns); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
 }
 
 func (o Options) validate() error {
@@ -64,6 +67,7 @@ func (o Options) validate() error {
 type reader struct {
 	ctx  context.Context
 	o    Options
+	out  output
 	n    int // number of the file being read, -1 before the first
 	file *os.File
 }
@@ -73,7 +77,7 @@ func (r *reader) seek(ns []int) error {
 	sizes := make([]int64, len(ns))
 	var total int64
 	for i, n := range ns {
-		sizes[i], _ = size(r.o.Dir, r.o.Task, r.o.Kind, n)
+		sizes[i], _ = r.out.size(n)
 		total += sizes[i]
 	}
 	skip := min(r.o.Offset, total)
@@ -141,14 +145,14 @@ func (r *reader) some(p []byte) (int, error) {
 // next is the number of the oldest file after the current one, -1 if there is none.
 func (r *reader) next() (int, error) {
 	if r.file != nil { // the usual case without listing the directory
-		if _, there := size(r.o.Dir, r.o.Task, r.o.Kind, r.n+1); there {
+		if _, there := r.out.size(r.n + 1); there {
 			return r.n + 1, nil
 		}
-		if _, there := size(r.o.Dir, r.o.Task, r.o.Kind, r.n); there {
+		if _, there := r.out.size(r.n); there {
 			return -1, nil
 		}
 	}
-	ns, err := parts(r.o.Dir, r.o.Task, r.o.Kind)
+	ns, err := r.out.parts()
 	for _, n := range ns {
 		if n > r.n {
 			return n, nil
@@ -158,7 +162,7 @@ func (r *reader) next() (int, error) {
 }
 
 func (r *reader) open(n int) error {
-	f, err := openFile(r.o.Dir, r.o.Task, r.o.Kind, n, os.O_RDONLY)
+	f, err := r.out.open(n, os.O_RDONLY)
 	if err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type Config struct {
 // Safe for concurrent use.
 type Rotator struct {
 	cfg Config
+	out output
 
 	mu      sync.Mutex
 	file    *os.File
@@ -34,11 +35,11 @@ type Rotator struct {
 func NewRotator(cfg Config) (*Rotator, error) {
 	cfg.MaxFiles = max(cfg.MaxFiles, 1)
 	cfg.MaxFileSize = max(cfg.MaxFileSize, 1)
-	ns, err := parts(cfg.Dir, cfg.Task, cfg.Kind)
+	r := &Rotator{cfg: cfg, out: output{cfg.Dir, cfg.Task, cfg.Kind}}
+	ns, err := r.out.parts()
 	if err != nil {
 		return nil, err
 	}
-	r := &Rotator{cfg: cfg}
 	if len(ns) > 0 {
 		r.n = ns[len(ns)-1]
 	}
@@ -130,7 +131,7 @@ func (r *Rotator) rotate() error {
 }
 
 func (r *Rotator) open() error {
-	f, err := openFile(r.cfg.Dir, r.cfg.Task, r.cfg.Kind, r.n, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
+	f, err := r.out.open(r.n, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return err
 	}
@@ -145,12 +146,12 @@ func (r *Rotator) open() error {
 
 // prune removes the oldest files beyond MaxFiles. One that cannot be removed is tried again next time.
 func (r *Rotator) prune() {
-	ns, err := parts(r.cfg.Dir, r.cfg.Task, r.cfg.Kind)
+	ns, err := r.out.parts()
 	if err != nil {
 		return
 	}
 	for len(ns) > r.cfg.MaxFiles {
-		remove(r.cfg.Dir, r.cfg.Task, r.cfg.Kind, ns[0])
+		r.out.remove(ns[0])
 		ns = ns[1:]
 	}
 }
