@@ -77,7 +77,7 @@ func (b *bench) rpcRows() ([]row, func()) {
 
 func (b *bench) startPeer(dir string) *process {
 	config := fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = \"127.0.0.1\"\nlog_level = \"ERROR\"\ndisable_update_check = true\n"+
-		"ports {\n http = %d\n rpc = %d\n serf = %d\n}\nserver {\n enabled = true\n bootstrap_expect = 1\n min_heartbeat_ttl = \"10h\"\n heartbeat_grace = \"10h\"\n}\n",
+		"ports {\n http = %d\n rpc = %d\n serf = %d\n}\nserver {\n enabled = true\n bootstrap_expect = 1\n min_heartbeat_ttl = \"10h\"\n heartbeat_grace = \"10h\"\n}\nadvertise {\n http = \"127.0.0.1\"\n rpc = \"127.0.0.1\"\n serf = \"127.0.0.1\"\n}\n",
 		"bench", filepath.Join(dir, "peer"), peerHTTP, peerRPC, peerSerf)
 	p := start(dir, filepath.Join(b.bin, "peer-server"), "peer.hcl", config, peerHTTP)
 	file := filepath.Join(dir, "peer-allocs.json")
