@@ -156,6 +156,41 @@ func (r *rig) damage(bucket string) {
 	}
 }
 
+// Servers whose state was restored wait to be told what a node holds, and until it is only its own.
+func TestANodeSaysWhatItHolds(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		holding(r, "a1", "a2")
+		defer r.stop()
+		r.pass(time.Minute)
+		if len(r.plane.inventories) != 0 {
+			t.Error("it says what nobody wants to know")
+		}
+		r.plane.do(func() {
+			r.plane.unaccounted = true
+			delete(r.plane.claims, claimOf("a1", 0).Key())
+		})
+		r.pass(15 * time.Second)
+		r.parts.mu.Lock()
+		delete(r.holds, claimOf("a1", 0).Key()) // its hooks are down
+		r.parts.mu.Unlock()
+		r.pass(5 * time.Second)
+		r.plane.do(func() { r.plane.unaccounted = false })
+		r.pass(5 * time.Second)
+		first, last := r.plane.inventories[0], r.plane.inventories[len(r.plane.inventories)-1]
+		if len(first) != 2 || len(last) != 1 || last[0].AllocID != "a2" || last[0].GrantIndex != 7 {
+			t.Errorf("first %+v, last %+v", first, last)
+		}
+		if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web"}) || !r.lost("a1") {
+			t.Errorf("running %v, a1 is %s", got, r.plane.status("a1"))
+		}
+		said := len(r.plane.inventories)
+		if r.pass(time.Minute); len(r.plane.inventories) != said {
+			t.Error("it goes on saying what is known")
+		}
+	})
+}
+
 // As long as the servers cannot say, nothing that stood still starts and nothing that runs is killed.
 func TestWhileTheServersCannotSayWhoseAVolumeIs(t *testing.T) {
 	inTime(t, func(t *testing.T) {

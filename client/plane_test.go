@@ -38,6 +38,9 @@ type plane struct {
 	session  *rpc.Session // of the node, from its last heartbeat
 	firstCSI []int        // healthy plugin instances in each registration
 
+	unaccounted bool // heartbeats are told so
+	inventories [][]structs.CSIHeldClaim
+
 	fail func(addr, method string) error
 }
 
@@ -100,7 +103,10 @@ func (p *plane) heartbeat(ctx context.Context, r *structs.NodeHeartbeatRequest) 
 		return nil, structs.Errorf(structs.KindNotFound, "no node %s", r.NodeID)
 	}
 	p.session = rpc.SessionFrom(ctx)
-	return &structs.NodeHeartbeatResponse{HeartbeatTTL: p.ttl, Servers: p.servers}, nil
+	if r.Inventory != nil {
+		p.inventories = append(p.inventories, r.Inventory.Held)
+	}
+	return &structs.NodeHeartbeatResponse{HeartbeatTTL: p.ttl, Servers: p.servers, Unaccounted: p.unaccounted}, nil
 }
 
 func (p *plane) updateCSI(_ context.Context, r *structs.NodeUpdateCSIRequest) (*structs.Empty, error) {
