@@ -250,11 +250,7 @@ func allocStop(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("detach") {
-		c.Printf("%s\n", answer.EvalID)
-		return nil
-	}
-	w := newWatch(c)
-	w.say("Allocation %s is to stop", structs.ShortID(id))
-	return w.until(ctx, func(ctx context.Context) error { return w.allocEnd(ctx, id) })
+	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Allocation %s is to stop", structs.ShortID(id)), func(ctx context.Context, w *watch) error {
+		return w.allocEnd(ctx, id)
+	})
 }

@@ -70,13 +70,9 @@ func jobRun(ctx context.Context, c *Call) error {
 	if answer.Warnings != "" {
 		fmt.Fprintf(c.Err, "Warning: %s\n", answer.Warnings)
 	}
-	if c.Bool("detach") {
-		c.Printf("%s\n", answer.EvalID)
-		return nil
-	}
-	w := newWatch(c)
-	w.say("Job %q is registered", job.ID)
-	return w.until(ctx, func(ctx context.Context) error { return w.job(ctx, job, answer.EvalID) })
+	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is registered", job.ID), func(ctx context.Context, w *watch) error {
+		return w.job(ctx, job, answer.EvalID)
+	})
 }
 
 // job follows a job that was just registered.
@@ -106,13 +102,7 @@ func jobStop(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if c.Bool("detach") {
-		c.Printf("%s\n", answer.EvalID)
-		return nil
-	}
-	w := newWatch(c)
-	w.say("Job %q is to stop", id)
-	return w.until(ctx, func(ctx context.Context) error {
+	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is to stop", id), func(ctx context.Context, w *watch) error {
 		if answer.EvalID != "" {
 			if _, err := w.evaluation(ctx, answer.EvalID); err != nil {
 				return err

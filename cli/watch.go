@@ -29,6 +29,17 @@ func newWatch(c *Call) *watch {
 	return &watch{c: c, api: c.API(), start: now(), said: map[string]string{}}
 }
 
+// follow shows the evaluation that a command began, with -detach; else it says what began and watches it.
+func (c *Call) follow(ctx context.Context, evalID, begun string, watch func(context.Context, *watch) error) error {
+	if c.Bool("detach") {
+		c.Printf("%s\n", evalID)
+		return nil
+	}
+	w := newWatch(c)
+	w.say("%s", begun)
+	return w.until(ctx, func(ctx context.Context) error { return watch(ctx, w) })
+}
+
 // say writes a line with the time passed since the beginning.
 func (w *watch) say(format string, args ...any) {
 	w.c.Printf("%6.1fs  %s\n", now().Sub(w.start).Seconds(), fmt.Sprintf(format, args...))

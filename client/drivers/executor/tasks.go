@@ -13,6 +13,8 @@ import (
 
 	"berth/client/driver"
 	"berth/structs"
+
+	"golang.org/x/sys/unix"
 )
 
 // Config is what Tasks needs to know of the agent.
@@ -200,13 +202,18 @@ func (t *task) result(ctx context.Context) (*driver.ExitResult, error) {
 	return exit, writeExit(t.dir, exit)
 }
 
-// Stop implements driver.Driver. What it began, the supervisor finishes, also when ctx ends before.
-func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
+func (ts *Tasks) findToSignal(id, signal string) (*task, unix.Signal, error) {
 	sig, err := parseSignal(signal)
 	if err != nil {
-		return err
+		return nil, 0, err
 	}
 	t, err := ts.find(id)
+	return t, sig, err
+}
+
+// Stop implements driver.Driver. What it began, the supervisor finishes, also when ctx ends before.
+func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
+	t, sig, err := ts.findToSignal(id, signal)
 	if err != nil {
 		return err
 	}
@@ -220,11 +227,7 @@ func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Durat
 
 // Signal implements driver.Driver.
 func (ts *Tasks) Signal(ctx context.Context, id, signal string) error {
-	sig, err := parseSignal(signal)
-	if err != nil {
-		return err
-	}
-	t, err := ts.find(id)
+	t, sig, err := ts.findToSignal(id, signal)
 	if err != nil {
 		return err
 	}
