@@ -27,6 +27,9 @@ func registration(req *structs.NodeRegisterRequest) (*structs.Node, error) {
 	if err := checkInstances(node.ID, "CSI", req.CSI); err != nil {
 		return nil, err
 	}
+	if strings.ContainsAny(node.HTTPAddr, "/\\?#@\"<> \t\r\n") { // requests for logs are passed on to it
+		return nil, structs.Errorf(structs.KindInvalid, "Node.HTTPAddr is %q; expected host:port", node.HTTPAddr)
+	}
 	for _, d := range []struct {
 		field *string
 		value string

@@ -277,3 +277,17 @@ func TestANodeIsNotWokenByOthers(t *testing.T) {
 		t.Errorf("got %v, want timeout", err)
 	}
 }
+
+// A server passes requests for logs on to what a node says is its address.
+func TestANodesAddressIsOne(t *testing.T) {
+	s := newServer(t)
+	at := func(addr string) *structs.NodeRegisterRequest {
+		return &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n", SecretID: secretOf("n"), Name: "n", HTTPAddr: addr}}
+	}
+	for _, addr := range []string{"", "10.0.0.1:4746", "[fe80::1%eth0]:4746", "node-1.example:4746"} {
+		must(s, structs.NodeRegister, at(addr))
+	}
+	for _, addr := range []string{"10.0.0.1:4746/v1/jobs?", "user@10.0.0.1:80", "10.0.0.1\r\nX: y"} {
+		refused(s, structs.KindInvalid, structs.NodeRegister, at(addr))
+	}
+}

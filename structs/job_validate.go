@@ -162,6 +162,7 @@ func requiredOr[T ~string](value T) string {
 
 func (t *Task) validate(f faults, g *TaskGroup) {
 	f.name("name", t.Name)
+	f.check(t.Name != "alloc", "name %q is taken: so is called the directory that the tasks of a group share", t.Name)
 	f.check(t.Driver != "", "driver is required")
 	f.constraints(t.Constraints)
 	f.meta("meta", t.Meta)
