@@ -108,11 +108,11 @@ func (c *Config) Finish() error {
 		faults = append(faults, errors.New("neither server nor client is enabled; expected server { enabled = true }, client { enabled = true }, or -dev"))
 	}
 	if !filepath.IsAbs(c.DataDir) {
-		faults = append(faults, fmt.Errorf("data_dir is %q; expected an absolute path", c.DataDir))
+		faults = append(faults, fmt.Errorf("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir))
 	}
-	for name, addr := range map[string]string{"bind_addr": c.BindAddr, "addresses.http": c.Addresses.HTTP} {
-		if addr != "" && net.ParseIP(addr) == nil {
-			faults = append(faults, fmt.Errorf("%s is %q; expected an IP address", name, addr))
+	for _, a := range []struct{ name, addr string }{{"bind_addr", c.BindAddr}, {"addresses.http", c.Addresses.HTTP}} {
+		if a.addr != "" && net.ParseIP(a.addr) == nil {
+			faults = append(faults, fmt.Errorf("%s is %q; expected an IP address", a.name, a.addr))
 		}
 	}
 	c.finishServer()
