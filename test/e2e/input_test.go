@@ -212,9 +212,9 @@ func TestAFullDisk(t *testing.T) {
 	if err == nil {
 		t.Fatal("the disk did not fill up")
 	}
-	big := jobFile{name: "big", script: "# " + strings.Repeat("x", 200<<10)}
+	big := jobFile{name: "big", script: "# " + strings.Repeat("x", 1000<<10)}
 	var refusal error
-	for i := 0; refusal == nil && i < 2000; i++ { // until the log needs room that is not there
+	for i := 0; refusal == nil && i < 200; i++ { // until the log needs room that is not there
 		big.name = "big" + strconv.Itoa(i)
 		_, refusal = a.run("job", "run", "-detach", a.write(big))
 	}
@@ -233,9 +233,13 @@ func TestAFullDisk(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "it takes writes again", func() error {
+		_, err := a.run("job", "run", "-detach", a.write(jobFile{name: "room", script: "sleep 1000"}))
+		return err
+	})
 	a.stop()
 	a.start()
-	for _, job := range []string{"before", "big0"} {
+	for _, job := range []string{"before", "big0", "room"} {
 		a.must("job", "inspect", job)
 	}
 	a.must("job", "run", "-detach", a.write(jobFile{name: "later", script: "sleep 1000"}))
