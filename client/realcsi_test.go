@@ -192,3 +192,35 @@ func TestDuty_K16_APluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
 		t.Errorf("mounted after the release: %v", left)
 	}
 }
+
+// The node is killed, its volume is given to another, and the node is back, its task still writing: the task
+// is killed and the volume unmounted.
+func TestAVolumeThatWasTakenAwayIsUnmounted(t *testing.T) {
+	m := newReal(t)
+	t.Cleanup(func() { // runs before the rig's own cleanup ends the agent
+		m.clear()
+		if err := mounts.ReleaseShared(filepath.Join(m.dir, "csi", "v")); err != nil {
+			t.Error(err)
+		}
+	})
+	m.start()
+	m.plane.place(hostpathAlloc())
+	m.until("both halves of the plugin are healthy", func() bool { return m.plane.pluginsHealthy() == 2 })
+	m.createVolume()
+	m.plane.place(volumeAlloc())
+	m.until("it writes to the volume", func() bool { return m.read("alloc/user/web/local/pulse") != "" })
+	m.kill()
+	m.plane.do(func() { clear(m.plane.claims) })
+	m.start()
+	m.until("the allocation has failed", func() bool { return m.plane.status("user") == structs.AllocFailed })
+	m.until("nothing is mounted any more", func() bool { return len(m.mounted()) == 0 })
+	pulse := m.read("alloc/user/web/local/pulse")
+	m.plane.do(func() {
+		if said := m.plane.allocs["user"].ClientDescription; !strings.Contains(said, "volume vol was taken from this node") {
+			t.Errorf("it says %q", said)
+		}
+	})
+	if now := m.read("alloc/user/web/local/pulse"); now != pulse {
+		t.Error("its task writes on")
+	}
+}

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"berth/client/dynamicplugins"
 	"berth/client/hook"
 	"berth/client/mounts"
+	"berth/client/retry"
 	"berth/client/store"
 	"berth/structs"
 )
@@ -93,13 +93,14 @@ func knownAllocs(db *store.DB) (map[string]bool, error) {
 	return known, err
 }
 
-// reconcile compares the book of volumes with the mount table once, and lets go of what is held for
-// allocations that this node did not have when the agent started.
+// reconcile compares the book of volumes with the mount table when the agent starts, and lets go of what is
+// held for allocations that this node did not have then: again until it is gone, for nobody else may know.
 func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
 	before, err := knownAllocs(p.DB)
 	return func(ctx context.Context) {
 		if err != nil {
-			return // what cannot be read may hold volumes
+			p.Logger.Warn("volumes of allocations that are gone are not looked for: what cannot be read may hold them", "error", err)
+			return
 		}
 		known := func(id string) bool {
 			if before[id] {
@@ -108,8 +109,17 @@ func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
 			now, err := knownAllocs(p.DB)
 			return err != nil || now[id]
 		}
-		if _, err := plugins.Volumes().Reconcile(ctx, known); err != nil && !errors.Is(err, context.Canceled) {
-			p.Logger.Warn("volumes could not be reconciled", "error", err)
+		pause := retry.Backoff{Min: time.Second, Max: time.Minute}
+		for {
+			_, err := plugins.Volumes().Reconcile(ctx, known)
+			if err == nil || ctx.Err() != nil {
+				return
+			}
+			wait := pause.Next()
+			p.Logger.Warn("volumes of allocations that are gone could not be let go", "again_in", wait, "error", err)
+			if !retry.Sleep(ctx, wait) {
+				return
+			}
 		}
 	}
 }
