@@ -20,7 +20,7 @@ func Locate(filename string, src []byte, err error) error {
 	if !structs.IsKind(err, structs.KindInvalid) {
 		return err
 	}
-	body, diags := hclconf.Parse(filename, src)
+	body, diags := hclconf.Parse(filename, plainEnv(src))
 	if diags.HasErrors() {
 		return err
 	}

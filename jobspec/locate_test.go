@@ -57,6 +57,31 @@ func TestFaultsAreLocated(t *testing.T) {
 	}
 }
 
+// What is not HCL2 and yet allowed in a job does not keep its faults from being found.
+func TestFaultsBesideEnvironmentAreLocated(t *testing.T) {
+	src := []byte(`job "x" {
+  group "g" {
+    count = -1
+    task "t" {
+      driver = "exec"
+      config {
+        command = "${env "SHELL"}"
+      }
+    }
+  }
+}
+`)
+	job, err := ParseJob("x.hcl", src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Canonicalize()
+	err = Locate("x.hcl", src, job.Validate())
+	if err == nil || !strings.HasPrefix(err.Error(), "x.hcl:3,13: ") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestWhereAFaultIs(t *testing.T) {
 	const volume = "id = \"v\"\ncapability {\n  access_mode = \"x\"\n}\ncapability {\n  attachment_mode = \"y\"\n}\n"
 	const asJSON = "{\"job\": {\"x\": {\n  \"type\": \"sevrice\",\n  \"group\": {\"g\": {\n    \"count\": -1}}}}}"
