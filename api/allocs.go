@@ -7,13 +7,13 @@ import (
 )
 
 var (
-	allocList = read(structs.AllocList, nil, func(a *structs.AllocListResponse) any { return a.Allocations })
+	allocList = list(structs.AllocList, nil, func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations })
 	allocGet  = read(structs.AllocGet, bindAlloc, func(a *structs.AllocGetResponse) any { return a.Alloc })
 	allocStop = write(structs.AllocStop, bindAllocStop, same[structs.AllocStopResponse])
 
-	evalList        = read(structs.EvalList, nil, func(a *structs.EvalListResponse) any { return a.Evaluations })
+	evalList        = list(structs.EvalList, nil, func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations })
 	evalGet         = read(structs.EvalGet, bindEval, func(a *structs.EvalGetResponse) any { return a.Eval })
-	evalAllocations = read(structs.EvalAllocs, bindEval, func(a *structs.AllocListResponse) any { return a.Allocations })
+	evalAllocations = list(structs.EvalAllocs, bindEval, func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations })
 )
 
 func bindAlloc(c *call, q *structs.AllocGetRequest) error {

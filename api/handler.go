@@ -125,6 +125,12 @@ func (h *handler) serve(route Route) http.Handler {
 		}
 		c := &call{h: h, w: w, r: r}
 		answer, err := route.serve(c)
+		if rows, ok := answer.(rowStream); ok && err == nil {
+			answer, err = nil, c.renderRows(rows)
+			if err == nil {
+				return
+			}
+		}
 		switch {
 		case err != nil && r.Context().Err() != nil:
 			h.Logger.Debug("a client went away", "path", r.URL.Path, "error", err)

@@ -7,11 +7,11 @@ import (
 )
 
 var (
-	jobList = read(structs.JobList, nil, func(a *structs.JobListResponse) any { return a.Jobs })
+	jobList = list(structs.JobList, nil, func(a *structs.JobListResponse) []*structs.JobListStub { return a.Jobs })
 	jobGet  = read(structs.JobGet, bindJob, func(a *structs.JobGetResponse) any { return a.Job })
 
-	jobAllocations = read(structs.JobAllocations, bindJob, func(a *structs.AllocListResponse) any { return a.Allocations })
-	jobEvaluations = read(structs.JobEvaluations, bindJob, func(a *structs.EvalListResponse) any { return a.Evaluations })
+	jobAllocations = list(structs.JobAllocations, bindJob, func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations })
+	jobEvaluations = list(structs.JobEvaluations, bindJob, func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations })
 	jobSummary     = read(structs.JobSummaryGet, bindJob, func(a *structs.JobSummaryResponse) any { return a.JobSummary })
 	jobVersions    = read(structs.JobVersions, bindJob, func(a *structs.JobVersionsResponse) any { return jobVersionsAnswer{Versions: a.Versions} })
 

@@ -3,7 +3,7 @@ package api
 import "berth/structs"
 
 var (
-	nodeList        = read(structs.NodeList, nil, func(a *structs.NodeListResponse) any { return a.Nodes })
+	nodeList        = list(structs.NodeList, nil, func(a *structs.NodeListResponse) []*structs.NodeListStub { return a.Nodes })
 	nodeGet         = read(structs.NodeGet, bindNode, func(a *structs.NodeGetResponse) any { return a.Node })
 	nodeAllocations = read(structs.NodeAllocs, bindNode, func(a *structs.AllocsResponse) any { return a.Allocs })
 	nodeEvaluate    = write(structs.NodeEvaluate, bindNodeWrite, same[structs.NodeEvaluateResponse])

@@ -55,10 +55,21 @@ func (c *call) renderStatus(status int, answer any) {
 		renderError(c.w, structs.Errorf(structs.KindInternal, "encoding the answer: %w", err))
 		return
 	}
+	c.write(status, body)
+}
+
+// beginJSON says that an answer in JSON follows: from then on it is too late for an error.
+func (c *call) beginJSON() http.Header {
 	c.began = true
 	h := c.w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Add("Vary", "Accept-Encoding")
+	return h
+}
+
+// write writes a body that is whole, compressed where it is worth it.
+func (c *call) write(status int, body []byte) {
+	h := c.beginJSON()
 	if len(body) >= gzipFrom && strings.Contains(c.r.Header.Get("Accept-Encoding"), "gzip") {
 		h.Set("Content-Encoding", "gzip")
 		c.w.WriteHeader(status)

@@ -8,7 +8,7 @@ import (
 
 var (
 	volumeGet       = read(structs.CSIVolumeGet, bindVolume, func(a *structs.CSIVolumeGetResponse) any { return redactDetail(a.Volume) })
-	volumeClaims    = read(structs.CSIClaimList, bindClaims, func(a *structs.CSIClaimListResponse) any { return a.Claims })
+	volumeClaims    = list(structs.CSIClaimList, bindClaims, func(a *structs.CSIClaimListResponse) []*structs.CSIClaim { return a.Claims })
 	volumesExternal = read(structs.CSIVolumeExternal, bindExternal, func(a *structs.CSIVolumeExternalResponse) any {
 		return externalAnswer{Volumes: a.Volumes, NextToken: a.NextToken}
 	})
@@ -20,9 +20,9 @@ var (
 	volumeDelete     = write(structs.CSIVolumeDelete, bindVolumeDelete, done)
 	volumeDetach     = write(structs.CSIVolumeDetach, bindVolumeDetach, done)
 
-	csiVolumeList = read(structs.CSIVolumeList, bindVolumeList, func(a *structs.CSIVolumeListResponse) any { return a.Volumes })
+	csiVolumeList = list(structs.CSIVolumeList, bindVolumeList, func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return a.Volumes })
 
-	pluginList   = ofTypeCSI(read(structs.CSIPluginList, nil, func(a *structs.CSIPluginListResponse) any { return a.Plugins }))
+	pluginList   = ofTypeCSI(list(structs.CSIPluginList, nil, func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return a.Plugins }))
 	pluginGet    = read(structs.CSIPluginGet, bindPlugin, func(a *structs.CSIPluginGetResponse) any { return a.Plugin })
 	pluginDelete = write(structs.CSIPluginDelete, bindPluginDelete, done)
 

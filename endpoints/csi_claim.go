@@ -161,16 +161,16 @@ func (c claims) list(tx *state.Read, req *structs.CSIClaimListRequest, resp *str
 		stub.Reason = state.ClaimBlocked(tx, row)
 		return stub
 	}}
-	rows := state.Claims(tx, req.RequestNamespace())
+	rows := inLines(state.Claims(tx, req.RequestNamespace()))
 	switch {
 	case req.VolumeID != "":
 		rows = slices.Values(state.ClaimsByVolume(tx, req.RequestNamespace(), req.VolumeID))
 	case req.NodeID != "":
-		rows = state.ClaimsByNode(tx, req.NodeID)
+		rows = sorted(state.ClaimsByNode(tx, req.NodeID), lineKey)
 	}
 	l.Keep = func(row *structs.CSIClaim) bool {
 		return inNamespace(row.Namespace, &req.QueryOptions) && (req.NodeID == "" || row.NodeID == req.NodeID) && strings.HasPrefix(row.VolumeID, req.Prefix)
 	}
-	resp.Claims, err = l.page(sorted(rows, lineKey), &req.QueryOptions, &resp.QueryMeta)
+	resp.Claims, err = l.page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

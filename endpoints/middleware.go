@@ -107,15 +107,19 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(tx *state.Read, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
 	return serve(e, m, may, func(ctx context.Context, req *Req) (*Resp, error) {
+		var applied uint64
 		resp, index, err := watch(ctx, e, m.Name, req, func(tx *state.Read) (*Resp, error) {
 			resp := new(Resp)
+			applied = max(1, tx.Applied())
 			return resp, handler(tx, req, resp)
 		})
 		if err != nil {
 			return nil, err
 		}
 		meta := metaOf(resp)
-		meta.Index = index
+		if meta.Index = index; meta.Rows != nil {
+			meta.Index = applied // which tables the rows are from is known too late
+		}
 		_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
 		return resp, nil
 	})

@@ -3,6 +3,7 @@ package endpoints
 import (
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
@@ -22,7 +23,7 @@ type listing[Row, Stub any] struct {
 
 // page makes the stubs that the options ask for, and sets NextToken. Only as many rows are looked at, and
 // only as many stubs are made, as the page takes; a reversed list looks at every row but makes no more
-// stubs.
+// stubs. For who wants a stream nothing is made but meta.Rows.
 func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, meta *structs.QueryMeta) ([]*Stub, error) {
 	match, err := filter(q.Filter)
 	if err != nil {
@@ -38,7 +39,32 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 	if q.Reverse {
 		rows = reversed(rows)
 	}
+	if q.Stream && q.MinIndex == 0 && q.Filter == "" { // whether a filter fits the rows is known too late
+		meta.Rows = func(do func(any) error) (err error) {
+			failed := l.each(rows, q, match, begin, func(_ []string, stub *Stub) bool {
+				err = do(stub)
+				return err == nil
+			})
+			return errors.Join(failed, err)
+		}
+		return nil, nil
+	}
 	stubs := []*Stub{}
+	err = l.each(rows, q, match, begin, func(key []string, stub *Stub) bool {
+		if q.PerPage > 0 && len(stubs) == int(q.PerPage) {
+			meta.NextToken = toToken(key)
+			return false
+		}
+		stubs = append(stubs, stub)
+		return true
+	})
+	return stubs, err
+}
+
+// each makes the stubs of the rows from begin on that match, until do has enough.
+func (l listing[Row, Stub]) each(rows iter.Seq[*Row], q *structs.QueryOptions, match func(any) (bool, error), begin []string,
+	do func(key []string, stub *Stub) bool,
+) error {
 	for row := range rows {
 		if l.Keep != nil && !l.Keep(row) {
 			continue
@@ -49,17 +75,12 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 		}
 		stub := l.Stub(row)
 		if ok, err := match(stub); err != nil {
-			return nil, err
-		} else if !ok {
-			continue
+			return err
+		} else if ok && !do(key, stub) {
+			return nil
 		}
-		if q.PerPage > 0 && len(stubs) == int(q.PerPage) {
-			meta.NextToken = toToken(key)
-			break
-		}
-		stubs = append(stubs, stub)
 	}
-	return stubs, nil
+	return nil
 }
 
 // before reports whether a row with the key belongs to an earlier page than the one that begins with the
@@ -103,6 +124,32 @@ func sorted[Row any](rows iter.Seq[*Row], key func(*Row) []string) iter.Seq[*Row
 	return func(yield func(*Row) bool) {
 		all := slices.SortedFunc(rows, func(a, b *Row) int { return slices.Compare(key(a), key(b)) })
 		slices.Values(all)(yield)
+	}
+}
+
+// inLines puts the claims of each volume, which come together, into line order: one volume's at a time.
+func inLines(rows iter.Seq[*structs.CSIClaim]) iter.Seq[*structs.CSIClaim] {
+	return func(yield func(*structs.CSIClaim) bool) {
+		var line []*structs.CSIClaim
+		flush := func() bool {
+			slices.SortFunc(line, func(a, b *structs.CSIClaim) int {
+				return cmp.Or(cmp.Compare(a.CreateIndex, b.CreateIndex), cmp.Compare(a.Seq, b.Seq))
+			})
+			for _, c := range line {
+				if !yield(c) {
+					return false
+				}
+			}
+			line = line[:0]
+			return true
+		}
+		for c := range rows {
+			if len(line) > 0 && (line[0].VolumeID != c.VolumeID || line[0].Namespace != c.Namespace) && !flush() {
+				return
+			}
+			line = append(line, c)
+		}
+		flush()
 	}
 }
 

@@ -34,6 +34,9 @@ type QueryOptions struct {
 	Reverse    bool          `json:",omitempty"`
 	AuthToken  string        `json:"-" codec:"AuthToken"`
 	Forwarded  bool          `json:",omitempty"` // set by a server that passed the request on: one hop at most
+	// Stream says that the caller would rather have a list as QueryMeta.Rows than as a page. It crosses no
+	// wire: elsewhere the page is answered.
+	Stream bool `json:"-" codec:"-"`
 }
 
 // Query lets the middleware reach the options of any read request.
@@ -73,6 +76,9 @@ type QueryMeta struct {
 	LastContact time.Duration // how old a follower's knowledge of its leader is; 0 on the leader
 	KnownLeader bool
 	NextToken   string `json:",omitempty"` // where the next page begins; "" on the last
+	// Rows, where the caller asked to Stream and may, are the rows of the list, each made when it is its
+	// turn, all of one snapshot. It ends with the first error of do. The list itself is empty then.
+	Rows func(do func(row any) error) error `json:"-" codec:"-"`
 }
 
 // Meta lets the middleware reach the meta data of any read answer.

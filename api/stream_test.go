@@ -1,0 +1,163 @@
+package api_test
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"berth/api"
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// volumesInPages answers a list page by page, as servers elsewhere do.
+func volumesInPages(s *server, n int) {
+	apitest.On(s.caller, structs.CSIVolumeList, func(_ context.Context, req *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
+		resp := &structs.CSIVolumeListResponse{QueryMeta: structs.QueryMeta{Index: 7, KnownLeader: true}}
+		from := 0
+		if req.NextToken != "" {
+			if _, err := fmt.Sscan(req.NextToken, &from); err != nil {
+				return nil, structs.Errorf(structs.KindInvalid, "token %q", req.NextToken)
+			}
+		}
+		to := n
+		if req.PerPage > 0 && from+int(req.PerPage) < n {
+			to = from + int(req.PerPage)
+			resp.NextToken = fmt.Sprint(to)
+		}
+		for i := from; i < to; i++ {
+			resp.Volumes = append(resp.Volumes, &structs.CSIVolumeListStub{ID: fmt.Sprintf("v%05d <&>", i)})
+		}
+		return resp, nil
+	})
+}
+
+// volumesAsRows answers a list row by row, as servers in the same process do.
+func volumesAsRows(s *server, n int, each func(i int) error) {
+	apitest.On(s.caller, structs.CSIVolumeList, func(_ context.Context, req *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
+		if !req.Stream {
+			return nil, structs.Errorf(structs.KindInternal, "a stream was expected to be asked for")
+		}
+		resp := &structs.CSIVolumeListResponse{QueryMeta: structs.QueryMeta{Index: 7, KnownLeader: true}}
+		resp.Rows = func(do func(any) error) error {
+			for i := range n {
+				if each != nil {
+					if err := each(i); err != nil {
+						return err
+					}
+				}
+				if err := do(&structs.CSIVolumeListStub{ID: fmt.Sprintf("v%05d <&>", i)}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		return resp, nil
+	})
+}
+
+func TestListsAreWholeHoweverTheyCome(t *testing.T) {
+	s := newServer(t)
+	for _, n := range []int{0, 1, 7, 999, 1000, 1001, 3500} {
+		var want string
+		for name, answer := range map[string]func(){
+			"pages": func() { volumesInPages(s, n) },
+			"rows":  func() { volumesAsRows(s, n, nil) },
+		} {
+			answer()
+			resp, body := s.do(t, "GET", "/v1/volumes", "")
+			var got []*structs.CSIVolumeListStub
+			if err := json.Unmarshal([]byte(body), &got); err != nil || len(got) != n || got == nil {
+				t.Fatalf("%d by %s: %d, %v: %.100s", n, name, len(got), err, body)
+			}
+			for i, v := range got {
+				if v.ID != fmt.Sprintf("v%05d <&>", i) {
+					t.Fatalf("%d by %s: row %d is %s", n, name, i, v.ID)
+				}
+			}
+			if want == "" {
+				want = body
+			}
+			if body != want || resp.Header.Get("X-Nomad-Index") != "7" || resp.Header.Get("X-Nomad-NextToken") != "" || resp.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%d by %s: headers %v, or another body", n, name, resp.Header)
+			}
+			if resp.Uncompressed != (len(body) >= 2<<10) {
+				t.Errorf("%d by %s: compressed %t", n, name, resp.Uncompressed)
+			}
+		}
+	}
+	volumesInPages(s, 50)
+	if resp, body := s.do(t, "GET", "/v1/volumes?per_page=20", ""); resp.Header.Get("X-Nomad-NextToken") != "20" || strings.Count(body, "ExternalID") != 20 {
+		t.Errorf("a page that was asked for: %v", resp.Header)
+	}
+	if _, body := s.do(t, "GET", "/v1/volumes?pretty", ""); !strings.Contains(body, "\n    {") || strings.Count(body, "ExternalID") != 50 {
+		t.Errorf("for people: %.100s", body)
+	}
+}
+
+// TestAListIsWrittenWhileItIsMade: the first rows arrive before the last one is made.
+func TestAListIsWrittenWhileItIsMade(t *testing.T) {
+	for _, encoding := range []string{"identity", "gzip"} {
+		s := newServer(t)
+		arrived := make(chan struct{})
+		volumesAsRows(s, 5000, func(i int) error {
+			if i == 4999 {
+				<-arrived
+			}
+			return nil
+		})
+		req, err := http.NewRequest("GET", s.URL+"/v1/volumes", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept-Encoding", encoding)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := io.Reader(resp.Body)
+		if encoding == "gzip" {
+			if body, err = gzip.NewReader(resp.Body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first := bufio.NewReader(body)
+		if _, err := first.Peek(100); err != nil {
+			t.Fatal(err)
+		}
+		close(arrived)
+		var got []*structs.CSIVolumeListStub
+		if err := json.NewDecoder(first).Decode(&got); err != nil || len(got) != 5000 {
+			t.Errorf("%s: %d rows, %v", encoding, len(got), err)
+		}
+		_ = resp.Body.Close()
+	}
+}
+
+func TestAListThatFails(t *testing.T) {
+	s := newServer(t)
+	fail := func(at int) {
+		volumesAsRows(s, 5000, func(i int) error {
+			if i == at {
+				return structs.Errorf(structs.KindUnavailable, "the server stops")
+			}
+			return nil
+		})
+	}
+	fail(0)
+	if resp, body := s.do(t, "GET", "/v1/volumes", ""); resp.StatusCode != 503 || body != "the server stops\n" {
+		t.Errorf("before it began: %d %q", resp.StatusCode, body)
+	}
+	fail(4000)
+	c := api.NewClient(api.ClientConfig{Address: s.URL})
+	defer c.Close()
+	if _, _, err := c.Volumes(t.Context(), api.VolumeFilter{}, nil); err == nil {
+		t.Error("a list that broke off is taken for the whole")
+	}
+}
