@@ -7,6 +7,7 @@ import (
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 	"time"
@@ -258,6 +259,7 @@ func TestRecoverFromAStuckSupervisor(t *testing.T) {
 	}
 	stuck(unix.SIGSTOP)
 	t.Cleanup(func() { _ = unix.Kill(h.PID, unix.SIGCONT) })
+	awaitStopped(t, h.PID)
 	next := r.again()
 	ctx, cancel := context.WithTimeout(r.ctx(), 200*time.Millisecond)
 	defer cancel()
@@ -319,4 +321,30 @@ func (r *rig) gone(pid int) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		return err != nil || len(b) == 0
 	})
+}
+
+// awaitStopped waits until every thread of a process that was sent SIGSTOP has stopped: until then one of
+// them may still answer.
+func awaitStopped(t *testing.T, pid int) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for running := true; running; {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d does not stop", pid)
+		}
+		running = false
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			t.Fatalf("process %d is gone: %v", pid, err)
+		}
+		for _, file := range threads {
+			stat, err := os.ReadFile(file)
+			if err != nil {
+				continue // a thread that has ended
+			}
+			_, after, _ := strings.Cut(string(stat), ") ")
+			running = running || !strings.HasPrefix(after, "T")
+		}
+		runtime.Gosched()
+	}
 }
