@@ -1,0 +1,193 @@
+package endpoints
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/fsm"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// manyVolumes puts so many volumes.
+func (s *server) manyVolumes(n int) {
+	s.t.Helper()
+	put := &structs.CSIVolumeRegisterRequest{}
+	for i := range n {
+		v := aVolume(fmt.Sprintf("v%05d", i))
+		v.Namespace, v.ExternalID, v.State = "default", "ext-"+v.ID, structs.VolumeReady
+		put.Volumes = append(put.Volumes, v)
+	}
+	proposed(s, fsm.VolumePut, put)
+}
+
+// streamed reads a list as a stream.
+func streamed[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (rows []any, meta *structs.QueryMeta) {
+	s.t.Helper()
+	any(&req).(interface{ Query() *structs.QueryOptions }).Query().Stream = true
+	resp := must(s, m, &req)
+	meta = metaOf(resp)
+	if meta.Rows == nil {
+		s.t.Fatalf("%s answers no stream", m.Name)
+	}
+	if err := meta.Rows(func(row any) error { rows = append(rows, row); return nil }); err != nil {
+		s.t.Fatal(err)
+	}
+	return rows, meta
+}
+
+// same compares a list with its stream, for some options.
+func same[Req, Resp, Row any](s *server, m structs.Method[Req, Resp], with func(structs.QueryOptions) Req, pick func(*Resp) []*Row) {
+	s.t.Helper()
+	for _, q := range []structs.QueryOptions{{}, {Namespace: "*"}, {Reverse: true}, {Prefix: "a"}, {Prefix: "v0", Reverse: true}} {
+		req := with(q)
+		list := pick(must(s, m, &req))
+		rows, meta := streamed(s, m, with(q))
+		var want []any
+		for _, row := range list {
+			want = append(want, row)
+		}
+		if !reflect.DeepEqual(rows, want) {
+			s.t.Errorf("%s with %+v: %d rows in the list, %d in the stream, or others", m.Name, q, len(list), len(rows))
+		}
+		if meta.Index != s.store.Index() || !meta.KnownLeader {
+			s.t.Errorf("%s: the stream says %+v", m.Name, meta)
+		}
+	}
+}
+
+func plainQuery(q structs.QueryOptions) structs.QueryRequest {
+	return structs.QueryRequest{QueryOptions: q}
+}
+
+func TestAStreamIsTheList(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addNode("n2", "b")
+	s.manyVolumes(20)
+	for i, id := range s.addAllocs("a", "n1", 5) {
+		s.claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
+	}
+	same(s, structs.NodeList, plainQuery, func(r *structs.NodeListResponse) []*structs.NodeListStub { return r.Nodes })
+	same(s, structs.JobList, plainQuery, func(r *structs.JobListResponse) []*structs.JobListStub { return r.Jobs })
+	same(s, structs.AllocList, plainQuery, func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
+	same(s, structs.EvalList, plainQuery, func(r *structs.EvalListResponse) []*structs.Evaluation { return r.Evaluations })
+	same(s, structs.CSIPluginList, plainQuery, func(r *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return r.Plugins })
+	for _, of := range []structs.CSIVolumeListRequest{{}, {PluginID: "pl"}, {NodeID: "n1"}} {
+		same(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
+			of.QueryOptions = q
+			return of
+		}, func(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return r.Volumes })
+	}
+	for _, of := range []structs.CSIClaimListRequest{{}, {VolumeID: "v00002"}, {NodeID: "n1"}} {
+		same(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {
+			of.QueryOptions = q
+			return of
+		}, func(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims })
+	}
+	got := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true, Filter: `ID == "v00003"`, PerPage: 5}})
+	if got.Rows != nil || len(got.Volumes) != 1 {
+		t.Errorf("a filtered list is streamed, or is %d rows", len(got.Volumes))
+	}
+}
+
+func TestClaimsOfANamespaceComeLineByLine(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.manyVolumes(4)
+	ids := s.addAllocs("a", "n1", 6)
+	slices.Reverse(ids) // in line in another order than by ID
+	for _, id := range ids {
+		for i := range 4 {
+			s.claim(fmt.Sprintf("v%05d", 3-i), id, "n1")
+		}
+	}
+	var want []string
+	for i := range 4 {
+		for _, id := range ids {
+			want = append(want, fmt.Sprintf("v%05d %s", i, id))
+		}
+	}
+	var got []string
+	req := structs.CSIClaimListRequest{QueryOptions: structs.QueryOptions{PerPage: 5}}
+	for range want {
+		page := must(s, structs.CSIClaimList, &req)
+		for _, c := range page.Claims {
+			got = append(got, c.VolumeID+" "+c.AllocID)
+		}
+		if req.NextToken = page.NextToken; req.NextToken == "" {
+			break
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// TestAReaderOfEverythingHoldsUpNoWriter: in the midst of a list of 10,000 volumes, whose reader stops to
+// read, claims are written; the list goes on with the snapshot it began with.
+func TestAReaderOfEverythingHoldsUpNoWriter(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.manyVolumes(10_000)
+	ids := s.addAllocs("a", "n1", 100)
+	resp := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})
+	rows, readers := 0, 0
+	err := resp.Rows(func(row any) error {
+		if rows++; rows == 100 {
+			done := make(chan error)
+			go func() {
+				for i, id := range ids {
+					_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1"),
+						Claims: []*structs.CSIClaim{aClaim(fmt.Sprintf("v%05d", 9999-i), id)}})
+					if err != nil {
+						done <- err
+						return
+					}
+				}
+				done <- nil
+			}()
+			if err := <-done; err != nil {
+				return err
+			}
+		}
+		readers += row.(*structs.CSIVolumeListStub).CurrentWriters
+		return nil
+	})
+	if err != nil || rows != 10_000 || readers != 0 {
+		t.Errorf("%d rows with %d claims that came later, %v", rows, readers, err)
+	}
+	n := 0
+	for range state.ClaimsByNode(s.store.Read(), "n1") {
+		n++
+	}
+	if n != 100 {
+		t.Errorf("%d claims were written meanwhile", n)
+	}
+}
+
+// TestAStreamKeepsNoRows: what a list costs in memory at once does not grow with its length.
+func TestAStreamKeepsNoRows(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.manyVolumes(2000)
+	resp := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true}})
+	if len(resp.Volumes) != 0 {
+		t.Fatalf("%d rows were made beforehand", len(resp.Volumes))
+	}
+	made := 0
+	stop := structs.Errorf(structs.KindTimeout, "enough")
+	err := resp.Rows(func(any) error {
+		if made++; made == 3 {
+			return stop
+		}
+		return nil
+	})
+	if err == nil || !structs.IsKind(err, structs.KindTimeout) || made != 3 {
+		t.Errorf("%d rows were made, %v", made, err)
+	}
+}
