@@ -240,3 +240,37 @@ func TestTwoAgentsOnOneDataDirectory(t *testing.T) {
 		}
 	}
 }
+
+func TestRestoringAnEarlierStateWhileVolumesAreUsed(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-server", "-client")
+	a.start()
+	a.must("job", "run", quickPlugin(t, a, "64"))
+	a.healthyNodes("hostpath", 1)
+	a.volume(volumeFile{id: "counter", image: true})
+	before, during := filepath.Join(a.dir, "before.snap"), filepath.Join(a.dir, "during.snap")
+	a.must("operator", "snapshot", "save", before)
+	a.must("job", "run", example(t, "counter.hcl"))
+	a.goesOn(a.running("counter", 1)[0].ID)
+	a.must("operator", "snapshot", "save", during)
+
+	a.must("operator", "snapshot", "restore", before) // nobody knows of what runs
+	eventually(t, "it is gone", func() error { return settled(a, false) })
+	a.must("job", "run", example(t, "counter.hcl"))
+	eventually(t, "it runs once", func() error { return settled(a, true) })
+	a.must("job", "stop", "-purge", "counter")
+	a.free("counter")
+
+	a.must("operator", "snapshot", "restore", during) // what is to run has ended
+	eventually(t, "it runs once again", func() error {
+		if err := twice(a); err != nil {
+			t.Error(err)
+		}
+		return settled(a, true)
+	})
+	a.goesOn(a.running("counter", 1)[0].ID)
+	for _, fault := range faults(t, a) {
+		t.Errorf("the state is not sound: %s", fault)
+	}
+	end(a, "counter")
+}
