@@ -145,7 +145,7 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	c.nodeWrites.Lock()
 	defer c.nodeWrites.Unlock()
 	instances := c.sub.Plugins.Instances()
-	req := &structs.NodeRegisterRequest{Node: c.node.Load().Copy(), CSI: instances}
+	req := &structs.NodeRegisterRequest{Node: c.node.Load().Copy(), CSI: instances, Inventory: c.inventory()}
 	req.Region = c.config.Get().Region
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
 	if err != nil {

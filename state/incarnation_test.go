@@ -158,3 +158,27 @@ func TestAPluginThatBeginsToAttach(t *testing.T) {
 		t.Errorf("the attachment is %q", w.attachment("v", "n1"))
 	}
 }
+
+// A node that holds volumes and is new to the state is not as new as it seems.
+func TestANodeOfWhichTheStateKnowsNothing(t *testing.T) {
+	w := threeNodes(t, false)
+	held := []structs.CSIHeldClaim{{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: "gone"}}}
+	register := func(id string, i *structs.NodeInventory) {
+		do(w, NodeRegister, &structs.NodeRegisterRequest{Node: aNode(id), Inventory: i, WriteOptions: w.now()})
+	}
+	register("n4", nil)
+	register("n5", &structs.NodeInventory{})
+	register("n1", &structs.NodeInventory{Held: held}) // it is known: its claims were taken from it by somebody who vouched
+	if why := Recovering(w.s.Read()); why != "" {
+		t.Error(why)
+	}
+	register("n6", &structs.NodeInventory{Held: held})
+	if why := Recovering(w.s.Read()); !strings.Contains(why, "name-n6") {
+		t.Errorf("nobody waits for what it holds: %q", why)
+	}
+	register("n6", &structs.NodeInventory{}) // its word counts when it is said with a heartbeat
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n6"}, Status: structs.NodeReady, Accounted: true, WriteOptions: w.now()})
+	if why := Recovering(w.s.Read()); why != "" {
+		t.Error(why)
+	}
+}

@@ -76,6 +76,10 @@ func NodeRegister(tx *Write, p *structs.NodeRegisterRequest) error {
 	if said := mergeNode(n, old, p.Now); said != "" {
 		addEvents(tx, n, []*structs.NodeEvent{{Message: said, Subsystem: "Cluster", Timestamp: time.Unix(0, p.Now).UTC()}})
 	}
+	if old == nil && p.Inventory != nil {
+		// Not as new as it seems: it was forgotten, or the state was restored from before it came.
+		n.Unaccounted = Unclaimed(tx.Read, n.ID, p.Inventory) != ""
+	}
 	news := old == nil || !reflect.DeepEqual(old, n)
 	if news {
 		nodes.put(tx, n)
@@ -94,7 +98,7 @@ func NodeRegister(tx *Write, p *structs.NodeRegisterRequest) error {
 func mergeNode(n, old *structs.Node, now int64) string {
 	n.Status = cmp.Or(n.Status, structs.NodeReady)
 	if old == nil {
-		n.SchedulingEligibility = cmp.Or(n.SchedulingEligibility, structs.NodeEligible)
+		n.SchedulingEligibility, n.Unaccounted = cmp.Or(n.SchedulingEligibility, structs.NodeEligible), false
 		n.Events, n.StatusUpdatedAt = nil, now/int64(time.Second)
 		return "Node registered"
 	}

@@ -155,8 +155,9 @@ type NodeListStub struct {
 
 // NodeRegisterRequest brings a node in, or up to date. CSI carries all its plugin instances.
 type NodeRegisterRequest struct {
-	Node *Node
-	CSI  []*CSIPluginInstance
+	Node      *Node
+	CSI       []*CSIPluginInstance
+	Inventory *NodeInventory `json:",omitempty"` // nil: not said
 	WriteOptions
 }
 
