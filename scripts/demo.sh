@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 berth=$PWD/bin/berth
 scratch=$(mktemp -d /tmp/berth-demo.XXXXXX)
 agent=
+mark= # what the volumes of this node have in their ids
 
 step() { printf '\n== %s\n' "$*"; }
 
@@ -27,8 +28,8 @@ stop_agent() {
 # leftovers names what of the demo is still mounted, attached or running.
 leftovers() {
 	grep -F "$scratch" /proc/self/mounts || true
-	for f in /sys/block/loop*/loop/backing_file; do
-		[ -e "$f" ] && grep -HF "$scratch" "$f" || true
+	for f in /sys/block/loop*/loop/backing_file; do # its path is the one that the plugin's task sees
+		[ -n "$mark" ] && [ -e "$f" ] && grep -H -- "-$mark/" "$f" || true
 	done
 	pgrep -af -- "$scratch" || true
 }
@@ -66,6 +67,7 @@ for _ in $(seq 100); do
 done
 export BERTH_ADDR
 "$berth" node status
+mark=$("$berth" node status -self -t '{{.ID}}' | tr -d '\n' | sha256sum | cut -c1-8)
 
 step "run the hostpath plugin as a system job (examples/hostpath.hcl)"
 "$berth" job run examples/hostpath.hcl
