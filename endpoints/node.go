@@ -124,7 +124,8 @@ func (n nodes) eligibility(ctx context.Context, req *structs.NodeEligibilityRequ
 }
 
 // updateAllocs takes what a node says of its own allocations. One that is not the node's, for instance
-// because it was deleted meanwhile, is left out rather than holding up the others.
+// because it was deleted meanwhile, is left out rather than holding up the others; so is what is known: an
+// agent that starts again says all anew.
 func (n nodes) updateAllocs(ctx context.Context, req *structs.AllocsClientUpdateRequest) (*structs.Empty, error) {
 	tx := n.store.Read()
 	own := *req
@@ -133,7 +134,7 @@ func (n nodes) updateAllocs(ctx context.Context, req *structs.AllocsClientUpdate
 			return true
 		}
 		a := state.Alloc(tx, u.ID)
-		return a == nil || a.NodeID != req.NodeID
+		return a == nil || a.NodeID != req.NodeID || saidAlready(a, u)
 	})
 	if len(own.Allocs) == 0 {
 		return done(n.store.Index(), nil)

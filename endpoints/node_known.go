@@ -67,6 +67,11 @@ func reportedAlready(tx *state.Read, node string, upserts []*structs.CSIPluginIn
 	return rows == len(seen)
 }
 
+// saidAlready reports whether a node says of an allocation only what is known.
+func saidAlready(a *structs.Allocation, u *structs.AllocClientUpdate) bool {
+	return u.ClientStatus == a.ClientStatus && u.ClientDescription == a.ClientDescription && sameBytes(a.TaskStates, u.TaskStates)
+}
+
 // sameInstance compares what was reported, but for the time of it.
 func sameInstance(row, said *structs.CSIPluginInstance) bool {
 	x, y := *row, *said

@@ -121,6 +121,26 @@ func TestANodeThatIsDownReportsInVain(t *testing.T) {
 	}
 }
 
+func TestANodeThatSaysAllAnewOfItsAllocationsWritesNothing(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	say := func(status, event string) int {
+		before := s.raft.written()
+		must(s, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), Allocs: []*structs.AllocClientUpdate{
+			{ID: "a1", ClientStatus: status, TaskStates: map[string]*structs.TaskState{"t": {State: event}}}}})
+		return s.raft.written() - before
+	}
+	for i, c := range []struct {
+		status, event string
+		entries       int
+	}{{structs.AllocRunning, "running", 1}, {structs.AllocRunning, "running", 0}, {structs.AllocRunning, "dead", 1}, {structs.AllocFailed, "dead", 1}, {structs.AllocFailed, "dead", 0}} {
+		if n := say(c.status, c.event); n != c.entries {
+			t.Errorf("%d: %d log entries for %s, %s; want %d", i, n, c.status, c.event, c.entries)
+		}
+	}
+}
+
 // fleet registers so many nodes.
 func fleet(s *server, n int) {
 	for i := range n {
