@@ -163,7 +163,8 @@ func TestJobSummary(t *testing.T) {
 	w.alloc("lost", "j", "n1")
 	w.stop("lost", structs.AllocLost)
 	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
-		{ID: "e", JobID: "j", Status: structs.EvalComplete, QueuedAllocations: map[string]int{"g": 3}, FailedTGAllocs: map[string]*structs.AllocMetric{"g": {}}}}})
+		{ID: "e", JobID: "j", Status: structs.EvalComplete, QueuedAllocations: map[string]int{"g": 3}, FailedTGAllocs: map[string]*structs.AllocMetric{"g": {}}},
+		{ID: "f", JobID: "j", Status: structs.EvalCancelled, QueuedAllocations: map[string]int{"g": 7}}}})
 	tx := w.s.Read()
 	got := JobSummary(tx, Job(tx, "default", "j")).Summary["g"]
 	if want := (structs.TaskGroupSummary{Queued: 3, Complete: 1, Failed: 1, Running: 2, Starting: 1, Lost: 1}); got != want {
