@@ -144,7 +144,15 @@ func (m *machine) claims() {
 
 func (m *machine) unpublish() {
 	k := structs.CSIClaimKey{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs)}
-	step(m, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{k}, WriteOptions: m.now()})
+	before := Claim(m.s.Read(), structs.DefaultNamespace, k.VolumeID, k.AllocID)
+	forced := pick(m, "operator", []string{"", "forced"})
+	step(m, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{k}, Operator: forced, WriteOptions: m.now()})
+	if forced == "" || before == nil || m.claimState(k.VolumeID, k.AllocID) != "" {
+		return
+	}
+	if a := Alloc(m.s.Read(), k.AllocID); a != nil && !a.ClientTerminal() {
+		m.r.Fatalf("allocation %s lost volume %s by force and is %s", a.ID, k.VolumeID, a.ClientStatus)
+	}
 }
 
 func (m *machine) attachmentOutcome() {
