@@ -22,6 +22,7 @@ type admission struct {
 	mu      sync.Mutex
 	waiting int
 	took    time.Duration // about how long an entry takes, lately
+	next    time.Time     // when there is room for the next one that is refused
 }
 
 func admit(r Raft, c Config) *admission {
@@ -91,10 +92,20 @@ func (a *admission) refuse(why string) error {
 	return structs.Busy(a.again(), "nothing was written: %d writes are under way and others wait", cap(a.turns))
 }
 
-// again is about when those who are here now will be through.
+// again is about when there will be room for one more: after those who are here, and after those who were
+// refused before and told so. Each is told another time, so that they come back as fast as entries are
+// made, however many they are.
 func (a *admission) again() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	now := time.Now()
 	rounds := 1 + a.waiting/cap(a.turns)
-	return min(max((time.Duration(rounds)*a.took).Round(10*time.Millisecond), soonest), latest)
+	if first := now.Add(time.Duration(rounds) * a.took); a.next.Before(first) {
+		a.next = first
+	}
+	a.next = a.next.Add(a.took / time.Duration(cap(a.turns)))
+	if last := now.Add(latest); a.next.After(last) {
+		a.next = last
+	}
+	return max(a.next.Sub(now).Round(time.Millisecond), soonest)
 }

@@ -18,8 +18,9 @@ import (
 	"berth/structs"
 )
 
-// maxIdleStreams is how many streams a session keeps open for the next calls.
-const maxIdleStreams = 16
+// maxIdleStreams is how many streams a session keeps open for the next calls. Opening one costs more than a
+// small call.
+const maxIdleStreams = 256
 
 var seq atomic.Uint64
 
