@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	allocs      = newTable("allocs", func(a *structs.Allocation) key { return keyOf(a.ID) })
+	allocs      = newTable("allocs", func(a *structs.Allocation) key { return keyOf(a.ID) }).sharing(shareAlloc)
 	allocsByJob = allocs.by("job", func(a *structs.Allocation) key {
 		return keyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()))
 	})

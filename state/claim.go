@@ -12,7 +12,7 @@ import (
 var (
 	claims = newTable("csi_claims", func(c *structs.CSIClaim) key {
 		return keyOf(c.Namespace, c.VolumeID, c.AllocID)
-	})
+	}).sharing(shareClaim)
 	claimsByNode = claims.byUnique("node", func(c *structs.CSIClaim) key {
 		return keyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	nodes         = newTable("nodes", func(n *structs.Node) key { return keyOf(n.ID) })
+	nodes         = newTable("nodes", func(n *structs.Node) key { return keyOf(n.ID) }).sharing(shareNode)
 	nodesByStatus = nodes.by("status", func(n *structs.Node) key { return keyOf(n.Status) })
 )
 

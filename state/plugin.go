@@ -14,7 +14,7 @@ var (
 
 	instances = newTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) key {
 		return keyOf(i.PluginID, string(i.Kind), i.NodeID)
-	})
+	}).sharing(shareInstance)
 	instancesByNode = instances.byUnique("node", func(i *structs.CSIPluginInstance) key {
 		return keyOf(i.NodeID, i.PluginID, string(i.Kind))
 	})

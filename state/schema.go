@@ -54,8 +54,8 @@ func tableIndexOf(tx *Read, name string) uint64 {
 type anyTable interface {
 	name() string
 	place(number int) *memdb.TableSchema
-	save(tx *Read, out encoder) error
-	load(txn *memdb.Txn, in decoder) error
+	save(tx *Read, out pieceWriter) error
+	load(txn *memdb.Txn, p *pool, in pieceReader) error
 }
 
 func (t *table[T]) name() string { return t.schema.Name }

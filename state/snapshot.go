@@ -1,6 +1,8 @@
 package state
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 
@@ -10,11 +12,12 @@ import (
 	"berth/structs"
 )
 
-// A snapshot is a header, then each table: its name, its rows in chunks, an empty chunk; and the empty
-// name at the end, so that one that was cut short is known as such. Equal stores give equal bytes.
+// A snapshot is a header, then each table: its name, its rows in chunks, an empty piece; and the empty name
+// at the end, so that one that was cut short is known as such. A chunk is an array of rows: chunks are
+// encoded and decoded side by side. Equal stores give equal bytes.
 const (
 	snapshotFormat  = "berth-state"
-	snapshotVersion = 1
+	snapshotVersion = 2
 	chunkRows       = 128
 )
 
@@ -24,48 +27,49 @@ type snapshotHeader struct {
 	Index   uint64 // of the last entry applied
 }
 
-type (
-	encoder interface{ Encode(v any) error }
-	decoder interface{ Decode(v any) error }
-)
+// aside is how many pieces are encoded or decoded at once.
+const aside = 4
 
 // Save writes every table as it is now, streaming.
 func (s *Store) Save(w io.Writer) error { return s.Read().Save(w) }
 
 // Save writes every table as this snapshot sees it, streaming; writers go on meanwhile.
 func (tx *Read) Save(w io.Writer) error {
-	out := codec.NewEncoder(w)
-	if err := out.Encode(snapshotHeader{snapshotFormat, snapshotVersion, tx.Applied()}); err != nil {
+	out := pieceWriter{w}
+	if err := out.encode(snapshotHeader{snapshotFormat, snapshotVersion, tx.Applied()}); err != nil {
 		return fmt.Errorf("writing the state snapshot's header: %w", err)
 	}
 	for _, t := range schema().tables {
-		if err := out.Encode(t.name()); err != nil {
+		if err := out.encode(t.name()); err != nil {
 			return fmt.Errorf("writing table %s: %w", t.name(), err)
 		}
 		if err := t.save(tx, out); err != nil {
 			return fmt.Errorf("writing table %s: %w", t.name(), err)
 		}
 	}
-	return out.Encode("")
+	return out.encode("")
 }
 
-func (t *table[T]) save(tx *Read, out encoder) error {
+func (t *table[T]) save(tx *Read, out pieceWriter) error {
+	pieces := inOrder[[]*T, []byte]{do: func(rows []*T) ([]byte, error) { return codec.Encode(rows) },
+		take: out.write}
 	chunk := make([]*T, 0, chunkRows)
 	for r := range t.all(tx) {
 		if chunk = append(chunk, r); len(chunk) < chunkRows {
 			continue
 		}
-		if err := out.Encode(chunk); err != nil {
-			return err
+		if !pieces.add(chunk) {
+			break
 		}
-		chunk = chunk[:0]
+		chunk = make([]*T, 0, chunkRows)
 	}
 	if len(chunk) > 0 {
-		if err := out.Encode(chunk); err != nil {
-			return err
-		}
+		pieces.add(chunk)
 	}
-	return out.Encode(chunk[:0])
+	if err := pieces.end(); err != nil {
+		return err
+	}
+	return out.write(nil)
 }
 
 // Load replaces everything by what Save wrote, at once for all readers, and wakes all who wait. When it
@@ -73,7 +77,7 @@ func (t *table[T]) save(tx *Read, out encoder) error {
 func (s *Store) Load(r io.Reader) error {
 	fresh := newContent()
 	txn := fresh.db.Txn(true)
-	if err := load(txn, codec.NewDecoder(r)); err != nil {
+	if err := load(txn, fresh.pool, pieceReader{bufio.NewReaderSize(r, 64<<10)}); err != nil {
 		txn.Abort()
 		return err
 	}
@@ -83,9 +87,9 @@ func (s *Store) Load(r io.Reader) error {
 	return nil
 }
 
-func load(txn *memdb.Txn, in decoder) error {
+func load(txn *memdb.Txn, p *pool, in pieceReader) error {
 	var h snapshotHeader
-	if err := in.Decode(&h); err != nil {
+	if err := in.decode(&h); err != nil {
 		return structs.Errorf(structs.KindInvalid, "reading the state snapshot's header: %w", err)
 	}
 	if h.Format != snapshotFormat || h.Version != snapshotVersion {
@@ -94,43 +98,52 @@ func load(txn *memdb.Txn, in decoder) error {
 	}
 	for {
 		var name string
-		if err := in.Decode(&name); err != nil {
+		if err := in.decode(&name); err != nil {
 			return structs.Errorf(structs.KindInvalid, "the state snapshot ends early: %w", err)
 		}
 		if name == "" {
 			return nil
 		}
-		if err := loadTable(txn, in, name); err != nil {
+		if err := loadTable(txn, p, in, name); err != nil {
 			return structs.Errorf(structs.KindInvalid, "reading table %q of the state snapshot: %w", name, err)
 		}
 	}
 }
 
-func loadTable(txn *memdb.Txn, in decoder, name string) error {
+func loadTable(txn *memdb.Txn, p *pool, in pieceReader, name string) error {
 	for _, t := range schema().tables {
 		if t.name() == name {
-			return t.load(txn, in)
+			return t.load(txn, p, in)
 		}
 	}
 	return fmt.Errorf("this version knows no such table: was the snapshot made by a newer one?")
 }
 
-func (t *table[T]) load(txn *memdb.Txn, in decoder) error {
+func (t *table[T]) load(txn *memdb.Txn, p *pool, in pieceReader) error {
+	rows := inOrder[[]byte, []*T]{do: func(piece []byte) (chunk []*T, err error) { return chunk, codec.Decode(piece, &chunk) },
+		take: func(chunk []*T) error { return t.loadChunk(txn, p, chunk) }}
 	for {
-		var chunk []*T
-		if err := in.Decode(&chunk); err != nil {
-			return err
+		piece, err := in.read()
+		if err != nil {
+			return errors.Join(err, rows.end())
 		}
-		if len(chunk) == 0 {
-			return nil
-		}
-		for _, r := range chunk {
-			if r == nil {
-				return fmt.Errorf("a row is nil")
-			}
-			if err := txn.Insert(t.schema.Name, r); err != nil {
-				return err
-			}
+		if len(piece) == 0 || !rows.add(piece) {
+			return rows.end()
 		}
 	}
+}
+
+func (t *table[T]) loadChunk(txn *memdb.Txn, p *pool, chunk []*T) error {
+	for _, r := range chunk {
+		if r == nil {
+			return fmt.Errorf("a row is nil")
+		}
+		if t.share != nil {
+			t.share(p, r)
+		}
+		if err := txn.Insert(t.schema.Name, r); err != nil {
+			return err
+		}
+	}
+	return nil
 }

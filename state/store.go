@@ -18,6 +18,7 @@ type Store struct {
 type content struct {
 	db        *memdb.MemDB
 	abandoned chan struct{}
+	pool      *pool // the writer's
 }
 
 // New returns an empty store.
@@ -38,7 +39,7 @@ func newContent() *content {
 	}
 	b.mark(appliedMark, 0)
 	b.txn.Commit()
-	return &content{db: db, abandoned: make(chan struct{})}
+	return &content{db: db, abandoned: make(chan struct{}), pool: newPool()}
 }
 
 // Read returns a consistent snapshot. It costs next to nothing and needs no Close, but belongs to one

@@ -17,6 +17,7 @@ type table[T any] struct {
 	index[T]
 	schema *memdb.TableSchema
 	number int // its place in the schema, for the set of tables a transaction has touched
+	share  func(*pool, *T)
 }
 
 // index is one way into a table. Keys need not be unique except those of the table itself; rows with
@@ -39,6 +40,12 @@ func newTable[T any](name string, keyOfRow func(*T) key) *table[T] {
 	t := &table[T]{schema: &memdb.TableSchema{Name: name, Indexes: map[string]*memdb.IndexSchema{}}}
 	t.index = index[T]{table: t, name: idIndex}
 	t.schema.Indexes[idIndex] = &memdb.IndexSchema{Name: idIndex, Unique: true, Indexer: one[T]{keyOfRow}}
+	return t
+}
+
+// sharing sets what makes a row share with others what they have in common; it is called when a row comes in.
+func (t *table[T]) sharing(share func(*pool, *T)) *table[T] {
+	t.share = share
 	return t
 }
 
@@ -152,6 +159,9 @@ func (x *index[T]) has(tx *Read, parts ...string) bool { return x.first(tx, part
 // put inserts the row or replaces the one with its key, and stamps it. The row belongs to the table from
 // then on. It returns the row that was there, nil if there was none.
 func (t *table[T]) put(tx *Write, r *T) (old *T) {
+	if t.share != nil {
+		t.share(tx.content.pool, r)
+	}
 	old = t.at(tx.Read, t.key(r))
 	at := any(r).(row).Stamped()
 	at.CreateIndex, at.ModifyIndex = tx.Index, tx.Index

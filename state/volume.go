@@ -8,14 +8,11 @@ import (
 )
 
 var (
-	volumes = newTable("csi_volumes", func(v *structs.CSIVolume) key { return keyOf(v.Namespace, v.ID) })
+	volumes = newTable("csi_volumes", func(v *structs.CSIVolume) key { return keyOf(v.Namespace, v.ID) }).sharing(shareVolume)
 
-	volumesByPlugin   = volumes.by("plugin", func(v *structs.CSIVolume) key { return keyOf(v.PluginID) })
-	volumesByExternal = volumes.by("external", func(v *structs.CSIVolume) key {
-		if v.ExternalID == "" {
-			return nil
-		}
-		return keyOf(v.PluginID, v.ExternalID)
+	// By plugin and, within it, by the plugin's own ID, "" while it is not known.
+	volumesByPlugin = volumes.byUnique("plugin", func(v *structs.CSIVolume) key {
+		return keyOf(v.PluginID, v.ExternalID, v.Namespace, v.ID)
 	})
 	unsettledVolumes = volumes.by("unsettled", func(v *structs.CSIVolume) key {
 		if v.State != structs.VolumeCreating && v.State != structs.VolumeDeleting && !v.ExpandPending {

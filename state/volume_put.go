@@ -97,7 +97,7 @@ func externalFree(tx *Read, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
 	}
-	for other := range volumesByExternal.all(tx, v.PluginID, v.ExternalID) {
+	for other := range volumesByPlugin.all(tx, v.PluginID, v.ExternalID) {
 		if other.ID != v.ID || other.Namespace != v.Namespace {
 			return structs.Errorf(structs.KindConflict, "%q of plugin %q is registered already, as volume %q in namespace %q",
 				v.ExternalID, v.PluginID, other.ID, other.Namespace)

@@ -39,7 +39,7 @@ type reusable struct {
 }
 
 // largestKept is how large a buffer may be to be used again.
-const largestKept = 64 << 10
+const largestKept = 1 << 20
 
 // Encode returns v in msgpack.
 func Encode(v any) ([]byte, error) {
