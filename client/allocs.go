@@ -100,13 +100,16 @@ func (c *Client) runAllocs(ctx context.Context) {
 	}
 	pause := serverRetry
 	var index uint64
+	var checked time.Time
 	for ctx.Err() == nil {
 		resp, err := c.wanted(ctx, index)
 		if err == nil {
 			err = c.pull(ctx, resp.Allocs)
 		}
-		if err == nil {
-			err = c.checkClaims(ctx)
+		if err == nil && (resp.Index < index || time.Since(checked) > claimsCheck) {
+			if err = c.checkClaims(ctx); err == nil {
+				checked = time.Now()
+			}
 		}
 		if err == nil {
 			pause.Reset()

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"berth/client/retry"
 	"berth/rpc"
@@ -15,6 +16,10 @@ import (
 // the servers were away, and whenever they say what this node should run. Whoever uses a volume without a
 // claim is killed, and then the volume is let go. Nothing is claimed anew: others may have written meanwhile,
 // which a file system that stays mounted does not survive.
+
+// claimsCheck is how often at most news of what to run are reason enough to look. Servers that take a volume
+// by force say so themselves, and those that went back to an older state ask: see runLease.
+const claimsCheck = 30 * time.Second
 
 // claimsAreDue has runClaims look, soon.
 func (c *Client) claimsAreDue() {

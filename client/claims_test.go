@@ -94,6 +94,7 @@ func TestServersThatWentBackToAnOlderState(t *testing.T) {
 		r := newRig(t)
 		holding(r, "a1")
 		defer r.stop()
+		r.pass(claimsCheck)
 		r.plane.do(func() { clear(r.plane.claims) })
 		r.plane.place(testAlloc("b1")) // any news at all
 		r.pass(time.Second)
