@@ -43,7 +43,7 @@ func (a allocs) getMany(tx *state.Read, req *structs.AllocsGetRequest, resp *str
 }
 
 func (a allocs) list(tx *state.Read, req *structs.QueryRequest, resp *structs.AllocListResponse) (err error) {
-	rows := state.AllocsByPrefix(tx, req.RequestNamespace(), req.Prefix)
+	rows := state.AllocsFrom(tx, req.RequestNamespace(), req.Prefix, begins(&req.QueryOptions))
 	resp.Allocations, err = allocListing(tx).page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

@@ -33,7 +33,7 @@ func (v volumes) list(tx *state.Read, req *structs.CSIVolumeListRequest, resp *s
 			return inNamespace(row.Namespace, &req.QueryOptions) && (req.PluginID == "" || row.PluginID == req.PluginID)
 		},
 	}
-	rows := state.Volumes(tx, req.RequestNamespace(), req.Prefix)
+	rows := state.VolumesFrom(tx, req.RequestNamespace(), req.Prefix, begins(&req.QueryOptions))
 	if req.NodeID != "" {
 		rows = usedOn(tx, req)
 	}

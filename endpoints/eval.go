@@ -19,7 +19,7 @@ func (e evals) get(tx *state.Read, req *structs.EvalGetRequest, resp *structs.Ev
 }
 
 func (e evals) list(tx *state.Read, req *structs.QueryRequest, resp *structs.EvalListResponse) (err error) {
-	rows := state.Evals(tx, req.RequestNamespace(), req.Prefix)
+	rows := state.EvalsFrom(tx, req.RequestNamespace(), req.Prefix, begins(&req.QueryOptions))
 	resp.Evaluations, err = evalListing.page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

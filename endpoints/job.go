@@ -140,7 +140,7 @@ func (j jobs) list(tx *state.Read, req *structs.QueryRequest, resp *structs.JobL
 	l := listing[structs.Job, structs.JobListStub]{Key: jobKey, Stub: func(job *structs.Job) *structs.JobListStub {
 		return jobStub(tx, job)
 	}}
-	resp.Jobs, err = l.page(state.Jobs(tx, req.RequestNamespace(), req.Prefix), &req.QueryOptions, &resp.QueryMeta)
+	resp.Jobs, err = l.page(state.JobsFrom(tx, req.RequestNamespace(), req.Prefix, begins(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 

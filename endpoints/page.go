@@ -109,6 +109,19 @@ func fromToken(token string) (key []string, err error) {
 	return strings.Split(string(b), "\x00"), nil
 }
 
+// begins is the key that a page begins with where rows can be read from there, nil at the beginning. A
+// token that is none is refused by page.
+func begins(q *structs.QueryOptions) []string {
+	if q.Reverse {
+		return nil
+	}
+	key, err := fromToken(q.NextToken)
+	if err != nil {
+		return nil
+	}
+	return key
+}
+
 func reversed[Row any](rows iter.Seq[*Row]) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
 		for _, row := range slices.Backward(slices.Collect(rows)) {
