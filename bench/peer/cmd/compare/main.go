@@ -35,6 +35,7 @@ type bench struct {
 	peer   *process
 	berth  *process
 	round  int
+	done   map[string][]byte // what benchmarks printed, by name and round
 }
 
 // measured is a row with what came of it, as it is written for the plot.
@@ -56,7 +57,7 @@ func main() {
 	flag.Parse()
 	abs, err := filepath.Abs(*bin)
 	check(err)
-	b := &bench{bin: abs, metric: *metric}
+	b := &bench{bin: abs, metric: *metric, done: map[string][]byte{}}
 	rows, stop := b.rows(*kind)
 	defer stop()
 	if *only != "" {

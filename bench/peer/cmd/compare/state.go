@@ -117,6 +117,10 @@ func benchmark(program, name string, times int) func(*bench) (float64, error) {
 	}
 	parts[0] = "^Benchmark" + parts[0][1:]
 	return func(b *bench) (float64, error) {
+		key := fmt.Sprint(program, name, times, b.round)
+		if out, done := b.done[key]; done { // another row has the same side
+			return metricOf(out, b.metric)
+		}
 		cmd := exec.Command(filepath.Join(b.bin, program), "-test.run", "^$", "-test.bench", strings.Join(parts, "/"),
 			"-test.benchtime", strconv.Itoa(times)+"x")
 		cmd.Dir = b.bin
@@ -124,6 +128,7 @@ func benchmark(program, name string, times int) func(*bench) (float64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("%w: %s", err, out)
 		}
+		b.done[key] = out
 		return metricOf(out, b.metric)
 	}
 }
