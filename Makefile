@@ -7,10 +7,10 @@ LDFLAGS  := -s -w -X berth/internal/version.Version=$(VERSION)
 BIN      := bin/berth
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help build test check demo bench goldens setup fmt clean
+.PHONY: help build test check demo bench bench-peer goldens setup fmt clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/berth, one static binary
 	CGO_ENABLED=0 $(GO) build $(GOFLAGS) -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/berth
@@ -30,8 +30,11 @@ check: ## formatting, vet, staticcheck, the shape of the house, goldens current
 demo: setup build ## from a job file to a mounted volume and back, in under a minute (root)
 	./scripts/demo.sh
 
-bench: ## Go benchmarks
-	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem ./...
+bench: ## Go benchmarks of state, FSM, endpoints, RPC and one server, a few rounds each
+	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem -benchtime 100x -short ./state ./fsm ./endpoints ./rpc ./server
+
+bench-peer: ## the same work on the peer (Nomad v1.6.1) and on berth, in turn: name | peer | berth | ratio
+	./scripts/bench-peer.sh
 
 goldens: ## write the golden files and the reference tables in docs/ again
 	$(GO) test -tags $(TAGS) ./test/refdocs ./fsm ./structs ./cli -update
