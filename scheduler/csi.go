@@ -261,13 +261,11 @@ func (p *planner) volumesOn(v *view, s *storage, plugin string) map[string]*stru
 	return there
 }
 
-// manyKeys bounds how many volumes of a node an evaluation waits for one by one.
-const manyKeys = 128
-
+// wakesOf are the keys of what would make room on a node.
 func wakesOf(there map[string]*structs.CSIClaim) []string {
 	var keys []string
 	for _, k := range slices.Sorted(maps.Keys(there)) {
-		if len(keys) < manyKeys {
+		if len(keys) < structs.ManyVolumes {
 			keys = append(keys, structs.WakeVolume(there[k].Namespace, there[k].VolumeID))
 		}
 	}

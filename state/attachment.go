@@ -124,7 +124,7 @@ func AttachmentOutcome(tx *Write, p *structs.CSIAttachmentOutcome) error {
 		attachments.delete(tx, a)
 		unreferPlugin(tx, a.PluginID)
 		grant(tx, a.Namespace, a.VolumeID, p.Now)
-		wake(tx, structs.WakeVolume(a.Namespace, a.VolumeID))
+		wakeRoom(tx, structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: a.VolumeID}, a.PluginID, a.NodeID)
 	}
 	return nil
 }

@@ -256,7 +256,16 @@ func releaseClaim(tx *Write, c *structs.CSIClaim, now int64) {
 		detachUnused(tx, c, now)
 	}
 	grant(tx, c.Namespace, c.VolumeID, now)
-	wake(tx, structs.WakeVolume(c.Namespace, c.VolumeID))
+	wakeRoom(tx, c.Key(), c.PluginID, c.NodeID)
+}
+
+// wakeRoom wakes who waits for a volume, or for a node to have one less of its plugin's.
+func wakeRoom(tx *Write, k structs.CSIClaimKey, plugin, node string) {
+	wake(tx, structs.WakeVolume(k.Namespace, k.VolumeID))
+	half := Instance(tx.Read, plugin, structs.CSIKindNode, node)
+	if half != nil && half.NodeInfo != nil && half.NodeInfo.MaxVolumes > structs.ManyVolumes {
+		wake(tx, structs.WakePlugin(plugin))
+	}
 }
 
 // endClaims notes that the allocation which holds claims has ended: they are to be released.

@@ -182,3 +182,24 @@ func TestANodeOfWhichTheStateKnowsNothing(t *testing.T) {
 		t.Error(why)
 	}
 }
+
+// An evaluation that waits for room among very many volumes does not name each of them.
+func TestRoomAmongManyVolumes(t *testing.T) {
+	for most, want := range map[int64]string{structs.ManyVolumes: structs.EvalBlocked, structs.ManyVolumes + 1: structs.EvalPending} {
+		w := newWorld(t)
+		n := half("p", structs.CSIKindNode, true)
+		n.NodeInfo.MaxVolumes = most
+		w.node("n1", n)
+		w.volume("v", "p")
+		w.alloc("a1", "j", "n1")
+		w.claim(aClaim("v", "a1", wr, snw))
+		w.job(aJob("waits", structs.JobService))
+		e := &structs.Evaluation{ID: "e", Namespace: "default", JobID: "waits", Status: structs.EvalBlocked, SnapshotIndex: w.index,
+			BlockedOn: []string{structs.WakeVolume("default", "another"), structs.WakePlugin("p")}}
+		do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
+		w.release("v", "a1")
+		if got := Eval(w.s.Read(), "e").Status; got != want {
+			t.Errorf("with room for %d: %s, want %s", most, got, want)
+		}
+	}
+}

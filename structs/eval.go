@@ -27,6 +27,10 @@ const (
 // Wake keys name what can make room for a blocked evaluation.
 const WakeCapacity = "capacity" // a node came, became eligible, or an allocation ended
 
+// ManyVolumes is how many volumes of a node an evaluation waits for one by one. Where a plugin allows a node
+// more, the plugin's own key is woken too when one of them is let go.
+const ManyVolumes = 128
+
 // WakePlugin is the key of a CSI plugin becoming usable somewhere.
 func WakePlugin(id string) string { return "csi-plugin:" + id }
 
