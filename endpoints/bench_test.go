@@ -25,7 +25,9 @@ func benchCluster(b *testing.B, nodes int) *rpc.Server {
 	b.Cleanup(s.Close)
 	batch := store.Batch()
 	for i := range nodes {
-		if err := batch.Apply(uint64(i+1), func(tx *state.Write) error { return state.NodeRegister(tx, benchshape.Register(i, 0, benchshape.Plugin)) }); err != nil {
+		if err := batch.Apply(uint64(i+1), func(tx *state.Write) error {
+			return state.NodeRegister(tx, benchshape.Register(i, 0, benchshape.Plugin))
+		}); err != nil {
 			b.Fatal(err)
 		}
 	}
