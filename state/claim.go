@@ -129,15 +129,19 @@ func grantAtOnce(tx *Write, c *structs.CSIClaim, now int64) bool {
 			return false
 		}
 	}
-	if volumeBlock(tx.Read, v) != "" {
+	p := Plugin(tx.Read, v.PluginID)
+	if blockOf(v, p) != "" {
 		return false
 	}
-	if classBlock(tx.Read, v, k) != "" || nodeBlock(tx.Read, v, c) != "" {
+	attaches := p.SupportsAttachDetach || attachments.has(tx.Read, c.Namespace, c.VolumeID)
+	if attaches && (classBlock(tx.Read, v, k) != "" || nodeBlock(tx.Read, v, c) != "") {
 		return false
 	}
 	c.State, c.GrantIndex, c.GrantTime = structs.ClaimGranted, tx.Index, now
 	storeClaim(tx, c)
-	attachFor(tx, c, now)
+	if attaches {
+		attachFor(tx, c, now)
+	}
 	return true
 }
 

@@ -102,8 +102,11 @@ func line(tx *Read, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
 		counts := lineOf(tx, ns, volume)
 		waiting := classesOf(counts, structs.ClaimWaiting)
+		if len(waiting) == 0 {
+			return
+		}
 		v := Volume(tx, ns, volume)
-		if len(waiting) == 0 || v == nil || volumeBlock(tx, v) != "" {
+		if v == nil || volumeBlock(tx, v) != "" {
 			return
 		}
 		w := walk{inTheWay: classesOf(counts, structs.ClaimGranted)}
