@@ -64,7 +64,8 @@ func (e *Endpoints) woke(method string) {
 //     not-found: the caller gives it back as MinIndex to wait for the next news.
 //   - It is answered when that index is above MinIndex, unless the answer is known to have been the same at
 //     MinIndex (see known); or when look has been run again, because a row or range it looked at has
-//     changed, and its answer is another. Also one of a restored snapshot, which may be older.
+//     changed, and its answer is another; or when a restored snapshot has an older one, so that the caller
+//     learns of the older index.
 //   - A look that fails with not-found waits too, for what it looked for to appear. Any other error is
 //     returned at once.
 //   - After MaxWait (default 5 minutes, at most 10) the answer is returned as it is.
@@ -80,7 +81,7 @@ func watch[Resp any](ctx context.Context, e *Endpoints, method string, req any,
 	}
 	limited, cancel := e.waiting(ctx, q)
 	defer cancel()
-	question, last := e.known.question(method, req, q), uint64(0)
+	question, last, before := e.known.question(method, req, q), uint64(0), uint64(0)
 	for again := false; ; again = true {
 		tx := e.store.Watching()
 		resp, err = look(tx)
@@ -88,8 +89,8 @@ func watch[Resp any](ctx context.Context, e *Endpoints, method string, req any,
 			return resp, index, err
 		}
 		digest := e.known.answer(resp, err)
-		news := again && digest != last || !again && index > q.MinIndex && !e.known.same(question, digest, q.MinIndex)
-		last = digest
+		news := again && (digest != last || index < before) || !again && index > q.MinIndex && !e.known.same(question, digest, q.MinIndex)
+		last, before = digest, index
 		e.known.learn(question, digest, index, max(index, tx.Applied()))
 		if news {
 			return resp, index, err

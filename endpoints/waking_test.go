@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -283,6 +284,54 @@ func TestThoseWhoHaveNothingYetSleep(t *testing.T) {
 			// One, and the neighbour from which its key branches off.
 			w.expect("the first allocation of a node", 2, func() { s.addAlloc(alloc, node) }, "allocs "+node)
 			w.expect("the first claim of a volume", 2, func() { s.claim(volume, alloc, node) }, "volume "+volume)
+		}
+	})
+}
+
+// TestARestoreAnswersWhoWaits: a state that is replaced by an older one is news to all, so that they ask
+// with its index from then on.
+func TestARestoreAnswersWhoWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.addNode("n1", "a")
+		s.addVolume("v")
+		var saved bytes.Buffer
+		if err := s.store.Read().Save(&saved); err != nil {
+			t.Fatal(err)
+		}
+		s.addVolume("w")
+		s.addAllocs("a", "n1", 1)
+		w, stop := newWatchers(s)
+		defer stop()
+		type answer struct {
+			prefix string
+			resp   *structs.CSIVolumeListResponse
+			took   time.Duration
+		}
+		answers := make(chan answer, 2)
+		for _, prefix := range []string{"w", "v"} {
+			w.wg.Go(func() {
+				start := time.Now()
+				resp, err := rpc.Call(w.ctx, s.rpc, structs.CSIVolumeList, &structs.CSIVolumeListRequest{
+					QueryOptions: structs.QueryOptions{MinIndex: s.store.Index(), MaxWait: time.Minute, Prefix: prefix}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				answers <- answer{prefix, resp, time.Since(start)}
+			})
+		}
+		synctest.Wait()
+		before := s.store.Index()
+		if err := s.store.Load(&saved); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			got := <-answers
+			want := map[bool]int{true: 1, false: 0}[got.prefix == "v"]
+			if got.took != 0 || len(got.resp.Volumes) != want || got.resp.Index >= before {
+				t.Errorf("the list %q: %d rows at %d after %s", got.prefix, len(got.resp.Volumes), got.resp.Index, got.took)
+			}
 		}
 	})
 }
