@@ -1,4 +1,4 @@
-package state
+package endpoints
 
 import (
 	"bytes"
@@ -7,10 +7,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
+
+	"berth/state"
 	"berth/structs"
 )
 
-// asking is a Query in flight for the name of node "a".
+// asking is a read that waits, and what came of it.
 type asking struct {
 	runs int
 	name string
@@ -20,18 +23,19 @@ type asking struct {
 	err   error
 }
 
-func ask(ctx context.Context, s *Store, opts structs.QueryOptions) *asking {
+func ask(ctx context.Context, s *state.Store, opts structs.QueryOptions) *asking {
 	a := &asking{done: make(chan struct{})}
+	e := New(Deps{Store: s, Raft: &fakeRaft{}, Logger: hclog.NewNullLogger()})
 	go func() {
 		defer close(a.done)
-		a.index, a.err = s.Query(ctx, &opts, func(tx *Read) error {
+		_, a.index, a.err = watch(ctx, e, "Node.Get", &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}, func(tx *state.Read) (*structs.NodeGetResponse, error) {
 			a.runs, a.name = a.runs+1, ""
-			n := Node(tx, "a")
+			n := state.Node(tx, "a")
 			if n == nil {
-				return structs.Errorf(structs.KindNotFound, "no node a")
+				return nil, structs.Errorf(structs.KindNotFound, "no node a")
 			}
 			a.name = n.Name
-			return nil
+			return &structs.NodeGetResponse{Node: &structs.NodeDetail{Node: *n}}, nil
 		})
 	}()
 	synctest.Wait()
@@ -48,31 +52,38 @@ func (a *asking) answered() bool {
 	}
 }
 
-func putNamed(s *Store, id, name string) {
-	_ = s.Write(s.Index()+1, func(tx *Write) error {
-		nodes.put(tx, &structs.Node{ID: id, Name: name})
-		return nil
+func putNamed(s *state.Store, id, name string) {
+	_ = s.Write(s.Index()+1, func(tx *state.Write) error {
+		return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, Name: name}})
 	})
 }
 
-func TestQuery(t *testing.T) {
-	for name, test := range map[string]func(*testing.T, *Store){
-		"answers at once without an index": func(t *testing.T, s *Store) {
+func forget(s *state.Store, id string) {
+	_ = s.Write(s.Index()+1, func(tx *state.Write) error {
+		return state.NodeDeregister(tx, &structs.NodeDeregisterRequest{NodeIDs: []string{id}})
+	})
+}
+
+func TestWatch(t *testing.T) {
+	for name, test := range map[string]func(*testing.T, *state.Store){
+		"answers at once without an index": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{})
 			if !a.answered() || a.name != "one" || a.index != 5 || a.err != nil {
 				t.Errorf("%+v", a)
 			}
 		},
-		"answers at once when there is news": func(t *testing.T, s *Store) {
+		"answers at once when there is news": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 4})
 			if !a.answered() || a.name != "one" || a.runs != 1 {
 				t.Errorf("%+v", a)
 			}
 		},
-		"waits for what it read and nothing else": func(t *testing.T, s *Store) {
+		"waits for what it read and nothing else": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
 			putNamed(s, "b", "other")
-			_ = s.Write(7, func(tx *Write) error { plugins.put(tx, &structs.CSIPluginRow{ID: "a"}); return nil })
+			_ = s.Write(7, func(tx *state.Write) error {
+				return state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "b", Upserts: []*structs.CSIPluginInstance{{Kind: structs.CSIKindNode, CSIInfo: structs.CSIInfo{PluginID: "a"}}}})
+			})
 			if a.answered() || a.runs != 1 {
 				t.Fatalf("after writes elsewhere: %+v", a)
 			}
@@ -81,10 +92,10 @@ func TestQuery(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 		},
-		"an entry that failed is no news": func(t *testing.T, s *Store) {
+		"an entry that failed is no news": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
-			_ = s.Write(6, func(tx *Write) error {
-				nodes.put(tx, &structs.Node{ID: "a", Name: "never"})
+			_ = s.Write(6, func(tx *state.Write) error {
+				_ = state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "a", Name: "never"}})
 				return structs.Errorf(structs.KindInvalid, "no")
 			})
 			if a.answered() {
@@ -95,8 +106,8 @@ func TestQuery(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 		},
-		"waits for what is not there": func(t *testing.T, s *Store) {
-			_ = s.Write(6, func(tx *Write) error { nodes.delete(tx, &structs.Node{ID: "a"}); return nil })
+		"waits for what is not there": func(t *testing.T, s *state.Store) {
+			forget(s, "a")
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 6})
 			if a.answered() {
 				t.Fatalf("%+v", a)
@@ -106,14 +117,14 @@ func TestQuery(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 		},
-		"sees a row go": func(t *testing.T, s *Store) {
+		"sees a row go": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
-			_ = s.Write(6, func(tx *Write) error { nodes.delete(tx, &structs.Node{ID: "a"}); return nil })
+			forget(s, "a")
 			if !a.answered() || !structs.IsKind(a.err, structs.KindNotFound) || a.index != 6 {
 				t.Errorf("%+v", a)
 			}
 		},
-		"gives the last answer when the time is over": func(t *testing.T, s *Store) {
+		"gives the last answer when the time is over": func(t *testing.T, s *state.Store) {
 			began := time.Now()
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 99, MaxWait: 30 * time.Second})
 			<-a.done
@@ -121,7 +132,7 @@ func TestQuery(t *testing.T) {
 				t.Errorf("%+v after %s", a, time.Since(began))
 			}
 		},
-		"waits five minutes by itself and ten at most": func(t *testing.T, s *Store) {
+		"waits five minutes by itself and ten at most": func(t *testing.T, s *state.Store) {
 			for asked, want := range map[time.Duration]time.Duration{0: 5 * time.Minute, time.Hour: 10 * time.Minute} {
 				began := time.Now()
 				<-ask(context.Background(), s, structs.QueryOptions{MinIndex: 99, MaxWait: asked}).done
@@ -130,7 +141,7 @@ func TestQuery(t *testing.T) {
 				}
 			}
 		},
-		"ends with its caller": func(t *testing.T, s *Store) {
+		"ends with its caller": func(t *testing.T, s *state.Store) {
 			ctx, cancel := context.WithCancel(context.Background())
 			a := ask(ctx, s, structs.QueryOptions{MinIndex: 5})
 			cancel()
@@ -138,8 +149,8 @@ func TestQuery(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 		},
-		"a restored snapshot wakes everyone": func(t *testing.T, s *Store) {
-			old := New()
+		"a restored snapshot wakes everyone": func(t *testing.T, s *state.Store) {
+			old := state.New()
 			putNamed(old, "a", "from the snapshot")
 			var b bytes.Buffer
 			if err := old.Save(&b); err != nil {
@@ -153,8 +164,8 @@ func TestQuery(t *testing.T) {
 				t.Errorf("%+v", a)
 			}
 		},
-		"the index is at least 1": func(t *testing.T, s *Store) {
-			a := ask(context.Background(), New(), structs.QueryOptions{})
+		"the index is at least 1": func(t *testing.T, s *state.Store) {
+			a := ask(context.Background(), state.New(), structs.QueryOptions{})
 			if !a.answered() || a.index != 1 || !structs.IsKind(a.err, structs.KindNotFound) {
 				t.Errorf("%+v", a)
 			}
@@ -162,21 +173,27 @@ func TestQuery(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := New()
-				_ = s.Write(4, func(*Write) error { return nil })
+				s := state.New()
+				_ = s.Write(4, func(*state.Write) error { return nil })
 				putNamed(s, "a", "one")
 				test(t, s)
 				// Whoever still waits is woken, so that the test can end.
-				_ = s.Load(bytes.NewReader(saved(t, s)))
+				var b bytes.Buffer
+				if err := s.Read().Save(&b); err != nil {
+					t.Fatal(err)
+				}
+				_ = s.Load(&b)
 			})
 		})
 	}
 }
 
-func TestQueryReturnsOtherErrorsAtOnce(t *testing.T) {
-	index, err := New().Query(context.Background(), &structs.QueryOptions{MinIndex: 7}, func(*Read) error {
-		return structs.Errorf(structs.KindDenied, "no")
-	})
+func TestWatchReturnsOtherErrorsAtOnce(t *testing.T) {
+	e := New(Deps{Store: state.New(), Raft: &fakeRaft{}, Logger: hclog.NewNullLogger()})
+	_, index, err := watch(context.Background(), e, "Node.Get", &structs.NodeGetRequest{QueryOptions: structs.QueryOptions{MinIndex: 7}},
+		func(*state.Read) (*structs.NodeGetResponse, error) {
+			return nil, structs.Errorf(structs.KindDenied, "no")
+		})
 	if index != 1 || !structs.IsKind(err, structs.KindDenied) {
 		t.Errorf("%d, %v", index, err)
 	}
