@@ -218,16 +218,28 @@ func holds(tx *Read, c *structs.CSIClaim) string {
 	}
 	text := fmt.Sprintf("allocation %s (job %s) on node %s holds volume %s as %s, %s",
 		c.AllocID, c.JobID, nodeName(tx, c.NodeID), c.VolumeID, c.AccessMode, c.Mode)
-	n, a := Node(tx, c.NodeID), Alloc(tx, c.AllocID)
-	switch {
-	case n == nil, n.Status == structs.NodeDown:
-		return text + fmt.Sprintf("; that node is down, so nothing is released until it is back, or until an operator who knows that it is off"+
-			" runs: %s", DetachCommand(c.Namespace, c.VolumeID, c.NodeID))
-	case a == nil || a.ClientTerminal():
-		return text + "; it has ended and its node has not yet let go; should that last, this asks the node why: " +
-			detachCommand(c.Namespace, c.VolumeID, c.NodeID, "")
-	case a.ServerTerminal():
+	if why := lingers(tx, c); why != "" {
+		return text + "; " + why
+	}
+	if a := Alloc(tx, c.AllocID); a.ServerTerminal() {
 		return text + "; it is being stopped"
 	}
 	return text
+}
+
+// lingers says why a claim that is granted may stay although nobody works with it, and what would help;
+// "" when it is of use.
+func lingers(tx *Read, c *structs.CSIClaim) string {
+	n, a := Node(tx, c.NodeID), Alloc(tx, c.AllocID)
+	switch {
+	case c.State != structs.ClaimGranted:
+		return ""
+	case n == nil, n.Status == structs.NodeDown:
+		return fmt.Sprintf("that node is down, so nothing is released until it is back, or until an operator who knows that it is off"+
+			" runs: %s", DetachCommand(c.Namespace, c.VolumeID, c.NodeID))
+	case a == nil || a.ClientTerminal():
+		return "it has ended and its node has not yet let go; should that last, this asks the node why: " +
+			detachCommand(c.Namespace, c.VolumeID, c.NodeID, "")
+	}
+	return ""
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"iter"
 	"strings"
 
@@ -135,7 +136,7 @@ func VolumeDetail(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 
 func addClaim(tx *Read, d *structs.CSIVolumeDetail, c *structs.CSIClaim) {
 	c = c.Copy()
-	c.Reason = ClaimBlocked(tx, c)
+	c.Reason = cmp.Or(lingers(tx, c), ClaimBlocked(tx, c))
 	d.Claims = append(d.Claims, c)
 	a := Alloc(tx, c.AllocID)
 	if c.State != structs.ClaimGranted || a == nil {
