@@ -233,13 +233,16 @@ func TestAVolumeOfANodeThatIsDown(t *testing.T) {
 	n.kill() // the task runs on and writes
 	eventually(t, "the node is down", func() error {
 		out, err := s.run("node", "status")
-		if err == nil && !strings.Contains(out, "down") {
+		if err == nil && !strings.Contains(out, "that node is down") || !strings.Contains(out, "detach -force") {
 			err = fmt.Errorf("nodes:\n%s", out)
 		}
 		return err
 	})
 	if claims, err := s.claims("counter"); err != nil || len(claims) != 1 || claims[0].AllocID != first.ID {
 		t.Errorf("the claims of a node that is down: %+v, %v", claims, err)
+	}
+	if out := s.must("volume", "status", "counter"); !strings.Contains(out, first.NodeID[:8]) || !strings.Contains(out, "that node is down") || !strings.Contains(out, "detach -force") {
+		t.Errorf("the volume's status does not say that its node is down:\n%s", out)
 	}
 	s.refused(7, []string{"is down", "detach -force -reason"}, "volume", "detach", "counter", first.NodeID)
 	s.refused(2, []string{"-reason"}, "volume", "detach", "-force", "counter", first.NodeID)
