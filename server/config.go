@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"berth/rpc"
 )
 
 // Config is what a server needs to know. The agent's configuration file has it as its `server` block.
@@ -24,6 +26,8 @@ type Config struct {
 
 	SnapshotThreshold uint64 `hcl:"raft_snapshot_threshold"` // log entries between snapshots
 	TrailingLogs      uint64 `hcl:"raft_trailing_logs"`      // entries kept behind a snapshot for slow followers
+
+	MaxConnsPerAddr int `hcl:"rpc_max_conns_per_client"` // RPC connections of one remote address
 
 	// The agent fills in the rest from its own blocks.
 	DataDir       string // Raft and gossip files; made if missing
@@ -48,7 +52,8 @@ func DefaultConfig() Config {
 		HeartbeatTTL: 10 * time.Second, HeartbeatGrace: 10 * time.Second,
 		EvalGC: time.Hour, JobGC: 4 * time.Hour, NodeGC: 24 * time.Hour, GCInterval: 5 * time.Minute,
 		RaftMultiplier: 1, SnapshotThreshold: 16384, TrailingLogs: 10240,
-		Region: "global", Datacenter: "dc1",
+		MaxConnsPerAddr: rpc.DefaultConnsPerAddr,
+		Region:          "global", Datacenter: "dc1",
 		RPCBind: "0.0.0.0:4747", SerfBind: "0.0.0.0:4748",
 	}
 }
@@ -74,6 +79,9 @@ func (c *Config) Validate() error {
 	}
 	if c.RaftMultiplier < 1 || c.RaftMultiplier > 10 {
 		bad("server: raft_multiplier is %d; expected 1 to 10", c.RaftMultiplier)
+	}
+	if c.MaxConnsPerAddr < 1 {
+		bad("server: rpc_max_conns_per_client is %d; expected 1 or more", c.MaxConnsPerAddr)
 	}
 	for name, d := range map[string]time.Duration{
 		"heartbeat_ttl": c.HeartbeatTTL, "retry_interval": c.RetryInterval,

@@ -113,6 +113,7 @@ func (s *Server) serve(ln net.Listener) {
 	s.listener = rpc.NewListener(ln, logger.Named("rpc"), map[byte]func(net.Conn){
 		rpc.ByteRPC: s.rpc.ServeConn, rpc.ByteMux: s.rpc.ServeMux, rpc.ByteRaft: s.layer.handoff,
 	})
+	s.listener.LimitPerAddr(cfg.MaxConnsPerAddr)
 }
 
 // advertise resolves the address that others reach this server at.
