@@ -34,8 +34,13 @@ func (n nodes) register(ctx context.Context, req *structs.NodeRegisterRequest) (
 		if err := n.checkNode(old, node.SecretID); err != nil {
 			return nil, err
 		}
-		if registeredAlready(tx, old, node, req.CSI) {
+		switch known := registeredAlready(old, node); {
+		case known && reportedAlready(tx, node.ID, req.CSI, nil, true):
 			index = old.ModifyIndex
+		case known: // the log need not hear all of the node for a change of its plugins
+			if index, err = n.registerCSI(ctx, req); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if index == 0 {
@@ -49,6 +54,13 @@ func (n nodes) register(ctx context.Context, req *structs.NodeRegisterRequest) (
 		HeartbeatTTL: n.leases.Renew(node.ID), Servers: n.raft.Servers(),
 		WriteMeta: structs.WriteMeta{Index: index},
 	}, nil
+}
+
+// registerCSI takes the plugin instances of a node that is otherwise what it was: all there are.
+func (n nodes) registerCSI(ctx context.Context, req *structs.NodeRegisterRequest) (uint64, error) {
+	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
+		NodeID: req.Node.ID, SecretID: req.Node.SecretID, Upserts: req.CSI, Full: true, WriteOptions: req.WriteOptions,
+	})
 }
 
 // heartbeat renews a lease. Only a status that is news goes through the log.

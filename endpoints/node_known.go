@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"bytes"
+	"reflect"
 	"time"
 
 	"berth/internal/codec"
@@ -9,10 +10,11 @@ import (
 	"berth/structs"
 )
 
-// registeredAlready reports whether registering a node would change nothing but times at which things were
-// seen: a node that starts again, or that has lost its leader, mostly is what it was. What it says has been
-// checked and completed (see registration). It may be false for what would change nothing after all.
-func registeredAlready(tx *state.Read, old, node *structs.Node, csi []*structs.CSIPluginInstance) bool {
+// registeredAlready reports whether registering a node would change nothing of the node itself but times at
+// which things were seen: a node that starts again, or that has lost its leader, mostly is what it was. What
+// it says has been checked and completed (see registration). It may be false for what would change nothing
+// after all.
+func registeredAlready(old, node *structs.Node) bool {
 	if old.Status != structs.NodeReady && old.Status != node.Status || old.Status == structs.NodeDown {
 		return false
 	}
@@ -21,7 +23,7 @@ func registeredAlready(tx *state.Read, old, node *structs.Node, csi []*structs.C
 	said.SchedulingEligibility, said.Drain, said.Events = is.SchedulingEligibility, is.Drain, is.Events
 	said.Indexes = is.Indexes
 	is.Drivers, said.Drivers = timeless(is.Drivers), timeless(said.Drivers)
-	return sameBytes(&is, &said) && reportedAlready(tx, node.ID, csi, nil, true)
+	return reflect.DeepEqual(&is, &said)
 }
 
 // timeless are drivers without the time at which each last changed, which begins anew with the agent.
@@ -47,7 +49,7 @@ func reportedAlready(tx *state.Read, node string, upserts []*structs.CSIPluginIn
 	seen := map[structs.CSIInstanceKey]bool{}
 	for _, i := range upserts {
 		row := state.Instance(tx, i.PluginID, i.Kind, node)
-		if row == nil || !sameInstance(row, i) {
+		if row == nil || !state.SameInstance(row, i) {
 			return false
 		}
 		seen[structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}] = true
@@ -70,13 +72,6 @@ func reportedAlready(tx *state.Read, node string, upserts []*structs.CSIPluginIn
 // saidAlready reports whether a node says of an allocation only what is known.
 func saidAlready(a *structs.Allocation, u *structs.AllocClientUpdate) bool {
 	return u.ClientStatus == a.ClientStatus && u.ClientDescription == a.ClientDescription && sameBytes(a.TaskStates, u.TaskStates)
-}
-
-// sameInstance compares what was reported, but for the time of it.
-func sameInstance(row, said *structs.CSIPluginInstance) bool {
-	x, y := *row, *said
-	x.UpdateTime, y.UpdateTime, x.Indexes, y.Indexes = 0, 0, structs.Indexes{}, structs.Indexes{}
-	return sameBytes(&x, &y)
 }
 
 // sameBytes compares by encoding, which is the same for equal values.

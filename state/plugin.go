@@ -165,7 +165,7 @@ func updateInstances(tx *Write, n *structs.Node, p *structs.NodeUpdateCSIRequest
 // putInstance stores a report if it says anything new, and lets those go on who waited for it.
 func putInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
 	old := Instance(tx.Read, i.PluginID, i.Kind, i.NodeID)
-	if old != nil && sameInstance(old, i) {
+	if old != nil && SameInstance(old, i) {
 		return
 	}
 	instances.put(tx, i)
@@ -182,8 +182,8 @@ func putInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
 	}
 }
 
-// sameInstance compares what was reported, but for the time of it.
-func sameInstance(a, b *structs.CSIPluginInstance) bool {
+// SameInstance compares what a node reports with what it has reported, but for the time of it.
+func SameInstance(a, b *structs.CSIPluginInstance) bool {
 	x, y := a.CSIInfo, b.CSIInfo
 	x.UpdateTime, x.NodeInfo, x.ControllerInfo = 0, nil, nil
 	y.UpdateTime, y.NodeInfo, y.ControllerInfo = 0, nil, nil
