@@ -72,6 +72,7 @@ func (b *bench) rpcRows() ([]row, func()) {
 	add("heartbeats of 1,000 nodes, 64 clients", "heartbeat", 0, 0)
 	add("read claims from 2,000 on one volume, 16 clients", "claimread", 150, 0, "readers")
 	add("node fingerprints, fleet of 5,000, 64 clients", "register", 100, 0, "readers", "grow")
+	add("the same as berth's nodes send it: what differs", "update", 100, 0, "readers", "grow")
 	return rows, stop
 }
 
@@ -86,6 +87,7 @@ func (b *bench) startPeer(dir string) *process {
 		"nodes": fmt.Sprint("-op setup-nodes -c 16 -nodes ", fleet), "volumes": "-op setup-vols -c 8", "shared": "-op setup-sharedvol",
 		"allocs": fmt.Sprint("-op setup-allocs -allocs ", allocs), "readers": "-op claimread -c 16 -dur 10m -max 2000", "grow": fmt.Sprint("-op setup-nodes -c 16 -off ", fleet, " -nodes ", grown),
 		"claimwrite": "-op claimwrite -c 64 -dur 30s -max 2000 -off OFF", "claimread": "-op claimread -c 16 -dur 12s -max 500 -off READ", "register": fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown),
+		"update": fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown),
 		"get": "-op volget -c 16 -dur 5s -max 3000 -vol rand", "list": "-op vollist -c 1 -dur 5s -max 8", "http": "-op http -c 1 -dur 5s -max 8 -vol /v1/volumes?type=csi",
 		"heartbeat": "-op hb -c 64 -dur 5s -max 10000",
 	}
@@ -102,6 +104,7 @@ func (b *bench) startBerth(dir string) *process {
 		"nodes": fmt.Sprint("-op nodes -c 16 -nodes ", fleet), "volumes": "-op volumes -c 8", "shared": "-op shared",
 		"allocs": fmt.Sprint("-op allocs -allocs ", allocs), "readers": "-op claimread -c 16 -time 10m -max 2000", "grow": fmt.Sprint("-op nodes -c 16 -offset ", fleet, " -nodes ", grown),
 		"claimwrite": "-op claimwrite -c 64 -time 30s -max 2000 -offset OFF", "claimread": "-op claimread -c 16 -time 30s -max 1500 -offset READ", "register": fmt.Sprint("-op register -c 64 -time 15s -max 20000 -nodes ", grown),
+		"update": fmt.Sprint("-op updatecsi -c 64 -time 15s -max 20000 -nodes ", grown),
 		"get": "-op get -c 16 -time 5s -max 30000", "list": "-op list -c 1 -time 5s -max 8", "http": "-op http -c 1 -time 5s -max 8",
 		"heartbeat": "-op heartbeat -c 64 -time 5s -max 100000",
 	}
