@@ -88,7 +88,7 @@ func (b *bench) startPeer(dir string) *process {
 		"allocs": fmt.Sprint("-op setup-allocs -allocs ", allocs), "readers": "-op claimread -c 16 -dur 10m -max 2000", "grow": fmt.Sprint("-op setup-nodes -c 16 -off ", fleet, " -nodes ", grown),
 		"claimwrite": "-op claimwrite -c 64 -dur 30s -max 2000 -off OFF", "claimread": "-op claimread -c 16 -dur 12s -max 500 -off READ", "register": fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown),
 		"update": fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown),
-		"get": "-op volget -c 16 -dur 5s -max 3000 -vol rand", "list": "-op vollist -c 1 -dur 5s -max 8", "http": "-op http -c 1 -dur 5s -max 8 -vol /v1/volumes?type=csi",
+		"get":    "-op volget -c 16 -dur 5s -max 3000 -vol rand", "list": "-op vollist -c 1 -dur 5s -max 8", "http": "-op http -c 1 -dur 5s -max 8 -vol /v1/volumes?type=csi",
 		"heartbeat": "-op hb -c 64 -dur 5s -max 10000",
 	}
 	return p
@@ -105,7 +105,7 @@ func (b *bench) startBerth(dir string) *process {
 		"allocs": fmt.Sprint("-op allocs -allocs ", allocs), "readers": "-op claimread -c 16 -time 10m -max 2000", "grow": fmt.Sprint("-op nodes -c 16 -offset ", fleet, " -nodes ", grown),
 		"claimwrite": "-op claimwrite -c 64 -time 30s -max 2000 -offset OFF", "claimread": "-op claimread -c 16 -time 30s -max 1500 -offset READ", "register": fmt.Sprint("-op register -c 64 -time 15s -max 20000 -nodes ", grown),
 		"update": fmt.Sprint("-op updatecsi -c 64 -time 15s -max 20000 -nodes ", grown),
-		"get": "-op get -c 16 -time 5s -max 30000", "list": "-op list -c 1 -time 5s -max 8", "http": "-op http -c 1 -time 5s -max 8",
+		"get":    "-op get -c 16 -time 5s -max 30000", "list": "-op list -c 1 -time 5s -max 8", "http": "-op http -c 1 -time 5s -max 8",
 		"heartbeat": "-op heartbeat -c 64 -time 5s -max 100000",
 	}
 	return p
