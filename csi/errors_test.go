@@ -151,7 +151,9 @@ func TestDuty_C4_C6_aTimeoutIsNotFinal(t *testing.T) {
 	release := p.Hang("DeleteVolume")
 	defer release()
 	err := c.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: "v"})
-	if !structs.IsKind(err, structs.KindTimeout) || csi.Code(err) != "DeadlineExceeded" || csi.Final(err) {
+	// The deadline travels with the call: the plugin may notice it first and answer that its caller has gone.
+	code := csi.Code(err)
+	if !structs.IsKind(err, structs.KindTimeout) || (code != "DeadlineExceeded" && code != "Canceled") || csi.Final(err) {
 		t.Fatal(err)
 	}
 }
