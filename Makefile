@@ -30,8 +30,8 @@ check: ## formatting, vet, staticcheck, the shape of the house, goldens current
 demo: setup build ## from a job file to a mounted volume and back, in under a minute (root)
 	./scripts/demo.sh
 
-bench: ## Go benchmarks of state, FSM, endpoints, RPC and one server, a few rounds each
-	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchmem -benchtime 100x -short ./state ./fsm ./endpoints ./rpc ./server
+bench: ## Go benchmarks of state, FSM, endpoints, RPC and one server, and the capacity of one store
+	./scripts/bench.sh
 
 bench-peer: ## the same work on the peer (Nomad v1.6.1) and on berth, in turn: name | peer | berth | ratio
 	./scripts/bench-peer.sh
