@@ -277,9 +277,14 @@ func (a *agent) clean() {
 	for _, m := range mountsBelow(a.dir) {
 		_ = unix.Unmount(m, unix.MNT_DETACH)
 	}
-	for _, g := range a.cgroups() {
-		_ = unix.Rmdir(g)
-	}
+	eventually(a.t, "the cgroups of "+a.dir+" are gone", func() error { // busy until the kernel has buried who was killed
+		for _, g := range a.cgroups() {
+			if err := unix.Rmdir(g); err != nil && !errors.Is(err, unix.ENOENT) {
+				return fmt.Errorf("%s: %w", g, err)
+			}
+		}
+		return nil
+	})
 	for _, d := range a.loops() {
 		_ = exec.Command("losetup", "-d", d).Run()
 	}
