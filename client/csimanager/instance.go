@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/client/dynamicplugins"
+	"berth/client/retry"
 	"berth/csi"
 	"berth/structs"
 )
@@ -111,16 +112,9 @@ func (m *Manager) logReport(i *instance, r *structs.CSIInfo) {
 		"alloc_id", r.AllocID, "healthy", r.Healthy, "description", r.HealthDescription, "version", r.ProviderVersion)
 }
 
-// sleep waits about as long as told, or reports that ctx has ended.
+// sleep waits about as long as told, so that plugins are not all asked at once, or reports that ctx has ended.
 func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d - time.Duration(rand.Int64N(int64(d)/10+1)))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return retry.Sleep(ctx, d-time.Duration(rand.Int64N(int64(d)/10+1)))
 }
 
 // fingerprint asks the plugin all there is to know. An instance that is not healthy keeps what was known
