@@ -25,6 +25,29 @@ stop_agent() {
 	agent=
 }
 
+# await runs a question until its answer is yes.
+await() {
+	what=$1
+	shift
+	for _ in $(seq 300); do
+		"$@" && return 0
+		sleep 0.1
+	done
+	echo "demo: waited in vain until $what" >&2
+	return 1
+}
+healthy() { [ "$("$berth" plugin status -t '{{.NodesHealthy}}' hostpath 2>/dev/null)" = 1 ]; }
+released() { [ "$("$berth" volume status -t '{{len .Claims}}' counter)" = 0 ]; }
+
+first_line() {
+	line=$("$berth" alloc logs "$first" 2>/dev/null | sed -n 2p)
+	[ -n "$line" ]
+}
+found_lines() {
+	found=$("$berth" alloc logs "$second" 2>/dev/null | sed -n 's/^found \([0-9]*\) lines$/\1/p')
+	[ -n "$found" ]
+}
+
 # leftovers names what of the demo is still mounted, attached or running.
 leftovers() {
 	grep -F "$scratch" /proc/self/mounts || true
@@ -71,10 +94,7 @@ mark=$("$berth" node status -self -t '{{.ID}}' | tr -d '\n' | sha256sum | cut -c
 
 step "run the hostpath plugin as a system job (examples/hostpath.hcl)"
 "$berth" job run examples/hostpath.hcl
-for _ in $(seq 300); do
-	[ "$("$berth" plugin status -t '{{.NodesHealthy}}' hostpath 2>/dev/null)" = 1 ] && break
-	sleep 0.1
-done
+await "the plugin is healthy" healthy
 "$berth" plugin status hostpath
 
 step "create a volume (examples/volume.hcl)"
@@ -87,11 +107,7 @@ running() {
 	"$berth" alloc status -t '{{range .}}{{if and (eq .JobID "counter") (eq .DesiredStatus "run")}}{{.ID}}{{"\n"}}{{end}}{{end}}' | head -n 1
 }
 first=$(running)
-for _ in $(seq 100); do
-	line=$("$berth" alloc logs "$first" 2>/dev/null | sed -n 2p)
-	[ -n "$line" ] && break
-	sleep 0.05
-done
+await "a line is written" first_line
 wrote=$(echo "$line" | cut -d' ' -f1 | tr -d .)
 first_write_ms=$(((wrote - began) / 1000000))
 "$berth" alloc logs "$first"
@@ -103,20 +119,13 @@ echo "resident memory: $((rss_kb / 1024)) MB"
 
 step "stop the job: the volume is unpublished, unstaged and released"
 "$berth" job stop counter
-for _ in $(seq 100); do
-	[ "$("$berth" volume status -t '{{len .Claims}}' counter)" = 0 ] && break
-	sleep 0.1
-done
+await "the volume is released" released
 "$berth" volume status counter
 
 step "run it again: the data is still there"
 "$berth" job run examples/counter.hcl
 second=$(running)
-for _ in $(seq 100); do
-	found=$("$berth" alloc logs "$second" 2>/dev/null | sed -n 's/^found \([0-9]*\) lines$/\1/p')
-	[ -n "$found" ] && break
-	sleep 0.05
-done
+await "it says what it found" found_lines
 echo "allocation ${second%%-*} found $found lines that allocation ${first%%-*} wrote"
 [ "$found" -gt 0 ]
 
@@ -127,10 +136,7 @@ step "status of plugin, volume and allocation"
 
 step "clean up"
 "$berth" job stop -purge counter
-for _ in $(seq 100); do
-	[ "$("$berth" volume status -t '{{len .Claims}}' counter)" = 0 ] && break
-	sleep 0.1
-done
+await "the volume is released" released
 "$berth" volume delete counter
 "$berth" job stop -purge hostpath
 stop_agent
