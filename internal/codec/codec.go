@@ -56,6 +56,20 @@ func Encode(v any) ([]byte, error) {
 	return bytes.Clone(e.buf), err
 }
 
+// Append appends v in msgpack to b and returns it, as append does.
+func Append(b []byte, v any) ([]byte, error) {
+	e := encoders.Get().(*reusable)
+	defer encoders.Put(e)
+	e.buf = e.buf[:0]
+	e.ResetBytes(&e.buf)
+	err := e.Encode(v)
+	b = append(b, e.buf...)
+	if cap(e.buf) > largestKept {
+		e.buf = nil
+	}
+	return b, err
+}
+
 // Decode reads v from msgpack bytes. Bad bytes give an error, never a panic.
 func Decode(b []byte, v any) error {
 	d := decoders.Get().(*codec.Decoder)
