@@ -39,7 +39,7 @@ func (c *Client) restore(ctx context.Context) {
 		if err != nil {
 			// Its processes may run and its volumes be mounted: it is not to be without a runner.
 			c.logger.Error("the record of an allocation cannot be read, it is taken up without", "alloc_id", alloc.ID, "error", err)
-			r, err = allocrunner.New(c.runnerDeps(), alloc)
+			r, err = allocrunner.Salvage(c.runnerDeps(), alloc)
 		}
 		if err != nil {
 			c.logger.Error("an allocation cannot be restored", "alloc_id", alloc.ID, "error", err)

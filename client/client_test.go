@@ -15,6 +15,7 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/executor"
 	"berth/client/hook"
+	"berth/client/store"
 	"berth/structs"
 )
 
@@ -197,6 +198,39 @@ func TestWhatTheServersForgotMeanwhileIsNotStartedAgain(t *testing.T) {
 		defer r.stop()
 		r.pass(time.Second)
 		if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web"}) || r.machine.Task("a1/web").Starts != 0 {
+			t.Errorf("running %v", got)
+		}
+	})
+}
+
+func TestAnAllocationWhoseRecordIsBadWaitsForTheServersToo(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(false)
+		r.plane.place(testAlloc("a1"))
+		r.pass(time.Second)
+		r.stop()
+		r.machine.Reboot()
+		if err := os.RemoveAll(filepath.Join(r.dir, "alloc", "a1")); err != nil {
+			t.Fatal(err)
+		}
+		r.prepare(false)
+		junk := "no record of a task"
+		if err := store.NewTable[string]("alloc_tasks").Put(r.client.db, store.Key("a1", "web"), &junk); err != nil {
+			t.Fatal(err)
+		}
+		r.plane.do(func() {
+			r.plane.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
+		})
+		r.run()
+		defer r.stop()
+		r.pass(time.Minute)
+		if got := r.machine.Running(); len(got) > 0 {
+			t.Errorf("running %v before the servers were heard", got)
+		}
+		r.plane.do(func() { r.plane.fail = nil })
+		r.pass(time.Minute)
+		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web"}) {
 			t.Errorf("running %v", got)
 		}
 	})

@@ -59,12 +59,12 @@ func (t *task) expander() variables {
 
 // start takes the task's hooks up and starts its process. It reports false with what went wrong.
 func (t *task) start(ctx context.Context) (ending, bool) {
-	if t.cleanUp(ctx); ctx.Err() != nil {
+	t.cleanUp(ctx)
+	if t.r.stopping.Err() != nil || ctx.Err() != nil {
 		return ending{}, false
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := t.r.whileWanted(ctx)
 	defer cancel()
-	defer context.AfterFunc(t.killed, cancel)()
 	t.env = t.buildEnv()
 	if user := t.env.Config.User; slices.Contains(t.r.deps.DeniedUsers, user) {
 		err := structs.Errorf(structs.KindDenied, "this node runs no task as user %q", user)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -415,5 +416,82 @@ func TestAHandleThatWasNotRecordedIsFoundByItsTask(t *testing.T) {
 			t.Errorf("status %s", u.ClientStatus)
 		}
 		b.stop()
+	})
+}
+
+// The order to stop goes by several goroutines, each at its own time. Whoever learns that the servers were
+// heard must not be faster than what they ordered.
+func TestTheOrderToStopIsHeardBeforeTheServersAre(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		a.new(testAlloc("web"))
+		synctest.Wait()
+		a.stop()
+		w.machine.Reboot()
+		b := w.agent()
+		defer b.stop()
+		saved, err := Saved(b.db)
+		if err != nil || len(saved) != 1 {
+			t.Fatal(saved, err)
+		}
+		r, err := Restore(b.deps, saved[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.tasks[0].reattach(b.ctx)
+		up, cancel := r.whileWanted(b.ctx)
+		defer cancel()
+		var begins, starts bool
+		b.wg.Go(func() { begins = r.mayBegin(up) })
+		b.wg.Go(func() { starts = r.tasks[0].mayStart(b.ctx) })
+		synctest.Wait()
+		r.Stop("it is not wanted") // nobody carries the order to the task: Run was not called
+		if up.Err() == nil {
+			t.Error("setting up is not cut off when Stop returns")
+		}
+		close(b.contacted)
+		close(r.ready)
+		synctest.Wait()
+		if begins || starts {
+			t.Errorf("sets up %v, starts %v, after it was ordered to stop", begins, starts)
+		}
+	})
+}
+
+func TestNothingStartsBesideALeaderThatIsBeingStopped(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		alloc := testAlloc("lead", "side")
+		alloc.Job.TaskGroups[0].Tasks[0].Leader = true
+		a.new(alloc)
+		synctest.Wait()
+		a.stop()
+		var stubborn atomic.Bool
+		stubborn.Store(true)
+		w.machine.Before = func(p string) error {
+			if p == "stop alloc1/lead" && stubborn.Load() {
+				return errors.New("it does not listen")
+			}
+			return nil
+		}
+		w.machine.Exit("alloc1/side", exit(1))
+		b := w.agent()
+		defer b.stop()
+		r := b.restore()[0]
+		time.Sleep(time.Minute)
+		r.Destroy()
+		close(b.contacted)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := w.machine.Running(); !slices.Equal(got, []string{"alloc1/lead"}) || w.machine.Task("alloc1/side").Starts != 1 {
+			t.Errorf("running %v, the other task was started %d times", got, w.machine.Task("alloc1/side").Starts)
+		}
+		stubborn.Store(false)
+		<-r.Ended()
+		if got := w.machine.Held(); len(got) > 0 {
+			t.Errorf("held %v", got)
+		}
 	})
 }

@@ -3,8 +3,6 @@ package allocrunner
 import (
 	"cmp"
 	"context"
-	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -59,7 +57,8 @@ type Runner struct {
 	rec      allocRecord
 	progress string
 
-	// stopping ends when the allocation is to stop: it cuts off Ups and starts that are under way.
+	// stopping ends when the allocation is to stop: it cuts off Ups and starts that are under way, and
+	// nothing is started after it.
 	stopping context.Context
 	stop     context.CancelCauseFunc
 	// lost ends when what it uses is no longer its own: then there is no time for a graceful end.
@@ -76,14 +75,17 @@ type Runner struct {
 }
 
 // New makes the runner of an allocation that is new to this node and records it. alloc has its Job. Where
-// something of it is left whose record was lost, its tasks are looked for as after a restart, and every
-// hook is taken to be up.
+// something of it is left whose record was lost, it is salvaged.
 func New(deps Deps, alloc *structs.Allocation) (*Runner, error) {
+	return begin(deps, alloc, Leftover(deps, alloc.ID))
+}
+
+func begin(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, error) {
 	r, err := newRunner(deps, alloc)
 	if err != nil {
 		return nil, err
 	}
-	if Leftover(deps, alloc.ID) {
+	if salvaged {
 		r.salvage()
 	}
 	if err := allocTable.Put(deps.DB, alloc.ID, &r.rec); err != nil {
@@ -91,53 +93,6 @@ func New(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	}
 	for _, t := range r.tasks {
 		t.received()
-	}
-	return r, nil
-}
-
-// Leftover reports whether there is something of an allocation on this node, whatever the store says.
-func Leftover(deps Deps, id string) bool {
-	_, err := os.Lstat(filepath.Join(deps.Dir, id))
-	return !errors.Is(err, os.ErrNotExist)
-}
-
-// salvage takes everything for begun: to look for it again, and to take it down, does no harm where it was
-// not.
-func (r *Runner) salvage() {
-	r.logger.Warn("an allocation that is not on record has left something behind, its tasks are looked for")
-	r.restored = true
-	for _, h := range r.hooks.list {
-		r.hooks.begun = append(r.hooks.begun, h.name)
-	}
-	r.rec.Begun = r.hooks.begun
-	for _, t := range r.tasks {
-		t.rec.Starting = true
-		for _, h := range t.hooks.list {
-			t.hooks.begun = append(t.hooks.begun, h.name)
-		}
-		t.rec.Begun = t.hooks.begun
-	}
-}
-
-// Restore makes the runner of an allocation that is in the node's store.
-func Restore(deps Deps, alloc *structs.Allocation) (*Runner, error) {
-	r, err := newRunner(deps, alloc)
-	if err != nil {
-		return nil, err
-	}
-	r.restored = true
-	rec, err := allocTable.Get(deps.DB, alloc.ID)
-	if err != nil {
-		return nil, err
-	}
-	if rec != nil {
-		r.rec = *rec
-		r.hooks.begun = rec.Begun
-	}
-	for _, t := range r.tasks {
-		if err := t.load(); err != nil {
-			return nil, err
-		}
 	}
 	return r, nil
 }
@@ -354,10 +309,9 @@ func (r *Runner) remove(ctx context.Context) {
 
 // setUp takes the allocation's hooks up and closes ready, or fails the allocation.
 func (r *Runner) setUp(ctx context.Context) {
-	up, cancel := context.WithCancel(ctx)
+	up, cancel := r.whileWanted(ctx)
 	defer cancel()
-	defer context.AfterFunc(r.stopping, cancel)()
-	if r.finished() || r.stopping.Err() != nil || !r.mayBegin(up) {
+	if r.finished() || ctx.Err() != nil || !r.mayBegin(up) {
 		return
 	}
 	pause := downRetry
@@ -367,7 +321,7 @@ func (r *Runner) setUp(ctx context.Context) {
 			err = r.hooks.up(up)
 		}
 		switch {
-		case up.Err() != nil: // to be taken down, or to be gone on with by the next agent
+		case up.Err() != nil || ctx.Err() != nil: // to be taken down, or to be gone on with by the next agent
 			return
 		case err == nil:
 			close(r.ready)
@@ -382,6 +336,15 @@ func (r *Runner) setUp(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// whileWanted is a context that ends when the allocation is to stop, or soon after ctx. The order to stop has
+// ended it when Stop returns: whoever learns what follows from that order (that the servers were heard, say)
+// cannot miss it.
+func (r *Runner) whileWanted(ctx context.Context) (context.Context, context.CancelFunc) {
+	wanted, cancel := context.WithCancel(r.stopping)
+	leave := context.AfterFunc(ctx, cancel)
+	return wanted, func() { leave(); cancel() }
 }
 
 // mayBegin waits, for an allocation of a former agent of which nothing runs any more, until the servers

@@ -305,7 +305,7 @@ func (t *task) runOnce(ctx context.Context) (ending, bool) {
 			return ending{}, false
 		}
 		if e, ok := t.start(ctx); !ok {
-			return e, t.killed.Err() == nil
+			return e, !t.toStop(ctx)
 		}
 	}
 	d, err := t.r.deps.Drivers.Driver(t.snapshot().Handle.Driver)
@@ -316,7 +316,7 @@ func (t *task) runOnce(ctx context.Context) (ending, bool) {
 }
 
 // mayStart waits until the allocation's hooks are up and, after an agent's restart, the servers were
-// heard. It reports false when the task was killed or ctx ended meanwhile.
+// heard. It reports false when the allocation is to stop, or ctx ended meanwhile.
 func (t *task) mayStart(ctx context.Context) bool {
 	gates := []<-chan struct{}{t.r.ready}
 	if t.r.restored {
@@ -325,13 +325,24 @@ func (t *task) mayStart(ctx context.Context) bool {
 	for _, gate := range gates {
 		select {
 		case <-gate:
-		case <-t.killed.Done():
-			return false
+		case <-t.r.stopping.Done():
 		case <-ctx.Done():
-			return false
 		}
 	}
-	return t.killed.Err() == nil && ctx.Err() == nil
+	return !t.toStop(ctx)
+}
+
+// toStop reports whether the task is to end. When the allocation is to stop, nothing of it starts any more,
+// though the order reaches each task only in its turn: that is waited for.
+func (t *task) toStop(ctx context.Context) bool {
+	if t.r.stopping.Err() == nil {
+		return ctx.Err() != nil
+	}
+	select {
+	case <-t.killed.Done():
+	case <-ctx.Done():
+	}
+	return true
 }
 
 // cleanUp has the driver forget the task, again and again until done or ctx ends: a task is never started

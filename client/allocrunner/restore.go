@@ -1,0 +1,60 @@
+package allocrunner
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"berth/structs"
+)
+
+// Salvage makes the runner of an allocation that was on this node before, without its record: its tasks are
+// looked for as after a restart, and every hook is taken to be up.
+func Salvage(deps Deps, alloc *structs.Allocation) (*Runner, error) { return begin(deps, alloc, true) }
+
+// Leftover reports whether there is something of an allocation on this node, whatever the store says.
+func Leftover(deps Deps, id string) bool {
+	_, err := os.Lstat(filepath.Join(deps.Dir, id))
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+// salvage takes everything for begun: to look for it again, and to take it down, does no harm where it was
+// not.
+func (r *Runner) salvage() {
+	r.logger.Warn("an allocation without a record may have left something behind, its tasks are looked for")
+	r.restored = true
+	for _, h := range r.hooks.list {
+		r.hooks.begun = append(r.hooks.begun, h.name)
+	}
+	r.rec.Begun = r.hooks.begun
+	for _, t := range r.tasks {
+		t.rec.Starting = true
+		for _, h := range t.hooks.list {
+			t.hooks.begun = append(t.hooks.begun, h.name)
+		}
+		t.rec.Begun = t.hooks.begun
+	}
+}
+
+// Restore makes the runner of an allocation that is in the node's store.
+func Restore(deps Deps, alloc *structs.Allocation) (*Runner, error) {
+	r, err := newRunner(deps, alloc)
+	if err != nil {
+		return nil, err
+	}
+	r.restored = true
+	rec, err := allocTable.Get(deps.DB, alloc.ID)
+	if err != nil {
+		return nil, err
+	}
+	if rec != nil {
+		r.rec = *rec
+		r.hooks.begun = rec.Begun
+	}
+	for _, t := range r.tasks {
+		if err := t.load(); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
