@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
@@ -26,16 +25,9 @@ func resizeImage(path string, size int64, thick bool) error {
 	return errors.Join(err, f.Close())
 }
 
-// releasePatience is how long release waits for a device's last user. A mount that is gone here may live
-// on for a moment in the mount namespace of a process that is just being started; nothing tells us when
-// that ends.
-const releasePatience = 2 * time.Second
-
-// release frees an image from its loop devices; one that somebody still uses is refused.
+// release frees an image from its loop devices; one that somebody goes on using is refused.
 func (d *driver) release(image string) error {
-	t := time.NewTicker(10 * time.Millisecond)
-	defer t.Stop()
-	for start := time.Now(); ; {
+	return patiently(d.ctx, func() error {
 		devices, err := loopsOf(image)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -43,16 +35,9 @@ func (d *driver) release(image string) error {
 		if err != nil || len(devices) == 0 {
 			return err
 		}
-		if time.Since(start) > releasePatience {
-			return fail(codes.FailedPrecondition, "the volume is in use through %s", devices[0].path)
-		}
 		if err := detach(image); err != nil {
 			return err
 		}
-		select {
-		case <-t.C:
-		case <-d.ctx.Done():
-			return d.ctx.Err()
-		}
-	}
+		return fail(codes.FailedPrecondition, "the volume is in use through %s: %w", devices[0].path, unix.EBUSY)
+	})
 }

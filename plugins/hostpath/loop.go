@@ -1,15 +1,17 @@
 package hostpath
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
 )
 
 // loopDevice is a loop device that shows one of our images.
@@ -19,14 +21,10 @@ type loopDevice struct {
 	readOnly bool
 }
 
-// loopTries bounds how often a free loop device is asked for: another process may take the one we are
-// told of before we do.
-const loopTries = 64
-
 // attach makes an image a block device, reusing one that shows it already. With auto the kernel detaches
 // it when its last user is gone, so that nothing is left of a mount that is gone; the returned file is
 // that user until the device is mounted. A device that is only bound as a file has no user: not for auto.
-func attach(image string, readOnly, auto bool) (dev loopDevice, hold *os.File, err error) {
+func attach(ctx context.Context, image string, readOnly, auto bool) (dev loopDevice, hold *os.File, err error) {
 	devices, err := loopsOf(image)
 	if err != nil {
 		return dev, nil, err
@@ -35,14 +33,25 @@ func attach(image string, readOnly, auto bool) (dev loopDevice, hold *os.File, e
 	if i >= 0 {
 		// The device may vanish while we open it; what we then hold is judged again.
 		hold, err = os.OpenFile(devices[i].path, openMode(readOnly), 0)
-		if err == nil && shows(hold, image) {
+		if err == nil && shows(hold, image) && (auto || stay(hold) == nil) {
 			return devices[i], hold, nil
 		}
 		if err == nil {
 			_ = hold.Close()
 		}
 	}
-	return attachNew(image, readOnly, auto)
+	return attachNew(ctx, image, readOnly, auto)
+}
+
+// stay keeps a device attached when its last user is gone, also where it was to be detached then: it was
+// open when it was let go of, by a process that is just being started, say.
+func stay(dev *os.File) error {
+	info, err := unix.IoctlLoopGetStatus64(int(dev.Fd()))
+	if err != nil || info.Flags&unix.LO_FLAGS_AUTOCLEAR == 0 {
+		return err
+	}
+	info.Flags &^= unix.LO_FLAGS_AUTOCLEAR
+	return unix.IoctlLoopSetStatus64(int(dev.Fd()), info)
 }
 
 func openMode(readOnly bool) int {
@@ -52,7 +61,7 @@ func openMode(readOnly bool) int {
 	return os.O_RDWR | unix.O_CLOEXEC
 }
 
-func attachNew(image string, readOnly, auto bool) (dev loopDevice, hold *os.File, err error) {
+func attachNew(ctx context.Context, image string, readOnly, auto bool) (dev loopDevice, hold *os.File, err error) {
 	file, err := os.OpenFile(image, openMode(readOnly), 0)
 	if err != nil {
 		return dev, nil, err
@@ -63,23 +72,26 @@ func attachNew(image string, readOnly, auto bool) (dev loopDevice, hold *os.File
 		return dev, nil, fmt.Errorf("loop devices are not to be had: %w", err)
 	}
 	defer control.Close()
-	for range loopTries {
+	err = patiently(ctx, func() error { // someone else may be faster; the kernel has no queue for this
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
-		if err != nil {
-			return dev, nil, fmt.Errorf("no loop device is free: %w", err)
+		if err == nil {
+			dev, hold, err = configure("/dev/loop"+strconv.Itoa(n), file, readOnly, auto)
 		}
-		dev, hold, err = configure("/dev/loop"+strconv.Itoa(n), file, readOnly, auto)
-		if !errors.Is(err, unix.EBUSY) {
-			return dev, hold, err
-		}
-		time.Sleep(time.Millisecond) // someone else was faster; the kernel has no queue for this
+		return err
+	})
+	if errors.Is(err, unix.EBUSY) {
+		err = fail(codes.ResourceExhausted, "no loop device is free: %w", err)
 	}
-	return dev, nil, fmt.Errorf("no loop device is free: %w", unix.EBUSY)
+	return dev, hold, err
 }
 
-// configure binds a file to a loop device in one step, so that a kill leaves it bound or free.
+// configure binds a file to a loop device in one step, so that a kill leaves it bound or free. A device that
+// /dev lacks is as good as busy: the kernel would make one more, but who made /dev put a number of them there.
 func configure(path string, file *os.File, readOnly, auto bool) (loopDevice, *os.File, error) {
 	hold, err := os.OpenFile(path, openMode(readOnly), 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(err, unix.EBUSY)
+	}
 	if err != nil {
 		return loopDevice{}, nil, fmt.Errorf("opening the loop device (is /dev the host's?): %w", err)
 	}

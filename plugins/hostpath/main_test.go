@@ -160,13 +160,21 @@ func (w *world) launch(env ...string) error {
 	if err := w.cmd.Start(); err != nil {
 		return err
 	}
-	if w.Client == nil {
-		if w.Client, err = csi.Dial(w.t.Context(), w.cfg.Endpoint, nil); err != nil {
-			return err
-		}
-		w.t.Cleanup(func() { _ = w.Close() })
+	if err := w.dial(); err != nil {
+		return err
 	}
 	return w.awaitReady()
+}
+
+func (w *world) dial() (err error) {
+	if w.Client != nil {
+		return nil
+	}
+	if w.Client, err = csi.Dial(w.t.Context(), w.cfg.Endpoint, nil); err != nil {
+		return err
+	}
+	w.t.Cleanup(func() { _ = w.Close() })
+	return nil
 }
 
 // awaitReady probes until the driver answers that it is ready; a probe fails at once while there is no

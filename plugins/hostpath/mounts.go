@@ -171,7 +171,7 @@ func within(path, dir string) bool {
 }
 
 // bind shows source on path, with the per-mount bits wanted. It picks up where a killed call stopped.
-func bind(source, path string, bits uintptr, bound bool) error {
+func (d *driver) bind(source, path string, bits uintptr, bound bool) error {
 	if !bound {
 		if err := unix.Mount(source, path, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("binding %s to %s: %w", source, path, err)
@@ -180,24 +180,33 @@ func bind(source, path string, bits uintptr, bound bool) error {
 	if bits &= perMount; bits == 0 {
 		return nil
 	}
-	if err := unix.Mount("", path, "", unix.MS_BIND|unix.MS_REMOUNT|bits, ""); err != nil {
-		return errors.Join(fmt.Errorf("setting the mount flags of %s: %w", path, err), unix.Unmount(path, 0))
+	err := patiently(d.ctx, func() error { return unix.Mount("", path, "", unix.MS_BIND|unix.MS_REMOUNT|bits, "") })
+	if err == nil {
+		return nil
 	}
-	return nil
+	undone := patiently(d.ctx, func() error { return unix.Unmount(path, unix.UMOUNT_NOFOLLOW) })
+	return errors.Join(fmt.Errorf("setting the mount flags of %s: %w", path, err), undone)
 }
 
 // unmountAll takes everything that is the volume's from a path: a crash between a mount and its mark may
-// have stacked two. One that is busy stays, and says so.
+// have stacked two. One that stays busy stays, and says so.
 func (d *driver) unmountAll(v *volume, path string) error {
+	err := patiently(d.ctx, func() error { return d.unmountNow(v, path) })
+	if errors.Is(err, unix.EBUSY) {
+		return fail(codes.Unavailable, "volume %s is still in use at %s: %w", v.ID, path, err)
+	}
+	return err
+}
+
+// unmountNow is one try of unmountAll: before each it looks again whether what is there is the volume's.
+func (d *driver) unmountNow(v *volume, path string) error {
 	for {
 		shown, err := d.shownAt(v, path)
 		if err != nil || !shown {
 			return err
 		}
 		if err := unix.Unmount(path, unix.UMOUNT_NOFOLLOW); err != nil {
-			if errors.Is(err, unix.EBUSY) {
-				return fail(codes.Unavailable, "volume %s is still in use at %s", v.ID, path)
-			}
+			crash("unmount busy")
 			return fmt.Errorf("unmounting %s: %w", path, err)
 		}
 	}

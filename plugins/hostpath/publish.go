@@ -124,18 +124,18 @@ func (d *driver) publishMount(v *volume, path string, t *target, shown bool) err
 	if t.ReadOnly {
 		bits |= unix.MS_RDONLY
 	}
-	return bind(v.Stage.Path, path, bits, shown)
+	return d.bind(v.Stage.Path, path, bits, shown)
 }
 
 func (d *driver) publishBlock(v *volume, path string, t *target, shown bool) error {
 	if shown {
 		return nil
 	}
-	dev, hold, err := attach(d.dataOf(v), t.ReadOnly, false)
+	dev, hold, err := attach(d.ctx, d.dataOf(v), t.ReadOnly, false)
 	if err != nil {
 		return err
 	}
-	return errors.Join(bind(dev.path, path, 0, false), hold.Close())
+	return errors.Join(d.bind(dev.path, path, 0, false), hold.Close())
 }
 
 // makeTarget makes what a volume is bound over. What is there already must be empty: the bind would hide

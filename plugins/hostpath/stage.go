@@ -117,7 +117,7 @@ func (d *driver) stageDirectory(v *volume) error {
 	if err != nil {
 		return err
 	}
-	return bind(d.dataOf(v), v.Stage.Path, bits, false)
+	return d.bind(d.dataOf(v), v.Stage.Path, bits, false)
 }
 
 // stageBlock attaches the device that will be published. It stays attached until it is unstaged: a device
@@ -126,7 +126,7 @@ func (d *driver) stageBlock(v *volume) error {
 	if err := resizeImage(d.dataOf(v), v.Size, false); err != nil {
 		return err
 	}
-	_, hold, err := attach(d.dataOf(v), false, false)
+	_, hold, err := attach(d.ctx, d.dataOf(v), false, false)
 	if err != nil {
 		return err
 	}
@@ -154,13 +154,16 @@ func (d *driver) stageFileSystem(v *volume) error {
 	if o := filesystems[v.FSType].options; o != "" {
 		options = append(options, o)
 	}
-	dev, hold, err := attach(data, false, true)
+	dev, hold, err := attach(d.ctx, data, false, true)
 	if err != nil {
 		return err
 	}
 	defer hold.Close()
 	crash("stage attached")
-	if err := unix.Mount(dev.path, v.Stage.Path, v.FSType, bits, strings.Join(options, ",")); err != nil {
+	err = patiently(d.ctx, func() error {
+		return unix.Mount(dev.path, v.Stage.Path, v.FSType, bits, strings.Join(options, ","))
+	})
+	if err != nil {
 		return fmt.Errorf("mounting %s as %s: %w", dev.path, v.FSType, err)
 	}
 	return nil

@@ -1,0 +1,147 @@
+package hostpath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+)
+
+func TestWhatIsBusyIsTriedAgainForAWhile(t *testing.T) {
+	other := errors.New("other")
+	for name, c := range map[string]struct {
+		busy   int // how often
+		then   error
+		want   error
+		within [2]time.Duration
+	}{
+		"free at once":           {0, nil, nil, [2]time.Duration{0, 0}},
+		"free at the second try": {1, nil, nil, [2]time.Duration{time.Millisecond, 10 * time.Millisecond}},
+		"another fault":          {3, other, other, [2]time.Duration{time.Millisecond, 100 * time.Millisecond}},
+		"free late":              {15, nil, nil, [2]time.Duration{time.Millisecond, patience}},
+		"never free":             {1 << 30, nil, unix.EBUSY, [2]time.Duration{patience, patience + longestPause}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				begin, tries := time.Now(), 0
+				err := patiently(t.Context(), func() error {
+					if tries++; tries <= c.busy {
+						return fmt.Errorf("trying: %w", unix.EBUSY)
+					}
+					return c.then
+				})
+				if took := time.Since(begin); !errors.Is(err, c.want) || took < c.within[0] || took > c.within[1] {
+					t.Errorf("%v after %s and %d tries", err, took, tries)
+				}
+			})
+		})
+	}
+}
+
+func TestPatienceEndsWithTheDriver(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	err := patiently(ctx, func() error { cancel(); return unix.EBUSY })
+	if codeOf(err) != codes.Unavailable || !errors.Is(err, unix.EBUSY) {
+		t.Error(err)
+	}
+}
+
+// here runs the driver in this process, so that a test can be at its points, until the test ends.
+func (w *world) here(at func(point string)) {
+	w.t.Helper()
+	crash = at
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, w.cfg) }()
+	w.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			w.t.Error(err)
+		}
+		crash = func(string) {}
+	})
+	w.must("dial", w.dial())
+	w.must("start", w.awaitReady())
+}
+
+func TestWhatIsBusyForAMomentIsTakenAway(t *testing.T) {
+	for _, k := range []kind{aDirectory, anImage} {
+		t.Run(k.name, func(t *testing.T) {
+			k.needs(t)
+			w := newWorld(t)
+			letGo := func() {}
+			w.here(func(point string) {
+				if point == "unmount busy" {
+					letGo()
+				}
+			})
+			v := w.volume(k, "v")
+			v.up()
+			held := func(path string) {
+				f, err := os.Create(filepath.Join(path, "open"))
+				w.must("open", err)
+				letGo = sync.OnceFunc(func() { _ = f.Close() })
+			}
+			held(v.target)
+			w.must("unpublish", v.doUnpublish(v.target))
+			held(v.stage)
+			w.must("unstage", v.doUnstage())
+			w.must("delete", v.doDelete())
+		})
+	}
+}
+
+// An order to detach a device that is open is carried out when it is closed. Who attaches the image for good
+// before that takes the order back.
+func TestADeviceThatWasToBeDetachedStays(t *testing.T) {
+	needRoot(t)
+	needLoops(t)
+	image := filepath.Join(t.TempDir(), "image")
+	if err := os.WriteFile(image, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = detach(image) })
+	attached := func() *os.File {
+		t.Helper()
+		_, hold, err := attach(t.Context(), image, false, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return hold
+	}
+	first := attached()
+	if err := detach(image); err != nil {
+		t.Fatal(err)
+	}
+	second := attached()
+	_, _ = first.Close(), second.Close()
+	if devices, err := loopsOf(image); err != nil || len(devices) != 1 {
+		t.Fatalf("attached to %v, %v", devices, err)
+	}
+	if err := detach(image); err != nil {
+		t.Fatal(err)
+	}
+	if devices, err := loopsOf(image); err != nil || len(devices) != 0 {
+		t.Fatalf("still attached to %v, %v", devices, err)
+	}
+}
+
+func TestAMachineWithoutAFreeLoopDeviceSaysSo(t *testing.T) {
+	image, err := os.Create(filepath.Join(t.TempDir(), "image"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer image.Close()
+	_, _, err = configure(filepath.Join(t.TempDir(), "loop9"), image, false, false)
+	if !errors.Is(err, unix.EBUSY) {
+		t.Errorf("a device that /dev does not have: %v", err)
+	}
+}
