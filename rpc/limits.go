@@ -70,7 +70,7 @@ type load struct{ calls, waiting turns }
 func newLoad(calls, waiting int) *load { return &load{make(turns, calls), make(turns, waiting)} }
 
 // waits reports whether a request is one of those that wait.
-func waits(e Endpoint, req any) bool {
+func waits(e *Endpoint, req any) bool {
 	if e.Waits {
 		return true
 	}
@@ -80,7 +80,7 @@ func waits(e Endpoint, req any) bool {
 
 // enter lets a request in, which says done when it is served. of is its connection's load, nil for a
 // request of this process.
-func (s *Server) enter(ctx context.Context, e Endpoint, req any, of *load) (done func(), err error) {
+func (s *Server) enter(ctx context.Context, e *Endpoint, req any, of *load) (done func(), err error) {
 	waiting := waits(e, req)
 	all := s.all.of(waiting)
 	limit := s.limits.Queue

@@ -1,119 +1,130 @@
 package rpc
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 
-	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
-
 	"berth/internal/codec"
 )
 
-// messages reads msgpack values one after another, each whole and then decoded: so no value is longer than
-// max bytes, memory grows with what has arrived and not with what a length claims, and after a value that
-// does not decode the next one is found all the same.
+// messages reads msgpack values one after another, each whole before it is decoded: so no value is longer
+// than max bytes, memory grows with what has arrived and not with what a length claims, and after a value
+// that does not decode the next one is found all the same. Values that came together are read from the
+// connection together.
 type messages struct {
-	r   *bufio.Reader
+	r   io.Reader
 	max int
-	buf []byte
-	dec *msgpack.Decoder
+	buf []byte // what has arrived; the values up to at are read
+	at  int
 	// lost says that a value was too long or no msgpack: where the next one begins is unknown.
 	lost bool
 }
 
-// keptBuffer is how large a buffer may be that is kept for the next value.
-const keptBuffer = 64 << 10
+const (
+	smallBuffer = 4 << 10  // room to begin with
+	keptBuffer  = 64 << 10 // how large a buffer may be that is kept for the next value
+	chunk       = 32 << 10 // how much room is made at least for a larger value
+)
 
-// chunk is how much is made room for before it has arrived.
-const chunk = 32 << 10
-
-func newMessages(r io.Reader, limit int64) *messages {
-	return &messages{r: bufio.NewReader(r), max: int(limit), dec: msgpack.NewDecoderBytes(nil, codec.Handle)}
-}
+func newMessages(r io.Reader, limit int64) *messages { return &messages{r: r, max: int(limit)} }
 
 // read reads the next value into v; nil drops it. At the end of what there is the error is io.EOF.
 func (m *messages) read(v any) error {
-	if cap(m.buf) > keptBuffer {
-		m.buf = nil
-	}
-	m.buf = m.buf[:0]
-	if err := m.gather(); err != nil {
-		m.lost = true
-		if errors.Is(err, io.EOF) && len(m.buf) > 0 {
-			err = io.ErrUnexpectedEOF
-		}
+	b, err := m.next()
+	if err != nil || v == nil {
 		return err
 	}
-	if v == nil {
-		return nil
-	}
-	m.dec.ResetBytes(m.buf)
-	if err := m.dec.Decode(v); err != nil {
+	if err := codec.Decode(b, v); err != nil {
 		return fmt.Errorf("it does not decode: %w", err)
 	}
 	return nil
 }
 
-// gather puts one value into the buffer: itself, and as many more as it holds.
-func (m *messages) gather() error {
+// next is the next value, whole; it is good until the one after it is asked for.
+func (m *messages) next() ([]byte, error) {
+	size, err := m.measure()
+	if err != nil {
+		m.lost = true
+		if errors.Is(err, io.EOF) && m.at < len(m.buf) {
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, err
+	}
+	b := m.buf[m.at : m.at+size]
+	m.at += size
+	return b, nil
+}
+
+// measure finds out how long the next value is, with all that it holds, and reads as much.
+func (m *messages) measure() (size int, err error) {
 	for left := 1; left > 0; left-- {
-		b, err := m.r.ReadByte()
-		if err != nil {
-			return err
+		if err := m.need(size + 1); err != nil {
+			return 0, err
 		}
-		m.buf = append(m.buf, b)
-		s := shapes[b]
+		b := m.buf[m.at+size]
+		s := &shapes[b]
 		if s.bad {
-			return fmt.Errorf("%#x begins no msgpack value", b)
+			return 0, fmt.Errorf("%#x begins no msgpack value", b)
 		}
-		size := s.fixed
-		if s.length > 0 {
-			n, err := m.length(s.length)
-			if err != nil {
-				return err
+		size += 1 + s.fixed
+		if left += s.count; s.length > 0 {
+			if err := m.need(size - s.fixed + s.length); err != nil {
+				return 0, err
 			}
-			left += n * s.values
-			if s.values == 0 {
+			n := m.length(size-s.fixed, s.length)
+			size += s.length
+			if left += n * s.values; s.values == 0 {
 				size += n
 			}
-		} else {
-			left += s.count
 		}
-		if len(m.buf)+size+left-1 > m.max { // each value that is still to come takes a byte at least
-			return fmt.Errorf("it is longer than %d bytes", m.max)
+		if size+left-1 > m.max { // each value that is still to come takes a byte at least
+			return 0, fmt.Errorf("it is longer than %d bytes", m.max)
 		}
-		if err := m.copy(size); err != nil {
+	}
+	return size, m.need(size)
+}
+
+// length is the length of 1, 2 or 4 bytes at a place of the next value.
+func (m *messages) length(at, bytes int) int {
+	b := m.buf[m.at+at : m.at+at+bytes]
+	switch bytes {
+	case 1:
+		return int(b[0])
+	case 2:
+		return int(binary.BigEndian.Uint16(b))
+	}
+	return int(binary.BigEndian.Uint32(b))
+}
+
+// need reads until n bytes of the next value are there.
+func (m *messages) need(n int) error {
+	for len(m.buf)-m.at < n {
+		m.makeRoom()
+		got, err := m.r.Read(m.buf[len(m.buf):cap(m.buf)])
+		m.buf = m.buf[:len(m.buf)+got]
+		if err != nil && len(m.buf)-m.at < n {
 			return err
 		}
 	}
 	return nil
 }
 
-// length reads a length of 1, 2 or 4 bytes.
-func (m *messages) length(bytes int) (int, error) {
-	var b [4]byte
-	if _, err := io.ReadFull(m.r, b[4-bytes:]); err != nil {
-		return 0, err
-	}
-	m.buf = append(m.buf, b[4-bytes:]...)
-	return int(binary.BigEndian.Uint32(b[:])), nil
-}
-
-// copy takes over n bytes, a chunk at a time.
-func (m *messages) copy(n int) error {
-	for n > 0 {
-		at, part := len(m.buf), min(n, chunk)
-		m.buf = slices.Grow(m.buf, part)[:at+part]
-		if _, err := io.ReadFull(m.r, m.buf[at:]); err != nil {
-			return err
+// makeRoom has the buffer begin with the next value and have room for more of it, in proportion to what is
+// there of it already. A buffer that one large value needed goes with it.
+func (m *messages) makeRoom() {
+	if rest := m.buf[m.at:]; m.at > 0 || m.buf == nil {
+		if len(rest) == 0 && (m.buf == nil || cap(m.buf) > keptBuffer) {
+			m.buf = make([]byte, 0, smallBuffer)
 		}
-		n -= part
+		m.buf = m.buf[:copy(m.buf[:len(rest)], rest)]
+		m.at = 0
 	}
-	return nil
+	if len(m.buf) == cap(m.buf) {
+		m.buf = slices.Grow(m.buf, max(chunk, len(m.buf)))
+	}
 }
 
 // shape is how a value goes on after its first byte.

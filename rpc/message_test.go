@@ -80,10 +80,11 @@ func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m := newMessages(bytes.NewReader(b), 1<<16)
 		read := 0
-		for m.read(nil) == nil {
-			if read += len(m.buf); len(m.buf) == 0 || read > len(b) {
-				t.Fatalf("%d bytes read of %d", read, len(b))
+		for v, err := m.next(); err == nil; v, err = m.next() {
+			if len(v) == 0 || !bytes.Equal(v, b[read:read+len(v)]) {
+				t.Fatalf("a value of %d bytes at %d is not what arrived there", len(v), read)
 			}
+			read += len(v)
 		}
 		m = newMessages(bytes.NewReader(b), 1<<16)
 		for !m.lost {

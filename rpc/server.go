@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net"
-	stdrpc "net/rpc"
 	"runtime/debug"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	msgpackrpc "github.com/hashicorp/net-rpc-msgpackrpc/v2"
+	"github.com/tinylib/msgp/msgp"
 
 	"berth/internal/codec"
 	"berth/structs"
@@ -22,7 +21,7 @@ import (
 // them and waits.
 type Server struct {
 	logger    hclog.Logger
-	endpoints map[string]Endpoint
+	endpoints map[string]*Endpoint
 	limits    Limits
 	all       *load // of every connection and of this process
 
@@ -36,12 +35,12 @@ type Server struct {
 
 // NewServer serves the endpoints within DefaultLimits. Two of one name are a programming error and panic.
 func NewServer(logger hclog.Logger, endpoints ...Endpoint) *Server {
-	s := &Server{logger: logger, endpoints: make(map[string]Endpoint, len(endpoints))}
+	s := &Server{logger: logger, endpoints: make(map[string]*Endpoint, len(endpoints))}
 	for _, e := range endpoints {
 		if _, dup := s.endpoints[e.Name]; dup {
 			panic("two endpoints of the name " + e.Name)
 		}
-		s.endpoints[e.Name] = e
+		s.endpoints[e.Name] = &e
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.SetLimits(DefaultLimits())
@@ -108,46 +107,65 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	ctx, cancel := context.WithCancel(ctx)
 	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer unhook()
-	in := newMessages(conn, s.limits.Message)
-	out := msgpackrpc.NewCodecFromHandle(false, true, conn, codec.Handle)
+	in, out := newMessages(conn, s.limits.Message), newWriter(conn)
 	var requests sync.WaitGroup
 	defer requests.Wait()
 	defer func() { _ = conn.Close() }()
 	defer cancel() // first of all, so that handlers learn that their caller is gone
 	for {
-		var head stdrpc.Request
-		if err := in.read(&head); err != nil {
+		req, err := s.receive(in)
+		switch {
+		case req == nil:
 			s.logReadError(conn, err)
 			return
-		}
-		e, ok := s.endpoints[head.ServiceMethod]
-		var body any
-		if ok {
-			body = e.New()
-		}
-		if err := in.read(body); err != nil {
-			s.reply(out, &head, nil, structs.Errorf(structs.KindInvalid, "the payload of %s: %w", head.ServiceMethod, err))
-			if in.lost {
-				s.drain(conn)
-				return
+		case err == nil:
+			var done func()
+			if done, err = s.enter(ctx, req.Endpoint, req.body, of); err == nil { // the stream's next request waits, too
+				requests.Go(func() {
+					defer done()
+					answer, err := s.serve(ctx, req.Endpoint, req.body)
+					s.reply(out, req, answer, err)
+				})
+				continue
 			}
-			continue
 		}
-		if !ok {
-			s.reply(out, &head, nil, unknownMethod(head.ServiceMethod))
-			continue
+		s.reply(out, req, nil, err)
+		if in.lost {
+			s.drain(conn)
+			return
 		}
-		done, err := s.enter(ctx, e, body, of) // the stream's next request waits, too
-		if err != nil {
-			s.reply(out, &head, nil, err)
-			continue
-		}
-		requests.Go(func() {
-			defer done()
-			answer, err := s.serve(ctx, e, body)
-			s.reply(out, &head, answer, err)
-		})
 	}
+}
+
+// request is what a message asks for. Of an unknown method the endpoint has but the name.
+type request struct {
+	*Endpoint
+	seq  uint64
+	body any
+}
+
+// receive reads the next request. The error is the answer to it, or the stream's where there is no request.
+func (s *Server) receive(in *messages) (*request, error) {
+	b, err := in.next()
+	if err != nil {
+		return nil, err
+	}
+	var head requestHead
+	if err := head.decode(b); err != nil {
+		return nil, fmt.Errorf("the head of a request does not decode: %w", err)
+	}
+	e, known := s.endpoints[string(head.method)]
+	if !known {
+		e = &Endpoint{Name: string(head.method), New: func() any { return nil }}
+	}
+	req := &request{Endpoint: e, seq: head.seq, body: e.New()}
+	if err := in.read(req.body); err != nil {
+		return req, structs.Errorf(structs.KindInvalid, "the payload of %s: %w", e.Name, err)
+	}
+	if !known {
+		return req, unknownMethod(e.Name)
+	}
+	return req, nil
 }
 
 // drain reads on for a while without keeping anything: a caller that is still writing would not read the
@@ -161,10 +179,9 @@ func (s *Server) drain(conn net.Conn) {
 func (s *Server) turnAway(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(turnAwayTime))
-	in, out := newMessages(conn, s.limits.Message), msgpackrpc.NewCodecFromHandle(false, true, conn, codec.Handle)
-	var head stdrpc.Request
-	if in.read(&head) == nil && in.read(nil) == nil {
-		s.reply(out, &head, nil, s.refuse(head.ServiceMethod, "connection"))
+	in := newMessages(conn, s.limits.Message)
+	if req, _ := s.receive(in); req != nil && !in.lost { // whatever it asks for
+		s.reply(newWriter(conn), req, nil, s.refuse(req.Name, "connection"))
 	}
 }
 
@@ -176,7 +193,7 @@ func unknownMethod(name string) error {
 }
 
 // serve runs a handler; a panic in it is this server's fault and must not take the others down.
-func (s *Server) serve(ctx context.Context, e Endpoint, req any) (answer any, err error) {
+func (s *Server) serve(ctx context.Context, e *Endpoint, req any) (answer any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.logger.Error("a method panicked", "method", e.Name, "panic", p, "stack", string(debug.Stack()))
@@ -186,13 +203,19 @@ func (s *Server) serve(ctx context.Context, e Endpoint, req any) (answer any, er
 	return e.Serve(ctx, req)
 }
 
-func (s *Server) reply(out *msgpackrpc.MsgpackCodec, req *stdrpc.Request, answer any, err error) {
-	head := &stdrpc.Response{ServiceMethod: req.ServiceMethod, Seq: req.Seq}
-	if err != nil {
-		head.Error, answer = structs.ErrorToWire(err), struct{}{}
+// reply writes an answer, or the error in its place.
+func (s *Server) reply(out *writer, req *request, answer any, err error) {
+	head := answerHead{method: req.Name, seq: req.seq}
+	m := buffers.Get().(*buffer)
+	if err == nil {
+		m.b, err = codec.Append(head.append(m.b), answer)
 	}
-	if err := out.WriteResponse(head, answer); err != nil {
-		s.logger.Debug("an answer could not be sent", "method", req.ServiceMethod, "error", err)
+	if err != nil {
+		head.failure = structs.ErrorToWire(err)
+		m.b = msgp.AppendMapHeader(head.append(m.b[:0]), 0)
+	}
+	if err := out.write(m); err != nil {
+		s.logger.Debug("an answer could not be sent", "method", req.Name, "error", err)
 	}
 }
 

@@ -3,15 +3,14 @@ package rpc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
-	stdrpc "net/rpc"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	msgpackrpc "github.com/hashicorp/net-rpc-msgpackrpc/v2"
 	"github.com/hashicorp/yamux"
 
 	"berth/internal/codec"
@@ -36,7 +35,6 @@ type Session struct {
 type stream struct {
 	conn net.Conn
 	in   *messages
-	out  *msgpackrpc.MsgpackCodec
 }
 
 func muxConfig(logger hclog.Logger) *yamux.Config {
@@ -112,7 +110,7 @@ func (s *Session) open() (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stream{conn: conn, in: newMessages(conn, maxAnswer), out: msgpackrpc.NewCodecFromHandle(false, true, conn, codec.Handle)}, nil
+	return &stream{conn: conn, in: newMessages(conn, maxAnswer)}, nil
 }
 
 func (s *Session) release(st *stream) {
@@ -127,20 +125,35 @@ func (s *Session) release(st *stream) {
 
 // call does one exchange. An error of the other end is a *structs.Error; any other is the transport's.
 func (st *stream) call(method string, req, resp any) error {
-	if err := st.out.WriteRequest(&stdrpc.Request{ServiceMethod: method, Seq: seq.Add(1)}, req); err != nil {
+	if err := st.send(method, req); err != nil {
 		return err
 	}
-	var head stdrpc.Response
-	if err := st.in.read(&head); err != nil {
+	b, err := st.in.next()
+	if err != nil {
 		return err
 	}
-	if head.Error == "" {
+	var head answerHead
+	if err := head.decode(b); err != nil {
+		return fmt.Errorf("the head of an answer does not decode: %w", err)
+	}
+	if head.failure == "" {
 		return st.in.read(resp)
 	}
 	if err := st.in.read(nil); err != nil {
 		return err
 	}
-	return structs.ErrorFromWire(head.Error)
+	return structs.ErrorFromWire(head.failure)
+}
+
+// send writes a request, in one piece.
+func (st *stream) send(method string, req any) (err error) {
+	m := buffers.Get().(*buffer)
+	defer m.release()
+	if m.b, err = codec.Append(appendRequestHead(m.b, method, seq.Add(1)), req); err != nil {
+		return err
+	}
+	_, err = st.conn.Write(m.b)
+	return err
 }
 
 type sessionKey struct{}

@@ -1,0 +1,114 @@
+package rpc
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+)
+
+// slowConn takes what is written when it is told to.
+type slowConn struct {
+	mu     sync.Mutex
+	writes [][]byte
+	began  chan struct{}
+	may    chan error
+	closed bool
+}
+
+func newSlowConn() *slowConn {
+	return &slowConn{began: make(chan struct{}), may: make(chan error)}
+}
+
+func (c *slowConn) Write(b []byte) (int, error) {
+	c.began <- struct{}{}
+	if err := <-c.may; err != nil {
+		return 0, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes = append(c.writes, bytes.Clone(b))
+	return len(b), nil
+}
+
+func (c *slowConn) Close() error { c.closed = true; return nil }
+
+func message(text string) *buffer { return &buffer{[]byte(text)} }
+
+func TestMessagesThatComeTogetherAreWrittenTogether(t *testing.T) {
+	c := newSlowConn()
+	w := newWriter(c)
+	first := make(chan error)
+	go func() { first <- w.write(message("one")) }()
+	<-c.began
+	for range 10 {
+		if err := w.write(message("more")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.may <- nil
+	<-c.began
+	c.may <- nil
+	if err := <-first; err != nil {
+		t.Fatal(err)
+	}
+	if len(c.writes) != 2 || string(c.writes[0]) != "one" || string(c.writes[1]) != string(bytes.Repeat([]byte("more"), 10)) {
+		t.Errorf("written: %q", c.writes)
+	}
+}
+
+// TestAnOtherEndThatDoesNotRead: what is left for it to be written is bounded, and who brings more waits.
+func TestAnOtherEndThatDoesNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newSlowConn()
+		w := newWriter(c)
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = w.write(message("one")) })
+		<-c.began
+		const each = keptBuffer / 4
+		came := 0
+		for range 10 {
+			wg.Go(func() {
+				_ = w.write(&buffer{make([]byte, each)})
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				came++
+			})
+		}
+		synctest.Wait()
+		if len(w.left.b) > keptBuffer+each || came != len(w.left.b)/each {
+			t.Errorf("%d bytes are left, and %d of 10 went", len(w.left.b), came)
+		}
+		c.may <- nil
+		for written := 0; written < 10*each; {
+			<-c.began
+			c.may <- nil
+			synctest.Wait()
+			c.mu.Lock()
+			written += len(c.writes[len(c.writes)-1])
+			c.mu.Unlock()
+		}
+		wg.Wait()
+	})
+}
+
+func TestAfterAFailureNothingIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newSlowConn()
+		w := newWriter(c)
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = w.write(message("one")) })
+		<-c.began
+		for range 10 { // more than may be left: some wait
+			wg.Go(func() { _ = w.write(&buffer{make([]byte, keptBuffer/4)}) })
+		}
+		synctest.Wait()
+		broken := errors.New("broken")
+		c.may <- broken
+		wg.Wait()
+		if err := w.write(message("two")); !errors.Is(err, broken) || !c.closed || len(c.writes) > 0 {
+			t.Errorf("%v, closed %t, written %q", err, c.closed, c.writes)
+		}
+	})
+}
