@@ -12,6 +12,7 @@
 package mounts
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,6 +25,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
+	"berth/internal/busy"
 	"berth/structs"
 )
 
@@ -112,8 +114,12 @@ func MakeShared(dir string) error {
 }
 
 // ReleaseShared takes back what MakeShared did. While anything is mounted below, it is refused with
-// precondition.
+// precondition. What is busy is tried again for a moment.
 func ReleaseShared(dir string) error {
+	return busy.Retry(context.Background(), func() error { return releaseShared(dir) })
+}
+
+func releaseShared(dir string) error {
 	for {
 		t, err := Read()
 		if err != nil {

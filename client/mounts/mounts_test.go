@@ -1,6 +1,7 @@
 package mounts
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -84,6 +85,19 @@ func TestMakeSharedOnceAndRelease(t *testing.T) {
 	if on, err := Mounted(dir); err != nil || on {
 		t.Errorf("still mounted: %v, %v", on, err)
 	}
+}
+
+func TestWhatIsHeldForAMomentIsReleasedAllTheSame(t *testing.T) {
+	dir := filepath.Join(root(t), "v")
+	must(t, MakeShared(dir))
+	f, err := os.Create(filepath.Join(dir, "open"))
+	must(t, err)
+	if err := releaseShared(dir); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("released while a file is open: %v", err)
+	}
+	go func() { _ = f.Close() }()
+	must(t, ReleaseShared(dir))
+	must(t, os.Remove(filepath.Join(dir, "open")))
 }
 
 func TestMakeSharedHidesNothing(t *testing.T) {

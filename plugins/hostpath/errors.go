@@ -13,6 +13,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"berth/internal/busy"
 )
 
 // fail makes an error with a gRPC code; the cause may be wrapped with %w.
@@ -40,6 +42,15 @@ func codeOf(err error) codes.Code {
 		return codes.Unavailable
 	}
 	return codes.Internal
+}
+
+// patiently tries again for a while what is busy. What stays busy because the driver ends is unavailable.
+func patiently(ctx context.Context, try func() error) error {
+	err := busy.Retry(ctx, try)
+	if ctx.Err() != nil && errors.Is(err, unix.EBUSY) {
+		return fail(codes.Unavailable, "the driver ends: %w", err)
+	}
+	return err
 }
 
 // early are the calls that are answered before the driver is ready.

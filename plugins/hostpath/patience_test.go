@@ -3,48 +3,14 @@ package hostpath
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 )
-
-func TestWhatIsBusyIsTriedAgainForAWhile(t *testing.T) {
-	other := errors.New("other")
-	for name, c := range map[string]struct {
-		busy   int // how often
-		then   error
-		want   error
-		within [2]time.Duration
-	}{
-		"free at once":           {0, nil, nil, [2]time.Duration{0, 0}},
-		"free at the second try": {1, nil, nil, [2]time.Duration{time.Millisecond, 10 * time.Millisecond}},
-		"another fault":          {3, other, other, [2]time.Duration{time.Millisecond, 100 * time.Millisecond}},
-		"free late":              {15, nil, nil, [2]time.Duration{time.Millisecond, patience}},
-		"never free":             {1 << 30, nil, unix.EBUSY, [2]time.Duration{patience, patience + longestPause}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				begin, tries := time.Now(), 0
-				err := patiently(t.Context(), func() error {
-					if tries++; tries <= c.busy {
-						return fmt.Errorf("trying: %w", unix.EBUSY)
-					}
-					return c.then
-				})
-				if took := time.Since(begin); !errors.Is(err, c.want) || took < c.within[0] || took > c.within[1] {
-					t.Errorf("%v after %s and %d tries", err, took, tries)
-				}
-			})
-		})
-	}
-}
 
 func TestPatienceEndsWithTheDriver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
