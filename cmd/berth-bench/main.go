@@ -1,18 +1,25 @@
-// Command berth-bench puts a bounded load on one server or cluster, over its RPC or HTTP port, and prints one
-// line for what came of it: operations, rate, latencies, and the servers' CPU time per operation. It is for
-// loopback and test clusters: the rows it makes are those of internal/benchshape.
+// Command berth-bench puts a bounded load on servers over their RPC and HTTP ports and tells what came of it:
+// rate, latencies, and the servers' CPU time per operation. It is for loopback and test clusters: the rows it
+// makes are those of internal/benchshape. It has three ways:
 //
-//	berth-bench -rpc 127.0.0.1:4747 -op nodes -nodes 1000
+//	berth-bench -rpc 127.0.0.1:4747 -op nodes -nodes 1000            one operation on servers that run: one line
 //	berth-bench -rpc 127.0.0.1:4747 -op claimwrite -c 64 -max 2000 -pid 4711
+//	berth-bench load -agent bin/berth -servers 1,3 -fleets 10,1000   starts servers, fills them, measures all: a table
+//	berth-bench overload -agent bin/berth                            finds what they sustain, offers twice as much
+//
+// Servers that it starts are processes of their own, with Raft on disk in a temporary folder, and end with it.
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -33,6 +40,12 @@ type config struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && modes[os.Args[1]] != nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err := modes[os.Args[1]](ctx, os.Args[2:])
+		stop()
+		exit(os.Args[1], err)
+	}
 	var c config
 	flag.StringVar(&c.rpc, "rpc", "127.0.0.1:4747", "RPC `addresses` of the servers, comma separated; clients take turns")
 	flag.StringVar(&c.http, "http", "127.0.0.1:4746", "HTTP `address`")
@@ -53,8 +66,19 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	if err := run(&c, make); err != nil {
-		fmt.Fprintf(os.Stderr, "berth-bench: %s: %v\n", c.op, err)
+	exit(c.op, run(&c, make))
+}
+
+// modes are the ways that start servers of their own.
+var modes = map[string]func(context.Context, []string) error{
+	"load":     loadMode,
+	"overload": overloadMode,
+}
+
+func exit(what string, err error) {
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "berth-bench: %s: %v\n", what, err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }

@@ -104,51 +104,65 @@ type placed struct{ ID, NodeID string }
 
 // placeAllocs runs a job and keeps where its allocations are.
 func placeAllocs(cfg *config) (operation, error) {
-	c, err := dial(cfg.rpc)
+	start := time.Now()
+	allocs, err := place(cfg.rpc, cfg.allocs)
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
-	start := time.Now()
-	if err := call(c, structs.JobRegister, &structs.JobRegisterRequest{Job: benchshape.Job(cfg.allocs)}); err != nil {
-		return nil, err
-	}
-	var resp struct{ Allocations []placed }
-	for len(resp.Allocations) < cfg.allocs {
-		if time.Since(start) > 5*time.Minute {
-			return nil, fmt.Errorf("placed only %d of %d", len(resp.Allocations), cfg.allocs)
-		}
-		time.Sleep(200 * time.Millisecond)
-		resp.Allocations = nil
-		if err := c.Call(structs.JobAllocations.Name, &structs.JobGetRequest{JobID: benchshape.JobID}, &resp); err != nil {
-			return nil, err
-		}
-	}
-	fmt.Printf("allocs placed=%d in %s\n", len(resp.Allocations), time.Since(start).Round(time.Millisecond))
-	slices.SortFunc(resp.Allocations, func(a, b placed) int { return cmp.Compare(a.ID, b.ID) })
-	b, err := json.Marshal(resp.Allocations)
+	fmt.Printf("allocs placed=%d in %s\n", len(allocs), time.Since(start).Round(time.Millisecond))
+	b, err := json.Marshal(allocs)
 	if err != nil {
 		return nil, err
 	}
 	return nil, os.WriteFile(cfg.allocsFile, b, 0o600)
 }
 
+// place runs a job of so many allocations and waits until all have their nodes.
+func place(addr string, count int) ([]placed, error) {
+	c, err := dial(addr)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	if err := call(c, structs.JobRegister, &structs.JobRegisterRequest{Job: benchshape.Job(count)}); err != nil {
+		return nil, err
+	}
+	var resp struct{ Allocations []placed }
+	for end := time.Now().Add(5 * time.Minute); len(resp.Allocations) < count; time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("placed only %d of %d", len(resp.Allocations), count)
+		}
+		resp.Allocations = nil
+		if err := c.Call(structs.JobAllocations.Name, &structs.JobGetRequest{JobID: benchshape.JobID}, &resp); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(resp.Allocations, func(a, b placed) int { return cmp.Compare(a.ID, b.ID) })
+	return resp.Allocations, nil
+}
+
 // work is what the claims are made with.
 type work struct {
 	allocs  []placed
-	secrets map[string]string
+	secrets map[string]string // by node
+}
+
+func newWork(allocs []placed, nodes int) *work {
+	w := &work{allocs: allocs, secrets: map[string]string{}}
+	for i := range nodes {
+		w.secrets[benchshape.UUID("node", i)] = benchshape.UUID("secret", i)
+	}
+	return w
 }
 
 func load(cfg *config) (*work, error) {
-	w := &work{secrets: map[string]string{}}
 	b, err := os.ReadFile(cfg.allocsFile)
 	if err != nil {
 		return nil, err
 	}
-	for i := range cfg.nodes {
-		w.secrets[benchshape.UUID("node", i)] = benchshape.UUID("secret", i)
-	}
-	return w, json.Unmarshal(b, &w.allocs)
+	var allocs []placed
+	err = json.Unmarshal(b, &allocs)
+	return newWork(allocs, cfg.nodes), err
 }
 
 // target is the n-th allocation with the volume it uses.
@@ -163,6 +177,19 @@ func (w *work) target(cfg *config, n int, mode string) (placed, string, error) {
 	return w.allocs[i], benchshape.VolumeID(i), nil
 }
 
+// take is the request by which an allocation claims a volume.
+func (w *work) take(a placed, volume, mode string) *structs.CSIVolumeClaimRequest {
+	cl := benchshape.Claim(volume, 0, mode)
+	cl.AllocID = a.ID
+	return &structs.CSIVolumeClaimRequest{NodeID: a.NodeID, SecretID: w.secrets[a.NodeID], Claims: []*structs.CSIClaim{cl}}
+}
+
+// giveUp is the request that releases it.
+func (w *work) giveUp(a placed, volume string) *structs.CSIVolumeUnpublishRequest {
+	return &structs.CSIVolumeUnpublishRequest{NodeID: a.NodeID, SecretID: w.secrets[a.NodeID],
+		Claims: []structs.CSIClaimKey{{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: a.ID}}}
+}
+
 // claim takes a volume for an allocation; a write claim has a volume of its own.
 func claim(cfg *config, mode string) (operation, error) {
 	w, err := load(cfg)
@@ -171,9 +198,7 @@ func claim(cfg *config, mode string) (operation, error) {
 		if err != nil {
 			return err
 		}
-		cl := benchshape.Claim(volume, 0, mode)
-		cl.AllocID = a.ID
-		return call(c, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: a.NodeID, SecretID: w.secrets[a.NodeID], Claims: []*structs.CSIClaim{cl}})
+		return call(c, structs.CSIVolumeClaim, w.take(a, volume, mode))
 	}, err
 }
 
@@ -184,8 +209,7 @@ func release(cfg *config, mode string) (operation, error) {
 		if err != nil {
 			return err
 		}
-		return call(c, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: a.NodeID, SecretID: w.secrets[a.NodeID],
-			Claims: []structs.CSIClaimKey{{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: a.ID}}})
+		return call(c, structs.CSIVolumeUnpublish, w.giveUp(a, volume))
 	}, err
 }
 

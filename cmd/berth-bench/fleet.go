@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	stdrpc "net/rpc"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/benchshape"
+	"berth/structs"
+)
+
+// mostAllocs bounds the allocations of a fleet, one per node and volume: placing them is not measured here.
+const mostAllocs = 5000
+
+// fleet is servers that have been filled: so many nodes with their half of the plugin, as many volumes, and
+// allocations with which these are claimed.
+type fleet struct {
+	*cluster
+	size int
+	cfg  *config // what the operations go by
+	work *work
+	http *http.Client
+}
+
+// startFleet starts servers and fills them. filled is what the registering of the nodes came to.
+func startFleet(ctx context.Context, program string, servers, size int, on *unix.CPUSet) (f *fleet, filled *row, err error) {
+	c, err := startCluster(ctx, program, servers, on)
+	if err != nil {
+		return nil, nil, err
+	}
+	f = &fleet{cluster: c, size: size, cfg: &config{nodes: size, volumes: size, allocs: min(size, mostAllocs)},
+		http: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 1 << 14, DisableCompression: true}}}
+	if filled, err = f.fill(); err != nil {
+		return nil, nil, errors.Join(err, f.close())
+	}
+	return f, filled, nil
+}
+
+func (f *fleet) close() error {
+	f.http.CloseIdleConnections()
+	return f.cluster.close()
+}
+
+func (f *fleet) fill() (*row, error) {
+	nodes, err := f.measure(measure{names: []string{"node registers, new to the servers"}, clients: 64,
+		of: same(func(c *config) (operation, error) { return register(c, 0), nil })}, bound{time.Hour, int64(f.size)})
+	if err != nil {
+		return nil, err
+	}
+	for _, what := range []func(*config) (operation, error){registerVolumes, registerShared} {
+		if _, err := f.measure(measure{names: []string{"volumes"}, clients: 8, of: same(what)}, bound{time.Hour, 0}); err != nil {
+			return nil, err
+		}
+	}
+	allocs, err := place(f.agents[0].rpc, f.cfg.allocs)
+	f.work = newWork(allocs, f.size)
+	return nodes[0], err
+}
+
+// measure is one line of the list of what is measured, or one for each kind of operation in it.
+type measure struct {
+	names   []string
+	clients int // at most: a fleet has no more of them than nodes
+	of      func(f *fleet, conns []*stdrpc.Client) ([]client, error)
+}
+
+// same are clients that do the same by RPC.
+func same(prepare func(*config) (operation, error)) func(*fleet, []*stdrpc.Client) ([]client, error) {
+	return func(f *fleet, conns []*stdrpc.Client) ([]client, error) {
+		op, err := prepare(f.cfg)
+		return plain(conns, op), err
+	}
+}
+
+// measures is all of them, in the order of the table.
+var measures = []measure{
+	{[]string{"node registers again, changed"}, 64, same(func(c *config) (operation, error) { return register(c, int(time.Now().Unix())), nil })},
+	{[]string{"node sends what changed"}, 64, same(func(c *config) (operation, error) { return updateCSI(c), nil })},
+	{[]string{"heartbeat"}, 64, same(func(c *config) (operation, error) { return heartbeat(c), nil })},
+	{[]string{"write claim", "its release"}, 64, cycle(structs.ClaimWrite)},
+	{[]string{"read claim of one volume", "its release"}, 64, cycle(structs.ClaimRead)},
+	{[]string{"get a volume"}, 16, same(get)},
+	{[]string{"get a volume, stale, at any server"}, 16, same(staleGet)},
+	{[]string{"list 100 volumes of all"}, 4, same(func(*config) (operation, error) { return list(100), nil })},
+	{[]string{"list all volumes"}, 1, same(func(*config) (operation, error) { return list(0), nil })},
+	{[]string{"HTTP: get a volume"}, 16, byHTTP(func(f *fleet, n int) (*http.Request, error) {
+		return http.NewRequest(http.MethodGet, "/v1/volume/csi/"+benchshape.VolumeID(n%f.size), nil)
+	})},
+	{[]string{"HTTP: list 100 nodes of all"}, 4, byHTTP(func(*fleet, int) (*http.Request, error) {
+		return http.NewRequest(http.MethodGet, "/v1/nodes?per_page=100", nil)
+	})},
+	{[]string{"HTTP: list all volumes"}, 1, byHTTP(func(*fleet, int) (*http.Request, error) {
+		return http.NewRequest(http.MethodGet, "/v1/volumes?type=csi", nil)
+	})},
+	{[]string{"HTTP: a node's eligibility changes"}, 16, byHTTP(func(f *fleet, n int) (*http.Request, error) {
+		return putEligibility(n%f.size, n/f.size%2 == 1)
+	})},
+	{[]string{"HTTP: register a volume again, changed"}, 16, byHTTP(func(f *fleet, n int) (*http.Request, error) {
+		return putVolume(n%f.size, n)
+	})},
+}
+
+// cycle are clients that share the allocations out among them. Each claims with all of its own, one after
+// the other, then releases all of them, and so on.
+func cycle(mode string) func(*fleet, []*stdrpc.Client) ([]client, error) {
+	return func(f *fleet, conns []*stdrpc.Client) (all []client, err error) {
+		for i, conn := range conns {
+			n, releasing := i, 0
+			all = append(all, func(int) (int, error) {
+				if n >= len(f.work.allocs) {
+					n, releasing = i, 1-releasing
+				}
+				a, volume, err := f.work.target(f.cfg, n, mode)
+				if err != nil {
+					return releasing, err
+				}
+				n += len(conns)
+				if releasing == 1 {
+					return 1, call(conn, structs.CSIVolumeUnpublish, f.work.giveUp(a, volume))
+				}
+				return 0, call(conn, structs.CSIVolumeClaim, f.work.take(a, volume, mode))
+			})
+		}
+		return all, nil
+	}
+}
+
+// byHTTP are clients that send requests to the servers in turn. The RPC connections stay idle.
+func byHTTP(request func(f *fleet, n int) (*http.Request, error)) func(*fleet, []*stdrpc.Client) ([]client, error) {
+	return func(f *fleet, conns []*stdrpc.Client) (all []client, err error) {
+		for i := range conns {
+			at := f.agents[i%len(f.agents)].http
+			all = append(all, func(n int) (int, error) {
+				req, err := request(f, n)
+				if err != nil {
+					return 0, err
+				}
+				req.URL.Scheme, req.URL.Host = "http", at
+				return 0, f.send(req)
+			})
+		}
+		return all, nil
+	}
+}
+
+// send is an error where the answer is one.
+func (f *fleet) send(req *http.Request) error {
+	resp, err := f.http.Do(req)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(resp.Body)
+		return errors.Join(fmt.Errorf("answered %s: %s", resp.Status, text), resp.Body.Close())
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return errors.Join(err, resp.Body.Close())
+}
+
+// putVolume registers volume i with a context of its own.
+func putVolume(i, rev int) (*http.Request, error) {
+	v := benchshape.Volume(benchshape.VolumeID(i), i)
+	v.Context["rev"] = fmt.Sprint(time.Now().Unix(), " ", rev)
+	body, err := json.Marshal(struct{ Volumes []*structs.CSIVolume }{[]*structs.CSIVolume{v}})
+	if err != nil {
+		return nil, err
+	}
+	return http.NewRequest(http.MethodPut, "/v1/volume/csi/"+v.ID, strings.NewReader(string(body)))
+}
+
+// putEligibility says whether a node may get allocations.
+func putEligibility(i int, may bool) (*http.Request, error) {
+	id, eligibility := benchshape.UUID("node", i), structs.NodeIneligible
+	if may {
+		eligibility = structs.NodeEligible
+	}
+	body := fmt.Sprintf(`{"NodeID": %q, "Eligibility": %q}`, id, eligibility)
+	return http.NewRequest(http.MethodPut, "/v1/node/"+id+"/eligibility", strings.NewReader(body))
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	stdrpc "net/rpc"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-msgpack/v2/codec"
+
+	msgpack "berth/internal/codec"
+	"berth/structs"
+)
+
+// request is what is sent by RPC: a method and its encoded body.
+type request struct {
+	method string
+	body   []byte
+}
+
+// encode makes a request of a method.
+func encode[Req, Resp any](m structs.Method[Req, Resp], req *Req) (request, error) {
+	body, err := msgpack.Encode(req)
+	return request{m.Name, body}, err
+}
+
+// rpcLane is one plain connection with many requests under way. It is leaner than a client: what offers
+// twice what a server sustains has to be.
+type rpcLane struct {
+	make func(n int) (request, error)
+	conn net.Conn
+	out  *bufio.Writer
+	head map[string]*header // by method
+
+	mu    sync.Mutex
+	seq   uint64
+	open  map[uint64]func(error)
+	broke error
+	done  chan struct{}
+}
+
+func openLane(addr string, make_ func(n int) (request, error)) (*rpcLane, error) {
+	conn, err := dialRaw(addr)
+	if err != nil {
+		return nil, err
+	}
+	l := &rpcLane{make: make_, conn: conn, out: bufio.NewWriterSize(conn, 1<<16), head: map[string]*header{},
+		open: map[uint64]func(error){}, done: make(chan struct{})}
+	go l.read()
+	return l, nil
+}
+
+// close ends the connection; whatever is open fails.
+func (l *rpcLane) close() {
+	_ = l.conn.Close()
+	<-l.done
+}
+
+func (l *rpcLane) send(n int, answered func(error)) error {
+	req, err := l.make(n)
+	if err != nil {
+		return err
+	}
+	head, err := l.header(req.method)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.seq++
+	seq := l.seq
+	if err = l.broke; err == nil {
+		l.open[seq] = answered
+	}
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	binary.BigEndian.PutUint64(head.bytes[head.at:], seq)
+	if _, err := l.out.Write(head.bytes); err != nil {
+		return err
+	}
+	_, err = l.out.Write(req.body)
+	return err
+}
+
+func (l *rpcLane) flush() error { return l.out.Flush() }
+
+// header is an encoded header of a request and where in it the number is.
+type header struct {
+	bytes []byte
+	at    int
+}
+
+// header is that of a method's requests.
+func (l *rpcLane) header(method string) (*header, error) {
+	if h := l.head[method]; h != nil {
+		return h, nil
+	}
+	const probe = 1<<63 + 12345
+	b, err := msgpack.Encode(&stdrpc.Request{ServiceMethod: method, Seq: probe})
+	if err != nil {
+		return nil, err
+	}
+	h := &header{b, bytes.Index(b, binary.BigEndian.AppendUint64(nil, probe))}
+	if h.at < 0 {
+		return nil, errors.New("the number of a request is not in its header as it is")
+	}
+	l.head[method] = h
+	return h, nil
+}
+
+// read reads answers until the connection ends.
+func (l *rpcLane) read() {
+	defer close(l.done)
+	dec := codec.NewDecoder(bufio.NewReaderSize(l.conn, 1<<16), msgpack.Handle)
+	for {
+		var head stdrpc.Response
+		err := dec.Decode(&head)
+		if err == nil {
+			err = dec.Decode(&lean{})
+		}
+		if err != nil {
+			l.fail(err)
+			return
+		}
+		l.mu.Lock()
+		answered := l.open[head.Seq]
+		delete(l.open, head.Seq)
+		l.mu.Unlock()
+		switch {
+		case answered == nil:
+			l.fail(fmt.Errorf("an answer to request %d, which is not open", head.Seq))
+			return
+		case head.Error != "":
+			answered(structs.ErrorFromWire(head.Error))
+		default:
+			answered(nil)
+		}
+	}
+}
+
+func (l *rpcLane) fail(err error) {
+	l.mu.Lock()
+	open := l.open
+	l.open, l.broke = nil, fmt.Errorf("the connection ended: %w", err)
+	l.mu.Unlock()
+	for _, answered := range open {
+		answered(l.broke)
+	}
+}
+
+// httpLane sends each request in a goroutine, by a connection that is free or a new one.
+type httpLane struct {
+	client *http.Client
+	addr   string
+	make   func(n int) (*http.Request, error)
+	ctx    context.Context // of all requests
+	end    context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+func newHTTPLane(client *http.Client, addr string, make_ func(n int) (*http.Request, error)) *httpLane {
+	l := &httpLane{client: client, addr: addr, make: make_}
+	l.ctx, l.end = context.WithCancel(context.Background())
+	return l
+}
+
+// close ends what is under way and waits for it.
+func (l *httpLane) close() {
+	l.end()
+	l.wg.Wait()
+}
+
+func (l *httpLane) flush() error { return nil }
+
+func (l *httpLane) send(n int, answered func(error)) error {
+	req, err := l.make(n)
+	if err != nil {
+		return err
+	}
+	req.URL.Scheme, req.URL.Host = "http", l.addr
+	l.wg.Go(func() { answered(l.do(req.WithContext(l.ctx))) })
+	return nil
+}
+
+// do returns the error that an answer is, with its class and its Retry-After.
+func (l *httpLane) do(req *http.Request) error {
+	resp, err := l.client.Do(req)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	err = errors.Join(err, resp.Body.Close())
+	switch {
+	case resp.StatusCode == http.StatusServiceUnavailable:
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		return structs.Busy(time.Duration(seconds)*time.Second, "answered %s", resp.Status)
+	case resp.StatusCode != http.StatusOK:
+		return errors.Join(err, fmt.Errorf("answered %s", resp.Status))
+	}
+	return err
+}

@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/benchshape"
+	"berth/structs"
+)
+
+// stress is one line of the list of what is offered too much of.
+type stress struct {
+	name  string
+	lanes func(f *fleet) ([]lane, error)
+}
+
+// overtaken is a claim whose release was there before it: requests that are under way at once have no order.
+// It was answered as it ought to be.
+func overtaken(err error) bool { return structs.IsKind(err, structs.KindConflict) }
+
+// lanesOf are connections to each server for requests by RPC.
+const lanesOf = 64
+
+var stresses = []stress{
+	{"RPC: write claim or release", rpcLanes(func(f *fleet, n int) (request, error) {
+		round, i := n/len(f.work.allocs), n%len(f.work.allocs)
+		if a := f.work.allocs[i]; round%2 == 0 {
+			return encode(structs.CSIVolumeClaim, f.work.take(a, benchshape.VolumeID(i), structs.ClaimWrite))
+		} else {
+			return encode(structs.CSIVolumeUnpublish, f.work.giveUp(a, benchshape.VolumeID(i)))
+		}
+	})},
+	{"RPC: node sends what changed", rpcLanes(func(f *fleet, n int) (request, error) {
+		i := n % f.size
+		return encode(structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i), SecretID: benchshape.UUID("secret", i),
+			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, int(time.Now().UnixNano()))}})
+	})},
+	{"RPC: get a volume", rpcLanes(func(f *fleet, n int) (request, error) {
+		return encode(structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: benchshape.VolumeID(n % f.size)})
+	})},
+	{"RPC: list 100 volumes of all", rpcLanes(func(*fleet, int) (request, error) {
+		return encode(structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: 100}})
+	})},
+	{"HTTP: a node's eligibility", httpLanes(func(f *fleet, n int) (*http.Request, error) {
+		return putEligibility(n%f.size, n/f.size%2 == 0)
+	})},
+	{"HTTP: get a volume", httpLanes(func(f *fleet, n int) (*http.Request, error) {
+		return http.NewRequest(http.MethodGet, "/v1/volume/csi/"+benchshape.VolumeID(n%f.size), nil)
+	})},
+}
+
+func rpcLanes(make_ func(f *fleet, n int) (request, error)) func(*fleet) ([]lane, error) {
+	return func(f *fleet) (all []lane, err error) {
+		for i := range lanesOf {
+			l, err := openLane(f.agents[i%len(f.agents)].rpc, func(n int) (request, error) { return make_(f, n) })
+			if err != nil {
+				closeLanes(all)
+				return nil, err
+			}
+			all = append(all, l)
+		}
+		return all, nil
+	}
+}
+
+func httpLanes(make_ func(f *fleet, n int) (*http.Request, error)) func(*fleet) ([]lane, error) {
+	return func(f *fleet) (all []lane, err error) {
+		for i := range lanesOf {
+			all = append(all, newHTTPLane(f.http, f.agents[i%len(f.agents)].http, func(n int) (*http.Request, error) { return make_(f, n) }))
+		}
+		return all, nil
+	}
+}
+
+func closeLanes(all []lane) {
+	for _, l := range all {
+		l.close()
+	}
+}
+
+// strain is one line of the table: what was offered, and what came of it.
+type strain struct {
+	Operation   string
+	Servers     int
+	What        string  // sustained, twice as much, ...
+	Offered     float64 // a second
+	Good        float64 // a second, answered before the end of the offering
+	Share       float64 // of the sustained rate
+	P50, P99    float64 // milliseconds of the good ones, from when they were due
+	Refused     int     // attempts that were answered unavailable
+	Advised     int     // of those, with a Retry-After
+	RefusedP99  float64 // milliseconds until a refusal
+	Failed      int     // answered otherwise, or not at all
+	Error       string  `json:",omitempty"`
+	Lag         float64 // milliseconds that the load was late itself, p99
+	Done        float64 // seconds until all were answered
+	Before, Max float64 // MB of the server that leads, before and at most
+}
+
+// tester offers loads of one kind.
+type tester struct {
+	*fleet
+	stress
+	leader *agent
+}
+
+// offer offers a load by fresh connections.
+func (t *tester) offer(ctx context.Context, what string, o offer) (*strain, error) {
+	lanes, err := t.lanes(t.fleet)
+	if err != nil {
+		return nil, err
+	}
+	defer closeLanes(lanes)
+	s := &strain{Operation: t.name, Servers: len(t.agents), What: what, Offered: o.rate, Before: mb(residentOf(t.leader.pid))}
+	watched, stop := context.WithCancel(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() { s.Max = mb(peakOf(watched, t.leader.pid)) })
+	a := o.run(ctx, lanes)
+	stop()
+	watch.Wait()
+	s.Good = float64(a.within) / o.time.Seconds()
+	s.P50, s.P99 = ms(quantile(a.took, .5)), ms(quantile(a.took, .99))
+	s.Refused, s.Advised, s.RefusedP99 = len(a.refused), a.advised, ms(quantile(a.refused, .99))
+	s.Failed = a.failed + a.unsent + a.sent - len(a.took) - len(a.refused) - a.failed
+	s.Lag, s.Done = ms(quantile(a.lag, .99)), a.finished.Seconds()
+	if a.last != nil {
+		s.Error = a.last.Error()
+	}
+	return s, ctx.Err()
+}
+
+func mb(bytes int64) float64 { return float64(bytes) / (1 << 20) }
+
+// peakOf is the most memory that a process held until ctx ended.
+func peakOf(ctx context.Context, pid string) (peak int64) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		peak = max(peak, residentOf(pid))
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return peak
+		}
+	}
+}
+
+// The search for what is sustained: a rate is when all of it is answered well, none refused, and the slowest
+// hundredth within sustainedP99. What is too much by a fifth fails that within the time of one search.
+const (
+	sustainedP99 = 250 // milliseconds
+	searchTime   = 1500 * time.Millisecond
+	searchSteps  = 12
+	searchFactor = 1.2
+)
+
+func (s *strain) sustained() bool { return s.Refused == 0 && s.Failed == 0 && s.P99 <= sustainedP99 }
+
+// sustain finds the highest rate that is sustained, within a step: in steps of two, and from the last good
+// one on in steps of searchFactor. A rate that fails is tried twice, since others may use the machine.
+func (t *tester) sustain(ctx context.Context) (best float64, err error) {
+	rate, step := 2000.0, 2.0
+	for n, failed := 0, 0; n < searchSteps; n++ {
+		s, err := t.offer(ctx, "search", offer{rate: rate, time: searchTime})
+		if err != nil {
+			return 0, err
+		}
+		fmt.Fprintf(os.Stderr, "%s: %.0f/s offered: %.0f/s good, p99 %.1f ms, %d refused, %d failed %s\n", t.name, rate, s.Good, s.P99, s.Refused, s.Failed, s.Error)
+		switch {
+		case s.sustained():
+			best, failed = rate, 0
+			rate *= step
+		case failed == 0:
+			failed++
+		case best == 0:
+			rate, failed = rate/4, 0
+		case step == searchFactor:
+			return best, nil
+		default: // too far: back to what was good, and on from there in small steps
+			step, failed = searchFactor, 0
+			rate = best * step
+		}
+	}
+	if best == 0 {
+		return 0, errors.New("nothing is sustained")
+	}
+	return best, nil
+}
+
+// law offers what is sustained, twice of it to clients that give up and to clients that come again, and half
+// of it at once afterwards.
+func (t *tester) law(ctx context.Context, during time.Duration) (rows []*strain, err error) {
+	best, err := t.sustain(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range []struct {
+		what string
+		of   float64
+		offer
+	}{
+		{"sustained", 1, offer{time: during}},
+		{"twice as much", 2, offer{time: during}},
+		{"half, at once afterwards", .5, offer{time: time.Second}},
+		{"twice as much, coming again when told", 2, offer{time: during, honour: true}},
+		{"half, at once afterwards", .5, offer{time: time.Second}},
+	} {
+		l.rate = l.of * best
+		s, err := t.offer(ctx, l.what, l.offer)
+		if err != nil {
+			return rows, err
+		}
+		if s.Share = 1; len(rows) > 0 {
+			s.Share = s.Good / rows[0].Good
+		}
+		rows = append(rows, s)
+	}
+	return rows, nil
+}
+
+// overloadMode shows what becomes of twice the load that is sustained: `berth-bench overload`.
+func overloadMode(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("overload", flag.ContinueOnError)
+	program := flags.String("agent", "bin/berth", "the `program` of the servers")
+	servers := flags.String("servers", "1", "`numbers` of servers")
+	size := flags.Int("fleet", 2000, "nodes, and as many volumes")
+	during := flags.Duration("time", 4*time.Second, "how long too much is offered")
+	out := flags.String("json", "", "also write the rows to this `file`")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	counts, err := numbers(*servers)
+	if err != nil {
+		return err
+	}
+	theirs, ours, err := halves()
+	if err == nil {
+		err = confine(ours)
+	}
+	if err != nil {
+		return err
+	}
+	var rows []*strain
+	for _, n := range counts {
+		some, err := overload(ctx, *program, n, *size, *during, theirs)
+		rows = append(rows, some...)
+		printStrains(os.Stdout, some)
+		if err != nil {
+			return err
+		}
+	}
+	return writeJSON(*out, map[string]any{"Rows": rows, "Seconds": during.Seconds()})
+}
+
+func overload(ctx context.Context, program string, servers, size int, during time.Duration, on *unix.CPUSet) (rows []*strain, err error) {
+	f, _, err := startFleet(ctx, program, servers, size, on)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	leader, err := f.leader()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range stresses {
+		t := &tester{fleet: f, stress: s, leader: f.agents[leader]}
+		some, err := t.law(ctx, during)
+		rows = append(rows, some...)
+		if err != nil {
+			return rows, fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return rows, nil
+}
+
+func printStrains(w io.Writer, rows []*strain) {
+	t := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "operation\tservers\tload\toffered/s\tgood/s\tshare\tp50 ms\tp99 ms\trefused\tadvised\trefused p99 ms\tfailed\tall done s\tMB before, most\tload's lag ms")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%d\t%d\t%.1f\t%d\t%.1f\t%.0f, %.0f\t%.1f %s\n", r.Operation, r.Servers, r.What, r.Offered, r.Good,
+			r.Share, r.P50, r.P99, r.Refused, r.Advised, r.RefusedP99, r.Failed, r.Done, r.Before, r.Max, r.Lag, r.Error)
+	}
+	_ = t.Flush()
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ticksPerSecond is the unit of CPU time in /proc, on every Linux there is.
+const ticksPerSecond = 100
+
+// cpuTime is what the processes have used so far.
+func cpuTime(pids string) (sum time.Duration) {
+	for _, pid := range strings.Split(pids, ",") {
+		sum += cpuOf(pid)
+	}
+	return sum
+}
+
+// cpuOf is the CPU time of one process, its own and the kernel's for it; 0 when there is none.
+func cpuOf(pid string) (sum time.Duration) {
+	b, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(b[strings.LastIndexByte(string(b), ')')+2:]))
+	for _, f := range fields[11:13] { // user and system
+		ticks, _ := strconv.Atoi(f)
+		sum += time.Duration(ticks) * time.Second / ticksPerSecond
+	}
+	return sum
+}
+
+// memory is what the processes hold, as text.
+func memory(pids string) string {
+	var each []string
+	for _, pid := range strings.Split(pids, ",") {
+		if kb := procField(pid, "status", "VmRSS:"); kb > 0 {
+			each = append(each, fmt.Sprintf("%dMB", kb/1024))
+		}
+	}
+	return strings.Join(each, ",")
+}
+
+// residentOf is a process's memory, in bytes.
+func residentOf(pid string) int64 { return procField(pid, "status", "VmRSS:") * 1024 }
+
+// diskOf counts the bytes that were written to the disk on which a folder is, whoever wrote them. What the
+// kernel counts for one process (write_bytes) is of no use here: it is the size of the pages that were
+// touched, which are up to 256 KB large for an entry of 300 bytes.
+func diskOf(dir string) (written int64) {
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return 0
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/stat", unix.Major(st.Dev), unix.Minor(st.Dev)))
+	if err != nil {
+		return 0 // a file system without a disk
+	}
+	const sectors, size = 6, 512 // the field, and what it is counted in
+	if f := strings.Fields(string(b)); len(f) > sectors {
+		written, _ = strconv.ParseInt(f[sectors], 10, 64)
+	}
+	return written * size
+}
+
+// procField is the number behind a name in a file of /proc/PID; 0 when it is not there.
+func procField(pid, file, name string) int64 {
+	b, err := os.ReadFile("/proc/" + pid + "/" + file)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == name {
+			n, _ := strconv.ParseInt(f[1], 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// usage is what each server's process has used of the processors, and all of them of the disk.
+type usage struct {
+	cpu     []time.Duration
+	written int64
+}
+
+// halves divides the processors among servers and load, so that more load does not take from the servers
+// what it is to show: the servers get the first half. With one processor there is nothing to divide.
+func halves() (servers, load *unix.CPUSet, err error) {
+	var all unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &all); err != nil {
+		return nil, nil, err
+	}
+	if all.Count() < 2 {
+		return &all, &all, nil
+	}
+	servers, load = &unix.CPUSet{}, &unix.CPUSet{}
+	for cpu, given := 0, 0; given < all.Count(); cpu++ {
+		if !all.IsSet(cpu) {
+			continue
+		}
+		if given < all.Count()/2 {
+			servers.Set(cpu)
+		} else {
+			load.Set(cpu)
+		}
+		given++
+	}
+	return servers, load, nil
+}
+
+// confine has this whole process run on the processors alone.
+func confine(to *unix.CPUSet) error {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(to.Count())
+	for _, t := range threads {
+		id, err := strconv.Atoi(t.Name())
+		if err != nil {
+			continue
+		}
+		if err := unix.SchedSetaffinity(id, to); err != nil && err != unix.ESRCH {
+			return err
+		}
+	}
+	return nil
+}
+
+// during has this thread, and processes that it starts, run on the processors while do does its work.
+func during(on *unix.CPUSet, do func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return err
+	}
+	if err := unix.SchedSetaffinity(0, on); err != nil {
+		return err
+	}
+	err := do()
+	if back := unix.SchedSetaffinity(0, &before); err == nil {
+		err = back
+	}
+	return err
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+// agent is one server that this program has started, a process of its own.
+type agent struct {
+	name            string
+	http, rpc, serf string // addresses on loopback
+	pid             string
+	ended           chan struct{} // closed when it has ended
+	cmd             *exec.Cmd
+	log             string
+}
+
+// cluster is some servers with all that they keep, in a folder that goes with them.
+type cluster struct {
+	dir    string
+	agents []*agent
+}
+
+// startCluster starts n servers of the program, on the processors if any are named, and waits until they have
+// a leader and know each other. Whoever gets no error says close.
+func startCluster(ctx context.Context, program string, n int, on *unix.CPUSet) (*cluster, error) {
+	dir, err := os.MkdirTemp("", "berth-bench")
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{dir: dir}
+	err = c.start(ctx, program, n, on)
+	if err != nil {
+		err = errors.Join(err, c.close())
+		return nil, err
+	}
+	return c, nil
+}
+
+func (c *cluster) start(ctx context.Context, program string, n int, on *unix.CPUSet) error {
+	ports, err := freePorts(3 * n)
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		at := func(k int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[3*i+k])) }
+		c.agents = append(c.agents, &agent{name: fmt.Sprint("s", i+1), http: at(0), rpc: at(1), serf: at(2), ended: make(chan struct{})})
+	}
+	for _, a := range c.agents {
+		if err := c.run(ctx, a, program, on); err != nil {
+			return err
+		}
+	}
+	return c.await(ctx)
+}
+
+// freePorts are ports that nobody listens at, neither by TCP nor by UDP, at the time.
+func freePorts(n int) (ports []int, err error) {
+	for len(ports) < n {
+		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer tcp.Close() // all of them at the end, so that each is another one
+		addr := tcp.Addr().(*net.TCPAddr)
+		udp, err := net.ListenUDP("udp", &net.UDPAddr{IP: addr.IP, Port: addr.Port})
+		if err != nil {
+			continue
+		}
+		defer udp.Close()
+		ports = append(ports, addr.Port)
+	}
+	return ports, nil
+}
+
+// config is the agent's file. Nodes of a load send no heartbeats but those that are measured.
+func (c *cluster) config(a *agent) string {
+	_, http, _ := net.SplitHostPort(a.http)
+	_, rpc, _ := net.SplitHostPort(a.rpc)
+	_, serf, _ := net.SplitHostPort(a.serf)
+	var join []string
+	for _, other := range c.agents {
+		if other != a { // it would ask itself who there is, and wait for the answer
+			join = append(join, strconv.Quote(other.serf))
+		}
+	}
+	return fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = \"127.0.0.1\"\nlog_level = \"warn\"\nports {\n http = %s\n rpc = %s\n serf = %s\n}\n"+
+		"server {\n enabled = true\n bootstrap_expect = %d\n retry_join = [%s]\n retry_interval = \"200ms\"\n heartbeat_ttl = \"10h\"\n heartbeat_grace = \"10h\"\n rpc_max_conns_per_client = 20000\n}\n",
+		a.name, filepath.Join(c.dir, a.name), http, rpc, serf, len(c.agents), strings.Join(join, ", "))
+}
+
+func (c *cluster) run(ctx context.Context, a *agent, program string, on *unix.CPUSet) error {
+	file := filepath.Join(c.dir, a.name+".hcl")
+	if err := os.WriteFile(file, []byte(c.config(a)), 0o600); err != nil {
+		return err
+	}
+	a.log = file + ".log"
+	log, err := os.Create(a.log)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	a.cmd = exec.CommandContext(ctx, program, "agent", "-config", file)
+	a.cmd.Stdout, a.cmd.Stderr = log, log
+	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	start := a.cmd.Start
+	if on != nil {
+		start = func() error { return during(on, a.cmd.Start) }
+	}
+	if err := start(); err != nil {
+		return err
+	}
+	a.pid = strconv.Itoa(a.cmd.Process.Pid)
+	go func() {
+		defer close(a.ended)
+		_ = a.cmd.Wait() // killed: there is nothing to learn
+	}()
+	return nil
+}
+
+// close ends the servers, waits for them, and removes what they kept.
+func (c *cluster) close() error {
+	for _, a := range c.agents {
+		if a.pid != "" {
+			_ = a.cmd.Process.Kill() // one that has ended already is what is wanted
+			<-a.ended
+		}
+	}
+	return os.RemoveAll(c.dir)
+}
+
+// patience is how long servers may take to find a leader.
+const patience = 60 * time.Second
+
+func (c *cluster) await(ctx context.Context) error {
+	var last error
+	for end := time.Now().Add(patience); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		if last = c.ready(); last == nil {
+			return nil
+		}
+		for _, a := range c.agents {
+			select {
+			case <-a.ended:
+				text, _ := os.ReadFile(a.log)
+				return fmt.Errorf("server %s ended: %s", a.name, text)
+			default:
+			}
+		}
+	}
+	return errors.Join(fmt.Errorf("%d servers found no leader: %w", len(c.agents), last), ctx.Err())
+}
+
+// ready is nil once every server knows the same leader and all of the others.
+func (c *cluster) ready() error {
+	leader := ""
+	for _, a := range c.agents {
+		l, peers, err := a.status()
+		if err != nil {
+			return err
+		}
+		if l == "" || peers != len(c.agents) || leader != "" && leader != l {
+			return fmt.Errorf("%s knows of %d servers and the leader %q", a.name, peers, l)
+		}
+		leader = l
+	}
+	return nil
+}
+
+func (a *agent) status() (leader string, peers int, err error) {
+	client, err := dial(a.rpc)
+	if err != nil {
+		return "", 0, err
+	}
+	defer client.Close()
+	var l structs.StatusLeaderResponse
+	var p structs.StatusPeersResponse
+	if err := client.Call(structs.StatusLeader.Name, &structs.QueryRequest{}, &l); err != nil {
+		return "", 0, err
+	}
+	err = client.Call(structs.StatusPeers.Name, &structs.QueryRequest{}, &p)
+	return l.Leader, len(p.Peers), err
+}
+
+// leader is the number of the server that leads.
+func (c *cluster) leader() (int, error) {
+	for i, a := range c.agents {
+		if l, _, err := a.status(); err == nil && l == a.rpc {
+			return i, nil
+		}
+	}
+	return 0, errors.New("no server says that it leads")
+}
+
+func (c *cluster) addresses() (rpc []string) {
+	for _, a := range c.agents {
+		rpc = append(rpc, a.rpc)
+	}
+	return rpc
+}
+
+// usage is what the servers have used so far.
+func (c *cluster) usage() usage {
+	u := usage{written: diskOf(c.dir)}
+	for _, a := range c.agents {
+		u.cpu = append(u.cpu, cpuOf(a.pid))
+	}
+	return u
+}
