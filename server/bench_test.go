@@ -197,3 +197,13 @@ func BenchmarkRPCVolumeList(b *testing.B) {
 		return c.Call(structs.CSIVolumeList.Name, &structs.CSIVolumeListRequest{}, &lean{})
 	})
 }
+
+// BenchmarkRPCVolumeRegister is 16 clients that change volumes, which are recorded one after the other.
+func BenchmarkRPCVolumeRegister(b *testing.B) {
+	w := startBench(b, 1000, 1000, 1)
+	w.load(16, func(c *stdrpc.Client, i int) error {
+		v := benchshape.Volume(benchshape.VolumeID(i%1000), i%1000)
+		v.Context["rev"] = fmt.Sprint(i)
+		return c.Call(structs.CSIVolumeRegister.Name, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}, &lean{})
+	})
+}
