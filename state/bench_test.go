@@ -140,7 +140,7 @@ func BenchmarkFleetBoot(b *testing.B) { benchBoot(b, 1) }
 func BenchmarkFleetBootBatched(b *testing.B) { benchBoot(b, 64) }
 
 func benchBoot(b *testing.B, batch int) {
-	for _, n := range benchSizes[1:] {
+	for _, n := range benchSizes {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
 			reqs := make([]*structs.NodeRegisterRequest, n)
 			for i := range reqs {
@@ -232,7 +232,7 @@ func benchStorm(b *testing.B, batch int) {
 
 // BenchmarkPluginGet is a plugin put together with its instances and allocations.
 func BenchmarkPluginGet(b *testing.B) {
-	for _, n := range []int{1000, 10000} {
+	for _, n := range []int{10, 100, 1000, 10000} {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
 			s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
 			m := begin(b)
