@@ -62,7 +62,7 @@ func BenchmarkFingerprintNoPlugin(b *testing.B) {
 
 // a3. whole-fleet boot: register N nodes one after the other into an empty store.
 func BenchmarkFleetBoot(b *testing.B) {
-	for _, n := range []int{100, 1000, 10000} {
+	for _, n := range ns {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
 			tm := startTimer(b)
 			defer tm.done(n)
@@ -132,11 +132,15 @@ func BenchmarkClaim(b *testing.B) {
 	}
 }
 
-// c2. claim + release of a single-writer volume with 10k volumes in the store.
-func BenchmarkClaimWriter(b *testing.B) { b.Run("V=10000", claimWriter) }
+// c2. claim + release of a single-writer volume with V volumes in the store.
+func BenchmarkClaimWriter(b *testing.B) {
+	for _, v := range []int{10, 10000} {
+		b.Run(fmt.Sprintf("V=%d", v), func(b *testing.B) { claimWriter(b, v) })
+	}
+}
 
-func claimWriter(b *testing.B) {
-	const vols, nodes = 10000, 1000
+func claimWriter(b *testing.B, vols int) {
+	const nodes = 1000
 	s := shape.NewState(true)
 	shape.Fill{Nodes: nodes, Volumes: vols, SharedVolClaims: -1, Allocs: 10000}.Do(s)
 	idx := uint64(100)
@@ -276,10 +280,14 @@ func BenchmarkHeartbeat(b *testing.B) {
 }
 
 // f3. ClientUpdate: the client reports an alloc terminal (UpdateAllocsFromClient).
-func BenchmarkAllocEnds(b *testing.B) { b.Run("N=10000", allocEnds) }
+func BenchmarkAllocEnds(b *testing.B) {
+	for _, n := range []int{10, 10000} {
+		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) { allocEnds(b, n) })
+	}
+}
 
-func allocEnds(b *testing.B) {
-	const nodes, allocs = 1000, 10000
+func allocEnds(b *testing.B, allocs int) {
+	const nodes = 1000
 	s := shape.NewState(true)
 	shape.Fill{Nodes: nodes, SharedVolClaims: -1, Allocs: allocs}.Do(s)
 	must(b, s.UpsertJobSummary(50, &structs.JobSummary{JobID: shape.JobID, Namespace: shape.NS,
