@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"time"
 
 	"berth/rpc"
 	"berth/structs"
@@ -138,6 +139,6 @@ func (n *Node) awaitClaim(ctx context.Context, c *structs.CSIClaim) (*structs.CS
 			return resp, err
 		}
 		req.MinIndex = resp.Index
-		req.MaxWait = Patience / 6
+		req.MaxWait = 3 * time.Second
 	}
 }

@@ -20,8 +20,9 @@ import (
 	"berth/structs"
 )
 
-// Patience is how long the helpers wait for what has to come.
-const Patience = 20 * time.Second
+// Patience is how long the helpers wait for what has to come. It is long, because a machine may be slow, and
+// costs nothing where it comes.
+const Patience = time.Minute
 
 // Cluster is some servers on a network, and the nodes that a test adds.
 type Cluster struct {
