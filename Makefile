@@ -25,7 +25,7 @@ check: ## formatting, vet, staticcheck, the shape of the house, goldens current
 	@unformatted="$$(git ls-files '*.go' | xargs gofmt -l)"; test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet -tags $(TAGS) ./...
 	$(GO) run $(STATICCHECK) -tags $(TAGS) ./...
-	$(GO) test -tags $(TAGS) ./internal/archtest ./test/refdocs
+	$(GO) test -tags $(TAGS) ./internal/archtest ./internal/codecgen ./test/refdocs
 
 demo: setup build ## from a job file to a mounted volume and back, in under a minute (root)
 	./scripts/demo.sh
@@ -36,7 +36,8 @@ bench: ## Go benchmarks of state, FSM, endpoints, RPC and one server, and the ca
 bench-peer: ## the same work on the peer (Nomad v1.6.1) and on berth, in turn: name | peer | berth | ratio
 	./scripts/bench-peer.sh
 
-goldens: ## write the golden files and the reference tables in docs/ again
+goldens: ## write the codecs of structs, the golden files and the reference tables in docs/ again
+	$(GO) test -tags $(TAGS) ./internal/codecgen -update
 	$(GO) test -tags $(TAGS) ./test/refdocs ./fsm ./structs ./cli -update
 
 fmt: ## gofmt everything

@@ -4,6 +4,7 @@ package codec
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"reflect"
 	"sync"
@@ -38,26 +39,38 @@ type reusable struct {
 	buf []byte
 }
 
+// scratch are buffers for what is encoded before its length is known.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
 // largestKept is how large a buffer may be to be used again.
 const largestKept = 1 << 20
 
 // Encode returns v in msgpack.
 func Encode(v any) ([]byte, error) {
-	e := encoders.Get().(*reusable)
-	defer encoders.Put(e)
-	e.buf = e.buf[:0]
-	e.ResetBytes(&e.buf)
-	err := e.Encode(v)
-	if cap(e.buf) > largestKept {
-		out := e.buf
-		e.buf = nil
+	buf := scratch.Get().(*[]byte)
+	defer scratch.Put(buf)
+	out, err := Append((*buf)[:0], v)
+	if cap(out) > largestKept {
 		return out, err
 	}
-	return bytes.Clone(e.buf), err
+	*buf = out
+	return bytes.Clone(out), err
 }
 
-// Append appends v in msgpack to b and returns it, as append does.
+// Append appends v in msgpack to b and returns it, as append does. What is Generated, and slices of pointers
+// to it, are written by their own methods, the rest by reflection; the bytes are the same.
 func Append(b []byte, v any) ([]byte, error) {
+	out, known, err := appendKnown(b, v)
+	if !known {
+		out, err = appendByReflection(b, v)
+	}
+	if err != nil {
+		return b, fmt.Errorf("encoding %T: %w", v, err)
+	}
+	return out, nil
+}
+
+func appendByReflection(b []byte, v any) ([]byte, error) {
 	e := encoders.Get().(*reusable)
 	defer encoders.Put(e)
 	e.buf = e.buf[:0]
@@ -70,8 +83,20 @@ func Append(b []byte, v any) ([]byte, error) {
 	return b, err
 }
 
-// Decode reads v from msgpack bytes. Bad bytes give an error, never a panic.
+// Decode reads v from msgpack bytes; fields that are not among them stay as they are. Bad bytes give an
+// error, never a panic. Nothing of b is kept.
 func Decode(b []byte, v any) error {
+	known, err := decodeKnown(b, v)
+	if !known {
+		err = decodeByReflection(b, v)
+	}
+	if err != nil {
+		return fmt.Errorf("decoding %T: %w", v, err)
+	}
+	return nil
+}
+
+func decodeByReflection(b []byte, v any) error {
 	d := decoders.Get().(*codec.Decoder)
 	defer decoders.Put(d)
 	if b == nil {

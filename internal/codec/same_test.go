@@ -1,0 +1,394 @@
+package codec_test
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	msgpack "github.com/hashicorp/go-msgpack/v2/codec"
+
+	"berth/internal/codec"
+)
+
+// byHandle encodes by reflection.
+func byHandle(t testing.TB, v any) (b []byte) {
+	t.Helper()
+	if err := msgpack.NewEncoderBytes(&b, codec.Handle).Encode(v); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func fromHandle(b []byte, v any) error { return msgpack.NewDecoderBytes(b, codec.Handle).Decode(v) }
+
+// fresh is a new value of the type of v.
+func fresh(v any) any { return reflect.New(reflect.TypeOf(v).Elem()).Interface() }
+
+// filler makes random values of any type.
+type filler struct {
+	*rand.Rand
+	empty float64 // how likely a value is to be nil, empty or zero
+}
+
+func newFiller(seed uint64) *filler {
+	r := rand.New(rand.NewPCG(seed, 0))
+	return &filler{r, []float64{0, 0.1, 0.5, 0.9}[r.IntN(4)]}
+}
+
+func (f *filler) value(v any) any { f.fill(reflect.ValueOf(v).Elem(), 0); return v }
+
+func (f *filler) fill(v reflect.Value, depth int) {
+	if f.Float64() < f.empty {
+		if k := v.Kind(); (k == reflect.Slice || k == reflect.Map) && f.IntN(2) == 0 {
+			f.length(v, 0, depth)
+		}
+		return
+	}
+	if t, ok := v.Addr().Interface().(*time.Time); ok {
+		*t = f.time()
+		return
+	}
+	switch v.Kind() {
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.String:
+		v.SetString(f.text())
+	case reflect.Float64:
+		v.SetFloat(f.NormFloat64() * 1e6)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(f.number()))
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		v.SetUint(f.number())
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		f.fill(v.Elem(), depth+1)
+	case reflect.Slice, reflect.Map:
+		f.length(v, f.size(depth), depth)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f.fill(v.Field(i), depth+1)
+		}
+	case reflect.Interface:
+		v.Set(reflect.ValueOf(f.any(depth)))
+	}
+}
+
+// length fills a slice or map with n elements.
+func (f *filler) length(v reflect.Value, n, depth int) {
+	if v.Kind() == reflect.Slice {
+		v.Set(reflect.MakeSlice(v.Type(), n, n))
+		for i := range n {
+			f.fill(v.Index(i), depth+1)
+		}
+		return
+	}
+	v.Set(reflect.MakeMap(v.Type()))
+	for range n {
+		e := reflect.New(v.Type().Elem()).Elem()
+		f.fill(e, depth+1)
+		v.SetMapIndex(reflect.ValueOf(f.text()).Convert(v.Type().Key()), e)
+	}
+}
+
+// size is mostly small, and less the deeper; now and then it needs a longer header.
+func (f *filler) size(depth int) int {
+	if depth < 3 && f.IntN(40) == 0 {
+		return 16 + f.IntN(60)
+	}
+	return f.IntN(max(2, 5-depth))
+}
+
+// number is near one of the bounds at which the encoding changes.
+func (f *filler) number() uint64 {
+	return uint64(1)<<f.IntN(64) + uint64(f.IntN(5)) - 2
+}
+
+func (f *filler) text() string {
+	words := []string{"", "ready", "default", "größer ☃", "\x00\xff", "a3c1f0de-0f5c-4c3e-9d1b-6a1f5e8c9b7a"}
+	s := words[f.IntN(len(words))]
+	if f.IntN(200) == 0 {
+		return string(bytes.Repeat([]byte(s+"x"), []int{16, 100, 300, 70000}[f.IntN(4)*f.IntN(2)]))
+	}
+	return s + fmt.Sprint(f.IntN(100))
+}
+
+func (f *filler) time() time.Time {
+	sec := []int64{0, 1, -1, 1_760_000_000, 1 << 34, 1<<34 - 1, -62135596800, -62135596801}[f.IntN(8)]
+	return time.Unix(sec, []int64{0, 1, 999_999_999}[f.IntN(3)]).In([]*time.Location{time.UTC, time.FixedZone("x", 3600)}[f.IntN(2)])
+}
+
+func (f *filler) any(depth int) any {
+	if depth > 6 {
+		return "deep"
+	}
+	switch f.IntN(12) {
+	case 0:
+		return f.text()
+	case 1:
+		return int64(f.number())
+	case 2:
+		return f.number()
+	case 3:
+		return f.NormFloat64()
+	case 4:
+		return f.IntN(2) == 0
+	case 5:
+		return []any{f.any(depth + 1), nil, f.any(depth + 1)}
+	case 6:
+		return map[string]any{f.text(): f.any(depth + 1), f.text(): nil}
+	case 7:
+		return []any(nil)
+	case 8:
+		return []string{f.text()}
+	case 9:
+		return float32(1.5)
+	case 10:
+		return int(f.number())
+	default:
+		return f.time()
+	}
+}
+
+const rounds = 12
+
+// each calls do with random values of every type.
+func each(t *testing.T, do func(t *testing.T, seed uint64, v codec.Generated)) {
+	for i, empty := range all {
+		t.Run(reflect.TypeOf(empty).Elem().Name(), func(t *testing.T) {
+			for round := range uint64(rounds) {
+				seed := uint64(i)<<32 | round
+				do(t, seed, newFiller(seed).value(fresh(empty)).(codec.Generated))
+			}
+		})
+	}
+}
+
+func TestTheBytesAreTheHandles(t *testing.T) {
+	each(t, func(t *testing.T, seed uint64, v codec.Generated) {
+		want := byHandle(t, v)
+		forms := []any{v, reflect.ValueOf(v).Elem().Interface()}
+		for _, form := range forms {
+			if got, err := codec.Append([]byte("before"), form); err != nil || string(got) != "before"+string(want) {
+				t.Fatalf("seed %d: %T: %v\n got %x\nwant %x", seed, form, err, got, want)
+			}
+		}
+		got, wanted := fresh(v), fresh(v)
+		if err := fromHandle(want, wanted); err != nil {
+			t.Fatal(err)
+		}
+		if err := codec.Decode(want, got); err != nil || !reflect.DeepEqual(got, wanted) {
+			t.Fatalf("seed %d: %v\n got %+v\nwant %+v", seed, err, got, wanted)
+		}
+	})
+}
+
+func TestSlicesOfPointersAreTheHandles(t *testing.T) {
+	each(t, func(t *testing.T, seed uint64, v codec.Generated) {
+		typ := reflect.SliceOf(reflect.TypeOf(v))
+		rows := reflect.New(typ)
+		for range seed % 4 {
+			rows.Elem().Set(reflect.Append(rows.Elem(), reflect.ValueOf(v), reflect.Zero(typ.Elem())))
+		}
+		want := byHandle(t, rows.Elem().Interface())
+		for _, form := range []any{rows.Elem().Interface(), rows.Interface()} {
+			if got, err := codec.Encode(form); err != nil || !bytes.Equal(got, want) {
+				t.Fatalf("seed %d: %T: %v\n got %x\nwant %x", seed, form, err, got, want)
+			}
+		}
+		same(t, want, func() any { return reflect.New(typ).Interface() })
+	})
+}
+
+// same holds what is read from bytes into two equal values against each other.
+func same(t *testing.T, b []byte, target func() any) {
+	t.Helper()
+	got, want := target(), target()
+	errWant := fromHandle(b, want)
+	errGot := codec.Decode(b, got)
+	if (errGot == nil) != (errWant == nil) {
+		t.Fatalf("%T from %x:\n got %v\nwant %v", got, b, errGot, errWant)
+	}
+	if errWant == nil && !reflect.DeepEqual(got, want) && !bytes.Equal(byHandle(t, got), byHandle(t, want)) {
+		t.Fatalf("%T from %x:\n got %+v\nwant %+v", got, b, got, want)
+	}
+}
+
+func TestIntoWhatIsNotEmpty(t *testing.T) {
+	each(t, func(t *testing.T, seed uint64, v codec.Generated) {
+		before := byHandle(t, newFiller(seed+1e9).value(fresh(v)))
+		same(t, byHandle(t, v), func() any {
+			target := fresh(v)
+			if err := fromHandle(before, target); err != nil {
+				t.Fatal(err)
+			}
+			return target
+		})
+	})
+}
+
+// TestWhatOthersMaySend changes one thing in what the Handle writes: both read it the same, or both refuse.
+func TestWhatOthersMaySend(t *testing.T) {
+	each(t, func(t *testing.T, seed uint64, v codec.Generated) {
+		if leaks(reflect.TypeOf(v)) {
+			return
+		}
+		f := newFiller(seed)
+		for range 10 {
+			n, rest := parse(byHandle(t, v))
+			if len(rest) > 0 {
+				t.Fatal("bytes are left")
+			}
+			n.change(f)
+			same(t, n.append(nil), func() any { return fresh(v) })
+		}
+	})
+}
+
+// leaks reports whether a type has maps of structs. In an entry that does not name all fields the Handle
+// leaves what the entry before it had.
+func leaks(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Map:
+		return t.Elem().Kind() == reflect.Struct || leaks(t.Elem())
+	case reflect.Pointer, reflect.Slice:
+		return leaks(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if leaks(t.Field(i).Type) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestWhatIsCutShortIsRefused(t *testing.T) {
+	each(t, func(t *testing.T, seed uint64, v codec.Generated) {
+		b := byHandle(t, v)
+		cut := b[:rand.New(rand.NewPCG(seed, 1)).IntN(len(b))]
+		if err := codec.Decode(cut, fresh(v)); err == nil {
+			t.Fatalf("seed %d: %x, the rest is missing, is read", seed, cut)
+		}
+	})
+}
+
+// node is one msgpack value as a tree.
+type node struct {
+	raw   []byte // of what holds no others
+	isMap bool
+	of    []*node // elements; keys and values in turn
+}
+
+// parse reads what the Handle writes.
+func parse(b []byte) (n *node, rest []byte) {
+	head, count := 1, -1
+	n = &node{}
+	switch lead := b[0]; {
+	case lead&0xf0 == 0x80:
+		n.isMap, count = true, 2*int(lead&0xf)
+	case lead&0xf0 == 0x90:
+		count = int(lead & 0xf)
+	case lead == 0xdc:
+		head, count = 3, int(b[1])<<8|int(b[2])
+	case lead == 0xde:
+		head, n.isMap, count = 3, true, 2*(int(b[1])<<8|int(b[2]))
+	}
+	if count < 0 {
+		rest, err := codec.Skip(b)
+		if err != nil {
+			panic(err)
+		}
+		n.raw = b[:len(b)-len(rest)]
+		return n, rest
+	}
+	n.of, rest = []*node{}, b[head:]
+	for range count {
+		var e *node
+		e, rest = parse(rest)
+		n.of = append(n.of, e)
+	}
+	return n, rest
+}
+
+func (n *node) append(b []byte) []byte {
+	if n.of == nil {
+		return append(b, n.raw...)
+	}
+	if n.isMap {
+		b = append(b, 0xdf, 0, 0, byte(len(n.of)/2>>8), byte(len(n.of)/2))
+	} else {
+		b = append(b, 0xdd, 0, 0, byte(len(n.of)>>8), byte(len(n.of)))
+	}
+	for _, e := range n.of {
+		b = e.append(b)
+	}
+	return b
+}
+
+// nodes lists a tree.
+func (n *node) nodes() []*node {
+	list := []*node{n}
+	for _, e := range n.of {
+		list = append(list, e.nodes()...)
+	}
+	return list
+}
+
+// odd are values that do not fit, or only just.
+var odd = [][]byte{
+	{0xc0}, {0xc2}, {0xc3}, {0x00}, {0x01}, {0x7f}, {0xff}, {0xd0, 0x80}, {0xcc, 0xff}, {0xcd, 0xff, 0xff},
+	{0xcf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, {0xd3, 0x80, 0, 0, 0, 0, 0, 0, 0}, {0xd2, 0, 0, 0, 7},
+	{0xca, 0x3f, 0x80, 0, 0}, {0xcb, 0x3f, 0xf0, 0, 0, 0, 0, 0, 0}, {0xa0}, {0xa1, 'x'}, {0xd9, 1, 'x'}, {0xda, 0, 1, 'x'},
+	{0xc4, 0}, {0xc4, 1, 'x'}, {0xc5, 0, 1, 'x'}, {0x90}, {0x91, 0xc0}, {0x92, 0x61, 0x62}, {0x91, 0xa1, 'x'}, {0x80},
+	{0x81, 0xa1, 'x', 0xc0}, {0x81, 0xa1, 'x', 0x01}, {0x82, 0xa1, 'x', 0x01, 0xa1, 'x', 0xa1, 'y'}, {0x81, 0x01, 0x01},
+	{0xd4, 5, 1}, {0xd6, 0xff, 0, 0, 0, 1}, {0xd7, 0xff, 0, 0, 0, 4, 0, 0, 0, 1}, {0xc7, 4, 0xff, 0, 0, 0, 1},
+	{0xc7, 12, 0xff, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1}, {0xd5, 0xff, 0, 0}, {0xa4, 0, 0, 0, 1}, {0xc1},
+}
+
+// change changes one place of the tree.
+func (n *node) change(f *filler) {
+	list := n.nodes()
+	at := list[f.IntN(len(list))]
+	if !at.isMap || len(at.of) == 0 || f.IntN(3) > 0 {
+		*at = node{raw: odd[f.IntN(len(odd))]}
+		return
+	}
+	i := 2 * f.IntN(len(at.of)/2)
+	switch f.IntN(4) {
+	case 0: // another order
+		f.Shuffle(len(at.of)/2, func(i, j int) {
+			at.of[2*i], at.of[2*j] = at.of[2*j], at.of[2*i]
+			at.of[2*i+1], at.of[2*j+1] = at.of[2*j+1], at.of[2*i+1]
+		})
+	case 1: // a field more
+		at.of = append(at.of, &node{raw: []byte("\xa3new")}, at.of[i+1])
+	case 2: // one twice
+		at.of = append(at.of, at.of[i], &node{raw: odd[f.IntN(len(odd))]})
+	case 3: // a name as bytes
+		if raw := at.of[i].raw; len(raw) > 0 && raw[0] >= 0xa0 && raw[0] <= 0xbf {
+			at.of[i] = &node{raw: append([]byte{0xc4, raw[0] & 0x1f}, raw[1:]...)}
+		}
+	}
+}
+
+func FuzzBothReadTheSame(f *testing.F) {
+	for i, v := range all {
+		f.Add(uint16(i), byHandle(f, newFiller(uint64(i)).value(fresh(v))))
+		f.Add(uint16(i), []byte{0xdf, 0x7f, 0xff, 0xff, 0xff})
+	}
+	f.Fuzz(func(t *testing.T, i uint16, b []byte) {
+		got, want := fresh(all[int(i)%len(all)]), fresh(all[int(i)%len(all)])
+		if codec.Decode(b, got) != nil || leaks(reflect.TypeOf(got)) {
+			return
+		}
+		if err := fromHandle(b, want); err != nil {
+			t.Fatalf("%T is read from %x, the Handle says %v", got, b, err)
+		}
+		if !reflect.DeepEqual(got, want) && !bytes.Equal(byHandle(t, got), byHandle(t, want)) {
+			t.Fatalf("%T from %x:\n got %+v\nwant %+v", got, b, got, want)
+		}
+	})
+}

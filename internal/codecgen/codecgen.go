@@ -1,0 +1,185 @@
+// Package codecgen writes the msgpack codecs of a package's structs: of each exported one, whose fields are
+// all exported, the methods of codec.Generated, and nothing else. They write the very bytes that codec.Handle
+// writes by reflection, which tests of both hold against each other: fields by name in order, embedded
+// structs flattened, nil where the Handle writes nil.
+//
+// It reads source text and not the compiled package, so that it works while what it wrote before does not
+// compile. A type of a field that it does not know is an error: better none than one that writes something
+// else. `make goldens` writes the file again; a test holds it against the source.
+package codecgen
+
+import (
+	"bytes"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// File is the name of the generated file in a package's folder.
+const File = "codec_gen.go"
+
+// Generate returns the content of the generated file of the package in a folder.
+func Generate(dir string) ([]byte, error) {
+	g, all, err := read(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range all {
+		if err := g.methods(l); err != nil {
+			return nil, err
+		}
+	}
+	return g.file(g.pkg.Name(), "time", "berth/internal/codec", "github.com/tinylib/msgp/msgp")
+}
+
+// List returns a Go file of the test package pkg with a variable all, which holds a new value of each type
+// that Generate writes a codec for. The package in the folder is imported as path.
+func List(dir, path, pkg string) ([]byte, error) {
+	g, all, err := read(dir)
+	if err != nil {
+		return nil, err
+	}
+	g.printf("\nvar all = []codec.Generated{\n")
+	for _, l := range all {
+		g.printf("new(%s.%s),\n", g.pkg.Name(), l.name())
+	}
+	g.printf("}\n")
+	return g.file(pkg, "berth/internal/codec", path)
+}
+
+// read reads the package in a folder and lays out its structs, in order of their names.
+func read(dir string) (*generator, []*layout, error) {
+	pkg, err := load(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	g := &generator{pkg: pkg, structs: map[*types.Named]*layout{}}
+	var all []*layout
+	for _, name := range pkg.Scope().Names() {
+		named, ok := eligible(pkg.Scope().Lookup(name))
+		if !ok {
+			continue
+		}
+		l, err := layoutOf(named)
+		if err != nil {
+			return nil, nil, err
+		}
+		g.structs[named] = l
+		all = append(all, l)
+	}
+	return g, all, nil
+}
+
+// eligible reports whether an object is a struct that may go over a wire.
+func eligible(o types.Object) (*types.Named, bool) {
+	name, ok := o.(*types.TypeName)
+	if !ok || !name.Exported() || name.IsAlias() {
+		return nil, false
+	}
+	named, ok := name.Type().(*types.Named)
+	if !ok || named.TypeParams().Len() > 0 {
+		return nil, false
+	}
+	s, ok := named.Underlying().(*types.Struct)
+	if !ok {
+		return nil, false
+	}
+	for f := range s.Fields() {
+		if !f.Exported() {
+			return nil, false
+		}
+	}
+	return named, true
+}
+
+// load reads the types of the package in a folder. Only declarations count: functions are not looked into,
+// and of other packages only time is known. What does not make sense then is seen when a field has no type.
+func load(dir string) (*types.Package, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	fset := token.NewFileSet()
+	var files []*ast.File
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") || filepath.Base(path) == File {
+			continue
+		}
+		file, err := parser.ParseFile(fset, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no Go files in %s: %w", dir, os.ErrNotExist)
+	}
+	lenient := types.Config{IgnoreFuncBodies: true, Importer: onlyTime{}, Error: func(error) {}}
+	pkg, _ := lenient.Check(files[0].Name.Name, fset, files, nil)
+	return pkg, nil
+}
+
+// onlyTime imports time with its two types; every other package is empty.
+type onlyTime struct{}
+
+func (onlyTime) Import(path string) (*types.Package, error) {
+	pkg := types.NewPackage(path, path[strings.LastIndex(path, "/")+1:])
+	if path == "time" {
+		declare(pkg, "Duration", types.Typ[types.Int64])
+		declare(pkg, "Time", types.NewStruct(nil, nil))
+	}
+	pkg.MarkComplete()
+	return pkg, nil
+}
+
+func declare(pkg *types.Package, name string, underlying types.Type) {
+	o := types.NewTypeName(token.NoPos, pkg, name, nil)
+	types.NewNamed(o, underlying, nil)
+	pkg.Scope().Insert(o)
+}
+
+// generator writes methods, one struct after another.
+type generator struct {
+	pkg     *types.Package
+	structs map[*types.Named]*layout
+	body    bytes.Buffer
+}
+
+func (g *generator) printf(format string, args ...any) { fmt.Fprintf(&g.body, format, args...) }
+
+// file is what was written, with its head and those of the imports that it uses.
+func (g *generator) file(name string, imports ...string) ([]byte, error) {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "// Code generated by codecgen from the source of package %s; DO NOT EDIT.\n\npackage %s\n\nimport (\n", g.pkg.Name(), name)
+	for _, path := range imports {
+		if bytes.Contains(g.body.Bytes(), []byte(path[strings.LastIndex(path, "/")+1:]+".")) {
+			fmt.Fprintf(&b, "%q\n", path)
+		}
+	}
+	b.WriteString(")\n")
+	b.Write(g.body.Bytes())
+	src, err := format.Source(b.Bytes())
+	if err != nil {
+		return nil, fmt.Errorf("what was generated is no Go: %w", err)
+	}
+	return src, nil
+}
+
+// ownCodecs are methods that a type must not have: the Handle would let it write itself.
+var ownCodecs = []string{"CodecEncodeSelf", "CodecDecodeSelf", "MarshalBinary", "UnmarshalBinary", "CodecMissingField", "IsZero"}
+
+func hasOwnCodec(t *types.Named) bool {
+	for m := range t.Methods() {
+		if slices.Contains(ownCodecs, m.Name()) {
+			return true
+		}
+	}
+	return false
+}
