@@ -43,7 +43,7 @@ func (l *lines) Write(p []byte) (int, error) {
 // await returns the first line that has the text.
 func (l *lines) await(t *testing.T, text string) string {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(2 * time.Minute)
 	for {
 		l.mu.Lock()
 		all := l.seen.String()

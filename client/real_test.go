@@ -120,7 +120,7 @@ func (m *machine) until(what string, cond func() bool) {
 // until waits for a condition; it fails the test when that takes too long.
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !cond() {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited too long until %s", what)

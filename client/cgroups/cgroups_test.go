@@ -159,7 +159,7 @@ func TestRealGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := g.Kill(ctx); err != nil {
 			t.Error(err)
@@ -233,7 +233,7 @@ func TestOwnThread(t *testing.T) {
 			if tid == 0 || tid == os.Getpid() {
 				t.Errorf("ran on thread %d of process %d", tid, os.Getpid())
 			}
-			for end := time.Now().Add(10 * time.Second); ; runtime.Gosched() {
+			for end := time.Now().Add(time.Minute); ; runtime.Gosched() {
 				if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid)); os.IsNotExist(err) {
 					return
 				}

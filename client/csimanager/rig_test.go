@@ -51,7 +51,7 @@ func newRig(t *testing.T) *rig {
 	must(t, err)
 	r := &rig{t: t, dir: dir, root: filepath.Join(dir, "v")}
 	r.cfg = Config{Root: r.root, NodeID: "n1", Logger: hclog.NewNullLogger(), FingerprintInterval: time.Minute,
-		ProbeTimeout: 5 * time.Second, CallTimeout: 20 * time.Second, ClientWait: 10 * time.Second,
+		ProbeTimeout: 30 * time.Second, CallTimeout: time.Minute, ClientWait: 30 * time.Second,
 		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond}
 	t.Cleanup(func() { unmountBelow(dir); _ = os.RemoveAll(dir) })
 	t.Cleanup(func() { r.crash() })
@@ -126,7 +126,7 @@ func (r *rig) hostPath(path string) string {
 }
 
 func (r *rig) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	r.t.Cleanup(cancel)
 	return ctx
 }
@@ -214,7 +214,7 @@ var nodeOnly = csitest.Config{Node: true, Mounts: true}
 // waitFor waits, woken by the manager's own changes.
 func waitFor(t *testing.T, r *rig, cond func() bool) {
 	t.Helper()
-	limit := time.After(20 * time.Second)
+	limit := time.After(time.Minute)
 	for {
 		r.m.mu.Lock()
 		changed := r.m.changed

@@ -180,7 +180,7 @@ func (w *world) dial() (err error) {
 // awaitReady probes until the driver answers that it is ready; a probe fails at once while there is no
 // socket, so a short timer keeps the loop from spinning.
 func (w *world) awaitReady() error {
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		ready, err := w.Probe(context.Background())
 		if err == nil && ready {

@@ -131,7 +131,7 @@ func TestKillsAtRandomMoments(t *testing.T) {
 	t.Cleanup(func() { cancel(); killer.Wait() })
 	persist := func(what string, do func() error) {
 		t.Helper()
-		deadline := time.Now().Add(20 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		for {
 			err := do()
 			if err == nil {

@@ -130,7 +130,7 @@ func TestGarbageOnEveryRoute(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-dev")
 	a.start()
-	client := &http.Client{Timeout: 10 * time.Second}
+	client := &http.Client{Timeout: time.Minute}
 	base := "http://127.0.0.1:" + strconv.Itoa(a.http)
 	for _, r := range api.Routes {
 		path := strings.ReplaceAll(r.Path, "{id}", "%2e%2e%2fx%00%ff")
@@ -165,7 +165,7 @@ func TestGarbageOnTheRPCPort(t *testing.T) {
 	a := newAgent(t, "one", "-dev")
 	a.start()
 	for first := range 256 {
-		conn, err := net.DialTimeout("tcp", "127.0.0.1:"+strconv.Itoa(a.rpc), 5*time.Second)
+		conn, err := net.DialTimeout("tcp", "127.0.0.1:"+strconv.Itoa(a.rpc), time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -272,7 +272,7 @@ func TestADataDirectoryThatIsTooSmall(t *testing.T) {
 		if exit(err) == 0 || !strings.Contains(out.String(), filepath.Join(a.data())) || !strings.Contains(out.String(), "no space left") {
 			t.Errorf("%v: %s", err, out.String())
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		_ = cmd.Process.Kill()
 		<-done
 		t.Errorf("the agent runs: %s", out.String())

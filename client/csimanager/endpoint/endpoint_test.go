@@ -149,7 +149,7 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 		_, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs", ExternalID: "x", Capacity: structs.CSICapacityRange{RequiredBytes: 4 << 20}})
 		ended <- err
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	must(t, r.plugin.Await(ctx, "ControllerExpandVolume", 1))
 	impatient, stop := context.WithCancel(context.Background())

@@ -103,7 +103,7 @@ func (r *rig) plugin(id string) *csitest.Plugin {
 }
 
 func (r *rig) ctx() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	r.t.Cleanup(cancel)
 	return ctx
 }

@@ -41,7 +41,7 @@ func (c *control) next(t *testing.T) *structs.TaskEvent {
 	select {
 	case e := <-c.events:
 		return e
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("no event came")
 		return nil
 	}
@@ -50,7 +50,7 @@ func (c *control) next(t *testing.T) *structs.TaskEvent {
 func (r *rig) supervisor(allocID string, edit func(*structs.CSIPluginConfig, *SupervisorConfig)) (*supervisor, *hook.TaskEnv) {
 	task := &structs.Task{Name: "plugin", CSIPluginConfig: &structs.CSIPluginConfig{ID: "ebs", Type: structs.CSIPluginMonolith}}
 	cfg := SupervisorConfig{Dir: r.dir, Registry: r.registry, Volumes: r.m.Volumes(),
-		StartInterval: time.Millisecond, ProbeInterval: time.Millisecond, ProbeTimeout: 5 * time.Second}
+		StartInterval: time.Millisecond, ProbeInterval: time.Millisecond, ProbeTimeout: 30 * time.Second}
 	if edit != nil {
 		edit(task.CSIPluginConfig, &cfg)
 	}

@@ -328,7 +328,7 @@ func (r *rig) gone(pid int) {
 // them may still answer.
 func awaitStopped(t *testing.T, pid int) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for running := true; running; {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d does not stop", pid)

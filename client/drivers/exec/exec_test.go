@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds everything that a test waits for.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // rig is a driver with a scratch directory.
 type rig struct {

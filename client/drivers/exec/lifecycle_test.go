@@ -81,12 +81,16 @@ func TestStop(t *testing.T) {
 // What Stop began goes on when the caller has left.
 func TestStopOutlivesItsCaller(t *testing.T) {
 	r := newRig(t)
-	cfg := r.task("t", `trap '' TERM; echo up; while :; do sleep 1; done`)
+	cfg := r.task("t", `trap 'echo asked' TERM; echo up; while :; do sleep 0.01; done`)
 	r.start(cfg)
 	r.said(cfg, "up")
-	ctx, cancel := context.WithTimeout(r.ctx(), 20*time.Millisecond)
+	ctx, cancel := context.WithCancel(r.ctx())
 	defer cancel()
-	if err := r.Stop(ctx, cfg.ID, "", 100*time.Millisecond); err == nil {
+	stopped := make(chan error, 1)
+	go func() { stopped <- r.Stop(ctx, cfg.ID, "", 2*time.Second) }()
+	r.said(cfg, "asked")
+	cancel()
+	if err := <-stopped; err == nil {
 		t.Fatal("the task ended within its kill timeout")
 	}
 	if res := r.wait(cfg); res != (driver.ExitResult{Signal: 9}) {
