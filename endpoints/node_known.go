@@ -22,6 +22,7 @@ func registeredAlready(old, node *structs.Node) bool {
 	said.Status, said.StatusDescription, said.StatusUpdatedAt = is.Status, is.StatusDescription, is.StatusUpdatedAt
 	said.SchedulingEligibility, said.Drain, said.Events = is.SchedulingEligibility, is.Drain, is.Events
 	said.Indexes = is.Indexes
+	said.SetCSIInstances(is.CSIInstances())
 	is.Drivers, said.Drivers = timeless(is.Drivers), timeless(said.Drivers)
 	return reflect.DeepEqual(&is, &said)
 }

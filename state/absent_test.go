@@ -73,10 +73,7 @@ func TestWhatIsNotThereIsWaitedForAlone(t *testing.T) {
 				}
 			})
 		}
-		l.post(ctx, "down", func(tx *Read) {
-			for range NodesByStatus(tx, structs.NodeDown) {
-			}
-		})
+		l.post(ctx, "unaccounted", func(tx *Read) { Recovering(tx) })
 		l.post(ctx, "plugin p", func(tx *Read) {
 			for range InstancesByPluginKind(tx, "p", structs.CSIKindNode) {
 			}
@@ -103,13 +100,9 @@ func TestWhatIsNotThereIsWaitedForAlone(t *testing.T) {
 		if got := l.took(); got != "" {
 			t.Errorf("what is taken back: %s", got)
 		}
-		if err := s.Write(4, func(tx *Write) error {
-			return NodeStatus(tx, &structs.NodeStatusUpdate{NodeIDs: []string{"n07"}, Status: structs.NodeDown})
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if got := l.took(); got != "down" {
-			t.Errorf("a row that moves within an index: %s", got)
+		_ = s.Write(4, func(tx *Write) error { Recover(tx, 1); return nil })
+		if got := l.took(); got != "unaccounted" {
+			t.Errorf("rows that move into an index: %s", got)
 		}
 		var saved bytes.Buffer
 		if err := s.Read().Save(&saved); err != nil {

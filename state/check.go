@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	"berth/structs"
 )
@@ -201,13 +202,19 @@ func (c *checker) counts() {
 	c.want(maps.Equal(found, kept), "counted of plugins %v, kept %v", found, kept)
 }
 
+// instances: each is of a node that is there, and the node's row names it.
 func (c *checker) instances() {
+	halves := map[string][]structs.CSIInstanceKey{}
 	for i := range instances.all(c.tx) {
 		who := fmt.Sprintf("%s instance of plugin %s on node %s", i.Kind, i.PluginID, i.NodeID)
 		n := Node(c.tx, i.NodeID)
 		c.want(n != nil, "%s: no such node", who)
 		c.want(n == nil || n.Status != structs.NodeDown || !i.Healthy, "%s is healthy and the node is down", who)
 		c.want(Plugin(c.tx, i.PluginID) != nil, "%s: the plugin has no row", who)
+		halves[i.NodeID] = append(halves[i.NodeID], structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind})
+	}
+	for n := range nodes.all(c.tx) {
+		c.want(slices.Equal(n.CSIInstances(), halves[n.ID]), "node %s names plugin instances %v and has %v", n.ID, n.CSIInstances(), halves[n.ID])
 	}
 }
 

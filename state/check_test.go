@@ -47,6 +47,11 @@ func TestCheckSees(t *testing.T) {
 			n.Status = structs.NodeDown
 			nodes.put(tx, n)
 		},
+		"names plugin instances []": func(tx *Write) {
+			n := edited(Node(tx.Read, "n1"))
+			n.SetCSIInstances(nil)
+			nodes.put(tx, n)
+		},
 		"are both ext-v of plugin p": func(tx *Write) {
 			v := aVolume("second", "p")
 			v.ExternalID, v.State = "ext-v", structs.VolumeReady

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -28,12 +29,15 @@ var (
 	wakes = newTable("wakes", func(w *wakeRow) key { return keyOf(w.Key) })
 )
 
-// wakeRow remembers when a key was last woken (its ModifyIndex), for evaluations that are put blocked
-// after they were worked out on an older snapshot.
+// wakeRow remembers when a key was last woken, for evaluations that are put blocked after they were worked
+// out on an older snapshot. A volume needs none as long as every change of its own row has woken its key.
 type wakeRow struct {
 	Key string
+	At  uint64 `codec:",omitempty"` // 0: ModifyIndex
 	structs.Indexes
 }
+
+func (w *wakeRow) woken() uint64 { return cmp.Or(w.At, w.ModifyIndex) }
 
 const (
 	openEval = "open"
@@ -136,18 +140,55 @@ func cancelBlocked(tx *Write, e *structs.Evaluation, why string) {
 // wokenSince returns a key that was woken after the evaluation's snapshot, "" if none was.
 func wokenSince(tx *Read, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
-		if w := wakes.get(tx, k); w != nil && w.ModifyIndex > e.SnapshotIndex {
+		if wokenAt(tx, k) > e.SnapshotIndex {
 			return k
 		}
 	}
 	return ""
 }
 
+// wokenAt is the index at which a key was last woken, 0 if it never was.
+func wokenAt(tx *Read, key string) uint64 {
+	if w := wakes.get(tx, key); w != nil {
+		return w.woken()
+	}
+	ns, id, _ := strings.Cut(strings.TrimPrefix(key, volumeKeys), ":")
+	if v := Volume(tx, ns, id); v != nil && strings.HasPrefix(key, volumeKeys) {
+		return v.ModifyIndex
+	}
+	return 0
+}
+
+// volumeKeys is what the keys of volumes begin with.
+var volumeKeys = strings.TrimSuffix(structs.WakeVolume("", ""), ":")
+
 // wake makes pending every evaluation that is blocked on the key and remembers that it was woken.
 func wake(tx *Write, key string) {
-	if w := wakes.get(tx.Read, key); w == nil || w.ModifyIndex != tx.Index {
+	if w := wakes.get(tx.Read, key); w == nil || w.woken() != tx.Index {
 		wakes.put(tx, &wakeRow{Key: key})
 	}
+	wakeBlocked(tx, key)
+}
+
+// wakeVolume is wake for a volume whose row has just changed.
+func wakeVolume(tx *Write, v *structs.CSIVolume) {
+	key := structs.WakeVolume(v.Namespace, v.ID)
+	if w := wakes.get(tx.Read, key); w != nil {
+		wakes.delete(tx, w)
+	}
+	wakeBlocked(tx, key)
+}
+
+// changeQuietly puts a volume's row without waking anybody: what it woke before is remembered otherwise.
+func changeQuietly(tx *Write, v *structs.CSIVolume) {
+	key := structs.WakeVolume(v.Namespace, v.ID)
+	if old := Volume(tx.Read, v.Namespace, v.ID); old != nil && wakes.get(tx.Read, key) == nil {
+		wakes.put(tx, &wakeRow{Key: key, At: old.ModifyIndex})
+	}
+	volumes.put(tx, v)
+}
+
+func wakeBlocked(tx *Write, key string) {
 	for e := range evalsByBlocked.all(tx.Read, key) {
 		e = e.Copy()
 		e.Status, e.StatusDescription = structs.EvalPending, "woken by "+key

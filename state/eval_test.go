@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"testing"
 
 	"berth/structs"
@@ -47,6 +48,42 @@ func TestBlockedEvaluationsWake(t *testing.T) {
 			w.wantEval("late", want)
 		})
 	}
+}
+
+// TestAVolumeRemembersWhenItWoke, though most changes of its row are what woke and need no row beside it.
+func TestAVolumeRemembersWhenItWoke(t *testing.T) {
+	key := structs.WakeVolume("default", "v")
+	w := threeNodes(t, false)
+	late := func(snapshot uint64, want string) {
+		t.Helper()
+		id := fmt.Sprint("late-", w.index)
+		do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
+			{ID: id, JobID: id, Status: structs.EvalBlocked, BlockedOn: []string{key}, SnapshotIndex: snapshot}}})
+		w.wantEval(id, want)
+	}
+	change := func(x string) { w.mustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": x} }) }
+	change("1")
+	woke := w.index
+	if wakes.get(w.s.Read(), key) != nil {
+		t.Error("a row says what the volume's says already")
+	}
+	late(woke-1, structs.EvalPending)
+	late(woke, structs.EvalBlocked)
+	// Asking for more is nothing that anybody waits for; the answer to it neither.
+	w.mustPut(func(v *structs.CSIVolume) { v.RequestedCapacityMin = 1 << 40 })
+	woke = w.index
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "expand", Capacity: 1 << 40, WriteOptions: w.now()})
+	late(woke-1, structs.EvalPending)
+	late(woke, structs.EvalBlocked)
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.release("v", "a1")
+	late(w.index-1, structs.EvalPending)
+	change("2")
+	if wakes.get(w.s.Read(), key) != nil {
+		t.Error("a row is left of what woke earlier")
+	}
+	late(w.index-1, structs.EvalPending)
+	late(w.index, structs.EvalBlocked)
 }
 
 func TestAJobHasOneBlockedEvaluation(t *testing.T) {

@@ -13,10 +13,7 @@ import (
 	"berth/structs"
 )
 
-var (
-	nodes         = newTable("nodes", func(n *structs.Node) key { return keyOf(n.ID) }).sharing(shareNode)
-	nodesByStatus = nodes.by("status", func(n *structs.Node) key { return keyOf(n.Status) })
-)
+var nodes = newTable("nodes", func(n *structs.Node) key { return keyOf(n.ID) }).sharing(shareNode)
 
 // keptEvents is how many events of a node are kept.
 const keptEvents = 10
@@ -29,11 +26,6 @@ func Nodes(tx *Read) iter.Seq[*structs.Node] { return nodes.all(tx) }
 
 // NodesByPrefix yields the nodes whose ID begins so.
 func NodesByPrefix(tx *Read, prefix string) iter.Seq[*structs.Node] { return nodes.prefix(tx, prefix) }
-
-// NodesByStatus yields the nodes in one of the states.
-func NodesByStatus(tx *Read, status string) iter.Seq[*structs.Node] {
-	return nodesByStatus.all(tx, status)
-}
 
 // NodeDetail puts a node together with its plugin instances.
 func NodeDetail(tx *Read, n *structs.Node) *structs.NodeDetail {
@@ -72,7 +64,8 @@ func NodeRegister(tx *Write, p *structs.NodeRegisterRequest) error {
 	if old != nil && old.SecretID != p.Node.SecretID {
 		return structs.Errorf(structs.KindDenied, "the secret is not that of node %q", p.Node.ID)
 	}
-	n := p.Node.Copy()
+	n := new(structs.Node)
+	*n = *p.Node
 	if said := mergeNode(n, old, p.Now); said != "" {
 		addEvents(tx, n, []*structs.NodeEvent{{Message: said, Subsystem: "Cluster", Timestamp: time.Unix(0, p.Now).UTC()}})
 	}
@@ -80,11 +73,14 @@ func NodeRegister(tx *Write, p *structs.NodeRegisterRequest) error {
 		// Not as new as it seems: it was forgotten, or the state was restored from before it came.
 		n.Unaccounted = Unclaimed(tx.Read, n.ID, p.Inventory) != ""
 	}
-	news := old == nil || !reflect.DeepEqual(old, n)
+	report := &structs.NodeUpdateCSIRequest{Upserts: p.CSI, Full: true, WriteOptions: p.WriteOptions}
+	n.SetCSIInstances(reportedHalves(tx, nil, report))
+	news := old == nil || !sameNode(old, n)
 	if news {
+		tx.content.pool.reported(n)
 		nodes.put(tx, n)
 	}
-	if err := updateInstances(tx, n, &structs.NodeUpdateCSIRequest{Upserts: p.CSI, Full: true, WriteOptions: p.WriteOptions}); err != nil {
+	if err := updateInstances(tx, old, n, report); err != nil {
 		return err
 	}
 	if n.Status == structs.NodeReady && news && (old == nil || old.Status != structs.NodeReady || !alikeToPlacement(old, n)) {
@@ -122,41 +118,51 @@ func sameBytes(a, b any) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// alikeToPlacement compares what the scheduler looks at.
-func alikeToPlacement(a, b *structs.Node) bool {
-	type face struct {
-		Class, Computed, Pool, Datacenter string
-		Attributes, Meta                  map[string]string
-		Drivers                           map[string][2]bool
-		Available                         structs.Resources
-		Ready                             bool
+// sameNode compares two rows. What is equal n takes from old, where it is shared already.
+func sameNode(old, n *structs.Node) bool {
+	if sameMap(old.Attributes, n.Attributes) {
+		n.Attributes = old.Attributes
 	}
-	of := func(n *structs.Node) face {
-		drivers := map[string][2]bool{}
-		for name, d := range n.Drivers {
-			if d != nil {
-				drivers[name] = [2]bool{d.Detected, d.Healthy}
-			}
-		}
-		return face{n.NodeClass, n.ComputedClass, n.NodePool, n.Datacenter, n.Attributes, n.Meta, drivers, n.Available(), n.Ready()}
+	if sameMap(old.Meta, n.Meta) {
+		n.Meta = old.Meta
 	}
-	return sameBytes(of(a), of(b))
+	if (old.Drivers == nil) == (n.Drivers == nil) && sameDrivers(&old.Drivers, &n.Drivers) {
+		n.Drivers = old.Drivers
+	}
+	return reflect.DeepEqual(old, n)
 }
 
-// addEvents appends to the history of a row that is not yet in the table.
+// alikeToPlacement compares what the scheduler looks at.
+func alikeToPlacement(a, b *structs.Node) bool {
+	runs := func(x, y *structs.DriverInfo) bool {
+		if x == nil || y == nil {
+			return x == y
+		}
+		return x.Detected == y.Detected && x.Healthy == y.Healthy
+	}
+	return a.NodeClass == b.NodeClass && a.ComputedClass == b.ComputedClass && a.NodePool == b.NodePool && a.Datacenter == b.Datacenter &&
+		maps.Equal(a.Attributes, b.Attributes) && maps.Equal(a.Meta, b.Meta) && maps.EqualFunc(a.Drivers, b.Drivers, runs) &&
+		a.Available() == b.Available() && a.Ready() == b.Ready()
+}
+
+// addEvents appends to the history of a row that is not yet in the table. The events of its last row it leaves
+// as they are.
 func addEvents(tx *Write, n *structs.Node, events []*structs.NodeEvent) {
+	all := append(make([]*structs.NodeEvent, 0, len(n.Events)+len(events)), n.Events...)
 	for _, e := range events {
 		if e == nil {
 			continue
 		}
 		c := *e
 		c.CreateIndex = tx.Index
-		n.Events = append(slices.Clone(n.Events), &c)
+		tx.content.pool.event(&c)
+		all = append(all, &c)
 	}
-	if over := len(n.Events) - keptEvents; over > 0 {
-		n.Events = slices.Clone(n.Events[over:])
-	}
+	n.Events = slices.Clone(all[max(0, len(all)-keptEvents):])
 }
+
+// edited is a copy of a row to change fields of. What hangs on it is that of the row.
+func edited(n *structs.Node) *structs.Node { c := *n; return &c }
 
 // NodeDeregister forgets nodes with their plugin instances. One on which anything may still run, or
 // whose claims are not released, is refused. A node that is not there is done already.
@@ -204,12 +210,12 @@ func NodeStatus(tx *Write, p *structs.NodeStatusUpdate) error {
 	for _, id := range p.NodeIDs {
 		n := Node(tx.Read, id)
 		if n != nil && n.Unaccounted && p.Accounted {
-			n = n.Copy()
+			n = edited(n)
 			n.Unaccounted = false
 			nodes.put(tx, n)
 		}
 		if n != nil && n.Status != p.Status {
-			setNodeStatus(tx, n.Copy(), p)
+			setNodeStatus(tx, edited(n), p)
 		}
 	}
 	return nil
@@ -255,7 +261,7 @@ func NodeEligibility(tx *Write, p *structs.NodeEligibilityRequest) error {
 	if n.Drain && p.Eligibility == structs.NodeEligible {
 		return structs.Errorf(structs.KindPrecondition, "node %q is draining", p.NodeID)
 	}
-	n = n.Copy()
+	n = edited(n)
 	n.SchedulingEligibility = p.Eligibility
 	addEvents(tx, n, []*structs.NodeEvent{{Message: "Node marked as " + p.Eligibility + " for scheduling",
 		Subsystem: "Cluster", Timestamp: time.Unix(0, p.Now).UTC()}})
@@ -274,7 +280,7 @@ func NodeEvents(tx *Write, p *structs.NodeEventsRequest) error {
 		if n == nil || len(p.Events[id]) == 0 {
 			continue
 		}
-		n = n.Copy()
+		n = edited(n)
 		addEvents(tx, n, p.Events[id])
 		nodes.put(tx, n)
 	}

@@ -1,9 +1,11 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 
 	"berth/structs"
@@ -15,9 +17,6 @@ var (
 	instances = newTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) key {
 		return keyOf(i.PluginID, string(i.Kind), i.NodeID)
 	}).sharing(shareInstance)
-	instancesByNode = instances.byUnique("node", func(i *structs.CSIPluginInstance) key {
-		return keyOf(i.NodeID, i.PluginID, string(i.Kind))
-	})
 )
 
 // nodeIsDown is what an instance says whose node is down. It had been healthy, and is so again when the
@@ -47,9 +46,20 @@ func InstancesByPluginKind(tx *Read, plugin string, kind structs.CSIKind) iter.S
 	return instances.all(tx, plugin, string(kind))
 }
 
-// InstancesByNode yields the instances a node reported.
+// InstancesByNode yields the instances a node reported, by plugin and kind. The node's row names them: an index
+// of them by node would hold as much again as the rows.
 func InstancesByNode(tx *Read, node string) iter.Seq[*structs.CSIPluginInstance] {
-	return instancesByNode.all(tx, node)
+	return func(yield func(*structs.CSIPluginInstance) bool) {
+		n := Node(tx, node)
+		if n == nil {
+			return
+		}
+		for _, k := range n.CSIInstances() {
+			if i := Instance(tx, k.PluginID, k.Kind, node); i != nil && !yield(i) {
+				return
+			}
+		}
+	}
 }
 
 // PluginDetail puts a plugin together with its instances and allocations as they are now.
@@ -127,35 +137,73 @@ func PluginStub(tx *Read, row *structs.CSIPluginRow) *structs.CSIPluginListStub 
 
 // NodeUpdateCSI takes a node's report of its plugin instances, whole or as a difference.
 func NodeUpdateCSI(tx *Write, p *structs.NodeUpdateCSIRequest) error {
-	n, err := mustNode(tx.Read, p.NodeID, p.SecretID)
+	old, err := mustNode(tx.Read, p.NodeID, p.SecretID)
 	if err != nil {
 		return err
 	}
-	return updateInstances(tx, n, p)
+	n, halves := old, reportedHalves(tx, old, p)
+	if !slices.Equal(halves, old.CSIInstances()) {
+		n = edited(old)
+		n.SetCSIInstances(halves)
+		nodes.put(tx, n)
+	}
+	return updateInstances(tx, old, n, p)
 }
 
-func updateInstances(tx *Write, n *structs.Node, p *structs.NodeUpdateCSIRequest) error {
-	reported := map[structs.CSIInstanceKey]bool{}
+// reportedHalves names the instances that a node has after the report, by plugin and kind; old is the node
+// before it, of which a report that is whole leaves nothing.
+func reportedHalves(tx *Write, old *structs.Node, p *structs.NodeUpdateCSIRequest) []structs.CSIInstanceKey {
+	var keys []structs.CSIInstanceKey
+	if !p.Full {
+		keys = slices.Clone(old.CSIInstances())
+	}
+	for _, i := range p.Upserts {
+		if i == nil {
+			continue
+		}
+		k := structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}
+		if at, there := slices.BinarySearchFunc(keys, k, compareHalves); !there {
+			keys = slices.Insert(keys, at, k)
+		}
+	}
+	keys = slices.DeleteFunc(keys, func(k structs.CSIInstanceKey) bool { return slices.Contains(p.Removes, k) })
+	if len(keys) == 0 {
+		return nil
+	}
+	return *tx.content.pool.halves.of(&keys)
+}
+
+func compareHalves(a, b structs.CSIInstanceKey) int {
+	return cmp.Or(cmp.Compare(a.PluginID, b.PluginID), cmp.Compare(a.Kind, b.Kind))
+}
+
+// updateInstances puts what a node reports and removes what it has no more; old is the node before that, nil
+// if there was none.
+func updateInstances(tx *Write, old, n *structs.Node, p *structs.NodeUpdateCSIRequest) error {
 	for _, i := range p.Upserts {
 		if i == nil || i.PluginID == "" || (i.Kind != structs.CSIKindController && i.Kind != structs.CSIKindNode) {
 			return structs.Errorf(structs.KindInvalid, "a plugin instance needs a plugin ID and a kind, %s or %s",
 				structs.CSIKindController, structs.CSIKindNode)
 		}
-		reported[structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}] = true
-		i = i.Copy()
-		i.NodeID = n.ID
-		if n.Status == structs.NodeDown && i.Healthy {
-			i.Healthy, i.HealthDescription = false, nodeIsDown
+		c := *i
+		c.NodeID = n.ID
+		if n.Status == structs.NodeDown && c.Healthy {
+			c.Healthy, c.HealthDescription = false, nodeIsDown
 		}
-		putInstance(tx, i, p.Now)
+		if c.NodeInfo != nil {
+			info := *c.NodeInfo // the caller's
+			c.NodeInfo = &info
+		}
+		putInstance(tx, &c, p.Now)
 	}
-	for _, k := range p.Removes {
+	if old == nil {
+		old = &structs.Node{}
+	}
+	for _, k := range append(slices.Clone(old.CSIInstances()), p.Removes...) {
+		if _, has := slices.BinarySearchFunc(n.CSIInstances(), k, compareHalves); has {
+			continue
+		}
 		if i := Instance(tx.Read, k.PluginID, k.Kind, n.ID); i != nil {
-			removeInstance(tx, i)
-		}
-	}
-	for i := range InstancesByNode(tx.Read, n.ID) {
-		if p.Full && !reported[structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}] {
 			removeInstance(tx, i)
 		}
 	}
@@ -170,9 +218,9 @@ func putInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
 	}
 	instances.put(tx, i)
 	recount(tx, i.PluginID, i.Kind, tallyInstance(old), tallyInstance(i))
-	referPlugin(tx, i.PluginID)
+	p := referPlugin(tx, i.PluginID)
 	differs := old == nil || !sameNodeInfo(old.NodeInfo, i.NodeInfo) || !sameControllerInfo(old.ControllerInfo, i.ControllerInfo)
-	if i.Healthy && learnPlugin(tx, i, now) {
+	if i.Healthy && learnPlugin(tx, p, i, now) {
 		grantPlugin(tx, i.PluginID, now)
 	} else if differs && i.Kind == structs.CSIKindNode {
 		grantOnNode(tx, i.PluginID, i.NodeID, now)
@@ -222,24 +270,24 @@ func removeInstance(tx *Write, i *structs.CSIPluginInstance) {
 
 // learnPlugin keeps in the plugin's row what a healthy instance says and what must outlive it, and reports
 // whether that was news.
-func learnPlugin(tx *Write, i *structs.CSIPluginInstance, now int64) bool {
-	old := Plugin(tx.Read, i.PluginID)
-	p := old.Copy()
-	p.Known = true
-	p.ControllerRequired = p.ControllerRequired || i.RequiresControllerPlugin
+func learnPlugin(tx *Write, old *structs.CSIPluginRow, i *structs.CSIPluginInstance, now int64) bool {
+	learned := *old
+	learned.Known = true
+	learned.ControllerRequired = old.ControllerRequired || i.RequiresControllerPlugin
 	if i.Provider != "" {
-		p.Provider, p.Version = i.Provider, i.ProviderVersion
+		learned.Provider, learned.Version = i.Provider, i.ProviderVersion
 	}
 	if i.Kind == structs.CSIKindController {
-		p.ControllerSeen = true
+		learned.ControllerSeen = true
 	}
 	if i.Kind == structs.CSIKindController && i.ControllerInfo != nil {
-		p.SupportsAttachDetach = i.ControllerInfo.SupportsAttachDetach
-		p.SupportsReadOnly = i.ControllerInfo.SupportsReadOnlyAttach
+		learned.SupportsAttachDetach = i.ControllerInfo.SupportsAttachDetach
+		learned.SupportsReadOnly = i.ControllerInfo.SupportsReadOnlyAttach
 	}
-	if *p == *old {
+	if learned == *old {
 		return false
 	}
+	p := learned.Copy()
 	plugins.put(tx, p)
 	if p.SupportsAttachDetach && !old.SupportsAttachDetach {
 		attachGranted(tx, p.ID, now)
@@ -250,9 +298,9 @@ func learnPlugin(tx *Write, i *structs.CSIPluginInstance, now int64) bool {
 func downInstances(tx *Write, node string, now int64) {
 	for i := range InstancesByNode(tx.Read, node) {
 		if i.Healthy {
-			i = i.Copy()
-			i.Healthy, i.HealthDescription = false, nodeIsDown
-			putInstance(tx, i, now)
+			c := *i
+			c.Healthy, c.HealthDescription = false, nodeIsDown
+			putInstance(tx, &c, now)
 		}
 	}
 }
@@ -260,18 +308,21 @@ func downInstances(tx *Write, node string, now int64) {
 func reviveInstances(tx *Write, node string, now int64) {
 	for i := range InstancesByNode(tx.Read, node) {
 		if i.HealthDescription == nodeIsDown {
-			i = i.Copy()
-			i.Healthy, i.HealthDescription = true, ""
-			putInstance(tx, i, now)
+			c := *i
+			c.Healthy, c.HealthDescription = true, ""
+			putInstance(tx, &c, now)
 		}
 	}
 }
 
-// referPlugin makes the plugin's row with its first reference.
-func referPlugin(tx *Write, id string) {
-	if Plugin(tx.Read, id) == nil {
-		plugins.put(tx, &structs.CSIPluginRow{ID: id})
+// referPlugin returns the plugin's row, made with its first reference.
+func referPlugin(tx *Write, id string) *structs.CSIPluginRow {
+	p := Plugin(tx.Read, id)
+	if p == nil {
+		p = &structs.CSIPluginRow{ID: id}
+		plugins.put(tx, p)
 	}
+	return p
 }
 
 // unreferPlugin deletes the plugin's row with its last.

@@ -34,8 +34,6 @@ func TestLists(t *testing.T) {
 	for _, c := range []struct{ what, got, want string }{
 		{"nodes", ids(Nodes(tx), node), "n1 n2 n3"},
 		{"nodes by prefix", ids(NodesByPrefix(tx, "n2"), node), "n2"},
-		{"nodes by status", ids(NodesByStatus(tx, structs.NodeReady), node), "n1 n2 n3"},
-		{"nodes that are down", ids(NodesByStatus(tx, structs.NodeDown), node), ""},
 		{"plugins", ids(Plugins(tx, ""), plugin), "p"},
 		{"plugins by prefix", ids(Plugins(tx, "q"), plugin), ""},
 		{"instances of a plugin", ids(InstancesByPlugin(tx, "p"), instance), "controller@n1 controller@n2 controller@n3 node@n1 node@n2 node@n3"},

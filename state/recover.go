@@ -25,7 +25,7 @@ func Recover(tx *Write, now int64) {
 		if n.Status == structs.NodeDown || n.Unaccounted {
 			continue
 		}
-		n = n.Copy()
+		n = edited(n)
 		n.Unaccounted = true
 		addEvents(tx, n, []*structs.NodeEvent{{Message: "The servers' state was restored from a snapshot: the node has to say what it holds",
 			Subsystem: "Cluster", Timestamp: time.Unix(0, now).UTC()}})

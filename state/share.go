@@ -1,6 +1,7 @@
 package state
 
 import (
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -8,110 +9,140 @@ import (
 	"berth/structs"
 )
 
-// pool holds texts and small maps that many rows have in common, so that they have them once: names of
-// plugins and classes, states, topologies, parameters. It belongs to the store's writer. Rows never change,
-// so sharing is safe; what two servers share differs and does not matter.
+// pool holds what many rows have in common, so that they have it once: texts, and whole parts that differ in
+// nothing, such as topologies, parameters and drivers. Rows never change, so sharing is safe; what two servers
+// share differs and does not matter. It may be used by many goroutines at once. What it holds is bounded, and
+// what rows no longer have is driven out by what they have.
 type pool struct {
-	texts map[string]string
-	maps  map[string]map[string]string
+	texts  *cache[string]
+	maps   *cache[map[string]string]
+	places *part[structs.CSITopology]
+	modes  *part[[]*structs.CSIVolumeCapability]
+	mounts *part[structs.CSIMountOptions]
+	halves *part[[]structs.CSIInstanceKey]
+
+	controllers *part[structs.CSIControllerInfo]
+	drivers     *part[map[string]*structs.DriverInfo]
+	gives       *part[structs.NodeResources]
+	reserves    *part[structs.NodeReservedResources]
+	asks        *part[structs.Resources]
+
+	fresh bool // rows come from a decoder: nobody else knows any part of them
 }
 
-// largestPool is how many entries of each sort are kept: beyond it the pool begins anew.
-const largestPool = 1 << 16
+// part is what rows may have in common as a whole.
+type part[T any] struct {
+	*cache[T]
+	same func(a, b *T) bool
+	own  func(*T) T // a copy that nobody else can change
+}
 
-func newPool() *pool { return &pool{map[string]string{}, map[string]map[string]string{}} }
+func newPart[T any](hash func(*T) uint64, same func(a, b *T) bool, own func(*T) T) *part[T] {
+	return &part[T]{newCache(someParts, hash), same, own}
+}
+
+// of returns the value that equal values share.
+func (p *part[T]) of(v *T) *T {
+	if v == nil {
+		return nil
+	}
+	at := p.at(p.hash(v))
+	for i := range at {
+		if known := at[i].Load(); known != nil && p.same(known, v) {
+			return known
+		}
+	}
+	own := p.own(v)
+	return p.keep(at, &own)
+}
+
+// A writer sees the same few texts again and again; who restores a snapshot sees each identifier in several
+// tables.
+const (
+	fewTexts  = 1 << 13
+	manyTexts = 1 << 20
+	someParts = 1 << 11
+)
+
+// newPool is for a store's writer.
+func newPool() *pool { return sizedPool(fewTexts) }
+
+// loadingPool is for the rows of one snapshot.
+func loadingPool() *pool {
+	p := sizedPool(manyTexts)
+	p.fresh = true
+	return p
+}
+
+func sizedPool(texts int) *pool {
+	p := &pool{texts: newCache(texts, hashText), maps: newCache(someParts, func(m *map[string]string) uint64 { return hashMap(*m) })}
+	p.places = newPart(func(t *structs.CSITopology) uint64 { return hashMap(t.Segments) },
+		func(a, b *structs.CSITopology) bool { return sameMap(a.Segments, b.Segments) },
+		func(t *structs.CSITopology) structs.CSITopology {
+			return structs.CSITopology{Segments: p.small(t.Segments)}
+		})
+	p.modes = newPart(hashModes, sameModes, p.ownModes)
+	p.mounts = newPart(hashMount, sameMount, func(m *structs.CSIMountOptions) structs.CSIMountOptions { return *m.Copy() })
+	p.halves = newPart(hashHalves, func(a, b *[]structs.CSIInstanceKey) bool { return slices.Equal(*a, *b) },
+		func(ks *[]structs.CSIInstanceKey) []structs.CSIInstanceKey { return slices.Clone(*ks) })
+	p.controllers = newPart(hashValue[structs.CSIControllerInfo], sameValue[structs.CSIControllerInfo], ownValue[structs.CSIControllerInfo])
+	p.drivers = newPart(hashDrivers, sameDrivers, p.ownDrivers)
+	p.gives = newPart(hashGives, sameGives, ownGives)
+	p.reserves = newPart(hashValue[structs.NodeReservedResources], sameValue[structs.NodeReservedResources], ownValue[structs.NodeReservedResources])
+	p.asks = newPart(hashValue[structs.Resources], sameValue[structs.Resources], ownValue[structs.Resources])
+	return p
+}
+
+func sameValue[T comparable](a, b *T) bool { return *a == *b }
+
+func ownValue[T any](v *T) T { return *v }
 
 // share makes each text the one that equal texts share.
 func (p *pool) share(texts ...*string) {
 	for _, t := range texts {
-		*t = p.text(*t)
+		if *t != "" {
+			*t = p.text(*t)
+		}
 	}
 }
 
 func (p *pool) text(t string) string {
-	if known, ok := p.texts[t]; ok {
-		return known
+	at := p.texts.at(maphash.String(seed, t))
+	for i := range at {
+		if known := at[i].Load(); known != nil && *known == t {
+			return *known
+		}
 	}
-	if len(p.texts) >= largestPool {
-		clear(p.texts)
-	}
-	t = strings.Clone(t) // not a part of something larger
-	p.texts[t] = t
-	return t
+	own := strings.Clone(t) // not a part of something larger
+	return *p.texts.keep(at, &own)
 }
 
-// small returns the map that equal maps share, unless it is empty.
+// small returns the map that equal maps share; each that is empty is one's own.
 func (p *pool) small(m map[string]string) map[string]string {
 	if len(m) == 0 {
-		return m
+		return maps.Clone(m)
 	}
-	parts := make([]string, 0, 2*len(m))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		parts = append(parts, k, m[k])
+	at := p.maps.at(hashMap(m))
+	for i := range at {
+		if known := at[i].Load(); known != nil && maps.Equal(*known, m) {
+			return *known
+		}
 	}
-	content := string(keyOf(parts...))
-	if known, ok := p.maps[content]; ok {
-		return known
-	}
-	if len(p.maps) >= largestPool {
-		clear(p.maps)
-	}
-	p.maps[content] = p.names(m)
-	return p.maps[content]
+	own := p.names(m)
+	return *p.maps.keep(at, &own)
 }
 
-// names is the map made of texts that others share, for one that is nobody else's as a whole.
+// names is a map, one's own, made of texts that others share.
 func (p *pool) names(m map[string]string) map[string]string {
-	if m == nil {
-		return nil
+	own := m
+	if m != nil && !p.fresh {
+		own = make(map[string]string, len(m))
 	}
-	own := make(map[string]string, len(m))
 	for k, v := range m {
 		own[p.text(k)] = p.text(v)
 	}
 	return own
 }
 
-func (p *pool) topology(t *structs.CSITopology) {
-	if t != nil {
-		t.Segments = p.small(t.Segments)
-	}
-}
-
-func shareClaim(p *pool, c *structs.CSIClaim) {
-	p.share(&c.Namespace, &c.VolumeID, &c.NodeID, &c.AllocID, &c.PluginID, &c.JobID, &c.TaskGroup, &c.Mode, &c.State,
-		(*string)(&c.AccessMode), (*string)(&c.AttachmentMode))
-}
-
-func shareInstance(p *pool, i *structs.CSIPluginInstance) {
-	p.share(&i.PluginID, &i.NodeID, &i.Provider, &i.ProviderVersion, &i.HealthDescription, (*string)(&i.Kind))
-	if i.NodeInfo != nil {
-		p.topology(i.NodeInfo.AccessibleTopology)
-	}
-}
-
-func shareVolume(p *pool, v *structs.CSIVolume) {
-	p.share(&v.Namespace, &v.PluginID, &v.State)
-	if v.Name == v.ID {
-		v.Name = v.ID
-	}
-	v.Parameters, v.Context = p.small(v.Parameters), p.small(v.Context)
-	for _, t := range v.Topologies {
-		p.topology(t)
-	}
-	for _, c := range v.RequestedCapabilities {
-		if c != nil {
-			p.share((*string)(&c.AccessMode), (*string)(&c.AttachmentMode))
-		}
-	}
-}
-
-func shareNode(p *pool, n *structs.Node) {
-	p.share(&n.ID, &n.Datacenter, &n.NodeClass, &n.NodePool, &n.ComputedClass, &n.Status, &n.SchedulingEligibility)
-	n.Attributes, n.Meta = p.names(n.Attributes), p.names(n.Meta)
-}
-
-func shareAlloc(p *pool, a *structs.Allocation) {
-	p.share(&a.Namespace, &a.EvalID, &a.NodeID, &a.NodeName, &a.JobID, &a.TaskGroup, &a.DesiredStatus, &a.ClientStatus,
-		&a.DesiredDescription, &a.ClientDescription)
-}
+// sameMap tells nil from empty, as the encoding does.
+func sameMap(a, b map[string]string) bool { return (a == nil) == (b == nil) && maps.Equal(a, b) }

@@ -77,11 +77,14 @@ func (t *table[T]) save(tx *Read, out pieceWriter) error {
 func (s *Store) Load(r io.Reader) error {
 	fresh := newContent()
 	txn := fresh.db.Txn(true)
-	if err := load(txn, fresh.pool, pieceReader{bufio.NewReaderSize(r, 64<<10)}); err != nil {
+	if err := load(txn, loadingPool(), pieceReader{bufio.NewReaderSize(r, 64<<10)}); err != nil {
 		txn.Abort()
 		return err
 	}
 	txn.Commit()
+	unseen := &Store{}
+	unseen.now.Store(fresh)
+	linkInstances(unseen.Read(), fresh.pool)
 	old := s.now.Swap(fresh)
 	close(old.abandoned)
 	return nil
@@ -120,8 +123,8 @@ func loadTable(txn *memdb.Txn, p *pool, in pieceReader, name string) error {
 }
 
 func (t *table[T]) load(txn *memdb.Txn, p *pool, in pieceReader) error {
-	rows := inOrder[[]byte, []*T]{do: func(piece []byte) (chunk []*T, err error) { return chunk, codec.Decode(piece, &chunk) },
-		take: func(chunk []*T) error { return t.loadChunk(txn, p, chunk) }}
+	rows := inOrder[[]byte, []*T]{do: func(piece []byte) ([]*T, error) { return t.decodeChunk(p, piece) },
+		take: func(chunk []*T) error { return t.loadChunk(txn, chunk) }}
 	for {
 		piece, err := in.read()
 		if err != nil {
@@ -133,17 +136,40 @@ func (t *table[T]) load(txn *memdb.Txn, p *pool, in pieceReader) error {
 	}
 }
 
-func (t *table[T]) loadChunk(txn *memdb.Txn, p *pool, chunk []*T) error {
+// decodeChunk is done side by side with others.
+func (t *table[T]) decodeChunk(p *pool, piece []byte) (chunk []*T, err error) {
+	if err := codec.Decode(piece, &chunk); err != nil {
+		return nil, err
+	}
 	for _, r := range chunk {
 		if r == nil {
-			return fmt.Errorf("a row is nil")
+			return nil, fmt.Errorf("a row is nil")
 		}
 		if t.share != nil {
 			t.share(p, r)
 		}
+	}
+	return chunk, nil
+}
+
+func (t *table[T]) loadChunk(txn *memdb.Txn, chunk []*T) error {
+	for _, r := range chunk {
 		if err := txn.Insert(t.schema.Name, r); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// linkInstances tells each node's row, which nobody else sees yet, of its plugin instances.
+func linkInstances(tx *Read, p *pool) {
+	halves := map[string][]structs.CSIInstanceKey{}
+	for i := range instances.all(tx) {
+		halves[i.NodeID] = append(halves[i.NodeID], structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind})
+	}
+	for n := range nodes.all(tx) {
+		if keys := halves[n.ID]; keys != nil {
+			n.SetCSIInstances(*p.halves.of(&keys))
+		}
+	}
 }

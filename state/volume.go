@@ -227,6 +227,6 @@ func VolumeDelete(tx *Write, p *structs.CSIVolumeDeleteRequest) error {
 	if p.Secrets != nil {
 		v.Secrets = p.Secrets.Copy()
 	}
-	volumes.put(tx, v)
+	changeQuietly(tx, v)
 	return nil
 }

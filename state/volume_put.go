@@ -89,7 +89,7 @@ func storeVolume(tx *Write, v *structs.CSIVolume, now int64) {
 	volumes.put(tx, v)
 	referPlugin(tx, v.PluginID)
 	grant(tx, v.Namespace, v.ID, now)
-	wake(tx, structs.WakeVolume(v.Namespace, v.ID))
+	wakeVolume(tx, v)
 }
 
 // externalFree refuses to know one volume of a plugin by two names: deleting one would destroy the other.
@@ -253,7 +253,7 @@ func created(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 			forgetVolume(tx, v) // what it would delete is another's
 			return
 		}
-		volumes.put(tx, v)
+		changeQuietly(tx, v)
 		return
 	case v.State != structs.VolumeCreating:
 		return
@@ -262,7 +262,7 @@ func created(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 		if p.Final {
 			v.State = structs.VolumeFailed
 		}
-		volumes.put(tx, v)
+		changeQuietly(tx, v)
 		return
 	}
 	v.ExternalID, v.Capacity, v.Context, v.Topologies = p.ExternalID, p.Capacity, p.Context, p.Topologies
@@ -306,5 +306,5 @@ func expanded(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 			v.ExpandPending, v.RequestedCapacityMin = false, min(v.RequestedCapacityMin, v.Capacity)
 		}
 	}
-	volumes.put(tx, v)
+	changeQuietly(tx, v)
 }

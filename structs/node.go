@@ -92,7 +92,16 @@ type Node struct {
 	Drain                 bool
 	Events                []*NodeEvent // the newest ten
 	Indexes
+
+	instances []CSIInstanceKey
 }
+
+// CSIInstances names the node's plugin instances, by plugin and kind. The servers' state works it out, of its
+// own rows: it goes over no wire and into no snapshot. It must not be changed.
+func (n *Node) CSIInstances() []CSIInstanceKey { return n.instances }
+
+// SetCSIInstances is for the state, of a row that nobody else sees yet.
+func (n *Node) SetCSIInstances(keys []CSIInstanceKey) { n.instances = keys }
 
 // Copy returns a deep copy of all that is changed after registration and shares the rest.
 func (n *Node) Copy() *Node {
