@@ -5358,6 +5358,45 @@ func (v *EphemeralDisk) readField(name, b []byte) (_ []byte, known bool, err err
 	return b, true, err
 }
 
+func (v *Error) MsgpackSelf() any { return v }
+
+func (v *Error) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(3)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa4Kind"...)
+	b = msgp.AppendString(b, string(v.Kind))
+	b = append(b, "\xaaRetryAfter"...)
+	b = msgp.AppendInt64(b, int64(v.RetryAfter))
+	b = append(b, "\xa4Text"...)
+	b = msgp.AppendString(b, v.Text)
+	return b, nil
+}
+
+func (v *Error) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = Error{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *Error) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Kind":
+		v.Kind, b, err = codec.ReadShared[Kind](b)
+	case "Text":
+		v.Text, b, err = codec.ReadString(b)
+	case "RetryAfter":
+		v.RetryAfter, b, err = codec.ReadInt[time.Duration](b)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *EvalGetRequest) MsgpackSelf() any { return v }
 
 func (v *EvalGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {

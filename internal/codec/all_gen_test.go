@@ -83,6 +83,7 @@ var all = []codec.Generated{
 	new(structs.DriverInfo),
 	new(structs.Empty),
 	new(structs.EphemeralDisk),
+	new(structs.Error),
 	new(structs.EvalGetRequest),
 	new(structs.EvalGetResponse),
 	new(structs.EvalListResponse),

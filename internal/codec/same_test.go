@@ -69,7 +69,9 @@ func (f *filler) fill(v reflect.Value, depth int) {
 		f.length(v, f.size(depth), depth)
 	case reflect.Struct:
 		for i := range v.NumField() {
-			f.fill(v.Field(i), depth+1)
+			if v.Type().Field(i).IsExported() {
+				f.fill(v.Field(i), depth+1)
+			}
 		}
 	case reflect.Interface:
 		v.Set(reflect.ValueOf(f.any(depth)))

@@ -1,5 +1,5 @@
-// Package codecgen writes the msgpack codecs of a package's structs: of each exported one, whose fields are
-// all exported, the methods of codec.Generated, and nothing else. They write the very bytes that codec.Handle
+// Package codecgen writes the msgpack codecs of a package's structs: of each exported one the methods of
+// codec.Generated, and nothing else. They write the very bytes that codec.Handle
 // writes by reflection, which tests of both hold against each other: fields by name in order, embedded
 // structs flattened, nil where the Handle writes nil.
 //
@@ -87,16 +87,7 @@ func eligible(o types.Object) (*types.Named, bool) {
 	if !ok || named.TypeParams().Len() > 0 {
 		return nil, false
 	}
-	s, ok := named.Underlying().(*types.Struct)
-	if !ok {
-		return nil, false
-	}
-	for f := range s.Fields() {
-		if !f.Exported() {
-			return nil, false
-		}
-	}
-	return named, true
+	return named, isStruct(named)
 }
 
 // load reads the types of the package in a folder. Only declarations count: functions are not looked into,

@@ -65,18 +65,19 @@ func fieldsOf(named *types.Named) (own, embedded []field, err error) {
 			own = append(own, f)
 			continue
 		}
-		if in, ok := v.Type().(*types.Named); !ok || !isStruct(in) {
-			return nil, nil, fmt.Errorf("%s embeds %s, which is no struct", named.Obj().Name(), v.Type())
+		if in, ok := v.Type().(*types.Named); !ok || !isStruct(in) || !v.Exported() {
+			return nil, nil, fmt.Errorf("%s embeds %s, which is no exported struct", named.Obj().Name(), v.Type())
 		}
 		embedded = append(embedded, f)
 	}
 	return own, embedded, nil
 }
 
-// tagged reads a field's tag: codec if it has one, else json. Functions never go over a wire.
+// tagged reads a field's tag: codec if it has one, else json. Functions and what is not exported never go over
+// a wire.
 func tagged(v *types.Var, tag string) (field, bool) {
 	f := field{path: v.Name(), typ: v.Type()}
-	if _, isFunc := v.Type().Underlying().(*types.Signature); isFunc {
+	if _, isFunc := v.Type().Underlying().(*types.Signature); isFunc || !v.Exported() && !v.Embedded() {
 		return f, false
 	}
 	said := cmp.Or(reflect.StructTag(tag).Get("codec"), reflect.StructTag(tag).Get("json"))
