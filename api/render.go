@@ -6,11 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"net/http"
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 
 	"berth/structs"
 )
@@ -50,12 +52,13 @@ func (c *call) renderStatus(status int, answer any) {
 	if v := reflect.ValueOf(answer); v.Kind() == reflect.Slice && v.IsNil() {
 		answer = []struct{}{}
 	}
-	body, err := c.encode(answer)
-	if err != nil {
+	d := drafts.Get().(*draft)
+	defer d.release()
+	if err := c.encode(d, answer); err != nil {
 		renderError(c.w, structs.Errorf(structs.KindInternal, "encoding the answer: %w", err))
 		return
 	}
-	c.write(status, body)
+	c.write(status, d.buf)
 }
 
 // beginJSON says that an answer in JSON follows: from then on it is too late for an error.
@@ -70,10 +73,11 @@ func (c *call) beginJSON() http.Header {
 // write writes a body that is whole, compressed where it is worth it.
 func (c *call) write(status int, body []byte) {
 	h := c.beginJSON()
-	if len(body) >= gzipFrom && strings.Contains(c.r.Header.Get("Accept-Encoding"), "gzip") {
+	if len(body) >= gzipFrom && c.takesGzip() {
 		h.Set("Content-Encoding", "gzip")
 		c.w.WriteHeader(status)
-		zip := gzip.NewWriter(c.w)
+		zip := newGzip(c.w)
+		defer putGzip(zip)
 		_, _ = zip.Write(body) // an error means that the client is gone
 		_ = zip.Close()
 		return
@@ -83,14 +87,42 @@ func (c *call) write(status int, body []byte) {
 	_, _ = c.w.Write(body)
 }
 
-func (c *call) encode(answer any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	if pretty, _ := c.flag("pretty"); pretty {
-		enc.SetIndent("", "    ")
+func (c *call) takesGzip() bool {
+	return strings.Contains(c.r.Header.Get("Accept-Encoding"), "gzip")
+}
+
+// gzips are compressors that are used again: each is large. They are quick rather than thorough, for most
+// answers go to a machine nearby.
+var gzips sync.Pool
+
+func newGzip(w io.Writer) *gzip.Writer {
+	if zip, ok := gzips.Get().(*gzip.Writer); ok {
+		zip.Reset(w)
+		return zip
 	}
-	err := enc.Encode(answer)
-	return b.Bytes(), err
+	zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is one there is
+	return zip
+}
+
+func putGzip(zip *gzip.Writer) {
+	zip.Reset(io.Discard) // else the answer's connection would be kept
+	gzips.Put(zip)
+}
+
+// encode writes an answer and a line end, for people over several lines.
+func (c *call) encode(d *draft, answer any) (err error) {
+	if pretty, _ := c.flag("pretty"); pretty {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetIndent("", "    ")
+		err = enc.Encode(answer)
+		d.buf = append(d.buf, b.Bytes()...)
+		return err
+	}
+	if d.buf, err = d.Append(d.buf, answer); err == nil {
+		d.buf = append(d.buf, '\n')
+	}
+	return err
 }
 
 // renderError writes an error: its kind as the status and in a header, its text as the body.

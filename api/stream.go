@@ -1,14 +1,13 @@
 package api
 
 import (
-	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"strings"
+	"sync"
 
+	"berth/internal/fastjson"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -20,14 +19,18 @@ import (
 // rowsPerPage is how many rows are fetched at once from servers elsewhere.
 const rowsPerPage = 1000
 
-// streamChunk is how much of a list is written at once.
-const streamChunk = 32 << 10
+// A list is written in pieces: a small one first, so that who waits sees something, then large ones, which
+// cost less.
+const (
+	firstPiece = 32 << 10
+	nextPieces = 256 << 10
+)
 
 // rowStream is an answer that is a list of rows, each made when it is its turn.
 type rowStream func(do func(row any) error) error
 
-// list is read for a method that answers a list. One that waits for news, or that is to be read by people,
-// is made whole.
+// list is read for a method that answers a list. One that waits for news, that is a page, or that is to be read
+// by people, is fetched whole.
 func list[Req, Resp, Row any](m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) []*Row) endpoint {
 	return func(c *call) (any, error) {
 		req := new(Req)
@@ -53,15 +56,19 @@ func list[Req, Resp, Row any](m structs.Method[Req, Resp], bind func(*call, *Req
 			return nil, err
 		}
 		meta := any(resp).(interface{ Meta() *structs.QueryMeta }).Meta()
-		if whole {
+		if pretty {
 			c.setMeta(meta)
 			return pick(resp), nil
 		}
-		rows := rowStream(meta.Rows)
-		if rows == nil {
-			rows = pages(c, m, req, pick(resp), meta.NextToken, pick)
+		rows, next := rowStream(meta.Rows), meta.NextToken
+		if whole {
+			next = ""
+		} else {
+			meta.NextToken = "" // all there is follows
 		}
-		meta.NextToken = "" // all there is follows
+		if rows == nil {
+			rows = pages(c, m, req, pick(resp), next, pick)
+		}
 		c.setMeta(meta)
 		return rows, nil
 	}
@@ -94,75 +101,106 @@ func pages[Req, Resp, Row any](c *call, m structs.Method[Req, Resp], req *Req, p
 
 // renderRows writes a list as JSON while it is made.
 func (c *call) renderRows(rows rowStream) error {
-	out := &chunks{c: c}
-	enc := json.NewEncoder(&out.buf)
+	out := &pieces{c: c, draft: drafts.Get().(*draft)}
+	defer out.release()
 	before := byte('[')
-	err := rows(func(row any) error {
-		out.buf.WriteByte(before)
+	err := rows(func(row any) (err error) {
+		out.buf = append(out.buf, before)
 		before = ','
-		if err := enc.Encode(row); err != nil {
+		if out.buf, err = out.Append(out.buf, row); err != nil {
 			return err
 		}
-		out.buf.Truncate(out.buf.Len() - 1) // the encoder's line end
-		return out.flush(streamChunk)
+		return out.flush()
 	})
 	if err != nil {
 		return err // what has been written is no JSON: nobody takes it for the whole
 	}
 	if before == '[' {
-		out.buf.WriteByte('[')
+		out.buf = append(out.buf, '[')
 	}
-	out.buf.WriteString("]\n")
+	out.buf = append(out.buf, "]\n"...)
 	return out.end()
 }
 
-// chunks gathers an answer and writes it in large pieces, compressed if the client likes. One that fits a
-// piece is written like any other answer.
-type chunks struct {
+// draft is what an answer is made in before it is written.
+type draft struct {
+	fastjson.Encoder
+	buf []byte
+}
+
+// drafts are used again.
+var drafts = sync.Pool{New: func() any { return new(draft) }}
+
+// release gives a draft back; nobody may have kept anything of it.
+func (d *draft) release() {
+	if cap(d.buf) > 2*nextPieces {
+		d.buf = nil // one large row is no reason to keep so much
+	}
+	d.buf = d.buf[:0]
+	drafts.Put(d)
+}
+
+// pieces writes an answer piece by piece, compressed if the client likes. One that fits the first piece is
+// written like any other answer.
+type pieces struct {
+	*draft
 	c   *call
-	buf bytes.Buffer
 	out io.Writer // nil before the first piece
 	zip *gzip.Writer
 }
 
-func (w *chunks) flush(from int) error {
-	if w.buf.Len() < from {
+// flush writes what has been gathered, if that is worth it.
+func (p *pieces) flush() error {
+	if len(p.buf) < firstPiece || p.out != nil && len(p.buf) < nextPieces {
 		return nil
 	}
-	if w.out == nil {
-		w.begin()
+	if p.out == nil {
+		p.begin()
 	}
-	if _, err := w.buf.WriteTo(w.out); err != nil {
+	return p.write()
+}
+
+func (p *pieces) write() error {
+	if _, err := p.out.Write(p.buf); err != nil {
 		return err
 	}
-	if w.zip != nil {
-		if err := w.zip.Flush(); err != nil {
+	p.buf = p.buf[:0]
+	if p.zip != nil {
+		if err := p.zip.Flush(); err != nil {
 			return err
 		}
 	}
-	return http.NewResponseController(w.c.w).Flush()
+	return http.NewResponseController(p.c.w).Flush()
 }
 
-func (w *chunks) begin() {
-	h := w.c.beginJSON()
-	w.out = w.c.w
-	if strings.Contains(w.c.r.Header.Get("Accept-Encoding"), "gzip") {
+func (p *pieces) begin() {
+	h := p.c.beginJSON()
+	p.out = p.c.w
+	if p.c.takesGzip() {
 		h.Set("Content-Encoding", "gzip")
-		w.zip = gzip.NewWriter(w.c.w)
-		w.out = w.zip
+		p.zip = newGzip(p.c.w)
+		p.out = p.zip
 	}
-	w.c.w.WriteHeader(http.StatusOK)
+	p.c.w.WriteHeader(http.StatusOK)
 }
 
 // end writes what is left.
-func (w *chunks) end() error {
-	if w.out == nil {
-		w.c.write(http.StatusOK, w.buf.Bytes())
+func (p *pieces) end() error {
+	if p.out == nil {
+		p.c.write(http.StatusOK, p.buf)
 		return nil
 	}
-	err := w.flush(0)
-	if w.zip != nil {
-		err = errors.Join(err, w.zip.Close())
+	_, err := p.out.Write(p.buf)
+	if p.zip != nil {
+		err = errors.Join(err, p.zip.Close())
 	}
 	return err
+}
+
+// release gives back what is used again.
+func (p *pieces) release() {
+	p.draft.release()
+	if p.zip != nil {
+		putGzip(p.zip)
+	}
 }

@@ -8,11 +8,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"berth/api"
 	"berth/api/apitest"
+	"berth/internal/benchshape"
+	"berth/state"
 	"berth/structs"
 )
 
@@ -160,4 +164,54 @@ func TestAListThatFails(t *testing.T) {
 	if _, _, err := c.Volumes(t.Context(), api.VolumeFilter{}, nil); err == nil {
 		t.Error("a list that broke off is taken for the whole")
 	}
+}
+
+// slowReader is a client that reads nothing between the first piece of an answer and more.
+type slowReader struct {
+	httptest.ResponseRecorder
+	first, more chan struct{}
+	once        sync.Once
+}
+
+func (w *slowReader) Write(b []byte) (int, error) {
+	w.once.Do(func() { close(w.first); <-w.more })
+	return w.ResponseRecorder.Write(b)
+}
+
+// TestASlowReaderOfAListHoldsUpNoWriter: what is written while a list of 10,000 is being read neither waits for
+// it nor shows in it.
+func TestASlowReaderOfAListHoldsUpNoWriter(t *testing.T) {
+	h, store := benchHandler(t, 1)
+	w := &slowReader{ResponseRecorder: *httptest.NewRecorder(), first: make(chan struct{}), more: make(chan struct{})}
+	var list sync.WaitGroup
+	list.Go(func() { h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/volumes?type=csi", nil)) })
+	<-w.first
+	const written = 100
+	for i := range written {
+		v := benchshape.Volume(fmt.Sprintf("zzz-%d", i), 2*benchSize+i)
+		if err := store.Write(store.Index()+1, func(tx *state.Write) error {
+			return state.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(w.more)
+	list.Wait()
+	if n := volumesIn(t, &w.ResponseRecorder); n != benchSize+1 {
+		t.Errorf("%d volumes; want the %d that there were at first", n, benchSize+1)
+	}
+	after := httptest.NewRecorder()
+	h.ServeHTTP(after, httptest.NewRequest("GET", "/v1/volumes?prefix=zzz", nil))
+	if n := volumesIn(t, after); n != written {
+		t.Errorf("%d volumes were written; want %d", n, written)
+	}
+}
+
+func volumesIn(t *testing.T, answer *httptest.ResponseRecorder) int {
+	t.Helper()
+	var got []*structs.CSIVolumeListStub
+	if err := json.Unmarshal(answer.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	return len(got)
 }

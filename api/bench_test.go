@@ -1,0 +1,166 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/api"
+	"berth/endpoints"
+	"berth/internal/benchshape"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// alone is a cluster of one server that only reads.
+type alone struct{ endpoints.Raft }
+
+func (alone) Leader() (string, bool, bool, time.Duration) { return "127.0.0.1:1", true, true, 0 }
+func (alone) VerifyLeader(context.Context) error          { return nil }
+func (alone) Servers() []string                           { return nil }
+
+type noLeases struct{}
+
+func (noLeases) Renew(string) time.Duration { return time.Hour }
+
+// benchSize is how many rows of each kind are listed.
+const benchSize = 10000
+
+// benchHandler serves a state with many volumes, and of nodes, of their allocations and of their claims of one
+// volume as many as wanted.
+func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
+	store := state.New()
+	index := uint64(0)
+	batch := store.Batch()
+	put := func(fn func(*state.Write) error) {
+		index++
+		if err := batch.Apply(index, fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	volumes := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume, benchSize)}}
+	plan := &structs.Plan{Eval: &structs.Evaluation{ID: "eval", JobID: benchshape.JobID, Status: structs.EvalComplete}}
+	for i := range nodes {
+		put(func(tx *state.Write) error {
+			return state.NodeRegister(tx, benchshape.Register(i, 0, benchshape.Plugin))
+		})
+		plan.Place = append(plan.Place, benchshape.Alloc(i, nodes))
+	}
+	for i := range benchSize {
+		volumes.Volumes = append(volumes.Volumes, benchshape.Volume(benchshape.VolumeID(i), i))
+	}
+	put(func(tx *state.Write) error { return state.VolumePut(tx, volumes) })
+	put(func(tx *state.Write) error {
+		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: benchshape.Job(nodes)})
+	})
+	plan.JobModifyIndex = index
+	put(func(tx *state.Write) error { return state.PlanApply(tx, plan) })
+	for i := range nodes {
+		put(func(tx *state.Write) error {
+			c := benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
+			return state.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{NodeID: benchshape.UUID("node", i), Claims: []*structs.CSIClaim{c}})
+		})
+	}
+	batch.Commit()
+	e := endpoints.New(endpoints.Deps{Store: store, Raft: alone{}, Leases: noLeases{}, Logger: hclog.NewNullLogger()})
+	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
+	t.Cleanup(s.Close)
+	return api.NewHandler(api.Config{Caller: s, Agent: newAgent(), Logger: hclog.NewNullLogger()}), store
+}
+
+// nowhere takes an answer and counts it.
+type nowhere struct {
+	header http.Header
+	status int
+	size   int
+}
+
+func (w *nowhere) Header() http.Header         { return w.header }
+func (w *nowhere) WriteHeader(status int)      { w.status = status }
+func (w *nowhere) Write(b []byte) (int, error) { w.size += len(b); return len(b), nil }
+func (w *nowhere) Flush()                      {}
+
+// BenchmarkHTTPList makes lists of 10,000 rows, without the socket they go over.
+func BenchmarkHTTPList(b *testing.B) {
+	h, _ := benchHandler(b, benchSize)
+	for name, path := range map[string]string{
+		"volumes": "/v1/volumes?type=csi", "nodes": "/v1/nodes", "allocations": "/v1/allocations",
+		"claims": "/v1/volume/csi/" + benchshape.SharedVolume + "/claims", "filtered": "/v1/volumes?type=csi&filter=ID+contains+%22vol%22",
+		"page": "/v1/volumes?type=csi&per_page=100", "reversed": "/v1/volumes?type=csi&reverse",
+	} {
+		b.Run(name, func(b *testing.B) { benchGet(b, h, path) })
+	}
+}
+
+// BenchmarkHTTPGet reads one row.
+func BenchmarkHTTPGet(b *testing.B) {
+	h, _ := benchHandler(b, benchSize)
+	for name, path := range map[string]string{
+		"volume": "/v1/volume/csi/" + benchshape.VolumeID(7), "node": "/v1/node/" + benchshape.UUID("node", 7),
+		"allocation": "/v1/allocation/" + benchshape.UUID("alloc", 7), "plugins": "/v1/plugins",
+	} {
+		b.Run(name, func(b *testing.B) { benchGet(b, h, path) })
+	}
+}
+
+func benchGet(b *testing.B, h http.Handler, path string) {
+	req := httptest.NewRequest("GET", path, nil)
+	b.ReportAllocs()
+	defer perOp(b)()
+	for b.Loop() {
+		w := &nowhere{header: http.Header{}}
+		h.ServeHTTP(w, req.Clone(req.Context()))
+		if w.status != http.StatusOK || w.size < 100 {
+			b.Fatalf("answered %d with %d bytes", w.status, w.size)
+		}
+		b.SetBytes(int64(w.size))
+	}
+}
+
+// BenchmarkHTTPListSocket lists 10,000 volumes over a socket.
+func BenchmarkHTTPListSocket(b *testing.B) {
+	h, _ := benchHandler(b, benchSize)
+	s := httptest.NewServer(h)
+	defer s.Close()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "http://"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	buf := make([]byte, 1<<20)
+	b.ReportAllocs()
+	defer perOp(b)()
+	for b.Loop() {
+		if _, err := fmt.Fprintf(conn, "GET /v1/volumes?type=csi HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			b.Fatal(err)
+		}
+		for last := ""; !strings.HasSuffix(last, "\r\n0\r\n\r\n"); {
+			n, err := conn.Read(buf)
+			if err != nil {
+				b.Fatal(err)
+			}
+			last = (last + string(buf[max(0, n-7):n]))
+			last = last[max(0, len(last)-7):]
+		}
+	}
+}
+
+// perOp reports the CPU time of an operation, of both ends where there are two.
+func perOp(b *testing.B) func() {
+	cpu := func() time.Duration {
+		var u syscall.Rusage
+		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it cannot fail for oneself
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before := cpu()
+	return func() { b.ReportMetric(float64((cpu()-before).Nanoseconds())/float64(b.N), "cpu-ns/op") }
+}

@@ -1,0 +1,104 @@
+package fastjson
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// field is a field of a struct, or of one embedded in it.
+type field struct {
+	path  []int // of indexes, through what is embedded
+	name  string
+	head  string // the name in quotes, with its colon
+	omit  bool   // when it is empty
+	write writer
+}
+
+// structure writes the fields in the order of encoding/json. Where that has to choose between fields of one
+// name, or a tag says more than a name and omitempty, it is left to it.
+func (p plan) structure(t reflect.Type) writer {
+	fields, ok := p.fields(t, nil)
+	if !ok {
+		return byLibrary
+	}
+	names := map[string]bool{}
+	for _, f := range fields {
+		if names[f.name] {
+			return byLibrary
+		}
+		names[f.name] = true
+	}
+	return func(b []byte, v reflect.Value, e *Encoder) []byte {
+		b = append(b, '{')
+		first := len(b)
+		for i := range fields {
+			f := &fields[i]
+			at := v
+			for _, index := range f.path {
+				at = at.Field(index)
+			}
+			if f.omit && empty(at) {
+				continue
+			}
+			if len(b) > first {
+				b = append(b, ',')
+			}
+			b = append(b, f.head...)
+			b = f.write(b, at, e)
+		}
+		return append(b, '}')
+	}
+}
+
+// fields are the fields of a struct that is reached by a path; not ok if it is not for us.
+func (p plan) fields(t reflect.Type, path []int) (fields []field, ok bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := f.Tag.Get("json")
+		name, options, _ := strings.Cut(tag, ",")
+		if tag == "-" || !f.IsExported() && !f.Anonymous {
+			continue
+		}
+		at := append(slices.Clone(path), i)
+		if f.Anonymous && name == "" {
+			if f.Type.Kind() != reflect.Struct || options != "" {
+				return nil, false
+			}
+			inner, ok := p.fields(f.Type, at)
+			if !ok {
+				return nil, false
+			}
+			fields = append(fields, inner...)
+			continue
+		}
+		if !f.IsExported() || options != "" && options != "omitempty" || !ordinary(name) {
+			return nil, false
+		}
+		if name == "" {
+			name = f.Name
+		}
+		head, _ := json.Marshal(name) // every string can be written
+		fields = append(fields, field{path: at, name: name, head: string(head) + ":", omit: options == "omitempty", write: p.writer(f.Type)})
+	}
+	return fields, true
+}
+
+// ordinary reports whether a name in a tag is one that encoding/json surely takes.
+func ordinary(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	})
+}
+
+// empty is what omitempty leaves out.
+func empty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:
+		return v.Len() == 0
+	case reflect.Struct:
+		return false
+	}
+	return v.IsZero()
+}
