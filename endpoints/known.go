@@ -35,9 +35,8 @@ func newKnown() *known {
 func (k *known) digest(values ...any) uint64 {
 	var h maphash.Hash
 	h.SetSeed(k.seed)
-	enc := codec.NewEncoder(&h)
 	for _, v := range values {
-		if err := enc.Encode(v); err != nil {
+		if err := codec.EncodeTo(&h, v); err != nil {
 			panic(err) // what is answered can be sent
 		}
 	}

@@ -76,11 +76,11 @@ func (c Command[P]) decode(payload []byte) (func(*state.Write) error, error) {
 
 // Encode writes the log entry: the command's id, then the payload in msgpack.
 func (c Command[P]) Encode(payload *P) ([]byte, error) {
-	b, err := codec.Encode(payload)
+	b, err := codec.EncodeAfter([]byte{c.ID}, payload)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %s: %w", c.Name, err)
 	}
-	return append([]byte{c.ID}, b...), nil
+	return b, nil
 }
 
 // decodeEntry finds the command of a log entry and reads its payload.

@@ -72,7 +72,7 @@ func AppendStringMap(b []byte, m map[string]string) []byte {
 		return msgp.AppendNil(b)
 	}
 	b = msgp.AppendMapHeader(b, uint32(len(m)))
-	var few [32]string
+	var few [64]string
 	for _, k := range sortedKeys(few[:0], m) {
 		b = msgp.AppendString(msgp.AppendString(b, k), m[k])
 	}

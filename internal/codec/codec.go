@@ -46,15 +46,37 @@ var scratch = sync.Pool{New: func() any { return new([]byte) }}
 const largestKept = 1 << 20
 
 // Encode returns v in msgpack.
-func Encode(v any) ([]byte, error) {
+func Encode(v any) ([]byte, error) { return EncodeAfter(nil, v) }
+
+// EncodeAfter returns head with v in msgpack after it, in memory of its own.
+func EncodeAfter(head []byte, v any) (whole []byte, err error) {
+	err = encode(head, v, func(b []byte) error {
+		whole = bytes.Clone(b)
+		return nil
+	})
+	return whole, err
+}
+
+// EncodeTo writes v in msgpack to w, at once.
+func EncodeTo(w io.Writer, v any) error {
+	return encode(nil, v, func(b []byte) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+// encode lends what follows head and v in msgpack to take.
+func encode(head []byte, v any, take func([]byte) error) error {
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
-	out, err := Append((*buf)[:0], v)
-	if cap(out) > largestKept {
-		return out, err
+	b, err := Append(append((*buf)[:0], head...), v)
+	if err != nil {
+		return err
 	}
-	*buf = out
-	return bytes.Clone(out), err
+	if *buf = b; cap(b) > largestKept {
+		*buf = nil
+	}
+	return take(b)
 }
 
 // Append appends v in msgpack to b and returns it, as append does. What is Generated, and slices of pointers
@@ -107,9 +129,3 @@ func decodeByReflection(b []byte, v any) error {
 	d.ResetBytes(nothing) // do not hold on to the caller's bytes
 	return err
 }
-
-// NewEncoder writes values one after another to w.
-func NewEncoder(w io.Writer) *codec.Encoder { return codec.NewEncoder(w, Handle) }
-
-// NewDecoder reads values one after another from r.
-func NewDecoder(r io.Reader) *codec.Decoder { return codec.NewDecoder(r, Handle) }

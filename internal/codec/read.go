@@ -54,9 +54,19 @@ func ReadFields(b []byte, v any, field func(name, b []byte) (rest []byte, known 
 	return b, nil
 }
 
+// readText reads a string, which shares the memory of b. Most are short.
+func readText(b []byte) (text, rest []byte, err error) {
+	if len(b) > 0 && b[0]&0xe0 == 0xa0 {
+		if n := 1 + int(b[0]&0x1f); n <= len(b) {
+			return b[1:n], b[n:], nil
+		}
+	}
+	return msgp.ReadStringZC(b)
+}
+
 // readName reads the name of a field, which shares the memory of b.
 func readName(b []byte) (name, rest []byte, err error) {
-	if name, rest, err = msgp.ReadStringZC(b); err != nil {
+	if name, rest, err = readText(b); err != nil {
 		var s string
 		s, rest, err = other[string](b)
 		name = []byte(s)
@@ -224,7 +234,7 @@ func readKey(b []byte) (string, []byte, error) { return ReadShared[string](b) }
 
 // ReadString reads a string.
 func ReadString(b []byte) (string, []byte, error) {
-	s, rest, err := msgp.ReadStringZC(b)
+	s, rest, err := readText(b)
 	if err != nil {
 		return other[string](b)
 	}
@@ -233,7 +243,7 @@ func ReadString(b []byte) (string, []byte, error) {
 
 // ReadShared reads a string that comes often: where it can, it returns one that is there already.
 func ReadShared[S ~string](b []byte) (S, []byte, error) {
-	s, rest, err := msgp.ReadStringZC(b)
+	s, rest, err := readText(b)
 	if err != nil {
 		return other[S](b)
 	}
@@ -251,6 +261,9 @@ func ReadBool(b []byte) (bool, []byte, error) {
 
 // ReadInt reads a signed number.
 func ReadInt[I ~int | ~int8 | ~int16 | ~int32 | ~int64](b []byte) (I, []byte, error) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return I(b[0]), b[1:], nil
+	}
 	i, rest, err := msgp.ReadInt64Bytes(b)
 	if err != nil || int64(I(i)) != i {
 		return other[I](b)
@@ -260,6 +273,9 @@ func ReadInt[I ~int | ~int8 | ~int16 | ~int32 | ~int64](b []byte) (I, []byte, er
 
 // ReadUint reads a number that is not negative.
 func ReadUint[U ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64](b []byte) (U, []byte, error) {
+	if len(b) > 0 && b[0] < 0x80 {
+		return U(b[0]), b[1:], nil
+	}
 	u, rest, err := msgp.ReadUint64Bytes(b)
 	if err != nil || uint64(U(u)) != u {
 		return other[U](b)
