@@ -26,6 +26,7 @@ type alone struct{ endpoints.Raft }
 
 func (alone) Leader() (string, bool, bool, time.Duration) { return "127.0.0.1:1", true, true, 0 }
 func (alone) VerifyLeader(context.Context) error          { return nil }
+func (alone) Alone() bool                                 { return true }
 func (alone) Servers() []string                           { return nil }
 
 type noLeases struct{}

@@ -9,7 +9,7 @@ import (
 
 // identity is who asks. Until there are access policies everybody who is not a node is an operator.
 type identity struct {
-	NodeID string // a node that proved itself, "" for anybody else
+	Node *structs.Node // the row of a node that proved itself, nil for anybody else
 }
 
 // rule says whether somebody may use a method at all; what they may do with it is the handler's matter.
@@ -20,7 +20,7 @@ func anyone(identity) error { return nil }
 
 // aNode is the rule of methods that only a node may use, about itself.
 func aNode(who identity) error {
-	if who.NodeID == "" {
+	if who.Node == nil {
 		return structs.Errorf(structs.KindDenied, "only a node may ask this, with its ID and secret")
 	}
 	return nil
@@ -38,7 +38,8 @@ func (e *Endpoints) authenticate(req any) (identity, error) {
 	if secret == "" {
 		return identity{}, nil
 	}
-	return identity{NodeID: id}, e.checkNode(state.Node(e.store.Read(), id), secret)
+	node := state.Node(e.store.Read(), id)
+	return identity{Node: node}, e.checkNode(node, secret)
 }
 
 // checkNode compares a secret with the node's row in constant time. A node that this server does not know

@@ -21,6 +21,8 @@ type Raft interface {
 	Leader() (addr string, isMe bool, known bool, lastContact time.Duration)
 	// VerifyLeader asks a quorum whether this server still leads; unavailable when it does not.
 	VerifyLeader(ctx context.Context) error
+	// Alone reports whether this server leads and is all there is of a quorum, so that it need not ask.
+	Alone() bool
 	// Deposed is closed when this server leads no more; it is closed already where it does not lead.
 	Deposed() <-chan struct{}
 	// Configuration is the Raft configuration as this server knows it.
@@ -112,6 +114,24 @@ func New(d Deps) *Endpoints {
 	}
 }
 
+// quick marks a procedure that answers from memory, or mostly: those who ask are many, and a goroutine of
+// its own would be a large part of what such a request costs. It is not quick where the request is passed on
+// or waits for others; a write that is among them now and then goes through the log holds up its own
+// connection.
+func (e *Endpoints) quick(endpoint rpc.Endpoint) rpc.Endpoint {
+	endpoint.Quick = func(req any) bool {
+		switch o := optionsOf(req, endpoint.Write); {
+		case o.stale:
+			return true
+		case o.write:
+			_, isMe, _, _ := e.raft.Leader()
+			return isMe
+		}
+		return e.raft.Alone()
+	}
+	return endpoint
+}
+
 // slow marks a procedure that waits for a plugin: it is counted among the requests that wait.
 func slow(e rpc.Endpoint) rpc.Endpoint {
 	e.Waits = true
@@ -140,11 +160,11 @@ func (e *Endpoints) List() []rpc.Endpoint {
 
 		write(e, structs.NodeRegister, anyone, node.register), // proves itself by the secret in its row
 		write(e, structs.NodeDeregister, anyone, node.deregister),
-		write(e, structs.NodeHeartbeat, aNode, node.heartbeat),
-		write(e, structs.NodeUpdateCSI, aNode, node.updateCSI),
+		e.quick(report(e, structs.NodeHeartbeat, node.heartbeat)),
+		report(e, structs.NodeUpdateCSI, node.updateCSI),
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
 		write(e, structs.NodeUpdateAllocs, aNode, node.updateAllocs),
-		read(e, structs.NodeGet, anyone, node.get),
+		e.quick(read(e, structs.NodeGet, anyone, node.get)),
 		read(e, structs.NodeList, anyone, node.list),
 		read(e, structs.NodeAllocs, anyone, node.allocs),
 		call(e, structs.NodeClientAllocs, aNode, node.clientAllocs),
@@ -153,19 +173,19 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.JobRegister, anyone, job.register),
 		write(e, structs.JobDeregister, anyone, job.deregister),
 		write(e, structs.JobEvaluate, anyone, job.evaluate),
-		read(e, structs.JobGet, anyone, job.get),
+		e.quick(read(e, structs.JobGet, anyone, job.get)),
 		read(e, structs.JobList, anyone, job.list),
 		read(e, structs.JobVersions, anyone, job.versions),
 		read(e, structs.JobSummaryGet, anyone, job.summary),
 		read(e, structs.JobAllocations, anyone, job.allocations),
 		read(e, structs.JobEvaluations, anyone, job.evaluations),
 
-		read(e, structs.AllocGet, anyone, alloc.get),
+		e.quick(read(e, structs.AllocGet, anyone, alloc.get)),
 		read(e, structs.AllocsGet, anyone, alloc.getMany),
 		read(e, structs.AllocList, anyone, alloc.list),
 		write(e, structs.AllocStop, anyone, alloc.stop),
 
-		read(e, structs.EvalGet, anyone, eval.get),
+		e.quick(read(e, structs.EvalGet, anyone, eval.get)),
 		read(e, structs.EvalList, anyone, eval.list),
 		read(e, structs.EvalAllocs, anyone, eval.allocations),
 
@@ -173,7 +193,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, structs.CSIPluginList, anyone, plugin.list),
 		write(e, structs.CSIPluginDelete, anyone, propose(e, fsm.PluginDelete)),
 
-		read(e, structs.CSIVolumeGet, anyone, volume.get),
+		e.quick(read(e, structs.CSIVolumeGet, anyone, volume.get)),
 		read(e, structs.CSIVolumeList, anyone, volume.list),
 		slow(call(e, structs.CSIVolumeExternal, anyone, volume.external)),
 		slow(write(e, structs.CSIVolumeRegister, anyone, intent.register)),
@@ -184,7 +204,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CSIVolumeClaim, aNode, claim.take),
 		write(e, structs.CSIVolumeUnpublish, aNode, claim.release),
 		slow(write(e, structs.CSIVolumeDetach, anyone, claim.detach)),
-		call(e, structs.CSIClaimGet, aNode, claim.get),
+		e.quick(call(e, structs.CSIClaimGet, aNode, claim.get)),
 		read(e, structs.CSIClaimList, anyone, claim.list),
 	}
 }

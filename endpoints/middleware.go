@@ -34,12 +34,12 @@ func optionsOf(req any, write bool) options {
 
 // serve wraps a handler in the middleware; the package comment has the order.
 func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
-	handler func(context.Context, *Req) (*Resp, error),
+	handler func(context.Context, identity, *Req) (*Resp, error),
 ) rpc.Endpoint {
+	labels := newServedLabels(m.Name)
 	return rpc.Handle(m, func(ctx context.Context, req *Req) (resp *Resp, err error) {
-		defer func(start time.Time) { measure(m.Name, start, err) }(time.Now())
-		own := *req // the caller's request is not ours to change: the caller may send it again
-		o := optionsOf(&own, m.Write)
+		defer func(start time.Time) { labels.measure(start, err) }(time.Now())
+		o := optionsOf(req, m.Write)
 		leader, err := e.route(ctx, o)
 		if err != nil {
 			return nil, err
@@ -47,23 +47,33 @@ func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 		if leader != "" {
 			*o.forwarded = true
 			resp = new(Resp)
-			return resp, e.raft.Forward(ctx, leader, m.Name, &own, resp)
+			return resp, e.raft.Forward(ctx, leader, m.Name, req, resp)
 		}
-		who, err := e.authenticate(&own)
+		who, err := e.authenticate(req)
 		if err != nil {
 			return nil, err
 		}
 		if err := may(who); err != nil {
 			return nil, err
 		}
-		return handler(ctx, &own)
+		return handler(ctx, who, req)
 	})
 }
 
-func measure(method string, start time.Time, err error) {
-	metrics.MeasureSinceWithLabels([]string{"rpc", "served"}, start, []metrics.Label{
-		{Name: "method", Value: method}, {Name: "error", Value: string(structs.KindOf(err))},
-	})
+// servedLabels are a method's labels of success; those of an error are made when there is one.
+type servedLabels []metrics.Label
+
+func newServedLabels(method string) servedLabels {
+	return servedLabels{{Name: "method", Value: method}, {Name: "error"}}
+}
+
+var servedKey = []string{"rpc", "served"}
+
+func (l servedLabels) measure(start time.Time, err error) {
+	if err != nil {
+		l = servedLabels{l[0], {Name: "error", Value: string(structs.KindOf(err))}}
+	}
+	metrics.MeasureSinceWithLabels(servedKey, start, l)
 }
 
 // holdPoll is how often a request that waits for an election looks for its result.
@@ -106,7 +116,7 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(tx *state.Read, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
-	return serve(e, m, may, func(ctx context.Context, req *Req) (*Resp, error) {
+	return serve(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
 		var applied uint64
 		resp, index, err := watch(ctx, e, m.Name, req, func(tx *state.Read) (*Resp, error) {
 			resp := new(Resp)
@@ -134,7 +144,7 @@ func metaOf(resp any) *structs.QueryMeta {
 func call[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(context.Context, *Req) (*Resp, error),
 ) rpc.Endpoint {
-	return serve(e, m, may, func(ctx context.Context, req *Req) (*Resp, error) {
+	return serve(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
 		resp, err := handler(ctx, req)
 		if err != nil {
 			return nil, err
@@ -152,7 +162,7 @@ func call[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 func local[Resp any](e *Endpoints, m structs.Method[structs.QueryRequest, Resp],
 	handler func(resp *Resp),
 ) rpc.Endpoint {
-	endpoint := serve(e, m, anyone, func(context.Context, *structs.QueryRequest) (*Resp, error) {
+	endpoint := serve(e, m, anyone, func(context.Context, identity, *structs.QueryRequest) (*Resp, error) {
 		resp := new(Resp)
 		handler(resp)
 		if r, ok := any(resp).(interface{ Meta() *structs.QueryMeta }); ok {
@@ -174,12 +184,28 @@ func local[Resp any](e *Endpoints, m structs.Method[structs.QueryRequest, Resp],
 func write[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(context.Context, *Req) (*Resp, error),
 ) rpc.Endpoint {
+	return writeAs(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) { return handler(ctx, req) })
+}
+
+// report serves a write of a node about itself. The handler gets the node's row as it was when it proved
+// itself.
+func report[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp],
+	handler func(context.Context, *structs.Node, *Req) (*Resp, error),
+) rpc.Endpoint {
+	return writeAs(e, m, aNode, func(ctx context.Context, who identity, req *Req) (*Resp, error) {
+		return handler(ctx, who.Node, req)
+	})
+}
+
+func writeAs[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
+	handler func(context.Context, identity, *Req) (*Resp, error),
+) rpc.Endpoint {
 	if _, ok := any(new(Resp)).(interface{ Written() *structs.WriteMeta }); !ok {
 		panic("the answer of " + m.Name + " does not embed WriteMeta")
 	}
-	return serve(e, m, may, func(ctx context.Context, req *Req) (*Resp, error) {
+	return serve(e, m, may, func(ctx context.Context, who identity, req *Req) (*Resp, error) {
 		any(req).(interface{ Write() *structs.WriteOptions }).Write().Now = e.now().UnixNano()
-		return handler(ctx, req)
+		return handler(ctx, who, req)
 	})
 }
 

@@ -25,12 +25,16 @@ func (n nodes) bind(ctx context.Context, nodeID string, w *structs.WriteOptions)
 
 // register brings a node in or up to date. One that says nothing new goes past the log, as a heartbeat does.
 func (n nodes) register(ctx context.Context, req *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
-	node, err := registration(req)
+	tx, index := n.store.Read(), uint64(0)
+	var old *structs.Node
+	if req.Node != nil {
+		old = state.Node(tx, req.Node.ID)
+	}
+	node, err := registration(req, old)
 	if err != nil {
 		return nil, err
 	}
-	tx, index := n.store.Read(), uint64(0)
-	if old := state.Node(tx, node.ID); old != nil {
+	if old != nil {
 		if err := n.checkNode(old, node.SecretID); err != nil {
 			return nil, err
 		}
@@ -63,15 +67,11 @@ func (n nodes) registerCSI(ctx context.Context, req *structs.NodeRegisterRequest
 	})
 }
 
-// heartbeat renews a lease. Only a status that is news goes through the log.
-func (n nodes) heartbeat(ctx context.Context, req *structs.NodeHeartbeatRequest) (*structs.NodeHeartbeatResponse, error) {
+// heartbeat renews a lease of the node that asks. Only a status that is news goes through the log.
+func (n nodes) heartbeat(ctx context.Context, node *structs.Node, req *structs.NodeHeartbeatRequest) (*structs.NodeHeartbeatResponse, error) {
 	if !slices.Contains([]string{"", structs.NodeInit, structs.NodeReady}, req.Status) {
 		return nil, structs.Errorf(structs.KindInvalid, "a node cannot say that its status is %q; expected %q or %q",
 			req.Status, structs.NodeInit, structs.NodeReady)
-	}
-	node := state.Node(n.store.Read(), req.NodeID)
-	if node == nil {
-		return nil, n.checkNode(nil, "")
 	}
 	index, accounted := node.ModifyIndex, node.Unaccounted && n.accounted(node, req.Inventory)
 	if req.Status != "" && req.Status != node.Status || accounted {
@@ -115,13 +115,11 @@ func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterReques
 }
 
 // updateCSI takes what changed among the instances on the node that asks.
-func (n nodes) updateCSI(ctx context.Context, req *structs.NodeUpdateCSIRequest) (*structs.Empty, error) {
+func (n nodes) updateCSI(ctx context.Context, node *structs.Node, req *structs.NodeUpdateCSIRequest) (*structs.Empty, error) {
 	if err := checkInstances(req.NodeID, "Upserts", req.Upserts); err != nil {
 		return nil, err
 	}
-	tx := n.store.Read()
-	if node := state.Node(tx, req.NodeID); node != nil && node.Status != structs.NodeDown &&
-		reportedAlready(tx, req.NodeID, req.Upserts, req.Removes, req.Full) {
+	if node.Status != structs.NodeDown && reportedAlready(n.store.Read(), req.NodeID, req.Upserts, req.Removes, req.Full) {
 		return done(node.ModifyIndex, nil)
 	}
 	return done(fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req))

@@ -2,7 +2,9 @@ package endpoints
 
 import (
 	"bytes"
+	"maps"
 	"reflect"
+	"slices"
 	"time"
 
 	"berth/internal/codec"
@@ -23,37 +25,37 @@ func registeredAlready(old, node *structs.Node) bool {
 	said.SchedulingEligibility, said.Drain, said.Events = is.SchedulingEligibility, is.Drain, is.Events
 	said.Indexes = is.Indexes
 	said.SetCSIInstances(is.CSIInstances())
-	is.Drivers, said.Drivers = timeless(is.Drivers), timeless(said.Drivers)
+	if !sameTexts(is.Attributes, said.Attributes) || !sameTexts(is.Meta, said.Meta) || !sameDrivers(is.Drivers, said.Drivers) {
+		return false
+	}
+	// The rest, whatever fields a node comes to have. Maps are left out, since reflection over them is slow.
+	is.Attributes, is.Meta, is.Drivers = nil, nil, nil
+	said.Attributes, said.Meta, said.Drivers = nil, nil, nil
 	return reflect.DeepEqual(&is, &said)
 }
 
-// timeless are drivers without the time at which each last changed, which begins anew with the agent.
-func timeless(drivers map[string]*structs.DriverInfo) map[string]*structs.DriverInfo {
-	if drivers == nil {
-		return nil
-	}
-	out := make(map[string]*structs.DriverInfo, len(drivers))
-	for name, d := range drivers {
-		if d != nil {
-			c := *d
-			c.UpdateTime = time.Time{}
-			d = &c
+func sameTexts(a, b map[string]string) bool { return (a == nil) == (b == nil) && maps.Equal(a, b) }
+
+// sameDrivers leaves out the time at which each driver last changed, which begins anew with the agent.
+func sameDrivers(a, b map[string]*structs.DriverInfo) bool {
+	return (a == nil) == (b == nil) && maps.EqualFunc(a, b, func(x, y *structs.DriverInfo) bool {
+		if x == nil || y == nil {
+			return x == y
 		}
-		out[name] = d
-	}
-	return out
+		is, said := *x, *y
+		is.UpdateTime, said.UpdateTime = time.Time{}, time.Time{}
+		return reflect.DeepEqual(&is, &said)
+	})
 }
 
 // reportedAlready reports whether a report of plugin instances, all there are or what differs, says only
 // what is known.
 func reportedAlready(tx *state.Read, node string, upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey, full bool) bool {
-	seen := map[structs.CSIInstanceKey]bool{}
 	for _, i := range upserts {
 		row := state.Instance(tx, i.PluginID, i.Kind, node)
 		if row == nil || !state.SameInstance(row, i) {
 			return false
 		}
-		seen[structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}] = true
 	}
 	for _, k := range removes {
 		if state.Instance(tx, k.PluginID, k.Kind, node) != nil {
@@ -63,11 +65,12 @@ func reportedAlready(tx *state.Read, node string, upserts []*structs.CSIPluginIn
 	if !full {
 		return true
 	}
-	rows := 0
-	for range state.InstancesByNode(tx, node) {
-		rows++
+	for row := range state.InstancesByNode(tx, node) {
+		if !slices.ContainsFunc(upserts, func(i *structs.CSIPluginInstance) bool { return i.PluginID == row.PluginID && i.Kind == row.Kind }) {
+			return false
+		}
 	}
-	return rows == len(seen)
+	return true
 }
 
 // saidAlready reports whether a node says of an allocation only what is known.

@@ -11,12 +11,14 @@ import (
 	"berth/structs"
 )
 
-// registration checks what a node says of itself and fills in what it leaves out, in a copy.
-func registration(req *structs.NodeRegisterRequest) (*structs.Node, error) {
+// registration checks what a node says of itself and fills in what it leaves out, in a copy that shares what
+// it holds. old is the node as it is known, nil for a new one.
+func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs.Node, error) {
 	if req.Node == nil {
 		return nil, structs.Errorf(structs.KindInvalid, "Node: nothing is given; expected the node to register")
 	}
-	node := req.Node.Copy()
+	said := *req.Node
+	node := &said
 	for _, required := range []struct{ path, value string }{
 		{"ID", node.ID}, {"SecretID", node.SecretID}, {"Name", node.Name},
 	} {
@@ -44,8 +46,20 @@ func registration(req *structs.NodeRegisterRequest) (*structs.Node, error) {
 	if node.Status != structs.NodeInit && node.Status != structs.NodeReady {
 		return nil, structs.Errorf(structs.KindInvalid, "Node.Status is %q; expected %q or %q", node.Status, structs.NodeInit, structs.NodeReady)
 	}
-	node.ComputedClass = computedClass(node)
+	if node.ComputedClass = knownClass(old, node); node.ComputedClass == "" {
+		node.ComputedClass = computedClass(node)
+	}
 	return node, nil
+}
+
+// knownClass is the class of a node that is what it was in all that its class is made of, "" of another one.
+func knownClass(old, node *structs.Node) string {
+	if old == nil || !strings.HasPrefix(old.ComputedClass, classVersion) || old.Datacenter != node.Datacenter ||
+		old.NodeClass != node.NodeClass || old.NodePool != node.NodePool ||
+		!maps.Equal(old.Attributes, node.Attributes) || !maps.Equal(old.Meta, node.Meta) {
+		return ""
+	}
+	return old.ComputedClass
 }
 
 // checkInstances refuses instances that are not whole or are said to be on another node.
@@ -58,6 +72,9 @@ func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance)
 	}
 	return nil
 }
+
+// classVersion begins every class. It changes with what a class is made of.
+const classVersion = "v1:"
 
 // computedClass is a digest of all that a constraint can look at except what is unique to a node: nodes
 // with the same class need not be tried twice.
@@ -75,5 +92,5 @@ func computedClass(n *structs.Node) string {
 	if err != nil {
 		panic(err) // texts and maps of texts always encode
 	}
-	return fmt.Sprintf("v1:%x", sha256.Sum256(b))[:3+32]
+	return fmt.Sprintf("%s%x", classVersion, sha256.Sum256(b))[:len(classVersion)+32]
 }

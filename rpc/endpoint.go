@@ -22,14 +22,20 @@ func Call[Req, Resp any](ctx context.Context, c Caller, m structs.Method[Req, Re
 	return resp, nil
 }
 
-// Endpoint serves one method. New makes an empty request to decode into; Serve gets it and returns a
-// pointer to the answer. Waits says that every call of it may take long, for instance for a plugin (see
-// Limits).
+// Endpoint serves one method. New makes an empty request to decode into, and Copy a copy of a request that
+// is somebody else's; Serve gets such a request, which it may change, and returns a pointer to the answer.
+// Waits says that every call of it may take long, for instance for a plugin (see Limits).
+//
+// Quick, if not nil, says of a request that its answer is made in well under a millisecond and waits for
+// nobody. It is then served by the goroutine that read it: the next request of the stream waits for it, and
+// it does not hear that its caller has gone.
 type Endpoint struct {
 	Name  string
 	Write bool
 	Waits bool
+	Quick func(req any) bool
 	New   func() any
+	Copy  func(req any) any
 	Serve func(ctx context.Context, req any) (any, error)
 }
 
@@ -39,6 +45,7 @@ func Handle[Req, Resp any](m structs.Method[Req, Resp], serve func(context.Conte
 		Name:  m.Name,
 		Write: m.Write,
 		New:   func() any { return new(Req) },
+		Copy:  func(req any) any { own := *req.(*Req); return &own },
 		Serve: func(ctx context.Context, req any) (any, error) {
 			resp, err := serve(ctx, req.(*Req))
 			if err != nil {

@@ -80,8 +80,7 @@ func waits(e *Endpoint, req any) bool {
 
 // enter lets a request in, which says done when it is served. of is its connection's load, nil for a
 // request of this process.
-func (s *Server) enter(ctx context.Context, e *Endpoint, req any, of *load) (done func(), err error) {
-	waiting := waits(e, req)
+func (s *Server) enter(ctx context.Context, method string, waiting bool, of *load) (done func(), err error) {
 	all := s.all.of(waiting)
 	limit := s.limits.Queue
 	if waiting {
@@ -89,17 +88,17 @@ func (s *Server) enter(ctx context.Context, e *Endpoint, req any, of *load) (don
 	}
 	if of == nil {
 		if !all.take(ctx, limit) {
-			return nil, s.refuse(e.Name, "all")
+			return nil, s.refuse(method, "all")
 		}
 		return all.done, nil
 	}
 	own := of.of(waiting)
 	if !own.take(ctx, limit) {
-		return nil, s.refuse(e.Name, "connection")
+		return nil, s.refuse(method, "connection")
 	}
 	if !all.take(ctx, limit) {
 		own.done()
-		return nil, s.refuse(e.Name, "all")
+		return nil, s.refuse(method, "all")
 	}
 	return func() { all.done(); own.done() }, nil
 }

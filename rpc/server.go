@@ -59,8 +59,8 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// begin counts one more connection; false once the server is closed. Whoever gets true says s.wg.Done.
-func (s *Server) begin() bool {
+// hold counts one more connection; false once the server is closed. Whoever gets true says s.wg.Done.
+func (s *Server) hold() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -77,12 +77,12 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if !ok {
 		return unknownMethod(method)
 	}
-	done, err := s.enter(ctx, e, req, nil)
+	done, err := s.enter(ctx, method, waits(e, req), nil)
 	if err != nil {
 		return err
 	}
 	defer done()
-	out, err := s.serve(ctx, e, req)
+	out, err := s.serve(ctx, e, e.Copy(req)) // the caller may send the same again
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 
 // ServeConn serves a plain connection until it or the server is closed.
 func (s *Server) ServeConn(conn net.Conn) {
-	if !s.begin() {
+	if !s.hold() {
 		_ = conn.Close()
 		return
 	}
@@ -101,8 +101,8 @@ func (s *Server) ServeConn(conn net.Conn) {
 
 func (s *Server) newConnLoad() *load { return newLoad(s.limits.Calls, s.limits.Waiting) }
 
-// serveStream reads requests from one stream and serves each in a goroutine. of is the load of the
-// connection that the stream belongs to.
+// serveStream reads requests from one stream and serves each in a goroutine, or itself where that is quick.
+// of is the load of the connection that the stream belongs to.
 func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	ctx, cancel := context.WithCancel(ctx)
 	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -114,27 +114,42 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	defer cancel() // first of all, so that handlers learn that their caller is gone
 	for {
 		req, err := s.receive(in)
-		switch {
-		case req == nil:
+		if req == nil {
 			s.logReadError(conn, err)
 			return
-		case err == nil:
-			var done func()
-			if done, err = s.enter(ctx, req.Endpoint, req.body, of); err == nil { // the stream's next request waits, too
-				requests.Go(func() {
-					defer done()
-					answer, err := s.serve(ctx, req.Endpoint, req.body)
-					s.reply(out, req, answer, err)
-				})
-				continue
-			}
 		}
-		s.reply(out, req, nil, err)
+		if err == nil {
+			err = s.begin(ctx, req, of, out, &requests)
+		}
+		if err != nil {
+			s.reply(out, req, nil, err)
+		}
 		if in.lost {
 			s.drain(conn)
 			return
 		}
 	}
+}
+
+// begin serves a request or has it served, unless there is too much to do. The stream's next request waits
+// while this one does for its turn.
+func (s *Server) begin(ctx context.Context, req *request, of *load, out *writer, requests *sync.WaitGroup) error {
+	waiting := waits(req.Endpoint, req.body)
+	done, err := s.enter(ctx, req.Name, waiting, of)
+	if err != nil {
+		return err
+	}
+	finish := func() {
+		defer done()
+		answer, err := s.serve(ctx, req.Endpoint, req.body)
+		s.reply(out, req, answer, err)
+	}
+	if !waiting && req.Quick != nil && req.Quick(req.body) {
+		finish()
+		return nil
+	}
+	requests.Go(finish)
+	return nil
 }
 
 // request is what a message asks for. Of an unknown method the endpoint has but the name.

@@ -177,7 +177,7 @@ func (s *Server) ServeMux(conn net.Conn) {
 // serveSession accepts the other end's streams until the session or the server ends. Streams beyond the
 // limit are turned away one by one; somebody who opens twice as many all the same is cut off.
 func (s *Server) serveSession(session *Session) {
-	if !s.begin() {
+	if !s.hold() {
 		session.Close()
 		return
 	}

@@ -31,6 +31,7 @@ type consensus struct {
 	id        raft.ServerID
 	addr      raft.ServerAddress
 	gate      gate
+	verifier  *verifier
 	// fresh says that this server has never been part of a cluster.
 	fresh bool
 }
@@ -52,7 +53,7 @@ func openRaft(cfg *Config, id string, layer *raftLayer, fsm raft.FSM, logger hcl
 	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: layer, MaxPool: 3, Timeout: 10 * time.Second, Logger: logger.Named("transport"),
 	})
-	c := &consensus{wal: log, snapshots: snapshots, transport: transport,
+	c := &consensus{verifier: newVerifier(), wal: log, snapshots: snapshots, transport: transport,
 		id: raft.ServerID(id), addr: raft.ServerAddress(layer.Addr().String())}
 	if err := c.start(cfg, fsm, logger); err != nil {
 		return nil, errors.Join(err, transport.Close(), log.Close())

@@ -50,6 +50,7 @@ type Server struct {
 		sync.Mutex
 		over chan struct{} // closed while this server does not lead
 	}
+	servers atomic.Pointer[serverList]
 	// restored has room for one: the state was replaced by an archive's.
 	restored chan struct{}
 }
@@ -287,17 +288,21 @@ func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Durat
 
 // VerifyLeader asks a quorum whether this server still leads, for reads that must not be stale.
 func (s *Server) VerifyLeader(context.Context) error {
-	if err := s.consensus.gate.enter(); err != nil {
-		return err
-	}
-	defer s.consensus.gate.inside.Done()
-	if err := s.consensus.VerifyLeader().Error(); err != nil {
-		return structs.Errorf(structs.KindUnavailable, "this server may lead no more: %w", err)
+	if !s.consensus.alone() {
+		if err := s.consensus.verify(); err != nil {
+			return err
+		}
 	}
 	if _, isMe, _, _ := s.Leader(); !isMe {
 		return structs.Errorf(structs.KindUnavailable, "this server has just begun to lead and is not up to date yet")
 	}
 	return nil
+}
+
+// Alone reports whether this server leads and is all there is of a quorum (endpoints.Raft).
+func (s *Server) Alone() bool {
+	_, isMe, _, _ := s.Leader()
+	return isMe && s.consensus.alone()
 }
 
 // Configuration lists the members of the Raft configuration.
@@ -314,9 +319,29 @@ func (s *Server) Forward(ctx context.Context, addr, method string, req, resp any
 	return s.pool.Call(ctx, addr, method, req, resp)
 }
 
-// Servers are the RPC addresses of the servers that are alive, the leader's first.
+// serversKept is how long a list of servers is given again: nodes get it with every heartbeat.
+const serversKept = time.Second
+
+// serverList is what Servers worked out, and for which leader.
+type serverList struct {
+	leader string
+	addrs  []string
+	until  time.Time
+}
+
+// Servers are the RPC addresses of the servers that are alive, the leader's first, as of a moment ago. They
+// are not to be changed.
 func (s *Server) Servers() []string {
 	leader, _, _, _ := s.Leader()
+	if last := s.servers.Load(); last != nil && last.leader == leader && time.Now().Before(last.until) {
+		return last.addrs
+	}
+	addrs := s.listServers(leader)
+	s.servers.Store(&serverList{leader, addrs, time.Now().Add(serversKept)})
+	return addrs
+}
+
+func (s *Server) listServers(leader string) []string {
 	var addrs []string
 	for _, p := range s.members.peers() {
 		if p.status == serf.StatusAlive && p.rpcAddr != leader {

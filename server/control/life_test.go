@@ -20,6 +20,7 @@ import (
 type alone struct{ *world }
 
 func (a alone) Leader() (string, bool, bool, time.Duration)             { return "me", true, true, 0 }
+func (a alone) Alone() bool                                             { return true }
 func (a alone) Deposed() <-chan struct{}                                { return nil }
 func (a alone) VerifyLeader(context.Context) error                      { return nil }
 func (a alone) Configuration() ([]*structs.RaftServer, error)           { return nil, nil }

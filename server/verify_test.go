@@ -1,0 +1,52 @@
+package server
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+// TestThoseWhoAskTogetherShareTheAnswer, but never one of a question that began before they came.
+func TestThoseWhoAskTogetherShareTheAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var (
+			v       = newVerifier()
+			wg      sync.WaitGroup
+			asked   atomic.Int32
+			answers = make(chan error)
+			failed  atomic.Int32
+		)
+		ask := func() {
+			wg.Go(func() {
+				if err := v.ask(func() error { asked.Add(1); return <-answers }); err != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		ask()
+		synctest.Wait()
+		for range 10 {
+			ask()
+		}
+		synctest.Wait()
+		if n := asked.Load(); n != 1 {
+			t.Errorf("%d questions under way at once", n)
+		}
+		answers <- nil
+		synctest.Wait()
+		if n := asked.Load(); n != 2 {
+			t.Errorf("%d questions, want a second one for those who came during the first", n)
+		}
+		ask() // comes during the second: the third is for it
+		synctest.Wait()
+		answers <- errors.New("no more the leader")
+		synctest.Wait()
+		answers <- nil
+		wg.Wait()
+		if asked.Load() != 3 || failed.Load() != 10 {
+			t.Errorf("%d questions, %d got the error of the second; want 3 and 10", asked.Load(), failed.Load())
+		}
+	})
+}
