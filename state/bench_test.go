@@ -383,11 +383,8 @@ func (m *memory) Read(p []byte) (int, error) {
 func countRows(s *Store) (n int) {
 	tx := s.Read()
 	for _, t := range schema().tables {
-		it, err := tx.txn.Get(t.name(), idIndex, key{})
-		if err != nil {
-			panic(err)
-		}
-		for it.Next() != nil {
+		it := tx.under(key{t.firstByte()})
+		for row := it.Next(); row != nil && row != (fence{}); row = it.Next() {
 			n++
 		}
 	}

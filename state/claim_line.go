@@ -5,8 +5,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/hashicorp/go-memdb"
-
 	"berth/structs"
 )
 
@@ -111,8 +109,7 @@ func line(tx *Read, ns, volume string) iter.Seq[*structs.CSIClaim] {
 		}
 		w := walk{inTheWay: classesOf(counts, structs.ClaimGranted)}
 		for _, k := range waiting {
-			q := queue{class: k, out: classBlock(tx, v, k) != "", rows: claimsByClass.iterator(tx, keyOf(ns, volume, structs.ClaimWaiting, k.letters()))}
-			tx.note(claims.number, q.rows.WatchCh())
+			q := queue{class: k, out: classBlock(tx, v, k) != "", rows: claimsByClass.under(tx, keyOf(ns, volume, structs.ClaimWaiting, k.letters()))}
 			q.pull()
 			w.queues = append(w.queues, q)
 		}
@@ -138,11 +135,11 @@ type walk struct {
 type queue struct {
 	class class
 	out   bool // nothing of the class can be granted now
-	rows  memdb.ResultIterator
+	rows  cursor[structs.CSIClaim]
 	head  *structs.CSIClaim
 }
 
-func (q *queue) pull() { q.head, _ = q.rows.Next().(*structs.CSIClaim) }
+func (q *queue) pull() { q.head = q.rows.Next() }
 
 // next takes the claim that has waited longest and does not conflict with what is in the way. One that
 // does is in the way of those behind it too, and ends its class.

@@ -1,10 +1,5 @@
 package state
 
-import (
-	"maps"
-	"slices"
-)
-
 // TableInfo describes a table for the reference.
 type TableInfo struct {
 	Name    string
@@ -15,8 +10,7 @@ type TableInfo struct {
 func Tables() []TableInfo {
 	var out []TableInfo
 	for _, t := range schema().tables {
-		names := slices.Sorted(maps.Keys(schema().db.Tables[t.name()].Indexes))
-		out = append(out, TableInfo{t.name(), slices.DeleteFunc(names, func(n string) bool { return n == idIndex })})
+		out = append(out, TableInfo{t.name(), t.indexNames()})
 	}
 	return out
 }

@@ -77,7 +77,7 @@ func NodeRegister(tx *Write, p *structs.NodeRegisterRequest) error {
 	n.SetCSIInstances(reportedHalves(tx, nil, report))
 	news := old == nil || !sameNode(old, n)
 	if news {
-		tx.content.pool.reported(n)
+		tx.view.pool.reported(n)
 		nodes.put(tx, n)
 	}
 	if err := updateInstances(tx, old, n, report); err != nil {
@@ -155,7 +155,7 @@ func addEvents(tx *Write, n *structs.Node, events []*structs.NodeEvent) {
 		}
 		c := *e
 		c.CreateIndex = tx.Index
-		tx.content.pool.event(&c)
+		tx.view.pool.event(&c)
 		all = append(all, &c)
 	}
 	n.Events = slices.Clone(all[max(0, len(all)-keptEvents):])

@@ -94,7 +94,7 @@ func PluginPage(tx *Read, id string, begin *structs.CSIPluginInstance, limit int
 	if begin != nil {
 		rows = instances.from(tx, id, string(begin.Kind), begin.NodeID)
 	}
-	for i, _ := rows.Next().(*structs.CSIPluginInstance); i != nil && i.PluginID == id; i, _ = rows.Next().(*structs.CSIPluginInstance) {
+	for i := rows.Next(); i != nil && i.PluginID == id; i = rows.Next() {
 		if len(d.Controllers)+len(d.Nodes) == limit {
 			return d, i
 		}
@@ -170,7 +170,7 @@ func reportedHalves(tx *Write, old *structs.Node, p *structs.NodeUpdateCSIReques
 	if len(keys) == 0 {
 		return nil
 	}
-	return *tx.content.pool.halves.of(&keys)
+	return *tx.view.pool.halves.of(&keys)
 }
 
 func compareHalves(a, b structs.CSIInstanceKey) int {

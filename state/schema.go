@@ -1,9 +1,9 @@
 package state
 
 import (
+	"cmp"
+	"slices"
 	"sync"
-
-	"github.com/hashicorp/go-memdb"
 
 	"berth/structs"
 )
@@ -26,7 +26,11 @@ var allTables = []anyTable{
 	wakes,
 }
 
-// tableIndex is the row that says at which log index a table last changed. The transaction writes it.
+// mostTables is how many tables there may be.
+const mostTables = 16
+
+// tableIndex is the row that says at which log index a table last changed. It is in snapshots only: in a store
+// each view holds the numbers itself.
 type tableIndex struct {
 	Name   string
 	Newest uint64
@@ -36,48 +40,93 @@ type tableIndex struct {
 // appliedMark names the row that holds the index of the last entry applied, whatever it changed.
 const appliedMark = "applied"
 
-var tableIndexes = newTable("table_indexes", func(t *tableIndex) key { return keyOf(t.Name) })
+var tableIndexes = marks{newTable("table_indexes", func(t *tableIndex) key { return keyOf(t.Name) })}
 
-// tableIndexOf reads without taking note: the indexes of tables are about answers, not part of them.
+// marks is the table of a view's own numbers.
+type marks struct{ *table[tableIndex] }
+
+func (marks) save(tx *Read, out pieceWriter) error {
+	rows := []*tableIndex{{Name: appliedMark, Newest: tx.view.applied}}
+	for n, t := range schema().tables {
+		rows = append(rows, &tableIndex{Name: t.name(), Newest: tx.view.newest[n]})
+	}
+	slices.SortFunc(rows, func(a, b *tableIndex) int { return cmp.Compare(a.Name, b.Name) })
+	return saveRows(slices.Values(rows), out)
+}
+
+func (marks) load(l *loading, in pieceReader) error {
+	return loadRows(in, func(*tableIndex) {}, func(r *tableIndex) error {
+		if r.Name == appliedMark {
+			l.view.applied = r.Newest
+		}
+		for n, t := range schema().tables {
+			if t.name() == r.Name {
+				l.view.newest[n] = r.Newest
+			}
+		}
+		return nil
+	})
+}
+
+// tableIndexOf is the log index at which a table last changed.
 func tableIndexOf(tx *Read, name string) uint64 {
-	found, err := tx.txn.First(tableIndexes.schema.Name, idIndex, keyOf(name))
-	if err != nil {
-		panic(err) // the schema and this code disagree
+	for n, t := range schema().tables {
+		if t.name() == name {
+			return tx.view.newest[n]
+		}
 	}
-	if found == nil {
-		return 0
-	}
-	return found.(*tableIndex).Newest
+	return 0
 }
 
 // anyTable is a table whatever its rows are.
 type anyTable interface {
 	name() string
-	place(number int) *memdb.TableSchema
+	indexNames() []string
+	place(number, lead int) (next int)
+	firstByte() byte
 	save(tx *Read, out pieceWriter) error
-	load(txn *memdb.Txn, p *pool, in pieceReader) error
+	load(l *loading, in pieceReader) error
 }
 
-func (t *table[T]) name() string { return t.schema.Name }
+func (t *table[T]) name() string { return t.title }
 
-func (t *table[T]) place(number int) *memdb.TableSchema {
-	t.number = number
-	return t.schema
+// indexNames lists the indexes beside the table's own.
+func (t *table[T]) indexNames() []string {
+	var names []string
+	for _, x := range t.others {
+		names = append(names, x.title)
+	}
+	slices.Sort(names)
+	return names
 }
+
+// place gives the table its number and its indexes their first bytes, from one on, and returns the next.
+func (t *table[T]) place(number, lead int) (next int) {
+	t.number, t.lead = number, byte(lead)
+	for i, x := range t.others {
+		x.lead = byte(lead + 1 + i)
+	}
+	return lead + 1 + len(t.others)
+}
+
+func (t *table[T]) firstByte() byte { return t.lead }
 
 type builtSchema struct {
-	db     *memdb.DBSchema
-	tables []anyTable
+	tables  []anyTable
+	indexes int // of all tables together
 }
 
 // schema is built when the first store is made: by then every index has been added to its table.
 var schema = sync.OnceValue(func() builtSchema {
-	s := builtSchema{db: &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}, tables: allTables}
+	s := builtSchema{tables: allTables}
+	names, lead := map[string]bool{}, 1
 	for n, t := range allTables {
-		if _, twice := s.db.Tables[t.name()]; twice || n >= 64 {
-			panic("two tables " + t.name() + ", or more than 64")
+		if names[t.name()] || n >= mostTables || lead >= 200 {
+			panic("two tables " + t.name() + ", or too many")
 		}
-		s.db.Tables[t.name()] = t.place(n)
+		names[t.name()] = true
+		lead = t.place(n, lead)
 	}
+	s.indexes = lead - 1
 	return s
 })

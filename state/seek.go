@@ -17,16 +17,10 @@ func (t *table[T]) scanFrom(tx *Read, scope, begin key) iter.Seq[*T] {
 		return t.scan(tx, scope)
 	}
 	return func(yield func(*T) bool) {
-		for range t.scan(tx, scope) {
-			break // a waiting reader watches the whole range
-		}
-		it, err := tx.txn.LowerBound(t.schema.Name, idIndex, begin)
-		if err != nil {
-			panic(err) // the schema and this code disagree
-		}
-		for found := it.Next(); found != nil; found = it.Next() {
-			row := found.(*T)
-			if !bytes.HasPrefix(t.key(row), scope) || !yield(row) {
+		t.under(tx, scope) // a waiting reader watches the whole range
+		rows := t.onwards(tx, begin)
+		for r := rows.Next(); r != nil; r = rows.Next() {
+			if !bytes.HasPrefix(t.whole(r), scope) || !yield(r) {
 				return
 			}
 		}
@@ -36,7 +30,7 @@ func (t *table[T]) scanFrom(tx *Read, scope, begin key) iter.Seq[*T] {
 // within is what keys of a namespace whose next part begins so begin with; of all namespaces, anything.
 func within(ns, prefix string) key {
 	if ns == structs.AllNamespaces {
-		return nil
+		return keyOf()
 	}
 	k := keyOf(ns, prefix)
 	return k[:len(k)-1]

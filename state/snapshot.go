@@ -2,9 +2,11 @@ package state
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"github.com/hashicorp/go-memdb"
 
@@ -50,11 +52,13 @@ func (tx *Read) Save(w io.Writer) error {
 	return out.encode("")
 }
 
-func (t *table[T]) save(tx *Read, out pieceWriter) error {
+func (t *table[T]) save(tx *Read, out pieceWriter) error { return saveRows(t.all(tx), out) }
+
+func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
 	pieces := inOrder[[]*T, []byte]{do: func(rows []*T) ([]byte, error) { return codec.Encode(rows) },
 		take: out.write}
 	chunk := make([]*T, 0, chunkRows)
-	for r := range t.all(tx) {
+	for r := range rows {
 		if chunk = append(chunk, r); len(chunk) < chunkRows {
 			continue
 		}
@@ -75,22 +79,28 @@ func (t *table[T]) save(tx *Read, out pieceWriter) error {
 // Load replaces everything by what Save wrote, at once for all readers, and wakes all who wait. When it
 // fails the store is as it was.
 func (s *Store) Load(r io.Reader) error {
-	fresh := newContent()
-	txn := fresh.db.Txn(true)
-	if err := load(txn, loadingPool(), pieceReader{bufio.NewReaderSize(r, 64<<10)}); err != nil {
-		txn.Abort()
+	fresh := emptyView()
+	l := &loading{view: fresh, txn: fresh.db.Txn(true), pool: loadingPool()}
+	if err := load(l, pieceReader{bufio.NewReaderSize(r, 64<<10)}); err != nil {
+		l.txn.Abort()
 		return err
 	}
-	txn.Commit()
-	unseen := &Store{}
-	unseen.now.Store(fresh)
-	linkInstances(unseen.Read(), fresh.pool)
-	old := s.now.Swap(fresh)
-	close(old.abandoned)
+	l.txn.Commit()
+	linkInstances(fresh.read(), fresh.pool)
+	s.writer.Lock()
+	defer s.writer.Unlock()
+	s.become(fresh, nil, true)
 	return nil
 }
 
-func load(txn *memdb.Txn, p *pool, in pieceReader) error {
+// loading is a view that is being filled, in one transaction.
+type loading struct {
+	view *view
+	txn  *memdb.Txn
+	pool *pool
+}
+
+func load(l *loading, in pieceReader) error {
 	var h snapshotHeader
 	if err := in.decode(&h); err != nil {
 		return structs.Errorf(structs.KindInvalid, "reading the state snapshot's header: %w", err)
@@ -107,24 +117,53 @@ func load(txn *memdb.Txn, p *pool, in pieceReader) error {
 		if name == "" {
 			return nil
 		}
-		if err := loadTable(txn, p, in, name); err != nil {
+		if err := loadTable(l, in, name); err != nil {
 			return structs.Errorf(structs.KindInvalid, "reading table %q of the state snapshot: %w", name, err)
 		}
 	}
 }
 
-func loadTable(txn *memdb.Txn, p *pool, in pieceReader, name string) error {
+func loadTable(l *loading, in pieceReader, name string) error {
 	for _, t := range schema().tables {
 		if t.name() == name {
-			return t.load(txn, p, in)
+			return t.load(l, in)
 		}
 	}
 	return fmt.Errorf("this version knows no such table: was the snapshot made by a newer one?")
 }
 
-func (t *table[T]) load(txn *memdb.Txn, p *pool, in pieceReader) error {
-	rows := inOrder[[]byte, []*T]{do: func(piece []byte) ([]*T, error) { return t.decodeChunk(p, piece) },
-		take: func(chunk []*T) error { return t.loadChunk(txn, chunk) }}
+func (t *table[T]) load(l *loading, in pieceReader) error {
+	share := func(r *T) {
+		if t.share != nil {
+			t.share(l.pool, r)
+		}
+	}
+	var last key
+	return loadRows(in, share, func(r *T) error {
+		id := t.whole(r)
+		if bytes.Compare(id, last) <= 0 {
+			return fmt.Errorf("its rows are not in the order of their keys")
+		}
+		last = id
+		t.insert(l, id, r)
+		return nil
+	})
+}
+
+// insert brings a row with a key that is new into the table, as it is.
+func (t *table[T]) insert(l *loading, id key, r *T) {
+	l.view.tree.write(l.txn, entry{id, r})
+	for _, x := range t.others {
+		for _, k := range x.allOf(r, id) {
+			l.view.tree.write(l.txn, entry{k, r})
+		}
+	}
+}
+
+// loadRows takes the rows of a table one after the other. They are made ready side by side.
+func loadRows[T any](in pieceReader, ready func(*T), take func(*T) error) error {
+	rows := inOrder[[]byte, []*T]{do: func(piece []byte) ([]*T, error) { return decodeChunk(piece, ready) },
+		take: func(chunk []*T) error { return takeChunk(chunk, take) }}
 	for {
 		piece, err := in.read()
 		if err != nil {
@@ -136,8 +175,7 @@ func (t *table[T]) load(txn *memdb.Txn, p *pool, in pieceReader) error {
 	}
 }
 
-// decodeChunk is done side by side with others.
-func (t *table[T]) decodeChunk(p *pool, piece []byte) (chunk []*T, err error) {
+func decodeChunk[T any](piece []byte, ready func(*T)) (chunk []*T, err error) {
 	if err := codec.Decode(piece, &chunk); err != nil {
 		return nil, err
 	}
@@ -145,16 +183,14 @@ func (t *table[T]) decodeChunk(p *pool, piece []byte) (chunk []*T, err error) {
 		if r == nil {
 			return nil, fmt.Errorf("a row is nil")
 		}
-		if t.share != nil {
-			t.share(p, r)
-		}
+		ready(r)
 	}
 	return chunk, nil
 }
 
-func (t *table[T]) loadChunk(txn *memdb.Txn, chunk []*T) error {
+func takeChunk[T any](chunk []*T, take func(*T) error) error {
 	for _, r := range chunk {
-		if err := txn.Insert(t.schema.Name, r); err != nil {
+		if err := take(r); err != nil {
 			return err
 		}
 	}

@@ -198,8 +198,8 @@ func TestManyWatchesFallBackToTables(t *testing.T) {
 		for _, id := range ids {
 			Node(tx, id)
 		}
-		if len(tx.watch) > manyWatches+2 {
-			t.Errorf("%d channels", len(tx.watch))
+		if len(tx.places.at) > manyWatches+2 {
+			t.Errorf("%d places", len(tx.places.at))
 		}
 		if !wakes1(s, tx, func(*Read) {}, putNode(ids[len(ids)-1])) {
 			t.Error("the last row's change was missed")

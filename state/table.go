@@ -1,12 +1,10 @@
 package state
 
 import (
-	"encoding/binary"
+	"bytes"
 	"fmt"
 	"iter"
-	"math/bits"
-
-	"github.com/hashicorp/go-memdb"
+	"slices"
 
 	"berth/structs"
 )
@@ -15,31 +13,32 @@ import (
 // the rows that have it. The key function must be pure: it is called again to take a row out.
 type table[T any] struct {
 	index[T]
-	schema *memdb.TableSchema
-	number int // its place in the schema, for the set of tables a transaction has touched
+	number int         // its place in the schema, for the set of tables a transaction has touched
+	others []*index[T] // beside its own
 	share  func(*pool, *T)
 }
 
 // index is one way into a table. Keys need not be unique except those of the table itself; rows with
 // equal keys come in the order of the table's key.
 type index[T any] struct {
-	table *table[T]
-	name  string
+	table  *table[T]
+	title  string
+	lead   byte // the first byte of its keys
+	key    func(*T) key
+	keys   func(*T) []key // in place of key, where a row may stand several times
+	unique bool           // no two rows share a key
 }
 
 // row is what a table holds pointers to.
 type row interface{ Stamped() *structs.Indexes }
-
-const idIndex = "id"
 
 // newTable makes a table with its key. A type without indexes to stamp is a mistake that no test survives.
 func newTable[T any](name string, keyOfRow func(*T) key) *table[T] {
 	if _, ok := any((*T)(nil)).(row); !ok {
 		panic(fmt.Sprintf("table %s: its rows have no indexes to stamp", name))
 	}
-	t := &table[T]{schema: &memdb.TableSchema{Name: name, Indexes: map[string]*memdb.IndexSchema{}}}
-	t.index = index[T]{table: t, name: idIndex}
-	t.schema.Indexes[idIndex] = &memdb.IndexSchema{Name: idIndex, Unique: true, Indexer: one[T]{keyOfRow}}
+	t := &table[T]{index: index[T]{title: name, key: keyOfRow, unique: true}}
+	t.table = t
 	return t
 }
 
@@ -51,40 +50,32 @@ func (t *table[T]) sharing(share func(*pool, *T)) *table[T] {
 
 // by adds an index. A row whose key is nil is left out of it.
 func (t *table[T]) by(name string, keyOfRow func(*T) key) *index[T] {
-	return t.add(name, one[T]{keyOfRow})
+	return t.add(&index[T]{title: name, key: keyOfRow})
 }
 
 // byUnique adds an index whose keys no two rows share: it needs no copy of the table's key in each of its own.
 func (t *table[T]) byUnique(name string, keyOfRow func(*T) key) *index[T] {
-	x := t.add(name, one[T]{keyOfRow})
-	t.schema.Indexes[name].Unique = true
-	return x
+	return t.add(&index[T]{title: name, key: keyOfRow, unique: true})
 }
 
 // byMany adds an index in which a row may stand several times.
 func (t *table[T]) byMany(name string, keys func(*T) []key) *index[T] {
-	return t.add(name, many[T]{keys})
+	return t.add(&index[T]{title: name, keys: keys})
 }
 
-func (t *table[T]) add(name string, indexer memdb.Indexer) *index[T] {
-	t.schema.Indexes[name] = &memdb.IndexSchema{Name: name, AllowMissing: true, Indexer: indexer}
-	return &index[T]{table: t, name: name}
+func (t *table[T]) add(x *index[T]) *index[T] {
+	x.table = t
+	t.others = append(t.others, x)
+	return x
 }
 
 // get returns the row with the whole key, nil if there is none. A waiting reader watches that row alone.
-func (t *table[T]) get(tx *Read, parts ...string) *T { return t.at(tx, keyOf(parts...)) }
-
-func (t *table[T]) at(tx *Read, k key) *T {
-	tx.mask |= 1 << t.number
-	watch, found, err := tx.txn.FirstWatch(t.schema.Name, idIndex, k)
-	if err != nil {
-		panic(err) // the schema and this code disagree
-	}
-	tx.noteRange(t.schema, t.number, idIndex, k, watch, found == nil)
-	if found == nil {
-		return nil
-	}
-	return found.(*T)
+func (t *table[T]) get(tx *Read, parts ...string) *T {
+	k := appendKey(tx.scratch[:0], t.lead, parts)
+	tx.scratch = k
+	tx.note(t.number, k)
+	r, _ := tx.lookup(k).(*T)
+	return r
 }
 
 // all yields the rows whose key begins with the parts, in key order; without parts every row. What is
@@ -99,33 +90,37 @@ func (x *index[T]) prefix(tx *Read, parts ...string) iter.Seq[*T] {
 
 func (x *index[T]) scan(tx *Read, k key) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
-		it := x.iterator(tx, k)
-		found := it.Next()
-		tx.noteRange(x.table.schema, x.table.number, x.name, k, it.WatchCh(), found == nil)
-		for ; found != nil; found = it.Next() {
-			if !yield(found.(*T)) {
+		c := x.under(tx, k)
+		for r := c.Next(); r != nil; r = c.Next() {
+			if !yield(r) {
 				return
 			}
 		}
 	}
 }
 
-// iterator goes through the rows whose key begins so. A waiting reader has to note them itself.
-func (x *index[T]) iterator(tx *Read, k key) memdb.ResultIterator {
-	tx.mask |= 1 << x.table.number
-	it, err := tx.txn.Get(x.table.schema.Name, x.name, k)
-	if err != nil {
-		panic(err) // the schema and this code disagree
-	}
-	return it
-}
-
 // first returns the first row whose key begins with the parts, nil if there is none.
 func (x *index[T]) first(tx *Read, parts ...string) *T {
-	for found := range x.all(tx, parts...) {
-		return found
+	k := appendKey(tx.scratch[:0], x.lead, parts)
+	tx.scratch = k
+	c := x.under(tx, k)
+	return c.Next()
+}
+
+// has reports whether any row's key begins with the parts.
+func (x *index[T]) has(tx *Read, parts ...string) bool { return x.first(tx, parts...) != nil }
+
+// under goes through the rows whose key begins so; a waiting reader watches them all, and what comes between.
+func (x *index[T]) under(tx *Read, k key) cursor[T] {
+	k[0] = x.lead
+	tx.note(x.table.number, k)
+	c := cursor[T]{index: x, base: tx.under(k)}
+	if tx.pending != nil {
+		if c.over = tx.pending.under(k); len(c.over) > 0 {
+			c.at = slices.Clone(k)
+		}
 	}
-	return nil
+	return c
 }
 
 // after returns the first row whose key does not begin with these parts and follows those whose key does,
@@ -134,125 +129,154 @@ func (x *index[T]) first(tx *Read, parts ...string) *T {
 func (x *index[T]) after(tx *Read, parts ...string) *T {
 	k := keyOf(parts...)
 	k[len(k)-1]++ // past the end mark of the last part, and before anything longer
-	it, err := tx.txn.LowerBound(x.table.schema.Name, x.name, k)
-	if err != nil {
-		panic(err) // the schema and this code disagree
-	}
-	found, _ := it.Next().(*T)
-	return found
+	return x.onwards(tx, k).Next()
 }
 
 // from iterates over all rows from the first on whose key begins with the parts or follows. Nobody waits for
 // what comes so.
-func (x *index[T]) from(tx *Read, parts ...string) memdb.ResultIterator {
-	tx.mask |= 1 << x.table.number
-	it, err := tx.txn.LowerBound(x.table.schema.Name, x.name, keyOf(parts...))
-	if err != nil {
-		panic(err) // the schema and this code disagree
-	}
-	return it
-}
+func (x *index[T]) from(tx *Read, parts ...string) *cursor[T] { return x.onwards(tx, keyOf(parts...)) }
 
-// has reports whether any row's key begins with the parts.
-func (x *index[T]) has(tx *Read, parts ...string) bool { return x.first(tx, parts...) != nil }
+func (x *index[T]) onwards(tx *Read, k key) *cursor[T] {
+	k[0] = x.lead
+	tx.mask |= 1 << x.table.number
+	c := &cursor[T]{index: x, base: tx.onwards(k), at: k}
+	if tx.pending != nil {
+		c.over = tx.pending.onwards(k)
+	}
+	return c
+}
 
 // put inserts the row or replaces the one with its key, and stamps it. The row belongs to the table from
 // then on. It returns the row that was there, nil if there was none.
 func (t *table[T]) put(tx *Write, r *T) (old *T) {
 	if t.share != nil {
-		t.share(tx.content.pool, r)
+		t.share(tx.view.pool, r)
 	}
-	old = t.at(tx.Read, t.key(r))
+	id := t.whole(r)
+	old, _ = tx.lookup(id).(*T)
 	at := any(r).(row).Stamped()
 	at.CreateIndex, at.ModifyIndex = tx.Index, tx.Index
-	c := change{table: t.schema.Name, now: r}
 	if old != nil {
 		at.CreateIndex = any(old).(row).Stamped().CreateIndex
-		c.old = old
 	}
-	tx.apply(t.number, c)
+	t.change(tx, id, old, r)
 	return old
 }
 
 // delete takes the row with this row's key out; one that is not there is done already. It returns the row
 // that was there, nil if there was none.
 func (t *table[T]) delete(tx *Write, r *T) (old *T) {
-	if old = t.at(tx.Read, t.key(r)); old != nil {
-		tx.apply(t.number, change{table: t.schema.Name, old: old})
+	id := t.whole(r)
+	if old, _ = tx.lookup(id).(*T); old != nil {
+		t.change(tx, id, old, nil)
 	}
 	return old
 }
 
-func (t *table[T]) key(r *T) key { return t.schema.Indexes[idIndex].Indexer.(one[T]).key(r) }
-
-// one and many are memdb's view of the key functions. Arguments of look-ups are keys already.
-type one[T any] struct{ key func(*T) key }
-
-func (i one[T]) FromArgs(args ...any) ([]byte, error) { return args[0].(key), nil }
-
-func (i one[T]) FromObject(obj any) (bool, []byte, error) {
-	k := i.key(obj.(*T))
-	return k != nil, k, nil
+// change brings the row with the key from what it was to what it is, in every index; nil where there is none.
+func (t *table[T]) change(tx *Write, id key, old, now *T) {
+	tx.touched |= 1 << t.number
+	tx.set(id, asAny(old), asAny(now))
+	for _, x := range t.others {
+		x.change(tx, id, old, now)
+	}
+	tx.spill()
 }
 
-type many[T any] struct{ keys func(*T) []key }
-
-func (i many[T]) FromArgs(args ...any) ([]byte, error) { return args[0].(key), nil }
-
-func (i many[T]) FromObject(obj any) (bool, [][]byte, error) {
-	keys := i.keys(obj.(*T))
-	out := make([][]byte, len(keys))
-	for n, k := range keys {
-		out[n] = k
+func (x *index[T]) change(tx *Write, id key, old, now *T) {
+	if x.keys != nil {
+		x.changeMany(tx, id, old, now)
+		return
 	}
-	return len(out) > 0, out, nil
+	was, is := x.of(old, id), x.of(now, id)
+	switch {
+	case was != nil && is != nil && bytes.Equal(was, is):
+		tx.set(is, old, now)
+		return
+	case was != nil:
+		tx.set(was, old, nil)
+	}
+	if is != nil {
+		tx.set(is, nil, now)
+	}
 }
 
-// key is a tuple of texts in one piece.
-type key []byte
-
-// keyOf writes each part with an end mark, so that no key is the beginning of another by accident and
-// the order of keys is the order of their parts. NUL marks the end; inside a part NUL and 0x01 are
-// escaped by 0x01.
-func keyOf(parts ...string) key {
-	size := 0
-	for _, p := range parts {
-		size += len(p) + 1 + escapes(p)
-	}
-	out := make(key, 0, size)
-	for _, p := range parts {
-		if escapes(p) == 0 {
-			out = append(append(out, p...), 0)
-			continue
-		}
-		for i := range len(p) {
-			if p[i] <= 1 {
-				out = append(out, 1, p[i]+1)
-				continue
-			}
-			out = append(out, p[i])
-		}
-		out = append(out, 0)
-	}
-	return out
-}
-
-// escapes counts the bytes of a part that have to be escaped: nearly always none.
-func escapes(p string) (n int) {
-	for i := range len(p) {
-		if p[i] <= 1 {
-			n++
+func (x *index[T]) changeMany(tx *Write, id key, old, now *T) {
+	was, is := x.allOf(old, id), x.allOf(now, id)
+	for _, k := range was {
+		if !slices.ContainsFunc(is, func(i key) bool { return bytes.Equal(i, k) }) {
+			tx.set(k, old, nil)
 		}
 	}
-	return n
+	for _, k := range is {
+		before := any(nil)
+		if slices.ContainsFunc(was, func(w key) bool { return bytes.Equal(w, k) }) {
+			before = old
+		}
+		tx.set(k, before, now)
+	}
 }
 
-// ordered is a number as a part of a key: the order of keys is the order of numbers. Its first byte is how
-// many follow, counted from a number that needs no escaping.
-func ordered(n uint64) string {
-	var b [9]byte
-	binary.BigEndian.PutUint64(b[1:], n)
-	zeros := bits.LeadingZeros64(n) / 8
-	b[zeros] = byte(8 - zeros + 2)
-	return string(b[zeros:])
+// asAny is the row, and of no row nothing.
+func asAny[T any](r *T) any {
+	if r == nil {
+		return nil
+	}
+	return r
+}
+
+// whole is the key of a row in its table.
+func (t *table[T]) whole(r *T) key {
+	k := t.key(r)
+	k[0] = t.lead
+	return k
+}
+
+// of is the key of a row, with the key id in its table, in the index; nil if it is not in it.
+func (x *index[T]) of(r *T, id key) key {
+	if r == nil {
+		return nil
+	}
+	k := x.key(r)
+	if k == nil {
+		return nil
+	}
+	return x.complete(k, id)
+}
+
+func (x *index[T]) allOf(r *T, id key) []key {
+	if r == nil {
+		return nil
+	}
+	if x.keys == nil {
+		if k := x.of(r, id); k != nil {
+			return []key{k}
+		}
+		return nil
+	}
+	ks := x.keys(r)
+	for i, k := range ks {
+		ks[i] = x.complete(k, id)
+	}
+	return ks
+}
+
+// complete is what the tree knows a row by.
+func (x *index[T]) complete(k, id key) key {
+	if !x.unique {
+		k = append(append(make(key, 0, len(k)+len(id)-1), k...), id[1:]...)
+	}
+	k[0] = x.lead
+	return k
+}
+
+// keyFrom is the least key of a row in the index that is not below k; beyond, that is above.
+func (x *index[T]) keyFrom(r *T, k key, beyond bool) (least key) {
+	for _, own := range x.allOf(r, x.table.whole(r)) {
+		order := bytes.Compare(own, k)
+		if (order > 0 || order == 0 && !beyond) && (least == nil || bytes.Compare(own, least) < 0) {
+			least = own
+		}
+	}
+	return least
 }

@@ -3,8 +3,6 @@ package state
 import (
 	"cmp"
 
-	"github.com/hashicorp/go-memdb"
-
 	"berth/structs"
 )
 
@@ -12,7 +10,7 @@ import (
 // order of their keys: then their lines are gone through once, side by side with them, and what they show
 // of a plugin is looked up once.
 func Stubs(tx *Read) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
-	if tx.watch != nil {
+	if tx.watching {
 		// Who waits is to wait for the lines of these volumes alone.
 		return func(v *structs.CSIVolume) *structs.CSIVolumeListStub { return VolumeStub(tx, v) }
 	}
@@ -34,7 +32,7 @@ func Stubs(tx *Read) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
 // lineCursor walks through the lines volume by volume.
 type lineCursor struct {
 	tx   *Read
-	rows memdb.ResultIterator
+	rows *cursor[volumeLine]
 	head *volumeLine // the next row, nil at the end
 	last *structs.CSIVolume
 }
@@ -60,7 +58,7 @@ func (k *lineCursor) of(v *structs.CSIVolume) []classCount {
 	return nil
 }
 
-func (k *lineCursor) step() { k.head, _ = k.rows.Next().(*volumeLine) }
+func (k *lineCursor) step() { k.head = k.rows.Next() }
 
 func (k *lineCursor) seek(v *structs.CSIVolume) {
 	k.rows = lines.from(k.tx, v.Namespace, v.ID)

@@ -1,0 +1,124 @@
+package state
+
+import "github.com/hashicorp/go-memdb"
+
+// Batch applies many log entries in one transaction: readers see all of them or none. It holds the
+// store's writer until Commit.
+type Batch struct {
+	store   *Store
+	next    *view
+	base    *memdb.Txn // what is written into the tree so far
+	pending pending
+	most    int // as mostPending
+
+	changed []key  // of what is written into the tree
+	written int    // how often it was
+	undo    []undo // of the entry that is applied
+	done    bool
+}
+
+// undo is what takes one change back.
+type undo struct {
+	entry         // as it was
+	was      bool // pending
+	writings int  // as Batch.written was then
+}
+
+// Batch begins a batch. There is one at a time; a second waits.
+func (s *Store) Batch() *Batch {
+	s.writer.Lock()
+	next := *s.now.Load()
+	b := &Batch{store: s, next: &next, base: next.db.Txn(false), most: mostPending}
+	next.db = next.db.Snapshot()
+	return b
+}
+
+// Write is a transaction that changes rows, for the log entry at Index.
+type Write struct {
+	*Read
+	Index   uint64
+	batch   *Batch
+	touched uint64 // tables changed, by number
+}
+
+// Apply runs one entry. If fn fails, the entry has changed nothing, the error is returned and the batch
+// goes on.
+func (b *Batch) Apply(index uint64, fn func(*Write) error) error {
+	tx := &Write{Read: &Read{view: b.store.now.Load(), txn: b.base, pending: &b.pending}, Index: index, batch: b}
+	b.next.applied = max(b.next.applied, index)
+	b.undo = b.undo[:0]
+	if err := fn(tx); err != nil {
+		b.rollback()
+		return err
+	}
+	for n := range schema().tables {
+		if tx.touched&(1<<n) != 0 {
+			b.next.newest[n] = index
+		}
+	}
+	return nil
+}
+
+// set changes what is at a key, which is nobody else's, from what it was to what it is; nil where there is
+// nothing.
+func (tx *Write) set(k key, was, is any) {
+	b := tx.batch
+	pending := b.pending.put(entry{k, is})
+	b.undo = append(b.undo, undo{entry: entry{k, was}, was: pending, writings: b.written})
+}
+
+// spill writes what is pending into the tree when it has become much. It is for between two changes of rows: a
+// cursor relies on it that a row in the tree is there with all its keys.
+func (tx *Write) spill() {
+	if b := tx.batch; len(b.pending.entries) >= b.most {
+		b.write()
+		tx.txn = b.base
+	}
+}
+
+// rollback takes all changes of an entry back, newest first.
+func (b *Batch) rollback() {
+	for i := len(b.undo) - 1; i >= 0; i-- {
+		u := b.undo[i]
+		if u.was || u.writings != b.written {
+			b.pending.put(u.entry)
+			continue
+		}
+		b.pending.drop(u.key)
+	}
+}
+
+// write brings what is pending into the tree, which nobody else sees yet.
+func (b *Batch) write() {
+	if len(b.pending.entries) == 0 {
+		return
+	}
+	txn := b.next.db.Txn(true)
+	for _, e := range b.pending.entries {
+		b.next.tree.write(txn, e)
+		b.changed = append(b.changed, e.key)
+	}
+	txn.Commit()
+	b.written++
+	b.base = b.next.db.Txn(false)
+	clear(b.pending.entries)
+	b.pending.entries = b.pending.entries[:0]
+}
+
+// Commit makes the batch visible and wakes who waits for what it changed.
+func (b *Batch) Commit() {
+	if b.done {
+		return
+	}
+	b.write()
+	b.store.become(b.next, b.changed, false)
+	b.Abort()
+}
+
+// Abort gives the batch up; after Commit it does nothing.
+func (b *Batch) Abort() {
+	if !b.done {
+		b.done = true
+		b.store.writer.Unlock()
+	}
+}

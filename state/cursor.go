@@ -1,0 +1,65 @@
+package state
+
+import (
+	"bytes"
+
+	"github.com/hashicorp/go-memdb"
+)
+
+// cursor goes through rows of an index in the order of its keys. A writer's sees what its batch has changed
+// before the cursor was made, and nothing later.
+type cursor[T any] struct {
+	index *index[T]
+	base  memdb.ResultIterator // nil at its end
+	over  []entry              // pending: in place of rows of base, and between them
+
+	head *T  // read ahead from base, to compare it with what is pending
+	at   key // of head; first, where the cursor begins
+	read bool
+}
+
+// Next returns the next row, nil after the last.
+func (c *cursor[T]) Next() *T {
+	for len(c.over) > 0 {
+		c.readAhead()
+		order := -1
+		if c.head != nil {
+			order = bytes.Compare(c.over[0].key, c.at)
+		}
+		if order > 0 {
+			break
+		}
+		if order == 0 {
+			c.head = nil
+		}
+		row := c.over[0].row
+		if c.over = c.over[1:]; row != nil {
+			return row.(*T)
+		}
+	}
+	if r := c.head; r != nil {
+		c.head = nil
+		return r
+	}
+	return c.pull()
+}
+
+func (c *cursor[T]) readAhead() {
+	if c.head != nil {
+		return
+	}
+	if c.head = c.pull(); c.head != nil {
+		c.at, c.read = c.index.keyFrom(c.head, c.at, c.read), true
+	}
+}
+
+func (c *cursor[T]) pull() *T {
+	if c.base == nil {
+		return nil
+	}
+	r, ok := c.base.Next().(*T)
+	if !ok {
+		c.base = nil
+	}
+	return r
+}

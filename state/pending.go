@@ -1,0 +1,76 @@
+package state
+
+import (
+	"bytes"
+	"slices"
+)
+
+// pending is what a batch has changed and not yet written into the tree: by key, each once. Writers see it in
+// place of what is in the tree. So a row that many entries of a batch change is written once, an entry that
+// fails has touched nothing, and no read in between costs the tree its nodes that may be changed in place.
+type pending struct{ entries []entry }
+
+// mostPending is how many are kept before they are written into the tree.
+const mostPending = 1024
+
+func (p *pending) find(k key) (int, bool) {
+	low, high := 0, len(p.entries)
+	for low < high {
+		middle := (low + high) / 2
+		switch c := bytes.Compare(p.entries[middle].key, k); {
+		case c == 0:
+			return middle, true
+		case c < 0:
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return low, false
+}
+
+// at returns the row at a key and whether anything is pending there.
+func (p *pending) at(k key) (row any, changed bool) {
+	i, found := p.find(k)
+	if !found {
+		return nil, false
+	}
+	return p.entries[i].row, true
+}
+
+// put returns whether something was pending there already.
+func (p *pending) put(e entry) bool {
+	i, found := p.find(e.key)
+	if found {
+		p.entries[i].row = e.row
+		return true
+	}
+	p.entries = slices.Insert(p.entries, i, e)
+	return false
+}
+
+func (p *pending) drop(k key) {
+	if i, found := p.find(k); found {
+		p.entries = slices.Delete(p.entries, i, i+1)
+	}
+}
+
+// under copies what is pending under a beginning, in order.
+func (p *pending) under(k key) []entry {
+	i, _ := p.find(k)
+	j := i
+	for j < len(p.entries) && bytes.HasPrefix(p.entries[j].key, k) {
+		j++
+	}
+	return slices.Clone(p.entries[i:j])
+}
+
+// onwards copies what is pending in the index of k and not below k, in order.
+func (p *pending) onwards(k key) []entry {
+	i, _ := p.find(k)
+	j := i
+	for j < len(p.entries) && p.entries[j].key[0] == k[0] {
+		j++
+	}
+	return slices.Clone(p.entries[i:j])
+}
