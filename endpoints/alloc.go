@@ -17,7 +17,7 @@ func noAlloc(id string) error {
 
 // allocListing shows allocations as stubs with their job's type.
 func allocListing(tx *state.Read) listing[structs.Allocation, structs.AllocListStub] {
-	return listing[structs.Allocation, structs.AllocListStub]{Key: allocKey, Stub: state.AllocStubs(tx)}
+	return listing[structs.Allocation, structs.AllocListStub]{Key: allocKey, Stub: state.AllocStubs(tx), Passing: state.PassingAllocStubs(tx)}
 }
 
 func (a allocs) get(tx *state.Read, req *structs.AllocGetRequest, resp *structs.AllocGetResponse) error {

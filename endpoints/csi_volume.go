@@ -27,8 +27,9 @@ func (v volumes) get(tx *state.Read, req *structs.CSIVolumeGetRequest, resp *str
 
 func (v volumes) list(tx *state.Read, req *structs.CSIVolumeListRequest, resp *structs.CSIVolumeListResponse) (err error) {
 	l := listing[structs.CSIVolume, structs.CSIVolumeListStub]{
-		Key:  volumeKey,
-		Stub: state.Stubs(tx),
+		Key:     volumeKey,
+		Stub:    state.Stubs(tx),
+		Passing: state.PassingStubs(tx),
 		Keep: func(row *structs.CSIVolume) bool {
 			return inNamespace(row.Namespace, &req.QueryOptions) && (req.PluginID == "" || row.PluginID == req.PluginID)
 		},

@@ -201,17 +201,32 @@ func (n nodes) get(tx *state.Read, req *structs.NodeGetRequest, resp *structs.No
 }
 
 func (n nodes) list(tx *state.Read, req *structs.QueryRequest, resp *structs.NodeListResponse) (err error) {
-	l := listing[structs.Node, structs.NodeListStub]{Key: nodeKey, Stub: nodeStub}
+	l := listing[structs.Node, structs.NodeListStub]{Key: nodeKey, Stub: nodeStub, Passing: passingNodeStubs()}
 	resp.Nodes, err = l.page(state.NodesFrom(tx, req.Prefix, begins(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 
 func nodeStub(n *structs.Node) *structs.NodeListStub {
+	s := new(structs.NodeListStub)
+	putNodeStub(s, n)
+	return s
+}
+
+// passingNodeStubs is nodeStub for who is done with a stub before asking for the next.
+func passingNodeStubs() func(*structs.Node) *structs.NodeListStub {
+	one := new(structs.NodeListStub)
+	return func(n *structs.Node) *structs.NodeListStub {
+		putNodeStub(one, n)
+		return one
+	}
+}
+
+func putNodeStub(s *structs.NodeListStub, n *structs.Node) {
 	host, _, err := net.SplitHostPort(n.HTTPAddr)
 	if err != nil {
 		host = n.HTTPAddr
 	}
-	return &structs.NodeListStub{
+	*s = structs.NodeListStub{
 		Address: host, ID: n.ID, Datacenter: n.Datacenter, Name: n.Name, NodeClass: n.NodeClass,
 		NodePool: n.NodePool, Version: n.Attributes["berth.version"], Drain: n.Drain,
 		SchedulingEligibility: n.SchedulingEligibility, Status: n.Status,

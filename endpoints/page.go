@@ -17,6 +17,8 @@ import (
 type listing[Row, Stub any] struct {
 	Key  func(*Row) []string
 	Stub func(*Row) *Stub
+	// Passing, if not nil, is Stub for rows that are streamed: each stub is done with before the next is made.
+	Passing func(*Row) *Stub
 	// Keep, if not nil, leaves out the rows for which it is false.
 	Keep func(*Row) bool
 }
@@ -40,8 +42,11 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 		rows = reversed(rows)
 	}
 	if q.Stream && q.MinIndex == 0 && q.Filter == "" { // whether a filter fits the rows is known too late
+		if l.Passing != nil {
+			l.Stub = l.Passing
+		}
 		meta.Rows = func(do func(any) error) (err error) {
-			failed := l.each(rows, q, match, begin, func(_ []string, stub *Stub) bool {
+			failed := l.each(rows, q, match, begin, func(_ *Row, stub *Stub) bool {
 				err = do(stub)
 				return err == nil
 			})
@@ -50,9 +55,9 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 		return nil, nil
 	}
 	stubs := []*Stub{}
-	err = l.each(rows, q, match, begin, func(key []string, stub *Stub) bool {
+	err = l.each(rows, q, match, begin, func(row *Row, stub *Stub) bool {
 		if q.PerPage > 0 && len(stubs) == int(q.PerPage) {
-			meta.NextToken = toToken(key)
+			meta.NextToken = toToken(l.Key(row))
 			return false
 		}
 		stubs = append(stubs, stub)
@@ -63,20 +68,19 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 
 // each makes the stubs of the rows from begin on that match, until do has enough.
 func (l listing[Row, Stub]) each(rows iter.Seq[*Row], q *structs.QueryOptions, match func(any) (bool, error), begin []string,
-	do func(key []string, stub *Stub) bool,
+	do func(row *Row, stub *Stub) bool,
 ) error {
 	for row := range rows {
 		if l.Keep != nil && !l.Keep(row) {
 			continue
 		}
-		key := l.Key(row)
-		if begin != nil && before(key, begin, q.Reverse) {
+		if begin != nil && before(l.Key(row), begin, q.Reverse) {
 			continue
 		}
 		stub := l.Stub(row)
 		if ok, err := match(stub); err != nil {
 			return err
-		} else if ok && !do(key, stub) {
+		} else if ok && !do(row, stub) {
 			return nil
 		}
 	}

@@ -34,7 +34,12 @@ func streamed[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (r
 	if meta.Rows == nil {
 		s.t.Fatalf("%s answers no stream", m.Name)
 	}
-	if err := meta.Rows(func(row any) error { rows = append(rows, row); return nil }); err != nil {
+	if err := meta.Rows(func(row any) error {
+		own := reflect.New(reflect.TypeOf(row).Elem()) // the next row may come in its place
+		own.Elem().Set(reflect.ValueOf(row).Elem())
+		rows = append(rows, own.Interface())
+		return nil
+	}); err != nil {
 		s.t.Fatal(err)
 	}
 	return rows, meta

@@ -62,12 +62,24 @@ func AllocStub(tx *Read, a *structs.Allocation) *structs.AllocListStub { return 
 
 // AllocStubs makes the stubs of many allocations; the job of one after the other is looked up once.
 func AllocStubs(tx *Read) func(*structs.Allocation) *structs.AllocListStub {
+	return allocStubs(tx, func() *structs.AllocListStub { return new(structs.AllocListStub) })
+}
+
+// PassingAllocStubs is AllocStubs for who is done with a stub before asking for the next: it is one and the
+// same.
+func PassingAllocStubs(tx *Read) func(*structs.Allocation) *structs.AllocListStub {
+	one := new(structs.AllocListStub)
+	return allocStubs(tx, func() *structs.AllocListStub { return one })
+}
+
+func allocStubs(tx *Read, next func() *structs.AllocListStub) func(*structs.Allocation) *structs.AllocListStub {
 	var job *structs.Job
 	return func(a *structs.Allocation) *structs.AllocListStub {
 		if job == nil || job.ID != a.JobID || job.Version != a.JobVersion || job.Namespace != a.Namespace {
 			job = JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 		}
-		s := a.Stub()
+		s := next()
+		a.PutStub(s)
 		if job != nil {
 			s.JobType = job.Type
 		}

@@ -45,13 +45,13 @@ func UnsettledVolumes(tx *Read) iter.Seq[*structs.CSIVolume] { return unsettledV
 // VolumeStub is the volume as lists show it.
 func VolumeStub(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeListStub {
 	s := bareStub(v)
-	countClaims(s, lineOf(tx, v.Namespace, v.ID))
-	lookOf(tx, v.PluginID).show(v, s)
-	return s
+	countClaims(&s, lineOf(tx, v.Namespace, v.ID))
+	lookOf(tx, v.PluginID).show(v, &s)
+	return &s
 }
 
-func bareStub(v *structs.CSIVolume) *structs.CSIVolumeListStub {
-	return &structs.CSIVolumeListStub{ID: v.ID, Namespace: v.Namespace, Name: v.Name, ExternalID: v.ExternalID, State: v.State,
+func bareStub(v *structs.CSIVolume) structs.CSIVolumeListStub {
+	return structs.CSIVolumeListStub{ID: v.ID, Namespace: v.Namespace, Name: v.Name, ExternalID: v.ExternalID, State: v.State,
 		Topologies: v.Topologies, PluginID: v.PluginID, CreateTime: v.CreateTime, ModifyTime: v.ModifyTime, Indexes: v.Indexes}
 }
 

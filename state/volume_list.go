@@ -10,6 +10,16 @@ import (
 // order of their keys: then their lines are gone through once, side by side with them, and what they show
 // of a plugin is looked up once.
 func Stubs(tx *Read) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
+	return stubs(tx, func() *structs.CSIVolumeListStub { return new(structs.CSIVolumeListStub) })
+}
+
+// PassingStubs is Stubs for who is done with a stub before asking for the next: it is one and the same.
+func PassingStubs(tx *Read) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
+	one := new(structs.CSIVolumeListStub)
+	return stubs(tx, func() *structs.CSIVolumeListStub { return one })
+}
+
+func stubs(tx *Read, next func() *structs.CSIVolumeListStub) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
 	if tx.watching {
 		// Who waits is to wait for the lines of these volumes alone.
 		return func(v *structs.CSIVolume) *structs.CSIVolumeListStub { return VolumeStub(tx, v) }
@@ -17,7 +27,8 @@ func Stubs(tx *Read) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
 	along := lineCursor{tx: tx}
 	looks := map[string]pluginLook{}
 	return func(v *structs.CSIVolume) *structs.CSIVolumeListStub {
-		s := bareStub(v)
+		s := next()
+		*s = bareStub(v)
 		countClaims(s, along.of(v))
 		look, known := looks[v.PluginID]
 		if !known {

@@ -35,9 +35,9 @@ func TestStubsOfManyAreThoseOfEach(t *testing.T) {
 			}
 		}
 	})
-	stub := Stubs(tx)
+	stub, passing := Stubs(tx), PassingStubs(tx)
 	for _, v := range all {
-		if got, want := stub(v), VolumeStub(tx, v); !reflect.DeepEqual(got, want) {
+		if got, want := stub(v), VolumeStub(tx, v); !reflect.DeepEqual(got, want) || !reflect.DeepEqual(passing(v), want) {
 			t.Errorf("in order: %+v, by itself %+v", got, want)
 		}
 	}

@@ -210,7 +210,14 @@ func PerAllocID(source string, index int) string { return fmt.Sprintf("%s[%d]", 
 
 // Stub is the allocation as lists show it.
 func (a *Allocation) Stub() *AllocListStub {
-	s := &AllocListStub{
+	s := new(AllocListStub)
+	a.PutStub(s)
+	return s
+}
+
+// PutStub makes s the Stub.
+func (a *Allocation) PutStub(s *AllocListStub) {
+	*s = AllocListStub{
 		ID: a.ID, EvalID: a.EvalID, Name: a.Name, Namespace: a.Namespace, NodeID: a.NodeID,
 		NodeName: a.NodeName, JobID: a.JobID, JobVersion: a.JobVersion, TaskGroup: a.TaskGroup,
 		DesiredStatus: a.DesiredStatus, DesiredDescription: a.DesiredDescription,
@@ -222,7 +229,6 @@ func (a *Allocation) Stub() *AllocListStub {
 	if a.Job != nil {
 		s.JobType = a.Job.Type
 	}
-	return s
 }
 
 // AllocListStub is one allocation in a list.

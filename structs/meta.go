@@ -77,7 +77,8 @@ type QueryMeta struct {
 	KnownLeader bool
 	NextToken   string `json:",omitempty"` // where the next page begins; "" on the last
 	// Rows, where the caller asked to Stream and may, are the rows of the list, each made when it is its
-	// turn, all of one snapshot. It ends with the first error of do. The list itself is empty then.
+	// turn, all of one snapshot: do may not keep it. It ends with the first error of do. The list itself is
+	// empty then.
 	Rows func(do func(row any) error) error `json:"-" codec:"-"`
 }
 
