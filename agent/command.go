@@ -115,6 +115,7 @@ func runCommand(ctx context.Context, call *cli.Call) error {
 	if err := cfg.Finish(); err != nil {
 		return err
 	}
+	tuneCollector(&cfg)
 	logger := hclog.New(&hclog.LoggerOptions{
 		Name: "berth", Level: hclog.LevelFromString(cfg.LogLevel), JSONFormat: cfg.LogJSON, Output: call.Err,
 	})
