@@ -164,7 +164,7 @@ func (g *generator) file(name string, imports ...string) ([]byte, error) {
 }
 
 // ownCodecs are methods that a type must not have: the Handle would let it write itself.
-var ownCodecs = []string{"CodecEncodeSelf", "CodecDecodeSelf", "MarshalBinary", "UnmarshalBinary", "CodecMissingField", "IsZero"}
+var ownCodecs = []string{"CodecEncodeSelf", "CodecDecodeSelf", "MarshalBinary", "UnmarshalBinary", "CodecMissingField"}
 
 func hasOwnCodec(t *types.Named) bool {
 	for m := range t.Methods() {

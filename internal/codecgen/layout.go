@@ -56,6 +56,9 @@ func fieldsOf(named *types.Named) (own, embedded []field, err error) {
 	s := named.Underlying().(*types.Struct)
 	for i := range s.NumFields() {
 		v := s.Field(i)
+		if v.Name() == "_struct" {
+			return nil, nil, fmt.Errorf("%s has options for all its fields", named.Obj().Name())
+		}
 		f, on := tagged(v, s.Tag(i))
 		if !on {
 			continue

@@ -31,18 +31,24 @@ func isStrings(t types.Type) (ok, plain bool) {
 
 // appendExpr is an expression that appends x of type t to b. It fails if its value is ([]byte, error).
 func (g *generator) appendExpr(x string, t types.Type) (expr string, fails bool, err error) {
-	if isTime(t) {
+	if named, ok := t.(*types.Named); ok && hasOwnCodec(named) {
+		return "", false, fmt.Errorf("%s writes itself", t)
+	}
+	_, toStruct := g.pointee(t)
+	strings, _ := isStrings(t)
+	switch {
+	case toStruct || g.codecOf(t):
+		return x + ".AppendMsgpack(b)", true, nil
+	case strings:
+		return fmt.Sprintf("codec.AppendStringMap(b, %s)", x), false, nil
+	case isTime(t):
 		return fmt.Sprintf("codec.AppendTime(b, %s)", x), false, nil
 	}
-	if g.codecOf(t) {
-		return x + ".AppendMsgpack(b)", true, nil
-	}
-	if _, ok := g.pointee(t); ok {
-		return x + ".AppendMsgpack(b)", true, nil
-	}
-	if ok, _ := isStrings(t); ok {
-		return fmt.Sprintf("codec.AppendStringMap(b, %s)", x), false, nil
-	}
+	return g.appendKind(x, t)
+}
+
+// appendKind is appendExpr for a type that is nothing special, by its kind.
+func (g *generator) appendKind(x string, t types.Type) (expr string, fails bool, err error) {
 	switch u := t.Underlying().(type) {
 	case *types.Basic:
 		if to, ok := appendBasic[u.Kind()]; ok {
@@ -57,6 +63,9 @@ func (g *generator) appendExpr(x string, t types.Type) (expr string, fails bool,
 	case *types.Slice:
 		return g.appendSlice(x, u.Elem())
 	case *types.Map:
+		if key, ok := u.Key().Underlying().(*types.Basic); !ok || key.Kind() != types.String {
+			break
+		}
 		one, err := g.appendFunc(u.Elem(), false)
 		return fmt.Sprintf("codec.AppendMap(b, %s, %s)", x, one), true, err
 	case *types.Interface:
@@ -74,7 +83,7 @@ func (g *generator) appendSlice(x string, elem types.Type) (string, bool, error)
 	if to, ok := g.pointee(elem); ok {
 		return fmt.Sprintf("codec.AppendPointers(b, %s, (*%s).AppendMsgpack)", x, to), true, nil
 	}
-	if elem.Underlying() == types.Typ[types.Uint8] {
+	if basic, ok := elem.Underlying().(*types.Basic); ok && basic.Kind() == types.Uint8 {
 		return "", false, fmt.Errorf("no codec for bytes")
 	}
 	one, err := g.appendFunc(elem, true)

@@ -1,0 +1,96 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tinylib/msgp/msgp"
+)
+
+var (
+	errEnds  = errors.New("it ends early")
+	errDepth = errors.New("it is nested too deeply")
+)
+
+// deepest is how deep values of unknown shape may be nested: less than the Handle allows.
+const deepest = 1000
+
+// otherwise lets the Handle read one value into what v points to.
+func otherwise(b []byte, v any) ([]byte, error) {
+	rest, err := skip(b, deepest)
+	if err != nil {
+		return b, err
+	}
+	return rest, decodeByReflection(b[:len(b)-len(rest)], v)
+}
+
+// other lets the Handle read one value of a type.
+func other[T any](b []byte) (v T, rest []byte, err error) {
+	if msgp.IsNil(b) {
+		return v, b[1:], nil
+	}
+	rest, err = otherwise(b, &v)
+	return v, rest, err
+}
+
+// readLength checks a length against the bytes that are left, of which each element takes one at least.
+func readLength(n uint32, rest []byte, err error) (int, []byte, error) {
+	if err != nil {
+		return 0, rest, err
+	}
+	if uint64(n) > uint64(len(rest)) {
+		return 0, rest, fmt.Errorf("%w: %d elements in %d bytes", errEnds, n, len(rest))
+	}
+	return int(n), rest, nil
+}
+
+func isMap(lead byte) bool { return lead&0xf0 == 0x80 || lead == 0xde || lead == 0xdf }
+
+func isArray(b []byte) bool {
+	return len(b) > 0 && (b[0]&0xf0 == 0x90 || b[0] == 0xdc || b[0] == 0xdd)
+}
+
+// skip returns what follows one value, which may be nested so deep. What the Handle would not skip either is
+// an error.
+func skip(b []byte, depth int) (rest []byte, err error) {
+	if depth == 0 {
+		return b, errDepth
+	}
+	if len(b) == 0 {
+		return b, errEnds
+	}
+	var n uint32
+	values := uint64(1)
+	switch {
+	case isArray(b):
+		n, rest, err = msgp.ReadArrayHeaderBytes(b)
+	case isMap(b[0]):
+		n, rest, err = msgp.ReadMapHeaderBytes(b)
+		values = 2
+	default:
+		if rest, err = msgp.Skip(b); err == nil {
+			err = checkExtension(b[:len(b)-len(rest)])
+		}
+		return rest, err
+	}
+	for values *= uint64(n); err == nil && values > 0; values-- {
+		rest, err = skip(rest, depth-1)
+	}
+	return rest, err
+}
+
+// checkExtension refuses extensions that are empty, and timestamps of no length that a timestamp has.
+func checkExtension(b []byte) error {
+	head, isExtension := extensionHead[b[0]]
+	if !isExtension {
+		return nil
+	}
+	data := len(b) - head
+	if data == 0 || b[head-1] == timestamp && data != 4 && data != 8 && data != 12 {
+		return fmt.Errorf("an extension of %d bytes", data)
+	}
+	return nil
+}
+
+// extensionHead is how many bytes come before the data of an extension.
+var extensionHead = map[byte]int{0xd4: 2, 0xd5: 2, 0xd6: 2, 0xd7: 2, 0xd8: 2, 0xc7: 3, 0xc8: 4, 0xc9: 6}
