@@ -1,0 +1,192 @@
+package cluster_test
+
+import (
+	"net"
+	stdrpc "net/rpc"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	msgpackrpc "github.com/hashicorp/net-rpc-msgpackrpc/v2"
+
+	"berth/internal/benchshape"
+	"berth/internal/codec"
+	"berth/rpc"
+	"berth/server"
+	"berth/state"
+	"berth/structs"
+	"berth/test/cluster"
+)
+
+// overloaded is one real server with more writers than it can serve. A write is what a node's plugin says of
+// itself: each differs from all others, so that what is stored tells which were made.
+type overloaded struct {
+	t     *testing.T
+	s     *cluster.Server
+	nodes int
+	conns []*stdrpc.Client
+	next  int // the next write's number, which comes once
+
+	mu      sync.Mutex
+	made    map[string]map[string]bool // by node: what those who got a good answer said
+	refused int
+}
+
+func newOverloaded(t *testing.T) *overloaded {
+	c := cluster.New(t, 1, func(cfg *server.Config) { cfg.HeartbeatTTL = time.Hour })
+	o := &overloaded{t: t, s: c.Leader(), nodes: 50, made: map[string]map[string]bool{}}
+	for i := range o.nodes {
+		cluster.Must(c, o.s, structs.NodeRegister, benchshape.Register(i, 0, benchshape.Plugin))
+		o.made[benchshape.UUID("node", i)] = map[string]bool{}
+	}
+	for range 16 {
+		conn, err := net.Dial("tcp", o.s.Now().RPCAddr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := stdrpc.NewClientWithCodec(msgpackrpc.NewCodecFromHandle(true, true, conn, codec.Handle))
+		t.Cleanup(func() { _ = conn.Close() })
+		if _, err := conn.Write([]byte{rpc.ByteRPC}); err != nil {
+			t.Fatal(err)
+		}
+		o.conns = append(o.conns, client)
+	}
+	return o
+}
+
+// write begins a write, whose call arrives in done when it is answered.
+func (o *overloaded) write(done chan *stdrpc.Call) {
+	n := o.next
+	o.next++
+	i := n % o.nodes
+	req := &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i), SecretID: benchshape.UUID("secret", i),
+		Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i, n+1)}}
+	o.conns[n%len(o.conns)].Go(structs.NodeUpdateCSI.Name, req, &structs.Empty{}, done)
+}
+
+func (o *overloaded) answered(call *stdrpc.Call) {
+	req := call.Args.(*structs.NodeUpdateCSIRequest)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if call.Error == nil {
+		o.made[req.NodeID][req.Upserts[0].HealthDescription] = true
+		return
+	}
+	err := structs.ErrorFromWire(call.Error.Error())
+	if !structs.IsKind(err, structs.KindUnavailable) || structs.RetryAfter(err) <= 0 {
+		o.t.Errorf("%v; expected a write to be made, or refused and told when to come again", err)
+	}
+	o.refused++
+}
+
+// good is how many writes have been made so far.
+func (o *overloaded) good() (n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, m := range o.made {
+		n += len(m)
+	}
+	return n
+}
+
+// calm makes so many writes, no more at a time than are let in, and returns how many a second were made.
+func (o *overloaded) calm(writes int) (rate float64) {
+	const atOnce = 400
+	before, start := o.refused, time.Now()
+	done := make(chan *stdrpc.Call, atOnce)
+	for n := range writes + atOnce {
+		if n >= atOnce {
+			o.answered(<-done)
+		}
+		if n < writes {
+			o.write(done)
+		}
+	}
+	if o.refused > before {
+		o.t.Errorf("%d of %d writes refused, of which never more than %d were under way", o.refused-before, writes, atOnce)
+	}
+	return float64(writes) / time.Since(start).Seconds()
+}
+
+// offered is what came of an offer.
+type offered struct {
+	goodput    float64 // writes made a second until the last one was sent
+	goroutines int     // at most
+	open       int     // writes without an answer, at most
+}
+
+// offer offers so many writes at a rate, whatever comes of them, and waits for all answers.
+func (o *overloaded) offer(rate float64, writes int) (f offered) {
+	var (
+		reader   sync.WaitGroup
+		answered atomic.Int64
+		done     = make(chan *stdrpc.Call, writes)
+	)
+	reader.Go(func() {
+		for range writes {
+			o.answered(<-done)
+			answered.Add(1)
+		}
+	})
+	begun, start := o.good(), time.Now()
+	for n := range writes {
+		if wait := time.Until(start.Add(time.Duration(float64(n) / rate * float64(time.Second)))); wait > 0 {
+			<-time.After(wait)
+		}
+		o.write(done)
+		f.open = max(f.open, n+1-int(answered.Load()))
+		if n%100 == 0 {
+			f.goroutines = max(f.goroutines, runtime.NumGoroutine())
+		}
+	}
+	f.goodput = float64(o.good()-begun) / time.Since(start).Seconds()
+	reader.Wait()
+	return f
+}
+
+// stored checks that what each node's instance says was said by a write that got a good answer.
+func (o *overloaded) stored() {
+	tx := o.s.Store().Read()
+	for node, made := range o.made {
+		said := ""
+		for i := range state.InstancesByNode(tx, node) {
+			said = i.HealthDescription
+		}
+		if !made[said] {
+			o.t.Errorf("node %s is stored as %q, which no write that was made said", node, said)
+		}
+	}
+}
+
+// TestTwiceTheLoadOfARealServer: a real server with its log on disk is offered twice the writes that it can
+// make. Each answer is good or says when to come again, about as many are good as ever, what is under way
+// stays bounded, nothing that was refused is stored, and at once afterwards the server is well again.
+//
+// Where the machine is too busy to offer that much, everything else holds all the same, but nobody has to be
+// refused: that is so only when more is open than may be.
+func TestTwiceTheLoadOfARealServer(t *testing.T) {
+	o := newOverloaded(t)
+	o.calm(800)
+	before, idle := o.calm(1200), runtime.NumGoroutine()
+	const room = 512 + 1024 // let in, and waiting
+	f := o.offer(2*before, 2*room+int(before))
+	refused := o.refused
+	after := o.calm(1200)
+	t.Logf("writes/s: %.0f before, %.0f of %.0f offered, %.0f afterwards; %d refused, %d open, %d goroutines of %d",
+		before, f.goodput, 2*before, after, refused, f.open, f.goroutines, idle)
+	if refused == 0 && f.open > room+len(o.conns) {
+		t.Errorf("none was refused while %d were open", f.open)
+	}
+	if least := min(before, after) / 8; f.goodput < least {
+		t.Errorf("%.0f writes/s under twice the load; expected at least %.0f", f.goodput, least)
+	}
+	if f.goroutines-idle > 2*room {
+		t.Errorf("%d goroutines more than before; expected at most %d", f.goroutines-idle, 2*room)
+	}
+	if after < before/10 {
+		t.Errorf("%.0f writes/s afterwards, %.0f before", after, before)
+	}
+	o.stored()
+}
