@@ -1,12 +1,15 @@
 #!/bin/sh
 # Builds the programs that measure the peer and berth, each in its own module, and runs them in turn.
-# Usage: scripts/bench-peer.sh [kind...]   kinds: state growth memory rpc (all, if none is given)
+# Usage: scripts/bench-peer.sh [kind...]   kinds: state growth memory capacity rpc (all, if none is given)
+# ROUNDS=n overrides how often each row is measured on each side; `build` as the only kind only builds.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 bin="$root/bin/bench"
 mkdir -p "$bin"
 
 cd "$root"
+commit=$(git rev-parse --short HEAD)
+git diff --quiet HEAD -- '*.go' || commit="$commit, changed"
 CGO_ENABLED=0 go build -trimpath -tags hashicorpmetrics -o "$bin/berth" ./cmd/berth
 go build -trimpath -tags hashicorpmetrics -o "$bin/berth-bench" ./cmd/berth-bench
 go test -tags hashicorpmetrics -c -o "$bin/berth-state.test" ./state
@@ -19,7 +22,8 @@ go build -tags codegen_generated -o "$bin/peer-snapheap" ./cmd/snapheap
 go test -tags codegen_generated -c -o "$bin/peer-state.test" ./statebench
 go build -o "$bin/compare" ./cmd/compare
 
-for kind in ${*:-state growth memory rpc}; do
-	case $kind in rpc) rounds=2 ;; *) rounds=${ROUNDS:-3} ;; esac
-	"$bin/compare" -bin "$bin" -kind "$kind" -rounds "$rounds" -metric "${METRIC:-ns/unit}" -o "$bin/$kind.json"
+[ "${1:-}" != build ] || exit 0
+for kind in ${*:-state growth memory capacity rpc}; do
+	case $kind in growth | capacity) rounds=1 ;; memory) rounds=2 ;; *) rounds=3 ;; esac
+	"$bin/compare" -bin "$bin" -kind "$kind" -rounds "${ROUNDS:-$rounds}" -metric "${METRIC:-ns/unit}" -commit "$commit" -o "$bin/$kind.json"
 done

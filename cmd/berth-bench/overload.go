@@ -235,10 +235,11 @@ func overloadMode(ctx context.Context, args []string) error {
 	servers := flags.String("servers", "1", "`numbers` of servers")
 	size := flags.Int("fleet", 2000, "nodes, and as many volumes")
 	during := flags.Duration("time", 4*time.Second, "how long too much is offered")
-	out := flags.String("json", "", "also write the rows to this `file`")
+	file := newFile(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	file.Seconds = during.Seconds()
 	counts, err := numbers(*servers)
 	if err != nil {
 		return err
@@ -259,7 +260,7 @@ func overloadMode(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	return writeJSON(*out, map[string]any{"Rows": rows, "Seconds": during.Seconds()})
+	return file.write(rows)
 }
 
 func overload(ctx context.Context, program string, servers, size int, during time.Duration, on *unix.CPUSet) (rows []*strain, err error) {

@@ -22,8 +22,30 @@ func cpuTime(pids string) (sum time.Duration) {
 	return sum
 }
 
-// cpuOf is the CPU time of one process, its own and the kernel's for it; 0 when there is none.
+// cpuOf is the CPU time of one process, its own and the kernel's for it; 0 when there is none. The scheduler
+// counts it for each thread in nanoseconds, and a Go program's threads do not end; where it does not say, ticks
+// have to do.
 func cpuOf(pid string) (sum time.Duration) {
+	threads, err := os.ReadDir("/proc/" + pid + "/task")
+	if err != nil {
+		return 0
+	}
+	if _, err := os.Stat("/proc/" + pid + "/schedstat"); err != nil {
+		return ticksOf(pid)
+	}
+	for _, t := range threads {
+		b, err := os.ReadFile("/proc/" + pid + "/task/" + t.Name() + "/schedstat")
+		if err != nil {
+			continue // it has ended
+		}
+		ran, _, _ := strings.Cut(string(b), " ")
+		ns, _ := strconv.ParseInt(ran, 10, 64)
+		sum += time.Duration(ns)
+	}
+	return sum
+}
+
+func ticksOf(pid string) (sum time.Duration) {
 	b, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return 0
@@ -88,6 +110,14 @@ func procField(pid, file, name string) int64 {
 type usage struct {
 	cpu     []time.Duration
 	written int64
+}
+
+// loadAverage is how many processes wanted to run, over the last minute; 0 where that is not known.
+func loadAverage() float64 {
+	b, _ := os.ReadFile("/proc/loadavg")
+	first, _, _ := strings.Cut(string(b), " ")
+	n, _ := strconv.ParseFloat(first, 64)
+	return n
 }
 
 // halves divides the processors among servers and load, so that more load does not take from the servers

@@ -91,10 +91,11 @@ func loadMode(ctx context.Context, args []string) error {
 	servers := flags.String("servers", "1,3", "`numbers` of servers")
 	fleets := flags.String("fleets", "10,100,1000,10000", "`sizes` of fleets: nodes, and as many volumes")
 	each := flags.Duration("time", time.Second, "how long each operation is measured")
-	out := flags.String("json", "", "also write the rows to this `file`")
+	file := newFile(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	file.Seconds = each.Seconds()
 	sizes, err := numbers(*fleets)
 	if err != nil {
 		return err
@@ -114,7 +115,7 @@ func loadMode(ctx context.Context, args []string) error {
 			}
 		}
 	}
-	return writeJSON(*out, map[string]any{"Rows": rows, "Seconds": each.Seconds()})
+	return file.write(rows)
 }
 
 func measureAll(ctx context.Context, program string, servers, size int, each time.Duration) (rows []*row, err error) {
@@ -159,13 +160,31 @@ func numbers(list string) (all []int, err error) {
 	return all, nil
 }
 
-func writeJSON(file string, v any) error {
-	if file == "" {
+// file is what a run leaves behind for those who make tables of it.
+type file struct {
+	path, Commit, Date string
+	Load               [2]float64 // of the machine, as the kernel averages it over a minute: before and after
+	Seconds            float64    // how long each load was offered
+	Rows               any
+}
+
+// newFile takes what it needs to know from two flags.
+func newFile(flags *flag.FlagSet) *file {
+	f := &file{Date: time.Now().UTC().Format(time.DateTime)}
+	f.Load[0] = loadAverage()
+	flags.StringVar(&f.path, "json", "", "also write the rows to this `file`")
+	flags.StringVar(&f.Commit, "commit", "", "what the servers were built of, for the file")
+	return f
+}
+
+func (f *file) write(rows any) error {
+	if f.path == "" {
 		return nil
 	}
-	text, err := json.MarshalIndent(v, "", "\t")
+	f.Rows, f.Load[1] = rows, loadAverage()
+	text, err := json.MarshalIndent(f, "", "\t")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, append(text, '\n'), 0o644)
+	return os.WriteFile(f.path, append(text, '\n'), 0o644)
 }

@@ -1,32 +1,32 @@
 // Command compare runs the same work on the peer and on berth in turn, A B A B, and prints one line per row:
 //
-//	name | peer | berth | ratio
+//	name | peer | berth | ratio (least to greatest of the rounds)
 //
 // The peer's numbers come from this module, berth's from test and load programs built in berth's own: their
-// libraries cannot live in one binary. A row's number is the least of its rounds, which is what the machine
-// does when nobody else is using it; the ratio is of two numbers from the same run.
+// libraries cannot live in one binary. A row's number is the median of its rounds, on both sides; the ratio is
+// of the two medians.
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"berth/bench/peer/result"
 )
 
-// row is one line of the answer. Unit scales numbers for reading; with Inverse more is better.
+// row is one line of the answer, and how its numbers are come by: nil where a side has none.
 type row struct {
-	Name    string
-	Unit    string
-	Scale   float64
-	Inverse bool
-	Target  float64 // the ratio that is wanted; 0: none
-	Once    bool    // it takes minutes: in the first round alone
-	Peer    func(*bench) (float64, error)
-	Berth   func(*bench) (float64, error)
+	result.Row
+	Once  bool // it takes minutes: in the first round alone
+	Peer  func(*bench) (float64, error)
+	Berth func(*bench) (float64, error)
 }
 
 // bench is what rows are measured with.
@@ -37,105 +37,108 @@ type bench struct {
 	berth  *process
 	round  int
 	done   map[string][]byte // what benchmarks printed, by name and round
-}
-
-// measured is a row with what came of it, as it is written for the plot.
-type measured struct {
-	Name        string
-	Unit        string
-	Peer, Berth float64
-	Ratio       float64
-	Target      float64
+	failed int               // rows of which a side could not be measured
 }
 
 func main() {
 	bin := flag.String("bin", "bin/bench", "folder of the programs that scripts/bench-peer.sh builds")
-	kind := flag.String("kind", "state", "what to measure: state, growth, memory or rpc")
+	kind := flag.String("kind", "state", "what to measure: state, growth, memory, capacity or rpc")
 	metric := flag.String("metric", "ns/unit", "of the benchmarks: ns/unit (the clock) or cpu-ns/unit (CPU time, collector included)")
 	rounds := flag.Int("rounds", 3, "times each row is run on each side")
 	only := flag.String("only", "", "expression for the names of the rows to run")
+	commit := flag.String("commit", "", "berth's, for the file")
 	out := flag.String("o", "", "also write the rows as JSON to this file")
 	flag.Parse()
 	abs, err := filepath.Abs(*bin)
 	check(err)
 	b := &bench{bin: abs, metric: *metric, done: map[string][]byte{}}
+	f := &result.File{Kind: *kind, Commit: *commit, Date: time.Now().UTC().Format(time.DateTime), Rounds: *rounds}
+	f.Load[0] = loadAverage()
 	rows, stop := b.rows(*kind)
-	defer stop()
 	if *only != "" {
 		match := regexp.MustCompile(*only)
 		rows = slices.DeleteFunc(rows, func(r row) bool { return !match.MatchString(r.Name) })
 	}
-	results := make([]measured, len(rows))
-	for b.round = range *rounds {
-		for i, r := range rows {
-			if r.Once && b.round > 0 {
-				continue
-			}
-			results[i].take(r, r.run("peer", r.Peer, b), r.run("berth", r.Berth, b))
-		}
-	}
+	b.measure(rows, *rounds)
+	stop()
+	f.Load[1] = loadAverage()
 	fmt.Println("name | peer | berth | ratio")
-	for i, r := range rows {
-		results[i].print(r)
+	for _, r := range rows {
+		f.Rows = append(f.Rows, r.Row)
+		fmt.Println(line(&r.Row))
 	}
 	if *out != "" {
-		text, err := json.MarshalIndent(results, "", "\t")
-		check(err)
-		check(os.WriteFile(*out, append(text, '\n'), 0o644))
+		check(f.Write(*out))
+	}
+	if b.failed > 0 {
+		check(fmt.Errorf("%d measurements failed", b.failed))
 	}
 }
 
-func (r row) run(side string, measure func(*bench) (float64, error), b *bench) float64 {
+func (b *bench) measure(rows []row, rounds int) {
+	for b.round = range rounds {
+		start := time.Now()
+		for i := range rows {
+			r := &rows[i]
+			if r.Once && b.round > 0 {
+				continue
+			}
+			at := time.Now()
+			peer := b.number("peer", r, r.Peer)
+			between := time.Now()
+			berth := b.number("berth", r, r.Berth)
+			r.Add(peer, berth)
+			fmt.Fprintf(os.Stderr, "round %d, %s: %s and %s\n", b.round+1, r.Name, between.Sub(at).Round(time.Millisecond), time.Since(between).Round(time.Millisecond))
+		}
+		fmt.Fprintf(os.Stderr, "round %d took %s\n", b.round+1, time.Since(start).Round(time.Second))
+	}
+}
+
+func (b *bench) number(side string, r *row, measure func(*bench) (float64, error)) float64 {
 	if measure == nil {
 		return 0
 	}
 	n, err := measure(b)
 	if err != nil {
+		b.failed++
 		fmt.Fprintf(os.Stderr, "%s of the %s: %v\n", r.Name, side, err)
 	}
 	return n
 }
 
-// take keeps the best of what was measured so far.
-func (m *measured) take(r row, peer, berth float64) {
-	m.Name, m.Unit, m.Target = r.Name, r.Unit, r.Target
-	m.Peer, m.Berth = better(r, m.Peer, peer), better(r, m.Berth, berth)
+// loadAverage is how many processes wanted to run, over the last minute.
+func loadAverage() float64 {
+	text, err := os.ReadFile("/proc/loadavg")
+	check(err)
+	first, _, _ := strings.Cut(string(text), " ")
+	n, err := strconv.ParseFloat(first, 64)
+	check(err)
+	return n
+}
+
+func line(r *result.Row) string {
+	s := fmt.Sprintf("%s | %s | %s | ", r.Name, amount(r.Peer, r), amount(r.Berth, r))
+	if r.Ratio == 0 {
+		s += "-"
+	} else {
+		s += fmt.Sprintf("%.3gx (%.3g to %.3g)", r.Ratio, r.Low, r.High)
+	}
+	met, wanted := r.Met()
 	switch {
-	case m.Peer == 0 || m.Berth == 0:
-	case r.Inverse:
-		m.Ratio = m.Berth / m.Peer
+	case !wanted:
+		return s
+	case r.Target > 0:
+		s += fmt.Sprintf(" wanted %gx", r.Target)
 	default:
-		m.Ratio = m.Peer / m.Berth
+		s += fmt.Sprintf(" wanted %g %s", r.Bound, r.Unit)
 	}
+	if met {
+		s += ": met"
+	}
+	return s
 }
 
-func better(r row, old, now float64) float64 {
-	switch {
-	case old == 0:
-		return now
-	case now == 0:
-		return old
-	case r.Inverse:
-		return max(old, now)
-	}
-	return min(old, now)
-}
-
-func (m *measured) print(r row) {
-	fmt.Printf("%s | %s | %s | ", r.Name, amount(m.Peer, r), amount(m.Berth, r))
-	switch {
-	case m.Ratio == 0:
-		fmt.Println("-")
-	case m.Target == 0:
-		fmt.Printf("%.3gx\n", m.Ratio)
-	case m.Ratio >= m.Target:
-		fmt.Printf("%.3gx (wanted %gx: met)\n", m.Ratio, m.Target)
-	default:
-		fmt.Printf("%.3gx (wanted %gx)\n", m.Ratio, m.Target)
-	}
-}
-
-func amount(n float64, r row) string {
+func amount(n float64, r *result.Row) string {
 	if n == 0 {
 		return "-"
 	}

@@ -6,53 +6,77 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+
+	"berth/bench/peer/result"
 )
 
 // memoryRows are snapshots, restoring and heap.
 func memoryRows() []row {
-	snap := func(name, unit string, scale, target float64, inverse bool, peer func(heapReport) float64, test, metric string) row {
-		return row{Name: name, Unit: unit, Scale: scale, Target: target, Inverse: inverse,
+	snap := func(r result.Row, peer func(heapReport) float64, test, of, metric string) row {
+		return row{Row: r,
 			Peer: func(b *bench) (float64, error) {
 				r, err := peerHeap(b)
 				return peer(r), err
 			},
-			Berth: func(b *bench) (float64, error) {
-				was := b.metric
-				b.metric = metric
-				defer func() { b.metric = was }()
-				return benchmark(berthState, test, 1)(b)
-			}}
+			Berth: inMetric(metric, one(berthState, test, of))}
+	}
+	perSecond := func(name, of string, least float64) row {
+		n := inMetric("ns/unit", one(berthState, "Snapshot", of))
+		return row{Row: result.Row{Name: name, Unit: "k/s", Scale: 1e-3, Inverse: true, Bound: least}, Berth: func(b *bench) (float64, error) {
+			ns, err := n(b)
+			if err != nil {
+				return 0, err
+			}
+			return 1e9 / ns, nil
+		}}
 	}
 	return []row{
-		snap("snapshot of 10,000 nodes, 10,000 volumes, 100,000 claims", "MB", 1e-6, 0, false, func(r heapReport) float64 { return r.Bytes }, "Snapshot/restore", "bytes"),
-		snap("written", "s", 1e-9, 0, false, func(r heapReport) float64 { return r.WriteNs }, "Snapshot/write", "ns/op"),
-		snap("restored", "s", 1e-9, 0, false, func(r heapReport) float64 { return r.RestoreNs }, "Snapshot/restore", "ns/op"),
-		snap("heap per node with its instance", "KB", 1e-3, 2, false, func(r heapReport) float64 { return r.PerNode }, "Heap/node", "bytes/unit"),
-		snap("heap per volume", "KB", 1e-3, 2, false, func(r heapReport) float64 { return r.PerVolume }, "Heap/volume", "bytes/unit"),
-		snap("heap per claim", "KB", 1e-3, 0, false, func(r heapReport) float64 { return r.PerClaim }, "Heap/claim", "bytes/unit"),
-		{Name: "rows written per second", Unit: "k/s", Scale: 1e-3, Inverse: true, Berth: perSecond("Snapshot/write")},
-		{Name: "rows restored per second", Unit: "k/s", Scale: 1e-3, Inverse: true, Berth: perSecond("Snapshot/restore")},
+		snap(result.Row{Name: "snapshot of 10,000 nodes, 10,000 volumes, 100,000 claims", Unit: "MB", Scale: 1e-6},
+			func(r heapReport) float64 { return r.Bytes }, "Snapshot", "restore", "bytes"),
+		snap(result.Row{Name: "written", Unit: "s", Scale: 1e-9}, func(r heapReport) float64 { return r.WriteNs }, "Snapshot", "write", "ns/op"),
+		snap(result.Row{Name: "restored", Unit: "s", Scale: 1e-9}, func(r heapReport) float64 { return r.RestoreNs }, "Snapshot", "restore", "ns/op"),
+		snap(result.Row{Name: "snapshot, where the peer, too, holds the 100,000 allocations that claim", Unit: "MB", Scale: 1e-6},
+			func(r heapReport) float64 { return r.WithAllocs.Bytes }, "Snapshot", "restore", "bytes"),
+		snap(result.Row{Name: "such a one written", Unit: "s", Scale: 1e-9}, func(r heapReport) float64 { return r.WithAllocs.WriteNs }, "Snapshot", "write", "ns/op"),
+		snap(result.Row{Name: "such a one restored", Unit: "s", Scale: 1e-9}, func(r heapReport) float64 { return r.WithAllocs.RestoreNs }, "Snapshot", "restore", "ns/op"),
+		snap(result.Row{Name: "heap per node with its instance", Unit: "KB", Scale: 1e-3, Target: 2},
+			func(r heapReport) float64 { return r.PerNode }, "Heap", "node", "bytes/unit"),
+		snap(result.Row{Name: "heap per volume", Unit: "KB", Scale: 1e-3, Target: 2}, func(r heapReport) float64 { return r.PerVolume }, "Heap", "volume", "bytes/unit"),
+		snap(result.Row{Name: "heap per claim", Unit: "KB", Scale: 1e-3, Bound: 1.5}, func(r heapReport) float64 { return r.PerClaim }, "Heap", "claim", "bytes/unit"),
+		perSecond("rows written per second", "write", 500),
+		perSecond("rows restored per second", "restore", 150),
 	}
 }
 
-func perSecond(name string) func(*bench) (float64, error) {
+// capacityRows are one store with 100,000 nodes, 100,000 volumes and 1,000,000 claims.
+func capacityRows() []row {
+	of := func(name, metric, unit string, scale float64) row {
+		return row{Row: result.Row{Name: name, Unit: unit, Scale: scale}, Once: true, Berth: inMetric(metric, benchmark(berthState, "Capacity", 1))}
+	}
+	return []row{
+		of("rows", "rows", "", 1), of("filled", "filled-s", "s", 1), of("heap after restoring", "heap-bytes", "MB", 1e-6), of("snapshot", "bytes", "MB", 1e-6),
+		of("snapshot written", "written-s", "s", 1), of("snapshot restored", "restored-s", "s", 1),
+	}
+}
+
+// inMetric measures in a metric other than the one that was asked for.
+func inMetric(metric string, measure func(*bench) (float64, error)) func(*bench) (float64, error) {
 	return func(b *bench) (float64, error) {
 		was := b.metric
-		b.metric = "ns/unit"
+		b.metric = metric
 		defer func() { b.metric = was }()
-		n, err := benchmark(berthState, name, 1)(b)
-		if n > 0 {
-			n = 1e9 / n
-		}
-		return n, err
+		return measure(b)
 	}
 }
 
 // heapReport is what cmd/snapheap of this module prints with -json.
 type heapReport struct {
-	Bytes, WriteNs, RestoreNs    float64
+	snapshot
+	WithAllocs                   snapshot
 	PerNode, PerVolume, PerClaim float64
 }
+
+type snapshot struct{ Bytes, WriteNs, RestoreNs float64 }
 
 var heaps = map[int]heapReport{} // by round: one run serves every row
 
@@ -62,7 +86,7 @@ func peerHeap(b *bench) (heapReport, error) {
 	}
 	var r heapReport
 	cmd := exec.Command(filepath.Join(b.bin, "peer-snapheap"), "-json", "-reps", "1")
-	cmd.Dir = b.bin
+	cmd.Dir, cmd.SysProcAttr = b.bin, withMe()
 	out, err := cmd.Output()
 	if err == nil {
 		err = json.NewDecoder(bytes.NewReader(out)).Decode(&r)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"berth/bench/peer/result"
 )
 
 // The ports of the two servers, on loopback.
@@ -33,9 +35,16 @@ type process struct {
 	cmd  *exec.Cmd
 	load []string // program and the flags that every load has
 	dir  string
-	ops  map[string]string   // our name of an operation to the program's flags for it
-	runs map[string]sample   // by operation and round
+	ops  map[string]op
+	runs map[string]sample   // by flags and round
 	once map[string]struct{} // set-up that is done
+}
+
+// op is one operation as a load program is asked for it.
+type op struct {
+	flags string
+	undo  string // flags that take it back, so that it can be measured again
+	times int    // in one round; its sample is of their medians. 0 is 1
 }
 
 // sample is what one load came to.
@@ -59,20 +68,30 @@ func (b *bench) rpcRows() ([]row, func()) {
 				func(b *bench) (float64, error) { return b.berth.number(b, op, of, append(setups, before...)) }
 		}
 		peer, berth := get(func(s sample) float64 { return s.rate })
-		rows = append(rows, row{Name: name, Unit: "/s", Scale: 1, Inverse: true, Target: target, Peer: peer, Berth: berth})
+		rows = append(rows, row{Row: result.Row{Name: name, Unit: "/s", Scale: 1, Inverse: true, Target: target}, Peer: peer, Berth: berth})
 		peer, berth = get(func(s sample) float64 { return s.p99 })
-		rows = append(rows, row{Name: name + ": p99", Unit: "ms", Scale: 1e3, Target: p99, Peer: peer, Berth: berth})
+		rows = append(rows, row{Row: result.Row{Name: name + ": p99", Unit: "ms", Scale: 1e3, Target: p99}, Peer: peer, Berth: berth})
 		peer, berth = get(func(s sample) float64 { return s.cpu })
-		rows = append(rows, row{Name: name + ": server CPU", Unit: "us", Scale: 1e6, Peer: peer, Berth: berth})
+		rows = append(rows, row{Row: result.Row{Name: name + ": server CPU", Unit: "us", Scale: 1e6}, Peer: peer, Berth: berth})
 	}
 	add("write claims on distinct volumes among 10,000, 64 clients", "claimwrite", 10, 10)
 	add("get one of 10,000 volumes, 16 clients", "get", 0, 0)
 	add("list 10,000 volumes, 1 client", "list", 0, 0)
 	add("list 10,000 volumes over HTTP, 1 client", "http", 0, 0)
 	add("heartbeats of 1,000 nodes, 64 clients", "heartbeat", 0, 0)
+	wanted := func(name string, set func(*result.Row)) {
+		for i := range rows {
+			if rows[i].Name == name+": server CPU" {
+				set(&rows[i].Row)
+			}
+		}
+	}
 	add("read claims from 2,000 on one volume, 16 clients", "claimread", 150, 0, "readers")
 	add("node fingerprints, fleet of 5,000, 64 clients", "register", 100, 0, "readers", "grow")
 	add("the same as berth's nodes send it: what differs", "update", 100, 0, "readers", "grow")
+	wanted("write claims on distinct volumes among 10,000, 64 clients", func(r *result.Row) { r.Bound = 60 })
+	wanted("list 10,000 volumes, 1 client", func(r *result.Row) { r.Target = 5 })
+	wanted("list 10,000 volumes over HTTP, 1 client", func(r *result.Row) { r.Target = 5 })
 	return rows, stop
 }
 
@@ -83,13 +102,19 @@ func (b *bench) startPeer(dir string) *process {
 	p := start(dir, filepath.Join(b.bin, "peer-server"), "peer.hcl", config, peerHTTP)
 	file := filepath.Join(dir, "peer-allocs.json")
 	p.load = []string{filepath.Join(b.bin, "peer-load"), "-addr", addr(peerRPC), "-http", addr(peerHTTP), "-pids", strconv.Itoa(p.cmd.Process.Pid), "-allocfile", file}
-	p.ops = map[string]string{
-		"nodes": fmt.Sprint("-op setup-nodes -c 16 -nodes ", fleet), "volumes": "-op setup-vols -c 8", "shared": "-op setup-sharedvol",
-		"allocs": fmt.Sprint("-op setup-allocs -allocs ", allocs), "readers": "-op claimread -c 16 -dur 10m -max 2000", "grow": fmt.Sprint("-op setup-nodes -c 16 -off ", fleet, " -nodes ", grown),
-		"claimwrite": "-op claimwrite -c 64 -dur 30s -max 2000 -off OFF", "claimread": "-op claimread -c 16 -dur 12s -max 500 -off READ", "register": fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown),
-		"update": fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown),
-		"get":    "-op volget -c 16 -dur 5s -max 3000 -vol rand", "list": "-op vollist -c 1 -dur 5s -max 8", "http": "-op http -c 1 -dur 5s -max 8 -vol /v1/volumes?type=csi",
-		"heartbeat": "-op hb -c 64 -dur 5s -max 10000",
+	p.ops = map[string]op{
+		"nodes": {flags: fmt.Sprint("-op setup-nodes -c 16 -nodes ", fleet)}, "volumes": {flags: "-op setup-vols -c 8"}, "shared": {flags: "-op setup-sharedvol"},
+		"allocs":     {flags: fmt.Sprint("-op setup-allocs -allocs ", allocs)},
+		"readers":    {flags: "-op claimread -c 16 -dur 10m -max 2000"},
+		"grow":       {flags: fmt.Sprint("-op setup-nodes -c 16 -off ", fleet, " -nodes ", grown)},
+		"claimwrite": {flags: "-op claimwrite -c 64 -dur 30s -max 1600 -off WRITE"},
+		"claimread":  {flags: "-op claimread -c 16 -dur 12s -max 500 -off READ"},
+		"register":   {flags: fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown)},
+		"update":     {flags: fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown)},
+		"get":        {flags: "-op volget -c 16 -dur 5s -max 10000 -vol rand"},
+		"list":       {flags: "-op vollist -c 1 -dur 5s -max 20"},
+		"http":       {flags: "-op http -c 1 -dur 5s -max 20 -vol /v1/volumes?type=csi"},
+		"heartbeat":  {flags: "-op hb -c 64 -dur 5s -max 30000"},
 	}
 	return p
 }
@@ -100,13 +125,19 @@ func (b *bench) startBerth(dir string) *process {
 	p := start(dir, filepath.Join(b.bin, "berth"), "berth.hcl", config, berthHTTP)
 	file := filepath.Join(dir, "berth-allocs.json")
 	p.load = []string{filepath.Join(b.bin, "berth-bench"), "-rpc", addr(berthRPCp), "-http", addr(berthHTTP), "-pid", strconv.Itoa(p.cmd.Process.Pid), "-file", file}
-	p.ops = map[string]string{
-		"nodes": fmt.Sprint("-op nodes -c 16 -nodes ", fleet), "volumes": "-op volumes -c 8", "shared": "-op shared",
-		"allocs": fmt.Sprint("-op allocs -allocs ", allocs), "readers": "-op claimread -c 16 -time 10m -max 2000", "grow": fmt.Sprint("-op nodes -c 16 -offset ", fleet, " -nodes ", grown),
-		"claimwrite": "-op claimwrite -c 64 -time 30s -max 2000 -offset OFF", "claimread": "-op claimread -c 16 -time 30s -max 1500 -offset READ", "register": fmt.Sprint("-op register -c 64 -time 15s -max 20000 -nodes ", grown),
-		"update": fmt.Sprint("-op updatecsi -c 64 -time 15s -max 20000 -nodes ", grown),
-		"get":    "-op get -c 16 -time 5s -max 30000", "list": "-op list -c 1 -time 5s -max 8", "http": "-op http -c 1 -time 5s -max 8",
-		"heartbeat": "-op heartbeat -c 64 -time 5s -max 100000",
+	p.ops = map[string]op{
+		"nodes": {flags: fmt.Sprint("-op nodes -c 16 -nodes ", fleet)}, "volumes": {flags: "-op volumes -c 8"}, "shared": {flags: "-op shared"},
+		"allocs":     {flags: fmt.Sprint("-op allocs -allocs ", allocs)},
+		"readers":    {flags: "-op claimread -c 16 -time 10m -max 2000"},
+		"grow":       {flags: fmt.Sprint("-op nodes -c 16 -offset ", fleet, " -nodes ", grown)},
+		"claimwrite": {flags: "-op claimwrite -c 64 -time 30s -max 1600 -offset WRITE", undo: "-op release -c 64 -time 30s -max 1600 -offset WRITE", times: 3},
+		"claimread":  {flags: "-op claimread -c 16 -time 30s -max 1000 -offset READ", undo: "-op releaseread -c 16 -time 30s -max 1000 -offset READ", times: 3},
+		"register":   {flags: fmt.Sprint("-op register -c 64 -time 15s -max 20000 -nodes ", grown)},
+		"update":     {flags: fmt.Sprint("-op updatecsi -c 64 -time 15s -max 20000 -nodes ", grown)},
+		"get":        {flags: "-op get -c 16 -time 5s -max 30000"},
+		"list":       {flags: "-op list -c 1 -time 5s -max 20"},
+		"http":       {flags: "-op http -c 1 -time 5s -max 20"},
+		"heartbeat":  {flags: "-op heartbeat -c 64 -time 5s -max 100000"},
 	}
 	return p
 }
@@ -121,6 +152,7 @@ func start(dir, program, file, config string, port int) *process {
 	check(err)
 	cmd := exec.CommandContext(context.Background(), program, "agent", "-config", path)
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = withMe()
 	check(cmd.Start())
 	p := &process{cmd: cmd, dir: dir, runs: map[string]sample{}, once: map[string]struct{}{}}
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
@@ -135,39 +167,66 @@ func start(dir, program, file, config string, port int) *process {
 	return nil
 }
 
+// withMe has a process end with this one, however that ends.
+func withMe() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
+
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	_ = p.cmd.Wait()
 }
 
 // number runs an operation's load, once in each round, after the set-up that it needs.
-func (p *process) number(b *bench, op string, of func(sample) float64, setups []string) (float64, error) {
+func (p *process) number(b *bench, name string, of func(sample) float64, setups []string) (float64, error) {
 	for _, s := range setups {
 		if _, done := p.once[s]; done {
 			continue
 		}
 		p.once[s] = struct{}{}
-		if _, err := p.run(b, s); err != nil {
+		if _, err := p.run(b, p.ops[s].flags); err != nil {
 			return 0, fmt.Errorf("setting up %s: %w", s, err)
 		}
 	}
-	key := fmt.Sprint(op, b.round)
+	o := p.ops[name]
+	key := fmt.Sprint(o.flags, b.round)
 	if _, done := p.runs[key]; !done {
-		out, err := p.run(b, op)
+		s, err := p.sample(b, o)
 		if err != nil {
 			return 0, err
 		}
-		fmt.Fprint(os.Stderr, out)
-		if p.runs[key], err = parse(out); err != nil {
-			return 0, err
-		}
+		p.runs[key] = s
 	}
 	return of(p.runs[key]), nil
 }
 
-func (p *process) run(b *bench, op string) (string, error) {
-	flags := strings.NewReplacer("OFF", strconv.Itoa(b.round*2000%allocs), "READ", strconv.Itoa(2000+b.round*1500)).Replace(p.ops[op])
-	out, err := exec.Command(p.load[0], append(append([]string{}, p.load[1:]...), strings.Fields(flags)...)...).CombinedOutput()
+func (p *process) sample(b *bench, o op) (sample, error) {
+	var rate, p99, cpu []float64
+	for range max(1, o.times) {
+		out, err := p.run(b, o.flags)
+		if err != nil {
+			return sample{}, err
+		}
+		fmt.Fprint(os.Stderr, out)
+		s, err := parse(out)
+		if err != nil {
+			return sample{}, err
+		}
+		rate, p99, cpu = append(rate, s.rate), append(p99, s.p99), append(cpu, s.cpu)
+		if o.undo == "" {
+			continue
+		}
+		if _, err := p.run(b, o.undo); err != nil {
+			return sample{}, err
+		}
+	}
+	return sample{result.Median(rate), result.Median(p99), result.Median(cpu)}, nil
+}
+
+// run runs the load program. WRITE and READ are where this round's writers and readers begin: none comes twice.
+func (p *process) run(b *bench, flags string) (string, error) {
+	flags = strings.NewReplacer("WRITE", strconv.Itoa(b.round%3*1600), "READ", strconv.Itoa(2000+b.round%3*1000)).Replace(flags)
+	cmd := exec.Command(p.load[0], append(append([]string{}, p.load[1:]...), strings.Fields(flags)...)...)
+	cmd.SysProcAttr = withMe()
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
 	}

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -12,13 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-)
 
-// measured is what compare writes.
-type measured struct {
-	Name        string
-	Peer, Berth float64 // nanoseconds
-}
+	"berth/bench/peer/result"
+)
 
 // curve is one path on one side, by size.
 type curve struct {
@@ -40,13 +35,11 @@ func main() {
 	in := flag.String("i", "bin/bench/growth.json", "what compare wrote")
 	out := flag.String("o", "docs/performance.svg", "where the picture goes")
 	flag.Parse()
-	text, err := os.ReadFile(*in)
-	check(err)
-	var rows []measured
-	check(json.Unmarshal(text, &rows))
+	var measured result.File
+	check(result.Read(*in, &measured))
 	f, err := os.Create(*out)
 	check(err)
-	draw(f, curves(rows))
+	draw(f, curves(measured.Rows))
 	check(f.Close())
 }
 
@@ -58,7 +51,7 @@ func check(err error) {
 }
 
 // curves reads names such as "claim or release, R=1000".
-func curves(rows []measured) []curve {
+func curves(rows []result.Row) []curve {
 	var all []curve
 	add := func(name string, peer bool, size, ns float64) {
 		i := slices.IndexFunc(all, func(c curve) bool { return c.name == name && c.peer == peer })

@@ -156,9 +156,14 @@ func report(nodes, volumes, claims shape.Fill) {
 	n, _, _, _ := heapOf(nodes)
 	v, _, _, _ := heapOf(volumes)
 	c, size, write, restore := heapOf(claims)
-	check(json.NewEncoder(os.Stdout).Encode(map[string]float64{
-		"Bytes": float64(size), "WriteNs": float64(write), "RestoreNs": float64(restore),
-		"PerNode": n / float64(nodes.Nodes), "PerVolume": (v - n) / float64(volumes.Volumes),
-		"PerClaim": (c - v) / float64(claims.Volumes*claims.ClaimsPerVol),
-	}))
+	claims.Allocs = 100000
+	_, allSize, allWrite, allRestore := heapOf(claims)
+	snapshot := func(size int, write, restore time.Duration) map[string]any {
+		return map[string]any{"Bytes": size, "WriteNs": write, "RestoreNs": restore}
+	}
+	all := snapshot(size, write, restore)
+	all["WithAllocs"] = snapshot(allSize, allWrite, allRestore)
+	all["PerNode"], all["PerVolume"] = n/float64(nodes.Nodes), (v-n)/float64(volumes.Volumes)
+	all["PerClaim"] = (c - v) / float64(claims.Volumes*claims.ClaimsPerVol)
+	check(json.NewEncoder(os.Stdout).Encode(all))
 }

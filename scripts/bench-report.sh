@@ -1,0 +1,28 @@
+#!/bin/sh
+# Measures everything that docs/performance.md has a table of, beside the peer and alone, and writes the tables
+# and the picture anew. On a quiet two-core machine it takes about 20 minutes, four more when the peer has to be
+# built first; the longer the more others use it. A part that fails keeps its old table, and the script fails.
+# Usage: scripts/bench-report.sh [part...]   parts: state growth memory capacity rpc load overload (all, if none is given)
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+bin="$root/bin/bench"
+cd "$root"
+scripts/bench-peer.sh build
+commit=$(git rev-parse --short HEAD)
+git diff --quiet HEAD -- '*.go' || commit="$commit, changed"
+
+failed=
+for part in ${*:-state rpc load overload memory capacity growth}; do
+	begun=$(date +%s)
+	case $part in
+	load | overload) "$bin/berth-bench" "$part" -agent "$bin/berth" -commit "$commit" -json "$bin/$part.json" ;;
+	*) scripts/bench-peer.sh "$part" ;;
+	esac >"$bin/$part.txt" 2>"$bin/$part.log" || failed="$failed $part"
+	cat "$bin/$part.txt"
+	echo "$part took $(($(date +%s) - begun)) s; its progress is in $bin/$part.log"
+done
+
+cd "$root/bench/peer"
+go run ./cmd/report -dir "$bin" -page "$root/docs/performance.md"
+[ ! -e "$bin/growth.json" ] || go run ./cmd/plot -i "$bin/growth.json" -o "$root/docs/performance.svg"
+[ -z "$failed" ] || { echo "failed:$failed" >&2; exit 1; }
