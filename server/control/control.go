@@ -21,6 +21,7 @@ type Config struct {
 	CallTimeout    time.Duration // of one call to a node
 	CallsPerPlugin int           // controller calls in flight at once
 	CallsPerNode   int           // detach calls in flight at once
+	Together       time.Duration // releases by one node that are ready within this share a log entry
 	Retry          Backoff       // of a call that may succeed when it is made again
 	FinalRetry     time.Duration // of a call that failed for good, should somebody have mended its cause
 	ReapGrace      time.Duration // how long a node may take to release an ended allocation's claims by itself
@@ -38,7 +39,8 @@ func DefaultConfig() Config {
 		Leases:         DefaultLeaseConfig(),
 		CallTimeout:    2 * time.Minute,
 		CallsPerPlugin: 8,
-		CallsPerNode:   4,
+		CallsPerNode:   8,
+		Together:       200 * time.Millisecond,
 		Retry:          Backoff{First: 250 * time.Millisecond, Most: 30 * time.Second},
 		FinalRetry:     time.Minute,
 		ReapGrace:      10 * time.Second,
@@ -60,7 +62,7 @@ func (c Config) Validate() error {
 	}{
 		{"leases: ttl", float64(c.Leases.TTL)}, {"leases: grace", float64(c.Leases.Grace)},
 		{"call timeout", float64(c.CallTimeout)}, {"calls per plugin", float64(c.CallsPerPlugin)},
-		{"calls per node", float64(c.CallsPerNode)}, {"retry: first", float64(c.Retry.First)},
+		{"calls per node", float64(c.CallsPerNode)}, {"together", float64(c.Together)}, {"retry: first", float64(c.Retry.First)},
 		{"retry: most", float64(c.Retry.Most)}, {"final retry", float64(c.FinalRetry)},
 		{"reap interval", float64(c.ReapInterval)}, {"evaluation attempts", float64(c.EvalAttempts)},
 		{"gc interval", float64(c.GCInterval)}, {"gc batch", float64(c.GCBatch)}, {"scheduler batch", float64(c.SchedulerBatch)},
@@ -71,6 +73,9 @@ func (c Config) Validate() error {
 	}
 	return errors.Join(faults...)
 }
+
+// entryMost is how much one log entry carries at most.
+const entryMost = 4096
 
 // Deps are what the loops work with. Leases is shared with the endpoints, which renew them.
 type Deps struct {

@@ -3,6 +3,7 @@ package control
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -173,17 +174,20 @@ func (l leaseLoop) run(ctx context.Context) {
 	}
 }
 
-// down records in one entry that nodes are down. If it cannot be recorded their leases stay ended.
+// down records that nodes are down, in as few entries as may be. If it cannot be recorded their leases stay
+// ended.
 func (l leaseLoop) down(ctx context.Context, nodes []string) {
-	l.Logger.Warn("nodes missed their heartbeats", "nodes", nodes)
-	now := l.Now()
-	_, err := fsm.Propose(ctx, l.Proposer, fsm.NodeStatus, &structs.NodeStatusUpdate{
-		NodeIDs: nodes, Status: structs.NodeDown,
-		Event:        &structs.NodeEvent{Message: "Node heartbeat missed", Subsystem: "Cluster", Timestamp: now},
-		WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
-	})
-	if err != nil && ctx.Err() == nil {
-		l.Logger.Error("nodes could not be marked down, trying again", "nodes", nodes, "error", err)
-		l.Leases.retain(nodes, now.Add(time.Second))
+	l.Logger.Warn("nodes missed their heartbeats", "nodes", len(nodes), "first", nodes[:min(len(nodes), 16)])
+	for some := range slices.Chunk(nodes, entryMost) {
+		now := l.Now()
+		_, err := fsm.Propose(ctx, l.Proposer, fsm.NodeStatus, &structs.NodeStatusUpdate{
+			NodeIDs: some, Status: structs.NodeDown,
+			Event:        &structs.NodeEvent{Message: "Node heartbeat missed", Subsystem: "Cluster", Timestamp: now},
+			WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
+		})
+		if err != nil && ctx.Err() == nil {
+			l.Logger.Error("nodes could not be marked down, trying again", "nodes", len(some), "error", err)
+			l.Leases.retain(some, now.Add(time.Second))
+		}
 	}
 }

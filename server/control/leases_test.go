@@ -77,6 +77,25 @@ func TestLeasesThatEndTogetherShareALogEntry(t *testing.T) {
 	})
 }
 
+// TestAnEntryOfDeadNodesIsBounded: of a whole site that is gone a few entries are made.
+func TestAnEntryOfDeadNodesIsBounded(t *testing.T) {
+	w := newWorld(t)
+	nodes := make([]string, 2*entryMost+1)
+	for i := range nodes {
+		nodes[i] = structs.DeriveID(uint64(i))
+	}
+	leaseLoop{w.Deps}.down(t.Context(), nodes)
+	if n := w.written(); n != 3 {
+		t.Errorf("%d entries for %d nodes", n, len(nodes))
+	}
+	w.logDown(unavailable())
+	w.Leases.begin(w.Store)
+	leaseLoop{w.Deps}.down(t.Context(), nodes)
+	if again, _ := w.Leases.expired(time.Now().Add(time.Minute)); len(again) != len(nodes) {
+		t.Errorf("%d of %d nodes are looked at again", len(again), len(nodes))
+	}
+}
+
 func TestANewLeaderGivesEveryNodeAWholeLease(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)

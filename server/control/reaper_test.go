@@ -1,6 +1,9 @@
 package control
 
 import (
+	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -97,6 +100,86 @@ func TestTheReapersWorkIsRepeatedByTheNextLeader(t *testing.T) {
 		after(w.Config.ReapInterval)
 		if n := len(w.called(structs.ClientCSINodeDetach.Name)); first == 0 || n != first+1 || state.Claim(w.Store.Read(), "default", "v", "a1") != nil {
 			t.Errorf("%d calls, then %d; the claim is not released", first, n)
+		}
+	})
+}
+
+// TestWhatANodeLetsGoOfTogetherIsOneEntry: a hundred claims of volumes of their own, and a hundred of one volume.
+func TestWhatANodeLetsGoOfTogetherIsOneEntry(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("shared", structs.VolumeReady))
+		var allocs []string
+		for i := range 100 {
+			own := fmt.Sprintf("v%d", i)
+			w.addVolume(aVolume(own, structs.VolumeReady))
+			allocs = append(allocs, fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i))
+			w.addClaim(own, fmt.Sprintf("a%d", i), "n1")
+			w.addClaim("shared", fmt.Sprintf("b%d", i), "n1")
+		}
+		var running, most, shared, mostShared int
+		var mu sync.Mutex
+		w.answers(func(c nodeCall) (any, error) {
+			count := func(by int) {
+				mu.Lock()
+				defer mu.Unlock()
+				running += by
+				most = max(most, running)
+				if c.req.(*structs.ClientCSINodeDetachRequest).VolumeID == "shared" {
+					shared += by
+					mostShared = max(mostShared, shared)
+				}
+			}
+			count(1)
+			time.Sleep(time.Millisecond)
+			count(-1)
+			return nil, nil
+		})
+		for _, id := range allocs {
+			w.endAlloc(id, "n1")
+		}
+		before := w.written()
+		stop := w.lead("reaper")
+		defer stop()
+		after(w.Config.ReapGrace + w.Config.ReapInterval)
+		for range state.EndedClaims(w.Store.Read()) {
+			t.Fatal("not all claims are released")
+		}
+		if n := w.written() - before; n > 2 {
+			t.Errorf("%d entries", n)
+		}
+		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n != len(allocs) || most > w.Config.CallsPerNode || mostShared != 1 {
+			t.Errorf("%d calls, at most %d at once, %d of one volume", n, most, mostShared)
+		}
+		w.check()
+	})
+}
+
+func TestAVolumeThatIsSlowToLetGoHoldsUpNoOther(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		for _, v := range []string{"slow", "v1", "v2"} {
+			w.addVolume(aVolume(v, structs.VolumeReady))
+			w.addClaim(v, "a-"+v, "n1")
+			w.endAlloc("a-"+v, "n1")
+		}
+		w.answers(func(c nodeCall) (any, error) {
+			if c.req.(*structs.ClientCSINodeDetachRequest).VolumeID == "slow" {
+				time.Sleep(w.Config.CallTimeout)
+			}
+			return nil, nil
+		})
+		before := w.written()
+		stop := w.lead("reaper")
+		defer stop()
+		after(w.Config.ReapGrace + w.Config.ReapInterval)
+		left := slices.Collect(state.EndedClaims(w.Store.Read()))
+		if n := w.written() - before; n != 1 || len(left) != 1 || left[0].VolumeID != "slow" {
+			t.Errorf("%d entries, %d claims are left", n, len(left))
+		}
+		after(w.Config.CallTimeout)
+		if len(slices.Collect(state.EndedClaims(w.Store.Read()))) != 0 {
+			t.Error("the slow one is not released")
 		}
 	})
 }

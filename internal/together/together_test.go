@@ -1,0 +1,134 @@
+package together
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// book records entries, each of which takes a while.
+type book struct {
+	mu      sync.Mutex
+	entries [][]int
+	takes   time.Duration
+	err     error
+}
+
+func (b *book) propose(_ context.Context, _ string, all []int) (uint64, error) {
+	time.Sleep(b.takes)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		return 0, b.err
+	}
+	b.entries = append(b.entries, all)
+	return uint64(len(b.entries)), nil
+}
+
+func TestWhoComesWhileAnEntryIsUnderWayJoinsTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &book{takes: time.Second}
+		g := &Gather[string, int]{Most: 40, Propose: b.propose}
+		var wg sync.WaitGroup
+		for n := range 101 {
+			wg.Go(func() {
+				time.Sleep(time.Duration(n) * time.Millisecond)
+				index, err := g.Do(t.Context(), "k", n)
+				b.mu.Lock()
+				defer b.mu.Unlock()
+				if err != nil || !slices.Contains(b.entries[index-1], n) {
+					t.Errorf("%d: in entry %d, %v", n, index, err)
+				}
+			})
+		}
+		wg.Wait()
+		var sizes []int
+		for _, e := range b.entries {
+			sizes = append(sizes, len(e))
+		}
+		slices.Sort(sizes)
+		if !slices.Equal(sizes, []int{1, 20, 40, 40}) {
+			t.Errorf("entries of %v", sizes)
+		}
+		if len(g.open)+len(g.busy) != 0 {
+			t.Error("something is kept")
+		}
+	})
+}
+
+func TestKeysAreApartAndTheFirstWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &book{}
+		g := &Gather[string, int]{Most: 10, Wait: time.Second, Propose: b.propose}
+		var wg sync.WaitGroup
+		begin := time.Now()
+		for n := range 8 {
+			wg.Go(func() { _, _ = g.Do(t.Context(), []string{"a", "b"}[n%2], n) })
+		}
+		wg.Wait()
+		if len(b.entries) != 2 || len(b.entries[0]) != 4 || time.Since(begin) != time.Second {
+			t.Errorf("%v after %s", b.entries, time.Since(begin))
+		}
+	})
+}
+
+func TestAFailureIsEverybodys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &book{takes: time.Second, err: errors.New("no leader")}
+		g := &Gather[string, int]{Most: 10, Wait: time.Second, Propose: b.propose}
+		var wg sync.WaitGroup
+		for n := range 5 {
+			wg.Go(func() {
+				if _, err := g.Do(t.Context(), "k", n); !errors.Is(err, b.err) {
+					t.Errorf("%d: %v", n, err)
+				}
+			})
+		}
+		wg.Wait()
+		b.err = nil
+		if index, err := g.Do(t.Context(), "k", 9); err != nil || index != 1 {
+			t.Errorf("after it: %d, %v", index, err)
+		}
+	})
+}
+
+// TestTheFirstWhoIsGoneLeavesNobodyBehind: its entry is proposed at once, for the others.
+func TestTheFirstWhoIsGoneLeavesNobodyBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &book{takes: time.Second}
+		g := &Gather[string, int]{Most: 10, Wait: time.Hour, Propose: b.propose}
+		first, leave := context.WithCancel(t.Context())
+		second, leaveToo := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _, _ = g.Do(first, "k", 1) })
+		synctest.Wait()
+		wg.Go(func() {
+			if _, err := g.Do(second, "k", 2); !structs.IsKind(err, structs.KindTimeout) {
+				t.Errorf("who went: %v", err)
+			}
+		})
+		wg.Go(func() {
+			if _, err := g.Do(t.Context(), "k", 3); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		leaveToo()
+		synctest.Wait()
+		leave()
+		wg.Wait()
+		if len(b.entries) != 1 || len(b.entries[0]) != 3 {
+			t.Errorf("%v", b.entries)
+		}
+	})
+}
