@@ -1,6 +1,7 @@
 package csitest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"berth/internal/busy"
 )
 
 // defaultSize is what a volume gets whose size is not asked for.
@@ -197,7 +200,8 @@ func (w *world) bind(source, target string, readOnly bool) error {
 func (w *world) unbind(target string, rmdir bool) error {
 	target = w.cfg.HostPath(target)
 	if i := slices.Index(w.mounts, target); i >= 0 {
-		if err := unix.Unmount(target, 0); err != nil && !errors.Is(err, unix.EINVAL) {
+		err := busy.Retry(context.Background(), func() error { return unix.Unmount(target, 0) })
+		if err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("unmounting %s: %w", target, err)
 		}
 		w.mounts = slices.Delete(w.mounts, i, i+1)

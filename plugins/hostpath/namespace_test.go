@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/csi"
+	"berth/internal/busy"
 	"berth/structs"
 )
 
@@ -29,7 +30,7 @@ func (w *world) shared() {
 
 func (w *world) unshared() {
 	for _, d := range []string{w.path("stage"), w.path("targets")} {
-		w.must("unbind", unix.Unmount(d, 0))
+		w.must("unbind", busy.Retry(context.Background(), func() error { return unix.Unmount(d, 0) }))
 	}
 }
 
