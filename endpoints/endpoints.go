@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
+	"berth/internal/together"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -94,7 +95,12 @@ type Endpoints struct {
 	wakes atomic.Uint64 // how often a waiting read has looked again
 
 	volumeTurn chan struct{} // holds one: whose turn it is to record volumes
+
+	standings together.Gather[standing, string] // nodes by what their heartbeats change
 }
+
+// standingsMost is how many nodes' standing one log entry changes at most.
+const standingsMost = 4096
 
 // New makes the procedures.
 func New(d Deps) *Endpoints {
@@ -107,11 +113,13 @@ func New(d Deps) *Endpoints {
 	if d.Region == "" {
 		d.Region = structs.DefaultRegion
 	}
-	return &Endpoints{
+	e := &Endpoints{
 		Nodes: NewSessions(), store: d.Store, raft: admit(d.Raft, d.Config), leases: d.Leases,
 		logger: d.Logger, region: d.Region, now: d.Now, config: d.Config,
 		known: newKnown(), volumeTurn: make(chan struct{}, 1),
 	}
+	e.standings.Most, e.standings.Propose = standingsMost, e.recordStanding
+	return e
 }
 
 // quick marks a procedure that answers from memory, or mostly: those who ask are many, and a goroutine of

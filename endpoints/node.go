@@ -75,13 +75,9 @@ func (n nodes) heartbeat(ctx context.Context, node *structs.Node, req *structs.N
 	}
 	index, accounted := node.ModifyIndex, node.Unaccounted && n.accounted(node, req.Inventory)
 	if req.Status != "" && req.Status != node.Status || accounted {
-		update := &structs.NodeStatusUpdate{NodeIDs: []string{req.NodeID}, Status: orElse(req.Status, node.Status),
-			Accounted: accounted, WriteOptions: req.WriteOptions}
-		if node.Status == structs.NodeDown {
-			update.Event = &structs.NodeEvent{Message: "Node reregistered by heartbeat", Subsystem: "Cluster", Timestamp: n.now()}
-		}
 		var err error
-		if index, err = fsm.Propose(ctx, n.raft, fsm.NodeStatus, update); err != nil {
+		news := standing{status: orElse(req.Status, node.Status), accounted: accounted, back: node.Status == structs.NodeDown}
+		if index, err = n.standings.Do(ctx, news, req.NodeID); err != nil {
 			return nil, err
 		}
 	}
@@ -90,6 +86,24 @@ func (n nodes) heartbeat(ctx context.Context, node *structs.Node, req *structs.N
 		HeartbeatTTL: n.leases.Renew(req.NodeID), Servers: n.raft.Servers(), Unaccounted: node.Unaccounted && !accounted,
 		WriteMeta: structs.WriteMeta{Index: index},
 	}, nil
+}
+
+// standing is what a heartbeat may change of its node.
+type standing struct {
+	status    string
+	accounted bool // see NodeStatusUpdate
+	back      bool // it was down
+}
+
+// recordStanding records what heartbeats of many nodes change, as after the servers were out of reach.
+func (e *Endpoints) recordStanding(ctx context.Context, news standing, nodes []string) (uint64, error) {
+	now := e.now()
+	update := &structs.NodeStatusUpdate{NodeIDs: nodes, Status: news.status, Accounted: news.accounted,
+		WriteOptions: structs.WriteOptions{Now: now.UnixNano()}}
+	if news.back {
+		update.Event = &structs.NodeEvent{Message: "Node reregistered by heartbeat", Subsystem: "Cluster", Timestamp: now}
+	}
+	return fsm.Propose(ctx, e.raft, fsm.NodeStatus, update)
 }
 
 // accounted reports whether a node of a restored state has said that it holds no volume without a claim.

@@ -2,9 +2,12 @@ package endpoints
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -290,4 +293,53 @@ func TestANodesAddressIsOne(t *testing.T) {
 	for _, addr := range []string{"10.0.0.1:4746/v1/jobs?", "user@10.0.0.1:80", "10.0.0.1\r\nX: y"} {
 		refused(s, structs.KindInvalid, structs.NodeRegister, at(addr))
 	}
+}
+
+// gated is a log whose entries wait for a gate to be opened.
+type gated struct {
+	Raft
+	gate chan struct{}
+}
+
+func (g gated) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	<-g.gate
+	return g.Raft.Propose(ctx, entry)
+}
+
+// TestNodesThatComeBackTogetherShareEntries: of two hundred heartbeats of nodes that were down, those that come
+// while the first is being recorded are one entry.
+func TestNodesThatComeBackTogetherShareEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		var ids []string
+		for i := range 200 {
+			ids = append(ids, fmt.Sprintf("n%03d", i))
+			s.addNode(ids[i], "a")
+		}
+		proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: ids, Status: structs.NodeDown})
+		gate := make(chan struct{})
+		s.Endpoints.raft = gated{s.Endpoints.raft, gate}
+		before := s.raft.written()
+		var beats sync.WaitGroup
+		for _, id := range ids {
+			beats.Go(func() {
+				resp, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: id, SecretID: secretOf(id), Status: structs.NodeReady})
+				if err != nil || resp.Index == 0 {
+					t.Errorf("%s: %+v, %v", id, resp, err)
+				}
+			})
+		}
+		synctest.Wait()
+		close(gate)
+		beats.Wait()
+		if n := s.raft.written() - before; n != 2 {
+			t.Errorf("%d entries", n)
+		}
+		for _, id := range ids {
+			n := state.Node(s.store.Read(), id)
+			if last := n.Events[len(n.Events)-1].Message; n.Status != structs.NodeReady || last != "Node reregistered by heartbeat" {
+				t.Fatalf("%s is %s, last %q", id, n.Status, last)
+			}
+		}
+	})
 }
