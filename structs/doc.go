@@ -9,5 +9,8 @@
 //   - A row never changes once it is in the store: copy it (each row has a Copy), edit, put it back.
 //   - Secrets are of the type Secrets, which prints as [redacted] and marshals to nothing in JSON.
 //
+// How each struct is written as msgpack is generated (codec_gen.go): a field that is added here goes over no
+// wire before `make goldens` has run.
+//
 // The package knows no store, no network and no clock.
 package structs

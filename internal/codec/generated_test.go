@@ -7,7 +7,10 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/tinylib/msgp/msgp"
 
 	"berth/internal/codec"
 	"berth/structs"
@@ -127,12 +130,19 @@ func TestWhatComesOftenIsOneString(t *testing.T) {
 }
 
 func TestWhatIsRememberedIsRight(t *testing.T) {
-	for i := range 100_000 {
-		kind := fmt.Sprint("kind ", i%20_000)
-		b := byHandle(t, map[string]any{"Status": kind})
-		var e structs.Evaluation
-		if err := codec.Decode(b, &e); err != nil || e.Status != kind {
-			t.Fatalf("%q, not %q, %v", e.Status, kind, err)
-		}
+	var readers sync.WaitGroup
+	defer readers.Wait()
+	for reader := range 4 {
+		readers.Go(func() {
+			for i := range 20_000 {
+				kind := fmt.Sprint("kind ", (i+reader*1000)%8_000)
+				b := msgp.AppendString([]byte("\x81\xa6Status"), kind)
+				var e structs.Evaluation
+				if err := codec.Decode(b, &e); err != nil || e.Status != kind {
+					t.Errorf("%q, not %q, %v", e.Status, kind, err)
+					return
+				}
+			}
+		})
 	}
 }
