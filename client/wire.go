@@ -16,6 +16,7 @@ import (
 	"berth/client/hook"
 	"berth/client/mounts"
 	"berth/client/retry"
+	"berth/client/servers"
 	"berth/client/store"
 	"berth/structs"
 )
@@ -39,7 +40,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Registry: registry, DB: p.DB, Logger: p.Logger, NodeID: p.NodeID, Root: root, Metrics: measureCall,
 	})
 	volumes := hooks.VolumesConfig{
-		Volumes: plugins.Volumes(), Servers: p.Servers, Logger: p.Logger, Progress: p.Progress,
+		Volumes: plugins.Volumes(), Servers: servers.Share(p.Servers), Logger: p.Logger, Progress: p.Progress,
 		Node: func() (id, secretID string) { return p.NodeID, p.SecretID },
 	}
 	supervisors := hooks.SupervisorConfig{

@@ -159,8 +159,8 @@ func (t *task) wait(ctx context.Context, d driver.Driver, exited chan<- *driver.
 // are up: for a process of a former agent those may still be on their way. The function returned has the
 // hooks end what they began. A hook can tell why: the context it was given lives on when the process has
 // ended, and has ended when the agent stops and leaves the process running.
-func (t *task) startHooks(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
+func (t *task) startHooks(agent context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(agent)
 	waiting, stopWaiting := context.WithCancel(ctx)
 	done := make(chan struct{})
 	var started []hook.Started
@@ -184,6 +184,9 @@ func (t *task) startHooks(ctx context.Context) (stop func()) {
 	return func() {
 		stopWaiting()
 		<-done
+		if agent.Err() != nil {
+			cancel() // what ends with the agent may learn of it later than we do: the hooks are to know
+		}
 		for _, s := range started {
 			s.Stopped()
 		}

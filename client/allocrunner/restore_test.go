@@ -459,6 +459,26 @@ func TestTheOrderToStopIsHeardBeforeTheServersAre(t *testing.T) {
 	})
 }
 
+// lateContext has ended, but has told nobody yet who waits for that.
+type lateContext struct{ context.Context }
+
+func (lateContext) Done() <-chan struct{} { return make(chan struct{}) }
+func (lateContext) Err() error            { return context.Canceled }
+
+func TestHooksKnowThatTheAgentStopsHoweverLateTheyAreTold(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		r, err := New(a.deps, testAlloc("web"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.tasks[0].startHooks(lateContext{a.ctx})()
+		equal(t, "hooks", w.logged(), []string{"started web", "stopped (agent stops) web"})
+	})
+}
+
 func TestNothingStartsBesideALeaderThatIsBeingStopped(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)

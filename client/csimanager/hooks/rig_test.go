@@ -115,6 +115,17 @@ func (r *rig) volumes(env *hook.AllocEnv) hook.Alloc {
 		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, ConfirmAfter: r.confirmAfter}, env)
 }
 
+// down takes a hook down whose plugin was started anew: the first calls may still go to the one before.
+func (r *rig) down(h hook.Alloc) {
+	r.t.Helper()
+	ctx := r.ctx()
+	err := h.Down(ctx)
+	for structs.IsKind(err, structs.KindUnavailable) && ctx.Err() == nil {
+		err = h.Down(ctx)
+	}
+	must(r.t, err)
+}
+
 func (r *rig) note(_, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

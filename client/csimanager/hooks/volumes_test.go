@@ -238,7 +238,7 @@ func TestAfterARestartRunningAllocationsAreRecognisedWithoutServersOrPlugin(t *t
 		t.Errorf("recognised %+v, was %+v", after, before)
 	}
 	must(t, p.Restart())
-	must(t, h.Down(r.ctx()))
+	r.down(h)
 	r.clean()
 }
 
@@ -260,6 +260,6 @@ func TestDownWithoutThePluginIsTriedAgain(t *testing.T) {
 		t.Error("the claim is gone while the volume is here")
 	}
 	must(t, p.Restart())
-	must(t, h.Down(r.ctx()))
+	r.down(h)
 	r.clean()
 }
