@@ -33,16 +33,18 @@ type Gather[K comparable, T any] struct {
 type entry[T any] struct {
 	before *entry[T] // what was being proposed when this one was opened
 	all    []T
+	left   map[int]bool  // those of all who have gone before it was closed
 	full   chan struct{} // closed when nobody more may join
 	done   chan struct{} // closed when index and err are known
 	index  uint64
 	err    error
 }
 
-// Do has one recorded and returns the index of its entry. After a timeout it may be recorded yet.
+// Do has one recorded and returns the index of its entry. Who leaves while others are waited for is not
+// recorded, which is unavailable; after a timeout it may be recorded yet.
 func (g *Gather[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
-	e, first := g.join(key, one)
-	if first {
+	e, at := g.join(key, one)
+	if at == 0 {
 		e.await(ctx, g.Wait)
 		g.close(key, e)
 		e.index, e.err = g.Propose(ctx, key, e.all)
@@ -53,26 +55,42 @@ func (g *Gather[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
 	case <-e.done:
 		return e.index, e.err
 	case <-ctx.Done():
+		if g.leave(key, e, at) {
+			return 0, structs.Errorf(structs.KindUnavailable, "nothing was written: waiting for other writes: %w", ctx.Err())
+		}
 		return 0, structs.Errorf(structs.KindTimeout, "what came of it is not known: %w", ctx.Err())
 	}
 }
 
-func (g *Gather[K, T]) join(key K, one T) (e *entry[T], first bool) {
+// join says which of its entry one is.
+func (g *Gather[K, T]) join(key K, one T) (e *entry[T], at int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.open == nil {
 		g.open, g.busy = map[K]*entry[T]{}, map[K]*entry[T]{}
 	}
 	e = g.open[key]
-	if first = e == nil; first {
-		e = &entry[T]{before: g.busy[key], full: make(chan struct{}), done: make(chan struct{})}
+	if e == nil {
+		e = &entry[T]{before: g.busy[key], left: map[int]bool{}, full: make(chan struct{}), done: make(chan struct{})}
 		g.open[key] = e
 	}
+	at = len(e.all)
 	if e.all = append(e.all, one); len(e.all) == g.Most {
 		close(e.full)
 		delete(g.open, key)
 	}
-	return e, first
+	return e, at
+}
+
+// leave takes one out of an entry that is open still.
+func (g *Gather[K, T]) leave(key K, e *entry[T], at int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open[key] != e {
+		return false
+	}
+	e.left[at] = true
+	return true
 }
 
 // await gives others the time to join.
@@ -105,6 +123,13 @@ func (g *Gather[K, T]) close(key K, e *entry[T]) {
 		delete(g.open, key)
 	}
 	g.busy[key] = e
+	staying := make([]T, 0, len(e.all))
+	for at, one := range e.all {
+		if !e.left[at] {
+			staying = append(staying, one)
+		}
+	}
+	e.all = staying
 }
 
 func (g *Gather[K, T]) ended(key K, e *entry[T]) {
