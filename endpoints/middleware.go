@@ -116,7 +116,7 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(tx *state.Read, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
-	return serve(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
+	return overWire[Req, Resp](serve(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
 		var applied uint64
 		resp, index, err := watch(ctx, e, m.Name, req, func(tx *state.Read) (*Resp, error) {
 			resp := new(Resp)
@@ -132,7 +132,7 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 		}
 		_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
 		return resp, nil
-	})
+	}))
 }
 
 func metaOf(resp any) *structs.QueryMeta {

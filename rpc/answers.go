@@ -2,19 +2,75 @@ package rpc
 
 import (
 	"io"
+	"net"
 	"sync"
 )
 
 // buffers are what messages are put together in.
-var buffers = sync.Pool{New: func() any { return &buffer{make([]byte, 0, smallBuffer)} }}
+var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, smallBuffer)} }}
 
-type buffer struct{ b []byte }
+// buffer is a message, or with the buffers after it one that is long.
+type buffer struct {
+	b    []byte
+	next *buffer
+}
 
-// release gives a buffer back, if it is not a large one.
-func (b *buffer) release() {
-	if cap(b.b) <= keptBuffer {
-		b.b = b.b[:0]
-		buffers.Put(b)
+// release gives a message's buffers back, but those that are large.
+func (m *buffer) release() {
+	for m != nil {
+		next := m.next
+		m.next = nil
+		if cap(m.b) <= keptBuffer {
+			m.b = m.b[:0]
+			buffers.Put(m)
+		}
+		m = next
+	}
+}
+
+// last is the buffer in which a message ends, and how long it is.
+func (m *buffer) last() (end *buffer, size int) {
+	for end = m; end.next != nil; end = end.next {
+		size += len(end.b)
+	}
+	return end, size + len(end.b)
+}
+
+// piece is how much of a long message there is at most in one buffer, but for one value.
+const piece = keptBuffer - 4<<10
+
+// Answer is a message that an answer is appended to, in pieces.
+type Answer struct{ last *buffer }
+
+// AnswerBytes is what an answer appends, in one piece.
+func AnswerBytes(a Appender) ([]byte, error) {
+	m := new(buffer)
+	if err := a.AppendAnswer(&Answer{m}); err != nil {
+		return nil, err
+	}
+	var all []byte
+	for ; m != nil; m = m.next {
+		all = append(all, m.b...)
+	}
+	return all, nil
+}
+
+// Bytes is where the piece that is under way ends.
+func (a *Answer) Bytes() []byte { return a.last.b }
+
+// Put takes what Bytes was, with more appended. When that is a whole piece the next one begins.
+func (a *Answer) Put(b []byte) {
+	if a.last.b = b; len(b) >= piece {
+		a.Next()
+	}
+}
+
+// Next begins the next piece: what is in those before it may be changed in place from now on.
+func (a *Answer) Next() {
+	a.last.next = buffers.Get().(*buffer)
+	a.last = a.last.next
+	if cap(a.last.b) < keptBuffer {
+		a.last.b = make([]byte, 0, keptBuffer)
 	}
 }
 
@@ -28,6 +84,8 @@ type writer struct {
 	room   sync.Cond // less is left
 	busy   bool      // somebody writes
 	left   *buffer   // what came meanwhile, nil for nothing
+	end    *buffer   // where that ends
+	size   int       // and how long it is
 	failed error
 }
 
@@ -43,34 +101,58 @@ func newWriter(conn io.WriteCloser) *writer {
 func (w *writer) write(m *buffer) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.busy && w.left != nil && len(w.left.b) > keptBuffer {
+	for w.busy && w.size > keptBuffer {
 		w.room.Wait()
 	}
 	if w.failed != nil {
 		return w.failed
 	}
 	if w.busy {
-		if w.left == nil {
-			w.left = m
-			return nil
-		}
-		w.left.b = append(w.left.b, m.b...)
-		m.release()
+		w.leave(m)
 		return nil
 	}
 	w.busy = true
 	for m != nil && w.failed == nil {
 		w.mu.Unlock()
-		_, err := w.conn.Write(m.b)
+		err := m.writeTo(w.conn)
 		m.release()
 		w.mu.Lock()
 		if err != nil {
 			w.failed = err
 			_ = w.conn.Close() // the error that counts is the other
 		}
-		m, w.left = w.left, nil
+		m = w.left
+		w.left, w.end, w.size = nil, nil, 0
 		w.room.Broadcast()
 	}
 	w.busy = false
 	return w.failed
+}
+
+// leave adds a message to those that are left.
+func (w *writer) leave(m *buffer) {
+	end, size := m.last()
+	w.size += size
+	switch {
+	case w.left == nil:
+		w.left, w.end = m, end
+	case m.next == nil && len(w.end.b)+size <= keptBuffer:
+		w.end.b = append(w.end.b, m.b...)
+		m.release()
+	default:
+		w.end.next, w.end = m, end
+	}
+}
+
+func (m *buffer) writeTo(conn io.Writer) error {
+	if m.next == nil {
+		_, err := conn.Write(m.b)
+		return err
+	}
+	var all net.Buffers
+	for ; m != nil; m = m.next {
+		all = append(all, m.b)
+	}
+	_, err := all.WriteTo(conn)
+	return err
 }

@@ -34,7 +34,7 @@ func (c *slowConn) Write(b []byte) (int, error) {
 
 func (c *slowConn) Close() error { c.closed = true; return nil }
 
-func message(text string) *buffer { return &buffer{[]byte(text)} }
+func message(text string) *buffer { return &buffer{b: []byte(text)} }
 
 func TestMessagesThatComeTogetherAreWrittenTogether(t *testing.T) {
 	c := newSlowConn()
@@ -70,15 +70,15 @@ func TestAnOtherEndThatDoesNotRead(t *testing.T) {
 		came := 0
 		for range 10 {
 			wg.Go(func() {
-				_ = w.write(&buffer{make([]byte, each)})
+				_ = w.write(&buffer{b: make([]byte, each)})
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				came++
 			})
 		}
 		synctest.Wait()
-		if len(w.left.b) > keptBuffer+each || came != len(w.left.b)/each {
-			t.Errorf("%d bytes are left, and %d of 10 went", len(w.left.b), came)
+		if w.size > keptBuffer+each || came != w.size/each {
+			t.Errorf("%d bytes are left, and %d of 10 went", w.size, came)
 		}
 		c.may <- nil
 		for written := 0; written < 10*each; {
@@ -101,7 +101,7 @@ func TestAfterAFailureNothingIsWritten(t *testing.T) {
 		wg.Go(func() { _ = w.write(message("one")) })
 		<-c.began
 		for range 10 { // more than may be left: some wait
-			wg.Go(func() { _ = w.write(&buffer{make([]byte, keptBuffer/4)}) })
+			wg.Go(func() { _ = w.write(&buffer{b: make([]byte, keptBuffer/4)}) })
 		}
 		synctest.Wait()
 		broken := errors.New("broken")
@@ -109,6 +109,49 @@ func TestAfterAFailureNothingIsWritten(t *testing.T) {
 		wg.Wait()
 		if err := w.write(message("two")); !errors.Is(err, broken) || !c.closed || len(c.writes) > 0 {
 			t.Errorf("%v, closed %t, written %q", err, c.closed, c.writes)
+		}
+	})
+}
+
+// TestLongMessagesAreWrittenInOrder: whatever comes while one is written, each message stays in one piece.
+func TestLongMessagesAreWrittenInOrder(t *testing.T) {
+	long := func(letter byte) *buffer {
+		m := &buffer{b: make([]byte, 0, smallBuffer)}
+		a := Answer{m}
+		for range 3 {
+			a.Put(append(a.Bytes(), bytes.Repeat([]byte{letter}, piece)...))
+		}
+		a.Put(append(a.Bytes(), "."...))
+		return m
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newSlowConn()
+		w := newWriter(c)
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = w.write(message("one")) })
+		<-c.began
+		if err := w.write(message("two")); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.write(long('x')); err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() { _ = w.write(message("three")) })
+		synctest.Wait()
+		c.may <- nil
+		finished := make(chan struct{})
+		go func() { wg.Wait(); close(finished) }()
+		for more := true; more; {
+			select {
+			case <-c.began:
+				c.may <- nil
+			case <-finished:
+				more = false
+			}
+		}
+		want := "onetwo" + string(bytes.Repeat([]byte("x"), 3*piece)) + ".three"
+		if got := bytes.Join(c.writes, nil); string(got) != want {
+			t.Errorf("%d bytes written, want %d, or in another order", len(got), len(want))
 		}
 	})
 }

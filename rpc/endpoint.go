@@ -29,6 +29,8 @@ func Call[Req, Resp any](ctx context.Context, c Caller, m structs.Method[Req, Re
 // Quick, if not nil, says of a request that its answer is made in well under a millisecond and waits for
 // nobody. It is then served by the goroutine that read it: the next request of the stream waits for it, and
 // it does not hear that its caller has gone.
+//
+// Wire, if not nil, serves in Serve's place who is not in this process; its answer may be an Appender.
 type Endpoint struct {
 	Name  string
 	Write bool
@@ -37,6 +39,12 @@ type Endpoint struct {
 	New   func() any
 	Copy  func(req any) any
 	Serve func(ctx context.Context, req any) (any, error)
+	Wire  func(ctx context.Context, req any) (any, error)
+}
+
+// Appender is an answer that appends itself to a message, as one msgpack value.
+type Appender interface {
+	AppendAnswer(*Answer) error
 }
 
 // Handle makes the endpoint of a method from a function with the method's types.

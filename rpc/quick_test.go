@@ -107,3 +107,44 @@ func TestQuickCallsCostFewAllocations(t *testing.T) {
 		t.Errorf("%.1f allocations for a call", allocs)
 	}
 }
+
+// halfway appends a part of itself, and then fails or panics.
+type halfway struct{ panics bool }
+
+func (h halfway) AppendAnswer(a *Answer) error {
+	for range 3 {
+		a.Put(append(a.Bytes(), make([]byte, piece)...))
+	}
+	if h.panics {
+		panic("halfway")
+	}
+	return structs.Errorf(structs.KindConflict, "halfway")
+}
+
+// TestAnAnswerThatCannotBeWrittenIsAnError, and the connection goes on.
+func TestAnAnswerThatCannotBeWrittenIsAnError(t *testing.T) {
+	e := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
+	e.Wire = func(_ context.Context, req any) (any, error) {
+		switch req.(*echo).Text {
+		case "fails":
+			return halfway{}, nil
+		case "panics":
+			return halfway{panics: true}, nil
+		}
+		return req, nil
+	}
+	srv := NewServer(hclog.NewNullLogger(), e)
+	near, far := net.Pipe()
+	served := make(chan struct{})
+	go func() { defer close(served); srv.ServeConn(far) }()
+	t.Cleanup(func() { near.Close(); srv.Close(); <-served })
+	st := &stream{conn: near, in: newMessages(near, 1<<20)}
+	for text, want := range map[string]structs.Kind{"fails": structs.KindConflict, "panics": structs.KindInternal, "goes well": ""} {
+		if err := st.call(echoMethod.Name, &echo{text}, &echo{}); structs.KindOf(err) != want {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if got, err := Call(t.Context(), srv, echoMethod, &echo{"fails"}); err != nil || got.Text != "fails" {
+		t.Errorf("in the process: %v, %v", got, err)
+	}
+}

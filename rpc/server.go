@@ -82,7 +82,7 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 		return err
 	}
 	defer done()
-	out, err := s.serve(ctx, e, e.Copy(req)) // the caller may send the same again
+	out, err := s.serve(ctx, e, e.Serve, e.Copy(req)) // the caller may send the same again
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,11 @@ func (s *Server) begin(ctx context.Context, req *request, of *load, out *writer,
 	}
 	finish := func() {
 		defer done()
-		answer, err := s.serve(ctx, req.Endpoint, req.body)
+		serve := req.Serve
+		if req.Wire != nil {
+			serve = req.Wire
+		}
+		answer, err := s.serve(ctx, req.Endpoint, serve, req.body)
 		s.reply(out, req, answer, err)
 	}
 	if !waiting && req.Quick != nil && req.Quick(req.body) {
@@ -208,30 +212,46 @@ func unknownMethod(name string) error {
 }
 
 // serve runs a handler; a panic in it is this server's fault and must not take the others down.
-func (s *Server) serve(ctx context.Context, e *Endpoint, req any) (answer any, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.logger.Error("a method panicked", "method", e.Name, "panic", p, "stack", string(debug.Stack()))
-			answer, err = nil, structs.Errorf(structs.KindInternal, "%s panicked: %v", e.Name, p)
-		}
-	}()
-	return e.Serve(ctx, req)
+func (s *Server) serve(ctx context.Context, e *Endpoint, handle func(context.Context, any) (any, error), req any) (answer any, err error) {
+	defer s.contain(e, &err)
+	return handle(ctx, req)
+}
+
+// contain makes an error of a panic.
+func (s *Server) contain(e *Endpoint, err *error) {
+	if p := recover(); p != nil {
+		s.logger.Error("a method panicked", "method", e.Name, "panic", p, "stack", string(debug.Stack()))
+		*err = structs.Errorf(structs.KindInternal, "%s panicked: %v", e.Name, p)
+	}
 }
 
 // reply writes an answer, or the error in its place.
 func (s *Server) reply(out *writer, req *request, answer any, err error) {
 	head := answerHead{method: req.Name, seq: req.seq}
 	m := buffers.Get().(*buffer)
+	m.b = head.append(m.b)
 	if err == nil {
-		m.b, err = codec.Append(head.append(m.b), answer)
+		err = s.append(m, req.Endpoint, answer)
 	}
 	if err != nil {
 		head.failure = structs.ErrorToWire(err)
+		m.next.release()
+		m.next = nil
 		m.b = msgp.AppendMapHeader(head.append(m.b[:0]), 0)
 	}
 	if err := out.write(m); err != nil {
 		s.logger.Debug("an answer could not be sent", "method", req.Name, "error", err)
 	}
+}
+
+// append appends an answer to a message.
+func (s *Server) append(m *buffer, e *Endpoint, answer any) (err error) {
+	defer s.contain(e, &err)
+	if a, ok := answer.(Appender); ok {
+		return a.AppendAnswer(&Answer{m})
+	}
+	m.b, err = codec.Append(m.b, answer)
+	return err
 }
 
 func (s *Server) logReadError(conn net.Conn, err error) {

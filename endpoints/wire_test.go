@@ -1,0 +1,122 @@
+package endpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"berth/internal/codec"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// wired answers a request as over a wire.
+func wired[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (resp *Resp, rows bool) {
+	s.t.Helper()
+	for _, e := range s.List() {
+		if e.Name != m.Name {
+			continue
+		}
+		if e.Wire == nil {
+			s.t.Fatalf("%s is no list", m.Name)
+		}
+		answer, err := e.Wire(context.Background(), &req)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		var b []byte
+		a, rows := answer.(rpc.Appender)
+		if rows {
+			b, err = rpc.AnswerBytes(a)
+		} else {
+			b, err = codec.Encode(answer)
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		resp = new(Resp)
+		if err := codec.Decode(b, resp); err != nil {
+			s.t.Fatalf("%s: what is written does not read: %v", m.Name, err)
+		}
+		return resp, rows
+	}
+	s.t.Fatalf("there is no %s", m.Name)
+	return nil, false
+}
+
+// sameWired compares what a list answers in the process with what it answers over a wire.
+func sameWired[Req, Resp any](s *server, m structs.Method[Req, Resp], with func(structs.QueryOptions) Req, wantRows bool, q structs.QueryOptions) {
+	s.t.Helper()
+	req := with(q)
+	answer := must(s, m, &req)
+	meta := metaOf(answer)
+	b, err := codec.Encode(answer)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	want := new(Resp)
+	if err := codec.Decode(b, want); err != nil {
+		s.t.Fatal(err)
+	}
+	got, rows := wired(s, m, with(q))
+	if rows != wantRows {
+		s.t.Errorf("%s with %+v: row by row %t, want %t", m.Name, q, rows, wantRows)
+	}
+	if gotMeta := metaOf(got); gotMeta.Index < meta.Index || gotMeta.Index > s.store.Index() {
+		s.t.Errorf("%s: index %d, in the process %d", m.Name, gotMeta.Index, meta.Index)
+	}
+	metaOf(got).Index, metaOf(want).Index = 0, 0
+	if !reflect.DeepEqual(got, want) {
+		s.t.Errorf("%s with %+v:\n%+v, in the process\n%+v", m.Name, q, got, want)
+	}
+}
+
+func TestAListOverAWireIsTheList(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addNode("n2", "b")
+	s.manyVolumes(20)
+	for i, id := range s.addAllocs("a", "n1", 5) {
+		s.claim(fmt.Sprintf("v%05d", 3-i%2), id, "n1")
+	}
+	volumes := func(q structs.QueryOptions) structs.CSIVolumeListRequest {
+		return structs.CSIVolumeListRequest{QueryOptions: q}
+	}
+	claims := func(q structs.QueryOptions) structs.CSIClaimListRequest {
+		return structs.CSIClaimListRequest{QueryOptions: q}
+	}
+	ofJob := func(q structs.QueryOptions) structs.JobGetRequest {
+		return structs.JobGetRequest{JobID: "a", QueryOptions: q}
+	}
+	for _, tc := range []struct {
+		q    structs.QueryOptions
+		rows bool
+	}{
+		{structs.QueryOptions{}, true}, {structs.QueryOptions{Reverse: true}, true}, {structs.QueryOptions{Prefix: "none"}, true},
+		{structs.QueryOptions{PerPage: 3}, false}, {structs.QueryOptions{MinIndex: 1}, false}, {structs.QueryOptions{Filter: `ID != "x"`}, false},
+	} {
+		sameWired(s, structs.NodeList, plainQuery, tc.rows, tc.q)
+		sameWired(s, structs.JobList, plainQuery, tc.rows, tc.q)
+		sameWired(s, structs.AllocList, plainQuery, tc.rows, tc.q)
+		sameWired(s, structs.EvalList, plainQuery, tc.rows, tc.q)
+		sameWired(s, structs.CSIPluginList, plainQuery, tc.rows, tc.q)
+		sameWired(s, structs.CSIVolumeList, volumes, tc.rows, tc.q)
+		sameWired(s, structs.JobAllocations, ofJob, tc.rows, tc.q)
+		sameWired(s, structs.JobEvaluations, ofJob, tc.rows, tc.q)
+		if tc.q.Filter == "" { // claims have no ID
+			sameWired(s, structs.CSIClaimList, claims, tc.rows, tc.q)
+		}
+	}
+}
+
+func TestAListThatFailsHalfwayIsAnError(t *testing.T) {
+	broken := errors.New("broken")
+	r := &rowByRow{list: "Nodes", resp: &structs.NodeListResponse{QueryMeta: structs.QueryMeta{Rows: func(do func(any) error) error {
+		return errors.Join(do(&structs.NodeListStub{ID: "n1"}), broken)
+	}}}}
+	if _, err := rpc.AnswerBytes(r); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}
