@@ -30,7 +30,7 @@ check: ## formatting, vet, staticcheck, the shape of the house, goldens current
 demo: setup build ## from a job file to a mounted volume and back, in under a minute (root)
 	./scripts/demo.sh
 
-bench: ## Go benchmarks of state, FSM, endpoints, RPC and one server, and the capacity of one store
+bench: ## Go benchmarks, the capacity of one store, one and three servers under load and under too much of it
 	./scripts/bench.sh
 
 bench-peer: ## the same work on the peer (Nomad v1.6.1) and on berth, in turn: name | peer | berth | ratio

@@ -2,7 +2,7 @@
 # Measures everything that docs/performance.md has a table of, beside the peer and alone, and writes the tables
 # and the picture anew. On a quiet two-core machine it takes about 20 minutes, four more when the peer has to be
 # built first; the longer the more others use it. A part that fails keeps its old table, and the script fails.
-# Usage: scripts/bench-report.sh [part...]   parts: state growth memory capacity rpc load overload (all, if none is given)
+# Usage: scripts/bench-report.sh [part...]   parts: state rpc load overload memory capacity growth profiles (all, if none is given)
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 bin="$root/bin/bench"
@@ -12,10 +12,11 @@ commit=$(git rev-parse --short HEAD)
 git diff --quiet HEAD -- '*.go' || commit="$commit, changed"
 
 failed=
-for part in ${*:-state rpc load overload memory capacity growth}; do
+for part in ${*:-state rpc load overload memory capacity growth profiles}; do
 	begun=$(date +%s)
 	case $part in
 	load | overload) "$bin/berth-bench" "$part" -agent "$bin/berth" -commit "$commit" -json "$bin/$part.json" ;;
+	profiles) scripts/bench-profiles.sh ;;
 	*) scripts/bench-peer.sh "$part" ;;
 	esac >"$bin/$part.txt" 2>"$bin/$part.log" || failed="$failed $part"
 	cat "$bin/$part.txt"

@@ -1,5 +1,7 @@
 #!/bin/sh
-# Runs berth's own benchmarks, each a bounded number of times: hot paths often, what takes seconds once or twice.
+# Runs berth's own benchmarks, each a bounded number of times - hot paths often, what takes seconds once or twice -
+# and then one and three servers, processes of their own, under load and under too much of it. It takes about
+# 8 minutes on two cores that nobody else uses.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -7,12 +9,19 @@ bench() { # package, expression, times
 	go test -tags hashicorpmetrics -run '^$' -benchmem -timeout 30m -bench "$2" -benchtime "$3" "$1"
 }
 
-bench ./state 'Fingerprint|Claim$|ClaimWriter|Alloc|NodeStatus|PluginPage' 500x
-bench ./state 'PluginGet|VolumeList|ClaimStorm' 5x
-bench ./state 'FleetBoot|Snapshot|Heap' 1x
-bench ./state Capacity 1x
+bench ./state '(Fingerprint|FingerprintDiff|FingerprintNoPlugin|Claim|ClaimWriter|AllocUpdate|NodeStatus|PluginPage)$' 500x
+bench ./state '(PluginGet|VolumeList|ClaimStorm)$' 5x
+bench ./state '(FleetBoot|Snapshot|Heap)$' 1x
+bench ./state 'Capacity$' 1x
 bench ./fsm . 5000x
 bench ./endpoints . 5000x
 bench ./rpc . 5000x
-bench ./server 'Claim|Register|Heartbeat' 10000x
+bench ./server 'RPC(ClaimWrite|ClaimRead|NodeRegister|NodeUpdate|Heartbeat)$' 10000x
+bench ./server VolumeRegister 500x
 bench ./server List 20x
+
+mkdir -p bin/bench
+CGO_ENABLED=0 go build -trimpath -tags hashicorpmetrics -o bin/bench/berth ./cmd/berth
+go build -trimpath -tags hashicorpmetrics -o bin/bench/berth-bench ./cmd/berth-bench
+bin/bench/berth-bench load -agent bin/bench/berth
+bin/bench/berth-bench overload -agent bin/bench/berth

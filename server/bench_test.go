@@ -180,6 +180,17 @@ func BenchmarkRPCNodeRegister(b *testing.B) {
 	})
 }
 
+// BenchmarkRPCNodeUpdate is the same change as berth's nodes send it: the one instance that changed.
+func BenchmarkRPCNodeUpdate(b *testing.B) {
+	const nodes = 5000
+	w := startBench(b, nodes, 100, 1)
+	w.load(64, func(c *stdrpc.Client, i int) error {
+		n := i % nodes
+		return c.Call(structs.NodeUpdateCSI.Name, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", n), SecretID: benchshape.UUID("secret", n),
+			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, n, i+1)}}, &lean{})
+	})
+}
+
 // BenchmarkRPCHeartbeat is 64 clients' heartbeats.
 func BenchmarkRPCHeartbeat(b *testing.B) {
 	const nodes = 1000
