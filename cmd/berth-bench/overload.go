@@ -159,7 +159,7 @@ func peakOf(ctx context.Context, pid string) (peak int64) {
 // hundredth within sustainedP99. What is too much by a fifth fails that within the time of one search.
 const (
 	sustainedP99 = 250 // milliseconds
-	searchTime   = 1500 * time.Millisecond
+	searchTime   = 1200 * time.Millisecond
 	searchSteps  = 12
 	searchFactor = 1.2
 )
