@@ -2,10 +2,10 @@ package state
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 
 	"berth/internal/codec"
 )
@@ -33,11 +33,16 @@ func (p pieceWriter) encode(v any) error {
 
 type pieceReader struct{ r *bufio.Reader }
 
-// largestPiece is more than any chunk of rows comes to.
-const largestPiece = 1 << 30
+const (
+	largestPiece = 1 << 30 // more than any chunk of rows comes to
+	believed     = 1 << 20 // room made before so much has been read
+)
 
-// read returns the next piece. A length is believed only as far as bytes follow.
-func (p pieceReader) read() ([]byte, error) {
+// read returns the next piece.
+func (p pieceReader) read() ([]byte, error) { return p.readInto(nil) }
+
+// readInto is read into the memory of b, where that is enough. A length is believed only as far as bytes follow.
+func (p pieceReader) readInto(b []byte) ([]byte, error) {
 	n, err := binary.ReadUvarint(p.r)
 	if err != nil {
 		return nil, err
@@ -45,12 +50,16 @@ func (p pieceReader) read() ([]byte, error) {
 	if n > largestPiece {
 		return nil, fmt.Errorf("a piece of %d bytes", n)
 	}
-	var b bytes.Buffer
-	b.Grow(int(min(n, 1<<20)))
-	if _, err := io.CopyN(&b, p.r, int64(n)); err != nil {
-		return nil, err
+	b = b[:0]
+	for uint64(len(b)) < n {
+		have := len(b)
+		b = slices.Grow(b, int(min(n-uint64(have), believed)))
+		b = b[:min(n, uint64(cap(b)))]
+		if _, err := io.ReadFull(p.r, b[have:]); err != nil {
+			return nil, err
+		}
 	}
-	return b.Bytes(), nil
+	return b, nil
 }
 
 func (p pieceReader) decode(v any) error {

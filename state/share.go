@@ -113,7 +113,10 @@ func (p *pool) text(t string) string {
 			return *known
 		}
 	}
-	own := strings.Clone(t) // not a part of something larger
+	own := t
+	if !p.fresh {
+		own = strings.Clone(t) // not a part of something larger
+	}
 	return *p.texts.keep(at, &own)
 }
 

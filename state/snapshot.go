@@ -3,10 +3,12 @@ package state
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"sync"
 
 	"github.com/hashicorp/go-memdb"
 
@@ -79,6 +81,8 @@ func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
 // Load replaces everything by what Save wrote, at once for all readers, and wakes all who wait. When it
 // fails the store is as it was.
 func (s *Store) Load(r io.Reader) error {
+	loads.begin()
+	defer loads.end()
 	fresh := emptyView()
 	l := &loading{view: fresh, txn: fresh.db.Txn(true), pool: loadingPool()}
 	if err := load(l, pieceReader{bufio.NewReaderSize(r, 64<<10)}); err != nil {
@@ -162,10 +166,12 @@ func (t *table[T]) insert(l *loading, id key, r *T) {
 
 // loadRows takes the rows of a table one after the other. They are made ready side by side.
 func loadRows[T any](in pieceReader, ready func(*T), take func(*T) error) error {
-	rows := inOrder[[]byte, []*T]{do: func(piece []byte) ([]*T, error) { return decodeChunk(piece, ready) },
+	var read sync.Pool // pieces that are done with
+	rows := inOrder[[]byte, []*T]{do: func(piece []byte) ([]*T, error) { defer read.Put(&piece); return decodeChunk(piece, ready) },
 		take: func(chunk []*T) error { return takeChunk(chunk, take) }}
 	for {
-		piece, err := in.read()
+		into, _ := read.Get().(*[]byte)
+		piece, err := in.readInto(*cmp.Or(into, new([]byte)))
 		if err != nil {
 			return errors.Join(err, rows.end())
 		}
