@@ -16,7 +16,7 @@ for part in ${*:-state rpc load overload memory capacity growth profiles}; do
 	begun=$(date +%s)
 	case $part in
 	load) "$bin/berth-bench" load -agent "$bin/berth" -time 800ms -commit "$commit" -json "$bin/load.json" ;;
-	overload) "$bin/berth-bench" overload -agent "$bin/berth" -time 3s -commit "$commit" -json "$bin/overload.json" ;;
+	overload) "$bin/berth-bench" overload -agent "$bin/berth" -time 2500ms -commit "$commit" -json "$bin/overload.json" ;;
 	profiles) scripts/bench-profiles.sh ;;
 	*) scripts/bench-peer.sh "$part" ;;
 	esac >"$bin/$part.txt" 2>"$bin/$part.log" || failed="$failed $part"

@@ -197,8 +197,8 @@ func (t *tester) sustain(ctx context.Context) (best float64, err error) {
 	return best, nil
 }
 
-// law offers what is sustained, twice of it to clients that give up and to clients that come again, and half
-// of it at once afterwards.
+// law offers what is sustained, twice and four times of it to clients that give up, twice of it to clients that
+// come again, and half of it at once afterwards.
 func (t *tester) law(ctx context.Context, during time.Duration) (rows []*strain, err error) {
 	best, err := t.sustain(ctx)
 	if err != nil {
@@ -211,6 +211,7 @@ func (t *tester) law(ctx context.Context, during time.Duration) (rows []*strain,
 	}{
 		{"sustained", 1, offer{time: during}},
 		{"twice as much", 2, offer{time: during}},
+		{"four times as much", 4, offer{time: during}},
 		{"half, at once afterwards", .5, offer{time: time.Second}},
 		{"twice as much, coming again when told", 2, offer{time: during, honour: true}},
 		{"half, at once afterwards", .5, offer{time: time.Second}},
