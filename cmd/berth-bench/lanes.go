@@ -48,9 +48,16 @@ type rpcLane struct {
 	done  chan struct{}
 }
 
+// longestOffer bounds how long a lane is sent on.
+const longestOffer = time.Minute
+
 func openLane(addr string, make_ func(n int) (request, error)) (*rpcLane, error) {
 	conn, err := dialRaw(addr)
 	if err != nil {
+		return nil, err
+	}
+	if err := conn.SetWriteDeadline(time.Now().Add(longestOffer)); err != nil { // a server may read no more
+		_ = conn.Close()
 		return nil, err
 	}
 	l := &rpcLane{make: make_, conn: conn, out: bufio.NewWriterSize(conn, 1<<16), head: map[string]*header{},
