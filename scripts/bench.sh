@@ -9,9 +9,9 @@ bench() { # package, expression, times
 	go test -tags hashicorpmetrics -run '^$' -benchmem -timeout 30m -bench "$2" -benchtime "$3" "$1"
 }
 
-bench ./state '(Fingerprint|FingerprintDiff|FingerprintNoPlugin|Claim|ClaimWriter|AllocUpdate|NodeStatus|PluginPage)$' 500x
-bench ./state '(PluginGet|VolumeList|ClaimStorm)$' 5x
-bench ./state '(FleetBoot|Snapshot|Heap)$' 1x
+bench ./state '(Fingerprint|FingerprintDiff|FingerprintNoPlugin|Claim|ClaimWriter|AllocUpdate|AllocEnds|NodeStatus|PluginPage)$' 500x
+bench ./state '(PluginGet|VolumeList|ClaimStorm|ClaimStormBatched)$' 5x
+bench ./state '(FleetBoot|FleetBootBatched|Snapshot|Heap)$' 1x
 bench ./state 'Capacity$' 1x
 bench ./fsm . 5000x
 bench ./endpoints . 5000x
