@@ -12,6 +12,9 @@
 //   - What one connection, one remote address and all together may have under way is bounded (Limits); who
 //     waits for news never takes the place of who does not. What is beyond is refused with unavailable and
 //     when to come again, before anything is done.
+//   - A message is written at once and in one piece; those that come while another is being written go
+//     together after it. A request that is Quick is served by the goroutine that read it, any other by one of
+//     its own. A list is written row by row where its endpoint says so (Appender).
 //   - A payload that does not decode is answered with invalid, a handler that panics with internal.
 //
 // Who may call what is left to the endpoints package.

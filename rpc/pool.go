@@ -129,7 +129,7 @@ func (p *Pool) dial(addr string, d *dial) {
 		d.err = structs.Errorf(structs.KindUnavailable, "connecting to %s: %w", addr, err)
 		return
 	}
-	mux, err := yamux.Client(conn, muxConfig(p.logger))
+	mux, err := yamux.Client(newFrames(conn), muxConfig(p.logger))
 	if err != nil {
 		panic("the yamux configuration is wrong: " + err.Error())
 	}
