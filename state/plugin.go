@@ -70,16 +70,41 @@ func PluginDetail(tx *Read, id string) *structs.CSIPlugin {
 	}
 	d.Controllers = make(map[string]*structs.CSIInfo, tallyOf(tx, id, structs.CSIKindController).Instances)
 	d.Nodes = make(map[string]*structs.CSIInfo, tallyOf(tx, id, structs.CSIKindNode).Instances)
+	// A large plugin's rows are in no cache: gone through as they lie in the tree, each would be waited for by
+	// itself. Those whose places are known are fetched side by side.
+	rows := make([]*structs.CSIPluginInstance, 0, d.ControllersExpected+d.NodesExpected)
 	for i := range InstancesByPlugin(tx, id) {
+		rows = append(rows, i)
+	}
+	for _, i := range rows {
 		addInstance(d, i)
 	}
-	d.Allocations = make([]*structs.AllocListStub, 0, d.ControllersExpected+d.NodesExpected)
-	stub := AllocStubs(tx)
+	placed := make([]*structs.Allocation, 0, d.ControllersExpected+d.NodesExpected)
 	for a := range AllocsByPlugin(tx, id) {
-		d.Allocations = append(d.Allocations, stub(a))
+		placed = append(placed, a)
+	}
+	d.Allocations = make([]*structs.AllocListStub, len(placed))
+	stub := allocStubs(tx, inSlabs[structs.AllocListStub]())
+	for i, a := range placed {
+		d.Allocations[i] = stub(a)
 	}
 	return d
 }
+
+// inSlabs makes values many at a time, for those who drop all of them together.
+func inSlabs[T any]() func() *T {
+	var slab []T
+	return func() *T {
+		if len(slab) == 0 {
+			slab = make([]T, slabRows)
+		}
+		v := &slab[0]
+		slab = slab[1:]
+		return v
+	}
+}
+
+const slabRows = 64
 
 // PluginPage is PluginDetail with at most limit of the instances, beginning with the first that is not
 // before the one named, and with the allocations that run these. next names where the next page begins, nil
