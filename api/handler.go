@@ -114,7 +114,9 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	escapeID(r.URL)
 	h.mux.ServeHTTP(w, r)
-	h.Logger.Debug("request complete", "method", r.Method, "path", r.URL.Path, "duration", time.Since(start))
+	if h.Logger.IsDebug() {
+		h.Logger.Debug("request complete", "method", r.Method, "path", r.URL.Path, "duration", time.Since(start))
+	}
 }
 
 // serve makes the http.Handler of a route.
