@@ -10,17 +10,17 @@ import (
 
 var (
 	allocs      = newTable("allocs", func(a *structs.Allocation) key { return keyOf(a.ID) }).sharing(shareAlloc)
-	allocsByJob = allocs.by("job", func(a *structs.Allocation) key {
-		return keyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()))
+	allocsByJob = allocs.byUnique("job", func(a *structs.Allocation) key {
+		return keyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
 	})
-	allocsByNode = allocs.by("node", func(a *structs.Allocation) key {
-		return keyOf(a.NodeID, liveOrDone(a.Terminal()))
+	allocsByNode = allocs.byUnique("node", func(a *structs.Allocation) key {
+		return keyOf(a.NodeID, liveOrDone(a.Terminal()), a.ID)
 	})
-	allocsByEval = allocs.by("eval", func(a *structs.Allocation) key {
+	allocsByEval = allocs.byUnique("eval", func(a *structs.Allocation) key {
 		if a.EvalID == "" {
 			return nil
 		}
-		return keyOf(a.EvalID)
+		return keyOf(a.EvalID, a.ID)
 	})
 	// Live here is what may still run: a stopped plugin serves until its node has said that it ended.
 	allocsByPlugin = allocs.byMany("plugin", func(a *structs.Allocation) []key {
