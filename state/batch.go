@@ -1,6 +1,10 @@
 package state
 
-import "github.com/hashicorp/go-memdb"
+import (
+	"slices"
+
+	"github.com/hashicorp/go-memdb"
+)
 
 // Batch applies many log entries in one transaction: readers see all of them or none. It holds the
 // store's writer until Commit.
@@ -24,11 +28,19 @@ type undo struct {
 	writings int  // as Batch.written was then
 }
 
+// spare is what one batch leaves to the next.
+type spare struct {
+	memo    memo
+	entries []entry
+	undo    []undo
+}
+
 // Batch begins a batch. There is one at a time; a second waits.
 func (s *Store) Batch() *Batch {
 	s.writer.Lock()
 	next := *s.now.Load()
 	b := &Batch{store: s, next: &next, base: next.db.Txn(false), most: mostPending}
+	b.pending.entries, b.undo = s.spare.entries, s.spare.undo
 	next.db = next.db.Snapshot()
 	return b
 }
@@ -44,7 +56,12 @@ type Write struct {
 // Apply runs one entry. If fn fails, the entry has changed nothing, the error is returned and the batch
 // goes on.
 func (b *Batch) Apply(index uint64, fn func(*Write) error) error {
-	tx := &Write{Read: &Read{view: b.store.now.Load(), txn: b.base, pending: &b.pending}, Index: index, batch: b}
+	one := &struct {
+		Write
+		read Read
+	}{Write{Index: index, batch: b}, Read{view: b.store.now.Load(), txn: b.base, pending: &b.pending, memo: &b.store.spare.memo}}
+	tx := &one.Write
+	tx.Read = &one.read
 	b.next.applied = max(b.next.applied, index)
 	b.undo = b.undo[:0]
 	if err := fn(tx); err != nil {
@@ -72,6 +89,7 @@ func (tx *Write) set(k key, was, is any) {
 func (tx *Write) spill() {
 	if b := tx.batch; len(b.pending.entries) >= b.most {
 		b.write()
+		b.base = b.next.db.Txn(false)
 		tx.txn = b.base
 	}
 }
@@ -94,13 +112,14 @@ func (b *Batch) write() {
 		return
 	}
 	txn := b.next.db.Txn(true)
+	b.changed = slices.Grow(b.changed, len(b.pending.entries))
 	for _, e := range b.pending.entries {
 		b.next.tree.write(txn, e)
+		b.store.spare.memo.wrote(e)
 		b.changed = append(b.changed, e.key)
 	}
 	txn.Commit()
 	b.written++
-	b.base = b.next.db.Txn(false)
 	clear(b.pending.entries)
 	b.pending.entries = b.pending.entries[:0]
 }
@@ -112,13 +131,28 @@ func (b *Batch) Commit() {
 	}
 	b.write()
 	b.store.become(b.next, b.changed, false)
-	b.Abort()
+	b.end()
 }
 
 // Abort gives the batch up; after Commit it does nothing.
 func (b *Batch) Abort() {
-	if !b.done {
-		b.done = true
-		b.store.writer.Unlock()
+	if b.done {
+		return
 	}
+	if b.written > 0 {
+		b.store.spare.memo = memo{} // of what nobody will see
+	}
+	b.end()
+}
+
+// end leaves to the next batch what it can use again.
+func (b *Batch) end() {
+	b.done = true
+	clear(b.pending.entries)
+	clear(b.undo[:cap(b.undo)])
+	b.store.spare.entries, b.store.spare.undo = b.pending.entries[:0], b.undo[:0]
+	if cap(b.undo) > mostPending {
+		b.store.spare.undo = nil
+	}
+	b.store.writer.Unlock()
 }

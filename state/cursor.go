@@ -11,10 +11,11 @@ import (
 type cursor[T any] struct {
 	index *index[T]
 	base  memdb.ResultIterator // nil at its end
+	ends  bool                 // base goes on behind the end of the index
 	over  []entry              // pending: in place of rows of base, and between them
 
 	head *T  // read ahead from base, to compare it with what is pending
-	at   key // of head; first, where the cursor begins
+	at   key // of the last row of base, where it is wanted; first, where the cursor begins
 	read bool
 }
 
@@ -45,21 +46,25 @@ func (c *cursor[T]) Next() *T {
 }
 
 func (c *cursor[T]) readAhead() {
-	if c.head != nil {
-		return
-	}
-	if c.head = c.pull(); c.head != nil {
-		c.at, c.read = c.index.keyFrom(c.head, c.at, c.read), true
+	if c.head == nil {
+		c.head = c.pull()
 	}
 }
 
+// pull returns the next row of base. Behind the end of the index come rows of others, some of this table: they
+// are told by having no key in this one that would be next, for all rows that have one have come.
 func (c *cursor[T]) pull() *T {
 	if c.base == nil {
 		return nil
 	}
 	r, ok := c.base.Next().(*T)
+	if ok && (c.ends || len(c.over) > 0) {
+		c.at = c.index.keyFrom(r, c.at, c.read)
+		ok, c.read = c.at != nil, true
+	}
 	if !ok {
 		c.base = nil
+		return nil
 	}
 	return r
 }

@@ -141,8 +141,12 @@ func TestBatchesAreAsIfEachEntryWereWrittenAtOnce(t *testing.T) {
 				}
 			}
 			before.matches(t, s.Read(), "before the commit")
+			if rapid.IntRange(0, 4).Draw(t, "gives up") == 0 {
+				b.Abort()
+				model = before
+			}
 			b.Commit()
-			model.matches(t, s.Read(), "after the commit")
+			model.matches(t, s.Read(), "after the batch")
 			if n := countEntries(s.Read()); n != model.entries() {
 				t.Fatalf("%d entries in the tree, want %d", n, model.entries())
 			}
@@ -152,13 +156,10 @@ func TestBatchesAreAsIfEachEntryWereWrittenAtOnce(t *testing.T) {
 
 func countEntries(tx *Read) (n int) {
 	for it := tx.under(key{}); ; {
-		row := it.Next()
-		if row == nil {
+		if it.Next() == nil {
 			return n
 		}
-		if row != (fence{}) {
-			n++
-		}
+		n++
 	}
 }
 

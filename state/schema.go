@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -83,6 +84,8 @@ type anyTable interface {
 	name() string
 	indexNames() []string
 	place(number, lead int) (next int)
+	rowType() string
+	setAlone(bool)
 	firstByte() byte
 	save(tx *Read, out pieceWriter) error
 	load(l *loading, in pieceReader) error
@@ -111,22 +114,26 @@ func (t *table[T]) place(number, lead int) (next int) {
 
 func (t *table[T]) firstByte() byte { return t.lead }
 
-type builtSchema struct {
-	tables  []anyTable
-	indexes int // of all tables together
-}
+func (t *table[T]) rowType() string { return fmt.Sprintf("%T", (*T)(nil)) }
+
+func (t *table[T]) setAlone(alone bool) { t.alone = alone && len(t.others) == 0 }
+
+type builtSchema struct{ tables []anyTable }
 
 // schema is built when the first store is made: by then every index has been added to its table.
 var schema = sync.OnceValue(func() builtSchema {
 	s := builtSchema{tables: allTables}
-	names, lead := map[string]bool{}, 1
+	names, types, lead := map[string]bool{}, map[string]int{}, 1
 	for n, t := range allTables {
 		if names[t.name()] || n >= mostTables || lead >= 200 {
 			panic("two tables " + t.name() + ", or too many")
 		}
 		names[t.name()] = true
+		types[t.rowType()]++
 		lead = t.place(n, lead)
 	}
-	s.indexes = lead - 1
+	for _, t := range allTables {
+		t.setAlone(types[t.rowType()] == 1)
+	}
 	return s
 })

@@ -19,10 +19,14 @@ func (t *table[T]) scanFrom(tx *Read, scope, begin key) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		t.under(tx, scope) // a waiting reader watches the whole range
 		rows := t.onwards(tx, begin)
-		for r := rows.Next(); r != nil; r = rows.Next() {
-			if !bytes.HasPrefix(t.whole(r), scope) || !yield(r) {
+		rows.ends = false // it is told here, from the same key
+		for r, last := rows.Next(), key(nil); r != nil; r = rows.Next() {
+			k := t.whole(r)
+			behind := bytes.Compare(k, begin) < 0 || bytes.Compare(k, last) <= 0
+			if behind || !bytes.HasPrefix(k, scope) || !yield(r) {
 				return
 			}
+			last = k
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 type Store struct {
 	now     atomic.Pointer[view]
 	writer  sync.Mutex // held by the one batch there is
+	spare   spare      // its
 	watches watches
 }
 
@@ -34,6 +35,7 @@ func New() *Store {
 }
 
 func emptyView() *view {
+	schema() // from now on the keys of each index begin with its own byte
 	v := &view{pool: newPool()}
 	v.db, v.tree = newTree()
 	return v
@@ -69,8 +71,9 @@ func (s *Store) Write(index uint64, fn func(*Write) error) error {
 type Read struct {
 	view    *view
 	txn     *memdb.Txn
-	pending *pending // a writer's
-	mask    uint64   // tables read, by number
+	pending *pending // a writer's, as is the next
+	memo    *memo
+	mask    uint64 // tables read, by number
 
 	watching bool
 	places   places // of a reader that will wait
@@ -125,6 +128,9 @@ func (s *Store) AwaitIndex(ctx context.Context, index uint64) error {
 // become makes v what everybody reads, and wakes who waits for what has changed with it. The writer's lock is
 // held.
 func (s *Store) become(v *view, changed []key, all bool) {
+	if all {
+		s.spare.memo = memo{}
+	}
 	v.number = s.now.Load().number + 1
 	s.now.Store(v)
 	s.watches.tell(v, changed, all)

@@ -15,6 +15,7 @@ type table[T any] struct {
 	index[T]
 	number int         // its place in the schema, for the set of tables a transaction has touched
 	others []*index[T] // beside its own
+	alone  bool        // no other index holds rows of its type
 	share  func(*pool, *T)
 }
 
@@ -139,7 +140,7 @@ func (x *index[T]) from(tx *Read, parts ...string) *cursor[T] { return x.onwards
 func (x *index[T]) onwards(tx *Read, k key) *cursor[T] {
 	k[0] = x.lead
 	tx.mask |= 1 << x.table.number
-	c := &cursor[T]{index: x, base: tx.onwards(k), at: k}
+	c := &cursor[T]{index: x, base: tx.onwards(k), ends: !x.table.alone, at: k}
 	if tx.pending != nil {
 		c.over = tx.pending.onwards(k)
 	}
@@ -270,13 +271,28 @@ func (x *index[T]) complete(k, id key) key {
 	return k
 }
 
-// keyFrom is the least key of a row in the index that is not below k; beyond, that is above.
+// keyFrom is the least key of a row in the index that is not below k; beyond, that is above. It is nil if there
+// is none.
 func (x *index[T]) keyFrom(r *T, k key, beyond bool) (least key) {
-	for _, own := range x.allOf(r, x.table.whole(r)) {
+	fits := func(own key) bool {
 		order := bytes.Compare(own, k)
-		if (order > 0 || order == 0 && !beyond) && (least == nil || bytes.Compare(own, least) < 0) {
-			least = own
+		return order > 0 || order == 0 && !beyond
+	}
+	id := x.table.whole(r)
+	switch {
+	case x == &x.table.index:
+		least = id
+	case x.keys == nil:
+		least = x.of(r, id)
+	default:
+		all := slices.DeleteFunc(x.allOf(r, id), func(own key) bool { return !fits(own) })
+		if len(all) == 0 {
+			return nil
 		}
+		return slices.MinFunc(all, func(a, b key) int { return bytes.Compare(a, b) })
+	}
+	if !fits(least) {
+		return nil
 	}
 	return least
 }

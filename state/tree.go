@@ -16,10 +16,6 @@ const (
 	oneIndex = "id"
 )
 
-// fence is what stands at the beginning of each index, and behind the last: whoever goes through an index from
-// a key on has come to the end of it there.
-type fence struct{}
-
 // writerKey is memdb's view of the keys, which the tables have worked out already: it hands them through.
 type writerKey struct {
 	key key // of the row that the writer is about to insert or to delete
@@ -37,13 +33,7 @@ func newTree() (*memdb.MemDB, *writerKey) {
 	if err != nil {
 		panic(err) // the schema is a constant of the program
 	}
-	db = db.Snapshot()
-	txn := db.Txn(true)
-	for lead := 1; lead <= schema().indexes+1; lead++ {
-		w.write(txn, entry{key{byte(lead)}, fence{}})
-	}
-	txn.Commit()
-	return db, w
+	return db.Snapshot(), w
 }
 
 // entry is one row in one index; nil where there is none any more.
@@ -72,12 +62,18 @@ func (tx *Read) lookup(k key) any {
 		if row, changed := tx.pending.at(k); changed {
 			return row
 		}
+		if row, known := tx.memo.at(k); known {
+			return row
+		}
 	}
 	tx.arg = k
 	tx.args[0] = &tx.arg
 	found, err := tx.txn.First(oneTable, oneIndex, tx.args[:]...)
 	if err != nil {
 		panic(err) // the schema and this code disagree
+	}
+	if tx.memo != nil {
+		tx.memo.keep(k, found)
 	}
 	return found
 }
@@ -90,22 +86,16 @@ func (tx *Read) under(k key) memdb.ResultIterator {
 	if err != nil {
 		panic(err) // the schema and this code disagree
 	}
-	if len(k) == 1 {
-		it.Next() // the fence
-	}
 	return it
 }
 
-// onwards goes through what is not below k.
+// onwards goes through what is not below k, in this index and in those behind it.
 func (tx *Read) onwards(k key) memdb.ResultIterator {
 	tx.arg = k
 	tx.args[0] = &tx.arg
 	it, err := tx.txn.LowerBound(oneTable, oneIndex, tx.args[:]...)
 	if err != nil {
 		panic(err) // the schema and this code disagree
-	}
-	if len(k) == 1 {
-		it.Next() // the fence
 	}
 	return it
 }
