@@ -265,8 +265,6 @@ func TestAPoolHoldsNoMoreThanItsPlaces(t *testing.T) {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
-
 // TestAPoolOfManyGoroutines grows while it is asked; every text stays what it is.
 func TestAPoolOfManyGoroutines(t *testing.T) {
 	p := loadingPool()
