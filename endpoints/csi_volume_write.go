@@ -137,15 +137,19 @@ func (i intents) put(ctx context.Context, req *structs.CSIVolumeRegisterRequest,
 	return resp, nil
 }
 
-// record proposes what is wanted, one request at a time: of two that create one volume at once, the second
-// has to see the first one's row with its name.
+// record proposes what is wanted, one request at a time for each volume: of two that create one volume at
+// once, the second has to see the first one's row with its name. Different volumes are recorded side by side;
+// that no two of them are one at their plugin is for who applies the entries to see to.
 func (i intents) record(ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, want desire) (uint64, error) {
-	select {
-	case i.volumeTurn <- struct{}{}:
-		defer func() { <-i.volumeTurn }()
-	case <-ctx.Done():
-		return 0, structs.Errorf(structs.KindUnavailable, "waiting for other volumes to be recorded: %w", ctx.Err())
+	names := make([]string, len(given))
+	for n, v := range given {
+		names[n] = v.Namespace + "/" + v.ID
 	}
+	done, err := i.volumeTurns.take(ctx, names...)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
 	tx := i.store.Read()
 	entry := &structs.CSIVolumeRegisterRequest{WriteOptions: req.WriteOptions}
 	for _, v := range given {

@@ -51,6 +51,7 @@ type Config struct {
 	Writes           int           // log entries that requests have under way at once
 	WriteQueue       int           // requests that wait for one of them to be through
 	WritePatience    time.Duration // how long those wait
+	VolumeQueue      int           // requests that wait while another one records the same volume, as long
 }
 
 // DefaultConfig is what suits a small and a large cluster alike.
@@ -65,6 +66,7 @@ func DefaultConfig() Config {
 		Writes:           512,
 		WriteQueue:       1024,
 		WritePatience:    time.Second,
+		VolumeQueue:      64,
 	}
 }
 
@@ -94,7 +96,7 @@ type Endpoints struct {
 	known *known        // what blocking reads were answered
 	wakes atomic.Uint64 // how often a waiting read has looked again
 
-	volumeTurn chan struct{} // holds one: whose turn it is to record volumes
+	volumeTurns turns // whose turn it is to record a volume, by namespace and ID
 
 	standings together.Gather[standing, string] // nodes by what their heartbeats change
 }
@@ -116,7 +118,7 @@ func New(d Deps) *Endpoints {
 	e := &Endpoints{
 		Nodes: NewSessions(), store: d.Store, raft: admit(d.Raft, d.Config), leases: d.Leases,
 		logger: d.Logger, region: d.Region, now: d.Now, config: d.Config,
-		known: newKnown(), volumeTurn: make(chan struct{}, 1),
+		known: newKnown(), volumeTurns: turns{queue: d.Config.VolumeQueue, patience: d.Config.WritePatience},
 	}
 	e.standings.Most, e.standings.Propose = standingsMost, e.recordStanding
 	return e

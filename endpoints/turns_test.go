@@ -1,0 +1,177 @@
+package endpoints
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/rpc"
+	"berth/structs"
+)
+
+// holdingRaft applies nothing until it is let go, and knows how many entries were there at once.
+type holdingRaft struct {
+	*fakeRaft
+	free chan struct{}
+
+	mu     sync.Mutex
+	inside int
+}
+
+func (r *holdingRaft) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	r.mu.Lock()
+	r.inside++
+	r.mu.Unlock()
+	<-r.free
+	return r.fakeRaft.Propose(ctx, entry)
+}
+
+func (r *holdingRaft) arrived() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.inside
+}
+
+func newHolding(t *testing.T, c Config) (*server, *holdingRaft) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	held := &holdingRaft{fakeRaft: s.raft, free: make(chan struct{})}
+	nodes := s.Nodes
+	s.Endpoints = New(Deps{Store: s.store, Raft: held, Leases: s.leases, Logger: hclog.NewNullLogger(), Config: c})
+	s.Nodes = nodes
+	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
+	t.Cleanup(s.rpc.Close)
+	return s, held
+}
+
+// existing is a volume that is at its plugin already.
+func existing(id string) *structs.CSIVolume {
+	v := aVolume(id)
+	v.ExternalID = "at-" + id
+	return v
+}
+
+func register(s *server, volumes ...*structs.CSIVolume) error {
+	_, err := rpc.Call(s.t.Context(), s.rpc, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: volumes})
+	return err
+}
+
+func TestVolumesAreRecordedSideBySideButEachByOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, held := newHolding(t, DefaultConfig())
+		const volumes, each = 20, 3
+		var all sync.WaitGroup
+		for n := range volumes * each {
+			all.Go(func() {
+				if err := register(s, existing(fmt.Sprint("v", n%volumes))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		if n := held.arrived(); n != volumes {
+			t.Errorf("%d entries are under way at once for %d volumes", n, volumes)
+		}
+		close(held.free)
+		all.Wait()
+		if len(s.volumeTurns.held) != 0 {
+			t.Errorf("%d turns are remembered for ever", len(s.volumeTurns.held))
+		}
+	})
+}
+
+// TestManyVolumesInOppositeOrderDoNotWaitForEachOther: each of two requests wants what the other has first.
+func TestManyVolumesInOppositeOrderDoNotWaitForEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tu := &turns{queue: 8, patience: time.Hour}
+		var all sync.WaitGroup
+		for n := range 8 {
+			names := []string{"a", "b", "c", "a"}
+			if n%2 == 0 {
+				names = []string{"c", "b", "a"}
+			}
+			all.Go(func() {
+				done, err := tu.take(t.Context(), names...)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(time.Second)
+				done()
+			})
+		}
+		begin := time.Now()
+		all.Wait()
+		if took := time.Since(begin); took != 8*time.Second {
+			t.Errorf("8 turns of a second each took %s", took)
+		}
+	})
+}
+
+func TestThoseWhoWaitForOneVolumeAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := DefaultConfig()
+		c.VolumeQueue = 2
+		s, held := newHolding(t, c)
+		answers := make(chan error, 10)
+		for range 4 {
+			go func() { answers <- register(s, existing("v")) }()
+			synctest.Wait()
+		}
+		begin := time.Now()
+		full := <-answers // there is no place for the fourth
+		if structs.RetryAfter(full) == 0 || time.Since(begin) != 0 {
+			t.Errorf("the fourth: %v after %s", full, time.Since(begin))
+		}
+		for range 2 { // those in line have no patience for ever
+			if err := <-answers; structs.RetryAfter(err) == 0 || time.Since(begin) != c.WritePatience {
+				t.Errorf("one in line: %v after %s", err, time.Since(begin))
+			}
+		}
+		close(held.free)
+		if err := <-answers; err != nil {
+			t.Errorf("the first: %v", err)
+		}
+		if held.arrived() != 1 {
+			t.Errorf("%d entries were proposed, though but one was let in", held.arrived())
+		}
+		if err := register(s, existing("v")); err != nil {
+			t.Errorf("when there is room again: %v", err)
+		}
+	})
+}
+
+// TestOneVolumeOfAPluginIsNotRegisteredTwiceAtOnce: two names for one thing do not wait for each other's turn,
+// and still but one of them gets it.
+func TestOneVolumeOfAPluginIsNotRegisteredTwiceAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, held := newHolding(t, DefaultConfig())
+		answers := make(chan error, 8)
+		for n := range cap(answers) {
+			v := existing(fmt.Sprint("v", n))
+			v.ExternalID = "one"
+			go func() { answers <- register(s, v) }()
+		}
+		synctest.Wait()
+		if held.arrived() != cap(answers) {
+			t.Fatalf("%d entries are under way at once", held.arrived())
+		}
+		close(held.free)
+		good := 0
+		for range cap(answers) {
+			if err := <-answers; err == nil {
+				good++
+			} else if !structs.IsKind(err, structs.KindConflict) {
+				t.Errorf("got %v (%s), want a conflict", err, structs.KindOf(err))
+			}
+		}
+		if good != 1 {
+			t.Errorf("it is registered %d times", good)
+		}
+	})
+}
