@@ -221,7 +221,7 @@ func TestStartIsCutShort(t *testing.T) {
 
 func TestStartTwice(t *testing.T) {
 	r := newRig(t)
-	cfg := r.task("t", `echo up; read x < /local/fifo`)
+	cfg := r.task("t", `sleep 1000`)
 	r.start(cfg)
 	if _, err := r.Start(r.ctx(), cfg); !structs.IsKind(err, structs.KindConflict) {
 		t.Fatalf("a second start: %v", err)
