@@ -27,7 +27,7 @@ type consensus struct {
 	*raft.Raft
 	wal       *wal.WAL
 	snapshots *raft.FileSnapshotStore
-	transport *raft.NetworkTransport
+	transport transport
 	id        raft.ServerID
 	addr      raft.ServerAddress
 	gate      gate
@@ -50,9 +50,9 @@ func openRaft(cfg *Config, id string, layer *raftLayer, fsm raft.FSM, logger hcl
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the snapshots in %s: %w", dir, err), log.Close())
 	}
-	transport := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	transport := transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: layer, MaxPool: 3, Timeout: 10 * time.Second, Logger: logger.Named("transport"),
-	})
+	})}
 	c := &consensus{verifier: newVerifier(), wal: log, snapshots: snapshots, transport: transport,
 		id: raft.ServerID(id), addr: raft.ServerAddress(layer.Addr().String())}
 	if err := c.start(cfg, fsm, logger); err != nil {

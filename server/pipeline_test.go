@@ -1,0 +1,106 @@
+package server
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// plainLayer is TCP on loopback (raft.StreamLayer).
+type plainLayer struct{ net.Listener }
+
+func (plainLayer) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	return net.DialTimeout("tcp", string(addr), timeout)
+}
+
+func plainTransport(t *testing.T) *raft.NetworkTransport {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := raft.NewNetworkTransport(plainLayer{ln}, 3, time.Minute, io.Discard)
+	t.Cleanup(func() { _ = n.Close() })
+	return n
+}
+
+// follower answers what it is sent: the first so many entries with success.
+func follower(t *testing.T, successes int) *raft.NetworkTransport {
+	t.Helper()
+	n, end, ended := plainTransport(t), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case rpc := <-n.Consumer():
+				successes--
+				rpc.Respond(&raft.AppendEntriesResponse{Term: 1, Success: successes >= 0}, nil)
+			case <-end:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() { close(end); <-ended })
+	return n
+}
+
+func TestAPipelineEndsWithTheFirstAnswerThatIsNoSuccess(t *testing.T) {
+	f := follower(t, 2)
+	p, err := transport{plainTransport(t)}.AppendEntriesPipeline("f", f.LocalAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan int, 1)
+	go func() { // as Raft's loop, which notices late that nobody takes answers any more
+		n := 0
+		for _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 1}, new(raft.AppendEntriesResponse)); err == nil; n++ {
+			_, err = p.AppendEntries(&raft.AppendEntriesRequest{Term: 1}, new(raft.AppendEntriesResponse))
+		}
+		sent <- n
+	}()
+	for i := range 3 {
+		select {
+		case got := <-p.Consumer():
+			if got.Response().Success != (i < 2) {
+				t.Errorf("answer %d: %+v", i, got.Response())
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("answer %d does not come", i)
+		}
+	}
+	select { // and nobody listens
+	case n := <-sent:
+		t.Logf("sent %d", n)
+	case <-time.After(time.Minute):
+		t.Fatal("who sends waits for ever")
+	}
+	for range 2 {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAPipelineThatIsClosedLetsGoOfWhoSends(t *testing.T) {
+	f := follower(t, 1<<30)
+	p, err := transport{plainTransport(t)}.AppendEntriesPipeline("f", f.LocalAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil {
+			_, err = p.AppendEntries(&raft.AppendEntriesRequest{Term: 1}, new(raft.AppendEntriesResponse))
+		}
+		sent <- err
+	}()
+	<-p.Consumer()
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	<-sent
+}
