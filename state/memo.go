@@ -10,7 +10,10 @@ import (
 // in the tree as the writer has it.
 type memo [memoSlots]entry
 
-const memoSlots = 256 // a power of two
+const (
+	memoSlots   = 256 // a power of two
+	longestMemo = 512 // bytes of a key; what anybody asks for may be longer
+)
 
 func (m *memo) slot(k key) *entry { return &m[maphash.Bytes(memoSeed, k)&(memoSlots-1)] }
 
@@ -26,6 +29,9 @@ func (m *memo) at(k key) (row any, known bool) {
 
 // keep remembers what is at a key, which it copies.
 func (m *memo) keep(k key, row any) {
+	if len(k) > longestMemo {
+		return
+	}
 	s := m.slot(k)
 	s.key, s.row = append(s.key[:0], k...), row
 }

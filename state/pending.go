@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"slices"
+	"sort"
 )
 
 // pending is what a batch has changed and not yet written into the tree: by key, each once. Writers see it in
@@ -55,22 +56,24 @@ func (p *pending) drop(k key) {
 	}
 }
 
-// under copies what is pending under a beginning, in order.
+// under is what is pending under a beginning, in order. It holds until the next change.
 func (p *pending) under(k key) []entry {
 	i, _ := p.find(k)
-	j := i
-	for j < len(p.entries) && bytes.HasPrefix(p.entries[j].key, k) {
-		j++
-	}
-	return slices.Clone(p.entries[i:j])
+	return p.beginning(i, k)
 }
 
-// onwards copies what is pending in the index of k and not below k, in order.
+// onwards is what is pending in the index of k and not below k, in order. It holds until the next change.
 func (p *pending) onwards(k key) []entry {
 	i, _ := p.find(k)
-	j := i
-	for j < len(p.entries) && p.entries[j].key[0] == k[0] {
-		j++
+	return p.beginning(i, k[:1])
+}
+
+// beginning is, of the entries from the i-th on, those whose keys begin so: they are the first.
+func (p *pending) beginning(i int, k key) []entry {
+	rest := p.entries[i:]
+	if len(rest) == 0 || !bytes.HasPrefix(rest[0].key, k) {
+		return nil
 	}
-	return slices.Clone(p.entries[i:j])
+	n := sort.Search(len(rest), func(n int) bool { return !bytes.HasPrefix(rest[n].key, k) })
+	return rest[:n:n]
 }

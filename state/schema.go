@@ -20,8 +20,8 @@ var allTables = []anyTable{
 	claims,
 	lines,
 	attachments,
+	jobVersions, // before jobs: what goes on behind the jobs would take versions that have none for jobs
 	jobs,
-	jobVersions,
 	allocs,
 	evals,
 	wakes,

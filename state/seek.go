@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"iter"
+	"slices"
 
 	"berth/structs"
 )
@@ -19,7 +20,10 @@ func (t *table[T]) scanFrom(tx *Read, scope, begin key) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		t.under(tx, scope) // a waiting reader watches the whole range
 		rows := t.onwards(tx, begin)
-		rows.ends = false // it is told here, from the same key
+		if tx.pending == nil {
+			rows.ends = false // it is told here, from the same key
+		}
+		rows.over = slices.Clone(rows.over)
 		for r, last := rows.Next(), key(nil); r != nil; r = rows.Next() {
 			k := t.whole(r)
 			behind := bytes.Compare(k, begin) < 0 || bytes.Compare(k, last) <= 0

@@ -104,7 +104,7 @@ func (x *index[T]) scan(tx *Read, k key) iter.Seq[*T] {
 func (x *index[T]) first(tx *Read, parts ...string) *T {
 	k := appendKey(tx.scratch[:0], x.lead, parts)
 	tx.scratch = k
-	c := x.under(tx, k)
+	c := x.atOnce(tx, k)
 	return c.Next()
 }
 
@@ -113,13 +113,19 @@ func (x *index[T]) has(tx *Read, parts ...string) bool { return x.first(tx, part
 
 // under goes through the rows whose key begins so; a waiting reader watches them all, and what comes between.
 func (x *index[T]) under(tx *Read, k key) cursor[T] {
+	c := x.atOnce(tx, k)
+	c.over = slices.Clone(c.over)
+	return c
+}
+
+// atOnce is under for who takes the first row before anything else is done: neither the key nor what is pending
+// is copied.
+func (x *index[T]) atOnce(tx *Read, k key) cursor[T] {
 	k[0] = x.lead
 	tx.note(x.table.number, k)
-	c := cursor[T]{index: x, base: tx.under(k)}
+	c := cursor[T]{index: x, base: tx.under(k), at: k}
 	if tx.pending != nil {
-		if c.over = tx.pending.under(k); len(c.over) > 0 {
-			c.at = slices.Clone(k)
-		}
+		c.over = tx.pending.under(k)
 	}
 	return c
 }
@@ -130,17 +136,23 @@ func (x *index[T]) under(tx *Read, k key) cursor[T] {
 func (x *index[T]) after(tx *Read, parts ...string) *T {
 	k := keyOf(parts...)
 	k[len(k)-1]++ // past the end mark of the last part, and before anything longer
-	return x.onwards(tx, k).Next()
+	c := x.onwards(tx, k)
+	return c.Next()
 }
 
 // from iterates over all rows from the first on whose key begins with the parts or follows. Nobody waits for
 // what comes so.
-func (x *index[T]) from(tx *Read, parts ...string) *cursor[T] { return x.onwards(tx, keyOf(parts...)) }
+func (x *index[T]) from(tx *Read, parts ...string) *cursor[T] {
+	c := x.onwards(tx, keyOf(parts...))
+	c.over = slices.Clone(c.over)
+	return &c
+}
 
-func (x *index[T]) onwards(tx *Read, k key) *cursor[T] {
+// onwards is from; but what is pending is not copied, so that nothing may be written while it is gone through.
+func (x *index[T]) onwards(tx *Read, k key) cursor[T] {
 	k[0] = x.lead
 	tx.mask |= 1 << x.table.number
-	c := &cursor[T]{index: x, base: tx.onwards(k), ends: !x.table.alone, at: k}
+	c := cursor[T]{index: x, base: tx.onwards(k), ends: !x.table.alone, at: k}
 	if tx.pending != nil {
 		c.over = tx.pending.onwards(k)
 	}

@@ -14,8 +14,12 @@ type watches struct {
 	at      map[string]map[*waiter]struct{} // by place
 	partial partial
 	indexes map[*waiter]struct{} // who waits for an index of the log
-	told    uint64               // the number of the newest view that was told
-	recent  [keptChanges]changes // those before it, by number
+
+	// What has lately changed, for readers that were at work meanwhile; later ones look again for nothing.
+	told   uint64               // the number of the newest view that was told
+	forgot uint64               // the number of the newest view of whose changes nothing is known any more
+	recent [keptChanges]changes // of the views between, by number
+	keys   int                  // in recent
 }
 
 // changes are what one view differs in from the one before.
@@ -25,8 +29,9 @@ type changes struct {
 }
 
 const (
-	keptChanges = 1024 // for readers that were at work meanwhile; later ones look again for nothing
-	mostChanges = 8192 // of one view are kept
+	keptChanges = 1024  // views whose changes are kept
+	keptKeys    = 32768 // of all of them together: a few megabytes
+	mostChanges = 8192  // keys of one view; of one with more only that it has changed
 )
 
 // manyWatches is how many rows and ranges one reader watches one by one; beyond it watches whole tables,
@@ -114,15 +119,17 @@ func (p *places) add(k key) {
 }
 
 // concernedBy reports whether a change is at one of the places.
-func (p places) concernedBy(c changes) (concerned bool) {
-	for _, k := range c.keys {
-		p.partial.each(k, func(place []byte) {
-			if _, watched := p.at[string(place)]; watched {
-				concerned = true
-			}
-		})
+func (p places) concernedBy(c changes) bool {
+	concerned := c.all
+	look := func(place []byte) {
+		if _, watched := p.at[string(place)]; watched {
+			concerned = true
+		}
 	}
-	return concerned || c.all
+	for i := 0; i < len(c.keys) && !concerned; i++ {
+		p.partial.each(c.keys[i], look)
+	}
+	return concerned
 }
 
 // join lets the reader be woken by what changes at its places, or in the tables that it has read if it does
@@ -163,7 +170,7 @@ func (w *watches) since(number uint64) (missed []changes, tooMany bool) {
 	if w.told <= number {
 		return nil, false
 	}
-	if w.told-number > keptChanges {
+	if number < w.forgot {
 		return nil, true
 	}
 	for n := number + 1; n <= w.told; n++ {
@@ -201,11 +208,7 @@ func (w *watches) leave(me *waiter) {
 func (w *watches) tell(v *view, keys []key, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.told = v.number
-	w.recent[v.number%keptChanges] = changes{keys, all}
-	if len(keys) > mostChanges {
-		w.recent[v.number%keptChanges] = changes{all: true}
-	}
+	w.remember(v.number, changes{keys, all})
 	for me := range w.indexes {
 		if v.applied >= me.index {
 			me.wake()
@@ -222,6 +225,21 @@ func (w *watches) tell(v *view, keys []key, all bool) {
 			w.partial.each(k, func(place []byte) { wakeAll(w.at[string(place)], v.number) })
 		}
 	}
+}
+
+// remember keeps what a view has changed, in place of what is oldest. It wants w.mu held.
+func (w *watches) remember(number uint64, c changes) {
+	if len(c.keys) > mostChanges {
+		c = changes{all: true}
+	}
+	w.told = number
+	w.keys += len(c.keys)
+	for w.told-w.forgot > keptChanges || w.keys > keptKeys {
+		w.forgot++
+		w.keys -= len(w.recent[w.forgot%keptChanges].keys)
+		w.recent[w.forgot%keptChanges] = changes{}
+	}
+	w.recent[number%keptChanges] = c
 }
 
 // wakeAll wakes those who have not seen the view already.
