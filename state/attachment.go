@@ -89,11 +89,25 @@ func attachGranted(tx *Write, plugin string, now int64) {
 	}
 }
 
-// inUse reports whether a claim of the attachment's volume is granted on its node. It looks at the claims of
-// one node: they are no more than run on it.
+// fewClaims is how many of a volume's claims are looked at rather than those of a node.
+const fewClaims = 64
+
+// inUse reports whether a claim of the attachment's volume is granted on its node. It looks at the claims of the
+// volume where these are few, else at those of the node: they are no more than run on it.
 func inUse(tx *Read, a *structs.CSIAttachment) bool {
-	for c := range ClaimsByNode(tx, a.NodeID) {
-		if c.State == structs.ClaimGranted && c.VolumeID == a.VolumeID && c.Namespace == a.Namespace {
+	granted, all := 0, 0
+	for _, n := range lineOf(tx, a.Namespace, a.VolumeID) {
+		granted, all = granted+n.Granted, all+n.Granted+n.Waiting
+	}
+	some := ClaimsByNode(tx, a.NodeID)
+	switch {
+	case granted == 0:
+		return false
+	case all <= fewClaims:
+		some = claims.all(tx, a.Namespace, a.VolumeID)
+	}
+	for c := range some {
+		if c.State == structs.ClaimGranted && c.NodeID == a.NodeID && c.VolumeID == a.VolumeID && c.Namespace == a.Namespace {
 			return true
 		}
 	}

@@ -28,6 +28,9 @@ type undo struct {
 	writings int  // as Batch.written was then
 }
 
+// mostSpare is how much room for changes a batch leaves to the next.
+const mostSpare = 4 * mostPending
+
 // spare is what one batch leaves to the next.
 type spare struct {
 	memo    memo
@@ -63,6 +66,7 @@ func (b *Batch) Apply(index uint64, fn func(*Write) error) error {
 	tx := &one.Write
 	tx.Read = &one.read
 	b.next.applied = max(b.next.applied, index)
+	clear(b.undo)
 	b.undo = b.undo[:0]
 	if err := fn(tx); err != nil {
 		b.rollback()
@@ -111,6 +115,7 @@ func (b *Batch) write() {
 	if len(b.pending.entries) == 0 {
 		return
 	}
+	b.written++ // first: what the memo takes note of is not so before the end
 	txn := b.next.db.Txn(true)
 	b.changed = slices.Grow(b.changed, len(b.pending.entries))
 	for _, e := range b.pending.entries {
@@ -119,7 +124,6 @@ func (b *Batch) write() {
 		b.changed = append(b.changed, e.key)
 	}
 	txn.Commit()
-	b.written++
 	clear(b.pending.entries)
 	b.pending.entries = b.pending.entries[:0]
 }
@@ -149,10 +153,10 @@ func (b *Batch) Abort() {
 func (b *Batch) end() {
 	b.done = true
 	clear(b.pending.entries)
-	clear(b.undo[:cap(b.undo)])
+	clear(b.undo)
 	b.store.spare.entries, b.store.spare.undo = b.pending.entries[:0], b.undo[:0]
-	if cap(b.undo) > mostPending {
-		b.store.spare.undo = nil
+	if cap(b.undo) > mostSpare || cap(b.pending.entries) > mostSpare {
+		b.store.spare.entries, b.store.spare.undo = nil, nil
 	}
 	b.store.writer.Unlock()
 }

@@ -210,6 +210,8 @@ func VolumeUnpublish(tx *Write, p *structs.CSIVolumeUnpublishRequest) error {
 			return err
 		}
 	}
+	room := &wakeKeys{}
+	add := room.add
 	for _, k := range p.Claims {
 		c := Claim(tx.Read, structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace)), k.VolumeID, k.AllocID)
 		if c == nil {
@@ -223,7 +225,11 @@ func VolumeUnpublish(tx *Write, p *structs.CSIVolumeUnpublishRequest) error {
 				return err
 			}
 		}
-		releaseClaim(tx, c, p.Now)
+		freeClaim(tx, c, p.Now)
+		roomAfter(tx.Read, c.Key(), c.PluginID, c.NodeID, add)
+	}
+	for _, key := range room.keys {
+		wake(tx, key)
 	}
 	return nil
 }
@@ -255,20 +261,56 @@ func giveUp(tx *Write, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest
 
 // releaseClaim deletes a claim and all that follows from it.
 func releaseClaim(tx *Write, c *structs.CSIClaim, now int64) {
+	freeClaim(tx, c, now)
+	wakeRoom(tx, c.Key(), c.PluginID, c.NodeID)
+}
+
+// freeClaim is releaseClaim, but for waking who waits to be placed.
+func freeClaim(tx *Write, c *structs.CSIClaim, now int64) {
 	dropClaim(tx, c)
 	if c.State == structs.ClaimGranted {
 		detachUnused(tx, c, now)
 	}
 	grant(tx, c.Namespace, c.VolumeID, now)
-	wakeRoom(tx, c.Key(), c.PluginID, c.NodeID)
 }
 
 // wakeRoom wakes who waits for a volume, or for a node to have one less of its plugin's.
 func wakeRoom(tx *Write, k structs.CSIClaimKey, plugin, node string) {
-	wake(tx, structs.WakeVolume(k.Namespace, k.VolumeID))
-	half := Instance(tx.Read, plugin, structs.CSIKindNode, node)
+	roomAfter(tx.Read, k, plugin, node, func(key string) { wake(tx, key) })
+}
+
+// roomAfter names what those wait for who can go on when a volume is let go of on a node.
+func roomAfter(tx *Read, k structs.CSIClaimKey, plugin, node string, name func(key string)) {
+	name(structs.WakeVolume(k.Namespace, k.VolumeID))
+	half := Instance(tx, plugin, structs.CSIKindNode, node)
 	if half != nil && half.NodeInfo != nil && half.NodeInfo.MaxVolumes > structs.ManyVolumes {
-		wake(tx, structs.WakePlugin(plugin))
+		name(structs.WakePlugin(plugin))
+	}
+}
+
+// wakeKeys are what an entry wakes at its end, each once, in the order in which they came.
+type wakeKeys struct {
+	keys  []string
+	known map[string]bool // when there are more than a few
+}
+
+func (w *wakeKeys) add(key string) {
+	const few = 8
+	switch {
+	case len(w.keys) < few && slices.Contains(w.keys, key), w.known[key]:
+		return
+	case len(w.keys) == few:
+		w.known = map[string]bool{}
+		for _, k := range w.keys {
+			w.known[k] = true
+		}
+		if w.known[key] {
+			return
+		}
+	}
+	w.keys = append(w.keys, key)
+	if w.known != nil {
+		w.known[key] = true
 	}
 }
 

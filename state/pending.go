@@ -12,7 +12,7 @@ import (
 type pending struct{ entries []entry }
 
 // mostPending is how many are kept before they are written into the tree.
-const mostPending = 1024
+const mostPending = 256
 
 func (p *pending) find(k key) (int, bool) {
 	low, high := 0, len(p.entries)

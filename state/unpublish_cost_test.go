@@ -1,0 +1,104 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/structs"
+)
+
+// release is one entry that releases n claims, in a store where that is possible again and again.
+type release struct {
+	store *Store
+	index uint64
+	keys  []structs.CSIClaimKey
+}
+
+// toRelease fills a store with n claims: of the volume and for the node that are named by number, in a mode.
+func toRelease(t *testing.T, n int, mode structs.CSIAccessMode, volume, node func(i int) int) *release {
+	r := &release{store: New(), index: 1}
+	b := r.store.Batch()
+	defer b.Abort()
+	apply := func(fn func(tx *Write) error) {
+		r.index++
+		must(t, b.Apply(r.index, fn))
+	}
+	apply(func(tx *Write) error {
+		return JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)})
+	})
+	nodes, vols := map[string]bool{}, map[string]bool{}
+	for i := range n {
+		v, at, alloc := fmt.Sprint("v", volume(i)), fmt.Sprint("n", node(i)), fmt.Sprint("a", i)
+		if !nodes[at] {
+			nodes[at] = true
+			both := attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))
+			both[0].NodeInfo.MaxVolumes = structs.ManyVolumes + 1
+			apply(func(tx *Write) error {
+				return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(at), CSI: both})
+			})
+		}
+		if !vols[v] {
+			vols[v] = true
+			apply(func(tx *Write) error {
+				return VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume(v, "p")}})
+			})
+		}
+		apply(func(tx *Write) error {
+			allocs.put(tx, &structs.Allocation{ID: alloc, Namespace: "default", JobID: "j", NodeID: at, Resources: &structs.Resources{}})
+			return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim(v, alloc, wr, mode)}})
+		})
+		r.keys = append(r.keys, structs.CSIClaimKey{Namespace: "default", VolumeID: v, AllocID: alloc})
+	}
+	apply(func(tx *Write) error {
+		evals.put(tx, &structs.Evaluation{ID: "e", Namespace: "default", JobID: "j", Status: structs.EvalBlocked,
+			BlockedOn: []string{structs.WakeVolume("default", "v0"), structs.WakePlugin("p")}})
+		return nil
+	})
+	b.Commit()
+	return r
+}
+
+// cost applies the entry and returns how often, per claim, memory was allocated and an index was changed. What it
+// has done is taken back.
+func (r *release) cost(t *testing.T) (memory, changes float64) {
+	n := float64(len(r.keys))
+	memory = testing.AllocsPerRun(2, func() {
+		b := r.store.Batch()
+		defer b.Abort()
+		must(t, b.Apply(r.index+1, func(tx *Write) error {
+			err := VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: r.keys})
+			changes = float64(len(b.undo)) / n
+			if e := Eval(tx.Read, "e"); e.Status != structs.EvalPending || e.StatusDescription != "woken by "+structs.WakeVolume("default", "v0") {
+				t.Errorf("who waited is %s, %q", e.Status, e.StatusDescription)
+			}
+			return err
+		}))
+	})
+	return memory / n, changes
+}
+
+// TestReleasingManyAtOnceCostsEachTheSame: of one volume, on one node, and out of one line.
+func TestReleasingManyAtOnceCostsEachTheSame(t *testing.T) {
+	same, each := func(int) int { return 0 }, func(i int) int { return i }
+	few := func(i int) int { return i / 40 }
+	for name, c := range map[string]struct {
+		mode         structs.CSIAccessMode
+		volume, node func(int) int
+	}{
+		"one volume, a node each":           {mnmw, same, each},
+		"one volume, few nodes":             {mnmw, same, few},
+		"one node, a volume each":           {mnmw, each, same},
+		"one node, few volumes":             {mnmw, few, same},
+		"one volume in line, a node each":   {mnsw, same, each},
+		"one volume in line, all on a node": {snw, same, same},
+	} {
+		few, many := toRelease(t, 100, c.mode, c.volume, c.node), toRelease(t, 4000, c.mode, c.volume, c.node)
+		fewMemory, fewChanges := few.cost(t)
+		manyMemory, manyChanges := many.cost(t)
+		t.Logf("%s: per claim %.1f and %.1f allocations, %.1f and %.1f changes", name, fewMemory, manyMemory, fewChanges, manyChanges)
+		if manyMemory > 2*fewMemory+10 || manyChanges > fewChanges+1 {
+			t.Errorf("%s: of 100 claims each costs %.1f allocations and %.1f changes, of 4,000 %.1f and %.1f",
+				name, fewMemory, fewChanges, manyMemory, manyChanges)
+		}
+	}
+}
