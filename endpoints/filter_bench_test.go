@@ -1,9 +1,16 @@
 package endpoints
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
+
+	"berth/fsm"
+	"berth/internal/benchshape"
+	"berth/rpc"
+	"berth/state"
 	"berth/structs"
 )
 
@@ -57,5 +64,38 @@ func BenchmarkFilterReady(b *testing.B) {
 		if _, err := filter(`PluginID == "ebs0" and CurrentWriters != 0`); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkFilterList is a list of 10,000 volumes of which one in ten, all, or a page of a hundred are let by.
+func BenchmarkFilterList(b *testing.B) {
+	store := state.New()
+	raft := &fakeRaft{fsm: fsm.New(store), leader: "127.0.0.1:1", isMe: true, index: 1}
+	s := rpc.NewServer(hclog.NewNullLogger(), New(Deps{Store: store, Raft: raft, Leases: &noLeases{}, Logger: hclog.NewNullLogger()}).List()...)
+	b.Cleanup(s.Close)
+	batch, put := store.Batch(), &structs.CSIVolumeRegisterRequest{}
+	for i := range 10000 {
+		put.Volumes = append(put.Volumes, benchshape.Volume(benchshape.VolumeID(i), i))
+	}
+	if err := batch.Apply(1, func(tx *state.Write) error { return state.VolumePut(tx, put) }); err != nil {
+		b.Fatal(err)
+	}
+	batch.Commit()
+	for _, c := range []struct {
+		filter  string
+		perPage int32
+		want    int
+	}{{"", 0, 10000}, {`ID matches "0$"`, 0, 1000}, {`ID != ""`, 0, 10000}, {`ID matches "0$"`, 100, 100}} {
+		b.Run(fmt.Sprintf("%s/page=%d", c.filter, c.perPage), func(b *testing.B) {
+			perCall(b, func(int) error {
+				resp, err := rpc.Call(context.Background(), s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{
+					QueryOptions: structs.QueryOptions{Filter: c.filter, PerPage: c.perPage},
+				})
+				if err == nil && len(resp.Volumes) != c.want {
+					err = fmt.Errorf("%d rows; want %d", len(resp.Volumes), c.want)
+				}
+				return err
+			})
+		})
 	}
 }

@@ -17,7 +17,8 @@ import (
 type listing[Row, Stub any] struct {
 	Key  func(*Row) []string
 	Stub func(*Row) *Stub
-	// Passing, if not nil, is Stub for rows that are streamed: each stub is done with before the next is made.
+	// Passing, if not nil, is Stub for rows that are streamed or filtered: each stub is done with, or copied,
+	// before the next is made.
 	Passing func(*Row) *Stub
 	// Keep, if not nil, leaves out the rows for which it is false.
 	Keep func(*Row) bool
@@ -45,14 +46,12 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 		if l.Passing != nil {
 			l.Stub = l.Passing
 		}
-		meta.Rows = func(do func(any) error) (err error) {
-			failed := l.each(rows, q, match, begin, func(_ *Row, stub *Stub) bool {
-				err = do(stub)
-				return err == nil
-			})
-			return errors.Join(failed, err)
-		}
+		meta.Rows = l.stream(rows, q, match, begin)
 		return nil, nil
+	}
+	passing := q.Filter != "" && l.Passing != nil // no stubs for rows that are not let by
+	if passing {
+		l.Stub = l.Passing
 	}
 	stubs := []*Stub{}
 	err = l.each(rows, q, match, begin, func(row *Row, stub *Stub) bool {
@@ -60,10 +59,25 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 			meta.NextToken = toToken(l.Key(row))
 			return false
 		}
+		if passing {
+			kept := *stub
+			stub = &kept
+		}
 		stubs = append(stubs, stub)
 		return true
 	})
 	return stubs, err
+}
+
+// stream makes the stubs when they are asked for.
+func (l listing[Row, Stub]) stream(rows iter.Seq[*Row], q *structs.QueryOptions, match func(any) (bool, error), begin []string) func(func(any) error) error {
+	return func(do func(any) error) (err error) {
+		failed := l.each(rows, q, match, begin, func(_ *Row, stub *Stub) bool {
+			err = do(stub)
+			return err == nil
+		})
+		return errors.Join(failed, err)
+	}
 }
 
 // each makes the stubs of the rows from begin on that match, until do has enough.

@@ -1,0 +1,66 @@
+package endpoints
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/internal/rowfilter"
+	"berth/structs"
+)
+
+// TestFilteredListsHaveTheSameRows: a filter looks at stubs that are made one after the other in one place,
+// and what it lets by is the answer's own.
+func TestFilteredListsHaveTheSameRows(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	s.manyVolumes(50)
+	s.claim("v00007", "a1", "n1")
+	list := func(q structs.QueryOptions) []*structs.CSIVolumeListStub {
+		return must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes
+	}
+	all := list(structs.QueryOptions{})
+	for _, q := range []structs.QueryOptions{{}, {Reverse: true}, {PerPage: 7}, {Stream: true}, {NextToken: toToken([]string{"default", "v00030"})}} {
+		for expression, keep := range map[string]func(*structs.CSIVolumeListStub) bool{
+			`ID != ""`:           func(*structs.CSIVolumeListStub) bool { return true },
+			`ID matches "[05]$"`: func(v *structs.CSIVolumeListStub) bool { return strings.ContainsAny(v.ID[5:], "05") },
+			`CurrentWriters != 0 or CurrentReaders != 0`: func(v *structs.CSIVolumeListStub) bool { return v.CurrentWriters+v.CurrentReaders > 0 },
+			`State == "nowhere"`:                         func(*structs.CSIVolumeListStub) bool { return false },
+		} {
+			want := []*structs.CSIVolumeListStub{}
+			for _, v := range all {
+				if keep(v) && (q.NextToken == "" || v.ID >= "v00030") {
+					want = append(want, v)
+				}
+			}
+			if q.Reverse {
+				slices.Reverse(want)
+			}
+			if q.PerPage > 0 {
+				want = want[:min(len(want), int(q.PerPage))]
+			}
+			q.Filter = expression
+			if got := list(q); !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v: %d rows, want %d, or they differ", q, len(got), len(want))
+			}
+		}
+	}
+}
+
+func TestBadFiltersSayWhatToDo(t *testing.T) {
+	s := newServer(t)
+	s.manyVolumes(1)
+	for expression, want := range map[string]string{
+		`ID ==`:               `the filter "ID ==" is not an expression: 1:6`,
+		`Id == "x"`:           `the filter "Id == \"x\"" does not fit the rows: error finding value in datum: /Id at part 0`,
+		`CurrentWriters == x`: `does not fit the rows: error getting match value in expression`,
+		strings.Repeat("x", rowfilter.MaxLength+1): `x..." has 65537 bytes; expected 65536 at most`,
+	} {
+		err := refused(s, structs.KindInvalid, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Filter: expression}})
+		if !strings.Contains(err.Error(), want) || len(err.Error()) > 2000 {
+			t.Errorf("%.30s: %.300v; want %q", expression, err, want)
+		}
+	}
+}
