@@ -57,7 +57,7 @@ func TestPlainExpressions(t *testing.T) {
 				t.Errorf("%s: %v, %v, by go-bexpr: %v; want %v", expression, got, err, f.slow != nil, want)
 			}
 		}
-		if f.row.IsValid() || f.loops != nil && len(f.loops) > 0 && f.loops[0].value.IsValid() {
+		if f.row.IsValid() || len(f.loops) > 0 && f.loops[0].value.IsValid() {
 			t.Errorf("%s: the row is remembered", expression)
 		}
 	}
