@@ -148,6 +148,12 @@ func slow(e rpc.Endpoint) rpc.Endpoint {
 	return e
 }
 
+// shed marks a read of operators, which may be refused when there is too much to do (see rpc.Server.Shed).
+func shed(e rpc.Endpoint) rpc.Endpoint {
+	e.Sheds = true
+	return e
+}
+
 // List is every procedure that a server serves, wrapped in the middleware.
 func (e *Endpoints) List() []rpc.Endpoint {
 	var (
@@ -174,37 +180,37 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		report(e, structs.NodeUpdateCSI, node.updateCSI),
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
 		write(e, structs.NodeUpdateAllocs, aNode, node.updateAllocs),
-		e.quick(read(e, structs.NodeGet, anyone, node.get)),
-		read(e, structs.NodeList, anyone, node.list),
-		read(e, structs.NodeAllocs, anyone, node.allocs),
+		shed(e.quick(read(e, structs.NodeGet, anyone, node.get))),
+		shed(read(e, structs.NodeList, anyone, node.list)),
+		shed(read(e, structs.NodeAllocs, anyone, node.allocs)),
 		call(e, structs.NodeClientAllocs, aNode, node.clientAllocs),
 		write(e, structs.NodeEvaluate, anyone, node.evaluate),
 
 		write(e, structs.JobRegister, anyone, job.register),
 		write(e, structs.JobDeregister, anyone, job.deregister),
 		write(e, structs.JobEvaluate, anyone, job.evaluate),
-		e.quick(read(e, structs.JobGet, anyone, job.get)),
-		read(e, structs.JobList, anyone, job.list),
-		read(e, structs.JobVersions, anyone, job.versions),
-		read(e, structs.JobSummaryGet, anyone, job.summary),
-		read(e, structs.JobAllocations, anyone, job.allocations),
-		read(e, structs.JobEvaluations, anyone, job.evaluations),
+		shed(e.quick(read(e, structs.JobGet, anyone, job.get))),
+		shed(read(e, structs.JobList, anyone, job.list)),
+		shed(read(e, structs.JobVersions, anyone, job.versions)),
+		shed(read(e, structs.JobSummaryGet, anyone, job.summary)),
+		shed(read(e, structs.JobAllocations, anyone, job.allocations)),
+		shed(read(e, structs.JobEvaluations, anyone, job.evaluations)),
 
-		e.quick(read(e, structs.AllocGet, anyone, alloc.get)),
+		shed(e.quick(read(e, structs.AllocGet, anyone, alloc.get))),
 		read(e, structs.AllocsGet, anyone, alloc.getMany),
-		read(e, structs.AllocList, anyone, alloc.list),
+		shed(read(e, structs.AllocList, anyone, alloc.list)),
 		write(e, structs.AllocStop, anyone, alloc.stop),
 
-		e.quick(read(e, structs.EvalGet, anyone, eval.get)),
-		read(e, structs.EvalList, anyone, eval.list),
-		read(e, structs.EvalAllocs, anyone, eval.allocations),
+		shed(e.quick(read(e, structs.EvalGet, anyone, eval.get))),
+		shed(read(e, structs.EvalList, anyone, eval.list)),
+		shed(read(e, structs.EvalAllocs, anyone, eval.allocations)),
 
-		read(e, structs.CSIPluginGet, anyone, plugin.get),
-		read(e, structs.CSIPluginList, anyone, plugin.list),
+		shed(read(e, structs.CSIPluginGet, anyone, plugin.get)),
+		shed(read(e, structs.CSIPluginList, anyone, plugin.list)),
 		write(e, structs.CSIPluginDelete, anyone, propose(e, fsm.PluginDelete)),
 
-		e.quick(read(e, structs.CSIVolumeGet, anyone, volume.get)),
-		read(e, structs.CSIVolumeList, anyone, volume.list),
+		shed(e.quick(read(e, structs.CSIVolumeGet, anyone, volume.get))),
+		shed(read(e, structs.CSIVolumeList, anyone, volume.list)),
 		slow(call(e, structs.CSIVolumeExternal, anyone, volume.external)),
 		slow(write(e, structs.CSIVolumeRegister, anyone, intent.register)),
 		slow(write(e, structs.CSIVolumeCreate, anyone, intent.create)),

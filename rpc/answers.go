@@ -107,10 +107,40 @@ func (w *writer) write(m *buffer) error {
 	if w.failed != nil {
 		return w.failed
 	}
-	if w.busy {
+	if w.busy || w.left != nil {
 		w.leave(m)
+	} else {
+		w.left = m
+	}
+	return w.send()
+}
+
+// keep keeps a message for the next time that one is written, or for flush. It waits as write does.
+func (w *writer) keep(m *buffer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.busy && w.size > keptBuffer {
+		w.room.Wait()
+	}
+	if w.leave(m); w.size > keptBuffer {
+		_ = w.send() // who writes next is told
+	}
+}
+
+// flush writes what was kept.
+func (w *writer) flush() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_ = w.send() // who writes next is told
+}
+
+// send writes what is left, unless somebody does.
+func (w *writer) send() error {
+	if w.busy {
 		return nil
 	}
+	m := w.left
+	w.left, w.end, w.size = nil, nil, 0
 	w.busy = true
 	for m != nil && w.failed == nil {
 		w.mu.Unlock()

@@ -30,11 +30,14 @@ func Call[Req, Resp any](ctx context.Context, c Caller, m structs.Method[Req, Re
 // nobody. It is then served by the goroutine that read it: the next request of the stream waits for it, and
 // it does not hear that its caller has gone.
 //
+// Sheds says that a request may be refused while the server is asked for more than it can do (see Server.Shed).
+//
 // Wire, if not nil, serves in Serve's place who is not in this process; its answer may be an Appender.
 type Endpoint struct {
 	Name  string
 	Write bool
 	Waits bool
+	Sheds bool
 	Quick func(req any) bool
 	New   func() any
 	Copy  func(req any) any

@@ -19,6 +19,8 @@ type messages struct {
 	max int
 	buf []byte // what has arrived; the values up to at are read
 	at  int
+	// before, if not nil, is called before more is read, which may take long.
+	before func()
 	// lost says that a value was too long or no msgpack: where the next one begins is unknown.
 	lost bool
 }
@@ -103,6 +105,9 @@ func (m *messages) length(at, bytes int) int {
 func (m *messages) need(n int) error {
 	for len(m.buf)-m.at < n {
 		m.makeRoom()
+		if m.before != nil {
+			m.before()
+		}
 		got, err := m.r.Read(m.buf[len(m.buf):cap(m.buf)])
 		m.buf = m.buf[:len(m.buf)+got]
 		if err != nil && len(m.buf)-m.at < n {

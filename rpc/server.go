@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/tinylib/msgp/msgp"
 
+	"berth/internal/admission"
 	"berth/internal/codec"
 	"berth/structs"
 )
@@ -24,6 +25,7 @@ type Server struct {
 	endpoints map[string]*Endpoint
 	limits    Limits
 	all       *load // of every connection and of this process
+	gate      *admission.Gate
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -77,6 +79,9 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if !ok {
 		return unknownMethod(method)
 	}
+	if err := s.shed(e, req); err != nil {
+		return err
+	}
 	done, err := s.enter(ctx, method, waits(e, req), nil)
 	if err != nil {
 		return err
@@ -108,6 +113,7 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer unhook()
 	in, out := newMessages(conn, s.limits.Message), newWriter(conn)
+	in.before = out.flush
 	var requests sync.WaitGroup
 	defer requests.Wait()
 	defer func() { _ = conn.Close() }()
@@ -119,6 +125,10 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 			return
 		}
 		if err == nil {
+			if busy := s.shed(req.Endpoint, req.body); busy != nil {
+				out.keep(s.message(req, nil, busy))
+				continue
+			}
 			err = s.begin(ctx, req, of, out, &requests)
 		}
 		if err != nil {
@@ -227,6 +237,13 @@ func (s *Server) contain(e *Endpoint, err *error) {
 
 // reply writes an answer, or the error in its place.
 func (s *Server) reply(out *writer, req *request, answer any, err error) {
+	if err := out.write(s.message(req, answer, err)); err != nil {
+		s.logger.Debug("an answer could not be sent", "method", req.Name, "error", err)
+	}
+}
+
+// message is an answer, or the error in its place.
+func (s *Server) message(req *request, answer any, err error) *buffer {
 	head := answerHead{method: req.Name, seq: req.seq}
 	m := buffers.Get().(*buffer)
 	m.b = head.append(m.b)
@@ -239,9 +256,7 @@ func (s *Server) reply(out *writer, req *request, answer any, err error) {
 		m.next = nil
 		m.b = msgp.AppendMapHeader(head.append(m.b[:0]), 0)
 	}
-	if err := out.write(m); err != nil {
-		s.logger.Debug("an answer could not be sent", "method", req.Name, "error", err)
-	}
+	return m
 }
 
 // append appends an answer to a message.

@@ -20,6 +20,7 @@ import (
 
 	"berth/endpoints"
 	"berth/fsm"
+	"berth/internal/admission"
 	"berth/rpc"
 	"berth/server/control"
 	"berth/state"
@@ -39,6 +40,7 @@ type Server struct {
 	endpoints *endpoints.Endpoints
 	leases    *control.Leases
 	rpc       *rpc.Server
+	gate      *admission.Gate
 	pool      *rpc.Pool
 	listener  *rpc.Listener
 	loops     func() []control.Loop // what a leader does
@@ -105,12 +107,14 @@ func (s *Server) serve(ln net.Listener) {
 	s.loops = s.leaderLoops
 	s.reign.over = make(chan struct{})
 	close(s.reign.over)
+	s.gate = admission.New(admission.DefaultConfig())
 	s.pool = rpc.NewPoolOver(cfg.network().Dial, logger.Named("rpc"), nil)
 	s.leases = control.NewLeases(s.leaseConfig(), time.Now)
 	s.endpoints = endpoints.New(endpoints.Deps{
 		Store: s.store, Raft: s, Leases: s.leases, Logger: logger.Named("rpc"), Region: cfg.Region, Now: time.Now,
 	})
 	s.rpc = rpc.NewServer(logger.Named("rpc"), s.endpoints.List()...)
+	s.rpc.Shed(s.gate)
 	s.listener = rpc.NewListener(ln, logger.Named("rpc"), map[byte]func(net.Conn){
 		rpc.ByteRPC: s.rpc.ServeConn, rpc.ByteMux: s.rpc.ServeMux, rpc.ByteRaft: s.layer.handoff,
 	})
@@ -212,6 +216,7 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Go(func() { s.lead(ctx) })
 	loops.Go(func() { s.members.run(ctx) })
 	loops.Go(func() { s.bootstrap(ctx) })
+	loops.Go(func() { s.admit(ctx) })
 	loops.Go(func() { s.members.join(ctx, s.cfg.RetryJoin, s.cfg.RetryInterval) })
 	listening, stopListening := context.WithCancel(context.Background())
 	var port sync.WaitGroup

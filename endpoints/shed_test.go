@@ -1,0 +1,28 @@
+package endpoints
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestWhatMayBeRefusedWhenThereIsTooMuchToDo holds the list: what keeps nodes, volumes and the cluster going is
+// not in it.
+func TestWhatMayBeRefusedWhenThereIsTooMuchToDo(t *testing.T) {
+	var got []string
+	for _, e := range newServer(t).List() {
+		if e.Sheds && (e.Write || e.Waits) {
+			t.Errorf("%s writes or waits", e.Name)
+		}
+		if e.Sheds {
+			got = append(got, e.Name)
+		}
+	}
+	slices.Sort(got)
+	const want = "Alloc.GetAlloc Alloc.List CSIPlugin.Get CSIPlugin.List CSIVolume.Get CSIVolume.List " +
+		"Eval.Allocations Eval.GetEval Eval.List Job.Allocations Job.Evaluations Job.GetJob Job.GetJobVersions " +
+		"Job.List Job.Summary Node.Get Node.GetAllocs Node.List"
+	if strings.Join(got, " ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
+	}
+}

@@ -1,0 +1,174 @@
+package admission
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// said is a prober that says what it was told.
+type said struct {
+	delay atomic.Int64
+	sent  atomic.Int64
+}
+
+func (s *said) send()                { s.sent.Add(1) }
+func (s *said) least() time.Duration { return time.Duration(s.delay.Load()) }
+
+// watched is a gate whose windows pass in virtual time.
+func watched(t *testing.T) (*Gate, *said, *atomic.Int64) {
+	g, p, refused := New(DefaultConfig()), &said{}, &atomic.Int64{}
+	var run sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	run.Go(func() { g.run(ctx, p, func(n int) { refused.Add(int64(n)) }) })
+	t.Cleanup(func() { cancel(); run.Wait() })
+	return g, p, refused
+}
+
+// ask asks so many times in each of some windows, and returns how often it was refused.
+func ask(t *testing.T, g *Gate, windows, each int) (refused int) {
+	t.Helper()
+	for range windows {
+		for range each {
+			again, ok := g.Admit()
+			if !ok {
+				refused++
+			}
+			if !ok && (again < g.config.Soonest || again > g.config.Latest) {
+				t.Fatalf("told to come again after %s", again)
+			}
+		}
+		time.Sleep(g.config.Window)
+	}
+	return refused
+}
+
+func TestAGateOpensAndCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, refused := watched(t)
+		ask(t, g, 1, g.config.Few)
+		time.Sleep(g.config.Window / 2) // its windows end between those of ask
+		if n := ask(t, g, 20, 1000); n > 0 {
+			t.Errorf("%d are refused though all is well", n)
+		}
+		p.delay.Store(int64(time.Second))
+		n := ask(t, g, 20, 1000)
+		if n < 5000 || n > 18000 {
+			t.Errorf("%d of 20,000 are refused", n)
+		}
+		p.delay.Store(0)
+		n += ask(t, g, 2, 50)
+		if n := ask(t, g, 20, 50); n > 0 {
+			t.Errorf("%d are refused after it is over", n)
+		}
+		if int64(n) != refused.Load() {
+			t.Errorf("%d are refused, %d are counted", n, refused.Load())
+		}
+	})
+}
+
+func TestFewAreLetInWhateverHappens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, _ := watched(t)
+		p.delay.Store(int64(time.Hour))
+		ask(t, g, 100, 1000)
+		time.Sleep(g.config.Window)
+		for range 100 {
+			if n := ask(t, g, 1, g.config.Few); n > 0 {
+				t.Fatalf("%d of few are refused", n)
+			}
+			time.Sleep(g.config.Window) // past any border of a window
+		}
+	})
+}
+
+func TestNobodyLooksWhereNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, _ := watched(t)
+		ask(t, g, 1, g.config.Few-1)
+		time.Sleep(time.Hour)
+		if n := p.sent.Load(); n > 0 {
+			t.Errorf("%d bytes are sent for few reads", n)
+		}
+		ask(t, g, 3, 100)
+		time.Sleep(time.Hour)
+		if n := p.sent.Load(); n == 0 || n > 10*probesOf*calmWindows {
+			t.Errorf("%d bytes are sent", n)
+		}
+	})
+}
+
+func TestThoseWhoAreRefusedAreToldDifferentTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(DefaultConfig())
+		for range 3 {
+			g.Observe(Sample{Took: time.Second, Seen: 1000, In: 1000, Delay: time.Minute})
+		}
+		for range g.config.Few {
+			g.Admit()
+		}
+		told, last := map[time.Duration]bool{}, time.Duration(0)
+		for range 1000 {
+			if again, ok := g.Admit(); !ok {
+				told[again] = true
+				last = max(last, again)
+			}
+		}
+		if len(told) < 100 || last < g.config.Soonest+100*time.Millisecond {
+			t.Errorf("%d different times are told, the last %s", len(told), last)
+		}
+	})
+}
+
+func TestABytesWayIsTimed(t *testing.T) {
+	p, err := newProbe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reader sync.WaitGroup
+	reader.Go(p.read)
+	p.send()
+	for p.least() == 0 { // until it has arrived, or takes some time
+		if t.Context().Err() != nil {
+			t.Fatal("no byte is timed")
+		}
+	}
+	p.close()
+	reader.Wait()
+}
+
+func TestAByteOnItsWayIsTimedToo(t *testing.T) {
+	p, err := newProbe() // nobody reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.out.Close()
+	defer p.close()
+	p.send()
+	p.send() // none is added
+	first := p.least()
+	if second := p.least(); first <= 0 || second < first {
+		t.Errorf("it takes %s, and then %s", first, second)
+	}
+}
+
+func TestAGateRunsAndEnds(t *testing.T) {
+	g := New(DefaultConfig())
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- g.Run(ctx, func(int) {}) }()
+	for range 100 {
+		g.Admit()
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

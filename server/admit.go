@@ -1,0 +1,18 @@
+package server
+
+import (
+	"context"
+
+	"github.com/hashicorp/go-metrics"
+)
+
+// admit decides, for as long as the server lives, which reads it refuses so that others are answered.
+func (s *Server) admit(ctx context.Context) {
+	labels := []metrics.Label{{Name: "limit", Value: "reads"}}
+	err := s.gate.Run(ctx, func(refused int) {
+		metrics.IncrCounterWithLabels([]string{"rpc", "refused"}, float32(refused), labels)
+	})
+	if err != nil {
+		s.logger.Warn("reads are not refused when there are too many", "error", err)
+	}
+}
