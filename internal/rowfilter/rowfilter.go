@@ -25,8 +25,8 @@ const (
 	maxParsing   = 2000000 // steps of the parser, which goes back often: a fifth of a second
 	manyBrackets = 5       // levels of brackets from which on the parser takes very long
 	maxPattern   = 4000    // size of all regular expressions together, repetitions written out
-	spentAtFirst = 100000  // comparisons that may be made at once, and
-	spentPerRow  = 5000    // on top of it for each row
+	spentAtFirst = 5000000 // comparisons that may be made at once: a tenth of a second, and
+	spentPerRow  = 1000    // on top of it for each row
 )
 
 // Filter is an expression made ready for rows. Two goroutines must not use one at the same time.

@@ -119,7 +119,7 @@ func TestCostIsBounded(t *testing.T) {
 	for _, expression := range []string{
 		`any Names as a { any Names as b { any Names as c { any Names as d { a == "x" }}}}`,
 		`any Names as a { any Names as b { "x" in Names }}`,
-		`any Names as a { any Names as b { (all Tags as c { c == "x" }) and a == "x" }}`,
+		`any Names as a { any Names as b { any Names as c { any Tags as d { d == "x" }}}}`,
 		`any Names as a { Name matches "(a?){400}x" }`,
 	} {
 		f, err := New(expression)
