@@ -31,6 +31,7 @@ func (p plainTable) rows(keys func(*structs.Evaluation) [][]string, begins []str
 		}
 	}
 	slices.SortFunc(all, func(a, b at) int { return bytes.Compare(a.key, b.key) })
+	all = slices.CompactFunc(all, func(a, b at) bool { return bytes.Equal(a.key, b.key) }) // one that names a key twice
 	var out []string
 	for _, a := range all {
 		out = append(out, a.id+"="+p[a.id].StatusDescription)
@@ -43,7 +44,10 @@ func found(rows func(func(*structs.Evaluation) bool)) string {
 }
 
 // matches compares every way into the table with the plain one.
-func (p plainTable) matches(t *rapid.T, tx *Read, when string) {
+func (p plainTable) matches(t *rapid.T, tx *Read, when string) { p.agrees(t, tx, when) }
+
+func (p plainTable) agrees(t rapid.TB, tx *Read, when string) {
+	t.Helper()
 	want := func(what, got, want string) {
 		if got != want {
 			t.Fatalf("%s, %s: %q, want %q", when, what, got, want)

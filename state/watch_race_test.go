@@ -1,0 +1,223 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// lookout is a reader that looks, says what it saw, and waits, until it is told to end.
+type lookout struct {
+	see   func(*Read) string
+	saw   chan string
+	looks atomic.Int64
+	told  string // the newest answer that its writer has had from it
+}
+
+func (l *lookout) run(ctx context.Context, s *Store) {
+	for {
+		tx := s.Watching()
+		l.looks.Add(1)
+		select {
+		case l.saw <- l.see(tx):
+		case <-ctx.Done():
+			return
+		}
+		if s.Wait(ctx, tx) != nil {
+			return
+		}
+	}
+}
+
+// until takes answers until one is as wanted.
+func (l *lookout) until(ctx context.Context, want string) error {
+	for l.told != want {
+		select {
+		case l.told = <-l.saw:
+		case <-ctx.Done():
+			return fmt.Errorf("a reader saw %q last and never %q", l.told, want)
+		}
+	}
+	return nil
+}
+
+// lookoutsOf are readers of what one writer changes, in every way in which one can look, and of nothing else.
+func lookoutsOf(writer string) (ls []*lookout) {
+	for _, see := range []func(*Read) string{
+		func(tx *Read) string { return fmt.Sprint(Eval(tx, writer+"1")) },
+		func(tx *Read) string { return fmt.Sprint(evalsByJob.first(tx, writer, "j2")) },
+		func(tx *Read) string { return found(evalsByJob.all(tx, writer, "j1")) },
+		func(tx *Read) string { return found(evals.prefix(tx, writer)) },
+		func(tx *Read) string { return found(evals.scanFrom(tx, beginning(writer), keyOf(writer+"2"))) },
+		func(tx *Read) string { return found(evalsByBlocked.all(tx, writer+"on1")) },
+		func(tx *Read) string {
+			return fmt.Sprint(evalsByBlocked.has(tx, writer+"on2"), Eval(tx, writer+"none"))
+		},
+	} {
+		ls = append(ls, &lookout{see: see, saw: make(chan string)})
+	}
+	return ls
+}
+
+// round changes some rows of the writer in one batch of entries, one of which fails.
+func round(s *Store, index *atomic.Uint64, r *rand.Rand, writer string) {
+	b := s.Batch()
+	defer b.Abort()
+	b.most = []int{1, 3, mostPending}[r.IntN(3)]
+	for range 1 + r.IntN(3) {
+		at, fails := index.Add(1), r.IntN(3) == 0
+		_ = b.Apply(at, func(tx *Write) error {
+			for range 1 + r.IntN(3) {
+				e := &structs.Evaluation{ID: fmt.Sprint(writer, r.IntN(4)), Namespace: writer, JobID: fmt.Sprint("j", r.IntN(3)),
+					Status: []string{structs.EvalBlocked, structs.EvalPending}[r.IntN(2)], StatusDescription: fmt.Sprint(at),
+					BlockedOn: []string{fmt.Sprint(writer, "on", r.IntN(3))}}
+				if r.IntN(3) == 0 {
+					evals.delete(tx, e)
+				} else {
+					evals.put(tx, e)
+				}
+			}
+			if fails {
+				return structs.Errorf(structs.KindConflict, "no")
+			}
+			return nil
+		})
+	}
+	b.Commit()
+}
+
+// TestEveryChangeIsNoticed by each reader of what has changed, before its writer changes anything again, while
+// other writers change other things; and by nobody else.
+func TestEveryChangeIsNoticed(t *testing.T) {
+	const writers, rounds = 4, 200 // together fewer views than are kept: nobody looks for having come too late
+	s, index := New(), &atomic.Uint64{}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	var working, looking sync.WaitGroup
+	end, stop := context.WithCancel(ctx)
+	defer stop()
+	for n := range writers {
+		writer, r := fmt.Sprint("w", n, "-"), rand.New(rand.NewPCG(uint64(n), 3))
+		ls := lookoutsOf(writer)
+		for _, l := range ls {
+			looking.Go(func() { l.run(end, s) })
+		}
+		working.Go(func() {
+			for i := range rounds {
+				round(s, index, r, writer)
+				tx := s.Read()
+				for _, l := range ls {
+					if err := l.until(ctx, l.see(tx)); err != nil {
+						t.Errorf("round %d of %s: %v", i, writer, err)
+						return
+					}
+				}
+			}
+			for i, l := range ls {
+				// It looks at first, and once for each round; it may be a look ahead of what it has said.
+				if n := l.looks.Load(); n > rounds+2 {
+					t.Errorf("reader %d of %s looked %d times in %d rounds", i, writer, n, rounds)
+				}
+			}
+		})
+	}
+	working.Wait()
+	stop()
+	looking.Wait()
+	if n := kept(s); n != 0 {
+		t.Errorf("%d places are kept", n)
+	}
+}
+
+// TestNoIndexIsMissed: who waits for an entry to be applied is told, however many are applied side by side.
+func TestNoIndexIsMissed(t *testing.T) {
+	const last = 2000
+	s, ctx := New(), t.Context()
+	var wg sync.WaitGroup
+	for n := range uint64(16) {
+		wg.Go(func() {
+			for index := n + 1; index <= last; index += 16 {
+				if err := s.AwaitIndex(ctx, index); err != nil || s.Index() < index {
+					t.Errorf("index %d: %v, the store is at %d", index, err, s.Index())
+					return
+				}
+			}
+		})
+	}
+	for index := range uint64(last) {
+		_ = s.Write(index+1, func(*Write) error { return nil })
+	}
+	wg.Wait()
+	if n := kept(s); n != 0 {
+		t.Errorf("%d are kept", n)
+	}
+}
+
+// TestARestoreMeanwhileIsNoticed by who has looked before it and waits after it, in whatever way.
+func TestARestoreMeanwhileIsNoticed(t *testing.T) {
+	s := New()
+	before := saved(t, s)
+	for _, tx := range []*Read{s.Watching(), s.Read()} {
+		Node(tx, "a")
+		if err := s.Load(bytes.NewReader(before)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Wait(t.Context(), tx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestWhatIsKeptForWhoComesLaterIsBounded: by the keys of all views together. Who has seen a view that is not
+// kept looks again, others need not.
+func TestWhatIsKeptForWhoComesLaterIsBounded(t *testing.T) {
+	s, index := New(), uint64(0)
+	write := func(rows int) {
+		index++
+		_ = s.Write(index, func(tx *Write) error {
+			for n := range rows {
+				nodes.put(tx, &structs.Node{ID: fmt.Sprint("n", n), Name: fmt.Sprint(index)})
+			}
+			return nil
+		})
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	early := s.Watching()
+	Node(early, "a")
+	var late *Read
+	for n := range 3 * keptKeys / 1000 {
+		if n == 3*keptKeys/1000-10 {
+			late = s.Watching()
+			Node(late, "a")
+		}
+		write(1000)
+		keys := 0
+		for _, c := range s.watches.recent {
+			keys += len(c.keys)
+		}
+		if keys != s.watches.keys || keys > keptKeys {
+			t.Fatalf("%d keys are kept, and %d counted", keys, s.watches.keys)
+		}
+	}
+	if s.watches.told-s.watches.forgot < keptKeys/1000-1 {
+		t.Errorf("only views %d to %d are kept", s.watches.forgot, s.watches.told)
+	}
+	if err := s.Wait(done, early); err != nil {
+		t.Error("who came much too late does not look again")
+	}
+	if err := s.Wait(done, late); err == nil {
+		t.Error("who need not look again does")
+	}
+	write(mostChanges + 1)
+	if err := s.Wait(done, late); err != nil || s.watches.keys > keptKeys {
+		t.Errorf("a change of very much: %v, %d keys", err, s.watches.keys)
+	}
+}
