@@ -43,6 +43,7 @@ var commands = []anyCommand{
 	JobRegister, JobDeregister,
 	EvalUpdate, PlanApply, AllocsClientUpdate, AllocStop, Reap,
 	VolumePut, VolumeDeregister, VolumeDelete, VolumeOutcome, VolumeClaim, VolumeUnpublish, AttachmentOutcome, PluginDelete,
+	Batch,
 }
 
 // Command is a kind of log entry: its id, its payload's type and the state function that carries it out.

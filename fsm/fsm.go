@@ -19,7 +19,7 @@ var _ raft.BatchingFSM = (*FSM)(nil)
 // New returns the FSM of the store, which nothing else may write to.
 func New(store *state.Store) *FSM { return &FSM{store} }
 
-// Apply applies one entry and returns nil, or the error that is the command's answer.
+// Apply applies one entry and returns nil, or the error that is the command's answer; Answers of a batch.
 func (f *FSM) Apply(log *raft.Log) any { return f.ApplyBatch([]*raft.Log{log})[0] }
 
 // ApplyBatch applies entries in one transaction, each all-or-nothing in it.
@@ -31,23 +31,50 @@ func (f *FSM) ApplyBatch(logs []*raft.Log) []any {
 		if log.Type != raft.LogCommand {
 			continue
 		}
-		if err := applyEntry(b, log); err != nil {
-			answers[n] = err
-		}
+		answers[n] = applyLog(b, log)
 	}
 	b.Commit()
 	return answers
 }
 
-// applyEntry panics on an entry it cannot read: a server that passed over it would differ from the others
+// applyLog panics on an entry it cannot read: a server that passed over it would differ from the others
 // for ever.
-func applyEntry(b *state.Batch, log *raft.Log) error {
-	name, apply, err := decodeEntry(log.Data)
+func applyLog(b *state.Batch, log *raft.Log) any {
+	answer, err := applyEntry(b, log)
 	if err != nil {
 		panic(fmt.Sprintf("log entry %d cannot be applied, the server stops so as not to diverge: %v", log.Index, err))
 	}
+	return answer
+}
+
+// applyEntry fails where the entry cannot be read.
+func applyEntry(b *state.Batch, log *raft.Log) (answer any, err error) {
+	if len(log.Data) == 0 || log.Data[0] != Batch.ID {
+		return applyOne(b, log.Index, log.Data)
+	}
+	entries, err := Batch.entries(log.Data[1:])
+	if err != nil {
+		return nil, err
+	}
+	answers := make(Answers, len(entries))
+	for n, entry := range entries {
+		if answers[n], err = applyOne(b, log.Index, entry); err != nil {
+			return nil, fmt.Errorf("entry %d of a batch: %w", n, err)
+		}
+	}
+	return answers, nil
+}
+
+func applyOne(b *state.Batch, index uint64, entry []byte) (answer any, err error) {
+	name, apply, err := decodeEntry(entry)
+	if err != nil {
+		return nil, err
+	}
 	defer metrics.MeasureSinceWithLabels([]string{"fsm", "apply"}, time.Now(), []metrics.Label{{Name: "command", Value: name}})
-	return b.Apply(log.Index, apply)
+	if err := b.Apply(index, apply); err != nil {
+		return err, nil
+	}
+	return nil, nil
 }
 
 // Snapshot takes the state as it is; it costs nothing until it is persisted.

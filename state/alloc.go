@@ -218,7 +218,7 @@ func evaluateAfter(tx *Write, a *structs.Allocation, now int64) {
 		trigger = structs.TriggerAllocFailure
 	}
 	e := jobEval(j, trigger, now)
-	e.ID, e.NodeID = structs.DeriveID(tx.Index, trigger, j.Namespace, j.ID, a.ID), a.NodeID
+	e.ID, e.NodeID = tx.deriveID(trigger, j.Namespace, j.ID, a.ID), a.NodeID
 	putEval(tx, e)
 }
 

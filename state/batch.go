@@ -2,8 +2,11 @@ package state
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/hashicorp/go-memdb"
+
+	"berth/structs"
 )
 
 // Batch applies many log entries in one transaction: readers see all of them or none. It holds the
@@ -14,6 +17,10 @@ type Batch struct {
 	base    *memdb.Txn // what is written into the tree so far
 	pending pending
 	most    int // as mostPending
+
+	index uint64 // of the entry that was applied last
+	part  int    // which of the entries of this index it was, from 0
+	seq   int    // claims that have been asked for at this index
 
 	changed []key  // of what is written into the tree
 	written int    // how often it was
@@ -57,7 +64,7 @@ type Write struct {
 }
 
 // Apply runs one entry. If fn fails, the entry has changed nothing, the error is returned and the batch
-// goes on.
+// goes on. Entries that follow each other may have the same index.
 func (b *Batch) Apply(index uint64, fn func(*Write) error) error {
 	one := &struct {
 		Write
@@ -66,6 +73,9 @@ func (b *Batch) Apply(index uint64, fn func(*Write) error) error {
 	tx := &one.Write
 	tx.Read = &one.read
 	b.next.applied = max(b.next.applied, index)
+	if b.part++; index != b.index {
+		b.index, b.part, b.seq = index, 0, 0
+	}
 	clear(b.undo)
 	b.undo = b.undo[:0]
 	if err := fn(tx); err != nil {
@@ -78,6 +88,22 @@ func (b *Batch) Apply(index uint64, fn func(*Write) error) error {
 		}
 	}
 	return nil
+}
+
+// deriveID makes an id for a row of this entry, which no other entry of the same index makes.
+func (tx *Write) deriveID(parts ...string) string {
+	if tx.batch.part > 0 {
+		parts = append(parts, "part", strconv.Itoa(tx.batch.part))
+	}
+	return structs.DeriveID(tx.Index, parts...)
+}
+
+// takeSeqs numbers n claims: on from those that were asked for at the same index, so that together with it the
+// number tells who was first. Numbers of an entry that fails are not given again.
+func (tx *Write) takeSeqs(n int) (first int) {
+	first = tx.batch.seq
+	tx.batch.seq += n
+	return first
 }
 
 // set changes what is at a key, which is nobody else's, from what it was to what it is; nil where there is

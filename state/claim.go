@@ -93,9 +93,10 @@ func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {
 		}
 	}
 	longer := map[structs.CSIClaimKey]bool{} // volumes whose lines have become longer; one does not concern another
-	for seq, asked := range p.Claims {
+	first := tx.takeSeqs(len(p.Claims))
+	for n, asked := range p.Claims {
 		if asked == nil {
-			return structs.Errorf(structs.KindInvalid, "claim %d of the request is empty", seq)
+			return structs.Errorf(structs.KindInvalid, "claim %d of the request is empty", n)
 		}
 		c := *asked
 		c.Namespace = structs.NamespaceOr(cmp.Or(c.Namespace, p.Namespace))
@@ -106,7 +107,7 @@ func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {
 		if !fresh {
 			continue
 		}
-		c.State, c.Reason, c.Seq, c.CreateTime = structs.ClaimWaiting, "", seq, p.Now
+		c.State, c.Reason, c.Seq, c.CreateTime = structs.ClaimWaiting, "", first+n, p.Now
 		c.GrantIndex, c.GrantTime, c.EndTime = 0, 0, 0
 		if grantAtOnce(tx, &c, p.Now) {
 			continue

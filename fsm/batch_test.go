@@ -1,0 +1,224 @@
+package fsm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+	"pgregory.net/rapid"
+
+	"berth/state"
+	"berth/structs"
+)
+
+func must(t rapid.TB) func([]byte, error) []byte {
+	return func(b []byte, err error) []byte {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+}
+
+func nodeEntry(t rapid.TB, id, secret string) []byte {
+	return must(t)(NodeRegister.Encode(&structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: secret}}))
+}
+
+func TestEachOfABatchIsAllOrNothingAndAnswered(t *testing.T) {
+	f := New(state.New())
+	log := &raft.Log{Type: raft.LogCommand, Index: 5, Data: Batch.Encode([][]byte{
+		nodeEntry(t, "a", "x"), nodeEntry(t, "a", "y"),
+		must(t)(NodeStatus.Encode(&structs.NodeStatusUpdate{NodeIDs: []string{"a", "nobody"}, Status: structs.NodeReady})),
+		must(t)(NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{NodeID: "nobody"})), nodeEntry(t, "b", "y"),
+	})}
+	answers := f.Apply(log).(Answers)
+	for n, want := range []structs.Kind{"", structs.KindDenied, "", structs.KindNotFound, ""} {
+		err, _ := answers[n].(error)
+		if structs.KindOf(err) != want {
+			t.Errorf("entry %d answered %v", n, answers[n])
+		}
+	}
+	tx := f.store.Read()
+	if a := state.Node(tx, "a"); a.SecretID != "x" || a.CreateIndex != 5 || state.Node(tx, "b") == nil || tx.Applied() != 5 {
+		t.Errorf("%+v, applied %d", a, tx.Applied())
+	}
+}
+
+func TestABatchThatCannotBeReadStopsTheServer(t *testing.T) {
+	good := nodeEntry(t, "a", "x")
+	batch := func(entries ...[]byte) []byte { return Batch.Encode(entries) }
+	for name, c := range map[string]struct {
+		entry []byte
+		want  string
+	}{
+		"nothing":            {batch(), "empty"},
+		"an empty entry":     {batch(good, nil), "length of entry 1"},
+		"cut off":            {batch(good, good)[:len(good)+5], "length of entry 1"},
+		"a length cut off":   {append(batch(good), 0x80), "length of entry 1"},
+		"a length too great": {append(batch(good), binary.AppendUvarint(nil, 1<<63)...), "length of entry 1"},
+		"unknown":            {batch(good, []byte{250, 1}), "entry 1 of a batch: this version knows no command 250"},
+		"broken":             {batch(good, []byte{NodeRegister.ID, 0xc1}), "payload of NodeRegister"},
+		"a batch in it":      {batch(good, batch(good)), "a batch inside a batch"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := New(state.New())
+			defer func() {
+				if said := fmt.Sprint(recover()); !strings.Contains(said, c.want) || !strings.Contains(said, "log entry 7") {
+					t.Errorf("it said %q", said)
+				}
+				if state.Node(f.store.Read(), "a") != nil {
+					t.Error("half of it was applied")
+				}
+			}()
+			f.Apply(&raft.Log{Type: raft.LogCommand, Index: 7, Data: c.entry})
+		})
+	}
+}
+
+func TestOnlyWhatIsOnTheListIsPacked(t *testing.T) {
+	for _, c := range commands {
+		want := slices.Contains([]string{"NodeRegister", "NodeStatus", "NodeUpdateCSI", "AllocsClientUpdate", "EvalUpdate",
+			"VolumeOutcome", "VolumeClaim", "VolumeUnpublish", "AttachmentOutcome"}, c.name())
+		if Packable([]byte{c.id()}) != want {
+			t.Errorf("%s: %v", c.name(), !want)
+		}
+	}
+	if Packable(nil) || Packable([]byte{250}) {
+		t.Error("what is no command is packed")
+	}
+}
+
+// TestPackingChangesNothing applies random entries to two servers in batches of random sizes, and the very same
+// entries with the same indexes one by one to a third. All three answer
+// the same and end with the same bytes; one of them is saved and loaded between two batches. After each batch
+// every invariant holds, no two claims have the same place in a line, and what has been granted anew has
+// a greater index than any grant of the volume that has been seen before.
+func TestPackingChangesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := dice{t}
+		packed, replayed, single := New(state.New()), New(state.New()), New(state.New())
+		seen := grants{}
+		var history []*raft.Log
+		for index := range uint64(rapid.IntRange(1, 25).Draw(t, "length")) {
+			var entries [][]byte
+			for range rapid.IntRange(1, 6).Draw(t, "together") {
+				entries = append(entries, d.entry(packed.store.Read()))
+			}
+			log := &raft.Log{Type: raft.LogCommand, Index: index + 1, Data: Batch.Encode(entries)}
+			history = append(history, log)
+			answers := packed.Apply(log).(Answers)
+			if one := oneByOne(single, log.Index, entries); fmt.Sprint(one) != fmt.Sprint(answers) {
+				t.Fatalf("entry %d: packed %v, one by one %v", log.Index, answers, one)
+			}
+			for _, fault := range state.Check(packed.store.Read()) {
+				t.Fatal(fault)
+			}
+			seen.look(t, packed.store.Read(), log.Index)
+			if d.upTo(9) == 0 {
+				packed = reborn(t, packed)
+			}
+		}
+		replayed.ApplyBatch(history)
+		if want := save(t, single); !bytes.Equal(save(t, packed), want) || !bytes.Equal(save(t, replayed), want) {
+			t.Fatal("the servers differ")
+		}
+	})
+}
+
+// oneByOne applies entries of one index, each by itself.
+func oneByOne(f *FSM, index uint64, entries [][]byte) (answers Answers) {
+	b := f.store.Batch()
+	defer b.Abort()
+	for _, entry := range entries {
+		_, apply, err := decodeEntry(entry)
+		if err != nil {
+			panic(err)
+		}
+		var answer any
+		if err := b.Apply(index, apply); err != nil {
+			answer = err
+		}
+		answers = append(answers, answer)
+	}
+	b.Commit()
+	return answers
+}
+
+// grants are the indexes of the grants that can be seen.
+type grants map[structs.CSIClaimKey]uint64
+
+// look holds that what is granted and was not before has the index of now: the greatest there has been.
+func (g grants) look(t rapid.TB, tx *state.Read, now uint64) {
+	t.Helper()
+	places := map[string]bool{}
+	before := maps.Clone(g)
+	clear(g)
+	for c := range state.Claims(tx, structs.AllNamespaces) {
+		place := fmt.Sprint(c.Namespace, "/", c.VolumeID, " ", c.CreateIndex, ",", c.Seq)
+		if places[place] {
+			t.Fatalf("two claims have the place %s", place)
+		}
+		places[place] = true
+		if c.State != structs.ClaimGranted {
+			continue
+		}
+		if g[c.Key()] = c.GrantIndex; c.GrantIndex != before[c.Key()] && c.GrantIndex != now {
+			t.Fatalf("%s: at %d a grant of index %d, after one of %d", place, now, c.GrantIndex, before[c.Key()])
+		}
+	}
+}
+
+// TestRowsOfOneIndexHaveIdsOfTheirOwn: what follows from two entries of a batch is not taken for the same, and
+// an entry alone makes the ids that it always made.
+func TestRowsOfOneIndexHaveIdsOfTheirOwn(t *testing.T) {
+	p := &local{FSM: New(state.New())}
+	status := func(s string) []byte {
+		return must(t)(NodeStatus.Encode(&structs.NodeStatusUpdate{NodeIDs: []string{"n"}, Status: s}))
+	}
+	for _, entry := range [][]byte{
+		nodeEntry(t, "n", "x"),
+		must(t)(JobRegister.Encode(&structs.JobRegisterRequest{Job: &structs.Job{ID: "j", Type: structs.JobSystem,
+			TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t"}}}}}})),
+		status(structs.NodeDown),
+	} {
+		if answer := p.Apply(&raft.Log{Type: raft.LogCommand, Index: p.index + 1, Data: entry}); answer != nil {
+			t.Fatal(answer)
+		}
+		p.index++
+	}
+	p.Apply(&raft.Log{Type: raft.LogCommand, Index: 9, Data: Batch.Encode([][]byte{
+		status(structs.NodeReady), status(structs.NodeDown), status(structs.NodeReady),
+	})})
+	var got []string
+	for e := range state.Evals(p.store.Read(), structs.AllNamespaces, "") {
+		got = append(got, e.ID)
+	}
+	first := structs.DeriveID(9, "node-update", structs.DefaultNamespace, "j", "n")
+	third := structs.DeriveID(9, "node-update", structs.DefaultNamespace, "j", "n", "part", "2")
+	if want := []string{first, third}; !slices.Contains(got, first) || !slices.Contains(got, third) || len(got) != 2 {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// FuzzBatch holds that what is read of a payload is what would be written for it, and that reading does not panic.
+func FuzzBatch(f *testing.F) {
+	f.Add(Batch.Encode([][]byte{{1, 0x80}, {2}})[1:])
+	f.Add([]byte{})
+	f.Add([]byte{0x80, 0x00})
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		entries, err := Batch.entries(payload)
+		if err != nil {
+			return
+		}
+		again, err := Batch.entries(Batch.Encode(entries)[1:])
+		if err != nil || !slices.EqualFunc(entries, again, bytes.Equal) {
+			t.Errorf("%v, again %v, %v", entries, again, err)
+		}
+	})
+}
