@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -132,8 +133,11 @@ const membersInterval = 30 * time.Second
 func (s *Server) reconcileMembers(ctx context.Context) {
 	tick := time.NewTicker(membersInterval)
 	defer tick.Stop()
+	defer s.consensus.packs.Store(false)
 	for {
-		for _, p := range s.members.peers() {
+		peers := s.members.peers()
+		s.consensus.packs.Store(allPack(peers))
+		for _, p := range peers {
 			if err := s.reconcileMember(p); err != nil && ctx.Err() == nil {
 				s.logger.Warn("a server could not be taken into or out of the cluster", "name", p.name, "error", err)
 			}
@@ -145,6 +149,12 @@ func (s *Server) reconcileMembers(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// allPack reports whether every server reads batches. One that is older would stop at the first; it is upgraded
+// while the others do without.
+func allPack(peers []peer) bool {
+	return !slices.ContainsFunc(peers, func(p peer) bool { return !p.packs && p.status != serf.StatusLeft })
 }
 
 func (s *Server) reconcileMember(p peer) error {

@@ -29,6 +29,7 @@ const (
 	tagExpect    = "expect"
 	tagBootstrap = "bootstrapped" // this server is or was part of a Raft cluster
 	tagVersion   = "build"
+	tagPacks     = "packs" // this server reads batches: see group.go
 
 	roleServer = "berth-server"
 )
@@ -37,7 +38,7 @@ const (
 type peer struct {
 	name, id, rpcAddr, httpAddr string
 	expect                      int
-	bootstrapped                bool
+	bootstrapped, packs         bool
 	status                      serf.MemberStatus
 }
 
@@ -64,6 +65,7 @@ func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (
 	sc.Init()
 	sc.NodeName = cfg.Name + "." + cfg.Region
 	sc.Tags = tags
+	sc.Tags[tagPacks] = "1"
 	sc.EventCh = m.events
 	sc.SnapshotPath = snapshot
 	sc.RejoinAfterLeave = true
@@ -140,7 +142,7 @@ func (m *membership) peers() []peer {
 		expect, _ := strconv.Atoi(member.Tags[tagExpect])
 		out = append(out, peer{
 			name: member.Name, id: member.Tags[tagID], rpcAddr: member.Tags[tagRPCAddr], httpAddr: member.Tags[tagHTTPAddr],
-			expect: expect, bootstrapped: member.Tags[tagBootstrap] == "1", status: member.Status,
+			expect: expect, bootstrapped: member.Tags[tagBootstrap] == "1", packs: member.Tags[tagPacks] == "1", status: member.Status,
 		})
 	}
 	slices.SortFunc(out, func(a, b peer) int {

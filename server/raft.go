@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
 
+	"berth/fsm"
 	"berth/structs"
 )
 
@@ -31,12 +33,14 @@ type consensus struct {
 	id        raft.ServerID
 	addr      raft.ServerAddress
 	gate      gate
+	group     group
+	packs     atomic.Bool // every server reads batches
 	verifier  *verifier
 	// fresh says that this server has never been part of a cluster.
 	fresh bool
 }
 
-func openRaft(cfg *Config, id string, layer *raftLayer, fsm raft.FSM, logger hclog.Logger) (*consensus, error) {
+func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM, logger hclog.Logger) (*consensus, error) {
 	dir := filepath.Join(cfg.DataDir, "raft")
 	walDir := filepath.Join(dir, "wal")
 	if err := os.MkdirAll(walDir, 0o700); err != nil {
@@ -55,19 +59,20 @@ func openRaft(cfg *Config, id string, layer *raftLayer, fsm raft.FSM, logger hcl
 	})}
 	c := &consensus{verifier: newVerifier(), wal: log, snapshots: snapshots, transport: transport,
 		id: raft.ServerID(id), addr: raft.ServerAddress(layer.Addr().String())}
-	if err := c.start(cfg, fsm, logger); err != nil {
+	c.group.send = c.send
+	if err := c.start(cfg, machine, logger); err != nil {
 		return nil, errors.Join(err, transport.Close(), log.Close())
 	}
 	return c, nil
 }
 
-func (c *consensus) start(cfg *Config, fsm raft.FSM, logger hclog.Logger) error {
+func (c *consensus) start(cfg *Config, machine raft.FSM, logger hclog.Logger) error {
 	has, err := raft.HasExistingState(c.wal, c.wal, c.snapshots)
 	if err != nil {
 		return fmt.Errorf("reading the Raft log: %w", err)
 	}
 	c.fresh = !has
-	c.Raft, err = raft.NewRaft(raftConfig(cfg, c.id, logger), fsm, c.wal, c.wal, c.snapshots, c.transport)
+	c.Raft, err = raft.NewRaft(raftConfig(cfg, c.id, logger), machine, c.wal, c.wal, c.snapshots, c.transport)
 	if err != nil {
 		return fmt.Errorf("starting Raft: %w", err)
 	}
@@ -124,7 +129,11 @@ func (c *consensus) close() error {
 	return errors.Join(c.Shutdown().Error(), c.transport.Close(), c.wal.Close())
 }
 
-// propose puts an entry into the log and waits until it is applied here.
+// send puts an entry into Raft's queue.
+func (c *consensus) send(entry []byte) raft.ApplyFuture { return c.Apply(entry, enqueueTimeout) }
+
+// propose puts an entry into the log, with others if there are some, and waits until it is applied here. A
+// server that is alone spares itself the company: it would save no messages, and its disk is shared already.
 func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, nil, structs.Errorf(structs.KindUnavailable, "not proposed: %w", err)
@@ -133,7 +142,10 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 		return 0, nil, err
 	}
 	defer c.gate.inside.Done()
-	f := c.Apply(entry, enqueueTimeout)
+	if c.packs.Load() && fsm.Packable(entry) && !c.alone() {
+		return c.group.propose(ctx, entry)
+	}
+	f := c.send(entry)
 	if err := f.Error(); err != nil {
 		return 0, nil, raftError(err)
 	}

@@ -1,0 +1,99 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+	"berth/test/cluster"
+)
+
+// registrar has many callers each propose one node after the other, and notes what they are told.
+type registrar struct {
+	s    *cluster.Server
+	mu   sync.Mutex
+	told map[string]error // by node
+	done atomic.Int64
+}
+
+func (r *registrar) register(ctx context.Context, id string) error {
+	_, err := fsm.Propose(ctx, r.s.Now(), fsm.NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: id}})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told[id] = err
+	r.done.Add(1)
+	return err
+}
+
+// run ends when each caller has made so many proposals, or been told of an error.
+func (r *registrar) run(ctx context.Context, callers, each int) {
+	var wg sync.WaitGroup
+	for who := range callers {
+		wg.Go(func() {
+			for n := range each {
+				if r.register(ctx, fmt.Sprintf("node-%d-%d", who, n)) != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestManyWritesShareFewEntries: callers who come while an entry is under way go together, each is answered by
+// itself, and all servers make the same of it.
+func TestManyWritesShareFewEntries(t *testing.T) {
+	c := cluster.New(t, 3)
+	r := &registrar{s: c.Leader(), told: map[string]error{}}
+	before := r.s.Store().Index()
+	const callers, each = 64, 20
+	r.run(t.Context(), callers, each)
+	entries := r.s.Store().Index() - before
+	for id, err := range r.told {
+		if err != nil || state.Node(r.s.Store().Read(), id) == nil {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	if len(r.told) != callers*each || entries > callers*each/2 {
+		t.Errorf("%d writes made %d entries", len(r.told), entries)
+	}
+	t.Logf("%d writes made %d entries", len(r.told), entries)
+	c.Alike()
+}
+
+// TestLeadershipIsLostAmidManyWrites: of those who shared an entry none is told that it was not written when it was,
+// and what was confirmed is there.
+func TestLeadershipIsLostAmidManyWrites(t *testing.T) {
+	c := cluster.New(t, 3)
+	leader := c.Leader()
+	r := &registrar{s: leader, told: map[string]error{}}
+	var wg sync.WaitGroup
+	wg.Go(func() { r.run(t.Context(), 64, 1<<30) })
+	c.Until("many have been answered", func() bool { return r.done.Load() > 500 })
+	others := c.Others(leader)
+	c.Net.Cut(leader.Name, cluster.Names(others)...)
+	wg.Wait()
+	c.Leader(others...)
+	c.Net.Heal()
+	c.Alike()
+	tx, failed := c.Leader().Store().Read(), map[structs.Kind]int{}
+	for id, err := range r.told {
+		kind, there := structs.KindOf(err), state.Node(tx, id) != nil
+		if err != nil {
+			failed[kind]++
+		}
+		switch {
+		case err == nil && !there, kind == structs.KindUnavailable && there,
+			err != nil && kind != structs.KindUnavailable && kind != structs.KindTimeout:
+			t.Errorf("%s was told %v; it is there: %v", id, err, there)
+		}
+	}
+	if failed[structs.KindTimeout] == 0 || failed[structs.KindTimeout]+failed[structs.KindUnavailable] != 64 {
+		t.Errorf("each of 64 is told that leadership was lost, once: %v", failed)
+	}
+}
