@@ -122,7 +122,7 @@ func anExpression(t *rapid.T, depth int, names []string) string {
 	case 3, 4:
 		given := rapid.SampledFrom([]string{"x", "y", "Name", "Tags", "All"})
 		a, b := given.Draw(t, "given"), given.Draw(t, "given")
-		over := aSelector(t, names)
+		over := rapid.OneOf(rapid.SampledFrom([]string{"Tags", "Names", "Lists.a", "Lists.x"}), rapid.Custom(func(t *rapid.T) string { return aSelector(t, names) })).Draw(t, "over")
 		as := rapid.SampledFrom([]string{a, a + ", _", "_, " + b, a + ", " + b}).Draw(t, "as")
 		names = append(names[:len(names):len(names)], a, b)
 		return rapid.SampledFrom([]string{"any", "all"}).Draw(t, "any") + " " + over + " as " + as + " { " + anExpression(t, depth-1, names) + " }"
@@ -130,9 +130,37 @@ func anExpression(t *rapid.T, depth int, names []string) string {
 	return aCondition(t, names)
 }
 
+// fitting are selectors by the operators that they fit, and so mostly give an answer.
+var fitting = []struct{ where, ops, values []string }{
+	{[]string{"Name", "Kind", "Tags.a", "Tags.1", "Kinds.a", "Kinds.b", "Lists.a.0"},
+		[]string{"==", "!=", "contains", "not in", "matches", "not matches", "is empty"}, []string{"", "a", "b", "1", "^a", "b$"}},
+	{[]string{"Size", "Small", "Count", "Created", "Changed", "Fixed.1"}, []string{"==", "!="}, []string{"0", "1", "7", "0x1"}},
+	{[]string{"Part", "Half"}, []string{"==", "!="}, []string{"0", "1.5", "-0.5"}},
+	{[]string{"On"}, []string{"==", "!="}, []string{"true", "0"}},
+	{[]string{"Tags", "Names", "Kinds", "Lists.a", "Lists.b", "Lists.x"}, []string{"in", "not in", "contains", "not contains", "is empty", "is not empty", "is nil", "is not nil"}, []string{"", "a", "1"}},
+	{[]string{"Sizes", "Fixed"}, []string{"in", "not in", "contains", "is empty"}, []string{"1", "7", "0"}},
+	{[]string{"One", "PtrMap", "Free.a", "Some.a", "Free", "Some.x"}, []string{"is nil", "is not nil"}, []string{""}},
+}
+
+func aFittingCondition(t *rapid.T, names []string) string {
+	of := rapid.SampledFrom(fitting).Draw(t, "of")
+	if len(names) > 0 && rapid.Bool().Draw(t, "of the loop") {
+		of, of.where = fitting[0], names
+	}
+	where, value := rapid.SampledFrom(of.where).Draw(t, "where"), fmt.Sprintf("%q", rapid.SampledFrom(of.values).Draw(t, "value"))
+	return condition(where, rapid.SampledFrom(of.ops).Draw(t, "op"), value)
+}
+
 func aCondition(t *rapid.T, names []string) string {
+	if rapid.IntRange(0, 7).Draw(t, "any") > 0 {
+		return aFittingCondition(t, names)
+	}
 	where, value := aSelector(t, names), fmt.Sprintf("%q", rapid.OneOf(texts, rapid.SampledFrom([]string{"^a", "(", "b$", "x"})).Draw(t, "value"))
 	op := rapid.SampledFrom([]string{"==", "!=", "contains", "not contains", "matches", "not matches", "in", "not in", "is empty", "is not empty", "is nil", "is not nil"}).Draw(t, "op")
+	return condition(where, op, value)
+}
+
+func condition(where, op, value string) string {
 	switch {
 	case strings.HasPrefix(op, "is"):
 		return where + " " + op
