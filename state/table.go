@@ -215,20 +215,29 @@ func (x *index[T]) change(tx *Write, id key, old, now *T) {
 }
 
 func (x *index[T]) changeMany(tx *Write, id key, old, now *T) {
-	was, is := x.allOf(old, id), x.allOf(now, id)
-	for _, k := range was {
-		if !slices.ContainsFunc(is, func(i key) bool { return bytes.Equal(i, k) }) {
-			tx.set(k, old, nil)
+	was, is := distinct(x.allOf(old, id)), distinct(x.allOf(now, id))
+	for len(was)+len(is) > 0 {
+		switch {
+		case len(is) == 0 || len(was) > 0 && compareKeys(was[0], is[0]) < 0:
+			tx.set(was[0], old, nil)
+			was = was[1:]
+		case len(was) == 0 || compareKeys(was[0], is[0]) > 0:
+			tx.set(is[0], nil, now)
+			is = is[1:]
+		default:
+			tx.set(is[0], old, now)
+			was, is = was[1:], is[1:]
 		}
-	}
-	for _, k := range is {
-		before := any(nil)
-		if slices.ContainsFunc(was, func(w key) bool { return bytes.Equal(w, k) }) {
-			before = old
-		}
-		tx.set(k, before, now)
 	}
 }
+
+// distinct sorts keys and drops those that stand there twice.
+func distinct(ks []key) []key {
+	slices.SortFunc(ks, compareKeys)
+	return slices.CompactFunc(ks, func(a, b key) bool { return bytes.Equal(a, b) })
+}
+
+func compareKeys(a, b key) int { return bytes.Compare(a, b) }
 
 // asAny is the row, and of no row nothing.
 func asAny[T any](r *T) any {
@@ -301,7 +310,7 @@ func (x *index[T]) keyFrom(r *T, k key, beyond bool) (least key) {
 		if len(all) == 0 {
 			return nil
 		}
-		return slices.MinFunc(all, func(a, b key) int { return bytes.Compare(a, b) })
+		return slices.MinFunc(all, compareKeys)
 	}
 	if !fits(least) {
 		return nil
