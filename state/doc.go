@@ -1,5 +1,5 @@
-// Package state is the replicated state of a berth cluster: typed tables over go-memdb, the functions
-// that read them and the functions by which the log changes them.
+// Package state is the replicated state of a berth cluster: typed tables in one radix tree of
+// go-memdb, the functions that read them and the functions by which the log changes them.
 //
 // Its laws:
 //
