@@ -95,6 +95,7 @@ func anyRow(t *rapid.T) *aRow {
 		Free: map[string]any{"a": anies.Draw(t, "a"), "b": anies.Draw(t, "b")}, PtrPtr: &pp, Number: json.Number(texts.Draw(t, "Number")),
 		own: "x", Stamp: Stamp{Created: 1, Changed: uint64(max(0, numbers.Draw(t, "Changed")))},
 	}
+	r.Tagged.A, r.Tagged.B = ptr, "b"
 	if rapid.Bool().Draw(t, "more") {
 		r.PtrMap, r.Some = &r.Tags, map[string]*inner{"a": anInner(t, 2), "b": nil}
 		r.Ptrs = append(r.Ptrs, nil)
@@ -132,7 +133,7 @@ func anExpression(t *rapid.T, depth int, names []string) string {
 
 // fitting are selectors by the operators that they fit, and so mostly give an answer.
 var fitting = []struct{ where, ops, values []string }{
-	{[]string{"Name", "Kind", "Tags.a", "Tags.1", "Kinds.a", "Kinds.b", "Lists.a.0"},
+	{[]string{"Name", "Kind", "Tags.a", "Tags.1", "Kinds.a", "Kinds.b", "Lists.a.0", "Tagged.B"},
 		[]string{"==", "!=", "contains", "not in", "matches", "not matches", "is empty"}, []string{"", "a", "b", "1", "^a", "b$"}},
 	{[]string{"Size", "Small", "Count", "Created", "Changed", "Fixed.1"}, []string{"==", "!="}, []string{"0", "1", "7", "0x1"}},
 	{[]string{"Part", "Half"}, []string{"==", "!="}, []string{"0", "1.5", "-0.5"}},

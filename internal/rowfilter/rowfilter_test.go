@@ -10,7 +10,7 @@ import (
 
 func plainRow() *aRow {
 	return &aRow{
-		Name: "db-1", Kind: "disk", Size: 3, On: true, Tags: map[string]string{"zone": "z1"}, Names: []string{"a", "b"}, Stamp: Stamp{Created: 7},
+		Name: "db-1", Kind: "disk", Size: 3, On: true, Tags: map[string]string{"zone": "z1"}, Names: []string{"a", "b"}, Anys: []any{1, "a"}, Stamp: Stamp{Created: 7},
 		All: []*inner{{Name: "x", Tags: map[string]string{"zone": "z1", "rack": "r1"}}, {Name: "y", Sizes: []int{1, 2}}}, Some: map[string]*inner{"k": {Name: "n"}},
 	}
 }
@@ -41,6 +41,8 @@ var plain = map[string]bool{
 	`any All as n, i { n == 1 and 2 in i.Sizes }`:                      true,
 	`any All as i { any i.Tags as k, v { k == "rack" and v == "r1" }}`: true,
 	`all Some as _, s { s.Name == "n" }`:                               true,
+	`Names.01 == "b"`:                                                  true,
+	`"a" in Anys`:                                                      true,
 	`any Tags as k { k == "zone" }`:                                    true,
 	`any Tags.none as k { k == "zone" }`:                               false,
 }
