@@ -94,6 +94,80 @@ func TestOnlyWhatIsOnTheListIsPacked(t *testing.T) {
 	}
 }
 
+// peopled is a world in which claims can be made: two nodes with a plugin, two volumes of it, and four allocations.
+func peopled(t rapid.TB) (f *FSM, log []*raft.Log) {
+	t.Helper()
+	f = New(state.New())
+	apply := func(entry []byte) {
+		l := &raft.Log{Type: raft.LogCommand, Index: uint64(len(log) + 1), Data: entry}
+		if answer := f.Apply(l); answer != nil {
+			t.Fatal(answer)
+		}
+		log = append(log, l)
+	}
+	for _, id := range []string{"n1", "n2"} {
+		apply(must(t)(NodeRegister.Encode(&structs.NodeRegisterRequest{
+			Node: &structs.Node{ID: id, NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 1000}}},
+			CSI:  []*structs.CSIPluginInstance{{Kind: structs.CSIKindNode, CSIInfo: structs.CSIInfo{PluginID: "p", Healthy: true, NodeInfo: &structs.CSINodeInfo{ID: id}}}}})))
+	}
+	for _, id := range []string{"v1", "v2"} {
+		apply(must(t)(VolumePut.Encode(&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{{ID: id, PluginID: "p", ExternalID: id}}})))
+	}
+	apply(must(t)(JobRegister.Encode(&structs.JobRegisterRequest{Job: &structs.Job{ID: "j1", Type: structs.JobService,
+		TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Resources: &structs.Resources{CPU: 10}}}}}}})))
+	plan := &structs.Plan{JobModifyIndex: uint64(len(log)), Eval: &structs.Evaluation{ID: "e1", JobID: "j1", Status: structs.EvalComplete}}
+	for n, id := range []string{"a1", "a2", "a3", "a4"} {
+		plan.Place = append(plan.Place, &structs.Allocation{ID: id, JobID: "j1", TaskGroup: "g", NodeID: []string{"n1", "n2"}[n%2]})
+	}
+	apply(must(t)(PlanApply.Encode(plan)))
+	if state.Alloc(f.store.Read(), "a4") == nil {
+		t.Fatal(state.Eval(f.store.Read(), "e1").StatusDescription)
+	}
+	return f, log
+}
+
+// TestClaimsOfOneIndexKeepTheirOrder: who was first in a batch is first in line, past one that was refused, and
+// each has a place of its own.
+func TestClaimsOfOneIndexKeepTheirOrder(t *testing.T) {
+	f, log := peopled(t)
+	claim := func(volume string, allocs ...string) []byte {
+		req := &structs.CSIVolumeClaimRequest{}
+		for _, a := range allocs {
+			req.Claims = append(req.Claims, &structs.CSIClaim{VolumeID: volume, AllocID: a, Mode: structs.ClaimWrite,
+				AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem})
+		}
+		return must(t)(VolumeClaim.Encode(req))
+	}
+	index := uint64(len(log) + 1)
+	answers := f.Apply(&raft.Log{Type: raft.LogCommand, Index: index, Data: Batch.Encode([][]byte{
+		claim("v1", "a3"), claim("v2", "a4"), claim("v1", "a2", "nobody"), claim("v1", "a2", "a1"), claim("v1", "a4"),
+	})}).(Answers)
+	if err, _ := answers[2].(error); !structs.IsKind(err, structs.KindNotFound) {
+		t.Errorf("the answers are %v", answers)
+	}
+	var line []string
+	for _, c := range state.ClaimsByVolume(f.store.Read(), structs.DefaultNamespace, "v1") {
+		line = append(line, fmt.Sprint(c.AllocID, " ", c.State, " ", c.Seq))
+		if c.CreateIndex != index {
+			t.Errorf("%s is of index %d", c.AllocID, c.CreateIndex)
+		}
+	}
+	if want := []string{"a3 granted 0", "a2 waiting 4", "a1 waiting 5", "a4 waiting 6"}; !slices.Equal(line, want) {
+		t.Errorf("the line is %v, want %v", line, want)
+	}
+	// They go one by one, all in one batch: only the last grant is ever seen.
+	release := func(alloc string) []byte {
+		return must(t)(VolumeUnpublish.Encode(&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v1", AllocID: alloc}}}))
+	}
+	f.Apply(&raft.Log{Type: raft.LogCommand, Index: index + 1, Data: Batch.Encode([][]byte{release("a3"), release("a2")})})
+	if c := state.Claim(f.store.Read(), structs.DefaultNamespace, "v1", "a1"); c.State != structs.ClaimGranted || c.GrantIndex != index+1 {
+		t.Errorf("%+v", c)
+	}
+	for _, fault := range state.Check(f.store.Read()) {
+		t.Error(fault)
+	}
+}
+
 // TestPackingChangesNothing applies random entries to two servers in batches of random sizes, and the very same
 // entries with the same indexes one by one to a third. All three answer
 // the same and end with the same bytes; one of them is saved and loaded between two batches. After each batch
@@ -102,15 +176,15 @@ func TestOnlyWhatIsOnTheListIsPacked(t *testing.T) {
 func TestPackingChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := dice{t}
-		packed, replayed, single := New(state.New()), New(state.New()), New(state.New())
-		seen := grants{}
-		var history []*raft.Log
-		for index := range uint64(rapid.IntRange(1, 25).Draw(t, "length")) {
+		packed, history := peopled(t)
+		single, _ := peopled(t)
+		replayed, seen := New(state.New()), grants{}
+		for range rapid.IntRange(1, 25).Draw(t, "length") {
 			var entries [][]byte
 			for range rapid.IntRange(1, 6).Draw(t, "together") {
-				entries = append(entries, d.entry(packed.store.Read()))
+				entries = append(entries, d.entryOf(packed.store.Read(), d.mostly()))
 			}
-			log := &raft.Log{Type: raft.LogCommand, Index: index + 1, Data: Batch.Encode(entries)}
+			log := &raft.Log{Type: raft.LogCommand, Index: uint64(len(history) + 1), Data: Batch.Encode(entries)}
 			history = append(history, log)
 			answers := packed.Apply(log).(Answers)
 			if one := oneByOne(single, log.Index, entries); fmt.Sprint(one) != fmt.Sprint(answers) {
@@ -129,6 +203,14 @@ func TestPackingChangesNothing(t *testing.T) {
 			t.Fatal("the servers differ")
 		}
 	})
+}
+
+// mostly is a command of those that are packed, or now and then any.
+func (d dice) mostly() string {
+	if d.upTo(9) == 0 {
+		return d.of(slices.Sorted(maps.Keys(draws))...)
+	}
+	return d.of("VolumeClaim", "VolumeClaim", "VolumeUnpublish", "NodeUpdateCSI", "AttachmentOutcome", "NodeStatus", "AllocsClientUpdate", "EvalUpdate")
 }
 
 // oneByOne applies entries of one index, each by itself.

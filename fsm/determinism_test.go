@@ -185,8 +185,10 @@ var draws = map[string]func(d dice, tx *state.Read) ([]byte, error){
 
 // entry is a random entry that is no batch.
 func (d dice) entry(tx *state.Read) []byte {
-	return must(d.t)(draws[d.of(slices.Sorted(maps.Keys(draws))...)](d, tx))
+	return d.entryOf(tx, d.of(slices.Sorted(maps.Keys(draws))...))
 }
+
+func (d dice) entryOf(tx *state.Read, command string) []byte { return must(d.t)(draws[command](d, tx)) }
 
 func (d dice) batch(tx *state.Read) []byte {
 	var entries [][]byte
