@@ -76,7 +76,7 @@ func (p *partial) add(place string, by int) {
 	}
 }
 
-func isWhole(place string) bool { return len(place) == 1 || place[len(place)-1] == 0 }
+func isWhole[P string | []byte](place P) bool { return len(place) == 1 || place[len(place)-1] == 0 }
 
 // each calls fn with each beginning of the key that may be a place.
 func (p partial) each(k key, fn func(place []byte)) {
@@ -87,7 +87,7 @@ func (p partial) each(k key, fn func(place []byte)) {
 		}
 	}
 	for kind := range p {
-		if kind.lead == k[0] && kind.length <= len(k) && !isWhole(string(k[:kind.length])) {
+		if kind.lead == k[0] && kind.length <= len(k) && !isWhole([]byte(k[:kind.length])) {
 			fn(k[:kind.length])
 		}
 	}
