@@ -41,7 +41,7 @@ var plain = map[string]bool{
 	`any All as n, i { n == 1 and 2 in i.Sizes }`:                      true,
 	`any All as i { any i.Tags as k, v { k == "rack" and v == "r1" }}`: true,
 	`all Some as _, s { s.Name == "n" }`:                               true,
-	`Names.01 == "b"`:                                                  true,
+	`Names["0x1"] == "b"`:                                              true,
 	`"a" in Anys`:                                                      true,
 	`any Tags as k { k == "zone" }`:                                    true,
 	`any Tags.none as k { k == "zone" }`:                               false,
