@@ -194,3 +194,28 @@ func TestWhatIsRememberedGoesWithTheState(t *testing.T) {
 		return nil
 	})
 }
+
+// TestARowThatWasChangedInPlaceIsNoEnd of a scan: a writer that missed the rows behind it might grant what it must not.
+func TestARowThatWasChangedInPlaceIsNoEnd(t *testing.T) {
+	s := New()
+	_ = s.Write(1, func(tx *Write) error {
+		for _, id := range []string{"a", "b"} {
+			evals.put(tx, &structs.Evaluation{ID: id, Namespace: "n", JobID: "j"})
+		}
+		return nil
+	})
+	Eval(s.Read(), "a").JobID = "another"
+	defer func() {
+		if said := fmt.Sprint(recover()); !strings.Contains(said, "a row of evals has changed") {
+			t.Errorf("it said %q", said)
+		}
+		if err := s.Write(3, putNode("x")); err != nil {
+			t.Error(err) // the writer's lock is free
+		}
+	}()
+	_ = s.Write(2, func(tx *Write) error {
+		evals.delete(tx, &structs.Evaluation{ID: "b"})
+		found(evalsByJob.all(tx.Read, "n", "j"))
+		return nil
+	})
+}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/hashicorp/go-memdb"
 )
@@ -61,6 +62,9 @@ func (c *cursor[T]) pull() *T {
 	if ok && (c.ends || len(c.over) > 0) {
 		c.at = c.index.keyFrom(r, c.at, c.read)
 		ok, c.read = c.at != nil, true
+		if !ok && !c.ends {
+			panic(fmt.Sprintf("a row of %s has changed since it was put: it is not where it stands", c.index.table.title))
+		}
 	}
 	if !ok {
 		c.base = nil
