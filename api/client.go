@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -121,8 +122,28 @@ func queryValues(q *Query) url.Values {
 	return v
 }
 
-// open sends a request and returns the answer when it is a success.
+// readTries is how often a read is asked for at most while the servers have too much to do.
+const readTries = 6
+
+// open sends a request and returns the answer when it is a success. A read that is refused because there is too
+// much to do is asked for again when it was told to come.
 func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
+	for tries := 1; ; tries++ {
+		resp, err := c.ask(ctx, r)
+		after := structs.RetryAfter(err)
+		if after == 0 || r.method != http.MethodGet || tries == readTries {
+			return resp, err
+		}
+		select {
+		case <-time.After(after + rand.N(after/2+1)): // others were told, too
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// ask sends a request once.
+func (c *Client) ask(ctx context.Context, r request) (*http.Response, error) {
 	if c.bad != nil {
 		return nil, c.bad
 	}
