@@ -251,13 +251,13 @@ func TestWhoIsBusySaysWhenToComeAgain(t *testing.T) {
 	for _, after := range []time.Duration{250 * time.Millisecond, 3 * time.Second, 0} {
 		busy := structs.Errorf(structs.KindUnavailable, "claiming: %w", structs.Busy(after, "too much to do"))
 		apitest.Fail(s.caller, structs.CSIVolumeList, busy)
-		apitest.Fail(s.caller, structs.NodeList, busy)
+		apitest.Fail(s.caller, structs.NodeDeregister, busy)
 		resp, _ := s.do(t, "GET", "/v1/volumes", "")
 		want := map[time.Duration]string{250 * time.Millisecond: "1", 3 * time.Second: "3"}[after]
 		if got := resp.Header.Get("Retry-After"); resp.StatusCode != http.StatusServiceUnavailable || got != want {
 			t.Errorf("after %s: status %d, Retry-After %q, want 503 and %q", after, resp.StatusCode, got, want)
 		}
-		if _, _, err := c.Nodes(t.Context(), nil); structs.RetryAfter(err) != after || err.Error() != "claiming: too much to do" {
+		if err := c.NodePurge(t.Context(), "n1"); structs.RetryAfter(err) != after || err.Error() != "claiming: too much to do" {
 			t.Errorf("the client got %v, after %s, want %s", err, structs.RetryAfter(err), after)
 		}
 	}
