@@ -129,7 +129,9 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 				out.keep(s.message(req, nil, busy))
 				continue
 			}
-			err = s.begin(ctx, req, of, out, &requests)
+			if busy := s.begin(ctx, req, of, out, &requests); busy != nil {
+				out.keep(s.message(req, nil, busy)) // many are refused with one write
+			}
 		}
 		if err != nil {
 			s.reply(out, req, nil, err)

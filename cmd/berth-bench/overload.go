@@ -51,11 +51,11 @@ var stresses = []stress{
 	{"RPC: list 100 volumes of all", rpcLanes(func(*fleet, int) (request, error) {
 		return encode(structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: 100}})
 	})},
-	{"HTTP: a node's eligibility", httpLanes(func(f *fleet, n int) (*http.Request, error) {
-		return putEligibility(n%f.size, n/f.size%2 == 0)
-	})},
 	{"HTTP: get a volume", httpLanes(func(f *fleet, n int) (*http.Request, error) {
 		return http.NewRequest(http.MethodGet, "/v1/volume/csi/"+benchshape.VolumeID(n%f.size), nil)
+	})},
+	{"HTTP: a node's eligibility", httpLanes(func(f *fleet, n int) (*http.Request, error) {
+		return putEligibility(n%f.size, n/f.size%2 == 0)
 	})},
 }
 
