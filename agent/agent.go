@@ -52,8 +52,10 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 	a.http = &http.Server{
 		Handler:           api.NewHandler(api.Config{Caller: a.caller, Agent: local{a}, Logger: logger.Named("http")}),
 		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       idleConn,
 		ErrorLog:          logger.Named("http").StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
 	}
+	newConns(cfg.Limits).serve(a.http)
 	return a, nil
 }
 

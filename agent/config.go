@@ -42,6 +42,7 @@ type Config struct {
 	Ports      Ports          `hcl:"ports,block"`
 	Addresses  Addresses      `hcl:"addresses,block"`
 	Advertise  Addresses      `hcl:"advertise,block"` // host or host:port that others reach this agent at
+	Limits     Limits         `hcl:"limits,block"`
 	Server     server.Config  `hcl:"server,block"`
 	Client     *client.Config `hcl:"client,block"`
 
@@ -57,7 +58,7 @@ func DefaultConfig() Config {
 	}
 	return Config{
 		Region: structs.DefaultRegion, Datacenter: "dc1", Name: name, BindAddr: "0.0.0.0", LogLevel: "info",
-		Ports: Ports{HTTP: 4746, RPC: 4747, Serf: 4748}, Server: server.DefaultConfig(), Client: client.DefaultConfig(),
+		Ports: Ports{HTTP: 4746, RPC: 4747, Serf: 4748}, Limits: defaultLimits(), Server: server.DefaultConfig(), Client: client.DefaultConfig(),
 	}
 }
 
@@ -107,6 +108,7 @@ func (c *Config) Finish() error {
 	if !c.Server.Enabled && !c.Client.Enabled {
 		faults = append(faults, errors.New("neither server nor client is enabled; expected server { enabled = true }, client { enabled = true }, or -dev"))
 	}
+	faults = append(faults, c.Limits.validate())
 	if !filepath.IsAbs(c.DataDir) {
 		faults = append(faults, fmt.Errorf("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir))
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"berth/structs"
 )
@@ -76,9 +77,18 @@ func PluginDetail(tx *Read, id string) *structs.CSIPlugin {
 	for i := range InstancesByPlugin(tx, id) {
 		rows = append(rows, i)
 	}
-	for _, i := range rows {
-		addInstance(d, i)
+	var filled sync.WaitGroup
+	fill := func() {
+		for _, i := range rows {
+			addInstance(d, i)
+		}
 	}
+	if len(rows) < largePlugin {
+		fill()
+	} else {
+		filled.Go(fill) // needs no transaction, unlike what follows
+	}
+	defer filled.Wait()
 	placed := make([]*structs.Allocation, 0, d.ControllersExpected+d.NodesExpected)
 	for a := range AllocsByPlugin(tx, id) {
 		placed = append(placed, a)
@@ -90,6 +100,9 @@ func PluginDetail(tx *Read, id string) *structs.CSIPlugin {
 	}
 	return d
 }
+
+// largePlugin is from how many instances on another core helps to put a plugin together.
+const largePlugin = 1000
 
 // inSlabs makes values many at a time, for those who drop all of them together.
 func inSlabs[T any]() func() *T {
