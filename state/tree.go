@@ -56,6 +56,13 @@ func (w *writerKey) write(txn *memdb.Txn, e entry) {
 	}
 }
 
+// asked is a key as memdb's methods take it, without garbage.
+func (tx *Read) asked(k key) []any {
+	tx.arg = k
+	tx.args[0] = &tx.arg
+	return tx.args[:]
+}
+
 // lookup returns the row at a whole key, nil if there is none.
 func (tx *Read) lookup(k key) any {
 	if tx.pending != nil {
@@ -66,9 +73,7 @@ func (tx *Read) lookup(k key) any {
 			return row
 		}
 	}
-	tx.arg = k
-	tx.args[0] = &tx.arg
-	found, err := tx.txn.First(oneTable, oneIndex, tx.args[:]...)
+	found, err := tx.txn.First(oneTable, oneIndex, tx.asked(k)...)
 	if err != nil {
 		panic(err) // the schema and this code disagree
 	}
@@ -80,9 +85,7 @@ func (tx *Read) lookup(k key) any {
 
 // under goes through what begins with k.
 func (tx *Read) under(k key) memdb.ResultIterator {
-	tx.arg = k
-	tx.args[0] = &tx.arg
-	it, err := tx.txn.Get(oneTable, oneIndex, tx.args[:]...)
+	it, err := tx.txn.Get(oneTable, oneIndex, tx.asked(k)...)
 	if err != nil {
 		panic(err) // the schema and this code disagree
 	}
@@ -91,9 +94,7 @@ func (tx *Read) under(k key) memdb.ResultIterator {
 
 // onwards goes through what is not below k, in this index and in those behind it.
 func (tx *Read) onwards(k key) memdb.ResultIterator {
-	tx.arg = k
-	tx.args[0] = &tx.arg
-	it, err := tx.txn.LowerBound(oneTable, oneIndex, tx.args[:]...)
+	it, err := tx.txn.LowerBound(oneTable, oneIndex, tx.asked(k)...)
 	if err != nil {
 		panic(err) // the schema and this code disagree
 	}
