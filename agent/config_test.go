@@ -102,6 +102,15 @@ func TestAllFaultsAreToldAtOnce(t *testing.T) {
 			t.Errorf("%s is not in %q", want, err)
 		}
 	}
+	times := DefaultConfig()
+	times.DataDir, times.Server.Enabled = "/x", true
+	times.Server.HeartbeatGrace, times.Limits.HTTPMaxConns = -time.Second, 0
+	err = times.Finish()
+	for _, want := range []string{"heartbeat_grace", "http_max_conns"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s is not in %v", want, err)
+		}
+	}
 	nothing := DefaultConfig()
 	nothing.DataDir = "/x"
 	if err := nothing.Finish(); err == nil || !strings.Contains(err.Error(), "-dev") {

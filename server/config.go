@@ -6,7 +6,9 @@ import (
 	"net"
 	"time"
 
+	"berth/endpoints"
 	"berth/rpc"
+	"berth/server/control"
 )
 
 // Config is what a server needs to know. The agent's configuration file has it as its `server` block.
@@ -83,12 +85,15 @@ func (c *Config) Validate() error {
 	if c.MaxConnsPerAddr < 1 {
 		bad("server: rpc_max_conns_per_client is %d; expected 1 or more", c.MaxConnsPerAddr)
 	}
-	for name, d := range map[string]time.Duration{
-		"heartbeat_ttl": c.HeartbeatTTL, "retry_interval": c.RetryInterval,
-		"gc_interval": c.GCInterval,
+	for _, v := range []struct {
+		name string
+		d    time.Duration
+	}{
+		{"heartbeat_ttl", c.HeartbeatTTL}, {"heartbeat_grace", c.HeartbeatGrace},
+		{"retry_interval", c.RetryInterval}, {"gc_interval", c.GCInterval},
 	} {
-		if d <= 0 {
-			bad("server: %s is %s; expected more than 0", name, d)
+		if v.d <= 0 {
+			bad("server: %s is %s; expected more than 0", v.name, v.d)
 		}
 	}
 	for name, addr := range map[string]string{"addresses.rpc": c.RPCBind, "addresses.serf": c.SerfBind} {
@@ -96,7 +101,19 @@ func (c *Config) Validate() error {
 			bad("server: %s: %w", name, err)
 		}
 	}
+	if len(faults) == 0 { // what follows from the above
+		faults = append(faults, c.control().Validate())
+	}
 	return errors.Join(faults...)
+}
+
+// control is what of the configuration the leader's loops go by.
+func (c *Config) control() control.Config {
+	loops := control.DefaultConfig()
+	loops.Leases.TTL, loops.Leases.Grace = c.HeartbeatTTL, c.HeartbeatGrace
+	loops.GCInterval = c.GCInterval
+	loops.GCKeep = endpoints.GCThresholds{Eval: c.EvalGC, Job: c.JobGC, Node: c.NodeGC}
+	return loops
 }
 
 func (c *Config) network() Network {

@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/hashicorp/serf/serf"
 
-	"berth/endpoints"
 	"berth/server/control"
 )
 
@@ -107,22 +106,8 @@ func (s *Server) leaderLoops() []control.Loop {
 		{Name: "members", Run: s.reconcileMembers},
 	}, control.Loops(control.Deps{
 		Store: s.store, Proposer: s, Nodes: s.endpoints.Nodes, Leases: s.leases,
-		Logger: s.logger.Named("control"), Now: time.Now, Config: s.controlConfig(),
+		Logger: s.logger.Named("control"), Now: time.Now, Config: s.cfg.control(),
 	})...)
-}
-
-func (s *Server) leaseConfig() control.LeaseConfig {
-	c := control.DefaultLeaseConfig()
-	c.TTL, c.Grace = s.cfg.HeartbeatTTL, s.cfg.HeartbeatGrace
-	return c
-}
-
-func (s *Server) controlConfig() control.Config {
-	c := control.DefaultConfig()
-	c.Leases = s.leaseConfig()
-	c.GCInterval = s.cfg.GCInterval
-	c.GCKeep = endpoints.GCThresholds{Eval: s.cfg.EvalGC, Job: s.cfg.JobGC, Node: s.cfg.NodeGC}
-	return c
 }
 
 // membersInterval is how often the leader looks for members that it heard nothing new of.

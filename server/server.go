@@ -109,7 +109,7 @@ func (s *Server) serve(ln net.Listener) {
 	close(s.reign.over)
 	s.gate = admission.New(admission.DefaultConfig())
 	s.pool = rpc.NewPoolOver(cfg.network().Dial, logger.Named("rpc"), nil)
-	s.leases = control.NewLeases(s.leaseConfig(), time.Now)
+	s.leases = control.NewLeases(cfg.control().Leases, time.Now)
 	s.endpoints = endpoints.New(endpoints.Deps{
 		Store: s.store, Raft: s, Leases: s.leases, Logger: logger.Named("rpc"), Region: cfg.Region, Now: time.Now,
 	})

@@ -130,13 +130,26 @@ func TestANodeGoesDownWhenTheLogIsBack(t *testing.T) {
 }
 
 func TestTheTTLGrowsWithTheCluster(t *testing.T) {
-	l := NewLeases(LeaseConfig{}, nil)
+	l := NewLeases(LeaseConfig{TTL: 10 * time.Second, MaxPerSecond: 50}, nil)
 	l.leading = true
 	for i := range 1000 {
 		l.Renew(structs.DeriveID(uint64(i)))
 	}
 	if ttl := l.Renew("n"); ttl != 20*time.Second {
 		t.Errorf("a thousand nodes at 50 heartbeats a second come every %s, want 20s", ttl)
+	}
+}
+
+func TestTenThousandNodesHaveTheLeaseThatIsConfigured(t *testing.T) {
+	l := NewLeases(LeaseConfig{}, nil)
+	l.leading = true
+	for i := range 20000 {
+		if ttl := l.Renew(structs.DeriveID(uint64(i))); i <= 10000 && ttl != l.config.TTL {
+			t.Fatalf("%s with %d nodes", ttl, i)
+		}
+	}
+	if ttl := l.Renew("n"); ttl != 2*l.config.TTL {
+		t.Errorf("%s with twice as many", ttl)
 	}
 }
 
