@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -102,7 +104,8 @@ type strain struct {
 	RefusedP99  float64 // milliseconds until a refusal
 	Failed      int     // answered otherwise, or not at all
 	Error       string  `json:",omitempty"`
-	Lag         float64 // milliseconds that the load was late itself, p99
+	Lag         float64 // milliseconds from when a request was due until it was sent, p99
+	LoadCPU     float64 // microseconds that the load program itself used for a request
 	Done        float64 // seconds until all were answered
 	Before, Max float64 // MB of the server that leads, before and at most
 }
@@ -125,7 +128,9 @@ func (t *tester) offer(ctx context.Context, what string, o offer) (*strain, erro
 	watched, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { s.Max = mb(peakOf(watched, t.leader.pid)) })
+	cpu := ownCPU()
 	a := o.run(ctx, lanes)
+	s.LoadCPU = float64((ownCPU() - cpu).Microseconds()) / float64(max(1, a.sent))
 	stop()
 	watch.Wait()
 	s.Good = float64(a.within) / o.time.Seconds()
@@ -229,18 +234,29 @@ func (t *tester) law(ctx context.Context, during time.Duration) (rows []*strain,
 	return rows, nil
 }
 
+// overloading is what `berth-bench overload` was asked for.
+type overloading struct {
+	program string
+	size    int
+	during  time.Duration
+	only    string
+	on      *unix.CPUSet // the servers' processors
+}
+
 // overloadMode shows what becomes of twice the load that is sustained: `berth-bench overload`.
 func overloadMode(ctx context.Context, args []string) error {
+	var o overloading
 	flags := flag.NewFlagSet("overload", flag.ContinueOnError)
-	program := flags.String("agent", "bin/berth", "the `program` of the servers")
+	flags.StringVar(&o.program, "agent", "bin/berth", "the `program` of the servers")
 	servers := flags.String("servers", "1", "`numbers` of servers")
-	size := flags.Int("fleet", 2000, "nodes, and as many volumes")
-	during := flags.Duration("time", 4*time.Second, "how long too much is offered")
+	flags.IntVar(&o.size, "fleet", 2000, "nodes, and as many volumes")
+	flags.DurationVar(&o.during, "time", 4*time.Second, "how long too much is offered")
+	flags.StringVar(&o.only, "only", "", "only operations with this `text` in their names")
 	file := newFile(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	file.Seconds = during.Seconds()
+	file.Seconds = o.during.Seconds()
 	counts, err := numbers(*servers)
 	if err != nil {
 		return err
@@ -252,9 +268,10 @@ func overloadMode(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	o.on = theirs
 	var rows []*strain
 	for _, n := range counts {
-		some, err := overload(ctx, *program, n, *size, *during, theirs)
+		some, err := o.run(ctx, n)
 		rows = append(rows, some...)
 		printStrains(os.Stdout, some)
 		if err != nil {
@@ -264,8 +281,13 @@ func overloadMode(ctx context.Context, args []string) error {
 	return file.write(rows)
 }
 
-func overload(ctx context.Context, program string, servers, size int, during time.Duration, on *unix.CPUSet) (rows []*strain, err error) {
-	f, _, err := startFleet(ctx, program, servers, size, on)
+// run offers everything to so many servers.
+func (o *overloading) run(ctx context.Context, servers int) (rows []*strain, err error) {
+	chosen := slices.DeleteFunc(slices.Clone(stresses), func(s stress) bool { return !strings.Contains(s.name, o.only) })
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("no operation has %q in its name", o.only)
+	}
+	f, _, err := startFleet(ctx, o.program, servers, o.size, o.on)
 	if err != nil {
 		return nil, err
 	}
@@ -274,9 +296,9 @@ func overload(ctx context.Context, program string, servers, size int, during tim
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range stresses {
+	for _, s := range chosen {
 		t := &tester{fleet: f, stress: s, leader: f.agents[leader]}
-		some, err := t.law(ctx, during)
+		some, err := t.law(ctx, o.during)
 		rows = append(rows, some...)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", s.name, err)
@@ -287,10 +309,10 @@ func overload(ctx context.Context, program string, servers, size int, during tim
 
 func printStrains(w io.Writer, rows []*strain) {
 	t := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "operation\tservers\tload\toffered/s\tgood/s\tshare\tp50 ms\tp99 ms\trefused\tadvised\trefused p99 ms\tfailed\tall done s\tMB before, most\tload's lag ms")
+	fmt.Fprintln(t, "operation\tservers\tload\toffered/s\tgood/s\tshare\tp50 ms\tp99 ms\trefused\tadvised\trefused p99 ms\tfailed\tall done s\tMB before, most\tload's lag ms\tload's us/request")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%d\t%d\t%.1f\t%d\t%.1f\t%.0f, %.0f\t%.1f %s\n", r.Operation, r.Servers, r.What, r.Offered, r.Good,
-			r.Share, r.P50, r.P99, r.Refused, r.Advised, r.RefusedP99, r.Failed, r.Done, r.Before, r.Max, r.Lag, r.Error)
+		fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%d\t%d\t%.1f\t%d\t%.1f\t%.0f, %.0f\t%.1f\t%.1f %s\n", r.Operation, r.Servers, r.What, r.Offered, r.Good,
+			r.Share, r.P50, r.P99, r.Refused, r.Advised, r.RefusedP99, r.Failed, r.Done, r.Before, r.Max, r.Lag, r.LoadCPU, r.Error)
 	}
 	_ = t.Flush()
 }

@@ -45,6 +45,15 @@ func cpuOf(pid string) (sum time.Duration) {
 	return sum
 }
 
+// ownCPU is what this process has used so far.
+func ownCPU() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 func ticksOf(pid string) (sum time.Duration) {
 	b, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
