@@ -14,7 +14,8 @@ import (
 type Batch struct {
 	store   *Store
 	next    *view
-	base    *memdb.Txn // what is written into the tree so far
+	base    *memdb.Txn // what is written into the tree so far, as is
+	rows    rows
 	pending pending
 	most    int // as mostPending
 
@@ -30,7 +31,8 @@ type Batch struct {
 
 // undo is what takes one change back.
 type undo struct {
-	entry         // as it was
+	key      key
+	cell          // as it was
 	was      bool // pending
 	writings int  // as Batch.written was then
 }
@@ -49,7 +51,7 @@ type spare struct {
 func (s *Store) Batch() *Batch {
 	s.writer.Lock()
 	next := *s.now.Load()
-	b := &Batch{store: s, next: &next, base: next.db.Txn(false), most: mostPending}
+	b := &Batch{store: s, next: &next, base: next.db.Txn(false), rows: next.rows, most: mostPending}
 	b.pending.entries, b.undo = s.spare.entries, s.spare.undo
 	next.db = next.db.Snapshot()
 	return b
@@ -69,7 +71,7 @@ func (b *Batch) Apply(index uint64, fn func(*Write) error) error {
 	one := &struct {
 		Write
 		read Read
-	}{Write{Index: index, batch: b}, Read{view: b.store.now.Load(), txn: b.base, pending: &b.pending, memo: &b.store.spare.memo}}
+	}{Write{Index: index, batch: b}, Read{view: b.store.now.Load(), txn: b.base, rows: b.rows, pending: &b.pending, memo: &b.store.spare.memo}}
 	tx := &one.Write
 	tx.Read = &one.read
 	b.next.applied = max(b.next.applied, index)
@@ -106,12 +108,11 @@ func (tx *Write) takeSeqs(n int) (first int) {
 	return first
 }
 
-// set changes what is at a key, which is nobody else's, from what it was to what it is; nil where there is
-// nothing.
-func (tx *Write) set(k key, was, is any) {
+// set changes what is at a key, which is nobody else's, from what it was to what it is.
+func (tx *Write) set(k key, was, is cell) {
 	b := tx.batch
-	pending := b.pending.put(entry{k, is})
-	b.undo = append(b.undo, undo{entry: entry{k, was}, was: pending, writings: b.written})
+	pending := b.pending.put(entry{k, is, was.slot})
+	b.undo = append(b.undo, undo{key: k, cell: was, was: pending, writings: b.written})
 }
 
 // spill writes what is pending into the tree when it has become much. It is for between two changes of rows: a
@@ -119,8 +120,8 @@ func (tx *Write) set(k key, was, is any) {
 func (tx *Write) spill() {
 	if b := tx.batch; len(b.pending.entries) >= b.most {
 		b.write()
-		b.base = b.next.db.Txn(false)
-		tx.txn = b.base
+		b.base, b.rows = b.next.db.Txn(false), b.next.rows
+		tx.txn, tx.rows = b.base, b.rows
 	}
 }
 
@@ -128,12 +129,21 @@ func (tx *Write) spill() {
 func (b *Batch) rollback() {
 	for i := len(b.undo) - 1; i >= 0; i-- {
 		u := b.undo[i]
-		if u.was || u.writings != b.written {
-			b.pending.put(u.entry)
+		if !u.was && u.writings == b.written {
+			b.pending.drop(u.key)
 			continue
 		}
-		b.pending.drop(u.key)
+		e := entry{key: u.key, cell: u.cell}
+		if _, pending := b.pending.at(u.key); !pending {
+			e.tree = b.inTree(u.key)
+		}
+		b.pending.put(e)
 	}
+}
+
+func (b *Batch) inTree(k key) *slot {
+	tx := Read{txn: b.base}
+	return tx.inTree(k)
 }
 
 // write brings what is pending into the tree, which nobody else sees yet.
@@ -142,10 +152,20 @@ func (b *Batch) write() {
 		return
 	}
 	b.written++ // first: what the memo takes note of is not so before the end
-	txn := b.next.db.Txn(true)
+	txn, writing := b.next.db.Txn(true), writings.Add(1)
 	b.changed = slices.Grow(b.changed, len(b.pending.entries))
-	for _, e := range b.pending.entries {
-		b.next.tree.write(txn, e)
+	for i := range b.pending.entries {
+		e := &b.pending.entries[i]
+		if isWholeKey[e.key[0]] {
+			b.writeRow(writing, e)
+		}
+		switch {
+		case e.slot == e.tree: // another row with the same keys, or one that came and went
+		case e.slot == nil:
+			b.next.tree.drop(txn, e.key)
+		default:
+			b.next.tree.put(txn, e.key, e.slot)
+		}
 		b.store.spare.memo.wrote(e)
 		b.changed = append(b.changed, e.key)
 	}
@@ -154,12 +174,32 @@ func (b *Batch) write() {
 	b.pending.entries = b.pending.entries[:0]
 }
 
+// writeRow brings the row of a key of its table to where it is kept.
+func (b *Batch) writeRow(writing uint64, e *entry) {
+	n := b.next.numbers
+	if e.tree != nil && e.tree != e.slot {
+		b.next.rows.set(writing, e.tree.number, nil)
+		n.leave(e.tree.number)
+	}
+	if e.slot == nil {
+		return
+	}
+	switch {
+	case e.slot.number == 0:
+		e.slot.number = n.take()
+	case e.slot != e.tree:
+		n.comeBack(e.slot.number)
+	}
+	b.next.rows.set(writing, e.slot.number, e.row)
+}
+
 // Commit makes the batch visible and wakes who waits for what it changed.
 func (b *Batch) Commit() {
 	if b.done {
 		return
 	}
 	b.write()
+	b.next.numbers.commit()
 	b.store.become(b.next, b.changed, false)
 	b.end()
 }
@@ -171,6 +211,7 @@ func (b *Batch) Abort() {
 	}
 	if b.written > 0 {
 		b.store.spare.memo = memo{} // of what nobody will see
+		b.next.numbers.giveUp()
 	}
 	b.end()
 }

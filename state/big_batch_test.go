@@ -111,8 +111,8 @@ func remembered(t *testing.T, s *Store) (known int) {
 			continue
 		}
 		known++
-		if is := s.Read().lookup(e.key); is != e.row {
-			t.Fatalf("%q is remembered as %v and is %v", e.key, e.row, is)
+		if is := s.Read().lookup(e.key); is != e.cell {
+			t.Fatalf("%q is remembered as %v and is %v", e.key, e.cell, is)
 		}
 	}
 	return known

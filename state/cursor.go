@@ -3,17 +3,16 @@ package state
 import (
 	"bytes"
 	"fmt"
-
-	"github.com/hashicorp/go-memdb"
 )
 
 // cursor goes through rows of an index in the order of its keys. A writer's sees what its batch has changed
 // before the cursor was made, and nothing later.
 type cursor[T any] struct {
 	index *index[T]
-	base  memdb.ResultIterator // nil at its end
-	ends  bool                 // base goes on behind the end of the index
-	over  []entry              // pending: in place of rows of base, and between them
+	base  scan
+	ended bool    // base
+	ends  bool    // base goes on behind the end of the index
+	over  []entry // pending: in place of rows of base, and between them
 
 	head *T  // read ahead from base, to compare it with what is pending
 	at   key // of the last row of base, where it is wanted; first, where the cursor begins
@@ -55,7 +54,7 @@ func (c *cursor[T]) readAhead() {
 // pull returns the next row of base. Behind the end of the index come rows of others, some of this table: they
 // are told by having no key in this one that would be next, for all rows that have one have come.
 func (c *cursor[T]) pull() *T {
-	if c.base == nil {
+	if c.ended {
 		return nil
 	}
 	r, ok := c.base.Next().(*T)
@@ -67,7 +66,7 @@ func (c *cursor[T]) pull() *T {
 		}
 	}
 	if !ok {
-		c.base = nil
+		c.ended = true
 		return nil
 	}
 	return r

@@ -11,6 +11,13 @@ import (
 // fails has touched nothing, and no read in between costs the tree its nodes that may be changed in place.
 type pending struct{ entries []entry }
 
+// entry is what is, or is to be, at a key.
+type entry struct {
+	key key
+	cell
+	tree *slot // of what is pending: what the tree has there
+}
+
 // mostPending is how many are kept before they are written into the tree.
 const mostPending = 256
 
@@ -30,20 +37,20 @@ func (p *pending) find(k key) (int, bool) {
 	return low, false
 }
 
-// at returns the row at a key and whether anything is pending there.
-func (p *pending) at(k key) (row any, changed bool) {
+// at returns what is to be at a key and whether anything is pending there.
+func (p *pending) at(k key) (c cell, changed bool) {
 	i, found := p.find(k)
 	if !found {
-		return nil, false
+		return cell{}, false
 	}
-	return p.entries[i].row, true
+	return p.entries[i].cell, true
 }
 
-// put returns whether something was pending there already.
+// put returns whether something was pending there already; then what the tree has there is known.
 func (p *pending) put(e entry) bool {
 	i, found := p.find(e.key)
 	if found {
-		p.entries[i].row = e.row
+		p.entries[i].cell = e.cell
 		return true
 	}
 	p.entries = slices.Insert(p.entries, i, e)

@@ -118,6 +118,9 @@ func (t *table[T]) rowType() string { return fmt.Sprintf("%T", (*T)(nil)) }
 
 func (t *table[T]) setAlone(alone bool) { t.alone = alone && len(t.others) == 0 }
 
+// isWholeKey tells the first bytes of tables' own keys, each of which is of one row, from those of their other indexes.
+var isWholeKey [256]bool
+
 type builtSchema struct{ tables []anyTable }
 
 // schema is built when the first store is made: by then every index has been added to its table.
@@ -131,6 +134,7 @@ var schema = sync.OnceValue(func() builtSchema {
 		names[t.name()] = true
 		types[t.rowType()]++
 		lead = t.place(n, lead)
+		isWholeKey[t.firstByte()] = true
 	}
 	for _, t := range allTables {
 		t.setAlone(types[t.rowType()] == 1)

@@ -84,7 +84,7 @@ func (s *Store) Load(r io.Reader) error {
 	loads.begin()
 	defer loads.end()
 	fresh := emptyView()
-	l := &loading{view: fresh, txn: fresh.db.Txn(true), pool: loadingPool()}
+	l := &loading{view: fresh, txn: fresh.db.Txn(true), writing: writings.Add(1), pool: loadingPool()}
 	if err := load(l, pieceReader{bufio.NewReaderSize(r, 64<<10)}); err != nil {
 		l.txn.Abort()
 		return err
@@ -99,9 +99,10 @@ func (s *Store) Load(r io.Reader) error {
 
 // loading is a view that is being filled, in one transaction.
 type loading struct {
-	view *view
-	txn  *memdb.Txn
-	pool *pool
+	view    *view
+	txn     *memdb.Txn
+	writing uint64
+	pool    *pool
 }
 
 func load(l *loading, in pieceReader) error {
@@ -156,10 +157,13 @@ func (t *table[T]) load(l *loading, in pieceReader) error {
 
 // insert brings a row with a key that is new into the table, as it is.
 func (t *table[T]) insert(l *loading, id key, r *T) {
-	l.view.tree.write(l.txn, entry{id, r})
+	l.view.numbers.last++
+	s := &slot{l.view.numbers.last}
+	l.view.rows.set(l.writing, s.number, r)
+	l.view.tree.put(l.txn, id, s)
 	for _, x := range t.others {
 		for _, k := range x.allOf(r, id) {
-			l.view.tree.write(l.txn, entry{k, r})
+			l.view.tree.put(l.txn, k, s)
 		}
 	}
 }

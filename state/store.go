@@ -20,10 +20,12 @@ type Store struct {
 // view is the store at one moment: it never changes, the next takes its place.
 type view struct {
 	db      *memdb.MemDB
-	tree    *writerKey // the writer's
-	pool    *pool      // the writer's
-	number  uint64     // counts the views of a store
-	applied uint64     // index of the last entry applied
+	rows    rows       // by the slots that the tree has
+	tree    *writerKey // the writer's, as are the next two
+	pool    *pool
+	numbers *numbers
+	number  uint64 // counts the views of a store
+	applied uint64 // index of the last entry applied
 	newest  [mostTables]uint64
 }
 
@@ -36,7 +38,7 @@ func New() *Store {
 
 func emptyView() *view {
 	schema() // from now on the keys of each index begin with its own byte
-	v := &view{pool: newPool()}
+	v := &view{pool: newPool(), numbers: &numbers{}}
 	v.db, v.tree = newTree()
 	return v
 }
@@ -45,7 +47,7 @@ func emptyView() *view {
 // goroutine.
 func (s *Store) Read() *Read { return s.now.Load().read() }
 
-func (v *view) read() *Read { return &Read{view: v, txn: v.db.Txn(false)} }
+func (v *view) read() *Read { return &Read{view: v, txn: v.db.Txn(false), rows: v.rows} }
 
 // Watching is Read for one who will Wait: it remembers the very rows and ranges it looked at.
 func (s *Store) Watching() *Read {
@@ -71,6 +73,7 @@ func (s *Store) Write(index uint64, fn func(*Write) error) error {
 type Read struct {
 	view    *view
 	txn     *memdb.Txn
+	rows    rows     // of the same moment as txn
 	pending *pending // a writer's, as is the next
 	memo    *memo
 	mask    uint64 // tables read, by number

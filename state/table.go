@@ -75,7 +75,7 @@ func (t *table[T]) get(tx *Read, parts ...string) *T {
 	k := appendKey(tx.scratch[:0], t.lead, parts)
 	tx.scratch = k
 	tx.note(t.number, k)
-	r, _ := tx.lookup(k).(*T)
+	r, _ := tx.lookup(k).row.(*T)
 	return r
 }
 
@@ -166,13 +166,18 @@ func (t *table[T]) put(tx *Write, r *T) (old *T) {
 		t.share(tx.view.pool, r)
 	}
 	id := t.whole(r)
-	old, _ = tx.lookup(id).(*T)
+	was := tx.lookup(id)
+	old, _ = was.row.(*T)
 	at := any(r).(row).Stamped()
 	at.CreateIndex, at.ModifyIndex = tx.Index, tx.Index
 	if old != nil {
 		at.CreateIndex = any(old).(row).Stamped().CreateIndex
 	}
-	t.change(tx, id, old, r)
+	is := cell{was.slot, r}
+	if is.slot == nil {
+		is.slot = new(slot)
+	}
+	t.change(tx, id, was, is)
 	return old
 }
 
@@ -180,53 +185,56 @@ func (t *table[T]) put(tx *Write, r *T) (old *T) {
 // that was there, nil if there was none.
 func (t *table[T]) delete(tx *Write, r *T) (old *T) {
 	id := t.whole(r)
-	if old, _ = tx.lookup(id).(*T); old != nil {
-		t.change(tx, id, old, nil)
+	was := tx.lookup(id)
+	if old, _ = was.row.(*T); old != nil {
+		t.change(tx, id, was, cell{})
 	}
 	return old
 }
 
-// change brings the row with the key from what it was to what it is, in every index; nil where there is none.
-func (t *table[T]) change(tx *Write, id key, old, now *T) {
+// change brings the row with the key from what it was to what it is, in every index.
+func (t *table[T]) change(tx *Write, id key, was, is cell) {
 	tx.touched |= 1 << t.number
-	tx.set(id, asAny(old), asAny(now))
+	tx.set(id, was, is)
 	for _, x := range t.others {
-		x.change(tx, id, old, now)
+		x.change(tx, id, was, is)
 	}
 	tx.spill()
 }
 
-func (x *index[T]) change(tx *Write, id key, old, now *T) {
+func (x *index[T]) change(tx *Write, id key, was, is cell) {
+	old, _ := was.row.(*T)
+	now, _ := is.row.(*T)
 	if x.keys != nil {
-		x.changeMany(tx, id, old, now)
+		x.changeMany(tx, distinct(x.allOf(old, id)), distinct(x.allOf(now, id)), was, is)
 		return
 	}
-	was, is := x.of(old, id), x.of(now, id)
+	from, to := x.of(old, id), x.of(now, id)
 	switch {
-	case was != nil && is != nil && bytes.Equal(was, is):
-		tx.set(is, old, now)
+	case from != nil && to != nil && bytes.Equal(from, to):
+		tx.set(to, was, is)
 		return
-	case was != nil:
-		tx.set(was, old, nil)
+	case from != nil:
+		tx.set(from, was, cell{})
 	}
-	if is != nil {
-		tx.set(is, nil, now)
+	if to != nil {
+		tx.set(to, cell{}, is)
 	}
 }
 
-func (x *index[T]) changeMany(tx *Write, id key, old, now *T) {
-	was, is := distinct(x.allOf(old, id)), distinct(x.allOf(now, id))
-	for len(was)+len(is) > 0 {
+// changeMany is change with the keys before and after, each in order.
+func (x *index[T]) changeMany(tx *Write, from, to []key, was, is cell) {
+	for len(from)+len(to) > 0 {
 		switch {
-		case len(is) == 0 || len(was) > 0 && compareKeys(was[0], is[0]) < 0:
-			tx.set(was[0], old, nil)
-			was = was[1:]
-		case len(was) == 0 || compareKeys(was[0], is[0]) > 0:
-			tx.set(is[0], nil, now)
-			is = is[1:]
+		case len(to) == 0 || len(from) > 0 && compareKeys(from[0], to[0]) < 0:
+			tx.set(from[0], was, cell{})
+			from = from[1:]
+		case len(from) == 0 || compareKeys(from[0], to[0]) > 0:
+			tx.set(to[0], cell{}, is)
+			to = to[1:]
 		default:
-			tx.set(is[0], old, now)
-			was, is = was[1:], is[1:]
+			tx.set(to[0], was, is)
+			from, to = from[1:], to[1:]
 		}
 	}
 }
@@ -238,14 +246,6 @@ func distinct(ks []key) []key {
 }
 
 func compareKeys(a, b key) int { return bytes.Compare(a, b) }
-
-// asAny is the row, and of no row nothing.
-func asAny[T any](r *T) any {
-	if r == nil {
-		return nil
-	}
-	return r
-}
 
 // whole is the key of a row in its table.
 func (t *table[T]) whole(r *T) key {

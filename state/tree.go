@@ -36,23 +36,19 @@ func newTree() (*memdb.MemDB, *writerKey) {
 	return db.Snapshot(), w
 }
 
-// entry is one row in one index; nil where there is none any more.
-type entry struct {
-	key key
-	row any
+// put wants the key to be nobody else's: the tree keeps it.
+func (w *writerKey) put(txn *memdb.Txn, k key, s *slot) {
+	w.key = k
+	if err := txn.Insert(oneTable, s); err != nil {
+		panic(err) // the schema and this code disagree
+	}
 }
 
-// write wants the key to be nobody else's: the tree keeps it.
-func (w *writerKey) write(txn *memdb.Txn, e entry) {
-	w.key = e.key
-	var err error
-	if e.row != nil {
-		err = txn.Insert(oneTable, e.row)
-	} else if err = txn.Delete(oneTable, e.row); err == memdb.ErrNotFound {
-		err = nil // it came and went in one batch
-	}
-	if err != nil {
-		panic(err) // the schema and this code disagree
+// drop takes out what is at a key.
+func (w *writerKey) drop(txn *memdb.Txn, k key) {
+	w.key = k
+	if err := txn.Delete(oneTable, (*slot)(nil)); err != nil {
+		panic(err) // there is nothing, or the schema and this code disagree
 	}
 }
 
@@ -63,40 +59,65 @@ func (tx *Read) asked(k key) []any {
 	return tx.args[:]
 }
 
-// lookup returns the row at a whole key, nil if there is none.
-func (tx *Read) lookup(k key) any {
+// lookup returns what is at a whole key.
+func (tx *Read) lookup(k key) cell {
 	if tx.pending != nil {
-		if row, changed := tx.pending.at(k); changed {
-			return row
+		if c, changed := tx.pending.at(k); changed {
+			return c
 		}
-		if row, known := tx.memo.at(k); known {
-			return row
+		if c, known := tx.memo.at(k); known {
+			return c
 		}
 	}
+	c := cell{slot: tx.inTree(k)}
+	if c.slot != nil {
+		c.row = tx.rows.at(c.slot.number)
+	}
+	if tx.memo != nil {
+		tx.memo.keep(k, c)
+	}
+	return c
+}
+
+// inTree is the slot that the tree has at a whole key, nil if it has none.
+func (tx *Read) inTree(k key) *slot {
 	found, err := tx.txn.First(oneTable, oneIndex, tx.asked(k)...)
 	if err != nil {
 		panic(err) // the schema and this code disagree
 	}
-	if tx.memo != nil {
-		tx.memo.keep(k, found)
+	s, _ := found.(*slot)
+	return s
+}
+
+// scan goes through rows in the order of their keys in the tree.
+type scan struct {
+	slots memdb.ResultIterator
+	rows  rows
+}
+
+// Next returns the next row, nil after the last.
+func (c *scan) Next() any {
+	s, _ := c.slots.Next().(*slot)
+	if s == nil {
+		return nil
 	}
-	return found
+	return c.rows.at(s.number)
 }
 
 // under goes through what begins with k.
-func (tx *Read) under(k key) memdb.ResultIterator {
+func (tx *Read) under(k key) scan {
 	it, err := tx.txn.Get(oneTable, oneIndex, tx.asked(k)...)
 	if err != nil {
 		panic(err) // the schema and this code disagree
 	}
-	return it
+	return scan{it, tx.rows}
 }
 
 // onwards goes through what is not below k, in this index and in those behind it.
-func (tx *Read) onwards(k key) memdb.ResultIterator {
+func (tx *Read) onwards(k key) scan {
 	it, err := tx.txn.LowerBound(oneTable, oneIndex, tx.asked(k)...)
 	if err != nil {
 		panic(err) // the schema and this code disagree
 	}
-	return it
+	return scan{it, tx.rows}
 }
