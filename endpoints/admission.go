@@ -2,11 +2,14 @@ package endpoints
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
 
+	"berth/rpc"
 	"berth/structs"
 )
 
@@ -18,6 +21,8 @@ type admission struct {
 	turns    chan struct{} // one for each entry under way
 	queue    int           // how many may wait
 	patience time.Duration // and for how long
+	full     *rpc.Notice   // what those are told for whom there is no room
+	refused  atomic.Int64  // of those, who are not counted yet
 
 	mu      sync.Mutex
 	waiting int
@@ -26,7 +31,31 @@ type admission struct {
 }
 
 func admit(r Raft, c Config) *admission {
-	return &admission{Raft: r, turns: make(chan struct{}, c.Writes), queue: c.WriteQueue, patience: c.WritePatience}
+	return &admission{Raft: r, turns: make(chan struct{}, c.Writes), queue: c.WriteQueue, patience: c.WritePatience,
+		full: rpc.NewNotice(fmt.Sprintf(manyWrites, c.Writes))}
+}
+
+// manyWrites is what a refused writer is told.
+const manyWrites = "nothing was written: %d writes are under way and others wait"
+
+// room says whether one more entry would be let in or have a place in line, beside those of so many requests
+// that are on their way (rpc.Endpoint.Room): who would be refused in the end had better be refused at once.
+func (a *admission) room(coming int) (*rpc.Notice, time.Duration) {
+	a.mu.Lock()
+	room := len(a.turns)+a.waiting+coming < cap(a.turns)+a.queue
+	a.mu.Unlock()
+	if room {
+		return nil, 0
+	}
+	a.refused.Add(1)
+	return a.full, a.again()
+}
+
+// mostlyKnown marks a write that mostly says what is known already and then goes past the log: it is refused
+// only where there is something to be written.
+func mostlyKnown(e rpc.Endpoint) rpc.Endpoint {
+	e.Room = nil
+	return e
 }
 
 // Propose proposes an entry when it is its turn.
@@ -38,6 +67,9 @@ func (a *admission) Propose(ctx context.Context, entry []byte) (uint64, any, err
 	defer func() {
 		<-a.turns
 		a.learn(time.Since(start))
+		if n := a.refused.Swap(0); n > 0 { // counted together, each costs more than it took to refuse it
+			count("full", n)
+		}
 	}()
 	return a.Raft.Propose(ctx, entry)
 }
@@ -88,8 +120,13 @@ const (
 )
 
 func (a *admission) refuse(why string) error {
-	metrics.IncrCounterWithLabels([]string{"rpc", "refused"}, 1, []metrics.Label{{Name: "limit", Value: "writes " + why}})
-	return structs.Busy(a.again(), "nothing was written: %d writes are under way and others wait", cap(a.turns))
+	count(why, 1)
+	return structs.Busy(a.again(), manyWrites, cap(a.turns))
+}
+
+// count counts refused writes.
+func count(why string, n int64) {
+	metrics.IncrCounterWithLabels([]string{"rpc", "refused"}, float32(n), []metrics.Label{{Name: "limit", Value: "writes " + why}})
 }
 
 // again is about when there will be room for one more: after those who are here, and after those who were

@@ -87,6 +87,7 @@ type Endpoints struct {
 
 	store  *state.Store
 	raft   Raft
+	writes *admission // the same, which knows how many
 	leases Leases
 	logger hclog.Logger
 	region string
@@ -115,8 +116,9 @@ func New(d Deps) *Endpoints {
 	if d.Region == "" {
 		d.Region = structs.DefaultRegion
 	}
+	writes := admit(d.Raft, d.Config)
 	e := &Endpoints{
-		Nodes: NewSessions(), store: d.Store, raft: admit(d.Raft, d.Config), leases: d.Leases,
+		Nodes: NewSessions(), store: d.Store, raft: writes, writes: writes, leases: d.Leases,
 		logger: d.Logger, region: d.Region, now: d.Now, config: d.Config,
 		known: newKnown(), volumeTurns: turns{queue: d.Config.VolumeQueue, patience: d.Config.WritePatience},
 	}
@@ -174,12 +176,12 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		read(e, structs.OperatorRaft, anyone, status.raftConfiguration),
 		write(e, structs.SystemGC, anyone, status.collectGarbage),
 
-		write(e, structs.NodeRegister, anyone, node.register), // proves itself by the secret in its row
+		mostlyKnown(write(e, structs.NodeRegister, anyone, node.register)), // proves itself by the secret in its row
 		write(e, structs.NodeDeregister, anyone, node.deregister),
-		e.quick(report(e, structs.NodeHeartbeat, node.heartbeat)),
+		e.quick(mostlyKnown(report(e, structs.NodeHeartbeat, node.heartbeat))),
 		report(e, structs.NodeUpdateCSI, node.updateCSI),
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
-		write(e, structs.NodeUpdateAllocs, aNode, node.updateAllocs),
+		mostlyKnown(write(e, structs.NodeUpdateAllocs, aNode, node.updateAllocs)),
 		shed(e.quick(read(e, structs.NodeGet, anyone, node.get))),
 		shed(read(e, structs.NodeList, anyone, node.list)),
 		shed(read(e, structs.NodeAllocs, anyone, node.allocs)),

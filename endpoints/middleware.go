@@ -37,7 +37,7 @@ func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(context.Context, identity, *Req) (*Resp, error),
 ) rpc.Endpoint {
 	labels := newServedLabels(m.Name)
-	return rpc.Handle(m, func(ctx context.Context, req *Req) (resp *Resp, err error) {
+	endpoint := rpc.Handle(m, func(ctx context.Context, req *Req) (resp *Resp, err error) {
 		defer func(start time.Time) { labels.measure(start, err) }(time.Now())
 		o := optionsOf(req, m.Write)
 		leader, err := e.route(ctx, o)
@@ -58,6 +58,14 @@ func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 		}
 		return handler(ctx, who, req)
 	})
+	endpoint.Elsewhere = e.elsewhere
+	return endpoint
+}
+
+// elsewhere reports whether this server passes on whatever it may not answer from its own state.
+func (e *Endpoints) elsewhere() bool {
+	_, isMe, known, _ := e.raft.Leader()
+	return known && !isMe
 }
 
 // servedLabels are a method's labels of success; those of an error are made when there is one.
@@ -203,10 +211,12 @@ func writeAs[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	if _, ok := any(new(Resp)).(interface{ Written() *structs.WriteMeta }); !ok {
 		panic("the answer of " + m.Name + " does not embed WriteMeta")
 	}
-	return serve(e, m, may, func(ctx context.Context, who identity, req *Req) (*Resp, error) {
+	endpoint := serve(e, m, may, func(ctx context.Context, who identity, req *Req) (*Resp, error) {
 		any(req).(interface{ Write() *structs.WriteOptions }).Write().Now = e.now().UnixNano()
 		return handler(ctx, who, req)
 	})
+	endpoint.Room = e.writes.room
+	return endpoint
 }
 
 // propose is the handler of a write that is one log entry and nothing else.

@@ -43,8 +43,8 @@ type turns chan struct{}
 
 func (t turns) done() { <-t }
 
-// take gets a turn, waiting at most as long as limit.
-func (t turns) take(ctx context.Context, limit time.Duration) bool {
+// take gets a turn, waiting at most as long as limit; before is called before it waits.
+func (t turns) take(ctx context.Context, limit time.Duration, before func()) bool {
 	select {
 	case t <- struct{}{}:
 		return true
@@ -53,6 +53,7 @@ func (t turns) take(ctx context.Context, limit time.Duration) bool {
 	if limit <= 0 {
 		return false
 	}
+	before()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
@@ -79,24 +80,24 @@ func waits(e *Endpoint, req any) bool {
 }
 
 // enter lets a request in, which says done when it is served. of is its connection's load, nil for a
-// request of this process.
-func (s *Server) enter(ctx context.Context, method string, waiting bool, of *load) (done func(), err error) {
+// request of this process. before is called before it is waited for others.
+func (s *Server) enter(ctx context.Context, method string, waiting bool, of *load, before func()) (done func(), err error) {
 	all := s.all.of(waiting)
 	limit := s.limits.Queue
 	if waiting {
 		limit = 0
 	}
 	if of == nil {
-		if !all.take(ctx, limit) {
+		if !all.take(ctx, limit, before) {
 			return nil, s.refuse(method, "all")
 		}
 		return all.done, nil
 	}
 	own := of.of(waiting)
-	if !own.take(ctx, limit) {
+	if !own.take(ctx, limit, before) {
 		return nil, s.refuse(method, "connection")
 	}
-	if !all.take(ctx, limit) {
+	if !all.take(ctx, limit, before) {
 		own.done()
 		return nil, s.refuse(method, "all")
 	}

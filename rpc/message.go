@@ -76,7 +76,8 @@ func (m *messages) measure() (size int, err error) {
 			if err := m.need(size - s.fixed + s.length); err != nil {
 				return 0, err
 			}
-			n := m.length(size-s.fixed, s.length)
+			at := m.at + size - s.fixed
+			n := lengthOf(m.buf[at : at+s.length])
 			size += s.length
 			if left += n * s.values; s.values == 0 {
 				size += n
@@ -89,10 +90,9 @@ func (m *messages) measure() (size int, err error) {
 	return size, m.need(size)
 }
 
-// length is the length of 1, 2 or 4 bytes at a place of the next value.
-func (m *messages) length(at, bytes int) int {
-	b := m.buf[m.at+at : m.at+at+bytes]
-	switch bytes {
+// lengthOf is the length that 1, 2 or 4 bytes say.
+func lengthOf(b []byte) int {
+	switch len(b) {
 	case 1:
 		return int(b[0])
 	case 2:

@@ -8,6 +8,7 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -22,10 +23,11 @@ import (
 // them and waits.
 type Server struct {
 	logger    hclog.Logger
-	endpoints map[string]*Endpoint
+	endpoints map[string]*method
 	limits    Limits
 	all       *load // of every connection and of this process
 	gate      *admission.Gate
+	coming    atomic.Int64 // requests that there was room for (Endpoint.Room) and whose serving has not begun
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -35,14 +37,20 @@ type Server struct {
 	closed bool
 }
 
+// method is an endpoint with how answers to its refused requests begin.
+type method struct {
+	*Endpoint
+	refused []byte
+}
+
 // NewServer serves the endpoints within DefaultLimits. Two of one name are a programming error and panic.
 func NewServer(logger hclog.Logger, endpoints ...Endpoint) *Server {
-	s := &Server{logger: logger, endpoints: make(map[string]*Endpoint, len(endpoints))}
+	s := &Server{logger: logger, endpoints: make(map[string]*method, len(endpoints))}
 	for _, e := range endpoints {
 		if _, dup := s.endpoints[e.Name]; dup {
 			panic("two endpoints of the name " + e.Name)
 		}
-		s.endpoints[e.Name] = &e
+		s.endpoints[e.Name] = &method{&e, refusalHead(e.Name)}
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.SetLimits(DefaultLimits())
@@ -79,15 +87,18 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if !ok {
 		return unknownMethod(method)
 	}
-	if err := s.shed(e, req); err != nil {
+	if no := s.room(e.Endpoint); no.after > 0 {
+		return no.error()
+	}
+	if err := s.shed(e.Endpoint, req); err != nil {
 		return err
 	}
-	done, err := s.enter(ctx, method, waits(e, req), nil)
+	done, err := s.enter(ctx, method, waits(e.Endpoint, req), nil, func() {})
 	if err != nil {
 		return err
 	}
 	defer done()
-	out, err := s.serve(ctx, e, e.Serve, e.Copy(req)) // the caller may send the same again
+	out, err := s.serve(ctx, e.Endpoint, e.Serve, e.Copy(req)) // the caller may send the same again
 	if err != nil {
 		return err
 	}
@@ -119,84 +130,122 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	defer func() { _ = conn.Close() }()
 	defer cancel() // first of all, so that handlers learn that their caller is gone
 	for {
-		req, err := s.receive(in)
-		if req == nil {
+		q, err := s.receive(in)
+		if q.method == nil {
+			out.flush()
 			s.logReadError(conn, err)
 			return
 		}
 		if err == nil {
-			if busy := s.shed(req.Endpoint, req.body); busy != nil {
-				out.keep(s.message(req, nil, busy))
-				continue
-			}
-			if busy := s.begin(ctx, req, of, out, &requests); busy != nil {
-				out.keep(s.message(req, nil, busy)) // many are refused with one write
-			}
+			err = s.answer(ctx, &q, of, out, &requests)
 		}
 		if err != nil {
-			s.reply(out, req, nil, err)
+			out.keep(s.message(q.Endpoint, q.seq, nil, err)) // many are refused with one write
 		}
 		if in.lost {
+			out.flush()
 			s.drain(conn)
 			return
 		}
 	}
 }
 
+// answer answers a question or has it answered. An error is the answer.
+func (s *Server) answer(ctx context.Context, q *question, of *load, out *writer, requests *sync.WaitGroup) error {
+	no, decided := s.door(q)
+	if no.after > 0 {
+		out.refuse(q, no)
+		return nil
+	}
+	req := &request{Endpoint: q.Endpoint, seq: q.seq, body: q.New()}
+	if err := codec.Decode(q.payload, req.body); err != nil {
+		return badPayload(q.Name, fmt.Errorf("it does not decode: %w", err))
+	}
+	if !decided {
+		if err := s.shed(q.Endpoint, req.body); err != nil {
+			return err
+		}
+	}
+	return s.begin(ctx, req, of, out, requests)
+}
+
 // begin serves a request or has it served, unless there is too much to do. The stream's next request waits
 // while this one does for its turn.
 func (s *Server) begin(ctx context.Context, req *request, of *load, out *writer, requests *sync.WaitGroup) error {
 	waiting := waits(req.Endpoint, req.body)
-	done, err := s.enter(ctx, req.Name, waiting, of)
+	done, err := s.enter(ctx, req.Name, waiting, of, out.flush)
 	if err != nil {
 		return err
 	}
-	finish := func() {
-		defer done()
-		serve := req.Serve
-		if req.Wire != nil {
-			serve = req.Wire
-		}
-		answer, err := s.serve(ctx, req.Endpoint, serve, req.body)
-		s.reply(out, req, answer, err)
+	if req.Room != nil {
+		s.coming.Add(1)
 	}
-	if !waiting && req.Quick != nil && req.Quick(req.body) {
-		finish()
-		return nil
+	switch {
+	case waiting || req.Quick == nil || !req.Quick(req.body):
+		requests.Go(func() { s.send(out, req.Name, s.perform(ctx, req, done)) })
+	case req.Sheds: // a read of what is there: its answer can wait for those after it that are there, too
+		out.keep(s.perform(ctx, req, done))
+	default: // it may be among the few that go through the log
+		out.flush()
+		s.send(out, req.Name, s.perform(ctx, req, done))
 	}
-	requests.Go(finish)
 	return nil
 }
 
-// request is what a message asks for. Of an unknown method the endpoint has but the name.
+// perform serves a request and returns its answer.
+func (s *Server) perform(ctx context.Context, req *request, done func()) *buffer {
+	defer done()
+	if req.Room != nil {
+		s.coming.Add(-1)
+	}
+	serve := req.Serve
+	if req.Wire != nil {
+		serve = req.Wire
+	}
+	answer, err := s.serve(ctx, req.Endpoint, serve, req.body)
+	return s.message(req.Endpoint, req.seq, answer, err)
+}
+
+// question is a request as it came. Of an unknown method there is but the name.
+type question struct {
+	*method
+	seq     uint64
+	payload []byte // good until the next question is read
+}
+
+// request is a question that is understood.
 type request struct {
 	*Endpoint
 	seq  uint64
 	body any
 }
 
-// receive reads the next request. The error is the answer to it, or the stream's where there is no request.
-func (s *Server) receive(in *messages) (*request, error) {
+// receive reads the next question. The error is the answer to it, or the stream's where there is no question.
+func (s *Server) receive(in *messages) (q question, err error) {
 	b, err := in.next()
 	if err != nil {
-		return nil, err
+		return q, err
 	}
 	var head requestHead
 	if err := head.decode(b); err != nil {
-		return nil, fmt.Errorf("the head of a request does not decode: %w", err)
+		return q, fmt.Errorf("the head of a request does not decode: %w", err)
 	}
-	e, known := s.endpoints[string(head.method)]
+	m, known := s.endpoints[string(head.method)]
 	if !known {
-		e = &Endpoint{Name: string(head.method), New: func() any { return nil }}
+		m = &method{Endpoint: &Endpoint{Name: string(head.method)}}
 	}
-	req := &request{Endpoint: e, seq: head.seq, body: e.New()}
-	if err := in.read(req.body); err != nil {
-		return req, structs.Errorf(structs.KindInvalid, "the payload of %s: %w", e.Name, err)
+	q = question{method: m, seq: head.seq}
+	if q.payload, err = in.next(); err != nil {
+		return q, badPayload(m.Name, err)
 	}
 	if !known {
-		return req, unknownMethod(e.Name)
+		return q, unknownMethod(m.Name)
 	}
-	return req, nil
+	return q, nil
+}
+
+func badPayload(method string, err error) error {
+	return structs.Errorf(structs.KindInvalid, "the payload of %s: %w", method, err)
 }
 
 // drain reads on for a while without keeping anything: a caller that is still writing would not read the
@@ -211,8 +260,8 @@ func (s *Server) turnAway(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(turnAwayTime))
 	in := newMessages(conn, s.limits.Message)
-	if req, _ := s.receive(in); req != nil && !in.lost { // whatever it asks for
-		s.reply(newWriter(conn), req, nil, s.refuse(req.Name, "connection"))
+	if q, _ := s.receive(in); q.method != nil && !in.lost { // whatever it asks for
+		s.send(newWriter(conn), q.Name, s.message(q.Endpoint, q.seq, nil, s.refuse(q.Name, "connection")))
 	}
 }
 
@@ -237,20 +286,20 @@ func (s *Server) contain(e *Endpoint, err *error) {
 	}
 }
 
-// reply writes an answer, or the error in its place.
-func (s *Server) reply(out *writer, req *request, answer any, err error) {
-	if err := out.write(s.message(req, answer, err)); err != nil {
-		s.logger.Debug("an answer could not be sent", "method", req.Name, "error", err)
+// send writes an answer.
+func (s *Server) send(out *writer, method string, answer *buffer) {
+	if err := out.write(answer); err != nil {
+		s.logger.Debug("an answer could not be sent", "method", method, "error", err)
 	}
 }
 
 // message is an answer, or the error in its place.
-func (s *Server) message(req *request, answer any, err error) *buffer {
-	head := answerHead{method: req.Name, seq: req.seq}
+func (s *Server) message(e *Endpoint, seq uint64, answer any, err error) *buffer {
+	head := answerHead{method: e.Name, seq: seq}
 	m := buffers.Get().(*buffer)
 	m.b = head.append(m.b)
 	if err == nil {
-		err = s.append(m, req.Endpoint, answer)
+		err = s.append(m, e, answer)
 	}
 	if err != nil {
 		head.failure = structs.ErrorToWire(err)

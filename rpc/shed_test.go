@@ -26,7 +26,20 @@ var (
 	shedLook  = structs.Method[lookRequest, echo]{Name: "Test.ShedLook"}
 	shedBadge = structs.Method[badge, echo]{Name: "Test.ShedBadge"}
 	shedQuick = structs.Method[lookRequest, echo]{Name: "Test.ShedQuick"}
+	shedPass  = structs.Method[lookRequest, echo]{Name: "Test.ShedPass"}
 )
+
+// refusing is a gate that refuses nearly all.
+func refusing() *admission.Gate {
+	c := admission.DefaultConfig()
+	c.Few = 0
+	g := admission.New(c)
+	for range 3 {
+		g.Observe(admission.Sample{Took: time.Second, Seen: 1 << 20, In: 1, Delay: time.Minute})
+	}
+	g.Admit() // the first of so many is let in
+	return g
+}
 
 // flooded is a server whose gate refuses nearly all that it may.
 func flooded(t *testing.T) (s *Server, addr string, served *atomic.Int64) {
@@ -35,17 +48,12 @@ func flooded(t *testing.T) (s *Server, addr string, served *atomic.Int64) {
 	shed := func(e Endpoint) Endpoint { e.Sheds = true; return e }
 	quick := shed(Handle(shedQuick, look))
 	quick.Quick = func(any) bool { return true }
-	s = NewServer(hclog.NewNullLogger(), shed(Handle(shedLook, look)), quick,
+	passed := shed(Handle(shedPass, look))
+	passed.Elsewhere = func() bool { return true }
+	s = NewServer(hclog.NewNullLogger(), shed(Handle(shedLook, look)), quick, passed,
 		shed(Handle(shedBadge, func(context.Context, *badge) (*echo, error) { return &echo{"read"}, nil })),
 		Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }))
-	c := admission.DefaultConfig()
-	c.Few = 0
-	g := admission.New(c)
-	for range 3 {
-		g.Observe(admission.Sample{Took: time.Second, Seen: 1 << 20, In: 1, Delay: time.Minute})
-	}
-	g.Admit() // the first of so many is let in
-	s.Shed(g)
+	s.Shed(refusing())
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +89,7 @@ func TestSomeReadsAreNeverRefused(t *testing.T) {
 		for range 20 {
 			all.Go(func() {
 				var errs [4]error
-				_, errs[0] = Call(t.Context(), c, shedLook, &lookRequest{structs.QueryOptions{Forwarded: true}})
+				_, errs[0] = Call(t.Context(), c, shedPass, &lookRequest{})
 				_, errs[1] = Call(t.Context(), c, shedLook, &lookRequest{structs.QueryOptions{MinIndex: 1}})
 				_, errs[2] = Call(t.Context(), c, shedBadge, &badge{SecretID: "of a node"})
 				_, errs[3] = Call(t.Context(), c, echoMethod, &echo{"a write, or a node's call"})
@@ -90,8 +98,13 @@ func TestSomeReadsAreNeverRefused(t *testing.T) {
 						t.Errorf("%d: %v", n, err)
 					}
 				}
-				if _, err := Call(t.Context(), c, shedBadge, &badge{}); structs.RetryAfter(err) == 0 {
-					t.Errorf("without a secret: %v", err)
+				_, errs[0] = Call(t.Context(), c, shedBadge, &badge{})
+				_, errs[1] = Call(t.Context(), c, shedLook, &lookRequest{structs.QueryOptions{Forwarded: true}})
+				_, errs[2] = Call(t.Context(), c, shedPass, &lookRequest{structs.QueryOptions{AllowStale: true}})
+				for n, err := range errs[:3] {
+					if structs.RetryAfter(err) == 0 {
+						t.Errorf("%d, without a secret, passed on by another server, or for any server to answer: %v", n, err)
+					}
 				}
 			})
 		}

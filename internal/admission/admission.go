@@ -63,6 +63,9 @@ type Gate struct {
 // New makes a gate.
 func New(c Config) *Gate { return &Gate{config: c, wake: make(chan struct{}, 1)} }
 
+// Refuses reports whether some reads are refused as of now, so that it is worth while to ask Admit early.
+func (g *Gate) Refuses() bool { return g.share.Load() > 0 }
+
 // Admit lets a read in, or says after how long it may come again.
 func (g *Gate) Admit() (again time.Duration, ok bool) {
 	n := g.seen.Add(1)
