@@ -71,7 +71,7 @@ func (b *Batch) Apply(index uint64, fn func(*Write) error) error {
 	one := &struct {
 		Write
 		read Read
-	}{Write{Index: index, batch: b}, Read{view: b.store.now.Load(), txn: b.base, rows: b.rows, pending: &b.pending, memo: &b.store.spare.memo}}
+	}{Write{Index: index, batch: b}, Read{view: b.store.now.Load(), txn: b.base, rows: b.rows, pending: &b.pending, memo: &b.store.spare.memo, finder: &b.next.finder}}
 	tx := &one.Write
 	tx.Read = &one.read
 	b.next.applied = max(b.next.applied, index)
@@ -156,7 +156,7 @@ func (b *Batch) write() {
 	b.changed = slices.Grow(b.changed, len(b.pending.entries))
 	for i := range b.pending.entries {
 		e := &b.pending.entries[i]
-		if isWholeKey[e.key[0]] {
+		if schema().whole[e.key[0]] != nil {
 			b.writeRow(writing, e)
 		}
 		switch {
@@ -180,6 +180,7 @@ func (b *Batch) writeRow(writing uint64, e *entry) {
 	if e.tree != nil && e.tree != e.slot {
 		b.next.rows.set(writing, e.tree.number, nil)
 		n.leave(e.tree.number)
+		b.next.finder.forget(e.tree)
 	}
 	if e.slot == nil {
 		return
@@ -191,6 +192,9 @@ func (b *Batch) writeRow(writing uint64, e *entry) {
 		n.comeBack(e.slot.number)
 	}
 	b.next.rows.set(writing, e.slot.number, e.row)
+	if e.slot != e.tree {
+		b.next.finder.keep(e.slot)
+	}
 }
 
 // Commit makes the batch visible and wakes who waits for what it changed.
@@ -212,6 +216,7 @@ func (b *Batch) Abort() {
 	if b.written > 0 {
 		b.store.spare.memo = memo{} // of what nobody will see
 		b.next.numbers.giveUp()
+		b.next.finder.clear()
 	}
 	b.end()
 }

@@ -10,6 +10,7 @@ import (
 // tree, however many indexes it is in.
 type slot struct {
 	number uint32 // from 1 on; 0 until the row is first written. It never changes for readers
+	hash   uint32 // of the row's key
 }
 
 // cell is a row and where it is kept; both are nil where there is none.

@@ -87,6 +87,7 @@ type anyTable interface {
 	rowType() string
 	setAlone(bool)
 	firstByte() byte
+	keyOfRow(any) key
 	save(tx *Read, out pieceWriter) error
 	load(l *loading, in pieceReader) error
 }
@@ -114,18 +115,26 @@ func (t *table[T]) place(number, lead int) (next int) {
 
 func (t *table[T]) firstByte() byte { return t.lead }
 
+// keyOfRow is the key of a row in its table, nil if it is none of its.
+func (t *table[T]) keyOfRow(row any) key {
+	if r, _ := row.(*T); r != nil {
+		return t.whole(r)
+	}
+	return nil
+}
+
 func (t *table[T]) rowType() string { return fmt.Sprintf("%T", (*T)(nil)) }
 
 func (t *table[T]) setAlone(alone bool) { t.alone = alone && len(t.others) == 0 }
 
-// isWholeKey tells the first bytes of tables' own keys, each of which is of one row, from those of their other indexes.
-var isWholeKey [256]bool
-
-type builtSchema struct{ tables []anyTable }
+type builtSchema struct {
+	tables []anyTable
+	whole  [256]func(row any) key // by the first bytes of tables' own keys: the key of a row; nil for other indexes
+}
 
 // schema is built when the first store is made: by then every index has been added to its table.
-var schema = sync.OnceValue(func() builtSchema {
-	s := builtSchema{tables: allTables}
+var schema = sync.OnceValue(func() *builtSchema {
+	s := &builtSchema{tables: allTables}
 	names, types, lead := map[string]bool{}, map[string]int{}, 1
 	for n, t := range allTables {
 		if names[t.name()] || n >= mostTables || lead >= 200 {
@@ -134,7 +143,7 @@ var schema = sync.OnceValue(func() builtSchema {
 		names[t.name()] = true
 		types[t.rowType()]++
 		lead = t.place(n, lead)
-		isWholeKey[t.firstByte()] = true
+		s.whole[t.firstByte()] = t.keyOfRow
 	}
 	for _, t := range allTables {
 		t.setAlone(types[t.rowType()] == 1)

@@ -106,6 +106,27 @@ func (p *pool) share(texts ...*string) {
 	}
 }
 
+// texts are the texts of a row that others may have, too; nil after the last.
+type texts [12]*string
+
+// shareAsBefore shares a row's texts with others. What the row that was there before, nil for none, has as well
+// it has from there: most of what is stored again has not changed, and need not be looked for.
+func shareAsBefore[T any](p *pool, now, was *T, of func(*T) texts) {
+	var before texts
+	if was != nil {
+		before = of(was)
+	}
+	for i, t := range of(now) {
+		switch {
+		case t == nil || *t == "":
+		case before[i] != nil && *before[i] == *t:
+			*t = *before[i]
+		default:
+			*t = p.text(*t)
+		}
+	}
+}
+
 func (p *pool) text(t string) string {
 	at := p.texts.at(maphash.String(seed, t))
 	for i := range at {

@@ -23,9 +23,15 @@ const (
 // newCache grows to most places, a power of two.
 func newCache[T any](most int, hash func(*T) uint64) *cache[T] {
 	c := &cache[T]{most: most, hash: hash}
-	places := make([]atomic.Pointer[T], min(firstPlaces, most))
-	c.places.Store(&places)
+	c.clear()
 	return c
+}
+
+// clear forgets all.
+func (c *cache[T]) clear() {
+	places := make([]atomic.Pointer[T], min(firstPlaces, c.most))
+	c.places.Store(&places)
+	c.kept.Store(0)
 }
 
 // at are the places where a value with the hash would be.

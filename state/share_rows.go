@@ -10,13 +10,19 @@ import (
 // What the rows of each table have in common with others. The row itself is nobody else's yet; what hangs on
 // it may be another row's, and is replaced rather than changed, unless it is fresh.
 
-func shareClaim(p *pool, c *structs.CSIClaim) {
-	p.share(&c.Namespace, &c.VolumeID, &c.NodeID, &c.AllocID, &c.PluginID, &c.JobID, &c.TaskGroup, &c.Mode, &c.State,
-		(*string)(&c.AccessMode), (*string)(&c.AttachmentMode))
+func shareClaim(p *pool, c, was *structs.CSIClaim) { shareAsBefore(p, c, was, claimTexts) }
+
+func claimTexts(c *structs.CSIClaim) texts {
+	return texts{&c.Namespace, &c.VolumeID, &c.NodeID, &c.AllocID, &c.PluginID, &c.JobID, &c.TaskGroup, &c.Mode, &c.State,
+		(*string)(&c.AccessMode), (*string)(&c.AttachmentMode)}
 }
 
-func shareInstance(p *pool, i *structs.CSIPluginInstance) {
-	p.share(&i.PluginID, &i.NodeID, &i.AllocID, &i.Provider, &i.ProviderVersion, &i.HealthDescription, (*string)(&i.Kind))
+func instanceTexts(i *structs.CSIPluginInstance) texts {
+	return texts{&i.PluginID, &i.NodeID, &i.AllocID, &i.Provider, &i.ProviderVersion, &i.HealthDescription, (*string)(&i.Kind)}
+}
+
+func shareInstance(p *pool, i, was *structs.CSIPluginInstance) {
+	shareAsBefore(p, i, was, instanceTexts)
 	i.ControllerInfo = p.controllers.of(i.ControllerInfo)
 	if i.NodeInfo == nil {
 		return
@@ -30,7 +36,7 @@ func shareInstance(p *pool, i *structs.CSIPluginInstance) {
 	}
 }
 
-func shareVolume(p *pool, v *structs.CSIVolume) {
+func shareVolume(p *pool, v, _ *structs.CSIVolume) {
 	p.share(&v.Namespace, &v.PluginID, &v.State)
 	if v.Name == v.ID {
 		v.Name = v.ID
@@ -58,8 +64,12 @@ func (p *pool) topologies(ts []*structs.CSITopology) []*structs.CSITopology {
 	return ts
 }
 
-func shareNode(p *pool, n *structs.Node) {
-	p.share(&n.ID, &n.Name, &n.Datacenter, &n.NodeClass, &n.NodePool, &n.ComputedClass, &n.Status, &n.SchedulingEligibility)
+func nodeTexts(n *structs.Node) texts {
+	return texts{&n.ID, &n.Name, &n.Datacenter, &n.NodeClass, &n.NodePool, &n.ComputedClass, &n.Status, &n.SchedulingEligibility}
+}
+
+func shareNode(p *pool, n, was *structs.Node) {
+	shareAsBefore(p, n, was, nodeTexts)
 	if p.fresh {
 		p.reported(n)
 		for _, e := range n.Events {
@@ -86,9 +96,13 @@ func (p *pool) event(e *structs.NodeEvent) {
 	}
 }
 
-func shareAlloc(p *pool, a *structs.Allocation) {
-	p.share(&a.ID, &a.Namespace, &a.EvalID, &a.NodeID, &a.NodeName, &a.JobID, &a.TaskGroup, &a.DesiredStatus, &a.ClientStatus,
-		&a.DesiredDescription, &a.ClientDescription)
+func allocTexts(a *structs.Allocation) texts {
+	return texts{&a.ID, &a.Namespace, &a.EvalID, &a.NodeID, &a.NodeName, &a.JobID, &a.TaskGroup, &a.DesiredStatus, &a.ClientStatus,
+		&a.DesiredDescription, &a.ClientDescription}
+}
+
+func shareAlloc(p *pool, a, was *structs.Allocation) {
+	shareAsBefore(p, a, was, allocTexts)
 	a.Resources = p.asks.of(a.Resources)
 }
 

@@ -140,7 +140,7 @@ func loadTable(l *loading, in pieceReader, name string) error {
 func (t *table[T]) load(l *loading, in pieceReader) error {
 	share := func(r *T) {
 		if t.share != nil {
-			t.share(l.pool, r)
+			t.share(l.pool, r, nil)
 		}
 	}
 	var last key
@@ -158,7 +158,7 @@ func (t *table[T]) load(l *loading, in pieceReader) error {
 // insert brings a row with a key that is new into the table, as it is.
 func (t *table[T]) insert(l *loading, id key, r *T) {
 	l.view.numbers.last++
-	s := &slot{l.view.numbers.last}
+	s := &slot{l.view.numbers.last, hashOf(id)}
 	l.view.rows.set(l.writing, s.number, r)
 	l.view.tree.put(l.txn, id, s)
 	for _, x := range t.others {

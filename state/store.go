@@ -21,9 +21,10 @@ type Store struct {
 type view struct {
 	db      *memdb.MemDB
 	rows    rows       // by the slots that the tree has
-	tree    *writerKey // the writer's, as are the next two
+	tree    *writerKey // the writer's, as are the next
 	pool    *pool
 	numbers *numbers
+	finder  finder
 	number  uint64 // counts the views of a store
 	applied uint64 // index of the last entry applied
 	newest  [mostTables]uint64
@@ -38,7 +39,7 @@ func New() *Store {
 
 func emptyView() *view {
 	schema() // from now on the keys of each index begin with its own byte
-	v := &view{pool: newPool(), numbers: &numbers{}}
+	v := &view{pool: newPool(), numbers: &numbers{}, finder: newFinder()}
 	v.db, v.tree = newTree()
 	return v
 }
@@ -74,8 +75,9 @@ type Read struct {
 	view    *view
 	txn     *memdb.Txn
 	rows    rows     // of the same moment as txn
-	pending *pending // a writer's, as is the next
+	pending *pending // a writer's, as are the next two
 	memo    *memo
+	finder  *finder
 	mask    uint64 // tables read, by number
 
 	watching bool

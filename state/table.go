@@ -16,7 +16,7 @@ type table[T any] struct {
 	number int         // its place in the schema, for the set of tables a transaction has touched
 	others []*index[T] // beside its own
 	alone  bool        // no other index holds rows of its type
-	share  func(*pool, *T)
+	share  func(p *pool, now, was *T)
 }
 
 // index is one way into a table. Keys need not be unique except those of the table itself; rows with
@@ -43,8 +43,9 @@ func newTable[T any](name string, keyOfRow func(*T) key) *table[T] {
 	return t
 }
 
-// sharing sets what makes a row share with others what they have in common; it is called when a row comes in.
-func (t *table[T]) sharing(share func(*pool, *T)) *table[T] {
+// sharing sets what makes a row share with others what they have in common; it is called when a row comes in,
+// with the one that it replaces, nil if there is none.
+func (t *table[T]) sharing(share func(p *pool, now, was *T)) *table[T] {
 	t.share = share
 	return t
 }
@@ -162,12 +163,12 @@ func (x *index[T]) onwards(tx *Read, k key) cursor[T] {
 // put inserts the row or replaces the one with its key, and stamps it. The row belongs to the table from
 // then on. It returns the row that was there, nil if there was none.
 func (t *table[T]) put(tx *Write, r *T) (old *T) {
-	if t.share != nil {
-		t.share(tx.view.pool, r)
-	}
 	id := t.whole(r)
 	was := tx.lookup(id)
 	old, _ = was.row.(*T)
+	if t.share != nil {
+		t.share(tx.view.pool, r, old)
+	}
 	at := any(r).(row).Stamped()
 	at.CreateIndex, at.ModifyIndex = tx.Index, tx.Index
 	if old != nil {
@@ -175,7 +176,7 @@ func (t *table[T]) put(tx *Write, r *T) (old *T) {
 	}
 	is := cell{was.slot, r}
 	if is.slot == nil {
-		is.slot = new(slot)
+		is.slot = &slot{hash: hashOf(id)}
 	}
 	t.change(tx, id, was, is)
 	return old

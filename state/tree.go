@@ -69,14 +69,25 @@ func (tx *Read) lookup(k key) cell {
 			return c
 		}
 	}
-	c := cell{slot: tx.inTree(k)}
-	if c.slot != nil {
-		c.row = tx.rows.at(c.slot.number)
+	if tx.memo == nil {
+		return tx.atSlot(tx.inTree(k))
 	}
-	if tx.memo != nil {
-		tx.memo.keep(k, c)
+	c, known := tx.finder.at(k, &tx.rows)
+	if !known {
+		if c = tx.atSlot(tx.inTree(k)); c.slot != nil {
+			tx.finder.keep(c.slot)
+		}
 	}
+	tx.memo.keep(k, c)
 	return c
+}
+
+// atSlot is the row in a slot, which may be nil.
+func (tx *Read) atSlot(s *slot) cell {
+	if s == nil {
+		return cell{}
+	}
+	return cell{s, tx.rows.at(s.number)}
 }
 
 // inTree is the slot that the tree has at a whole key, nil if it has none.
