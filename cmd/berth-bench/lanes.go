@@ -7,11 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	stdrpc "net/rpc"
-	"strconv"
 	"sync"
 	"time"
 
@@ -43,7 +40,7 @@ type rpcLane struct {
 
 	mu    sync.Mutex
 	seq   uint64
-	open  map[uint64]func(error)
+	open  map[uint64]attempt
 	broke error
 	done  chan struct{}
 }
@@ -61,7 +58,7 @@ func openLane(addr string, make_ func(n int) (request, error)) (*rpcLane, error)
 		return nil, err
 	}
 	l := &rpcLane{make: make_, conn: conn, out: bufio.NewWriterSize(conn, 1<<16), head: map[string]*header{},
-		open: map[uint64]func(error){}, done: make(chan struct{})}
+		open: map[uint64]attempt{}, done: make(chan struct{})}
 	go l.read()
 	return l, nil
 }
@@ -72,7 +69,8 @@ func (l *rpcLane) close() {
 	<-l.done
 }
 
-func (l *rpcLane) send(n int, answered func(error)) error {
+func (l *rpcLane) send(_ context.Context, n int, a attempt) error {
+	a.sending()
 	req, err := l.make(n)
 	if err != nil {
 		return err
@@ -85,7 +83,7 @@ func (l *rpcLane) send(n int, answered func(error)) error {
 	l.seq++
 	seq := l.seq
 	if err = l.broke; err == nil {
-		l.open[seq] = answered
+		l.open[seq] = a
 	}
 	l.mu.Unlock()
 	if err != nil {
@@ -140,17 +138,17 @@ func (l *rpcLane) read() {
 			return
 		}
 		l.mu.Lock()
-		answered := l.open[head.Seq]
+		a := l.open[head.Seq]
 		delete(l.open, head.Seq)
 		l.mu.Unlock()
 		switch {
-		case answered == nil:
+		case a == nil:
 			l.fail(fmt.Errorf("an answer to request %d, which is not open", head.Seq))
 			return
 		case head.Error != "":
-			answered(structs.ErrorFromWire(head.Error))
+			a.answered(structs.ErrorFromWire(head.Error))
 		default:
-			answered(nil)
+			a.answered(nil)
 		}
 	}
 }
@@ -160,59 +158,7 @@ func (l *rpcLane) fail(err error) {
 	open := l.open
 	l.open, l.broke = nil, fmt.Errorf("the connection ended: %w", err)
 	l.mu.Unlock()
-	for _, answered := range open {
-		answered(l.broke)
+	for _, a := range open {
+		a.answered(l.broke)
 	}
-}
-
-// httpLane sends each request in a goroutine, by a connection that is free or a new one.
-type httpLane struct {
-	client *http.Client
-	addr   string
-	make   func(n int) (*http.Request, error)
-	ctx    context.Context // of all requests
-	end    context.CancelFunc
-	wg     sync.WaitGroup
-}
-
-func newHTTPLane(client *http.Client, addr string, make_ func(n int) (*http.Request, error)) *httpLane {
-	l := &httpLane{client: client, addr: addr, make: make_}
-	l.ctx, l.end = context.WithCancel(context.Background())
-	return l
-}
-
-// close ends what is under way and waits for it.
-func (l *httpLane) close() {
-	l.end()
-	l.wg.Wait()
-}
-
-func (l *httpLane) flush() error { return nil }
-
-func (l *httpLane) send(n int, answered func(error)) error {
-	req, err := l.make(n)
-	if err != nil {
-		return err
-	}
-	req.URL.Scheme, req.URL.Host = "http", l.addr
-	l.wg.Go(func() { answered(l.do(req.WithContext(l.ctx))) })
-	return nil
-}
-
-// do returns the error that an answer is, with its class and its Retry-After.
-func (l *httpLane) do(req *http.Request) error {
-	resp, err := l.client.Do(req)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	err = errors.Join(err, resp.Body.Close())
-	switch {
-	case resp.StatusCode == http.StatusServiceUnavailable:
-		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		return structs.Busy(time.Duration(seconds)*time.Second, "answered %s", resp.Status)
-	case resp.StatusCode != http.StatusOK:
-		return errors.Join(err, fmt.Errorf("answered %s", resp.Status))
-	}
-	return err
 }

@@ -37,6 +37,7 @@ type config struct {
 	path       string
 	pids       string
 	allocsFile string
+	httpConns  int
 }
 
 func main() {

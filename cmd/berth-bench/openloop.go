@@ -14,12 +14,21 @@ import (
 
 // lane is a way to a server on which requests are sent without waiting for the answers of others.
 type lane interface {
-	// send begins request n. answered is called once, in another goroutine, unless send fails.
-	send(n int, answered func(error)) error
+	// send sends request n, as soon as there is room for it. An error before the attempt says that it is being
+	// sent is of the lane, which sends nothing more: the request stays unsent.
+	send(ctx context.Context, n int, a attempt) error
 	// flush is called when nothing more is due at once.
 	flush() error
 	// close ends it; what is under way is answered with an error, if at all.
 	close()
+}
+
+// attempt is one sending of a request, as its lane sees it.
+type attempt interface {
+	// sending is said when the request goes out.
+	sending()
+	// answered is said once then, in another goroutine, unless send returns an error.
+	answered(error)
 }
 
 // offer is a load that is sent at its rate, whatever comes back: the i-th request is due at i/rate, and what
@@ -42,12 +51,13 @@ type answers struct {
 	took     []time.Duration
 	refused  []time.Duration // of refusals: attempts, each from when it was due
 	advised  int             // refusals that say when to come again
+	served   []time.Duration // of the good ones, from when they were sent
 	within   int             // good answers before the end
 	failed   int             // neither good nor refused
 	last     error           // one of those
-	unsent   int             // due, but never sent
-	sent     int
-	lag      []time.Duration // how late requests were sent
+	unsent   int             // due, or told to come again, but not sent in time
+	sent     int             // attempts
+	lag      []time.Duration // from when an attempt was due until it was sent
 	finished time.Duration   // after how long everything was answered
 }
 
@@ -83,6 +93,7 @@ type pacer struct {
 	again dues
 	open  int           // requests under way
 	poke  chan struct{} // something was answered
+	timer *time.Timer
 }
 
 // run offers a load on all lanes and returns when everything is answered, or lateness is over.
@@ -91,27 +102,24 @@ func (o offer) run(ctx context.Context, lanes []lane) *answers {
 	defer cancel()
 	start := time.Now()
 	a := &answers{end: start.Add(o.time)}
-	total := int(o.rate * o.time.Seconds())
 	var wg sync.WaitGroup
+	pacers := make([]*pacer, len(lanes))
 	for i, l := range lanes {
-		p := &pacer{o: o, lane: l, start: start, next: i, step: len(lanes), total: total, answers: a, poke: make(chan struct{}, 1)}
+		p := &pacer{o: o, lane: l, start: start, next: i, step: len(lanes), total: int(o.rate * o.time.Seconds()), answers: a, poke: make(chan struct{}, 1)}
+		pacers[i] = p
 		wg.Go(func() { p.run(ctx) })
 	}
 	wg.Wait()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.over, a.finished = true, time.Since(start)
-	a.unsent = max(0, total-a.sent)
-	if o.honour {
-		a.unsent = 0
+	a.close(time.Since(start))
+	for _, p := range pacers {
+		a.unsent += p.unsent()
 	}
-	slices.Sort(a.took)
-	slices.Sort(a.refused)
-	slices.Sort(a.lag)
 	return a
 }
 
 func (p *pacer) run(ctx context.Context) {
+	p.timer = time.NewTimer(0)
+	defer p.timer.Stop()
 	for ctx.Err() == nil {
 		d, wait := p.upcoming()
 		switch {
@@ -119,7 +127,7 @@ func (p *pacer) run(ctx context.Context) {
 			if p.lane.flush() != nil || !p.pause(ctx, d, wait) {
 				return
 			}
-		case !p.send(d):
+		case !p.send(ctx, d):
 			return
 		}
 	}
@@ -156,9 +164,8 @@ func (p *pacer) upcoming() (due, time.Duration) {
 func (p *pacer) pause(ctx context.Context, d due, wait time.Duration) (more bool) {
 	var at <-chan time.Time
 	if d.n >= 0 {
-		t := time.NewTimer(wait)
-		defer t.Stop()
-		at = t.C
+		p.timer.Reset(wait)
+		at = p.timer.C
 	} else if p.idle() {
 		return false
 	}
@@ -176,26 +183,52 @@ func (p *pacer) idle() bool {
 	return p.open == 0 && len(p.again) == 0 && p.next >= p.total
 }
 
-func (p *pacer) send(d due) bool {
-	p.answers.sending(time.Since(d.time))
+// unsent is how many requests are left that were to be sent.
+func (p *pacer) unsent() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return (max(0, p.total-p.next)+p.step-1)/p.step + len(p.again)
+}
+
+// send sends a request, as soon as the lane has room for it, and is false when nothing more can be sent.
+func (p *pacer) send(ctx context.Context, d due) (more bool) {
 	p.mu.Lock()
 	p.open++
 	p.mu.Unlock()
-	var once atomic.Bool
-	answered := func(err error) {
-		if once.CompareAndSwap(false, true) {
-			p.answered(d, err)
-		}
-	}
-	err := p.lane.send(d.n, answered)
-	if err != nil {
-		answered(err)
+	f := &flight{pacer: p, due: d}
+	err := p.lane.send(ctx, d.n, f)
+	switch {
+	case err == nil:
+	case f.sent.IsZero():
+		p.mu.Lock()
+		p.open--
+		heap.Push(&p.again, d)
+		p.mu.Unlock()
+	default:
+		f.answered(err)
 	}
 	return err == nil
 }
 
-func (p *pacer) answered(d due, err error) {
-	p.answers.note(d, err)
+// flight is an attempt of a pacer's.
+type flight struct {
+	*pacer
+	due
+	sent time.Time
+	done atomic.Bool
+}
+
+func (f *flight) sending() {
+	f.sent = time.Now()
+	f.pacer.answers.sending(f.sent.Sub(f.due.time))
+}
+
+func (f *flight) answered(err error) {
+	if !f.done.CompareAndSwap(false, true) {
+		return
+	}
+	p, d := f.pacer, f.due
+	p.answers.note(f, err)
 	p.mu.Lock()
 	p.open--
 	if after := structs.RetryAfter(err); p.o.honour && after > 0 {
@@ -209,6 +242,16 @@ func (p *pacer) answered(d due, err error) {
 	}
 }
 
+// close is said after all was sent that will be; what is answered from now on counts for nothing.
+func (a *answers) close(after time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.over, a.finished = true, after
+	for _, times := range [][]time.Duration{a.took, a.served, a.refused, a.lag} {
+		slices.Sort(times)
+	}
+}
+
 func (a *answers) sending(lag time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -216,19 +259,20 @@ func (a *answers) sending(lag time.Duration) {
 	a.lag = append(a.lag, lag)
 }
 
-func (a *answers) note(d due, err error) {
+func (a *answers) note(f *flight, err error) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.over:
 	case err == nil || overtaken(err):
-		a.took = append(a.took, now.Sub(d.first))
+		a.took = append(a.took, now.Sub(f.first))
+		a.served = append(a.served, now.Sub(f.sent))
 		if now.Before(a.end) {
 			a.within++
 		}
 	case structs.IsKind(err, structs.KindUnavailable):
-		a.refused = append(a.refused, now.Sub(d.time))
+		a.refused = append(a.refused, now.Sub(f.due.time))
 		if structs.RetryAfter(err) > 0 {
 			a.advised++
 		}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -53,11 +54,11 @@ var stresses = []stress{
 	{"RPC: list 100 volumes of all", rpcLanes(func(*fleet, int) (request, error) {
 		return encode(structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{PerPage: 100}})
 	})},
-	{"HTTP: get a volume", httpLanes(func(f *fleet, n int) (*http.Request, error) {
-		return http.NewRequest(http.MethodGet, "/v1/volume/csi/"+benchshape.VolumeID(n%f.size), nil)
+	{"HTTP: get a volume", httpLanes(func(f *fleet) int { return f.size }, func(f *fleet, n int) (*http.Request, error) {
+		return http.NewRequest(http.MethodGet, "/v1/volume/csi/"+benchshape.VolumeID(n), nil)
 	})},
-	{"HTTP: a node's eligibility", httpLanes(func(f *fleet, n int) (*http.Request, error) {
-		return putEligibility(n%f.size, n/f.size%2 == 0)
+	{"HTTP: a node's eligibility", httpLanes(func(f *fleet) int { return 2 * f.size }, func(f *fleet, n int) (*http.Request, error) {
+		return putEligibility(n%f.size, n < f.size)
 	})},
 }
 
@@ -75,10 +76,22 @@ func rpcLanes(make_ func(f *fleet, n int) (request, error)) func(*fleet) ([]lane
 	}
 }
 
-func httpLanes(make_ func(f *fleet, n int) (*http.Request, error)) func(*fleet) ([]lane, error) {
+// httpLanes are one to each server, which share the connections out among them. There are so many different
+// requests, sent in turn.
+func httpLanes(different func(*fleet) int, request func(f *fleet, n int) (*http.Request, error)) func(*fleet) ([]lane, error) {
 	return func(f *fleet) (all []lane, err error) {
-		for i := range lanesOf {
-			all = append(all, newHTTPLane(f.http, f.agents[i%len(f.agents)].http, func(n int) (*http.Request, error) { return make_(f, n) }))
+		for _, a := range f.agents {
+			wire, err := render(a.http, different(f), func(n int) (*http.Request, error) { return request(f, n) })
+			if err != nil {
+				closeLanes(all)
+				return nil, err
+			}
+			l, err := openHTTPLane(a.http, max(1, f.cfg.httpConns/len(f.agents)), wire)
+			if err != nil {
+				closeLanes(all)
+				return nil, err
+			}
+			all = append(all, l)
 		}
 		return all, nil
 	}
@@ -99,13 +112,16 @@ type strain struct {
 	Good        float64 // a second, answered before the end of the offering
 	Share       float64 // of the sustained rate
 	P50, P99    float64 // milliseconds of the good ones, from when they were due
+	ServedP99   float64 // the same from when they were sent
 	Refused     int     // attempts that were answered unavailable
 	Advised     int     // of those, with a Retry-After
 	RefusedP99  float64 // milliseconds until a refusal
 	Failed      int     // answered otherwise, or not at all
+	Unsent      int     // of those, the ones that were not sent in time
 	Error       string  `json:",omitempty"`
 	Lag         float64 // milliseconds from when a request was due until it was sent, p99
 	LoadCPU     float64 // microseconds that the load program itself used for a request
+	LoadBusy    float64 // of its processors, while it lasted: near 1 it is late by itself, below it waits for connections
 	Done        float64 // seconds until all were answered
 	Before, Max float64 // MB of the server that leads, before and at most
 }
@@ -130,13 +146,16 @@ func (t *tester) offer(ctx context.Context, what string, o offer) (*strain, erro
 	watch.Go(func() { s.Max = mb(peakOf(watched, t.leader.pid)) })
 	cpu := ownCPU()
 	a := o.run(ctx, lanes)
-	s.LoadCPU = float64((ownCPU() - cpu).Microseconds()) / float64(max(1, a.sent))
+	cpu = ownCPU() - cpu
+	s.LoadCPU = float64(cpu.Microseconds()) / float64(max(1, a.sent))
+	s.LoadBusy = cpu.Seconds() / a.finished.Seconds() / float64(runtime.GOMAXPROCS(0))
 	stop()
 	watch.Wait()
 	s.Good = float64(a.within) / o.time.Seconds()
 	s.P50, s.P99 = ms(quantile(a.took, .5)), ms(quantile(a.took, .99))
+	s.ServedP99 = ms(quantile(a.served, .99))
 	s.Refused, s.Advised, s.RefusedP99 = len(a.refused), a.advised, ms(quantile(a.refused, .99))
-	s.Failed = a.failed + a.unsent + a.sent - len(a.took) - len(a.refused) - a.failed
+	s.Failed, s.Unsent = a.unsent+a.sent-len(a.took)-len(a.refused), a.unsent
 	s.Lag, s.Done = ms(quantile(a.lag, .99)), a.finished.Seconds()
 	if a.last != nil {
 		s.Error = a.last.Error()
@@ -240,6 +259,7 @@ type overloading struct {
 	size    int
 	during  time.Duration
 	only    string
+	conns   int
 	on      *unix.CPUSet // the servers' processors
 }
 
@@ -252,6 +272,7 @@ func overloadMode(ctx context.Context, args []string) error {
 	flags.IntVar(&o.size, "fleet", 2000, "nodes, and as many volumes")
 	flags.DurationVar(&o.during, "time", 4*time.Second, "how long too much is offered")
 	flags.StringVar(&o.only, "only", "", "only operations with this `text` in their names")
+	flags.IntVar(&o.conns, "http-conns", 512, "connections over HTTP, one request at a time on each; a server bounds those of one address")
 	file := newFile(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -292,6 +313,7 @@ func (o *overloading) run(ctx context.Context, servers int) (rows []*strain, err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
+	f.cfg.httpConns = o.conns
 	leader, err := f.leader()
 	if err != nil {
 		return nil, err
@@ -309,10 +331,10 @@ func (o *overloading) run(ctx context.Context, servers int) (rows []*strain, err
 
 func printStrains(w io.Writer, rows []*strain) {
 	t := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "operation\tservers\tload\toffered/s\tgood/s\tshare\tp50 ms\tp99 ms\trefused\tadvised\trefused p99 ms\tfailed\tall done s\tMB before, most\tload's lag ms\tload's us/request")
+	fmt.Fprintln(t, "operation\tservers\tload\toffered/s\tgood/s\tshare\tp50 ms\tp99 ms\tfrom sent\trefused\tadvised\trefused p99 ms\tfailed\tunsent\tall done s\tMB before, most\tlag ms\tload's us/request, busy")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%d\t%d\t%.1f\t%d\t%.1f\t%.0f, %.0f\t%.1f\t%.1f %s\n", r.Operation, r.Servers, r.What, r.Offered, r.Good,
-			r.Share, r.P50, r.P99, r.Refused, r.Advised, r.RefusedP99, r.Failed, r.Done, r.Before, r.Max, r.Lag, r.LoadCPU, r.Error)
+		fmt.Fprintf(t, "%s\t%d\t%s\t%.0f\t%.0f\t%.2f\t%.1f\t%.1f\t%.1f\t%d\t%d\t%.1f\t%d\t%d\t%.1f\t%.0f, %.0f\t%.1f\t%.1f, %.2f %s\n", r.Operation, r.Servers, r.What, r.Offered, r.Good,
+			r.Share, r.P50, r.P99, r.ServedP99, r.Refused, r.Advised, r.RefusedP99, r.Failed, r.Unsent, r.Done, r.Before, r.Max, r.Lag, r.LoadCPU, r.LoadBusy, r.Error)
 	}
 	_ = t.Flush()
 }
