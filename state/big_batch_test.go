@@ -144,6 +144,7 @@ func TestBigBatchesAreAsIfEachEntryWereWrittenAtOnce(t *testing.T) {
 			b.Commit()
 			w.model.agrees(t, s.Read(), "after the batch")
 			known += remembered(t, s)
+			consistent(t, s)
 		}
 	}
 	if spilled < 50 || known < 50 {
@@ -164,6 +165,7 @@ func TestWhatIsRememberedGoesWithTheState(t *testing.T) {
 		t.Fatal(err)
 	}
 	remembered(t, s)
+	consistent(t, s)
 	_ = s.Write(3, func(tx *Write) error {
 		if Node(tx.Read, "a") != nil || Node(tx.Read, "b") == nil {
 			t.Error("a writer sees what was before the restore")
@@ -175,6 +177,7 @@ func TestWhatIsRememberedGoesWithTheState(t *testing.T) {
 	_ = b.Apply(4, putNode("c"))
 	b.Abort()
 	remembered(t, s)
+	consistent(t, s)
 	func() {
 		b := s.Batch()
 		defer func() { b.Abort(); _ = recover() }()
@@ -182,6 +185,7 @@ func TestWhatIsRememberedGoesWithTheState(t *testing.T) {
 		_ = b.Apply(5, func(tx *Write) error { nodes.delete(tx, &structs.Node{ID: "b"}); panic("no") })
 	}()
 	remembered(t, s)
+	consistent(t, s)
 	_ = s.Write(6, func(tx *Write) error {
 		if Node(tx.Read, "b") == nil || Node(tx.Read, "c") != nil {
 			t.Error("a writer sees what was given up")

@@ -1,0 +1,194 @@
+package state
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/structs"
+)
+
+// TestAVersionOfTheRowsNeverChanges: whatever later writings put anywhere, also beyond the end of a rack.
+func TestAVersionOfTheRowsNeverChanges(t *testing.T) {
+	number := rapid.OneOf(rapid.Uint32Range(1, 40), rapid.Uint32Range(rackRows-20, rackRows+20), rapid.Uint32Range(1, 3*rackRows))
+	rapid.Check(t, func(t *rapid.T) {
+		type version struct {
+			rows rows
+			want map[uint32]int
+		}
+		var all []version
+		now := version{want: map[uint32]int{}}
+		for n := range rapid.IntRange(1, 6).Draw(t, "writings") {
+			writing, next := writings.Add(1), version{now.rows, map[uint32]int{}}
+			for k, v := range now.want {
+				next.want[k] = v
+			}
+			for i := range rapid.IntRange(0, 20).Draw(t, "rows") {
+				at := number.Draw(t, "number")
+				next.rows.set(writing, at, 100*n+i)
+				next.want[at] = 100*n + i
+			}
+			all, now = append(all, next), next
+			for _, v := range all {
+				for at, want := range v.want {
+					if got := v.rows.at(at); got != want {
+						t.Fatalf("row %d is %v, want %d", at, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestWhatAWritingCostsDoesNotDependOnTheRows: parts of the same sizes are copied, whatever there is.
+func TestWhatAWritingCostsDoesNotDependOnTheRows(t *testing.T) {
+	cost := func(n uint32) float64 {
+		var r rows
+		for number, writing := uint32(1), writings.Add(1); number <= n; number++ {
+			r.set(writing, number, &r)
+		}
+		return testing.AllocsPerRun(100, func() {
+			now := r
+			now.set(writings.Add(1), n/2+1, &r)
+		})
+	}
+	if few, many := cost(10), cost(200_000); few != many {
+		t.Errorf("%.0f allocations among 10 rows, %.0f among 200,000", few, many)
+	}
+}
+
+// consistent holds what the tree, the rows, the numbers and what the writer finds by itself say against each other,
+// and returns how many slots the writer finds.
+func consistent(t *testing.T, s *Store) (found int) {
+	t.Helper()
+	v, tx := s.now.Load(), s.Read()
+	used, keys := map[uint32]*slot{}, 0
+	for it := tx.under(key{}).slots; ; keys++ {
+		at, _ := it.Next().(*slot)
+		if at == nil {
+			break
+		}
+		if known := used[at.number]; at.number == 0 || known != nil && known != at {
+			t.Fatalf("two rows are kept at %d", at.number)
+		}
+		used[at.number] = at
+	}
+	want := 0
+	for number, at := range used {
+		row := v.rows.at(number)
+		for _, table := range schema().tables {
+			if id := table.keyOfRow(row); id != nil && tx.inTree(id) == at {
+				want += table.(interface{ entries(row any) int }).entries(row)
+				if at.hash != hashOf(id) {
+					t.Fatalf("the hash of %q is not that of its slot", id)
+				}
+			}
+		}
+	}
+	if want != keys {
+		t.Fatalf("the tree has %d keys, the rows have %d", keys, want)
+	}
+	for _, number := range v.numbers.free {
+		if used[number] != nil || v.rows.any(number) != nil {
+			t.Fatalf("number %d is free and used by %v", number, v.rows.any(number))
+		}
+		used[number] = &slot{}
+	}
+	if n := len(v.numbers.taken) + len(v.numbers.left); len(used) != int(v.numbers.last) || n > 0 {
+		t.Fatalf("%d numbers are used or free, of %d; %d are under way", len(used), v.numbers.last, n)
+	}
+	for i := range *v.finder.slots.places.Load() {
+		at := (*v.finder.slots.places.Load())[i].Load()
+		if at == nil {
+			continue
+		}
+		if found++; used[at.number] != at {
+			t.Fatalf("the writer finds %v, which is not in the tree", v.rows.at(at.number))
+		}
+	}
+	return found
+}
+
+// TestRowsOfTwoTablesAreNotTakenForEachOther: of a job and of its version.
+func TestRowsOfTwoTablesAreNotTakenForEachOther(t *testing.T) {
+	s := New()
+	_ = s.Write(1, func(tx *Write) error {
+		return JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)})
+	})
+	tx, f := s.Read(), s.now.Load().finder
+	job, version := jobs.whole(Job(tx, "default", "j")), jobVersions.whole(Job(tx, "default", "j"))
+	for _, k := range []key{job, version} {
+		c, known := f.at(k, &tx.rows)
+		if !known || c.slot != tx.inTree(k) {
+			t.Errorf("%q is not found", k)
+		}
+	}
+	for _, table := range schema().tables {
+		if h := hashOf(append(key{table.firstByte()}, job[1:]...)); byte(h) != table.firstByte() {
+			t.Errorf("a key of %s may have the hash of another table's", table.name())
+		}
+	}
+}
+
+// TestNumbersAreUsedAgain: rows that come and go need no more room than those that there are at a time.
+func TestNumbersAreUsedAgain(t *testing.T) {
+	s, index, random := New(), uint64(0), rand.New(rand.NewPCG(1, 1))
+	for range 200 {
+		b := s.Batch()
+		b.most = 1 + random.IntN(20)
+		for range 3 {
+			index++
+			fails := random.IntN(3) == 0
+			_ = b.Apply(index, func(tx *Write) error {
+				for n := range 20 {
+					evals.put(tx, &structs.Evaluation{ID: fmt.Sprint("e", n), Namespace: "n", JobID: "j"})
+				}
+				for n := range 20 {
+					evals.delete(tx, &structs.Evaluation{ID: fmt.Sprint("e", random.IntN(20+n))})
+				}
+				if fails {
+					return fmt.Errorf("no")
+				}
+				return nil
+			})
+		}
+		if random.IntN(4) == 0 {
+			b.Abort()
+		}
+		b.Commit()
+		consistent(t, s)
+	}
+	if last := s.now.Load().numbers.last; last > 200 {
+		t.Errorf("%d numbers are used for 20 rows", last)
+	}
+	other := New()
+	if err := other.Load(strings.NewReader(string(saved(t, s)))); err != nil {
+		t.Fatal(err)
+	}
+	consistent(t, other)
+}
+
+// entries is how many keys a row has, in all indexes.
+func (t *table[T]) entries(row any) (n int) {
+	r := row.(*T)
+	id := t.whole(r)
+	for _, x := range t.others {
+		n += len(distinct(x.allOf(r, id)))
+	}
+	return n + 1
+}
+
+// any is at, of a number that may never have been set in this version: a batch that was given up may have.
+func (r rows) any(number uint32) (row any) {
+	if int(number/rackRows) >= len(r.racks) {
+		return nil
+	}
+	k := r.racks[number/rackRows]
+	if s := k.at[number>>(pageBits+shelfBits)%(1<<shelfBits)]; s != nil && s.at[number>>pageBits%(1<<shelfBits)] != nil {
+		row = r.at(number)
+	}
+	return row
+}
