@@ -14,6 +14,7 @@ type watches struct {
 	at      map[string]map[*waiter]struct{} // by place
 	partial partial
 	indexes map[*waiter]struct{} // who waits for an index of the log
+	feeds   feeds                // who follows
 
 	// What has lately changed, for readers that were at work meanwhile; later ones look again for nothing.
 	told   uint64               // the number of the newest view that was told
@@ -209,6 +210,7 @@ func (w *watches) tell(v *view, keys []key, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.remember(v.number, changes{keys, all})
+	w.feeds.add(keys, all)
 	for me := range w.indexes {
 		if v.applied >= me.index {
 			me.wake()
