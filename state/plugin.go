@@ -71,24 +71,22 @@ func PluginDetail(tx *Read, id string) *structs.CSIPlugin {
 	}
 	d.Controllers = make(map[string]*structs.CSIInfo, tallyOf(tx, id, structs.CSIKindController).Instances)
 	d.Nodes = make(map[string]*structs.CSIInfo, tallyOf(tx, id, structs.CSIKindNode).Instances)
-	// A large plugin's rows are in no cache: gone through as they lie in the tree, each would be waited for by
-	// itself. Those whose places are known are fetched side by side.
-	rows := make([]*structs.CSIPluginInstance, 0, d.ControllersExpected+d.NodesExpected)
-	for i := range InstancesByPlugin(tx, id) {
-		rows = append(rows, i)
-	}
-	var filled sync.WaitGroup
+	halves := instances.under(tx, keyOf(id))
 	fill := func() {
-		for _, i := range rows {
+		for i := halves.Next(); i != nil; i = halves.Next() {
 			addInstance(d, i)
 		}
 	}
-	if len(rows) < largePlugin {
-		fill()
-	} else {
-		filled.Go(fill) // needs no transaction, unlike what follows
-	}
+	// A large plugin's rows are in no cache, and both of these wait for memory.
+	var filled sync.WaitGroup
 	defer filled.Wait()
+	if d.ControllersExpected+d.NodesExpected >= largePlugin {
+		filled.Go(fill) // needs no transaction, unlike what follows
+	} else {
+		fill()
+	}
+	// Gone through as they lie in the tree, each allocation would be waited for by itself: those whose places are
+	// known are fetched side by side.
 	placed := make([]*structs.Allocation, 0, d.ControllersExpected+d.NodesExpected)
 	for a := range AllocsByPlugin(tx, id) {
 		placed = append(placed, a)
