@@ -3,75 +3,36 @@ package state
 import (
 	"fmt"
 	"io"
-	"runtime"
-	"syscall"
 	"testing"
-	"time"
 
 	"berth/internal/benchshape"
 	"berth/structs"
 )
 
 // The names of these benchmarks are those of bench/peer/statebench: a row of one is compared with the row
-// of the same name of the other, in its metric ns/unit.
-
-// meter measures a benchmark's loop by the clock and by the CPU time of the process, the collector's work
-// included: on a machine with other users the latter says more.
-type meter struct {
-	b     *testing.B
-	cpu   time.Duration
-	since time.Duration
-}
-
-func begin(b *testing.B) *meter {
-	runtime.GC() // what filling the store left behind is not the loop's
-	b.ReportAllocs()
-	b.ResetTimer()
-	return &meter{b: b, since: cpuNow()}
-}
-
-func (m *meter) pause() {
-	m.b.StopTimer()
-	m.cpu += cpuNow() - m.since
-}
-
-func (m *meter) resume() {
-	m.since = cpuNow()
-	m.b.StartTimer()
-}
-
-// end reports per unit of work, of which each round does so many.
-func (m *meter) end(units int) {
-	m.pause()
-	m.b.ReportMetric(float64(m.b.Elapsed().Nanoseconds())/float64(m.b.N)/float64(units), "ns/unit")
-	m.b.ReportMetric(float64(m.cpu.Nanoseconds())/float64(m.b.N)/float64(units), "cpu-ns/unit")
-}
-
-func cpuNow() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it cannot fail for oneself
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
+// of the same name of the other, in its metric ns/unit. Run them for a time (-benchtime=1s), so that the collector's
+// share is in them; each store is filled once.
 
 var benchSizes = []int{10, 100, 1000, 10000, 100000}
+
+// bySize runs a benchmark at each size.
+func bySize(b *testing.B, variable string, sizes []int, at func(b *testing.B, n int)) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprintf("%s=%d", variable, n), func(b *testing.B) { at(b, n) })
+	}
+}
 
 // BenchmarkFingerprint is one known node that reports a change of its plugin: by registering whole, as the
 // peer's nodes do.
 func BenchmarkFingerprint(b *testing.B) {
-	for _, n := range benchSizes {
-		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			s := benchFill{nodes: n, shared: -1}.store(b)
-			reqs := make([]*structs.NodeRegisterRequest, b.N)
-			for i := range reqs {
-				reqs[i] = benchshape.Register(i%n, i+1, benchshape.Plugin)
-			}
-			m := begin(b)
-			for _, r := range reqs {
-				s.do(func(tx *Write) error { return NodeRegister(tx, r) })
-			}
-			m.end(1)
-		})
-	}
+	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
+		s := benchFill{nodes: n, shared: -1}.store(b)
+		perform(b, 1, atOnce, func(i int) *structs.NodeRegisterRequest { return benchshape.Register(i%n, i+1, benchshape.Plugin) }, s.register)
+	})
+}
+
+func (b *benchStore) register(r *structs.NodeRegisterRequest) {
+	b.do(func(tx *Write) error { return NodeRegister(tx, r) })
 }
 
 // BenchmarkFingerprintDiff is the same change as berth's nodes send it: the one instance that changed.
@@ -82,39 +43,29 @@ func BenchmarkFingerprintDiff(b *testing.B) { benchDiff(b, 1<<30) }
 func BenchmarkFingerprintDiffOfTen(b *testing.B) { benchDiff(b, 10) }
 
 func benchDiff(b *testing.B, most int) {
-	for _, n := range benchSizes {
-		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			s := benchFill{nodes: n, shared: -1}.store(b)
-			reqs := make([]*structs.NodeUpdateCSIRequest, b.N)
-			for i := range reqs {
-				k := i % min(n, most)
-				reqs[i] = &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", k),
-					Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, k, i+1)}}
-			}
-			m := begin(b)
-			for _, r := range reqs {
-				s.do(func(tx *Write) error { return NodeUpdateCSI(tx, r) })
-			}
-			m.end(1)
+	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
+		s := benchFill{nodes: n, shared: -1}.store(b)
+		perform(b, 1, atOnce, func(i int) *structs.NodeUpdateCSIRequest {
+			k := i % min(n, most)
+			return &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", k),
+				Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, k, i+1)}}
+		}, func(r *structs.NodeUpdateCSIRequest) {
+			s.do(func(tx *Write) error { return NodeUpdateCSI(tx, r) })
 		})
-	}
+	})
 }
 
 // BenchmarkFingerprintNoPlugin is a node without any plugin in a fleet that has one.
 func BenchmarkFingerprintNoPlugin(b *testing.B) {
-	for _, n := range benchSizes {
-		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			s := benchFill{nodes: n, shared: -1}.store(b)
-			s.do(func(tx *Write) error { return NodeRegister(tx, benchshape.Register(1<<24, 0)) })
-			m := begin(b)
-			for i := range b.N {
-				r := benchshape.Register(1<<24, i)
-				r.Node.Attributes["unique.rev"] = fmt.Sprint(i)
-				s.do(func(tx *Write) error { return NodeRegister(tx, r) })
-			}
-			m.end(1)
-		})
-	}
+	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
+		s := benchFill{nodes: n, shared: -1}.store(b)
+		s.register(benchshape.Register(1<<24, 0))
+		perform(b, 1, atOnce, func(i int) *structs.NodeRegisterRequest {
+			r := benchshape.Register(1<<24, i)
+			r.Node.Attributes["unique.rev"] = fmt.Sprint(i)
+			return r
+		}, s.register)
+	})
 }
 
 // BenchmarkFingerprintManyPlugins is one node's change among 1,000 nodes with 16 plugins each.
@@ -127,16 +78,9 @@ func BenchmarkFingerprintManyPlugins(b *testing.B) {
 		}
 		s := benchFill{nodes: n, shared: -1, plugins: ids}.store(b)
 		for i := range n { // those that are measured report one plugin, as the peer's do
-			s.do(func(tx *Write) error { return NodeRegister(tx, benchshape.Register(n+i, 0, benchshape.Plugin)) })
+			s.register(benchshape.Register(n+i, 0, benchshape.Plugin))
 		}
-		m := begin(b)
-		for i := range b.N {
-			m.pause()
-			r := benchshape.Register(n+i%n, i+1, benchshape.Plugin)
-			m.resume()
-			s.do(func(tx *Write) error { return NodeRegister(tx, r) })
-		}
-		m.end(1)
+		perform(b, 1, atOnce, func(i int) *structs.NodeRegisterRequest { return benchshape.Register(n+i%n, i+1, benchshape.Plugin) }, s.register)
 	})
 }
 
@@ -147,63 +91,54 @@ func BenchmarkFleetBoot(b *testing.B) { benchBoot(b, 1) }
 func BenchmarkFleetBootBatched(b *testing.B) { benchBoot(b, 64) }
 
 func benchBoot(b *testing.B, batch int) {
-	for _, n := range benchSizes {
-		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			reqs := make([]*structs.NodeRegisterRequest, n)
+	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
+		reqs := make([]*structs.NodeRegisterRequest, n)
+		m := begin(b)
+		for b.Loop() {
+			m.pause()
+			s := New()
 			for i := range reqs {
 				reqs[i] = benchshape.Register(i, 0, benchshape.Plugin)
 			}
-			m := begin(b)
-			for range b.N {
-				s := New()
-				for i := 0; i < n; {
-					t := s.Batch()
-					for end := min(n, i+batch); i < end; i++ {
-						_ = t.Apply(uint64(i+10), func(tx *Write) error { return NodeRegister(tx, reqs[i]) })
-					}
-					t.Commit()
+			m.resume()
+			for i := 0; i < n; {
+				t := s.Batch()
+				for end := min(n, i+batch); i < end; i++ {
+					_ = t.Apply(uint64(i+10), func(tx *Write) error { return NodeRegister(tx, reqs[i]) })
 				}
+				t.Commit()
 			}
-			m.end(n)
-		})
-	}
+			m.round()
+		}
+		m.end(n)
+	})
 }
 
 // BenchmarkClaim is one more reader that claims a volume which R hold, and releases it: two entries.
 func BenchmarkClaim(b *testing.B) {
-	for _, r := range []int{1, 10, 100, 1000, 10000, 100000} {
-		b.Run(fmt.Sprintf("R=%d", r), func(b *testing.B) {
-			s := benchFill{nodes: 1000, shared: r, allocs: r + 1}.store(b)
-			m := begin(b)
-			for range b.N {
-				s.claimAndRelease(benchshape.SharedVolume, r, structs.ClaimRead)
-			}
-			m.end(2)
-		})
-	}
+	bySize(b, "R", append([]int{1}, benchSizes...), func(b *testing.B, r int) {
+		s := benchFill{nodes: 1000, shared: r, allocs: r + 1}.store(b)
+		perform(b, 2, atOnce, func(int) *structs.CSIClaim { return benchshape.Claim(benchshape.SharedVolume, r, structs.ClaimRead) }, s.claimAndRelease)
+	})
 }
 
 // BenchmarkClaimWriter is the only writer of one of V volumes that claims and releases it.
 func BenchmarkClaimWriter(b *testing.B) {
-	for _, v := range benchSizes {
-		b.Run(fmt.Sprintf("V=%d", v), func(b *testing.B) {
-			s := benchFill{nodes: 1000, volumes: v, shared: -1, allocs: 10000}.store(b)
-			m := begin(b)
-			for i := range b.N {
-				s.claimAndRelease(benchshape.VolumeID(i%v), i%10000, structs.ClaimWrite)
-			}
-			m.end(2)
-		})
-	}
+	bySize(b, "V", benchSizes, func(b *testing.B, v int) {
+		s := benchFill{nodes: 1000, volumes: v, shared: -1, allocs: 10000}.store(b)
+		perform(b, 2, atOnce, func(i int) *structs.CSIClaim {
+			return benchshape.Claim(benchshape.VolumeID(i%v), i%10000, structs.ClaimWrite)
+		}, s.claimAndRelease)
+	})
 }
 
-func (b *benchStore) claimAndRelease(volume string, alloc int, mode string) {
-	c := benchshape.Claim(volume, alloc, mode)
+func (b *benchStore) claimAndRelease(c *structs.CSIClaim) {
+	key := c.Key()
 	b.do(func(tx *Write) error {
 		return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
 	})
 	b.do(func(tx *Write) error {
-		return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{c.Key()}})
+		return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{key}})
 	})
 }
 
@@ -214,132 +149,124 @@ func BenchmarkClaimStorm(b *testing.B) { benchStorm(b, 1) }
 func BenchmarkClaimStormBatched(b *testing.B) { benchStorm(b, 64) }
 
 func benchStorm(b *testing.B, batch int) {
-	for _, r := range []int{10, 100, 1000, 10000} {
-		b.Run(fmt.Sprintf("R=%d", r), func(b *testing.B) {
-			m := begin(b)
-			for range b.N {
-				m.pause()
-				s := benchFill{nodes: 1000, shared: 0, allocs: r}.store(b)
-				m.resume()
-				for i := 0; i < r; {
-					t := s.s.Batch()
-					for end := min(r, i+batch); i < end; i++ {
-						s.index++
-						_ = t.Apply(s.index, func(tx *Write) error {
-							return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)}})
-						})
-					}
-					t.Commit()
+	bySize(b, "R", []int{10, 100, 1000, 10000}, func(b *testing.B, r int) {
+		s, claims := benchFill{nodes: 1000, shared: 0, allocs: r}.store(b), make([]*structs.CSIClaim, r)
+		m := begin(b)
+		for b.Loop() {
+			m.pause()
+			s.many(r, func(tx *Write, i int) error { // nobody at first: there is nothing to release then
+				claims[i] = benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
+				return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{claims[i].Key()}})
+			})
+			m.resume()
+			for i := 0; i < r; {
+				t := s.s.Batch()
+				for end := min(r, i+batch); i < end; i++ {
+					s.index++
+					_ = t.Apply(s.index, func(tx *Write) error {
+						return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: claims[i : i+1 : i+1]})
+					})
 				}
+				t.Commit()
 			}
-			m.end(r)
-		})
-	}
+			m.round()
+		}
+		m.end(r)
+	})
 }
 
 // BenchmarkPluginGet is a plugin put together with its instances and allocations.
 func BenchmarkPluginGet(b *testing.B) {
-	for _, n := range []int{10, 100, 1000, 10000} {
-		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
-			m := begin(b)
-			for range b.N {
-				if d := PluginDetail(s.s.Read(), benchshape.Plugin); len(d.Allocations) != n || len(d.Nodes) != n {
-					b.Fatal(len(d.Allocations))
-				}
+	bySize(b, "N", []int{10, 100, 1000, 10000}, func(b *testing.B, n int) {
+		s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
+		repeat(b, func() {
+			if d := PluginDetail(s.s.Read(), benchshape.Plugin); len(d.Allocations) != n || len(d.Nodes) != n {
+				b.Fatal(len(d.Allocations))
 			}
-			m.end(1)
 		})
-	}
+	})
 }
 
 // BenchmarkPluginPage is the first 100 of a plugin's instances.
 func BenchmarkPluginPage(b *testing.B) {
-	for _, n := range []int{1000, 10000} {
-		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
-			m := begin(b)
-			for range b.N {
-				if d, next := PluginPage(s.s.Read(), benchshape.Plugin, nil, 100); len(d.Allocations) != 100 || next == nil {
-					b.Fatal(len(d.Allocations))
-				}
+	bySize(b, "N", []int{1000, 10000, 100000}, func(b *testing.B, n int) {
+		s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
+		repeat(b, func() {
+			if d, next := PluginPage(s.s.Read(), benchshape.Plugin, nil, 100); len(d.Allocations) != 100 || next == nil {
+				b.Fatal(len(d.Allocations))
 			}
-			m.end(1)
 		})
-	}
+	})
 }
 
 // BenchmarkVolumeList makes the stubs of 10,000 volumes.
 func BenchmarkVolumeList(b *testing.B) {
-	for _, each := range []int{0, 1, 10} {
-		b.Run(fmt.Sprintf("claims=%d", each), func(b *testing.B) {
-			const n = 10000
-			s := benchFill{nodes: 1000, volumes: n, claimsEach: each, shared: -1, allocs: n}.store(b)
-			m := begin(b)
-			for range b.N {
-				tx, out := s.s.Read(), []*structs.CSIVolumeListStub{}
-				stub := Stubs(tx)
-				for v := range Volumes(tx, structs.DefaultNamespace, "") {
-					out = append(out, stub(v))
-				}
-				if len(out) != n || out[0].CurrentReaders != each {
-					b.Fatal(len(out))
-				}
+	bySize(b, "claims", []int{0, 1, 10}, func(b *testing.B, each int) {
+		const n = 10000
+		s := benchFill{nodes: 1000, volumes: n, claimsEach: each, shared: -1, allocs: n}.store(b)
+		repeat(b, func() {
+			tx, out := s.s.Read(), []*structs.CSIVolumeListStub{}
+			stub := Stubs(tx)
+			for v := range Volumes(tx, structs.DefaultNamespace, "") {
+				out = append(out, stub(v))
 			}
-			m.end(1)
+			if len(out) != n || out[0].CurrentReaders != each {
+				b.Fatal(len(out))
+			}
 		})
-	}
+	})
 }
 
 // BenchmarkAllocUpdate is an allocation of a plugin's job whose node reports a change.
 func BenchmarkAllocUpdate(b *testing.B) {
-	for _, n := range benchSizes {
-		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
-			m := begin(b)
-			for i := range b.N {
-				u := &structs.AllocClientUpdate{ID: benchshape.UUID("plugalloc", i%n), ClientStatus: structs.AllocRunning, ClientDescription: fmt.Sprint(i)}
-				s.do(func(tx *Write) error {
-					return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{u}})
-				})
-			}
-			m.end(1)
-		})
-	}
+	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
+		s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
+		perform(b, 1, atOnce, func(i int) *structs.AllocClientUpdate {
+			return &structs.AllocClientUpdate{ID: benchshape.UUID("plugalloc", i%n), ClientStatus: structs.AllocRunning, ClientDescription: fmt.Sprint(i)}
+		}, s.report)
+	})
 }
 
-// BenchmarkAllocEnds is an allocation of a large job that ends: its job is evaluated and room is made.
+func (b *benchStore) report(u *structs.AllocClientUpdate) {
+	b.do(func(tx *Write) error {
+		return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{u}})
+	})
+}
+
+// BenchmarkAllocEnds is an allocation of a large job that ends: its job is evaluated and room is made. Meanwhile, not
+// measured, those that have ended run anew, and what they had evaluated is forgotten.
 func BenchmarkAllocEnds(b *testing.B) {
-	for _, n := range benchSizes {
-		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			s := benchFill{nodes: 1000, shared: -1, allocs: max(n, b.N)}.store(b)
-			m := begin(b)
-			for i := range b.N {
-				u := &structs.AllocClientUpdate{ID: benchshape.UUID("alloc", i), ClientStatus: structs.AllocFailed}
-				s.do(func(tx *Write) error {
-					return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{u}})
-				})
-			}
-			m.end(1)
-		})
-	}
+	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
+		const nodes = 1000
+		s := benchFill{nodes: nodes, shared: -1, allocs: n}.store(b)
+		perform(b, 1, min(n, atOnce), func(i int) *structs.AllocClientUpdate {
+			s.many(1, func(tx *Write, _ int) error {
+				for e := range EvalsByJob(tx.Read, structs.DefaultNamespace, benchshape.JobID) {
+					evals.delete(tx, e)
+				}
+				a := benchshape.Alloc(i%n, nodes)
+				putAlloc(tx, Alloc(tx.Read, a.ID), a)
+				return nil
+			})
+			return &structs.AllocClientUpdate{ID: benchshape.UUID("alloc", i%n), ClientStatus: structs.AllocFailed}
+		}, s.report)
+		if e := evalsByJob.first(s.s.Read(), structs.DefaultNamespace, benchshape.JobID); e == nil || e.TriggeredBy != structs.TriggerAllocFailure {
+			b.Fatal("nothing has ended")
+		}
+	})
 }
 
 // BenchmarkNodeStatus takes a node down and up again, an entry each.
 func BenchmarkNodeStatus(b *testing.B) {
-	for _, n := range benchSizes {
-		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			s := benchFill{nodes: n, shared: -1}.store(b)
-			m := begin(b)
-			for i := range b.N {
-				status := []string{structs.NodeDown, structs.NodeReady}[i&1]
-				s.do(func(tx *Write) error {
-					return NodeStatus(tx, &structs.NodeStatusUpdate{NodeIDs: []string{benchshape.UUID("node", i/2%n)}, Status: status})
-				})
-			}
-			m.end(1)
+	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
+		s := benchFill{nodes: n, shared: -1}.store(b)
+		perform(b, 1, atOnce, func(i int) *structs.NodeStatusUpdate {
+			status := []string{structs.NodeDown, structs.NodeReady}[i&1]
+			return &structs.NodeStatusUpdate{NodeIDs: []string{benchshape.UUID("node", i/2%n)}, Status: status}
+		}, func(u *structs.NodeStatusUpdate) {
+			s.do(func(tx *Write) error { return NodeStatus(tx, u) })
 		})
-	}
+	})
 }
 
 // BenchmarkSnapshot writes and restores 10,000 nodes, 10,000 volumes and 100,000 claims.
@@ -348,10 +275,11 @@ func BenchmarkSnapshot(b *testing.B) {
 	rows := countRows(s.s)
 	b.Run("write", func(b *testing.B) {
 		m := begin(b)
-		for range b.N {
+		for b.Loop() {
 			if err := s.s.Save(io.Discard); err != nil {
 				b.Fatal(err)
 			}
+			m.round()
 		}
 		m.end(rows)
 	})
@@ -361,11 +289,12 @@ func BenchmarkSnapshot(b *testing.B) {
 			b.Fatal(err)
 		}
 		m := begin(b)
-		for range b.N {
+		for b.Loop() {
 			r := buf
 			if err := New().Load(&r); err != nil {
 				b.Fatal(err)
 			}
+			m.round()
 		}
 		m.end(rows)
 		b.ReportMetric(float64(len(buf.b)), "bytes")
