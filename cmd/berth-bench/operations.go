@@ -29,6 +29,8 @@ var operations = map[string]func(*config) (operation, error){
 	"updatecsi":   func(c *config) (operation, error) { return updateCSI(c), nil },
 	"heartbeat":   func(c *config) (operation, error) { return heartbeat(c), nil },
 	"claimwrite":  func(c *config) (operation, error) { return claim(c, structs.ClaimWrite) },
+	"claimcycle":  claimCycle,
+	"claimeach":   claimEach,
 	"claimread":   func(c *config) (operation, error) { return claim(c, structs.ClaimRead) },
 	"release":     func(c *config) (operation, error) { return release(c, structs.ClaimWrite) },
 	"releaseread": func(c *config) (operation, error) { return release(c, structs.ClaimRead) },
