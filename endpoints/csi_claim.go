@@ -156,9 +156,13 @@ func (c claims) look(tx *state.Read, req *structs.CSIClaimGetRequest) (*structs.
 
 // list says of each claim that does not let its allocation go on what it waits for as of now.
 func (c claims) list(tx *state.Read, req *structs.CSIClaimListRequest, resp *structs.CSIClaimListResponse) (err error) {
+	reason := state.Reasons(tx)
+	if req.NodeID != "" || req.Reverse { // not line by line
+		reason = func(row *structs.CSIClaim) string { return state.ClaimBlocked(tx, row) }
+	}
 	l := listing[structs.CSIClaim, structs.CSIClaim]{Key: lineKey, Stub: func(row *structs.CSIClaim) *structs.CSIClaim {
 		stub := row.Copy()
-		stub.Reason = state.ClaimBlocked(tx, row)
+		stub.Reason = reason(row)
 		return stub
 	}}
 	rows := inLines(state.Claims(tx, req.RequestNamespace()))

@@ -105,3 +105,30 @@ func TestTooManyClaimsAreRefused(t *testing.T) {
 	claim.Claims = claim.Claims[:2]
 	must(s, structs.CSIVolumeClaim, claim)
 }
+
+// TestAVolumeWithALongLineHoldsUpNobody: it is not put together by the goroutine that reads its connection.
+func TestAVolumeWithALongLineHoldsUpNobody(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addVolume("v")
+	quick := func() bool {
+		for _, e := range s.List() {
+			if e.Name == structs.CSIVolumeGet.Name {
+				return e.Quick(&structs.CSIVolumeGetRequest{ID: "v"})
+			}
+		}
+		t.Fatal("there is no such method")
+		return false
+	}
+	if !quick() {
+		t.Error("a volume without claims is not quick")
+	}
+	req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
+	for _, id := range s.addAllocs("a", "n1", fewClaims+1) {
+		req.Claims = append(req.Claims, aClaim("v", id))
+	}
+	must(s, structs.CSIVolumeClaim, req)
+	if quick() {
+		t.Errorf("a volume with %d claims is quick", fewClaims+1)
+	}
+}

@@ -144,6 +144,13 @@ func (e *Endpoints) quick(endpoint rpc.Endpoint) rpc.Endpoint {
 	return endpoint
 }
 
+// quickIf is for a procedure that is quick but for some requests.
+func quickIf[Req any](endpoint rpc.Endpoint, small func(*Req) bool) rpc.Endpoint {
+	quick := endpoint.Quick
+	endpoint.Quick = func(req any) bool { return quick(req) && small(req.(*Req)) }
+	return endpoint
+}
+
 // slow marks a procedure that waits for a plugin: it is counted among the requests that wait.
 func slow(e rpc.Endpoint) rpc.Endpoint {
 	e.Waits = true
@@ -211,7 +218,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(read(e, structs.CSIPluginList, anyone, plugin.list)),
 		write(e, structs.CSIPluginDelete, anyone, propose(e, fsm.PluginDelete)),
 
-		shed(e.quick(read(e, structs.CSIVolumeGet, anyone, volume.get))),
+		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, anyone, volume.get)), volume.isSmall)),
 		shed(read(e, structs.CSIVolumeList, anyone, volume.list)),
 		slow(call(e, structs.CSIVolumeExternal, anyone, volume.external)),
 		slow(write(e, structs.CSIVolumeRegister, anyone, intent.register)),

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
-	"strings"
+	"slices"
 
 	"berth/structs"
 )
@@ -105,14 +105,33 @@ func Claimable(tx *Read, c *structs.CSIClaim, ignore func(allocID string) bool) 
 			if !k.conflicts(classOf(c)) {
 				continue
 			}
-			for other := range claimsOf(tx, v, state, k) {
-				if other.AllocID != c.AllocID && (ignore == nil || !ignore(other.AllocID)) {
-					return false, holds(tx, other)
-				}
+			if other := someoneElse(tx, v, state, k, c, ignore); other != nil {
+				return false, holds(tx, other)
 			}
 		}
 	}
 	return true, ""
+}
+
+// someoneElse returns a volume's claim of a class in a state that is not the allocation's of c and not to be
+// ignored, nil if there is none.
+func someoneElse(tx *Read, v *structs.CSIVolume, state string, k class, c *structs.CSIClaim, ignore func(allocID string) bool) *structs.CSIClaim {
+	other := func(o *structs.CSIClaim) bool { return o.AllocID != c.AllocID && (ignore == nil || !ignore(o.AllocID)) }
+	if state == structs.ClaimGranted {
+		some := someHolders(tx, v, k)
+		if i := slices.IndexFunc(some, other); i >= 0 {
+			return some[i]
+		}
+		if len(some) == countOf(tx, v, k, state) {
+			return nil // these are all
+		}
+	}
+	for o := range claimsOf(tx, v, state, k) {
+		if other(o) {
+			return o
+		}
+	}
+	return nil
 }
 
 // claimsOf yields a volume's claims of a class in a state. Those that are not in the index of classes are
@@ -130,29 +149,6 @@ func claimsOf(tx *Read, v *structs.CSIVolume, state string, k class) iter.Seq[*s
 	}
 }
 
-// manyHolders is how many claims a reason names one by one.
-const manyHolders = 3
-
-// ClaimBlocked says, for people, why a claim waits, or why one that is granted cannot be used yet; ""
-// when the volume can be staged. It names who is in the way and, where that ends not by itself, what
-// would help.
-func ClaimBlocked(tx *Read, c *structs.CSIClaim) string {
-	v := Volume(tx, c.Namespace, c.VolumeID)
-	if v == nil {
-		return fmt.Sprintf("volume %s is gone", c.VolumeID)
-	}
-	if c.State == structs.ClaimGranted {
-		return attachBlock(tx, c)
-	}
-	if why := volumeBlock(tx, v); why != "" {
-		return why
-	}
-	if why := conflictBlock(tx, c); why != "" {
-		return why
-	}
-	return cmp.Or(classBlock(tx, v, classOf(c)), nodeBlock(tx, v, c), "it is about to be granted")
-}
-
 // attachBlock says what the attachment of a granted claim lacks.
 func attachBlock(tx *Read, c *structs.CSIClaim) string {
 	a, p := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID), Plugin(tx, c.PluginID)
@@ -168,35 +164,6 @@ func attachBlock(tx *Read, c *structs.CSIClaim) string {
 		text += fmt.Sprintf("; no controller of plugin %s is healthy", c.PluginID)
 	}
 	return text
-}
-
-// conflictBlock names the claims that the claim conflicts with: those granted and those ahead.
-func conflictBlock(tx *Read, c *structs.CSIClaim) string {
-	var held, ahead []string
-	for _, other := range ClaimsByVolume(tx, c.Namespace, c.VolumeID) {
-		switch {
-		case other.AllocID == c.AllocID || !classOf(other).conflicts(classOf(c)):
-		case other.State == structs.ClaimGranted:
-			held = append(held, holds(tx, other))
-		case inLineOrder(other, c) < 0:
-			ahead = append(ahead, "allocation "+other.AllocID)
-		}
-	}
-	var text []string
-	if len(held) > 0 {
-		text = append(text, firstOf(held))
-	}
-	if len(ahead) > 0 {
-		text = append(text, "ahead in line: "+firstOf(ahead))
-	}
-	return strings.Join(text, "; ")
-}
-
-func firstOf(texts []string) string {
-	if more := len(texts) - manyHolders; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(texts[:manyHolders], ", "), more)
-	}
-	return strings.Join(texts, ", ")
 }
 
 // DetachCommand is what an operator runs to take a volume from a node that cannot be asked.

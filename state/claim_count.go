@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"slices"
+	"sync/atomic"
 
 	"berth/structs"
 )
@@ -18,6 +19,8 @@ type volumeLine struct {
 	VolumeID  string
 	Classes   []classCount // in the order of their letters; none is empty
 	structs.Indexes
+
+	holders atomic.Pointer[map[class][]string] // some of who was granted, once somebody asked (claim_reason.go)
 }
 
 type classCount struct {
@@ -50,6 +53,23 @@ func classesIn(tx *Read, ns, volume, state string) []class {
 	return classesOf(lineOf(tx, ns, volume), state)
 }
 
+// ClaimCount is how many claims a volume has, granted and waiting, without looking at them.
+func ClaimCount(tx *Read, ns, volume string) (count int) {
+	for _, n := range lineOf(tx, ns, volume) {
+		count += n.Granted + n.Waiting
+	}
+	return count
+}
+
+func countOf(tx *Read, v *structs.CSIVolume, k class, state string) int {
+	for _, n := range lineOf(tx, v.Namespace, v.ID) {
+		if n.class() == k {
+			return *n.in(state)
+		}
+	}
+	return 0
+}
+
 func classesOf(counts []classCount, state string) (out []class) {
 	for _, n := range counts {
 		if *n.in(state) > 0 {
@@ -72,7 +92,12 @@ func recountLine(tx *Write, was, is *structs.CSIClaim) {
 		return
 	}
 	l := &volumeLine{Namespace: some.Namespace, VolumeID: some.VolumeID}
-	l.Classes = slices.Clone(lineOf(tx.Read, l.Namespace, l.VolumeID))
+	if old := lines.get(tx.Read, l.Namespace, l.VolumeID); old != nil {
+		l.Classes = slices.Clone(old.Classes)
+		if !isGranted(was) && !isGranted(is) {
+			l.holders.Store(old.holders.Load())
+		}
+	}
 	l.add(was, -1)
 	l.add(is, 1)
 	if len(l.Classes) == 0 {
@@ -81,6 +106,8 @@ func recountLine(tx *Write, was, is *structs.CSIClaim) {
 	}
 	lines.put(tx, l)
 }
+
+func isGranted(c *structs.CSIClaim) bool { return c != nil && c.State == structs.ClaimGranted }
 
 func (l *volumeLine) add(c *structs.CSIClaim, by int) {
 	if c == nil {

@@ -123,8 +123,9 @@ func VolumeDetail(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	if p := Plugin(tx, v.PluginID); p != nil {
 		d.ProviderVersion = p.Version
 	}
+	reason := Reasons(tx)
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
-		addClaim(tx, d, c)
+		addClaim(tx, d, c, reason(c))
 	}
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		a = a.Copy()
@@ -134,9 +135,9 @@ func VolumeDetail(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	return d
 }
 
-func addClaim(tx *Read, d *structs.CSIVolumeDetail, c *structs.CSIClaim) {
+func addClaim(tx *Read, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocked string) {
 	c = c.Copy()
-	c.Reason = cmp.Or(lingers(tx, c), ClaimBlocked(tx, c))
+	c.Reason = cmp.Or(lingers(tx, c), blocked)
 	d.Claims = append(d.Claims, c)
 	a := Alloc(tx, c.AllocID)
 	if c.State != structs.ClaimGranted || a == nil {
@@ -154,11 +155,12 @@ func addClaim(tx *Read, d *structs.CSIVolumeDetail, c *structs.CSIClaim) {
 // usersOf names who has to go before a volume can: claims by their allocations, else attachments.
 func usersOf(tx *Read, v *structs.CSIVolume) error {
 	var allocs, nodes []string
-	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
+	rows := claims.under(tx, keyOf(v.Namespace, v.ID))
+	for c := rows.Next(); c != nil && len(allocs) < manyHolders; c = rows.Next() {
 		allocs = append(allocs, c.AllocID)
 	}
 	if len(allocs) > 0 {
-		return structs.Errorf(structs.KindPrecondition, "volume %q is claimed by allocation %s", v.ID, firstOf(allocs))
+		return structs.Errorf(structs.KindPrecondition, "volume %q is claimed by allocation %s", v.ID, firstOf(allocs, ClaimCount(tx, v.Namespace, v.ID)))
 	}
 	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 		nodes = append(nodes, nodeName(tx, a.NodeID))
@@ -186,10 +188,12 @@ func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
 			return structs.Errorf(structs.KindPrecondition, "volume %q is %s: forgotten now, it would be left behind at its plugin", v.ID, v.State)
 		}
 	}
-	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
-		if c.State == structs.ClaimGranted {
+	for _, k := range classesIn(tx.Read, v.Namespace, v.ID, structs.ClaimGranted) {
+		for _, c := range someHolders(tx.Read, v, k) {
 			return structs.Errorf(structs.KindPrecondition, "volume %q is in use: %s", v.ID, holds(tx.Read, c))
 		}
+	}
+	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
 		dropClaim(tx, c)
 	}
 	forgetVolume(tx, v)

@@ -1,0 +1,217 @@
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/structs"
+)
+
+// Why a claim waits. Who is in its way is told from what is kept by class (claim_line.go, claim_count.go): what
+// one claim's reason costs does not grow with the line, and the reasons of a whole line cost one walk.
+
+const (
+	manyHolders = 3   // how many claims a reason names one by one
+	farAhead    = 100 // up to how many ahead in line are counted
+)
+
+// ClaimBlocked says, for people, why a claim waits, or why one that is granted cannot be used yet; ""
+// when the volume can be staged. It names who is in the way and, where that ends not by itself, what
+// would help.
+func ClaimBlocked(tx *Read, c *structs.CSIClaim) string { return Reasons(tx)(c) }
+
+// Reasons is ClaimBlocked for claims that come volume by volume and, from the first that is asked for on, in the
+// order of each volume's line with none left out. It may begin anew at any claim.
+func Reasons(tx *Read) func(*structs.CSIClaim) string {
+	r := reasons{tx: tx}
+	return r.next
+}
+
+// reasons are what is known of a volume's claims up to the one that was asked for last.
+type reasons struct {
+	tx     *Read
+	volume *structs.CSIVolume
+	block  string // of the volume itself
+	counts []classCount
+	inWay  map[class]*inWay // by the class of who waits
+	last   *structs.CSIClaim
+}
+
+// inWay is what claims of one class that wait have in their way.
+type inWay struct {
+	held    string
+	ahead   []*structs.CSIClaim // the first of them
+	counted int                 // of all, up to one more than farAhead
+	text    string              // of all this, "" when it is to be made
+}
+
+func (r *reasons) next(c *structs.CSIClaim) string {
+	if v := r.volume; v == nil || v.ID != c.VolumeID || v.Namespace != c.Namespace || inLineOrder(c, r.last) <= 0 {
+		if v = Volume(r.tx, c.Namespace, c.VolumeID); v == nil {
+			return fmt.Sprintf("volume %s is gone", c.VolumeID)
+		}
+		r.volume, r.block, r.counts, r.inWay = v, volumeBlock(r.tx, v), lineOf(r.tx, v.Namespace, v.ID), nil
+	}
+	if r.last = c; c.State == structs.ClaimGranted {
+		return attachBlock(r.tx, c)
+	}
+	defer r.pass(c)
+	if r.block != "" {
+		return r.block
+	}
+	if why := r.conflict(c); why != "" {
+		return why
+	}
+	return cmp.Or(classBlock(r.tx, r.volume, classOf(c)), nodeBlock(r.tx, r.volume, c), "it is about to be granted")
+}
+
+// conflict names the claims that the claim conflicts with: those granted and those ahead.
+func (r *reasons) conflict(c *structs.CSIClaim) string {
+	k := classOf(c)
+	w := r.inWay[k]
+	if w == nil {
+		w = &inWay{held: r.holders(k)}
+		for _, o := range classesOf(r.counts, structs.ClaimWaiting) {
+			if o.conflicts(k) {
+				w.look(r.tx, c, o)
+			}
+		}
+		if r.inWay == nil {
+			r.inWay = map[class]*inWay{}
+		}
+		r.inWay[k] = w
+	}
+	if w.text == "" {
+		w.text = w.say()
+	}
+	return w.text
+}
+
+// pass takes note of a claim that waits ahead of those still to be asked for.
+func (r *reasons) pass(c *structs.CSIClaim) {
+	for k, w := range r.inWay {
+		if k.conflicts(classOf(c)) {
+			w.add(c)
+		}
+	}
+}
+
+// look finds the claims of a class that wait ahead of c.
+func (w *inWay) look(tx *Read, c *structs.CSIClaim, o class) {
+	rows, seen := claimsByClass.under(tx, keyOf(c.Namespace, c.VolumeID, structs.ClaimWaiting, o.letters())), 0
+	for other := rows.Next(); other != nil && inLineOrder(other, c) < 0 && w.counted <= farAhead; other = rows.Next() {
+		w.counted++
+		if seen++; seen <= manyHolders {
+			w.ahead = append(w.ahead, other)
+		}
+	}
+	slices.SortFunc(w.ahead, inLineOrder)
+	w.ahead = w.ahead[:min(len(w.ahead), manyHolders)]
+}
+
+func (w *inWay) add(c *structs.CSIClaim) {
+	if w.counted > farAhead {
+		return
+	}
+	if w.counted++; len(w.ahead) < manyHolders {
+		w.ahead = append(w.ahead, c)
+	}
+	w.text = ""
+}
+
+func (w *inWay) say() string {
+	if w.counted == 0 {
+		return w.held
+	}
+	var names []string
+	for _, c := range w.ahead {
+		names = append(names, "allocation "+c.AllocID)
+	}
+	text := "ahead in line: " + firstOf(names, w.counted)
+	if w.counted > farAhead {
+		text = fmt.Sprintf("ahead in line: %s and more than %d more", strings.Join(names, ", "), farAhead-len(names))
+	}
+	if w.held != "" {
+		text = w.held + "; " + text
+	}
+	return text
+}
+
+// firstOf is a list of which the first are named, of so many.
+func firstOf(names []string, of int) string {
+	names = names[:min(len(names), manyHolders)]
+	text := strings.Join(names, ", ")
+	if more := of - len(names); more > 0 {
+		text = fmt.Sprintf("%s and %d more", text, more)
+	}
+	return text
+}
+
+// holders says who was granted claims that exclude those of a class; "" when nobody was.
+func (r *reasons) holders(k class) string {
+	var names []string
+	count := 0
+	for _, n := range r.counts {
+		if n.Granted == 0 || !n.class().conflicts(k) {
+			continue
+		}
+		count += n.Granted
+		for _, c := range someHolders(r.tx, r.volume, n.class()) {
+			if len(names) < manyHolders {
+				names = append(names, holds(r.tx, c))
+			}
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	return firstOf(names, count)
+}
+
+// someHolders are a few of a volume's granted claims of a class, all of them when they are few. Those that are not in
+// the index of classes stand among the claims that wait; who they are is found out once for a row of lines.
+func someHolders(tx *Read, v *structs.CSIVolume, k class) (some []*structs.CSIClaim) {
+	l := lines.get(tx, v.Namespace, v.ID)
+	if l == nil {
+		return nil
+	}
+	if k.conflicts(k) {
+		for c := range claimsByClass.all(tx, v.Namespace, v.ID, structs.ClaimGranted, k.letters()) {
+			if some = append(some, c); len(some) == manyHolders {
+				break
+			}
+		}
+		return some
+	}
+	known := l.holders.Load()
+	if known == nil {
+		found := l.findHolders(tx)
+		known = &found
+		l.holders.Store(known)
+	}
+	for _, alloc := range (*known)[k] {
+		if c := Claim(tx, v.Namespace, v.ID, alloc); c != nil {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// findHolders names a few allocations with granted claims of each class.
+func (l *volumeLine) findHolders(tx *Read) map[class][]string {
+	wanted := 0
+	for _, n := range l.Classes {
+		wanted += min(n.Granted, manyHolders)
+	}
+	found := map[class][]string{}
+	rows := claims.under(tx, keyOf(l.Namespace, l.VolumeID))
+	for c := rows.Next(); c != nil && wanted > 0; c = rows.Next() {
+		if k := classOf(c); c.State == structs.ClaimGranted && len(found[k]) < manyHolders {
+			found[k] = append(found[k], c.AllocID)
+			wanted--
+		}
+	}
+	return found
+}

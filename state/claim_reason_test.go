@@ -1,0 +1,197 @@
+package state
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"berth/structs"
+)
+
+// aLine is a volume that some read and n allocations wait for, each in its own access mode.
+func aLine(t testing.TB, readers, n int) *quiet {
+	w := &quiet{s: New()}
+	w.do(func(tx *Write) {
+		mustDo(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
+		mustDo(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n"), CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
+		mustDo(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v", "p")}}))
+		for i := range readers + n {
+			w.claimInLine(t, tx, i, i < readers)
+		}
+	})
+	return w
+}
+
+func (w *quiet) claimInLine(t testing.TB, tx *Write, i int, reads bool) {
+	id := lineID(i)
+	allocs.put(tx, &structs.Allocation{ID: id, Namespace: "default", JobID: "j", NodeID: "n", Resources: &structs.Resources{}})
+	c := aClaim("v", id, wr, snw)
+	if reads {
+		c = aClaim("v", id, rd, mnr)
+	}
+	mustDo(t, VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}}))
+}
+
+func mustDo(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// lineID makes IDs whose order is the line's backwards: who is granted comes last among the volume's claims.
+func lineID(i int) string { return fmt.Sprintf("a%06d", 999_999-i) }
+
+func TestAReasonNamesThreeAndCountsTheRest(t *testing.T) {
+	w := aLine(t, 5, 200)
+	why := func(i int) string {
+		tx := w.s.Read()
+		return ClaimBlocked(tx, Claim(tx, "default", "v", lineID(i)))
+	}
+	held := `^(allocation a9999\d\d \(job j\) on node name-n holds volume v as multi-node-reader-only, read(, )?){3} and 2 more`
+	for i, want := range map[int]string{
+		5:   held + "$",
+		6:   held + "; ahead in line: allocation " + lineID(5) + "$",
+		9:   held + fmt.Sprintf("; ahead in line: allocation %s, allocation %s, allocation %s and 1 more$", lineID(5), lineID(6), lineID(7)),
+		105: held + fmt.Sprintf("; ahead in line: allocation %s, allocation %s, allocation %s and 97 more$", lineID(5), lineID(6), lineID(7)),
+		106: held + fmt.Sprintf("; ahead in line: allocation %s, allocation %s, allocation %s and more than 97 more$", lineID(5), lineID(6), lineID(7)),
+		204: held + fmt.Sprintf("; ahead in line: allocation %s, allocation %s, allocation %s and more than 97 more$", lineID(5), lineID(6), lineID(7)),
+	} {
+		if got := why(i); !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%d waits because\n%s; want\n%s", i, got, want)
+		}
+	}
+}
+
+// TestReasonsOfAWholeLineAreThoseOfEach, whichever classes wait and hold, and from wherever in the line on.
+func TestReasonsOfAWholeLineAreThoseOfEach(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(rt)
+		w.node("n1", half("p", structs.CSIKindNode, true))
+		w.volume("v", "p")
+		access := rapid.SampledFrom([]structs.CSIAccessMode{snw, mnr, mnsw, mnmw, mnsw})
+		for i := range rapid.IntRange(1, 12).Draw(rt, "claims") {
+			id := fmt.Sprintf("a%d", (i*7)%13)
+			w.alloc(id, "j", "n1")
+			c := aClaim("v", id, rapid.SampledFrom([]string{rd, wr}).Draw(rt, "mode"), access.Draw(rt, "access"))
+			_ = try(w, VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}, WriteOptions: w.now()})
+			if rapid.IntRange(0, 3).Draw(rt, "release") == 0 {
+				all := ClaimsByVolume(w.s.Read(), "default", "v")
+				if len(all) > 0 {
+					k := all[rapid.IntRange(0, len(all)-1).Draw(rt, "which")].Key()
+					do(w, VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{k}, WriteOptions: w.now()})
+				}
+			}
+			tx := w.s.Read()
+			all := ClaimsByVolume(tx, "default", "v")
+			reason := Reasons(tx)
+			for _, c := range all[rapid.IntRange(0, len(all)).Draw(rt, "from"):] {
+				if got, want := reason(c), ClaimBlocked(tx, c); got != want {
+					rt.Fatalf("%s waits because %q in its line, %q by itself", c.AllocID, got, want)
+				}
+				if got, want := ClaimBlocked(tx, c), plainReason(tx, all, c); c.State == structs.ClaimWaiting && want != "" && got != want {
+					rt.Fatalf("%s waits because %q; want %q", c.AllocID, got, want)
+				}
+			}
+		}
+	})
+}
+
+// plainReason is what a claim conflicts with, looked for among all.
+func plainReason(tx *Read, all []*structs.CSIClaim, c *structs.CSIClaim) string {
+	var held, ahead []string
+	byID := slices.Clone(all)
+	slices.SortFunc(byID, func(a, b *structs.CSIClaim) int {
+		return strings.Compare(classOf(a).letters()+a.AllocID, classOf(b).letters()+b.AllocID)
+	})
+	for _, o := range byID {
+		if o.State == structs.ClaimGranted && classOf(o).conflicts(classOf(c)) {
+			held = append(held, holds(tx, o))
+		}
+	}
+	for _, o := range all {
+		if o.State == structs.ClaimWaiting && classOf(o).conflicts(classOf(c)) && inLineOrder(o, c) < 0 {
+			ahead = append(ahead, "allocation "+o.AllocID)
+		}
+	}
+	var text []string
+	if len(held) > 0 {
+		text = append(text, firstOf(held, len(held)))
+	}
+	if len(ahead) > 0 {
+		text = append(text, "ahead in line: "+firstOf(ahead, len(ahead)))
+	}
+	return strings.Join(text, "; ")
+}
+
+// TestAReasonCostsTheSameInAnyLine: the last of a long line asks why it waits, after somebody has come and gone,
+// as its node does; and all reasons of a line cost so much more as there are more.
+func TestAReasonCostsTheSameInAnyLine(t *testing.T) {
+	const short, long = 200, 8000
+	one := func(n int) time.Duration {
+		w := aLine(t, 2, n)
+		return quickest(func() time.Duration {
+			w.do(func(tx *Write) { w.claimInLine(t, tx, n+2, false) })
+			w.do(func(tx *Write) {
+				must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: lineID(n + 2)}}}))
+			})
+			tx := w.s.Read()
+			c := Claim(tx, "default", "v", lineID(n+1))
+			start := time.Now()
+			for range 20 {
+				if ClaimBlocked(w.s.Read(), c) == "" {
+					t.Fatal("it does not wait")
+				}
+			}
+			return time.Since(start)
+		})
+	}
+	if few, many := one(short), one(long); many > 8*few {
+		t.Errorf("a reason takes %v in a line of %d and %v in one of %d", few, short, many, long)
+	}
+	whole := func(n int) time.Duration {
+		w := aLine(t, 2, n)
+		return quickest(func() time.Duration {
+			tx := w.s.Read()
+			start := time.Now()
+			if d := VolumeDetail(tx, Volume(tx, "default", "v")); len(d.Claims) != n+2 || d.Claims[n+1].Reason == "" {
+				t.Fatalf("%d claims", len(d.Claims))
+			}
+			return time.Since(start) / time.Duration(n)
+		})
+	}
+	if few, many := whole(short), whole(long); many > 8*few {
+		t.Errorf("each claim of a volume takes %v in a line of %d and %v in one of %d", few, short, many, long)
+	}
+}
+
+func quickest(do func() time.Duration) time.Duration {
+	best := do()
+	for range 4 {
+		best = min(best, do())
+	}
+	return best
+}
+
+func BenchmarkReason(b *testing.B) {
+	for _, n := range []int{10, 1000, 10_000} {
+		w := aLine(b, 2, n)
+		c := Claim(w.s.Read(), "default", "v", lineID(n+1))
+		b.Run(fmt.Sprintf("one/line=%d", n), func(b *testing.B) {
+			for range b.N {
+				ClaimBlocked(w.s.Read(), c)
+			}
+		})
+		b.Run(fmt.Sprintf("volume/line=%d", n), func(b *testing.B) {
+			for range b.N {
+				tx := w.s.Read()
+				VolumeDetail(tx, Volume(tx, "default", "v"))
+			}
+		})
+	}
+}
