@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	allocs      = newTable("allocs", func(a *structs.Allocation) key { return keyOf(a.ID) }).sharing(shareAlloc)
+	allocs      = newTable("allocs", func(a *structs.Allocation) key { return keyOf(a.ID) }).sharing(shareWanting)
 	allocsByJob = allocs.byUnique("job", func(a *structs.Allocation) key {
 		return keyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
 	})

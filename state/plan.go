@@ -162,7 +162,7 @@ func updatePlanned(tx *Write, u *structs.PlanUpdate, now int64) {
 		return
 	}
 	if group := groupOf(tx.Read, a); u.SetJobVersion && group != nil {
-		a.CSIPlugins = group.Plugins()
+		a.CSIPlugins, a.CSIVolumes = group.Plugins(), group.CSIUses(a.Index())
 		a.AllocModifyIndex = tx.Index
 	}
 	a.ModifyTime = now
@@ -177,7 +177,7 @@ func placePlanned(tx *Write, placed *structs.Allocation, e *structs.Evaluation, 
 	group := groupOf(tx.Read, placed)
 	a := placed.Copy()
 	ask := resourcesOf(a, group)
-	a.Job, a.Resources, a.CSIPlugins = nil, &ask, group.Plugins()
+	a.Job, a.Resources, a.CSIPlugins, a.CSIVolumes = nil, &ask, group.Plugins(), group.CSIUses(a.Index())
 	a.Namespace, a.EvalID = structs.NamespaceOr(a.Namespace), cmp.Or(a.EvalID, e.ID)
 	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
 	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)

@@ -152,11 +152,20 @@ type Allocation struct {
 	RescheduleTracker  *RescheduleTracker
 	Migrate            bool // an operator asked that it be stopped and placed again
 	Metrics            *AllocMetric
-	CSIPlugins         []string `json:",omitempty"` // the CSI plugins its tasks run; set by the state when it is placed
-	AllocModifyIndex   uint64   // when the servers last changed it, as against its node
+	CSIPlugins         []string       `json:",omitempty"` // the CSI plugins its tasks run; set by the state when it is placed
+	CSIVolumes         []CSIVolumeUse `json:",omitempty"` // the CSI volumes it is to claim; set likewise
+	AllocModifyIndex   uint64         // when the servers last changed it, as against its node
 	CreateTime         int64
 	ModifyTime         int64
 	Indexes
+}
+
+// CSIVolumeUse is a CSI volume that an allocation is to claim, and how.
+type CSIVolumeUse struct {
+	VolumeID       string
+	AccessMode     CSIAccessMode
+	AttachmentMode CSIAttachmentMode
+	Mode           string // ClaimRead, ClaimWrite
 }
 
 // Copy returns a copy whose own fields and task states may be changed.

@@ -664,8 +664,11 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(28)
+	n := uint32(29)
 	if !(len(v.CSIPlugins) != 0) {
+		n--
+	}
+	if !(len(v.CSIVolumes) != 0) {
 		n--
 	}
 	if !(v.Job != nil) {
@@ -677,6 +680,12 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if len(v.CSIPlugins) != 0 {
 		b = append(b, "\xaaCSIPlugins"...)
 		b = codec.AppendStrings(b, v.CSIPlugins)
+	}
+	if len(v.CSIVolumes) != 0 {
+		b = append(b, "\xaaCSIVolumes"...)
+		if b, err = codec.AppendSlice(b, v.CSIVolumes, (*CSIVolumeUse).AppendMsgpack); err != nil {
+			return b, codec.EncodeError("CSIVolumes", err)
+		}
 	}
 	b = append(b, "\xb1ClientDescription"...)
 	b = msgp.AppendString(b, v.ClientDescription)
@@ -803,6 +812,8 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 		b, err = codec.ReadPointer(b, &v.Metrics, (*AllocMetric).DecodeMsgpack)
 	case "CSIPlugins":
 		b, err = codec.ReadStrings(b, &v.CSIPlugins)
+	case "CSIVolumes":
+		b, err = codec.ReadSlice(b, &v.CSIVolumes, (*CSIVolumeUse).DecodeMsgpack)
 	case "AllocModifyIndex":
 		v.AllocModifyIndex, b, err = codec.ReadUint[uint64](b)
 	case "CreateTime":
@@ -4345,6 +4356,49 @@ func (v *CSIVolumeUnpublishRequest) readField(name, b []byte) (_ []byte, known b
 		v.Operator, b, err = codec.ReadString(b)
 	default:
 		return v.WriteOptions.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *CSIVolumeUse) MsgpackSelf() any { return v }
+
+func (v *CSIVolumeUse) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(4)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xaaAccessMode"...)
+	b = msgp.AppendString(b, string(v.AccessMode))
+	b = append(b, "\xaeAttachmentMode"...)
+	b = msgp.AppendString(b, string(v.AttachmentMode))
+	b = append(b, "\xa4Mode"...)
+	b = msgp.AppendString(b, v.Mode)
+	b = append(b, "\xa8VolumeID"...)
+	b = msgp.AppendString(b, v.VolumeID)
+	return b, nil
+}
+
+func (v *CSIVolumeUse) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIVolumeUse{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIVolumeUse) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "VolumeID":
+		v.VolumeID, b, err = codec.ReadString(b)
+	case "AccessMode":
+		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+	case "AttachmentMode":
+		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+	case "Mode":
+		v.Mode, b, err = codec.ReadShared[string](b)
+	default:
+		return b, false, nil
 	}
 	return b, true, err
 }

@@ -67,6 +67,7 @@ var all = []codec.Generated{
 	new(structs.CSIVolumeRegisterRequest),
 	new(structs.CSIVolumeRegisterResponse),
 	new(structs.CSIVolumeUnpublishRequest),
+	new(structs.CSIVolumeUse),
 	new(structs.ClientCSIAttachRequest),
 	new(structs.ClientCSIAttachResponse),
 	new(structs.ClientCSICreateRequest),

@@ -1,0 +1,157 @@
+package state
+
+import (
+	"iter"
+	"maps"
+	"slices"
+
+	"berth/structs"
+)
+
+// What the scheduler looks up, so that to place one allocation it need not look at all there are.
+
+var (
+	// Live allocations by the volumes that they are placed to use, class by class. Most of them have claimed; those
+	// in the way of a claim are found by its volume's line, and here are few that have not.
+	allocsByVolume = allocs.byMany("volume", func(a *structs.Allocation) []key {
+		if len(a.CSIVolumes) == 0 || a.Terminal() {
+			return nil
+		}
+		keys := make([]key, len(a.CSIVolumes))
+		for i := range a.CSIVolumes {
+			keys[i] = keyOf(a.Namespace, a.CSIVolumes[i].VolumeID, classOfUse(&a.CSIVolumes[i]).letters())
+		}
+		return keys
+	})
+
+	// Node instances by what their topologies say of them alone: drivers of local storage name the node itself in a
+	// segment. Others stand for many nodes, and who wants one of those finds some quickly without an index.
+	instancesByPlace = instances.byMany("place", func(i *structs.CSIPluginInstance) []key {
+		var keys []key
+		for _, s := range ownSegments(i) {
+			keys = append(keys, keyOf(i.PluginID, s[0], s[1], i.NodeID))
+		}
+		return keys
+	})
+)
+
+func classOfUse(u *structs.CSIVolumeUse) class { return class{u.AccessMode, u.AttachmentMode, u.Mode} }
+
+// shareWanting is shareAlloc with the volumes that the allocation wants.
+func shareWanting(p *pool, a, was *structs.Allocation) {
+	shareAlloc(p, a, was)
+	if len(a.CSIVolumes) == 0 || was != nil && len(was.CSIVolumes) > 0 && &a.CSIVolumes[0] == &was.CSIVolumes[0] {
+		return
+	}
+	if !p.fresh {
+		a.CSIVolumes = slices.Clone(a.CSIVolumes)
+	}
+	for i := range a.CSIVolumes {
+		u := &a.CSIVolumes[i]
+		p.share(&u.VolumeID, (*string)(&u.AccessMode), (*string)(&u.AttachmentMode), &u.Mode)
+	}
+}
+
+// ownSegments are the segments, key and value, that are a node's own: the value is its ID, or the one that its
+// plugin knows it by.
+func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
+	if i.Kind != structs.CSIKindNode || i.NodeInfo == nil || i.NodeInfo.AccessibleTopology == nil {
+		return nil
+	}
+	for k, v := range i.NodeInfo.AccessibleTopology.Segments {
+		if v != "" && (v == i.NodeInfo.ID || v == i.NodeID) {
+			own = append(own, [2]string{k, v})
+		}
+	}
+	return own
+}
+
+// IntendedAgainst yields, in the form of claims, how live allocations that have not claimed a volume yet are placed
+// to use it, where that excludes the claim.
+func IntendedAgainst(tx *Read, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim] {
+	return func(yield func(*structs.CSIClaim) bool) {
+		for k, ok := nextUse(tx, c, ""); ok; k, ok = nextUse(tx, c, k.letters()) {
+			if !k.conflicts(classOf(c)) {
+				continue
+			}
+			for a := range allocsByVolume.all(tx, c.Namespace, c.VolumeID, k.letters()) {
+				if claims.get(tx, c.Namespace, c.VolumeID, a.ID) == nil && !yield(intent(a, c.VolumeID, k)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// nextUse is the class, after one that is given by its letters, in which the claim's volume is to be used.
+func nextUse(tx *Read, c *structs.CSIClaim, last string) (k class, ok bool) {
+	a := allocsByVolume.first(tx, c.Namespace, c.VolumeID)
+	if last != "" {
+		a = allocsByVolume.after(tx, c.Namespace, c.VolumeID, last)
+	}
+	if a == nil || a.Namespace != c.Namespace {
+		return k, false
+	}
+	for i := range a.CSIVolumes { // none is found where the allocation has come by another volume
+		at := classOfUse(&a.CSIVolumes[i])
+		if a.CSIVolumes[i].VolumeID == c.VolumeID && at.letters() > last && (!ok || at.letters() < k.letters()) {
+			k, ok = at, true
+		}
+	}
+	return k, ok
+}
+
+func intent(a *structs.Allocation, volume string, k class) *structs.CSIClaim {
+	return &structs.CSIClaim{Namespace: a.Namespace, VolumeID: volume, AllocID: a.ID, NodeID: a.NodeID, JobID: a.JobID, TaskGroup: a.TaskGroup,
+		AccessMode: k.access, AttachmentMode: k.attachment, Mode: k.mode}
+}
+
+// IntendedBy are, in the form of claims, those of an allocation's volumes that it has not claimed yet.
+func IntendedBy(tx *Read, a *structs.Allocation) (out []*structs.CSIClaim) {
+	for i := range a.CSIVolumes {
+		u := &a.CSIVolumes[i]
+		if claims.get(tx, a.Namespace, u.VolumeID, a.ID) != nil {
+			continue
+		}
+		c := intent(a, u.VolumeID, classOfUse(u))
+		if v := Volume(tx, c.Namespace, c.VolumeID); v != nil {
+			c.PluginID = v.PluginID
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// PluginNodes yields the nodes with a node instance of a plugin, by ID, from one on.
+func PluginNodes(tx *Read, plugin, from string) iter.Seq[*structs.Node] {
+	return func(yield func(*structs.Node) bool) {
+		rows := instances.from(tx, plugin, string(structs.CSIKindNode), from)
+		for i := rows.Next(); i != nil && i.PluginID == plugin && i.Kind == structs.CSIKindNode; i = rows.Next() {
+			if n := Node(tx, i.NodeID); n != nil && !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// PluginNodesAt are the nodes whose instances of a plugin are at a place that is the node's own, by ID. It
+// reports false where the place is not of this kind, and says nothing of who is there.
+func PluginNodesAt(tx *Read, plugin string, place *structs.CSITopology) (at []*structs.Node, own bool) {
+	for _, k := range slices.Sorted(maps.Keys(place.Segments)) {
+		for i := range instancesByPlace.all(tx, plugin, k, place.Segments[k]) {
+			own = true
+			if n := Node(tx, i.NodeID); n != nil {
+				at = append(at, n)
+			}
+		}
+		if own {
+			return at, true
+		}
+	}
+	return nil, false
+}
+
+// PluginSpread is how many nodes have reported a node instance of a plugin.
+func PluginSpread(tx *Read, plugin string) int {
+	return tallyOf(tx, plugin, structs.CSIKindNode).Instances
+}

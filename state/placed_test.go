@@ -1,0 +1,118 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"berth/structs"
+)
+
+// uses renders what IntendedAgainst finds.
+func uses(tx *Read, c *structs.CSIClaim) string {
+	return ids(IntendedAgainst(tx, c), func(i *structs.CSIClaim) string { return i.AllocID })
+}
+
+// wanting is a live allocation that is to use volumes.
+func wanting(ns, id string, uses ...structs.CSIVolumeUse) *structs.Allocation {
+	return &structs.Allocation{ID: id, Namespace: ns, JobID: "j", TaskGroup: "g", NodeID: "n1", DesiredStatus: structs.AllocDesiredRun,
+		ClientStatus: structs.AllocPending, Resources: &structs.Resources{}, CSIVolumes: uses}
+}
+
+func use(volume string, mode string, access structs.CSIAccessMode) structs.CSIVolumeUse {
+	return structs.CSIVolumeUse{VolumeID: volume, AccessMode: access, AttachmentMode: structs.CSIFileSystem, Mode: mode}
+}
+
+func TestIntendedAgainst(t *testing.T) {
+	w := &quiet{s: New()}
+	w.do(func(tx *Write) {
+		for _, a := range []*structs.Allocation{
+			wanting("default", "a1", use("v", rd, mnsw), use("w", wr, snw)),
+			wanting("default", "a2", use("v", wr, mnsw)),
+			wanting("default", "a3", use("v", wr, mnsw), use("v", rd, mnsw), use("vv", wr, mnsw)),
+			wanting("default", "a4", use("w", wr, mnmw)),
+			wanting("other", "o1", use("v", wr, mnsw), use("zz", wr, snw)),
+		} {
+			allocs.put(tx, a)
+		}
+		ended := wanting("default", "a5", use("v", wr, mnsw))
+		ended.ClientStatus = structs.AllocFailed
+		allocs.put(tx, ended)
+	})
+	for _, c := range []struct {
+		volume, mode string
+		access       structs.CSIAccessMode
+		want         string
+	}{
+		{"v", wr, mnsw, "a2 a3"},
+		{"v", rd, mnsw, ""},
+		{"v", rd, mnr, "a1 a3 a2 a3"}, // another access mode excludes each of them
+		{"w", wr, mnmw, "a1"},
+		{"w", wr, snw, "a4 a1"},
+		{"vv", wr, mnsw, "a3"},
+		{"zz", wr, mnsw, ""}, // another namespace's
+		{"u", wr, snw, ""},
+	} {
+		claim := aClaim(c.volume, "new", c.mode, c.access)
+		claim.Namespace = "default"
+		if got := uses(w.s.Read(), claim); got != c.want {
+			t.Errorf("%s %s %s: %q, want %q", c.volume, c.mode, c.access, got, c.want)
+		}
+	}
+}
+
+func TestPlacedAllocationsNameTheirVolumesUntilTheyClaim(t *testing.T) {
+	w := threeNodes(t, false)
+	j := aJob("db", structs.JobService)
+	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data", Type: structs.VolumeTypeCSI, Source: "v",
+		AccessMode: snw, AttachmentMode: structs.CSIFileSystem}}
+	w.job(j)
+	w.alloc("d1", "db", "n1")
+	against := aClaim("v", "c1", wr, snw)
+	against.Namespace = "default"
+	if got := uses(w.s.Read(), against); got != "d1" {
+		t.Errorf("placed: %q", got)
+	}
+	if got := IntendedBy(w.s.Read(), Alloc(w.s.Read(), "d1")); len(got) != 1 || got[0].VolumeID != "v" || got[0].PluginID != "p" {
+		t.Errorf("it intends %+v", got)
+	}
+	w.claim(aClaim("v", "d1", wr, snw))
+	if got := uses(w.s.Read(), against); got != "" {
+		t.Errorf("claimed: %q", got)
+	}
+	if got := IntendedBy(w.s.Read(), Alloc(w.s.Read(), "d1")); len(got) != 0 {
+		t.Errorf("it intends %+v", got)
+	}
+}
+
+func TestPluginNodes(t *testing.T) {
+	w := &quiet{s: New()}
+	for i := range 5 {
+		k := half("p", structs.CSIKindNode, true)
+		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": fmt.Sprint("z", i%2), "host": fmt.Sprint("n", i)}}
+		w.do(func(tx *Write) {
+			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprint("n", i)),
+				CSI: []*structs.CSIPluginInstance{k, half("p", structs.CSIKindController, true), half("q", structs.CSIKindController, true)}}))
+		})
+	}
+	tx := w.s.Read()
+	node := func(n *structs.Node) string { return n.ID }
+	for from, want := range map[string]string{"": "n0 n1 n2 n3 n4", "n3": "n3 n4", "n2z": "n3 n4", "o": ""} {
+		if got := ids(PluginNodes(tx, "p", from), node); got != want {
+			t.Errorf("from %q: %q, want %q", from, got, want)
+		}
+	}
+	if got := ids(PluginNodes(tx, "q", ""), node); got != "" {
+		t.Errorf("nodes with a controller alone: %q", got)
+	}
+	at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1", "host": "n3"}})
+	if got := ids(slices.Values(at), node); got != "n3" || !own {
+		t.Errorf("at a place of its own: %q", got)
+	}
+	if at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1"}}); own || len(at) > 0 {
+		t.Errorf("a zone is nobody's own: %v", at)
+	}
+	if got := PluginSpread(tx, "p"); got != 5 {
+		t.Errorf("it is on %d nodes", got)
+	}
+}
