@@ -5,7 +5,7 @@
 //	berth-bench -rpc 127.0.0.1:4747 -op nodes -nodes 1000            one operation on servers that run: one line
 //	berth-bench -rpc 127.0.0.1:4747 -op claimwrite -c 64 -max 2000 -pid 4711
 //	berth-bench load -agent bin/berth -servers 1,3 -fleets 10,1000   starts servers, fills them, measures all: a table
-//	berth-bench overload -agent bin/berth                            finds what they sustain, offers twice as much
+//	berth-bench overload -agent bin/berth -only HTTP                 finds what they sustain, offers twice as much
 //
 // Servers that it starts are processes of their own, with Raft on disk in a temporary folder, and end with it.
 package main

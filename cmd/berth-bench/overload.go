@@ -121,7 +121,7 @@ type strain struct {
 	Error       string  `json:",omitempty"`
 	Lag         float64 // milliseconds from when a request was due until it was sent, p99
 	LoadCPU     float64 // microseconds that the load program itself used for a request
-	LoadBusy    float64 // of its processors, while it lasted: near 1 it is late by itself, below it waits for connections
+	LoadBusy    float64 // share of the time in which it had its processors or waited for them: near 1 it is late by itself
 	Done        float64 // seconds until all were answered
 	Before, Max float64 // MB of the server that leads, before and at most
 }
@@ -144,11 +144,9 @@ func (t *tester) offer(ctx context.Context, what string, o offer) (*strain, erro
 	watched, stop := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { s.Max = mb(peakOf(watched, t.leader.pid)) })
-	cpu := ownCPU()
+	ran, waited := scheduled("self")
 	a := o.run(ctx, lanes)
-	cpu = ownCPU() - cpu
-	s.LoadCPU = float64(cpu.Microseconds()) / float64(max(1, a.sent))
-	s.LoadBusy = cpu.Seconds() / a.finished.Seconds() / float64(runtime.GOMAXPROCS(0))
+	s.own(a, ran, waited)
 	stop()
 	watch.Wait()
 	s.Good = float64(a.within) / o.time.Seconds()
@@ -161,6 +159,13 @@ func (t *tester) offer(ctx context.Context, what string, o offer) (*strain, erro
 		s.Error = a.last.Error()
 	}
 	return s, ctx.Err()
+}
+
+// own tells what the load program used itself since then.
+func (s *strain) own(a *answers, ran, waited time.Duration) {
+	r, w := scheduled("self")
+	s.LoadCPU = float64((r - ran).Microseconds()) / float64(max(1, a.sent))
+	s.LoadBusy = min(1, (r-ran+w-waited).Seconds()/a.finished.Seconds()/float64(runtime.GOMAXPROCS(0)))
 }
 
 func mb(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -22,36 +22,34 @@ func cpuTime(pids string) (sum time.Duration) {
 	return sum
 }
 
-// cpuOf is the CPU time of one process, its own and the kernel's for it; 0 when there is none. The scheduler
-// counts it for each thread in nanoseconds, and a Go program's threads do not end; where it does not say, ticks
-// have to do.
-func cpuOf(pid string) (sum time.Duration) {
+// cpuOf is the CPU time of one process, its own and the kernel's for it; 0 when there is none.
+func cpuOf(pid string) time.Duration {
+	ran, _ := scheduled(pid)
+	return ran
+}
+
+// scheduled is for how long a process has had processors, and how long it had to wait for one while others had
+// them. The scheduler counts both for each thread in nanoseconds, and a Go program's threads do not end; where it
+// does not say, ticks have to do.
+func scheduled(pid string) (ran, waited time.Duration) {
 	threads, err := os.ReadDir("/proc/" + pid + "/task")
 	if err != nil {
-		return 0
+		return 0, 0
 	}
 	if _, err := os.Stat("/proc/" + pid + "/schedstat"); err != nil {
-		return ticksOf(pid)
+		return ticksOf(pid), 0
 	}
 	for _, t := range threads {
 		b, err := os.ReadFile("/proc/" + pid + "/task/" + t.Name() + "/schedstat")
 		if err != nil {
 			continue // it has ended
 		}
-		ran, _, _ := strings.Cut(string(b), " ")
-		ns, _ := strconv.ParseInt(ran, 10, 64)
-		sum += time.Duration(ns)
+		var one, other time.Duration
+		if _, err := fmt.Sscan(string(b), &one, &other); err == nil {
+			ran, waited = ran+one, waited+other
+		}
 	}
-	return sum
-}
-
-// ownCPU is what this process has used so far.
-func ownCPU() time.Duration {
-	var u unix.Rusage
-	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return ran, waited
 }
 
 func ticksOf(pid string) (sum time.Duration) {
