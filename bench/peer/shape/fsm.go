@@ -25,6 +25,7 @@ type Fill struct {
 	Nodes, Volumes, ClaimsPerVol int
 	SharedVolClaims              int // -1: no shared volume
 	Allocs                       int
+	FewAllocs                    bool // all of them claim, again and again; else each claims once
 	PluginAllocs                 bool // one alloc for each node's plugin
 	PluginJob                    bool // the job runs the plugin
 }
@@ -44,6 +45,9 @@ func (f Fill) Do(s *state.StateStore) {
 	for i := 0; i < f.Volumes; i++ {
 		v := Volume(i)
 		for k := 0; k < f.ClaimsPerVol; k++ {
+			if f.FewAllocs && a == f.Allocs {
+				a = 0
+			}
 			AddClaim(v, Claim(a, f.Nodes, structs.CSIVolumeClaimRead))
 			a++
 		}

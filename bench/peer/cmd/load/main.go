@@ -40,6 +40,8 @@ var (
 	alFile = flag.String("allocfile", "allocs.json", "")
 	vol    = flag.String("vol", shape.MultiReaderVol, "volume for claimread/volget")
 	pids   = flag.String("pids", "", "server pids, to report CPU per operation")
+	each   = flag.Int("each", 10, "readers of each volume (claimeach)")
+	part   = flag.Int("part", 1600, "writers that take turns (claimcycle)")
 	off    = flag.Int("off", 0, "offset of the first alloc/volume used")
 	label  = flag.String("label", "", "printed first")
 	auth   = flag.Bool("auth", false, "send node secrets (needed by v2)")
@@ -315,6 +317,15 @@ func main() {
 				return c.r.Call("CSIVolume.Claim", claimReq(*vol, as[i], structs.CSIVolumeClaimRead), &idxReply{})
 			}
 		})
+	case "claimeach": // each op: one more reader of a volume, until each has so many of them
+		as := loadAllocs()
+		*maxOps = int64(*vols * *each)
+		run("claimeach", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				v, k := int(n)%*vols, int(n) / *vols
+				return c.r.Call("CSIVolume.Claim", claimReq(shape.VolID(v), as[(v+37*k)%len(as)], structs.CSIVolumeClaimRead), &idxReply{})
+			}
+		})
 	case "relread": // release readers [off, off+max)
 		as := loadAllocs()
 		run("relread", func(w int, c *client) func(int64) error {
@@ -349,6 +360,18 @@ func main() {
 				}
 				r := claimReq(shape.VolID(i), as[i], structs.CSIVolumeClaimWrite)
 				r.State = structs.CSIVolumeClaimStateReadyToFree
+				return c.r.Call("CSIVolume.Claim", r, &idxReply{})
+			}
+		})
+	case "claimcycle": // writers [off, off+part) claim, each its own volume, then release, and so on
+		as := loadAllocs()
+		run("claimcycle", func(w int, c *client) func(int64) error {
+			return func(n int64) error {
+				i, pass := *off+int(n)%*part, int(n) / *part
+				r := claimReq(shape.VolID(i), as[i], structs.CSIVolumeClaimWrite)
+				if pass%2 == 1 {
+					r.State = structs.CSIVolumeClaimStateReadyToFree
+				}
 				return c.r.Call("CSIVolume.Claim", r, &idxReply{})
 			}
 		})

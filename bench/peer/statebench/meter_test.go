@@ -1,0 +1,149 @@
+package statebench
+
+import (
+	"runtime"
+	"runtime/metrics"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// meter is that of berth's own benchmarks (state/bench_meter_test.go), but that the collector is left as it is: the
+// peer's server leaves it so, too. It measures a benchmark's loop: by the clock, by the CPU time of the process (on a machine with other users
+// it says more), and by the memory that is allocated. The collector's work is in it. It goes through the
+// whole heap at once, which the many units between two collections have to bear evenly: where the loop saw three or more
+// of them end, what is reported is what came between the first and the last.
+type meter struct {
+	b         *testing.B
+	rounds    int
+	done      amount       // up to the last pause
+	since     amount       // when it went on
+	collected atomic.Int64 // collections that have ended
+	over      atomic.Bool
+	seen      int64
+	first     mark
+	last      mark
+}
+
+// amount is what has been used, by the process since its start or by the loop.
+type amount struct {
+	clock, cpu     time.Duration
+	objects, bytes uint64 // allocated
+}
+
+// mark is how far the loop was when a collection had ended.
+type mark struct {
+	amount
+	rounds int
+	cycles int64
+}
+
+func begin(b *testing.B) *meter {
+	runtime.GC() // what filling the store left behind is not the loop's
+	b.ReportAllocs()
+	m := &meter{b: b}
+	m.watch()
+	b.ResetTimer()
+	m.since = used()
+	return m
+}
+
+// watch counts the collections from now on: each finds something that nobody holds.
+func (m *meter) watch() {
+	runtime.SetFinalizer(new(*meter), func(**meter) {
+		if m.collected.Add(1); !m.over.Load() {
+			m.watch()
+		}
+	})
+}
+
+func used() amount {
+	s := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/tiny/allocs:objects"}, {Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(s)
+	return amount{time.Duration(time.Now().UnixNano()), cpuNow(), s[0].Value.Uint64() + s[1].Value.Uint64(), s[2].Value.Uint64()}
+}
+
+func (a amount) plus(b amount) amount {
+	return amount{a.clock + b.clock, a.cpu + b.cpu, a.objects + b.objects, a.bytes + b.bytes}
+}
+
+func (a amount) minus(b amount) amount {
+	return amount{a.clock - b.clock, a.cpu - b.cpu, a.objects - b.objects, a.bytes - b.bytes}
+}
+
+func (m *meter) pause() {
+	m.b.StopTimer()
+	m.done = m.done.plus(used().minus(m.since))
+}
+
+func (m *meter) resume() {
+	m.b.StartTimer()
+	m.since = used()
+}
+
+// round is one more time through the loop.
+func (m *meter) round() {
+	m.rounds++
+	now := m.collected.Load()
+	if now == m.seen {
+		return
+	}
+	m.seen, m.last = now, mark{m.done.plus(used().minus(m.since)), m.rounds, now}
+	if m.first.cycles == 0 {
+		m.first = m.last
+	}
+}
+
+// end reports per unit of work, of which each round does so many.
+func (m *meter) end(units int) {
+	m.pause()
+	m.over.Store(true)
+	before := amount{}
+	if m.last.cycles-m.first.cycles >= 2 {
+		before, m.done, m.rounds = m.first.amount, m.last.amount, m.last.rounds-m.first.rounds
+	}
+	did, n := m.done.minus(before), float64(m.rounds*units)
+	m.b.ReportMetric(float64(did.clock)/n, "ns/unit")
+	m.b.ReportMetric(float64(did.cpu)/n, "cpu-ns/unit")
+	m.b.ReportMetric(float64(did.objects)/n, "allocs/unit")
+	m.b.ReportMetric(float64(did.bytes)/n, "B/unit")
+	m.b.ReportMetric(float64(m.last.cycles-m.first.cycles), "collections")
+}
+
+func cpuNow() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it cannot fail for oneself
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// atOnce is how many requests are made before they are measured: more would be a heap that no server has.
+const atOnce = 1024
+
+// perform measures what do does, with what was made for it: each time something new, apart from what is measured, and
+// no more of it at once than block.
+func perform[R any](b *testing.B, units, block int, prepare func(i int) R, do func(R)) {
+	m, ready := begin(b), make([]R, block)
+	for i := 0; b.Loop(); i++ {
+		if i%block == 0 {
+			m.pause()
+			for k := range ready {
+				ready[k] = prepare(i + k)
+			}
+			m.resume()
+		}
+		do(ready[i%block])
+		m.round()
+	}
+	m.end(units)
+}
+
+// repeat measures what do does, over and over.
+func repeat(b *testing.B, do func()) {
+	m := begin(b)
+	for b.Loop() {
+		do()
+		m.round()
+	}
+	m.end(1)
+}
