@@ -16,39 +16,52 @@ import (
 // a look at the payload's bytes is enough, and the answer is put together from what is ready.
 
 // Shed has a gate decide, before anything is served, which requests are let in to endpoints that say so
-// (Endpoint.Sheds). Those that this server passes on (Endpoint.Elsewhere), that wait for news, or that a node
-// makes about itself are let in anyway. The gate's Run is the caller's to run.
+// (Endpoint.Sheds). Of those that this server passes on (Endpoint.Elsewhere) it is admission.Gate.Passing that
+// decides. Those that wait for news, or that a node makes about itself, are let in anyway. The gate's Run is
+// the caller's to run.
 func (s *Server) Shed(g *admission.Gate) { s.gate = g }
 
 // shed refuses a request that may be refused, while there are too many.
 func (s *Server) shed(e *Endpoint, req any) error {
-	if s.gate == nil || !e.Sheds || !mayShed(e, req) {
+	if s.gate == nil || !e.Sheds {
 		return nil
 	}
-	again, ok := s.gate.Admit()
+	stale, may := mayShed(req)
+	if !may {
+		return nil
+	}
+	again, ok := s.gateOf(e, stale).Admit()
 	if ok {
 		return nil
 	}
 	return refusal{tooMuch, again}.error()
 }
 
-func mayShed(e *Endpoint, req any) bool {
+// gateOf is the gate that decides on a read of an endpoint, which any server may answer if it may be stale.
+func (s *Server) gateOf(e *Endpoint, stale bool) *admission.Gate {
+	if !stale && e.Elsewhere != nil && e.Elsewhere() {
+		return s.gate.Passing()
+	}
+	return s.gate
+}
+
+// mayShed reports whether a request may be refused for a gate's sake, and whether any server may answer it.
+func mayShed(req any) (stale, may bool) {
 	if r, ok := req.(interface{ Query() *structs.QueryOptions }); ok {
-		if q := r.Query(); q.MinIndex > 0 || !q.AllowStale && e.elsewhere() {
-			return false
+		q := r.Query()
+		if stale = q.AllowStale; q.MinIndex > 0 {
+			return stale, false
 		}
 	}
 	if r, ok := req.(interface {
 		Credentials() (nodeID, secretID string)
 	}); ok {
 		if _, secret := r.Credentials(); secret != "" {
-			return false
+			return stale, false
 		}
 	}
-	return true
+	return stale, true
 }
-
-func (e *Endpoint) elsewhere() bool { return e.Elsewhere != nil && e.Elsewhere() }
 
 // Notice is what a request is told that is refused before it is read, ready to be sent.
 type Notice struct{ text, wire string }
@@ -60,7 +73,7 @@ func NewNotice(text string) *Notice {
 }
 
 // tooMuch is for requests that a gate does not let in.
-var tooMuch = NewNotice("this server is asked for more than it can answer")
+var tooMuch = NewNotice(admission.Refused)
 
 // refusal is a notice with after how long a request may come again: 0 when it is not refused.
 type refusal struct {
@@ -104,17 +117,14 @@ func (s *Server) door(q *question) (no refusal, decided bool) {
 	if s.gate == nil || !q.Sheds {
 		return no, true
 	}
-	if !s.gate.Refuses() {
+	if !s.gate.Refuses() && !s.gate.Passing().Refuses() {
 		return no, false
 	}
 	stale, plain := glance(q.payload)
 	if !plain {
 		return no, false
 	}
-	if !stale && q.elsewhere() {
-		return no, true
-	}
-	if after, ok := s.gate.Admit(); !ok {
+	if after, ok := s.gateOf(q.Endpoint, stale).Admit(); !ok {
 		no = refusal{tooMuch, after}
 	}
 	return no, true

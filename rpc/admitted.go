@@ -1,0 +1,15 @@
+package rpc
+
+import (
+	"context"
+
+	"berth/internal/admission"
+)
+
+// shedHere is shed for a request of this process, which the gate may have let in where it came in.
+func (s *Server) shedHere(ctx context.Context, e *Endpoint, req any) error {
+	if s.gate != nil && s.gate.Refuses() && admission.Admitted(ctx) {
+		return nil
+	}
+	return s.shed(e, req)
+}
