@@ -6,6 +6,7 @@ type Route struct {
 	Path    string // a pattern of net/http's ServeMux, without its method
 	serve   endpoint
 	Streams bool // its body or answer is a stream and not bounded
+	Sheds   bool // it is a read that may be refused while a server is asked for more than it can do (see Sheds)
 }
 
 const (
@@ -16,39 +17,39 @@ const (
 
 // Routes is the whole API. A comment marks what the dialect does not have.
 var Routes = []Route{
-	{Methods: get, Path: "/v1/jobs", serve: jobList},
+	{Methods: get, Path: "/v1/jobs", serve: jobList, Sheds: true},
 	{Methods: put, Path: "/v1/jobs", serve: jobRegister},
 	{Methods: put, Path: "/v1/jobs/parse", serve: jobParse},
 	{Methods: put, Path: "/v1/validate/job", serve: jobValidate},
-	{Methods: get, Path: "/v1/job/{id}", serve: jobGet},
+	{Methods: get, Path: "/v1/job/{id}", serve: jobGet, Sheds: true},
 	{Methods: put, Path: "/v1/job/{id}", serve: jobRegister},
 	{Methods: remove, Path: "/v1/job/{id}", serve: jobDeregister},
-	{Methods: get, Path: "/v1/job/{id}/allocations", serve: jobAllocations},
-	{Methods: get, Path: "/v1/job/{id}/evaluations", serve: jobEvaluations},
-	{Methods: get, Path: "/v1/job/{id}/summary", serve: jobSummary},
-	{Methods: get, Path: "/v1/job/{id}/versions", serve: jobVersions},
+	{Methods: get, Path: "/v1/job/{id}/allocations", serve: jobAllocations, Sheds: true},
+	{Methods: get, Path: "/v1/job/{id}/evaluations", serve: jobEvaluations, Sheds: true},
+	{Methods: get, Path: "/v1/job/{id}/summary", serve: jobSummary, Sheds: true},
+	{Methods: get, Path: "/v1/job/{id}/versions", serve: jobVersions, Sheds: true},
 	{Methods: put, Path: "/v1/job/{id}/evaluate", serve: jobEvaluate},
 
-	{Methods: get, Path: "/v1/allocations", serve: allocList},
-	{Methods: get, Path: "/v1/allocation/{id}", serve: allocGet},
+	{Methods: get, Path: "/v1/allocations", serve: allocList, Sheds: true},
+	{Methods: get, Path: "/v1/allocation/{id}", serve: allocGet, Sheds: true},
 	{Methods: put, Path: "/v1/allocation/{id}/stop", serve: allocStop},
 	{Methods: get, Path: "/v1/client/fs/logs/{id}", serve: allocLogs, Streams: true},
 
-	{Methods: get, Path: "/v1/evaluations", serve: evalList},
-	{Methods: get, Path: "/v1/evaluation/{id}", serve: evalGet},
-	{Methods: get, Path: "/v1/evaluation/{id}/allocations", serve: evalAllocations},
+	{Methods: get, Path: "/v1/evaluations", serve: evalList, Sheds: true},
+	{Methods: get, Path: "/v1/evaluation/{id}", serve: evalGet, Sheds: true},
+	{Methods: get, Path: "/v1/evaluation/{id}/allocations", serve: evalAllocations, Sheds: true},
 
-	{Methods: get, Path: "/v1/nodes", serve: nodeList},
-	{Methods: get, Path: "/v1/node/{id}", serve: nodeGet},
-	{Methods: get, Path: "/v1/node/{id}/allocations", serve: nodeAllocations},
+	{Methods: get, Path: "/v1/nodes", serve: nodeList, Sheds: true},
+	{Methods: get, Path: "/v1/node/{id}", serve: nodeGet, Sheds: true},
+	{Methods: get, Path: "/v1/node/{id}/allocations", serve: nodeAllocations, Sheds: true},
 	{Methods: put, Path: "/v1/node/{id}/eligibility", serve: nodeEligibility},
 	{Methods: put, Path: "/v1/node/{id}/evaluate", serve: nodeEvaluate},
 	{Methods: put, Path: "/v1/node/{id}/purge", serve: nodePurge},
 
-	{Methods: get, Path: "/v1/volumes", serve: volumeList},
+	{Methods: get, Path: "/v1/volumes", serve: volumeList, Sheds: true},
 	{Methods: put, Path: "/v1/volumes", serve: volumesRegister},
 	{Methods: get, Path: "/v1/volumes/external", serve: volumesExternal},
-	{Methods: get, Path: "/v1/volume/csi/{id}", serve: volumeGet},
+	{Methods: get, Path: "/v1/volume/csi/{id}", serve: volumeGet, Sheds: true},
 	{Methods: put, Path: "/v1/volume/csi/{id}", serve: volumeRegister},
 	{Methods: remove, Path: "/v1/volume/csi/{id}", serve: volumeDeregister},
 	{Methods: put, Path: "/v1/volume/csi/{id}/create", serve: volumeCreate},
@@ -56,8 +57,8 @@ var Routes = []Route{
 	{Methods: remove, Path: "/v1/volume/csi/{id}/detach", serve: volumeDetach},
 	{Methods: get, Path: "/v1/volume/csi/{id}/claims", serve: volumeClaims}, // berth's own
 
-	{Methods: get, Path: "/v1/plugins", serve: pluginList},
-	{Methods: get, Path: "/v1/plugin/csi/{id}", serve: pluginGet},
+	{Methods: get, Path: "/v1/plugins", serve: pluginList, Sheds: true},
+	{Methods: get, Path: "/v1/plugin/csi/{id}", serve: pluginGet, Sheds: true},
 	{Methods: remove, Path: "/v1/plugin/csi/{id}", serve: pluginDelete}, // berth's own
 
 	{Methods: get, Path: "/v1/agent/self", serve: agentSelf},
