@@ -33,6 +33,7 @@ type Agent struct {
 	client *client.Client // nil on a pure server
 	caller rpc.Caller
 	ln     net.Listener
+	conns  *conns
 	http   *http.Server
 }
 
@@ -50,13 +51,22 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 		return nil, errors.Join(err, a.close())
 	}
 	a.http = &http.Server{
-		Handler:           api.NewHandler(api.Config{Caller: a.caller, Agent: local{a}, Logger: logger.Named("http")}),
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       idleConn,
-		ErrorLog:          logger.Named("http").StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+		Handler:  api.NewHandler(api.Config{Caller: a.caller, Agent: local{a}, Logger: logger.Named("http")}),
+		ErrorLog: logger.Named("http").StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
 	}
-	newConns(cfg.Limits).serve(a.http)
+	a.conns = a.newConns()
+	a.conns.serve(a.http)
 	return a, nil
+}
+
+func (a *Agent) newConns() *conns {
+	if a.server == nil {
+		return newConns(a.cfg.Limits, nil, nil)
+	}
+	return newConns(a.cfg.Limits, a.server.Gate(), func() bool {
+		_, leads, known, _ := a.server.Leader()
+		return known && !leads
+	})
 }
 
 // close closes what was opened and is never to run.
@@ -164,7 +174,7 @@ func (a *Agent) serveHTTP(ctx context.Context) error {
 			_ = a.http.Close()
 		}
 	})
-	err := a.http.Serve(a.ln)
+	err := a.http.Serve(a.conns.listen(a.ln))
 	if stopped() {
 		return err // by itself
 	}

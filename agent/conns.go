@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
-	"berth/structs"
+	"berth/api"
+	"berth/internal/admission"
+	"berth/internal/httpshed"
 )
 
 // Limits bound what callers over HTTP may take of the process.
@@ -36,42 +37,59 @@ func (l Limits) validate() error {
 // idleConn is how long a connection is kept on which nobody asks for anything.
 const idleConn = 2 * time.Minute
 
-// conns counts the connections of an HTTP server. Whoever has one too many is answered once, 503 and when to
-// come again, and the connection is closed: a connection that is only closed would look like a server that is
-// down. Those that are being answered so are bounded by as many again; beyond that they are only closed.
+// headTime is how long a request's head may take to arrive.
+const headTime = 10 * time.Second
+
+// conns are the connections of an HTTP server. It counts them: whoever has one too many is answered once, 503 and
+// when to come again, and the connection is closed: a connection that is only closed would look like a server that
+// is down. Those that are being answered so are bounded by as many again; beyond that they are only closed. Reads
+// that a server's gate refuses are answered on their connection, too (see internal/httpshed).
 type conns struct {
 	limits Limits
+	shed   httpshed.Config
 
 	mu  sync.Mutex
 	all int
 	of  map[string]int // by remote address
 }
 
-func newConns(l Limits) *conns { return &conns{limits: l, of: map[string]int{}} }
-
-// tooMany marks, in a request's context, a connection that is one too many.
-type tooMany struct{}
-
-// serve puts the bounds on a server that has its handler.
-func (c *conns) serve(s *http.Server) {
-	next := s.Handler
-	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Context().Value(tooMany{}) == nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Connection", "close")
-		w.Header().Set("Retry-After", "1")
-		w.Header().Set("X-Berth-Error-Kind", string(structs.KindUnavailable))
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = io.WriteString(w, "this agent has too many connections; expected fewer at once, each used again (limits in its configuration)")
-	})
-	s.ConnContext = c.opened
-	s.ConnState = c.changed
+// newConns makes the connections of an agent. gate is nil where it has no server: those that it asks then refuse
+// by themselves. elsewhere says whether its server passes on what it may not answer by itself, so that the
+// leader's gate decides.
+func newConns(l Limits, gate httpshed.Gate, elsewhere func() bool) *conns {
+	return &conns{limits: l, of: map[string]int{}, shed: httpshed.Config{
+		Gate: gate, Idle: idleConn, Head: headTime, Refusal: refusal, TurnAway: turnAway,
+		Sheds: func(target []byte) bool {
+			sheds, stale := api.Sheds(target)
+			return sheds && (stale || !elsewhere())
+		},
+	}}
 }
 
+func refusal(b []byte, again time.Duration) []byte {
+	return api.AppendUnavailable(b, admission.Refused, again, false)
+}
+
+func turnAway(b []byte) []byte {
+	const text = "this agent has too many connections; expected fewer at once, each used again (limits in its configuration)"
+	return api.AppendUnavailable(b, text, time.Second, true)
+}
+
+// serve has a server, not yet started, bounded so. It may only be given listeners that listen returns.
+func (c *conns) serve(s *http.Server) {
+	s.ReadHeaderTimeout, s.IdleTimeout = headTime, idleConn
+	s.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		c.opened(conn.(*httpshed.Conn))
+		return conn.(*httpshed.Conn).Context(ctx)
+	}
+	s.ConnState = func(conn net.Conn, state http.ConnState) { c.changed(conn.(*httpshed.Conn), state) }
+}
+
+// listen makes the connections that ln accepts those that serve expects.
+func (c *conns) listen(ln net.Listener) net.Listener { return c.shed.Listen(ln) }
+
 // opened is called once for each connection, before anything else.
-func (c *conns) opened(ctx context.Context, conn net.Conn) context.Context {
+func (c *conns) opened(conn *httpshed.Conn) {
 	who := addressOf(conn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,12 +99,12 @@ func (c *conns) opened(ctx context.Context, conn net.Conn) context.Context {
 		_ = conn.Close()
 	}
 	if c.all > c.limits.HTTPMaxConns || c.of[who] > c.limits.HTTPMaxConnsPerClient {
-		return context.WithValue(ctx, tooMany{}, true)
+		conn.TurnAway()
 	}
-	return ctx
 }
 
-func (c *conns) changed(conn net.Conn, state http.ConnState) {
+func (c *conns) changed(conn *httpshed.Conn, state http.ConnState) {
+	conn.Changed(state)
 	if state != http.StateClosed && state != http.StateHijacked {
 		return
 	}

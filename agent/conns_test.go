@@ -23,17 +23,23 @@ func ask(t *testing.T, conn net.Conn) (status int, again string, closes bool) {
 	return resp.StatusCode, resp.Header.Get("Retry-After"), resp.Close
 }
 
+// serveConns serves on a real socket, as an agent does.
+func serveConns(t *testing.T, c *conns, h http.Handler) *httptest.Server {
+	srv := httptest.NewUnstartedServer(h)
+	c.serve(srv.Config)
+	srv.Listener = c.listen(srv.Listener)
+	srv.Start()
+	t.Cleanup(srv.Close)
+	return srv
+}
+
 func TestConnectionsOverHTTPAreBounded(t *testing.T) {
 	for name, limits := range map[string]Limits{
 		"of one client": {HTTPMaxConns: 100, HTTPMaxConnsPerClient: 3},
 		"in all":        {HTTPMaxConns: 3, HTTPMaxConnsPerClient: 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newConns(limits)
-			srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-			c.serve(srv.Config)
-			srv.Start()
-			defer srv.Close()
+			srv := serveConns(t, newConns(limits, nil, nil), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 			dial := func() net.Conn {
 				conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 				if err != nil {
