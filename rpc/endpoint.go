@@ -33,7 +33,7 @@ func Call[Req, Resp any](ctx context.Context, c Caller, m structs.Method[Req, Re
 //
 // Sheds says that a request may be refused while the server is asked for more than it can do (see Server.Shed),
 // and Elsewhere, if not nil, whether this server would only pass a request on that is not for any server to
-// answer: that one's gate decides then.
+// answer: that one's gate decides then, and here only admission.Gate.Passing.
 //
 // Room, if not nil, says whether there is room for one more request, beside so many that were let in and whose
 // serving has not begun: a duration above 0 says that there is none, and after how long there may be. Such

@@ -112,6 +112,27 @@ func TestSomeReadsAreNeverRefused(t *testing.T) {
 	}
 }
 
+// TestWhatWouldBePassedOnTooLateIsRefused by a server that is far behind, and told when to come again.
+func TestWhatWouldBePassedOnTooLateIsRefused(t *testing.T) {
+	s, addr, served := flooded(t)
+	far := s.gate.Passing()
+	for range 2 {
+		far.Observe(admission.Sample{Took: time.Second, Seen: 1000, In: 1000, Delay: time.Minute})
+	}
+	far.Observe(admission.Sample{Took: time.Second, Seen: 1 << 20, In: 1})
+	for name, c := range map[string]Caller{"over a session": newPool(t, nil).At(addr), "in the process": s} {
+		refused := 0
+		for range 100 {
+			if _, err := Call(t.Context(), c, shedPass, &lookRequest{}); structs.RetryAfter(err) > 0 {
+				refused++
+			}
+		}
+		if refused < 90 || served.Load() > 20 {
+			t.Errorf("%s: %d of 100 are refused, %d served", name, refused, served.Load())
+		}
+	}
+}
+
 // TestRefusalsAreWrittenTogetherButNotLate: those of requests that come together take few writes, and all of
 // them are there when the connection has nothing more to read, also within a request.
 func TestRefusalsAreWrittenTogetherButNotLate(t *testing.T) {

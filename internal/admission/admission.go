@@ -58,10 +58,25 @@ type Gate struct {
 	control control
 	next    time.Time     // when the next one that is refused had better come again
 	apart   time.Duration // how long after the one before
+
+	passing *Gate // goes by the same bytes
 }
 
+// farther is how many times as long bytes may take for the sake of reads that are passed on.
+const farther = 4
+
 // New makes a gate.
-func New(c Config) *Gate { return &Gate{config: c, wake: make(chan struct{}, 1)} }
+func New(c Config) *Gate {
+	g := &Gate{config: c, wake: make(chan struct{}, 1)}
+	c.Delay *= farther
+	g.passing = &Gate{config: c, wake: g.wake}
+	return g
+}
+
+// Passing is the gate for reads that this server would only pass on. They are refused by whom they are passed on
+// to, which is the other gate's part there; here only when this server is so far behind that it cannot even
+// pass them on in time. To pass one on costs no less than to answer it, so somebody has to.
+func (g *Gate) Passing() *Gate { return g.passing }
 
 // Refuses reports whether some reads are refused as of now, so that it is worth while to ask Admit early.
 func (g *Gate) Refuses() bool { return g.share.Load() > 0 }
@@ -155,6 +170,7 @@ func (g *Gate) watch(ctx context.Context, p prober, refused func(int)) {
 	defer tick.Stop()
 	begin := time.Now()
 	g.seen.Store(0)
+	g.passing.seen.Store(0)
 	for n, calm := 1, 0; calm < calmWindows; n++ {
 		p.send()
 		select {
@@ -167,15 +183,21 @@ func (g *Gate) watch(ctx context.Context, p prober, refused func(int)) {
 			continue
 		}
 		n, begin = 0, begin.Add(took)
-		s := Sample{Took: took, Seen: int(g.seen.Swap(0)), Delay: p.least()}
-		out := int(g.refused.Swap(0))
-		s.In = s.Seen - out
-		g.Observe(s)
-		if calm++; s.Seen >= g.config.Few {
+		delay := p.least()
+		seen, out := g.window(took, delay)
+		passing, notPassed := g.passing.window(took, delay)
+		if calm++; max(seen, passing) >= g.config.Few {
 			calm = 0
 		}
-		if out > 0 {
-			refused(out)
+		if out+notPassed > 0 {
+			refused(out + notPassed)
 		}
 	}
+}
+
+// window ends a window; it returns how many reads were seen in it, and how many of them refused.
+func (g *Gate) window(took, delay time.Duration) (seen, out int) {
+	seen, out = int(g.seen.Swap(0)), int(g.refused.Swap(0))
+	g.Observe(Sample{Took: took, Seen: seen, In: seen - out, Delay: delay})
+	return seen, out
 }

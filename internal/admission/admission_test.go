@@ -89,6 +89,28 @@ func TestFewAreLetInWhateverHappens(t *testing.T) {
 	})
 }
 
+// TestWhatIsPassedOnIsRefusedOnlyByWhoIsFarBehind, and then as everything is.
+func TestWhatIsPassedOnIsRefusedOnlyByWhoIsFarBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, p, refused := watched(t)
+		ask(t, g.Passing(), 1, g.config.Few)
+		time.Sleep(g.config.Window / 2)
+		p.delay.Store(int64(g.config.Delay * 2))
+		if n := ask(t, g.Passing(), 20, 1000); n > 0 || g.Refuses() {
+			t.Errorf("%d are refused of what is passed on, or others who do not come: %t", n, g.Refuses())
+		}
+		p.delay.Store(int64(g.config.Delay * (farther + 1)))
+		n := ask(t, g.Passing(), 20, 1000)
+		if n < 5000 || n > 18000 {
+			t.Errorf("%d of 20,000 are refused", n)
+		}
+		time.Sleep(g.config.Window)
+		if int64(n) != refused.Load() {
+			t.Errorf("%d are refused, %d are counted", n, refused.Load())
+		}
+	})
+}
+
 func TestNobodyLooksWhereNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, p, _ := watched(t)
