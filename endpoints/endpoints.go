@@ -95,6 +95,7 @@ type Endpoints struct {
 	config Config
 
 	known *known        // what blocking reads were answered
+	pace  pace          // of those that take long
 	wakes atomic.Uint64 // how often a waiting read has looked again
 
 	volumeTurns turns // whose turn it is to record a volume, by namespace and ID
@@ -120,7 +121,7 @@ func New(d Deps) *Endpoints {
 	e := &Endpoints{
 		Nodes: NewSessions(), store: d.Store, raft: writes, writes: writes, leases: d.Leases,
 		logger: d.Logger, region: d.Region, now: d.Now, config: d.Config,
-		known: newKnown(), volumeTurns: turns{queue: d.Config.VolumeQueue, patience: d.Config.WritePatience},
+		known: newKnown(), pace: newPace(), volumeTurns: turns{queue: d.Config.VolumeQueue, patience: d.Config.WritePatience},
 	}
 	e.standings.Most, e.standings.Propose = standingsMost, e.recordStanding
 	return e

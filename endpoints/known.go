@@ -3,6 +3,7 @@ package endpoints
 import (
 	"hash/maphash"
 	"sync"
+	"time"
 
 	"berth/internal/codec"
 	"berth/structs"
@@ -21,8 +22,11 @@ type known struct {
 	now, past map[uint64]*stretch // by question; past is given up when now is full
 }
 
-// stretch says that the answer had the digest from one index to another.
-type stretch struct{ digest, from, to uint64 }
+// stretch says that the answer had the digest from one index to another, and how long it took last to look.
+type stretch struct {
+	digest, from, to uint64
+	took             time.Duration
+}
 
 // keptAnswers is how many answers are remembered at least.
 const keptAnswers = 1 << 14
@@ -67,15 +71,25 @@ func (k *known) same(question, digest, at uint64) bool {
 	return s != nil && s.digest == digest && s.from <= at && at <= s.to
 }
 
-// learn keeps that the answer to a question has the digest from one index to another.
-func (k *known) learn(question, digest, from, to uint64) {
+// took is how long it took last to find the answer to a question; 0 where that is not known.
+func (k *known) took(question uint64) time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if s := k.find(question); s != nil && s.digest == digest {
-		s.from, s.to = min(s.from, from), max(s.to, to)
+	if s := k.find(question); s != nil {
+		return s.took
+	}
+	return 0
+}
+
+// learn keeps that the answer to a question is as the stretch says.
+func (k *known) learn(question uint64, is stretch) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s := k.find(question); s != nil && s.digest == is.digest {
+		s.from, s.to, s.took = min(s.from, is.from), max(s.to, is.to), is.took
 		return
 	}
-	k.keep(question, &stretch{digest, from, to})
+	k.keep(question, &is)
 }
 
 func (k *known) find(question uint64) *stretch {

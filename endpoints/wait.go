@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -68,6 +69,7 @@ func (e *Endpoints) woke(method string) {
 //     learns of the older index.
 //   - A look that fails with not-found waits too, for what it looked for to appear. Any other error is
 //     returned at once.
+//   - Looks that take long take turns (see pace).
 //   - After MaxWait (default 5 minutes, at most 10) the answer is returned as it is.
 //   - When ctx ends the error is a timeout.
 func watch[Resp any](ctx context.Context, e *Endpoints, method string, req any,
@@ -82,24 +84,28 @@ func watch[Resp any](ctx context.Context, e *Endpoints, method string, req any,
 	limited, cancel := e.waiting(ctx, q)
 	defer cancel()
 	question, last, before := e.known.question(method, req, q), uint64(0), uint64(0)
+	took := e.known.took(question)
 	for again := false; ; again = true {
-		tx := e.store.Watching()
+		done, late := e.pace.turn(limited, took)
+		if late != nil && again || ctx.Err() != nil {
+			return resp, index, cmp.Or(gaveUp(ctx, limited, q), err)
+		}
+		start, tx := time.Now(), e.store.Watching()
 		resp, err = look(tx)
-		if index = tx.Newest(); err != nil && !structs.IsKind(err, structs.KindNotFound) {
+		index = tx.Newest()
+		digest := e.known.answer(resp, err)
+		took = time.Since(start)
+		if done(took); err != nil && !structs.IsKind(err, structs.KindNotFound) {
 			return resp, index, err
 		}
-		digest := e.known.answer(resp, err)
 		news := again && (digest != last || index < before) || !again && index > q.MinIndex && !e.known.same(question, digest, q.MinIndex)
 		last, before = digest, index
-		e.known.learn(question, digest, index, max(index, tx.Applied()))
+		e.known.learn(question, stretch{digest, index, max(index, tx.Applied()), took})
 		if news {
 			return resp, index, err
 		}
 		if e.store.Wait(limited, tx) != nil {
-			if ended := gaveUp(ctx, limited, q); ended != nil {
-				return nil, index, ended
-			}
-			return resp, index, err
+			return resp, index, cmp.Or(gaveUp(ctx, limited, q), err)
 		}
 		e.woke(method)
 	}

@@ -20,16 +20,11 @@ func PassingStubs(tx *Read) func(*structs.CSIVolume) *structs.CSIVolumeListStub 
 }
 
 func stubs(tx *Read, next func() *structs.CSIVolumeListStub) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
-	if tx.watching {
-		// Who waits is to wait for the lines of these volumes alone.
-		return func(v *structs.CSIVolume) *structs.CSIVolumeListStub { return VolumeStub(tx, v) }
-	}
-	along := lineCursor{tx: tx}
-	looks := map[string]pluginLook{}
+	counts, looks := lineCounts(tx), map[string]pluginLook{}
 	return func(v *structs.CSIVolume) *structs.CSIVolumeListStub {
 		s := next()
 		*s = bareStub(v)
-		countClaims(s, along.of(v))
+		countClaims(s, counts(v))
 		look, known := looks[v.PluginID]
 		if !known {
 			look = lookOf(tx, v.PluginID)
@@ -37,6 +32,30 @@ func stubs(tx *Read, next func() *structs.CSIVolumeListStub) func(*structs.CSIVo
 		}
 		look.show(v, s)
 		return s
+	}
+}
+
+// fewLines is for how many volumes one who waits watches the line of each. Who looks at more watches the lines of
+// whole namespaces: to come and go, for each list that waits, with thousands of places costs more than to look
+// again now and then.
+const fewLines = 64
+
+// lineCounts looks up what claims there are, volume by volume.
+func lineCounts(tx *Read) func(*structs.CSIVolume) []classCount {
+	along := lineCursor{tx: tx}
+	if !tx.watching {
+		return along.of
+	}
+	seen, watched := 0, map[string]bool{}
+	return func(v *structs.CSIVolume) []classCount {
+		if seen++; seen <= fewLines {
+			return lineOf(tx, v.Namespace, v.ID)
+		}
+		if !watched[v.Namespace] {
+			watched[v.Namespace] = true
+			lines.under(tx, keyOf(v.Namespace))
+		}
+		return along.of(v)
 	}
 }
 

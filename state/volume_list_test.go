@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"pgregory.net/rapid"
 
@@ -40,6 +41,64 @@ func TestStubsOfManyAreThoseOfEach(t *testing.T) {
 		if got, want := stub(v), VolumeStub(tx, v); !reflect.DeepEqual(got, want) || !reflect.DeepEqual(passing(v), want) {
 			t.Errorf("in order: %+v, by itself %+v", got, want)
 		}
+	}
+}
+
+// TestAListThatWaitsWatchesRanges: neither its length nor how many claims there are is how many places it watches,
+// and it is woken by each of its volumes' claims, not by those of another namespace.
+func TestAListThatWaitsWatchesRanges(t *testing.T) {
+	const many = 3000
+	s, index := New(), uint64(0)
+	do := func(fn func(tx *Write)) {
+		index++
+		must(t, s.Write(index, func(tx *Write) error { fn(tx); return nil }))
+	}
+	do(func(tx *Write) {
+		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
+		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n"), CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
+		for n := range many {
+			must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume(fmt.Sprintf("v%04d", n), "p")}}))
+		}
+		v := aVolume("v", "p")
+		v.Namespace, v.ExternalID = "else", "else"
+		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
+		for _, id := range []string{"a", "b"} {
+			a := &structs.Allocation{ID: id, Namespace: "default", JobID: "j", NodeID: "n", Resources: &structs.Resources{}}
+			if id == "b" {
+				a.Namespace = "else"
+			}
+			allocs.put(tx, a)
+		}
+	})
+	claim := func(ns, volume, alloc string) func(*Write) error {
+		return func(tx *Write) error {
+			c := aClaim(volume, alloc, rd, mnmw)
+			c.Namespace = ns
+			return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
+		}
+	}
+	for _, c := range []struct {
+		of     string
+		change func(*Write) error
+		wakes  bool
+	}{
+		{"another namespace", claim("else", "v", "b"), false},
+		{"the first volume", claim("default", "v0000", "a"), true},
+		{"the last volume", claim("default", fmt.Sprintf("v%04d", many-1), "a"), true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			tx := s.Watching()
+			stub := Stubs(tx)
+			for v := range Volumes(tx, "default", "") {
+				stub(v)
+			}
+			if n := len(tx.places.at); n > 2*fewLines {
+				t.Errorf("%d places are watched for %d volumes", n, many)
+			}
+			if woken := wakes1(s, tx, func(*Read) {}, c.change); woken != c.wakes {
+				t.Errorf("a claim of %s wakes: %v", c.of, woken)
+			}
+		})
 	}
 }
 

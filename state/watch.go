@@ -37,7 +37,10 @@ const (
 
 // manyWatches is how many rows and ranges one reader watches one by one; beyond it watches whole tables,
 // which is less precise and cheaper.
-const manyWatches = 4096
+const manyWatches = 1024
+
+// placesAtOnce is how many places a reader comes to, or leaves, before it lets go of the lock, which commits need.
+const placesAtOnce = 64
 
 // waiter is one reader that waits.
 type waiter struct {
@@ -146,7 +149,7 @@ func (w *watches) join(r *Read) (me *waiter, changed bool) {
 		}
 	}
 	w.mu.Lock()
-	for place := range me.places.at {
+	w.inSteps(me.places.at, func(place string) {
 		if w.at == nil {
 			w.at = map[string]map[*waiter]struct{}{}
 		}
@@ -155,8 +158,8 @@ func (w *watches) join(r *Read) (me *waiter, changed bool) {
 		}
 		w.at[place][me] = struct{}{}
 		w.partial.add(place, 1)
-	}
-	missed, tooMany := w.since(me.seen)
+	})
+	missed, tooMany := w.since(me.seen) // whatever came before the last place was taken
 	w.mu.Unlock()
 	for _, c := range missed {
 		if me.places.concernedBy(c) {
@@ -164,6 +167,18 @@ func (w *watches) join(r *Read) (me *waiter, changed bool) {
 		}
 	}
 	return me, tooMany
+}
+
+// inSteps does something with each place, letting others have w.mu, which it wants held, now and then.
+func (w *watches) inSteps(places map[string]struct{}, do func(place string)) {
+	done := 0
+	for place := range places {
+		if done++; done%placesAtOnce == 0 {
+			w.mu.Unlock()
+			w.mu.Lock()
+		}
+		do(place)
+	}
 }
 
 // since lists what has changed after a view. It wants w.mu held.
@@ -196,13 +211,13 @@ func (w *watches) leave(me *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.indexes, me)
-	for place := range me.places.at {
+	w.inSteps(me.places.at, func(place string) {
 		delete(w.at[place], me)
 		if len(w.at[place]) == 0 {
 			delete(w.at, place)
 		}
 		w.partial.add(place, -1)
-	}
+	})
 }
 
 // tell wakes who waits for what has changed with the view.
