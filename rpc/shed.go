@@ -73,7 +73,7 @@ func NewNotice(text string) *Notice {
 }
 
 // tooMuch is for requests that a gate does not let in.
-var tooMuch = NewNotice("this server is asked for more than it can answer")
+var tooMuch = NewNotice(admission.Refused)
 
 // refusal is a notice with after how long a request may come again: 0 when it is not refused.
 type refusal struct {
