@@ -84,6 +84,22 @@ func WaitingClaims(tx *Read) iter.Seq[*structs.CSIClaim] { return waitingByPlugi
 // EndedClaims yields the claims that outlive their allocations: their nodes have not let go yet.
 func EndedClaims(tx *Read) iter.Seq[*structs.CSIClaim] { return endedClaims.all(tx) }
 
+// EndedClaimsOfNode yields those of EndedClaims that are for one node to let go of.
+func EndedClaimsOfNode(tx *Read, node string) iter.Seq[*structs.CSIClaim] {
+	return endedClaims.all(tx, node)
+}
+
+// NodesWithEndedClaims yields the nodes that have any, without looking at all of these. Nobody can wait for that.
+func NodesWithEndedClaims(tx *Read) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for c := endedClaims.first(tx); c != nil; c = endedClaims.after(tx, c.NodeID) {
+			if !yield(c.NodeID) {
+				return
+			}
+		}
+	}
+}
+
 // VolumeClaim puts each claim in its volume's line, and grants what can be granted now. All are refused
 // when one can never be granted.
 func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {

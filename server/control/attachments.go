@@ -26,15 +26,18 @@ func nextAttachment(a *structs.CSIAttachment) string {
 	return ""
 }
 
+// attachmentRanks say what is done first of what one volume asks for; calls for the volume itself go before both.
+var attachmentRanks = map[string]int{opAttach: 1, opDetach: 2}
+
 // attachmentWork needs the volume only to choose a controller near it: a detach works without.
 func (c controllerLoop) attachmentWork(a *structs.CSIAttachment) work {
 	op, volume := nextAttachment(a), a.Namespace+"/"+a.VolumeID
 	w := work{
-		name: op + " volume " + volume + " node " + a.NodeID, volume: volume, plugin: a.PluginID,
+		op: op, volume: volume, plugin: a.PluginID, rank: attachmentRanks[op],
 		version: a.ModifyIndex, lastError: a.LastError,
 	}
 	w.candidates = func(tx *state.Read) []string {
-		if v := state.Volume(tx, a.Namespace, a.VolumeID); v != nil {
+		if v := state.Volume(tx, a.Namespace, a.VolumeID); v != nil && v.PluginID == a.PluginID {
 			return endpoints.VolumeControllers(tx, v)
 		}
 		return endpoints.Controllers(tx, a.PluginID, nil, volume)

@@ -25,7 +25,6 @@ type Config struct {
 	Retry          Backoff       // of a call that may succeed when it is made again
 	FinalRetry     time.Duration // of a call that failed for good, should somebody have mended its cause
 	ReapGrace      time.Duration // how long a node may take to release an ended allocation's claims by itself
-	ReapInterval   time.Duration // how often claims are held against their allocations
 	EvalAttempts   int           // failures after which an evaluation is given up
 	GCInterval     time.Duration
 	GCKeep         endpoints.GCThresholds
@@ -44,7 +43,6 @@ func DefaultConfig() Config {
 		Retry:          Backoff{First: 250 * time.Millisecond, Most: 30 * time.Second},
 		FinalRetry:     time.Minute,
 		ReapGrace:      10 * time.Second,
-		ReapInterval:   5 * time.Second,
 		EvalAttempts:   5,
 		GCInterval:     5 * time.Minute,
 		GCKeep:         endpoints.GCThresholds{Eval: time.Hour, Job: 4 * time.Hour, Node: 24 * time.Hour},
@@ -64,7 +62,7 @@ func (c Config) Validate() error {
 		{"call timeout", float64(c.CallTimeout)}, {"calls per plugin", float64(c.CallsPerPlugin)},
 		{"calls per node", float64(c.CallsPerNode)}, {"together", float64(c.Together)}, {"retry: first", float64(c.Retry.First)},
 		{"retry: most", float64(c.Retry.Most)}, {"final retry", float64(c.FinalRetry)},
-		{"reap interval", float64(c.ReapInterval)}, {"evaluation attempts", float64(c.EvalAttempts)},
+		{"evaluation attempts", float64(c.EvalAttempts)},
 		{"gc interval", float64(c.GCInterval)}, {"gc batch", float64(c.GCBatch)}, {"scheduler batch", float64(c.SchedulerBatch)},
 	} {
 		if v.value <= 0 {

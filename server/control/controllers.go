@@ -2,7 +2,7 @@ package control
 
 import (
 	"context"
-	"slices"
+	"iter"
 	"time"
 
 	"berth/endpoints"
@@ -14,18 +14,87 @@ import (
 // volumes, attaching and detaching them. All of them in one loop, because a volume has one call at a time.
 type controllerLoop struct{ Deps }
 
-func (c controllerLoop) run(ctx context.Context) {
-	runner{
-		name: "controllers", logger: c.Logger, store: c.Store, now: c.Now, retry: c.Config.Retry,
-		parallel: c.Config.CallsPerPlugin, snapshot: c.Store.Watching, items: c.items,
-	}.run(ctx)
+func (c controllerLoop) run(ctx context.Context) { c.runner().run(ctx) }
+
+func (c controllerLoop) runner() runner[callKey] {
+	return runner[callKey]{
+		name: "controllers", logger: c.Logger, store: c.Store, now: c.Now, retry: c.Config.Retry, parallel: c.Config.CallsPerPlugin,
+		topics: []state.Topic{state.VolumeRows, state.AttachmentRows, state.InstanceRows, state.NodeRows},
+		all:    unsettled, read: c.read, keys: callKeys, signals: controllerSignals,
+	}
+}
+
+// callKey names the row that asks for a call: of a volume or, with a node, of an attachment.
+type callKey struct{ namespace, volume, node string }
+
+func (k callKey) String() string {
+	text := "volume " + k.namespace + "/" + k.volume
+	if k.node != "" {
+		text += " node " + k.node
+	}
+	return text
+}
+
+// unsettled yields the rows that ask for a call, volumes first.
+func unsettled(tx *state.Read) iter.Seq[callKey] {
+	return func(yield func(callKey) bool) {
+		for v := range state.UnsettledVolumes(tx) {
+			if !yield(callKey{v.Namespace, v.ID, ""}) {
+				return
+			}
+		}
+		for a := range state.UnsettledAttachments(tx) {
+			if !yield(callKey{a.Namespace, a.VolumeID, a.NodeID}) {
+				return
+			}
+		}
+	}
+}
+
+// callKeys yields the row that has changed, if it is one that may ask for a call.
+func callKeys(_ *state.Read, c state.Changed) iter.Seq[callKey] {
+	return func(yield func(callKey) bool) {
+		if c.Topic == state.VolumeRows || c.Topic == state.AttachmentRows {
+			yield(callKey{c.Key[0], c.Key[1], c.Key[2]})
+		}
+	}
+}
+
+// controllerSignals names whose calls may have found a controller: those of the plugins whose controllers on
+// the node can be asked now, and those for a volume, which may be elsewhere than before.
+func controllerSignals(tx *state.Read, c state.Changed) (signals []string) {
+	switch c.Topic {
+	case state.VolumeRows:
+		return []string{volumeSignal(c.Key[0] + "/" + c.Key[1])}
+	case state.InstanceRows:
+		if answers(tx, c.Key[0], c.Key[2]) {
+			signals = append(signals, pluginSignal(c.Key[0]))
+		}
+	case state.NodeRows:
+		for i := range state.InstancesByNode(tx, c.Key[0]) {
+			if i.Kind == structs.CSIKindController && answers(tx, i.PluginID, i.NodeID) {
+				signals = append(signals, pluginSignal(i.PluginID))
+			}
+		}
+	}
+	return signals
+}
+
+func pluginSignal(id string) string   { return "plugin " + id }
+func volumeSignal(name string) string { return "volume " + name }
+
+// answers reports whether a plugin's controller on a node can be asked.
+func answers(tx *state.Read, plugin, node string) bool {
+	i, n := state.Instance(tx, plugin, structs.CSIKindController, node), state.Node(tx, node)
+	return i != nil && i.Healthy && n != nil && n.Status == structs.NodeReady
 }
 
 // work is one call that rows ask for.
 type work struct {
-	name       string // of the step: operation, volume and node
+	op         string
 	volume     string // namespace/volume
 	plugin     string
+	rank       int // among the calls for the volume
 	version    uint64
 	lastError  *structs.OperationError
 	candidates func(tx *state.Read) []string                        // nodes whose controller may serve it
@@ -33,49 +102,39 @@ type work struct {
 	fail       func(ctx context.Context, err error) error           // records that there was nobody to call
 }
 
-// items lists what is to be done: what has not failed before what has, so that one bad volume holds up
-// nobody.
-func (c controllerLoop) items(tx *state.Read) []item {
-	var fresh, failed []item
-	add := func(w work) {
-		it, ok := c.item(tx, w)
-		switch {
-		case !ok:
-		case w.lastError == nil:
-			fresh = append(fresh, it)
-		default:
-			failed = append(failed, it)
+// read says what a row asks for. What has failed comes after what has not, so that one bad volume holds up nobody.
+func (c controllerLoop) read(tx *state.Read, k callKey) step {
+	if k.node == "" {
+		if v := state.Volume(tx, k.namespace, k.volume); v != nil && nextVolume(v) != "" {
+			return c.step(tx, c.volumeWork(v))
 		}
+		return step{}
 	}
-	for v := range state.UnsettledVolumes(tx) {
-		add(c.volumeWork(v))
+	if a := state.Attachment(tx, k.namespace, k.volume, k.node); a != nil && nextAttachment(a) != "" {
+		return c.step(tx, c.attachmentWork(a))
 	}
-	for a := range state.UnsettledAttachments(tx) {
-		add(c.attachmentWork(a))
-	}
-	return slices.Concat(fresh, failed)
+	return step{}
 }
 
-// item turns work into a step. Who may serve it is looked up when the call is made. While nobody can, that
-// is recorded once; and the call is made as soon as somebody can, for the list is made anew when instances
-// change.
-func (c controllerLoop) item(tx *state.Read, w work) (item, bool) {
-	it := item{key: w.name, version: w.version, serial: w.volume, group: w.plugin, due: c.Config.dueAfter(w.lastError)}
-	nobody := noController(w.plugin)
-	if w.lastError != nil && w.lastError.Message == nobody.Error() {
+// step turns work into a step. Who may serve it is looked up when the call is made. While nobody can, that is
+// recorded once; and the call is made as soon as somebody can.
+func (c controllerLoop) step(tx *state.Read, w work) step {
+	s := step{op: w.op, version: w.version, group: w.plugin, serial: w.volume, rank: w.rank,
+		failed: w.lastError != nil, due: c.Config.dueAfter(w.lastError)}
+	if s.failed && w.lastError.Message == noController(w.plugin).Error() {
+		s.due = time.Time{}
 		if !state.HealthyInstance(tx, w.plugin, structs.CSIKindController) || len(w.candidates(tx)) == 0 {
-			return item{}, false
+			s.awaits = []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
 		}
-		it.due = time.Time{}
 	}
-	it.act = func(ctx context.Context) error {
+	s.act = func(ctx context.Context) error {
 		candidates := w.candidates(c.Store.Read())
 		if len(candidates) == 0 {
-			return w.fail(ctx, nobody)
+			return w.fail(ctx, noController(w.plugin))
 		}
 		return w.act(ctx, candidates)
 	}
-	return it, true
+	return s
 }
 
 func noController(plugin string) error {

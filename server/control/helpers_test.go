@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // world is a store with a log of one server and nodes that answer as they are told.
 type world struct {
 	Deps
-	t *testing.T
+	t testing.TB
 
 	mu      sync.Mutex
 	fsm     *fsm.FSM
@@ -43,7 +43,7 @@ type nodeCall struct {
 	req          any
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	store := state.New()
 	w := &world{t: t, fsm: fsm.New(store), index: 100, running: map[string]int{}, most: map[string]int{}}
 	w.Deps = Deps{Store: store, Proposer: w, Nodes: w, Logger: hclog.NewNullLogger(), Now: time.Now, Config: DefaultConfig()}

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"iter"
 	"time"
 
 	"berth/endpoints"
@@ -21,14 +22,23 @@ type reaperLoop struct{ Deps }
 // to be recorded.
 const reapsPerNode = 512
 
-func (r reaperLoop) run(ctx context.Context) {
+func (r reaperLoop) run(ctx context.Context) { r.runner().run(ctx) }
+
+func (r reaperLoop) runner() runner[reapKey] {
 	w := &reaper{reaperLoop: r}
 	w.released.Most, w.released.Wait, w.released.Propose = entryMost, r.Config.Together, w.record
-	runner{
-		name: "reaper", logger: r.Logger, store: r.Store, now: r.Now, retry: r.Config.Retry,
-		parallel: reapsPerNode, snapshot: r.Store.Watching, items: w.items,
-		every: r.Config.ReapInterval, gap: r.Config.ReapInterval / 5,
-	}.run(ctx)
+	return runner[reapKey]{
+		name: "reaper", logger: r.Logger, store: r.Store, now: r.Now, retry: r.Config.Retry, parallel: reapsPerNode,
+		topics: []state.Topic{state.EndedClaimRows, state.NodeRows},
+		all:    reapable, read: w.read, keys: reapKeys,
+	}
+}
+
+// reapKey names a claim.
+type reapKey structs.CSIClaimKey
+
+func (k reapKey) String() string {
+	return "volume " + k.Namespace + "/" + k.VolumeID + " alloc " + k.AllocID
 }
 
 // reaper is the loop while it runs.
@@ -38,30 +48,67 @@ type reaper struct {
 	released together.Gather[string, structs.CSIClaimKey] // by node
 }
 
-func (r *reaper) items(tx *state.Read) []item {
-	var items []item
-	for c := range state.EndedClaims(tx) {
-		due, ok := nextReap(c, state.Node(tx, c.NodeID), r.Config.ReapGrace)
-		if !ok {
-			continue
+// reapable yields the claims to release of nodes that can be asked. Those of other nodes it passes over, however
+// many they are.
+func reapable(tx *state.Read) iter.Seq[reapKey] {
+	return func(yield func(reapKey) bool) {
+		for node := range state.NodesWithEndedClaims(tx) {
+			for k := range reapableOf(tx, node) {
+				if !yield(k) {
+					return
+				}
+			}
 		}
-		items = append(items, item{
-			key: "release volume " + c.Namespace + "/" + c.VolumeID + " alloc " + c.AllocID, version: c.ModifyIndex,
-			group: c.NodeID, due: due,
-			act: func(ctx context.Context) error { return r.release(ctx, c) },
-		})
 	}
-	return items
+}
+
+func reapableOf(tx *state.Read, node string) iter.Seq[reapKey] {
+	return func(yield func(reapKey) bool) {
+		if !canLetGo(state.Node(tx, node)) {
+			return
+		}
+		for c := range state.EndedClaimsOfNode(tx, node) {
+			if !yield(reapKey(c.Key())) {
+				return
+			}
+		}
+	}
+}
+
+// reapKeys yields the claim that has changed, or those of the node that has: it may have come back.
+func reapKeys(tx *state.Read, c state.Changed) iter.Seq[reapKey] {
+	if c.Topic == state.NodeRows {
+		return reapableOf(tx, c.Key[0])
+	}
+	return func(yield func(reapKey) bool) {
+		yield(reapKey{Namespace: c.Key[0], VolumeID: c.Key[1], AllocID: c.Key[2]})
+	}
+}
+
+func (r *reaper) read(tx *state.Read, k reapKey) step {
+	c := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
+	if c == nil || c.EndTime == 0 {
+		return step{}
+	}
+	due, ok := nextReap(c, state.Node(tx, c.NodeID), r.Config.ReapGrace)
+	if !ok {
+		return step{}
+	}
+	return step{op: "release", version: c.ModifyIndex, group: c.NodeID, due: due,
+		act: func(ctx context.Context) error { return r.release(ctx, c) }}
 }
 
 // nextReap says from when on the claim of an allocation that has ended is to be released without its node's
 // doing, if at all.
 func nextReap(c *structs.CSIClaim, node *structs.Node, grace time.Duration) (time.Time, bool) {
-	if node == nil || node.Status != structs.NodeReady {
-		return time.Time{}, false // nobody can say that it let go
+	if !canLetGo(node) {
+		return time.Time{}, false
 	}
 	return time.Unix(0, c.EndTime).Add(grace), true
 }
+
+// canLetGo reports whether a node can be asked to. While it cannot, nobody can say that it has.
+func canLetGo(node *structs.Node) bool { return node != nil && node.Status == structs.NodeReady }
 
 // release asks first and records after: should this server die between, the next leader's asks again, and
 // the node answers the same.

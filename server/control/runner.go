@@ -1,7 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,193 +16,218 @@ import (
 	"berth/state"
 )
 
-// item is one step that a loop could take now.
-type item struct {
-	key     string    // names the step: it is not begun twice at once, and its failures are counted
-	version uint64    // of the rows it was decided from
-	serial  string    // of the items with one serial at most one is in work
-	group   string    // of the items of one group a bounded number is in work
-	due     time.Time // not before
-	act     func(context.Context) error
-}
-
-// runner does what a list of items says. The list is made anew whenever what it was made from has changed,
-// an item has ended, or one has come due; so nothing is remembered but what is in work and what failed.
-type runner struct {
+// runner does what rows ask for. It is driven by keys: it looks once at all rows, when it begins, and from then
+// on at those that have changed, those whose step has ended, and those whose turn it is. Nothing that it does
+// costs more because more is waiting. It holds no truth: only which keys ask for something, when, and what failed.
+type runner[K runKey] struct {
 	name     string
 	logger   hclog.Logger
 	store    *state.Store
 	now      func() time.Time
 	retry    Backoff
-	parallel int // items in work per group
+	parallel int // steps in work per group
+	most     int // changes that are kept until they are looked at; 0: keptChanges
 
-	// snapshot takes what items is made from: Store.Watching for few rows, Store.Read for whole tables.
-	snapshot func() *state.Read
-	items    func(tx *state.Read) []item // in order of preference
-	every    time.Duration               // make the list at least so often; 0: only when something happens
-	gap      time.Duration               // and not more often than this
+	topics []state.Topic // the tables that read, keys and signals look at
+	// all yields the keys of all rows that may ask for something, in order of preference.
+	all func(tx *state.Read) iter.Seq[K]
+	// read says what the rows of a key ask for. It is where everything is decided.
+	read func(tx *state.Read, key K) step
+	// keys yields the keys whose rows a change concerns.
+	keys func(tx *state.Read, c state.Changed) iter.Seq[K]
+	// signals names what a change may let go on; it is asked while anything waits for a signal.
+	signals func(tx *state.Read, c state.Changed) []string
 }
 
-// attempt is what became of an item the last time, for one that is listed again.
-type attempt struct {
-	version  uint64
-	failures int
-	err      error
-	at       time.Time
+type runKey interface {
+	comparable
+	fmt.Stringer
 }
 
-// progress is what a runner remembers.
-type progress struct {
-	working map[string]item
-	past    map[string]attempt
+// keptChanges is how many changes of rows a loop lets come together while it looks at others: beyond that it looks
+// at everything.
+const keptChanges = 1 << 16
+
+// step is what the rows of a key ask for. The zero value is nothing.
+type step struct {
+	op      string    // what is done; when that is another, what failed is forgotten
+	version uint64    // of the rows it was decided from
+	group   string    // of the steps of one group a bounded number is in work
+	serial  string    // of the steps with one serial at most one is in work; "" holds up nobody
+	rank    int       // of the steps with one serial that could be taken, those with the lowest go first
+	failed  bool      // comes after those of its group that have not
+	due     time.Time // not before
+	awaits  []string  // signals, of which one has to be given before its rows are worth another look
+	act     func(context.Context) error
 }
 
-type ended struct {
-	item item
+func (s step) rankedBefore(o step) bool {
+	if s.failed != o.failed {
+		return o.failed
+	}
+	return s.rank < o.rank
+}
+
+// sameTurn reports whether a step may keep the place of another in the queue.
+func (s step) sameTurn(o step) bool {
+	return s.group == o.group && s.serial == o.serial && s.rank == o.rank && s.failed == o.failed
+}
+
+// ended is a step that was taken.
+type ended[K runKey] struct {
+	key  K
+	step step
 	err  error
 }
 
+// running is a runner at work.
+type running[K runKey] struct {
+	runner[K]
+	*queue[K]
+	feed    *state.Feed
+	workers sync.WaitGroup
+	results chan ended[K]
+	timer   *time.Timer
+}
+
 // run works until ctx ends.
-func (r runner) run(ctx context.Context) {
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	results := make(chan ended)
-	p := progress{working: map[string]item{}, past: map[string]attempt{}}
+func (r runner[K]) run(ctx context.Context) {
+	now := &running[K]{runner: r, queue: newQueue[K](r.retry), results: make(chan ended[K]), timer: time.NewTimer(0)}
+	defer now.workers.Wait()
+	defer now.timer.Stop()
+	now.feed = r.store.Follow(cmp.Or(r.most, keptChanges), r.topics...) // before the first look
+	defer now.feed.Close()
+	now.lookAtAll(r.store.Read())
 	for ctx.Err() == nil {
-		began := time.Now()
-		tx := r.snapshot()
-		items := r.items(tx)
-		p.forget(items)
-		start, wake := p.pick(items, r.parallel, r.now(), r.retry)
-		metrics.SetGaugeWithLabels([]string{"control", "waiting"}, float32(len(items)-len(start)), []metrics.Label{{Name: "loop", Value: r.name}})
-		for _, it := range start {
-			p.working[it.key] = it
-			workers.Go(func() {
-				select {
-				case results <- ended{it, it.act(ctx)}:
-				case <-ctx.Done():
-				}
-			})
-		}
-		r.pause(ctx, max(r.gap, 2*time.Since(began)))
-		r.wait(ctx, tx, wake, results, &p)
+		next := now.ripen(r.now())
+		now.fill(ctx)
+		metrics.SetGaugeWithLabels([]string{"control", "waiting"}, float32(len(now.entries)-now.working), []metrics.Label{{Name: "loop", Value: r.name}})
+		now.wait(ctx, next)
 	}
 }
 
-// pause keeps a list that takes long to make from being made all the time.
-func (r runner) pause(ctx context.Context, gap time.Duration) {
-	if gap < time.Millisecond {
+// lookAtAll looks at all keys there are, and at those it knows once more.
+func (r *running[K]) lookAtAll(tx *state.Read) {
+	now, known := r.now(), slices.Collect(maps.Keys(r.entries))
+	for key := range r.all(tx) {
+		if r.entries[key] == nil {
+			r.look(tx, key, now)
+		}
+	}
+	for _, key := range known {
+		r.look(tx, key, now)
+	}
+}
+
+func (r *running[K]) look(tx *state.Read, key K, now time.Time) {
+	if e := r.entries[key]; e == nil || e.place != working {
+		r.put(key, r.read(tx, key), now)
+	}
+}
+
+// fill begins what can be begun in groups in which something may have become possible. Each is decided on the
+// newest rows.
+func (r *running[K]) fill(ctx context.Context) {
+	if len(r.hungry) == 0 {
 		return
 	}
-	select {
-	case <-time.After(gap):
-	case <-ctx.Done():
-	}
-}
-
-// wait returns when the list is to be made anew.
-func (r runner) wait(ctx context.Context, tx *state.Read, wake time.Time, results <-chan ended, p *progress) {
-	if r.every > 0 && (wake.IsZero() || wake.After(r.now().Add(r.every))) {
-		wake = r.now().Add(r.every)
-	}
-	var timer <-chan time.Time
-	if !wake.IsZero() {
-		t := time.NewTimer(max(0, wake.Sub(r.now())))
-		defer t.Stop()
-		timer = t.C
-	}
-	watch, stop := context.WithCancel(ctx)
-	changed := make(chan struct{})
-	go func() {
-		defer close(changed)
-		_ = r.store.Wait(watch, tx) // ends by a change or by stop: either is the answer
-	}()
-	defer func() { stop(); <-changed }()
-	select {
-	case e := <-results:
-		r.settle(ctx, e, p)
-		for more := true; more; { // whatever else has ended: one new list will do
-			select {
-			case e := <-results:
-				r.settle(ctx, e, p)
-			default:
-				more = false
+	tx, now := r.store.Read(), r.now()
+	for len(r.hungry) > 0 {
+		last := len(r.hungry) - 1
+		g := r.hungry[last]
+		r.hungry, g.hungry = r.hungry[:last], false
+		for g.working < r.parallel {
+			e := g.first()
+			if e == nil {
+				break
+			}
+			s := r.read(tx, e.key)
+			r.put(e.key, s, now)
+			if e.place == ready && g.first() == e {
+				r.start(ctx, e, s)
 			}
 		}
-	case <-changed:
-	case <-timer:
-	case <-ctx.Done():
 	}
 }
 
-func (r runner) settle(ctx context.Context, e ended, p *progress) {
+func (r *running[K]) start(ctx context.Context, e *entry[K], s step) {
+	r.begin(e)
+	key := e.key
+	r.workers.Go(func() {
+		select {
+		case r.results <- ended[K]{key, s, s.act(ctx)}:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// wait returns when something has ended, changed or come due, and been looked at.
+func (r *running[K]) wait(ctx context.Context, next time.Time) {
+	var due <-chan time.Time
+	if !next.IsZero() {
+		r.timer.Reset(max(0, next.Sub(r.now())))
+		due = r.timer.C
+	}
+	var first []ended[K]
+	select {
+	case e := <-r.results:
+		first = append(first, e)
+	case <-r.feed.Told():
+	case <-due:
+	case <-ctx.Done():
+		return
+	}
+	r.catchUp(ctx, r.drain(first))
+}
+
+// drain adds what else has ended.
+func (r *running[K]) drain(all []ended[K]) []ended[K] {
+	for {
+		select {
+		case e := <-r.results:
+			all = append(all, e)
+		default:
+			return all
+		}
+	}
+}
+
+// catchUp looks at what has changed and at what has ended, in a snapshot that knows of all that.
+func (r *running[K]) catchUp(ctx context.Context, all []ended[K]) {
+	changed, everything := r.feed.Take()
+	tx, now := r.store.Read(), r.now()
+	for _, e := range all {
+		r.settle(ctx, e, now)
+	}
+	if everything {
+		r.lookAtAll(tx)
+		return
+	}
+	for _, e := range all {
+		r.look(tx, e.key, now)
+	}
+	signals := map[string]bool{}
+	for _, c := range changed {
+		for key := range r.keys(tx, c) {
+			r.look(tx, key, now)
+		}
+		if len(r.parked) == 0 || r.signals == nil {
+			continue
+		}
+		for _, signal := range r.signals(tx, c) {
+			signals[signal] = true
+		}
+	}
+	for signal := range signals {
+		for _, e := range r.awaiting(signal) {
+			r.look(tx, e.key, now)
+		}
+	}
+}
+
+func (r *running[K]) settle(ctx context.Context, e ended[K], now time.Time) {
 	if e.err != nil && ctx.Err() == nil {
-		r.logger.Warn("a step failed and is tried again", "loop", r.name, "step", e.item.key, "error", e.err)
+		r.logger.Warn("a step failed and is tried again", "loop", r.name, "step", e.step.op+" "+e.key.String(), "error", e.err)
 	}
-	p.end(e, r.now())
-}
-
-// end notes what became of an item.
-func (p *progress) end(e ended, now time.Time) {
-	delete(p.working, e.item.key)
-	a := attempt{version: e.item.version, err: e.err, at: now, failures: 1}
-	if before, ok := p.past[e.item.key]; ok && (e.err != nil || before.version == e.item.version) {
-		a.failures += before.failures
-	}
-	p.past[e.item.key] = a
-}
-
-// forget drops what is known of items that are listed no more.
-func (p *progress) forget(items []item) {
-	listed := make(map[string]bool, len(items))
-	for _, it := range items {
-		listed[it.key] = true
-	}
-	for key := range p.past {
-		if !listed[key] {
-			delete(p.past, key)
-		}
-	}
-}
-
-// pick chooses what to begin, and says when the next item comes due that has to wait for nothing else.
-func (p *progress) pick(items []item, parallel int, now time.Time, retry Backoff) (start []item, wake time.Time) {
-	serials, groups := map[string]bool{}, map[string]int{}
-	take := func(it item) {
-		serials[it.serial] = true
-		groups[it.group]++
-	}
-	for _, it := range p.working {
-		take(it)
-	}
-	for _, it := range items {
-		if _, working := p.working[it.key]; working {
-			continue
-		}
-		if due := p.due(it, retry); due.After(now) {
-			if wake.IsZero() || due.Before(wake) {
-				wake = due
-			}
-			continue
-		}
-		if it.serial != "" && serials[it.serial] || groups[it.group] >= parallel {
-			continue // the end of one of those makes a new list
-		}
-		take(it)
-		start = append(start, it)
-	}
-	return start, wake
-}
-
-// due is when an item may be begun. One that failed, or that was done and is listed again though nothing
-// about it has changed, waits longer each time.
-func (p *progress) due(it item, retry Backoff) time.Time {
-	last, ok := p.past[it.key]
-	if !ok || last.err == nil && last.version != it.version {
-		return it.due
-	}
-	if again := last.at.Add(retry.After(last.failures)); again.After(it.due) {
-		return again
-	}
-	return it.due
+	r.end(r.entries[e.key], attempt{op: e.step.op, version: e.step.version, failures: 1, err: e.err, at: now})
 }

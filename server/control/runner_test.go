@@ -1,70 +1,124 @@
 package control
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"berth/structs"
 )
 
-func TestPick(t *testing.T) {
+// named are keys of tests.
+type named string
+
+func (n named) String() string { return string(n) }
+
+func (q *queue[K]) failedBefore(key K, a attempt) {
+	q.entries[key] = &entry[K]{key: key, past: a}
+}
+
+// begun puts steps, begins what can be begun of up to two in each group, and names it in order.
+func begun(q *queue[named], steps map[named]step, order string, now time.Time) (names string, wake time.Time) {
+	for _, k := range order {
+		if s, ok := steps[named(k)]; ok {
+			q.put(named(k), s, now)
+		}
+	}
+	wake = q.ripen(now)
+	for len(q.hungry) > 0 {
+		g := q.hungry[0]
+		q.hungry, g.hungry = q.hungry[1:], false
+		for e := g.first(); e != nil && g.working < 2; e = g.first() {
+			q.begin(e)
+			names += e.key.String()
+		}
+	}
+	return names, wake
+}
+
+func TestWhatIsBegun(t *testing.T) {
 	now := time.Unix(1000, 0)
-	retry := Backoff{First: time.Second, Most: time.Minute}
+	failed := func(n int, at time.Time) attempt { return attempt{op: "x", failures: n, err: errors.New("x"), at: at} }
 	for name, c := range map[string]struct {
-		items   []item
-		working []item
-		past    map[string]attempt
-		start   string
-		wake    time.Duration
+		steps map[named]step // put in the order of their names
+		past  map[named]attempt
+		ended string // of what is begun, those whose rows then ask for nothing
+		start string
+		then  string // begun after that
+		wake  time.Duration
 	}{
-		"in order":           {items: []item{{key: "b"}, {key: "a"}}, start: "ba"},
-		"in work":            {items: []item{{key: "a"}}, working: []item{{key: "a"}}},
-		"one of a serial":    {items: []item{{key: "a", serial: "s"}, {key: "b", serial: "s"}}, start: "a"},
-		"serial in work":     {items: []item{{key: "a", serial: "s"}, {key: "b"}}, working: []item{{key: "x", serial: "s"}}, start: "b"},
-		"two of a group":     {items: []item{{key: "a", group: "g"}, {key: "b", group: "g"}, {key: "c", group: "g"}, {key: "d", group: "h"}}, start: "abd"},
-		"group in work":      {items: []item{{key: "a", group: "g"}, {key: "b", group: "g"}}, working: []item{{key: "x", group: "g"}}, start: "a"},
-		"not due":            {items: []item{{key: "a", due: now.Add(time.Minute)}, {key: "b", due: now.Add(time.Hour)}}, wake: time.Minute},
-		"failed":             {items: []item{{key: "a"}}, past: map[string]attempt{"a": {failures: 2, err: errors.New("x"), at: now}}, wake: 2 * time.Second},
-		"failed long ago":    {items: []item{{key: "a"}}, past: map[string]attempt{"a": {failures: 2, err: errors.New("x"), at: now.Add(-time.Hour)}}, start: "a"},
-		"done, still listed": {items: []item{{key: "a", version: 1}}, past: map[string]attempt{"a": {version: 1, failures: 1, at: now}}, wake: time.Second},
-		"done, changed":      {items: []item{{key: "a", version: 2}}, past: map[string]attempt{"a": {version: 1, failures: 1, at: now}}, start: "a"},
+		"in order":             {steps: map[named]step{"a": {}, "b": {}}, start: "ab"},
+		"one of a serial":      {steps: map[named]step{"a": {serial: "s"}, "b": {serial: "s"}}, start: "a", ended: "a", then: "b"},
+		"by rank in a serial":  {steps: map[named]step{"a": {serial: "s"}, "b": {serial: "s", rank: 2}, "c": {serial: "s", rank: 1}}, start: "a", ended: "a", then: "c"},
+		"ranks hold up nobody": {steps: map[named]step{"a": {serial: "s", rank: 2}, "b": {serial: "t"}}, start: "ab"},
+		"two of a group": {steps: map[named]step{"a": {group: "g"}, "b": {group: "g"}, "c": {group: "g"}, "d": {group: "h"}},
+			start: "abd", ended: "b", then: "c"},
+		"a serial in two groups": {steps: map[named]step{"a": {group: "g", serial: "s"}, "b": {group: "h", serial: "s"}, "c": {group: "h"}},
+			start: "ac", ended: "a", then: "b"},
+		"a full group does not hold up another through a serial": {
+			steps: map[named]step{"a": {group: "g"}, "b": {group: "g"}, "c": {group: "g", serial: "s"}, "d": {group: "h", serial: "s"}}, start: "abd"},
+		"what failed is last":   {steps: map[named]step{"a": {failed: true}, "b": {}, "c": {}}, start: "bc", ended: "b", then: "a"},
+		"failed in a serial":    {steps: map[named]step{"a": {failed: true, serial: "s"}, "b": {rank: 1, serial: "s"}}, start: "b", ended: "b", then: "a"},
+		"not due":               {steps: map[named]step{"a": {due: now.Add(time.Minute)}, "b": {due: now.Add(time.Hour)}}, wake: time.Minute},
+		"failed":                {steps: map[named]step{"a": {}}, past: map[named]attempt{"a": failed(2, now)}, wake: 2 * time.Second},
+		"failed long ago":       {steps: map[named]step{"a": {}}, past: map[named]attempt{"a": failed(2, now.Add(-time.Hour))}, start: "a"},
+		"failed, now another":   {steps: map[named]step{"a": {op: "y"}}, past: map[named]attempt{"a": failed(2, now)}, start: "a"},
+		"done, still asked for": {steps: map[named]step{"a": {version: 1}}, past: map[named]attempt{"a": {op: "x", version: 1, failures: 1, at: now}}, wake: time.Second},
+		"done, changed":         {steps: map[named]step{"a": {version: 2}}, past: map[named]attempt{"a": {op: "x", version: 1, failures: 1, at: now}}, start: "a"},
+		"awaits a signal":       {steps: map[named]step{"a": {awaits: []string{"s"}}, "b": {}}, start: "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := progress{working: map[string]item{}, past: c.past}
-			for _, it := range c.working {
-				p.working[it.key] = it
+			q := newQueue[named](Backoff{First: time.Second, Most: time.Minute})
+			for key, a := range c.past {
+				q.failedBefore(key, a)
 			}
-			start, wake := p.pick(c.items, 2, now, retry)
-			got := ""
-			for _, it := range start {
-				got += it.key
+			for key, s := range c.steps {
+				s.op = cmp.Or(s.op, "x")
+				c.steps[key] = s
 			}
-			if got != c.start || c.wake != 0 && !wake.Equal(now.Add(c.wake)) || c.wake == 0 && !wake.IsZero() {
+			got, wake := begun(q, c.steps, "abcd", now)
+			if sorted(got) != sorted(c.start) || c.wake != 0 && !wake.Equal(now.Add(c.wake)) || c.wake == 0 && !wake.IsZero() {
 				t.Errorf("begins %q and wakes at %s, want %q and +%s", got, wake, c.start, c.wake)
+			}
+			for _, k := range c.ended {
+				q.end(q.entries[named(k)], attempt{op: "x", failures: 1, at: now})
+				q.put(named(k), step{}, now)
+			}
+			if got, _ = begun(q, nil, "", now); got != c.then {
+				t.Errorf("begins %q then, want %q", got, c.then)
 			}
 		})
 	}
 }
 
+func sorted(s string) string {
+	all := []byte(s)
+	slices.Sort(all)
+	return string(all)
+}
+
 func TestFailuresAreCountedInARow(t *testing.T) {
-	p := progress{working: map[string]item{}, past: map[string]attempt{}}
-	end := func(version uint64, err error) int {
-		p.end(ended{item{key: "a", version: version}, err}, time.Now())
-		return p.past["a"].failures
-	}
+	now := time.Unix(1000, 0)
+	q := newQueue[named](Backoff{First: time.Nanosecond, Most: time.Nanosecond})
 	for i, c := range []struct {
+		op      string
 		version uint64
 		err     error
 		want    int
-	}{{1, errors.New("x"), 1}, {2, errors.New("x"), 2}, {3, nil, 1}, {3, nil, 2}, {4, nil, 1}, {5, errors.New("x"), 2}} {
-		if got := end(c.version, c.err); got != c.want {
-			t.Errorf("step %d: %d failures, want %d", i, got, c.want)
+	}{{"x", 1, errors.New("x"), 1}, {"x", 2, errors.New("x"), 2}, {"x", 3, nil, 1}, {"x", 3, nil, 2}, {"x", 4, nil, 1}, {"x", 5, errors.New("x"), 2},
+		{"y", 6, errors.New("x"), 1}} {
+		now = now.Add(time.Minute)
+		e := q.put("a", step{op: c.op, version: c.version}, now)
+		q.begin(e)
+		if q.end(e, attempt{op: c.op, version: c.version, failures: 1, err: c.err, at: now}); e.past.failures != c.want {
+			t.Errorf("step %d: %d failures, want %d", i, e.past.failures, c.want)
 		}
 	}
-	p.forget(nil)
-	if len(p.past) != 0 {
-		t.Error("what is no more listed is remembered")
+	q.put("a", step{}, now)
+	if len(q.entries)+len(q.groups)+len(q.serials) != 0 {
+		t.Error("what is no more asked for is remembered")
 	}
 }
 

@@ -37,7 +37,7 @@ func nextVolume(v *structs.CSIVolume) string {
 func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 	op := nextVolume(v)
 	w := work{
-		name: op + " volume " + v.Namespace + "/" + v.ID, volume: v.Namespace + "/" + v.ID, plugin: v.PluginID,
+		op: op, volume: v.Namespace + "/" + v.ID, plugin: v.PluginID,
 		version: v.ModifyIndex, lastError: v.LastError,
 		candidates: func(tx *state.Read) []string { return endpoints.VolumeControllers(tx, v) },
 	}

@@ -1,0 +1,191 @@
+package control
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// counted counts the rows that a runner looks at.
+func counted[K runKey](r runner[K]) (runner[K], *atomic.Int64) {
+	looks, read, all := &atomic.Int64{}, r.read, r.all
+	r.read = func(tx *state.Read, k K) step {
+		looks.Add(1)
+		return read(tx, k)
+	}
+	r.all = func(tx *state.Read) iter.Seq[K] {
+		return func(yield func(K) bool) {
+			for k := range all(tx) {
+				looks.Add(1)
+				if !yield(k) {
+					return
+				}
+			}
+		}
+	}
+	return r, looks
+}
+
+// addMany places n allocations, on the nodes in turn, each of which claims a volume of its own, that of its number.
+func (w *world) addMany(n int, nodes ...string) (allocs []string) {
+	w.t.Helper()
+	job := &structs.Job{ID: "many", TaskGroups: []*structs.TaskGroup{{Name: "g", Count: n}}}
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	plan := &structs.Plan{JobModifyIndex: state.Job(w.Store.Read(), "default", job.ID).JobModifyIndex,
+		Eval: &structs.Evaluation{ID: "e-many", JobID: job.ID, Status: structs.EvalComplete}}
+	volumes, claims := &structs.CSIVolumeRegisterRequest{}, &structs.CSIVolumeClaimRequest{}
+	for i := range n {
+		v, a := fmt.Sprintf("v%06d", i), fmt.Sprintf("a%06d", i)
+		allocs = append(allocs, a)
+		volumes.Volumes = append(volumes.Volumes, aVolume(v, structs.VolumeReady))
+		plan.Place = append(plan.Place, &structs.Allocation{ID: a, JobID: job.ID, TaskGroup: "g", NodeID: nodes[i%len(nodes)]})
+		claims.Claims = append(claims.Claims, &structs.CSIClaim{VolumeID: v, AllocID: a, Mode: structs.ClaimWrite,
+			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem})
+	}
+	put(w, fsm.VolumePut, volumes)
+	put(w, fsm.PlanApply, plan)
+	put(w, fsm.VolumeClaim, claims)
+	return allocs
+}
+
+// endMany ends allocations.
+func (w *world) endMany(allocs []string) {
+	w.t.Helper()
+	update := &structs.AllocsClientUpdateRequest{WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}}
+	for _, a := range allocs {
+		update.Allocs = append(update.Allocs, &structs.AllocClientUpdate{ID: a, ClientStatus: structs.AllocComplete})
+	}
+	put(w, fsm.AllocsClientUpdate, update)
+}
+
+// addCreating adds many volumes of a plugin that are to be created.
+func (w *world) addCreating(n int, plugin string) {
+	w.t.Helper()
+	volumes := &structs.CSIVolumeRegisterRequest{}
+	for i := range n {
+		v := aVolume(fmt.Sprintf("%s-%06d", plugin, i), structs.VolumeCreating)
+		v.PluginID = plugin
+		volumes.Volumes = append(volumes.Volumes, v)
+	}
+	put(w, fsm.VolumePut, volumes)
+}
+
+// TestACallCostsTheSameWhateverWaits: each call that ends makes room for the next at once, and neither looks at more
+// rows because more wait.
+func TestACallCostsTheSameWhateverWaits(t *testing.T) {
+	const calls = 400
+	cost := map[int]float64{}
+	for _, n := range []int{500, 10_000} {
+		virtual(t, func(t *testing.T, w *world) {
+			w.addNode("n1", true)
+			w.addCreating(n, "pl")
+			w.answers(func(nodeCall) (any, error) { time.Sleep(time.Millisecond); return nil, unavailable() })
+			r, looks := counted(controllerLoop{w.Deps}.runner())
+			stop := start(r.run)
+			defer stop()
+			synctest.Wait()
+			began := looks.Load()
+			if began > int64(3*n) {
+				t.Errorf("%d rows are looked at to begin with %d", began, n)
+			}
+			after(calls / time.Duration(r.parallel) * time.Millisecond)
+			if made := len(w.called(createMethod)); made != calls+r.parallel {
+				t.Errorf("%d calls in the time of %d, with %d that wait", made, calls+r.parallel, n)
+			}
+			cost[n] = float64(looks.Load()-began) / calls
+		})
+	}
+	t.Logf("rows looked at for each call, by what waits: %v", cost)
+	if cost[10_000] > 1.5*cost[500]+1 || cost[10_000] > 10 {
+		t.Errorf("rows looked at for each call, by what waits: %v", cost)
+	}
+}
+
+// TestWhatCannotGoOnIsNotLookedAt: while much waits for a controller or for a node that is down, changes of anything
+// else cost a look at what has changed, if that.
+func TestWhatCannotGoOnIsNotLookedAt(t *testing.T) {
+	for _, n := range []int{20, 4000} {
+		virtual(t, func(t *testing.T, w *world) {
+			w.addNode("n1", true)
+			w.addNode("down", false)
+			allocs := w.addMany(n, "down")
+			stopAttaching := w.lead("controllers")
+			synctest.Wait()
+			stopAttaching()
+			put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"down"}, Status: structs.NodeDown})
+			w.endMany(allocs)
+			w.addCreating(n, "absent")
+
+			controllers, calls := counted(controllerLoop{w.Deps}.runner())
+			reaper, reaps := counted(reaperLoop{w.Deps}.runner())
+			defer start(controllers.run)()
+			defer start(reaper.run)()
+			after(time.Hour)
+			if got := reaps.Load(); got > 10 {
+				t.Errorf("the reaper looks at %d rows to begin with, none of which it can act on", got)
+			}
+			began := calls.Load()
+			reaps.Store(0)
+			for i := range 20 {
+				id := fmt.Sprint("new", i)
+				w.addNode(id, true)
+				put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{id}, Status: structs.NodeDown})
+				put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{id}, Status: structs.NodeReady})
+				synctest.Wait()
+			}
+			w.addMany(20, "n1") // also attaches twenty volumes
+			after(time.Hour)
+			if got := calls.Load() - began; got > 20*8 {
+				t.Errorf("the controllers' loop looks at %d rows", got)
+			}
+			if got := reaps.Load(); got != 0 {
+				t.Errorf("the reaper looks at %d rows", got)
+			}
+			put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"down"}, Status: structs.NodeReady})
+			after(w.Config.ReapGrace)
+			if left := len(slices.Collect(state.EndedClaims(w.Store.Read()))); left != 0 {
+				t.Errorf("%d claims stay although their node is back", left)
+			}
+			w.check()
+		})
+	}
+}
+
+// addController brings the controller of a plugin to a node.
+func (w *world) addController(node, plugin string) {
+	w.t.Helper()
+	c := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: node, CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: true,
+		ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true}}}
+	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: []*structs.CSIPluginInstance{c}})
+}
+
+// TestAllThatWaitsForAControllerGoesOnWithIt, and what waits for another does not.
+func TestAllThatWaitsForAControllerGoesOnWithIt(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", false)
+		w.addCreating(100, "late")
+		w.addCreating(100, "never")
+		w.answers(func(c nodeCall) (any, error) { return created(c.req.(*structs.ClientCSICreateRequest).Name), nil })
+		r, looks := counted(controllerLoop{w.Deps}.runner())
+		defer start(r.run)()
+		after(time.Hour)
+		began := looks.Load()
+		w.addController("n1", "late")
+		synctest.Wait()
+		if n := len(w.called(createMethod)); n != 100 {
+			t.Errorf("%d calls, want 100", n)
+		}
+		if got := looks.Load() - began; got > 600 {
+			t.Errorf("%d rows are looked at", got)
+		}
+		w.check()
+	})
+}
