@@ -24,7 +24,7 @@ func ask(t *testing.T, conn net.Conn) (status int, again string, closes bool) {
 }
 
 // serveConns serves on a real socket, as an agent does.
-func serveConns(t *testing.T, c *conns, h http.Handler) *httptest.Server {
+func serveConns(t testing.TB, c *conns, h http.Handler) *httptest.Server {
 	srv := httptest.NewUnstartedServer(h)
 	c.serve(srv.Config)
 	srv.Listener = c.listen(srv.Listener)

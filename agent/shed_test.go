@@ -70,21 +70,21 @@ func TestRoutesAndProceduresShedAlike(t *testing.T) {
 	}
 }
 
-// half is a gate that refuses every other read.
-func half() *admission.Gate {
+// refusing is a gate that refuses so many of 1,000 reads.
+func refusing(many int) *admission.Gate {
 	c := admission.DefaultConfig()
 	c.Few = 0
 	g := admission.New(c)
 	for range 2 {
 		g.Observe(admission.Sample{Took: time.Second, Seen: 1000, In: 1000, Delay: time.Minute})
 	}
-	g.Observe(admission.Sample{Took: time.Second, Seen: 1700, In: 850})
+	g.Observe(admission.Sample{Took: time.Second, Seen: 875 * 1000 / (1000 - many), In: 850})
 	return g
 }
 
 // TestAReadIsRefusedOnceAtMost: at the connection or by its procedure, whichever sees it first, and alike.
 func TestAReadIsRefusedOnceAtMost(t *testing.T) {
-	gate := half()
+	gate := refusing(500)
 	s := rpc.NewServer(hclog.NewNullLogger(), procedures()...)
 	defer s.Close()
 	s.Shed(gate)

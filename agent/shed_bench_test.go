@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"net"
+	"net/http"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"golang.org/x/sys/unix"
+
+	"berth/api"
+	"berth/api/apitest"
+	"berth/internal/admission"
+	"berth/internal/httpshed"
+	"berth/rpc"
+)
+
+// BenchmarkReadOverHTTP is a read of one volume that is not there, which is as little as can be served; and one
+// that is refused, at the connection or, as connections without a gate leave it, by the procedure. It reports
+// the CPU time of the server alone.
+func BenchmarkReadOverHTTP(b *testing.B) {
+	for name, c := range map[string]struct{ refuses, atConn bool }{
+		"served": {false, true}, "served without the wrapper's gate": {}, "refused at the connection": {true, true}, "refused by the procedure": {true, false},
+	} {
+		b.Run(name, func(b *testing.B) {
+			gate, status := admission.New(admission.DefaultConfig()), http.StatusNotFound
+			if c.refuses {
+				gate, status = refusing(999), http.StatusServiceUnavailable
+			}
+			s := rpc.NewServer(hclog.NewNullLogger(), procedures()...)
+			defer s.Close()
+			s.Shed(gate)
+			conns := newConns(defaultLimits(), nil, nil)
+			if c.atConn {
+				conns = newConns(defaultLimits(), httpshed.Gate(gate), func() bool { return false })
+			}
+			h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger()})
+			exchange(b, serveConns(b, conns, h).Listener.Addr().(*net.TCPAddr).Port, status)
+		})
+	}
+}
+
+// exchange asks over many connections at once, each again when all are answered, from one thread whose time can
+// be told from the server's.
+func exchange(b *testing.B, port, status int) {
+	const head = "GET /v1/volume/csi/a-volume?namespace=default HTTP/1.1\r\nHost: 127.0.0.1:4646\r\nUser-Agent: Go-http-client/1.1\r\nAccept-Encoding: gzip\r\n\r\n"
+	var conns [32]int
+	for n := range conns {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+		if err == nil {
+			err = unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer func() { _ = unix.Close(fd) }()
+		conns[n] = fd
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	buf := make([]byte, 4096)
+	good := 0
+	b.ReportAllocs()
+	b.ResetTimer()
+	all, mine := used(unix.RUSAGE_SELF), used(unix.RUSAGE_THREAD)
+	for left := b.N; left > 0; left -= len(conns) {
+		for _, fd := range conns[:min(left, len(conns))] {
+			if _, err := unix.Write(fd, []byte(head)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for _, fd := range conns[:min(left, len(conns))] {
+			n, err := unix.Read(fd, buf)
+			if err != nil || n < 12 {
+				b.Fatal(n, err)
+			}
+			if string(buf[9:12]) == strconv.Itoa(status) {
+				good++
+			}
+		}
+	}
+	all, mine = used(unix.RUSAGE_SELF)-all, used(unix.RUSAGE_THREAD)-mine
+	b.ReportMetric(float64(all-mine)/float64(b.N), "server-ns/op")
+	if good < b.N*9/10 {
+		b.Errorf("%d of %d are answered %d", good, b.N, status)
+	}
+}
+
+// used is CPU time in nanoseconds.
+func used(who int) int64 {
+	var u unix.Rusage
+	_ = unix.Getrusage(who, &u) // it cannot fail for oneself
+	return u.Utime.Nano() + u.Stime.Nano()
+}
