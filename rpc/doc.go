@@ -12,9 +12,12 @@
 //   - What one connection, one remote address and all together may have under way is bounded (Limits); who
 //     waits for news never takes the place of who does not. What is beyond is refused with unavailable and
 //     when to come again, before anything is done.
+//   - What can be refused without its payload's meaning is refused before the payload is decoded (Server.door),
+//     and its answer costs no memory.
 //   - A message is written at once and in one piece; those that come while another is being written go
-//     together after it. A request that is Quick is served by the goroutine that read it, any other by one of
-//     its own. A list is written row by row where its endpoint says so (Appender).
+//     together after it, and what is refused or is a quick read is answered when nothing more has come, or it
+//     would have to be waited for others. A request that is Quick is served by the goroutine that read it, any
+//     other by one of its own. A list is written row by row where its endpoint says so (Appender).
 //   - A payload that does not decode is answered with invalid, a handler that panics with internal.
 //
 // Who may call what is left to the endpoints package.

@@ -13,6 +13,8 @@
 //     on a machine that others keep busy refuses nothing.
 //   - What is decided is a pure function of what was seen (control.step).
 //   - A server that nobody reads from is not woken by it.
+//   - What is passed on to another server is that one's to refuse; here a server refuses it only when it is far
+//     behind (Gate.Passing).
 //
 // Which requests are reads that may be refused is left to who asks.
 package admission
