@@ -274,16 +274,17 @@ func TestRowsOfOneIndexHaveIdsOfTheirOwn(t *testing.T) {
 		}
 		p.index++
 	}
+	first := structs.DeriveID(9, "node-update", structs.DefaultNamespace, "j", "n")
+	done := must(t)(EvalUpdate.Encode(&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: first, JobID: "j", NodeID: "n", Status: structs.EvalFailed}}}))
 	p.Apply(&raft.Log{Type: raft.LogCommand, Index: 9, Data: Batch.Encode([][]byte{
-		status(structs.NodeReady), status(structs.NodeDown), status(structs.NodeReady),
+		status(structs.NodeReady), done, status(structs.NodeDown), status(structs.NodeReady),
 	})})
 	var got []string
 	for e := range state.Evals(p.store.Read(), structs.AllNamespaces, "") {
 		got = append(got, e.ID)
 	}
-	first := structs.DeriveID(9, "node-update", structs.DefaultNamespace, "j", "n")
-	third := structs.DeriveID(9, "node-update", structs.DefaultNamespace, "j", "n", "part", "2")
-	if want := []string{first, third}; !slices.Contains(got, first) || !slices.Contains(got, third) || len(got) != 2 {
+	last := structs.DeriveID(9, "node-update", structs.DefaultNamespace, "j", "n", "part", "3")
+	if want := []string{first, last}; !slices.Contains(got, first) || !slices.Contains(got, last) || len(got) != 2 {
 		t.Errorf("%v, want %v", got, want)
 	}
 }

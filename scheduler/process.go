@@ -94,7 +94,7 @@ func (p *planner) node(id string) *structs.Node { return state.Node(p.tx, id) }
 func (p *planner) finish() {
 	e := p.eval.Copy()
 	e.Namespace, e.Status, e.StatusDescription = p.ns, structs.EvalComplete, ""
-	e.BlockedEval, e.BlockedOn = "", nil
+	e.BlockedEval, e.BlockedOn, e.Shape = "", nil, ""
 	e.FailedTGAllocs, e.QueuedAllocations = nil, map[string]int{}
 	keys := map[string]bool{structs.WakeCapacity: true}
 	for _, g := range p.groups {
@@ -125,16 +125,15 @@ func (p *planner) finish() {
 // job's that waits already, else a new one.
 func (p *planner) block(e *structs.Evaluation, keys []string) {
 	if e.TriggeredBy == structs.TriggerQueuedAllocs {
-		e.Status, e.BlockedOn = structs.EvalBlocked, keys
+		e.Status, e.BlockedOn, e.Shape = structs.EvalBlocked, keys, p.shape()
 		e.StatusDescription = "waiting for room"
 		return
 	}
 	b := &structs.Evaluation{ID: structs.NewID(), PreviousEval: e.ID, CreateTime: p.now.UnixNano()}
-	for other := range state.EvalsByJob(p.tx, p.ns, e.JobID) {
-		if other.Status == structs.EvalBlocked {
-			b = other.Copy()
-		}
+	if other := state.BlockedEval(p.tx, p.ns, e.JobID); other != nil {
+		b = other.Copy()
 	}
+	b.Shape = p.shape()
 	b.Namespace, b.Priority, b.Type, b.JobID = p.ns, p.job.Priority, p.job.Type, e.JobID
 	b.JobModifyIndex, b.TriggeredBy = p.job.JobModifyIndex, structs.TriggerQueuedAllocs
 	b.Status, b.StatusDescription, b.BlockedOn = structs.EvalBlocked, "waiting for room", keys

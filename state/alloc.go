@@ -218,8 +218,8 @@ func evaluateAfter(tx *Write, a *structs.Allocation, now int64) {
 		trigger = structs.TriggerAllocFailure
 	}
 	e := jobEval(j, trigger, now)
-	e.ID, e.NodeID = tx.deriveID(trigger, j.Namespace, j.ID, a.ID), a.NodeID
-	putEval(tx, e)
+	e.NodeID = a.NodeID
+	wish(tx, e, tx.deriveID(trigger, j.Namespace, j.ID, a.ID))
 }
 
 // AllocStop asks that an allocation be stopped and placed again; the scheduler does both.

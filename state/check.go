@@ -236,7 +236,7 @@ func (c *checker) evals() {
 		k := structs.JobKey{Namespace: e.Namespace, ID: e.JobID}
 		c.want(blocked[k] == "", "job %s/%s has two blocked evaluations: %s, %s", k.Namespace, k.ID, blocked[k], e.ID)
 		blocked[k] = e.ID
-		c.want(wokenSince(c.tx, e) == "", "evaluation %s slept through the waking of %s", e.ID, wokenSince(c.tx, e))
+		c.want(sleptThrough(c.tx, e) == "", "evaluation %s slept through the waking of %s", e.ID, sleptThrough(c.tx, e))
 	}
 }
 

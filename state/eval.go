@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -10,46 +9,47 @@ import (
 )
 
 var (
-	evals      = newTable("evals", func(e *structs.Evaluation) key { return keyOf(e.ID) })
+	evals = newTable("evals", func(e *structs.Evaluation) key { return keyOf(e.ID) })
+	// Those that are done by the node that caused them; of the open ones, those that wait or may be processed by that, too.
 	evalsByJob = evals.by("job", func(e *structs.Evaluation) key {
-		return keyOf(e.Namespace, e.JobID, openOrDone(e))
+		switch {
+		case e.Terminal():
+			return keyOf(e.Namespace, e.JobID, doneEval, e.NodeID)
+		case e.Status == structs.EvalPending && e.WaitUntil > 0:
+			return keyOf(e.Namespace, e.JobID, openEval, laterEval)
+		}
+		return keyOf(e.Namespace, e.JobID, openEval, e.Status, e.NodeID)
 	})
-	evalsByStatus  = evals.by("status", func(e *structs.Evaluation) key { return keyOf(e.Status) })
-	evalsByBlocked = evals.byMany("blocked_on", func(e *structs.Evaluation) []key {
-		if e.Status != structs.EvalBlocked {
+	evalsByStatus = evals.by("status", func(e *structs.Evaluation) key { return keyOf(e.Status) })
+	// What the leader is to do with them, in the order in which it is to: process those that are ready, the most
+	// important first and then the oldest; those of later when their time comes; forget those that have ended, and
+	// that no allocation names, when they are old.
+	evalsByTurn = evals.by("turn", func(e *structs.Evaluation) key {
+		switch {
+		case e.Terminal() && e.Placed:
 			return nil
+		case e.Terminal():
+			return keyOf(doneEval, orderedTime(e.ModifyTime))
+		case e.Status == structs.EvalPending && e.WaitUntil > 0:
+			return keyOf(laterEval, orderedTime(e.WaitUntil))
+		case e.Status == structs.EvalPending:
+			return keyOf(openEval, byPriority(e), ordered(e.CreateIndex))
 		}
-		var keys []key
-		for _, k := range e.BlockedOn {
-			keys = append(keys, keyOf(k))
-		}
-		return keys
+		return nil
 	})
-
-	wakes = newTable("wakes", func(w *wakeRow) key { return keyOf(w.Key) })
 )
-
-// wakeRow remembers when a key was last woken, for evaluations that are put blocked after they were worked
-// out on an older snapshot. A volume needs none as long as every change of its own row has woken its key.
-type wakeRow struct {
-	Key string
-	At  uint64 `codec:",omitempty"` // 0: ModifyIndex
-	structs.Indexes
-}
-
-func (w *wakeRow) woken() uint64 { return cmp.Or(w.At, w.ModifyIndex) }
 
 const (
-	openEval = "open"
-	doneEval = "done"
+	openEval  = "open"
+	laterEval = "later"
+	doneEval  = "done"
 )
 
-func openOrDone(e *structs.Evaluation) string {
-	if e.Terminal() {
-		return doneEval
-	}
-	return openEval
-}
+// byPriority is an evaluation's priority as a part of a key: the higher come first.
+func byPriority(e *structs.Evaluation) string { return ordered(uint64(1<<32 - int64(e.Priority))) }
+
+// orderedTime is a time, of nanoseconds or seconds, as a part of a key.
+func orderedTime(t int64) string { return ordered(uint64(max(t, 0))) }
 
 // Eval returns the evaluation, nil if there is none.
 func Eval(tx *Read, id string) *structs.Evaluation { return evals.get(tx, id) }
@@ -69,6 +69,20 @@ func EvalsByStatus(tx *Read, status string) iter.Seq[*structs.Evaluation] {
 	return evalsByStatus.all(tx, status)
 }
 
+// ReadyEvals yields the pending evaluations that wait for no time: the most important first, and then the oldest.
+func ReadyEvals(tx *Read) iter.Seq[*structs.Evaluation] { return evalsByTurn.all(tx, openEval) }
+
+// LaterEvals yields the pending evaluations that wait for a time, by that time.
+func LaterEvals(tx *Read) iter.Seq[*structs.Evaluation] { return evalsByTurn.all(tx, laterEval) }
+
+// EndedEvals yields the evaluations that are done and that no allocation names, by the time of their end.
+func EndedEvals(tx *Read) iter.Seq[*structs.Evaluation] { return evalsByTurn.all(tx, doneEval) }
+
+// BlockedEval returns the evaluation of a job that waits for a key to be woken, nil if none does.
+func BlockedEval(tx *Read, ns, job string) *structs.Evaluation {
+	return evalsByJob.first(tx, ns, job, openEval, structs.EvalBlocked)
+}
+
 // inNamespace leaves out the rows of other namespaces; "*" leaves out none.
 func inNamespace[T any](rows iter.Seq[*T], ns string, of func(*T) string) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
@@ -80,14 +94,19 @@ func inNamespace[T any](rows iter.Seq[*T], ns string, of func(*T) string) iter.S
 	}
 }
 
-// EvalUpdate puts evaluations: new ones and what came of those that were processed.
+// EvalUpdate puts evaluations: new ones and what came of those that were processed. One that is given up while
+// what it looks at has changed since is kept.
 func EvalUpdate(tx *Write, p *structs.EvalUpdateRequest) error {
 	for _, e := range p.Evals {
 		if e == nil || e.ID == "" || e.JobID == "" {
 			return structs.Errorf(structs.KindInvalid, "an evaluation needs an ID and a job")
 		}
-		putEval(tx, stampEval(e, p.Now))
+		if e = stampEval(e, p.Now); e.Terminal() && wishedSince(tx.Read, e) {
+			e.Status, e.StatusDescription = structs.EvalPending, ChangedMeanwhile
+		}
+		putEval(tx, e)
 	}
+	wakeOn(tx, p.Wake)
 	return nil
 }
 
@@ -107,97 +126,42 @@ func stampEval(e *structs.Evaluation, now int64) *structs.Evaluation {
 
 // putEval stores an evaluation. A job has at most one that is blocked: the newest. One that is blocked
 // on what has been woken since it was worked out goes on at once; one that is complete with nothing left
-// to place takes the blocked one along.
+// to place takes the blocked one along, if it looked at the whole job.
 func putEval(tx *Write, e *structs.Evaluation) {
 	if e.Status == structs.EvalBlocked {
 		cancelBlocked(tx, e, "superseded by evaluation "+e.ID)
 		if key := wokenSince(tx.Read, e); key != "" {
-			e.Status, e.StatusDescription = structs.EvalPending, "woken meanwhile by "+key
+			e.Status, e.StatusDescription = structs.EvalPending, WokenMeanwhile+key
 		}
 	}
-	if e.Status == structs.EvalComplete && len(e.FailedTGAllocs) == 0 {
+	if e.Status == structs.EvalComplete && len(e.FailedTGAllocs) == 0 && !ofOneNode(e) {
 		cancelBlocked(tx, e, "evaluation "+e.ID+" placed everything")
 	}
-	old := Eval(tx.Read, e.ID)
-	evals.put(tx, e)
+	old := storeEval(tx, e)
 	refreshJobStatus(tx, e.Namespace, e.JobID)
 	if old != nil && (old.JobID != e.JobID || old.Namespace != e.Namespace) {
 		refreshJobStatus(tx, old.Namespace, old.JobID)
 	}
 }
 
+// storeEval puts the row and lets the next in its lines go on when it leaves them. It returns the row that was there.
+func storeEval(tx *Write, e *structs.Evaluation) (old *structs.Evaluation) {
+	e.Placed = e.Terminal() && allocsByEval.has(tx.Read, e.ID)
+	old = evals.put(tx, e)
+	leaveKeys(tx, old, e)
+	return old
+}
+
 // cancelBlocked ends the blocked evaluations of e's job, but for e itself.
 func cancelBlocked(tx *Write, e *structs.Evaluation, why string) {
-	for b := range evalsByJob.all(tx.Read, e.Namespace, e.JobID, openEval) {
-		if b.Status == structs.EvalBlocked && b.ID != e.ID {
+	for b := range evalsByJob.all(tx.Read, e.Namespace, e.JobID, openEval, structs.EvalBlocked) {
+		if b.ID != e.ID {
 			b = b.Copy()
 			b.Status, b.StatusDescription = structs.EvalCancelled, why
-			evals.put(tx, b)
+			storeEval(tx, b)
 		}
 	}
 }
-
-// wokenSince returns a key that was woken after the evaluation's snapshot, "" if none was.
-func wokenSince(tx *Read, e *structs.Evaluation) string {
-	for _, k := range e.BlockedOn {
-		if wokenAt(tx, k) > e.SnapshotIndex {
-			return k
-		}
-	}
-	return ""
-}
-
-// wokenAt is the index at which a key was last woken, 0 if it never was.
-func wokenAt(tx *Read, key string) uint64 {
-	if w := wakes.get(tx, key); w != nil {
-		return w.woken()
-	}
-	ns, id, _ := strings.Cut(strings.TrimPrefix(key, volumeKeys), ":")
-	if v := Volume(tx, ns, id); v != nil && strings.HasPrefix(key, volumeKeys) {
-		return v.ModifyIndex
-	}
-	return 0
-}
-
-// volumeKeys is what the keys of volumes begin with.
-var volumeKeys = strings.TrimSuffix(structs.WakeVolume("", ""), ":")
-
-// wake makes pending every evaluation that is blocked on the key and remembers that it was woken.
-func wake(tx *Write, key string) {
-	if w := wakes.get(tx.Read, key); w == nil || w.woken() != tx.Index {
-		wakes.put(tx, &wakeRow{Key: key})
-	}
-	wakeBlocked(tx, key)
-}
-
-// wakeVolume is wake for a volume whose row has just changed.
-func wakeVolume(tx *Write, v *structs.CSIVolume) {
-	key := structs.WakeVolume(v.Namespace, v.ID)
-	if w := wakes.get(tx.Read, key); w != nil {
-		wakes.delete(tx, w)
-	}
-	wakeBlocked(tx, key)
-}
-
-// changeQuietly puts a volume's row without waking anybody: what it woke before is remembered otherwise.
-func changeQuietly(tx *Write, v *structs.CSIVolume) {
-	key := structs.WakeVolume(v.Namespace, v.ID)
-	if old := Volume(tx.Read, v.Namespace, v.ID); old != nil && wakes.get(tx.Read, key) == nil {
-		wakes.put(tx, &wakeRow{Key: key, At: old.ModifyIndex})
-	}
-	volumes.put(tx, v)
-}
-
-func wakeBlocked(tx *Write, key string) {
-	for e := range evalsByBlocked.all(tx.Read, key) {
-		e = e.Copy()
-		e.Status, e.StatusDescription = structs.EvalPending, "woken by "+key
-		evals.put(tx, e)
-	}
-}
-
-// forgetWake drops the memory of a key whose subject is gone: should that come again, it wakes again.
-func forgetWake(tx *Write, key string) { wakes.delete(tx, &wakeRow{Key: key}) }
 
 // jobEval is a new pending evaluation of a job; the caller gives it an ID.
 func jobEval(j *structs.Job, trigger string, now int64) *structs.Evaluation {

@@ -60,7 +60,7 @@ func JobSummary(tx *Read, j *structs.Job) *structs.JobSummary {
 	}
 	var newest *structs.Evaluation
 	for e := range EvalsByJob(tx, j.Namespace, j.ID) {
-		if e.Status == structs.EvalCancelled {
+		if e.Status == structs.EvalCancelled || ofOneNode(e) {
 			continue // what it could not place is another one's to place
 		}
 		if newest == nil || e.ModifyIndex >= newest.ModifyIndex {

@@ -290,8 +290,7 @@ func NodeEvents(tx *Write, p *structs.NodeEventsRequest) error {
 // evaluateNode puts an evaluation for every job that a change of the node concerns.
 func evaluateNode(tx *Write, node string, newRoom bool, now int64) {
 	for _, e := range NodeEvals(tx.Read, node, newRoom, now) {
-		e.ID = tx.deriveID("node-update", e.Namespace, e.JobID, node)
-		putEval(tx, e)
+		wish(tx, e, tx.deriveID("node-update", e.Namespace, e.JobID, node))
 	}
 }
 

@@ -8,10 +8,10 @@ import (
 	"berth/structs"
 )
 
-// evaluated lists the jobs that the last entry evaluated, by what triggered it.
+// evaluated lists the jobs that the last entry asked to be evaluated, by what triggered it first.
 func (w *world) evaluated() (out []string) {
 	for e := range Evals(w.s.Read(), "*", "") {
-		if e.CreateIndex == w.index && e.Status == structs.EvalPending {
+		if e.ModifyIndex == w.index && e.Status == structs.EvalPending && e.StatusDescription == "" {
 			out = append(out, e.TriggeredBy+" "+e.JobID)
 		}
 	}

@@ -54,11 +54,16 @@ func (p plainTable) agrees(t rapid.TB, tx *Read, when string) {
 		}
 	}
 	byID := func(e *structs.Evaluation) [][]string { return [][]string{{e.ID}} }
-	byJob := func(e *structs.Evaluation) [][]string { return [][]string{{e.Namespace, e.JobID, openOrDone(e)}} }
+	byJob := func(e *structs.Evaluation) [][]string {
+		if e.Terminal() {
+			return [][]string{{e.Namespace, e.JobID, doneEval, e.NodeID}}
+		}
+		return [][]string{{e.Namespace, e.JobID, openEval, e.Status, e.NodeID}}
+	}
 	blocked := func(e *structs.Evaluation) (keys [][]string) {
 		for _, k := range e.BlockedOn {
-			if e.Status == structs.EvalBlocked {
-				keys = append(keys, []string{k})
+			if !e.Terminal() {
+				keys = append(keys, []string{k, placeOf(e), ordered(e.CreateIndex)})
 			}
 		}
 		return keys
@@ -171,7 +176,10 @@ func countEntries(tx *Read) (n int) {
 func (p plainTable) entries() (n int) {
 	for _, e := range p {
 		n += 3
-		if e.Status == structs.EvalBlocked {
+		if e.Status != structs.EvalBlocked {
+			n++ // it has its turn
+		}
+		if !e.Terminal() {
 			n += len(e.BlockedOn)
 		}
 	}

@@ -33,20 +33,30 @@ func PlanApply(tx *Write, p *structs.Plan) error {
 			placePlanned(tx, a, e, p.Now)
 		}
 	}
-	for _, f := range append(slices.Clone(p.Followups), p.Blocked) {
+	for _, f := range p.Followups {
 		if f != nil {
 			putEval(tx, stampEval(f, p.Now))
 		}
 	}
-	if len(refused) > 0 {
-		var why []string
-		for node, reason := range refused {
-			why = append(why, fmt.Sprintf("node %s refused the plan: %s", node, reason))
+	if p.Blocked != nil {
+		b := stampEval(p.Blocked, p.Now)
+		if ofOneNode(e) {
+			joinBlocked(tx.Read, b)
 		}
-		retryEval(tx, e, why)
-		return nil
+		putEval(tx, b)
 	}
-	putEval(tx, e)
+	var why []string
+	for node, reason := range refused {
+		why = append(why, fmt.Sprintf("node %s refused the plan: %s", node, reason))
+	}
+	switch {
+	case len(why) > 0:
+		retryEval(tx, e, why)
+	case wishedSince(tx.Read, e):
+		retryEval(tx, e, []string{ChangedMeanwhile})
+	default:
+		putEval(tx, e)
+	}
 	return nil
 }
 

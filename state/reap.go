@@ -34,6 +34,11 @@ func Reap(tx *Write, p *structs.ReapRequest) error {
 func reapAlloc(tx *Write, a *structs.Allocation) {
 	allocs.delete(tx, a)
 	unreferPlugins(tx, a)
+	if e := Eval(tx.Read, a.EvalID); e != nil && e.Placed && !allocsByEval.has(tx.Read, e.ID) {
+		e = e.Copy()
+		e.Placed = false
+		evals.put(tx, e)
+	}
 	if Job(tx.Read, a.Namespace, a.JobID) == nil {
 		pruneVersions(tx, a.Namespace, a.JobID)
 	}

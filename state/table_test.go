@@ -90,7 +90,7 @@ func TestSparseAndManyIndexesFollowTheRow(t *testing.T) {
 	if blocked("a") || !blocked("b") || !blocked("c") {
 		t.Error("keys did not follow the row")
 	}
-	put(structs.EvalPending, "b", "c")
+	put(structs.EvalComplete, "b", "c")
 	if blocked("b") || blocked("c") {
 		t.Error("a row that is out of the index is found in it")
 	}

@@ -5659,7 +5659,7 @@ func (v *EvalUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(6)
+	n := uint32(7)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -5695,6 +5695,8 @@ func (v *EvalUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
 	}
+	b = append(b, "\xa4Wake"...)
+	b = msgp.AppendInt64(b, int64(v.Wake))
 	return b, nil
 }
 
@@ -5710,6 +5712,8 @@ func (v *EvalUpdateRequest) readField(name, b []byte) (_ []byte, known bool, err
 	switch string(name) {
 	case "Evals":
 		b, err = codec.ReadPointers(b, &v.Evals, (*Evaluation).DecodeMsgpack)
+	case "Wake":
+		v.Wake, b, err = codec.ReadInt[int](b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5722,7 +5726,13 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(22)
+	n := uint32(24)
+	if !(v.Placed) {
+		n--
+	}
+	if !(v.Shape != "") {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xabBlockedEval"...)
 	b = msgp.AppendString(b, v.BlockedEval)
@@ -5752,6 +5762,10 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.NextEval)
 	b = append(b, "\xa6NodeID"...)
 	b = msgp.AppendString(b, v.NodeID)
+	if v.Placed {
+		b = append(b, "\xa6Placed"...)
+		b = msgp.AppendBool(b, v.Placed)
+	}
 	b = append(b, "\xacPreviousEval"...)
 	b = msgp.AppendString(b, v.PreviousEval)
 	b = append(b, "\xa8Priority"...)
@@ -5759,6 +5773,10 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb1QueuedAllocations"...)
 	if b, err = codec.AppendMap(b, v.QueuedAllocations, func(e int, b []byte) ([]byte, error) { return msgp.AppendInt64(b, int64(e)), nil }); err != nil {
 		return b, codec.EncodeError("QueuedAllocations", err)
+	}
+	if v.Shape != "" {
+		b = append(b, "\xa5Shape"...)
+		b = msgp.AppendString(b, v.Shape)
 	}
 	b = append(b, "\xadSnapshotIndex"...)
 	b = msgp.AppendUint64(b, v.SnapshotIndex)
@@ -5824,6 +5842,10 @@ func (v *Evaluation) readField(name, b []byte) (_ []byte, known bool, err error)
 		})
 	case "BlockedOn":
 		b, err = codec.ReadStrings(b, &v.BlockedOn)
+	case "Shape":
+		v.Shape, b, err = codec.ReadString(b)
+	case "Placed":
+		v.Placed, b, err = codec.ReadBool(b)
 	case "SnapshotIndex":
 		v.SnapshotIndex, b, err = codec.ReadUint[uint64](b)
 	case "CreateTime":

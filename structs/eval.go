@@ -55,7 +55,9 @@ type Evaluation struct {
 	BlockedEval       string
 	FailedTGAllocs    map[string]*AllocMetric
 	QueuedAllocations map[string]int
-	BlockedOn         []string // wake keys, of a blocked evaluation
+	BlockedOn         []string // wake keys, of a blocked evaluation, and of one that was woken until it is processed
+	Shape             string   `json:",omitempty"` // two with one shape find room, or none, alike; "": it is like no other
+	Placed            bool     `json:",omitempty"` // allocations name it
 	SnapshotIndex     uint64   // of the state it was last processed against
 	CreateTime        int64
 	ModifyTime        int64
@@ -98,6 +100,7 @@ type EvalListResponse struct {
 // SnapshotIndex becomes pending at once: what it waits for has come while it was being processed.
 type EvalUpdateRequest struct {
 	Evals []*Evaluation
+	Wake  int // of so many more of the lines that wait for a woken key the first goes on
 	WriteOptions
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
@@ -27,19 +28,23 @@ type try struct {
 	failures int
 	refused  int // plans that no longer fitted when they were applied
 	rest     time.Time
+	version  uint64 // of the row that is to rest; 0 of any
 }
 
 func (s scheduleLoop) run(ctx context.Context) {
 	past := tries{}
 	for ctx.Err() == nil {
 		tx := s.Store.Watching()
-		queue, wake := nextEvals(slices.Collect(state.EvalsByStatus(tx, structs.EvalPending)), past, s.Now())
+		queue, wake := nextEvals(tx, past, s.Now(), s.Config.SchedulerBatch)
 		past.forget(tx)
-		if len(queue) == 0 {
+		switch more := state.WakesDue(tx); {
+		case len(queue) == 0 && !more:
 			s.wait(ctx, tx, wake)
 			continue
+		case len(queue) < s.Config.SchedulerBatch && more:
+			s.wakeMore(ctx)
 		}
-		for _, id := range queue[:min(len(queue), s.Config.SchedulerBatch)] {
+		for _, id := range queue {
 			if ctx.Err() == nil {
 				s.process(ctx, id, past)
 			}
@@ -47,23 +52,60 @@ func (s scheduleLoop) run(ctx context.Context) {
 	}
 }
 
-// nextEvals orders the evaluations that are due, by priority and then by age, and says when the next of the
-// others comes due.
-func nextEvals(pending []*structs.Evaluation, past tries, now time.Time) (queue []string, wake time.Time) {
-	slices.SortStableFunc(pending, func(a, b *structs.Evaluation) int {
+// wakeMore lets more of those go on that wait for a key that was woken.
+func (s scheduleLoop) wakeMore(ctx context.Context) {
+	update := &structs.EvalUpdateRequest{Wake: s.Config.SchedulerBatch, WriteOptions: s.stamp("")}
+	if _, err := fsm.Propose(ctx, s.Proposer, fsm.EvalUpdate, update); err != nil && ctx.Err() == nil {
+		s.Logger.Warn("evaluations could not be woken, trying again", "error", err)
+		select {
+		case <-time.After(s.Config.Retry.First):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// nextEvals are the first of the evaluations that are due, by priority and then by age, and when the next of the
+// others comes due. It looks at as many as it names, and at those that rest.
+func nextEvals(tx *state.Read, past tries, now time.Time, most int) (queue []string, wake time.Time) {
+	var due []*structs.Evaluation
+	later := func(at time.Time) {
+		if wake.IsZero() || at.Before(wake) {
+			wake = at
+		}
+	}
+	rests := func(e *structs.Evaluation) bool {
+		rest := past.rest(e)
+		if rest.After(now) {
+			later(rest)
+		}
+		return rest.After(now)
+	}
+	for e := range state.LaterEvals(tx) {
+		if at := time.Unix(0, e.WaitUntil); at.After(now) {
+			later(at)
+			break
+		}
+		if !rests(e) {
+			due = append(due, e)
+		}
+		if len(due) == most {
+			break
+		}
+	}
+	timed := len(due)
+	for e := range state.ReadyEvals(tx) {
+		if !rests(e) {
+			due = append(due, e)
+		}
+		if len(due) == timed+most {
+			break
+		}
+	}
+	slices.SortStableFunc(due, func(a, b *structs.Evaluation) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.CreateIndex, b.CreateIndex))
 	})
-	for _, e := range pending {
-		due := past[e.ID].rest
-		if e.WaitUntil > 0 && due.Before(time.Unix(0, e.WaitUntil)) {
-			due = time.Unix(0, e.WaitUntil)
-		}
-		switch {
-		case !due.After(now):
-			queue = append(queue, e.ID)
-		case wake.IsZero() || due.Before(wake):
-			wake = due
-		}
+	for _, e := range due[:min(len(due), most)] {
+		queue = append(queue, e.ID)
 	}
 	return queue, wake
 }
@@ -81,7 +123,7 @@ func (s scheduleLoop) wait(ctx context.Context, tx *state.Read, wake time.Time) 
 func (s scheduleLoop) process(ctx context.Context, id string, past tries) {
 	defer metrics.MeasureSince([]string{"control", "schedule"}, time.Now())
 	tx := s.Store.Read()
-	eval := state.Eval(tx, id)
+	eval, began := state.Eval(tx, id), s.Now()
 	if eval == nil || eval.Status != structs.EvalPending {
 		return // done along with another, or woken and blocked again
 	}
@@ -93,13 +135,15 @@ func (s scheduleLoop) process(ctx context.Context, id string, past tries) {
 	switch after := state.Eval(s.Store.Read(), id); {
 	case ctx.Err() != nil:
 	case structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindTimeout):
-		past.refuse(id, s.Now(), s.Config.Retry) // the log's fault, not the evaluation's
+		past.refuse(id, 0, s.Now(), s.Config.Retry) // the log's fault, not the evaluation's
 	case err != nil:
 		s.failed(ctx, eval, err, past)
-	case after != nil && after.Status == structs.EvalPending:
-		past.refuse(id, s.Now(), s.Config.Retry)
-	default:
+	case after == nil || after.Status != structs.EvalPending:
 		delete(past, id)
+	case after.StatusDescription == state.ChangedMeanwhile, strings.HasPrefix(after.StatusDescription, state.WokenMeanwhile):
+		past[id] = try{rest: s.Now().Add(s.Now().Sub(began))} // as long as it took: more changes may be about to come
+	default:
+		past.refuse(id, after.ModifyIndex, s.Now(), s.Config.Retry)
 	}
 }
 
@@ -120,7 +164,7 @@ func (s scheduleLoop) decide(tx *state.Read, eval *structs.Evaluation) (p *struc
 func (s scheduleLoop) failed(ctx context.Context, eval *structs.Evaluation, cause error, past tries) {
 	t := past[eval.ID]
 	t.failures++
-	t.rest = s.Now().Add(s.Config.Retry.After(t.failures))
+	t.rest, t.version = s.Now().Add(s.Config.Retry.After(t.failures)), 0
 	past[eval.ID] = t
 	s.Logger.Error("an evaluation failed", "eval", eval.ID, "job", eval.JobID, "namespace", eval.Namespace,
 		"failures", t.failures, "error", cause)
@@ -137,12 +181,21 @@ func (s scheduleLoop) failed(ctx context.Context, eval *structs.Evaluation, caus
 }
 
 // refuse rests an evaluation whose plan did not fit any more: shortly, for the state is newer now; longer if
-// it goes on.
-func (t tries) refuse(id string, now time.Time, retry Backoff) {
+// it goes on. When what it looks at changes it need not rest on.
+func (t tries) refuse(id string, version uint64, now time.Time, retry Backoff) {
 	last := t[id]
 	last.refused++
-	last.rest = now.Add(retry.After(last.refused - 1))
+	last.rest, last.version = now.Add(retry.After(last.refused-1)), version
 	t[id] = last
+}
+
+// rest is until when an evaluation rests.
+func (t tries) rest(e *structs.Evaluation) time.Time {
+	last := t[e.ID]
+	if last.version != 0 && last.version != e.ModifyIndex {
+		return time.Time{}
+	}
+	return last.rest
 }
 
 // forget drops evaluations that are pending no more.

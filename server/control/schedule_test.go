@@ -15,28 +15,46 @@ import (
 )
 
 func TestEvaluationsGoByPriorityThenAge(t *testing.T) {
+	w := newWorld(t)
 	now := time.Unix(1000, 0)
-	e := func(id string, priority int, index uint64, wait time.Duration) *structs.Evaluation {
+	e := func(id string, priority int, wait time.Duration) {
 		until := int64(0)
 		if wait != 0 {
 			until = now.Add(wait).UnixNano()
 		}
-		return &structs.Evaluation{ID: id, Priority: priority, WaitUntil: until, Indexes: structs.Indexes{CreateIndex: index}}
+		w.addEval(&structs.Evaluation{ID: id, Priority: priority, WaitUntil: until})
 	}
+	next := func(past tries, most int, want ...string) time.Time {
+		t.Helper()
+		queue, wake := nextEvals(w.Store.Read(), past, now, most)
+		if !slices.Equal(queue, want) {
+			t.Errorf("got %v, want %v", queue, want)
+		}
+		return wake
+	}
+	if wake := next(tries{}, 9); !wake.IsZero() {
+		t.Errorf("of nothing: %s", wake)
+	}
+	e("resting", 99, 0)
+	e("later", 99, time.Hour)
+	e("latest", 99, 2*time.Hour)
+	e("old", 50, 0)
+	e("new", 50, 0)
+	e("urgent", 90, 0)
+	e("was later", 50, -time.Hour)
 	past := tries{"resting": {rest: now.Add(time.Minute)}}
-	queue, wake := nextEvals([]*structs.Evaluation{
-		e("old", 50, 1, 0), e("urgent", 90, 3, 0), e("new", 50, 2, 0), e("later", 99, 1, time.Hour),
-		e("was later", 50, 9, -time.Hour), e("resting", 99, 1, 0),
-	}, past, now)
-	if want := []string{"urgent", "old", "new", "was later"}; !slices.Equal(queue, want) {
-		t.Errorf("got %v, want %v", queue, want)
-	}
-	if !wake.Equal(now.Add(time.Minute)) {
+	if wake := next(past, 9, "urgent", "old", "new", "was later"); !wake.Equal(now.Add(time.Minute)) {
 		t.Errorf("wakes at %s", wake)
 	}
-	if queue, wake = nextEvals(nil, past, now); len(queue) != 0 || !wake.IsZero() {
-		t.Errorf("of nothing: %v, %s", queue, wake)
+	if wake := next(tries{}, 9, "resting", "urgent", "old", "new", "was later"); !wake.Equal(now.Add(time.Hour)) {
+		t.Errorf("wakes at %s", wake)
 	}
+	next(past, 2, "urgent", "old")
+	past.refuse("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
+	past.refuse("resting", w.eval("resting").ModifyIndex, now, w.Config.Retry)
+	next(past, 1, "urgent")
+	e("resting", 99, 0) // what it looks at has changed
+	next(past, 1, "resting")
 }
 
 // planner stands in for the scheduler.

@@ -1,0 +1,70 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/structs"
+)
+
+// TestShapesTellApartWhatFindsRoomByItself: two jobs of one shape are refused alike, so nothing that decides may be
+// left out of it.
+func TestShapesTellApartWhatFindsRoomByItself(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1")
+	w.volume("db", "hostpath")
+	shapes := map[string]string{}
+	shape := func(name string, edit ...func(*structs.Job)) string {
+		t.Helper()
+		id := fmt.Sprint("job-", len(shapes), "-", name)
+		w.job(aJob(id, structs.JobService, append(edit, cpu(100_000))...))
+		p := w.process(w.eval(id))
+		if p.Blocked == nil {
+			t.Fatalf("%s was placed", name)
+		}
+		return p.Blocked.Shape
+	}
+	for name, edit := range map[string]func(*structs.Job){
+		"as it is":      func(*structs.Job) {},
+		"memory":        func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMB++ },
+		"disk":          func(j *structs.Job) { j.TaskGroups[0].EphemeralDisk = &structs.EphemeralDisk{SizeMB: 777} },
+		"driver":        func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Driver = "other" },
+		"datacenter":    func(j *structs.Job) { j.Datacenters = []string{"dc*"} },
+		"pool":          func(j *structs.Job) { j.NodePool = allPools },
+		"constraint":    constraints(&structs.Constraint{LTarget: "${attr.a}", Operand: "is_set"}),
+		"of the task":   func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Constraints = []*structs.Constraint{{LTarget: "${attr.a}", Operand: "is_set"}} },
+		"volume":        volume("db", structs.CSISingleNodeWriter, false),
+		"volume's mode": volume("db", structs.CSIMultiNodeReader, false),
+	} {
+		s := shape(name, edit)
+		if s == "" {
+			t.Errorf("%s: has no shape", name)
+		}
+		if again := shape(name, edit, func(j *structs.Job) { j.Name, j.Meta = "another", map[string]string{"x": "y"} }, count(3)); again != s {
+			t.Errorf("%s: of another job it is %s, not %s", name, again, s)
+		}
+		for other, o := range shapes {
+			if o == s {
+				t.Errorf("%s and %s have one shape", name, other)
+			}
+		}
+		shapes[name] = s
+	}
+	for name, edit := range map[string]func(*structs.Job){
+		"distinct hosts":         constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts}),
+		"a volume for each":      volume("db", structs.CSISingleNodeWriter, true),
+		"on every node":          func(j *structs.Job) { j.Type = structs.JobSystem },
+		"what must make way too": nil,
+	} {
+		if edit == nil {
+			w.job(aJob("upd", structs.JobService))
+			w.run("upd")
+			w.job(aJob("upd", structs.JobService, cpu(100_000)))
+			if p := w.process(w.eval("upd")); p.Blocked == nil || p.Blocked.Shape != "" {
+				t.Errorf("%s: %+v", name, p.Blocked)
+			}
+		} else if s := shape(name, edit); s != "" {
+			t.Errorf("%s: it depends on the job and has shape %s", name, s)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"berth/structs"
+)
+
+// Evaluations wait for keys in lines: one for each key, priority and shape, the oldest first. Two of one shape
+// find room, or none, alike; so the first of a line stands for all behind it, and only it goes on when the key is
+// woken. It keeps its place until it is processed: when it finds room the next goes on, when it finds none nobody
+// has slept through anything.
+//
+// To wake a key costs the same however many wait: a row says when it was, the first of a few lines go on at once,
+// and the rest in entries of their own, which the leader proposes while the row says that there are more.
+var (
+	evalsByBlocked = evals.byMany("blocked_on", func(e *structs.Evaluation) []key {
+		if !inLine(e) {
+			return nil
+		}
+		var keys []key
+		for _, k := range e.BlockedOn {
+			keys = append(keys, keyOf(k, placeOf(e), ordered(e.CreateIndex)))
+		}
+		return keys
+	})
+
+	wakes    = newTable("wakes", func(w *wakeRow) key { return keyOf(w.Key) })
+	wakesDue = wakes.by("due", func(w *wakeRow) key {
+		if !w.Due {
+			return nil
+		}
+		return keyOf("due")
+	})
+)
+
+// linesAtOnce is how many lines go on in the very entry that wakes their key.
+const linesAtOnce = 8
+
+// inLine reports whether an evaluation waits for keys, or was woken and is not processed yet.
+func inLine(e *structs.Evaluation) bool {
+	return e.Status == structs.EvalBlocked || e.Status == structs.EvalPending && len(e.BlockedOn) > 0
+}
+
+// placeOf tells apart the lines for one key, in the order in which they go on: the most important first.
+func placeOf(e *structs.Evaluation) string {
+	if e.Shape == "" {
+		return byPriority(e) + "=" + e.ID
+	}
+	return byPriority(e) + "~" + e.Shape
+}
+
+// wakeRow remembers when a key was last woken, for those that were worked out on an older snapshot, and which
+// lines have yet to go on. A volume needs none as long as every change of its own row has woken its key.
+type wakeRow struct {
+	Key string
+	At  uint64 `codec:",omitempty"` // 0: ModifyIndex
+
+	// While Due the lines behind Next have yet to go on, up to Last or, if that is "", all; and after them, if
+	// Then is not "", those from the first up to Then.
+	Due              bool   `codec:",omitempty"`
+	Next, Last, Then string `codec:",omitempty"`
+	structs.Indexes
+}
+
+func (w *wakeRow) woken() uint64 { return cmp.Or(w.At, w.ModifyIndex) }
+
+// covers reports whether a line has yet to go on.
+func (w *wakeRow) covers(line string) bool {
+	return w.Due && (line > w.Next && (w.Last == "" || line <= w.Last) || line <= w.Then)
+}
+
+// sleptThrough returns a key that was woken after the snapshot of an evaluation that stands for its line and is
+// not about to go on, "" if there is none.
+func sleptThrough(tx *Read, e *structs.Evaluation) string {
+	for _, k := range e.BlockedOn {
+		w, first := wakes.get(tx, k), evalsByBlocked.first(tx, k, placeOf(e))
+		if first.ID == e.ID && wokenAt(tx, k) > e.SnapshotIndex && (w == nil || !w.covers(placeOf(e))) {
+			return k
+		}
+	}
+	return ""
+}
+
+// wokenSince returns a key that was woken after the evaluation's snapshot, "" if none was.
+func wokenSince(tx *Read, e *structs.Evaluation) string {
+	for _, k := range e.BlockedOn {
+		if wokenAt(tx, k) > e.SnapshotIndex {
+			return k
+		}
+	}
+	return ""
+}
+
+// wokenAt is the index at which a key was last woken, 0 if it never was.
+func wokenAt(tx *Read, key string) uint64 {
+	if w := wakes.get(tx, key); w != nil {
+		return w.woken()
+	}
+	ns, id, _ := strings.Cut(strings.TrimPrefix(key, volumeKeys), ":")
+	if v := Volume(tx, ns, id); v != nil && strings.HasPrefix(key, volumeKeys) {
+		return v.ModifyIndex
+	}
+	return 0
+}
+
+// volumeKeys is what the keys of volumes begin with.
+var volumeKeys = strings.TrimSuffix(structs.WakeVolume("", ""), ":")
+
+// wake lets those that wait for the key go on and remembers that it was woken.
+func wake(tx *Write, key string) {
+	old := wakes.get(tx.Read, key)
+	if old != nil && old.woken() == tx.Index {
+		return // who was worked out before this entry has been woken by it, and who comes after knows of it
+	}
+	wakes.put(tx, wakeLines(tx, key, old))
+}
+
+// wakeLines lets a few lines go on, and returns what is to be remembered. Where an earlier waking is still on its
+// way it begins where that is, and goes once around: so no line is kept waiting by one waking after the other.
+func wakeLines(tx *Write, key string, old *wakeRow) *wakeRow {
+	w := &wakeRow{Key: key, At: tx.Index, Due: evalsByBlocked.has(tx.Read, key)}
+	if w.Due && old != nil && old.Due {
+		w.Next, w.Then = old.Next, old.Next
+	}
+	w.goOn(tx, linesAtOnce)
+	w.At = 0
+	return w
+}
+
+// goOn lets the first of so many more lines go on, and returns how many it came to.
+func (w *wakeRow) goOn(tx *Write, most int) (came int) {
+	for ; w.Due && came < most; came++ {
+		first := firstAfter(tx.Read, w.Key, w.Next)
+		switch {
+		case first != nil && (w.Last == "" || placeOf(first) <= w.Last):
+			w.Next = placeOf(first)
+			rouse(tx, first, w.Key, w.woken())
+		case w.Then != "":
+			w.Next, w.Last, w.Then = "", w.Then, ""
+		default:
+			w.Due, w.Next, w.Last = false, "", ""
+		}
+	}
+	return came
+}
+
+// firstAfter returns the first of the first line for the key behind another, "" being before all; nil if there is none.
+func firstAfter(tx *Read, key, line string) *structs.Evaluation {
+	if line == "" {
+		return evalsByBlocked.first(tx, key)
+	}
+	// What follows may be of another key; all of this key behind the line would have come before.
+	if e := evalsByBlocked.after(tx, key, line); e != nil && slices.Contains(e.BlockedOn, key) && placeOf(e) > line {
+		return e
+	}
+	return nil
+}
+
+// rouse makes an evaluation pending that is blocked and was worked out before its key was woken.
+func rouse(tx *Write, e *structs.Evaluation, key string, woken uint64) {
+	if e.Status != structs.EvalBlocked || e.SnapshotIndex >= woken {
+		return
+	}
+	e = e.Copy()
+	e.Status, e.StatusDescription = structs.EvalPending, "woken by "+key
+	evals.put(tx, e)
+}
+
+// leaveKeys lets the next in line go on where an evaluation was the first and is no more.
+func leaveKeys(tx *Write, old, now *structs.Evaluation) {
+	if old == nil || !inLine(old) {
+		return
+	}
+	stays := inLine(now) && placeOf(now) == placeOf(old)
+	for _, k := range old.BlockedOn {
+		if stays && slices.Contains(now.BlockedOn, k) {
+			continue
+		}
+		if next := evalsByBlocked.first(tx.Read, k, placeOf(old)); next != nil {
+			rouse(tx, next, k, wokenAt(tx.Read, k))
+		}
+	}
+}
+
+// WakesDue reports whether there are lines that have yet to go on: the leader is to propose that they do.
+func WakesDue(tx *Read) bool { return wakesDue.has(tx) }
+
+// wakeOn lets so many more lines go on.
+func wakeOn(tx *Write, most int) {
+	for most > 0 {
+		old := wakesDue.first(tx.Read)
+		if old == nil {
+			return
+		}
+		w := *old
+		w.At = old.woken()
+		most -= w.goOn(tx, most)
+		wakes.put(tx, &w)
+	}
+}
+
+// wakeVolume is wake for a volume whose row has just changed.
+func wakeVolume(tx *Write, v *structs.CSIVolume) {
+	key := structs.WakeVolume(v.Namespace, v.ID)
+	old := wakes.get(tx.Read, key)
+	w := wakeLines(tx, key, old)
+	switch {
+	case w.Due:
+		wakes.put(tx, w)
+	case old != nil:
+		wakes.delete(tx, old)
+	}
+}
+
+// changeQuietly puts a volume's row without waking anybody: what it woke before is remembered otherwise.
+func changeQuietly(tx *Write, v *structs.CSIVolume) {
+	key := structs.WakeVolume(v.Namespace, v.ID)
+	if old := Volume(tx.Read, v.Namespace, v.ID); old != nil && wakes.get(tx.Read, key) == nil {
+		wakes.put(tx, &wakeRow{Key: key, At: old.ModifyIndex})
+	}
+	volumes.put(tx, v)
+}
+
+// forgetWake drops the memory of a key whose subject is gone: should that come again, it wakes again.
+func forgetWake(tx *Write, key string) { wakes.delete(tx, &wakeRow{Key: key}) }

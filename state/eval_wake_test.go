@@ -1,0 +1,209 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/structs"
+)
+
+// sleepers fills a store with a node on which an allocation runs for each round, and n evaluations that wait for room,
+// of so many shapes.
+func sleepers(t *testing.T, n, shapes int) *quiet {
+	w := &quiet{s: New()}
+	b := w.s.Batch()
+	w.index++
+	must(t, b.Apply(w.index, func(tx *Write) error {
+		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n")}))
+		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("runs", structs.JobService)}))
+		for i := range 100 {
+			allocs.put(tx, &structs.Allocation{ID: fmt.Sprint("a", i), Namespace: "default", JobID: "runs", NodeID: "n", Resources: &structs.Resources{}})
+		}
+		return nil
+	}))
+	for i := range n {
+		w.index++
+		must(t, b.Apply(w.index, func(tx *Write) error {
+			putEval(tx, &structs.Evaluation{ID: fmt.Sprint("e", i), Namespace: "default", JobID: fmt.Sprint("j", i), Status: structs.EvalBlocked,
+				Shape: fmt.Sprint("s", i%shapes), BlockedOn: []string{structs.WakeCapacity, structs.WakePlugin("p")}, SnapshotIndex: w.index - 1})
+			return nil
+		}))
+	}
+	b.Commit()
+	return w
+}
+
+// TestWakingCostsTheSameHoweverManyWait, of one shape or each of another.
+func TestWakingCostsTheSameHoweverManyWait(t *testing.T) {
+	for name, step := range map[string]func(w *quiet, round int){
+		"an allocation ends": func(w *quiet, round int) {
+			w.do(func(tx *Write) {
+				must(t, AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: fmt.Sprint("a", round), ClientStatus: structs.AllocComplete}}}))
+			})
+		},
+		"a plugin comes": func(w *quiet, round int) {
+			w.do(func(tx *Write) {
+				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "n", Upserts: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, round%2 == 0)}}))
+			})
+		},
+		"more go on": func(w *quiet, _ int) {
+			w.do(func(tx *Write) { wake(tx, structs.WakeCapacity) })
+			w.do(func(tx *Write) { must(t, EvalUpdate(tx, &structs.EvalUpdateRequest{Wake: 64})) })
+		},
+	} {
+		for _, each := range []bool{false, true} {
+			cost := func(n int) float64 {
+				shapes := 1
+				if each {
+					shapes = n
+				}
+				w, round := sleepers(t, n, shapes), 0
+				return testing.AllocsPerRun(10, func() { round++; step(w, round) })
+			}
+			few, many := cost(1000), cost(10_000)
+			t.Logf("%s, each of its own shape %t: %.0f allocations with 1,000 that wait, %.0f with 10,000", name, each, few, many)
+			if many > 2*few+300 {
+				t.Errorf("%s, each of its own shape %t: %.0f allocations with 1,000 that wait, %.0f with 10,000", name, each, few, many)
+			}
+		}
+	}
+}
+
+// pendingOf counts those that go on.
+func pendingOf(tx *Read) (n int) {
+	for range ReadyEvals(tx) {
+		n++
+	}
+	return n
+}
+
+// TestTheFirstOfALineGoesOnForAll: the next goes on when it has found room, and nobody when it has found none.
+func TestTheFirstOfALineGoesOnForAll(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.alloc("runs", "r", "n1")
+	put := func(id, status string, snapshot uint64) {
+		t.Helper()
+		do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
+			{ID: id, JobID: id, Status: status, BlockedOn: []string{structs.WakeCapacity}, Shape: "s", SnapshotIndex: snapshot}}})
+	}
+	states := func(want ...string) {
+		t.Helper()
+		for i, s := range want {
+			w.wantEval(fmt.Sprint("e", i), s)
+		}
+	}
+	for i := range 4 {
+		put(fmt.Sprint("e", i), structs.EvalBlocked, w.index)
+	}
+	const blocked, pending, complete, cancelled = structs.EvalBlocked, structs.EvalPending, structs.EvalComplete, structs.EvalCancelled
+	w.client("n1", "runs", structs.AllocComplete)
+	states(pending, blocked, blocked, blocked)
+	put("e0", complete, w.index)
+	states(complete, pending, blocked, blocked)
+	before := w.index
+	put("e1", blocked, w.index)
+	states(complete, blocked, blocked, blocked) // it found none, nor would the others
+	put("e1", blocked, before-2) // worked out before the room came
+	states(complete, pending, blocked, blocked)
+	put("e1", cancelled, 0) // whoever is next has slept through it and knows
+	states(complete, cancelled, pending, blocked)
+	put("e2", blocked, w.index)
+	w.alloc("again", "r", "n1")
+	w.client("n1", "again", structs.AllocComplete)
+	states(complete, cancelled, pending, blocked)
+}
+
+// TestManyLinesGoOnInEntriesOfTheirOwn, and a waking on the way keeps none of them waiting for ever.
+func TestManyLinesGoOnInEntriesOfTheirOwn(t *testing.T) {
+	const lines, most = 100, 7
+	for _, again := range []int{0, 1, 3} {
+		w := newWorld(t)
+		for i := range lines {
+			do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{
+				{ID: fmt.Sprint("e", i), JobID: fmt.Sprint("e", i), Priority: i % 5, Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: w.index}}})
+		}
+		w.node("n0")
+		if n := pendingOf(w.s.Read()); n != linesAtOnce {
+			t.Errorf("%d go on at once", n)
+		}
+		for e := range ReadyEvals(w.s.Read()) {
+			if e.Priority != 4 {
+				t.Errorf("%s of priority %d goes before others", e.ID, e.Priority)
+			}
+		}
+		entries := 0
+		for ; WakesDue(w.s.Read()) && entries < 1000; entries++ {
+			before := pendingOf(w.s.Read())
+			do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: most, WriteOptions: w.now()})
+			if n := pendingOf(w.s.Read()) - before; n > most {
+				t.Fatalf("an entry lets %d go on, %d are allowed", n, most)
+			}
+			if again > 0 && entries < 3*lines && entries%again == 0 {
+				// Those that have gone on find nothing and wait again; then room comes again.
+				for e := range ReadyEvals(w.s.Read()) {
+					e = e.Copy()
+					e.Status, e.SnapshotIndex = structs.EvalBlocked, w.index
+					do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{e}})
+				}
+				w.node(fmt.Sprint("n", entries+1))
+			}
+		}
+		tried := map[string]bool{}
+		for e := range EvalsByStatus(w.s.Read(), structs.EvalBlocked) {
+			tried[e.ID] = e.ModifyIndex > lines+11
+		}
+		for e := range ReadyEvals(w.s.Read()) {
+			tried[e.ID] = true
+		}
+		for id, ok := range tried {
+			if !ok {
+				t.Errorf("%s never went on", id)
+			}
+		}
+		if len(tried) != lines || entries >= 1000 {
+			t.Errorf("%d lines in %d entries", len(tried), entries)
+		}
+	}
+}
+
+// TestNobodySleepsThroughAWaking whatever happens in whatever order; the invariants say so after each step.
+func TestNobodySleepsThroughAWaking(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		keys := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{structs.WakeCapacity, structs.WakePlugin("p"), structs.WakeVolume("default", "v")}), 1, 3, rapid.ID[string])
+		w.node("n")
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			id := fmt.Sprint("e", rapid.IntRange(0, 30).Draw(t, "eval"))
+			switch rapid.SampledFrom([]string{"block", "block", "block", "end", "capacity", "plugin", "volume", "quietly", "forget", "on"}).Draw(t, "step") {
+			case "block":
+				do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalBlocked,
+					Priority: rapid.IntRange(0, 2).Draw(t, "priority"), Shape: rapid.SampledFrom([]string{"", "", "", "s", "t"}).Draw(t, "shape"),
+					BlockedOn: keys.Draw(t, "on"), SnapshotIndex: w.index - uint64(rapid.IntRange(0, 3).Draw(t, "ago"))}}})
+			case "end":
+				do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalComplete}}})
+			case "capacity":
+				w.node(fmt.Sprint("n", w.index))
+			case "plugin":
+				w.update("n", half("p", structs.CSIKindNode, rapid.Bool().Draw(t, "healthy")))
+			case "volume":
+				v := aVolume("v", "p")
+				v.Context = map[string]string{"x": fmt.Sprint(w.index)}
+				_ = try(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+			case "quietly":
+				_ = try(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})
+			case "forget":
+				_ = try(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+			case "on":
+				do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: rapid.IntRange(1, 9).Draw(t, "most"), WriteOptions: w.now()})
+			}
+		}
+		for n := 0; WakesDue(w.s.Read()); n++ {
+			if do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 5}); n > 1000 {
+				t.Fatal("it does not end")
+			}
+		}
+	})
+}

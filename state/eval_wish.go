@@ -1,0 +1,120 @@
+package state
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"berth/structs"
+)
+
+// Changes of nodes and allocations ask for evaluations by the thousand, most of them for what one that is pending
+// will see anyhow. Such a one is only noted on that one's row: a plan that was made before does not end it. A job
+// per node is looked at on the node that changed, and as a whole when that is asked for on many nodes at once.
+
+// ChangedMeanwhile is what an evaluation says that is pending again because what it looks at has changed since
+// its plan was made.
+const ChangedMeanwhile = "what it looks at has changed meanwhile"
+
+// WokenMeanwhile begins what an evaluation says that found no room while a key that it would wait for was woken.
+const WokenMeanwhile = "woken meanwhile by "
+
+const (
+	manyNodes = 64 // pending evaluations of one job, for a node each, beyond which the next is for all nodes
+	keptDone  = 1  // evaluations that are kept of a job when they are done, of those that one node has caused and that placed nothing
+	looked    = 8  // at as many of them
+)
+
+// ofOneNode reports whether an evaluation looks at one node of its job and no other.
+func ofOneNode(e *structs.Evaluation) bool {
+	return e.NodeID != "" && (&structs.Job{Type: e.Type}).PerNode()
+}
+
+// wish puts an evaluation that a node or an allocation has caused, unless one is pending that will see the cause.
+func wish(tx *Write, e *structs.Evaluation, id string) {
+	forgetDone(tx, e)
+	if c := covering(tx.Read, e); c != nil {
+		if c.ModifyIndex != tx.Index {
+			c = c.Copy()
+			c.ModifyTime = max(c.ModifyTime, e.ModifyTime)
+			evals.put(tx, c)
+		}
+		return
+	}
+	if ofOneNode(e) && forManyNodes(tx.Read, e) {
+		e.NodeID = ""
+	}
+	e.ID = id
+	putEval(tx, e)
+}
+
+// covering returns a pending evaluation that looks at all that e is to look at, nil if there is none.
+func covering(tx *Read, e *structs.Evaluation) *structs.Evaluation {
+	if !ofOneNode(e) && !(&structs.Job{Type: e.Type}).PerNode() {
+		return evalsByJob.first(tx, e.Namespace, e.JobID, openEval, structs.EvalPending)
+	}
+	return cmp.Or(evalsByJob.first(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, ""),
+		evalsByJob.first(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, e.NodeID))
+}
+
+// forManyNodes reports whether so many evaluations of the job are pending that one for all nodes is less work.
+func forManyNodes(tx *Read, e *structs.Evaluation) bool {
+	n := 0
+	for range evalsByJob.all(tx, e.Namespace, e.JobID, openEval, structs.EvalPending) {
+		if n++; n >= manyNodes {
+			return true
+		}
+	}
+	return false
+}
+
+// wishedSince reports whether somebody relies on an evaluation for a change after the state of which e is what
+// came of it.
+func wishedSince(tx *Read, e *structs.Evaluation) bool {
+	now := Eval(tx, e.ID)
+	return now != nil && now.Status == structs.EvalPending && e.ModifyIndex != 0 && now.ModifyIndex > e.ModifyIndex
+}
+
+// forgetDone drops evaluations of the job that the same node has caused before and that have placed nothing: a node
+// that comes and goes all the time would leave thousands. The newest is kept for people to look at.
+func forgetDone(tx *Write, e *structs.Evaluation) {
+	if e.NodeID == "" {
+		return
+	}
+	var done []*structs.Evaluation
+	for d := range evalsByJob.all(tx.Read, e.Namespace, e.JobID, doneEval, e.NodeID) {
+		if !d.Placed && d.TriggeredBy == structs.TriggerNodeUpdate && d.Status == structs.EvalComplete {
+			done = append(done, d)
+		}
+		if len(done) >= looked {
+			break
+		}
+	}
+	slices.SortFunc(done, func(a, b *structs.Evaluation) int { return cmp.Compare(b.ModifyIndex, a.ModifyIndex) })
+	for _, d := range done[min(len(done), keptDone):] {
+		evals.delete(tx, d)
+	}
+}
+
+// joinBlocked makes what a job waits for on one node wait together with what it waits for on others already.
+func joinBlocked(tx *Read, b *structs.Evaluation) {
+	other := BlockedEval(tx, b.Namespace, b.JobID)
+	b.Shape = ""
+	if other == nil {
+		return
+	}
+	b.BlockedOn = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(b.BlockedOn), other.BlockedOn...))))
+	b.SnapshotIndex = min(b.SnapshotIndex, other.SnapshotIndex)
+	failed, queued := maps.Clone(other.FailedTGAllocs), maps.Clone(other.QueuedAllocations)
+	if failed == nil {
+		failed = map[string]*structs.AllocMetric{}
+	}
+	if queued == nil {
+		queued = map[string]int{}
+	}
+	maps.Copy(failed, b.FailedTGAllocs)
+	for g, n := range b.QueuedAllocations {
+		queued[g] = max(n, queued[g])
+	}
+	b.FailedTGAllocs, b.QueuedAllocations = failed, queued
+}

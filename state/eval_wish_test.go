@@ -1,0 +1,200 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"berth/structs"
+)
+
+// wishes are the pending evaluations of a job, by the node they look at; "" for all nodes.
+func wishes(tx *Read, job string) (out []string) {
+	for e := range ReadyEvals(tx) {
+		if e.JobID == job {
+			out = append(out, e.NodeID)
+		}
+	}
+	return out
+}
+
+// TestAFleetThatRegistersIsEvaluatedTogether: the evaluations of a system job are bounded, and so is what they cost.
+func TestAFleetThatRegistersIsEvaluatedTogether(t *testing.T) {
+	w := &quiet{s: New()}
+	w.do(func(tx *Write) {
+		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("csi", structs.JobSystem)}))
+	})
+	n := 0
+	register := func() {
+		n++
+		w.do(func(tx *Write) {
+			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("n%05d", n))}))
+		})
+	}
+	for range manyNodes {
+		register()
+	}
+	if got := wishes(w.s.Read(), "csi"); len(got) != manyNodes || slices.Contains(got, "") {
+		t.Errorf("few nodes are looked at one by one: %q", got)
+	}
+	for range 100 {
+		register()
+	}
+	few := testing.AllocsPerRun(50, register)
+	for range 5000 {
+		register()
+	}
+	many := testing.AllocsPerRun(50, register)
+	t.Logf("a node registers: %.0f allocations after 100 nodes, %.0f after 5,000", few, many)
+	if many > 2*few {
+		t.Errorf("a node registers: %.0f allocations after 100 nodes, %.0f after 5,000", few, many)
+	}
+	got := wishes(w.s.Read(), "csi")
+	if len(got) != manyNodes+1 || got[manyNodes] != "" {
+		t.Errorf("%d evaluations are pending: %q", len(got), got)
+	}
+}
+
+// TestAChangeThatAPlanHasNotSeenIsNotLost though it was asked of an evaluation that is being worked on.
+func TestAChangeThatAPlanHasNotSeenIsNotLost(t *testing.T) {
+	for _, kind := range []string{structs.JobSystem, structs.JobService} {
+		for _, way := range []string{"plan", "given up"} {
+			t.Run(kind+" "+way, func(t *testing.T) {
+				w := newWorld(t)
+				w.node("n1")
+				j := w.job(aJob("j", kind))
+				p := w.plan(j)
+				p.Place = []*structs.Allocation{{ID: "a", JobID: "j", TaskGroup: "g", NodeID: "n1"}}
+				do(w, PlanApply, p)
+				toggle := func(to string) {
+					do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: to, WriteOptions: w.now()})
+				}
+				finish := func(e *structs.Evaluation) {
+					e = e.Copy()
+					if way == "plan" {
+						e.Status = structs.EvalComplete
+						do(w, PlanApply, &structs.Plan{Eval: e, JobModifyIndex: j.JobModifyIndex, WriteOptions: w.now()})
+					} else {
+						e.Status = structs.EvalFailed
+						do(w, EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: w.now()})
+					}
+				}
+				toggle(structs.NodeIneligible)
+				toggle(structs.NodeEligible)
+				if got := wishes(w.s.Read(), "j"); len(got) != 1 {
+					t.Fatalf("pending %q", got)
+				}
+				var taken *structs.Evaluation
+				for e := range ReadyEvals(w.s.Read()) {
+					taken = e
+				}
+				toggle(structs.NodeIneligible)
+				toggle(structs.NodeEligible)
+				finish(taken)
+				if e := Eval(w.s.Read(), taken.ID); e.Status != structs.EvalPending || e.StatusDescription != ChangedMeanwhile {
+					t.Errorf("it is %s, %q", e.Status, e.StatusDescription)
+				}
+				if got := wishes(w.s.Read(), "j"); len(got) != 1 {
+					t.Errorf("pending %q", got)
+				}
+				finish(Eval(w.s.Read(), taken.ID))
+				if got := wishes(w.s.Read(), "j"); len(got) != 0 {
+					t.Errorf("pending %q", got)
+				}
+			})
+		}
+	}
+}
+
+// TestANodeThatComesAndGoesLeavesLittle whether or not its evaluations are processed in between.
+func TestANodeThatComesAndGoesLeavesLittle(t *testing.T) {
+	for _, processed := range []bool{false, true} {
+		w := newWorld(t)
+		w.job(aJob("csi", structs.JobSystem))
+		w.node("n1")
+		w.alloc("a", "once", "n1")
+		for i := range 200 {
+			do(w, NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", WriteOptions: w.now(),
+				Eligibility: []string{structs.NodeIneligible, structs.NodeEligible}[i%2]})
+			for e := range ReadyEvals(w.s.Read()) {
+				if e = e.Copy(); processed {
+					e.Status = structs.EvalComplete
+					j := Job(w.s.Read(), e.Namespace, e.JobID)
+					do(w, PlanApply, &structs.Plan{Eval: e, JobModifyIndex: j.JobModifyIndex, WriteOptions: w.now()})
+				}
+			}
+		}
+		n := 0
+		for range Evals(w.s.Read(), "*", "") {
+			n++
+		}
+		if n > 8 {
+			t.Errorf("processed %t: %d evaluations are left", processed, n)
+		}
+	}
+}
+
+// TestOneNodeDoesNotSpeakForOthers: what waits for room elsewhere goes on waiting, for all that it waited for.
+func TestOneNodeDoesNotSpeakForOthers(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.node("n2")
+	j := w.job(aJob("csi", structs.JobSystem))
+	old := w.index
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{WriteOptions: w.now(), Evals: []*structs.Evaluation{{ID: "b", JobID: "csi", Type: structs.JobSystem, Status: structs.EvalBlocked,
+		BlockedOn: []string{structs.WakePlugin("p"), structs.WakeCapacity}, SnapshotIndex: w.index, QueuedAllocations: map[string]int{"g": 3, "h": 1},
+		FailedTGAllocs: map[string]*structs.AllocMetric{"h": {NodesFiltered: 1}}}}})
+	p := w.plan(j)
+	p.Eval.NodeID = "n2"
+	do(w, PlanApply, p)
+	w.wantEval("b", structs.EvalBlocked)
+
+	p = w.plan(j)
+	p.Eval.NodeID = "n2"
+	p.Blocked = &structs.Evaluation{ID: "b", JobID: "csi", Type: structs.JobSystem, Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeVolume("default", "v")},
+		SnapshotIndex: w.index, QueuedAllocations: map[string]int{"g": 1}, FailedTGAllocs: map[string]*structs.AllocMetric{"g": {}}, Shape: "x"}
+	do(w, PlanApply, p)
+	e := Eval(w.s.Read(), "b")
+	if want := []string{structs.WakeCapacity, structs.WakePlugin("p"), structs.WakeVolume("default", "v")}; !slices.Equal(e.BlockedOn, want) {
+		t.Errorf("it waits for %q", e.BlockedOn)
+	}
+	if e.SnapshotIndex != old || e.QueuedAllocations["g"] != 3 || e.QueuedAllocations["h"] != 1 || len(e.FailedTGAllocs) != 2 || e.Shape != "" {
+		t.Errorf("%+v", e)
+	}
+	if q := JobSummary(w.s.Read(), j).Summary["g"].Queued; q != 3 {
+		t.Errorf("%d are to be placed", q)
+	}
+	w.update("n1", half("p", structs.CSIKindNode, true))
+	w.wantEval("b", structs.EvalPending)
+	p = w.plan(j) // of all nodes
+	do(w, PlanApply, p)
+}
+
+// TestWhatPlacedIsKeptWhileItsAllocationsAre, and only then is among those that are to be forgotten.
+func TestWhatPlacedIsKeptWhileItsAllocationsAre(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	j := w.job(aJob("j", structs.JobService))
+	p := w.plan(j)
+	p.Place = []*structs.Allocation{{ID: "a", JobID: "j", TaskGroup: "g", NodeID: "n1"}}
+	do(w, PlanApply, p)
+	ended := func() bool {
+		for e := range EndedEvals(w.s.Read()) {
+			if e.ID == p.Eval.ID {
+				return true
+			}
+		}
+		return false
+	}
+	if ended() {
+		t.Error("its allocation runs")
+	}
+	w.client("n1", "a", structs.AllocComplete)
+	if ended() {
+		t.Error("its allocation is there")
+	}
+	do(w, Reap, &structs.ReapRequest{Allocs: []string{"a"}})
+	if !ended() {
+		t.Error("nobody will ever look at it again")
+	}
+}
