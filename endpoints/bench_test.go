@@ -1,28 +1,26 @@
-package endpoints
+package endpoints_test
 
 import (
 	"context"
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/fsm"
+	"berth/endpoints"
+	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/rpc"
+	"berth/server/control"
 	"berth/state"
 	"berth/structs"
 )
 
-// benchCluster is one server without a network and without a log on disk, with a fleet.
-func benchCluster(b *testing.B, nodes int) *rpc.Server {
+// benchFleet is one server without a network and without a log on disk, with a fleet whose leases it keeps as a leader
+// does. They are of an hour: none ends meanwhile.
+func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	store := state.New()
-	raft := &fakeRaft{fsm: fsm.New(store), leader: "127.0.0.1:1", isMe: true}
-	e := New(Deps{Store: store, Raft: raft, Leases: &noLeases{}, Logger: hclog.NewNullLogger()})
-	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
-	b.Cleanup(s.Close)
 	batch := store.Batch()
 	for i := range nodes {
 		if err := batch.Apply(uint64(i+1), func(tx *state.Write) error {
@@ -32,62 +30,56 @@ func benchCluster(b *testing.B, nodes int) *rpc.Server {
 		}
 	}
 	batch.Commit()
-	raft.index = uint64(nodes)
+	config := control.DefaultLeaseConfig()
+	config.MaxPerSecond = float64(nodes) / time.Hour.Seconds()
+	leases, raft := control.NewLeases(config, nil), endpoints.BenchRaft(store, uint64(nodes))
+	e := endpoints.New(endpoints.Deps{Store: store, Raft: raft, Leases: leases, Logger: hclog.NewNullLogger()})
+	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
+	b.Cleanup(s.Close)
+	lead(b, control.Deps{Store: store, Proposer: raft, Leases: leases, Logger: hclog.NewNullLogger()})
+	for leases.Renew(benchshape.UUID("node", 0)) < time.Hour-time.Second { // until the leader has all of them
+		time.Sleep(time.Millisecond)
+	}
 	return s
 }
 
-type noLeases struct{}
+// lead runs the leader's loop that watches leases, until the benchmark is over.
+func lead(b *testing.B, deps control.Deps) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	for _, loop := range control.Loops(deps) {
+		if loop.Name == "leases" {
+			go func() { defer close(ended); loop.Run(ctx) }()
+		}
+	}
+	b.Cleanup(func() { cancel(); <-ended })
+}
 
-func (*noLeases) Renew(string) time.Duration { return 10 * time.Second }
-
-// BenchmarkHeartbeatByFleet is a node that is known and has nothing new to say.
-func BenchmarkHeartbeatByFleet(b *testing.B) {
+// byFleet measures a procedure called by each node of a fleet in turn, in fleets of every size.
+func byFleet[Req, Resp any](b *testing.B, m structs.Method[Req, Resp], request func(i, n int) *Req) {
 	for _, n := range []int{10, 100, 1000, 10000, 100000} {
 		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			s := benchCluster(b, n)
-			reqs := make([]*structs.NodeHeartbeatRequest, min(n, 1000))
-			for i := range reqs {
-				reqs[i] = &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i), SecretID: benchshape.UUID("secret", i), Status: structs.NodeReady}
-			}
-			perCall(b, func(i int) error {
-				_, err := rpc.Call(context.Background(), s, structs.NodeHeartbeat, reqs[i%len(reqs)])
-				return err
+			s := benchFleet(b, n)
+			benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *Req { return request(i, n) }, func(r *Req) {
+				if _, err := rpc.Call(context.Background(), s, m, r); err != nil {
+					b.Fatal(err)
+				}
 			})
 		})
 	}
+}
+
+// BenchmarkHeartbeatByFleet is a node that is known and has nothing new to say: the whole procedure, but the network.
+func BenchmarkHeartbeatByFleet(b *testing.B) {
+	byFleet(b, structs.NodeHeartbeat, func(i, n int) *structs.NodeHeartbeatRequest {
+		return &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i%n), SecretID: benchshape.UUID("secret", i%n), Status: structs.NodeReady}
+	})
 }
 
 // BenchmarkRegisterByFleet is a node that registers again with a change of its plugin, encoded for the log and
 // applied from it.
 func BenchmarkRegisterByFleet(b *testing.B) {
-	for _, n := range []int{10, 10000} {
-		b.Run(fmt.Sprintf("N=%d", n), func(b *testing.B) {
-			s := benchCluster(b, n)
-			perCall(b, func(i int) error {
-				_, err := rpc.Call(context.Background(), s, structs.NodeRegister, benchshape.Register(i%n, i+1, benchshape.Plugin))
-				return err
-			})
-		})
-	}
-}
-
-// perCall reports the clock and the CPU time of one call.
-func perCall(b *testing.B, call func(i int) error) {
-	b.ReportAllocs()
-	b.ResetTimer()
-	cpu := cpuNow()
-	for i := range b.N {
-		if err := call(i); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.StopTimer()
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N), "ns/unit")
-	b.ReportMetric(float64((cpuNow()-cpu).Nanoseconds())/float64(b.N), "cpu-ns/unit")
-}
-
-func cpuNow() time.Duration {
-	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it cannot fail for oneself
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	byFleet(b, structs.NodeRegister, func(i, n int) *structs.NodeRegisterRequest {
+		return benchshape.Register(i%n, i+1, benchshape.Plugin)
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
+	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/rpc"
 	"berth/state"
@@ -87,14 +88,16 @@ func BenchmarkFilterList(b *testing.B) {
 		want    int
 	}{{"", 0, 10000}, {`ID matches "0$"`, 0, 1000}, {`ID != ""`, 0, 10000}, {`ID matches "0$"`, 100, 100}} {
 		b.Run(fmt.Sprintf("%s/page=%d", c.filter, c.perPage), func(b *testing.B) {
-			perCall(b, func(int) error {
+			benchmeter.Repeat(b, func() {
 				resp, err := rpc.Call(context.Background(), s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{
 					QueryOptions: structs.QueryOptions{Filter: c.filter, PerPage: c.perPage},
 				})
 				if err == nil && len(resp.Volumes) != c.want {
 					err = fmt.Errorf("%d rows; want %d", len(resp.Volumes), c.want)
 				}
-				return err
+				if err != nil {
+					b.Fatal(err)
+				}
 			})
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/structs"
 )
@@ -27,7 +28,7 @@ func bySize(b *testing.B, variable string, sizes []int, at func(b *testing.B, n 
 func BenchmarkFingerprint(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
-		perform(b, 1, atOnce, func(i int) *structs.NodeRegisterRequest { return benchshape.Register(i%n, i+1, benchshape.Plugin) }, s.register)
+		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeRegisterRequest { return benchshape.Register(i%n, i+1, benchshape.Plugin) }, s.register)
 	})
 }
 
@@ -45,7 +46,7 @@ func BenchmarkFingerprintDiffOfTen(b *testing.B) { benchDiff(b, 10) }
 func benchDiff(b *testing.B, most int) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
-		perform(b, 1, atOnce, func(i int) *structs.NodeUpdateCSIRequest {
+		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeUpdateCSIRequest {
 			k := i % min(n, most)
 			return &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", k),
 				Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, k, i+1)}}
@@ -60,7 +61,7 @@ func BenchmarkFingerprintNoPlugin(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
 		s.register(benchshape.Register(1<<24, 0))
-		perform(b, 1, atOnce, func(i int) *structs.NodeRegisterRequest {
+		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeRegisterRequest {
 			r := benchshape.Register(1<<24, i)
 			r.Node.Attributes["unique.rev"] = fmt.Sprint(i)
 			return r
@@ -80,7 +81,7 @@ func BenchmarkFingerprintManyPlugins(b *testing.B) {
 		for i := range n { // those that are measured report one plugin, as the peer's do
 			s.register(benchshape.Register(n+i, 0, benchshape.Plugin))
 		}
-		perform(b, 1, atOnce, func(i int) *structs.NodeRegisterRequest { return benchshape.Register(n+i%n, i+1, benchshape.Plugin) }, s.register)
+		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeRegisterRequest { return benchshape.Register(n+i%n, i+1, benchshape.Plugin) }, s.register)
 	})
 }
 
@@ -93,14 +94,14 @@ func BenchmarkFleetBootBatched(b *testing.B) { benchBoot(b, 64) }
 func benchBoot(b *testing.B, batch int) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		reqs := make([]*structs.NodeRegisterRequest, n)
-		m := begin(b)
+		m := benchmeter.Begin(b)
 		for b.Loop() {
-			m.pause()
+			m.Pause()
 			s := New()
 			for i := range reqs {
 				reqs[i] = benchshape.Register(i, 0, benchshape.Plugin)
 			}
-			m.resume()
+			m.Resume()
 			for i := 0; i < n; {
 				t := s.Batch()
 				for end := min(n, i+batch); i < end; i++ {
@@ -108,9 +109,9 @@ func benchBoot(b *testing.B, batch int) {
 				}
 				t.Commit()
 			}
-			m.round()
+			m.Round()
 		}
-		m.end(n)
+		m.End(n)
 	})
 }
 
@@ -118,7 +119,7 @@ func benchBoot(b *testing.B, batch int) {
 func BenchmarkClaim(b *testing.B) {
 	bySize(b, "R", append([]int{1}, benchSizes...), func(b *testing.B, r int) {
 		s := benchFill{nodes: 1000, shared: r, allocs: r + 1}.store(b)
-		perform(b, 2, atOnce, func(int) *structs.CSIClaim { return benchshape.Claim(benchshape.SharedVolume, r, structs.ClaimRead) }, s.claimAndRelease)
+		benchmeter.Perform(b, 2, benchmeter.AtOnce, func(int) *structs.CSIClaim { return benchshape.Claim(benchshape.SharedVolume, r, structs.ClaimRead) }, s.claimAndRelease)
 	})
 }
 
@@ -126,7 +127,7 @@ func BenchmarkClaim(b *testing.B) {
 func BenchmarkClaimWriter(b *testing.B) {
 	bySize(b, "V", benchSizes, func(b *testing.B, v int) {
 		s := benchFill{nodes: 1000, volumes: v, shared: -1, allocs: 10000}.store(b)
-		perform(b, 2, atOnce, func(i int) *structs.CSIClaim {
+		benchmeter.Perform(b, 2, benchmeter.AtOnce, func(i int) *structs.CSIClaim {
 			return benchshape.Claim(benchshape.VolumeID(i%v), i%10000, structs.ClaimWrite)
 		}, s.claimAndRelease)
 	})
@@ -151,14 +152,14 @@ func BenchmarkClaimStormBatched(b *testing.B) { benchStorm(b, 64) }
 func benchStorm(b *testing.B, batch int) {
 	bySize(b, "R", []int{10, 100, 1000, 10000}, func(b *testing.B, r int) {
 		s, claims := benchFill{nodes: 1000, shared: 0, allocs: r}.store(b), make([]*structs.CSIClaim, r)
-		m := begin(b)
+		m := benchmeter.Begin(b)
 		for b.Loop() {
-			m.pause()
+			m.Pause()
 			s.many(r, func(tx *Write, i int) error { // nobody at first: there is nothing to release then
 				claims[i] = benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
 				return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{claims[i].Key()}})
 			})
-			m.resume()
+			m.Resume()
 			for i := 0; i < r; {
 				t := s.s.Batch()
 				for end := min(r, i+batch); i < end; i++ {
@@ -169,9 +170,9 @@ func benchStorm(b *testing.B, batch int) {
 				}
 				t.Commit()
 			}
-			m.round()
+			m.Round()
 		}
-		m.end(r)
+		m.End(r)
 	})
 }
 
@@ -179,7 +180,7 @@ func benchStorm(b *testing.B, batch int) {
 func BenchmarkPluginGet(b *testing.B) {
 	bySize(b, "N", []int{10, 100, 1000, 10000}, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
-		repeat(b, func() {
+		benchmeter.Repeat(b, func() {
 			if d := PluginDetail(s.s.Read(), benchshape.Plugin); len(d.Allocations) != n || len(d.Nodes) != n {
 				b.Fatal(len(d.Allocations))
 			}
@@ -191,7 +192,7 @@ func BenchmarkPluginGet(b *testing.B) {
 func BenchmarkPluginPage(b *testing.B) {
 	bySize(b, "N", []int{1000, 10000, 100000}, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
-		repeat(b, func() {
+		benchmeter.Repeat(b, func() {
 			if d, next := PluginPage(s.s.Read(), benchshape.Plugin, nil, 100); len(d.Allocations) != 100 || next == nil {
 				b.Fatal(len(d.Allocations))
 			}
@@ -204,7 +205,7 @@ func BenchmarkVolumeList(b *testing.B) {
 	bySize(b, "claims", []int{0, 1, 10}, func(b *testing.B, each int) {
 		const n = 10000
 		s := benchFill{nodes: 1000, volumes: n, claimsEach: each, shared: -1, allocs: n}.store(b)
-		repeat(b, func() {
+		benchmeter.Repeat(b, func() {
 			tx, out := s.s.Read(), []*structs.CSIVolumeListStub{}
 			stub := Stubs(tx)
 			for v := range Volumes(tx, structs.DefaultNamespace, "") {
@@ -221,7 +222,7 @@ func BenchmarkVolumeList(b *testing.B) {
 func BenchmarkAllocUpdate(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1, pluginAllocs: true}.store(b)
-		perform(b, 1, atOnce, func(i int) *structs.AllocClientUpdate {
+		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.AllocClientUpdate {
 			return &structs.AllocClientUpdate{ID: benchshape.UUID("plugalloc", i%n), ClientStatus: structs.AllocRunning, ClientDescription: fmt.Sprint(i)}
 		}, s.report)
 	})
@@ -239,7 +240,7 @@ func BenchmarkAllocEnds(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		const nodes = 1000
 		s := benchFill{nodes: nodes, shared: -1, allocs: n}.store(b)
-		perform(b, 1, min(n, atOnce), func(i int) *structs.AllocClientUpdate {
+		benchmeter.Perform(b, 1, min(n, benchmeter.AtOnce), func(i int) *structs.AllocClientUpdate {
 			s.many(1, func(tx *Write, _ int) error {
 				for e := range EvalsByJob(tx.Read, structs.DefaultNamespace, benchshape.JobID) {
 					evals.delete(tx, e)
@@ -260,7 +261,7 @@ func BenchmarkAllocEnds(b *testing.B) {
 func BenchmarkNodeStatus(b *testing.B) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		s := benchFill{nodes: n, shared: -1}.store(b)
-		perform(b, 1, atOnce, func(i int) *structs.NodeStatusUpdate {
+		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeStatusUpdate {
 			status := []string{structs.NodeDown, structs.NodeReady}[i&1]
 			return &structs.NodeStatusUpdate{NodeIDs: []string{benchshape.UUID("node", i/2%n)}, Status: status}
 		}, func(u *structs.NodeStatusUpdate) {
@@ -274,29 +275,29 @@ func BenchmarkSnapshot(b *testing.B) {
 	s := benchFill{nodes: 10000, volumes: 10000, claimsEach: 10, shared: -1, allocs: 100000}.store(b)
 	rows := countRows(s.s)
 	b.Run("write", func(b *testing.B) {
-		m := begin(b)
+		m := benchmeter.Begin(b)
 		for b.Loop() {
 			if err := s.s.Save(io.Discard); err != nil {
 				b.Fatal(err)
 			}
-			m.round()
+			m.Round()
 		}
-		m.end(rows)
+		m.End(rows)
 	})
 	b.Run("restore", func(b *testing.B) {
 		var buf memory
 		if err := s.s.Save(&buf); err != nil {
 			b.Fatal(err)
 		}
-		m := begin(b)
+		m := benchmeter.Begin(b)
 		for b.Loop() {
 			r := buf
 			if err := New().Load(&r); err != nil {
 				b.Fatal(err)
 			}
-			m.round()
+			m.Round()
 		}
-		m.end(rows)
+		m.End(rows)
 		b.ReportMetric(float64(len(buf.b)), "bytes")
 	})
 }

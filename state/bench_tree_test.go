@@ -3,6 +3,7 @@ package state
 import (
 	"testing"
 
+	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 )
 
@@ -33,5 +34,5 @@ func benchTree(b *testing.B, n, indexes int) {
 	for i := range n {
 		put(keys(i))
 	}
-	perform(b, 1, atOnce, keys, put)
+	benchmeter.Perform(b, 1, benchmeter.AtOnce, keys, put)
 }

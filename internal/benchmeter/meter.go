@@ -1,4 +1,7 @@
-package state
+// Package benchmeter measures loops of benchmarks so that the collector's share is in what is reported: by the clock, by
+// CPU time, in memory allocated, per unit of work. Benchmarks are to be run for a time (-benchtime=1s), their stores are
+// filled once. Nothing of the product uses it.
+package benchmeter
 
 import (
 	"runtime"
@@ -13,11 +16,11 @@ import (
 // serversGOGC is how seldom a server collects garbage (agent/memory.go): so do these benchmarks.
 const serversGOGC = 200
 
-// meter measures a benchmark's loop: by the clock, by the CPU time of the process (on a machine with other users
+// Meter measures a benchmark's loop: by the clock, by the CPU time of the process (on a machine with other users
 // it says more), and by the memory that is allocated. The collector's work is in it. It goes through the
 // whole heap at once, which the many units between two collections have to bear evenly: where the loop saw three or more
 // of them end, what is reported is what came between the first and the last.
-type meter struct {
+type Meter struct {
 	b         *testing.B
 	rounds    int
 	done      amount       // up to the last pause
@@ -42,12 +45,13 @@ type mark struct {
 	cycles int64
 }
 
-func begin(b *testing.B) *meter {
+// Begin measures from now on, with the collector as seldom as in a server.
+func Begin(b *testing.B) *Meter {
 	was := debug.SetGCPercent(serversGOGC)
 	b.Cleanup(func() { debug.SetGCPercent(was) })
 	runtime.GC() // what filling the store left behind is not the loop's
 	b.ReportAllocs()
-	m := &meter{b: b}
+	m := &Meter{b: b}
 	m.watch()
 	b.ResetTimer()
 	m.since = used()
@@ -55,8 +59,8 @@ func begin(b *testing.B) *meter {
 }
 
 // watch counts the collections from now on: each finds something that nobody holds.
-func (m *meter) watch() {
-	runtime.SetFinalizer(new(*meter), func(**meter) {
+func (m *Meter) watch() {
+	runtime.SetFinalizer(new(*Meter), func(**Meter) {
 		if m.collected.Add(1); !m.over.Load() {
 			m.watch()
 		}
@@ -77,18 +81,20 @@ func (a amount) minus(b amount) amount {
 	return amount{a.clock - b.clock, a.cpu - b.cpu, a.objects - b.objects, a.bytes - b.bytes}
 }
 
-func (m *meter) pause() {
+// Pause leaves out what is done until Resume.
+func (m *Meter) Pause() {
 	m.b.StopTimer()
 	m.done = m.done.plus(used().minus(m.since))
 }
 
-func (m *meter) resume() {
+// Resume goes on after Pause.
+func (m *Meter) Resume() {
 	m.b.StartTimer()
 	m.since = used()
 }
 
-// round is one more time through the loop.
-func (m *meter) round() {
+// Round is one more time through the loop.
+func (m *Meter) Round() {
 	m.rounds++
 	now := m.collected.Load()
 	if now == m.seen {
@@ -100,9 +106,9 @@ func (m *meter) round() {
 	}
 }
 
-// end reports per unit of work, of which each round does so many.
-func (m *meter) end(units int) {
-	m.pause()
+// End reports per unit of work, of which each round does so many.
+func (m *Meter) End(units int) {
+	m.Pause()
 	m.over.Store(true)
 	before := amount{}
 	if m.last.cycles-m.first.cycles >= 2 {
@@ -122,33 +128,33 @@ func cpuNow() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// atOnce is how many requests are made before they are measured: more would be a heap that no server has.
-const atOnce = 1024
+// AtOnce is how many requests are made before they are measured: more would be a heap that no server has.
+const AtOnce = 1024
 
-// perform measures what do does, with what was made for it: each time something new, apart from what is measured, and
+// Perform measures what do does, with what was made for it: each time something new, apart from what is measured, and
 // no more of it at once than block.
-func perform[R any](b *testing.B, units, block int, prepare func(i int) R, do func(R)) {
-	m, ready := begin(b), make([]R, block)
+func Perform[R any](b *testing.B, units, block int, prepare func(i int) R, do func(R)) {
+	m, ready := Begin(b), make([]R, block)
 	for i := 0; b.Loop(); i++ {
 		if i%block == 0 {
-			m.pause()
+			m.Pause()
 			for k := range ready {
 				ready[k] = prepare(i + k)
 			}
-			m.resume()
+			m.Resume()
 		}
 		do(ready[i%block])
-		m.round()
+		m.Round()
 	}
-	m.end(units)
+	m.End(units)
 }
 
-// repeat measures what do does, over and over.
-func repeat(b *testing.B, do func()) {
-	m := begin(b)
+// Repeat measures what do does, over and over.
+func Repeat(b *testing.B, do func()) {
+	m := Begin(b)
 	for b.Loop() {
 		do()
-		m.round()
+		m.Round()
 	}
-	m.end(1)
+	m.End(1)
 }
