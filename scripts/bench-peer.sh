@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds the programs that measure the peer and berth, each in its own module, and runs them in turn.
-# Usage: scripts/bench-peer.sh [kind...]   kinds: state growth memory capacity rpc (all, if none is given)
+# Usage: scripts/bench-peer.sh [kind...]   kinds: state growth memory capacity rpc list (all, if none is given)
 # ROUNDS=n overrides how often each row is measured on each side; `build` as the only kind only builds.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -19,11 +19,12 @@ cd "$root/bench/peer"
 go build -tags codegen_generated -o "$bin/peer-server" github.com/hashicorp/nomad
 go build -tags codegen_generated -o "$bin/peer-load" ./cmd/load
 go build -tags codegen_generated -o "$bin/peer-snapheap" ./cmd/snapheap
+go build -tags codegen_generated -o "$bin/peer-fill" ./cmd/fill
 go test -tags codegen_generated -c -o "$bin/peer-state.test" ./statebench
 go build -o "$bin/compare" ./cmd/compare
 
 [ "${1:-}" != build ] || exit 0
-for kind in ${*:-state growth memory capacity rpc}; do
+for kind in ${*:-state growth memory capacity rpc list}; do
 	case $kind in growth | capacity) rounds=1 ;; memory) rounds=2 ;; *) rounds=3 ;; esac
 	"$bin/compare" -bin "$bin" -kind "$kind" -rounds "${ROUNDS:-$rounds}" -metric "${METRIC:-ns/unit}" -commit "$commit" -o "$bin/$kind.json"
 done

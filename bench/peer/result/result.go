@@ -29,6 +29,9 @@ type Row struct {
 	Target float64 `json:",omitempty"` // the ratio that is wanted; 0: none
 	Bound  float64 `json:",omitempty"` // what berth's own number is wanted to be, at most, or at least; 0: none
 
+	Reference bool               `json:",omitempty"` // of growth: to compare others with
+	More      map[string]float64 `json:",omitempty"` // what else was measured of berth in the last round, by its metric
+
 	PeerRounds, BerthRounds []float64 // as measured, a number for each round
 	Peer, Berth             float64   // their medians; 0: not measured
 	Ratio                   float64   // of the medians; 0 without both

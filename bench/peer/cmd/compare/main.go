@@ -24,9 +24,12 @@ import (
 // row is one line of the answer, and how its numbers are come by: nil where a side has none.
 type row struct {
 	result.Row
-	Once  bool // it takes minutes: in the first round alone
-	Peer  func(*bench) (float64, error)
-	Berth func(*bench) (float64, error)
+	Once     bool // it takes minutes: in the first round alone
+	PeerOnce bool // on the peer it does
+	Phase    int  // its rounds begin when those of the phases before have ended
+	Peer     func(*bench) (float64, error)
+	Berth    func(*bench) (float64, error)
+	Rest     func(*bench) (map[string]float64, error) // what else is to be known of berth
 }
 
 // bench is what rows are measured with.
@@ -42,7 +45,7 @@ type bench struct {
 
 func main() {
 	bin := flag.String("bin", "bin/bench", "folder of the programs that scripts/bench-peer.sh builds")
-	kind := flag.String("kind", "state", "what to measure: state, growth, memory, capacity or rpc")
+	kind := flag.String("kind", "state", "what to measure: state, growth, memory, capacity, rpc or list")
 	metric := flag.String("metric", "ns/unit", "of the benchmarks: ns/unit (the clock) or cpu-ns/unit (CPU time, collector included)")
 	rounds := flag.Int("rounds", 3, "times each row is run on each side")
 	only := flag.String("only", "", "expression for the names of the rows to run")
@@ -75,23 +78,40 @@ func main() {
 	}
 }
 
+// measure runs all rounds of the rows, phase by phase.
 func (b *bench) measure(rows []row, rounds int) {
-	for b.round = range rounds {
-		start := time.Now()
-		for i := range rows {
-			r := &rows[i]
-			if r.Once && b.round > 0 {
-				continue
-			}
-			at := time.Now()
-			peer := b.number("peer", r, r.Peer)
-			between := time.Now()
-			berth := b.number("berth", r, r.Berth)
-			r.Add(peer, berth)
-			fmt.Fprintf(os.Stderr, "round %d, %s: %s and %s\n", b.round+1, r.Name, between.Sub(at).Round(time.Millisecond), time.Since(between).Round(time.Millisecond))
-		}
-		fmt.Fprintf(os.Stderr, "round %d took %s\n", b.round+1, time.Since(start).Round(time.Second))
+	last := 0
+	for _, r := range rows {
+		last = max(last, r.Phase)
 	}
+	for phase := range last + 1 {
+		for b.round = range rounds {
+			start := time.Now()
+			for i := range rows {
+				if rows[i].Phase == phase && !(rows[i].Once && b.round > 0) {
+					b.measureOne(&rows[i])
+				}
+			}
+			fmt.Fprintf(os.Stderr, "round %d took %s\n", b.round+1, time.Since(start).Round(time.Second))
+		}
+	}
+}
+
+func (b *bench) measureOne(r *row) {
+	at, peer := time.Now(), 0.0
+	if !r.PeerOnce || b.round == 0 {
+		peer = b.number("peer", r, r.Peer)
+	}
+	between := time.Now()
+	r.Add(peer, b.number("berth", r, r.Berth))
+	if r.Rest != nil {
+		var err error
+		if r.More, err = r.Rest(b); err != nil {
+			b.failed++
+			fmt.Fprintf(os.Stderr, "%s: %v\n", r.Name, err)
+		}
+	}
+	fmt.Fprintf(os.Stderr, "round %d, %s: %s and %s\n", b.round+1, r.Name, between.Sub(at).Round(time.Millisecond), time.Since(between).Round(time.Millisecond))
 }
 
 func (b *bench) number(side string, r *row, measure func(*bench) (float64, error)) float64 {

@@ -51,7 +51,7 @@ func memoryRows() []row {
 // capacityRows are one store with 100,000 nodes, 100,000 volumes and 1,000,000 claims.
 func capacityRows() []row {
 	of := func(name, metric, unit string, scale float64) row {
-		return row{Row: result.Row{Name: name, Unit: unit, Scale: scale}, Once: true, Berth: inMetric(metric, benchmark(berthState, "Capacity", 1))}
+		return row{Row: result.Row{Name: name, Unit: unit, Scale: scale}, Once: true, Berth: inMetric(metric, benchmark(berthState, "Capacity", "1x"))}
 	}
 	return []row{
 		of("rows", "rows", "", 1), of("filled", "filled-s", "s", 1), of("heap after restoring", "heap-bytes", "MB", 1e-6), of("snapshot", "bytes", "MB", 1e-6),

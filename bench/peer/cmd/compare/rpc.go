@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -55,44 +58,109 @@ func (b *bench) rpcRows() ([]row, func()) {
 	dir, err := os.MkdirTemp("", "bench")
 	check(err)
 	b.peer, b.berth = b.startPeer(dir), b.startBerth(dir)
-	stop := func() {
+	setups := []string{"nodes", "volumes", "shared", "allocs"}
+	const writing = "write claims and releases in turn, 1,600 volumes of 10,000, 64 clients"
+	rows := slices.Concat(
+		threeOf(writing, "claimcycle", setups...),
+		threeOf("get one of 10,000 volumes, 16 clients", "get", setups...),
+		threeOf("list 10,000 volumes, not claimed, 1 client", "list", setups...),
+		threeOf("list 10,000 volumes, not claimed, over HTTP, 1 client", "http", setups...),
+		threeOf("heartbeats of 1,000 nodes, 64 clients", "heartbeat", setups...),
+		threeOf("node fingerprints, fleet of 5,000, 64 clients", "register", append(setups, "grow")...),
+		threeOf("the same as berth's nodes send it: what differs", "update", append(setups, "grow")...),
+		last(threeOf("read claims of one volume, from 2,000 to 5,000 of them, 16 clients", "claimread", append(setups, "readers")...)),
+	)
+	wanted := map[string]func(*result.Row){
+		writing:                  func(r *result.Row) { r.Target = 10 },
+		writing + ": p99":        func(r *result.Row) { r.Target = 10 },
+		writing + ": server CPU": func(r *result.Row) { r.Bound = 60 },
+		"node fingerprints, fleet of 5,000, 64 clients":                      func(r *result.Row) { r.Target = 100 },
+		"the same as berth's nodes send it: what differs":                    func(r *result.Row) { r.Target = 100 },
+		"read claims of one volume, from 2,000 to 5,000 of them, 16 clients": func(r *result.Row) { r.Target = 150 },
+	}
+	for i := range rows {
+		if set := wanted[rows[i].Name]; set != nil {
+			set(&rows[i].Row)
+		}
+	}
+	return rows, b.stopBoth(dir)
+}
+
+// last has rows measured when all others have been: what they take on the peer, minutes, is done once, and not undone.
+func last(rows []row) []row {
+	for i := range rows {
+		rows[i].Phase, rows[i].PeerOnce = 1, true
+	}
+	return rows
+}
+
+// listRows start both servers with 10 readers of each volume. The peer has them from a snapshot.
+func (b *bench) listRows() ([]row, func()) {
+	dir, err := os.MkdirTemp("", "bench")
+	check(err)
+	out, err := exec.Command(filepath.Join(b.bin, "peer-fill"), "-dir", filepath.Join(dir, "peer"), "-addr", addr(peerRPC)).CombinedOutput()
+	if err != nil {
+		check(fmt.Errorf("%w: %s", err, out))
+	}
+	b.peer, b.berth = b.startPeer(dir), b.startBerth(dir)
+	for _, setup := range []string{"nodes", "volumes", "allocs", "claims"} {
+		_, err := b.berth.run(b.berth.ops[setup].flags)
+		check(err)
+	}
+	check(errors.Join(claimed(peerHTTP), claimed(berthHTTP)))
+	rows := slices.Concat(
+		threeOf("list 10,000 volumes, 10 claims each, 1 client", "list"),
+		threeOf("list 10,000 volumes, 10 claims each, over HTTP, 1 client", "http"),
+	)
+	for i := range rows {
+		if strings.HasSuffix(rows[i].Name, ": server CPU") {
+			rows[i].Target = 5
+		}
+	}
+	return rows, b.stopBoth(dir)
+}
+
+// claimed is an error unless a server lists 10,000 volumes with 10 readers each.
+func claimed(port int) error {
+	resp, err := http.Get("http://" + addr(port) + "/v1/volumes?type=csi")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var volumes []struct{ CurrentReaders int }
+	if err := json.NewDecoder(resp.Body).Decode(&volumes); err != nil {
+		return err
+	}
+	readers := 0
+	for _, v := range volumes {
+		readers += v.CurrentReaders
+	}
+	if len(volumes) != 10000 || readers != 100000 {
+		return fmt.Errorf("the server at port %d lists %d volumes with %d readers", port, len(volumes), readers)
+	}
+	return nil
+}
+
+// threeOf are an operation's rate, p99 and CPU.
+func threeOf(name, op string, setups ...string) []row {
+	setups = slices.Clone(setups)
+	one := func(r result.Row, of func(sample) float64) row {
+		return row{Row: r, Peer: func(b *bench) (float64, error) { return b.peer.number(b, op, of, setups) },
+			Berth: func(b *bench) (float64, error) { return b.berth.number(b, op, of, setups) }}
+	}
+	return []row{
+		one(result.Row{Name: name, Unit: "/s", Scale: 1, Inverse: true}, func(s sample) float64 { return s.rate }),
+		one(result.Row{Name: name + ": p99", Unit: "ms", Scale: 1e3}, func(s sample) float64 { return s.p99 }),
+		one(result.Row{Name: name + ": server CPU", Unit: "us", Scale: 1e6}, func(s sample) float64 { return s.cpu }),
+	}
+}
+
+func (b *bench) stopBoth(dir string) func() {
+	return func() {
 		b.peer.stop()
 		b.berth.stop()
 		_ = os.RemoveAll(dir)
 	}
-	setups := []string{"nodes", "volumes", "shared", "allocs"}
-	var rows []row
-	add := func(name, op string, target, p99 float64, before ...string) {
-		get := func(of func(sample) float64) (peer, berth func(*bench) (float64, error)) {
-			return func(b *bench) (float64, error) { return b.peer.number(b, op, of, append(setups, before...)) },
-				func(b *bench) (float64, error) { return b.berth.number(b, op, of, append(setups, before...)) }
-		}
-		peer, berth := get(func(s sample) float64 { return s.rate })
-		rows = append(rows, row{Row: result.Row{Name: name, Unit: "/s", Scale: 1, Inverse: true, Target: target}, Peer: peer, Berth: berth})
-		peer, berth = get(func(s sample) float64 { return s.p99 })
-		rows = append(rows, row{Row: result.Row{Name: name + ": p99", Unit: "ms", Scale: 1e3, Target: p99}, Peer: peer, Berth: berth})
-		peer, berth = get(func(s sample) float64 { return s.cpu })
-		rows = append(rows, row{Row: result.Row{Name: name + ": server CPU", Unit: "us", Scale: 1e6}, Peer: peer, Berth: berth})
-	}
-	add("write claims on distinct volumes among 10,000, 64 clients", "claimwrite", 10, 10)
-	add("get one of 10,000 volumes, 16 clients", "get", 0, 0)
-	add("list 10,000 volumes, 1 client", "list", 0, 0)
-	add("list 10,000 volumes over HTTP, 1 client", "http", 0, 0)
-	add("heartbeats of 1,000 nodes, 64 clients", "heartbeat", 0, 0)
-	wanted := func(name string, set func(*result.Row)) {
-		for i := range rows {
-			if rows[i].Name == name+": server CPU" {
-				set(&rows[i].Row)
-			}
-		}
-	}
-	add("read claims from 2,000 on one volume, 16 clients", "claimread", 150, 0, "readers")
-	add("node fingerprints, fleet of 5,000, 64 clients", "register", 100, 0, "readers", "grow")
-	add("the same as berth's nodes send it: what differs", "update", 100, 0, "readers", "grow")
-	wanted("write claims on distinct volumes among 10,000, 64 clients", func(r *result.Row) { r.Bound = 60 })
-	wanted("list 10,000 volumes, 1 client", func(r *result.Row) { r.Target = 5 })
-	wanted("list 10,000 volumes over HTTP, 1 client", func(r *result.Row) { r.Target = 5 })
-	return rows, stop
 }
 
 func (b *bench) startPeer(dir string) *process {
@@ -107,13 +175,13 @@ func (b *bench) startPeer(dir string) *process {
 		"allocs":     {flags: fmt.Sprint("-op setup-allocs -allocs ", allocs)},
 		"readers":    {flags: "-op claimread -c 16 -dur 10m -max 2000"},
 		"grow":       {flags: fmt.Sprint("-op setup-nodes -c 16 -off ", fleet, " -nodes ", grown)},
-		"claimwrite": {flags: "-op claimwrite -c 64 -dur 30s -max 1600 -off WRITE"},
-		"claimread":  {flags: "-op claimread -c 16 -dur 12s -max 500 -off READ"},
+		"claimcycle": {flags: "-op claimcycle -c 64 -dur 6s -part 1600", undo: "-op relwrite -c 64 -dur 30s -max 1600"},
+		"claimread":  {flags: "-op claimread -c 16 -dur 10m -off 2000"},
 		"register":   {flags: fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown)},
 		"update":     {flags: fmt.Sprint("-op reg -c 64 -dur 15s -max 600 -nodes ", grown)},
 		"get":        {flags: "-op volget -c 16 -dur 5s -max 10000 -vol rand"},
-		"list":       {flags: "-op vollist -c 1 -dur 5s -max 20"},
-		"http":       {flags: "-op http -c 1 -dur 5s -max 20 -vol /v1/volumes?type=csi"},
+		"list":       {flags: "-op vollist -c 1 -dur 5s -max 40"},
+		"http":       {flags: "-op http -c 1 -dur 5s -max 40 -vol /v1/volumes?type=csi"},
 		"heartbeat":  {flags: "-op hb -c 64 -dur 5s -max 30000"},
 	}
 	return p
@@ -130,13 +198,14 @@ func (b *bench) startBerth(dir string) *process {
 		"allocs":     {flags: fmt.Sprint("-op allocs -allocs ", allocs)},
 		"readers":    {flags: "-op claimread -c 16 -time 10m -max 2000"},
 		"grow":       {flags: fmt.Sprint("-op nodes -c 16 -offset ", fleet, " -nodes ", grown)},
-		"claimwrite": {flags: "-op claimwrite -c 64 -time 30s -max 1600 -offset WRITE", undo: "-op release -c 64 -time 30s -max 1600 -offset WRITE", times: 3},
-		"claimread":  {flags: "-op claimread -c 16 -time 30s -max 1000 -offset READ", undo: "-op releaseread -c 16 -time 30s -max 1000 -offset READ", times: 3},
+		"claims":     {flags: "-op claimeach -c 16"},
+		"claimcycle": {flags: "-op claimcycle -c 64 -time 6s", undo: "-op release -c 64 -time 30s -max 1600"},
+		"claimread":  {flags: "-op claimread -c 16 -time 1m -offset 2000", undo: "-op releaseread -c 16 -time 1m -offset 2000", times: 3},
 		"register":   {flags: fmt.Sprint("-op register -c 64 -time 15s -max 20000 -nodes ", grown)},
 		"update":     {flags: fmt.Sprint("-op updatecsi -c 64 -time 15s -max 20000 -nodes ", grown)},
 		"get":        {flags: "-op get -c 16 -time 5s -max 30000"},
-		"list":       {flags: "-op list -c 1 -time 5s -max 20"},
-		"http":       {flags: "-op http -c 1 -time 5s -max 20"},
+		"list":       {flags: "-op list -c 1 -time 5s -max 40"},
+		"http":       {flags: "-op http -c 1 -time 5s -max 40"},
 		"heartbeat":  {flags: "-op heartbeat -c 64 -time 5s -max 100000"},
 	}
 	return p
@@ -182,14 +251,14 @@ func (p *process) number(b *bench, name string, of func(sample) float64, setups 
 			continue
 		}
 		p.once[s] = struct{}{}
-		if _, err := p.run(b, p.ops[s].flags); err != nil {
+		if _, err := p.run(p.ops[s].flags); err != nil {
 			return 0, fmt.Errorf("setting up %s: %w", s, err)
 		}
 	}
 	o := p.ops[name]
 	key := fmt.Sprint(o.flags, b.round)
 	if _, done := p.runs[key]; !done {
-		s, err := p.sample(b, o)
+		s, err := p.sample(o)
 		if err != nil {
 			return 0, err
 		}
@@ -198,10 +267,10 @@ func (p *process) number(b *bench, name string, of func(sample) float64, setups 
 	return of(p.runs[key]), nil
 }
 
-func (p *process) sample(b *bench, o op) (sample, error) {
+func (p *process) sample(o op) (sample, error) {
 	var rate, p99, cpu []float64
 	for range max(1, o.times) {
-		out, err := p.run(b, o.flags)
+		out, err := p.run(o.flags)
 		if err != nil {
 			return sample{}, err
 		}
@@ -214,16 +283,15 @@ func (p *process) sample(b *bench, o op) (sample, error) {
 		if o.undo == "" {
 			continue
 		}
-		if _, err := p.run(b, o.undo); err != nil {
+		if _, err := p.run(o.undo); err != nil {
 			return sample{}, err
 		}
 	}
 	return sample{result.Median(rate), result.Median(p99), result.Median(cpu)}, nil
 }
 
-// run runs the load program. WRITE and READ are where this round's writers and readers begin: none comes twice.
-func (p *process) run(b *bench, flags string) (string, error) {
-	flags = strings.NewReplacer("WRITE", strconv.Itoa(b.round%3*1600), "READ", strconv.Itoa(2000+b.round%3*1000)).Replace(flags)
+// run runs the load program.
+func (p *process) run(flags string) (string, error) {
 	cmd := exec.Command(p.load[0], append(append([]string{}, p.load[1:]...), strings.Fields(flags)...)...)
 	cmd.SysProcAttr = withMe()
 	out, err := cmd.CombinedOutput()

@@ -29,7 +29,7 @@ const (
 	right, top    = 230, 40
 )
 
-var colours = []string{"#1b6ca8", "#c0392b", "#27865b", "#8e44ad", "#b9770e", "#2c3e50", "#16a085", "#7f8c8d", "#d35400"}
+var colours = []string{"#1b6ca8", "#c0392b", "#27865b", "#8e44ad", "#b9770e", "#2c3e50", "#16a085", "#7f8c8d", "#d35400", "#999900", "#c71585"}
 
 func main() {
 	in := flag.String("i", "bin/bench/growth.json", "what compare wrote")

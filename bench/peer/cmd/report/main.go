@@ -24,6 +24,7 @@ type section struct {
 var sections = []section{
 	{"store", "state.json", beside("row")},
 	{"rpc", "rpc.json", beside("row")},
+	{"list", "list.json", beside("row")},
 	{"memory", "memory.json", beside("row")},
 	{"capacity", "capacity.json", capacity},
 	{"growth", "growth.json", growth},
@@ -133,37 +134,6 @@ func capacity(path string) (string, error) {
 	b.WriteString("| what | |\n|---|---:|\n")
 	for _, r := range f.Rows {
 		fmt.Fprintf(&b, "| %s | %s |\n", r.Name, amount(r.Berth, r))
-	}
-	return b.String() + caption(f), nil
-}
-
-// growth puts the sizes of a path side by side.
-func growth(path string) (string, error) {
-	var f result.File
-	if err := result.Read(path, &f); err != nil {
-		return "", err
-	}
-	var (
-		order []string
-		paths = map[string][]result.Row{}
-	)
-	for _, r := range f.Rows {
-		name, _, _ := strings.Cut(r.Name, ", ")
-		if paths[name] == nil {
-			order = append(order, name)
-		}
-		paths[name] = append(paths[name], r)
-	}
-	var b strings.Builder
-	b.WriteString("| path | 10 | 100 | 1,000 | 10,000 | 100,000 | from 10 to 100,000 | peer at 10 / 1,000 / 10,000 |\n|---|---:|---:|---:|---:|---:|---:|---|\n")
-	for _, name := range order {
-		rows := paths[name]
-		fmt.Fprintf(&b, "| %s |", name)
-		for _, r := range rows {
-			fmt.Fprintf(&b, " %s |", bare(r.Berth*r.Scale))
-		}
-		last := rows[len(rows)-1]
-		fmt.Fprintf(&b, " %s | %s / %s / %s |\n", times(last.Berth/rows[0].Berth), bare(rows[0].Peer*rows[0].Scale), bare(rows[2].Peer*rows[2].Scale), bare(rows[3].Peer*rows[3].Scale))
 	}
 	return b.String() + caption(f), nil
 }
