@@ -65,6 +65,16 @@ func compile(lists ...[]*structs.Constraint) []constraint {
 	return out
 }
 
+// onlyNode is the ID of a node if constraints allow no other, "" if they do.
+func onlyNode(lists ...[]*structs.Constraint) string {
+	for _, c := range slices.Concat(lists...) {
+		if c != nil && slices.Contains([]string{"=", "==", "is"}, c.Operand) && c.LTarget == "${node.unique.id}" && !strings.HasPrefix(c.RTarget, "${") {
+			return c.RTarget
+		}
+	}
+	return ""
+}
+
 func textOf(c *structs.Constraint) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", c.LTarget, c.Operand, c.RTarget))
 }

@@ -14,14 +14,8 @@ import (
 type volumeUse struct {
 	claim  *structs.CSIClaim
 	volume *structs.CSIVolume // nil: there is none
-}
-
-func (u volumeUse) keys() []string {
-	keys := []string{structs.WakeVolume(u.claim.Namespace, u.claim.VolumeID)}
-	if u.volume != nil {
-		keys = append(keys, structs.WakePlugin(u.volume.PluginID))
-	}
-	return keys
+	keys   []string           // what could change that it cannot be had
+	where  string             // that it is reachable from, for people; "" until asked for
 }
 
 // usesOf looks up the volumes that an allocation of the group with the index wants, by alias.
@@ -34,25 +28,23 @@ func (p *planner) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 		}
 		c := r.Claim(p.ns, index)
 		c.JobID, c.TaskGroup = p.eval.JobID, g.Name
-		out = append(out, volumeUse{c, state.Volume(p.tx, c.Namespace, c.VolumeID)})
+		u := volumeUse{claim: c, volume: state.Volume(p.tx, c.Namespace, c.VolumeID), keys: []string{structs.WakeVolume(c.Namespace, c.VolumeID)}}
+		if u.volume != nil {
+			u.keys = append(u.keys, structs.WakePlugin(u.volume.PluginID))
+		}
+		out = append(out, u)
 	}
 	return out
 }
 
-// volumesClaimable refuses every node alike while a volume is missing, not ready, or held by a claim that
-// excludes ours.
-func volumesClaimable(p *planner, w *want, _ *view) *refusal {
+// barred is why every node alike refuses: a volume is missing, not ready, or held by a claim that excludes ours.
+func (p *planner) barred(w *want) *refusal {
 	if !w.looked {
 		w.uses, w.looked = p.usesOf(w.plan.group, w.index), true
-		w.barred = p.bars(w.uses)
 	}
-	return w.barred
-}
-
-func (p *planner) bars(uses []volumeUse) *refusal {
-	for _, u := range uses {
+	for _, u := range w.uses {
 		if why := p.unclaimable(u); why != "" {
-			return &refusal{reason: "CSI volume " + u.claim.VolumeID + ": " + why, keys: u.keys()}
+			return &refusal{filter: filterVolume, reason: "CSI volume " + u.claim.VolumeID + ": " + why, keys: u.keys}
 		}
 	}
 	return nil
@@ -65,12 +57,21 @@ func (p *planner) unclaimable(u volumeUse) string {
 	if p.lacksController(u.volume.PluginID) {
 		return fmt.Sprintf("no controller of plugin %s is healthy", u.volume.PluginID)
 	}
-	for _, i := range p.intents()[volumeKey(u.claim)] {
+	for i := range state.IntendedAgainst(p.tx, u.claim) {
+		if !p.stopped[i.AllocID] {
+			return placedToUse(i)
+		}
+	}
+	for _, i := range p.intended[volumeKey(u.claim)] {
 		if !p.stopped[i.AllocID] && i.Conflicts(u.claim) {
-			return fmt.Sprintf("allocation %s (job %s) is placed to use it as %s, %s", structs.ShortID(i.AllocID), i.JobID, i.AccessMode, i.Mode)
+			return placedToUse(i)
 		}
 	}
 	return ""
+}
+
+func placedToUse(i *structs.CSIClaim) string {
+	return fmt.Sprintf("allocation %s (job %s) is placed to use it as %s, %s", structs.ShortID(i.AllocID), i.JobID, i.AccessMode, i.Mode)
 }
 
 // letsGo reports whether the claims of an allocation will be released by themselves: it has ended or is
@@ -89,51 +90,13 @@ func (p *planner) lacksController(plugin string) bool {
 	return row != nil && row.ControllerRequired && !state.HealthyInstance(p.tx, plugin, structs.CSIKindController)
 }
 
-// intents are the claims of live allocations that have not made them yet, by volume: those placed before
-// whose nodes have not got to it, and those that this plan places.
-func (p *planner) intents() map[string][]*structs.CSIClaim {
-	if p.intended != nil {
-		return p.intended
-	}
-	p.intended = map[string][]*structs.CSIClaim{}
-	versions := map[structs.JobKey]map[uint64]*structs.Job{}
-	for a := range state.Allocs(p.tx, p.ns) {
-		if a.Terminal() {
-			continue
-		}
-		key := structs.JobKey{Namespace: a.Namespace, ID: a.JobID}
-		if versions[key] == nil {
-			versions[key] = map[uint64]*structs.Job{}
-		}
-		job, known := versions[key][a.JobVersion]
-		if !known {
-			job = state.JobVersion(p.tx, a.Namespace, a.JobID, a.JobVersion)
-			versions[key][a.JobVersion] = job
-		}
-		if job != nil {
-			p.intend(a, job.Group(a.TaskGroup))
-		}
-	}
-	return p.intended
-}
-
-// intend notes what an allocation is going to claim and has not.
-func (p *planner) intend(a *structs.Allocation, g *structs.TaskGroup) {
-	if g == nil || p.intended == nil {
-		return
-	}
-	for _, r := range g.Volumes {
-		c := r.Claim(a.Namespace, a.Index())
-		if r.Type != structs.VolumeTypeCSI || state.Claim(p.tx, c.Namespace, c.VolumeID, a.ID) != nil {
-			continue
-		}
-		c.AllocID, c.NodeID, c.JobID, c.TaskGroup = a.ID, a.NodeID, a.JobID, a.TaskGroup
-		if v := state.Volume(p.tx, c.Namespace, c.VolumeID); v != nil {
-			c.PluginID = v.PluginID
-		}
-		key := volumeKey(c)
-		p.intended[key] = append(p.intended[key], c)
-		p.intendedOn[a.NodeID] = append(p.intendedOn[a.NodeID], c)
+// intend notes what an allocation that the plan places is going to claim.
+func (p *planner) intend(a *structs.Allocation, uses []volumeUse, v *view) {
+	for _, u := range uses {
+		c := *u.claim
+		c.AllocID, c.NodeID, c.PluginID = a.ID, a.NodeID, u.volume.PluginID
+		p.intended[volumeKey(&c)] = append(p.intended[volumeKey(&c)], &c)
+		v.intended = append(v.intended, &c)
 	}
 }
 
@@ -143,7 +106,7 @@ func volumeKey(c *structs.CSIClaim) string { return c.Namespace + "\x00" + c.Vol
 type storage struct {
 	half    *structs.CSIPluginInstance
 	unfit   string                       // why the node's half cannot be used
-	volumes map[string]*structs.CSIClaim // that take a place: claimed, waited for, attached or still being detached
+	volumes map[string]*structs.CSIClaim // that take a place; nil until asked for
 }
 
 // storageOn looks at a plugin on a node, once.
@@ -151,13 +114,28 @@ func (p *planner) storageOn(v *view, plugin string) *storage {
 	if s := v.storage[plugin]; s != nil {
 		return s
 	}
-	s := &storage{half: state.Instance(p.tx, plugin, structs.CSIKindNode, v.node.ID), volumes: map[string]*structs.CSIClaim{}}
+	s := &storage{half: state.Instance(p.tx, plugin, structs.CSIKindNode, v.node.ID)}
 	switch {
 	case s.half == nil:
-		s.unfit = fmt.Sprintf("CSI plugin %s has no node instance here", plugin)
+		s.unfit = "CSI plugin " + plugin + " has no node instance here"
 	case !s.half.Healthy:
 		s.unfit = fmt.Sprintf("CSI plugin %s has no healthy node instance here (unhealthy%s)", plugin, colon(s.half.HealthDescription))
 	}
+	if v.storage == nil {
+		v.storage = map[string]*storage{}
+	}
+	v.storage[plugin] = s
+	return s
+}
+
+// placesOn are a plugin's volumes that take a place on a node: claimed, waited for, attached or still being
+// detached.
+func (p *planner) placesOn(v *view, plugin string) map[string]*structs.CSIClaim {
+	s := p.storageOn(v, plugin)
+	if s.volumes != nil {
+		return s.volumes
+	}
+	s.volumes = map[string]*structs.CSIClaim{}
 	for c := range state.ClaimsByNode(p.tx, v.node.ID) {
 		if c.PluginID == plugin {
 			s.volumes[volumeKey(c)] = c
@@ -168,8 +146,7 @@ func (p *planner) storageOn(v *view, plugin string) *storage {
 			s.volumes[volumeKey(c)] = c
 		}
 	}
-	v.storage[plugin] = s
-	return s
+	return s.volumes
 }
 
 // limit is how many volumes the plugin allows the node, 0 for any number.
@@ -190,17 +167,22 @@ func colon(description string) string {
 func pluginsHealthy(p *planner, w *want, v *view) *refusal {
 	for _, u := range w.uses {
 		if s := p.storageOn(v, u.volume.PluginID); s.unfit != "" {
-			return &refusal{reason: s.unfit, keys: u.keys()}
+			return &refusal{reason: s.unfit, keys: u.keys}
 		}
 	}
 	return nil
 }
 
 func volumesReachable(p *planner, w *want, v *view) *refusal {
-	for _, u := range w.uses {
-		if !u.volume.ReachableFrom(topologyOf(p.storageOn(v, u.volume.PluginID).half)) {
-			return &refusal{reason: fmt.Sprintf("CSI volume %s: it is reachable only from %s", u.volume.ID, places(u.volume)), keys: u.keys()}
+	for i := range w.uses {
+		u := &w.uses[i]
+		if u.volume.ReachableFrom(topologyOf(p.storageOn(v, u.volume.PluginID).half)) {
+			continue
 		}
+		if u.where == "" {
+			u.where = places(u.volume)
+		}
+		return &refusal{reason: "CSI volume " + u.volume.ID + ": it is reachable only from " + u.where, keys: u.keys}
 	}
 	return nil
 }
@@ -230,12 +212,11 @@ func places(v *structs.CSIVolume) string {
 func volumesWithinLimit(p *planner, w *want, v *view) *refusal {
 	for _, u := range w.uses {
 		plugin := u.volume.PluginID
-		s := p.storageOn(v, plugin)
-		limit := s.limit()
-		if limit <= 0 || int64(len(s.volumes)+len(p.intendedOn[v.node.ID])+len(w.uses)) <= limit {
+		limit := p.storageOn(v, plugin).limit()
+		if limit <= 0 || int64(len(p.placesOn(v, plugin))+v.wanted+len(v.intended)+len(w.uses)) <= limit {
 			continue
 		}
-		there := p.volumesOn(v, s, plugin)
+		there := p.volumesOn(v, plugin)
 		before := len(there)
 		for _, other := range w.uses {
 			if other.volume.PluginID == plugin {
@@ -251,13 +232,19 @@ func volumesWithinLimit(p *planner, w *want, v *view) *refusal {
 }
 
 // volumesOn are the volumes of a plugin that take, or are about to take, a place on a node.
-func (p *planner) volumesOn(v *view, s *storage, plugin string) map[string]*structs.CSIClaim {
-	there := maps.Clone(s.volumes)
-	for _, c := range p.intendedOn[v.node.ID] {
-		if c.PluginID == plugin && !p.stopped[c.AllocID] {
-			there[volumeKey(c)] = c
+func (p *planner) volumesOn(v *view, plugin string) map[string]*structs.CSIClaim {
+	there := maps.Clone(p.placesOn(v, plugin))
+	add := func(cs []*structs.CSIClaim) {
+		for _, c := range cs {
+			if c.PluginID == plugin && !p.stopped[c.AllocID] {
+				there[volumeKey(c)] = c
+			}
 		}
 	}
+	for _, a := range v.users {
+		add(state.IntendedBy(p.tx, a))
+	}
+	add(v.intended)
 	return there
 }
 

@@ -49,7 +49,6 @@ type placeFilter struct {
 
 var placeFilters = []placeFilter{
 	{filterHosts, onDistinctHosts},
-	{filterVolume, volumesClaimable},
 	{filterPlugin, pluginsHealthy},
 	{filterVolume, volumesReachable},
 	{filterLimit, volumesWithinLimit},
@@ -63,10 +62,12 @@ type groupPlan struct {
 	ask         structs.Resources
 	drivers     []string
 	constraints []constraint
-	distinct    string          // distinct_hosts: "job", "group" or ""
-	candidates  []*structs.Node // by ID
-	static      *tally
-	failed      *tally // the first failure to place
+	distinct    string           // distinct_hosts: "job", "group" or ""
+	only        string           // the ID of the one node that constraints allow, ""
+	pools       map[string]*pool // by source
+	candidates  []*structs.Node  // of all nodes, by ID
+	static      *tally           // of all nodes; nil until somebody must look at all
+	failed      *tally           // the first failure to place
 	queued      int
 }
 
@@ -79,7 +80,7 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 			p.drivers = append(p.drivers, t.Driver)
 		}
 	}
-	p.constraints = compile(lists...)
+	p.constraints, p.only = compile(lists...), onlyNode(lists...)
 	switch {
 	case wantsDistinct(j.Constraints):
 		p.distinct = "job"
@@ -102,14 +103,22 @@ func (g *groupPlan) sift(nodes []*structs.Node) {
 	}
 	g.static = newTally()
 	for _, n := range nodes {
-		if r := g.refuses(n); r != nil {
-			g.static.refuse(n, *r)
-			g.static.count(n, r.filter)
-			continue
+		if g.sorted(g.static, n) {
+			g.candidates = append(g.candidates, n)
 		}
-		g.static.count(n, "")
-		g.candidates = append(g.candidates, n)
 	}
+}
+
+// sorted counts a node, and reports whether the group's own filters let it through.
+func (g *groupPlan) sorted(t *tally, n *structs.Node) bool {
+	r := g.refuses(n)
+	if r == nil {
+		t.count(n, "")
+		return true
+	}
+	t.refuse(n, *r)
+	t.count(n, r.filter)
+	return false
 }
 
 // count counts a node as the dialect does: the pool's, those of the datacenters, those looked at.

@@ -62,6 +62,15 @@ func (t *tally) refuse(n *structs.Node, r refusal) {
 	}
 }
 
+// bar counts a refusal that is every node's, so that none was asked.
+func (t *tally) bar(r refusal) {
+	t.refusals[[2]string{r.filter, r.reason}] += 0
+	t.metric.ConstraintFiltered[r.reason] += 0
+	for _, k := range r.keys {
+		t.keys[k] = true
+	}
+}
+
 func countClass(m map[string]int, n *structs.Node) {
 	if n.NodeClass != "" {
 		m[n.NodeClass]++

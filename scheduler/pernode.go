@@ -8,8 +8,12 @@ import (
 )
 
 // reconcilePerNode compares a system or sysbatch job, which has one of each group on every node that is
-// fit for it, with its allocations.
+// fit for it, with its allocations; on the one node that the evaluation is about, if it is about one.
 func (p *planner) reconcilePerNode() {
+	nodes := p.all
+	if p.eval.NodeID != "" {
+		p.scope, nodes = p.eval.NodeID, p.alone
+	}
 	byGroup := map[string]map[string][]*structs.Allocation{}
 	for _, a := range p.live() {
 		group := p.job.Group(a.TaskGroup)
@@ -26,15 +30,23 @@ func (p *planner) reconcilePerNode() {
 		g := newGroupPlan(p.job, group)
 		p.groups = append(p.groups, g)
 		if group.Count > 0 {
-			g.sift(p.nodes)
-			p.reconcileNodes(g, byGroup[group.Name])
+			g.sift(nodes())
+			p.reconcileNodes(g, nodes(), byGroup[group.Name])
 		}
 	}
 }
 
-func (p *planner) reconcileNodes(g *groupPlan, byNode map[string][]*structs.Allocation) {
-	before, anywhere := len(p.wants), false
-	for _, n := range p.nodes {
+// alone is the node that the evaluation is about, if it is there.
+func (p *planner) alone() []*structs.Node {
+	if n := p.node(p.scope); n != nil {
+		return []*structs.Node{n}
+	}
+	return nil
+}
+
+func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node, byNode map[string][]*structs.Allocation) {
+	before, anywhere := len(p.wants), p.scope != ""
+	for _, n := range nodes {
 		served := p.reconcileNode(g, n, byNode[n.ID])
 		anywhere = anywhere || served
 		if !served && g.candidate(n) {

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,5 +152,71 @@ func TestJobThatChangesItsType(t *testing.T) {
 	w.run("x")
 	if got := w.placed("x"); !strings.HasPrefix(got, "0@") || !strings.Contains(got, " 1@") {
 		t.Errorf("placed %s", got)
+	}
+}
+
+// TestEvaluationOfOneNodeLooksAtThatNode: the others are as they were, until somebody looks at them.
+func TestEvaluationOfOneNodeLooksAtThatNode(t *testing.T) {
+	w := running(t, aJob("log", structs.JobSystem), "n1", "n2", "n3")
+	w.status("n1", structs.NodeDown)
+	w.status("n2", structs.NodeDown)
+	one := func(node string) *structs.Plan {
+		e := w.eval("log")
+		e.NodeID = node
+		p := w.process(e)
+		w.apply(p)
+		return p
+	}
+	p := one("n1")
+	if len(p.Stop) != 1 || state.Alloc(w.s.Read(), p.Stop[0].AllocID).NodeID != "n1" || p.Eval.FailedTGAllocs != nil {
+		t.Fatalf("plan: %s", describe(p))
+	}
+	w.wantPlaced("log", "0@n2 0@n3")
+	w.status("n1", structs.NodeReady)
+	if p = one("n1"); len(p.Place) != 1 || len(p.Stop) != 0 || p.Place[0].Metrics.NodesEvaluated != 1 {
+		t.Fatalf("plan: %s", describe(p))
+	}
+	w.wantPlaced("log", "0@n1 0@n2 0@n3")
+	if p = one("gone"); len(p.Place)+len(p.Stop) != 0 || p.Blocked != nil {
+		t.Fatalf("plan: %s", describe(p))
+	}
+	one("n2")
+	w.wantPlaced("log", "0@n1 0@n3")
+	w.client(w.allocs("log")[0], structs.AllocFailed)
+	p = one("n1")
+	if len(p.Followups) != 1 || p.Followups[0].NodeID != "n1" {
+		t.Fatalf("plan: %s", describe(p))
+	}
+	w.clock = w.clock.Add(time.Minute)
+	w.apply(w.process(p.Followups[0]))
+	w.wantPlaced("log", "0@n1 0@n3")
+}
+
+// TestRoomOnOneNodeDoesNotEndTheWaitForRoomOnAnother.
+func TestRoomOnOneNodeDoesNotEndTheWaitForRoomOnAnother(t *testing.T) {
+	w := newWorld(t)
+	small := aNode("n1")
+	small.NodeResources.CPU.CpuShares = 50
+	w.node(small)
+	w.job(aJob("log", structs.JobSystem))
+	w.run("log")
+	w.nodes("n2")
+	for _, e := range slices.Collect(state.EvalsByStatus(w.s.Read(), structs.EvalPending)) {
+		if e.NodeID == "n2" {
+			w.apply(w.process(e))
+		}
+	}
+	w.wantPlaced("log", "0@n2")
+	if got := state.JobSummary(w.s.Read(), state.Job(w.s.Read(), structs.DefaultNamespace, "log")).Summary["g"].Queued; got != 1 {
+		t.Errorf("%d are queued", got)
+	}
+	waiting := 0
+	for e := range state.EvalsByJob(w.s.Read(), structs.DefaultNamespace, "log") {
+		if !e.Terminal() && e.TriggeredBy == structs.TriggerQueuedAllocs {
+			waiting++
+		}
+	}
+	if waiting != 1 {
+		t.Errorf("%d evaluations wait for room on n1", waiting)
 	}
 }

@@ -7,7 +7,6 @@ import (
 // place finds a node for what is wanted and adds it to the plan, or notes why there is none.
 func (p *planner) place(w *want) {
 	g := w.plan
-	g.sift(p.nodes)
 	if g.failed != nil && w.node == nil && !w.update && !g.perAlloc() {
 		g.failed.metric.CoalescedFailures++ // what there was no room for before, there is none for now
 		g.queued++
@@ -16,16 +15,16 @@ func (p *planner) place(w *want) {
 	if w.update {
 		p.stop(w.prev, "replaced by a newer version of the job", "")
 	}
-	t := g.static.clone()
-	chosen := p.choose(w, t)
-	if chosen == nil {
+	top, t := p.choose(w)
+	if len(top) == 0 {
 		if w.update {
 			p.unstop(w.prev)
 		}
 		g.fail(w, t)
 		return
 	}
-	p.add(w, chosen, t)
+	t.metric.ScoreMetaData = top.scores(w)
+	p.add(w, top[0].view, t)
 }
 
 // fail keeps the first failure of a group, and of a job per node what each node says.
@@ -68,12 +67,39 @@ func (t *tally) merge(base, other *tally) {
 	add(m.DimensionExhausted, o.DimensionExhausted, b.DimensionExhausted)
 }
 
-// choose asks every candidate and takes the best that refuses nothing, nil if there is none.
-func (p *planner) choose(w *want, t *tally) *view {
-	candidates := w.plan.candidates
-	if w.node != nil {
-		candidates = []*structs.Node{w.node}
+// choose finds the best nodes of those that take the allocation: of a sample, and where nobody in it does, of
+// all. It finds none when every node refused, or when the allocation is barred from all alike.
+func (p *planner) choose(w *want) (podium, *tally) {
+	g, barred := w.plan, p.barred(w)
+	switch {
+	case w.node != nil && barred != nil:
+		t := g.static.clone()
+		t.refuse(w.node, *barred)
+		return nil, t
+	case w.node != nil:
+		return p.askAll(w, []*structs.Node{w.node})
+	case barred != nil:
+		t := newTally()
+		t.bar(*barred)
+		return nil, t
 	}
+	o := p.poolOf(w)
+	if w.update {
+		if n := p.node(w.prev.NodeID); n != nil {
+			o.ahead(n)
+		}
+	}
+	top, t, all := p.sample(w, o)
+	if len(top) > 0 || all {
+		return top, t
+	}
+	g.sift(p.all())
+	return p.askAll(w, g.candidates)
+}
+
+// askAll asks each of the candidates.
+func (p *planner) askAll(w *want, candidates []*structs.Node) (podium, *tally) {
+	t := w.plan.static.clone()
 	var top podium
 	for _, n := range candidates {
 		v := p.view(n)
@@ -83,11 +109,7 @@ func (p *planner) choose(w *want, t *tally) *view {
 		}
 		top.add(rank(w, v))
 	}
-	if len(top) == 0 {
-		return nil
-	}
-	t.metric.ScoreMetaData = top.scores(w)
-	return top[0].view
+	return top, t
 }
 
 func (p *planner) refuses(w *want, v *view) *refusal {
@@ -115,5 +137,5 @@ func (p *planner) add(w *want, v *view, t *tally) {
 	}
 	p.plan.Place = append(p.plan.Place, a)
 	v.add(p, a, 1)
-	p.intend(a, w.plan.group)
+	p.intend(a, w.uses, v)
 }

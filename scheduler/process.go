@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -13,13 +14,17 @@ import (
 // it is one that had been blocked; what could not be placed is in its FailedTGAllocs, and a blocked
 // evaluation beside it waits for room.
 func Process(tx *state.Read, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+	return process(tx, eval, now, enough)
+}
+
+// process is Process with samples of a size.
+func process(tx *state.Read, eval *structs.Evaluation, now time.Time, enough int) (*structs.Plan, error) {
 	if eval == nil || eval.ID == "" || eval.JobID == "" {
 		return nil, structs.Errorf(structs.KindInvalid, "an evaluation needs an ID and a job")
 	}
-	p := &planner{tx: tx, eval: eval, ns: structs.NamespaceOr(eval.Namespace), now: now, plan: &structs.Plan{},
-		stopped: map[string]bool{}, views: map[string]*view{}, intendedOn: map[string][]*structs.CSIClaim{}}
+	p := &planner{tx: tx, eval: eval, ns: structs.NamespaceOr(eval.Namespace), now: now, enough: enough, plan: &structs.Plan{},
+		stopped: map[string]bool{}, views: map[string]*view{}, intended: map[string][]*structs.CSIClaim{}}
 	p.job = state.Job(tx, p.ns, eval.JobID)
-	p.nodes = slices.Collect(state.Nodes(tx))
 	switch {
 	case p.job == nil || p.job.Stop:
 		p.stopAll()
@@ -45,15 +50,18 @@ type planner struct {
 	now  time.Time
 	plan *structs.Plan
 
-	nodes   []*structs.Node // all, by ID
+	enough int // nodes that would take an allocation
+
+	scope   string          // of a job per node: the ID of the one node that is looked at; "" for all
+	fleet   []*structs.Node // all nodes, by ID; nil until somebody must look at all
+	start   string          // where in the fleet to begin; see origin
 	views   map[string]*view
 	groups  []*groupPlan
 	wants   []*want
 	later   []waiting
 	stopped map[string]bool // allocations that the plan stops
 
-	intended   map[string][]*structs.CSIClaim // by volume; nil until asked for
-	intendedOn map[string][]*structs.CSIClaim // the same by node
+	intended map[string][]*structs.CSIClaim // claims of what this plan places, by volume
 }
 
 // stopAll ends what is left of a job that is stopped or gone.
@@ -78,7 +86,7 @@ func (p *planner) end(a *structs.Allocation, why string) {
 // that were being stopped when their node went down.
 func (p *planner) live() []*structs.Allocation {
 	var out []*structs.Allocation
-	for a := range state.AllocsByJob(p.tx, p.ns, p.eval.JobID) {
+	for a := range p.ofJob() {
 		if !a.ServerTerminal() {
 			out = append(out, a)
 		} else if !a.ClientTerminal() && p.lost(a.NodeID) {
@@ -86,6 +94,28 @@ func (p *planner) live() []*structs.Allocation {
 		}
 	}
 	return out
+}
+
+// ofJob yields the job's allocations: all, or those on the one node that is looked at.
+func (p *planner) ofJob() iter.Seq[*structs.Allocation] {
+	if p.scope == "" {
+		return state.AllocsByJob(p.tx, p.ns, p.eval.JobID)
+	}
+	return func(yield func(*structs.Allocation) bool) {
+		for a := range state.AllocsByNode(p.tx, p.scope) {
+			if a.JobID == p.eval.JobID && a.Namespace == p.ns && !yield(a) {
+				return
+			}
+		}
+	}
+}
+
+// all are the nodes, by ID. It is for who must look at every one.
+func (p *planner) all() []*structs.Node {
+	if p.fleet == nil {
+		p.fleet = slices.Collect(state.Nodes(p.tx))
+	}
+	return p.fleet
 }
 
 func (p *planner) node(id string) *structs.Node { return state.Node(p.tx, id) }
@@ -108,6 +138,7 @@ func (p *planner) finish() {
 		e.FailedTGAllocs[g.group.Name] = g.failed.finished()
 		maps.Copy(keys, g.failed.keys)
 	}
+	p.addWaiting(e)
 	p.plan.Eval = e
 	if p.job != nil {
 		p.plan.JobModifyIndex = p.job.JobModifyIndex
@@ -118,6 +149,18 @@ func (p *planner) finish() {
 	e.SnapshotIndex = p.snapshotIndex()
 	if p.plan.Blocked != nil {
 		p.plan.Blocked.SnapshotIndex = e.SnapshotIndex
+	}
+}
+
+// addWaiting counts in what the job waits for on nodes that were not looked at.
+func (p *planner) addWaiting(e *structs.Evaluation) {
+	if p.scope == "" {
+		return
+	}
+	if b := state.BlockedEval(p.tx, p.ns, e.JobID); b != nil {
+		for group, n := range b.QueuedAllocations {
+			e.QueuedAllocations[group] = max(n, e.QueuedAllocations[group])
+		}
 	}
 }
 
@@ -146,6 +189,7 @@ func (p *planner) block(e *structs.Evaluation, keys []string) {
 // snapshotIndex is the index that wakes are compared with: it must not be below that of any wake that the
 // snapshot has seen, so every table whose changes wake is among those read.
 func (p *planner) snapshotIndex() uint64 {
+	state.Node(p.tx, "")
 	state.Volume(p.tx, "", "")
 	state.Claim(p.tx, "", "", "")
 	state.Attachment(p.tx, "", "", "")

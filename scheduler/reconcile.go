@@ -21,7 +21,6 @@ type want struct {
 
 	uses   []volumeUse // looked up once
 	looked bool
-	barred *refusal
 }
 
 // fate is what is to become of an allocation that counts for its group.

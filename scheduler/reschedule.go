@@ -134,7 +134,7 @@ func (p *planner) followUp() {
 		}
 		if f == nil {
 			f = &structs.Evaluation{ID: structs.NewID(), Namespace: p.ns, Priority: p.job.Priority, Type: p.job.Type,
-				TriggeredBy: structs.TriggerScheduled, JobID: p.job.ID, JobModifyIndex: p.job.JobModifyIndex,
+				TriggeredBy: structs.TriggerScheduled, JobID: p.job.ID, NodeID: p.scope, JobModifyIndex: p.job.JobModifyIndex,
 				Status: structs.EvalPending, WaitUntil: w.due, PreviousEval: p.eval.ID, CreateTime: p.now.UnixNano(), ModifyTime: p.now.UnixNano()}
 			p.plan.Followups = append(p.plan.Followups, f)
 		}

@@ -25,14 +25,16 @@ func TestShapesTellApartWhatFindsRoomByItself(t *testing.T) {
 		return p.Blocked.Shape
 	}
 	for name, edit := range map[string]func(*structs.Job){
-		"as it is":      func(*structs.Job) {},
-		"memory":        func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMB++ },
-		"disk":          func(j *structs.Job) { j.TaskGroups[0].EphemeralDisk = &structs.EphemeralDisk{SizeMB: 777} },
-		"driver":        func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Driver = "other" },
-		"datacenter":    func(j *structs.Job) { j.Datacenters = []string{"dc*"} },
-		"pool":          func(j *structs.Job) { j.NodePool = allPools },
-		"constraint":    constraints(&structs.Constraint{LTarget: "${attr.a}", Operand: "is_set"}),
-		"of the task":   func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Constraints = []*structs.Constraint{{LTarget: "${attr.a}", Operand: "is_set"}} },
+		"as it is":   func(*structs.Job) {},
+		"memory":     func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Resources.MemoryMB++ },
+		"disk":       func(j *structs.Job) { j.TaskGroups[0].EphemeralDisk = &structs.EphemeralDisk{SizeMB: 777} },
+		"driver":     func(j *structs.Job) { j.TaskGroups[0].Tasks[0].Driver = "other" },
+		"datacenter": func(j *structs.Job) { j.Datacenters = []string{"dc*"} },
+		"pool":       func(j *structs.Job) { j.NodePool = allPools },
+		"constraint": constraints(&structs.Constraint{LTarget: "${attr.a}", Operand: "is_set"}),
+		"of the task": func(j *structs.Job) {
+			j.TaskGroups[0].Tasks[0].Constraints = []*structs.Constraint{{LTarget: "${attr.a}", Operand: "is_set"}}
+		},
 		"volume":        volume("db", structs.CSISingleNodeWriter, false),
 		"volume's mode": volume("db", structs.CSIMultiNodeReader, false),
 	} {

@@ -11,6 +11,10 @@ type view struct {
 	used    structs.Resources
 	groups  map[string]int      // this job's live allocations, by group
 	storage map[string]*storage // by plugin, as far as asked for
+
+	users    []*structs.Allocation // live ones that are to use volumes
+	wanted   int                   // how many these are
+	intended []*structs.CSIClaim   // of what the plan places here
 }
 
 func (v *view) ofJob() int {
@@ -31,6 +35,9 @@ func (v *view) add(p *planner, a *structs.Allocation, by int) {
 		}
 	}
 	if a.JobID == p.eval.JobID && a.Namespace == p.ns {
+		if v.groups == nil {
+			v.groups = map[string]int{}
+		}
 		v.groups[a.TaskGroup] += by
 	}
 }
@@ -40,10 +47,14 @@ func (p *planner) view(n *structs.Node) *view {
 	if v := p.views[n.ID]; v != nil {
 		return v
 	}
-	v := &view{node: n, groups: map[string]int{}, storage: map[string]*storage{}}
+	v := &view{node: n}
 	for a := range state.LiveAllocsByNode(p.tx, n.ID) {
 		if !p.stopped[a.ID] {
 			v.add(p, a, 1)
+		}
+		if len(a.CSIVolumes) > 0 {
+			v.users = append(v.users, a)
+			v.wanted += len(a.CSIVolumes)
 		}
 	}
 	p.views[n.ID] = v

@@ -1,0 +1,297 @@
+package scheduler
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// fleet is a world of n nodes with a plugin, where one allocation on each is placed to use a volume of its own and
+// has not claimed it. Each has a place of its own, too. Nothing is checked after each entry, as a world does.
+func fleet(t testing.TB, n int) *world {
+	t.Helper()
+	w := newWorld(nil)
+	b := w.s.Batch()
+	fill := func(fn func(*state.Write) error) {
+		w.index++
+		if err := b.Apply(w.index, fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := aJob("fill", structs.JobService, count(n), cpu(10), volume("data", structs.CSISingleNodeWriter, true))
+	fill(func(tx *state.Write) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job}) })
+	plan := &structs.Plan{JobModifyIndex: w.index, Eval: &structs.Evaluation{ID: "fill", Namespace: job.Namespace, JobID: job.ID, Status: structs.EvalComplete}}
+	for i := range n {
+		id := nodeID(i)
+		k := half("p", structs.CSIKindNode)
+		k.NodeInfo.ID, k.NodeInfo.MaxVolumes = "i-"+id, 100
+		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"host": "i-" + id, "zone": fmt.Sprint("z", i%3)}}
+		fill(func(tx *state.Write) error {
+			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id), CSI: []*structs.CSIPluginInstance{k}})
+		})
+		plan.Place = append(plan.Place, &structs.Allocation{ID: fmt.Sprintf("fill-%08d", i), JobID: job.ID, TaskGroup: "g", NodeID: id,
+			Name: structs.AllocName(job.ID, "g", i), Metrics: &structs.AllocMetric{}})
+	}
+	var volumes []*structs.CSIVolume
+	for i := range n {
+		volumes = append(volumes, &structs.CSIVolume{ID: structs.PerAllocID("data", i), Namespace: job.Namespace, PluginID: "p", ExternalID: fmt.Sprint("x", i)})
+	}
+	volumes = append(volumes, &structs.CSIVolume{ID: "free", Namespace: job.Namespace, PluginID: "p", ExternalID: "free"},
+		&structs.CSIVolume{ID: "local", Namespace: job.Namespace, PluginID: "p", ExternalID: "local",
+			Topologies: []*structs.CSITopology{{Segments: map[string]string{"host": "i-" + nodeID(n/2)}}}},
+		&structs.CSIVolume{ID: "zonal", Namespace: job.Namespace, PluginID: "p", ExternalID: "zonal",
+			Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}}})
+	fill(func(tx *state.Write) error {
+		return state.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: volumes})
+	})
+	fill(func(tx *state.Write) error { return state.PlanApply(tx, plan) })
+	for _, j := range []*structs.Job{
+		aJob("web", structs.JobService),
+		aJob("db", structs.JobService, volume("free", structs.CSISingleNodeWriter, false)),
+		aJob("local", structs.JobService, volume("local", structs.CSISingleNodeWriter, false)),
+		aJob("zonal", structs.JobService, volume("zonal", structs.CSISingleNodeWriter, false)),
+		aJob("one", structs.JobService, constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: nodeID(n / 2), Operand: "="})),
+		aJob("late", structs.JobService, volume("data", structs.CSISingleNodeWriter, true)),
+		aJob("log", structs.JobSystem),
+	} {
+		fill(func(tx *state.Write) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: j}) })
+	}
+	b.Commit()
+	if got := len(slices.Collect(state.AllocsByJob(w.s.Read(), job.Namespace, job.ID))); got != n {
+		t.Fatalf("%d allocations were placed: %s", got, state.Eval(w.s.Read(), "fill").StatusDescription)
+	}
+	return w
+}
+
+func nodeID(i int) string { return fmt.Sprintf("n%06d", i) }
+
+// works are evaluations of a fleet that place one allocation, or find that there is no need to.
+var works = []struct {
+	name, job string
+	perNode   bool
+	most      int // nodes that are looked at
+}{
+	{"plain", "web", false, enough + stride},
+	{"volume", "db", false, enough + stride},
+	{"volume of one node", "local", false, 1},
+	{"volume of a zone", "zonal", false, 3*enough + stride},
+	{"a named node", "one", false, 1},
+	{"one node of a job per node", "log", true, 1},
+}
+
+func evalOf(w *world, n int, job string, perNode bool) *structs.Evaluation {
+	e := w.eval(job)
+	if perNode {
+		e.NodeID = nodeID(n / 2)
+	}
+	return e
+}
+
+// TestWhatIsLookedAtDoesNotGrowWithTheFleet counts nodes that are looked at, and allocations of memory, to place
+// one allocation.
+func TestWhatIsLookedAtDoesNotGrowWithTheFleet(t *testing.T) {
+	cost := map[string][]float64{}
+	for _, n := range []int{300, 3000} {
+		w := fleet(t, n)
+		for _, c := range works {
+			var p *structs.Plan
+			cost[c.name] = append(cost[c.name], testing.AllocsPerRun(10, func() {
+				p = w.plan(t, evalOf(w, n, c.job, c.perNode), enough)
+			}))
+			if len(p.Place) != 1 || p.Blocked != nil {
+				t.Fatalf("%s among %d: %s %s", c.name, n, describe(p), refusals(p, "g"))
+			}
+			if m := p.Place[0].Metrics; m.NodesEvaluated > c.most || m.NodesEvaluated == 0 {
+				t.Errorf("%s among %d nodes: %d were looked at", c.name, n, m.NodesEvaluated)
+			}
+		}
+	}
+	for name, c := range cost {
+		t.Logf("%s: %.0f allocations of memory among 300 nodes, %.0f among 3000", name, c[0], c[1])
+		if c[1] > 2*c[0]+200 {
+			t.Errorf("%s: %.0f allocations of memory among 300 nodes, %.0f among 3000", name, c[0], c[1])
+		}
+	}
+}
+
+// TestAVolumeThatIsHeldIsSaidWithoutLookingAtNodes: who is in the way is found by the volume.
+func TestAVolumeThatIsHeldIsSaidWithoutLookingAtNodes(t *testing.T) {
+	w := fleet(t, 200)
+	p := w.plan(t, w.eval("late"), enough)
+	if got := refusals(p, "g"); !strings.Contains(got, "allocation fill-000 (job fill) is placed to use it") || p.Eval.FailedTGAllocs["g"].NodesEvaluated != 0 {
+		t.Errorf("refusals: %s", got)
+	}
+}
+
+// plan is process without the checks that look at all.
+func (w *world) plan(t testing.TB, e *structs.Evaluation, enough int) *structs.Plan {
+	t.Helper()
+	p, err := process(w.s.Read(), e, w.clock, enough)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestThatNothingFitsIsSaidByEveryNode, and one that fits is found among many that do not.
+func TestThatNothingFitsIsSaidByEveryNode(t *testing.T) {
+	const n = 700
+	w := fleet(t, n)
+	w.t = t
+	w.job(aJob("big", structs.JobService, cpu(995)))
+	p := w.plan(t, w.eval("big"), enough)
+	if got := refusals(p, "g"); got != fmt.Sprintf("resources: cpu exhausted (%d)", n) {
+		t.Errorf("refusals: %s", got)
+	}
+	if m := p.Eval.FailedTGAllocs["g"]; m.NodesEvaluated != n || m.NodesExhausted != n || m.NodesInPool != n {
+		t.Errorf("metric: %+v", m)
+	}
+	large := aNode("n000555x")
+	large.NodeResources.CPU.CpuShares = 5000
+	w.node(large)
+	w.job(aJob("big", structs.JobService, cpu(995), count(5)))
+	w.apply(w.plan(t, w.eval("big"), enough))
+	w.wantPlaced("big", "0@n000555x 1@n000555x 2@n000555x 3@n000555x 4@n000555x")
+}
+
+// TestAFleetIsBegunEverywhere: evaluations do not all begin at the same nodes, whatever nodes are called.
+func TestAFleetIsBegunEverywhere(t *testing.T) {
+	for name, id := range map[string]func(int) string{
+		"numbered": nodeID,
+		"random":   func(i int) string { return structs.DeriveID(uint64(i), "node") },
+		"short":    func(i int) string { return fmt.Sprint("client-", i) },
+	} {
+		w := newWorld(t)
+		b := w.s.Batch()
+		const n = 1000
+		for i := range n {
+			w.index++
+			_ = b.Apply(w.index, func(tx *state.Write) error {
+				return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id(i))})
+			})
+		}
+		b.Commit()
+		tx := w.s.Read()
+		begun := map[string]bool{}
+		for i := range 300 {
+			p := &planner{tx: tx, eval: &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval")}}
+			r := ring{first: p.origin(), source: p.sourceOf(&want{plan: &groupPlan{}})}
+			r.next = r.first
+			begun[r.read(1)[0].ID] = true
+			seen := map[string]bool{}
+			for few := r.read(stride); len(few) > 0; few = r.read(stride) {
+				for _, n := range few {
+					seen[n.ID] = true
+				}
+			}
+			if len(seen) != n-1 {
+				t.Fatalf("%s: from %q it goes around %d nodes", name, r.first, len(seen)+1)
+			}
+		}
+		t.Logf("%s: 300 evaluations begin at %d nodes", name, len(begun))
+		if len(begun) < 150 {
+			t.Errorf("%s: 300 evaluations begin at %d nodes", name, len(begun))
+		}
+	}
+}
+
+// TestSamplesPackNearlyAsWellAsScans fills a fleet with allocations of different sizes, one evaluation each, by
+// samples and by asking every node.
+func TestSamplesPackNearlyAsWellAsScans(t *testing.T) {
+	const n, jobs = 500, 900
+	filled := func(enough int) (nodes int) {
+		w, chance := fleet(t, n), rand.New(rand.NewPCG(7, 7))
+		for i := range jobs {
+			id := fmt.Sprint("job-", i)
+			e := &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval"), Namespace: structs.DefaultNamespace, JobID: id, Status: structs.EvalPending}
+			w.write(t, func(tx *state.Write) error {
+				return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob(id, structs.JobBatch, cpu(50+chance.IntN(350)))})
+			})
+			p := w.plan(t, e, enough)
+			if len(p.Place) != 1 {
+				t.Fatalf("%s: %s", id, refusals(p, "g"))
+			}
+			w.write(t, func(tx *state.Write) error { return state.PlanApply(tx, p) })
+		}
+		tx := w.s.Read()
+		for i := range n {
+			if len(slices.Collect(state.LiveAllocsByNode(tx, nodeID(i)))) > 1 {
+				nodes++
+			}
+		}
+		return nodes
+	}
+	scan, sample := filled(math.MaxInt), filled(enough)
+	t.Logf("%d nodes by scans, %d by samples", scan, sample)
+	if sample > scan*125/100 {
+		t.Errorf("%d nodes by scans, %d by samples", scan, sample)
+	}
+}
+
+func (w *world) write(t testing.TB, fn func(*state.Write) error) {
+	t.Helper()
+	w.index++
+	if err := w.s.Write(w.index, fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAGroupIsSpreadOverMoreNodesThanASampleHas: its allocations come to nodes of their own as long as there are.
+func TestAGroupIsSpreadOverMoreNodesThanASampleHas(t *testing.T) {
+	w := fleet(t, 400)
+	w.t = t
+	w.job(aJob("wide", structs.JobService, count(300)))
+	p := w.plan(t, w.eval("wide"), enough)
+	nodes := map[string]bool{}
+	for _, a := range p.Place {
+		nodes[a.NodeID] = true
+	}
+	if len(p.Place) != 300 || len(nodes) < 250 {
+		t.Errorf("%d allocations on %d nodes", len(p.Place), len(nodes))
+	}
+}
+
+// TestAnUpdateMayStayWhereItIs although everything else is full and far.
+func TestAnUpdateMayStayWhereItIs(t *testing.T) {
+	w := fleet(t, 300)
+	w.t = t
+	w.job(aJob("big", structs.JobService, count(300), cpu(900)))
+	w.apply(w.plan(t, w.eval("big"), enough))
+	w.job(aJob("big", structs.JobService, count(300), cpu(950)))
+	p := w.plan(t, w.eval("big"), enough)
+	if len(p.Place) != 300 || len(p.Stop) != 300 {
+		t.Fatalf("%d placed, %d stopped: %s", len(p.Place), len(p.Stop), refusals(p, "g"))
+	}
+	for _, a := range p.Place {
+		if prev := state.Alloc(w.s.Read(), a.PreviousAllocation); prev.NodeID != a.NodeID {
+			t.Fatalf("%s moved from %s to %s", a.Name, prev.NodeID, a.NodeID)
+		}
+	}
+}
+
+func BenchmarkEval(b *testing.B) {
+	for _, n := range []int{10, 1000, 10_000, 100_000} {
+		var w *world
+		for _, c := range works {
+			b.Run(fmt.Sprintf("%s/%d", c.name, n), func(b *testing.B) {
+				if w == nil {
+					w = fleet(b, n)
+				}
+				b.ReportAllocs()
+				b.ResetTimer()
+				looked := 0
+				for b.Loop() {
+					p := w.plan(b, evalOf(w, n, c.job, c.perNode), enough)
+					looked = p.Place[0].Metrics.NodesEvaluated
+				}
+				b.ReportMetric(float64(looked), "nodes/op")
+			})
+		}
+	}
+}
