@@ -54,16 +54,26 @@ type conns struct {
 }
 
 // newConns makes the connections of an agent. gate is nil where it has no server: those that it asks then refuse
-// by themselves. elsewhere says whether its server passes on what it may not answer by itself, so that the
-// leader's gate decides.
-func newConns(l Limits, gate httpshed.Gate, elsewhere func() bool) *conns {
-	return &conns{limits: l, of: map[string]int{}, shed: httpshed.Config{
-		Gate: gate, Idle: idleConn, Head: headTime, Refusal: refusal, TurnAway: turnAway,
-		Sheds: func(target []byte) bool {
-			sheds, stale := api.Sheds(target)
-			return sheds && (stale || !elsewhere())
-		},
+// by themselves. elsewhere says whether its server passes on what it may not answer by itself.
+func newConns(l Limits, gate *admission.Gate, elsewhere func() bool) *conns {
+	c := &conns{limits: l, of: map[string]int{}, shed: httpshed.Config{
+		Idle: idleConn, Head: headTime, Refusal: refusal, TurnAway: turnAway,
 	}}
+	if gate == nil {
+		return c
+	}
+	c.shed.Refuses = func() bool { return gate.Refuses() || gate.Passing().Refuses() }
+	c.shed.GateOf = func(target []byte) httpshed.Gate {
+		sheds, stale := api.Sheds(target)
+		switch {
+		case !sheds:
+			return nil
+		case !stale && elsewhere():
+			return gate.Passing()
+		}
+		return gate
+	}
+	return c
 }
 
 func refusal(b []byte, again time.Duration) []byte {

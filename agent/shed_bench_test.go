@@ -13,7 +13,6 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/internal/admission"
-	"berth/internal/httpshed"
 	"berth/rpc"
 )
 
@@ -34,7 +33,7 @@ func BenchmarkReadOverHTTP(b *testing.B) {
 			s.Shed(gate)
 			conns := newConns(defaultLimits(), nil, nil)
 			if c.atConn {
-				conns = newConns(defaultLimits(), httpshed.Gate(gate), func() bool { return false })
+				conns = newConns(defaultLimits(), gate, func() bool { return false })
 			}
 			h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger()})
 			exchange(b, serveConns(b, conns, h).Listener.Addr().(*net.TCPAddr).Port, status)

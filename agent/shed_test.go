@@ -88,14 +88,16 @@ func TestAReadIsRefusedOnceAtMost(t *testing.T) {
 	s := rpc.NewServer(hclog.NewNullLogger(), procedures()...)
 	defer s.Close()
 	s.Shed(gate)
-	elsewhere := false
 	h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger()})
-	srv := serveConns(t, newConns(defaultLimits(), gate, func() bool { return elsewhere }), h)
+	srv := serveConns(t, newConns(defaultLimits(), gate, func() bool { return false }), h)
 	seen := map[string]int{}
 	const reads = 1000
 	for n := range reads {
-		elsewhere = n%100 == 0 // then the procedure is left to decide
-		resp, err := srv.Client().Get(srv.URL + "/v1/volumes")
+		path := "/v1/volumes"
+		if n%100 == 0 {
+			path += "?%73tale" // that one is left to the procedure
+		}
+		resp, err := srv.Client().Get(srv.URL + path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,6 +120,29 @@ func TestAReadIsRefusedOnceAtMost(t *testing.T) {
 	for _, n := range seen {
 		if n < reads*45/100 || n > reads*55/100 {
 			t.Errorf("%d of %d are refused, where half should be", n, reads)
+		}
+	}
+}
+
+// TestWhatIsPassedOnIsTheLeadersToRefuse: a server refuses itself what any may answer, and nothing else.
+func TestWhatIsPassedOnIsTheLeadersToRefuse(t *testing.T) {
+	gate := refusing(999)
+	h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	srv := serveConns(t, newConns(defaultLimits(), gate, func() bool { return true }), h)
+	for path, want := range map[string]int{"/v1/nodes": 0, "/v1/nodes?stale": 50, "/v1/nodes?stale=false": 0} {
+		refused := 0
+		for range 100 {
+			resp, err := srv.Client().Get(srv.URL + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			if resp.StatusCode == http.StatusServiceUnavailable {
+				refused++
+			}
+		}
+		if refused < want || want == 0 && refused > 0 {
+			t.Errorf("%d of 100 of %s are refused, want %d", refused, path, want)
 		}
 	}
 }

@@ -10,10 +10,10 @@
 //     any more is left alone for good.
 //   - Only what is exactly one head that can be understood in one way is answered here (parse). In any doubt it is
 //     passed on: it can still be refused further on.
-//   - While nothing is refused it costs a look at the gate and one for the end of the head.
+//   - While nothing is refused it costs a look at the gates and one for the end of the head.
 //   - It starts no goroutine; who is answered holds up nobody but their own connection, and that not for long.
 //
-// Which requests may be refused and what the answer is, is left to its Config; how many, to the gate.
+// Which requests may be refused and what the answer is, is left to its Config; how many, to its gates.
 package httpshed
 
 import (
@@ -26,21 +26,21 @@ import (
 	"berth/internal/admission"
 )
 
-// Gate lets reads in (admission.Gate).
+// Gate lets a read in, or says after how long it may come again (admission.Gate).
 type Gate interface {
-	// Refuses reports whether any are refused; if not, whoever is further on asks instead.
-	Refuses() bool
-	// Admit lets one in, or says after how long it may come again.
 	Admit() (again time.Duration, ok bool)
 }
 
 // Config is what a server refuses, and how. Its times are those of the http.Server.
 type Config struct {
-	Gate Gate          // nil refuses no request
 	Idle time.Duration // how long a connection is kept without a request, more than 0
 	Head time.Duration // how long a head may take to arrive, more than 0
-	// Sheds says whether a GET of a target, path and query, may be refused. It must not keep the target.
-	Sheds func(target []byte) bool
+	// Refuses reports whether any reads are refused as of now; if not, whoever is further on asks the gates
+	// instead. nil refuses none ever.
+	Refuses func() bool
+	// GateOf is the gate that decides on a GET of a target, path and query; nil is of one that may not be
+	// refused. It must not keep the target.
+	GateOf func(target []byte) Gate
 	// Refusal appends the whole answer to a request that is refused.
 	Refusal func(b []byte, again time.Duration) []byte
 	// TurnAway appends the whole answer to a connection that is one too many. It says that the connection closes.
@@ -90,7 +90,7 @@ type Conn struct {
 
 // Context is the context of the connection's requests: it says which were let in here.
 func (c *Conn) Context(ctx context.Context) context.Context {
-	if c.config.Gate == nil {
+	if c.config.Refuses == nil {
 		return ctx
 	}
 	return c.ticket.With(ctx)
@@ -149,7 +149,7 @@ func (c *Conn) readHead(p []byte) (n int, err error) {
 		if n, err = c.Conn.Read(p); n == 0 {
 			return 0, err
 		}
-		if err != nil || len(c.ahead) > 0 || c.config.Gate == nil || !c.config.Gate.Refuses() {
+		if err != nil || len(c.ahead) > 0 || c.config.Refuses == nil || !c.config.Refuses() {
 			break
 		}
 		again, refused := c.refuses(p[:n])
@@ -173,7 +173,7 @@ func (c *Conn) measure(b []byte) {
 		b, c.ahead = append(c.ahead, b...), nil
 	}
 	c.read, c.length = int64(len(b)), -1
-	if c.config.Gate != nil {
+	if c.config.Refuses != nil {
 		c.length = extent(b)
 	}
 }
@@ -181,10 +181,14 @@ func (c *Conn) measure(b []byte) {
 // refuses decides on what was read. What is let in here nobody asks the gate for again.
 func (c *Conn) refuses(b []byte) (again time.Duration, refused bool) {
 	h, ok := parse(b)
-	if !ok || !h.plainGET() || !c.config.Sheds(h.target) {
+	if !ok || !h.plainGET() {
 		return 0, false
 	}
-	again, ok = c.config.Gate.Admit()
+	gate := c.config.GateOf(h.target)
+	if gate == nil {
+		return 0, false
+	}
+	again, ok = gate.Admit()
 	c.ticket.Set(ok)
 	return again, !ok
 }

@@ -31,8 +31,6 @@ type door struct {
 	asked atomic.Int64
 }
 
-func (d *door) Refuses() bool { return !d.open.Load() }
-
 func (d *door) Admit() (time.Duration, bool) {
 	d.asked.Add(1)
 	return 250 * time.Millisecond, d.lets.Load()
@@ -44,8 +42,14 @@ const awayAnswer = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nCon
 // config refuses what is below /shed.
 func config(d *door) *Config {
 	return &Config{
-		Gate: d, Idle: 2 * time.Minute, Head: 10 * time.Second,
-		Sheds:    func(target []byte) bool { return bytes.HasPrefix(target, []byte("/shed")) },
+		Idle: 2 * time.Minute, Head: 10 * time.Second,
+		Refuses: func() bool { return !d.open.Load() },
+		GateOf: func(target []byte) Gate {
+			if !bytes.HasPrefix(target, []byte("/shed")) {
+				return nil
+			}
+			return d
+		},
 		Refusal:  func(b []byte, _ time.Duration) []byte { return append(b, refusedAnswer...) },
 		TurnAway: func(b []byte) []byte { return append(b, awayAnswer...) },
 	}

@@ -142,8 +142,8 @@ func run(s *script, wrapped bool) (events []string) {
 	var ln net.Listener = o
 	if wrapped {
 		c, target := config(&door{}), ""
-		sheds, refusal := c.Sheds, c.Refusal
-		c.Sheds = func(b []byte) bool { target = string(b); return sheds(b) }
+		gateOf, refusal := c.GateOf, c.Refusal
+		c.GateOf = func(b []byte) Gate { target = string(b); return gateOf(b) }
 		c.Refusal = func(b []byte, again time.Duration) []byte {
 			events = append(events, "refused "+target)
 			return refusal(b, again)
