@@ -19,23 +19,41 @@ type GCThresholds struct {
 
 // Garbage lists what has ended longer ago than the thresholds, in log entries of at most batch rows. It
 // takes nothing away that is still needed: an allocation that holds a claim, one whose failure the scheduler
-// has yet to replace, one that shows that a batch job is done. State checks every row again.
+// has yet to replace, one that shows that a batch job is done. State checks every row again. Nothing is looked
+// at but what has ended that long ago.
 func Garbage(tx *state.Read, keep GCThresholds, now time.Time, batch int) []*structs.ReapRequest {
 	g := garbage{tx: tx, batch: batch, allocs: map[string]bool{}, evals: map[string]bool{},
 		evalsBefore: now.Add(-keep.Eval).UnixNano(),
 		jobsBefore:  now.Add(-keep.Job).UnixNano(),
 		nodesBefore: now.Add(-keep.Node).Unix(),
 	}
-	for job := range state.Jobs(tx, structs.AllNamespaces, "") {
+	for job := range state.EndedJobs(tx) {
+		if job.SubmitTime > g.jobsBefore {
+			break
+		}
 		g.job(job)
 	}
-	for a := range state.Allocs(tx, structs.AllNamespaces) {
+	for a := range state.EndedAllocs(tx) {
+		if a.ModifyTime > g.evalsBefore {
+			break
+		}
 		g.alloc(a)
 	}
-	for e := range state.Evals(tx, structs.AllNamespaces, "") {
+	for _, id := range g.placed {
+		if e := state.Eval(tx, id); e != nil {
+			g.eval(e)
+		}
+	}
+	for e := range state.EndedEvals(tx) {
+		if e.ModifyTime > g.evalsBefore {
+			break
+		}
 		g.eval(e)
 	}
-	for n := range state.Nodes(tx) {
+	for n := range state.DownNodes(tx) {
+		if n.StatusUpdatedAt > g.nodesBefore {
+			break
+		}
 		g.node(n)
 	}
 	return g.entries
@@ -46,6 +64,7 @@ type garbage struct {
 	batch                                int
 	evalsBefore, jobsBefore, nodesBefore int64
 	allocs, evals                        map[string]bool // those already listed
+	placed                               []string        // evaluations that have placed some of those
 	entries                              []*structs.ReapRequest
 	rows                                 int // in the last entry
 }
@@ -65,14 +84,14 @@ func (g *garbage) drop(a *structs.Allocation) {
 		g.allocs[a.ID] = true
 		e := g.entry()
 		e.Allocs = append(e.Allocs, a.ID)
+		if a.EvalID != "" {
+			g.placed = append(g.placed, a.EvalID)
+		}
 	}
 }
 
 // job takes a job that has ended with all its allocations and evaluations, or leaves it.
 func (g *garbage) job(job *structs.Job) {
-	if job.Status != structs.JobDead || !job.Stop && !job.Finite() || job.SubmitTime > g.jobsBefore {
-		return
-	}
 	allocs := slices.Collect(state.AllocsByJob(g.tx, job.Namespace, job.ID))
 	evals := slices.Collect(state.EvalsByJob(g.tx, job.Namespace, job.ID))
 	if slices.ContainsFunc(allocs, func(a *structs.Allocation) bool { return !a.ClientTerminal() || g.claims(a) }) ||
@@ -92,7 +111,7 @@ func (g *garbage) job(job *structs.Job) {
 }
 
 func (g *garbage) alloc(a *structs.Allocation) {
-	if !a.ClientTerminal() || a.ModifyTime > g.evalsBefore || g.claims(a) {
+	if g.claims(a) {
 		return
 	}
 	job := state.Job(g.tx, a.Namespace, a.JobID)
@@ -119,14 +138,12 @@ func (g *garbage) eval(e *structs.Evaluation) {
 			return
 		}
 	}
+	g.evals[e.ID] = true
 	r := g.entry()
 	r.Evals = append(r.Evals, e.ID)
 }
 
 func (g *garbage) node(n *structs.Node) {
-	if n.Status != structs.NodeDown || n.Unaccounted || n.StatusUpdatedAt > g.nodesBefore {
-		return
-	}
 	for a := range state.AllocsByNode(g.tx, n.ID) {
 		if !g.allocs[a.ID] {
 			return

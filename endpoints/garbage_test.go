@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -92,5 +93,75 @@ func TestANodeThatIsDownGoesWhenNothingIsLeftOnIt(t *testing.T) {
 	}
 	if r := s.garbage(time.Minute); !slices.Equal(r.Nodes, []string{"n1"}) {
 		t.Errorf("garbage %v, want n1: n2 holds a claim", r.Nodes)
+	}
+}
+
+// crowded is a store of n jobs with an allocation each, that run, and whose evaluations have ended; and as many
+// nodes. A few have ended long ago.
+func crowded(t testing.TB, n int) *state.Store {
+	store, index := state.New(), uint64(0)
+	b := store.Batch()
+	apply := func(fn func(tx *state.Write) error) {
+		index++
+		if err := b.Apply(index, fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		id := fmt.Sprintf("%06d", i)
+		now := structs.WriteOptions{Now: int64(i + 1)}
+		node := &structs.Node{ID: "n" + id, Name: id, SecretID: "s", Status: structs.NodeReady,
+			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}, Memory: structs.NodeMemoryResources{MemoryMB: 4000}}}
+		job := &structs.Job{ID: "j" + id, Namespace: "default", Type: structs.JobService,
+			TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
+		apply(func(tx *state.Write) error { return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node}) })
+		apply(func(tx *state.Write) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job}) })
+		apply(func(tx *state.Write) error {
+			return state.PlanApply(tx, &structs.Plan{JobModifyIndex: index - 1, WriteOptions: now,
+				Eval:  &structs.Evaluation{ID: "e" + id, JobID: job.ID, Status: structs.EvalComplete},
+				Place: []*structs.Allocation{{ID: "a" + id, JobID: job.ID, TaskGroup: "g", NodeID: node.ID, Resources: &structs.Resources{}}}})
+		})
+		if i < 5 {
+			apply(func(tx *state.Write) error {
+				return state.JobDeregister(tx, &structs.JobDeregisterRequest{JobID: job.ID, Purge: true, WriteOptions: now})
+			})
+			apply(func(tx *state.Write) error {
+				return state.AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{WriteOptions: now,
+					Allocs: []*structs.AllocClientUpdate{{ID: "a" + id, ClientStatus: structs.AllocComplete}}})
+			})
+		}
+	}
+	b.Commit()
+	return store
+}
+
+// TestGarbageIsFoundWithoutLookingAtTheRest, however much of it there is.
+func TestGarbageIsFoundWithoutLookingAtTheRest(t *testing.T) {
+	cost := func(n int) float64 {
+		store := crowded(t, n)
+		find := func() []*structs.ReapRequest {
+			return Garbage(store.Read(), GCThresholds{Eval: time.Hour, Job: time.Hour, Node: time.Hour}, time.Unix(7200, 0), 512)
+		}
+		if got := find(); len(got) != 1 || len(got[0].Allocs) != 5 || len(got[0].Evals) != 5 {
+			t.Errorf("of %d: %+v", n, got)
+		}
+		return testing.AllocsPerRun(5, func() { find() })
+	}
+	few, many := cost(20), cost(3000)
+	t.Logf("%.0f allocations of 20, %.0f of 3,000", few, many)
+	if many > 2*few+50 {
+		t.Errorf("%.0f allocations of 20, %.0f of 3,000", few, many)
+	}
+}
+
+func BenchmarkGarbage(b *testing.B) {
+	for _, n := range []int{10, 1000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			store := crowded(b, n)
+			b.ReportAllocs()
+			for b.Loop() {
+				Garbage(store.Read(), GCThresholds{Eval: time.Hour, Job: time.Hour, Node: time.Hour}, time.Unix(7200, 0), 512)
+			}
+		})
 	}
 }

@@ -175,12 +175,8 @@ func (n nodes) evaluate(ctx context.Context, req *structs.NodeGetWriteRequest) (
 	}
 	update := &structs.EvalUpdateRequest{WriteOptions: req.WriteOptions}
 	resp := &structs.NodeEvaluateResponse{NodeModifyIndex: node.ModifyIndex}
-	for job := range state.Jobs(tx, structs.AllNamespaces, "") {
-		if job.Stop || !job.PerNode() && !onNode(tx, job, node.ID) {
-			continue
-		}
-		e := evaluationOf(job, structs.TriggerNodeUpdate, req.Now)
-		e.NodeID = node.ID
+	for _, e := range state.NodeEvals(tx, node.ID, true, req.Now) {
+		e.ID = structs.NewID()
 		update.Evals = append(update.Evals, e)
 		resp.EvalIDs = append(resp.EvalIDs, e.ID)
 	}
@@ -191,15 +187,6 @@ func (n nodes) evaluate(ctx context.Context, req *structs.NodeGetWriteRequest) (
 	index, err := fsm.Propose(ctx, n.raft, fsm.EvalUpdate, update)
 	resp.Index, resp.EvalCreateIndex = index, index
 	return resp, err
-}
-
-func onNode(tx *state.Read, job *structs.Job, nodeID string) bool {
-	for a := range state.AllocsByJob(tx, job.Namespace, job.ID) {
-		if a.NodeID == nodeID && !a.Terminal() {
-			return true
-		}
-	}
-	return false
 }
 
 func noNode(id string) error { return structs.Errorf(structs.KindNotFound, "there is no node %q", id) }

@@ -22,6 +22,12 @@ var (
 		}
 		return keyOf(a.EvalID, a.ID)
 	})
+	allocsByEnd = allocs.byUnique("end", func(a *structs.Allocation) key {
+		if !a.ClientTerminal() {
+			return nil
+		}
+		return keyOf(orderedTime(a.ModifyTime), a.ID)
+	})
 	// Live here is what may still run: a stopped plugin serves until its node has said that it ended.
 	allocsByPlugin = allocs.byMany("plugin", func(a *structs.Allocation) []key {
 		var keys []key
@@ -114,6 +120,9 @@ func LiveAllocsByNode(tx *Read, node string) iter.Seq[*structs.Allocation] {
 func AllocsByEval(tx *Read, eval string) iter.Seq[*structs.Allocation] {
 	return allocsByEval.all(tx, eval)
 }
+
+// EndedAllocs yields the allocations that have ended, by the time of their last change.
+func EndedAllocs(tx *Read) iter.Seq[*structs.Allocation] { return allocsByEnd.all(tx) }
 
 // AllocsByPlugin yields the allocations that run a plugin, those that ended first.
 func AllocsByPlugin(tx *Read, plugin string) iter.Seq[*structs.Allocation] {

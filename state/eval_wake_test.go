@@ -106,7 +106,7 @@ func TestTheFirstOfALineGoesOnForAll(t *testing.T) {
 	before := w.index
 	put("e1", blocked, w.index)
 	states(complete, blocked, blocked, blocked) // it found none, nor would the others
-	put("e1", blocked, before-2) // worked out before the room came
+	put("e1", blocked, before-2)                // worked out before the room came
 	states(complete, pending, blocked, blocked)
 	put("e1", cancelled, 0) // whoever is next has slept through it and knows
 	states(complete, cancelled, pending, blocked)

@@ -16,6 +16,12 @@ var (
 		}
 		return keyOf(j.Type)
 	})
+	jobsByEnd = jobs.by("end", func(j *structs.Job) key {
+		if j.Status != structs.JobDead || !j.Stop && !j.Finite() {
+			return nil
+		}
+		return keyOf(orderedTime(j.SubmitTime))
+	})
 
 	jobVersions = newTable("job_versions", func(j *structs.Job) key {
 		return keyOf(j.Namespace, j.ID, ordered(j.Version))
@@ -35,6 +41,9 @@ func Jobs(tx *Read, ns, prefix string) iter.Seq[*structs.Job] {
 	}
 	return withPrefix(jobs.all(tx), prefix, func(j *structs.Job) string { return j.ID })
 }
+
+// EndedJobs yields the jobs of which nothing is to run any more, by the time at which they were submitted.
+func EndedJobs(tx *Read) iter.Seq[*structs.Job] { return jobsByEnd.all(tx) }
 
 // JobVersion returns the job as it was in a version, nil if that is not kept.
 func JobVersion(tx *Read, ns, id string, version uint64) *structs.Job {

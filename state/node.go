@@ -13,7 +13,15 @@ import (
 	"berth/structs"
 )
 
-var nodes = newTable("nodes", func(n *structs.Node) key { return keyOf(n.ID) }).sharing(shareNode)
+var (
+	nodes       = newTable("nodes", func(n *structs.Node) key { return keyOf(n.ID) }).sharing(shareNode)
+	nodesByDown = nodes.by("down", func(n *structs.Node) key {
+		if n.Status != structs.NodeDown || n.Unaccounted {
+			return nil
+		}
+		return keyOf(orderedTime(n.StatusUpdatedAt))
+	})
+)
 
 // keptEvents is how many events of a node are kept.
 const keptEvents = 10
@@ -23,6 +31,10 @@ func Node(tx *Read, id string) *structs.Node { return nodes.get(tx, id) }
 
 // Nodes yields every node by ID.
 func Nodes(tx *Read) iter.Seq[*structs.Node] { return nodes.all(tx) }
+
+// DownNodes yields the nodes that are down and on which nothing is unaccounted for, by the time at which they went
+// down.
+func DownNodes(tx *Read) iter.Seq[*structs.Node] { return nodesByDown.all(tx) }
 
 // NodesByPrefix yields the nodes whose ID begins so.
 func NodesByPrefix(tx *Read, prefix string) iter.Seq[*structs.Node] { return nodes.prefix(tx, prefix) }

@@ -1,0 +1,184 @@
+package control
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/fsm"
+	"berth/scheduler"
+	"berth/state"
+	"berth/structs"
+)
+
+// roomy is a node on which so many allocations of 100 MHz find room.
+func (w *world) roomy(id string, room int, attributes map[string]string) {
+	w.t.Helper()
+	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: "s", Name: id, Datacenter: "dc1", Status: structs.NodeReady, Attributes: attributes,
+		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
+		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: int64(100 * room)},
+			Memory: structs.NodeMemoryResources{MemoryMB: 1 << 30}, Disk: structs.NodeDiskResources{DiskMB: 1 << 30}}}})
+}
+
+// wants is a job that wants count allocations of so many MHz.
+func (w *world) wants(id string, count, mhz int, edit ...func(*structs.Job)) {
+	w.t.Helper()
+	job := &structs.Job{ID: id, Type: structs.JobService, Datacenters: []string{"dc1"}, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: count,
+		Tasks: []*structs.Task{{Name: "t", Driver: "exec", Resources: &structs.Resources{CPU: mhz, MemoryMB: 1}}}}}}
+	for _, e := range edit {
+		e(job)
+	}
+	job.Canonicalize()
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, Eval: &structs.Evaluation{ID: structs.NewID(), TriggeredBy: structs.TriggerJobRegister}})
+}
+
+// runs are the allocations that have not ended.
+func (w *world) runs() (out []*structs.Allocation) {
+	for a := range state.Allocs(w.Store.Read(), structs.AllNamespaces) {
+		if !a.ClientTerminal() && a.DesiredStatus == structs.AllocDesiredRun {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// idle fails the test when an evaluation waits that would find room, or goes on when nothing happens.
+func (w *world) idle(when string) (waiting int) {
+	w.t.Helper()
+	after(time.Minute)
+	w.check()
+	tx := w.Store.Read()
+	for e := range state.ReadyEvals(tx) {
+		w.t.Errorf("%s: evaluation %s of %s is still to be processed: %s", when, e.ID, e.JobID, e.StatusDescription)
+	}
+	for e := range state.EvalsByStatus(tx, structs.EvalBlocked) {
+		waiting++
+		p, err := scheduler.Process(tx, e, w.Now())
+		if err != nil || len(p.Place) > 0 {
+			w.t.Errorf("%s: %s waits though there is room for it: %v, %+v", when, e.JobID, err, e)
+		}
+	}
+	return waiting
+}
+
+// TestWhoeverWaitsFindsNoRoom: of many jobs that want different things, while room comes and goes.
+func TestWhoeverWaitsFindsNoRoom(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				r := rand.New(rand.NewPCG(seed, 0))
+				w.Config.SchedulerBatch = 3 + r.IntN(6)
+				stop := w.lead("schedule")
+				defer func() { stop() }()
+				w.roomy("n0", 3, nil)
+				most := 0
+				for step := range 60 {
+					switch r.IntN(8) {
+					case 0, 1, 2:
+						id, mhz := fmt.Sprint("j", r.IntN(40)), 100*(1+r.IntN(3))
+						w.wants(id, 1+r.IntN(3), mhz, func(j *structs.Job) {
+							j.Priority = 40 + 10*r.IntN(3)
+							switch r.IntN(6) {
+							case 0:
+								j.Constraints = []*structs.Constraint{{LTarget: "${attr.rack}", RTarget: fmt.Sprint(r.IntN(3)), Operand: "="}}
+							case 1:
+								j.Constraints = []*structs.Constraint{{Operand: structs.ConstraintDistinctHosts}}
+							case 2:
+								j.Type, j.TaskGroups[0].Count = structs.JobSystem, 1
+							}
+						})
+					case 3:
+						w.roomy(fmt.Sprint("n", r.IntN(6)), 1+r.IntN(5), map[string]string{"rack": fmt.Sprint(r.IntN(3))})
+					case 4, 5:
+						if all := w.runs(); len(all) > 0 {
+							a := all[r.IntN(len(all))]
+							w.endAlloc(a.ID, a.NodeID)
+						}
+					case 6:
+						if j := state.Job(w.Store.Read(), "default", fmt.Sprint("j", r.IntN(40))); j != nil {
+							put(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: j.ID, Eval: &structs.Evaluation{ID: structs.NewID()}})
+						}
+					case 7: // another server leads
+						stop()
+						w.roomy(fmt.Sprint("n", r.IntN(6)), 1+r.IntN(5), nil)
+						stop = w.lead("schedule")
+					}
+					if step%4 == 3 {
+						most = max(most, w.idle(fmt.Sprint("step ", step)))
+					}
+				}
+				if most < 3 {
+					t.Errorf("at most %d wait at once: nothing is shown", most)
+				}
+			})
+		})
+	}
+}
+
+// TestRoomForOneIsNotOfferedToAll: an allocation ends, and as many plans are made however many jobs wait for the room.
+func TestRoomForOneIsNotOfferedToAll(t *testing.T) {
+	plans := func(waiting int) (made int) {
+		virtual(t, func(t *testing.T, w *world) {
+			stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+				made++
+				return scheduler.Process(tx, e, now)
+			})
+			defer stop()
+			w.roomy("n0", 2, nil)
+			w.wants("runs", 2, 100)
+			synctest.Wait()
+			for i := range waiting {
+				w.wants(fmt.Sprint("waits", i), 1, 100)
+			}
+			if n := w.idle("before"); n != waiting {
+				t.Fatalf("%d wait", n)
+			}
+			made = 0
+			put(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: "runs", Eval: &structs.Evaluation{ID: structs.NewID()}})
+			synctest.Wait()
+			for a := range state.AllocsByJob(w.Store.Read(), "default", "runs") {
+				w.endAlloc(a.ID, "n0")
+			}
+			if n := w.idle("after"); n != waiting-2 {
+				t.Errorf("%d wait, want %d: there is room for two", n, waiting-2)
+			}
+		})
+		return made
+	}
+	few, many := plans(10), plans(300)
+	t.Logf("%d plans with 10 that wait, %d with 300", few, many)
+	if many > few+2 || few > 10 {
+		t.Errorf("%d plans with 10 that wait, %d with 300", few, many)
+	}
+}
+
+// TestAFleetThatComesIsPlannedTogether: the plans of a system job do not grow with each node that registers while
+// one is made.
+func TestAFleetThatComesIsPlannedTogether(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		const fleet = 500
+		made := 0
+		turn := make(chan struct{})
+		stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+			made++
+			<-turn
+			return scheduler.Process(tx, e, now)
+		})
+		w.wants("csi", 1, 100, func(j *structs.Job) { j.Type = structs.JobSystem })
+		for i := range fleet {
+			w.roomy(fmt.Sprintf("n%03d", i), 3, nil)
+		}
+		close(turn)
+		defer stop()
+		w.idle("after")
+		if n := len(w.runs()); n != fleet {
+			t.Errorf("%d of %d nodes run it", n, fleet)
+		}
+		t.Logf("%d nodes, %d plans", fleet, made)
+		if made > 80 {
+			t.Errorf("%d nodes, %d plans", fleet, made)
+		}
+	})
+}
