@@ -2,8 +2,6 @@ package endpoints
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"berth/fsm"
 	"berth/state"
@@ -152,29 +150,4 @@ func (c claims) look(tx *state.Read, req *structs.CSIClaimGetRequest) (*structs.
 	}
 	resp.Ready = plugin == nil || !plugin.SupportsAttachDetach
 	return resp, nil
-}
-
-// list says of each claim that does not let its allocation go on what it waits for as of now.
-func (c claims) list(tx *state.Read, req *structs.CSIClaimListRequest, resp *structs.CSIClaimListResponse) (err error) {
-	reason := state.Reasons(tx)
-	if req.NodeID != "" || req.Reverse { // not line by line
-		reason = func(row *structs.CSIClaim) string { return state.ClaimBlocked(tx, row) }
-	}
-	l := listing[structs.CSIClaim, structs.CSIClaim]{Key: lineKey, Stub: func(row *structs.CSIClaim) *structs.CSIClaim {
-		stub := row.Copy()
-		stub.Reason = reason(row)
-		return stub
-	}}
-	rows := inLines(state.Claims(tx, req.RequestNamespace()))
-	switch {
-	case req.VolumeID != "":
-		rows = slices.Values(state.ClaimsByVolume(tx, req.RequestNamespace(), req.VolumeID))
-	case req.NodeID != "":
-		rows = sorted(state.ClaimsByNode(tx, req.NodeID), lineKey)
-	}
-	l.Keep = func(row *structs.CSIClaim) bool {
-		return inNamespace(row.Namespace, &req.QueryOptions) && (req.NodeID == "" || row.NodeID == req.NodeID) && strings.HasPrefix(row.VolumeID, req.Prefix)
-	}
-	resp.Claims, err = l.page(rows, &req.QueryOptions, &resp.QueryMeta)
-	return err
 }

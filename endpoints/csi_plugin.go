@@ -46,6 +46,6 @@ func (p plugins) list(tx *state.Read, req *structs.QueryRequest, resp *structs.C
 	l := listing[structs.CSIPluginRow, structs.CSIPluginListStub]{Key: pluginKey, Stub: func(row *structs.CSIPluginRow) *structs.CSIPluginListStub {
 		return state.PluginStub(tx, row)
 	}}
-	resp.Plugins, err = l.page(state.Plugins(tx, req.Prefix), &req.QueryOptions, &resp.QueryMeta)
+	resp.Plugins, err = l.page(state.PluginsFrom(tx, req.Prefix, begins(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

@@ -54,7 +54,7 @@ func (v volumes) list(tx *state.Read, req *structs.CSIVolumeListRequest, resp *s
 func usedOn(tx *state.Read, req *structs.CSIVolumeListRequest) iter.Seq[*structs.CSIVolume] {
 	return func(yield func(*structs.CSIVolume) bool) {
 		var last *structs.CSIVolume
-		for c := range sorted(state.ClaimsByNode(tx, req.NodeID), lineKey) {
+		for c := range sorted(state.ClaimsByNode(tx, req.NodeID), lineKey, &req.QueryOptions) {
 			row := state.Volume(tx, c.Namespace, c.VolumeID)
 			if row == nil || row == last || !strings.HasPrefix(row.ID, req.Prefix) {
 				continue

@@ -25,7 +25,7 @@ func (e evals) list(tx *state.Read, req *structs.QueryRequest, resp *structs.Eva
 }
 
 func (e evals) allocations(tx *state.Read, req *structs.EvalGetRequest, resp *structs.AllocListResponse) (err error) {
-	rows := state.AllocsByEval(tx, req.EvalID)
+	rows := state.AllocsByEvalFrom(tx, req.EvalID, begins(&req.QueryOptions))
 	resp.Allocations, err = allocListing(tx).page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

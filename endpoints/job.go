@@ -177,13 +177,13 @@ func (j jobs) allocations(tx *state.Read, req *structs.JobGetRequest, resp *stru
 	job := state.Job(tx, req.RequestNamespace(), req.JobID)
 	l := allocListing(tx)
 	l.Keep = func(a *structs.Allocation) bool { return req.All || job == nil || a.CreateIndex >= job.CreateIndex }
-	rows := sorted(state.AllocsByJob(tx, req.RequestNamespace(), req.JobID), allocKey)
+	rows := state.AllocsByJobFrom(tx, req.RequestNamespace(), req.JobID, begins(&req.QueryOptions))
 	resp.Allocations, err = l.page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 
 func (j jobs) evaluations(tx *state.Read, req *structs.JobGetRequest, resp *structs.EvalListResponse) (err error) {
-	rows := sorted(state.EvalsByJob(tx, req.RequestNamespace(), req.JobID), evalKey)
+	rows := sorted(state.EvalsByJob(tx, req.RequestNamespace(), req.JobID), evalKey, &req.QueryOptions)
 	resp.Evaluations, err = evalListing.page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

@@ -203,7 +203,7 @@ func (n nodes) get(tx *state.Read, req *structs.NodeGetRequest, resp *structs.No
 
 func (n nodes) list(tx *state.Read, req *structs.QueryRequest, resp *structs.NodeListResponse) (err error) {
 	l := listing[structs.Node, structs.NodeListStub]{Key: nodeKey, Stub: nodeStub, Passing: passingNodeStubs()}
-	resp.Nodes, err = l.page(state.NodesFrom(tx, req.Prefix, begins(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
+	resp.Nodes, err = l.page(state.NodesPart(tx, req.Prefix, begins(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 

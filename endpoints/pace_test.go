@@ -43,7 +43,8 @@ func TestLongLooksTakeTurns(t *testing.T) {
 		if took, want := time.Since(began), 3*(1+rest)*time.Second+time.Second; took != want {
 			t.Errorf("%d looks were over after %v, want %v", looks, took, want)
 		}
-		time.Sleep(rest * time.Second)
+		time.Sleep(rest*time.Second + 1)
+		synctest.Wait()
 		if len(p) != cap(p) {
 			t.Errorf("%d of %d tokens are left", len(p), cap(p))
 		}

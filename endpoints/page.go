@@ -4,15 +4,16 @@ import (
 	"cmp"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"strings"
 
+	"berth/state"
 	"berth/structs"
 )
 
-// listing turns rows into one page of a list. Rows come in the order of Key. A page's token is the key of
+// listing turns rows into one page of a list. Rows come in the order of Key, or backwards when that is asked for.
+// A page's token is the key of
 // the first row of the next page, so that rows which come or go between two pages shift nothing.
 type listing[Row, Stub any] struct {
 	Key  func(*Row) []string
@@ -25,8 +26,7 @@ type listing[Row, Stub any] struct {
 }
 
 // page makes the stubs that the options ask for, and sets NextToken. Only as many rows are looked at, and
-// only as many stubs are made, as the page takes; a reversed list looks at every row but makes no more
-// stubs. For who wants a stream nothing is made but meta.Rows.
+// only as many stubs are made, as the page takes. For who wants a stream nothing is made but meta.Rows.
 func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, meta *structs.QueryMeta) ([]*Stub, error) {
 	match, err := filter(q.Filter)
 	if err != nil {
@@ -38,9 +38,6 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 	begin, err := fromToken(q.NextToken)
 	if err != nil {
 		return nil, err
-	}
-	if q.Reverse {
-		rows = reversed(rows)
 	}
 	if q.Stream && q.MinIndex == 0 && q.Filter == "" { // whether a filter fits the rows is known too late
 		if l.Passing != nil {
@@ -127,60 +124,23 @@ func fromToken(token string) (key []string, err error) {
 	return strings.Split(string(b), "\x00"), nil
 }
 
-// begins is the key that a page begins with where rows can be read from there, nil at the beginning. A
-// token that is none is refused by page.
-func begins(q *structs.QueryOptions) []string {
-	if q.Reverse {
-		return nil
-	}
+// begins is where the rows of a page begin. A token that is none is refused by page.
+func begins(q *structs.QueryOptions) state.Start {
 	key, err := fromToken(q.NextToken)
 	if err != nil {
-		return nil
+		key = nil
 	}
-	return key
+	return state.Start{Key: key, Reverse: q.Reverse}
 }
 
-func reversed[Row any](rows iter.Seq[*Row]) iter.Seq[*Row] {
-	return func(yield func(*Row) bool) {
-		for _, row := range slices.Backward(slices.Collect(rows)) {
-			if !yield(row) {
-				return
-			}
-		}
-	}
-}
-
-// sorted puts rows that come in another order into the order of their keys, so that they can be paged.
-func sorted[Row any](rows iter.Seq[*Row], key func(*Row) []string) iter.Seq[*Row] {
+// sorted puts rows that come in another order into the order of their keys, so that they can be paged. It is for few.
+func sorted[Row any](rows iter.Seq[*Row], key func(*Row) []string, q *structs.QueryOptions) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
 		all := slices.SortedFunc(rows, func(a, b *Row) int { return slices.Compare(key(a), key(b)) })
+		if q.Reverse {
+			slices.Reverse(all)
+		}
 		slices.Values(all)(yield)
-	}
-}
-
-// inLines puts the claims of each volume, which come together, into line order: one volume's at a time.
-func inLines(rows iter.Seq[*structs.CSIClaim]) iter.Seq[*structs.CSIClaim] {
-	return func(yield func(*structs.CSIClaim) bool) {
-		var line []*structs.CSIClaim
-		flush := func() bool {
-			slices.SortFunc(line, func(a, b *structs.CSIClaim) int {
-				return cmp.Or(cmp.Compare(a.CreateIndex, b.CreateIndex), cmp.Compare(a.Seq, b.Seq))
-			})
-			for _, c := range line {
-				if !yield(c) {
-					return false
-				}
-			}
-			line = line[:0]
-			return true
-		}
-		for c := range rows {
-			if len(line) > 0 && (line[0].VolumeID != c.VolumeID || line[0].Namespace != c.Namespace) && !flush() {
-				return
-			}
-			line = append(line, c)
-		}
-		flush()
 	}
 }
 
@@ -194,8 +154,3 @@ func allocKey(a *structs.Allocation) []string    { return []string{a.ID} }
 func evalKey(e *structs.Evaluation) []string     { return []string{e.ID} }
 func pluginKey(p *structs.CSIPluginRow) []string { return []string{p.ID} }
 func volumeKey(v *structs.CSIVolume) []string    { return []string{v.Namespace, v.ID} }
-
-// lineKey orders the claims of each volume by their place in its line.
-func lineKey(c *structs.CSIClaim) []string {
-	return []string{c.Namespace, c.VolumeID, fmt.Sprintf("%020d", c.CreateIndex), fmt.Sprintf("%09d", c.Seq)}
-}

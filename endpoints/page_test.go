@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"testing"
@@ -23,6 +24,15 @@ func listedRows(ids ...string) []*listed {
 		rows = append(rows, &listed{ID: id, Size: i, Indexes: structs.Indexes{CreateIndex: uint64(i)}})
 	}
 	return rows
+}
+
+// turned are rows in the order that is asked for.
+func turned(rows []*listed, q *structs.QueryOptions) iter.Seq[*listed] {
+	rows = slices.Clone(rows)
+	if q.Reverse {
+		slices.Reverse(rows)
+	}
+	return slices.Values(rows)
 }
 
 // aListing counts the stubs it makes.
@@ -62,7 +72,7 @@ func TestPages(t *testing.T) {
 	} {
 		var meta structs.QueryMeta
 		made := 0
-		page, err := aListing(&made).page(slices.Values(rows), &c.q, &meta)
+		page, err := aListing(&made).page(turned(rows, &c.q), &c.q, &meta)
 		next := ""
 		if c.next != "" {
 			next = toToken([]string{c.next})
@@ -97,7 +107,7 @@ func TestWalkingThePagesSeesEveryRowOnce(t *testing.T) {
 		for range len(ids) + 1 {
 			var meta structs.QueryMeta
 			made := 0
-			page, err := aListing(&made).page(slices.Values(listedRows(ids...)), &q, &meta)
+			page, err := aListing(&made).page(turned(listedRows(ids...), &q), &q, &meta)
 			if err != nil || len(page) > int(q.PerPage) {
 				t.Fatalf("%d rows, %v", len(page), err)
 			}

@@ -3,8 +3,10 @@ package endpoints
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -54,23 +56,113 @@ func TestPagesMakeTheList(t *testing.T) {
 	}, func(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return r.Volumes })
 }
 
-// TestTheLastPageCostsWhatTheFirstCosts: rows before a page are not looked at.
-func TestTheLastPageCostsWhatTheFirstCosts(t *testing.T) {
+// addQueue registers a volume for one writer at a time.
+func (s *server) addQueue(id string) {
+	v := aVolume(id)
+	v.ExternalID = "ext-" + id
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: structs.CSIMultiNodeSingleWriter, AttachmentMode: structs.CSIFileSystem}}
+	must(s, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+}
+
+// TestPagesOfClaimsMakeTheList: of all, of a volume and of a node, and whether many may use it or they stand in line.
+func TestPagesOfClaimsMakeTheList(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "z")
-	s.manyVolumes(5000)
-	cost := func(token []string) float64 {
-		q := structs.QueryOptions{PerPage: 10}
-		if token != nil {
-			q.NextToken = toToken(token)
-		}
-		return testing.AllocsPerRun(10, func() {
-			if got := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes; len(got) != 10 {
-				t.Fatalf("%d rows", len(got))
+	s.addNode("n2", "z")
+	s.manyVolumes(2)
+	s.addQueue("v00002")
+	for _, node := range []string{"n2", "n1"} {
+		ids := s.addAllocs(node+"-", node, 7)
+		slices.Reverse(ids) // in line in another order than by ID
+		for i, id := range ids {
+			for v := range 3 {
+				c := aClaim(fmt.Sprintf("v%05d", (v+i)%3), id)
+				if c.VolumeID == "v00002" {
+					c.AccessMode = structs.CSIMultiNodeSingleWriter
+				}
+				must(s, structs.CSIVolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secretOf(node), Claims: []*structs.CSIClaim{c}})
 			}
-		})
+		}
 	}
-	if first, last := cost(nil), cost([]string{"default", "v04990"}); last > 1.5*first {
-		t.Errorf("%.0f allocations of memory for the first page, %.0f for the last", first, last)
+	for _, of := range []structs.CSIClaimListRequest{{}, {VolumeID: "v00001"}, {VolumeID: "v00002"}, {VolumeID: "none"}, {NodeID: "n2"},
+		{VolumeID: "v00001", NodeID: "n1"}, {VolumeID: "v00002", NodeID: "n1"}} {
+		for _, back := range []bool{false, true} {
+			walk(s, structs.CSIClaimList, func(q structs.QueryOptions) structs.CSIClaimListRequest {
+				of.QueryOptions = q
+				of.Reverse = back
+				return of
+			}, func(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims })
+		}
+	}
+	for _, token := range []string{toToken([]string{"default"}), toToken([]string{"default", "v00001", "x", "1"})} {
+		refused(s, structs.KindInvalid, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "v00001", QueryOptions: structs.QueryOptions{NextToken: token}})
+	}
+}
+
+// TestAPageCostsTheSameInAnyList: forwards and backwards, the first, in the middle and the last; rows before and behind
+// it are not looked at.
+func TestAPageCostsTheSameInAnyList(t *testing.T) {
+	costs := func(n int) (costs []float64) {
+		s := newServer(t)
+		s.addNode("n1", "z")
+		s.manyVolumes(n)
+		middle, last := toToken([]string{"default", fmt.Sprintf("v%05d", n/2)}), toToken([]string{"default", fmt.Sprintf("v%05d", n-10)})
+		for _, q := range []structs.QueryOptions{{}, {NextToken: middle}, {NextToken: last}, {Reverse: true}, {Reverse: true, NextToken: middle}} {
+			q.PerPage = 10
+			costs = append(costs, testing.AllocsPerRun(10, func() {
+				if got := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes; len(got) != 10 {
+					t.Fatalf("%d rows", len(got))
+				}
+			}))
+		}
+		s.addQueue("queue")
+		req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
+		for _, id := range s.addAllocs("a", "n1", n) {
+			c := aClaim("queue", id)
+			c.AccessMode = structs.CSIMultiNodeSingleWriter
+			req.Claims = append(req.Claims, c)
+		}
+		must(s, structs.CSIVolumeClaim, req)
+		job := state.Alloc(s.store.Read(), "a00000").JobID
+		for _, back := range []bool{false, true} {
+			q := structs.QueryOptions{PerPage: 10, Reverse: back}
+			costs = append(costs, testing.AllocsPerRun(10, func() {
+				must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "queue", QueryOptions: q})
+			}), testing.AllocsPerRun(10, func() {
+				must(s, structs.JobAllocations, &structs.JobGetRequest{JobID: job, QueryOptions: q})
+			}))
+		}
+		return costs
+	}
+	few, many := costs(100), costs(4000)
+	for i := range few {
+		if many[i] > 1.5*few[i]+20 {
+			t.Errorf("page %d: %.0f allocations of memory in a short list, %.0f in a long one", i, few[i], many[i])
+		}
+	}
+}
+
+// TestAPageOfManyReadersKeepsFew: their line is in no index; it is gone through, but not kept.
+func TestAPageOfManyReadersKeepsFew(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "z")
+	s.addVolume("v")
+	req := &structs.CSIVolumeClaimRequest{NodeID: "n1", SecretID: secretOf("n1")}
+	for _, id := range s.addAllocs("a", "n1", 4000) {
+		req.Claims = append(req.Claims, aClaim("v", id))
+	}
+	must(s, structs.CSIVolumeClaim, req)
+	w := window{keep: func(*structs.CSIClaim) bool { return true }, most: 11}
+	n := 0
+	for range w.inLines(state.ClaimsOf(s.store.Read(), "default", "v")) {
+		n++
+	}
+	if n != 11 {
+		t.Errorf("%d rows", n)
+	}
+	if cost := testing.AllocsPerRun(10, func() {
+		must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "v", QueryOptions: structs.QueryOptions{PerPage: 10}})
+	}); cost > 1000 {
+		t.Errorf("%.0f allocations of memory for ten of 4000 claims", cost)
 	}
 }

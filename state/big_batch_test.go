@@ -48,11 +48,10 @@ func (w *bigWorld) change(tx *Write) {
 
 // scans are the ways through the table that a writer may take while it writes.
 func (w *bigWorld) scans() []func(*Read) func(func(*structs.Evaluation) bool) {
-	name, id := w.name(), w.id()
+	name := w.name()
 	return []func(*Read) func(func(*structs.Evaluation) bool){
 		func(tx *Read) func(func(*structs.Evaluation) bool) { return evals.all(tx) },
 		func(tx *Read) func(func(*structs.Evaluation) bool) { return evals.prefix(tx, "b1") },
-		func(tx *Read) func(func(*structs.Evaluation) bool) { return evals.scanFrom(tx, keyOf(), keyOf(id)) },
 		func(tx *Read) func(func(*structs.Evaluation) bool) { return evalsByJob.all(tx, "n", name) },
 		func(tx *Read) func(func(*structs.Evaluation) bool) { return evalsByStatus.all(tx) },
 		func(tx *Read) func(func(*structs.Evaluation) bool) { return evalsByBlocked.all(tx) },

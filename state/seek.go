@@ -1,39 +1,15 @@
 package state
 
 import (
-	"bytes"
+	"cmp"
 	"iter"
 	"slices"
 
 	"berth/structs"
 )
 
-// Lists are read a page at a time, each page beginning with the key at which the one before it ended: the
-// rows before that are not looked at. A begin that is nil is the beginning of the list.
-
-// scanFrom is scan, beginning with the first row whose key is not below begin. It is for the table's own
-// key.
-func (t *table[T]) scanFrom(tx *Read, scope, begin key) iter.Seq[*T] {
-	if bytes.Compare(begin, scope) <= 0 {
-		return t.scan(tx, scope)
-	}
-	return func(yield func(*T) bool) {
-		t.under(tx, scope) // a waiting reader watches the whole range
-		rows := t.onwards(tx, begin)
-		if tx.pending == nil {
-			rows.ends = false // it is told here, from the same key
-		}
-		rows.over = slices.Clone(rows.over)
-		for r, last := rows.Next(), key(nil); r != nil; r = rows.Next() {
-			k := t.whole(r)
-			behind := bytes.Compare(k, begin) < 0 || bytes.Compare(k, last) <= 0
-			if behind || !bytes.HasPrefix(k, scope) || !yield(r) {
-				return
-			}
-			last = k
-		}
-	}
-}
+// Lists are read a page at a time, each page beginning with the key at which the one before it ended, and
+// forwards or backwards: the rows before that are not looked at. These are for readers.
 
 // within is what keys of a namespace whose next part begins so begin with; of all namespaces, anything.
 func within(ns, prefix string) key {
@@ -50,43 +26,92 @@ func beginning(prefix string) key {
 }
 
 // VolumesFrom is Volumes from a namespace and ID on.
-func VolumesFrom(tx *Read, ns, prefix string, begin []string) iter.Seq[*structs.CSIVolume] {
-	if len(begin) == 0 {
-		return Volumes(tx, ns, prefix)
-	}
-	rows := volumes.scanFrom(tx, within(ns, prefix), keyOf(begin...))
+func VolumesFrom(tx *Read, ns, prefix string, at Start) iter.Seq[*structs.CSIVolume] {
+	rows := volumes.part(tx, within(ns, prefix), at)
 	return withPrefix(rows, prefix, func(v *structs.CSIVolume) string { return v.ID })
 }
 
 // JobsFrom is Jobs from a namespace and ID on.
-func JobsFrom(tx *Read, ns, prefix string, begin []string) iter.Seq[*structs.Job] {
-	if len(begin) == 0 {
-		return Jobs(tx, ns, prefix)
-	}
-	rows := jobs.scanFrom(tx, within(ns, prefix), keyOf(begin...))
+func JobsFrom(tx *Read, ns, prefix string, at Start) iter.Seq[*structs.Job] {
+	rows := jobs.part(tx, within(ns, prefix), at)
 	return withPrefix(rows, prefix, func(j *structs.Job) string { return j.ID })
 }
 
 // NodesFrom is NodesByPrefix from an ID on.
 func NodesFrom(tx *Read, prefix string, begin []string) iter.Seq[*structs.Node] {
-	if len(begin) == 0 {
-		return NodesByPrefix(tx, prefix)
-	}
-	return nodes.scanFrom(tx, beginning(prefix), keyOf(begin...))
+	return NodesPart(tx, prefix, Start{Key: begin})
+}
+
+// NodesPart is NodesFrom, either way.
+func NodesPart(tx *Read, prefix string, at Start) iter.Seq[*structs.Node] {
+	return nodes.part(tx, beginning(prefix), at)
+}
+
+// PluginsFrom is Plugins from an ID on.
+func PluginsFrom(tx *Read, prefix string, at Start) iter.Seq[*structs.CSIPluginRow] {
+	return plugins.part(tx, beginning(prefix), at)
 }
 
 // AllocsFrom is AllocsByPrefix from an ID on.
-func AllocsFrom(tx *Read, ns, prefix string, begin []string) iter.Seq[*structs.Allocation] {
-	if len(begin) == 0 {
-		return AllocsByPrefix(tx, ns, prefix)
+func AllocsFrom(tx *Read, ns, prefix string, at Start) iter.Seq[*structs.Allocation] {
+	return inNamespace(allocs.part(tx, beginning(prefix), at), ns, func(a *structs.Allocation) string { return a.Namespace })
+}
+
+// AllocsByJobFrom is AllocsByJob by ID, from an ID on.
+func AllocsByJobFrom(tx *Read, ns, job string, at Start) iter.Seq[*structs.Allocation] {
+	of := func(state string) func() *structs.Allocation {
+		own := at
+		if len(at.Key) > 0 {
+			own.Key = append([]string{ns, job, state}, at.Key...)
+		}
+		return allocsByJob.pull(tx, keyOf(ns, job, state), own)
 	}
-	return inNamespace(allocs.scanFrom(tx, beginning(prefix), keyOf(begin...)), ns, func(a *structs.Allocation) string { return a.Namespace })
+	return inTurn([]func() *structs.Allocation{of(liveRow), of(doneRow)}, at.Reverse, func(a, b *structs.Allocation) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// AllocsByEvalFrom is AllocsByEval from an ID on.
+func AllocsByEvalFrom(tx *Read, eval string, at Start) iter.Seq[*structs.Allocation] {
+	if len(at.Key) > 0 {
+		at.Key = append([]string{eval}, at.Key...)
+	}
+	return allocsByEval.part(tx, keyOf(eval), at)
 }
 
 // EvalsFrom is Evals from an ID on.
-func EvalsFrom(tx *Read, ns, prefix string, begin []string) iter.Seq[*structs.Evaluation] {
-	if len(begin) == 0 {
-		return Evals(tx, ns, prefix)
+func EvalsFrom(tx *Read, ns, prefix string, at Start) iter.Seq[*structs.Evaluation] {
+	return inNamespace(evals.part(tx, beginning(prefix), at), ns, func(e *structs.Evaluation) string { return e.Namespace })
+}
+
+// ClaimsFrom is Claims from a namespace and volume on.
+func ClaimsFrom(tx *Read, ns, prefix string, at Start) iter.Seq[*structs.CSIClaim] {
+	rows := claims.part(tx, within(ns, prefix), at)
+	return withPrefix(rows, prefix, func(c *structs.CSIClaim) string { return c.VolumeID })
+}
+
+// ClaimsOf yields a volume's claims, by allocation.
+func ClaimsOf(tx *Read, ns, volume string) iter.Seq[*structs.CSIClaim] {
+	return claims.all(tx, ns, volume)
+}
+
+// LineFrom yields a volume's claims in the order of its line, from the place of a claim on, which need not be there;
+// nil is the beginning. It can where all claims are in the index of classes: elsewhere sorted is false.
+func LineFrom(tx *Read, ns, volume string, from *structs.CSIClaim, back bool) (rows iter.Seq[*structs.CSIClaim], sorted bool) {
+	var queues []func() *structs.CSIClaim
+	for _, n := range lineOf(tx, ns, volume) {
+		k := n.class()
+		if n.Granted > 0 && !k.conflicts(k) {
+			return nil, false
+		}
+		for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
+			scope, at := []string{ns, volume, state, k.letters()}, Start{Reverse: back}
+			if from != nil {
+				at.Key = append(slices.Clone(scope), ordered(from.CreateIndex), ordered(uint64(from.Seq)))
+			}
+			if *n.in(state) > 0 {
+				queues = append(queues, claimsByClass.pull(tx, keyOf(scope...), at))
+			}
+		}
 	}
-	return inNamespace(evals.scanFrom(tx, beginning(prefix), keyOf(begin...)), ns, func(e *structs.Evaluation) string { return e.Namespace })
+	claims.has(tx, ns, volume) // who waits, waits for any of them
+	return inTurn(queues, back, inLineOrder), true
 }

@@ -18,8 +18,10 @@ func TestAVersionIsNoJob(t *testing.T) {
 		return ids(rows, func(j *structs.Job) string { return j.ID })
 	}
 	for _, ns := range []string{"default", structs.AllNamespaces} {
-		if got := list(JobsFrom(s.Read(), ns, "", []string{"default", "a"})); got != "" {
-			t.Errorf("jobs of %s from a on: %s", ns, got)
+		for _, at := range []Start{{Key: []string{"default", "a"}}, {Reverse: true}, {Reverse: true, Key: []string{"default", "z"}}} {
+			if got := list(JobsFrom(s.Read(), ns, "", at)); got != "" {
+				t.Errorf("jobs of %s from %v on: %s", ns, at, got)
+			}
 		}
 	}
 	for c := jobs.from(s.Read()); ; {

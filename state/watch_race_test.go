@@ -55,7 +55,9 @@ func lookoutsOf(writer string) (ls []*lookout) {
 		func(tx *Read) string { return fmt.Sprint(evalsByJob.first(tx, writer, "j2")) },
 		func(tx *Read) string { return found(evalsByJob.all(tx, writer, "j1")) },
 		func(tx *Read) string { return found(evals.prefix(tx, writer)) },
-		func(tx *Read) string { return found(evals.scanFrom(tx, beginning(writer), keyOf(writer+"2"))) },
+		func(tx *Read) string {
+			return found(evals.part(tx, beginning(writer), Start{Key: []string{writer + "2"}}))
+		},
 		func(tx *Read) string { return found(evalsByBlocked.all(tx, writer+"on1")) },
 		func(tx *Read) string {
 			return fmt.Sprint(evalsByBlocked.has(tx, writer+"on2"), Eval(tx, writer+"none"))

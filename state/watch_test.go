@@ -25,7 +25,8 @@ func looks(t *rapid.T) look {
 		{"whether a job has any", func(tx *Read) string { return fmt.Sprint(evalsByJob.has(tx, "n", id)) }},
 		{"a job's", func(tx *Read) string { return found(evalsByJob.all(tx, "n", id)) }},
 		{"those by prefix", func(tx *Read) string { return found(evals.prefix(tx, id[:1])) }},
-		{"those on", func(tx *Read) string { return found(evals.scanFrom(tx, beginning("a"), keyOf(id))) }},
+		{"those on", func(tx *Read) string { return found(evals.part(tx, beginning("a"), Start{Key: []string{id}})) }},
+		{"those back from", func(tx *Read) string { return found(evals.part(tx, beginning("a"), Start{Key: []string{id}, Reverse: true})) }},
 		{"what is blocked", func(tx *Read) string { return found(evalsByBlocked.all(tx, id)) }},
 		{"all", func(tx *Read) string { return found(evals.all(tx)) }},
 	}
