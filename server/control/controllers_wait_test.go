@@ -1,0 +1,71 @@
+package control
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/fsm"
+	"berth/structs"
+)
+
+// report says anew what a node has of the plugin.
+func (w *world) report(node string, healthy bool, zone string) {
+	w.t.Helper()
+	info := structs.CSIInfo{PluginID: "pl", Healthy: healthy, RequiresControllerPlugin: true}
+	half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: node, CSIInfo: info}
+	half.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + node, AccessibleTopology: at(zone)}
+	controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: node, CSIInfo: info}
+	controller.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true}
+	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: []*structs.CSIPluginInstance{half, controller}})
+}
+
+func at(zone string) *structs.CSITopology {
+	return &structs.CSITopology{Segments: map[string]string{"zone": zone}}
+}
+
+// TestWhateverLetsACallGoOnDoes: a call that nobody could make is made when anything changes for which somebody can.
+func TestWhateverLetsACallGoOnDoes(t *testing.T) {
+	inZone := func(zone string) *structs.CSIVolume {
+		v := aVolume("v", structs.VolumeReady)
+		v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{at(zone)}}
+		return v
+	}
+	for name, c := range map[string]struct{ away, back func(w *world) }{
+		"the controller is healthy again": {func(w *world) { w.report("n1", false, "a") }, func(w *world) { w.report("n1", true, "a") }},
+		"its node is where the volume is": {func(w *world) { w.report("n1", true, "b") }, func(w *world) { w.report("n1", true, "a") }},
+		"its node says no more that it is elsewhere": {func(w *world) { w.report("n1", true, "b") }, func(w *world) {
+			put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", Removes: []structs.CSIInstanceKey{{PluginID: "pl", Kind: structs.CSIKindNode}}})
+		}},
+		"its node is ready": {
+			func(w *world) {
+				put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDisconnected})
+			},
+			func(w *world) {
+				put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeReady})
+			}},
+		"the volume is elsewhere": {func(w *world) { w.addVolume(inZone("c")) }, func(w *world) { w.addVolume(inZone("a")) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.addNode("n1", true)
+				w.addNode("n2", false)
+				w.report("n1", true, "a")
+				w.addVolume(inZone("a"))
+				stop := w.lead("controllers")
+				defer stop()
+				c.away(w)
+				w.addClaim("v", "a1", "n2")
+				after(time.Hour)
+				if a := w.attachment("v", "n2"); len(w.called(attachMethod)) != 0 || a == nil || a.LastError == nil {
+					t.Fatalf("%d calls, of an attachment %+v for which there is nobody to ask", len(w.called(attachMethod)), a)
+				}
+				c.back(w)
+				synctest.Wait()
+				if a := w.attachment("v", "n2"); a.State != structs.AttachmentAttached {
+					t.Errorf("it is still %s", a.State)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package control
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// reign runs both loops as one leader does, who keeps so many changes until it looks at them.
+func (w *world) reign(most int) (stop func()) {
+	calls, reaps := controllerLoop{w.Deps}.runner(), reaperLoop{w.Deps}.runner()
+	calls.most, reaps.most = most, most
+	stopCalls, stopReaps := start(calls.run), start(reaps.run)
+	return func() { stopCalls(); stopReaps() }
+}
+
+// storm does to a world what comes to its random mind.
+type storm struct {
+	*world
+	*rand.Rand
+	volumes, allocs int
+	running         map[string]string // allocations and their nodes
+	stop            func()
+}
+
+func (s *storm) node() string { return fmt.Sprint("n", s.IntN(4)) }
+
+func (s *storm) step() {
+	switch s.IntN(12) {
+	case 0, 1:
+		s.volumes++
+		v := aVolume(fmt.Sprint("v", s.volumes), []string{structs.VolumeCreating, structs.VolumeReady}[s.IntN(2)])
+		s.try(func() { s.addVolume(v) })
+	case 2, 3, 4:
+		s.claim()
+	case 5, 6:
+		s.end()
+	case 7:
+		node, status := s.node(), []string{structs.NodeDown, structs.NodeReady}[s.IntN(2)]
+		s.try(func() {
+			put(s.world, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status})
+		})
+	case 8:
+		s.stop()
+		s.stop = s.reign([]int{1, 3, keptChanges}[s.IntN(3)])
+	case 9:
+		s.logDown([]error{nil, unavailable()}[s.IntN(2)])
+	case 10:
+		var saved bytes.Buffer
+		if err := s.Store.Save(&saved); err != nil {
+			s.t.Fatal(err)
+		}
+		if err := s.Store.Load(&saved); err != nil {
+			s.t.Fatal(err)
+		}
+	default:
+		id := fmt.Sprint("v", s.IntN(s.volumes+1))
+		_, _ = fsm.Propose(s.t.Context(), s.world, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id})
+	}
+	after(time.Duration(s.IntN(4)) * time.Second)
+}
+
+// try does what needs the log.
+func (s *storm) try(do func()) {
+	s.mu.Lock()
+	was := s.down
+	s.down = nil
+	s.mu.Unlock()
+	do()
+	s.logDown(was)
+}
+
+func (s *storm) claim() {
+	var ready []string
+	for v := range state.Volumes(s.Store.Read(), "default", "") {
+		if v.State == structs.VolumeReady {
+			ready = append(ready, v.ID)
+		}
+	}
+	if len(ready) == 0 {
+		return
+	}
+	s.allocs++
+	volume, node, alloc := ready[s.IntN(len(ready))], s.node(), fmt.Sprint("a", s.allocs)
+	if n := state.Node(s.Store.Read(), node); n.Status != structs.NodeReady {
+		return
+	}
+	s.try(func() {
+		job := &structs.Job{ID: "job-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
+		put(s.world, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+		put(s.world, fsm.PlanApply, &structs.Plan{JobModifyIndex: state.Job(s.Store.Read(), "default", job.ID).JobModifyIndex,
+			Eval:  &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
+			Place: []*structs.Allocation{{ID: alloc, JobID: job.ID, TaskGroup: "g", NodeID: node}}})
+		put(s.world, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
+			Mode: structs.ClaimWrite, AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}}})
+	})
+	s.running[alloc] = node
+}
+
+func (s *storm) end() {
+	all := slices.Sorted(maps.Keys(s.running))
+	if len(all) == 0 {
+		return
+	}
+	alloc := all[s.IntN(len(all))]
+	s.try(func() { s.endAlloc(alloc, s.running[alloc]) })
+	delete(s.running, alloc)
+}
+
+// calm lets everything come to its end.
+func (s *storm) calm() {
+	s.logDown(nil)
+	s.answers(s.answered)
+	for i := range 4 {
+		put(s.world, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{fmt.Sprint("n", i)}, Status: structs.NodeReady})
+	}
+	after(10 * time.Minute)
+}
+
+func (s *storm) answered(c nodeCall) (any, error) {
+	if c.method == createMethod {
+		return created("x-" + c.req.(*structs.ClientCSICreateRequest).Name), nil
+	}
+	return nil, nil
+}
+
+// TestNothingIsLost: whatever changes while calls are made or fail, the log cannot be written, leaders come and go,
+// the store is restored, and more changes than are kept; what rows ask for is done in the end, and a volume has one
+// call at a time.
+func TestNothingIsLost(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				for i := range 4 {
+					w.addNode(fmt.Sprint("n", i), i < 2)
+				}
+				s := &storm{world: w, Rand: rand.New(rand.NewPCG(seed, 7)), running: map[string]string{}, stop: w.reign(keptChanges)}
+				defer func() { s.stop() }()
+				var mu sync.Mutex
+				chance := rand.New(rand.NewPCG(seed, 8))
+				w.answers(func(c nodeCall) (any, error) {
+					mu.Lock()
+					takes, fails := time.Duration(chance.IntN(2000))*time.Millisecond, chance.IntN(3) == 0
+					mu.Unlock()
+					time.Sleep(takes)
+					if fails {
+						return nil, unavailable()
+					}
+					return s.answered(c)
+				})
+				for range 120 {
+					s.step()
+				}
+				s.calm()
+				tx := w.Store.Read()
+				for v := range state.UnsettledVolumes(tx) {
+					t.Errorf("volume %s is %s: %+v", v.ID, v.State, v.LastError)
+				}
+				for a := range state.UnsettledAttachments(tx) {
+					t.Errorf("volume %s is %s to %s: %+v", a.VolumeID, a.State, a.NodeID, a.LastError)
+				}
+				for c := range state.EndedClaims(tx) {
+					t.Errorf("the claim of %s for %s on %s stays", c.VolumeID, c.AllocID, c.NodeID)
+				}
+				for key, most := range w.most {
+					if most > 1 && key != "PluginID pl" {
+						t.Errorf("%s: %d calls at once", key, most)
+					}
+				}
+				t.Logf("%d calls, %d volumes, %d allocations", len(w.calls), s.volumes, s.allocs)
+				w.check()
+			})
+		})
+	}
+}
