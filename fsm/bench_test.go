@@ -6,47 +6,46 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"berth/internal/benchmeter"
 	"berth/internal/benchshape"
 	"berth/state"
 	"berth/structs"
 )
 
-// BenchmarkApply is an entry of the log that changes one plugin instance of a fleet of 1,000, decoded and
-// applied, alone or in a batch: the transaction is shared by the batch.
+// BenchmarkApply is an entry of the log that changes one plugin instance, decoded and applied, alone or in a batch: the
+// transaction is shared by the batch.
 func BenchmarkApply(b *testing.B) {
 	for _, batch := range []int{1, 16, 64, 256} {
-		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
-			f := New(state.New())
-			index := uint64(0)
-			entry := func(data []byte, err error) *raft.Log {
-				if err != nil {
-					b.Fatal(err)
-				}
-				index++
-				return &raft.Log{Index: index, Type: raft.LogCommand, Data: data}
-			}
-			const nodes = 1000
-			var fleet []*raft.Log
-			for i := range nodes {
-				fleet = append(fleet, entry(NodeRegister.Encode(benchshape.Register(i, 0, benchshape.Plugin))))
-			}
-			f.ApplyBatch(fleet)
-			var logs []*raft.Log
-			for i := range b.N {
-				logs = append(logs, entry(NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i%nodes),
-					Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i%nodes, i+1)}})))
-			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			for len(logs) > 0 {
-				n := min(batch, len(logs))
-				for _, answer := range f.ApplyBatch(logs[:n]) {
-					if answer != nil {
-						b.Fatal(answer)
-					}
-				}
-				logs = logs[n:]
-			}
-		})
+		for _, nodes := range []int{10, 1000, 100000} {
+			b.Run(fmt.Sprintf("batch=%d/N=%d", batch, nodes), func(b *testing.B) { benchApply(b, batch, nodes) })
+		}
 	}
+}
+
+func benchApply(b *testing.B, batch, nodes int) {
+	f, index := New(state.New()), uint64(0)
+	entry := func(data []byte, err error) *raft.Log {
+		if err != nil {
+			b.Fatal(err)
+		}
+		index++
+		return &raft.Log{Index: index, Type: raft.LogCommand, Data: data}
+	}
+	apply := func(logs []*raft.Log) {
+		for _, answer := range f.ApplyBatch(logs) {
+			if answer != nil {
+				b.Fatal(answer)
+			}
+		}
+	}
+	for i := range nodes {
+		apply([]*raft.Log{entry(NodeRegister.Encode(benchshape.Register(i, 0, benchshape.Plugin)))})
+	}
+	benchmeter.Perform(b, batch, max(1, benchmeter.AtOnce/batch), func(i int) (logs []*raft.Log) {
+		for k := i * batch; k < (i+1)*batch; k++ {
+			logs = append(logs, entry(NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", k%nodes),
+				Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, k%nodes, k+1)}})))
+		}
+		return logs
+	}, apply)
 }

@@ -39,8 +39,8 @@ top() { # title, profile, sample index
 
 for name in ${*:-claim-write node-update claim-state}; do
 	case $name in
-	claim-write) profile "$name" ./server 'RPCClaimWrite$' 100000x ;;
-	node-update) profile "$name" ./server 'RPCNodeUpdate$' 100000x ;;
+	claim-write) profile "$name" ./server 'RPCClaimWrite$/^V=10000$' 100000x ;;
+	node-update) profile "$name" ./server 'RPCNodeUpdate$/^N=10000$' 100000x ;;
 	claim-state) profile "$name" ./state 'Claim$/^R=1$' 100000x ;;
 	*) echo "no profile is called $name" >&2; exit 2 ;;
 	esac

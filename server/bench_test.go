@@ -25,6 +25,7 @@ import (
 type benchServer struct {
 	b *testing.B
 	*server.Server
+	stop func()
 }
 
 func startBench(b *testing.B, nodes, volumes, allocs int) *benchServer {
@@ -39,8 +40,8 @@ func startBench(b *testing.B, nodes, volumes, allocs int) *benchServer {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	b.Cleanup(func() { cancel(); <-ended })
-	w := &benchServer{b, s}
+	w := &benchServer{b: b, Server: s, stop: sync.OnceFunc(func() { cancel(); <-ended })}
+	b.Cleanup(w.stop)
 	for _, _, known, _ := s.Leader(); !known; _, _, known, _ = s.Leader() {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -48,10 +49,10 @@ func startBench(b *testing.B, nodes, volumes, allocs int) *benchServer {
 		_, err := rpc.Call(ctx, s, structs.NodeRegister, benchshape.Register(i, 0, benchshape.Plugin))
 		return err
 	})
-	w.parallel(volumes/100, func(i int) error {
+	w.parallel((volumes+99)/100, func(i int) error {
 		req := &structs.CSIVolumeRegisterRequest{}
-		for v := range 100 {
-			req.Volumes = append(req.Volumes, benchshape.Volume(benchshape.VolumeID(i*100+v), i*100+v))
+		for v := i * 100; v < min(volumes, i*100+100); v++ {
+			req.Volumes = append(req.Volumes, benchshape.Volume(benchshape.VolumeID(v), v))
 		}
 		_, err := fsm.Propose(ctx, s, fsm.VolumePut, req)
 		return err
@@ -105,116 +106,131 @@ func (w *benchServer) parallel(n int, fn func(i int) error) {
 }
 
 // load has many clients, each with a plain connection of its own, share b.N operations.
-func (w *benchServer) load(clients int, op func(c *stdrpc.Client, i int) error) {
+func (w *benchServer) load(b *testing.B, clients int, op func(c *stdrpc.Client, i int) error) {
 	conns := make([]*stdrpc.Client, clients)
 	for i := range conns {
 		conn, err := net.Dial("tcp", w.RPCAddr())
 		if err != nil {
-			w.b.Fatal(err)
+			b.Fatal(err)
 		}
 		if _, err := conn.Write([]byte{rpc.ByteRPC}); err != nil {
-			w.b.Fatal(err)
+			b.Fatal(err)
 		}
 		conns[i] = stdrpc.NewClientWithCodec(msgpackrpc.NewCodecFromHandle(true, true, conn, codec.Handle))
 		defer conns[i].Close()
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	w.b.ReportAllocs()
-	w.b.ResetTimer()
+	b.ReportAllocs()
+	b.ResetTimer()
 	for _, c := range conns {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < w.b.N; i = int(next.Add(1)) - 1 {
+			for i := int(next.Add(1)) - 1; i < b.N; i = int(next.Add(1)) - 1 {
 				if err := op(c, i); err != nil {
-					w.b.Error(err)
+					b.Error(err)
 					return
 				}
 			}
 		})
 	}
 	wg.Wait()
-	w.b.StopTimer()
+	b.StopTimer()
 }
 
 type lean struct{ Index uint64 }
 
-// BenchmarkRPCClaimWrite is 64 clients that claim and release 10,000 volumes, each by its only writer.
+// bySize measures operations of many clients at every size. Each size has a server of its own, filled once, and only if
+// it is asked for.
+func bySize(b *testing.B, variable string, sizes []int, clients int, fill func(b *testing.B, n int) *benchServer, op func(c *stdrpc.Client, i, n int) error) {
+	for _, n := range sizes {
+		var w *benchServer
+		b.Run(fmt.Sprintf("%s=%d", variable, n), func(each *testing.B) {
+			if w == nil {
+				w = fill(b, n)
+			}
+			w.load(each, min(clients, n), func(c *stdrpc.Client, i int) error { return op(c, i, n) })
+		})
+		if w != nil {
+			w.stop()
+		}
+	}
+}
+
+var (
+	fleets  = []int{10, 100, 1000, 10000, 100000}
+	volumes = []int{1000, 10000, 100000}
+)
+
+// mostAllocs is how many claim.
+const mostAllocs = 5000
+
+// BenchmarkRPCClaimWrite is 64 clients that claim volumes, each by its only writer, and then release them, and so on.
 func BenchmarkRPCClaimWrite(b *testing.B) {
-	const allocs = 5000
-	w := startBench(b, 1000, 10000, allocs)
-	w.load(64, func(c *stdrpc.Client, i int) error {
-		a := benchshape.Alloc(i/2%allocs, 1000)
-		who := claimant{a.NodeID, benchshape.UUID("secret", i/2%allocs%1000)}
-		return who.claim(c, benchshape.VolumeID(i/2%allocs), i/2%allocs, structs.ClaimWrite, i/allocs%2 == 1)
-	})
+	bySize(b, "V", volumes, 64, func(b *testing.B, v int) *benchServer { return startBench(b, 1000, v, min(v, mostAllocs)) },
+		func(c *stdrpc.Client, i, v int) error {
+			allocs := min(v, mostAllocs)
+			return claim(c, benchshape.VolumeID(i%allocs), i%allocs, structs.ClaimWrite, i/allocs%2 == 1)
+		})
 }
 
-// BenchmarkRPCClaimRead is 16 clients that claim one volume for many readers.
+// BenchmarkRPCClaimRead is 16 clients that claim one volume for many readers, and then release it for all of them.
 func BenchmarkRPCClaimRead(b *testing.B) {
-	const allocs = 5000
-	w := startBench(b, 1000, 100, allocs)
-	w.load(16, func(c *stdrpc.Client, i int) error {
-		a := benchshape.Alloc(i%allocs, 1000)
-		who := claimant{a.NodeID, benchshape.UUID("secret", i%allocs%1000)}
-		return who.claim(c, benchshape.SharedVolume, i%allocs, structs.ClaimRead, i/allocs%2 == 1)
-	})
+	bySize(b, "R", []int{100, 1000, 5000}, 16, func(b *testing.B, r int) *benchServer { return startBench(b, 1000, 100, r) },
+		func(c *stdrpc.Client, i, r int) error {
+			return claim(c, benchshape.SharedVolume, i%r, structs.ClaimRead, i/r%2 == 1)
+		})
 }
 
-type claimant struct{ node, secret string }
-
-func (w claimant) claim(c *stdrpc.Client, volume string, alloc int, mode string, release bool) error {
+// claim claims a volume for an allocation, or releases it, as one of 1,000 nodes.
+func claim(c *stdrpc.Client, volume string, alloc int, mode string, release bool) error {
+	node, secret := benchshape.UUID("node", alloc%1000), benchshape.UUID("secret", alloc%1000)
 	cl := benchshape.Claim(volume, alloc, mode)
 	if release {
-		return c.Call(structs.CSIVolumeUnpublish.Name, &structs.CSIVolumeUnpublishRequest{NodeID: w.node, SecretID: w.secret,
+		return c.Call(structs.CSIVolumeUnpublish.Name, &structs.CSIVolumeUnpublishRequest{NodeID: node, SecretID: secret,
 			Claims: []structs.CSIClaimKey{cl.Key()}}, &lean{})
 	}
-	return c.Call(structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{NodeID: w.node, SecretID: w.secret, Claims: []*structs.CSIClaim{cl}}, &lean{})
+	return c.Call(structs.CSIVolumeClaim.Name, &structs.CSIVolumeClaimRequest{NodeID: node, SecretID: secret, Claims: []*structs.CSIClaim{cl}}, &lean{})
 }
 
-// BenchmarkRPCNodeRegister is 64 clients with changed fingerprints of a fleet of 5,000.
+func benchFleet(b *testing.B, n int) *benchServer { return startBench(b, n, 100, 1) }
+
+// BenchmarkRPCNodeRegister is 64 clients with changed fingerprints.
 func BenchmarkRPCNodeRegister(b *testing.B) {
-	const nodes = 5000
-	w := startBench(b, nodes, 100, 1)
-	w.load(64, func(c *stdrpc.Client, i int) error {
-		return c.Call(structs.NodeRegister.Name, benchshape.Register(i%nodes, i+1, benchshape.Plugin), &lean{})
+	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
+		return c.Call(structs.NodeRegister.Name, benchshape.Register(i%n, i+1, benchshape.Plugin), &lean{})
 	})
 }
 
 // BenchmarkRPCNodeUpdate is the same change as berth's nodes send it: the one instance that changed.
 func BenchmarkRPCNodeUpdate(b *testing.B) {
-	const nodes = 5000
-	w := startBench(b, nodes, 100, 1)
-	w.load(64, func(c *stdrpc.Client, i int) error {
-		n := i % nodes
-		return c.Call(structs.NodeUpdateCSI.Name, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", n), SecretID: benchshape.UUID("secret", n),
-			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, n, i+1)}}, &lean{})
+	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
+		return c.Call(structs.NodeUpdateCSI.Name, &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", i%n), SecretID: benchshape.UUID("secret", i%n),
+			Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, i%n, i+1)}}, &lean{})
 	})
 }
 
 // BenchmarkRPCHeartbeat is 64 clients' heartbeats.
 func BenchmarkRPCHeartbeat(b *testing.B) {
-	const nodes = 1000
-	w := startBench(b, nodes, 100, 1)
-	w.load(64, func(c *stdrpc.Client, i int) error {
-		return c.Call(structs.NodeHeartbeat.Name, &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i%nodes),
-			SecretID: benchshape.UUID("secret", i%nodes), Status: structs.NodeReady}, &lean{})
+	bySize(b, "N", fleets, 64, benchFleet, func(c *stdrpc.Client, i, n int) error {
+		return c.Call(structs.NodeHeartbeat.Name, &structs.NodeHeartbeatRequest{NodeID: benchshape.UUID("node", i%n),
+			SecretID: benchshape.UUID("secret", i%n), Status: structs.NodeReady}, &lean{})
 	})
 }
 
-// BenchmarkRPCVolumeList lists 10,000 volumes at once.
+// BenchmarkRPCVolumeList lists all volumes at once.
 func BenchmarkRPCVolumeList(b *testing.B) {
-	w := startBench(b, 1000, 10000, 1)
-	w.load(1, func(c *stdrpc.Client, _ int) error {
-		return c.Call(structs.CSIVolumeList.Name, &structs.CSIVolumeListRequest{}, &lean{})
-	})
+	bySize(b, "V", volumes, 1, func(b *testing.B, v int) *benchServer { return startBench(b, 1000, v, 1) },
+		func(c *stdrpc.Client, _, _ int) error {
+			return c.Call(structs.CSIVolumeList.Name, &structs.CSIVolumeListRequest{}, &lean{})
+		})
 }
 
 // BenchmarkRPCVolumeRegister is 16 clients that change volumes, which are recorded one after the other.
 func BenchmarkRPCVolumeRegister(b *testing.B) {
-	w := startBench(b, 1000, 1000, 1)
-	w.load(16, func(c *stdrpc.Client, i int) error {
-		v := benchshape.Volume(benchshape.VolumeID(i%1000), i%1000)
-		v.Context["rev"] = fmt.Sprint(i)
-		return c.Call(structs.CSIVolumeRegister.Name, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}, &lean{})
-	})
+	bySize(b, "V", volumes, 16, func(b *testing.B, v int) *benchServer { return startBench(b, 1000, v, 1) },
+		func(c *stdrpc.Client, i, n int) error {
+			v := benchshape.Volume(benchshape.VolumeID(i%n), i%n)
+			v.Context["rev"] = fmt.Sprint(i)
+			return c.Call(structs.CSIVolumeRegister.Name, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}, &lean{})
+		})
 }
