@@ -1,13 +1,20 @@
 package state
 
 import (
+	"errors"
+	"flag"
+	"io"
+	"os"
 	"runtime"
 	"testing"
 	"time"
 
 	"berth/internal/benchshape"
+	"berth/internal/snaparchive"
 	"berth/structs"
 )
+
+var archive = flag.String("archive", "", "where BenchmarkCapacity leaves what it has filled, as servers restore it")
 
 // restored is the store as a server has it after a restart, and the heap that it holds.
 func (b *benchStore) restored() (s *Store, held float64, took time.Duration) {
@@ -82,6 +89,9 @@ func BenchmarkCapacity(b *testing.B) {
 	}
 	b.ReportMetric(time.Since(start).Seconds(), "written-s")
 	b.ReportMetric(float64(size), "bytes")
+	if err := archived(s.s, *archive, int64(size)); err != nil {
+		b.Fatal(err)
+	}
 	fresh, held, took := s.restored()
 	b.ReportMetric(took.Seconds(), "restored-s")
 	b.ReportMetric(held, "heap-bytes")
@@ -95,3 +105,18 @@ func BenchmarkCapacity(b *testing.B) {
 type counter int64
 
 func (c *counter) Write(p []byte) (int, error) { *c += counter(len(p)); return len(p), nil }
+
+// archived leaves a store of so many bytes in a file, if one is named.
+func archived(s *Store, path string, size int64) error {
+	if path == "" {
+		return nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(s.Save(w)) }()
+	err = snaparchive.Write(f, snaparchive.Meta{Index: s.Index(), Term: 1, Version: "bench", Created: time.Now()}, size, r)
+	return errors.Join(err, r.Close(), f.Close())
+}

@@ -48,17 +48,6 @@ func memoryRows() []row {
 	}
 }
 
-// capacityRows are one store with 100,000 nodes, 100,000 volumes and 1,000,000 claims.
-func capacityRows() []row {
-	of := func(name, metric, unit string, scale float64) row {
-		return row{Row: result.Row{Name: name, Unit: unit, Scale: scale}, Once: true, Berth: inMetric(metric, benchmark(berthState, "Capacity", "1x"))}
-	}
-	return []row{
-		of("rows", "rows", "", 1), of("filled", "filled-s", "s", 1), of("heap after restoring", "heap-bytes", "MB", 1e-6), of("snapshot", "bytes", "MB", 1e-6),
-		of("snapshot written", "written-s", "s", 1), of("snapshot restored", "restored-s", "s", 1),
-	}
-}
-
 // inMetric measures in a metric other than the one that was asked for.
 func inMetric(metric string, measure func(*bench) (float64, error)) func(*bench) (float64, error) {
 	return func(b *bench) (float64, error) {

@@ -187,10 +187,14 @@ func (b *bench) startPeer(dir string) *process {
 	return p
 }
 
+// berthConfig is that of a server with its data in a folder. Nobody sends heartbeats but those that are measured.
+func berthConfig(data string) string {
+	return fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = \"127.0.0.1\"\nlog_level = \"error\"\nports {\n http = %d\n rpc = %d\n serf = %d\n}\n"+
+		"server {\n enabled = true\n bootstrap_expect = 1\n heartbeat_ttl = \"10h\"\n heartbeat_grace = \"10h\"\n rpc_max_conns_per_client = 20000\n}\n", "bench", data, berthHTTP, berthRPCp, berthSrf)
+}
+
 func (b *bench) startBerth(dir string) *process {
-	config := fmt.Sprintf("name = %q\ndata_dir = %q\nbind_addr = \"127.0.0.1\"\nlog_level = \"error\"\nports {\n http = %d\n rpc = %d\n serf = %d\n}\n"+
-		"server {\n enabled = true\n bootstrap_expect = 1\n heartbeat_ttl = \"10h\"\n heartbeat_grace = \"10h\"\n}\n", "bench", filepath.Join(dir, "berth"), berthHTTP, berthRPCp, berthSrf)
-	p := start(dir, filepath.Join(b.bin, "berth"), "berth.hcl", config, berthHTTP)
+	p := start(dir, filepath.Join(b.bin, "berth"), "berth.hcl", berthConfig(filepath.Join(dir, "berth")), berthHTTP)
 	file := filepath.Join(dir, "berth-allocs.json")
 	p.load = []string{filepath.Join(b.bin, "berth-bench"), "-rpc", addr(berthRPCp), "-http", addr(berthHTTP), "-pid", strconv.Itoa(p.cmd.Process.Pid), "-file", file}
 	p.ops = map[string]op{
@@ -213,17 +217,9 @@ func (b *bench) startBerth(dir string) *process {
 
 func addr(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 
-// start runs `program agent -config file` and waits until its HTTP port answers.
+// start runs a server and waits until its HTTP port answers and it has had time to be elected.
 func start(dir, program, file, config string, port int) *process {
-	path := filepath.Join(dir, file)
-	check(os.WriteFile(path, []byte(config), 0o600))
-	log, err := os.Create(path + ".log")
-	check(err)
-	cmd := exec.CommandContext(context.Background(), program, "agent", "-config", path)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = withMe()
-	check(cmd.Start())
-	p := &process{cmd: cmd, dir: dir, runs: map[string]sample{}, once: map[string]struct{}{}}
+	p := launch(dir, program, file, config)
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 		if conn, err := net.Dial("tcp", addr(port)); err == nil {
 			_ = conn.Close()
@@ -232,8 +228,22 @@ func start(dir, program, file, config string, port int) *process {
 		}
 	}
 	p.stop()
-	check(fmt.Errorf("%s did not come up: see %s.log", program, path))
+	check(fmt.Errorf("%s did not come up: see %s.log", program, filepath.Join(dir, file)))
 	return nil
+}
+
+// launch runs `program agent -config file`.
+func launch(dir, program, file, config string) *process {
+	path := filepath.Join(dir, file)
+	check(os.WriteFile(path, []byte(config), 0o600))
+	log, err := os.Create(path + ".log")
+	check(err)
+	cmd := exec.CommandContext(context.Background(), program, "agent", "-config", path)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = withMe()
+	check(cmd.Start())
+	check(log.Close())
+	return &process{cmd: cmd, dir: dir, runs: map[string]sample{}, once: map[string]struct{}{}}
 }
 
 // withMe has a process end with this one, however that ends.
@@ -304,6 +314,7 @@ func (p *process) run(flags string) (string, error) {
 var (
 	rateIn = regexp.MustCompile(`([0-9.]+) op/s|rate=([0-9.]+)`)
 	p99In  = regexp.MustCompile(`p99=(\S+)`)
+	errIn  = regexp.MustCompile(`(?:errs|errors)=([0-9]+)`)
 	cpuIn  = regexp.MustCompile(`(?:srvcpu|cpu)=([0-9.]+)us`)
 )
 
@@ -312,6 +323,9 @@ func parse(out string) (s sample, err error) {
 	rate, p99, cpu := rateIn.FindStringSubmatch(out), p99In.FindStringSubmatch(out), cpuIn.FindStringSubmatch(out)
 	if rate == nil || p99 == nil || cpu == nil {
 		return s, fmt.Errorf("not understood: %q", out)
+	}
+	if failed := errIn.FindStringSubmatch(out); failed == nil || failed[1] != "0" {
+		return s, fmt.Errorf("operations failed: %q", out)
 	}
 	var errs [3]error
 	s.rate, errs[0] = strconv.ParseFloat(rate[1]+rate[2], 64)

@@ -30,7 +30,7 @@ func (b *bench) rows(kind string) (rows []row, stop func()) {
 	case "memory":
 		return memoryRows(), func() {}
 	case "capacity":
-		return capacityRows(), func() {}
+		return b.capacityRows()
 	case "rpc":
 		return b.rpcRows()
 	case "list":
@@ -189,12 +189,12 @@ func one(program, name, of string) func(*bench) (float64, error) {
 }
 
 // run returns what the benchmarks that match printed, in this round.
-func (b *bench) run(program, match, time string) ([]byte, error) {
+func (b *bench) run(program, match, time string, flags ...string) ([]byte, error) {
 	key := fmt.Sprint(program, match, time, b.round)
 	if out, done := b.done[key]; done { // another row has the same side
 		return out, nil
 	}
-	cmd := exec.Command(filepath.Join(b.bin, program), "-test.run", "^$", "-test.bench", match, "-test.benchtime", time)
+	cmd := exec.Command(filepath.Join(b.bin, program), append([]string{"-test.run", "^$", "-test.bench", match, "-test.benchtime", time}, flags...)...)
 	cmd.Dir, cmd.SysProcAttr = b.bin, withMe()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
