@@ -187,6 +187,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		mostlyKnown(write(e, structs.NodeRegister, anyone, node.register)), // proves itself by the secret in its row
 		write(e, structs.NodeDeregister, anyone, node.deregister),
 		e.quick(mostlyKnown(report(e, structs.NodeHeartbeat, node.heartbeat))),
+		mostlyKnown(report(e, structs.NodeUpdate, node.update)),
 		report(e, structs.NodeUpdateCSI, node.updateCSI),
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
 		mostlyKnown(write(e, structs.NodeUpdateAllocs, aNode, node.updateAllocs)),

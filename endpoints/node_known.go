@@ -5,7 +5,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"time"
 
 	"berth/internal/codec"
 	"berth/state"
@@ -20,6 +19,11 @@ func registeredAlready(old, node *structs.Node) bool {
 	if old.Status != structs.NodeReady && old.Status != node.Status || old.Status == structs.NodeDown {
 		return false
 	}
+	return saysTheSame(old, node)
+}
+
+// saysTheSame compares what nodes say of themselves, but for the times at which drivers were seen.
+func saysTheSame(old, node *structs.Node) bool {
 	is, said := *old, *node
 	said.Status, said.StatusDescription, said.StatusUpdatedAt = is.Status, is.StatusDescription, is.StatusUpdatedAt
 	said.SchedulingEligibility, said.Drain, said.Events = is.SchedulingEligibility, is.Drain, is.Events
@@ -38,14 +42,7 @@ func sameTexts(a, b map[string]string) bool { return (a == nil) == (b == nil) &&
 
 // sameDrivers leaves out the time at which each driver last changed, which begins anew with the agent.
 func sameDrivers(a, b map[string]*structs.DriverInfo) bool {
-	return (a == nil) == (b == nil) && maps.EqualFunc(a, b, func(x, y *structs.DriverInfo) bool {
-		if x == nil || y == nil {
-			return x == y
-		}
-		is, said := *x, *y
-		is.UpdateTime, said.UpdateTime = time.Time{}, time.Time{}
-		return reflect.DeepEqual(&is, &said)
-	})
+	return (a == nil) == (b == nil) && maps.EqualFunc(a, b, structs.SameDriver)
 }
 
 // reportedAlready reports whether a report of plugin instances, all there are or what differs, says only

@@ -44,7 +44,7 @@ type Answers []any
 // leader records of the plugins' work. Whatever is applied is right in a batch; a plan is large already, and an
 // operator's commands are few.
 var packed = []anyCommand{
-	NodeRegister, NodeStatus, NodeUpdateCSI, AllocsClientUpdate, EvalUpdate,
+	NodeRegister, NodeStatus, NodeUpdate, NodeUpdateCSI, AllocsClientUpdate, EvalUpdate,
 	VolumeOutcome, VolumeClaim, VolumeUnpublish, AttachmentOutcome,
 }
 

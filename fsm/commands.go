@@ -17,6 +17,7 @@ var (
 	NodeEligibility = command(4, "NodeEligibility", state.NodeEligibility)
 	NodeUpdateCSI   = command(5, "NodeUpdateCSI", state.NodeUpdateCSI)
 	NodeEvents      = command(6, "NodeEvents", state.NodeEvents)
+	NodeUpdate      = command(7, "NodeUpdate", state.NodeUpdate)
 
 	JobRegister   = command(10, "JobRegister", state.JobRegister)
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister)
@@ -39,11 +40,23 @@ var (
 
 // commands is all of them: what is not in it cannot be applied.
 var commands = []anyCommand{
-	NodeRegister, NodeDeregister, NodeStatus, NodeEligibility, NodeUpdateCSI, NodeEvents,
+	NodeRegister, NodeDeregister, NodeStatus, NodeEligibility, NodeUpdateCSI, NodeEvents, NodeUpdate,
 	JobRegister, JobDeregister,
 	EvalUpdate, PlanApply, AllocsClientUpdate, AllocStop, Reap,
 	VolumePut, VolumeDeregister, VolumeDelete, VolumeOutcome, VolumeClaim, VolumeUnpublish, AttachmentOutcome, PluginDelete,
 	Batch,
+}
+
+// Version counts how often commands were added. Servers tell each other theirs, and nothing is proposed that one of
+// them cannot read: it would stop at it.
+const Version = 1
+
+// Needs is the version that reads an entry. Batches came before versions, and are seen to in their own way.
+func Needs(entry []byte) int {
+	if len(entry) > 0 && entry[0] == NodeUpdate.ID {
+		return 1
+	}
+	return 0
 }
 
 // Command is a kind of log entry: its id, its payload's type and the state function that carries it out.

@@ -125,6 +125,15 @@ var draws = map[string]func(d dice, tx *state.Read) ([]byte, error){
 	"NodeEligibility": func(d dice, _ *state.Read) ([]byte, error) {
 		return NodeEligibility.Encode(&structs.NodeEligibilityRequest{NodeID: d.node(), Eligibility: d.of("eligible", "ineligible"), WriteOptions: d.now()})
 	},
+	"NodeUpdate": func(d dice, _ *state.Read) ([]byte, error) {
+		p := &structs.NodeUpdateRequest{NodeID: d.node(), Attributes: map[string]string{"a": d.of("1", "2"), "c": "d"}, AttributesGone: []string{d.of("b", "c")},
+			Drivers: map[string]*structs.DriverInfo{d.of("x", "y"): {Detected: true, Healthy: d.flip()}}, DriversGone: []string{"y", "z"},
+			ComputedClass: d.of("", "v1:k"), Was: uint64(d.upTo(3)), WriteOptions: d.now()}
+		if d.flip() {
+			p.Settings = &structs.NodeSettings{NodeClass: d.of("large", "small"), NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 30}}}
+		}
+		return NodeUpdate.Encode(p)
+	},
 	"NodeUpdateCSI": func(d dice, _ *state.Read) ([]byte, error) {
 		return NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{NodeID: d.node(), Upserts: d.instances(), Full: d.flip(), WriteOptions: d.now(),
 			Removes: []structs.CSIInstanceKey{{PluginID: "p", Kind: structs.CSIKind(d.of("node", "controller"))}}})

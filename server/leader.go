@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/hashicorp/serf/serf"
 
+	"berth/fsm"
 	"berth/server/control"
 )
 
@@ -46,6 +47,7 @@ func (s *Server) startLeading(ctx context.Context) (stop func()) {
 		if !s.caughtUp(ctx) {
 			return
 		}
+		s.learnVersions(s.members.peers())
 		s.logger.Info("leadership gained", "term", term)
 		s.beginReign(term)
 		for _, loop := range s.loops() {
@@ -118,10 +120,10 @@ const membersInterval = 30 * time.Second
 func (s *Server) reconcileMembers(ctx context.Context) {
 	tick := time.NewTicker(membersInterval)
 	defer tick.Stop()
-	defer s.consensus.packs.Store(false)
+	defer s.learnVersions([]peer{{}})
 	for {
 		peers := s.members.peers()
-		s.consensus.packs.Store(allPack(peers))
+		s.learnVersions(peers)
 		for _, p := range peers {
 			if err := s.reconcileMember(p); err != nil && ctx.Err() == nil {
 				s.logger.Warn("a server could not be taken into or out of the cluster", "name", p.name, "error", err)
@@ -134,6 +136,23 @@ func (s *Server) reconcileMembers(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// learnVersions keeps what every server can read.
+func (s *Server) learnVersions(peers []peer) {
+	s.consensus.packs.Store(allPack(peers))
+	s.consensus.commands.Store(int32(leastCommands(peers)))
+}
+
+// leastCommands is the version of commands that every server reads.
+func leastCommands(peers []peer) int {
+	least := fsm.Version
+	for _, p := range peers {
+		if p.status != serf.StatusLeft {
+			least = min(least, p.commands)
+		}
+	}
+	return least
 }
 
 // allPack reports whether every server reads batches. One that is older would stop at the first; it is upgraded

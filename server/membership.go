@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/hashicorp/serf/serf"
 
+	"berth/fsm"
 	"berth/structs"
 )
 
@@ -29,7 +30,8 @@ const (
 	tagExpect    = "expect"
 	tagBootstrap = "bootstrapped" // this server is or was part of a Raft cluster
 	tagVersion   = "build"
-	tagPacks     = "packs" // this server reads batches: see group.go
+	tagPacks     = "packs"    // this server reads batches: see group.go
+	tagCommands  = "commands" // the fsm.Version of this server
 
 	roleServer = "berth-server"
 )
@@ -37,7 +39,7 @@ const (
 // peer is another server as the gossip sees it.
 type peer struct {
 	name, id, rpcAddr, httpAddr string
-	expect                      int
+	expect, commands            int
 	bootstrapped, packs         bool
 	status                      serf.MemberStatus
 }
@@ -65,7 +67,7 @@ func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (
 	sc.Init()
 	sc.NodeName = cfg.Name + "." + cfg.Region
 	sc.Tags = tags
-	sc.Tags[tagPacks] = "1"
+	sc.Tags[tagPacks], sc.Tags[tagCommands] = "1", strconv.Itoa(fsm.Version)
 	sc.EventCh = m.events
 	sc.SnapshotPath = snapshot
 	sc.RejoinAfterLeave = true
@@ -140,9 +142,10 @@ func (m *membership) peers() []peer {
 			continue
 		}
 		expect, _ := strconv.Atoi(member.Tags[tagExpect])
+		commands, _ := strconv.Atoi(member.Tags[tagCommands]) // an older server says nothing
 		out = append(out, peer{
 			name: member.Name, id: member.Tags[tagID], rpcAddr: member.Tags[tagRPCAddr], httpAddr: member.Tags[tagHTTPAddr],
-			expect: expect, bootstrapped: member.Tags[tagBootstrap] == "1", packs: member.Tags[tagPacks] == "1", status: member.Status,
+			expect: expect, commands: commands, bootstrapped: member.Tags[tagBootstrap] == "1", packs: member.Tags[tagPacks] == "1", status: member.Status,
 		})
 	}
 	slices.SortFunc(out, func(a, b peer) int {

@@ -34,7 +34,8 @@ type consensus struct {
 	addr      raft.ServerAddress
 	gate      gate
 	group     group
-	packs     atomic.Bool // every server reads batches
+	packs     atomic.Bool  // every server reads batches
+	commands  atomic.Int32 // the fsm.Version that every server has
 	verifier  *verifier
 	// fresh says that this server has never been part of a cluster.
 	fresh bool
@@ -142,6 +143,9 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 		return 0, nil, err
 	}
 	defer c.gate.inside.Done()
+	if fsm.Needs(entry) > int(c.commands.Load()) {
+		return 0, nil, structs.Errorf(structs.KindPrecondition, "nothing was written: there are servers of an older version, which could not read it")
+	}
 	if c.packs.Load() && fsm.Packable(entry) && !c.alone() {
 		return c.group.propose(ctx, entry)
 	}

@@ -8307,6 +8307,69 @@ func (v *NodeScoreMeta) readField(name, b []byte) (_ []byte, known bool, err err
 	return b, true, err
 }
 
+func (v *NodeSettings) MsgpackSelf() any { return v }
+
+func (v *NodeSettings) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(8)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xaaDatacenter"...)
+	b = msgp.AppendString(b, v.Datacenter)
+	b = append(b, "\xa8HTTPAddr"...)
+	b = msgp.AppendString(b, v.HTTPAddr)
+	b = append(b, "\xa4Name"...)
+	b = msgp.AppendString(b, v.Name)
+	b = append(b, "\xa9NodeClass"...)
+	b = msgp.AppendString(b, v.NodeClass)
+	b = append(b, "\xa8NodePool"...)
+	b = msgp.AppendString(b, v.NodePool)
+	b = append(b, "\xadNodeResources"...)
+	if b, err = v.NodeResources.AppendMsgpack(b); err != nil {
+		return b, codec.EncodeError("NodeResources", err)
+	}
+	b = append(b, "\xb1ReservedResources"...)
+	if b, err = v.ReservedResources.AppendMsgpack(b); err != nil {
+		return b, codec.EncodeError("ReservedResources", err)
+	}
+	b = append(b, "\xaaTLSEnabled"...)
+	b = msgp.AppendBool(b, v.TLSEnabled)
+	return b, nil
+}
+
+func (v *NodeSettings) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = NodeSettings{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *NodeSettings) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Datacenter":
+		v.Datacenter, b, err = codec.ReadShared[string](b)
+	case "Name":
+		v.Name, b, err = codec.ReadString(b)
+	case "HTTPAddr":
+		v.HTTPAddr, b, err = codec.ReadString(b)
+	case "TLSEnabled":
+		v.TLSEnabled, b, err = codec.ReadBool(b)
+	case "NodeClass":
+		v.NodeClass, b, err = codec.ReadShared[string](b)
+	case "NodePool":
+		v.NodePool, b, err = codec.ReadShared[string](b)
+	case "NodeResources":
+		b, err = codec.ReadPointer(b, &v.NodeResources, (*NodeResources).DecodeMsgpack)
+	case "ReservedResources":
+		b, err = codec.ReadPointer(b, &v.ReservedResources, (*NodeReservedResources).DecodeMsgpack)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *NodeStatusUpdate) MsgpackSelf() any { return v }
 
 func (v *NodeStatusUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -8457,6 +8520,117 @@ func (v *NodeUpdateCSIRequest) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = codec.ReadSlice(b, &v.Removes, (*CSIInstanceKey).DecodeMsgpack)
 	case "Full":
 		v.Full, b, err = codec.ReadBool(b)
+	default:
+		return v.WriteOptions.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *NodeUpdateRequest) MsgpackSelf() any { return v }
+
+func (v *NodeUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(17)
+	if !(v.WriteOptions.Forwarded) {
+		n--
+	}
+	if !(v.WriteOptions.Namespace != "") {
+		n--
+	}
+	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xaaAttributes"...)
+	b = codec.AppendStringMap(b, v.Attributes)
+	b = append(b, "\xaeAttributesGone"...)
+	b = codec.AppendStrings(b, v.AttributesGone)
+	b = append(b, "\xa9AuthToken"...)
+	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	b = append(b, "\xadComputedClass"...)
+	b = msgp.AppendString(b, v.ComputedClass)
+	b = append(b, "\xa6Digest"...)
+	b = msgp.AppendString(b, v.Digest)
+	b = append(b, "\xa7Drivers"...)
+	if b, err = codec.AppendMap(b, v.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
+		return b, codec.EncodeError("Drivers", err)
+	}
+	b = append(b, "\xabDriversGone"...)
+	b = codec.AppendStrings(b, v.DriversGone)
+	if v.WriteOptions.Forwarded {
+		b = append(b, "\xa9Forwarded"...)
+		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
+	}
+	b = append(b, "\xa4Meta"...)
+	b = codec.AppendStringMap(b, v.Meta)
+	b = append(b, "\xa8MetaGone"...)
+	b = codec.AppendStrings(b, v.MetaGone)
+	if v.WriteOptions.Namespace != "" {
+		b = append(b, "\xa9Namespace"...)
+		b = msgp.AppendString(b, v.WriteOptions.Namespace)
+	}
+	b = append(b, "\xa6NodeID"...)
+	b = msgp.AppendString(b, v.NodeID)
+	if v.WriteOptions.Now != 0 {
+		b = append(b, "\xa3Now"...)
+		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+	}
+	if v.WriteOptions.Region != "" {
+		b = append(b, "\xa6Region"...)
+		b = msgp.AppendString(b, v.WriteOptions.Region)
+	}
+	b = append(b, "\xa8SecretID"...)
+	b = msgp.AppendString(b, v.SecretID)
+	b = append(b, "\xa8Settings"...)
+	if b, err = v.Settings.AppendMsgpack(b); err != nil {
+		return b, codec.EncodeError("Settings", err)
+	}
+	b = append(b, "\xa3Was"...)
+	b = msgp.AppendUint64(b, v.Was)
+	return b, nil
+}
+
+func (v *NodeUpdateRequest) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = NodeUpdateRequest{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *NodeUpdateRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "NodeID":
+		v.NodeID, b, err = codec.ReadString(b)
+	case "SecretID":
+		v.SecretID, b, err = codec.ReadString(b)
+	case "Attributes":
+		b, err = codec.ReadStringMap(b, &v.Attributes)
+	case "AttributesGone":
+		b, err = codec.ReadStrings(b, &v.AttributesGone)
+	case "Meta":
+		b, err = codec.ReadStringMap(b, &v.Meta)
+	case "MetaGone":
+		b, err = codec.ReadStrings(b, &v.MetaGone)
+	case "Drivers":
+		b, err = codec.ReadMap(b, &v.Drivers, func(e **DriverInfo, b []byte) ([]byte, error) {
+			return codec.ReadPointer(b, e, (*DriverInfo).DecodeMsgpack)
+		})
+	case "DriversGone":
+		b, err = codec.ReadStrings(b, &v.DriversGone)
+	case "Settings":
+		b, err = codec.ReadPointer(b, &v.Settings, (*NodeSettings).DecodeMsgpack)
+	case "Digest":
+		v.Digest, b, err = codec.ReadString(b)
+	case "ComputedClass":
+		v.ComputedClass, b, err = codec.ReadShared[string](b)
+	case "Was":
+		v.Was, b, err = codec.ReadUint[uint64](b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}

@@ -9,6 +9,9 @@ func (r *NodeHeartbeatRequest) Credentials() (nodeID, secretID string) { return 
 // Credentials names the asking node.
 func (r *NodeUpdateCSIRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
 
+// Credentials names the asking node.
+func (r *NodeUpdateRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
+
 // Credentials names the asking node; an operator asks about a node without its secret.
 func (r *NodeGetRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
 

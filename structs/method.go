@@ -23,6 +23,7 @@ var (
 	NodeRegister     = write[NodeRegisterRequest, NodeRegisterResponse]("Node.Register")
 	NodeDeregister   = write[NodeDeregisterRequest, Empty]("Node.Deregister")
 	NodeHeartbeat    = write[NodeHeartbeatRequest, NodeHeartbeatResponse]("Node.UpdateStatus")
+	NodeUpdate       = write[NodeUpdateRequest, Empty]("Node.Update")
 	NodeUpdateCSI    = write[NodeUpdateCSIRequest, Empty]("Node.UpdateCSI")
 	NodeEligibility  = write[NodeEligibilityRequest, Empty]("Node.UpdateEligibility")
 	NodeUpdateAllocs = write[AllocsClientUpdateRequest, Empty]("Node.UpdateAlloc")

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"io"
+	"testing"
+
+	"github.com/hashicorp/serf/serf"
+
+	"berth/fsm"
+	"berth/structs"
+)
+
+// TestAnOlderServerIsNotSentWhatItCannotRead: a command waits for the last server to be upgraded.
+func TestAnOlderServerIsNotSentWhatItCannotRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		peers []peer
+		want  int
+	}{
+		"all are new":          {[]peer{{commands: fsm.Version}, {commands: fsm.Version, status: serf.StatusFailed}}, fsm.Version},
+		"one is older":         {[]peer{{commands: fsm.Version}, {status: serf.StatusAlive}}, 0},
+		"an older one failed":  {[]peer{{commands: fsm.Version}, {status: serf.StatusFailed}}, 0},
+		"an older one left":    {[]peer{{commands: fsm.Version}, {status: serf.StatusLeft}}, fsm.Version},
+		"one is newer than we": {[]peer{{commands: fsm.Version}, {commands: fsm.Version + 1}}, fsm.Version},
+	} {
+		if got := leastCommands(c.peers); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// TestACommandWaitsForAllServers has an older server in the gossip, which says nothing of commands.
+func TestACommandWaitsForAllServers(t *testing.T) {
+	noLeaks(t)
+	s := run(t, testConfig(t))
+	entry, err := fsm.NodeUpdate.Encode(&structs.NodeUpdateRequest{NodeID: "nobody"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, answer, err := s.consensus.propose(t.Context(), entry); err != nil || structs.KindOf(answer.(error)) != structs.KindNotFound {
+		t.Errorf("a server of one: %v, %v", answer, err)
+	}
+	older := joinAsAnOlderServer(t, s)
+	s.until("the leader has heard of it", func() bool { return s.consensus.commands.Load() == 0 })
+	before := s.consensus.LastIndex()
+	if _, _, err := s.consensus.propose(t.Context(), entry); !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("beside an older one: %v", err)
+	}
+	if s.consensus.LastIndex() != before {
+		t.Error("it is in the log")
+	}
+	if err := older.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the leader has heard that it left", func() bool { return s.consensus.commands.Load() == fsm.Version })
+}
+
+func joinAsAnOlderServer(t *testing.T, s *running) *serf.Serf {
+	t.Helper()
+	cfg := serf.DefaultConfig()
+	cfg.Init()
+	cfg.NodeName, cfg.Tags = "older", map[string]string{tagRole: roleServer, tagRegion: s.cfg.Region, tagPacks: "1"}
+	cfg.MemberlistConfig.BindAddr, cfg.MemberlistConfig.BindPort = "127.0.0.1", 0
+	cfg.LogOutput, cfg.MemberlistConfig.LogOutput = io.Discard, io.Discard
+	cfg.LeavePropagateDelay = 0
+	older, err := serf.Create(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := older.Shutdown(); err != nil {
+			t.Error(err)
+		}
+		<-older.ShutdownCh()
+	})
+	if _, err := older.Join([]string{s.SerfAddr()}, true); err != nil {
+		t.Fatal(err)
+	}
+	return older
+}

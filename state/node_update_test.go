@@ -1,0 +1,157 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// driven is a node with drivers and attributes, and a plugin.
+func driven(w *world) *structs.Node {
+	w.t.Helper()
+	n := aNode("n1")
+	n.Attributes = map[string]string{"kernel": "6", "driver.exec": "1"}
+	n.Meta = map[string]string{"rack": "1"}
+	n.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true, UpdateTime: time.Unix(5, 0).UTC()}, "raw_exec": {Detected: true}}
+	do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}, WriteOptions: w.now()})
+	return Node(w.s.Read(), "n1")
+}
+
+// sick is what a node sends whose driver has become unhealthy.
+func sick() *structs.NodeUpdateRequest {
+	return &structs.NodeUpdateRequest{NodeID: "n1", SecretID: "secret-n1", AttributesGone: []string{"driver.exec"}, ComputedClass: "v1:sick",
+		Drivers: map[string]*structs.DriverInfo{"exec": {Detected: true, HealthDescription: "broken"}}}
+}
+
+func TestAnUpdateChangesWhatItNames(t *testing.T) {
+	w := newWorld(t)
+	w.job(aJob("everywhere", structs.JobSystem))
+	old := driven(w)
+	w.alloc("a", "j", "n1")
+	w.blocked("waits", structs.WakeCapacity)
+	update := func(p *structs.NodeUpdateRequest) *structs.Node {
+		t.Helper()
+		p.WriteOptions = w.now()
+		do(w, NodeUpdate, p)
+		return Node(w.s.Read(), "n1")
+	}
+	n := update(sick())
+	if n.Drivers["exec"].Healthy || n.Drivers["raw_exec"] == nil || n.Attributes["driver.exec"] != "" || n.Attributes["kernel"] != "6" || n.ComputedClass != "v1:sick" {
+		t.Errorf("%+v", n)
+	}
+	if old.Attributes["driver.exec"] != "1" || !old.Drivers["exec"].Healthy {
+		t.Error("the row of before was changed")
+	}
+	if n.Meta["rack"] != "1" || n.CreateIndex != old.CreateIndex || len(n.Events) != len(old.Events) || n.Status != structs.NodeReady || len(n.CSIInstances()) != 1 {
+		t.Errorf("what was not sent was changed: %+v", n)
+	}
+	w.wantEvaluated("node-update everywhere", "node-update j")
+	w.wantEval("blocked-waits", structs.EvalPending)
+
+	same := sick()
+	if update(same) != n {
+		t.Error("the same again is put again")
+	}
+	w.wantEvaluated()
+
+	address := &structs.NodeUpdateRequest{NodeID: "n1", Settings: n.Settings()}
+	address.Settings.HTTPAddr = "10.0.0.9:4646"
+	if moved := update(address); moved.HTTPAddr != "10.0.0.9:4646" || moved.ComputedClass != "v1:sick" || moved.NodeResources == nil {
+		t.Errorf("%+v", moved)
+	}
+	w.wantEvaluated() // nothing that placement looks at
+
+	if gone := update(&structs.NodeUpdateRequest{NodeID: "n1", DriversGone: []string{"raw_exec"}, Meta: map[string]string{"rack": "2"}}); len(gone.Drivers) != 1 || gone.Meta["rack"] != "2" {
+		t.Errorf("%+v", gone)
+	}
+	w.wantEvaluated("node-update everywhere", "node-update j")
+}
+
+// TestAnUpdateIsAsARegistration: both make the same row of the same change, and the same evaluations.
+func TestAnUpdateIsAsARegistration(t *testing.T) {
+	rows := map[string]string{}
+	for _, how := range []string{"updated", "registered"} {
+		w := newWorld(t)
+		w.job(aJob("everywhere", structs.JobSystem))
+		n := sick().Changed(driven(w))
+		n.ComputedClass = "v1:sick"
+		if how == "updated" {
+			p := sick()
+			p.WriteOptions = w.now()
+			do(w, NodeUpdate, p)
+		} else {
+			do(w, NodeRegister, &structs.NodeRegisterRequest{Node: n, CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}, WriteOptions: w.now()})
+		}
+		row := Node(w.s.Read(), "n1")
+		rows[how] = fmt.Sprint(row.Digest(), row.ComputedClass, row.Indexes, row.Status, len(row.Events), w.evaluated())
+	}
+	if rows["updated"] != rows["registered"] {
+		t.Errorf("%v", rows)
+	}
+}
+
+func TestAnUpdateOfANodeThatIsDown(t *testing.T) {
+	w := newWorld(t)
+	driven(w)
+	w.alloc("a", "j", "n1")
+	w.status(structs.NodeDown, "n1")
+	do(w, NodeUpdate, sick())
+	if n := Node(w.s.Read(), "n1"); n.Status != structs.NodeDown || n.Drivers["exec"].Healthy {
+		t.Errorf("%+v", n)
+	}
+	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n1").Healthy {
+		t.Error("its plugin has come back")
+	}
+	w.wantEvaluated()
+	w.status(structs.NodeReady, "n1")
+	w.wantEvaluated("node-update j")
+}
+
+func TestAnUpdateThatIsRefused(t *testing.T) {
+	w := newWorld(t)
+	driven(w)
+	at := func() uint64 { return Node(w.s.Read(), "n1").ModifyIndex }
+	for name, c := range map[string]struct {
+		edit func(*structs.NodeUpdateRequest)
+		want structs.Kind
+	}{
+		"an unknown node":    {func(p *structs.NodeUpdateRequest) { p.NodeID = "x" }, structs.KindNotFound},
+		"a wrong secret":     {func(p *structs.NodeUpdateRequest) { p.SecretID = "guessed" }, structs.KindDenied},
+		"of a row that was":  {func(p *structs.NodeUpdateRequest) { p.Was = at() - 1 }, structs.KindConflict},
+		"of the row it is":   {func(p *structs.NodeUpdateRequest) { p.Was = at() }, ""},
+		"of whatever row is": {func(*structs.NodeUpdateRequest) {}, ""},
+	} {
+		p := sick()
+		c.edit(p)
+		t.Run(name, func(t *testing.T) { wantKind(t, try(w, NodeUpdate, p), c.want) })
+	}
+}
+
+// TestAnUpdateCostsTheSameInAnyFleet counts allocations of memory.
+func TestAnUpdateCostsTheSameInAnyFleet(t *testing.T) {
+	cost := map[int]float64{}
+	sizes := []int{10, 3000}
+	for _, size := range sizes {
+		w := newWorld(t)
+		driven(w)
+		for i := range size {
+			w.index++
+			must(t, w.s.Write(w.index, func(tx *Write) error {
+				return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("m%05d", i)), WriteOptions: w.now()})
+			}))
+		}
+		healthy := false
+		cost[size] = testing.AllocsPerRun(50, func() {
+			p := sick()
+			p.Drivers["exec"].Healthy = healthy
+			healthy = !healthy
+			w.index++
+			must(t, w.s.Write(w.index, func(tx *Write) error { return NodeUpdate(tx, p) }))
+		})
+	}
+	if cost[sizes[1]] > 1.5*cost[sizes[0]]+5 {
+		t.Errorf("%.0f allocations among %d nodes, %.0f among %d", cost[sizes[0]], sizes[0], cost[sizes[1]], sizes[1])
+	}
+}

@@ -1,0 +1,158 @@
+package structs
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"berth/internal/codec"
+)
+
+// NodeUpdateRequest carries what a node has to say of itself that differs from what the servers have
+// acknowledged. What is left out stays as it is. Plugin instances have a request of their own.
+type NodeUpdateRequest struct {
+	NodeID         string
+	SecretID       string
+	Attributes     map[string]string // new or with another value
+	AttributesGone []string
+	Meta           map[string]string // likewise
+	MetaGone       []string
+	Drivers        map[string]*DriverInfo // likewise, each whole
+	DriversGone    []string
+	Settings       *NodeSettings // nil: as they were
+	Digest         string        // of the node as it is then (see Node.Digest); "": not said
+
+	// The server's part.
+	ComputedClass string
+	Was           uint64 // the row's ModifyIndex for which this was worked out; 0: whatever it is
+	WriteOptions
+}
+
+// NodeSettings are what changes of a node only with its configuration. They go together.
+type NodeSettings struct {
+	Datacenter        string
+	Name              string
+	HTTPAddr          string
+	TLSEnabled        bool
+	NodeClass         string
+	NodePool          string
+	NodeResources     *NodeResources
+	ReservedResources *NodeReservedResources
+}
+
+// Settings are those of the node, which shares what they hold.
+func (n *Node) Settings() *NodeSettings {
+	return &NodeSettings{Datacenter: n.Datacenter, Name: n.Name, HTTPAddr: n.HTTPAddr, TLSEnabled: n.TLSEnabled, NodeClass: n.NodeClass,
+		NodePool: n.NodePool, NodeResources: n.NodeResources, ReservedResources: n.ReservedResources}
+}
+
+// Digest stands for all that a node says of itself, but for the times at which its drivers were seen. A node and
+// servers that do not agree on it know different things of the node.
+func (n *Node) Digest() string {
+	said := *n
+	said.ComputedClass, said.Indexes = "", Indexes{} // the servers'; so is the rest of these
+	said.Status, said.StatusDescription, said.StatusUpdatedAt, said.Unaccounted = "", "", 0, false
+	said.SchedulingEligibility, said.Drain, said.Events = "", false, nil
+	said.Attributes, said.Meta, said.Drivers = orNil(n.Attributes), orNil(n.Meta), nil
+	for name, d := range n.Drivers {
+		if d != nil {
+			timeless := *d
+			timeless.Attributes, timeless.UpdateTime = orNil(d.Attributes), time.Time{}
+			d = &timeless
+		}
+		set(&said.Drivers, name, d)
+	}
+	b, err := codec.Encode(&said)
+	if err != nil {
+		panic(err) // a node always encodes
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(b))
+}
+
+func orNil[V any](m map[string]V) map[string]V {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+// NodeChanges is what makes of the node that the servers know the one there is; nil when nothing differs but the
+// times at which drivers were seen. It says in Digest what must come of it.
+func NodeChanges(known, is *Node) *NodeUpdateRequest {
+	p := &NodeUpdateRequest{NodeID: is.ID, SecretID: is.SecretID, Digest: is.Digest()}
+	if known.Digest() == p.Digest {
+		return nil
+	}
+	sameText := func(a, b string) bool { return a == b }
+	p.Attributes, p.AttributesGone = changes(known.Attributes, is.Attributes, sameText)
+	p.Meta, p.MetaGone = changes(known.Meta, is.Meta, sameText)
+	p.Drivers, p.DriversGone = changes(known.Drivers, is.Drivers, SameDriver)
+	if s := is.Settings(); !reflect.DeepEqual(s, known.Settings()) {
+		p.Settings = s
+	}
+	return p
+}
+
+// Changed is the node as the request makes it. It shares with the one before what the request does not change.
+func (p *NodeUpdateRequest) Changed(n *Node) *Node {
+	c := *n
+	change(&c.Attributes, p.Attributes, p.AttributesGone)
+	change(&c.Meta, p.Meta, p.MetaGone)
+	change(&c.Drivers, p.Drivers, p.DriversGone)
+	if s := p.Settings; s != nil {
+		c.Datacenter, c.Name, c.HTTPAddr, c.TLSEnabled = s.Datacenter, s.Name, s.HTTPAddr, s.TLSEnabled
+		c.NodeClass, c.NodePool, c.NodeResources, c.ReservedResources = s.NodeClass, s.NodePool, s.NodeResources, s.ReservedResources
+	}
+	return &c
+}
+
+// SameDriver compares what a driver says of itself, but for the time of it.
+func SameDriver(a, b *DriverInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	x, y := *a, *b
+	x.UpdateTime, y.UpdateTime = time.Time{}, time.Time{}
+	return reflect.DeepEqual(&x, &y)
+}
+
+// changes is what makes one map of the other.
+func changes[V any](old, is map[string]V, same func(a, b V) bool) (news map[string]V, gone []string) {
+	for k, v := range is {
+		if was, known := old[k]; !known || !same(was, v) {
+			set(&news, k, v)
+		}
+	}
+	for k := range old {
+		if _, there := is[k]; !there {
+			gone = append(gone, k)
+		}
+	}
+	slices.Sort(gone)
+	return news, gone
+}
+
+// change is what changes says, done to a map that others have, too.
+func change[V any](m *map[string]V, news map[string]V, gone []string) {
+	if len(news)+len(gone) == 0 {
+		return
+	}
+	*m = maps.Clone(*m)
+	for _, k := range gone {
+		delete(*m, k)
+	}
+	for k, v := range news {
+		set(m, k, v)
+	}
+}
+
+// set makes the map if need be.
+func set[V any](m *map[string]V, k string, v V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[k] = v
+}
