@@ -1,6 +1,9 @@
 package state
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Topic is an index whose changes a loop can follow; what follows it names the parts of a row's key.
 type Topic int
@@ -150,18 +153,26 @@ func (fs *feeds) add(keys []key, all bool) {
 }
 
 // partsOf takes a key apart: it is the reverse of appendKey.
-func partsOf(k key) (parts []string) {
-	part := make([]byte, 0, len(k))
-	for i := 1; i < len(k); i++ {
-		switch k[i] {
-		case 0:
-			parts, part = append(parts, string(part)), part[:0]
-		case 1:
-			i++
-			part = append(part, k[i]-1)
-		default:
-			part = append(part, k[i])
+func partsOf(k key) []string {
+	parts := strings.Split(string(k[1:]), "\x00")
+	parts = parts[:len(parts)-1] // each ends with its mark
+	for i, p := range parts {
+		if strings.IndexByte(p, 1) >= 0 {
+			parts[i] = unescape(p)
 		}
 	}
 	return parts
+}
+
+func unescape(part string) string {
+	out := make([]byte, 0, len(part))
+	for i := 0; i < len(part); i++ {
+		b := part[i]
+		if b == 1 {
+			i++
+			b = part[i] - 1
+		}
+		out = append(out, b)
+	}
+	return string(out)
 }

@@ -64,11 +64,10 @@ func reapable(tx *state.Read) iter.Seq[reapKey] {
 
 func reapableOf(tx *state.Read, node string) iter.Seq[reapKey] {
 	return func(yield func(reapKey) bool) {
-		if !canLetGo(state.Node(tx, node)) {
-			return
-		}
+		able := false // looked up with the first: most nodes have none
 		for c := range state.EndedClaimsOfNode(tx, node) {
-			if !yield(reapKey(c.Key())) {
+			able = able || canLetGo(state.Node(tx, node))
+			if !able || !yield(reapKey(c.Key())) {
 				return
 			}
 		}
