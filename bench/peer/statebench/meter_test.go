@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// meter is that of berth's own benchmarks (state/bench_meter_test.go), but that the collector is left as it is: the
-// peer's server leaves it so, too. It measures a benchmark's loop: by the clock, by the CPU time of the process (on a machine with other users
-// it says more), and by the memory that is allocated. The collector's work is in it. It goes through the
-// whole heap at once, which the many units between two collections have to bear evenly: where the loop saw three or more
-// of them end, what is reported is what came between the first and the last.
+// meter is that of berth's own benchmarks (internal/benchmeter), but that the collector is left as it is: the
+// peer's server leaves it so, too. It measures a benchmark's loop: by the clock, by the CPU time of the process (on a
+// machine with other users it says more), and by the memory that is allocated. The collector's work is in it. It goes
+// through the whole heap at once, which the many units between two collections have to bear evenly: where the loop saw
+// three or more of them end, what is reported is what came between the first and the last.
 type meter struct {
 	b         *testing.B
 	rounds    int
