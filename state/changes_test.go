@@ -259,3 +259,22 @@ func FuzzPartsOfAKey(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkAChangeThatIsFollowed is the price of a write of one row, and of its being taken by so many who follow.
+func BenchmarkAChangeThatIsFollowed(b *testing.B) {
+	for _, followers := range []int{0, 2} {
+		b.Run(fmt.Sprint(followers), func(b *testing.B) {
+			s := New()
+			var feeds []*Feed
+			for range followers {
+				feeds = append(feeds, s.Follow(1<<16, NodeRows))
+			}
+			for b.Loop() {
+				_ = s.Write(s.Index()+1, putNode("n"))
+				for _, f := range feeds {
+					f.Take()
+				}
+			}
+		})
+	}
+}
