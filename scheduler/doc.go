@@ -13,6 +13,7 @@
 //     (walk.go). What is counted in its metrics are the nodes that were looked at.
 //   - That nothing fits is said when every node was asked. A group that cannot be placed says for each filter how
 //     many nodes it refused and why, and its blocked evaluation names the keys of everything that could make room.
+//     Who has waited since then asks those with more room, and a few others in turn, if it is known which these are.
 //     What bars an allocation from all nodes alike, as a volume that is held, is said with 0 nodes: none was asked.
 //   - An evaluation of a job per node that is about one node looks at that node and at no other.
 //   - An allocation that is to be replaced by a newer version of itself keeps running while there is no

@@ -33,6 +33,19 @@ func newTally() *tally {
 	return t
 }
 
+// tallyOf is the tally that a metric was made of, without its keys.
+func tallyOf(m *structs.AllocMetric) *tally {
+	t := newTally()
+	was := &tally{metric: *m}
+	was = was.clone()
+	t.metric = was.metric
+	t.metric.Refusals, t.metric.CoalescedFailures = nil, 0
+	for _, r := range m.Refusals {
+		t.refusals[[2]string{r.Filter, r.Reason}] = r.Nodes
+	}
+	return t
+}
+
 func (t *tally) clone() *tally {
 	c := &tally{metric: t.metric, refusals: maps.Clone(t.refusals), keys: maps.Clone(t.keys)}
 	c.metric.NodesAvailable = maps.Clone(t.metric.NodesAvailable)

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"berth/state"
 	"berth/structs"
 )
 
@@ -89,12 +90,49 @@ func (p *planner) choose(w *want) (podium, *tally) {
 			o.ahead(n)
 		}
 	}
-	top, t, all := p.sample(w, o)
-	if len(top) > 0 || all {
+	past, rooms := p.refusedBefore(w)
+	for _, n := range rooms {
+		o.ahead(n)
+	}
+	most := 0
+	if past != nil {
+		most = len(rooms) + stretch
+	}
+	top, t, all := p.sample(w, o, most)
+	switch {
+	case len(top) > 0 || all:
 		return top, t
+	case past != nil:
+		return nil, past
 	}
 	g.sift(p.all())
 	return p.askAll(w, g.candidates)
+}
+
+// refusedBefore is what every node said when the evaluation looked last, if nothing but room on a few nodes has
+// come since, with these nodes; else nil. A group that it speaks for depends on nothing but the nodes.
+func (p *planner) refusedBefore(w *want) (*tally, []*structs.Node) {
+	g, e := w.plan, p.eval
+	before := e.FailedTGAllocs[g.group.Name]
+	if before == nil || len(e.BlockedOn) == 0 || e.JobModifyIndex != p.job.JobModifyIndex || len(w.uses) > 0 || w.update || g.distinct != "" {
+		return nil, nil
+	}
+	ids, known := state.RoomSince(p.tx, e.SnapshotIndex)
+	if !known {
+		return nil, nil
+	}
+	for _, s := range p.plan.Stop {
+		if a := state.Alloc(p.tx, s.AllocID); a != nil {
+			ids = append(ids, a.NodeID)
+		}
+	}
+	var rooms []*structs.Node
+	for _, id := range ids {
+		if n := p.node(id); n != nil {
+			rooms = append(rooms, n)
+		}
+	}
+	return tallyOf(before), rooms
 }
 
 // askAll asks each of the candidates.

@@ -168,7 +168,7 @@ func (p *planner) addWaiting(e *structs.Evaluation) {
 // job's that waits already, else a new one.
 func (p *planner) block(e *structs.Evaluation, keys []string) {
 	if e.TriggeredBy == structs.TriggerQueuedAllocs {
-		e.Status, e.BlockedOn, e.Shape = structs.EvalBlocked, keys, p.shape()
+		e.Status, e.BlockedOn, e.Shape, e.JobModifyIndex = structs.EvalBlocked, keys, p.shape(), p.job.JobModifyIndex
 		e.StatusDescription = "waiting for room"
 		return
 	}

@@ -160,6 +160,104 @@ func TestThatNothingFitsIsSaidByEveryNode(t *testing.T) {
 	w.wantPlaced("big", "0@n000555x 1@n000555x 2@n000555x 3@n000555x 4@n000555x")
 }
 
+// TestWhoWaitsAsksWhereRoomWasMade and not every node again, nor says less of those that refused before.
+func TestWhoWaitsAsksWhereRoomWasMade(t *testing.T) {
+	var cost []float64
+	for _, n := range []int{1000, 8000} {
+		w := fleet(t, n)
+		w.write(t, func(tx *state.Write) error {
+			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("big", structs.JobService, cpu(995), count(2))})
+		})
+		w.carryOut(t, w.plan(t, w.eval("big"), enough))
+		waits := state.BlockedEval(w.s.Read(), structs.DefaultNamespace, "big")
+		wake := func(nodes ...*structs.Node) *structs.Evaluation {
+			for _, node := range nodes {
+				w.write(t, func(tx *state.Write) error { return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node}) })
+			}
+			woken := state.Eval(w.s.Read(), waits.ID)
+			if woken.Status != structs.EvalPending {
+				t.Fatalf("it is %s: %s", woken.Status, woken.StatusDescription)
+			}
+			return woken
+		}
+		small := aNode(nodeID(n) + "x")
+		small.NodeResources.CPU.CpuShares = 10
+		woken := wake(small)
+		var p *structs.Plan
+		cost = append(cost, testing.AllocsPerRun(5, func() { p = w.plan(t, woken, enough) }))
+		if m := p.Eval.FailedTGAllocs["g"]; p.Eval.Status != structs.EvalBlocked || p.Eval.QueuedAllocations["g"] != 2 ||
+			m.NodesExhausted != n || m.CoalescedFailures != 1 || refusals(p, "g") != fmt.Sprintf("resources: cpu exhausted (%d)", n) {
+			t.Fatalf("%+v: %s", m, refusals(p, "g"))
+		}
+		w.carryOut(t, p)
+
+		large := aNode(nodeID(n/3) + "x")
+		p = w.plan(t, wake(large), enough)
+		if len(p.Place) != 1 || p.Place[0].NodeID != large.ID || p.Eval.QueuedAllocations["g"] != 1 || p.Place[0].Metrics.NodesEvaluated > 2*stretch {
+			t.Fatalf("%s, %+v", describe(p), p.Eval)
+		}
+		w.carryOut(t, p)
+
+		var many []*structs.Node
+		for i := range 40 {
+			other := aNode(fmt.Sprint("m", i))
+			other.NodeResources.CPU.CpuShares = 10
+			many = append(many, other)
+		}
+		p = w.plan(t, wake(many...), enough) // more than is remembered
+		if m := p.Eval.FailedTGAllocs["g"]; m.NodesEvaluated != n+42 {
+			t.Errorf("%d nodes were asked", m.NodesEvaluated)
+		}
+	}
+	if t.Logf("%.0f and %.0f allocations of memory", cost[0], cost[1]); cost[1] > 2*cost[0]+200 {
+		t.Errorf("%.0f allocations of memory among 1000 nodes, %.0f among 8000", cost[0], cost[1])
+	}
+}
+
+// TestTheNextInLineKnowsWhatTheFirstWasTold: it was not there itself when all nodes but a few refused.
+func TestTheNextInLineKnowsWhatTheFirstWasTold(t *testing.T) {
+	const n = 600
+	w := fleet(t, n)
+	for _, id := range []string{"a", "b"} {
+		w.write(t, func(tx *state.Write) error {
+			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob(id, structs.JobService, cpu(995))})
+		})
+		w.carryOut(t, w.plan(t, w.eval(id), enough))
+	}
+	register := func(id string, mhz int64) {
+		node := aNode(id)
+		node.NodeResources.CPU.CpuShares = mhz
+		w.write(t, func(tx *state.Write) error { return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node}) })
+	}
+	first, next := state.BlockedEval(w.s.Read(), "default", "a"), state.BlockedEval(w.s.Read(), "default", "b")
+	for i := range 40 {
+		register(fmt.Sprint("small", i), 10)
+		w.carryOut(t, w.plan(t, state.Eval(w.s.Read(), first.ID), enough))
+	}
+	register("large", 1000)
+	told := state.Eval(w.s.Read(), first.ID).SnapshotIndex
+	w.carryOut(t, w.plan(t, state.Eval(w.s.Read(), first.ID), enough))
+	w.t = t
+	w.wantPlaced("a", "0@large")
+	now := state.Eval(w.s.Read(), next.ID)
+	if now.Status != structs.EvalPending || now.SnapshotIndex != told || next.SnapshotIndex >= told {
+		t.Fatalf("the next is %s and knows of %d: it was %d, and the first knew of %d", now.Status, now.SnapshotIndex, next.SnapshotIndex, told)
+	}
+	p := w.plan(t, now, enough)
+	if m := p.Eval.FailedTGAllocs["g"]; m == nil || m.NodesEvaluated != n { // what it was told itself
+		t.Errorf("%+v", m)
+	}
+	w.carryOut(t, p)
+	register("larger", 1000)
+	w.carryOut(t, w.plan(t, state.Eval(w.s.Read(), next.ID), enough))
+	w.wantPlaced("b", "0@larger")
+}
+
+func (w *world) carryOut(t testing.TB, p *structs.Plan) {
+	t.Helper()
+	w.write(t, func(tx *state.Write) error { return state.PlanApply(tx, p) })
+}
+
 // TestAFleetIsBegunEverywhere: evaluations do not all begin at the same nodes, whatever nodes are called.
 func TestAFleetIsBegunEverywhere(t *testing.T) {
 	for name, id := range map[string]func(int) string{

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"hash/fnv"
 	"iter"
 	"math"
@@ -20,6 +21,7 @@ const (
 	enough   = 64
 	patience = 512
 	stride   = 32 // nodes are read so many at a time
+	stretch  = 64 // nodes that are asked again by who asked all, beside those with more room since
 )
 
 // source is where nodes are taken from: those that may do, by ID, from one on.
@@ -108,7 +110,7 @@ func (p *planner) origin() string {
 		return p.start
 	}
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(p.eval.ID))
+	_, _ = fmt.Fprint(h, p.eval.ID, p.eval.SnapshotIndex)
 	chance := rand.New(rand.NewPCG(h.Sum64(), 0))
 	for n := range state.Nodes(p.tx) {
 		p.start = p.anywhere(n.ID, chance)
@@ -222,11 +224,15 @@ func (s *answers) best() (top podium) {
 	return top
 }
 
-// sample asks nodes of a pool until it has answers enough. all is whether these are the answers of every node.
-func (p *planner) sample(w *want, o *pool) (top podium, t *tally, all bool) {
+// sample asks nodes of a pool until it has answers enough; where most is not 0, of no more nodes than that. all is
+// whether these are the answers of every node.
+func (p *planner) sample(w *want, o *pool, most int) (top podium, t *tally, all bool) {
 	var s answers
-	next, looked := 0, 0
-	for len(s.takers) < p.enough && (len(s.takers) == 0 || looked < max(patience, p.enough)) {
+	next, looked, bound := 0, 0, most
+	if most == 0 {
+		bound = max(patience, p.enough)
+	}
+	for len(s.takers) < p.enough && (len(s.takers) == 0 && most == 0 || looked < bound) {
 		if next < len(o.fit) {
 			s.ask(p, w, o.fit[next])
 			next++

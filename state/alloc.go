@@ -150,7 +150,7 @@ func putAlloc(tx *Write, old, a *structs.Allocation) {
 		unreferPlugins(tx, a)
 	}
 	if old != nil && (a.Terminal() && !old.Terminal() || a.ClientTerminal() && !old.ClientTerminal()) {
-		wake(tx, structs.WakeCapacity)
+		makeRoom(tx, a.NodeID)
 	}
 	refreshJobStatus(tx, a.Namespace, a.JobID)
 }

@@ -173,5 +173,6 @@ func jobEval(j *structs.Job, trigger string, now int64) *structs.Evaluation {
 func retryEval(tx *Write, e *structs.Evaluation, why []string) {
 	slices.Sort(why)
 	e.Status, e.StatusDescription = structs.EvalPending, strings.Join(slices.Compact(why), "; ")
+	e.SnapshotIndex = 0 // what found no room beside what was not placed may find it
 	putEval(tx, e)
 }

@@ -62,6 +62,10 @@ type wakeRow struct {
 	// Then is not "", those from the first up to Then.
 	Due              bool   `codec:",omitempty"`
 	Next, Last, Then string `codec:",omitempty"`
+
+	// Of the capacity of nodes: where room was made, after what is forgotten, the oldest first.
+	Rooms     []madeRoom `codec:",omitempty"`
+	Forgotten uint64     `codec:",omitempty"` // the index up to which it is not known; 0: nothing is
 	structs.Indexes
 }
 
@@ -125,6 +129,9 @@ func wakeLines(tx *Write, key string, old *wakeRow) *wakeRow {
 	if w.Due && old != nil && old.Due {
 		w.Next, w.Then = old.Next, old.Next
 	}
+	if old != nil {
+		w.Rooms, w.Forgotten = old.Rooms, old.Forgotten
+	}
 	w.goOn(tx, linesAtOnce)
 	w.At = 0
 	return w
@@ -137,7 +144,7 @@ func (w *wakeRow) goOn(tx *Write, most int) (came int) {
 		switch {
 		case first != nil && (w.Last == "" || placeOf(first) <= w.Last):
 			w.Next = placeOf(first)
-			rouse(tx, first, w.Key, w.woken())
+			rouse(tx, first, w.Key, w.woken(), 0)
 		case w.Then != "":
 			w.Next, w.Last, w.Then = "", w.Then, ""
 		default:
@@ -159,13 +166,14 @@ func firstAfter(tx *Read, key, line string) *structs.Evaluation {
 	return nil
 }
 
-// rouse makes an evaluation pending that is blocked and was worked out before its key was woken.
-func rouse(tx *Write, e *structs.Evaluation, key string, woken uint64) {
+// rouse makes an evaluation pending that is blocked and was worked out before its key was woken. Another of its line
+// has found no room, nor would it have, at the index of seen.
+func rouse(tx *Write, e *structs.Evaluation, key string, woken, seen uint64) {
 	if e.Status != structs.EvalBlocked || e.SnapshotIndex >= woken {
 		return
 	}
 	e = e.Copy()
-	e.Status, e.StatusDescription = structs.EvalPending, "woken by "+key
+	e.Status, e.StatusDescription, e.SnapshotIndex = structs.EvalPending, "woken by "+key, max(e.SnapshotIndex, seen)
 	evals.put(tx, e)
 }
 
@@ -180,7 +188,7 @@ func leaveKeys(tx *Write, old, now *structs.Evaluation) {
 			continue
 		}
 		if next := evalsByBlocked.first(tx.Read, k, placeOf(old)); next != nil {
-			rouse(tx, next, k, wokenAt(tx.Read, k))
+			rouse(tx, next, k, wokenAt(tx.Read, k), old.SnapshotIndex)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func NodeRegister(tx *Write, p *structs.NodeRegisterRequest) error {
 	}
 	if n.Status == structs.NodeReady && news && (old == nil || old.Status != structs.NodeReady || !alikeToPlacement(old, n)) {
 		evaluateNode(tx, n.ID, true, p.Now)
-		wake(tx, structs.WakeCapacity)
+		makeRoom(tx, n.ID)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func setNodeStatus(tx *Write, n *structs.Node, p *structs.NodeStatusUpdate) {
 	case structs.NodeReady:
 		reviveInstances(tx, n.ID, p.Now)
 		evaluateNode(tx, n.ID, true, p.Now)
-		wake(tx, structs.WakeCapacity)
+		makeRoom(tx, n.ID)
 	}
 }
 
@@ -280,7 +280,7 @@ func NodeEligibility(tx *Write, p *structs.NodeEligibilityRequest) error {
 	nodes.put(tx, n)
 	if n.Ready() {
 		evaluateNode(tx, n.ID, true, p.Now)
-		wake(tx, structs.WakeCapacity)
+		makeRoom(tx, n.ID)
 	}
 	return nil
 }

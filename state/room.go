@@ -1,0 +1,57 @@
+package state
+
+import "berth/structs"
+
+// Who found no room has asked every node. When room is made he need not ask all of them again, but those on which
+// it was made since: a few of these are remembered beside the last waking.
+
+// madeRoom is a node on which there is, or may be, more room than before, and since when.
+type madeRoom struct {
+	Node string
+	At   uint64
+}
+
+// keptRooms is how many nodes are remembered. Of what was before these all is forgotten but that it was.
+const keptRooms = 32
+
+// makeRoom wakes who waits for capacity, and remembers where there is more of it.
+func makeRoom(tx *Write, node string) {
+	old := wakes.get(tx.Read, structs.WakeCapacity)
+	if old == nil || old.woken() != tx.Index {
+		wake(tx, structs.WakeCapacity)
+		old = wakes.get(tx.Read, structs.WakeCapacity)
+	}
+	if n := len(old.Rooms); n > 0 && old.Rooms[n-1] == (madeRoom{node, tx.Index}) {
+		return
+	}
+	w := *old
+	if w.Forgotten == 0 {
+		w.Forgotten = tx.Index - 1 // the first that is remembered
+	}
+	rooms := make([]madeRoom, 0, keptRooms+1)
+	for _, r := range w.Rooms {
+		if r.Node != node {
+			rooms = append(rooms, r)
+		}
+	}
+	if rooms = append(rooms, madeRoom{node, tx.Index}); len(rooms) > keptRooms {
+		w.Forgotten, rooms = rooms[0].At, rooms[1:]
+	}
+	w.Rooms = rooms
+	wakes.put(tx, &w)
+}
+
+// RoomSince lists the nodes on which room was made after an index. It reports false where there may have been
+// others.
+func RoomSince(tx *Read, index uint64) (nodes []string, known bool) {
+	w := wakes.get(tx, structs.WakeCapacity)
+	if w == nil || w.Forgotten == 0 || index < w.Forgotten {
+		return nil, false
+	}
+	for _, r := range w.Rooms {
+		if r.At > index {
+			nodes = append(nodes, r.Node)
+		}
+	}
+	return nodes, true
+}

@@ -1,0 +1,72 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// rooms renders where room was made after an index.
+func rooms(tx *Read, index uint64) string {
+	nodes, known := RoomSince(tx, index)
+	if !known {
+		return "anywhere"
+	}
+	return strings.Join(nodes, " ")
+}
+
+func TestRoomIsRememberedWhereItWasMade(t *testing.T) {
+	w := newWorld(t)
+	if got := rooms(w.s.Read(), 0); got != "anywhere" {
+		t.Errorf("of a state that remembers nothing: %q", got)
+	}
+	w.node("n1")
+	first := w.index
+	w.node("n2")
+	w.alloc("a1", "j", "n2")
+	before := w.index
+	if got := rooms(w.s.Read(), first-1); got != "n1 n2" {
+		t.Errorf("two nodes came: %q", got)
+	}
+	if got := rooms(w.s.Read(), first-2); got != "anywhere" {
+		t.Errorf("before the first: %q", got)
+	}
+	w.status(structs.NodeDown, "n1")
+	w.client("n2", "a1", structs.AllocRunning)
+	if got := rooms(w.s.Read(), before); got != "" {
+		t.Errorf("nothing has ended: %q", got)
+	}
+	w.client("n2", "a1", structs.AllocComplete)
+	if got := rooms(w.s.Read(), before); got != "n2" {
+		t.Errorf("an allocation has ended: %q", got)
+	}
+	w.status(structs.NodeReady, "n1")
+	if got := rooms(w.s.Read(), before); got != "n2 n1" {
+		t.Errorf("a node is back: %q", got)
+	}
+
+	var saved bytes.Buffer
+	if err := w.s.Save(&saved); err != nil {
+		t.Fatal(err)
+	}
+	loaded := New()
+	if err := loaded.Load(&saved); err != nil {
+		t.Fatal(err)
+	}
+	if got := rooms(loaded.Read(), before); got != "n2 n1" {
+		t.Errorf("loaded: %q", got)
+	}
+
+	for i := range keptRooms {
+		w.node(fmt.Sprint("m", i))
+	}
+	if got := rooms(w.s.Read(), before); got != "anywhere" {
+		t.Errorf("more than is remembered: %q", got)
+	}
+	if got := rooms(w.s.Read(), w.index-2); got != fmt.Sprintf("m%d m%d", keptRooms-2, keptRooms-1) {
+		t.Errorf("the newest: %q", got)
+	}
+}
