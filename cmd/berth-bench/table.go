@@ -89,7 +89,7 @@ func loadMode(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
 	program := flags.String("agent", "bin/berth", "the `program` of the servers")
 	servers := flags.String("servers", "1,3", "`numbers` of servers")
-	fleets := flags.String("fleets", "10,100,1000,10000", "`sizes` of fleets: nodes, and as many volumes")
+	fleets := flags.String("fleets", "10,100,1000,10000,100000", "`sizes` of fleets: nodes, and as many volumes")
 	each := flags.Duration("time", time.Second, "how long each operation is measured")
 	file := newFile(flags)
 	if err := flags.Parse(args); err != nil {
