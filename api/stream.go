@@ -29,8 +29,8 @@ const (
 // rowStream is an answer that is a list of rows, each made when it is its turn.
 type rowStream func(do func(row any) error) error
 
-// list is read for a method that answers a list. One that waits for news, that is a page, or that is to be read
-// by people, is fetched whole.
+// list is read for a method that answers a list. One that is a page, or that is to be read by people, is fetched
+// whole, as is, from servers elsewhere, one that waits for news.
 func list[Req, Resp, Row any](m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) []*Row) endpoint {
 	return func(c *call) (any, error) {
 		req := new(Req)
@@ -47,9 +47,9 @@ func list[Req, Resp, Row any](m structs.Method[Req, Resp], bind func(*call, *Req
 		if err != nil {
 			return nil, err
 		}
-		whole := pretty || q.MinIndex > 0 || q.PerPage > 0
-		if !whole {
-			q.Stream, q.PerPage = true, rowsPerPage
+		whole := pretty || q.PerPage > 0
+		if q.Stream = !whole; q.Stream && q.MinIndex == 0 {
+			q.PerPage = rowsPerPage
 		}
 		resp, err := rpc.Call(c.ctx(), c.h.Caller, m, req)
 		if err != nil {

@@ -42,7 +42,7 @@ func claimRows(tx *state.Read, req *structs.CSIClaimListRequest, keep func(*stru
 		return nil, err
 	}
 	w := window{from: from, keep: keep, back: q.Reverse}
-	if q.PerPage > 0 && q.Filter == "" {
+	if q.PerPage > 0 && q.Filter == "" && !q.Stream {
 		w.most = int(q.PerPage) + 1 // and the first of the next page
 	}
 	switch {

@@ -19,6 +19,14 @@ func TestFilteredListsHaveTheSameRows(t *testing.T) {
 	s.manyVolumes(50)
 	s.claim("v00007", "a1", "n1")
 	list := func(q structs.QueryOptions) []*structs.CSIVolumeListStub {
+		if q.Stream {
+			rows := []*structs.CSIVolumeListStub{}
+			all, _ := streamed(s, structs.CSIVolumeList, structs.CSIVolumeListRequest{QueryOptions: q})
+			for _, row := range all {
+				rows = append(rows, row.(*structs.CSIVolumeListStub))
+			}
+			return rows
+		}
 		return must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes
 	}
 	all := list(structs.QueryOptions{})

@@ -37,14 +37,32 @@ func newKnown() *known {
 
 // digest is a number that stands for values.
 func (k *known) digest(values ...any) uint64 {
-	var h maphash.Hash
-	h.SetSeed(k.seed)
+	d := k.digester()
 	for _, v := range values {
-		if err := codec.EncodeTo(&h, v); err != nil {
-			panic(err) // what is answered can be sent
-		}
+		d.add(v)
 	}
-	return h.Sum64()
+	return d.Sum64()
+}
+
+// digester makes a digest of values that come one after the other.
+type digester struct {
+	maphash.Hash
+	buf []byte
+}
+
+func (k *known) digester() *digester {
+	d := new(digester)
+	d.SetSeed(k.seed)
+	return d
+}
+
+func (d *digester) add(value any) {
+	b, err := codec.Append(d.buf[:0], value)
+	if err != nil {
+		panic(err) // what is answered can be sent
+	}
+	d.buf = b
+	_, _ = d.Write(b) // never fails
 }
 
 // question is the digest of a request, whatever it says of how to wait.
@@ -55,12 +73,21 @@ func (k *known) question(method string, req any, q *structs.QueryOptions) uint64
 	return k.digest(method, req)
 }
 
-// answer is the digest of an answer or of the error in its place.
-func (k *known) answer(resp any, err error) uint64 {
+// answer is the digest of an answer or of the error in its place. Rows that are yet to be made are made, one after
+// the other.
+func (k *known) answer(resp any, err error) (uint64, error) {
 	if err != nil {
-		return k.digest(structs.ErrorToWire(err))
+		return k.digest(structs.ErrorToWire(err)), err
 	}
-	return k.digest(resp)
+	d := k.digester()
+	if rows := metaOf(resp).Rows; rows != nil {
+		err = rows(func(row any) error {
+			d.add(row)
+			return nil
+		})
+	}
+	d.add(resp)
+	return d.Sum64(), err
 }
 
 // same reports whether the answer to a question was the same at an index.

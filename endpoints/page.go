@@ -39,7 +39,7 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 	if err != nil {
 		return nil, err
 	}
-	if q.Stream && q.MinIndex == 0 && q.Filter == "" { // whether a filter fits the rows is known too late
+	if q.Stream {
 		if l.Passing != nil {
 			l.Stub = l.Passing
 		}

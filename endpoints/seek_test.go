@@ -160,6 +160,10 @@ func TestAPageOfManyReadersKeepsFew(t *testing.T) {
 	if n != 11 {
 		t.Errorf("%d rows", n)
 	}
+	all, _ := streamed(s, structs.CSIClaimList, structs.CSIClaimListRequest{VolumeID: "v", QueryOptions: structs.QueryOptions{PerPage: 10}})
+	if len(all) != 4000 {
+		t.Errorf("a stream, whose pages are for servers elsewhere, has %d rows", len(all))
+	}
 	if cost := testing.AllocsPerRun(10, func() {
 		must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "v", QueryOptions: structs.QueryOptions{PerPage: 10}})
 	}); cost > 1000 {

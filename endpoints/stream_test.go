@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/fsm"
 	"berth/rpc"
@@ -94,9 +95,68 @@ func TestAStreamIsTheList(t *testing.T) {
 			return of
 		}, func(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims })
 	}
-	got := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true, Filter: `ID == "v00003"`, PerPage: 5}})
-	if got.Rows != nil || len(got.Volumes) != 1 {
-		t.Errorf("a filtered list is streamed, or is %d rows", len(got.Volumes))
+	same(s, structs.CSIVolumeList, func(q structs.QueryOptions) structs.CSIVolumeListRequest {
+		q.Filter = `ID matches "[3-7]$"`
+		return structs.CSIVolumeListRequest{QueryOptions: q}
+	}, func(r *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return r.Volumes })
+	got := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true, Filter: `Nonsense == 1`}})
+	if err := got.Rows(func(any) error { return nil }); !structs.IsKind(err, structs.KindInvalid) {
+		t.Errorf("a filter that does not fit the rows: %v", err)
+	}
+}
+
+// TestAListThatWaitsIsStreamed: who waits gets the rows when they are news, and when the time is over as they are; and
+// neither while it waits nor when it looks are there more of them than one.
+func TestAListThatWaitsIsStreamed(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.manyVolumes(300)
+	ids := s.addAllocs("a", "n1", 2)
+	ask := func(index uint64, wait time.Duration) (*structs.CSIVolumeListResponse, int, int) {
+		resp := must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: structs.QueryOptions{Stream: true, MinIndex: index, MaxWait: wait}})
+		rows, writers := 0, 0
+		if err := resp.Rows(func(row any) error {
+			rows++
+			writers += row.(*structs.CSIVolumeListStub).CurrentWriters
+			return nil
+		}); err != nil || len(resp.Volumes) != 0 {
+			t.Errorf("%d rows were made, %v", len(resp.Volumes), err)
+		}
+		return resp, rows, writers
+	}
+	first, rows, _ := ask(1, time.Minute)
+	if rows != 300 || first.Index == 0 {
+		t.Errorf("%d rows at %d", rows, first.Index)
+	}
+	s.addAllocs("b", "n1", 1) // is no news
+	still, rows, writers := ask(first.Index, time.Millisecond)
+	if rows != 300 || writers != 0 || still.Index < first.Index {
+		t.Errorf("when the time is over: %d rows, %d writers at %d", rows, writers, still.Index)
+	}
+	for i, id := range ids {
+		news := make(chan struct{})
+		go func() {
+			defer close(news)
+			resp, rows, writers := ask(still.Index, time.Minute)
+			if rows != 300 || writers != i+1 || resp.Index <= still.Index {
+				t.Errorf("news: %d rows, %d writers at %d", rows, writers, resp.Index)
+			}
+			still = resp
+		}()
+		s.claim(fmt.Sprintf("v%05d", 200+i), id, "n1")
+		<-news
+	}
+	cost := func(n int) float64 {
+		s := newServer(t)
+		s.addNode("n1", "a")
+		s.manyVolumes(n)
+		return testing.AllocsPerRun(5, func() {
+			q := structs.QueryOptions{Stream: true, MinIndex: s.store.Index() + 1, MaxWait: time.Nanosecond}
+			must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q})
+		})
+	}
+	if few, many := cost(500), cost(5000); many > 2*few {
+		t.Errorf("to look again takes %.0f allocations of memory for 500 volumes, %.0f for 5000", few, many)
 	}
 }
 

@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -81,34 +80,53 @@ func watch[Resp any](ctx context.Context, e *Endpoints, method string, req any,
 		resp, err = look(tx)
 		return resp, tx.Newest(), err
 	}
+	return news(ctx, e, method, req, q, look)
+}
+
+// news is watch for who asked to wait.
+func news[Resp any](ctx context.Context, e *Endpoints, method string, req any, q *structs.QueryOptions,
+	look func(tx *state.Read) (*Resp, error),
+) (resp *Resp, index uint64, err error) {
 	limited, cancel := e.waiting(ctx, q)
 	defer cancel()
 	question, last, before := e.known.question(method, req, q), uint64(0), uint64(0)
-	took := e.known.took(question)
+	took, made := e.known.took(question), true
 	for again := false; ; again = true {
 		done, late := e.pace.turn(limited, took)
 		if late != nil && again || ctx.Err() != nil {
-			return resp, index, cmp.Or(gaveUp(ctx, limited, q), err)
+			break
 		}
 		start, tx := time.Now(), e.store.Watching()
 		resp, err = look(tx)
-		index = tx.Newest()
-		digest := e.known.answer(resp, err)
-		took = time.Since(start)
+		var digest uint64
+		digest, err = e.known.answer(resp, err)
+		index, took = tx.Newest(), time.Since(start)
 		if done(took); err != nil && !structs.IsKind(err, structs.KindNotFound) {
 			return resp, index, err
 		}
-		news := again && (digest != last || index < before) || !again && index > q.MinIndex && !e.known.same(question, digest, q.MinIndex)
+		isNews := again && (digest != last || index < before) || !again && index > q.MinIndex && !e.known.same(question, digest, q.MinIndex)
 		last, before = digest, index
 		e.known.learn(question, stretch{digest, index, max(index, tx.Applied()), took})
-		if news {
+		if isNews {
 			return resp, index, err
 		}
+		if made = err != nil || metaOf(resp).Rows == nil; !made {
+			resp = nil // it holds all of the old state; what it says can be found again
+		}
 		if e.store.Wait(limited, tx) != nil {
-			return resp, index, cmp.Or(gaveUp(ctx, limited, q), err)
+			break
 		}
 		e.woke(method)
 	}
+	if ended := gaveUp(ctx, limited, q); ended != nil {
+		return nil, index, ended
+	}
+	if !made {
+		tx := e.store.Read()
+		resp, err = look(tx)
+		index = tx.Newest()
+	}
+	return resp, index, err
 }
 
 // wait is the blocking read of those who are many: nodes. It differs from watch in that the answer's index

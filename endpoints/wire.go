@@ -14,8 +14,7 @@ import (
 )
 
 // overWire has a list that is answered over a wire written row by row, as the rows are made: neither all of
-// its stubs nor a second copy of them is there at any time. Of a page, or of a list that is filtered or
-// waited for, the stubs are made first.
+// its stubs nor a second copy of them is there at any time. Of a page the stubs are made first.
 func overWire[Req, Resp any](endpoint rpc.Endpoint) rpc.Endpoint {
 	list := listOf(reflect.TypeFor[Resp]())
 	if list == "" {

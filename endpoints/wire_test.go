@@ -95,7 +95,7 @@ func TestAListOverAWireIsTheList(t *testing.T) {
 		rows bool
 	}{
 		{structs.QueryOptions{}, true}, {structs.QueryOptions{Reverse: true}, true}, {structs.QueryOptions{Prefix: "none"}, true},
-		{structs.QueryOptions{PerPage: 3}, false}, {structs.QueryOptions{MinIndex: 1}, false}, {structs.QueryOptions{Filter: `ID != "x"`}, false},
+		{structs.QueryOptions{PerPage: 3}, false}, {structs.QueryOptions{MinIndex: 1}, true}, {structs.QueryOptions{Filter: `ID != "x"`}, true},
 	} {
 		sameWired(s, structs.NodeList, plainQuery, tc.rows, tc.q)
 		sameWired(s, structs.JobList, plainQuery, tc.rows, tc.q)

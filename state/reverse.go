@@ -119,8 +119,9 @@ func (p *passage[T]) follows(r *T, s *slot) bool {
 }
 
 // inTurn merges lists, each in the order of compare or, backwards, in that of its opposite.
-func inTurn[T any](lists []func() *T, back bool, compare func(a, b *T) int) iter.Seq[*T] {
+func inTurn[T any](begin func() []func() *T, back bool, compare func(a, b *T) int) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
+		lists := begin()
 		heads := make([]*T, len(lists))
 		for i, next := range lists {
 			heads[i] = next()

@@ -66,7 +66,8 @@ func AllocsByJobFrom(tx *Read, ns, job string, at Start) iter.Seq[*structs.Alloc
 		}
 		return allocsByJob.pull(tx, keyOf(ns, job, state), own)
 	}
-	return inTurn([]func() *structs.Allocation{of(liveRow), of(doneRow)}, at.Reverse, func(a, b *structs.Allocation) int { return cmp.Compare(a.ID, b.ID) })
+	both := func() []func() *structs.Allocation { return []func() *structs.Allocation{of(liveRow), of(doneRow)} }
+	return inTurn(both, at.Reverse, func(a, b *structs.Allocation) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // AllocsByEvalFrom is AllocsByEval from an ID on.
@@ -96,22 +97,27 @@ func ClaimsOf(tx *Read, ns, volume string) iter.Seq[*structs.CSIClaim] {
 // LineFrom yields a volume's claims in the order of its line, from the place of a claim on, which need not be there;
 // nil is the beginning. It can where all claims are in the index of classes: elsewhere sorted is false.
 func LineFrom(tx *Read, ns, volume string, from *structs.CSIClaim, back bool) (rows iter.Seq[*structs.CSIClaim], sorted bool) {
-	var queues []func() *structs.CSIClaim
+	var classes [][]string
 	for _, n := range lineOf(tx, ns, volume) {
 		k := n.class()
 		if n.Granted > 0 && !k.conflicts(k) {
 			return nil, false
 		}
 		for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
-			scope, at := []string{ns, volume, state, k.letters()}, Start{Reverse: back}
-			if from != nil {
-				at.Key = append(slices.Clone(scope), ordered(from.CreateIndex), ordered(uint64(from.Seq)))
-			}
 			if *n.in(state) > 0 {
-				queues = append(queues, claimsByClass.pull(tx, keyOf(scope...), at))
+				classes = append(classes, []string{ns, volume, state, k.letters()})
 			}
 		}
 	}
 	claims.has(tx, ns, volume) // who waits, waits for any of them
-	return inTurn(queues, back, inLineOrder), true
+	return inTurn(func() (queues []func() *structs.CSIClaim) {
+		for _, scope := range classes {
+			at := Start{Reverse: back}
+			if from != nil {
+				at.Key = append(slices.Clone(scope), ordered(from.CreateIndex), ordered(uint64(from.Seq)))
+			}
+			queues = append(queues, claimsByClass.pull(tx, keyOf(scope...), at))
+		}
+		return queues
+	}, back, inLineOrder), true
 }
