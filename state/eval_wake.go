@@ -115,6 +115,14 @@ var volumeKeys = strings.TrimSuffix(structs.WakeVolume("", ""), ":")
 
 // wake lets those that wait for the key go on and remembers that it was woken.
 func wake(tx *Write, key string) {
+	if key == structs.WakeCapacity {
+		makeRoom(tx, "")
+		return
+	}
+	wakeKey(tx, key)
+}
+
+func wakeKey(tx *Write, key string) {
 	old := wakes.get(tx.Read, key)
 	if old != nil && old.woken() == tx.Index {
 		return // who was worked out before this entry has been woken by it, and who comes after knows of it

@@ -32,7 +32,7 @@ func NodeUpdate(tx *Write, p *structs.NodeUpdateRequest) error {
 	nodes.put(tx, n)
 	if n.Status == structs.NodeReady && !alikeToPlacement(old, n) {
 		evaluateNode(tx, n.ID, true, p.Now)
-		wake(tx, structs.WakeCapacity)
+		makeRoom(tx, n.ID)
 	}
 	return nil
 }

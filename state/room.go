@@ -14,17 +14,19 @@ type madeRoom struct {
 // keptRooms is how many nodes are remembered. Of what was before these all is forgotten but that it was.
 const keptRooms = 32
 
-// makeRoom wakes who waits for capacity, and remembers where there is more of it.
+// makeRoom wakes who waits for capacity, and remembers where there is more of it: "" may be anywhere.
 func makeRoom(tx *Write, node string) {
+	wakeKey(tx, structs.WakeCapacity)
 	old := wakes.get(tx.Read, structs.WakeCapacity)
-	if old == nil || old.woken() != tx.Index {
-		wake(tx, structs.WakeCapacity)
-		old = wakes.get(tx.Read, structs.WakeCapacity)
-	}
 	if n := len(old.Rooms); n > 0 && old.Rooms[n-1] == (madeRoom{node, tx.Index}) {
 		return
 	}
 	w := *old
+	if node == "" {
+		w.Rooms, w.Forgotten = nil, tx.Index
+		wakes.put(tx, &w)
+		return
+	}
 	if w.Forgotten == 0 {
 		w.Forgotten = tx.Index - 1 // the first that is remembered
 	}
