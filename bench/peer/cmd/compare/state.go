@@ -41,7 +41,7 @@ func (b *bench) rows(kind string) (rows []row, stop func()) {
 }
 
 // each is how long a benchmark is run in a round: the collector runs a few times meanwhile, on either side.
-const each = "500ms"
+const each = "250ms"
 
 // stateRows are the store's work: one goroutine, no log.
 func stateRows() []row {
@@ -109,7 +109,7 @@ func stateRows() []row {
 // growthRows are berth's hot paths from small to large, and the peer's where it can still be waited for. The larger the
 // heap, the rarer it is collected, and the longer each is run.
 func growthRows() []row {
-	long := map[int]string{10000: "1500ms", 100000: "3s"}
+	long := map[int]string{10000: "1s", 100000: "2500ms"}
 	var rows []row
 	for _, path := range []struct {
 		name, program, bench string // the benchmark up to the size
@@ -129,7 +129,7 @@ func growthRows() []row {
 		{"five keys into the tree alone", berthState, "TreeAlone/indexes=5/N=", 0, true},
 	} {
 		for _, n := range []int{10, 100, 1000, 10000, 100000} {
-			name, time := fmt.Sprint(path.bench, n), cmp.Or(long[n], "1s")
+			name, time := fmt.Sprint(path.bench, n), cmp.Or(long[n], "500ms")
 			r := row{Row: result.Row{Name: fmt.Sprintf("%s, N=%d", path.name, n), Unit: "us", Scale: 1e-3, Reference: path.reference},
 				Berth: benchmark(path.program, name, time), Rest: rest(path.program, name, time)}
 			if n <= path.peer {
