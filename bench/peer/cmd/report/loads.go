@@ -40,7 +40,7 @@ func loads(path string) (string, error) {
 		}
 		fmt.Fprintf(&b, " p50, p99 at %s | leader's CPU at %s, %s | each follower's | to disk |\n|---|---:|%s---:|---:|---:|---:|\n", largest, thousands(float64(fleets[0])), largest, strings.Repeat("---:|", len(fleets)))
 		for _, name := range distinctIn(rows, func(r load) string { return r.Operation }) {
-			b.WriteString(loadLine(slices.DeleteFunc(slices.Clone(rows), func(r load) bool { return r.Operation != name })))
+			b.WriteString(loadLine(slices.DeleteFunc(slices.Clone(rows), func(r load) bool { return r.Operation != name }), fleets))
 		}
 		b.WriteString("\n")
 	}
@@ -48,12 +48,17 @@ func loads(path string) (string, error) {
 		f.Commit, f.Date, f.Seconds, f.Load[0], f.Load[1]), nil
 }
 
-// loadLine is one operation's line, of its rows by size.
-func loadLine(rows []load) string {
+// loadLine is one operation's line, of its rows by size; of some sizes there may be none, where there was no time for it.
+func loadLine(rows []load, fleets []int) string {
 	first, last := rows[0], rows[len(rows)-1]
 	s := fmt.Sprintf("| %s | %d |", first.Operation, last.Clients)
-	for _, r := range rows {
-		failed := ""
+	for _, n := range fleets {
+		i := slices.IndexFunc(rows, func(r load) bool { return r.Fleet == n })
+		if i < 0 {
+			s += " - |"
+			continue
+		}
+		r, failed := rows[i], ""
 		if r.Failed > 0 {
 			failed = fmt.Sprintf(" (%d failed)", r.Failed)
 		}
