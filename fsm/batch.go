@@ -40,12 +40,12 @@ func (batchCommand) decode([]byte) (func(*state.Write) error, error) {
 // Answers are those of a batch: one for each of its entries, as FSM.Apply gives them.
 type Answers []any
 
-// packed are the commands that come by the thousand: what nodes report, claim and release, and what the
-// leader records of the plugins' work. Whatever is applied is right in a batch; a plan is large already, and an
-// operator's commands are few.
+// packed are the commands that come by the thousand: what nodes report, claim and release, what the leader records of
+// the plugins' work, the plans of many jobs and the volumes of many. Whatever is applied is right in a batch; the other
+// commands of operators are few.
 var packed = []anyCommand{
-	NodeRegister, NodeStatus, NodeUpdate, NodeUpdateCSI, AllocsClientUpdate, EvalUpdate,
-	VolumeOutcome, VolumeClaim, VolumeUnpublish, AttachmentOutcome,
+	NodeRegister, NodeStatus, NodeUpdate, NodeUpdateCSI, AllocsClientUpdate, EvalUpdate, PlanApply,
+	VolumePut, VolumeOutcome, VolumeClaim, VolumeUnpublish, AttachmentOutcome,
 }
 
 // Packable reports whether an entry may share a batch with others.

@@ -83,7 +83,7 @@ func TestABatchThatCannotBeReadStopsTheServer(t *testing.T) {
 
 func TestOnlyWhatIsOnTheListIsPacked(t *testing.T) {
 	for _, c := range commands {
-		want := slices.Contains([]string{"NodeRegister", "NodeStatus", "NodeUpdate", "NodeUpdateCSI", "AllocsClientUpdate", "EvalUpdate",
+		want := slices.Contains([]string{"NodeRegister", "NodeStatus", "NodeUpdate", "NodeUpdateCSI", "AllocsClientUpdate", "EvalUpdate", "PlanApply", "VolumePut",
 			"VolumeOutcome", "VolumeClaim", "VolumeUnpublish", "AttachmentOutcome"}, c.name())
 		if Packable([]byte{c.id()}) != want {
 			t.Errorf("%s: %v", c.name(), !want)

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-metrics"
-
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -32,24 +30,37 @@ type try struct {
 }
 
 func (s scheduleLoop) run(ctx context.Context) {
-	past := tries{}
+	past, all := tries{}, newFlights()
+	defer all.crew.Wait()
 	for ctx.Err() == nil {
+		s.land(ctx, past, all)
 		tx := s.Store.Watching()
-		queue, wake := nextEvals(tx, past, s.Now(), s.Config.SchedulerBatch)
+		queue, wake := nextEvals(tx, past, s.Now(), s.Config.SchedulerBatch+len(all.aloft))
 		past.forget(tx)
-		switch more := state.WakesDue(tx); {
-		case len(queue) == 0 && !more:
-			s.wait(ctx, tx, wake)
-			continue
-		case len(queue) < s.Config.SchedulerBatch && more:
+		more := len(queue) < s.Config.SchedulerBatch && state.WakesDue(tx)
+		if more {
 			s.wakeMore(ctx)
 		}
-		for _, id := range queue {
-			if ctx.Err() == nil {
-				s.process(ctx, id, past)
-			}
+		if !s.work(ctx, queue, past, all) && !more {
+			s.wait(ctx, tx, wake, all)
 		}
 	}
+}
+
+// work begins with those of the queue that can be begun, and reports whether there were any.
+func (s scheduleLoop) work(ctx context.Context, queue []string, past tries, all *flights) (any bool) {
+	for _, id := range queue {
+		if ctx.Err() != nil {
+			return true
+		}
+		if _, aloft := all.aloft[id]; !aloft && s.begin(ctx, id, past, all) {
+			any = true
+		}
+		if len(all.aloft) == mostInFlight {
+			return any
+		}
+	}
+	return any
 }
 
 // wakeMore lets more of those go on that wait for a key that was woken.
@@ -110,38 +121,19 @@ func nextEvals(tx *state.Read, past tries, now time.Time, most int) (queue []str
 	return queue, wake
 }
 
-func (s scheduleLoop) wait(ctx context.Context, tx *state.Read, wake time.Time) {
-	if !wake.IsZero() {
-		limited, cancel := context.WithTimeout(ctx, max(time.Millisecond, wake.Sub(s.Now())))
-		defer cancel()
-		ctx = limited
-	}
-	_ = s.Store.Wait(ctx, tx) // a change, the time or the end: each is a reason to look again
-}
-
-// process plans one evaluation on the newest state and applies the plan.
-func (s scheduleLoop) process(ctx context.Context, id string, past tries) {
-	defer metrics.MeasureSince([]string{"control", "schedule"}, time.Now())
-	tx := s.Store.Read()
-	eval, began := state.Eval(tx, id), s.Now()
-	if eval == nil || eval.Status != structs.EvalPending {
-		return // done along with another, or woken and blocked again
-	}
-	plan, err := s.decide(tx, eval)
-	if err == nil {
-		plan.Now = s.Now().UnixNano()
-		_, err = fsm.Propose(ctx, s.Proposer, fsm.PlanApply, plan)
-	}
+// settle decides what becomes of an evaluation after its plan was carried out, or was not.
+func (s scheduleLoop) settle(ctx context.Context, f flight, past tries) {
+	id := f.eval.ID
 	switch after := state.Eval(s.Store.Read(), id); {
 	case ctx.Err() != nil:
-	case structs.IsKind(err, structs.KindUnavailable) || structs.IsKind(err, structs.KindTimeout):
+	case structs.IsKind(f.err, structs.KindUnavailable) || structs.IsKind(f.err, structs.KindTimeout):
 		past.refuse(id, 0, s.Now(), s.Config.Retry) // the log's fault, not the evaluation's
-	case err != nil:
-		s.failed(ctx, eval, err, past)
+	case f.err != nil:
+		s.failed(ctx, f.eval, f.err, past)
 	case after == nil || after.Status != structs.EvalPending:
 		delete(past, id)
 	case after.StatusDescription == state.ChangedMeanwhile, strings.HasPrefix(after.StatusDescription, state.WokenMeanwhile):
-		past[id] = try{rest: s.Now().Add(s.Now().Sub(began))} // as long as it took: more changes may be about to come
+		past[id] = try{rest: s.Now().Add(s.Now().Sub(f.began))} // as long as it took: more changes may be about to come
 	default:
 		past.refuse(id, after.ModifyIndex, s.Now(), s.Config.Retry)
 	}

@@ -1,0 +1,214 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/fsm"
+	"berth/internal/codec"
+	"berth/scheduler"
+	"berth/state"
+	"berth/structs"
+)
+
+// slowLog takes its time for each plan, and sees which are on their way together.
+type slowLog struct {
+	*world
+	takes time.Duration
+
+	mu      sync.Mutex
+	aloft   map[string]*structs.Plan
+	most    int
+	total   int
+	refused int
+	faults  []string
+}
+
+func (l *slowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	if entry[0] != fsm.PlanApply.ID {
+		return l.world.Propose(ctx, entry)
+	}
+	p := new(structs.Plan)
+	if err := codec.Decode(entry[1:], p); err != nil {
+		return 0, nil, err
+	}
+	l.begins(p)
+	time.Sleep(l.takes)
+	l.mu.Lock()
+	delete(l.aloft, p.Eval.ID)
+	l.mu.Unlock()
+	index, answer, err := l.world.Propose(ctx, entry)
+	if e := l.eval(p.Eval.ID); e != nil && e.Status == structs.EvalPending {
+		l.mu.Lock()
+		l.refused++
+		l.mu.Unlock()
+	}
+	return index, answer, err
+}
+
+func (l *slowLog) begins(p *structs.Plan) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	tx := l.Store.Read()
+	volumes := func(e *structs.Evaluation) bool { return usesVolumes(state.Job(tx, e.Namespace, e.JobID)) }
+	for _, other := range l.aloft {
+		a, b := other.Eval, p.Eval
+		if a.JobID == b.JobID && (a.Type != structs.JobSystem || a.NodeID == "" || b.NodeID == "" || a.NodeID == b.NodeID) {
+			l.faults = append(l.faults, fmt.Sprintf("two plans of %s: of nodes %q and %q", a.JobID, a.NodeID, b.NodeID))
+		}
+		if volumes(a) && volumes(b) {
+			l.faults = append(l.faults, fmt.Sprintf("plans of %s and %s, which use volumes", a.JobID, b.JobID))
+		}
+	}
+	l.aloft[p.Eval.ID] = p
+	l.most, l.total = max(l.most, len(l.aloft)), l.total+1
+}
+
+// slowly runs a test with a log that takes a second for each plan.
+func slowly(t *testing.T, test func(t *testing.T, w *world, l *slowLog)) {
+	virtual(t, func(t *testing.T, w *world) {
+		l := &slowLog{world: w, takes: time.Second, aloft: map[string]*structs.Plan{}}
+		w.Proposer = l
+		test(t, w, l)
+		for _, f := range l.faults {
+			t.Error(f)
+		}
+	})
+}
+
+// until waits for something, and returns how long it took.
+func (w *world) until(what string, ok func(tx *state.Read) bool) time.Duration {
+	w.t.Helper()
+	began := time.Now()
+	for !ok(w.Store.Read()) {
+		if after(100 * time.Millisecond); time.Since(began) > time.Hour {
+			w.t.Fatalf("%s: never", what)
+		}
+	}
+	return time.Since(began)
+}
+
+func nothingReady(tx *state.Read) bool {
+	for range state.ReadyEvals(tx) {
+		return false
+	}
+	return true
+}
+
+// TestPlansOfDifferentJobsAreOnTheirWayTogether: the log is waited for once by many.
+func TestPlansOfDifferentJobsAreOnTheirWayTogether(t *testing.T) {
+	slowly(t, func(t *testing.T, w *world, l *slowLog) {
+		const jobs = 200
+		for i := range 10 {
+			w.roomy(fmt.Sprint("n", i), 100, nil)
+		}
+		for i := range jobs {
+			w.wants(fmt.Sprint("j", i), 1, 100)
+		}
+		stop := w.lead("schedule")
+		defer stop()
+		took := w.until("all are placed", nothingReady)
+		if n := len(w.runs()); n != jobs {
+			t.Errorf("%d of %d run", n, jobs)
+		}
+		t.Logf("%d plans in %s, at most %d on their way", l.total, took, l.most)
+		if took > jobs/8*time.Second || l.most != mostInFlight {
+			t.Errorf("%d plans of a second each in %s, at most %d on their way", l.total, took, l.most)
+		}
+		w.check()
+	})
+}
+
+// TestPlansThatCouldDisturbEachOtherGoOneByOne: of one job, and of jobs that use volumes.
+func TestPlansThatCouldDisturbEachOtherGoOneByOne(t *testing.T) {
+	slowly(t, func(t *testing.T, w *world, l *slowLog) {
+		stop := w.lead("schedule")
+		defer stop()
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		storage := func(j *structs.Job) {
+			j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"v": {Name: "v", Type: structs.VolumeTypeCSI, Source: "v",
+				AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}
+		}
+		system := func(j *structs.Job) { j.Type = structs.JobSystem }
+		w.wants("csi", 1, 10, system)
+		for i := range 30 {
+			w.roomy(fmt.Sprint("n", i), 20, nil)
+			w.wants(fmt.Sprint("j", i%5), 1+i%4, 100)
+			w.wants(fmt.Sprint("s", i%5), 1+i%4, 100, storage)
+			if i%7 == 0 {
+				w.wants("csi", 1, 10+i, system)
+			}
+			after(300 * time.Millisecond)
+		}
+		w.until("all is done", nothingReady)
+		for i := range 5 {
+			n, want := 0, state.Job(w.Store.Read(), "default", fmt.Sprint("j", i)).TaskGroups[0].Count
+			for _, a := range w.runs() {
+				if a.JobID == fmt.Sprint("j", i) {
+					n++
+				}
+			}
+			if n != want {
+				t.Errorf("j%d: %d run, want %d", i, n, want)
+			}
+		}
+		if l.most < 3 {
+			t.Errorf("at most %d are on their way: nothing is shown", l.most)
+		}
+		w.idle("after")
+	})
+}
+
+// TestPlansThatWantTheSameRoomAreMadeAnew, and nobody gets more than there is.
+func TestPlansThatWantTheSameRoomAreMadeAnew(t *testing.T) {
+	slowly(t, func(t *testing.T, w *world, l *slowLog) {
+		for i := range 4 {
+			w.roomy(fmt.Sprint("n", i), 5, nil)
+		}
+		for i := range 40 {
+			w.wants(fmt.Sprint("j", i), 1, 100)
+		}
+		stop := w.lead("schedule")
+		defer stop()
+		w.until("all is done", nothingReady)
+		if n := len(w.runs()); n != 20 {
+			t.Errorf("%d run, there is room for 20", n)
+		}
+		if l.refused == 0 {
+			t.Error("no plan was refused: nothing is shown")
+		}
+		t.Logf("%d plans, %d refused", l.total, l.refused)
+		if waiting := w.idle("after"); waiting != 20 {
+			t.Errorf("%d wait", waiting)
+		}
+	})
+}
+
+// TestTheLoopEndsWithItsPlans: when the leader is deposed nothing is left behind.
+func TestTheLoopEndsWithItsPlans(t *testing.T) {
+	slowly(t, func(t *testing.T, w *world, l *slowLog) {
+		w.roomy("n", 100, nil)
+		for i := range 50 {
+			w.wants(fmt.Sprint("j", i), 1, 100)
+		}
+		stop := w.schedule(scheduler.Process)
+		synctest.Wait()
+		if len(l.aloft) != mostInFlight {
+			t.Errorf("%d are on their way", len(l.aloft))
+		}
+		stop()
+		if len(l.aloft) != 0 {
+			t.Errorf("%d are left", len(l.aloft))
+		}
+		stop = w.schedule(scheduler.Process)
+		w.until("all is done", nothingReady)
+		stop()
+		if n := len(w.runs()); n != 50 {
+			t.Errorf("%d run", n)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/structs"
+)
+
+// crowdOf is a store with n nodes, one system job, an allocation of another job, and n evaluations that wait for room.
+func crowdOf(b *testing.B, n int) (s *Store, index uint64) {
+	s = New()
+	batch := s.Batch()
+	apply := func(fn func(tx *Write) error) {
+		index++
+		if err := batch.Apply(index, fn); err != nil {
+			b.Fatal(err)
+		}
+	}
+	apply(func(tx *Write) error {
+		return JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("csi", structs.JobSystem)})
+	})
+	apply(func(tx *Write) error {
+		return JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("runs", structs.JobService)})
+	})
+	for i := range n {
+		apply(func(tx *Write) error {
+			return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("n%06d", i))})
+		})
+	}
+	apply(func(tx *Write) error {
+		allocs.put(tx, &structs.Allocation{ID: "a", Namespace: "default", JobID: "runs", NodeID: "n000000", Resources: &structs.Resources{}})
+		return nil
+	})
+	for i := range n {
+		apply(func(tx *Write) error {
+			id := fmt.Sprintf("e%06d", i)
+			return EvalUpdate(tx, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalBlocked,
+				BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: index}}})
+		})
+	}
+	batch.Commit()
+	return s, index + 1
+}
+
+// BenchmarkWishes are entries that ask for evaluations, each in a batch of its own that is given up.
+func BenchmarkWishes(b *testing.B) {
+	for _, entry := range []struct {
+		name string
+		fn   func(tx *Write) error
+	}{
+		{"an allocation ends", func(tx *Write) error {
+			return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: "a", ClientStatus: structs.AllocComplete}}})
+		}},
+		{"a node registers", func(tx *Write) error {
+			return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("new")})
+		}},
+	} {
+		for _, n := range []int{10, 1000, 10_000, 100_000} {
+			b.Run(fmt.Sprintf("%s/%d", entry.name, n), func(b *testing.B) {
+				s, index := crowdOf(b, n)
+				b.ReportAllocs()
+				for b.Loop() {
+					batch := s.Batch()
+					if err := batch.Apply(index, entry.fn); err != nil {
+						b.Fatal(err)
+					}
+					batch.Abort()
+				}
+			})
+		}
+	}
+}
