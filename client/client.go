@@ -106,7 +106,10 @@ type Client struct {
 	servers *servers.List
 
 	node       atomic.Pointer[structs.Node] // as it would register now
+	building   sync.Mutex                   // of it
+	news       chan struct{}                // has a value: the configuration has changed it
 	nodeWrites sync.Mutex                   // one write of the node's rows at a time, in order
+	told       *structs.Node                // as the servers have acknowledged it; nil: not known; likewise reported
 	reported   map[structs.CSIInstanceKey]*structs.CSIPluginInstance
 	doubted    bool          // the servers wait to be told what this node holds; the lease's alone
 	reregister chan struct{} // has a value: what was registered is out of date, or forgotten
@@ -137,8 +140,8 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		logger: deps.Logger.Named("client"), config: config.NewHolder(cfg),
 		reported:   map[structs.CSIInstanceKey]*structs.CSIPluginInstance{},
 		reregister: make(chan struct{}, 1), registered: make(chan struct{}), contacted: make(chan struct{}),
-		claimsDue: make(chan struct{}, 1),
-		runners:   map[string]*allocrunner.Runner{}, ignored: map[string]uint64{}, updates: newUpdates(),
+		claimsDue: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		runners: map[string]*allocrunner.Runner{}, ignored: map[string]uint64{}, updates: newUpdates(),
 	}
 	if err := c.open(deps); err != nil {
 		c.close()
@@ -182,7 +185,7 @@ func (c *Client) open(deps Deps) (err error) {
 		return err
 	}
 	c.openPool(deps.Pool)
-	c.node.Store(c.buildNode())
+	c.rebuildNode()
 	return nil
 }
 
@@ -267,7 +270,11 @@ func (c *Client) Config() *Config { return c.config.Get() }
 // changes about the node.
 func (c *Client) UpdateConfig(edit func(*Config)) {
 	c.config.Update(edit)
-	c.nodeChanged()
+	c.rebuildNode()
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
 }
 
 // ServersContacted is closed once the servers have said which allocations this node should have.

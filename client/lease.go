@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"maps"
-	"reflect"
 	"strconv"
 	"time"
 
@@ -67,15 +66,6 @@ func override(v *int64, with int) {
 	}
 }
 
-// nodeChanged builds the node anew and has it registered again if that made a difference.
-func (c *Client) nodeChanged() {
-	n := c.buildNode()
-	if reflect.DeepEqual(n, c.node.Swap(n)) {
-		return
-	}
-	c.registerAgain()
-}
-
 // registerAgain has the lease register instead of sending a heartbeat, soon.
 func (c *Client) registerAgain() {
 	select {
@@ -87,7 +77,7 @@ func (c *Client) registerAgain() {
 // runLease registers the node when it is complete and keeps its lease from then on.
 func (c *Client) runLease(ctx context.Context) {
 	c.firstFingerprint(ctx)
-	c.node.Store(c.buildNode())
+	c.rebuildNode()
 	pause := leaseRetry
 	unregistered := true
 	var held lease
@@ -145,13 +135,14 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	c.nodeWrites.Lock()
 	defer c.nodeWrites.Unlock()
 	instances := c.sub.Plugins.Instances()
-	req := &structs.NodeRegisterRequest{Node: c.node.Load().Copy(), CSI: instances, Inventory: c.inventory()}
+	node := c.node.Load()
+	req := &structs.NodeRegisterRequest{Node: node.Copy(), CSI: instances, Inventory: c.inventory()}
 	req.Region = c.config.Get().Region
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
 	if err != nil {
 		return 0, err
 	}
-	c.reported = byKey(instances)
+	c.reported, c.told = byKey(instances), node
 	c.servers.Set(resp.Servers)
 	c.registeredOnce.Do(func() {
 		c.logger.Info("the node is registered", "plugin_instances", len(instances), "drivers", len(req.Node.Drivers))
@@ -225,21 +216,4 @@ func (c *Client) lost(ctx context.Context, addr string) <-chan struct{} {
 		return closed
 	}
 	return s.Done()
-}
-
-// runDrivers registers the node again whenever a driver has something new to say.
-func (c *Client) runDrivers(ctx context.Context) {
-	select {
-	case <-c.registered:
-	case <-ctx.Done():
-		return
-	}
-	for {
-		select {
-		case <-c.sub.Drivers.Changes():
-			c.nodeChanged()
-		case <-ctx.Done():
-			return
-		}
-	}
 }

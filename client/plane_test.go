@@ -42,6 +42,7 @@ type plane struct {
 	inventories [][]structs.CSIHeldClaim
 
 	fail func(addr, method string) error
+	lose map[string]bool // the answers of these methods
 }
 
 // call is one request as it came.
@@ -57,13 +58,18 @@ func newPlane() *plane {
 		csi: map[structs.CSIInstanceKey]*structs.CSIPluginInstance{}, allocs: map[string]*structs.Allocation{},
 		servers: []string{"s1:1", "s2:1"}, claims: map[structs.CSIClaimKey]*structs.CSIClaim{},
 	}
-	p.rpc = rpc.NewServer(hclog.NewNullLogger(),
+	p.rpc = p.serve(rpc.Handle(structs.NodeUpdate, p.updateNode))
+	return p
+}
+
+// serve serves what servers always did, and more.
+func (p *plane) serve(more ...rpc.Endpoint) *rpc.Server {
+	return rpc.NewServer(hclog.NewNullLogger(), append(more,
 		rpc.Handle(structs.NodeRegister, p.register), rpc.Handle(structs.NodeHeartbeat, p.heartbeat),
 		rpc.Handle(structs.NodeUpdateCSI, p.updateCSI), rpc.Handle(structs.NodeClientAllocs, p.clientAllocs),
 		rpc.Handle(structs.AllocsGet, p.allocsGet), rpc.Handle(structs.NodeUpdateAllocs, p.updateAllocs),
 		rpc.Handle(structs.CSIVolumeClaim, p.claim), rpc.Handle(structs.CSIClaimGet, p.getClaim),
-		rpc.Handle(structs.CSIVolumeUnpublish, p.unpublish), rpc.Handle(structs.CSIClaimList, p.listClaims))
-	return p
+		rpc.Handle(structs.CSIVolumeUnpublish, p.unpublish), rpc.Handle(structs.CSIClaimList, p.listClaims))...)
 }
 
 // Call implements servers.Pool.
@@ -74,11 +80,15 @@ func (p *plane) Call(ctx context.Context, addr, method string, req, resp any) er
 	if p.fail != nil {
 		err = p.fail(addr, method)
 	}
+	lose, serve := p.lose[method], p.rpc
 	p.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return p.rpc.Call(ctx, method, req, resp)
+	if err = serve.Call(ctx, method, req, resp); lose {
+		return structs.Errorf(structs.KindTimeout, "the answer is lost")
+	}
+	return err
 }
 
 func (p *plane) register(ctx context.Context, r *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
@@ -109,9 +119,26 @@ func (p *plane) heartbeat(ctx context.Context, r *structs.NodeHeartbeatRequest) 
 	return &structs.NodeHeartbeatResponse{HeartbeatTTL: p.ttl, Servers: p.servers, Unaccounted: p.unaccounted}, nil
 }
 
+func (p *plane) updateNode(_ context.Context, r *structs.NodeUpdateRequest) (*structs.Empty, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := p.nodes[r.NodeID]
+	if n == nil {
+		return nil, structs.Errorf(structs.KindNotFound, "no node %s", r.NodeID)
+	}
+	if n = r.Changed(n); n.Digest() != r.Digest {
+		return nil, structs.Errorf(structs.KindPrecondition, "it is to register")
+	}
+	p.nodes[r.NodeID] = n
+	return &structs.Empty{}, nil
+}
+
 func (p *plane) updateCSI(_ context.Context, r *structs.NodeUpdateCSIRequest) (*structs.Empty, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if r.Full {
+		clear(p.csi)
+	}
 	maps.Copy(p.csi, byKey(r.Upserts))
 	for _, k := range r.Removes {
 		delete(p.csi, k)
@@ -340,6 +367,8 @@ func (r *rig) prepare(slow bool) {
 	c, err := New(cfg, Deps{Pool: r.plane, Build: func(Parts) (*Subsystems, error) {
 		return &Subsystems{
 			Drivers: fakeDrivers{p.drivers, p.Set, func() map[string]*structs.DriverInfo {
+				r.plane.mu.Lock()
+				defer r.plane.mu.Unlock()
 				return map[string]*structs.DriverInfo{"fake": r.node}
 			}},
 			Plugins:    p.plugins,

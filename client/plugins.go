@@ -80,7 +80,8 @@ func (c *Client) runPlugins(ctx context.Context) {
 	}
 }
 
-// sendInstances sends what differs from what the servers acknowledged last; nothing when nothing does.
+// sendInstances sends what differs from what the servers acknowledged last; nothing when nothing does. When it is
+// not known what became of that, all is sent: a plugin that is again what it was would not differ.
 func (c *Client) sendInstances(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -88,12 +89,16 @@ func (c *Client) sendInstances(ctx context.Context) error {
 	defer c.nodeWrites.Unlock()
 	now := byKey(c.sub.Plugins.Instances())
 	upserts, removes := diffInstances(c.reported, now)
-	if len(upserts)+len(removes) == 0 {
+	full := c.reported == nil
+	if len(upserts)+len(removes) == 0 && !full {
 		return nil
 	}
-	req := &structs.NodeUpdateCSIRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Upserts: upserts, Removes: removes}
+	req := &structs.NodeUpdateCSIRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Upserts: upserts, Removes: removes, Full: full}
 	req.Region = c.config.Get().Region
 	if _, err := rpc.Call(ctx, c.servers, structs.NodeUpdateCSI, req); err != nil {
+		if !structs.IsKind(err, structs.KindUnavailable) { // then nothing was done
+			c.reported = nil
+		}
 		return err
 	}
 	c.reported = now

@@ -1,0 +1,254 @@
+package client
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"berth/internal/codec"
+	"berth/structs"
+)
+
+// flip has the node's driver say something else of itself.
+func (r *rig) flip(info structs.DriverInfo) {
+	r.plane.do(func() { r.node = &info })
+	select {
+	case r.parts.drivers.changes <- struct{}{}:
+	default:
+	}
+}
+
+var (
+	broken  = structs.DriverInfo{Detected: true, HealthDescription: "broken"}
+	working = structs.DriverInfo{Detected: true, Healthy: true}
+)
+
+// failing has a method fail so; nil: no more.
+func (p *plane) failing(method string, err error) {
+	p.do(func() {
+		p.fail = func(_, m string) error {
+			if m == method {
+				return err
+			}
+			return nil
+		}
+	})
+}
+
+// wantCalls counts the registrations and updates there were in all.
+func (r *rig) wantCalls(registrations, updates int) {
+	r.t.Helper()
+	if n, m := len(r.plane.called("Node.Register")), len(r.plane.called("Node.Update")); n != registrations || m != updates {
+		r.t.Fatalf("%d registrations and %d updates, want %d and %d", n, m, registrations, updates)
+	}
+}
+
+// wantKnown holds the node as the servers know it against what it is.
+func (r *rig) wantKnown() {
+	r.t.Helper()
+	r.plane.mu.Lock()
+	defer r.plane.mu.Unlock()
+	if n := r.plane.nodes[r.client.NodeID()]; n == nil || n.Digest() != r.client.Node().Digest() {
+		r.t.Errorf("the servers know %+v", n)
+	}
+}
+
+func (r *rig) lastUpdate() *structs.NodeUpdateRequest {
+	calls := r.plane.called("Node.Update")
+	return calls[len(calls)-1].req.(*structs.NodeUpdateRequest)
+}
+
+// TestADriverThatChangesIsSentAlone: neither the node nor its plugin instances are sent again.
+func TestADriverThatChangesIsSentAlone(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.prepare(false)
+		r.parts.plugins.set(instance("a", structs.CSIKindNode, true))
+		r.run()
+		defer r.stop()
+		r.pass(time.Second)
+		r.flip(broken)
+		r.pass(nodeBatch)
+		r.wantCalls(1, 1)
+		r.wantKnown()
+		p := r.lastUpdate()
+		if len(p.Drivers) != 1 || p.Drivers["fake"].Healthy || !slices.Equal(p.AttributesGone, []string{"driver.fake"}) || len(p.Attributes) != 0 ||
+			p.Meta != nil || p.Settings != nil || p.SecretID == "" {
+			t.Errorf("sent %+v", p)
+		}
+		small, err := codec.Encode(p)
+		whole, err2 := codec.Encode(r.plane.called("Node.Register")[0].req)
+		if err != nil || err2 != nil || 3*len(small) > len(whole) {
+			t.Errorf("%d bytes, a registration is %d: %v, %v", len(small), len(whole), err, err2)
+		}
+		r.flip(structs.DriverInfo{Detected: true, HealthDescription: "broken", UpdateTime: time.Now()})
+		r.pass(time.Second)
+		r.wantCalls(1, 1) // a time alone is no news
+		r.flip(working)
+		r.pass(nodeBatch / 2)
+		r.flip(broken)
+		r.pass(time.Second)
+		r.wantCalls(1, 1) // nor is what has passed already
+		r.flip(working)
+		r.pass(nodeBatch)
+		r.wantCalls(1, 2)
+		r.wantKnown()
+	})
+}
+
+func TestAConfigurationThatChangesIsSentAsADifference(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(false)
+		defer r.stop()
+		for n, c := range []struct {
+			edit func(*Config)
+			is   func(p *structs.NodeUpdateRequest) bool
+		}{
+			{func(c *Config) { c.Meta = map[string]string{"rack": "r2", "row": "1"} },
+				func(p *structs.NodeUpdateRequest) bool { return len(p.Meta) == 2 && p.Settings == nil }},
+			{func(c *Config) { delete(c.Meta, "row") },
+				func(p *structs.NodeUpdateRequest) bool {
+					return p.Meta == nil && slices.Equal(p.MetaGone, []string{"row"})
+				}},
+			{func(c *Config) { c.NodeClass, c.HTTPAddr = "large", "10.0.0.9:4646" },
+				func(p *structs.NodeUpdateRequest) bool { return p.Settings.NodeClass == "large" && p.Meta == nil }},
+			{func(c *Config) { c.CPUTotalCompute = 77 },
+				func(p *structs.NodeUpdateRequest) bool {
+					return p.Settings.NodeResources.CPU.CpuShares == 77 && len(p.Attributes) == 1
+				}},
+			{func(c *Config) { c.Meta = nil }, func(p *structs.NodeUpdateRequest) bool { return len(p.MetaGone) == 1 }},
+		} {
+			r.client.UpdateConfig(c.edit)
+			r.pass(nodeBatch)
+			r.wantCalls(1, n+1)
+			if p := r.lastUpdate(); !c.is(p) || p.Drivers != nil {
+				t.Errorf("%d: sent %+v", n, p)
+			}
+			r.wantKnown()
+		}
+		r.client.UpdateConfig(func(c *Config) { c.GCMaxAllocs++ })
+		r.pass(time.Second)
+		r.wantCalls(1, 5)
+	})
+}
+
+// TestServersThatDoNotTakeAnUpdateAreToldAll: older ones, those that know something else of the node, or nothing,
+// and those of which it is not known whether they did.
+func TestServersThatDoNotTakeAnUpdateAreToldAll(t *testing.T) {
+	for name, before := range map[string]func(r *rig){
+		"older servers": func(r *rig) { r.plane.rpc = r.plane.serve() },
+		"an older one among them": func(r *rig) {
+			r.plane.failing("Node.Update", structs.Errorf(structs.KindPrecondition, "nothing was written"))
+		},
+		"no answer":              func(r *rig) { r.plane.failing("Node.Update", structs.Errorf(structs.KindTimeout, "no answer")) },
+		"they have forgotten it": func(r *rig) { r.plane.do(func() { clear(r.plane.nodes) }) },
+		"they know of something else": func(r *rig) {
+			r.plane.do(func() {
+				for id, n := range r.plane.nodes { // as after an old snapshot was restored
+					n = n.Copy()
+					n.Attributes["unique.hostname"] = "another"
+					r.plane.nodes[id] = n
+				}
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, func(t *testing.T) {
+				r := newRig(t)
+				r.start(false)
+				defer r.stop()
+				before(r)
+				r.flip(broken)
+				r.pass(time.Second)
+				r.wantCalls(2, 1)
+				r.wantKnown()
+				if n := r.plane.called("Node.Register")[1].req.(*structs.NodeRegisterRequest).Node; n.Drivers["fake"].Healthy || n.Attributes["driver.fake"] != "" {
+					t.Errorf("%+v", n.Drivers["fake"])
+				}
+				r.plane.failing("Node.Update", nil)
+				r.flip(working)
+				r.pass(time.Second)
+				r.wantKnown()
+			})
+		})
+	}
+}
+
+// TestAnUpdateWhoseAnswerIsLost: what may or may not have been done is undone by saying all, though nothing
+// differs any more from what was acknowledged.
+func TestAnUpdateWhoseAnswerIsLost(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(false)
+		defer r.stop()
+		r.plane.do(func() {
+			r.plane.fail = func(_, method string) error {
+				if method == "Node.Register" {
+					return structs.Errorf(structs.KindUnavailable, "busy")
+				}
+				return nil
+			}
+			r.plane.lose = map[string]bool{"Node.Update": true}
+		})
+		r.flip(broken)
+		r.pass(nodeBatch)
+		r.flip(working) // again what the servers acknowledged
+		r.pass(time.Second)
+		if n := r.plane.nodes[r.client.NodeID()]; n.Drivers["fake"].Healthy {
+			t.Fatal("the update was not done")
+		}
+		r.plane.do(func() { r.plane.fail, r.plane.lose = nil, nil })
+		r.pass(15 * time.Second)
+		r.wantKnown()
+	})
+}
+
+func TestServersThatAreAwayAreToldLater(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(false)
+		defer r.stop()
+		r.plane.failing("Node.Update", structs.Errorf(structs.KindUnavailable, "nobody is there"))
+		r.flip(broken)
+		r.pass(5 * time.Second)
+		if n := len(r.plane.called("Node.Update")); n < 4 {
+			t.Errorf("%d attempts", n)
+		}
+		if n := len(r.plane.called("Node.UpdateStatus")); n == 0 {
+			t.Error("no heartbeats meanwhile")
+		}
+		r.plane.failing("Node.Update", nil)
+		r.pass(15 * time.Second)
+		r.wantKnown()
+		if n := len(r.plane.called("Node.Register")); n != 1 {
+			t.Errorf("%d registrations", n)
+		}
+	})
+}
+
+// TestAReportOfPluginsWhoseAnswerIsLost: as for the node.
+func TestAReportOfPluginsWhoseAnswerIsLost(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.prepare(false)
+		a, b := instance("a", structs.CSIKindNode, true), instance("b", structs.CSIKindNode, true)
+		r.parts.plugins.set(a)
+		r.run()
+		defer r.stop()
+		r.pass(time.Second)
+		r.plane.do(func() { r.plane.lose = map[string]bool{"Node.UpdateCSI": true} })
+		r.parts.plugins.set(instance("a", structs.CSIKindNode, false), b)
+		r.pass(pluginBatch)
+		r.plane.do(func() { r.plane.lose = nil })
+		r.parts.plugins.set(a) // again what the servers acknowledged
+		r.pass(5 * time.Second)
+		calls := r.plane.called("Node.UpdateCSI")
+		if last := calls[len(calls)-1].req.(*structs.NodeUpdateCSIRequest); len(calls) != 2 || !last.Full {
+			t.Errorf("%d reports, the last is %+v", len(calls), last)
+		}
+		if len(r.plane.csi) != 1 || !r.plane.csi[structs.CSIInstanceKey{PluginID: "a", Kind: structs.CSIKindNode}].Healthy {
+			t.Errorf("the servers know %v", r.plane.csi)
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package cluster_test
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client"
+	"berth/client/drivertest"
+	"berth/client/hook"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+	"berth/test/cluster"
+)
+
+// counting is an agent's way to the servers, on which each request is counted.
+type counting struct {
+	*rpc.Pool
+	mu    sync.Mutex
+	calls map[string]int
+	sends []any // what was sent by Node.Update
+}
+
+func (p *counting) Call(ctx context.Context, addr, method string, req, resp any) error {
+	p.mu.Lock()
+	p.calls[method]++
+	if method == structs.NodeUpdate.Name {
+		p.sends = append(p.sends, req)
+	}
+	p.mu.Unlock()
+	return p.Pool.Call(ctx, addr, method, req, resp)
+}
+
+func (p *counting) counts() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.calls)
+}
+
+// said are drivers and plugins of an agent, which say what they are made to say.
+type said struct {
+	drivertest.Set
+	mu      sync.Mutex
+	exec    structs.DriverInfo
+	plugin  *structs.CSIPluginInstance
+	changes chan struct{}
+}
+
+func (s *said) WaitFirst(context.Context) error { return nil }
+func (s *said) Changes() <-chan struct{}        { return s.changes }
+
+func (s *said) Infos() map[string]*structs.DriverInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	exec := s.exec
+	return map[string]*structs.DriverInfo{"exec": &exec, "raw_exec": {Detected: true, Healthy: true}}
+}
+
+func (s *said) say(exec structs.DriverInfo) {
+	s.mu.Lock()
+	s.exec = exec
+	s.mu.Unlock()
+	s.changes <- struct{}{}
+}
+
+type saidPlugins struct{ *said }
+
+func (s saidPlugins) Changes() <-chan struct{} { return nil }
+func (s saidPlugins) Instances() []*structs.CSIPluginInstance {
+	return []*structs.CSIPluginInstance{s.plugin}
+}
+
+// anAgent runs a real node agent, of which drivers and plugins alone are made up, until the end of the test.
+func anAgent(c *cluster.Cluster, name string) (*client.Client, *said, *counting) {
+	t := c.T
+	pool := &counting{Pool: rpc.NewPoolOver(c.Net.From(name).Dial, c.Logger, rpc.NewServer(c.Logger)), calls: map[string]int{}}
+	s := &said{Set: drivertest.NewMachine().Drivers(), exec: structs.DriverInfo{Detected: true, Healthy: true}, changes: make(chan struct{}, 1)}
+	cfg := client.DefaultConfig()
+	cfg.Enabled, cfg.DataDir, cfg.NodeName = true, t.TempDir(), name
+	for _, server := range c.Servers {
+		cfg.Servers = append(cfg.Servers, server.Now().RPCAddr())
+	}
+	agent, err := client.New(cfg, client.Deps{Logger: hclog.NewNullLogger(), Pool: pool, Build: func(p client.Parts) (*client.Subsystems, error) {
+		s.plugin = &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: p.NodeID, CSIInfo: structs.CSIInfo{PluginID: "p", Healthy: true,
+			NodeInfo: &structs.CSINodeInfo{ID: name}}}
+		return &client.Subsystems{Drivers: s, Plugins: saidPlugins{s},
+			AllocHooks: func(*hook.AllocEnv) []hook.Alloc { return nil },
+			TaskHooks:  func(*hook.AllocEnv, *structs.Task) []hook.Task { return nil }}, nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		agent.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		pool.Close()
+	})
+	return agent, s, pool
+}
+
+// TestADriverThatFlipsIsOneSmallRequest: of a node whose driver changes the servers hear that, and write it once:
+// neither the rest of the node nor its plugin instances.
+func TestADriverThatFlipsIsOneSmallRequest(t *testing.T) {
+	c := cluster.New(t, 1)
+	leader := c.Leader()
+	agent, s, pool := anAgent(c, "n1")
+	select {
+	case <-agent.ServersContacted():
+	case <-time.After(cluster.Patience):
+		t.Fatal("the agent did not register")
+	}
+	row := func(tx *state.Read) *structs.Node { return state.Node(tx, agent.NodeID()) }
+	index := leader.Now().Store().Index()
+	for flip, healthy := range []bool{false, true, false} {
+		before := pool.counts()
+		s.say(structs.DriverInfo{Detected: true, Healthy: healthy, UpdateTime: time.Now()})
+		c.Rows(leader, "the driver has changed", func(tx *state.Read) bool { return row(tx).Drivers["exec"].Healthy == healthy })
+		n, after := row(leader.Now().Store().Read()), pool.counts()
+		if after["Node.Update"] != before["Node.Update"]+1 || after["Node.Register"] != 1 || after["Node.UpdateCSI"] != 0 {
+			t.Errorf("flip %d: calls %v, before %v", flip, after, before)
+		}
+		if want := index + uint64(flip) + 1; n.ModifyIndex != want || leader.Now().Store().Index() != want {
+			t.Errorf("flip %d: the row is of entry %d, the newest is %d; want %d", flip, n.ModifyIndex, leader.Now().Store().Index(), want)
+		}
+		if n.Digest() != agent.Node().Digest() || !n.Drivers["raw_exec"].Healthy || (n.Attributes["driver.exec"] == "1") != healthy || len(n.CSIInstances()) != 1 {
+			t.Errorf("flip %d: %+v", flip, n)
+		}
+		if p := pool.sends[flip].(*structs.NodeUpdateRequest); len(p.Drivers) != 1 || len(p.Attributes)+len(p.AttributesGone) != 1 || p.Settings != nil || p.Meta != nil {
+			t.Errorf("flip %d: sent %+v", flip, p)
+		}
+	}
+}
+
+// TestANodeIsTheSameOnAllServersAfterAnUpdate: each of them makes the same row of what differs.
+func TestANodeIsTheSameOnAllServersAfterAnUpdate(t *testing.T) {
+	c := cluster.New(t, 3)
+	agent, s, pool := anAgent(c, "n1")
+	<-agent.Registered()
+	leader := c.Leader()
+	s.say(structs.DriverInfo{Detected: true, HealthDescription: "broken"})
+	c.Rows(leader, "the driver has changed", func(tx *state.Read) bool {
+		n := state.Node(tx, agent.NodeID())
+		return n != nil && !n.Drivers["exec"].Healthy
+	})
+	if n := pool.counts()["Node.Update"]; n == 0 {
+		t.Error("no update was sent")
+	}
+	c.Alike()
+}
