@@ -44,7 +44,8 @@ func (b *bench) capacityRows() ([]row, func()) {
 	return []row{
 		of("store: rows", "rows", "", 1), of("store: filled", "filled-s", "s", 1), of("store: heap after restoring", "heap-bytes", "MB", 1e-6),
 		of("store: snapshot", "bytes", "MB", 1e-6), of("store: snapshot written", "written-s", "s", 1), of("store: snapshot restored", "restored-s", "s", 1),
-		server(restoreTime, "s", 1, &restored, restoreServer), server(startTime, "s", 1, &restored, restoreServer),
+		server(restoreTime, "s", 1, &restored, restoreServer), server(restorePeak, "MB", 1e-6, &restored, restoreServer),
+		server(startTime, "s", 1, &restored, restoreServer),
 		server(startMemory, "MB", 1e-6, &restored, restoreServer), server(startPeak, "MB", 1e-6, &restored, restoreServer),
 		server(saveTime, "s", 1, &restored, restoreServer), server(saveSize, "MB", 1e-6, &restored, restoreServer),
 		server(savePeak, "MB", 1e-6, &restored, restoreServer),
@@ -55,9 +56,10 @@ func (b *bench) capacityRows() ([]row, func()) {
 // The rows of servers.
 const (
 	restoreTime   = "server: archive sent to it by HTTP, restored, and answering again"
+	restorePeak   = "server: peak of its memory until then"
 	startTime     = "server: started anew, until it answers as the leader"
 	startMemory   = "server: resident memory then"
-	startPeak     = "server: its peak until then"
+	startPeak     = "server: peak since it started"
 	saveTime      = "server: archive of a new snapshot, by HTTP (most of the time it is compressed)"
 	saveSize      = "server: that archive"
 	savePeak      = "server: peak of its memory until after that"
@@ -77,6 +79,7 @@ func restoreServer(b *bench, dir string) (all map[string]float64, err error) {
 	config := berthConfig(filepath.Join(dir, "large"))
 	p := start(dir, filepath.Join(b.bin, "berth"), "large.hcl", config, berthHTTP)
 	timed(restoreTime, func() error { return errors.Join(put(filepath.Join(dir, "capacity.snap")), answers()) })
+	all[restorePeak] = p.memory("VmHWM:")
 	p.stop()
 	timed(startTime, func() error {
 		p = launch(dir, filepath.Join(b.bin, "berth"), "large.hcl", config)
