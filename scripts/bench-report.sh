@@ -15,7 +15,7 @@ failed=
 for part in ${*:-state rpc list load overload memory capacity growth profiles}; do
 	begun=$(date +%s)
 	case $part in
-	load) "$bin/berth-bench" load -agent "$bin/berth" -time 600ms -commit "$commit" -json "$bin/load.json" ;;
+	load) "$bin/berth-bench" load -agent "$bin/berth" -time 800ms -commit "$commit" -json "$bin/load.json" ;;
 	overload) "$bin/berth-bench" overload -agent "$bin/berth" -time 2500ms -commit "$commit" -json "$bin/overload.json" ;;
 	profiles) scripts/bench-profiles.sh ;;
 	*) scripts/bench-peer.sh "$part" ;;
