@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/state"
 	"berth/structs"
@@ -225,7 +226,7 @@ func volumesWithinLimit(p *planner, w *want, v *view) *refusal {
 		}
 		if len(there) > before && int64(len(there)) > limit {
 			return &refusal{reason: fmt.Sprintf("CSI plugin %s has its limit of %d volumes on this node", plugin, limit),
-				keys: append(wakesOf(there), structs.WakePlugin(plugin))}
+				keys: append(p.wakesOf(there), structs.WakePlugin(plugin))}
 		}
 	}
 	return nil
@@ -248,13 +249,24 @@ func (p *planner) volumesOn(v *view, plugin string) map[string]*structs.CSIClaim
 	return there
 }
 
+// mostWakes is how many volumes an evaluation waits for because nodes have as many as they may. Where there are
+// more, it looks again after a while, too.
+const (
+	mostWakes = 1024
+	aWhile    = time.Minute
+)
+
 // wakesOf are the keys of what would make room on a node.
-func wakesOf(there map[string]*structs.CSIClaim) []string {
+func (p *planner) wakesOf(there map[string]*structs.CSIClaim) []string {
+	if p.crowded = p.crowded || p.wakes+len(there) > mostWakes; p.crowded {
+		return nil
+	}
 	var keys []string
 	for _, k := range slices.Sorted(maps.Keys(there)) {
 		if len(keys) < structs.ManyVolumes {
 			keys = append(keys, structs.WakeVolume(there[k].Namespace, there[k].VolumeID))
 		}
 	}
+	p.wakes += len(keys)
 	return keys
 }

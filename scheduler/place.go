@@ -98,7 +98,9 @@ func (p *planner) choose(w *want) (podium, *tally) {
 	if past != nil {
 		most = len(rooms) + stretch
 	}
+	wakes, crowded := p.wakes, p.crowded
 	top, t, all := p.sample(w, o, most)
+	p.wakes, p.crowded = wakes, crowded // what it waits for is said by all
 	switch {
 	case len(top) > 0 || all:
 		return top, t

@@ -58,9 +58,11 @@ type planner struct {
 	views   map[string]*view
 	groups  []*groupPlan
 	wants   []*want
-	later   []waiting
+	delayed []waiting
 	stopped map[string]bool // allocations that the plan stops
 
+	wakes    int                            // volumes that would make room on nodes, as far as they are named
+	crowded  bool                           // there are too many to name all
 	intended map[string][]*structs.CSIClaim // claims of what this plan places, by volume
 }
 
@@ -145,11 +147,25 @@ func (p *planner) finish() {
 	}
 	if e.FailedTGAllocs != nil {
 		p.block(e, slices.Sorted(maps.Keys(keys)))
+		p.lookAgain()
 	}
 	e.SnapshotIndex = p.snapshotIndex()
 	if p.plan.Blocked != nil {
 		p.plan.Blocked.SnapshotIndex = e.SnapshotIndex
 	}
+}
+
+// lookAgain makes an evaluation for later, if there is none, where not all that would make room could be named.
+func (p *planner) lookAgain() {
+	if !p.crowded {
+		return
+	}
+	for e := range state.LaterEvalsByJob(p.tx, p.ns, p.job.ID) {
+		if e.ID != p.eval.ID && e.WaitUntil <= p.now.Add(aWhile).UnixNano() {
+			return
+		}
+	}
+	p.plan.Followups = append(p.plan.Followups, p.later(p.now.Add(aWhile).UnixNano()))
 }
 
 // addWaiting counts in what the job waits for on nodes that were not looked at.

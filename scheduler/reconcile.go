@@ -155,7 +155,7 @@ func (p *planner) act(g *groupPlan, s slot) {
 		return
 	case held:
 		if s.due > 0 {
-			p.later = append(p.later, waiting{s.alloc, s.due})
+			p.delayed = append(p.delayed, waiting{s.alloc, s.due})
 		}
 		return
 	case refresh:

@@ -128,19 +128,24 @@ func (p *planner) trackerFor(w *want) *structs.RescheduleTracker {
 // none yet; when it comes, it makes one for the next.
 func (p *planner) followUp() {
 	var f *structs.Evaluation
-	for _, w := range p.later {
+	for _, w := range p.delayed {
 		if p.isFollowed(w) {
 			continue
 		}
 		if f == nil {
-			f = &structs.Evaluation{ID: structs.NewID(), Namespace: p.ns, Priority: p.job.Priority, Type: p.job.Type,
-				TriggeredBy: structs.TriggerScheduled, JobID: p.job.ID, NodeID: p.scope, JobModifyIndex: p.job.JobModifyIndex,
-				Status: structs.EvalPending, WaitUntil: w.due, PreviousEval: p.eval.ID, CreateTime: p.now.UnixNano(), ModifyTime: p.now.UnixNano()}
+			f = p.later(w.due)
 			p.plan.Followups = append(p.plan.Followups, f)
 		}
 		f.WaitUntil = min(f.WaitUntil, w.due)
 		p.plan.Update = append(p.plan.Update, &structs.PlanUpdate{AllocID: w.alloc.ID, FollowupEvalID: f.ID})
 	}
+}
+
+// later is an evaluation of the job, as far as this one looks at it, for a time.
+func (p *planner) later(due int64) *structs.Evaluation {
+	return &structs.Evaluation{ID: structs.NewID(), Namespace: p.ns, Priority: p.job.Priority, Type: p.job.Type,
+		TriggeredBy: structs.TriggerScheduled, JobID: p.job.ID, NodeID: p.scope, JobModifyIndex: p.job.JobModifyIndex,
+		Status: structs.EvalPending, WaitUntil: due, PreviousEval: p.eval.ID, CreateTime: p.now.UnixNano(), ModifyTime: p.now.UnixNano()}
 }
 
 // isFollowed reports whether an evaluation is to come for the allocation, in time or early.

@@ -16,6 +16,12 @@ import (
 // has not claimed it. Each has a place of its own, too. Nothing is checked after each entry, as a world does.
 func fleet(t testing.TB, n int) *world {
 	t.Helper()
+	return fleetWithin(t, n, 100)
+}
+
+// fleetWithin is a fleet whose nodes may have so many volumes each.
+func fleetWithin(t testing.TB, n int, limit int64) *world {
+	t.Helper()
 	w := newWorld(nil)
 	b := w.s.Batch()
 	fill := func(fn func(*state.Write) error) {
@@ -30,7 +36,7 @@ func fleet(t testing.TB, n int) *world {
 	for i := range n {
 		id := nodeID(i)
 		k := half("p", structs.CSIKindNode)
-		k.NodeInfo.ID, k.NodeInfo.MaxVolumes = "i-"+id, 100
+		k.NodeInfo.ID, k.NodeInfo.MaxVolumes = "i-"+id, limit
 		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"host": "i-" + id, "zone": fmt.Sprint("z", i%3)}}
 		fill(func(tx *state.Write) error {
 			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id), CSI: []*structs.CSIPluginInstance{k}})
@@ -251,6 +257,29 @@ func TestTheNextInLineKnowsWhatTheFirstWasTold(t *testing.T) {
 	register("larger", 1000)
 	w.carryOut(t, w.plan(t, state.Eval(w.s.Read(), next.ID), enough))
 	w.wantPlaced("b", "0@larger")
+}
+
+// TestWhatWouldMakeRoomOnManyNodesIsNotAllNamed: who waits for less than that looks again after a while.
+func TestWhatWouldMakeRoomOnManyNodesIsNotAllNamed(t *testing.T) {
+	const n = mostWakes + 100
+	w := fleetWithin(t, n, 1)
+	p := w.plan(t, w.eval("db"), enough)
+	if got := refusals(p, "g"); got != fmt.Sprintf("csi-limit: CSI plugin p has its limit of 1 volumes on this node (%d)", n) {
+		t.Fatalf("refusals: %s", got)
+	}
+	if got := len(blockedOn(p)); got < mostWakes/2 || got > mostWakes+2 {
+		t.Errorf("it waits for %d keys", got)
+	}
+	if len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(aWhile).UnixNano() || p.Followups[0].JobID != "db" {
+		t.Fatalf("%s", describe(p))
+	}
+	w.carryOut(t, p)
+	if p = w.plan(t, w.eval("db"), enough); len(p.Followups) != 0 {
+		t.Errorf("there is one already: %s", describe(p))
+	}
+	if p = w.plan(t, slices.Collect(state.LaterEvalsByJob(w.s.Read(), "default", "db"))[0], enough); len(p.Followups) != 1 {
+		t.Errorf("when it has come there is none: %s", describe(p))
+	}
 }
 
 func (w *world) carryOut(t testing.TB, p *structs.Plan) {

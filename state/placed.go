@@ -122,6 +122,11 @@ func IntendedBy(tx *Read, a *structs.Allocation) (out []*structs.CSIClaim) {
 	return out
 }
 
+// LaterEvalsByJob yields a job's evaluations that are to be processed at a time.
+func LaterEvalsByJob(tx *Read, ns, job string) iter.Seq[*structs.Evaluation] {
+	return evalsByJob.all(tx, ns, job, openEval, laterEval)
+}
+
 // PluginNodes yields the nodes with a node instance of a plugin, by ID, from one on.
 func PluginNodes(tx *Read, plugin, from string) iter.Seq[*structs.Node] {
 	return func(yield func(*structs.Node) bool) {
