@@ -296,9 +296,14 @@ func wakeRoom(tx *Write, k structs.CSIClaimKey, plugin, node string) {
 	roomAfter(tx.Read, k, plugin, node, func(key string) { wake(tx, key) })
 }
 
-// roomAfter names what those wait for who can go on when a volume is let go of on a node.
+// roomAfter names what those wait for who can go on when a volume is let go of on a node. Of a volume that is gone
+// nothing is remembered: all who wait for room look again.
 func roomAfter(tx *Read, k structs.CSIClaimKey, plugin, node string, name func(key string)) {
-	name(structs.WakeVolume(k.Namespace, k.VolumeID))
+	if Volume(tx, k.Namespace, k.VolumeID) == nil {
+		name(structs.WakeCapacity)
+	} else {
+		name(structs.WakeVolume(k.Namespace, k.VolumeID))
+	}
 	half := Instance(tx, plugin, structs.CSIKindNode, node)
 	if half != nil && half.NodeInfo != nil && half.NodeInfo.MaxVolumes > structs.ManyVolumes {
 		name(structs.WakePlugin(plugin))

@@ -21,6 +21,9 @@ func PlanApply(tx *Write, p *structs.Plan) error {
 		retryEval(tx, e, []string{why})
 		return nil
 	}
+	if j := Job(tx.Read, e.Namespace, e.JobID); j != nil {
+		e.Type = j.Type // by which it was planned: the job may have been of another when it was asked for
+	}
 	refused := refusedNodes(tx.Read, p)
 	for _, s := range p.Stop {
 		stopPlanned(tx, s, refused, p.Now)
@@ -39,11 +42,7 @@ func PlanApply(tx *Write, p *structs.Plan) error {
 		}
 	}
 	if p.Blocked != nil {
-		b := stampEval(p.Blocked, p.Now)
-		if ofOneNode(e) {
-			joinBlocked(tx.Read, b)
-		}
-		putEval(tx, b)
+		putBlocked(tx, stampEval(p.Blocked, p.Now), e)
 	}
 	var why []string
 	for node, reason := range refused {
@@ -58,6 +57,18 @@ func PlanApply(tx *Write, p *structs.Plan) error {
 		putEval(tx, e)
 	}
 	return nil
+}
+
+// putBlocked puts what waits for what the plan of e found no room for. Where that is the row of one that had been
+// waiting and was woken since the plan was made, it goes on: it may be about what the plan did not look at.
+func putBlocked(tx *Write, b, e *structs.Evaluation) {
+	if ofOneNode(e) {
+		joinBlocked(tx.Read, b)
+	}
+	if wokenSince(tx.Read, b) == "" && wishedSince(tx.Read, b) {
+		b.Status, b.StatusDescription = structs.EvalPending, ChangedMeanwhile
+	}
+	putEval(tx, b)
 }
 
 // stalePlan says how the job has changed since the plan was made, "" if it has not.

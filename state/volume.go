@@ -200,9 +200,12 @@ func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
 	return nil
 }
 
+// forgetVolume drops the row. Who waits for the place that the volume took on a node may not have heard yet that it
+// was let go of, and nobody is to hear of the volume any more: so all who wait for room look again.
 func forgetVolume(tx *Write, v *structs.CSIVolume) {
 	volumes.delete(tx, v)
 	forgetWake(tx, structs.WakeVolume(v.Namespace, v.ID))
+	wake(tx, structs.WakeCapacity)
 	unreferPlugin(tx, v.PluginID)
 }
 

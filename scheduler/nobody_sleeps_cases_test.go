@@ -1,0 +1,230 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// tiny asks for next to nothing.
+func tiny(j *structs.Job) {
+	*j.TaskGroups[0].Tasks[0].Resources = structs.Resources{CPU: 1, MemoryMB: 1}
+}
+
+// limited is a node instance of hostpath that takes so many volumes.
+func limited(most int64) *structs.CSIPluginInstance {
+	n := half("hostpath", structs.CSIKindNode)
+	n.NodeInfo.MaxVolumes = most
+	return n
+}
+
+// drain lets the scheduler work until nothing is left to do, and checks that nobody waits who need not.
+func (w *world) drain() {
+	w.t.Helper()
+	for range 1000 {
+		tx := w.s.Read()
+		ready := slices.Collect(state.ReadyEvals(tx))
+		if len(ready) == 0 && !state.WakesDue(tx) {
+			break
+		}
+		if len(ready) == 0 {
+			do(w, state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 2, WriteOptions: w.now()})
+			continue
+		}
+		w.late(w.process(ready[0]))
+	}
+	tx := w.s.Read()
+	for j := range state.Jobs(tx, structs.AllNamespaces, "") {
+		e := w.eval(j.ID)
+		e.Type = j.Type
+		if p := w.process(e); len(p.Place)+len(p.Stop) > 0 {
+			var open []string
+			for e := range state.EvalsByJob(tx, j.Namespace, j.ID) {
+				if !e.Terminal() {
+					open = append(open, fmt.Sprint(e.Status, e.BlockedOn))
+				}
+			}
+			w.t.Errorf("for job %s there is something to do and nobody knows: %s; open: %v", j.ID, describe(p), open)
+		}
+	}
+}
+
+// submit registers a job with an evaluation of it.
+func (w *world) submit(j *structs.Job, eval string) {
+	w.t.Helper()
+	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: j, WriteOptions: w.now(), Eval: &structs.Evaluation{ID: eval, TriggeredBy: structs.TriggerJobRegister}})
+}
+
+func (w *world) forget(volume string, force bool) {
+	w.t.Helper()
+	do(w, state.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: volume, Force: force, WriteOptions: w.now()})
+}
+
+// late applies a plan that entries of others may have overtaken.
+func (w *world) late(p *structs.Plan) {
+	w.t.Helper()
+	p.WriteOptions = w.now()
+	do(w, state.PlanApply, p)
+}
+
+func (w *world) pendingOf(id string) *structs.Evaluation {
+	w.t.Helper()
+	e := state.Eval(w.s.Read(), id)
+	if e == nil || e.Status != structs.EvalPending {
+		w.t.Fatalf("%s: %+v", id, e)
+	}
+	return e
+}
+
+func nodeEval(w *world, job, node string) *structs.Evaluation {
+	w.t.Helper()
+	for e := range state.ReadyEvals(w.s.Read()) {
+		if e.JobID == job && e.NodeID == node {
+			return e
+		}
+	}
+	w.t.Fatalf("no pending evaluation of %s for %s", job, node)
+	return nil
+}
+
+// TestWhatWasWokenMeanwhileStaysAwake: a plan for one node of a job finds no room, and while it is made what the job
+// waits for on another node is woken.
+func TestWhatWasWokenMeanwhileStaysAwake(t *testing.T) {
+	w := newWorld(t)
+	w.volume("a", "hostpath")
+	w.job(aJob("log", structs.JobSystem, cpu(200), volume("a", structs.CSIMultiNodeMultipleWriter, false)))
+	sick := half("hostpath", structs.CSIKindNode)
+	sick.Healthy = false
+	small := aNode("n1")
+	small.NodeResources.CPU.CpuShares = 100
+	w.node(small, half("hostpath", structs.CSIKindNode))
+	w.node(aNode("n2"), sick)
+	w.late(w.process(nodeEval(w, "log", "n2"))) // waits for the plugin
+	made := w.process(nodeEval(w, "log", "n1")) // waits for room
+	if made.Blocked == nil {
+		t.Fatal("n1 has room")
+	}
+	w.csi("n2", half("hostpath", structs.CSIKindNode))
+	w.late(made)
+	w.drain()
+	w.wantPlaced("log", "0@n2")
+}
+
+// TestChangeThatIsLeftToOneThatWaitedIsSeen: what a job waited for is woken while it is planned for what it wants now;
+// one who relies on that for what happened meanwhile does not do so in vain.
+func TestChangeThatIsLeftToOneThatWaitedIsSeen(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("n1", "n2")
+	spec := func(source string) *structs.Job {
+		return aJob("web", structs.JobService, volume(source, structs.CSIMultiNodeMultipleWriter, false), func(j *structs.Job) {
+			h := *j.TaskGroups[0]
+			h.Name, h.Volumes = "h", nil
+			j.TaskGroups = append(j.TaskGroups, &h)
+		})
+	}
+	w.submit(spec("v1"), "first")
+	w.drain()
+	w.submit(spec("v2"), "zzz") // behind the one that waits
+	made := w.process(w.pendingOf("zzz"))
+	w.volume("v1", "hostpath")
+	w.status(w.allocs("web")[0].NodeID, structs.NodeDown)
+	w.late(made)
+	w.drain()
+}
+
+// full is a node for so many volumes, all of which allocations hold that have ended, with jobs that wait for a place
+// there.
+func full(t *testing.T, most, waiting int) (w *world, held []*structs.Allocation) {
+	w = newWorld(t)
+	w.node(aNode("n1"), limited(int64(most)), half("hostpath", structs.CSIKindController))
+	for i := range most {
+		w.volume(fmt.Sprint("v", i), "hostpath")
+		w.submit(aJob(fmt.Sprint("had", i), structs.JobBatch, tiny, volume(fmt.Sprint("v", i), structs.CSISingleNodeWriter, false)), fmt.Sprint("had", i))
+	}
+	w.drain()
+	for a := range state.Allocs(w.s.Read(), "default") {
+		w.claim(a)
+		w.client(a, structs.AllocComplete)
+		held = append(held, a)
+	}
+	w.drain()
+	for i := range waiting {
+		w.volume(fmt.Sprint("w", i), "hostpath")
+		w.submit(aJob(fmt.Sprint("waits", i), structs.JobService, tiny, volume(fmt.Sprint("w", i), structs.CSISingleNodeWriter, false)), fmt.Sprint("waits", i))
+	}
+	w.drain()
+	return w, held
+}
+
+// TestPlaceOfAVolumeThatIsForgottenIsFound: before all who wait for it have heard that it is there.
+func TestPlaceOfAVolumeThatIsForgottenIsFound(t *testing.T) {
+	w, held := full(t, 12, 12)
+	for _, a := range held {
+		w.release(a)
+	}
+	for i := range held {
+		w.forget(fmt.Sprint("v", i), false)
+	}
+	w.drain()
+}
+
+// TestPlaceOfAVolumeThatIsForgottenIsFoundByAPlanMadeBefore: its key says nothing any more.
+func TestPlaceOfAVolumeThatIsForgottenIsFoundByAPlanMadeBefore(t *testing.T) {
+	w, held := full(t, 1, 0)
+	w.volume("w", "hostpath")
+	w.submit(aJob("waits", structs.JobService, volume("w", structs.CSISingleNodeWriter, false)), "e")
+	made := w.process(w.pendingOf("e"))
+	if made.Blocked == nil {
+		t.Fatal("there is room")
+	}
+	w.release(held[0])
+	w.forget("v0", false)
+	w.late(made)
+	w.drain()
+}
+
+// TestPlaceOfAVolumeForgottenByForceIsFound: with it goes a claim that waited, and took a place on a node.
+func TestPlaceOfAVolumeForgottenByForceIsFound(t *testing.T) {
+	w := newWorld(t)
+	w.node(aNode("n1"), limited(1), half("hostpath", structs.CSIKindController))
+	w.volume("v", "hostpath")
+	w.submit(aJob("a", structs.JobService, volume("v", structs.CSIMultiNodeMultipleWriter, false)), "a")
+	w.drain()
+	w.forget("v", false)
+	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(), Volumes: []*structs.CSIVolume{{ID: "v", Name: "v", Namespace: "default",
+		PluginID: "hostpath", State: structs.VolumeCreating}}})
+	w.claim(w.allocs("a")[0]) // waits for the volume to be created
+	w.volume("w", "hostpath")
+	w.submit(aJob("b", structs.JobService, volume("w", structs.CSIMultiNodeMultipleWriter, false)), "b")
+	w.drain()
+	w.wantPlaced("b", "")
+	w.forget("v", true)
+	w.drain()
+	w.wantPlaced("b", "0@n1")
+}
+
+// TestOneNodeDoesNotSpeakForAJobThatWasOfAnotherType: a service becomes a system job, and an evaluation from before,
+// for one node, comes after.
+func TestOneNodeDoesNotSpeakForAJobThatWasOfAnotherType(t *testing.T) {
+	w := newWorld(t)
+	small := aNode("n2")
+	small.NodeResources.CPU.CpuShares = 50
+	w.node(aNode("n1"))
+	w.node(small)
+	w.submit(aJob("x", structs.JobService), "first")
+	w.drain()
+	w.status("n1", structs.NodeDown)
+	w.status("n1", structs.NodeReady)
+	w.submit(aJob("x", structs.JobSystem, func(j *structs.Job) { j.Priority = 90 }), "second")
+	w.drain()
+	n := 0
+	for range state.EvalsByStatus(w.s.Read(), structs.EvalBlocked) {
+		n++
+	}
+	if n != 1 {
+		t.Errorf("%d wait for room on n2", n)
+	}
+}

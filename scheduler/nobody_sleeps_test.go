@@ -1,0 +1,315 @@
+package scheduler
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// TestNothingIsSleptThrough lets anything happen to a small cluster whose evaluations are planned one after the
+// other, each on a state that is older than the one to which its plan is applied. When nothing is left to do, no
+// evaluation that waits would find room, and no job that is looked at afresh has anything to be done for it.
+func TestNothingIsSleptThrough(t *testing.T) {
+	for seed := range uint64(seeds()) {
+		c := &sleepers{world: newWorld(t), r: rand.New(rand.NewPCG(seed, 1)), givenUp: map[string]bool{}}
+		c.many = c.r.IntN(3) == 0
+		for i := range 1 + c.r.IntN(4) {
+			c.aNode(fmt.Sprint("n", i))
+		}
+		for step := range 60 {
+			c.step()
+			if step%15 == 14 {
+				c.settle(fmt.Sprintf("seed %d, step %d", seed, step))
+			}
+		}
+		if t.Failed() {
+			t.Log(strings.Join(c.said, "\n"))
+			return
+		}
+	}
+}
+
+// seeds is how many clusters there are, SEEDS where that is set.
+func seeds() int {
+	n, err := strconv.Atoi(os.Getenv("SEEDS"))
+	if err != nil {
+		return 100
+	}
+	return n
+}
+
+// sleepers is a cluster to which anything happens.
+type sleepers struct {
+	*world
+	r       *rand.Rand
+	many    bool // jobs
+	plan    *structs.Plan
+	givenUp map[string]bool
+	said    []string
+}
+
+func (c *sleepers) say(format string, args ...any) {
+	c.said = append(c.said, fmt.Sprintf("%d: ", c.index)+fmt.Sprintf(format, args...))
+}
+
+func (c *sleepers) one(of ...string) string { return of[c.r.IntN(len(of))] }
+
+// try applies an entry that may be refused.
+func try[P any](c *sleepers, name string, fn func(*state.Write, *P) error, p *P) {
+	c.t.Helper()
+	c.index++
+	err := c.s.Write(c.index, func(tx *state.Write) error { return fn(tx, p) })
+	c.say("%s %v", name, err)
+	if faults := state.Check(c.s.Read()); len(faults) > 0 {
+		c.t.Fatalf("after %s: %s\n%s", name, strings.Join(faults, "\n"), strings.Join(c.said, "\n"))
+	}
+}
+
+func (c *sleepers) step() {
+	c.clock = c.clock.Add(time.Second)
+	if c.r.IntN(3) == 0 {
+		c.schedule()
+		return
+	}
+	c.happen()
+}
+
+// schedule applies the plan that is made, or makes one.
+func (c *sleepers) schedule() {
+	if p := c.plan; p != nil {
+		c.plan = nil
+		if c.r.IntN(12) == 0 {
+			e := p.Eval.Copy()
+			if now := state.Eval(c.s.Read(), e.ID); now != nil {
+				e = now.Copy()
+				e.Status = structs.EvalFailed
+				c.givenUp[e.JobID] = true
+				try(c, "give up "+e.JobID, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: c.now()})
+			}
+			return
+		}
+		p.WriteOptions = c.now()
+		blocked := ""
+		if p.Blocked != nil {
+			blocked = fmt.Sprint(p.Blocked.ID[:4], p.Blocked.BlockedOn)
+		}
+		try(c, fmt.Sprintf("plan of %s %s %s node %q: %d placed, %d stopped; %s, %s %v", p.Eval.ID[:4], p.Eval.JobID, p.Eval.TriggeredBy, p.Eval.NodeID, len(p.Place), len(p.Stop), blocked, p.Eval.Status, p.Eval.BlockedOn), state.PlanApply, p)
+		if e := state.Eval(c.s.Read(), p.Eval.ID); e != nil {
+			c.say("  is %s: %s", e.Status, e.StatusDescription)
+		}
+		return
+	}
+	tx := c.s.Read()
+	for e := range state.LaterEvals(tx) {
+		if e.WaitUntil <= c.clock.UnixNano() {
+			c.plan = c.process(e)
+			c.say("made for %s %s", e.ID[:4], e.JobID)
+			return
+		}
+		break
+	}
+	ready := slices.Collect(state.ReadyEvals(tx))
+	if len(ready) == 0 {
+		return
+	}
+	e := ready[0]
+	c.plan = c.process(e)
+	c.say("made for %s %s", e.ID[:4], e.JobID)
+}
+
+// settle lets the scheduler work until nothing is left to do.
+func (c *sleepers) settle(when string) {
+	for n := 0; ; n++ {
+		before := len(c.said)
+		c.schedule()
+		if c.plan == nil && state.WakesDue(c.s.Read()) && c.r.IntN(2) == 0 || len(c.said) == before && state.WakesDue(c.s.Read()) {
+			try(c, "wake on", state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 1 + c.r.IntN(4), WriteOptions: c.now()})
+		}
+		if len(c.said) == before {
+			break
+		}
+		if n > 3000 {
+			c.t.Fatalf("%s: it does not end:\n%s", when, strings.Join(c.said[len(c.said)-60:], "\n"))
+		}
+	}
+	tx := c.s.Read()
+	for e := range state.EvalsByStatus(tx, structs.EvalBlocked) {
+		if p := c.process(e); len(p.Place) > 0 && !c.givenUp[e.JobID] {
+			c.t.Errorf("%s: %s of %s waits for %v though there is room for it: %s", when, e.ID[:4], e.JobID, e.BlockedOn, describe(p))
+		}
+	}
+	for j := range state.Jobs(tx, structs.AllNamespaces, "") {
+		e := c.eval(j.ID)
+		e.Type, e.Namespace = j.Type, j.Namespace
+		if p := c.process(e); len(p.Place)+len(p.Stop)+len(p.Update)+len(p.Followups) > 0 && !c.givenUp[j.ID] {
+			c.t.Errorf("%s: for %s there is something to do: %s", when, j.ID, describe(p))
+		}
+	}
+}
+
+func (c *sleepers) aNode(id string) {
+	n, k := half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController)
+	n.NodeInfo.ID, n.NodeInfo.MaxVolumes = "ext-"+id, int64(c.r.IntN(3))
+	k.ControllerInfo.SupportsAttachDetach = c.r.IntN(2) == 0
+	n.Healthy, k.Healthy = c.r.IntN(4) > 0, c.r.IntN(4) > 0
+	n.RequiresControllerPlugin = c.r.IntN(3) == 0
+	other := half("other", structs.CSIKindNode)
+	other.NodeInfo.ID = "ext-" + id
+	node := aNode(id)
+	node.NodeResources.CPU.CpuShares = int64(100 * c.r.IntN(8))
+	node.Meta["rack"] = c.one("r1", "r2")
+	node.Datacenter = c.one("dc1", "dc1", "dc2")
+	all := []*structs.CSIPluginInstance{n, k, other}
+	try(c, fmt.Sprintf("register %s %d", id, node.NodeResources.CPU.CpuShares), state.NodeRegister, &structs.NodeRegisterRequest{Node: node, CSI: all[:c.r.IntN(4)], WriteOptions: c.now()})
+}
+
+func (c *sleepers) aJob(id string) {
+	kind := c.one(structs.JobService, structs.JobService, structs.JobBatch, structs.JobSystem)
+	edits := []func(*structs.Job){cpu(100 * (1 + c.r.IntN(3)))}
+	if kind != structs.JobSystem {
+		edits = append(edits, count(c.r.IntN(4)))
+	}
+	if c.r.IntN(4) == 0 {
+		edits = append(edits, constraints(&structs.Constraint{LTarget: "${meta.rack}", RTarget: "r1", Operand: "="}))
+	}
+	if c.r.IntN(6) == 0 {
+		edits = append(edits, constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts}))
+	}
+	for range c.r.IntN(3) {
+		edits = append(edits, volume(c.one("a", "b", "c"), structs.CSIAccessModes[c.r.IntN(5)], c.r.IntN(5) == 0))
+	}
+	edits = append(edits, func(j *structs.Job) {
+		j.Priority = 40 + 10*c.r.IntN(3)
+		j.Datacenters = []string{c.one("dc1", "*")}
+		if c.r.IntN(3) == 0 {
+			g := *j.TaskGroups[0]
+			g.Name = "h"
+			j.TaskGroups = append(j.TaskGroups, &g)
+		}
+	})
+	j := aJob(id, kind, edits...)
+	delete(c.givenUp, id)
+	try(c, fmt.Sprintf("job %s %s", id, kind), state.JobRegister, &structs.JobRegisterRequest{Job: j, WriteOptions: c.now(),
+		Eval: &structs.Evaluation{ID: structs.NewID(), TriggeredBy: structs.TriggerJobRegister}})
+}
+
+// happen is one thing that is not the scheduler's.
+func (c *sleepers) happen() {
+	id, tx := fmt.Sprint("n", c.r.IntN(4)), c.s.Read()
+	volume := c.one("a", "b", "c", "a[0]", "a[1]", "b[0]")
+	var live, ended []*structs.Allocation
+	for a := range state.Allocs(tx, structs.AllNamespaces) {
+		if !a.ClientTerminal() {
+			live = append(live, a)
+		} else {
+			ended = append(ended, a)
+		}
+	}
+	names := 5
+	if c.many {
+		names = 25
+	}
+	job := fmt.Sprint("j", c.r.IntN(names))
+	switch c.r.IntN(20) {
+	case 0, 1, 2:
+		c.aJob(job)
+	case 3:
+		c.aNode(id)
+	case 4:
+		try(c, "status", state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{id}, Status: c.one(structs.NodeReady, structs.NodeDown), WriteOptions: c.now()})
+	case 5:
+		if state.Node(tx, id) != nil {
+			try(c, "eligibility", state.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: id, Eligibility: c.one(structs.NodeEligible, structs.NodeIneligible), WriteOptions: c.now()})
+		}
+	case 6, 7, 8:
+		if len(live) > 0 {
+			a := live[c.r.IntN(len(live))]
+			status := c.one(structs.AllocRunning, structs.AllocFailed, structs.AllocComplete)
+			try(c, "alloc of "+a.JobID+" on "+a.NodeID+" "+status, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{NodeID: a.NodeID, WriteOptions: c.now(), Allocs: []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: status}}})
+		}
+	case 9, 10:
+		mode := structs.CSIAccessModes
+		v := &structs.CSIVolume{ID: volume, Namespace: "default", PluginID: c.one("hostpath", "hostpath", "other"), ExternalID: "x-" + volume + "-" + fmt.Sprint(c.index)}
+		if old := state.Volume(tx, "default", volume); old != nil {
+			v.ExternalID, v.PluginID = old.ExternalID, old.PluginID
+		}
+		for _, m := range mode {
+			if c.r.IntN(4) > 0 {
+				v.RequestedCapabilities = append(v.RequestedCapabilities, &structs.CSIVolumeCapability{AccessMode: m, AttachmentMode: structs.CSIFileSystem})
+			}
+		}
+		try(c, "volume "+volume, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: c.now(), Volumes: []*structs.CSIVolume{v}})
+	case 11, 12:
+		for _, a := range live {
+			c.claimAll(a)
+		}
+	case 13, 14, 15:
+		var keys []structs.CSIClaimKey
+		for cl := range state.EndedClaims(tx) {
+			if n := state.Node(tx, cl.NodeID); n != nil && n.Status == structs.NodeReady {
+				keys = append(keys, cl.Key())
+			}
+		}
+		if len(keys) > 0 {
+			c.r.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+			keys = keys[:1+c.r.IntN(len(keys))]
+			try(c, fmt.Sprint("release ", keys), state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: keys, WriteOptions: c.now()})
+		}
+	case 16:
+		for a := range state.UnsettledAttachments(tx) {
+			op := map[string]string{structs.AttachmentAttaching: "attach", structs.AttachmentDetaching: "detach"}[a.State]
+			try(c, op+" "+a.VolumeID+" "+a.NodeID, state.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: a.VolumeID, NodeID: a.NodeID, Op: op, WriteOptions: c.now()})
+		}
+	case 17:
+		try(c, "deregister volume "+volume, state.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: volume, Force: c.r.IntN(2) == 0, WriteOptions: c.now()})
+	case 18:
+		switch c.r.IntN(3) {
+		case 0:
+			try(c, "deregister "+job, state.JobDeregister, &structs.JobDeregisterRequest{JobID: job, Purge: c.r.IntN(3) == 0, WriteOptions: c.now(), Eval: &structs.Evaluation{ID: structs.NewID()}})
+		case 1:
+			if len(live) > 0 {
+				a := live[c.r.IntN(len(live))]
+				try(c, "stop of "+a.JobID, state.AllocStop, &structs.AllocStopRequest{AllocID: a.ID, WriteOptions: c.now(), Eval: &structs.Evaluation{ID: structs.NewID(), TriggeredBy: structs.TriggerAllocStop}})
+			}
+		default:
+			c.clock = c.clock.Add(time.Minute)
+		}
+	case 19:
+		if c.r.IntN(3) > 0 {
+			return
+		}
+		var b bytes.Buffer
+		s := state.New()
+		if err := c.s.Save(&b); err != nil {
+			c.t.Fatal(err)
+		}
+		if err := s.Load(&b); err != nil {
+			c.t.Fatal(err)
+		}
+		c.s = s
+		c.say("restored")
+	}
+}
+
+func (c *sleepers) claimAll(a *structs.Allocation) {
+	j := state.JobVersion(c.s.Read(), a.Namespace, a.JobID, a.JobVersion)
+	g := j.Group(a.TaskGroup)
+	if a.Terminal() || g == nil {
+		return
+	}
+	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
+		cl := g.Volumes[alias].Claim(a.Namespace, a.Index())
+		cl.AllocID = a.ID
+		try(c, "claim "+cl.VolumeID+" for "+a.JobID, state.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: a.NodeID, Claims: []*structs.CSIClaim{cl}, WriteOptions: c.now()})
+	}
+}
