@@ -1,0 +1,50 @@
+package state
+
+import (
+	"testing"
+
+	"berth/internal/benchmeter"
+	"berth/internal/benchshape"
+	"berth/structs"
+)
+
+// flipped is a registered node whose driver says something new each time.
+func flipped(i, rev int) *structs.Node {
+	n := benchshape.Node(i)
+	n.Drivers = map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: rev%2 == 0}, "raw_exec": {Detected: true, Healthy: true}}
+	return n
+}
+
+// BenchmarkDriverFlips is one known node whose driver changes: what differs of the node.
+func BenchmarkDriverFlips(b *testing.B) {
+	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
+		s := flippedStore(b, n)
+		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeUpdateRequest {
+			return structs.NodeChanges(flipped(i%n, i/n), flipped(i%n, i/n+1))
+		}, func(r *structs.NodeUpdateRequest) {
+			s.do(func(tx *Write) error { return NodeUpdate(tx, r) })
+		})
+	})
+}
+
+// BenchmarkDriverFlipsWhole is the same by registering whole.
+func BenchmarkDriverFlipsWhole(b *testing.B) {
+	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
+		s := flippedStore(b, n)
+		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeRegisterRequest {
+			r := benchshape.Register(i%n, 0, benchshape.Plugin)
+			r.Node = flipped(i%n, i/n+1)
+			return r
+		}, s.register)
+	})
+}
+
+func flippedStore(b *testing.B, n int) *benchStore {
+	s := benchFill{nodes: n, shared: -1}.store(b)
+	for i := range n {
+		r := benchshape.Register(i, 0, benchshape.Plugin)
+		r.Node = flipped(i, 0)
+		s.register(r)
+	}
+	return s
+}
