@@ -111,7 +111,7 @@ func done(e *structs.Empty) any { return e }
 // bindQuery reads the options that every read has.
 func (c *call) bindQuery(q *structs.QueryOptions) (err error) {
 	q.Region, q.Namespace = c.param("region"), c.param("namespace")
-	q.Prefix, q.Filter, q.NextToken = c.param("prefix"), c.param("filter"), c.param("next_token")
+	q.Prefix, q.Filter, q.Sort, q.NextToken = c.param("prefix"), c.param("filter"), c.param("sort"), c.param("next_token")
 	q.AuthToken = c.token()
 	if q.MinIndex, err = number[uint64](c, "index", 64); err != nil {
 		return err

@@ -103,6 +103,7 @@ func queryValues(q *Query) url.Values {
 	set("namespace", q.Namespace)
 	set("prefix", q.Prefix)
 	set("filter", q.Filter)
+	set("sort", q.Sort)
 	set("next_token", q.NextToken)
 	if q.MinIndex > 0 {
 		v.Set("index", strconv.FormatUint(q.MinIndex, 10))

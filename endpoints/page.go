@@ -39,6 +39,11 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 	if err != nil {
 		return nil, err
 	}
+	if q.Sort != "" {
+		if rows, err = l.sortBy(rows, q, begin); err != nil {
+			return nil, err
+		}
+	}
 	if q.Stream {
 		if l.Passing != nil {
 			l.Stub = l.Passing
@@ -124,8 +129,12 @@ func fromToken(token string) (key []string, err error) {
 	return strings.Split(string(b), "\x00"), nil
 }
 
-// begins is where the rows of a page begin. A token that is none is refused by page.
+// begins is where the rows of a page begin. A token that is none is refused by page. A list that is sorted looks at
+// all rows.
 func begins(q *structs.QueryOptions) state.Start {
+	if q.Sort != "" {
+		return state.Start{}
+	}
 	key, err := fromToken(q.NextToken)
 	if err != nil {
 		key = nil

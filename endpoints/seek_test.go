@@ -152,9 +152,10 @@ func TestAPageOfManyReadersKeepsFew(t *testing.T) {
 		req.Claims = append(req.Claims, aClaim("v", id))
 	}
 	must(s, structs.CSIVolumeClaim, req)
-	w := window{keep: func(*structs.CSIClaim) bool { return true }, most: 11}
+	w := windowOf(&structs.QueryOptions{PerPage: 10}, compareLines)
+	w.keep = func(*structs.CSIClaim) bool { return true }
 	n := 0
-	for range w.inLines(state.ClaimsOf(s.store.Read(), "default", "v")) {
+	for range w.sorted(state.ClaimsOf(s.store.Read(), "default", "v"), sameLine) {
 		n++
 	}
 	if n != 11 {

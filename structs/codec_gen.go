@@ -132,7 +132,7 @@ func (v *AllocGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(14)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -164,6 +164,9 @@ func (v *AllocGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -214,6 +217,10 @@ func (v *AllocGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QueryOptions.Reverse {
 		b = append(b, "\xa7Reverse"...)
 		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
+	}
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
 	}
 	return b, nil
 }
@@ -903,7 +910,7 @@ func (v *AllocsGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
+	n := uint32(16)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -935,6 +942,9 @@ func (v *AllocsGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -990,6 +1000,10 @@ func (v *AllocsGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa8SecretID"...)
 	b = msgp.AppendString(b, v.SecretID)
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
+	}
 	return b, nil
 }
 
@@ -1402,7 +1416,7 @@ func (v *CSIClaimGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(16)
+	n := uint32(17)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -1434,6 +1448,9 @@ func (v *CSIClaimGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -1489,6 +1506,10 @@ func (v *CSIClaimGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa8SecretID"...)
 	b = msgp.AppendString(b, v.SecretID)
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
+	}
 	b = append(b, "\xa8VolumeID"...)
 	b = msgp.AppendString(b, v.VolumeID)
 	return b, nil
@@ -1629,7 +1650,7 @@ func (v *CSIClaimListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(14)
+	n := uint32(15)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -1661,6 +1682,9 @@ func (v *CSIClaimListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -1711,6 +1735,10 @@ func (v *CSIClaimListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QueryOptions.Reverse {
 		b = append(b, "\xa7Reverse"...)
 		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
+	}
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
 	}
 	b = append(b, "\xa8VolumeID"...)
 	b = msgp.AppendString(b, v.VolumeID)
@@ -2314,7 +2342,7 @@ func (v *CSIPluginGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(14)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -2346,6 +2374,9 @@ func (v *CSIPluginGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -2396,6 +2427,10 @@ func (v *CSIPluginGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QueryOptions.Reverse {
 		b = append(b, "\xa7Reverse"...)
 		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
+	}
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
 	}
 	return b, nil
 }
@@ -3447,7 +3482,7 @@ func (v *CSIVolumeExternalRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(14)
+	n := uint32(15)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -3479,6 +3514,9 @@ func (v *CSIVolumeExternalRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -3532,6 +3570,10 @@ func (v *CSIVolumeExternalRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	}
 	b = append(b, "\xa7Secrets"...)
 	b = codec.AppendStringMap(b, v.Secrets)
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
+	}
 	return b, nil
 }
 
@@ -3663,7 +3705,7 @@ func (v *CSIVolumeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(14)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -3695,6 +3737,9 @@ func (v *CSIVolumeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -3745,6 +3790,10 @@ func (v *CSIVolumeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QueryOptions.Reverse {
 		b = append(b, "\xa7Reverse"...)
 		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
+	}
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
 	}
 	return b, nil
 }
@@ -3819,7 +3868,7 @@ func (v *CSIVolumeListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(14)
+	n := uint32(15)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -3851,6 +3900,9 @@ func (v *CSIVolumeListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -3903,6 +3955,10 @@ func (v *CSIVolumeListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QueryOptions.Reverse {
 		b = append(b, "\xa7Reverse"...)
 		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
+	}
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
 	}
 	return b, nil
 }
@@ -4949,7 +5005,7 @@ func (v *ClientCSIListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
+	n := uint32(16)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -4981,6 +5037,9 @@ func (v *ClientCSIListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -5033,6 +5092,10 @@ func (v *ClientCSIListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QueryOptions.Reverse {
 		b = append(b, "\xa7Reverse"...)
 		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
+	}
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
 	}
 	b = append(b, "\xadStartingToken"...)
 	b = msgp.AppendString(b, v.StartingToken)
@@ -5457,7 +5520,7 @@ func (v *EvalGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(13)
+	n := uint32(14)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -5489,6 +5552,9 @@ func (v *EvalGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -5539,6 +5605,10 @@ func (v *EvalGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QueryOptions.Reverse {
 		b = append(b, "\xa7Reverse"...)
 		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
+	}
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
 	}
 	return b, nil
 }
@@ -6179,7 +6249,7 @@ func (v *JobGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(14)
+	n := uint32(15)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -6211,6 +6281,9 @@ func (v *JobGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -6263,6 +6336,10 @@ func (v *JobGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QueryOptions.Reverse {
 		b = append(b, "\xa7Reverse"...)
 		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
+	}
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
 	}
 	return b, nil
 }
@@ -7461,7 +7538,7 @@ func (v *NodeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(14)
+	n := uint32(15)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -7493,6 +7570,9 @@ func (v *NodeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -7546,6 +7626,10 @@ func (v *NodeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa8SecretID"...)
 	b = msgp.AppendString(b, v.SecretID)
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
+	}
 	return b, nil
 }
 
@@ -8960,7 +9044,7 @@ func (v *QueryOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(12)
+	n := uint32(13)
 	if !(v.AllowStale) {
 		n--
 	}
@@ -8992,6 +9076,9 @@ func (v *QueryOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Reverse) {
+		n--
+	}
+	if !(v.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -9041,6 +9128,10 @@ func (v *QueryOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = append(b, "\xa7Reverse"...)
 		b = msgp.AppendBool(b, v.Reverse)
 	}
+	if v.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.Sort)
+	}
 	return b, nil
 }
 
@@ -9072,6 +9163,8 @@ func (v *QueryOptions) readField(name, b []byte) (_ []byte, known bool, err erro
 		v.PerPage, b, err = codec.ReadInt[int32](b)
 	case "NextToken":
 		v.NextToken, b, err = codec.ReadString(b)
+	case "Sort":
+		v.Sort, b, err = codec.ReadString(b)
 	case "Reverse":
 		v.Reverse, b, err = codec.ReadBool(b)
 	case "AuthToken":
@@ -9090,7 +9183,7 @@ func (v *QueryRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(12)
+	n := uint32(13)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -9122,6 +9215,9 @@ func (v *QueryRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -9170,6 +9266,10 @@ func (v *QueryRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QueryOptions.Reverse {
 		b = append(b, "\xa7Reverse"...)
 		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
+	}
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
 	}
 	return b, nil
 }

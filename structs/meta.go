@@ -31,6 +31,7 @@ type QueryOptions struct {
 	Filter     string        `json:",omitempty"` // a go-bexpr expression over the answer's rows
 	PerPage    int32         `json:",omitempty"`
 	NextToken  string        `json:",omitempty"`
+	Sort       string        `json:",omitempty"` // SortCreate or SortModify; "" is by ID
 	Reverse    bool          `json:",omitempty"`
 	AuthToken  string        `json:"-" codec:"AuthToken"`
 	Forwarded  bool          `json:",omitempty"` // set by a server that passed the request on: one hop at most
@@ -38,6 +39,12 @@ type QueryOptions struct {
 	// wire: elsewhere the page is answered.
 	Stream bool `json:"-" codec:"-"`
 }
+
+// What lists can be sorted by, beside their rows' IDs: the log index at which a row came or last changed.
+const (
+	SortCreate = "CreateIndex"
+	SortModify = "ModifyIndex"
+)
 
 // Query lets the middleware reach the options of any read request.
 func (q *QueryOptions) Query() *QueryOptions { return q }
