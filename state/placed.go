@@ -101,6 +101,36 @@ func nextUse(tx *Read, c *structs.CSIClaim, last string) (k class, ok bool) {
 	return k, ok
 }
 
+// nameVolumes completes the live allocations of a snapshot that was made before allocations named the volumes they
+// are to claim. Nobody else sees the view yet.
+func nameVolumes(v *view) {
+	tx, txn := v.read(), v.db.Txn(true)
+	defer txn.Commit()
+	groups := map[string]*structs.TaskGroup{}
+	for a := range allocs.all(tx) {
+		if a.Terminal() || a.CSIVolumes != nil {
+			continue
+		}
+		of := string(keyOf(a.Namespace, a.JobID, ordered(a.JobVersion), a.TaskGroup))
+		g, known := groups[of]
+		if !known {
+			if g = groupOf(tx, a); g != nil && g.CSIUses(0) == nil {
+				g = nil
+			}
+			groups[of] = g
+		}
+		if g == nil {
+			continue
+		}
+		a.CSIVolumes = g.CSIUses(a.Index())
+		id := allocs.whole(a)
+		at := tx.lookup(id).slot
+		for _, k := range allocsByVolume.allOf(a, id) {
+			v.tree.put(txn, k, at)
+		}
+	}
+}
+
 func intent(a *structs.Allocation, volume string, k class) *structs.CSIClaim {
 	return &structs.CSIClaim{Namespace: a.Namespace, VolumeID: volume, AllocID: a.ID, NodeID: a.NodeID, JobID: a.JobID, TaskGroup: a.TaskGroup,
 		AccessMode: k.access, AttachmentMode: k.attachment, Mode: k.mode}

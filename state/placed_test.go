@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"testing"
@@ -115,4 +116,50 @@ func TestPluginNodes(t *testing.T) {
 	if got := PluginSpread(tx, "p"); got != 5 {
 		t.Errorf("it is on %d nodes", got)
 	}
+}
+
+// TestAllocationsOfOlderSnapshotsNameTheirVolumes, which their rows do not.
+func TestAllocationsOfOlderSnapshotsNameTheirVolumes(t *testing.T) {
+	w := threeNodes(t, false)
+	j := aJob("db", structs.JobService)
+	j.TaskGroups[0].Volumes = map[string]*structs.VolumeRequest{"data": {Name: "data", Type: structs.VolumeTypeCSI, Source: "v",
+		AccessMode: snw, AttachmentMode: structs.CSIFileSystem}}
+	w.job(j)
+	w.alloc("d1", "db", "n1")
+	w.alloc("d2", "db", "n2")
+	w.client("n2", "d2", structs.AllocFailed)
+	for _, id := range []string{"d1", "d2"} {
+		w.index++
+		if err := w.s.Write(w.index, func(tx *Write) error {
+			a := Alloc(tx.Read, id).Copy()
+			a.CSIVolumes = nil
+			allocs.put(tx, a)
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	against := aClaim("v", "c1", wr, snw)
+	if got := uses(w.s.Read(), against); got != "" {
+		t.Fatalf("not named: %q", got)
+	}
+	var saved bytes.Buffer
+	if err := w.s.Save(&saved); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.s.Load(&saved); err != nil {
+		t.Fatal(err)
+	}
+	if got := uses(w.s.Read(), against); got != "d1" {
+		t.Errorf("loaded: %q", got)
+	}
+	w.client("n1", "d1", structs.AllocRunning) // its row is put again
+	if got := uses(w.s.Read(), against); got != "d1" {
+		t.Errorf("running: %q", got)
+	}
+	w.client("n1", "d1", structs.AllocFailed)
+	if got := uses(w.s.Read(), against); got != "" {
+		t.Errorf("ended: %q", got)
+	}
+	w.check()
 }

@@ -90,6 +90,7 @@ func (s *Store) Load(r io.Reader) error {
 		return err
 	}
 	l.txn.Commit()
+	nameVolumes(fresh)
 	linkInstances(fresh.read(), fresh.pool)
 	s.writer.Lock()
 	defer s.writer.Unlock()
