@@ -95,7 +95,7 @@ func benchBoot(b *testing.B, batch int) {
 	bySize(b, "N", benchSizes, func(b *testing.B, n int) {
 		reqs := make([]*structs.NodeRegisterRequest, n)
 		m := benchmeter.Begin(b)
-		for b.Loop() {
+		for m.Loop() {
 			m.Pause()
 			s := New()
 			for i := range reqs {
@@ -153,7 +153,7 @@ func benchStorm(b *testing.B, batch int) {
 	bySize(b, "R", []int{10, 100, 1000, 10000}, func(b *testing.B, r int) {
 		s, claims := benchFill{nodes: 1000, shared: 0, allocs: r}.store(b), make([]*structs.CSIClaim, r)
 		m := benchmeter.Begin(b)
-		for b.Loop() {
+		for m.Loop() {
 			m.Pause()
 			s.many(r, func(tx *Write, i int) error { // nobody at first: there is nothing to release then
 				claims[i] = benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
@@ -276,7 +276,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	rows := countRows(s.s)
 	b.Run("write", func(b *testing.B) {
 		m := benchmeter.Begin(b)
-		for b.Loop() {
+		for m.Loop() {
 			if err := s.s.Save(io.Discard); err != nil {
 				b.Fatal(err)
 			}
@@ -290,7 +290,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			b.Fatal(err)
 		}
 		m := benchmeter.Begin(b)
-		for b.Loop() {
+		for m.Loop() {
 			r := buf
 			if err := New().Load(&r); err != nil {
 				b.Fatal(err)

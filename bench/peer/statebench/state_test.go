@@ -97,7 +97,7 @@ func BenchmarkFleetBoot(b *testing.B) {
 	bySize(b, "N", ns, func(b *testing.B, n int) {
 		nodes := make([]*structs.Node, n)
 		m := begin(b)
-		for b.Loop() {
+		for m.loop() {
 			m.pause()
 			s := fill(b, shape.Fill{SharedVolClaims: -1})
 			for i := range nodes {
@@ -161,7 +161,7 @@ func BenchmarkClaimStorm(b *testing.B) {
 		const nodes = 1000
 		s, claims := fill(b, shape.Fill{Nodes: nodes, SharedVolClaims: 0, Allocs: r}), []pair(nil)
 		m := begin(b)
-		for b.Loop() {
+		for m.loop() {
 			m.pause()
 			for _, c := range claims { // of the last time
 				s.claim(c.volume, c.release)

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -107,9 +106,8 @@ func stateRows() []row {
 }
 
 // growthRows are berth's hot paths from small to large, and the peer's where it can still be waited for. The larger the
-// heap, the rarer it is collected, and the longer each is run.
+// heap, the rarer it is collected, and the longer each runs.
 func growthRows() []row {
-	long := map[int]string{10000: "1s", 100000: "2500ms"}
 	var rows []row
 	for _, path := range []struct {
 		name, program, bench string // the benchmark up to the size
@@ -129,7 +127,7 @@ func growthRows() []row {
 		{"five keys into the tree alone", berthState, "TreeAlone/indexes=5/N=", 0, true},
 	} {
 		for _, n := range []int{10, 100, 1000, 10000, 100000} {
-			name, time := fmt.Sprint(path.bench, n), cmp.Or(long[n], "500ms")
+			name, time := fmt.Sprint(path.bench, n), "500ms"
 			r := row{Row: result.Row{Name: fmt.Sprintf("%s, N=%d", path.name, n), Unit: "us", Scale: 1e-3, Reference: path.reference},
 				Berth: benchmark(path.program, name, time), Rest: rest(path.program, name, time)}
 			if n <= path.peer {
