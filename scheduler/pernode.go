@@ -60,7 +60,7 @@ func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node, byNode map
 		}
 	}
 	if !anywhere && len(p.wants) == before {
-		g.failed = g.static // no node's fault, but nothing of the group runs: say why
+		g.failed, p.nowhere = g.static, true // no node's fault, but nothing of the group runs: say why
 	}
 }
 

@@ -21,6 +21,9 @@ func (p *planner) place(w *want) {
 		if w.update {
 			p.unstop(w.prev)
 		}
+		if w.node != nil {
+			p.short[w.node.ID] = true
+		}
 		g.fail(w, t)
 		return
 	}

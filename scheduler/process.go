@@ -23,7 +23,7 @@ func process(tx *state.Read, eval *structs.Evaluation, now time.Time, enough int
 		return nil, structs.Errorf(structs.KindInvalid, "an evaluation needs an ID and a job")
 	}
 	p := &planner{tx: tx, eval: eval, ns: structs.NamespaceOr(eval.Namespace), now: now, enough: enough, plan: &structs.Plan{},
-		stopped: map[string]bool{}, views: map[string]*view{}, intended: map[string][]*structs.CSIClaim{}}
+		stopped: map[string]bool{}, short: map[string]bool{}, views: map[string]*view{}, intended: map[string][]*structs.CSIClaim{}}
 	p.job = state.Job(tx, p.ns, eval.JobID)
 	switch {
 	case p.job == nil || p.job.Stop:
@@ -60,6 +60,8 @@ type planner struct {
 	wants   []*want
 	delayed []waiting
 	stopped map[string]bool // allocations that the plan stops
+	nowhere bool            // a job per node runs on none
+	short   map[string]bool // nodes on which one finds no room
 
 	wakes    int                            // volumes that would make room on nodes, as far as they are named
 	crowded  bool                           // there are too many to name all
@@ -128,7 +130,7 @@ func (p *planner) finish() {
 	e.Namespace, e.Status, e.StatusDescription = p.ns, structs.EvalComplete, ""
 	e.BlockedEval, e.BlockedOn, e.Shape = "", nil, ""
 	e.FailedTGAllocs, e.QueuedAllocations = nil, map[string]int{}
-	keys := map[string]bool{structs.WakeCapacity: true}
+	keys := p.roomKeys()
 	for _, g := range p.groups {
 		e.QueuedAllocations[g.group.Name] = g.queued
 		if g.failed == nil {
@@ -166,6 +168,22 @@ func (p *planner) lookAgain() {
 		}
 	}
 	p.plan.Followups = append(p.plan.Followups, p.later(p.now.Add(aWhile).UnixNano()))
+}
+
+// roomKeys name what could make room: anywhere; of a job per node, which uses no volumes, on the nodes that have none.
+func (p *planner) roomKeys() map[string]bool {
+	volumes := slices.ContainsFunc(p.groups, func(g *groupPlan) bool { return len(g.group.Volumes) > 0 })
+	if p.job == nil || !p.job.PerNode() || volumes || len(p.short) > structs.ManyNodes || len(p.short) == 0 && !p.nowhere {
+		return map[string]bool{structs.WakeCapacity: true}
+	}
+	keys := map[string]bool{}
+	if p.nowhere {
+		keys[structs.WakeNodes] = true
+	}
+	for id := range p.short {
+		keys[structs.WakeNode(id)] = true
+	}
+	return keys
 }
 
 // addWaiting counts in what the job waits for on nodes that were not looked at.

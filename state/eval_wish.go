@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"berth/structs"
 )
@@ -103,8 +104,10 @@ func joinBlocked(tx *Read, b *structs.Evaluation) {
 	if other == nil {
 		return
 	}
-	b.BlockedOn = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(b.BlockedOn), other.BlockedOn...))))
-	b.SnapshotIndex = min(b.SnapshotIndex, other.SnapshotIndex)
+	b.BlockedOn = boundNodes(slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(b.BlockedOn), other.BlockedOn...)))))
+	if wokenSince(tx, other) != "" {
+		b.SnapshotIndex = min(b.SnapshotIndex, other.SnapshotIndex)
+	}
 	failed, queued := maps.Clone(other.FailedTGAllocs), maps.Clone(other.QueuedAllocations)
 	if failed == nil {
 		failed = map[string]*structs.AllocMetric{}
@@ -117,4 +120,21 @@ func joinBlocked(tx *Read, b *structs.Evaluation) {
 		queued[g] = max(n, queued[g])
 	}
 	b.FailedTGAllocs, b.QueuedAllocations = failed, queued
+}
+
+// boundNodes puts capacity anywhere in the place of many nodes.
+func boundNodes(keys []string) []string {
+	ofNode := func(k string) bool { return strings.HasPrefix(k, structs.WakeNode("")) }
+	n := 0
+	for _, k := range keys {
+		if ofNode(k) {
+			n++
+		}
+	}
+	if n <= structs.ManyNodes && !slices.Contains(keys, structs.WakeCapacity) {
+		return keys
+	}
+	keys = append(slices.DeleteFunc(keys, ofNode), structs.WakeCapacity)
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }

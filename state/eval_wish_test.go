@@ -158,7 +158,7 @@ func TestOneNodeDoesNotSpeakForOthers(t *testing.T) {
 	if want := []string{structs.WakeCapacity, structs.WakePlugin("p"), structs.WakeVolume("default", "v")}; !slices.Equal(e.BlockedOn, want) {
 		t.Errorf("it waits for %q", e.BlockedOn)
 	}
-	if e.SnapshotIndex != old || e.QueuedAllocations["g"] != 3 || e.QueuedAllocations["h"] != 1 || len(e.FailedTGAllocs) != 2 || e.Shape != "" {
+	if e.SnapshotIndex <= old || e.QueuedAllocations["g"] != 3 || e.QueuedAllocations["h"] != 1 || len(e.FailedTGAllocs) != 2 || e.Shape != "" {
 		t.Errorf("%+v", e)
 	}
 	if q := JobSummary(w.s.Read(), j).Summary["g"].Queued; q != 3 {
@@ -197,4 +197,30 @@ func TestWhatPlacedIsKeptWhileItsAllocationsAre(t *testing.T) {
 	if !ended() {
 		t.Error("nobody will ever look at it again")
 	}
+}
+
+// TestWhatWaitsForManyNodesWaitsForCapacity: what a job waits for is bounded, however many nodes have no room for it.
+func TestWhatWaitsForManyNodesWaitsForCapacity(t *testing.T) {
+	w := newWorld(t)
+	j := w.job(aJob("csi", structs.JobSystem))
+	for i := range structs.ManyNodes + 1 {
+		id := fmt.Sprint("n", i)
+		w.node(id)
+		p := w.plan(j)
+		p.Eval.NodeID = id
+		p.Blocked = &structs.Evaluation{ID: fmt.Sprint("b", i), JobID: "csi", Type: structs.JobSystem, Status: structs.EvalBlocked,
+			BlockedOn: []string{structs.WakeNode(id)}, SnapshotIndex: w.index}
+		do(w, PlanApply, p)
+		want := min(i+1, structs.ManyNodes)
+		if i >= structs.ManyNodes {
+			want = 1
+		}
+		if e := BlockedEval(w.s.Read(), "default", "csi"); e == nil || len(e.BlockedOn) != want || (want == 1 && i > 0) != (e.BlockedOn[0] == structs.WakeCapacity) {
+			t.Fatalf("after %d nodes: %+v", i+1, e)
+		}
+	}
+	blocked := BlockedEval(w.s.Read(), "default", "csi").ID
+	w.alloc("a", "other", "n3")
+	w.client("n3", "a", structs.AllocComplete)
+	w.wantEval(blocked, structs.EvalPending)
 }

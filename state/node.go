@@ -210,6 +210,7 @@ func forgetNode(tx *Write, n *structs.Node) {
 		removeInstance(tx, i)
 	}
 	nodes.delete(tx, n)
+	forgetWake(tx, structs.WakeNode(n.ID))
 }
 
 // NodeStatus changes the state of nodes. Those that go down take their plugin instances along: nobody
@@ -301,6 +302,9 @@ func NodeEvents(tx *Write, p *structs.NodeEventsRequest) error {
 
 // evaluateNode puts an evaluation for every job that a change of the node concerns.
 func evaluateNode(tx *Write, node string, newRoom bool, now int64) {
+	if newRoom && jobsPerNode.has(tx.Read) {
+		wake(tx, structs.WakeNodes)
+	}
 	for _, e := range NodeEvals(tx.Read, node, newRoom, now) {
 		wish(tx, e, tx.deriveID("node-update", e.Namespace, e.JobID, node))
 	}

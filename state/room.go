@@ -17,6 +17,9 @@ const keptRooms = 32
 // makeRoom wakes who waits for capacity, and remembers where there is more of it: "" may be anywhere.
 func makeRoom(tx *Write, node string) {
 	wakeKey(tx, structs.WakeCapacity)
+	if node != "" && jobsPerNode.has(tx.Read) {
+		wakeKey(tx, structs.WakeNode(node))
+	}
 	old := wakes.get(tx.Read, structs.WakeCapacity)
 	if n := len(old.Rooms); n > 0 && old.Rooms[n-1] == (madeRoom{node, tx.Index}) {
 		return

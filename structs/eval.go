@@ -27,6 +27,15 @@ const (
 // Wake keys name what can make room for a blocked evaluation.
 const WakeCapacity = "capacity" // a node came, became eligible, or an allocation ended
 
+// WakeNodes is the key of a node coming or changing, for jobs that run on every node and so far on none.
+const WakeNodes = "nodes"
+
+// WakeNode is the key of more room on a node, for jobs that run on every node and found none on it.
+func WakeNode(id string) string { return "node:" + id }
+
+// ManyNodes is how many nodes an evaluation waits for one by one; beyond it waits for capacity anywhere.
+const ManyNodes = 128
+
 // ManyVolumes is how many volumes of a node an evaluation waits for one by one. Where a plugin allows a node
 // more, the plugin's own key is woken too when one of them is let go.
 const ManyVolumes = 128

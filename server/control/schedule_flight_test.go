@@ -50,6 +50,12 @@ func (l *slowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error
 	return index, answer, err
 }
 
+func (l *slowLog) flying() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.aloft)
+}
+
 func (l *slowLog) begins(p *structs.Plan) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,12 +203,12 @@ func TestTheLoopEndsWithItsPlans(t *testing.T) {
 		}
 		stop := w.schedule(scheduler.Process)
 		synctest.Wait()
-		if len(l.aloft) != mostInFlight {
-			t.Errorf("%d are on their way", len(l.aloft))
+		if n := l.flying(); n != mostInFlight {
+			t.Errorf("%d are on their way", n)
 		}
 		stop()
-		if len(l.aloft) != 0 {
-			t.Errorf("%d are left", len(l.aloft))
+		if n := l.flying(); n != 0 {
+			t.Errorf("%d are left", n)
 		}
 		stop = w.schedule(scheduler.Process)
 		w.until("all is done", nothingReady)

@@ -182,3 +182,60 @@ func TestAFleetThatComesIsPlannedTogether(t *testing.T) {
 		}
 	})
 }
+
+// TestRoomElsewhereIsNoneForAJobPerNode: one that finds no room on one node is not planned anew when there is some
+// on others, and is when there is some on that one.
+func TestRoomElsewhereIsNoneForAJobPerNode(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		made := map[string]int{}
+		stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+			made[e.JobID]++
+			return scheduler.Process(tx, e, now)
+		})
+		defer stop()
+		pinned := func(node string) func(*structs.Job) {
+			return func(j *structs.Job) {
+				j.Constraints = []*structs.Constraint{{LTarget: "${node.unique.id}", RTarget: node, Operand: "="}}
+			}
+		}
+		for i := range 10 {
+			w.roomy(fmt.Sprint("n", i), 3, nil)
+		}
+		w.wants("full", 1, 300, pinned("n0"))
+		for i := range 3 {
+			w.wants(fmt.Sprint("other", i), 1, 100, pinned(fmt.Sprint("n", 5+i)))
+		}
+		synctest.Wait()
+		w.wants("csi", 1, 100, func(j *structs.Job) { j.Type = structs.JobSystem })
+		on := func() (nodes int) {
+			for _, a := range w.runs() {
+				if a.JobID == "csi" {
+					nodes++
+				}
+			}
+			return nodes
+		}
+		if waiting := w.idle("before"); waiting != 1 || on() != 9 {
+			t.Fatalf("%d wait, it runs on %d nodes", waiting, on())
+		}
+		clear(made)
+		end := func(job string) {
+			put(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: job, Eval: &structs.Evaluation{ID: structs.NewID()}})
+			synctest.Wait()
+			for a := range state.AllocsByJob(w.Store.Read(), "default", job) {
+				w.endAlloc(a.ID, a.NodeID)
+			}
+			w.idle(job + " has ended")
+		}
+		for i := range 3 {
+			end(fmt.Sprint("other", i))
+		}
+		if made["csi"] != 0 {
+			t.Errorf("%d plans of it for room on other nodes", made["csi"])
+		}
+		end("full")
+		if on() != 10 {
+			t.Errorf("it runs on %d nodes", on())
+		}
+	})
+}
