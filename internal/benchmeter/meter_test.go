@@ -1,0 +1,63 @@
+package benchmeter
+
+import (
+	"flag"
+	"testing"
+)
+
+// TestWhatIsMadeIsDone: all that is made is done, once and in order, no more is made at once than a block, and what
+// making it takes is in no number.
+func TestWhatIsMadeIsDone(t *testing.T) {
+	if err := flag.Set("test.benchtime", "1000x"); err != nil {
+		t.Fatal(err)
+	}
+	const block, size = 64, 4096
+	made, done := 0, 0
+	var kept []byte
+	r := testing.Benchmark(func(b *testing.B) {
+		made, done = 0, 0
+		Perform(b, 2, block, func(i int) int {
+			kept = make([]byte, 10*size)
+			made++
+			return i
+		}, func(i int) {
+			if i != done || made-done > block {
+				t.Errorf("number %d comes as number %d, when %d are made", i, done, made)
+			}
+			done++
+			kept = make([]byte, size)
+		})
+	})
+	if done != 1000 || r.N != 1000 {
+		t.Errorf("%d are done, the benchmark says %d; want 1000", done, r.N)
+	}
+	if n := r.Extra["B/unit"]; n < size/4 || n > size {
+		t.Errorf("%.0f bytes a unit; want about %d", n, size/2)
+	}
+	if n := r.Extra["allocs/unit"]; n > 2 {
+		t.Errorf("%.1f allocations a unit; want 0.5", n)
+	}
+	if len(kept) != size {
+		t.Error("nothing was done last")
+	}
+}
+
+// TestTheCollectorIsWaitedFor: a benchmark that runs for a time goes on until there were whole cycles of the collector.
+func TestTheCollectorIsWaitedFor(t *testing.T) {
+	if err := flag.Set("test.benchtime", "1ms"); err != nil {
+		t.Fatal(err)
+	}
+	held, at := make([][]byte, 8192), 0
+	r := testing.Benchmark(func(b *testing.B) {
+		m := Begin(b)
+		for m.Loop() {
+			held[at%len(held)] = make([]byte, 4096)
+			at++
+			m.Round()
+		}
+		m.End(1)
+	})
+	if n := r.Extra["collections"]; n < wantedCycles {
+		t.Errorf("%.0f collections; want %d", n, wantedCycles)
+	}
+}
