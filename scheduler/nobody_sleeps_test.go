@@ -23,6 +23,9 @@ func TestNothingIsSleptThrough(t *testing.T) {
 	for seed := range uint64(seeds()) {
 		c := &sleepers{world: newWorld(t), r: rand.New(rand.NewPCG(seed, 1)), givenUp: map[string]bool{}}
 		c.many = c.r.IntN(3) == 0
+		if c.r.IntN(4) == 0 {
+			c.fleet()
+		}
 		for i := range 1 + c.r.IntN(4) {
 			c.aNode(fmt.Sprint("n", i))
 		}
@@ -52,8 +55,8 @@ func seeds() int {
 type sleepers struct {
 	*world
 	r       *rand.Rand
-	many    bool // jobs
-	plan    *structs.Plan
+	many    bool            // jobs
+	plans   []*structs.Plan // on their way
 	givenUp map[string]bool
 	said    []string
 }
@@ -84,47 +87,93 @@ func (c *sleepers) step() {
 	c.happen()
 }
 
-// schedule applies the plan that is made, or makes one.
+// fleet are nodes that have no room.
+func (c *sleepers) fleet() {
+	for i := range 100 {
+		n := aNode(fmt.Sprintf("f%02d", i))
+		n.NodeResources.CPU.CpuShares = 0
+		c.index++
+		if err := c.s.Write(c.index, func(tx *state.Write) error {
+			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: n, WriteOptions: c.now()})
+		}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.say("100 nodes without room")
+}
+
+// schedule carries out one of the plans that are made, or makes one.
 func (c *sleepers) schedule() {
-	if p := c.plan; p != nil {
-		c.plan = nil
-		if c.r.IntN(12) == 0 {
-			e := p.Eval.Copy()
-			if now := state.Eval(c.s.Read(), e.ID); now != nil {
-				e = now.Copy()
-				e.Status = structs.EvalFailed
-				c.givenUp[e.JobID] = true
-				try(c, "give up "+e.JobID, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: c.now()})
-			}
+	if len(c.plans) == 0 || len(c.plans) < 4 && c.r.IntN(2) == 0 {
+		if c.make() {
 			return
 		}
-		p.WriteOptions = c.now()
-		blocked := ""
-		if p.Blocked != nil {
-			blocked = fmt.Sprint(p.Blocked.ID[:4], p.Blocked.BlockedOn)
-		}
-		try(c, fmt.Sprintf("plan of %s %s %s node %q: %d placed, %d stopped; %s, %s %v", p.Eval.ID[:4], p.Eval.JobID, p.Eval.TriggeredBy, p.Eval.NodeID, len(p.Place), len(p.Stop), blocked, p.Eval.Status, p.Eval.BlockedOn), state.PlanApply, p)
-		if e := state.Eval(c.s.Read(), p.Eval.ID); e != nil {
-			c.say("  is %s: %s", e.Status, e.StatusDescription)
-		}
+	}
+	if len(c.plans) == 0 {
 		return
 	}
+	at := c.r.IntN(len(c.plans))
+	p := c.plans[at]
+	c.plans = slices.Delete(c.plans, at, at+1)
+	if c.r.IntN(12) == 0 {
+		c.giveUp(p.Eval)
+		return
+	}
+	p.WriteOptions = c.now()
+	blocked := ""
+	if p.Blocked != nil {
+		blocked = fmt.Sprint(p.Blocked.ID[:4], p.Blocked.BlockedOn)
+	}
+	try(c, fmt.Sprintf("plan of %s of %s %s node %q: %d placed, %d stopped; %s, %s %v", p.Eval.ID[:4], p.Eval.JobID, p.Eval.TriggeredBy,
+		p.Eval.NodeID, len(p.Place), len(p.Stop), blocked, p.Eval.Status, p.Eval.BlockedOn), state.PlanApply, p)
+	if e := state.Eval(c.s.Read(), p.Eval.ID); e != nil {
+		c.say("  is %s: %s", e.Status, e.StatusDescription)
+	}
+}
+
+// giveUp is what the leader does when a plan fails too often.
+func (c *sleepers) giveUp(e *structs.Evaluation) {
+	now := state.Eval(c.s.Read(), e.ID)
+	if now == nil {
+		return
+	}
+	e = now.Copy()
+	e.Status = structs.EvalFailed
+	c.givenUp[e.JobID] = true
+	try(c, "give up "+e.ID[:4]+" of "+e.JobID, state.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: c.now()})
+}
+
+// make makes a plan of an evaluation that is due, if one may be made beside those on their way: of one job one, but
+// for different nodes of a job per node, and of all that use volumes one.
+func (c *sleepers) make() bool {
 	tx := c.s.Read()
+	due := slices.Collect(state.ReadyEvals(tx))
 	for e := range state.LaterEvals(tx) {
-		if e.WaitUntil <= c.clock.UnixNano() {
-			c.plan = c.process(e)
-			c.say("made for %s %s", e.ID[:4], e.JobID)
-			return
+		if e.WaitUntil > c.clock.UnixNano() {
+			break
 		}
-		break
+		due = append(due, e)
 	}
-	ready := slices.Collect(state.ReadyEvals(tx))
-	if len(ready) == 0 {
-		return
+	for _, e := range due {
+		if !slices.ContainsFunc(c.plans, func(p *structs.Plan) bool { return c.clash(p.Eval, e) }) {
+			c.plans = append(c.plans, c.process(e))
+			c.say("made for %s of %s", e.ID[:4], e.JobID)
+			return true
+		}
 	}
-	e := ready[0]
-	c.plan = c.process(e)
-	c.say("made for %s %s", e.ID[:4], e.JobID)
+	return false
+}
+
+func (c *sleepers) clash(a, b *structs.Evaluation) bool {
+	uses := func(id string) bool {
+		j := state.Job(c.s.Read(), "default", id)
+		return j != nil && len(j.TaskGroups[0].Volumes) > 0
+	}
+	if a.JobID != b.JobID {
+		return uses(a.JobID) && uses(b.JobID)
+	}
+	j := state.Job(c.s.Read(), "default", a.JobID)
+	return a.NodeID == b.NodeID || a.NodeID == "" || b.NodeID == "" || j == nil || j.Stop || !j.PerNode() || uses(a.JobID)
 }
 
 // settle lets the scheduler work until nothing is left to do.
@@ -132,7 +181,7 @@ func (c *sleepers) settle(when string) {
 	for n := 0; ; n++ {
 		before := len(c.said)
 		c.schedule()
-		if c.plan == nil && state.WakesDue(c.s.Read()) && c.r.IntN(2) == 0 || len(c.said) == before && state.WakesDue(c.s.Read()) {
+		if len(c.plans) == 0 && state.WakesDue(c.s.Read()) && c.r.IntN(2) == 0 || len(c.said) == before && state.WakesDue(c.s.Read()) {
 			try(c, "wake on", state.EvalUpdate, &structs.EvalUpdateRequest{Wake: 1 + c.r.IntN(4), WriteOptions: c.now()})
 		}
 		if len(c.said) == before {
