@@ -123,7 +123,7 @@ func (p *planner) refusedBefore(w *want) (*tally, []*structs.Node) {
 		return nil, nil
 	}
 	ids, known := state.RoomSince(p.tx, e.SnapshotIndex)
-	if !known {
+	if !known || len(p.plan.Stop) > stride {
 		return nil, nil
 	}
 	for _, s := range p.plan.Stop {
