@@ -76,7 +76,12 @@ func (c *Client) sendNode(ctx context.Context) error {
 		}
 	}
 	c.logger.Info("the servers do not take what changed of the node alone, registering again", "error", err)
-	c.told = nil
+	c.told, c.unsure = nil, c.unsure || maybeDone(err)
 	c.registerAgain()
 	return nil
+}
+
+// maybeDone reports whether a request that failed so may have been carried out, or may be yet.
+func maybeDone(err error) bool {
+	return structs.IsKind(err, structs.KindTimeout) || structs.IsKind(err, structs.KindInternal)
 }

@@ -201,6 +201,18 @@ func TestAnUpdateWhoseAnswerIsLost(t *testing.T) {
 		r.plane.do(func() { r.plane.fail, r.plane.lose = nil, nil })
 		r.pass(15 * time.Second)
 		r.wantKnown()
+		sure := func() bool {
+			calls := r.plane.called("Node.Register")
+			return !calls[len(calls)-1].req.(*structs.NodeRegisterRequest).Unsure
+		}
+		if sure() {
+			t.Error("what is on its way still may come after the registration")
+		}
+		r.plane.do(func() { clear(r.plane.nodes) })
+		r.pass(15 * time.Second)
+		if !sure() {
+			t.Error("a registration that was answered leaves doubt")
+		}
 	})
 }
 
@@ -244,7 +256,7 @@ func TestAReportOfPluginsWhoseAnswerIsLost(t *testing.T) {
 		r.parts.plugins.set(a) // again what the servers acknowledged
 		r.pass(5 * time.Second)
 		calls := r.plane.called("Node.UpdateCSI")
-		if last := calls[len(calls)-1].req.(*structs.NodeUpdateCSIRequest); len(calls) != 2 || !last.Full {
+		if last := calls[len(calls)-1].req.(*structs.NodeUpdateCSIRequest); len(calls) != 2 || !last.Full || !last.Unsure {
 			t.Errorf("%d reports, the last is %+v", len(calls), last)
 		}
 		if len(r.plane.csi) != 1 || !r.plane.csi[structs.CSIInstanceKey{PluginID: "a", Kind: structs.CSIKindNode}].Healthy {

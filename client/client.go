@@ -111,6 +111,7 @@ type Client struct {
 	nodeWrites sync.Mutex                   // one write of the node's rows at a time, in order
 	told       *structs.Node                // as the servers have acknowledged it; nil: not known; likewise reported
 	reported   map[structs.CSIInstanceKey]*structs.CSIPluginInstance
+	unsure     bool          // what was sent last of the node may still come to be
 	doubted    bool          // the servers wait to be told what this node holds; the lease's alone
 	reregister chan struct{} // has a value: what was registered is out of date, or forgotten
 

@@ -136,13 +136,14 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	defer c.nodeWrites.Unlock()
 	instances := c.sub.Plugins.Instances()
 	node := c.node.Load()
-	req := &structs.NodeRegisterRequest{Node: node.Copy(), CSI: instances, Inventory: c.inventory()}
+	req := &structs.NodeRegisterRequest{Node: node.Copy(), CSI: instances, Inventory: c.inventory(), Unsure: c.unsure}
 	req.Region = c.config.Get().Region
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
 	if err != nil {
+		c.unsure = c.unsure || maybeDone(err)
 		return 0, err
 	}
-	c.reported, c.told = byKey(instances), node
+	c.reported, c.told, c.unsure = byKey(instances), node, false
 	c.servers.Set(resp.Servers)
 	c.registeredOnce.Do(func() {
 		c.logger.Info("the node is registered", "plugin_instances", len(instances), "drivers", len(req.Node.Drivers))

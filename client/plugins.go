@@ -93,10 +93,10 @@ func (c *Client) sendInstances(ctx context.Context) error {
 	if len(upserts)+len(removes) == 0 && !full {
 		return nil
 	}
-	req := &structs.NodeUpdateCSIRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Upserts: upserts, Removes: removes, Full: full}
+	req := &structs.NodeUpdateCSIRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Upserts: upserts, Removes: removes, Full: full, Unsure: full}
 	req.Region = c.config.Get().Region
 	if _, err := rpc.Call(ctx, c.servers, structs.NodeUpdateCSI, req); err != nil {
-		if !structs.IsKind(err, structs.KindUnavailable) { // then nothing was done
+		if maybeDone(err) {
 			c.reported = nil
 		}
 		return err

@@ -38,7 +38,7 @@ func (n nodes) register(ctx context.Context, req *structs.NodeRegisterRequest) (
 		if err := n.checkNode(old, node.SecretID); err != nil {
 			return nil, err
 		}
-		switch known := registeredAlready(old, node); {
+		switch known := !req.Unsure && registeredAlready(old, node); {
 		case known && reportedAlready(tx, node.ID, req.CSI, nil, true):
 			index = old.ModifyIndex
 		case known: // the log need not hear all of the node for a change of its plugins
@@ -133,7 +133,7 @@ func (n nodes) updateCSI(ctx context.Context, node *structs.Node, req *structs.N
 	if err := checkInstances(req.NodeID, "Upserts", req.Upserts); err != nil {
 		return nil, err
 	}
-	if node.Status != structs.NodeDown && reportedAlready(n.store.Read(), req.NodeID, req.Upserts, req.Removes, req.Full) {
+	if !req.Unsure && node.Status != structs.NodeDown && reportedAlready(n.store.Read(), req.NodeID, req.Upserts, req.Removes, req.Full) {
 		return done(node.ModifyIndex, nil)
 	}
 	return done(fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req))

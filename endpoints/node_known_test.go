@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -67,6 +68,24 @@ func TestANodeThatSaysNothingNewWritesNothing(t *testing.T) {
 	}
 	if n := state.Node(s.store.Read(), "n1"); n.SchedulingEligibility != structs.NodeIneligible {
 		t.Errorf("the servers' part of the row changed: %+v", n)
+	}
+}
+
+// TestWhoIsUnsureIsWrittenDown: what is under way is not known yet, and what is said after it is to come after it.
+func TestWhoIsUnsureIsWrittenDown(t *testing.T) {
+	s := newServer(t)
+	must(s, structs.NodeRegister, aRegistration("n1"))
+	row, before, entries := stored(s, "n1"), instancesOf(s, "n1"), s.raft.written()
+	again := aRegistration("n1")
+	again.Node.Datacenter, again.Node.NodePool, again.Unsure = row.Datacenter, row.NodePool, true
+	again.Node.Drivers["exec"].UpdateTime = row.Drivers["exec"].UpdateTime
+	must(s, structs.NodeRegister, again)
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: again.CSI, Full: true, Unsure: true})
+	if n := s.raft.written() - entries; n != 2 {
+		t.Errorf("%d log entries, want 2", n)
+	}
+	if stored(s, "n1") != row || !slices.Equal(instancesOf(s, "n1"), before) {
+		t.Error("rows were written that are the same")
 	}
 }
 

@@ -8111,7 +8111,7 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(8)
+	n := uint32(9)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -8125,6 +8125,9 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	if !(v.Unsure) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -8160,6 +8163,10 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
 	}
+	if v.Unsure {
+		b = append(b, "\xa6Unsure"...)
+		b = msgp.AppendBool(b, v.Unsure)
+	}
 	return b, nil
 }
 
@@ -8179,6 +8186,8 @@ func (v *NodeRegisterRequest) readField(name, b []byte) (_ []byte, known bool, e
 		b, err = codec.ReadPointers(b, &v.CSI, (*CSIPluginInstance).DecodeMsgpack)
 	case "Inventory":
 		b, err = codec.ReadPointer(b, &v.Inventory, (*NodeInventory).DecodeMsgpack)
+	case "Unsure":
+		v.Unsure, b, err = codec.ReadBool(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -8535,7 +8544,7 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(10)
+	n := uint32(11)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -8546,6 +8555,9 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	if !(v.Unsure) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -8577,6 +8589,10 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa8SecretID"...)
 	b = msgp.AppendString(b, v.SecretID)
+	if v.Unsure {
+		b = append(b, "\xa6Unsure"...)
+		b = msgp.AppendBool(b, v.Unsure)
+	}
 	b = append(b, "\xa7Upserts"...)
 	if b, err = codec.AppendPointers(b, v.Upserts, (*CSIPluginInstance).AppendMsgpack); err != nil {
 		return b, codec.EncodeError("Upserts", err)
@@ -8604,6 +8620,8 @@ func (v *NodeUpdateCSIRequest) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = codec.ReadSlice(b, &v.Removes, (*CSIInstanceKey).DecodeMsgpack)
 	case "Full":
 		v.Full, b, err = codec.ReadBool(b)
+	case "Unsure":
+		v.Unsure, b, err = codec.ReadBool(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}

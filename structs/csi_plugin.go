@@ -195,12 +195,14 @@ type CSIInstanceKey struct {
 }
 
 // NodeUpdateCSIRequest carries what changed among one node's plugin instances. Full says that Upserts is
-// all there is: instances of the node that are not among them are removed.
+// all there is: instances of the node that are not among them are removed; Unsure, that it is written though it
+// says what is known, since an earlier request may still be under way.
 type NodeUpdateCSIRequest struct {
 	NodeID   string
 	SecretID string
 	Upserts  []*CSIPluginInstance
 	Removes  []CSIInstanceKey
 	Full     bool
+	Unsure   bool `json:",omitempty"`
 	WriteOptions
 }

@@ -162,11 +162,13 @@ type NodeListStub struct {
 	Indexes
 }
 
-// NodeRegisterRequest brings a node in, or up to date. CSI carries all its plugin instances.
+// NodeRegisterRequest brings a node in, or up to date. CSI carries all its plugin instances. One that is Unsure is
+// written though it says what is known: what is under way would be known only later.
 type NodeRegisterRequest struct {
 	Node      *Node
 	CSI       []*CSIPluginInstance
 	Inventory *NodeInventory `json:",omitempty"` // nil: not said
+	Unsure    bool           `json:",omitempty"` // an earlier request may still be under way
 	WriteOptions
 }
 
