@@ -205,7 +205,7 @@ func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
 func forgetVolume(tx *Write, v *structs.CSIVolume) {
 	volumes.delete(tx, v)
 	forgetWake(tx, structs.WakeVolume(v.Namespace, v.ID))
-	wake(tx, structs.WakeCapacity)
+	wakeKey(tx, structs.WakeCapacity) // but it is no room for who uses no volumes
 	unreferPlugin(tx, v.PluginID)
 }
 
