@@ -26,7 +26,9 @@ func looks(t *rapid.T) look {
 		{"a job's", func(tx *Read) string { return found(evalsByJob.all(tx, "n", id)) }},
 		{"those by prefix", func(tx *Read) string { return found(evals.prefix(tx, id[:1])) }},
 		{"those on", func(tx *Read) string { return found(evals.part(tx, beginning("a"), Start{Key: []string{id}})) }},
-		{"those back from", func(tx *Read) string { return found(evals.part(tx, beginning("a"), Start{Key: []string{id}, Reverse: true})) }},
+		{"those back from", func(tx *Read) string {
+			return found(evals.part(tx, beginning("a"), Start{Key: []string{id}, Reverse: true}))
+		}},
 		{"what is blocked", func(tx *Read) string { return found(evalsByBlocked.all(tx, id)) }},
 		{"all", func(tx *Read) string { return found(evals.all(tx)) }},
 	}
