@@ -56,6 +56,7 @@ func (d dice) eval() *structs.Evaluation {
 	if e.Status == structs.EvalBlocked {
 		e.BlockedOn = []string{structs.WakeCapacity, structs.WakePlugin("p"), structs.WakeVolume("default", d.vol())}
 		e.QueuedAllocations = map[string]int{"g": 1, "h": 2}
+		e.Shape, e.Priority = d.of("", "s", "t"), d.upTo(2)
 	}
 	return e
 }

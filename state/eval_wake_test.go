@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -206,4 +207,26 @@ func TestNobodySleepsThroughAWaking(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWakingGoesOnAfterARestore: how far it has come is in the state, so the next leader goes on from there.
+func TestWakingGoesOnAfterARestore(t *testing.T) {
+	const lines = 40
+	w := newWorld(t)
+	for i := range lines {
+		w.blocked(fmt.Sprint("j", i), structs.WakeCapacity)
+	}
+	w.node("n")
+	do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
+	var saved bytes.Buffer
+	must(t, w.s.Save(&saved))
+	w.s = New()
+	must(t, w.s.Load(&saved))
+	w.check()
+	for n := 0; WakesDue(w.s.Read()) && n < lines; n++ {
+		do(w, EvalUpdate, &structs.EvalUpdateRequest{Wake: 7})
+	}
+	if n := pendingOf(w.s.Read()); n != lines {
+		t.Errorf("%d of %d go on", n, lines)
+	}
 }

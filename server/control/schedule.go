@@ -48,19 +48,19 @@ func (s scheduleLoop) run(ctx context.Context) {
 }
 
 // work begins with those of the queue that can be begun, and reports whether there were any.
-func (s scheduleLoop) work(ctx context.Context, queue []string, past tries, all *flights) (any bool) {
+func (s scheduleLoop) work(ctx context.Context, queue []string, past tries, all *flights) (begun bool) {
 	for _, id := range queue {
 		if ctx.Err() != nil {
 			return true
 		}
 		if _, aloft := all.aloft[id]; !aloft && s.begin(ctx, id, past, all) {
-			any = true
+			begun = true
 		}
 		if len(all.aloft) == mostInFlight {
-			return any
+			return begun
 		}
 	}
-	return any
+	return begun
 }
 
 // wakeMore lets more of those go on that wait for a key that was woken.
