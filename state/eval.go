@@ -10,11 +10,11 @@ import (
 
 var (
 	evals = newTable("evals", func(e *structs.Evaluation) key { return keyOf(e.ID) })
-	// Those that are done by the node that caused them; of the open ones, those that wait or may be processed by that, too.
+	// Those that are done by the node that caused them, and whether they have to be kept; of the open ones, those that wait or may be processed by that, too.
 	evalsByJob = evals.by("job", func(e *structs.Evaluation) key {
 		switch {
 		case e.Terminal():
-			return keyOf(e.Namespace, e.JobID, doneEval, e.NodeID)
+			return keyOf(e.Namespace, e.JobID, doneEval, e.NodeID, keptOrNot(e))
 		case e.Status == structs.EvalPending && e.WaitUntil > 0:
 			return keyOf(e.Namespace, e.JobID, openEval, laterEval)
 		}
@@ -43,7 +43,18 @@ const (
 	openEval  = "open"
 	laterEval = "later"
 	doneEval  = "done"
+
+	stays = "stays"
+	mayGo = "may go"
 )
+
+// keptOrNot tells apart which of those that are done forgetDone may drop.
+func keptOrNot(e *structs.Evaluation) string {
+	if e.Status == structs.EvalComplete && e.TriggeredBy == structs.TriggerNodeUpdate && !e.Placed {
+		return mayGo
+	}
+	return stays
+}
 
 // byPriority is an evaluation's priority as a part of a key: the higher come first.
 func byPriority(e *structs.Evaluation) string { return ordered(uint64(1<<32 - int64(e.Priority))) }

@@ -181,7 +181,7 @@ func rouse(tx *Write, e *structs.Evaluation, key string, woken, seen uint64) {
 		return
 	}
 	e = e.Copy()
-	e.Status, e.StatusDescription, e.SnapshotIndex = structs.EvalPending, "woken by "+key, max(e.SnapshotIndex, seen)
+	e.Status, e.StatusDescription, e.SnapshotIndex = structs.EvalPending, WokenBy+key, max(e.SnapshotIndex, seen)
 	evals.put(tx, e)
 }
 

@@ -17,6 +17,9 @@ import (
 // its plan was made.
 const ChangedMeanwhile = "what it looks at has changed meanwhile"
 
+// WokenBy begins what an evaluation says that waited for a key and was woken.
+const WokenBy = "woken by "
+
 // WokenMeanwhile begins what an evaluation says that found no room while a key that it would wait for was woken.
 const WokenMeanwhile = "woken meanwhile by "
 
@@ -83,11 +86,8 @@ func forgetDone(tx *Write, e *structs.Evaluation) {
 		return
 	}
 	var done []*structs.Evaluation
-	for d := range evalsByJob.all(tx.Read, e.Namespace, e.JobID, doneEval, e.NodeID) {
-		if !d.Placed && d.TriggeredBy == structs.TriggerNodeUpdate && d.Status == structs.EvalComplete {
-			done = append(done, d)
-		}
-		if len(done) >= looked {
+	for d := range evalsByJob.all(tx.Read, e.Namespace, e.JobID, doneEval, e.NodeID, mayGo) {
+		if done = append(done, d); len(done) >= looked {
 			break
 		}
 	}

@@ -152,7 +152,7 @@ func alikeToPlacement(a, b *structs.Node) bool {
 		}
 		return x.Detected == y.Detected && x.Healthy == y.Healthy
 	}
-	return a.NodeClass == b.NodeClass && a.ComputedClass == b.ComputedClass && a.NodePool == b.NodePool && a.Datacenter == b.Datacenter &&
+	return a.Name == b.Name && a.NodeClass == b.NodeClass && a.ComputedClass == b.ComputedClass && a.NodePool == b.NodePool && a.Datacenter == b.Datacenter &&
 		maps.Equal(a.Attributes, b.Attributes) && maps.Equal(a.Meta, b.Meta) && maps.EqualFunc(a.Drivers, b.Drivers, runs) &&
 		a.Available() == b.Available() && a.Ready() == b.Ready()
 }

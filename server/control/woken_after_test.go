@@ -1,0 +1,53 @@
+package control
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"berth/fsm"
+	"berth/scheduler"
+	"berth/state"
+	"berth/structs"
+)
+
+// wakesAfter wakes who waits right after each of some plans has been carried out.
+type wakesAfter struct {
+	*world
+	left int
+	wake func()
+}
+
+func (p *wakesAfter) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	index, answer, err := p.world.Propose(ctx, entry)
+	if p.left > 0 {
+		p.left--
+		p.wake()
+	}
+	return index, answer, err
+}
+
+// TestWhoIsWokenWhileHisPlanComesBackDoesNotRest: his plan was not refused.
+func TestWhoIsWokenWhileHisPlanComesBackDoesNotRest(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.roomy("n0", 0, nil)
+		w.wants("waits", 1, 100)
+		p := &wakesAfter{world: w, left: 12}
+		p.wake = func() {
+			for _, e := range []string{structs.NodeIneligible, structs.NodeEligible} {
+				put(w, fsm.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n0", Eligibility: e})
+			}
+		}
+		w.Proposer = p
+		var made []time.Time
+		stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+			made = append(made, time.Now())
+			return scheduler.Process(tx, e, now)
+		})
+		defer stop()
+		after(time.Hour)
+		if took := made[len(made)-1].Sub(made[0]); took > 2*time.Second {
+			t.Errorf("%d plans took %s", len(made), took)
+		}
+	})
+}
