@@ -42,6 +42,7 @@ const mostSpare = 4 * mostPending
 
 // spare is what one batch leaves to the next.
 type spare struct {
+	slots   [mostTables]slots
 	memo    memo
 	entries []entry
 	undo    []undo
@@ -187,7 +188,7 @@ func (b *Batch) writeRow(writing uint64, e *entry) {
 	}
 	switch {
 	case e.slot.number == 0:
-		e.slot.number = n.take()
+		e.slot.number = n.take(schema().number[e.key[0]])
 	case e.slot != e.tree:
 		n.comeBack(e.slot.number)
 	}

@@ -91,22 +91,39 @@ func (p *page) by() *uint64  { return &p.writing }
 func (s *shelf) by() *uint64 { return &s.writing }
 func (k *rack) by() *uint64  { return &k.writing }
 
-// numbers gives slots their numbers, and those of rows that are gone to others. It is the writer's. What a
-// batch takes and leaves counts from its end on: until then readers and the batch itself may still need it.
+// numbers gives slots their numbers, and those of rows that are gone to others. The rows of one table are near
+// each other, a shelf at a time: who goes through them finds many in one piece of memory. It is the writer's.
+// What a batch takes and leaves counts from its end on: until then readers and the batch itself may still need it.
 type numbers struct {
-	last        uint32
-	free        []uint32
+	of          []uint8 // the tables of the shelves, by number
+	next        [mostTables]uint32
+	free        [mostTables][]uint32
 	taken, left []uint32 // by the batch that is under way
 }
 
-func (n *numbers) take() uint32 {
-	number := n.last + 1
-	if most := len(n.free) - 1; most >= 0 {
-		number, n.free = n.free[most], n.free[:most]
-	} else {
-		n.last = number
+const shelfRows = 1 << (pageBits + shelfBits)
+
+// take returns a number for a row of the table.
+func (n *numbers) take(table int) uint32 {
+	free := n.free[table]
+	if most := len(free) - 1; most >= 0 {
+		n.free[table] = free[:most]
+		n.taken = append(n.taken, free[most])
+		return free[most]
 	}
+	number := n.fresh(table)
 	n.taken = append(n.taken, number)
+	return number
+}
+
+// fresh returns a number that has never been used.
+func (n *numbers) fresh(table int) uint32 {
+	if n.next[table]%shelfRows == 0 { // the shelf is full, or there was none
+		n.of = append(n.of, uint8(table))
+		n.next[table] = uint32(len(n.of)-1)*shelfRows + 1 // a shelf's first number stays unused: none is 0
+	}
+	number := n.next[table]
+	n.next[table]++
 	return number
 }
 
@@ -114,24 +131,37 @@ func (n *numbers) leave(number uint32) { n.left = append(n.left, number) }
 
 // comeBack is for a row that was taken out by the batch and came back.
 func (n *numbers) comeBack(number uint32) {
-	for i, l := range n.left {
-		if l == number {
-			n.left = append(n.left[:i], n.left[i+1:]...)
-			return
-		}
+	if i := slices.Index(n.left, number); i >= 0 {
+		n.left = slices.Delete(n.left, i, i+1)
 	}
 }
 
 // commit lets others have what the batch has left.
-func (n *numbers) commit() {
-	n.free = append(n.free, n.left...)
-	n.begin()
-}
+func (n *numbers) commit() { n.release(n.left) }
 
 // giveUp is commit of a batch that nobody will see.
-func (n *numbers) giveUp() {
-	n.free = append(n.free, n.taken...)
-	n.begin()
+func (n *numbers) giveUp() { n.release(n.taken) }
+
+func (n *numbers) release(all []uint32) {
+	for _, number := range all {
+		table := n.of[number/shelfRows]
+		n.free[table] = append(n.free[table], number)
+	}
+	n.taken, n.left = n.taken[:0], n.left[:0]
 }
 
-func (n *numbers) begin() { n.taken, n.left = n.taken[:0], n.left[:0] }
+// slots makes the slots of one table many at a time, next to each other.
+type slots []slot
+
+// slotsAtOnce are made: what a line of the processor's cache holds.
+const slotsAtOnce = 8
+
+func (s *slots) make(hash uint32) *slot {
+	if len(*s) == 0 {
+		*s = make([]slot, slotsAtOnce)
+	}
+	first := &(*s)[0]
+	first.hash = hash
+	*s = (*s)[1:]
+	return first
+}

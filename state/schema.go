@@ -129,6 +129,7 @@ func (t *table[T]) setAlone(alone bool) { t.alone = alone && len(t.others) == 0 
 
 type builtSchema struct {
 	tables []anyTable
+	number [256]int               // of a table, by the first byte of its own keys
 	whole  [256]func(row any) key // by the first bytes of tables' own keys: the key of a row; nil for other indexes
 }
 
@@ -143,7 +144,7 @@ var schema = sync.OnceValue(func() *builtSchema {
 		names[t.name()] = true
 		types[t.rowType()]++
 		lead = t.place(n, lead)
-		s.whole[t.firstByte()] = t.keyOfRow
+		s.whole[t.firstByte()], s.number[t.firstByte()] = t.keyOfRow, n
 	}
 	for _, t := range allTables {
 		t.setAlone(types[t.rowType()] == 1)

@@ -104,6 +104,7 @@ type loading struct {
 	txn     *memdb.Txn
 	writing uint64
 	pool    *pool
+	slots   [mostTables]slots
 }
 
 func load(l *loading, in pieceReader) error {
@@ -158,8 +159,8 @@ func (t *table[T]) load(l *loading, in pieceReader) error {
 
 // insert brings a row with a key that is new into the table, as it is.
 func (t *table[T]) insert(l *loading, id key, r *T) {
-	l.view.numbers.last++
-	s := &slot{l.view.numbers.last, hashOf(id)}
+	s := l.slots[t.number].make(hashOf(id))
+	s.number = l.view.numbers.fresh(t.number)
 	l.view.rows.set(l.writing, s.number, r)
 	l.view.tree.put(l.txn, id, s)
 	for _, x := range t.others {

@@ -176,7 +176,7 @@ func (t *table[T]) put(tx *Write, r *T) (old *T) {
 	}
 	is := cell{was.slot, r}
 	if is.slot == nil {
-		is.slot = &slot{hash: hashOf(id)}
+		is.slot = tx.batch.store.spare.slots[t.number].make(hashOf(id))
 	}
 	t.change(tx, id, was, is)
 	return old
