@@ -53,7 +53,7 @@ func (w *bigWorld) scans() []func(*Read) func(func(*structs.Evaluation) bool) {
 		func(tx *Read) func(func(*structs.Evaluation) bool) { return evals.all(tx) },
 		func(tx *Read) func(func(*structs.Evaluation) bool) { return evals.prefix(tx, "b1") },
 		func(tx *Read) func(func(*structs.Evaluation) bool) { return evalsByJob.all(tx, "n", name) },
-		func(tx *Read) func(func(*structs.Evaluation) bool) { return evalsByStatus.all(tx) },
+		func(tx *Read) func(func(*structs.Evaluation) bool) { return evalsByTurn.all(tx) },
 		func(tx *Read) func(func(*structs.Evaluation) bool) { return evalsByBlocked.all(tx) },
 		func(tx *Read) func(func(*structs.Evaluation) bool) { return evalsByBlocked.all(tx, name) },
 		func(tx *Read) func(func(*structs.Evaluation) bool) {

@@ -20,7 +20,6 @@ var (
 		}
 		return keyOf(e.Namespace, e.JobID, openEval, e.Status, e.NodeID)
 	})
-	evalsByStatus = evals.by("status", func(e *structs.Evaluation) key { return keyOf(e.Status) })
 	// What the leader is to do with them, in the order in which it is to: process those that are ready, the most
 	// important first and then the oldest; those of later when their time comes; forget those that have ended, and
 	// that no allocation names, when they are old.
@@ -75,9 +74,15 @@ func EvalsByJob(tx *Read, ns, job string) iter.Seq[*structs.Evaluation] {
 	return evalsByJob.all(tx, ns, job)
 }
 
-// EvalsByStatus yields the evaluations in one of the states.
+// EvalsByStatus yields the evaluations in one of the states. It goes through all there are.
 func EvalsByStatus(tx *Read, status string) iter.Seq[*structs.Evaluation] {
-	return evalsByStatus.all(tx, status)
+	return func(yield func(*structs.Evaluation) bool) {
+		for e := range evals.all(tx) {
+			if e.Status == status && !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // ReadyEvals yields the pending evaluations that wait for no time: the most important first, and then the oldest.

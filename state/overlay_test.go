@@ -175,7 +175,7 @@ func countEntries(tx *Read) (n int) {
 // entries is how many entries the rows have in all indexes together.
 func (p plainTable) entries() (n int) {
 	for _, e := range p {
-		n += 3
+		n += 2
 		if e.Status != structs.EvalBlocked {
 			n++ // it has its turn
 		}
