@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"berth/api"
+	"berth/internal/netfault"
 	"berth/internal/version"
 	"berth/structs"
 )
@@ -122,7 +123,7 @@ func (l local) atLeader(ctx context.Context, method string, body io.Reader, w io
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return structs.Errorf(structs.KindUnavailable, "asking the leader at %s: %w", addr, err)
+		return structs.Errorf(structs.KindUnavailable, "asking the leader at %s: %w", addr, netfault.Plain(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/internal/logfile"
+	"berth/internal/netfault"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -216,7 +217,7 @@ func newProxy() http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			addr, _ := r.Context().Value(proxyTarget{}).(string)
-			renderError(w, structs.Errorf(structs.KindUnavailable, "the allocation's agent at %s cannot be reached: %w", addr, err))
+			renderError(w, structs.Errorf(structs.KindUnavailable, "the node's agent at %s cannot be reached: %w", addr, netfault.Plain(err)))
 		},
 		Transport: &http.Transport{
 			ResponseHeaderTimeout: 30 * time.Second,

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/yamux"
 
+	"berth/internal/netfault"
 	"berth/structs"
 )
 
@@ -126,7 +127,7 @@ func (p *Pool) dial(addr string, d *dial) {
 		}
 	}
 	if err != nil {
-		d.err = structs.Errorf(structs.KindUnavailable, "connecting to %s: %w", addr, err)
+		d.err = structs.Errorf(structs.KindUnavailable, "connecting to %s: %w", addr, transportFault{netfault.Plain(err)})
 		return
 	}
 	mux, err := yamux.Client(newFrames(conn), muxConfig(p.logger))

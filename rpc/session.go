@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/yamux"
 
 	"berth/internal/codec"
+	"berth/internal/netfault"
 	"berth/structs"
 )
 
@@ -61,7 +62,7 @@ func (s *Session) Call(ctx context.Context, method string, req, resp any) error 
 	}
 	st, err := s.open()
 	if err != nil {
-		return structs.Errorf(structs.KindUnavailable, "calling %s at %s: %w", method, s.RemoteAddr(), err)
+		return structs.Errorf(structs.KindUnavailable, "calling %s at %s: %w", method, s.RemoteAddr(), transportFault{plainFault(err)})
 	}
 	// Closing the stream is what cancels the call for the handler at the other end; the deadline is what
 	// cancels it here at once, where the wire is stuck and even closing has to wait.
@@ -91,11 +92,33 @@ func callError(ctx context.Context, method string, err error) error {
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
-	if errors.Is(err, io.EOF) {
-		return structs.Errorf(structs.KindTimeout, "calling %s: the connection was lost before the answer came", method)
-	}
-	return structs.Errorf(structs.KindTimeout, "calling %s: %w", method, err)
+	return structs.Errorf(structs.KindTimeout, "calling %s: %w", method, transportFault{plainFault(err)})
 }
+
+// transportFault marks an error of the way to the other end, which has not answered.
+type transportFault struct{ error }
+
+// Unwrap returns the error that is marked.
+func (t transportFault) Unwrap() error { return t.error }
+
+// IsTransport reports whether an error is of the way to the other end and not the other end's answer. Nothing
+// was sent if it is unavailable, and the outcome is unknown otherwise.
+func IsTransport(err error) bool {
+	var t transportFault
+	return errors.As(err, &t)
+}
+
+// plainFault says in plain words why a session failed.
+func plainFault(err error) error {
+	for _, gone := range []error{io.EOF, yamux.ErrSessionShutdown, yamux.ErrStreamClosed, yamux.ErrConnectionReset, yamux.ErrRemoteGoAway, yamux.ErrKeepAliveTimeout, yamux.ErrConnectionWriteTimeout} {
+		if errors.Is(err, gone) {
+			return errLost
+		}
+	}
+	return netfault.Plain(err)
+}
+
+var errLost = errors.New("the connection was lost before the answer came")
 
 func (s *Session) open() (*stream, error) {
 	s.mu.Lock()
