@@ -4,6 +4,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"berth/structs"
 )
@@ -53,14 +54,14 @@ func shareWanting(p *pool, a, was *structs.Allocation) {
 }
 
 // ownSegments are the segments, key and value, that are a node's own: the value is its ID, or the one that its
-// plugin knows it by.
+// plugin knows it by. Keys are in lower case: they compare without regard to case.
 func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
 	if i.Kind != structs.CSIKindNode || i.NodeInfo == nil || i.NodeInfo.AccessibleTopology == nil {
 		return nil
 	}
 	for k, v := range i.NodeInfo.AccessibleTopology.Segments {
 		if v != "" && (v == i.NodeInfo.ID || v == i.NodeID) {
-			own = append(own, [2]string{k, v})
+			own = append(own, [2]string{strings.ToLower(k), v})
 		}
 	}
 	return own
@@ -173,7 +174,7 @@ func PluginNodes(tx *Read, plugin, from string) iter.Seq[*structs.Node] {
 // reports false where the place is not of this kind, and says nothing of who is there.
 func PluginNodesAt(tx *Read, plugin string, place *structs.CSITopology) (at []*structs.Node, own bool) {
 	for _, k := range slices.Sorted(maps.Keys(place.Segments)) {
-		for i := range instancesByPlace.all(tx, plugin, k, place.Segments[k]) {
+		for i := range instancesByPlace.all(tx, plugin, strings.ToLower(k), place.Segments[k]) {
 			own = true
 			if n := Node(tx, i.NodeID); n != nil {
 				at = append(at, n)

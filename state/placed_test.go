@@ -110,6 +110,9 @@ func TestPluginNodes(t *testing.T) {
 	if got := ids(slices.Values(at), node); got != "n3" || !own {
 		t.Errorf("at a place of its own: %q", got)
 	}
+	if at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"HOST": "n3"}}); !own || len(at) != 1 {
+		t.Errorf("a key in another case finds %v, %v", at, own)
+	}
 	if at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1"}}); own || len(at) > 0 {
 		t.Errorf("a zone is nobody's own: %v", at)
 	}

@@ -1,6 +1,9 @@
 package structs
 
-import "maps"
+import (
+	"maps"
+	"strings"
+)
 
 // CSIKind is the half of a plugin that an instance serves.
 type CSIKind string
@@ -16,8 +19,8 @@ type CSITopology struct {
 	Segments map[string]string
 }
 
-// Matches reports whether every segment of t is present, with the same value, in other. Keys compare
-// exactly as the plugin reported them. A nil t matches everything.
+// Matches reports whether every segment of t is present, with the same value, in other. Keys compare without
+// regard to case (CSI spec, Topology). A nil t matches everything.
 func (t *CSITopology) Matches(other *CSITopology) bool {
 	if t == nil || len(t.Segments) == 0 {
 		return true
@@ -26,11 +29,24 @@ func (t *CSITopology) Matches(other *CSITopology) bool {
 		return false
 	}
 	for k, v := range t.Segments {
-		if other.Segments[k] != v {
+		if got, ok := other.segment(k); !ok || got != v {
 			return false
 		}
 	}
 	return true
+}
+
+// segment finds the value of a key, which mostly is spelled alike everywhere.
+func (t *CSITopology) segment(key string) (value string, ok bool) {
+	if value, ok = t.Segments[key]; ok {
+		return value, true
+	}
+	for k, v := range t.Segments {
+		if strings.EqualFold(k, key) {
+			return v, true
+		}
+	}
+	return "", false
 }
 
 // Copy returns a deep copy; nil stays nil.

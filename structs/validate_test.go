@@ -348,3 +348,22 @@ func TestDuty_D4_SecretKeys(t *testing.T) {
 		`secrets: 1 keys hold other charact`: func(v *CSIVolume) { v.Secrets = Secrets{"my s3cret": "x", "fine": "y"} },
 	})
 }
+
+func TestDuty_B9_TopologyKeysCompareWithoutRegardToCase(t *testing.T) {
+	node := &CSITopology{Segments: map[string]string{"Example.com/Zone": "a", "rack": "R1"}}
+	for name, c := range map[string]struct {
+		segments map[string]string
+		want     bool
+	}{
+		"the same":      {map[string]string{"Example.com/Zone": "a"}, true},
+		"another case":  {map[string]string{"example.com/zone": "a", "RACK": "R1"}, true},
+		"another value": {map[string]string{"example.com/zone": "A"}, false},
+		"another key":   {map[string]string{"example.com/zon": "a"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (&CSITopology{Segments: c.segments}).Matches(node); got != c.want {
+				t.Errorf("matches: %v", got)
+			}
+		})
+	}
+}

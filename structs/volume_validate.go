@@ -86,7 +86,7 @@ func (r *CSITopologyRequest) validate(f faults) {
 		f := f.at("preferred %d", i+1)
 		t.validate(f)
 		listed := len(r.Required) == 0 || t == nil || slices.ContainsFunc(r.Required, func(q *CSITopology) bool {
-			return q != nil && maps.Equal(q.Segments, t.Segments)
+			return q != nil && len(q.Segments) == len(t.Segments) && q.Matches(t)
 		})
 		f.check(listed, "it must also be among the required")
 	}

@@ -2,6 +2,7 @@ package hclconf
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -250,4 +251,15 @@ func FuzzDecode(f *testing.F) {
 		}
 		_ = Decode(file, src, &open{})
 	})
+}
+
+func TestError_DoesNotGrowWithTheFile(t *testing.T) {
+	var src strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&src, "%s%d = 1\n", strings.Repeat("x", 200), i)
+	}
+	err := Decode("a.hcl", []byte(src.String()), &struct{}{})
+	if err == nil || len(err.Error()) > 20*300 || !strings.HasSuffix(err.Error(), "and 2980 more") {
+		t.Errorf("%.3000v", err)
+	}
 }

@@ -36,7 +36,7 @@ func Parse(filename string, src []byte) (hcl.Body, hcl.Diagnostics) {
 	if isJSON {
 		file, diags = json.Parse(src, filename)
 	} else {
-		file, diags = hclsyntax.ParseConfig(src, filename, hcl.InitialPos)
+		file, diags = hclsyntax.ParseConfig(quotedKeys(filename, src), filename, hcl.InitialPos)
 	}
 	if diags.HasErrors() {
 		return nil, diags
