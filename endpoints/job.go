@@ -56,6 +56,9 @@ func (j jobs) register(ctx context.Context, req *structs.JobRegisterRequest) (*s
 // deepCopy copies a job with its groups and tasks, which the defaults are filled into.
 func deepCopy(job *structs.Job) (*structs.Job, error) {
 	b, err := codec.Encode(job)
+	if len(b) > structs.MaxJobBytes {
+		return nil, structs.Errorf(structs.KindInvalid, "the job has %d bytes; at most %d are allowed", len(b), structs.MaxJobBytes)
+	}
 	if err == nil {
 		job = new(structs.Job)
 		err = codec.Decode(b, job)

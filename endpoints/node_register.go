@@ -46,6 +46,9 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 	if node.Status != structs.NodeInit && node.Status != structs.NodeReady {
 		return nil, structs.Errorf(structs.KindInvalid, "Node.Status is %q; expected %q or %q", node.Status, structs.NodeInit, structs.NodeReady)
 	}
+	if err := node.Validate(); err != nil {
+		return nil, err
+	}
 	if node.ComputedClass = knownClass(old, node); node.ComputedClass == "" {
 		node.ComputedClass = computedClass(node)
 	}

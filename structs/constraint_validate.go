@@ -27,7 +27,7 @@ var constraintOperands = []string{"=", "==", "is", "!=", "not", "<", "<=", ">", 
 
 // constraints checks each; what it compares with is known on the nodes alone.
 func (f faults) constraints(list []*Constraint) {
-	for i, c := range list {
+	for i, c := range list[:f.atMost("constraints", len(list), MaxConstraints)] {
 		f := f.at("constraint %d", i+1)
 		switch {
 		case c == nil:
@@ -39,12 +39,17 @@ func (f faults) constraints(list []*Constraint) {
 			f.check(c.RTarget == "" || err == nil, "distinct_hosts must be true or false")
 		default:
 			f.check(c.LTarget != "", "attribute is required")
+			f.text("attribute", c.LTarget)
 			f.constraintValue(c)
 		}
 	}
 }
 
 func (f faults) constraintValue(c *Constraint) {
+	if len(c.RTarget) > MaxText {
+		f.text("value", c.RTarget)
+		return
+	}
 	var err error
 	switch c.Operand {
 	case ConstraintIsSet, ConstraintIsNotSet:

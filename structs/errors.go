@@ -102,10 +102,11 @@ func (e *Error) Error() string { return e.Text }
 // Unwrap returns the error this one was made from with %w, if any.
 func (e *Error) Unwrap() error { return e.err }
 
-// Errorf makes an error of a kind. With %w the wrapped error stays reachable, but the given kind wins.
+// Errorf makes an error of a kind. With %w the wrapped error stays reachable, but the given kind wins. Its
+// text is cut at MaxErrorText.
 func Errorf(kind Kind, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
-	return &Error{Kind: kind, Text: err.Error(), err: errors.Unwrap(err)}
+	return &Error{Kind: kind, Text: Cut(err.Error(), MaxErrorText), err: errors.Unwrap(err)}
 }
 
 // KindOf finds the class of an error through any wrapping; an unclassified error is internal, nil is "".
@@ -126,7 +127,7 @@ func IsKind(err error, kind Kind) bool { return err != nil && KindOf(err) == kin
 // Busy makes the error of one who has too much to do: unavailable, nothing was done, and the same request
 // is welcome after a while.
 func Busy(after time.Duration, format string, args ...any) error {
-	return &Error{Kind: KindUnavailable, Text: fmt.Sprintf(format, args...), RetryAfter: after}
+	return &Error{Kind: KindUnavailable, Text: Cut(fmt.Sprintf(format, args...), MaxErrorText), RetryAfter: after}
 }
 
 // RetryAfter is how soon the request that failed so may come again, through any wrapping; 0 when the error
@@ -151,7 +152,7 @@ const retryMark = "; retry after "
 // ErrorToWire writes an error as "kind: text", followed by "; retry after 250ms" where it says so: the only
 // form in which a net/rpc reply carries one.
 func ErrorToWire(err error) string {
-	s := string(KindOf(err)) + ": " + err.Error()
+	s := string(KindOf(err)) + ": " + Cut(err.Error(), MaxErrorText)
 	if after := RetryAfter(err); after > 0 {
 		s += retryMark + after.String()
 	}

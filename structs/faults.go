@@ -6,21 +6,24 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
 
-// faults gathers what is wrong with a specification, so that its author sees everything at once.
+// faults gathers what is wrong with a specification, so that its author sees everything at once. It keeps
+// the first MaxFaults and counts the others, and cuts each text that it quotes: what it answers does not
+// grow with what is wrong.
 type faults struct {
 	path  string // of what is looked at: `job "a": group "b"`
-	lines *[]string
+	lines *faultLines
 }
 
-func newFaults(path string) faults { return faults{path: path, lines: new([]string)} }
+func newFaults(path string) faults { return faults{path: path, lines: new(faultLines)} }
 
 // at is the same gathering, one step further down.
 func (f faults) at(format string, args ...any) faults {
-	step := fmt.Sprintf(format, args...)
+	step := fmt.Sprintf(format, quotable(args)...)
 	if f.path != "" {
 		step = f.path + ": " + step
 	}
@@ -28,11 +31,15 @@ func (f faults) at(format string, args ...any) faults {
 }
 
 func (f faults) add(format string, args ...any) {
-	line := fmt.Sprintf(format, args...)
+	if f.lines.full() {
+		f.lines.add("")
+		return
+	}
+	line := fmt.Sprintf(format, quotable(args)...)
 	if f.path != "" {
 		line = f.path + ": " + line
 	}
-	*f.lines = append(*f.lines, line)
+	f.lines.add(line)
 }
 
 // check adds the fault unless ok.
@@ -44,10 +51,33 @@ func (f faults) check(ok bool, format string, args ...any) {
 
 // err is nil without faults, else one error of kind invalid with a line for each.
 func (f faults) err() error {
-	if len(*f.lines) == 0 {
-		return nil
+	if text := f.lines.String(); text != "" {
+		return Errorf(KindInvalid, "%s", text)
 	}
-	return Errorf(KindInvalid, "%s", strings.Join(*f.lines, "\n"))
+	return nil
+}
+
+// atMost adds a fault when there are more than max of something, and returns how many are to be looked at.
+func (f faults) atMost(what string, n, max int) int {
+	f.check(n <= max, "%d %s; at most %d are allowed", n, what, max)
+	return min(n, max)
+}
+
+// text checks the length of a free text.
+func (f faults) text(what, s string) {
+	f.check(len(s) <= MaxText, "%s has %d bytes; at most %d are allowed", what, len(s), MaxText)
+}
+
+// between checks a number; its unit follows it in the text.
+func (f faults) between(what string, n, low, high int, unit string) {
+	f.check(n >= low, "%s %d must be at least %d%s", what, n, low, unit)
+	f.check(n <= high, "%s %d must be at most %d%s", what, n, high, unit)
+}
+
+// wait checks a duration that is not negative.
+func (f faults) wait(what string, d, most time.Duration) {
+	f.check(d >= 0, "%s must not be negative", what)
+	f.check(d <= most, "%s %s must be at most %s", what, d, most)
 }
 
 // The bounds of what travels to CSI plugins (CSI spec, "Size Limits"): a string holds 128 bytes, a map
@@ -56,8 +86,6 @@ const (
 	csiMaxString = 128
 	csiMaxMap    = 4 << 10
 )
-
-const maxName = 255
 
 var (
 	namespaceForm  = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
@@ -73,8 +101,8 @@ func (f faults) name(what, s string) {
 	switch {
 	case s == "":
 		f.add("%s is required", what)
-	case len(s) > maxName:
-		f.add("%s has %d bytes; at most %d are allowed", what, len(s), maxName)
+	case len(s) > MaxName:
+		f.add("%s has %d bytes; at most %d are allowed", what, len(s), MaxName)
 	case s == "." || s == "..":
 		f.add("%s %q is not a name", what, s)
 	default:
@@ -141,11 +169,14 @@ func (f faults) mountOptions(o *CSIMountOptions) {
 	f.check(total <= csiMaxMap, "mount_options: mount_flags have %d bytes in all; CSI allows %d", total, csiMaxMap)
 }
 
+// words is a text of berth's own, which a fault shows whole.
+type words string
+
 // oneOf writes the values that are allowed.
-func oneOf[T ~string](values []T) string {
+func oneOf[T ~string](values []T) words {
 	parts := make([]string, len(values))
 	for i, v := range values {
 		parts[i] = string(v)
 	}
-	return "one of " + strings.Join(parts, ", ")
+	return words("one of " + strings.Join(parts, ", "))
 }

@@ -205,12 +205,12 @@ type TaskGroup struct {
 func (g *TaskGroup) Ask() Resources {
 	var r Resources
 	for _, t := range g.Tasks {
-		if t.Resources != nil {
+		if t != nil && t.Resources != nil {
 			r = r.Add(*t.Resources)
 		}
 	}
 	if g.EphemeralDisk != nil {
-		r.DiskMB += g.EphemeralDisk.SizeMB
+		r = r.Add(Resources{DiskMB: g.EphemeralDisk.SizeMB})
 	}
 	return r
 }

@@ -18,19 +18,20 @@ func (j *Job) Validate() error {
 	f = f.at("job %q", j.ID)
 	f.name("region", j.Region)
 	f.namespace(j.Namespace)
-	f.check(len(j.Name) <= maxName && !strings.ContainsRune(j.Name, 0), "name must have at most %d bytes and no NUL", maxName)
+	f.check(len(j.Name) <= MaxName && !strings.ContainsRune(j.Name, 0), "name must have at most %d bytes and no NUL", MaxName)
 	f.check(slices.Contains(jobTypes, j.Type), "type %q must be %s", j.Type, oneOf(jobTypes))
 	f.check(j.Priority >= JobMinPriority && j.Priority <= JobMaxPriority,
 		"priority %d must be between %d and %d", j.Priority, JobMinPriority, JobMaxPriority)
 	f.check(nodePoolForm.MatchString(j.NodePool), "node_pool %q must be 1 to 128 letters, digits, dashes and underscores", j.NodePool)
-	for _, dc := range j.Datacenters {
+	for _, dc := range j.Datacenters[:f.atMost("datacenters", len(j.Datacenters), MaxListed)] {
 		f.name("datacenters: name", dc)
 	}
 	f.meta("meta", j.Meta)
 	f.constraints(j.Constraints)
 	f.check(len(j.TaskGroups) > 0, "at least one group is required")
 	seen := map[string]bool{}
-	for i, g := range j.TaskGroups {
+	total := 0
+	for i, g := range j.TaskGroups[:f.atMost("groups", len(j.TaskGroups), MaxGroups)] {
 		if g == nil {
 			f.add("group %d is null", i)
 			continue
@@ -38,12 +39,19 @@ func (j *Job) Validate() error {
 		f.check(!seen[g.Name], "group %q is there twice", g.Name)
 		seen[g.Name] = true
 		g.validate(f.at("group %q", g.Name), j)
+		total += min(max(g.Count, 0), MaxJobCount+1)
 	}
+	f.check(total <= MaxJobCount, "the counts of its groups are more than %d in sum", MaxJobCount)
 	return f.err()
 }
 
 // meta checks keys that become part of the environment of tasks.
 func (f faults) meta(what string, m map[string]string) {
+	total := pairBytes(m)
+	f.check(total <= MaxPairsBytes, "%s has %d bytes; at most %d are allowed", what, total, MaxPairsBytes)
+	if f.atMost("entries of "+what, len(m), MaxPairs) < len(m) {
+		return
+	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		f.check(environKeyForm.MatchString(k), "%s: key %q must not be empty nor hold = or NUL", what, k)
 		f.check(!strings.ContainsRune(m[k], 0), "%s: the value of %q must not hold NUL", what, k)
@@ -53,6 +61,7 @@ func (f faults) meta(what string, m map[string]string) {
 func (g *TaskGroup) validate(f faults, j *Job) {
 	f.name("name", g.Name)
 	f.check(g.Count >= 0, "count %d must not be negative", g.Count)
+	f.check(g.Count <= MaxGroupCount, "count %d must be at most %d", g.Count, MaxGroupCount)
 	f.check(!j.PerNode() || g.Count <= 1, "count %d: a %s job places one on every feasible node; leave count out", g.Count, j.Type)
 	f.constraints(g.Constraints)
 	f.meta("meta", g.Meta)
@@ -62,10 +71,21 @@ func (g *TaskGroup) validate(f faults, j *Job) {
 		g.ReschedulePolicy.validate(f.at("reschedule"))
 	}
 	if d := g.EphemeralDisk; d != nil {
-		f.check(d.SizeMB >= 0, "ephemeral_disk: size %d must not be negative", d.SizeMB)
+		f.between("ephemeral_disk: size", d.SizeMB, 0, MaxDiskMB, " MiB")
 		f.check(!d.Migrate && !d.Sticky, "ephemeral_disk: sticky and migrate are not supported by berth yet")
 	}
-	f.check(g.ShutdownDelay == nil || *g.ShutdownDelay >= 0, "shutdown_delay must not be negative")
+	if g.ShutdownDelay != nil {
+		f.wait("shutdown_delay", *g.ShutdownDelay, MaxTaskWait)
+	}
+	g.validateVolumes(f, j)
+	g.validateTasks(f)
+	g.Ask().validateSum(f)
+}
+
+func (g *TaskGroup) validateVolumes(f faults, j *Job) {
+	if f.atMost("volumes", len(g.Volumes), MaxVolumes) < len(g.Volumes) {
+		return
+	}
 	aliases := map[string]string{} // source -> alias
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		v := g.Volumes[alias]
@@ -78,14 +98,13 @@ func (g *TaskGroup) validate(f faults, j *Job) {
 		f.check(aliases[v.Source] == "", "volume %q: source %q is that of volume %q too; mount one volume in several places instead", alias, v.Source, aliases[v.Source])
 		aliases[v.Source] = alias
 	}
-	g.validateTasks(f)
 }
 
 func (g *TaskGroup) validateTasks(f faults) {
 	f.check(len(g.Tasks) > 0, "at least one task is required")
 	seen, leaders := map[string]bool{}, 0
 	serves := map[string]string{} // plugin and half -> task
-	for i, t := range g.Tasks {
+	for i, t := range g.Tasks[:f.atMost("tasks", len(g.Tasks), MaxTasks)] {
 		if t == nil {
 			f.add("task %d is null", i)
 			continue
@@ -114,15 +133,16 @@ func (p *RestartPolicy) validate(f faults) {
 		return
 	}
 	f.check(p.Mode == RestartModeFail || p.Mode == RestartModeDelay, "mode %q must be one of fail, delay", p.Mode)
-	f.check(p.Attempts >= 0, "attempts %d must not be negative", p.Attempts)
-	f.check(p.Delay >= 0, "delay must not be negative")
+	f.between("attempts", p.Attempts, 0, MaxRestarts, "")
+	f.wait("delay", p.Delay, MaxInterval)
 	f.check(p.Interval > 0, "interval must be above zero")
+	f.wait("interval", p.Interval, MaxInterval)
 	f.check(p.Attempts <= 0 || p.Delay <= 0 || int64(p.Interval/p.Delay) >= int64(p.Attempts),
 		"%d attempts, %s apart, do not fit into an interval of %s", p.Attempts, p.Delay, p.Interval)
 }
 
 func (p *ReschedulePolicy) validate(f faults) {
-	f.check(p.Attempts >= 0, "attempts %d must not be negative", p.Attempts)
+	f.between("attempts", p.Attempts, 0, MaxReschedules, "")
 	if p.Attempts == 0 && !p.Unlimited {
 		return // never rescheduled: nothing else matters
 	}
@@ -130,6 +150,9 @@ func (p *ReschedulePolicy) validate(f faults) {
 	f.check(slices.Contains(functions, p.DelayFunction), "delay_function %q must be %s", p.DelayFunction, oneOf(functions))
 	f.check(p.Delay > 0, "delay must be above zero")
 	f.check(p.Unlimited || p.Interval > 0, "interval must be above zero")
+	f.wait("interval", p.Interval, MaxInterval)
+	f.wait("delay", p.Delay, MaxInterval)
+	f.wait("max_delay", p.MaxDelay, MaxInterval)
 	f.check(p.DelayFunction != RescheduleExponential || p.MaxDelay >= p.Delay, "max_delay %s must not be below delay %s", p.MaxDelay, p.Delay)
 }
 
@@ -153,37 +176,44 @@ func (v *VolumeRequest) validate(f faults, j *Job, g *TaskGroup) {
 }
 
 // requiredOr says of a value that is not one of those there are that it is missing, or what it is.
-func requiredOr[T ~string](value T) string {
+func requiredOr[T ~string](value T) words {
 	if value == "" {
 		return "is required"
 	}
-	return fmt.Sprintf("%.40q is unknown", string(value))
+	return words(fmt.Sprintf("%.40q is unknown", string(value)))
 }
 
 func (t *Task) validate(f faults, g *TaskGroup) {
 	f.name("name", t.Name)
 	f.check(t.Name != "alloc", "name %q is taken: so is called the directory that the tasks of a group share", t.Name)
 	f.check(t.Driver != "", "driver is required")
+	f.check(len(t.Driver) <= MaxName, "driver has %d bytes; at most %d are allowed", len(t.Driver), MaxName)
+	f.check(len(t.User) <= MaxName, "user has %d bytes; at most %d are allowed", len(t.User), MaxName)
 	f.constraints(t.Constraints)
 	f.meta("meta", t.Meta)
 	f.meta("env", t.Env)
 	t.RestartPolicy.validate(f.at("restart"))
-	f.check(t.KillTimeout >= 0, "kill_timeout must not be negative")
-	f.check(t.ShutdownDelay >= 0, "shutdown_delay must not be negative")
+	f.wait("kill_timeout", t.KillTimeout, MaxTaskWait)
+	f.wait("shutdown_delay", t.ShutdownDelay, MaxTaskWait)
 	f.check(t.KillSignal == "" || slices.Contains(signals, strings.TrimPrefix(strings.ToUpper(t.KillSignal), "SIG")),
 		"kill_signal %q is not a signal such as SIGTERM", t.KillSignal)
 	if r := t.Resources; r != nil {
 		r.validate(f.at("resources"))
 	}
 	if l := t.LogConfig; l != nil {
-		f.check(l.MaxFiles >= 1, "logs: max_files %d must be at least 1", l.MaxFiles)
-		f.check(l.MaxFileSizeMB >= 1, "logs: max_file_size %d must be at least 1", l.MaxFileSizeMB)
+		f.between("logs: max_files", l.MaxFiles, 1, MaxLogFiles, "")
+		f.between("logs: max_file_size", l.MaxFileSizeMB, 1, MaxLogFileSizeMB, " MiB")
 	}
 	if c := t.CSIPluginConfig; c != nil {
 		c.validate(f.at("csi_plugin"))
 	}
+	f.check(len(t.VolumeMounts) == 0 || t.Driver != driverRawExec,
+		"volume_mount: a task of the driver %s has no file system of its own to mount volumes into; use exec", driverRawExec)
 	t.validateMounts(f, g)
 }
+
+// driverRawExec is the driver whose tasks see the host's own paths.
+const driverRawExec = "raw_exec"
 
 var signals = []string{"HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
 	"PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
@@ -191,10 +221,18 @@ var signals = []string{"HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE"
 
 func (r *Resources) validate(f faults) {
 	f.check(r.Cores == 0, "cores is not supported by berth yet; use cpu")
-	f.check(r.CPU >= 1, "cpu %d must be at least 1 MHz", r.CPU)
-	f.check(r.MemoryMB >= 1, "memory %d must be at least 1 MiB", r.MemoryMB)
+	f.between("cpu", r.CPU, 1, MaxCPU, " MHz")
+	f.between("memory", r.MemoryMB, 1, MaxMemoryMB, " MiB")
+	f.check(r.MemoryMaxMB <= MaxMemoryMB, "memory_max %d must be at most %d MiB", r.MemoryMaxMB, MaxMemoryMB)
 	f.check(r.MemoryMaxMB == 0 || r.MemoryMaxMB >= r.MemoryMB, "memory_max %d must not be below memory %d", r.MemoryMaxMB, r.MemoryMB)
 	f.check(r.DiskMB == 0, "disk %d: scratch space is asked for by the group's ephemeral_disk", r.DiskMB)
+}
+
+// validateSum checks what one allocation asks of its node in all.
+func (r Resources) validateSum(f faults) {
+	f.check(r.CPU <= MaxCPU, "its tasks ask for more than %d MHz of cpu in sum", MaxCPU)
+	f.check(r.MemoryMB <= MaxMemoryMB, "its tasks ask for more than %d MiB of memory in sum", MaxMemoryMB)
+	f.check(r.DiskMB <= MaxDiskMB, "it asks for more than %d MiB of disk in sum", MaxDiskMB)
 }
 
 func (c *CSIPluginConfig) validate(f faults) {
@@ -207,27 +245,25 @@ func (c *CSIPluginConfig) validate(f faults) {
 	f.check(stage != mount && !strings.HasPrefix(stage, mount+"/"), "stage_publish_base_dir %q must not be within mount_dir %q", stage, mount)
 	f.check(!strings.HasPrefix(mount, stage+"/"), "mount_dir %q must not be within stage_publish_base_dir %q", mount, stage)
 	f.check(c.HealthTimeout > 0, "health_timeout must be above zero")
+	f.wait("health_timeout", c.HealthTimeout, MaxTaskWait)
 }
 
 // absolute checks a directory inside a task that something is mounted on.
 func (f faults) absolute(what, dir string) {
+	f.text(what, dir)
 	f.check(path.IsAbs(dir) && path.Clean(dir) != "/" && !strings.ContainsRune(dir, 0), "%s %q must be an absolute path other than /", what, dir)
 }
 
 func (t *Task) validateMounts(f faults, g *TaskGroup) {
 	modes := []string{PropagationPrivate, PropagationHostToTask, PropagationBothWays}
-	seen := map[string]bool{}
-	for i, m := range t.VolumeMounts {
+	seen, has := map[string]bool{}, g.volumeNames()
+	for i, m := range t.VolumeMounts[:f.atMost("volume_mounts", len(t.VolumeMounts), MaxListed)] {
 		if m == nil {
 			f.add("volume_mount %d is null", i)
 			continue
 		}
 		f := f.at("volume_mount %q", m.Volume)
 		interpolated := strings.Contains(m.Volume, "${")
-		has := "none"
-		if len(g.Volumes) > 0 {
-			has = strings.Join(slices.Sorted(maps.Keys(g.Volumes)), ", ")
-		}
 		f.check(interpolated || g.Volumes[m.Volume] != nil, "the group has no volume of this name; it has: %s", has)
 		f.check(slices.Contains(modes, m.PropagationMode) || strings.Contains(m.PropagationMode, "${"),
 			"propagation_mode %q must be %s", m.PropagationMode, oneOf(modes))
@@ -238,8 +274,25 @@ func (t *Task) validateMounts(f faults, g *TaskGroup) {
 	}
 }
 
+// volumeNames lists the first of the group's volumes.
+func (g *TaskGroup) volumeNames() words {
+	if len(g.Volumes) == 0 {
+		return "none"
+	}
+	names := slices.Sorted(maps.Keys(g.Volumes))
+	for i, name := range names {
+		names[i] = Cut(name, MaxQuoted)
+	}
+	if len(names) > MaxFaults {
+		names = append(names[:MaxFaults], "…")
+	}
+	return words(strings.Join(names, ", "))
+}
+
 func (f faults) destination(dir string) {
 	switch {
+	case len(dir) > MaxText:
+		f.text("destination", dir)
 	case dir == "":
 		f.add("destination is required")
 	case strings.Contains(dir, "${"): // known on the node alone

@@ -120,18 +120,14 @@ func (n *Node) Ready() bool {
 
 // Available is what allocations may use: the node's resources less those reserved.
 func (n *Node) Available() Resources {
-	var r Resources
-	if n.NodeResources != nil {
-		r.CPU = int(n.NodeResources.CPU.CpuShares)
-		r.MemoryMB = int(n.NodeResources.Memory.MemoryMB)
-		r.DiskMB = int(n.NodeResources.Disk.DiskMB)
+	var has, kept Resources
+	if r := n.NodeResources; r != nil {
+		has = Resources{CPU: int(r.CPU.CpuShares), MemoryMB: int(r.Memory.MemoryMB), DiskMB: int(r.Disk.DiskMB)}
 	}
-	if n.ReservedResources != nil {
-		r.CPU -= int(n.ReservedResources.CPU.CpuShares)
-		r.MemoryMB -= int(n.ReservedResources.Memory.MemoryMB)
-		r.DiskMB -= int(n.ReservedResources.Disk.DiskMB)
+	if r := n.ReservedResources; r != nil {
+		kept = Resources{CPU: int(min(r.CPU.CpuShares, MaxCPU)), MemoryMB: int(r.Memory.MemoryMB), DiskMB: int(r.Disk.DiskMB)}
 	}
-	return r
+	return has.Sub(kept)
 }
 
 // NodeDetail is the answer of Node.Get: the node with its plugin instances in the dialect's two maps, by

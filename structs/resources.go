@@ -1,5 +1,7 @@
 package structs
 
+import "math"
+
 // Resources is what a task asks for, or what is left of a node. CPU is in MHz, memory and disk in MiB.
 type Resources struct {
 	CPU         int
@@ -9,20 +11,31 @@ type Resources struct {
 	DiskMB      int
 }
 
-// Add returns the sum.
+// Add returns the sum. A sum that is too large for an int is the largest there is, so it fits nowhere.
 func (r Resources) Add(o Resources) Resources {
-	r.CPU += o.CPU
-	r.MemoryMB += o.MemoryMB
-	r.DiskMB += o.DiskMB
+	r.CPU = saturated(r.CPU, o.CPU)
+	r.MemoryMB = saturated(r.MemoryMB, o.MemoryMB)
+	r.DiskMB = saturated(r.DiskMB, o.DiskMB)
 	return r
 }
 
-// Sub returns the difference.
+// Sub returns the difference, within the same bounds as Add.
 func (r Resources) Sub(o Resources) Resources {
-	r.CPU -= o.CPU
-	r.MemoryMB -= o.MemoryMB
-	r.DiskMB -= o.DiskMB
+	r.CPU = saturated(r.CPU, -o.CPU)
+	r.MemoryMB = saturated(r.MemoryMB, -o.MemoryMB)
+	r.DiskMB = saturated(r.DiskMB, -o.DiskMB)
 	return r
+}
+
+func saturated(a, b int) int {
+	sum := a + b
+	switch {
+	case a > 0 && b > 0 && sum < 0:
+		return math.MaxInt
+	case a < 0 && b < 0 && sum >= 0:
+		return math.MinInt
+	}
+	return sum
 }
 
 // Exceeded names the first dimension in which o does not fit into r, "" if it fits.

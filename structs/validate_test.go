@@ -2,6 +2,7 @@ package structs
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,8 @@ func TestJobValidate(t *testing.T) {
 		{`volume "null" is null`, group(func(g *TaskGroup) { g.Volumes["null"] = nil })},
 
 		{`task "t": driver is required`, task(func(t *Task) { t.Driver = "" })},
+		{`task "t": volume_mount: a task of the driver raw_exec has no file system of its own`, task(func(t *Task) { t.Driver = "raw_exec" })},
+		{``, task(func(t *Task) { t.Driver, t.VolumeMounts = "raw_exec", nil })},
 		{`task "t": env: key "" must not be empty`, task(func(t *Task) { t.Env = map[string]string{"": "x"} })},
 		{`task "t": env: the value of "A" must not hold NUL`, task(func(t *Task) { t.Env = map[string]string{"A": "s3cret\x00"} })},
 		{`task "t": kill_signal "SIGNOPE"`, task(func(t *Task) { t.KillSignal = "SIGNOPE" })},
@@ -320,11 +323,13 @@ func TestDuty_B6_NamesHoldNoControlCharacters(t *testing.T) {
 
 func TestDuty_B7_B8_Capacity(t *testing.T) {
 	checkVolumes(t, map[string]func(*CSIVolume){
-		`capacity_min must not be negative`:                                func(v *CSIVolume) { v.RequestedCapacityMin = -1 },
-		`capacity_max must not be negative`:                                func(v *CSIVolume) { v.RequestedCapacityMax = -1 },
-		`capacity_max (5 bytes) must not be below capacity_min (10 bytes)`: func(v *CSIVolume) { v.RequestedCapacityMin, v.RequestedCapacityMax = 10, 5 },
-		`ok, equal values ask for the very size`:                           func(v *CSIVolume) { v.RequestedCapacityMin, v.RequestedCapacityMax = 10, 10 },
-		`ok, no maximum`:                                                   func(v *CSIVolume) { v.RequestedCapacityMin = 10 },
+		`capacity_min must not be negative`: func(v *CSIVolume) { v.RequestedCapacityMin = -1 },
+		`capacity_max must not be negative`: func(v *CSIVolume) { v.RequestedCapacityMax = -1 },
+		`capacity_min 8.0 EiB (9223372036854775807 bytes) is above the largest size of a volume, 1.0 EiB`: func(v *CSIVolume) { v.RequestedCapacityMin = math.MaxInt64 },
+		`capacity_max 8.0 EiB (9223372036854775807 bytes) is above the largest size of a volume, 1.0 EiB`: func(v *CSIVolume) { v.RequestedCapacityMax = math.MaxInt64 },
+		`capacity_max (5 B) must not be below capacity_min (10 B)`:                                        func(v *CSIVolume) { v.RequestedCapacityMin, v.RequestedCapacityMax = 10, 5 },
+		`ok, equal values ask for the very size`:                                                          func(v *CSIVolume) { v.RequestedCapacityMin, v.RequestedCapacityMax = 10, 10 },
+		`ok, no maximum`:                                                                                  func(v *CSIVolume) { v.RequestedCapacityMin = 10 },
 	})
 }
 

@@ -52,15 +52,20 @@ func barredInName(r rune) bool {
 func (v *CSIVolume) validateCapacity(f faults) {
 	f.check(v.RequestedCapacityMin >= 0, "capacity_min must not be negative")
 	f.check(v.RequestedCapacityMax >= 0, "capacity_max must not be negative")
+	f.check(v.RequestedCapacityMin <= MaxVolumeBytes, "capacity_min %s is above the largest size of a volume, %s",
+		FormatBytes(v.RequestedCapacityMin), FormatBytes(MaxVolumeBytes))
+	f.check(v.RequestedCapacityMax <= MaxVolumeBytes, "capacity_max %s is above the largest size of a volume, %s",
+		FormatBytes(v.RequestedCapacityMax), FormatBytes(MaxVolumeBytes))
 	f.check(v.RequestedCapacityMax <= 0 || v.RequestedCapacityMax >= v.RequestedCapacityMin,
-		"capacity_max (%d bytes) must not be below capacity_min (%d bytes)", v.RequestedCapacityMax, v.RequestedCapacityMin)
+		"capacity_max (%s) must not be below capacity_min (%s)",
+		FormatBytes(v.RequestedCapacityMax), FormatBytes(v.RequestedCapacityMin))
 }
 
 func (v *CSIVolume) validateCapabilities(f faults) {
 	f.check(len(v.RequestedCapabilities) > 0, "at least one capability { access_mode, attachment_mode } is required")
 	seen := map[CSIVolumeCapability]bool{}
 	mounted := false
-	for i, c := range v.RequestedCapabilities {
+	for i, c := range v.RequestedCapabilities[:f.atMost("capabilities", len(v.RequestedCapabilities), MaxListed)] {
 		f := f.at("capability %d", i+1)
 		if c == nil {
 			f.add("it is null")
@@ -79,10 +84,10 @@ func (r *CSITopologyRequest) validate(f faults) {
 	if r == nil {
 		return
 	}
-	for i, t := range r.Required {
+	for i, t := range r.Required[:f.atMost("required", len(r.Required), MaxListed)] {
 		t.validate(f.at("required %d", i+1))
 	}
-	for i, t := range r.Preferred {
+	for i, t := range r.Preferred[:f.atMost("preferred", len(r.Preferred), MaxListed)] {
 		f := f.at("preferred %d", i+1)
 		t.validate(f)
 		listed := len(r.Required) == 0 || t == nil || slices.ContainsFunc(r.Required, func(q *CSITopology) bool {
@@ -96,6 +101,9 @@ func (r *CSITopologyRequest) validate(f faults) {
 func (t *CSITopology) validate(f faults) {
 	if t == nil || len(t.Segments) == 0 {
 		f.add("segments must not be empty")
+		return
+	}
+	if f.atMost("segments", len(t.Segments), MaxListed) < len(t.Segments) {
 		return
 	}
 	lower := map[string]bool{}

@@ -9,6 +9,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"path/filepath"
 	"slices"
@@ -113,10 +114,11 @@ func (c *Config) DriverDir() string { return filepath.Join(c.DataDir, "drivers")
 // CSIDir holds the sockets, staging and publish paths of CSI plugins.
 func (c *Config) CSIDir() string { return filepath.Join(c.DataDir, "csi") }
 
-// amount is a setting that cannot be negative.
+// amount is a setting that cannot be negative, nor above most.
 type amount struct {
 	name  string
 	v     int64
+	most  int64
 	shown any
 }
 
@@ -125,14 +127,18 @@ func (c *Config) amounts() []amount {
 	if c.Reserved != nil {
 		r = *c.Reserved
 	}
-	count := func(name string, v int) amount { return amount{name, int64(v), v} }
-	span := func(name string, d time.Duration) amount { return amount{name, int64(d), d} }
+	count := func(name string, v int, most int64) amount { return amount{name, int64(v), most, v} }
+	span := func(name string, d time.Duration) amount {
+		return amount{name, int64(d), int64(structs.MaxInterval), d}
+	}
 	return []amount{
 		span("first_fingerprint_timeout", c.FirstFingerprintTimeout), span("heartbeat_grace", c.HeartbeatGrace),
 		span("update_interval", c.UpdateInterval), span("shutdown_timeout", c.ShutdownTimeout),
-		count("cpu_total_compute", c.CPUTotalCompute), count("memory_total_mb", c.MemoryTotalMB),
-		count("disk_total_mb", c.DiskTotalMB), count("gc_max_allocs", c.GCMaxAllocs),
-		count("reserved.cpu", r.CPU), count("reserved.memory", r.MemoryMB), count("reserved.disk", r.DiskMB),
+		count("cpu_total_compute", c.CPUTotalCompute, structs.MaxCPU),
+		count("memory_total_mb", c.MemoryTotalMB, structs.MaxMemoryMB),
+		count("disk_total_mb", c.DiskTotalMB, structs.MaxDiskMB), count("gc_max_allocs", c.GCMaxAllocs, math.MaxInt32),
+		count("reserved.cpu", r.CPU, structs.MaxCPU), count("reserved.memory", r.MemoryMB, structs.MaxMemoryMB),
+		count("reserved.disk", r.DiskMB, structs.MaxDiskMB),
 	}
 }
 
@@ -165,6 +171,7 @@ func (c *Config) Validate() error {
 	}
 	for _, n := range c.amounts() {
 		bad(n.v >= 0, "client.%s: %v is negative", n.name, n.shown)
+		bad(n.v <= n.most, "client.%s: %v is more than %d", n.name, n.shown, n.most)
 	}
 	if len(faults) == 0 {
 		return nil

@@ -30,7 +30,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	c.DataDir, c.Datacenter, c.NodePool, c.NodeID = "rel", "", "all", "a/b"
 	c.Servers = []string{"one:1", "two"}
 	c.HeartbeatGrace, c.GCMaxAllocs = -time.Second, -1
-	c.Reserved.CPU = -5
+	c.Reserved.CPU, c.MemoryTotalMB = -5, structs.MaxMemoryMB+1
 	c.Options = map[string]string{"nope": "1", OptionUserDenylist: "root"}
 	c.Drivers.RawExec.CgroupParent = "/abs"
 	err := c.Validate()
@@ -39,6 +39,7 @@ func TestValidateNamesEveryFault(t *testing.T) {
 	}
 	for _, want := range []string{"data_dir:", "datacenter:", "client.node_pool:", "client.node_id:", `"two" is not host:port`,
 		"client.heartbeat_grace:", "client.gc_max_allocs:", "client.reserved.cpu:", "client.drivers:",
+		"client.memory_total_mb: 1073741825 is more than",
 		`no option "nope"`} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not among the faults:\n%v", want, err)

@@ -44,6 +44,9 @@ func Parse(filename string, src []byte) (hcl.Body, hcl.Diagnostics) {
 	return file.Body, diags
 }
 
+// maxLine bounds the text of one fault, in bytes.
+const maxLine = 1 << 10
+
 // Error turns diagnostics into one error of kind invalid, one line each as file:line,col: message; nil
 // when none is an error.
 func Error(diags hcl.Diagnostics) error {
@@ -53,10 +56,10 @@ func Error(diags hcl.Diagnostics) error {
 	var lines []string
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError {
-			lines = append(lines, line(d))
+			lines = append(lines, structs.Cut(line(d), maxLine))
 		}
 	}
-	return structs.Errorf(structs.KindInvalid, "%s", strings.Join(slices.Compact(lines), "\n"))
+	return structs.Errorf(structs.KindInvalid, "%s", structs.JoinFaults(slices.Compact(lines)))
 }
 
 func line(d *hcl.Diagnostic) string {

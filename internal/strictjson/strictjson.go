@@ -216,6 +216,7 @@ func (w *walker) raw() (raw json.RawMessage, err error) {
 }
 
 func join(path, name string, key bool) string {
+	name = structs.Cut(name, structs.MaxQuoted)
 	switch {
 	case key:
 		return fmt.Sprintf("%s[%q]", path, name)

@@ -127,3 +127,14 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+func TestDecode_NamesAreCutInFaults(t *testing.T) {
+	long := strings.Repeat("k", 1<<20)
+	var dst struct{ M map[string]struct{ A int } }
+	for _, body := range []string{`{"M":{"` + long + `":{"A":"x"}}}`, `{"` + long + `":1}`} {
+		err := Decode(strings.NewReader(body), &dst, Options{})
+		if err == nil || len(err.Error()) > 300 {
+			t.Errorf("%.300v", err)
+		}
+	}
+}

@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/dustin/go-humanize"
 	"github.com/hashicorp/go-hclog"
 
 	"berth/agent/commands"
@@ -16,6 +18,7 @@ import (
 	"berth/endpoints"
 	"berth/fsm"
 	"berth/state"
+	"berth/structs"
 )
 
 var update = flag.Bool("update", false, "write the reference again")
@@ -23,19 +26,20 @@ var update = flag.Bool("update", false, "write the reference again")
 // pages are the generated files of docs/reference.
 var pages = []struct {
 	name  string
-	write func() string
+	write func(t *testing.T) string
 }{
 	{"rpc.md", procedures},
 	{"http.md", routes},
-	{"cli.md", func() string { return cli.Reference(commands.All()...) }},
+	{"cli.md", func(*testing.T) string { return cli.Reference(commands.All()...) }},
 	{"commands.md", raftCommands},
 	{"schema.md", schema},
+	{"limits.md", limits},
 }
 
 func TestTheReferenceIsCurrent(t *testing.T) {
 	for _, p := range pages {
 		path := filepath.Join("..", "..", "docs", "reference", p.name)
-		want := p.write()
+		want := p.write(t)
 		if *update {
 			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 				t.Fatal(err)
@@ -52,7 +56,7 @@ func TestTheReferenceIsCurrent(t *testing.T) {
 	}
 }
 
-func procedures() string {
+func procedures(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Remote procedures\n\nServed on the RPC port in msgpack net/rpc; request and answer types are in `structs`.\n" +
 		"A write is served by the leader; another server passes it on, one hop at most.\n\n| method | kind |\n|---|---|\n")
@@ -66,7 +70,7 @@ func procedures() string {
 	return b.String()
 }
 
-func routes() string {
+func routes(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("# HTTP routes\n\nIn the dialect of the Nomad HTTP API wherever both have the resource.\n\n| methods | path |\n|---|---|\n")
 	for _, r := range api.Routes {
@@ -75,7 +79,7 @@ func routes() string {
 	return b.String()
 }
 
-func raftCommands() string {
+func raftCommands(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Log entries\n\nAn entry is a command's id, one byte, and its payload in msgpack. Ids are never changed and never used again.\n\n| id | command |\n|---|---|\n")
 	for _, c := range fsm.List() {
@@ -84,11 +88,36 @@ func raftCommands() string {
 	return b.String()
 }
 
-func schema() string {
+func schema(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("# Tables\n\nIn the order in which a snapshot holds them. Rows are types of `structs`; the leading parts of a key select rows too.\n\n| table | indexes beside its key |\n|---|---|\n")
 	for _, t := range state.Tables() {
 		fmt.Fprintf(&b, "| %s | %s |\n", t.Name, strings.Join(t.Indexes, ", "))
 	}
 	return b.String()
+}
+
+func limits(*testing.T) string {
+	var b strings.Builder
+	b.WriteString("# Limits\n\nThe most that one request, job file or report may carry. What is beyond a limit is refused before anything is done,\n" +
+		"unless the last column says otherwise. A limit holds for what comes in: what an older version stored stays as it is.\n" +
+		"What a server does at once has limits of its own: see [operations.md](../operations.md), \"When there is too much to do\".\n\n" +
+		"| of | at most | beyond it |\n|---|---|---|\n")
+	for _, l := range structs.Limits {
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", l.Of, amount(l.Max, l.Unit), l.Beyond)
+	}
+	return b.String()
+}
+
+// amount writes a limit as a person would.
+func amount(n int64, unit string) string {
+	switch {
+	case unit == "duration":
+		return strings.TrimSuffix(time.Duration(n).String(), "0m0s")
+	case unit == "bytes" && n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%d MiB", n>>20)
+	case unit == "bytes" && n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return strings.TrimSpace(humanize.Comma(n) + " " + unit)
 }

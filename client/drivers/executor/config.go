@@ -196,17 +196,20 @@ func LogsOf(cfg *driver.TaskConfig) Logs {
 	if size <= 0 {
 		size = defaultLogSizeMB
 	}
-	l.MaxFileSize = int64(size) << 20
+	l.MaxFileSize = int64(min(size, structs.MaxLogFileSizeMB)) << 20
 	return l
 }
 
 // limitsOf turns what a task asks for into what its cgroup allows: memory up to MemoryMaxMB where that is
 // set, with MemoryMB kept for it.
 func limitsOf(r structs.Resources) cgroups.Limits {
-	l := cgroups.Limits{CPUShares: r.CPU, MemoryBytes: int64(r.MemoryMB) << 20}
+	l := cgroups.Limits{CPUShares: r.CPU, MemoryBytes: bytesOf(r.MemoryMB)}
 	if r.MemoryMaxMB > r.MemoryMB {
 		l.MemoryReserve = l.MemoryBytes
-		l.MemoryBytes = int64(r.MemoryMaxMB) << 20
+		l.MemoryBytes = bytesOf(r.MemoryMaxMB)
 	}
 	return l
 }
+
+// bytesOf keeps to what a job may ask for: an allocation may come from servers that did not check it.
+func bytesOf(mib int) int64 { return int64(min(max(mib, 0), structs.MaxMemoryMB)) << 20 }

@@ -2,6 +2,7 @@ package executor
 
 import (
 	"context"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -205,6 +206,8 @@ func TestLimitsOf(t *testing.T) {
 		{structs.Resources{CPU: 5, MemoryMB: 2}, cgroups.Limits{CPUShares: 5, MemoryBytes: 2 << 20}},
 		{structs.Resources{MemoryMB: 2, MemoryMaxMB: 3}, cgroups.Limits{MemoryBytes: 3 << 20, MemoryReserve: 2 << 20}},
 		{structs.Resources{MemoryMB: 2, MemoryMaxMB: 1}, cgroups.Limits{MemoryBytes: 2 << 20}},
+		{structs.Resources{MemoryMB: math.MaxInt}, cgroups.Limits{MemoryBytes: structs.MaxMemoryMB << 20}},
+		{structs.Resources{MemoryMB: -5}, cgroups.Limits{}},
 	} {
 		if got := limitsOf(c.r); got != c.want {
 			t.Errorf("%+v: %+v, want %+v", c.r, got, c.want)

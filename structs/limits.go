@@ -1,0 +1,105 @@
+package structs
+
+import "time"
+
+// The bounds of what one request, job file or report may carry. A bound holds where something new comes in:
+// rows that an older version has stored beyond it stay as they are, and whatever reads them copes with them.
+// Limits lists all of them for the reference; a test holds the list against these constants.
+const (
+	// Of names and texts, in bytes.
+	MaxName           = 255       // an ID or a name: it also names a directory
+	MaxText           = 4 << 10   // a free text: a constraint's value, a path, a description
+	MaxPairs          = 1000      // entries of one map: meta, env
+	MaxPairsBytes     = 256 << 10 // keys and values of one map
+	MaxListed         = 1000      // entries of one list: datacenters, mounts, topologies
+	MaxConstraints    = 256       // constraints in one place
+	MaxFaults         = 20        // faults that one answer names
+	MaxQuoted         = 64        // bytes of a text from outside that a fault quotes
+	MaxErrorText      = 32 << 10  // bytes of the text of any error
+	MaxJobBytes       = 4 << 20   // one job, encoded
+	MaxNodeAttributes = 4096      // attributes, meta entries and drivers of one node
+	MaxNodeBytes      = 1 << 20   // keys and values of these
+
+	// Of jobs.
+	MaxJobCount      = 50_000 // instances of one job: the sum of its counts
+	MaxGroupCount    = 10_000 // instances of one task group
+	MaxGroups        = 1000   // task groups of one job
+	MaxTasks         = 100    // tasks of one group
+	MaxVolumes       = 128    // volumes of one group
+	MaxRestarts      = 10_000 // restart attempts
+	MaxReschedules   = 1000   // reschedule attempts: an allocation remembers each
+	MaxLogFiles      = 1000   // log files of one task
+	MaxLogFileSizeMB = 64 << 10
+
+	// Of resources: of one task, of one allocation and of one node alike.
+	MaxCPU      = 100_000_000 // MHz
+	MaxMemoryMB = 1 << 30     // 1 PiB
+	MaxDiskMB   = 1 << 34     // 16 PiB
+
+	// Of volumes.
+	MaxVolumeBytes = 1 << 60 // 1 EiB: capacity_min and capacity_max
+
+	// Of durations.
+	MaxInterval = 10 * 365 * 24 * time.Hour // of restart and reschedule policies
+	MaxTaskWait = 24 * time.Hour            // kill_timeout, shutdown_delay, health_timeout, hang_timeout
+
+	// Of HTTP.
+	MaxHTTPHead   = 64 << 10  // bytes of the head of one request
+	MaxHTTPBody   = 1 << 20   // bytes of one body
+	MaxHTTPJob    = 16 << 20  // bytes of a body that holds a job
+	MaxHTTPBodies = 128 << 20 // bytes of all bodies that are being read or served
+	MaxJSONParts  = 100_000   // objects and lists in one body; each counts as JSONPartBytes
+	JSONPartBytes = 512       // of memory, about, that an object or a list takes when it is decoded
+)
+
+// limit is one bound as the reference shows it.
+type limit struct {
+	Constant string // its name in this package
+	Max      int64
+	Unit     string // "" of a number, or bytes, MHz, MiB, duration
+	Of       string // what it bounds
+	Beyond   string // what becomes of a request beyond it
+}
+
+// What becomes of what is beyond a limit.
+const (
+	beyondInvalid = "*invalid*"
+	beyondCut     = "cut"
+)
+
+// Limits is the list of all of them.
+var Limits = []limit{
+	{"MaxGroupCount", MaxGroupCount, "", "`count` of one task group", beyondInvalid},
+	{"MaxJobCount", MaxJobCount, "", "instances of one job, the sum of its counts", beyondInvalid},
+	{"MaxGroups", MaxGroups, "", "task groups of one job", beyondInvalid},
+	{"MaxTasks", MaxTasks, "", "tasks of one group", beyondInvalid},
+	{"MaxVolumes", MaxVolumes, "", "volumes of one group", beyondInvalid},
+	{"MaxConstraints", MaxConstraints, "", "constraints of a job, a group or a task", beyondInvalid},
+	{"MaxListed", MaxListed, "", "entries of another list: datacenters, volume mounts, topologies, capabilities", beyondInvalid},
+	{"MaxPairs", MaxPairs, "", "entries of one map: `meta`, `env`", beyondInvalid},
+	{"MaxPairsBytes", MaxPairsBytes, "bytes", "keys and values of one map", beyondInvalid},
+	{"MaxJobBytes", MaxJobBytes, "bytes", "one job, encoded", beyondInvalid},
+	{"MaxName", MaxName, "bytes", "an ID or a name", beyondInvalid},
+	{"MaxText", MaxText, "bytes", "a free text: a constraint's value, a path", beyondInvalid},
+	{"MaxCPU", MaxCPU, "MHz", "CPU of one task, one allocation, one node", beyondInvalid},
+	{"MaxMemoryMB", MaxMemoryMB, "MiB", "memory of one task, one allocation, one node", beyondInvalid},
+	{"MaxDiskMB", MaxDiskMB, "MiB", "disk of one allocation, one node", beyondInvalid},
+	{"MaxVolumeBytes", MaxVolumeBytes, "bytes", "`capacity_min` and `capacity_max` of a volume", beyondInvalid},
+	{"MaxRestarts", MaxRestarts, "", "`attempts` of a restart policy", beyondInvalid},
+	{"MaxReschedules", MaxReschedules, "", "`attempts` of a reschedule policy", beyondInvalid},
+	{"MaxInterval", int64(MaxInterval), "duration", "`interval`, `delay` and `max_delay` of either policy", beyondInvalid},
+	{"MaxTaskWait", int64(MaxTaskWait), "duration", "`kill_timeout`, `shutdown_delay`, `health_timeout`, `hang_timeout`", beyondInvalid},
+	{"MaxLogFiles", MaxLogFiles, "", "log files of one task", beyondInvalid},
+	{"MaxLogFileSizeMB", MaxLogFileSizeMB, "MiB", "one log file", beyondInvalid},
+	{"MaxNodeAttributes", MaxNodeAttributes, "", "attributes, `meta` entries and drivers that one node reports", beyondInvalid},
+	{"MaxNodeBytes", MaxNodeBytes, "bytes", "keys and values of these", beyondInvalid},
+	{"MaxFaults", MaxFaults, "", "faults that one answer names", "counted"},
+	{"MaxQuoted", MaxQuoted, "bytes", "a text from outside that a fault quotes", beyondCut},
+	{"MaxErrorText", MaxErrorText, "bytes", "the text of an error", beyondCut},
+	{"MaxHTTPHead", MaxHTTPHead, "bytes", "the head of one HTTP request", "status 431"},
+	{"MaxHTTPBody", MaxHTTPBody, "bytes", "the body of one HTTP request", "status 413"},
+	{"MaxHTTPJob", MaxHTTPJob, "bytes", "the body of one HTTP request that holds a job or volumes", "status 413"},
+	{"MaxJSONParts", MaxJSONParts, "", "objects and lists in the body of one HTTP request", "status 413"},
+	{"MaxHTTPBodies", MaxHTTPBodies, "bytes", "the bodies of all HTTP requests under way", "*unavailable*, status 503"},
+	{"JSONPartBytes", JSONPartBytes, "bytes", "an object or a list in a body counts as so many among these", "counted"},
+}

@@ -1,0 +1,100 @@
+package structs
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// JoinFaults makes one text of faults, a line each: the first MaxFaults, and how many there are beside them.
+func JoinFaults(faults []string) string {
+	var l faultLines
+	for _, f := range faults {
+		l.add(f)
+	}
+	return l.String()
+}
+
+// faultLines keeps the first MaxFaults lines and counts the others.
+type faultLines struct {
+	lines []string
+	more  int
+}
+
+// full reports whether further lines are only counted.
+func (l *faultLines) full() bool { return len(l.lines) >= MaxFaults }
+
+// add adds a line. It shows control characters as escapes.
+func (l *faultLines) add(line string) {
+	if l.full() {
+		l.more++
+		return
+	}
+	l.lines = append(l.lines, Printable(line))
+}
+
+// String is one line for each, and at the end how many are not shown; "" for none.
+func (l *faultLines) String() string {
+	text := strings.Join(l.lines, "\n")
+	if l.more > 0 {
+		text += "\nand " + strconv.Itoa(l.more) + " more"
+	}
+	return text
+}
+
+// Cut returns at most max bytes of a text, and an ellipsis when that is not all of it.
+func Cut(s string, max int) string {
+	if len(s) <= max {
+		return s
+	}
+	for max > 0 && !utf8.RuneStart(s[max]) {
+		max--
+	}
+	return s[:max] + "…"
+}
+
+// quotable cuts the texts among the arguments of a fault, which come from outside.
+func quotable(args []any) []any {
+	out := make([]any, len(args))
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case words:
+			out[i] = v
+		case error:
+			out[i] = Cut(v.Error(), 2*MaxQuoted)
+		default:
+			out[i] = arg
+			if r := reflect.ValueOf(arg); r.Kind() == reflect.String {
+				out[i] = Cut(r.String(), MaxQuoted)
+			}
+		}
+	}
+	return out
+}
+
+// Printable shows as escapes every character that a terminal could take for a command, or that hides in
+// which order a text reads. Line ends and tabs stay.
+func Printable(s string) string {
+	if !strings.ContainsFunc(s, unprintable) && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for at, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[at:], "\uFFFD"):
+			b.WriteString("\\x" + strconv.FormatUint(uint64(s[at]), 16))
+		case unprintable(r):
+			quoted := strconv.QuoteRuneToASCII(r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool {
+	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+}

@@ -1,0 +1,19 @@
+package structs
+
+import (
+	"fmt"
+
+	"github.com/dustin/go-humanize"
+)
+
+// FormatBytes writes a size for people: rounded with its unit, and exactly where the rounding hides something.
+func FormatBytes(n int64) string {
+	if n < 0 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	short := humanize.IBytes(uint64(n))
+	if back, err := humanize.ParseBytes(short); err == nil && back == uint64(n) {
+		return short
+	}
+	return fmt.Sprintf("%s (%d bytes)", short, n)
+}
