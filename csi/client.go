@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/peer"
 
 	"berth/structs"
 )
@@ -145,19 +146,20 @@ func SocketPath(endpoint string) (string, error) {
 type invoke[Req, Resp any] func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)
 
 // call makes one RPC: bounded in time, measured, its error classified and free of secrets.
-func call[Req, Resp any](ctx context.Context, c *Client, rpc string, fn invoke[Req, Resp], req *Req) (*Resp, error) {
+func call[Req, Resp any](ctx context.Context, c *Client, rpc string, fn invoke[Req, Resp], req *Req, opts ...grpc.CallOption) (*Resp, error) {
 	if c.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.timeout)
 		defer cancel()
 	}
 	start := time.Now()
-	resp, err := fn(ctx, req)
+	var to peer.Peer // whom the call was sent to, empty while there was no connection
+	resp, err := fn(ctx, req, append(opts, grpc.Peer(&to))...)
 	took := time.Since(start)
 	c.metrics(rpc, codeName(err), took)
 	c.logger.Trace("csi call", "rpc", rpc, "code", codeName(err), "took", took)
 	if err != nil {
-		return nil, c.failed(rpc, err, secretsOf(req))
+		return nil, c.failed(rpc, err, to.Addr == nil, secretsOf(req))
 	}
 	return resp, nil
 }

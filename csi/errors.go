@@ -23,6 +23,7 @@ var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unava
 type callError struct {
 	code     codes.Code // OK: the plugin answered, but nonsense
 	nonsense bool
+	unsent   bool // no connection: the plugin has not seen the call
 	text     string
 }
 
@@ -36,6 +37,12 @@ func Code(err error) string {
 		return ""
 	}
 	return e.code.String()
+}
+
+// Unsent reports whether a call surely did not reach the plugin: nothing listened.
+func Unsent(err error) bool {
+	var e *callError
+	return errors.As(err, &e) && e.unsent
 }
 
 // Final reports whether the call that failed surely did not and will not take effect. A call that is not
@@ -56,14 +63,19 @@ func Final(err error) bool {
 func codeName(err error) string { return status.Code(err).String() }
 
 // failed classifies what a call returned.
-func (c *Client) failed(rpc string, err error, secrets map[string]string) error {
+func (c *Client) failed(rpc string, err error, unsent bool, secrets map[string]string) error {
 	st := status.Convert(err)
 	text := clean(st.Message(), secrets)
 	if text == "" {
 		text = "no message"
 	}
-	root := &callError{code: st.Code(), text: text}
-	return structs.Errorf(structs.KindFromGRPC(uint32(st.Code())), "%s: %s: %s: %w", c.title(), rpc, st.Code(), root)
+	root := &callError{code: st.Code(), text: text, unsent: unsent}
+	refused := structs.Errorf(structs.KindFromGRPC(uint32(st.Code())), "%s: %s: %s: %w", c.title(), rpc, st.Code(), root)
+	var e *structs.Error
+	if errors.As(refused, &e) {
+		e.Code = st.Code().String()
+	}
+	return refused
 }
 
 // nonsense reports an answer that breaks the specification.

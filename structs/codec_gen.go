@@ -5481,8 +5481,10 @@ func (v *Error) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(3)
+	n := uint32(4)
 	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa4Code"...)
+	b = msgp.AppendString(b, v.Code)
 	b = append(b, "\xa4Kind"...)
 	b = msgp.AppendString(b, string(v.Kind))
 	b = append(b, "\xaaRetryAfter"...)
@@ -5508,6 +5510,8 @@ func (v *Error) readField(name, b []byte) (_ []byte, known bool, err error) {
 		v.Text, b, err = codec.ReadString(b)
 	case "RetryAfter":
 		v.RetryAfter, b, err = codec.ReadInt[time.Duration](b)
+	case "Code":
+		v.Code, b, err = codec.ReadString(b)
 	default:
 		return b, false, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Kind is the class of an error. It is data: it crosses every wire (RPC, HTTP, exit code) unchanged,
@@ -92,6 +93,9 @@ type Error struct {
 	// RetryAfter, of an unavailable error, is how soon the same request had better not come again before:
 	// who says it is there but has too much to do. 0 says nothing.
 	RetryAfter time.Duration
+	// Code is the name of the gRPC code with which a CSI plugin refused ("NotFound", "Aborted", ...), "" where
+	// no plugin did. It crosses the RPC wire with the kind.
+	Code string
 
 	err error
 }
@@ -121,6 +125,18 @@ func KindOf(err error) Kind {
 	return KindInternal
 }
 
+// CodeOf returns the name of the gRPC code that a CSI plugin answered, through any wrapping; "" if none did.
+func CodeOf(err error) string {
+	var e *Error
+	for errors.As(err, &e) {
+		if e.Code != "" {
+			return e.Code
+		}
+		err = e.err
+	}
+	return ""
+}
+
 // IsKind reports whether err is of the kind.
 func IsKind(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }
 
@@ -146,13 +162,19 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// retryMark stands on the wire between an error's text and its RetryAfter.
-const retryMark = "; retry after "
+// retryMark stands on the wire between an error's text and its RetryAfter, codeMark between its text and its Code.
+const (
+	retryMark = "; retry after "
+	codeMark  = "; csi code "
+)
 
-// ErrorToWire writes an error as "kind: text", followed by "; retry after 250ms" where it says so: the only
-// form in which a net/rpc reply carries one.
+// ErrorToWire writes an error as "kind: text", followed by "; csi code NotFound" and "; retry after 250ms" where
+// it says so: the only form in which a net/rpc reply carries one.
 func ErrorToWire(err error) string {
 	s := string(KindOf(err)) + ": " + Cut(err.Error(), MaxErrorText)
+	if code := CodeOf(err); code != "" {
+		s += codeMark + code
+	}
 	if after := RetryAfter(err); after > 0 {
 		s += retryMark + after.String()
 	}
@@ -167,6 +189,7 @@ func ErrorFromWire(s string) error {
 			if r.kind == KindUnavailable {
 				e.Text, e.RetryAfter = cutRetry(text)
 			}
+			e.Text, e.Code = cutCode(e.Text)
 			return e
 		}
 	}
@@ -184,4 +207,17 @@ func cutRetry(text string) (string, time.Duration) {
 		return text, 0
 	}
 	return text[:at], after
+}
+
+// cutCode takes the code off that ErrorToWire put there. A code is one word.
+func cutCode(text string) (string, string) {
+	at := strings.LastIndex(text, codeMark)
+	if at < 0 {
+		return text, ""
+	}
+	code := text[at+len(codeMark):]
+	if code == "" || strings.ContainsFunc(code, func(r rune) bool { return !unicode.IsLetter(r) }) {
+		return text, ""
+	}
+	return text[:at], code
 }
