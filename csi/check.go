@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strconv"
 
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+
 	"berth/structs"
 )
 
@@ -19,6 +21,8 @@ const (
 	maxID         = 1 << 10
 	maxContext    = 16 << 10
 	maxTopologies = 4 << 10
+	maxPlaces     = 256 // topologies of one volume
+	maxToken      = 4 << 10
 )
 
 // mapSize is what a map of strings weighs by the specification's rule.
@@ -139,6 +143,27 @@ func absolute(field, path string) demand {
 		return demand{field, strconv.Quote(path) + " is not an absolute path"}
 	}
 	return demand{field, ""}
+}
+
+// short is a condition on a string of any length that a plugin answered.
+func short(field, text string, limit int) demand {
+	if len(text) > limit {
+		return demand{field, fmt.Sprintf("is %d bytes long, at most %d are allowed", len(text), limit)}
+	}
+	return demand{field, ""}
+}
+
+// badPlaces says what is wrong with the topologies of a volume that a plugin answered.
+func badPlaces(ts []*spec.Topology) string {
+	if len(ts) > maxPlaces {
+		return fmt.Sprintf("names %d places, at most %d are allowed", len(ts), maxPlaces)
+	}
+	for _, t := range ts {
+		if fault := badSegments(t.GetSegments()); fault != "" {
+			return fault
+		}
+	}
+	return ""
 }
 
 func small(field string, m map[string]string) demand {

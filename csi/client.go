@@ -24,9 +24,12 @@ const (
 	// the plugin (CSI spec, "Timeouts"): the same call again picks the operation up.
 	DefaultTimeout = 2 * time.Minute
 
-	// maxMessage is what an answer may weigh: a plugin with many volumes ignores max_entries at times, and
-	// gRPC's own limit of 4 MiB shows as ResourceExhausted, as if the storage were full.
-	maxMessage = 64 << 20
+	// maxMessage is what an answer may weigh, in bytes: what it decodes to weighs several times as much. maxList
+	// is that of a list: a plugin with many volumes ignores max_entries at times.
+	maxMessage = 1 << 20
+	maxList    = 16 << 20
+	maxHeaders = 1 << 20 // of an answer; an error's text is among them
+	window     = 1 << 20 // what a plugin may send before it is read
 
 	// maxMessageText bounds the plugin's words within an error.
 	maxMessageText = 2048
@@ -91,6 +94,9 @@ func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Optio
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
+		grpc.WithMaxHeaderListSize(maxHeaders),
+		grpc.WithInitialWindowSize(window),
+		grpc.WithInitialConnWindowSize(window),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithIdleTimeout(0),
 	)

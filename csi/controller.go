@@ -47,7 +47,8 @@ func (c *Client) created(rpc string, v *spec.Volume, asked structs.CSICapacityRa
 	err := c.expects(rpc,
 		demand{"volume", missing(v == nil)},
 		demand{"volume.volume_id", badID(v.GetVolumeId(), maxID)},
-		demand{"volume.volume_context", badContext(v.GetVolumeContext())})
+		demand{"volume.volume_context", badContext(v.GetVolumeContext())},
+		demand{"volume.accessible_topology", badPlaces(v.GetAccessibleTopology())})
 	if err != nil {
 		return nil, err
 	}

@@ -68,8 +68,10 @@ func (c *Client) PluginInfo(ctx context.Context) (*PluginInfo, error) {
 	if fault := badName(name); fault != "" {
 		return nil, c.nonsense(rpc, "name", fault)
 	}
-	if resp.GetVendorVersion() == "" {
-		return nil, c.nonsense(rpc, "vendor_version", "is empty")
+	err = c.expects(rpc, demand{"vendor_version", badID(resp.GetVendorVersion(), maxID)},
+		demand{"manifest", badContext(resp.GetManifest())})
+	if err != nil {
+		return nil, err
 	}
 	c.mu.Lock()
 	if c.name == "" {

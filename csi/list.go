@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
 
 	"berth/structs"
 )
@@ -21,8 +22,11 @@ func (c *Client) ListVolumes(ctx context.Context, req *structs.ClientCSIListRequ
 		return nil, err
 	}
 	resp, err := call(ctx, c, rpc, c.controller.ListVolumes,
-		&spec.ListVolumesRequest{MaxEntries: req.MaxEntries, StartingToken: req.StartingToken})
+		&spec.ListVolumesRequest{MaxEntries: req.MaxEntries, StartingToken: req.StartingToken}, grpc.MaxCallRecvMsgSize(maxList))
 	if err != nil {
+		return nil, err
+	}
+	if err := c.expects(rpc, short("next_token", resp.GetNextToken(), maxToken)); err != nil {
 		return nil, err
 	}
 	page := &structs.ClientCSIListResponse{NextToken: resp.GetNextToken()}
@@ -44,7 +48,9 @@ func (c *Client) listed(rpc string, i int, e *spec.ListVolumesResponse_Entry, ha
 	err := c.expects(rpc,
 		demand{at, missing(v == nil)},
 		demand{at + ".volume_id", badID(v.GetVolumeId(), maxID)},
-		notNegative(at+".capacity_bytes", v.GetCapacityBytes()))
+		notNegative(at+".capacity_bytes", v.GetCapacityBytes()),
+		demand{at + ".volume_context", badContext(v.GetVolumeContext())},
+		short(at+".content_source", v.GetContentSource().GetVolume().GetVolumeId()+v.GetContentSource().GetSnapshot().GetSnapshotId(), maxID))
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +59,8 @@ func (c *Client) listed(rpc string, i int, e *spec.ListVolumesResponse_Entry, ha
 		CloneID:    v.GetContentSource().GetVolume().GetVolumeId(),
 		SnapshotID: v.GetContentSource().GetSnapshot().GetSnapshotId(),
 	}
-	if has.SupportsListVolumesAttachedNodes {
+	if has.SupportsListVolumesAttachedNodes && e.GetStatus() != nil {
+		stub.PublishedNodesKnown = true
 		stub.PublishedExternalNodeIDs = e.GetStatus().GetPublishedNodeIds()
 	}
 	return stub, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
 
 	"berth/structs"
 )
@@ -73,8 +74,11 @@ func (c *Client) ListSnapshots(ctx context.Context, req *SnapshotListRequest) (l
 	}
 	resp, err := call(ctx, c, rpc, c.controller.ListSnapshots, &spec.ListSnapshotsRequest{
 		MaxEntries: req.MaxEntries, StartingToken: req.StartingToken, SourceVolumeId: req.SourceID,
-		SnapshotId: req.SnapshotID, Secrets: req.Secrets})
+		SnapshotId: req.SnapshotID, Secrets: req.Secrets}, grpc.MaxCallRecvMsgSize(maxList))
 	if err != nil {
+		return nil, "", err
+	}
+	if err := c.expects(rpc, short("next_token", resp.GetNextToken(), maxToken)); err != nil {
 		return nil, "", err
 	}
 	if t := resp.GetNextToken(); t != "" && t == req.StartingToken {
@@ -96,6 +100,8 @@ func (c *Client) snapshot(rpc, at string, s *spec.Snapshot) (*Snapshot, error) {
 		demand{at, missing(s == nil)},
 		demand{at + ".snapshot_id", badID(s.GetSnapshotId(), maxID)},
 		demand{at + ".source_volume_id", badID(s.GetSourceVolumeId(), maxID)},
+		short(at+".group_snapshot_id", s.GetGroupSnapshotId(), maxID),
+		demand{at + ".accessible_topology", badPlaces(s.GetAccessibleTopology())},
 		demand{at + ".creation_time", missing(s.GetCreationTime() == nil)},
 		notNegative(at+".size_bytes", s.GetSizeBytes()))
 	if err != nil {

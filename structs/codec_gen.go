@@ -3646,7 +3646,7 @@ func (v *CSIVolumeExternalStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(8)
+	n := uint32(9)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xadCapacityBytes"...)
 	b = msgp.AppendInt64(b, v.CapacityBytes)
@@ -3658,6 +3658,8 @@ func (v *CSIVolumeExternalStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendBool(b, v.IsAbnormal)
 	b = append(b, "\xb8PublishedExternalNodeIDs"...)
 	b = codec.AppendStrings(b, v.PublishedExternalNodeIDs)
+	b = append(b, "\xb3PublishedNodesKnown"...)
+	b = msgp.AppendBool(b, v.PublishedNodesKnown)
 	b = append(b, "\xaaSnapshotID"...)
 	b = msgp.AppendString(b, v.SnapshotID)
 	b = append(b, "\xa6Status"...)
@@ -3689,6 +3691,8 @@ func (v *CSIVolumeExternalStub) readField(name, b []byte) (_ []byte, known bool,
 		v.SnapshotID, b, err = codec.ReadString(b)
 	case "PublishedExternalNodeIDs":
 		b, err = codec.ReadStrings(b, &v.PublishedExternalNodeIDs)
+	case "PublishedNodesKnown":
+		v.PublishedNodesKnown, b, err = codec.ReadBool(b)
 	case "IsAbnormal":
 		v.IsAbnormal, b, err = codec.ReadBool(b)
 	case "Status":

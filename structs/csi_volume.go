@@ -311,6 +311,7 @@ type CSIVolumeExternalStub struct {
 	CloneID                  string
 	SnapshotID               string
 	PublishedExternalNodeIDs []string
+	PublishedNodesKnown      bool // the plugin tells where its volumes are attached: an empty list says nowhere
 	IsAbnormal               bool
 	Status                   string
 }
