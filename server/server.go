@@ -76,6 +76,9 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 		return nil, err
 	}
 	opened = append(opened, s.lock.Close)
+	if err := removeRestoreFiles(cfg.DataDir); err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "removing what an interrupted restore left: %w", err)
+	}
 	if s.id, err = persistentID(cfg.DataDir); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,18 @@ import (
 	"berth/structs"
 )
 
+// restoreFiles is the pattern of the names of unpacked archives. They hold secrets and have the mode 0600.
+const restoreFiles = "restore-*.tmp"
+
+// removeRestoreFiles removes the archives that a server left when it was killed during a restore.
+func removeRestoreFiles(dataDir string) error {
+	left, err := filepath.Glob(filepath.Join(dataDir, restoreFiles))
+	for _, path := range left {
+		err = errors.Join(err, os.Remove(path))
+	}
+	return err
+}
+
 // SnapshotSave writes an archive of the whole state as it is now. On the leader it holds everything that
 // was committed before the call; on a follower what has arrived there.
 func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
@@ -49,7 +61,7 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 		return err
 	}
 	defer s.consensus.gate.inside.Done()
-	tmp, err := os.CreateTemp(s.cfg.DataDir, "restore-*.tmp")
+	tmp, err := os.CreateTemp(s.cfg.DataDir, restoreFiles)
 	if err != nil {
 		return structs.Errorf(structs.KindInternal, "restoring: %w", err)
 	}
@@ -58,7 +70,7 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	size, err := s.prepareState(tmp)
+	size, err := s.prepareState(tmp, meta.Index)
 	if err != nil {
 		return err
 	}
@@ -74,8 +86,9 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 }
 
 // prepareState loads a state aside, has its nodes say what they hold before volumes are handed out again
-// (state.Recover), and writes it back. It says how long it is, and leaves the file at its beginning.
-func (s *Server) prepareState(f *os.File) (size int64, err error) {
+// (state.Recover), and writes it back. It says how long it is, and leaves the file at its beginning. No row can
+// be newer than the archive.
+func (s *Server) prepareState(f *os.File, index uint64) (size int64, err error) {
 	fault := func(err error) (int64, error) { return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err) }
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fault(err)
@@ -83,6 +96,9 @@ func (s *Server) prepareState(f *os.File) (size int64, err error) {
 	aside := state.New()
 	if err := fsm.New(aside).Restore(io.NopCloser(f)); err != nil {
 		return 0, structs.Errorf(structs.KindInvalid, "the archive holds a state that this version cannot load: %w", err)
+	}
+	if aside.Index() > index {
+		return 0, structs.Errorf(structs.KindInvalid, "the archive is of index %d and holds a state of index %d", index, aside.Index())
 	}
 	err = aside.Write(aside.Index(), func(tx *state.Write) error {
 		state.Recover(tx, time.Now().UnixNano())

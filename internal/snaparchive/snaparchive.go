@@ -37,6 +37,13 @@ const (
 	smallSize = 1 << 20 // no honest meta.json or SHA256SUMS is larger
 )
 
+// MaxState is the most bytes of state that an archive can hold. A server keeps the state in memory.
+const MaxState = 16 << 30
+
+// maxIndex is the largest index and term that Read accepts. A cluster that writes a million entries per second
+// reaches it after 285 years; an index near 2^64 would leave no room for further entries.
+const maxIndex = 1 << 53
+
 // Write writes an archive with exactly size bytes of state.
 func Write(w io.Writer, meta Meta, size int64, state io.Reader) error {
 	zip := gzip.NewWriter(w)
@@ -96,7 +103,10 @@ func Read(r io.Reader, w io.Writer) (*Meta, error) {
 	if err := json.Unmarshal(head.Bytes(), meta); err != nil {
 		return nil, bad("%s: %w", metaName, err)
 	}
-	if err := in.file(stateName, 0, w); err != nil {
+	if meta.Index > maxIndex || meta.Term > maxIndex {
+		return nil, bad("%s: the index %d or the term %d is larger than %d", metaName, meta.Index, meta.Term, uint64(maxIndex))
+	}
+	if err := in.file(stateName, MaxState, w); err != nil {
 		return nil, err
 	}
 	want := bytes.Clone(in.sums.Bytes())
@@ -114,7 +124,7 @@ type reader struct {
 	sums bytes.Buffer
 }
 
-// file reads the next file, which must be name and, with a limit, no longer than that.
+// file reads the next file, which must be name and no longer than limit.
 func (r *reader) file(name string, limit int64, w io.Writer) error {
 	head, err := r.tar.Next()
 	if err != nil {
@@ -123,8 +133,8 @@ func (r *reader) file(name string, limit int64, w io.Writer) error {
 	if head.Name != name || head.Typeflag != tar.TypeReg {
 		return bad("found %q, expected %s", head.Name, name)
 	}
-	if limit > 0 && head.Size > limit {
-		return bad("%s has %d bytes, more than it can have", name, head.Size)
+	if head.Size > limit {
+		return bad("%s has %d bytes; an archive can have %d", name, head.Size, limit)
 	}
 	sum := sha256.New()
 	out := &sink{w: w}
@@ -145,8 +155,12 @@ func (r *reader) end(zip io.Reader) error {
 	} else if !errors.Is(err, io.EOF) {
 		return bad("reading the end: %w", err)
 	}
-	if _, err := io.Copy(io.Discard, zip); err != nil {
+	n, err := io.Copy(io.Discard, io.LimitReader(zip, smallSize+1))
+	if err != nil {
 		return bad("reading the end: %w", unexpected(err))
+	}
+	if n > smallSize {
+		return bad("there is more behind the end")
 	}
 	return nil
 }

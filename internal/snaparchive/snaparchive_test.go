@@ -4,7 +4,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"reflect"
 	"strings"
@@ -86,6 +88,57 @@ func TestWriterThatFails(t *testing.T) {
 	_, err := Read(bytes.NewReader(archive(t, "x")), full{})
 	if err == nil || structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// crafted is an archive of raw files; size is what the header of state.bin says.
+func crafted(t *testing.T, meta string, size int64, behind int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	zip := gzip.NewWriter(&b)
+	w := tar.NewWriter(zip)
+	err := errors.Join(
+		w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: metaName, Size: int64(len(meta))}),
+		second(w.Write([]byte(meta))),
+		w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: stateName, Size: size, Format: tar.FormatPAX}),
+	)
+	if size == 0 {
+		sum := sha256.Sum256([]byte(meta))
+		none := sha256.Sum256(nil)
+		sums := fmt.Sprintf("%x  %s\n%x  %s\n", sum, metaName, none, stateName)
+		err = errors.Join(err, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: sumsName, Size: int64(len(sums))}),
+			second(w.Write([]byte(sums))), w.Close(), second(zip.Write(make([]byte, behind))))
+	}
+	if err := errors.Join(err, zip.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func second(_ int, err error) error { return err }
+
+func TestRead_BoundsEveryNumberAndSize(t *testing.T) {
+	for what, c := range map[string]struct {
+		meta   string
+		size   int64
+		behind int
+		want   string
+	}{
+		"honest":        {`{"Index":9007199254740992,"Term":9}`, 0, 0, ""},
+		"index":         {`{"Index":18446744073709551614,"Term":9}`, 0, 0, "index"},
+		"index by one":  {`{"Index":9007199254740993,"Term":9}`, 0, 0, "index"},
+		"term":          {`{"Index":9,"Term":18446744073709551614}`, 0, 0, "term"},
+		"state":         {`{"Index":9,"Term":9}`, MaxState + 1, 0, stateName},
+		"behind":        {`{"Index":9,"Term":9}`, 0, smallSize + 1<<16, "behind the end"},
+		"behind, a bit": {`{"Index":9,"Term":9}`, 0, 1 << 10, ""},
+	} {
+		_, err := Read(bytes.NewReader(crafted(t, c.meta, c.size, c.behind)), io.Discard)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", what, err)
+		case c.want != "" && (!structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 
