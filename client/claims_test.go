@@ -1,6 +1,7 @@
 package client
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -148,7 +149,13 @@ func (r *rig) damage(bucket string) {
 		r.t.Fatal(err)
 	}
 	defer db.Close()
+	if err := os.Remove(filepath.Join(r.client.Config().StateDir(), "client.lock")); err != nil {
+		r.t.Fatal(err)
+	}
 	err = db.Update(func(tx *bbolt.Tx) error {
+		if err := tx.DeleteBucket([]byte("digests")); err != nil { // as in a file of an older version
+			return err
+		}
 		b := tx.Bucket([]byte(bucket))
 		return b.ForEach(func(k, _ []byte) error { return b.Put(k, []byte{0xc1}) })
 	})

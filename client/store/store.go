@@ -3,11 +3,10 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
-	"time"
 
 	"go.etcd.io/bbolt"
 
@@ -15,23 +14,13 @@ import (
 )
 
 // DB is the node's file. It is locked while it is open: two agents cannot share a data directory.
-type DB struct{ bolt *bbolt.DB }
-
-// Open opens or makes <dir>/client.db.
-func Open(dir string) (*DB, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, "client.db")
-	b, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: 5 * time.Second})
-	if err != nil {
-		return nil, fmt.Errorf("opening %s (does another agent use this data_dir?): %w", path, err)
-	}
-	return &DB{bolt: b}, nil
+type DB struct {
+	bolt *bbolt.DB
+	lock *os.File
 }
 
 // Close releases the file.
-func (d *DB) Close() error { return d.bolt.Close() }
+func (d *DB) Close() error { return errors.Join(d.bolt.Close(), d.lock.Close()) }
 
 // Table is the bucket of one kind of record. The zero key is not allowed.
 type Table[T any] struct{ bucket string }
@@ -49,11 +38,7 @@ func (t Table[T]) Put(db *DB, key string, v *T) error {
 		return fmt.Errorf("encoding a record of %s: %w", t.bucket, err)
 	}
 	return t.failed("writing", key, db.bolt.Update(func(tx *bbolt.Tx) error {
-		bucket, err := tx.CreateBucketIfNotExists([]byte(t.bucket))
-		if err != nil {
-			return err
-		}
-		return bucket.Put([]byte(key), b)
+		return changeRecord(tx, t.bucket, []byte(key), b)
 	}))
 }
 
@@ -80,11 +65,7 @@ func (t Table[T]) Get(db *DB, key string) (v *T, err error) {
 // Delete removes a record; one that is not there is removed already.
 func (t Table[T]) Delete(db *DB, key string) error {
 	return t.failed("deleting", key, db.bolt.Update(func(tx *bbolt.Tx) error {
-		bucket := tx.Bucket([]byte(t.bucket))
-		if bucket == nil {
-			return nil
-		}
-		return bucket.Delete([]byte(key))
+		return changeRecord(tx, t.bucket, []byte(key), nil)
 	}))
 }
 

@@ -1,12 +1,21 @@
 package store
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/sys/unix"
+
+	"berth/internal/diskfault"
+	"berth/structs"
 )
 
 type thing struct {
@@ -76,7 +85,7 @@ func TestABadRecordHidesNoGoodOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := db.bolt.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte("things")).Put([]byte("bad"), []byte{0xc1})
+		return changeRecord(tx, "things", []byte("bad"), []byte{0xc1})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,10 +106,225 @@ func TestTwoAgentsCannotShareADirectory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the lock's timeout of five seconds")
 	}
+	t.Parallel()
 	dir := t.TempDir()
 	open(t, dir)
 	_, err := Open(dir)
-	if !errors.Is(err, bolterrors.ErrTimeout) || !strings.Contains(err.Error(), "data_dir") {
+	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "another agent uses this data_dir") {
 		t.Errorf("%v", err)
 	}
+}
+
+// text is everything that can be read.
+func text(db *DB) (string, error) {
+	var b strings.Builder
+	for _, table := range []Table[thing]{things, others} {
+		all, err := table.All(db, "")
+		if err != nil {
+			return "", err
+		}
+		for _, r := range all {
+			fmt.Fprintf(&b, "%s %s %+v\n", table.bucket, r.Key, *r.Value)
+		}
+	}
+	return b.String(), nil
+}
+
+var others = NewTable[thing]("others")
+
+// used makes a file with many records, some of which were changed and removed.
+func used(t *testing.T) (path string, content []byte, want string) {
+	t.Helper()
+	dir := t.TempDir()
+	db := open(t, dir)
+	for i := range 120 {
+		key := Key("alloc", strconv.Itoa(i))
+		if err := errors.Join(things.Put(db, key, &thing{strings.Repeat("name", 10), i}), others.Put(db, key, &thing{"o", i})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 30 {
+		if err := things.Delete(db, Key("alloc", strconv.Itoa(i*3))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := text(db)
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	path = filepath.Join(dir, "client.db")
+	if content, err = os.ReadFile(path); err != nil {
+		t.Fatal(err)
+	}
+	return path, content, want
+}
+
+// refuses reports whether Open refuses the content. What it accepts must read as written.
+func refuses(t *testing.T, path string, content []byte, want string) bool {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(filepath.Dir(path))
+	if err != nil {
+		if !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "docs/operations.md") {
+			t.Errorf("the error names neither the file nor the way out: %v", err)
+		}
+		return true
+	}
+	got, err := text(db)
+	if err := errors.Join(err, db.Close()); err != nil || got != want {
+		t.Errorf("a change is read as if it were written: %v", err)
+	}
+	return false
+}
+
+// TestOpen_RefusesAChangedByte changes one byte at a time.
+func TestOpen_RefusesAChangedByte(t *testing.T) {
+	t.Parallel()
+	path, whole, want := used(t)
+	seed, err := strconv.ParseUint(os.Getenv("BERTH_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64()
+	}
+	t.Logf("BERTH_SEED=%d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	refused := 0
+	const tries = 220
+	for i := range tries {
+		damaged := bytes.Clone(whole)
+		at := rnd.IntN(len(whole))
+		if i < 140 {
+			at = i / 2 // the meta pages
+			if i%2 == 1 {
+				at += os.Getpagesize()
+			}
+		}
+		damaged[at] ^= byte(1 + rnd.IntN(255))
+		if refuses(t, path, damaged, want) {
+			refused++
+		}
+	}
+	t.Logf("%d of %d changes refused", refused, tries)
+	if refused < 110 { // the two meta pages alone
+		t.Errorf("only %d changes were refused", refused)
+	}
+}
+
+func TestOpen_RefusesACutFileAndNoise(t *testing.T) {
+	t.Parallel()
+	path, whole, want := used(t)
+	for what, content := range map[string][]byte{
+		"empty": {}, "one byte": whole[:1], "one page": whole[:os.Getpagesize()], "half": whole[:len(whole)/2],
+		"noise": bytes.Repeat([]byte("noise"), 20000),
+	} {
+		if !refuses(t, path, content, want) {
+			t.Errorf("%s: accepted", what)
+		}
+	}
+	if refuses(t, path, whole, want) {
+		t.Error("the whole file is refused")
+	}
+}
+
+func TestOpen_RefusesMissingRecords(t *testing.T) {
+	t.Parallel()
+	for _, remove := range []func(tx *bbolt.Tx) error{
+		func(tx *bbolt.Tx) error { return tx.Bucket([]byte("others")).Delete([]byte(Key("alloc", "7"))) },
+		func(tx *bbolt.Tx) error { return tx.DeleteBucket([]byte("others")) },
+		func(tx *bbolt.Tx) error { // the whole tree
+			names := []string{"others", "things", string(digests)}
+			var errs []error
+			for _, name := range names {
+				errs = append(errs, tx.DeleteBucket([]byte(name)))
+			}
+			return errors.Join(errs...)
+		},
+	} {
+		path, _, _ := used(t)
+		b, err := bbolt.Open(path, 0o600, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(b.Update(remove), b.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(filepath.Dir(path)); err == nil || !strings.Contains(err.Error(), "records") {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// withoutDigests makes a file one of an older version.
+func withoutDigests(t *testing.T, path string) {
+	t.Helper()
+	b, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = b.Update(func(tx *bbolt.Tx) error { return tx.DeleteBucket(digests) })
+	err = errors.Join(err, b.Close(), os.Remove(filepath.Join(filepath.Dir(path), "client.lock")))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpen_AcceptsAFileOfAnOlderVersion(t *testing.T) {
+	t.Parallel()
+	path, _, want := used(t)
+	withoutDigests(t, path)
+	for range 2 {
+		db := open(t, filepath.Dir(path))
+		if got, err := text(db); got != want || err != nil {
+			t.Errorf("%v, %s", err, got)
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOpen_StartsOnAFullDisk fills a file system of its own.
+func TestOpen_StartsOnAFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: mounts a file system")
+	}
+	t.Parallel()
+	path, whole, want := used(t)
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, 0) })
+	path = filepath.Join(dir, filepath.Base(path))
+	filler := filepath.Join(dir, "filler")
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filler, make([]byte, 2<<20), 0o600); !diskfault.NoSpace(err) {
+		t.Fatalf("the disk did not fill up: %v", err)
+	}
+	if refuses(t, path, whole, want) {
+		t.Error("a full disk is taken for damage")
+	}
+	withoutDigests(t, path)
+	db := open(t, dir)
+	if err := things.Put(db, "one", &thing{"more", 1}); err != nil {
+		t.Error(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !refuses(t, path, append(bytes.Clone(whole[:100]), make([]byte, len(whole)-100)...), want) {
+		t.Error("damage is passed over on a full disk")
+	}
+}
+
+func FuzzDecodeDigest(f *testing.F) {
+	f.Add(digest{3, 4}.encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if d, err := decodeDigest(b); err == nil && len(b) > 0 && !bytes.Equal(d.encode(), b) {
+			t.Fatal("accepted bytes that encode does not make")
+		}
+	})
 }

@@ -1,0 +1,136 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc64"
+
+	"go.etcd.io/bbolt"
+)
+
+// digests is the bucket of the digests: per bucket of records the number of records and the exclusive or of
+// their checksums.
+var digests = []byte("digests")
+
+var crcTable = crc64.MakeTable(crc64.ECMA)
+
+// digest is the digest of some records.
+type digest struct{ count, sum uint64 }
+
+// flip adds a record that is not in the digest, or takes out one that is; by is 1 or -1.
+func (d *digest) flip(key, value []byte, by int) {
+	head := binary.BigEndian.AppendUint64(nil, uint64(len(key)))
+	sum := crc64.Update(crc64.Checksum(head, crcTable), crcTable, key)
+	d.sum ^= crc64.Update(sum, crcTable, value)
+	d.count += uint64(by)
+}
+
+func (d digest) encode() []byte {
+	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, d.count), d.sum)
+}
+
+// decodeDigest returns the empty digest for no bytes.
+func decodeDigest(b []byte) (d digest, err error) {
+	switch len(b) {
+	case 0:
+		return d, nil
+	case 16:
+		return digest{binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])}, nil
+	}
+	return d, fmt.Errorf("a digest of %d bytes", len(b))
+}
+
+// changeRecord sets a record, or removes it if value is nil, and keeps the digest of its bucket.
+func changeRecord(tx *bbolt.Tx, name string, key, value []byte) error {
+	bucket, err := tx.CreateBucketIfNotExists([]byte(name))
+	if err != nil {
+		return err
+	}
+	sums := tx.Bucket(digests)
+	if sums == nil { // of an older version, on a disk that was full at the start
+		return putRecord(bucket, key, value)
+	}
+	d, err := decodeDigest(sums.Get([]byte(name)))
+	if err != nil {
+		return err
+	}
+	if old := bucket.Get(key); old != nil {
+		d.flip(key, old, -1)
+	}
+	if value != nil {
+		d.flip(key, value, 1)
+	}
+	return errors.Join(putRecord(bucket, key, value), sums.Put([]byte(name), d.encode()))
+}
+
+func putRecord(bucket *bbolt.Bucket, key, value []byte) error {
+	if value == nil {
+		return bucket.Delete(key)
+	}
+	return bucket.Put(key, value)
+}
+
+// copyAll copies all records, none from nil.
+func copyAll(to, from *bbolt.Tx) error {
+	if _, err := to.CreateBucket(digests); err != nil || from == nil {
+		return err
+	}
+	return from.ForEach(func(name []byte, bucket *bbolt.Bucket) error {
+		if bytes.Equal(name, digests) {
+			return nil
+		}
+		copied, err := to.CreateBucket(name)
+		if err != nil {
+			return err
+		}
+		d, err := digestOf(bucket, copied.Put)
+		if err != nil {
+			return err
+		}
+		return to.Bucket(digests).Put(name, d.encode())
+	})
+}
+
+// checkAll compares all records with their digests. Only a file of an older version has none.
+func checkAll(tx *bbolt.Tx, older bool) error {
+	sums := tx.Bucket(digests)
+	switch {
+	case sums == nil && older:
+		return nil
+	case sums == nil:
+		return errors.New("the digests of the records are missing")
+	}
+	err := tx.ForEach(func(name []byte, bucket *bbolt.Bucket) error {
+		if bytes.Equal(name, digests) {
+			return nil
+		}
+		d, err := digestOf(bucket, func(_, _ []byte) error { return nil })
+		if err == nil && !bytes.Equal(sums.Get(name), d.encode()) {
+			err = fmt.Errorf("the records %q do not match their digest", name)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return sums.ForEach(func(name, _ []byte) error {
+		if tx.Bucket(name) == nil {
+			return fmt.Errorf("the records %q are missing", name)
+		}
+		return nil
+	})
+}
+
+// digestOf returns the digest of a bucket and hands its records on.
+func digestOf(bucket *bbolt.Bucket, each func(key, value []byte) error) (d digest, err error) {
+	err = bucket.ForEach(func(key, value []byte) error {
+		if value == nil {
+			return fmt.Errorf("the record %q is none", key)
+		}
+		d.flip(key, value, 1)
+		return each(key, value)
+	})
+	return d, err
+}

@@ -1,0 +1,187 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+	"golang.org/x/sys/unix"
+
+	"berth/internal/diskfault"
+	"berth/structs"
+)
+
+// lockPatience is how long Open waits for another agent to end.
+const lockPatience = 5 * time.Second
+
+// Open opens or makes <dir>/client.db. It reads all records first and compares them with their digests; it
+// returns an error that names the file if any of it is not as it was written. The records are copied to a new
+// file at each opening, so that no free page and no list of free pages of the old one is relied on.
+func Open(dir string) (*DB, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "client.db")
+	if err := prepare(path, lock); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockPatience})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening %s: %w", path, err), lock.Close())
+	}
+	return &DB{bolt: b, lock: lock}, nil
+}
+
+// hasDigests is the content of the lock file once the file of the records has digests. One that has lost them is not
+// taken for one of an older version then.
+const hasDigests = "client.db has digests\n"
+
+// prepare renews the file, or only checks it where there is no room for another.
+func prepare(path string, lock *os.File) error {
+	info, err := lock.Stat()
+	if err != nil {
+		return err
+	}
+	older := info.Size() == 0
+	err = renew(path, older)
+	if _, missing := os.Lstat(path); diskfault.NoSpace(err) && missing == nil {
+		return readRecords(path, func(tx *bbolt.Tx) error { return checkAll(tx, older) })
+	}
+	if err != nil || !older {
+		return err
+	}
+	_, err = lock.WriteString(hasDigests)
+	return errors.Join(err, lock.Sync())
+}
+
+// lockDir keeps other agents out of the directory.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "client.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(lockPatience); ; time.Sleep(50 * time.Millisecond) {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+			_ = f.Close()
+			return nil, inUse(f.Name(), err)
+		}
+	}
+}
+
+func inUse(path string, err error) error {
+	return structs.Errorf(structs.KindPrecondition, "%s: another agent uses this data_dir: %w", path, err)
+}
+
+// renew writes the records of the file to a new one and puts it in the place of the file.
+func renew(path string, older bool) error {
+	tmp := path + ".tmp"
+	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	dst, err := bbolt.Open(tmp, 0o600, nil)
+	if err != nil {
+		return fmt.Errorf("making %s: %w", tmp, err)
+	}
+	_, err = os.Lstat(path)
+	fresh := errors.Is(err, os.ErrNotExist)
+	switch {
+	case fresh:
+		err = dst.Update(func(tx *bbolt.Tx) error { return copyAll(tx, nil) })
+	case err == nil: // what is copied has to be there until it is committed
+		err = readRecords(path, func(from *bbolt.Tx) error {
+			if err := checkAll(from, older); err != nil {
+				return err
+			}
+			return dst.Update(func(tx *bbolt.Tx) error { return copyAll(tx, from) })
+		})
+	}
+	if err := errors.Join(err, dst.Sync(), dst.Close()); err != nil {
+		return errors.Join(err, os.Remove(tmp))
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return err
+	}
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// readRecords hands on a file's records, and says of damage what there is to do.
+func readRecords(path string, read func(*bbolt.Tx) error) error {
+	err := checkMetaPages(path)
+	if err == nil {
+		err = readGuarded(path, read)
+	}
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return inUse(path, err)
+	case err == nil:
+		return nil
+	case diskfault.OfMachine(err):
+		return fmt.Errorf("reading the records of %s: %w", path, err)
+	}
+	return structs.Errorf(structs.KindInternal, "%s: the records of this node are damaged: %w. "+
+		"Remove the file and start the agent again: it finds the tasks and mounts that the servers still want "+
+		"there (see Damaged files in docs/operations.md)", path, err)
+}
+
+// readGuarded turns the panics of bbolt, which trusts its pages, into errors. A page behind the end of a cut
+// file is memory that is not there.
+func readGuarded(path string, read func(*bbolt.Tx) error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	var src *bbolt.DB
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("reading it: %v", r)
+		}
+		if src != nil {
+			err = errors.Join(err, src.Close())
+		}
+	}()
+	if src, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockPatience, ReadOnly: true}); err != nil {
+		return err
+	}
+	return src.View(read)
+}
+
+// checkMetaPages compares the two meta pages of a bbolt file with their checksums. bbolt writes them in turn
+// and is content with one: with the newer one damaged it would read the records as they were before the last
+// change.
+func checkMetaPages(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	size := int64(0)
+	for i := range int64(2) {
+		page := make([]byte, 80) // a head of 16 bytes, then the meta data with its checksum
+		if _, err := f.ReadAt(page, i*size); err != nil {
+			return fmt.Errorf("it is cut or empty: %w", err)
+		}
+		sum := fnv.New64a()
+		_, _ = sum.Write(page[16:72])
+		if sum.Sum64() != binary.NativeEndian.Uint64(page[72:]) {
+			return errors.New("a meta page does not match its checksum")
+		}
+		size = int64(binary.NativeEndian.Uint32(page[24:]))
+	}
+	return nil
+}

@@ -1,0 +1,25 @@
+// Package diskfault tells the errors of a machine from those of a file: where a disk is full or a file may not be
+// read, the file itself is not damaged, and must not be removed.
+package diskfault
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+)
+
+// environment are the errors that end without a change of the file.
+var environment = []syscall.Errno{
+	syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM,
+	syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
+}
+
+// OfMachine reports whether an error says nothing about the content of a file.
+func OfMachine(err error) bool {
+	return slices.ContainsFunc(environment, func(e syscall.Errno) bool { return errors.Is(err, e) })
+}
+
+// NoSpace reports whether an error says that the disk is full.
+func NoSpace(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

@@ -1,0 +1,28 @@
+package diskfault
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"syscall"
+	"testing"
+)
+
+func TestOfMachine_LooksThroughWrapping(t *testing.T) {
+	for _, c := range []struct {
+		err           error
+		machine, full bool
+	}{
+		{&fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}, true, true},
+		{fmt.Errorf("x: %w", syscall.EDQUOT), true, true},
+		{errors.Join(io.EOF, syscall.EACCES), true, false},
+		{syscall.EIO, false, false},
+		{fs.ErrNotExist, false, false},
+		{nil, false, false},
+	} {
+		if OfMachine(c.err) != c.machine || NoSpace(c.err) != c.full {
+			t.Errorf("%v: of the machine %v, full %v", c.err, OfMachine(c.err), NoSpace(c.err))
+		}
+	}
+}
