@@ -166,7 +166,7 @@ func (c *Client) open(deps Deps) (err error) {
 		return err
 	}
 	c.closers = append(c.closers, func() { _ = c.db.Close() })
-	if c.id, err = loadIdentity(cfg.StateDir(), cfg.NodeID); err != nil {
+	if c.id, err = loadIdentity(c.db, cfg.StateDir(), cfg.NodeID); err != nil {
 		return err
 	}
 	c.logger = c.logger.With("node_id", c.id.nodeID)

@@ -348,23 +348,66 @@ func TestOnlySoManyEndedAllocationsAreKept(t *testing.T) {
 
 func TestTheIdentityIsMadeOnceAndKeptSecret(t *testing.T) {
 	dir := t.TempDir()
-	a, err := loadIdentity(dir, "")
+	db, err := store.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	a, err := loadIdentity(db, dir, "")
 	if err != nil || a.nodeID == "" || a.secretID == "" || a.nodeID == a.secretID {
 		t.Fatalf("%+v, %v", a, err)
 	}
-	if b, err := loadIdentity(dir, ""); err != nil || a != b {
+	if b, err := loadIdentity(db, dir, ""); err != nil || a != b {
 		t.Errorf("%+v, %v", b, err)
 	}
 	for _, name := range []string{"node-id", "secret-id"} {
-		if st, err := os.Stat(filepath.Join(dir, name)); err != nil || st.Mode().Perm() != 0o600 {
+		path := filepath.Join(dir, name)
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, st.Mode(), err)
 		}
+		for _, text := range []string{"", "another"} { // damaged
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			want := path + ": the node's identity is not the one of its records"
+			if _, err := loadIdentity(db, dir, ""); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s holds %q: %v", name, text, err)
+			}
+		}
+		if err := os.Remove(path); err != nil { // as the error says
+			t.Fatal(err)
+		}
+		if b, err := loadIdentity(db, dir, ""); err != nil || a != b {
+			t.Errorf("%s is gone: %+v, %v", name, b, err)
+		}
 	}
-	if c, err := loadIdentity(dir, "fixed"); err != nil || c.nodeID != "fixed" || c.secretID != a.secretID {
+	if c, err := loadIdentity(db, dir, "fixed"); err != nil || c.nodeID != "fixed" || c.secretID != a.secretID {
 		t.Errorf("%+v, %v", c, err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 2 {
 		t.Errorf("left %v", left)
+	}
+}
+
+func TestLoadIdentity_WithoutRecordsTakesTheFiles(t *testing.T) {
+	dir := t.TempDir()
+	for i, text := range []string{"mine", ""} {
+		db, err := store.Open(t.TempDir()) // of an older version, or removed
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = db.Close() }()
+		path := filepath.Join(dir, "node-id")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		id, err := loadIdentity(db, dir, "")
+		if i == 0 && (err != nil || id.nodeID != "mine") {
+			t.Errorf("%+v, %v", id, err)
+		}
+		if i == 1 && (err == nil || !strings.Contains(err.Error(), path)) {
+			t.Errorf("an empty file: %v", err)
+		}
 	}
 }
 

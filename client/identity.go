@@ -1,12 +1,14 @@
 package client
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 
+	"berth/client/store"
 	"berth/structs"
 )
 
@@ -14,24 +16,53 @@ import (
 // made once and outlive the agent.
 type identity struct{ nodeID, secretID string }
 
-// loadIdentity reads the identity in dir or makes it. A configured node ID wins over the one on disk.
-func loadIdentity(dir, configured string) (identity, error) {
-	var id identity
-	var err error
-	if id.nodeID, err = loadOrMake(filepath.Join(dir, "node-id"), configured); err != nil {
+// identityRecord is the copy of the identity in the node's records.
+type identityRecord struct{ NodeID, SecretID string }
+
+var identityTable = store.NewTable[identityRecord]("identity")
+
+// loadIdentity reads the identity in dir or makes it, and keeps a copy in the node's records. A configured node
+// ID wins over the one on disk. A file that is not as it was written is an error: another ID or secret would
+// be another node, whose volumes the servers take for lost.
+func loadIdentity(db *store.DB, dir, configured string) (id identity, err error) {
+	known, err := identityTable.Get(db, "node")
+	if err != nil {
 		return id, err
 	}
-	id.secretID, err = loadOrMake(filepath.Join(dir, "secret-id"), "")
-	return id, err
+	if known == nil {
+		known = &identityRecord{}
+	}
+	if id.nodeID, err = loadOrMake(filepath.Join(dir, "node-id"), known.NodeID, configured); err != nil {
+		return id, err
+	}
+	if id.secretID, err = loadOrMake(filepath.Join(dir, "secret-id"), known.SecretID, ""); err != nil {
+		return id, err
+	}
+	if *known == (identityRecord{id.nodeID, id.secretID}) {
+		return id, nil // a full disk does not keep the agent from starting
+	}
+	return id, identityTable.Put(db, "node", &identityRecord{id.nodeID, id.secretID})
 }
 
-func loadOrMake(path, want string) (string, error) {
+// loadOrMake reads one part of the identity. known is its copy, "" if there is none.
+func loadOrMake(path, known, configured string) (string, error) {
 	b, err := os.ReadFile(path)
 	have := strings.TrimSpace(string(b))
+	missing := errors.Is(err, os.ErrNotExist)
+	want := cmp.Or(configured, known)
 	switch {
-	case err != nil && !errors.Is(err, os.ErrNotExist):
+	case err != nil && !missing:
 		return "", fmt.Errorf("reading the node's identity: %w", err)
-	case have != "" && (want == "" || want == have):
+	case !missing && configured == "" && have != "" && (known == "" || have == known):
+		return have, nil
+	case !missing && configured == "" && known != "":
+		return "", structs.Errorf(structs.KindInternal, "%s: the node's identity is not the one of its records. "+
+			"Remove the file and start the agent again: it writes the file anew from its records "+
+			"(see Damaged files in docs/operations.md)", path)
+	case !missing && configured == "":
+		return "", structs.Errorf(structs.KindInternal, "%s: the node's identity is empty. Put it back, or remove the file "+
+			"and become another node (see Damaged files in docs/operations.md)", path)
+	case have == want && have != "":
 		return have, nil
 	case want == "":
 		want = structs.NewID()

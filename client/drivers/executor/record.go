@@ -1,9 +1,11 @@
 package executor
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 
@@ -70,7 +72,7 @@ func writeExit(dir string, r *driver.ExitResult) error {
 		short.Err = r.Err[:most]
 		r = &short
 	}
-	b, err := json.Marshal(r)
+	b, err := encodeSummed(r)
 	if err != nil {
 		return err
 	}
@@ -82,7 +84,7 @@ func writeExit(dir string, r *driver.ExitResult) error {
 }
 
 func writeJSON(path string, v any) error {
-	b, err := json.Marshal(v)
+	b, err := encodeSummed(v)
 	if err != nil {
 		return err
 	}
@@ -125,11 +127,39 @@ func readJSON(path string, v any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := json.Unmarshal(b, v); err != nil {
+	if err := decodeSummed(b, v); err != nil {
 		return false, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return true, nil
 }
+
+// sumField is the last field of a file. It holds the CRC-32 (Castagnoli) of the text before it: a record with
+// another pid than the one written would let a second task start beside the first.
+const sumField = `,"Sum":"%08x"}`
+
+// encodeSummed encodes a struct with at least one field.
+func encodeSummed(v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	b = b[:len(b)-1] // the closing brace
+	return fmt.Appendf(b, sumField, sumOf(b)), nil
+}
+
+// decodeSummed decodes what encodeSummed made, or a file without the field: a supervisor of an older version
+// writes none.
+func decodeSummed(b []byte, v any) error {
+	b = bytes.TrimRight(b, " ") // of reserveExit
+	if at := len(b) - len(fmt.Sprintf(sumField, 0)); at > 0 && bytes.Contains(b, []byte(`"Sum"`)) {
+		if string(b[at:]) != fmt.Sprintf(sumField, sumOf(b[:at])) {
+			return errors.New("it is damaged: the checksum does not match")
+		}
+	}
+	return json.Unmarshal(b, v)
+}
+
+func sumOf(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
 
 // takeLock locks a task's directory; nil and no error say that a supervisor has it. The lock belongs to the
 // open file, so it passes to a process that inherits it.

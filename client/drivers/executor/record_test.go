@@ -1,0 +1,70 @@
+package executor
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func testRecord() *record {
+	return &record{TaskID: "a1/web", Driver: "exec", Boot: "b", Supervisor: procRef{PID: 4242}, Task: procRef{PID: 4243}}
+}
+
+// TestReadRecord_RefusesAChangedByte changes each byte of a record.
+func TestReadRecord_RefusesAChangedByte(t *testing.T) {
+	dir := t.TempDir()
+	if err := testRecord().write(dir); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, recordFile)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := 0
+	for i := range whole {
+		damaged := bytes.Clone(whole)
+		damaged[i] ^= 1
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got, err := readRecord(dir)
+		switch {
+		case err != nil && !strings.Contains(err.Error(), path):
+			t.Errorf("byte %d: %v", i, err)
+		case err != nil:
+			refused++
+		case !reflect.DeepEqual(got, testRecord()):
+			t.Errorf("byte %d: read as %+v", i, got)
+		}
+	}
+	if refused < len(whole)-len(`"Sum"`) { // without its name the field is unknown, and passed over
+		t.Errorf("%d of %d changes refused", refused, len(whole))
+	}
+}
+
+func TestReadRecord_AcceptsOneOfAnOlderVersion(t *testing.T) {
+	dir := t.TempDir()
+	b, err := json.Marshal(testRecord())
+	if err := errors.Join(err, os.WriteFile(filepath.Join(dir, recordFile), b, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readRecord(dir); err != nil || !reflect.DeepEqual(got, testRecord()) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func FuzzDecodeSummed(f *testing.F) {
+	b, err := encodeSummed(testRecord())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte("{}  "))
+	f.Fuzz(func(t *testing.T, b []byte) { _ = decodeSummed(b, &record{}) })
+}
