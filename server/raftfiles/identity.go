@@ -1,0 +1,56 @@
+package raftfiles
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"berth/structs"
+)
+
+const idName = "server-id"
+
+var idForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// ServerID returns the server's id in the Raft configuration. It is made once and kept in the data directory.
+// A server with another id would be another member of its cluster, so an id that is lost or damaged is an
+// error.
+func ServerID(dataDir string) (string, error) {
+	record, err := readMark(dataDir)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dataDir, idName)
+	b, err := readLimited(path, 4096)
+	if errors.Is(err, os.ErrNotExist) && record == nil && !hasLog(dataDir) {
+		id := structs.NewID()
+		if err := WriteFile(path, []byte(id+"\n")); err != nil {
+			return "", fmt.Errorf("keeping the server's id: %w", err)
+		}
+		return id, nil
+	}
+	id := strings.TrimSpace(string(b))
+	switch {
+	case err == nil && record != nil && id == record.id:
+		return id, nil
+	case record != nil:
+		return "", remedyError(path, fmt.Sprintf("the server's id %q is not the one that its log belongs to", id),
+			fmt.Sprintf("Write the line %s into the file and start the server again", record.id))
+	case err != nil:
+		return "", damageError(dataDir, path, "the server's id is gone, its log is there: %w", err)
+	case !idForm.MatchString(id):
+		return "", damageError(dataDir, path, "the file does not hold a server's id")
+	}
+	return id, nil
+}
+
+// hasLog reports whether the data directory holds anything of a log or of snapshots.
+func hasLog(dataDir string) bool {
+	raftDir := filepath.Join(dataDir, "raft")
+	segments, _ := filepath.Glob(filepath.Join(raftDir, "wal", "*.wal"))
+	snapshots, _ := filepath.Glob(filepath.Join(raftDir, "snapshots", "*", "meta.json"))
+	return len(segments)+len(snapshots) > 0 || exists(filepath.Join(raftDir, "wal", metaName))
+}

@@ -1,0 +1,155 @@
+package raftfiles
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+)
+
+// sumMark follows the checksum of an entry. No byte of it is 0 or a length, so a changed byte cannot make an
+// entry with a checksum look like one without.
+var sumMark = []byte{0xbe, 0x97, 0x83, 0xe5}
+
+// sumSize is the size of a checksum with its mark, the end of an entry's extensions.
+const sumSize = 8
+
+// Log is the log of Raft and its stable store. Every entry has a checksum of all its fields in its extensions;
+// the entries that Log takes and returns are without it.
+type Log struct {
+	*wal.WAL
+	dataDir string
+	meta    *metaStore
+	mark    *mark
+	// fatal ends the process; see Options.
+	fatal   func(error)
+	serving atomic.Bool // Serve was called
+	closed  atomic.Bool
+}
+
+// Serve says that Raft has started. From now on an entry that is damaged ends the process.
+func (l *Log) Serve() { l.serving.Store(true) }
+
+// StoreLog appends an entry (raft.LogStore).
+func (l *Log) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
+
+// StoreLogs appends entries (raft.LogStore).
+func (l *Log) StoreLogs(entries []*raft.Log) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	summed := make([]*raft.Log, len(entries))
+	for i, e := range entries {
+		c := *e
+		c.Extensions = addSum(e)
+		summed[i] = &c
+	}
+	if err := l.WAL.StoreLogs(summed); err != nil {
+		return err
+	}
+	l.mark.raise(entries[len(entries)-1].Index)
+	return nil
+}
+
+// GetLog reads an entry (raft.LogStore). Raft panics on some of its errors; so that nobody reads of a fault of
+// the program, a damaged entry ends the process.
+func (l *Log) GetLog(index uint64, entry *raft.Log) error {
+	err := l.read(index, entry)
+	if err == nil || err == raft.ErrLogNotFound || l.closed.Load() { // Raft compares it, too
+		return err
+	}
+	err = damageError(l.dataDir, l.meta.segmentOf(index), "the log entry %d is damaged: %w", index, err)
+	if l.serving.Load() {
+		l.fatal(err)
+	}
+	return err
+}
+
+// read reads an entry and checks it. raft-wal panics on some damage.
+func (l *Log) read(index uint64, entry *raft.Log) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("reading it: %v", r)
+		}
+	}()
+	if err := l.WAL.GetLog(index, entry); err != nil {
+		return err
+	}
+	if entry.Index != index {
+		return fmt.Errorf("it is entry %d", entry.Index)
+	}
+	return takeSum(entry)
+}
+
+// DeleteRange removes entries at one end of the log (raft.LogStore).
+func (l *Log) DeleteRange(first, last uint64) error {
+	end, err := l.LastIndex()
+	if err != nil {
+		return err
+	}
+	if last >= end { // at its end
+		start, err := l.FirstIndex()
+		if err != nil {
+			return err
+		}
+		left := first - 1
+		if first <= start {
+			left = 0
+		}
+		if err := l.mark.lower(left); err != nil {
+			return err
+		}
+	}
+	return l.WAL.DeleteRange(first, last)
+}
+
+// Close closes the log.
+func (l *Log) Close() error {
+	l.closed.Store(true)
+	return errors.Join(l.WAL.Close(), l.mark.close())
+}
+
+// addSum returns the extensions of an entry with the checksum.
+func addSum(e *raft.Log) []byte {
+	b := binary.BigEndian.AppendUint32(slices.Clone(e.Extensions), sumOf(e))
+	return append(b, sumMark...)
+}
+
+// takeSum removes the checksum from an entry and compares it. An entry without extensions is of an older
+// version, which wrote none.
+func takeSum(e *raft.Log) error {
+	n := len(e.Extensions) - sumSize
+	if len(e.Extensions) == 0 {
+		return nil
+	}
+	if n < 0 || string(e.Extensions[n+4:]) != string(sumMark) {
+		return errors.New("it has no checksum")
+	}
+	sum := binary.BigEndian.Uint32(e.Extensions[n:])
+	e.Extensions = e.Extensions[:n:n]
+	if n == 0 {
+		e.Extensions = nil
+	}
+	if sumOf(e) != sum {
+		return errors.New("its checksum does not match")
+	}
+	return nil
+}
+
+// sumOf is the CRC-32 (Castagnoli) of all fields of an entry.
+func sumOf(e *raft.Log) uint32 {
+	head := make([]byte, 0, 48)
+	for _, v := range []uint64{
+		e.Index, e.Term, uint64(e.Type), uint64(len(e.Data)), uint64(len(e.Extensions)),
+		uint64(e.AppendedAt.UnixNano()),
+	} {
+		head = binary.BigEndian.AppendUint64(head, v)
+	}
+	sum := crc32.Update(crc32.Checksum(head, castagnoli), castagnoli, e.Data)
+	return crc32.Update(sum, castagnoli, e.Extensions)
+}

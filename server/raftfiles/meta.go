@@ -1,0 +1,173 @@
+package raftfiles
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/raft-wal/metadb"
+	"github.com/hashicorp/raft-wal/segment"
+	"github.com/hashicorp/raft-wal/types"
+)
+
+const (
+	// metaName is the name of the bbolt file of older versions, which Open replaces. An older version refuses
+	// the new content; without a file it would delete all segments.
+	metaName = metadb.FileName
+	metaHead = "berth wal-meta 1 crc=%08x\n"
+	metaKind = "berth wal-meta 1 "
+	// metaLimit bounds the file: a segment takes some 300 bytes and holds at least one entry.
+	metaLimit = 64 << 20
+)
+
+// stableKeys are the keys under which Raft keeps its term and its vote.
+var stableKeys = []string{"CurrentTerm", "LastVoteTerm", "LastVoteCand"}
+
+// metaContent is what the file wal-meta.db holds.
+type metaContent struct {
+	State  types.PersistentState // the segments of the log
+	Stable map[string][]byte     // Raft's stable values
+}
+
+func (c metaContent) encode() ([]byte, error) {
+	body, err := json.Marshal(c)
+	if err != nil {
+		return nil, err
+	}
+	return append(fmt.Appendf(nil, metaHead, crc32.Checksum(body, castagnoli)), body...), nil
+}
+
+func decodeMeta(b []byte) (metaContent, error) {
+	var c metaContent
+	head, body, _ := bytes.Cut(b, []byte("\n"))
+	if string(head)+"\n" != fmt.Sprintf(metaHead, crc32.Checksum(body, castagnoli)) {
+		return c, errors.New("the checksum does not match")
+	}
+	return c, json.Unmarshal(body, &c)
+}
+
+// metaStore keeps the list of segments and Raft's stable values in one file with a checksum. Every change
+// replaces the file atomically and durably; changes are rare: an election, a new segment, a truncation.
+type metaStore struct {
+	path    string
+	mu      sync.Mutex
+	content metaContent
+}
+
+// loadMeta reads the file, or the bbolt file of an older version if that is still allowed, which it replaces.
+func loadMeta(dir string, olderAllowed bool) (*metaStore, error) {
+	m := &metaStore{path: filepath.Join(dir, metaName), content: metaContent{Stable: map[string][]byte{}}}
+	b, err := readLimited(m.path, metaLimit)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return m, nil
+	case err != nil:
+		return nil, err
+	case len(b) == 0:
+		return nil, errors.New("the file is empty")
+	case olderAllowed && !bytes.HasPrefix(b, []byte(metaKind)):
+		if m.content, err = readBolt(dir); err != nil {
+			return nil, err
+		}
+		return m, m.replace(m.content)
+	}
+	m.content, err = decodeMeta(b)
+	return m, err
+}
+
+// readBolt reads the file of an older version. bbolt panics, or reads memory that is not there, on some
+// damage.
+func readBolt(dir string) (c metaContent, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the file is damaged: %v", r)
+		}
+	}()
+	db := &metadb.BoltMetaDB{}
+	c.Stable = map[string][]byte{}
+	if c.State, err = db.Load(dir); err != nil {
+		return c, err
+	}
+	for _, key := range stableKeys {
+		v, err := db.GetStable([]byte(key))
+		if err != nil {
+			return c, errors.Join(err, db.Close())
+		}
+		if v != nil {
+			c.Stable[key] = v
+		}
+	}
+	return c, db.Close()
+}
+
+// replace makes c the content, on disk first.
+func (m *metaStore) replace(c metaContent) error {
+	b, err := c.encode()
+	if err == nil {
+		err = WriteFile(m.path, b)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", m.path, err)
+	}
+	m.content = c
+	return nil
+}
+
+// Load returns the segments (types.MetaStore).
+func (m *metaStore) Load(string) (types.PersistentState, error) { return m.state(), nil }
+
+func (m *metaStore) state() types.PersistentState {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.content.State
+}
+
+// CommitState replaces the segments (types.MetaStore).
+func (m *metaStore) CommitState(s types.PersistentState) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.replace(metaContent{State: s, Stable: m.content.Stable})
+}
+
+// GetStable returns a copy of a value, nil if there is none (types.MetaStore).
+func (m *metaStore) GetStable(key []byte) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return bytes.Clone(m.content.Stable[string(key)]), nil
+}
+
+// SetStable sets a value, or removes it if value is nil (types.MetaStore).
+func (m *metaStore) SetStable(key, value []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	stable := maps.Clone(m.content.Stable)
+	if value == nil {
+		delete(stable, string(key))
+	} else {
+		stable[string(key)] = bytes.Clone(value)
+	}
+	return m.replace(metaContent{State: m.content.State, Stable: stable})
+}
+
+// Close does nothing: the file is open only while it is written (types.MetaStore).
+func (m *metaStore) Close() error { return nil }
+
+// segmentOf returns the path of the segment that holds an entry.
+func (m *metaStore) segmentOf(index uint64) string {
+	dir := filepath.Dir(m.path)
+	for _, s := range slices.Backward(m.state().Segments) {
+		if s.BaseIndex <= index {
+			return filepath.Join(dir, segment.FileName(s))
+		}
+	}
+	return dir
+}

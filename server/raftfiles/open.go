@@ -1,0 +1,170 @@
+package raftfiles
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+	walmetrics "github.com/hashicorp/raft-wal/metrics"
+)
+
+// Options says which files to open.
+type Options struct {
+	DataDir       string // the server's
+	ID            string // the server's, of ServerID
+	SnapshotsKept int
+	SegmentSize   int // in bytes, 0 for raft-wal's own (64 MiB)
+	Logger        hclog.Logger
+	// Fatal is called when a log entry turns out to be damaged while Raft runs. It ends the process.
+	Fatal func(error)
+}
+
+// Files are the files of a server's Raft.
+type Files struct {
+	Log       *Log // also the stable store
+	Snapshots raft.SnapshotStore
+}
+
+// Close closes the files. Raft has ended.
+func (f *Files) Close() error { return f.Log.Close() }
+
+// opening is the state of Open.
+type opening struct {
+	Options
+	walDir  string
+	snapDir string
+	logger  hclog.Logger
+	mark    *markRecord // nil if there is none
+	meta    *metaStore
+}
+
+func (o *opening) damage(path, format string, args ...any) error {
+	return damageError(o.DataDir, path, format, args...)
+}
+
+// recorded returns what the mark says, nothing without one.
+func (o *opening) recorded() markRecord {
+	if o.mark == nil {
+		return markRecord{}
+	}
+	return *o.mark
+}
+
+// Open checks all files and opens them. A new data directory gets new files.
+func Open(options Options) (*Files, error) {
+	raftDir := filepath.Join(options.DataDir, "raft")
+	o := &opening{Options: options, logger: options.Logger,
+		walDir: filepath.Join(raftDir, "wal"), snapDir: filepath.Join(raftDir, "snapshots")}
+	var err error
+	if o.mark, err = readMark(o.DataDir); err != nil {
+		return nil, err
+	}
+	if err := o.checkPresence(raftDir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.walDir, 0o700); err != nil {
+		return nil, err
+	}
+	if o.meta, err = loadMeta(o.walDir, o.mark == nil); err != nil {
+		return nil, o.damage(filepath.Join(o.walDir, metaName), "the list of the log's segments is damaged: %w", err)
+	}
+	record, err := o.check()
+	if err != nil {
+		return nil, err
+	}
+	return o.open(raftDir, record)
+}
+
+// checkPresence refuses to make a new log where there was one. raft-wal would delete segments that no list
+// names.
+func (o *opening) checkPresence(raftDir string) error {
+	had := o.recorded().hadState()
+	for _, path := range []string{raftDir, o.walDir, filepath.Join(o.walDir, metaName)} {
+		if exists(path) {
+			continue
+		}
+		segments, err := filepath.Glob(filepath.Join(o.walDir, "*.wal"))
+		if err != nil {
+			return err
+		}
+		if had || len(segments) > 0 {
+			return o.damage(path, "it is missing, and this server has had a log")
+		}
+		return nil
+	}
+	return nil
+}
+
+// check reads the log and the snapshots and compares them with each other and with the mark.
+func (o *opening) check() (markRecord, error) {
+	none := markRecord{}
+	last, err := o.checkLog()
+	if err != nil {
+		return none, err
+	}
+	snapshot, err := o.checkSnapshots()
+	if err != nil {
+		return none, err
+	}
+	if o.mark == nil && last > 0 {
+		o.logger.Warn("making the record of the log's end, which an older version did not keep",
+			"path", filepath.Join(o.DataDir, markName), "last", last)
+	}
+	first := o.firstIndex()
+	switch {
+	case last < o.recorded().last:
+		return none, o.damage(o.walDir, "the log ends at entry %d; it had entries up to %d", last, o.recorded().last)
+	case snapshot < o.recorded().snapshot:
+		return none, o.damage(o.snapDir, "the snapshot of entry %d is missing", o.recorded().snapshot)
+	case last > 0 && first > snapshot+1:
+		return none, o.damage(o.snapDir, "the snapshot of the entries before %d is missing", first)
+	}
+	return markRecord{id: o.ID, last: last, snapshot: snapshot}, nil
+}
+
+// firstIndex is the index of the first entry of a log that has any.
+func (o *opening) firstIndex() uint64 {
+	if segments := o.meta.state().Segments; len(segments) > 0 {
+		return segments[0].MinIndex
+	}
+	return 0
+}
+
+// open opens the files, which are whole.
+func (o *opening) open(raftDir string, record markRecord) (*Files, error) {
+	log, err := wal.Open(o.walDir, wal.WithMetaStore(o.meta), wal.WithLogger(o.logger.Named("wal")),
+		wal.WithSegmentSize(o.SegmentSize),
+		wal.WithMetricsCollector(walmetrics.NewGoMetricsCollector([]string{"raft", "wal"}, nil, nil)))
+	if err != nil {
+		return nil, o.damage(o.walDir, "opening the log: %w", err)
+	}
+	if last, _ := log.LastIndex(); last != record.last {
+		err := o.damage(o.walDir, "the log ends at entry %d instead of %d", last, record.last)
+		return nil, errors.Join(err, log.Close())
+	}
+	store, err := raft.NewFileSnapshotStoreWithLogger(raftDir, o.SnapshotsKept, o.logger.Named("snapshot"))
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the snapshots in %s: %w", o.snapDir, err), log.Close())
+	}
+	mark, err := openMark(o.DataDir, record, o.logger)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	f := &Files{
+		Log:       &Log{WAL: log, dataDir: o.DataDir, meta: o.meta, mark: mark, fatal: o.Fatal},
+		Snapshots: &snapshots{FileSnapshotStore: store, dir: o.snapDir, mark: mark},
+	}
+	if record.last > 0 && record.last < record.snapshot {
+		// A snapshot was installed, and the log that it replaces was not removed yet. The next entry would
+		// not fit behind it.
+		if err := f.Log.DeleteRange(1, record.last); err != nil {
+			err = fmt.Errorf("%s: removing the entries before the snapshot: %w", o.walDir, err)
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,181 @@
+package raftfiles
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft-wal/segment"
+	"github.com/hashicorp/raft-wal/types"
+)
+
+// The format of a segment file of raft-wal, version 0. The file begins with a header. Frames follow it, each
+// padded to 8 bytes. A commit frame has the checksum of everything since the commit frame before it. Behind the
+// last commit are zeros up to the size that was allocated, or the rest of a write that a power cut interrupted.
+const (
+	segmentHeader = 32 // raft-wal compares it with the list of segments
+	frameHeader   = 8
+	frameEntry    = 1
+	frameIndex    = 2
+	frameCommit   = 3
+	// segmentLimit bounds the size of a segment: it is 64 MiB when it is full, and one write longer.
+	segmentLimit = 1 << 30
+)
+
+// segmentContent is what scanSegment finds up to the last commit that is whole.
+type segmentContent struct {
+	offsets    []uint32 // of the entries' frames
+	indexStart uint64   // offset of the table of offsets, 0 unless the segment is sealed
+	end        int      // offset behind the last commit, 0 without one
+}
+
+// scanSegment reads a segment from its beginning and stops behind the last commit whose checksum matches.
+func scanSegment(b []byte) segmentContent {
+	var whole, read segmentContent
+	start := 0
+	for off := segmentHeader; off+frameHeader <= len(b); {
+		kind := binary.LittleEndian.Uint32(b[off:]) // the kind of a frame and three bytes that are 0
+		value := binary.LittleEndian.Uint32(b[off+4:])
+		size := (int(value) + 7) &^ 7
+		switch kind {
+		case frameCommit:
+			if crc32.Checksum(b[start:off], castagnoli) != value {
+				return whole
+			}
+			size, start = 0, off+frameHeader
+			read.end = start
+			whole = read
+		case frameEntry:
+			read.offsets = append(read.offsets, uint32(off))
+		case frameIndex:
+			read.indexStart = uint64(off + frameHeader)
+		default:
+			return whole
+		}
+		off += frameHeader + size
+	}
+	return whole
+}
+
+// checkSealed compares a sealed segment with the list of segments.
+func checkSealed(b []byte, c segmentContent, info types.SegmentInfo) error {
+	if c.indexStart == 0 || c.indexStart != info.IndexStart ||
+		info.MaxIndex < info.BaseIndex || uint64(len(c.offsets)) <= info.MaxIndex-info.BaseIndex {
+		return fmt.Errorf("the entries behind index %d (byte %d) are not as they were written",
+			info.BaseIndex+uint64(len(c.offsets))-1, c.end)
+	}
+	for i, offset := range c.offsets {
+		at := c.indexStart + 4*uint64(i)
+		if at+4 > uint64(c.end) || binary.LittleEndian.Uint32(b[at:]) != offset {
+			return errors.New("the table of the entries does not fit the entries")
+		}
+	}
+	return nil
+}
+
+// checkLog reads all segments, whatever their entries are needed for. It returns the index of the last entry, 0
+// for an empty log. It drops a write that was interrupted, and finishes a segment that was full.
+func (o *opening) checkLog() (last uint64, err error) {
+	state := o.meta.state()
+	var buffer []byte
+	for i, info := range state.Segments {
+		path := filepath.Join(o.walDir, segment.FileName(info))
+		tail := info.SealTime.IsZero()
+		if tail != (i == len(state.Segments)-1) || (i > 0 && info.BaseIndex != last+1) {
+			return 0, o.damage(o.meta.path, "the list of segments has a hole before %s", segment.FileName(info))
+		}
+		buffer, err = readSegment(path, buffer)
+		switch {
+		case tail && errors.Is(err, os.ErrNotExist) && o.recorded().last < info.BaseIndex:
+			return last, nil // it was about to be made
+		case err != nil:
+			return 0, o.damage(path, "reading a segment of the log: %w", err)
+		}
+		c := scanSegment(buffer)
+		if tail {
+			return o.checkTail(path, buffer, c, last)
+		}
+		if err := checkSealed(buffer, c, info); err != nil {
+			return 0, o.damage(path, "the segment is damaged: %w", err)
+		}
+		last = info.MaxIndex
+	}
+	return last, nil
+}
+
+// checkTail checks the segment that is written to. before is the last entry of the segments before it.
+func (o *opening) checkTail(path string, b []byte, c segmentContent, before uint64) (last uint64, err error) {
+	state := o.meta.state()
+	info := state.Segments[len(state.Segments)-1]
+	last = before
+	if len(c.offsets) > 0 {
+		last = info.BaseIndex + uint64(len(c.offsets)) - 1
+	}
+	if last < o.recorded().last {
+		return 0, o.damage(path, "the entries behind index %d (byte %d) are not as they were written; "+
+			"%s says that the log had entries up to %d", last, c.end, markName, o.recorded().last)
+	}
+	if rest := bytes.TrimRight(b[c.end:], "\x00"); len(rest) > 0 {
+		o.logger.Warn("dropping an interrupted write at the end of the log",
+			"path", path, "offset", c.end, "bytes", len(rest))
+		if err := erase(path, c.end, len(rest)); err != nil {
+			return 0, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	if c.indexStart == 0 {
+		return last, nil
+	}
+	return last, o.sealTail(c, last)
+}
+
+// sealTail records that the last segment is full and begins the next one. raft-wal does so in the background
+// and does not resume it: it would refuse all further writes.
+func (o *opening) sealTail(c segmentContent, last uint64) error {
+	state := o.meta.state()
+	state.Segments = slices.Clone(state.Segments)
+	full := &state.Segments[len(state.Segments)-1]
+	full.SealTime, full.MaxIndex, full.IndexStart = time.Now(), last, c.indexStart
+	next := types.SegmentInfo{
+		ID: state.NextSegmentID, BaseIndex: last + 1, MinIndex: last + 1,
+		Codec: full.Codec, CreateTime: full.SealTime, SizeLimit: full.SizeLimit,
+	}
+	state.Segments = append(state.Segments, next)
+	state.NextSegmentID++
+	return o.meta.CommitState(state)
+}
+
+// readSegment reads a segment into the buffer, which grows if it must.
+func readSegment(path string, buffer []byte) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return buffer, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return buffer, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > segmentLimit {
+		return buffer, errors.New("is not a segment: it is too large or no regular file")
+	}
+	buffer = slices.Grow(buffer[:0], int(info.Size()))[:info.Size()]
+	_, err = io.ReadFull(f, buffer)
+	return buffer, err
+}
+
+// erase overwrites a part of a file with zeros, durably.
+func erase(path string, offset, size int) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(make([]byte, size), int64(offset))
+	return errors.Join(err, f.Sync(), f.Close())
+}

@@ -1,0 +1,167 @@
+package raftfiles
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"hash/crc64"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	snapshotMeta  = "meta.json"
+	snapshotState = "state.bin"
+	snapshotSum   = "meta.sum" // the checksum of meta.json
+	// snapshotMetaLimit bounds meta.json: it lists the servers.
+	snapshotMetaLimit = 16 << 20
+)
+
+// snapshots is Raft's store of snapshots with a checksum of each meta.json and with errors that name the file.
+type snapshots struct {
+	*raft.FileSnapshotStore
+	dir  string
+	mark *mark
+}
+
+// Create begins a snapshot (raft.SnapshotStore).
+func (s *snapshots) Create(v raft.SnapshotVersion, index, term uint64, c raft.Configuration, at uint64,
+	t raft.Transport) (raft.SnapshotSink, error) {
+	inner, err := s.FileSnapshotStore.Create(v, index, term, c, at, t)
+	if err != nil {
+		return nil, err
+	}
+	return &sink{SnapshotSink: inner, dir: filepath.Join(s.dir, inner.ID()), index: index, mark: s.mark}, nil
+}
+
+// Open opens a snapshot whose state has been compared with its checksum (raft.SnapshotStore).
+func (s *snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	meta, r, err := s.FileSnapshotStore.Open(id)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", filepath.Join(s.dir, id, snapshotState), err)
+	}
+	return meta, r, nil
+}
+
+// sink is a snapshot while it is written.
+type sink struct {
+	raft.SnapshotSink
+	dir   string
+	index uint64
+	mark  *mark
+}
+
+// Close finishes the snapshot.
+func (s *sink) Close() error {
+	if err := s.SnapshotSink.Close(); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(filepath.Join(s.dir, snapshotMeta))
+	if err != nil {
+		return err
+	}
+	return errors.Join(WriteFile(filepath.Join(s.dir, snapshotSum), encodeSum(b)), s.mark.snapshotTaken(s.index))
+}
+
+func encodeSum(meta []byte) []byte {
+	return fmt.Appendf(nil, "%08x\n", crc32.Checksum(meta, castagnoli))
+}
+
+// checkSnapshots reads all snapshots. It returns the index of the newest one, 0 without one. It removes those
+// that were never finished.
+func (o *opening) checkSnapshots() (newest uint64, err error) {
+	entries, err := os.ReadDir(o.snapDir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return 0, err
+	}
+	for _, e := range entries {
+		dir := filepath.Join(o.snapDir, e.Name())
+		if !e.IsDir() {
+			continue
+		}
+		if strings.HasSuffix(e.Name(), ".tmp") {
+			if err := os.RemoveAll(dir); err != nil {
+				return 0, err
+			}
+			continue
+		}
+		index, file, err := checkSnapshot(dir)
+		if err != nil {
+			return 0, o.damage(filepath.Join(dir, file), "the snapshot is damaged: %w", err)
+		}
+		newest = max(newest, index)
+	}
+	return newest, nil
+}
+
+// checkSnapshot returns the index of a snapshot, or the file at fault.
+func checkSnapshot(dir string) (index uint64, file string, err error) {
+	b, err := readLimited(filepath.Join(dir, snapshotMeta), snapshotMetaLimit)
+	if err != nil {
+		return 0, snapshotMeta, err
+	}
+	sum, err := readLimited(filepath.Join(dir, snapshotSum), 64)
+	noSum := errors.Is(err, os.ErrNotExist) // of an older version, or interrupted at its very end
+	if err != nil && !noSum {
+		return 0, snapshotSum, err
+	}
+	if !noSum && !bytes.Equal(sum, encodeSum(b)) {
+		return 0, snapshotMeta, fmt.Errorf("the checksum does not match %s", snapshotSum)
+	}
+	meta, err := decodeSnapshotMeta(b)
+	if err == nil && meta.ID != filepath.Base(dir) {
+		err = fmt.Errorf("it says that it is of the snapshot %q", meta.ID)
+	}
+	if err != nil {
+		return 0, snapshotMeta, err
+	}
+	if err := checkState(filepath.Join(dir, snapshotState), meta); err != nil {
+		return 0, snapshotState, err
+	}
+	if noSum {
+		return meta.Index, snapshotSum, WriteFile(filepath.Join(dir, snapshotSum), encodeSum(b))
+	}
+	return meta.Index, "", nil
+}
+
+// stateMeta is what meta.json holds, as Raft writes it.
+type stateMeta struct {
+	raft.SnapshotMeta
+	CRC []byte // CRC-64 (ECMA) of state.bin
+}
+
+func decodeSnapshotMeta(b []byte) (*stateMeta, error) {
+	m := &stateMeta{}
+	if err := json.Unmarshal(b, m); err != nil {
+		return nil, err
+	}
+	if m.Version < raft.SnapshotVersionMin || m.Version > raft.SnapshotVersionMax {
+		return nil, fmt.Errorf("its version is %d, which this version does not know", m.Version)
+	}
+	return m, nil
+}
+
+func checkState(path string, meta *stateMeta) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	hash := crc64.New(crc64.MakeTable(crc64.ECMA))
+	n, err := io.Copy(hash, f)
+	switch {
+	case err != nil:
+		return err
+	case n != meta.Size:
+		return fmt.Errorf("it has %d bytes instead of %d", n, meta.Size)
+	case !bytes.Equal(hash.Sum(nil), meta.CRC):
+		return fmt.Errorf("the checksum does not match %s", snapshotMeta)
+	}
+	return nil
+}
