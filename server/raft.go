@@ -5,16 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
-	wal "github.com/hashicorp/raft-wal"
 
 	"berth/fsm"
+	"berth/server/raftfiles"
 	"berth/structs"
 )
 
@@ -24,11 +23,10 @@ const enqueueTimeout = 10 * time.Second
 // snapshotsKept is how many Raft snapshots stay on disk.
 const snapshotsKept = 2
 
-// consensus is Raft with its files. The log and the stable store are one write-ahead log.
+// consensus is Raft with its files.
 type consensus struct {
 	*raft.Raft
-	wal       *wal.WAL
-	snapshots *raft.FileSnapshotStore
+	files     *raftfiles.Files
 	transport transport
 	id        raft.ServerID
 	addr      raft.ServerAddress
@@ -42,41 +40,52 @@ type consensus struct {
 }
 
 func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM, logger hclog.Logger) (*consensus, error) {
-	dir := filepath.Join(cfg.DataDir, "raft")
-	walDir := filepath.Join(dir, "wal")
-	if err := os.MkdirAll(walDir, 0o700); err != nil {
+	files, err := raftfiles.Open(raftfiles.Options{
+		DataDir: cfg.DataDir, ID: id, SnapshotsKept: snapshotsKept, Logger: logger, Fatal: exitOnDamage(logger),
+	})
+	if err != nil {
 		return nil, err
-	}
-	log, err := wal.Open(walDir, wal.WithLogger(logger.Named("wal")))
-	if err != nil {
-		return nil, fmt.Errorf("opening the Raft log in %s: %w", walDir, err)
-	}
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(dir, snapshotsKept, logger.Named("snapshot"))
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the snapshots in %s: %w", dir, err), log.Close())
 	}
 	transport := transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: layer, MaxPool: 3, Timeout: 10 * time.Second, Logger: logger.Named("transport"),
 	})}
-	c := &consensus{verifier: newVerifier(), wal: log, snapshots: snapshots, transport: transport,
+	c := &consensus{verifier: newVerifier(), files: files, transport: transport,
 		id: raft.ServerID(id), addr: raft.ServerAddress(layer.Addr().String())}
 	c.group.send = c.send
 	if err := c.start(cfg, machine, logger); err != nil {
-		return nil, errors.Join(err, transport.Close(), log.Close())
+		return nil, errors.Join(err, transport.Close(), files.Close())
 	}
 	return c, nil
 }
 
-func (c *consensus) start(cfg *Config, machine raft.FSM, logger hclog.Logger) error {
-	has, err := raft.HasExistingState(c.wal, c.wal, c.snapshots)
+// exitOnDamage returns the end of a process whose log turns out to be damaged. Raft would panic, and a server
+// that goes on would answer from a state that it cannot replicate. Tasks and mounts of a node in the same
+// process stay as they are, as after any end of the agent.
+func exitOnDamage(logger hclog.Logger) func(error) {
+	return func(err error) {
+		logger.Error("the server stops at once", "error", err)
+		os.Exit(1)
+	}
+}
+
+func (c *consensus) start(cfg *Config, machine raft.FSM, logger hclog.Logger) (err error) {
+	// Raft panics where it cannot read what it has just been told is there.
+	defer func() {
+		if r := recover(); r != nil {
+			err = structs.Errorf(structs.KindInternal, "starting Raft on %s: %v", cfg.DataDir, r)
+		}
+	}()
+	log, snapshots := c.files.Log, c.files.Snapshots
+	has, err := raft.HasExistingState(log, log, snapshots)
 	if err != nil {
 		return fmt.Errorf("reading the Raft log: %w", err)
 	}
 	c.fresh = !has
-	c.Raft, err = raft.NewRaft(raftConfig(cfg, c.id, logger), machine, c.wal, c.wal, c.snapshots, c.transport)
+	c.Raft, err = raft.NewRaft(raftConfig(cfg, c.id, logger), machine, log, log, snapshots, c.transport)
 	if err != nil {
-		return fmt.Errorf("starting Raft: %w", err)
+		return fmt.Errorf("starting Raft on %s: %w", cfg.DataDir, err)
 	}
+	log.Serve()
 	return nil
 }
 
@@ -127,7 +136,7 @@ func (g *gate) shut() {
 // close ends Raft and then its files.
 func (c *consensus) close() error {
 	c.gate.shut()
-	return errors.Join(c.Shutdown().Error(), c.transport.Close(), c.wal.Close())
+	return errors.Join(c.Shutdown().Error(), c.transport.Close(), c.files.Close())
 }
 
 // send puts an entry into Raft's queue.

@@ -3,13 +3,11 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,6 +21,7 @@ import (
 	"berth/internal/admission"
 	"berth/rpc"
 	"berth/server/control"
+	"berth/server/raftfiles"
 	"berth/state"
 	"berth/structs"
 )
@@ -79,7 +78,7 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	if err := removeRestoreFiles(cfg.DataDir); err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "removing what an interrupted restore left: %w", err)
 	}
-	if s.id, err = persistentID(cfg.DataDir); err != nil {
+	if s.id, err = raftfiles.ServerID(cfg.DataDir); err != nil {
 		return nil, err
 	}
 	ln, err := net.Listen("tcp", cfg.RPCBind)
@@ -157,44 +156,6 @@ func lockDataDir(dir string) (*os.File, error) {
 		return nil, structs.Errorf(structs.KindPrecondition, "server: another server uses the data directory %s: %w", dir, err)
 	}
 	return f, nil
-}
-
-// persistentID is the server's id in the Raft configuration, made once and kept in the data directory.
-func persistentID(dataDir string) (string, error) {
-	path := filepath.Join(dataDir, "server-id")
-	b, err := os.ReadFile(path)
-	if err == nil && len(strings.TrimSpace(string(b))) > 0 {
-		return strings.TrimSpace(string(b)), nil
-	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", err
-	}
-	id := structs.NewID()
-	if err := writeDurably(path, id+"\n"); err != nil {
-		return "", fmt.Errorf("keeping the server's id: %w", err)
-	}
-	return id, nil
-}
-
-// writeDurably writes a file that is there, whole, after a power cut: a server that loses its id would be
-// another member of its own cluster.
-func writeDurably(path, text string) error {
-	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }
 
 func (s *Server) tags() map[string]string {

@@ -164,7 +164,7 @@ func TestALogThatWasCompactedStartsFromItsSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.register("after")
-	if first, err := s.consensus.wal.FirstIndex(); err != nil || first < 10 {
+	if first, err := s.consensus.files.Log.FirstIndex(); err != nil || first < 10 {
 		t.Fatalf("the log begins at %d (%v): it was not compacted", first, err)
 	}
 	s.stop()
@@ -252,7 +252,9 @@ func TestADamagedArchiveChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, archive := range map[string][]byte{
-		"empty": nil, "text": []byte("hello"), "cut short": saved.Bytes()[:saved.Len()-7], "a bit flipped": flipped,
+		"index near 2^64":         reindexed(t, saved.Bytes(), 1<<64-2),
+		"rows newer than the log": reindexed(t, saved.Bytes(), 1),
+		"empty":                   nil, "text": []byte("hello"), "cut short": saved.Bytes()[:saved.Len()-7], "a bit flipped": flipped,
 		"whole, of another kind": alien.Bytes(),
 	} {
 		if err := s.SnapshotRestore(t.Context(), bytes.NewReader(archive)); !structs.IsKind(err, structs.KindInvalid) {
@@ -405,23 +407,6 @@ func TestTheLoopsOfALeaderNeverRunTwice(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil || alive.Load() != 0 {
 		t.Errorf("Run returned %v with %d loops alive", err, alive.Load())
-	}
-}
-
-func TestAnIDIsKept(t *testing.T) {
-	dir := t.TempDir()
-	first, err := persistentID(dir)
-	if err != nil || first == "" {
-		t.Fatal(first, err)
-	}
-	if second, err := persistentID(dir); second != first || err != nil {
-		t.Errorf("%s, then %s, %v", first, second, err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "server-id"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if third, err := persistentID(dir); third == "" || err != nil {
-		t.Errorf("of an empty file: %q, %v", third, err)
 	}
 }
 

@@ -170,6 +170,25 @@ func (c *Cluster) Restart(s *Server) {
 	c.start(s)
 }
 
+// Refused starts a server that was killed and returns the error with which it does not start.
+func (c *Cluster) Refused(s *Server) error {
+	c.T.Helper()
+	_, err := server.New(s.cfg, c.Logger.Named(s.Name))
+	if err == nil {
+		c.T.Fatalf("%s starts", s.Name)
+	}
+	return err
+}
+
+// Move gives a server that was killed another address for its next start, and has it join those that run.
+func (c *Cluster) Move(s *Server) {
+	ip := c.Net.Address(s.Name)
+	s.cfg.RPCBind, s.cfg.SerfBind, s.cfg.RetryJoin = net.JoinHostPort(ip, "0"), net.JoinHostPort(ip, "0"), nil
+	for _, other := range c.Others(s) {
+		s.cfg.RetryJoin = append(s.cfg.RetryJoin, other.Now().SerfAddr())
+	}
+}
+
 // Now is the server in the life that it has now.
 func (s *Server) Now() *server.Server { return s.life.Load().Server }
 
