@@ -250,6 +250,9 @@ func allocStop(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
+	if err := c.answered(answer); err != nil {
+		return err
+	}
 	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Allocation %s is to stop", structs.ShortID(id)), func(ctx context.Context, w *watch) error {
 		return w.allocEnd(ctx, id)
 	})

@@ -19,6 +19,18 @@ type Call struct {
 	cmd    *Command
 	values map[string][]string
 	client *api.Client
+	// answers is the standard output of a command that acts with -json; Out is the standard error then.
+	answers io.Writer
+}
+
+// answered writes what the API answered to a command that acts, if -json asks for it.
+func (c *Call) answered(answer any) error {
+	if c.answers == nil {
+		return nil
+	}
+	enc := json.NewEncoder(c.answers)
+	enc.SetIndent("", "    ")
+	return enc.Encode(answer)
 }
 
 // Arg is the argument at a place, "" if there is none.

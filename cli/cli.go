@@ -37,8 +37,11 @@ type Command struct {
 	Args     string // as usage shows them: <needed> [optional], an ellipsis after the last for more of it
 	Help     string // paragraphs and examples
 	Flags    []Flag
-	Local    bool // calls no agent: has no -address and the like
-	Renders  bool // has -json and -t
+	Local    bool     // calls no agent: has no -address and the like
+	Renders  bool     // has -json and -t
+	Acts     bool     // changes something: has -json, and Run calls answered
+	Hidden   bool     // is in no help
+	Examples []string // command lines; those of tree are in examples.go
 	Group    string
 	Run      func(ctx context.Context, c *Call) error
 	Sub      []Command
@@ -131,6 +134,13 @@ func (cmd *Command) call(ctx context.Context, path string, args []string, std St
 	}
 	if err := checkArgs(cmd.Args, c.Args); err != nil {
 		return &usageError{err.Error(), path}
+	}
+	if cmd.Renders && c.Bool("json") && c.String("t") != "" {
+		return &usageError{"-json and -t exclude each other", path}
+	}
+	if cmd.Acts && c.Bool("json") {
+		c.answers = c.Out
+		c.Out = c.Err
 	}
 	defer c.close()
 	err := cmd.Run(ctx, c)

@@ -60,6 +60,11 @@ var (
 	}
 )
 
+// actFlags are the options of commands that change something.
+var actFlags = []Flag{
+	{Name: "json", Kind: Bool, Usage: "Write the API's answer as JSON; what is said meanwhile goes to the standard error"},
+}
+
 // errHelp says that help was asked for.
 var errHelp = errors.New("help")
 
@@ -68,6 +73,9 @@ func (cmd *Command) flags() []Flag {
 	flags := append([]Flag(nil), cmd.Flags...)
 	if cmd.Renders {
 		flags = append(flags, renderFlags...)
+	}
+	if cmd.Acts {
+		flags = append(flags, actFlags...)
 	}
 	if !cmd.Local {
 		flags = append(flags, commonFlags...)

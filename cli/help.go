@@ -73,6 +73,9 @@ func (cmd *Command) printHelp(w io.Writer, path string) {
 	if cmd.Renders {
 		own = append(own, renderFlags...)
 	}
+	if cmd.Acts {
+		own = append(own, actFlags...)
+	}
 	printFlags(w, "Options", own)
 	if !cmd.Local {
 		printFlags(w, "Common options", commonFlags)

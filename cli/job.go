@@ -70,6 +70,9 @@ func jobRun(ctx context.Context, c *Call) error {
 	if answer.Warnings != "" {
 		fmt.Fprintf(c.Err, "Warning: %s\n", answer.Warnings)
 	}
+	if err := c.answered(answer); err != nil {
+		return err
+	}
 	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is registered", job.ID), func(ctx context.Context, w *watch) error {
 		return w.job(ctx, job, answer.EvalID)
 	})
@@ -100,6 +103,9 @@ func jobStop(ctx context.Context, c *Call) error {
 		return c.didYouMean(ctx, err)
 	}
 	if err != nil {
+		return err
+	}
+	if err := c.answered(answer); err != nil {
 		return err
 	}
 	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is to stop", id), func(ctx context.Context, w *watch) error {

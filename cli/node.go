@@ -146,5 +146,12 @@ func nodeEligibility(ctx context.Context, c *Call) error {
 		word = "allowed"
 	}
 	c.Printf("New placements on node %s are %s\n", structs.ShortID(id), word)
-	return nil
+	return c.answered(map[string]string{"NodeID": id, "Eligibility": eligibility(c.Bool("enable"))})
+}
+
+func eligibility(eligible bool) string {
+	if eligible {
+		return structs.NodeEligible
+	}
+	return structs.NodeIneligible
 }

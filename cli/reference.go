@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -25,9 +26,13 @@ func referenceCommand(b *strings.Builder, path string, c Command) {
 		if c.Help != "" {
 			fmt.Fprintf(b, "\n```text\n%s\n```\n", strings.Trim(c.Help, "\n"))
 		}
-		if len(c.Flags) > 0 {
+		flags := c.Flags
+		if c.Acts {
+			flags = append(slices.Clone(flags), actFlags...)
+		}
+		if len(flags) > 0 {
 			b.WriteString("\n")
-			referenceFlags(b, c.Flags)
+			referenceFlags(b, flags)
 		}
 	}
 	for _, s := range c.Sub {

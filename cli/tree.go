@@ -4,24 +4,24 @@ package cli
 func tree() []Command {
 	return []Command{
 		{Name: "job", Group: groupWork, Synopsis: "Run, watch and stop jobs", Sub: []Command{
-			{Name: "run", Args: "<file>", Synopsis: "Register a job and watch until it runs", Help: helpJobRun, Flags: jobRunFlags, Run: jobRun},
+			{Name: "run", Acts: true, Args: "<file>", Synopsis: "Register a job and watch until it runs", Help: helpJobRun, Flags: jobRunFlags, Run: jobRun},
 			{Name: "status", Args: "[job]", Synopsis: "List jobs, or show one with its allocations", Renders: true, Run: jobStatus},
-			{Name: "stop", Args: "<job>", Synopsis: "Stop a job and watch until its allocations have ended", Flags: jobStopFlags, Run: jobStop},
+			{Name: "stop", Acts: true, Args: "<job>", Synopsis: "Stop a job and watch until its allocations have ended", Flags: jobStopFlags, Run: jobStop},
 			{Name: "validate", Args: "<file>", Synopsis: "Check a job file", Local: true, Run: jobValidate},
 			{Name: "inspect", Args: "<job>", Synopsis: "Show a job as it is stored", Flags: jobInspectFlags, Renders: true, Run: jobInspect},
 		}},
 		{Name: "alloc", Group: groupWork, Synopsis: "Look into allocations", Sub: []Command{
 			{Name: "status", Args: "[alloc]", Synopsis: "List allocations, or show one with its tasks and volumes", Renders: true, Run: allocStatus},
 			{Name: "logs", Args: "<alloc> [task]", Synopsis: "Show what a task has written", Flags: allocLogsFlags, Run: allocLogs},
-			{Name: "stop", Args: "<alloc>", Synopsis: "Stop an allocation; the scheduler places it anew", Flags: detachFlags, Run: allocStop},
+			{Name: "stop", Acts: true, Args: "<alloc>", Synopsis: "Stop an allocation; the scheduler places it anew", Flags: detachFlags, Run: allocStop},
 		}},
 		{Name: "eval", Group: groupWork, Synopsis: "Look into evaluations", Sub: []Command{
 			{Name: "status", Args: "[eval]", Synopsis: "List evaluations, or show one with what could not be placed", Renders: true, Run: evalStatus},
 		}},
 		{Name: "volume", Group: groupStorage, Synopsis: "Make, look into and delete volumes", Sub: []Command{
 			{Name: "init", Args: "[file]", Synopsis: "Write an example of a volume file (volume.hcl)", Local: true, Run: volumeInit},
-			{Name: "create", Args: "<file>", Synopsis: "Have a plugin make a volume", Flags: volumeCreateFlags, Run: volumeCreate},
-			{Name: "register", Args: "<file>", Synopsis: "Make known a volume that its plugin has already", Run: volumeRegister},
+			{Name: "create", Acts: true, Args: "<file>", Synopsis: "Have a plugin make a volume", Flags: volumeCreateFlags, Run: volumeCreate},
+			{Name: "register", Acts: true, Args: "<file>", Synopsis: "Make known a volume that its plugin has already", Run: volumeRegister},
 			{Name: "status", Args: "[volume]", Synopsis: "List volumes, or show one with its claims and attachments", Flags: volumeStatusFlags, Renders: true, Run: volumeStatus},
 			{Name: "deregister", Args: "<volume>", Synopsis: "Forget a volume, leaving it at its plugin", Flags: volumeDeregisterFlags, Run: volumeDeregister},
 			{Name: "delete", Args: "<volume>", Synopsis: "Have the plugin delete a volume, with all that is on it", Flags: volumeDeleteFlags, Run: volumeDelete},
@@ -32,7 +32,7 @@ func tree() []Command {
 		}},
 		{Name: "node", Group: groupCluster, Synopsis: "Look into nodes and keep work off them", Sub: []Command{
 			{Name: "status", Args: "[node]", Synopsis: "List nodes, or show one with its plugins and allocations", Flags: nodeStatusFlags, Renders: true, Run: nodeStatus},
-			{Name: "eligibility", Args: "[node]", Synopsis: "Allow or forbid new placements on a node", Flags: nodeEligibilityFlags, Run: nodeEligibility},
+			{Name: "eligibility", Acts: true, Args: "[node]", Synopsis: "Allow or forbid new placements on a node", Flags: nodeEligibilityFlags, Run: nodeEligibility},
 		}},
 		{Name: "server", Group: groupCluster, Synopsis: "Look into servers", Sub: []Command{
 			{Name: "members", Synopsis: "List the servers", Renders: true, Run: serverMembers},

@@ -115,7 +115,7 @@ func volumeRegister(ctx context.Context, c *Call) error {
 		return locate(err)
 	}
 	c.Printf("Volume %q is registered: external ID %s\n", made.ID, made.ExternalID)
-	return nil
+	return c.answered(made)
 }
 
 func volumeDeregister(ctx context.Context, c *Call) error {
