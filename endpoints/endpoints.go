@@ -28,6 +28,8 @@ type Raft interface {
 	Deposed() <-chan struct{}
 	// Configuration is the Raft configuration as this server knows it.
 	Configuration() ([]*structs.RaftServer, error)
+	// RemovePeer takes a server that is not alive out of the Raft configuration, and its vote with it.
+	RemovePeer(ctx context.Context, id, address string) (index uint64, err error)
 	// Forward calls a method at another server.
 	Forward(ctx context.Context, addr, method string, req, resp any) error
 	// Servers are the RPC addresses of the servers, the leader's first.
@@ -182,6 +184,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		local(e, structs.StatusLeader, status.leader),
 		local(e, structs.StatusPeers, status.peers),
 		read(e, structs.OperatorRaft, anyone, status.raftConfiguration),
+		write(e, structs.OperatorRemove, anyone, status.removePeer),
 		write(e, structs.SystemGC, anyone, status.collectGarbage),
 
 		mostlyKnown(write(e, structs.NodeRegister, anyone, node.register)), // proves itself by the secret in its row

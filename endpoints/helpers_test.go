@@ -59,6 +59,8 @@ func (r *fakeRaft) Configuration() ([]*structs.RaftServer, error) {
 	return []*structs.RaftServer{{ID: "s1", Address: r.leader, Leader: true, Voter: true}}, nil
 }
 
+func (r *fakeRaft) RemovePeer(context.Context, string, string) (uint64, error) { return 7, nil }
+
 func (r *fakeRaft) Forward(_ context.Context, addr, method string, req, resp any) error {
 	r.mu.Lock()
 	r.forwards = append(r.forwards, addr+" "+method)

@@ -32,6 +32,13 @@ func (s statuses) raftConfiguration(_ *state.Read, _ *structs.QueryRequest, resp
 	return err
 }
 
+func (s statuses) removePeer(ctx context.Context, req *structs.RaftRemovePeerRequest) (*structs.Empty, error) {
+	if (req.ID == "") == (req.Address == "") {
+		return nil, structs.Errorf(structs.KindInvalid, "removing a server: expected either its ID or its address")
+	}
+	return done(s.raft.RemovePeer(ctx, req.ID, req.Address))
+}
+
 // collectGarbage deletes at once whatever is of no more use, however young.
 func (s statuses) collectGarbage(ctx context.Context, _ *structs.WriteRequest) (*structs.Empty, error) {
 	entries := Garbage(s.store.Read(), GCThresholds{}, s.now(), s.config.GCBatch)

@@ -112,32 +112,6 @@ func (s *Server) leaderLoops() []control.Loop {
 	})...)
 }
 
-// membersInterval is how often the leader looks for members that it heard nothing new of.
-const membersInterval = 30 * time.Second
-
-// reconcileMembers keeps the Raft configuration like the gossip: a server that is alive is a voter, one
-// that left is removed. One that failed stays, since it may come back; its vote is not given to nobody.
-func (s *Server) reconcileMembers(ctx context.Context) {
-	tick := time.NewTicker(membersInterval)
-	defer tick.Stop()
-	defer s.learnVersions([]peer{{}})
-	for {
-		peers := s.members.peers()
-		s.learnVersions(peers)
-		for _, p := range peers {
-			if err := s.reconcileMember(p); err != nil && ctx.Err() == nil {
-				s.logger.Warn("a server could not be taken into or out of the cluster", "name", p.name, "error", err)
-			}
-		}
-		select {
-		case <-s.members.changed:
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // learnVersions keeps what every server can read.
 func (s *Server) learnVersions(peers []peer) {
 	s.consensus.packs.Store(allPack(peers))
@@ -159,37 +133,4 @@ func leastCommands(peers []peer) int {
 // while the others do without.
 func allPack(peers []peer) bool {
 	return !slices.ContainsFunc(peers, func(p peer) bool { return !p.packs && p.status != serf.StatusLeft })
-}
-
-func (s *Server) reconcileMember(p peer) error {
-	if p.id == "" {
-		return nil
-	}
-	f := s.consensus.GetConfiguration()
-	if err := f.Error(); err != nil {
-		return err
-	}
-	var known *raft.Server
-	for _, member := range f.Configuration().Servers {
-		switch {
-		case string(member.ID) == p.id:
-			known = &member
-		case string(member.Address) == p.rpcAddr && p.status == serf.StatusAlive:
-			s.logger.Info("a server has lost its data directory; its old self leaves the cluster", "name", p.name, "old_id", member.ID)
-			if err := s.consensus.RemoveServer(member.ID, 0, enqueueTimeout).Error(); err != nil {
-				return err
-			}
-		}
-	}
-	switch {
-	case p.id == s.id && (known == nil || p.status != serf.StatusAlive):
-		return nil // a leader does not put itself in or out; its address may have changed, though
-	case p.status == serf.StatusAlive && (known == nil || string(known.Address) != p.rpcAddr):
-		s.logger.Info("taking a server into the cluster", "name", p.name, "rpc", p.rpcAddr)
-		return s.consensus.AddVoter(raft.ServerID(p.id), raft.ServerAddress(p.rpcAddr), 0, enqueueTimeout).Error()
-	case p.status == serf.StatusLeft && known != nil:
-		s.logger.Info("a server left the cluster", "name", p.name)
-		return s.consensus.RemoveServer(raft.ServerID(p.id), 0, enqueueTimeout).Error()
-	}
-	return nil
 }

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/raft"
 	"github.com/hashicorp/serf/serf"
 
 	"berth/fsm"
@@ -53,9 +52,14 @@ type membership struct {
 	// changed has room for one: whoever reads it looks at all members.
 	changed chan struct{}
 	tagLock sync.Mutex
+	history history
 	// joined is closed when another server has answered, or when there is none to look for.
 	joined chan struct{}
 }
+
+// reclaimAfter is how long a server has failed before another one may take its name at another address. It is
+// short, because a server that has failed has been silent for seconds already.
+const reclaimAfter = time.Millisecond
 
 func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (*membership, error) {
 	m := &membership{logger: logger, region: cfg.Region, events: make(chan serf.Event, 256), changed: make(chan struct{}, 1), joined: make(chan struct{})}
@@ -72,6 +76,7 @@ func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (
 	sc.SnapshotPath = snapshot
 	sc.RejoinAfterLeave = true
 	sc.EnableNameConflictResolution = false
+	sc.MemberlistConfig.DeadNodeReclaimTime = reclaimAfter
 	sc.Logger = logger.StandardLogger(&hclog.StandardLoggerOptions{InferLevels: true})
 	sc.MemberlistConfig.Logger = sc.Logger
 	transport, err := openGossip(cfg, sc.MemberlistConfig)
@@ -88,7 +93,8 @@ func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (
 func (m *membership) run(ctx context.Context) {
 	for {
 		select {
-		case <-m.events:
+		case e := <-m.events:
+			m.history.record(e)
 			select {
 			case m.changed <- struct{}{}:
 			default:
@@ -176,21 +182,6 @@ func (m *membership) markBootstrapped() {
 	if err := m.serf.SetTags(copied); err != nil {
 		m.logger.Warn("the gossip was not told of the cluster", "error", err)
 	}
-}
-
-// Leave takes this server out of the cluster for good: it hands its leadership on, if it has it, and tells
-// the others, whose leader takes its vote away. Run has to be ended by itself. A server that is merely
-// stopped keeps its vote, since it is expected back.
-func (s *Server) Leave() error {
-	if s.consensus.State() == raft.Leader && s.members.serf.NumNodes() > 1 {
-		if err := s.consensus.LeadershipTransfer().Error(); err != nil {
-			return structs.Errorf(structs.KindUnavailable, "handing leadership on before leaving: %w", err)
-		}
-	}
-	if err := s.members.serf.Leave(); err != nil {
-		return structs.Errorf(structs.KindInternal, "leaving the gossip: %w", err)
-	}
-	return nil
 }
 
 // members lists the gossip's members for operators.

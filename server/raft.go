@@ -182,7 +182,7 @@ func raftError(err error) error {
 }
 
 // configuration lists the members of the Raft configuration.
-func (c *consensus) configuration(name func(addr string) string) ([]*structs.RaftServer, error) {
+func (c *consensus) configuration() ([]*structs.RaftServer, error) {
 	f := c.GetConfiguration()
 	if err := f.Error(); err != nil {
 		return nil, structs.Errorf(structs.KindUnavailable, "reading the Raft configuration: %w", err)
@@ -191,7 +191,7 @@ func (c *consensus) configuration(name func(addr string) string) ([]*structs.Raf
 	var servers []*structs.RaftServer
 	for _, s := range f.Configuration().Servers {
 		servers = append(servers, &structs.RaftServer{
-			ID: string(s.ID), Node: name(string(s.Address)), Address: string(s.Address),
+			ID: string(s.ID), Address: string(s.Address),
 			Leader: s.Address == leader, Voter: s.Suffrage == raft.Voter, RaftProtocol: "3",
 		})
 	}

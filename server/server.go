@@ -276,11 +276,20 @@ func (s *Server) Alone() bool {
 
 // Configuration lists the members of the Raft configuration.
 func (s *Server) Configuration() ([]*structs.RaftServer, error) {
-	names := map[string]string{}
-	for _, p := range s.members.peers() {
-		names[p.rpcAddr] = p.name
+	servers, err := s.consensus.configuration()
+	if err != nil {
+		return nil, err
 	}
-	return s.consensus.configuration(func(addr string) string { return names[addr] })
+	peers := s.members.peers()
+	for _, server := range servers {
+		server.Node, _ = s.members.history.of(server.ID)
+		for _, p := range peers {
+			if p.id == server.ID {
+				server.Node, server.Status = p.name, p.status.String()
+			}
+		}
+	}
+	return servers, nil
 }
 
 // Forward calls a method at another server.

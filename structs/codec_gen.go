@@ -9358,13 +9358,78 @@ func (v *RaftConfigurationResponse) readField(name, b []byte) (_ []byte, known b
 	return b, true, err
 }
 
+func (v *RaftRemovePeerRequest) MsgpackSelf() any { return v }
+
+func (v *RaftRemovePeerRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(7)
+	if !(v.WriteOptions.Forwarded) {
+		n--
+	}
+	if !(v.WriteOptions.Namespace != "") {
+		n--
+	}
+	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa7Address"...)
+	b = msgp.AppendString(b, v.Address)
+	b = append(b, "\xa9AuthToken"...)
+	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.WriteOptions.Forwarded {
+		b = append(b, "\xa9Forwarded"...)
+		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
+	}
+	b = append(b, "\xa2ID"...)
+	b = msgp.AppendString(b, v.ID)
+	if v.WriteOptions.Namespace != "" {
+		b = append(b, "\xa9Namespace"...)
+		b = msgp.AppendString(b, v.WriteOptions.Namespace)
+	}
+	if v.WriteOptions.Now != 0 {
+		b = append(b, "\xa3Now"...)
+		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+	}
+	if v.WriteOptions.Region != "" {
+		b = append(b, "\xa6Region"...)
+		b = msgp.AppendString(b, v.WriteOptions.Region)
+	}
+	return b, nil
+}
+
+func (v *RaftRemovePeerRequest) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = RaftRemovePeerRequest{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *RaftRemovePeerRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "ID":
+		v.ID, b, err = codec.ReadString(b)
+	case "Address":
+		v.Address, b, err = codec.ReadString(b)
+	default:
+		return v.WriteOptions.readField(name, b)
+	}
+	return b, true, err
+}
+
 func (v *RaftServer) MsgpackSelf() any { return v }
 
 func (v *RaftServer) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(6)
+	n := uint32(7)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7Address"...)
 	b = msgp.AppendString(b, v.Address)
@@ -9376,6 +9441,8 @@ func (v *RaftServer) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Node)
 	b = append(b, "\xacRaftProtocol"...)
 	b = msgp.AppendString(b, v.RaftProtocol)
+	b = append(b, "\xa6Status"...)
+	b = msgp.AppendString(b, v.Status)
 	b = append(b, "\xa5Voter"...)
 	b = msgp.AppendBool(b, v.Voter)
 	return b, nil
@@ -9403,6 +9470,8 @@ func (v *RaftServer) readField(name, b []byte) (_ []byte, known bool, err error)
 		v.Voter, b, err = codec.ReadBool(b)
 	case "RaftProtocol":
 		v.RaftProtocol, b, err = codec.ReadString(b)
+	case "Status":
+		v.Status, b, err = codec.ReadShared[string](b)
 	default:
 		return b, false, nil
 	}

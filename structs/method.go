@@ -19,6 +19,7 @@ var (
 	StatusPeers      = read[QueryRequest, StatusPeersResponse]("Status.Peers")
 	StatusPing       = read[QueryRequest, Empty]("Status.Ping") // answered by any server itself
 	OperatorRaft     = read[QueryRequest, RaftConfigurationResponse]("Operator.RaftConfiguration")
+	OperatorRemove   = write[RaftRemovePeerRequest, Empty]("Operator.RaftRemovePeer")
 	SystemGC         = write[WriteRequest, Empty]("System.GarbageCollect")
 	NodeRegister     = write[NodeRegisterRequest, NodeRegisterResponse]("Node.Register")
 	NodeDeregister   = write[NodeDeregisterRequest, Empty]("Node.Deregister")

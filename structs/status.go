@@ -20,12 +20,20 @@ type RaftServer struct {
 	Leader       bool
 	Voter        bool
 	RaftProtocol string
+	Status       string // in the gossip: alive, leaving, left or failed; "" where the gossip does not know it
 }
 
 // RaftConfigurationResponse is the current Raft configuration.
 type RaftConfigurationResponse struct {
 	Servers []*RaftServer
 	QueryMeta
+}
+
+// RaftRemovePeerRequest names the server that loses its vote: by ID, or by Address.
+type RaftRemovePeerRequest struct {
+	ID      string
+	Address string // host:port of Raft and RPC
+	WriteOptions
 }
 
 // AgentMember is one server as the gossip sees it.

@@ -144,6 +144,7 @@ var all = []codec.Generated{
 	new(structs.QueryOptions),
 	new(structs.QueryRequest),
 	new(structs.RaftConfigurationResponse),
+	new(structs.RaftRemovePeerRequest),
 	new(structs.RaftServer),
 	new(structs.ReapRequest),
 	new(structs.RescheduleEvent),

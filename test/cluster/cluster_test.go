@@ -175,7 +175,7 @@ func TestServersComeAndGo(t *testing.T) {
 	c.Until("it has a vote", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
 
 	leaving := c.Leader()
-	if err := leaving.Now().Leave(); err != nil {
+	if err := leaving.Now().Leave(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	if err := leaving.Kill(); err != nil {

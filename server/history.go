@@ -1,0 +1,51 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/hashicorp/serf/serf"
+)
+
+// history keeps what the gossip has said of servers and does not say any more: under which name each one was
+// seen last, and which ones it has forgotten. It begins with the process.
+type history struct {
+	mu        sync.Mutex
+	names     map[string]string // by server ID
+	forgotten map[string]bool   // by server ID
+}
+
+// historyMost bounds the servers of a history. Beyond it the history begins anew.
+const historyMost = 1024
+
+// record takes in an event of the gossip.
+func (h *history) record(e serf.Event) {
+	event, ok := e.(serf.MemberEvent)
+	if !ok {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.names == nil || len(h.names) >= historyMost {
+		h.names, h.forgotten = map[string]string{}, map[string]bool{}
+	}
+	for _, m := range event.Members {
+		id := m.Tags[tagID]
+		if m.Tags[tagRole] != roleServer || id == "" {
+			continue
+		}
+		h.names[id] = m.Name
+		if event.Type == serf.EventMemberReap {
+			h.forgotten[id] = true
+		} else {
+			delete(h.forgotten, id)
+		}
+	}
+}
+
+// of returns the name under which a server was seen last, "" for none, and whether the gossip has forgotten
+// the server since.
+func (h *history) of(id string) (name string, forgotten bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.names[id], h.forgotten[id]
+}

@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/hashicorp/serf/serf"
+)
+
+// membersInterval is how often the leader compares the Raft configuration with the gossip without an event.
+const membersInterval = 30 * time.Second
+
+// reconcileMembers keeps the Raft configuration like the gossip while this server leads. A server that is
+// alive gets a vote. A server that has failed keeps its vote, because it is expected back. The vote of a
+// server ends when the server has left, when another server has taken its name or its address, and when the
+// gossip has forgotten it.
+func (s *Server) reconcileMembers(ctx context.Context) {
+	tick := time.NewTicker(membersInterval)
+	defer tick.Stop()
+	defer s.learnVersions([]peer{{}})
+	for {
+		peers := s.members.peers()
+		s.learnVersions(peers)
+		if err := s.dismissMembers(peers); err != nil && ctx.Err() == nil {
+			s.logger.Warn("failed to remove a server from the Raft configuration", "error", err)
+		}
+		for _, p := range peers {
+			if err := s.admitMember(p); err != nil && ctx.Err() == nil {
+				s.logger.Warn("failed to add a server to the Raft configuration", "name", p.name, "error", err)
+			}
+		}
+		select {
+		case <-s.members.changed:
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// admitMember gives a server that is alive its vote, at the address that it has now.
+func (s *Server) admitMember(p peer) error {
+	if p.id == "" || p.status != serf.StatusAlive {
+		return nil
+	}
+	f := s.consensus.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return err
+	}
+	known := false
+	for _, member := range f.Configuration().Servers {
+		if string(member.ID) == p.id {
+			known = true
+			if string(member.Address) == p.rpcAddr {
+				return nil
+			}
+		}
+	}
+	if p.id == s.id && !known {
+		return nil // a leader does not add itself; its address may have changed, though
+	}
+	s.logger.Info("adding a server to the Raft configuration", "name", p.name, "id", p.id, "rpc", p.rpcAddr)
+	return s.consensus.AddVoter(raft.ServerID(p.id), raft.ServerAddress(p.rpcAddr), 0, enqueueTimeout).Error()
+}
+
+// dismissMembers removes the servers that have no claim to their vote any more.
+func (s *Server) dismissMembers(peers []peer) error {
+	f := s.consensus.GetConfiguration()
+	if err := f.Error(); err != nil {
+		return err
+	}
+	for _, member := range f.Configuration().Servers {
+		reason := s.dismissal(member, peers)
+		if reason == "" {
+			continue
+		}
+		s.logger.Info("removing a server from the Raft configuration", "id", member.ID, "rpc", member.Address, "reason", reason)
+		if err := s.consensus.RemoveServer(member.ID, 0, enqueueTimeout).Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dismissal says why a member of the Raft configuration is to be removed, "" when it stays. The absence of a
+// server in the gossip is no reason by itself: this server may have just started.
+func (s *Server) dismissal(member raft.Server, peers []peer) string {
+	id := string(member.ID)
+	if id == s.id {
+		return ""
+	}
+	name, forgotten := s.members.history.of(id)
+	reason := ""
+	for _, p := range peers {
+		switch {
+		case p.id == id && p.status == serf.StatusLeft:
+			return "it has left"
+		case p.id == id && p.status != serf.StatusFailed:
+			return ""
+		case p.id == id:
+			forgotten = false
+		case p.status == serf.StatusAlive && p.rpcAddr == string(member.Address):
+			reason = "the server " + p.name + " has taken its address"
+		case p.status == serf.StatusAlive && p.name == name && name != "":
+			reason = "a server with a new data directory has taken its name " + name
+		}
+	}
+	if reason == "" && forgotten {
+		return "the gossip has forgotten it"
+	}
+	return reason
+}

@@ -1,0 +1,254 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/hashicorp/serf/serf"
+
+	"berth/rpc"
+	"berth/structs"
+)
+
+const (
+	// transferTimeout bounds the wait for a successor of a leader that leaves.
+	transferTimeout = 10 * time.Second
+	// dismissTimeout bounds the wait for the end of the vote of a server that leaves.
+	dismissTimeout = 10 * time.Second
+	// answerTimeout bounds the wait for a sign of life of another server.
+	answerTimeout = 2 * time.Second
+	// leavePoll is the time between two looks while a server leaves.
+	leavePoll = 100 * time.Millisecond
+)
+
+// RemovePeer removes a server from the Raft configuration (endpoints.Raft). A server that is alive is refused,
+// because the leader would add it again: it has to be stopped or to leave by itself. Only the leader can
+// remove a server.
+func (s *Server) RemovePeer(_ context.Context, id, address string) (index uint64, err error) {
+	servers, err := s.Configuration()
+	if err != nil {
+		return 0, err
+	}
+	target, err := findServer(servers, id, address)
+	if err != nil {
+		return 0, err
+	}
+	switch voters := votersOf(servers); {
+	case target.Voter && len(voters) == 1:
+		return 0, structs.Errorf(structs.KindPrecondition, "server %s has the only vote: without it there is no cluster", describe(target))
+	case target.ID == s.id, target.Status == serf.StatusAlive.String():
+		return 0, structs.Errorf(structs.KindPrecondition,
+			"server %s is alive: have it leave (berth server leave, at its own address), or stop it and wait some seconds until the others take it for failed", describe(target))
+	}
+	if err := s.consensus.gate.enter(); err != nil {
+		return 0, err
+	}
+	defer s.consensus.gate.inside.Done()
+	f := s.consensus.RemoveServer(raft.ServerID(target.ID), 0, enqueueTimeout)
+	if err := f.Error(); err != nil {
+		return 0, raftError(err)
+	}
+	s.logger.Info("removed a server from the Raft configuration", "id", target.ID, "rpc", target.Address, "reason", "an operator or the server itself asked for it")
+	return f.Index(), nil
+}
+
+// findServer finds a member of the Raft configuration by its ID or, where that is empty, by its address.
+func findServer(servers []*structs.RaftServer, id, address string) (*structs.RaftServer, error) {
+	var found, names []string
+	var target *structs.RaftServer
+	for _, server := range servers {
+		names = append(names, describe(server))
+		if id != "" && server.ID == id || id == "" && server.Address == address {
+			target = server
+			found = append(found, server.ID)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return nil, structs.Errorf(structs.KindNotFound, "server %q is not in the Raft configuration; expected one of: %s",
+			id+address, strings.Join(names, ", "))
+	case 1:
+		return target, nil
+	}
+	return nil, structs.Errorf(structs.KindInvalid, "the address %s is that of several servers (%s); name the server by its ID",
+		address, strings.Join(found, ", "))
+}
+
+// describe names a server for people.
+func describe(s *structs.RaftServer) string {
+	name := s.Node
+	if name == "" {
+		name = "(unknown)"
+	}
+	return fmt.Sprintf("%s (%s, %s)", name, s.ID, s.Address)
+}
+
+func votersOf(servers []*structs.RaftServer) (voters []*structs.RaftServer) {
+	for _, server := range servers {
+		if server.Voter {
+			voters = append(voters, server)
+		}
+	}
+	return voters
+}
+
+// Leave takes this server out of the cluster: it hands its leadership on, leaves the gossip, and has the
+// leader remove it from the Raft configuration. Run has to be ended after it, unless it failed with another
+// kind than timeout: the server has stayed then. With timeout the server has left but may still have its vote.
+//
+// The last server stays. Without force a server stays, too, when the cluster would lose its majority with it.
+// A server that is stopped without Leave keeps its vote, because it is expected back.
+func (s *Server) Leave(ctx context.Context, force bool) error {
+	servers, err := s.mayLeave(ctx, force)
+	if err != nil {
+		return err
+	}
+	s.logger.Info("leaving the cluster")
+	if err := s.handLeadershipOn(ctx); err != nil && !force {
+		return err
+	}
+	if err := s.members.serf.Leave(); err != nil {
+		return structs.Errorf(structs.KindInternal, "server %s: leaving the gossip: %w", s.cfg.Name, err)
+	}
+	if err := s.endVote(ctx, servers); err != nil {
+		return err
+	}
+	s.logger.Info("left the cluster")
+	return nil
+}
+
+// mayLeave returns the members of the Raft configuration, or a precondition that keeps this server in it.
+func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServer, error) {
+	var servers []*structs.RaftServer
+	resp, err := rpc.Call(ctx, s, structs.OperatorRaft, &structs.QueryRequest{})
+	switch {
+	case err == nil:
+		servers = resp.Servers
+	case force: // what this server knows has to do
+		servers, err = s.Configuration()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("server %s stays: %w", s.cfg.Name, err)
+	}
+	others, alive, votes := 0, 0, false
+	for _, server := range servers {
+		switch {
+		case server.ID == s.id:
+			votes = server.Voter
+		case server.Voter:
+			others++
+			if s.answers(ctx, server) {
+				alive++
+			}
+		}
+	}
+	switch {
+	case others == 0:
+		return nil, structs.Errorf(structs.KindPrecondition, "server %s has the only vote, so there is no cluster to leave; stop the agent instead: it keeps its data", s.cfg.Name)
+	case votes && alive <= others/2 && !force:
+		return nil, structs.Errorf(structs.KindPrecondition,
+			"server %s is needed: without it %d of %d servers would be alive, which is no majority, and the cluster would stop answering; first remove the servers that are dead (berth operator raft remove-peer) or add others; -force leaves all the same",
+			s.cfg.Name, alive, others)
+	}
+	return servers, nil
+}
+
+// answers reports whether another server is alive. The gossip needs some seconds to notice that one is not, so
+// the server is asked, too.
+func (s *Server) answers(ctx context.Context, other *structs.RaftServer) bool {
+	if other.Status != serf.StatusAlive.String() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	_, err := rpc.Call(ctx, s.pool.At(other.Address), structs.StatusPing, &structs.QueryRequest{})
+	return err == nil
+}
+
+// endVote waits until this server, which has left the gossip, is no member of the Raft configuration. The other
+// servers are asked, because a server that is removed does not hear of it.
+func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) error {
+	ctx, cancel := context.WithTimeout(ctx, dismissTimeout)
+	defer cancel()
+	for {
+		err := structs.Errorf(structs.KindUnavailable, "no other server is alive")
+		for _, other := range servers {
+			if other.ID == s.id || other.Status != serf.StatusAlive.String() {
+				continue
+			}
+			_, err = rpc.Call(ctx, s.pool.At(other.Address), structs.OperatorRemove, &structs.RaftRemovePeerRequest{ID: s.id})
+			if err == nil || structs.IsKind(err, structs.KindNotFound) {
+				return nil
+			}
+		}
+		select {
+		case <-time.After(leavePoll):
+		case <-ctx.Done():
+			return structs.Errorf(structs.KindTimeout, "server %s has left the gossip but may still have its vote, which the next leader takes away: %w", s.cfg.Name, err)
+		}
+	}
+}
+
+// handLeadershipOn has another server lead, if this one does, and waits until one is known.
+func (s *Server) handLeadershipOn(ctx context.Context) error {
+	if s.consensus.State() != raft.Leader || s.consensus.alone() {
+		return nil
+	}
+	if err := s.consensus.LeadershipTransfer().Error(); err != nil {
+		return structs.Errorf(structs.KindUnavailable, "server %s stays: no other server took the leadership over: %w", s.cfg.Name, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
+	defer cancel()
+	for {
+		if _, isMe, known, _ := s.Leader(); known && !isMe {
+			return nil
+		}
+		select {
+		case <-time.After(leavePoll):
+		case <-ctx.Done():
+			return structs.Errorf(structs.KindUnavailable, "server %s stays: no other server has been elected yet: %w", s.cfg.Name, ctx.Err())
+		}
+	}
+}
+
+// ForceLeave has a server that has failed count as one that has left: it loses its vote and the gossip
+// forgets it after a day, with prune at once.
+func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error {
+	member, err := s.findMember(node)
+	if err != nil {
+		return err
+	}
+	if member.Status == serf.StatusAlive || member.Status == serf.StatusLeaving {
+		return structs.Errorf(structs.KindPrecondition,
+			"server %s is alive: have it leave (berth server leave, at its own address), or stop it and wait some seconds until the others take it for failed", member.Name)
+	}
+	if member.Tags[tagRole] == roleServer && member.Tags[tagRegion] == s.cfg.Region {
+		_, err := rpc.Call(ctx, s, structs.OperatorRemove, &structs.RaftRemovePeerRequest{ID: member.Tags[tagID]})
+		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
+			return fmt.Errorf("server %s keeps its vote: %w", member.Name, err)
+		}
+	}
+	forget := s.members.serf.RemoveFailedNode
+	if prune {
+		forget = s.members.serf.RemoveFailedNodePrune
+	}
+	if err := forget(member.Name); err != nil {
+		return structs.Errorf(structs.KindTimeout, "server %s has no vote any more; telling the gossip: %w", member.Name, err)
+	}
+	return nil
+}
+
+// findMember finds a server in the gossip by its name, with or without the region.
+func (s *Server) findMember(name string) (serf.Member, error) {
+	var names []string
+	for _, m := range s.members.serf.Members() {
+		if m.Name == name || m.Name == name+"."+s.cfg.Region {
+			return m, nil
+		}
+		names = append(names, m.Name)
+	}
+	return serf.Member{}, structs.Errorf(structs.KindNotFound, "server %q is unknown; expected one of: %s", name, strings.Join(names, ", "))
+}

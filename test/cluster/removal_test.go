@@ -1,0 +1,246 @@
+package cluster_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+	"berth/test/cluster"
+)
+
+// peerOf is a server in the Raft configuration as another server knows it, nil where it is not in it.
+func peerOf(t *testing.T, at, s *cluster.Server, id string) *structs.RaftServer {
+	t.Helper()
+	servers, err := at.Now().Configuration()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range servers {
+		if server.ID == id || id == "" && server.Address == s.Now().RPCAddr() {
+			return server
+		}
+	}
+	return nil
+}
+
+// die kills a server and waits until another one takes it for failed.
+func die(c *cluster.Cluster, t *testing.T, s, watcher *cluster.Server) (id string) {
+	t.Helper()
+	c.Until(s.Name+" is a peer for the watcher", func() bool { // the configuration reaches a follower late
+		peer := peerOf(t, watcher, s, "")
+		if peer != nil {
+			id = peer.ID
+		}
+		return peer != nil
+	})
+	if err := s.Kill(); err != nil {
+		t.Error(err)
+	}
+	c.Until(s.Name+" has failed", func() bool {
+		peer := peerOf(t, watcher, s, id)
+		return peer != nil && peer.Status == "failed"
+	})
+	return id
+}
+
+func removePeer(s *cluster.Server, req *structs.RaftRemovePeerRequest) error {
+	_, err := within(s, cluster.Patience, structs.OperatorRemove, req)
+	return err
+}
+
+// says fails the test unless an error is of a kind and says all the texts.
+func says(t *testing.T, err error, kind structs.Kind, texts ...string) {
+	t.Helper()
+	if !structs.IsKind(err, kind) {
+		t.Errorf("got %v (%s), want %s", err, structs.KindOf(err), kind)
+	}
+	for _, text := range texts {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("%v does not say %q", err, text)
+		}
+	}
+}
+
+func TestRemovePeer_TakesTheVoteOfADeadServer(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	leader := c.Leader()
+	dead, follower := c.Others(leader)[0], c.Others(leader)[1]
+
+	alive := peerOf(t, leader, follower, "")
+	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{ID: alive.ID}), structs.KindPrecondition, follower.Name, "is alive", "server leave")
+	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{Address: leader.Now().RPCAddr()}), structs.KindPrecondition, leader.Name, "is alive")
+	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{ID: "nobody"}), structs.KindNotFound, "nobody", alive.ID, follower.Now().RPCAddr())
+	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{}), structs.KindInvalid, "either")
+
+	id := die(c, t, dead, leader)
+	if err := removePeer(follower, &structs.RaftRemovePeerRequest{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := voters(t, c.Leader(leader, follower)), addresses([]*cluster.Server{leader, follower}); !slices.Equal(got, want) {
+		t.Errorf("the servers with a vote are %v, want %v", got, want)
+	}
+	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{ID: id}), structs.KindNotFound)
+
+	c.Restart(dead) // it was not gone for good
+	c.Until("it has a vote again", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
+}
+
+func TestRemovePeer_KeepsTheOnlyVote(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 1)
+	says(t, removePeer(c.Servers[0], &structs.RaftRemovePeerRequest{Address: c.Servers[0].Now().RPCAddr()}), structs.KindPrecondition, "only vote")
+	says(t, c.Servers[0].Now().Leave(t.Context(), true), structs.KindPrecondition, "only vote", "stop the agent")
+}
+
+func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 5)
+	leader := c.Leader()
+	others := c.Others(leader)
+	follower := others[0]
+	force := func(name string, prune bool) error { return follower.Now().ForceLeave(t.Context(), name, prune) }
+	says(t, force(leader.Name, false), structs.KindPrecondition, leader.Name, "is alive", "server leave")
+	says(t, force("nobody", true), structs.KindNotFound, "nobody", leader.Name)
+
+	first, second := others[1], others[2]
+	for _, s := range []*cluster.Server{first, second} {
+		if err := s.Kill(); err != nil {
+			t.Error(err)
+		}
+	}
+	status := func(at *cluster.Server, name string) string {
+		for _, m := range at.Now().Members() {
+			if m.Name == name+".global" {
+				return m.Status
+			}
+		}
+		return "forgotten"
+	}
+	for _, s := range []*cluster.Server{first, second} {
+		c.Until(s.Name+" has failed", func() bool { return status(follower, s.Name) == "failed" && status(leader, s.Name) == "failed" })
+	}
+	if err := force(first.Name, false); err != nil { // the short name
+		t.Error(err)
+	}
+	if err := force(second.Name+".global", true); err != nil {
+		t.Error(err)
+	}
+	rest := c.Others(leader)
+	rest = append(rest, leader)
+	if got := voters(t, c.Leader(rest...)); !slices.Equal(got, addresses(rest)) {
+		t.Errorf("the servers with a vote are %v, want %v", got, addresses(rest))
+	}
+	if left, pruned := status(follower, first.Name), status(follower, second.Name); left != "left" || pruned != "forgotten" {
+		t.Errorf("the servers that were forced out are %s and %s, want left and forgotten", left, pruned)
+	}
+}
+
+func TestLeave_HandsLeadershipOnAndEndsTheVote(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
+	leaving := c.Leader()
+	rest := c.Others(leaving)
+	if err := leaving.Now().Leave(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if got := voters(t, c.Leader(rest...)); !slices.Equal(got, addresses(rest)) { // at once, not some time
+		t.Errorf("the servers with a vote are %v, want %v", got, addresses(rest))
+	}
+	if err := leaving.Kill(); err != nil {
+		t.Error(err)
+	}
+	cluster.Must(c, rest[0], structs.JobRegister, aJob("two"))
+
+	c.Restart(leaving)
+	c.Until("it has joined again", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
+	c.Rows(leaving, "it has what it missed", func(tx *state.Read) bool { return state.Job(tx, structs.DefaultNamespace, "two") != nil })
+}
+
+func TestLeave_KeepsTheMajority(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	leader := c.Leader()
+	dead, follower := c.Others(leader)[0], c.Others(leader)[1]
+	id := die(c, t, dead, follower)
+	c.Until("the leader knows, too", func() bool {
+		peer := peerOf(t, leader, dead, id)
+		return peer != nil && peer.Status == "failed"
+	})
+	for _, s := range []*cluster.Server{leader, follower} {
+		says(t, s.Now().Leave(t.Context(), false), structs.KindPrecondition, s.Name, "1 of 2 servers", "no majority", "remove-peer", "-force")
+	}
+	if err := removePeer(follower, &structs.RaftRemovePeerRequest{ID: id}); err != nil {
+		t.Fatal(err)
+	}
+	if err := follower.Now().Leave(t.Context(), false); err != nil { // the leader alone is a majority
+		t.Error(err)
+	}
+	if got := voters(t, c.Leader(leader)); !slices.Equal(got, addresses([]*cluster.Server{leader})) {
+		t.Errorf("the servers with a vote are %v", got)
+	}
+}
+
+// A server that is made to leave does so although nobody can take its vote away.
+func TestLeave_GoesWithoutAMajorityWhenForced(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	leader := c.Leader()
+	others := c.Others(leader)
+	for _, s := range others {
+		if err := s.Kill(); err != nil {
+			t.Error(err)
+		}
+	}
+	says(t, leader.Now().Leave(t.Context(), true), structs.KindTimeout, leader.Name, "may still have its vote")
+	for _, m := range leader.Now().Members() {
+		if m.Name == leader.Name+".global" && m.Status != "left" {
+			t.Errorf("it is %s in the gossip", m.Status)
+		}
+	}
+}
+
+// A machine is replaced by one of the same name with another address and an empty disk.
+func TestMembers_ANewServerTakesTheVoteOfItsName(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	leader := c.Leader()
+	poor := c.Others(leader)[0]
+	old := die(c, t, poor, leader)
+	if err := os.RemoveAll(poor.DataDir()); err != nil {
+		t.Fatal(err)
+	}
+	c.Move(poor)
+	c.Restart(poor)
+	c.Until("it votes in the place of its old self", func() bool {
+		at := c.Leader()
+		return slices.Equal(voters(t, at), addresses(c.Servers)) && peerOf(t, at, poor, old) == nil
+	})
+}
+
+func TestMembers_ListPeersShowsWhoHasFailed(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	leader := c.Leader()
+	dead := c.Others(leader)[0]
+	id := die(c, t, dead, leader)
+	resp, err := rpc.Call(context.Background(), leader, structs.OperatorRaft, &structs.QueryRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, server := range resp.Servers {
+		want := "alive"
+		if server.ID == id {
+			want = "failed"
+		}
+		if server.Status != want || server.Node == "" {
+			t.Errorf("%+v, want it %s", server, want)
+		}
+	}
+}
