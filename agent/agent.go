@@ -35,6 +35,9 @@ type Agent struct {
 	ln     net.Listener
 	conns  *conns
 	http   *http.Server
+
+	leaving sync.Mutex    // held while the server leaves
+	left    chan struct{} // closed when the server has left and the agent is to end
 }
 
 // New opens the server and the node that cfg asks for and the HTTP port. cfg must be finished.
@@ -46,7 +49,7 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 	if err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "listening for HTTP: %w", err)
 	}
-	a := &Agent{cfg: cfg, logger: logger, ln: ln}
+	a := &Agent{cfg: cfg, logger: logger, ln: ln, left: make(chan struct{})}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
@@ -126,7 +129,8 @@ func (a *Agent) HTTPAddr() string {
 	return net.JoinHostPort(ip.String(), strconv.Itoa(addr.Port))
 }
 
-// Run lives until ctx ends, or until a part of the agent fails: then it stops the others and returns why.
+// Run lives until ctx ends, the server has left the cluster, or a part of the agent fails: then it stops the
+// others and returns why.
 func (a *Agent) Run(ctx context.Context) error {
 	ended := make(chan error, 3)
 	var stops []func()
@@ -140,6 +144,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	var err error
 	select {
 	case <-ctx.Done():
+	case <-a.left:
 	case err = <-ended:
 	}
 	for _, stop := range slices.Backward(stops) {

@@ -21,7 +21,8 @@ defaults.
 
 SIGTERM and SIGINT end the agent; tasks go on running and are found again at
 the next start (not with -dev). SIGHUP reads the log level from the
-configuration again.`
+configuration again. With leave_on_interrupt or leave_on_terminate the signal
+has the server leave the cluster first.`
 
 // Command is `berth agent`: it runs an agent until ctx ends.
 func Command() cli.Command {
@@ -125,7 +126,7 @@ func runCommand(ctx context.Context, call *cli.Call) error {
 	}
 	defer onHangup(func() { reload(call, logger) })()
 	call.Printf("berth %s\nHTTP API:  http://%s\nData:      %s\n", version.Version, a.HTTPAddr(), cfg.DataDir)
-	return a.Run(ctx)
+	return a.runUntilSignal(ctx)
 }
 
 // onHangup calls fn at every SIGHUP, until the function it returns has been called and has returned.

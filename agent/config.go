@@ -32,19 +32,23 @@ type Addresses struct {
 
 // Config is the whole configuration of one agent: the file's outermost blocks.
 type Config struct {
-	Region     string         `hcl:"region"`
-	Datacenter string         `hcl:"datacenter"`
-	Name       string         `hcl:"name"`     // default: the host name
-	DataDir    string         `hcl:"data_dir"` // absolute; everything the agent keeps is in here
-	BindAddr   string         `hcl:"bind_addr"`
-	LogLevel   string         `hcl:"log_level"` // trace, debug, info, warn, error
-	LogJSON    bool           `hcl:"log_json"`
-	Ports      Ports          `hcl:"ports,block"`
-	Addresses  Addresses      `hcl:"addresses,block"`
-	Advertise  Addresses      `hcl:"advertise,block"` // host or host:port that others reach this agent at
-	Limits     Limits         `hcl:"limits,block"`
-	Server     server.Config  `hcl:"server,block"`
-	Client     *client.Config `hcl:"client,block"`
+	Region     string `hcl:"region"`
+	Datacenter string `hcl:"datacenter"`
+	Name       string `hcl:"name"`     // default: the host name
+	DataDir    string `hcl:"data_dir"` // absolute; everything the agent keeps is in here
+	BindAddr   string `hcl:"bind_addr"`
+	LogLevel   string `hcl:"log_level"` // trace, debug, info, warn, error
+	LogJSON    bool   `hcl:"log_json"`
+
+	LeaveOnInterrupt bool `hcl:"leave_on_interrupt"` // SIGINT has the server leave the cluster
+	LeaveOnTerminate bool `hcl:"leave_on_terminate"` // SIGTERM likewise
+
+	Ports     Ports          `hcl:"ports,block"`
+	Addresses Addresses      `hcl:"addresses,block"`
+	Advertise Addresses      `hcl:"advertise,block"` // host or host:port that others reach this agent at
+	Limits    Limits         `hcl:"limits,block"`
+	Server    server.Config  `hcl:"server,block"`
+	Client    *client.Config `hcl:"client,block"`
 
 	// Dev is set by -dev: one process that keeps nothing when it ends.
 	Dev bool

@@ -59,6 +59,22 @@ func (l local) Members(context.Context) ([]*structs.AgentMember, error) {
 	return l.a.server.Members(), nil
 }
 
+// Leave has the server leave the cluster and then the agent end.
+func (l local) Leave(ctx context.Context, force bool) error {
+	if l.a.server == nil {
+		return noServer("leaving")
+	}
+	return l.a.leave(ctx, force)
+}
+
+// ForceLeave has a server that has failed count as one that has left.
+func (l local) ForceLeave(ctx context.Context, node string, prune bool) error {
+	if l.a.server == nil {
+		return noServer("removing servers")
+	}
+	return l.a.server.ForceLeave(ctx, node, prune)
+}
+
 // Health says whether the agent's halves work: a server that knows a leader, a node that has reached the
 // servers.
 func (l local) Health() *api.AgentHealth {

@@ -17,6 +17,11 @@ var (
 	statusPeers  = read(structs.StatusPeers, nil, func(a *structs.StatusPeersResponse) any { return a.Peers })
 	systemGC     = write(structs.SystemGC, nil, done)
 
+	raftRemovePeer = write(structs.OperatorRemove, func(c *call, r *structs.RaftRemovePeerRequest) error {
+		r.ID, r.Address = c.param("id"), c.param("address")
+		return nil
+	}, done)
+
 	raftConfiguration = read(structs.OperatorRaft, nil, func(a *structs.RaftConfigurationResponse) any {
 		return raftAnswer{Servers: a.Servers, Index: a.Index}
 	})
@@ -48,6 +53,25 @@ func agentMembers(c *call) (any, error) {
 		answer.ServerName, answer.ServerRegion, answer.ServerDC = me.Name, me.Tags["region"], me.Tags["dc"]
 	}
 	return answer, nil
+}
+
+func agentLeave(c *call) (any, error) {
+	force, err := c.flag("force")
+	if err != nil {
+		return nil, err
+	}
+	return struct{}{}, c.h.Agent.Leave(c.ctx(), force)
+}
+
+func agentForceLeave(c *call) (any, error) {
+	prune, err := c.flag("prune")
+	if err != nil {
+		return nil, err
+	}
+	if c.param("node") == "" {
+		return nil, badParam("node", "", "the name of a server")
+	}
+	return struct{}{}, c.h.Agent.ForceLeave(c.ctx(), c.param("node"), prune)
 }
 
 // agentHealth answers with 500 when a half asked for is not well; ?type names one half.

@@ -206,6 +206,28 @@ func (c *Client) RaftConfiguration(ctx context.Context, q *Query) ([]*structs.Ra
 	return answer.Servers, err
 }
 
+// RaftRemovePeer takes the vote of a server away that is not alive. The server is named by its ID or, where
+// that is empty, by its address.
+func (c *Client) RaftRemovePeer(ctx context.Context, id, address string) error {
+	params := url.Values{"id": {id}, "address": {address}}
+	_, err := sendWith[structs.Empty](ctx, c, request{method: http.MethodDelete, query: params, path: []string{"v1", "operator", "raft", "peer"}})
+	return err
+}
+
+// AgentLeave has the agent's server leave the cluster, and then the agent end.
+func (c *Client) AgentLeave(ctx context.Context, force bool) error {
+	params := url.Values{"force": {strconv.FormatBool(force)}}
+	_, err := c.do(ctx, request{method: http.MethodPut, query: params, path: []string{"v1", "agent", "leave"}}, nil)
+	return err
+}
+
+// AgentForceLeave has a server that has failed count as one that has left; prune forgets it at once.
+func (c *Client) AgentForceLeave(ctx context.Context, node string, prune bool) error {
+	params := url.Values{"node": {node}, "prune": {strconv.FormatBool(prune)}}
+	_, err := c.do(ctx, request{method: http.MethodPut, query: params, path: []string{"v1", "agent", "force-leave"}}, nil)
+	return err
+}
+
 // SystemGC collects what is of no more use.
 func (c *Client) SystemGC(ctx context.Context) error {
 	_, err := send[structs.Empty](ctx, c, http.MethodPut, nil, "system", "gc")

@@ -34,6 +34,11 @@ import (
 type Agent interface {
 	Self() *AgentSelf
 	Members(ctx context.Context) ([]*structs.AgentMember, error)
+	// Leave has the agent's server leave the cluster, and then the agent end. Without force it is refused
+	// where the cluster would lose its majority with the server.
+	Leave(ctx context.Context, force bool) error
+	// ForceLeave has a server that has failed count as one that has left; prune forgets it at once.
+	ForceLeave(ctx context.Context, node string, prune bool) error
 	Health() *AgentHealth
 	// SnapshotSave writes an archive of the whole state (see internal/snaparchive).
 	SnapshotSave(ctx context.Context, w io.Writer) error

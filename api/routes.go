@@ -64,6 +64,8 @@ var Routes = []Route{
 	{Methods: get, Path: "/v1/agent/self", serve: agentSelf},
 	{Methods: get, Path: "/v1/agent/members", serve: agentMembers},
 	{Methods: get, Path: "/v1/agent/health", serve: agentHealth},
+	{Methods: put, Path: "/v1/agent/leave", serve: agentLeave}, // berth's own
+	{Methods: put, Path: "/v1/agent/force-leave", serve: agentForceLeave},
 	{Methods: get, Path: "/v1/agent/servers", serve: statusPeers},
 	{Methods: get, Path: "/v1/status/leader", serve: statusLeader},
 	{Methods: get, Path: "/v1/status/peers", serve: statusPeers},
@@ -71,6 +73,7 @@ var Routes = []Route{
 	{Methods: get, Path: "/v1/namespaces", serve: namespaces},
 	{Methods: get, Path: "/v1/namespace/{id}", serve: namespaceGet},
 	{Methods: get, Path: "/v1/operator/raft/configuration", serve: raftConfiguration},
+	{Methods: remove, Path: "/v1/operator/raft/peer", serve: raftRemovePeer},
 	{Methods: get, Path: "/v1/operator/snapshot", serve: snapshotSave, Streams: true},
 	{Methods: put, Path: "/v1/operator/snapshot", serve: snapshotRestore, Streams: true},
 	{Methods: put, Path: "/v1/system/gc", serve: systemGC},

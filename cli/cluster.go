@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -37,7 +38,7 @@ func serverMembers(ctx context.Context, c *Call) error {
 }
 
 func raftListPeers(ctx context.Context, c *Call) error {
-	servers, err := c.API().RaftConfiguration(ctx, nil)
+	servers, err := c.API().RaftConfiguration(ctx, &structs.QueryOptions{AllowStale: c.Bool("stale")})
 	if err != nil {
 		return err
 	}
@@ -48,9 +49,9 @@ func raftListPeers(ctx context.Context, c *Call) error {
 			if s.Leader {
 				state = "leader"
 			}
-			rows = append(rows, []string{s.Node, s.ID, s.Address, state, yesNo(s.Voter), s.RaftProtocol})
+			rows = append(rows, []string{cmp.Or(s.Node, "(unknown)"), s.ID, s.Address, state, yesNo(s.Voter), s.RaftProtocol, cmp.Or(s.Status, "unknown")})
 		}
-		c.table([]string{"Server", "ID", "Address", "State", "Voter", "Protocol"}, rows)
+		c.table([]string{"Server", "ID", "Address", "State", "Voter", "Protocol", "Gossip"}, rows)
 		return nil
 	})
 }

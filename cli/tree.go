@@ -34,12 +34,15 @@ func tree() []Command {
 			{Name: "status", Args: "[node]", Synopsis: "List nodes, or show one with its plugins and allocations", Flags: nodeStatusFlags, Renders: true, Run: nodeStatus},
 			{Name: "eligibility", Acts: true, Args: "[node]", Synopsis: "Allow or forbid new placements on a node", Flags: nodeEligibilityFlags, Run: nodeEligibility},
 		}},
-		{Name: "server", Group: groupCluster, Synopsis: "Look into servers", Sub: []Command{
+		{Name: "server", Group: groupCluster, Synopsis: "Look into servers and remove them", Sub: []Command{
 			{Name: "members", Synopsis: "List the servers", Renders: true, Run: serverMembers},
+			{Name: "leave", Synopsis: "Have the agent's server leave the cluster and the agent end", Help: helpServerLeave, Flags: serverLeaveFlags, Run: serverLeave},
+			{Name: "force-leave", Args: "<server>", Synopsis: "Have a failed server count as one that has left", Help: helpForceLeave, Flags: forceLeaveFlags, Run: serverForceLeave},
 		}},
 		{Name: "operator", Group: groupCluster, Synopsis: "Look after the cluster", Sub: []Command{
-			{Name: "raft", Synopsis: "Look into Raft", Sub: []Command{
-				{Name: "list-peers", Synopsis: "List the members of the Raft configuration", Renders: true, Run: raftListPeers},
+			{Name: "raft", Synopsis: "Look into Raft and remove dead servers", Sub: []Command{
+				{Name: "list-peers", Synopsis: "List the members of the Raft configuration", Flags: listPeersFlags, Renders: true, Run: raftListPeers},
+				{Name: "remove-peer", Synopsis: "Take the vote of a dead server away", Help: helpRemovePeer, Flags: removePeerFlags, Run: raftRemovePeer},
 			}},
 			{Name: "snapshot", Synopsis: "Save and restore the whole state", Sub: []Command{
 				{Name: "save", Args: "<file>", Synopsis: "Save the whole state to a file", Run: snapshotSave},

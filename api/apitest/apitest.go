@@ -4,8 +4,10 @@ package apitest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"sync"
 
 	"berth/api"
@@ -82,6 +84,7 @@ type Agent struct {
 
 	mu       sync.Mutex
 	restored []byte
+	leaves   []string
 }
 
 // Self is SelfIs.
@@ -89,6 +92,32 @@ func (a *Agent) Self() *api.AgentSelf { return a.SelfIs }
 
 // Members are MembersAs.
 func (a *Agent) Members(context.Context) ([]*structs.AgentMember, error) { return a.MembersAs, nil }
+
+// Leave records that it was called.
+func (a *Agent) Leave(_ context.Context, force bool) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leaves = append(a.leaves, fmt.Sprint("leave ", force))
+	return nil
+}
+
+// ForceLeave records that it was called; a server that is no member is not found.
+func (a *Agent) ForceLeave(_ context.Context, node string, prune bool) error {
+	if !slices.ContainsFunc(a.MembersAs, func(m *structs.AgentMember) bool { return m.Name == node }) {
+		return structs.Errorf(structs.KindNotFound, "server %q is unknown", node)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.leaves = append(a.leaves, fmt.Sprint("force-leave ", node, " ", prune))
+	return nil
+}
+
+// Leaves returns the calls of Leave and ForceLeave.
+func (a *Agent) Leaves() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.leaves)
+}
 
 // Health is HealthIs.
 func (a *Agent) Health() *api.AgentHealth { return a.HealthIs }

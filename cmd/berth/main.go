@@ -5,9 +5,9 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
 	"syscall"
 
+	"berth/agent"
 	"berth/agent/commands"
 	"berth/cli"
 	"berth/client/drivers/executor"
@@ -17,7 +17,7 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		os.Exit(executor.Main(os.Args[2:])) // before anything else: it is a task's parent and stays small
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := agent.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Run(ctx, os.Args[1:], cli.Stdio{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, commands.All()...)
 	stop()
 	os.Exit(code)

@@ -115,11 +115,19 @@ func until(t *testing.T, what string, ask func(q *public.QueryOptions) (done boo
 
 func TestAgent(t *testing.T) {
 	c := agent(t)
+	node := ready(t, c)
+	t.Run("jobs", func(t *testing.T) { jobs(t, c) })
+	t.Run("storage", func(t *testing.T) { storage(t, c, node.ID) })
+	t.Run("cluster", func(t *testing.T) { cluster(t, c, node.ID) })
+}
+
+// ready waits for a leader and returns a node that is ready.
+func ready(t *testing.T, c *public.Client) (node *public.NodeListStub) {
+	t.Helper()
 	until(t, "a leader", func(*public.QueryOptions) (bool, *public.QueryMeta, error) {
 		leader, err := c.Status().Leader()
 		return leader != "", nil, err
 	})
-	var node *public.NodeListStub
 	until(t, "a node", func(q *public.QueryOptions) (bool, *public.QueryMeta, error) {
 		nodes, meta, err := c.Nodes().List(q)
 		for _, n := range nodes {
@@ -129,9 +137,7 @@ func TestAgent(t *testing.T) {
 		}
 		return node != nil, meta, err
 	})
-	t.Run("jobs", func(t *testing.T) { jobs(t, c) })
-	t.Run("storage", func(t *testing.T) { storage(t, c, node.ID) })
-	t.Run("cluster", func(t *testing.T) { cluster(t, c, node.ID) })
+	return node
 }
 
 // shell is a job that runs one line of shell.
@@ -346,6 +352,18 @@ func cluster(t *testing.T, c *public.Client, node string) {
 	raft, err := c.Operator().RaftGetConfiguration(nil)
 	if check(t, "raft configuration", err) && len(raft.Servers) == 0 {
 		t.Error("no servers in the Raft configuration")
+	}
+	// The only server is alive and has the only vote, so each of these is refused with its reason.
+	for what, call := range map[string]func() error{
+		"has the only vote": func() error { return c.Operator().RaftRemovePeerByID(raft.Servers[0].ID, nil) },
+		"is alive":          func() error { return c.Agent().ForceLeave(self.Member.Name) },
+		`"nobody" is unknown`: func() error {
+			return c.Agent().ForceLeaveWithOptions("nobody", public.ForceLeaveOpts{Prune: true})
+		},
+	} {
+		if err := call(); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("removing a server: %v, want it to say %q", err, what)
+		}
 	}
 	plugins, _, err := c.CSIPlugins().List(nil)
 	check(t, fmt.Sprintf("plugins %v", plugins), err)

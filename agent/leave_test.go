@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/structs"
+)
+
+func TestNotifyContext_NamesTheSignal(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2} {
+		ctx, stop := NotifyContext(t.Context(), syscall.SIGUSR1, syscall.SIGUSR2)
+		if err := syscall.Kill(os.Getpid(), s); err != nil {
+			t.Fatal(err)
+		}
+		<-ctx.Done()
+		if got, ok := context.Cause(ctx).(signalled); !ok || got.Signal != s {
+			t.Errorf("the cause is %v, want %s", context.Cause(ctx), s)
+		}
+		stop()
+	}
+}
+
+// serverOf makes a server agent that joins another one, if any, and runs it until ctx ends.
+func serverOf(t *testing.T, name string, edit func(*Config)) (a *Agent, end context.CancelCauseFunc, ended chan error) {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.DataDir, cfg.BindAddr, cfg.Name = t.TempDir(), "127.0.0.1", name
+	cfg.Ports = Ports{}
+	cfg.Server.Enabled = true
+	cfg.Server.RaftTimeout = 100 * time.Millisecond
+	edit(&cfg)
+	if err := cfg.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(cfg, hclog.NewNullLogger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancelCause(context.Background())
+	ended = make(chan error, 1)
+	var run sync.WaitGroup
+	run.Go(func() { ended <- a.runUntilSignal(ctx) })
+	t.Cleanup(func() { end(nil); run.Wait() })
+	return a, end, ended
+}
+
+func await(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
+	first, endFirst, firstEnded := serverOf(t, "s1", func(c *Config) { c.LeaveOnTerminate = true })
+	second, end, ended := serverOf(t, "s2", func(c *Config) {
+		c.Server.BootstrapExpect, c.Server.RetryJoin, c.LeaveOnInterrupt = 0, []string{first.server.SerfAddr()}, true
+	})
+	votes := func() int {
+		servers, _ := first.server.Configuration()
+		return len(servers)
+	}
+	await(t, "both have a vote", func() bool { return votes() == 2 })
+	if err := (local{second}).ForceLeave(t.Context(), "s1", false); !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("a server that is alive was forced out: %v", err)
+	}
+	end(signalled{os.Interrupt})
+	if err := <-ended; err != nil || votes() != 1 {
+		t.Errorf("the second ended with %v, and %d servers have a vote", err, votes())
+	}
+
+	// The other one is needed: it stops and keeps its data and its vote.
+	endFirst(signalled{syscall.SIGTERM})
+	if err := <-firstEnded; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAgent_KeepsItsVoteOnOtherSignals(t *testing.T) {
+	first, _, _ := serverOf(t, "s1", func(*Config) {})
+	_, end, ended := serverOf(t, "s2", func(c *Config) {
+		c.Server.BootstrapExpect, c.Server.RetryJoin, c.LeaveOnInterrupt = 0, []string{first.server.SerfAddr()}, true
+	})
+	votes := func() int {
+		servers, _ := first.server.Configuration()
+		return len(servers)
+	}
+	await(t, "both have a vote", func() bool { return votes() == 2 })
+	end(signalled{syscall.SIGTERM})
+	if err := <-ended; err != nil || votes() != 2 {
+		t.Errorf("it ended with %v, and %d servers have a vote", err, votes())
+	}
+}
+
+func TestAgent_EndsAfterItsServerHasLeft(t *testing.T) {
+	first, _, _ := serverOf(t, "s1", func(*Config) {})
+	await(t, "it leads", func() bool { _, leads, _, _ := first.server.Leader(); return leads })
+	if err := (local{first}).Leave(t.Context(), true); !structs.IsKind(err, structs.KindPrecondition) {
+		t.Errorf("the only server left: %v", err)
+	}
+	second, _, ended := serverOf(t, "s2", func(c *Config) {
+		c.Server.BootstrapExpect, c.Server.RetryJoin = 0, []string{first.server.SerfAddr()}
+	})
+	await(t, "both have a vote", func() bool {
+		servers, _ := second.server.Configuration()
+		_, _, known, _ := second.server.Leader()
+		return len(servers) == 2 && known
+	})
+	if err := (local{second}).Leave(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the agent ended with %v", err)
+	}
+}

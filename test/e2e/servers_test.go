@@ -1,0 +1,163 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// peers are the members of the Raft configuration by the names of their agents.
+func (a *agent) peers() (map[string]*structs.RaftServer, error) {
+	out, err := a.run("operator", "raft", "list-peers", "-json")
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]*structs.RaftServer{}
+	for _, s := range decode[[]*structs.RaftServer](a.t, out) {
+		byName[strings.TrimSuffix(s.Node, ".global")] = s
+	}
+	return byName, nil
+}
+
+// votes waits until exactly these agents have a vote, as one of them says.
+func (a *agent) votes(names ...string) {
+	a.t.Helper()
+	eventually(a.t, fmt.Sprint(names, " have a vote"), func() error {
+		peers, err := a.peers()
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if peers[name] == nil || !peers[name].Voter {
+				return fmt.Errorf("%s has none of %d", name, len(peers))
+			}
+		}
+		if len(peers) != len(names) {
+			return fmt.Errorf("%d servers, want %d", len(peers), len(names))
+		}
+		return nil
+	})
+}
+
+// again runs a command until it does what it should: the gossip takes some seconds to notice a failure.
+func (a *agent) again(args ...string) {
+	a.t.Helper()
+	eventually(a.t, strings.Join(args, " "), func() error {
+		_, err := a.run(args...)
+		return err
+	})
+}
+
+// ends waits until the process has ended by itself, without an error.
+func (a *agent) ends() {
+	a.t.Helper()
+	if err := a.cmd.Wait(); err != nil {
+		a.t.Errorf("%s ended with %v", a.name, err)
+	}
+	a.cmd = nil
+}
+
+func TestServersAreRemoved(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	leader, followers := c.leader()
+	first, second := followers[0], followers[1]
+
+	// A server is gone for good.
+	first.refused(6, []string{leader.name, "is alive", "berth server leave"}, "server", "force-leave", leader.name)
+	first.refused(4, []string{"nobody", leader.name}, "server", "force-leave", "nobody")
+	first.kill()
+	second.again("server", "force-leave", "-prune", first.name)
+	second.votes(leader.name, second.name)
+	if out := second.must("server", "members"); strings.Contains(out, first.name+".global") {
+		t.Errorf("the members after a prune:\n%s", out)
+	}
+	first.start() // not for good: it joins again
+	second.votes(leader.name, second.name, first.name)
+
+	// The same by the Raft configuration alone.
+	peers, err := second.peers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.kill()
+	second.refused(6, []string{leader.name, "is alive"}, "operator", "raft", "remove-peer", "-peer-id", peers[leader.name].ID)
+	second.refused(4, []string{"no-such-id", peers[leader.name].ID}, "operator", "raft", "remove-peer", "-peer-id", "no-such-id")
+	second.refused(6, []string{second.name, "is needed", "1 of 2 servers", "-force"}, "server", "leave")
+	second.again("operator", "raft", "remove-peer", "-peer-id", peers[first.name].ID)
+	second.votes(leader.name, second.name)
+	first.start()
+	second.votes(leader.name, second.name, first.name)
+
+	// A server is to go: first by itself, the one that leads.
+	if out := leader.must("server", "leave"); !strings.Contains(out, "has left the cluster") {
+		t.Errorf("it says %q", out)
+	}
+	leader.ends()
+	second.votes(second.name, first.name)
+	leader.start()
+	second.votes(leader.name, second.name, first.name)
+
+	// Then on the signal.
+	second.stop()
+	second.args = append(second.args, "-config", second.file("leave.hcl", "leave_on_terminate = true\n"))
+	second.start()
+	first.votes(leader.name, second.name, first.name)
+	second.stop()
+	first.votes(leader.name, first.name)
+	first.must("job", "run", "-detach", first.write(jobFile{name: "on", script: "sleep 1000"}))
+}
+
+func TestTheLossOfAMajority(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	survivor := c.servers[0]
+	survivor.must("job", "run", survivor.write(jobFile{name: "kept", script: "sleep 1000"}))
+	for _, s := range c.servers[1:] {
+		s.kill()
+		if err := os.RemoveAll(s.data()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	survivor.refused(7, []string{"no leader", "try again"}, "job", "status", "kept")
+	out := survivor.must("operator", "raft", "list-peers", "-stale", "-json")
+	var me *structs.RaftServer
+	for _, s := range decode[[]*structs.RaftServer](t, out) {
+		if s.Node == survivor.name+".global" {
+			me = s
+		}
+	}
+	if me == nil {
+		t.Fatalf("peers without a leader: %s", out)
+	}
+	survivor.stop()
+
+	path := survivor.data("server", "raft", "peers.json")
+	if info, err := os.ReadFile(filepath.Join(filepath.Dir(path), "peers.info")); err != nil || !strings.Contains(string(info), me.ID) || !strings.Contains(string(info), path) {
+		t.Errorf("peers.info does not explain it: %v\n%s", err, info)
+	}
+	if err := os.WriteFile(path, fmt.Appendf(nil, "[{\"id\": %q, \"address\": %q, \"non_voter\": false}]\n", me.ID, me.Address), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	survivor.start()
+	survivor.running("kept", 1)
+	survivor.votes(survivor.name)
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", path, err)
+	}
+	names := []string{survivor.name}
+	for i := range 2 {
+		s := newAgent(t, "new"+strconv.Itoa(i), "-server", "-bootstrap-expect", "0", "-retry-join", "127.0.0.1:"+strconv.Itoa(survivor.serf))
+		s.ready = (*agent).hasLeader
+		s.start()
+		names = append(names, s.name)
+		s.votes(names...)
+		s.running("kept", 1)
+	}
+	survivor.must("job", "stop", "-purge", "kept")
+}
