@@ -81,6 +81,9 @@ func (c *consensus) start(cfg *Config, machine raft.FSM, logger hclog.Logger) (e
 		return fmt.Errorf("reading the Raft log: %w", err)
 	}
 	c.fresh = !has
+	if err := errors.Join(c.recoverPeers(cfg, logger), writePeersInfo(cfg.DataDir, string(c.id), string(c.addr))); err != nil {
+		return err
+	}
 	c.Raft, err = raft.NewRaft(raftConfig(cfg, c.id, logger), machine, log, log, snapshots, c.transport)
 	if err != nil {
 		return fmt.Errorf("starting Raft on %s: %w", cfg.DataDir, err)

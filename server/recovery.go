@@ -1,0 +1,141 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+
+	"berth/fsm"
+	"berth/server/raftfiles"
+	"berth/state"
+	"berth/structs"
+)
+
+// peersFile, in the directory raft of a server that starts, replaces the members of the Raft configuration.
+// It is the way back after the loss of a majority. infoFile explains it beside it.
+const (
+	peersFile = "peers.json"
+	infoFile  = "peers.info"
+	// peersMost bounds the size of peersFile in bytes.
+	peersMost = 64 << 10
+)
+
+// infoText is the content of infoFile: the paths of the files, and this server's ID and address.
+const infoText = `How to go on after a majority of the servers is lost for good
+
+As long as a majority of the servers can come back, start them instead: this
+loses nothing. What follows gives up all that only the lost servers knew.
+
+1. Make sure that the lost servers never start again with their old data: two
+   of them could elect a leader of their own beside the new one.
+2. Stop all servers that are left.
+3. On each of them write the same file %[1]s
+   with one entry for each server that is left, and no others. This server's:
+
+   [
+     {"id": "%[2]s", "address": "%[3]s", "non_voter": false}
+   ]
+
+   The ID of each server is in the file server-id of its data directory. The
+   address is the one of its RPC port.
+4. Start them. Each takes the file in once, deletes it and says so in its log.
+5. Start new servers in the place of the lost ones: they join by retry_join.
+`
+
+// writePeersInfo keeps the explanation of peersFile up to date.
+func writePeersInfo(dataDir, id, addr string) error {
+	dir := filepath.Join(dataDir, "raft")
+	path := filepath.Join(dir, infoFile)
+	text := fmt.Sprintf(infoText, filepath.Join(dir, peersFile), id, addr)
+	if b, err := os.ReadFile(path); err == nil && string(b) == text {
+		return nil
+	}
+	return raftfiles.WriteFile(path, []byte(text))
+}
+
+// recoverPeers replaces the members of the Raft configuration by those of peersFile, if there is one, and then
+// deletes it. A fault leaves everything as it is and keeps the server from starting.
+//
+// A server that recovers may lack entries that only the lost servers had. So its nodes have to say what they
+// hold, as after the restore of an archive, before volumes are brought anywhere.
+func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
+	path := filepath.Join(cfg.DataDir, "raft", peersFile)
+	peers, err := readPeers(path, c.id)
+	if err != nil || peers == nil {
+		return err
+	}
+	if c.fresh {
+		return structs.Errorf(structs.KindPrecondition, "%s: this server has no state to go on from; write the file on a server that has", path)
+	}
+	logger.Warn("replacing the members of the Raft configuration", "file", path, "servers", fmt.Sprint(peers.Servers))
+	store := state.New()
+	machine := recovering{fsm.New(store), store}
+	log := c.files.Log
+	if err := raft.RecoverCluster(raftConfig(cfg, c.id, logger), machine, log, log, c.files.Snapshots, c.transport, *peers); err != nil {
+		return structs.Errorf(structs.KindInternal, "%s: replacing the members of the Raft configuration: %w", path, err)
+	}
+	if err := os.Remove(path); err != nil {
+		return structs.Errorf(structs.KindInternal, "%s: deleting the file, which was taken in: %w", path, err)
+	}
+	logger.Warn("replaced the members of the Raft configuration; the file is deleted", "file", path, "last_index", store.Index())
+	return nil
+}
+
+// readPeers reads a peersFile; nil without an error if there is none.
+func readPeers(path string, me raft.ServerID) (*raft.Configuration, error) {
+	fault := func(format string, args ...any) error {
+		return structs.Errorf(structs.KindInvalid, "%s: %w (%s explains the file)", path, fmt.Errorf(format, args...), infoFile)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fault("%w", err)
+	case !info.Mode().IsRegular() || info.Size() > peersMost:
+		return nil, fault("it is no file of at most %d bytes", peersMost)
+	}
+	peers, err := raft.ReadConfigJSON(path)
+	if err != nil {
+		return nil, fault("%w", err)
+	}
+	var ids []string
+	for _, s := range peers.Servers {
+		if s.ID == me && s.Suffrage == raft.Voter {
+			return &peers, nil
+		}
+		ids = append(ids, string(s.ID))
+	}
+	return nil, fault("it gives no vote to this server, whose ID is %s; it names %s", me, strings.Join(ids, ", "))
+}
+
+// recovering is the FSM with which the members are replaced: the state that it hands over is marked as one
+// that may have gone back in time.
+type recovering struct {
+	*fsm.FSM
+	store *state.Store
+}
+
+// Snapshot implements raft.FSM. All servers that recover from the same entries make the same state, so the
+// time is one of the state's own.
+func (r recovering) Snapshot() (raft.FSMSnapshot, error) {
+	var now int64
+	for n := range state.Nodes(r.store.Read()) {
+		for _, e := range n.Events {
+			now = max(now, e.Timestamp.UnixNano())
+		}
+	}
+	err := r.store.Write(r.store.Index(), func(tx *state.Write) error {
+		state.Recover(tx, now)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.FSM.Snapshot()
+}
