@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"strconv"
 	"time"
@@ -16,6 +17,9 @@ const (
 	callTimeout = 30 * time.Second       // bounds a call that is not meant to wait
 	defaultTTL  = 10 * time.Second       // of a lease whose length the server does not say
 	minBeatGap  = 250 * time.Millisecond // between two heartbeats, whatever happens
+
+	lockPoll       = 10 * time.Millisecond
+	minBeatTimeout = time.Second // of one heartbeat, however short the lease is
 )
 
 // serverRetry paces attempts to reach the servers; leaseRetry those that the lease depends on.
@@ -87,7 +91,7 @@ func (c *Client) runLease(ctx context.Context) {
 			beat = c.register
 		}
 		before, _ := c.servers.First()
-		ttl, err := beat(ctx)
+		ttl, err := c.beat(ctx, beat, held.ttl)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -96,7 +100,7 @@ func (c *Client) runLease(ctx context.Context) {
 			if unregistered || held.said {
 				c.claimsAreDue() // while nobody heard of this node, much may have been taken from it
 			}
-			held = lease{until: time.Now().Add(ttl)}
+			held = lease{ttl: ttl, until: time.Now().Add(ttl)}
 			unregistered = c.waitBeat(ctx, ttl, before)
 			continue
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
@@ -115,7 +119,8 @@ func (c *Client) runLease(ctx context.Context) {
 
 // lease is for how long the servers take this node for alive.
 type lease struct {
-	until time.Time // zero before the first
+	ttl   time.Duration // 0 before the first
+	until time.Time     // zero before the first
 	said  bool
 }
 
@@ -128,11 +133,40 @@ func (l *lease) lost(now time.Time, grace time.Duration) bool {
 	return true
 }
 
+// beatTimeout is how long a server may take to renew a lease. Half of the lease has passed when it is asked, so
+// another server can be asked before the lease ends.
+func beatTimeout(ttl time.Duration) time.Duration {
+	if ttl <= 0 {
+		return callTimeout // there is no lease that could end
+	}
+	return min(max(ttl/2, minBeatTimeout), callTimeout)
+}
+
+// beat renews the lease. A server that does not answer in time may be cut off without a word, and the
+// connection to it with all calls under way on it: the connection is closed, so that they go on elsewhere.
+func (c *Client) beat(ctx context.Context, renew func(context.Context) (time.Duration, error), held time.Duration) (time.Duration, error) {
+	limited, cancel := context.WithTimeout(ctx, beatTimeout(held))
+	defer cancel()
+	ttl, err := renew(limited)
+	if err == nil || limited.Err() == nil || ctx.Err() != nil {
+		return ttl, err
+	}
+	addr, _ := c.servers.First()
+	c.servers.Failed(addr)
+	if p, ok := c.pool.(*rpc.Pool); ok {
+		p.Drop(addr)
+	}
+	return ttl, fmt.Errorf("server %s does not answer, turning to the others: %w", addr, err)
+}
+
 // register brings the node's rows up to date: itself and all its plugin instances.
 func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c.nodeWrites.Lock()
+	for !c.nodeWrites.TryLock() { // who has it may call a server that does not answer
+		retry.Sleep(ctx, lockPoll)
+		if ctx.Err() != nil {
+			return 0, structs.Errorf(structs.KindUnavailable, "registering: another report of this node is under way: %w", ctx.Err())
+		}
+	}
 	defer c.nodeWrites.Unlock()
 	instances := c.sub.Plugins.Instances()
 	node := c.node.Load()
@@ -154,8 +188,6 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 
 // heartbeat renews the lease, and binds the connection it goes over to the node.
 func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	req := &structs.NodeHeartbeatRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Status: structs.NodeReady}
 	if c.doubted {
 		req.Inventory = c.inventory()
@@ -194,7 +226,7 @@ func (c *Client) waitBeat(ctx context.Context, ttl time.Duration, before string)
 	case <-due.C:
 		return false
 	case <-moved:
-	case <-c.lost(ctx, addr):
+	case <-c.lost(ctx, addr, ttl/2):
 	case <-c.reregister:
 		register = true
 	case <-ctx.Done():
@@ -204,8 +236,11 @@ func (c *Client) waitBeat(ctx context.Context, ttl time.Duration, before string)
 	return register
 }
 
-// lost is closed when the connection to a server is; a pool without connections loses none.
-func (c *Client) lost(ctx context.Context, addr string) <-chan struct{} {
+// lost is closed when the connection to a server is, also when it cannot be made within limit; a pool without
+// connections loses none.
+func (c *Client) lost(ctx context.Context, addr string, limit time.Duration) <-chan struct{} {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	p, ok := c.pool.(*rpc.Pool)
 	if !ok {
 		return nil

@@ -194,3 +194,40 @@ func TestDiffOfInstances(t *testing.T) {
 		t.Errorf("upserts %v, removes %v", up, rm)
 	}
 }
+
+// A server that is cut off without a word is noticed by the heartbeat, early enough to renew the lease elsewhere.
+func TestLease_IsRenewedElsewhereBeforeItEnds(t *testing.T) {
+	for _, method := range []string{"Node.UpdateStatus", "Node.Register"} {
+		for _, ttl := range []time.Duration{time.Second, 10 * time.Second} {
+			t.Run(method+" "+ttl.String(), func(t *testing.T) {
+				inTime(t, func(t *testing.T) {
+					r := newRig(t)
+					r.plane.ttl = ttl
+					r.start(false)
+					defer r.stop()
+					r.plane.do(func() {
+						r.plane.servers = []string{"s1:1", "s2:1"}
+						r.plane.hang = func(addr, _ string) bool { return addr == "s1:1" }
+						if method == "Node.Register" {
+							clear(r.plane.nodes)
+						}
+					})
+					if method == "Node.Register" {
+						r.client.registerAgain()
+					}
+					cut := time.Now()
+					r.pass(3 * ttl)
+					for _, call := range r.plane.called(method) {
+						if call.addr == "s2:1" {
+							if took := call.at.Sub(cut); took > ttl+time.Second {
+								t.Errorf("the lease was renewed %s after the cut, its length is %s", took, ttl)
+							}
+							return
+						}
+					}
+					t.Error("the lease was not renewed")
+				})
+			})
+		}
+	}
+}

@@ -42,7 +42,8 @@ type plane struct {
 	inventories [][]structs.CSIHeldClaim
 
 	fail func(addr, method string) error
-	lose map[string]bool // the answers of these methods
+	hang func(addr, method string) bool // nothing is heard of such a call
+	lose map[string]bool                // the answers of these methods
 }
 
 // call is one request as it came.
@@ -81,7 +82,12 @@ func (p *plane) Call(ctx context.Context, addr, method string, req, resp any) er
 		err = p.fail(addr, method)
 	}
 	lose, serve := p.lose[method], p.rpc
+	hangs := p.hang != nil && p.hang(addr, method)
 	p.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return structs.Errorf(structs.KindTimeout, "calling %s: %w", method, ctx.Err())
+	}
 	if err != nil {
 		return err
 	}

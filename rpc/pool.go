@@ -146,18 +146,22 @@ func (p *Pool) dial(addr string, d *dial) {
 	}
 }
 
-// Drop closes the session to an address, if there is one: the next call dials anew.
+// Drop closes the session to an address, if there is one: the next call dials anew. It waits for nothing: a
+// session that is being dialled is closed when it is there.
 func (p *Pool) Drop(addr string) {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	d := p.sessions[addr]
+	if d == nil || p.closed {
+		return
+	}
 	delete(p.sessions, addr)
-	p.mu.Unlock()
-	if d != nil {
+	p.wg.Go(func() {
 		<-d.done
 		if d.session != nil {
 			d.session.Close()
 		}
-	}
+	})
 }
 
 // Close ends every session and waits for the pool's goroutines.

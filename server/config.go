@@ -47,6 +47,10 @@ type Config struct {
 	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for Raft's own default
 }
 
+// leastHeartbeat is the least heartbeat_ttl and heartbeat_grace. A node notices within half of the TTL, or a
+// second, that a server does not answer (client.beatTimeout), and has the rest and the grace to reach another.
+const leastHeartbeat = time.Second
+
 // DefaultConfig is a server for one fast machine.
 func DefaultConfig() Config {
 	return Config{
@@ -89,11 +93,18 @@ func (c *Config) Validate() error {
 		name string
 		d    time.Duration
 	}{
-		{"heartbeat_ttl", c.HeartbeatTTL}, {"heartbeat_grace", c.HeartbeatGrace},
 		{"retry_interval", c.RetryInterval}, {"gc_interval", c.GCInterval},
 	} {
 		if v.d <= 0 {
 			bad("server: %s is %s; expected more than 0", v.name, v.d)
+		}
+	}
+	for _, v := range []struct {
+		name string
+		d    time.Duration
+	}{{"heartbeat_ttl", c.HeartbeatTTL}, {"heartbeat_grace", c.HeartbeatGrace}} {
+		if v.d < leastHeartbeat {
+			bad("server: %s is %s; expected %s or more: nodes need that time to turn to another server when one is cut off", v.name, v.d, leastHeartbeat)
 		}
 	}
 	for name, addr := range map[string]string{"addresses.rpc": c.RPCBind, "addresses.serf": c.SerfBind} {

@@ -213,7 +213,7 @@ func TestAnArchiveBringsTheStateBack(t *testing.T) {
 func TestNodesOfAnArchiveGetALease(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
-	cfg.HeartbeatTTL, cfg.HeartbeatGrace = time.Second, time.Millisecond
+	cfg.HeartbeatTTL, cfg.HeartbeatGrace = time.Second, time.Second
 	s := run(t, cfg)
 	node := &structs.Node{ID: "n1", SecretID: "secret", Name: "n1", Status: structs.NodeReady}
 	if _, err := rpc.Call(t.Context(), s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: node}); err != nil {
@@ -279,6 +279,7 @@ func TestAConfigurationIsToldAllItsFaults(t *testing.T) {
 		"nothing":      {func(c *Config) { *c = Config{} }, []string{"data_dir", "name", "retry_join", "raft_multiplier", "heartbeat_ttl", "retry_interval", "gc_interval", "addresses.rpc", "addresses.serf"}},
 		"even":         {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 4, []string{"x"} }, []string{"expected an odd number"}},
 		"too many":     {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 11, []string{"x"} }, []string{"bootstrap_expect is 11"}},
+		"short leases": {func(c *Config) { valid(c); c.HeartbeatTTL, c.HeartbeatGrace = 999*time.Millisecond, time.Nanosecond }, []string{"heartbeat_ttl is 999ms; expected 1s or more", "heartbeat_grace is 1ns"}},
 		"alone":        {func(c *Config) { valid(c); c.BootstrapExpect = 3 }, []string{"retry_join is required"}},
 		"joining only": {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 0, []string{"x"} }, nil},
 		"address":      {func(c *Config) { valid(c); c.RPCBind = "nowhere" }, []string{"addresses.rpc"}},

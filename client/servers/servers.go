@@ -70,6 +70,9 @@ func (l *List) First() (addr string, moved <-chan struct{}) {
 	return addr, l.moved
 }
 
+// Failed puts a server at the end that a caller has found not to answer, if it is still the first.
+func (l *List) Failed(addr string) { l.failed(addr) }
+
 // failed puts a server at the end, if it is still the first.
 func (l *List) failed(addr string) {
 	l.mu.Lock()

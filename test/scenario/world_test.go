@@ -31,7 +31,7 @@ func begin(t *testing.T, servers int) *story {
 	t.Helper()
 	t.Parallel()
 	c := cluster.New(t, servers, func(cfg *server.Config) {
-		cfg.HeartbeatTTL, cfg.HeartbeatGrace = 600*time.Millisecond, 900*time.Millisecond
+		cfg.HeartbeatTTL, cfg.HeartbeatGrace = time.Second, time.Second
 	})
 	return &story{c, t, cluster.NewStorage(c)}
 }
