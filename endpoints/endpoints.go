@@ -20,6 +20,9 @@ type Raft interface {
 	// Leader says who leads. isMe only once this server has applied all that was committed before its term
 	// began; known is false while nobody leads; lastContact is how long ago a follower heard of its leader.
 	Leader() (addr string, isMe bool, known bool, lastContact time.Duration)
+	// Leads returns a context that ends when the server at an address does not lead any more, as far as this
+	// server knows.
+	Leads(addr string) context.Context
 	// VerifyLeader asks a quorum whether this server still leads; unavailable when it does not.
 	VerifyLeader(ctx context.Context) error
 	// Alone reports whether this server leads and is all there is of a quorum, so that it need not ask.

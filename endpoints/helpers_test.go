@@ -31,6 +31,7 @@ type fakeRaft struct {
 	deposed  chan struct{}
 	proposed error
 	forwards []string
+	leads    context.Context
 	forward  func(method string, req, resp any) error
 }
 
@@ -59,6 +60,12 @@ func (r *fakeRaft) Configuration() ([]*structs.RaftServer, error) {
 	return []*structs.RaftServer{{ID: "s1", Address: r.leader, Leader: true, Voter: true}}, nil
 }
 
+func (r *fakeRaft) Leads(string) context.Context {
+	if r.leads != nil {
+		return r.leads
+	}
+	return context.Background()
+}
 func (r *fakeRaft) RemovePeer(context.Context, string, string) (uint64, error) { return 7, nil }
 
 func (r *fakeRaft) Forward(_ context.Context, addr, method string, req, resp any) error {

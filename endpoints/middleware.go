@@ -7,6 +7,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"berth/fsm"
+	"berth/internal/netfault"
 	"berth/rpc"
 	"berth/state"
 	"berth/structs"
@@ -39,15 +40,24 @@ func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	labels := newServedLabels(m.Name)
 	endpoint := rpc.Handle(m, func(ctx context.Context, req *Req) (resp *Resp, err error) {
 		defer func(start time.Time) { labels.measure(start, err) }(time.Now())
-		o := optionsOf(req, m.Write)
-		leader, err := e.route(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		if leader != "" {
+		o, p := optionsOf(req, m.Write), e.passingOf(req, m.Write)
+		for again := true; again; {
+			leader, err := e.route(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			if leader == "" {
+				break
+			}
 			*o.forwarded = true
 			resp = new(Resp)
-			return resp, e.raft.Forward(ctx, leader, m.Name, req, resp)
+			again, err = p.pass(ctx, leader, func(ctx context.Context) error {
+				return e.raft.Forward(ctx, leader, m.Name, req, resp)
+			})
+			if !again {
+				return resp, err
+			}
+			*o.forwarded = false
 		}
 		who, err := e.authenticate(req)
 		if err != nil {
@@ -84,6 +94,9 @@ func (l servedLabels) measure(start time.Time, err error) {
 	metrics.MeasureSinceWithLabels(servedKey, start, l)
 }
 
+// noLeader is what a request is told that has waited for a leader in vain.
+const noLeader = "the cluster has no leader: its servers are electing one, or too few of them reach each other; try again"
+
 // holdPoll is how often a request that waits for an election looks for its result.
 const holdPoll = 50 * time.Millisecond
 
@@ -103,18 +116,21 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 		case isMe && o.write:
 			return "", nil
 		case isMe:
-			return "", e.raft.VerifyLeader(ctx)
+			err := e.raft.VerifyLeader(ctx)
+			if err == nil || !time.Now().Before(deadline) {
+				return "", err
+			}
 		case *o.forwarded && known:
 			return "", structs.Errorf(structs.KindUnavailable, "the server asked is not the leader, though it was taken for it")
 		case known && addr != "":
 			return addr, nil
 		case !time.Now().Before(deadline):
-			return "", structs.Errorf(structs.KindUnavailable, "the cluster has no leader")
+			return "", structs.Errorf(structs.KindUnavailable, noLeader)
 		}
 		select {
 		case <-time.After(holdPoll):
 		case <-ctx.Done():
-			return "", structs.Errorf(structs.KindUnavailable, "the cluster has no leader: %w", ctx.Err())
+			return "", structs.Errorf(structs.KindUnavailable, noLeader+": %w", netfault.Plain(ctx.Err()))
 		}
 	}
 }

@@ -17,14 +17,18 @@ const (
 	longestWait = 10 * time.Minute
 )
 
+// waitOf is how long a read may wait.
+func waitOf(q *structs.QueryOptions) time.Duration {
+	if q.MaxWait <= 0 {
+		return defaultWait
+	}
+	return min(q.MaxWait, longestWait)
+}
+
 // waiting bounds ctx by how long a read may wait. One that is not to be stale also ends when this server is
 // deposed: it may be cut off, and then hears of no news.
 func (e *Endpoints) waiting(ctx context.Context, q *structs.QueryOptions) (context.Context, context.CancelFunc) {
-	limit := q.MaxWait
-	if limit <= 0 {
-		limit = defaultWait
-	}
-	ctx, stop := context.WithTimeout(ctx, min(limit, longestWait))
+	ctx, stop := context.WithTimeout(ctx, waitOf(q))
 	if q.AllowStale {
 		return ctx, stop
 	}

@@ -47,6 +47,7 @@ type Server struct {
 	// leading is the term in which this server leads and has applied everything that earlier leaders
 	// committed, 0 if there is none.
 	leading atomic.Uint64
+	watch   leaderWatch
 	reign   struct {
 		sync.Mutex
 		over chan struct{} // closed while this server does not lead
@@ -178,6 +179,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer cancel()
 	var loops sync.WaitGroup
 	loops.Go(func() { s.lead(ctx) })
+	loops.Go(func() { s.watchLeader(ctx) })
 	loops.Go(func() { s.members.run(ctx) })
 	loops.Go(func() { s.bootstrap(ctx) })
 	loops.Go(func() { s.admit(ctx) })

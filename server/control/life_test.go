@@ -23,6 +23,7 @@ func (a alone) Leader() (string, bool, bool, time.Duration)                { ret
 func (a alone) Alone() bool                                                { return true }
 func (a alone) Deposed() <-chan struct{}                                   { return nil }
 func (a alone) VerifyLeader(context.Context) error                         { return nil }
+func (a alone) Leads(string) context.Context                               { return context.Background() }
 func (a alone) RemovePeer(context.Context, string, string) (uint64, error) { return 0, nil }
 func (a alone) Configuration() ([]*structs.RaftServer, error)              { return nil, nil }
 func (a alone) Servers() []string                                          { return []string{"me"} }

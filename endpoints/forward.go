@@ -1,0 +1,90 @@
+package endpoints
+
+import (
+	"context"
+	"time"
+
+	"berth/internal/netfault"
+	"berth/rpc"
+	"berth/structs"
+)
+
+// answerTimeout is how long a leader that was voted out may take to show that it still answers.
+const answerTimeout = 2 * time.Second
+
+// passing is a request that this server passes on to the leader, to one after the other while they change.
+type passing struct {
+	*Endpoints
+	write bool
+	begun time.Time
+	until time.Time // when to give up; zero before the first failure
+	wait  *structs.QueryOptions
+	limit time.Duration // how long wait may wait in all
+}
+
+func (e *Endpoints) passingOf(req any, write bool) *passing {
+	p := &passing{Endpoints: e, write: write, begun: time.Now()}
+	if r, ok := req.(interface{ Query() *structs.QueryOptions }); ok && r.Query().MinIndex > 0 {
+		p.wait, p.limit = r.Query(), waitOf(r.Query())
+	}
+	return p
+}
+
+// pass calls the leader. With again the request has to be routed anew: its leader was not reached, or does not
+// lead any more, and either nothing was done or the request is a read.
+func (p *passing) pass(ctx context.Context, leader string, call func(ctx context.Context) error) (again bool, err error) {
+	if p.wait != nil {
+		p.wait.MaxWait = max(p.limit-time.Since(p.begun), time.Millisecond)
+	}
+	leads := p.raft.Leads(leader)
+	limited, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	unhook := context.AfterFunc(leads, func() {
+		// What a read would be told, it is told by the next leader. The outcome of a write is worth waiting for,
+		// as long as somebody is there to tell it.
+		if !p.write || !p.answers(limited, leader) {
+			giveUp()
+		}
+	})
+	err = call(limited)
+	unhook()
+	if err == nil || ctx.Err() != nil {
+		return false, err
+	}
+	moved, kind := leads.Err() != nil, structs.KindOf(err)
+	notDone := kind == structs.KindUnavailable && (rpc.IsTransport(err) || moved && structs.RetryAfter(err) == 0)
+	if !notDone && (p.write || !rpc.IsTransport(err)) {
+		if p.write && limited.Err() != nil {
+			err = structs.Errorf(structs.KindTimeout, "the leader changed before it answered: the write may or may not have happened; repeat it")
+		}
+		return false, err
+	}
+	return p.hold(ctx, leads, err)
+}
+
+// hold waits for the next try. It is over when the cluster has had its time to elect a leader.
+func (p *passing) hold(ctx context.Context, leads context.Context, err error) (again bool, fault error) {
+	now := time.Now()
+	if p.until.IsZero() {
+		p.until = now.Add(p.config.HoldTimeout)
+	}
+	if now.After(p.until) {
+		return false, structs.Errorf(structs.KindUnavailable, noLeader+": the last one known cannot be reached: %w", err)
+	}
+	timer := time.NewTimer(holdPoll)
+	defer timer.Stop()
+	select {
+	case <-leads.Done():
+	case <-timer.C:
+	case <-ctx.Done():
+		return false, structs.Errorf(structs.KindUnavailable, noLeader+": %w", netfault.Plain(ctx.Err()))
+	}
+	return true, nil
+}
+
+// answers reports whether a server is there.
+func (e *Endpoints) answers(ctx context.Context, addr string) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	return e.raft.Forward(ctx, addr, structs.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{}) == nil
+}

@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+// leaderWatch keeps a context for the time of one leader.
+type leaderWatch struct {
+	mu    sync.Mutex
+	addr  string // whose time it is
+	leads context.Context
+	end   context.CancelFunc
+}
+
+// move ends the time of one leader and begins that of another one. It wants w.mu held.
+func (w *leaderWatch) move(addr string) {
+	if w.end != nil {
+		w.end()
+	}
+	w.addr = addr
+	w.leads, w.end = context.WithCancel(context.Background())
+}
+
+// watchLeader ends the time of each leader until ctx ends.
+func (s *Server) watchLeader(ctx context.Context) {
+	// One place is enough: an event that finds it taken is about a change that will be looked at.
+	changes := make(chan raft.Observation, 1)
+	observer := raft.NewObserver(changes, false, func(o *raft.Observation) bool {
+		_, ok := o.Data.(raft.LeaderObservation)
+		return ok
+	})
+	s.consensus.RegisterObserver(observer)
+	defer s.consensus.DeregisterObserver(observer)
+	for {
+		s.watch.mu.Lock()
+		if addr, _ := s.consensus.LeaderWithID(); s.watch.leads == nil || string(addr) != s.watch.addr {
+			s.watch.move(string(addr))
+		}
+		s.watch.mu.Unlock()
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			s.watch.mu.Lock()
+			s.watch.move("")
+			s.watch.mu.Unlock()
+			return
+		}
+	}
+}
+
+// Leads returns a context that ends when the server at an address does not lead any more, as far as this server
+// knows (endpoints.Raft).
+func (s *Server) Leads(addr string) context.Context {
+	s.watch.mu.Lock()
+	defer s.watch.mu.Unlock()
+	if now, _ := s.consensus.LeaderWithID(); string(now) != addr {
+		ended, end := context.WithCancel(context.Background())
+		end()
+		return ended
+	}
+	if s.watch.leads == nil || s.watch.addr != addr { // the watch is a moment behind
+		s.watch.move(addr)
+	}
+	return s.watch.leads
+}

@@ -1,0 +1,139 @@
+package cluster_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/client"
+	"berth/client/allocrunner"
+	"berth/rpc"
+	"berth/server"
+	"berth/state"
+	"berth/structs"
+	"berth/test/cluster"
+)
+
+// bareParts are the parts of a node that runs nothing.
+type bareParts struct{ allocrunner.Drivers }
+
+func (bareParts) WaitFirst(context.Context) error         { return nil }
+func (bareParts) Infos() map[string]*structs.DriverInfo   { return nil }
+func (bareParts) Instances() []*structs.CSIPluginInstance { return nil }
+func (bareParts) Changes() <-chan struct{}                { return nil }
+func (b bareParts) build(client.Parts) (*client.Subsystems, error) {
+	return &client.Subsystems{Drivers: b, Plugins: b}, nil
+}
+
+// realNode runs the agent of a node over the network of the cluster until the test ends.
+func realNode(t *testing.T, c *cluster.Cluster, name string) *client.Client {
+	t.Helper()
+	cfg := client.DefaultConfig()
+	cfg.Enabled, cfg.DataDir, cfg.NodeName, cfg.Datacenter = true, t.TempDir(), name, "dc1"
+	for _, s := range c.Servers {
+		cfg.Servers = append(cfg.Servers, s.Now().RPCAddr())
+	}
+	pool := rpc.NewPoolOver(c.Net.From(name).Dial, hclog.NewNullLogger(), nil)
+	n, err := client.New(cfg, client.Deps{Pool: pool, Build: bareParts{}.build})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); n.Run(ctx) }()
+	t.Cleanup(func() { cancel(); c.Net.Heal(); pool.Close(); <-ended })
+	select {
+	case <-n.Registered():
+	case <-time.After(cluster.Patience):
+		t.Fatal("the node did not get registered")
+	}
+	return n
+}
+
+// The leader is cut off from everybody without a word: its connections stay open. No node is taken for down,
+// because each renews its lease at another server before the new leader has waited for it in vain.
+func TestCutLeader_TakesNoNodeDown(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.HeartbeatTTL, cfg.HeartbeatGrace = 2*time.Second, 2*time.Second })
+	node := realNode(t, c, "n1")
+	old := c.Leader()
+	others := c.Others(old)
+	c.Until("the node is with the leader", func() bool { return node.Servers()[0] == old.Now().RPCAddr() })
+	c.Net.Cut(old.Name, append(cluster.Names(others), "n1")...)
+	leader := c.Leader(others...)
+	c.Until("the node is with the new leader, or down", func() bool {
+		n := state.Node(leader.Store().Read(), node.NodeID())
+		return node.Servers()[0] == leader.Now().RPCAddr() || n.Status == structs.NodeDown
+	})
+	for _, e := range state.Node(leader.Store().Read(), node.NodeID()).Events {
+		if e.Message == "Node heartbeat missed" {
+			t.Error("the node was taken for down")
+		}
+	}
+}
+
+// Who waits for news at a follower hears of it although the leader that the follower had asked was cut off.
+func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	old := c.Leader()
+	others := c.Others(old)
+	cluster.Must(c, old, structs.JobRegister, aJob("before"))
+	answers := make(chan error, len(others))
+	for _, s := range others {
+		resp := cluster.Must(c, s, structs.JobList, &structs.QueryRequest{})
+		go func() {
+			var err error
+			for err == nil && len(resp.Jobs) == 1 { // what becomes of the first job is news, too
+				req := &structs.QueryRequest{}
+				req.MinIndex, req.MaxWait = resp.Index, cluster.Patience
+				resp, err = within(s, cluster.Patience, structs.JobList, req)
+			}
+			answers <- err
+		}()
+	}
+	write := make(chan error, 1)
+	c.Net.Cut(old.Name, cluster.Names(others)...)
+	go func() {
+		_, err := within(others[0], cluster.Patience, structs.JobRegister, aJob("unknown"))
+		write <- err
+	}()
+	leader := c.Leader(others...)
+	cluster.Must(c, leader, structs.JobRegister, aJob("after"))
+	for range others {
+		if err := <-answers; err != nil {
+			t.Errorf("a wait ended with %v (%s)", err, structs.KindOf(err))
+		}
+	}
+	// A write may have happened: it is repeated by who asked for it, if at all.
+	if err := <-write; err != nil {
+		says(t, err, structs.KindTimeout, "leader changed", "repeat")
+	}
+}
+
+// Whoever asks while a leader is elected waits for it, and hears nothing of the connection to the old one.
+func TestElection_IsWaitedFor(t *testing.T) {
+	t.Parallel()
+	c := cluster.New(t, 3)
+	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("before"))
+	old := c.Leader()
+	others := c.Others(old)
+	if err := old.Kill(); err != nil {
+		t.Error(err)
+	}
+	for _, s := range others {
+		resp, err := within(s, cluster.Patience, structs.JobList, &structs.QueryRequest{})
+		if err != nil || len(resp.Jobs) != 1 {
+			t.Errorf("a read at %s: %+v, %v (%s)", s.Name, resp, err, structs.KindOf(err))
+		}
+	}
+	c.Leader(others...)
+	if err := others[0].Kill(); err != nil {
+		t.Error(err)
+	}
+	_, err := within(others[1], cluster.Patience, structs.JobList, &structs.QueryRequest{})
+	says(t, err, structs.KindUnavailable, "no leader", "try again")
+	c.Restart(old)
+}
