@@ -90,9 +90,8 @@ func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs
 	case lose:
 		p.end(best.alloc, best.why)
 	case move:
-		p.end(best.alloc, best.why)
-		if g.refuses(n) == nil {
-			p.wants = append(p.wants, &want{plan: g, node: n, prev: best.alloc})
+		if p.endToMove(*best) && g.refuses(n) == nil {
+			p.wants = append(p.wants, &want{plan: g, node: n, prev: best.alloc, ended: true})
 		}
 	case update, reschedule:
 		if g.refuses(n) == nil {

@@ -5,6 +5,51 @@ import (
 	"berth/structs"
 )
 
+// mostPlaced is how many allocations one plan places, and how many it moves: a plan is one entry of the log,
+// however many instances a job has. When there are more the evaluation stays pending, and the next plan goes on.
+const mostPlaced = 2048
+
+// placeAll places what is wanted, in order.
+func (p *planner) placeAll() {
+	for _, w := range p.wants {
+		switch {
+		case w.fresh > 0:
+			p.placeFresh(w)
+		case p.full() && !w.ended:
+			p.more = true
+			w.plan.queued++
+		default:
+			p.place(w)
+		}
+	}
+}
+
+// full reports whether the plan places as many as it may.
+func (p *planner) full() bool { return len(p.plan.Place) >= mostPlaced }
+
+// placeFresh places those that replace none. It makes them one by one, and no more than find a place: a job
+// that was stored before counts were bounded may ask for any number.
+func (p *planner) placeFresh(w *want) {
+	g, left, tried := w.plan, w.fresh, 0
+	for index := 0; left > 0; index++ {
+		switch {
+		case w.taken[index]:
+			continue
+		case p.full():
+			p.more = true
+			g.queued += left
+			return
+		case g.failed != nil && (!g.perAlloc() || tried >= structs.MaxGroupCount):
+			g.failed.metric.CoalescedFailures += left // what there was no room for before, there is none for now
+			g.queued += left
+			return
+		}
+		p.place(&want{plan: g, index: index})
+		tried++
+		left--
+	}
+}
+
 // place finds a node for what is wanted and adds it to the plan, or notes why there is none.
 func (p *planner) place(w *want) {
 	g := w.plan

@@ -33,9 +33,7 @@ func process(tx *state.Read, eval *structs.Evaluation, now time.Time, enough int
 	default:
 		p.reconcile()
 	}
-	for _, w := range p.wants {
-		p.place(w)
-	}
+	p.placeAll()
 	p.followUp()
 	p.finish()
 	return p.plan, nil
@@ -61,6 +59,8 @@ type planner struct {
 	delayed []waiting
 	stopped map[string]bool // allocations that the plan stops
 	nowhere bool            // a job per node runs on none
+	moves   int             // allocations that the plan stops and places anew
+	more    bool            // it leaves some to the next plan
 	short   map[string]bool // nodes on which one finds no room
 
 	wakes    int                            // volumes that would make room on nodes, as far as they are named
@@ -147,7 +147,11 @@ func (p *planner) finish() {
 	if p.job != nil {
 		p.plan.JobModifyIndex = p.job.JobModifyIndex
 	}
+	if p.more {
+		e.Status, e.StatusDescription, e.FailedTGAllocs = structs.EvalPending, state.MoreToPlace, nil
+	}
 	if e.FailedTGAllocs != nil {
+		keys = p.boundKeys(keys)
 		p.block(e, slices.Sorted(maps.Keys(keys)))
 		p.lookAgain()
 	}
@@ -168,6 +172,21 @@ func (p *planner) lookAgain() {
 		}
 	}
 	p.plan.Followups = append(p.plan.Followups, p.later(p.now.Add(aWhile).UnixNano()))
+}
+
+// boundKeys keeps to so many volumes that an evaluation waits for. Where there are more, it looks again after a while.
+func (p *planner) boundKeys(keys map[string]bool) map[string]bool {
+	if len(keys) <= mostWakes {
+		return keys
+	}
+	p.crowded = true
+	kept := map[string]bool{}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if len(kept) < mostWakes || !structs.WakesVolume(k) {
+			kept[k] = true
+		}
+	}
+	return kept
 }
 
 // roomKeys name what could make room: anywhere; of a job per node, which uses no volumes, on the nodes that have none.

@@ -21,6 +21,10 @@ type want struct {
 
 	uses   []volumeUse // looked up once
 	looked bool
+
+	ended bool         // the plan has stopped prev already
+	fresh int          // it stands for so many that replace none, with the lowest indexes that are not taken
+	taken map[int]bool // by the index, of these
 }
 
 // fate is what is to become of an allocation that counts for its group.
@@ -75,12 +79,8 @@ func (p *planner) reconcileGroup(g *groupPlan, allocs []*structs.Allocation) {
 		taken[s.alloc.Index()] = true
 		p.act(g, s)
 	}
-	missing := g.group.Count - len(taken)
-	for index := 0; missing > 0; index++ {
-		if !taken[index] {
-			p.wants = append(p.wants, &want{plan: g, index: index})
-			missing--
-		}
+	if missing := g.group.Count - len(taken); missing > 0 {
+		p.wants = append(p.wants, &want{plan: g, fresh: missing, taken: taken})
 	}
 }
 
@@ -162,11 +162,26 @@ func (p *planner) act(g *groupPlan, s slot) {
 		p.plan.Update = append(p.plan.Update, &structs.PlanUpdate{AllocID: s.alloc.ID, JobVersion: p.job.Version, SetJobVersion: true})
 		return
 	case move, lose:
-		p.end(s.alloc, s.why)
+		if !p.endToMove(s) {
+			return
+		}
+		w.ended = true
 	case update:
 		w.update = true
 	case reschedule:
 		w.rescheduled = true
 	}
 	p.wants = append(p.wants, w)
+}
+
+// endToMove stops an allocation that is to be placed anew, unless the plan moves as many as it may: then it
+// stays until the next one.
+func (p *planner) endToMove(s slot) bool {
+	if p.moves >= mostPlaced {
+		p.more = true
+		return false
+	}
+	p.moves++
+	p.end(s.alloc, s.why)
+	return true
 }

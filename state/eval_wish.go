@@ -138,3 +138,6 @@ func boundNodes(keys []string) []string {
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
+
+// MoreToPlace is what an evaluation says that is pending again because one plan does not place all there is.
+const MoreToPlace = "more allocations follow"

@@ -1,6 +1,9 @@
 package structs
 
-import "maps"
+import (
+	"maps"
+	"strings"
+)
 
 // The states of an evaluation.
 const (
@@ -44,7 +47,12 @@ const ManyVolumes = 128
 func WakePlugin(id string) string { return "csi-plugin:" + id }
 
 // WakeVolume is the key of a CSI volume appearing, changing or having a claim released.
-func WakeVolume(ns, id string) string { return "csi-volume:" + ns + ":" + id }
+func WakeVolume(ns, id string) string { return wakeVolume + ns + ":" + id }
+
+const wakeVolume = "csi-volume:"
+
+// WakesVolume reports whether a key is that of a volume.
+func WakesVolume(key string) bool { return strings.HasPrefix(key, wakeVolume) }
 
 // Evaluation is the row of one wish to bring a job's placement up to date. Key: ID.
 type Evaluation struct {

@@ -130,8 +130,9 @@ func (s scheduleLoop) settle(ctx context.Context, f flight, past tries) {
 		past.refuse(id, 0, s.Now(), s.Config.Retry) // the log's fault, not the evaluation's
 	case f.err != nil:
 		s.failed(ctx, f.eval, f.err, past)
-	case after == nil || after.Status != structs.EvalPending, strings.HasPrefix(after.StatusDescription, state.WokenBy):
-		delete(past, id) // done; or woken since, which is no reason to rest
+	case after == nil || after.Status != structs.EvalPending, after.StatusDescription == state.MoreToPlace,
+		strings.HasPrefix(after.StatusDescription, state.WokenBy):
+		delete(past, id) // done; or it goes on, or was woken since, which is no reason to rest
 	case after.StatusDescription == state.ChangedMeanwhile, strings.HasPrefix(after.StatusDescription, state.WokenMeanwhile):
 		past[id] = try{rest: s.Now().Add(s.Now().Sub(f.began))} // as long as it took: more changes may be about to come
 	default:

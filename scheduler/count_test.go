@@ -1,0 +1,159 @@
+package scheduler
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// wide is a node with room for any number of the smallest allocations.
+func wide(id string) *structs.Node {
+	n := aNode(id)
+	n.NodeResources = &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: structs.MaxCPU},
+		Memory: structs.NodeMemoryResources{MemoryMB: structs.MaxMemoryMB}, Disk: structs.NodeDiskResources{DiskMB: structs.MaxDiskMB}}
+	return n
+}
+
+// bounded runs a plan and fails when it takes memory by the instance.
+func bounded(t *testing.T, w *world, e *structs.Evaluation) *structs.Plan {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	p := w.process(e)
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 128<<20 {
+		t.Errorf("a plan of %d allocations takes %d MiB", len(p.Place), got>>20)
+	}
+	return p
+}
+
+func TestCount_OfWhichNothingFitsCostsNoMemory(t *testing.T) {
+	for _, n := range []int{structs.MaxGroupCount, 2_000_000_000, math.MaxInt} {
+		w := newWorld(t)
+		w.nodes("a", "b")
+		w.job(aJob("j", structs.JobService, count(n), cpu(5000)))
+		p := bounded(t, w, w.eval("j"))
+		if p.Blocked == nil || p.Eval.Status != structs.EvalComplete || p.Eval.QueuedAllocations["g"] != n ||
+			p.Eval.FailedTGAllocs["g"].CoalescedFailures != n-1 {
+			t.Errorf("%d: %+v", n, p.Eval)
+		}
+		w.apply(p)
+	}
+}
+
+func TestCount_BeyondTheLimitIsPlacedInPlansOfBoundedSize(t *testing.T) {
+	w := newWorld(t)
+	w.node(wide("a"))
+	w.job(aJob("j", structs.JobService, count(2_000_000_000), cpu(1)))
+	e := w.eval("j")
+	for round := 1; round <= 2; round++ {
+		p := bounded(t, w, e)
+		if len(p.Place) != mostPlaced || p.Blocked != nil || p.Eval.Status != structs.EvalPending || p.Eval.StatusDescription != state.MoreToPlace {
+			t.Fatalf("%d allocations, blocked %v, %s %q", len(p.Place), p.Blocked, p.Eval.Status, p.Eval.StatusDescription)
+		}
+		w.apply(p)
+		if got := len(w.allocs("j")); got != round*mostPlaced {
+			t.Fatalf("%d allocations after %d plans", got, round)
+		}
+		e = state.Eval(w.s.Read(), p.Eval.ID)
+	}
+}
+
+func TestCount_AboveOnePlanIsPlacedWhole(t *testing.T) {
+	w := newWorld(t)
+	w.node(wide("a"))
+	const n = 2*mostPlaced + 10
+	w.job(aJob("j", structs.JobService, count(n), cpu(1)))
+	e, plans := w.eval("j"), 0
+	for ; e.Status == structs.EvalPending && plans < 10; plans++ {
+		w.apply(w.process(e))
+		e = state.Eval(w.s.Read(), e.ID)
+	}
+	allocs := w.allocs("j")
+	indexes := map[int]bool{}
+	for _, a := range allocs {
+		indexes[a.Index()] = true
+	}
+	if e.Status != structs.EvalComplete || plans != 3 || len(allocs) != n || len(indexes) != n {
+		t.Errorf("%s after %d plans: %d allocations, %d indexes", e.Status, plans, len(allocs), len(indexes))
+	}
+}
+
+func TestCount_OfManyVolumesNamesFewOfThem(t *testing.T) {
+	w := newWorld(t)
+	w.nodes("a")
+	w.job(aJob("j", structs.JobService, count(2_000_000_000), volume("v", structs.CSISingleNodeWriter, true)))
+	p := bounded(t, w, w.eval("j"))
+	if p.Blocked == nil || len(p.Blocked.BlockedOn) > mostWakes+8 || len(p.Followups) != 1 {
+		t.Fatalf("%d keys, %d follow-ups", len(p.Blocked.BlockedOn), len(p.Followups))
+	}
+	if !slices.Contains(p.Blocked.BlockedOn, structs.WakeCapacity) {
+		t.Error("it does not wait for capacity")
+	}
+	if due := time.Unix(0, p.Followups[0].WaitUntil).Sub(w.clock); due != aWhile {
+		t.Errorf("it looks again after %s", due)
+	}
+}
+
+func TestDrain_OfManyMovesThemInPlansOfBoundedSize(t *testing.T) {
+	w := newWorld(t)
+	w.node(wide("a"))
+	const n = mostPlaced + 100
+	w.job(aJob("j", structs.JobService, count(n), cpu(1)))
+	e := w.eval("j")
+	for range 2 {
+		w.apply(w.process(e))
+		e = state.Eval(w.s.Read(), e.ID)
+	}
+	w.node(wide("b"))
+	w.status("a", structs.NodeDown)
+	e = w.eval("j")
+	for round := range 2 {
+		p := w.process(e)
+		if len(p.Stop) > mostPlaced || len(p.Place) > 2*mostPlaced || (p.Eval.Status == structs.EvalPending) != (round == 0) {
+			t.Fatalf("round %d: %d stops, %d placed, %s", round, len(p.Stop), len(p.Place), p.Eval.Status)
+		}
+		for _, a := range p.Place {
+			if a.PreviousAllocation == "" {
+				t.Fatal("one that is moved does not name the one before it")
+			}
+		}
+		w.apply(p)
+		e = state.Eval(w.s.Read(), e.ID)
+	}
+	if got := len(w.allocs("j")); got != n {
+		t.Errorf("%d allocations", got)
+	}
+}
+
+func TestSystemJob_OfALargeFleetIsPlacedInPlansOfBoundedSize(t *testing.T) {
+	w := newWorld(t)
+	const n = mostPlaced + 50
+	for i := range n {
+		w.index++
+		node := aNode(structs.DeriveID(uint64(i)))
+		if err := w.s.Write(w.index, func(tx *state.Write) error {
+			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node, WriteOptions: w.now()})
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.job(aJob("j", structs.JobSystem))
+	e := w.eval("j")
+	for round := range 2 {
+		p := w.process(e)
+		if len(p.Place) > mostPlaced || (p.Eval.Status == structs.EvalPending) != (round == 0) {
+			t.Fatalf("round %d: %d placed, %s", round, len(p.Place), p.Eval.Status)
+		}
+		w.apply(p)
+		e = state.Eval(w.s.Read(), e.ID)
+	}
+	if got := len(w.allocs("j")); got != n {
+		t.Errorf("%d allocations", got)
+	}
+}

@@ -1,0 +1,68 @@
+package cluster_test
+
+import (
+	"testing"
+	"time"
+
+	"berth/fsm"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+	"berth/test/cluster"
+)
+
+// TestServers_SurviveACountWithoutBounds: a job whose count no server would accept today is in the log, as an
+// older version may have left it there. What fits is placed, the rest waits, and no leader pays for it by the
+// instance, nor does one that starts with it.
+func TestServers_SurviveACountWithoutBounds(t *testing.T) {
+	c := cluster.New(t, 3)
+	leader := c.Leader()
+	c.AddNode("n1", cluster.NewStorage(c))
+	c.Rows(leader, "the node is ready", func(tx *state.Read) bool {
+		for n := range state.Nodes(tx) {
+			return n.Ready()
+		}
+		return false
+	})
+	req := aJob("huge")
+	req.Job.TaskGroups[0].Count = 2_000_000_000
+	if _, err := rpc.Call(t.Context(), leader.Now(), structs.JobRegister, req); !structs.IsKind(err, structs.KindInvalid) {
+		t.Fatalf("a server accepts it: %v", err)
+	}
+	req.Job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: 1000, MemoryMB: 10}
+	req.Job.Canonicalize()
+	now := time.Now().UnixNano()
+	req.Now = now
+	req.Eval = &structs.Evaluation{ID: structs.NewID(), Namespace: structs.DefaultNamespace, JobID: "huge", Type: structs.JobService,
+		Priority: 50, TriggeredBy: structs.TriggerJobRegister, Status: structs.EvalPending, CreateTime: now, ModifyTime: now}
+	if _, err := fsm.Propose(t.Context(), leader.Now(), fsm.JobRegister, req); err != nil {
+		t.Fatal(err)
+	}
+	placed := func(s *cluster.Server) {
+		c.Rows(s, "eight are placed and the others wait", func(tx *state.Read) bool {
+			live := 0
+			for a := range state.AllocsByJob(tx, structs.DefaultNamespace, "huge") {
+				if !a.Terminal() {
+					live++
+				}
+			}
+			b := state.BlockedEval(tx, structs.DefaultNamespace, "huge")
+			return live == 8 && b != nil && b.QueuedAllocations["g"] == 2_000_000_000-8
+		})
+	}
+	placed(leader)
+	if c.Leader() != leader {
+		t.Error("the leader has changed")
+	}
+	if err := leader.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	c.Restart(leader)
+	next := c.Leader()
+	placed(next)
+	c.AtLeader("another job is registered", func(s *cluster.Server) error {
+		_, err := rpc.Call(t.Context(), s.Now(), structs.JobRegister, aJob("small"))
+		return err
+	})
+	c.Alike()
+}
