@@ -93,6 +93,7 @@ type Limits struct {
 	CPUShares     int   // weight in MHz, relative to the other groups
 	MemoryBytes   int64 // more is killed
 	MemoryReserve int64 // the memory that is kept for the group when the machine runs short
+	PIDs          int64 // processes and threads; fork fails with EAGAIN beyond it
 }
 
 // Group is the cgroups of one task, one directory in each hierarchy that is used. The zero Group is of a

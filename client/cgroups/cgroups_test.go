@@ -2,6 +2,7 @@ package cgroups
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -201,6 +202,115 @@ func TestRealGroup(t *testing.T) {
 	startIn(t, again, g)
 	if err := again.Wait(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// realGroup makes a group that is killed and removed when the test is over.
+func realGroup(t *testing.T, limits Limits) *Group {
+	t.Helper()
+	m := Detect()
+	if err := m.Probe("berth"); err != nil {
+		t.Skip("this machine lets us have no cgroups: ", err)
+	}
+	g, err := m.New("berth", fmt.Sprintf("%s-%d", t.Name(), os.Getpid()), limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := errors.Join(g.Kill(ctx), g.Remove()); err != nil {
+			t.Error(err)
+		}
+	})
+	return g
+}
+
+func TestRealGroup_HasItsLimits(t *testing.T) {
+	g := realGroup(t, Limits{CPUShares: 1024, MemoryBytes: 32 << 20, MemoryReserve: 16 << 20, PIDs: 30})
+	v1 := map[string]string{"cpu.shares": "1024", "memory.limit_in_bytes": "33554432", "pids.max": "30"}
+	v2 := map[string]string{
+		"cpu.weight": "39", "memory.max": "33554432", "memory.low": "16777216", "pids.max": "30",
+	}
+	for _, c := range []string{CPU, Memory, PIDs} {
+		dir, files := g.V1[c], v1
+		if dir == "" {
+			dir, files = g.V2, v2
+		}
+		seen := 0
+		for file, want := range files {
+			if !strings.HasPrefix(file, c+".") {
+				continue
+			}
+			seen++
+			if b, err := os.ReadFile(filepath.Join(dir, file)); err != nil || strings.TrimSpace(string(b)) != want {
+				t.Errorf("%s/%s is %q, %v; want %s", dir, file, b, err, want)
+			}
+		}
+		if seen == 0 {
+			t.Errorf("no limit of %s was looked at", c)
+		}
+	}
+}
+
+// Processes that fork faster than they can be killed one by one end all the same.
+func TestRealGroup_KillsAGroupThatForks(t *testing.T) {
+	g := realGroup(t, Limits{PIDs: 40})
+	if g.V1[PIDs] == "" && !has(g.V2, PIDs) {
+		t.Skip("nothing would bound the processes of this test: no pids controller")
+	}
+	cmd := exec.Command("sh", "-c", `
+		echo up; for i in 1 2 3 4; do (while :; do sleep 0.001 & done) 2>/dev/null & done; wait`)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	startIn(t, cmd, g)
+	t.Cleanup(func() { _ = cmd.Wait() })
+	if _, err := out.Read(make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := g.Kill(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if pids, err := g.PIDs(); err != nil || len(pids) != 0 {
+		t.Fatalf("in the group are %v, %v", pids, err)
+	}
+}
+
+// A task with rights on the hierarchy may make groups of its own below its group.
+func TestRealGroup_EndsWithTheGroupsBelowIt(t *testing.T) {
+	g := realGroup(t, Limits{})
+	for _, dir := range g.dirs() {
+		if err := os.MkdirAll(dir+"/a/b", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _, _ = os.Remove(dir+"/a/b"), os.Remove(dir+"/a") }) // if the test fails
+	}
+	below := &Group{V1: map[string]string{}}
+	for c, dir := range g.V1 {
+		below.V1[c] = dir + "/a/b"
+	}
+	if g.V2 != "" {
+		below.V2 = g.V2 + "/a/b"
+	}
+	cmd := exec.Command("sleep", "1000")
+	startIn(t, cmd, below)
+	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
+	if pids, err := g.PIDs(); err != nil || len(pids) != 1 {
+		t.Errorf("in the group are %v, %v", pids, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := errors.Join(g.Kill(ctx), g.Remove()); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range g.dirs() {
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("%s is there: %v", dir, err)
+		}
 	}
 }
 

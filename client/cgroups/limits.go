@@ -28,6 +28,7 @@ func (l Limits) v1() []control {
 		{Memory, "memory.limit_in_bytes", l.MemoryBytes, false},
 		{Memory, "memory.memsw.limit_in_bytes", l.MemoryBytes, true},
 		{Memory, "memory.soft_limit_in_bytes", l.MemoryReserve, true},
+		{PIDs, "pids.max", l.PIDs, false},
 	}
 }
 
@@ -36,6 +37,7 @@ func (l Limits) v2() []control {
 		{CPU, "cpu.weight", int64(weight(l.CPUShares)), false},
 		{Memory, "memory.max", l.MemoryBytes, false},
 		{Memory, "memory.low", l.MemoryReserve, true},
+		{PIDs, "pids.max", l.PIDs, false},
 	}
 }
 

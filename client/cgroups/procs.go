@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -75,6 +76,22 @@ func (e *Entry) MoveThread() error {
 	return nil
 }
 
+// MoveProcess moves a process into the group of the unified hierarchy, if there is one.
+func (e *Entry) MoveProcess(pid int) error {
+	if e.v2 == nil {
+		return nil
+	}
+	fd, err := unix.Openat(int(e.v2.Fd()), "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("entering the cgroup: %w", err)
+	}
+	defer unix.Close(fd)
+	if _, err := unix.Write(fd, []byte(strconv.Itoa(pid))); err != nil {
+		return fmt.Errorf("entering the cgroup: %w", err)
+	}
+	return nil
+}
+
 // FD is the directory to hand to clone3, and whether there is one.
 func (e *Entry) FD() (int, bool) {
 	if e.v2 == nil {
@@ -94,19 +111,33 @@ func (e *Entry) Close() error {
 	return errors.Join(errs...)
 }
 
-// PIDs lists the processes in the group, without the own one.
+// PIDs lists the processes in the group and in the groups that the task made below it, without the own one.
 func (g *Group) PIDs() ([]int, error) {
 	var pids []int
-	for _, dir := range g.dirs() {
-		in, err := procs(dir)
-		if err != nil {
-			return nil, err
+	for _, top := range g.dirs() {
+		for _, dir := range tree(top) {
+			in, err := procs(dir)
+			if err != nil {
+				return nil, err
+			}
+			pids = append(pids, in...)
 		}
-		pids = append(pids, in...)
 	}
 	slices.Sort(pids)
 	pids = slices.Compact(pids)
 	return slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() || pid == 0 }), nil
+}
+
+// tree lists a group's directory and those below it, each after its parent. One that is gone is left out.
+func tree(top string) []string {
+	var dirs []string
+	_ = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			dirs = append(dirs, path)
+		}
+		return nil
+	})
+	return dirs
 }
 
 // procs reads a directory's processes. One that is gone has none.
@@ -177,11 +208,14 @@ func (g *Group) kill(pid int) error {
 // removeTries bounds the wait for the kernel to let go of what has just ended.
 const removeTries = 400
 
-// Remove removes the group's directories; those that are gone are removed already.
+// Remove removes the group's directories and those that the task made below them. Those that are gone are
+// removed already.
 func (g *Group) Remove() error {
 	var errs []error
-	for _, dir := range g.dirs() {
-		errs = append(errs, remove(dir))
+	for _, top := range g.dirs() {
+		for _, dir := range slices.Backward(tree(top)) {
+			errs = append(errs, remove(dir))
+		}
 	}
 	return errors.Join(errs...)
 }

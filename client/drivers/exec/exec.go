@@ -35,11 +35,14 @@ type Config struct {
 	CgroupParent string `hcl:"cgroup_parent"`
 	// MaxFiles is how many files a task may have open, as far as the machine's hard limit allows.
 	MaxFiles int `hcl:"max_open_files"`
+	// PIDsLimit is the most processes and threads that a task may have at a time; -1 is no limit.
+	PIDsLimit int `hcl:"pids_limit"`
 }
 
 // DefaultConfig is complete.
 func DefaultConfig() Config {
-	c := Config{ChrootEnv: map[string]string{}, CgroupParent: executor.DefaultCgroupParent, MaxFiles: 65536}
+	c := Config{ChrootEnv: map[string]string{}, CgroupParent: executor.DefaultCgroupParent, MaxFiles: 65536,
+		PIDsLimit: executor.DefaultPIDsLimit}
 	for _, dir := range []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr"} {
 		c.ChrootEnv[dir] = dir
 	}
@@ -79,6 +82,9 @@ func (c Config) Validate() error {
 	if c.MaxFiles != 0 && c.MaxFiles < 64 {
 		faults = append(faults, fmt.Sprintf("exec.max_open_files: %d: expected at least 64", c.MaxFiles))
 	}
+	if fault := executor.CheckPIDsLimit("exec.pids_limit", c.PIDsLimit); fault != "" {
+		faults = append(faults, fault)
+	}
 	if len(faults) > 0 {
 		return structs.Errorf(structs.KindInvalid, "%s", strings.Join(faults, "\n"))
 	}
@@ -94,7 +100,8 @@ type Driver struct {
 
 // New makes the driver.
 func New(cfg Config, ex executor.Config) *Driver {
-	return &Driver{Tasks: executor.NewTasks(ex), cfg: cfg.withDefaults(), limits: executor.NewLimiter(cfg.CgroupParent)}
+	limits := executor.NewLimiter(cfg.CgroupParent, cfg.PIDsLimit)
+	return &Driver{Tasks: executor.NewTasks(ex), cfg: cfg.withDefaults(), limits: limits}
 }
 
 // Name implements driver.Driver.

@@ -23,22 +23,41 @@ func CheckCgroupParent(field, parent string) string {
 	return fmt.Sprintf("%s: %q: expected a name such as %q", field, parent, DefaultCgroupParent)
 }
 
+// DefaultPIDsLimit is the most processes and threads that a task may have at a time.
+const DefaultPIDsLimit = 4096
+
+// minPIDsLimit leaves a small program room to start.
+const minPIDsLimit = 8
+
+// CheckPIDsLimit returns the fault of a configured limit, "" if there is none; 0 is DefaultPIDsLimit.
+func CheckPIDsLimit(field string, n int) string {
+	if n == 0 || n == -1 || n >= minPIDsLimit {
+		return ""
+	}
+	return fmt.Sprintf("%s: %d: expected at least %d, or -1 for no limit", field, n, minPIDsLimit)
+}
+
 // Limiter knows whether tasks of this machine can have cgroups. Being found out costs a little, so what
 // works is not tried again.
 type Limiter struct {
 	parent string
+	pids   int64
 
 	mu      sync.Mutex
 	machine *cgroups.Machine
 	err     error
 }
 
-// NewLimiter makes cgroups below a parent, DefaultCgroupParent for "".
-func NewLimiter(parent string) *Limiter {
+// NewLimiter makes cgroups below a parent, DefaultCgroupParent for "", with room for so many processes and
+// threads in each: DefaultPIDsLimit for 0, any number for -1.
+func NewLimiter(parent string, pids int) *Limiter {
 	if parent == "" {
 		parent = DefaultCgroupParent
 	}
-	return &Limiter{parent: parent}
+	if pids == 0 {
+		pids = DefaultPIDsLimit
+	}
+	return &Limiter{parent: parent, pids: int64(max(pids, 0))}
 }
 
 func (l *Limiter) probe() (*cgroups.Machine, error) {
@@ -56,7 +75,9 @@ func (l *Limiter) Cgroup(r structs.Resources) *Cgroup {
 	if _, err := l.probe(); err != nil {
 		return nil
 	}
-	return &Cgroup{Parent: l.parent, Limits: limitsOf(r)}
+	limits := limitsOf(r)
+	limits.PIDs = l.pids
+	return &Cgroup{Parent: l.parent, Limits: limits}
 }
 
 // Fingerprint is that of a driver that works on this machine: its attributes name the controllers that are
@@ -80,7 +101,7 @@ func (l *Limiter) describe() (used, lacking string) {
 		return "none", "resource limits are not enforced: " + err.Error()
 	}
 	var missing []string
-	for _, c := range []string{cgroups.CPU, cgroups.Memory} {
+	for _, c := range []string{cgroups.CPU, cgroups.Memory, cgroups.PIDs} {
 		if why := m.Missing[c]; why != "" {
 			missing = append(missing, c+" limits are not enforced: "+why)
 		}

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"berth/client/driver"
@@ -24,15 +26,24 @@ type Config struct {
 	Enabled bool `hcl:"enabled"`
 	// CgroupParent is the cgroup below which each task has its own.
 	CgroupParent string `hcl:"cgroup_parent"`
+	// PIDsLimit is the most processes and threads that a task may have at a time; -1 is no limit.
+	PIDsLimit int `hcl:"pids_limit"`
 }
 
 // DefaultConfig is off.
-func DefaultConfig() Config { return Config{CgroupParent: executor.DefaultCgroupParent} }
+func DefaultConfig() Config {
+	return Config{CgroupParent: executor.DefaultCgroupParent, PIDsLimit: executor.DefaultPIDsLimit}
+}
 
 // Validate names every fault.
 func (c Config) Validate() error {
-	if fault := executor.CheckCgroupParent("raw_exec.cgroup_parent", c.CgroupParent); fault != "" {
-		return structs.Errorf(structs.KindInvalid, "%s", fault)
+	faults := []string{
+		executor.CheckCgroupParent("raw_exec.cgroup_parent", c.CgroupParent),
+		executor.CheckPIDsLimit("raw_exec.pids_limit", c.PIDsLimit),
+	}
+	faults = slices.DeleteFunc(faults, func(fault string) bool { return fault == "" })
+	if len(faults) > 0 {
+		return structs.Errorf(structs.KindInvalid, "%s", strings.Join(faults, "\n"))
 	}
 	return nil
 }
@@ -46,7 +57,8 @@ type Driver struct {
 
 // New makes the driver.
 func New(cfg Config, ex executor.Config) *Driver {
-	return &Driver{Tasks: executor.NewTasks(ex), cfg: cfg, limits: executor.NewLimiter(cfg.CgroupParent)}
+	limits := executor.NewLimiter(cfg.CgroupParent, cfg.PIDsLimit)
+	return &Driver{Tasks: executor.NewTasks(ex), cfg: cfg, limits: limits}
 }
 
 // Name implements driver.Driver.
