@@ -118,6 +118,36 @@ func TestAllFaultsAreToldAtOnce(t *testing.T) {
 	}
 }
 
+func TestConfig_ReadsTheSettingsOfDrivers(t *testing.T) {
+	dir := write(t, map[string]string{"a.hcl": `
+data_dir = "/x"
+client {
+  enabled = true
+  drivers {
+    exec {
+      seccomp    = "unconfined"
+      pids_limit = -1
+    }
+    raw_exec {
+      enabled    = true
+      pids_limit = 99
+    }
+  }
+}
+`})
+	c, err := parse(t, "-config", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := c.Client.Drivers
+	if d.Exec.Seccomp != "unconfined" || d.Exec.PIDsLimit != -1 || d.RawExec.PIDsLimit != 99 {
+		t.Errorf("exec %+v, raw_exec %+v", d.Exec, d.RawExec)
+	}
+	if d.Exec.MaxFiles == 0 {
+		t.Error("a block in the file takes the defaults of the other settings away")
+	}
+}
+
 func TestAdvertisedAddresses(t *testing.T) {
 	for _, tc := range []struct {
 		bind, advertise, want string

@@ -53,7 +53,8 @@ type TaskConfig struct {
 	Dirs      Dirs
 	Mounts    []Mount
 	LogConfig structs.LogConfig
-	// Privileged keeps all capabilities and shows the host's /dev: for a task that runs a CSI plugin.
+	// Privileged keeps all capabilities and system calls and shows the host's /dev: for a task that runs a
+	// CSI plugin.
 	Privileged bool
 }
 

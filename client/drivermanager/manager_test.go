@@ -150,11 +150,11 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	bad := Config{
-		Exec:    &exec.Config{ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"}, CgroupParent: "/x", MaxFiles: 1},
+		Exec:    &exec.Config{ChrootEnv: map[string]string{"bin": "/bin", "/usr": "/tmp"}, CgroupParent: "/x", MaxFiles: 1, PIDsLimit: 7, Seccomp: "off"},
 		RawExec: &rawexec.Config{CgroupParent: "../x"}, Dir: "relative",
 	}
 	err := bad.Validate()
-	for _, want := range []string{`exec.chroot_env: "bin"`, `exec.chroot_env["/usr"]: "/tmp"`, "exec.cgroup_parent", "exec.max_open_files", "raw_exec.cgroup_parent", "drivers: dir"} {
+	for _, want := range []string{`exec.chroot_env: "bin"`, `exec.chroot_env["/usr"]: "/tmp"`, "exec.cgroup_parent", "exec.max_open_files", "exec.pids_limit: 7", `exec.seccomp: "off"`, "raw_exec.cgroup_parent", "drivers: dir"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s is not named: %v", want, err)
 		}

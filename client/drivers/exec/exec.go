@@ -1,7 +1,7 @@
 // Package exec is the task driver that isolates: a program in a root of its own, made of the host's own
 // directories (read-only) and the task's, with its own process tree, ipc and host name, in a cgroup, and
-// unless it is privileged without the capabilities that reach beyond that. Network and users are the
-// host's, and so is the host name it starts with (programs look their own name up).
+// unless it is privileged without the capabilities and system calls that reach beyond that. Network and users
+// are the host's, and so is the host name it starts with (programs look their own name up).
 //
 // Inside are /local, /secrets and /alloc, /tmp (the task's, on disk), /run, and the agent's executable as
 // /run/berth/bin/berth, which is last in PATH. The root itself is read-only; it is where the program
@@ -37,12 +37,20 @@ type Config struct {
 	MaxFiles int `hcl:"max_open_files"`
 	// PIDsLimit is the most processes and threads that a task may have at a time; -1 is no limit.
 	PIDsLimit int `hcl:"pids_limit"`
+	// Seccomp is SeccompDefault or SeccompUnconfined.
+	Seccomp string `hcl:"seccomp"`
 }
+
+// The values of Config.Seccomp.
+const (
+	SeccompDefault    = "default"    // tasks without privileges make the calls that container engines allow
+	SeccompUnconfined = "unconfined" // a task makes any call, and root in a task can leave its limits
+)
 
 // DefaultConfig is complete.
 func DefaultConfig() Config {
 	c := Config{ChrootEnv: map[string]string{}, CgroupParent: executor.DefaultCgroupParent, MaxFiles: 65536,
-		PIDsLimit: executor.DefaultPIDsLimit}
+		PIDsLimit: executor.DefaultPIDsLimit, Seccomp: SeccompDefault}
 	for _, dir := range []string{"/bin", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/sbin", "/usr"} {
 		c.ChrootEnv[dir] = dir
 	}
@@ -57,6 +65,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxFiles == 0 {
 		c.MaxFiles = d.MaxFiles
+	}
+	if c.Seccomp == "" {
+		c.Seccomp = d.Seccomp
 	}
 	return c
 }
@@ -85,6 +96,10 @@ func (c Config) Validate() error {
 	if fault := executor.CheckPIDsLimit("exec.pids_limit", c.PIDsLimit); fault != "" {
 		faults = append(faults, fault)
 	}
+	if !slices.Contains([]string{"", SeccompDefault, SeccompUnconfined}, c.Seccomp) {
+		faults = append(faults, fmt.Sprintf("exec.seccomp: %q: expected %q or %q",
+			c.Seccomp, SeccompDefault, SeccompUnconfined))
+	}
 	if len(faults) > 0 {
 		return structs.Errorf(structs.KindInvalid, "%s", strings.Join(faults, "\n"))
 	}
@@ -109,7 +124,11 @@ func (d *Driver) Name() string { return Name }
 
 // Fingerprint implements driver.Driver.
 func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
-	if err := sandbox.Supported(); err != nil {
+	err := sandbox.Supported()
+	if err == nil && d.cfg.Seccomp == SeccompDefault {
+		err = sandbox.FilterSupported()
+	}
+	if err != nil {
 		return &structs.DriverInfo{UpdateTime: time.Now(), HealthDescription: "tasks cannot be isolated on this machine: " + err.Error()}
 	}
 	return d.limits.Fingerprint(Name)
@@ -160,7 +179,7 @@ func (d *Driver) sandbox(cfg *driver.TaskConfig) (*sandbox.Config, error) {
 		Program: sandbox.Program{
 			Driver: Name, Where: "in the task's root", Command: command.Command, Args: command.Args,
 			Env: environ(cfg.Env), Dir: firstOf(command.WorkDir, "/"), User: user,
-			Restrict: !cfg.Privileged, NoFile: uint64(d.cfg.MaxFiles),
+			Restrict: !cfg.Privileged, Seccomp: d.cfg.Seccomp == SeccompDefault, NoFile: uint64(d.cfg.MaxFiles),
 		},
 	}, nil
 }

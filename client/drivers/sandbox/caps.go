@@ -3,7 +3,6 @@ package sandbox
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -12,16 +11,21 @@ import (
 // privileges, own files and bind low ports. Not among them is whatever reaches beyond the sandbox:
 // mounting, modules, raw I/O, rebooting, tracing, making device nodes, raw sockets, the network's
 // configuration.
-var kept = []uintptr{
-	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL,
-	unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_SETFCAP,
-	unix.CAP_NET_BIND_SERVICE, unix.CAP_SYS_CHROOT, unix.CAP_AUDIT_WRITE,
+var kept = map[uintptr]string{
+	unix.CAP_CHOWN: "CAP_CHOWN", unix.CAP_DAC_OVERRIDE: "CAP_DAC_OVERRIDE", unix.CAP_FOWNER: "CAP_FOWNER",
+	unix.CAP_FSETID: "CAP_FSETID", unix.CAP_KILL: "CAP_KILL", unix.CAP_SETGID: "CAP_SETGID",
+	unix.CAP_SETUID: "CAP_SETUID", unix.CAP_SETPCAP: "CAP_SETPCAP", unix.CAP_SETFCAP: "CAP_SETFCAP",
+	unix.CAP_NET_BIND_SERVICE: "CAP_NET_BIND_SERVICE", unix.CAP_SYS_CHROOT: "CAP_SYS_CHROOT",
+	unix.CAP_AUDIT_WRITE: "CAP_AUDIT_WRITE",
 }
 
-// restrict takes the other capabilities from what the calling thread will fork and exec.
+// restrict takes the other capabilities from the programs that the calling thread forks and executes.
 func restrict() error {
+	if err := dropInheritable(); err != nil {
+		return fmt.Errorf("dropping the inheritable capabilities: %w", err)
+	}
 	for c := uintptr(0); ; c++ {
-		if slices.Contains(kept, c) {
+		if kept[c] != "" {
 			continue
 		}
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0)
@@ -36,4 +40,16 @@ func restrict() error {
 		return fmt.Errorf("dropping the ambient capabilities: %w", err)
 	}
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+}
+
+// dropInheritable empties the inheritable set of the calling thread: the bounding set does not bound it, and
+// the kernel adds it to the capabilities of a program that root executes.
+func dropInheritable() error {
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var d [2]unix.CapUserData
+	if err := unix.Capget(&h, &d[0]); err != nil {
+		return err
+	}
+	d[0].Inheritable, d[1].Inheritable = 0, 0
+	return unix.Capset(&h, &d[0])
 }

@@ -51,12 +51,13 @@ func makeDev() error {
 	return nil
 }
 
-// What of /proc reaches beyond the sandbox for a root user without capabilities: read-only, or hidden.
+// The files that let a root user without capabilities reach beyond the sandbox: read-only, or hidden.
 var (
 	procReadOnly = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 	procHidden   = []string{
 		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats",
 		"/proc/sched_debug", "/proc/scsi", "/proc/timer_list", "/proc/timer_stats", "/sys/firmware",
+		"/sys/devices/virtual/powercap",
 	}
 )
 

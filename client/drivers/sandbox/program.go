@@ -24,6 +24,7 @@ type Program struct {
 	Dir      string
 	User     *User // nil: as whom the caller runs
 	Restrict bool  // keep few capabilities, and gain none by set-uid files
+	Seccomp  bool  // with Restrict: refuse the system calls that container engines refuse
 	NoFile   uint64
 }
 
@@ -58,28 +59,11 @@ func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, err
 	if p.User != nil {
 		attr.Sys.Credential = &syscall.Credential{Uid: p.User.UID, Gid: p.User.GID, Groups: p.User.Groups}
 	}
-	attr.Sys.CgroupFD, attr.Sys.UseCgroupFD = entry.FD()
 	pid, err := p.fork(path, attr, entry)
 	if err != nil {
 		return 0, p.explain(path, err)
 	}
 	return pid, nil
-}
-
-// fork forks from a thread that has given up what the program is not to have, and that ends afterwards.
-func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry) (pid int, err error) {
-	cgroups.OnOwnThread(func() {
-		if err = entry.MoveThread(); err != nil {
-			return
-		}
-		if p.Restrict {
-			if err = restrict(); err != nil {
-				return
-			}
-		}
-		pid, err = syscall.ForkExec(path, append([]string{p.Command}, p.Args...), attr)
-	})
-	return pid, err
 }
 
 // limitFiles sets how many files the program may have open, as far as the own hard limit allows.

@@ -10,6 +10,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"berth/client/cgroups"
+	"berth/client/drivers/seccomp"
 	"berth/structs"
 )
 
@@ -65,6 +67,24 @@ func TestFind(t *testing.T) {
 		} else if err != nil || got != dir+want {
 			t.Errorf("%s: found %q, %v; want %s", command, got, err, want)
 		}
+	}
+}
+
+func TestFilterSupported_NamesTheSettingInTheWay(t *testing.T) {
+	if cgroups.Detect().V2 == "" || seccomp.Supported() != nil {
+		t.Skip("no cgroup v2, or no seccomp filters")
+	}
+	scope := filepath.Join(t.TempDir(), "scope")
+	for text, want := range map[string]bool{"0\n": true, "2\n": true, "3\n": false} {
+		if err := os.WriteFile(scope, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := filterSupported(scope); (err == nil) != want {
+			t.Errorf("with %q: %v", text, err)
+		}
+	}
+	if err := filterSupported(scope + "-of-none"); err != nil {
+		t.Errorf("without Yama: %v", err)
 	}
 }
 

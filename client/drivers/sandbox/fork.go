@@ -1,0 +1,101 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/cgroups"
+	"berth/client/drivers/seccomp"
+)
+
+// fork forks from a thread that has given up everything that the program must not have, and ends afterwards.
+func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry) (pid int, err error) {
+	argv := append([]string{p.Command}, p.Args...)
+	cgroups.OnOwnThread(func() {
+		if err = entry.MoveThread(); err != nil {
+			return
+		}
+		if p.Restrict {
+			if err = restrict(); err != nil {
+				return
+			}
+		}
+		if p.Restrict && p.Seccomp {
+			pid, err = forkFiltered(path, argv, attr, entry)
+			return
+		}
+		attr.Sys.CgroupFD, attr.Sys.UseCgroupFD = entry.FD()
+		pid, err = syscall.ForkExec(path, argv, attr)
+	})
+	return pid, err
+}
+
+// forkFiltered binds the calling thread, and with it the program, to the system call filter. The filter
+// refuses clone3, the only call that forks into a group of cgroup v2. The kernel therefore stops the program
+// before its first instruction, and the program enters the group while it is stopped.
+func forkFiltered(path string, argv []string, attr *syscall.ProcAttr, entry *cgroups.Entry) (int, error) {
+	filter, err := seccomp.Default(slices.Sorted(maps.Values(kept)))
+	if err != nil {
+		return 0, err
+	}
+	if err := filter.Install(); err != nil {
+		return 0, err
+	}
+	_, attr.Sys.Ptrace = entry.FD()
+	pid, err := syscall.ForkExec(path, argv, attr)
+	if err != nil || !attr.Sys.Ptrace {
+		return pid, err
+	}
+	if err := release(pid, entry); err != nil {
+		_ = unix.Kill(pid, unix.SIGKILL) // a child that is not reaped: the pid is its own
+		_, _ = unix.Wait4(pid, nil, unix.WALL, nil)
+		return 0, err
+	}
+	return pid, nil
+}
+
+// yamaScope is the setting of the security module Yama; 3 forbids all tracing.
+const yamaScope = "/proc/sys/kernel/yama/ptrace_scope"
+
+// FilterSupported returns why a program cannot be bound to the system call filter on this machine, or nil.
+func FilterSupported() error { return filterSupported(yamaScope) }
+
+func filterSupported(scope string) error {
+	if err := seccomp.Supported(); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(scope)
+	if err == nil && strings.TrimSpace(string(b)) == "3" && cgroups.Detect().V2 != "" {
+		return errors.New("kernel.yama.ptrace_scope is 3: the filter needs 2 or less where there is cgroup v2")
+	}
+	return nil
+}
+
+// release moves a program that stopped at its start into its group and lets it run.
+func release(pid int, entry *cgroups.Entry) error {
+	var ws unix.WaitStatus
+	_, err := unix.Wait4(pid, &ws, unix.WALL, nil)
+	for errors.Is(err, unix.EINTR) {
+		_, err = unix.Wait4(pid, &ws, unix.WALL, nil)
+	}
+	if err != nil {
+		return fmt.Errorf("waiting for the program to stop at its start: %w", err)
+	}
+	if !ws.Stopped() {
+		return fmt.Errorf("the program ended before its first instruction (wait status %#x)", uint32(ws))
+	}
+	if err := entry.MoveProcess(pid); err != nil {
+		return err
+	}
+	if err := unix.PtraceDetach(pid); err != nil {
+		return fmt.Errorf("letting the program run: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+package seccomp
+
+import (
+	"fmt"
+
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// The offsets in struct seccomp_data of linux/seccomp.h. Both architectures are little-endian.
+const (
+	offNumber = 0
+	offArch   = 4
+	offArgs   = 16
+)
+
+// compile renders the list as one program that selects the mode, then compares the call's number.
+func compile(list *specs.LinuxSeccomp, modes []*arch.Info) ([]bpf.Instruction, error) {
+	prog := []bpf.Instruction{bpf.LoadAbsolute{Off: offArch, Size: 4}}
+	for _, mode := range modes {
+		body, err := compileMode(list, mode)
+		if err != nil {
+			return nil, err
+		}
+		prog = append(prog,
+			bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(mode.ID), SkipTrue: 1},
+			bpf.Jump{Skip: uint32(len(body))}) // a conditional jump spans at most 255 instructions
+		prog = append(prog, body...)
+	}
+	return append(prog, answer(unix.SECCOMP_RET_ERRNO, unix.ENOSYS)), nil
+}
+
+func answer(action uint32, errno unix.Errno) bpf.Instruction {
+	return bpf.RetConstant{Val: action | uint32(errno)&unix.SECCOMP_RET_DATA}
+}
+
+// compileMode renders the rules for one table of numbers. The first rule that matches decides.
+func compileMode(list *specs.LinuxSeccomp, mode *arch.Info) ([]bpf.Instruction, error) {
+	var rules []bpf.Instruction
+	newest := 0
+	for _, rule := range list.Syscalls {
+		verdict, err := verdictOf(rule.Action, rule.ErrnoRet)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range rule.Names {
+			number, known := mode.SyscallNames[name]
+			if !known { // of another machine
+				continue
+			}
+			newest = max(newest, number)
+			block, err := compileRule(uint32(number), rule.Args, verdict)
+			if err != nil {
+				return nil, fmt.Errorf("system call %s: %w", name, err)
+			}
+			rules = append(rules, block...)
+		}
+	}
+	fallback, err := verdictOf(list.DefaultAction, list.DefaultErrnoRet)
+	if err != nil {
+		return nil, err
+	}
+	head := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offNumber, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: uint32(newest), SkipTrue: 1}, // x32 calls are above 2^30
+		answer(unix.SECCOMP_RET_ERRNO, unix.ENOSYS),
+	}
+	return append(append(head, rules...), fallback), nil
+}
+
+func verdictOf(action specs.LinuxSeccompAction, errno *uint) (bpf.Instruction, error) {
+	switch {
+	case action == specs.ActAllow:
+		return answer(unix.SECCOMP_RET_ALLOW, 0), nil
+	case action == specs.ActErrno && errno != nil:
+		return answer(unix.SECCOMP_RET_ERRNO, unix.Errno(*errno)), nil
+	case action == specs.ActErrno:
+		return answer(unix.SECCOMP_RET_ERRNO, unix.EPERM), nil
+	}
+	return nil, fmt.Errorf("the list of system calls has the unknown action %s", action)
+}
+
+// compileRule renders one rule. The accumulator holds the number before and after it.
+func compileRule(number uint32, args []specs.LinuxSeccompArg, verdict bpf.Instruction) (
+	[]bpf.Instruction, error) {
+	if len(args) == 0 {
+		return []bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number, SkipTrue: 1}, verdict}, nil
+	}
+	tail := []bpf.Instruction{verdict, bpf.LoadAbsolute{Off: offNumber, Size: 4}}
+	for i := len(args) - 1; i >= 0; i-- { // from the end, so that each test knows how far failure jumps
+		test, err := compileArg(args[i], uint8(len(tail)-1))
+		if err != nil {
+			return nil, err
+		}
+		tail = append(test, tail...)
+	}
+	head := bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: number, SkipTrue: uint8(len(tail))}
+	return append([]bpf.Instruction{head}, tail...), nil
+}
+
+// compileArg renders the test of one 64-bit argument. On failure it jumps over the rest instructions that
+// follow the test.
+func compileArg(a specs.LinuxSeccompArg, rest uint8) ([]bpf.Instruction, error) {
+	low := bpf.LoadAbsolute{Off: offArgs + 8*uint32(a.Index), Size: 4}
+	high := bpf.LoadAbsolute{Off: low.Off + 4, Size: 4}
+	lowValue, highValue := uint32(a.Value), uint32(a.Value>>32)
+	switch a.Op {
+	case specs.OpEqualTo:
+		return []bpf.Instruction{
+			high, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: highValue, SkipTrue: rest + 2},
+			low, bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: lowValue, SkipTrue: rest},
+		}, nil
+	case specs.OpLessThan:
+		return []bpf.Instruction{
+			high, bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: highValue, SkipTrue: rest + 3},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: highValue, SkipTrue: 2},
+			low, bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: lowValue, SkipTrue: rest},
+		}, nil
+	case specs.OpGreaterThan:
+		return []bpf.Instruction{
+			high, bpf.JumpIf{Cond: bpf.JumpLessThan, Val: highValue, SkipTrue: rest + 3},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: highValue, SkipTrue: 2},
+			low, bpf.JumpIf{Cond: bpf.JumpLessOrEqual, Val: lowValue, SkipTrue: rest},
+		}, nil
+	case specs.OpMaskedEqual: // Value is the mask
+		return []bpf.Instruction{
+			high, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: highValue},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(a.ValueTwo >> 32), SkipTrue: rest + 3},
+			low, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: lowValue},
+			bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(a.ValueTwo), SkipTrue: rest},
+		}, nil
+	}
+	return nil, fmt.Errorf("the list of system calls has the unknown comparison %s", a.Op)
+}

@@ -1,0 +1,88 @@
+// Package seccomp bounds the system calls of a program. The list of allowed calls is the default list of
+// the container engines (github.com/moby/profiles/seccomp). The package compiles the list to a BPF program
+// without cgo and installs it on a thread.
+//
+// Invariants: a filter covers the native calls of the machine and, on 64-bit machines, those of its 32-bit
+// mode. Each call of another mode fails with ENOSYS. A call that is newer than the list fails with ENOSYS, so
+// that a C library falls back to an older one. Each other call outside the list fails with EPERM.
+package seccomp
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"github.com/moby/profiles/seccomp"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+// Filter is a compiled filter. The zero Filter cannot be installed.
+type Filter []unix.SockFilter
+
+// tables lists the system call tables of a machine's modes by GOARCH, the native one first.
+var tables = map[string][]*arch.Info{
+	"amd64": {arch.X86_64, arch.I386},
+	"arm64": {arch.AARCH64, arch.ARM},
+}
+
+// Default compiles the list for a program whose bounding set holds the capabilities. A name has the form
+// CAP_CHOWN. Some calls are allowed only beside a capability.
+func Default(capabilities []string) (Filter, error) {
+	insts, err := defaultProgram(capabilities)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := bpf.Assemble(insts)
+	if err != nil {
+		return nil, fmt.Errorf("assembling the seccomp filter: %w", err)
+	}
+	f := make(Filter, 0, len(raw))
+	for _, r := range raw {
+		f = append(f, unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K})
+	}
+	return f, nil
+}
+
+func defaultProgram(capabilities []string) ([]bpf.Instruction, error) {
+	modes := tables[runtime.GOARCH]
+	if modes == nil {
+		return nil, fmt.Errorf("no seccomp filter is known for the architecture %s", runtime.GOARCH)
+	}
+	process := &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: capabilities}}
+	list, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
+	if err != nil {
+		return nil, fmt.Errorf("reading the list of system calls: %w", err)
+	}
+	return compile(list, modes)
+}
+
+// Install binds the calling thread and all its descendants to the filter for good. The thread has
+// no_new_privs, or CAP_SYS_ADMIN.
+func (f Filter) Install() error {
+	prog := unix.SockFprog{Len: uint16(len(f)), Filter: unsafe.SliceData(f)}
+	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP,
+		unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
+	runtime.KeepAlive(f)
+	if errno != 0 {
+		return fmt.Errorf("installing the seccomp filter: %w", errno)
+	}
+	return nil
+}
+
+// Supported returns why this machine cannot have the default filter, or nil.
+func Supported() error {
+	if tables[runtime.GOARCH] == nil {
+		return fmt.Errorf("no seccomp filter is known for the architecture %s", runtime.GOARCH)
+	}
+	action := uint32(unix.SECCOMP_RET_ERRNO)
+	_, _, errno := unix.RawSyscall(unix.SYS_SECCOMP,
+		unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))
+	if errno != 0 {
+		return errors.New("the kernel has no seccomp filters (CONFIG_SECCOMP_FILTER)")
+	}
+	return nil
+}

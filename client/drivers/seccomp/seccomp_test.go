@@ -1,0 +1,251 @@
+package seccomp
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/elastic/go-seccomp-bpf/arch"
+	"github.com/moby/profiles/seccomp"
+	"github.com/opencontainers/runtime-spec/specs-go"
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	allowed = unix.SECCOMP_RET_ALLOW
+	refused = unix.SECCOMP_RET_ERRNO
+)
+
+// machine runs a compiled list on system calls that nobody makes.
+type machine struct {
+	t  *testing.T
+	vm *bpf.VM
+}
+
+func newMachine(t *testing.T, modes []*arch.Info, capabilities ...string) *machine {
+	t.Helper()
+	return newMachineOf(t, theList(t, capabilities...), modes)
+}
+
+func theList(t *testing.T, capabilities ...string) *specs.LinuxSeccomp {
+	t.Helper()
+	process := &specs.Process{Capabilities: &specs.LinuxCapabilities{Bounding: capabilities}}
+	list, err := seccomp.GetDefaultProfile(&specs.Spec{Process: process})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func newMachineOf(t *testing.T, list *specs.LinuxSeccomp, modes []*arch.Info) *machine {
+	t.Helper()
+	prog, err := compile(list, modes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bpf.Assemble(prog); err != nil || len(prog) > unix.BPF_MAXINSNS {
+		t.Fatalf("the kernel would not take %d instructions (%v)", len(prog), err)
+	}
+	vm, err := bpf.NewVM(prog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &machine{t, vm}
+}
+
+// answer returns the answer to a call. The VM loads big-endian words, so each word is written as one.
+func (m *machine) answer(id arch.AuditArch, number uint32, args ...uint64) uint32 {
+	m.t.Helper()
+	words := []uint32{number, uint32(id), 0, 0}
+	for i := range 6 {
+		var a uint64
+		if i < len(args) {
+			a = args[i]
+		}
+		words = append(words, uint32(a), uint32(a>>32))
+	}
+	var data []byte
+	for _, w := range words {
+		data = binary.BigEndian.AppendUint32(data, w)
+	}
+	got, err := m.vm.Run(data)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return uint32(got)
+}
+
+func (m *machine) call(mode *arch.Info, name string, args ...uint64) uint32 {
+	m.t.Helper()
+	number, ok := mode.SyscallNames[name]
+	if !ok {
+		m.t.Fatalf("%s has no call %s", mode.Name, name)
+	}
+	return m.answer(mode.ID, uint32(number), args...)
+}
+
+var everyMode = []*arch.Info{arch.X86_64, arch.I386, arch.AARCH64, arch.ARM}
+
+func TestFilter_RefusesNamespacesMountsAndKernelInterfaces(t *testing.T) {
+	m := newMachine(t, everyMode, "CAP_CHOWN", "CAP_SYS_CHROOT")
+	for _, mode := range everyMode {
+		for _, name := range []string{
+			"unshare", "setns", "mount", "umount2", "pivot_root", "open_tree", "move_mount", "fsopen", "fsmount",
+			"mount_setattr", "bpf", "keyctl", "add_key", "request_key", "init_module", "finit_module", "reboot",
+			"kexec_load", "swapon", "perf_event_open", "open_by_handle_at", "io_uring_setup", "userfaultfd", "acct",
+		} {
+			if got := m.call(mode, name); got != refused|uint32(unix.EPERM) {
+				t.Errorf("%s on %s is answered %#x", name, mode.Name, got)
+			}
+		}
+		for _, name := range []string{"read", "openat", "execve", "futex", "chroot", "ptrace", "sendmsg", "rseq"} {
+			if got := m.call(mode, name); got != allowed {
+				t.Errorf("%s on %s is answered %#x", name, mode.Name, got)
+			}
+		}
+	}
+}
+
+func TestFilter_RefusesCloneOfNamespaces(t *testing.T) {
+	m := newMachine(t, everyMode)
+	for _, mode := range everyMode {
+		for flags, want := range map[uint64]uint32{
+			0: allowed, unix.CLONE_VM | unix.CLONE_VFORK: allowed, 1 << 40: allowed,
+			unix.CLONE_NEWUSER: refused | uint32(unix.EPERM), unix.CLONE_NEWNS | 17: refused | uint32(unix.EPERM),
+			unix.CLONE_NEWCGROUP:      refused | uint32(unix.EPERM),
+			1<<40 | unix.CLONE_NEWNET: refused | uint32(unix.EPERM),
+		} {
+			if got := m.call(mode, "clone", flags); got != want {
+				t.Errorf("clone with %#x on %s is answered %#x, want %#x", flags, mode.Name, got, want)
+			}
+		}
+		if got := m.call(mode, "clone3"); got != refused|uint32(unix.ENOSYS) {
+			t.Errorf("clone3 on %s is answered %#x", mode.Name, got)
+		}
+	}
+}
+
+func TestFilter_AnswersUnknownCallsWithENOSYS(t *testing.T) {
+	m := newMachine(t, everyMode)
+	unknown := refused | uint32(unix.ENOSYS)
+	for _, mode := range everyMode {
+		if got := m.answer(mode.ID, 5000); got != unknown {
+			t.Errorf("a call newer than the list is answered %#x on %s", got, mode.Name)
+		}
+	}
+	if got := m.answer(arch.X86_64.ID, 1<<30); got != unknown {
+		t.Errorf("read of x32 is answered %#x", got)
+	}
+	if got := newMachine(t, []*arch.Info{arch.X86_64}).call(arch.I386, "read"); got != unknown {
+		t.Errorf("a call of another architecture is answered %#x", got)
+	}
+}
+
+func TestFilter_AllowsWhatACapabilityNeeds(t *testing.T) {
+	m := newMachine(t, everyMode, "CAP_SYS_ADMIN")
+	for _, name := range []string{"mount", "umount2", "unshare", "setns", "clone3"} {
+		if got := m.call(arch.X86_64, name); got != allowed {
+			t.Errorf("%s beside CAP_SYS_ADMIN is answered %#x", name, got)
+		}
+	}
+}
+
+// The compiled list answers as the list reads, for random calls with arguments near the values it names.
+func TestFilter_AnswersAsTheListReads(t *testing.T) {
+	list := theList(t)
+	m := newMachineOf(t, list, everyMode)
+	values := []uint64{0, 1, 1 << 32}
+	for _, rule := range list.Syscalls {
+		for _, a := range rule.Args {
+			values = append(values, a.Value-1, a.Value, a.Value+1, a.Value|1<<32, a.Value<<32)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, mode := range everyMode {
+		for name := range mode.SyscallNames {
+			for range 3 {
+				arg := values[rng.IntN(len(values))]
+				want := read(list, mode, name, arg)
+				if got := m.call(mode, name, arg); got != want {
+					t.Fatalf("%s(%#x) on %s is answered %#x, the list says %#x", name, arg, mode.Name, got, want)
+				}
+			}
+		}
+	}
+}
+
+// read looks a call up in the list itself. All arguments that the list compares are the first one.
+func read(list *specs.LinuxSeccomp, mode *arch.Info, name string, arg uint64) uint32 {
+	newest := 0
+	for _, rule := range list.Syscalls {
+		for _, n := range rule.Names {
+			newest = max(newest, mode.SyscallNames[n])
+		}
+	}
+	if mode.SyscallNames[name] > newest {
+		return refused | uint32(unix.ENOSYS)
+	}
+	for _, rule := range list.Syscalls {
+		if !slices.Contains(rule.Names, name) {
+			continue
+		}
+		matches := true
+		for _, a := range rule.Args {
+			switch a.Op {
+			case specs.OpEqualTo:
+				matches = matches && arg == a.Value
+			case specs.OpLessThan:
+				matches = matches && arg < a.Value
+			case specs.OpGreaterThan:
+				matches = matches && arg > a.Value
+			case specs.OpMaskedEqual:
+				matches = matches && arg&a.Value == a.ValueTwo
+			}
+		}
+		if matches && rule.Action == specs.ActAllow {
+			return allowed
+		}
+		if matches {
+			return refused | uint32(*rule.ErrnoRet)
+		}
+	}
+	return refused | uint32(*list.DefaultErrnoRet)
+}
+
+func TestDefault_CompilesForThisMachine(t *testing.T) {
+	if err := Supported(); err != nil {
+		t.Skip(err)
+	}
+	f, err := Default(nil)
+	if err != nil || len(f) < 300 || len(f) > unix.BPF_MAXINSNS {
+		t.Fatalf("the filter has %d instructions, %v", len(f), err)
+	}
+	if err := (Filter{}).Install(); err == nil {
+		t.Fatal("an empty filter was installed")
+	}
+}
+
+func TestCompile_RefusesAListItDoesNotUnderstand(t *testing.T) {
+	one := uint(1)
+	for name, list := range map[string]*specs.LinuxSeccomp{
+		"default action": {DefaultAction: specs.ActTrace},
+		"action": {DefaultAction: specs.ActErrno, DefaultErrnoRet: &one, Syscalls: []specs.LinuxSyscall{
+			{Names: []string{"read"}, Action: specs.ActNotify}}},
+		"comparison": {DefaultAction: specs.ActErrno, Syscalls: []specs.LinuxSyscall{
+			{Names: []string{"read"}, Action: specs.ActAllow, Args: []specs.LinuxSeccompArg{{Op: specs.OpNotEqual}}}}},
+	} {
+		if _, err := compile(list, everyMode); err == nil {
+			t.Errorf("a list with an unknown %s was compiled", name)
+		}
+	}
+}
+
+func BenchmarkDefault(b *testing.B) {
+	for b.Loop() {
+		if _, err := Default(nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
