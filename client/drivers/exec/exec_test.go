@@ -17,13 +17,17 @@ import (
 )
 
 // The test binary is also the agent's executable: as `<test binary> executor <dir>` it is a supervisor,
-// and as `<test binary> agent` an agent that starts a task and is then killed.
+// as `<test binary> agent` an agent that starts a task and is then killed, and as `<test binary> escape` a
+// task that tries to leave its sandbox.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "executor" {
 		os.Exit(executor.Main(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == "agent" {
 		agentMain()
+	}
+	if len(os.Args) > 1 && os.Args[1] == "escape" {
+		escapeMain()
 	}
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or each supervisor takes a second to end
 	// What a killed supervisor leaves is reaped here, not by a first process that may not care to.
@@ -62,6 +66,13 @@ func newRig(t *testing.T) *rig {
 		}
 	})
 	return &rig{t: t, dir: dir, Driver: exec.New(exec.DefaultConfig(), executorConfig(dir))}
+}
+
+// with is the driver with settings.
+func (r *rig) with(edit func(*exec.Config)) *rig {
+	cfg := exec.DefaultConfig()
+	edit(&cfg)
+	return &rig{t: r.t, dir: r.dir, Driver: exec.New(cfg, executorConfig(r.dir))}
 }
 
 // again is the driver of another agent with the same data directory.

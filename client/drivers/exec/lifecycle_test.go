@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"berth/client/cgroups"
 	"berth/client/driver"
 	"berth/structs"
 )
@@ -324,8 +325,10 @@ func TestLimitsAndStats(t *testing.T) {
 	if s.PIDs != 2 || s.CPUTotal == 0 || s.MemoryRSS == 0 || s.MemoryMax < s.MemoryRSS || s.MemoryMax > 32<<20 || s.CollectedAt == 0 {
 		t.Fatalf("stats are %+v", s)
 	}
-	if shares, err := os.ReadFile("/sys/fs/cgroup/cpu/berth/" + filepath.Base(r.DirOf(cfg.ID)) + "/cpu.shares"); err == nil && string(shares) != "500\n" {
-		t.Fatalf("cpu.shares is %q", shares)
+	g := cgroups.Detect().Path("berth", filepath.Base(r.DirOf(cfg.ID)))
+	want := map[bool]string{true: "500", false: "19"}[g.V1[cgroups.CPU] != ""] // cpu.weight is 1 to 10000
+	if got := readLimit(g, cgroups.CPU, "cpu.shares", "cpu.weight"); got != want {
+		t.Fatalf("the task's share of the processors is %q, want %s", got, want)
 	}
 }
 

@@ -48,7 +48,8 @@ func buildRoot(cfg *Config) error {
 			return err
 		}
 	}
-	return setRoot("the root read-only", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY|unix.MS_NODEV)
+	flags := uintptr(unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV)
+	return setRoot("the root read-only", unix.MS_REMOUNT|unix.MS_BIND|flags)
 }
 
 // hostPaths sorts what is shown of the host into symlinks (path to target) and binds, outer paths first.
@@ -95,7 +96,7 @@ func enter(root string) error {
 	if err := setRoot("the host's mounts as slaves", unix.MS_REC|unix.MS_SLAVE); err != nil {
 		return err
 	}
-	if err := unix.Mount("berth", root, "tmpfs", unix.MS_NODEV, "mode=755,size=1m"); err != nil {
+	if err := unix.Mount("berth", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
 		return fmt.Errorf("mounting the root: %w", err)
 	}
 	if err := os.Chdir(root); err != nil {
@@ -180,6 +181,9 @@ func (t tree) attach(privileged bool) error {
 	attr := unix.MountAttr{Propagation: propagation[t.Propagation]}
 	if t.ReadOnly {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
+	}
+	if !privileged {
+		attr.Attr_set |= unix.MOUNT_ATTR_NOSUID
 	}
 	if !t.Device && !privileged {
 		attr.Attr_set |= unix.MOUNT_ATTR_NODEV

@@ -27,7 +27,8 @@ type Config struct {
 	// that do not exist are left out.
 	HostPaths map[string]string
 	Binds     []Bind // in this order
-	// Privileged keeps all capabilities, shows the host's /dev and leaves /sys and /proc writable.
+	// Privileged keeps all capabilities and system calls, shows the host's /dev and leaves /sys and /proc
+	// writable. Everything in another sandbox is mounted nosuid, and nodev but for its own /dev and devices.
 	Privileged bool
 	Program    Program
 }

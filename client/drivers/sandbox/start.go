@@ -32,20 +32,26 @@ type Proc struct {
 // Start makes the sandbox and returns once the program runs. The calling thread must not end before the
 // sandbox has: its end is what kills the sandbox when the process dies. If Start fails nothing is left.
 func Start(cfg *Config, o Options) (*Proc, error) {
+	exe, err := readOnly(o.Command[0])
+	if err != nil {
+		return nil, err
+	}
+	defer exe.Close()
 	ours, theirs, err := socketpair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
 	tasks, unified := o.Entry.Files()
-	cmd := exec.Command(o.Command[0], o.Command[1:]...)
-	cmd.Args[0] = "berth" // for those who list processes; the path may be /proc/self/exe
-	cmd.Env = RuntimeEnv(1)
-	cmd.Stdout, cmd.Stderr = o.Stdout, o.Stderr
-	cmd.ExtraFiles = append([]*os.File{theirs}, tasks...)
+	files := append([]*os.File{theirs}, tasks...)
 	if unified != nil {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, unified)
+		files = append(files, unified)
 	}
+	files = append(files, exe)
+	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", socketFD+len(files)-1), o.Command[1:]...)
+	cmd.Args[0] = "berth" // for lists of processes
+	cmd.Env = RuntimeEnv(1)
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = o.Stdout, o.Stderr, files
 	cmd.SysProcAttr = &unix.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		Pdeathsig:  unix.SIGKILL,
@@ -59,6 +65,21 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 		return nil, errors.Join(err, p.abort())
 	}
 	return p, nil
+}
+
+// readOnly opens a file through a read-only mount of its own. A program in the sandbox can reach the mount
+// that pid 1 was executed from, as /proc/self/exe, and must not be able to write to the host's file.
+func readOnly(path string) (*os.File, error) {
+	fd, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("opening the executable %s: %w", path, err)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	err = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("protecting the executable %s: %w", path, err), f.Close())
+	}
+	return f, nil
 }
 
 func socketpair() (ours, theirs *os.File, err error) {

@@ -1,0 +1,75 @@
+package exec_test
+
+import (
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/client/driver"
+)
+
+// Nothing in a task gains from set-uid bits, and no device node in it opens but those of its own /dev.
+func TestSandbox_MountsEverythingNosuidAndNodev(t *testing.T) {
+	r := newRig(t)
+	vol := r.dir + "/vol"
+	r.tmpfs(vol) // a volume with a file system; on the host the mount has neither option
+	r.tmpfs(vol + "/sub")
+	if err := unix.Mknod(vol+"/sub/zero", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 5))); err != nil {
+		t.Fatal(err)
+	}
+	cfg := r.task("t", `
+		grep -c . /proc/self/mountinfo >/dev/null && grep -vw nosuid /proc/self/mountinfo
+		grep -vw nodev /proc/self/mountinfo | cut -d' ' -f5 | grep -v '^/dev' | grep -v '^/proc/'
+		for d in /local /alloc /secrets /tmp /vol /vol/sub /srv; do
+			awk -v d=$d '$5 == d && $6 ~ /nosuid/ && $6 ~ /nodev/ {print d}' /proc/self/mountinfo
+		done
+		head -c 1 /vol/sub/zero 2>&1 | grep -c denied`)
+	cfg.Mounts = []driver.Mount{
+		{HostPath: vol, TaskPath: "/vol"},
+		{HostPath: vol, TaskPath: "/srv", ReadOnly: true, Propagation: "host-to-task"},
+	}
+	if res, out := r.run(cfg); out != "/local\n/alloc\n/secrets\n/tmp\n/vol\n/vol/sub\n/srv\n1\n" {
+		t.Fatalf("ended with %+v and said %q", res, out)
+	}
+}
+
+func TestSandbox_MasksKernelInterfaces(t *testing.T) {
+	r := newRig(t)
+	cfg := r.task("t", `
+		for f in /proc/sysrq-trigger /proc/sys/kernel/core_pattern /proc/irq/default_smp_affinity; do
+			(: >> $f) 2>/dev/null && echo opened $f
+		done
+		cat /proc/keys /proc/kcore /proc/timer_list 2>/dev/null | head -c 9; ls -A /sys/firmware | wc -l
+		find /sys /proc/sys -xdev -type f -writable \
+			-exec sh -c '(: >> "$1") 2>/dev/null && echo opened $1' x {} \; -quit
+		echo end`)
+	if res, out := r.run(cfg); out != "0\nend\n" {
+		t.Fatalf("ended with %+v and said %q", res, out)
+	}
+}
+
+func TestSharedDirectory_ServesTasksOfDifferentUsers(t *testing.T) {
+	r := newRig(t)
+	data := r.dir + "/shared/data"
+	first := r.task("first", `umask 022; echo from $(id -u) > /alloc/data/file && echo wrote`)
+	if err := os.MkdirAll(data, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(data, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(r.dir, 0o700); err != nil { // as the runner closes the allocation's directory
+		t.Fatal(err)
+	}
+	first.User = "nobody"
+	if res, out := r.run(first); out != "wrote\n" {
+		t.Fatalf("the first task ended with %+v and said %q", res, out)
+	}
+	second := r.task("second", `
+		cat /alloc/data/file; echo new > /alloc/data/mine && touch /local/x /secrets/x /tmp/x && echo wrote`)
+	second.User = "daemon"
+	if res, out := r.run(second); out != "from 65534\nwrote\n" {
+		t.Fatalf("the second task ended with %+v and said %q", res, out)
+	}
+}
