@@ -22,21 +22,30 @@ import (
 //	<task>/local <task>/secrets <task>/tmp
 const sharedDir = "alloc"
 
-// layout lists the directories of an allocation with their modes. Those that tasks write to are open to
-// any user the task may run as; what is above them is not listed by others.
-func layout(root string, g *structs.TaskGroup) map[string]os.FileMode {
+// dirMode is how a directory is made.
+type dirMode struct {
+	os.FileMode
+	once bool // a driver changes it later: the mode of one that is there stays
+}
+
+// layout lists the directories of an allocation with their modes. A task may switch users, so the directories
+// that tasks write to are open to all users. A closed directory above them keeps the other users of the
+// machine out: a driver with roots shows each task the inner directories only. A driver without roots opens
+// the closed ones to the user of the task.
+func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 	shared := filepath.Join(root, sharedDir)
-	dirs := map[string]os.FileMode{
-		root: 0o711, shared: 0o755,
-		filepath.Join(shared, "data"): 0o777, filepath.Join(shared, "logs"): 0o755,
-		filepath.Join(shared, "tmp"): 0o777 | os.ModeSticky,
+	rootless := slices.ContainsFunc(g.Tasks, HostPaths)
+	dirs := map[string]dirMode{
+		root: {0o700, rootless}, shared: {0o755, false},
+		filepath.Join(shared, "data"): {0o777, false}, filepath.Join(shared, "logs"): {0o755, false},
+		filepath.Join(shared, "tmp"): {0o777 | os.ModeSticky, false},
 	}
 	for _, t := range g.Tasks {
 		dir := filepath.Join(root, t.Name)
-		dirs[dir] = 0o755
-		dirs[filepath.Join(dir, "local")] = 0o777
-		dirs[filepath.Join(dir, "tmp")] = 0o777 | os.ModeSticky
-		dirs[filepath.Join(dir, "secrets")] = 0o711
+		dirs[dir] = dirMode{0o700, HostPaths(t)}
+		dirs[filepath.Join(dir, "local")] = dirMode{0o777, false}
+		dirs[filepath.Join(dir, "tmp")] = dirMode{0o777 | os.ModeSticky, false}
+		dirs[filepath.Join(dir, "secrets")] = dirMode{0o711, false}
 	}
 	return dirs
 }
@@ -54,19 +63,25 @@ func makeDirs(root string, g *structs.TaskGroup) error {
 
 // makeDir makes one directory, or sets the mode of one that is there. Tasks that ran before may have put
 // anything in its place: a symbolic link would have the mode of the host's own directories changed.
-func makeDir(dir string, mode os.FileMode) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+func makeDir(dir string, mode dirMode) error {
+	_, err := os.Lstat(dir)
+	there := err == nil
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
-		return structs.Errorf(structs.KindPrecondition, "%s is not a directory any more: a task put something else in its place", dir)
+		return structs.Errorf(structs.KindPrecondition,
+			"%s is not a directory any more: a task put something else in its place", dir)
 	}
 	if err != nil {
 		return &os.PathError{Op: "open", Path: dir, Err: err}
 	}
 	f := os.NewFile(uintptr(fd), dir)
-	return errors.Join(f.Chmod(mode), f.Close()) // umask does not bind chmod
+	if !there || !mode.once {
+		err = f.Chmod(mode.FileMode) // umask does not bind chmod
+	}
+	return errors.Join(err, f.Close())
 }
 
 // taskDirs are a task's directories as its driver is told of them.

@@ -9,6 +9,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 
 	"berth/client/driver"
+	"berth/client/drivers/executor"
 	"berth/client/drivers/sandbox"
 	"berth/structs"
 )
@@ -33,20 +34,12 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 		binds = append(binds, sandbox.Bind{Source: dir, Target: dir, ReadOnly: true})
 	}
 	for _, dir := range []string{cfg.Dirs.Local, cfg.Dirs.Secrets} {
-		if err := giveTo(dir, user); err != nil {
+		if err := executor.GiveTo(dir, user); err != nil {
 			return nil, err
 		}
 	}
 	mounts, err := jobMounts(cfg.Mounts)
 	return append(binds, mounts...), err
-}
-
-// giveTo gives a task's directory to its user.
-func giveTo(dir string, user *sandbox.User) error {
-	if user.UID == 0 && user.GID == 0 {
-		return nil
-	}
-	return os.Chown(dir, int(user.UID), int(user.GID))
 }
 
 // resolverDir is where /etc/resolv.conf leads when it is a symlink out of what tasks see.

@@ -5,6 +5,7 @@ package rawexec
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
@@ -96,6 +97,9 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err != nil {
 		return nil, err
 	}
+	if err := giveDirs(cfg.Dirs, user); err != nil {
+		return nil, err
+	}
 	return d.Launch(ctx, &executor.Spec{
 		TaskID: cfg.ID, Driver: Name, Cgroup: d.limits.Cgroup(cfg.Resources), Logs: executor.LogsOf(cfg),
 		Program: &sandbox.Program{
@@ -103,6 +107,15 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 			Env: d.environ(cfg), Dir: workDir(cfg, command), User: user,
 		},
 	})
+}
+
+// giveDirs opens the directories on the way to the task's own to its user, which owns the task's own.
+func giveDirs(dirs driver.Dirs, user *sandbox.User) error {
+	err := errors.Join(executor.OpenTo(filepath.Dir(dirs.Task), user), executor.OpenTo(dirs.Task, user))
+	for _, dir := range []string{dirs.Local, dirs.Secrets} {
+		err = errors.Join(err, executor.GiveTo(dir, user))
+	}
+	return err
 }
 
 // environ adds what only the driver knows: where the task's directories are.

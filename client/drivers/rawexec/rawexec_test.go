@@ -2,11 +2,15 @@ package rawexec_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -263,5 +267,118 @@ func TestFingerprintSaysWhatIsLacking(t *testing.T) {
 	info := newRig(t, false).d.Fingerprint(context.Background())
 	if !info.Healthy || !strings.Contains(info.HealthDescription, "resource limits are not enforced") {
 		t.Errorf("the fingerprint is %+v", info)
+	}
+}
+
+// The user of a task owns its directories and reaches them; the other users of the machine do not.
+func TestUser_OwnsTheTasksDirectoriesAlone(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to run tasks as other users")
+	}
+	r := newRig(t, false)
+	if err := os.Chmod(r.dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	stranger := func(cfg *driver.TaskConfig) error {
+		cmd := exec.Command(cfg.Dirs.Local + "/left-behind")
+		cmd.SysProcAttr = &unix.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		return cmd.Run()
+	}
+	cfg := r.task(`
+		cp /bin/true local/left-behind && chmod 4755 local/left-behind && touch secrets/x && echo made`)
+	if err := os.MkdirAll(cfg.Dirs.Secrets, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	cfg.User = "daemon"
+	r.start(cfg)
+	if res := r.wait(cfg); r.out() != "made\n" {
+		t.Fatalf("ended with %+v and said %q", res, r.out())
+	}
+	if err := stranger(cfg); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a stranger ran what the task left behind: %v", err)
+	}
+	if err := errors.Join(os.Chmod(r.dir, 0o711), os.Chmod(cfg.Dirs.Task, 0o711)); err != nil {
+		t.Fatal(err)
+	}
+	if err := stranger(cfg); err != nil {
+		t.Errorf("the test proves nothing: the program does not run in an open directory: %v", err)
+	}
+}
+
+// A directory has one group: users of other groups need it open to everybody, whoever comes again.
+func TestUser_SharesTheAllocationWithOthers(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to run tasks as other users")
+	}
+	r := newRig(t, false)
+	for i, step := range []struct {
+		user string
+		want os.FileMode
+	}{{"daemon", 0o710}, {"daemon", 0o710}, {"nobody", 0o711}, {"daemon", 0o711}} {
+		cfg := r.task("true")
+		cfg.ID = fmt.Sprint("alloc/", i)
+		cfg.Dirs.Task = fmt.Sprint(r.dir, "/", i)
+		cfg.Dirs.Local, cfg.Dirs.Secrets = cfg.Dirs.Task+"/local", cfg.Dirs.Task+"/secrets"
+		cfg.User = step.user
+		if err := errors.Join(os.MkdirAll(cfg.Dirs.Local, 0o700), os.Mkdir(cfg.Dirs.Secrets, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		r.start(cfg)
+		if res := r.wait(cfg); !res.Successful() {
+			t.Errorf("%d: ended with %+v", i, res)
+		}
+		if err := r.d.Destroy(r.ctx, cfg.ID); err != nil {
+			t.Error(err)
+		}
+		if info, err := os.Stat(r.dir); err != nil || info.Mode().Perm() != step.want {
+			t.Errorf("%d: the allocation's directory is %v, %v; want %v", i, info.Mode(), err, step.want)
+		}
+	}
+}
+
+// A task may replace its directories by links, and its driver must not give their targets away.
+func TestUser_IsNotGivenTheTargetOfALink(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to run tasks as other users")
+	}
+	r := newRig(t, false)
+	cfg := r.task(`echo never`)
+	target := t.TempDir()
+	if err := errors.Join(os.Remove(cfg.Dirs.Local), os.Symlink(target, cfg.Dirs.Local)); err != nil {
+		t.Fatal(err)
+	}
+	cfg.User = "daemon"
+	if _, err := r.d.Start(r.ctx, cfg); err == nil {
+		t.Error("the task was started")
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(target, &st); err != nil || st.Uid != 0 {
+		t.Errorf("the link's target belongs to user %d, %v", st.Uid, err)
+	}
+}
+
+func TestPIDsLimit_BoundsATask(t *testing.T) {
+	r := newRig(t, true)
+	cfg := r.task(`
+		cat /sys/fs/cgroup/pids$(sed -n s/.*:pids://p /proc/self/cgroup)/pids.max 2>/dev/null ||
+		cat /sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/pids.max`)
+	if r.d.Fingerprint(r.ctx).Attributes["driver.raw_exec.cgroups"] == "none" {
+		t.Skip("this machine lets us have no cgroups")
+	}
+	r.start(cfg)
+	if res := r.wait(cfg); r.out() != "4096\n" {
+		t.Fatalf("ended with %+v and said %q", res, r.out())
+	}
+}
+
+func TestConfig_NamesEveryFault(t *testing.T) {
+	err := rawexec.Config{CgroupParent: "/x", PIDsLimit: 1}.Validate()
+	for _, want := range []string{"raw_exec.cgroup_parent", "raw_exec.pids_limit: 1"} {
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+	if err := (rawexec.Config{PIDsLimit: -1}).Validate(); err != nil {
+		t.Error(err)
 	}
 }

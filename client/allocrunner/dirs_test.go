@@ -1,0 +1,119 @@
+package allocrunner
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// stranger is a user of the machine that no task runs as: nobody, on most machines.
+var stranger = &syscall.Credential{Uid: 65534, Gid: 65534}
+
+// runAs runs a program as a user.
+func runAs(path string, user *syscall.Credential) error {
+	cmd := exec.Command(path)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: user}
+	return cmd.Run()
+}
+
+// setUIDProgram leaves a program in a directory that runs as its owner, whoever starts it.
+func setUIDProgram(t *testing.T, dir string) string {
+	t.Helper()
+	b, err := os.ReadFile("/bin/true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "left-behind")
+	if err := errors.Join(os.WriteFile(path, b, 0o755), os.Chmod(path, 0o755|os.ModeSetuid)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// openDir is a directory that every user of the machine can enter.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestDirs_AreClosedToOtherUsersOfTheMachine(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to run programs as other users")
+	}
+	g := testAlloc("web", "job").Job.TaskGroups[0]
+	g.Tasks[0].User = "daemon"
+	root := filepath.Join(openDir(t), "alloc1")
+	if err := makeDirs(root, g); err != nil {
+		t.Fatal(err)
+	}
+	if err := runAs(setUIDProgram(t, filepath.Dir(root)), stranger); err != nil {
+		t.Fatalf("the test proves nothing: outside, the program does not run either: %v", err)
+	}
+	for _, dir := range []string{"alloc/data", "alloc/tmp", "web/local", "web/tmp", "web/secrets", "job/local"} {
+		path := setUIDProgram(t, filepath.Join(root, dir))
+		if err := runAs(path, stranger); !errors.Is(err, fs.ErrPermission) {
+			t.Errorf("a stranger ran the program in %s: %v", dir, err)
+		}
+	}
+}
+
+// A task without a root of its own reaches its directories by the host's paths, which its driver opens to it.
+// They stay so, and the directories of other tasks stay closed.
+func TestDirs_LetTheUserOfARootlessTaskThrough(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root to run programs as other users")
+	}
+	g := testAlloc("web", "raw").Job.TaskGroups[0]
+	g.Tasks[1].Driver, g.Tasks[1].User = "raw_exec", "daemon"
+	root := filepath.Join(openDir(t), "alloc1")
+	for _, step := range []func() error{ // the second time as after a restart of the agent
+		func() error { return errors.Join(makeDirs(root, g), openTo(root, 1), openTo(root+"/raw", 1)) },
+		func() error { return makeDirs(root, g) },
+	} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+		daemon := &syscall.Credential{Uid: 1, Gid: 1}
+		for dir, want := range map[string]error{
+			"raw/local": nil, "alloc/data": nil, "web/local": fs.ErrPermission,
+		} {
+			if err := runAs(setUIDProgram(t, filepath.Join(root, dir)), daemon); !errors.Is(err, want) {
+				t.Errorf("the task's user ran the program in %s: %v, want %v", dir, err, want)
+			}
+		}
+		for _, dir := range []string{"raw/local", "alloc/data"} {
+			if err := runAs(filepath.Join(root, dir, "left-behind"), stranger); !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("a stranger ran the program in %s: %v", dir, err)
+			}
+		}
+	}
+}
+
+// openTo opens a directory to a group, as drivers without roots do.
+func openTo(dir string, gid int) error {
+	return errors.Join(os.Chown(dir, 0, gid), os.Chmod(dir, 0o710))
+}
+
+func TestDirs_StayClosedForARootlessTaskOfRoot(t *testing.T) {
+	g := testAlloc("raw").Job.TaskGroups[0]
+	g.Tasks[0].Driver = "raw_exec"
+	if mode := layout("/a", g)["/a"].FileMode; mode != 0o700 {
+		t.Errorf("the allocation's directory has the mode %v", mode)
+	}
+}
