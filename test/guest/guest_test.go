@@ -1,0 +1,126 @@
+package guest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// bootTimeout bounds the life of a guest. It takes about 20 seconds on two idle cores.
+const bootTimeout = 3 * time.Minute
+
+// build compiles the tests of a package into dir, for a kernel without the C library of this machine's.
+func build(t *testing.T, dir, pkg string) string {
+	t.Helper()
+	out := filepath.Join(dir, filepath.Base(pkg)+".test")
+	cmd := exec.Command("go", "test", "-c", "-trimpath", "-tags", "hashicorpmetrics", "-o", out, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if b, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("building the tests of %s: %v\n%s", pkg, err, b)
+	}
+	return out
+}
+
+// boot runs a shell script as the first process of a guest and returns what the guest wrote. The script finds
+// dir at /mnt.
+func boot(t *testing.T, dir, script string) string {
+	t.Helper()
+	kernel, err := exec.LookPath("linux.uml")
+	if err != nil {
+		t.Skip("no user-mode Linux: install Debian's user-mode-linux, as `make setup` does on amd64")
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: the guest has the rights of its user on the machine's files")
+	}
+	first := filepath.Join(dir, "init")
+	if err := os.WriteFile(first, []byte("#!/bin/sh\n"+prepare(dir)+script+powerOff), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), bootTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, kernel, "mem=512M", "rootfstype=hostfs", "root=/dev/root", "ro", "quiet",
+		"con=null", "con0=fd:0,fd:1", "init="+first)
+	// The guest is pid 1 of a process tree of its own: all its processes end with it, and it with this test.
+	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWPID, Pdeathsig: unix.SIGKILL}
+	runtime.LockOSThread() // Pdeathsig is bound to the thread
+	defer runtime.UnlockOSThread()
+	b, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		t.Fatalf("the guest did not end within %s:\n%s", bootTimeout, b)
+	}
+	if err != nil {
+		t.Fatalf("the guest: %v\n%s", err, b)
+	}
+	return string(b)
+}
+
+// prepare mounts what a Linux system has, and of cgroups version 2 alone.
+func prepare(dir string) string {
+	return `export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root; cd /
+mount -t proc proc /proc; mount -t sysfs sys /sys
+mount --bind ` + dir + ` /mnt; mount -t tmpfs -o mode=1777 tmp /tmp
+mount -t cgroup2 none /sys/fs/cgroup
+echo hierarchies: $(grep -c ' cgroup ' /proc/mounts) $(cat /sys/fs/cgroup/cgroup.controllers)
+`
+}
+
+const powerOff = "echo o > /proc/sysrq-trigger; sleep 60\n"
+
+var (
+	passed    = regexp.MustCompile(`(?m)^--- PASS: (\S+)`)
+	otherwise = regexp.MustCompile(`(?m)^\s*--- (FAIL|SKIP): (\S+)`)
+)
+
+// The drivers' limits, the kill and the statistics on a machine with cgroup v2 alone. Each test named here
+// is one that runs on every machine, and must neither fail nor be skipped in the guest.
+func TestCgroupV2_BoundsTasks(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("user-mode Linux runs on amd64 only")
+	}
+	wanted := map[string][]string{
+		"berth/client/cgroups": {
+			"TestRealGroup", "TestRealGroup_HasItsLimits", "TestRealGroup_KillsAGroupThatForks",
+			"TestRealGroup_EndsWithTheGroupsBelowIt",
+		},
+		"berth/client/drivers/exec": {
+			"TestSeccomp_RefusesTheCallsThatLeaveASandbox", "TestLimits_HoldAgainstRootInATask",
+			"TestPIDsLimit_StopsAForkBomb", "TestOutOfMemory", "TestLimitsAndStats", "TestFingerprint",
+		},
+	}
+	dir := t.TempDir()
+	var script strings.Builder
+	for pkg, tests := range wanted {
+		binary := filepath.Base(build(t, dir, pkg))
+		fmt.Fprintf(&script, "/mnt/%s -test.v -test.run '^(%s)$'\n", binary, strings.Join(tests, "|"))
+	}
+	out := boot(t, dir, script.String())
+	if !strings.Contains(out, "hierarchies: 0 cpu io memory pids") {
+		t.Error("the guest has not cgroup v2 alone")
+	}
+	done := map[string]bool{}
+	for _, m := range passed.FindAllStringSubmatch(out, -1) {
+		done[m[1]] = true
+	}
+	for pkg, tests := range wanted {
+		for _, name := range tests {
+			if !done[name] {
+				t.Errorf("%s of %s did not pass", name, pkg)
+			}
+		}
+	}
+	if m := otherwise.FindAllString(out, -1); m != nil {
+		t.Errorf("in the guest: %q", m)
+	}
+	if t.Failed() {
+		t.Log(out)
+	}
+}
