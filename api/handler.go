@@ -106,22 +106,21 @@ func NewHandler(cfg Config) http.Handler {
 }
 
 func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
-	start := time.Now()
+	start, path := time.Now(), r.URL.Path
+	m := &answerMeter{ResponseWriter: w}
+	defer h.logAccess(m, r, path, start)
 	defer func() {
 		if p := recover(); p != nil {
-			h.Logger.Error("a request panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
-			renderError(w, structs.Errorf(structs.KindInternal, "serving %s panicked: %v", r.URL.Path, p))
+			h.Logger.Error("a request panicked", "method", r.Method, "path", path, "panic", p, "stack", string(debug.Stack()))
+			renderError(m, structs.Errorf(structs.KindInternal, "serving %s panicked: %v", path, p))
 		}
 	}()
 	if err := h.origin.Check(r); err != nil {
-		renderError(w, structs.Errorf(structs.KindDenied, "a page of another origin may not change anything here: %w", err))
+		renderError(m, structs.Errorf(structs.KindDenied, "a page of another origin may not change anything here: %w", err))
 		return
 	}
 	escapeID(r.URL)
-	h.mux.ServeHTTP(w, r)
-	if h.Logger.IsDebug() {
-		h.Logger.Debug("request complete", "method", r.Method, "path", r.URL.Path, "duration", time.Since(start))
-	}
+	h.mux.ServeHTTP(m, r)
 }
 
 // serve makes the http.Handler of a route.
