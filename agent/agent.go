@@ -54,8 +54,10 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 		return nil, errors.Join(err, a.close())
 	}
 	a.http = &http.Server{
-		Handler:  api.NewHandler(api.Config{Caller: a.caller, Agent: local{a}, Logger: logger.Named("http")}),
-		ErrorLog: logger.Named("http").StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+		Handler: api.NewHandler(api.Config{Caller: a.caller, Agent: local{a}, Logger: logger.Named("http"),
+			AllowedHosts: cfg.httpHosts()}),
+		MaxHeaderBytes: structs.MaxHTTPHead,
+		ErrorLog:       logger.Named("http").StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
 	}
 	a.conns = a.newConns()
 	a.conns.serve(a.http)

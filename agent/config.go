@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -43,12 +44,15 @@ type Config struct {
 	LeaveOnInterrupt bool `hcl:"leave_on_interrupt"` // SIGINT has the server leave the cluster
 	LeaveOnTerminate bool `hcl:"leave_on_terminate"` // SIGTERM likewise
 
-	Ports     Ports          `hcl:"ports,block"`
-	Addresses Addresses      `hcl:"addresses,block"`
-	Advertise Addresses      `hcl:"advertise,block"` // host or host:port that others reach this agent at
-	Limits    Limits         `hcl:"limits,block"`
-	Server    server.Config  `hcl:"server,block"`
-	Client    *client.Config `hcl:"client,block"`
+	Ports     Ports     `hcl:"ports,block"`
+	Addresses Addresses `hcl:"addresses,block"`
+	Advertise Addresses `hcl:"advertise,block"` // host or host:port that others reach this agent at
+	Limits    Limits    `hcl:"limits,block"`
+	// HTTPAllowedHosts are names, beside addresses, localhost, name and that in advertise, by which clients
+	// may call the HTTP API. *.example.com allows every name below example.com.
+	HTTPAllowedHosts []string       `hcl:"http_allowed_hosts"`
+	Server           server.Config  `hcl:"server,block"`
+	Client           *client.Config `hcl:"client,block"`
 
 	// Dev is set by -dev: one process that keeps nothing when it ends.
 	Dev bool
@@ -121,6 +125,11 @@ func (c *Config) Finish() error {
 			faults = append(faults, fmt.Errorf("%s is %q; expected an IP address", a.name, a.addr))
 		}
 	}
+	for _, host := range c.HTTPAllowedHosts {
+		if host == "" || strings.ContainsAny(host, ":/ \t") {
+			faults = append(faults, fmt.Errorf("http_allowed_hosts: %q; expected a name without a port", host))
+		}
+	}
 	c.finishServer()
 	c.finishClient()
 	if c.Server.Enabled {
@@ -161,6 +170,19 @@ func (c *Config) bind(own string, port int) string {
 		own = c.BindAddr
 	}
 	return net.JoinHostPort(own, strconv.Itoa(port))
+}
+
+// httpHosts are the names by which clients may call the HTTP API.
+func (c *Config) httpHosts() []string {
+	hosts := append([]string{c.Name}, c.HTTPAllowedHosts...)
+	advertised := c.Advertise.HTTP
+	if host, _, err := net.SplitHostPort(advertised); err == nil {
+		advertised = host
+	}
+	if advertised != "" {
+		hosts = append(hosts, advertised)
+	}
+	return hosts
 }
 
 // advertise completes a host with the port; with nothing configured an unspecified bind address is

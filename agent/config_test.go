@@ -167,3 +167,18 @@ func TestAdvertisedAddresses(t *testing.T) {
 		t.Errorf("bound to everything: %q", got)
 	}
 }
+
+func TestConfig_NamesThatClientsMayCall(t *testing.T) {
+	c, err := parse(t, "-config", filepath.Join(write(t, map[string]string{"a.hcl": `name = "n1"
+data_dir = "/x"
+server { enabled = true }
+advertise { http = "berth.example.com:80" }
+http_allowed_hosts = ["*.fleet.example"]`}), "a.hcl"))
+	if got := strings.Join(c.httpHosts(), " "); err != nil || got != "n1 *.fleet.example berth.example.com" {
+		t.Errorf("%s, %v", got, err)
+	}
+	c.HTTPAllowedHosts = []string{"a:80"}
+	if err := c.Finish(); err == nil || !strings.Contains(err.Error(), `http_allowed_hosts: "a:80"; expected a name without a port`) {
+		t.Error(err)
+	}
+}

@@ -39,7 +39,7 @@ func TestRoutesAndProceduresShedAlike(t *testing.T) {
 		sheds[e.Name] = e.Sheds
 	}
 	var caller apitest.Caller
-	h := api.NewHandler(api.Config{Caller: &caller, Agent: &apitest.Agent{HealthIs: &api.AgentHealth{}, SelfIs: &api.AgentSelf{}}, Logger: hclog.NewNullLogger()})
+	h := api.NewHandler(api.Config{Caller: &caller, Agent: &apitest.Agent{HealthIs: &api.AgentHealth{}, SelfIs: &api.AgentSelf{}}, Logger: hclog.NewNullLogger(), AllowedHosts: []string{"example.com"}})
 	some := 0
 	for _, r := range api.Routes {
 		if !strings.Contains(r.Methods, "GET") {
@@ -88,7 +88,7 @@ func TestAReadIsRefusedOnceAtMost(t *testing.T) {
 	s := rpc.NewServer(hclog.NewNullLogger(), procedures()...)
 	defer s.Close()
 	s.Shed(gate)
-	h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger()})
+	h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger(), AllowedHosts: []string{"example.com"}})
 	srv := serveConns(t, newConns(defaultLimits(), gate, func() bool { return false }), h)
 	seen := map[string]int{}
 	const reads = 1000

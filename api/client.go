@@ -49,7 +49,7 @@ func NewClient(cfg ClientConfig) *Client {
 	transport := &http.Transport{DisableCompression: false, MaxIdleConnsPerHost: 8}
 	if c.bad == nil && c.base.Scheme == "unix" {
 		socket := c.base.Path
-		c.base = &url.URL{Scheme: "http", Host: "unix"}
+		c.base = &url.URL{Scheme: "http", Host: "localhost"}
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}

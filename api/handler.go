@@ -73,6 +73,9 @@ type Config struct {
 	Caller rpc.Caller // reaches the servers
 	Agent  Agent
 	Logger hclog.Logger
+	// AllowedHosts are the names, beside addresses and localhost, by which clients may call the agent.
+	// *.example.com allows every name below example.com.
+	AllowedHosts []string
 }
 
 // maxBody bounds what a request may carry, snapshots apart.
@@ -115,6 +118,10 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 			renderError(m, structs.Errorf(structs.KindInternal, "serving %s panicked: %v", path, p))
 		}
 	}()
+	if err := h.checkHost(r.Host); err != nil {
+		renderError(m, err)
+		return
+	}
 	if err := h.origin.Check(r); err != nil {
 		renderError(m, structs.Errorf(structs.KindDenied, "a page of another origin may not change anything here: %w", err))
 		return
