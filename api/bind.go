@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -57,7 +58,7 @@ func (c *call) flag(name string) (bool, error) {
 }
 
 func badParam(name, value, expected string) error {
-	return structs.Errorf(structs.KindInvalid, "the parameter %s is %q, expected %s", name, value, expected)
+	return structs.Errorf(structs.KindInvalid, "the parameter %s is %q, expected %s", name, structs.Cut(value, structs.MaxQuoted), expected)
 }
 
 // read makes the endpoint that calls a reading method. bind fills in what the path and parameters say
@@ -183,14 +184,15 @@ func (c *call) token() string {
 
 // body decodes the request's body into dst and refuses what berth does not know of it.
 func (c *call) body(dst any) error {
-	err := strictjson.Decode(c.r.Body, dst, strictjson.Options{Ignore: dialectDefault})
-	var tooLarge *http.MaxBytesError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &tooLarge):
-		return structs.Errorf(structs.KindInvalid, "the body is larger than %d bytes", tooLarge.Limit)
-	case structs.IsKind(err, structs.KindInvalid):
+	text, err := io.ReadAll(c.r.Body)
+	if bound, ok := c.r.Body.(*requestBody); ok && err == nil {
+		err = bound.weigh(text)
+	}
+	if err == nil {
+		err = strictjson.DecodeBytes(text, dst, strictjson.Options{Ignore: dialectDefault})
+	}
+	var ours *structs.Error
+	if err == nil || errors.As(err, &ours) {
 		return err
 	}
 	return structs.Errorf(structs.KindInvalid, "the body could not be read: %w", err)
@@ -209,7 +211,8 @@ func (c *call) sameID(what, inBody string) error {
 	if inBody == "" || inBody == c.id() {
 		return nil
 	}
-	return structs.Errorf(structs.KindInvalid, "the path names %s %q, the body %q", what, c.id(), inBody)
+	return structs.Errorf(structs.KindInvalid, "the path names %s %q, the body %q", what,
+		structs.Cut(c.id(), structs.MaxQuoted), structs.Cut(inBody, structs.MaxQuoted))
 }
 
 const (

@@ -16,6 +16,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -76,10 +77,9 @@ type Config struct {
 	// AllowedHosts are the names, beside addresses and localhost, by which clients may call the agent.
 	// *.example.com allows every name below example.com.
 	AllowedHosts []string
+	// BodyIdle is how long the next part of a body may take to arrive. Default: 30s.
+	BodyIdle time.Duration
 }
-
-// maxBody bounds what a request may carry, snapshots apart.
-const maxBody = 16 << 20
 
 // handler serves the table of routes.
 type handler struct {
@@ -88,6 +88,7 @@ type handler struct {
 	paths   *http.ServeMux      // the same patterns without methods, to tell 405 from 404
 	methods map[string][]string // of each pattern
 	proxy   http.Handler        // to other agents
+	bodies  budget
 	origin  *http.CrossOriginProtection
 }
 
@@ -118,6 +119,8 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 			renderError(m, structs.Errorf(structs.KindInternal, "serving %s panicked: %v", path, p))
 		}
 	}()
+	body := h.boundBody(m, r)
+	defer body.release()
 	if err := h.checkHost(r.Host); err != nil {
 		renderError(m, err)
 		return
@@ -133,8 +136,8 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 // serve makes the http.Handler of a route.
 func (h *handler) serve(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !route.Streams {
-			r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		if b, ok := r.Body.(*requestBody); ok {
+			b.most = route.mostBody()
 		}
 		c := &call{h: h, w: w, r: r}
 		answer, err := route.serve(c)
@@ -145,7 +148,7 @@ func (h *handler) serve(route Route) http.Handler {
 			}
 		}
 		switch {
-		case err != nil && r.Context().Err() != nil:
+		case err != nil && r.Context().Err() != nil && !errors.As(err, new(withStatus)): // after a timeout it has ended, too
 			h.Logger.Debug("a client went away", "path", r.URL.Path, "error", err)
 		case err != nil && c.began:
 			h.Logger.Warn("an answer broke off", "path", r.URL.Path, "error", err)

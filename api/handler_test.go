@@ -282,7 +282,7 @@ func TestBadRequests(t *testing.T) {
 		{"PUT", "/v1/jobs", `{"Job":{"ID":"j"},"EvalPriority":70}`, 400, "EvalPriority: berth does not know this field"},
 		{"PUT", "/v1/jobs", `{"Job":{"ID":7}}`, 400, "Job.ID: expected a string, found a number"},
 		{"PUT", "/v1/job/other", `{"Job":{"ID":"j"}}`, 400, `the path names job "other", the body "j"`},
-		{"PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("x", 17<<20) + `"}}`, 400, "the body is larger than 16777216 bytes"},
+		{"PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("x", 17<<20) + `"}}`, 413, "the body is larger than 16777216 bytes"},
 		{"PUT", "/v1/jobs/parse", `{"JobHCL":"job \"j\" {"}`, 400, "job.hcl:1"},
 		{"PUT", "/v1/volumes", `{"Volumes":[]}`, 400, "Volumes: expected at least one volume, found none"},
 		{"PUT", "/v1/volumes", `{"Volumes":[null]}`, 400, "Volumes[0]: expected a volume, found null"},

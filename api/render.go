@@ -139,5 +139,20 @@ func renderError(w http.ResponseWriter, err error) {
 		h.Set(headerRetryAfter, strconv.Itoa(int(math.Ceil(after.Seconds()))))
 		h.Set(headerRetryExact, after.String())
 	}
-	http.Error(w, err.Error(), kind.HTTPStatus())
+	status := kind.HTTPStatus()
+	var other withStatus
+	if errors.As(err, &other) {
+		status = other.status
+		h.Set("Connection", "close") // what is left of the body is not waited for
+	}
+	http.Error(w, structs.Cut(err.Error(), structs.MaxErrorText), status)
 }
+
+// withStatus is an error whose answer has another status than others of its kind. It is of a body that is not
+// read to its end.
+type withStatus struct {
+	error
+	status int
+}
+
+func (e withStatus) Unwrap() error { return e.error }

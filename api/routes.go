@@ -1,12 +1,26 @@
 package api
 
+import "berth/structs"
+
 // Route is one line of the API.
 type Route struct {
 	Methods string // separated by blanks
 	Path    string // a pattern of net/http's ServeMux, without its method
 	serve   endpoint
+	Jobs    bool // its body may hold jobs or volumes, and be larger than others
 	Streams bool // its body or answer is a stream and not bounded
 	Sheds   bool // it is a read that may be refused while a server is asked for more than it can do (see Sheds)
+}
+
+// mostBody bounds the body of a request, in bytes; 0 does not.
+func (r Route) mostBody() int64 {
+	switch {
+	case r.Streams:
+		return 0
+	case r.Jobs:
+		return structs.MaxHTTPJob
+	}
+	return structs.MaxHTTPBody
 }
 
 const (
@@ -18,11 +32,11 @@ const (
 // Routes is the whole API. A comment marks what the dialect does not have.
 var Routes = []Route{
 	{Methods: get, Path: "/v1/jobs", serve: jobList, Sheds: true},
-	{Methods: put, Path: "/v1/jobs", serve: jobRegister},
-	{Methods: put, Path: "/v1/jobs/parse", serve: jobParse},
-	{Methods: put, Path: "/v1/validate/job", serve: jobValidate},
+	{Methods: put, Path: "/v1/jobs", serve: jobRegister, Jobs: true},
+	{Methods: put, Path: "/v1/jobs/parse", serve: jobParse, Jobs: true},
+	{Methods: put, Path: "/v1/validate/job", serve: jobValidate, Jobs: true},
 	{Methods: get, Path: "/v1/job/{id}", serve: jobGet, Sheds: true},
-	{Methods: put, Path: "/v1/job/{id}", serve: jobRegister},
+	{Methods: put, Path: "/v1/job/{id}", serve: jobRegister, Jobs: true},
 	{Methods: remove, Path: "/v1/job/{id}", serve: jobDeregister},
 	{Methods: get, Path: "/v1/job/{id}/allocations", serve: jobAllocations, Sheds: true},
 	{Methods: get, Path: "/v1/job/{id}/evaluations", serve: jobEvaluations, Sheds: true},
@@ -47,12 +61,12 @@ var Routes = []Route{
 	{Methods: put, Path: "/v1/node/{id}/purge", serve: nodePurge},
 
 	{Methods: get, Path: "/v1/volumes", serve: volumeList, Sheds: true},
-	{Methods: put, Path: "/v1/volumes", serve: volumesRegister},
+	{Methods: put, Path: "/v1/volumes", serve: volumesRegister, Jobs: true},
 	{Methods: get, Path: "/v1/volumes/external", serve: volumesExternal},
 	{Methods: get, Path: "/v1/volume/csi/{id}", serve: volumeGet, Sheds: true},
-	{Methods: put, Path: "/v1/volume/csi/{id}", serve: volumeRegister},
+	{Methods: put, Path: "/v1/volume/csi/{id}", serve: volumeRegister, Jobs: true},
 	{Methods: remove, Path: "/v1/volume/csi/{id}", serve: volumeDeregister},
-	{Methods: put, Path: "/v1/volume/csi/{id}/create", serve: volumeCreate},
+	{Methods: put, Path: "/v1/volume/csi/{id}/create", serve: volumeCreate, Jobs: true},
 	{Methods: remove, Path: "/v1/volume/csi/{id}/delete", serve: volumeDelete},
 	{Methods: remove, Path: "/v1/volume/csi/{id}/detach", serve: volumeDetach},
 	{Methods: get, Path: "/v1/volume/csi/{id}/claims", serve: volumeClaims}, // berth's own

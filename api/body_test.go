@@ -1,0 +1,244 @@
+package api_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/api"
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// idleServer gives up bodies of which nothing arrives for a time.
+func idleServer(t *testing.T, idle time.Duration) *server {
+	s := &server{caller: &apitest.Caller{}, agent: newAgent()}
+	s.Server = httptest.NewServer(api.NewHandler(api.Config{Caller: s.caller, Agent: s.agent, Logger: hclog.NewNullLogger(), BodyIdle: idle}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// begin sends the head of a request whose body has a length.
+func begin(t *testing.T, s *server, request string, length int) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) // a test that fails ends
+	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", request, length); err != nil {
+		t.Fatal(err)
+	}
+	return conn, bufio.NewReader(conn)
+}
+
+// ended reads the answer and expects the end of the connection after it.
+func ended(t *testing.T, r *bufio.Reader) (status int, body string) {
+	t.Helper()
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.ReadByte(); err == nil || strings.Contains(err.Error(), "timeout") {
+		t.Errorf("the connection stays: %v", err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func TestBody_ThatNeverComesKeepsNoConnection(t *testing.T) {
+	s := idleServer(t, 50*time.Millisecond)
+	for request, want := range map[string]int{
+		"PUT /v1/jobs": 408, "PUT /v1/operator/snapshot": 408, "PUT /v1/node/n/eligibility": 408,
+		"GET /v1/agent/self": 200, "DELETE /v1/jobs": 405, "GET /nothing": 404, // which do not read it
+	} {
+		t.Run(request, func(t *testing.T) {
+			_, r := begin(t, s, request, 100)
+			if status, body := ended(t, r); status != want {
+				t.Errorf("%d %s", status, body)
+			}
+		})
+	}
+}
+
+func TestBody_ThatTricklesKeepsNoConnection(t *testing.T) {
+	s := idleServer(t, 100*time.Millisecond)
+	conn, r := begin(t, s, "PUT /v1/jobs", 1<<20)
+	stop := make(chan struct{})
+	var sender sync.WaitGroup
+	defer sender.Wait()
+	defer close(stop)
+	sender.Go(func() { // far below the rate that is expected
+		for tick := time.NewTicker(5 * time.Millisecond); ; {
+			select {
+			case <-stop:
+				tick.Stop()
+				return
+			case <-tick.C:
+				_, _ = conn.Write([]byte(" "))
+			}
+		}
+	})
+	if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != http.StatusRequestTimeout {
+		t.Fatalf("%v, %v", resp, err)
+	}
+}
+
+func TestBody_OfAStreamMayTrickle(t *testing.T) {
+	s := idleServer(t, 500*time.Millisecond)
+	const parts = 80
+	conn, r := begin(t, s, "PUT /v1/operator/snapshot", parts)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range parts {
+		<-tick.C
+		if _, err := conn.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != http.StatusOK || len(s.agent.Restored()) != parts {
+		t.Fatalf("%v, %v, %d bytes", resp, err, len(s.agent.Restored()))
+	}
+}
+
+// restorer reads on after the end of what it is given, and then takes a while.
+type restorer struct {
+	*apitest.Agent
+	ended chan error // why the request had ended by then
+}
+
+func (a restorer) SnapshotRestore(ctx context.Context, r io.Reader) error {
+	_, err := io.ReadAll(r)
+	n, end := r.Read(make([]byte, 1))
+	if err != nil || n > 0 || end != io.EOF {
+		return structs.Errorf(structs.KindInternal, "%v, then %d bytes and %v", err, n, end)
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(200 * time.Millisecond):
+	}
+	a.ended <- ctx.Err()
+	return nil
+}
+
+func TestBody_OnceThereLeavesTheRequestAllTime(t *testing.T) {
+	ended := make(chan error, 1)
+	s := &server{}
+	s.Server = httptest.NewServer(api.NewHandler(api.Config{Caller: &apitest.Caller{}, Agent: restorer{newAgent(), ended},
+		Logger: hclog.NewNullLogger(), BodyIdle: 20 * time.Millisecond}))
+	defer s.Close()
+	defer http.DefaultClient.CloseIdleConnections()
+	if resp, body := s.do(t, "PUT", "/v1/operator/snapshot", "an archive"); resp.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s", resp.StatusCode, body)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the request ends while it is served: %v", err)
+	}
+}
+
+func TestBody_SizeIsBoundedByRoute(t *testing.T) {
+	s := newServer(t)
+	large := strings.Repeat(" ", structs.MaxHTTPBody)
+	parts := `{"Job":{"ID":"j","TaskGroups":[` + strings.Repeat("{},", structs.MaxJSONParts) + `{}]}}`
+	for _, c := range []struct {
+		path, body, want string
+		status           int
+	}{
+		{"/v1/node/n/eligibility", large + "{}", "the body is larger than 1048576 bytes", 413},
+		{"/v1/jobs", large + `{"Job":{"ID":"j"}}`, "nothing answers", 503},
+		{"/v1/jobs", parts, "the body has more than 100000 objects and lists", 413},
+	} {
+		resp, body := s.do(t, "PUT", c.path, c.body)
+		if resp.StatusCode != c.status || !strings.HasPrefix(body, c.want) {
+			t.Errorf("%s: %d %.200s", c.path, resp.StatusCode, body)
+		}
+		if kind := resp.Header.Get("X-Berth-Error-Kind"); c.status == 413 && (kind != "invalid" || !resp.Close) {
+			t.Errorf("%s: kind %q, closes %v", c.path, kind, resp.Close)
+		}
+	}
+}
+
+func TestBodies_InFlightAreBoundedTogether(t *testing.T) {
+	s := newServer(t)
+	began, release := make(chan struct{}), make(chan struct{})
+	apitest.On(s.caller, structs.JobRegister, func(context.Context, *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
+		select {
+		case began <- struct{}{}:
+		case <-release:
+		}
+		<-release
+		return &structs.JobRegisterResponse{}, nil
+	})
+	body := `{"Job":{"ID":"j","TaskGroups":[` + strings.Repeat("{},", 90_000) + `{}]}}`
+	const fit = structs.MaxHTTPBodies / (90_003*structs.JSONPartBytes + 300_000)
+	var requests sync.WaitGroup
+	client := &http.Client{Timeout: 30 * time.Second, Transport: http.DefaultTransport} // a test that fails ends
+	put := func() (int, string) {
+		req, err := http.NewRequest("PUT", s.URL+"/v1/jobs", strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return 0, ""
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Error(err)
+			return 0, ""
+		}
+		defer func() { _ = resp.Body.Close() }()
+		return resp.StatusCode, resp.Header.Get("Retry-After")
+	}
+	for range fit {
+		requests.Go(func() {
+			if status, _ := put(); status != http.StatusOK {
+				t.Errorf("one that fits is answered %d", status)
+			}
+		})
+		<-began
+	}
+	if status, again := put(); status != http.StatusServiceUnavailable || again == "" {
+		t.Errorf("beyond the limit: %d, come again %q", status, again)
+	}
+	if resp, text := s.do(t, "PUT", "/v1/node/n/eligibility", `{"Eligibility":"eligible"}`); !strings.HasPrefix(text, "nothing answers") {
+		t.Errorf("a small one beside large ones: %d %s", resp.StatusCode, text)
+	}
+	close(release)
+	requests.Wait()
+	if status, _ := put(); status != http.StatusOK {
+		t.Errorf("when there is room again: %d", status)
+	}
+}
+
+func TestAccessLog_NamesStatusSizeAndPeer(t *testing.T) {
+	var out bytes.Buffer
+	caller := &apitest.Caller{}
+	h := api.NewHandler(api.Config{Caller: caller, Agent: newAgent(), AllowedHosts: []string{"example.com"},
+		Logger: hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Debug})})
+	for want, edit := range map[string]func(*http.Request){
+		"method=GET path=/v1/regions status=200 size=11 peer=192.0.2.1:1234 duration=":  func(*http.Request) {},
+		"method=GET path=/v1/nothing status=404 size=46 peer=192.0.2.1:1234 duration=":  func(r *http.Request) { r.URL.Path = "/v1/nothing" },
+		"method=GET path=/v1/regions status=403 size=120 peer=192.0.2.1:1234 duration=": func(r *http.Request) { r.Host = "evil.example" },
+	} {
+		r := httptest.NewRequest("GET", "/v1/regions", nil)
+		edit(r)
+		out.Reset()
+		h.ServeHTTP(httptest.NewRecorder(), r)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s\nwant %s", out.String(), want)
+		}
+	}
+}
