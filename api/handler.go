@@ -174,10 +174,12 @@ func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
 	_, pattern := h.paths.Handler(r)
 	allowed, known := h.methods[pattern]
 	if !known {
-		renderError(w, structs.Errorf(structs.KindNotFound, "there is no %s in this API", r.URL.Path))
+		renderError(w, structs.Errorf(structs.KindNotFound, "there is no route %s %s in this API",
+			structs.Cut(r.Method, structs.MaxQuoted), structs.Printable(structs.Cut(r.URL.Path, structs.MaxName))))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	w.Header().Set(headerErrorKind, string(structs.KindInvalid))
-	http.Error(w, fmt.Sprintf("%s cannot be asked of %s, only %s", r.Method, r.URL.Path, strings.Join(allowed, ", ")), http.StatusMethodNotAllowed)
+	http.Error(w, fmt.Sprintf("%s cannot be asked of %s, only %s", structs.Cut(r.Method, structs.MaxQuoted),
+		structs.Printable(structs.Cut(r.URL.Path, structs.MaxName)), strings.Join(allowed, ", ")), http.StatusMethodNotAllowed)
 }

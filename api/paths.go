@@ -2,12 +2,15 @@ package api
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 )
 
-// escapeID lets an ID with raw slashes be one segment of the path: clients of the dialect escape the IDs
-// of jobs, and send those of volumes as they are. What follows the ID is known from the routes, so
-// /v1/volume/csi/a/b/create is the volume a/b; /v1/job/a%2Fcreate stays the job a/create.
+// escapeID lets an ID with raw slashes be one segment of the path, where it cannot be anything else. What
+// follows the ID is known from the routes, so /v1/volume/csi/a/b/create is the volume a/b, and
+// /v1/job/a%2Fcreate stays the job a/create. What follows and is no route is not part of an ID:
+// /v1/job/a/plan is not the job a/plan. Clients of the dialect escape the IDs of jobs; those of volumes they
+// send as they are, so there alone a last segment that no route has is the end of the ID.
 func escapeID(u *url.URL) {
 	path := u.EscapedPath()
 	for _, f := range families {
@@ -22,6 +25,9 @@ func escapeID(u *url.URL) {
 				break
 			}
 		}
+		if suffix == "" && !f.raw(rest) {
+			return
+		}
 		if u.RawPath = f.prefix + strings.ReplaceAll(id, "/", "%2F") + suffix; u.Path == "" {
 			u.RawPath = ""
 		}
@@ -35,8 +41,19 @@ type family struct {
 	suffixes []string
 }
 
-// slashed are the prefixes whose IDs may hold slashes.
-var slashed = []string{"/v1/job/", "/v1/volume/csi/", "/v1/plugin/csi/"}
+// The prefixes whose IDs may hold slashes, and that under which clients send them unescaped.
+const volumePrefix = "/v1/volume/csi/"
+
+var slashed = []string{"/v1/job/", volumePrefix, "/v1/plugin/csi/"}
+
+// volumeVerbs are what a client could ask of a volume and berth has no route for.
+var volumeVerbs = []string{"deregister", "expand", "register", "snapshot", "snapshots", "status"}
+
+// raw reports whether what follows the prefix is an ID, which no suffix of a route follows.
+func (f family) raw(rest string) bool {
+	verb := rest[strings.LastIndexByte(rest, '/')+1:]
+	return f.prefix == volumePrefix && verb != "" && !slices.Contains(volumeVerbs, verb)
+}
 
 // families are found in the table of routes, so that it is the only place to name a path.
 var families = findFamilies()
