@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/client"
+	"berth/internal/telemetry"
 	"berth/internal/version"
 	"berth/rpc"
 	"berth/server"
@@ -33,8 +34,10 @@ type Agent struct {
 	client *client.Client // nil on a pure server
 	caller rpc.Caller
 	ln     net.Listener
-	conns  *conns
-	http   *http.Server
+	// metrics is ended last: every other part emits through it.
+	metrics *telemetry.Telemetry
+	conns   *conns
+	http    *http.Server
 
 	leaving sync.Mutex    // held while the server leaves
 	left    chan struct{} // closed when the server has left and the agent is to end
@@ -49,7 +52,11 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 	if err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "listening for HTTP: %w", err)
 	}
-	a := &Agent{cfg: cfg, logger: logger, ln: ln, left: make(chan struct{})}
+	gathered, err := telemetry.Start(cfg.Telemetry) // before the log is opened: it keeps where its metrics go
+	if err != nil {
+		return nil, errors.Join(structs.Errorf(structs.KindInvalid, "%w", err), ln.Close())
+	}
+	a := &Agent{cfg: cfg, logger: logger, ln: ln, metrics: gathered, left: make(chan struct{})}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
@@ -82,6 +89,7 @@ func (a *Agent) close() error {
 		cancel()
 		err = errors.Join(err, a.server.Run(ended))
 	}
+	a.metrics.Close()
 	return err
 }
 
@@ -134,8 +142,9 @@ func (a *Agent) HTTPAddr() string {
 // Run lives until ctx ends, the server has left the cluster, or a part of the agent fails: then it stops the
 // others and returns why.
 func (a *Agent) Run(ctx context.Context) error {
-	ended := make(chan error, 3)
-	var stops []func()
+	ended := make(chan error, 4)
+	defer a.metrics.Close()
+	stops := []func(){start(func(ctx context.Context) error { a.metrics.Run(ctx); return nil }, ended)}
 	if a.server != nil {
 		stops = append(stops, start(a.server.Run, ended))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"berth/client"
 	"berth/internal/hclconf"
+	"berth/internal/telemetry"
 	"berth/server"
 	"berth/structs"
 )
@@ -50,9 +51,11 @@ type Config struct {
 	Limits    Limits    `hcl:"limits,block"`
 	// HTTPAllowedHosts are names, beside addresses, localhost, name and that in advertise, by which clients
 	// may call the HTTP API. *.example.com allows every name below example.com.
-	HTTPAllowedHosts []string       `hcl:"http_allowed_hosts"`
-	Server           server.Config  `hcl:"server,block"`
-	Client           *client.Config `hcl:"client,block"`
+	HTTPAllowedHosts []string `hcl:"http_allowed_hosts"`
+
+	Telemetry telemetry.Config `hcl:"telemetry,block"`
+	Server    server.Config    `hcl:"server,block"`
+	Client    *client.Config   `hcl:"client,block"`
 
 	// Dev is set by -dev: one process that keeps nothing when it ends.
 	Dev bool
@@ -66,7 +69,8 @@ func DefaultConfig() Config {
 	}
 	return Config{
 		Region: structs.DefaultRegion, Datacenter: "dc1", Name: name, BindAddr: "0.0.0.0", LogLevel: "info",
-		Ports: Ports{HTTP: 4746, RPC: 4747, Serf: 4748}, Limits: defaultLimits(), Server: server.DefaultConfig(), Client: client.DefaultConfig(),
+		Ports: Ports{HTTP: 4746, RPC: 4747, Serf: 4748}, Limits: defaultLimits(),
+		Telemetry: telemetry.DefaultConfig(), Server: server.DefaultConfig(), Client: client.DefaultConfig(),
 	}
 }
 
@@ -116,7 +120,7 @@ func (c *Config) Finish() error {
 	if !c.Server.Enabled && !c.Client.Enabled {
 		faults = append(faults, errors.New("neither server nor client is enabled; expected server { enabled = true }, client { enabled = true }, or -dev"))
 	}
-	faults = append(faults, c.Limits.validate())
+	faults = append(faults, c.Limits.validate(), c.Telemetry.Validate())
 	if !filepath.IsAbs(c.DataDir) {
 		faults = append(faults, fmt.Errorf("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir))
 	}

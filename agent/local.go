@@ -97,6 +97,9 @@ func (l local) Health() *api.AgentHealth {
 	return h
 }
 
+// Metrics are those of the process.
+func (l local) Metrics() api.Metrics { return l.a.metrics }
+
 // LogFiles finds a task's logs on this agent's node.
 func (l local) LogFiles(allocID, task, kind string) (string, error) {
 	if l.a.client == nil {

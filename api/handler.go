@@ -41,6 +41,8 @@ type Agent interface {
 	// ForceLeave has a server that has failed count as one that has left; prune forgets it at once.
 	ForceLeave(ctx context.Context, node string, prune bool) error
 	Health() *AgentHealth
+	// Metrics gathers the metrics of the process.
+	Metrics() Metrics
 	// SnapshotSave writes an archive of the whole state (see internal/snaparchive).
 	SnapshotSave(ctx context.Context, w io.Writer) error
 	// SnapshotRestore replaces the whole state by what an archive holds.

@@ -81,6 +81,7 @@ var Routes = []Route{
 	{Methods: put, Path: "/v1/agent/leave", serve: agentLeave}, // berth's own
 	{Methods: put, Path: "/v1/agent/force-leave", serve: agentForceLeave},
 	{Methods: get, Path: "/v1/agent/servers", serve: statusPeers},
+	{Methods: get, Path: "/v1/metrics", serve: metricsGet},
 	{Methods: get, Path: "/v1/status/leader", serve: statusLeader},
 	{Methods: get, Path: "/v1/status/peers", serve: statusPeers},
 	{Methods: get, Path: "/v1/regions", serve: regions},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"berth/api"
 	"berth/internal/snaparchive"
 	"berth/internal/version"
 	"berth/structs"
@@ -54,6 +56,25 @@ func raftListPeers(ctx context.Context, c *Call) error {
 		c.table([]string{"Server", "ID", "Address", "State", "Voter", "Protocol", "Gossip"}, rows)
 		return nil
 	})
+}
+
+var metricsFlags = []Flag{
+	{Name: "format", Kind: String, Value: "json|prometheus", Default: api.MetricsJSON, Usage: "How the agent renders them"},
+	{Name: "json", Kind: Bool, Usage: "The same as -format json"},
+}
+
+// operatorMetrics prints the answer as it came: its readers are programs.
+func operatorMetrics(ctx context.Context, c *Call) error {
+	format := c.String("format")
+	if c.Bool("json") {
+		format = api.MetricsJSON
+	}
+	text, err := c.API().Metrics(ctx, format)
+	if err != nil {
+		return err
+	}
+	c.Printf("%s\n", bytes.TrimRight(text, "\n"))
+	return nil
 }
 
 // snapshotSave writes beside the file and renames, so that a file that is there is whole.

@@ -44,6 +44,7 @@ func tree() []Command {
 				{Name: "list-peers", Synopsis: "List the members of the Raft configuration", Flags: listPeersFlags, Renders: true, Run: raftListPeers},
 				{Name: "remove-peer", Synopsis: "Take the vote of a dead server away", Help: helpRemovePeer, Flags: removePeerFlags, Run: raftRemovePeer},
 			}},
+			{Name: "metrics", Synopsis: "Show the metrics of one agent", Flags: metricsFlags, Run: operatorMetrics},
 			{Name: "snapshot", Synopsis: "Save and restore the whole state", Sub: []Command{
 				{Name: "save", Args: "<file>", Synopsis: "Save the whole state to a file", Run: snapshotSave},
 				{Name: "restore", Args: "<file>", Synopsis: "Replace the whole state by a saved one", Run: snapshotRestore},

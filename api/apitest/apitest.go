@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"reflect"
 	"slices"
 	"sync"
@@ -79,12 +80,31 @@ type Agent struct {
 	SelfIs    *api.AgentSelf
 	MembersAs []*structs.AgentMember
 	HealthIs  *api.AgentHealth
-	Logs      func(allocID, task, kind string) (string, error)
-	Snapshot  []byte
+	// MetricsAre answers /v1/metrics.
+	MetricsAre api.Metrics
+	Logs       func(allocID, task, kind string) (string, error)
+	Snapshot   []byte
 
 	mu       sync.Mutex
 	restored []byte
 	leaves   []string
+}
+
+// Metrics are metrics as the agent renders them.
+type Metrics struct {
+	JSON any
+	Text string // for Prometheus; "" if it is not enabled
+}
+
+// Summary is JSON.
+func (m Metrics) Summary() (any, error) { return m.JSON, nil }
+
+// Prometheus serves Text.
+func (m Metrics) Prometheus() http.Handler {
+	if m.Text == "" {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, m.Text) })
 }
 
 // Self is SelfIs.
@@ -92,6 +112,9 @@ func (a *Agent) Self() *api.AgentSelf { return a.SelfIs }
 
 // Members are MembersAs.
 func (a *Agent) Members(context.Context) ([]*structs.AgentMember, error) { return a.MembersAs, nil }
+
+// Metrics are MetricsAre.
+func (a *Agent) Metrics() api.Metrics { return a.MetricsAre }
 
 // Leave records that it was called.
 func (a *Agent) Leave(_ context.Context, force bool) error {

@@ -1,0 +1,68 @@
+package api
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+
+	"berth/structs"
+)
+
+// Metrics are the metrics of one process (see internal/telemetry).
+type Metrics interface {
+	// Summary is the newest finished interval, rendered as JSON.
+	Summary() (any, error)
+	// Prometheus serves all series as text; nil if the agent's configuration does not enable it.
+	Prometheus() http.Handler
+}
+
+// maxMetrics bounds what the client reads of an answer, in bytes.
+const maxMetrics = 64 << 20
+
+// The values of ?format of /v1/metrics.
+const (
+	MetricsJSON       = "json"
+	MetricsPrometheus = "prometheus"
+)
+
+// metricsGet answers with the metrics of the agent that is asked: in JSON those of the newest finished interval,
+// or as text for Prometheus.
+func metricsGet(c *call) (any, error) {
+	switch format := c.param("format"); format {
+	case "", MetricsJSON:
+		return c.h.Agent.Metrics().Summary()
+	case MetricsPrometheus:
+		return nil, c.prometheus()
+	default:
+		return nil, badParam("format", format, MetricsJSON+" or "+MetricsPrometheus)
+	}
+}
+
+func (c *call) prometheus() error {
+	text := c.h.Agent.Metrics().Prometheus()
+	if text == nil {
+		return structs.Errorf(structs.KindPrecondition,
+			"this agent does not serve Prometheus: set prometheus_metrics = true in its telemetry block")
+	}
+	c.began = true
+	text.ServeHTTP(c.w, c.r)
+	return nil
+}
+
+// Metrics returns the metrics of the agent that is asked as the agent renders them; format is MetricsJSON or
+// MetricsPrometheus.
+func (c *Client) Metrics(ctx context.Context, format string) ([]byte, error) {
+	resp, err := c.open(ctx, request{
+		method: http.MethodGet, path: []string{"v1", "metrics"}, query: url.Values{"format": {format}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxMetrics))
+	if err != nil {
+		return nil, structs.Errorf(structs.KindUnavailable, "the metrics broke off: %w", err)
+	}
+	return text, nil
+}

@@ -1,0 +1,89 @@
+package telemetry
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The bounds of the settings. A shorter interval costs more than it tells; a longer retention keeps more
+// intervals in memory than anybody reads.
+const (
+	minInterval  = time.Second
+	maxInterval  = time.Hour
+	maxRetention = 24 * time.Hour
+	maxIntervals = 1000 // kept in memory at once
+)
+
+// Config is the block telemetry of an agent's configuration.
+type Config struct {
+	// CollectionInterval is the time between two readings of the runtime and of the leader's gauges.
+	CollectionInterval time.Duration `hcl:"collection_interval"`
+	// InMemoryCollectionInterval is the time over which /v1/metrics aggregates.
+	InMemoryCollectionInterval time.Duration `hcl:"in_memory_collection_interval"`
+	// InMemoryRetentionPeriod is how long a finished interval is kept in memory.
+	InMemoryRetentionPeriod time.Duration `hcl:"in_memory_retention_period"`
+	// PrometheusMetrics serves /v1/metrics?format=prometheus.
+	PrometheusMetrics bool `hcl:"prometheus_metrics"`
+	// PrometheusRetention is how long a series that nothing updates is served; 0 serves it for ever.
+	PrometheusRetention time.Duration `hcl:"prometheus_retention"`
+	// StatsdAddress and StatsiteAddress are host:port of a server that every metric is sent to; "" is none.
+	StatsdAddress   string `hcl:"statsd_address"`
+	StatsiteAddress string `hcl:"statsite_address"`
+	// PrefixFilter allows (+) or drops (-) the metrics whose name begins with the rest of an entry.
+	PrefixFilter []string `hcl:"prefix_filter"`
+	// FilterDefault says whether a metric that no entry of PrefixFilter names is kept.
+	FilterDefault bool `hcl:"filter_default"`
+}
+
+// DefaultConfig keeps a minute of intervals of ten seconds and serves Prometheus.
+func DefaultConfig() Config {
+	return Config{
+		CollectionInterval:         10 * time.Second,
+		InMemoryCollectionInterval: 10 * time.Second,
+		InMemoryRetentionPeriod:    time.Minute,
+		PrometheusMetrics:          true,
+		PrometheusRetention:        24 * time.Hour,
+		FilterDefault:              true,
+	}
+}
+
+// Validate joins all faults of the block.
+func (c Config) Validate() error {
+	faults := []error{
+		within("collection_interval", c.CollectionInterval, minInterval, maxInterval),
+		within("in_memory_collection_interval", c.InMemoryCollectionInterval, minInterval, maxInterval),
+		within("in_memory_retention_period", c.InMemoryRetentionPeriod, minInterval, maxRetention),
+		within("prometheus_retention", c.PrometheusRetention, 0, 365*24*time.Hour),
+	}
+	if c.InMemoryCollectionInterval > 0 && c.InMemoryRetentionPeriod/c.InMemoryCollectionInterval > maxIntervals {
+		faults = append(faults, fmt.Errorf("telemetry: in_memory_retention_period holds more than %d intervals", maxIntervals))
+	}
+	for _, entry := range c.PrefixFilter {
+		if !strings.HasPrefix(entry, "+") && !strings.HasPrefix(entry, "-") {
+			faults = append(faults, fmt.Errorf("telemetry: prefix_filter: %.64q begins with neither + nor -", entry))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func within(name string, value, least, most time.Duration) error {
+	if value < least || value > most {
+		return fmt.Errorf("telemetry: %s is %s; expected %s to %s", name, value, least, most)
+	}
+	return nil
+}
+
+// prefixes splits the filter into the prefixes that are allowed and those that are dropped.
+func (c Config) prefixes() (allowed, blocked []string) {
+	for _, entry := range c.PrefixFilter {
+		prefix := entry[1:]
+		if entry[0] == '+' {
+			allowed = append(allowed, prefix)
+		} else {
+			blocked = append(blocked, prefix)
+		}
+	}
+	return allowed, blocked
+}

@@ -1,0 +1,118 @@
+// Package telemetry gathers the metrics of one process and serves them.
+//
+// All packages emit through the global functions of hashicorp/go-metrics, as Raft, serf and memberlist do. Start
+// directs them to sinks: always to one in memory, which answers /v1/metrics in JSON, to Prometheus and statsd
+// as configured. There is one set of sinks in a process: a second Start replaces the first.
+//
+// docs/reference/metrics.md lists the names. A test generates it from the source of every package that emits.
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/hashicorp/go-metrics"
+	sink "github.com/hashicorp/go-metrics/prometheus"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Service is the first part of every name.
+const Service = "berth"
+
+// Telemetry is where the metrics of the process go.
+type Telemetry struct {
+	interval   time.Duration
+	global     *metrics.Metrics
+	memory     *metrics.InmemSink
+	prometheus http.Handler // nil if it is not enabled
+}
+
+// Start directs the metrics of the process to the sinks of cfg, which must be valid. Close ends them.
+func Start(cfg Config) (*Telemetry, error) {
+	t := &Telemetry{
+		interval: cfg.CollectionInterval,
+		memory:   metrics.NewInmemSink(cfg.InMemoryCollectionInterval, cfg.InMemoryRetentionPeriod),
+	}
+	sinks := metrics.FanoutSink{t.memory}
+	if cfg.PrometheusMetrics {
+		s, err := t.newPrometheus(cfg)
+		if err != nil {
+			return nil, fmt.Errorf("telemetry: prometheus: %w", err)
+		}
+		sinks = append(sinks, s)
+	}
+	if cfg.StatsdAddress != "" {
+		s, err := metrics.NewStatsdSink(cfg.StatsdAddress)
+		if err != nil {
+			return nil, fmt.Errorf("telemetry: statsd_address: %w", err)
+		}
+		sinks = append(sinks, s)
+	}
+	if cfg.StatsiteAddress != "" {
+		s, err := metrics.NewStatsiteSink(cfg.StatsiteAddress)
+		if err != nil {
+			return nil, fmt.Errorf("telemetry: statsite_address: %w", err)
+		}
+		sinks = append(sinks, s)
+	}
+	var err error
+	t.global, err = metrics.NewGlobal(goMetrics(cfg), sinks)
+	return t, err
+}
+
+// goMetrics turns the host's name off, so that a name is the same on every machine, and the library's own loop over
+// the runtime, because nothing could stop it.
+func goMetrics(cfg Config) *metrics.Config {
+	mc := metrics.DefaultConfig(Service)
+	mc.EnableHostname = false
+	mc.EnableRuntimeMetrics = false
+	mc.FilterDefault = cfg.FilterDefault
+	mc.AllowedPrefixes, mc.BlockedPrefixes = cfg.prefixes()
+	return mc
+}
+
+func (t *Telemetry) newPrometheus(cfg Config) (*sink.PrometheusSink, error) {
+	registry := prometheus.NewRegistry()
+	s, err := sink.NewPrometheusSinkFrom(sink.PrometheusOpts{Expiration: cfg.PrometheusRetention, Registerer: registry})
+	if err != nil {
+		return nil, err
+	}
+	registry.MustRegister(
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	t.prometheus = promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	return s, nil
+}
+
+// Run reads the statistics of the Go runtime at every interval until ctx ends.
+func (t *Telemetry) Run(ctx context.Context) {
+	tick := time.NewTicker(t.interval)
+	defer tick.Stop()
+	for {
+		t.global.EmitRuntimeStats()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close ends the sinks. It must be called when nothing of the process emits metrics any more.
+func (t *Telemetry) Close() {
+	if metrics.Default() == t.global {
+		_, _ = metrics.NewGlobal(&metrics.Config{}, &metrics.BlackholeSink{}) // fails for no configuration
+	}
+	t.global.Shutdown()
+}
+
+// Summary returns the newest finished interval, or the running one while there is no other.
+func (t *Telemetry) Summary() (any, error) { return t.memory.DisplayMetrics(nil, nil) }
+
+// Prometheus serves the metrics as text for Prometheus; nil if the configuration does not enable it.
+func (t *Telemetry) Prometheus() http.Handler { return t.prometheus }
