@@ -100,6 +100,17 @@ func (l local) Health() *api.AgentHealth {
 // Metrics are those of the process.
 func (l local) Metrics() api.Metrics { return l.a.metrics }
 
+// HostStats measures the machine of this agent's node.
+func (l local) HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error) {
+	if l.a.client == nil {
+		return nil, structs.Errorf(structs.KindNotFound, "this agent runs no node; name one: ?node_id=ID")
+	}
+	if own := l.a.client.NodeID(); nodeID != "" && nodeID != own {
+		return nil, structs.Errorf(structs.KindNotFound, "node %s is not this agent's, which is %s", nodeID, own)
+	}
+	return l.a.client.HostStats(ctx)
+}
+
 // LogFiles finds a task's logs on this agent's node.
 func (l local) LogFiles(allocID, task, kind string) (string, error) {
 	if l.a.client == nil {

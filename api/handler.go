@@ -47,6 +47,9 @@ type Agent interface {
 	SnapshotSave(ctx context.Context, w io.Writer) error
 	// SnapshotRestore replaces the whole state by what an archive holds.
 	SnapshotRestore(ctx context.Context, r io.Reader) error
+	// HostStats measures the machine of the agent's node. nodeID is "" or the ID of a node; not-found when the
+	// agent does not run that node.
+	HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error)
 	// LogFiles is the directory of a task's rotated log files, named <task>.<kind>.<number>, kind being
 	// stdout or stderr; not-found when the allocation is not on this agent, invalid when it has no such task.
 	LogFiles(allocID, task, kind string) (dir string, err error)

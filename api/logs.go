@@ -181,11 +181,16 @@ func (c *call) passOn(req logRequest, notHere error) error {
 	if addr == "" {
 		return notHere
 	}
+	c.passOnTo(addr)
+	return nil
+}
+
+// passOnTo lets another agent answer the request.
+func (c *call) passOnTo(addr string) {
 	c.began = true
 	c.r.Header.Set(headerHops, "1")
 	ctx := context.WithValue(c.ctx(), proxyTarget{}, addr)
 	c.h.proxy.ServeHTTP(c.w, c.r.WithContext(ctx))
-	return nil
 }
 
 // agentOf is the HTTP address of the agent that an allocation is on.

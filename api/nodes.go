@@ -4,12 +4,39 @@ import "berth/structs"
 
 var (
 	nodeList        = list(structs.NodeList, nil, func(a *structs.NodeListResponse) []*structs.NodeListStub { return a.Nodes })
-	nodeGet         = read(structs.NodeGet, bindNode, func(a *structs.NodeGetResponse) any { return a.Node })
+	nodeGet         = read(structs.NodeGet, bindNode, func(a *structs.NodeGetResponse) any { return viewNode(a.Node) })
 	nodeAllocations = read(structs.NodeAllocs, bindNode, func(a *structs.AllocsResponse) any { return a.Allocs })
 	nodeEvaluate    = write(structs.NodeEvaluate, bindNodeWrite, same[structs.NodeEvaluateResponse])
 	nodeEligibility = write(structs.NodeEligibility, bindNodeEligibility, nodeWritten)
 	nodePurge       = write(structs.NodeDeregister, bindNodePurge, nodeWritten)
 )
+
+// nodeView is a node with its resources in the dialect's older shape too, which its clients up to version 1.11
+// read without a look whether it is there.
+type nodeView struct {
+	*structs.NodeDetail
+	Resources *structs.Resources
+	Reserved  *structs.Resources
+}
+
+// viewNode returns nil for a node that does not exist, as an endpoint without an answer does.
+func viewNode(n *structs.NodeDetail) any {
+	if n == nil {
+		return (*nodeView)(nil)
+	}
+	view := &nodeView{NodeDetail: n, Resources: &structs.Resources{}, Reserved: &structs.Resources{}}
+	if r := n.NodeResources; r != nil {
+		view.Resources.CPU = int(r.CPU.CpuShares)
+		view.Resources.MemoryMB = int(r.Memory.MemoryMB)
+		view.Resources.DiskMB = int(r.Disk.DiskMB)
+	}
+	if r := n.ReservedResources; r != nil {
+		view.Reserved.CPU = int(r.CPU.CpuShares)
+		view.Reserved.MemoryMB = int(r.Memory.MemoryMB)
+		view.Reserved.DiskMB = int(r.Disk.DiskMB)
+	}
+	return view
+}
 
 // nodeWritten is the dialect's answer to a change of a node. berth makes the evaluations that follow
 // from it inside the log entry, so it names none.

@@ -42,12 +42,18 @@ var Routes = []Route{
 	{Methods: get, Path: "/v1/job/{id}/evaluations", serve: jobEvaluations, Sheds: true},
 	{Methods: get, Path: "/v1/job/{id}/summary", serve: jobSummary, Sheds: true},
 	{Methods: get, Path: "/v1/job/{id}/versions", serve: jobVersions, Sheds: true},
+	{Methods: get, Path: "/v1/job/{id}/deployment", serve: jobDeployment, Sheds: true},
+	{Methods: get, Path: "/v1/job/{id}/deployments", serve: jobDeployments, Sheds: true},
 	{Methods: put, Path: "/v1/job/{id}/evaluate", serve: jobEvaluate},
+
+	{Methods: get, Path: "/v1/deployments", serve: deploymentList},
 
 	{Methods: get, Path: "/v1/allocations", serve: allocList, Sheds: true},
 	{Methods: get, Path: "/v1/allocation/{id}", serve: allocGet, Sheds: true},
 	{Methods: put, Path: "/v1/allocation/{id}/stop", serve: allocStop},
 	{Methods: get, Path: "/v1/client/fs/logs/{id}", serve: allocLogs, Streams: true},
+
+	{Methods: get, Path: "/v1/client/stats", serve: hostStats},
 
 	{Methods: get, Path: "/v1/evaluations", serve: evalList, Sheds: true},
 	{Methods: get, Path: "/v1/evaluation/{id}", serve: evalGet, Sheds: true},

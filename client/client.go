@@ -17,6 +17,7 @@ import (
 	"berth/client/config"
 	"berth/client/fingerprint"
 	"berth/client/hook"
+	"berth/client/hoststats"
 	"berth/client/servers"
 	"berth/client/store"
 	"berth/rpc"
@@ -289,6 +290,12 @@ func (c *Client) Servers() []string { return c.servers.All() }
 
 // SetServers replaces the servers' addresses, for an agent that learns them by other ways.
 func (c *Client) SetServers(addrs []string) { c.servers.Set(addrs) }
+
+// HostStats measures what this machine uses.
+func (c *Client) HostStats(ctx context.Context) (*structs.HostStats, error) {
+	host := hoststats.Host{Dir: c.config.Get().AllocDir(), MHz: c.facts.Resources.CPU.CpuShares}
+	return host.Measure(ctx)
+}
 
 // LogFiles is the directory that holds <task>.<kind>.N, the logs of a task of an allocation on this
 // node. kind is stdout or stderr. Not-found when the allocation is not here or has no such task.

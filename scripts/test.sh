@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
 # Runs all tests: the packages with the race detector, then the built binary from outside, then the public
-# Go client of the dialect against it. `make test` builds the binary and installs what is needed first.
+# Go client and the command line of the dialect against it. `make test` builds the binary and installs what is needed first.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export BERTH_BIN=$PWD/bin/berth
+outside=berth/test/e2e
 
 if [ "$(id -u)" -ne 0 ]; then
-	echo "test: not root: tests that mount file systems or start isolated tasks say so and are left out" >&2
+	echo "test: not root: tests that mount file systems or start isolated tasks are skipped; $outside is left out" >&2
 fi
-outside=berth/test/e2e
 mapfile -t packages < <(go list -tags hashicorpmetrics ./... | grep -v "^$outside\$")
-go test -race -tags hashicorpmetrics -timeout 9m "${packages[@]}"
-go test -tags hashicorpmetrics -timeout 5m -count 1 "$outside"
+# Many packages wait for elections and leases more than they compute: more of them at once than there are cores.
+go test -race -p "$(($(nproc) + 2))" -tags hashicorpmetrics -timeout 9m "${packages[@]}"
+if [ "$(id -u)" -eq 0 ]; then
+	go test -tags hashicorpmetrics -timeout 5m -count 1 "$outside"
+fi
+PEER_BIN=$(./scripts/peer.sh)
+export PEER_BIN
 (cd test/interop && go test -timeout 5m -count 1 ./...)

@@ -5936,6 +5936,210 @@ func (v *Evaluation) readField(name, b []byte) (_ []byte, known bool, err error)
 	return b, true, err
 }
 
+func (v *HostCPUStats) MsgpackSelf() any { return v }
+
+func (v *HostCPUStats) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(5)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa3CPU"...)
+	b = msgp.AppendString(b, v.CPU)
+	b = append(b, "\xa4Idle"...)
+	b = msgp.AppendFloat64(b, v.Idle)
+	b = append(b, "\xa6System"...)
+	b = msgp.AppendFloat64(b, v.System)
+	b = append(b, "\xa5Total"...)
+	b = msgp.AppendFloat64(b, v.Total)
+	b = append(b, "\xa4User"...)
+	b = msgp.AppendFloat64(b, v.User)
+	return b, nil
+}
+
+func (v *HostCPUStats) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = HostCPUStats{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *HostCPUStats) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "CPU":
+		v.CPU, b, err = codec.ReadString(b)
+	case "User":
+		v.User, b, err = codec.ReadFloat(b)
+	case "System":
+		v.System, b, err = codec.ReadFloat(b)
+	case "Idle":
+		v.Idle, b, err = codec.ReadFloat(b)
+	case "Total":
+		v.Total, b, err = codec.ReadFloat(b)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *HostDiskStats) MsgpackSelf() any { return v }
+
+func (v *HostDiskStats) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(7)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa9Available"...)
+	b = msgp.AppendUint64(b, v.Available)
+	b = append(b, "\xa6Device"...)
+	b = msgp.AppendString(b, v.Device)
+	b = append(b, "\xb1InodesUsedPercent"...)
+	b = msgp.AppendFloat64(b, v.InodesUsedPercent)
+	b = append(b, "\xaaMountpoint"...)
+	b = msgp.AppendString(b, v.Mountpoint)
+	b = append(b, "\xa4Size"...)
+	b = msgp.AppendUint64(b, v.Size)
+	b = append(b, "\xa4Used"...)
+	b = msgp.AppendUint64(b, v.Used)
+	b = append(b, "\xabUsedPercent"...)
+	b = msgp.AppendFloat64(b, v.UsedPercent)
+	return b, nil
+}
+
+func (v *HostDiskStats) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = HostDiskStats{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *HostDiskStats) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Device":
+		v.Device, b, err = codec.ReadString(b)
+	case "Mountpoint":
+		v.Mountpoint, b, err = codec.ReadString(b)
+	case "Size":
+		v.Size, b, err = codec.ReadUint[uint64](b)
+	case "Used":
+		v.Used, b, err = codec.ReadUint[uint64](b)
+	case "Available":
+		v.Available, b, err = codec.ReadUint[uint64](b)
+	case "UsedPercent":
+		v.UsedPercent, b, err = codec.ReadFloat(b)
+	case "InodesUsedPercent":
+		v.InodesUsedPercent, b, err = codec.ReadFloat(b)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *HostMemoryStats) MsgpackSelf() any { return v }
+
+func (v *HostMemoryStats) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(4)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa9Available"...)
+	b = msgp.AppendUint64(b, v.Available)
+	b = append(b, "\xa4Free"...)
+	b = msgp.AppendUint64(b, v.Free)
+	b = append(b, "\xa5Total"...)
+	b = msgp.AppendUint64(b, v.Total)
+	b = append(b, "\xa4Used"...)
+	b = msgp.AppendUint64(b, v.Used)
+	return b, nil
+}
+
+func (v *HostMemoryStats) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = HostMemoryStats{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *HostMemoryStats) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Total":
+		v.Total, b, err = codec.ReadUint[uint64](b)
+	case "Available":
+		v.Available, b, err = codec.ReadUint[uint64](b)
+	case "Used":
+		v.Used, b, err = codec.ReadUint[uint64](b)
+	case "Free":
+		v.Free, b, err = codec.ReadUint[uint64](b)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *HostStats) MsgpackSelf() any { return v }
+
+func (v *HostStats) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(6)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xadAllocDirStats"...)
+	if b, err = v.AllocDirStats.AppendMsgpack(b); err != nil {
+		return b, codec.EncodeError("AllocDirStats", err)
+	}
+	b = append(b, "\xa3CPU"...)
+	if b, err = codec.AppendPointers(b, v.CPU, (*HostCPUStats).AppendMsgpack); err != nil {
+		return b, codec.EncodeError("CPU", err)
+	}
+	b = append(b, "\xb0CPUTicksConsumed"...)
+	b = msgp.AppendFloat64(b, v.CPUTicksConsumed)
+	b = append(b, "\xa9DiskStats"...)
+	if b, err = codec.AppendPointers(b, v.DiskStats, (*HostDiskStats).AppendMsgpack); err != nil {
+		return b, codec.EncodeError("DiskStats", err)
+	}
+	b = append(b, "\xa6Memory"...)
+	if b, err = v.Memory.AppendMsgpack(b); err != nil {
+		return b, codec.EncodeError("Memory", err)
+	}
+	b = append(b, "\xa6Uptime"...)
+	b = msgp.AppendUint64(b, v.Uptime)
+	return b, nil
+}
+
+func (v *HostStats) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = HostStats{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *HostStats) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Memory":
+		b, err = codec.ReadPointer(b, &v.Memory, (*HostMemoryStats).DecodeMsgpack)
+	case "CPU":
+		b, err = codec.ReadPointers(b, &v.CPU, (*HostCPUStats).DecodeMsgpack)
+	case "DiskStats":
+		b, err = codec.ReadPointers(b, &v.DiskStats, (*HostDiskStats).DecodeMsgpack)
+	case "AllocDirStats":
+		b, err = codec.ReadPointer(b, &v.AllocDirStats, (*HostDiskStats).DecodeMsgpack)
+	case "Uptime":
+		v.Uptime, b, err = codec.ReadUint[uint64](b)
+	case "CPUTicksConsumed":
+		v.CPUTicksConsumed, b, err = codec.ReadFloat(b)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *Indexes) MsgpackSelf() any { return v }
 
 func (v *Indexes) AppendMsgpack(b []byte) (_ []byte, err error) {

@@ -80,6 +80,9 @@ type Agent struct {
 	SelfIs    *api.AgentSelf
 	MembersAs []*structs.AgentMember
 	HealthIs  *api.AgentHealth
+	// StatsAre are those of the node with the ID Node.
+	StatsAre *structs.HostStats
+	Node     string
 	// MetricsAre answers /v1/metrics.
 	MetricsAre api.Metrics
 	Logs       func(allocID, task, kind string) (string, error)
@@ -168,6 +171,14 @@ func (a *Agent) Restored() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.restored
+}
+
+// HostStats are StatsAre, of the node Node.
+func (a *Agent) HostStats(_ context.Context, nodeID string) (*structs.HostStats, error) {
+	if a.StatsAre == nil || nodeID != "" && nodeID != a.Node {
+		return nil, structs.Errorf(structs.KindNotFound, "node %s is not this agent's", nodeID)
+	}
+	return a.StatsAre, nil
 }
 
 // LogFiles asks Logs.

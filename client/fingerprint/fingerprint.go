@@ -23,6 +23,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
 	"berth/structs"
@@ -127,10 +128,21 @@ func (f *Facts) disk(dir string) error {
 	}
 	free := s.Bavail * uint64(s.Bsize)
 	f.Resources.Disk.DiskMB = int64(free >> 20)
-	f.set("unique.storage.volume", dir)
+	f.set("unique.storage.volume", device(dir))
 	f.set("unique.storage.bytestotal", strconv.FormatUint(s.Blocks*uint64(s.Bsize), 10))
 	f.set("unique.storage.bytesfree", strconv.FormatUint(free, 10))
 	return nil
+}
+
+// device is what is mounted where a directory is: usually a device, by the name under which the host's statistics
+// have it.
+func device(dir string) string {
+	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(dir))
+	if err != nil || len(mounts) == 0 {
+		return dir
+	}
+	nearest := slices.MaxFunc(mounts, func(a, b *mountinfo.Info) int { return len(a.Mountpoint) - len(b.Mountpoint) })
+	return nearest.Source
 }
 
 func (f *Facts) kernel() {

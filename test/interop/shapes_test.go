@@ -2,6 +2,7 @@ package interop
 
 import (
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -246,7 +247,13 @@ func TestTheRestAsThePublicClientSeesIt(t *testing.T) {
 		t.Errorf("parsed %+v", parsed)
 	}
 	valid, _, err := c.Jobs().Validate(fullJob(), nil)
-	if check(t, "validate", err) && valid.Error == "" {
-		t.Log("the job is valid")
+	if check(t, "validate", err) && !strings.Contains(valid.Error, `id "web/one" must not hold '/'`) {
+		t.Errorf("a job with a slash in its ID: %q", valid.Error)
+	}
+	job := fullJob()
+	*job.ID = "web"
+	valid, _, err = c.Jobs().Validate(job, nil)
+	if check(t, "validate", err) && (valid.Error != "" || len(valid.ValidationErrors) > 0) {
+		t.Errorf("a job that is valid: %q %v", valid.Error, valid.ValidationErrors)
 	}
 }

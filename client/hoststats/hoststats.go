@@ -1,0 +1,166 @@
+// Package hoststats measures what a machine uses: processors, memory and file systems. It reads /proc and asks
+// the kernel, keeps nothing between two measurements and starts no goroutine.
+package hoststats
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/moby/sys/mountinfo"
+	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
+)
+
+// Sample is the time over which the use of processors is measured.
+const Sample = 200 * time.Millisecond
+
+// maxDisks bounds the file systems in one answer: a node may have mounted thousands of volumes.
+const maxDisks = 64
+
+// Host is the machine to measure.
+type Host struct {
+	Dir string // on the file system that allocations use
+	MHz int64  // of all processors together
+}
+
+// Measure takes Sample, or less if ctx ends. A file system that does not answer is left out.
+func (h Host) Measure(ctx context.Context) (*structs.HostStats, error) {
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "measuring the host: %w", err)
+	}
+	s := &structs.HostStats{}
+	if err := h.processors(ctx, proc, s); err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "measuring the processors: %w", err)
+	}
+	if s.Memory, err = memory(proc); err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "measuring the memory: %w", err)
+	}
+	if s.DiskStats, err = disks(); err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "reading the mount table: %w", err)
+	}
+	s.AllocDirStats = diskAt("", h.Dir)
+	return s, nil
+}
+
+// processors compares two readings of /proc/stat.
+func (h Host) processors(ctx context.Context, proc procfs.FS, s *structs.HostStats) error {
+	before, err := proc.Stat()
+	if err != nil {
+		return err
+	}
+	pause := time.NewTimer(Sample)
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	after, err := proc.Stat()
+	if err != nil {
+		return err
+	}
+	s.Uptime = uint64(max(time.Now().Unix()-int64(after.BootTime), 0))
+	s.CPU = shares(before.CPU, after.CPU)
+	for _, c := range s.CPU {
+		s.CPUTicksConsumed += c.Total / 100 * float64(h.MHz) / float64(len(s.CPU))
+	}
+	return nil
+}
+
+// shares are the parts of the time between two readings that each processor spent, in percent.
+func shares(before, after map[int64]procfs.CPUStat) []*structs.HostCPUStats {
+	var numbers []int64
+	for n := range after {
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	all := []*structs.HostCPUStats{}
+	for _, n := range numbers {
+		b := before[n]
+		a := after[n]
+		user := a.User + a.Nice - b.User - b.Nice
+		system := a.System + a.IRQ + a.SoftIRQ + a.Steal - b.System - b.IRQ - b.SoftIRQ - b.Steal
+		idle := a.Idle + a.Iowait - b.Idle - b.Iowait
+		c := &structs.HostCPUStats{CPU: fmt.Sprintf("cpu%d", n), Idle: 100}
+		if whole := user + system + idle; whole > 0 {
+			c.User = 100 * user / whole
+			c.System = 100 * system / whole
+			c.Idle = 100 * idle / whole
+			c.Total = c.User + c.System
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func memory(proc procfs.FS) (*structs.HostMemoryStats, error) {
+	m, err := proc.Meminfo()
+	if err != nil {
+		return nil, err
+	}
+	bytes := func(p *uint64) uint64 {
+		if p == nil {
+			return 0
+		}
+		return *p
+	}
+	s := &structs.HostMemoryStats{
+		Total:     bytes(m.MemTotalBytes),
+		Available: bytes(m.MemAvailableBytes),
+		Free:      bytes(m.MemFreeBytes),
+	}
+	s.Used = s.Total - min(s.Available, s.Total)
+	return s, nil
+}
+
+// disks are the file systems on devices, each once, at the shortest place it is mounted.
+func disks() ([]*structs.HostDiskStats, error) {
+	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) {
+		return !strings.HasPrefix(m.Source, "/dev/") || strings.HasPrefix(m.Source, "/dev/loop"), false
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(mounts, func(a, b *mountinfo.Info) int { return len(a.Mountpoint) - len(b.Mountpoint) })
+	seen := map[string]bool{}
+	all := []*structs.HostDiskStats{}
+	for _, m := range mounts {
+		if seen[m.Source] || len(all) == maxDisks {
+			continue
+		}
+		seen[m.Source] = true
+		if d := diskAt(m.Source, m.Mountpoint); d != nil {
+			all = append(all, d)
+		}
+	}
+	return all, nil
+}
+
+// diskAt asks the file system that a path is on; nil if it does not answer.
+func diskAt(device, path string) *structs.HostDiskStats {
+	var st unix.Statfs_t
+	if unix.Statfs(path, &st) != nil {
+		return nil
+	}
+	block := uint64(st.Frsize)
+	d := &structs.HostDiskStats{
+		Device: device, Mountpoint: path,
+		Size: st.Blocks * block, Available: st.Bavail * block, Used: (st.Blocks - st.Bfree) * block,
+	}
+	d.UsedPercent = percent(d.Used, d.Used+d.Available)
+	d.InodesUsedPercent = percent(st.Files-st.Ffree, st.Files)
+	return d
+}
+
+func percent(part, whole uint64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(whole)
+}

@@ -1,0 +1,39 @@
+package structs
+
+// HostStats are what a node's machine uses at one moment, in the dialect's shape.
+type HostStats struct {
+	Memory           *HostMemoryStats
+	CPU              []*HostCPUStats  // one per processor
+	DiskStats        []*HostDiskStats // one per mounted file system that has a device
+	AllocDirStats    *HostDiskStats   // of the file system that allocations use
+	Uptime           uint64           // seconds
+	CPUTicksConsumed float64          // MHz, over all processors
+}
+
+// HostMemoryStats are in bytes.
+type HostMemoryStats struct {
+	Total     uint64
+	Available uint64
+	Used      uint64
+	Free      uint64
+}
+
+// HostCPUStats are in percent of one processor.
+type HostCPUStats struct {
+	CPU    string // cpu0, cpu1, ...
+	User   float64
+	System float64
+	Idle   float64
+	Total  float64 // all but idle
+}
+
+// HostDiskStats are those of one file system, in bytes.
+type HostDiskStats struct {
+	Device            string
+	Mountpoint        string
+	Size              uint64
+	Used              uint64
+	Available         uint64
+	UsedPercent       float64
+	InodesUsedPercent float64
+}

@@ -1,0 +1,90 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// complaint is how the peer's command line begins the line of an error that does not end it.
+var complaint = regexp.MustCompile(`(?im)^(error|panic)`)
+
+// peerCLI runs the command line of the peer (PEER_BIN, see scripts/peer.sh) against an agent.
+type peerCLI struct {
+	t    *testing.T
+	bin  string
+	addr string
+}
+
+// run fails the test if the command fails, panics or reports an error of its own on the way.
+func (p peerCLI) run(args ...string) string {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, p.bin, args...)
+	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+p.addr, "NOMAD_CLI_NO_COLOR=1")
+	out, err := cmd.CombinedOutput()
+	text := string(out)
+	if err != nil || complaint.MatchString(text) {
+		p.t.Errorf("%s: %v\n%s", strings.Join(args, " "), err, text)
+	}
+	return text
+}
+
+// says fails the test if an output lacks any of the texts.
+func (p peerCLI) says(output string, texts ...string) {
+	p.t.Helper()
+	for _, text := range texts {
+		if !strings.Contains(output, text) {
+			p.t.Errorf("the output lacks %q:\n%s", text, output)
+		}
+	}
+}
+
+func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
+	bin := os.Getenv("PEER_BIN")
+	if bin == "" {
+		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
+	}
+	c := agent(t)
+	peer := peerCLI{t, bin, c.Address()}
+	node := ready(t, c).ID
+	run(t, c, shell("sleeper", "sleep 600"))
+	peer.says(peer.run("job", "status", "sleeper"), "Allocations", "running")
+	peer.says(peer.run("job", "status", "-verbose", "sleeper"), "Evaluations")
+	peer.run("job", "status")
+	peer.run("job", "deployments", "sleeper")
+	peer.run("job", "history", "sleeper")
+	peer.run("job", "allocs", "sleeper")
+	peer.run("deployment", "list")
+	peer.says(peer.run("node", "status", node), "Allocated Resources", "Host Resource Utilization",
+		"running")
+	peer.says(peer.run("node", "status", "-self"), node)
+	peer.says(peer.run("node", "status", "-self", "-verbose"), "Attributes", "kernel.name")
+	peer.says(peer.run("node", "status", "-self", "-stats"), "CPU Stats", "Memory Stats", "Disk Stats")
+	peer.says(peer.run("operator", "metrics"), `"Gauges"`)
+	peer.says(peer.run("operator", "metrics", "-format", "prometheus"), "berth_raft_")
+	for _, args := range [][]string{{"server", "members"}, {"operator", "raft", "list-peers"}, {"volume", "status"},
+		{"plugin", "status"}, {"eval", "list"}, {"agent-info"}} {
+		peer.run(args...)
+	}
+}
+
+// A route of the dialect that berth does not have says so, and is not taken for the ID of a job.
+func TestPeersCommandLine_NamesARouteThatIsNotThere(t *testing.T) {
+	bin := os.Getenv("PEER_BIN")
+	if bin == "" {
+		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
+	}
+	c := agent(t)
+	cmd := exec.CommandContext(t.Context(), bin, "operator", "scheduler", "get-config")
+	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+c.Address())
+	out, err := cmd.CombinedOutput()
+	if err == nil || !bytes.Contains(out, []byte("/v1/operator/scheduler/configuration")) {
+		t.Errorf("%v %s", err, out)
+	}
+}
