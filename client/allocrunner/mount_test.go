@@ -4,9 +4,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"testing/synctest"
 
 	"golang.org/x/sys/unix"
+
+	"berth/client/hook"
+	"berth/structs"
 )
 
 // bindInto mounts a directory over dir and takes it away at the end of the test.
@@ -53,4 +58,45 @@ func TestALinkInPlaceOfADirectoryLeadsNowhere(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o700 || exists(filepath.Join(host, "new")) {
 		t.Errorf("the host's directory is %v now", info.Mode())
 	}
+}
+
+// A file system that met an error of its disk is read-only until it is mounted anew. To start the task once more on it
+// helps nobody: the allocation fails, so that the next one mounts it.
+func TestAVolumeThatTurnedReadOnly_EndsTheAllocation(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	inTime(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.agent()
+		defer a.stop()
+		a.allocs[0].setup = func(env *hook.AllocEnv) {
+			env.SetVolume("data", hook.VolumeMount{HostPath: dir, Writable: true})
+		}
+		alloc := testAlloc("web")
+		alloc.Job.TaskGroups[0].Tasks[0].VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/data"}}
+		r := a.new(alloc)
+		synctest.Wait()
+		if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.machine.Exit("alloc1/web", exit(1))
+		<-r.Unwound()
+		s := a.last().TaskStates["web"]
+		if n := w.machine.Task("alloc1/web").Starts; n != 1 || !s.Failed || !strings.Contains(messages(s), "has turned read-only") {
+			t.Errorf("%d starts: %+v", n, messages(s))
+		}
+	})
+}
+
+func messages(s *structs.TaskState) (text string) {
+	for _, e := range s.Events {
+		text += e.Message + "\n"
+	}
+	return text
 }

@@ -306,6 +306,7 @@ func (w *work) publishVolume(u *Use) error {
 	}
 	target := w.host(targetPath(p.Dir, p.AllocID))
 	p.Mounted = w.table.Mounted(target)
+	p.Writable = p.Mounted && !w.table.ReadOnly(target) && u.AttachmentMode == structs.CSIFileSystem
 	if err := w.visible(u, target); err != nil {
 		return err
 	}
@@ -379,5 +380,6 @@ func (v *Volumes) mountOf(p *publishRecord) hook.VolumeMount {
 		HostPath: v.host(targetPath(p.Dir, p.AllocID)),
 		ReadOnly: p.ReadOnly || p.AccessMode.ReaderOnly(),
 		Device:   p.AttachmentMode == structs.CSIBlockDevice,
+		Writable: p.Writable,
 	}
 }

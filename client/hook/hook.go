@@ -52,6 +52,7 @@ type VolumeMount struct {
 	HostPath string // a directory, or for Device a block device node
 	ReadOnly bool
 	Device   bool
+	Writable bool // its file system could be written when it was mounted
 }
 
 // AllocEnv is what the hooks of one allocation share. Alloc has its Job.

@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -54,6 +55,18 @@ func (t *Table) Count(path string) int {
 
 // Mounted reports whether something is mounted at exactly this path.
 func (t *Table) Mounted(path string) bool { return t.Count(path) > 0 }
+
+// ReadOnly reports whether nothing can be written to the file system that is mounted at a path, whoever mounted it and
+// how: that is what a file system becomes that met an error of its disk.
+func (t *Table) ReadOnly(path string) bool {
+	readOnly := false
+	for _, m := range t.mounts {
+		if m.Mountpoint == path {
+			readOnly = slices.Contains(strings.Split(m.VFSOptions, ","), "ro")
+		}
+	}
+	return readOnly
+}
 
 // Below lists the mount points strictly below a directory, in the order in which they were mounted.
 func (t *Table) Below(dir string) []string {
