@@ -2,7 +2,9 @@ package hostpath
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -43,6 +45,7 @@ func (d *driver) ControllerExpandVolume(_ context.Context, req *csi.ControllerEx
 
 // expand grows a volume to size: the booking first, then the image, then what is on it if nobody uses it.
 func (d *driver) expand(v *volume, size int64) (*volume, error) {
+	before := v
 	if size > v.Size {
 		bigger := *v
 		bigger.Size = size
@@ -55,8 +58,8 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 	if v.Type == typeDirectory {
 		return v, nil
 	}
-	if err := resizeImage(d.dataOf(v), v.Size, v.Parameters[paramProvisioning] == "thick"); err != nil {
-		return nil, fmt.Errorf("growing volume %s: %w", v.ID, err)
+	if err := resizeImage(d.dataOf(v), v.Size, v.thick()); err != nil {
+		return nil, errors.Join(fmt.Errorf("growing volume %s: %w", v.ID, err), d.takeBack(before))
 	}
 	crash("expand grown")
 	if v.Stage != nil {
@@ -68,6 +71,11 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 		return v, nil
 	}
 	return settled, err
+}
+
+// takeBack undoes an expansion for which there was no room. Nothing has seen the larger image yet.
+func (d *driver) takeBack(v *volume) error {
+	return errors.Join(os.Truncate(d.dataOf(v), v.Size), d.store.volumes.put(v))
 }
 
 // settle brings the file system of an image that is not in use to the size of the image. xfs grows only
@@ -106,7 +114,7 @@ func (d *driver) NodeExpandVolume(_ context.Context, req *csi.NodeExpandVolumeRe
 		return nil, fail(codes.OutOfRange, "volume %s has %d bytes: the controller has not grown it", v.ID, v.Size)
 	}
 	if v.Type == typeImage {
-		if err := resizeImage(d.dataOf(v), v.Size, false); err != nil {
+		if err := d.readyImage(v); err != nil {
 			return nil, err
 		}
 		if err := refit(d.dataOf(v)); err != nil {

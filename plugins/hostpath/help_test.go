@@ -51,8 +51,12 @@ func (k kind) needs(t *testing.T) {
 }
 
 func (k kind) createRequest(name string) *structs.ClientCSICreateRequest {
+	params := map[string]string{"type": k.typ}
+	if k.fsType == "xfs" { // it is large
+		params["provisioning"] = "thin"
+	}
 	return &structs.ClientCSICreateRequest{Name: name, Capacity: structs.CSICapacityRange{RequiredBytes: k.size},
-		Parameters: map[string]string{"type": k.typ}, MountOptions: k.options(),
+		Parameters: params, MountOptions: k.options(),
 		Capabilities: []*structs.CSIVolumeCapability{{AttachmentMode: k.attachment(), AccessMode: structs.CSIMultiNodeMultipleWriter}}}
 }
 

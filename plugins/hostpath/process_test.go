@@ -2,6 +2,7 @@ package hostpath
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -196,6 +197,75 @@ func TestAFullDisk(t *testing.T) {
 	c.down()
 	a.holds(a.target, "precious")
 	a.down()
+}
+
+// What is reserved is there when the disk is full: a volume that is in use goes on to be written, and what there is no
+// room for is refused with nothing left of it.
+func TestAFullDisk_BreaksNoImageInUse(t *testing.T) {
+	anImage.needs(t)
+	w := newWorld(t)
+	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
+	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=40m"))
+	t.Cleanup(func() { w.kill(); _ = unix.Unmount(w.path("data"), unix.MNT_DETACH) })
+	w.start()
+	v := w.volume(anImage, "v")
+	v.up()
+	filler, err := os.Create(w.path("data", "filler"))
+	w.must("create", err)
+	for err == nil {
+		_, err = filler.Write(make([]byte, 1<<20))
+	}
+	w.must("close", filler.Close())
+	data, err := os.Create(filepath.Join(v.target, "large"))
+	w.must("create", err)
+	_, err = data.Write(make([]byte, 10<<20))
+	w.must("write to what is reserved", errors.Join(err, data.Sync(), data.Close()))
+	w.must("remove", os.Remove(filepath.Join(v.target, "large")))
+
+	_, err = w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{ExternalID: v.id, Capacity: structs.CSICapacityRange{RequiredBytes: 30 << 20}})
+	w.refused("expand", "ResourceExhausted", err)
+	_, err = w.CreateVolume(t.Context(), anImage.createRequest("w"))
+	w.refused("create", "ResourceExhausted", err)
+	page, err := w.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+	if err != nil || len(page.Volumes) != 1 || page.Volumes[0].CapacityBytes != anImage.size {
+		t.Errorf("listed %+v, %v", page, err)
+	}
+	w.must("remove", os.Remove(w.path("data", "filler")))
+	_, err = w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{ExternalID: v.id, Capacity: structs.CSICapacityRange{RequiredBytes: 20 << 20}})
+	w.must("expand", err)
+	v.down()
+}
+
+// An expansion is admitted by what is free, and may find less on the disk: then nothing has become of it.
+func TestAnExpansionThatMeetsAFullDisk_IsTakenBack(t *testing.T) {
+	anImage.needs(t)
+	w := newWorld(t)
+	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
+	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=40m"))
+	t.Cleanup(func() { _ = unix.Unmount(w.path("data"), unix.MNT_DETACH) })
+	w.here(func(point string) {
+		if point != "expand recorded" {
+			return
+		}
+		filler, err := os.Create(w.path("data", "filler"))
+		for err == nil {
+			_, err = filler.Write(make([]byte, 1<<20))
+		}
+		_ = filler.Close()
+	})
+	v := w.volume(anImage, "v")
+	_, err := w.ControllerExpandVolume(t.Context(), &structs.ClientCSIExpandRequest{ExternalID: v.id, Capacity: structs.CSICapacityRange{RequiredBytes: 30 << 20}})
+	w.refused("expand", "ResourceExhausted", err)
+	info, err := os.Stat(w.path("data/volumes", v.id, "image"))
+	if err != nil || info.Size() != anImage.size {
+		t.Errorf("the image has %d bytes, %v", info.Size(), err)
+	}
+	page, err := w.ListVolumes(t.Context(), &structs.ClientCSIListRequest{})
+	if err != nil || len(page.Volumes) != 1 || page.Volumes[0].CapacityBytes != anImage.size {
+		t.Errorf("listed %+v, %v", page, err)
+	}
+	w.must("remove", os.Remove(w.path("data", "filler")))
+	w.must("delete", v.doDelete())
 }
 
 func small(k kind) kind {

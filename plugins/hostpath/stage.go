@@ -123,7 +123,7 @@ func (d *driver) stageDirectory(v *volume) error {
 // stageBlock attaches the device that will be published. It stays attached until it is unstaged: a device
 // that is only bound as a file is no use of it in the kernel's eyes.
 func (d *driver) stageBlock(v *volume) error {
-	if err := resizeImage(d.dataOf(v), v.Size, false); err != nil {
+	if err := d.readyImage(v); err != nil {
 		return err
 	}
 	_, hold, err := attach(d.ctx, d.dataOf(v), false, false)
@@ -135,7 +135,7 @@ func (d *driver) stageBlock(v *volume) error {
 
 func (d *driver) stageFileSystem(v *volume) error {
 	data := d.dataOf(v)
-	if err := resizeImage(data, v.Size, false); err != nil {
+	if err := d.readyImage(v); err != nil {
 		return err
 	}
 	settled, err := d.settle(v)

@@ -35,6 +35,7 @@ type volume struct {
 	State      string
 	Type       string
 	FSType     string `json:",omitempty"` // of an image that has a file system
+	Thick      bool   `json:",omitempty"` // of an image: its blocks are reserved
 	Size       int64
 	FSSize     int64             `json:",omitempty"` // what the file system has been grown to; behind Size until the next stage
 	Source     string            `json:",omitempty"` // "volume:<id>" or "snapshot:<id>"
@@ -45,6 +46,9 @@ type volume struct {
 	Stage   *staging           `json:",omitempty"`
 	Targets map[string]*target `json:",omitempty"` // by path
 }
+
+// thick reports whether the blocks of an image are reserved. Records of older versions name only what was asked for.
+func (v *volume) thick() bool { return v.Thick || v.Parameters[paramProvisioning] == "thick" }
 
 // staging is where and how a volume is staged, or was about to be.
 type staging struct {

@@ -387,11 +387,13 @@ func TestExpansionOfWhatIsInUse(t *testing.T) {
 	})
 }
 
+func isThin(r *structs.ClientCSICreateRequest) { r.Parameters["provisioning"] = "thin" }
+
 func TestThickImagesHaveTheirBlocks(t *testing.T) {
 	anImage.needs(t)
 	w := running(t)
-	thin := w.volume(anImage, "thin")
-	thick := w.volume(anImage, "thick", func(r *structs.ClientCSICreateRequest) { r.Parameters["provisioning"] = "thick" })
+	thin := w.volume(anImage, "thin", isThin)
+	thick := w.volume(anImage, "thick")
 	used := func(v *on) int64 {
 		var st unix.Stat_t
 		w.must("stat", unix.Stat(w.path("data/volumes", v.id, "image"), &st))

@@ -11,7 +11,7 @@ import (
 // The parameters of a volume.
 const (
 	paramType         = "type"         // directory or image
-	paramProvisioning = "provisioning" // of an image: thin (default) or thick, its blocks reserved at once
+	paramProvisioning = "provisioning" // of an image: thick (default), its blocks reserved at once, or thin
 	foreignParams     = "csi.storage.k8s.io/"
 )
 
@@ -91,6 +91,7 @@ func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 }
 
 func decideParams(w *want, _ *csi.CreateVolumeRequest) error {
+	w.thick = true
 	for k, v := range w.params {
 		switch {
 		case k == paramType && (v == typeDirectory || v == typeImage):
@@ -181,10 +182,15 @@ func decideSize(w *want, req *csi.CreateVolumeRequest) error {
 	return nil
 }
 
+// maxSize is the largest size of a volume: 1 EiB, far below where rounding up overflows.
+const maxSize = 1 << 60
+
 func checkRange(r *csi.CapacityRange) error {
 	switch {
 	case r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0:
 		return fail(codes.InvalidArgument, "capacity_range is negative")
+	case r.GetRequiredBytes() > maxSize:
+		return fail(codes.OutOfRange, "capacity_range: required_bytes are above %d, the largest size of a volume", int64(maxSize))
 	case r.GetLimitBytes() > 0 && r.GetRequiredBytes() > r.GetLimitBytes():
 		return fail(codes.InvalidArgument, "capacity_range: required_bytes are above limit_bytes")
 	}
