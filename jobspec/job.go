@@ -183,6 +183,7 @@ type csiPlugin struct {
 	MountDir            string        `hcl:"mount_dir"`
 	StagePublishBaseDir string        `hcl:"stage_publish_base_dir"`
 	HealthTimeout       time.Duration `hcl:"health_timeout"`
+	HangTimeout         time.Duration `hcl:"hang_timeout"`
 }
 
 // constraint has the long form (attribute, operator, value) and short ones that name the operator.

@@ -2234,8 +2234,10 @@ func (v *CSIPluginConfig) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(5)
+	n := uint32(6)
 	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xabHangTimeout"...)
+	b = msgp.AppendInt64(b, int64(v.HangTimeout))
 	b = append(b, "\xadHealthTimeout"...)
 	b = msgp.AppendInt64(b, int64(v.HealthTimeout))
 	b = append(b, "\xa2ID"...)
@@ -2269,6 +2271,8 @@ func (v *CSIPluginConfig) readField(name, b []byte) (_ []byte, known bool, err e
 		v.StagePublishBaseDir, b, err = codec.ReadString(b)
 	case "HealthTimeout":
 		v.HealthTimeout, b, err = codec.ReadInt[time.Duration](b)
+	case "HangTimeout":
+		v.HangTimeout, b, err = codec.ReadInt[time.Duration](b)
 	default:
 		return b, false, nil
 	}

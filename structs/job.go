@@ -153,6 +153,7 @@ type CSIPluginConfig struct {
 	MountDir            string        // where the task finds its socket directory, default /csi
 	StagePublishBaseDir string        // where the task sees the staging and publish directories, default /local/csi
 	HealthTimeout       time.Duration // default 30s
+	HangTimeout         time.Duration // how long a plugin that was healthy may answer no probe; 0 is DefaultHangTimeout
 }
 
 // The types of a csi_plugin block.

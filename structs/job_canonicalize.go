@@ -13,6 +13,7 @@ const (
 	DefaultPluginMountDir  = "/csi"
 	DefaultPluginStageDir  = "/local/csi"
 	DefaultHealthTimeout   = 30 * time.Second
+	DefaultHangTimeout     = 2 * time.Minute // applied on the node: a stored job keeps 0
 	defaultRestartInterval = 30 * time.Minute
 )
 

@@ -245,6 +245,7 @@ func (c *CSIPluginConfig) validate(f faults) {
 	f.check(stage != mount && !strings.HasPrefix(stage, mount+"/"), "stage_publish_base_dir %q must not be within mount_dir %q", stage, mount)
 	f.check(!strings.HasPrefix(mount, stage+"/"), "mount_dir %q must not be within stage_publish_base_dir %q", mount, stage)
 	f.check(c.HealthTimeout > 0, "health_timeout must be above zero")
+	f.wait("hang_timeout", c.HangTimeout, MaxTaskWait)
 	f.wait("health_timeout", c.HealthTimeout, MaxTaskWait)
 }
 

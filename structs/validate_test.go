@@ -37,7 +37,7 @@ func TestCanonicalizeFillsDefaults(t *testing.T) {
 		{"resources", *task.Resources, Resources{CPU: 100, MemoryMB: 300}},
 		{"kill timeout", task.KillTimeout, 5 * time.Second}, {"logs", *task.LogConfig, LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}},
 		{"volume name", g.Volumes["data"].Name, "data"}, {"propagation", task.VolumeMounts[0].PropagationMode, "private"},
-		{"plugin", *task.CSIPluginConfig, CSIPluginConfig{"hostpath", "node", "/csi", "/local/csi", 30 * time.Second}},
+		{"plugin", *task.CSIPluginConfig, CSIPluginConfig{"hostpath", "node", "/csi", "/local/csi", 30 * time.Second, 0}},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", c.what, c.got, c.want)

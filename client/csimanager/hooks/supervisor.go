@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,8 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hook.AllocEnv, task *structs
 	if p.StagePublishBaseDir == "" {
 		p.StagePublishBaseDir = "/local/csi"
 	}
-	if p.HealthTimeout == 0 {
-		p.HealthTimeout = 30 * time.Second
-	}
+	p.HealthTimeout = cmp.Or(p.HealthTimeout, structs.DefaultHealthTimeout)
+	p.HangTimeout = cmp.Or(p.HangTimeout, structs.DefaultHangTimeout)
 	return &supervisor{
 		SupervisorConfig: cfg, allocID: env.Alloc.ID, plugin: p,
 		host:      cfg.HostPaths != nil && cfg.HostPaths(task),

@@ -2,9 +2,13 @@ package hooks
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"berth/client/hook"
+	"berth/client/mounts"
 	"berth/client/retry"
 	"berth/csi"
 	"berth/structs"
@@ -73,35 +77,84 @@ func (s *supervisor) watchStart(ctx context.Context, task hook.Control, client *
 	}
 }
 
+// restart has the process restarted under the task's restart policy, which bounds how often that is done.
+func (s *supervisor) restart(task hook.Control, format string, args ...any) {
+	e := s.pluginEvent(structs.TaskEventPluginUnhealthy, format, args...)
+	task.Emit(e)
+	task.Restart(e.Message)
+}
+
 func (s *supervisor) enter(ctx context.Context, client *csi.Client) error {
 	info, err := client.PluginInfo(ctx)
 	if err != nil {
 		return err
 	}
-	return s.register(info)
+	if err := s.register(info); err != nil {
+		return err
+	}
+	return s.markHealth(true)
 }
 
-// watchHealth tells each time when the plugin's health has changed. It restarts nothing: with the process
-// of a plugin may go the mounts that tasks use.
+// watchHealth emits an event each time when the plugin's health has changed. It restarts a plugin that answers
+// no probe for as long as hang_timeout: nothing that needs the plugin can go on. A plugin that answers, whatever
+// it answers, is not restarted: with its process may go the mounts that tasks use.
 func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client *csi.Client) {
-	was := healthy
+	was := !s.markedUnhealthy()
+	answered := time.Now()
 	for {
 		h, err := s.probe(ctx, client)
 		if ctx.Err() != nil {
 			return
 		}
-		if (h == healthy) != (was == healthy) {
-			e := s.pluginEvent(structs.TaskEventPluginHealthy, "is healthy again")
-			if h != healthy {
-				e = s.pluginEvent(structs.TaskEventPluginUnhealthy, "is not healthy: %s", why(h, err))
-			}
-			task.Emit(e)
+		if is := h == healthy; is != was {
+			s.healthChanged(task, h, err)
+			was = is
 		}
-		was = h
-		if !retry.Sleep(ctx, s.ProbeInterval) {
+		if !silent(err) {
+			answered = time.Now()
+		}
+		left := s.plugin.HangTimeout - time.Since(answered)
+		if left <= 0 {
+			s.restart(task, "has answered no probe for %s and is restarted: %v", s.plugin.HangTimeout, err)
+			return
+		}
+		if !retry.Sleep(ctx, min(s.ProbeInterval, left)) {
 			return
 		}
 	}
+}
+
+// healthChanged emits the event and marks the change for the next agent, which would emit it again.
+func (s *supervisor) healthChanged(task hook.Control, h health, err error) {
+	e := s.pluginEvent(structs.TaskEventPluginHealthy, "is healthy again")
+	if h != healthy {
+		e = s.pluginEvent(structs.TaskEventPluginUnhealthy, "is not healthy: %s", why(h, err))
+	}
+	task.Emit(e)
+	if err := s.markHealth(h == healthy); err != nil {
+		s.logger.Warn("failed to mark the plugin's health", "error", err)
+	}
+}
+
+// silent reports whether a probe failed without an answer of the plugin.
+func silent(err error) bool {
+	return slices.Contains([]string{"DeadlineExceeded", "Unavailable"}, csi.Code(err))
+}
+
+// unhealthyMark is a file beside the socket. It exists while the last event on the plugin's health says that
+// the plugin is not healthy.
+func (s *supervisor) unhealthyMark() string { return filepath.Join(s.socketDir, "unhealthy") }
+
+func (s *supervisor) markedUnhealthy() bool {
+	_, err := os.Lstat(s.unhealthyMark())
+	return err == nil
+}
+
+func (s *supervisor) markHealth(healthy bool) error {
+	if healthy {
+		return mounts.Remove(s.unhealthyMark())
+	}
+	return os.WriteFile(s.unhealthyMark(), nil, 0o600)
 }
 
 func why(h health, err error) string {
