@@ -97,6 +97,23 @@ func spread(key string, n int) int {
 	return int(h.Sum32() % uint32(n))
 }
 
+// AddressDriver names the driver in a request for a plugin's controller: a node on which the plugin's ID has
+// gone to another driver meanwhile does not make the call.
+func AddressDriver(tx *state.Read, req any) {
+	if r, ok := req.(structs.CSIControllerRequest); ok {
+		id, provider := r.Driver()
+		*provider = providerOf(tx, id)
+	}
+}
+
+// providerOf returns the driver that a plugin's ID belongs to, "" while it is not known.
+func providerOf(tx *state.Read, pluginID string) string {
+	if plugin := state.Plugin(tx, pluginID); plugin != nil {
+		return plugin.Provider
+	}
+	return ""
+}
+
 // CallController makes a call at the first of the nodes that can be reached. The next one is tried only
 // after unavailable: nothing was done there, or the same call may be made again.
 func CallController[Req, Resp any](ctx context.Context, nodes NodeCaller, limit time.Duration, candidates []string,

@@ -110,6 +110,9 @@ func (c claims) get(ctx context.Context, req *structs.CSIClaimGetRequest) (*stru
 			}
 		}
 		// Rows never change: another row is news, the same one is not.
+		if resp.Ready {
+			resp.Provider = providerOf(c.store.Read(), resp.Volume.PluginID)
+		}
 		news := resp.Claim != last.Claim || resp.Volume != last.Volume || resp.Attachment != last.Attachment || resp.Ready != last.Ready
 		last = *resp
 		if !resp.Ready {

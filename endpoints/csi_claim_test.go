@@ -69,8 +69,8 @@ func TestANodeWaitsForItsClaim(t *testing.T) {
 		answered <- resp
 	}()
 	s.attached("v", "n1")
-	if got := <-answered; !got.Ready {
-		t.Errorf("attached and not ready: %q", got.Blocked)
+	if got := <-answered; !got.Ready || got.Provider != "pl.csi" {
+		t.Errorf("attached, but ready %v (%q), of driver %q", got.Ready, got.Blocked, got.Provider)
 	}
 }
 

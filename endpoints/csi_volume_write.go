@@ -104,6 +104,7 @@ func (i intents) confirm(ctx context.Context, tx *state.Read, v *structs.CSIVolu
 		PluginID: v.PluginID, ExternalID: v.ExternalID, Capabilities: v.RequestedCapabilities,
 		MountOptions: v.MountOptions, Context: v.Context, Parameters: v.Parameters, Secrets: v.Secrets,
 	}
+	AddressDriver(tx, req)
 	candidates := VolumeControllers(tx, v)
 	_, err := CallController(ctx, i.Nodes, i.config.CallTimeout, candidates, structs.ClientCSIControllerValidate, req)
 	// Where controllers each know the volumes of their own node, the others have not found it.

@@ -123,14 +123,14 @@ func (n *fakeNode) called() []string {
 // server is one server with its procedures.
 type server struct {
 	*Endpoints
-	t      *testing.T
+	t      testing.TB
 	raft   *fakeRaft
 	leases *fakeLeases
 	rpc    *rpc.Server
 	clock  time.Time
 }
 
-func newServer(t *testing.T, config ...Config) *server {
+func newServer(t testing.TB, config ...Config) *server {
 	t.Helper()
 	store := state.New()
 	s := &server{t: t, leases: &fakeLeases{}, clock: time.Unix(1_000_000, 0)}
@@ -183,9 +183,9 @@ func (s *server) addNode(id, zone string) *fakeNode {
 			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000},
 				Memory: structs.NodeMemoryResources{MemoryMB: 4000}, Disk: structs.NodeDiskResources{DiskMB: 40000}}},
 		CSI: []*structs.CSIPluginInstance{
-			{Kind: structs.CSIKindController, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true,
+			{Kind: structs.CSIKindController, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "pl.csi", Healthy: true, RequiresControllerPlugin: true,
 				ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true, SupportsListVolumes: true, SupportsExpand: true}}},
-			{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true,
+			{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "pl.csi", Healthy: true, RequiresControllerPlugin: true,
 				NodeInfo: &structs.CSINodeInfo{ID: "ext-" + id, AccessibleTopology: topology}}},
 		},
 	})

@@ -184,6 +184,7 @@ type csiPlugin struct {
 	StagePublishBaseDir string        `hcl:"stage_publish_base_dir"`
 	HealthTimeout       time.Duration `hcl:"health_timeout"`
 	HangTimeout         time.Duration `hcl:"hang_timeout"`
+	FormerProvider      string        `hcl:"former_provider"`
 }
 
 // constraint has the long form (attribute, operator, value) and short ones that name the operator.

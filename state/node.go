@@ -187,7 +187,7 @@ func NodeDeregister(tx *Write, p *structs.NodeDeregisterRequest) error {
 		if held := holdsNode(tx.Read, id); held != "" {
 			return structs.Errorf(structs.KindPrecondition, "node %q has %s", id, held)
 		}
-		forgetNode(tx, n)
+		forgetNode(tx, n, p.Now)
 	}
 	return nil
 }
@@ -205,9 +205,9 @@ func holdsNode(tx *Read, id string) string {
 	return ""
 }
 
-func forgetNode(tx *Write, n *structs.Node) {
+func forgetNode(tx *Write, n *structs.Node, now int64) {
 	for i := range InstancesByNode(tx.Read, n.ID) {
-		removeInstance(tx, i)
+		removeInstance(tx, i, now)
 	}
 	nodes.delete(tx, n)
 	forgetWake(tx, structs.WakeNode(n.ID))

@@ -240,7 +240,7 @@ func updateInstances(tx *Write, old, n *structs.Node, p *structs.NodeUpdateCSIRe
 			continue
 		}
 		if i := Instance(tx.Read, k.PluginID, k.Kind, n.ID); i != nil {
-			removeInstance(tx, i)
+			removeInstance(tx, i, p.Now)
 		}
 	}
 	return nil
@@ -249,12 +249,23 @@ func updateInstances(tx *Write, old, n *structs.Node, p *structs.NodeUpdateCSIRe
 // putInstance stores a report if it says anything new, and lets those go on who waited for it.
 func putInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
 	old := Instance(tx.Read, i.PluginID, i.Kind, i.NodeID)
-	if old != nil && SameInstance(old, i) {
-		return
+	if old == nil || !SameInstance(old, i) {
+		storeInstance(tx, old, i, now)
 	}
+}
+
+// storeInstance stores a report in the place of old, which may be nil.
+func storeInstance(tx *Write, old, i *structs.CSIPluginInstance, now int64) {
+	known := referPlugin(tx, i.PluginID)
+	p := checkDriver(tx, known, i)
 	instances.put(tx, i)
 	recount(tx, i.PluginID, i.Kind, tallyInstance(old), tallyInstance(i))
-	p := referPlugin(tx, i.PluginID)
+	switch {
+	case p != known:
+		defer restoreInstances(tx, i.PluginID, now)
+	case old != nil && old.Provider != i.Provider:
+		defer rebindDriver(tx, i.PluginID, now)
+	}
 	differs := old == nil || !sameNodeInfo(old.NodeInfo, i.NodeInfo) || !sameControllerInfo(old.ControllerInfo, i.ControllerInfo)
 	if i.Healthy && learnPlugin(tx, p, i, now) {
 		grantPlugin(tx, i.PluginID, now)
@@ -266,9 +277,13 @@ func putInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
 	}
 }
 
-// SameInstance compares what a node reports with what it has reported, but for the time of it.
-func SameInstance(a, b *structs.CSIPluginInstance) bool {
+// SameInstance compares a node's report with its row, but for the time of it.
+func SameInstance(row, report *structs.CSIPluginInstance) bool {
+	a, b := row, report
 	x, y := a.CSIInfo, b.CSIInfo
+	if a.OtherDriver { // the node reports it healthy, and describes that in words of its own
+		x.Healthy, x.HealthDescription = true, y.HealthDescription
+	}
 	x.UpdateTime, x.NodeInfo, x.ControllerInfo = 0, nil, nil
 	y.UpdateTime, y.NodeInfo, y.ControllerInfo = 0, nil, nil
 	return x == y && a.Kind == b.Kind && a.NodeID == b.NodeID &&
@@ -298,10 +313,11 @@ func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 	return *a == *b
 }
 
-func removeInstance(tx *Write, i *structs.CSIPluginInstance) {
+func removeInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
 	instances.delete(tx, i)
 	recount(tx, i.PluginID, i.Kind, tallyInstance(i), tally{})
 	unreferPlugin(tx, i.PluginID)
+	rebindDriver(tx, i.PluginID, now)
 }
 
 // learnPlugin keeps in the plugin's row what a healthy instance says and what must outlive it, and reports
@@ -310,7 +326,7 @@ func learnPlugin(tx *Write, old *structs.CSIPluginRow, i *structs.CSIPluginInsta
 	learned := *old
 	learned.Known = true
 	learned.ControllerRequired = old.ControllerRequired || i.RequiresControllerPlugin
-	if i.Provider != "" {
+	if i.Provider != "" && (old.Provider == "" || old.Provider == i.Provider) {
 		learned.Provider, learned.Version = i.Provider, i.ProviderVersion
 	}
 	if i.Kind == structs.CSIKindController {

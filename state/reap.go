@@ -25,7 +25,7 @@ func Reap(tx *Write, p *structs.ReapRequest) error {
 	for _, id := range p.Nodes {
 		n := Node(tx.Read, id)
 		if n != nil && n.Status == structs.NodeDown && !n.Unaccounted && !allocsByNode.has(tx.Read, id) && !claimsByNode.has(tx.Read, id) {
-			forgetNode(tx, n)
+			forgetNode(tx, n, p.Now)
 		}
 	}
 	return nil

@@ -18,7 +18,7 @@ func claimTexts(c *structs.CSIClaim) texts {
 }
 
 func instanceTexts(i *structs.CSIPluginInstance) texts {
-	return texts{&i.PluginID, &i.NodeID, &i.AllocID, &i.Provider, &i.ProviderVersion, &i.HealthDescription, (*string)(&i.Kind)}
+	return texts{&i.PluginID, &i.NodeID, &i.AllocID, &i.Provider, &i.ProviderVersion, &i.FormerProvider, &i.HealthDescription, (*string)(&i.Kind)}
 }
 
 func shareInstance(p *pool, i, was *structs.CSIPluginInstance) {

@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"strings"
 
@@ -131,8 +132,22 @@ func VolumeDetail(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		a = a.Copy()
 		a.Secrets, a.PublishContext = nil, nil
 		d.Attachments = append(d.Attachments, a)
+		if text := renamedNode(tx, a); text != "" {
+			d.Warnings = append(d.Warnings, text)
+		}
 	}
 	return d
+}
+
+// renamedNode says that a plugin has come to name a node otherwise than when the volume was attached to it. The
+// attachment keeps the name: it is what a detach has to name.
+func renamedNode(tx *Read, a *structs.CSIAttachment) string {
+	half := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
+	if half == nil || half.NodeInfo == nil || half.NodeInfo.ID == "" || half.NodeInfo.ID == a.ExternalNodeID {
+		return ""
+	}
+	return fmt.Sprintf("attached to node %s as %q, which plugin %s names %q now: see whether its storage still knows the attachment",
+		nodeName(tx, a.NodeID), a.ExternalNodeID, a.PluginID, half.NodeInfo.ID)
 }
 
 func addClaim(tx *Read, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocked string) {
@@ -207,6 +222,7 @@ func forgetVolume(tx *Write, v *structs.CSIVolume) {
 	forgetWake(tx, structs.WakeVolume(v.Namespace, v.ID))
 	wakeKey(tx, structs.WakeCapacity) // but it is no room for who uses no volumes
 	unreferPlugin(tx, v.PluginID)
+	rebindDriver(tx, v.PluginID, v.ModifyTime)
 }
 
 // VolumeDelete records that a volume is to be deleted at its plugin; it is forgotten when that is done.

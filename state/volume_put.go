@@ -58,6 +58,7 @@ func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
 	storeVolume(tx, v, now)
 	if old != nil && old.PluginID != v.PluginID {
 		unreferPlugin(tx, old.PluginID)
+		rebindDriver(tx, old.PluginID, now)
 	}
 	return nil
 }

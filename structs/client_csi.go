@@ -1,7 +1,14 @@
 package structs
 
 // The requests that a server makes of a node that runs a plugin's controller. Each names the plugin by
-// its ID; the node answers unavailable when it runs no healthy instance of it.
+// its ID; the node answers unavailable when it runs no healthy instance of it. Provider, unless empty, is the
+// driver that the plugin's ID belongs to: the node answers unavailable rather than call another driver.
+
+// CSIControllerRequest is a request for a plugin's controller.
+type CSIControllerRequest interface {
+	// Driver returns the plugin's ID and the place of its Provider in the request.
+	Driver() (pluginID string, provider *string)
+}
 
 // CSICapacityRange is in bytes; 0 leaves an end open.
 type CSICapacityRange struct {
@@ -21,8 +28,12 @@ type ClientCSICreateRequest struct {
 	CloneID      string  // the plugin's volume_id of the source
 	SnapshotID   string  // the plugin's snapshot_id of the source
 	Topologies   *CSITopologyRequest
+	Provider     string `json:",omitempty"`
 	WriteOptions
 }
+
+// Driver implements CSIControllerRequest.
+func (r *ClientCSICreateRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
 
 // ClientCSICreateResponse is what the plugin made.
 type ClientCSICreateResponse struct {
@@ -38,8 +49,12 @@ type ClientCSIDeleteRequest struct {
 	PluginID   string
 	ExternalID string
 	Secrets    Secrets `codec:"Secrets"`
+	Provider   string  `json:",omitempty"`
 	WriteOptions
 }
+
+// Driver implements CSIControllerRequest.
+func (r *ClientCSIDeleteRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
 
 // ClientCSIAttachRequest asks for ControllerPublishVolume.
 type ClientCSIAttachRequest struct {
@@ -52,8 +67,12 @@ type ClientCSIAttachRequest struct {
 	ReadOnly       bool
 	VolumeContext  map[string]string
 	Secrets        Secrets `codec:"Secrets"`
+	Provider       string  `json:",omitempty"`
 	WriteOptions
 }
+
+// Driver implements CSIControllerRequest.
+func (r *ClientCSIAttachRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
 
 // ClientCSIAttachResponse carries the publish_context.
 type ClientCSIAttachResponse struct {
@@ -67,8 +86,12 @@ type ClientCSIDetachRequest struct {
 	ExternalID     string
 	ExternalNodeID string
 	Secrets        Secrets `codec:"Secrets"`
+	Provider       string  `json:",omitempty"`
 	WriteOptions
 }
+
+// Driver implements CSIControllerRequest.
+func (r *ClientCSIDetachRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
 
 // ClientCSIValidateRequest asks for ValidateVolumeCapabilities; a volume that is not confirmed answers
 // with invalid and the plugin's message.
@@ -80,8 +103,12 @@ type ClientCSIValidateRequest struct {
 	Context      map[string]string
 	Parameters   map[string]string
 	Secrets      Secrets `codec:"Secrets"`
+	Provider     string  `json:",omitempty"`
 	WriteOptions
 }
+
+// Driver implements CSIControllerRequest.
+func (r *ClientCSIValidateRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
 
 // ClientCSIExpandRequest asks for ControllerExpandVolume.
 type ClientCSIExpandRequest struct {
@@ -90,8 +117,12 @@ type ClientCSIExpandRequest struct {
 	Capacity   CSICapacityRange
 	Capability *CSIVolumeCapability
 	Secrets    Secrets `codec:"Secrets"`
+	Provider   string  `json:",omitempty"`
 	WriteOptions
 }
+
+// Driver implements CSIControllerRequest.
+func (r *ClientCSIExpandRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
 
 // ClientCSIExpandResponse carries the new size.
 type ClientCSIExpandResponse struct {
@@ -105,8 +136,12 @@ type ClientCSIListRequest struct {
 	PluginID      string
 	MaxEntries    int32
 	StartingToken string
+	Provider      string `json:",omitempty"`
 	QueryOptions
 }
+
+// Driver implements CSIControllerRequest.
+func (r *ClientCSIListRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
 
 // ClientCSIListResponse carries the page.
 type ClientCSIListResponse struct {

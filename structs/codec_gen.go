@@ -1545,8 +1545,11 @@ func (v *CSIClaimGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
+	n := uint32(10)
 	if !(v.QueryMeta.NextToken != "") {
+		n--
+	}
+	if !(v.Provider != "") {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -1569,6 +1572,10 @@ func (v *CSIClaimGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.QueryMeta.NextToken != "" {
 		b = append(b, "\xa9NextToken"...)
 		b = msgp.AppendString(b, v.QueryMeta.NextToken)
+	}
+	if v.Provider != "" {
+		b = append(b, "\xa8Provider"...)
+		b = msgp.AppendString(b, v.Provider)
 	}
 	b = append(b, "\xa5Ready"...)
 	b = msgp.AppendBool(b, v.Ready)
@@ -1599,6 +1606,8 @@ func (v *CSIClaimGetResponse) readField(name, b []byte) (_ []byte, known bool, e
 		v.Ready, b, err = codec.ReadBool(b)
 	case "Blocked":
 		v.Blocked, b, err = codec.ReadString(b)
+	case "Provider":
+		v.Provider, b, err = codec.ReadShared[string](b)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}
@@ -1937,8 +1946,11 @@ func (v *CSIInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(11)
+	n := uint32(12)
 	if !(v.ControllerInfo != nil) {
+		n--
+	}
+	if !(v.FormerProvider != "") {
 		n--
 	}
 	if !(v.NodeInfo != nil) {
@@ -1952,6 +1964,10 @@ func (v *CSIInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 		if b, err = v.ControllerInfo.AppendMsgpack(b); err != nil {
 			return b, codec.EncodeError("ControllerInfo", err)
 		}
+	}
+	if v.FormerProvider != "" {
+		b = append(b, "\xaeFormerProvider"...)
+		b = msgp.AppendString(b, v.FormerProvider)
 	}
 	b = append(b, "\xb1HealthDescription"...)
 	b = msgp.AppendString(b, v.HealthDescription)
@@ -2010,6 +2026,8 @@ func (v *CSIInfo) readField(name, b []byte) (_ []byte, known bool, err error) {
 		b, err = codec.ReadPointer(b, &v.ControllerInfo, (*CSIControllerInfo).DecodeMsgpack)
 	case "NodeInfo":
 		b, err = codec.ReadPointer(b, &v.NodeInfo, (*CSINodeInfo).DecodeMsgpack)
+	case "FormerProvider":
+		v.FormerProvider, b, err = codec.ReadString(b)
 	default:
 		return b, false, nil
 	}
@@ -2234,8 +2252,10 @@ func (v *CSIPluginConfig) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(6)
+	n := uint32(7)
 	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xaeFormerProvider"...)
+	b = msgp.AppendString(b, v.FormerProvider)
 	b = append(b, "\xabHangTimeout"...)
 	b = msgp.AppendInt64(b, int64(v.HangTimeout))
 	b = append(b, "\xadHealthTimeout"...)
@@ -2273,6 +2293,8 @@ func (v *CSIPluginConfig) readField(name, b []byte) (_ []byte, known bool, err e
 		v.HealthTimeout, b, err = codec.ReadInt[time.Duration](b)
 	case "HangTimeout":
 		v.HangTimeout, b, err = codec.ReadInt[time.Duration](b)
+	case "FormerProvider":
+		v.FormerProvider, b, err = codec.ReadString(b)
 	default:
 		return b, false, nil
 	}
@@ -2509,11 +2531,17 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
+	n := uint32(17)
 	if !(v.CSIInfo.ControllerInfo != nil) {
 		n--
 	}
+	if !(v.CSIInfo.FormerProvider != "") {
+		n--
+	}
 	if !(v.CSIInfo.NodeInfo != nil) {
+		n--
+	}
+	if !(v.OtherDriver) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -2527,6 +2555,10 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xabCreateIndex"...)
 	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	if v.CSIInfo.FormerProvider != "" {
+		b = append(b, "\xaeFormerProvider"...)
+		b = msgp.AppendString(b, v.CSIInfo.FormerProvider)
+	}
 	b = append(b, "\xb1HealthDescription"...)
 	b = msgp.AppendString(b, v.CSIInfo.HealthDescription)
 	b = append(b, "\xa7Healthy"...)
@@ -2542,6 +2574,10 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 		if b, err = v.CSIInfo.NodeInfo.AppendMsgpack(b); err != nil {
 			return b, codec.EncodeError("NodeInfo", err)
 		}
+	}
+	if v.OtherDriver {
+		b = append(b, "\xabOtherDriver"...)
+		b = msgp.AppendBool(b, v.OtherDriver)
 	}
 	b = append(b, "\xa8PluginID"...)
 	b = msgp.AppendString(b, v.CSIInfo.PluginID)
@@ -2572,6 +2608,8 @@ func (v *CSIPluginInstance) readField(name, b []byte) (_ []byte, known bool, err
 		v.Kind, b, err = codec.ReadShared[CSIKind](b)
 	case "NodeID":
 		v.NodeID, b, err = codec.ReadString(b)
+	case "OtherDriver":
+		v.OtherDriver, b, err = codec.ReadBool(b)
 	default:
 		if b, known, err = v.CSIInfo.readField(name, b); known {
 			return b, true, err
@@ -3308,7 +3346,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(40)
+	n := uint32(41)
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -3316,6 +3354,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.LastError != nil) {
+		n--
+	}
+	if !(len(v.Warnings) != 0) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -3421,6 +3462,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if b, err = codec.AppendPointers(b, v.CSIVolume.Topologies, (*CSITopology).AppendMsgpack); err != nil {
 		return b, codec.EncodeError("Topologies", err)
 	}
+	if len(v.Warnings) != 0 {
+		b = append(b, "\xa8Warnings"...)
+		b = codec.AppendStrings(b, v.Warnings)
+	}
 	b = append(b, "\xabWriteAllocs"...)
 	if b, err = codec.AppendMap(b, v.WriteAllocs, (*AllocListStub).AppendMsgpack); err != nil {
 		return b, codec.EncodeError("WriteAllocs", err)
@@ -3460,6 +3505,8 @@ func (v *CSIVolumeDetail) readField(name, b []byte) (_ []byte, known bool, err e
 		v.Schedulable, b, err = codec.ReadBool(b)
 	case "Blocked":
 		v.Blocked, b, err = codec.ReadString(b)
+	case "Warnings":
+		b, err = codec.ReadStrings(b, &v.Warnings)
 	case "Provider":
 		v.Provider, b, err = codec.ReadShared[string](b)
 	case "ProviderVersion":
@@ -4473,7 +4520,7 @@ func (v *ClientCSIAttachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(14)
+	n := uint32(15)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -4481,6 +4528,9 @@ func (v *ClientCSIAttachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.Provider != "") {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -4515,6 +4565,10 @@ func (v *ClientCSIAttachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa8PluginID"...)
 	b = msgp.AppendString(b, v.PluginID)
+	if v.Provider != "" {
+		b = append(b, "\xa8Provider"...)
+		b = msgp.AppendString(b, v.Provider)
+	}
 	b = append(b, "\xa8ReadOnly"...)
 	b = msgp.AppendBool(b, v.ReadOnly)
 	if v.WriteOptions.Region != "" {
@@ -4556,6 +4610,8 @@ func (v *ClientCSIAttachRequest) readField(name, b []byte) (_ []byte, known bool
 		b, err = codec.ReadStringMap(b, &v.VolumeContext)
 	case "Secrets":
 		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+	case "Provider":
+		v.Provider, b, err = codec.ReadShared[string](b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -4601,7 +4657,7 @@ func (v *ClientCSICreateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
+	n := uint32(16)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -4609,6 +4665,9 @@ func (v *ClientCSICreateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.Provider != "") {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -4649,6 +4708,10 @@ func (v *ClientCSICreateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = codec.AppendStringMap(b, v.Parameters)
 	b = append(b, "\xa8PluginID"...)
 	b = msgp.AppendString(b, v.PluginID)
+	if v.Provider != "" {
+		b = append(b, "\xa8Provider"...)
+		b = msgp.AppendString(b, v.Provider)
+	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
@@ -4694,6 +4757,8 @@ func (v *ClientCSICreateRequest) readField(name, b []byte) (_ []byte, known bool
 		v.SnapshotID, b, err = codec.ReadString(b)
 	case "Topologies":
 		b, err = codec.ReadPointer(b, &v.Topologies, (*CSITopologyRequest).DecodeMsgpack)
+	case "Provider":
+		v.Provider, b, err = codec.ReadShared[string](b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -4753,7 +4818,7 @@ func (v *ClientCSIDeleteRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(8)
+	n := uint32(9)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -4761,6 +4826,9 @@ func (v *ClientCSIDeleteRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.Provider != "") {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -4785,6 +4853,10 @@ func (v *ClientCSIDeleteRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa8PluginID"...)
 	b = msgp.AppendString(b, v.PluginID)
+	if v.Provider != "" {
+		b = append(b, "\xa8Provider"...)
+		b = msgp.AppendString(b, v.Provider)
+	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
@@ -4810,6 +4882,8 @@ func (v *ClientCSIDeleteRequest) readField(name, b []byte) (_ []byte, known bool
 		v.ExternalID, b, err = codec.ReadString(b)
 	case "Secrets":
 		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+	case "Provider":
+		v.Provider, b, err = codec.ReadShared[string](b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -4822,7 +4896,7 @@ func (v *ClientCSIDetachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
+	n := uint32(10)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -4830,6 +4904,9 @@ func (v *ClientCSIDetachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.Provider != "") {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -4856,6 +4933,10 @@ func (v *ClientCSIDetachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa8PluginID"...)
 	b = msgp.AppendString(b, v.PluginID)
+	if v.Provider != "" {
+		b = append(b, "\xa8Provider"...)
+		b = msgp.AppendString(b, v.Provider)
+	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
@@ -4883,6 +4964,8 @@ func (v *ClientCSIDetachRequest) readField(name, b []byte) (_ []byte, known bool
 		v.ExternalNodeID, b, err = codec.ReadString(b)
 	case "Secrets":
 		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+	case "Provider":
+		v.Provider, b, err = codec.ReadShared[string](b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -4895,7 +4978,7 @@ func (v *ClientCSIExpandRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(10)
+	n := uint32(11)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -4903,6 +4986,9 @@ func (v *ClientCSIExpandRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.Provider != "") {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -4935,6 +5021,10 @@ func (v *ClientCSIExpandRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa8PluginID"...)
 	b = msgp.AppendString(b, v.PluginID)
+	if v.Provider != "" {
+		b = append(b, "\xa8Provider"...)
+		b = msgp.AppendString(b, v.Provider)
+	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
@@ -4964,6 +5054,8 @@ func (v *ClientCSIExpandRequest) readField(name, b []byte) (_ []byte, known bool
 		b, err = codec.ReadPointer(b, &v.Capability, (*CSIVolumeCapability).DecodeMsgpack)
 	case "Secrets":
 		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+	case "Provider":
+		v.Provider, b, err = codec.ReadShared[string](b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5013,7 +5105,7 @@ func (v *ClientCSIListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(16)
+	n := uint32(17)
 	if !(v.QueryOptions.AllowStale) {
 		n--
 	}
@@ -5039,6 +5131,9 @@ func (v *ClientCSIListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.QueryOptions.Prefix != "") {
+		n--
+	}
+	if !(v.Provider != "") {
 		n--
 	}
 	if !(v.QueryOptions.Region != "") {
@@ -5093,6 +5188,10 @@ func (v *ClientCSIListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = append(b, "\xa6Prefix"...)
 		b = msgp.AppendString(b, v.QueryOptions.Prefix)
 	}
+	if v.Provider != "" {
+		b = append(b, "\xa8Provider"...)
+		b = msgp.AppendString(b, v.Provider)
+	}
 	if v.QueryOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.QueryOptions.Region)
@@ -5126,6 +5225,8 @@ func (v *ClientCSIListRequest) readField(name, b []byte) (_ []byte, known bool, 
 		v.MaxEntries, b, err = codec.ReadInt[int32](b)
 	case "StartingToken":
 		v.StartingToken, b, err = codec.ReadString(b)
+	case "Provider":
+		v.Provider, b, err = codec.ReadShared[string](b)
 	default:
 		return v.QueryOptions.readField(name, b)
 	}
@@ -5250,7 +5351,7 @@ func (v *ClientCSIValidateRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(12)
+	n := uint32(13)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -5258,6 +5359,9 @@ func (v *ClientCSIValidateRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.Provider != "") {
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
@@ -5294,6 +5398,10 @@ func (v *ClientCSIValidateRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	b = codec.AppendStringMap(b, v.Parameters)
 	b = append(b, "\xa8PluginID"...)
 	b = msgp.AppendString(b, v.PluginID)
+	if v.Provider != "" {
+		b = append(b, "\xa8Provider"...)
+		b = msgp.AppendString(b, v.Provider)
+	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
@@ -5327,6 +5435,8 @@ func (v *ClientCSIValidateRequest) readField(name, b []byte) (_ []byte, known bo
 		b, err = codec.ReadStringMap(b, &v.Parameters)
 	case "Secrets":
 		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+	case "Provider":
+		v.Provider, b, err = codec.ReadShared[string](b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}

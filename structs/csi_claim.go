@@ -108,6 +108,7 @@ type CSIClaimGetResponse struct {
 	Attachment *CSIAttachment // nil where the plugin does not attach
 	Ready      bool
 	Blocked    string // why not ready, for people
+	Provider   string `json:",omitempty"` // when Ready: the driver that the volume's plugin belongs to
 	QueryMeta
 }
 

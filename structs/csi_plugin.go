@@ -107,6 +107,13 @@ type CSIInfo struct {
 	RequiresTopologies       bool
 	ControllerInfo           *CSIControllerInfo `json:",omitempty"`
 	NodeInfo                 *CSINodeInfo       `json:",omitempty"`
+	FormerProvider           string             `json:",omitempty"` // the name that the driver had before its vendor renamed it
+}
+
+// IsDriver reports whether the instance is a process of the driver with the given Provider, under its present
+// or its former name. An empty name is not known and excludes nothing.
+func (i *CSIInfo) IsDriver(provider string) bool {
+	return provider == "" || i.Provider == "" || i.Provider == provider || i.FormerProvider == provider
 }
 
 // CSIPluginInstance is the row for one half of one plugin on one node, as that node last reported it.
@@ -115,6 +122,9 @@ type CSIPluginInstance struct {
 	Kind   CSIKind
 	NodeID string
 	CSIInfo
+	// OtherDriver says that the node reports the instance healthy, but that its Provider is not the plugin's.
+	// Healthy is false for that reason alone.
+	OtherDriver bool `json:",omitempty"`
 	Indexes
 }
 
@@ -136,6 +146,9 @@ func (i *CSIPluginInstance) Copy() *CSIPluginInstance {
 // CSIPluginRow is the row of one plugin in the cluster. It exists while anything refers to it: an
 // instance, an allocation of a job that runs it, or a volume. What it remembers of the controller
 // outlives the controller's instances, because a volume's attachments outlive them too.
+//
+// The first healthy instance defines Provider. Instances of another Provider are not used while an instance of
+// the first one, a volume or an attachment refers to the plugin (duty B10).
 type CSIPluginRow struct {
 	ID                   string
 	Provider             string

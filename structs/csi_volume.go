@@ -189,7 +189,8 @@ type CSIVolumeDetail struct {
 	Claims              []*CSIClaim
 	Attachments         []*CSIAttachment
 	Schedulable         bool
-	Blocked             string `json:",omitempty"` // why it is not schedulable, or what is being waited for
+	Blocked             string   `json:",omitempty"` // why it is not schedulable, or what is being waited for
+	Warnings            []string `json:",omitempty"` // what a person should look at
 	Provider            string
 	ProviderVersion     string
 	ControllerRequired  bool

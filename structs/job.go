@@ -154,6 +154,7 @@ type CSIPluginConfig struct {
 	StagePublishBaseDir string        // where the task sees the staging and publish directories, default /local/csi
 	HealthTimeout       time.Duration // default 30s
 	HangTimeout         time.Duration // how long a plugin that was healthy may answer no probe; 0 is DefaultHangTimeout
+	FormerProvider      string        // the driver's name before its vendor renamed it (CSI spec, GetPluginInfo)
 }
 
 // The types of a csi_plugin block.

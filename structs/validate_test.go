@@ -37,7 +37,7 @@ func TestCanonicalizeFillsDefaults(t *testing.T) {
 		{"resources", *task.Resources, Resources{CPU: 100, MemoryMB: 300}},
 		{"kill timeout", task.KillTimeout, 5 * time.Second}, {"logs", *task.LogConfig, LogConfig{MaxFiles: 10, MaxFileSizeMB: 10}},
 		{"volume name", g.Volumes["data"].Name, "data"}, {"propagation", task.VolumeMounts[0].PropagationMode, "private"},
-		{"plugin", *task.CSIPluginConfig, CSIPluginConfig{"hostpath", "node", "/csi", "/local/csi", 30 * time.Second, 0}},
+		{"plugin", *task.CSIPluginConfig, CSIPluginConfig{"hostpath", "node", "/csi", "/local/csi", 30 * time.Second, 0, ""}},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %v, want %v", c.what, c.got, c.want)
@@ -173,6 +173,8 @@ func TestJobValidate(t *testing.T) {
 		{`csi_plugin: stage_publish_base_dir "/csi" must not be within mount_dir "/csi"`, plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi/" })},
 		{``, plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi-staging" })},
 		{`csi_plugin: mount_dir "/a/b" must not be within stage_publish_base_dir "/a"`, plugin(func(c *CSIPluginConfig) { c.MountDir, c.StagePublishBaseDir = "/a/b", "/a" })},
+		{`csi_plugin: hang_timeout must not be negative`, plugin(func(c *CSIPluginConfig) { c.HangTimeout = -1 })},
+		{`csi_plugin: former_provider is longer than 63 bytes`, plugin(func(c *CSIPluginConfig) { c.FormerProvider = strings.Repeat("x", 64) })},
 		{`csi_plugin: health_timeout must be above zero`, plugin(func(c *CSIPluginConfig) { c.HealthTimeout = -1 })},
 
 		{`volume_mount "other": the group has no volume of this name; it has: data`, mount(func(m *VolumeMount) { m.Volume = "other" })},

@@ -127,6 +127,7 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 		*r = *last
 	}
 	r.PluginID, r.AllocID = i.registration.ID, i.registration.AllocID
+	r.FormerProvider = i.registration.FormerProvider
 	r.Healthy, r.HealthDescription = false, ""
 	ready, err := i.client.Probe(ctx)
 	switch {

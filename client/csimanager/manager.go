@@ -280,6 +280,19 @@ type Conn struct {
 	Info         structs.CSIInfo
 }
 
+// CheckDriver returns ErrOtherDriver, as a precondition error, unless the instance is a process of the driver
+// with the given Provider. doing names the step that is not taken.
+func (c *Conn) CheckDriver(provider, doing string) error {
+	if c.Info.IsDriver(provider) {
+		return nil
+	}
+	return structs.Errorf(structs.KindPrecondition, "plugin %q: not %s: %w: the volume is driver %q's, the instance on this node is driver %q",
+		c.Info.PluginID, doing, ErrOtherDriver, provider, c.Info.Provider)
+}
+
+// ErrOtherDriver says that a plugin's instance is not a process of the driver that made the volume.
+var ErrOtherDriver = dynamicplugins.ErrOtherDriver
+
 // Healthy is the instance that serves now, or an unavailable error that says why there is none.
 func (m *Manager) Healthy(kind structs.CSIKind, id string) (*Conn, error) {
 	conn, _, err := m.look(dynamicplugins.Key{Kind: kind, ID: id})

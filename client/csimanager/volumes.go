@@ -30,6 +30,7 @@ type Use struct {
 	VolumeKey
 	AllocID        string
 	PluginID       string
+	Provider       string // the driver that the plugin's ID belongs to, "" if that is not known
 	ExternalID     string
 	AccessMode     structs.CSIAccessMode
 	AttachmentMode structs.CSIAttachmentMode
@@ -113,6 +114,9 @@ func (v *Volumes) up(ctx context.Context, u *Use) (hook.VolumeMount, error) {
 	if err != nil {
 		return hook.VolumeMount{}, err
 	}
+	if err := conn.CheckDriver(u.Provider, "used"); err != nil {
+		return hook.VolumeMount{}, err
+	}
 	release, err := v.seq.acquire(ctx, u.VolumeKey.String(), "bringing it to the allocation")
 	if err != nil {
 		return hook.VolumeMount{}, err
@@ -159,7 +163,24 @@ func (v *Volumes) load(ctx context.Context, conn *Conn, k VolumeKey, allocID str
 	w.publish, errs[1] = v.book.publish(k, allocID)
 	w.users, errs[2] = v.book.users(k, allocID)
 	w.table, errs[3] = mounts.Read()
-	return w, errors.Join(errs[:]...)
+	if err := errors.Join(errs[:]...); err != nil || conn == nil {
+		return w, err
+	}
+	return w, w.checkDriver()
+}
+
+// checkDriver refuses to call another driver than the one that staged or published the volume: it would
+// answer that an unknown volume is gone.
+func (w *work) checkDriver() error {
+	if w.stage != nil {
+		if err := w.conn.CheckDriver(w.stage.Provider, "called for the staged volume"); err != nil {
+			return err
+		}
+	}
+	if w.publish != nil && w.publish.touched() {
+		return w.conn.CheckDriver(w.publish.Provider, "called for the published volume")
+	}
+	return nil
 }
 
 // volumeDir is the one directory of a volume on this node, relative to the root.
@@ -214,7 +235,7 @@ func (w *work) begin(u *Use) error {
 		*p = *before
 	}
 	w.publish, p.Grant = p, u.Grant
-	p.PluginID, p.ExternalID = u.PluginID, u.ExternalID
+	p.PluginID, p.ExternalID, p.Provider = u.PluginID, u.ExternalID, w.conn.Info.Provider
 	p.AccessMode, p.AttachmentMode, p.ReadOnly = u.AccessMode, u.AttachmentMode, u.ReadOnly
 	if p.Dir == "" {
 		p.Dir = volumeDir(u.VolumeKey)
@@ -256,7 +277,7 @@ func (w *work) stageVolume(u *Use) error {
 		w.stage = &stageRecord{Namespace: u.Namespace, VolumeID: u.ID, PluginID: u.PluginID, ExternalID: u.ExternalID, Dir: w.publish.Dir}
 	}
 	s := w.stage
-	s.State, s.Use = staging, useDigest(u)
+	s.State, s.Use, s.Provider = staging, useDigest(u), w.conn.Info.Provider
 	if err := w.book.putStage(s); err != nil {
 		return err
 	}

@@ -22,12 +22,20 @@ type Instance struct {
 	SocketPath string // on the host
 	Provider   string // the plugin's own name of itself (CSI spec, GetPluginInfo)
 	Version    string
+	// FormerProvider is the name that the driver had before its vendor renamed it, "" for none.
+	FormerProvider string
 	// HostMountPath is the directory under which volumes are staged and published, as the host sees it;
 	// PluginMountPath is the same directory as the plugin sees it. Paths sent to the plugin are below the
 	// latter.
 	HostMountPath   string
 	PluginMountPath string
 	RegisteredAt    int64 // UnixNano
+}
+
+// sameDriver reports whether the two are processes of one driver, which may have been renamed. An empty name is
+// not known and excludes nothing.
+func (i *Instance) sameDriver(o *Instance) bool {
+	return i.Provider == "" || o.Provider == "" || i.Provider == o.Provider || i.FormerProvider == o.Provider || i.Provider == o.FormerProvider
 }
 
 // Same reports whether the two are the same process behind the same socket, told in the same words.
@@ -109,13 +117,17 @@ func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
 }
 
 // Register makes an instance the one that serves its half of its plugin. An allocation that is registered
-// already keeps its place in the stack, with what it says now.
+// already keeps its place in the stack, with what it says now. An instance of another driver than those of the
+// plugin's other allocations is refused with ErrOtherDriver (duty B10).
 func (r *Registry) Register(i *Instance) error {
 	if i.Kind == "" || i.ID == "" || i.AllocID == "" || i.SocketPath == "" {
 		return structs.Errorf(structs.KindInvalid, "a plugin instance needs kind, id, allocation and socket: %+v", *i)
 	}
 	r.write.Lock()
 	defer r.write.Unlock()
+	if err := r.checkDriver(i); err != nil {
+		return err
+	}
 	now := *i
 	now.RegisteredAt = time.Now().UnixNano()
 	old := r.stack(i.Key())
@@ -134,6 +146,23 @@ func (r *Registry) Register(i *Instance) error {
 		return err
 	}
 	r.apply(i.Key(), next)
+	return nil
+}
+
+// ErrOtherDriver says that two different drivers were started under one plugin ID.
+var ErrOtherDriver = errors.New("a plugin ID belongs to one driver")
+
+// checkDriver compares an instance with those of other allocations, of both halves.
+func (r *Registry) checkDriver(i *Instance) error {
+	for _, kind := range []structs.CSIKind{structs.CSIKindController, structs.CSIKindNode} {
+		for _, o := range r.Stack(Key{kind, i.ID}) {
+			if o.AllocID != i.AllocID && !i.sameDriver(o) {
+				return structs.Errorf(structs.KindPrecondition,
+					"plugin %q: not used: its driver is %q, but driver %q of allocation %s serves the plugin on this node: %w; "+
+						"give this job another plugin ID, or stop the other one", i.ID, i.Provider, o.Provider, structs.ShortID(o.AllocID), ErrOtherDriver)
+			}
+		}
+	}
 	return nil
 }
 

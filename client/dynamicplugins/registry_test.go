@@ -2,6 +2,7 @@ package dynamicplugins
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -10,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.etcd.io/bbolt"
 	"go.uber.org/goleak"
 
 	"berth/client/store"
@@ -51,6 +51,27 @@ func allocsOf(list []*Instance) string {
 		ids = append(ids, i.AllocID)
 	}
 	return strings.Join(ids, " ")
+}
+
+func TestDuty_B10_AnotherDriverUnderOnePluginIDIsRefused(t *testing.T) {
+	r, _ := open(t, t.TempDir())
+	must(t, r.Register(node("ebs", "a1")))
+	other := node("ebs", "a2")
+	other.Provider = "q"
+	for _, kind := range []structs.CSIKind{structs.CSIKindNode, structs.CSIKindController} {
+		other.Kind = kind
+		err := r.Register(other)
+		if !errors.Is(err, ErrOtherDriver) || !structs.IsKind(err, structs.KindPrecondition) {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+	other.FormerProvider = "p"
+	must(t, r.Register(other)) // its vendor renamed the driver
+	again := node("ebs", "a3")
+	must(t, r.Register(again)) // an instance from before the rename
+	other = node("other", "a2")
+	other.Provider = "q"
+	must(t, r.Register(other))
 }
 
 func TestTheNewestServesAndThePreviousServesAtOnceWhenItLeaves(t *testing.T) {
@@ -141,13 +162,9 @@ func TestABadRecordHidesNoGoodOne(t *testing.T) {
 	dir := t.TempDir()
 	r, db := open(t, dir)
 	must(t, r.Register(node("good", "a")))
+	text := "no stack of instances"
+	must(t, store.NewTable[string]("csi_registry").Put(db, store.Key("node", "bad"), &text))
 	must(t, db.Close())
-	b, err := bbolt.Open(dir+"/client.db", 0o600, nil)
-	must(t, err)
-	must(t, b.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte("csi_registry")).Put([]byte("node\x00bad"), []byte{0xc1})
-	}))
-	must(t, b.Close())
 	again, _ := open(t, dir)
 	if got := allocsOf(again.Serving()); got != "a" {
 		t.Errorf("serving %q", got)

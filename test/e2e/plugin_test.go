@@ -173,3 +173,43 @@ func TestAVolumeThatCannotBeStagedUnwindsTheOthers(t *testing.T) {
 	a.says(a.running("again", 1)[0].ID, "up")
 	a.nothingLeft([]string{"good", "bad"}, "again")
 }
+
+// anotherDriver is a job that runs another driver under the plugin ID of the example.
+func anotherDriver(t testing.TB, a *agent) string {
+	t.Helper()
+	src, err := os.ReadFile(example(t, "hostpath.hcl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(src), `job "hostpath"`, `job "other"`, 1)
+	return a.file("other.hcl", strings.Replace(text, `"${node.unique.id}"]`, `"${node.unique.id}", "-name", "other.csi", "-data-dir", "/tmp/other"]`, 1))
+}
+
+func TestTwoDrivers_UnderOnePluginIDAreNotMixed(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, "one", "-server", "-client")
+	a.start()
+	a.must("job", "run", example(t, "hostpath.hcl"))
+	a.healthyNodes("hostpath", 1)
+	driver := a.running("hostpath", 1)[0].ID
+	a.volume(volumeFile{id: "counter", image: true})
+
+	a.refused(8, []string{"its plugin is not healthy yet", "is not used", `driver is "other.csi"`, "not done after 3s"},
+		"job", "run", "-timeout", "3s", anotherDriver(t, a))
+	if out := a.must("plugin", "status", "hostpath"); !strings.Contains(out, "Problems") || !strings.Contains(out, `driver is "other.csi"`) {
+		t.Errorf("plugin status does not say why:\n%s", out)
+	}
+	p, err := get[*structs.CSIPlugin](a, "/v1/plugin/csi/hostpath")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node, i := range p.Nodes {
+		if i.AllocID != driver || !i.Healthy {
+			t.Errorf("node %s is served by allocation %s, healthy %t", node, i.AllocID, i.Healthy)
+		}
+	}
+	a.must("job", "run", example(t, "counter.hcl"))
+	a.goesOn(a.running("counter", 1)[0].ID)
+	a.must("job", "stop", "-purge", "other")
+	end(a, "counter")
+}

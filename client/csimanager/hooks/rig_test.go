@@ -39,6 +39,7 @@ type rig struct {
 	end      func()
 
 	confirmAfter time.Duration
+	now          func() time.Time
 
 	mu       sync.Mutex
 	progress []string
@@ -112,7 +113,7 @@ func (r *rig) ctx() context.Context {
 func (r *rig) volumes(env *hook.AllocEnv) hook.Alloc {
 	return NewVolumes(VolumesConfig{Volumes: r.m.Volumes(), Servers: r.servers,
 		Node: func() (string, string) { return "n1", "secret" }, Progress: r.note,
-		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, ConfirmAfter: r.confirmAfter}, env)
+		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, ConfirmAfter: r.confirmAfter, Now: r.now}, env)
 }
 
 // down takes a hook down whose plugin was started anew: the first calls may still go to the one before.
@@ -181,16 +182,18 @@ type servers struct {
 	mu       sync.Mutex
 	index    uint64
 	changed  chan struct{}
+	asked    chan struct{} // closed by the next request
 	volumes  map[string]*structs.CSIVolume
 	blocked  map[string]string // volume -> why
 	claims   map[structs.CSIClaimKey]*structs.CSIClaim
 	requests []string
 	fail     map[string][]error // by method
 	publish  structs.Secrets
+	provider string
 }
 
 func newServers() *servers {
-	s := &servers{index: 1, changed: make(chan struct{}), volumes: map[string]*structs.CSIVolume{}, blocked: map[string]string{},
+	s := &servers{index: 1, changed: make(chan struct{}), asked: make(chan struct{}), volumes: map[string]*structs.CSIVolume{}, blocked: map[string]string{},
 		claims: map[structs.CSIClaimKey]*structs.CSIClaim{}, fail: map[string][]error{}}
 	for _, id := range []string{"data", "logs", "data[2]"} {
 		s.volumes[id] = &structs.CSIVolume{ID: id, Namespace: "default", PluginID: "ebs", ExternalID: "ext-" + id, State: structs.VolumeReady,
@@ -228,9 +231,28 @@ func (s *servers) count(method string) (n int) {
 	return n
 }
 
+// await waits until a method has been called n times.
+func (s *servers) await(ctx context.Context, method string, n int) error {
+	for {
+		s.mu.Lock()
+		asked := s.asked
+		s.mu.Unlock()
+		if s.count(method) >= n {
+			return nil
+		}
+		select {
+		case <-asked:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 func (s *servers) Call(ctx context.Context, method string, req, resp any) error {
 	s.mu.Lock()
 	s.requests = append(s.requests, method)
+	close(s.asked)
+	s.asked = make(chan struct{})
 	if q := s.fail[method]; len(q) > 0 {
 		s.fail[method] = q[1:]
 		s.mu.Unlock()
@@ -279,6 +301,7 @@ func (s *servers) get(ctx context.Context, r *structs.CSIClaimGetRequest, resp *
 		index, changed, why := s.index, s.changed, s.blocked[r.VolumeID]
 		if c == nil || index > r.MinIndex || why == "" {
 			resp.Claim, resp.Volume, resp.Index, resp.Ready, resp.Blocked = c, s.volumes[r.VolumeID], index, why == "", why
+			resp.Provider = s.provider
 			if s.publish != nil {
 				resp.Attachment = &structs.CSIAttachment{State: structs.AttachmentAttached, PublishContext: s.publish}
 			}

@@ -289,7 +289,7 @@ func (s *supervisor) register(info *csi.PluginInfo) error {
 	var errs []error
 	for _, k := range s.keys() {
 		i := &dynamicplugins.Instance{Kind: k.Kind, ID: k.ID, AllocID: s.allocID, SocketPath: s.socket(),
-			Provider: info.Name, Version: info.Version}
+			Provider: info.Name, Version: info.Version, FormerProvider: s.plugin.FormerProvider}
 		if s.servesNode() {
 			i.HostMountPath, i.PluginMountPath = s.Volumes.Root(), s.plugin.StagePublishBaseDir
 			if s.host {

@@ -29,10 +29,19 @@ type VolumesConfig struct {
 	Progress func(allocID, reason string)
 	// RetryMin and RetryMax pace calls to the servers; 250 ms, growing to 15 s.
 	RetryMin, RetryMax time.Duration
-	// ConfirmAfter is how old the servers' word on a claim may be when the plugin is called: 1 s. Nobody is
+	// ConfirmAfter is how old the servers' word on a claim may be when the plugin is called: ConfirmAfter. Nobody is
 	// to stage a volume that was taken away while it waited for something else.
 	ConfirmAfter time.Duration
+	// Now is the clock by which that age is measured; nil is time.Now.
+	Now func() time.Time
 }
+
+// claimWait bounds one wait for news of a claim. After a restore the servers may have an older index than that
+// after which news are waited for.
+const claimWait = time.Minute
+
+// ConfirmAfter is how old the servers' word on a claim may be when the plugin is called.
+const ConfirmAfter = time.Second
 
 // notFoundTries is how often a plugin is asked again that does not know a volume, after the servers have
 // said that it exists.
@@ -50,7 +59,10 @@ func NewVolumes(cfg VolumesConfig, env *hook.AllocEnv) hook.Alloc {
 		cfg.RetryMin, cfg.RetryMax = 250*time.Millisecond, 15*time.Second
 	}
 	if cfg.ConfirmAfter == 0 {
-		cfg.ConfirmAfter = time.Second
+		cfg.ConfirmAfter = ConfirmAfter
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
 	}
 	return &volumes{VolumesConfig: cfg, alloc: env.Alloc, group: env.Group,
 		logger: cfg.Logger.Named("csi_volumes").With("alloc_id", env.Alloc.ID)}
@@ -223,6 +235,7 @@ func (h *volumes) bring(ctx context.Context, wants []*want) (map[csimanager.Volu
 }
 
 func (h *volumes) bringOne(ctx context.Context, w *want) (hook.VolumeMount, error) {
+	pause := retry.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 	for try := 1; ; try++ {
 		claim, asked, err := h.await(ctx, w)
 		if err != nil {
@@ -231,6 +244,11 @@ func (h *volumes) bringOne(ctx context.Context, w *want) (hook.VolumeMount, erro
 		m, err := h.Volumes.Up(ctx, h.use(w, claim, asked), func(reason string) {
 			h.Progress(h.alloc.ID, fmt.Sprintf("volume %s: %s", w.VolumeKey, reason))
 		})
+		if errors.Is(err, csimanager.ErrOtherDriver) && ctx.Err() == nil { // the servers may know more by then
+			h.Progress(h.alloc.ID, err.Error())
+			pause.Wait(ctx)
+			continue
+		}
 		// Not-found has to be verified before another try (CSI spec, errors of NodeStageVolume): a claim
 		// that is still ready says that the volume exists.
 		if csi.Code(err) != "NotFound" || try == notFoundTries || !retry.Sleep(ctx, time.Duration(try)*h.RetryMin) {
@@ -245,7 +263,7 @@ func (h *volumes) await(ctx context.Context, w *want) (resp *structs.CSIClaimGet
 	req := h.claimRequest(w)
 	pause := retry.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 	for {
-		asked = time.Now()
+		asked = h.Now()
 		resp, err = ask(ctx, h, fmt.Sprintf("volume %s: waiting for the claim", w.VolumeKey), func() (*structs.CSIClaimGetResponse, error) {
 			return rpc.Call(ctx, h.Servers, structs.CSIClaimGet, req)
 		})
@@ -279,7 +297,7 @@ func (h *volumes) claimRequest(w *want) *structs.CSIClaimGetRequest {
 
 func (h *volumes) use(w *want, r *structs.CSIClaimGetResponse, asked time.Time) *csimanager.Use {
 	u := &csimanager.Use{
-		VolumeKey: w.VolumeKey, AllocID: h.alloc.ID, PluginID: r.Volume.PluginID, ExternalID: r.Volume.ExternalID,
+		VolumeKey: w.VolumeKey, AllocID: h.alloc.ID, PluginID: r.Volume.PluginID, Provider: r.Provider, ExternalID: r.Volume.ExternalID,
 		AccessMode: w.request.AccessMode, AttachmentMode: w.request.AttachmentMode, ReadOnly: mode(w.request) == structs.ClaimRead,
 		VolumeContext: r.Volume.Context, Secrets: r.Volume.Secrets,
 		Grant: r.Claim.GrantIndex, Confirm: h.confirm(w, r.Claim.GrantIndex, asked),
@@ -299,12 +317,12 @@ const confirmTimeout = 15 * time.Second
 // confirm asks whether the claim still holds as it was granted, where what the servers said of it is old.
 func (h *volumes) confirm(w *want, grant uint64, asked time.Time) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if time.Since(asked) < h.ConfirmAfter {
+		if h.Now().Sub(asked) < h.ConfirmAfter {
 			return nil
 		}
 		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 		defer cancel()
-		again := time.Now()
+		again := h.Now()
 		resp, err := rpc.Call(ctx, h.Servers, structs.CSIClaimGet, h.claimRequest(w))
 		switch {
 		case err != nil:

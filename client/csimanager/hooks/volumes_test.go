@@ -263,3 +263,28 @@ func TestDownWithoutThePluginIsTriedAgain(t *testing.T) {
 	r.down(h)
 	r.clean()
 }
+
+func TestVolumes_WaitForTheirDriver(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs")
+	r.servers.change(func() { r.servers.provider = "other.csi" })
+	e := env("a1", map[string]string{"data": "data"})
+	h := r.volumes(e)
+	ended := make(chan error, 1)
+	go func() { ended <- h.Up(r.ctx(), e) }()
+	for !r.told(`the instance on this node is driver "test.csi.berth"`) {
+		select {
+		case err := <-ended:
+			t.Fatalf("it did not wait: %v", err)
+		default:
+			r.servers.change(func() {})
+		}
+	}
+	if calls := p.Calls("NodeStageVolume", "NodePublishVolume"); len(calls) != 0 {
+		t.Errorf("called: %v", calls)
+	}
+	r.servers.change(func() { r.servers.provider = "test.csi.berth" })
+	must(t, <-ended)
+	r.down(h)
+	r.clean()
+}

@@ -2,11 +2,13 @@ package hooks
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"berth/client/dynamicplugins"
 	"berth/client/hook"
 	"berth/client/mounts"
 	"berth/client/retry"
@@ -45,37 +47,47 @@ func (s *supervisor) watch(ctx context.Context, task hook.Control) {
 
 // watchStart probes often until the plugin is healthy and registered. It reports false when ctx ended or
 // the plugin is to be restarted, because it gave no answer for as long as health_timeout. A plugin that
-// answers that it is starting is given all the time it takes.
+// answers that it is starting is given all the time it takes. So is one of another driver than the one that
+// serves the plugin's ID here: it is registered when the other one has gone.
 func (s *supervisor) watchStart(ctx context.Context, task hook.Control, client *csi.Client) bool {
 	deadline := time.Now().Add(s.plugin.HealthTimeout)
-	for said := false; ; {
+	said := false
+	patient := func(kind, format string, args ...any) {
+		deadline = time.Now().Add(s.plugin.HealthTimeout)
+		if !said {
+			said = true
+			task.Emit(s.pluginEvent(kind, format, args...))
+		}
+	}
+	for {
 		h, err := s.probe(ctx, client)
+		if h == healthy {
+			err = s.enter(ctx, client)
+		}
+		pause := s.StartInterval
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case h == healthy:
-			if err = s.enter(ctx, client); err == nil {
-				task.Emit(s.pluginEvent(structs.TaskEventPluginHealthy, "is healthy"))
-				return true
-			}
+		case h == healthy && err == nil:
+			task.Emit(s.pluginEvent(structs.TaskEventPluginHealthy, "is healthy"))
+			return true
+		case errors.Is(err, dynamicplugins.ErrOtherDriver):
+			patient(structs.TaskEventPluginUnhealthy, "is not used: %v", err)
+			pause = otherDriverPause * s.StartInterval
 		case h == starting:
-			deadline = time.Now().Add(s.plugin.HealthTimeout)
-			if !said {
-				said = true
-				task.Emit(s.pluginEvent(structs.TaskEventHookMessage, "answers that it is still starting"))
-			}
-		}
-		if err != nil && time.Now().After(deadline) {
-			e := s.pluginEvent(structs.TaskEventPluginUnhealthy, "did not become healthy within %s: %v", s.plugin.HealthTimeout, err)
-			task.Emit(e)
-			task.Restart(e.Message)
+			patient(structs.TaskEventHookMessage, "answers that it is still starting")
+		case err != nil && time.Now().After(deadline):
+			s.restart(task, "did not become healthy within %s: %v", s.plugin.HealthTimeout, err)
 			return false
 		}
-		if !retry.Sleep(ctx, s.StartInterval) {
+		if !retry.Sleep(ctx, pause) {
 			return false
 		}
 	}
 }
+
+// otherDriverPause is how many start intervals pass between two tries to register beside another driver.
+const otherDriverPause = 10
 
 // restart has the process restarted under the task's restart policy, which bounds how often that is done.
 func (s *supervisor) restart(task hook.Control, format string, args ...any) {

@@ -1,0 +1,94 @@
+package state
+
+import (
+	"fmt"
+	"slices"
+
+	"berth/structs"
+)
+
+// A plugin's ID belongs to one driver: the Provider of the plugin's row. Volume IDs are unique only within a
+// driver, so a call to another driver could meet another volume, or be told that an unknown volume is done. An
+// instance of another driver is kept as unhealthy, which keeps it out of every count and every choice. The ID
+// is free again when no instance of the driver, no volume and no attachment is left.
+
+// checkDriver completes a report that is about to be stored. It returns the plugin's row, renewed when the
+// report is healthy and its driver takes over an ID that is free.
+func checkDriver(tx *Write, p *structs.CSIPluginRow, i *structs.CSIPluginInstance) *structs.CSIPluginRow {
+	i.OtherDriver = false
+	if !i.Healthy || i.IsDriver(p.Provider) {
+		return p
+	}
+	if holdsVolumes(tx.Read, p.ID) || reportedDriver(tx.Read, p, i) {
+		i.Healthy, i.OtherDriver = false, true
+		i.HealthDescription = fmt.Sprintf("not used: its driver is %q, plugin %q belongs to driver %q", i.Provider, p.ID, p.Provider)
+		return p
+	}
+	return putDriver(tx, &structs.CSIPluginRow{ID: p.ID, Indexes: p.Indexes})
+}
+
+// holdsVolumes reports whether a volume or an attachment ties the plugin's ID to its driver.
+func holdsVolumes(tx *Read, id string) bool {
+	return volumesByPlugin.first(tx, id) != nil || attachmentsByExternal.first(tx, id) != nil
+}
+
+// reportedDriver reports whether a node has an instance of the plugin's driver, other than the one given.
+func reportedDriver(tx *Read, p *structs.CSIPluginRow, other *structs.CSIPluginInstance) bool {
+	for i := range InstancesByPlugin(tx, p.ID) {
+		if i.Provider == p.Provider && (other == nil || i.NodeID != other.NodeID || i.Kind != other.Kind) {
+			return true
+		}
+	}
+	return false
+}
+
+func putDriver(tx *Write, p *structs.CSIPluginRow) *structs.CSIPluginRow {
+	plugins.put(tx, p)
+	return p
+}
+
+// rebindDriver gives a plugin's ID to another driver once no instance of the present one is left: to one that
+// names it as its former name or, without volumes and attachments, to any. now is UnixNano.
+func rebindDriver(tx *Write, id string, now int64) {
+	p := Plugin(tx.Read, id)
+	if p == nil || p.Provider == "" || reportedDriver(tx.Read, p, nil) {
+		return
+	}
+	heir := heirOf(tx.Read, p)
+	if heir == nil {
+		return
+	}
+	next := &structs.CSIPluginRow{ID: p.ID, Indexes: p.Indexes}
+	if heir.FormerProvider == p.Provider {
+		next = p.Copy()
+	}
+	next.Provider, next.Version = heir.Provider, heir.ProviderVersion
+	putDriver(tx, next)
+	restoreInstances(tx, id, now)
+}
+
+// heirOf returns the instance whose driver gets the plugin's ID next, nil for none.
+func heirOf(tx *Read, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
+	free := !holdsVolumes(tx, p.ID)
+	for i := range InstancesByPlugin(tx, p.ID) {
+		if i.Provider != "" && (i.Healthy || i.OtherDriver) && (free || i.FormerProvider == p.Provider) {
+			return i
+		}
+	}
+	return nil
+}
+
+// restoreInstances stores the reports of other drivers again as their nodes made them.
+func restoreInstances(tx *Write, id string, now int64) {
+	for _, old := range slices.Collect(InstancesByPlugin(tx.Read, id)) {
+		if !old.OtherDriver {
+			continue
+		}
+		i := *old
+		i.Healthy, i.HealthDescription = true, ""
+		if n := Node(tx.Read, i.NodeID); n == nil || n.Status == structs.NodeDown {
+			i.Healthy, i.HealthDescription = false, nodeIsDown
+		}
+		storeInstance(tx, old, &i, now)
+	}
+}

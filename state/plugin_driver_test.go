@@ -1,0 +1,218 @@
+package state
+
+import (
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// ofDriver is a healthy report of both halves by a driver with a name of its own.
+func ofDriver(provider string) []*structs.CSIPluginInstance {
+	halves := attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))
+	for _, i := range halves {
+		i.Provider = provider
+	}
+	return halves
+}
+
+func renamed(halves []*structs.CSIPluginInstance, former string) []*structs.CSIPluginInstance {
+	for _, i := range halves {
+		i.FormerProvider = former
+	}
+	return halves
+}
+
+// wantHealthy checks which nodes' instances of plugin p are used, and whose driver the plugin's ID is.
+func (w *world) wantHealthy(provider string, nodes ...string) {
+	w.t.Helper()
+	tx := w.s.Read()
+	d := PluginDetail(tx, "p")
+	if d == nil || d.Provider != provider {
+		w.t.Fatalf("plugin %+v, want driver %s", d, provider)
+	}
+	if d.NodesHealthy != len(nodes) || d.ControllersHealthy != len(nodes) {
+		w.t.Errorf("%d nodes and %d controllers are healthy, want %d", d.NodesHealthy, d.ControllersHealthy, len(nodes))
+	}
+	for _, n := range nodes {
+		if i := d.Nodes[n]; i == nil || !i.Healthy {
+			w.t.Errorf("the instance on node %s is not used: %+v", n, i)
+		}
+	}
+}
+
+func (w *world) removeHalves(node string) {
+	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, WriteOptions: w.now(), Full: true})
+}
+
+func TestDuty_B10_ASecondDriverUnderOneIDIsNotUsed(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", ofDriver("a.csi")...)
+	w.node("n2", ofDriver("b.csi")...)
+	w.wantHealthy("a.csi", "n1")
+	row := Instance(w.s.Read(), "p", structs.CSIKindNode, "n2")
+	want := `not used: its driver is "b.csi", plugin "p" belongs to driver "a.csi"`
+	if row.Healthy || !row.OtherDriver || row.HealthDescription != want {
+		t.Errorf("%+v", row)
+	}
+	w.update("n2", ofDriver("b.csi")...)
+	if Instance(w.s.Read(), "p", structs.CSIKindNode, "n2") != row {
+		t.Error("a report that says nothing new was put")
+	}
+	sick := ofDriver("b.csi")
+	sick[0].Healthy, sick[0].HealthDescription = false, "no answer"
+	w.update("n2", sick...)
+	if row = Instance(w.s.Read(), "p", structs.CSIKindNode, "n2"); row.HealthDescription != "no answer" || row.OtherDriver {
+		t.Errorf("%+v", row)
+	}
+}
+
+func TestPluginDriver_TakesOverAnIDThatIsFree(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", ofDriver("a.csi")...)
+	for _, n := range []string{"n2", "n3"} {
+		b := ofDriver("b.csi")
+		for _, i := range b {
+			i.RequiresControllerPlugin = false
+		}
+		b[1].ControllerInfo.SupportsAttachDetach = false
+		w.node(n, b...)
+	}
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n3"}, Status: structs.NodeDown, WriteOptions: w.now()})
+	w.wantHealthy("a.csi", "n1")
+	w.removeHalves("n1")
+	w.wantHealthy("b.csi", "n2")
+	if p := Plugin(w.s.Read(), "p"); p.SupportsAttachDetach || p.ControllerRequired {
+		t.Errorf("the plugin has capabilities of the former driver: %+v", p)
+	}
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n3"}, Status: structs.NodeReady, WriteOptions: w.now()})
+	w.wantHealthy("b.csi", "n2", "n3")
+}
+
+func TestPluginDriver_InstanceThatBecomesAnotherDriverFreesTheID(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", ofDriver("a.csi")...)
+	w.node("n2", ofDriver("b.csi")...)
+	w.update("n1", ofDriver("b.csi")...)
+	w.wantHealthy("b.csi", "n1", "n2")
+}
+
+func TestPluginDriver_IsKeptForVolumesAndAttachments(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", ofDriver("a.csi")...)
+	w.volume("v", "p")
+	w.node("n2", ofDriver("b.csi")...)
+	w.removeHalves("n1")
+	w.node("n3", ofDriver("b.csi")...)
+	w.wantHealthy("a.csi")
+	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", WriteOptions: w.now()})
+	w.wantHealthy("b.csi", "n2", "n3")
+}
+
+func TestPluginDriver_IsFreeWhenTheLastAttachmentOfAForgottenVolumeIsDetached(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", ofDriver("a.csi")...)
+	w.job(aJob("j", structs.JobService))
+	w.alloc("a1", "j", "n1")
+	w.volume("v", "p")
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.outcome("v", "n1", "attach", nil)
+	w.release("v", "a1")
+	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true, WriteOptions: w.now()})
+	w.node("n2", ofDriver("b.csi")...)
+	w.removeHalves("n1")
+	w.wantHealthy("a.csi")
+	w.outcome("v", "n1", "detach", nil)
+	w.wantHealthy("b.csi", "n2")
+}
+
+func TestPluginDriver_IsFreeWhenAVolumeThatWasNeverMadeIsAskedOfAnotherPlugin(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", ofDriver("a.csi")...)
+	v := aVolume("v", "p")
+	v.State, v.ExternalID = structs.VolumeCreating, ""
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v.Copy()}, WriteOptions: w.now()})
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "v", Op: "create", Final: true, Err: &structs.OperationError{Message: "no"}, WriteOptions: w.now()})
+	w.node("n2", ofDriver("b.csi")...)
+	w.removeHalves("n1")
+	w.wantHealthy("a.csi")
+	v.PluginID = "q"
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v.Copy()}, WriteOptions: w.now()})
+	w.wantHealthy("b.csi", "n2")
+}
+
+func TestPluginDriver_RenamedByItsVendorKeepsTheVolumes(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", ofDriver("a.csi")...)
+	w.node("n2", ofDriver("a.csi")...)
+	w.volume("v", "p")
+	w.update("n1", renamed(ofDriver("a2.csi"), "a.csi")...)
+	w.wantHealthy("a.csi", "n1", "n2") // while the rollout lasts, both names are the driver's
+	w.update("n2", renamed(ofDriver("a2.csi"), "a.csi")...)
+	w.wantHealthy("a2.csi", "n1", "n2")
+	if p := Plugin(w.s.Read(), "p"); !p.SupportsAttachDetach || !p.ControllerSeen {
+		t.Errorf("what is known of the driver is lost: %+v", p)
+	}
+}
+
+func TestVolumeDetail_WarnsOfANodeThatItsPluginNamesOtherwise(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", ofDriver("a.csi")...)
+	w.job(aJob("j", structs.JobService))
+	w.alloc("a1", "j", "n1")
+	w.volume("v", "p")
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.outcome("v", "n1", "attach", nil)
+	detail := func() *structs.CSIVolumeDetail {
+		return VolumeDetail(w.s.Read(), Volume(w.s.Read(), structs.DefaultNamespace, "v"))
+	}
+	if d := detail(); len(d.Warnings) != 0 {
+		t.Errorf("warned of nothing: %q", d.Warnings)
+	}
+	updated := ofDriver("a.csi")
+	updated[0].NodeInfo.ID = "i-2"
+	w.update("n1", updated...)
+	want := `attached to node name-n1 as "external", which plugin p names "i-2" now`
+	if d := detail(); len(d.Warnings) != 1 || !strings.HasPrefix(d.Warnings[0], want) || d.Attachments[0].ExternalNodeID != "external" {
+		t.Errorf("warnings %q, want %s", d.Warnings, want)
+	}
+}
+
+// runs is a job whose task runs one half, or both, of plugin p.
+func runs(id, kind string, more ...string) *structs.Job {
+	j := aJob(id, structs.JobSystem, append([]string{"p"}, more...)...)
+	for _, t := range j.TaskGroups[0].Tasks {
+		if t.CSIPluginConfig != nil && t.CSIPluginConfig.ID == "p" {
+			t.CSIPluginConfig.Type = kind
+		}
+	}
+	return j
+}
+
+func TestPlugin_OfSeveralJobsAndSeveralOfOneJobAreCountedApart(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", attaching(half("p", structs.CSIKindController, true))...)
+	w.node("n2", attaching(half("p", structs.CSIKindNode, true))...)
+	w.node("n3", half("p", structs.CSIKindNode, true), half("q", structs.CSIKindNode, true), half("q", structs.CSIKindController, true))
+	w.job(runs("controllers", structs.CSIPluginController))
+	w.job(runs("nodes", structs.CSIPluginNode, "q"))
+	w.alloc("c1", "controllers", "n1")
+	for _, n := range []string{"2", "3"} {
+		w.alloc("a"+n, "nodes", "n"+n)
+	}
+	want := func(id string, controllers, controllersExpected, nodes, nodesExpected, allocs int) {
+		t.Helper()
+		d := PluginDetail(w.s.Read(), id)
+		if d.ControllersHealthy != controllers || d.ControllersExpected != controllersExpected || d.NodesHealthy != nodes ||
+			d.NodesExpected != nodesExpected || len(d.Allocations) != allocs {
+			t.Errorf("plugin %s: controllers %d of %d, nodes %d of %d, %d allocations", id, d.ControllersHealthy, d.ControllersExpected,
+				d.NodesHealthy, d.NodesExpected, len(d.Allocations))
+		}
+	}
+	want("p", 1, 1, 2, 2, 3)
+	want("q", 1, 2, 1, 2, 2)
+	w.client("n1", "c1", structs.AllocFailed) // one of the two jobs goes
+	do(w, NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", WriteOptions: w.now(), Full: true})
+	want("p", 0, 0, 2, 2, 3)
+	want("q", 1, 2, 1, 2, 2)
+}
