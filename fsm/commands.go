@@ -36,6 +36,8 @@ var (
 	VolumeUnpublish   = command(35, "VolumeUnpublish", state.VolumeUnpublish)
 	AttachmentOutcome = command(36, "AttachmentOutcome", state.AttachmentOutcome)
 	PluginDelete      = command(37, "PluginDelete", state.PluginDelete)
+	NodeExpanded      = command(38, "NodeExpanded", state.NodeExpanded)
+	VolumeRetry       = command(39, "VolumeRetry", state.VolumeRetry)
 )
 
 // commands is all of them: what is not in it cannot be applied.
@@ -44,19 +46,27 @@ var commands = []anyCommand{
 	JobRegister, JobDeregister,
 	EvalUpdate, PlanApply, AllocsClientUpdate, AllocStop, Reap,
 	VolumePut, VolumeDeregister, VolumeDelete, VolumeOutcome, VolumeClaim, VolumeUnpublish, AttachmentOutcome, PluginDelete,
+	NodeExpanded, VolumeRetry,
 	Batch,
 }
 
-// Version counts how often commands were added. Servers tell each other theirs, and nothing is proposed that one of
-// them cannot read: it would stop at it.
-const Version = 1
+// Version counts how often commands were added. Servers gossip their version. A server does not propose an
+// entry that another server of the cluster cannot decode, because that server would stop.
+const Version = 2
 
-// Needs is the version that reads an entry. Batches came before versions, and are seen to in their own way.
+// since holds the version that introduced a command, by the ID of the command. A command without an entry is as
+// old as the log itself.
+var since = map[uint8]int{
+	NodeUpdate.ID:   1,
+	NodeExpanded.ID: 2, VolumeRetry.ID: 2,
+}
+
+// Needs returns the version that decodes an entry. Batches are older than versions and have their own check.
 func Needs(entry []byte) int {
-	if len(entry) > 0 && entry[0] == NodeUpdate.ID {
-		return 1
+	if len(entry) == 0 {
+		return 0
 	}
-	return 0
+	return since[entry[0]]
 }
 
 // Command is a kind of log entry: its id, its payload's type and the state function that carries it out.

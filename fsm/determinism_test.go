@@ -39,7 +39,7 @@ func (d dice) failure() *structs.OperationError {
 func (d dice) instances() (out []*structs.CSIPluginInstance) {
 	for range d.upTo(2) {
 		i := &structs.CSIPluginInstance{Kind: structs.CSIKind(d.of("node", "controller")), CSIInfo: structs.CSIInfo{PluginID: "p",
-			Healthy: d.flip(), Provider: "x", RequiresControllerPlugin: d.flip(), UpdateTime: int64(d.upTo(5))}}
+			Healthy: d.flip(), Provider: "x", RequiresControllerPlugin: d.flip(), ExpandsOffline: d.flip(), UpdateTime: int64(d.upTo(5))}}
 		if i.Kind == structs.CSIKindNode {
 			i.NodeInfo = &structs.CSINodeInfo{ID: "ext", AccessibleTopology: &structs.CSITopology{Segments: map[string]string{"zone": d.of("1", "2"), "rack": "r"}}}
 		} else {
@@ -173,6 +173,13 @@ var draws = map[string]func(d dice, tx *state.Read) ([]byte, error){
 	},
 	"VolumeDelete": func(d dice, _ *state.Read) ([]byte, error) {
 		return VolumeDelete.Encode(&structs.CSIVolumeDeleteRequest{ID: d.vol(), WriteOptions: d.now()})
+	},
+	"NodeExpanded": func(d dice, _ *state.Read) ([]byte, error) {
+		return NodeExpanded.Encode(&structs.CSINodeExpandOutcome{VolumeID: d.vol(), AllocID: d.alloc(), NodeID: d.node(),
+			Bytes: int64(d.upTo(3)), Capacity: int64(d.upTo(3)), Err: d.failure(), WriteOptions: d.now()})
+	},
+	"VolumeRetry": func(d dice, _ *state.Read) ([]byte, error) {
+		return VolumeRetry.Encode(&structs.CSIVolumeRetryRequest{ID: d.vol(), WriteOptions: d.now()})
 	},
 	"VolumeOutcome": func(d dice, _ *state.Read) ([]byte, error) {
 		return VolumeOutcome.Encode(&structs.CSIVolumeOutcome{ID: d.vol(), Op: d.of("create", "delete", "expand"), ExternalID: d.of("x", "y"),

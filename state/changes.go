@@ -10,11 +10,12 @@ type Topic int
 
 // What can be followed.
 const (
-	NodeRows       Topic = iota // node
-	InstanceRows                // plugin, kind, node
-	VolumeRows                  // namespace, volume
-	AttachmentRows              // namespace, volume, node
-	EndedClaimRows              // namespace, volume, allocation: of claims that EndedClaims yields, or yielded before
+	NodeRows         Topic = iota // node
+	InstanceRows                  // plugin, kind, node
+	VolumeRows                    // namespace, volume
+	AttachmentRows                // namespace, volume, node
+	EndedClaimRows                // namespace, volume, allocation: of claims that EndedClaims yields, or yielded before
+	GrowingClaimRows              // likewise, of GrowingClaims
 )
 
 // topics say where the keys of a topic are, and how many parts of them come before the key of the row.
@@ -27,6 +28,8 @@ var topics = [...]struct {
 	VolumeRows:     {&volumes.lead, 0},
 	AttachmentRows: {&attachments.lead, 0},
 	EndedClaimRows: {&endedClaims.lead, 1},
+
+	GrowingClaimRows: {&growing.lead, 2},
 }
 
 // Changed names a row that has come, has changed or has gone; parts that its key does not have are "".

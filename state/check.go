@@ -68,6 +68,8 @@ func (c *checker) claims() {
 		c.want(a == nil || a.NodeID == cl.NodeID, "%s: it is on another node than the claim", who)
 		c.want(v == nil || v.PluginID == cl.PluginID, "%s: the volume is of another plugin", who)
 		c.want(v == nil || v.Capable(cl.AccessMode, cl.AttachmentMode), "%s: the volume is not capable of it", who)
+		c.want(cl.ExpandBytes == 0 && cl.ExpandError == nil || v == nil || v.NodeExpandBytes >= cl.ExpandBytes && v.NodeExpandBytes > 0,
+			"%s: its node has still to grow the volume to %d, of which the volume does not know", who, cl.ExpandBytes)
 		switch cl.State {
 		case structs.ClaimWaiting:
 			c.want(a == nil || !a.Terminal(), "%s: it waits though the allocation is terminal", who)

@@ -125,6 +125,7 @@ func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {
 		}
 		c.State, c.Reason, c.Seq, c.CreateTime = structs.ClaimWaiting, "", first+n, p.Now
 		c.GrantIndex, c.GrantTime, c.EndTime = 0, 0, 0
+		c.ExpandBytes, c.ExpandError = 0, nil
 		if grantAtOnce(tx, &c, p.Now) {
 			continue
 		}
@@ -147,7 +148,7 @@ func grantAtOnce(tx *Write, c *structs.CSIClaim, now int64) bool {
 		}
 	}
 	p := Plugin(tx.Read, v.PluginID)
-	if blockOf(v, p) != "" {
+	if blockOf(v, p) != "" || expandsOffline(tx.Read, v, p) != "" {
 		return false
 	}
 	attaches := p.SupportsAttachDetach || attachments.has(tx.Read, c.Namespace, c.VolumeID)
@@ -155,6 +156,7 @@ func grantAtOnce(tx *Write, c *structs.CSIClaim, now int64) bool {
 		return false
 	}
 	c.State, c.GrantIndex, c.GrantTime = structs.ClaimGranted, tx.Index, now
+	c.ExpandBytes = v.NodeExpandBytes
 	storeClaim(tx, c)
 	if attaches {
 		attachFor(tx, c, now)
@@ -287,6 +289,7 @@ func freeClaim(tx *Write, c *structs.CSIClaim, now int64) {
 	dropClaim(tx, c)
 	if c.State == structs.ClaimGranted {
 		detachUnused(tx, c, now)
+		retryExpansion(tx, c.Namespace, c.VolumeID)
 	}
 	grant(tx, c.Namespace, c.VolumeID, now)
 }

@@ -11,7 +11,10 @@ import (
 
 // volumeBlock says why no claim of the volume can be granted now, "" if nothing of the volume itself is
 // in the way.
-func volumeBlock(tx *Read, v *structs.CSIVolume) string { return blockOf(v, Plugin(tx, v.PluginID)) }
+func volumeBlock(tx *Read, v *structs.CSIVolume) string {
+	p := Plugin(tx, v.PluginID)
+	return cmp.Or(blockOf(v, p), expandsOffline(tx, v, p))
+}
 
 // blockOf is volumeBlock with the row of the volume's plugin at hand, nil where there is none.
 func blockOf(v *structs.CSIVolume, p *structs.CSIPluginRow) string {

@@ -58,6 +58,7 @@ func grant(tx *Write, ns, volume string, now int64) {
 	for c := range line(tx.Read, ns, volume) {
 		granted := c.Copy()
 		granted.State, granted.GrantIndex, granted.GrantTime = structs.ClaimGranted, tx.Index, now
+		granted.ExpandBytes = Volume(tx.Read, ns, volume).NodeExpandBytes
 		storeClaim(tx, granted)
 		attachFor(tx, granted, now)
 	}

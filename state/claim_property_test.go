@@ -55,6 +55,7 @@ func (m *machine) register() {
 	}
 	if m.flip("controller") {
 		csi = append(csi, attaching(half("attaching", structs.CSIKindController, m.flip("healthy")))...)
+		csi[len(csi)-1].ExpandsOffline = m.flip("offline")
 	}
 	n := aNode(pick(m, "node", someNodes))
 	n.NodeClass = pick(m, "class", []string{"", "x"})
@@ -96,7 +97,7 @@ func (m *machine) report() {
 
 func (m *machine) put() {
 	v := aVolume(pick(m, "volume", someVolume), pick(m, "plugin", somePlugin))
-	v.State = pick(m, "state", []string{"", structs.VolumeCreating})
+	v.State, v.RequestedCapacityMin = pick(m, "state", []string{"", structs.VolumeCreating}), int64(rapid.IntRange(0, 3).Draw(m.r, "size"))
 	if v.State != "" {
 		v.ExternalID = ""
 	}
@@ -126,7 +127,14 @@ func (m *machine) maybeError() *structs.OperationError {
 func (m *machine) volumeOutcome() {
 	id := pick(m, "volume", someVolume)
 	step(m, VolumeOutcome, &structs.CSIVolumeOutcome{ID: id, Op: pick(m, "op", []string{"create", "delete", "expand"}),
-		ExternalID: "ext-" + id, Err: m.maybeError(), Final: m.flip("final"), WriteOptions: m.now()})
+		ExternalID: "ext-" + id, Err: m.maybeError(), Final: m.flip("final"), WriteOptions: m.now(),
+		NodeExpandBytes: int64(rapid.IntRange(0, 2).Draw(m.r, "node expand"))})
+}
+
+// nodeExpanded is told by the node of the claim, or by another.
+func (m *machine) nodeExpanded() {
+	step(m, NodeExpanded, &structs.CSINodeExpandOutcome{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs),
+		NodeID: pick(m, "node", someNodes), Bytes: int64(rapid.IntRange(0, 2).Draw(m.r, "bytes")), Err: m.maybeError(), WriteOptions: m.now()})
 }
 
 func (m *machine) claims() {
@@ -213,7 +221,7 @@ func (m *machine) settle() {
 
 func TestLinesAreFairWhateverHappens(t *testing.T) {
 	often := []func(*machine){(*machine).claims, (*machine).claims, (*machine).claims, (*machine).unpublish, (*machine).unpublish,
-		(*machine).attachmentOutcome, (*machine).attachmentOutcome, (*machine).place, (*machine).volumeOutcome}
+		(*machine).attachmentOutcome, (*machine).attachmentOutcome, (*machine).place, (*machine).volumeOutcome, (*machine).nodeExpanded}
 	seldom := []func(*machine){(*machine).register, (*machine).nodeStatus, (*machine).stop, (*machine).report, (*machine).put,
 		(*machine).remove, (*machine).reap}
 	rapid.Check(t, func(r *rapid.T) {

@@ -335,6 +335,7 @@ func learnPlugin(tx *Write, old *structs.CSIPluginRow, i *structs.CSIPluginInsta
 	if i.Kind == structs.CSIKindController && i.ControllerInfo != nil {
 		learned.SupportsAttachDetach = i.ControllerInfo.SupportsAttachDetach
 		learned.SupportsReadOnly = i.ControllerInfo.SupportsReadOnlyAttach
+		learned.ExpandsOffline = i.ExpandsOffline
 	}
 	if learned == *old {
 		return false

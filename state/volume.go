@@ -17,7 +17,7 @@ var (
 		return keyOf(v.PluginID, v.ExternalID, v.Namespace, v.ID)
 	})
 	unsettledVolumes = volumes.by("unsettled", func(v *structs.CSIVolume) key {
-		if v.State != structs.VolumeCreating && v.State != structs.VolumeDeleting && !v.ExpandPending {
+		if !v.Unsettled() {
 			return nil
 		}
 		return keyOf(v.State)
@@ -116,7 +116,7 @@ func VolumeDetail(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	d := &structs.CSIVolumeDetail{CSIVolume: *v.Copy(), AccessMode: s.AccessMode, AttachmentMode: s.AttachmentMode,
 		ReadAllocs: map[string]*structs.AllocListStub{}, WriteAllocs: map[string]*structs.AllocListStub{},
 		Allocations: []*structs.AllocListStub{}, Claims: []*structs.CSIClaim{}, Attachments: []*structs.CSIAttachment{},
-		Schedulable: s.Schedulable, Blocked: unschedulable(tx, v),
+		Schedulable: s.Schedulable, Blocked: unschedulable(tx, v), ExpandBlocked: ExpandBlocked(tx, v),
 		Provider: s.Provider, ControllerRequired: s.ControllerRequired,
 		ControllersHealthy: s.ControllersHealthy, ControllersExpected: s.ControllersExpected,
 		NodesHealthy: s.NodesHealthy, NodesExpected: s.NodesExpected}
@@ -200,7 +200,9 @@ func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
 			return err
 		}
 		if v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting {
-			return structs.Errorf(structs.KindPrecondition, "volume %q is %s: forgotten now, it would be left behind at its plugin", v.ID, v.State)
+			return structs.Errorf(structs.KindPrecondition,
+				"volume %q is %s: forgotten now, it may be left behind at its plugin; to forget it all the same: %s",
+				v.ID, v.State, deregisterCommand(v))
 		}
 	}
 	for _, k := range classesIn(tx.Read, v.Namespace, v.ID, structs.ClaimGranted) {
@@ -213,6 +215,21 @@ func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
 	}
 	forgetVolume(tx, v)
 	return nil
+}
+
+// deregisterCommand is what an operator runs to forget a volume whose plugin cannot be asked.
+func deregisterCommand(v *structs.CSIVolume) string {
+	flags := "-force "
+	if v.Namespace != structs.DefaultNamespace {
+		flags += "-namespace " + v.Namespace + " "
+	}
+	return "berth volume deregister " + flags + v.ID
+}
+
+// mayExist reports whether a creation that failed may have made something all the same: RESOURCE_EXHAUSTED is
+// also the answer of a transport whose message was too large (CSI spec, CreateVolume errors).
+func mayExist(v *structs.CSIVolume) bool {
+	return v.LastError != nil && v.LastError.Code == structs.CSICodeExhausted
 }
 
 // forgetVolume drops the row. Who waits for the place that the volume took on a node may not have heard yet that it
@@ -235,7 +252,7 @@ func VolumeDelete(tx *Write, p *structs.CSIVolumeDeleteRequest) error {
 	if err := usersOf(tx.Read, v); err != nil {
 		return err
 	}
-	if v.State == structs.VolumeFailed && v.ExternalID == "" {
+	if v.State == structs.VolumeFailed && v.ExternalID == "" && !mayExist(v) {
 		forgetVolume(tx, v)
 		return nil
 	}

@@ -36,7 +36,7 @@ func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
 	switch {
 	case old == nil:
 		v.CreateTime, v.State = now, cmp.Or(v.State, structs.VolumeReady)
-		v.LastError, v.ExpandPending = nil, false
+		v.LastError, v.ExpandPending, v.NodeExpandBytes = nil, false, 0
 	case old.State == structs.VolumeFailed && old.ExternalID == "":
 		if err := remakeVolume(tx, v, old); err != nil {
 			return err
@@ -45,6 +45,10 @@ func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
 		if err := mergeVolume(tx.Read, v, old); err != nil {
 			return err
 		}
+		if v.ExpandPending && nodesExpand(tx.Read, v.PluginID) {
+			v.ExpandPending = false
+			expandOnNodes(tx, v, v.RequestedCapacityMin)
+		}
 	}
 	if err := externalFree(tx.Read, v); err != nil {
 		return err
@@ -52,8 +56,14 @@ func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
 	if err := externalDetached(tx.Read, v); err != nil {
 		return err
 	}
-	if old != nil && sameVolume(old, v) {
+	switch {
+	case old == nil:
+	case !sameVolume(old, v):
+		v.LastError = nil // it was not about this
+	case v.LastError == nil:
 		return nil
+	default:
+		v.LastError = dueNow(v.LastError, now)
 	}
 	storeVolume(tx, v, now)
 	if old != nil && old.PluginID != v.PluginID {
@@ -68,7 +78,7 @@ func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
 func remakeVolume(tx *Write, v, old *structs.CSIVolume) error {
 	v.Name, v.CreateTime, v.State = cmp.Or(v.Name, old.Name), old.CreateTime, cmp.Or(v.State, structs.VolumeReady)
 	v.Secrets, v.MountOptions = keepSecrets(v.Secrets, old.Secrets), keepFlags(v.MountOptions, old.MountOptions)
-	v.LastError, v.ExpandPending = nil, false
+	v.LastError, v.ExpandPending, v.NodeExpandBytes = nil, false, 0
 	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
 		if c.PluginID != v.PluginID {
 			c = c.Copy()
@@ -168,7 +178,8 @@ func keepUnsaid(v, old *structs.CSIVolume) {
 	}
 	v.Secrets = keepSecrets(v.Secrets, old.Secrets)
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
-	v.State, v.LastError, v.ExpandPending = old.State, old.LastError, old.ExpandPending
+	v.State, v.LastError = old.State, old.LastError
+	v.ExpandPending, v.NodeExpandBytes = old.ExpandPending, old.NodeExpandBytes
 	v.Topologies, v.Capacity, v.CreateTime = old.Topologies, old.Capacity, old.CreateTime
 }
 
@@ -192,18 +203,23 @@ func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
 	return now
 }
 
-// growOnly takes new bounds of the capacity: 0 leaves one as it is, and none may go back. A minimum above
-// what there is asks for expansion.
+// growOnly takes new bounds of the capacity: 0 leaves one as it is. A minimum above the capacity asks for
+// expansion. A request that the plugin has not met yet may be taken back, to no less than the capacity: the plugin
+// is then asked for the smaller size (CSI spec, ControllerExpandVolume errors).
 func growOnly(v, old *structs.CSIVolume) error {
 	v.RequestedCapacityMin = cmp.Or(v.RequestedCapacityMin, old.RequestedCapacityMin)
 	v.RequestedCapacityMax = cmp.Or(v.RequestedCapacityMax, old.RequestedCapacityMax)
+	least, limit := old.RequestedCapacityMin, max(old.Capacity, v.RequestedCapacityMin)
+	if old.ExpandPending || old.State == structs.VolumeCreating {
+		least = old.Capacity
+	}
 	switch {
-	case v.RequestedCapacityMin < old.RequestedCapacityMin:
-		return structs.Errorf(structs.KindConflict, "RequestedCapacityMin of volume %q can only grow: it is %d, not %d",
-			v.ID, old.RequestedCapacityMin, v.RequestedCapacityMin)
-	case v.RequestedCapacityMax != 0 && v.RequestedCapacityMax < max(old.Capacity, v.RequestedCapacityMin):
-		return structs.Errorf(structs.KindConflict, "RequestedCapacityMax of volume %q cannot be below its capacity: %d is less than %d",
-			v.ID, v.RequestedCapacityMax, max(old.Capacity, v.RequestedCapacityMin))
+	case v.RequestedCapacityMin < least:
+		return structs.Errorf(structs.KindConflict, "volume %q: capacity_min can only grow: it is %s, not %s",
+			v.ID, structs.FormatBytes(least), structs.FormatBytes(v.RequestedCapacityMin))
+	case v.RequestedCapacityMax != 0 && v.RequestedCapacityMax < limit:
+		return structs.Errorf(structs.KindConflict, "volume %q: capacity_max %s is below its capacity of %s",
+			v.ID, structs.FormatBytes(v.RequestedCapacityMax), structs.FormatBytes(limit))
 	}
 	if v.State == structs.VolumeReady && v.RequestedCapacityMin > max(old.RequestedCapacityMin, old.Capacity) {
 		v.ExpandPending = true
@@ -301,11 +317,18 @@ func expanded(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 		return
 	case p.Err == nil:
 		v.Capacity, v.ExpandPending, v.LastError = max(p.Capacity, v.Capacity), false, nil
+		if p.NodeExpandBytes > 0 {
+			expandOnNodes(tx, v, p.NodeExpandBytes)
+		}
 	default:
 		v.LastError = failedAgain(v.LastError, p.Err)
 		if p.Final {
 			v.ExpandPending, v.RequestedCapacityMin = false, min(v.RequestedCapacityMin, v.Capacity)
 		}
+	}
+	if plugin := Plugin(tx.Read, v.PluginID); !v.ExpandPending && plugin != nil && plugin.ExpandsOffline {
+		storeVolume(tx, v, p.Now) // claims have waited for it
+		return
 	}
 	changeQuietly(tx, v)
 }

@@ -41,6 +41,8 @@ type ClientCSICreateResponse struct {
 	Capacity   int64
 	Context    map[string]string
 	Topologies []*CSITopology
+	// Exhausted is the plugin's message when it answered RESOURCE_EXHAUSTED: there is no room for the volume.
+	Exhausted string `json:",omitempty"`
 	WriteMeta
 }
 
@@ -128,6 +130,29 @@ func (r *ClientCSIExpandRequest) Driver() (string, *string) { return r.PluginID,
 type ClientCSIExpandResponse struct {
 	Capacity              int64
 	NodeExpansionRequired bool
+	Exhausted             string `json:",omitempty"` // as in ClientCSICreateResponse
+	WriteMeta
+}
+
+// ClientCSINodeExpandRequest asks a node for NodeExpandVolume where an allocation uses the volume. The node
+// answers unavailable while the volume is not published for it.
+type ClientCSINodeExpandRequest struct {
+	VolumeID        string
+	VolumeNamespace string
+	AllocID         string
+	PluginID        string
+	ExternalID      string
+	RequiredBytes   int64
+	AccessMode      CSIAccessMode
+	AttachmentMode  CSIAttachmentMode
+	MountOptions    *CSIMountOptions
+	Secrets         Secrets `codec:"Secrets"`
+	WriteOptions
+}
+
+// ClientCSINodeExpandResponse carries the size that the plugin answered, 0 if it did not say.
+type ClientCSINodeExpandResponse struct {
+	Capacity int64
 	WriteMeta
 }
 

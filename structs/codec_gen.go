@@ -1266,6 +1266,45 @@ func (v *CSIAttachmentOutcome) readField(name, b []byte) (_ []byte, known bool, 
 	return b, true, err
 }
 
+func (v *CSICall) MsgpackSelf() any { return v }
+
+func (v *CSICall) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(3)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa6NodeID"...)
+	b = msgp.AppendString(b, v.NodeID)
+	b = append(b, "\xa2Op"...)
+	b = msgp.AppendString(b, v.Op)
+	b = append(b, "\xa4Time"...)
+	b = msgp.AppendInt64(b, v.Time)
+	return b, nil
+}
+
+func (v *CSICall) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSICall{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSICall) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "NodeID":
+		v.NodeID, b, err = codec.ReadString(b)
+	case "Op":
+		v.Op, b, err = codec.ReadShared[string](b)
+	case "Time":
+		v.Time, b, err = codec.ReadInt[int64](b)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *CSICapacityRange) MsgpackSelf() any { return v }
 
 func (v *CSICapacityRange) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -1307,8 +1346,14 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(19)
+	n := uint32(21)
 	if !(v.EndTime != 0) {
+		n--
+	}
+	if !(v.ExpandBytes != 0) {
+		n--
+	}
+	if !(v.ExpandError != nil) {
 		n--
 	}
 	if !(v.Reason != "") {
@@ -1328,6 +1373,16 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.EndTime != 0 {
 		b = append(b, "\xa7EndTime"...)
 		b = msgp.AppendInt64(b, v.EndTime)
+	}
+	if v.ExpandBytes != 0 {
+		b = append(b, "\xabExpandBytes"...)
+		b = msgp.AppendInt64(b, v.ExpandBytes)
+	}
+	if v.ExpandError != nil {
+		b = append(b, "\xabExpandError"...)
+		if b, err = v.ExpandError.AppendMsgpack(b); err != nil {
+			return b, codec.EncodeError("ExpandError", err)
+		}
 	}
 	b = append(b, "\xaaGrantIndex"...)
 	b = msgp.AppendUint64(b, v.GrantIndex)
@@ -1404,6 +1459,10 @@ func (v *CSIClaim) readField(name, b []byte) (_ []byte, known bool, err error) {
 		v.GrantTime, b, err = codec.ReadInt[int64](b)
 	case "EndTime":
 		v.EndTime, b, err = codec.ReadInt[int64](b)
+	case "ExpandBytes":
+		v.ExpandBytes, b, err = codec.ReadInt[int64](b)
+	case "ExpandError":
+		b, err = codec.ReadPointer(b, &v.ExpandError, (*OperationError).DecodeMsgpack)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -1903,6 +1962,53 @@ func (v *CSIControllerInfo) readField(name, b []byte) (_ []byte, known bool, err
 	return b, true, err
 }
 
+func (v *CSIForced) MsgpackSelf() any { return v }
+
+func (v *CSIForced) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(5)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa2By"...)
+	b = msgp.AppendString(b, v.By)
+	b = append(b, "\xa6NodeID"...)
+	b = msgp.AppendString(b, v.NodeID)
+	b = append(b, "\xa6Reason"...)
+	b = msgp.AppendString(b, v.Reason)
+	b = append(b, "\xa4Time"...)
+	b = msgp.AppendInt64(b, v.Time)
+	b = append(b, "\xa4What"...)
+	b = msgp.AppendString(b, v.What)
+	return b, nil
+}
+
+func (v *CSIForced) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIForced{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIForced) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "NodeID":
+		v.NodeID, b, err = codec.ReadString(b)
+	case "What":
+		v.What, b, err = codec.ReadString(b)
+	case "By":
+		v.By, b, err = codec.ReadString(b)
+	case "Reason":
+		v.Reason, b, err = codec.ReadShared[string](b)
+	case "Time":
+		v.Time, b, err = codec.ReadInt[int64](b)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *CSIHeldClaim) MsgpackSelf() any { return v }
 
 func (v *CSIHeldClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -1946,8 +2052,11 @@ func (v *CSIInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(12)
+	n := uint32(13)
 	if !(v.ControllerInfo != nil) {
+		n--
+	}
+	if !(v.ExpandsOffline) {
 		n--
 	}
 	if !(v.FormerProvider != "") {
@@ -1964,6 +2073,10 @@ func (v *CSIInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 		if b, err = v.ControllerInfo.AppendMsgpack(b); err != nil {
 			return b, codec.EncodeError("ControllerInfo", err)
 		}
+	}
+	if v.ExpandsOffline {
+		b = append(b, "\xaeExpandsOffline"...)
+		b = msgp.AppendBool(b, v.ExpandsOffline)
 	}
 	if v.FormerProvider != "" {
 		b = append(b, "\xaeFormerProvider"...)
@@ -2022,6 +2135,8 @@ func (v *CSIInfo) readField(name, b []byte) (_ []byte, known bool, err error) {
 		v.RequiresControllerPlugin, b, err = codec.ReadBool(b)
 	case "RequiresTopologies":
 		v.RequiresTopologies, b, err = codec.ReadBool(b)
+	case "ExpandsOffline":
+		v.ExpandsOffline, b, err = codec.ReadBool(b)
 	case "ControllerInfo":
 		b, err = codec.ReadPointer(b, &v.ControllerInfo, (*CSIControllerInfo).DecodeMsgpack)
 	case "NodeInfo":
@@ -2100,6 +2215,97 @@ func (v *CSIMountOptions) readField(name, b []byte) (_ []byte, known bool, err e
 		b, err = codec.ReadStrings(b, &v.MountFlags)
 	default:
 		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *CSINodeExpandOutcome) MsgpackSelf() any { return v }
+
+func (v *CSINodeExpandOutcome) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(13)
+	if !(v.WriteOptions.Forwarded) {
+		n--
+	}
+	if !(v.WriteOptions.Namespace != "") {
+		n--
+	}
+	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa7AllocID"...)
+	b = msgp.AppendString(b, v.AllocID)
+	b = append(b, "\xa9AuthToken"...)
+	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	b = append(b, "\xa5Bytes"...)
+	b = msgp.AppendInt64(b, v.Bytes)
+	b = append(b, "\xa8Capacity"...)
+	b = msgp.AppendInt64(b, v.Capacity)
+	b = append(b, "\xa3Err"...)
+	if b, err = v.Err.AppendMsgpack(b); err != nil {
+		return b, codec.EncodeError("Err", err)
+	}
+	if v.WriteOptions.Forwarded {
+		b = append(b, "\xa9Forwarded"...)
+		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
+	}
+	if v.WriteOptions.Namespace != "" {
+		b = append(b, "\xa9Namespace"...)
+		b = msgp.AppendString(b, v.WriteOptions.Namespace)
+	}
+	b = append(b, "\xa6NodeID"...)
+	b = msgp.AppendString(b, v.NodeID)
+	if v.WriteOptions.Now != 0 {
+		b = append(b, "\xa3Now"...)
+		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+	}
+	if v.WriteOptions.Region != "" {
+		b = append(b, "\xa6Region"...)
+		b = msgp.AppendString(b, v.WriteOptions.Region)
+	}
+	b = append(b, "\xa8RowIndex"...)
+	b = msgp.AppendUint64(b, v.RowIndex)
+	b = append(b, "\xa8SecretID"...)
+	b = msgp.AppendString(b, v.SecretID)
+	b = append(b, "\xa8VolumeID"...)
+	b = msgp.AppendString(b, v.VolumeID)
+	return b, nil
+}
+
+func (v *CSINodeExpandOutcome) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSINodeExpandOutcome{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSINodeExpandOutcome) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "VolumeID":
+		v.VolumeID, b, err = codec.ReadString(b)
+	case "AllocID":
+		v.AllocID, b, err = codec.ReadString(b)
+	case "NodeID":
+		v.NodeID, b, err = codec.ReadString(b)
+	case "SecretID":
+		v.SecretID, b, err = codec.ReadString(b)
+	case "RowIndex":
+		v.RowIndex, b, err = codec.ReadUint[uint64](b)
+	case "Bytes":
+		v.Bytes, b, err = codec.ReadInt[int64](b)
+	case "Capacity":
+		v.Capacity, b, err = codec.ReadInt[int64](b)
+	case "Err":
+		b, err = codec.ReadPointer(b, &v.Err, (*OperationError).DecodeMsgpack)
+	default:
+		return v.WriteOptions.readField(name, b)
 	}
 	return b, true, err
 }
@@ -2531,8 +2737,11 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(17)
+	n := uint32(18)
 	if !(v.CSIInfo.ControllerInfo != nil) {
+		n--
+	}
+	if !(v.CSIInfo.ExpandsOffline) {
 		n--
 	}
 	if !(v.CSIInfo.FormerProvider != "") {
@@ -2555,6 +2764,10 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xabCreateIndex"...)
 	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	if v.CSIInfo.ExpandsOffline {
+		b = append(b, "\xaeExpandsOffline"...)
+		b = msgp.AppendBool(b, v.CSIInfo.ExpandsOffline)
+	}
 	if v.CSIInfo.FormerProvider != "" {
 		b = append(b, "\xaeFormerProvider"...)
 		b = msgp.AppendString(b, v.CSIInfo.FormerProvider)
@@ -2730,7 +2943,10 @@ func (v *CSIPluginRow) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(10)
+	n := uint32(11)
+	if !(v.ExpandsOffline) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xb2ControllerRequired"...)
 	b = msgp.AppendBool(b, v.ControllerRequired)
@@ -2738,6 +2954,10 @@ func (v *CSIPluginRow) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendBool(b, v.ControllerSeen)
 	b = append(b, "\xabCreateIndex"...)
 	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	if v.ExpandsOffline {
+		b = append(b, "\xaeExpandsOffline"...)
+		b = msgp.AppendBool(b, v.ExpandsOffline)
+	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
 	b = append(b, "\xa5Known"...)
@@ -2781,6 +3001,8 @@ func (v *CSIPluginRow) readField(name, b []byte) (_ []byte, known bool, err erro
 		v.SupportsAttachDetach, b, err = codec.ReadBool(b)
 	case "SupportsReadOnly":
 		v.SupportsReadOnly, b, err = codec.ReadBool(b)
+	case "ExpandsOffline":
+		v.ExpandsOffline, b, err = codec.ReadBool(b)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -2863,14 +3085,29 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(24)
+	n := uint32(27)
+	if !(v.Call != nil) {
+		n--
+	}
 	if !(v.ExpandPending) {
+		n--
+	}
+	if !(v.Forced != nil) {
 		n--
 	}
 	if !(v.LastError != nil) {
 		n--
 	}
+	if !(v.NodeExpandBytes != 0) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
+	if v.Call != nil {
+		b = append(b, "\xa4Call"...)
+		if b, err = v.Call.AppendMsgpack(b); err != nil {
+			return b, codec.EncodeError("Call", err)
+		}
+	}
 	b = append(b, "\xa8Capacity"...)
 	b = msgp.AppendInt64(b, v.Capacity)
 	b = append(b, "\xa7CloneID"...)
@@ -2887,6 +3124,12 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xaaExternalID"...)
 	b = msgp.AppendString(b, v.ExternalID)
+	if v.Forced != nil {
+		b = append(b, "\xa6Forced"...)
+		if b, err = v.Forced.AppendMsgpack(b); err != nil {
+			return b, codec.EncodeError("Forced", err)
+		}
+	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
 	if v.LastError != nil {
@@ -2907,6 +3150,10 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Name)
 	b = append(b, "\xa9Namespace"...)
 	b = msgp.AppendString(b, v.Namespace)
+	if v.NodeExpandBytes != 0 {
+		b = append(b, "\xafNodeExpandBytes"...)
+		b = msgp.AppendInt64(b, v.NodeExpandBytes)
+	}
 	b = append(b, "\xaaParameters"...)
 	b = codec.AppendStringMap(b, v.Parameters)
 	b = append(b, "\xa8PluginID"...)
@@ -2962,6 +3209,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = codec.ReadPointer(b, &v.LastError, (*OperationError).DecodeMsgpack)
 	case "ExpandPending":
 		v.ExpandPending, b, err = codec.ReadBool(b)
+	case "NodeExpandBytes":
+		v.NodeExpandBytes, b, err = codec.ReadInt[int64](b)
 	case "RequestedTopologies":
 		b, err = codec.ReadPointer(b, &v.RequestedTopologies, (*CSITopologyRequest).DecodeMsgpack)
 	case "Topologies":
@@ -2990,6 +3239,10 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		v.CreateTime, b, err = codec.ReadInt[int64](b)
 	case "ModifyTime":
 		v.ModifyTime, b, err = codec.ReadInt[int64](b)
+	case "Call":
+		b, err = codec.ReadPointer(b, &v.Call, (*CSICall).DecodeMsgpack)
+	case "Forced":
+		b, err = codec.ReadPointer(b, &v.Forced, (*CSIForced).DecodeMsgpack)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -3346,14 +3599,26 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(41)
+	n := uint32(45)
 	if !(v.Blocked != "") {
+		n--
+	}
+	if !(v.CSIVolume.Call != nil) {
+		n--
+	}
+	if !(v.ExpandBlocked != "") {
 		n--
 	}
 	if !(v.CSIVolume.ExpandPending) {
 		n--
 	}
+	if !(v.CSIVolume.Forced != nil) {
+		n--
+	}
 	if !(v.CSIVolume.LastError != nil) {
+		n--
+	}
+	if !(v.CSIVolume.NodeExpandBytes != 0) {
 		n--
 	}
 	if !(len(v.Warnings) != 0) {
@@ -3376,6 +3641,12 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = append(b, "\xa7Blocked"...)
 		b = msgp.AppendString(b, v.Blocked)
 	}
+	if v.CSIVolume.Call != nil {
+		b = append(b, "\xa4Call"...)
+		if b, err = v.CSIVolume.Call.AppendMsgpack(b); err != nil {
+			return b, codec.EncodeError("Call", err)
+		}
+	}
 	b = append(b, "\xa8Capacity"...)
 	b = msgp.AppendInt64(b, v.CSIVolume.Capacity)
 	b = append(b, "\xa6Claims"...)
@@ -3396,12 +3667,22 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendUint64(b, v.CSIVolume.Indexes.CreateIndex)
 	b = append(b, "\xaaCreateTime"...)
 	b = msgp.AppendInt64(b, v.CSIVolume.CreateTime)
+	if v.ExpandBlocked != "" {
+		b = append(b, "\xadExpandBlocked"...)
+		b = msgp.AppendString(b, v.ExpandBlocked)
+	}
 	if v.CSIVolume.ExpandPending {
 		b = append(b, "\xadExpandPending"...)
 		b = msgp.AppendBool(b, v.CSIVolume.ExpandPending)
 	}
 	b = append(b, "\xaaExternalID"...)
 	b = msgp.AppendString(b, v.CSIVolume.ExternalID)
+	if v.CSIVolume.Forced != nil {
+		b = append(b, "\xa6Forced"...)
+		if b, err = v.CSIVolume.Forced.AppendMsgpack(b); err != nil {
+			return b, codec.EncodeError("Forced", err)
+		}
+	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.CSIVolume.ID)
 	if v.CSIVolume.LastError != nil {
@@ -3422,6 +3703,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.CSIVolume.Name)
 	b = append(b, "\xa9Namespace"...)
 	b = msgp.AppendString(b, v.CSIVolume.Namespace)
+	if v.CSIVolume.NodeExpandBytes != 0 {
+		b = append(b, "\xafNodeExpandBytes"...)
+		b = msgp.AppendInt64(b, v.CSIVolume.NodeExpandBytes)
+	}
 	b = append(b, "\xadNodesExpected"...)
 	b = msgp.AppendInt64(b, int64(v.NodesExpected))
 	b = append(b, "\xacNodesHealthy"...)
@@ -3507,6 +3792,8 @@ func (v *CSIVolumeDetail) readField(name, b []byte) (_ []byte, known bool, err e
 		v.Blocked, b, err = codec.ReadString(b)
 	case "Warnings":
 		b, err = codec.ReadStrings(b, &v.Warnings)
+	case "ExpandBlocked":
+		v.ExpandBlocked, b, err = codec.ReadString(b)
 	case "Provider":
 		v.Provider, b, err = codec.ReadShared[string](b)
 	case "ProviderVersion":
@@ -4207,11 +4494,14 @@ func (v *CSIVolumeOutcome) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(14)
+	n := uint32(15)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
 	if !(v.WriteOptions.Namespace != "") {
+		n--
+	}
+	if !(v.NodeExpandBytes != 0) {
 		n--
 	}
 	if !(v.WriteOptions.Now != 0) {
@@ -4244,6 +4534,10 @@ func (v *CSIVolumeOutcome) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.WriteOptions.Namespace != "" {
 		b = append(b, "\xa9Namespace"...)
 		b = msgp.AppendString(b, v.WriteOptions.Namespace)
+	}
+	if v.NodeExpandBytes != 0 {
+		b = append(b, "\xafNodeExpandBytes"...)
+		b = msgp.AppendInt64(b, v.NodeExpandBytes)
 	}
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
@@ -4292,6 +4586,8 @@ func (v *CSIVolumeOutcome) readField(name, b []byte) (_ []byte, known bool, err 
 		b, err = codec.ReadPointer(b, &v.Err, (*OperationError).DecodeMsgpack)
 	case "Final":
 		v.Final, b, err = codec.ReadBool(b)
+	case "NodeExpandBytes":
+		v.NodeExpandBytes, b, err = codec.ReadInt[int64](b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -4392,6 +4688,67 @@ func (v *CSIVolumeRegisterResponse) readField(name, b []byte) (_ []byte, known b
 		b, err = codec.ReadPointers(b, &v.Volumes, (*CSIVolume).DecodeMsgpack)
 	default:
 		return v.WriteMeta.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *CSIVolumeRetryRequest) MsgpackSelf() any { return v }
+
+func (v *CSIVolumeRetryRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(6)
+	if !(v.WriteOptions.Forwarded) {
+		n--
+	}
+	if !(v.WriteOptions.Namespace != "") {
+		n--
+	}
+	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa9AuthToken"...)
+	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.WriteOptions.Forwarded {
+		b = append(b, "\xa9Forwarded"...)
+		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
+	}
+	b = append(b, "\xa2ID"...)
+	b = msgp.AppendString(b, v.ID)
+	if v.WriteOptions.Namespace != "" {
+		b = append(b, "\xa9Namespace"...)
+		b = msgp.AppendString(b, v.WriteOptions.Namespace)
+	}
+	if v.WriteOptions.Now != 0 {
+		b = append(b, "\xa3Now"...)
+		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+	}
+	if v.WriteOptions.Region != "" {
+		b = append(b, "\xa6Region"...)
+		b = msgp.AppendString(b, v.WriteOptions.Region)
+	}
+	return b, nil
+}
+
+func (v *CSIVolumeRetryRequest) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIVolumeRetryRequest{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIVolumeRetryRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "ID":
+		v.ID, b, err = codec.ReadString(b)
+	default:
+		return v.WriteOptions.readField(name, b)
 	}
 	return b, true, err
 }
@@ -4771,12 +5128,19 @@ func (v *ClientCSICreateResponse) AppendMsgpack(b []byte) (_ []byte, err error) 
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(5)
+	n := uint32(6)
+	if !(v.Exhausted != "") {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa8Capacity"...)
 	b = msgp.AppendInt64(b, v.Capacity)
 	b = append(b, "\xa7Context"...)
 	b = codec.AppendStringMap(b, v.Context)
+	if v.Exhausted != "" {
+		b = append(b, "\xa9Exhausted"...)
+		b = msgp.AppendString(b, v.Exhausted)
+	}
 	b = append(b, "\xaaExternalID"...)
 	b = msgp.AppendString(b, v.ExternalID)
 	b = append(b, "\xa5Index"...)
@@ -4806,6 +5170,8 @@ func (v *ClientCSICreateResponse) readField(name, b []byte) (_ []byte, known boo
 		b, err = codec.ReadStringMap(b, &v.Context)
 	case "Topologies":
 		b, err = codec.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
+	case "Exhausted":
+		v.Exhausted, b, err = codec.ReadString(b)
 	default:
 		return v.WriteMeta.readField(name, b)
 	}
@@ -5068,10 +5434,17 @@ func (v *ClientCSIExpandResponse) AppendMsgpack(b []byte) (_ []byte, err error) 
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(3)
+	n := uint32(4)
+	if !(v.Exhausted != "") {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa8Capacity"...)
 	b = msgp.AppendInt64(b, v.Capacity)
+	if v.Exhausted != "" {
+		b = append(b, "\xa9Exhausted"...)
+		b = msgp.AppendString(b, v.Exhausted)
+	}
 	b = append(b, "\xa5Index"...)
 	b = msgp.AppendUint64(b, v.WriteMeta.Index)
 	b = append(b, "\xb5NodeExpansionRequired"...)
@@ -5093,6 +5466,8 @@ func (v *ClientCSIExpandResponse) readField(name, b []byte) (_ []byte, known boo
 		v.Capacity, b, err = codec.ReadInt[int64](b)
 	case "NodeExpansionRequired":
 		v.NodeExpansionRequired, b, err = codec.ReadBool(b)
+	case "Exhausted":
+		v.Exhausted, b, err = codec.ReadString(b)
 	default:
 		return v.WriteMeta.readField(name, b)
 	}
@@ -5341,6 +5716,138 @@ func (v *ClientCSINodeDetachRequest) readField(name, b []byte) (_ []byte, known 
 		v.AllocID, b, err = codec.ReadString(b)
 	default:
 		return v.WriteOptions.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *ClientCSINodeExpandRequest) MsgpackSelf() any { return v }
+
+func (v *ClientCSINodeExpandRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(15)
+	if !(v.WriteOptions.Forwarded) {
+		n--
+	}
+	if !(v.WriteOptions.Namespace != "") {
+		n--
+	}
+	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xaaAccessMode"...)
+	b = msgp.AppendString(b, string(v.AccessMode))
+	b = append(b, "\xa7AllocID"...)
+	b = msgp.AppendString(b, v.AllocID)
+	b = append(b, "\xaeAttachmentMode"...)
+	b = msgp.AppendString(b, string(v.AttachmentMode))
+	b = append(b, "\xa9AuthToken"...)
+	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	b = append(b, "\xaaExternalID"...)
+	b = msgp.AppendString(b, v.ExternalID)
+	if v.WriteOptions.Forwarded {
+		b = append(b, "\xa9Forwarded"...)
+		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
+	}
+	b = append(b, "\xacMountOptions"...)
+	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
+		return b, codec.EncodeError("MountOptions", err)
+	}
+	if v.WriteOptions.Namespace != "" {
+		b = append(b, "\xa9Namespace"...)
+		b = msgp.AppendString(b, v.WriteOptions.Namespace)
+	}
+	if v.WriteOptions.Now != 0 {
+		b = append(b, "\xa3Now"...)
+		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+	}
+	b = append(b, "\xa8PluginID"...)
+	b = msgp.AppendString(b, v.PluginID)
+	if v.WriteOptions.Region != "" {
+		b = append(b, "\xa6Region"...)
+		b = msgp.AppendString(b, v.WriteOptions.Region)
+	}
+	b = append(b, "\xadRequiredBytes"...)
+	b = msgp.AppendInt64(b, v.RequiredBytes)
+	b = append(b, "\xa7Secrets"...)
+	b = codec.AppendStringMap(b, v.Secrets)
+	b = append(b, "\xa8VolumeID"...)
+	b = msgp.AppendString(b, v.VolumeID)
+	b = append(b, "\xafVolumeNamespace"...)
+	b = msgp.AppendString(b, v.VolumeNamespace)
+	return b, nil
+}
+
+func (v *ClientCSINodeExpandRequest) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = ClientCSINodeExpandRequest{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *ClientCSINodeExpandRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "VolumeID":
+		v.VolumeID, b, err = codec.ReadString(b)
+	case "VolumeNamespace":
+		v.VolumeNamespace, b, err = codec.ReadString(b)
+	case "AllocID":
+		v.AllocID, b, err = codec.ReadString(b)
+	case "PluginID":
+		v.PluginID, b, err = codec.ReadShared[string](b)
+	case "ExternalID":
+		v.ExternalID, b, err = codec.ReadString(b)
+	case "RequiredBytes":
+		v.RequiredBytes, b, err = codec.ReadInt[int64](b)
+	case "AccessMode":
+		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+	case "AttachmentMode":
+		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+	case "MountOptions":
+		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
+	case "Secrets":
+		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+	default:
+		return v.WriteOptions.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *ClientCSINodeExpandResponse) MsgpackSelf() any { return v }
+
+func (v *ClientCSINodeExpandResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(2)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa8Capacity"...)
+	b = msgp.AppendInt64(b, v.Capacity)
+	b = append(b, "\xa5Index"...)
+	b = msgp.AppendUint64(b, v.WriteMeta.Index)
+	return b, nil
+}
+
+func (v *ClientCSINodeExpandResponse) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = ClientCSINodeExpandResponse{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *ClientCSINodeExpandResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Capacity":
+		v.Capacity, b, err = codec.ReadInt[int64](b)
+	default:
+		return v.WriteMeta.readField(name, b)
 	}
 	return b, true, err
 }
@@ -9071,7 +9578,10 @@ func (v *OperationError) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(5)
+	n := uint32(6)
+	if !(v.RetryTime != 0) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa8Attempts"...)
 	b = msgp.AppendInt64(b, int64(v.Attempts))
@@ -9081,6 +9591,10 @@ func (v *OperationError) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, string(v.Kind))
 	b = append(b, "\xa7Message"...)
 	b = msgp.AppendString(b, v.Message)
+	if v.RetryTime != 0 {
+		b = append(b, "\xa9RetryTime"...)
+		b = msgp.AppendInt64(b, v.RetryTime)
+	}
 	b = append(b, "\xa4Time"...)
 	b = msgp.AppendInt64(b, v.Time)
 	return b, nil
@@ -9106,6 +9620,8 @@ func (v *OperationError) readField(name, b []byte) (_ []byte, known bool, err er
 		v.Attempts, b, err = codec.ReadInt[int](b)
 	case "Time":
 		v.Time, b, err = codec.ReadInt[int64](b)
+	case "RetryTime":
+		v.RetryTime, b, err = codec.ReadInt[int64](b)
 	default:
 		return b, false, nil
 	}

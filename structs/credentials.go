@@ -33,3 +33,6 @@ func (r *CSIVolumeUnpublishRequest) Credentials() (nodeID, secretID string) {
 
 // Credentials names the asking node.
 func (r *CSIClaimGetRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }
+
+// Credentials names the asking node.
+func (r *CSINodeExpandOutcome) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }

@@ -35,6 +35,10 @@ type CSIClaim struct {
 	CreateTime     int64
 	GrantTime      int64
 	EndTime        int64 `json:",omitempty"` // UnixNano; when its allocation ended, for one that is not yet released
+	// ExpandBytes is the size to which the node still has to grow what the allocation sees of the volume.
+	ExpandBytes int64 `json:",omitempty"`
+	// ExpandError is why that failed last. With ExpandBytes 0 it is not tried again before the next mount.
+	ExpandError *OperationError `json:",omitempty"`
 	Indexes
 }
 
@@ -182,5 +186,19 @@ type CSIAttachmentOutcome struct {
 	RowIndex       uint64  // CreateIndex of the row the call was made for: one that took its place has seen no call; 0 for any
 	PublishContext Secrets `codec:"PublishContext"`
 	Err            *OperationError
+	WriteOptions
+}
+
+// CSINodeExpandOutcome records what came of NodeExpandVolume for one allocation. With Err nil the call
+// succeeded, or the plugin's node half has nothing to grow.
+type CSINodeExpandOutcome struct {
+	VolumeID string
+	AllocID  string
+	NodeID   string
+	SecretID string // of a node that reports; "" from the leader
+	RowIndex uint64 // CreateIndex of the claim the call was made for; 0 for any
+	Bytes    int64  // the size that was asked for
+	Capacity int64  // the size that the plugin answered, 0 if it did not say
+	Err      *OperationError
 	WriteOptions
 }

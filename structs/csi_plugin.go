@@ -105,6 +105,7 @@ type CSIInfo struct {
 	ProviderVersion          string
 	RequiresControllerPlugin bool
 	RequiresTopologies       bool
+	ExpandsOffline           bool               `json:",omitempty"` // volumes grow only while they are published nowhere (CSI spec, VolumeExpansion)
 	ControllerInfo           *CSIControllerInfo `json:",omitempty"`
 	NodeInfo                 *CSINodeInfo       `json:",omitempty"`
 	FormerProvider           string             `json:",omitempty"` // the name that the driver had before its vendor renamed it
@@ -158,6 +159,7 @@ type CSIPluginRow struct {
 	ControllerSeen       bool // a controller instance has been healthy once: the next two are known
 	SupportsAttachDetach bool
 	SupportsReadOnly     bool
+	ExpandsOffline       bool `json:",omitempty"` // see CSIInfo
 	Indexes
 }
 

@@ -94,26 +94,55 @@ const (
 	VolumeDeleting = "deleting"
 )
 
+// CSICodeExhausted is the OperationError.Code of a volume for which its plugin has no room.
+const CSICodeExhausted = "ResourceExhausted"
+
 // OperationError is the last failure of something that is being tried.
 type OperationError struct {
 	Message  string
 	Kind     Kind
-	Code     string // the gRPC code's name as the plugin answered it, "" if it never did
+	Code     string // the name of the gRPC code that the plugin answered, where that says more than Kind
 	Attempts int    // failures in a row
 	Time     int64  // UnixNano of the last
+	// RetryTime is when it is tried again (UnixNano); 0 where that does not depend on time. NeverTry says that the
+	// same call would be refused again: it is not repeated before something changes, or an operator asks for it.
+	RetryTime int64 `json:",omitempty"`
+}
+
+// NeverTry is the RetryTime of a call that is not repeated by itself.
+const NeverTry = -1
+
+// CSICall is a controller call whose outcome is not known: it was delivered to the plugin on a node, or may
+// have been, and that node has not answered. It is settled at the same node, or waited out.
+type CSICall struct {
+	NodeID string
+	Op     string // attach, detach, create, delete, expand or learn
+	Time   int64  // UnixNano when it was sent
+}
+
+// CSIForced says that a person decided something about a volume that nothing has proved.
+type CSIForced struct {
+	NodeID string
+	What   string // what was decided
+	By     string // who, as they call themselves
+	Reason string
+	Time   int64 // UnixNano
 }
 
 // CSIVolume is the row of one volume. Key: (Namespace, ID). Its claims and attachments are rows of their
 // own.
 type CSIVolume struct {
-	ID                    string
-	Name                  string // what CreateVolume is called with; generated when not given (CSI spec, CreateVolumeRequest.name)
-	ExternalID            string // the plugin's volume_id, "" until created
-	Namespace             string
-	PluginID              string
-	State                 string
-	LastError             *OperationError `json:",omitempty"`
-	ExpandPending         bool            `json:",omitempty"` // the requested capacity is above Capacity and to be asked for
+	ID            string
+	Name          string // what CreateVolume is called with; generated when not given (CSI spec, CreateVolumeRequest.name)
+	ExternalID    string // the plugin's volume_id, "" until created
+	Namespace     string
+	PluginID      string
+	State         string
+	LastError     *OperationError `json:",omitempty"`
+	ExpandPending bool            `json:",omitempty"` // the requested capacity is above Capacity and to be asked for
+	// NodeExpandBytes is the size to which a node still has to grow what is on the volume: the next one that
+	// stages or publishes it, and each that has it now (CSI spec, NodeExpandVolume). 0 if nothing is left to do.
+	NodeExpandBytes       int64 `json:",omitempty"`
 	RequestedTopologies   *CSITopologyRequest
 	Topologies            []*CSITopology // where it is reachable from; none: from everywhere
 	MountOptions          *CSIMountOptions
@@ -128,6 +157,8 @@ type CSIVolume struct {
 	SnapshotID            string
 	CreateTime            int64
 	ModifyTime            int64
+	Call                  *CSICall   `json:",omitempty"` // a call for the volume itself whose outcome is not known
+	Forced                *CSIForced `json:",omitempty"` // the last thing that an operator forced
 	Indexes
 }
 
@@ -156,6 +187,20 @@ func (v *CSIVolume) Copy() *CSIVolume {
 			c.RequestedCapabilities[i] = &q
 		}
 	}
+	return &c
+}
+
+// Unsettled reports whether the leader still has a call to make for the volume itself.
+func (v *CSIVolume) Unsettled() bool {
+	return v.State == VolumeCreating || v.State == VolumeDeleting || v.ExpandPending
+}
+
+// clonePtr returns a pointer to a copy; nil stays nil.
+func clonePtr[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	c := *p
 	return &c
 }
 
@@ -191,6 +236,7 @@ type CSIVolumeDetail struct {
 	Schedulable         bool
 	Blocked             string   `json:",omitempty"` // why it is not schedulable, or what is being waited for
 	Warnings            []string `json:",omitempty"` // what a person should look at
+	ExpandBlocked       string   `json:",omitempty"` // the users that have to leave before the plugin may expand it
 	Provider            string
 	ProviderVersion     string
 	ControllerRequired  bool
@@ -294,6 +340,15 @@ type CSIVolumeOutcome struct {
 	Topologies []*CSITopology
 	Err        *OperationError
 	Final      bool
+	// NodeExpandBytes is the size that nodes have to make usable after an expansion; 0 if they have nothing to do.
+	NodeExpandBytes int64 `json:",omitempty"`
+	WriteOptions
+}
+
+// CSIVolumeRetryRequest asks that what failed for a volume is tried again at once: creating, deleting and
+// expanding it, attaching and detaching it, and growing what is on it.
+type CSIVolumeRetryRequest struct {
+	ID string
 	WriteOptions
 }
 

@@ -1,0 +1,184 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+
+	"berth/structs"
+)
+
+// An expansion has two steps (CSI spec, ControllerExpandVolume and NodeExpandVolume). The controller makes the
+// volume larger. A node makes what is on it larger, where the plugin asks for that. The volume's row remembers
+// the second step until a node has done it (NodeExpandBytes). A claim that is granted in the meantime remembers
+// it for its own node (ExpandBytes): each node that has the volume does the step.
+
+// growing has the claims whose nodes have not done their step, or could not.
+var growing = claims.by("growing", func(c *structs.CSIClaim) key {
+	if c.ExpandBytes == 0 && c.ExpandError == nil {
+		return nil
+	}
+	return keyOf(c.Namespace, c.VolumeID)
+})
+
+// GrowingClaims yields the claims whose nodes have not yet grown what is on the volume, or could not.
+func GrowingClaims(tx *Read) iter.Seq[*structs.CSIClaim] { return growing.all(tx) }
+
+// GrowingClaimsOf yields those of one volume.
+func GrowingClaimsOf(tx *Read, ns, volume string) iter.Seq[*structs.CSIClaim] {
+	return growing.all(tx, ns, volume)
+}
+
+// ExpandBlocked names the user that has to leave before the volume may be expanded at its plugin; "" if none
+// has. Only a plugin that expands volumes offline waits for that (CSI spec, VolumeExpansion OFFLINE).
+func ExpandBlocked(tx *Read, v *structs.CSIVolume) string {
+	p := Plugin(tx, v.PluginID)
+	if !v.ExpandPending || p == nil || !p.ExpandsOffline {
+		return ""
+	}
+	text := fmt.Sprintf("plugin %s expands a volume only while no node has it: ", v.PluginID)
+	for _, k := range classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) {
+		for _, c := range someHolders(tx, v, k) {
+			return text + holds(tx, c)
+		}
+	}
+	for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
+		return text + stillAttached(tx, a)
+	}
+	return ""
+}
+
+// expandsOffline says why no claim is granted: the plugin expands the volume, and no node may have it then. While
+// somebody has the volume the plugin is not called, so others may come.
+func expandsOffline(tx *Read, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
+	if !v.ExpandPending || p == nil || !p.ExpandsOffline || classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
+		return ""
+	}
+	return fmt.Sprintf("volume %s is being expanded%s; plugin %s does that only while no node has the volume",
+		v.ID, failing(v.LastError), v.PluginID)
+}
+
+// retryExpansion has the leader look again at a volume that waited for its users to leave.
+func retryExpansion(tx *Write, ns, volume string) {
+	v := Volume(tx.Read, ns, volume)
+	if v != nil && v.ExpandPending && ExpandBlocked(tx.Read, v) == "" {
+		changeQuietly(tx, v.Copy())
+	}
+}
+
+// nodesExpand reports whether the plugin leaves an expansion to its nodes alone: its controller cannot expand, or
+// it has none, and a node half can.
+func nodesExpand(tx *Read, plugin string) bool {
+	p := Plugin(tx, plugin)
+	if p == nil || !p.Known || p.ControllerRequired && !p.ControllerSeen {
+		return false
+	}
+	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindController) {
+		if i.ControllerInfo != nil && i.ControllerInfo.SupportsExpand {
+			return false
+		}
+	}
+	return NodeExpands(tx, plugin)
+}
+
+// NodeExpands reports whether a node half of the plugin announces that it expands volumes.
+func NodeExpands(tx *Read, plugin string) bool {
+	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
+		if i.NodeInfo != nil && i.NodeInfo.SupportsExpand {
+			return true
+		}
+	}
+	return false
+}
+
+// expandOnNodes records that what is on the volume has to grow: on the nodes that have it, and by the next one
+// that gets it. v is stored by the caller.
+func expandOnNodes(tx *Write, v *structs.CSIVolume, bytes int64) {
+	v.NodeExpandBytes = bytes
+	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
+		if c.State != structs.ClaimGranted || c.EndTime != 0 {
+			continue
+		}
+		c = c.Copy()
+		c.ExpandBytes, c.ExpandError = bytes, nil
+		storeClaim(tx, c)
+	}
+}
+
+// NodeExpanded records what came of growing what is on a volume, for one allocation. It is ignored when the claim
+// is gone, is another one, or asks for more by now.
+func NodeExpanded(tx *Write, p *structs.CSINodeExpandOutcome) error {
+	if p.SecretID != "" {
+		if _, err := mustNode(tx.Read, p.NodeID, p.SecretID); err != nil {
+			return err
+		}
+	}
+	c := Claim(tx.Read, p.RequestNamespace(), p.VolumeID, p.AllocID)
+	switch {
+	case c == nil || p.RowIndex != 0 && p.RowIndex != c.CreateIndex || c.ExpandBytes == 0 || p.Bytes < c.ExpandBytes:
+		return nil
+	case c.NodeID != p.NodeID:
+		return structs.Errorf(structs.KindDenied, "the claim of volume %q for allocation %q is another node's", p.VolumeID, p.AllocID)
+	}
+	c = c.Copy()
+	if p.Err != nil {
+		c.ExpandError = failedAgain(c.ExpandError, p.Err)
+		if p.Err.Kind == structs.KindPrecondition {
+			c.ExpandBytes = 0 // not while it is in use: the next stage does it (CSI spec, NodeExpandVolume errors)
+		}
+		storeClaim(tx, c)
+		return nil
+	}
+	c.ExpandBytes, c.ExpandError = 0, nil
+	storeClaim(tx, c)
+	expandedOnNode(tx, p)
+	return nil
+}
+
+// expandedOnNode ends the volume's own memory of the step when no other node has still to do it.
+func expandedOnNode(tx *Write, p *structs.CSINodeExpandOutcome) {
+	v := Volume(tx.Read, p.RequestNamespace(), p.VolumeID)
+	if v == nil || v.NodeExpandBytes == 0 {
+		return
+	}
+	v = v.Copy()
+	v.Capacity, v.ModifyTime = max(v.Capacity, p.Capacity, p.Bytes), p.Now
+	if !growing.has(tx.Read, v.Namespace, v.ID) {
+		v.NodeExpandBytes = 0
+	}
+	changeQuietly(tx, v)
+}
+
+// VolumeRetry makes what failed for a volume, its attachments and its nodes due now.
+func VolumeRetry(tx *Write, p *structs.CSIVolumeRetryRequest) error {
+	v := Volume(tx.Read, p.RequestNamespace(), p.ID)
+	if v == nil {
+		return structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", p.ID, p.RequestNamespace())
+	}
+	if v.LastError != nil && (v.ExpandPending || v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting) {
+		v = v.Copy()
+		v.LastError, v.ModifyTime = dueNow(v.LastError, p.Now), p.Now
+		changeQuietly(tx, v)
+	}
+	for a := range AttachmentsByVolume(tx.Read, v.Namespace, v.ID) {
+		if a.LastError != nil {
+			a = a.Copy()
+			a.LastError, a.ModifyTime = dueNow(a.LastError, p.Now), p.Now
+			attachments.put(tx, a)
+		}
+	}
+	for c := range growing.all(tx.Read, v.Namespace, v.ID) {
+		if c.ExpandError != nil {
+			c = c.Copy()
+			c.ExpandBytes, c.ExpandError = max(c.ExpandBytes, v.NodeExpandBytes), dueNow(c.ExpandError, p.Now)
+			storeClaim(tx, c)
+		}
+	}
+	return nil
+}
+
+// dueNow is the error of something that is to be tried again at once.
+func dueNow(e *structs.OperationError, now int64) *structs.OperationError {
+	due := *e
+	due.RetryTime = max(now, 1)
+	return &due
+}
