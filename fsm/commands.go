@@ -38,6 +38,8 @@ var (
 	PluginDelete      = command(37, "PluginDelete", state.PluginDelete)
 	NodeExpanded      = command(38, "NodeExpanded", state.NodeExpanded)
 	VolumeRetry       = command(39, "VolumeRetry", state.VolumeRetry)
+	VolumeForce       = command(50, "VolumeForce", state.VolumeForce)
+	CallNote          = command(51, "CallNote", state.CallNote)
 )
 
 // commands is all of them: what is not in it cannot be applied.
@@ -47,6 +49,7 @@ var commands = []anyCommand{
 	EvalUpdate, PlanApply, AllocsClientUpdate, AllocStop, Reap,
 	VolumePut, VolumeDeregister, VolumeDelete, VolumeOutcome, VolumeClaim, VolumeUnpublish, AttachmentOutcome, PluginDelete,
 	NodeExpanded, VolumeRetry,
+	VolumeForce, CallNote,
 	Batch,
 }
 
@@ -59,6 +62,7 @@ const Version = 2
 var since = map[uint8]int{
 	NodeUpdate.ID:   1,
 	NodeExpanded.ID: 2, VolumeRetry.ID: 2,
+	VolumeForce.ID: 2, CallNote.ID: 2,
 }
 
 // Needs returns the version that decodes an entry. Batches are older than versions and have their own check.

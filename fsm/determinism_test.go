@@ -195,6 +195,31 @@ var draws = map[string]func(d dice, tx *state.Read) ([]byte, error){
 		return AttachmentOutcome.Encode(&structs.CSIAttachmentOutcome{VolumeID: d.vol(), NodeID: d.node(), Op: d.of("attach", "detach"),
 			PublishContext: structs.Secrets{"a": "b", "c": "d"}, Err: d.failure(), WriteOptions: d.now()})
 	},
+	"VolumeForce": func(d dice, tx *state.Read) ([]byte, error) {
+		req := &structs.CSIVolumeForceRequest{VolumeID: d.vol(), NodeID: d.node(), What: "w", By: "b", Reason: "r", WriteOptions: d.now()}
+		if d.flip() {
+			req.Claims = []structs.CSIClaimKey{{VolumeID: req.VolumeID, AllocID: d.alloc()}}
+		}
+		if a := state.Attachment(tx, "default", req.VolumeID, req.NodeID); a != nil && d.flip() {
+			req.Attachment = a.CreateIndex
+		}
+		return VolumeForce.Encode(req)
+	},
+	"CallNote": func(d dice, tx *state.Read) ([]byte, error) {
+		note := &structs.CSICallNote{VolumeID: d.vol(), NodeID: d.node(), WriteOptions: d.now()}
+		note.Call = &structs.CSICall{NodeID: d.node(), Op: d.of("attach", "detach"), Time: 3}
+		if a := state.Attachment(tx, "default", note.VolumeID, note.NodeID); a != nil {
+			note.RowIndex = a.CreateIndex
+		}
+		if c := state.Claim(tx, "default", note.VolumeID, d.alloc()); c != nil && d.flip() {
+			note.AllocID, note.RowIndex = c.AllocID, c.CreateIndex
+			note.Err = &structs.OperationError{Message: "busy", Attempts: 1}
+		}
+		if v := state.Volume(tx, "default", note.VolumeID); v != nil && d.flip() {
+			note.NodeID, note.AllocID, note.RowIndex = "", "", v.CreateIndex
+		}
+		return CallNote.Encode(note)
+	},
 	"PluginDelete": func(d dice, _ *state.Read) ([]byte, error) {
 		return PluginDelete.Encode(&structs.CSIPluginDeleteRequest{ID: d.of("p", "q"), WriteOptions: d.now()})
 	},

@@ -127,6 +127,9 @@ func AttachmentOutcome(tx *Write, p *structs.CSIAttachmentOutcome) error {
 	}
 	a = a.Copy()
 	a.ModifyTime = p.Now
+	if !p.KeepCall {
+		a.Call = nil
+	}
 	switch {
 	case p.Err != nil:
 		a.LastError = failedAgain(a.LastError, p.Err)
@@ -135,10 +138,7 @@ func AttachmentOutcome(tx *Write, p *structs.CSIAttachmentOutcome) error {
 		a.State, a.PublishContext, a.LastError = structs.AttachmentAttached, p.PublishContext, nil
 		attachments.put(tx, a)
 	default:
-		attachments.delete(tx, a)
-		unreferPlugin(tx, a.PluginID)
-		grant(tx, a.Namespace, a.VolumeID, p.Now)
-		wakeRoom(tx, structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: a.VolumeID}, a.PluginID, a.NodeID)
+		dropAttachment(tx, a, p.Now)
 	}
 	return nil
 }

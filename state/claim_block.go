@@ -78,7 +78,21 @@ func nodeBlock(tx *Read, v *structs.CSIVolume, c *structs.CSIClaim) string {
 }
 
 func stillAttached(tx *Read, a *structs.CSIAttachment) string {
-	return fmt.Sprintf("volume %s is being detached from node %s%s", a.VolumeID, nodeName(tx, a.NodeID), failing(a.LastError))
+	doing := map[string]string{
+		structs.AttachmentAttaching: "being attached to",
+		structs.AttachmentAttached:  "still attached to",
+		structs.AttachmentDetaching: "being detached from",
+	}[a.State]
+	return fmt.Sprintf("volume %s is %s node %s%s%s", a.VolumeID, doing, nodeName(tx, a.NodeID), failing(a.LastError), asked(tx, a))
+}
+
+// asked says where the outcome of a call is not known, once something has failed: before that it is only under way.
+func asked(tx *Read, a *structs.CSIAttachment) string {
+	if a.Call == nil || a.LastError == nil {
+		return ""
+	}
+	return fmt.Sprintf("; what came of the %s that node %s was asked for is not known: it is settled there or waited out",
+		a.Call.Op, nodeName(tx, a.Call.NodeID))
 }
 
 func nodeName(tx *Read, id string) string {
@@ -162,7 +176,7 @@ func attachBlock(tx *Read, c *structs.CSIClaim) string {
 	case a == nil || a.State == structs.AttachmentAttached:
 		return ""
 	}
-	text := fmt.Sprintf("volume %s is being attached to node %s%s", c.VolumeID, nodeName(tx, c.NodeID), failing(a.LastError))
+	text := fmt.Sprintf("volume %s is being attached to node %s%s%s", c.VolumeID, nodeName(tx, c.NodeID), failing(a.LastError), asked(tx, a))
 	if p != nil && !HealthyInstance(tx, c.PluginID, structs.CSIKindController) {
 		text += fmt.Sprintf("; no controller of plugin %s is healthy", c.PluginID)
 	}
@@ -172,6 +186,11 @@ func attachBlock(tx *Read, c *structs.CSIClaim) string {
 // DetachCommand is what an operator runs to take a volume from a node that cannot be asked.
 func DetachCommand(ns, volume, node string) string {
 	return detachCommand(ns, volume, node, `-force -reason "it is off" `)
+}
+
+// ForceCommand is what an operator runs to forget an attachment whose detach the plugin does not confirm.
+func ForceCommand(ns, volume, node string) string {
+	return detachCommand(ns, volume, node, `-force -reason "..." `)
 }
 
 func detachCommand(ns, volume, node, flags string) string {
@@ -207,6 +226,9 @@ func lingers(tx *Read, c *structs.CSIClaim) string {
 	case n == nil, n.Status == structs.NodeDown:
 		return fmt.Sprintf("that node is down, so nothing is released until it is back, or until an operator who knows that it is off"+
 			" runs: %s", DetachCommand(c.Namespace, c.VolumeID, c.NodeID))
+	case (a == nil || a.ClientTerminal()) && c.ReleaseError != nil:
+		return fmt.Sprintf("it has ended, and its node has not let go%s; this asks the node again: %s",
+			failing(c.ReleaseError), detachCommand(c.Namespace, c.VolumeID, c.NodeID, ""))
 	case a == nil || a.ClientTerminal():
 		return "it has ended and its node has not yet let go; should that last, this asks the node why: " +
 			detachCommand(c.Namespace, c.VolumeID, c.NodeID, "")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"berth/structs"
@@ -124,6 +125,7 @@ func VolumeDetail(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	if p := Plugin(tx, v.PluginID); p != nil {
 		d.ProviderVersion = p.Version
 	}
+	d.WaitingJobs = jobsWaitingFor(tx, v)
 	reason := Reasons(tx)
 	for _, c := range ClaimsByVolume(tx, v.Namespace, v.ID) {
 		addClaim(tx, d, c, reason(c))
@@ -137,6 +139,22 @@ func VolumeDetail(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		}
 	}
 	return d
+}
+
+// jobsWaitingFor returns the jobs that could not be placed and wait for a volume to change. It looks at a bounded
+// number of evaluations.
+func jobsWaitingFor(tx *Read, v *structs.CSIVolume) (jobs []string) {
+	looked := 0
+	for e := range evalsByBlocked.all(tx, structs.WakeVolume(v.Namespace, v.ID)) {
+		looked++
+		if looked > 10*structs.MaxWaitingJobs || len(jobs) == structs.MaxWaitingJobs {
+			break
+		}
+		if e.Status == structs.EvalBlocked && !slices.Contains(jobs, e.JobID) {
+			jobs = append(jobs, e.JobID)
+		}
+	}
+	return jobs
 }
 
 // renamedNode says that a plugin has come to name a node otherwise than when the volume was attached to it. The

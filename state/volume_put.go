@@ -36,7 +36,7 @@ func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
 	switch {
 	case old == nil:
 		v.CreateTime, v.State = now, cmp.Or(v.State, structs.VolumeReady)
-		v.LastError, v.ExpandPending, v.NodeExpandBytes = nil, false, 0
+		v.LastError, v.ExpandPending, v.NodeExpandBytes, v.Call, v.Forced = nil, false, 0, nil, nil
 	case old.State == structs.VolumeFailed && old.ExternalID == "":
 		if err := remakeVolume(tx, v, old); err != nil {
 			return err
@@ -79,6 +79,7 @@ func remakeVolume(tx *Write, v, old *structs.CSIVolume) error {
 	v.Name, v.CreateTime, v.State = cmp.Or(v.Name, old.Name), old.CreateTime, cmp.Or(v.State, structs.VolumeReady)
 	v.Secrets, v.MountOptions = keepSecrets(v.Secrets, old.Secrets), keepFlags(v.MountOptions, old.MountOptions)
 	v.LastError, v.ExpandPending, v.NodeExpandBytes = nil, false, 0
+	v.Call, v.Forced = old.Call, old.Forced
 	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
 		if c.PluginID != v.PluginID {
 			c = c.Copy()
@@ -180,6 +181,7 @@ func keepUnsaid(v, old *structs.CSIVolume) {
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.State, v.LastError = old.State, old.LastError
 	v.ExpandPending, v.NodeExpandBytes = old.ExpandPending, old.NodeExpandBytes
+	v.Call, v.Forced = old.Call, old.Forced
 	v.Topologies, v.Capacity, v.CreateTime = old.Topologies, old.Capacity, old.CreateTime
 }
 
@@ -258,6 +260,9 @@ func VolumeOutcome(tx *Write, p *structs.CSIVolumeOutcome) error {
 	}
 	v = v.Copy()
 	v.ModifyTime = p.Now
+	if !p.KeepCall {
+		v.Call = nil
+	}
 	apply(tx, v, p)
 	return nil
 }

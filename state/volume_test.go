@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -337,5 +338,16 @@ func TestVolumeDetail(t *testing.T) {
 	tx = w.s.Read()
 	if d := VolumeDetail(tx, Volume(tx, "default", "v")); d.Schedulable || !strings.Contains(d.Blocked, "no node instance of plugin p is healthy") {
 		t.Errorf("schedulable %v, %q", d.Schedulable, d.Blocked)
+	}
+}
+
+func TestVolumeDetail_NamesTheJobsThatWaitWithoutAnAllocation(t *testing.T) {
+	w := newWorld(t)
+	w.volume("v", "p")
+	w.job(aJob("j", structs.JobService))
+	w.blocked("j", structs.WakeVolume("default", "v"))
+	tx := w.s.Read()
+	if got := VolumeDetail(tx, Volume(tx, "default", "v")).WaitingJobs; !slices.Equal(got, []string{"j"}) {
+		t.Errorf("the jobs %q wait, want j", got)
 	}
 }

@@ -184,3 +184,18 @@ type ClientCSINodeDetachRequest struct {
 	AllocID         string
 	WriteOptions
 }
+
+// ClientCSINodeVolumeRequest asks a node what it has of a volume.
+type ClientCSINodeVolumeRequest struct {
+	VolumeID        string
+	VolumeNamespace string
+	QueryOptions
+}
+
+// ClientCSINodeVolumeResponse is what the node found in its mount table and its volume store.
+type ClientCSINodeVolumeResponse struct {
+	Mounts  []string // paths of the host at which the volume is mounted or shows as a device
+	Pending []string // calls that the plugin has not answered and may still carry out
+	Held    []string // what the volume store has for allocations, for people
+	QueryMeta
+}

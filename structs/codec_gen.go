@@ -1081,7 +1081,10 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(19)
+	n := uint32(20)
+	if !(v.Call != nil) {
+		n--
+	}
 	if !(v.LastError != nil) {
 		n--
 	}
@@ -1090,6 +1093,12 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, string(v.AccessMode))
 	b = append(b, "\xaeAttachmentMode"...)
 	b = msgp.AppendString(b, string(v.AttachmentMode))
+	if v.Call != nil {
+		b = append(b, "\xa4Call"...)
+		if b, err = v.Call.AppendMsgpack(b); err != nil {
+			return b, codec.EncodeError("Call", err)
+		}
+	}
 	b = append(b, "\xabCreateIndex"...)
 	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
 	b = append(b, "\xaaCreateTime"...)
@@ -1177,6 +1186,8 @@ func (v *CSIAttachment) readField(name, b []byte) (_ []byte, known bool, err err
 		v.CreateTime, b, err = codec.ReadInt[int64](b)
 	case "ModifyTime":
 		v.ModifyTime, b, err = codec.ReadInt[int64](b)
+	case "Call":
+		b, err = codec.ReadPointer(b, &v.Call, (*CSICall).DecodeMsgpack)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -1189,7 +1200,7 @@ func (v *CSIAttachmentOutcome) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(11)
+	n := uint32(12)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -1213,6 +1224,8 @@ func (v *CSIAttachmentOutcome) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = append(b, "\xa9Forwarded"...)
 		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
 	}
+	b = append(b, "\xa8KeepCall"...)
+	b = msgp.AppendBool(b, v.KeepCall)
 	if v.WriteOptions.Namespace != "" {
 		b = append(b, "\xa9Namespace"...)
 		b = msgp.AppendString(b, v.WriteOptions.Namespace)
@@ -1260,6 +1273,8 @@ func (v *CSIAttachmentOutcome) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.PublishContext))
 	case "Err":
 		b, err = codec.ReadPointer(b, &v.Err, (*OperationError).DecodeMsgpack)
+	case "KeepCall":
+		v.KeepCall, b, err = codec.ReadBool(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -1305,6 +1320,95 @@ func (v *CSICall) readField(name, b []byte) (_ []byte, known bool, err error) {
 	return b, true, err
 }
 
+func (v *CSICallNote) MsgpackSelf() any { return v }
+
+func (v *CSICallNote) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(12)
+	if !(v.WriteOptions.Forwarded) {
+		n--
+	}
+	if !(v.WriteOptions.Namespace != "") {
+		n--
+	}
+	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa7AllocID"...)
+	b = msgp.AppendString(b, v.AllocID)
+	b = append(b, "\xa9AuthToken"...)
+	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	b = append(b, "\xa4Call"...)
+	if b, err = v.Call.AppendMsgpack(b); err != nil {
+		return b, codec.EncodeError("Call", err)
+	}
+	b = append(b, "\xa3Err"...)
+	if b, err = v.Err.AppendMsgpack(b); err != nil {
+		return b, codec.EncodeError("Err", err)
+	}
+	if v.WriteOptions.Forwarded {
+		b = append(b, "\xa9Forwarded"...)
+		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
+	}
+	if v.WriteOptions.Namespace != "" {
+		b = append(b, "\xa9Namespace"...)
+		b = msgp.AppendString(b, v.WriteOptions.Namespace)
+	}
+	b = append(b, "\xa6NodeID"...)
+	b = msgp.AppendString(b, v.NodeID)
+	if v.WriteOptions.Now != 0 {
+		b = append(b, "\xa3Now"...)
+		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+	}
+	if v.WriteOptions.Region != "" {
+		b = append(b, "\xa6Region"...)
+		b = msgp.AppendString(b, v.WriteOptions.Region)
+	}
+	b = append(b, "\xa8RowIndex"...)
+	b = msgp.AppendUint64(b, v.RowIndex)
+	b = append(b, "\xa7Secrets"...)
+	b = codec.AppendStringMap(b, v.Secrets)
+	b = append(b, "\xa8VolumeID"...)
+	b = msgp.AppendString(b, v.VolumeID)
+	return b, nil
+}
+
+func (v *CSICallNote) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSICallNote{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSICallNote) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "VolumeID":
+		v.VolumeID, b, err = codec.ReadString(b)
+	case "NodeID":
+		v.NodeID, b, err = codec.ReadString(b)
+	case "AllocID":
+		v.AllocID, b, err = codec.ReadString(b)
+	case "RowIndex":
+		v.RowIndex, b, err = codec.ReadUint[uint64](b)
+	case "Call":
+		b, err = codec.ReadPointer(b, &v.Call, (*CSICall).DecodeMsgpack)
+	case "Secrets":
+		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+	case "Err":
+		b, err = codec.ReadPointer(b, &v.Err, (*OperationError).DecodeMsgpack)
+	default:
+		return v.WriteOptions.readField(name, b)
+	}
+	return b, true, err
+}
+
 func (v *CSICapacityRange) MsgpackSelf() any { return v }
 
 func (v *CSICapacityRange) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -1346,7 +1450,7 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(21)
+	n := uint32(22)
 	if !(v.EndTime != 0) {
 		n--
 	}
@@ -1357,6 +1461,9 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.Reason != "") {
+		n--
+	}
+	if !(v.ReleaseError != nil) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -1403,6 +1510,12 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.Reason != "" {
 		b = append(b, "\xa6Reason"...)
 		b = msgp.AppendString(b, v.Reason)
+	}
+	if v.ReleaseError != nil {
+		b = append(b, "\xacReleaseError"...)
+		if b, err = v.ReleaseError.AppendMsgpack(b); err != nil {
+			return b, codec.EncodeError("ReleaseError", err)
+		}
 	}
 	b = append(b, "\xa3Seq"...)
 	b = msgp.AppendInt64(b, int64(v.Seq))
@@ -1463,6 +1576,8 @@ func (v *CSIClaim) readField(name, b []byte) (_ []byte, known bool, err error) {
 		v.ExpandBytes, b, err = codec.ReadInt[int64](b)
 	case "ExpandError":
 		b, err = codec.ReadPointer(b, &v.ExpandError, (*OperationError).DecodeMsgpack)
+	case "ReleaseError":
+		b, err = codec.ReadPointer(b, &v.ReleaseError, (*OperationError).DecodeMsgpack)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -3526,7 +3641,7 @@ func (v *CSIVolumeDetachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
+	n := uint32(10)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -3542,6 +3657,8 @@ func (v *CSIVolumeDetachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	b = append(b, "\xa2By"...)
+	b = msgp.AppendString(b, v.By)
 	b = append(b, "\xa5Force"...)
 	b = msgp.AppendBool(b, v.Force)
 	if v.WriteOptions.Forwarded {
@@ -3587,8 +3704,47 @@ func (v *CSIVolumeDetachRequest) readField(name, b []byte) (_ []byte, known bool
 		v.Force, b, err = codec.ReadBool(b)
 	case "Reason":
 		v.Reason, b, err = codec.ReadShared[string](b)
+	case "By":
+		v.By, b, err = codec.ReadString(b)
 	default:
 		return v.WriteOptions.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *CSIVolumeDetachResponse) MsgpackSelf() any { return v }
+
+func (v *CSIVolumeDetachResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(3)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa6Detail"...)
+	b = msgp.AppendString(b, v.Detail)
+	b = append(b, "\xa5Index"...)
+	b = msgp.AppendUint64(b, v.WriteMeta.Index)
+	b = append(b, "\xa5Proof"...)
+	b = msgp.AppendString(b, v.Proof)
+	return b, nil
+}
+
+func (v *CSIVolumeDetachResponse) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIVolumeDetachResponse{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIVolumeDetachResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Proof":
+		v.Proof, b, err = codec.ReadString(b)
+	case "Detail":
+		v.Detail, b, err = codec.ReadString(b)
+	default:
+		return v.WriteMeta.readField(name, b)
 	}
 	return b, true, err
 }
@@ -3599,7 +3755,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(45)
+	n := uint32(46)
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -3619,6 +3775,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.NodeExpandBytes != 0) {
+		n--
+	}
+	if !(len(v.WaitingJobs) != 0) {
 		n--
 	}
 	if !(len(v.Warnings) != 0) {
@@ -3747,6 +3906,10 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if b, err = codec.AppendPointers(b, v.CSIVolume.Topologies, (*CSITopology).AppendMsgpack); err != nil {
 		return b, codec.EncodeError("Topologies", err)
 	}
+	if len(v.WaitingJobs) != 0 {
+		b = append(b, "\xabWaitingJobs"...)
+		b = codec.AppendStrings(b, v.WaitingJobs)
+	}
 	if len(v.Warnings) != 0 {
 		b = append(b, "\xa8Warnings"...)
 		b = codec.AppendStrings(b, v.Warnings)
@@ -3792,6 +3955,8 @@ func (v *CSIVolumeDetail) readField(name, b []byte) (_ []byte, known bool, err e
 		v.Blocked, b, err = codec.ReadString(b)
 	case "Warnings":
 		b, err = codec.ReadStrings(b, &v.Warnings)
+	case "WaitingJobs":
+		b, err = codec.ReadStrings(b, &v.WaitingJobs)
 	case "ExpandBlocked":
 		v.ExpandBlocked, b, err = codec.ReadString(b)
 	case "Provider":
@@ -4037,6 +4202,93 @@ func (v *CSIVolumeExternalStub) readField(name, b []byte) (_ []byte, known bool,
 		v.Status, b, err = codec.ReadShared[string](b)
 	default:
 		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *CSIVolumeForceRequest) MsgpackSelf() any { return v }
+
+func (v *CSIVolumeForceRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(12)
+	if !(v.WriteOptions.Forwarded) {
+		n--
+	}
+	if !(v.WriteOptions.Namespace != "") {
+		n--
+	}
+	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xaaAttachment"...)
+	b = msgp.AppendUint64(b, v.Attachment)
+	b = append(b, "\xa9AuthToken"...)
+	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	b = append(b, "\xa2By"...)
+	b = msgp.AppendString(b, v.By)
+	b = append(b, "\xa6Claims"...)
+	if b, err = codec.AppendSlice(b, v.Claims, (*CSIClaimKey).AppendMsgpack); err != nil {
+		return b, codec.EncodeError("Claims", err)
+	}
+	if v.WriteOptions.Forwarded {
+		b = append(b, "\xa9Forwarded"...)
+		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
+	}
+	if v.WriteOptions.Namespace != "" {
+		b = append(b, "\xa9Namespace"...)
+		b = msgp.AppendString(b, v.WriteOptions.Namespace)
+	}
+	b = append(b, "\xa6NodeID"...)
+	b = msgp.AppendString(b, v.NodeID)
+	if v.WriteOptions.Now != 0 {
+		b = append(b, "\xa3Now"...)
+		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+	}
+	b = append(b, "\xa6Reason"...)
+	b = msgp.AppendString(b, v.Reason)
+	if v.WriteOptions.Region != "" {
+		b = append(b, "\xa6Region"...)
+		b = msgp.AppendString(b, v.WriteOptions.Region)
+	}
+	b = append(b, "\xa8VolumeID"...)
+	b = msgp.AppendString(b, v.VolumeID)
+	b = append(b, "\xa4What"...)
+	b = msgp.AppendString(b, v.What)
+	return b, nil
+}
+
+func (v *CSIVolumeForceRequest) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIVolumeForceRequest{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIVolumeForceRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "VolumeID":
+		v.VolumeID, b, err = codec.ReadString(b)
+	case "NodeID":
+		v.NodeID, b, err = codec.ReadString(b)
+	case "Claims":
+		b, err = codec.ReadSlice(b, &v.Claims, (*CSIClaimKey).DecodeMsgpack)
+	case "Attachment":
+		v.Attachment, b, err = codec.ReadUint[uint64](b)
+	case "What":
+		v.What, b, err = codec.ReadString(b)
+	case "By":
+		v.By, b, err = codec.ReadString(b)
+	case "Reason":
+		v.Reason, b, err = codec.ReadShared[string](b)
+	default:
+		return v.WriteOptions.readField(name, b)
 	}
 	return b, true, err
 }
@@ -4494,7 +4746,7 @@ func (v *CSIVolumeOutcome) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(15)
+	n := uint32(16)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -4531,6 +4783,8 @@ func (v *CSIVolumeOutcome) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
+	b = append(b, "\xa8KeepCall"...)
+	b = msgp.AppendBool(b, v.KeepCall)
 	if v.WriteOptions.Namespace != "" {
 		b = append(b, "\xa9Namespace"...)
 		b = msgp.AppendString(b, v.WriteOptions.Namespace)
@@ -4588,6 +4842,8 @@ func (v *CSIVolumeOutcome) readField(name, b []byte) (_ []byte, known bool, err 
 		v.Final, b, err = codec.ReadBool(b)
 	case "NodeExpandBytes":
 		v.NodeExpandBytes, b, err = codec.ReadInt[int64](b)
+	case "KeepCall":
+		v.KeepCall, b, err = codec.ReadBool(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5848,6 +6104,179 @@ func (v *ClientCSINodeExpandResponse) readField(name, b []byte) (_ []byte, known
 		v.Capacity, b, err = codec.ReadInt[int64](b)
 	default:
 		return v.WriteMeta.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *ClientCSINodeVolumeRequest) MsgpackSelf() any { return v }
+
+func (v *ClientCSINodeVolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(15)
+	if !(v.QueryOptions.AllowStale) {
+		n--
+	}
+	if !(v.QueryOptions.Filter != "") {
+		n--
+	}
+	if !(v.QueryOptions.Forwarded) {
+		n--
+	}
+	if !(v.QueryOptions.MaxWait != 0) {
+		n--
+	}
+	if !(v.QueryOptions.MinIndex != 0) {
+		n--
+	}
+	if !(v.QueryOptions.Namespace != "") {
+		n--
+	}
+	if !(v.QueryOptions.NextToken != "") {
+		n--
+	}
+	if !(v.QueryOptions.PerPage != 0) {
+		n--
+	}
+	if !(v.QueryOptions.Prefix != "") {
+		n--
+	}
+	if !(v.QueryOptions.Region != "") {
+		n--
+	}
+	if !(v.QueryOptions.Reverse) {
+		n--
+	}
+	if !(v.QueryOptions.Sort != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	if v.QueryOptions.AllowStale {
+		b = append(b, "\xaaAllowStale"...)
+		b = msgp.AppendBool(b, v.QueryOptions.AllowStale)
+	}
+	b = append(b, "\xa9AuthToken"...)
+	b = msgp.AppendString(b, v.QueryOptions.AuthToken)
+	if v.QueryOptions.Filter != "" {
+		b = append(b, "\xa6Filter"...)
+		b = msgp.AppendString(b, v.QueryOptions.Filter)
+	}
+	if v.QueryOptions.Forwarded {
+		b = append(b, "\xa9Forwarded"...)
+		b = msgp.AppendBool(b, v.QueryOptions.Forwarded)
+	}
+	if v.QueryOptions.MaxWait != 0 {
+		b = append(b, "\xa7MaxWait"...)
+		b = msgp.AppendInt64(b, int64(v.QueryOptions.MaxWait))
+	}
+	if v.QueryOptions.MinIndex != 0 {
+		b = append(b, "\xa8MinIndex"...)
+		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
+	}
+	if v.QueryOptions.Namespace != "" {
+		b = append(b, "\xa9Namespace"...)
+		b = msgp.AppendString(b, v.QueryOptions.Namespace)
+	}
+	if v.QueryOptions.NextToken != "" {
+		b = append(b, "\xa9NextToken"...)
+		b = msgp.AppendString(b, v.QueryOptions.NextToken)
+	}
+	if v.QueryOptions.PerPage != 0 {
+		b = append(b, "\xa7PerPage"...)
+		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
+	}
+	if v.QueryOptions.Prefix != "" {
+		b = append(b, "\xa6Prefix"...)
+		b = msgp.AppendString(b, v.QueryOptions.Prefix)
+	}
+	if v.QueryOptions.Region != "" {
+		b = append(b, "\xa6Region"...)
+		b = msgp.AppendString(b, v.QueryOptions.Region)
+	}
+	if v.QueryOptions.Reverse {
+		b = append(b, "\xa7Reverse"...)
+		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
+	}
+	if v.QueryOptions.Sort != "" {
+		b = append(b, "\xa4Sort"...)
+		b = msgp.AppendString(b, v.QueryOptions.Sort)
+	}
+	b = append(b, "\xa8VolumeID"...)
+	b = msgp.AppendString(b, v.VolumeID)
+	b = append(b, "\xafVolumeNamespace"...)
+	b = msgp.AppendString(b, v.VolumeNamespace)
+	return b, nil
+}
+
+func (v *ClientCSINodeVolumeRequest) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = ClientCSINodeVolumeRequest{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *ClientCSINodeVolumeRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "VolumeID":
+		v.VolumeID, b, err = codec.ReadString(b)
+	case "VolumeNamespace":
+		v.VolumeNamespace, b, err = codec.ReadString(b)
+	default:
+		return v.QueryOptions.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *ClientCSINodeVolumeResponse) MsgpackSelf() any { return v }
+
+func (v *ClientCSINodeVolumeResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(7)
+	if !(v.QueryMeta.NextToken != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa4Held"...)
+	b = codec.AppendStrings(b, v.Held)
+	b = append(b, "\xa5Index"...)
+	b = msgp.AppendUint64(b, v.QueryMeta.Index)
+	b = append(b, "\xabKnownLeader"...)
+	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
+	b = append(b, "\xabLastContact"...)
+	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
+	b = append(b, "\xa6Mounts"...)
+	b = codec.AppendStrings(b, v.Mounts)
+	if v.QueryMeta.NextToken != "" {
+		b = append(b, "\xa9NextToken"...)
+		b = msgp.AppendString(b, v.QueryMeta.NextToken)
+	}
+	b = append(b, "\xa7Pending"...)
+	b = codec.AppendStrings(b, v.Pending)
+	return b, nil
+}
+
+func (v *ClientCSINodeVolumeResponse) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = ClientCSINodeVolumeResponse{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *ClientCSINodeVolumeResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Mounts":
+		b, err = codec.ReadStrings(b, &v.Mounts)
+	case "Pending":
+		b, err = codec.ReadStrings(b, &v.Pending)
+	case "Held":
+		b, err = codec.ReadStrings(b, &v.Held)
+	default:
+		return v.QueryMeta.readField(name, b)
 	}
 	return b, true, err
 }

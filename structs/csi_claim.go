@@ -39,6 +39,8 @@ type CSIClaim struct {
 	ExpandBytes int64 `json:",omitempty"`
 	// ExpandError is why that failed last. With ExpandBytes 0 it is not tried again before the next mount.
 	ExpandError *OperationError `json:",omitempty"`
+	// ReleaseError says why the node has not let go, as the node itself told the leader.
+	ReleaseError *OperationError `json:",omitempty"`
 	Indexes
 }
 
@@ -85,13 +87,31 @@ type CSIVolumeUnpublishRequest struct {
 }
 
 // CSIVolumeDetachRequest asks that a node lets go of a volume whose allocations there have ended. Force
-// releases the claims although the node cannot be asked; Reason is recorded.
+// releases the claims although the node cannot be asked; By and Reason are recorded.
 type CSIVolumeDetachRequest struct {
 	VolumeID string
 	NodeID   string
 	Force    bool
 	Reason   string
+	By       string // who forces it, as they call themselves
 	WriteOptions
+}
+
+// What a detach has proved. What it has not proved it does not say.
+const (
+	DetachNothingHeld = "nothing-held" // no claim and no attachment named the node
+	DetachLetGo       = "let-go"       // the node itself: nothing of it is mounted there
+	DetachNotMounted  = "not-mounted"  // forced; the node: nothing is mounted, but the plugin did not confirm its end
+	DetachVouched     = "vouched"      // forced; nobody was asked
+	DetachForgotten   = "forgotten"    // forced; the plugin's controller never confirmed the detach
+	DetachPending     = "pending"      // the plugin's controller is asked again now
+)
+
+// CSIVolumeDetachResponse says what was proved, by one of the words above, and in a sentence.
+type CSIVolumeDetachResponse struct {
+	Proof  string
+	Detail string
+	WriteMeta
 }
 
 // CSIClaimGetRequest asks for one claim with all a node needs to use it. With MinIndex set it returns
@@ -157,6 +177,7 @@ type CSIAttachment struct {
 	LastError        *OperationError `json:",omitempty"`
 	CreateTime       int64
 	ModifyTime       int64
+	Call             *CSICall `json:",omitempty"` // an attach or detach whose outcome is not known
 	Indexes
 }
 
@@ -170,10 +191,7 @@ func (a *CSIAttachment) Copy() *CSIAttachment {
 	c.VolumeContext = maps.Clone(a.VolumeContext)
 	c.Secrets = a.Secrets.Copy()
 	c.PublishContext = a.PublishContext.Copy()
-	if a.LastError != nil {
-		e := *a.LastError
-		c.LastError = &e
-	}
+	c.LastError, c.Call = clonePtr(a.LastError), clonePtr(a.Call)
 	return &c
 }
 
@@ -186,6 +204,34 @@ type CSIAttachmentOutcome struct {
 	RowIndex       uint64  // CreateIndex of the row the call was made for: one that took its place has seen no call; 0 for any
 	PublishContext Secrets `codec:"PublishContext"`
 	Err            *OperationError
+	KeepCall       bool // the outcome of the call that the row names is still not known
+	WriteOptions
+}
+
+// CSICallNote records, before a controller is called, which node is asked: a new leader then knows where a
+// call of unknown outcome is to be settled. For a claim (AllocID set) it records instead why its node does not
+// let go. A row that is not the one of RowIndex is left alone.
+type CSICallNote struct {
+	VolumeID string
+	NodeID   string // of the attachment or claim; "" for the volume itself
+	AllocID  string // of the claim; "" otherwise
+	RowIndex uint64 // CreateIndex of the row
+	Call     *CSICall
+	Secrets  Secrets         `codec:"Secrets"` // of an attachment: those that the call is made with, nil: as they are
+	Err      *OperationError // of the claim, nil: none any more
+	WriteOptions
+}
+
+// CSIVolumeForceRequest releases a node's claims of a volume, or forgets its attachment, because a person
+// vouches for it. As a log entry it is decided already; see CSIVolume.Detach.
+type CSIVolumeForceRequest struct {
+	VolumeID   string
+	NodeID     string
+	Claims     []CSIClaimKey
+	Attachment uint64 // CreateIndex of the attachment to forget, 0 for none
+	What       string // see CSIForced
+	By         string
+	Reason     string
 	WriteOptions
 }
 

@@ -169,6 +169,7 @@ func (v *CSIVolume) Copy() *CSIVolume {
 		e := *v.LastError
 		c.LastError = &e
 	}
+	c.Call, c.Forced = clonePtr(v.Call), clonePtr(v.Forced)
 	if v.RequestedTopologies != nil {
 		c.RequestedTopologies = &CSITopologyRequest{
 			Required:  copyTopologies(v.RequestedTopologies.Required),
@@ -222,6 +223,9 @@ func (v *CSIVolume) ReachableFrom(node *CSITopology) bool {
 		slices.ContainsFunc(v.Topologies, func(t *CSITopology) bool { return t.Matches(node) })
 }
 
+// MaxWaitingJobs bounds CSIVolumeDetail.WaitingJobs.
+const MaxWaitingJobs = 100
+
 // CSIVolumeDetail is the answer of CSIVolume.Get: the volume with its plugin's health, its claims, its
 // attachments and its allocations as they are at the time of reading.
 type CSIVolumeDetail struct {
@@ -236,6 +240,7 @@ type CSIVolumeDetail struct {
 	Schedulable         bool
 	Blocked             string   `json:",omitempty"` // why it is not schedulable, or what is being waited for
 	Warnings            []string `json:",omitempty"` // what a person should look at
+	WaitingJobs         []string `json:",omitempty"` // jobs that wait for it without an allocation, at most MaxWaitingJobs
 	ExpandBlocked       string   `json:",omitempty"` // the users that have to leave before the plugin may expand it
 	Provider            string
 	ProviderVersion     string
@@ -342,6 +347,7 @@ type CSIVolumeOutcome struct {
 	Final      bool
 	// NodeExpandBytes is the size that nodes have to make usable after an expansion; 0 if they have nothing to do.
 	NodeExpandBytes int64 `json:",omitempty"`
+	KeepCall        bool  // the outcome of the call that the row names is still not known
 	WriteOptions
 }
 

@@ -83,6 +83,7 @@ var (
 	ClientCSIControllerExpand   = write[ClientCSIExpandRequest, ClientCSIExpandResponse]("ClientCSI.ControllerExpandVolume")
 	ClientCSIControllerList     = read[ClientCSIListRequest, ClientCSIListResponse]("ClientCSI.ControllerListVolumes")
 	ClientCSINodeExpand         = write[ClientCSINodeExpandRequest, ClientCSINodeExpandResponse]("ClientCSI.NodeExpandVolume")
+	ClientCSINodeVolume         = read[ClientCSINodeVolumeRequest, ClientCSINodeVolumeResponse]("ClientCSI.NodeVolume")
 	ClientCSINodeDetach         = write[ClientCSINodeDetachRequest, Empty]("ClientCSI.NodeDetachVolume")
 )
 
