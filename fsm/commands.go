@@ -38,6 +38,7 @@ var (
 	PluginDelete      = command(37, "PluginDelete", state.PluginDelete)
 	NodeExpanded      = command(38, "NodeExpanded", state.NodeExpanded)
 	VolumeRetry       = command(39, "VolumeRetry", state.VolumeRetry)
+	AttachmentsFound  = command(55, "AttachmentsFound", state.AttachmentsFound)
 	VolumeForce       = command(50, "VolumeForce", state.VolumeForce)
 	CallNote          = command(51, "CallNote", state.CallNote)
 )
@@ -49,6 +50,7 @@ var commands = []anyCommand{
 	EvalUpdate, PlanApply, AllocsClientUpdate, AllocStop, Reap,
 	VolumePut, VolumeDeregister, VolumeDelete, VolumeOutcome, VolumeClaim, VolumeUnpublish, AttachmentOutcome, PluginDelete,
 	NodeExpanded, VolumeRetry,
+	AttachmentsFound,
 	VolumeForce, CallNote,
 	Batch,
 }
@@ -62,7 +64,8 @@ const Version = 2
 var since = map[uint8]int{
 	NodeUpdate.ID:   1,
 	NodeExpanded.ID: 2, VolumeRetry.ID: 2,
-	VolumeForce.ID: 2, CallNote.ID: 2,
+	AttachmentsFound.ID: 2,
+	VolumeForce.ID:      2, CallNote.ID: 2,
 }
 
 // Needs returns the version that decodes an entry. Batches are older than versions and have their own check.

@@ -195,6 +195,10 @@ var draws = map[string]func(d dice, tx *state.Read) ([]byte, error){
 		return AttachmentOutcome.Encode(&structs.CSIAttachmentOutcome{VolumeID: d.vol(), NodeID: d.node(), Op: d.of("attach", "detach"),
 			PublishContext: structs.Secrets{"a": "b", "c": "d"}, Err: d.failure(), WriteOptions: d.now()})
 	},
+	"AttachmentsFound": func(d dice, _ *state.Read) ([]byte, error) {
+		return AttachmentsFound.Encode(&structs.CSIAttachmentsFound{WriteOptions: d.now(), Attachments: []*structs.CSIAttachment{
+			{Namespace: structs.DefaultNamespace, VolumeID: d.vol(), NodeID: d.node(), ExternalNodeID: d.of("", "external")}}})
+	},
 	"VolumeForce": func(d dice, tx *state.Read) ([]byte, error) {
 		req := &structs.CSIVolumeForceRequest{VolumeID: d.vol(), NodeID: d.node(), What: "w", By: "b", Reason: "r", WriteOptions: d.now()}
 		if d.flip() {

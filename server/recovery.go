@@ -131,7 +131,7 @@ func (r recovering) Snapshot() (raft.FSMSnapshot, error) {
 		}
 	}
 	err := r.store.Write(r.store.Index(), func(tx *state.Write) error {
-		state.Recover(tx, now)
+		state.Recover(tx, state.New().Read(), now)
 		return nil
 	})
 	if err != nil {

@@ -101,7 +101,7 @@ func (s *Server) prepareState(f *os.File, index uint64) (size int64, err error) 
 		return 0, structs.Errorf(structs.KindInvalid, "the archive is of index %d and holds a state of index %d", index, aside.Index())
 	}
 	err = aside.Write(aside.Index(), func(tx *state.Write) error {
-		state.Recover(tx, time.Now().UnixNano())
+		state.Recover(tx, s.store.Read(), time.Now().UnixNano())
 		return nil
 	})
 	if err != nil {

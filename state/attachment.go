@@ -51,13 +51,13 @@ func attachFor(tx *Write, c *structs.CSIClaim, now int64) {
 		return
 	}
 	v := Volume(tx.Read, c.Namespace, c.VolumeID)
-	half := Instance(tx.Read, c.PluginID, structs.CSIKindNode, c.NodeID)
-	if half == nil || half.NodeInfo == nil || half.NodeInfo.ID == "" {
+	external := externalNode(tx.Read, c.PluginID, c.NodeID)
+	if external == "" {
 		return // not of a claim that is just granted: see nodeBlock; of an older one, when the node tells: see grantOnNode
 	}
 	attachments.put(tx, &structs.CSIAttachment{
 		Namespace: c.Namespace, VolumeID: c.VolumeID, NodeID: c.NodeID, PluginID: c.PluginID,
-		ExternalVolumeID: v.ExternalID, ExternalNodeID: half.NodeInfo.ID,
+		ExternalVolumeID: v.ExternalID, ExternalNodeID: external,
 		AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode,
 		ReadOnly:     c.AccessMode.ReaderOnly() && p.SupportsReadOnly,
 		MountOptions: v.MountOptions.Copy(), VolumeContext: v.Copy().Context, Secrets: v.Secrets.Copy(),

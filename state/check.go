@@ -142,6 +142,10 @@ func (c *checker) attachments() {
 		}
 		c.want(a.ExternalNodeID != "", "%s: its external node ID is not known", who)
 		k := key{a.Namespace, a.VolumeID}
+		c.want(!a.Found || a.State == structs.AttachmentDetaching, "%s was found and is %s", who, a.State)
+		if a.Found {
+			continue // no claim made it: it may be beside those of claims
+		}
 		count[k]++
 		single[k] = single[k] || a.AccessMode.SingleNode() && a.State != structs.AttachmentDetaching
 	}

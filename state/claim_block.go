@@ -69,8 +69,7 @@ func nodeBlock(tx *Read, v *structs.CSIVolume, c *structs.CSIClaim) string {
 		return stillAttached(tx, own)
 	}
 	if p := Plugin(tx, v.PluginID); own == nil && p != nil && p.SupportsAttachDetach {
-		half := Instance(tx, v.PluginID, structs.CSIKindNode, c.NodeID)
-		if half == nil || half.NodeInfo == nil || half.NodeInfo.ID == "" {
+		if externalNode(tx, v.PluginID, c.NodeID) == "" {
 			return fmt.Sprintf("node %s has no node instance of plugin %s yet: is its job running there?", nodeName(tx, c.NodeID), v.PluginID)
 		}
 	}
@@ -175,6 +174,9 @@ func attachBlock(tx *Read, c *structs.CSIClaim) string {
 			c.VolumeID, c.PluginID, nodeName(tx, c.NodeID))
 	case a == nil || a.State == structs.AttachmentAttached:
 		return ""
+	}
+	if why := AttachmentWaits(tx, a); why != "" {
+		return why
 	}
 	text := fmt.Sprintf("volume %s is being attached to node %s%s%s", c.VolumeID, nodeName(tx, c.NodeID), failing(a.LastError), asked(tx, a))
 	if p != nil && !HealthyInstance(tx, c.PluginID, structs.CSIKindController) {

@@ -92,6 +92,9 @@ func dropAttachment(tx *Write, a *structs.CSIAttachment, now int64) {
 	unreferPlugin(tx, a.PluginID)
 	rebindDriver(tx, a.PluginID, now)
 	retryExpansion(tx, a.Namespace, a.VolumeID)
+	if a.Found {
+		attachNow(tx, a)
+	}
 	grant(tx, a.Namespace, a.VolumeID, now)
 	wakeRoom(tx, structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: a.VolumeID}, a.PluginID, a.NodeID)
 }

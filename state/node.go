@@ -83,7 +83,7 @@ func NodeRegister(tx *Write, p *structs.NodeRegisterRequest) error {
 	}
 	if old == nil && p.Inventory != nil {
 		// Not as new as it seems: it was forgotten, or the state was restored from before it came.
-		n.Unaccounted = Unclaimed(tx.Read, n.ID, p.Inventory) != ""
+		n.Unaccounted = Unclaimed(tx.Read, n.ID, p.Inventory) != "" || len(p.Inventory.Left) > 0
 	}
 	report := &structs.NodeUpdateCSIRequest{Upserts: p.CSI, Full: true, WriteOptions: p.WriteOptions}
 	n.SetCSIInstances(reportedHalves(tx, nil, report))

@@ -1,16 +1,22 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/structs"
 )
 
-// A state that is restored from a snapshot has gone back in time: it does not know of what was granted
-// since, and nodes may write to volumes that it takes for free. So until each node that it takes for alive
-// has said what it holds, and holds nothing without a claim, no volume is brought anywhere. No time ends
-// that: a node that does not come back has to be vouched for, by forgetting it.
+// A state that is restored from a snapshot has gone back in time. It does not know what was granted and
+// attached since, and nodes may write to volumes that it takes for free. So each node is unaccounted until it
+// has reported what it holds and holds nothing without a claim. Until then no volume is attached, detached,
+// deleted or used anew. No time ends that: an operator vouches for a node that does not come back, by
+// forgetting it.
+//
+// What the rows ask for is believed: jobs, volumes, claims, drain. What they say about the world is not:
+// nodes report it again, and the leader repeats the calls whose effect it has to be sure of.
 
 var unaccounted = nodes.by("unaccounted", func(n *structs.Node) key {
 	if !n.Unaccounted {
@@ -19,22 +25,72 @@ var unaccounted = nodes.by("unaccounted", func(n *structs.Node) key {
 	return keyOf(n.ID)
 })
 
-// Recover marks the nodes of a restored state.
-func Recover(tx *Write, now int64) {
-	for n := range Nodes(tx.Read) {
-		if n.Status == structs.NodeDown || n.Unaccounted {
-			continue
+// Recover prepares a restored state. It marks every node as unaccounted, also one that was down: it may have
+// come back after the snapshot. An attachment that was attached is to be attached again, because it may be
+// detached by now (ControllerPublishVolume is idempotent). A deletion is given up: since the snapshot it may
+// have been done, and another volume may have got the plugin's ID.
+//
+// before is the state that the restored one replaces. What it knows about the world stays known: its nodes,
+// and its attachments, which are to be detached unless the restored state has them too.
+func Recover(tx *Write, before *Read, now int64) {
+	for _, n := range slices.Collect(Nodes(tx.Read)) {
+		if !n.Unaccounted && !holdsNothing(before, n.ID) {
+			putUnaccounted(tx, edited(n), now)
 		}
-		n = edited(n)
-		n.Unaccounted = true
-		addEvents(tx, n, []*structs.NodeEvent{{Message: "The servers' state was restored from a snapshot: the node has to say what it holds",
-			Subsystem: "Cluster", Timestamp: time.Unix(0, now).UTC()}})
-		nodes.put(tx, n)
+	}
+	for n := range Nodes(before) {
+		if Node(tx.Read, n.ID) == nil && !holdsNothing(before, n.ID) {
+			n = edited(n)
+			n.SetCSIInstances(nil) // it registers again
+			putUnaccounted(tx, n, now)
+		}
+	}
+	for _, a := range slices.Collect(attachments.all(tx.Read)) {
+		if a.State == structs.AttachmentAttached {
+			a = a.Copy()
+			a.State, a.ModifyTime = structs.AttachmentAttaching, now
+			attachments.put(tx, a)
+		}
+	}
+	for _, v := range slices.Collect(UnsettledVolumes(tx.Read)) {
+		if v.State == structs.VolumeDeleting {
+			keepVolume(tx, v.Copy(), now)
+		}
+	}
+	for a := range attachments.all(before) {
+		putFound(tx, a, now)
 	}
 }
 
-// Recovering says which node has still to say what it holds and, where that ends not by itself, what would
-// help; "" if none has.
+// holdsNothing reports whether a node surely holds no volume: the state that is replaced knows that the node is
+// down and that no claim, attachment or allocation of it is left. Nobody has to wait for such a node.
+func holdsNothing(before *Read, id string) bool {
+	n := Node(before, id)
+	return n != nil && n.Status == structs.NodeDown && !n.Unaccounted &&
+		holdsNode(before, id) == "" && attachmentsByNode.first(before, id) == nil
+}
+
+func putUnaccounted(tx *Write, n *structs.Node, now int64) {
+	n.Unaccounted = true
+	addEvents(tx, n, []*structs.NodeEvent{{Message: "The servers' state was restored from a snapshot: the node has to say what it holds",
+		Subsystem: "Cluster", Timestamp: time.Unix(0, now).UTC()}})
+	nodes.put(tx, n)
+}
+
+// keepVolume gives up a deletion. A volume without an external ID may or may not exist: its creation is
+// repeated, which tells.
+func keepVolume(tx *Write, v *structs.CSIVolume, now int64) {
+	v.State, v.ModifyTime = structs.VolumeReady, now
+	if v.ExternalID == "" {
+		v.State = structs.VolumeCreating
+	}
+	v.LastError = &structs.OperationError{Kind: structs.KindPrecondition, Attempts: 1, Time: now,
+		Message: "the servers' state was restored from a snapshot in which the volume was being deleted; delete it again if it is to go"}
+	changeQuietly(tx, v)
+}
+
+// Recovering returns which node has still to report what it holds and, if that does not end by itself, the
+// remedy; "" if no node has.
 func Recovering(tx *Read) string {
 	n := unaccounted.first(tx)
 	if n == nil {
@@ -42,12 +98,12 @@ func Recovering(tx *Read) string {
 	}
 	text := fmt.Sprintf("the servers' state was restored from a snapshot, and node %s has not yet said that it holds no volume that is not its own", nodeName(tx, n.ID))
 	if n.Status == structs.NodeDown {
-		text += fmt.Sprintf("; it is down: bring it back or, once it is surely off, forget it: PUT /v1/node/%s/purge", n.ID)
+		text += fmt.Sprintf("; it is down: bring it back or, once it is surely off, forget it: berth node purge %s", n.ID)
 	}
 	return text
 }
 
-// Unclaimed names a volume that a node holds without the claim under which it was brought there, "" if there
+// Unclaimed returns a volume that a node holds without the claim under which it was brought there, "" if there
 // is none.
 func Unclaimed(tx *Read, node string, inventory *structs.NodeInventory) string {
 	for _, h := range inventory.Held {
@@ -57,4 +113,118 @@ func Unclaimed(tx *Read, node string, inventory *structs.NodeInventory) string {
 		}
 	}
 	return ""
+}
+
+// Unrecorded returns the attachments that a node's inventory tells of and that no row names.
+func Unrecorded(tx *Read, node string, inventory *structs.NodeInventory) (found []*structs.CSIAttachment) {
+	seen := map[structs.CSIClaimKey]bool{}
+	for _, list := range [][]structs.CSIHeldClaim{inventory.Held, inventory.Left} {
+		for _, h := range list {
+			k := structs.CSIClaimKey{Namespace: h.Namespace, VolumeID: h.VolumeID}
+			a := CompleteFound(tx, &structs.CSIAttachment{
+				Namespace: h.Namespace, VolumeID: h.VolumeID, NodeID: node, PluginID: h.PluginID,
+				ExternalVolumeID: h.ExternalVolumeID, ExternalNodeID: h.ExternalNodeID,
+				AccessMode: h.AccessMode, AttachmentMode: h.AttachmentMode,
+			})
+			if a != nil && !seen[k] {
+				seen[k] = true
+				found = append(found, a)
+			}
+		}
+	}
+	return found
+}
+
+// AttachmentsFound makes the rows of attachments that no row names: they are to be detached.
+func AttachmentsFound(tx *Write, p *structs.CSIAttachmentsFound) error {
+	for _, a := range p.Attachments {
+		if a == nil || a.Namespace == "" || a.VolumeID == "" || a.NodeID == "" {
+			return structs.Errorf(structs.KindInvalid, "an attachment that was found needs a namespace, a volume and a node")
+		}
+		putFound(tx, a, p.Now)
+	}
+	return nil
+}
+
+func putFound(tx *Write, found *structs.CSIAttachment, now int64) {
+	a := CompleteFound(tx.Read, found)
+	if a == nil {
+		return
+	}
+	a.State, a.Found, a.CreateTime, a.ModifyTime = structs.AttachmentDetaching, true, now, now
+	a.PublishContext, a.LastError, a.Indexes = nil, nil, structs.Indexes{}
+	attachments.put(tx, a)
+	referPlugin(tx, a.PluginID)
+}
+
+// CompleteFound returns a copy of an attachment that was found, with what rows know of it; nil if it has a row,
+// if a granted claim uses it, or if too little is known for a detach.
+func CompleteFound(tx *Read, found *structs.CSIAttachment) *structs.CSIAttachment {
+	if Attachment(tx, found.Namespace, found.VolumeID, found.NodeID) != nil || inUse(tx, found) {
+		return nil
+	}
+	a := found.Copy()
+	v := Volume(tx, a.Namespace, a.VolumeID)
+	if v != nil {
+		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
+		a.ExternalVolumeID = cmp.Or(a.ExternalVolumeID, v.ExternalID)
+	}
+	if v != nil && a.Secrets == nil && a.PluginID == v.PluginID && a.ExternalVolumeID == v.ExternalID {
+		a.Secrets = v.Secrets.Copy()
+	}
+	p := Plugin(tx, a.PluginID)
+	if a.ExternalNodeID == "" && p != nil && p.SupportsAttachDetach {
+		a.ExternalNodeID = externalNode(tx, a.PluginID, a.NodeID)
+	}
+	if a.PluginID == "" || a.ExternalVolumeID == "" || a.ExternalNodeID == "" {
+		return nil
+	}
+	return a
+}
+
+// externalNode returns a plugin's own ID of a node, "" if it is not known.
+func externalNode(tx *Read, plugin, node string) string {
+	half := Instance(tx, plugin, structs.CSIKindNode, node)
+	if half == nil || half.NodeInfo == nil || half.OtherDriver {
+		return ""
+	}
+	return half.NodeInfo.ID
+}
+
+// NodeOfExternal returns the node that a plugin knows by its own ID, "" if there is none.
+func NodeOfExternal(tx *Read, plugin, external string) string {
+	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
+		if i.NodeInfo != nil && i.NodeInfo.ID == external && !i.OtherDriver {
+			return i.NodeID
+		}
+	}
+	return ""
+}
+
+// AttachmentWaits returns why the call that an attachment asks for cannot be made yet, "" if it can. A volume
+// for a single node is not attached before it is detached everywhere else.
+func AttachmentWaits(tx *Read, a *structs.CSIAttachment) string {
+	if why := Recovering(tx); why != "" {
+		return why
+	}
+	if a.State != structs.AttachmentAttaching || !a.AccessMode.SingleNode() {
+		return ""
+	}
+	for other := range AttachmentsByVolume(tx, a.Namespace, a.VolumeID) {
+		if other.NodeID != a.NodeID {
+			return stillAttached(tx, other)
+		}
+	}
+	return ""
+}
+
+// attachNow has attaches of a volume that failed tried again at once: the attachment that was found is gone.
+func attachNow(tx *Write, found *structs.CSIAttachment) {
+	for _, a := range slices.Collect(AttachmentsByVolume(tx.Read, found.Namespace, found.VolumeID)) {
+		if a.State == structs.AttachmentAttaching && a.LastError != nil {
+			a = a.Copy()
+			a.LastError = nil
+			attachments.put(tx, a)
+		}
+	}
 }

@@ -99,7 +99,7 @@ func TestWhatIsNotThereIsWaitedForAlone(t *testing.T) {
 		if got := l.took(); got != "" {
 			t.Errorf("what is taken back: %s", got)
 		}
-		_ = s.Write(4, func(tx *Write) error { Recover(tx, 1); return nil })
+		_ = s.Write(4, func(tx *Write) error { Recover(tx, New().Read(), 1); return nil })
 		if got := l.took(); got != "unaccounted" {
 			t.Errorf("rows that move into an index: %s", got)
 		}

@@ -1081,8 +1081,11 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(20)
+	n := uint32(21)
 	if !(v.Call != nil) {
+		n--
+	}
+	if !(v.Found) {
 		n--
 	}
 	if !(v.LastError != nil) {
@@ -1107,6 +1110,10 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ExternalNodeID)
 	b = append(b, "\xb0ExternalVolumeID"...)
 	b = msgp.AppendString(b, v.ExternalVolumeID)
+	if v.Found {
+		b = append(b, "\xa5Found"...)
+		b = msgp.AppendBool(b, v.Found)
+	}
 	if v.LastError != nil {
 		b = append(b, "\xa9LastError"...)
 		if b, err = v.LastError.AppendMsgpack(b); err != nil {
@@ -1182,6 +1189,8 @@ func (v *CSIAttachment) readField(name, b []byte) (_ []byte, known bool, err err
 		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.PublishContext))
 	case "LastError":
 		b, err = codec.ReadPointer(b, &v.LastError, (*OperationError).DecodeMsgpack)
+	case "Found":
+		v.Found, b, err = codec.ReadBool(b)
 	case "CreateTime":
 		v.CreateTime, b, err = codec.ReadInt[int64](b)
 	case "ModifyTime":
@@ -1275,6 +1284,69 @@ func (v *CSIAttachmentOutcome) readField(name, b []byte) (_ []byte, known bool, 
 		b, err = codec.ReadPointer(b, &v.Err, (*OperationError).DecodeMsgpack)
 	case "KeepCall":
 		v.KeepCall, b, err = codec.ReadBool(b)
+	default:
+		return v.WriteOptions.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *CSIAttachmentsFound) MsgpackSelf() any { return v }
+
+func (v *CSIAttachmentsFound) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(6)
+	if !(v.WriteOptions.Forwarded) {
+		n--
+	}
+	if !(v.WriteOptions.Namespace != "") {
+		n--
+	}
+	if !(v.WriteOptions.Now != 0) {
+		n--
+	}
+	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xabAttachments"...)
+	if b, err = codec.AppendPointers(b, v.Attachments, (*CSIAttachment).AppendMsgpack); err != nil {
+		return b, codec.EncodeError("Attachments", err)
+	}
+	b = append(b, "\xa9AuthToken"...)
+	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.WriteOptions.Forwarded {
+		b = append(b, "\xa9Forwarded"...)
+		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
+	}
+	if v.WriteOptions.Namespace != "" {
+		b = append(b, "\xa9Namespace"...)
+		b = msgp.AppendString(b, v.WriteOptions.Namespace)
+	}
+	if v.WriteOptions.Now != 0 {
+		b = append(b, "\xa3Now"...)
+		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+	}
+	if v.WriteOptions.Region != "" {
+		b = append(b, "\xa6Region"...)
+		b = msgp.AppendString(b, v.WriteOptions.Region)
+	}
+	return b, nil
+}
+
+func (v *CSIAttachmentsFound) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIAttachmentsFound{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIAttachmentsFound) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Attachments":
+		b, err = codec.ReadPointers(b, &v.Attachments, (*CSIAttachment).DecodeMsgpack)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -2130,14 +2202,49 @@ func (v *CSIHeldClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(4)
+	n := uint32(9)
+	if !(v.AccessMode != "") {
+		n--
+	}
+	if !(v.AttachmentMode != "") {
+		n--
+	}
+	if !(v.ExternalNodeID != "") {
+		n--
+	}
+	if !(v.ExternalVolumeID != "") {
+		n--
+	}
+	if !(v.PluginID != "") {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
+	if v.AccessMode != "" {
+		b = append(b, "\xaaAccessMode"...)
+		b = msgp.AppendString(b, string(v.AccessMode))
+	}
 	b = append(b, "\xa7AllocID"...)
 	b = msgp.AppendString(b, v.CSIClaimKey.AllocID)
+	if v.AttachmentMode != "" {
+		b = append(b, "\xaeAttachmentMode"...)
+		b = msgp.AppendString(b, string(v.AttachmentMode))
+	}
+	if v.ExternalNodeID != "" {
+		b = append(b, "\xaeExternalNodeID"...)
+		b = msgp.AppendString(b, v.ExternalNodeID)
+	}
+	if v.ExternalVolumeID != "" {
+		b = append(b, "\xb0ExternalVolumeID"...)
+		b = msgp.AppendString(b, v.ExternalVolumeID)
+	}
 	b = append(b, "\xaaGrantIndex"...)
 	b = msgp.AppendUint64(b, v.GrantIndex)
 	b = append(b, "\xa9Namespace"...)
 	b = msgp.AppendString(b, v.CSIClaimKey.Namespace)
+	if v.PluginID != "" {
+		b = append(b, "\xa8PluginID"...)
+		b = msgp.AppendString(b, v.PluginID)
+	}
 	b = append(b, "\xa8VolumeID"...)
 	b = msgp.AppendString(b, v.CSIClaimKey.VolumeID)
 	return b, nil
@@ -2155,6 +2262,16 @@ func (v *CSIHeldClaim) readField(name, b []byte) (_ []byte, known bool, err erro
 	switch string(name) {
 	case "GrantIndex":
 		v.GrantIndex, b, err = codec.ReadUint[uint64](b)
+	case "PluginID":
+		v.PluginID, b, err = codec.ReadShared[string](b)
+	case "ExternalVolumeID":
+		v.ExternalVolumeID, b, err = codec.ReadString(b)
+	case "ExternalNodeID":
+		v.ExternalNodeID, b, err = codec.ReadString(b)
+	case "AccessMode":
+		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+	case "AttachmentMode":
+		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
 	default:
 		return v.CSIClaimKey.readField(name, b)
 	}
@@ -9149,11 +9266,20 @@ func (v *NodeInventory) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(1)
+	n := uint32(2)
+	if !(len(v.Left) != 0) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa4Held"...)
 	if b, err = codec.AppendSlice(b, v.Held, (*CSIHeldClaim).AppendMsgpack); err != nil {
 		return b, codec.EncodeError("Held", err)
+	}
+	if len(v.Left) != 0 {
+		b = append(b, "\xa4Left"...)
+		if b, err = codec.AppendSlice(b, v.Left, (*CSIHeldClaim).AppendMsgpack); err != nil {
+			return b, codec.EncodeError("Left", err)
+		}
 	}
 	return b, nil
 }
@@ -9170,6 +9296,8 @@ func (v *NodeInventory) readField(name, b []byte) (_ []byte, known bool, err err
 	switch string(name) {
 	case "Held":
 		b, err = codec.ReadSlice(b, &v.Held, (*CSIHeldClaim).DecodeMsgpack)
+	case "Left":
+		b, err = codec.ReadSlice(b, &v.Left, (*CSIHeldClaim).DecodeMsgpack)
 	default:
 		return b, false, nil
 	}

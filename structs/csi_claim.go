@@ -175,9 +175,12 @@ type CSIAttachment struct {
 	State            string
 	PublishContext   Secrets         `codec:"PublishContext"` // opaque, for stage and publish
 	LastError        *OperationError `json:",omitempty"`
-	CreateTime       int64
-	ModifyTime       int64
-	Call             *CSICall `json:",omitempty"` // an attach or detach whose outcome is not known
+	// Found says that no claim made the attachment: a node or the plugin reported it after the servers' state
+	// was restored, or an operator named it. It is always detaching.
+	Found      bool `json:",omitempty"`
+	CreateTime int64
+	ModifyTime int64
+	Call       *CSICall `json:",omitempty"` // an attach or detach whose outcome is not known
 	Indexes
 }
 
@@ -246,5 +249,14 @@ type CSINodeExpandOutcome struct {
 	Bytes    int64  // the size that was asked for
 	Capacity int64  // the size that the plugin answered, 0 if it did not say
 	Err      *OperationError
+	WriteOptions
+}
+
+// CSIAttachmentsFound records attachments that no row names: each gets a row that is detaching. Of an
+// attachment the fields Namespace, VolumeID and NodeID are required. What a volume's row or a plugin
+// instance's row can tell may be left empty: PluginID, ExternalVolumeID, ExternalNodeID and Secrets. An
+// attachment that has a row, that a granted claim uses, or of which too little is known is left out.
+type CSIAttachmentsFound struct {
+	Attachments []*CSIAttachment
 	WriteOptions
 }

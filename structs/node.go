@@ -192,15 +192,24 @@ type NodeHeartbeatRequest struct {
 	WriteOptions
 }
 
-// NodeInventory is what a node's own book says that it holds.
+// NodeInventory is what a node's own records say about volumes.
 type NodeInventory struct {
-	Held []CSIHeldClaim // volumes that are, or may be, published on the node
+	Held []CSIHeldClaim // volumes that are, or may be, staged or published on the node
+	// Left are volumes that are neither staged nor published on the node. The node claimed or released them,
+	// and the servers have not acknowledged the release, so they may still be attached to it.
+	Left []CSIHeldClaim `json:",omitempty"`
 }
 
-// CSIHeldClaim is the claim under which a volume was brought to a node.
+// CSIHeldClaim is the claim under which a volume was brought to a node, and all that a detach of the volume
+// needs. AllocID is "" for a staged volume that no allocation uses.
 type CSIHeldClaim struct {
 	CSIClaimKey
-	GrantIndex uint64 // 0: not known
+	GrantIndex       uint64            // 0: not known
+	PluginID         string            `json:",omitempty"` // "": not known
+	ExternalVolumeID string            `json:",omitempty"` // "": not known
+	ExternalNodeID   string            `json:",omitempty"` // the plugin's ID of the node; "": not attached, or not known
+	AccessMode       CSIAccessMode     `json:",omitempty"`
+	AttachmentMode   CSIAttachmentMode `json:",omitempty"`
 }
 
 // NodeHeartbeatResponse tells the node when to come again, and whether it has yet to say what it holds.

@@ -23,6 +23,7 @@ var all = []codec.Generated{
 	new(structs.AllocsResponse),
 	new(structs.CSIAttachment),
 	new(structs.CSIAttachmentOutcome),
+	new(structs.CSIAttachmentsFound),
 	new(structs.CSICall),
 	new(structs.CSICallNote),
 	new(structs.CSICapacityRange),

@@ -1,0 +1,174 @@
+package state
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// restored is a world that went back to saved, from the state that w has now.
+func (w *world) restored(saved []byte) *world {
+	w.t.Helper()
+	back := newWorld(w.t)
+	if err := back.s.Load(bytes.NewReader(saved)); err != nil {
+		w.t.Fatal(err)
+	}
+	back.index = w.index
+	do(back, func(tx *Write, before *Read) error { Recover(tx, before, 1); return nil }, w.s.Read())
+	return back
+}
+
+func (w *world) save() []byte {
+	w.t.Helper()
+	var b bytes.Buffer
+	if err := w.s.Save(&b); err != nil {
+		w.t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func (w *world) accounted(nodes ...string) {
+	w.t.Helper()
+	do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: nodes, Status: structs.NodeReady, Accounted: true, WriteOptions: w.now()})
+}
+
+func TestRecover_KeepsTheAttachmentsOfTheStateThatIsReplaced(t *testing.T) {
+	w := threeNodes(t, true)
+	saved := w.save()
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.outcome("v", "n1", "attach", nil)
+	back := w.restored(saved)
+	a := Attachment(back.s.Read(), "default", "v", "n1")
+	if a == nil || a.State != structs.AttachmentDetaching || !a.Found || a.ExternalNodeID == "" || a.ExternalVolumeID != "ext-v" || a.PublishContext != nil {
+		t.Fatalf("the attachment that no claim of the restored state made: %+v", a)
+	}
+	if why := AttachmentWaits(back.s.Read(), a); why == "" {
+		t.Error("it may be detached while its node has not said that it let go")
+	}
+	back.accounted("n1", "n2", "n3")
+	if why := AttachmentWaits(back.s.Read(), a); why != "" {
+		t.Error(why)
+	}
+	back.claim(aClaim("v", "a2", wr, snw))
+	back.wantReason("v", "a2", "is being detached from node name-n1")
+	back.outcome("v", "n1", "detach", nil)
+	back.wantClaims("v", map[string]string{"a2": granted})
+}
+
+func TestRecover_DoesNotBelieveThatAVolumeIsAttached(t *testing.T) {
+	w := threeNodes(t, true)
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.outcome("v", "n1", "attach", nil)
+	saved := w.save()
+	back := w.restored(saved)
+	if got := back.attachment("v", "n1"); got != structs.AttachmentAttaching {
+		t.Errorf("the attachment is %s", got)
+	}
+	back.wantClaims("v", map[string]string{"a1": granted})
+	back.wantReason("v", "a1", "has not yet said that it holds no volume")
+	back.accounted("n1", "n2", "n3")
+	back.outcome("v", "n1", "attach", nil)
+	back.wantReason("v", "a1", "")
+}
+
+// What the snapshot has, the attachment of the same node is; it is not made twice.
+func TestRecover_KeepsAnAttachmentThatBothStatesHave(t *testing.T) {
+	w := threeNodes(t, true)
+	w.claim(aClaim("v", "a1", wr, snw))
+	saved := w.save()
+	w.outcome("v", "n1", "attach", nil)
+	w.release("v", "a1")
+	if a := Attachment(w.restored(saved).s.Read(), "default", "v", "n1"); a.State != structs.AttachmentAttaching || a.Found {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestRecover_WaitsForEveryNodeThatMayHoldAVolume(t *testing.T) {
+	w := threeNodes(t, false)
+	down := func(w *world, n string) {
+		do(w, NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{n}, Status: structs.NodeDown, WriteOptions: w.now()})
+	}
+	down(w, "n3")
+	saved := w.save()
+	w.accounted("n3") // it came back after the snapshot
+	w.node("n4")      // and this one joined
+	w.node("n5")
+	down(w, "n5")
+	back := w.restored(saved)
+	for id, want := range map[string]bool{"n1": true, "n3": true, "n4": true} {
+		if n := Node(back.s.Read(), id); n == nil || n.Unaccounted != want {
+			t.Errorf("%s: %+v", id, n)
+		}
+	}
+	if Node(back.s.Read(), "n5") != nil {
+		t.Error("the state that is replaced knows that n5 holds nothing")
+	}
+	fresh := newWorld(t)
+	fresh.index = w.index
+	if back := fresh.restored(saved); !Node(back.s.Read(), "n3").Unaccounted {
+		t.Error("nobody knows whether n3 came back after the snapshot")
+	}
+}
+
+func TestRecover_GivesUpDeletions(t *testing.T) {
+	w := threeNodes(t, false)
+	unmade := aVolume("unmade", "p")
+	unmade.ExternalID, unmade.State = "", structs.VolumeCreating
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{unmade}, WriteOptions: w.now()})
+	for _, id := range []string{"v", "unmade"} {
+		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: w.now()})
+	}
+	back := w.restored(w.save())
+	for id, want := range map[string]string{"v": structs.VolumeReady, "unmade": structs.VolumeCreating} {
+		v := Volume(back.s.Read(), "default", id)
+		if v.State != want || v.LastError == nil || !strings.Contains(v.LastError.Message, "delete it again") {
+			t.Errorf("%s is %s, %+v", id, v.State, v.LastError)
+		}
+		do(back, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: back.now()})
+		if v := Volume(back.s.Read(), "default", id); v.State != structs.VolumeDeleting || v.LastError != nil {
+			t.Errorf("%s is %s, %+v", id, v.State, v.LastError)
+		}
+	}
+}
+
+func TestAttachmentsFound_FillsInWhatRowsKnow(t *testing.T) {
+	w := threeNodes(t, true)
+	v := aVolume("v", "p")
+	v.Secrets = structs.Secrets{"key": "value"}
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+	find := func(as ...*structs.CSIAttachment) {
+		do(w, AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: as, WriteOptions: w.now()})
+	}
+	find(&structs.CSIAttachment{Namespace: "default", VolumeID: "v", NodeID: "n2"})
+	a := Attachment(w.s.Read(), "default", "v", "n2")
+	if a == nil || a.PluginID != "p" || a.ExternalVolumeID != "ext-v" || a.ExternalNodeID != "external" || a.Secrets["key"] != "value" || !a.Found {
+		t.Fatalf("%+v", a)
+	}
+	before := a.ModifyIndex
+	find(&structs.CSIAttachment{Namespace: "default", VolumeID: "v", NodeID: "n2", ExternalNodeID: "other"})
+	if a := Attachment(w.s.Read(), "default", "v", "n2"); a.ModifyIndex != before {
+		t.Error("a row that is there was changed")
+	}
+	w.outcome("v", "n2", "detach", nil)
+	w.claim(aClaim("v", "a1", wr, snw))
+	find(&structs.CSIAttachment{Namespace: "default", VolumeID: "v", NodeID: "n1"},
+		&structs.CSIAttachment{Namespace: "default", VolumeID: "gone", NodeID: "n1", PluginID: "p"},
+		&structs.CSIAttachment{Namespace: "default", VolumeID: "gone", NodeID: "n2", PluginID: "p", ExternalVolumeID: "x", ExternalNodeID: "y"})
+	if w.attachment("v", "n1") != structs.AttachmentAttaching || w.attachment("gone", "n1") != "" || w.attachment("gone", "n2") != structs.AttachmentDetaching {
+		t.Errorf("v: %s, gone: %q, %q", w.attachment("v", "n1"), w.attachment("gone", "n1"), w.attachment("gone", "n2"))
+	}
+	wantKind(t, try(w, AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{nil}}), structs.KindInvalid)
+}
+
+// A claim that was granted before the other node reported the volume does not attach it beside.
+func TestAttachmentWaits_ForTheDetachElsewhere(t *testing.T) {
+	w := threeNodes(t, true)
+	w.claim(aClaim("v", "a1", wr, snw))
+	do(w, AttachmentsFound, &structs.CSIAttachmentsFound{WriteOptions: w.now(),
+		Attachments: []*structs.CSIAttachment{{Namespace: "default", VolumeID: "v", NodeID: "n2"}}})
+	w.wantReason("v", "a1", "is being detached from node name-n2")
+	w.outcome("v", "n2", "detach", nil)
+	w.wantReason("v", "a1", "is being attached to node name-n1")
+}
