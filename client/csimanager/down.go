@@ -2,7 +2,10 @@ package csimanager
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
 	"berth/client/mounts"
 	"berth/structs"
@@ -91,9 +94,11 @@ func (w *work) unpublishVolume() error {
 	if err != nil {
 		return err
 	}
-	err = w.undo("NodeUnpublishVolume", p.PluginID, w.host(rel), func() error {
-		return w.call(p.PluginID, p.ExternalID, func() error {
-			return w.conn.NodeUnpublishVolume(w.ctx, p.ExternalID, path)
+	provable := p.Mounted || p.BootID != w.boot || !exists(w.host(rel))
+	plugin, volume := p.PluginID, p.ExternalID
+	err = w.undo("NodeUnpublishVolume", plugin, w.host(rel), provable, func() error {
+		return w.call("NodeUnpublishVolume", plugin, volume, path, func(ctx context.Context, conn *Conn) error {
+			return conn.NodeUnpublishVolume(ctx, volume, path)
 		})
 	})
 	if err != nil {
@@ -119,9 +124,11 @@ func (w *work) unstageVolume() error {
 	if err != nil {
 		return err
 	}
-	err = w.undo("NodeUnstageVolume", s.PluginID, w.host(rel), func() error {
-		return w.call(s.PluginID, s.ExternalID, func() error {
-			return w.conn.NodeUnstageVolume(w.ctx, s.ExternalID, path)
+	provable := s.Mounted || s.BootID != w.boot
+	plugin, volume := s.PluginID, s.ExternalID
+	err = w.undo("NodeUnstageVolume", plugin, w.host(rel), provable, func() error {
+		return w.call("NodeUnstageVolume", plugin, volume, path, func(ctx context.Context, conn *Conn) error {
+			return conn.NodeUnstageVolume(ctx, volume, path)
 		})
 	})
 	if err != nil {
@@ -135,11 +142,14 @@ func (w *work) unstageVolume() error {
 	return nil
 }
 
-// undo asks until nothing is mounted at the path any more: a plugin's word alone is not enough. Not-found
-// says that the plugin has nothing to undo.
-func (w *work) undo(rpc, pluginID, path string, ask func() error) error {
+// undo asks until nothing is mounted at the path any more: a plugin's word alone is not enough. Not-found says
+// that the plugin does not know the volume, not that it has undone anything. It is taken for that only where
+// the mount table can prove it: something was seen mounted and is gone, or the step never succeeded under this
+// boot of the kernel.
+func (w *work) undo(rpc, pluginID, path string, provable bool, ask func() error) error {
 	for range maxStacked {
-		if err := ask(); err != nil && !structs.IsKind(err, structs.KindNotFound) {
+		err := ask()
+		if err != nil && (!structs.IsKind(err, structs.KindNotFound) || !provable) {
 			return err
 		}
 		if err := w.reread(); err != nil {
@@ -150,6 +160,12 @@ func (w *work) undo(rpc, pluginID, path string, ask func() error) error {
 		}
 	}
 	return structs.Errorf(structs.KindUnavailable, "plugin %q: %s: it answers that this is done, but %s is still mounted", pluginID, rpc, path)
+}
+
+// exists reports whether there is something at a path, without looking into it.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // remove removes what is left of directories that berth made, and of targets that a plugin forgot, as

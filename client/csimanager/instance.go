@@ -31,7 +31,8 @@ func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instanc
 	watching, retire := context.WithCancel(ctx)
 	i := &instance{registration: reg, cancel: cancel, retire: retire}
 	client, err := csi.Dial(ctx, reg.SocketPath, m.logger,
-		csi.WithName(reg.ID), csi.WithTimeout(m.cfg.CallTimeout), csi.WithMetrics(m.cfg.Metrics))
+		csi.WithName(reg.ID), csi.WithTimeout(m.cfg.callLimit()),
+		csi.WithMetrics(m.cfg.Metrics))
 	if err != nil { // the path is no path: nothing will ever answer
 		i.update(&structs.CSIInfo{PluginID: reg.ID, AllocID: reg.AllocID, HealthDescription: err.Error()})
 		return i
@@ -40,7 +41,7 @@ func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instanc
 	m.wg.Go(func() {
 		m.follow(watching, i)
 		if ctx.Err() == nil {
-			sleep(ctx, m.cfg.CallTimeout)
+			sleep(ctx, m.cfg.callLimit())
 		}
 		if err := client.Close(); err != nil {
 			m.logger.Debug("closing a plugin connection", "plugin_id", reg.ID, "error", err)
@@ -157,6 +158,7 @@ func learn(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.
 	}
 	r.Provider, r.ProviderVersion = info.Name, info.Version
 	r.RequiresControllerPlugin, r.RequiresTopologies = caps.Controller, caps.Topology
+	r.ExpandsOffline = caps.ExpandOffline && !caps.ExpandOnline
 	if kind == structs.CSIKindController {
 		r.ControllerInfo, err = c.ControllerCapabilities(ctx)
 	} else {

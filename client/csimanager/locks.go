@@ -3,6 +3,7 @@ package csimanager
 import (
 	"context"
 	"sync"
+	"time"
 
 	"berth/structs"
 )
@@ -17,6 +18,8 @@ type locks struct {
 type lock struct {
 	slot  chan struct{} // holds an element while somebody has the lock
 	users int           // who has it and who waits; the lock is forgotten with the last
+	doing string        // the work of who has it
+	since int64
 }
 
 // acquire takes the lock called name. what says to people which work it guards.
@@ -24,16 +27,31 @@ func (l *locks) acquire(ctx context.Context, name, what string) (release func(),
 	k := l.enter(name)
 	select {
 	case k.slot <- struct{}{}:
-		return func() { <-k.slot; l.leave(name, k) }, nil
+		return l.taken(name, what, k), nil
 	default:
 	}
 	select {
 	case k.slot <- struct{}{}:
-		return func() { <-k.slot; l.leave(name, k) }, nil
+		return l.taken(name, what, k), nil
 	case <-ctx.Done():
+		doing, since := l.holder(k)
 		l.leave(name, k)
-		return nil, structs.Errorf(structs.KindUnavailable, "%s was not begun: earlier work on it is still under way: %w", what, ctx.Err())
+		return nil, structs.Errorf(structs.KindUnavailable, "%s was not begun: earlier work on it, %s since %s, is still under way: %w",
+			what, doing, clock(since), ctx.Err())
 	}
+}
+
+func (l *locks) taken(name, what string, k *lock) (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k.doing, k.since = what, time.Now().UnixNano()
+	return func() { <-k.slot; l.leave(name, k) }
+}
+
+func (l *locks) holder(k *lock) (doing string, since int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return k.doing, k.since
 }
 
 func (l *locks) enter(name string) *lock {

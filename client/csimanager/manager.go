@@ -29,7 +29,8 @@ type Config struct {
 
 	FingerprintInterval time.Duration // between two fingerprints of a healthy plugin, and of a resync; 30 s
 	ProbeTimeout        time.Duration // bounds one fingerprint; 10 s
-	CallTimeout         time.Duration // bounds one call for a volume; csi.DefaultTimeout
+	CallTimeout         time.Duration // bounds the wait for one call for a volume; csi.DefaultTimeout
+	LateWait            time.Duration // how long a call that is not answered goes on, or may be carried out; twice CallTimeout
 	ClientWait          time.Duration // how long Client waits for a healthy instance; 30 s
 	RetryMin, RetryMax  time.Duration // between two tries of a step; 250 ms, growing to 30 s
 	// AcceptUnmounted believes a plugin that a volume is published although the host sees no mount there.
@@ -42,6 +43,7 @@ func (c Config) withDefaults() Config {
 	c.FingerprintInterval = cmp.Or(c.FingerprintInterval, 30*time.Second)
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 10*time.Second)
 	c.CallTimeout = cmp.Or(c.CallTimeout, csi.DefaultTimeout)
+	c.LateWait = cmp.Or(c.LateWait, 2*c.CallTimeout)
 	c.ClientWait = cmp.Or(c.ClientWait, 30*time.Second)
 	c.RetryMin = cmp.Or(c.RetryMin, 250*time.Millisecond)
 	c.RetryMax = cmp.Or(c.RetryMax, 30*time.Second)
@@ -64,6 +66,9 @@ type Manager struct {
 	kicks   chan dynamicplugins.Key // instances that have something new
 	changes chan struct{}
 	wg      sync.WaitGroup // instance managers
+	calling sync.WaitGroup // calls for volumes
+	life    context.Context
+	endLife context.CancelFunc
 
 	mu      sync.Mutex
 	slots   map[dynamicplugins.Key]*slot
@@ -88,6 +93,7 @@ func New(cfg Config) *Manager {
 		slots: map[dynamicplugins.Key]*slot{}, changed: make(chan struct{}),
 		pending: map[dynamicplugins.Key]struct{}{}, first: make(chan struct{}),
 	}
+	m.life, m.endLife = context.WithCancel(context.Background())
 	m.volumes = newVolumes(m)
 	for _, i := range cfg.Registry.Serving() {
 		m.pending[i.Key()] = struct{}{}
@@ -106,6 +112,7 @@ func (m *Manager) Run(ctx context.Context) {
 	sub := m.cfg.Registry.Subscribe()
 	defer sub.Close()
 	defer m.wg.Wait()
+	defer m.endCalls()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	resync := time.NewTicker(m.cfg.FingerprintInterval)
@@ -335,15 +342,4 @@ func (m *Manager) look(k dynamicplugins.Key) (*Conn, <-chan struct{}, error) {
 		return nil, m.changed, structs.Errorf(structs.KindUnavailable, "plugin %q: its %s on this node is not healthy: %s", k.ID, k.Kind, why)
 	}
 	return &Conn{Client: s.current.client, Registration: s.current.registration, Info: *r}, m.changed, nil
-}
-
-// Exclusive runs fn as the only call in flight for a volume of a plugin, by the plugin's volume_id or,
-// while that is not known, its name. A cancelled wait is an unavailable error.
-func (m *Manager) Exclusive(ctx context.Context, pluginID, volume string, fn func() error) error {
-	release, err := m.calls.acquire(ctx, pluginID+"\x00"+volume, fmt.Sprintf("the call to plugin %q for %q", pluginID, volume))
-	if err != nil {
-		return err
-	}
-	defer release()
-	return fn()
 }

@@ -288,8 +288,8 @@ func (w *work) stageVolume(u *Use) error {
 	if err := w.makeDir(stagePath(s.Dir)); err != nil {
 		return fmt.Errorf("making its staging directory: %w", err)
 	}
-	err = w.call(u.PluginID, u.ExternalID, func() error {
-		return w.conn.NodeStageVolume(w.ctx, &csi.StageRequest{Use: u.forPlugin(), StagingPath: path})
+	err = w.call("NodeStageVolume", u.PluginID, u.ExternalID, path, func(ctx context.Context, conn *Conn) error {
+		return conn.NodeStageVolume(ctx, &csi.StageRequest{Use: u.forPlugin(), StagingPath: path})
 	})
 	if err != nil {
 		return fmt.Errorf("staging: %w", err)
@@ -350,7 +350,9 @@ func (w *work) askPublish(u *Use) error {
 	if err := w.makeDir(targetParent(p.Dir, p.AllocID)); err != nil {
 		return fmt.Errorf("making the directory of its target: %w", err)
 	}
-	return w.call(u.PluginID, u.ExternalID, func() error { return w.conn.NodePublishVolume(w.ctx, req) })
+	return w.call("NodePublishVolume", u.PluginID, u.ExternalID, target, func(ctx context.Context, conn *Conn) error {
+		return conn.NodePublishVolume(ctx, req)
+	})
 }
 
 // makeDir makes a directory of the volume's. One that is mounted on is not looked into: what is there may
@@ -384,9 +386,11 @@ func (u *Use) forPlugin() csi.Use {
 		MountOptions: u.MountOptions, PublishContext: u.PublishContext, VolumeContext: u.VolumeContext, Secrets: u.Secrets}
 }
 
-// call makes a call as the only one in flight for the volume.
-func (w *work) call(pluginID, externalID string, fn func() error) error {
-	return w.m.Exclusive(w.ctx, pluginID, externalID, fn)
+// call makes a call that concerns a path as the only one in flight for the volume. It may outlive the work.
+func (w *work) call(rpc, pluginID, externalID, path string, fn func(context.Context, *Conn) error) error {
+	conn := w.conn
+	return w.m.Exclusive(w.ctx, Call{PluginID: pluginID, Volume: externalID, RPC: rpc, Where: path},
+		func(ctx context.Context) error { return fn(ctx, conn) })
 }
 
 func (w *work) reread() (err error) {

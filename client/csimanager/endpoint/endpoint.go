@@ -1,5 +1,5 @@
-// Package endpoint serves what servers ask of a node about CSI: calls of the controllers that run here,
-// and to let go of a volume. A controller call is handed to the healthy instance of the plugin at once or
+// Package endpoint serves what servers ask of a node about CSI: calls of the controllers that run here, to let go
+// of a volume, and to grow what is on one. A controller call is handed to the healthy instance of the plugin at once or
 // answered with unavailable, so that the server can ask another node; it is the only call in flight for
 // its volume on this node. An error whose outcome is not known crosses the wire as timeout, whatever its
 // gRPC code: the servers repeat it with the same arguments.
@@ -8,6 +8,7 @@ package endpoint
 import (
 	"context"
 	"errors"
+	"time"
 
 	"berth/client/csimanager"
 	"berth/csi"
@@ -27,6 +28,7 @@ func List(m *csimanager.Manager, running func(allocID string) bool) []rpc.Endpoi
 		rpc.Handle(structs.ClientCSIControllerExpand, e.expand),
 		rpc.Handle(structs.ClientCSIControllerList, e.list),
 		rpc.Handle(structs.ClientCSINodeDetach, e.nodeDetach),
+		rpc.Handle(structs.ClientCSINodeVolume, e.nodeVolume),
 	}
 }
 
@@ -35,17 +37,35 @@ type endpoints struct {
 	running func(allocID string) bool
 }
 
-// with calls the healthy controller of a plugin, as the only call for the volume.
-func with[T any](ctx context.Context, e *endpoints, pluginID, volume string, call func(*csimanager.Conn) (T, error)) (resp T, err error) {
+// controller returns the healthy controller that a request is for. One of another driver than the request names
+// answers unavailable, as if there were none.
+func (e *endpoints) controller(req structs.CSIControllerRequest) (*csimanager.Conn, error) {
+	pluginID, provider := req.Driver()
 	conn, err := e.m.Healthy(structs.CSIKindController, pluginID)
 	if err != nil {
-		return resp, err
+		return nil, err
 	}
-	err = e.m.Exclusive(ctx, pluginID, volume, func() error {
-		resp, err = call(conn)
-		return err
-	})
-	return resp, overWire(err)
+	if err := conn.CheckDriver(*provider, "called"); err != nil {
+		return nil, structs.Errorf(structs.KindUnavailable, "%w", err)
+	}
+	return conn, nil
+}
+
+// ask makes a call of the healthy controller of a plugin that changes something, as the only call for the volume.
+// An outcome that is not known is a timeout, whatever the code: unavailable says that the plugin was not asked.
+func ask[T any](ctx context.Context, e *endpoints, req structs.CSIControllerRequest, c csimanager.Call, fn func(context.Context, *csimanager.Conn) (*T, error)) (*T, error) {
+	conn, err := e.controller(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := csimanager.Do(ctx, e.m, c, func(ctx context.Context) (*T, error) { return fn(ctx, conn) })
+	if err == nil {
+		return resp, nil
+	}
+	if csi.Code(err) != "" && !csi.Final(err) && !csi.Unsent(err) {
+		err = structs.Errorf(structs.KindTimeout, "%w", err)
+	}
+	return nil, overWire(err)
 }
 
 // overWire keeps what only a gRPC code tells: that the outcome of a failed call is not known.
@@ -56,9 +76,9 @@ func overWire(err error) error {
 	return err
 }
 
-func empty(call func(*csimanager.Conn) error) func(*csimanager.Conn) (*structs.Empty, error) {
-	return func(c *csimanager.Conn) (*structs.Empty, error) {
-		if err := call(c); err != nil {
+func empty(fn func(context.Context, *csimanager.Conn) error) func(context.Context, *csimanager.Conn) (*structs.Empty, error) {
+	return func(ctx context.Context, c *csimanager.Conn) (*structs.Empty, error) {
+		if err := fn(ctx, c); err != nil {
 			return nil, err
 		}
 		return &structs.Empty{}, nil
@@ -66,10 +86,14 @@ func empty(call func(*csimanager.Conn) error) func(*csimanager.Conn) (*structs.E
 }
 
 func (e *endpoints) create(ctx context.Context, req *structs.ClientCSICreateRequest) (*structs.ClientCSICreateResponse, error) {
-	return with(ctx, e, req.PluginID, "name:"+req.Name, func(c *csimanager.Conn) (*structs.ClientCSICreateResponse, error) {
+	c := csimanager.Call{PluginID: req.PluginID, Volume: "name:" + req.Name, RPC: "CreateVolume"}
+	return ask(ctx, e, req, c, func(ctx context.Context, c *csimanager.Conn) (*structs.ClientCSICreateResponse, error) {
 		resp, err := c.CreateVolume(ctx, req)
 		if err == nil {
 			return resp, nil
+		}
+		if csi.Code(err) == structs.CSICodeExhausted {
+			return &structs.ClientCSICreateResponse{Exhausted: err.Error()}, nil
 		}
 		if resp == nil || resp.ExternalID == "" {
 			return nil, err
@@ -84,11 +108,13 @@ func (e *endpoints) create(ctx context.Context, req *structs.ClientCSICreateRequ
 }
 
 func (e *endpoints) delete(ctx context.Context, req *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
-	return with(ctx, e, req.PluginID, req.ExternalID, empty(func(c *csimanager.Conn) error { return c.DeleteVolume(ctx, req) }))
+	c := csimanager.Call{PluginID: req.PluginID, Volume: req.ExternalID, RPC: "DeleteVolume"}
+	return ask(ctx, e, req, c, empty(func(ctx context.Context, c *csimanager.Conn) error { return c.DeleteVolume(ctx, req) }))
 }
 
 func (e *endpoints) attach(ctx context.Context, req *structs.ClientCSIAttachRequest) (*structs.ClientCSIAttachResponse, error) {
-	return with(ctx, e, req.PluginID, req.ExternalID, func(c *csimanager.Conn) (*structs.ClientCSIAttachResponse, error) {
+	c := csimanager.Call{PluginID: req.PluginID, Volume: req.ExternalID, RPC: "ControllerPublishVolume", Where: req.ExternalNodeID}
+	return ask(ctx, e, req, c, func(ctx context.Context, c *csimanager.Conn) (*structs.ClientCSIAttachResponse, error) {
 		resp, err := c.ControllerPublishVolume(ctx, req)
 		if err != nil {
 			return nil, err
@@ -98,21 +124,32 @@ func (e *endpoints) attach(ctx context.Context, req *structs.ClientCSIAttachRequ
 }
 
 func (e *endpoints) detach(ctx context.Context, req *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
-	return with(ctx, e, req.PluginID, req.ExternalID, empty(func(c *csimanager.Conn) error {
-		return c.ControllerUnpublishVolume(ctx, req)
-	}))
+	c := csimanager.Call{PluginID: req.PluginID, Volume: req.ExternalID, RPC: "ControllerUnpublishVolume", Where: req.ExternalNodeID}
+	return ask(ctx, e, req, c, empty(func(ctx context.Context, c *csimanager.Conn) error { return c.ControllerUnpublishVolume(ctx, req) }))
 }
 
+// validate changes nothing: where the plugin cannot answer, another may be asked.
 func (e *endpoints) validate(ctx context.Context, req *structs.ClientCSIValidateRequest) (*structs.Empty, error) {
-	return with(ctx, e, req.PluginID, req.ExternalID, empty(func(c *csimanager.Conn) error {
-		return c.ValidateVolumeCapabilities(ctx, req)
-	}))
+	conn, err := e.controller(req)
+	if err != nil {
+		return nil, err
+	}
+	c := csimanager.Call{PluginID: req.PluginID, Volume: req.ExternalID, RPC: "ValidateVolumeCapabilities"}
+	err = e.m.Exclusive(ctx, c, func(ctx context.Context) error { return conn.ValidateVolumeCapabilities(ctx, req) })
+	if err != nil {
+		return nil, overWire(err)
+	}
+	return &structs.Empty{}, nil
 }
 
 func (e *endpoints) expand(ctx context.Context, req *structs.ClientCSIExpandRequest) (*structs.ClientCSIExpandResponse, error) {
-	return with(ctx, e, req.PluginID, req.ExternalID, func(c *csimanager.Conn) (*structs.ClientCSIExpandResponse, error) {
+	c := csimanager.Call{PluginID: req.PluginID, Volume: req.ExternalID, RPC: "ControllerExpandVolume"}
+	return ask(ctx, e, req, c, func(ctx context.Context, c *csimanager.Conn) (*structs.ClientCSIExpandResponse, error) {
 		resp, err := c.ControllerExpandVolume(ctx, req)
-		if err != nil {
+		switch {
+		case csi.Code(err) == structs.CSICodeExhausted:
+			return &structs.ClientCSIExpandResponse{Exhausted: err.Error()}, nil
+		case err != nil:
 			return nil, err
 		}
 		return resp, nil
@@ -121,7 +158,7 @@ func (e *endpoints) expand(ctx context.Context, req *structs.ClientCSIExpandRequ
 
 // list is about no single volume and waits for none.
 func (e *endpoints) list(ctx context.Context, req *structs.ClientCSIListRequest) (*structs.ClientCSIListResponse, error) {
-	conn, err := e.m.Healthy(structs.CSIKindController, req.PluginID)
+	conn, err := e.controller(req)
 	if err != nil {
 		return nil, err
 	}
@@ -129,10 +166,25 @@ func (e *endpoints) list(ctx context.Context, req *structs.ClientCSIListRequest)
 	return resp, overWire(err)
 }
 
+// detachTime bounds how long a node works on letting go before it answers: then it says what it waits for. The
+// call of the plugin goes on.
+const detachTime = 20 * time.Second
+
 func (e *endpoints) nodeDetach(ctx context.Context, req *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
+	ctx, cancel := context.WithTimeout(ctx, detachTime)
+	defer cancel()
 	k := csimanager.VolumeKey{Namespace: structs.NamespaceOr(req.VolumeNamespace), ID: req.VolumeID}
 	if err := e.m.Volumes().Detach(ctx, k, req.AllocID, e.running); err != nil {
 		return nil, overWire(err)
 	}
 	return &structs.Empty{}, nil
+}
+
+// nodeVolume says what the node has of a volume. It calls no plugin.
+func (e *endpoints) nodeVolume(_ context.Context, req *structs.ClientCSINodeVolumeRequest) (*structs.ClientCSINodeVolumeResponse, error) {
+	has, err := e.m.Volumes().Presence(csimanager.VolumeKey{Namespace: structs.NamespaceOr(req.VolumeNamespace), ID: req.VolumeID})
+	if err != nil {
+		return nil, err
+	}
+	return &structs.ClientCSINodeVolumeResponse{Mounts: has.Mounts, Pending: has.Pending, Held: has.Held}, nil
 }

@@ -1,0 +1,179 @@
+package csimanager
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"berth/client/store"
+	"berth/csi"
+	"berth/structs"
+)
+
+// A call that its caller gave up is not cancelled: a plugin that has taken a call carries it out, whoever waits
+// for the answer (CSI spec, "Timeouts"). So a call goes on until the plugin answers, its process ends or LateWait
+// has passed, and until then it is the only one for its volume. It is on record meanwhile, because the plugin
+// outlives the agent: after a restart of the agent the call that undoes it is not made before LateWait has passed.
+
+// Call is one call of a plugin for a volume.
+type Call struct {
+	PluginID string
+	Volume   string // the plugin's volume_id or, while that is not known, "name:" and its name
+	RPC      string
+	Where    string // what the RPC concerns of the volume: a path, or the plugin's name of a node
+}
+
+func (c Call) String() string { return fmt.Sprintf("plugin %q: %s", c.PluginID, c.RPC) }
+
+// callRecord is on disk while a call is, or may still be, carried out.
+type callRecord struct {
+	Call
+	Since  int64 // UnixNano
+	BootID string
+}
+
+var callTable = store.NewTable[callRecord]("csi_calls")
+
+// key has the time in it: that a repeat was answered does not say that the call before it is over.
+func (r *callRecord) key() string {
+	return store.Key(r.PluginID, r.Volume, r.RPC, r.Where, strconv.FormatInt(r.Since, 10))
+}
+
+// undoes names the calls that must not overtake each other where they concern the same. A late detach or delete
+// must not be taken for done either, because the repeat was answered: what follows may go by another node.
+var undoes = map[string][]string{
+	"NodeStageVolume":           {"NodeUnstageVolume"},
+	"NodeUnstageVolume":         {"NodeStageVolume"},
+	"NodePublishVolume":         {"NodeUnpublishVolume"},
+	"NodeUnpublishVolume":       {"NodePublishVolume"},
+	"ControllerPublishVolume":   {"ControllerUnpublishVolume"},
+	"ControllerUnpublishVolume": {"ControllerPublishVolume", "ControllerUnpublishVolume"},
+	"DeleteVolume":              {"DeleteVolume"},
+}
+
+// Exclusive makes a call of a plugin as the only one in flight for its volume. When ctx ends first, the error is
+// a timeout, and the call goes on. Unavailable without a code says that the call was not made.
+func (m *Manager) Exclusive(ctx context.Context, c Call, fn func(ctx context.Context) error) error {
+	_, err := Do(ctx, m, c, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+	return err
+}
+
+// Do is Exclusive for a call with an answer.
+func Do[T any](ctx context.Context, m *Manager, c Call, fn func(ctx context.Context) (T, error)) (T, error) {
+	type result struct {
+		answer T
+		err    error
+	}
+	var none T
+	release, err := m.calls.acquire(ctx, c.PluginID+"\x00"+c.Volume, c.String())
+	if err != nil {
+		return none, err
+	}
+	rec, err := m.beginCall(c)
+	if err != nil {
+		release()
+		return none, err
+	}
+	ended := make(chan result, 1)
+	calling, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.cfg.callLimit())
+	go func() {
+		defer m.calling.Done()
+		defer release()
+		defer cancel()
+		defer context.AfterFunc(m.life, cancel)()
+		answer, err := fn(calling)
+		m.endCall(rec, err, calling.Err() == nil)
+		ended <- result{answer, err}
+	}()
+	waiting, stop := context.WithTimeout(ctx, m.cfg.CallTimeout)
+	defer stop()
+	select {
+	case r := <-ended:
+		return r.answer, r.err
+	case <-waiting.Done():
+		return none, structs.Errorf(structs.KindTimeout, "%s was called at %s and is not answered yet: %w", c, clock(rec.Since), waiting.Err())
+	}
+}
+
+// callLimit is how long a call of a plugin goes on.
+func (c Config) callLimit() time.Duration { return max(c.CallTimeout, c.LateWait) }
+
+func clock(nanos int64) string { return time.Unix(0, nanos).UTC().Format("15:04:05 UTC") }
+
+// beginCall records that a call is made, unless one that it must not overtake may still be carried out.
+func (m *Manager) beginCall(c Call) (*callRecord, error) {
+	late, err := m.lateCalls(c.PluginID, c.Volume)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range late {
+		for _, rpc := range undoes[l.RPC] {
+			if rpc == c.RPC && l.Where == c.Where {
+				return nil, structs.Errorf(structs.KindUnavailable, "%s is not called before %s: %s was called at %s, was not answered, and may still be carried out",
+					c, clock(l.Since+int64(m.cfg.LateWait)), l.RPC, clock(l.Since))
+			}
+		}
+	}
+	if !m.countCall() {
+		return nil, structs.Errorf(structs.KindUnavailable, "%s is not called: the agent stops", c)
+	}
+	rec := &callRecord{Call: c, Since: time.Now().UnixNano(), BootID: m.volumes.boot}
+	if err := callTable.Put(m.cfg.DB, rec.key(), rec); err != nil {
+		m.calling.Done()
+		return nil, err
+	}
+	return rec, nil
+}
+
+// countCall reports false when no call is to begin any more.
+func (m *Manager) countCall() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.life.Err() != nil {
+		return false
+	}
+	m.calling.Add(1)
+	return true
+}
+
+// endCalls cancels what is in flight and waits for it.
+func (m *Manager) endCalls() {
+	m.mu.Lock()
+	m.endLife()
+	m.mu.Unlock()
+	m.calling.Wait()
+}
+
+// endCall drops the record of a call that has an answer, or whose plugin has ended. A call that was cancelled here
+// has none.
+func (m *Manager) endCall(rec *callRecord, err error, inTime bool) {
+	code := csi.Code(err)
+	if !csi.Unsent(err) && (code == "Canceled" || code == "DeadlineExceeded" && !inTime) {
+		m.logger.Warn("a call ended without an answer, it may still be carried out", "plugin_id", rec.PluginID, "rpc", rec.RPC,
+			"volume", rec.Volume, "since", clock(rec.Since), "error", err)
+		return
+	}
+	if err := callTable.Delete(m.cfg.DB, rec.key()); err != nil {
+		m.logger.Warn("the record of a call that has ended is left, it holds up what would undo the call", "error", err)
+	}
+}
+
+// lateCalls are the calls for a volume that are, or may still be, carried out. It drops the records of others.
+func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
+	records, err := callTable.All(m.cfg.DB, store.Key(pluginID, volume, ""))
+	if err != nil {
+		return nil, err
+	}
+	var late []*callRecord
+	for _, r := range records {
+		if r.Value.BootID == m.volumes.boot && time.Now().Before(time.Unix(0, r.Value.Since).Add(m.cfg.LateWait)) {
+			late = append(late, r.Value)
+			continue
+		}
+		if err := callTable.Delete(m.cfg.DB, r.Key); err != nil {
+			return nil, err
+		}
+	}
+	return late, nil
+}

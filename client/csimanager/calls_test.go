@@ -1,0 +1,196 @@
+package csimanager
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+// carriesOut has an RPC of the plugin go on, whoever has given up, until release is called.
+func carriesOut(t *testing.T, p *csitest.Plugin, rpc string) (release func()) {
+	gate, done := make(chan struct{}), make(chan struct{})
+	p.Script(rpc, func(context.Context, any) (any, error) {
+		<-gate
+		defer close(done)
+		p.Script(rpc, nil)
+		return nil, csitest.Error("Internal", "late")
+	})
+	opened := false
+	release = func() {
+		if !opened {
+			opened = true
+			close(gate)
+			<-done
+		}
+	}
+	t.Cleanup(release)
+	return release
+}
+
+// over is a context that has ended: what can be done at once is done, and nothing is waited for.
+func over(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// An allocation is stopped while its volume is staged or published: what the plugin does late is undone after it.
+func TestDuty_C6_ACallThatWasGivenUpIsUndoneOnlyAfterItHasEnded(t *testing.T) {
+	for rpc, undo := range map[string]string{"NodeStageVolume": "NodeUnstageVolume", "NodePublishVolume": "NodeUnpublishVolume"} {
+		t.Run(rpc, func(t *testing.T) {
+			r := newRig(t)
+			r.crash()
+			r.cfg.LateWait = time.Hour
+			r.boot()
+			p := r.plugin("ebs", "plug", nodeOnly)
+			u := use("data", "a1")
+			release := carriesOut(t, p, rpc)
+			ctx, stop := context.WithCancel(r.ctx())
+			ended := make(chan error, 1)
+			go func() {
+				_, err := r.v.Up(ctx, u, nil)
+				ended <- err
+			}()
+			must(t, p.Await(r.ctx(), rpc, 1))
+			stop()
+			if err := <-ended; structs.KindOf(err).Final() {
+				t.Errorf("the outcome is not known, and the error says that it is: %v", err)
+			}
+			err := r.v.Down(over(t), u.VolumeKey, "a1")
+			if err == nil || structs.KindOf(err).Final() || p.Count(undo) != 0 {
+				t.Fatalf("undone while it was carried out (%d calls): %v", p.Count(undo), err)
+			}
+			if !strings.Contains(err.Error(), rpc+" since ") {
+				t.Errorf("%q does not say what is under way", err)
+			}
+			has, err := r.v.Presence(u.VolumeKey)
+			if err != nil || len(has.Pending) != 1 || !strings.Contains(has.Pending[0], rpc) {
+				t.Errorf("%+v, %v", has, err)
+			}
+			release()
+			r.down(u)
+			r.clean(p, "ext-data")
+		})
+	}
+}
+
+// The agent is killed during a call, and the plugin goes on. The same call may be made again; the one that undoes
+// it waits.
+func TestDuty_C6_AnAgentThatRestartsDoesNotUndoWhatIsStillCarriedOut(t *testing.T) {
+	r := newRig(t)
+	r.crash()
+	r.cfg.LateWait = time.Hour
+	r.boot()
+	p := r.plugin("ebs", "plug", nodeOnly)
+	u := use("data", "a1")
+	release := carriesOut(t, p, "NodeStageVolume")
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.v.Up(r.ctx(), u, nil)
+		ended <- err
+	}()
+	must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
+	r.crash()
+	<-ended
+	r.boot()
+	for range 2 {
+		err := r.v.Down(r.ctx(), u.VolumeKey, "a1")
+		if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "NodeStageVolume was called at") || p.Count("NodeUnstageVolume") != 0 {
+			t.Fatalf("%v after %d calls", err, p.Count("NodeUnstageVolume"))
+		}
+		release()
+		r.up(u) // the same call again: its answer does not say that the first is over
+		must(t, r.v.book.putPublish(&publishRecord{Namespace: "default", VolumeID: "data", AllocID: "a1", State: claimed}))
+	}
+	r.crash()
+	r.cfg.LateWait = time.Nanosecond
+	r.boot()
+	unmountBelow(r.root)
+	r.down(u)
+}
+
+func TestDuty_K15_NotFoundProvesNothingWhereNoMountWasSeen(t *testing.T) {
+	r := newRig(t)
+	r.crash()
+	r.cfg.AcceptUnmounted = true
+	r.boot()
+	p := r.plugin("ebs", "plug", csitest.Config{Node: true}) // mounts nothing
+	u := use("data", "a1")
+	r.up(u)
+	p.Fail("NodeUnstageVolume", csitest.Error("NotFound", "which volume?"))
+	err := r.v.Down(r.ctx(), u.VolumeKey, "a1")
+	if !structs.IsKind(err, structs.KindNotFound) || !strings.Contains(err.Error(), "which volume?") {
+		t.Fatalf("taken for unstaged: %v", err)
+	}
+	if s, err := r.v.book.stage(u.VolumeKey); err != nil || s == nil {
+		t.Errorf("the record is gone: %v", err)
+	}
+	r.down(u)
+	r.clean(p, "ext-data")
+}
+
+// A volume that was never staged has nothing to be unstaged.
+func TestDuty_K8_K15_NotFoundIsDoneWhereNothingEverSucceeded(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs", "plug", nodeOnly)
+	u := use("data", "a1")
+	p.Fail("NodeStageVolume", csitest.Error("NotFound", "?"))
+	if _, err := r.v.Up(r.ctx(), u, nil); !structs.IsKind(err, structs.KindNotFound) {
+		t.Fatal(err)
+	}
+	p.Fail("NodeUnstageVolume", csitest.Error("NotFound", "?"))
+	r.down(u)
+	r.clean(p, "ext-data")
+}
+
+func TestPresence_NamesWhatIsMounted(t *testing.T) {
+	r := newRig(t)
+	r.plugin("ebs", "plug", nodeOnly)
+	u := use("data", "a1")
+	if has, err := r.v.Presence(u.VolumeKey); err != nil || len(has.Mounts)+len(has.Pending)+len(has.Held) != 0 {
+		t.Errorf("%+v, %v", has, err)
+	}
+	target := r.up(u)
+	has, err := r.v.Presence(u.VolumeKey)
+	if err != nil || len(has.Mounts) != 2 || has.Mounts[1] != target || len(has.Held) != 2 {
+		t.Errorf("%+v, %v", has, err)
+	}
+	must(t, r.v.book.deletePublish(u.VolumeKey, "a1"))
+	must(t, r.v.book.deleteStage(u.VolumeKey))
+	if has, err := r.v.Presence(u.VolumeKey); err != nil || len(has.Mounts) != 2 {
+		t.Errorf("without its records: %+v, %v", has, err)
+	}
+}
+
+// Why a node does not let go of a volume is in the error that goes to the servers.
+func TestDetach_SaysWhatItWaitsFor(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs", "plug", nodeOnly)
+	u := use("data", "a1")
+	r.up(u)
+	ended := func(string) bool { return false }
+	p.Fail("NodeUnpublishVolume", csitest.Error("Internal", "umount: target is busy"))
+	if err := r.v.Detach(r.ctx(), u.VolumeKey, "a1", ended); err == nil || !strings.Contains(err.Error(), "umount: target is busy") {
+		t.Errorf("%v", err)
+	}
+	release := p.Hang("NodeUnstageVolume")
+	defer release()
+	ctx, stop := context.WithCancel(r.ctx())
+	answered := make(chan error, 1)
+	go func() { answered <- r.v.Detach(ctx, u.VolumeKey, "a1", ended) }()
+	must(t, p.Await(r.ctx(), "NodeUnstageVolume", 1))
+	stop()
+	if err := <-answered; err == nil || !strings.Contains(err.Error(), "NodeUnstageVolume was called at ") {
+		t.Errorf("%v", err)
+	}
+	if err := r.v.Detach(over(t), u.VolumeKey, "a1", ended); err == nil || !strings.Contains(err.Error(), "NodeUnstageVolume since ") {
+		t.Errorf("%v", err)
+	}
+	release()
+	r.down(u)
+	r.clean(p, "ext-data")
+}

@@ -1,0 +1,58 @@
+package csimanager
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"berth/client/mounts"
+	"berth/structs"
+)
+
+// Presence is what a node has of a volume, by its mount table and its records.
+type Presence struct {
+	Mounts  []string // paths of the host at which it is mounted or shows as a device
+	Pending []string // calls that bring it here and may still be carried out
+	Held    []string // records of it, for people
+}
+
+// Presence finds out what this node has of a volume. It calls no plugin and waits for nothing.
+func (v *Volumes) Presence(k VolumeKey) (*Presence, error) {
+	s, stageErr := v.book.stage(k)
+	users, usersErr := v.book.publishes(func(p *publishRecord) bool { return p.key() == k && p.touched() })
+	table, tableErr := mounts.Read()
+	if err := errors.Join(stageErr, usersErr, tableErr); err != nil {
+		return nil, err
+	}
+	has := &Presence{Mounts: table.Below(v.host(volumeDir(k)))}
+	names := map[[2]string]bool{}
+	for _, p := range users {
+		target := v.host(targetPath(p.Dir, p.AllocID))
+		if p.AttachmentMode == structs.CSIBlockDevice && !table.Mounted(target) && isDevice(target) {
+			has.Mounts = append(has.Mounts, target)
+		}
+		has.Held = append(has.Held, fmt.Sprintf("%s for allocation %s", p.State, p.AllocID))
+		names[[2]string{p.PluginID, p.ExternalID}] = true
+	}
+	if s != nil {
+		has.Held = append(has.Held, s.State)
+		names[[2]string{s.PluginID, s.ExternalID}] = true
+	}
+	for name := range names {
+		late, err := v.m.lateCalls(name[0], name[1])
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range late {
+			if c.RPC == "NodeStageVolume" || c.RPC == "NodePublishVolume" {
+				has.Pending = append(has.Pending, fmt.Sprintf("%s, called at %s and not answered", c.RPC, clock(c.Since)))
+			}
+		}
+	}
+	return has, nil
+}
+
+func isDevice(path string) bool {
+	fi, err := os.Lstat(path)
+	return err == nil && fi.Mode()&os.ModeDevice != 0
+}
