@@ -122,7 +122,7 @@ func CallController[Req, Resp any](ctx context.Context, nodes NodeCaller, limit 
 	err := error(nil)
 	for _, id := range candidates {
 		var resp *Resp
-		resp, err = callNode(ctx, nodes, limit, id, m, req)
+		resp, err = CallNode(ctx, nodes, limit, id, m, req)
 		if err == nil || !structs.IsKind(err, structs.KindUnavailable) || ctx.Err() != nil {
 			return resp, err
 		}

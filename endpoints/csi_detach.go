@@ -102,7 +102,7 @@ func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, node
 
 // DetachFromNode asks a node to let go of a claim's volume. Without an error nothing of it is left there.
 func DetachFromNode(ctx context.Context, nodes NodeCaller, limit time.Duration, k structs.CSIClaimKey, nodeID string) error {
-	_, err := callNode(ctx, nodes, limit, nodeID, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{
+	_, err := CallNode(ctx, nodes, limit, nodeID, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{
 		VolumeID: k.VolumeID, VolumeNamespace: k.Namespace, AllocID: k.AllocID,
 	})
 	return err

@@ -83,8 +83,9 @@ func (s *Sessions) Call(ctx context.Context, nodeID, method string, req, resp an
 	return session.Call(ctx, method, req, resp)
 }
 
-// callNode calls a typed method of a node and bounds the time it may take.
-func callNode[Req, Resp any](ctx context.Context, c NodeCaller, limit time.Duration, nodeID string,
+// CallNode calls a typed method of a node and bounds the time it may take. Unavailable says that the call was not
+// delivered, or that the node did not begin it.
+func CallNode[Req, Resp any](ctx context.Context, c NodeCaller, limit time.Duration, nodeID string,
 	m structs.Method[Req, Resp], req *Req,
 ) (*Resp, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"maps"
 
 	"berth/endpoints"
 	"berth/fsm"
@@ -30,12 +31,18 @@ func nextAttachment(a *structs.CSIAttachment) string {
 var attachmentRanks = map[string]int{opAttach: 1, opDetach: 2}
 
 // attachmentWork needs the volume only to choose a controller near it: a detach works without.
-func (c controllerLoop) attachmentWork(a *structs.CSIAttachment) work {
+func (c controllerLoop) attachmentWork(tx *state.Read, a *structs.CSIAttachment) work {
 	op, volume := nextAttachment(a), a.Namespace+"/"+a.VolumeID
 	w := work{
 		op: op, volume: volume, plugin: a.PluginID, rank: attachmentRanks[op],
-		version: a.ModifyIndex, lastError: a.LastError,
+		version: a.ModifyIndex, lastError: a.LastError, call: a.Call,
 	}
+	note := structs.CSICallNote{VolumeID: a.VolumeID, NodeID: a.NodeID, RowIndex: a.CreateIndex}
+	if fresh := freshSecrets(tx, a); fresh != nil {
+		a = a.Copy()
+		a.Secrets, note.Secrets = fresh, fresh
+	}
+	c = c.noting(a.Namespace, note, op)
 	w.candidates = func(tx *state.Read) []string {
 		if v := state.Volume(tx, a.Namespace, a.VolumeID); v != nil && v.PluginID == a.PluginID {
 			return endpoints.VolumeControllers(tx, v)
@@ -45,7 +52,7 @@ func (c controllerLoop) attachmentWork(a *structs.CSIAttachment) work {
 	w.act = func(ctx context.Context, candidates []string) error {
 		published, err := c.callFor(ctx, op, candidates, a)
 		if ctx.Err() != nil {
-			return ctx.Err() // nobody knows; the next leader makes the same call
+			return ctx.Err() // the row names the node; the next leader asks it
 		}
 		return c.attachmentOutcome(ctx, a, op, published, err)
 	}
@@ -53,16 +60,26 @@ func (c controllerLoop) attachmentWork(a *structs.CSIAttachment) work {
 	return w
 }
 
+// freshSecrets returns the volume's present secrets when the attach was denied with others, else nil (CSI spec,
+// "Error Scheme", UNAUTHENTICATED).
+func freshSecrets(tx *state.Read, a *structs.CSIAttachment) structs.Secrets {
+	v := state.Volume(tx, a.Namespace, a.VolumeID)
+	if v == nil || a.State != structs.AttachmentAttaching || a.LastError == nil || a.LastError.Kind != structs.KindDenied ||
+		len(v.Secrets) == 0 || maps.Equal(v.Secrets, a.Secrets) {
+		return nil
+	}
+	return v.Secrets
+}
+
 // callFor attaches, and returns the publish_context, or detaches.
 func (c controllerLoop) callFor(ctx context.Context, op string, candidates []string, a *structs.CSIAttachment) (structs.Secrets, error) {
 	if op == opDetach {
-		_, err := callController(ctx, c, candidates, structs.ClientCSIControllerDetach, detachRequest(a))
-		if structs.IsKind(err, structs.KindNotFound) {
-			err = nil // volume or node is gone, and the attachment with it
-		}
-		return nil, err
+		return nil, c.detach(ctx, candidates, a)
 	}
 	resp, err := callController(ctx, c, candidates, structs.ClientCSIControllerAttach, attachRequest(a))
+	if structs.IsKind(err, structs.KindNotFound) {
+		return nil, structs.Errorf(structs.KindNotFound, "%w%s", err, mismatch(c.Store.Read(), a))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +109,10 @@ func (c controllerLoop) attachmentOutcome(ctx context.Context, a *structs.CSIAtt
 		PublishContext: published, WriteOptions: c.stamp(a.Namespace),
 	}
 	if err != nil {
-		outcome.Err = failure(err, c.Now())
+		outcome.Err, outcome.KeepCall = c.failure(err, a.LastError), keepsCall(a.Call, err)
+		if outcome.Err.RetryTime != 0 {
+			outcome.Err.RetryTime = c.Config.retryTime(outcome.Err)
+		}
 	}
 	_, err = fsm.Propose(ctx, c.Proposer, fsm.AttachmentOutcome, outcome)
 	return err

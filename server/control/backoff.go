@@ -39,8 +39,25 @@ func (c Config) dueAfter(e *structs.OperationError) time.Time {
 	switch {
 	case e == nil:
 		return time.Time{}
+	case e.RetryTime > 0:
+		return time.Unix(0, e.RetryTime)
 	case lasting[e.Kind]:
 		return time.Unix(0, e.Time).Add(c.FinalRetry)
 	}
 	return time.Unix(0, e.Time).Add(c.Retry.After(e.Attempts))
+}
+
+// refused are the kinds of error that say that the request itself is wrong: it is not sent again unchanged (CSI
+// spec, "Error Scheme").
+var refused = map[structs.Kind]bool{structs.KindInvalid: true, structs.KindConflict: true}
+
+// retryTime is when an attach or a detach that failed is made again, as OperationError has it.
+func (c Config) retryTime(e *structs.OperationError) int64 {
+	switch {
+	case refused[e.Kind], e.Code == "Unimplemented":
+		return structs.NeverTry
+	case e.Kind == structs.KindDenied:
+		return e.Time + int64(c.FinalRetry)
+	}
+	return e.Time + int64(c.Retry.After(e.Attempts))
 }

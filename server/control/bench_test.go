@@ -30,7 +30,7 @@ func BenchmarkACall(b *testing.B) {
 			})
 			w.Config.Retry = Backoff{First: time.Nanosecond, Most: time.Nanosecond} // so that as many wait all the time
 			ctx, cancel := context.WithCancel(context.Background())
-			r := controllerLoop{w.Deps}.runner()
+			r := controllerLoop{Deps: w.Deps}.runner()
 			began := make(chan struct{})
 			all := r.all
 			r.all = func(tx *state.Read) iter.Seq[callKey] {

@@ -23,7 +23,10 @@ type Config struct {
 	CallsPerNode   int           // detach calls in flight at once
 	Together       time.Duration // releases by one node that are ready within this share a log entry
 	Retry          Backoff       // of a call that may succeed when it is made again
-	FinalRetry     time.Duration // of a call that failed for good, should somebody have mended its cause
+	FinalRetry     time.Duration // of a call that was denied: permission may be given meanwhile
+	// OutcomeWait is how long a controller call may still take effect after it was sent to a node that cannot be
+	// asked any more. Until then it is neither repeated elsewhere nor undone.
+	OutcomeWait    time.Duration
 	ReapGrace      time.Duration // how long a node may take to release an ended allocation's claims by itself
 	EvalAttempts   int           // failures after which an evaluation is given up
 	GCInterval     time.Duration
@@ -42,6 +45,7 @@ func DefaultConfig() Config {
 		Together:       200 * time.Millisecond,
 		Retry:          Backoff{First: 250 * time.Millisecond, Most: 30 * time.Second},
 		FinalRetry:     time.Minute,
+		OutcomeWait:    5 * time.Minute,
 		ReapGrace:      10 * time.Second,
 		EvalAttempts:   5,
 		GCInterval:     5 * time.Minute,
@@ -62,6 +66,7 @@ func (c Config) Validate() error {
 		{"call timeout", float64(c.CallTimeout)}, {"calls per plugin", float64(c.CallsPerPlugin)},
 		{"calls per node", float64(c.CallsPerNode)}, {"together", float64(c.Together)}, {"retry: first", float64(c.Retry.First)},
 		{"retry: most", float64(c.Retry.Most)}, {"final retry", float64(c.FinalRetry)},
+		{"outcome wait", float64(c.OutcomeWait)},
 		{"evaluation attempts", float64(c.EvalAttempts)},
 		{"gc interval", float64(c.GCInterval)}, {"gc batch", float64(c.GCBatch)}, {"scheduler batch", float64(c.SchedulerBatch)},
 	} {
@@ -103,7 +108,7 @@ func Loops(d Deps) []Loop {
 	return []Loop{
 		{"leases", leaseLoop{d}.run},
 		{"schedule", scheduleLoop{d, scheduler.Process}.run},
-		{"controllers", controllerLoop{d}.run},
+		{"controllers", controllerLoop{Deps: d}.run},
 		{"reaper", reaperLoop{d}.run},
 		{"gc", gcLoop{d}.run},
 	}

@@ -2,17 +2,23 @@ package control
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"strings"
 	"time"
 
-	"berth/endpoints"
 	"berth/state"
 	"berth/structs"
 )
 
-// controllerLoop makes the calls to plugins' controllers that rows ask for: creating, deleting and expanding
-// volumes, attaching and detaching them. All of them in one loop, because a volume has one call at a time.
-type controllerLoop struct{ Deps }
+// controllerLoop makes the calls to plugins that rows ask for: creating, deleting and expanding volumes, attaching
+// and detaching them, and growing what is on them where they are mounted. All of them in one loop, because a
+// controller has one call for a volume at a time.
+type controllerLoop struct {
+	Deps
+	// note records that a call is about to go to a node; nil in tests of single steps.
+	note func(ctx context.Context, node string) error
+}
 
 func (c controllerLoop) run(ctx context.Context) { c.runner().run(ctx) }
 
@@ -97,6 +103,7 @@ type work struct {
 	rank       int // among the calls for the volume
 	version    uint64
 	lastError  *structs.OperationError
+	call       *structs.CSICall                                     // an earlier call whose outcome is not known
 	candidates func(tx *state.Read) []string                        // nodes whose controller may serve it
 	act        func(ctx context.Context, candidates []string) error // makes the call and records what came of it
 	fail       func(ctx context.Context, err error) error           // records that there was nobody to call
@@ -105,31 +112,47 @@ type work struct {
 // read says what a row asks for. What has failed comes after what has not, so that one bad volume holds up nobody.
 func (c controllerLoop) read(tx *state.Read, k callKey) step {
 	if k.node == "" {
-		if v := state.Volume(tx, k.namespace, k.volume); v != nil && nextVolume(v) != "" {
-			return c.step(tx, c.volumeWork(v))
+		if v := state.Volume(tx, k.namespace, k.volume); v != nil && nextVolume(v) != "" && state.ExpandBlocked(tx, v) == "" {
+			noting := c.noting(v.Namespace, structs.CSICallNote{VolumeID: v.ID, RowIndex: v.CreateIndex}, nextVolume(v))
+			return c.step(tx, c.deletable(noting.volumeWork(v), v))
 		}
 		return step{}
 	}
 	if a := state.Attachment(tx, k.namespace, k.volume, k.node); a != nil && nextAttachment(a) != "" {
-		return c.step(tx, c.attachmentWork(a))
+		return c.step(tx, c.attachmentWork(tx, a))
 	}
 	return step{}
 }
 
-// step turns work into a step. Who may serve it is looked up when the call is made. While nobody can, that is
-// recorded once; and the call is made as soon as somebody can.
+// step turns work into a step. Which node serves it is looked up when the call is made. While none can, that is
+// recorded once, and the call is made as soon as one can.
 func (c controllerLoop) step(tx *state.Read, w work) step {
 	s := step{op: w.op, version: w.version, group: w.plugin, serial: w.volume, rank: w.rank,
 		failed: w.lastError != nil, due: c.Config.dueAfter(w.lastError)}
-	if s.failed && w.lastError.Message == noController(w.plugin).Error() {
+	switch {
+	case s.failed && w.lastError.Code == codeNoController:
 		s.due = time.Time{}
 		if !state.HealthyInstance(tx, w.plugin, structs.CSIKindController) || len(w.candidates(tx)) == 0 {
 			s.awaits = []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
 		}
+	case s.failed && w.lastError.RetryTime == structs.NeverTry && !c.changedSince(tx, w):
+		s.due, s.awaits = time.Time{}, []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
+	case w.call != nil:
+		if _, until := c.where(tx, w); !until.IsZero() {
+			if again := c.Now().Add(lookAgain); again.Before(until) {
+				until = again
+			}
+			if until.After(s.due) {
+				s.due = until
+			}
+		}
 	}
 	s.act = func(ctx context.Context) error {
-		candidates := w.candidates(c.Store.Read())
-		if len(candidates) == 0 {
+		candidates, until := c.where(c.Store.Read(), w)
+		switch {
+		case !until.IsZero():
+			return structs.Errorf(structs.KindUnavailable, "node %s cannot be asked what came of %s", w.call.NodeID, w.call.Op)
+		case len(candidates) == 0:
 			return w.fail(ctx, noController(w.plugin))
 		}
 		return w.act(ctx, candidates)
@@ -137,14 +160,28 @@ func (c controllerLoop) step(tx *state.Read, w work) step {
 	return s
 }
 
+// codeNoController is the code, in a row, of a call that nobody could be asked to make.
+const codeNoController = "NoController"
+
+// errNoController is within the error of a call that nobody could be asked to make.
+var errNoController = errors.New("is its job running?")
+
 func noController(plugin string) error {
 	return structs.Errorf(structs.KindUnavailable,
-		"no controller of plugin %s is healthy on a node that is ready and reaches the volume: is its job running?", plugin)
+		"no controller of plugin %s is healthy on a node that is ready and reaches the volume: %w", plugin, errNoController)
 }
 
-// callController makes a typed call at one of the candidates.
-func callController[Req, Resp any](ctx context.Context, c controllerLoop, candidates []string, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
-	return endpoints.CallController(ctx, c.Nodes, c.Config.CallTimeout, candidates, m, req)
+// changedSince reports whether something has changed since a request was refused that may make it acceptable: a
+// controller of the plugin, or the volume.
+func (c controllerLoop) changedSince(tx *state.Read, w work) bool {
+	for i := range state.InstancesByPluginKind(tx, w.plugin, structs.CSIKindController) {
+		if i.ModifyIndex > w.version {
+			return true
+		}
+	}
+	namespace, id, _ := strings.Cut(w.volume, "/")
+	v := state.Volume(tx, namespace, id)
+	return v != nil && v.ModifyIndex > w.version
 }
 
 // stamp is what every outcome of the loop carries.
@@ -152,7 +189,17 @@ func (d Deps) stamp(namespace string) structs.WriteOptions {
 	return structs.WriteOptions{Namespace: namespace, Now: d.Now().UnixNano()}
 }
 
-// failure is what a row is to remember of a failed call; state counts the attempts.
-func failure(err error, now time.Time) *structs.OperationError {
-	return &structs.OperationError{Message: err.Error(), Kind: structs.KindOf(err), Attempts: 1, Time: now.UnixNano()}
+// failure is what a row is to remember of a failed call, and when that is made again; last is what it remembers of
+// the call before.
+func (d Deps) failure(err error, last *structs.OperationError) *structs.OperationError {
+	e := &structs.OperationError{Message: err.Error(), Kind: structs.KindOf(err), Code: structs.CodeOf(err), Attempts: 1, Time: d.Now().UnixNano()}
+	if last != nil {
+		e.Attempts = last.Attempts + 1
+	}
+	if errors.Is(err, errNoController) {
+		e.Code = codeNoController // it is tried as soon as there is one
+		return e
+	}
+	e.RetryTime = d.Config.dueAfter(e).UnixNano()
+	return e
 }

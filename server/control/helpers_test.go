@@ -30,6 +30,7 @@ type world struct {
 	index   uint64
 	entries int
 	down    error // of the log
+	offline bool  // the plugin's controllers expand offline
 
 	calls   []nodeCall
 	running map[string]int // by volume or plugin
@@ -170,12 +171,13 @@ func after(d time.Duration) {
 
 func (w *world) addNode(id string, controller bool) {
 	w.t.Helper()
-	info := structs.CSIInfo{PluginID: "pl", Healthy: true, RequiresControllerPlugin: true}
+	info := structs.CSIInfo{PluginID: "pl", Provider: "pl.csi", Healthy: true, RequiresControllerPlugin: true}
 	instances := []*structs.CSIPluginInstance{{Kind: structs.CSIKindNode, NodeID: id, CSIInfo: info}}
 	instances[0].NodeInfo = &structs.CSINodeInfo{ID: "ext-" + id}
 	if controller {
 		c := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: id, CSIInfo: info}
 		c.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: true, SupportsExpand: true}
+		c.ExpandsOffline = w.offline
 		instances = append(instances, c)
 	}
 	put(w, fsm.NodeRegister, &structs.NodeRegisterRequest{CSI: instances, Node: &structs.Node{ID: id, SecretID: "s", Name: id, Status: structs.NodeReady,
@@ -186,16 +188,21 @@ func (w *world) addNode(id string, controller bool) {
 // addClaim places an allocation on the node and has it claim the volume.
 func (w *world) addClaim(volume, alloc, node string) {
 	w.t.Helper()
-	job := &structs.Job{ID: "job-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
-	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
-	stored := state.Job(w.Store.Read(), "default", job.ID)
-	put(w, fsm.PlanApply, &structs.Plan{JobModifyIndex: stored.JobModifyIndex, Eval: &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
-		Place: []*structs.Allocation{{ID: alloc, JobID: job.ID, TaskGroup: "g", NodeID: node}}})
+	w.addAlloc(alloc, node)
 	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
 		Mode: structs.ClaimWrite, AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}}})
 	if c := state.Claim(w.Store.Read(), "default", volume, alloc); c.State != structs.ClaimGranted {
 		w.t.Fatalf("the claim of %s waits: %s", alloc, state.ClaimBlocked(w.Store.Read(), c))
 	}
+}
+
+func (w *world) addAlloc(alloc, node string) {
+	w.t.Helper()
+	job := &structs.Job{ID: "job-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	stored := state.Job(w.Store.Read(), "default", job.ID)
+	put(w, fsm.PlanApply, &structs.Plan{JobModifyIndex: stored.JobModifyIndex, Eval: &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
+		Place: []*structs.Allocation{{ID: alloc, JobID: job.ID, TaskGroup: "g", NodeID: node}}})
 }
 
 func (w *world) endAlloc(id, node string) {
@@ -235,3 +242,7 @@ func (w *world) check() {
 }
 
 func unavailable() error { return structs.Errorf(structs.KindUnavailable, "try again") }
+
+func (w *world) claim(volume, alloc string) *structs.CSIClaim {
+	return state.Claim(w.Store.Read(), "default", volume, alloc)
+}

@@ -113,10 +113,27 @@ func canLetGo(node *structs.Node) bool { return node != nil && node.Status == st
 // the node answers the same.
 func (r *reaper) release(ctx context.Context, c *structs.CSIClaim) error {
 	if err := r.letGo(ctx, c); err != nil {
+		r.tell(ctx, c, err)
 		return err
 	}
 	_, err := r.released.Do(ctx, c.NodeID, c.Key())
 	return err
+}
+
+// tellEvery is how often at most the same reason is recorded again.
+const tellEvery = time.Minute
+
+// tell records why a node does not let go, for people to read.
+func (r *reaper) tell(ctx context.Context, c *structs.CSIClaim, why error) {
+	if last := c.ReleaseError; ctx.Err() != nil ||
+		last != nil && last.Message == why.Error() && r.Now().Before(time.Unix(0, last.Time).Add(tellEvery)) {
+		return
+	}
+	_, err := fsm.Propose(ctx, r.Proposer, fsm.CallNote, &structs.CSICallNote{VolumeID: c.VolumeID, NodeID: c.NodeID, AllocID: c.AllocID,
+		RowIndex: c.CreateIndex, Err: r.failure(why, c.ReleaseError), WriteOptions: r.stamp(c.Namespace)})
+	if err != nil {
+		r.Logger.Debug("why a node does not let go could not be recorded", "volume", c.VolumeID, "node", c.NodeID, "error", err)
+	}
 }
 
 // letGo asks the node, about a volume once at a time.

@@ -99,10 +99,10 @@ func (r runner[K]) run(ctx context.Context) {
 	defer now.feed.Close()
 	now.lookAtAll(r.store.Read())
 	for ctx.Err() == nil {
-		next := now.ripen(r.now())
-		now.fill(ctx)
+		now.ripen(r.now())
+		now.fill(ctx) // may find that what was due is due later now
 		metrics.SetGaugeWithLabels([]string{"control", "waiting"}, float32(len(now.entries)-now.working), []metrics.Label{{Name: "loop", Value: r.name}})
-		now.wait(ctx, next)
+		now.wait(ctx, now.nextDue())
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 
 // reign runs both loops as one leader does, who keeps so many changes until it looks at them.
 func (w *world) reign(most int) (stop func()) {
-	calls, reaps := controllerLoop{w.Deps}.runner(), reaperLoop{w.Deps}.runner()
+	calls, reaps := controllerLoop{Deps: w.Deps}.runner(), reaperLoop{w.Deps}.runner()
 	calls.most, reaps.most = most, most
 	stopCalls, stopReaps := start(calls.run), start(reaps.run)
 	return func() { stopCalls(); stopReaps() }

@@ -218,17 +218,21 @@ func before[K comparable](a, b *entry[K]) bool {
 	return a.arrived < b.arrived
 }
 
-// ripen makes ready what has come due, and says when the next will be; zero if nothing waits for its time.
-func (q *queue[K]) ripen(now time.Time) (next time.Time) {
-	for len(q.later.all) > 0 {
+// ripen makes ready what has come due.
+func (q *queue[K]) ripen(now time.Time) {
+	for len(q.later.all) > 0 && !q.later.all[0].is.due.After(now) {
 		e := q.later.all[0]
-		if e.is.due.After(now) {
-			return e.is.due
-		}
 		q.take(e)
 		q.ready(e)
 	}
-	return time.Time{}
+}
+
+// nextDue is when the next comes due; zero if nothing waits for its time.
+func (q *queue[K]) nextDue() time.Time {
+	if len(q.later.all) == 0 {
+		return time.Time{}
+	}
+	return q.later.all[0].is.due
 }
 
 // first is the entry of the group whose turn it is, nil if there is none.

@@ -26,7 +26,7 @@ func begun(q *queue[named], steps map[named]step, order string, now time.Time) (
 			q.put(named(k), s, now)
 		}
 	}
-	wake = q.ripen(now)
+	q.ripen(now)
 	for len(q.hungry) > 0 {
 		g := q.hungry[0]
 		q.hungry, g.hungry = q.hungry[1:], false
@@ -35,7 +35,7 @@ func begun(q *queue[named], steps map[named]step, order string, now time.Time) (
 			names += e.key.String()
 		}
 	}
-	return names, wake
+	return names, q.nextDue()
 }
 
 func TestWhatIsBegun(t *testing.T) {

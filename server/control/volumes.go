@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 
 	"berth/endpoints"
 	"berth/fsm"
@@ -38,7 +39,7 @@ func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 	op := nextVolume(v)
 	w := work{
 		op: op, volume: v.Namespace + "/" + v.ID, plugin: v.PluginID,
-		version: v.ModifyIndex, lastError: v.LastError,
+		version: v.ModifyIndex, lastError: v.LastError, call: v.Call,
 		candidates: func(tx *state.Read) []string { return endpoints.VolumeControllers(tx, v) },
 	}
 	w.act = func(ctx context.Context, candidates []string) error {
@@ -75,11 +76,26 @@ func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume,
 		outcome.Op = opDelete
 	}
 	if err != nil {
-		outcome.Err, outcome.Final = failure(err, c.Now()), lasting[structs.KindOf(err)]
+		outcome.Err, outcome.Final = c.failure(err, v.LastError), lasting[structs.KindOf(err)]
+		outcome.KeepCall = keepsCall(v.Call, err)
+	}
+	if errors.Is(err, errExhausted) {
+		outcome.Err.Code = structs.CSICodeExhausted
+	}
+	if outcome.Final {
+		outcome.Err.RetryTime = 0 // it is given up
 	}
 	outcome.ID, outcome.RowIndex, outcome.WriteOptions = v.ID, v.CreateIndex, c.stamp(v.Namespace)
 	_, err = fsm.Propose(ctx, c.Proposer, fsm.VolumeOutcome, outcome)
 	return err
+}
+
+// errExhausted is within the error of a call that the plugin has no room for. To wait does not help: somebody has
+// to make room, or to ask for less.
+var errExhausted = errors.New("there is no room")
+
+func exhausted(text string) error {
+	return structs.Errorf(structs.KindPrecondition, "%w: %s", errExhausted, text)
 }
 
 // createRequest is the same for the same row, call after call: a plugin takes up where it was (CSI spec,
@@ -102,6 +118,8 @@ func (c controllerLoop) create(ctx context.Context, candidates []string, req *st
 	switch {
 	case err != nil:
 		return nil, err
+	case made.Exhausted != "":
+		return nil, exhausted(made.Exhausted)
 	case made.ExternalID == "":
 		return nil, structs.Errorf(structs.KindInternal, "plugin %s answered CreateVolume without a volume_id", req.PluginID)
 	}
@@ -150,8 +168,15 @@ func expandRequest(tx *state.Read, v *structs.CSIVolume) *structs.ClientCSIExpan
 
 func (c controllerLoop) expand(ctx context.Context, candidates []string, req *structs.ClientCSIExpandRequest) (*structs.CSIVolumeOutcome, error) {
 	grown, err := callController(ctx, c, candidates, structs.ClientCSIControllerExpand, req)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case grown.Exhausted != "":
+		return nil, exhausted(grown.Exhausted)
 	}
-	return &structs.CSIVolumeOutcome{Op: opExpand, Capacity: grown.Capacity}, nil
+	outcome := &structs.CSIVolumeOutcome{Op: opExpand, Capacity: grown.Capacity}
+	if grown.NodeExpansionRequired {
+		outcome.NodeExpandBytes = max(grown.Capacity, req.Capacity.RequiredBytes)
+	}
+	return outcome, nil
 }

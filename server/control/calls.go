@@ -1,0 +1,100 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"berth/endpoints"
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// A controller call is recorded with its node before it is made, and the record goes with its outcome. While the
+// record stands, the outcome is not known: the node, which orders the calls for a volume, is asked again, and no
+// other. When it cannot be asked, what it was asked for may still take effect; until Config.OutcomeWait has passed
+// nothing else is done for the row. So an attach is not overtaken by the detach before it.
+
+// lookAgain is how often it is looked whether the node of such a call can be asked again.
+const lookAgain = 2 * time.Second
+
+// where returns the nodes whose controllers may be asked now, or until when none may.
+func (c controllerLoop) where(tx *state.Read, w work) (candidates []string, until time.Time) {
+	candidates = w.candidates(tx)
+	switch {
+	case w.call == nil:
+		return candidates, time.Time{}
+	case slices.Contains(candidates, w.call.NodeID):
+		return []string{w.call.NodeID}, time.Time{}
+	}
+	if until := time.Unix(0, w.call.Time).Add(c.Config.OutcomeWait); c.Now().Before(until) {
+		return nil, until
+	}
+	return candidates, time.Time{}
+}
+
+// noting returns a loop that records each call that it makes for a row.
+func (c controllerLoop) noting(namespace string, row structs.CSICallNote, op string) controllerLoop {
+	c.note = func(ctx context.Context, node string) error {
+		note := row
+		note.WriteOptions = c.stamp(namespace)
+		note.Call = &structs.CSICall{NodeID: node, Op: op, Time: note.Now}
+		_, err := fsm.Propose(ctx, c.Proposer, fsm.CallNote, &note)
+		if structs.IsKind(err, structs.KindPrecondition) {
+			return nil // a server of an older version is among the voters, and none of them knows of the record
+		}
+		return err
+	}
+	return c
+}
+
+// callController makes a typed call at the first of the candidates that can be reached. The next one is tried
+// only after unavailable, which says that the call was not delivered.
+func callController[Req, Resp any](ctx context.Context, c controllerLoop, candidates []string, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
+	endpoints.AddressDriver(c.Store.Read(), req)
+	err := error(nil)
+	for _, node := range candidates {
+		if c.note != nil {
+			if err := c.note(ctx, node); err != nil {
+				return nil, structs.Errorf(structs.KindUnavailable, "recording the call to node %s: %w", node, err)
+			}
+		}
+		var resp *Resp
+		resp, err = endpoints.CallNode(ctx, c.Nodes, c.Config.CallTimeout, node, m, req)
+		if err == nil || !structs.IsKind(err, structs.KindUnavailable) || ctx.Err() != nil {
+			return resp, uncertain(err)
+		}
+	}
+	return nil, err
+}
+
+// uncertain returns an error as timeout when neither the plugin nor the node said what came of the call.
+func uncertain(err error) error {
+	if structs.IsKind(err, structs.KindInternal) && structs.CodeOf(err) == "" {
+		return structs.Errorf(structs.KindTimeout, "%w", err)
+	}
+	return err
+}
+
+// keepsCall reports whether the record of a call stands after a failure: the outcome of this call is not known,
+// or it was not delivered and that of an earlier one is not known.
+func keepsCall(earlier *structs.CSICall, err error) bool {
+	return structs.IsKind(err, structs.KindTimeout) || earlier != nil && structs.IsKind(err, structs.KindUnavailable)
+}
+
+// deletable refuses to delete at the plugin what is attached, under whatever name.
+func (c controllerLoop) deletable(w work, v *structs.CSIVolume) work {
+	if w.op != opDelete {
+		return w
+	}
+	act := w.act
+	w.act = func(ctx context.Context, candidates []string) error {
+		if a := state.AttachedAs(c.Store.Read(), v.PluginID, v.ExternalID); a != nil {
+			return w.fail(ctx, structs.Errorf(structs.KindPrecondition, "volume %q is still %s at node %s, as volume %q in namespace %q",
+				v.ID, a.State, a.NodeID, a.VolumeID, a.Namespace))
+		}
+		return act(ctx, candidates)
+	}
+	return w
+}

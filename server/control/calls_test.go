@@ -1,0 +1,332 @@
+package control
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+const listMethod = "ClientCSI.ControllerListVolumes"
+
+// answered is an error as it comes from a plugin, over a node.
+func answered(kind structs.Kind, code string) error {
+	return structs.ErrorFromWire(structs.ErrorToWire(&structs.Error{Kind: kind, Code: code, Text: `plugin "pl": ` + code + ": no"}))
+}
+
+func (w *world) unclaim(volume, alloc string) {
+	w.t.Helper()
+	put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: volume, AllocID: alloc}}})
+}
+
+func (w *world) setStatus(node, status string) {
+	w.t.Helper()
+	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status})
+}
+
+// attached is a world in which n1 and n2 run controllers and v is attached to n3.
+func (w *world) attached() {
+	w.addNode("n1", true)
+	w.addNode("n2", true)
+	w.addNode("n3", false)
+	w.addVolume(aVolume("v", structs.VolumeReady))
+	w.addClaim("v", "a1", "n3")
+	stop := w.lead("controllers")
+	synctest.Wait()
+	stop()
+	if a := w.attachment("v", "n3"); a.State != structs.AttachmentAttached || a.Call != nil {
+		w.t.Fatalf("%+v", a)
+	}
+}
+
+func nodesOf(calls []nodeCall) (nodes []string) {
+	for _, c := range calls {
+		nodes = append(nodes, c.node)
+	}
+	return nodes
+}
+
+// The outcome of a call that was delivered is asked for at the node it was delivered to, as long as that can be
+// asked, also by a new leader; once it cannot, nothing happens elsewhere before the call can no longer take effect.
+func TestControllerCall_OfUnknownOutcomeIsSettledWhereItWasMade(t *testing.T) {
+	for name, kind := range map[string]structs.Kind{"no answer": structs.KindTimeout, "the agent failed": structs.KindInternal} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.attached()
+				w.answers(func(c nodeCall) (any, error) {
+					if c.method == detachMethod {
+						return nil, structs.Errorf(kind, "the connection was lost before the answer came")
+					}
+					return nil, nil
+				})
+				w.unclaim("v", "a1")
+				stop := w.lead("controllers")
+				synctest.Wait()
+				stop()
+				at := w.called(detachMethod)[0].node
+				other := map[string]string{"n1": "n2", "n2": "n1"}[at]
+				if call := w.attachment("v", "n3").Call; call == nil || call.NodeID != at || call.Op != opDetach {
+					t.Fatalf("the row does not say where the call is: %+v", call)
+				}
+				w.setStatus(at, structs.NodeDown)
+				stop = w.lead("controllers") // another leader
+				defer stop()
+				after(w.Config.OutcomeWait - 2*lookAgain)
+				if got := nodesOf(w.called(detachMethod)); slices.Contains(got, other) {
+					t.Fatalf("asked %v: the first call may still be under way", got)
+				}
+				w.setStatus(at, structs.NodeReady)
+				after(lookAgain)
+				if got := nodesOf(w.called(detachMethod)); len(got) < 2 || slices.Contains(got, other) {
+					t.Fatalf("asked %v, want %s again, which is back", got, at)
+				}
+				w.answers(nil)
+				after(time.Minute)
+				if w.attachment("v", "n3") != nil {
+					t.Error("not detached, though its node answers")
+				}
+				w.check()
+			})
+		})
+	}
+}
+
+func TestControllerCall_IsMadeElsewhereOnceItCanNoLongerTakeEffect(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.attached()
+		w.answers(func(c nodeCall) (any, error) { return nil, structs.Errorf(structs.KindTimeout, "lost") })
+		w.unclaim("v", "a1")
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		at := w.called(detachMethod)[0].node
+		w.setStatus(at, structs.NodeDown)
+		w.answers(nil)
+		after(w.Config.OutcomeWait + lookAgain)
+		calls := nodesOf(w.called(detachMethod))
+		if len(calls) != 2 || calls[1] == at || w.attachment("v", "n3") != nil {
+			t.Errorf("asked %v; the attachment is %+v", calls, w.attachment("v", "n3"))
+		}
+	})
+}
+
+// The attach is undone where it may still be under way, and nowhere else.
+func TestControllerCall_ItsNegationGoesWhereItIsNotSettled(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addNode("n2", true)
+		w.addNode("n3", false)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.answers(func(c nodeCall) (any, error) { return nil, structs.Errorf(structs.KindTimeout, "lost") })
+		w.addClaim("v", "a1", "n3")
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		at := w.called(attachMethod)[0].node
+		w.setStatus(at, structs.NodeDown)
+		w.unclaim("v", "a1")
+		w.answers(nil)
+		after(time.Minute)
+		if n := len(w.called(detachMethod)); n != 0 {
+			t.Errorf("%d detaches while the attach may still take effect", n)
+		}
+		w.setStatus(at, structs.NodeReady)
+		after(time.Minute)
+		if got := nodesOf(w.called(detachMethod)); !slices.Equal(got, []string{at}) || w.attachment("v", "n3") != nil {
+			t.Errorf("detached at %v, want %s", got, at)
+		}
+	})
+}
+
+func TestControllerCall_ThatWasNotDeliveredGoesToTheNextAtOnce(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.attached()
+		first := ""
+		w.answers(func(c nodeCall) (any, error) {
+			if first == "" {
+				first = c.node
+			}
+			if c.node == first {
+				return nil, unavailable()
+			}
+			return nil, nil
+		})
+		w.unclaim("v", "a1")
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		if got := nodesOf(w.called(detachMethod)); len(got) != 2 || w.attachment("v", "n3") != nil {
+			t.Errorf("asked %v", got)
+		}
+	})
+}
+
+// A call of which nothing came of is not forgotten because the node could not be reached for the next.
+func TestControllerCall_StaysOnRecordUntilItsNodeAnswers(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.attached()
+		always := func(err error) { w.answers(func(nodeCall) (any, error) { return nil, err }) }
+		always(structs.Errorf(structs.KindTimeout, "lost"))
+		w.unclaim("v", "a1")
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		always(unavailable())
+		after(time.Minute)
+		calls := w.called(detachMethod)
+		if call := w.attachment("v", "n3").Call; call == nil || call.NodeID != calls[0].node {
+			t.Errorf("forgotten: %+v", call)
+		}
+		if got := slices.Compact(nodesOf(calls)); len(got) != 1 || len(calls) < 3 {
+			t.Errorf("asked %v", got)
+		}
+		always(answered(structs.KindInternal, "Internal"))
+		after(time.Minute)
+		if call := w.attachment("v", "n3").Call; call != nil {
+			t.Errorf("the plugin answered, and the call is still on record: %+v", call)
+		}
+	})
+}
+
+func TestDuty_G15_NotFoundDoesNotProveADetach(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.attached()
+		w.answers(func(c nodeCall) (any, error) {
+			if c.method == detachMethod {
+				return nil, answered(structs.KindNotFound, "NotFound")
+			}
+			return nil, nil
+		})
+		w.unclaim("v", "a1")
+		stop := w.lead("controllers")
+		defer stop()
+		after(10 * time.Minute)
+		a := w.attachment("v", "n3")
+		if a == nil || a.State != structs.AttachmentDetaching || a.LastError == nil || a.LastError.Code != "NotFound" {
+			t.Fatalf("%+v", a)
+		}
+		for _, want := range []string{"does not prove", "berth volume detach -force", "v n3"} {
+			if !strings.Contains(a.LastError.Message, want) {
+				t.Errorf("%q does not say %q", a.LastError.Message, want)
+			}
+		}
+		if n := len(w.called(detachMethod)); n < 20 || n > 40 {
+			t.Errorf("%d tries in ten minutes, want one about every 30 seconds", n)
+		}
+		if n := len(w.called(listMethod)); n != 0 {
+			t.Errorf("a plugin was asked for a list that does not tell where volumes are attached")
+		}
+		err := tryPut(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
+		if !structs.IsKind(err, structs.KindPrecondition) || len(w.called(deleteMethod)) != 0 {
+			t.Errorf("a volume that counts as attached is deleted: %v", err)
+		}
+		w.check()
+	})
+}
+
+func TestDuty_H5_H7_OnlyAListThatShowsTheVolumeProvesADetach(t *testing.T) {
+	for name, c := range map[string]struct {
+		page  *structs.ClientCSIListResponse
+		gone  bool
+		lists bool
+	}{
+		"attached nowhere":        {listed("ext-v", true), true, true},
+		"attached to another":     {listed("ext-v", true, "ext-n1"), true, true},
+		"attached to the node":    {listed("ext-v", true, "ext-n1", "ext-n3"), false, true},
+		"not listed":              {listed("ext-w", true), false, true},
+		"listed without a status": {listed("ext-v", false), false, true},
+		"cannot tell":             {listed("ext-v", true), false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.attached()
+				if c.lists {
+					w.listing("n1")
+					w.listing("n2")
+				}
+				w.answers(func(call nodeCall) (any, error) {
+					if call.method == listMethod && call.req.(*structs.ClientCSIListRequest).StartingToken == "" {
+						return &structs.ClientCSIListResponse{NextToken: "more"}, nil
+					}
+					if call.method == listMethod {
+						return c.page, nil
+					}
+					return nil, answered(structs.KindNotFound, "NotFound")
+				})
+				w.unclaim("v", "a1")
+				stop := w.lead("controllers")
+				defer stop()
+				synctest.Wait()
+				if gone := w.attachment("v", "n3") == nil; gone != c.gone {
+					t.Errorf("detached: %v, want %v", gone, c.gone)
+				}
+			})
+		})
+	}
+}
+
+func listed(id string, known bool, nodes ...string) *structs.ClientCSIListResponse {
+	return &structs.ClientCSIListResponse{Volumes: []*structs.CSIVolumeExternalStub{
+		{ExternalID: id, PublishedNodesKnown: known, PublishedExternalNodeIDs: nodes}}}
+}
+
+// listing has the controller on a node say that it lists where volumes are attached.
+func (w *world) listing(node string) {
+	i := state.Instance(w.Store.Read(), "pl", structs.CSIKindController, node).Copy()
+	i.ControllerInfo.SupportsListVolumes, i.ControllerInfo.SupportsListVolumesAttachedNodes = true, true
+	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, SecretID: "s", Upserts: []*structs.CSIPluginInstance{i}})
+}
+
+func TestDetach_NamesTheNodeThatThePluginCallsOtherwiseNow(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.attached()
+		half := state.Instance(w.Store.Read(), "pl", structs.CSIKindNode, "n3").Copy()
+		half.NodeInfo.ID = "renamed"
+		put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n3", SecretID: "s", Upserts: []*structs.CSIPluginInstance{half}})
+		w.answers(func(nodeCall) (any, error) { return nil, answered(structs.KindNotFound, "NotFound") })
+		w.unclaim("v", "a1")
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		if e := w.attachment("v", "n3").LastError; !strings.Contains(e.Message, "the node is renamed to the plugin now, and was ext-n3") {
+			t.Errorf("%q", e.Message)
+		}
+	})
+}
+
+// An attachment under another name of the same volume keeps it from being deleted at the plugin.
+func TestDelete_NotWhileAttachedUnderAnotherName(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.attached()
+		w.answers(func(c nodeCall) (any, error) {
+			if c.method == detachMethod {
+				return nil, answered(structs.KindNotFound, "NotFound")
+			}
+			return nil, nil
+		})
+		w.unclaim("v", "a1")
+		put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true})
+		other := aVolume("other", structs.VolumeCreating)
+		w.addVolume(other)
+		put(w, fsm.VolumeOutcome, &structs.CSIVolumeOutcome{ID: "other", Op: "create", ExternalID: "ext-v"}) // the plugin made the same again
+		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"})
+		stop := w.lead("controllers")
+		defer stop()
+		after(time.Hour)
+		v := w.volume("other")
+		if len(w.called(deleteMethod)) != 0 || v == nil || v.LastError == nil || !strings.Contains(v.LastError.Message, `still detaching at node n3, as volume "v"`) {
+			t.Errorf("%d deletes; %+v", len(w.called(deleteMethod)), v)
+		}
+	})
+}
+
+// tryPut proposes a command that may be refused.
+func tryPut[P any](w *world, c fsm.Command[P], p *P) error {
+	_, err := fsm.Propose(w.t.Context(), w, c, p)
+	return err
+}

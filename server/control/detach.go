@@ -1,0 +1,75 @@
+package control
+
+import (
+	"context"
+	"slices"
+
+	"berth/endpoints"
+	"berth/state"
+	"berth/structs"
+)
+
+// detach has a volume taken from its node. NOT_FOUND does not say that it was: it says that the plugin does not
+// know the volume or the node and does not take the volume for detached (CSI spec, ControllerUnpublishVolume
+// errors). Only the plugin's list of volumes can then prove it, or a person.
+func (c controllerLoop) detach(ctx context.Context, candidates []string, a *structs.CSIAttachment) error {
+	_, err := callController(ctx, c, candidates, structs.ClientCSIControllerDetach, detachRequest(a))
+	if !structs.IsKind(err, structs.KindNotFound) {
+		return err
+	}
+	if c.listedDetached(ctx, candidates, a) {
+		c.Logger.Info("the plugin did not find what to detach, and lists the volume as not attached to the node",
+			"volume", a.VolumeID, "namespace", a.Namespace, "node", a.NodeID, "error", err)
+		return nil
+	}
+	tx := c.Store.Read()
+	return structs.Errorf(structs.KindNotFound, "%w%s; that does not prove the volume detached. Once the storage itself shows it detached: %s",
+		err, mismatch(tx, a), state.ForceCommand(a.Namespace, a.VolumeID, a.NodeID))
+}
+
+// mismatch says how what an attachment names differs from what is known now, "" if it does not.
+func mismatch(tx *state.Read, a *structs.CSIAttachment) string {
+	v, half := state.Volume(tx, a.Namespace, a.VolumeID), state.Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
+	switch {
+	case v != nil && v.ExternalID != a.ExternalVolumeID:
+		return "; the volume is " + v.ExternalID + " to the plugin now, and was " + a.ExternalVolumeID + " when it was attached"
+	case half != nil && half.NodeInfo != nil && half.NodeInfo.ID != a.ExternalNodeID:
+		return "; the node is " + half.NodeInfo.ID + " to the plugin now, and was " + a.ExternalNodeID + " when the volume was attached"
+	}
+	return ""
+}
+
+// listPages bounds how many pages of a plugin's list are read in search of one volume.
+const listPages = 1000
+
+// listedDetached reports whether the plugin lists the volume, and the node not among those that it is attached to.
+// A list that leaves the volume out proves nothing (CSI spec, ListVolumes).
+func (c controllerLoop) listedDetached(ctx context.Context, candidates []string, a *structs.CSIAttachment) bool {
+	tx := c.Store.Read()
+	candidates = slices.DeleteFunc(slices.Clone(candidates), func(node string) bool {
+		i := state.Instance(tx, a.PluginID, structs.CSIKindController, node)
+		return i == nil || i.ControllerInfo == nil || !i.ControllerInfo.SupportsListVolumes || !i.ControllerInfo.SupportsListVolumesAttachedNodes
+	})
+	if len(candidates) == 0 {
+		return false
+	}
+	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
+	endpoints.AddressDriver(tx, req)
+	for range listPages {
+		page, err := endpoints.CallController(ctx, c.Nodes, c.Config.CallTimeout, candidates[:1], structs.ClientCSIControllerList, req)
+		if err != nil {
+			c.Logger.Debug("the volumes of a plugin could not be listed", "plugin_id", a.PluginID, "error", err)
+			return false
+		}
+		for _, v := range page.Volumes {
+			if v.ExternalID == a.ExternalVolumeID {
+				return v.PublishedNodesKnown && !slices.Contains(v.PublishedExternalNodeIDs, a.ExternalNodeID)
+			}
+		}
+		if page.NextToken == "" {
+			return false
+		}
+		req.StartingToken = page.NextToken
+	}
+	return false
+}

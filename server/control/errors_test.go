@@ -1,0 +1,218 @@
+package control
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/fsm"
+	"berth/structs"
+)
+
+// codes are the gRPC codes with their kinds, as a node passes them on: an outcome that is not known is a timeout.
+var codes = map[string]structs.Kind{
+	"Canceled": structs.KindTimeout, "Unknown": structs.KindTimeout, "DeadlineExceeded": structs.KindTimeout,
+	"Unavailable": structs.KindTimeout, "Aborted": structs.KindTimeout, "ResourceExhausted": structs.KindTimeout,
+	"InvalidArgument": structs.KindInvalid, "OutOfRange": structs.KindInvalid, "NotFound": structs.KindNotFound,
+	"AlreadyExists": structs.KindConflict, "PermissionDenied": structs.KindDenied, "Unauthenticated": structs.KindDenied,
+	"FailedPrecondition": structs.KindPrecondition, "Unimplemented": structs.KindPrecondition,
+	"Internal": structs.KindInternal, "DataLoss": structs.KindInternal,
+}
+
+// What a code makes of the next try of an attach and of a detach (CSI spec, "Error Scheme" and the tables of both).
+func TestDuty_C9_C10_C11_C13_G8_G9_G10_G11_G15_WhenAttachAndDetachAreTriedAgain(t *testing.T) {
+	never := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "AlreadyExists": true, "Unimplemented": true}
+	minutely := map[string]bool{"PermissionDenied": true, "Unauthenticated": true}
+	for code, kind := range codes {
+		for _, op := range []string{attachMethod, detachMethod} {
+			t.Run(op+"/"+code, func(t *testing.T) {
+				virtual(t, func(t *testing.T, w *world) {
+					w.addNode("n1", true)
+					w.addVolume(aVolume("v", structs.VolumeReady))
+					w.addClaim("v", "a1", "n1")
+					if op == detachMethod {
+						w.unclaim("v", "a1")
+					}
+					w.answers(func(nodeCall) (any, error) { return nil, answered(kind, code) })
+					stop := w.lead("controllers")
+					defer stop()
+					synctest.Wait()
+					e := w.attachment("v", "n1").LastError
+					if e == nil || e.Code != code || e.Kind != kind {
+						t.Fatalf("the row says %+v", e)
+					}
+					if (e.RetryTime == structs.NeverTry) != never[code] || e.RetryTime == 0 {
+						t.Errorf("the row says that the next try is at %d", e.RetryTime)
+					}
+					after(10 * time.Minute)
+					n, most, least := len(w.called(op)), 40, 20 // every 30 seconds, after the first few
+					if never[code] {
+						most, least = 1, 1
+					}
+					if minutely[code] {
+						most, least = 11, 9
+					}
+					if n < least || n > most {
+						t.Errorf("%d tries in ten minutes", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// What was refused as wrong is sent again when something has changed that it may depend on, or a person asks.
+func TestDuty_C9_C13_ARefusedRequestIsSentAgainWhenSomethingHasChanged(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"a controller of the plugin": func(w *world) { w.listing("n1") },
+		"the volume": func(w *world) {
+			v := aVolume("v", structs.VolumeReady)
+			v.Secrets = structs.Secrets{"k": "new"}
+			w.addVolume(v)
+		},
+		"a person asks": func(w *world) {
+			put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.addNode("n1", true)
+				w.addVolume(aVolume("v", structs.VolumeReady))
+				w.addClaim("v", "a1", "n1")
+				w.answers(func(nodeCall) (any, error) { return nil, answered(structs.KindInvalid, "InvalidArgument") })
+				stop := w.lead("controllers")
+				defer stop()
+				after(time.Hour)
+				w.answers(nil)
+				change(w)
+				after(w.Config.FinalRetry)
+				if n, a := len(w.called(attachMethod)), w.attachment("v", "n1"); n != 2 || a.State != structs.AttachmentAttached {
+					t.Errorf("%d calls; %s", n, a.State)
+				}
+			})
+		})
+	}
+}
+
+func TestRetry_IsTriedAtOnce(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		w.answers(func(nodeCall) (any, error) { return nil, answered(structs.KindPrecondition, "FailedPrecondition") })
+		stop := w.lead("controllers")
+		defer stop()
+		after(time.Hour)
+		e := w.attachment("v", "n1").LastError
+		if left := time.Until(time.Unix(0, e.RetryTime)); left <= 0 || left > w.Config.Retry.Most {
+			t.Errorf("the row says that it is tried again in %s", left)
+		}
+		w.answers(nil)
+		put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
+		synctest.Wait()
+		if a := w.attachment("v", "n1"); a.State != structs.AttachmentAttached {
+			t.Errorf("still %s", a.State)
+		}
+	})
+}
+
+func TestDuty_C12_AnAttachThatWasDeniedTakesTheVolumesNewSecrets(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		w.answers(func(c nodeCall) (any, error) {
+			if r, ok := c.req.(*structs.ClientCSIAttachRequest); ok && r.Secrets["k"] != "new" {
+				return nil, answered(structs.KindDenied, "Unauthenticated")
+			}
+			return nil, nil
+		})
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		v := aVolume("v", structs.VolumeReady)
+		v.Secrets = structs.Secrets{"k": "new"}
+		w.addVolume(v)
+		after(2 * w.Config.FinalRetry)
+		if a := w.attachment("v", "n1"); a.State != structs.AttachmentAttached {
+			t.Fatalf("%+v", a.LastError)
+		}
+		w.unclaim("v", "a1")
+		synctest.Wait()
+		if calls := w.called(detachMethod); len(calls) != 1 || calls[0].req.(*structs.ClientCSIDetachRequest).Secrets["k"] != "new" {
+			t.Errorf("detached with other secrets than it was attached with")
+		}
+	})
+}
+
+// What a code makes of a volume that is created or deleted (CSI spec, the tables of CreateVolume and DeleteVolume).
+func TestDuty_F18_F19_F20_F21_F22_F25_WhatBecomesOfAVolumeThatCannotBeMadeOrDeleted(t *testing.T) {
+	final := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "NotFound": true, "AlreadyExists": true,
+		"PermissionDenied": true, "Unauthenticated": true, "FailedPrecondition": true, "Unimplemented": true}
+	for code, kind := range codes {
+		t.Run("create/"+code, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.addNode("n1", true)
+				w.addVolume(aVolume("v", structs.VolumeCreating))
+				w.answers(func(nodeCall) (any, error) { return nil, answered(kind, code) })
+				stop := w.lead("controllers")
+				defer stop()
+				after(5 * time.Minute)
+				want := map[bool]string{true: structs.VolumeFailed, false: structs.VolumeCreating}[final[code]]
+				v, n := w.volume("v"), len(w.called(createMethod))
+				if v.State != want || v.LastError.Code != code || final[code] != (n == 1) {
+					t.Errorf("%s after %d calls: %+v", v.State, n, v.LastError)
+				}
+			})
+		})
+		t.Run("delete/"+code, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.addNode("n1", true)
+				w.addVolume(aVolume("v", structs.VolumeReady))
+				put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
+				w.answers(func(nodeCall) (any, error) { return nil, answered(kind, code) })
+				stop := w.lead("controllers")
+				defer stop()
+				after(5 * time.Minute)
+				v, n := w.volume("v"), len(w.called(deleteMethod))
+				if code == "NotFound" { // a volume that does not exist is deleted
+					if v != nil || n != 1 {
+						t.Errorf("%+v after %d calls", v, n)
+					}
+					return
+				}
+				want := map[bool]string{true: structs.VolumeReady, false: structs.VolumeDeleting}[final[code]]
+				if v == nil || v.State != want || v.LastError.Code != code || final[code] != (n == 1) {
+					t.Errorf("%+v after %d calls", v, n)
+				}
+			})
+		})
+	}
+}
+
+// Why a node does not let go is to be read in the claim, and not written again and again.
+func TestReaper_RecordsWhyANodeDoesNotLetGo(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		w.answers(func(nodeCall) (any, error) {
+			return nil, answered(structs.KindTimeout, "Unknown")
+		})
+		w.endAlloc("a1", "n1")
+		stop := w.lead("reaper")
+		defer stop()
+		after(w.Config.ReapGrace)
+		claim := w.claim("v", "a1")
+		if e := claim.ReleaseError; e == nil || !strings.Contains(e.Message, "Unknown: no") || e.Attempts != 1 {
+			t.Fatalf("%+v", e)
+		}
+		before := w.written()
+		after(time.Hour)
+		if n := w.written() - before; n < 30 || n > 61 {
+			t.Errorf("%d entries in an hour of the same reason", n)
+		}
+		w.check()
+	})
+}
