@@ -124,23 +124,33 @@ func (c *Client) VolumeDelete(ctx context.Context, id string, secrets structs.Se
 	return err
 }
 
-// VolumeDetachOptions say which node is to let go. Force releases the claims without asking the node;
-// Reason is recorded.
+// VolumeDetachOptions say which node is to let go. Force releases the claims although the node cannot be asked,
+// or the plugin fails there; By and Reason are recorded.
 type VolumeDetachOptions struct {
 	NodeID string
 	Force  bool
 	Reason string
+	By     string
 }
 
-// VolumeDetach has a node let go of a volume.
-func (c *Client) VolumeDetach(ctx context.Context, id string, o VolumeDetachOptions) error {
+// VolumeDetach has a node let go of a volume, and returns what that proved.
+func (c *Client) VolumeDetach(ctx context.Context, id string, o VolumeDetachOptions) (*structs.CSIVolumeDetachResponse, error) {
 	params := url.Values{"node": {o.NodeID}, "force": {strconv.FormatBool(o.Force)}}
 	if o.Reason != "" {
 		params.Set("reason", o.Reason)
 	}
-	_, err := sendWith[structs.Empty](ctx, c, request{
+	if o.By != "" {
+		params.Set("by", o.By)
+	}
+	resp, err := sendWith[structs.CSIVolumeDetachResponse](ctx, c, request{
 		method: http.MethodDelete, path: []string{"v1", "volume", "csi", id, "detach"}, query: params,
 	})
+	return &resp, err
+}
+
+// VolumeRetry has what failed for a volume tried again at once.
+func (c *Client) VolumeRetry(ctx context.Context, id string) error {
+	_, err := send[structs.Empty](ctx, c, http.MethodPut, nil, "volume", "csi", id, "retry")
 	return err
 }
 

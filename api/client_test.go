@@ -3,11 +3,13 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,35 +28,39 @@ func TestClientMethods(t *testing.T) {
 	defer c.Close()
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
-		"Job.List":                   func() error { _, _, err := c.Jobs(ctx, nil); return err },
-		"Job.GetJob":                 func() error { _, _, err := c.Job(ctx, "a/b c%", nil); return err },
-		"Job.Summary":                func() error { _, _, err := c.JobSummary(ctx, "a/b", nil); return err },
-		"Job.Allocations":            func() error { _, _, err := c.JobAllocations(ctx, "a/b", nil); return err },
-		"Job.Evaluations":            func() error { _, _, err := c.JobEvaluations(ctx, "a/b", nil); return err },
-		"Job.GetJobVersions":         func() error { _, _, err := c.JobVersions(ctx, "a/b", nil); return err },
-		"Job.Register":               func() error { _, err := c.JobRegister(ctx, fullJob(), api.JobRegisterOptions{}); return err },
-		"Job.Deregister":             func() error { _, err := c.JobDeregister(ctx, "a/b", true); return err },
-		"Job.Evaluate":               func() error { _, err := c.JobEvaluate(ctx, "a/b"); return err },
-		"Alloc.List":                 func() error { _, _, err := c.Allocations(ctx, nil); return err },
-		"Alloc.GetAlloc":             func() error { _, _, err := c.Allocation(ctx, "x", nil); return err },
-		"Alloc.Stop":                 func() error { _, err := c.AllocStop(ctx, "x"); return err },
-		"Eval.List":                  func() error { _, _, err := c.Evaluations(ctx, nil); return err },
-		"Eval.GetEval":               func() error { _, _, err := c.Evaluation(ctx, "x", nil); return err },
-		"Eval.Allocations":           func() error { _, _, err := c.EvalAllocations(ctx, "x", nil); return err },
-		"Node.List":                  func() error { _, _, err := c.Nodes(ctx, nil); return err },
-		"Node.Get":                   func() error { _, _, err := c.Node(ctx, "n", nil); return err },
-		"Node.GetAllocs":             func() error { _, _, err := c.NodeAllocations(ctx, "n", nil); return err },
-		"Node.UpdateEligibility":     func() error { return c.NodeEligibility(ctx, "n", true) },
-		"Node.Evaluate":              func() error { _, err := c.NodeEvaluate(ctx, "n"); return err },
-		"Node.Deregister":            func() error { return c.NodePurge(ctx, "n") },
-		"CSIVolume.List":             func() error { _, _, err := c.Volumes(ctx, api.VolumeFilter{PluginID: "p"}, nil); return err },
-		"CSIVolume.Get":              func() error { _, _, err := c.Volume(ctx, "/buckets/x", nil); return err },
-		"CSIVolume.ListClaims":       func() error { _, _, err := c.VolumeClaims(ctx, "/buckets/x", nil); return err },
-		"CSIVolume.Register":         func() error { _, err := c.VolumeRegister(ctx, fullVolume()); return err },
-		"CSIVolume.Create":           func() error { _, err := c.VolumeCreate(ctx, fullVolume()); return err },
-		"CSIVolume.Deregister":       func() error { return c.VolumeDeregister(ctx, "v", true) },
-		"CSIVolume.Delete":           func() error { return c.VolumeDelete(ctx, "v", structs.Secrets{"a": "x,y=z"}) },
-		"CSIVolume.Detach":           func() error { return c.VolumeDetach(ctx, "v", api.VolumeDetachOptions{NodeID: "n", Reason: "r & s"}) },
+		"Job.List":               func() error { _, _, err := c.Jobs(ctx, nil); return err },
+		"Job.GetJob":             func() error { _, _, err := c.Job(ctx, "a/b c%", nil); return err },
+		"Job.Summary":            func() error { _, _, err := c.JobSummary(ctx, "a/b", nil); return err },
+		"Job.Allocations":        func() error { _, _, err := c.JobAllocations(ctx, "a/b", nil); return err },
+		"Job.Evaluations":        func() error { _, _, err := c.JobEvaluations(ctx, "a/b", nil); return err },
+		"Job.GetJobVersions":     func() error { _, _, err := c.JobVersions(ctx, "a/b", nil); return err },
+		"Job.Register":           func() error { _, err := c.JobRegister(ctx, fullJob(), api.JobRegisterOptions{}); return err },
+		"Job.Deregister":         func() error { _, err := c.JobDeregister(ctx, "a/b", true); return err },
+		"Job.Evaluate":           func() error { _, err := c.JobEvaluate(ctx, "a/b"); return err },
+		"Alloc.List":             func() error { _, _, err := c.Allocations(ctx, nil); return err },
+		"Alloc.GetAlloc":         func() error { _, _, err := c.Allocation(ctx, "x", nil); return err },
+		"Alloc.Stop":             func() error { _, err := c.AllocStop(ctx, "x"); return err },
+		"Eval.List":              func() error { _, _, err := c.Evaluations(ctx, nil); return err },
+		"Eval.GetEval":           func() error { _, _, err := c.Evaluation(ctx, "x", nil); return err },
+		"Eval.Allocations":       func() error { _, _, err := c.EvalAllocations(ctx, "x", nil); return err },
+		"Node.List":              func() error { _, _, err := c.Nodes(ctx, nil); return err },
+		"Node.Get":               func() error { _, _, err := c.Node(ctx, "n", nil); return err },
+		"Node.GetAllocs":         func() error { _, _, err := c.NodeAllocations(ctx, "n", nil); return err },
+		"Node.UpdateEligibility": func() error { return c.NodeEligibility(ctx, "n", true) },
+		"Node.Evaluate":          func() error { _, err := c.NodeEvaluate(ctx, "n"); return err },
+		"Node.Deregister":        func() error { return c.NodePurge(ctx, "n") },
+		"CSIVolume.List":         func() error { _, _, err := c.Volumes(ctx, api.VolumeFilter{PluginID: "p"}, nil); return err },
+		"CSIVolume.Get":          func() error { _, _, err := c.Volume(ctx, "/buckets/x", nil); return err },
+		"CSIVolume.ListClaims":   func() error { _, _, err := c.VolumeClaims(ctx, "/buckets/x", nil); return err },
+		"CSIVolume.Register":     func() error { _, err := c.VolumeRegister(ctx, fullVolume()); return err },
+		"CSIVolume.Create":       func() error { _, err := c.VolumeCreate(ctx, fullVolume()); return err },
+		"CSIVolume.Deregister":   func() error { return c.VolumeDeregister(ctx, "v", true) },
+		"CSIVolume.Delete":       func() error { return c.VolumeDelete(ctx, "v", structs.Secrets{"a": "x,y=z"}) },
+		"CSIVolume.Detach": func() error {
+			_, err := c.VolumeDetach(ctx, "v", api.VolumeDetachOptions{NodeID: "n", Reason: "r & s", By: "me"})
+			return err
+		},
+		"CSIVolume.Retry":            func() error { return c.VolumeRetry(ctx, "v") },
 		"CSIVolume.ListExternal":     func() error { _, _, err := c.VolumesExternal(ctx, "p", nil); return err },
 		"CSIPlugin.List":             func() error { _, _, err := c.Plugins(ctx, nil); return err },
 		"CSIPlugin.Get":              func() error { _, _, err := c.Plugin(ctx, "p", nil); return err },
@@ -62,6 +68,7 @@ func TestClientMethods(t *testing.T) {
 		"Status.Leader":              func() error { _, err := c.StatusLeader(ctx); return err },
 		"Status.Peers":               func() error { _, err := c.StatusPeers(ctx); return err },
 		"Operator.RaftConfiguration": func() error { _, err := c.RaftConfiguration(ctx, nil); return err },
+		"Operator.RaftRemovePeer":    func() error { return c.RaftRemovePeer(ctx, "s1", "") },
 		"System.GarbageCollect":      func() error { return c.SystemGC(ctx) },
 	} {
 		err := call()
@@ -139,6 +146,13 @@ func TestClientOfTheAgent(t *testing.T) {
 	health, err := c.AgentHealth(t.Context())
 	if err != nil || !health.Server.OK {
 		t.Errorf("%+v, %v", health, err)
+	}
+	left := errors.Join(c.AgentLeave(t.Context(), true), c.AgentForceLeave(t.Context(), "s1.global", false), c.AgentForceLeave(t.Context(), "s1.global", true))
+	if got := s.agent.Leaves(); left != nil || !slices.Equal(got, []string{"leave true", "force-leave s1.global false", "force-leave s1.global true"}) {
+		t.Errorf("%q, %v", got, left)
+	}
+	if err := c.AgentForceLeave(t.Context(), "", false); !structs.IsKind(err, structs.KindInvalid) {
+		t.Errorf("a force-leave of nobody: %v", err)
 	}
 	var saved bytes.Buffer
 	if err := c.SnapshotSave(t.Context(), &saved); err != nil || saved.String() != "an archive" {

@@ -45,7 +45,9 @@ func newAgent() *apitest.Agent {
 		SelfIs:    &api.AgentSelf{Config: map[string]any{"Region": "global"}, Member: me, Stats: map[string]map[string]string{"client": {"node_id": "n1"}}},
 		MembersAs: []*structs.AgentMember{me},
 		HealthIs:  &api.AgentHealth{Server: &api.HalfHealth{OK: true, Message: "ok"}},
-		Snapshot:  []byte("an archive"),
+		StatsAre:  &structs.HostStats{Uptime: 7}, Node: "n1",
+		MetricsAre: apitest.Metrics{JSON: map[string]int{"Gauges": 1}},
+		Snapshot:   []byte("an archive"),
 	}
 }
 
@@ -121,21 +123,32 @@ func requests() map[string]served {
 		"DELETE /v1/volume/csi/{id}":        {path: "/v1/volume/csi/a%2Fb?force=true", rpc: "CSIVolume.Deregister", request: &structs.CSIVolumeDeregisterRequest{ID: "a/b", Force: true}},
 		"PUT /v1/volume/csi/{id}/create":    {path: "/v1/volume/csi/a/b/create", body: volBody, rpc: "CSIVolume.Create", request: &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{vol}, WriteOptions: wns}},
 		"DELETE /v1/volume/csi/{id}/delete": {path: "/v1/volume/csi/v/delete", rpc: "CSIVolume.Delete", request: &structs.CSIVolumeDeleteRequest{ID: "v"}},
-		"DELETE /v1/volume/csi/{id}/detach": {path: "/v1/volume/csi/a%2Fb/detach?node=n&force=true&reason=burnt", rpc: "CSIVolume.Detach", request: &structs.CSIVolumeDetachRequest{VolumeID: "a/b", NodeID: "n", Force: true, Reason: "burnt"}},
+		"PUT /v1/volume/csi/{id}/retry":     {path: "/v1/volume/csi/a%2Fb/retry", rpc: "CSIVolume.Retry", request: &structs.CSIVolumeRetryRequest{ID: "a/b"}},
+		"DELETE /v1/volume/csi/{id}/detach": {path: "/v1/volume/csi/a%2Fb/detach?node=n&force=true&reason=burnt&by=me", rpc: "CSIVolume.Detach", request: &structs.CSIVolumeDetachRequest{VolumeID: "a/b", NodeID: "n", Force: true, Reason: "burnt", By: "me"}},
 		"GET /v1/volume/csi/{id}/claims":    {path: "/v1/volume/csi/v/claims", rpc: "CSIVolume.ListClaims", request: &structs.CSIClaimListRequest{VolumeID: "v"}},
 		"GET /v1/plugins":                   {path: "/v1/plugins?type=csi", rpc: "CSIPlugin.List", request: &structs.QueryRequest{}},
 		"GET /v1/plugin/csi/{id}":           {path: "/v1/plugin/csi/p", rpc: "CSIPlugin.Get", request: &structs.CSIPluginGetRequest{ID: "p"}},
 		"DELETE /v1/plugin/csi/{id}":        {path: "/v1/plugin/csi/p", rpc: "CSIPlugin.Delete", request: &structs.CSIPluginDeleteRequest{ID: "p"}},
 
-		"GET /v1/agent/self":                  {path: "/v1/agent/self", status: 200},
-		"GET /v1/agent/members":               {path: "/v1/agent/members", status: 200},
-		"GET /v1/agent/health":                {path: "/v1/agent/health?type=server", status: 200},
-		"GET /v1/agent/servers":               {path: "/v1/agent/servers", rpc: "Status.Peers", request: &structs.QueryRequest{}},
-		"GET /v1/status/leader":               {path: "/v1/status/leader", rpc: "Status.Leader", request: &structs.QueryRequest{}},
-		"GET /v1/status/peers":                {path: "/v1/status/peers", rpc: "Status.Peers", request: &structs.QueryRequest{}},
+		"GET /v1/agent/self":    {path: "/v1/agent/self", status: 200},
+		"GET /v1/agent/members": {path: "/v1/agent/members", status: 200},
+		"GET /v1/agent/health":  {path: "/v1/agent/health?type=server", status: 200},
+		"GET /v1/agent/servers": {path: "/v1/agent/servers", rpc: "Status.Peers", request: &structs.QueryRequest{}},
+		"GET /v1/status/leader": {path: "/v1/status/leader", rpc: "Status.Leader", request: &structs.QueryRequest{}},
+		"GET /v1/status/peers":  {path: "/v1/status/peers", rpc: "Status.Peers", request: &structs.QueryRequest{}},
+		"GET /v1/metrics":       {path: "/v1/metrics", status: 200},
+		"GET /v1/deployments":   {path: "/v1/deployments", status: 200},
+		"GET /v1/client/stats":  {path: "/v1/client/stats", status: 200},
+		"GET /v1/job/{id}/deployment": {path: "/v1/job/a%2Fb/deployment?namespace=default", rpc: "Job.GetJob",
+			request: &structs.JobGetRequest{JobID: "a/b", QueryOptions: ns}},
+		"GET /v1/job/{id}/deployments": {path: "/v1/job/a%2Fb/deployments?namespace=default", rpc: "Job.GetJob",
+			request: &structs.JobGetRequest{JobID: "a/b", QueryOptions: ns}},
 		"GET /v1/regions":                     {path: "/v1/regions", status: 200},
 		"GET /v1/namespaces":                  {path: "/v1/namespaces", status: 200},
 		"GET /v1/namespace/{id}":              {path: "/v1/namespace/default", status: 200},
+		"PUT /v1/agent/leave":                 {path: "/v1/agent/leave?force=true", status: 200},
+		"PUT /v1/agent/force-leave":           {path: "/v1/agent/force-leave?node=s1.global&prune=1", status: 200},
+		"DELETE /v1/operator/raft/peer":       {path: "/v1/operator/raft/peer?id=s1", rpc: "Operator.RaftRemovePeer", request: &structs.RaftRemovePeerRequest{ID: "s1"}},
 		"GET /v1/operator/raft/configuration": {path: "/v1/operator/raft/configuration", rpc: "Operator.RaftConfiguration", request: &structs.QueryRequest{}},
 		"GET /v1/operator/snapshot":           {path: "/v1/operator/snapshot", status: 200},
 		"PUT /v1/operator/snapshot":           {path: "/v1/operator/snapshot", body: "an archive", status: 200},
@@ -262,9 +275,9 @@ func TestBadRequests(t *testing.T) {
 		status             int
 		want               string
 	}{
-		{"GET", "/v1/nothing", "", 404, "there is no /v1/nothing in this API"},
-		{"GET", "/", "", 404, "there is no / in this API"},
-		{"GET", "/v1/job/j/nothing/more/x", "", 503, ""}, // the ID of a job
+		{"GET", "/v1/nothing", "", 404, "there is no route GET /v1/nothing in this API"},
+		{"GET", "/", "", 404, "there is no route GET / in this API"},
+		{"GET", "/v1/job/j/nothing/more/x", "", 404, "there is no route GET /v1/job/j/nothing/more/x in this API"},
 		{"PATCH", "/v1/job/j", "", 405, "PATCH cannot be asked of /v1/job/j, only GET, PUT, POST, DELETE"},
 		{"DELETE", "/v1/jobs", "", 405, "DELETE cannot be asked of /v1/jobs, only GET, PUT, POST"},
 		{"GET", "/v1/jobs?index=-1", "", 400, `the parameter index is "-1", expected a number that is not negative`},
@@ -339,11 +352,10 @@ func TestIDsWithSlashes(t *testing.T) {
 	s := newServer(t)
 	for path, want := range map[string]string{
 		"/v1/job/a%2Fb":                    "a/b",
-		"/v1/job/a/b/c":                    "a/b/c",
 		"/v1/job/a%2Fallocations":          "a/allocations",
-		"/v1/job/a%2Fb/c":                  "a/b/c",
 		"/v1/job/a%20b%25":                 "a b%",
-		"/v1/job/x/summary/y":              "x/summary/y",
+		"/v1/job/a/b/summary":              "a/b",
+		"/v1/volume/csi/a/b":               "a/b",
 		"/v1/volume/csi//buckets/x":        "", // two slashes are cleaned, see below
 		"/v1/volume/csi/%2Fbuckets%2Fx":    "/buckets/x",
 		"/v1/volume/csi/a/b/claims":        "a/b",

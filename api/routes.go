@@ -75,6 +75,7 @@ var Routes = []Route{
 	{Methods: put, Path: "/v1/volume/csi/{id}/create", serve: volumeCreate, Jobs: true},
 	{Methods: remove, Path: "/v1/volume/csi/{id}/delete", serve: volumeDelete},
 	{Methods: remove, Path: "/v1/volume/csi/{id}/detach", serve: volumeDetach},
+	{Methods: put, Path: "/v1/volume/csi/{id}/retry", serve: volumeRetry},   // berth's own
 	{Methods: get, Path: "/v1/volume/csi/{id}/claims", serve: volumeClaims}, // berth's own
 
 	{Methods: get, Path: "/v1/plugins", serve: pluginList, Sheds: true},

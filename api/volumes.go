@@ -18,7 +18,8 @@ var (
 	volumeCreate     = write(structs.CSIVolumeCreate, bindVolumePut, volumesWritten)
 	volumeDeregister = write(structs.CSIVolumeDeregister, bindVolumeDeregister, done)
 	volumeDelete     = write(structs.CSIVolumeDelete, bindVolumeDelete, done)
-	volumeDetach     = write(structs.CSIVolumeDetach, bindVolumeDetach, done)
+	volumeDetach     = write(structs.CSIVolumeDetach, bindVolumeDetach, func(a *structs.CSIVolumeDetachResponse) any { return a })
+	volumeRetry      = write(structs.CSIVolumeRetry, bindVolumeRetry, done)
 
 	csiVolumeList = list(structs.CSIVolumeList, bindVolumeList, func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return a.Volumes })
 
@@ -132,12 +133,18 @@ func bindVolumeDelete(c *call, req *structs.CSIVolumeDeleteRequest) (err error) 
 }
 
 func bindVolumeDetach(c *call, req *structs.CSIVolumeDetachRequest) (err error) {
-	req.VolumeID, req.NodeID, req.Reason = c.id(), c.param("node"), c.param("reason")
+	req.VolumeID, req.NodeID = c.id(), c.param("node")
+	req.Reason, req.By = c.param("reason"), c.param("by")
 	if req.NodeID == "" {
 		return badParam("node", "", "the ID of a node")
 	}
 	req.Force, err = c.flag("force")
 	return err
+}
+
+func bindVolumeRetry(c *call, req *structs.CSIVolumeRetryRequest) error {
+	req.ID = c.id()
+	return nil
 }
 
 func bindPlugin(c *call, q *structs.CSIPluginGetRequest) error {

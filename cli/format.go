@@ -101,7 +101,7 @@ func keyValues[V any](m map[string]V) string {
 	return strings.Join(parts, " ")
 }
 
-// problem shows what failed last and how often.
+// problem shows what failed last and how often, and when it is tried again.
 func problem(e *structs.OperationError) string {
 	if e == nil {
 		return ""
@@ -114,7 +114,22 @@ func problem(e *structs.OperationError) string {
 	if e.Attempts > 1 {
 		tries = fmt.Sprintf(" (%d attempts, the last %s)", e.Attempts, age(e.Time))
 	}
-	return fmt.Sprintf("%s: %s%s", code, oneLine(e.Message), tries)
+	return fmt.Sprintf("%s: %s%s%s", code, oneLine(e.Message), tries, nextTry(e))
+}
+
+// nextTry says when what failed is tried again, "" where that does not depend on time.
+func nextTry(e *structs.OperationError) string {
+	switch e.RetryTime {
+	case 0:
+		return ""
+	case structs.NeverTry:
+		return "; it is tried again when the plugin or the volume changes, or by berth volume retry"
+	}
+	left := time.Unix(0, e.RetryTime).Sub(now())
+	if left < time.Second {
+		return "; it is tried again now"
+	}
+	return "; next try in " + span(left)
 }
 
 // plural is "1 node" or "3 nodes".

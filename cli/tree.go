@@ -25,6 +25,7 @@ func tree() []Command {
 			{Name: "status", Args: "[volume]", Synopsis: "List volumes, or show one with its claims and attachments", Flags: volumeStatusFlags, Renders: true, Run: volumeStatus},
 			{Name: "deregister", Args: "<volume>", Synopsis: "Forget a volume, leaving it at its plugin", Flags: volumeDeregisterFlags, Run: volumeDeregister},
 			{Name: "delete", Args: "<volume>", Synopsis: "Have the plugin delete a volume, with all that is on it", Flags: volumeDeleteFlags, Run: volumeDelete},
+			{Name: "retry", Args: "<volume>", Synopsis: "Try at once again what failed for a volume", Help: helpVolumeRetry, Run: volumeRetry},
 			{Name: "detach", Args: "<volume> <node>", Synopsis: "Have a node let go of a volume that nothing there uses any more", Help: helpVolumeDetach, Flags: volumeDetachFlags, Run: volumeDetach},
 		}},
 		{Name: "plugin", Group: groupStorage, Synopsis: "Look into CSI plugins", Sub: []Command{

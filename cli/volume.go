@@ -3,6 +3,8 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/user"
 	"strings"
 	"time"
 
@@ -12,19 +14,39 @@ import (
 )
 
 const helpVolumeDetach = `
-Allocations on the node that still run keep the volume: stop them first. With
--force the claims are released although the node does not answer, or its
-plugin fails, and their allocations are given up. Do so only when the node is
-surely off: one that still runs may go on writing.`
+Allocations on the node that still run keep the volume: stop them first. The
+node is asked, and its answer says why when it does not let go. Where only the
+plugin's controller has still to detach, it is asked again at once.
+
+Without a claim and an attachment on the node the plugin's controller is asked
+to detach the volume: after a restore it may be attached where no row says so.
+A node that berth does not know is named by the plugin's own ID of it.
+
+With -force the claims are released although the node is down, and their
+allocations are given up. Do so only when the node is surely off:
+one that still runs may go on writing. A node that answers and has the volume
+mounted is not overruled: mend or restart the plugin there, or power it off.
+Without any claim, -force forgets an attachment whose detach the plugin does
+not confirm: make sure first that the storage itself shows it detached.`
+
+const helpVolumeRetry = `
+What fails is tried again by itself, at growing distances; the status of the
+volume says when. Once the cause is mended this has the plugin asked at once:
+to create, expand or delete the volume, to attach or detach it, and to grow
+what is on it.`
 
 var (
 	volumeCreateFlags     = []Flag{{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m", Usage: "How long to wait for the plugin"}}
 	volumeStatusFlags     = []Flag{{Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"}, {Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"}}
 	volumeDeregisterFlags = []Flag{{Name: "force", Kind: Bool, Usage: "Also when claims are waiting, or it is still being detached"}}
-	volumeDeleteFlags     = []Flag{{Name: "secret", Kind: Strings, Value: "key=value", Usage: "A secret for the plugin; may be given more than once"}}
-	volumeDetachFlags     = []Flag{
-		{Name: "force", Kind: Bool, Usage: "Release the claims although the node is down or its plugin fails"},
+	volumeDeleteFlags     = []Flag{
+		{Name: "secret", Kind: Strings, Value: "key=value", Usage: "A secret for the plugin; may be given more than once"},
+		{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m", Usage: "How long to wait for the plugin"},
+	}
+	volumeDetachFlags = []Flag{
+		{Name: "force", Kind: Bool, Usage: "Vouch for a node that is down, or for a detach that the plugin does not confirm"},
 		{Name: "reason", Kind: String, Value: "text", Usage: "Why; kept in the log. Needed with -force"},
+		{Name: "external", Kind: Bool, Usage: "The node is given by the ID that the plugin has for it"},
 	}
 )
 
@@ -150,20 +172,46 @@ func parseSecrets(pairs []string) (structs.Secrets, error) {
 	return secrets, nil
 }
 
+func volumeRetry(ctx context.Context, c *Call) error {
+	if err := c.API().VolumeRetry(ctx, c.Arg(0)); err != nil {
+		return err
+	}
+	c.Printf("What failed for volume %q is tried again: berth volume status %s\n", c.Arg(0), c.Arg(0))
+	return nil
+}
+
 func volumeDetach(ctx context.Context, c *Call) error {
 	if c.Bool("force") && c.String("reason") == "" {
 		return badUsage("-force needs a -reason")
 	}
-	node, err := c.nodeID(ctx, c.Arg(1))
+	node := c.Arg(1)
+	if !c.Bool("external") {
+		id, err := c.nodeID(ctx, node)
+		if err != nil {
+			return err
+		}
+		node = id
+	}
+	o := api.VolumeDetachOptions{NodeID: node, Force: c.Bool("force"), Reason: c.String("reason"), By: whoAmI()}
+	resp, err := c.API().VolumeDetach(ctx, c.Arg(0), o)
 	if err != nil {
 		return err
 	}
-	o := api.VolumeDetachOptions{NodeID: node, Force: c.Bool("force"), Reason: c.String("reason")}
-	if err := c.API().VolumeDetach(ctx, c.Arg(0), o); err != nil {
-		return err
-	}
-	c.Printf("Node %s has let go of volume %q\n", structs.ShortID(node), c.Arg(0))
+	c.Printf("%s\n", oneLine(resp.Detail))
 	return nil
+}
+
+// whoAmI names the person at the terminal, as the system does.
+func whoAmI() string {
+	name := os.Getenv("SUDO_USER")
+	if u, err := user.Current(); name == "" && err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil || name == "" {
+		return name
+	}
+	return name + "@" + host
 }
 
 func volumeStatus(ctx context.Context, c *Call) error {
@@ -229,6 +277,7 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		[2]string{"Provider", joinComma([]string{v.Provider, v.ProviderVersion})},
 		[2]string{"State", v.State},
 		[2]string{"Last error", problem(v.LastError)},
+		[2]string{"Under way", underway(v.Call)},
 		[2]string{"Capacity", size(v.Capacity)},
 		[2]string{"Schedulable", yesNo(v.Schedulable)},
 		[2]string{"Blocked", v.Blocked},
@@ -241,10 +290,26 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		[2]string{"Reachable from", topologies(v.Topologies)},
 		[2]string{"Created", at(v.CreateTime)},
 		[2]string{"Modified", at(v.ModifyTime)},
+		[2]string{"Forced", forcedLast(v.Forced)},
 	)
 	claimSheet.section(c, "Claims", v.Claims)
 	attachmentSheet.section(c, "Attachments", v.Attachments)
 	return nil
+}
+
+// underway names a controller call whose outcome is not known.
+func underway(call *structs.CSICall) string {
+	if call == nil {
+		return ""
+	}
+	return fmt.Sprintf("node %s was asked to %s %s and has not said what came of it", structs.ShortID(call.NodeID), call.Op, age(call.Time))
+}
+
+func forcedLast(f *structs.CSIForced) string {
+	if f == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, node %s, by %s %s: %s", f.What, structs.ShortID(f.NodeID), f.By, age(f.Time), oneLine(f.Reason))
 }
 
 func madeFor(caps []*structs.CSIVolumeCapability) string {

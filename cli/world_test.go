@@ -371,10 +371,16 @@ func (w *world) answerStorage() {
 		}
 		return &structs.Empty{}, nil
 	})
-	apitest.On(c, structs.CSIVolumeDetach, func(_ context.Context, r *structs.CSIVolumeDetachRequest) (*structs.Empty, error) {
+	apitest.On(c, structs.CSIVolumeDetach, func(_ context.Context, r *structs.CSIVolumeDetachRequest) (*structs.CSIVolumeDetachResponse, error) {
 		if r.NodeID == node2 && !r.Force {
 			return nil, structs.Errorf(structs.KindUnavailable, "node two is down")
 		}
+		if r.Force && r.By == "" {
+			return nil, structs.Errorf(structs.KindInvalid, "nobody says who forces it")
+		}
+		return &structs.CSIVolumeDetachResponse{Detail: "Node " + structs.ShortID(r.NodeID) + " proved this"}, nil
+	})
+	apitest.On(c, structs.CSIVolumeRetry, func(context.Context, *structs.CSIVolumeRetryRequest) (*structs.Empty, error) {
 		return &structs.Empty{}, nil
 	})
 }

@@ -3,7 +3,9 @@ package endpoints
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/fsm"
@@ -11,13 +13,19 @@ import (
 	"berth/structs"
 )
 
-// detach makes a node let go of a volume whose allocations there have ended, and releases their claims.
-// The node is asked. Force is for a node that can not be asked any more: then a person vouches for it that
-// the node does not write, and the allocations are ended, so that they do not write again when the node
-// comes back. It also helps where the node is up and its plugin fails for good.
-func (c claims) detach(ctx context.Context, req *structs.CSIVolumeDetachRequest) (*structs.Empty, error) {
+// askTimeout bounds the question what a node has of a volume: it makes no call to a plugin.
+const askTimeout = 10 * time.Second
+
+// detach makes a node let go of a volume whose allocations there have ended, and releases their claims. The
+// node is asked, and nothing is released while it has the volume mounted, whoever wants it. Force is for a
+// node that cannot be asked: a person vouches that it does not write, and the allocations are ended. It also
+// helps where the plugin does not confirm its end, and the node sees nothing mounted.
+func (c claims) detach(ctx context.Context, req *structs.CSIVolumeDetachRequest) (*structs.CSIVolumeDetachResponse, error) {
+	if len(req.Reason) > structs.MaxText || len(req.By) > structs.MaxName { // both are kept in a row
+		return nil, structs.Errorf(structs.KindInvalid, "reason and by may have %d and %d bytes", structs.MaxText, structs.MaxName)
+	}
 	ns, tx := req.RequestNamespace(), c.store.Read()
-	if state.Volume(tx, ns, req.VolumeID) == nil {
+	if state.Volume(tx, ns, req.VolumeID) == nil && state.Attachment(tx, ns, req.VolumeID, req.NodeID) == nil {
 		return nil, noVolume(ns, req.VolumeID)
 	}
 	var keys []structs.CSIClaimKey
@@ -30,32 +38,139 @@ func (c claims) detach(ctx context.Context, req *structs.CSIVolumeDetachRequest)
 		}
 		keys = append(keys, row.Key())
 	}
-	if len(keys) == 0 {
-		return done(c.store.Index(), nil) // nothing there holds it: done
+	switch {
+	case len(keys) == 0 && state.Attachment(tx, ns, req.VolumeID, req.NodeID) != nil:
+		return c.detachAttached(ctx, req)
+	case len(keys) == 0:
+		return c.detachUnclaimed(ctx, req)
 	}
-	release := &structs.CSIVolumeUnpublishRequest{Claims: keys, NodeID: req.NodeID, WriteOptions: req.WriteOptions}
-	if err := c.nodeLetsGo(ctx, keys, req.NodeID); err != nil {
-		if !req.Force || !vouchable(tx, keys, req.NodeID, err) {
-			return nil, err
+	refusal := c.nodeLetsGo(ctx, keys, req.NodeID)
+	if refusal == nil {
+		release := &structs.CSIVolumeUnpublishRequest{Claims: keys, NodeID: req.NodeID, WriteOptions: req.WriteOptions}
+		index, err := fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, release)
+		return proved(structs.DetachLetGo, "%s has let go of volume %q: nothing of it is mounted there", index, err, nodeNamed(tx, req.NodeID), req.VolumeID)
+	}
+	if !req.Force {
+		return nil, refusal
+	}
+	return c.force(ctx, req, keys, refusal)
+}
+
+// force releases claims without the node's word for it, unless the node is known to use the volume.
+func (c claims) force(ctx context.Context, req *structs.CSIVolumeDetachRequest, keys []structs.CSIClaimKey, refusal error) (*structs.CSIVolumeDetachResponse, error) {
+	tx := c.store.Read()
+	if !vouchable(tx, keys, req.NodeID, refusal) {
+		return nil, refusal
+	}
+	answered, err := c.unmounted(ctx, tx, req, refusal)
+	if err != nil {
+		return nil, err
+	}
+	proof, sentence, what := structs.DetachNotMounted, "%s sees nothing of volume %q mounted, but the plugin did not confirm that it let go. "+
+		"The claims are released because you said so", "claims released; the node saw nothing mounted"
+	if !answered {
+		proof, sentence, what = structs.DetachVouched, "%s is down and could not be asked: nothing proves that it does not write to volume %q. "+
+			"The claims are released because you vouch for it", "claims released; the node was down and could not be asked"
+	}
+	c.logger.Warn("an operator forces a volume off a node", "volume", req.VolumeID, "namespace", req.RequestNamespace(),
+		"node", req.NodeID, "by", req.By, "reason", req.Reason, "claims", len(keys), "proof", proof, "error", refusal)
+	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce, forced(req, what, keys, 0))
+	return proved(proof, sentence, index, err, nodeNamed(tx, req.NodeID), req.VolumeID)
+}
+
+func forced(req *structs.CSIVolumeDetachRequest, what string, keys []structs.CSIClaimKey, attachment uint64) *structs.CSIVolumeForceRequest {
+	return &structs.CSIVolumeForceRequest{VolumeID: req.VolumeID, NodeID: req.NodeID, Claims: keys, Attachment: attachment, What: what,
+		By: orElse(req.By, "an operator"), Reason: orElse(req.Reason, "no reason was given"), WriteOptions: req.WriteOptions}
+}
+
+func proved(proof, sentence string, index uint64, err error, args ...any) (*structs.CSIVolumeDetachResponse, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &structs.CSIVolumeDetachResponse{Proof: proof, Detail: fmt.Sprintf(sentence, args...), WriteMeta: structs.WriteMeta{Index: index}}, nil
+}
+
+// unmounted asks the node for its mounts. It reports false when the node is down and gives no answer, and refuses
+// when the volume is mounted there or may become so, or when a node that is up gives no answer.
+func (c claims) unmounted(ctx context.Context, tx *state.Read, req *structs.CSIVolumeDetachRequest, refusal error) (answered bool, err error) {
+	has, err := CallNode(ctx, c.Nodes, askTimeout, req.NodeID, structs.ClientCSINodeVolume,
+		&structs.ClientCSINodeVolumeRequest{VolumeID: req.VolumeID, VolumeNamespace: req.RequestNamespace()})
+	name := nodeNamed(tx, req.NodeID)
+	switch {
+	case err != nil && isDown(tx, req.NodeID):
+		return false, nil
+	case err != nil:
+		return false, structs.Errorf(structs.KindUnavailable, "%s is up and does not say what it has mounted of volume %q: %w; power it off, and force again once it is down",
+			name, req.VolumeID, err)
+	case len(has.Mounts)+len(has.Pending) == 0:
+		return true, nil
+	}
+	uses := append(slices.Clone(has.Mounts), has.Pending...)
+	return true, structs.Errorf(structs.KindPrecondition, "%s still has volume %q: %s; it may write to it, so nothing is released. "+
+		"Mend or restart the plugin there, or power the node off, and force again once it is down (the node said: %w)",
+		name, req.VolumeID, strings.Join(uses, ", "), refusal)
+}
+
+// detachAttached serves a detach from a node that has no claim of the volume, and an attachment that the plugin's
+// controller has still to detach.
+func (c claims) detachAttached(ctx context.Context, req *structs.CSIVolumeDetachRequest) (*structs.CSIVolumeDetachResponse, error) {
+	tx := c.store.Read()
+	name, a := nodeNamed(tx, req.NodeID), state.Attachment(tx, req.RequestNamespace(), req.VolumeID, req.NodeID)
+	switch {
+	case a == nil:
+		return proved(structs.DetachNothingHeld, nothingHeld, c.store.Index(), nil, req.VolumeID, name)
+	case a.State != structs.AttachmentDetaching || !req.Force:
+		index, err := fsm.Propose(ctx, c.raft, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: req.VolumeID, WriteOptions: req.WriteOptions})
+		if structs.IsKind(err, structs.KindNotFound) {
+			err = nil // the volume is forgotten; its attachment goes on being detached
 		}
-		release.Operator = "forced: " + orElse(req.Reason, "no reason was given")
-		c.logger.Warn("an operator forces a volume off a node", "volume", req.VolumeID, "namespace", ns,
-			"node", req.NodeID, "reason", req.Reason, "claims", len(keys), "error", err)
+		return proved(structs.DetachPending, "Volume %q is %s at %s; what is left to do is tried again now%s", index, err, req.VolumeID, a.State, name, lastFailure(a))
+	case a.LastError == nil:
+		return nil, structs.Errorf(structs.KindPrecondition, "volume %q is being detached from %s, and nothing has failed yet: wait for it", req.VolumeID, name)
 	}
-	return done(fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, release))
+	if _, err := c.unmounted(ctx, tx, req, errors.New(a.LastError.Message)); err != nil {
+		return nil, err
+	}
+	c.logger.Warn("an operator forgets an attachment whose detach the plugin did not confirm", "volume", req.VolumeID, "namespace", req.RequestNamespace(),
+		"node", req.NodeID, "by", req.By, "reason", req.Reason, "error", a.LastError.Message)
+	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce, forced(req, "attachment forgotten; the plugin did not confirm the detach", nil, a.CreateIndex))
+	return proved(structs.DetachForgotten, "The attachment of volume %q to %s is forgotten because you vouch for it; the plugin did not confirm the detach%s",
+		index, err, req.VolumeID, name, lastFailure(a))
+}
+
+const nothingHeld = "No claim and no attachment of volume %q names %s"
+
+func lastFailure(a *structs.CSIAttachment) string {
+	if a.LastError == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (it failed %d times, last with: %s)", a.LastError.Attempts, a.LastError.Message)
+}
+
+// nodeNamed is how sentences name a node.
+func nodeNamed(tx *state.Read, id string) string {
+	if n := state.Node(tx, id); n != nil && n.Name != "" {
+		return fmt.Sprintf("Node %s (%s)", n.Name, structs.ShortID(id))
+	}
+	return "Node " + id
+}
+
+// isDown reports whether a node's lease has ended, or nothing is known of it.
+func isDown(tx *state.Read, id string) bool {
+	node := state.Node(tx, id)
+	return node == nil || node.Status == structs.NodeDown
 }
 
 // detachable refuses while the allocation may still use the volume. That of a node which is down may, too:
 // only Force takes it to have ended.
 func detachable(tx *state.Read, row *structs.CSIClaim, force bool) error {
-	alloc, node := state.Alloc(tx, row.AllocID), state.Node(tx, row.NodeID)
-	up := node != nil && node.Status == structs.NodeReady
+	alloc, down := state.Alloc(tx, row.AllocID), isDown(tx, row.NodeID)
 	switch {
-	case alloc != nil && !alloc.ClientTerminal() && up:
+	case alloc != nil && !alloc.ClientTerminal() && !down:
 		return structs.Errorf(structs.KindPrecondition,
 			"allocation %s (job %q) still uses volume %q on node %s; stop it first: berth alloc stop %s",
 			alloc.ID, alloc.JobID, row.VolumeID, row.NodeID, structs.ShortID(alloc.ID))
-	case !up && !force:
+	case down && !force:
 		return structs.Errorf(structs.KindUnavailable,
 			"node %s is down and cannot say whether it let go of volume %q; bring it back, or, once it is surely off: %s",
 			row.NodeID, row.VolumeID, state.DetachCommand(row.Namespace, row.VolumeID, row.NodeID))
@@ -67,7 +182,7 @@ func detachable(tx *state.Read, row *structs.CSIClaim, force bool) error {
 // not say that the allocation runs, and has said itself that it ended. One that was given up for lost may
 // run there; the node ends it and says so.
 func vouchable(tx *state.Read, keys []structs.CSIClaimKey, nodeID string, refusal error) bool {
-	if node := state.Node(tx, nodeID); node == nil || node.Status != structs.NodeReady {
+	if isDown(tx, nodeID) {
 		return true
 	}
 	if structs.IsKind(refusal, structs.KindConflict) {
@@ -81,7 +196,7 @@ func vouchable(tx *state.Read, keys []structs.CSIClaimKey, nodeID string, refusa
 
 // nodeLetsGo asks the node to unpublish and unstage for each claim.
 func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, nodeID string) error {
-	if node := state.Node(c.store.Read(), nodeID); node == nil || node.Status != structs.NodeReady {
+	if isDown(c.store.Read(), nodeID) {
 		return structs.Errorf(structs.KindUnavailable, "node %s is down", nodeID)
 	}
 	var faults []error

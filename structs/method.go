@@ -65,7 +65,7 @@ var (
 	CSIVolumeDelete       = write[CSIVolumeDeleteRequest, Empty]("CSIVolume.Delete")
 	CSIVolumeClaim        = write[CSIVolumeClaimRequest, CSIVolumeClaimResponse]("CSIVolume.Claim")
 	CSIVolumeUnpublish    = write[CSIVolumeUnpublishRequest, Empty]("CSIVolume.Unpublish")
-	CSIVolumeDetach       = write[CSIVolumeDetachRequest, Empty]("CSIVolume.Detach")
+	CSIVolumeDetach       = write[CSIVolumeDetachRequest, CSIVolumeDetachResponse]("CSIVolume.Detach")
 	CSIVolumeNodeExpanded = write[CSINodeExpandOutcome, Empty]("CSIVolume.NodeExpanded")
 	CSIVolumeRetry        = write[CSIVolumeRetryRequest, Empty]("CSIVolume.Retry")
 	CSIClaimGet           = read[CSIClaimGetRequest, CSIClaimGetResponse]("CSIVolume.GetClaim")

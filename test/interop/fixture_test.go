@@ -99,7 +99,7 @@ func answers(c *apitest.Caller) {
 	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: detail, QueryMeta: meta})
 	apitest.Answer(c, structs.CSIVolumeList, structs.CSIVolumeListResponse{Volumes: []*structs.CSIVolumeListStub{{ID: "a/b", CurrentWriters: 1, Topologies: vol.Topologies}}, QueryMeta: meta})
 	apitest.Answer(c, structs.CSIVolumeExternal, structs.CSIVolumeExternalResponse{Volumes: []*structs.CSIVolumeExternalStub{{ExternalID: "ext"}}, NextToken: "more", QueryMeta: meta})
-	apitest.Answer(c, structs.CSIVolumeDetach, structs.Empty{})
+	apitest.Answer(c, structs.CSIVolumeDetach, structs.CSIVolumeDetachResponse{})
 	apitest.Answer(c, structs.CSIVolumeDeregister, structs.Empty{})
 	apitest.Answer(c, structs.CSIVolumeDelete, structs.Empty{})
 	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "127.0.0.1:4747", QueryMeta: meta})

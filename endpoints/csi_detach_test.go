@@ -1,0 +1,207 @@
+package endpoints
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+var (
+	forceDetach = &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1", Force: true, Reason: "the plugin hangs", By: "ann@desk"}
+	busy        = structs.Errorf(structs.KindTimeout, "NodeUnstageVolume: the plugin has not answered")
+)
+
+// heldAfterEnd is a server with the volume v, which an ended allocation holds on n1.
+func heldAfterEnd(t *testing.T) (*server, *fakeNode) {
+	s := newServer(t)
+	n := s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	s.addVolume("v")
+	s.claim("v", "a1", "n1")
+	s.endAlloc("a1", "n1")
+	return s, n
+}
+
+// has lets the node answer what it has of the volume, and let go of nothing.
+func (n *fakeNode) has(what *structs.ClientCSINodeVolumeResponse, err error) {
+	n.answer = func(method string, _, resp any) error {
+		if method != structs.ClientCSINodeVolume.Name {
+			return busy
+		}
+		if what != nil {
+			*resp.(*structs.ClientCSINodeVolumeResponse) = *what
+		}
+		return err
+	}
+}
+
+func (s *server) claimed() bool {
+	return state.Claim(s.store.Read(), "default", "v", "a1") != nil
+}
+
+func (s *server) down(node string) {
+	proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: structs.NodeDown})
+}
+
+func TestForcedDetach_IsRefusedWhileTheNodeHasTheVolume(t *testing.T) {
+	for name, c := range map[string]struct {
+		has  *structs.ClientCSINodeVolumeResponse
+		err  error
+		down bool
+		kind structs.Kind
+		says []string
+	}{
+		"mounted": {has: &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/b/csi/v/x/mount", "/b/csi/v/x/stage"}}, kind: structs.KindPrecondition,
+			says: []string{"Node name-n1 (n1) still has volume", "/b/csi/v/x/mount", "/b/csi/v/x/stage", "restart the plugin", "power the node off", "has not answered"}},
+		"a late stage": {has: &structs.ClientCSINodeVolumeResponse{Pending: []string{"NodeStageVolume, unanswered"}}, kind: structs.KindPrecondition,
+			says: []string{"NodeStageVolume, unanswered"}},
+		"down by its lease, and answers": {has: &structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, down: true, kind: structs.KindPrecondition, says: []string{"/m"}},
+		"up, and gives no answer":        {err: structs.Errorf(structs.KindTimeout, "no answer"), kind: structs.KindUnavailable, says: []string{"is up and does not say", "power it off"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, n := heldAfterEnd(t)
+			n.has(c.has, c.err)
+			if c.down {
+				s.down("n1")
+			}
+			err := refused(s, c.kind, structs.CSIVolumeDetach, forceDetach)
+			for _, want := range c.says {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%q does not say %q", err, want)
+				}
+			}
+			if !s.claimed() {
+				t.Error("the claim is released")
+			}
+		})
+	}
+}
+
+func TestForcedDetach_SaysAndRecordsWhatWasProved(t *testing.T) {
+	for name, c := range map[string]struct {
+		has   *structs.ClientCSINodeVolumeResponse
+		err   error
+		down  bool
+		proof string
+		says  string
+	}{
+		"the node sees nothing mounted": {has: &structs.ClientCSINodeVolumeResponse{}, proof: structs.DetachNotMounted, says: "sees nothing of volume"},
+		"the node is down":              {err: structs.Errorf(structs.KindUnavailable, "no connection"), down: true, proof: structs.DetachVouched, says: "nothing proves"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, n := heldAfterEnd(t)
+			n.has(c.has, c.err)
+			if c.down {
+				s.down("n1")
+			}
+			got := must(s, structs.CSIVolumeDetach, forceDetach)
+			if got.Proof != c.proof || !strings.Contains(got.Detail, c.says) || strings.Contains(got.Detail, "has let go") || s.claimed() {
+				t.Errorf("%+v; claimed %v", got, s.claimed())
+			}
+			f := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.Forced
+			if f == nil || f.By != "ann@desk" || f.Reason != "the plugin hangs" || f.NodeID != "n1" || f.Time == 0 {
+				t.Errorf("recorded: %+v", f)
+			}
+			events := state.Node(s.store.Read(), "n1").Events
+			if !slices.ContainsFunc(events, func(e *structs.NodeEvent) bool { return strings.Contains(e.Message, "ann@desk: the plugin hangs") }) {
+				t.Errorf("the node's history does not tell: %+v", events)
+			}
+		})
+	}
+}
+
+func TestDetach_OfANodeThatLetsGoSaysSo(t *testing.T) {
+	s, _ := heldAfterEnd(t)
+	got := must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
+	if got.Proof != structs.DetachLetGo || !strings.Contains(got.Detail, "has let go of volume") || s.claimed() {
+		t.Errorf("%+v", got)
+	}
+}
+
+// detaching is a server with the volume v, which n1 let go of and whose detach has failed.
+func detaching(t *testing.T) (*server, *fakeNode) {
+	s, n := heldAfterEnd(t)
+	must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
+	s.detachFails(structs.NeverTry)
+	return s, n
+}
+
+func (s *server) detachFails(nextTry int64) {
+	proposed(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "detach",
+		Err: &structs.OperationError{Message: "no such node", Kind: structs.KindNotFound, Code: "NotFound", RetryTime: nextTry}})
+}
+
+func (s *server) attachment() *structs.CSIAttachment {
+	return state.Attachment(s.store.Read(), "default", "v", "n1")
+}
+
+func TestDetach_WithoutClaimsHasTheControllerAskedAtOnce(t *testing.T) {
+	s, _ := detaching(t)
+	got := must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
+	if got.Proof != structs.DetachPending || !strings.Contains(got.Detail, "no such node") {
+		t.Errorf("%+v", got)
+	}
+	if e := s.attachment().LastError; e.RetryTime <= 0 {
+		t.Errorf("it is not due: %+v", e)
+	}
+}
+
+func TestForcedDetach_ForgetsAnAttachmentThatThePluginDoesNotConfirm(t *testing.T) {
+	s, n := detaching(t)
+	n.has(&structs.ClientCSINodeVolumeResponse{Mounts: []string{"/m"}}, nil)
+	refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
+	n.has(nil, structs.Errorf(structs.KindTimeout, "no answer")) // the node is up, and may have it mounted
+	refused(s, structs.KindUnavailable, structs.CSIVolumeDetach, forceDetach)
+	n.has(&structs.ClientCSINodeVolumeResponse{}, nil)
+	got := must(s, structs.CSIVolumeDetach, forceDetach)
+	if got.Proof != structs.DetachForgotten || !strings.Contains(got.Detail, "did not confirm") || s.attachment() != nil {
+		t.Errorf("%+v; %+v", got, s.attachment())
+	}
+	if f := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.Forced; f == nil || f.By != "ann@desk" {
+		t.Errorf("recorded: %+v", f)
+	}
+	n.answer = nil
+	if got := must(s, structs.CSIVolumeDetach, forceDetach); got.Proof != structs.DetachPending || s.attachment() == nil {
+		t.Errorf("without a row the plugin is asked: %+v", got)
+	}
+}
+
+func TestForcedDetach_BoundsTheWordsThatItKeeps(t *testing.T) {
+	s, _ := detaching(t)
+	long := *forceDetach
+	long.Reason = strings.Repeat("x", structs.MaxText+1)
+	refused(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
+	long.Reason, long.By = "r", strings.Repeat("x", structs.MaxName+1)
+	refused(s, structs.KindInvalid, structs.CSIVolumeDetach, &long)
+}
+
+func TestForcedDetach_DoesNotForgetADetachThatHasNotFailed(t *testing.T) {
+	s, _ := heldAfterEnd(t)
+	must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
+	refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
+	if s.attachment() == nil {
+		t.Error("forgotten")
+	}
+}
+
+func TestForcedDetach_ForgetsTheAttachmentOfAVolumeThatIsDeregistered(t *testing.T) {
+	s, _ := detaching(t)
+	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true})
+	must(s, structs.CSIVolumeDetach, forceDetach)
+	if s.attachment() != nil {
+		t.Error("it stays for ever")
+	}
+}
+
+func TestRetry_MakesWhatFailedDue(t *testing.T) {
+	s, _ := detaching(t)
+	must(s, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v"})
+	if e := s.attachment().LastError; e.RetryTime <= 0 || e.Attempts != 1 {
+		t.Errorf("%+v", e)
+	}
+	refused(s, structs.KindNotFound, structs.CSIVolumeRetry, &structs.CSIVolumeRetryRequest{ID: "w"})
+}
