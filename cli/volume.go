@@ -76,45 +76,57 @@ func volumeCreate(ctx context.Context, c *Call) error {
 	return locate(w.until(ctx, func(ctx context.Context) error { return w.create(ctx, v) }))
 }
 
-// create has a volume made and says meanwhile what it waits for.
+// create has a volume made or expanded and says meanwhile what that waits for.
 func (w *watch) create(ctx context.Context, v *structs.CSIVolume) error {
-	type result struct {
-		volume *structs.CSIVolume
-		err    error
+	var made *structs.CSIVolume
+	err := w.meanwhile(ctx, v.Namespace, v.ID, func() (err error) {
+		made, err = w.api.VolumeCreate(ctx, v)
+		return err
+	})
+	if err != nil {
+		return err
 	}
-	ended := make(chan result, 1)
-	go func() {
-		made, err := w.api.VolumeCreate(ctx, v)
-		ended <- result{made, err}
-	}()
+	w.say("Volume %q is ready: %s", v.ID, joinComma([]string{"external ID " + made.ExternalID, size(made.Capacity)}))
+	switch {
+	case made.ExpandPending:
+		w.say("It grows to %s as soon as its plugin may be asked: berth volume status %s", size(made.RequestedCapacityMin), v.ID)
+	case made.NodeExpandBytes > 0:
+		w.say("What is on it grows to %s when a node mounts it next", size(made.NodeExpandBytes))
+	}
+	return w.c.answered(made)
+}
+
+// meanwhile waits for a request about a volume and says what it waits for.
+func (w *watch) meanwhile(ctx context.Context, ns, id string, ask func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- ask() }()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case r := <-ended:
-			if r.err != nil {
-				return r.err
-			}
-			w.say("Volume %q is ready: %s", v.ID, joinComma([]string{"external ID " + r.volume.ExternalID, size(r.volume.Capacity)}))
-			return nil
+		case err := <-ended:
+			return err
 		case <-tick.C:
-			w.creating(ctx, v)
+			w.progress(ctx, ns, id)
 		}
 	}
 }
 
-// creating says how far the making of a volume is. What it cannot learn it leaves out: the request itself
-// tells how it ends.
-func (w *watch) creating(ctx context.Context, v *structs.CSIVolume) {
-	d, _, err := w.api.Volume(ctx, v.ID, &api.Query{Namespace: v.Namespace})
+// progress says how far a change of a volume is. What it cannot learn it leaves out: the request itself tells how it
+// ends.
+func (w *watch) progress(ctx context.Context, ns, id string) {
+	d, _, err := w.api.Volume(ctx, id, &api.Query{Namespace: ns})
 	if err != nil {
 		return
 	}
-	why := joinComma([]string{problem(d.LastError), d.Blocked})
-	if why == "" {
+	why := joinComma([]string{problem(d.LastError), d.Blocked, growth(d)})
+	switch {
+	case why == "":
 		why = "waits for the plugin's answer"
+	case d.State == structs.VolumeDeleting:
+		why += "; to forget it without asking the plugin: berth volume deregister -force " + id
 	}
-	w.note("volume", "Volume %q is %s: %s", v.ID, d.State, why)
+	w.note("volume", "Volume %q is %s: %s", id, d.State, why)
 }
 
 func joinComma(parts []string) string {
@@ -153,11 +165,14 @@ func volumeDelete(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.API().VolumeDelete(ctx, c.Arg(0), secrets); err != nil {
+	id, w := c.Arg(0), newWatch(c)
+	return w.until(ctx, func(ctx context.Context) error {
+		err := w.meanwhile(ctx, "", id, func() error { return c.API().VolumeDelete(ctx, id, secrets) })
+		if err == nil {
+			c.Printf("Volume %q is deleted\n", id)
+		}
 		return err
-	}
-	c.Printf("Volume %q is deleted\n", c.Arg(0))
-	return nil
+	})
 }
 
 func parseSecrets(pairs []string) (structs.Secrets, error) {
@@ -253,7 +268,7 @@ var volumeSheet = sheet[*structs.CSIVolumeListStub]{
 var attachmentSheet = sheet[*structs.CSIAttachment]{
 	titles: []string{"Node", "State", "Read Only", "Changed", "Last Error"},
 	row: func(a *structs.CSIAttachment) []string {
-		return []string{structs.ShortID(a.NodeID), a.State, yesNo(a.ReadOnly), age(a.ModifyTime), problem(a.LastError)}
+		return []string{structs.ShortID(a.NodeID), a.State, yesNo(a.ReadOnly), age(a.ModifyTime), joinComma([]string{problem(a.LastError), underway(a.Call)})}
 	},
 }
 
@@ -279,6 +294,7 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		[2]string{"Last error", problem(v.LastError)},
 		[2]string{"Under way", underway(v.Call)},
 		[2]string{"Capacity", size(v.Capacity)},
+		[2]string{"Grows to", growth(v)},
 		[2]string{"Schedulable", yesNo(v.Schedulable)},
 		[2]string{"Blocked", v.Blocked},
 		[2]string{"Controllers healthy", controllers(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected)},
@@ -292,6 +308,12 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		[2]string{"Modified", at(v.ModifyTime)},
 		[2]string{"Forced", forcedLast(v.Forced)},
 	)
+	if len(v.WaitingJobs) > 0 {
+		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB says why\n", joinComma(v.WaitingJobs))
+	}
+	for _, text := range v.Warnings {
+		c.Printf("\nWarning: %s\n", oneLine(text))
+	}
 	claimSheet.section(c, "Claims", v.Claims)
 	attachmentSheet.section(c, "Attachments", v.Attachments)
 	return nil

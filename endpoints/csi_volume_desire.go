@@ -106,7 +106,7 @@ func creatable(tx *state.Read, v *structs.CSIVolume) error {
 func expandable(tx *state.Read, old, v *structs.CSIVolume) error {
 	info := controllerInfo(tx, old.PluginID)
 	grows := v.RequestedCapacityMin > max(old.Capacity, old.RequestedCapacityMin)
-	if grows && old.State == structs.VolumeReady && info != nil && !info.SupportsExpand {
+	if grows && old.State == structs.VolumeReady && info != nil && !info.SupportsExpand && !state.NodeExpands(tx, old.PluginID) {
 		return unable(old, "cannot expand volumes")
 	}
 	return nil

@@ -124,7 +124,9 @@ func (i intents) put(ctx context.Context, req *structs.CSIVolumeRegisterRequest,
 	resp := &structs.CSIVolumeRegisterResponse{}
 	var faults []error
 	for _, v := range given {
-		row, err := i.await(ctx, v.Namespace, v.ID, func(row *structs.CSIVolume) (bool, error) { return settled(row, v) })
+		row, err := i.await(ctx, v.Namespace, v.ID, func(tx *state.Read, row *structs.CSIVolume) (bool, error) {
+			return settled(tx, row, v)
+		})
 		if err != nil {
 			faults = append(faults, err)
 			continue
@@ -165,7 +167,7 @@ func (i intents) record(ctx context.Context, req *structs.CSIVolumeRegisterReque
 }
 
 // settled reports whether nothing is pending for a volume that was asked for so, or why it never will be.
-func settled(row, asked *structs.CSIVolume) (bool, error) {
+func settled(tx *state.Read, row, asked *structs.CSIVolume) (bool, error) {
 	switch {
 	case row == nil:
 		return false, structs.Errorf(structs.KindConflict, "volume %q was deleted meanwhile", asked.ID)
@@ -173,12 +175,14 @@ func settled(row, asked *structs.CSIVolume) (bool, error) {
 		return false, lastError("creating", row)
 	case row.State == structs.VolumeDeleting:
 		return false, structs.Errorf(structs.KindPrecondition, "volume %q is being deleted", asked.ID)
-	case row.State == structs.VolumeCreating || row.ExpandPending:
+	case row.State == structs.VolumeCreating:
 		return false, nil
+	case row.ExpandPending: // what waits for users to leave may wait for long
+		return state.ExpandBlocked(tx, row) != "", nil
 	case row.LastError != nil && asked.RequestedCapacityMin > row.RequestedCapacityMin:
 		return false, lastError("expanding", row) // a size that was refused for good is given up
 	}
-	return true, nil
+	return grown(tx, row)
 }
 
 // lastError is what the plugin said, with its kind.
@@ -190,13 +194,13 @@ func lastError(doing string, v *structs.CSIVolume) error {
 }
 
 // await waits until a volume's row satisfies done, at most as long as a volume may take.
-func (i intents) await(ctx context.Context, ns, id string, done func(row *structs.CSIVolume) (bool, error)) (*structs.CSIVolume, error) {
+func (i intents) await(ctx context.Context, ns, id string, done func(tx *state.Read, row *structs.CSIVolume) (bool, error)) (*structs.CSIVolume, error) {
 	ctx, cancel := context.WithTimeout(ctx, i.config.VolumeTimeout)
 	defer cancel()
 	for {
 		tx := i.store.Watching()
 		row := state.Volume(tx, ns, id)
-		if ok, err := done(row); ok || err != nil {
+		if ok, err := done(tx, row); ok || err != nil {
 			return row, err
 		}
 		if err := i.store.Wait(ctx, tx); err == nil {
@@ -231,7 +235,7 @@ func (i intents) remove(ctx context.Context, req *structs.CSIVolumeDeleteRequest
 	if err != nil {
 		return nil, err
 	}
-	_, err = i.await(ctx, ns, req.ID, func(row *structs.CSIVolume) (bool, error) {
+	_, err = i.await(ctx, ns, req.ID, func(_ *state.Read, row *structs.CSIVolume) (bool, error) {
 		switch {
 		case row == nil:
 			return true, nil

@@ -237,6 +237,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.CSIVolumeClaim, aNode, claim.take),
 		write(e, structs.CSIVolumeUnpublish, aNode, claim.release),
 		slow(write(e, structs.CSIVolumeDetach, anyone, claim.detach)),
+		write(e, structs.CSIVolumeNodeExpanded, aNode, claim.nodeExpanded),
 		write(e, structs.CSIVolumeRetry, anyone, propose(e, fsm.VolumeRetry)),
 		e.quick(call(e, structs.CSIClaimGet, aNode, claim.get)),
 		read(e, structs.CSIClaimList, anyone, claim.list),

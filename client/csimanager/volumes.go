@@ -41,6 +41,10 @@ type Use struct {
 	Secrets        structs.Secrets
 	// Grant is the index of the claim's grant: what is mounted here under an earlier one is not believed.
 	Grant uint64
+	// ExpandBytes is the size to which the node has to grow what is on the volume, 0 if it has not to.
+	ExpandBytes int64
+	// Expanded, if not nil, is told what came of that, without a lock. A volume that did not grow is used as it is.
+	Expanded func(ctx context.Context, capacity int64, err error)
 	// Confirm, if not nil, is asked right before the plugin is to make the volume usable here, and says
 	// whether the claim still holds: what came before may have taken long.
 	Confirm func(ctx context.Context) error
@@ -81,10 +85,14 @@ func (v *Volumes) Claim(k VolumeKey, allocID string) error {
 // arguments until ctx ends; progress, if not nil, is told what is being waited for.
 func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hook.VolumeMount, error) {
 	var m hook.VolumeMount
+	var grown *growth
 	err := v.retry(ctx, progress, func() (err error) {
-		m, err = v.up(ctx, u)
+		m, grown, err = v.up(ctx, u)
 		return err
 	})
+	if grown != nil && u.Expanded != nil {
+		u.Expanded(ctx, grown.capacity, grown.err)
+	}
 	if err != nil {
 		return hook.VolumeMount{}, fmt.Errorf("volume %s: %w", u.VolumeKey, err)
 	}
@@ -108,39 +116,43 @@ func (v *Volumes) retry(ctx context.Context, progress func(string), try func() e
 	}
 }
 
-// up is one try. It holds the volume's lock for no longer than its own calls may take.
-func (v *Volumes) up(ctx context.Context, u *Use) (hook.VolumeMount, error) {
+// up is one try. It holds the volume's lock for no longer than its own calls may take. grown is nil when it did not
+// come so far as to grow what is on the volume.
+func (v *Volumes) up(ctx context.Context, u *Use) (m hook.VolumeMount, grown *growth, err error) {
 	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
 	if err != nil {
-		return hook.VolumeMount{}, err
+		return m, nil, err
 	}
 	if err := conn.CheckDriver(u.Provider, "used"); err != nil {
-		return hook.VolumeMount{}, err
+		return m, nil, err
 	}
 	release, err := v.seq.acquire(ctx, u.VolumeKey.String(), "bringing it to the allocation")
 	if err != nil {
-		return hook.VolumeMount{}, err
+		return m, nil, err
 	}
 	defer release()
 	w, err := v.load(ctx, conn, u.VolumeKey, u.AllocID)
 	if err != nil {
-		return hook.VolumeMount{}, err
+		return m, nil, err
 	}
 	if err := w.begin(u); err != nil {
-		return hook.VolumeMount{}, err
+		return m, nil, err
 	}
 	if u.Confirm != nil && !w.isPublished() {
 		if err := u.Confirm(ctx); err != nil {
-			return hook.VolumeMount{}, err
+			return m, nil, err
 		}
 	}
 	if err := w.stageVolume(u); err != nil {
-		return hook.VolumeMount{}, err
+		return m, nil, err
+	}
+	if err := w.expandStaged(u); err != nil {
+		return m, nil, err
 	}
 	if err := w.publishVolume(u); err != nil {
-		return hook.VolumeMount{}, err
+		return m, w.grown, err
 	}
-	return w.mount(), nil
+	return w.mount(), w.grown, nil
 }
 
 // work is one sequence of steps on one volume for one allocation, under the volume's lock.
@@ -153,6 +165,7 @@ type work struct {
 	stage   *stageRecord
 	publish *publishRecord
 	users   []*publishRecord // of other allocations that the volume has to stay staged for
+	grown   *growth          // nil unless what is on it was to grow
 }
 
 // load reads all that decisions are taken on: the book and the mount table. Without both nothing is done.
@@ -329,6 +342,9 @@ func (w *work) publishVolume(u *Use) error {
 	p.Mounted = w.table.Mounted(target)
 	p.Writable = p.Mounted && !w.table.ReadOnly(target) && u.AttachmentMode == structs.CSIFileSystem
 	if err := w.visible(u, target); err != nil {
+		return err
+	}
+	if err := w.expandPublished(u); err != nil {
 		return err
 	}
 	p.State, p.BootID = published, w.boot

@@ -30,6 +30,7 @@ type Config struct {
 	ReapGrace      time.Duration // how long a node may take to release an ended allocation's claims by itself
 	EvalAttempts   int           // failures after which an evaluation is given up
 	GCInterval     time.Duration
+	MountGrace     time.Duration // for which a claim that was just granted is left to its node
 	GCKeep         endpoints.GCThresholds
 	GCBatch        int
 	SchedulerBatch int // evaluations processed before their order is looked at again
@@ -45,6 +46,7 @@ func DefaultConfig() Config {
 		Together:       200 * time.Millisecond,
 		Retry:          Backoff{First: 250 * time.Millisecond, Most: 30 * time.Second},
 		FinalRetry:     time.Minute,
+		MountGrace:     time.Minute,
 		OutcomeWait:    5 * time.Minute,
 		ReapGrace:      10 * time.Second,
 		EvalAttempts:   5,
@@ -65,7 +67,7 @@ func (c Config) Validate() error {
 		{"leases: ttl", float64(c.Leases.TTL)}, {"leases: grace", float64(c.Leases.Grace)},
 		{"call timeout", float64(c.CallTimeout)}, {"calls per plugin", float64(c.CallsPerPlugin)},
 		{"calls per node", float64(c.CallsPerNode)}, {"together", float64(c.Together)}, {"retry: first", float64(c.Retry.First)},
-		{"retry: most", float64(c.Retry.Most)}, {"final retry", float64(c.FinalRetry)},
+		{"retry: most", float64(c.Retry.Most)}, {"final retry", float64(c.FinalRetry)}, {"mount grace", float64(c.MountGrace)},
 		{"outcome wait", float64(c.OutcomeWait)},
 		{"evaluation attempts", float64(c.EvalAttempts)},
 		{"gc interval", float64(c.GCInterval)}, {"gc batch", float64(c.GCBatch)}, {"scheduler batch", float64(c.SchedulerBatch)},

@@ -25,18 +25,22 @@ func (c controllerLoop) run(ctx context.Context) { c.runner().run(ctx) }
 func (c controllerLoop) runner() runner[callKey] {
 	return runner[callKey]{
 		name: "controllers", logger: c.Logger, store: c.Store, now: c.Now, retry: c.Config.Retry, parallel: c.Config.CallsPerPlugin,
-		topics: []state.Topic{state.VolumeRows, state.AttachmentRows, state.InstanceRows, state.NodeRows},
+		topics: []state.Topic{state.VolumeRows, state.AttachmentRows, state.GrowingClaimRows, state.InstanceRows, state.NodeRows},
 		all:    unsettled, read: c.read, keys: callKeys, signals: controllerSignals,
 	}
 }
 
-// callKey names the row that asks for a call: of a volume or, with a node, of an attachment.
-type callKey struct{ namespace, volume, node string }
+// callKey names the row that asks for a call: of a volume or, with a node, of an attachment or, with an
+// allocation, of a claim.
+type callKey struct{ namespace, volume, node, alloc string }
 
 func (k callKey) String() string {
 	text := "volume " + k.namespace + "/" + k.volume
 	if k.node != "" {
 		text += " node " + k.node
+	}
+	if k.alloc != "" {
+		text += " allocation " + k.alloc
 	}
 	return text
 }
@@ -45,12 +49,17 @@ func (k callKey) String() string {
 func unsettled(tx *state.Read) iter.Seq[callKey] {
 	return func(yield func(callKey) bool) {
 		for v := range state.UnsettledVolumes(tx) {
-			if !yield(callKey{v.Namespace, v.ID, ""}) {
+			if !yield(callKey{namespace: v.Namespace, volume: v.ID}) {
 				return
 			}
 		}
 		for a := range state.UnsettledAttachments(tx) {
-			if !yield(callKey{a.Namespace, a.VolumeID, a.NodeID}) {
+			if !yield(callKey{namespace: a.Namespace, volume: a.VolumeID, node: a.NodeID}) {
+				return
+			}
+		}
+		for c := range state.GrowingClaims(tx) {
+			if !yield(callKey{namespace: c.Namespace, volume: c.VolumeID, alloc: c.AllocID}) {
 				return
 			}
 		}
@@ -60,8 +69,11 @@ func unsettled(tx *state.Read) iter.Seq[callKey] {
 // callKeys yields the row that has changed, if it is one that may ask for a call.
 func callKeys(_ *state.Read, c state.Changed) iter.Seq[callKey] {
 	return func(yield func(callKey) bool) {
-		if c.Topic == state.VolumeRows || c.Topic == state.AttachmentRows {
-			yield(callKey{c.Key[0], c.Key[1], c.Key[2]})
+		switch c.Topic {
+		case state.VolumeRows, state.AttachmentRows:
+			yield(callKey{namespace: c.Key[0], volume: c.Key[1], node: c.Key[2]})
+		case state.GrowingClaimRows:
+			yield(callKey{namespace: c.Key[0], volume: c.Key[1], alloc: c.Key[2]})
 		}
 	}
 }
@@ -77,6 +89,7 @@ func controllerSignals(tx *state.Read, c state.Changed) (signals []string) {
 			signals = append(signals, pluginSignal(c.Key[0]))
 		}
 	case state.NodeRows:
+		signals = []string{nodeSignal(c.Key[0])}
 		for i := range state.InstancesByNode(tx, c.Key[0]) {
 			if i.Kind == structs.CSIKindController && answers(tx, i.PluginID, i.NodeID) {
 				signals = append(signals, pluginSignal(i.PluginID))
@@ -111,6 +124,12 @@ type work struct {
 
 // read says what a row asks for. What has failed comes after what has not, so that one bad volume holds up nobody.
 func (c controllerLoop) read(tx *state.Read, k callKey) step {
+	if k.alloc != "" {
+		if claim := state.Claim(tx, k.namespace, k.volume, k.alloc); nextGrowing(claim) != "" {
+			return c.growStep(tx, claim)
+		}
+		return step{}
+	}
 	if k.node == "" {
 		if v := state.Volume(tx, k.namespace, k.volume); v != nil && nextVolume(v) != "" && state.ExpandBlocked(tx, v) == "" {
 			noting := c.noting(v.Namespace, structs.CSICallNote{VolumeID: v.ID, RowIndex: v.CreateIndex}, nextVolume(v))

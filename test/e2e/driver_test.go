@@ -31,7 +31,7 @@ job "driver" {
       driver = "exec"
       config {
         command = "/opt/driver/hostpathplugin"
-        args    = ["--endpoint", "${CSI_ENDPOINT}", "--nodeid", "${node.unique.id}", "--statedir", "${BERTH_PLUGIN_DATA}", "--drivername", "hostpath.csi.k8s.io"]
+        args    = ["--endpoint", "${CSI_ENDPOINT}", "--nodeid", "${node.unique.id}", "--statedir", "${BERTH_PLUGIN_DATA}", "--drivername", "hostpath.csi.k8s.io", "--v=5"]
       }
       csi_plugin {
         id   = "driver"
@@ -87,6 +87,17 @@ func TestADriverNobodyHereWrote(t *testing.T) {
 		}
 		return nil
 	})
+	// It asks for the node's step of an expansion, and checks the path that it is given.
+	a.must("volume", "create", a.file("larger.hcl", strings.Replace(driverVolume, "16MiB", "24MiB", 1)))
+	if out := a.must("volume", "status", "counter"); !strings.Contains(out, "24 MiB") || strings.Contains(out, "Grows to") {
+		t.Errorf("status after the expansion:\n%s", out)
+	}
+	log := a.must("alloc", "logs", "-stderr", a.running("driver", 1)[0].ID)
+	for _, rpc := range []string{"ControllerExpandVolume", "NodeExpandVolume"} {
+		if !strings.Contains(log, rpc) {
+			t.Errorf("%s was not called", rpc)
+		}
+	}
 	a.must("job", "stop", "counter")
 	a.free("counter")
 	a.must("job", "run", example(t, "counter.hcl"))

@@ -28,6 +28,7 @@ func List(m *csimanager.Manager, running func(allocID string) bool) []rpc.Endpoi
 		rpc.Handle(structs.ClientCSIControllerExpand, e.expand),
 		rpc.Handle(structs.ClientCSIControllerList, e.list),
 		rpc.Handle(structs.ClientCSINodeDetach, e.nodeDetach),
+		rpc.Handle(structs.ClientCSINodeExpand, e.nodeExpand),
 		rpc.Handle(structs.ClientCSINodeVolume, e.nodeVolume),
 	}
 }
@@ -178,6 +179,21 @@ func (e *endpoints) nodeDetach(ctx context.Context, req *structs.ClientCSINodeDe
 		return nil, overWire(err)
 	}
 	return &structs.Empty{}, nil
+}
+
+func (e *endpoints) nodeExpand(ctx context.Context, req *structs.ClientCSINodeExpandRequest) (*structs.ClientCSINodeExpandResponse, error) {
+	capacity, err := e.m.Volumes().Expand(ctx, &csimanager.Use{
+		VolumeKey: csimanager.VolumeKey{Namespace: structs.NamespaceOr(req.VolumeNamespace), ID: req.VolumeID},
+		AllocID:   req.AllocID, PluginID: req.PluginID, ExternalID: req.ExternalID, ExpandBytes: req.RequiredBytes,
+		AccessMode: req.AccessMode, AttachmentMode: req.AttachmentMode, MountOptions: req.MountOptions, Secrets: req.Secrets,
+	})
+	switch {
+	case structs.IsKind(err, structs.KindPrecondition) && csi.Code(err) == "":
+		return nil, structs.Errorf(structs.KindUnavailable, "%w", err) // only the plugin may leave it to the next stage
+	case err != nil:
+		return nil, overWire(err)
+	}
+	return &structs.ClientCSINodeExpandResponse{Capacity: capacity}, nil
 }
 
 // nodeVolume says what the node has of a volume. It calls no plugin.

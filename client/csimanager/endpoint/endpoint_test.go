@@ -112,12 +112,13 @@ func TestWithoutAHealthyControllerTheServerIsToldAtOnce(t *testing.T) {
 
 func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
 	r := newRig(t)
-	for code, want := range map[string]structs.Kind{"Unknown": structs.KindTimeout, "Aborted": structs.KindUnavailable,
-		"DeadlineExceeded": structs.KindTimeout, "InvalidArgument": structs.KindInvalid, "Internal": structs.KindInternal} {
+	for code, want := range map[string]structs.Kind{"Unknown": structs.KindTimeout, "Aborted": structs.KindTimeout, "Unavailable": structs.KindTimeout,
+		"ResourceExhausted": structs.KindTimeout, "DeadlineExceeded": structs.KindTimeout,
+		"NotFound": structs.KindNotFound, "InvalidArgument": structs.KindInvalid, "Internal": structs.KindInternal} {
 		r.plugin.Fail("DeleteVolume", csitest.Error(code, "x"))
 		_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
-		if structs.KindOf(err) != want || !strings.Contains(err.Error(), "DeleteVolume: "+code) {
-			t.Errorf("%s: got %v of kind %s, want %s", code, err, structs.KindOf(err), want)
+		if structs.KindOf(err) != want || structs.CodeOf(err) != code || !strings.HasSuffix(err.Error(), "DeleteVolume: "+code+": x") {
+			t.Errorf("%s: got %v of kind %s and code %q, want %s", code, err, structs.KindOf(err), structs.CodeOf(err), want)
 		}
 	}
 	r.plugin.Answer("CreateVolume", &spec.CreateVolumeResponse{})
@@ -191,11 +192,135 @@ func TestANodeLetsGoForAllocationsThatHaveEnded(t *testing.T) {
 	}
 	must(t, detach("ended"))
 	must(t, detach("ended"))
-	must(t, detach(""))
+	if err := detach(""); !structs.IsKind(err, structs.KindConflict) {
+		t.Errorf("got %v", err)
+	}
 	if users, err := r.m.Volumes().Users(k); err != nil || len(users) != 1 || users[0] != "alive" {
 		t.Errorf("users %q, %v", users, err)
 	}
 	if _, staged, published, _ := r.plugin.Volume("ext"); len(staged) != 1 || len(published) != 1 {
 		t.Errorf("staged %q, published %q", staged, published)
+	}
+}
+
+func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
+	r := newRig(t)
+	r.plugin.Forget()
+	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x", Provider: "other.csi"})
+	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), `the instance on this node is driver "test.csi.berth"`) {
+		t.Errorf("got %v", err)
+	}
+	_, err = call(r, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{PluginID: "ebs", Provider: "other.csi"})
+	if !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	if calls := r.plugin.Calls("DeleteVolume", "ListVolumes"); len(calls) != 0 {
+		t.Errorf("called: %v", calls)
+	}
+	_, err = call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x", Provider: "test.csi.berth"})
+	must(t, err)
+}
+
+func TestNoRoom_IsAnAnswer(t *testing.T) {
+	r := newRig(t)
+	for _, rpc := range []string{"CreateVolume", "ControllerExpandVolume"} {
+		r.plugin.FailAlways(rpc, csitest.Error("ResourceExhausted", "the pool is full"))
+	}
+	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer})
+	must(t, err)
+	grown, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs", ExternalID: "x",
+		Capacity: structs.CSICapacityRange{RequiredBytes: 1}})
+	must(t, err)
+	for _, text := range []string{made.Exhausted, grown.Exhausted} {
+		if !strings.Contains(text, "the pool is full") {
+			t.Errorf("answered %q", text)
+		}
+	}
+}
+
+func TestANodeGrowsWhatItHas(t *testing.T) {
+	r := newRig(t)
+	use := &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "v"}, AllocID: "a", PluginID: "ebs", ExternalID: "x",
+		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
+	r.plugin.AddVolume("x", 1)
+	_, err := r.m.Volumes().Up(t.Context(), use, nil)
+	must(t, err)
+	grown, err := call(r, structs.ClientCSINodeExpand, &structs.ClientCSINodeExpandRequest{VolumeID: "v", AllocID: "a", PluginID: "ebs", ExternalID: "x",
+		RequiredBytes: 8, AccessMode: use.AccessMode, AttachmentMode: use.AttachmentMode})
+	must(t, err)
+	if grown.Capacity != 8 {
+		t.Errorf("answered %+v", grown)
+	}
+	must(t, r.m.Volumes().Down(t.Context(), use.VolumeKey, "a"))
+}
+
+// The server goes away while the plugin detaches: the attach that follows waits until the detach has ended.
+func TestDuty_C6_AnAttachDoesNotOvertakeADetachThatNobodyWaitsFor(t *testing.T) {
+	r := newRig(t)
+	r.plugin.AddVolume("x", 1)
+	gate := make(chan struct{})
+	r.plugin.Script("ControllerUnpublishVolume", func(context.Context, any) (any, error) {
+		<-gate
+		return &spec.ControllerUnpublishVolumeResponse{}, nil
+	})
+	ctx, gone := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := rpc.Call(ctx, r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: "x", ExternalNodeID: "n"})
+		ended <- err
+	}()
+	must(t, r.plugin.Await(t.Context(), "ControllerUnpublishVolume", 1))
+	gone()
+	if err := <-ended; !structs.IsKind(err, structs.KindTimeout) {
+		t.Errorf("got %v", err)
+	}
+	attach := &structs.ClientCSIAttachRequest{PluginID: "ebs", ExternalID: "x", ExternalNodeID: "n",
+		AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode}
+	impatient, stop := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer stop()
+	_, err := rpc.Call(impatient, r, structs.ClientCSIControllerAttach, attach)
+	if structs.KindOf(err).Final() || r.plugin.Count("ControllerPublishVolume") != 0 {
+		t.Errorf("attached while it is detached: %v", err)
+	}
+	close(gate)
+	_, err = call(r, structs.ClientCSIControllerAttach, attach)
+	must(t, err)
+}
+
+func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
+	r := newRig(t)
+	r.plugin.Stop()
+	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
+	if !structs.IsKind(err, structs.KindUnavailable) {
+		t.Errorf("got %v of kind %s: the next controller could be asked", err, structs.KindOf(err))
+	}
+	must(t, r.plugin.Restart())
+	r.plugin.Hang("DeleteVolume")
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x"})
+			if !structs.IsKind(err, structs.KindUnavailable) {
+				ended <- err
+				return
+			}
+		}
+	}()
+	must(t, r.plugin.Await(t.Context(), "DeleteVolume", 1))
+	r.plugin.Stop()
+	if err := <-ended; !structs.IsKind(err, structs.KindTimeout) {
+		t.Errorf("got %v of kind %s: the plugin had the call", err, structs.KindOf(err))
+	}
+}
+
+func TestANodeSaysWhatItHasOfAVolume(t *testing.T) {
+	r := newRig(t, "a1")
+	r.plugin.AddVolume("ext", 1)
+	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "data"}, AllocID: "a1", PluginID: "ebs",
+		ExternalID: "ext", AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}, nil)
+	must(t, err)
+	has, err := call(r, structs.ClientCSINodeVolume, &structs.ClientCSINodeVolumeRequest{VolumeID: "data"})
+	if err != nil || len(has.Held) != 2 || len(has.Mounts) != 0 {
+		t.Errorf("%+v, %v", has, err)
 	}
 }

@@ -190,6 +190,8 @@ type servers struct {
 	fail     map[string][]error // by method
 	publish  structs.Secrets
 	provider string
+	grows    int64 // ExpandBytes of claims that are granted
+	grown    []*structs.CSINodeExpandOutcome
 }
 
 func newServers() *servers {
@@ -264,6 +266,9 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 		return s.claim(r, resp.(*structs.CSIVolumeClaimResponse))
 	case *structs.CSIClaimGetRequest:
 		return s.get(ctx, r, resp.(*structs.CSIClaimGetResponse))
+	case *structs.CSINodeExpandOutcome:
+		s.change(func() { s.grown = append(s.grown, r) })
+		return nil
 	case *structs.CSIVolumeUnpublishRequest:
 		s.change(func() {
 			for _, k := range r.Claims {
@@ -287,6 +292,7 @@ func (s *servers) claim(r *structs.CSIVolumeClaimRequest, resp *structs.CSIVolum
 			}
 			row := c.Copy()
 			row.State, row.GrantIndex = structs.ClaimGranted, s.index
+			row.ExpandBytes = s.grows
 			s.claims[c.Key()] = row
 		}
 	})

@@ -301,6 +301,7 @@ func (h *volumes) use(w *want, r *structs.CSIClaimGetResponse, asked time.Time) 
 		AccessMode: w.request.AccessMode, AttachmentMode: w.request.AttachmentMode, ReadOnly: mode(w.request) == structs.ClaimRead,
 		VolumeContext: r.Volume.Context, Secrets: r.Volume.Secrets,
 		Grant: r.Claim.GrantIndex, Confirm: h.confirm(w, r.Claim.GrantIndex, asked),
+		ExpandBytes: r.Claim.ExpandBytes, Expanded: h.expanded(w, r.Claim),
 	}
 	if u.AttachmentMode == structs.CSIFileSystem {
 		u.MountOptions = r.Volume.MountOptions.Merge(w.request.MountOptions)
@@ -334,6 +335,26 @@ func (h *volumes) confirm(w *want, grant uint64, asked time.Time) func(context.C
 		}
 		asked = again
 		return nil
+	}
+}
+
+// expanded tells the servers what came of growing what is on a volume. Should they not hear it, they have the node
+// do it once more.
+func (h *volumes) expanded(w *want, claim *structs.CSIClaim) func(context.Context, int64, error) {
+	return func(ctx context.Context, capacity int64, err error) {
+		nodeID, secret := h.Node()
+		req := &structs.CSINodeExpandOutcome{VolumeID: w.ID, AllocID: h.alloc.ID, NodeID: nodeID, SecretID: secret,
+			RowIndex: claim.CreateIndex, Bytes: claim.ExpandBytes, Capacity: capacity}
+		req.Namespace = w.Namespace
+		if err != nil {
+			h.logger.Warn("volume is used at its old size", "volume", w.VolumeKey.String(), "error", err)
+			req.Err = &structs.OperationError{Message: err.Error(), Kind: structs.KindOf(err), Time: time.Now().UnixNano()}
+		}
+		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+		defer cancel()
+		if _, err := rpc.Call(ctx, h.Servers, structs.CSIVolumeNodeExpanded, req); err != nil {
+			h.logger.Warn("failed to report the size of a volume", "volume", w.VolumeKey.String(), "error", err)
+		}
 	}
 }
 

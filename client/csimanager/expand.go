@@ -1,0 +1,104 @@
+package csimanager
+
+import (
+	"context"
+	"fmt"
+
+	"berth/csi"
+	"berth/structs"
+)
+
+// A node grows what is on a volume after the controller has grown the volume (CSI spec, NodeExpandVolume): when it
+// brings the volume to an allocation, and, at the servers' word, while an allocation has it. The servers remember
+// that until it has been done. A call that is repeated finds it done.
+
+// expandStaged grows a file system that is staged, before anybody uses it.
+func (w *work) expandStaged(u *Use) error {
+	if w.stage == nil || u.AttachmentMode != structs.CSIFileSystem || w.isPublished() {
+		return nil
+	}
+	return w.expandFor(u)
+}
+
+// expandPublished grows what can be grown only where it is published.
+func (w *work) expandPublished(u *Use) error {
+	if w.stage != nil && u.AttachmentMode == structs.CSIFileSystem {
+		return nil
+	}
+	return w.expandFor(u)
+}
+
+// growth is what came of growing what is on a volume.
+type growth struct {
+	capacity int64
+	err      error
+}
+
+// expandFor fails only when it is cut short. A volume that the plugin does not grow is used as it is.
+func (w *work) expandFor(u *Use) error {
+	if u.ExpandBytes == 0 {
+		return nil
+	}
+	capacity, err := w.expand(u)
+	if err != nil && w.ctx.Err() != nil {
+		return err
+	}
+	w.grown = &growth{capacity, err}
+	return nil
+}
+
+// expand returns the size that the plugin answers, 0 if it does not say or has nothing to grow on nodes.
+func (w *work) expand(u *Use) (capacity int64, err error) {
+	if !w.conn.Info.NodeInfo.SupportsExpand {
+		return 0, nil
+	}
+	req := &csi.NodeExpandRequest{
+		VolumeID: u.ExternalID, Capacity: structs.CSICapacityRange{RequiredBytes: u.ExpandBytes},
+		AccessMode: u.AccessMode, AttachmentMode: u.AttachmentMode, MountOptions: u.MountOptions, Secrets: u.Secrets,
+	}
+	if w.stage != nil {
+		if req.StagingPath, err = w.inPlugin(stagePath(w.stage.Dir)); err != nil {
+			return 0, err
+		}
+	}
+	// A read-only publication may refuse to grow: a file system that is staged grows where it is staged.
+	if req.VolumePath = req.StagingPath; w.stage == nil || u.AttachmentMode != structs.CSIFileSystem {
+		if req.VolumePath, err = w.inPlugin(targetPath(w.publish.Dir, w.publish.AllocID)); err != nil {
+			return 0, err
+		}
+	}
+	var grown int64 // of a call that was answered
+	err = w.call("NodeExpandVolume", u.PluginID, u.ExternalID, req.VolumePath, func(ctx context.Context, conn *Conn) (err error) {
+		grown, err = conn.NodeExpandVolume(ctx, req)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("growing what is on it: %w", err)
+	}
+	return grown, nil
+}
+
+// Expand grows what is on a volume that an allocation has on this node, to u.ExpandBytes. It is unavailable while
+// the volume is not published for the allocation.
+func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error) {
+	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
+	if err != nil {
+		return 0, err
+	}
+	release, err := v.seq.acquire(ctx, u.VolumeKey.String(), "growing what is on it")
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	w, err := v.load(ctx, conn, u.VolumeKey, u.AllocID)
+	if err != nil {
+		return 0, err
+	}
+	if w.publish == nil || !w.isPublished() {
+		return 0, structs.Errorf(structs.KindUnavailable, "volume %s is not mounted yet for allocation %s", u.VolumeKey, u.AllocID)
+	}
+	if capacity, err = w.expand(u); err != nil {
+		return 0, fmt.Errorf("volume %s: %w", u.VolumeKey, err)
+	}
+	return capacity, nil
+}

@@ -1,0 +1,33 @@
+package hooks
+
+import (
+	"testing"
+
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+func TestDuty_J2_WhatIsMountedGrowsAndTheServersAreTold(t *testing.T) {
+	for name, fail := range map[string]error{"it grows": nil, "it does not": csitest.Error("Internal", "no")} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			p := r.plugin("ebs")
+			p.Fail("NodeExpandVolume", fail)
+			r.servers.grows = 4 << 20
+			h := r.volumes(env("a1", map[string]string{"data": "data"}))
+			must(t, h.Up(r.ctx(), env("a1", map[string]string{"data": "data"})))
+			if len(r.servers.grown) != 1 {
+				t.Fatalf("told %d times", len(r.servers.grown))
+			}
+			got := r.servers.grown[0]
+			if got.VolumeID != "data" || got.AllocID != "a1" || got.NodeID != "n1" || got.SecretID != "secret" || got.Bytes != 4<<20 {
+				t.Errorf("told %+v", got)
+			}
+			if (got.Err != nil) != (fail != nil) || fail != nil && got.Err.Kind != structs.KindInternal {
+				t.Errorf("told %+v", got.Err)
+			}
+			r.down(h)
+			r.clean()
+		})
+	}
+}

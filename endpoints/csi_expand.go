@@ -1,0 +1,42 @@
+package endpoints
+
+import (
+	"context"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// ExpandOnNode has a node grow what is on a volume where one of its allocations has it.
+func ExpandOnNode(ctx context.Context, nodes NodeCaller, limit time.Duration, nodeID string,
+	req *structs.ClientCSINodeExpandRequest,
+) (*structs.ClientCSINodeExpandResponse, error) {
+	return CallNode(ctx, nodes, limit, nodeID, structs.ClientCSINodeExpand, req)
+}
+
+// nodeExpanded is said by a node that has grown what is on a volume, or failed to, when it mounted the volume.
+func (c claims) nodeExpanded(ctx context.Context, req *structs.CSINodeExpandOutcome) (*structs.Empty, error) {
+	return done(fsm.Propose(ctx, c.raft, fsm.NodeExpanded, req))
+}
+
+// grown reports whether every node that has the volume has grown what is on it, or why one has not. One that is down
+// and one whose plugin grows it at the next mount are not waited for.
+func grown(tx *state.Read, v *structs.CSIVolume) (bool, error) {
+	if v.NodeExpandBytes == 0 {
+		return true, nil
+	}
+	for c := range state.GrowingClaimsOf(tx, v.Namespace, v.ID) {
+		node := state.Node(tx, c.NodeID)
+		switch {
+		case c.ExpandBytes == 0 || c.EndTime != 0 || node == nil || node.Status != structs.NodeReady:
+		case c.ExpandError != nil:
+			return false, structs.Errorf(c.ExpandError.Kind, "volume %q is larger now, but not what allocation %s sees of it: %s",
+				v.ID, structs.ShortID(c.AllocID), c.ExpandError.Message)
+		default:
+			return false, nil
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,41 @@
+package endpoints
+
+import (
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// An expansion is not done before the nodes that have the volume have grown what is on it; they say so themselves.
+func TestAnExpansion_WaitsForTheNodesThatHaveTheVolume(t *testing.T) {
+	config := quick()
+	config.VolumeTimeout = config.HoldTimeout
+	s := newServer(t, config)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	v := s.addVolume("v").Copy()
+	s.claim("v", "a1", "n1")
+	stop := s.leader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
+		return &structs.CSIVolumeOutcome{Op: "expand", Capacity: v.RequestedCapacityMin, NodeExpandBytes: v.RequestedCapacityMin}
+	})
+	defer stop()
+	grow := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}
+	v.ModifyIndex, v.RequestedCapacityMin = 0, 2<<30
+	refused(s, structs.KindTimeout, structs.CSIVolumeCreate, grow)
+	said := &structs.CSINodeExpandOutcome{VolumeID: "v", AllocID: "a1", NodeID: "n1", SecretID: secretOf("n1"), Bytes: 2 << 30,
+		Err: &structs.OperationError{Message: "it is broken", Kind: structs.KindInternal}}
+	must(s, structs.CSIVolumeNodeExpanded, said)
+	if err := refused(s, structs.KindInternal, structs.CSIVolumeCreate, grow); !strings.Contains(err.Error(), "it is broken") {
+		t.Errorf("got %v", err)
+	}
+	said.Err = nil
+	said.SecretID = "another's"
+	refused(s, structs.KindDenied, structs.CSIVolumeNodeExpanded, said)
+	said.SecretID = secretOf("n1")
+	must(s, structs.CSIVolumeNodeExpanded, said)
+	got := must(s, structs.CSIVolumeCreate, grow)
+	if made := got.Volumes[0]; made.NodeExpandBytes != 0 || made.Capacity != 2<<30 {
+		t.Errorf("got %+v", made)
+	}
+}

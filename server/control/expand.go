@@ -1,0 +1,109 @@
+package control
+
+import (
+	"context"
+	"time"
+
+	"berth/endpoints"
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// opNodeExpand grows what is on a volume, on a node that has it (CSI spec, NodeExpandVolume).
+const opNodeExpand = "node expand"
+
+// nextGrowing is the call that a claim's row asks for, "" if none.
+func nextGrowing(c *structs.CSIClaim) string {
+	if c == nil || c.ExpandBytes == 0 || c.State != structs.ClaimGranted || c.EndTime != 0 {
+		return ""
+	}
+	return opNodeExpand
+}
+
+// growStep has the claim's node grow what its allocation sees. Calls for different nodes do not wait for each other:
+// a node whose plugin hangs is in nobody's way. A node that is down is asked when it is back.
+func (c controllerLoop) growStep(tx *state.Read, claim *structs.CSIClaim) step {
+	s := step{
+		op: nextGrowing(claim), version: claim.ModifyIndex, group: claim.PluginID,
+		serial: claim.Namespace + "/" + claim.VolumeID + " on " + claim.NodeID,
+		failed: claim.ExpandError != nil, due: c.growDue(claim),
+	}
+	if n := state.Node(tx, claim.NodeID); n == nil || n.Status != structs.NodeReady {
+		s.awaits = []string{nodeSignal(claim.NodeID)}
+	}
+	s.act = func(ctx context.Context) error {
+		req := growRequest(c.Store.Read(), claim)
+		if req == nil {
+			return nil
+		}
+		grown, err := endpoints.ExpandOnNode(ctx, c.Nodes, c.Config.CallTimeout, claim.NodeID, req)
+		if ctx.Err() != nil {
+			return ctx.Err() // the outcome is not known; the next leader makes the same call
+		}
+		return c.growOutcome(ctx, claim, grown, err)
+	}
+	return s
+}
+
+// growDue leaves a claim that was granted a moment ago to its node, which grows what it mounts and says so.
+func (c controllerLoop) growDue(claim *structs.CSIClaim) time.Time {
+	if claim.ExpandError != nil {
+		return c.Config.dueAfter(claim.ExpandError)
+	}
+	if claim.GrantIndex == claim.ModifyIndex {
+		return time.Unix(0, claim.GrantTime).Add(c.Config.MountGrace)
+	}
+	return time.Time{}
+}
+
+func nodeSignal(id string) string { return "node " + id }
+
+// growRequest names the volume as the allocation uses it; nil when the volume is gone.
+func growRequest(tx *state.Read, claim *structs.CSIClaim) *structs.ClientCSINodeExpandRequest {
+	v := state.Volume(tx, claim.Namespace, claim.VolumeID)
+	if v == nil {
+		return nil
+	}
+	req := &structs.ClientCSINodeExpandRequest{
+		VolumeID: v.ID, VolumeNamespace: v.Namespace, AllocID: claim.AllocID, PluginID: v.PluginID, ExternalID: v.ExternalID,
+		RequiredBytes: claim.ExpandBytes, AccessMode: claim.AccessMode, AttachmentMode: claim.AttachmentMode, Secrets: v.Secrets,
+	}
+	if claim.AttachmentMode == structs.CSIFileSystem {
+		req.MountOptions = v.MountOptions.Merge(jobMountOptions(tx, claim))
+	}
+	return req
+}
+
+// jobMountOptions are those that the allocation's job sets for the volume.
+func jobMountOptions(tx *state.Read, claim *structs.CSIClaim) *structs.CSIMountOptions {
+	a := state.Alloc(tx, claim.AllocID)
+	if a == nil {
+		return nil
+	}
+	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
+	if job == nil || job.Group(a.TaskGroup) == nil {
+		return nil
+	}
+	for _, r := range job.Group(a.TaskGroup).Volumes {
+		if r.Type == structs.VolumeTypeCSI && r.VolumeID(a.Index()) == claim.VolumeID {
+			return r.MountOptions
+		}
+	}
+	return nil
+}
+
+// growOutcome records what came of the call.
+func (c controllerLoop) growOutcome(ctx context.Context, claim *structs.CSIClaim, grown *structs.ClientCSINodeExpandResponse, err error) error {
+	outcome := &structs.CSINodeExpandOutcome{
+		VolumeID: claim.VolumeID, AllocID: claim.AllocID, NodeID: claim.NodeID, RowIndex: claim.CreateIndex,
+		Bytes: claim.ExpandBytes, WriteOptions: c.stamp(claim.Namespace),
+	}
+	if err != nil {
+		outcome.Err = c.failure(err, claim.ExpandError)
+	} else {
+		outcome.Capacity = grown.Capacity
+	}
+	_, err = fsm.Propose(ctx, c.Proposer, fsm.NodeExpanded, outcome)
+	return err
+}

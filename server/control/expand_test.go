@@ -1,0 +1,304 @@
+package control
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+const growMethod = "ClientCSI.NodeExpandVolume"
+
+func (w *world) grow(id string, size int64) {
+	w.t.Helper()
+	v := aVolume(id, structs.VolumeReady)
+	v.RequestedCapacityMin = size
+	w.addVolume(v)
+}
+
+func (w *world) claimOf(alloc string) *structs.CSIClaim {
+	return state.Claim(w.Store.Read(), "default", "v", alloc)
+}
+
+// twoSteps answers like a plugin whose nodes have to grow what is on the volume.
+func twoSteps(node func(c nodeCall) (any, error)) func(c nodeCall) (any, error) {
+	return func(c nodeCall) (any, error) {
+		switch c.method {
+		case createMethod:
+			return created("x"), nil
+		case expandMethod:
+			return &structs.ClientCSIExpandResponse{Capacity: 25, NodeExpansionRequired: true}, nil
+		case growMethod:
+			return node(c)
+		}
+		return nil, nil
+	}
+}
+
+func done(nodeCall) (any, error) { return &structs.ClientCSINodeExpandResponse{Capacity: 25}, nil }
+
+func TestDuty_J2_EveryNodeThatHasTheVolumeGrowsIt(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addNode("n2", false)
+		w.answers(twoSteps(done))
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		w.addClaim("v", "a2", "n2")
+		stop := w.lead("controllers")
+		defer stop()
+		w.grow("v", 20)
+		synctest.Wait()
+		calls := w.called(growMethod)
+		if len(calls) != 2 || calls[0].node == calls[1].node {
+			t.Fatalf("called %+v", calls)
+		}
+		req := calls[0].req.(*structs.ClientCSINodeExpandRequest)
+		if req.RequiredBytes != 25 || req.ExternalID != "ext-v" || req.Secrets["k"] != "v" || req.AccessMode != structs.CSIMultiNodeMultipleWriter {
+			t.Errorf("asked with %+v", req)
+		}
+		if v := w.volume("v"); v.NodeExpandBytes != 0 || v.Capacity != 25 {
+			t.Errorf("%+v", v)
+		}
+		after(time.Hour)
+		if n := len(w.called(growMethod)); n != 2 {
+			t.Errorf("%d calls: what is done is done again", n)
+		}
+		w.check()
+	})
+}
+
+func TestDuty_J2_ANewLeaderGoesOnWithTheNodesStep(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		w.answers(twoSteps(func(nodeCall) (any, error) {
+			w.logDown(structs.Errorf(structs.KindTimeout, "leadership lost")) // the call is made, its outcome not recorded
+			return done(nodeCall{})
+		}))
+		stop := w.lead("controllers")
+		w.grow("v", 20)
+		synctest.Wait()
+		stop()
+		if w.volume("v").NodeExpandBytes != 25 || w.claimOf("a1").ExpandBytes != 25 || len(w.called(growMethod)) != 1 {
+			t.Fatalf("the step is forgotten: %+v", w.volume("v"))
+		}
+		w.logDown(nil)
+		w.answers(twoSteps(done))
+		stop = w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		calls := w.called(growMethod)
+		if len(calls) != 2 || !reflect.DeepEqual(calls[0], calls[1]) || len(w.called(expandMethod)) != 1 || w.volume("v").NodeExpandBytes != 0 {
+			t.Errorf("the new leader made %d and %d calls: %+v", len(w.called(expandMethod)), len(calls), w.volume("v"))
+		}
+	})
+}
+
+func TestNodeExpansion_FailsWaitsAndIsRetried(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		w.answers(twoSteps(func(nodeCall) (any, error) { return nil, structs.Errorf(structs.KindInvalid, "no") }))
+		stop := w.lead("controllers")
+		defer stop()
+		w.grow("v", 20)
+		synctest.Wait()
+		e := w.claimOf("a1").ExpandError
+		if e == nil || e.RetryTime != time.Now().Add(w.Config.FinalRetry).UnixNano() {
+			t.Fatalf("got %+v", e)
+		}
+		after(w.Config.FinalRetry - time.Second)
+		if n := len(w.called(growMethod)); n != 1 {
+			t.Errorf("%d calls", n)
+		}
+		w.answers(twoSteps(done))
+		put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
+		synctest.Wait()
+		if w.volume("v").NodeExpandBytes != 0 {
+			t.Error("an operator asked for it and it is not tried at once")
+		}
+	})
+}
+
+func TestNodeExpansion_ANodeThatIsDownIsAskedWhenItIsBack(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addNode("n2", false)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a2", "n2")
+		w.answers(twoSteps(done))
+		status := func(s string) {
+			put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n2"}, Status: s})
+		}
+		status(structs.NodeDown)
+		stop := w.lead("controllers")
+		defer stop()
+		w.grow("v", 20)
+		after(time.Hour)
+		if n := len(w.called(growMethod)); n != 0 || w.claimOf("a2").ExpandBytes != 25 {
+			t.Fatalf("%d calls to a node that is down", n)
+		}
+		status(structs.NodeReady)
+		synctest.Wait()
+		if w.claimOf("a2").ExpandBytes != 0 {
+			t.Error("it is back and is not asked")
+		}
+	})
+}
+
+func TestNodeExpansion_AFreshClaimIsLeftToItsNode(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.answers(twoSteps(done))
+		stop := w.lead("controllers")
+		defer stop()
+		w.grow("v", 20)
+		synctest.Wait()
+		w.addClaim("v", "a1", "n1")
+		c := w.claimOf("a1").Copy()
+		c.GrantTime = time.Now().UnixNano()
+		if got := (controllerLoop{Deps: w.Deps}).growDue(c); !got.Equal(time.Now().Add(w.Config.MountGrace)) {
+			t.Errorf("due %s", got)
+		}
+		after(w.Config.MountGrace + time.Second)
+		if w.claimOf("a1").ExpandBytes != 0 {
+			t.Error("its node said nothing and nobody asks it")
+		}
+	})
+}
+
+func TestDuty_E5_J1_AnOfflinePluginIsAskedWhileNoNodeHasTheVolume(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.offline = true
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		var attached []bool
+		w.answers(twoSteps(done))
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		answer := twoSteps(done)
+		w.answers(func(c nodeCall) (any, error) {
+			if c.method == expandMethod {
+				attached = append(attached, w.attachment("v", "n1") != nil)
+			}
+			return answer(c)
+		})
+		w.grow("v", 20)
+		after(time.Hour)
+		if len(attached) != 0 {
+			t.Fatal("expanded in use")
+		}
+		put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a1"}}})
+		synctest.Wait()
+		if !reflect.DeepEqual(attached, []bool{false}) || w.volume("v").NodeExpandBytes != 25 {
+			t.Errorf("expanded while attached: %v; %+v", attached, w.volume("v"))
+		}
+	})
+}
+
+func TestDuty_F21_NoRoomEndsTheCreationAndItsDeletion(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		full := true
+		w.answers(func(c nodeCall) (any, error) {
+			switch {
+			case c.method == createMethod && full:
+				return &structs.ClientCSICreateResponse{Exhausted: "10 bytes are left"}, nil
+			case c.method == createMethod:
+				return created("x"), nil
+			}
+			return nil, nil
+		})
+		stop := w.lead("controllers")
+		defer stop()
+		w.addVolume(aVolume("v", structs.VolumeCreating))
+		synctest.Wait()
+		e := w.volume("v").LastError
+		if w.volume("v").State != structs.VolumeFailed || e.Code != structs.CSICodeExhausted || e.RetryTime != 0 || !strings.Contains(e.Message, "10 bytes are left") {
+			t.Fatalf("%s: %+v", w.volume("v").State, e)
+		}
+		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
+		synctest.Wait()
+		if w.volume("v") != nil || len(w.called(createMethod)) != 2 || len(w.called(deleteMethod)) != 0 {
+			t.Errorf("%d creations, %d deletions: %+v", len(w.called(createMethod)), len(w.called(deleteMethod)), w.volume("v"))
+		}
+		w.addVolume(aVolume("v", structs.VolumeCreating))
+		synctest.Wait()
+		full = false // what was refused was made all the same: the deletion finds it
+		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})
+		synctest.Wait()
+		if w.volume("v") != nil || len(w.called(deleteMethod)) != 1 {
+			t.Errorf("%d deletions: %+v", len(w.called(deleteMethod)), w.volume("v"))
+		}
+	})
+}
+
+func TestExpansionWithoutRoom_IsGivenUpAtOnce(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		v := aVolume("v", structs.VolumeReady)
+		v.Capacity = 10
+		w.addVolume(v)
+		w.answers(func(nodeCall) (any, error) { return &structs.ClientCSIExpandResponse{Exhausted: "full"}, nil })
+		stop := w.lead("controllers")
+		defer stop()
+		w.grow("v", 20)
+		synctest.Wait()
+		if v := w.volume("v"); v.ExpandPending || v.RequestedCapacityMin != 10 || !strings.Contains(v.LastError.Message, "full") {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+func TestACorrectedExpansion_IsTriedAtOnce(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.answers(func(nodeCall) (any, error) { return nil, unavailable() })
+		stop := w.lead("controllers")
+		defer stop()
+		w.grow("v", 1000)
+		after(10 * time.Minute)
+		w.answers(twoSteps(done))
+		w.grow("v", 20)
+		synctest.Wait()
+		if v := w.volume("v"); v.ExpandPending || v.Capacity != 25 || v.LastError != nil {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+func TestFailure_SaysWhenItIsTriedAgain(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.addNode("n1", true)
+		w.addVolume(aVolume("v", structs.VolumeReady))
+		w.addClaim("v", "a1", "n1")
+		w.answers(func(nodeCall) (any, error) {
+			return nil, structs.Errorf(structs.KindDenied, "not for you")
+		})
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		e := w.attachment("v", "n1").LastError
+		if e.RetryTime != time.Now().Add(w.Config.FinalRetry).UnixNano() {
+			t.Fatalf("got %+v", e)
+		}
+		after(time.Second)
+		put(w, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: "v", WriteOptions: structs.WriteOptions{Now: time.Now().UnixNano()}})
+		synctest.Wait()
+		if n := len(w.called(attachMethod)); n != 2 {
+			t.Errorf("%d calls after an operator asked for another", n)
+		}
+	})
+}

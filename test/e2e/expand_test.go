@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// sized is a volume file with another size and, for images, without reserved blocks: they are as large as xfs wants.
+func (v volumeFile) sized(mib int) string {
+	text := strings.Replace(v.hcl(), `capacity_min = "16MiB"`, fmt.Sprintf(`capacity_min = "%dMiB"`, mib), 1)
+	text = strings.Replace(text, "capacity_max = \"32MiB\"\n", "", 1)
+	return strings.Replace(text, `type = "image"`, `type = "image", provisioning = "thin"`, 1)
+}
+
+// watching is a job that prints the size of its volume, in MiB, over and over.
+func watching(name, volume, script string, attach structs.CSIAttachmentMode) jobFile {
+	at := "/data"
+	if attach == structs.CSIBlockDevice {
+		at = "/dev/data"
+	}
+	return jobFile{name: name, uses: []use{{source: volume, at: at, attach: attach}}, script: "while :; do " + script + "; sleep 1; done"}
+}
+
+const (
+	df       = `df -m /data | awk 'NR==2 { print "size " int($2/10) "x" }'`
+	blockdev = `echo "size $(($(blockdev --getsize64 /dev/data) >> 20))"`
+)
+
+func TestVolumesGrowUnderTheirUsers(t *testing.T) {
+	t.Parallel()
+	a := withPlugin(t)
+	grow := func(v volumeFile, mib int) string {
+		return a.must("volume", "create", a.file("volume-"+v.id+".hcl", v.sized(mib)))
+	}
+	online, disk := volumeFile{id: "online", image: true, fsType: "xfs"}, volumeFile{id: "disk", image: true, attach: structs.CSIBlockDevice}
+	later := volumeFile{id: "later", image: true, fsType: "ext4"}
+	grow(online, 300)
+	grow(disk, 16)
+	grow(later, 16)
+	for _, j := range []jobFile{watching("online", "online", df, structs.CSIFileSystem), watching("disk", "disk", blockdev, structs.CSIBlockDevice),
+		watching("later", "later", df, structs.CSIFileSystem)} {
+		a.must("job", "run", a.write(j))
+	}
+	fs, dev, ext4 := a.running("online", 1)[0].ID, a.running("disk", 1)[0].ID, a.running("later", 1)[0].ID
+	a.says(fs, "size 2")
+	a.says(dev, "size 16\n")
+	a.says(ext4, "size 1x")
+
+	grow(online, 360)
+	a.says(fs, "size 29x")
+	grow(disk, 24)
+	a.says(dev, "size 24\n")
+	for _, id := range []string{"online", "disk"} {
+		if out := a.must("volume", "status", id); strings.Contains(out, "Grows to") {
+			t.Errorf("it has grown already:\n%s", out)
+		}
+	}
+
+	// ext4 grows while it is mounted only where the plugin may: else the status says that the next mount does it.
+	grow(later, 32)
+	if out := a.must("volume", "status", "later"); strings.Contains(out, "Grows to") && !strings.Contains(out, "until it is mounted anew") {
+		t.Errorf("why it has not grown is not to be seen:\n%s", out)
+	}
+	a.must("alloc", "stop", ext4)
+	eventually(t, "another allocation", func() error {
+		if now := a.running("later", 1)[0].ID; now == ext4 {
+			return fmt.Errorf("still %s", now)
+		}
+		return nil
+	})
+	next := a.running("later", 1)[0].ID
+	a.says(next, "size 2x")
+	if out := a.must("volume", "status", "later"); strings.Contains(out, "Grows to") {
+		t.Errorf("it has grown already:\n%s", out)
+	}
+	a.nothingLeft([]string{"online", "disk", "later"}, "online", "disk", "later")
+}
+
+func TestAVolumeWithoutRoomIsNoDeadEnd(t *testing.T) {
+	t.Parallel()
+	a := withPlugin(t)
+	v := volumeFile{id: "big"}
+	large, small := a.file("large.hcl", v.sized(900<<20)), a.file("small.hcl", v.sized(16))
+	a.refused(6, []string{"ResourceExhausted", "has room for"}, "volume", "create", large)
+	a.must("volume", "create", small)
+	if out := a.must("volume", "status", "big"); !strings.Contains(out, "ready") || strings.Contains(out, "ResourceExhausted") {
+		t.Errorf("status:\n%s", out)
+	}
+	a.refused(6, []string{"ResourceExhausted"}, "volume", "create", large) // an expansion
+	a.must("volume", "delete", "big")
+	a.refused(6, []string{"ResourceExhausted"}, "volume", "create", large)
+	a.must("volume", "delete", "big")
+}
