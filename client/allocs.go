@@ -3,7 +3,9 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"berth/client/allocrunner"
@@ -79,6 +81,7 @@ func (c *Client) start(r *allocrunner.Runner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runners[r.ID()] = r
+	delete(c.ignored, r.ID())
 	c.wg.Go(func() {
 		r.Run(c.life)
 		if c.life.Err() != nil {
@@ -123,14 +126,40 @@ func (c *Client) runAllocs(ctx context.Context) {
 		if structs.IsKind(err, structs.KindNotFound) {
 			c.registerAgain()
 		}
+		index = 0 // it may be of a state that the servers do not have any more
+		if errors.Is(err, errAnew) {
+			continue
+		}
 		wait := pause.After(err)
 		c.logger.Warn("learning which allocations to run failed", "again_in", wait, "error", err)
 		retry.Sleep(ctx, wait)
 	}
 }
 
+// errAnew ends a wait for news: the servers' state was restored, and may have an older index.
+var errAnew = errors.New("the servers went back to an older state")
+
 // wanted waits for news after index.
 func (c *Client) wanted(ctx context.Context, index uint64) (*structs.NodeClientAllocsResponse, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-c.anew:
+			cancel(errAnew)
+		case <-ctx.Done():
+		}
+	})
+	defer watch.Wait()
+	defer cancel(nil)
+	resp, err := c.askWanted(ctx, index)
+	if cause := context.Cause(ctx); errors.Is(cause, errAnew) {
+		return nil, cause
+	}
+	return resp, err
+}
+
+func (c *Client) askWanted(ctx context.Context, index uint64) (*structs.NodeClientAllocsResponse, error) {
 	req := &structs.NodeGetRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID}
 	req.Region, req.MinIndex, req.MaxWait = c.config.Get().Region, index, 5*time.Minute
 	return rpc.Call(ctx, c.servers, structs.NodeClientAllocs, req)
@@ -142,7 +171,7 @@ func (c *Client) pull(ctx context.Context, wanted map[string]uint64) error {
 	c.mu.Lock()
 	var fetch []string
 	for id, index := range wanted {
-		if c.haveAt(id) < index {
+		if c.haveAt(id) != index { // an older one, too: the servers may have been restored
 			fetch = append(fetch, id)
 		}
 	}
@@ -172,10 +201,13 @@ func (c *Client) pull(ctx context.Context, wanted map[string]uint64) error {
 
 // haveAt is the index at which this node knows an allocation, 0 when it does not. c.mu is held.
 func (c *Client) haveAt(id string) uint64 {
-	if r, ok := c.runners[id]; ok {
-		return max(r.Alloc().AllocModifyIndex, c.ignored[id])
+	if i, ok := c.ignored[id]; ok {
+		return i.index
 	}
-	return c.ignored[id]
+	if r, ok := c.runners[id]; ok {
+		return r.Alloc().AllocModifyIndex
+	}
+	return 0
 }
 
 // fetch fetches allocations and applies them. One that comes back missing or older than it was listed
@@ -214,16 +246,20 @@ func (c *Client) apply(alloc *structs.Allocation) error {
 	}
 	left := alloc.ClientTerminal() && allocrunner.Leftover(c.runnerDeps(), alloc.ID)
 	if alloc.ClientTerminal() && !left {
-		c.ignore(alloc)
+		c.ignore(alloc, endedAs(alloc))
+		return nil
+	}
+	if ended := c.endedHere(alloc.ID); ended != nil && !left {
+		c.ignore(alloc, ended)
+		c.updates.put(ended)
 		return nil
 	}
 	r, err := allocrunner.New(c.runnerDeps(), alloc)
 	if structs.IsKind(err, structs.KindInvalid) {
 		c.logger.Error("an allocation cannot be run", "alloc_id", alloc.ID, "error", err)
-		c.ignore(alloc)
-		c.updates.put(&structs.AllocClientUpdate{
-			ID: alloc.ID, ClientStatus: structs.AllocFailed, ClientDescription: err.Error(),
-		})
+		failed := &structs.AllocClientUpdate{ID: alloc.ID, ClientStatus: structs.AllocFailed, ClientDescription: err.Error()}
+		c.ignore(alloc, failed)
+		c.updates.put(failed)
 		return nil
 	}
 	if err != nil {
@@ -236,10 +272,17 @@ func (c *Client) apply(alloc *structs.Allocation) error {
 	return nil
 }
 
-func (c *Client) ignore(alloc *structs.Allocation) {
+func (c *Client) ignore(alloc *structs.Allocation, ended *structs.AllocClientUpdate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ignored[alloc.ID] = alloc.AllocModifyIndex
+	c.ignored[alloc.ID] = ignored{alloc.AllocModifyIndex, ended}
+}
+
+// endedHere is what became of an allocation that is ignored, nil of any other.
+func (c *Client) endedHere(id string) *structs.AllocClientUpdate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.ignored[id].ended
 }
 
 // collect destroys the directories of allocations that have ended, have let go of everything and have
@@ -263,7 +306,7 @@ func (c *Client) collect() {
 	slices.SortFunc(ended, func(a, b candidate) int { return a.ended.Compare(b.ended) })
 	for i := range max(0, len(ended)-c.config.Get().GCMaxAllocs) {
 		r := ended[i].r
-		c.ignore(r.Alloc())
+		c.ignore(r.Alloc(), r.ClientState())
 		r.Destroy()
 	}
 }

@@ -68,31 +68,18 @@ func (c *Client) checkClaims(ctx context.Context) error {
 
 // held is what the book says; what cannot be read of it is said and left alone.
 func (c *Client) held() map[structs.CSIClaimKey]uint64 {
-	if c.sub.Held == nil {
+	if c.sub.Inventory == nil {
 		return nil
 	}
-	held, err := c.sub.Held()
+	inventory, err := c.sub.Inventory()
 	if err != nil {
 		c.logger.Error("some records of volumes cannot be read", "error", err)
 	}
+	held := make(map[structs.CSIClaimKey]uint64, len(inventory.Held))
+	for _, h := range inventory.Held {
+		held[h.CSIClaimKey] = h.GrantIndex
+	}
 	return held
-}
-
-// inventory is what the book says, for servers whose state was restored; nil while that is not known.
-func (c *Client) inventory() *structs.NodeInventory {
-	inventory := &structs.NodeInventory{}
-	if c.sub.Held == nil {
-		return inventory
-	}
-	held, err := c.sub.Held()
-	if err != nil {
-		c.logger.Error("what this node holds cannot be told, and the servers wait for it", "error", err)
-		return nil
-	}
-	for k, grant := range held {
-		inventory.Held = append(inventory.Held, structs.CSIHeldClaim{CSIClaimKey: k, GrantIndex: grant})
-	}
-	return inventory
 }
 
 func (c *Client) ownClaims(ctx context.Context) (map[structs.CSIClaimKey]*structs.CSIClaim, error) {

@@ -73,9 +73,8 @@ type Subsystems struct {
 	Plugins    Plugins
 	AllocHooks func(env *hook.AllocEnv) []hook.Alloc
 	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task
-	// Held, if not nil, are the claims under which volumes are, or may be, published on this node, each with
-	// the index of its grant (0: not known). With an error they are not all.
-	Held func() (map[structs.CSIClaimKey]uint64, error)
+	// Inventory, if not nil, returns what this node's records say of volumes. With an error it is not complete.
+	Inventory func() (*structs.NodeInventory, error)
 	// Endpoints are what servers may call on this node.
 	Endpoints []rpc.Endpoint
 	// Run are the subsystems' own loops: they end with ctx, after every allocation's runner.
@@ -113,20 +112,21 @@ type Client struct {
 	told       *structs.Node                // as the servers have acknowledged it; nil: not known; likewise reported
 	reported   map[structs.CSIInstanceKey]*structs.CSIPluginInstance
 	unsure     bool          // what was sent last of the node may still come to be
-	doubted    bool          // the servers wait to be told what this node holds; the lease's alone
+	doubted    time.Time     // since when the servers wait to be told what this node holds; zero: they do not; the lease's alone
 	reregister chan struct{} // has a value: what was registered is out of date, or forgotten
 
 	registered     chan struct{} // closed after the first registration
 	registeredOnce sync.Once
+	anew           chan struct{} // has a value: which allocations to run is to be asked from the start
 	claimsDue      chan struct{} // has a value: claims are to be held against the servers'
 	contacted      chan struct{} // closed after the first pull of allocations, when claims were looked at
 	contactedOnce  sync.Once
 
 	mu      sync.Mutex
 	runners map[string]*allocrunner.Runner
-	ignored map[string]uint64 // allocations that are not run here, at the index at which that was decided
-	life    context.Context   // of the runners
-	wg      sync.WaitGroup    // the runners
+	ignored map[string]ignored
+	life    context.Context // of the runners
+	wg      sync.WaitGroup  // the runners
 	updates *updates
 }
 
@@ -142,8 +142,8 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		logger: deps.Logger.Named("client"), config: config.NewHolder(cfg),
 		reported:   map[structs.CSIInstanceKey]*structs.CSIPluginInstance{},
 		reregister: make(chan struct{}, 1), registered: make(chan struct{}), contacted: make(chan struct{}),
-		claimsDue: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		runners: map[string]*allocrunner.Runner{}, ignored: map[string]uint64{}, updates: newUpdates(),
+		claimsDue: make(chan struct{}, 1), anew: make(chan struct{}, 1), news: make(chan struct{}, 1),
+		runners: map[string]*allocrunner.Runner{}, ignored: map[string]ignored{}, updates: newUpdates(),
 	}
 	if err := c.open(deps); err != nil {
 		c.close()

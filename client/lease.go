@@ -100,8 +100,12 @@ func (c *Client) runLease(ctx context.Context) {
 			if unregistered || held.said {
 				c.claimsAreDue() // while nobody heard of this node, much may have been taken from it
 			}
+			if !unregistered && held.ended(time.Now()) {
+				c.tellAllocs() // and the servers may have gone back to an older state
+				c.registerAgain()
+			}
 			held = lease{ttl: ttl, until: time.Now().Add(ttl)}
-			unregistered = c.waitBeat(ctx, ttl, before)
+			unregistered = c.waitBeat(ctx, c.untilNextBeat(ttl), before)
 			continue
 		case structs.IsKind(err, structs.KindNotFound) && !unregistered:
 			c.logger.Warn("the servers do not know this node, registering again", "error", err)
@@ -123,6 +127,9 @@ type lease struct {
 	until time.Time     // zero before the first
 	said  bool
 }
+
+// ended reports whether a lease that was held has ended.
+func (l *lease) ended(now time.Time) bool { return !l.until.IsZero() && now.After(l.until) }
 
 // lost reports, once, that a lease that was held has ended and its grace has, too.
 func (l *lease) lost(now time.Time, grace time.Duration) bool {
@@ -189,24 +196,15 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 // heartbeat renews the lease, and binds the connection it goes over to the node.
 func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
 	req := &structs.NodeHeartbeatRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Status: structs.NodeReady}
-	if c.doubted {
-		req.Inventory = c.inventory()
-	}
+	req.Inventory = c.report(ctx)
 	req.Region = c.config.Get().Region
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeHeartbeat, req)
 	if err != nil {
 		return 0, err
 	}
 	c.servers.Set(resp.Servers)
-	if c.doubted = resp.Unaccounted; c.doubted {
-		c.claimsAreDue()
-		return min(resp.HeartbeatTTL, doubtedTTL), nil
-	}
-	return resp.HeartbeatTTL, nil
+	return c.leaseLength(resp), nil
 }
-
-// doubtedTTL is how soon a node comes again that the servers wait for.
-const doubtedTTL = 2 * time.Second
 
 // waitBeat waits until the next heartbeat is due: half the lease, or at once when another server than
 // before comes first (the leader has changed), the connection is lost (the leader cannot call back), or

@@ -39,6 +39,9 @@ type plane struct {
 	firstCSI []int        // healthy plugin instances in each registration
 
 	unaccounted bool // heartbeats are told so
+	restores    int  // how often it went back to an older state
+	deaf        bool // who waits is not told of that
+	rotates     bool // each heartbeat is told of another leader
 	inventories [][]structs.CSIHeldClaim
 
 	fail func(addr, method string) error
@@ -109,6 +112,7 @@ func (p *plane) register(ctx context.Context, r *structs.NodeRegisterRequest) (*
 		}
 	}
 	p.firstCSI = append(p.firstCSI, healthy)
+	p.rotate()
 	return &structs.NodeRegisterResponse{HeartbeatTTL: p.ttl, Servers: p.servers}, nil
 }
 
@@ -119,10 +123,18 @@ func (p *plane) heartbeat(ctx context.Context, r *structs.NodeHeartbeatRequest) 
 		return nil, structs.Errorf(structs.KindNotFound, "no node %s", r.NodeID)
 	}
 	p.session = rpc.SessionFrom(ctx)
+	p.rotate()
 	if r.Inventory != nil {
 		p.inventories = append(p.inventories, r.Inventory.Held)
 	}
 	return &structs.NodeHeartbeatResponse{HeartbeatTTL: p.ttl, Servers: p.servers, Unaccounted: p.unaccounted}, nil
+}
+
+// rotate names another leader, if it is to. p.mu is held.
+func (p *plane) rotate() {
+	if p.rotates {
+		p.servers = []string{p.servers[1], p.servers[0]}
+	}
 }
 
 func (p *plane) updateNode(_ context.Context, r *structs.NodeUpdateRequest) (*structs.Empty, error) {
@@ -153,9 +165,12 @@ func (p *plane) updateCSI(_ context.Context, r *structs.NodeUpdateCSIRequest) (*
 }
 
 func (p *plane) clientAllocs(ctx context.Context, r *structs.NodeGetRequest) (*structs.NodeClientAllocsResponse, error) {
+	p.mu.Lock()
+	before := p.restores
+	p.mu.Unlock()
 	for {
 		p.mu.Lock()
-		if p.index > r.MinIndex {
+		if p.index > r.MinIndex || p.restores != before && !p.deaf {
 			resp := &structs.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
 			for id, a := range p.allocs {
 				resp.Allocs[id] = a.AllocModifyIndex
@@ -210,6 +225,23 @@ func (p *plane) place(allocs ...*structs.Allocation) {
 		c.AllocModifyIndex = p.index
 		p.allocs[a.ID] = c
 	}
+	p.wake()
+}
+
+// save returns what the servers know, for restore.
+func (p *plane) save() *plane {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return &plane{index: p.index, nodes: maps.Clone(p.nodes), csi: maps.Clone(p.csi), allocs: maps.Clone(p.allocs), claims: maps.Clone(p.claims)}
+}
+
+// restore has the servers go back to what they knew, and ask the node what has happened since.
+func (p *plane) restore(saved *plane) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.index, p.nodes, p.csi, p.allocs, p.claims = saved.index, saved.nodes, saved.csi, saved.allocs, saved.claims
+	p.unaccounted = true
+	p.restores++
 	p.wake()
 }
 
@@ -380,7 +412,7 @@ func (r *rig) prepare(slow bool) {
 			Plugins:    p.plugins,
 			AllocHooks: func(env *hook.AllocEnv) []hook.Alloc { return p.hooks(env) },
 			TaskHooks:  func(*hook.AllocEnv, *structs.Task) []hook.Task { return nil },
-			Held:       p.held,
+			Inventory:  p.inventory,
 			Run:        []func(context.Context){func(ctx context.Context) { <-ctx.Done(); p.note("subsystems end") }},
 		}, nil
 	}})
@@ -414,10 +446,14 @@ func (r *rig) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func (p *parts) held() (map[structs.CSIClaimKey]uint64, error) {
+func (p *parts) inventory() (*structs.NodeInventory, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return maps.Clone(*p.holds), nil
+	i := &structs.NodeInventory{}
+	for k, grant := range *p.holds {
+		i.Held = append(i.Held, structs.CSIHeldClaim{CSIClaimKey: k, GrantIndex: grant})
+	}
+	return i, nil
 }
 
 func (p *parts) note(what string) {

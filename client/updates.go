@@ -16,6 +16,8 @@ import (
 
 // updates gathers what the servers should know of allocations: the newest of each.
 type updates struct {
+	sending sync.Mutex // one request at a time, so that an older state does not come after a newer one
+
 	mu      sync.Mutex
 	pending map[string]*structs.AllocClientUpdate
 	ended   map[string]bool // allocations of which the servers have acknowledged that they have ended
@@ -31,6 +33,15 @@ func newUpdates() *updates {
 // put replaces what was to be said of the allocation. It does not block.
 func (u *updates) put(a *structs.AllocClientUpdate) {
 	u.mu.Lock()
+	u.pending[a.ID] = a
+	u.mu.Unlock()
+	u.signal()
+}
+
+// putNewest is put of what state says. State is asked so that nothing newer can come before its answer.
+func (u *updates) putNewest(state func() *structs.AllocClientUpdate) {
+	u.mu.Lock()
+	a := state()
 	u.pending[a.ID] = a
 	u.mu.Unlock()
 	u.signal()
@@ -140,6 +151,8 @@ func (c *Client) gauge() {
 
 // sendUpdates sends all there is to be said; what could not be sent stays to be said.
 func (c *Client) sendUpdates(ctx context.Context) error {
+	c.updates.sending.Lock()
+	defer c.updates.sending.Unlock()
 	batch := c.updates.take()
 	if len(batch) == 0 {
 		return nil

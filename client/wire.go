@@ -58,7 +58,7 @@ func buildReal(p Parts) (*Subsystems, error) {
 			}
 			return []hook.Task{hooks.NewPluginSupervisor(supervisors, env, task)}
 		},
-		Held:      plugins.Volumes().Held,
+		Inventory: plugins.Volumes().Inventory,
 		Endpoints: endpoint.List(plugins, p.Running),
 		Run:       []func(context.Context){drivers.Run, plugins.Run, reconcile(p, plugins)},
 		Destroy:   func() error { return mounts.ReleaseShared(root) },

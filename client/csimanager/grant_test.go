@@ -63,8 +63,8 @@ func TestAMountOfAnEarlierGrantIsNotRecognised(t *testing.T) {
 	u := use("data", "a1")
 	u.Grant = 7
 	r.up(u)
-	if held, err := r.v.Held(); err != nil || len(held) != 1 || held[structs.CSIClaimKey{Namespace: "default", VolumeID: "data", AllocID: "a1"}] != 7 {
-		t.Errorf("held: %v, %v", held, err)
+	if i, err := r.v.Inventory(); err != nil || len(i.Held) != 1 || i.Held[0].AllocID != "a1" || i.Held[0].GrantIndex != 7 {
+		t.Errorf("inventory: %+v, %v", i, err)
 	}
 	r.up(u)
 	u.Grant = 9
@@ -72,8 +72,8 @@ func TestAMountOfAnEarlierGrantIsNotRecognised(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	r.down(u)
-	if held, err := r.v.Held(); err != nil || len(held) != 0 {
-		t.Errorf("held: %v, %v", held, err)
+	if i, err := r.v.Inventory(); err != nil || len(i.Held) != 0 {
+		t.Errorf("inventory: %+v, %v", i, err)
 	}
 	r.up(u)
 	r.down(u)

@@ -49,15 +49,46 @@ func (v *Volumes) InUse(pluginID string) ([]VolumeKey, error) {
 	return v.keys(func(p *publishRecord) bool { return p.PluginID == pluginID && p.touched() })
 }
 
-// Held are the claims under which volumes are, or may be, published on this node, each with the index of
-// its grant (0: not known).
-func (v *Volumes) Held() (map[structs.CSIClaimKey]uint64, error) {
-	records, err := v.book.publishes((*publishRecord).touched)
-	held := make(map[structs.CSIClaimKey]uint64, len(records))
-	for _, p := range records {
-		held[structs.CSIClaimKey{Namespace: p.Namespace, VolumeID: p.VolumeID, AllocID: p.AllocID}] = p.Grant
+// Inventory returns what the book says of volumes. A volume is held while it is, or may be, staged or published
+// here. It is left while an allocation claims it otherwise, or has let go of it and the servers do not know yet.
+// With an error the inventory is not complete.
+func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
+	records, err := v.book.publishes(func(*publishRecord) bool { return true })
+	stages, stageErr := stageTable.All(v.book.db, "")
+	staged, used, owned := map[VolumeKey]bool{}, map[VolumeKey]bool{}, map[VolumeKey]bool{}
+	for _, s := range stages {
+		staged[VolumeKey{s.Value.Namespace, s.Value.VolumeID}] = true
 	}
-	return held, err // with an error held is not all
+	for _, p := range records {
+		used[p.key()] = used[p.key()] || p.touched()
+	}
+	inventory := &structs.NodeInventory{}
+	for _, p := range records {
+		// A volume that is only staged is held by the allocation that it is brought to or taken from.
+		stages := staged[p.key()] && p.holds() && p.PluginID != "" && !used[p.key()]
+		if !p.touched() && !stages {
+			inventory.Left = append(inventory.Left, p.reported())
+			continue
+		}
+		inventory.Held = append(inventory.Held, p.reported())
+		owned[p.key()] = true
+	}
+	for _, s := range stages {
+		k := VolumeKey{s.Value.Namespace, s.Value.VolumeID}
+		if !owned[k] { // no allocation will let go of it
+			inventory.Held = append(inventory.Held, structs.CSIHeldClaim{CSIClaimKey: structs.CSIClaimKey{Namespace: k.Namespace, VolumeID: k.ID},
+				PluginID: s.Value.PluginID, ExternalVolumeID: s.Value.ExternalID})
+		}
+	}
+	return inventory, errors.Join(err, stageErr)
+}
+
+func (p *publishRecord) reported() structs.CSIHeldClaim {
+	return structs.CSIHeldClaim{
+		CSIClaimKey: structs.CSIClaimKey{Namespace: p.Namespace, VolumeID: p.VolumeID, AllocID: p.AllocID},
+		GrantIndex:  p.Grant, PluginID: p.PluginID, ExternalVolumeID: p.ExternalID, ExternalNodeID: p.ExternalNodeID,
+		AccessMode: p.AccessMode, AttachmentMode: p.AttachmentMode,
+	}
 }
 
 // Users lists the allocations that the book has for a volume, also those that only claim it.
@@ -86,8 +117,8 @@ func (v *Volumes) keys(want func(*publishRecord) bool) ([]VolumeKey, error) {
 }
 
 // Detach lets go of a volume for allocations that have ended, on the servers' behalf: for one, or with
-// allocID "" for all that are in the book. running tells which still run: to let go of one by name is
-// refused with conflict, and among all it is passed over. Nothing of what was let go is left after.
+// allocID "" for all that are in the book. running tells which still run: a volume that such an allocation
+// uses is kept, and the error is a conflict. Without an error nothing of what was to be let go is left.
 func (v *Volumes) Detach(ctx context.Context, k VolumeKey, allocID string, running func(allocID string) bool) error {
 	ids := []string{allocID}
 	if allocID == "" {
@@ -101,14 +132,20 @@ func (v *Volumes) Detach(ctx context.Context, k VolumeKey, allocID string, runni
 		switch {
 		case !running(id):
 			errs = append(errs, v.letGo(ctx, k, id))
-		case allocID != "":
-			return structs.Errorf(structs.KindConflict, "volume %s: allocation %s still runs on this node", k, id)
+		case allocID != "" || v.uses(k, id):
+			errs = append(errs, structs.Errorf(structs.KindConflict, "volume %s: allocation %s still runs on this node", k, id))
 		}
 	}
 	if len(ids) == 0 { // nobody's: a staging that lost its last user
 		errs = append(errs, v.Down(ctx, k, ""))
 	}
 	return errors.Join(append(errs, v.strays(k))...)
+}
+
+// uses reports whether the volume is, or may be, published for the allocation.
+func (v *Volumes) uses(k VolumeKey, allocID string) bool {
+	p, err := v.book.publish(k, allocID)
+	return err != nil || p != nil && p.touched()
 }
 
 // strays reports mounts of a volume that the book does not explain, as after its loss: nobody may take

@@ -38,6 +38,7 @@ type Use struct {
 	ReadOnly       bool
 	VolumeContext  map[string]string
 	PublishContext structs.Secrets
+	ExternalNodeID string // the plugin's ID of this node, where the volume is attached
 	Secrets        structs.Secrets
 	// Grant is the index of the claim's grant: what is mounted here under an earlier one is not believed.
 	Grant uint64
@@ -249,6 +250,7 @@ func (w *work) begin(u *Use) error {
 	}
 	w.publish, p.Grant = p, u.Grant
 	p.PluginID, p.ExternalID, p.Provider = u.PluginID, u.ExternalID, w.conn.Info.Provider
+	p.ExternalNodeID = u.ExternalNodeID
 	p.AccessMode, p.AttachmentMode, p.ReadOnly = u.AccessMode, u.AttachmentMode, u.ReadOnly
 	if p.Dir == "" {
 		p.Dir = volumeDir(u.VolumeKey)

@@ -187,6 +187,7 @@ type servers struct {
 	blocked  map[string]string // volume -> why
 	claims   map[structs.CSIClaimKey]*structs.CSIClaim
 	requests []string
+	indexes  []uint64           // after which news of claims were waited for
 	fail     map[string][]error // by method
 	publish  structs.Secrets
 	provider string
@@ -265,6 +266,9 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 	case *structs.CSIVolumeClaimRequest:
 		return s.claim(r, resp.(*structs.CSIVolumeClaimResponse))
 	case *structs.CSIClaimGetRequest:
+		s.mu.Lock()
+		s.indexes = append(s.indexes, r.MinIndex)
+		s.mu.Unlock()
 		return s.get(ctx, r, resp.(*structs.CSIClaimGetResponse))
 	case *structs.CSINodeExpandOutcome:
 		s.change(func() { s.grown = append(s.grown, r) })
@@ -309,7 +313,7 @@ func (s *servers) get(ctx context.Context, r *structs.CSIClaimGetRequest, resp *
 			resp.Claim, resp.Volume, resp.Index, resp.Ready, resp.Blocked = c, s.volumes[r.VolumeID], index, why == "", why
 			resp.Provider = s.provider
 			if s.publish != nil {
-				resp.Attachment = &structs.CSIAttachment{State: structs.AttachmentAttached, PublishContext: s.publish}
+				resp.Attachment = &structs.CSIAttachment{State: structs.AttachmentAttached, PublishContext: s.publish, ExternalNodeID: "i-1"}
 			}
 			s.mu.Unlock()
 			return nil

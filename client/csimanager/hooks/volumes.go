@@ -261,11 +261,16 @@ func (h *volumes) bringOne(ctx context.Context, w *want) (hook.VolumeMount, erro
 // of a question that waited, the answer may be as old, for the server may have been cut off meanwhile.
 func (h *volumes) await(ctx context.Context, w *want) (resp *structs.CSIClaimGetResponse, asked time.Time, err error) {
 	req := h.claimRequest(w)
+	req.MaxWait = claimWait
 	pause := retry.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 	for {
 		asked = h.Now()
 		resp, err = ask(ctx, h, fmt.Sprintf("volume %s: waiting for the claim", w.VolumeKey), func() (*structs.CSIClaimGetResponse, error) {
-			return rpc.Call(ctx, h.Servers, structs.CSIClaimGet, req)
+			resp, err := rpc.Call(ctx, h.Servers, structs.CSIClaimGet, req)
+			if err != nil {
+				req.MinIndex = 0 // it may be of a state that the servers do not have any more
+			}
+			return resp, err
 		})
 		switch {
 		case err != nil:
@@ -307,7 +312,7 @@ func (h *volumes) use(w *want, r *structs.CSIClaimGetResponse, asked time.Time) 
 		u.MountOptions = r.Volume.MountOptions.Merge(w.request.MountOptions)
 	}
 	if r.Attachment != nil {
-		u.PublishContext = r.Attachment.PublishContext
+		u.PublishContext, u.ExternalNodeID = r.Attachment.PublishContext, r.Attachment.ExternalNodeID
 	}
 	return u
 }

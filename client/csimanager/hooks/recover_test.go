@@ -1,0 +1,60 @@
+package hooks
+
+import (
+	"testing"
+	"time"
+
+	"berth/structs"
+)
+
+// Servers whose state was restored may have an older index than that after which the node waits for news.
+func TestVolumes_AskFromTheStartAfterAFailure(t *testing.T) {
+	r := newRig(t)
+	r.plugin("ebs")
+	r.servers.blocked["data"] = "another has it"
+	e := env("a1", map[string]string{"d": "data"})
+	h := r.volumes(e)
+	done := make(chan error, 1)
+	go func() { done <- h.Up(r.ctx(), e) }()
+	for r.servers.count("CSIVolume.GetClaim") < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	r.servers.change(func() {
+		r.servers.fail["CSIVolume.GetClaim"] = []error{structs.Errorf(structs.KindUnavailable, "this server leads no more")}
+	})
+	for r.servers.count("CSIVolume.GetClaim") < 4 {
+		time.Sleep(time.Millisecond)
+	}
+	r.servers.change(func() { clear(r.servers.blocked) })
+	must(t, <-done)
+	r.servers.mu.Lock()
+	zeros := 0
+	for _, index := range r.servers.indexes {
+		if index == 0 {
+			zeros++
+		}
+	}
+	r.servers.mu.Unlock()
+	if zeros < 2 {
+		t.Errorf("waited for news after %v", r.servers.indexes)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
+
+// A detach names the node as the plugin does, also when the servers do not know that name any more.
+func TestVolumes_TheNodeKeepsThePluginsIDOfIt(t *testing.T) {
+	r := newRig(t)
+	r.plugin("ebs")
+	r.servers.publish = structs.Secrets{"dev": "/dev/x"}
+	e := env("a1", map[string]string{"d": "data"})
+	h := r.volumes(e)
+	must(t, h.Up(r.ctx(), e))
+	i, err := r.m.Volumes().Inventory()
+	must(t, err)
+	if len(i.Held) != 1 || i.Held[0].ExternalNodeID != "i-1" {
+		t.Errorf("%+v", i)
+	}
+	must(t, h.Down(r.ctx()))
+	r.clean()
+}
