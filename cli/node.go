@@ -127,6 +127,23 @@ func printNodeAllocs(ctx context.Context, c *Call, id string) error {
 	return nil
 }
 
+const helpNodePurge = `
+The node is deleted from the servers' state with its plugin instances. A node
+that holds volumes or runs allocations is refused. One that is not off comes
+back with its next heartbeat. After a restore nobody waits for it any more.`
+
+func nodePurge(ctx context.Context, c *Call) error {
+	id, err := c.nodeID(ctx, c.Arg(0))
+	if err != nil {
+		return err
+	}
+	if err := c.API().NodePurge(ctx, id); err != nil {
+		return err
+	}
+	c.Printf("Node %s is forgotten\n", structs.ShortID(id))
+	return c.answered(map[string]string{"NodeID": id})
+}
+
 func nodeEligibility(ctx context.Context, c *Call) error {
 	if c.Bool("enable") == c.Bool("disable") {
 		return badUsage("say either -enable or -disable")

@@ -33,6 +33,7 @@ func tree() []Command {
 		}},
 		{Name: "node", Group: groupCluster, Synopsis: "Look into nodes and keep work off them", Sub: []Command{
 			{Name: "status", Args: "[node]", Synopsis: "List nodes, or show one with its plugins and allocations", Flags: nodeStatusFlags, Renders: true, Run: nodeStatus},
+			{Name: "purge", Args: "<node>", Synopsis: "Forget a node that is off for good", Help: helpNodePurge, Acts: true, Run: nodePurge},
 			{Name: "eligibility", Acts: true, Args: "[node]", Synopsis: "Allow or forbid new placements on a node", Flags: nodeEligibilityFlags, Run: nodeEligibility},
 		}},
 		{Name: "server", Group: groupCluster, Synopsis: "Look into servers and remove them", Sub: []Command{

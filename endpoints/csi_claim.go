@@ -83,6 +83,10 @@ func (c claims) release(ctx context.Context, req *structs.CSIVolumeUnpublishRequ
 		return done(c.store.Index(), err)
 	}
 	tx := c.store.Read()
+	if node := state.Node(tx, req.NodeID); node != nil && node.Unaccounted {
+		// The node forgets a volume with the answer. It has to report the volume first: it may be attached.
+		return nil, structs.Errorf(structs.KindUnavailable, "node %s has to report its volumes first: the servers' state was restored", req.NodeID)
+	}
 	for _, k := range req.Claims {
 		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row != nil && row.NodeID != req.NodeID {

@@ -73,7 +73,7 @@ func (n nodes) heartbeat(ctx context.Context, node *structs.Node, req *structs.N
 		return nil, structs.Errorf(structs.KindInvalid, "a node cannot say that its status is %q; expected %q or %q",
 			req.Status, structs.NodeInit, structs.NodeReady)
 	}
-	index, accounted := node.ModifyIndex, node.Unaccounted && n.accounted(node, req.Inventory)
+	index, accounted := node.ModifyIndex, node.Unaccounted && n.accounted(ctx, node, req.Inventory)
 	if req.Status != "" && req.Status != node.Status || accounted {
 		var err error
 		news := standing{status: orElse(req.Status, node.Status), accounted: accounted, back: node.Status == structs.NodeDown}
@@ -104,18 +104,6 @@ func (e *Endpoints) recordStanding(ctx context.Context, news standing, nodes []s
 		update.Event = &structs.NodeEvent{Message: "Node reregistered by heartbeat", Subsystem: "Cluster", Timestamp: now}
 	}
 	return fsm.Propose(ctx, e.raft, fsm.NodeStatus, update)
-}
-
-// accounted reports whether a node of a restored state has said that it holds no volume without a claim.
-func (n nodes) accounted(node *structs.Node, said *structs.NodeInventory) bool {
-	if said == nil {
-		return false
-	}
-	volume := state.Unclaimed(n.store.Read(), node.ID, said)
-	if volume != "" {
-		n.logger.Warn("a node holds a volume of which the restored state knows nothing, it is to let go", "node", node.ID, "volume", volume)
-	}
-	return volume == ""
 }
 
 func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterRequest) (*structs.Empty, error) {

@@ -81,7 +81,7 @@ func (c controllerLoop) callFor(ctx context.Context, op string, candidates []str
 		return nil, structs.Errorf(structs.KindNotFound, "%w%s", err, mismatch(c.Store.Read(), a))
 	}
 	if err != nil {
-		return nil, err
+		return nil, c.explainRefusal(ctx, candidates, a, err)
 	}
 	return resp.PublishContext, nil
 }

@@ -82,14 +82,14 @@ func callKeys(_ *state.Read, c state.Changed) iter.Seq[callKey] {
 // the node can be asked now, and those for a volume, which may be elsewhere than before.
 func controllerSignals(tx *state.Read, c state.Changed) (signals []string) {
 	switch c.Topic {
-	case state.VolumeRows:
+	case state.VolumeRows, state.AttachmentRows:
 		return []string{volumeSignal(c.Key[0] + "/" + c.Key[1])}
 	case state.InstanceRows:
 		if answers(tx, c.Key[0], c.Key[2]) {
 			signals = append(signals, pluginSignal(c.Key[0]))
 		}
 	case state.NodeRows:
-		signals = []string{nodeSignal(c.Key[0])}
+		signals = append(accountedSignals(tx), nodeSignal(c.Key[0]))
 		for i := range state.InstancesByNode(tx, c.Key[0]) {
 			if i.Kind == structs.CSIKindController && answers(tx, i.PluginID, i.NodeID) {
 				signals = append(signals, pluginSignal(i.PluginID))
@@ -133,12 +133,12 @@ func (c controllerLoop) read(tx *state.Read, k callKey) step {
 	if k.node == "" {
 		if v := state.Volume(tx, k.namespace, k.volume); v != nil && nextVolume(v) != "" && state.ExpandBlocked(tx, v) == "" {
 			noting := c.noting(v.Namespace, structs.CSICallNote{VolumeID: v.ID, RowIndex: v.CreateIndex}, nextVolume(v))
-			return c.step(tx, c.deletable(noting.volumeWork(v), v))
+			return waitForNodes(tx, c.step(tx, c.deletable(noting.volumeWork(v), v)))
 		}
 		return step{}
 	}
 	if a := state.Attachment(tx, k.namespace, k.volume, k.node); a != nil && nextAttachment(a) != "" {
-		return c.step(tx, c.attachmentWork(tx, a))
+		return waitForDetach(tx, a, waitForNodes(tx, c.step(tx, c.attachmentWork(tx, a))))
 	}
 	return step{}
 }

@@ -39,9 +39,6 @@ func mismatch(tx *state.Read, a *structs.CSIAttachment) string {
 	return ""
 }
 
-// listPages bounds how many pages of a plugin's list are read in search of one volume.
-const listPages = 1000
-
 // listedDetached reports whether the plugin lists the volume, and the node not among those that it is attached to.
 // A list that leaves the volume out proves nothing (CSI spec, ListVolumes).
 func (c controllerLoop) listedDetached(ctx context.Context, candidates []string, a *structs.CSIAttachment) bool {

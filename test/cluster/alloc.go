@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"berth/rpc"
@@ -11,6 +12,9 @@ import (
 // running is an allocation on the node.
 type running struct {
 	alloc  *structs.Allocation
+	keys   []structs.CSIClaimKey
+	grants map[structs.CSIClaimKey]uint64 // under which its volumes are mounted
+	works  bool                           // its task runs
 	stop   context.CancelFunc
 	finish chan string // the status with which its task ends by itself
 }
@@ -23,7 +27,12 @@ type held struct {
 
 func (n *Node) begin(ctx context.Context, a *structs.Allocation) {
 	life, stop := context.WithCancel(ctx)
-	r := &running{alloc: a, stop: stop, finish: make(chan string, 1)}
+	r := &running{alloc: a, grants: map[structs.CSIClaimKey]uint64{}, stop: stop, finish: make(chan string, 1)}
+	if g := a.Job.Group(a.TaskGroup); g != nil {
+		for _, v := range g.Volumes {
+			r.keys = append(r.keys, structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: v.VolumeID(a.Index()), AllocID: a.ID})
+		}
+	}
 	n.mu.Lock()
 	n.allocs[a.ID] = r
 	n.mu.Unlock()
@@ -31,6 +40,19 @@ func (n *Node) begin(ctx context.Context, a *structs.Allocation) {
 		defer stop()
 		n.live(ctx, life, r)
 	})
+}
+
+// Running lists the allocations whose tasks run on the node.
+func (n *Node) Running() (ids []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for id, r := range n.allocs {
+		if r.works {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // Finish ends an allocation's task by itself, with a client status.
@@ -49,10 +71,11 @@ func (n *Node) Finish(allocID, status string) {
 // and then nothing is cleaned up; life ends with the servers' wish that it runs.
 func (n *Node) live(node, life context.Context, r *running) {
 	status := structs.AllocComplete
-	mounts, err := n.mountAll(life, r.alloc)
+	mounts, err := n.mountAll(life, r)
 	switch {
 	case err == nil:
-		n.report(life, r.alloc.ID, structs.AllocRunning)
+		n.set(r, true)
+		n.say(life, r.alloc.ID, structs.AllocRunning)
 		select {
 		case <-life.Done():
 		case status = <-r.finish:
@@ -63,29 +86,31 @@ func (n *Node) live(node, life context.Context, r *running) {
 	if node.Err() != nil {
 		return
 	}
-	var keys []structs.CSIClaimKey
+	n.set(r, false)
 	for _, m := range mounts {
 		n.Storage.unmount(n.Name, r.alloc.ID, m.external)
 	}
-	if g := r.alloc.Job.Group(r.alloc.TaskGroup); g != nil {
-		for _, v := range g.Volumes {
-			keys = append(keys, structs.CSIClaimKey{Namespace: r.alloc.Namespace, VolumeID: v.VolumeID(r.alloc.Index()), AllocID: r.alloc.ID})
-		}
-	}
-	if len(keys) > 0 {
+	if len(r.keys) > 0 {
 		_ = retry(node, func(ctx context.Context) error {
-			_, err := rpc.Call(ctx, n.servers, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: n.ID, SecretID: n.secret(), Claims: keys})
+			_, err := rpc.Call(ctx, n.servers, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: n.ID, SecretID: n.secret(), Claims: r.keys})
 			return err
 		})
 	}
 	n.mu.Lock()
 	delete(n.allocs, r.alloc.ID)
+	n.ended[r.alloc.ID] = status
 	n.mu.Unlock()
-	n.report(node, r.alloc.ID, status)
+	n.say(node, r.alloc.ID, status)
 }
 
-// report says of an allocation what became of it.
-func (n *Node) report(ctx context.Context, alloc, status string) {
+func (n *Node) set(r *running, works bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r.works = works
+}
+
+// say says of an allocation what became of it.
+func (n *Node) say(ctx context.Context, alloc, status string) {
 	_ = retry(ctx, func(ctx context.Context) error {
 		_, err := rpc.Call(ctx, n.servers, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
 			NodeID: n.ID, SecretID: n.secret(), Allocs: []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: status}}})
@@ -95,7 +120,8 @@ func (n *Node) report(ctx context.Context, alloc, status string) {
 
 // mountAll claims all volumes of an allocation at once, waits in their lines and mounts them. What it
 // mounted it returns with an error, too.
-func (n *Node) mountAll(ctx context.Context, a *structs.Allocation) (mounts []held, err error) {
+func (n *Node) mountAll(ctx context.Context, r *running) (mounts []held, err error) {
+	a := r.alloc
 	group := a.Job.Group(a.TaskGroup)
 	req := &structs.CSIVolumeClaimRequest{NodeID: n.ID, SecretID: n.secret()}
 	for _, v := range group.Volumes {
@@ -114,15 +140,33 @@ func (n *Node) mountAll(ctx context.Context, a *structs.Allocation) (mounts []he
 		if err != nil {
 			return mounts, err
 		}
-		var ready *structs.CSIClaimGetResponse
-		if ready, err = n.awaitClaim(ctx, c); err != nil {
-			return mounts, err
+		var m *held
+		if m, err = n.mountOne(ctx, r, c); m != nil {
+			mounts = append(mounts, *m)
 		}
-		external := ready.Volume.ExternalID
-		err = n.Storage.mount(n.Name, a.ID, external, c.VolumeID, c.AccessMode, ready.Attachment != nil)
-		mounts = append(mounts, held{c.Key(), external})
 	}
 	return mounts, err
+}
+
+// mountOne mounts a volume once it may. The servers' word does not count when they have gone back since.
+func (n *Node) mountOne(ctx context.Context, r *running, c *structs.CSIClaim) (*held, error) {
+	for {
+		asked := time.Now()
+		ready, err := n.awaitClaim(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		n.mu.Lock()
+		if n.doubted.After(asked) {
+			n.mu.Unlock()
+			continue
+		}
+		external := ready.Volume.ExternalID
+		err = n.Storage.mount(n.Name, r.alloc.ID, external, c.VolumeID, c.AccessMode, n.plugins[ready.Volume.PluginID].Attach)
+		r.grants[c.Key()] = ready.Claim.GrantIndex
+		n.mu.Unlock()
+		return &held{c.Key(), external}, err
+	}
 }
 
 // awaitClaim waits until the volume of a claim may be staged.

@@ -17,6 +17,7 @@ type Plugin struct {
 	ID         string
 	Controller bool // this node runs the controller half, too
 	Attach     bool // the controller attaches
+	Lists      bool // the controller lists to which nodes a volume is attached
 	Local      bool // volumes are on the node whose controller made them
 	Zone       string
 	Unhealthy  bool
@@ -36,8 +37,10 @@ type Node struct {
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 
-	mu     sync.Mutex
-	allocs map[string]*running
+	mu      sync.Mutex
+	allocs  map[string]*running
+	ended   map[string]string // the status of each allocation that has ended here
+	doubted time.Time         // since when the servers wait to be told what the node holds; zero: they do not
 }
 
 // NodeOption changes a node before it registers.
@@ -66,7 +69,7 @@ func (c *Cluster) Revive(n *Node, options ...NodeOption) *Node {
 
 func (c *Cluster) startNode(n *Node, options ...NodeOption) {
 	c.T.Helper()
-	n.c, n.plugins, n.allocs = c, map[string]Plugin{}, map[string]*running{}
+	n.c, n.plugins, n.allocs, n.ended = c, map[string]Plugin{}, map[string]*running{}, map[string]string{}
 	row := &structs.Node{
 		ID: n.ID, SecretID: "secret of " + n.ID, Name: n.Name, Datacenter: "dc1", Status: structs.NodeReady,
 		Drivers:       map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}},
@@ -132,7 +135,7 @@ func retry(ctx context.Context, f func(ctx context.Context) error) error {
 func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan struct{}) {
 	for ctx.Err() == nil {
 		err := retry(ctx, func(ctx context.Context) error {
-			resp, err := rpc.Call(ctx, n.servers, structs.NodeRegister, &structs.NodeRegisterRequest{Node: row, CSI: n.instances()})
+			resp, err := rpc.Call(ctx, n.servers, structs.NodeRegister, &structs.NodeRegisterRequest{Node: row, CSI: n.instances(), Inventory: n.inventory()})
 			if err == nil {
 				n.servers.Set(resp.Servers)
 			}
@@ -148,17 +151,18 @@ func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan str
 		for ctx.Err() == nil {
 			before, _ := n.servers.First()
 			var ttl time.Duration
+			var news bool
 			err := retry(ctx, func(ctx context.Context) error {
 				resp, err := rpc.Call(ctx, n.servers, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: n.ID, SecretID: row.SecretID,
-					Status: structs.NodeReady, Inventory: n.Storage.inventory(n.Name)})
+					Status: structs.NodeReady, Inventory: n.report(ctx)})
 				if err == nil {
-					ttl = resp.HeartbeatTTL
+					ttl, news = resp.HeartbeatTTL, n.doubt(resp.Unaccounted)
 					n.servers.Set(resp.Servers)
 				}
 				return err
 			})
-			if err != nil {
-				break // unknown there: register again
+			if err != nil || news {
+				break // unknown there, or known from an older state: register again
 			}
 			n.waitBeat(ctx, ttl/3, before)
 		}
@@ -202,7 +206,8 @@ func (n *Node) instances() (out []*structs.CSIPluginInstance) {
 		out = append(out, half)
 		if p.Controller {
 			c := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: n.ID, CSIInfo: info}
-			c.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: p.Attach, SupportsExpand: true}
+			c.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: p.Attach, SupportsExpand: true,
+				SupportsListVolumes: p.Lists, SupportsListVolumesAttachedNodes: p.Lists}
 			out = append(out, c)
 		}
 	}
@@ -276,7 +281,8 @@ func (n *Node) endpoints() []rpc.Endpoint {
 			if _, err := n.plugin(r.PluginID); err != nil {
 				return nil, err
 			}
-			return &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"dev": r.ExternalID}}, n.Storage.attach(n.Name, r.ExternalID, r.ExternalNodeID)
+			return &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"dev": r.ExternalID}},
+				n.Storage.attach(n.Name, r.ExternalID, r.ExternalNodeID, r.AccessMode)
 		}),
 		rpc.Handle(structs.ClientCSIControllerDetach, func(_ context.Context, r *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
 			if _, err := n.plugin(r.PluginID); err != nil {
@@ -284,8 +290,15 @@ func (n *Node) endpoints() []rpc.Endpoint {
 			}
 			return empty, n.Storage.detach(n.Name, r.ExternalID, r.ExternalNodeID)
 		}),
+		rpc.Handle(structs.ClientCSIControllerList, func(_ context.Context, r *structs.ClientCSIListRequest) (*structs.ClientCSIListResponse, error) {
+			p, err := n.plugin(r.PluginID)
+			return &structs.ClientCSIListResponse{Volumes: n.Storage.list(p.Lists)}, err
+		}),
 		rpc.Handle(structs.ClientCSINodeDetach, func(_ context.Context, r *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
 			return empty, n.letGo(r)
+		}),
+		rpc.Handle(structs.ClientCSINodeVolume, func(_ context.Context, r *structs.ClientCSINodeVolumeRequest) (*structs.ClientCSINodeVolumeResponse, error) {
+			return &structs.ClientCSINodeVolumeResponse{Mounts: n.Storage.mountsAt(n.Name, r.VolumeID)}, nil
 		}),
 	}
 }
@@ -347,15 +360,17 @@ func (n *Node) fetch(ctx context.Context, ids []string) {
 	}
 	for _, a := range resp.Allocs {
 		n.mu.Lock()
-		r := n.allocs[a.ID]
+		r, ended := n.allocs[a.ID], n.ended[a.ID]
 		n.mu.Unlock()
 		switch {
 		case r != nil && a.Terminal():
 			r.stop()
+		case r == nil && ended != "" && !a.ClientTerminal():
+			n.say(ctx, a.ID, ended)
 		case r == nil && a.DesiredStatus == structs.AllocDesiredRun && !a.ClientTerminal():
 			n.begin(ctx, a)
 		case r == nil && a.DesiredStatus == structs.AllocDesiredStop && !a.ClientTerminal():
-			n.report(ctx, a.ID, structs.AllocComplete)
+			n.say(ctx, a.ID, structs.AllocComplete)
 		}
 	}
 }

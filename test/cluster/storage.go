@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -77,6 +78,20 @@ func (s *Storage) Mounts(id string) (who []string) {
 	return who
 }
 
+// mountsAt lists what a node has mounted of a volume, by the servers' name of it.
+func (s *Storage) mountsAt(node, volume string) (mounts []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range s.volumes {
+		for key, name := range d.mounted {
+			if name == volume && strings.HasPrefix(key, node+" ") {
+				mounts = append(mounts, key)
+			}
+		}
+	}
+	return mounts
+}
+
 // do notes a call and lets the test's function fail it; s.mu is held by f.
 func (s *Storage) do(node, op, id string, f func() error) error {
 	s.mu.Lock()
@@ -131,18 +146,41 @@ func (s *Storage) unmount(node, alloc, id string) {
 	})
 }
 
-// inventory is what the node has mounted, by the servers' names.
-func (s *Storage) inventory(node string) *structs.NodeInventory {
+// mounts lists what the node has mounted, by the servers' names.
+func (s *Storage) mounts(node string) (held []structs.CSIHeldClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := &structs.NodeInventory{}
-	for _, d := range s.volumes {
+	for id, d := range s.volumes {
 		for key, volume := range d.mounted {
 			if alloc, here := strings.CutPrefix(key, node+" "); here {
-				all.Held = append(all.Held, structs.CSIHeldClaim{CSIClaimKey: structs.CSIClaimKey{
-					Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: alloc}})
+				held = append(held, structs.CSIHeldClaim{ExternalVolumeID: id, ExternalNodeID: node,
+					CSIClaimKey: structs.CSIClaimKey{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: alloc}})
 			}
 		}
+	}
+	return held
+}
+
+// Attached lists to which nodes each volume is attached: "volume node".
+func (s *Storage) Attached() (all []string) {
+	for _, v := range s.list(true) {
+		for _, node := range v.PublishedExternalNodeIDs {
+			all = append(all, v.ExternalID+" "+node)
+		}
+	}
+	return all
+}
+
+// list is what ListVolumes answers.
+func (s *Storage) list(published bool) (all []*structs.CSIVolumeExternalStub) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(s.volumes)) {
+		v := &structs.CSIVolumeExternalStub{ExternalID: id}
+		if published {
+			v.PublishedExternalNodeIDs = slices.Sorted(maps.Keys(s.volumes[id].attached))
+		}
+		all = append(all, v)
 	}
 	return all
 }
@@ -203,11 +241,18 @@ func (s *Storage) remove(node, id string) error {
 	})
 }
 
-func (s *Storage) attach(node, id, at string) error {
+// attach refuses a volume for a single node that is attached to another node (CSI spec,
+// ControllerPublishVolume errors).
+func (s *Storage) attach(node, id, at string, mode structs.CSIAccessMode) error {
 	return s.do(node, "attach", id, func() error {
 		d := s.volumes[id]
 		if d == nil {
 			return structs.Errorf(structs.KindNotFound, "no volume %s", id)
+		}
+		for other := range d.attached {
+			if other != at && mode.SingleNode() {
+				return structs.Errorf(structs.KindPrecondition, "volume %s is published to %s", id, other)
+			}
 		}
 		d.attached[at] = true
 		return nil

@@ -36,13 +36,13 @@ func TestARestoredStateKnowsNothingOfWhatWasGrantedSince(t *testing.T) {
 			s.job("db", 1, "v1")
 			if !reachable {
 				s.status(its, structs.NodeDown)
-				s.Rows(s.Leader(), "the claim is granted and not to be used", func(tx *state.Read) bool {
+				s.Rows(s.Leader(), "the claim waits, because the volume is attached to the other node", func(tx *state.Read) bool {
 					for c := range state.Claims(tx, structs.DefaultNamespace) {
-						return c.NodeID == not.ID && c.State == structs.ClaimGranted && state.Recovering(tx) != ""
+						return c.NodeID == not.ID && c.State == structs.ClaimWaiting && state.Recovering(tx) != ""
 					}
 					return false
 				})
-				s.says(state.Recovering(s.Leader().Store().Read()), its.Name, "it is down", "/v1/node/"+its.ID+"/purge")
+				s.says(state.Recovering(s.Leader().Store().Read()), its.Name, "it is down", "berth node purge "+its.ID)
 				s.mounted("disk-v1", its.Name+" "+first.ID)
 				s.Net.Heal()
 			}

@@ -1,0 +1,96 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// accountedSignal is given when no node is unaccounted any more.
+const accountedSignal = "all nodes are accounted for"
+
+func accountedSignals(tx *state.Read) []string {
+	if state.Recovering(tx) != "" {
+		return nil
+	}
+	return []string{accountedSignal}
+}
+
+// waitForNodes holds back a call that needs to know which nodes use a volume, while a node of a restored state
+// has not reported what it holds. A creation need not know. An expansion has to: a plugin may take it only while the
+// volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).
+func waitForNodes(tx *state.Read, s step) step {
+	if s.op != opCreate && state.Recovering(tx) != "" {
+		s.awaits = []string{accountedSignal}
+	}
+	return s
+}
+
+// waitForDetach holds back the attach of a volume for a single node while it is attached to another node, as
+// after a restore. In a state that was never restored the claim would not be granted.
+func waitForDetach(tx *state.Read, a *structs.CSIAttachment, s step) step {
+	if s.op == opAttach && len(s.awaits) == 0 && state.AttachmentWaits(tx, a) != "" {
+		s.awaits = []string{volumeSignal(a.Namespace + "/" + a.VolumeID)}
+	}
+	return s
+}
+
+// listPages bounds how many pages of a plugin's list are read in search of one volume.
+const listPages = 1000
+
+// explainRefusal adds to the error of an attach how to go on if the plugin refused it because the volume is
+// attached to another node (CSI spec, ControllerPublishVolume errors). It names that node where the plugin lists
+// it. berth does not detach the volume there by itself: something that berth does not know may have it mounted, for
+// example under the ID of another plugin or of an agent that has lost its records.
+func (c controllerLoop) explainRefusal(ctx context.Context, candidates []string, a *structs.CSIAttachment, refusal error) error {
+	if !structs.IsKind(refusal, structs.KindPrecondition) {
+		return refusal
+	}
+	external, err := c.publishedNodes(ctx, candidates, a)
+	if err != nil {
+		c.Logger.Debug("failed to list where a volume is attached", "volume", a.VolumeID, "namespace", a.Namespace, "error", err)
+	}
+	if len(external) == 0 {
+		return fmt.Errorf("%w; if the volume is attached to another node, and surely not used there: %s",
+			refusal, state.DetachCommand(a.Namespace, a.VolumeID, "NODE"))
+	}
+	node := state.NodeOfExternal(c.Store.Read(), a.PluginID, external[0])
+	if node == "" {
+		node = "-external " + external[0] // as the command takes it
+	}
+	return fmt.Errorf("%w; the plugin says that it is attached to node %s; if it is surely not used there: %s",
+		refusal, external[0], state.DetachCommand(a.Namespace, a.VolumeID, node))
+}
+
+// publishedNodes returns to which other nodes the plugin says that the volume is attached, by its own IDs of
+// nodes; none if the plugin does not list that.
+func (c controllerLoop) publishedNodes(ctx context.Context, candidates []string, a *structs.CSIAttachment) ([]string, error) {
+	tx := c.Store.Read()
+	c.note = nil // to list changes nothing
+	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
+	for _, node := range candidates {
+		i := state.Instance(tx, a.PluginID, structs.CSIKindController, node)
+		if i == nil || i.ControllerInfo == nil || !i.ControllerInfo.SupportsListVolumesAttachedNodes {
+			return nil, nil
+		}
+	}
+	for range listPages {
+		page, err := callController(ctx, c, candidates, structs.ClientCSIControllerList, req)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range page.Volumes {
+			if v.ExternalID == a.ExternalVolumeID {
+				return slices.DeleteFunc(v.PublishedExternalNodeIDs, func(id string) bool { return id == a.ExternalNodeID }), nil
+			}
+		}
+		if page.NextToken == "" {
+			return nil, nil
+		}
+		req.StartingToken = page.NextToken
+	}
+	return nil, nil
+}

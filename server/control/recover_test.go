@@ -1,0 +1,197 @@
+package control
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/fsm"
+	"berth/state"
+	"berth/structs"
+)
+
+// restored marks the state as one that was restored.
+func (w *world) restored() {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.index++
+	err := w.Store.Write(w.index, func(tx *state.Write) error {
+		state.Recover(tx, state.New().Read(), 1)
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) accounted(nodes ...string) {
+	w.t.Helper()
+	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: nodes, Status: structs.NodeReady, Accounted: true})
+}
+
+func (w *world) release(volume, alloc string) {
+	w.t.Helper()
+	put(w, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: volume, AllocID: alloc}}})
+}
+
+func oneNode(id string) *structs.CSIVolume {
+	v := aVolume(id, structs.VolumeReady)
+	v.RequestedCapabilities[0].AccessMode = structs.CSISingleNodeWriter
+	return v
+}
+
+func (w *world) claimAlone(volume, alloc, node string) {
+	w.t.Helper()
+	w.addAlloc(alloc, node)
+	put(w, fsm.VolumeClaim, &structs.CSIVolumeClaimRequest{NodeID: node, Claims: []*structs.CSIClaim{{VolumeID: volume, AllocID: alloc,
+		Mode: structs.ClaimWrite, AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}})
+}
+
+func (w *world) found(volume, node string) {
+	w.t.Helper()
+	put(w, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{{Namespace: "default", VolumeID: volume, NodeID: node}}})
+}
+
+// Which nodes use a volume is not known: it is neither attached, detached nor deleted. A volume is created.
+func TestControllers_WaitForNodesOfARestoredState(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		for _, n := range []string{"n1", "n2"} {
+			w.addNode(n, true)
+		}
+		for _, v := range []string{"attached", "detaching", "gone"} {
+			w.addVolume(aVolume(v, structs.VolumeReady))
+		}
+		w.addClaim("attached", "a1", "n1")
+		put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "attached", NodeID: "n1", Op: opAttach})
+		w.addClaim("detaching", "a2", "n1")
+		w.release("detaching", "a2")
+		w.restored()
+		stop := w.lead("controllers")
+		defer stop()
+		put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "gone"})
+		w.addVolume(aVolume("new", structs.VolumeCreating))
+		w.accounted("n1")
+		w.answers(func(c nodeCall) (any, error) {
+			if c.method == createMethod {
+				return &structs.ClientCSICreateResponse{ExternalID: "ext-new"}, nil
+			}
+			return nil, nil
+		})
+		after(10 * time.Minute)
+		if a, d, r := len(w.called(attachMethod)), len(w.called(detachMethod)), len(w.called(deleteMethod)); a+d+r != 0 {
+			t.Errorf("%d attaches, %d detaches and %d deletes while nobody knows what n2 holds", a, d, r)
+		}
+		if v := w.volume("new"); v.State != structs.VolumeReady {
+			t.Errorf("the new volume is %s", v.State)
+		}
+		w.accounted("n2")
+		synctest.Wait()
+		if a, d, r := len(w.called(attachMethod)), len(w.called(detachMethod)), len(w.called(deleteMethod)); a != 1 || d != 1 || r != 1 {
+			t.Errorf("%d attaches, %d detaches, %d deletes", a, d, r)
+		}
+		if a := w.attachment("attached", "n1"); a.State != structs.AttachmentAttached {
+			t.Errorf("it is %s", a.State)
+		}
+		w.check()
+	})
+}
+
+// A claim may be granted before another node reports that it has the volume.
+func TestControllers_DetachElsewhereBeforeTheyAttach(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		for _, n := range []string{"n1", "n2"} {
+			w.addNode(n, true)
+		}
+		w.addVolume(oneNode("v"))
+		w.claimAlone("v", "a1", "n1")
+		w.found("v", "n2")
+		var order []string
+		w.answers(func(c nodeCall) (any, error) {
+			order = append(order, c.method)
+			return nil, nil
+		})
+		stop := w.lead("controllers")
+		defer stop()
+		synctest.Wait()
+		if !slices.Equal(order, []string{detachMethod, attachMethod}) || w.attachment("v", "n1").State != structs.AttachmentAttached {
+			t.Errorf("called %v", order)
+		}
+	})
+}
+
+func TestControllers_ExplainAnAttachThatIsRefused(t *testing.T) {
+	const lists = "ClientCSI.ControllerListVolumes"
+	for name, c := range map[string]struct {
+		published []string
+		known     bool // the node that has it is one of the cluster
+	}{
+		"the plugin does not list nodes": {nil, false},
+		"a node of the cluster has it":   {[]string{"ext-n1", "ext-n2"}, true},
+		"another node has it":            {[]string{"elsewhere"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				for _, n := range []string{"n1", "n2"} {
+					w.addNode(n, true)
+					i := state.Instance(w.Store.Read(), "pl", structs.CSIKindController, n)
+					again := *i
+					info := *i.ControllerInfo
+					again.ControllerInfo = &info
+					info.SupportsListVolumes, info.SupportsListVolumesAttachedNodes = true, c.published != nil
+					put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: n, Upserts: []*structs.CSIPluginInstance{&again}})
+				}
+				w.addVolume(oneNode("v"))
+				published := c.published
+				w.answers(func(call nodeCall) (any, error) {
+					switch call.method {
+					case detachMethod:
+						published = nil
+					case attachMethod:
+						if len(published) > 0 || c.published == nil {
+							return nil, structs.Errorf(structs.KindPrecondition, "it is published")
+						}
+					case lists:
+						if call.req.(*structs.ClientCSIListRequest).StartingToken == "" {
+							return &structs.ClientCSIListResponse{NextToken: "2"}, nil
+						}
+						return &structs.ClientCSIListResponse{Volumes: []*structs.CSIVolumeExternalStub{
+							{ExternalID: "ext-v", PublishedExternalNodeIDs: slices.Clone(published)}}}, nil
+					}
+					return nil, nil
+				})
+				stop := w.lead("controllers")
+				defer stop()
+				w.claimAlone("v", "a1", "n1")
+				after(time.Second)
+				a := w.attachment("v", "n1")
+				node := "NODE"
+				switch {
+				case c.known:
+					node = "n2"
+				case len(c.published) > 0:
+					node = "-external " + c.published[0]
+				}
+				if a.LastError == nil || !strings.Contains(a.LastError.Message, "it is published; ") ||
+					!strings.HasSuffix(a.LastError.Message, " v "+node) {
+					t.Errorf("does not say how to go on: %+v", a.LastError)
+				}
+				if n := len(w.called(detachMethod)); n != 0 {
+					t.Errorf("%d detaches that nobody asked for", n)
+				}
+				if !c.known {
+					return
+				}
+				// An operator has it detached.
+				put(w, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{Attachments: []*structs.CSIAttachment{{
+					Namespace: a.Namespace, VolumeID: "v", NodeID: "n2", ExternalNodeID: "ext-n2"}}})
+				after(time.Minute)
+				if a = w.attachment("v", "n1"); a.State != structs.AttachmentAttached || len(w.called(detachMethod)) != 1 {
+					t.Errorf("%+v after %d detaches", a, len(w.called(detachMethod)))
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"berth/rpc"
+	"berth/structs"
+)
+
+// doubt takes note of whether the servers wait for the node's report, and reports whether that is new.
+func (n *Node) doubt(unaccounted bool) (news bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !unaccounted {
+		n.doubted = time.Time{}
+		return false
+	}
+	if n.doubted.IsZero() {
+		n.doubted, news = time.Now(), true
+	}
+	return news
+}
+
+// report is the node's side of a restore: it tells what became of its allocations, ends what has a volume
+// without a claim, and returns what it holds. It is nil when nobody waits for it.
+func (n *Node) report(ctx context.Context) *structs.NodeInventory {
+	n.mu.Lock()
+	doubted, states := n.doubted, map[string]string{}
+	for id, status := range n.ended {
+		states[id] = status
+	}
+	for id, r := range n.allocs {
+		if r.works {
+			states[id] = structs.AllocRunning
+		}
+	}
+	n.mu.Unlock()
+	if doubted.IsZero() {
+		return nil
+	}
+	update := &structs.AllocsClientUpdateRequest{NodeID: n.ID, SecretID: n.secret()}
+	for id, status := range states {
+		update.Allocs = append(update.Allocs, &structs.AllocClientUpdate{ID: id, ClientStatus: status})
+	}
+	if _, err := rpc.Call(ctx, n.servers, structs.NodeUpdateAllocs, update); err != nil {
+		return nil
+	}
+	n.checkClaims(ctx)
+	return n.inventory()
+}
+
+// checkClaims ends the allocations that have a volume mounted without the claim under which it was.
+func (n *Node) checkClaims(ctx context.Context) {
+	req := &structs.CSIClaimListRequest{NodeID: n.ID}
+	req.Namespace = structs.AllNamespaces
+	resp, err := rpc.Call(ctx, n.servers, structs.CSIClaimList, req)
+	if err != nil {
+		return
+	}
+	granted := map[structs.CSIClaimKey]uint64{}
+	for _, c := range resp.Claims {
+		granted[c.Key()] = c.GrantIndex
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, r := range n.allocs {
+		for k, grant := range r.grants {
+			if granted[k] != grant {
+				r.stop()
+			}
+		}
+	}
+}
+
+// inventory is what the node has mounted, and what its allocations claim besides.
+func (n *Node) inventory() *structs.NodeInventory {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := &structs.NodeInventory{Held: n.Storage.mounts(n.Name)}
+	mounted := map[structs.CSIClaimKey]bool{}
+	for at := range i.Held {
+		h := &i.Held[at]
+		mounted[h.CSIClaimKey] = true
+		if r := n.allocs[h.AllocID]; r != nil {
+			h.GrantIndex = r.grants[h.CSIClaimKey]
+		}
+	}
+	for _, r := range n.allocs {
+		for _, k := range r.keys {
+			if !mounted[k] {
+				i.Left = append(i.Left, structs.CSIHeldClaim{CSIClaimKey: k})
+			}
+		}
+	}
+	return i
+}
