@@ -154,12 +154,12 @@ func (c *Client) VolumeRetry(ctx context.Context, id string) error {
 	return err
 }
 
-// VolumesExternal lists one page of volumes as a plugin knows them, and where the next begins.
-func (c *Client) VolumesExternal(ctx context.Context, pluginID string, q *Query) ([]*structs.CSIVolumeExternalStub, string, error) {
+// VolumesExternal lists one page of volumes as a plugin knows them.
+func (c *Client) VolumesExternal(ctx context.Context, pluginID string, q *Query) (*ExternalVolumes, error) {
 	params := queryValues(q)
 	params.Set("plugin_id", pluginID)
-	answer, _, err := fetchWith[externalAnswer](ctx, c, params, "volumes", "external")
-	return answer.Volumes, answer.NextToken, err
+	answer, _, err := fetchWith[*ExternalVolumes](ctx, c, params, "volumes", "external")
+	return answer, err
 }
 
 // Plugins lists plugins.

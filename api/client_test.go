@@ -61,7 +61,7 @@ func TestClientMethods(t *testing.T) {
 			return err
 		},
 		"CSIVolume.Retry":            func() error { return c.VolumeRetry(ctx, "v") },
-		"CSIVolume.ListExternal":     func() error { _, _, err := c.VolumesExternal(ctx, "p", nil); return err },
+		"CSIVolume.ListExternal":     func() error { _, err := c.VolumesExternal(ctx, "p", nil); return err },
 		"CSIPlugin.List":             func() error { _, _, err := c.Plugins(ctx, nil); return err },
 		"CSIPlugin.Get":              func() error { _, _, err := c.Plugin(ctx, "p", nil); return err },
 		"CSIPlugin.Delete":           func() error { return c.PluginDelete(ctx, "p") },

@@ -10,7 +10,7 @@ var (
 	volumeGet       = read(structs.CSIVolumeGet, bindVolume, func(a *structs.CSIVolumeGetResponse) any { return redactDetail(a.Volume) })
 	volumeClaims    = list(structs.CSIClaimList, bindClaims, func(a *structs.CSIClaimListResponse) []*structs.CSIClaim { return a.Claims })
 	volumesExternal = read(structs.CSIVolumeExternal, bindExternal, func(a *structs.CSIVolumeExternalResponse) any {
-		return externalAnswer{Volumes: a.Volumes, NextToken: a.NextToken}
+		return ExternalVolumes{Volumes: a.Volumes, NextToken: a.NextToken, Warnings: a.Warnings}
 	})
 
 	volumeRegister   = write(structs.CSIVolumeRegister, bindVolumePut, volumesWritten)
@@ -30,10 +30,12 @@ var (
 	volumeList = ofTypeCSI(csiVolumeList)
 )
 
-// externalAnswer is one page of volumes as their plugin lists them, in the dialect's shape.
-type externalAnswer struct {
+// ExternalVolumes is one page of volumes as their plugin lists them, in the dialect's shape. Warnings say which
+// part of the plugin's storage is missing, and why.
+type ExternalVolumes struct {
 	Volumes   []*structs.CSIVolumeExternalStub
 	NextToken string
+	Warnings  []string `json:",omitempty"`
 }
 
 // ofTypeCSI serves lists that the dialect has for several types: of the others berth has none.

@@ -37,7 +37,7 @@ what is on it.`
 
 var (
 	volumeCreateFlags     = []Flag{{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m", Usage: "How long to wait for the plugin"}}
-	volumeStatusFlags     = []Flag{{Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"}, {Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"}}
+	volumeStatusFlags     = []Flag{{Name: "verbose", Kind: Bool, Usage: "Also list the volumes that plugins know, those of others included"}, {Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"}, {Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"}}
 	volumeDeregisterFlags = []Flag{{Name: "force", Kind: Bool, Usage: "Also when claims are waiting, or it is still being detached"}}
 	volumeDeleteFlags     = []Flag{
 		{Name: "secret", Kind: Strings, Value: "key=value", Usage: "A secret for the plugin; may be given more than once"},
@@ -251,6 +251,9 @@ func volumeListing(ctx context.Context, c *Call) error {
 	vols, _, err := c.API().Volumes(ctx, filter, nil)
 	if err != nil {
 		return err
+	}
+	if c.Bool("verbose") {
+		return c.externalListing(ctx, filter, vols)
 	}
 	return volumeSheet.list(c, "volumes", vols)
 }

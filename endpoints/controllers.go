@@ -26,20 +26,26 @@ type controller struct {
 // best first. Key, the name of that something, spreads the calls over equally good controllers and sends
 // those for one thing to the same one.
 func Controllers(tx *state.Read, pluginID string, want *structs.CSITopologyRequest, key string) []string {
-	var all []controller
+	healthy, _ := controllersOf(tx, pluginID)
+	return choose(healthy, want, key)
+}
+
+// controllersOf returns the plugin's controllers that can be asked, and those that cannot.
+func controllersOf(tx *state.Read, pluginID string) (healthy, others []controller) {
 	for i := range state.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
 		node := state.Node(tx, i.NodeID)
-		if !i.Healthy || node == nil || node.Status != structs.NodeReady {
-			continue
-		}
 		c := controller{nodeID: i.NodeID}
 		half := state.Instance(tx, pluginID, structs.CSIKindNode, i.NodeID)
 		if half != nil && half.NodeInfo != nil {
 			c.topology = half.NodeInfo.AccessibleTopology
 		}
-		all = append(all, c)
+		if i.Healthy && node != nil && node.Status == structs.NodeReady {
+			healthy = append(healthy, c)
+		} else {
+			others = append(others, c)
+		}
 	}
-	return choose(all, want, key)
+	return healthy, others
 }
 
 // VolumeControllers are the Controllers for a volume: those that reach where it is or, while it does not

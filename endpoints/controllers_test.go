@@ -57,6 +57,22 @@ func TestControllersShareTheWorkAndStickToAVolume(t *testing.T) {
 	}
 }
 
+func TestDuty_B10_AControllerOfAnotherDriverIsNotAsked(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addNode("n2", "b")
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n2", SecretID: secretOf("n2"), Upserts: []*structs.CSIPluginInstance{
+		{Kind: structs.CSIKindController, NodeID: "n2", CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "other.csi", Healthy: true,
+			ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true}}}}})
+	if got := Controllers(s.store.Read(), "pl", nil, ""); !slices.Equal(got, []string{"n1"}) {
+		t.Errorf("got %v, want n1 alone", got)
+	}
+	req := &structs.ClientCSIDeleteRequest{PluginID: "pl"}
+	if AddressDriver(s.store.Read(), req); req.Provider != "pl.csi" {
+		t.Errorf("the call names the driver %q", req.Provider)
+	}
+}
+
 func TestOnlyHealthyControllersOnReadyNodesAreAsked(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

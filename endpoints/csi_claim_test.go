@@ -209,12 +209,16 @@ func TestThePluginsOwnListIsPassedThrough(t *testing.T) {
 	n.answer = func(_ string, req, resp any) error {
 		r := req.(*structs.ClientCSIListRequest)
 		*resp.(*structs.ClientCSIListResponse) = structs.ClientCSIListResponse{NextToken: r.StartingToken + "+",
-			Volumes: []*structs.CSIVolumeExternalStub{{ExternalID: fmt.Sprint(r.MaxEntries)}}}
+			Volumes: []*structs.CSIVolumeExternalStub{{ExternalID: fmt.Sprint(r.MaxEntries, r.StartingToken)}}}
 		return nil
 	}
-	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl", QueryOptions: structs.QueryOptions{PerPage: 3, NextToken: "t"}})
-	if got.NextToken != "t+" || got.Volumes[0].ExternalID != "3" || !got.KnownLeader {
-		t.Errorf("got %+v", got)
+	list := &structs.CSIVolumeExternalRequest{PluginID: "pl", QueryOptions: structs.QueryOptions{PerPage: 2}}
+	for _, want := range []string{"2 1+", "2++ 1+++"} { // the plugin's pages have one volume
+		got := must(s, structs.CSIVolumeExternal, list)
+		if ids := externalIDs(got); ids != want || got.NextToken == "" || !got.KnownLeader || len(got.Warnings) != 0 {
+			t.Errorf("got %q, %+v, want %q", ids, got, want)
+		}
+		list.NextToken = got.NextToken
 	}
 	plugin := must(s, structs.CSIPluginGet, &structs.CSIPluginGetRequest{ID: "pl"}).Plugin
 	if plugin.NodesHealthy != 1 || len(must(s, structs.CSIPluginList, &structs.QueryRequest{}).Plugins) != 1 {
@@ -222,6 +226,14 @@ func TestThePluginsOwnListIsPassedThrough(t *testing.T) {
 	}
 	refused(s, structs.KindNotFound, structs.CSIPluginGet, &structs.CSIPluginGetRequest{ID: "other"})
 	refused(s, structs.KindPrecondition, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "pl"})
+}
+
+func externalIDs(r *structs.CSIVolumeExternalResponse) string {
+	var ids []string
+	for _, v := range r.Volumes {
+		ids = append(ids, v.ExternalID)
+	}
+	return strings.Join(ids, " ")
 }
 
 func TestAClaimThatIsGoneIsNotWaitedFor(t *testing.T) {

@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"context"
 	"iter"
 	"strings"
 
@@ -64,28 +63,6 @@ func usedOn(tx *state.Read, req *structs.CSIVolumeListRequest) iter.Seq[*structs
 			}
 		}
 	}
-}
-
-// external shows one page of what the plugin itself lists. The first healthy controller is asked.
-func (v volumes) external(ctx context.Context, req *structs.CSIVolumeExternalRequest) (*structs.CSIVolumeExternalResponse, error) {
-	tx := v.store.Read()
-	plugin := state.Plugin(tx, req.PluginID)
-	if plugin == nil {
-		return nil, noPlugin(req.PluginID)
-	}
-	if info := controllerInfo(tx, plugin.ID); info != nil && !info.SupportsListVolumes {
-		return nil, structs.Errorf(structs.KindPrecondition, "CSI plugin %q cannot list its volumes", plugin.ID)
-	}
-	page, err := CallController(ctx, v.Nodes, v.config.CallTimeout, Controllers(tx, plugin.ID, nil, ""),
-		structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
-			PluginID: plugin.ID, MaxEntries: max(0, req.PerPage), StartingToken: req.NextToken,
-		})
-	if err != nil {
-		return nil, structs.Errorf(structs.KindOf(err), "listing the volumes of plugin %q: %w", plugin.ID, err)
-	}
-	resp := &structs.CSIVolumeExternalResponse{Volumes: page.Volumes, NextToken: page.NextToken}
-	resp.QueryMeta.NextToken = page.NextToken
-	return resp, nil
 }
 
 // controllerInfo is what a healthy controller of the plugin says it can do, nil while there is none.

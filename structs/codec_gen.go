@@ -4223,7 +4223,10 @@ func (v *CSIVolumeExternalResponse) AppendMsgpack(b []byte) (_ []byte, err error
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(5)
+	n := uint32(6)
+	if !(len(v.Warnings) != 0) {
+		n--
+	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa5Index"...)
 	b = msgp.AppendUint64(b, v.QueryMeta.Index)
@@ -4236,6 +4239,10 @@ func (v *CSIVolumeExternalResponse) AppendMsgpack(b []byte) (_ []byte, err error
 	b = append(b, "\xa7Volumes"...)
 	if b, err = codec.AppendPointers(b, v.Volumes, (*CSIVolumeExternalStub).AppendMsgpack); err != nil {
 		return b, codec.EncodeError("Volumes", err)
+	}
+	if len(v.Warnings) != 0 {
+		b = append(b, "\xa8Warnings"...)
+		b = codec.AppendStrings(b, v.Warnings)
 	}
 	return b, nil
 }
@@ -4254,6 +4261,8 @@ func (v *CSIVolumeExternalResponse) readField(name, b []byte) (_ []byte, known b
 		b, err = codec.ReadPointers(b, &v.Volumes, (*CSIVolumeExternalStub).DecodeMsgpack)
 	case "NextToken":
 		v.NextToken, b, err = codec.ReadString(b)
+	case "Warnings":
+		b, err = codec.ReadStrings(b, &v.Warnings)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}

@@ -378,9 +378,11 @@ type CSIVolumeExternalStub struct {
 	Status                   string
 }
 
-// CSIVolumeExternalResponse carries one page; NextToken continues it.
+// CSIVolumeExternalResponse carries one page; NextToken continues it. Warnings say which part of the plugin's
+// storage is missing, and why.
 type CSIVolumeExternalResponse struct {
 	Volumes   []*CSIVolumeExternalStub
 	NextToken string
+	Warnings  []string `json:",omitempty"`
 	QueryMeta
 }

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// externalPages bounds how many pages of one plugin a listing shows.
+const externalPages = 100
+
+// externalListing is the -json form of volume status -verbose.
+type externalListing struct {
+	Volumes  []*structs.CSIVolumeListStub
+	External []*pluginVolumes
+}
+
+// pluginVolumes are the volumes that one plugin knows.
+type pluginVolumes struct {
+	PluginID string
+	api.ExternalVolumes
+}
+
+// externalListing shows berth's volumes and below them those that the plugins themselves list.
+func (c *Call) externalListing(ctx context.Context, filter api.VolumeFilter, vols []*structs.CSIVolumeListStub) error {
+	if filter.NodeID != "" {
+		return badUsage("-verbose lists the volumes of plugins, which belong to no node; leave out -node")
+	}
+	ids := []string{filter.PluginID}
+	if filter.PluginID == "" {
+		plugins, _, err := c.API().Plugins(ctx, nil)
+		if err != nil {
+			return err
+		}
+		ids = ids[:0]
+		for _, p := range plugins {
+			ids = append(ids, p.ID)
+		}
+	}
+	all := externalListing{Volumes: vols}
+	for _, id := range ids {
+		p, err := c.pluginVolumes(ctx, id)
+		if err != nil && len(ids) == 1 {
+			return err
+		}
+		if err != nil {
+			p.Warnings = append(p.Warnings, err.Error())
+		}
+		all.External = append(all.External, p)
+	}
+	return c.show(all, func() error { return c.printExternal(&all) })
+}
+
+// pluginVolumes reads all pages of a plugin's list. With an error it returns those before.
+func (c *Call) pluginVolumes(ctx context.Context, id string) (*pluginVolumes, error) {
+	p := &pluginVolumes{PluginID: id}
+	q := &api.Query{}
+	for range externalPages {
+		page, err := c.API().VolumesExternal(ctx, id, q)
+		if err != nil {
+			return p, err
+		}
+		p.Volumes = append(p.Volumes, page.Volumes...)
+		p.Warnings = append(p.Warnings, page.Warnings...)
+		q.NextToken = page.NextToken
+		if q.NextToken == "" {
+			return p, nil
+		}
+	}
+	p.NextToken = q.NextToken
+	p.Warnings = append(p.Warnings, fmt.Sprintf("the list is cut after %d volumes", len(p.Volumes)))
+	return p, nil
+}
+
+func (c *Call) printExternal(all *externalListing) error {
+	if len(all.Volumes) == 0 {
+		c.Printf("No volumes\n")
+	} else {
+		c.table(volumeSheet.titles, volumeSheet.rows(all.Volumes))
+	}
+	own := map[string]string{}
+	for _, v := range all.Volumes {
+		own[v.PluginID+"\x00"+v.ExternalID] = v.ID
+	}
+	for _, p := range all.External {
+		var rows [][]string
+		for _, v := range p.Volumes {
+			rows = append(rows, []string{v.ExternalID, own[p.PluginID+"\x00"+v.ExternalID], size(v.CapacityBytes),
+				condition(v), strings.Join(v.PublishedExternalNodeIDs, ", ")})
+		}
+		c.section(fmt.Sprintf("Known to plugin %s", p.PluginID), []string{"External ID", "Volume", "Capacity", "Condition", "Nodes"}, rows)
+		for _, text := range p.Warnings {
+			fmt.Fprintf(c.Err, "Warning: plugin %s: %s\n", p.PluginID, text)
+		}
+	}
+	return nil
+}
+
+func condition(v *structs.CSIVolumeExternalStub) string {
+	if v.IsAbnormal {
+		return described("abnormal", v.Status)
+	}
+	return v.Status
+}

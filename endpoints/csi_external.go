@@ -1,0 +1,248 @@
+package endpoints
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"berth/state"
+	"berth/structs"
+)
+
+const (
+	externalTimeout = 30 * time.Second // of one call: a person waits for the answer
+	externalAtOnce  = 8                // places that are asked at the same time
+	externalCalls   = 1000             // for one page
+	externalMost    = 10000            // volumes on a page whose size is not given
+)
+
+// place is a part of a plugin's storage: what the controllers of one topology know. Drivers of node-local storage
+// run a controller on each node that knows only its own volumes.
+type place struct {
+	key   string   // orders the places and names one in a page token
+	nodes []string // whose controllers can be asked, any of them
+	token string   // the plugin's token of the page to begin with
+	down  []string // nodes whose controllers cannot be asked
+}
+
+// placesOf returns the parts of a plugin's storage in the order of their keys.
+func placesOf(tx *state.Read, pluginID string) []*place {
+	byKey := map[string]*place{}
+	at := func(c controller) *place {
+		key := topologyKey(c.topology)
+		if byKey[key] == nil {
+			byKey[key] = &place{key: key}
+		}
+		return byKey[key]
+	}
+	healthy, others := controllersOf(tx, pluginID)
+	for _, c := range healthy {
+		at(c).nodes = append(at(c).nodes, c.nodeID)
+	}
+	for _, c := range others {
+		at(c).down = append(at(c).down, c.nodeID)
+	}
+	places := make([]*place, 0, len(byKey))
+	for _, p := range byKey {
+		places = append(places, p)
+	}
+	slices.SortFunc(places, func(a, b *place) int { return strings.Compare(a.key, b.key) })
+	return places
+}
+
+// topologyKey writes a topology in one way, "" for none. Keys compare without regard to case.
+func topologyKey(t *structs.CSITopology) string {
+	if t == nil {
+		return ""
+	}
+	var parts []string
+	for k, v := range t.Segments {
+		parts = append(parts, strings.ToLower(k)+"="+v)
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ",")
+}
+
+// from returns the places from the one that a page token names, which begins at the plugin's own token.
+func from(places []*place, token string) ([]*place, error) {
+	key, err := fromToken(token)
+	if err != nil || len(key) == 0 {
+		return places, err
+	}
+	at, found := slices.BinarySearchFunc(places, key[0], func(p *place, k string) int { return strings.Compare(p.key, k) })
+	if found {
+		places[at].token = strings.Join(key[1:], "\x00")
+	}
+	return places[at:], nil
+}
+
+// external shows one page of what the plugin itself lists, of all parts of its storage. A part that cannot be
+// asked is a warning, unless nothing else answers.
+func (v volumes) external(ctx context.Context, req *structs.CSIVolumeExternalRequest) (*structs.CSIVolumeExternalResponse, error) {
+	tx := v.store.Read()
+	plugin := state.Plugin(tx, req.PluginID)
+	if plugin == nil {
+		return nil, noPlugin(req.PluginID)
+	}
+	if info := controllerInfo(tx, plugin.ID); info != nil && !info.SupportsListVolumes {
+		return nil, structs.Errorf(structs.KindPrecondition, "CSI plugin %q cannot list its volumes", plugin.ID)
+	}
+	places, err := from(placesOf(tx, plugin.ID), req.NextToken)
+	if err != nil {
+		return nil, err
+	}
+	l := &externalList{volumes: v, plugin: plugin, places: places, limit: int(max(0, req.PerPage)),
+		seen: map[string]bool{}, resp: &structs.CSIVolumeExternalResponse{Volumes: []*structs.CSIVolumeExternalStub{}}}
+	if err := l.fill(ctx); err != nil {
+		return nil, structs.Errorf(structs.KindOf(err), "listing the volumes of plugin %q: %w", plugin.ID, err)
+	}
+	return l.resp, nil
+}
+
+// externalList is one page that is being put together.
+type externalList struct {
+	volumes
+	plugin *structs.CSIPluginRow
+	places []*place // still to be asked
+	limit  int      // 0: not given
+	calls  int
+	seen   map[string]bool // external IDs: controllers of shared storage list the same volumes
+	failed error           // the last
+	resp   *structs.CSIVolumeExternalResponse
+}
+
+// fill asks place after place until the page is full.
+func (l *externalList) fill(ctx context.Context) error {
+	asked := len(l.places)
+	for len(l.places) > 0 && !l.full() {
+		if ctx.Err() != nil {
+			return structs.Errorf(structs.KindTimeout, "%w", ctx.Err())
+		}
+		wave := l.places[:min(len(l.places), l.atOnce())]
+		for i, answer := range l.askAll(ctx, wave) {
+			if l.full() || !l.drain(ctx, wave[i], answer) {
+				break
+			}
+			l.places = l.places[1:]
+		}
+	}
+	if len(l.places) > 0 {
+		l.resp.NextToken = toToken([]string{l.places[0].key, l.places[0].token})
+		l.resp.QueryMeta.NextToken = l.resp.NextToken
+	}
+	if l.failed != nil && len(l.resp.Warnings) == asked {
+		return l.failed
+	}
+	if asked == 0 {
+		return noController
+	}
+	return nil
+}
+
+var noController = structs.Errorf(structs.KindUnavailable, "no controller of the plugin is healthy on a node that is ready")
+
+// full reports whether the page takes no more.
+func (l *externalList) full() bool {
+	return len(l.resp.Volumes) >= cmp.Or(l.limit, externalMost) || l.calls >= externalCalls
+}
+
+// externalAnswer is what one place answered.
+type externalAnswer struct {
+	page *structs.ClientCSIListResponse
+	err  error
+}
+
+// askAll asks places for their next pages at the same time.
+func (l *externalList) askAll(ctx context.Context, places []*place) []externalAnswer {
+	answers := make([]externalAnswer, len(places))
+	rest := l.rest()
+	l.calls += len(places)
+	var wg sync.WaitGroup
+	for i, p := range places {
+		wg.Go(func() { answers[i] = l.ask(ctx, p, rest) })
+	}
+	wg.Wait()
+	return answers
+}
+
+// atOnce returns how many places are asked at the same time. Where the page has a size, what a place may answer
+// depends on the answers before.
+func (l *externalList) atOnce() int {
+	if l.limit > 0 {
+		return 1
+	}
+	return externalAtOnce
+}
+
+// rest is how many volumes the page still takes, 0 where its size is not given.
+func (l *externalList) rest() int {
+	if l.limit == 0 {
+		return 0
+	}
+	return max(1, l.limit-len(l.resp.Volumes))
+}
+
+func (l *externalList) ask(ctx context.Context, p *place, rest int) externalAnswer {
+	if len(p.nodes) == 0 {
+		return externalAnswer{err: noController}
+	}
+	page, err := CallController(ctx, l.Nodes, min(externalTimeout, l.config.CallTimeout), p.nodes,
+		structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
+			PluginID: l.plugin.ID, Provider: l.plugin.Provider, MaxEntries: int32(rest), StartingToken: p.token,
+		})
+	return externalAnswer{page, err}
+}
+
+// drain takes a place's answer and its further pages. It reports false when the page is full before the place is
+// at its end: the place's token says where to go on.
+func (l *externalList) drain(ctx context.Context, p *place, a externalAnswer) bool {
+	for {
+		if a.err != nil {
+			l.warn(p, a.err)
+			return true
+		}
+		for _, s := range a.page.Volumes {
+			if s != nil && !l.seen[s.ExternalID] {
+				l.seen[s.ExternalID] = true
+				l.resp.Volumes = append(l.resp.Volumes, s)
+			}
+		}
+		p.token = a.page.NextToken
+		if p.token == "" {
+			return true
+		}
+		if l.full() {
+			return false
+		}
+		l.calls++
+		a = l.ask(ctx, p, l.rest())
+	}
+}
+
+func (l *externalList) warn(p *place, err error) {
+	l.failed = err
+	where := "the volumes"
+	if p.key != "" {
+		where = "the volumes in " + p.key
+	}
+	nodes := slices.Concat(p.nodes, p.down)
+	slices.Sort(nodes)
+	l.resp.Warnings = append(l.resp.Warnings, fmt.Sprintf("%s (controller on node %s) are not listed: %v", where, firstFew(nodes), err))
+}
+
+// firstFew names the first of many nodes.
+func firstFew(nodes []string) string {
+	short := make([]string, 0, 3)
+	for _, id := range nodes[:min(3, len(nodes))] {
+		short = append(short, structs.ShortID(id))
+	}
+	text := strings.Join(short, ", ")
+	if more := len(nodes) - len(short); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,118 @@
+package endpoints
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"berth/structs"
+)
+
+// shelf is a node whose controller knows the volumes of its own node alone.
+type shelf struct {
+	mu    sync.Mutex
+	asked []*structs.ClientCSIListRequest
+	ids   []string
+	err   error
+}
+
+func (h *shelf) answer(_ string, req, resp any) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := req.(*structs.ClientCSIListRequest)
+	h.asked = append(h.asked, r)
+	if h.err != nil {
+		return h.err
+	}
+	begin, _ := strconv.Atoi(r.StartingToken)
+	end := len(h.ids)
+	if r.MaxEntries > 0 {
+		end = min(end, begin+int(r.MaxEntries))
+	}
+	page := resp.(*structs.ClientCSIListResponse)
+	for _, id := range h.ids[begin:end] {
+		page.Volumes = append(page.Volumes, &structs.CSIVolumeExternalStub{ExternalID: id})
+	}
+	if end < len(h.ids) {
+		page.NextToken = strconv.Itoa(end)
+	}
+	return nil
+}
+
+func (s *server) addShelf(node, zone string, ids ...string) *shelf {
+	h := &shelf{ids: ids}
+	s.addNode(node, zone).answer = h.answer
+	return h
+}
+
+func TestExternalVolumes_AreThoseOfEveryPlace(t *testing.T) {
+	s := newServer(t)
+	s.addShelf("n1", "a", "a1", "a2")
+	s.addShelf("n2", "b", "b1", "a2")
+	twin := s.addShelf("n3", "b", "b1", "a2") // reaches the same storage as n2
+	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+	if ids := externalIDs(got); ids != "a1 a2 b1" || got.NextToken != "" || len(got.Warnings) != 0 {
+		t.Errorf("got %q, %+v", ids, got)
+	}
+	if len(twin.asked) != 0 {
+		t.Error("two controllers of one place were asked")
+	}
+}
+
+func TestExternalVolumes_ComeInPagesOverEveryPlace(t *testing.T) {
+	s := newServer(t)
+	var want []string
+	for i := range 4 {
+		var ids []string
+		for j := range i * 2 { // the first place has none
+			ids = append(ids, fmt.Sprintf("v%d-%d", i, j))
+		}
+		s.addShelf(fmt.Sprint("n", i), fmt.Sprint("zone", i), ids...)
+		want = append(want, ids...)
+	}
+	for _, size := range []int32{1, 3, 5, 100} {
+		req := &structs.CSIVolumeExternalRequest{PluginID: "pl", QueryOptions: structs.QueryOptions{PerPage: size}}
+		var got []string
+		for page := 0; page < 50; page++ {
+			resp := must(s, structs.CSIVolumeExternal, req)
+			if len(resp.Volumes) > int(size) {
+				t.Errorf("%d volumes on a page of %d", len(resp.Volumes), size)
+			}
+			got = append(got, strings.Fields(externalIDs(resp))...)
+			if req.NextToken = resp.NextToken; req.NextToken == "" {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("in pages of %d: %q, want %q", size, got, want)
+		}
+	}
+	refused(s, structs.KindInvalid, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl", QueryOptions: structs.QueryOptions{NextToken: "!"}})
+}
+
+func TestExternalVolumes_WarnOfPlacesThatAreMissing(t *testing.T) {
+	s := newServer(t)
+	s.addShelf("n1", "a", "a1")
+	broken := s.addShelf("n2", "b", "b1")
+	broken.err = structs.Errorf(structs.KindInternal, "disk on fire")
+	s.addShelf("n3", "c", "c1")
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n3", SecretID: secretOf("n3"), Upserts: []*structs.CSIPluginInstance{
+		{Kind: structs.CSIKindController, NodeID: "n3", CSIInfo: structs.CSIInfo{PluginID: "pl"}}}})
+	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+	warnings := strings.Join(got.Warnings, "\n")
+	if externalIDs(got) != "a1" || len(got.Warnings) != 2 {
+		t.Errorf("got %+v", got)
+	}
+	for _, part := range []string{"the volumes in zone=b (controller on node n2) are not listed: disk on fire", "the volumes in zone=c (controller on node n3)"} {
+		if !strings.Contains(warnings, part) {
+			t.Errorf("warnings %q, want %q", warnings, part)
+		}
+	}
+	// Nothing to show is an error, not a list of warnings.
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Full: true})
+	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n3", SecretID: secretOf("n3"), Full: true})
+	refused(s, structs.KindInternal, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+}
