@@ -104,6 +104,7 @@ func raftConfig(cfg *Config, id raft.ServerID, logger hclog.Logger) *raft.Config
 	rc.ElectionTimeout *= scale
 	rc.LeaderLeaseTimeout *= scale
 	rc.BatchApplyCh = true
+	rc.NoLegacyTelemetry = true // names with the peer in a label, not in the name
 	rc.MaxAppendEntries = 256
 	rc.SnapshotThreshold = cfg.SnapshotThreshold
 	rc.TrailingLogs = cfg.TrailingLogs

@@ -36,7 +36,7 @@ type Config struct {
 	// AcceptUnmounted believes a plugin that a volume is published although the host sees no mount there.
 	// Only for plugins that mount nothing: without it a task would write into the directory below.
 	AcceptUnmounted bool
-	Metrics         func(method, code string, took time.Duration)
+	Metrics         func(plugin, method, code string, took time.Duration) // is told of each call of a plugin
 }
 
 func (c Config) withDefaults() Config {
@@ -51,7 +51,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = hclog.NewNullLogger()
 	}
 	if c.Metrics == nil {
-		c.Metrics = func(string, string, time.Duration) {}
+		c.Metrics = func(string, string, string, time.Duration) {}
 	}
 	return c
 }

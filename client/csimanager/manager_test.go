@@ -341,3 +341,62 @@ func TestLocksAreForgottenWithTheirLastUser(t *testing.T) {
 		t.Errorf("%v got it, %d locks are kept", order, len(l.held))
 	}
 }
+
+func TestManager_FindsWhatItMissedAtTheNextResync(t *testing.T) {
+	r := newRig(t)
+	r.cfg.FingerprintInterval = 2 * time.Millisecond
+	r.crash()
+	r.boot()
+	r.plugin("ebs", "plug", nodeOnly)
+	r.serving(structs.CSIKindNode, "ebs", "plug")
+	k := dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
+	r.m.mu.Lock() // as if the registration had not been heard of
+	r.m.slots[k].current.stop()
+	delete(r.m.slots, k)
+	r.m.mu.Unlock()
+	r.serving(structs.CSIKindNode, "ebs", "plug")
+}
+
+func TestManager_DefaultsAreTheDocumentedOnes(t *testing.T) {
+	c := Config{}.withDefaults()
+	got := []time.Duration{c.FingerprintInterval, c.ProbeTimeout, c.CallTimeout, c.ClientWait, c.RetryMin, c.RetryMax}
+	want := []time.Duration{30 * time.Second, 10 * time.Second, 2 * time.Minute, 30 * time.Second, 250 * time.Millisecond, 30 * time.Second}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestManager_RunEndsAfterItsInstances(t *testing.T) {
+	r := newRig(t)
+	r.crash()
+	var entered, runEnded = make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	early := false
+	r.cfg.Metrics = func(_, rpc, code string, _ time.Duration) {
+		if rpc != "Probe" || code != "Canceled" {
+			return
+		}
+		once.Do(func() {
+			close(entered)
+			select {
+			case <-runEnded:
+				early = true
+			case <-time.After(100 * time.Millisecond): // Run has had the time to return, and waits
+			}
+		})
+	}
+	r.boot()
+	p, err := csitest.New(nodeOnly)
+	must(t, err)
+	t.Cleanup(p.Close)
+	p.Hang("Probe")
+	must(t, p.Restart())
+	r.register("ebs", "plug", p, nodeOnly)
+	must(t, p.Await(r.ctx(), "Probe", 1))
+	go func() { r.crash(); close(runEnded) }()
+	<-entered
+	<-runEnded
+	if early {
+		t.Error("Run returned before an instance had ended")
+	}
+}

@@ -33,7 +33,8 @@ type Config struct {
 	MountGrace     time.Duration // for which a claim that was just granted is left to its node
 	GCKeep         endpoints.GCThresholds
 	GCBatch        int
-	SchedulerBatch int // evaluations processed before their order is looked at again
+	SchedulerBatch int           // evaluations processed before their order is looked at again
+	GaugeInterval  time.Duration // between two counts of the rows that metrics show
 }
 
 // DefaultConfig is what suits a small and a large cluster alike.
@@ -54,6 +55,7 @@ func DefaultConfig() Config {
 		GCKeep:         endpoints.GCThresholds{Eval: time.Hour, Job: 4 * time.Hour, Node: 24 * time.Hour},
 		GCBatch:        512,
 		SchedulerBatch: 64,
+		GaugeInterval:  10 * time.Second,
 	}
 }
 
@@ -71,6 +73,7 @@ func (c Config) Validate() error {
 		{"outcome wait", float64(c.OutcomeWait)},
 		{"evaluation attempts", float64(c.EvalAttempts)},
 		{"gc interval", float64(c.GCInterval)}, {"gc batch", float64(c.GCBatch)}, {"scheduler batch", float64(c.SchedulerBatch)},
+		{"gauge interval", float64(c.GaugeInterval)},
 	} {
 		if v.value <= 0 {
 			faults = append(faults, structs.Errorf(structs.KindInvalid, "%s is %v; expected more than 0", v.name, v.value))
@@ -113,5 +116,6 @@ func Loops(d Deps) []Loop {
 		{"controllers", controllerLoop{Deps: d}.run},
 		{"reaper", reaperLoop{d}.run},
 		{"gc", gcLoop{d}.run},
+		{"gauges", gaugeLoop{d}.run},
 	}
 }

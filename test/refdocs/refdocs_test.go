@@ -33,6 +33,7 @@ var pages = []struct {
 	{"cli.md", func(*testing.T) string { return cli.Reference(commands.All()...) }},
 	{"commands.md", raftCommands},
 	{"schema.md", schema},
+	{"metrics.md", metricNames},
 	{"limits.md", limits},
 }
 

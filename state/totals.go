@@ -1,0 +1,57 @@
+package state
+
+import "berth/structs"
+
+// Totals are the numbers of rows that an operator watches.
+type Totals struct {
+	Nodes       map[string]int // by status
+	Claims      map[string]int // by state
+	Attachments map[string]int // of those that ask for a call, by state
+	Volumes     map[string]int // of those that ask for a call, by state
+	Plugins     []PluginTotal
+}
+
+// volumeGrows is the state of a volume that is ready and asks for a call that expands it.
+const volumeGrows = "expanding"
+
+// PluginTotal counts the instances of one half of one plugin.
+type PluginTotal struct {
+	PluginID string
+	Kind     structs.CSIKind
+	Healthy  int
+	Expected int
+}
+
+// CountTotals looks at each node, each volume with claims, each half of a plugin and each row that asks for a call.
+// It looks at no claim and no settled volume, so that it costs milliseconds in the largest fleet.
+func CountTotals(tx *Read) Totals {
+	t := Totals{
+		Nodes:       map[string]int{structs.NodeInit: 0, structs.NodeReady: 0, structs.NodeDown: 0},
+		Claims:      map[string]int{structs.ClaimWaiting: 0, structs.ClaimGranted: 0},
+		Attachments: map[string]int{structs.AttachmentAttaching: 0, structs.AttachmentDetaching: 0},
+		Volumes:     map[string]int{structs.VolumeCreating: 0, structs.VolumeDeleting: 0, volumeGrows: 0},
+	}
+	for n := range Nodes(tx) {
+		t.Nodes[n.Status]++
+	}
+	for l := range lines.all(tx) {
+		for _, c := range l.Classes {
+			t.Claims[structs.ClaimWaiting] += c.Waiting
+			t.Claims[structs.ClaimGranted] += c.Granted
+		}
+	}
+	for a := range UnsettledAttachments(tx) {
+		t.Attachments[a.State]++
+	}
+	for v := range UnsettledVolumes(tx) {
+		if v.State == structs.VolumeReady {
+			t.Volumes[volumeGrows]++
+			continue
+		}
+		t.Volumes[v.State]++
+	}
+	for c := range counts.all(tx) {
+		t.Plugins = append(t.Plugins, PluginTotal{c.PluginID, c.Kind, c.Tally.Healthy, c.Tally.expected()})
+	}
+	return t
+}

@@ -1,0 +1,225 @@
+package refdocs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	wal "github.com/hashicorp/raft-wal"
+
+	"berth/internal/telemetry"
+)
+
+// emitters are the functions that take a metric's name, with the kind of the metric.
+var emitters = map[string]string{
+	"SetGauge": "gauge", "SetGaugeWithLabels": "gauge",
+	"SetPrecisionGauge": "gauge", "SetPrecisionGaugeWithLabels": "gauge",
+	"IncrCounter": "counter", "IncrCounterWithLabels": "counter",
+	"AddSample": "sample", "AddSampleWithLabels": "sample",
+	"MeasureSince": "timer, ms", "MeasureSinceWithLabels": "timer, ms",
+	"newSaturationMetric": "sample",
+}
+
+// emitting are the modules that emit in a berth process, with where their metrics are explained.
+var emitting = map[string]string{
+	"berth":                           "",
+	"github.com/hashicorp/raft":       "Raft",
+	"github.com/hashicorp/serf":       "the gossip's membership (serf)",
+	"github.com/hashicorp/memberlist": "the gossip's transport (memberlist)",
+	"github.com/hashicorp/go-metrics": "the Go runtime",
+}
+
+// notOurs are packages that emit for other programs.
+var notOurs = []string{"github.com/hashicorp/serf/cmd"}
+
+// meaning says what berth's own metrics count.
+var meaning = map[string]string{
+	"client.allocs":           "allocations on this node; label state",
+	"control.nodes":           "nodes, on the leader; label status",
+	"control.schedule":        "processing of one evaluation, with its plan",
+	"control.waiting":         "keys that wait in a loop of the leader; label loop",
+	"csi.attachments_pending": "attachments that ask for a controller call, on the leader; label state",
+	"csi.call":                "one call of a CSI plugin, in ms; labels plugin, method, code",
+	"csi.claims":              "claims, on the leader; label state",
+	"csi.plugin_expected":     "instances that there should be, on the leader; labels plugin, kind",
+	"csi.plugin_healthy":      "healthy instances, on the leader; labels plugin, kind",
+	"csi.volumes_pending":     "volumes that ask for a controller call, on the leader; label state",
+	"fsm.apply":               "one command of the Raft log; label command",
+	"rpc.refused":             "requests and connections refused because a limit was reached; label limit",
+	"rpc.served":              "one request; labels method, error (the kind, empty on success)",
+	"rpc.woken":               "blocking queries that looked at the state again; label method",
+}
+
+// emitted is a metric that the source of a package emits.
+type emitted struct {
+	name, kind, module string
+}
+
+func TestMetrics_OfBerthAreExplained(t *testing.T) {
+	found := map[string]bool{}
+	for _, m := range scanMetrics(t) {
+		if m.module == "berth" {
+			found[m.name] = true
+			if meaning[m.name] == "" {
+				t.Errorf("%s is emitted and meaning does not explain it", m.name)
+			}
+		}
+	}
+	for name := range meaning {
+		if !found[name] {
+			t.Errorf("meaning explains %s, which nothing emits", name)
+		}
+	}
+}
+
+func metricNames(t *testing.T) string {
+	var b strings.Builder
+	b.WriteString("# Metrics\n\n`GET /v1/metrics` answers in JSON under the names below, `?format=prometheus` with `_` in place of\n" +
+		"`.` and `-`. Prometheus also gets the Go runtime's `go_*` and the process's `process_*`. A part in\n" +
+		"`<>` varies. Metrics of the leader are 0 on a server that has led and leads no more.\n")
+	all := scanMetrics(t)
+	for _, title := range []string{"berth", "Raft", "the Raft log on disk", "the gossip's membership (serf)",
+		"the gossip's transport (memberlist)", "the Go runtime"} {
+		fmt.Fprintf(&b, "\n## %s%s\n\n| name | kind | |\n|---|---|---|\n", strings.ToUpper(title[:1]), title[1:])
+		for _, m := range all {
+			if m.module == title || emitting[m.module] == title {
+				fmt.Fprintf(&b, "| `%s.%s` | %s | %s |\n", telemetry.Service, m.name, m.kind, meaning[m.name])
+			}
+		}
+		if title == "the Raft log on disk" {
+			walMetrics(&b)
+		}
+	}
+	return b.String()
+}
+
+func walMetrics(b *strings.Builder) {
+	for _, d := range wal.MetricDefinitions.Counters {
+		fmt.Fprintf(b, "| `%s.raft.wal.%s` | counter | |\n", telemetry.Service, d.Name)
+	}
+	for _, d := range wal.MetricDefinitions.Gauges {
+		fmt.Fprintf(b, "| `%s.raft.wal.%s` | gauge | |\n", telemetry.Service, d.Name)
+	}
+}
+
+// scanMetrics reads the source of all packages of the agent that may emit, in the order of names.
+func scanMetrics(t *testing.T) []emitted {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-deps", "-tags", "hashicorpmetrics",
+		"-json=ImportPath,Dir,GoFiles,Module", "berth/cmd/berth")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	found := map[emitted]bool{}
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath, Dir string
+			GoFiles         []string
+			Module          *struct{ Path string }
+		}
+		err := dec.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Module == nil || !emits(p.Module.Path, p.ImportPath) {
+			continue
+		}
+		for _, m := range scanPackage(t, p.Dir, p.GoFiles) {
+			m.module = p.Module.Path
+			found[m] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), func(a, b emitted) int {
+		return strings.Compare(a.name+a.kind, b.name+b.kind)
+	})
+}
+
+func emits(module, pkg string) bool {
+	_, known := emitting[module]
+	return known && !slices.ContainsFunc(notOurs, func(p string) bool { return strings.HasPrefix(pkg, p) })
+}
+
+func scanPackage(t *testing.T, dir string, names []string) (found []emitted) {
+	t.Helper()
+	var files []*ast.File
+	for _, name := range names {
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, f)
+	}
+	vars := map[string]ast.Expr{}
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Names) == 1 && len(spec.Values) == 1 {
+				vars[spec.Names[0].Name] = spec.Values[0]
+			}
+			return true
+		})
+	}
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 || emitters[calledName(call)] == "" {
+				return true
+			}
+			name := metricName(call.Args[0], vars)
+			legacy := strings.HasPrefix(name, "raft.replication.") && strings.HasSuffix(name, ">")
+			if name != "" && !legacy { // berth turns Raft's names with the peer in them off
+				found = append(found, emitted{name: name, kind: emitters[calledName(call)]})
+			}
+			return true
+		})
+	}
+	return found
+}
+
+func calledName(call *ast.CallExpr) string {
+	switch f := call.Fun.(type) {
+	case *ast.SelectorExpr:
+		return f.Sel.Name
+	case *ast.Ident:
+		return f.Name
+	}
+	return ""
+}
+
+// metricName joins the parts of a name; a part that is no literal shows as <its expression>.
+func metricName(arg ast.Expr, vars map[string]ast.Expr) string {
+	if id, ok := arg.(*ast.Ident); ok && vars[id.Name] != nil {
+		arg = vars[id.Name]
+	}
+	list, ok := arg.(*ast.CompositeLit)
+	if !ok {
+		return ""
+	}
+	var parts []string
+	for _, e := range list.Elts {
+		switch e := e.(type) {
+		case *ast.BasicLit:
+			text, _ := strconv.Unquote(e.Value)
+			parts = append(parts, text)
+		case *ast.Ident:
+			parts = append(parts, "<"+e.Name+">")
+		default:
+			parts = append(parts, "<...>")
+		}
+	}
+	return strings.Join(parts, ".")
+}
