@@ -17,6 +17,7 @@ type Call struct {
 	Stdio
 	Args   []string // those that are not flags
 	cmd    *Command
+	root   []Command // every command there is
 	values map[string][]string
 	client *api.Client
 	// answers is the standard output of a command that acts with -json; Out is the standard error then.
@@ -67,8 +68,8 @@ func (c *Call) close() {
 	}
 }
 
-// Printf writes to the standard output.
-func (c *Call) Printf(format string, args ...any) { fmt.Fprintf(c.Out, format, args...) }
+// Printf writes to the standard output, for people.
+func (c *Call) Printf(format string, args ...any) { fmt.Fprintf(printable{c.Out}, format, args...) }
 
 // show renders an answer: as -json or -t ask for, else as people like it.
 func (c *Call) show(answer any, human func() error) error {
@@ -76,9 +77,17 @@ func (c *Call) show(answer any, human func() error) error {
 	case c.Bool("json"):
 		return c.showJSON(answer)
 	case c.String("t") != "":
-		return renderTemplate(c.Out, c.String("t"), answer)
+		return renderTemplate(c.templated(), c.String("t"), answer)
 	}
 	return human()
+}
+
+// templated is where templates write to: programs get what the API answered, a terminal what it can show.
+func (c *Call) templated() io.Writer {
+	if c.terminalWidth() > 0 {
+		return printable{c.Out}
+	}
+	return c.Out
 }
 
 func (c *Call) showJSON(answer any) error {

@@ -60,6 +60,7 @@ const exitUsage = 2
 
 // Run runs the command that the arguments (without the program's name) ask for and returns its exit code.
 func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
+	std.Err = printable{std.Err}
 	root := Command{Name: "berth", Sub: merge(tree(), extra)}
 	err := root.run(ctx, "berth", args, std)
 	var usage *usageError

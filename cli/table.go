@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"berth/structs"
 )
 
 // terminalWidth is the width of a terminal, 0 for anything else: files and pipes get everything, whole.
@@ -46,7 +48,7 @@ func (c *Call) colour() bool {
 // table writes rows under their titles, columns that are empty left out. On a terminal its widest columns
 // are cut until the rows fit.
 func (c *Call) table(titles []string, rows [][]string) {
-	all := withoutEmpty(append([][]string{titles}, rows...))
+	all := withoutEmpty(append([][]string{titles}, printableRows(rows)...))
 	widths := make([]int, len(all[0]))
 	for _, row := range all {
 		for i, cell := range row {
@@ -136,7 +138,7 @@ func (c *Call) pairs(rows ...[2]string) {
 		if r[1] == "" {
 			continue
 		}
-		value := r[1]
+		value := structs.Printable(r[1])
 		if colour && colours[value] != "" {
 			value = colours[value] + value + plain
 		}
