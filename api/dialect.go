@@ -3,6 +3,9 @@ package api
 import (
 	"encoding/json"
 	"reflect"
+
+	"berth/internal/strictjson"
+	"berth/structs"
 )
 
 // dialectDefaults are values that clients of the dialect fill in by themselves into fields that berth does
@@ -22,4 +25,13 @@ func dialectDefault(field string, value json.RawMessage) bool {
 	}
 	var got, want any
 	return json.Unmarshal(value, &got) == nil && json.Unmarshal([]byte(text), &want) == nil && reflect.DeepEqual(got, want)
+}
+
+// DecodeJob reads one job in the JSON of the API, as strictly as the API does.
+func DecodeJob(src []byte) (*structs.Job, error) {
+	job := &structs.Job{}
+	if err := strictjson.DecodeBytes(src, job, strictjson.Options{Ignore: dialectDefault}); err != nil {
+		return nil, err
+	}
+	return job, nil
 }

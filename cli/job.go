@@ -9,14 +9,13 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/jobspec"
 	"berth/structs"
 )
 
 const helpJobRun = `
-Reads a job from a file in HCL or, when its name ends in .json, JSON; "-" is
-the standard input. Watches until every allocation runs and the plugins among
-them are healthy, or says precisely what blocks.
+Reads a job from a file in HCL or JSON, or as "berth job inspect" shows one;
+"-" is the standard input. Watches until every allocation runs and the plugins
+among them are healthy, or says precisely what blocks.
 
 The exit code is 6 when not everything could be placed (berth places the rest
 as soon as there is room), 8 when the time ran out, 2 when the file is wrong.`
@@ -25,23 +24,6 @@ var jobRunFlags = append([]Flag{
 	{Name: "wait", Kind: Bool, Usage: "When something cannot be placed now, go on watching until it can"},
 	{Name: "check-index", Kind: Number, Value: "index", Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none"},
 }, detachFlags...)
-
-// readJob reads and checks a job file.
-func (c *Call) readJob(name string) (*structs.Job, error) {
-	src, err := c.readFile(name)
-	if err != nil {
-		return nil, err
-	}
-	job, err := jobspec.ParseJob(shownName(name), src)
-	if err != nil {
-		return nil, err
-	}
-	job.Canonicalize()
-	if err := job.Validate(); err != nil {
-		return nil, jobspec.Locate(shownName(name), src, err)
-	}
-	return job, nil
-}
 
 // shownName is how messages call a file.
 func shownName(name string) string {

@@ -58,12 +58,14 @@ func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error)
 	}
 	v, err = jobspec.ParseVolume(shownName(name), src)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, excerpt(shownName(name), src, err)
 	}
 	if ns := orEnv(c.String("namespace"), "BERTH_NAMESPACE"); v.Namespace == "" && ns != "" {
 		v.Namespace = ns
 	}
-	return v, func(err error) error { return jobspec.Locate(shownName(name), src, err) }, nil
+	return v, func(err error) error {
+		return excerpt(shownName(name), src, jobspec.Locate(shownName(name), src, err))
+	}, nil
 }
 
 func volumeCreate(ctx context.Context, c *Call) error {

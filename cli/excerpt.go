@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"berth/structs"
+)
+
+// excerptWidth bounds how much of a line an excerpt shows, in characters.
+const excerptWidth = 100
+
+// excerpt shows, below each fault of a file that names a position, the line with a caret under the column.
+func excerpt(name string, src []byte, err error) error {
+	if err == nil || !structs.IsKind(err, structs.KindInvalid) {
+		return err
+	}
+	position := regexp.MustCompile(`^` + regexp.QuoteMeta(name) + `:(\d+),(\d+)`)
+	source := strings.Split(string(src), "\n")
+	var out []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		out = append(out, line)
+		m := position.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		number, _ := strconv.Atoi(m[1]) // of a number too large it is the largest one
+		column, _ := strconv.Atoi(m[2])
+		if number >= 1 && number <= len(source) && column >= 1 {
+			out = append(out, pointAt(source[number-1], number, column)...)
+		}
+	}
+	return structs.Errorf(structs.KindInvalid, "%s", strings.Join(out, "\n"))
+}
+
+// pointAt are a line of a file and a caret under one of its columns, which counts from 1.
+func pointAt(text string, number, column int) []string {
+	runes := []rune(strings.TrimRight(text, "\r"))
+	for i, r := range runes {
+		if unicode.IsControl(r) { // a tab is one column; others would do something to the terminal
+			runes[i] = ' '
+		}
+	}
+	column = min(column, len(runes)+1)
+	if from := max(0, column-excerptWidth/2); len(runes) > excerptWidth {
+		runes = runes[from:min(len(runes), from+excerptWidth)]
+		column -= from
+	}
+	gutter := fmt.Sprintf("  %d | ", number)
+	return []string{
+		gutter + string(runes),
+		strings.Repeat(" ", len(gutter)-2) + "| " + strings.Repeat(" ", column-1) + "^",
+	}
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/client/drivers/executor"
+	"berth/internal/typo"
+	"berth/jobspec"
+	"berth/structs"
+)
+
+// readJob reads and checks a job: a file in HCL or its JSON, or a job in the JSON of the API as "job inspect" shows it.
+func (c *Call) readJob(name string) (*structs.Job, error) {
+	src, err := c.readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	job, locate, err := parseJob(shownName(name), src)
+	if err != nil {
+		return nil, excerpt(shownName(name), src, err)
+	}
+	job.Canonicalize()
+	if err := errors.Join(job.Validate(), c.checkDrivers(job)); err != nil {
+		return nil, excerpt(shownName(name), src, locate(structs.Errorf(structs.KindInvalid, "%w", err)))
+	}
+	return job, nil
+}
+
+// parseJob returns the job and what puts the faults of it at their positions in the file.
+func parseJob(name string, src []byte) (job *structs.Job, locate func(error) error, err error) {
+	if inspected := apiJob(src); inspected != nil {
+		job, err := api.DecodeJob(inspected)
+		if err != nil {
+			return nil, nil, structs.Errorf(structs.KindInvalid, "%s: %w", name, err)
+		}
+		return job, func(err error) error { return err }, nil
+	}
+	job, err = jobspec.ParseJob(name, src)
+	return job, func(err error) error { return jobspec.Locate(name, src, err) }, err
+}
+
+// apiJob is the job of a file in the JSON of the API, alone or as the value of "Job"; nil if the file is none.
+func apiJob(src []byte) []byte {
+	var outer map[string]json.RawMessage
+	if !bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) || json.Unmarshal(src, &outer) != nil {
+		return nil
+	}
+	if inner := outer["Job"]; inner != nil {
+		return inner
+	}
+	if outer["TaskGroups"] != nil {
+		return src
+	}
+	return nil
+}
+
+// commandDrivers are the drivers whose tasks are commands.
+var commandDrivers = []string{"exec", "raw_exec"}
+
+// checkDrivers finds what is wrong with the config of tasks whose driver berth has built in. A driver that it does not
+// know may be a plugin of some node, and is only warned of.
+func (c *Call) checkDrivers(job *structs.Job) error {
+	var faults []error
+	for _, g := range job.TaskGroups {
+		for _, t := range g.Tasks {
+			if !slices.Contains(commandDrivers, t.Driver) {
+				c.warnOfDriver(t)
+				continue
+			}
+			_, err := executor.DecodeCommand(t.Config)
+			if err == nil {
+				continue
+			}
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				faults = append(faults, fmt.Errorf("job %q: group %q: task %q: config: %s",
+					job.ID, g.Name, t.Name, strings.TrimPrefix(line, "config.")))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (c *Call) warnOfDriver(t *structs.Task) {
+	hint := "a node must have it as a plugin"
+	if near := typo.Nearest(t.Driver, commandDrivers); near != "" {
+		hint = fmt.Sprintf("did you mean %q?", near)
+	}
+	fmt.Fprintf(c.Err, "Warning: task %q: berth has no driver %q of its own; %s\n", t.Name, t.Driver, hint)
+}
