@@ -34,7 +34,8 @@ func Command() cli.Command {
 		flags = append(flags, o.Flag)
 	}
 	return cli.Command{Name: "agent", Group: cli.GroupSelf, Synopsis: "Run a server, a node, or both", Help: help,
-		Flags: flags, Local: true, Run: runCommand}
+		Examples: []string{"berth agent -dev", "berth agent -config /etc/berth"},
+		Flags:    flags, Local: true, Run: runCommand}
 }
 
 // option is a flag with what it changes in the configuration. One that is not given leaves it alone.

@@ -62,6 +62,7 @@ const exitUsage = 2
 func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	std.Err = printable{std.Err}
 	root := Command{Name: "berth", Sub: merge(tree(), extra)}
+	ctx = context.WithValue(ctx, rootKey{}, root.Sub)
 	err := root.run(ctx, "berth", args, std)
 	var usage *usageError
 	switch {
@@ -74,6 +75,9 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	fmt.Fprintf(std.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
 	return structs.KindOf(err).ExitCode()
 }
+
+// rootKey finds, in a context, every command that there is.
+type rootKey struct{}
 
 // merge adds commands to a tree; a group that is there already gets the new one's commands.
 func merge(tree, extra []Command) []Command {
@@ -125,7 +129,8 @@ func isHelp(arg string) bool {
 
 // call parses the arguments of a command and runs it.
 func (cmd *Command) call(ctx context.Context, path string, args []string, std Stdio) error {
-	c := &Call{Stdio: std, cmd: cmd}
+	root, _ := ctx.Value(rootKey{}).([]Command)
+	c := &Call{Stdio: std, cmd: cmd, root: root}
 	if err := c.parse(args); err != nil {
 		if errors.Is(err, errHelp) {
 			cmd.printHelp(std.Out, path)

@@ -1,12 +1,14 @@
 package cli
 
 import (
-	"berth/api"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"berth/api"
+	"berth/internal/typo"
 )
 
 // FlagKind is what a flag takes.
@@ -103,7 +105,7 @@ func (c *Call) parse(args []string) error {
 		}
 		f := findFlag(flags, name)
 		if f == nil {
-			return fmt.Errorf("there is no option -%s", name)
+			return unknownOption(flags, name)
 		}
 		if f.Kind == Bool && !given {
 			value = "true"
@@ -118,6 +120,17 @@ func (c *Call) parse(args []string) error {
 		}
 	}
 	return nil
+}
+
+func unknownOption(flags []Flag, name string) error {
+	var names []string
+	for _, f := range flags {
+		names = append(names, f.Name)
+	}
+	if near := typo.Nearest(name, names); near != "" {
+		return fmt.Errorf("there is no option -%s; did you mean -%s?", name, near)
+	}
+	return fmt.Errorf("there is no option -%s", name)
 }
 
 func findFlag(flags []Flag, name string) *Flag {

@@ -35,7 +35,7 @@ func (cmd *Command) printGroup(w io.Writer, path string) {
 		}
 		fmt.Fprintf(w, "\n%s\n", title)
 		for _, s := range cmd.Sub {
-			if s.Group == group {
+			if s.Group == group && !s.Hidden {
 				fmt.Fprintf(w, "  %-12s  %s\n", s.Name, s.Synopsis)
 			}
 		}
@@ -47,7 +47,7 @@ func (cmd *Command) printGroup(w io.Writer, path string) {
 func groupsOf(cmds []Command) []string {
 	var groups []string
 	has := func(g string) bool {
-		return slices.ContainsFunc(cmds, func(c Command) bool { return c.Group == g })
+		return slices.ContainsFunc(cmds, func(c Command) bool { return c.Group == g && !c.Hidden })
 	}
 	for _, g := range groupOrder {
 		if has(g) {
@@ -68,6 +68,9 @@ func (cmd *Command) printHelp(w io.Writer, path string) {
 	fmt.Fprintf(w, "%s\n\n  %s.\n", strings.TrimSpace(usage), cmd.Synopsis)
 	if cmd.Help != "" {
 		fmt.Fprintf(w, "\n%s\n", indent(cmd.Help))
+	}
+	if lines := cmd.examples(path); len(lines) > 0 {
+		fmt.Fprintf(w, "\nExamples\n  %s\n", strings.Join(lines, "\n  "))
 	}
 	own := slices.Clone(cmd.Flags)
 	if cmd.Renders {

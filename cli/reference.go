@@ -21,10 +21,16 @@ func Reference(extra ...Command) string {
 
 func referenceCommand(b *strings.Builder, path string, c Command) {
 	path += " " + c.Name
+	if c.Hidden {
+		return
+	}
 	if c.Run != nil {
 		fmt.Fprintf(b, "\n## `%s`\n\n%s.\n", strings.TrimSpace(path+" "+c.Args), c.Synopsis)
 		if c.Help != "" {
 			fmt.Fprintf(b, "\n```text\n%s\n```\n", strings.Trim(c.Help, "\n"))
+		}
+		if lines := c.examples(path); len(lines) > 0 {
+			fmt.Fprintf(b, "\n```sh\n%s\n```\n", strings.Join(lines, "\n"))
 		}
 		flags := c.Flags
 		if c.Acts {

@@ -56,6 +56,9 @@ func tree() []Command {
 		{Name: "system", Group: groupCluster, Synopsis: "Clean up", Sub: []Command{
 			{Name: "gc", Synopsis: "Forget what has ended and is of no more use", Run: systemGC},
 		}},
+		{Name: "completion", Group: GroupSelf, Args: "<shell>", Synopsis: "Print what lets bash, zsh or fish complete commands",
+			Help: helpCompletion, Local: true, Run: completion},
+		{Name: "complete", Group: GroupSelf, Hidden: true, Args: "[words]...", Synopsis: "Print what the last of the words may be", Run: complete},
 		{Name: "version", Group: GroupSelf, Synopsis: "Say which berth this is", Local: true, Run: showVersion},
 	}
 }

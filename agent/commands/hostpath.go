@@ -20,7 +20,8 @@ with a csi_plugin block it needs no option but -node-id.`
 
 func hostpathCommand() cli.Command {
 	return cli.Command{Name: "hostpath", Synopsis: "Run the CSI driver for storage on this node", Help: helpHostpath,
-		Local: true, Run: runHostpath, Flags: []cli.Flag{
+		Examples: []string{"berth plugin hostpath -node-id n1 -data-dir /var/lib/hostpath"},
+		Local:    true, Run: runHostpath, Flags: []cli.Flag{
 			{Name: "node-id", Kind: cli.String, Value: "name", Usage: "This node's name, unique among the nodes"},
 			{Name: "endpoint", Kind: cli.String, Value: "socket", Usage: "The unix socket to serve on. Default: CSI_ENDPOINT"},
 			{Name: "data-dir", Kind: cli.String, Value: "path", Usage: "The directory in which volumes live. Default: BERTH_PLUGIN_DATA"},

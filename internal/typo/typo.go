@@ -1,6 +1,8 @@
 // Package typo finds what somebody meant who misspelt a name.
 package typo
 
+import "strings"
+
 // tooFar is the number of changes from which on two names have nothing to do with each other, and so have
 // those of which more than a half is changed.
 const tooFar = 3
@@ -8,8 +10,12 @@ const tooFar = 3
 // longest is the length beyond which a name is no slip of a finger, and not looked at.
 const longest = 64
 
-// Nearest is the name that was most likely meant, "" when none is near.
+// Nearest is the name that was most likely meant, "" when none is near. The beginning of exactly one name means
+// that name.
 func Nearest(typed string, names []string) string {
+	if name := onlyOne(typed, names); name != "" {
+		return name
+	}
 	best, changes := "", tooFar
 	for _, name := range names {
 		if len(typed) > longest || len(name) > longest {
@@ -20,6 +26,24 @@ func Nearest(typed string, names []string) string {
 		}
 	}
 	return best
+}
+
+// shortest is the length from which on the beginning of a name says which one is meant.
+const shortest = 2
+
+func onlyOne(typed string, names []string) (found string) {
+	if len(typed) < shortest {
+		return ""
+	}
+	for _, name := range names {
+		if strings.HasPrefix(name, typed) {
+			if found != "" && found != name {
+				return ""
+			}
+			found = name
+		}
+	}
+	return found
 }
 
 // distance counts the letters to insert, remove, change or swap with their neighbour to make b of a.

@@ -16,6 +16,12 @@ func TestNearest(t *testing.T) {
 			t.Errorf("%q: %q, want %q", typed, got, want)
 		}
 	}
+	several := []string{"volume", "version", "eval"}
+	for typed, want := range map[string]string{"vol": "volume", "ve": "version", "v": "", "vo": "volume"} {
+		if got := Nearest(typed, several); got != want {
+			t.Errorf("the beginning %q: %q, want %q", typed, got, want)
+		}
+	}
 	if got := Nearest("x", nil); got != "" {
 		t.Errorf("of no names: %q", got)
 	}
