@@ -79,7 +79,7 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.TaskStates)) {
-		printTask(c, name, a.TaskStates[name])
+		printTask(c, name, a.TaskStates[name], a.ClientStatus)
 	}
 	return nil
 }
@@ -139,6 +139,10 @@ func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) erro
 		case v.claim != nil:
 			state, why = v.claim.State, v.claim.Reason
 		}
+		if v.claim != nil && a.ClientTerminal() && state == structs.ClaimGranted {
+			state = "granted, not released yet"
+			why = whyHeld(v.claim)
+		}
 		rows = append(rows, []string{v.alias, v.volume, string(v.request.AccessMode), yesNo(v.request.ReadOnly), state, why})
 	}
 	c.section("Volumes", []string{"Alias", "Volume", "Access Mode", "Read Only", "Claim", "Waits For"}, rows)
@@ -148,11 +152,14 @@ func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) erro
 // eventsShown is how many of a task's events are shown.
 const eventsShown = 10
 
-func printTask(c *Call, name string, s *structs.TaskState) {
+func printTask(c *Call, name string, s *structs.TaskState, alloc string) {
 	c.Printf("\nTask %q\n", name)
 	state := s.State
 	if s.Failed {
 		state += ", failed"
+	}
+	if alloc == structs.AllocLost && s.State != structs.TaskDead {
+		state = "unknown; it was " + s.State + " when its node was last heard of"
 	}
 	c.pairs(
 		[2]string{"State", state},

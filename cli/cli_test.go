@@ -64,6 +64,42 @@ func TestExtraCommands(t *testing.T) {
 	}
 }
 
+// checkExamples fails the test unless a command has examples that its own parser takes.
+func checkExamples(t *testing.T, path string, c Command) {
+	t.Helper()
+	if c.Run == nil {
+		return
+	}
+	if len(c.examples(path)) == 0 {
+		t.Errorf("%s has no example", path)
+	}
+	for _, line := range c.examples(path) {
+		_, rest, found := strings.Cut(line, "berth "+path)
+		rest, _, _ = strings.Cut(rest, ">")
+		rest = strings.TrimSuffix(strings.TrimSpace(rest), ")")
+		call := &Call{cmd: &c}
+		err := call.parse(words(rest))
+		if err == nil {
+			err = checkArgs(c.Args, call.Args)
+		}
+		if !found || err != nil {
+			t.Errorf("%s: the example %q: %v", path, line, err)
+		}
+	}
+}
+
+// words splits a line as a shell does, as far as examples go: a text in double quotes is one word.
+func words(line string) (all []string) {
+	for i, part := range strings.Split(line, `"`) {
+		if i%2 == 1 {
+			all = append(all, part)
+			continue
+		}
+		all = append(all, strings.Fields(part)...)
+	}
+	return all
+}
+
 // TestTree holds every command of the tree to the rules that help and parsing rely on.
 func TestTree(t *testing.T) {
 	var walk func(path string, c Command)
@@ -82,6 +118,10 @@ func TestTree(t *testing.T) {
 			}
 			seen[f.Name] = true
 		}
+		if c.Hidden {
+			return
+		}
+		checkExamples(t, strings.TrimSpace(path), c)
 		code, out, errs := run(t, append(strings.Fields(path), "-h"))
 		if code != 0 || errs != "" || !strings.HasPrefix(out, "Usage: berth"+path) {
 			t.Errorf("%s -h: %d %q %q", path, code, out, errs)
@@ -134,18 +174,25 @@ func TestParse(t *testing.T) {
 func TestFit(t *testing.T) {
 	for _, c := range []struct {
 		widths []int
+		whole  int // how many of the first columns are never cut
 		width  int
 		want   []int
 	}{
-		{[]int{8, 100}, 0, []int{8, 100}},
-		{[]int{8, 20}, 80, []int{8, 20}},
-		{[]int{8, 100}, 80, []int{8, 70}},
-		{[]int{30, 60, 40}, 100, []int{30, 33, 33}},
-		{[]int{8, 8, 50}, 10, []int{8, 8, 8}},
-		{[]int{50, 60}, 20, []int{9, 9}},
+		{[]int{8, 100}, 0, 0, []int{8, 100}},
+		{[]int{8, 20}, 0, 80, []int{8, 20}},
+		{[]int{8, 100}, 0, 80, []int{8, 70}},
+		{[]int{30, 60, 40}, 0, 100, []int{30, 33, 33}},
+		{[]int{8, 8, 50}, 0, 10, []int{8, 8, 8}},
+		{[]int{50, 60}, 0, 20, []int{9, 9}},
+		{[]int{36, 30, 30}, 1, 80, []int{36, 20, 20}},
+		{[]int{36, 30}, 2, 40, []int{36, 30}},
 	} {
 		got := append([]int(nil), c.widths...)
-		fit(got, c.width)
+		whole := make([]bool, len(got))
+		for i := range c.whole {
+			whole[i] = true
+		}
+		fit(got, whole, c.width)
 		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%v in %d: %v, want %v", c.widths, c.width, got, c.want)
 		}
@@ -171,6 +218,37 @@ func TestReference(t *testing.T) {
 	for _, want := range []string{"## `berth job run <file>`", "## `berth extra`", "| `-timeout <duration>` | How long to watch. Default: 5m |", "## `berth operator snapshot save <file>`"} {
 		if !strings.Contains(ref, want) {
 			t.Errorf("the reference lacks %q", want)
+		}
+	}
+}
+
+func TestPrintTask_OfALostAllocationIsNotSaidToRun(t *testing.T) {
+	for status, want := range map[string]string{
+		structs.AllocRunning: "State = running\n",
+		structs.AllocLost:    "State = unknown; it was running when its node was last heard of\n",
+	} {
+		var out bytes.Buffer
+		c := &Call{Stdio: Stdio{Out: &out}, cmd: &Command{Renders: true}}
+		printTask(c, "t", &structs.TaskState{State: structs.TaskRunning}, status)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s: %q", status, out.String())
+		}
+	}
+}
+
+func TestEnded_SaysACauseOnce(t *testing.T) {
+	event := func(text string) map[string]*structs.TaskState {
+		return map[string]*structs.TaskState{"t": {Events: []*structs.TaskEvent{{Type: "Killed", DisplayMessage: text}}}}
+	}
+	for _, c := range []struct{ description, event, want string }{
+		{"", "exit code 1", "failed: exit code 1"},
+		{"volume v: staging: Internal: no space", "staging: Internal: no space", "failed (volume v: staging: Internal: no space)"},
+		{"no space", "staging: no space", "failed: staging: no space"},
+		{"one", "other", "failed (one): other"},
+	} {
+		a := &structs.AllocListStub{ClientStatus: "failed", ClientDescription: c.description, TaskStates: event(c.event)}
+		if got := ended(a); got != c.want {
+			t.Errorf("%q and %q: %q, want %q", c.description, c.event, got, c.want)
 		}
 	}
 }

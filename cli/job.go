@@ -80,6 +80,10 @@ var jobStopFlags = append([]Flag{
 
 func jobStop(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
+	job, _, err := c.API().Job(ctx, id, nil)
+	if err == nil { // else what stops it says why
+		c.warnOfVolumes(ctx, job)
+	}
 	answer, err := c.API().JobDeregister(ctx, id, c.Bool("purge"))
 	if structs.IsKind(err, structs.KindNotFound) {
 		return c.didYouMean(ctx, err)
@@ -96,8 +100,51 @@ func jobStop(ctx context.Context, c *Call) error {
 				return err
 			}
 		}
-		return w.jobEnd(ctx, id)
+		return w.jobEnd(ctx, id, volumesOf(job))
 	})
+}
+
+// maxHeldShown bounds how many volumes of one group, one per allocation, are followed when a job stops.
+const maxHeldShown = 128
+
+// volumesOf are the IDs of the volumes that the allocations of a job use.
+func volumesOf(job *structs.Job) (ids []string) {
+	if job == nil {
+		return nil
+	}
+	for _, g := range job.TaskGroups {
+		for _, v := range g.Volumes {
+			if v.Type != "csi" {
+				continue
+			}
+			for n := range min(max(g.Count, 1), maxHeldShown) {
+				ids = append(ids, v.VolumeID(n))
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// warnOfVolumes warns before a job stops that runs a plugin whose volumes are in use. Whether it can be learned or not,
+// the job is stopped.
+func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
+	for _, plugin := range job.Plugins() {
+		volumes, _, err := c.API().Volumes(ctx, api.VolumeFilter{PluginID: plugin}, &api.Query{Namespace: structs.AllNamespaces})
+		if err != nil {
+			return
+		}
+		inUse := 0
+		for _, v := range volumes {
+			if v.CurrentReaders+v.CurrentWriters > 0 {
+				inUse++
+			}
+		}
+		if inUse > 0 {
+			fmt.Fprintf(c.Err, "Warning: %s in use that plugin %q serves; without the plugin no node can mount or unmount them\n",
+				pluralAre(inUse, "volume"), plugin)
+		}
+	}
 }
 
 // didYouMean adds to the error of a job that does not exist those that begin alike.

@@ -74,6 +74,9 @@ func printPlugin(_ context.Context, c *Call, p *structs.CSIPlugin) error {
 	c.section("Instances", instanceTitles("Node"), append(
 		instanceRows("controller", p.Controllers, structs.ShortID),
 		instanceRows("node", p.Nodes, structs.ShortID)...))
+	if rows := pluginProblems(p); len(rows) > 0 {
+		c.section("Problems", []string{"Node", "Half", "Allocation", "Since", "Cause"}, rows)
+	}
 	allocSheet.section(c, "Allocations", p.Allocations)
 	return nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"berth/api"
@@ -32,7 +33,7 @@ func resolve(what, prefix string, list func() ([]candidate, error)) (string, err
 	}
 	switch len(found) {
 	case 0:
-		return "", structs.Errorf(structs.KindNotFound, "no %s has an ID that begins with %q; \"berth %s\" lists them", what, prefix, listedBy[what])
+		return "", structs.Errorf(structs.KindNotFound, "%s; \"berth %s\" lists them", nothingLike(what, prefix), listedBy[what])
 	case 1:
 		return found[0].id, nil
 	}
@@ -45,6 +46,13 @@ func resolve(what, prefix string, list func() ([]candidate, error)) (string, err
 		fmt.Fprintf(&b, "\n  %s  %s", f.id, f.about)
 	}
 	return "", structs.Errorf(structs.KindInvalid, "%s", b.String())
+}
+
+func nothingLike(what, prefix string) string {
+	if what == "node" {
+		return fmt.Sprintf("no node has the name %q or an ID that begins with it", prefix)
+	}
+	return fmt.Sprintf("no %s has an ID that begins with %q", what, prefix)
 }
 
 func (c *Call) allocID(ctx context.Context, prefix string) (string, error) {
@@ -67,13 +75,19 @@ func (c *Call) evalID(ctx context.Context, prefix string) (string, error) {
 	})
 }
 
+// nodeID finds a node by its name or by the beginning of its ID. A name that is the beginning of another node's ID is
+// ambiguous.
 func (c *Call) nodeID(ctx context.Context, prefix string) (string, error) {
 	return resolve("node", prefix, func() (found []candidate, err error) {
-		nodes, _, err := c.API().Nodes(ctx, &api.Query{Prefix: prefix})
-		for _, n := range nodes {
+		named, _, err := c.API().Nodes(ctx, &api.Query{Filter: fmt.Sprintf("Name == %q", prefix)})
+		if err != nil {
+			return nil, err
+		}
+		begin, _, err := c.API().Nodes(ctx, &api.Query{Prefix: prefix})
+		for _, n := range append(named, begin...) {
 			found = append(found, candidate{n.ID, fmt.Sprintf("%s, %s", n.Name, n.Status)})
 		}
-		return found, err
+		return slices.Compact(found), err
 	})
 }
 

@@ -55,7 +55,7 @@ func (c *Call) table(titles []string, rows [][]string) {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
-	fit(widths, c.terminalWidth())
+	fit(widths, titled(all[0]), c.terminalWidth())
 	colour := c.colour()
 	for n, row := range all {
 		var line strings.Builder
@@ -74,8 +74,17 @@ func (c *Call) table(titles []string, rows [][]string) {
 	}
 }
 
-// fit narrows the columns that are the widest until all and their gaps fit into width; 0 is endless.
-func fit(widths []int, width int) {
+// titled marks the columns that are never cut: an ID that is cut finds nothing when it is typed again.
+func titled(titles []string) (whole []bool) {
+	for _, t := range titles {
+		whole = append(whole, t == "ID" || strings.HasSuffix(t, " ID") || t == "Node" || t == "Allocation")
+	}
+	return whole
+}
+
+// fit narrows the columns that are the widest, but none that is to stay whole, until all and their gaps fit into
+// width; 0 is endless.
+func fit(widths []int, whole []bool, width int) {
 	const narrowest = 8
 	if width == 0 {
 		return
@@ -85,13 +94,13 @@ func fit(widths []int, width int) {
 		total += w
 	}
 	for ; total > width; total-- {
-		widest := 0
+		widest := -1
 		for i, w := range widths {
-			if w > widths[widest] {
+			if !whole[i] && (widest < 0 || w > widths[widest]) {
 				widest = i
 			}
 		}
-		if widths[widest] <= narrowest {
+		if widest < 0 || widths[widest] <= narrowest {
 			return
 		}
 		widths[widest]--

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/api"
@@ -23,6 +24,8 @@ type watch struct {
 	api   *api.Client
 	start time.Time
 	said  map[string]string // by subject: what was said last
+
+	plugins map[string]*api.Query // by plugin: how to wait for news of it
 }
 
 func newWatch(c *Call) *watch {
@@ -154,8 +157,16 @@ func (w *watch) running(ctx context.Context, job *structs.Job) error {
 			}
 		}
 		if good == len(allocs) && good >= wanted(job) {
-			w.say("%s", summary(job, good))
-			return nil
+			healthy, err := w.pluginsHealthy(ctx, job, allocs)
+			if err != nil {
+				return err
+			}
+			if healthy {
+				w.say("%s", summary(job, good))
+				return nil
+			}
+			q.MinIndex = 0 // it has waited for news of the plugins
+			continue
 		}
 		if err := w.next(ctx, q, meta); err != nil {
 			return err
@@ -193,10 +204,11 @@ func (w *watch) alloc(ctx context.Context, job *structs.Job, a *structs.AllocLis
 	subject := fmt.Sprintf("Allocation %s (%s on %s)", structs.ShortID(a.ID), a.Name, nodeLabel(a))
 	switch a.ClientStatus {
 	case structs.AllocRunning:
-		plugin := pluginTask(job, a)
-		if plugin != "" && !pluginHealthy(a.TaskStates[plugin]) {
-			w.note(a.ID, "%s runs, its plugin is not healthy yet%s", subject, lastEvent(a))
-			return false, nil
+		for _, t := range pluginTasks(job, a) {
+			if !pluginHealthy(a.TaskStates[t.Name]) {
+				w.note(a.ID, "%s runs, its plugin is not healthy yet%s", subject, lastEvent(a))
+				return false, nil
+			}
 		}
 		w.note(a.ID, "%s is running", subject)
 		return true, nil
@@ -204,14 +216,29 @@ func (w *watch) alloc(ctx context.Context, job *structs.Job, a *structs.AllocLis
 		w.note(a.ID, "%s is complete", subject)
 		return job.Finite(), nil
 	case structs.AllocFailed, structs.AllocLost:
-		w.note(a.ID, "%s is %s%s", subject, described(a.ClientStatus, a.ClientDescription), lastEvent(a))
+		w.note(a.ID, "%s is %s", subject, ended(a))
 		if a.FollowupEvalID != "" || a.NextAllocation != "" {
 			return false, nil // it is placed anew
 		}
-		return false, structs.Errorf(structs.KindInternal, "allocation %s is %s%s", structs.ShortID(a.ID), a.ClientStatus, lastEvent(a))
+		return false, structs.Errorf(structs.KindInternal, "allocation %s is %s", structs.ShortID(a.ID), ended(a))
 	}
 	w.note(a.ID, "%s is %s%s", subject, a.ClientStatus, lastEvent(a))
 	return false, w.claims(ctx, job, a)
+}
+
+// ended is how an allocation ended and why. The newest event often says what the description says.
+func ended(a *structs.AllocListStub) string {
+	event := lastEvent(a)
+	text := strings.TrimPrefix(event, ": ")
+	switch {
+	case a.ClientDescription == "":
+		return a.ClientStatus + event
+	case text == "" || strings.Contains(a.ClientDescription, text):
+		return described(a.ClientStatus, oneLine(a.ClientDescription))
+	case strings.Contains(text, oneLine(a.ClientDescription)):
+		return a.ClientStatus + event
+	}
+	return described(a.ClientStatus, oneLine(a.ClientDescription)) + event
 }
 
 func nodeLabel(a *structs.AllocListStub) string {
@@ -233,36 +260,31 @@ func (w *watch) claims(ctx context.Context, job *structs.Job, a *structs.AllocLi
 		return err
 	}
 	for _, v := range claims {
-		if v.claim != nil && v.claim.State == structs.ClaimWaiting {
+		switch {
+		case v.claim == nil:
+		case v.claim.State == structs.ClaimWaiting:
 			w.note(a.ID+v.volume, "  waits for volume %s: %s", v.volume, oneLine(v.claim.Reason))
+		default:
+			if err := w.attachment(ctx, a, v.volume); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// pluginTask is the task of an allocation that runs a CSI plugin, "" if there is none.
-func pluginTask(job *structs.Job, a *structs.AllocListStub) string {
-	if group := job.Group(a.TaskGroup); group != nil {
-		for _, t := range group.Tasks {
-			if t.CSIPluginConfig != nil {
-				return t.Name
-			}
+// attachment says why a volume that is granted is not attached yet to the node of an allocation.
+func (w *watch) attachment(ctx context.Context, a *structs.AllocListStub, volume string) error {
+	v, _, err := w.api.Volume(ctx, volume, &api.Query{Namespace: a.Namespace})
+	if err != nil {
+		return err
+	}
+	for _, t := range v.Attachments {
+		if t.NodeID == a.NodeID && t.State != structs.AttachmentAttached && t.LastError != nil {
+			w.note(a.ID+volume, "  volume %s is %s: %s", volume, t.State, problem(t.LastError))
 		}
 	}
-	return ""
-}
-
-// pluginHealthy reports whether the last word on a plugin's health was that it is.
-func pluginHealthy(s *structs.TaskState) bool {
-	if s == nil {
-		return false
-	}
-	for _, e := range slices.Backward(s.Events) {
-		if e.Type == structs.TaskEventPluginHealthy || e.Type == structs.TaskEventPluginUnhealthy {
-			return e.Type == structs.TaskEventPluginHealthy
-		}
-	}
-	return false
+	return nil
 }
 
 // lastEvent is the newest event of an allocation's tasks, after a colon.
@@ -286,7 +308,7 @@ func lastEvent(a *structs.AllocListStub) string {
 }
 
 // jobEnd follows the allocations of a stopped job until all have ended.
-func (w *watch) jobEnd(ctx context.Context, jobID string) error {
+func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) error {
 	q := &api.Query{MaxWait: lookEvery}
 	for {
 		allocs, meta, err := w.api.JobAllocations(ctx, jobID, q)
@@ -301,15 +323,55 @@ func (w *watch) jobEnd(ctx context.Context, jobID string) error {
 				w.note(a.ID, "Allocation %s (%s) is %s", structs.ShortID(a.ID), a.Name, a.ClientStatus)
 			}
 		}
+		held := 0
 		if left == 0 {
+			if held, err = w.held(ctx, jobID, volumes); err != nil {
+				return err
+			}
+		}
+		if left+held == 0 {
 			w.say("Job %q has ended", jobID)
 			return nil
 		}
-		w.note("left", "%s still to end", plural(left, "allocation"))
+		if left > 0 {
+			w.note("left", "%s still to end", plural(left, "allocation"))
+		}
 		if err := w.next(ctx, q, meta); err != nil {
 			return err
 		}
 	}
+}
+
+// held says which volumes ended allocations of a job still hold, and why, and counts them.
+func (w *watch) held(ctx context.Context, jobID string, volumes []string) (count int, err error) {
+	for _, id := range volumes {
+		claims, _, err := w.api.VolumeClaims(ctx, id, nil)
+		if structs.IsKind(err, structs.KindNotFound) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		for _, claim := range claims {
+			if claim.JobID == jobID && claim.State == structs.ClaimGranted {
+				count++
+				w.note("held "+id+claim.AllocID, "Allocation %s has ended and still holds volume %s: %s",
+					structs.ShortID(claim.AllocID), id, whyHeld(claim))
+			}
+		}
+	}
+	return count, nil
+}
+
+// whyHeld is why a claim of an ended allocation is not released.
+func whyHeld(claim *structs.CSIClaim) string {
+	switch {
+	case claim.Reason != "":
+		return oneLine(claim.Reason)
+	case claim.ReleaseError != nil:
+		return problem(claim.ReleaseError)
+	}
+	return "its node has not let go yet"
 }
 
 // allocEnd follows one allocation until it has ended.

@@ -62,6 +62,9 @@ func JobSummary(tx *Read, j *structs.Job) *structs.JobSummary {
 		s.Summary[g.Name] = structs.TaskGroupSummary{}
 	}
 	for a := range AllocsByJob(tx, j.Namespace, j.ID) {
+		if a.CreateIndex < j.CreateIndex && a.ClientTerminal() {
+			continue // of a job that had the ID before and was purged
+		}
 		g := s.Summary[a.TaskGroup]
 		countAlloc(&g, a)
 		s.Summary[a.TaskGroup] = g

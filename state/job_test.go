@@ -171,3 +171,20 @@ func TestJobSummary(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
+
+// A job that is registered again after it was purged does not count what became of the allocations of its namesake.
+func TestJobSummary_LeavesOutAJobThatHadTheIDBefore(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	w.alloc("old", "j", "n1")
+	w.client("n1", "old", structs.AllocFailed)
+	do(w, JobDeregister, &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: w.now()})
+	w.job(aJob("j", structs.JobService))
+	w.alloc("new", "j", "n1")
+	w.client("n1", "new", structs.AllocRunning)
+	tx := w.s.Read()
+	got := JobSummary(tx, Job(tx, "default", "j")).Summary["g"]
+	if want := (structs.TaskGroupSummary{Running: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}

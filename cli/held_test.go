@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/api"
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// withVolume is a job of one allocation that uses the volume data.
+func withVolume() *structs.Job {
+	group := &structs.TaskGroup{Name: "g", Count: 1, Volumes: map[string]*structs.VolumeRequest{
+		"d": {Name: "d", Type: "csi", Source: "data", AccessMode: structs.CSISingleNodeWriter}}}
+	return &structs.Job{ID: "db", Namespace: "default", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{group}}
+}
+
+// heldWorld serves a job whose allocation has a status, and whose claim of the volume is released after a number of
+// looks.
+func heldWorld(t *testing.T, status string, looks int) (addr string) {
+	t.Helper()
+	meta := structs.QueryMeta{Index: 7, KnownLeader: true}
+	c := &apitest.Caller{}
+	alloc := &structs.Allocation{ID: alloc1, Name: "db.g[0]", Namespace: "default", JobID: "db", TaskGroup: "g", NodeID: node1,
+		Job: withVolume(), DesiredStatus: structs.AllocDesiredStop, ClientStatus: status}
+	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: withVolume(), QueryMeta: meta})
+	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
+	apitest.Answer(c, structs.AllocGet, structs.AllocGetResponse{Alloc: alloc, QueryMeta: meta})
+	apitest.Answer(c, structs.JobAllocations, structs.AllocListResponse{Allocations: []*structs.AllocListStub{alloc.Stub()}, QueryMeta: meta})
+	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{QueryMeta: meta, Volume: &structs.CSIVolumeDetail{
+		Attachments: []*structs.CSIAttachment{{NodeID: node1, State: structs.AttachmentAttaching,
+			LastError: &structs.OperationError{Code: "Internal", Message: "the array is full"}}}}})
+	apitest.On(c, structs.CSIClaimList, func(context.Context, *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
+		resp := &structs.CSIClaimListResponse{QueryMeta: meta}
+		if looks > 0 {
+			looks--
+			resp.Claims = []*structs.CSIClaim{{VolumeID: "data", AllocID: alloc1, JobID: "db", State: structs.ClaimGranted,
+				ReleaseError: &structs.OperationError{Code: "Internal", Message: "target is busy"}}}
+		}
+		return resp, nil
+	})
+	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: worldAgent(t.TempDir()), Logger: hclog.NewNullLogger()}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func TestJobStop_WaitsUntilVolumesAreReleasedAndSaysWhy(t *testing.T) {
+	code, out, errs := run(t, []string{"job", "stop", "db", "-address", heldWorld(t, structs.AllocComplete, 2)})
+	if code != 0 || errs != "" {
+		t.Fatalf("%d %q", code, errs)
+	}
+	held := strings.Index(out, "still holds volume data: Internal: target is busy")
+	ended := strings.Index(out, `Job "db" has ended`)
+	if held < 0 || ended < held {
+		t.Errorf("it said\n%s", out)
+	}
+}
+
+func TestAllocStatus_OfAnEndedAllocationSaysWhatItStillHolds(t *testing.T) {
+	for status, want := range map[string]string{
+		structs.AllocComplete: "granted, not released yet  Internal: target is busy",
+		structs.AllocRunning:  "granted",
+	} {
+		_, out, _ := run(t, []string{"alloc", "status", alloc1, "-address", heldWorld(t, status, 1)})
+		if !strings.Contains(out, want) || status == structs.AllocRunning && strings.Contains(out, "not released") {
+			t.Errorf("%s: it said\n%s", status, out)
+		}
+	}
+}
+
+func TestJobRun_ShowsAnAttachThatFails(t *testing.T) {
+	srv := heldWorld(t, structs.AllocPending, 1)
+	c := &Call{cmd: &Command{Flags: detachFlags}, client: api.NewClient(api.ClientConfig{Address: srv})}
+	var out strings.Builder
+	c.Out = &out
+	defer c.close()
+	stub := &structs.AllocListStub{ID: alloc1, Namespace: "default", Name: "db.g[0]", JobID: "db", TaskGroup: "g", NodeID: node1}
+	if err := newWatch(c).claims(t.Context(), withVolume(), stub); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "volume data is attaching: Internal: the array is full") {
+		t.Errorf("it said %q", out.String())
+	}
+}

@@ -1,0 +1,170 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"berth/api"
+	"berth/structs"
+)
+
+// pluginTasks are the tasks of an allocation that run CSI plugins.
+func pluginTasks(job *structs.Job, a *structs.AllocListStub) []*structs.Task {
+	group := job.Group(a.TaskGroup)
+	if group == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(group.Tasks), func(t *structs.Task) bool { return t.CSIPluginConfig == nil })
+}
+
+// pluginHealthy reports whether the last word on a plugin's health was that it is.
+func pluginHealthy(s *structs.TaskState) bool {
+	if s == nil {
+		return false
+	}
+	for _, e := range slices.Backward(s.Events) {
+		if e.Type == structs.TaskEventPluginHealthy || e.Type == structs.TaskEventPluginUnhealthy {
+			return e.Type == structs.TaskEventPluginHealthy
+		}
+	}
+	return false
+}
+
+// pluginsHealthy reports whether the servers know every plugin instance that the allocations run as healthy. A
+// plugin of which that is not so is waited for, for a while.
+func (w *watch) pluginsHealthy(ctx context.Context, job *structs.Job, allocs []*structs.AllocListStub) (bool, error) {
+	for _, id := range job.Plugins() {
+		q := w.pluginQuery(id)
+		plugin, meta, err := w.api.Plugin(ctx, id, q)
+		if structs.IsKind(err, structs.KindNotFound) {
+			plugin, meta, err = &structs.CSIPlugin{ID: id}, &structs.QueryMeta{}, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		healthy, expected, why := ownInstances(job, allocs, plugin)
+		if healthy == expected {
+			q.MinIndex = 0
+			continue
+		}
+		w.note("plugin "+id, "Plugin %q: healthy instances of this job: %d of %d%s", id, healthy, expected, why)
+		return false, w.next(ctx, q, meta)
+	}
+	return true, nil
+}
+
+func (w *watch) pluginQuery(id string) *api.Query {
+	if w.plugins == nil {
+		w.plugins = map[string]*api.Query{}
+	}
+	if w.plugins[id] == nil {
+		w.plugins[id] = &api.Query{MaxWait: lookEvery}
+	}
+	return w.plugins[id]
+}
+
+// ownInstances counts the instances of a plugin that the allocations run, and says what is wrong with the first
+// that is not healthy.
+func ownInstances(job *structs.Job, allocs []*structs.AllocListStub, p *structs.CSIPlugin) (healthy, expected int, why string) {
+	for _, a := range allocs {
+		for _, t := range pluginTasks(job, a) {
+			if t.CSIPluginConfig.ID != p.ID || a.ClientTerminal() {
+				continue
+			}
+			for _, kind := range t.CSIPluginConfig.Kinds() {
+				expected++
+				i := instanceOf(p, kind, a.NodeID)
+				switch {
+				case i != nil && i.AllocID == a.ID && i.Healthy:
+					healthy++
+				case why == "" && i != nil && i.AllocID == a.ID:
+					why = fmt.Sprintf("; the %s on %s: %s", kind, nodeLabel(a), oneLine(i.HealthDescription))
+				}
+			}
+		}
+	}
+	return healthy, expected, why
+}
+
+func instanceOf(p *structs.CSIPlugin, kind structs.CSIKind, node string) *structs.CSIInfo {
+	if kind == structs.CSIKindController {
+		return p.Controllers[node]
+	}
+	return p.Nodes[node]
+}
+
+// pluginProblems shows what of a plugin is not healthy, since when and why: instances, and allocations that run
+// no healthy instance.
+func pluginProblems(p *structs.CSIPlugin) [][]string {
+	var rows [][]string
+	seen := map[string]bool{}
+	for _, infos := range []map[string]*structs.CSIInfo{p.Controllers, p.Nodes} {
+		for _, i := range infos {
+			seen[i.AllocID] = true
+		}
+	}
+	rows = append(rows, instanceProblems("controller", p.Controllers)...)
+	rows = append(rows, instanceProblems("node", p.Nodes)...)
+	for _, a := range p.Allocations {
+		if a == nil || seen[a.ID] || a.DesiredStatus != structs.AllocDesiredRun || a.ClientStatus == structs.AllocComplete || a.NextAllocation != "" {
+			continue
+		}
+		since, cause := allocProblem(a)
+		rows = append(rows, []string{nodeLabel(a), "", structs.ShortID(a.ID), age(since), cause})
+	}
+	slices.SortFunc(rows, slices.Compare)
+	return rows
+}
+
+func instanceProblems(half string, infos map[string]*structs.CSIInfo) (rows [][]string) {
+	for node, i := range infos {
+		if !i.Healthy {
+			rows = append(rows, []string{structs.ShortID(node), half, structs.ShortID(i.AllocID), age(i.UpdateTime), oneLine(i.HealthDescription)})
+		}
+	}
+	return rows
+}
+
+// troubles are the types of events that tell why a plugin does not serve.
+var troubles = []string{structs.TaskEventTerminated, structs.TaskEventPluginUnhealthy, structs.TaskEventDriverFailure,
+	structs.TaskEventSetupFailure, structs.TaskEventHookFailed, structs.TaskEventNotRestarting}
+
+// allocProblem says why an allocation runs no healthy plugin, and since when: since the first event after its
+// plugin was healthy for the last time. Times are UnixNano.
+func allocProblem(a *structs.AllocListStub) (since int64, cause string) {
+	var last *structs.TaskEvent
+	restarts := uint64(0)
+	for _, s := range a.TaskStates {
+		if s == nil {
+			continue
+		}
+		restarts += s.Restarts
+		for _, e := range s.Events {
+			switch {
+			case e.Type == structs.TaskEventPluginHealthy:
+				since = 0
+			case since == 0:
+				since = e.Time
+			}
+			if slices.Contains(troubles, e.Type) && (last == nil || e.Time >= last.Time) {
+				last = e
+			}
+		}
+	}
+	if since == 0 {
+		since = a.CreateTime
+	}
+	var parts []string
+	if last != nil {
+		text := oneLine(eventText(last))
+		parts = append(parts, strings.TrimSuffix(last.Type+": "+text, ": "))
+	} else {
+		parts = append(parts, strings.TrimPrefix(lastEvent(a), ": "))
+	}
+	if restarts > 0 {
+		parts = append(parts, "restarted "+plural(int(restarts), "time"))
+	}
+	return since, joinComma(parts)
+}
