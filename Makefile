@@ -7,7 +7,7 @@ LDFLAGS  := -s -w -X berth/internal/version.Version=$(VERSION)
 BIN      := bin/berth
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help build test check demo bench bench-peer goldens setup fmt clean
+.PHONY: help build test fuzz check demo bench bench-peer goldens setup fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,6 +20,9 @@ setup: ## install what the tests need from Debian (root; does nothing when it is
 
 test: setup build ## run all tests, with the race detector; real processes, mounts and sockets (root)
 	./scripts/test.sh
+
+fuzz: ## run every fuzz target for FUZZTIME (10s)
+	./scripts/fuzz.sh
 
 check: ## formatting, vet, staticcheck, the shape of the house, goldens current
 	@unformatted="$$(git ls-files '*.go' | xargs gofmt -l)"; test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }

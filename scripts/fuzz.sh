@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Runs every fuzz target of the module, each for FUZZTIME (10s), all within FUZZTOTAL seconds (1800). A target that
+# finds a fault writes the input below its package's testdata/fuzz and ends the run with an error.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+each=${FUZZTIME:-10s} total=${FUZZTOTAL:-1800}
+mapfile -t targets < <(git ls-files -co --exclude-standard '*_test.go' ':!bench/' ':!test/interop/' ':!test/driver/' |
+	xargs grep -oE '^func Fuzz[A-Za-z0-9_]+' /dev/null | sed -E 's/:func /:/' | sort)
+[ "${#targets[@]}" -gt 0 ] || { echo "fuzz: found no target" >&2; exit 1; }
+for target in "${targets[@]}"; do
+	package=./$(dirname "${target%%:*}") name=${target##*:}
+	left=$((total - SECONDS))
+	[ "$left" -gt 0 ] || { echo "fuzz: $total s are over before $package $name; set FUZZTOTAL" >&2; exit 1; }
+	echo "fuzz: $package $name"
+	timeout -k 10 "$left" go test -tags hashicorpmetrics -run '^$' -fuzz "^$name\$" -fuzztime "$each" "$package" ||
+		{ echo "fuzz: $package $name failed, or took longer than the $left s that were left; see FUZZTOTAL" >&2; exit 1; }
+done
+echo "fuzz: ${#targets[@]} targets, $SECONDS s"
