@@ -41,6 +41,45 @@ func TestRegistrationWaitsForTheFirstFingerprints(t *testing.T) {
 	})
 }
 
+func TestRegistration_WaitsForTheFirstFingerprintsOfDrivers(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(true)
+		defer r.stop()
+		close(r.parts.plugins.ready)
+		r.pass(20 * time.Second)
+		if n := len(r.plane.called("Node.Register")); n != 0 {
+			t.Fatalf("%d registrations before the drivers were fingerprinted", n)
+		}
+		close(r.parts.drivers.ready)
+		synctest.Wait()
+		if n := len(r.plane.called("Node.Register")); n != 1 {
+			t.Fatalf("%d registrations", n)
+		}
+	})
+}
+
+func TestPluginChanges_AreGatheredForAMoment(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		r.start(false)
+		defer r.stop()
+		r.pass(time.Second)
+		r.parts.plugins.set(instance("a", structs.CSIKindNode, true))
+		r.pass(pluginBatch / 2)
+		r.parts.plugins.set(instance("a", structs.CSIKindNode, true), instance("a", structs.CSIKindController, true))
+		r.pass(pluginBatch / 4)
+		if n := len(r.plane.called("Node.UpdateCSI")); n != 0 {
+			t.Fatalf("%d updates before the changes were gathered", n)
+		}
+		r.pass(time.Second)
+		calls := r.plane.called("Node.UpdateCSI")
+		if len(calls) != 1 || len(calls[0].req.(*structs.NodeUpdateCSIRequest).Upserts) != 2 {
+			t.Errorf("%d updates, want one with both changes", len(calls))
+		}
+	})
+}
+
 func TestRegistrationProceedsAfterTheTimeout(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +34,17 @@ func end(a *agent, jobs ...string) {
 	}
 	a.must("volume", "delete", "counter")
 	a.must("job", "stop", "-purge", "hostpath")
+	eventually(a.t, "a plugin whose job is purged is not found", func() error {
+		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/v1/plugin/csi/hostpath", a.http))
+		if err != nil {
+			return err
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusNotFound {
+			return fmt.Errorf("%s", resp.Status)
+		}
+		return nil
+	})
 	eventually(a.t, "every task has ended", func() error {
 		if n := len(a.tasks()); n > 0 {
 			return fmt.Errorf("%d processes", n)

@@ -30,8 +30,8 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
 	if os.Geteuid() != 0 {
-		fmt.Println("e2e: these tests mount file systems and start isolated tasks; they need root")
-		return 0
+		fmt.Println("e2e: these tests mount file systems and start isolated tasks; run them as root, or leave the package out")
+		return 1
 	}
 	if binary = os.Getenv("BERTH_BIN"); binary == "" {
 		dir, err := os.MkdirTemp("", "berth-e2e-bin-")
@@ -49,6 +49,22 @@ func run(m *testing.M) int {
 		}
 	}
 	return m.Run()
+}
+
+// seedOf returns the seed of a test's chance: BERTH_TEST_SEED, to have a failed run again, or a new one. The test
+// logs it.
+func seedOf(t testing.TB) uint64 {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("BERTH_TEST_SEED"); text != "" {
+		given, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("BERTH_TEST_SEED: %v", err)
+		}
+		seed = given
+	}
+	t.Logf("BERTH_TEST_SEED=%d", seed)
+	return seed
 }
 
 // agent is one berth process with what it needs to be started again as it was.

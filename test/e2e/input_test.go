@@ -2,9 +2,10 @@ package e2e
 
 import (
 	"bytes"
-	"crypto/rand"
+	endian "encoding/binary"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -115,10 +116,18 @@ func (a *agent) post(path, header, value string) int {
 	return resp.StatusCode
 }
 
+// noiseOf are random bytes of the test's seed.
+func noiseOf(t *testing.T, n int) []byte {
+	var seed [32]byte
+	endian.LittleEndian.PutUint64(seed[:], seedOf(t))
+	noise := make([]byte, n)
+	_, _ = rand.NewChaCha8(seed).Read(noise) // never fails
+	return noise
+}
+
 // bodies are what no route can make sense of.
-func bodies() [][]byte {
-	noise := make([]byte, 4096)
-	_, _ = rand.Read(noise)
+func bodies(t *testing.T) [][]byte {
+	noise := noiseOf(t, 4096)
 	return [][]byte{nil, []byte("{"), []byte("null"), []byte("[]"), []byte("[null]"), []byte(`"x"`), []byte("1e999"), []byte("{}"), noise,
 		[]byte(`{"Job":null}`), []byte(`{"Job":{"ID":"x","TaskGroups":[null]}}`), []byte(`{"Job":{"ID":"x","Unknown":1}}`),
 		[]byte(`{"Volumes":[null]}`), []byte(`{"Volumes":[{"ID":"v","Topologies":[null],"RequestedCapabilities":[null]}]}`),
@@ -135,7 +144,7 @@ func TestGarbageOnEveryRoute(t *testing.T) {
 	for _, r := range api.Routes {
 		path := strings.ReplaceAll(r.Path, "{id}", "%2e%2e%2fx%00%ff")
 		for _, method := range append(strings.Fields(r.Methods), "PATCH") {
-			for i, body := range bodies() {
+			for i, body := range bodies(t) {
 				for _, query := range []string{"", "?index=x&wait=-1&per_page=%00&prefix=%ff&namespace=%2e%2e"} {
 					req, err := http.NewRequest(method, base+path+query, bytes.NewReader(body))
 					if err != nil {
@@ -164,13 +173,12 @@ func TestGarbageOnTheRPCPort(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-dev")
 	a.start()
+	noise := noiseOf(t, 2048)
 	for first := range 256 {
 		conn, err := net.DialTimeout("tcp", "127.0.0.1:"+strconv.Itoa(a.rpc), time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
-		noise := make([]byte, 2048)
-		_, _ = rand.Read(noise)
 		noise[0] = byte(first)
 		_, _ = conn.Write(noise)
 		conn.Close()

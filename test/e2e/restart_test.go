@@ -110,9 +110,7 @@ func (a *agent) killWhile(rnd *rand.Rand, args ...string) {
 
 func TestKillingTheAgentAtAnyMomentOfAVolumesLife(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 0))
+	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
 	a := newAgent(t, "one", "-server", "-client")
 	a.start()
 	a.must("job", "run", quickPlugin(t, a, "64"))

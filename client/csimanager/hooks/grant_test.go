@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,17 +78,17 @@ func TestNothingIsStagedWhileTheServersAreAway(t *testing.T) {
 // The server that was asked was cut off while the question waited: what it then says may be long past.
 func TestAnAnswerThatTookLongIsConfirmed(t *testing.T) {
 	r := newRig(t)
-	r.confirmAfter = 20 * time.Millisecond
+	var age atomic.Int64 // of the clock, in ns
+	r.confirmAfter = time.Hour
+	r.now = func() time.Time { return time.Unix(0, age.Load()) }
 	p := r.plugin("ebs")
 	r.servers.blocked["data"] = "allocation b2 holds it"
 	e := env("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
-	for asked := 0; asked < 2; asked = r.servers.count("CSIVolume.GetClaim") { // the second one waits
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(2 * r.confirmAfter) // lets the question grow old
+	must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 2)) // the second one waits
+	age.Store(int64(2 * r.confirmAfter))
 	r.servers.change(func() {
 		delete(r.servers.blocked, "data")
 		r.servers.fail["CSIVolume.GetClaim"] = []error{structs.Errorf(structs.KindNotFound, "no claim")}

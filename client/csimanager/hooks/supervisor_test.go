@@ -208,6 +208,122 @@ func TestEachChangeOfHealthIsAnEventAndRestartsNothing(t *testing.T) {
 	}
 }
 
+// hanging is a plugin that was healthy and answers nothing any more.
+func (r *rig) hanging(hang time.Duration) (*supervisor, *csitest.Plugin, *control) {
+	r.t.Helper()
+	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, c *SupervisorConfig) {
+		p.HangTimeout, c.ProbeTimeout = hang, 5*time.Millisecond
+	})
+	must(r.t, s.Up(r.ctx(), te))
+	p := process(r.t, s)
+	must(r.t, p.Restart())
+	c := newControl()
+	s.Started(r.ctx(), c)
+	if e := c.next(r.t); e.Type != structs.TaskEventPluginHealthy {
+		r.t.Fatalf("event %+v", e)
+	}
+	r.t.Cleanup(p.Hang("Probe"))
+	return s, p, c
+}
+
+func TestPluginSupervisor_RestartsAPluginThatHangs(t *testing.T) {
+	r := newRig(t)
+	s, _, c := r.hanging(50 * time.Millisecond)
+	reason := <-c.restarts
+	if !strings.Contains(reason, `CSI plugin "ebs" has answered no probe for 50ms and is restarted`) {
+		t.Errorf("reason %s", reason)
+	}
+	var last *structs.TaskEvent
+	for len(c.events) > 0 {
+		last = c.next(t)
+	}
+	if last == nil || last.Type != structs.TaskEventPluginUnhealthy || last.Message != reason {
+		t.Errorf("last event %+v", last)
+	}
+	s.Stopped()
+	if len(c.restarts) != 0 {
+		t.Error("it is restarted more than once")
+	}
+}
+
+func TestPluginSupervisor_DoesNotRestartAPluginThatAnswersWithErrors(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HangTimeout = 10 * time.Millisecond })
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	must(t, p.Restart())
+	c := newControl()
+	s.Started(r.ctx(), c)
+	defer s.Stopped()
+	c.next(t)
+	p.FailAlways("Probe", csitest.Error("FailedPrecondition", "no license"))
+	c.next(t)
+	for begin := time.Now(); time.Since(begin) < 100*time.Millisecond; { // well beyond hang_timeout
+		must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
+	}
+	if len(c.restarts) != 0 {
+		t.Errorf("restarted: %s", <-c.restarts)
+	}
+}
+
+func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", nil)
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	must(t, p.Restart())
+	c := newControl()
+	ctx, cancel := context.WithCancel(r.ctx())
+	s.Started(ctx, c)
+	c.next(t)
+	p.FailAlways("Probe", csitest.Error("FailedPrecondition", "no license"))
+	c.next(t)
+	cancel() // the agent ends; the process does not
+	s.Stopped()
+	s, _ = r.supervisor("a1", nil)
+	c = newControl()
+	s.Started(r.ctx(), c)
+	must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+3))
+	if len(c.events) != 0 {
+		t.Errorf("emitted again: %+v", c.next(t))
+	}
+	p.Script("Probe", nil)
+	if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
+		t.Errorf("event %+v", e)
+	}
+	s.Stopped()
+	must(t, s.Down(r.ctx()))
+}
+
+func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T) {
+	r := newRig(t)
+	first := &dynamicplugins.Instance{Kind: structs.CSIKindNode, ID: "ebs", AllocID: "first", SocketPath: "/first", Provider: "first.csi"}
+	must(t, r.registry.Register(first))
+	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	must(t, p.Restart())
+	c := newControl()
+	s.Started(r.ctx(), c)
+	defer s.Stopped()
+	e := c.next(t)
+	for _, part := range []string{"is not used", `"test.csi.berth"`, `driver "first.csi" of allocation first`} {
+		if e.Type != structs.TaskEventPluginUnhealthy || !strings.Contains(e.Message, part) {
+			t.Errorf("event %+v, want %q", e, part)
+		}
+	}
+	for begin := time.Now(); time.Since(begin) < 100*time.Millisecond; { // well beyond health_timeout
+		must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
+	}
+	if i := r.registry.Get(nodeKey); i.AllocID != "first" || len(c.events)+len(c.restarts) != 0 {
+		t.Errorf("serving %+v, %d events, %d restarts", i, len(c.events), len(c.restarts))
+	}
+	must(t, r.registry.Deregister(nodeKey, "first"))
+	if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
+		t.Errorf("event %+v", e)
+	}
+}
+
 func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
 	r := newRig(t)
 	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
@@ -351,5 +467,99 @@ func TestAPluginThatStopsUnderItsVolumesIsWarnedOf(t *testing.T) {
 	s.Stopped()
 	if e := c.next(t); !strings.Contains(e.Message, "default/data") {
 		t.Errorf("event %+v", e)
+	}
+}
+
+func TestPluginSupervisor_DefaultTimeouts(t *testing.T) {
+	r := newRig(t)
+	s, _ := r.supervisor("a1", nil)
+	if s.plugin.HealthTimeout != 30*time.Second || s.plugin.HangTimeout != 2*time.Minute {
+		t.Errorf("health_timeout %s, hang_timeout %s", s.plugin.HealthTimeout, s.plugin.HangTimeout)
+	}
+}
+
+func TestPluginSupervisor_HasASocketDirectoryOfItsOwn(t *testing.T) {
+	r := newRig(t)
+	seen := map[string]string{}
+	for _, alloc := range []string{"a1", "a2"} {
+		for _, task := range []string{"plugin", "other"} {
+			e := env(alloc, nil)
+			s := NewPluginSupervisor(SupervisorConfig{Dir: r.dir, Registry: r.registry, Volumes: r.m.Volumes()}, e,
+				&structs.Task{Name: task, CSIPluginConfig: &structs.CSIPluginConfig{ID: "ebs", Type: structs.CSIPluginNode}}).(*supervisor)
+			if other := seen[s.socketDir]; other != "" {
+				t.Errorf("%s of %s shares its directory with %s", task, alloc, other)
+			}
+			seen[s.socketDir] = task + " of " + alloc
+		}
+	}
+}
+
+func TestPluginSupervisors_OfTwoAllocationsServeOnAcrossAgents(t *testing.T) {
+	r := newRig(t)
+	ctx, cancel := context.WithCancel(r.ctx())
+	var first []*supervisor
+	for _, alloc := range []string{"a1", "a2"} {
+		s, te := r.supervisor(alloc, nil)
+		must(t, s.Up(r.ctx(), te))
+		must(t, process(t, s).Restart())
+		c := newControl()
+		s.Started(ctx, c)
+		c.next(t)
+		first = append(first, s)
+	}
+	cancel() // the agent ends; the processes do not
+	for _, s := range first {
+		s.Stopped()
+	}
+	r.crash()
+	r.boot()
+	must(t, r.m.WaitFirst(r.ctx()))
+	if i := r.m.Instances(); len(i) != 2 || i[0].AllocID != "a2" || !i[0].Healthy || !i[1].Healthy {
+		t.Errorf("after the restart: %+v", i)
+	}
+	var again []*supervisor
+	for _, alloc := range []string{"a1", "a2"} {
+		s, te := r.supervisor(alloc, nil)
+		must(t, s.Up(r.ctx(), te))
+		c := newControl()
+		s.Started(r.ctx(), c)
+		again = append(again, s)
+	}
+	again[1].Stopped() // the newer one ends: the older one serves at once
+	must(t, again[1].Down(r.ctx()))
+	if i := r.registry.Get(nodeKey); i == nil || i.AllocID != "a1" {
+		t.Errorf("serving %+v", i)
+	}
+	if _, err := r.m.Client(r.ctx(), structs.CSIKindController, "ebs"); err != nil {
+		t.Error(err)
+	}
+	again[0].Stopped()
+	must(t, again[0].Down(r.ctx()))
+	if len(r.registry.Serving()) != 0 {
+		t.Error("still registered")
+	}
+}
+
+func TestPluginSupervisors_OfTwoPluginsInOneAllocationServeBoth(t *testing.T) {
+	r := newRig(t)
+	for _, id := range []string{"ebs", "efs"} {
+		e := env("a1", nil)
+		task := &structs.Task{Name: id, CSIPluginConfig: &structs.CSIPluginConfig{ID: id, Type: structs.CSIPluginMonolith}}
+		s := NewPluginSupervisor(SupervisorConfig{Dir: r.dir, Registry: r.registry, Volumes: r.m.Volumes(), StartInterval: time.Millisecond}, e, task).(*supervisor)
+		must(t, s.Up(r.ctx(), &hook.TaskEnv{AllocEnv: e, Task: task, Config: &driver.TaskConfig{}}))
+		p, err := csitest.New(csitest.Config{Name: id + ".csi", Controller: true, Node: true, SocketDir: s.socketDir})
+		must(t, err)
+		t.Cleanup(p.Close)
+		must(t, p.Restart())
+		c := newControl()
+		s.Started(r.ctx(), c)
+		defer s.Stopped()
+		c.next(t)
+	}
+	for _, id := range []string{"ebs", "efs"} {
+		c, err := r.m.Client(r.ctx(), structs.CSIKindNode, id)
+		if err != nil || c.Info.Provider != id+".csi" {
+			t.Errorf("%s: %+v, %v", id, c, err)
+		}
 	}
 }
