@@ -14,11 +14,13 @@ import (
 // A call that its caller gave up is not cancelled: a plugin that has taken a call carries it out, whoever waits
 // for the answer (CSI spec, "Timeouts"). So a call goes on until the plugin answers, its process ends or LateWait
 // has passed, and until then it is the only one for its volume. It is on record meanwhile, because the plugin
-// outlives the agent: after a restart of the agent the call that undoes it is not made before LateWait has passed.
+// outlives the agent. After a restart of the agent the call that undoes it is made once the same instance of the
+// plugin has answered a repeat of it, or once LateWait has passed.
 
 // Call is one call of a plugin for a volume.
 type Call struct {
 	PluginID string
+	Instance string // the allocation that runs the instance of the plugin that is called
 	Volume   string // the plugin's volume_id or, while that is not known, "name:" and its name
 	RPC      string
 	Where    string // what the RPC concerns of the volume: a path, or the plugin's name of a node
@@ -35,13 +37,13 @@ type callRecord struct {
 
 var callTable = store.NewTable[callRecord]("csi_calls")
 
-// key has the time in it: that a repeat was answered does not say that the call before it is over.
+// key has the time in it: a repeat is a record of its own until it is answered.
 func (r *callRecord) key() string {
 	return store.Key(r.PluginID, r.Volume, r.RPC, r.Where, strconv.FormatInt(r.Since, 10))
 }
 
 // undoes names the calls that must not overtake each other where they concern the same. A late detach or delete
-// must not be taken for done either, because the repeat was answered: what follows may go by another node.
+// is not even repeated: what follows its answer may go by another node, which knows nothing of the late one.
 var undoes = map[string][]string{
 	"NodeStageVolume":           {"NodeUnstageVolume"},
 	"NodeUnstageVolume":         {"NodeStageVolume"},
@@ -130,19 +132,23 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 func (m *Manager) countCall() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.life.Err() != nil {
+	if m.closed {
 		return false
 	}
 	m.calling.Add(1)
 	return true
 }
 
-// endCalls cancels what is in flight and waits for it.
+// endCalls lets no call begin any more, gives those in flight StopWait to be answered, so that the next agent need
+// not wait for them, and cancels the others.
 func (m *Manager) endCalls() {
 	m.mu.Lock()
-	m.endLife()
+	m.closed = true
 	m.mu.Unlock()
+	late := time.AfterFunc(m.cfg.StopWait, m.endLife)
 	m.calling.Wait()
+	late.Stop()
+	m.endLife()
 }
 
 // endCall drops the record of a call that has an answer, or whose plugin has ended. A call that was cancelled here
@@ -154,9 +160,32 @@ func (m *Manager) endCall(rec *callRecord, err error, inTime bool) {
 			"volume", rec.Volume, "since", clock(rec.Since), "error", err)
 		return
 	}
-	if err := callTable.Delete(m.cfg.DB, rec.key()); err != nil {
+	if err := m.dropCalls(rec, err == nil); err != nil {
 		m.logger.Warn("the record of a call that has ended is left, it holds up what would undo the call", "error", err)
 	}
+}
+
+// dropCalls drops the record of a call that was answered. A success settles the calls that it repeated as well: an
+// instance resumes the earlier call, or refuses the repeat while it goes on (CSI spec, "Timeouts", "Concurrency").
+// Another instance knows nothing of it.
+func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
+	if !succeeded {
+		return callTable.Delete(m.cfg.DB, rec.key())
+	}
+	same := store.Key(rec.PluginID, rec.Volume, rec.RPC, rec.Where, "")
+	records, err := callTable.All(m.cfg.DB, same)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		if r.Value.Instance != rec.Instance {
+			continue
+		}
+		if err := callTable.Delete(m.cfg.DB, r.Key); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // lateCalls are the calls for a volume that are, or may still be, carried out. It drops the records of others.

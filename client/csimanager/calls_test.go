@@ -2,6 +2,7 @@ package csimanager
 
 import (
 	"context"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -78,15 +79,15 @@ func TestDuty_C6_ACallThatWasGivenUpIsUndoneOnlyAfterItHasEnded(t *testing.T) {
 	}
 }
 
-// The agent is killed during a call, and the plugin goes on. The same call may be made again; the one that undoes
-// it waits.
-func TestDuty_C6_AnAgentThatRestartsDoesNotUndoWhatIsStillCarriedOut(t *testing.T) {
-	r := newRig(t)
+// killedDuringStage has the agent killed while the plugin stages, starts it again, and checks that the volume is not
+// unstaged meanwhile.
+func killedDuringStage(t *testing.T) (r *rig, p *csitest.Plugin, u *Use) {
+	r = newRig(t)
 	r.crash()
 	r.cfg.LateWait = time.Hour
 	r.boot()
-	p := r.plugin("ebs", "plug", nodeOnly)
-	u := use("data", "a1")
+	p = r.plugin("ebs", "plug", nodeOnly)
+	u = use("data", "a1")
 	release := carriesOut(t, p, "NodeStageVolume")
 	ended := make(chan error, 1)
 	go func() {
@@ -97,20 +98,93 @@ func TestDuty_C6_AnAgentThatRestartsDoesNotUndoWhatIsStillCarriedOut(t *testing.
 	r.crash()
 	<-ended
 	r.boot()
-	for range 2 {
-		err := r.v.Down(r.ctx(), u.VolumeKey, "a1")
-		if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "NodeStageVolume was called at") || p.Count("NodeUnstageVolume") != 0 {
-			t.Fatalf("%v after %d calls", err, p.Count("NodeUnstageVolume"))
-		}
-		release()
-		r.up(u) // the same call again: its answer does not say that the first is over
-		must(t, r.v.book.putPublish(&publishRecord{Namespace: "default", VolumeID: "data", AllocID: "a1", State: claimed}))
+	notUnstaged(t, r, p, u)
+	release()
+	return r, p, u
+}
+
+func notUnstaged(t *testing.T, r *rig, p *csitest.Plugin, u *Use) {
+	t.Helper()
+	err := r.v.Down(r.ctx(), u.VolumeKey, "a1")
+	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "NodeStageVolume was called at") {
+		t.Fatalf("unstaging is not held up: %v", err)
 	}
+	if n := p.Count("NodeUnstageVolume"); n != 0 {
+		t.Fatalf("NodeUnstageVolume was called %d times", n)
+	}
+}
+
+// The agent is killed during a call, and the plugin goes on. Nothing repeats the call: the one that undoes it waits.
+func TestDuty_C6_AnAgentThatRestartsDoesNotUndoWhatIsStillCarriedOut(t *testing.T) {
+	r, _, u := killedDuringStage(t)
+	r.crash()
+	r.cfg.LateWait = time.Nanosecond
+	r.boot()
+	r.down(u)
+}
+
+// The instance that was called resumes the call when it is repeated.
+func TestDuty_C5_AnAnsweredRepeatSettlesTheCallBeforeTheRestart(t *testing.T) {
+	r, p, u := killedDuringStage(t)
+	r.up(u)
+	r.down(u)
+	r.clean(p, "ext-data")
+}
+
+// An update of the plugin's job put another instance in its place, and the former one may still be busy.
+func TestDuty_C5_TheAnswerOfAnotherInstanceSettlesNothing(t *testing.T) {
+	r, _, u := killedDuringStage(t)
+	p := r.plugin("ebs", "plug-2", nodeOnly)
+	waitFor(t, r, func() bool {
+		conn, err := r.m.Client(r.ctx(), structs.CSIKindNode, "ebs")
+		return err == nil && conn.Registration.AllocID == "plug-2"
+	})
+	r.up(u)
+	must(t, r.v.book.putPublish(&publishRecord{Namespace: "default", VolumeID: "data", AllocID: "a1", State: claimed}))
+	notUnstaged(t, r, p, u)
 	r.crash()
 	r.cfg.LateWait = time.Nanosecond
 	r.boot()
 	unmountBelow(r.root)
 	r.down(u)
+}
+
+// A call that is answered while the agent stops holds up nothing afterwards.
+func TestManager_WaitsForACallWhenItStops(t *testing.T) {
+	r := newRig(t)
+	r.crash()
+	r.cfg.LateWait = time.Hour
+	r.cfg.StopWait = time.Hour
+	r.boot()
+	p := r.plugin("ebs", "plug", nodeOnly)
+	u := use("data", "a1")
+	release := p.Hang("NodeStageVolume")
+	defer release()
+	ctx, giveUp := context.WithCancel(r.ctx())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.v.Up(ctx, u, nil)
+		ended <- err
+	}()
+	must(t, p.Await(r.ctx(), "NodeStageVolume", 1))
+	giveUp()
+	<-ended
+	m, end := r.m, r.end
+	r.end = nil
+	stopped := make(chan struct{})
+	go func() {
+		end()
+		close(stopped)
+	}()
+	for m.countCall() { // no call begins any more once the manager stops
+		m.calling.Done()
+		runtime.Gosched()
+	}
+	release()
+	<-stopped
+	r.boot()
+	r.down(u)
+	r.clean(p, "ext-data")
 }
 
 func TestDuty_K15_NotFoundProvesNothingWhereNoMountWasSeen(t *testing.T) {

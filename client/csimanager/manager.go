@@ -31,6 +31,7 @@ type Config struct {
 	ProbeTimeout        time.Duration // bounds one fingerprint; 10 s
 	CallTimeout         time.Duration // bounds the wait for one call for a volume; csi.DefaultTimeout
 	LateWait            time.Duration // how long a call that is not answered goes on, or may be carried out; twice CallTimeout
+	StopWait            time.Duration // how long a call in flight goes on when the agent stops; 5 s
 	ClientWait          time.Duration // how long Client waits for a healthy instance; 30 s
 	RetryMin, RetryMax  time.Duration // between two tries of a step; 250 ms, growing to 30 s
 	// AcceptUnmounted believes a plugin that a volume is published although the host sees no mount there.
@@ -44,6 +45,7 @@ func (c Config) withDefaults() Config {
 	c.ProbeTimeout = cmp.Or(c.ProbeTimeout, 10*time.Second)
 	c.CallTimeout = cmp.Or(c.CallTimeout, csi.DefaultTimeout)
 	c.LateWait = cmp.Or(c.LateWait, 2*c.CallTimeout)
+	c.StopWait = cmp.Or(c.StopWait, 5*time.Second)
 	c.ClientWait = cmp.Or(c.ClientWait, 30*time.Second)
 	c.RetryMin = cmp.Or(c.RetryMin, 250*time.Millisecond)
 	c.RetryMax = cmp.Or(c.RetryMax, 30*time.Second)
@@ -65,12 +67,13 @@ type Manager struct {
 
 	kicks   chan dynamicplugins.Key // instances that have something new
 	changes chan struct{}
-	wg      sync.WaitGroup // instance managers
-	calling sync.WaitGroup // calls for volumes
-	life    context.Context
+	wg      sync.WaitGroup  // instance managers
+	calling sync.WaitGroup  // calls for volumes
+	life    context.Context // of the calls
 	endLife context.CancelFunc
 
 	mu      sync.Mutex
+	closed  bool // no call for a volume is to begin any more
 	slots   map[dynamicplugins.Key]*slot
 	changed chan struct{}                   // closed whenever what Client or Instances see changes
 	pending map[dynamicplugins.Key]struct{} // restored, and not fingerprinted yet
@@ -112,22 +115,22 @@ func (m *Manager) Run(ctx context.Context) {
 	sub := m.cfg.Registry.Subscribe()
 	defer sub.Close()
 	defer m.wg.Wait()
+	connections, disconnect := context.WithCancel(context.WithoutCancel(ctx))
+	defer disconnect()
 	defer m.endCalls()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	resync := time.NewTicker(m.cfg.FingerprintInterval)
 	defer resync.Stop()
 	for {
 		select {
 		case <-sub.More():
 			for _, e := range sub.Take() {
-				m.settle(ctx, e.Key)
+				m.settle(connections, e.Key)
 			}
 		case k := <-m.kicks:
-			m.settle(ctx, k)
+			m.settle(connections, k)
 		case <-resync.C:
 			for _, k := range m.keys() {
-				m.settle(ctx, k)
+				m.settle(connections, k)
 			}
 		case <-ctx.Done():
 			return

@@ -51,7 +51,8 @@ func newRig(t *testing.T) *rig {
 	must(t, err)
 	r := &rig{t: t, dir: dir, root: filepath.Join(dir, "v")}
 	r.cfg = Config{Root: r.root, NodeID: "n1", Logger: hclog.NewNullLogger(), FingerprintInterval: time.Minute,
-		ProbeTimeout: 30 * time.Second, CallTimeout: time.Minute, LateWait: time.Nanosecond, ClientWait: 30 * time.Second,
+		ProbeTimeout: 30 * time.Second, CallTimeout: time.Minute, LateWait: time.Nanosecond,
+		StopWait: time.Nanosecond, ClientWait: 30 * time.Second,
 		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond}
 	t.Cleanup(func() { unmountBelow(dir); _ = os.RemoveAll(dir) })
 	t.Cleanup(func() { r.crash() })

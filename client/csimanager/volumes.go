@@ -407,8 +407,8 @@ func (u *Use) forPlugin() csi.Use {
 // call makes a call that concerns a path as the only one in flight for the volume. It may outlive the work.
 func (w *work) call(rpc, pluginID, externalID, path string, fn func(context.Context, *Conn) error) error {
 	conn := w.conn
-	return w.m.Exclusive(w.ctx, Call{PluginID: pluginID, Volume: externalID, RPC: rpc, Where: path},
-		func(ctx context.Context) error { return fn(ctx, conn) })
+	c := Call{PluginID: pluginID, Instance: conn.Registration.AllocID, Volume: externalID, RPC: rpc, Where: path}
+	return w.m.Exclusive(w.ctx, c, func(ctx context.Context) error { return fn(ctx, conn) })
 }
 
 func (w *work) reread() (err error) {

@@ -59,6 +59,7 @@ func ask[T any](ctx context.Context, e *endpoints, req structs.CSIControllerRequ
 	if err != nil {
 		return nil, err
 	}
+	c.Instance = conn.Registration.AllocID
 	resp, err := csimanager.Do(ctx, e.m, c, func(ctx context.Context) (*T, error) { return fn(ctx, conn) })
 	if err == nil {
 		return resp, nil
