@@ -146,7 +146,7 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 	return r
 }
 
-// learn fills in what a plugin says of itself.
+// learn fills in what a plugin says of itself. An answer that fails leaves what was known.
 func learn(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.CSIInfo) error {
 	info, err := c.PluginInfo(ctx)
 	if err != nil {
@@ -160,9 +160,15 @@ func learn(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.
 	r.RequiresControllerPlugin, r.RequiresTopologies = caps.Controller, caps.Topology
 	r.ExpandsOffline = caps.ExpandOffline && !caps.ExpandOnline
 	if kind == structs.CSIKindController {
-		r.ControllerInfo, err = c.ControllerCapabilities(ctx)
-	} else {
-		r.NodeInfo, err = c.NodeInfo(ctx)
+		controller, err := c.ControllerCapabilities(ctx)
+		if err == nil {
+			r.ControllerInfo = controller
+		}
+		return err
+	}
+	node, err := c.NodeInfo(ctx)
+	if err == nil {
+		r.NodeInfo = node
 	}
 	return err
 }
