@@ -174,22 +174,27 @@ func TestAFailureIsUnwoundAndSaysWhat(t *testing.T) {
 }
 
 func TestDuty_K8_K25_NotFoundIsVerifiedBeforeItIsTriedAgain(t *testing.T) {
-	r := newRig(t)
-	p := r.plugin("ebs")
-	p.Fail("NodeStageVolume", csitest.Error("NotFound", "not yet"), csitest.Error("NotFound", "not yet"))
-	e := env("a1", map[string]string{"d": "data"})
-	h := r.volumes(e)
-	must(t, h.Up(r.ctx(), e))
-	if n := r.servers.count("CSIVolume.GetClaim"); n != 3 {
-		t.Errorf("the servers were asked %d times whether it exists", n)
+	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
+		t.Run(rpc, func(t *testing.T) {
+			r := newRig(t)
+			p := r.plugin("ebs")
+			p.Fail(rpc, csitest.Error("NotFound", "not yet"), csitest.Error("NotFound", "not yet"))
+			e := env("a1", map[string]string{"d": "data"})
+			h := r.volumes(e)
+			must(t, h.Up(r.ctx(), e))
+			if n := r.servers.count("CSIVolume.GetClaim"); n != 3 {
+				t.Errorf("the servers were asked %d times whether it exists", n)
+			}
+			must(t, h.Down(r.ctx()))
+			p.Forget()
+			p.FailAlways(rpc, csitest.Error("NotFound", "never"))
+			if err := h.Up(r.ctx(), e); !structs.IsKind(err, structs.KindNotFound) || p.Count(rpc) != 3 {
+				t.Errorf("got %v after %d tries", err, p.Count(rpc))
+			}
+			must(t, h.Down(r.ctx()))
+			r.clean()
+		})
 	}
-	must(t, h.Down(r.ctx()))
-	p.FailAlways("NodeStageVolume", csitest.Error("NotFound", "never"))
-	if err := h.Up(r.ctx(), e); !structs.IsKind(err, structs.KindNotFound) {
-		t.Errorf("got %v", err)
-	}
-	must(t, h.Down(r.ctx()))
-	r.clean()
 }
 
 func TestDownGoesPastErrorsAndReleasesOnlyWhatIsGone(t *testing.T) {

@@ -1,0 +1,129 @@
+package endpoint
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"berth/client/csimanager"
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+// codes are all codes but OK, with the kind of error that the servers get. What they make of it is theirs: see
+// server/control and state.
+var codes = map[string]structs.Kind{
+	"Canceled": structs.KindTimeout, "Unknown": structs.KindTimeout, "DeadlineExceeded": structs.KindTimeout,
+	"Unavailable": structs.KindTimeout, "Aborted": structs.KindTimeout, "ResourceExhausted": structs.KindTimeout,
+	"InvalidArgument": structs.KindInvalid, "OutOfRange": structs.KindInvalid, "NotFound": structs.KindNotFound,
+	"AlreadyExists": structs.KindConflict, "PermissionDenied": structs.KindDenied, "Unauthenticated": structs.KindDenied,
+	"FailedPrecondition": structs.KindPrecondition, "Unimplemented": structs.KindPrecondition,
+	"Internal": structs.KindInternal, "DataLoss": structs.KindInternal,
+}
+
+// codesBut returns codes with other kinds for some.
+func codesBut(other map[string]structs.Kind) map[string]structs.Kind {
+	all := maps.Clone(codes)
+	maps.Copy(all, other)
+	return all
+}
+
+// asked are the codes of a call after which another controller may be asked, or the same node once more at once: to
+// make it twice does no harm.
+var asked = codesBut(map[string]structs.Kind{"Unavailable": structs.KindUnavailable, "Aborted": structs.KindUnavailable,
+	"ResourceExhausted": structs.KindUnavailable})
+
+// full are the codes of a call of which the servers are told that there is no space, as an answer.
+var full = codesBut(map[string]structs.Kind{"ResourceExhausted": ""})
+
+var grown = structs.CSICapacityRange{RequiredBytes: 8 << 20}
+
+// codeCase is a call of a node that has the plugin called once for the volume id.
+type codeCase struct {
+	rpc  string
+	want map[string]structs.Kind
+	call func(r *rig, id string) error
+}
+
+func codeCases() []codeCase {
+	return []codeCase{
+		{"CreateVolume", full, func(r *rig, id string) error {
+			_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: id, Capabilities: writer})
+			return err
+		}},
+		{"DeleteVolume", codes, func(r *rig, id string) error {
+			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: id})
+			return err
+		}},
+		{"ControllerPublishVolume", codes, func(r *rig, id string) error {
+			_, err := call(r, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{PluginID: "ebs", ExternalID: id,
+				ExternalNodeID: "n", AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode})
+			return err
+		}},
+		{"ControllerUnpublishVolume", codes, func(r *rig, id string) error {
+			_, err := call(r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: id, ExternalNodeID: "n"})
+			return err
+		}},
+		{"ControllerExpandVolume", full, func(r *rig, id string) error {
+			_, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs", ExternalID: id, Capacity: grown})
+			return err
+		}},
+		{"ValidateVolumeCapabilities", asked, func(r *rig, id string) error {
+			_, err := call(r, structs.ClientCSIControllerValidate, &structs.ClientCSIValidateRequest{PluginID: "ebs", ExternalID: id, Capabilities: writer})
+			return err
+		}},
+		{"ListVolumes", asked, func(r *rig, _ string) error {
+			_, err := call(r, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{PluginID: "ebs"})
+			return err
+		}},
+		{"NodeExpandVolume", asked, func(r *rig, id string) error {
+			_, err := call(r, structs.ClientCSINodeExpand, &structs.ClientCSINodeExpandRequest{VolumeID: id, AllocID: "a", PluginID: "ebs",
+				ExternalID: id, RequiredBytes: grown.RequiredBytes, AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode})
+			return err
+		}},
+		{"NodeUnpublishVolume", asked, nodeDetach},
+		{"NodeUnstageVolume", asked, nodeDetach},
+	}
+}
+
+func nodeDetach(r *rig, id string) error {
+	_, err := call(r, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{VolumeID: id, AllocID: "a"})
+	return err
+}
+
+// A node makes each call of the servers once, and hands on what the plugin says: the kind, the code and the words.
+func TestDuty_C8_C14_C15_C17_WhatTheServersHearOfEachCode(t *testing.T) {
+	for _, c := range codeCases() {
+		t.Run(c.rpc, func(t *testing.T) {
+			r := newRig(t)
+			for code, kind := range c.want {
+				id := "v-" + code
+				r.plugin.AddVolume(id, 1)
+				if strings.HasPrefix(c.rpc, "Node") {
+					r.up(t, id)
+				}
+				before := r.plugin.Count(c.rpc)
+				r.plugin.Fail(c.rpc, csitest.Error(code, "out of order"))
+				err := c.call(r, id)
+				if kind == "" {
+					must(t, err) // see TestNoRoom_IsAnAnswer
+					continue
+				}
+				if structs.KindOf(err) != kind || structs.CodeOf(err) != code || !strings.HasSuffix(err.Error(), `plugin "ebs": `+c.rpc+": "+code+": out of order") {
+					t.Errorf("%s: %v of kind %s and code %q, want %s", code, err, structs.KindOf(err), structs.CodeOf(err), kind)
+				}
+				if n := r.plugin.Count(c.rpc) - before; n != 1 {
+					t.Errorf("%s: %d calls", code, n)
+				}
+			}
+		})
+	}
+}
+
+// up brings a volume to the allocation "a".
+func (r *rig) up(t *testing.T, id string) {
+	t.Helper()
+	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: id}, AllocID: "a",
+		PluginID: "ebs", ExternalID: id, AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode}, nil)
+	must(t, err)
+}
