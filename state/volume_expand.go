@@ -104,6 +104,12 @@ func expandOnNodes(tx *Write, v *structs.CSIVolume, bytes int64) {
 	}
 }
 
+// leftToStage are the kinds of error after which a node is not asked again while it has the volume (CSI spec,
+// NodeExpandVolume errors): the volume is in use, or the request is wrong. The next stage makes the call.
+var leftToStage = map[structs.Kind]bool{
+	structs.KindPrecondition: true, structs.KindInvalid: true, structs.KindConflict: true,
+}
+
 // NodeExpanded records what came of growing what is on a volume, for one allocation. It is ignored when the claim
 // is gone, is another one, or asks for more by now.
 func NodeExpanded(tx *Write, p *structs.CSINodeExpandOutcome) error {
@@ -122,8 +128,8 @@ func NodeExpanded(tx *Write, p *structs.CSINodeExpandOutcome) error {
 	c = c.Copy()
 	if p.Err != nil {
 		c.ExpandError = failedAgain(c.ExpandError, p.Err)
-		if p.Err.Kind == structs.KindPrecondition {
-			c.ExpandBytes = 0 // not while it is in use: the next stage does it (CSI spec, NodeExpandVolume errors)
+		if leftToStage[p.Err.Kind] {
+			c.ExpandBytes, c.ExpandError.RetryTime = 0, 0
 		}
 		storeClaim(tx, c)
 		return nil

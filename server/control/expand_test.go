@@ -106,7 +106,7 @@ func TestNodeExpansion_FailsWaitsAndIsRetried(t *testing.T) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
 		w.addClaim("v", "a1", "n1")
-		w.answers(twoSteps(func(nodeCall) (any, error) { return nil, structs.Errorf(structs.KindInvalid, "no") }))
+		w.answers(twoSteps(func(nodeCall) (any, error) { return nil, structs.Errorf(structs.KindNotFound, "no") }))
 		stop := w.lead("controllers")
 		defer stop()
 		w.grow("v", 20)
@@ -126,6 +126,40 @@ func TestNodeExpansion_FailsWaitsAndIsRetried(t *testing.T) {
 			t.Error("an operator asked for it and it is not tried at once")
 		}
 	})
+}
+
+// What a code makes of the next try of a node's step (CSI spec, "Error Scheme" and NodeExpandVolume errors).
+func TestDuty_C9_C13_J10_J11_J12_J13_WhenANodesStepIsTriedAgain(t *testing.T) {
+	leftToStage := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "AlreadyExists": true, "FailedPrecondition": true, "Unimplemented": true}
+	minutely := map[string]bool{"NotFound": true, "PermissionDenied": true, "Unauthenticated": true}
+	for code, kind := range codes {
+		t.Run(code, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.addNode("n1", true)
+				w.addVolume(aVolume("v", structs.VolumeReady))
+				w.addClaim("v", "a1", "n1")
+				w.answers(twoSteps(func(nodeCall) (any, error) { return nil, answered(kind, code) }))
+				stop := w.lead("controllers")
+				defer stop()
+				w.grow("v", 20)
+				after(10 * time.Minute)
+				n, most, least := len(w.called(growMethod)), 40, 20 // every 30 seconds, after the first few
+				if leftToStage[code] {
+					most, least = 1, 1
+				}
+				if minutely[code] {
+					most, least = 11, 9
+				}
+				if n < least || n > most {
+					t.Errorf("%d tries in ten minutes", n)
+				}
+				e := w.claimOf("a1").ExpandError
+				if e == nil || e.Code != code || (e.RetryTime == 0) != leftToStage[code] || w.volume("v").NodeExpandBytes != 25 {
+					t.Errorf("the rows say %+v, %d", e, w.volume("v").NodeExpandBytes)
+				}
+			})
+		})
+	}
 }
 
 func TestNodeExpansion_ANodeThatIsDownIsAskedWhenItIsBack(t *testing.T) {

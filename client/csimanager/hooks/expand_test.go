@@ -23,7 +23,7 @@ func TestDuty_J2_WhatIsMountedGrowsAndTheServersAreTold(t *testing.T) {
 			if got.VolumeID != "data" || got.AllocID != "a1" || got.NodeID != "n1" || got.SecretID != "secret" || got.Bytes != 4<<20 {
 				t.Errorf("told %+v", got)
 			}
-			if (got.Err != nil) != (fail != nil) || fail != nil && got.Err.Kind != structs.KindInternal {
+			if (got.Err != nil) != (fail != nil) || fail != nil && (got.Err.Kind != structs.KindInternal || got.Err.Code != "Internal") {
 				t.Errorf("told %+v", got.Err)
 			}
 			r.down(h)

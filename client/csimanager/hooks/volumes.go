@@ -353,7 +353,7 @@ func (h *volumes) expanded(w *want, claim *structs.CSIClaim) func(context.Contex
 		req.Namespace = w.Namespace
 		if err != nil {
 			h.logger.Warn("volume is used at its old size", "volume", w.VolumeKey.String(), "error", err)
-			req.Err = &structs.OperationError{Message: err.Error(), Kind: structs.KindOf(err), Time: time.Now().UnixNano()}
+			req.Err = &structs.OperationError{Message: err.Error(), Kind: structs.KindOf(err), Code: structs.CodeOf(err), Time: time.Now().UnixNano()}
 		}
 		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 		defer cancel()
