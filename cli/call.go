@@ -17,7 +17,6 @@ type Call struct {
 	Stdio
 	Args   []string // those that are not flags
 	cmd    *Command
-	root   []Command // every command there is
 	values map[string][]string
 	client *api.Client
 	// answers is the standard output of a command that acts with -json; Out is the standard error then.

@@ -62,7 +62,7 @@ const exitUsage = 2
 func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	std.Err = printable{std.Err}
 	root := Command{Name: "berth", Sub: merge(tree(), extra)}
-	ctx = context.WithValue(ctx, rootKey{}, root.Sub)
+	root.Sub = append(root.Sub, completer(&root))
 	err := root.run(ctx, "berth", args, std)
 	var usage *usageError
 	switch {
@@ -75,9 +75,6 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	fmt.Fprintf(std.Err, "Error: %s\n", strings.TrimSpace(err.Error()))
 	return structs.KindOf(err).ExitCode()
 }
-
-// rootKey finds, in a context, every command that there is.
-type rootKey struct{}
 
 // merge adds commands to a tree; a group that is there already gets the new one's commands.
 func merge(tree, extra []Command) []Command {
@@ -129,8 +126,7 @@ func isHelp(arg string) bool {
 
 // call parses the arguments of a command and runs it.
 func (cmd *Command) call(ctx context.Context, path string, args []string, std Stdio) error {
-	root, _ := ctx.Value(rootKey{}).([]Command)
-	c := &Call{Stdio: std, cmd: cmd, root: root}
+	c := &Call{Stdio: std, cmd: cmd}
 	if err := c.parse(args); err != nil {
 		if errors.Is(err, errHelp) {
 			cmd.printHelp(std.Out, path)

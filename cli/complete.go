@@ -2,20 +2,22 @@ package cli
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"berth/api"
-	"berth/structs"
 )
 
 const helpCompletion = `
 With it the TAB key completes commands and options, and asks the agent for the
-IDs of jobs, allocations, evaluations, volumes, plugins and nodes. What it
-prints calls "berth complete"; put it where the shell reads it at its start.`
+IDs of jobs, allocations, evaluations, volumes and plugins and for the names
+of nodes and servers. The script calls "berth complete". Put it where the
+shell reads it at its start.`
 
-// shells holds what each shell has to run. The words before the cursor go to "berth complete" behind "--", so that
-// none of them is taken for an option of its own.
+// shells holds the script of each shell. A script passes the words before the cursor to "berth complete" after
+// "--", so that "berth complete" takes none of them for an option of its own.
 var shells = map[string]string{
 	"bash": `_berth() {
     local IFS=$'\n'
@@ -31,7 +33,8 @@ _berth() {
 }
 compdef _berth berth
 `,
-	"fish": `complete -c berth -f -a '(berth complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
+	"fish": `complete -c berth -f \
+    -a '(berth complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'
 `,
 }
 
@@ -47,21 +50,30 @@ func completion(_ context.Context, c *Call) error {
 // completeWithin bounds how long a person who has pressed TAB waits for an agent.
 const completeWithin = 2 * time.Second
 
-// complete prints, a line each, what the last word may be.
-func complete(ctx context.Context, c *Call) error {
+// completer returns the command that the scripts of shells call. It prints, a line each, the words that may stand in
+// the place of the last one.
+func completer(root *Command) Command {
+	return Command{Name: "complete", Group: GroupSelf, Hidden: true, Args: "[words]...",
+		Synopsis: "Print what the last of the words may be",
+		Run: func(ctx context.Context, c *Call) error {
+			c.complete(ctx, root)
+			return nil
+		}}
+}
+
+func (c *Call) complete(ctx context.Context, at *Command) {
 	words := c.Args
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	before := words[:len(words)-1]
 	last := words[len(words)-1]
-	at := &Command{Sub: c.root}
 	for len(before) > 0 && at.Run == nil {
-		next := at.sub(before[0])
-		if next == nil {
-			return nil
+		next := slices.IndexFunc(at.Sub, func(s Command) bool { return s.Name == before[0] })
+		if next < 0 {
+			return
 		}
-		at = next
+		at = &at.Sub[next]
 		before = before[1:]
 	}
 	for _, word := range c.candidates(ctx, at, before, last) {
@@ -69,94 +81,74 @@ func complete(ctx context.Context, c *Call) error {
 			c.Printf("%s\n", word)
 		}
 	}
-	return nil
 }
 
-func (cmd *Command) sub(name string) *Command {
-	for i := range cmd.Sub {
-		if cmd.Sub[i].Name == name {
-			return &cmd.Sub[i]
-		}
-	}
-	return nil
-}
-
-// candidates are the commands of a group, the options of a command, or the IDs that its next argument may be.
+// candidates returns the commands of a group, the options of a command, or the values of its next argument or
+// option.
 func (c *Call) candidates(ctx context.Context, at *Command, before []string, last string) (words []string) {
-	switch {
-	case at.Run == nil:
+	if at.Run == nil {
 		for _, s := range at.Sub {
 			if !s.Hidden {
 				words = append(words, s.Name)
 			}
 		}
 		return words
+	}
+	args, option := at.place(before)
+	switch spec := strings.Fields(at.Args); {
+	case option != nil && strings.Contains(option.Value, "|"):
+		return strings.Split(option.Value, "|")
+	case option != nil:
+		return c.valuesOf(ctx, option.Name, last)
 	case strings.HasPrefix(last, "-"):
 		for _, f := range at.flags() {
 			words = append(words, "-"+f.Name)
 		}
 		return words
+	case args < len(spec):
+		return c.valuesOf(ctx, strings.Trim(spec[args], "<>[]"), last)
 	}
-	args := 0
-	for _, word := range before {
-		if !strings.HasPrefix(word, "-") {
+	return nil
+}
+
+// place returns how many arguments stand among words, and the option whose value is to follow them, nil for none.
+func (cmd *Command) place(words []string) (args int, option *Flag) {
+	flags := cmd.flags()
+	for _, word := range words {
+		switch {
+		case option != nil:
+			option = nil
+		case !strings.HasPrefix(word, "-"):
 			args++
+		default:
+			option = findFlag(flags, strings.TrimLeft(word, "-"))
+			if option != nil && option.Kind == Bool {
+				option = nil
+			}
 		}
 	}
-	spec := strings.Fields(at.Args)
-	if args >= len(spec) {
+	return args, option
+}
+
+// valuesOf returns the values of an argument or option that may begin with a prefix. It asks the agent for them;
+// without an answer there are none.
+func (c *Call) valuesOf(ctx context.Context, name, prefix string) (words []string) {
+	if name == "shell" {
+		return slices.Sorted(maps.Keys(shells))
+	}
+	k, known := kinds[name]
+	if !known {
 		return nil
 	}
-	return c.idsOf(ctx, strings.Trim(spec[args], "<>[]"), last)
-}
-
-// idsOf asks the agent for the IDs of a sort that begin so. Without an answer there are none.
-func (c *Call) idsOf(ctx context.Context, what, prefix string) (ids []string) {
 	ctx, cancel := context.WithTimeout(ctx, completeWithin)
 	defer cancel()
-	q := &structs.QueryOptions{Prefix: prefix, PerPage: 100, AllowStale: true}
-	switch what {
-	case "job":
-		found, _, _ := c.API().Jobs(ctx, q)
-		for _, j := range found {
-			ids = append(ids, j.ID)
-		}
-	case "alloc":
-		found, _, _ := c.API().Allocations(ctx, q)
-		for _, a := range found {
-			ids = append(ids, a.ID)
-		}
-	case "eval":
-		found, _, _ := c.API().Evaluations(ctx, q)
-		for _, e := range found {
-			ids = append(ids, e.ID)
-		}
-	default:
-		return c.storageIDs(ctx, what, q)
+	q := &api.Query{Prefix: prefix, PerPage: 100, AllowStale: true}
+	if k.named {
+		q.Prefix = "" // names begin in another way than the IDs
 	}
-	return ids
-}
-
-func (c *Call) storageIDs(ctx context.Context, what string, q *structs.QueryOptions) (ids []string) {
-	switch what {
-	case "volume":
-		found, _, _ := c.API().Volumes(ctx, api.VolumeFilter{}, q)
-		for _, v := range found {
-			ids = append(ids, v.ID)
-		}
-	case "plugin":
-		found, _, _ := c.API().Plugins(ctx, q)
-		for _, p := range found {
-			ids = append(ids, p.ID)
-		}
-	case "node":
-		q.Prefix = "" // a name is as good as an ID
-		found, _, _ := c.API().Nodes(ctx, q)
-		for _, n := range found {
-			ids = append(ids, n.Name, n.ID)
-		}
-	case "shell":
-		return []string{"bash", "zsh", "fish"}
+	found, _ := k.find(ctx, c.API(), q)
+	for _, f := range found {
+		words = append(words, f.words...)
 	}
-	return ids
+	return words
 }

@@ -13,32 +13,75 @@ import (
 // uuidLength is the length of an ID that is whole.
 const uuidLength = 36
 
-// listedBy is the command that lists the things of a sort.
-var listedBy = map[string]string{
-	"allocation": "alloc status", "evaluation": "eval status", "node": "node status",
-	"job": "job status", "volume": "volume status", "plugin": "plugin status",
+// candidate is a thing whose ID begins as asked, or that has the name that was asked for.
+type candidate struct {
+	id, about string
+	words     []string // those that name it on a command line
 }
 
-// candidate is something whose ID begins as asked.
-type candidate struct{ id, about string }
+// kind is a kind of things that people name by the beginning of an ID.
+type kind struct {
+	noun     string
+	listedBy string // a command
+	named    bool   // a name does as well
+	find     func(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error)
+}
 
-// resolve finds the one whole ID that begins with prefix. list lists what begins with it.
-func resolve(what, prefix string, list func() ([]candidate, error)) (string, error) {
+// kinds holds the kinds under the names that arguments and options have in usage lines.
+var kinds = map[string]kind{
+	"job":    {noun: "job", listedBy: "job status", find: findJobs},
+	"alloc":  {noun: "allocation", listedBy: "alloc status", find: findAllocs},
+	"eval":   {noun: "evaluation", listedBy: "eval status", find: findEvals},
+	"volume": {noun: "volume", listedBy: "volume status", find: findVolumes},
+	"plugin": {noun: "plugin", listedBy: "plugin status", find: findPlugins},
+	"node":   {noun: "node", listedBy: "node status", find: findNodes, named: true},
+	"server": {noun: "server", listedBy: "server members", find: findServers, named: true},
+}
+
+func (c *Call) jobID(ctx context.Context, prefix string) (string, error) {
+	return c.resolve(ctx, "job", prefix)
+}
+
+func (c *Call) allocID(ctx context.Context, prefix string) (string, error) {
+	return c.resolve(ctx, "alloc", prefix)
+}
+
+func (c *Call) evalID(ctx context.Context, prefix string) (string, error) {
+	return c.resolve(ctx, "eval", prefix)
+}
+
+func (c *Call) volumeID(ctx context.Context, prefix string) (string, error) {
+	return c.resolve(ctx, "volume", prefix)
+}
+
+func (c *Call) pluginID(ctx context.Context, prefix string) (string, error) {
+	return c.resolve(ctx, "plugin", prefix)
+}
+
+// nodeID finds a node by its name or by the beginning of its ID. A name that is the beginning of another node's ID is
+// ambiguous.
+func (c *Call) nodeID(ctx context.Context, prefix string) (string, error) {
+	return c.resolve(ctx, "node", prefix)
+}
+
+// resolve finds the one whole ID that begins with prefix.
+func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error) {
 	if len(prefix) == uuidLength {
 		return prefix, nil
 	}
-	found, err := list()
+	k := kinds[name]
+	found, err := k.find(ctx, c.API(), &api.Query{Prefix: prefix})
 	if err != nil {
 		return "", err
 	}
 	switch len(found) {
 	case 0:
-		return "", structs.Errorf(structs.KindNotFound, "%s; \"berth %s\" lists them", nothingLike(what, prefix), listedBy[what])
+		return "", structs.Errorf(structs.KindNotFound, "%s; \"berth %s\" lists them", k.nothingLike(prefix), k.listedBy)
 	case 1:
 		return found[0].id, nil
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%q may be any of %d %ss:", prefix, len(found), what)
+	fmt.Fprintf(&b, "%q may be any of %d %ss:", prefix, len(found), k.noun)
 	for _, f := range found {
 		if f.id == prefix {
 			return prefix, nil
@@ -48,75 +91,83 @@ func resolve(what, prefix string, list func() ([]candidate, error)) (string, err
 	return "", structs.Errorf(structs.KindInvalid, "%s", b.String())
 }
 
-func nothingLike(what, prefix string) string {
-	if what == "node" {
-		return fmt.Sprintf("no node has the name %q or an ID that begins with it", prefix)
+func (k kind) nothingLike(prefix string) string {
+	if k.named {
+		return fmt.Sprintf("no %s has the name %q or an ID that begins with it", k.noun, prefix)
 	}
-	return fmt.Sprintf("no %s has an ID that begins with %q", what, prefix)
+	return fmt.Sprintf("no %s has an ID that begins with %q", k.noun, prefix)
 }
 
-func (c *Call) allocID(ctx context.Context, prefix string) (string, error) {
-	return resolve("allocation", prefix, func() (found []candidate, err error) {
-		allocs, _, err := c.API().Allocations(ctx, &api.Query{Prefix: prefix})
-		for _, a := range allocs {
-			found = append(found, candidate{a.ID, fmt.Sprintf("%s, %s", a.Name, a.ClientStatus)})
-		}
-		return found, err
-	})
+func findJobs(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
+	jobs, _, err := c.Jobs(ctx, q)
+	return candidatesOf(jobs, func(j *structs.JobListStub) candidate {
+		return candidate{id: j.ID, about: fmt.Sprintf("%s, %s", j.Type, j.Status)}
+	}), err
 }
 
-func (c *Call) evalID(ctx context.Context, prefix string) (string, error) {
-	return resolve("evaluation", prefix, func() (found []candidate, err error) {
-		evals, _, err := c.API().Evaluations(ctx, &api.Query{Prefix: prefix})
-		for _, e := range evals {
-			found = append(found, candidate{e.ID, fmt.Sprintf("of job %s, %s", e.JobID, e.Status)})
-		}
-		return found, err
-	})
+func findAllocs(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
+	allocs, _, err := c.Allocations(ctx, q)
+	return candidatesOf(allocs, func(a *structs.AllocListStub) candidate {
+		return candidate{id: a.ID, about: fmt.Sprintf("%s, %s", a.Name, a.ClientStatus)}
+	}), err
 }
 
-// nodeID finds a node by its name or by the beginning of its ID. A name that is the beginning of another node's ID is
-// ambiguous.
-func (c *Call) nodeID(ctx context.Context, prefix string) (string, error) {
-	return resolve("node", prefix, func() (found []candidate, err error) {
-		named, _, err := c.API().Nodes(ctx, &api.Query{Filter: fmt.Sprintf("Name == %q", prefix)})
+func findEvals(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
+	evals, _, err := c.Evaluations(ctx, q)
+	return candidatesOf(evals, func(e *structs.Evaluation) candidate {
+		return candidate{id: e.ID, about: fmt.Sprintf("of job %s, %s", e.JobID, e.Status)}
+	}), err
+}
+
+func findVolumes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
+	vols, _, err := c.Volumes(ctx, api.VolumeFilter{}, q)
+	return candidatesOf(vols, func(v *structs.CSIVolumeListStub) candidate {
+		return candidate{id: v.ID, about: fmt.Sprintf("of plugin %s, %s", v.PluginID, v.State)}
+	}), err
+}
+
+func findPlugins(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
+	plugins, _, err := c.Plugins(ctx, q)
+	return candidatesOf(plugins, func(p *structs.CSIPluginListStub) candidate {
+		return candidate{id: p.ID, about: p.Provider}
+	}), err
+}
+
+// findNodes finds the nodes whose name is the prefix of q, and those whose ID begins with it.
+func findNodes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
+	var named []*structs.NodeListStub
+	if q.Prefix != "" {
+		var err error
+		named, _, err = c.Nodes(ctx, &api.Query{Filter: fmt.Sprintf("Name == %q", q.Prefix)})
 		if err != nil {
 			return nil, err
 		}
-		begin, _, err := c.API().Nodes(ctx, &api.Query{Prefix: prefix})
-		for _, n := range append(named, begin...) {
-			found = append(found, candidate{n.ID, fmt.Sprintf("%s, %s", n.Name, n.Status)})
-		}
-		return slices.Compact(found), err
+	}
+	begin, _, err := c.Nodes(ctx, q)
+	all := candidatesOf(append(named, begin...), func(n *structs.NodeListStub) candidate {
+		return candidate{id: n.ID, about: fmt.Sprintf("%s, %s", n.Name, n.Status), words: []string{n.Name, n.ID}}
 	})
+	return slices.CompactFunc(all, func(a, b candidate) bool { return a.id == b.id }), err
 }
 
-func (c *Call) jobID(ctx context.Context, prefix string) (string, error) {
-	return resolve("job", prefix, func() (found []candidate, err error) {
-		jobs, _, err := c.API().Jobs(ctx, &api.Query{Prefix: prefix})
-		for _, j := range jobs {
-			found = append(found, candidate{j.ID, fmt.Sprintf("%s, %s", j.Type, j.Status)})
-		}
-		return found, err
-	})
+// findServers finds all servers: nothing asks for one by the beginning of its ID.
+func findServers(ctx context.Context, c *api.Client, _ *api.Query) ([]candidate, error) {
+	members, err := c.AgentMembers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return candidatesOf(members.Members, func(m *structs.AgentMember) candidate {
+		return candidate{id: m.Name, about: m.Status}
+	}), nil
 }
 
-func (c *Call) volumeID(ctx context.Context, prefix string) (string, error) {
-	return resolve("volume", prefix, func() (found []candidate, err error) {
-		vols, _, err := c.API().Volumes(ctx, api.VolumeFilter{}, &api.Query{Prefix: prefix})
-		for _, v := range vols {
-			found = append(found, candidate{v.ID, fmt.Sprintf("of plugin %s, %s", v.PluginID, v.State)})
+func candidatesOf[T any](things []T, of func(T) candidate) (found []candidate) {
+	for _, thing := range things {
+		f := of(thing)
+		if f.words == nil {
+			f.words = []string{f.id}
 		}
-		return found, err
-	})
-}
-
-func (c *Call) pluginID(ctx context.Context, prefix string) (string, error) {
-	return resolve("plugin", prefix, func() (found []candidate, err error) {
-		plugins, _, err := c.API().Plugins(ctx, &api.Query{Prefix: prefix})
-		for _, p := range plugins {
-			found = append(found, candidate{p.ID, p.Provider})
-		}
-		return found, err
-	})
+		found = append(found, f)
+	}
+	return found
 }

@@ -58,7 +58,6 @@ func tree() []Command {
 		}},
 		{Name: "completion", Group: GroupSelf, Args: "<shell>", Synopsis: "Print what lets bash, zsh or fish complete commands",
 			Help: helpCompletion, Local: true, Run: completion},
-		{Name: "complete", Group: GroupSelf, Hidden: true, Args: "[words]...", Synopsis: "Print what the last of the words may be", Run: complete},
 		{Name: "version", Group: GroupSelf, Synopsis: "Say which berth this is", Local: true, Run: showVersion},
 	}
 }
