@@ -39,6 +39,9 @@ func failing(e *structs.OperationError) string {
 	if e == nil {
 		return ""
 	}
+	if e.Attempts == 1 {
+		return fmt.Sprintf(": failed once, with %q", e.Message)
+	}
 	return fmt.Sprintf(": failed %d times, last with %q", e.Attempts, e.Message)
 }
 

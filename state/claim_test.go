@@ -217,7 +217,7 @@ func TestWhatAClaimWaitsForBesideOthers(t *testing.T) {
 		w.claim(aClaim("new", "a1", wr, snw))
 		w.wantReason("new", "a1", "is being created")
 		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", Err: &structs.OperationError{Message: "pool is full"}, WriteOptions: w.now()})
-		w.wantReason("new", "a1", `failed 1 times, last with "pool is full"`)
+		w.wantReason("new", "a1", `failed once, with "pool is full"`)
 		do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "new", Op: "create", ExternalID: "x", WriteOptions: w.now()})
 		w.wantClaims("new", map[string]string{"a1": granted})
 	})
@@ -267,7 +267,7 @@ func TestAttachments(t *testing.T) {
 		w.wantReason("v", "a2", "being detached from node name-n1")
 		w.outcome("v", "n1", "attach", nil) // too late, and ignored
 		w.outcome("v", "n1", "detach", no)
-		w.wantReason("v", "a2", `failed 1 times, last with "busy"`)
+		w.wantReason("v", "a2", `failed once, with "busy"`)
 		w.outcome("v", "n1", "detach", nil)
 		w.wantClaims("v", map[string]string{"a2": granted})
 		if w.attachment("v", "n1") != "" || w.attachment("v", "n2") != structs.AttachmentAttaching {
