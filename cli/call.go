@@ -23,7 +23,8 @@ type Call struct {
 	answers io.Writer
 }
 
-// answered writes what the API answered to a command that acts, if -json asks for it.
+// answered writes the outcome of a command that acts, if -json asks for it: the answer of the API or, where that
+// says nothing, the names of the things that changed.
 func (c *Call) answered(answer any) error {
 	if c.answers == nil {
 		return nil

@@ -39,7 +39,7 @@ type Command struct {
 	Flags    []Flag
 	Local    bool     // calls no agent: has no -address and the like
 	Renders  bool     // has -json and -t
-	Acts     bool     // changes something: has -json, and Run calls answered
+	Acts     bool     // changes something or writes a file: has -json, and Run calls answered
 	Hidden   bool     // is in no help
 	Examples []string // command lines; those of tree are in examples.go
 	Group    string

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,9 @@ func words(line string) (all []string) {
 	return all
 }
 
+// asIs are the commands that print what tasks and agents wrote.
+var asIs = []string{" alloc logs", " operator metrics"}
+
 // TestTree holds every command of the tree to the rules that help and parsing rely on.
 func TestTree(t *testing.T) {
 	var walk func(path string, c Command)
@@ -118,8 +122,8 @@ func TestTree(t *testing.T) {
 			}
 			seen[f.Name] = true
 		}
-		if c.Hidden {
-			return
+		if c.Run != nil && !c.Local && !c.Renders && !c.Acts && !slices.Contains(asIs, path) {
+			t.Errorf("%s has no -json", path)
 		}
 		checkExamples(t, strings.TrimSpace(path), c)
 		code, out, errs := run(t, append(strings.Fields(path), "-h"))
@@ -232,6 +236,40 @@ func TestPrintTask_OfALostAllocationIsNotSaidToRun(t *testing.T) {
 		printTask(c, "t", &structs.TaskState{State: structs.TaskRunning}, status)
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %q", status, out.String())
+		}
+	}
+}
+
+func TestProblem_SaysACodeOnce(t *testing.T) {
+	for want, e := range map[string]*structs.OperationError{
+		"AlreadyExists: it is there":                     {Code: "AlreadyExists", Message: "it is there"},
+		`plugin "p": CreateVolume: Internal: out of ink`: {Code: "Internal", Message: `plugin "p": CreateVolume: Internal: out of ink`},
+		"timeout: too slow":                              {Kind: structs.KindTimeout, Message: "too slow"},
+		"":                                               nil,
+	} {
+		if got := problem(e); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func TestBlocked_DoesNotRepeatTheError(t *testing.T) {
+	failed := &structs.OperationError{Message: "no space"}
+	for _, c := range []struct {
+		state string
+		err   *structs.OperationError
+		want  string
+	}{
+		{structs.VolumeCreating, failed, ""},
+		{structs.VolumeDeleting, failed, ""},
+		{structs.VolumeDeleting, nil, "volume v: no space"},
+		{structs.VolumeFailed, failed, "correct it and create it again, or delete it"},
+		{structs.VolumeReady, failed, "volume v: no space"},
+	} {
+		v := &structs.CSIVolumeDetail{Blocked: "volume v: no space"}
+		v.State, v.LastError = c.state, c.err
+		if got := blocked(v); got != c.want {
+			t.Errorf("%s: %q, want %q", c.state, got, c.want)
 		}
 	}
 }

@@ -107,7 +107,7 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 		return err
 	}
 	c.Printf("Saved the state as of index %d to %s\n", meta.Index, name)
-	return nil
+	return c.answered(meta)
 }
 
 func snapshotRestore(ctx context.Context, c *Call) error {
@@ -127,7 +127,7 @@ func snapshotRestore(ctx context.Context, c *Call) error {
 		return err
 	}
 	c.Printf("Restored the state as of index %d\n", meta.Index)
-	return nil
+	return c.answered(meta)
 }
 
 // snapshotFile is what inspect shows.
@@ -181,7 +181,7 @@ func systemGC(ctx context.Context, c *Call) error {
 		return err
 	}
 	c.Printf("Collected\n")
-	return nil
+	return c.answered(struct{}{})
 }
 
 func showVersion(_ context.Context, c *Call) error {

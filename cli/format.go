@@ -1,13 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/dustin/go-humanize"
 
 	"berth/structs"
 )
@@ -68,11 +67,12 @@ func span(d time.Duration) string {
 	return "0s"
 }
 
+// size shows a number of bytes as the messages of the API do, "" for none.
 func size(n int64) string {
 	if n <= 0 {
 		return ""
 	}
-	return humanize.IBytes(uint64(n))
+	return structs.FormatBytes(n)
 }
 
 func yesNo(b bool) string {
@@ -106,15 +106,15 @@ func problem(e *structs.OperationError) string {
 	if e == nil {
 		return ""
 	}
-	code := e.Code
-	if code == "" {
-		code = string(e.Kind)
+	code := cmp.Or(e.Code, string(e.Kind)) + ": "
+	if strings.Contains(e.Message, code) { // a plugin's error names its code itself
+		code = ""
 	}
 	tries := ""
 	if e.Attempts > 1 {
 		tries = fmt.Sprintf(" (%d attempts, the last %s)", e.Attempts, age(e.Time))
 	}
-	return fmt.Sprintf("%s: %s%s%s", code, oneLine(e.Message), tries, nextTry(e))
+	return fmt.Sprintf("%s%s%s%s", code, oneLine(e.Message), tries, nextTry(e))
 }
 
 // nextTry says when what failed is tried again, "" where that does not depend on time.

@@ -41,10 +41,11 @@ func serverLeave(ctx context.Context, c *Call) error {
 	if err := c.API().AgentLeave(ctx, c.Bool("force")); err != nil {
 		return err
 	}
-	if self.Member != nil {
-		c.Printf("Server %s has left the cluster, and its agent ends\n", self.Member.Name)
+	if self.Member == nil {
+		return c.answered(struct{}{})
 	}
-	return nil
+	c.Printf("Server %s has left the cluster, and its agent ends\n", self.Member.Name)
+	return c.answered(map[string]string{"Server": self.Member.Name})
 }
 
 func serverForceLeave(ctx context.Context, c *Call) error {
@@ -52,7 +53,7 @@ func serverForceLeave(ctx context.Context, c *Call) error {
 		return err
 	}
 	c.Printf("Server %s has no vote any more\n", c.Arg(0))
-	return nil
+	return c.answered(map[string]string{"Server": c.Arg(0)})
 }
 
 func raftRemovePeer(ctx context.Context, c *Call) error {
@@ -64,5 +65,5 @@ func raftRemovePeer(ctx context.Context, c *Call) error {
 		return err
 	}
 	c.Printf("Server %s has no vote any more\n", id+address)
-	return nil
+	return c.answered(map[string]string{"ID": id, "Address": address})
 }

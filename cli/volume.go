@@ -98,18 +98,22 @@ func (w *watch) create(ctx context.Context, v *structs.CSIVolume) error {
 	return w.c.answered(made)
 }
 
+// firstLook is how soon a request about a volume is said to wait. Most are answered before.
+const firstLook = 500 * time.Millisecond
+
 // meanwhile waits for a request about a volume and says what it waits for.
 func (w *watch) meanwhile(ctx context.Context, ns, id string, ask func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- ask() }()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
+	look := time.NewTimer(firstLook)
+	defer look.Stop()
 	for {
 		select {
 		case err := <-ended:
 			return err
-		case <-tick.C:
+		case <-look.C:
 			w.progress(ctx, ns, id)
+			look.Reset(lookEvery)
 		}
 	}
 }
@@ -121,7 +125,7 @@ func (w *watch) progress(ctx context.Context, ns, id string) {
 	if err != nil {
 		return
 	}
-	why := joinComma([]string{problem(d.LastError), d.Blocked, growth(d)})
+	why := joinComma([]string{problem(d.LastError), blocked(d), growth(d)})
 	switch {
 	case why == "":
 		why = "waits for the plugin's answer"
@@ -159,7 +163,7 @@ func volumeDeregister(ctx context.Context, c *Call) error {
 		return err
 	}
 	c.Printf("Volume %q is forgotten\n", c.Arg(0))
-	return nil
+	return c.answered(map[string]string{"VolumeID": c.Arg(0)})
 }
 
 func volumeDelete(ctx context.Context, c *Call) error {
@@ -168,12 +172,13 @@ func volumeDelete(ctx context.Context, c *Call) error {
 		return err
 	}
 	id, w := c.Arg(0), newWatch(c)
+	w.say("Volume %q is to be deleted", id)
 	return w.until(ctx, func(ctx context.Context) error {
-		err := w.meanwhile(ctx, "", id, func() error { return c.API().VolumeDelete(ctx, id, secrets) })
-		if err == nil {
-			c.Printf("Volume %q is deleted\n", id)
+		if err := w.meanwhile(ctx, "", id, func() error { return c.API().VolumeDelete(ctx, id, secrets) }); err != nil {
+			return err
 		}
-		return err
+		w.say("Volume %q is deleted", id)
+		return c.answered(map[string]string{"VolumeID": id})
 	})
 }
 
@@ -194,7 +199,7 @@ func volumeRetry(ctx context.Context, c *Call) error {
 		return err
 	}
 	c.Printf("What failed for volume %q is tried again: berth volume status %s\n", c.Arg(0), c.Arg(0))
-	return nil
+	return c.answered(map[string]string{"VolumeID": c.Arg(0)})
 }
 
 func volumeDetach(ctx context.Context, c *Call) error {
@@ -215,7 +220,7 @@ func volumeDetach(ctx context.Context, c *Call) error {
 		return err
 	}
 	c.Printf("%s\n", oneLine(resp.Detail))
-	return nil
+	return c.answered(resp)
 }
 
 // whoAmI names the person at the terminal, as the system does.
@@ -301,7 +306,7 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		[2]string{"Capacity", size(v.Capacity)},
 		[2]string{"Grows to", growth(v)},
 		[2]string{"Schedulable", yesNo(v.Schedulable)},
-		[2]string{"Blocked", v.Blocked},
+		[2]string{"Blocked", blocked(v)},
 		[2]string{"Controllers healthy", controllers(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected)},
 		[2]string{"Nodes healthy", count(v.NodesHealthy, v.NodesExpected)},
 		[2]string{"Access mode", string(v.AccessMode)},
@@ -322,6 +327,19 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 	claimSheet.section(c, "Claims", v.Claims)
 	attachmentSheet.section(c, "Attachments", v.Attachments)
 	return nil
+}
+
+// blocked says why a volume is not schedulable, without the state and the error that are shown beside it.
+func blocked(v *structs.CSIVolumeDetail) string {
+	if v.LastError != nil {
+		switch v.State {
+		case structs.VolumeCreating, structs.VolumeDeleting:
+			return ""
+		case structs.VolumeFailed:
+			return "correct it and create it again, or delete it"
+		}
+	}
+	return v.Blocked
 }
 
 // underway names a controller call whose outcome is not known.
