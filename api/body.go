@@ -6,9 +6,9 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"sync/atomic"
 	"time"
 
+	"berth/internal/inflight"
 	"berth/structs"
 )
 
@@ -21,17 +21,6 @@ const (
 // busyBodies is how soon a request is welcome again that is refused because of the bodies of others.
 const busyBodies = time.Second
 
-// budget counts the bytes of the bodies that are under way.
-type budget struct{ used atomic.Int64 }
-
-func (b *budget) take(n int64) bool {
-	if b.used.Add(n) <= structs.MaxHTTPBodies {
-		return true
-	}
-	b.used.Add(-n)
-	return false
-}
-
 // requestBody reads the body of one request within bounds: of its own size, of what all bodies take
 // together, and of the time that it may take to arrive. It sets the deadline for reads of the connection,
 // from before the first byte until the last one: net/http itself would wait for ever for a body that the
@@ -39,7 +28,7 @@ func (b *budget) take(n int64) bool {
 type requestBody struct {
 	src     io.ReadCloser
 	conn    *http.ResponseController
-	all     *budget
+	all     *inflight.Budget
 	idle    time.Duration
 	most    int64 // bytes; 0 for a stream, which is not bounded and not counted
 	started time.Time
@@ -53,7 +42,7 @@ func (h *handler) boundBody(w http.ResponseWriter, r *http.Request) *requestBody
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	b := &requestBody{src: r.Body, conn: http.NewResponseController(w), all: &h.bodies, idle: h.BodyIdle,
+	b := &requestBody{src: r.Body, conn: http.NewResponseController(w), all: h.bodies, idle: h.BodyIdle,
 		most: structs.MaxHTTPBody, started: time.Now()}
 	if b.idle == 0 {
 		b.idle = bodyIdle
@@ -101,7 +90,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 func (b *requestBody) Close() error { return b.src.Close() }
 
 func (b *requestBody) take(n int64) bool {
-	if !b.all.take(n) {
+	if !b.all.Take(n) {
 		return false
 	}
 	b.taken += n
@@ -111,7 +100,7 @@ func (b *requestBody) take(n int64) bool {
 // release gives back what the body took. It is called when the request is served.
 func (b *requestBody) release() {
 	if b != nil {
-		b.all.used.Add(-b.taken)
+		b.all.Give(b.taken)
 	}
 }
 

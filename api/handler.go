@@ -27,6 +27,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/internal/inflight"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -93,7 +94,7 @@ type handler struct {
 	paths   *http.ServeMux      // the same patterns without methods, to tell 405 from 404
 	methods map[string][]string // of each pattern
 	proxy   http.Handler        // to other agents
-	bodies  budget
+	bodies  *inflight.Budget    // bytes of all bodies under way
 	origin  *http.CrossOriginProtection
 }
 
@@ -101,6 +102,7 @@ type handler struct {
 func NewHandler(cfg Config) http.Handler {
 	h := &handler{Config: cfg, mux: http.NewServeMux(), paths: http.NewServeMux(), methods: map[string][]string{}}
 	h.proxy, h.origin = newProxy(), http.NewCrossOriginProtection()
+	h.bodies = inflight.NewBudget(structs.MaxHTTPBodies)
 	for _, r := range Routes {
 		if h.methods[r.Path] == nil {
 			h.paths.HandleFunc(r.Path, func(http.ResponseWriter, *http.Request) {})

@@ -10,6 +10,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/yamux"
+
+	"berth/structs"
 )
 
 // countingConn counts writes.
@@ -34,7 +36,7 @@ func TestACallOverASessionIsOneWriteEachWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Session{mux: mux}
+	s := &Session{mux: mux, answers: structs.MaxRPCAnswer}
 	t.Cleanup(func() { s.Close(); srv.Close(); <-served })
 	call := func(text string) {
 		got, err := Call(t.Context(), s, echoMethod, &echo{text})

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
@@ -23,6 +24,7 @@ type Limits struct {
 	Queue      time.Duration // how long a request waits for its turn; one that would wait for news does not
 	RetryAfter time.Duration // what a refused one is told
 	Message    int64         // bytes of one request
+	InFlight   int64         // bytes of requests in all, of those above structs.SmallRPC
 }
 
 // DefaultLimits let one connection carry another server's share, and all of them ten thousands of nodes.
@@ -31,12 +33,9 @@ func DefaultLimits() Limits {
 		Calls: 512, Waiting: 8192, Streams: 10_000,
 		AllCalls: 8192, AllWaiting: 1 << 18,
 		Queue: 2 * time.Second, RetryAfter: time.Second,
-		Message: 64 << 20,
+		Message: structs.MaxRPCRequest, InFlight: structs.MaxRPCInFlight,
 	}
 }
-
-// maxAnswer bounds one answer as its caller reads it.
-const maxAnswer = 1 << 30 // bytes
 
 // turns hands out a number of turns.
 type turns chan struct{}
@@ -111,11 +110,32 @@ func (l *load) of(waiting bool) turns {
 	return l.calls
 }
 
+// weigh takes the bytes of memory that a request takes until it is served, about: those that arrived, and those
+// of its parts when they are decoded. A small request is never refused, so that no large ones keep a node's
+// heartbeat out.
+func (s *Server) weigh(q *question) (weight int64, err error) {
+	if q.parts > structs.MaxRPCParts {
+		return 0, badPayload(q.Name, fmt.Errorf("it has %d entries and lists; at most %d are allowed", q.parts, structs.MaxRPCParts))
+	}
+	weight = int64(len(q.payload)) + int64(q.parts)*structs.RPCPartBytes
+	switch {
+	case weight <= structs.SmallRPC:
+		return 0, nil
+	case !s.bytes.Take(weight):
+		return 0, s.refuse(q.Name, "bytes")
+	}
+	return weight, nil
+}
+
 // refuse says that there is too much to do, and counts it.
 func (s *Server) refuse(method, limit string) error {
 	metrics.IncrCounterWithLabels([]string{"rpc", "refused"}, 1, []metrics.Label{{Name: "limit", Value: limit}})
-	if limit == "all" {
-		return structs.Busy(s.limits.RetryAfter, "%s: this server has too many requests to serve", method)
+	text := "too many requests of this connection are under way"
+	switch limit {
+	case "all":
+		text = "this server has too many requests to serve"
+	case "bytes":
+		text = fmt.Sprintf("this server has large requests in flight of nearly %d MiB, the most it takes", s.limits.InFlight>>20)
 	}
-	return structs.Busy(s.limits.RetryAfter, "%s: too many requests of this connection are under way", method)
+	return structs.Busy(s.limits.RetryAfter, "%s: %s", method, text)
 }

@@ -8,12 +8,16 @@ import (
 	"slices"
 
 	"berth/internal/codec"
+	"berth/internal/inflight"
+	"berth/structs"
 )
 
 // messages reads msgpack values one after another, each whole before it is decoded: so no value is longer
 // than max bytes, memory grows with what has arrived and not with what a length claims, and after a value
 // that does not decode the next one is found all the same. Values that came together are read from the
 // connection together.
+//
+// A value that its budget has no bytes for is read past and not kept, and the next one is found.
 type messages struct {
 	r   io.Reader
 	max int
@@ -23,12 +27,21 @@ type messages struct {
 	before func()
 	// lost says that a value was too long or no msgpack: where the next one begins is unknown.
 	lost bool
+
+	budget  *inflight.Budget // of buffers above structs.SmallRPC; nil: no bound
+	taken   int64            // of the budget, by buf
+	full    bool             // the budget has no bytes for the value that is being read
+	dropped int              // bytes of that value that are not kept
+	parts   int              // of the value that was read last (see shape)
 }
 
+// errFull says that a value was read past.
+var errFull = errors.New("there are too many bytes of requests in flight")
+
 const (
-	smallBuffer = 4 << 10  // room to begin with
-	keptBuffer  = 64 << 10 // how large a buffer may be that is kept for the next value
-	chunk       = 32 << 10 // how much room is made at least for a larger value
+	smallBuffer = 4 << 10          // room to begin with
+	keptBuffer  = structs.SmallRPC // how large a buffer may be that is kept for the next value
+	chunk       = 32 << 10         // how much room is made at least for a larger value
 )
 
 func newMessages(r io.Reader, limit int64) *messages { return &messages{r: r, max: int(limit)} }
@@ -45,49 +58,57 @@ func (m *messages) read(v any) error {
 	return nil
 }
 
-// next is the next value, whole; it is good until the one after it is asked for.
+// next is the next value, whole; it is good until the one after it is asked for. The error is errFull for a
+// value that was read past.
 func (m *messages) next() ([]byte, error) {
+	m.full, m.dropped = false, 0
 	size, err := m.measure()
 	if err != nil {
 		m.lost = true
-		if errors.Is(err, io.EOF) && m.at < len(m.buf) {
+		if errors.Is(err, io.EOF) && (m.at < len(m.buf) || m.dropped > 0) {
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, err
 	}
-	b := m.buf[m.at : m.at+size]
-	m.at += size
-	return b, nil
+	m.at += size - m.dropped
+	if m.full {
+		return nil, errFull
+	}
+	return m.buf[m.at-size : m.at], nil
 }
 
 // measure finds out how long the next value is, with all that it holds, and reads as much.
 func (m *messages) measure() (size int, err error) {
+	m.parts = 0
 	for left := 1; left > 0; left-- {
-		if err := m.need(size + 1); err != nil {
+		b, err := m.need(size, 1)
+		if err != nil {
 			return 0, err
 		}
-		b := m.buf[m.at+size]
-		s := &shapes[b]
+		s := &shapes[b[0]]
 		if s.bad {
-			return 0, fmt.Errorf("%#x begins no msgpack value", b)
+			return 0, fmt.Errorf("%#x begins no msgpack value", b[0])
 		}
 		size += 1 + s.fixed
+		m.parts += s.parts
 		if left += s.count; s.length > 0 {
-			if err := m.need(size - s.fixed + s.length); err != nil {
+			b, err := m.need(size-s.fixed, s.length)
+			if err != nil {
 				return 0, err
 			}
-			at := m.at + size - s.fixed
-			n := lengthOf(m.buf[at : at+s.length])
+			n := lengthOf(b)
 			size += s.length
 			if left += n * s.values; s.values == 0 {
 				size += n
 			}
+			m.parts += partsOf(s.values, n)
 		}
 		if size+left-1 > m.max { // each value that is still to come takes a byte at least
 			return 0, fmt.Errorf("it is longer than %d bytes", m.max)
 		}
 	}
-	return size, m.need(size)
+	_, err = m.need(size, 0)
+	return size, err
 }
 
 // lengthOf is the length that 1, 2 or 4 bytes say.
@@ -101,20 +122,36 @@ func lengthOf(b []byte) int {
 	return int(binary.BigEndian.Uint32(b))
 }
 
-// need reads until n bytes of the next value are there.
-func (m *messages) need(n int) error {
-	for len(m.buf)-m.at < n {
+// need reads until the n bytes at from of the next value are there, and all before them. These may be dropped.
+func (m *messages) need(from, n int) ([]byte, error) {
+	for {
+		if m.full {
+			m.drop(from)
+		}
+		at := m.at + from - m.dropped
+		if at+n <= len(m.buf) {
+			return m.buf[at : at+n], nil
+		}
 		m.makeRoom()
+		if m.full && len(m.buf) == cap(m.buf) {
+			continue
+		}
 		if m.before != nil {
 			m.before()
 		}
 		got, err := m.r.Read(m.buf[len(m.buf):cap(m.buf)])
 		m.buf = m.buf[:len(m.buf)+got]
-		if err != nil && len(m.buf)-m.at < n {
-			return err
+		if at = m.at + from - m.dropped; err != nil && len(m.buf) < at+n {
+			return nil, err
 		}
 	}
-	return nil
+}
+
+// drop drops the bytes of the next value before from, as far as they have arrived.
+func (m *messages) drop(from int) {
+	n := min(from-m.dropped, len(m.buf)-m.at)
+	m.at += n
+	m.dropped += n
 }
 
 // makeRoom has the buffer begin with the next value and have room for more of it, in proportion to what is
@@ -123,12 +160,37 @@ func (m *messages) makeRoom() {
 	if rest := m.buf[m.at:]; m.at > 0 || m.buf == nil {
 		if len(rest) == 0 && (m.buf == nil || cap(m.buf) > keptBuffer) {
 			m.buf = make([]byte, 0, smallBuffer)
+			m.free()
 		}
 		m.buf = m.buf[:copy(m.buf[:len(rest)], rest)]
 		m.at = 0
 	}
-	if len(m.buf) == cap(m.buf) {
-		m.buf = slices.Grow(m.buf, max(chunk, len(m.buf)))
+	if len(m.buf) < cap(m.buf) {
+		return
+	}
+	if more := max(chunk, len(m.buf)); m.take(len(m.buf) + more) {
+		m.buf = slices.Grow(m.buf, more)
+	}
+}
+
+// take takes of the budget for a buffer of so many bytes. If it has too few, the value is read past.
+func (m *messages) take(size int) bool {
+	if m.budget == nil || size <= structs.SmallRPC {
+		return true
+	}
+	if m.full || !m.budget.Take(int64(size)-m.taken) {
+		m.full = true
+		return false
+	}
+	m.taken = int64(size)
+	return true
+}
+
+// free gives back what the buffer took. The buffer is not used afterwards.
+func (m *messages) free() {
+	if m.taken > 0 {
+		m.budget.Give(m.taken)
+		m.taken = 0
 	}
 }
 
@@ -138,14 +200,28 @@ type shape struct {
 	length int  // bytes of a length, which counts bytes, or with values > 0 that many values each
 	values int  // 1 for an array, 2 for a map
 	count  int  // so many values
+	parts  int  // and counts as so many parts
 	bad    bool // no value begins so
+}
+
+// partsOf is as how many parts a list (values 1) or a map (values 2) of n entries counts: what memory a decoded
+// value takes grows with its parts. Each entry of a list may become a struct; eight entries of a map, which mostly
+// is a struct itself, count as one.
+func partsOf(values, n int) int {
+	switch values {
+	case 1:
+		return 1 + n
+	case 2:
+		return 1 + n/8
+	}
+	return 0
 }
 
 // shapes are by first byte (msgpack specification, "Formats").
 var shapes = func() (all [256]shape) {
 	for n := range 16 {
-		all[0x80+n] = shape{count: 2 * n} // fixmap
-		all[0x90+n] = shape{count: n}     // fixarray
+		all[0x80+n] = shape{count: 2 * n, parts: partsOf(2, n)} // fixmap
+		all[0x90+n] = shape{count: n, parts: partsOf(1, n)}     // fixarray
 	}
 	for n := range 32 {
 		all[0xa0+n] = shape{fixed: n} // fixstr

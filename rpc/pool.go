@@ -134,7 +134,7 @@ func (p *Pool) dial(addr string, d *dial) {
 	if err != nil {
 		panic("the yamux configuration is wrong: " + err.Error())
 	}
-	d.session = &Session{mux: mux}
+	d.session = &Session{mux: mux, answers: structs.MaxRPCAnswer}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

@@ -95,7 +95,7 @@ func exchange(addr string, batch []byte, each, total int) error {
 	if _, err := conn.Write(append([]byte{ByteRPC}, batch...)); err != nil {
 		return err
 	}
-	in := newMessages(conn, maxAnswer)
+	in := newMessages(conn, structs.MaxRPCAnswer)
 	in.buf = make([]byte, 0, keptBuffer)
 	for sent, got := each, 0; got < total; got++ {
 		if got == sent-each/2 {

@@ -150,7 +150,7 @@ func answersOf(t *testing.T, conn net.Conn, many int, payload ...byte) []string 
 	var sending sync.WaitGroup
 	sending.Go(func() { _, _ = conn.Write(b) }) // an error shows in what is read
 	defer sending.Wait()
-	in, failures := newMessages(conn, maxAnswer), make([]string, many)
+	in, failures := newMessages(conn, structs.MaxRPCAnswer), make([]string, many)
 	for range many {
 		m, err := in.next()
 		var head answerHead
@@ -295,7 +295,7 @@ func TestWhoWaitsForATurnHoldsUpNoAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var head answerHead
-	if m, err := newMessages(near, maxAnswer).next(); err != nil || head.decode(m) != nil || head.seq != 1 {
+	if m, err := newMessages(near, structs.MaxRPCAnswer).next(); err != nil || head.decode(m) != nil || head.seq != 1 {
 		t.Errorf("%+v, %v; expected the answer to the quick one", head, err)
 	}
 }

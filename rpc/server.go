@@ -16,6 +16,7 @@ import (
 
 	"berth/internal/admission"
 	"berth/internal/codec"
+	"berth/internal/inflight"
 	"berth/structs"
 )
 
@@ -26,6 +27,7 @@ type Server struct {
 	endpoints map[string]*method
 	limits    Limits
 	all       *load // of every connection and of this process
+	bytes     *inflight.Budget
 	gate      *admission.Gate
 	coming    atomic.Int64 // requests that there was room for (Endpoint.Room) and whose serving has not begun
 
@@ -58,7 +60,10 @@ func NewServer(logger hclog.Logger, endpoints ...Endpoint) *Server {
 }
 
 // SetLimits changes the limits, before anything is served.
-func (s *Server) SetLimits(l Limits) { s.limits, s.all = l, newLoad(l.AllCalls, l.AllWaiting) }
+func (s *Server) SetLimits(l Limits) {
+	s.limits = l
+	s.all, s.bytes = newLoad(l.AllCalls, l.AllWaiting), inflight.NewBudget(l.InFlight)
+}
 
 // Close ends every connection and request and waits for them.
 func (s *Server) Close() {
@@ -124,7 +129,8 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer unhook()
 	in, out := newMessages(conn, s.limits.Message), newWriter(conn)
-	in.before = out.flush
+	in.before, in.budget = out.flush, s.bytes
+	defer in.free()
 	var requests sync.WaitGroup
 	defer requests.Wait()
 	defer func() { _ = conn.Close() }()
@@ -157,16 +163,29 @@ func (s *Server) answer(ctx context.Context, q *question, of *load, out *writer,
 		out.refuse(q, no)
 		return nil
 	}
-	req := &request{Endpoint: q.Endpoint, seq: q.seq, body: q.New()}
+	weight, err := s.weigh(q)
+	if err != nil {
+		return err
+	}
+	req := &request{Endpoint: q.Endpoint, seq: q.seq, body: q.New(), weight: weight}
+	if err = s.understand(q, req, decided); err == nil {
+		err = s.begin(ctx, req, of, out, requests)
+	}
+	if err != nil {
+		s.bytes.Give(weight)
+	}
+	return err
+}
+
+// understand decodes a question, and refuses one that is not decided about and may be refused.
+func (s *Server) understand(q *question, req *request, decided bool) error {
 	if err := codec.Decode(q.payload, req.body); err != nil {
 		return badPayload(q.Name, fmt.Errorf("it does not decode: %w", err))
 	}
-	if !decided {
-		if err := s.shed(q.Endpoint, req.body); err != nil {
-			return err
-		}
+	if decided {
+		return nil
 	}
-	return s.begin(ctx, req, of, out, requests)
+	return s.shed(q.Endpoint, req.body)
 }
 
 // begin serves a request or has it served, unless there is too much to do. The stream's next request waits
@@ -195,6 +214,7 @@ func (s *Server) begin(ctx context.Context, req *request, of *load, out *writer,
 // perform serves a request and returns its answer.
 func (s *Server) perform(ctx context.Context, req *request, done func()) *buffer {
 	defer done()
+	defer s.bytes.Give(req.weight)
 	if req.Room != nil {
 		s.coming.Add(-1)
 	}
@@ -211,13 +231,15 @@ type question struct {
 	*method
 	seq     uint64
 	payload []byte // good until the next question is read
+	parts   int    // of the payload
 }
 
 // request is a question that is understood.
 type request struct {
 	*Endpoint
-	seq  uint64
-	body any
+	seq    uint64
+	body   any
+	weight int64 // bytes that weigh took
 }
 
 // receive reads the next question. The error is the answer to it, or the stream's where there is no question.
@@ -235,10 +257,14 @@ func (s *Server) receive(in *messages) (q question, err error) {
 		m = &method{Endpoint: &Endpoint{Name: string(head.method)}}
 	}
 	q = question{method: m, seq: head.seq}
-	if q.payload, err = in.next(); err != nil {
+	q.payload, err = in.next()
+	q.parts = in.parts
+	switch {
+	case errors.Is(err, errFull):
+		return q, s.refuse(m.Name, "bytes")
+	case err != nil:
 		return q, badPayload(m.Name, err)
-	}
-	if !known {
+	case !known:
 		return q, unknownMethod(m.Name)
 	}
 	return q, nil
@@ -260,6 +286,8 @@ func (s *Server) turnAway(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(turnAwayTime))
 	in := newMessages(conn, s.limits.Message)
+	in.budget = s.bytes
+	defer in.free()
 	if q, _ := s.receive(in); q.method != nil && !in.lost { // whatever it asks for
 		s.send(newWriter(conn), q.Name, s.message(q.Endpoint, q.seq, nil, s.refuse(q.Name, "connection")))
 	}

@@ -27,7 +27,8 @@ var seq atomic.Uint64
 // Session is one connection that both ends may call over. A call has a stream of its own while it runs,
 // so a slow one holds up nobody, and closing the stream cancels the call at the other end.
 type Session struct {
-	mux *yamux.Session
+	mux     *yamux.Session
+	answers int64 // bytes of one answer of the other end
 
 	mu   sync.Mutex
 	idle []*stream
@@ -133,7 +134,7 @@ func (s *Session) open() (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stream{conn: conn, in: newMessages(conn, maxAnswer)}, nil
+	return &stream{conn: conn, in: newMessages(conn, s.answers)}, nil
 }
 
 func (s *Session) release(st *stream) {
@@ -194,7 +195,7 @@ func (s *Server) ServeMux(conn net.Conn) {
 	if err != nil {
 		panic("the yamux configuration is wrong: " + err.Error())
 	}
-	s.serveSession(&Session{mux: mux})
+	s.serveSession(&Session{mux: mux, answers: structs.MaxRPCRequest})
 }
 
 // serveSession accepts the other end's streams until the session or the server ends. Streams beyond the

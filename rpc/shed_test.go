@@ -153,7 +153,7 @@ func TestRefusalsAreWrittenTogetherButNotLate(t *testing.T) {
 	if _, err := here.Write(b); err != nil {
 		t.Fatal(err)
 	}
-	in := newMessages(here, maxAnswer)
+	in := newMessages(here, structs.MaxRPCAnswer)
 	for n := range many {
 		var head answerHead
 		m, err := in.next()

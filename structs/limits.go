@@ -50,6 +50,14 @@ const (
 	MaxHTTPBodies = 128 << 20 // bytes of all bodies that are being read or served
 	MaxJSONParts  = 100_000   // objects and lists in one body; each counts as JSONPartBytes
 	JSONPartBytes = 512       // of memory, about, that an object or a list takes when it is decoded
+
+	// Of RPC.
+	MaxRPCRequest  = 64 << 20  // bytes of one request, and of the answer of a node
+	MaxRPCAnswer   = 1 << 30   // bytes of one answer of a server
+	MaxRPCParts    = 400_000   // parts of one request: its lists and maps, entries of lists, and entries of maps by eights
+	RPCPartBytes   = 512       // of memory, about, that a part takes when it is decoded
+	MaxRPCInFlight = 512 << 20 // bytes of all requests above SmallRPC that are being read or served
+	SmallRPC       = 64 << 10  // bytes of memory: a smaller request is not counted
 )
 
 // limit is one bound as the reference shows it.
@@ -102,4 +110,10 @@ var Limits = []limit{
 	{"MaxJSONParts", MaxJSONParts, "", "objects and lists in the body of one HTTP request", "status 413"},
 	{"MaxHTTPBodies", MaxHTTPBodies, "bytes", "the bodies of all HTTP requests under way", "*unavailable*, status 503"},
 	{"JSONPartBytes", JSONPartBytes, "bytes", "an object or a list in a body counts as so many among these", "counted"},
+	{"MaxRPCRequest", MaxRPCRequest, "bytes", "one RPC request, and the answer of a node", beyondInvalid},
+	{"MaxRPCAnswer", MaxRPCAnswer, "bytes", "the RPC answer of a server", beyondInvalid},
+	{"MaxRPCParts", MaxRPCParts, "", "lists and maps in one RPC request, entries of lists, and entries of maps by eights", beyondInvalid},
+	{"MaxRPCInFlight", MaxRPCInFlight, "bytes", "all RPC requests in flight on one agent", "*unavailable*"},
+	{"RPCPartBytes", RPCPartBytes, "bytes", "a list, a map or an entry in an RPC request counts as so many among these", "counted"},
+	{"SmallRPC", SmallRPC, "bytes", "an RPC request that takes no more does not count among these and is not refused for them", "counted"},
 }

@@ -115,6 +115,8 @@ func amount(n int64, unit string) string {
 	switch {
 	case unit == "duration":
 		return strings.TrimSuffix(time.Duration(n).String(), "0m0s")
+	case unit == "bytes" && n >= 1<<30 && n < 1<<40 && n%(1<<30) == 0:
+		return fmt.Sprintf("%d GiB", n>>30)
 	case unit == "bytes" && n >= 1<<20 && n%(1<<20) == 0:
 		return fmt.Sprintf("%d MiB", n>>20)
 	case unit == "bytes" && n >= 1<<10 && n%(1<<10) == 0:

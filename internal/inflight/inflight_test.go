@@ -1,0 +1,35 @@
+package inflight
+
+import (
+	"sync"
+	"testing"
+)
+
+func TestBudget_TakesAllOrNothing(t *testing.T) {
+	b := NewBudget(10)
+	if !b.Take(4) || !b.Take(6) || b.Take(1) || b.Used() != 10 {
+		t.Fatalf("%d bytes are taken, want 10 of 10", b.Used())
+	}
+	b.Give(4)
+	if b.Take(5) || b.Used() != 6 || !b.Take(4) {
+		t.Errorf("%d bytes are taken, want 10 after 4 came back", b.Used())
+	}
+}
+
+func TestBudget_HoldsForManyAtOnce(t *testing.T) {
+	b := NewBudget(100)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 1000 {
+				if b.Take(60) {
+					b.Give(60)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if b.Used() != 0 {
+		t.Errorf("%d bytes are left", b.Used())
+	}
+}
