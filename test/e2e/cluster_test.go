@@ -11,14 +11,32 @@ import (
 	"berth/structs"
 )
 
-// cluster is three servers and a node, four processes.
+// cluster is three servers and a node, four processes, or more nodes.
 type cluster struct {
 	t       testing.TB
 	servers []*agent
 	node    *agent
+	nodes   []*agent
+	rpc     string // where nodes find the servers
 }
 
 func newCluster(t testing.TB) *cluster {
+	t.Helper()
+	c := newServers(t)
+	c.node = c.addNode()
+	c.node.start()
+	return c
+}
+
+// addNode makes one more node, not started yet.
+func (c *cluster) addNode() *agent {
+	n := newAgent(c.t, "n"+strconv.Itoa(len(c.nodes)), "-client", "-servers", c.rpc)
+	c.nodes = append(c.nodes, n)
+	return n
+}
+
+// newServers starts three servers, without a node.
+func newServers(t testing.TB) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
 	var serf, rpc []string
@@ -36,8 +54,7 @@ func newCluster(t testing.TB) *cluster {
 	for _, s := range c.servers {
 		s.awaitReady()
 	}
-	c.node = newAgent(t, "n0", "-client", "-servers", strings.Join(rpc, ","))
-	c.node.start()
+	c.rpc = strings.Join(rpc, ",")
 	return c
 }
 

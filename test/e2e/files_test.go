@@ -24,8 +24,9 @@ type jobFile struct {
 	kind   string // service if not given
 	driver string // exec if not given
 	count  int
-	uses   []use // their aliases are v0, v1, ...
-	once   bool  // neither restarted nor rescheduled
+	uses   []use  // their aliases are v0, v1, ...
+	once   bool   // neither restarted nor rescheduled
+	node   string // the name of the node it has to run on, "" for any
 	script string
 }
 
@@ -33,6 +34,9 @@ func (j jobFile) hcl() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("job %q {\n  type = %q\n  group \"g\" {", j.name, or(j.kind, structs.JobService))
+	if j.node != "" {
+		line("    constraint {\n      attribute = \"${node.unique.name}\"\n      value = %q\n    }", j.node)
+	}
 	if j.count > 0 {
 		line("    count = %d", j.count)
 	}

@@ -26,7 +26,12 @@ import (
 // binary is the berth under test: $BERTH_BIN, or built once.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "shelf" {
+		os.Exit(runShelf(os.Args[2:]))
+	}
+	os.Exit(run(m))
+}
 
 func run(m *testing.M) int {
 	if os.Geteuid() != 0 {

@@ -1,0 +1,367 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/sys/mountinfo"
+
+	"berth/structs"
+)
+
+// storage is the directory that all processes of the shelf plugin share.
+type storage struct {
+	t    testing.TB
+	root string
+}
+
+// newStorage makes one that outlives the agents that are made after it.
+func newStorage(t testing.TB) *storage {
+	t.Helper()
+	root, err := os.MkdirTemp("/tmp", "be2e-shelf-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := &storage{t, root}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the calls to the plugin:\n%s", st.read("calls"))
+		}
+		if err := os.RemoveAll(root); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Mkdir(filepath.Join(root, "hold"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+func (st *storage) read(file string) string {
+	text, _ := os.ReadFile(filepath.Join(st.root, file))
+	return string(text)
+}
+
+// job is a job file that runs the plugin, or one half of it, on nodes whose agents allow it.
+func (st *storage) job(a *agent, name, kind, half string) string {
+	a.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return a.file(name+".hcl", fmt.Sprintf(`
+job %q {
+  type = %q
+  group "plugin" {
+    restart {
+      attempts = 5
+      delay    = "200ms"
+    }
+    task "driver" {
+      driver = "raw_exec"
+      config {
+        command = %q
+        args    = ["shelf", "-root", %q, "-node", "${node.unique.name}", "-endpoint", "${CSI_ENDPOINT}", "-half", %[5]q]
+      }
+      csi_plugin {
+        id   = "shelf"
+        type = %[5]q
+      }
+    }
+  }
+}`, name, kind, self, st.root, half))
+}
+
+// allowRaw lets the agent run tasks without isolation: the plugin mounts in the host's own namespace.
+func (a *agent) allowRaw() *agent {
+	a.args = append(a.args, "-config", a.file("raw.hcl", "client {\n  drivers {\n    raw_exec {\n      enabled = true\n    }\n  }\n}\n"))
+	return a
+}
+
+// create has the plugin make a volume of so many MiB, or expand it.
+func (st *storage) create(a *agent, id string, mib int) {
+	a.t.Helper()
+	a.again("volume", "create", st.volume(a, id, mib))
+}
+
+func (st *storage) volume(a *agent, id string, mib int) string {
+	a.t.Helper()
+	return a.file(fmt.Sprintf("volume-%s-%d.hcl", id, mib), strings.Replace(volumeFile{id: id}.sized(mib), `"hostpath"`, `"shelf"`, 1))
+}
+
+// places lists "volume node" for what the plugin has recorded in each volume's directory, "attached" or "staged".
+func (st *storage) places(dir string) (all []string) {
+	found, _ := filepath.Glob(filepath.Join(st.root, "vol", "*", dir, "*"))
+	for _, path := range found {
+		all = append(all, st.volumeOf(path)+" "+filepath.Base(path))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// volumeOf is the name of the volume to which a path below the shared directory belongs.
+func (st *storage) volumeOf(path string) string {
+	rel, _ := filepath.Rel(filepath.Join(st.root, "vol"), path)
+	id, _, _ := strings.Cut(rel, "/")
+	return strings.TrimPrefix(id, "shelf-")
+}
+
+// mounts lists "volume node" for what the kernel says is mounted at the node's staging ("stage") or publish
+// ("mount") paths.
+func (st *storage) mounts(n *agent, base string) (all []string) {
+	infos, err := mountinfo.GetMounts(mountinfo.PrefixFilter(n.data("csi", "v")))
+	if err != nil {
+		st.t.Fatal(err)
+	}
+	for _, i := range infos {
+		if filepath.Base(i.Mountpoint) != base {
+			continue
+		}
+		backing, err := os.ReadFile(filepath.Join("/sys/block", filepath.Base(i.Source), "loop/backing_file"))
+		if err != nil {
+			all = append(all, i.Source+" "+n.name)
+			continue
+		}
+		all = append(all, st.volumeOf(strings.TrimSpace(string(backing)))+" "+n.name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// allocsAtWork are the allocations of which a process runs on the node, by the processes' environment.
+func (a *agent) allocsAtWork() map[string]bool {
+	found := map[string]bool{}
+	for _, pid := range a.tree() {
+		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		for entry := range bytes.SplitSeq(environ, []byte{0}) {
+			if id, ok := bytes.CutPrefix(entry, []byte("BERTH_ALLOC_ID=")); ok {
+				found[string(id)] = true
+			}
+		}
+	}
+	return found
+}
+
+// unlike says where rows, nodes and storage differ: an allocation is shown running exactly where a process of it
+// runs, and a volume is attached, staged and published exactly where a row of a granted claim says so.
+func (c *cluster) unlike(st *storage) error {
+	s := c.alive()
+	shown, err := c.shown(s)
+	if err != nil {
+		return err
+	}
+	var claimed, attached []string
+	volumes, err := get[[]*structs.CSIVolumeListStub](s, "/v1/volumes?type=csi")
+	if err != nil {
+		return err
+	}
+	for _, stub := range volumes {
+		v, err := get[*structs.CSIVolumeDetail](s, "/v1/volume/csi/"+stub.ID)
+		if err != nil {
+			return err
+		}
+		for _, claim := range v.Claims {
+			claimed = append(claimed, v.ID+" "+c.nameOf(claim.NodeID))
+		}
+		for _, a := range v.Attachments {
+			attached = append(attached, v.ID+" "+c.nameOf(a.NodeID))
+			if a.State != structs.AttachmentAttached {
+				return fmt.Errorf("volume %s is %s at %s: %+v", v.ID, a.State, c.nameOf(a.NodeID), a.LastError)
+			}
+		}
+	}
+	slices.Sort(claimed)
+	slices.Sort(attached)
+	working := map[string]string{}
+	var staged, published []string
+	for _, n := range c.nodes {
+		for id := range n.allocsAtWork() {
+			working[id] = n.name
+		}
+		staged, published = append(staged, st.mounts(n, "stage")...), append(published, st.mounts(n, "mount")...)
+	}
+	slices.Sort(staged)
+	slices.Sort(published)
+	if !maps.Equal(shown, working) {
+		return fmt.Errorf("shown running are %v, at work %v", shown, working)
+	}
+	for name, list := range map[string][]string{"attached by rows": attached, "attached by the plugin": st.places("attached"),
+		"staged": staged, "staged by the plugin": st.places("staged"), "published": published} {
+		if !slices.Equal(list, claimed) {
+			return fmt.Errorf("claimed are %v; %s: %v", claimed, name, list)
+		}
+	}
+	return nil
+}
+
+// shown are the allocations that the servers show as running, with the names of their nodes.
+func (c *cluster) shown(s *agent) (map[string]string, error) {
+	allocs, err := get[[]*structs.AllocListStub](s, "/v1/allocations")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for _, a := range allocs {
+		switch {
+		case a.ClientStatus == structs.AllocRunning && a.DesiredStatus == structs.AllocDesiredRun:
+			found[a.ID] = a.NodeName
+		case a.ClientStatus == structs.AllocRunning || a.ClientStatus == structs.AllocPending:
+			return nil, fmt.Errorf("allocation %.8s of %s is %s/%s%s", a.ID, a.JobID, a.DesiredStatus, a.ClientStatus, events(a))
+		}
+	}
+	return found, nil
+}
+
+// alive is a server that runs.
+func (c *cluster) alive() *agent {
+	i := slices.IndexFunc(c.servers, func(s *agent) bool { return s.cmd != nil })
+	return c.servers[i]
+}
+
+// nameOf is the name of a node.
+func (c *cluster) nameOf(id string) string {
+	for _, n := range c.nodes {
+		if known, _ := os.ReadFile(n.data("client", "node-id")); strings.TrimSpace(string(known)) == id {
+			return n.name
+		}
+	}
+	return id
+}
+
+// alike waits until rows, nodes and storage agree.
+func (c *cluster) alike(st *storage) {
+	c.t.Helper()
+	eventually(c.t, "rows, nodes and storage agree", func() error { return c.unlike(st) })
+}
+
+// inOrder fails the test if the plugin was ever asked for what no plugin may be asked for.
+func (st *storage) inOrder() {
+	st.t.Helper()
+	if faults := st.read("faults"); faults != "" {
+		st.t.Errorf("calls out of order:\n%s", faults)
+	}
+}
+
+// keeping is a job that writes its name and word to its volume and says all that is there.
+func keeping(volume, node, word string) jobFile {
+	return jobFile{name: volume, node: node, uses: []use{{source: volume, at: "/data"}},
+		script: fmt.Sprintf("echo %s >> /data/words; sync; echo there is $(cat /data/words)\nsleep 86400", word)}
+}
+
+// holds runs a job until it says all words on its node.
+func (a *agent) holds(j jobFile, words ...string) {
+	a.t.Helper()
+	a.again("job", "run", "-detach", a.write(j))
+	eventually(a.t, fmt.Sprintf("job %s finds %v on %s", j.name, words, j.node), func() error {
+		out := ""
+		for _, alloc := range a.running(j.name, 1) {
+			out += alloc.NodeName + ": " + a.logs(alloc.ID)
+		}
+		for _, word := range append([]string{j.node + ": there is"}, words...) {
+			if !strings.Contains(out, word) {
+				return fmt.Errorf("it says %q", out)
+			}
+		}
+		return nil
+	})
+}
+
+func TestRestore_NothingIsLostAndNothingIsLeftAttached(t *testing.T) {
+	t.Parallel()
+	st := newStorage(t)
+	c := newServers(t)
+	for range 3 {
+		c.addNode().allowRaw().launch()
+	}
+	for _, n := range c.nodes {
+		n.awaitReady()
+	}
+	s, _ := c.leader()
+	s.again("job", "run", "-detach", st.job(s, "shelf", "system", "monolith"))
+	s.healthyNodes("shelf", 3)
+	for _, id := range []string{"free", "moved", "ended", "stopped", "grown"} {
+		st.create(s, id, 300)
+	}
+	ended := keeping("ended", "n1", "before")
+	ended.once = true
+	for _, j := range []jobFile{keeping("moved", "n0", "before"), ended, keeping("stopped", "n2", "before"), keeping("grown", "n2", "before")} {
+		s.holds(j, "before")
+	}
+	c.alike(st)
+	grown := s.running("grown", 1)[0].ID
+	archive := filepath.Join(s.dir, "then.snap")
+	s.again("operator", "snapshot", "save", archive)
+
+	// What the snapshot does not know.
+	s.holds(keeping("free", "n1", "since"), "since")
+	s.holds(keeping("moved", "n1", "since"), "before", "since")
+	c.nodes[1].endTask(s.running("ended", 1)[0].ID)
+	s.free("ended")
+	s.again("job", "stop", "stopped")
+	s.free("stopped")
+	st.create(s, "grown", 340)
+	st.create(s, "new", 300)
+	s.holds(keeping("new", "n0", "since"), "since")
+	c.alike(st)
+
+	s.again("operator", "snapshot", "restore", archive)
+	c.alike(st)
+	for _, job := range []string{"moved", "stopped", "grown"} {
+		s.running(job, 1)
+	}
+	s.says(s.running("moved", 1)[0].ID, "before", "since")
+	s.says(s.running("stopped", 1)[0].ID, "before")
+	if now := s.running("grown", 1)[0]; now.ID != grown || now.TaskStates["t"].Restarts != 0 {
+		t.Errorf("allocation %s with %d restarts; was %s", now.ID, now.TaskStates["t"].Restarts, grown)
+	}
+	s.running("ended", 0)
+
+	// All that was written is there, wherever it is wanted now.
+	s.holds(keeping("free", "n0", "after"), "since", "after")
+	st.create(s, "new", 300) // the same name: the plugin has it
+	s.holds(keeping("new", "n2", "after"), "since", "after")
+	s.holds(keeping("ended", "n0", "after"), "before", "after")
+	st.create(s, "grown", 340)
+	c.alike(st)
+
+	jobs := []string{"free", "moved", "ended", "stopped", "grown", "new"}
+	for _, job := range jobs {
+		s.again("job", "stop", "-purge", job)
+	}
+	for _, id := range jobs {
+		s.free(id)
+		s.again("volume", "delete", id)
+	}
+	c.alike(st)
+	for _, fault := range faults(t, s) {
+		t.Errorf("the state is not sound: %s", fault)
+	}
+	s.again("job", "stop", "-purge", "shelf")
+	st.inOrder()
+}
+
+// endTask ends a task as a fault of its own does.
+func (a *agent) endTask(alloc string) {
+	a.t.Helper()
+	for _, pid := range a.tree() {
+		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if bytes.HasPrefix(cmdline, []byte("sleep\x00")) && bytes.Contains(environ, []byte("BERTH_ALLOC_ID="+alloc)) {
+			p, err := os.FindProcess(pid)
+			if err == nil {
+				err = p.Kill()
+			}
+			if err != nil {
+				a.t.Fatal(err)
+			}
+			return
+		}
+	}
+	a.t.Fatalf("no task of allocation %s", alloc)
+}

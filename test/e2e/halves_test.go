@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// Two jobs run the two halves of a plugin, as its vendors ship it.
+func TestControllerAndNodeHalves_AsTwoJobs(t *testing.T) {
+	t.Parallel()
+	st := newStorage(t)
+	a := newAgent(t, "one", "-server", "-client").allowRaw()
+	a.start()
+	c := &cluster{t: t, servers: []*agent{a}, nodes: []*agent{a}}
+	a.must("job", "run", "-detach", st.job(a, "nodes", "system", "node"))
+	eventually(t, "the node half alone makes nothing", func() error {
+		p, err := get[*structs.CSIPlugin](a, "/v1/plugin/csi/shelf")
+		if err == nil && (p.NodesHealthy != 1 || p.ControllersHealthy != 0 || !p.ControllerRequired) {
+			err = fmt.Errorf("%+v", p)
+		}
+		return err
+	})
+	early := st.volume(a, "v", 300)
+	a.refused(8, []string{"goes on"}, "volume", "create", "-timeout", "100ms", early)
+	eventually(t, "the volume's status says what is missing", func() error {
+		out, err := a.run("volume", "status", "v")
+		if err == nil && !strings.Contains(out, "no controller") {
+			err = fmt.Errorf("its status:\n%s", out)
+		}
+		return err
+	})
+	a.must("job", "run", "-detach", st.job(a, "controller", "service", "controller"))
+	a.healthyNodes("shelf", 1)
+	a.must("volume", "create", early)
+	a.holds(keeping("v", "one", "first"), "first")
+	c.alike(st)
+	st.create(a, "v", 360)
+	a.must("job", "stop", "v")
+	a.free("v")
+	c.alike(st)
+
+	// Without a controller nothing is attached, and that is said; with one again it goes on.
+	a.must("job", "stop", "-purge", "controller")
+	eventually(t, "no controller", func() error {
+		p, err := get[*structs.CSIPlugin](a, "/v1/plugin/csi/shelf")
+		if err == nil && p.ControllersHealthy > 0 {
+			err = fmt.Errorf("%d controllers", p.ControllersHealthy)
+		}
+		return err
+	})
+	a.must("job", "run", "-detach", a.write(keeping("v", "one", "second")))
+	eventually(t, "the status says that no controller is there", func() error {
+		out, err := a.run("job", "status", "v")
+		if err == nil && !strings.Contains(out, "controller") {
+			err = fmt.Errorf("its status:\n%s", out)
+		}
+		return err
+	})
+	if at := st.places("attached"); len(at) > 0 {
+		t.Errorf("attached without a controller: %v", at)
+	}
+	a.must("job", "run", "-detach", st.job(a, "controller", "service", "controller"))
+	a.holds(keeping("v", "one", "second"), "first", "second")
+	c.alike(st)
+
+	a.must("job", "stop", "-purge", "v")
+	a.free("v")
+	a.must("volume", "delete", "v")
+	for _, job := range []string{"controller", "nodes"} {
+		a.must("job", "stop", "-purge", job)
+	}
+	eventually(t, "the plugin is not found", func() error {
+		resp, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/v1/plugin/csi/shelf", a.http))
+		if err != nil {
+			return err
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusNotFound {
+			return fmt.Errorf("%s", resp.Status)
+		}
+		return nil
+	})
+	st.inOrder()
+}

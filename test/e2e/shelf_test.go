@@ -1,0 +1,388 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"berth/client/mounts"
+)
+
+// shelf is a CSI plugin that attaches: its volumes are images in a directory that all nodes share, and a node may
+// mount one only while it is attached there. The test binary is the plugin's process, too, when its first argument
+// is "shelf". What a plugin must never be asked for is recorded in the directory, whoever answers it:
+//
+//	vol/ID/disk             the image
+//	vol/ID/attached/NODE    the volume is attached to the node
+//	vol/ID/staged/NODE      the volume is mounted there
+//	calls                   a line per call: node, RPC, volume, outcome
+//	faults                  a line per call that came out of order
+//	hold/RPC.before|after   calls wait while the file exists
+//	hold/RPC.held           a call has waited
+type shelf struct {
+	csi.UnimplementedIdentityServer
+	csi.UnimplementedControllerServer
+	csi.UnimplementedNodeServer
+	root, node string
+}
+
+// defaultShelfSize is how large a volume is whose size is not asked for: about the least that xfs takes.
+const defaultShelfSize = 300 << 20
+
+// runShelf serves the plugin until it is told to end, and returns the process's exit code.
+func runShelf(args []string) int {
+	flags := flag.NewFlagSet("shelf", flag.ExitOnError)
+	root, node := flags.String("root", "", "the shared directory"), flags.String("node", "", "this node")
+	endpoint, half := flags.String("endpoint", "", "the socket"), flags.String("half", "", "controller, node or monolith")
+	_ = flags.Parse(args)
+	path := strings.TrimPrefix(*endpoint, "unix://")
+	_ = os.Remove(path)
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	s := &shelf{root: *root, node: *node}
+	server := grpc.NewServer(grpc.UnaryInterceptor(s.intercept))
+	csi.RegisterIdentityServer(server, s)
+	if *half != "node" {
+		csi.RegisterControllerServer(server, s)
+	}
+	if *half != "controller" {
+		csi.RegisterNodeServer(server, s)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	go func() { <-ctx.Done(); server.Stop() }()
+	if err := server.Serve(l); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// intercept records every call and holds those that are to be held.
+func (s *shelf) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (any, error) {
+	rpc, volume := filepath.Base(info.FullMethod), "-"
+	if v, ok := req.(interface{ GetVolumeId() string }); ok {
+		volume = v.GetVolumeId()
+	}
+	if err := s.hold(ctx, rpc, "before"); err != nil {
+		return nil, err
+	}
+	unlock, err := s.lock()
+	if err != nil {
+		return nil, err
+	}
+	resp, err := serve(ctx, req)
+	s.append("calls", s.node, rpc, volume, status.Code(err).String())
+	unlock()
+	if err := s.hold(ctx, rpc, "after"); err != nil {
+		return nil, err
+	}
+	return resp, err
+}
+
+// hold waits while a file says so. A call that is cancelled meanwhile has, before, no effect.
+func (s *shelf) hold(ctx context.Context, rpc, when string) error {
+	for {
+		if _, err := os.Stat(s.path("hold", rpc+"."+when)); err != nil {
+			return nil
+		}
+		_ = os.WriteFile(s.path("hold", rpc+".held"), nil, 0o600)
+		select {
+		case <-ctx.Done():
+			return status.FromContextError(ctx.Err()).Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// lock keeps all other processes of the plugin out.
+func (s *shelf) lock() (unlock func(), err error) {
+	f, err := os.OpenFile(s.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { f.Close() }, nil
+}
+
+func (s *shelf) path(elem ...string) string {
+	return filepath.Join(append([]string{s.root}, elem...)...)
+}
+
+func (s *shelf) append(file string, words ...string) {
+	f, err := os.OpenFile(s.path(file), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	_, _ = fmt.Fprintln(f, strings.Join(words, " "))
+}
+
+// fault records a call out of order, and refuses it.
+func (s *shelf) fault(format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	s.append("faults", text)
+	return status.Error(codes.FailedPrecondition, text)
+}
+
+func (s *shelf) disk(id string) string { return s.path("vol", id, "disk") }
+
+// nodes lists where a volume is, in one of its directories "attached" and "staged".
+func (s *shelf) nodes(id, dir string) (names []string) {
+	entries, _ := os.ReadDir(s.path("vol", id, dir))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func (s *shelf) find(id string) (size int64, err error) {
+	info, err := os.Stat(s.disk(id))
+	if err != nil || id == "" {
+		return 0, status.Errorf(codes.NotFound, "no volume %q", id)
+	}
+	return info.Size(), nil
+}
+
+// The identity service.
+
+func (*shelf) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
+}
+
+func (*shelf) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: "shelf.test", VendorVersion: "1"}, nil
+}
+
+func (*shelf) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	service := &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}
+	online := &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE}
+	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{
+		{Type: &csi.PluginCapability_Service_{Service: service}},
+		{Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: online}}}}, nil
+}
+
+// The controller.
+
+func (*shelf) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+	resp := &csi.ControllerGetCapabilitiesResponse{}
+	for _, c := range []csi.ControllerServiceCapability_RPC_Type{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
+		csi.ControllerServiceCapability_RPC_LIST_VOLUMES, csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES,
+		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME} {
+		resp.Capabilities = append(resp.Capabilities, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{
+			Rpc: &csi.ControllerServiceCapability_RPC{Type: c}}})
+	}
+	return resp, nil
+}
+
+func (s *shelf) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	id := "shelf-" + req.GetName()
+	size, err := s.find(id)
+	if err != nil {
+		for _, dir := range []string{"attached", "staged"} {
+			if err := os.MkdirAll(s.path("vol", id, dir), 0o700); err != nil {
+				return nil, err
+			}
+		}
+		size = max(req.GetCapacityRange().GetRequiredBytes(), defaultShelfSize)
+		if err := s.resize(id, size); err != nil {
+			return nil, err
+		}
+	}
+	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: id, CapacityBytes: size}}, nil
+}
+
+// resize makes an image, or changes its length.
+func (s *shelf) resize(id string, size int64) error {
+	f, err := os.OpenFile(s.disk(id), os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
+}
+
+func (s *shelf) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+	id := req.GetVolumeId()
+	if used := append(s.nodes(id, "attached"), s.nodes(id, "staged")...); len(used) > 0 {
+		return nil, s.fault("%s is deleted while it is used on %v", id, used)
+	}
+	return &csi.DeleteVolumeResponse{}, os.RemoveAll(s.path("vol", id))
+}
+
+func (s *shelf) ValidateVolumeCapabilities(_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+	if _, err := s.find(req.GetVolumeId()); err != nil {
+		return nil, err
+	}
+	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
+		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(), Parameters: req.GetParameters()}}, nil
+}
+
+// ControllerPublishVolume refuses a volume that is attached to another node (CSI spec, ControllerPublishVolume errors).
+func (s *shelf) ControllerPublishVolume(_ context.Context, req *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+	id := req.GetVolumeId()
+	if _, err := s.find(id); err != nil {
+		return nil, err
+	}
+	if at := s.nodes(id, "attached"); len(at) > 0 && !slices.Equal(at, []string{req.GetNodeId()}) {
+		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached to %v", id, at)
+	}
+	return &csi.ControllerPublishVolumeResponse{}, os.WriteFile(s.path("vol", id, "attached", req.GetNodeId()), nil, 0o600)
+}
+
+func (s *shelf) ControllerUnpublishVolume(_ context.Context, req *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+	id, node := req.GetVolumeId(), req.GetNodeId()
+	if slices.Contains(s.nodes(id, "staged"), node) {
+		return nil, s.fault("%s is detached from %s, where it is mounted", id, node)
+	}
+	_ = os.Remove(s.path("vol", id, "attached", node))
+	return &csi.ControllerUnpublishVolumeResponse{}, nil
+}
+
+func (s *shelf) ListVolumes(context.Context, *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+	resp := &csi.ListVolumesResponse{}
+	entries, err := os.ReadDir(s.path("vol"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	for _, e := range entries {
+		resp.Entries = append(resp.Entries, &csi.ListVolumesResponse_Entry{Volume: &csi.Volume{VolumeId: e.Name()},
+			Status: &csi.ListVolumesResponse_VolumeStatus{PublishedNodeIds: s.nodes(e.Name(), "attached")}})
+	}
+	return resp, nil
+}
+
+func (s *shelf) ControllerExpandVolume(_ context.Context, req *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+	size, err := s.find(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	size = max(size, req.GetCapacityRange().GetRequiredBytes())
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: true}, s.resize(req.GetVolumeId(), size)
+}
+
+// The node.
+
+func (*shelf) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	resp := &csi.NodeGetCapabilitiesResponse{}
+	for _, c := range []csi.NodeServiceCapability_RPC_Type{
+		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, csi.NodeServiceCapability_RPC_EXPAND_VOLUME} {
+		resp.Capabilities = append(resp.Capabilities, &csi.NodeServiceCapability{Type: &csi.NodeServiceCapability_Rpc{
+			Rpc: &csi.NodeServiceCapability_RPC{Type: c}}})
+	}
+	return resp, nil
+}
+
+func (s *shelf) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	return &csi.NodeGetInfoResponse{NodeId: s.node}, nil
+}
+
+func (s *shelf) NodeStageVolume(_ context.Context, req *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	id, path := req.GetVolumeId(), req.GetStagingTargetPath()
+	if _, err := s.find(id); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(s.nodes(id, "attached"), s.node) {
+		return nil, s.fault("%s is staged on %s, where it is not attached", id, s.node)
+	}
+	if at := s.nodes(id, "staged"); len(at) > 0 && !slices.Equal(at, []string{s.node}) {
+		return nil, s.fault("%s is staged on %s and mounted on %v", id, s.node, at)
+	}
+	if mounted(path) {
+		return &csi.NodeStageVolumeResponse{}, nil
+	}
+	if err := exec.Command("blkid", "-p", s.disk(id)).Run(); err != nil { // nothing is on it
+		if err := command("mkfs.xfs", "-q", s.disk(id)); err != nil {
+			return nil, err
+		}
+	}
+	if err := command("mount", "-t", "xfs", "-o", "loop", s.disk(id), path); err != nil {
+		return nil, err
+	}
+	return &csi.NodeStageVolumeResponse{}, os.WriteFile(s.path("vol", id, "staged", s.node), nil, 0o600)
+}
+
+func (s *shelf) NodeUnstageVolume(_ context.Context, req *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+	if err := unmount(req.GetStagingTargetPath()); err != nil {
+		return nil, err
+	}
+	_ = os.Remove(s.path("vol", req.GetVolumeId(), "staged", s.node))
+	return &csi.NodeUnstageVolumeResponse{}, nil
+}
+
+func (s *shelf) NodePublishVolume(_ context.Context, req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	from, to := req.GetStagingTargetPath(), req.GetTargetPath()
+	if !mounted(from) {
+		return nil, s.fault("%s is published on %s, where it is not staged", req.GetVolumeId(), s.node)
+	}
+	if mounted(to) {
+		return &csi.NodePublishVolumeResponse{}, nil
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return nil, err
+	}
+	return &csi.NodePublishVolumeResponse{}, command("mount", "--bind", from, to)
+}
+
+func (s *shelf) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+	if err := unmount(req.GetTargetPath()); err != nil {
+		return nil, err
+	}
+	_ = os.Remove(req.GetTargetPath())
+	return &csi.NodeUnpublishVolumeResponse{}, nil
+}
+
+func (s *shelf) NodeExpandVolume(_ context.Context, req *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	size, err := s.find(req.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	device, err := exec.Command("findmnt", "-no", "SOURCE", req.GetVolumePath()).Output()
+	if err != nil {
+		return nil, s.fault("%s is expanded on %s, where it is not mounted", req.GetVolumeId(), s.node)
+	}
+	loop, _, _ := strings.Cut(strings.TrimSpace(string(device)), "[")
+	err = errors.Join(command("losetup", "-c", loop), command("xfs_growfs", req.GetVolumePath()))
+	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, err
+}
+
+func mounted(path string) bool {
+	is, err := mounts.Mounted(path)
+	return is && err == nil
+}
+
+func unmount(path string) error {
+	if !mounted(path) {
+		return nil
+	}
+	return command("umount", path)
+}
+
+func command(name string, args ...string) error {
+	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+		return status.Errorf(codes.Internal, "%s: %v: %s", name, err, out)
+	}
+	return nil
+}
