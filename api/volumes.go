@@ -81,6 +81,7 @@ type volumeBody struct {
 	structs.CSIVolume
 	AccessMode, AttachmentMode, ReadAllocs, WriteAllocs, Allocations  json.RawMessage
 	Claims, Attachments, Schedulable, Blocked                         json.RawMessage
+	Warnings, WaitingJobs, ExpandBlocked                              json.RawMessage
 	Provider, ProviderVersion, ControllerRequired, ControllersHealthy json.RawMessage
 	ControllersExpected, NodesHealthy, NodesExpected                  json.RawMessage
 	ResourceExhausted                                                 json.RawMessage
