@@ -39,7 +39,8 @@ func TestRoutesAndProceduresShedAlike(t *testing.T) {
 		sheds[e.Name] = e.Sheds
 	}
 	var caller apitest.Caller
-	h := api.NewHandler(api.Config{Caller: &caller, Agent: &apitest.Agent{HealthIs: &api.AgentHealth{}, SelfIs: &api.AgentSelf{}}, Logger: hclog.NewNullLogger(), AllowedHosts: []string{"example.com"}})
+	h := api.NewHandler(api.Config{Caller: &caller, Logger: hclog.NewNullLogger(), AllowedHosts: []string{"example.com"},
+		Agent: &apitest.Agent{HealthIs: &api.AgentHealth{}, SelfIs: &api.AgentSelf{}}})
 	some := 0
 	for _, r := range api.Routes {
 		if !strings.Contains(r.Methods, "GET") {
@@ -88,7 +89,7 @@ func TestAReadIsRefusedOnceAtMost(t *testing.T) {
 	s := rpc.NewServer(hclog.NewNullLogger(), procedures()...)
 	defer s.Close()
 	s.Shed(gate)
-	h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger(), AllowedHosts: []string{"example.com"}})
+	h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger()})
 	srv := serveConns(t, newConns(defaultLimits(), gate, func() bool { return false }), h)
 	seen := map[string]int{}
 	const reads = 1000
@@ -121,6 +122,42 @@ func TestAReadIsRefusedOnceAtMost(t *testing.T) {
 		if n < reads*45/100 || n > reads*55/100 {
 			t.Errorf("%d of %d are refused, where half should be", n, reads)
 		}
+	}
+}
+
+// TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused: a read under a name that is not the agent's is denied, or
+// refused at the connection with the words that every read gets. Neither tells anything of the cluster.
+func TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused(t *testing.T) {
+	gate := refusing(500)
+	s := rpc.NewServer(hclog.NewNullLogger(), procedures()...)
+	defer s.Close()
+	s.Shed(gate)
+	h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger()})
+	srv := serveConns(t, newConns(defaultLimits(), gate, func() bool { return false }), h)
+	seen := map[int]int{}
+	for range 200 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/v1/volumes", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "evil.example"
+		resp, err := srv.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[resp.StatusCode]++
+		if resp.StatusCode == http.StatusServiceUnavailable && strings.TrimSpace(string(b)) != admission.Refused {
+			t.Fatalf("it says %q", b)
+		}
+	}
+	denied, refused := seen[http.StatusForbidden], seen[http.StatusServiceUnavailable]
+	if denied+refused != 200 || denied == 0 || refused == 0 {
+		t.Errorf("answers by status: %v", seen)
 	}
 }
 
