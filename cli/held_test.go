@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"io"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,12 +37,26 @@ func heldWorld(t *testing.T, status string, looks int) (addr string) {
 	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{QueryMeta: meta, Volume: &structs.CSIVolumeDetail{
 		Attachments: []*structs.CSIAttachment{{NodeID: node1, State: structs.AttachmentAttaching,
 			LastError: &structs.OperationError{Code: "Internal", Message: "the array is full"}}}}})
-	apitest.On(c, structs.CSIClaimList, func(context.Context, *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
+	type request = structs.CSIClaimListRequest
+	apitest.On(c, structs.CSIClaimList, func(_ context.Context, q *request) (*structs.CSIClaimListResponse, error) {
 		resp := &structs.CSIClaimListResponse{QueryMeta: meta}
+		if q.VolumeID == "gone" {
+			return nil, structs.Errorf(structs.KindNotFound, "no volume gone")
+		}
+		switch q.Filter {
+		case "": // all claims, also of a job that goes on
+			resp.Claims = []*structs.CSIClaim{{VolumeID: q.VolumeID, JobID: "other", State: structs.ClaimGranted}}
+		case `JobID == "db" and State == "granted"`:
+		default:
+			return nil, structs.Errorf(structs.KindInvalid, "unexpected filter %s", q.Filter)
+		}
+		if q.VolumeID != "data" {
+			return resp, nil
+		}
 		if looks > 0 {
 			looks--
-			resp.Claims = []*structs.CSIClaim{{VolumeID: "data", AllocID: alloc1, JobID: "db", State: structs.ClaimGranted,
-				ReleaseError: &structs.OperationError{Code: "Internal", Message: "target is busy"}}}
+			resp.Claims = append(resp.Claims, &structs.CSIClaim{VolumeID: "data", AllocID: alloc1, JobID: "db", State: structs.ClaimGranted,
+				ReleaseError: &structs.OperationError{Code: "Internal", Message: "target is busy"}})
 		}
 		return resp, nil
 	})
@@ -58,6 +74,19 @@ func TestJobStop_WaitsUntilVolumesAreReleasedAndSaysWhy(t *testing.T) {
 	ended := strings.Index(out, `Job "db" has ended`)
 	if held < 0 || ended < held {
 		t.Errorf("it said\n%s", out)
+	}
+}
+
+func TestHeld_ReturnsTheVolumesThatAreHeld(t *testing.T) {
+	c := &Call{cmd: &Command{}, client: api.NewClient(api.ClientConfig{Address: heldWorld(t, structs.AllocComplete, 1)})}
+	c.Out = io.Discard
+	defer c.close()
+	w := newWatch(c)
+	for _, want := range [][]string{{"data"}, nil} {
+		still, err := w.held(t.Context(), "db", []string{"gone", "data", "free"})
+		if err != nil || !slices.Equal(still, want) {
+			t.Errorf("%v %v, want %v", still, err, want)
+		}
 	}
 }
 

@@ -323,13 +323,12 @@ func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) erro
 				w.note(a.ID, "Allocation %s (%s) is %s", structs.ShortID(a.ID), a.Name, a.ClientStatus)
 			}
 		}
-		held := 0
 		if left == 0 {
-			if held, err = w.held(ctx, jobID, volumes); err != nil {
+			if volumes, err = w.held(ctx, jobID, volumes); err != nil {
 				return err
 			}
 		}
-		if left+held == 0 {
+		if left+len(volumes) == 0 {
 			w.say("Job %q has ended", jobID)
 			return nil
 		}
@@ -342,25 +341,24 @@ func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) erro
 	}
 }
 
-// held says which volumes ended allocations of a job still hold, and why, and counts them.
-func (w *watch) held(ctx context.Context, jobID string, volumes []string) (count int, err error) {
+// held returns those of the volumes that ended allocations of a job still hold, and says why they do. The others need
+// not be asked about again.
+func (w *watch) held(ctx context.Context, jobID string, volumes []string) (still []string, err error) {
+	q := &api.Query{Filter: fmt.Sprintf("JobID == %q and State == %q", jobID, structs.ClaimGranted)}
 	for _, id := range volumes {
-		claims, _, err := w.api.VolumeClaims(ctx, id, nil)
-		if structs.IsKind(err, structs.KindNotFound) {
-			continue
-		}
-		if err != nil {
-			return 0, err
+		claims, _, err := w.api.VolumeClaims(ctx, id, q)
+		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
+			return nil, err
 		}
 		for _, claim := range claims {
-			if claim.JobID == jobID && claim.State == structs.ClaimGranted {
-				count++
-				w.note("held "+id+claim.AllocID, "Allocation %s has ended and still holds volume %s: %s",
-					structs.ShortID(claim.AllocID), id, whyHeld(claim))
-			}
+			w.note("held "+id+claim.AllocID, "Allocation %s has ended and still holds volume %s: %s",
+				structs.ShortID(claim.AllocID), id, whyHeld(claim))
+		}
+		if len(claims) > 0 {
+			still = append(still, id)
 		}
 	}
-	return count, nil
+	return still, nil
 }
 
 // whyHeld is why a claim of an ended allocation is not released.
