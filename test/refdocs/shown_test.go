@@ -1,0 +1,291 @@
+package refdocs
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"berth/agent"
+)
+
+// command is what docs/reference/cli.md, which is generated, says of a command.
+type command struct {
+	needs, takes int             // arguments: at least and at most
+	options      map[string]bool // whether it takes a value, by name
+}
+
+var (
+	headingRow = regexp.MustCompile("^## `berth ([^`]*)`$")
+	optionRow  = regexp.MustCompile("^\\| `-([a-z-]+)( <[^`]*>)?` \\|")
+	blockLine  = regexp.MustCompile(`^(?:sudo )?(?:\./bin/)?berth (.*)$`)
+	inlineSpan = regexp.MustCompile("`berth ([^`]*)`")
+	settingRow = regexp.MustCompile("^\\| `([a-z_]+ \\{[a-z_{ }]*)` \\| default \\|")
+)
+
+// referenceCommands reads the commands of the reference by their path, "job run".
+func referenceCommands(t *testing.T) map[string]*command {
+	t.Helper()
+	all := map[string]*command{}
+	common := map[string]bool{}
+	options := common
+	for line := range strings.Lines(readDoc(t, "docs/reference/cli.md")) {
+		line = strings.TrimSuffix(line, "\n")
+		if m := headingRow.FindStringSubmatch(line); m != nil {
+			c := &command{options: map[string]bool{}}
+			options = c.options
+			var path []string
+			for _, word := range strings.Fields(m[1]) {
+				switch word[0] {
+				case '<':
+					c.needs++
+					c.takes++
+				case '[':
+					c.takes++
+				default:
+					path = append(path, word)
+				}
+			}
+			all[strings.Join(path, " ")] = c
+		}
+		if m := optionRow.FindStringSubmatch(line); m != nil {
+			options[m[1]] = m[2] != ""
+		}
+	}
+	for _, c := range all {
+		for name, value := range common {
+			if _, own := c.options[name]; !own {
+				c.options[name] = value
+			}
+		}
+	}
+	if len(all) < 20 || len(common) < 3 {
+		t.Fatalf("the reference has %d commands and %d common options", len(all), len(common))
+	}
+	return all
+}
+
+func readDoc(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// handWritten are the pages that people write: all that are not generated.
+func handWritten(t *testing.T) map[string]string {
+	t.Helper()
+	pages := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md"} {
+		names, err := filepath.Glob(filepath.Join("..", "..", pattern))
+		if err != nil || len(names) == 0 {
+			t.Fatalf("%s: %d files, %v", pattern, len(names), err)
+		}
+		for _, name := range names {
+			rel, err := filepath.Rel(filepath.Join("..", ".."), name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pages[rel] = readDoc(t, rel)
+		}
+	}
+	return pages
+}
+
+// TestDocs_ShowCommandsThatExist holds every command line in a hand-written page against the reference: those that
+// stand in a block are whole, those in a sentence may leave arguments out.
+func TestDocs_ShowCommandsThatExist(t *testing.T) {
+	commands := referenceCommands(t)
+	shown := 0
+	for page, text := range handWritten(t) {
+		for line := range strings.Lines(text) {
+			rest, isBlock := strings.CutPrefix(line, "    ")
+			if m := blockLine.FindStringSubmatch(strings.TrimSpace(rest)); isBlock && m != nil {
+				shown++
+				checkCommand(t, commands, page, m[1], true)
+			}
+		}
+		for _, m := range inlineSpan.FindAllStringSubmatch(text, -1) {
+			shown++
+			checkCommand(t, commands, page, m[1], false)
+		}
+	}
+	if shown < 50 {
+		t.Errorf("found %d command lines; does the test still find them all?", shown)
+	}
+}
+
+// processes are the commands that berth starts for itself. No help and no reference lists them.
+var processes = []string{"executor", "complete"}
+
+func checkCommand(t *testing.T, commands map[string]*command, page, line string, whole bool) {
+	t.Helper()
+	words := shellWords(line)
+	if len(words) > 0 && slices.Contains(processes, words[0]) || strings.Contains(line, "──") { // or a picture
+		return
+	}
+	path := ""
+	for n := range words {
+		if at := strings.Join(words[:n+1], " "); commands[at] != nil {
+			path = at
+		}
+	}
+	c := commands[path]
+	if c == nil {
+		if whole || !isGroup(commands, strings.Join(words, " ")) {
+			t.Errorf("%s shows berth %s, and there is no such command", page, line)
+		}
+		return
+	}
+	args := 0
+	rest := words[len(strings.Fields(path)):]
+	for i := 0; i < len(rest); i++ {
+		name, isOption := strings.CutPrefix(rest[i], "-")
+		if !isOption {
+			args++
+			continue
+		}
+		name, _, given := strings.Cut(name, "=")
+		value, known := c.options[name]
+		if !known {
+			t.Errorf("%s shows berth %s, and %q has no option -%s", page, line, path, name)
+		}
+		if value && !given {
+			i++
+		}
+	}
+	if args > c.takes || whole && args < c.needs {
+		t.Errorf("%s shows berth %s with %d arguments, and %q takes %d to %d", page, line, args, path, c.needs, c.takes)
+	}
+}
+
+func isGroup(commands map[string]*command, path string) bool {
+	for name := range commands {
+		if strings.HasPrefix(name, path+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+// shellWords splits a command as a shell does, as far as the docs go, up to a comment, a pipe or a redirection.
+func shellWords(line string) (words []string) {
+	for i, part := range strings.Split(line, `"`) {
+		if i%2 == 1 {
+			words = append(words, part)
+			continue
+		}
+		for _, word := range strings.Fields(part) {
+			if strings.ContainsAny(word[:1], "#|>") {
+				return words
+			}
+			words = append(words, word)
+		}
+	}
+	return words
+}
+
+// TestOperations_ShowsConfigurationThatParses reads each block of docs/operations.md that is a configuration.
+func TestOperations_ShowsConfigurationThatParses(t *testing.T) {
+	begins := regexp.MustCompile(`^[a-z_]+ (=|\{)`)
+	found := 0
+	var block []string
+	check := func() {
+		text := strings.Join(block, "\n") + "\n"
+		block = nil
+		if !begins.MatchString(text) {
+			return
+		}
+		found++
+		file := filepath.Join(t.TempDir(), "agent.hcl")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := agent.DefaultConfig()
+		if err := c.LoadFiles([]string{file}); err != nil {
+			t.Errorf("docs/operations.md shows\n%s%v", text, err)
+		}
+	}
+	for line := range strings.Lines(readDoc(t, "docs/operations.md")) {
+		if inner, ok := strings.CutPrefix(line, "    "); ok {
+			block = append(block, strings.TrimRight(inner, "\n"))
+			continue
+		}
+		check()
+	}
+	check()
+	if found < 3 {
+		t.Errorf("found %d blocks of configuration", found)
+	}
+}
+
+// TestOperations_ListsSettingsThatExist holds the tables of settings against the configuration: each name in the
+// first column is a setting of the block that heads the table.
+func TestOperations_ListsSettingsThatExist(t *testing.T) {
+	var of reflect.Type
+	rows := 0
+	for line := range strings.Lines(readDoc(t, "docs/operations.md")) {
+		if m := settingRow.FindStringSubmatch(line); m != nil {
+			of = blockType(t, reflect.TypeFor[agent.Config](), strings.Fields(strings.NewReplacer("{", "", "}", "").Replace(m[1])))
+			continue
+		}
+		if !strings.HasPrefix(line, "|") {
+			of = nil
+		}
+		if of == nil || strings.HasPrefix(line, "|--") {
+			continue
+		}
+		known := settings(of)
+		for _, name := range settingNames(line) {
+			rows++
+			if !slices.Contains(known, name) {
+				t.Errorf("docs/operations.md lists %s, which is no setting of %s", name, of)
+			}
+		}
+	}
+	if rows < 40 {
+		t.Errorf("found %d settings in tables", rows)
+	}
+}
+
+// settingNames are the names in the first column of a row, without the values of examples.
+func settingNames(row string) (names []string) {
+	cell, _, _ := strings.Cut(strings.TrimPrefix(row, "|"), "|")
+	for i, span := range strings.Split(cell, "`") {
+		if i%2 == 0 {
+			continue
+		}
+		span, _, _ = strings.Cut(span, "=")
+		names = append(names, regexp.MustCompile(`[a-z_0-9]+`).FindAllString(span, -1)...)
+	}
+	return names
+}
+
+// blockType is the type of the block that a path of names leads to.
+func blockType(t *testing.T, typ reflect.Type, path []string) reflect.Type {
+	t.Helper()
+	for _, name := range path {
+		found := false
+		for i := range typ.NumField() {
+			tag, _, _ := strings.Cut(typ.Field(i).Tag.Get("hcl"), ",")
+			if tag != name {
+				continue
+			}
+			typ = typ.Field(i).Type
+			for typ.Kind() == reflect.Pointer {
+				typ = typ.Elem()
+			}
+			found = true
+			break
+		}
+		if !found {
+			t.Fatalf("docs/operations.md has a table of the block %s, which %s does not have", name, typ)
+		}
+	}
+	return typ
+}
