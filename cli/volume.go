@@ -316,6 +316,7 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		[2]string{"Reachable from", topologies(v.Topologies)},
 		[2]string{"Created", at(v.CreateTime)},
 		[2]string{"Modified", at(v.ModifyTime)},
+		[2]string{"Turned read-only", turnedReadOnly(v.TurnedReadOnly)},
 		[2]string{"Forced", forcedLast(v.Forced)},
 	)
 	if len(v.WaitingJobs) > 0 {
@@ -348,6 +349,13 @@ func underway(call *structs.CSICall) string {
 		return ""
 	}
 	return fmt.Sprintf("node %s was asked to %s %s and has not said what came of it", structs.ShortID(call.NodeID), call.Op, age(call.Time))
+}
+
+func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
+	if t == nil {
+		return ""
+	}
+	return fmt.Sprintf("on node %s, under allocation %s, which let go of it %s", structs.ShortID(t.NodeID), structs.ShortID(t.AllocID), age(t.Time))
 }
 
 func forcedLast(f *structs.CSIForced) string {

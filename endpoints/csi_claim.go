@@ -79,7 +79,7 @@ func (c claims) release(ctx context.Context, req *structs.CSIVolumeUnpublishRequ
 	if req.Operator != "" {
 		return nil, structs.Errorf(structs.KindInvalid, "Operator: a node releases its claims in its own name")
 	}
-	if err := c.notTooMany(len(req.Claims)); err != nil || len(req.Claims) == 0 {
+	if err := c.notTooMany(max(len(req.Claims), len(req.TurnedReadOnly))); err != nil || len(req.Claims) == 0 {
 		return done(c.store.Index(), err)
 	}
 	tx := c.store.Read()

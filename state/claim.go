@@ -229,6 +229,9 @@ func VolumeUnpublish(tx *Write, p *structs.CSIVolumeUnpublishRequest) error {
 			return err
 		}
 	}
+	for _, k := range p.TurnedReadOnly {
+		noteReadOnly(tx, p, k)
+	}
 	room := &wakeKeys{}
 	add := room.add
 	for _, k := range p.Claims {
@@ -251,6 +254,18 @@ func VolumeUnpublish(tx *Write, p *structs.CSIVolumeUnpublishRequest) error {
 		wake(tx, key)
 	}
 	return nil
+}
+
+// noteReadOnly remembers in the volume that its file system turned read-only under a claim of the node.
+func noteReadOnly(tx *Write, p *structs.CSIVolumeUnpublishRequest, k structs.CSIClaimKey) {
+	ns := structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace))
+	c, v := Claim(tx.Read, ns, k.VolumeID, k.AllocID), Volume(tx.Read, ns, k.VolumeID)
+	if c == nil || v == nil || c.NodeID != p.NodeID {
+		return
+	}
+	v = v.Copy()
+	v.TurnedReadOnly = &structs.CSITurnedReadOnly{NodeID: c.NodeID, AllocID: c.AllocID, Time: p.Now}
+	changeQuietly(tx, v)
 }
 
 // giveUp ends the allocation whose claim is about to be released without its node: should that come back,

@@ -185,6 +185,26 @@ func TestANodeReleasesItsOwnClaimsOnly(t *testing.T) {
 	w.wantClaims("v", map[string]string{"a1": granted})
 }
 
+func TestVolumeUnpublish_RemembersThatAFileSystemTurnedReadOnly(t *testing.T) {
+	w := threeNodes(t, false)
+	w.claim(aClaim("v", "a1", wr, mnmw), aClaim("v", "a2", wr, mnmw))
+	let := func(node, alloc string, turned ...string) {
+		req := &structs.CSIVolumeUnpublishRequest{NodeID: node, Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: alloc}}, WriteOptions: w.now()}
+		for _, id := range turned {
+			req.TurnedReadOnly = append(req.TurnedReadOnly, structs.CSIClaimKey{VolumeID: "v", AllocID: id})
+		}
+		do(w, VolumeUnpublish, req)
+	}
+	let("n1", "a1", "a2", "gone")
+	if v := Volume(w.s.Read(), "default", "v"); v.TurnedReadOnly != nil {
+		t.Errorf("another node's claim: %+v", v.TurnedReadOnly)
+	}
+	let("n2", "a2", "a2")
+	if v := w.mustPut(); v.TurnedReadOnly == nil || v.TurnedReadOnly.NodeID != "n2" || v.TurnedReadOnly.AllocID != "a2" || v.TurnedReadOnly.Time == 0 {
+		t.Errorf("%+v", v.TurnedReadOnly)
+	}
+}
+
 func TestWhoStopsLeavesTheLineAndKeepsWhatItHas(t *testing.T) {
 	for name, end := range map[string]func(w *world, alloc string){
 		"stopped by the scheduler": func(w *world, alloc string) { w.stop(alloc, "") },

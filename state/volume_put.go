@@ -36,7 +36,8 @@ func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
 	switch {
 	case old == nil:
 		v.CreateTime, v.State = now, cmp.Or(v.State, structs.VolumeReady)
-		v.LastError, v.ExpandPending, v.NodeExpandBytes, v.Call, v.Forced = nil, false, 0, nil, nil
+		v.LastError, v.ExpandPending, v.NodeExpandBytes = nil, false, 0
+		v.Call, v.Forced, v.TurnedReadOnly = nil, nil, nil
 	case old.State == structs.VolumeFailed && old.ExternalID == "":
 		if err := remakeVolume(tx, v, old); err != nil {
 			return err
@@ -79,7 +80,7 @@ func remakeVolume(tx *Write, v, old *structs.CSIVolume) error {
 	v.Name, v.CreateTime, v.State = cmp.Or(v.Name, old.Name), old.CreateTime, cmp.Or(v.State, structs.VolumeReady)
 	v.Secrets, v.MountOptions = keepSecrets(v.Secrets, old.Secrets), keepFlags(v.MountOptions, old.MountOptions)
 	v.LastError, v.ExpandPending, v.NodeExpandBytes = nil, false, 0
-	v.Call, v.Forced = old.Call, old.Forced
+	v.Call, v.Forced, v.TurnedReadOnly = old.Call, old.Forced, nil
 	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
 		if c.PluginID != v.PluginID {
 			c = c.Copy()
@@ -181,7 +182,7 @@ func keepUnsaid(v, old *structs.CSIVolume) {
 	v.MountOptions = keepFlags(v.MountOptions, old.MountOptions)
 	v.State, v.LastError = old.State, old.LastError
 	v.ExpandPending, v.NodeExpandBytes = old.ExpandPending, old.NodeExpandBytes
-	v.Call, v.Forced = old.Call, old.Forced
+	v.Call, v.Forced, v.TurnedReadOnly = old.Call, old.Forced, old.TurnedReadOnly
 	v.Topologies, v.Capacity, v.CreateTime = old.Topologies, old.Capacity, old.CreateTime
 }
 

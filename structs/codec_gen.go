@@ -3311,13 +3311,52 @@ func (v *CSITopologyRequest) readField(name, b []byte) (_ []byte, known bool, er
 	return b, true, err
 }
 
+func (v *CSITurnedReadOnly) MsgpackSelf() any { return v }
+
+func (v *CSITurnedReadOnly) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(3)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa7AllocID"...)
+	b = msgp.AppendString(b, v.AllocID)
+	b = append(b, "\xa6NodeID"...)
+	b = msgp.AppendString(b, v.NodeID)
+	b = append(b, "\xa4Time"...)
+	b = msgp.AppendInt64(b, v.Time)
+	return b, nil
+}
+
+func (v *CSITurnedReadOnly) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSITurnedReadOnly{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSITurnedReadOnly) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "NodeID":
+		v.NodeID, b, err = codec.ReadString(b)
+	case "AllocID":
+		v.AllocID, b, err = codec.ReadString(b)
+	case "Time":
+		v.Time, b, err = codec.ReadInt[int64](b)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *CSIVolume) MsgpackSelf() any { return v }
 
 func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(27)
+	n := uint32(28)
 	if !(v.Call != nil) {
 		n--
 	}
@@ -3331,6 +3370,9 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.NodeExpandBytes != 0) {
+		n--
+	}
+	if !(v.TurnedReadOnly != nil) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -3412,6 +3454,12 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if b, err = codec.AppendPointers(b, v.Topologies, (*CSITopology).AppendMsgpack); err != nil {
 		return b, codec.EncodeError("Topologies", err)
 	}
+	if v.TurnedReadOnly != nil {
+		b = append(b, "\xaeTurnedReadOnly"...)
+		if b, err = v.TurnedReadOnly.AppendMsgpack(b); err != nil {
+			return b, codec.EncodeError("TurnedReadOnly", err)
+		}
+	}
 	return b, nil
 }
 
@@ -3475,6 +3523,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = codec.ReadPointer(b, &v.Call, (*CSICall).DecodeMsgpack)
 	case "Forced":
 		b, err = codec.ReadPointer(b, &v.Forced, (*CSIForced).DecodeMsgpack)
+	case "TurnedReadOnly":
+		b, err = codec.ReadPointer(b, &v.TurnedReadOnly, (*CSITurnedReadOnly).DecodeMsgpack)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -3872,7 +3922,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(46)
+	n := uint32(47)
 	if !(v.Blocked != "") {
 		n--
 	}
@@ -3892,6 +3942,9 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	if !(v.CSIVolume.NodeExpandBytes != 0) {
+		n--
+	}
+	if !(v.CSIVolume.TurnedReadOnly != nil) {
 		n--
 	}
 	if !(len(v.WaitingJobs) != 0) {
@@ -4022,6 +4075,12 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaaTopologies"...)
 	if b, err = codec.AppendPointers(b, v.CSIVolume.Topologies, (*CSITopology).AppendMsgpack); err != nil {
 		return b, codec.EncodeError("Topologies", err)
+	}
+	if v.CSIVolume.TurnedReadOnly != nil {
+		b = append(b, "\xaeTurnedReadOnly"...)
+		if b, err = v.CSIVolume.TurnedReadOnly.AppendMsgpack(b); err != nil {
+			return b, codec.EncodeError("TurnedReadOnly", err)
+		}
 	}
 	if len(v.WaitingJobs) != 0 {
 		b = append(b, "\xabWaitingJobs"...)
@@ -5141,7 +5200,7 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(9)
+	n := uint32(10)
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -5152,6 +5211,9 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 		n--
 	}
 	if !(v.WriteOptions.Region != "") {
+		n--
+	}
+	if !(len(v.TurnedReadOnly) != 0) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
@@ -5183,6 +5245,12 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	}
 	b = append(b, "\xa8SecretID"...)
 	b = msgp.AppendString(b, v.SecretID)
+	if len(v.TurnedReadOnly) != 0 {
+		b = append(b, "\xaeTurnedReadOnly"...)
+		if b, err = codec.AppendSlice(b, v.TurnedReadOnly, (*CSIClaimKey).AppendMsgpack); err != nil {
+			return b, codec.EncodeError("TurnedReadOnly", err)
+		}
+	}
 	return b, nil
 }
 
@@ -5198,6 +5266,8 @@ func (v *CSIVolumeUnpublishRequest) readField(name, b []byte) (_ []byte, known b
 	switch string(name) {
 	case "Claims":
 		b, err = codec.ReadSlice(b, &v.Claims, (*CSIClaimKey).DecodeMsgpack)
+	case "TurnedReadOnly":
+		b, err = codec.ReadSlice(b, &v.TurnedReadOnly, (*CSIClaimKey).DecodeMsgpack)
 	case "NodeID":
 		v.NodeID, b, err = codec.ReadString(b)
 	case "SecretID":

@@ -79,10 +79,11 @@ type CSIVolumeClaimResponse struct {
 // path is unpublished, and where no other allocation on the node uses the volume it is unstaged. A claim
 // that does not exist is done already. Operator says that a person decided it without the node.
 type CSIVolumeUnpublishRequest struct {
-	Claims   []CSIClaimKey
-	NodeID   string
-	SecretID string
-	Operator string // why, when a person forced it; kept in the log
+	Claims         []CSIClaimKey
+	TurnedReadOnly []CSIClaimKey `json:",omitempty"` // those of Claims under which the volume's file system turned read-only
+	NodeID         string
+	SecretID       string
+	Operator       string // why, when a person forced it; kept in the log
 	WriteOptions
 }
 

@@ -129,6 +129,14 @@ type CSIForced struct {
 	Time   int64 // UnixNano
 }
 
+// CSITurnedReadOnly says where a volume's file system turned read-only that an allocation had mounted for writing, as one
+// does whose disk fails or is full.
+type CSITurnedReadOnly struct {
+	NodeID  string
+	AllocID string
+	Time    int64 // UnixNano when the node said so: it had unmounted the volume
+}
+
 // CSIVolume is the row of one volume. Key: (Namespace, ID). Its claims and attachments are rows of their
 // own.
 type CSIVolume struct {
@@ -157,8 +165,9 @@ type CSIVolume struct {
 	SnapshotID            string
 	CreateTime            int64
 	ModifyTime            int64
-	Call                  *CSICall   `json:",omitempty"` // a call for the volume itself whose outcome is not known
-	Forced                *CSIForced `json:",omitempty"` // the last thing that an operator forced
+	Call                  *CSICall           `json:",omitempty"` // a call for the volume itself whose outcome is not known
+	Forced                *CSIForced         `json:",omitempty"` // the last thing that an operator forced
+	TurnedReadOnly        *CSITurnedReadOnly `json:",omitempty"` // the last time that its file system did
 	Indexes
 }
 
@@ -169,7 +178,7 @@ func (v *CSIVolume) Copy() *CSIVolume {
 		e := *v.LastError
 		c.LastError = &e
 	}
-	c.Call, c.Forced = clonePtr(v.Call), clonePtr(v.Forced)
+	c.Call, c.Forced, c.TurnedReadOnly = clonePtr(v.Call), clonePtr(v.Forced), clonePtr(v.TurnedReadOnly)
 	if v.RequestedTopologies != nil {
 		c.RequestedTopologies = &CSITopologyRequest{
 			Required:  copyTopologies(v.RequestedTopologies.Required),

@@ -85,11 +85,12 @@ func (w *work) needsPlugin() string {
 
 func (w *work) unpublishVolume() error {
 	p := w.publish
+	rel := targetPath(p.Dir, p.AllocID)
+	p.TurnedReadOnly = p.TurnedReadOnly || p.Writable && w.table.ReadOnly(w.host(rel))
 	p.State = unpublishing
 	if err := w.book.putPublish(p); err != nil {
 		return err
 	}
-	rel := targetPath(p.Dir, p.AllocID)
 	path, err := w.inPlugin(rel)
 	if err != nil {
 		return err

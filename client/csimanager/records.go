@@ -38,6 +38,12 @@ func (v *Volumes) Published(k VolumeKey, allocID string) (hook.VolumeMount, bool
 	return v.mountOf(p), w.isPublished(), nil
 }
 
+// TurnedReadOnly reports whether the file system of a volume that Down has let go of turned read-only meanwhile.
+func (v *Volumes) TurnedReadOnly(k VolumeKey, allocID string) (bool, error) {
+	p, err := v.book.publish(k, allocID)
+	return p != nil && p.TurnedReadOnly, err
+}
+
 // ForAlloc lists the volumes that the book has for an allocation.
 func (v *Volumes) ForAlloc(allocID string) ([]VolumeKey, error) {
 	return v.keys(func(p *publishRecord) bool { return p.AllocID == allocID })

@@ -36,8 +36,8 @@ type claiming struct {
 }
 
 type releasing struct {
-	claims []structs.CSIClaimKey
-	alone  bool
+	claims, readOnly []structs.CSIClaimKey
+	alone            bool
 }
 
 // Share makes a Shared of a caller.
@@ -65,7 +65,7 @@ func (s *Shared) Call(ctx context.Context, method string, req, resp any) error {
 		}
 	case *structs.CSIVolumeUnpublishRequest:
 		if method == structs.CSIVolumeUnpublish.Name && r.Operator == "" {
-			one := &releasing{claims: r.Claims}
+			one := &releasing{claims: r.Claims, readOnly: r.TurnedReadOnly}
 			index, err := s.releases.Do(ctx, origin{r.NodeID, r.SecretID, r.WriteOptions}, one)
 			if err == nil {
 				resp.(*structs.Empty).Index = index
@@ -105,6 +105,7 @@ func (s *Shared) release(ctx context.Context, of origin, all []*releasing) (uint
 	for _, one := range all {
 		one.alone = len(all) == 1
 		req.Claims = append(req.Claims, one.claims...)
+		req.TurnedReadOnly = append(req.TurnedReadOnly, one.readOnly...)
 	}
 	resp, err := rpc.Call(ctx, s.Caller, structs.CSIVolumeUnpublish, req)
 	if err != nil {

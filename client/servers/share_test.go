@@ -18,6 +18,8 @@ type far struct {
 	mu    sync.Mutex
 	calls map[string]int
 	seen  []string
+
+	readOnly int // volumes that turned so
 }
 
 func (f *far) Call(_ context.Context, method string, req, resp any) error {
@@ -37,6 +39,7 @@ func (f *far) Call(_ context.Context, method string, req, resp any) error {
 		for _, c := range r.Claims {
 			volumes = append(volumes, c.VolumeID)
 		}
+		f.readOnly += len(r.TurnedReadOnly)
 		resp.(*structs.Empty).Index = 8
 	}
 	if slices.Contains(volumes, "bad") {
@@ -61,7 +64,7 @@ func TestFiftyAllocationsShareTwoCalls(t *testing.T) {
 					t.Errorf("%d: %+v, %v", i, resp, err)
 				}
 				if done, err := rpc.Call(t.Context(), s, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n", SecretID: "s",
-					Claims: []structs.CSIClaimKey{{VolumeID: a}, {VolumeID: b}}}); err != nil || done.Index != 8 {
+					Claims: []structs.CSIClaimKey{{VolumeID: a}, {VolumeID: b}}, TurnedReadOnly: []structs.CSIClaimKey{{VolumeID: b}}}); err != nil || done.Index != 8 {
 					t.Errorf("%d: %v", i, err)
 				}
 			})
@@ -73,8 +76,8 @@ func TestFiftyAllocationsShareTwoCalls(t *testing.T) {
 		if n := f.calls[structs.CSIVolumeUnpublish.Name]; n > 3 {
 			t.Errorf("%d calls to release", n)
 		}
-		if len(f.seen) != 200 {
-			t.Errorf("%d claims and releases", len(f.seen))
+		if len(f.seen) != 200 || f.readOnly != 50 {
+			t.Errorf("%d claims and releases, %d of volumes that turned read-only", len(f.seen), f.readOnly)
 		}
 	})
 }

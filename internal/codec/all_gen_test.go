@@ -52,6 +52,7 @@ var all = []codec.Generated{
 	new(structs.CSIPluginRow),
 	new(structs.CSITopology),
 	new(structs.CSITopologyRequest),
+	new(structs.CSITurnedReadOnly),
 	new(structs.CSIVolume),
 	new(structs.CSIVolumeCapability),
 	new(structs.CSIVolumeClaimRequest),

@@ -193,6 +193,7 @@ type servers struct {
 	provider string
 	grows    int64 // ExpandBytes of claims that are granted
 	grown    []*structs.CSINodeExpandOutcome
+	readOnly []structs.CSIClaimKey // under which a file system turned so
 }
 
 func newServers() *servers {
@@ -278,6 +279,7 @@ func (s *servers) Call(ctx context.Context, method string, req, resp any) error 
 			for _, k := range r.Claims {
 				delete(s.claims, k)
 			}
+			s.readOnly = append(s.readOnly, r.TurnedReadOnly...)
 		})
 		return nil
 	}

@@ -387,7 +387,15 @@ func (h *volumes) release(ctx context.Context, keys []csimanager.VolumeKey) erro
 	req := &structs.CSIVolumeUnpublishRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)
 	for _, k := range keys {
-		req.Claims = append(req.Claims, structs.CSIClaimKey{Namespace: k.Namespace, VolumeID: k.ID, AllocID: h.alloc.ID})
+		key := structs.CSIClaimKey{Namespace: k.Namespace, VolumeID: k.ID, AllocID: h.alloc.ID}
+		req.Claims = append(req.Claims, key)
+		turned, err := h.Volumes.TurnedReadOnly(k, h.alloc.ID)
+		if err != nil {
+			return err
+		}
+		if turned {
+			req.TurnedReadOnly = append(req.TurnedReadOnly, key)
+		}
 	}
 	if _, err := rpc.Call(ctx, h.Servers, structs.CSIVolumeUnpublish, req); err != nil && !structs.IsKind(err, structs.KindNotFound) {
 		return fmt.Errorf("releasing the claims: %w", err)

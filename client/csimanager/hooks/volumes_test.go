@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"berth/csi/csitest"
 	"berth/structs"
 )
@@ -192,6 +194,41 @@ func TestDuty_K8_K25_NotFoundIsVerifiedBeforeItIsTriedAgain(t *testing.T) {
 				t.Errorf("got %v after %d tries", err, p.Count(rpc))
 			}
 			must(t, h.Down(r.ctx()))
+			r.clean()
+		})
+	}
+}
+
+// A file system that the plugin mounted read-only has not turned so.
+func TestDown_TellsTheServersThatAFileSystemTurnedReadOnly(t *testing.T) {
+	for name, c := range map[string]struct{ before, after uintptr }{
+		"it can be written":             {0, 0},
+		"it is mounted read-only":       {unix.MS_RDONLY, unix.MS_RDONLY},
+		"it turned read-only meanwhile": {0, unix.MS_RDONLY},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			p := r.plugin("ebs")
+			dir := filepath.Join(p.Dir(), "ext-data")
+			must(t, os.Mkdir(dir, 0o700))
+			must(t, unix.Mount("none", dir, "tmpfs", 0, "size=1m"))
+			t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+			must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|c.before, ""))
+			e := env("a1", map[string]string{"d": "data", "l": "logs"})
+			h := r.volumes(e)
+			must(t, h.Up(r.ctx(), e))
+			must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|c.after, ""))
+			r.servers.fail["CSIVolume.Unpublish"] = []error{structs.Errorf(structs.KindUnavailable, "no leader")}
+			if err := h.Down(r.ctx()); err == nil {
+				t.Error("the servers are not told")
+			}
+			r.crash() // nothing is mounted any more when the next agent tells the servers
+			r.boot()
+			must(t, r.volumes(e).Down(r.ctx()))
+			want := c.before != c.after
+			if told := r.servers.readOnly; want != (len(told) == 1) || want && (told[0].VolumeID != "data" || told[0].AllocID != "a1") {
+				t.Errorf("told of %v", told)
+			}
 			r.clean()
 		})
 	}
