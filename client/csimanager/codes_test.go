@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/client/dynamicplugins"
 	"berth/csi"
@@ -154,12 +155,16 @@ func TestDuty_C8_J10_J11_J12_J13_WhatEachCodeMakesOfNodeExpandVolume(t *testing.
 // known of it. The next fingerprint asks again: the plugin may be another version by then.
 func TestDuty_C8_C13_E8_WhatEachCodeMakesOfAFingerprint(t *testing.T) {
 	r := newRig(t)
+	r.crash()
+	r.cfg.FingerprintInterval = time.Hour // only the test asks
+	r.boot()
 	p := r.plugin("ebs", "plug", both)
+	r.serving(structs.CSIKindController, "ebs", "plug")
+	r.serving(structs.CSIKindNode, "ebs", "plug")
 	for kind, asked := range map[structs.CSIKind][]string{
 		structs.CSIKindController: {"Probe", "GetPluginInfo", "GetPluginCapabilities", "ControllerGetCapabilities"},
 		structs.CSIKindNode:       {"Probe", "GetPluginInfo", "GetPluginCapabilities", "NodeGetCapabilities", "NodeGetInfo"},
 	} {
-		r.serving(kind, "ebs", "plug")
 		r.m.mu.Lock()
 		i := r.m.slots[dynamicplugins.Key{Kind: kind, ID: "ebs"}].current
 		r.m.mu.Unlock()
