@@ -347,7 +347,7 @@ func TestManager_FindsWhatItMissedAtTheNextResync(t *testing.T) {
 	r.cfg.FingerprintInterval = 2 * time.Millisecond
 	r.crash()
 	r.boot()
-	r.plugin("ebs", "plug", nodeOnly)
+	r.plugin("ebs", "plug", csitest.Config{Node: true})
 	r.serving(structs.CSIKindNode, "ebs", "plug")
 	k := dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
 	r.m.mu.Lock() // as if the registration had not been heard of

@@ -35,15 +35,30 @@ func newControl() *control {
 func (c *control) Emit(e *structs.TaskEvent) { c.events <- e }
 func (c *control) Restart(reason string)     { c.restarts <- reason }
 
-// next is the next event; a test that waits for one that never comes ends with its own limit.
+// patience is how long a test waits for what has to come.
+const patience = 30 * time.Second
+
+// next is the next event.
 func (c *control) next(t *testing.T) *structs.TaskEvent {
 	t.Helper()
 	select {
 	case e := <-c.events:
 		return e
-	case <-time.After(2 * time.Minute):
+	case <-time.After(patience):
 		t.Fatal("no event came")
 		return nil
+	}
+}
+
+// restarted is the reason with which the task is restarted.
+func (c *control) restarted(t *testing.T) string {
+	t.Helper()
+	select {
+	case reason := <-c.restarts:
+		return reason
+	case <-time.After(patience):
+		t.Fatal("the plugin was not restarted")
+		return ""
 	}
 }
 
@@ -219,6 +234,7 @@ func (r *rig) hanging(hang time.Duration) (*supervisor, *csitest.Plugin, *contro
 	must(r.t, p.Restart())
 	c := newControl()
 	s.Started(r.ctx(), c)
+	r.t.Cleanup(s.Stopped)
 	if e := c.next(r.t); e.Type != structs.TaskEventPluginHealthy {
 		r.t.Fatalf("event %+v", e)
 	}
@@ -229,7 +245,7 @@ func (r *rig) hanging(hang time.Duration) (*supervisor, *csitest.Plugin, *contro
 func TestPluginSupervisor_RestartsAPluginThatHangs(t *testing.T) {
 	r := newRig(t)
 	s, _, c := r.hanging(50 * time.Millisecond)
-	reason := <-c.restarts
+	reason := c.restarted(t)
 	if !strings.Contains(reason, `CSI plugin "ebs" has answered no probe for 50ms and is restarted`) {
 		t.Errorf("reason %s", reason)
 	}
@@ -333,7 +349,7 @@ func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
 	if e := c.next(t); e.Type != structs.TaskEventPluginUnhealthy {
 		t.Errorf("event %+v", e)
 	}
-	if reason := <-c.restarts; !strings.Contains(reason, `CSI plugin "ebs" did not become healthy within 20ms`) {
+	if reason := c.restarted(t); !strings.Contains(reason, `CSI plugin "ebs" did not become healthy within 20ms`) {
 		t.Errorf("reason %s", reason)
 	}
 	s.Stopped()
