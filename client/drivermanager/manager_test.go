@@ -124,7 +124,7 @@ func TestGet(t *testing.T) {
 
 func TestRealFingerprints(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("needs root: the exec driver makes control groups and namespaces")
 	}
 	m, err := New(Config{Dir: t.TempDir()}, hclog.NewNullLogger())
 	if err != nil {

@@ -54,7 +54,7 @@ func executorConfig(dir string) executor.Config {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("needs root: the driver makes control groups and namespaces")
 	}
 	dir, err := os.MkdirTemp("/tmp", "b")
 	if err != nil {
