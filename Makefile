@@ -21,7 +21,7 @@ setup: ## install what the tests need from Debian (root; does nothing when it is
 test: setup build ## run all tests, with the race detector; real processes, mounts and sockets (root)
 	./scripts/test.sh
 
-fuzz: ## run every fuzz target for FUZZTIME (10s)
+fuzz: ## run every fuzz target for FUZZTIME (20000 inputs)
 	./scripts/fuzz.sh
 
 check: ## formatting, vet, staticcheck, the shape of the house, goldens current
