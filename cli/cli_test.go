@@ -206,6 +206,31 @@ func TestFit(t *testing.T) {
 	}
 }
 
+func TestNarrow_TakesOutWhatCanBeSparedAndPutsTextsBelow(t *testing.T) {
+	table := [][]string{
+		{"ID", "Modified", "State", "Last Error"},
+		{"a", "16m24s ago", "ready", ""},
+		{"b", "3s ago", "attaching", "the array is full"},
+	}
+	for width, want := range map[int]string{
+		0:  "ID,Modified,State,Last Error",
+		44: "ID,Modified,State,Last Error",
+		43: "ID,State,Last Error",
+		32: "ID,State,Last Error",
+		31: "ID,State",
+		4:  "ID,State",
+	} {
+		rows, texts := narrow(table, width)
+		if got := strings.Join(rows[0], ","); got != want || len(rows) != len(table) {
+			t.Errorf("%d: %s and %d rows, want %s", width, got, len(rows), want)
+		}
+		below := strings.Join(texts, "|")
+		if (below == "Last Error||the array is full") != (width == 31 || width == 4) {
+			t.Errorf("%d: %q stands below", width, below)
+		}
+	}
+}
+
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 400 * time.Millisecond: "0s", 59 * time.Second: "59s", time.Minute: "1m", 61 * time.Second: "1m1s",

@@ -89,6 +89,14 @@ func health(b bool) string {
 	return "unhealthy"
 }
 
+// healthText is a description of health, "" for one that says no more than health does.
+func healthText(healthy bool, description string) string {
+	if strings.EqualFold(description, health(healthy)) {
+		return ""
+	}
+	return description
+}
+
 // count shows how many of how many.
 func count(n, of int) string { return fmt.Sprintf("%d/%d", n, of) }
 

@@ -45,16 +45,12 @@ func (c *Call) colour() bool {
 	return !c.Bool("no-color") && os.Getenv("NO_COLOR") == "" && c.terminalWidth() > 0
 }
 
-// table writes rows under their titles, columns that are empty left out. On a terminal its widest columns
-// are cut until the rows fit.
+// table writes rows under their titles, columns that are empty left out. On a terminal it makes them fit, see narrow
+// and fit.
 func (c *Call) table(titles []string, rows [][]string) {
 	all := withoutEmpty(append([][]string{titles}, printableRows(rows)...))
-	widths := make([]int, len(all[0]))
-	for _, row := range all {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
+	all, texts := narrow(all, c.terminalWidth())
+	widths := widthsOf(all)
 	fit(widths, titled(all[0]), c.terminalWidth())
 	colour := c.colour()
 	for n, row := range all {
@@ -71,7 +67,63 @@ func (c *Call) table(titles []string, rows [][]string) {
 			}
 		}
 		fmt.Fprintln(c.Out, strings.TrimRight(line.String(), " "))
+		if n > 0 && texts != nil && texts[n] != "" {
+			fmt.Fprintf(c.Out, "  %s: %s\n", texts[0], oneLine(texts[n]))
+		}
 	}
+}
+
+// Titles of columns. A narrow terminal does without the spare ones, the first of them first. Those with texts lose
+// their meaning when they are cut.
+var (
+	spareTitles = []string{"Protocol", "Modified"}
+	textTitles  = []string{"Waits For", "Last Error", "Description", "Message", "Details", "Cause"}
+)
+
+// narrow takes columns out of a table that is wider than width: spare ones, then a last one of texts, which it returns
+// for the lines below the rows. width 0 is endless.
+func narrow(all [][]string, width int) (rows [][]string, texts []string) {
+	for _, title := range spareTitles {
+		if at := slices.Index(all[0], title); at >= 0 && tooWide(all, width) {
+			all = withoutColumn(all, at)
+		}
+	}
+	last := len(all[0]) - 1
+	if last == 0 || !tooWide(all, width) || !slices.Contains(textTitles, all[0][last]) {
+		return all, nil
+	}
+	for _, row := range all {
+		texts = append(texts, row[last])
+	}
+	return withoutColumn(all, last), texts
+}
+
+func withoutColumn(all [][]string, at int) (out [][]string) {
+	for _, row := range all {
+		out = append(out, slices.Delete(slices.Clone(row), at, at+1))
+	}
+	return out
+}
+
+func tooWide(all [][]string, width int) bool { return width > 0 && total(widthsOf(all)) > width }
+
+func widthsOf(all [][]string) []int {
+	widths := make([]int, len(all[0]))
+	for _, row := range all {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(oneLine(cell)))
+		}
+	}
+	return widths
+}
+
+// total is the width of a table with the gaps between its columns.
+func total(widths []int) int {
+	sum := 2 * (len(widths) - 1)
+	for _, w := range widths {
+		sum += w
+	}
+	return sum
 }
 
 // titled marks the columns that are never cut: an ID that is cut finds nothing when it is typed again.
@@ -82,18 +134,13 @@ func titled(titles []string) (whole []bool) {
 	return whole
 }
 
-// fit narrows the columns that are the widest, but none that is to stay whole, until all and their gaps fit into
-// width; 0 is endless.
+// fit narrows the widest columns that need not stay whole until all and their gaps fit into width; 0 is endless.
 func fit(widths []int, whole []bool, width int) {
 	const narrowest = 8
 	if width == 0 {
 		return
 	}
-	total := 2 * (len(widths) - 1)
-	for _, w := range widths {
-		total += w
-	}
-	for ; total > width; total-- {
+	for over := total(widths) - width; over > 0; over-- {
 		widest := -1
 		for i, w := range widths {
 			if !whole[i] && (widest < 0 || w > widths[widest]) {

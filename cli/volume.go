@@ -268,8 +268,12 @@ func volumeListing(ctx context.Context, c *Call) error {
 var volumeSheet = sheet[*structs.CSIVolumeListStub]{
 	titles: []string{"ID", "Name", "Plugin", "State", "Schedulable", "Access Mode", "Readers", "Writers", "Waiting"},
 	row: func(v *structs.CSIVolumeListStub) []string {
+		name := v.Name
+		if name == v.ID { // most have no other one, and then the column is left out
+			name = ""
+		}
 		return []string{
-			v.ID, v.Name, v.PluginID, v.State, yesNo(v.Schedulable), string(v.AccessMode),
+			v.ID, name, v.PluginID, v.State, yesNo(v.Schedulable), string(v.AccessMode),
 			fmt.Sprint(v.CurrentReaders), fmt.Sprint(v.CurrentWriters), fmt.Sprint(v.Waiting),
 		}
 	},
