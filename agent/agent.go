@@ -64,7 +64,8 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 		Handler: api.NewHandler(api.Config{Caller: a.caller, Agent: local{a}, Logger: logger.Named("http"),
 			AllowedHosts: cfg.httpHosts()}),
 		MaxHeaderBytes: structs.MaxHTTPHead,
-		ErrorLog:       logger.Named("http").StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+		ErrorLog: logger.Named("http").StandardLogger(
+			&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
 	}
 	a.conns = a.newConns()
 	a.conns.serve(a.http)

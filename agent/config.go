@@ -131,7 +131,8 @@ func (c *Config) Finish() error {
 	}
 	for _, host := range c.HTTPAllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/ \t") {
-			faults = append(faults, fmt.Errorf("http_allowed_hosts: %q; expected a name without a port", host))
+			faults = append(faults, fmt.Errorf("http_allowed_hosts: %q; expected a name without a port",
+				host))
 		}
 	}
 	c.finishServer()

@@ -178,7 +178,8 @@ http_allowed_hosts = ["*.fleet.example"]`}), "a.hcl"))
 		t.Errorf("%s, %v", got, err)
 	}
 	c.HTTPAllowedHosts = []string{"a:80"}
-	if err := c.Finish(); err == nil || !strings.Contains(err.Error(), `http_allowed_hosts: "a:80"; expected a name without a port`) {
+	if err := c.Finish(); err == nil || !strings.Contains(err.Error(),
+		`http_allowed_hosts: "a:80"; expected a name without a port`) {
 		t.Error(err)
 	}
 }

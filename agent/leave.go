@@ -58,12 +58,14 @@ func (a *Agent) runUntilSignal(ctx context.Context) error {
 
 func (a *Agent) leaveOn(cause error) {
 	s, ok := cause.(signalled)
-	leaves := ok && (s.Signal == os.Interrupt && a.cfg.LeaveOnInterrupt || s.Signal == syscall.SIGTERM && a.cfg.LeaveOnTerminate)
+	leaves := ok && (s.Signal == os.Interrupt && a.cfg.LeaveOnInterrupt ||
+		s.Signal == syscall.SIGTERM && a.cfg.LeaveOnTerminate)
 	if !leaves || a.server == nil {
 		return
 	}
 	if err := a.leave(context.Background(), false); err != nil {
-		a.logger.Warn("the server stops without having left the cluster as it should", "signal", s.String(), "error", err)
+		a.logger.Warn("the server stops without having left the cluster as it should", "signal", s.String(),
+			"error", err)
 	}
 }
 

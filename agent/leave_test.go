@@ -28,7 +28,8 @@ func TestNotifyContext_NamesTheSignal(t *testing.T) {
 }
 
 // serverOf makes a server agent that joins another one, if any, and runs it until ctx ends.
-func serverOf(t *testing.T, name string, edit func(*Config)) (a *Agent, end context.CancelCauseFunc, ended chan error) {
+func serverOf(t *testing.T, name string, edit func(*Config)) (a *Agent, end context.CancelCauseFunc,
+	ended chan error) {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.DataDir, cfg.BindAddr, cfg.Name = t.TempDir(), "127.0.0.1", name
@@ -63,14 +64,16 @@ func await(t *testing.T, what string, holds func() bool) {
 func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
 	first, endFirst, firstEnded := serverOf(t, "s1", func(c *Config) { c.LeaveOnTerminate = true })
 	second, end, ended := serverOf(t, "s2", func(c *Config) {
-		c.Server.BootstrapExpect, c.Server.RetryJoin, c.LeaveOnInterrupt = 0, []string{first.server.SerfAddr()}, true
+		c.Server.BootstrapExpect, c.LeaveOnInterrupt = 0, true
+		c.Server.RetryJoin = []string{first.server.SerfAddr()}
 	})
 	votes := func() int {
 		servers, _ := first.server.Configuration()
 		return len(servers)
 	}
 	await(t, "both have a vote", func() bool { return votes() == 2 })
-	if err := (local{second}).ForceLeave(t.Context(), "s1", false); !structs.IsKind(err, structs.KindPrecondition) {
+	if err := (local{second}).ForceLeave(t.Context(), "s1", false); !structs.IsKind(err,
+		structs.KindPrecondition) {
 		t.Errorf("a server that is alive was forced out: %v", err)
 	}
 	end(signalled{os.Interrupt})
@@ -88,7 +91,8 @@ func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
 func TestAgent_KeepsItsVoteOnOtherSignals(t *testing.T) {
 	first, _, _ := serverOf(t, "s1", func(*Config) {})
 	_, end, ended := serverOf(t, "s2", func(c *Config) {
-		c.Server.BootstrapExpect, c.Server.RetryJoin, c.LeaveOnInterrupt = 0, []string{first.server.SerfAddr()}, true
+		c.Server.BootstrapExpect, c.LeaveOnInterrupt = 0, true
+		c.Server.RetryJoin = []string{first.server.SerfAddr()}
 	})
 	votes := func() int {
 		servers, _ := first.server.Configuration()

@@ -106,7 +106,8 @@ func (l local) HostStats(ctx context.Context, nodeID string) (*structs.HostStats
 		return nil, structs.Errorf(structs.KindNotFound, "this agent runs no node; name one: ?node_id=ID")
 	}
 	if own := l.a.client.NodeID(); nodeID != "" && nodeID != own {
-		return nil, structs.Errorf(structs.KindNotFound, "node %s is not this agent's, which is %s", nodeID, own)
+		return nil, structs.Errorf(structs.KindNotFound, "node %s is not this agent's, which is %s", nodeID,
+			own)
 	}
 	return l.a.client.HostStats(ctx)
 }
@@ -153,7 +154,8 @@ func (l local) atLeader(ctx context.Context, method string, body io.Reader, w io
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return structs.Errorf(structs.KindUnavailable, "asking the leader at %s: %w", addr, netfault.Plain(err))
+		return structs.Errorf(structs.KindUnavailable, "asking the leader at %s: %w", addr,
+			netfault.Plain(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {

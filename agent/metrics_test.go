@@ -15,8 +15,8 @@ import (
 	"berth/structs"
 )
 
-// A server serves the metrics of every part of the process: its own, Raft's with the log, the gossip's and the
-// runtime's.
+// A server serves the metrics of every part of the process: its own, Raft's with the log, the gossip's and
+// the runtime's.
 func TestMetrics_OfAServerAreThoseOfAllItsParts(t *testing.T) {
 	addr, _, stop := startServer(t, "-data-dir", t.TempDir())
 	read[[]*structs.NodeListStub](t, addr+"/v1/nodes") // waits for a leader
@@ -42,7 +42,8 @@ func TestMetrics_OfAServerAreThoseOfAllItsParts(t *testing.T) {
 // register asks for a log entry.
 func register(t *testing.T, addr string) {
 	t.Helper()
-	job := `{"Job": {"ID": "j", "TaskGroups": [{"Name": "g", "Count": 0, "Tasks": [{"Name": "t", "Driver": "exec", "Config": {"command": "true"}}]}]}}`
+	job := `{"Job": {"ID": "j", "TaskGroups": [{"Name": "g", "Count": 0,
+		"Tasks": [{"Name": "t", "Driver": "exec", "Config": {"command": "true"}}]}]}}`
 	req, err := http.NewRequest(http.MethodPut, addr+"/v1/jobs", strings.NewReader(job))
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +83,8 @@ func awaitMetrics(t *testing.T, addr string, names []string) (text string) {
 
 func TestMetrics_AreAsTheTelemetryBlockSays(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "agent.hcl")
-	if err := os.WriteFile(file, []byte("telemetry {\n  prometheus_metrics = false\n}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("telemetry {\n  prometheus_metrics = false\n}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	addr, _, _ := startServer(t, "-data-dir", t.TempDir(), "-config", file)
@@ -97,13 +99,14 @@ func TestMetrics_AreAsTheTelemetryBlockSays(t *testing.T) {
 	c := DefaultConfig()
 	c.Telemetry.CollectionInterval = time.Nanosecond
 	c.DataDir, c.Server.Enabled = "/d", true
-	if err := c.Finish(); err == nil || !strings.Contains(err.Error(), "telemetry: collection_interval is 1ns") {
+	if err := c.Finish(); err == nil || !strings.Contains(err.Error(),
+		"telemetry: collection_interval is 1ns") {
 		t.Errorf("a bad interval: %v", err)
 	}
 }
 
-// awaitGauges asks until all are in the newest finished interval, or for two minutes: an interval is ten seconds, and
-// the first one may end before there is a leader.
+// awaitGauges asks until all are in the newest finished interval, or for two minutes: an interval is ten
+// seconds, and the first one may end before there is a leader.
 func awaitGauges(t *testing.T, addr string, names ...string) {
 	t.Helper()
 	found := map[string]bool{}

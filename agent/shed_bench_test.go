@@ -35,7 +35,8 @@ func BenchmarkReadOverHTTP(b *testing.B) {
 			if c.atConn {
 				conns = newConns(defaultLimits(), gate, func() bool { return false })
 			}
-			h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger(), AllowedHosts: []string{"example.com"}})
+			h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger(),
+				AllowedHosts: []string{"example.com"}})
 			exchange(b, serveConns(b, conns, h).Listener.Addr().(*net.TCPAddr).Port, status)
 		})
 	}

@@ -39,8 +39,9 @@ func TestRoutesAndProceduresShedAlike(t *testing.T) {
 		sheds[e.Name] = e.Sheds
 	}
 	var caller apitest.Caller
-	h := api.NewHandler(api.Config{Caller: &caller, Logger: hclog.NewNullLogger(), AllowedHosts: []string{"example.com"},
-		Agent: &apitest.Agent{HealthIs: &api.AgentHealth{}, SelfIs: &api.AgentSelf{}}})
+	h := api.NewHandler(api.Config{Caller: &caller, Logger: hclog.NewNullLogger(),
+		AllowedHosts: []string{"example.com"},
+		Agent:        &apitest.Agent{HealthIs: &api.AgentHealth{}, SelfIs: &api.AgentSelf{}}})
 	some := 0
 	for _, r := range api.Routes {
 		if !strings.Contains(r.Methods, "GET") {
@@ -125,8 +126,9 @@ func TestAReadIsRefusedOnceAtMost(t *testing.T) {
 	}
 }
 
-// TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused: a read under a name that is not the agent's is denied, or
-// refused at the connection with the words that every read gets. Neither tells anything of the cluster.
+// TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused: a read under a name that is not the agent's is
+// denied, or refused at the connection with the words that every read gets. Neither tells anything of the
+// cluster.
 func TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused(t *testing.T) {
 	gate := refusing(500)
 	s := rpc.NewServer(hclog.NewNullLogger(), procedures()...)
@@ -151,7 +153,8 @@ func TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen[resp.StatusCode]++
-		if resp.StatusCode == http.StatusServiceUnavailable && strings.TrimSpace(string(b)) != admission.Refused {
+		if resp.StatusCode == http.StatusServiceUnavailable &&
+			strings.TrimSpace(string(b)) != admission.Refused {
 			t.Fatalf("it says %q", b)
 		}
 	}

@@ -21,7 +21,7 @@ func (m *answerMeter) WriteHeader(status int) {
 	m.ResponseWriter.WriteHeader(status)
 }
 
-// Write counts what is written.
+// Write passes a part of the body on and counts it.
 func (m *answerMeter) Write(p []byte) (int, error) {
 	m.began()
 	n, err := m.ResponseWriter.Write(p)
@@ -49,8 +49,9 @@ func (m *answerMeter) began() {
 // logAccess writes a line for a request that was served.
 func (h *handler) logAccess(m *answerMeter, r *http.Request, path string, start time.Time) {
 	if h.Logger.IsDebug() {
-		m.began() // net/http answers for who writes nothing
-		h.Logger.Debug("request complete", "method", r.Method, "path", path, "status", m.status, "size", m.size,
+		m.began() // net/http answers with 200 for a handler that writes nothing
+		h.Logger.Debug("request complete", "method", r.Method, "path", path, "status", m.status, "size",
+			m.size,
 			"peer", r.RemoteAddr, "duration", time.Since(start))
 	}
 }

@@ -75,7 +75,8 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	e := endpoints.New(endpoints.Deps{Store: store, Raft: alone{}, Leases: noLeases{}, Logger: hclog.NewNullLogger()})
 	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	t.Cleanup(s.Close)
-	return api.NewHandler(api.Config{Caller: s, Agent: newAgent(), Logger: hclog.NewNullLogger(), AllowedHosts: []string{"example.com"}}), store
+	return api.NewHandler(api.Config{Caller: s, Agent: newAgent(), Logger: hclog.NewNullLogger(),
+		AllowedHosts: []string{"example.com"}}), store
 }
 
 // nowhere takes an answer and counts it.
@@ -141,7 +142,8 @@ func BenchmarkHTTPListSocket(b *testing.B) {
 	b.ReportAllocs()
 	defer perOp(b)()
 	for b.Loop() {
-		if _, err := fmt.Fprintf(conn, "GET /v1/volumes?type=csi HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		if _, err := fmt.Fprintf(conn,
+			"GET /v1/volumes?type=csi HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 			b.Fatal(err)
 		}
 		for last := ""; !strings.HasSuffix(last, "\r\n0\r\n\r\n"); {

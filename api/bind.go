@@ -58,7 +58,8 @@ func (c *call) flag(name string) (bool, error) {
 }
 
 func badParam(name, value, expected string) error {
-	return structs.Errorf(structs.KindInvalid, "the parameter %s is %q, expected %s", name, structs.Cut(value, structs.MaxQuoted), expected)
+	return structs.Errorf(structs.KindInvalid, "the parameter %s is %q, expected %s", name,
+		structs.Cut(value, structs.MaxQuoted), expected)
 }
 
 // read makes the endpoint that calls a reading method. bind fills in what the path and parameters say

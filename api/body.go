@@ -55,7 +55,8 @@ func (h *handler) boundBody(w http.ResponseWriter, r *http.Request) *requestBody
 // extend moves the deadline for the next part. A connection without deadlines, as in tests, has none.
 func (b *requestBody) extend() {
 	by := time.Now().Add(b.idle)
-	if least := b.started.Add(b.idle + time.Duration(b.read)*time.Second/bodyRate); b.most > 0 && least.Before(by) {
+	least := b.started.Add(b.idle + time.Duration(b.read)*time.Second/bodyRate)
+	if b.most > 0 && least.Before(by) {
 		by = least
 	}
 	_ = b.conn.SetReadDeadline(by)
@@ -81,7 +82,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 		b.ended = true
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return n, withStatus{structs.Errorf(structs.KindInvalid,
-			"the body did not arrive: %d bytes came in %s", b.read, time.Since(b.started).Round(time.Millisecond)), http.StatusRequestTimeout}
+			"the body did not arrive: %d bytes came in %s",
+			b.read, time.Since(b.started).Round(time.Millisecond)), http.StatusRequestTimeout}
 	}
 	return n, err
 }

@@ -24,7 +24,8 @@ import (
 // idleServer gives up bodies of which nothing arrives for a time.
 func idleServer(t *testing.T, idle time.Duration) *server {
 	s := &server{caller: &apitest.Caller{}, agent: newAgent()}
-	s.Server = httptest.NewServer(api.NewHandler(api.Config{Caller: s.caller, Agent: s.agent, Logger: hclog.NewNullLogger(), BodyIdle: idle}))
+	s.Server = httptest.NewServer(api.NewHandler(api.Config{Caller: s.caller, Agent: s.agent,
+		Logger: hclog.NewNullLogger(), BodyIdle: idle}))
 	t.Cleanup(s.Close)
 	return s
 }
@@ -38,7 +39,8 @@ func begin(t *testing.T, s *server, request string, length int) (net.Conn, *bufi
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(20 * time.Second)) // a test that fails ends
-	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", request, length); err != nil {
+	if _, err := fmt.Fprintf(conn, "%s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", request,
+		length); err != nil {
 		t.Fatal(err)
 	}
 	return conn, bufio.NewReader(conn)
@@ -111,7 +113,8 @@ func TestBody_OfAStreamMayTrickle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != http.StatusOK || len(s.agent.Restored()) != parts {
+	if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != http.StatusOK ||
+		len(s.agent.Restored()) != parts {
 		t.Fatalf("%v, %v, %d bytes", resp, err, len(s.agent.Restored()))
 	}
 }
@@ -139,7 +142,8 @@ func (a restorer) SnapshotRestore(ctx context.Context, r io.Reader) error {
 func TestBody_OnceThereLeavesTheRequestAllTime(t *testing.T) {
 	ended := make(chan error, 1)
 	s := &server{}
-	s.Server = httptest.NewServer(api.NewHandler(api.Config{Caller: &apitest.Caller{}, Agent: restorer{newAgent(), ended},
+	s.Server = httptest.NewServer(api.NewHandler(api.Config{Caller: &apitest.Caller{},
+		Agent:  restorer{newAgent(), ended},
 		Logger: hclog.NewNullLogger(), BodyIdle: 20 * time.Millisecond}))
 	defer s.Close()
 	defer http.DefaultClient.CloseIdleConnections()
@@ -167,7 +171,8 @@ func TestBody_SizeIsBoundedByRoute(t *testing.T) {
 		if resp.StatusCode != c.status || !strings.HasPrefix(body, c.want) {
 			t.Errorf("%s: %d %.200s", c.path, resp.StatusCode, body)
 		}
-		if kind := resp.Header.Get("X-Berth-Error-Kind"); c.status == 413 && (kind != "invalid" || !resp.Close) {
+		if kind := resp.Header.Get("X-Berth-Error-Kind"); c.status == 413 &&
+			(kind != "invalid" || !resp.Close) {
 			t.Errorf("%s: kind %q, closes %v", c.path, kind, resp.Close)
 		}
 	}
@@ -176,18 +181,20 @@ func TestBody_SizeIsBoundedByRoute(t *testing.T) {
 func TestBodies_InFlightAreBoundedTogether(t *testing.T) {
 	s := newServer(t)
 	began, release := make(chan struct{}), make(chan struct{})
-	apitest.On(s.caller, structs.JobRegister, func(context.Context, *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
-		select {
-		case began <- struct{}{}:
-		case <-release:
-		}
-		<-release
-		return &structs.JobRegisterResponse{}, nil
-	})
+	apitest.On(s.caller, structs.JobRegister,
+		func(context.Context, *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
+			select {
+			case began <- struct{}{}:
+			case <-release:
+			}
+			<-release
+			return &structs.JobRegisterResponse{}, nil
+		})
 	body := `{"Job":{"ID":"j","TaskGroups":[` + strings.Repeat("{},", 90_000) + `{}]}}`
 	const fit = structs.MaxHTTPBodies / (90_003*structs.JSONPartBytes + 300_000)
 	var requests sync.WaitGroup
-	client := &http.Client{Timeout: 30 * time.Second, Transport: http.DefaultTransport} // a test that fails ends
+	// With a timeout a test that fails ends.
+	client := &http.Client{Timeout: 30 * time.Second, Transport: http.DefaultTransport}
 	put := func() (int, string) {
 		req, err := http.NewRequest("PUT", s.URL+"/v1/jobs", strings.NewReader(body))
 		if err != nil {
@@ -213,7 +220,8 @@ func TestBodies_InFlightAreBoundedTogether(t *testing.T) {
 	if status, again := put(); status != http.StatusServiceUnavailable || again == "" {
 		t.Errorf("beyond the limit: %d, come again %q", status, again)
 	}
-	if resp, text := s.do(t, "PUT", "/v1/node/n/eligibility", `{"Eligibility":"eligible"}`); !strings.HasPrefix(text, "nothing answers") {
+	if resp, text := s.do(t, "PUT", "/v1/node/n/eligibility",
+		`{"Eligibility":"eligible"}`); !strings.HasPrefix(text, "nothing answers") {
 		t.Errorf("a small one beside large ones: %d %s", resp.StatusCode, text)
 	}
 	close(release)
@@ -229,9 +237,13 @@ func TestAccessLog_NamesStatusSizeAndPeer(t *testing.T) {
 	h := api.NewHandler(api.Config{Caller: caller, Agent: newAgent(), AllowedHosts: []string{"example.com"},
 		Logger: hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Debug})})
 	for want, edit := range map[string]func(*http.Request){
-		"method=GET path=/v1/regions status=200 size=11 peer=192.0.2.1:1234 duration=":  func(*http.Request) {},
-		"method=GET path=/v1/nothing status=404 size=46 peer=192.0.2.1:1234 duration=":  func(r *http.Request) { r.URL.Path = "/v1/nothing" },
-		"method=GET path=/v1/regions status=403 size=120 peer=192.0.2.1:1234 duration=": func(r *http.Request) { r.Host = "evil.example" },
+		"method=GET path=/v1/regions status=200 size=11 peer=192.0.2.1:1234 duration=": func(*http.Request) {},
+		"method=GET path=/v1/nothing status=404 size=46 peer=192.0.2.1:1234 duration=": func(r *http.Request) {
+			r.URL.Path = "/v1/nothing"
+		},
+		"method=GET path=/v1/regions status=403 size=120 peer=192.0.2.1:1234 duration=": func(r *http.Request) {
+			r.Host = "evil.example"
+		},
 	} {
 		r := httptest.NewRequest("GET", "/v1/regions", nil)
 		edit(r)

@@ -218,9 +218,11 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return structs.Errorf(structs.KindTimeout, "given up: %w", ctx.Err())
 	case errors.As(err, &op) && op.Op == "dial":
-		return structs.Errorf(structs.KindUnavailable, "no agent can be reached at %s (-address, BERTH_ADDR): %w", c.cfg.Address, netfault.Plain(err))
+		return structs.Errorf(structs.KindUnavailable,
+			"no agent can be reached at %s (-address, BERTH_ADDR): %w", c.cfg.Address, netfault.Plain(err))
 	}
-	return structs.Errorf(structs.KindTimeout, "the agent at %s did not answer: %w", c.cfg.Address, netfault.Plain(err))
+	return structs.Errorf(structs.KindTimeout, "the agent at %s did not answer: %w", c.cfg.Address,
+		netfault.Plain(err))
 }
 
 // errorOf turns an answer that is not a success into an error of its kind.

@@ -124,8 +124,8 @@ func (c *Client) VolumeDelete(ctx context.Context, id string, secrets structs.Se
 	return err
 }
 
-// VolumeDetachOptions say which node is to let go. Force releases the claims although the node cannot be asked,
-// or the plugin fails there; By and Reason are recorded.
+// VolumeDetachOptions say which node is to let go. Force releases the claims although the node cannot be
+// asked, or the plugin fails there; By and Reason are recorded.
 type VolumeDetachOptions struct {
 	NodeID string
 	Force  bool
@@ -134,7 +134,8 @@ type VolumeDetachOptions struct {
 }
 
 // VolumeDetach has a node let go of a volume, and returns what that proved.
-func (c *Client) VolumeDetach(ctx context.Context, id string, o VolumeDetachOptions) (*structs.CSIVolumeDetachResponse, error) {
+func (c *Client) VolumeDetach(ctx context.Context, id string,
+	o VolumeDetachOptions) (*structs.CSIVolumeDetachResponse, error) {
 	params := url.Values{"node": {o.NodeID}, "force": {strconv.FormatBool(o.Force)}}
 	if o.Reason != "" {
 		params.Set("reason", o.Reason)
@@ -220,21 +221,24 @@ func (c *Client) RaftConfiguration(ctx context.Context, q *Query) ([]*structs.Ra
 // that is empty, by its address.
 func (c *Client) RaftRemovePeer(ctx context.Context, id, address string) error {
 	params := url.Values{"id": {id}, "address": {address}}
-	_, err := sendWith[structs.Empty](ctx, c, request{method: http.MethodDelete, query: params, path: []string{"v1", "operator", "raft", "peer"}})
+	_, err := sendWith[structs.Empty](ctx, c, request{method: http.MethodDelete, query: params,
+		path: []string{"v1", "operator", "raft", "peer"}})
 	return err
 }
 
 // AgentLeave has the agent's server leave the cluster, and then the agent end.
 func (c *Client) AgentLeave(ctx context.Context, force bool) error {
 	params := url.Values{"force": {strconv.FormatBool(force)}}
-	_, err := c.do(ctx, request{method: http.MethodPut, query: params, path: []string{"v1", "agent", "leave"}}, nil)
+	_, err := c.do(ctx, request{method: http.MethodPut, query: params,
+		path: []string{"v1", "agent", "leave"}}, nil)
 	return err
 }
 
 // AgentForceLeave has a server that has failed count as one that has left; prune forgets it at once.
 func (c *Client) AgentForceLeave(ctx context.Context, node string, prune bool) error {
 	params := url.Values{"node": {node}, "prune": {strconv.FormatBool(prune)}}
-	_, err := c.do(ctx, request{method: http.MethodPut, query: params, path: []string{"v1", "agent", "force-leave"}}, nil)
+	_, err := c.do(ctx, request{method: http.MethodPut, query: params,
+		path: []string{"v1", "agent", "force-leave"}}, nil)
 	return err
 }
 

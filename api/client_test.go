@@ -28,13 +28,17 @@ func TestClientMethods(t *testing.T) {
 	defer c.Close()
 	ctx := t.Context()
 	for name, call := range map[string]func() error{
-		"Job.List":               func() error { _, _, err := c.Jobs(ctx, nil); return err },
-		"Job.GetJob":             func() error { _, _, err := c.Job(ctx, "a/b c%", nil); return err },
-		"Job.Summary":            func() error { _, _, err := c.JobSummary(ctx, "a/b", nil); return err },
-		"Job.Allocations":        func() error { _, _, err := c.JobAllocations(ctx, "a/b", nil); return err },
-		"Job.Evaluations":        func() error { _, _, err := c.JobEvaluations(ctx, "a/b", nil); return err },
-		"Job.GetJobVersions":     func() error { _, _, err := c.JobVersions(ctx, "a/b", nil); return err },
-		"Job.Register":           func() error { _, err := c.JobRegister(ctx, fullJob(), api.JobRegisterOptions{}); return err },
+		"Job.List":           func() error { _, _, err := c.Jobs(ctx, nil); return err },
+		"Job.GetJob":         func() error { _, _, err := c.Job(ctx, "a/b c%", nil); return err },
+		"Job.Summary":        func() error { _, _, err := c.JobSummary(ctx, "a/b", nil); return err },
+		"Job.Allocations":    func() error { _, _, err := c.JobAllocations(ctx, "a/b", nil); return err },
+		"Job.Evaluations":    func() error { _, _, err := c.JobEvaluations(ctx, "a/b", nil); return err },
+		"Job.GetJobVersions": func() error { _, _, err := c.JobVersions(ctx, "a/b", nil); return err },
+		"Job.Register": func() error {
+			_, err := c.JobRegister(ctx, fullJob(),
+				api.JobRegisterOptions{})
+			return err
+		},
 		"Job.Deregister":         func() error { _, err := c.JobDeregister(ctx, "a/b", true); return err },
 		"Job.Evaluate":           func() error { _, err := c.JobEvaluate(ctx, "a/b"); return err },
 		"Alloc.List":             func() error { _, _, err := c.Allocations(ctx, nil); return err },
@@ -49,15 +53,27 @@ func TestClientMethods(t *testing.T) {
 		"Node.UpdateEligibility": func() error { return c.NodeEligibility(ctx, "n", true) },
 		"Node.Evaluate":          func() error { _, err := c.NodeEvaluate(ctx, "n"); return err },
 		"Node.Deregister":        func() error { return c.NodePurge(ctx, "n") },
-		"CSIVolume.List":         func() error { _, _, err := c.Volumes(ctx, api.VolumeFilter{PluginID: "p"}, nil); return err },
-		"CSIVolume.Get":          func() error { _, _, err := c.Volume(ctx, "/buckets/x", nil); return err },
-		"CSIVolume.ListClaims":   func() error { _, _, err := c.VolumeClaims(ctx, "/buckets/x", nil); return err },
-		"CSIVolume.Register":     func() error { _, err := c.VolumeRegister(ctx, fullVolume()); return err },
-		"CSIVolume.Create":       func() error { _, err := c.VolumeCreate(ctx, fullVolume()); return err },
-		"CSIVolume.Deregister":   func() error { return c.VolumeDeregister(ctx, "v", true) },
-		"CSIVolume.Delete":       func() error { return c.VolumeDelete(ctx, "v", structs.Secrets{"a": "x,y=z"}) },
+		"CSIVolume.List": func() error {
+			_, _, err := c.Volumes(ctx, api.VolumeFilter{PluginID: "p"},
+				nil)
+			return err
+		},
+		"CSIVolume.Get": func() error { _, _, err := c.Volume(ctx, "/buckets/x", nil); return err },
+		"CSIVolume.ListClaims": func() error {
+			_, _, err := c.VolumeClaims(ctx, "/buckets/x",
+				nil)
+			return err
+		},
+		"CSIVolume.Register":   func() error { _, err := c.VolumeRegister(ctx, fullVolume()); return err },
+		"CSIVolume.Create":     func() error { _, err := c.VolumeCreate(ctx, fullVolume()); return err },
+		"CSIVolume.Deregister": func() error { return c.VolumeDeregister(ctx, "v", true) },
+		"CSIVolume.Delete": func() error {
+			return c.VolumeDelete(ctx, "v",
+				structs.Secrets{"a": "x,y=z"})
+		},
 		"CSIVolume.Detach": func() error {
-			_, err := c.VolumeDetach(ctx, "v", api.VolumeDetachOptions{NodeID: "n", Reason: "r & s", By: "me"})
+			_, err := c.VolumeDetach(ctx, "v", api.VolumeDetachOptions{NodeID: "n", Reason: "r & s",
+				By: "me"})
 			return err
 		},
 		"CSIVolume.Retry":            func() error { return c.VolumeRetry(ctx, "v") },
@@ -147,8 +163,11 @@ func TestClientOfTheAgent(t *testing.T) {
 	if err != nil || !health.Server.OK {
 		t.Errorf("%+v, %v", health, err)
 	}
-	left := errors.Join(c.AgentLeave(t.Context(), true), c.AgentForceLeave(t.Context(), "s1.global", false), c.AgentForceLeave(t.Context(), "s1.global", true))
-	if got := s.agent.Leaves(); left != nil || !slices.Equal(got, []string{"leave true", "force-leave s1.global false", "force-leave s1.global true"}) {
+	left := errors.Join(c.AgentLeave(t.Context(), true), c.AgentForceLeave(t.Context(), "s1.global", false),
+		c.AgentForceLeave(t.Context(), "s1.global", true))
+	if got := s.agent.Leaves(); left != nil ||
+		!slices.Equal(got, []string{"leave true", "force-leave s1.global false",
+			"force-leave s1.global true"}) {
 		t.Errorf("%q, %v", got, left)
 	}
 	if err := c.AgentForceLeave(t.Context(), "", false); !structs.IsKind(err, structs.KindInvalid) {

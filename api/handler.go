@@ -48,8 +48,8 @@ type Agent interface {
 	SnapshotSave(ctx context.Context, w io.Writer) error
 	// SnapshotRestore replaces the whole state by what an archive holds.
 	SnapshotRestore(ctx context.Context, r io.Reader) error
-	// HostStats measures the machine of the agent's node. nodeID is "" or the ID of a node; not-found when the
-	// agent does not run that node.
+	// HostStats measures the machine of the agent's node. nodeID is "" or the ID of a node; not-found when
+	// the agent does not run that node.
 	HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error)
 	// LogFiles is the directory of a task's rotated log files, named <task>.<kind>.<number>, kind being
 	// stdout or stderr; not-found when the allocation is not on this agent, invalid when it has no such task.
@@ -122,7 +122,8 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.logAccess(m, r, path, start)
 	defer func() {
 		if p := recover(); p != nil {
-			h.Logger.Error("a request panicked", "method", r.Method, "path", path, "panic", p, "stack", string(debug.Stack()))
+			h.Logger.Error("a request panicked", "method", r.Method, "path", path, "panic", p, "stack",
+				string(debug.Stack()))
 			renderError(m, structs.Errorf(structs.KindInternal, "serving %s panicked: %v", path, p))
 		}
 	}()
@@ -133,7 +134,8 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.origin.Check(r); err != nil {
-		renderError(m, structs.Errorf(structs.KindDenied, "a page of another origin may not change anything here: %w", err))
+		renderError(m, structs.Errorf(structs.KindDenied,
+			"a page of another origin may not change anything here: %w", err))
 		return
 	}
 	escapeID(r.URL)
@@ -155,7 +157,8 @@ func (h *handler) serve(route Route) http.Handler {
 			}
 		}
 		switch {
-		case err != nil && r.Context().Err() != nil && !errors.As(err, new(withStatus)): // after a timeout it has ended, too
+		case err != nil && r.Context().Err() != nil && !errors.As(err, new(withStatus)):
+			// A request that has an answer of its own was not given up: its body did not arrive in time.
 			h.Logger.Debug("a client went away", "path", r.URL.Path, "error", err)
 		case err != nil && c.began:
 			h.Logger.Warn("an answer broke off", "path", r.URL.Path, "error", err)
@@ -182,11 +185,13 @@ func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
 	allowed, known := h.methods[pattern]
 	if !known {
 		renderError(w, structs.Errorf(structs.KindNotFound, "there is no route %s %s in this API",
-			structs.Cut(r.Method, structs.MaxQuoted), structs.Printable(structs.Cut(r.URL.Path, structs.MaxName))))
+			structs.Cut(r.Method, structs.MaxQuoted), structs.Printable(structs.Cut(r.URL.Path,
+				structs.MaxName))))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	w.Header().Set(headerErrorKind, string(structs.KindInvalid))
 	http.Error(w, fmt.Sprintf("%s cannot be asked of %s, only %s", structs.Cut(r.Method, structs.MaxQuoted),
-		structs.Printable(structs.Cut(r.URL.Path, structs.MaxName)), strings.Join(allowed, ", ")), http.StatusMethodNotAllowed)
+		structs.Printable(structs.Cut(r.URL.Path, structs.MaxName)), strings.Join(allowed,
+			", ")), http.StatusMethodNotAllowed)
 }

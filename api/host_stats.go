@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// hostStats answers for the node that ?node_id names, or for the agent's own. Another node's agent is asked, one
-// hop away.
+// hostStats answers for the node that ?node_id names, or for the agent's own. Another node's agent is asked,
+// one hop away.
 func hostStats(c *call) (any, error) {
 	id := c.param("node_id")
 	stats, err := c.h.Agent.HostStats(c.ctx(), id)
@@ -18,7 +18,8 @@ func hostStats(c *call) (any, error) {
 		return stats, err
 	}
 	node, err := rpc.Call(c.ctx(), c.h.Caller, structs.NodeGet, &structs.NodeGetRequest{
-		NodeID: id, QueryOptions: structs.QueryOptions{Region: c.param("region"), AuthToken: c.token(), AllowStale: true},
+		NodeID: id, QueryOptions: structs.QueryOptions{Region: c.param("region"), AuthToken: c.token(),
+			AllowStale: true},
 	})
 	if err != nil {
 		return nil, err
@@ -34,6 +35,7 @@ func (c *Client) HostStats(ctx context.Context, id string) (*structs.HostStats, 
 	if id != "" {
 		query.Set("node_id", id)
 	}
-	_, err := c.do(ctx, request{method: http.MethodGet, path: []string{"v1", "client", "stats"}, query: query}, stats)
+	_, err := c.do(ctx, request{method: http.MethodGet, path: []string{"v1", "client", "stats"},
+		query: query}, stats)
 	return stats, err
 }

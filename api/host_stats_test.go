@@ -15,12 +15,14 @@ func TestHostStats_OfAnotherNodeAreThoseItsAgentMeasures(t *testing.T) {
 	there.agent.Node = "n2"
 	there.agent.StatsAre = &structs.HostStats{Uptime: 99}
 	here := newServer(t)
-	apitest.On(here.caller, structs.NodeGet, func(_ context.Context, req *structs.NodeGetRequest) (*structs.NodeGetResponse, error) {
-		node := &structs.NodeDetail{}
-		node.ID, node.HTTPAddr = req.NodeID, strings.TrimPrefix(there.URL, "http://")
-		return &structs.NodeGetResponse{Node: node}, nil
-	})
-	for query, want := range map[string]string{"": `"Uptime":7`, "?node_id=n1": `"Uptime":7`, "?node_id=n2": `"Uptime":99`} {
+	apitest.On(here.caller, structs.NodeGet,
+		func(_ context.Context, req *structs.NodeGetRequest) (*structs.NodeGetResponse, error) {
+			node := &structs.NodeDetail{}
+			node.ID, node.HTTPAddr = req.NodeID, strings.TrimPrefix(there.URL, "http://")
+			return &structs.NodeGetResponse{Node: node}, nil
+		})
+	for query, want := range map[string]string{"": `"Uptime":7`, "?node_id=n1": `"Uptime":7`,
+		"?node_id=n2": `"Uptime":99`} {
 		resp, body := here.do(t, "GET", "/v1/client/stats"+query, "")
 		if resp.StatusCode != http.StatusOK || !strings.Contains(body, want) {
 			t.Errorf("%s: %s %s", query, resp.Status, body)
@@ -40,7 +42,8 @@ func TestNode_HasItsResourcesInTheOlderShapeToo(t *testing.T) {
 	node.NodeResources = &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}}
 	apitest.Answer(s.caller, structs.NodeGet, structs.NodeGetResponse{Node: node})
 	_, body := s.do(t, "GET", "/v1/node/n1", "")
-	for _, want := range []string{`"NodeResources":{"Cpu":{"CpuShares":4000`, `"Resources":{"CPU":4000`, `"Reserved":{"CPU":0`} {
+	for _, want := range []string{`"NodeResources":{"Cpu":{"CpuShares":4000`, `"Resources":{"CPU":4000`,
+		`"Reserved":{"CPU":0`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s lacks %s", body, want)
 		}

@@ -14,13 +14,15 @@ import (
 // without a host, of HTTP/1.0, is no browser's.
 func (h *handler) checkHost(host string) error {
 	name := hostName(host)
-	if name == "" || name == "localhost" || net.ParseIP(name) != nil || slices.ContainsFunc(h.AllowedHosts, func(allowed string) bool {
-		return isHost(name, strings.ToLower(allowed))
-	}) {
+	if name == "" || name == "localhost" || net.ParseIP(name) != nil ||
+		slices.ContainsFunc(h.AllowedHosts, func(allowed string) bool {
+			return isHost(name, strings.ToLower(allowed))
+		}) {
 		return nil
 	}
-	return structs.Errorf(structs.KindDenied, "the host %q is not a name of this agent; add it to http_allowed_hosts in the agent's configuration if it is",
-		structs.Cut(name, structs.MaxQuoted))
+	return structs.Errorf(structs.KindDenied, "the host %q is not a name of this agent; "+
+		"add it to http_allowed_hosts in the agent's configuration if it is", structs.Cut(name,
+		structs.MaxQuoted))
 }
 
 // hostName is a Host header without its port, in lower case.

@@ -21,10 +21,13 @@ func TestHandler_RefusesHostsThatAreNotTheAgents(t *testing.T) {
 	for host, allowed := range map[string]bool{
 		"127.0.0.1:4746": true, "10.1.2.3": true, "[::1]:4746": true, "[::1]": true,
 		"localhost:4746": true, "LOCALHOST": true, "localhost.": true, "": true,
-		"n1:4746": true, "N1.": true, "berth.example.com:80": true, "a.fleet.example": true, "a.b.fleet.example:1": true,
-		"evil.example": false, "evil.example:4746": false, "localhost.evil.example": false, "n1.evil.example": false,
-		"berth.example.com.evil.example": false, "fleet.example": false, "xfleet.example": false, "127.0.0.1.evil.example": false,
-		"[::1].evil.example": false, "1": false,
+		"n1:4746": true, "N1.": true, "berth.example.com:80": true,
+		"a.fleet.example": true, "a.b.fleet.example:1": true,
+		"evil.example": false, "evil.example:4746": false, "localhost.evil.example": false,
+		"n1.evil.example":                false,
+		"berth.example.com.evil.example": false, "fleet.example": false, "xfleet.example": false,
+		"127.0.0.1.evil.example": false,
+		"[::1].evil.example":     false, "1": false,
 	} {
 		for _, method := range []string{"GET", "PUT"} {
 			r := httptest.NewRequest(method, "/v1/jobs", strings.NewReader(`{"Job":{"ID":"j"}}`))
@@ -63,7 +66,8 @@ func TestHandler_RoutesThatDoNotExistSaySo(t *testing.T) {
 		resp, body := s.do(t, c[0], c[1], c[2])
 		path, _, _ := strings.Cut(strings.ReplaceAll(c[1], "%2F", "/"), "?")
 		want := "there is no route " + c[0] + " " + path + " in this API\n"
-		if resp.StatusCode != http.StatusNotFound || resp.Header.Get("X-Berth-Error-Kind") != "not-found" || body != want {
+		if resp.StatusCode != http.StatusNotFound || resp.Header.Get("X-Berth-Error-Kind") != "not-found" ||
+			body != want {
 			t.Errorf("%s %s: %d %q", c[0], c[1], resp.StatusCode, body)
 		}
 		if calls := s.caller.Take(); len(calls) != 0 {

@@ -222,7 +222,8 @@ func newProxy() http.Handler {
 		},
 		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 			addr, _ := r.Context().Value(proxyTarget{}).(string)
-			renderError(w, structs.Errorf(structs.KindUnavailable, "the node's agent at %s cannot be reached: %w", addr, netfault.Plain(err)))
+			renderError(w, structs.Errorf(structs.KindUnavailable,
+				"the node's agent at %s cannot be reached: %w", addr, netfault.Plain(err)))
 		},
 		Transport: &http.Transport{
 			ResponseHeaderTimeout: 30 * time.Second,

@@ -26,8 +26,8 @@ const (
 	MetricsPrometheus = "prometheus"
 )
 
-// metricsGet answers with the metrics of the agent that is asked: in JSON those of the newest finished interval,
-// or as text for Prometheus.
+// metricsGet answers with the metrics of the agent that is asked: in JSON those of the newest finished
+// interval, or as text for Prometheus.
 func metricsGet(c *call) (any, error) {
 	switch format := c.param("format"); format {
 	case "", MetricsJSON:

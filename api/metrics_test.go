@@ -11,7 +11,8 @@ import (
 func TestMetrics_ArePlainTextForPrometheus(t *testing.T) {
 	s := newServer(t)
 	resp, body := s.do(t, "GET", "/v1/metrics?format=prometheus", "")
-	if resp.StatusCode != http.StatusPreconditionFailed || !strings.Contains(body, "prometheus_metrics = true") {
+	if resp.StatusCode != http.StatusPreconditionFailed || !strings.Contains(body,
+		"prometheus_metrics = true") {
 		t.Errorf("without Prometheus: %s %q", resp.Status, body)
 	}
 	s.agent.MetricsAre = apitest.Metrics{Text: "berth_gauge 1\n"}

@@ -3,16 +3,18 @@ package api
 import "berth/structs"
 
 var (
-	nodeList        = list(structs.NodeList, nil, func(a *structs.NodeListResponse) []*structs.NodeListStub { return a.Nodes })
-	nodeGet         = read(structs.NodeGet, bindNode, func(a *structs.NodeGetResponse) any { return viewNode(a.Node) })
+	nodeList = list(structs.NodeList, nil,
+		func(a *structs.NodeListResponse) []*structs.NodeListStub { return a.Nodes })
+	nodeGet = read(structs.NodeGet, bindNode,
+		func(a *structs.NodeGetResponse) any { return viewNode(a.Node) })
 	nodeAllocations = read(structs.NodeAllocs, bindNode, func(a *structs.AllocsResponse) any { return a.Allocs })
 	nodeEvaluate    = write(structs.NodeEvaluate, bindNodeWrite, same[structs.NodeEvaluateResponse])
 	nodeEligibility = write(structs.NodeEligibility, bindNodeEligibility, nodeWritten)
 	nodePurge       = write(structs.NodeDeregister, bindNodePurge, nodeWritten)
 )
 
-// nodeView is a node with its resources in the dialect's older shape too, which its clients up to version 1.11
-// read without a look whether it is there.
+// nodeView is a node with its resources in the dialect's older shape too, which its clients up to version
+// 1.11 read without a look whether it is there.
 type nodeView struct {
 	*structs.NodeDetail
 	Resources *structs.Resources

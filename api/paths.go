@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// escapeID lets an ID with raw slashes be one segment of the path, where it cannot be anything else. What
-// follows the ID is known from the routes, so /v1/volume/csi/a/b/create is the volume a/b, and
-// /v1/job/a%2Fcreate stays the job a/create. What follows and is no route is not part of an ID:
-// /v1/job/a/plan is not the job a/plan. Clients of the dialect escape the IDs of jobs; those of volumes they
-// send as they are, so there alone a last segment that no route has is the end of the ID.
+// escapeID lets an ID with raw slashes be one segment of the path, where it cannot be anything else. The
+// routes say which segments may follow an ID, so /v1/volume/csi/a/b/create is the volume a/b, and
+// /v1/job/a%2Fcreate stays the job a/create. A segment that no route has is not part of an ID: /v1/job/a/plan
+// is not the job a/plan. Clients of the dialect escape the IDs of jobs and send those of volumes as they are.
+// So in the path of a volume a last segment that no route has is the end of the ID.
 func escapeID(u *url.URL) {
 	path := u.EscapedPath()
 	for _, f := range families {
@@ -46,10 +46,10 @@ const volumePrefix = "/v1/volume/csi/"
 
 var slashed = []string{"/v1/job/", volumePrefix, "/v1/plugin/csi/"}
 
-// volumeVerbs are what a client could ask of a volume and berth has no route for.
+// volumeVerbs are verbs that a client could ask of a volume and that berth has no route for.
 var volumeVerbs = []string{"deregister", "expand", "register", "snapshot", "snapshots", "status"}
 
-// raw reports whether what follows the prefix is an ID, which no suffix of a route follows.
+// raw reports whether rest, the path behind the prefix, is an ID that no suffix of a route follows.
 func (f family) raw(rest string) bool {
 	verb := rest[strings.LastIndexByte(rest, '/')+1:]
 	return f.prefix == volumePrefix && verb != "" && !slices.Contains(volumeVerbs, verb)

@@ -143,7 +143,7 @@ func renderError(w http.ResponseWriter, err error) {
 	var other withStatus
 	if errors.As(err, &other) {
 		status = other.status
-		h.Set("Connection", "close") // what is left of the body is not waited for
+		h.Set("Connection", "close") // nobody waits for the rest of the body
 	}
 	http.Error(w, structs.Cut(err.Error(), structs.MaxErrorText), status)
 }

@@ -73,7 +73,8 @@ func FuzzShedsIsWhatIsAsked(f *testing.F) {
 		if !sheds {
 			return
 		}
-		r, err := http.ReadRequest(bufio.NewReader(bytes.NewBufferString("GET " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n")))
+		head := "GET " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n"
+		r, err := http.ReadRequest(bufio.NewReader(bytes.NewBufferString(head)))
 		if err != nil {
 			return // internal/httpshed has none of those
 		}

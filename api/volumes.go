@@ -18,8 +18,9 @@ var (
 	volumeCreate     = write(structs.CSIVolumeCreate, bindVolumePut, volumesWritten)
 	volumeDeregister = write(structs.CSIVolumeDeregister, bindVolumeDeregister, done)
 	volumeDelete     = write(structs.CSIVolumeDelete, bindVolumeDelete, done)
-	volumeDetach     = write(structs.CSIVolumeDetach, bindVolumeDetach, func(a *structs.CSIVolumeDetachResponse) any { return a })
-	volumeRetry      = write(structs.CSIVolumeRetry, bindVolumeRetry, done)
+	volumeDetach     = write(structs.CSIVolumeDetach, bindVolumeDetach,
+		func(a *structs.CSIVolumeDetachResponse) any { return a })
+	volumeRetry = write(structs.CSIVolumeRetry, bindVolumeRetry, done)
 
 	csiVolumeList = list(structs.CSIVolumeList, bindVolumeList, func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return a.Volumes })
 
@@ -30,8 +31,8 @@ var (
 	volumeList = ofTypeCSI(csiVolumeList)
 )
 
-// ExternalVolumes is one page of volumes as their plugin lists them, in the dialect's shape. Warnings say which
-// part of the plugin's storage is missing, and why.
+// ExternalVolumes is one page of volumes as their plugin lists them, in the dialect's shape. Warnings say
+// which part of the plugin's storage is missing, and why.
 type ExternalVolumes struct {
 	Volumes   []*structs.CSIVolumeExternalStub
 	NextToken string

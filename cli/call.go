@@ -23,8 +23,8 @@ type Call struct {
 	answers io.Writer
 }
 
-// answered writes the outcome of a command that acts, if -json asks for it: the answer of the API or, where that
-// says nothing, the names of the things that changed.
+// answered writes the outcome of a command that acts, if -json asks for it: the answer of the API or, where
+// that says nothing, the names of the things that changed.
 func (c *Call) answered(answer any) error {
 	if c.answers == nil {
 		return nil
@@ -82,7 +82,7 @@ func (c *Call) show(answer any, human func() error) error {
 	return human()
 }
 
-// templated is where templates write to: programs get what the API answered, a terminal what it can show.
+// templated is the output of templates: programs get the answer of the API as it is, a terminal gets escapes.
 func (c *Call) templated() io.Writer {
 	if c.terminalWidth() > 0 {
 		return printable{c.Out}

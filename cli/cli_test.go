@@ -267,10 +267,11 @@ func TestPrintTask_OfALostAllocationIsNotSaidToRun(t *testing.T) {
 
 func TestProblem_SaysACodeOnce(t *testing.T) {
 	for want, e := range map[string]*structs.OperationError{
-		"AlreadyExists: it is there":                     {Code: "AlreadyExists", Message: "it is there"},
-		`plugin "p": CreateVolume: Internal: out of ink`: {Code: "Internal", Message: `plugin "p": CreateVolume: Internal: out of ink`},
-		"timeout: too slow":                              {Kind: structs.KindTimeout, Message: "too slow"},
-		"":                                               nil,
+		"AlreadyExists: it is there": {Code: "AlreadyExists", Message: "it is there"},
+		`plugin "p": CreateVolume: Internal: out of ink`: {Code: "Internal",
+			Message: `plugin "p": CreateVolume: Internal: out of ink`},
+		"timeout: too slow": {Kind: structs.KindTimeout, Message: "too slow"},
+		"":                  nil,
 	} {
 		if got := problem(e); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -301,15 +302,18 @@ func TestBlocked_DoesNotRepeatTheError(t *testing.T) {
 
 func TestEnded_SaysACauseOnce(t *testing.T) {
 	event := func(text string) map[string]*structs.TaskState {
-		return map[string]*structs.TaskState{"t": {Events: []*structs.TaskEvent{{Type: "Killed", DisplayMessage: text}}}}
+		return map[string]*structs.TaskState{"t": {Events: []*structs.TaskEvent{{Type: "Killed",
+			DisplayMessage: text}}}}
 	}
 	for _, c := range []struct{ description, event, want string }{
 		{"", "exit code 1", "failed: exit code 1"},
-		{"volume v: staging: Internal: no space", "staging: Internal: no space", "failed (volume v: staging: Internal: no space)"},
+		{"volume v: staging: Internal: no space", "staging: Internal: no space",
+			"failed (volume v: staging: Internal: no space)"},
 		{"no space", "staging: no space", "failed: staging: no space"},
 		{"one", "other", "failed (one): other"},
 	} {
-		a := &structs.AllocListStub{ClientStatus: "failed", ClientDescription: c.description, TaskStates: event(c.event)}
+		a := &structs.AllocListStub{ClientStatus: "failed", ClientDescription: c.description,
+			TaskStates: event(c.event)}
 		if got := ended(a); got != c.want {
 			t.Errorf("%q and %q: %q, want %q", c.description, c.event, got, c.want)
 		}

@@ -51,7 +51,8 @@ func raftListPeers(ctx context.Context, c *Call) error {
 			if s.Leader {
 				state = "leader"
 			}
-			rows = append(rows, []string{cmp.Or(s.Node, "(unknown)"), s.ID, s.Address, state, yesNo(s.Voter), s.RaftProtocol, cmp.Or(s.Status, "unknown")})
+			rows = append(rows, []string{cmp.Or(s.Node, "(unknown)"), s.ID, s.Address, state, yesNo(s.Voter),
+				s.RaftProtocol, cmp.Or(s.Status, "unknown")})
 		}
 		c.table([]string{"Server", "ID", "Address", "State", "Voter", "Protocol", "Gossip"}, rows)
 		return nil
@@ -59,7 +60,8 @@ func raftListPeers(ctx context.Context, c *Call) error {
 }
 
 var metricsFlags = []Flag{
-	{Name: "format", Kind: String, Value: "json|prometheus", Default: api.MetricsJSON, Usage: "How the agent renders them"},
+	{Name: "format", Kind: String, Value: "json|prometheus", Default: api.MetricsJSON,
+		Usage: "How the agent renders them"},
 	{Name: "json", Kind: Bool, Usage: "The same as -format json"},
 }
 

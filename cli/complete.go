@@ -16,8 +16,8 @@ IDs of jobs, allocations, evaluations, volumes and plugins and for the names
 of nodes and servers. The script calls "berth complete". Put it where the
 shell reads it at its start.`
 
-// shells holds the script of each shell. A script passes the words before the cursor to "berth complete" after
-// "--", so that "berth complete" takes none of them for an option of its own.
+// shells holds the script of each shell. A script passes the words before the cursor to "berth complete"
+// after "--", so that "berth complete" takes none of them for an option of its own.
 var shells = map[string]string{
 	"bash": `_berth() {
     local IFS=$'\n'
@@ -50,8 +50,8 @@ func completion(_ context.Context, c *Call) error {
 // completeWithin bounds how long a person who has pressed TAB waits for an agent.
 const completeWithin = 2 * time.Second
 
-// completer returns the command that the scripts of shells call. It prints, a line each, the words that may stand in
-// the place of the last one.
+// completer returns the command that the scripts of shells call. It prints, a line each, the words that may
+// stand in the place of the last one.
 func completer(root *Command) Command {
 	return Command{Name: "complete", Group: GroupSelf, Hidden: true, Args: "[words]...",
 		Synopsis: "Print what the last of the words may be",
@@ -111,7 +111,8 @@ func (c *Call) candidates(ctx context.Context, at *Command, before []string, las
 	return nil
 }
 
-// place returns how many arguments stand among words, and the option whose value is to follow them, nil for none.
+// place returns how many arguments stand among words, and the option whose value is to follow them, nil for
+// none.
 func (cmd *Command) place(words []string) (args int, option *Flag) {
 	flags := cmd.flags()
 	for _, word := range words {
@@ -130,8 +131,8 @@ func (cmd *Command) place(words []string) (args int, option *Flag) {
 	return args, option
 }
 
-// valuesOf returns the values of an argument or option that may begin with a prefix. It asks the agent for them;
-// without an answer there are none.
+// valuesOf returns the values of an argument or option that may begin with a prefix. It asks the agent for
+// them; without an answer there are none.
 func (c *Call) valuesOf(ctx context.Context, name, prefix string) (words []string) {
 	if name == "shell" {
 		return slices.Sorted(maps.Keys(shells))

@@ -64,7 +64,8 @@ var (
 
 // actFlags are the options of commands that change something.
 var actFlags = []Flag{
-	{Name: "json", Kind: Bool, Usage: "Write the outcome as JSON; what is said meanwhile goes to the standard error"},
+	{Name: "json", Kind: Bool,
+		Usage: "Write the outcome as JSON; what is said meanwhile goes to the standard error"},
 }
 
 // errHelp says that help was asked for.

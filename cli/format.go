@@ -109,7 +109,7 @@ func keyValues[V any](m map[string]V) string {
 	return strings.Join(parts, " ")
 }
 
-// problem shows what failed last and how often, and when it is tried again.
+// problem shows the last failure of an operation, how often it failed, and when it is tried again.
 func problem(e *structs.OperationError) string {
 	if e == nil {
 		return ""
@@ -125,7 +125,7 @@ func problem(e *structs.OperationError) string {
 	return fmt.Sprintf("%s%s%s%s", code, oneLine(e.Message), tries, nextTry(e))
 }
 
-// nextTry says when what failed is tried again, "" where that does not depend on time.
+// nextTry says when a failed operation is tried again, "" where that does not depend on time.
 func nextTry(e *structs.OperationError) string {
 	switch e.RetryTime {
 	case 0:

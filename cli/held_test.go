@@ -19,33 +19,39 @@ import (
 func withVolume() *structs.Job {
 	group := &structs.TaskGroup{Name: "g", Count: 1, Volumes: map[string]*structs.VolumeRequest{
 		"d": {Name: "d", Type: "csi", Source: "data", AccessMode: structs.CSISingleNodeWriter}}}
-	return &structs.Job{ID: "db", Namespace: "default", Type: structs.JobService, TaskGroups: []*structs.TaskGroup{group}}
+	return &structs.Job{ID: "db", Namespace: "default", Type: structs.JobService,
+		TaskGroups: []*structs.TaskGroup{group}}
 }
 
-// heldWorld serves a job whose allocation has a status, and whose claim of the volume is released after a number of
-// looks.
+// heldWorld serves a job whose allocation has a status, and whose claim of the volume is released after a
+// number of looks.
 func heldWorld(t *testing.T, status string, looks int) (addr string) {
 	t.Helper()
 	meta := structs.QueryMeta{Index: 7, KnownLeader: true}
 	c := &apitest.Caller{}
-	alloc := &structs.Allocation{ID: alloc1, Name: "db.g[0]", Namespace: "default", JobID: "db", TaskGroup: "g", NodeID: node1,
+	alloc := &structs.Allocation{ID: alloc1, Name: "db.g[0]", Namespace: "default", JobID: "db",
+		TaskGroup: "g", NodeID: node1,
 		Job: withVolume(), DesiredStatus: structs.AllocDesiredStop, ClientStatus: status}
 	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: withVolume(), QueryMeta: meta})
 	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
 	apitest.Answer(c, structs.AllocGet, structs.AllocGetResponse{Alloc: alloc, QueryMeta: meta})
-	apitest.Answer(c, structs.JobAllocations, structs.AllocListResponse{Allocations: []*structs.AllocListStub{alloc.Stub()}, QueryMeta: meta})
-	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{QueryMeta: meta, Volume: &structs.CSIVolumeDetail{
-		Attachments: []*structs.CSIAttachment{{NodeID: node1, State: structs.AttachmentAttaching,
-			LastError: &structs.OperationError{Code: "Internal", Message: "the array is full"}}}}})
+	apitest.Answer(c, structs.JobAllocations,
+		structs.AllocListResponse{Allocations: []*structs.AllocListStub{alloc.Stub()}, QueryMeta: meta})
+	apitest.Answer(c, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{QueryMeta: meta,
+		Volume: &structs.CSIVolumeDetail{
+			Attachments: []*structs.CSIAttachment{{NodeID: node1, State: structs.AttachmentAttaching,
+				LastError: &structs.OperationError{Code: "Internal", Message: "the array is full"}}}}})
 	type request = structs.CSIClaimListRequest
-	apitest.On(c, structs.CSIClaimList, func(_ context.Context, q *request) (*structs.CSIClaimListResponse, error) {
-		resp := &structs.CSIClaimListResponse{QueryMeta: meta}
+	type response = structs.CSIClaimListResponse
+	apitest.On(c, structs.CSIClaimList, func(_ context.Context, q *request) (*response, error) {
+		resp := &response{QueryMeta: meta}
 		if q.VolumeID == "gone" {
 			return nil, structs.Errorf(structs.KindNotFound, "no volume gone")
 		}
 		switch q.Filter {
 		case "": // all claims, also of a job that goes on
-			resp.Claims = []*structs.CSIClaim{{VolumeID: q.VolumeID, JobID: "other", State: structs.ClaimGranted}}
+			resp.Claims = []*structs.CSIClaim{{VolumeID: q.VolumeID, JobID: "other",
+				State: structs.ClaimGranted}}
 		case `JobID == "db" and State == "granted"`:
 		default:
 			return nil, structs.Errorf(structs.KindInvalid, "unexpected filter %s", q.Filter)
@@ -55,18 +61,21 @@ func heldWorld(t *testing.T, status string, looks int) (addr string) {
 		}
 		if looks > 0 {
 			looks--
-			resp.Claims = append(resp.Claims, &structs.CSIClaim{VolumeID: "data", AllocID: alloc1, JobID: "db", State: structs.ClaimGranted,
+			resp.Claims = append(resp.Claims, &structs.CSIClaim{VolumeID: "data", AllocID: alloc1,
+				JobID: "db", State: structs.ClaimGranted,
 				ReleaseError: &structs.OperationError{Code: "Internal", Message: "target is busy"}})
 		}
 		return resp, nil
 	})
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: worldAgent(t.TempDir()), Logger: hclog.NewNullLogger()}))
+	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: worldAgent(t.TempDir()),
+		Logger: hclog.NewNullLogger()}))
 	t.Cleanup(srv.Close)
 	return srv.URL
 }
 
 func TestJobStop_WaitsUntilVolumesAreReleasedAndSaysWhy(t *testing.T) {
-	code, out, errs := run(t, []string{"job", "stop", "db", "-address", heldWorld(t, structs.AllocComplete, 2)})
+	code, out, errs := run(t, []string{"job", "stop", "db", "-address",
+		heldWorld(t, structs.AllocComplete, 2)})
 	if code != 0 || errs != "" {
 		t.Fatalf("%d %q", code, errs)
 	}
@@ -78,7 +87,8 @@ func TestJobStop_WaitsUntilVolumesAreReleasedAndSaysWhy(t *testing.T) {
 }
 
 func TestHeld_ReturnsTheVolumesThatAreHeld(t *testing.T) {
-	c := &Call{cmd: &Command{}, client: api.NewClient(api.ClientConfig{Address: heldWorld(t, structs.AllocComplete, 1)})}
+	c := &Call{cmd: &Command{}, client: api.NewClient(api.ClientConfig{Address: heldWorld(t,
+		structs.AllocComplete, 1)})}
 	c.Out = io.Discard
 	defer c.close()
 	w := newWatch(c)
@@ -96,7 +106,8 @@ func TestAllocStatus_OfAnEndedAllocationSaysWhatItStillHolds(t *testing.T) {
 		structs.AllocRunning:  "granted",
 	} {
 		_, out, _ := run(t, []string{"alloc", "status", alloc1, "-address", heldWorld(t, status, 1)})
-		if !strings.Contains(out, want) || status == structs.AllocRunning && strings.Contains(out, "not released") {
+		if !strings.Contains(out, want) ||
+			status == structs.AllocRunning && strings.Contains(out, "not released") {
 			t.Errorf("%s: it said\n%s", status, out)
 		}
 	}
@@ -108,7 +119,8 @@ func TestJobRun_ShowsAnAttachThatFails(t *testing.T) {
 	var out strings.Builder
 	c.Out = &out
 	defer c.close()
-	stub := &structs.AllocListStub{ID: alloc1, Namespace: "default", Name: "db.g[0]", JobID: "db", TaskGroup: "g", NodeID: node1}
+	stub := &structs.AllocListStub{ID: alloc1, Namespace: "default", Name: "db.g[0]", JobID: "db",
+		TaskGroup: "g", NodeID: node1}
 	if err := newWatch(c).claims(t.Context(), withVolume(), stub); err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ var jobStopFlags = append([]Flag{
 func jobStop(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
 	job, _, err := c.API().Job(ctx, id, nil)
-	if err == nil { // else what stops it says why
+	if err == nil { // else the request that stops it fails, too
 		c.warnOfVolumes(ctx, job)
 	}
 	answer, err := c.API().JobDeregister(ctx, id, c.Bool("purge"))
@@ -126,11 +126,12 @@ func volumesOf(job *structs.Job) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// warnOfVolumes warns before a job stops that runs a plugin whose volumes are in use. Whether it can be learned or not,
-// the job is stopped.
+// warnOfVolumes warns before a job stops that runs a plugin whose volumes are in use. Whether it can be
+// learned or not, the job is stopped.
 func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
 	for _, plugin := range job.Plugins() {
-		volumes, _, err := c.API().Volumes(ctx, api.VolumeFilter{PluginID: plugin}, &api.Query{Namespace: structs.AllNamespaces})
+		volumes, _, err := c.API().Volumes(ctx, api.VolumeFilter{PluginID: plugin},
+			&api.Query{Namespace: structs.AllNamespaces})
 		if err != nil {
 			return
 		}
@@ -141,8 +142,8 @@ func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
 			}
 		}
 		if inUse > 0 {
-			fmt.Fprintf(c.Err, "Warning: %s in use that plugin %q serves; without the plugin no node can mount or unmount them\n",
-				pluralAre(inUse, "volume"), plugin)
+			fmt.Fprintf(c.Err, "Warning: %s in use that plugin %q serves; without the plugin "+
+				"no node can mount or unmount them\n", pluralAre(inUse, "volume"), plugin)
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 	"berth/structs"
 )
 
-// readJob reads and checks a job: a file in HCL or its JSON, or a job in the JSON of the API as "job inspect" shows it.
+// readJob reads and checks a job: a file in HCL or its JSON, or a job in the JSON of the API as "job inspect"
+// shows it.
 func (c *Call) readJob(name string) (*structs.Job, error) {
 	src, err := c.readFile(name)
 	if err != nil {
@@ -32,7 +33,7 @@ func (c *Call) readJob(name string) (*structs.Job, error) {
 	return job, nil
 }
 
-// parseJob returns the job and what puts the faults of it at their positions in the file.
+// parseJob returns the job and a function that gives faults of the job their positions in the file.
 func parseJob(name string, src []byte) (job *structs.Job, locate func(error) error, err error) {
 	if inspected := apiJob(src); inspected != nil {
 		job, err := api.DecodeJob(inspected)
@@ -45,7 +46,8 @@ func parseJob(name string, src []byte) (job *structs.Job, locate func(error) err
 	return job, func(err error) error { return jobspec.Locate(name, src, err) }, err
 }
 
-// apiJob is the job of a file in the JSON of the API, alone or as the value of "Job"; nil if the file is none.
+// apiJob is the job of a file in the JSON of the API, alone or as the value of "Job"; nil if the file is
+// none.
 func apiJob(src []byte) []byte {
 	var outer map[string]json.RawMessage
 	if !bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) || json.Unmarshal(src, &outer) != nil {
@@ -63,8 +65,8 @@ func apiJob(src []byte) []byte {
 // commandDrivers are the drivers whose tasks are commands.
 var commandDrivers = []string{"exec", "raw_exec"}
 
-// checkDrivers finds what is wrong with the config of tasks whose driver berth has built in. A driver that it does not
-// know may be a plugin of some node, and is only warned of.
+// checkDrivers finds faults in the config of tasks whose driver berth has built in. A driver that it
+// does not know may be a plugin of some node, and is only warned of.
 func (c *Call) checkDrivers(job *structs.Job) error {
 	var faults []error
 	for _, g := range job.TaskGroups {

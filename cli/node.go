@@ -94,7 +94,8 @@ func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	var drivers [][]string
 	for _, name := range slices.Sorted(maps.Keys(n.Drivers)) {
 		d := n.Drivers[name]
-		drivers = append(drivers, []string{name, yesNo(d.Detected), health(d.Healthy), healthText(d.Healthy, d.HealthDescription)})
+		drivers = append(drivers, []string{name, yesNo(d.Detected), health(d.Healthy),
+			healthText(d.Healthy, d.HealthDescription)})
 	}
 	c.section("Drivers", []string{"Driver", "Detected", "Health", "Description"}, drivers)
 	c.section("CSI plugins", instanceTitles("Plugin"), append(

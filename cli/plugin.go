@@ -27,7 +27,8 @@ func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key
 				topology = keyValues(t.Segments)
 			}
 		}
-		rows = append(rows, []string{label(key), half, health(i.Healthy), structs.ShortID(i.AllocID), limit, topology,
+		rows = append(rows, []string{label(key), half, health(i.Healthy), structs.ShortID(i.AllocID), limit,
+			topology,
 			age(i.UpdateTime), healthText(i.Healthy, i.HealthDescription)})
 	}
 	return rows

@@ -58,8 +58,8 @@ func (c *Call) pluginID(ctx context.Context, prefix string) (string, error) {
 	return c.resolve(ctx, "plugin", prefix)
 }
 
-// nodeID finds a node by its name or by the beginning of its ID. A name that is the beginning of another node's ID is
-// ambiguous.
+// nodeID finds a node by its name or by the beginning of its ID. A name that is the beginning of another
+// node's ID is ambiguous.
 func (c *Call) nodeID(ctx context.Context, prefix string) (string, error) {
 	return c.resolve(ctx, "node", prefix)
 }
@@ -76,7 +76,8 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 	}
 	switch len(found) {
 	case 0:
-		return "", structs.Errorf(structs.KindNotFound, "%s; \"berth %s\" lists them", k.nothingLike(prefix), k.listedBy)
+		return "", structs.Errorf(structs.KindNotFound, "%s; \"berth %s\" lists them", k.nothingLike(prefix),
+			k.listedBy)
 	case 1:
 		return found[0].id, nil
 	}
@@ -145,7 +146,8 @@ func findNodes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, e
 	}
 	begin, _, err := c.Nodes(ctx, q)
 	all := candidatesOf(append(named, begin...), func(n *structs.NodeListStub) candidate {
-		return candidate{id: n.ID, about: fmt.Sprintf("%s, %s", n.Name, n.Status), words: []string{n.Name, n.ID}}
+		return candidate{id: n.ID, about: fmt.Sprintf("%s, %s", n.Name, n.Status),
+			words: []string{n.Name, n.ID}}
 	})
 	return slices.CompactFunc(all, func(a, b candidate) bool { return a.id == b.id }), err
 }

@@ -24,12 +24,16 @@ know. A server that is alive is refused: have it leave with "berth server
 leave". "berth operator raft list-peers" shows IDs and addresses.`
 
 var (
-	serverLeaveFlags = []Flag{{Name: "force", Kind: Bool, Usage: "Leave although the cluster loses its majority and stops answering"}}
-	forceLeaveFlags  = []Flag{{Name: "prune", Kind: Bool, Usage: "Take the server off the list of members at once"}}
-	listPeersFlags   = []Flag{{Name: "stale", Kind: Bool, Usage: "Show what the agent's server knows, also while there is no leader"}}
-	removePeerFlags  = []Flag{
+	serverLeaveFlags = []Flag{{Name: "force", Kind: Bool,
+		Usage: "Leave although the cluster loses its majority and stops answering"}}
+	forceLeaveFlags = []Flag{{Name: "prune", Kind: Bool,
+		Usage: "Take the server off the list of members at once"}}
+	listPeersFlags = []Flag{{Name: "stale", Kind: Bool,
+		Usage: "Show what the agent's server knows, also while there is no leader"}}
+	removePeerFlags = []Flag{
 		{Name: "peer-id", Kind: String, Value: "id", Usage: "The ID of the server"},
-		{Name: "peer-address", Kind: String, Value: "host:port", Usage: "The RPC address of the server, in place of its ID"},
+		{Name: "peer-address", Kind: String, Value: "host:port",
+			Usage: "The RPC address of the server, in place of its ID"},
 	}
 )
 
@@ -59,7 +63,8 @@ func serverForceLeave(ctx context.Context, c *Call) error {
 func raftRemovePeer(ctx context.Context, c *Call) error {
 	id, address := c.String("peer-id"), c.String("peer-address")
 	if (id == "") == (address == "") {
-		return structs.Errorf(structs.KindInvalid, "expected either -peer-id or -peer-address; \"berth operator raft list-peers\" shows both")
+		return structs.Errorf(structs.KindInvalid,
+			"expected either -peer-id or -peer-address; \"berth operator raft list-peers\" shows both")
 	}
 	if err := c.API().RaftRemovePeer(ctx, id, address); err != nil {
 		return err

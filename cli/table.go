@@ -45,8 +45,8 @@ func (c *Call) colour() bool {
 	return !c.Bool("no-color") && os.Getenv("NO_COLOR") == "" && c.terminalWidth() > 0
 }
 
-// table writes rows under their titles, columns that are empty left out. On a terminal it makes them fit, see narrow
-// and fit.
+// table writes rows under their titles, columns that are empty left out. On a terminal it makes them fit, see
+// narrow and fit.
 func (c *Call) table(titles []string, rows [][]string) {
 	all := withoutEmpty(append([][]string{titles}, printableRows(rows)...))
 	all, texts := narrow(all, c.terminalWidth())
@@ -73,15 +73,15 @@ func (c *Call) table(titles []string, rows [][]string) {
 	}
 }
 
-// Titles of columns. A narrow terminal does without the spare ones, the first of them first. Those with texts lose
-// their meaning when they are cut.
+// Titles of columns. A narrow terminal does without the spare ones, the first of them first. Those with texts
+// lose their meaning when they are cut.
 var (
 	spareTitles = []string{"Protocol", "Modified"}
 	textTitles  = []string{"Waits For", "Last Error", "Description", "Message", "Details", "Cause"}
 )
 
-// narrow takes columns out of a table that is wider than width: spare ones, then a last one of texts, which it returns
-// for the lines below the rows. width 0 is endless.
+// narrow takes columns out of a table that is wider than width: spare ones, then a last one of texts, which
+// it returns for the lines below the rows. width 0 is endless.
 func narrow(all [][]string, width int) (rows [][]string, texts []string) {
 	for _, title := range spareTitles {
 		if at := slices.Index(all[0], title); at >= 0 && tooWide(all, width) {
@@ -134,7 +134,8 @@ func titled(titles []string) (whole []bool) {
 	return whole
 }
 
-// fit narrows the widest columns that need not stay whole until all and their gaps fit into width; 0 is endless.
+// fit narrows the widest columns that need not stay whole until all and their gaps fit into width; 0 is
+// endless.
 func fit(widths []int, whole []bool, width int) {
 	const narrowest = 8
 	if width == 0 {

@@ -36,21 +36,30 @@ to create, expand or delete the volume, to attach or detach it, and to grow
 what is on it.`
 
 var (
-	volumeCreateFlags     = []Flag{{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m", Usage: "How long to wait for the plugin"}}
-	volumeStatusFlags     = []Flag{{Name: "verbose", Kind: Bool, Usage: "Also list the volumes that plugins know, those of others included"}, {Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"}, {Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"}}
+	volumeCreateFlags = []Flag{{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m",
+		Usage: "How long to wait for the plugin"}}
+	volumeStatusFlags = []Flag{
+		{Name: "verbose", Kind: Bool,
+			Usage: "Also list the volumes that plugins know, those of others included"},
+		{Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"},
+		{Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"},
+	}
 	volumeDeregisterFlags = []Flag{{Name: "force", Kind: Bool, Usage: "Also when claims are waiting, or it is still being detached"}}
 	volumeDeleteFlags     = []Flag{
-		{Name: "secret", Kind: Strings, Value: "key=value", Usage: "A secret for the plugin; may be given more than once"},
-		{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m", Usage: "How long to wait for the plugin"},
+		{Name: "secret", Kind: Strings, Value: "key=value",
+			Usage: "A secret for the plugin; may be given more than once"},
+		{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m",
+			Usage: "How long to wait for the plugin"},
 	}
 	volumeDetachFlags = []Flag{
-		{Name: "force", Kind: Bool, Usage: "Vouch for a node that is down, or for a detach that the plugin does not confirm"},
+		{Name: "force", Kind: Bool,
+			Usage: "Vouch for a node that is down, or for a detach that the plugin does not confirm"},
 		{Name: "reason", Kind: String, Value: "text", Usage: "Why; kept in the log. Needed with -force"},
 		{Name: "external", Kind: Bool, Usage: "The node is given by the ID that the plugin has for it"},
 	}
 )
 
-// readVolume reads a volume file. What the server finds wrong with it, locate puts into the file.
+// readVolume reads a volume file. locate gives faults that the server finds their positions in the file.
 func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error) error, err error) {
 	src, err := c.readFile(name)
 	if err != nil {
@@ -78,7 +87,7 @@ func volumeCreate(ctx context.Context, c *Call) error {
 	return locate(w.until(ctx, func(ctx context.Context) error { return w.create(ctx, v) }))
 }
 
-// create has a volume made or expanded and says meanwhile what that waits for.
+// create has a volume made or expanded and says meanwhile why that is not done yet.
 func (w *watch) create(ctx context.Context, v *structs.CSIVolume) error {
 	var made *structs.CSIVolume
 	err := w.meanwhile(ctx, v.Namespace, v.ID, func() (err error) {
@@ -88,10 +97,12 @@ func (w *watch) create(ctx context.Context, v *structs.CSIVolume) error {
 	if err != nil {
 		return err
 	}
-	w.say("Volume %q is ready: %s", v.ID, joinComma([]string{"external ID " + made.ExternalID, size(made.Capacity)}))
+	w.say("Volume %q is ready: %s", v.ID,
+		joinComma([]string{"external ID " + made.ExternalID, size(made.Capacity)}))
 	switch {
 	case made.ExpandPending:
-		w.say("It grows to %s as soon as its plugin may be asked: berth volume status %s", size(made.RequestedCapacityMin), v.ID)
+		w.say("It grows to %s as soon as its plugin may be asked: berth volume status %s",
+			size(made.RequestedCapacityMin), v.ID)
 	case made.NodeExpandBytes > 0:
 		w.say("What is on it grows to %s when a node mounts it next", size(made.NodeExpandBytes))
 	}
@@ -101,7 +112,7 @@ func (w *watch) create(ctx context.Context, v *structs.CSIVolume) error {
 // firstLook is how soon a request about a volume is said to wait. Most are answered before.
 const firstLook = 500 * time.Millisecond
 
-// meanwhile waits for a request about a volume and says what it waits for.
+// meanwhile waits for a request about a volume and says why the request is not answered yet.
 func (w *watch) meanwhile(ctx context.Context, ns, id string, ask func() error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- ask() }()
@@ -118,8 +129,8 @@ func (w *watch) meanwhile(ctx context.Context, ns, id string, ask func() error) 
 	}
 }
 
-// progress says how far a change of a volume is. What it cannot learn it leaves out: the request itself tells how it
-// ends.
+// progress says how far a change of a volume is. Without an answer it says nothing: the request itself tells
+// how the change ends.
 func (w *watch) progress(ctx context.Context, ns, id string) {
 	d, _, err := w.api.Volume(ctx, id, &api.Query{Namespace: ns})
 	if err != nil {
@@ -174,7 +185,8 @@ func volumeDelete(ctx context.Context, c *Call) error {
 	id, w := c.Arg(0), newWatch(c)
 	w.say("Volume %q is to be deleted", id)
 	return w.until(ctx, func(ctx context.Context) error {
-		if err := w.meanwhile(ctx, "", id, func() error { return c.API().VolumeDelete(ctx, id, secrets) }); err != nil {
+		if err := w.meanwhile(ctx, "", id,
+			func() error { return c.API().VolumeDelete(ctx, id, secrets) }); err != nil {
 			return err
 		}
 		w.say("Volume %q is deleted", id)
@@ -214,7 +226,8 @@ func volumeDetach(ctx context.Context, c *Call) error {
 		}
 		node = id
 	}
-	o := api.VolumeDetachOptions{NodeID: node, Force: c.Bool("force"), Reason: c.String("reason"), By: whoAmI()}
+	o := api.VolumeDetachOptions{NodeID: node, Force: c.Bool("force"), Reason: c.String("reason"),
+		By: whoAmI()}
 	resp, err := c.API().VolumeDetach(ctx, c.Arg(0), o)
 	if err != nil {
 		return err
@@ -282,7 +295,8 @@ var volumeSheet = sheet[*structs.CSIVolumeListStub]{
 var attachmentSheet = sheet[*structs.CSIAttachment]{
 	titles: []string{"Node", "State", "Read Only", "Changed", "Last Error"},
 	row: func(a *structs.CSIAttachment) []string {
-		return []string{structs.ShortID(a.NodeID), a.State, yesNo(a.ReadOnly), age(a.ModifyTime), joinComma([]string{problem(a.LastError), underway(a.Call)})}
+		return []string{structs.ShortID(a.NodeID), a.State, yesNo(a.ReadOnly), age(a.ModifyTime),
+			joinComma([]string{problem(a.LastError), underway(a.Call)})}
 	},
 }
 
@@ -324,7 +338,8 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		[2]string{"Forced", forcedLast(v.Forced)},
 	)
 	if len(v.WaitingJobs) > 0 {
-		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB says why\n", joinComma(v.WaitingJobs))
+		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB says why\n",
+			joinComma(v.WaitingJobs))
 	}
 	for _, text := range v.Warnings {
 		c.Printf("\nWarning: %s\n", oneLine(text))
@@ -352,7 +367,8 @@ func underway(call *structs.CSICall) string {
 	if call == nil {
 		return ""
 	}
-	return fmt.Sprintf("node %s was asked to %s %s and has not said what came of it", structs.ShortID(call.NodeID), call.Op, age(call.Time))
+	return fmt.Sprintf("node %s was asked to %s %s and has not said what came of it",
+		structs.ShortID(call.NodeID), call.Op, age(call.Time))
 }
 
 func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
@@ -366,7 +382,8 @@ func forcedLast(f *structs.CSIForced) string {
 	if f == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, node %s, by %s %s: %s", f.What, structs.ShortID(f.NodeID), f.By, age(f.Time), oneLine(f.Reason))
+	return fmt.Sprintf("%s, node %s, by %s %s: %s", f.What, structs.ShortID(f.NodeID), f.By, age(f.Time),
+		oneLine(f.Reason))
 }
 
 func madeFor(caps []*structs.CSIVolumeCapability) string {

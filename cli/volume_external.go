@@ -25,7 +25,8 @@ type pluginVolumes struct {
 }
 
 // externalListing shows berth's volumes and below them those that the plugins themselves list.
-func (c *Call) externalListing(ctx context.Context, filter api.VolumeFilter, vols []*structs.CSIVolumeListStub) error {
+func (c *Call) externalListing(ctx context.Context, filter api.VolumeFilter,
+	vols []*structs.CSIVolumeListStub) error {
 	if filter.NodeID != "" {
 		return badUsage("-verbose lists the volumes of plugins, which belong to no node; leave out -node")
 	}
@@ -88,10 +89,12 @@ func (c *Call) printExternal(all *externalListing) error {
 	for _, p := range all.External {
 		var rows [][]string
 		for _, v := range p.Volumes {
-			rows = append(rows, []string{v.ExternalID, own[p.PluginID+"\x00"+v.ExternalID], size(v.CapacityBytes),
+			rows = append(rows, []string{v.ExternalID, own[p.PluginID+"\x00"+v.ExternalID],
+				size(v.CapacityBytes),
 				condition(v), strings.Join(v.PublishedExternalNodeIDs, ", ")})
 		}
-		c.section(fmt.Sprintf("Known to plugin %s", p.PluginID), []string{"External ID", "Volume", "Capacity", "Condition", "Nodes"}, rows)
+		c.section(fmt.Sprintf("Known to plugin %s", p.PluginID),
+			[]string{"External ID", "Volume", "Capacity", "Condition", "Nodes"}, rows)
 		for _, text := range p.Warnings {
 			fmt.Fprintf(c.Err, "Warning: plugin %s: %s\n", p.PluginID, text)
 		}

@@ -6,8 +6,8 @@ import (
 	"berth/structs"
 )
 
-// growth says to which size a volume, or what is on it, is to grow and what that waits for, "" if it is as large as it
-// was asked to be.
+// growth says to which size a volume, or the file system on it, is to grow, and why it has not grown yet. It
+// is "" if both have the size that was asked for.
 func growth(v *structs.CSIVolumeDetail) string {
 	switch {
 	case v.ExpandPending && v.ExpandBlocked != "":
@@ -20,7 +20,8 @@ func growth(v *structs.CSIVolumeDetail) string {
 	var parts []string
 	for _, c := range v.Claims {
 		if text := claimGrowth(c); text != "" {
-			parts = append(parts, fmt.Sprintf("allocation %s on node %s %s", structs.ShortID(c.AllocID), structs.ShortID(c.NodeID), text))
+			parts = append(parts, fmt.Sprintf("allocation %s on node %s %s", structs.ShortID(c.AllocID),
+				structs.ShortID(c.NodeID), text))
 		}
 	}
 	if len(parts) == 0 {

@@ -220,13 +220,14 @@ func (w *watch) alloc(ctx context.Context, job *structs.Job, a *structs.AllocLis
 		if a.FollowupEvalID != "" || a.NextAllocation != "" {
 			return false, nil // it is placed anew
 		}
-		return false, structs.Errorf(structs.KindInternal, "allocation %s is %s", structs.ShortID(a.ID), ended(a))
+		return false, structs.Errorf(structs.KindInternal, "allocation %s is %s", structs.ShortID(a.ID),
+			ended(a))
 	}
 	w.note(a.ID, "%s is %s%s", subject, a.ClientStatus, lastEvent(a))
 	return false, w.claims(ctx, job, a)
 }
 
-// ended is how an allocation ended and why. The newest event often says what the description says.
+// ended is how an allocation ended and why. The newest event and the description often say the same.
 func ended(a *structs.AllocListStub) string {
 	event := lastEvent(a)
 	text := strings.TrimPrefix(event, ": ")
@@ -341,8 +342,8 @@ func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) erro
 	}
 }
 
-// held returns those of the volumes that ended allocations of a job still hold, and says why they do. The others need
-// not be asked about again.
+// held returns those of the volumes that ended allocations of a job still hold, and says why they do. The
+// others need not be asked about again.
 func (w *watch) held(ctx context.Context, jobID string, volumes []string) (still []string, err error) {
 	q := &api.Query{Filter: fmt.Sprintf("JobID == %q and State == %q", jobID, structs.ClaimGranted)}
 	for _, id := range volumes {

@@ -16,7 +16,8 @@ func pluginTasks(job *structs.Job, a *structs.AllocListStub) []*structs.Task {
 	if group == nil {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(group.Tasks), func(t *structs.Task) bool { return t.CSIPluginConfig == nil })
+	return slices.DeleteFunc(slices.Clone(group.Tasks),
+		func(t *structs.Task) bool { return t.CSIPluginConfig == nil })
 }
 
 // pluginHealthy reports whether the last word on a plugin's health was that it is.
@@ -32,9 +33,10 @@ func pluginHealthy(s *structs.TaskState) bool {
 	return false
 }
 
-// pluginsHealthy reports whether the servers know every plugin instance that the allocations run as healthy. A
-// plugin of which that is not so is waited for, for a while.
-func (w *watch) pluginsHealthy(ctx context.Context, job *structs.Job, allocs []*structs.AllocListStub) (bool, error) {
+// pluginsHealthy reports whether the servers know every plugin instance that the allocations run as healthy.
+// A plugin of which that is not so is waited for, for a while.
+func (w *watch) pluginsHealthy(ctx context.Context, job *structs.Job, allocs []*structs.AllocListStub) (bool,
+	error) {
 	for _, id := range job.Plugins() {
 		q := w.pluginQuery(id)
 		plugin, meta, err := w.api.Plugin(ctx, id, q)
@@ -49,7 +51,8 @@ func (w *watch) pluginsHealthy(ctx context.Context, job *structs.Job, allocs []*
 			q.MinIndex = 0
 			continue
 		}
-		w.note("plugin "+id, "Plugin %q: healthy instances of this job: %d of %d%s", id, healthy, expected, why)
+		w.note("plugin "+id, "Plugin %q: healthy instances of this job: %d of %d%s", id, healthy, expected,
+			why)
 		return false, w.next(ctx, q, meta)
 	}
 	return true, nil
@@ -65,9 +68,11 @@ func (w *watch) pluginQuery(id string) *api.Query {
 	return w.plugins[id]
 }
 
-// ownInstances counts the instances of a plugin that the allocations run, and says what is wrong with the first
-// that is not healthy.
-func ownInstances(job *structs.Job, allocs []*structs.AllocListStub, p *structs.CSIPlugin) (healthy, expected int, why string) {
+// ownInstances counts the instances of a plugin that the allocations run, and says why the first unhealthy
+// one is not healthy.
+func ownInstances(
+	job *structs.Job, allocs []*structs.AllocListStub, p *structs.CSIPlugin,
+) (healthy, expected int, why string) {
 	for _, a := range allocs {
 		for _, t := range pluginTasks(job, a) {
 			if t.CSIPluginConfig.ID != p.ID || a.ClientTerminal() {
@@ -95,8 +100,8 @@ func instanceOf(p *structs.CSIPlugin, kind structs.CSIKind, node string) *struct
 	return p.Nodes[node]
 }
 
-// pluginProblems shows what of a plugin is not healthy, since when and why: instances, and allocations that run
-// no healthy instance.
+// pluginProblems shows the instances of a plugin that are not healthy and the allocations that run no healthy
+// instance, since when and why.
 func pluginProblems(p *structs.CSIPlugin) [][]string {
 	var rows [][]string
 	seen := map[string]bool{}
@@ -108,7 +113,8 @@ func pluginProblems(p *structs.CSIPlugin) [][]string {
 	rows = append(rows, instanceProblems("controller", p.Controllers)...)
 	rows = append(rows, instanceProblems("node", p.Nodes)...)
 	for _, a := range p.Allocations {
-		if a == nil || seen[a.ID] || a.DesiredStatus != structs.AllocDesiredRun || a.ClientStatus == structs.AllocComplete || a.NextAllocation != "" {
+		if a == nil || seen[a.ID] || a.DesiredStatus != structs.AllocDesiredRun ||
+			a.ClientStatus == structs.AllocComplete || a.NextAllocation != "" {
 			continue
 		}
 		since, cause := allocProblem(a)
@@ -121,14 +127,16 @@ func pluginProblems(p *structs.CSIPlugin) [][]string {
 func instanceProblems(half string, infos map[string]*structs.CSIInfo) (rows [][]string) {
 	for node, i := range infos {
 		if !i.Healthy {
-			rows = append(rows, []string{structs.ShortID(node), half, structs.ShortID(i.AllocID), age(i.UpdateTime), oneLine(i.HealthDescription)})
+			rows = append(rows, []string{structs.ShortID(node), half, structs.ShortID(i.AllocID),
+				age(i.UpdateTime), oneLine(i.HealthDescription)})
 		}
 	}
 	return rows
 }
 
 // troubles are the types of events that tell why a plugin does not serve.
-var troubles = []string{structs.TaskEventTerminated, structs.TaskEventPluginUnhealthy, structs.TaskEventDriverFailure,
+var troubles = []string{structs.TaskEventTerminated, structs.TaskEventPluginUnhealthy,
+	structs.TaskEventDriverFailure,
 	structs.TaskEventSetupFailure, structs.TaskEventHookFailed, structs.TaskEventNotRestarting}
 
 // allocProblem says why an allocation runs no healthy plugin, and since when: since the first event after its

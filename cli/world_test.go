@@ -73,10 +73,11 @@ func worldAgent(logs string) *apitest.Agent {
 	}
 	return &apitest.Agent{
 		MetricsAre: apitest.Metrics{JSON: map[string]int{"Gauges": 1}, Text: "berth_gauge 1\n"},
-		SelfIs:     &api.AgentSelf{Member: member("s1.global", "10.0.0.1"), Stats: map[string]map[string]string{"client": {"node_id": node1}}},
-		MembersAs:  []*structs.AgentMember{member("s1.global", "10.0.0.1"), member("s2.global", "10.0.0.2")},
-		HealthIs:   &api.AgentHealth{},
-		Snapshot:   archive.Bytes(),
+		SelfIs: &api.AgentSelf{Member: member("s1.global", "10.0.0.1"),
+			Stats: map[string]map[string]string{"client": {"node_id": node1}}},
+		MembersAs: []*structs.AgentMember{member("s1.global", "10.0.0.1"), member("s2.global", "10.0.0.2")},
+		HealthIs:  &api.AgentHealth{},
+		Snapshot:  archive.Bytes(),
 		Logs: func(allocID, task, kind string) (string, error) {
 			dir := filepath.Join(logs, "logs")
 			if allocID != alloc1 || task != "server" {
@@ -120,7 +121,8 @@ func (w *world) allocs() []*structs.Allocation {
 	}
 	if job := w.jobs["plug"]; job != nil {
 		a := w.newAlloc(job, "running")
-		a.TaskStates = map[string]*structs.TaskState{"plugin": {Events: []*structs.TaskEvent{{Type: structs.TaskEventPluginHealthy}}}}
+		healthy := []*structs.TaskEvent{{Type: structs.TaskEventPluginHealthy}}
+		a.TaskStates = map[string]*structs.TaskState{"plugin": {Events: healthy}}
 		all = append(all, a)
 	}
 	if job := w.jobs["broken"]; job != nil {
@@ -302,7 +304,8 @@ func (w *world) answerCluster() {
 			{ID: node2, Name: "two", Datacenter: "dc1", NodeClass: "big", Address: "10.0.0.2", SchedulingEligibility: "ineligible", Status: "down"},
 		}
 		return &structs.NodeListResponse{Nodes: slices.DeleteFunc(all, func(n *structs.NodeListStub) bool {
-			return !strings.HasPrefix(n.ID, r.Prefix) || r.Filter != "" && r.Filter != fmt.Sprintf("Name == %q", n.Name)
+			return !strings.HasPrefix(n.ID, r.Prefix) || r.Filter != "" &&
+				r.Filter != fmt.Sprintf("Name == %q", n.Name)
 		})}, nil
 	})
 	apitest.On(c, structs.NodeGet, func(_ context.Context, r *structs.NodeGetRequest) (*structs.NodeGetResponse, error) {
@@ -317,7 +320,8 @@ func (w *world) answerCluster() {
 	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
 	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
 	apitest.Answer(c, structs.OperatorRaft, structs.RaftConfigurationResponse{Servers: []*structs.RaftServer{
-		{ID: "s1", Node: "s1.global", Address: "10.0.0.1:4747", Leader: true, Voter: true, RaftProtocol: "3", Status: "alive"},
+		{ID: "s1", Node: "s1.global", Address: "10.0.0.1:4747", Leader: true, Voter: true, RaftProtocol: "3",
+			Status: "alive"},
 		{ID: "s2", Node: "s2.global", Address: "10.0.0.2:4747", Voter: true, RaftProtocol: "3"}}})
 	apitest.Answer(c, structs.OperatorRemove, structs.Empty{})
 	apitest.Answer(c, structs.SystemGC, structs.Empty{})
@@ -339,32 +343,43 @@ func (w *world) answerStorage() {
 		}
 		return resp, nil
 	})
-	hostpath := &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{ID: "hostpath", Provider: "hostpath.berth", Version: "0.1.0", ControllerRequired: true,
-		ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2, Nodes: map[string]*structs.CSIInfo{node1: nodeInstance()}, Controllers: map[string]*structs.CSIInfo{node2: controller},
+	hostpath := &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{ID: "hostpath",
+		Provider: "hostpath.berth", Version: "0.1.0", ControllerRequired: true,
+		ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2,
+		Nodes:       map[string]*structs.CSIInfo{node1: nodeInstance()},
+		Controllers: map[string]*structs.CSIInfo{node2: controller},
 		Allocations: []*structs.AllocListStub{crashing()}}}
-	apitest.On(c, structs.CSIPluginGet, func(_ context.Context, r *structs.CSIPluginGetRequest) (*structs.CSIPluginGetResponse, error) {
-		if r.ID == "plug" {
-			return w.plug()
-		}
-		return hostpath, nil
-	})
-	apitest.On(c, structs.CSIVolumeExternal, func(_ context.Context, r *structs.CSIVolumeExternalRequest) (*structs.CSIVolumeExternalResponse, error) {
-		if r.NextToken == "" {
-			resp := &structs.CSIVolumeExternalResponse{NextToken: "2", Volumes: []*structs.CSIVolumeExternalStub{
-				{ExternalID: "vol-1", CapacityBytes: 10 << 20, PublishedExternalNodeIDs: []string{"one", "two"}}}}
-			resp.QueryMeta.NextToken = "2"
-			return resp, nil
-		}
-		return &structs.CSIVolumeExternalResponse{Warnings: []string{"the volumes in zone=b are not listed"}, Volumes: []*structs.CSIVolumeExternalStub{
-			{ExternalID: "stray", IsAbnormal: true, Status: "degraded"}}}, nil
-	})
+	apitest.On(c, structs.CSIPluginGet,
+		func(_ context.Context, r *structs.CSIPluginGetRequest) (*structs.CSIPluginGetResponse, error) {
+			if r.ID == "plug" {
+				return w.plug()
+			}
+			return hostpath, nil
+		})
+	type externals = structs.CSIVolumeExternalResponse
+	apitest.On(c, structs.CSIVolumeExternal,
+		func(_ context.Context, r *structs.CSIVolumeExternalRequest) (*externals, error) {
+			if r.NextToken == "" {
+				resp := &externals{NextToken: "2",
+					Volumes: []*structs.CSIVolumeExternalStub{
+						{ExternalID: "vol-1", CapacityBytes: 10 << 20,
+							PublishedExternalNodeIDs: []string{"one", "two"}}}}
+				resp.QueryMeta.NextToken = "2"
+				return resp, nil
+			}
+			return &externals{Warnings: []string{"the volumes in zone=b are not listed"},
+				Volumes: []*structs.CSIVolumeExternalStub{
+					{ExternalID: "stray", IsAbnormal: true, Status: "degraded"}}}, nil
+		})
 	apitest.On(c, structs.CSIVolumeList, func(_ context.Context, r *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
 		all := []*structs.CSIVolumeListStub{
-			{ID: "data", Name: "data", ExternalID: "vol-1", PluginID: "hostpath", State: "ready", Schedulable: true, AccessMode: structs.CSISingleNodeWriter, CurrentWriters: 1, Waiting: 1},
+			{ID: "data", Name: "data", ExternalID: "vol-1", PluginID: "hostpath", State: "ready",
+				Schedulable: true, AccessMode: structs.CSISingleNodeWriter, CurrentWriters: 1, Waiting: 1},
 			{ID: "scratch", Name: "scratch", PluginID: "hostpath", State: "creating"}}
-		return &structs.CSIVolumeListResponse{Volumes: slices.DeleteFunc(all, func(v *structs.CSIVolumeListStub) bool {
-			return !strings.HasPrefix(v.ID, r.Prefix) || r.PluginID != "" && r.PluginID != v.PluginID
-		})}, nil
+		return &structs.CSIVolumeListResponse{Volumes: slices.DeleteFunc(all,
+			func(v *structs.CSIVolumeListStub) bool {
+				return !strings.HasPrefix(v.ID, r.Prefix) || r.PluginID != "" && r.PluginID != v.PluginID
+			})}, nil
 	})
 	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context, r *structs.CSIVolumeGetRequest) (*structs.CSIVolumeGetResponse, error) {
 		if r.ID != "data" {
@@ -395,28 +410,32 @@ func (w *world) answerStorage() {
 		}
 		return &structs.Empty{}, nil
 	})
-	apitest.On(c, structs.CSIVolumeDelete, func(ctx context.Context, r *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
-		if r.ID == "slow" {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		if r.Secrets["key"] != "a,b=c" {
-			return nil, structs.Errorf(structs.KindDenied, "plugin hostpath: PermissionDenied: wrong key")
-		}
-		return &structs.Empty{}, nil
-	})
-	apitest.On(c, structs.CSIVolumeDetach, func(_ context.Context, r *structs.CSIVolumeDetachRequest) (*structs.CSIVolumeDetachResponse, error) {
-		if r.NodeID == node2 && !r.Force {
-			return nil, structs.Errorf(structs.KindUnavailable, "node two is down")
-		}
-		if r.Force && r.By == "" {
-			return nil, structs.Errorf(structs.KindInvalid, "nobody says who forces it")
-		}
-		return &structs.CSIVolumeDetachResponse{Detail: "Node " + structs.ShortID(r.NodeID) + " proved this"}, nil
-	})
-	apitest.On(c, structs.CSIVolumeRetry, func(context.Context, *structs.CSIVolumeRetryRequest) (*structs.Empty, error) {
-		return &structs.Empty{}, nil
-	})
+	apitest.On(c, structs.CSIVolumeDelete,
+		func(ctx context.Context, r *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
+			if r.ID == "slow" {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			if r.Secrets["key"] != "a,b=c" {
+				return nil, structs.Errorf(structs.KindDenied, "plugin hostpath: PermissionDenied: wrong key")
+			}
+			return &structs.Empty{}, nil
+		})
+	apitest.On(c, structs.CSIVolumeDetach,
+		func(_ context.Context, r *structs.CSIVolumeDetachRequest) (*structs.CSIVolumeDetachResponse, error) {
+			if r.NodeID == node2 && !r.Force {
+				return nil, structs.Errorf(structs.KindUnavailable, "node two is down")
+			}
+			if r.Force && r.By == "" {
+				return nil, structs.Errorf(structs.KindInvalid, "nobody says who forces it")
+			}
+			detail := "Node " + structs.ShortID(r.NodeID) + " proved this"
+			return &structs.CSIVolumeDetachResponse{Detail: detail}, nil
+		})
+	apitest.On(c, structs.CSIVolumeRetry,
+		func(context.Context, *structs.CSIVolumeRetryRequest) (*structs.Empty, error) {
+			return &structs.Empty{}, nil
+		})
 }
 
 // crashing is an allocation whose plugin was healthy once and ends again and again.
@@ -424,10 +443,14 @@ func crashing() *structs.AllocListStub {
 	event := func(kind string, ago time.Duration, text string) *structs.TaskEvent {
 		return &structs.TaskEvent{Type: kind, Time: before(ago), DisplayMessage: text}
 	}
-	return &structs.AllocListStub{ID: alloc3, JobID: "hostpath", TaskGroup: "app", NodeID: node1, NodeName: "one", DesiredStatus: "run", ClientStatus: "pending",
-		CreateTime: before(time.Hour), ModifyTime: before(time.Second), TaskStates: map[string]*structs.TaskState{"plugin": {Restarts: 3, Events: []*structs.TaskEvent{
-			event(structs.TaskEventTerminated, 50*time.Minute, "exit code 7"), event(structs.TaskEventPluginHealthy, 40*time.Minute, ""),
-			event(structs.TaskEventTerminated, 4*time.Minute, "exit code 1"), event(structs.TaskEventTerminated, 20*time.Second, "exit code 2: no license"),
+	return &structs.AllocListStub{ID: alloc3, JobID: "hostpath", TaskGroup: "app", NodeID: node1,
+		NodeName: "one", DesiredStatus: "run", ClientStatus: "pending",
+		CreateTime: before(time.Hour), ModifyTime: before(time.Second),
+		TaskStates: map[string]*structs.TaskState{"plugin": {Restarts: 3, Events: []*structs.TaskEvent{
+			event(structs.TaskEventTerminated, 50*time.Minute,
+				"exit code 7"), event(structs.TaskEventPluginHealthy, 40*time.Minute, ""),
+			event(structs.TaskEventTerminated, 4*time.Minute,
+				"exit code 1"), event(structs.TaskEventTerminated, 20*time.Second, "exit code 2: no license"),
 			event(structs.TaskEventRestarting, 19*time.Second, "in 15s")}}}}
 }
 
@@ -439,8 +462,10 @@ func (w *world) plug() (*structs.CSIPluginGetResponse, error) {
 	if w.looks["plugin"] == 1 {
 		return nil, missing("plugin", "plug")
 	}
-	i := &structs.CSIInfo{PluginID: "plug", AllocID: alloc3, Healthy: w.looks["plugin"] > 2, HealthDescription: "not used: its driver is another"}
-	return &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{ID: "plug", Nodes: map[string]*structs.CSIInfo{node1: i}}}, nil
+	i := &structs.CSIInfo{PluginID: "plug", AllocID: alloc3, Healthy: w.looks["plugin"] > 2,
+		HealthDescription: "not used: its driver is another"}
+	return &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{ID: "plug",
+		Nodes: map[string]*structs.CSIInfo{node1: i}}}, nil
 }
 
 func dataVolume() *structs.CSIVolumeDetail {
