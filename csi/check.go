@@ -14,15 +14,15 @@ import (
 // one is met with more patience where real plugins exceed it: ids that are whole resource paths are
 // passed back byte for byte, and only absurd ones are refused.
 const (
-	maxString     = 128
-	maxMap        = 4 << 10
-	maxFlags      = 4 << 10
-	maxNodeID     = 256
-	maxID         = 1 << 10
-	maxContext    = 16 << 10
-	maxTopologies = 4 << 10
-	maxPlaces     = 256 // topologies of one volume
-	maxToken      = 4 << 10
+	maxString     = structs.MaxCSIString
+	maxMap        = structs.MaxCSIMap
+	maxFlags      = structs.MaxCSIMap
+	maxNodeID     = structs.MaxCSINodeID
+	maxID         = structs.MaxCSIID
+	maxContext    = structs.MaxCSIContext
+	maxTopologies = structs.MaxCSIMap
+	maxPlaces     = structs.MaxCSIPlaces
+	maxToken      = structs.MaxCSIToken
 )
 
 // mapSize is what a map of strings weighs by the specification's rule.

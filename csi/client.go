@@ -26,13 +26,13 @@ const (
 
 	// maxMessage is what an answer may weigh, in bytes: what it decodes to weighs several times as much. maxList
 	// is that of a list: a plugin with many volumes ignores max_entries at times.
-	maxMessage = 1 << 20
-	maxList    = 16 << 20
+	maxMessage = structs.MaxCSIAnswer
+	maxList    = structs.MaxCSIList
 	maxHeaders = 1 << 20 // of an answer; an error's text is among them
 	window     = 1 << 20 // what a plugin may send before it is read
 
 	// maxMessageText bounds the plugin's words within an error.
-	maxMessageText = 2048
+	maxMessageText = structs.MaxCSIErrorText
 )
 
 // Client is a connection to one plugin. It is safe for concurrent use. It connects with the first call

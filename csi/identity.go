@@ -7,10 +7,12 @@ import (
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"berth/structs"
 )
 
 // maxNameLen is the longest name a plugin may give itself (CSI spec, GetPluginInfoResponse.name).
-const maxNameLen = 63
+const maxNameLen = structs.MaxCSIName
 
 // PluginInfo is who a plugin says it is.
 type PluginInfo struct {

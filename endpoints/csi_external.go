@@ -17,7 +17,6 @@ const (
 	externalTimeout = 30 * time.Second // of one call: a person waits for the answer
 	externalAtOnce  = 8                // places that are asked at the same time
 	externalCalls   = 1000             // for one page
-	externalMost    = 10000            // volumes on a page whose size is not given
 )
 
 // place is a part of a plugin's storage: what the controllers of one topology know. Drivers of node-local storage
@@ -147,7 +146,7 @@ var noController = structs.Errorf(structs.KindUnavailable, "no controller of the
 
 // full reports whether the page takes no more.
 func (l *externalList) full() bool {
-	return len(l.resp.Volumes) >= cmp.Or(l.limit, externalMost) || l.calls >= externalCalls
+	return len(l.resp.Volumes) >= cmp.Or(l.limit, structs.MaxExternal) || l.calls >= externalCalls
 }
 
 // externalAnswer is what one place answered.

@@ -67,7 +67,7 @@ func DefaultConfig() Config {
 		VolumeTimeout:    5 * time.Minute,
 		GCBatch:          512,
 		MaxVolumesAtOnce: 256,
-		MaxClaimsAtOnce:  4096,
+		MaxClaimsAtOnce:  structs.MaxClaims,
 		Writes:           512,
 		WriteQueue:       1024,
 		WritePatience:    time.Second,

@@ -11,18 +11,15 @@ import (
 	"berth/structs"
 )
 
-// How long a read waits when it does not say, and at most.
-const (
-	defaultWait = 5 * time.Minute
-	longestWait = 10 * time.Minute
-)
+// defaultWait is how long a read waits that does not say.
+const defaultWait = 5 * time.Minute
 
 // waitOf is how long a read may wait.
 func waitOf(q *structs.QueryOptions) time.Duration {
 	if q.MaxWait <= 0 {
 		return defaultWait
 	}
-	return min(q.MaxWait, longestWait)
+	return min(q.MaxWait, structs.MaxWait)
 }
 
 // waiting bounds ctx by how long a read may wait. One that is not to be stale also ends when this server is

@@ -13,13 +13,14 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
 	"berth/internal/hclconf"
+	"berth/structs"
 )
 
 // A file may come from anybody who may submit a job, so evaluating one must stay small: there are no
 // functions and no loops that multiply, a value has a bound, and so has the number of its uses.
 const (
-	maxValue = 64 << 10 // bytes and elements of one variable or local
-	maxUses  = 1000     // of variables and locals in one file
+	maxValue = structs.MaxVariable     // bytes and elements of one variable or local
+	maxUses  = structs.MaxVariableUses // of variables and locals in one file
 )
 
 var functions = map[string]function.Function{

@@ -7,7 +7,7 @@ import (
 
 // mostPlaced is how many allocations one plan places, and how many it moves: a plan is one entry of the log,
 // however many instances a job has. When there are more the evaluation stays pending, and the next plan goes on.
-const mostPlaced = 2048
+const mostPlaced = structs.MaxPlaced
 
 // placeAll places what is wanted, in order.
 func (p *planner) placeAll() {

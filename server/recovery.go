@@ -21,8 +21,6 @@ import (
 const (
 	peersFile = "peers.json"
 	infoFile  = "peers.info"
-	// peersMost bounds the size of peersFile in bytes.
-	peersMost = 64 << 10
 )
 
 // infoText is the content of infoFile: the paths of the files, and this server's ID and address.
@@ -97,8 +95,8 @@ func readPeers(path string, me raft.ServerID) (*raft.Configuration, error) {
 		return nil, nil
 	case err != nil:
 		return nil, fault("%w", err)
-	case !info.Mode().IsRegular() || info.Size() > peersMost:
-		return nil, fault("it is no file of at most %d bytes", peersMost)
+	case !info.Mode().IsRegular() || info.Size() > structs.MaxPeersFile:
+		return nil, fault("it is no file of at most %d bytes", structs.MaxPeersFile)
 	}
 	peers, err := raft.ReadConfigJSON(path)
 	if err != nil {

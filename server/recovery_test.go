@@ -91,7 +91,7 @@ func TestRecovery_RefusesAFileThatDoesNotFit(t *testing.T) {
 		"another server":    `[{"id": "a", "address": "127.0.0.1:1"}]`,
 		"no vote":           fmt.Sprintf(`[{"id": "a", "address": "127.0.0.1:1"}, {"id": %q, "address": "127.0.0.1:2", "non_voter": true}]`, s.id),
 		"one address twice": fmt.Sprintf(`[{"id": "a", "address": "127.0.0.1:1"}, {"id": %q, "address": "127.0.0.1:1"}]`, s.id),
-		"too large":         strings.Repeat(" ", peersMost+1),
+		"too large":         strings.Repeat(" ", structs.MaxPeersFile+1),
 	} {
 		path := writePeers(t, cfg, text)
 		_, err := New(cfg, hclog.NewNullLogger())

@@ -232,9 +232,6 @@ func (v *CSIVolume) ReachableFrom(node *CSITopology) bool {
 		slices.ContainsFunc(v.Topologies, func(t *CSITopology) bool { return t.Matches(node) })
 }
 
-// MaxWaitingJobs bounds CSIVolumeDetail.WaitingJobs.
-const MaxWaitingJobs = 100
-
 // CSIVolumeDetail is the answer of CSIVolume.Get: the volume with its plugin's health, its claims, its
 // attachments and its allocations as they are at the time of reading.
 type CSIVolumeDetail struct {

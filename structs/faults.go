@@ -80,13 +80,6 @@ func (f faults) wait(what string, d, most time.Duration) {
 	f.check(d <= most, "%s %s must be at most %s", what, d, most)
 }
 
-// The bounds of what travels to CSI plugins (CSI spec, "Size Limits"): a string holds 128 bytes, a map
-// 4 KiB, where a field does not say otherwise.
-const (
-	csiMaxString = 128
-	csiMaxMap    = 4 << 10
-)
-
 var (
 	namespaceForm  = regexp.MustCompile(`^[a-zA-Z0-9-]{1,128}$`)
 	nodePoolForm   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,128}$`)
@@ -138,7 +131,7 @@ func (f faults) pluginID(what, id string) {
 
 // csiString checks a string that is sent to a plugin (CSI spec, "Size Limits"); its text is not shown.
 func (f faults) csiString(what, s string) {
-	f.check(len(s) <= csiMaxString, "%s has %d bytes; CSI allows %d", what, len(s), csiMaxString)
+	f.check(len(s) <= MaxCSIString, "%s has %d bytes; CSI allows %d", what, len(s), MaxCSIString)
 	f.check(utf8.ValidString(s) && !strings.ContainsRune(s, 0), "%s must be text in UTF-8 without NUL", what)
 }
 
@@ -150,7 +143,7 @@ func (f faults) csiMap(what string, m map[string]string) {
 		f.check(k != "", "%s has an empty key", what)
 		f.check(utf8.ValidString(k) && utf8.ValidString(m[k]), "%s: key or value is not text in UTF-8; encode it, for example in base64", what)
 	}
-	f.check(total <= csiMaxMap, "%s has %d bytes; CSI allows %d", what, total, csiMaxMap)
+	f.check(total <= MaxCSIMap, "%s has %d bytes; CSI allows %d", what, total, MaxCSIMap)
 }
 
 // mountOptions checks them as CSI bounds them (CSI spec, VolumeCapability.MountVolume): flags may be
@@ -166,7 +159,7 @@ func (f faults) mountOptions(o *CSIMountOptions) {
 		f.check(flag != "", "mount_options: mount_flags holds an empty flag")
 		f.check(utf8.ValidString(flag) && !strings.ContainsRune(flag, 0), "mount_options: a mount flag must be text in UTF-8 without NUL")
 	}
-	f.check(total <= csiMaxMap, "mount_options: mount_flags have %d bytes in all; CSI allows %d", total, csiMaxMap)
+	f.check(total <= MaxCSIMap, "mount_options: mount_flags have %d bytes in all; CSI allows %d", total, MaxCSIMap)
 }
 
 // words is a text of berth's own, which a fault shows whole.

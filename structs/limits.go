@@ -19,6 +19,11 @@ const (
 	MaxJobBytes       = 4 << 20   // one job, encoded
 	MaxNodeAttributes = 4096      // attributes, meta entries and drivers of one node
 	MaxNodeBytes      = 1 << 20   // keys and values of these
+	MaxFilter         = 64 << 10  // a filter expression
+	MaxSource         = 1 << 20   // a file in HCL, or in JSON that stands for one
+	MaxNesting        = 250       // brackets, and templates, within one another in such a file
+	MaxVariable       = 64 << 10  // bytes and elements of one variable or local of a job file
+	MaxVariableUses   = 1000      // uses of variables and locals in one job file
 
 	// Of jobs.
 	MaxJobCount      = 50_000 // instances of one job: the sum of its counts
@@ -30,6 +35,7 @@ const (
 	MaxReschedules   = 1000   // reschedule attempts: an allocation remembers each
 	MaxLogFiles      = 1000   // log files of one task
 	MaxLogFileSizeMB = 64 << 10
+	MaxPlaced        = 2048 // allocations that one plan places
 
 	// Of resources: of one task, of one allocation and of one node alike.
 	MaxCPU      = 100_000_000 // MHz
@@ -38,10 +44,28 @@ const (
 
 	// Of volumes.
 	MaxVolumeBytes = 1 << 60 // 1 EiB: capacity_min and capacity_max
+	MaxClaims      = 4096    // claims in one request
+	MaxExternal    = 10_000  // volumes on a page of a plugin's storage whose size is not given
+	MaxWaitingJobs = 100     // jobs of CSIVolumeDetail.WaitingJobs
+
+	// Of what goes to a CSI plugin and comes from one, in bytes (CSI spec, "Size Limits"). IDs and contexts
+	// may be longer where they come from a plugin: real ones are whole resource paths.
+	MaxCSIString    = 128      // a string
+	MaxCSIMap       = 4 << 10  // a map, the mount flags, the topologies
+	MaxCSIName      = 63       // the name that a plugin gives itself
+	MaxCSINodeID    = 256      // a plugin's ID of a node
+	MaxCSIID        = 1 << 10  // a plugin's ID of a volume
+	MaxCSIContext   = 16 << 10 // a context of a volume
+	MaxCSIPlaces    = 256      // topologies of one volume; a number
+	MaxCSIToken     = 4 << 10  // a page token
+	MaxCSIAnswer    = 1 << 20  // an answer
+	MaxCSIList      = 16 << 20 // an answer that lists volumes: some plugins ignore max_entries
+	MaxCSIErrorText = 2048     // a plugin's words within an error
 
 	// Of durations.
 	MaxInterval = 10 * 365 * 24 * time.Hour // of restart and reschedule policies
 	MaxTaskWait = 24 * time.Hour            // kill_timeout, shutdown_delay, health_timeout, hang_timeout
+	MaxWait     = 10 * time.Minute          // of a read that waits for news
 
 	// Of HTTP.
 	MaxHTTPHead   = 64 << 10  // bytes of the head of one request
@@ -54,10 +78,15 @@ const (
 	// Of RPC.
 	MaxRPCRequest  = 64 << 20  // bytes of one request, and of the answer of a node
 	MaxRPCAnswer   = 1 << 30   // bytes of one answer of a server
-	MaxRPCParts    = 400_000   // parts of one request: its lists and maps, entries of lists, and entries of maps by eights
+	MaxRPCParts    = 400_000   // lists, maps and entries of one request; eight entries of a map count as one
 	RPCPartBytes   = 512       // of memory, about, that a part takes when it is decoded
 	MaxRPCInFlight = 512 << 20 // bytes of all requests above SmallRPC that are being read or served
 	SmallRPC       = 64 << 10  // bytes of memory: a smaller request is not counted
+
+	// Of the files of a server.
+	MaxArchive      = 16 << 30 // bytes of state in an archive: a server keeps the state in memory
+	MaxArchiveIndex = 1 << 53  // index and term of an archive: one near 2^64 leaves no room for further entries
+	MaxPeersFile    = 64 << 10 // bytes of raft/peers.json
 )
 
 // limit is one bound as the reference shows it.
@@ -73,6 +102,7 @@ type limit struct {
 const (
 	beyondInvalid = "*invalid*"
 	beyondCut     = "cut"
+	refusedAnswer = "the call fails"
 )
 
 // Limits is the list of all of them.
@@ -97,10 +127,31 @@ var Limits = []limit{
 	{"MaxReschedules", MaxReschedules, "", "`attempts` of a reschedule policy", beyondInvalid},
 	{"MaxInterval", int64(MaxInterval), "duration", "`interval`, `delay` and `max_delay` of either policy", beyondInvalid},
 	{"MaxTaskWait", int64(MaxTaskWait), "duration", "`kill_timeout`, `shutdown_delay`, `health_timeout`, `hang_timeout`", beyondInvalid},
+	{"MaxWait", int64(MaxWait), "duration", "`wait` of a read that waits for news", "the answer comes then"},
 	{"MaxLogFiles", MaxLogFiles, "", "log files of one task", beyondInvalid},
 	{"MaxLogFileSizeMB", MaxLogFileSizeMB, "MiB", "one log file", beyondInvalid},
 	{"MaxNodeAttributes", MaxNodeAttributes, "", "attributes, `meta` entries and drivers that one node reports", beyondInvalid},
 	{"MaxNodeBytes", MaxNodeBytes, "bytes", "keys and values of these", beyondInvalid},
+	{"MaxFilter", MaxFilter, "bytes", "a filter expression", beyondInvalid},
+	{"MaxSource", MaxSource, "bytes", "a file in HCL or JSON: a job, a volume, a configuration", beyondInvalid},
+	{"MaxNesting", MaxNesting, "", "levels of brackets in such a file", beyondInvalid},
+	{"MaxVariable", MaxVariable, "", "bytes and elements of a variable or a local of a job file", beyondInvalid},
+	{"MaxVariableUses", MaxVariableUses, "", "uses of variables and locals in a job file", beyondInvalid},
+	{"MaxPlaced", MaxPlaced, "", "allocations that one plan places", "the next plan goes on"},
+	{"MaxClaims", MaxClaims, "", "claims in one claim or release", beyondInvalid},
+	{"MaxExternal", MaxExternal, "", "volumes on a page of `/v1/volumes/external` whose size is not given", "the next page goes on"},
+	{"MaxWaitingJobs", MaxWaitingJobs, "", "jobs that a volume's `WaitingJobs` names", beyondCut},
+	{"MaxCSIString", MaxCSIString, "bytes", "a string that a CSI plugin gets or answers", beyondInvalid},
+	{"MaxCSIMap", MaxCSIMap, "bytes", "a map, the mount flags or the topologies that a CSI plugin gets or answers", beyondInvalid},
+	{"MaxCSIName", MaxCSIName, "bytes", "the name of a CSI plugin", refusedAnswer},
+	{"MaxCSIID", MaxCSIID, "bytes", "a CSI plugin's ID of a volume", refusedAnswer},
+	{"MaxCSINodeID", MaxCSINodeID, "bytes", "a CSI plugin's ID of a node", refusedAnswer},
+	{"MaxCSIContext", MaxCSIContext, "bytes", "a context that a CSI plugin answers", refusedAnswer},
+	{"MaxCSIPlaces", MaxCSIPlaces, "", "topologies of one volume that a CSI plugin answers", refusedAnswer},
+	{"MaxCSIToken", MaxCSIToken, "bytes", "a page token of a CSI plugin", refusedAnswer},
+	{"MaxCSIAnswer", MaxCSIAnswer, "bytes", "an answer of a CSI plugin", refusedAnswer},
+	{"MaxCSIList", MaxCSIList, "bytes", "an answer of a CSI plugin that lists volumes", refusedAnswer},
+	{"MaxCSIErrorText", MaxCSIErrorText, "bytes", "a CSI plugin's words within an error", beyondCut},
 	{"MaxFaults", MaxFaults, "", "faults that one answer names", "counted"},
 	{"MaxQuoted", MaxQuoted, "bytes", "a text from outside that a fault quotes", beyondCut},
 	{"MaxErrorText", MaxErrorText, "bytes", "the text of an error", beyondCut},
@@ -112,8 +163,11 @@ var Limits = []limit{
 	{"JSONPartBytes", JSONPartBytes, "bytes", "an object or a list in a body counts as so many among these", "counted"},
 	{"MaxRPCRequest", MaxRPCRequest, "bytes", "one RPC request, and the answer of a node", beyondInvalid},
 	{"MaxRPCAnswer", MaxRPCAnswer, "bytes", "the RPC answer of a server", beyondInvalid},
-	{"MaxRPCParts", MaxRPCParts, "", "lists and maps in one RPC request, entries of lists, and entries of maps by eights", beyondInvalid},
+	{"MaxRPCParts", MaxRPCParts, "", "lists, maps and entries in one RPC request; eight entries of a map count as one", beyondInvalid},
 	{"MaxRPCInFlight", MaxRPCInFlight, "bytes", "all RPC requests in flight on one agent", "*unavailable*"},
 	{"RPCPartBytes", RPCPartBytes, "bytes", "a list, a map or an entry in an RPC request counts as so many among these", "counted"},
 	{"SmallRPC", SmallRPC, "bytes", "an RPC request that takes no more does not count among these and is not refused for them", "counted"},
+	{"MaxArchive", MaxArchive, "bytes", "the state in an archive of `operator snapshot`", beyondInvalid},
+	{"MaxArchiveIndex", MaxArchiveIndex, "", "the index and the term of an archive", beyondInvalid},
+	{"MaxPeersFile", MaxPeersFile, "bytes", "`raft/peers.json`", "the server does not start"},
 }

@@ -18,7 +18,7 @@ func (v *CSIVolume) Validate() error {
 	f := newFaults("")
 	f.name("volume: id", v.ID)
 	f = f.at("volume %q", v.ID)
-	f.check(len(v.ID) <= csiMaxString, "id has %d bytes; at most %d are allowed", len(v.ID), csiMaxString)
+	f.check(len(v.ID) <= MaxCSIString, "id has %d bytes; at most %d are allowed", len(v.ID), MaxCSIString)
 	f.namespace(v.Namespace)
 	f.pluginID("plugin_id", v.PluginID)
 	f.csiString("name", v.Name)

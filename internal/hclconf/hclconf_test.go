@@ -206,7 +206,7 @@ func TestDecodeErrorsSayWhereAndWhatWasExpected(t *testing.T) {
 		{"a.json", strings.Repeat("[", 300), `the file nests too deep`},
 		{"a.hcl", "x = " + strings.Repeat("!", 1<<19), `too many "!"`},
 		{"a.hcl", "x = 1" + strings.Repeat("+1", 1<<18), `too many "+"`},
-		{"a.hcl", strings.Repeat("#", MaxSource+1), `expected at most 1048576`},
+		{"a.hcl", strings.Repeat("#", structs.MaxSource+1), `expected at most 1048576`},
 	} {
 		err := Decode(c.file, []byte(c.src), &sample{})
 		switch {

@@ -7,21 +7,23 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"berth/structs"
 )
 
 // The parsers recurse and have no limits of their own: a megabyte of "!" overflows the stack, which no
 // recover catches. So a file is measured, without recursion, before it is parsed.
 const (
-	MaxSource  = 1 << 20 // bytes of the largest file that is read
-	maxNesting = 250     // brackets, and templates, within one another
-	maxRepeats = 5000    // of each operator that may stand in a row without brackets
+	maxSource  = structs.MaxSource
+	maxNesting = structs.MaxNesting // brackets, and templates, within one another
+	maxRepeats = 5000               // of each operator that may stand in a row without brackets
 )
 
 // unreadable says why a file is not to be parsed, "" when it is.
 func unreadable(filename string, src []byte, isJSON bool) string {
 	switch {
-	case len(src) > MaxSource:
-		return fmt.Sprintf("the file has %d bytes; expected at most %d", len(src), MaxSource)
+	case len(src) > maxSource:
+		return fmt.Sprintf("the file has %d bytes; expected at most %d", len(src), maxSource)
 	case !utf8.Valid(src):
 		return "the file is not text in UTF-8"
 	case isJSON && jsonDepth(src) > maxNesting:

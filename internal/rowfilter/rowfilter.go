@@ -16,10 +16,12 @@ import (
 	"reflect"
 
 	"github.com/hashicorp/go-bexpr/grammar"
+
+	"berth/structs"
 )
 
 // MaxLength is how many bytes an expression may have.
-const MaxLength = 64 << 10
+const MaxLength = structs.MaxFilter
 
 const (
 	maxParsing   = 2000000 // steps of the parser, which goes back often: a fifth of a second

@@ -37,13 +37,6 @@ const (
 	smallSize = 1 << 20 // no honest meta.json or SHA256SUMS is larger
 )
 
-// MaxState is the most bytes of state that an archive can hold. A server keeps the state in memory.
-const MaxState = 16 << 30
-
-// maxIndex is the largest index and term that Read accepts. A cluster that writes a million entries per second
-// reaches it after 285 years; an index near 2^64 would leave no room for further entries.
-const maxIndex = 1 << 53
-
 // Write writes an archive with exactly size bytes of state.
 func Write(w io.Writer, meta Meta, size int64, state io.Reader) error {
 	zip := gzip.NewWriter(w)
@@ -103,10 +96,11 @@ func Read(r io.Reader, w io.Writer) (*Meta, error) {
 	if err := json.Unmarshal(head.Bytes(), meta); err != nil {
 		return nil, bad("%s: %w", metaName, err)
 	}
-	if meta.Index > maxIndex || meta.Term > maxIndex {
-		return nil, bad("%s: the index %d or the term %d is larger than %d", metaName, meta.Index, meta.Term, uint64(maxIndex))
+	if meta.Index > structs.MaxArchiveIndex || meta.Term > structs.MaxArchiveIndex {
+		return nil, bad("%s: the index %d or the term %d is larger than %d",
+			metaName, meta.Index, meta.Term, uint64(structs.MaxArchiveIndex))
 	}
-	if err := in.file(stateName, MaxState, w); err != nil {
+	if err := in.file(stateName, structs.MaxArchive, w); err != nil {
 		return nil, err
 	}
 	want := bytes.Clone(in.sums.Bytes())

@@ -128,7 +128,7 @@ func TestRead_BoundsEveryNumberAndSize(t *testing.T) {
 		"index":         {`{"Index":18446744073709551614,"Term":9}`, 0, 0, "index"},
 		"index by one":  {`{"Index":9007199254740993,"Term":9}`, 0, 0, "index"},
 		"term":          {`{"Index":9,"Term":18446744073709551614}`, 0, 0, "term"},
-		"state":         {`{"Index":9,"Term":9}`, MaxState + 1, 0, stateName},
+		"state":         {`{"Index":9,"Term":9}`, structs.MaxArchive + 1, 0, stateName},
 		"behind":        {`{"Index":9,"Term":9}`, 0, smallSize + 1<<16, "behind the end"},
 		"behind, a bit": {`{"Index":9,"Term":9}`, 0, 1 << 10, ""},
 	} {

@@ -114,7 +114,7 @@ func limits(*testing.T) string {
 func amount(n int64, unit string) string {
 	switch {
 	case unit == "duration":
-		return strings.TrimSuffix(time.Duration(n).String(), "0m0s")
+		return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(time.Duration(n).String())
 	case unit == "bytes" && n >= 1<<30 && n < 1<<40 && n%(1<<30) == 0:
 		return fmt.Sprintf("%d GiB", n>>30)
 	case unit == "bytes" && n >= 1<<20 && n%(1<<20) == 0:
