@@ -115,7 +115,8 @@ func (l *load) of(waiting bool) turns {
 // heartbeat out.
 func (s *Server) weigh(q *question) (weight int64, err error) {
 	if q.parts > structs.MaxRPCParts {
-		return 0, badPayload(q.Name, fmt.Errorf("it has %d entries and lists; at most %d are allowed", q.parts, structs.MaxRPCParts))
+		return 0, badPayload(q.Name,
+			fmt.Errorf("it has %d entries and lists; at most %d are allowed", q.parts, structs.MaxRPCParts))
 	}
 	weight = int64(len(q.payload)) + int64(q.parts)*structs.RPCPartBytes
 	switch {
@@ -135,7 +136,8 @@ func (s *Server) refuse(method, limit string) error {
 	case "all":
 		text = "this server has too many requests to serve"
 	case "bytes":
-		text = fmt.Sprintf("this server has large requests in flight of nearly %d MiB, the most it takes", s.limits.InFlight>>20)
+		text = fmt.Sprintf("this server has large requests in flight of nearly %d MiB, the most it takes",
+			s.limits.InFlight>>20)
 	}
 	return structs.Busy(s.limits.RetryAfter, "%s: %s", method, text)
 }
