@@ -18,6 +18,11 @@ func ExpandOnNode(ctx context.Context, nodes NodeCaller, limit time.Duration, no
 
 // nodeExpanded is said by a node that has grown what is on a volume, or failed to, when it mounted the volume.
 func (c claims) nodeExpanded(ctx context.Context, req *structs.CSINodeExpandOutcome) (*structs.Empty, error) {
+	if req.Err != nil && len(req.Err.Message) > structs.MaxErrorText {
+		own := *req.Err
+		own.Message = structs.Cut(own.Message, structs.MaxErrorText)
+		req.Err = &own
+	}
 	return done(fsm.Propose(ctx, c.raft, fsm.NodeExpanded, req))
 }
 

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -24,10 +25,13 @@ func TestAnExpansion_WaitsForTheNodesThatHaveTheVolume(t *testing.T) {
 	v.ModifyIndex, v.RequestedCapacityMin = 0, 2<<30
 	refused(s, structs.KindTimeout, structs.CSIVolumeCreate, grow)
 	said := &structs.CSINodeExpandOutcome{VolumeID: "v", AllocID: "a1", NodeID: "n1", SecretID: secretOf("n1"), Bytes: 2 << 30,
-		Err: &structs.OperationError{Message: "it is broken", Kind: structs.KindInternal}}
+		Err: &structs.OperationError{Message: "it is broken" + strings.Repeat("x", 1<<20), Kind: structs.KindInternal}}
 	must(s, structs.CSIVolumeNodeExpanded, said)
 	if err := refused(s, structs.KindInternal, structs.CSIVolumeCreate, grow); !strings.Contains(err.Error(), "it is broken") {
 		t.Errorf("got %v", err)
+	}
+	if c := state.Claim(s.store.Read(), "default", "v", "a1"); len(c.ExpandError.Message) > structs.MaxErrorText+3 {
+		t.Errorf("the error has %d bytes", len(c.ExpandError.Message))
 	}
 	said.Err = nil
 	said.SecretID = "another's"

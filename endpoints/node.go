@@ -73,6 +73,11 @@ func (n nodes) heartbeat(ctx context.Context, node *structs.Node, req *structs.N
 		return nil, structs.Errorf(structs.KindInvalid, "a node cannot say that its status is %q; expected %q or %q",
 			req.Status, structs.NodeInit, structs.NodeReady)
 	}
+	if req.Inventory != nil {
+		if err := req.Inventory.Validate(node.ID); err != nil {
+			return nil, err
+		}
+	}
 	index, accounted := node.ModifyIndex, node.Unaccounted && n.accounted(ctx, node, req.Inventory)
 	if req.Status != "" && req.Status != node.Status || accounted {
 		var err error
@@ -141,13 +146,16 @@ func (n nodes) eligibility(ctx context.Context, req *structs.NodeEligibilityRequ
 func (n nodes) updateAllocs(ctx context.Context, req *structs.AllocsClientUpdateRequest) (*structs.Empty, error) {
 	tx := n.store.Read()
 	own := *req
-	own.Allocs = slices.DeleteFunc(slices.Clone(req.Allocs), func(u *structs.AllocClientUpdate) bool {
+	own.Allocs = nil
+	for _, u := range req.Allocs {
 		if u == nil {
-			return true
+			continue
 		}
-		a := state.Alloc(tx, u.ID)
-		return a == nil || a.NodeID != req.NodeID || saidAlready(a, u)
-	})
+		u = u.Bounded()
+		if a := state.Alloc(tx, u.ID); a != nil && a.NodeID == req.NodeID && !saidAlready(a, u) {
+			own.Allocs = append(own.Allocs, u)
+		}
+	}
 	if len(own.Allocs) == 0 {
 		return done(n.store.Index(), nil)
 	}

@@ -65,7 +65,7 @@ func knownClass(old, node *structs.Node) string {
 	return old.ComputedClass
 }
 
-// checkInstances refuses instances that are not whole or are said to be on another node.
+// checkInstances refuses instances that are not whole, are said to be on another node, or are too many or too large.
 func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance) error {
 	for i, c := range instances {
 		if c == nil || c.PluginID == "" || c.NodeID != nodeID ||
@@ -73,7 +73,7 @@ func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance)
 			return structs.Errorf(structs.KindInvalid, "%s[%d]: expected an instance on the node itself, with PluginID and Kind", path, i)
 		}
 	}
-	return nil
+	return structs.ValidateInstances(nodeID, instances)
 }
 
 // classVersion begins every class. It changes with what a class is made of.

@@ -19,6 +19,9 @@ const (
 	MaxJobBytes       = 4 << 20   // one job, encoded
 	MaxNodeAttributes = 4096      // attributes, meta entries and drivers of one node
 	MaxNodeBytes      = 1 << 20   // keys and values of these
+	MaxNodePlugins    = 1000      // plugin instances that one node reports
+	MaxNodeVolumes    = 10_000    // volumes that one node reports after a restore
+	MaxTaskEvents     = 10        // events of one task
 	MaxFilter         = 64 << 10  // a filter expression
 	MaxSource         = 1 << 20   // a file in HCL, or in JSON that stands for one
 	MaxNesting        = 250       // brackets, and templates, within one another in such a file
@@ -118,7 +121,7 @@ var Limits = []limit{
 	{"MaxPairsBytes", MaxPairsBytes, "bytes", "keys and values of one map", beyondInvalid},
 	{"MaxJobBytes", MaxJobBytes, "bytes", "one job, encoded", beyondInvalid},
 	{"MaxName", MaxName, "bytes", "an ID or a name", beyondInvalid},
-	{"MaxText", MaxText, "bytes", "a free text: a constraint's value, a path", beyondInvalid},
+	{"MaxText", MaxText, "bytes", "a free text: a constraint's value, a path; one in a node's report is cut", beyondInvalid},
 	{"MaxCPU", MaxCPU, "MHz", "CPU of one task, one allocation, one node", beyondInvalid},
 	{"MaxMemoryMB", MaxMemoryMB, "MiB", "memory of one task, one allocation, one node", beyondInvalid},
 	{"MaxDiskMB", MaxDiskMB, "MiB", "disk of one allocation, one node", beyondInvalid},
@@ -132,6 +135,9 @@ var Limits = []limit{
 	{"MaxLogFileSizeMB", MaxLogFileSizeMB, "MiB", "one log file", beyondInvalid},
 	{"MaxNodeAttributes", MaxNodeAttributes, "", "attributes, `meta` entries and drivers that one node reports", beyondInvalid},
 	{"MaxNodeBytes", MaxNodeBytes, "bytes", "keys and values of these", beyondInvalid},
+	{"MaxNodePlugins", MaxNodePlugins, "", "plugin instances that one node reports", beyondInvalid},
+	{"MaxNodeVolumes", MaxNodeVolumes, "", "volumes that one node reports after a restore, held or left", beyondInvalid},
+	{"MaxTaskEvents", MaxTaskEvents, "", "events of one task that a node reports", "the oldest are dropped"},
 	{"MaxFilter", MaxFilter, "bytes", "a filter expression", beyondInvalid},
 	{"MaxSource", MaxSource, "bytes", "a file in HCL or JSON: a job, a volume, a configuration", beyondInvalid},
 	{"MaxNesting", MaxNesting, "", "levels of brackets in such a file", beyondInvalid},

@@ -1,5 +1,10 @@
 package structs
 
+import (
+	"maps"
+	"slices"
+)
+
 // Validate checks the numbers and sizes that a node reports of itself.
 func (n *Node) Validate() error {
 	f := newFaults("").at("node %q", n.ID)
@@ -55,4 +60,117 @@ func (r *NodeReservedResources) validate(f faults) {
 
 func (f faults) total(what string, n, most int64, unit string) {
 	f.check(n >= 0 && n <= most, "%s %d must be from 0 to %d %s", what, n, most, unit)
+}
+
+// Validate checks the numbers and sizes of what the node with the given ID reports of its volumes.
+func (i *NodeInventory) Validate(node string) error {
+	f := newFaults("").at("node %q", node)
+	f.held("Held", i.Held)
+	f.held("Left", i.Left)
+	return f.err()
+}
+
+func (f faults) held(list string, volumes []CSIHeldClaim) {
+	f.atMost("volumes in "+list, len(volumes), MaxNodeVolumes)
+	for _, h := range volumes {
+		for _, text := range []struct {
+			what, value string
+			most        int
+		}{
+			{"Namespace", h.Namespace, MaxName}, {"VolumeID", h.VolumeID, MaxName}, {"AllocID", h.AllocID, MaxName},
+			{"PluginID", h.PluginID, MaxName}, {"ExternalVolumeID", h.ExternalVolumeID, MaxCSIID},
+			{"ExternalNodeID", h.ExternalNodeID, MaxCSINodeID},
+			{"AccessMode", string(h.AccessMode), MaxName}, {"AttachmentMode", string(h.AttachmentMode), MaxName},
+		} {
+			f.check(len(text.value) <= text.most, "%s: %s has %d bytes; at most %d are allowed",
+				list, text.what, len(text.value), text.most)
+		}
+	}
+}
+
+// ValidateInstances checks the numbers and sizes of what the node with the given ID reports of its plugins.
+func ValidateInstances(node string, instances []*CSIPluginInstance) error {
+	f := newFaults("").at("node %q", node)
+	for _, i := range instances[:f.atMost("plugin instances", len(instances), MaxNodePlugins)] {
+		if i != nil {
+			i.validate(f.at("plugin %q", i.PluginID))
+		}
+	}
+	return f.err()
+}
+
+func (i *CSIInfo) validate(f faults) {
+	for _, text := range []struct{ what, value string }{{"PluginID", i.PluginID}, {"AllocID", i.AllocID},
+		{"Provider", i.Provider}, {"FormerProvider", i.FormerProvider}, {"ProviderVersion", i.ProviderVersion}} {
+		f.check(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what, len(text.value), MaxName)
+	}
+	f.check(len(i.HealthDescription) <= 2*MaxErrorText, "HealthDescription has %d bytes; at most %d are allowed",
+		len(i.HealthDescription), 2*MaxErrorText) // an error and what it is about
+	if n := i.NodeInfo; n != nil {
+		f.check(len(n.ID) <= MaxCSINodeID, "NodeInfo.ID has %d bytes; at most %d are allowed", len(n.ID), MaxCSINodeID)
+		if t := n.AccessibleTopology; t != nil {
+			f.csiMap("AccessibleTopology", t.Segments)
+		}
+	}
+}
+
+// Bounded returns the report with its texts cut and with the newest events of each task: a node that is refused
+// would repeat it for ever. It is the report itself where nothing is beyond a limit.
+func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
+	if u.bounded() {
+		return u
+	}
+	c := &AllocClientUpdate{ID: u.ID, ClientStatus: Cut(u.ClientStatus, MaxName),
+		ClientDescription: Cut(u.ClientDescription, MaxText), TaskStates: map[string]*TaskState{}}
+	tasks := slices.Sorted(maps.Keys(u.TaskStates))
+	for _, task := range tasks[:min(len(tasks), MaxListed)] {
+		if len(task) <= MaxName {
+			c.TaskStates[task] = u.TaskStates[task].cut()
+		}
+	}
+	return c
+}
+
+func (u *AllocClientUpdate) bounded() bool {
+	if len(u.ClientStatus) > MaxName || len(u.ClientDescription) > MaxText || len(u.TaskStates) > MaxListed {
+		return false
+	}
+	for task, s := range u.TaskStates {
+		if len(task) > MaxName || !s.bounded() {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *TaskState) bounded() bool {
+	return s == nil || len(s.State) <= MaxName && len(s.Events) <= MaxTaskEvents &&
+		!slices.ContainsFunc(s.Events, func(e *TaskEvent) bool { return !e.bounded() })
+}
+
+func (e *TaskEvent) bounded() bool {
+	return e == nil || len(e.Type) <= MaxName && len(e.DisplayMessage) <= MaxText && len(e.Message) <= MaxText &&
+		pairBytes(e.Details) <= MaxText
+}
+
+// cut returns a copy within the limits.
+func (s *TaskState) cut() *TaskState {
+	if s.bounded() {
+		return s
+	}
+	c := *s
+	c.State = Cut(s.State, MaxName)
+	c.Events = slices.Clone(s.Events[max(0, len(s.Events)-MaxTaskEvents):])
+	for i, e := range c.Events {
+		if !e.bounded() {
+			own := *e
+			own.Type, own.Details = Cut(e.Type, MaxName), nil
+			own.DisplayMessage, own.Message = Cut(e.DisplayMessage, MaxText), Cut(e.Message, MaxText)
+			if pairBytes(e.Details) <= MaxText {
+				own.Details = e.Details
+			}
+			c.Events[i] = &own
+		}
+	}
+	return &c
 }

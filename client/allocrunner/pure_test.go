@@ -189,7 +189,7 @@ func TestEventsAreBounded(t *testing.T) {
 	for i := range 25 {
 		appendEvent(s, &structs.TaskEvent{ExitCode: i})
 	}
-	if len(s.Events) != maxEvents || s.Events[0].ExitCode != 15 || s.Events[9].ExitCode != 24 {
+	if len(s.Events) != structs.MaxTaskEvents || s.Events[0].ExitCode != 15 || s.Events[9].ExitCode != 24 {
 		t.Errorf("%d events, from %d", len(s.Events), s.Events[0].ExitCode)
 	}
 }

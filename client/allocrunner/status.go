@@ -31,13 +31,10 @@ func status(tasks map[string]*structs.TaskState) (state, description string) {
 	}
 }
 
-// maxEvents is how many of a task's newest events are kept and sent.
-const maxEvents = 10
-
-// appendEvent adds an event to a task's state, dropping the oldest beyond maxEvents.
+// appendEvent adds an event to a task's state, dropping the oldest beyond structs.MaxTaskEvents.
 func appendEvent(s *structs.TaskState, e *structs.TaskEvent) {
 	s.Events = append(s.Events, e)
-	if n := len(s.Events); n > maxEvents {
-		s.Events = append([]*structs.TaskEvent(nil), s.Events[n-maxEvents:]...)
+	if n := len(s.Events); n > structs.MaxTaskEvents {
+		s.Events = append([]*structs.TaskEvent(nil), s.Events[n-structs.MaxTaskEvents:]...)
 	}
 }

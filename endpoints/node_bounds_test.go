@@ -1,0 +1,98 @@
+package endpoints
+
+import (
+	"strings"
+	"testing"
+
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+func TestHeartbeat_InventoryIsBounded(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.restored()
+	long := held(strings.Repeat("v", structs.MaxName+1), "a1")
+	path := held("v", "a1")
+	path.ExternalVolumeID = strings.Repeat("x", structs.MaxCSIID+1)
+	many := make([]structs.CSIHeldClaim, structs.MaxNodeVolumes+1)
+	for want, said := range map[string]*structs.NodeInventory{
+		`node "n1": 10001 volumes in Held; at most 10000 are allowed`: {Held: many},
+		`10001 volumes in Left; at most 10000`:                        {Left: many},
+		"Held: VolumeID has 256 bytes; at most 255":                   {Held: []structs.CSIHeldClaim{long}},
+		"Left: ExternalVolumeID has 1025 bytes":                       {Left: []structs.CSIHeldClaim{path}},
+	} {
+		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"), Inventory: said})
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %s\n got %v", want, err)
+		}
+	}
+	if n := state.Node(s.store.Read(), "n1"); !n.Unaccounted {
+		t.Error("a report that is refused counts")
+	}
+}
+
+func TestUpdateAlloc_TextsAreCut(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	long := strings.Repeat("x", 1<<20)
+	said := &structs.AllocClientUpdate{ID: "a1", ClientStatus: structs.AllocRunning, ClientDescription: long,
+		TaskStates: map[string]*structs.TaskState{"t": {State: structs.TaskRunning}, long: {}}}
+	for code := range 2 * structs.MaxTaskEvents {
+		said.TaskStates["t"].Events = append(said.TaskStates["t"].Events, &structs.TaskEvent{Type: structs.TaskEventTerminated,
+			ExitCode: code, Message: long, DisplayMessage: long, Details: map[string]string{"k": long}})
+	}
+	request := &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), Allocs: []*structs.AllocClientUpdate{said}}
+	must(s, structs.NodeUpdateAllocs, request)
+	a := state.Alloc(s.store.Read(), "a1")
+	if a.ClientStatus != structs.AllocRunning || len(a.ClientDescription) > structs.MaxText+3 || len(a.TaskStates) != 1 {
+		t.Fatalf("%s, a description of %d bytes, %d tasks", a.ClientStatus, len(a.ClientDescription), len(a.TaskStates))
+	}
+	events := a.TaskStates["t"].Events
+	if len(events) != structs.MaxTaskEvents || events[0].ExitCode != structs.MaxTaskEvents {
+		t.Fatalf("%d events, the first with code %d; want the newest", len(events), events[0].ExitCode)
+	}
+	if e := events[0]; len(e.Message)+len(e.DisplayMessage) > 2*structs.MaxText+6 || len(e.Details) != 0 {
+		t.Errorf("texts of %d and %d bytes, %d details", len(e.Message), len(e.DisplayMessage), len(e.Details))
+	}
+	if len(said.TaskStates["t"].Events) != 2*structs.MaxTaskEvents || len(said.ClientDescription) != len(long) {
+		t.Error("the request itself was changed")
+	}
+	written := s.raft.written()
+	must(s, structs.NodeUpdateAllocs, request)
+	if n := s.raft.written(); n != written {
+		t.Errorf("saying it again writes %d entries", n-written)
+	}
+}
+
+func TestUpdateCSI_InstancesAreBounded(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	instance := func(edit func(*structs.CSIInfo)) []*structs.CSIPluginInstance {
+		i := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: "n1",
+			CSIInfo: structs.CSIInfo{PluginID: "p", NodeInfo: &structs.CSINodeInfo{ID: "x"}}}
+		edit(&i.CSIInfo)
+		return []*structs.CSIPluginInstance{i}
+	}
+	long := strings.Repeat("x", 1<<20)
+	many := make([]*structs.CSIPluginInstance, structs.MaxNodePlugins+1)
+	for i := range many {
+		many[i] = instance(func(*structs.CSIInfo) {})[0]
+	}
+	for want, instances := range map[string][]*structs.CSIPluginInstance{
+		"1001 plugin instances; at most 1000":        many,
+		"HealthDescription has 1048576 bytes":        instance(func(i *structs.CSIInfo) { i.HealthDescription = long }),
+		`plugin "p": Provider has 1048576 bytes`:     instance(func(i *structs.CSIInfo) { i.Provider = long }),
+		"NodeInfo.ID has 1048576 bytes; at most 256": instance(func(i *structs.CSIInfo) { i.NodeInfo.ID = long }),
+		"AccessibleTopology has 1048577 bytes; CSI allows": instance(func(i *structs.CSIInfo) {
+			i.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"k": long}}
+		}),
+	} {
+		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: instances})
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %s\n got %.300v", want, err)
+		}
+	}
+}
