@@ -1,8 +1,8 @@
-// Package endpoint serves what servers ask of a node about CSI: calls of the controllers that run here, to let go
-// of a volume, and to grow what is on one. A controller call is handed to the healthy instance of the plugin at once or
-// answered with unavailable, so that the server can ask another node; it is the only call in flight for
-// its volume on this node. An error whose outcome is not known crosses the wire as timeout, whatever its
-// gRPC code: the servers repeat it with the same arguments.
+// Package endpoint serves what servers ask of a node about CSI: calls of the controllers that run here, to
+// let go of a volume, and to grow what is on one. A controller call is handed to the healthy instance of the
+// plugin at once or answered with unavailable, so that the server can ask another node; it is the only call
+// in flight for its volume on this node. An error whose outcome is not known crosses the wire as timeout,
+// whatever its gRPC code: the servers repeat it with the same arguments.
 package endpoint
 
 import (
@@ -33,14 +33,16 @@ func List(m *csimanager.Manager, running func(allocID string) bool) []rpc.Endpoi
 	}
 }
 
+type conn = csimanager.Conn
+
 type endpoints struct {
 	m       *csimanager.Manager
 	running func(allocID string) bool
 }
 
-// controller returns the healthy controller that a request is for. One of another driver than the request names
-// answers unavailable, as if there were none.
-func (e *endpoints) controller(req structs.CSIControllerRequest) (*csimanager.Conn, error) {
+// controller returns the healthy controller that a request is for. One of another driver than the request
+// names answers unavailable, as if there were none.
+func (e *endpoints) controller(req structs.CSIControllerRequest) (*conn, error) {
 	pluginID, provider := req.Driver()
 	conn, err := e.m.Healthy(structs.CSIKindController, pluginID)
 	if err != nil {
@@ -52,15 +54,22 @@ func (e *endpoints) controller(req structs.CSIControllerRequest) (*csimanager.Co
 	return conn, nil
 }
 
-// ask makes a call of the healthy controller of a plugin that changes something, as the only call for the volume.
-// An outcome that is not known is a timeout, whatever the code: unavailable says that the plugin was not asked.
-func ask[T any](ctx context.Context, e *endpoints, req structs.CSIControllerRequest, c csimanager.Call, fn func(context.Context, *csimanager.Conn) (*T, error)) (*T, error) {
-	conn, err := e.controller(req)
+// ask makes a call of the healthy controller of a plugin that changes something, as the only call for the
+// volume. An outcome that is not known is a timeout, whatever the code: unavailable says that the plugin was
+// not asked.
+func ask[T any](
+	ctx context.Context, e *endpoints, req structs.CSIControllerRequest, c csimanager.Call,
+	fn func(context.Context, *conn) (*T, error),
+) (*T, error) {
+	controller, err := e.controller(req)
 	if err != nil {
 		return nil, err
 	}
-	c.Instance = conn.Registration.AllocID
-	resp, err := csimanager.Do(ctx, e.m, c, func(ctx context.Context) (*T, error) { return fn(ctx, conn) })
+	c.PluginID, _ = req.Driver()
+	c.Instance = controller.Registration.AllocID
+	resp, err := csimanager.Do(ctx, e.m, c, func(ctx context.Context) (*T, error) {
+		return fn(ctx, controller)
+	})
 	if err == nil {
 		return resp, nil
 	}
@@ -78,8 +87,8 @@ func overWire(err error) error {
 	return err
 }
 
-func empty(fn func(context.Context, *csimanager.Conn) error) func(context.Context, *csimanager.Conn) (*structs.Empty, error) {
-	return func(ctx context.Context, c *csimanager.Conn) (*structs.Empty, error) {
+func empty(fn func(context.Context, *conn) error) func(context.Context, *conn) (*structs.Empty, error) {
+	return func(ctx context.Context, c *conn) (*structs.Empty, error) {
 		if err := fn(ctx, c); err != nil {
 			return nil, err
 		}
@@ -88,8 +97,8 @@ func empty(fn func(context.Context, *csimanager.Conn) error) func(context.Contex
 }
 
 func (e *endpoints) create(ctx context.Context, req *structs.ClientCSICreateRequest) (*structs.ClientCSICreateResponse, error) {
-	c := csimanager.Call{PluginID: req.PluginID, Volume: "name:" + req.Name, RPC: "CreateVolume"}
-	return ask(ctx, e, req, c, func(ctx context.Context, c *csimanager.Conn) (*structs.ClientCSICreateResponse, error) {
+	c := csimanager.Call{Volume: "name:" + req.Name, RPC: "CreateVolume"}
+	return ask(ctx, e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSICreateResponse, error) {
 		resp, err := c.CreateVolume(ctx, req)
 		if err == nil {
 			return resp, nil
@@ -110,13 +119,15 @@ func (e *endpoints) create(ctx context.Context, req *structs.ClientCSICreateRequ
 }
 
 func (e *endpoints) delete(ctx context.Context, req *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
-	c := csimanager.Call{PluginID: req.PluginID, Volume: req.ExternalID, RPC: "DeleteVolume"}
-	return ask(ctx, e, req, c, empty(func(ctx context.Context, c *csimanager.Conn) error { return c.DeleteVolume(ctx, req) }))
+	c := csimanager.Call{Volume: req.ExternalID, RPC: "DeleteVolume"}
+	return ask(ctx, e, req, c, empty(func(ctx context.Context, c *conn) error {
+		return c.DeleteVolume(ctx, req)
+	}))
 }
 
 func (e *endpoints) attach(ctx context.Context, req *structs.ClientCSIAttachRequest) (*structs.ClientCSIAttachResponse, error) {
-	c := csimanager.Call{PluginID: req.PluginID, Volume: req.ExternalID, RPC: "ControllerPublishVolume", Where: req.ExternalNodeID}
-	return ask(ctx, e, req, c, func(ctx context.Context, c *csimanager.Conn) (*structs.ClientCSIAttachResponse, error) {
+	c := csimanager.Call{Volume: req.ExternalID, RPC: "ControllerPublishVolume", Where: req.ExternalNodeID}
+	return ask(ctx, e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSIAttachResponse, error) {
 		resp, err := c.ControllerPublishVolume(ctx, req)
 		if err != nil {
 			return nil, err
@@ -126,8 +137,10 @@ func (e *endpoints) attach(ctx context.Context, req *structs.ClientCSIAttachRequ
 }
 
 func (e *endpoints) detach(ctx context.Context, req *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
-	c := csimanager.Call{PluginID: req.PluginID, Volume: req.ExternalID, RPC: "ControllerUnpublishVolume", Where: req.ExternalNodeID}
-	return ask(ctx, e, req, c, empty(func(ctx context.Context, c *csimanager.Conn) error { return c.ControllerUnpublishVolume(ctx, req) }))
+	c := csimanager.Call{Volume: req.ExternalID, RPC: "ControllerUnpublishVolume", Where: req.ExternalNodeID}
+	return ask(ctx, e, req, c, empty(func(ctx context.Context, c *conn) error {
+		return c.ControllerUnpublishVolume(ctx, req)
+	}))
 }
 
 // validate changes nothing: where the plugin cannot answer, another may be asked.
@@ -137,7 +150,9 @@ func (e *endpoints) validate(ctx context.Context, req *structs.ClientCSIValidate
 		return nil, err
 	}
 	c := csimanager.Call{PluginID: req.PluginID, Volume: req.ExternalID, RPC: "ValidateVolumeCapabilities"}
-	err = e.m.Exclusive(ctx, c, func(ctx context.Context) error { return conn.ValidateVolumeCapabilities(ctx, req) })
+	err = e.m.Exclusive(ctx, c, func(ctx context.Context) error {
+		return conn.ValidateVolumeCapabilities(ctx, req)
+	})
 	if err != nil {
 		return nil, overWire(err)
 	}
@@ -145,8 +160,8 @@ func (e *endpoints) validate(ctx context.Context, req *structs.ClientCSIValidate
 }
 
 func (e *endpoints) expand(ctx context.Context, req *structs.ClientCSIExpandRequest) (*structs.ClientCSIExpandResponse, error) {
-	c := csimanager.Call{PluginID: req.PluginID, Volume: req.ExternalID, RPC: "ControllerExpandVolume"}
-	return ask(ctx, e, req, c, func(ctx context.Context, c *csimanager.Conn) (*structs.ClientCSIExpandResponse, error) {
+	c := csimanager.Call{Volume: req.ExternalID, RPC: "ControllerExpandVolume"}
+	return ask(ctx, e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSIExpandResponse, error) {
 		resp, err := c.ControllerExpandVolume(ctx, req)
 		switch {
 		case csi.Code(err) == structs.CSICodeExhausted:
@@ -168,29 +183,36 @@ func (e *endpoints) list(ctx context.Context, req *structs.ClientCSIListRequest)
 	return resp, overWire(err)
 }
 
-// detachTime bounds how long a node works on letting go before it answers: then it says what it waits for. The
-// call of the plugin goes on.
+// detachTime bounds how long a node works on letting go before it answers: then it says what it waits for.
+// The call of the plugin goes on.
 const detachTime = 20 * time.Second
 
 func (e *endpoints) nodeDetach(ctx context.Context, req *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
 	ctx, cancel := context.WithTimeout(ctx, detachTime)
 	defer cancel()
-	k := csimanager.VolumeKey{Namespace: structs.NamespaceOr(req.VolumeNamespace), ID: req.VolumeID}
-	if err := e.m.Volumes().Detach(ctx, k, req.AllocID, e.running); err != nil {
+	err := e.m.Volumes().Detach(ctx, volumeKey(req.VolumeNamespace, req.VolumeID), req.AllocID, e.running)
+	if err != nil {
 		return nil, overWire(err)
 	}
 	return &structs.Empty{}, nil
 }
 
-func (e *endpoints) nodeExpand(ctx context.Context, req *structs.ClientCSINodeExpandRequest) (*structs.ClientCSINodeExpandResponse, error) {
+func volumeKey(namespace, id string) csimanager.VolumeKey {
+	return csimanager.VolumeKey{Namespace: structs.NamespaceOr(namespace), ID: id}
+}
+
+func (e *endpoints) nodeExpand(
+	ctx context.Context, req *structs.ClientCSINodeExpandRequest,
+) (*structs.ClientCSINodeExpandResponse, error) {
 	capacity, err := e.m.Volumes().Expand(ctx, &csimanager.Use{
-		VolumeKey: csimanager.VolumeKey{Namespace: structs.NamespaceOr(req.VolumeNamespace), ID: req.VolumeID},
-		AllocID:   req.AllocID, PluginID: req.PluginID, ExternalID: req.ExternalID, ExpandBytes: req.RequiredBytes,
-		AccessMode: req.AccessMode, AttachmentMode: req.AttachmentMode, MountOptions: req.MountOptions, Secrets: req.Secrets,
+		VolumeKey: volumeKey(req.VolumeNamespace, req.VolumeID), AllocID: req.AllocID, Secrets: req.Secrets,
+		PluginID: req.PluginID, ExternalID: req.ExternalID, ExpandBytes: req.RequiredBytes,
+		AccessMode: req.AccessMode, AttachmentMode: req.AttachmentMode, MountOptions: req.MountOptions,
 	})
 	switch {
 	case structs.IsKind(err, structs.KindPrecondition) && csi.Code(err) == "":
-		return nil, structs.Errorf(structs.KindUnavailable, "%w", err) // only the plugin may leave it to the next stage
+		// Only the plugin may leave it to the next stage.
+		return nil, structs.Errorf(structs.KindUnavailable, "%w", err)
 	case err != nil:
 		return nil, overWire(err)
 	}
@@ -198,8 +220,10 @@ func (e *endpoints) nodeExpand(ctx context.Context, req *structs.ClientCSINodeEx
 }
 
 // nodeVolume says what the node has of a volume. It calls no plugin.
-func (e *endpoints) nodeVolume(_ context.Context, req *structs.ClientCSINodeVolumeRequest) (*structs.ClientCSINodeVolumeResponse, error) {
-	has, err := e.m.Volumes().Presence(csimanager.VolumeKey{Namespace: structs.NamespaceOr(req.VolumeNamespace), ID: req.VolumeID})
+func (e *endpoints) nodeVolume(
+	_ context.Context, req *structs.ClientCSINodeVolumeRequest,
+) (*structs.ClientCSINodeVolumeResponse, error) {
+	has, err := e.m.Volumes().Presence(volumeKey(req.VolumeNamespace, req.VolumeID))
 	if err != nil {
 		return nil, err
 	}
