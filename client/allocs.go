@@ -257,7 +257,9 @@ func (c *Client) apply(alloc *structs.Allocation) error {
 	r, err := allocrunner.New(c.runnerDeps(), alloc)
 	if structs.IsKind(err, structs.KindInvalid) {
 		c.logger.Error("an allocation cannot be run", "alloc_id", alloc.ID, "error", err)
-		failed := &structs.AllocClientUpdate{ID: alloc.ID, ClientStatus: structs.AllocFailed, ClientDescription: err.Error()}
+		failed := &structs.AllocClientUpdate{
+			ID: alloc.ID, ClientStatus: structs.AllocFailed, ClientDescription: err.Error(),
+		}
 		c.ignore(alloc, failed)
 		c.updates.put(failed)
 		return nil

@@ -73,7 +73,7 @@ type Subsystems struct {
 	Plugins    Plugins
 	AllocHooks func(env *hook.AllocEnv) []hook.Alloc
 	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task
-	// Inventory, if not nil, returns what this node's records say of volumes. With an error it is not complete.
+	// Inventory, if not nil, returns this node's records of volumes. With an error it is not complete.
 	Inventory func() (*structs.NodeInventory, error)
 	// Endpoints are what servers may call on this node.
 	Endpoints []rpc.Endpoint
@@ -112,7 +112,7 @@ type Client struct {
 	told       *structs.Node                // as the servers have acknowledged it; nil: not known; likewise reported
 	reported   map[structs.CSIInstanceKey]*structs.CSIPluginInstance
 	unsure     bool          // what was sent last of the node may still come to be
-	doubted    time.Time     // since when the servers wait to be told what this node holds; zero: they do not; the lease's alone
+	doubted    time.Time     // since when the servers wait to hear what this node holds, or zero; the lease's
 	reregister chan struct{} // has a value: what was registered is out of date, or forgotten
 
 	registered     chan struct{} // closed after the first registration

@@ -21,9 +21,9 @@ type identityRecord struct{ NodeID, SecretID string }
 
 var identityTable = store.NewTable[identityRecord]("identity")
 
-// loadIdentity reads the identity in dir or makes it, and keeps a copy in the node's records. A configured node
-// ID wins over the one on disk. A file that is not as it was written is an error: another ID or secret would
-// be another node, whose volumes the servers take for lost.
+// loadIdentity reads the identity in dir or makes it, and keeps a copy in the node's records. A configured
+// node ID wins over the one on disk. A file that is not as it was written is an error: another ID or secret
+// would be another node, whose volumes the servers take for lost.
 func loadIdentity(db *store.DB, dir, configured string) (id identity, err error) {
 	known, err := identityTable.Get(db, "node")
 	if err != nil {
@@ -56,12 +56,14 @@ func loadOrMake(path, known, configured string) (string, error) {
 	case !missing && configured == "" && have != "" && (known == "" || have == known):
 		return have, nil
 	case !missing && configured == "" && known != "":
-		return "", structs.Errorf(structs.KindInternal, "%s: the node's identity is not the one of its records. "+
-			"Remove the file and start the agent again: it writes the file anew from its records "+
-			"(see Damaged files in docs/operations.md)", path)
+		return "", structs.Errorf(structs.KindInternal,
+			"%s: the node's identity is not the one of its records. Remove "+
+				"the file and start the agent again: it writes the file anew from its records "+
+				"(see Damaged files in docs/operations.md)", path)
 	case !missing && configured == "":
-		return "", structs.Errorf(structs.KindInternal, "%s: the node's identity is empty. Put it back, or remove the file "+
-			"and become another node (see Damaged files in docs/operations.md)", path)
+		return "", structs.Errorf(structs.KindInternal,
+			"%s: the node's identity is empty. Put it back, or remove the file "+
+				"and become another node (see Damaged files in docs/operations.md)", path)
 	case have == want && have != "":
 		return have, nil
 	case want == "":

@@ -140,8 +140,8 @@ func (l *lease) lost(now time.Time, grace time.Duration) bool {
 	return true
 }
 
-// beatTimeout is how long a server may take to renew a lease. Half of the lease has passed when it is asked, so
-// another server can be asked before the lease ends.
+// beatTimeout is how long a server may take to renew a lease. Half of the lease has passed when it is asked,
+// so another server can be asked before the lease ends.
 func beatTimeout(ttl time.Duration) time.Duration {
 	if ttl <= 0 {
 		return callTimeout // there is no lease that could end
@@ -151,7 +151,9 @@ func beatTimeout(ttl time.Duration) time.Duration {
 
 // beat renews the lease. A server that does not answer in time may be cut off without a word, and the
 // connection to it with all calls under way on it: the connection is closed, so that they go on elsewhere.
-func (c *Client) beat(ctx context.Context, renew func(context.Context) (time.Duration, error), held time.Duration) (time.Duration, error) {
+func (c *Client) beat(
+	ctx context.Context, renew func(context.Context) (time.Duration, error), held time.Duration,
+) (time.Duration, error) {
 	limited, cancel := context.WithTimeout(ctx, beatTimeout(held))
 	defer cancel()
 	ttl, err := renew(limited)
@@ -171,7 +173,8 @@ func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	for !c.nodeWrites.TryLock() { // who has it may call a server that does not answer
 		retry.Sleep(ctx, lockPoll)
 		if ctx.Err() != nil {
-			return 0, structs.Errorf(structs.KindUnavailable, "registering: another report of this node is under way: %w", ctx.Err())
+			return 0, structs.Errorf(structs.KindUnavailable,
+				"registering: another report of this node is under way: %w", ctx.Err())
 		}
 	}
 	defer c.nodeWrites.Unlock()

@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// Servers whose state was restored from a snapshot do not know what happened since. They answer heartbeats with
-// Unaccounted until this node has told them. The node then
+// Servers whose state was restored from a snapshot do not know what happened since. They answer heartbeats
+// with Unaccounted until this node has told them. The node then
 //
 //   - registers anew, with all its plugin instances;
 //   - asks from the start which allocations it is to run: the index of the state may be older than before;
@@ -20,8 +20,9 @@ import (
 // A report counts only once no volume can be staged any more on the word of the state before: see
 // hooks.ConfirmAfter.
 
-// doubtedTTL is how soon a node comes again that the servers wait for: as if its lease were so short. How long a
-// server may take to answer follows from the lease itself, because the report may take longer than that.
+// doubtedTTL is how soon a node comes again that the servers wait for: as if its lease were so short. How
+// long a server may take to answer follows from the lease itself, because the report may take longer than
+// that.
 const doubtedTTL = 2 * time.Second
 
 // untilNextBeat returns the lease by which the next heartbeat is sent.
@@ -32,8 +33,8 @@ func (c *Client) untilNextBeat(ttl time.Duration) time.Duration {
 	return min(ttl, doubtedTTL)
 }
 
-// leaseLength returns for how long the lease of a heartbeat's answer is, and takes note of what the servers wait
-// for.
+// leaseLength returns for how long the lease of a heartbeat's answer is, and takes note of what the servers
+// wait for.
 func (c *Client) leaseLength(resp *structs.NodeHeartbeatResponse) time.Duration {
 	if !resp.Unaccounted {
 		c.doubted = time.Time{}
@@ -51,8 +52,8 @@ func (c *Client) leaseLength(resp *structs.NodeHeartbeatResponse) time.Duration 
 	return resp.HeartbeatTTL
 }
 
-// report tells what became of the allocations, and returns which volumes this node holds: nil while one of both
-// cannot be told.
+// report tells what became of the allocations, and returns which volumes this node holds: nil while one of
+// both cannot be told.
 func (c *Client) report(ctx context.Context) *structs.NodeInventory {
 	if c.doubted.IsZero() || time.Since(c.doubted) < hooks.ConfirmAfter {
 		return nil
@@ -72,7 +73,7 @@ func (c *Client) inventory() *structs.NodeInventory {
 	}
 	inventory, err := c.sub.Inventory()
 	if err != nil {
-		c.logger.Error("failed to read which volumes this node holds, and the servers wait for it", "error", err)
+		c.logger.Error("failed to read the volumes of this node, for which the servers wait", "error", err)
 		return nil
 	}
 	return inventory
@@ -96,8 +97,8 @@ type ignored struct {
 	ended *structs.AllocClientUpdate // what became of it
 }
 
-// endedAs is what a node without an allocation says of one that has ended for the servers. One that they gave up
-// for lost does not run here.
+// endedAs is what a node without an allocation says of one that has ended for the servers. One that they gave
+// up for lost does not run here.
 func endedAs(alloc *structs.Allocation) *structs.AllocClientUpdate {
 	u := &structs.AllocClientUpdate{ID: alloc.ID, ClientStatus: alloc.ClientStatus,
 		ClientDescription: alloc.ClientDescription, TaskStates: alloc.TaskStates}

@@ -68,7 +68,9 @@ func buildReal(p Parts) (*Subsystems, error) {
 // measureCall counts one call of a CSI plugin.
 func measureCall(plugin, method, code string, took time.Duration) {
 	metrics.AddSampleWithLabels([]string{"csi", "call"}, float32(took.Seconds()*1000),
-		[]metrics.Label{{Name: "plugin", Value: plugin}, {Name: "method", Value: method}, {Name: "code", Value: code}})
+		[]metrics.Label{
+			{Name: "plugin", Value: plugin}, {Name: "method", Value: method}, {Name: "code", Value: code},
+		})
 }
 
 // buildRegistry restores the registry of plugins, without those of allocations that are not here.

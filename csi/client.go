@@ -24,8 +24,8 @@ const (
 	// the plugin (CSI spec, "Timeouts"): the same call again picks the operation up.
 	DefaultTimeout = 2 * time.Minute
 
-	// maxMessage is what an answer may weigh, in bytes: what it decodes to weighs several times as much. maxList
-	// is that of a list: a plugin with many volumes ignores max_entries at times.
+	// maxMessage is what an answer may weigh, in bytes: what it decodes to weighs several times as much.
+	// maxList is that of a list: a plugin with many volumes ignores max_entries at times.
 	maxMessage = structs.MaxCSIAnswer
 	maxList    = structs.MaxCSIList
 	maxHeaders = 1 << 20 // of an answer; an error's text is among them
@@ -152,7 +152,9 @@ func SocketPath(endpoint string) (string, error) {
 type invoke[Req, Resp any] func(context.Context, *Req, ...grpc.CallOption) (*Resp, error)
 
 // call makes one RPC: bounded in time, measured, its error classified and free of secrets.
-func call[Req, Resp any](ctx context.Context, c *Client, rpc string, fn invoke[Req, Resp], req *Req, opts ...grpc.CallOption) (*Resp, error) {
+func call[Req, Resp any](
+	ctx context.Context, c *Client, rpc string, fn invoke[Req, Resp], req *Req, opts ...grpc.CallOption,
+) (*Resp, error) {
 	if c.timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.timeout)

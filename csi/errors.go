@@ -70,7 +70,8 @@ func (c *Client) failed(rpc string, err error, unsent bool, secrets map[string]s
 		text = "no message"
 	}
 	root := &callError{code: st.Code(), text: text, unsent: unsent}
-	refused := structs.Errorf(structs.KindFromGRPC(uint32(st.Code())), "%s: %s: %s: %w", c.title(), rpc, st.Code(), root)
+	kind := structs.KindFromGRPC(uint32(st.Code()))
+	refused := structs.Errorf(kind, "%s: %s: %s: %w", c.title(), rpc, st.Code(), root)
 	var e *structs.Error
 	if errors.As(refused, &e) {
 		e.Code = st.Code().String()

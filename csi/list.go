@@ -21,8 +21,8 @@ func (c *Client) ListVolumes(ctx context.Context, req *structs.ClientCSIListRequ
 	if err != nil {
 		return nil, err
 	}
-	resp, err := call(ctx, c, rpc, c.controller.ListVolumes,
-		&spec.ListVolumesRequest{MaxEntries: req.MaxEntries, StartingToken: req.StartingToken}, grpc.MaxCallRecvMsgSize(maxList))
+	msg := &spec.ListVolumesRequest{MaxEntries: req.MaxEntries, StartingToken: req.StartingToken}
+	resp, err := call(ctx, c, rpc, c.controller.ListVolumes, msg, grpc.MaxCallRecvMsgSize(maxList))
 	if err != nil {
 		return nil, err
 	}
@@ -45,19 +45,20 @@ func (c *Client) ListVolumes(ctx context.Context, req *structs.ClientCSIListRequ
 
 func (c *Client) listed(rpc string, i int, e *spec.ListVolumesResponse_Entry, has *structs.CSIControllerInfo) (*structs.CSIVolumeExternalStub, error) {
 	v, at := e.GetVolume(), fmt.Sprintf("entries[%d].volume", i)
+	from := v.GetContentSource()
+	clone, snapshot := from.GetVolume().GetVolumeId(), from.GetSnapshot().GetSnapshotId()
 	err := c.expects(rpc,
 		demand{at, missing(v == nil)},
 		demand{at + ".volume_id", badID(v.GetVolumeId(), maxID)},
 		notNegative(at+".capacity_bytes", v.GetCapacityBytes()),
 		demand{at + ".volume_context", badContext(v.GetVolumeContext())},
-		short(at+".content_source", v.GetContentSource().GetVolume().GetVolumeId()+v.GetContentSource().GetSnapshot().GetSnapshotId(), maxID))
+		short(at+".content_source", clone+snapshot, maxID))
 	if err != nil {
 		return nil, err
 	}
 	stub := &structs.CSIVolumeExternalStub{
 		ExternalID: v.GetVolumeId(), CapacityBytes: v.GetCapacityBytes(), VolumeContext: v.GetVolumeContext(),
-		CloneID:    v.GetContentSource().GetVolume().GetVolumeId(),
-		SnapshotID: v.GetContentSource().GetSnapshot().GetSnapshotId(),
+		CloneID: clone, SnapshotID: snapshot,
 	}
 	if has.SupportsListVolumesAttachedNodes && e.GetStatus() != nil {
 		stub.PublishedNodesKnown = true

@@ -105,7 +105,8 @@ func (t *task) notStarted(ctx context.Context, kind string, err error) ending {
 		t.logger.Warn("starting the task failed", "error", err)
 		t.set(nil, event(kind, "%v", err))
 	}
-	final := structs.IsKind(err, structs.KindInvalid) || structs.IsKind(err, structs.KindDenied) || errors.Is(err, errReadOnly)
+	final := structs.IsKind(err, structs.KindInvalid) || structs.IsKind(err, structs.KindDenied) ||
+		errors.Is(err, errReadOnly)
 	return ending{final: final, reason: err.Error()}
 }
 

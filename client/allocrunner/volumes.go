@@ -23,9 +23,9 @@ func (*volumeMounts) Name() string { return "volume_mounts" }
 // errReadOnly is within the error of a volume whose file system can no longer be written.
 var errReadOnly = errors.New("its file system has turned read-only")
 
-// Up adds one mount for each block: read-only when the volume or the block says so. A file system that has turned
-// read-only, as it does when its disk fails or is full, stays so until it is mounted anew. So the allocation fails, for
-// good, and the next one mounts it.
+// Up adds one mount for each block: read-only when the volume or the block says so. A file system that has
+// turned read-only, as it does when its disk fails or is full, stays so until it is mounted anew. So the
+// allocation fails, for good, and the next one mounts it.
 func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
 	vars := h.task.expander()
 	table, err := mounts.Read()
@@ -39,7 +39,9 @@ func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
 			return structs.Errorf(structs.KindInvalid, "volume_mount: the group has no volume %q that is ready", alias)
 		}
 		if v.Writable && table.ReadOnly(v.HostPath) {
-			return structs.Errorf(structs.KindPrecondition, "volume %s: %w after an error of its disk; the next allocation mounts it anew", alias, errReadOnly)
+			return structs.Errorf(structs.KindPrecondition,
+				"volume %s: %w after an error of its disk; the next allocation mounts it anew",
+				alias, errReadOnly)
 		}
 		env.Config.Mounts = append(env.Config.Mounts, driver.Mount{
 			HostPath:    v.HostPath,

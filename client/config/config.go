@@ -136,8 +136,10 @@ func (c *Config) amounts() []amount {
 		span("update_interval", c.UpdateInterval), span("shutdown_timeout", c.ShutdownTimeout),
 		count("cpu_total_compute", c.CPUTotalCompute, structs.MaxCPU),
 		count("memory_total_mb", c.MemoryTotalMB, structs.MaxMemoryMB),
-		count("disk_total_mb", c.DiskTotalMB, structs.MaxDiskMB), count("gc_max_allocs", c.GCMaxAllocs, math.MaxInt32),
-		count("reserved.cpu", r.CPU, structs.MaxCPU), count("reserved.memory", r.MemoryMB, structs.MaxMemoryMB),
+		count("disk_total_mb", c.DiskTotalMB, structs.MaxDiskMB),
+		count("gc_max_allocs", c.GCMaxAllocs, math.MaxInt32),
+		count("reserved.cpu", r.CPU, structs.MaxCPU),
+		count("reserved.memory", r.MemoryMB, structs.MaxMemoryMB),
 		count("reserved.disk", r.DiskMB, structs.MaxDiskMB),
 	}
 }

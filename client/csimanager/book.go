@@ -58,7 +58,7 @@ type publishRecord struct {
 	Grant          uint64 // index of the grant under which it was brought here, 0 if that is not known
 	BootID         string // of the kernel that it was published under
 	Mounted        bool   // a mount was seen at the target path when it had been published
-	ExternalNodeID string // the plugin's ID of the node that the volume was attached to; "": not attached, or not known
+	ExternalNodeID string // the plugin's ID of the node it was attached to; "": not attached, or not known
 	Writable       bool   // its file system could be written then
 	TurnedReadOnly bool   // it could not when it was unpublished
 }

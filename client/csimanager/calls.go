@@ -11,11 +11,11 @@ import (
 	"berth/structs"
 )
 
-// A call that its caller gave up is not cancelled: a plugin that has taken a call carries it out, whoever waits
-// for the answer (CSI spec, "Timeouts"). So a call goes on until the plugin answers, its process ends or LateWait
-// has passed, and until then it is the only one for its volume. It is on record meanwhile, because the plugin
-// outlives the agent. After a restart of the agent the call that undoes it is made once the same instance of the
-// plugin has answered a repeat of it, or once LateWait has passed.
+// A call that its caller gave up is not cancelled: a plugin that has taken a call carries it out, whoever
+// waits for the answer (CSI spec, "Timeouts"). So a call goes on until the plugin answers, its process ends
+// or LateWait has passed, and until then it is the only one for its volume. It is on record meanwhile,
+// because the plugin outlives the agent. After a restart of the agent the call that undoes it is made once
+// the same instance of the plugin has answered a repeat of it, or once LateWait has passed.
 
 // Call is one call of a plugin for a volume.
 type Call struct {
@@ -42,8 +42,8 @@ func (r *callRecord) key() string {
 	return store.Key(r.PluginID, r.Volume, r.RPC, r.Where, strconv.FormatInt(r.Since, 10))
 }
 
-// undoes names the calls that must not overtake each other where they concern the same. A late detach or delete
-// is not even repeated: what follows its answer may go by another node, which knows nothing of the late one.
+// undoes names the calls that must not overtake each other where they concern the same. A late detach or
+// delete is not even repeated: what follows its answer may go by another node, which does not know of it.
 var undoes = map[string][]string{
 	"NodeStageVolume":           {"NodeUnstageVolume"},
 	"NodeUnstageVolume":         {"NodeStageVolume"},
@@ -54,8 +54,8 @@ var undoes = map[string][]string{
 	"DeleteVolume":              {"DeleteVolume"},
 }
 
-// Exclusive makes a call of a plugin as the only one in flight for its volume. When ctx ends first, the error is
-// a timeout, and the call goes on. Unavailable without a code says that the call was not made.
+// Exclusive makes a call of a plugin as the only one in flight for its volume. When ctx ends first, the error
+// is a timeout, and the call goes on. Unavailable without a code says that the call was not made.
 func (m *Manager) Exclusive(ctx context.Context, c Call, fn func(ctx context.Context) error) error {
 	_, err := Do(ctx, m, c, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
 	return err
@@ -94,7 +94,8 @@ func Do[T any](ctx context.Context, m *Manager, c Call, fn func(ctx context.Cont
 	case r := <-ended:
 		return r.answer, r.err
 	case <-waiting.Done():
-		return none, structs.Errorf(structs.KindTimeout, "%s was called at %s and is not answered yet: %w", c, clock(rec.Since), waiting.Err())
+		return none, structs.Errorf(structs.KindTimeout, "%s was called at %s and is not answered yet: %w",
+			c, clock(rec.Since), waiting.Err())
 	}
 }
 
@@ -112,7 +113,9 @@ func (m *Manager) beginCall(c Call) (*callRecord, error) {
 	for _, l := range late {
 		for _, rpc := range undoes[l.RPC] {
 			if rpc == c.RPC && l.Where == c.Where {
-				return nil, structs.Errorf(structs.KindUnavailable, "%s is not called before %s: %s was called at %s, was not answered, and may still be carried out",
+				return nil, structs.Errorf(structs.KindUnavailable,
+					"%s is not called before %s: %s was called at %s, was not answered, and may still be "+
+						"carried out",
 					c, clock(l.Since+int64(m.cfg.LateWait)), l.RPC, clock(l.Since))
 			}
 		}
@@ -139,8 +142,8 @@ func (m *Manager) countCall() bool {
 	return true
 }
 
-// endCalls lets no call begin any more, gives those in flight StopWait to be answered, so that the next agent need
-// not wait for them, and cancels the others.
+// endCalls lets no call begin any more, gives those in flight StopWait to be answered, so that the next agent
+// need not wait for them, and cancels the others.
 func (m *Manager) endCalls() {
 	m.mu.Lock()
 	m.closed = true
@@ -151,23 +154,24 @@ func (m *Manager) endCalls() {
 	m.endLife()
 }
 
-// endCall drops the record of a call that has an answer, or whose plugin has ended. A call that was cancelled here
-// has none.
+// endCall drops the record of a call that has an answer, or whose plugin has ended. A call that was cancelled
+// here has none.
 func (m *Manager) endCall(rec *callRecord, err error, inTime bool) {
 	code := csi.Code(err)
 	if !csi.Unsent(err) && (code == "Canceled" || code == "DeadlineExceeded" && !inTime) {
-		m.logger.Warn("a call ended without an answer, it may still be carried out", "plugin_id", rec.PluginID, "rpc", rec.RPC,
-			"volume", rec.Volume, "since", clock(rec.Since), "error", err)
+		m.logger.Warn("a call ended without an answer, it may still be carried out",
+			"plugin_id", rec.PluginID, "rpc", rec.RPC, "volume", rec.Volume, "since", clock(rec.Since),
+			"error", err)
 		return
 	}
 	if err := m.dropCalls(rec, err == nil); err != nil {
-		m.logger.Warn("the record of a call that has ended is left, it holds up what would undo the call", "error", err)
+		m.logger.Warn("failed to drop the record of a call that has ended", "error", err)
 	}
 }
 
-// dropCalls drops the record of a call that was answered. A success settles the calls that it repeated as well: an
-// instance resumes the earlier call, or refuses the repeat while it goes on (CSI spec, "Timeouts", "Concurrency").
-// Another instance knows nothing of it.
+// dropCalls drops the record of a call that was answered. A success settles the calls that it repeated as
+// well: an instance resumes the earlier call, or refuses the repeat while it goes on (CSI spec, "Timeouts",
+// "Concurrency"). Another instance knows nothing of it.
 func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
 	if !succeeded {
 		return callTable.Delete(m.cfg.DB, rec.key())
@@ -188,7 +192,7 @@ func (m *Manager) dropCalls(rec *callRecord, succeeded bool) error {
 	return nil
 }
 
-// lateCalls are the calls for a volume that are, or may still be, carried out. It drops the records of others.
+// lateCalls are the calls for a volume that may still be carried out. It drops the records of others.
 func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
 	records, err := callTable.All(m.cfg.DB, store.Key(pluginID, volume, ""))
 	if err != nil {
@@ -196,7 +200,8 @@ func (m *Manager) lateCalls(pluginID, volume string) ([]*callRecord, error) {
 	}
 	var late []*callRecord
 	for _, r := range records {
-		if r.Value.BootID == m.volumes.boot && time.Now().Before(time.Unix(0, r.Value.Since).Add(m.cfg.LateWait)) {
+		until := time.Unix(0, r.Value.Since).Add(m.cfg.LateWait)
+		if r.Value.BootID == m.volumes.boot && time.Now().Before(until) {
 			late = append(late, r.Value)
 			continue
 		}

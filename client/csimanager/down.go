@@ -97,10 +97,9 @@ func (w *work) unpublishVolume() error {
 	}
 	provable := p.Mounted || p.BootID != w.boot || !exists(w.host(rel))
 	plugin, volume := p.PluginID, p.ExternalID
+	call := func(ctx context.Context, conn *Conn) error { return conn.NodeUnpublishVolume(ctx, volume, path) }
 	err = w.undo("NodeUnpublishVolume", plugin, w.host(rel), provable, func() error {
-		return w.call("NodeUnpublishVolume", plugin, volume, path, func(ctx context.Context, conn *Conn) error {
-			return conn.NodeUnpublishVolume(ctx, volume, path)
-		})
+		return w.call("NodeUnpublishVolume", plugin, volume, path, call)
 	})
 	if err != nil {
 		return fmt.Errorf("unpublishing: %w", err)
@@ -127,10 +126,9 @@ func (w *work) unstageVolume() error {
 	}
 	provable := s.Mounted || s.BootID != w.boot
 	plugin, volume := s.PluginID, s.ExternalID
+	call := func(ctx context.Context, conn *Conn) error { return conn.NodeUnstageVolume(ctx, volume, path) }
 	err = w.undo("NodeUnstageVolume", plugin, w.host(rel), provable, func() error {
-		return w.call("NodeUnstageVolume", plugin, volume, path, func(ctx context.Context, conn *Conn) error {
-			return conn.NodeUnstageVolume(ctx, volume, path)
-		})
+		return w.call("NodeUnstageVolume", plugin, volume, path, call)
 	})
 	if err != nil {
 		return fmt.Errorf("unstaging: %w", err)
@@ -143,10 +141,10 @@ func (w *work) unstageVolume() error {
 	return nil
 }
 
-// undo asks until nothing is mounted at the path any more: a plugin's word alone is not enough. Not-found says
-// that the plugin does not know the volume, not that it has undone anything. It is taken for that only where
-// the mount table can prove it: something was seen mounted and is gone, or the step never succeeded under this
-// boot of the kernel.
+// undo asks until nothing is mounted at the path any more: a plugin's word alone is not enough. Not-found
+// says that the plugin does not know the volume, not that it has undone anything. It is taken for that only
+// where the mount table can prove it: something was seen mounted and is gone, or the step never succeeded
+// under this boot of the kernel.
 func (w *work) undo(rpc, pluginID, path string, provable bool, ask func() error) error {
 	for range maxStacked {
 		err := ask()

@@ -8,9 +8,9 @@ import (
 	"berth/structs"
 )
 
-// A node grows what is on a volume after the controller has grown the volume (CSI spec, NodeExpandVolume): when it
-// brings the volume to an allocation, and, at the servers' word, while an allocation has it. The servers remember
-// that until it has been done. A call that is repeated finds it done.
+// A node grows what is on a volume after the controller has grown the volume (CSI spec, NodeExpandVolume):
+// when it brings the volume to an allocation, and, at the servers' word, while an allocation has it. The
+// servers remember that until it has been done. A call that is repeated finds it done.
 
 // expandStaged grows a file system that is staged, before anybody uses it.
 func (w *work) expandStaged(u *Use) error {
@@ -54,7 +54,8 @@ func (w *work) expand(u *Use) (capacity int64, err error) {
 	}
 	req := &csi.NodeExpandRequest{
 		VolumeID: u.ExternalID, Capacity: structs.CSICapacityRange{RequiredBytes: u.ExpandBytes},
-		AccessMode: u.AccessMode, AttachmentMode: u.AttachmentMode, MountOptions: u.MountOptions, Secrets: u.Secrets,
+		AccessMode: u.AccessMode, AttachmentMode: u.AttachmentMode, MountOptions: u.MountOptions,
+		Secrets: u.Secrets,
 	}
 	if w.stage != nil {
 		if req.StagingPath, err = w.inPlugin(stagePath(w.stage.Dir)); err != nil {
@@ -68,18 +69,19 @@ func (w *work) expand(u *Use) (capacity int64, err error) {
 		}
 	}
 	var grown int64 // of a call that was answered
-	err = w.call("NodeExpandVolume", u.PluginID, u.ExternalID, req.VolumePath, func(ctx context.Context, conn *Conn) (err error) {
+	call := func(ctx context.Context, conn *Conn) (err error) {
 		grown, err = conn.NodeExpandVolume(ctx, req)
 		return err
-	})
+	}
+	err = w.call("NodeExpandVolume", u.PluginID, u.ExternalID, req.VolumePath, call)
 	if err != nil {
 		return 0, fmt.Errorf("growing what is on it: %w", err)
 	}
 	return grown, nil
 }
 
-// Expand grows what is on a volume that an allocation has on this node, to u.ExpandBytes. It is unavailable while
-// the volume is not published for the allocation.
+// Expand grows what is on a volume that an allocation has on this node, to u.ExpandBytes. It is unavailable
+// while the volume is not published for the allocation.
 func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error) {
 	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
 	if err != nil {
@@ -95,7 +97,8 @@ func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error
 		return 0, err
 	}
 	if w.publish == nil || !w.isPublished() {
-		return 0, structs.Errorf(structs.KindUnavailable, "volume %s is not mounted yet for allocation %s", u.VolumeKey, u.AllocID)
+		return 0, structs.Errorf(structs.KindUnavailable, "volume %s is not mounted yet for allocation %s",
+			u.VolumeKey, u.AllocID)
 	}
 	if capacity, err = w.expand(u); err != nil {
 		return 0, fmt.Errorf("volume %s: %w", u.VolumeKey, err)

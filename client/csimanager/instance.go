@@ -32,7 +32,9 @@ func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instanc
 	i := &instance{registration: reg, cancel: cancel, retire: retire}
 	client, err := csi.Dial(ctx, reg.SocketPath, m.logger,
 		csi.WithName(reg.ID), csi.WithTimeout(m.cfg.callLimit()),
-		csi.WithMetrics(func(method, code string, took time.Duration) { m.cfg.Metrics(reg.ID, method, code, took) }))
+		csi.WithMetrics(func(method, code string, took time.Duration) {
+			m.cfg.Metrics(reg.ID, method, code, took)
+		}))
 	if err != nil { // the path is no path: nothing will ever answer
 		i.update(&structs.CSIInfo{PluginID: reg.ID, AllocID: reg.AllocID, HealthDescription: err.Error()})
 		return i

@@ -36,7 +36,8 @@ func (l *locks) acquire(ctx context.Context, name, what string) (release func(),
 	case <-ctx.Done():
 		doing, since := l.holder(k)
 		l.leave(name, k)
-		return nil, structs.Errorf(structs.KindUnavailable, "%s was not begun: earlier work on it, %s since %s, is still under way: %w",
+		return nil, structs.Errorf(structs.KindUnavailable,
+			"%s was not begun: earlier work on it, %s since %s, is still under way: %w",
 			what, doing, clock(since), ctx.Err())
 	}
 }

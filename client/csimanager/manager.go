@@ -30,7 +30,7 @@ type Config struct {
 	FingerprintInterval time.Duration // between two fingerprints of a healthy plugin, and of a resync; 30 s
 	ProbeTimeout        time.Duration // bounds one fingerprint; 10 s
 	CallTimeout         time.Duration // bounds the wait for one call for a volume; csi.DefaultTimeout
-	LateWait            time.Duration // how long a call that is not answered goes on, or may be carried out; twice CallTimeout
+	LateWait            time.Duration // how long a call goes on without an answer; twice CallTimeout
 	StopWait            time.Duration // how long a call in flight goes on when the agent stops; 5 s
 	ClientWait          time.Duration // how long Client waits for a healthy instance; 30 s
 	RetryMin, RetryMax  time.Duration // between two tries of a step; 250 ms, growing to 30 s
@@ -296,7 +296,8 @@ func (c *Conn) CheckDriver(provider, doing string) error {
 	if c.Info.IsDriver(provider) {
 		return nil
 	}
-	return structs.Errorf(structs.KindPrecondition, "plugin %q: not %s: %w: the volume is driver %q's, the instance on this node is driver %q",
+	return structs.Errorf(structs.KindPrecondition,
+		"plugin %q: not %s: %w: the volume is driver %q's, the instance on this node is driver %q",
 		c.Info.PluginID, doing, ErrOtherDriver, provider, c.Info.Provider)
 }
 

@@ -45,7 +45,8 @@ func (v *Volumes) Presence(k VolumeKey) (*Presence, error) {
 		}
 		for _, c := range late {
 			if c.RPC == "NodeStageVolume" || c.RPC == "NodePublishVolume" {
-				has.Pending = append(has.Pending, fmt.Sprintf("%s, called at %s and not answered", c.RPC, clock(c.Since)))
+				call := fmt.Sprintf("%s, called at %s and not answered", c.RPC, clock(c.Since))
+				has.Pending = append(has.Pending, call)
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func (v *Volumes) Published(k VolumeKey, allocID string) (hook.VolumeMount, bool
 	return v.mountOf(p), w.isPublished(), nil
 }
 
-// TurnedReadOnly reports whether the file system of a volume that Down has let go of turned read-only meanwhile.
+// TurnedReadOnly reports whether the file system of a volume had turned read-only when Down unpublished it.
 func (v *Volumes) TurnedReadOnly(k VolumeKey, allocID string) (bool, error) {
 	p, err := v.book.publish(k, allocID)
 	return p != nil && p.TurnedReadOnly, err
@@ -55,9 +55,9 @@ func (v *Volumes) InUse(pluginID string) ([]VolumeKey, error) {
 	return v.keys(func(p *publishRecord) bool { return p.PluginID == pluginID && p.touched() })
 }
 
-// Inventory returns what the book says of volumes. A volume is held while it is, or may be, staged or published
-// here. It is left while an allocation claims it otherwise, or has let go of it and the servers do not know yet.
-// With an error the inventory is not complete.
+// Inventory returns what the book says of volumes. A volume is held while it is, or may be, staged or
+// published here. It is left while an allocation claims it otherwise, or has let go of it and the servers do
+// not know yet. With an error the inventory is not complete.
 func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 	records, err := v.book.publishes(func(*publishRecord) bool { return true })
 	stages, stageErr := stageTable.All(v.book.db, "")
@@ -82,8 +82,10 @@ func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 	for _, s := range stages {
 		k := VolumeKey{s.Value.Namespace, s.Value.VolumeID}
 		if !owned[k] { // no allocation will let go of it
-			inventory.Held = append(inventory.Held, structs.CSIHeldClaim{CSIClaimKey: structs.CSIClaimKey{Namespace: k.Namespace, VolumeID: k.ID},
-				PluginID: s.Value.PluginID, ExternalVolumeID: s.Value.ExternalID})
+			inventory.Held = append(inventory.Held, structs.CSIHeldClaim{
+				CSIClaimKey: structs.CSIClaimKey{Namespace: k.Namespace, VolumeID: k.ID},
+				PluginID:    s.Value.PluginID, ExternalVolumeID: s.Value.ExternalID,
+			})
 		}
 	}
 	return inventory, errors.Join(err, stageErr)
@@ -92,8 +94,8 @@ func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 func (p *publishRecord) reported() structs.CSIHeldClaim {
 	return structs.CSIHeldClaim{
 		CSIClaimKey: structs.CSIClaimKey{Namespace: p.Namespace, VolumeID: p.VolumeID, AllocID: p.AllocID},
-		GrantIndex:  p.Grant, PluginID: p.PluginID, ExternalVolumeID: p.ExternalID, ExternalNodeID: p.ExternalNodeID,
-		AccessMode: p.AccessMode, AttachmentMode: p.AttachmentMode,
+		GrantIndex:  p.Grant, AccessMode: p.AccessMode, AttachmentMode: p.AttachmentMode,
+		PluginID: p.PluginID, ExternalVolumeID: p.ExternalID, ExternalNodeID: p.ExternalNodeID,
 	}
 }
 
@@ -139,7 +141,8 @@ func (v *Volumes) Detach(ctx context.Context, k VolumeKey, allocID string, runni
 		case !running(id):
 			errs = append(errs, v.letGo(ctx, k, id))
 		case allocID != "" || v.uses(k, id):
-			errs = append(errs, structs.Errorf(structs.KindConflict, "volume %s: allocation %s still runs on this node", k, id))
+			errs = append(errs, structs.Errorf(structs.KindConflict,
+				"volume %s: allocation %s still runs on this node", k, id))
 		}
 	}
 	if len(ids) == 0 { // nobody's: a staging that lost its last user

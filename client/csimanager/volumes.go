@@ -44,7 +44,7 @@ type Use struct {
 	Grant uint64
 	// ExpandBytes is the size to which the node has to grow what is on the volume, 0 if it has not to.
 	ExpandBytes int64
-	// Expanded, if not nil, is told what came of that, without a lock. A volume that did not grow is used as it is.
+	// Expanded, if not nil, is told what came of that, without a lock. A volume that did not grow is used.
 	Expanded func(ctx context.Context, capacity int64, err error)
 	// Confirm, if not nil, is asked right before the plugin is to make the volume usable here, and says
 	// whether the claim still holds: what came before may have taken long.
@@ -117,8 +117,8 @@ func (v *Volumes) retry(ctx context.Context, progress func(string), try func() e
 	}
 }
 
-// up is one try. It holds the volume's lock for no longer than its own calls may take. grown is nil when it did not
-// come so far as to grow what is on the volume.
+// up is one try. It holds the volume's lock for no longer than its own calls may take. grown is nil when it
+// did not come so far as to grow what is on the volume.
 func (v *Volumes) up(ctx context.Context, u *Use) (m hook.VolumeMount, grown *growth, err error) {
 	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
 	if err != nil {
@@ -303,9 +303,10 @@ func (w *work) stageVolume(u *Use) error {
 	if err := w.makeDir(stagePath(s.Dir)); err != nil {
 		return fmt.Errorf("making its staging directory: %w", err)
 	}
-	err = w.call("NodeStageVolume", u.PluginID, u.ExternalID, path, func(ctx context.Context, conn *Conn) error {
+	call := func(ctx context.Context, conn *Conn) error {
 		return conn.NodeStageVolume(ctx, &csi.StageRequest{Use: u.forPlugin(), StagingPath: path})
-	})
+	}
+	err = w.call("NodeStageVolume", u.PluginID, u.ExternalID, path, call)
 	if err != nil {
 		return fmt.Errorf("staging: %w", err)
 	}
@@ -368,9 +369,8 @@ func (w *work) askPublish(u *Use) error {
 	if err := w.makeDir(targetParent(p.Dir, p.AllocID)); err != nil {
 		return fmt.Errorf("making the directory of its target: %w", err)
 	}
-	return w.call("NodePublishVolume", u.PluginID, u.ExternalID, target, func(ctx context.Context, conn *Conn) error {
-		return conn.NodePublishVolume(ctx, req)
-	})
+	call := func(ctx context.Context, conn *Conn) error { return conn.NodePublishVolume(ctx, req) }
+	return w.call("NodePublishVolume", u.PluginID, u.ExternalID, target, call)
 }
 
 // makeDir makes a directory of the volume's. One that is mounted on is not looked into: what is there may
@@ -407,7 +407,8 @@ func (u *Use) forPlugin() csi.Use {
 // call makes a call that concerns a path as the only one in flight for the volume. It may outlive the work.
 func (w *work) call(rpc, pluginID, externalID, path string, fn func(context.Context, *Conn) error) error {
 	conn := w.conn
-	c := Call{PluginID: pluginID, Instance: conn.Registration.AllocID, Volume: externalID, RPC: rpc, Where: path}
+	instance := conn.Registration.AllocID
+	c := Call{PluginID: pluginID, Instance: instance, Volume: externalID, RPC: rpc, Where: path}
 	return w.m.Exclusive(w.ctx, c, func(ctx context.Context) error { return fn(ctx, conn) })
 }
 

@@ -32,10 +32,11 @@ type Instance struct {
 	RegisteredAt    int64 // UnixNano
 }
 
-// sameDriver reports whether the two are processes of one driver, which may have been renamed. An empty name is
-// not known and excludes nothing.
+// sameDriver reports whether the two are processes of one driver, which may have been renamed. An empty name
+// is not known and excludes nothing.
 func (i *Instance) sameDriver(o *Instance) bool {
-	return i.Provider == "" || o.Provider == "" || i.Provider == o.Provider || i.FormerProvider == o.Provider || i.Provider == o.FormerProvider
+	return i.Provider == "" || o.Provider == "" || i.Provider == o.Provider ||
+		i.FormerProvider == o.Provider || i.Provider == o.FormerProvider
 }
 
 // Same reports whether the two are the same process behind the same socket, told in the same words.
@@ -117,8 +118,8 @@ func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
 }
 
 // Register makes an instance the one that serves its half of its plugin. An allocation that is registered
-// already keeps its place in the stack, with what it says now. An instance of another driver than those of the
-// plugin's other allocations is refused with ErrOtherDriver (duty B10).
+// already keeps its place in the stack, with what it says now. An instance of another driver than those of
+// the plugin's other allocations is refused with ErrOtherDriver (duty B10).
 func (r *Registry) Register(i *Instance) error {
 	if i.Kind == "" || i.ID == "" || i.AllocID == "" || i.SocketPath == "" {
 		return structs.Errorf(structs.KindInvalid, "a plugin instance needs kind, id, allocation and socket: %+v", *i)
@@ -158,8 +159,9 @@ func (r *Registry) checkDriver(i *Instance) error {
 		for _, o := range r.Stack(Key{kind, i.ID}) {
 			if o.AllocID != i.AllocID && !i.sameDriver(o) {
 				return structs.Errorf(structs.KindPrecondition,
-					"plugin %q: not used: its driver is %q, but driver %q of allocation %s serves the plugin on this node: %w; "+
-						"give this job another plugin ID, or stop the other one", i.ID, i.Provider, o.Provider, structs.ShortID(o.AllocID), ErrOtherDriver)
+					"plugin %q: not used: its driver is %q, but driver %q of allocation %s serves the "+
+						"plugin on this node: %w; give this job another plugin ID, or stop the other one",
+					i.ID, i.Provider, o.Provider, structs.ShortID(o.AllocID), ErrOtherDriver)
 			}
 		}
 	}

@@ -134,14 +134,16 @@ func (f *Facts) disk(dir string) error {
 	return nil
 }
 
-// device is what is mounted where a directory is: usually a device, by the name under which the host's statistics
-// have it.
+// device is what is mounted where a directory is: usually a device, by the name under which the host's
+// statistics have it.
 func device(dir string) string {
 	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(dir))
 	if err != nil || len(mounts) == 0 {
 		return dir
 	}
-	nearest := slices.MaxFunc(mounts, func(a, b *mountinfo.Info) int { return len(a.Mountpoint) - len(b.Mountpoint) })
+	nearest := slices.MaxFunc(mounts, func(a, b *mountinfo.Info) int {
+		return len(a.Mountpoint) - len(b.Mountpoint)
+	})
 	return nearest.Source
 }
 

@@ -1,5 +1,5 @@
-// Package hoststats measures what a machine uses: processors, memory and file systems. It reads /proc and asks
-// the kernel, keeps nothing between two measurements and starts no goroutine.
+// Package hoststats measures what a machine uses: processors, memory and file systems. It reads /proc and
+// asks the kernel, keeps nothing between two measurements and starts no goroutine.
 package hoststats
 
 import (
@@ -127,7 +127,9 @@ func disks() ([]*structs.HostDiskStats, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(mounts, func(a, b *mountinfo.Info) int { return len(a.Mountpoint) - len(b.Mountpoint) })
+	slices.SortStableFunc(mounts, func(a, b *mountinfo.Info) int {
+		return len(a.Mountpoint) - len(b.Mountpoint)
+	})
 	seen := map[string]bool{}
 	all := []*structs.HostDiskStats{}
 	for _, m := range mounts {

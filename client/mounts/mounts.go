@@ -56,8 +56,8 @@ func (t *Table) Count(path string) int {
 // Mounted reports whether something is mounted at exactly this path.
 func (t *Table) Mounted(path string) bool { return t.Count(path) > 0 }
 
-// ReadOnly reports whether nothing can be written to the file system that is mounted at a path, whoever mounted it and
-// how: that is what a file system becomes that met an error of its disk.
+// ReadOnly reports whether nothing can be written to the file system that is mounted at a path, whoever
+// mounted it and how: that is what a file system becomes that met an error of its disk.
 func (t *Table) ReadOnly(path string) bool {
 	readOnly := false
 	for _, m := range t.mounts {

@@ -43,8 +43,8 @@ func Open(dir string) (*DB, error) {
 	return &DB{bolt: b, lock: lock}, nil
 }
 
-// hasDigests is the content of the lock file once the file of the records has digests. One that has lost them is not
-// taken for one of an older version then.
+// hasDigests is the content of the lock file once the file of the records has digests. One that has lost them
+// is not taken for one of an older version then.
 const hasDigests = "client.db has digests\n"
 
 // prepare renews the file, or only checks it where there is no room for another.
@@ -138,8 +138,8 @@ func readRecords(path string, read func(*bbolt.Tx) error) error {
 		return fmt.Errorf("reading the records of %s: %w", path, err)
 	}
 	return structs.Errorf(structs.KindInternal, "%s: the records of this node are damaged: %w. "+
-		"Remove the file and start the agent again: it finds the tasks and mounts that the servers still want "+
-		"there (see Damaged files in docs/operations.md)", path, err)
+		"Remove the file and start the agent again: it finds the tasks and mounts that the servers "+
+		"still want there (see Damaged files in docs/operations.md)", path, err)
 }
 
 // readGuarded turns the panics of bbolt, which trusts its pages, into errors. A page behind the end of a cut

@@ -80,7 +80,8 @@ func (d *driver) describe(v *volume) *csi.Volume {
 // create makes a volume: recorded, filled, marked ready. What a failure leaves is removed at once, what a
 // kill leaves at the next start.
 func (d *driver) create(w *want) (*volume, error) {
-	v := &volume{ID: d.newID("vol"), Name: w.name, State: stateCreating, Type: w.typ, FSType: w.fsType, Thick: w.typ == typeImage && w.thick, Size: w.size,
+	v := &volume{ID: d.newID("vol"), Name: w.name, State: stateCreating,
+		Type: w.typ, FSType: w.fsType, Thick: w.typ == typeImage && w.thick, Size: w.size,
 		Source: w.source.String(), Parameters: w.params, Created: time.Now().UTC()}
 	if err := d.admit(v.Size, func() error { return d.store.volumes.put(v) }); err != nil {
 		return nil, err

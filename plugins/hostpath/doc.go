@@ -6,10 +6,11 @@
 //
 //   - directory: a directory of the data directory, bound into place. Its size is booked against the
 //     capacity but not enforced.
-//   - image: a file on a loop device, with an ext4 or xfs file system of its own (enforced size, own mount flags),
-//     or without one for block access. Its blocks are reserved when it is made (parameter "provisioning", thick),
-//     so that a full disk refuses new volumes instead of breaking file systems that are in use. A thin image is
-//     sparse: it takes what is written to it, and a disk that fills up turns its file system read-only.
+//   - image: a file on a loop device, with an ext4 or xfs file system of its own (enforced size, own mount
+//     flags), or without one for block access. Its blocks are reserved when it is made (parameter
+//     "provisioning", thick), so that a full disk refuses new volumes instead of breaking file systems that
+//     are in use. A thin image is sparse: it takes what is written to it, and a disk that fills up turns its
+//     file system read-only.
 //
 // Without the parameter a volume is a directory, unless it is asked for as a block device or with a
 // file-system type.

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// resizeImage makes an image size bytes long, never shorter than it is. With thick all its blocks are reserved:
-// ENOSPC if there are not enough.
+// resizeImage makes an image size bytes long, never shorter than it is. With thick all its blocks are
+// reserved: ENOSPC if there are not enough.
 func resizeImage(path string, size int64, thick bool) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -24,13 +24,14 @@ func resizeImage(path string, size int64, thick bool) error {
 		err = unix.Fallocate(int(f.Fd()), 0, 0, size)
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) {
-		err = fail(codes.FailedPrecondition, "the file system of the data directory reserves no blocks: ask for provisioning thin (%w)", err)
+		err = fail(codes.FailedPrecondition,
+			"the file system of the data directory reserves no blocks: ask for provisioning thin (%w)", err)
 	}
 	return errors.Join(err, f.Close())
 }
 
-// readyImage makes an image as large as its volume. Blocks that a trim gave back are reserved again; without room for
-// them the volume works on, but may meet a full disk.
+// readyImage makes an image as large as its volume. Blocks that a trim gave back are reserved again; without
+// room for them the volume works on, but may meet a full disk.
 func (d *driver) readyImage(v *volume) error {
 	if v.thick() {
 		err := resizeImage(d.dataOf(v), v.Size, true)

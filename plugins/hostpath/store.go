@@ -47,7 +47,7 @@ type volume struct {
 	Targets map[string]*target `json:",omitempty"` // by path
 }
 
-// thick reports whether the blocks of an image are reserved. Records of older versions name only what was asked for.
+// thick reports whether the blocks of an image are reserved. Older records have only what was asked for.
 func (v *volume) thick() bool { return v.Thick || v.Parameters[paramProvisioning] == "thick" }
 
 // staging is where and how a volume is staged, or was about to be.

@@ -190,7 +190,8 @@ func checkRange(r *csi.CapacityRange) error {
 	case r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0:
 		return fail(codes.InvalidArgument, "capacity_range is negative")
 	case r.GetRequiredBytes() > maxSize:
-		return fail(codes.OutOfRange, "capacity_range: required_bytes are above %d, the largest size of a volume", int64(maxSize))
+		return fail(codes.OutOfRange,
+			"capacity_range: required_bytes are above %d, the largest size of a volume", int64(maxSize))
 	case r.GetLimitBytes() > 0 && r.GetRequiredBytes() > r.GetLimitBytes():
 		return fail(codes.InvalidArgument, "capacity_range: required_bytes are above limit_bytes")
 	}

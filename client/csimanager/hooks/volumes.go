@@ -29,15 +29,15 @@ type VolumesConfig struct {
 	Progress func(allocID, reason string)
 	// RetryMin and RetryMax pace calls to the servers; 250 ms, growing to 15 s.
 	RetryMin, RetryMax time.Duration
-	// ConfirmAfter is how old the servers' word on a claim may be when the plugin is called: ConfirmAfter. Nobody is
-	// to stage a volume that was taken away while it waited for something else.
+	// ConfirmAfter is how old the servers' word on a claim may be when the plugin is called: ConfirmAfter.
+	// Nobody is to stage a volume that was taken away while it waited for something else.
 	ConfirmAfter time.Duration
 	// Now is the clock by which that age is measured; nil is time.Now.
 	Now func() time.Time
 }
 
-// claimWait bounds one wait for news of a claim. After a restore the servers may have an older index than that
-// after which news are waited for.
+// claimWait bounds one wait for news of a claim. After a restore the servers may have an older index than
+// that after which news are waited for.
 const claimWait = time.Minute
 
 // ConfirmAfter is how old the servers' word on a claim may be when the plugin is called.
@@ -244,7 +244,8 @@ func (h *volumes) bringOne(ctx context.Context, w *want) (hook.VolumeMount, erro
 		m, err := h.Volumes.Up(ctx, h.use(w, claim, asked), func(reason string) {
 			h.Progress(h.alloc.ID, fmt.Sprintf("volume %s: %s", w.VolumeKey, reason))
 		})
-		if errors.Is(err, csimanager.ErrOtherDriver) && ctx.Err() == nil { // the servers may know more by then
+		if errors.Is(err, csimanager.ErrOtherDriver) && ctx.Err() == nil {
+			// The servers may know more by the next try.
 			h.Progress(h.alloc.ID, err.Error())
 			pause.Wait(ctx)
 			continue
@@ -302,7 +303,8 @@ func (h *volumes) claimRequest(w *want) *structs.CSIClaimGetRequest {
 
 func (h *volumes) use(w *want, r *structs.CSIClaimGetResponse, asked time.Time) *csimanager.Use {
 	u := &csimanager.Use{
-		VolumeKey: w.VolumeKey, AllocID: h.alloc.ID, PluginID: r.Volume.PluginID, Provider: r.Provider, ExternalID: r.Volume.ExternalID,
+		VolumeKey: w.VolumeKey, AllocID: h.alloc.ID,
+		PluginID: r.Volume.PluginID, Provider: r.Provider, ExternalID: r.Volume.ExternalID,
 		AccessMode: w.request.AccessMode, AttachmentMode: w.request.AttachmentMode, ReadOnly: mode(w.request) == structs.ClaimRead,
 		VolumeContext: r.Volume.Context, Secrets: r.Volume.Secrets,
 		Grant: r.Claim.GrantIndex, Confirm: h.confirm(w, r.Claim.GrantIndex, asked),
@@ -343,22 +345,27 @@ func (h *volumes) confirm(w *want, grant uint64, asked time.Time) func(context.C
 	}
 }
 
-// expanded tells the servers what came of growing what is on a volume. Should they not hear it, they have the node
-// do it once more.
+// expanded tells the servers what came of growing what is on a volume. Should they not hear it, they have the
+// node do it once more.
 func (h *volumes) expanded(w *want, claim *structs.CSIClaim) func(context.Context, int64, error) {
 	return func(ctx context.Context, capacity int64, err error) {
 		nodeID, secret := h.Node()
-		req := &structs.CSINodeExpandOutcome{VolumeID: w.ID, AllocID: h.alloc.ID, NodeID: nodeID, SecretID: secret,
-			RowIndex: claim.CreateIndex, Bytes: claim.ExpandBytes, Capacity: capacity}
+		req := &structs.CSINodeExpandOutcome{
+			VolumeID: w.ID, AllocID: h.alloc.ID, NodeID: nodeID, SecretID: secret,
+			RowIndex: claim.CreateIndex, Bytes: claim.ExpandBytes, Capacity: capacity,
+		}
 		req.Namespace = w.Namespace
 		if err != nil {
 			h.logger.Warn("volume is used at its old size", "volume", w.VolumeKey.String(), "error", err)
-			req.Err = &structs.OperationError{Message: err.Error(), Kind: structs.KindOf(err), Code: structs.CodeOf(err), Time: time.Now().UnixNano()}
+			req.Err = &structs.OperationError{
+				Message: err.Error(), Kind: structs.KindOf(err), Code: structs.CodeOf(err),
+				Time: time.Now().UnixNano(),
+			}
 		}
 		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
 		defer cancel()
 		if _, err := rpc.Call(ctx, h.Servers, structs.CSIVolumeNodeExpanded, req); err != nil {
-			h.logger.Warn("failed to report the size of a volume", "volume", w.VolumeKey.String(), "error", err)
+			h.logger.Warn("failed to report a volume's size", "volume", w.VolumeKey.String(), "error", err)
 		}
 	}
 }

@@ -107,9 +107,9 @@ func (s *supervisor) enter(ctx context.Context, client *csi.Client) error {
 	return s.markHealth(true)
 }
 
-// watchHealth emits an event each time when the plugin's health has changed. It restarts a plugin that answers
-// no probe for as long as hang_timeout: nothing that needs the plugin can go on. A plugin that answers, whatever
-// it answers, is not restarted: with its process may go the mounts that tasks use.
+// watchHealth emits an event each time when the plugin's health has changed. It restarts a plugin that
+// answers no probe for as long as hang_timeout: nothing that needs the plugin can go on. A plugin that
+// answers, whatever it answers, is not restarted: with its process may go the mounts that tasks use.
 func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client *csi.Client) {
 	was := !s.markedUnhealthy()
 	answered := time.Now()

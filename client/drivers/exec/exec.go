@@ -179,7 +179,8 @@ func (d *Driver) sandbox(cfg *driver.TaskConfig) (*sandbox.Config, error) {
 		Program: sandbox.Program{
 			Driver: Name, Where: "in the task's root", Command: command.Command, Args: command.Args,
 			Env: environ(cfg.Env), Dir: firstOf(command.WorkDir, "/"), User: user,
-			Restrict: !cfg.Privileged, Seccomp: d.cfg.Seccomp == SeccompDefault, NoFile: uint64(d.cfg.MaxFiles),
+			Restrict: !cfg.Privileged, Seccomp: d.cfg.Seccomp == SeccompDefault,
+			NoFile: uint64(d.cfg.MaxFiles),
 		},
 	}, nil
 }

@@ -73,7 +73,7 @@ func filterSupported(scope string) error {
 	}
 	b, err := os.ReadFile(scope)
 	if err == nil && strings.TrimSpace(string(b)) == "3" && cgroups.Detect().V2 != "" {
-		return errors.New("kernel.yama.ptrace_scope is 3: the filter needs 2 or less where there is cgroup v2")
+		return errors.New("kernel.yama.ptrace_scope is 3: with cgroup v2 the filter needs 2 or less")
 	}
 	return nil
 }

@@ -96,7 +96,8 @@ func enter(root string) error {
 	if err := setRoot("the host's mounts as slaves", unix.MS_REC|unix.MS_SLAVE); err != nil {
 		return err
 	}
-	if err := unix.Mount("berth", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=755,size=1m"); err != nil {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV
+	if err := unix.Mount("berth", root, "tmpfs", flags, "mode=755,size=1m"); err != nil {
 		return fmt.Errorf("mounting the root: %w", err)
 	}
 	if err := os.Chdir(root); err != nil {
