@@ -178,8 +178,8 @@ func TestExpand_WaitsForOtherWorkOnTheVolume(t *testing.T) {
 	must(t, <-ended)
 }
 
-// What could be written when it was published is remembered, so that a file system that turns read-only is noticed; one
-// that was mounted read-only on purpose is not one that turned so.
+// The record keeps whether the file system could be written when it was published. One that was mounted read-only on
+// purpose has not turned so.
 func TestUp_RemembersWhetherTheFileSystemCouldBeWritten(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)

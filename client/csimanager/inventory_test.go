@@ -29,7 +29,7 @@ func (r *rig) wantListed(when, held, left string) {
 	}
 }
 
-// What the node may have attached is on record from before the claim until the servers know of the release.
+// The inventory has a volume from before its claim until the servers know of the release.
 func TestInventory_TellsOfAVolumeFromClaimToRelease(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)

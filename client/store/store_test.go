@@ -159,7 +159,7 @@ func used(t *testing.T) (path string, content []byte, want string) {
 	return path, content, want
 }
 
-// refuses reports whether Open refuses the content. What it accepts must read as written.
+// refuses reports whether Open refuses the content. Content that Open accepts must read as written.
 func refuses(t *testing.T, path string, content []byte, want string) bool {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {

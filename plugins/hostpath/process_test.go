@@ -199,8 +199,8 @@ func TestAFullDisk(t *testing.T) {
 	a.down()
 }
 
-// What is reserved is there when the disk is full: a volume that is in use goes on to be written, and what there is no
-// room for is refused with nothing left of it.
+// A volume in use can still be written when the disk is full, because its blocks are reserved. A volume for which there
+// is no room is refused, and nothing is left of it.
 func TestAFullDisk_BreaksNoImageInUse(t *testing.T) {
 	anImage.needs(t)
 	w := newWorld(t)

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"testing"
-	"time"
 
 	"berth/structs"
 )
@@ -16,15 +15,11 @@ func TestVolumes_AskFromTheStartAfterAFailure(t *testing.T) {
 	h := r.volumes(e)
 	done := make(chan error, 1)
 	go func() { done <- h.Up(r.ctx(), e) }()
-	for r.servers.count("CSIVolume.GetClaim") < 2 {
-		time.Sleep(time.Millisecond)
-	}
+	must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 2))
 	r.servers.change(func() {
 		r.servers.fail["CSIVolume.GetClaim"] = []error{structs.Errorf(structs.KindUnavailable, "this server leads no more")}
 	})
-	for r.servers.count("CSIVolume.GetClaim") < 4 {
-		time.Sleep(time.Millisecond)
-	}
+	must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 4))
 	r.servers.change(func() { clear(r.servers.blocked) })
 	must(t, <-done)
 	r.servers.mu.Lock()
