@@ -85,11 +85,8 @@ func jobStop(ctx context.Context, c *Call) error {
 		c.warnOfVolumes(ctx, job)
 	}
 	answer, err := c.API().JobDeregister(ctx, id, c.Bool("purge"))
-	if structs.IsKind(err, structs.KindNotFound) {
-		return c.didYouMean(ctx, err)
-	}
 	if err != nil {
-		return err
+		return c.didYouMean(ctx, "job", id, err)
 	}
 	if err := c.answered(answer); err != nil {
 		return err
@@ -146,19 +143,6 @@ func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
 				"no node can mount or unmount them\n", pluralAre(inUse, "volume"), plugin)
 		}
 	}
-}
-
-// didYouMean adds to the error of a job that does not exist those that begin alike.
-func (c *Call) didYouMean(ctx context.Context, err error) error {
-	jobs, _, listErr := c.API().Jobs(ctx, &api.Query{Prefix: c.Arg(0)})
-	if listErr != nil || len(jobs) == 0 {
-		return err
-	}
-	var names []string
-	for _, j := range jobs {
-		names = append(names, j.ID)
-	}
-	return fmt.Errorf("%w; there is %s", err, strings.Join(names, ", "))
 }
 
 func jobValidate(_ context.Context, c *Call) error {

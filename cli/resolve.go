@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"berth/api"
+	"berth/internal/typo"
 	"berth/structs"
 )
 
@@ -24,14 +25,15 @@ type kind struct {
 	noun     string
 	listedBy string // a command
 	named    bool   // a name does as well
+	random   bool   // its IDs are made by chance
 	find     func(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error)
 }
 
 // kinds holds the kinds under the names that arguments and options have in usage lines.
 var kinds = map[string]kind{
 	"job":    {noun: "job", listedBy: "job status", find: findJobs},
-	"alloc":  {noun: "allocation", listedBy: "alloc status", find: findAllocs},
-	"eval":   {noun: "evaluation", listedBy: "eval status", find: findEvals},
+	"alloc":  {noun: "allocation", listedBy: "alloc status", find: findAllocs, random: true},
+	"eval":   {noun: "evaluation", listedBy: "eval status", find: findEvals, random: true},
 	"volume": {noun: "volume", listedBy: "volume status", find: findVolumes},
 	"plugin": {noun: "plugin", listedBy: "plugin status", find: findPlugins},
 	"node":   {noun: "node", listedBy: "node status", find: findNodes, named: true},
@@ -76,8 +78,11 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 	}
 	switch len(found) {
 	case 0:
-		return "", structs.Errorf(structs.KindNotFound, "%s; \"berth %s\" lists them", k.nothingLike(prefix),
-			k.listedBy)
+		unknown := structs.Errorf(structs.KindNotFound, "%s", k.nothingLike(prefix))
+		if near := c.nearest(ctx, k, prefix); near != "" {
+			return "", fmt.Errorf("%w; did you mean %q?", unknown, near)
+		}
+		return "", fmt.Errorf("%w; \"berth %s\" lists them", unknown, k.listedBy)
 	case 1:
 		return found[0].id, nil
 	}
@@ -90,6 +95,45 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 		fmt.Fprintf(&b, "\n  %s  %s", f.id, f.about)
 	}
 	return "", structs.Errorf(structs.KindInvalid, "%s", b.String())
+}
+
+// didYouMean adds to the error of a thing that does not exist the IDs that begin so, or the one that was likely meant.
+func (c *Call) didYouMean(ctx context.Context, name, typed string, err error) error {
+	if !structs.IsKind(err, structs.KindNotFound) {
+		return err
+	}
+	k := kinds[name]
+	var ids []string
+	found, _ := k.find(ctx, c.API(), &api.Query{Prefix: typed, PerPage: maxGuesses})
+	for _, f := range found {
+		ids = append(ids, f.id)
+	}
+	if slices.Contains(ids, typed) { // the error is of something else
+		return err
+	}
+	if len(ids) > 0 {
+		return fmt.Errorf("%w; there is %s", err, strings.Join(ids, ", "))
+	}
+	if near := c.nearest(ctx, k, typed); near != "" {
+		return fmt.Errorf("%w; did you mean %q?", err, near)
+	}
+	return err
+}
+
+// maxGuesses bounds among how many things a misspelt one is looked for.
+const maxGuesses = 1000
+
+// nearest is the ID or name that was likely meant, "" for none. It does not guess IDs that nobody types from memory.
+func (c *Call) nearest(ctx context.Context, k kind, typed string) string {
+	if k.random {
+		return ""
+	}
+	var words []string
+	found, _ := k.find(ctx, c.API(), &api.Query{PerPage: maxGuesses})
+	for _, f := range found {
+		words = append(words, f.words[0])
+	}
+	return typo.Nearest(typed, words)
 }
 
 func (k kind) nothingLike(prefix string) string {

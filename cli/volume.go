@@ -171,7 +171,7 @@ func volumeRegister(ctx context.Context, c *Call) error {
 
 func volumeDeregister(ctx context.Context, c *Call) error {
 	if err := c.API().VolumeDeregister(ctx, c.Arg(0), c.Bool("force")); err != nil {
-		return err
+		return c.didYouMean(ctx, "volume", c.Arg(0), err)
 	}
 	c.Printf("Volume %q is forgotten\n", c.Arg(0))
 	return c.answered(map[string]string{"VolumeID": c.Arg(0)})
@@ -187,7 +187,7 @@ func volumeDelete(ctx context.Context, c *Call) error {
 	return w.until(ctx, func(ctx context.Context) error {
 		if err := w.meanwhile(ctx, "", id,
 			func() error { return c.API().VolumeDelete(ctx, id, secrets) }); err != nil {
-			return err
+			return c.didYouMean(ctx, "volume", id, err)
 		}
 		w.say("Volume %q is deleted", id)
 		return c.answered(map[string]string{"VolumeID": id})
@@ -208,7 +208,7 @@ func parseSecrets(pairs []string) (structs.Secrets, error) {
 
 func volumeRetry(ctx context.Context, c *Call) error {
 	if err := c.API().VolumeRetry(ctx, c.Arg(0)); err != nil {
-		return err
+		return c.didYouMean(ctx, "volume", c.Arg(0), err)
 	}
 	c.Printf("What failed for volume %q is tried again: berth volume status %s\n", c.Arg(0), c.Arg(0))
 	return c.answered(map[string]string{"VolumeID": c.Arg(0)})
@@ -230,7 +230,7 @@ func volumeDetach(ctx context.Context, c *Call) error {
 		By: whoAmI()}
 	resp, err := c.API().VolumeDetach(ctx, c.Arg(0), o)
 	if err != nil {
-		return err
+		return c.didYouMean(ctx, "volume", c.Arg(0), err)
 	}
 	c.Printf("%s\n", oneLine(resp.Detail))
 	return c.answered(resp)

@@ -433,7 +433,10 @@ func (w *world) answerStorage() {
 			return &structs.CSIVolumeDetachResponse{Detail: detail}, nil
 		})
 	apitest.On(c, structs.CSIVolumeRetry,
-		func(context.Context, *structs.CSIVolumeRetryRequest) (*structs.Empty, error) {
+		func(_ context.Context, r *structs.CSIVolumeRetryRequest) (*structs.Empty, error) {
+			if r.ID != "data" {
+				return nil, missing("volume", r.ID)
+			}
 			return &structs.Empty{}, nil
 		})
 }
