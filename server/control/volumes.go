@@ -76,18 +76,37 @@ func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume,
 		outcome.Op = opDelete
 	}
 	if err != nil {
-		outcome.Err, outcome.Final = c.failure(err, v.LastError), lasting[structs.KindOf(err)]
+		outcome.Err, outcome.Final = c.failure(err, v.LastError), c.givenUp(v, op, err)
 		outcome.KeepCall = keepsCall(v.Call, err)
+		switch {
+		case outcome.Final:
+			outcome.Err.RetryTime = 0
+		case outcome.Err.RetryTime != 0:
+			outcome.Err.RetryTime = c.Config.retryTime(outcome.Err)
+		}
 	}
 	if errors.Is(err, errExhausted) {
 		outcome.Err.Code = structs.CSICodeExhausted
 	}
-	if outcome.Final {
-		outcome.Err.RetryTime = 0 // it is given up
-	}
 	outcome.ID, outcome.RowIndex, outcome.WriteOptions = v.ID, v.CreateIndex, c.stamp(v.Namespace)
 	_, err = fsm.Propose(ctx, c.Proposer, fsm.VolumeOutcome, outcome)
 	return err
+}
+
+// givenUp reports whether a call that failed is not made again by itself. A plugin that refuses a deletion or an
+// expansion because the volume is used, or does not know the volume it is to expand, is asked again with backoff
+// (CSI spec, DeleteVolume and ControllerExpandVolume errors). One that expands volumes offline is not: it was asked
+// while no node had the volume, and claims wait for the expansion.
+func (c controllerLoop) givenUp(v *structs.CSIVolume, op string, err error) bool {
+	code := structs.CodeOf(err)
+	switch {
+	case op == opDelete && code == "FailedPrecondition":
+		return false
+	case op == opExpand && (code == "FailedPrecondition" || code == "NotFound"):
+		plugin := state.Plugin(c.Store.Read(), v.PluginID)
+		return plugin != nil && plugin.ExpandsOffline
+	}
+	return lasting[structs.KindOf(err)]
 }
 
 // errExhausted is within the error of a call that the plugin has no room for. To wait does not help: somebody has
