@@ -78,6 +78,7 @@ func (n *Node) live(node, life context.Context, r *running) {
 		n.say(life, r.alloc.ID, structs.AllocRunning)
 		select {
 		case <-life.Done():
+			n.linger(node)
 		case status = <-r.finish:
 		}
 	case life.Err() == nil:
@@ -101,6 +102,17 @@ func (n *Node) live(node, life context.Context, r *running) {
 	n.ended[r.alloc.ID] = status
 	n.mu.Unlock()
 	n.say(node, r.alloc.ID, status)
+}
+
+// linger is how long a task takes to end that is told to.
+func (n *Node) linger(ctx context.Context) {
+	if n.lingers <= 0 {
+		return
+	}
+	select {
+	case <-time.After(n.lingers):
+	case <-ctx.Done():
+	}
 }
 
 func (n *Node) set(r *running, works bool) {

@@ -30,6 +30,7 @@ type Node struct {
 	Storage *Storage
 
 	c       *Cluster
+	lingers time.Duration // what a task takes to end
 	plugins map[string]Plugin
 	servers *servers.List
 	serve   *rpc.Server
@@ -49,6 +50,11 @@ type NodeOption func(*Node, *structs.Node)
 // WithPlugin has a node run an instance of a plugin.
 func WithPlugin(p Plugin) NodeOption {
 	return func(n *Node, _ *structs.Node) { n.plugins[p.ID] = p }
+}
+
+// WithLinger has the node's tasks take a moment to end when they are told to. They have their volumes until then.
+func WithLinger(d time.Duration) NodeOption {
+	return func(n *Node, _ *structs.Node) { n.lingers = d }
 }
 
 // AddNode starts a node and waits until it is registered.

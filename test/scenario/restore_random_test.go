@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -40,10 +41,15 @@ func TestRestore_ConvergesFromRandomHistories(t *testing.T) {
 			h := newHistory(t, seed)
 			h.changes(6)
 			h.settle()
-			for range 3 {
+			for range 4 {
+				h.changes(h.IntN(3)) // the snapshot may be of a state that changes
 				h.snapshot()
 				h.changes(5)
-				h.restore()
+				if h.IntN(3) > 0 {
+					h.reboot(h.user(), h.restore)
+				} else {
+					h.restore()
+				}
 				h.changes(2)
 				h.settle()
 			}
@@ -65,27 +71,62 @@ type history struct {
 	wanted  map[string]bool // jobs, each with a volume
 	archive bytes.Buffer
 	then    map[string]bool // jobs wanted when the snapshot was taken
+	began   time.Time
 	log     []string
 }
 
 func newHistory(t *testing.T, seed uint64) *history {
-	h := &history{story: begin(t, 3), Rand: rand.New(rand.NewPCG(seed, 0)), away: map[*cluster.Node]bool{}, wanted: map[string]bool{}}
+	h := &history{story: begin(t, 3), Rand: rand.New(rand.NewPCG(seed, 0)), away: map[*cluster.Node]bool{}, wanted: map[string]bool{},
+		began: time.Now()}
 	for i := range historyNodes {
-		h.nodes = append(h.nodes, h.node(fmt.Sprintf("n%d", i), attaching))
+		h.join(i)
 	}
 	for i := range historyVolumes {
 		h.volume(fmt.Sprintf("v%d", i))
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the history: %v\nthe storage: %v", h.log, h.storage)
+			t.Logf("the history:\n%s\nthe storage: %v", strings.Join(h.log, "\n"), h.storage)
 		}
 	})
 	return h
 }
 
+// Every node's tasks take their time to end, one longer than the other: the volumes are used meanwhile.
+func (h *history) options(i int) []cluster.NodeOption {
+	return []cluster.NodeOption{cluster.WithPlugin(attaching), cluster.WithLinger(time.Duration(i%3) * 150 * time.Millisecond)}
+}
+
+func (h *history) join(i int) {
+	h.nodes = append(h.nodes, h.AddNode(fmt.Sprintf("n%d", i), h.storage, h.options(i)...))
+}
+
+// reboot takes a node's power away, its mounts and all that it remembers, and brings the node back after what
+// happens meanwhile. What was attached to it still is.
+func (h *history) reboot(n *cluster.Node, meanwhile func()) {
+	if len(h.away) > 0 {
+		h.heal()
+	}
+	h.note("power off %s", n.Name)
+	n.Off()
+	meanwhile()
+	h.note("power on %s", n.Name)
+	h.nodes[slices.Index(h.nodes, n)] = h.Revive(n, h.options(slices.Index(h.nodes, n))...)
+}
+
+// user is a node on which something runs, or any node.
+func (h *history) user() *cluster.Node {
+	first := h.IntN(len(h.nodes))
+	for i := range h.nodes {
+		if n := h.nodes[(first+i)%len(h.nodes)]; len(n.Running()) > 0 {
+			return n
+		}
+	}
+	return h.nodes[first]
+}
+
 func (h *history) note(format string, args ...any) {
-	h.log = append(h.log, fmt.Sprintf(format, args...))
+	h.log = append(h.log, fmt.Sprintf("%.1fs ", time.Since(h.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
 // changes makes so many changes, some at once and some after the ones before have taken effect.
@@ -95,7 +136,7 @@ func (h *history) changes(count int) {
 		i := h.IntN(historyVolumes)
 		job, volume := fmt.Sprintf("job%d", i), fmt.Sprintf("v%d", i)
 		n := h.nodes[h.IntN(len(h.nodes))]
-		switch h.IntN(8) {
+		switch h.IntN(9) {
 		case 0, 1:
 			h.note("run %s", job)
 			h.job(job, 1, volume, soonAgain)
@@ -115,8 +156,10 @@ func (h *history) changes(count int) {
 		case 6:
 			if len(h.nodes) < historyNodes+2 {
 				h.note("a node joins")
-				h.nodes = append(h.nodes, h.node(fmt.Sprintf("n%d", len(h.nodes)), attaching))
+				h.join(len(h.nodes))
 			}
+		case 7:
+			h.reboot(n, func() {})
 		default:
 			h.note("pause")
 			h.running()

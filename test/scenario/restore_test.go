@@ -74,3 +74,27 @@ func TestARestoredStateWaitsForNoNodeThatIsForgotten(t *testing.T) {
 	next := s.runs("db", 1)[0]
 	s.mounted("disk-v1", n2.Name+" "+next.ID)
 }
+
+// A node loses its power and all that it remembers while the servers go back: nobody but the state that was
+// replaced knows that a volume is attached to it. The volume is detached, and another node gets it.
+func TestRestore_AttachmentOfANodeThatForgot(t *testing.T) {
+	s := begin(t, 1)
+	n1, n2 := s.node("n1", attaching), s.node("n2", attaching)
+	s.volume("v1")
+	var archive bytes.Buffer
+	if err := s.Leader().Now().SnapshotSave(t.Context(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	s.job("db", 1, "v1")
+	its, not := other(s.runs("db", 1)[0], n1, n2)
+	its.Off()
+	if err := s.Leader().Now().SnapshotRestore(t.Context(), &archive); err != nil {
+		t.Fatal(err)
+	}
+	s.Revive(its, cluster.WithPlugin(attaching))
+	cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility,
+		&structs.NodeEligibilityRequest{NodeID: its.ID, Eligibility: structs.NodeIneligible})
+	s.job("db", 1, "v1")
+	next := s.runs("db", 1)[0]
+	s.mounted("disk-v1", not.Name+" "+next.ID)
+}
