@@ -42,6 +42,8 @@ type Node struct {
 	allocs  map[string]*running
 	ended   map[string]string // the status of each allocation that has ended here
 	doubted time.Time         // since when the servers wait to be told what the node holds; zero: they do not
+	anew    bool              // the next question for allocations is asked from the start
+	again   context.CancelFunc
 }
 
 // NodeOption changes a node before it registers.
@@ -326,12 +328,20 @@ func (n *Node) pull(ctx context.Context) {
 	index := uint64(1)
 	for ctx.Err() == nil {
 		var resp *structs.NodeClientAllocsResponse
-		err := retry(ctx, func(ctx context.Context) (err error) {
+		asked, done := context.WithCancel(ctx)
+		n.mu.Lock()
+		if n.anew {
+			index, n.anew = 1, false
+		}
+		n.again = done
+		n.mu.Unlock()
+		err := retry(asked, func(ctx context.Context) (err error) {
 			req := &structs.NodeGetRequest{NodeID: n.ID, SecretID: n.secret()}
 			req.MinIndex, req.MaxWait, req.AllowStale = index, 10*time.Second, false
 			resp, err = rpc.Call(ctx, n.servers, structs.NodeClientAllocs, req)
 			return err
 		})
+		done()
 		if err != nil {
 			continue
 		}

@@ -8,7 +8,8 @@ import (
 	"berth/structs"
 )
 
-// doubt takes note of whether the servers wait for the node's report, and reports whether that is new.
+// doubt takes note of whether the servers wait for the node's report, and reports whether that is new. Then the
+// index of their state may be older than before: which allocations are to run is asked from the start.
 func (n *Node) doubt(unaccounted bool) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -17,7 +18,10 @@ func (n *Node) doubt(unaccounted bool) (news bool) {
 		return false
 	}
 	if n.doubted.IsZero() {
-		n.doubted, news = time.Now(), true
+		n.doubted, n.anew, news = time.Now(), true, true
+		if n.again != nil {
+			n.again()
+		}
 	}
 	return news
 }
