@@ -183,11 +183,11 @@ func refuses(t *testing.T, path string, content []byte, want string) bool {
 func TestOpen_RefusesAChangedByte(t *testing.T) {
 	t.Parallel()
 	path, whole, want := used(t)
-	seed, err := strconv.ParseUint(os.Getenv("BERTH_SEED"), 10, 64)
+	seed, err := strconv.ParseUint(os.Getenv("BERTH_TEST_SEED"), 10, 64)
 	if err != nil {
 		seed = rand.Uint64()
 	}
-	t.Logf("BERTH_SEED=%d", seed)
+	t.Logf("BERTH_TEST_SEED=%d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	refused := 0
 	const tries = 220

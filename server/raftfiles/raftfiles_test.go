@@ -257,14 +257,14 @@ func TestOpen_RefusesAChangedByte(t *testing.T) {
 	}
 }
 
-// random is seeded by BERTH_SEED, so that a failure can be repeated.
+// random is seeded by BERTH_TEST_SEED, so that a failure can be repeated.
 func random(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed, err := strconv.ParseUint(os.Getenv("BERTH_SEED"), 10, 64)
+	seed, err := strconv.ParseUint(os.Getenv("BERTH_TEST_SEED"), 10, 64)
 	if err != nil {
 		seed = rand.Uint64()
 	}
-	t.Logf("BERTH_SEED=%d", seed)
+	t.Logf("BERTH_TEST_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
