@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,14 +37,42 @@ func (c *Call) readJob(name string) (*structs.Job, error) {
 // parseJob returns the job and a function that gives faults of the job their positions in the file.
 func parseJob(name string, src []byte) (job *structs.Job, locate func(error) error, err error) {
 	if inspected := apiJob(src); inspected != nil {
-		job, err := api.DecodeJob(inspected)
+		job, err := api.DecodeJob(inPlace(src, inspected))
 		if err != nil {
-			return nil, nil, structs.Errorf(structs.KindInvalid, "%s: %w", name, err)
+			return nil, nil, positioned(name, err)
 		}
 		return job, func(err error) error { return err }, nil
 	}
 	job, err = jobspec.ParseJob(name, src)
 	return job, func(err error) error { return jobspec.Locate(name, src, err) }, err
+}
+
+// inPlace is a part of a file with blanks before it, so that it stands at the same line and column as in the file.
+func inPlace(src, part []byte) []byte {
+	before := bytes.Map(func(r rune) rune {
+		if r == '\n' {
+			return r
+		}
+		return ' '
+	}, src[:bytes.Index(src, part)])
+	return append(before, part...)
+}
+
+// atPosition is the end of a fault in JSON.
+var atPosition = regexp.MustCompile(`^(.*) \(line (\d+), column (\d+)\)$`)
+
+// positioned puts the positions of faults in JSON to where the faults of HCL have them.
+func positioned(name string, err error) error {
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if m := atPosition.FindStringSubmatch(line); m != nil {
+			line = fmt.Sprintf("%s:%s,%s: %s", name, m[2], m[3], m[1])
+		} else {
+			line = name + ": " + line
+		}
+		lines = append(lines, line)
+	}
+	return structs.Errorf(structs.KindInvalid, "%s", strings.Join(lines, "\n"))
 }
 
 // apiJob is the job of a file in the JSON of the API, alone or as the value of "Job"; nil if the file is
