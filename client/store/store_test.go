@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -224,6 +225,67 @@ func TestOpen_RefusesACutFileAndNoise(t *testing.T) {
 	}
 	if refuses(t, path, whole, want) {
 		t.Error("the whole file is refused")
+	}
+}
+
+// namesALivePageFree changes the list of free pages in the file: it names a page with records.
+func namesALivePageFree(t *testing.T, path string) {
+	t.Helper()
+	b, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var live uint64
+	err = b.View(func(tx *bbolt.Tx) error {
+		live = uint64(tx.Bucket([]byte("things")).Root())
+		return nil
+	})
+	if err := errors.Join(err, b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, word := os.Getpagesize(), binary.NativeEndian.Uint64
+	meta := content[16:] // behind the head of the page
+	if other := content[page+16:]; word(other[48:]) > word(meta[48:]) {
+		meta = other // of the newer transaction
+	}
+	list := content[int(word(meta[32:]))*page+16:]
+	binary.NativeEndian.PutUint64(list, live)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// bbolt checks neither its list of free pages nor what is on these.
+func TestOpen_ReliesOnNoListOfFreePages(t *testing.T) {
+	t.Parallel()
+	path, _, want := used(t)
+	namesALivePageFree(t, path)
+	db, err := Open(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		key := Key("alloc", strconv.Itoa(i*3))
+		if err := errors.Join(things.Put(db, key, &thing{"again", i}), things.Delete(db, key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := text(db); err != nil || got != want {
+		t.Errorf("records were written over: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
