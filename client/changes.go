@@ -54,8 +54,11 @@ func (c *Client) runDrivers(ctx context.Context) {
 func (c *Client) sendNode(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	c.nodeWrites.Lock()
-	defer c.nodeWrites.Unlock()
+	unlock, err := c.lockNode(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	now := c.rebuildNode()
 	if c.told == nil { // it is about to register
 		return nil
@@ -64,7 +67,6 @@ func (c *Client) sendNode(ctx context.Context) error {
 	if req == nil {
 		return nil
 	}
-	var err error
 	if req.Changed(c.told).Digest() == req.Digest { // else it has changed in what an update does not carry
 		req.Region = c.config.Get().Region
 		_, err = rpc.Call(ctx, c.servers, structs.NodeUpdate, req)

@@ -108,7 +108,7 @@ type Client struct {
 	node       atomic.Pointer[structs.Node] // as it would register now
 	building   sync.Mutex                   // of it
 	news       chan struct{}                // has a value: the configuration has changed it
-	nodeWrites sync.Mutex                   // one write of the node's rows at a time, in order
+	nodeWrites chan struct{}                // has a value during a write of the node's rows
 	told       *structs.Node                // as the servers have acknowledged it; nil: not known; likewise reported
 	reported   map[structs.CSIInstanceKey]*structs.CSIPluginInstance
 	unsure     bool          // what was sent last of the node may still come to be
@@ -143,7 +143,8 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		reported:   map[structs.CSIInstanceKey]*structs.CSIPluginInstance{},
 		reregister: make(chan struct{}, 1), registered: make(chan struct{}), contacted: make(chan struct{}),
 		claimsDue: make(chan struct{}, 1), anew: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		runners: map[string]*allocrunner.Runner{}, ignored: map[string]ignored{}, updates: newUpdates(),
+		nodeWrites: make(chan struct{}, 1),
+		runners:    map[string]*allocrunner.Runner{}, ignored: map[string]ignored{}, updates: newUpdates(),
 	}
 	if err := c.open(deps); err != nil {
 		c.close()

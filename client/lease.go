@@ -18,7 +18,6 @@ const (
 	defaultTTL  = 10 * time.Second       // of a lease whose length the server does not say
 	minBeatGap  = 250 * time.Millisecond // between two heartbeats, whatever happens
 
-	lockPoll       = 10 * time.Millisecond
 	minBeatTimeout = time.Second // of one heartbeat, however short the lease is
 )
 
@@ -168,16 +167,25 @@ func (c *Client) beat(
 	return ttl, fmt.Errorf("server %s does not answer, turning to the others: %w", addr, err)
 }
 
+// lockNode returns when no other write of the node's rows is under way: they are made one at a time, in order.
+// The other may wait for a server that does not answer, so this wait ends with ctx.
+func (c *Client) lockNode(ctx context.Context) (unlock func(), err error) {
+	select {
+	case c.nodeWrites <- struct{}{}:
+		return func() { <-c.nodeWrites }, nil
+	case <-ctx.Done():
+		return nil, structs.Errorf(structs.KindUnavailable,
+			"another report of this node is under way: %w", ctx.Err())
+	}
+}
+
 // register brings the node's rows up to date: itself and all its plugin instances.
 func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
-	for !c.nodeWrites.TryLock() { // who has it may call a server that does not answer
-		retry.Sleep(ctx, lockPoll)
-		if ctx.Err() != nil {
-			return 0, structs.Errorf(structs.KindUnavailable,
-				"registering: another report of this node is under way: %w", ctx.Err())
-		}
+	unlock, err := c.lockNode(ctx)
+	if err != nil {
+		return 0, err
 	}
-	defer c.nodeWrites.Unlock()
+	defer unlock()
 	instances := c.sub.Plugins.Instances()
 	node := c.node.Load()
 	req := &structs.NodeRegisterRequest{Node: node.Copy(), CSI: instances, Inventory: c.inventory(), Unsure: c.unsure}

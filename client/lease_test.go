@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"reflect"
 	"slices"
 	"strings"
@@ -269,4 +270,26 @@ func TestLease_IsRenewedElsewhereBeforeItEnds(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A registration that waits behind a report to a server that does not answer gives up with its own time limit.
+func TestLockNode_WaitsNoLongerThanItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Client{nodeWrites: make(chan struct{}, 1)}
+		unlock, err := c.lockNode(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		limited, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.lockNode(limited); !structs.IsKind(err, structs.KindUnavailable) {
+			t.Errorf("got %v", err)
+		}
+		unlock()
+		unlock, err = c.lockNode(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		unlock()
+	})
 }

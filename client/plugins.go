@@ -85,8 +85,11 @@ func (c *Client) runPlugins(ctx context.Context) {
 func (c *Client) sendInstances(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	c.nodeWrites.Lock()
-	defer c.nodeWrites.Unlock()
+	unlock, err := c.lockNode(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	now := byKey(c.sub.Plugins.Instances())
 	upserts, removes := diffInstances(c.reported, now)
 	full := c.reported == nil
