@@ -21,7 +21,7 @@ const (
 // busyBodies is how soon a request is welcome again that is refused because of the bodies of others.
 const busyBodies = time.Second
 
-// requestBody reads the body of one request within bounds: of its own size, of what all bodies take
+// requestBody reads the body of one request within bounds: of its own size, of the memory of all bodies
 // together, and of the time that it may take to arrive. It sets the deadline for reads of the connection,
 // from before the first byte until the last one: net/http itself would wait for ever for a body that the
 // handler has not read.
@@ -62,7 +62,7 @@ func (b *requestBody) extend() {
 	_ = b.conn.SetReadDeadline(by)
 }
 
-// Read reads on. Its errors are what the client is to be told.
+// Read reads on. Its errors have the words for the client.
 func (b *requestBody) Read(p []byte) (int, error) {
 	if b.ended { // net/http has taken the deadline away: the answer may take as long as it likes
 		return 0, io.EOF
@@ -88,7 +88,7 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close leaves what was not read to net/http, which discards a little of it before the deadline.
+// Close leaves the unread rest to net/http, which discards a little of it before the deadline.
 func (b *requestBody) Close() error { return b.src.Close() }
 
 func (b *requestBody) take(n int64) bool {
@@ -99,14 +99,14 @@ func (b *requestBody) take(n int64) bool {
 	return true
 }
 
-// release gives back what the body took. It is called when the request is served.
+// release gives the share of the body back. It is called when the request is served.
 func (b *requestBody) release() {
 	if b != nil {
 		b.all.Give(b.taken)
 	}
 }
 
-// weigh counts what a body takes when it is decoded, which may be far more than its bytes.
+// weigh counts the memory that a body takes when it is decoded, which may be far more than its bytes.
 func (b *requestBody) weigh(text []byte) error {
 	parts := bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("["))
 	switch {

@@ -133,7 +133,7 @@ type VolumeDetachOptions struct {
 	By     string
 }
 
-// VolumeDetach has a node let go of a volume, and returns what that proved.
+// VolumeDetach has a node let go of a volume, and returns the proof of it.
 func (c *Client) VolumeDetach(ctx context.Context, id string,
 	o VolumeDetachOptions) (*structs.CSIVolumeDetachResponse, error) {
 	params := url.Values{"node": {o.NodeID}, "force": {strconv.FormatBool(o.Force)}}
@@ -149,7 +149,7 @@ func (c *Client) VolumeDetach(ctx context.Context, id string,
 	return &resp, err
 }
 
-// VolumeRetry has what failed for a volume tried again at once.
+// VolumeRetry has every failed operation of a volume tried again at once.
 func (c *Client) VolumeRetry(ctx context.Context, id string) error {
 	_, err := send[structs.Empty](ctx, c, http.MethodPut, nil, "volume", "csi", id, "retry")
 	return err

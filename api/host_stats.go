@@ -28,7 +28,7 @@ func hostStats(c *call) (any, error) {
 	return nil, nil
 }
 
-// HostStats returns what the machine of a node uses; id "" is the node of the agent that is asked.
+// HostStats returns the use of a node's machine; id "" is the node of the agent that is asked.
 func (c *Client) HostStats(ctx context.Context, id string) (*structs.HostStats, error) {
 	stats := &structs.HostStats{}
 	query := url.Values{}

@@ -17,7 +17,7 @@ type Metrics interface {
 	Prometheus() http.Handler
 }
 
-// maxMetrics bounds what the client reads of an answer, in bytes.
+// maxMetrics is the number of bytes that the client reads of an answer at most.
 const maxMetrics = 64 << 20
 
 // The values of ?format of /v1/metrics.

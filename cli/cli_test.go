@@ -101,7 +101,7 @@ func words(line string) (all []string) {
 	return all
 }
 
-// asIs are the commands that print what tasks and agents wrote.
+// asIs are the commands that print the output of tasks and agents.
 var asIs = []string{" alloc logs", " operator metrics"}
 
 // TestTree holds every command of the tree to the rules that help and parsing rely on.

@@ -47,7 +47,8 @@ func parseJob(name string, src []byte) (job *structs.Job, locate func(error) err
 	return job, func(err error) error { return jobspec.Locate(name, src, err) }, err
 }
 
-// inPlace is a part of a file with blanks before it, so that it stands at the same line and column as in the file.
+// inPlace is a part of a file with blanks before it, so that it stands at the same line and column as in the
+// file.
 func inPlace(src, part []byte) []byte {
 	before := bytes.Map(func(r rune) rune {
 		if r == '\n' {

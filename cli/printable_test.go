@@ -15,8 +15,8 @@ import (
 	"berth/structs"
 )
 
-// TestOutput_HoldsNoCommandsForTheTerminal: whatever names, errors and reports hold, people see escapes;
-// programs get what the API answered, and logs are what tasks wrote.
+// TestOutput_HoldsNoCommandsForTheTerminal: people see control characters in names, errors and reports as
+// escapes; programs get the answer of the API, and logs are as the tasks wrote them.
 func TestOutput_HoldsNoCommandsForTheTerminal(t *testing.T) {
 	const evil = "x\x1b]0;owned\a\u009b2J\u202ey"
 	caller, logs := &apitest.Caller{}, t.TempDir()

@@ -97,7 +97,8 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 	return "", structs.Errorf(structs.KindInvalid, "%s", b.String())
 }
 
-// didYouMean adds to the error of a thing that does not exist the IDs that begin so, or the one that was likely meant.
+// didYouMean adds to the error of a thing that does not exist the IDs that begin so, or the one that was
+// likely meant.
 func (c *Call) didYouMean(ctx context.Context, name, typed string, err error) error {
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return err
@@ -123,7 +124,8 @@ func (c *Call) didYouMean(ctx context.Context, name, typed string, err error) er
 // maxGuesses bounds among how many things a misspelt one is looked for.
 const maxGuesses = 1000
 
-// nearest is the ID or name that was likely meant, "" for none. It does not guess IDs that nobody types from memory.
+// nearest is the ID or name that was likely meant, "" for none. It does not guess IDs that nobody types from
+// memory.
 func (c *Call) nearest(ctx context.Context, k kind, typed string) string {
 	if k.random {
 		return ""

@@ -375,7 +375,8 @@ func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
 	if t == nil {
 		return ""
 	}
-	return fmt.Sprintf("on node %s, under allocation %s, which let go of it %s", structs.ShortID(t.NodeID), structs.ShortID(t.AllocID), age(t.Time))
+	return fmt.Sprintf("on node %s, under allocation %s, which let go of it %s", structs.ShortID(t.NodeID),
+		structs.ShortID(t.AllocID), age(t.Time))
 }
 
 func forcedLast(f *structs.CSIForced) string {

@@ -475,7 +475,8 @@ func dataVolume() *structs.CSIVolumeDetail {
 	return &structs.CSIVolumeDetail{
 		CSIVolume: structs.CSIVolume{ID: "data", Name: "data", Namespace: "default", ExternalID: "vol-1", PluginID: "hostpath", State: "ready", Capacity: 10 << 20,
 			MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}}, CreateTime: before(24 * time.Hour), ModifyTime: before(time.Hour),
-			TurnedReadOnly:        &structs.CSITurnedReadOnly{NodeID: node2, AllocID: alloc1, Time: before(2 * time.Hour)},
+			TurnedReadOnly: &structs.CSITurnedReadOnly{NodeID: node2, AllocID: alloc1,
+				Time: before(2 * time.Hour)},
 			Topologies:            []*structs.CSITopology{{Segments: map[string]string{"topology.berth/node": "one"}}},
 			RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}},
 		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem, Schedulable: true, Provider: "hostpath.berth", ProviderVersion: "0.1.0",
