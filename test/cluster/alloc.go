@@ -27,10 +27,13 @@ type held struct {
 
 func (n *Node) begin(ctx context.Context, a *structs.Allocation) {
 	life, stop := context.WithCancel(ctx)
-	r := &running{alloc: a, grants: map[structs.CSIClaimKey]uint64{}, stop: stop, finish: make(chan string, 1)}
+	r := &running{
+		alloc: a, grants: map[structs.CSIClaimKey]uint64{}, stop: stop, finish: make(chan string, 1),
+	}
 	if g := a.Job.Group(a.TaskGroup); g != nil {
 		for _, v := range g.Volumes {
-			r.keys = append(r.keys, structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: v.VolumeID(a.Index()), AllocID: a.ID})
+			k := structs.CSIClaimKey{Namespace: a.Namespace, VolumeID: v.VolumeID(a.Index()), AllocID: a.ID}
+			r.keys = append(r.keys, k)
 		}
 	}
 	n.mu.Lock()
@@ -93,7 +96,8 @@ func (n *Node) live(node, life context.Context, r *running) {
 	}
 	if len(r.keys) > 0 {
 		_ = retry(node, func(ctx context.Context) error {
-			_, err := rpc.Call(ctx, n.servers, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: n.ID, SecretID: n.secret(), Claims: r.keys})
+			req := &structs.CSIVolumeUnpublishRequest{NodeID: n.ID, SecretID: n.secret(), Claims: r.keys}
+			_, err := rpc.Call(ctx, n.servers, structs.CSIVolumeUnpublish, req)
 			return err
 		})
 	}
@@ -104,7 +108,7 @@ func (n *Node) live(node, life context.Context, r *running) {
 	n.say(node, r.alloc.ID, status)
 }
 
-// linger is how long a task takes to end that is told to.
+// linger waits as long as a task takes to end after it is told to.
 func (n *Node) linger(ctx context.Context) {
 	if n.lingers <= 0 {
 		return
@@ -121,7 +125,7 @@ func (n *Node) set(r *running, works bool) {
 	r.works = works
 }
 
-// say says of an allocation what became of it.
+// say tells the servers what became of an allocation.
 func (n *Node) say(ctx context.Context, alloc, status string) {
 	_ = retry(ctx, func(ctx context.Context) error {
 		_, err := rpc.Call(ctx, n.servers, structs.NodeUpdateAllocs, &structs.AllocsClientUpdateRequest{
@@ -174,7 +178,8 @@ func (n *Node) mountOne(ctx context.Context, r *running, c *structs.CSIClaim) (*
 			continue
 		}
 		external := ready.Volume.ExternalID
-		err = n.Storage.mount(n.Name, r.alloc.ID, external, c.VolumeID, c.AccessMode, n.plugins[ready.Volume.PluginID].Attach)
+		attach := n.plugins[ready.Volume.PluginID].Attach
+		err = n.Storage.mount(n.Name, r.alloc.ID, external, c.VolumeID, c.AccessMode, attach)
 		r.grants[c.Key()] = ready.Claim.GrantIndex
 		n.mu.Unlock()
 		return &held{c.Key(), external}, err

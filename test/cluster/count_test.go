@@ -12,7 +12,7 @@ import (
 )
 
 // TestServers_SurviveACountWithoutBounds: a job whose count no server would accept today is in the log, as an
-// older version may have left it there. What fits is placed, the rest waits, and no leader pays for it by the
+// older version may have left it there. The part that fits is placed, the rest waits. No leader pays for it by the
 // instance, nor does one that starts with it.
 func TestServers_SurviveACountWithoutBounds(t *testing.T) {
 	c := cluster.New(t, 3)
@@ -26,15 +26,19 @@ func TestServers_SurviveACountWithoutBounds(t *testing.T) {
 	})
 	req := aJob("huge")
 	req.Job.TaskGroups[0].Count = 2_000_000_000
-	if _, err := rpc.Call(t.Context(), leader.Now(), structs.JobRegister, req); !structs.IsKind(err, structs.KindInvalid) {
+	_, err := rpc.Call(t.Context(), leader.Now(), structs.JobRegister, req)
+	if !structs.IsKind(err, structs.KindInvalid) {
 		t.Fatalf("a server accepts it: %v", err)
 	}
 	req.Job.TaskGroups[0].Tasks[0].Resources = &structs.Resources{CPU: 1000, MemoryMB: 10}
 	req.Job.Canonicalize()
 	now := time.Now().UnixNano()
 	req.Now = now
-	req.Eval = &structs.Evaluation{ID: structs.NewID(), Namespace: structs.DefaultNamespace, JobID: "huge", Type: structs.JobService,
-		Priority: 50, TriggeredBy: structs.TriggerJobRegister, Status: structs.EvalPending, CreateTime: now, ModifyTime: now}
+	req.Eval = &structs.Evaluation{
+		ID: structs.NewID(), Namespace: structs.DefaultNamespace, JobID: "huge", Type: structs.JobService,
+		Priority: 50, TriggeredBy: structs.TriggerJobRegister, Status: structs.EvalPending,
+		CreateTime: now, ModifyTime: now,
+	}
 	if _, err := fsm.Propose(t.Context(), leader.Now(), fsm.JobRegister, req); err != nil {
 		t.Fatal(err)
 	}

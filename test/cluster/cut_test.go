@@ -56,7 +56,10 @@ func realNode(t *testing.T, c *cluster.Cluster, name string) *client.Client {
 // because each renews its lease at another server before the new leader has waited for it in vain.
 func TestCutLeader_TakesNoNodeDown(t *testing.T) {
 	t.Parallel()
-	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.HeartbeatTTL, cfg.HeartbeatGrace = 2*time.Second, 2*time.Second })
+	c := cluster.New(t, 3, func(cfg *server.Config) {
+		cfg.HeartbeatTTL = 2 * time.Second
+		cfg.HeartbeatGrace = 2 * time.Second
+	})
 	node := realNode(t, c, "n1")
 	old := c.Leader()
 	others := c.Others(old)
@@ -74,7 +77,7 @@ func TestCutLeader_TakesNoNodeDown(t *testing.T) {
 	}
 }
 
-// Who waits for news at a follower hears of it although the leader that the follower had asked was cut off.
+// A blocking query at a follower ends with the news although the leader that the follower had asked was cut off.
 func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)
@@ -107,13 +110,13 @@ func TestCutLeader_EndsNoWaitAtAFollower(t *testing.T) {
 			t.Errorf("a wait ended with %v (%s)", err, structs.KindOf(err))
 		}
 	}
-	// A write may have happened: it is repeated by who asked for it, if at all.
+	// A write may have happened: only its caller may repeat it.
 	if err := <-write; err != nil {
 		says(t, err, structs.KindTimeout, "leader changed", "repeat")
 	}
 }
 
-// Whoever asks while a leader is elected waits for it, and hears nothing of the connection to the old one.
+// A request during an election waits for the new leader. Its answer does not tell of the connection to the old one.
 func TestElection_IsWaitedFor(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)

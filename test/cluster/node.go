@@ -54,7 +54,7 @@ func WithPlugin(p Plugin) NodeOption {
 	return func(n *Node, _ *structs.Node) { n.plugins[p.ID] = p }
 }
 
-// WithLinger has the node's tasks take a moment to end when they are told to. They have their volumes until then.
+// WithLinger has the node's tasks take a moment to end when they are told to. They keep their volumes until then.
 func WithLinger(d time.Duration) NodeOption {
 	return func(n *Node, _ *structs.Node) { n.lingers = d }
 }
@@ -143,7 +143,8 @@ func retry(ctx context.Context, f func(ctx context.Context) error) error {
 func (n *Node) lease(ctx context.Context, row *structs.Node, registered chan struct{}) {
 	for ctx.Err() == nil {
 		err := retry(ctx, func(ctx context.Context) error {
-			resp, err := rpc.Call(ctx, n.servers, structs.NodeRegister, &structs.NodeRegisterRequest{Node: row, CSI: n.instances(), Inventory: n.inventory()})
+			req := &structs.NodeRegisterRequest{Node: row, CSI: n.instances(), Inventory: n.inventory()}
+			resp, err := rpc.Call(ctx, n.servers, structs.NodeRegister, req)
 			if err == nil {
 				n.servers.Set(resp.Servers)
 			}
@@ -214,8 +215,10 @@ func (n *Node) instances() (out []*structs.CSIPluginInstance) {
 		out = append(out, half)
 		if p.Controller {
 			c := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: n.ID, CSIInfo: info}
-			c.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsAttachDetach: p.Attach, SupportsExpand: true,
-				SupportsListVolumes: p.Lists, SupportsListVolumesAttachedNodes: p.Lists}
+			c.ControllerInfo = &structs.CSIControllerInfo{
+				SupportsCreateDelete: true, SupportsAttachDetach: p.Attach, SupportsExpand: true,
+				SupportsListVolumes: p.Lists, SupportsListVolumesAttachedNodes: p.Lists,
+			}
 			out = append(out, c)
 		}
 	}
@@ -298,17 +301,25 @@ func (n *Node) endpoints() []rpc.Endpoint {
 			}
 			return empty, n.Storage.detach(n.Name, r.ExternalID, r.ExternalNodeID)
 		}),
-		rpc.Handle(structs.ClientCSIControllerList, func(_ context.Context, r *structs.ClientCSIListRequest) (*structs.ClientCSIListResponse, error) {
-			p, err := n.plugin(r.PluginID)
-			return &structs.ClientCSIListResponse{Volumes: n.Storage.list(p.Lists)}, err
-		}),
+		rpc.Handle(structs.ClientCSIControllerList, n.listVolumes),
 		rpc.Handle(structs.ClientCSINodeDetach, func(_ context.Context, r *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
 			return empty, n.letGo(r)
 		}),
-		rpc.Handle(structs.ClientCSINodeVolume, func(_ context.Context, r *structs.ClientCSINodeVolumeRequest) (*structs.ClientCSINodeVolumeResponse, error) {
-			return &structs.ClientCSINodeVolumeResponse{Mounts: n.Storage.mountsAt(n.Name, r.VolumeID)}, nil
-		}),
+		rpc.Handle(structs.ClientCSINodeVolume, n.volumeHere),
 	}
+}
+
+func (n *Node) listVolumes(
+	_ context.Context, r *structs.ClientCSIListRequest,
+) (*structs.ClientCSIListResponse, error) {
+	p, err := n.plugin(r.PluginID)
+	return &structs.ClientCSIListResponse{Volumes: n.Storage.list(p.Lists)}, err
+}
+
+func (n *Node) volumeHere(
+	_ context.Context, r *structs.ClientCSINodeVolumeRequest,
+) (*structs.ClientCSINodeVolumeResponse, error) {
+	return &structs.ClientCSINodeVolumeResponse{Mounts: n.Storage.mountsAt(n.Name, r.VolumeID)}, nil
 }
 
 // letGo unmounts for allocations that have ended, as the server asks.

@@ -9,7 +9,7 @@ import (
 )
 
 // doubt takes note of whether the servers wait for the node's report, and reports whether that is new. Then the
-// index of their state may be older than before: which allocations are to run is asked from the start.
+// index of their state may be older than before: the node asks from the start which allocations are to run.
 func (n *Node) doubt(unaccounted bool) (news bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -26,8 +26,8 @@ func (n *Node) doubt(unaccounted bool) (news bool) {
 	return news
 }
 
-// report is the node's side of a restore: it tells what became of its allocations, ends what has a volume
-// without a claim, and returns what it holds. It is nil when nobody waits for it.
+// report does the node's part of a restore: it tells what became of the allocations, ends what has a volume
+// without a claim, and returns what the node holds. It returns nil when nobody waits for it.
 func (n *Node) report(ctx context.Context) *structs.NodeInventory {
 	n.mu.Lock()
 	doubted, states := n.doubted, map[string]string{}
@@ -77,7 +77,7 @@ func (n *Node) checkClaims(ctx context.Context) {
 	}
 }
 
-// inventory is what the node has mounted, and what its allocations claim besides.
+// inventory returns what the node has mounted, and what its allocations claim besides.
 func (n *Node) inventory() *structs.NodeInventory {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"berth/test/cluster"
 )
 
-// peerOf is a server in the Raft configuration as another server knows it, nil where it is not in it.
+// peerOf returns a server in the Raft configuration as another server knows it, nil where it is not in it.
 func peerOf(t *testing.T, at, s *cluster.Server, id string) *structs.RaftServer {
 	t.Helper()
 	servers, err := at.Now().Configuration()
@@ -66,6 +66,14 @@ func says(t *testing.T, err error, kind structs.Kind, texts ...string) {
 	}
 }
 
+// allVote waits until every server has a vote.
+func allVote(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	c.Until("every server has a vote", func() bool {
+		return slices.Equal(voters(t, c.Leader()), addresses(c.Servers))
+	})
+}
+
 func TestRemovePeer_TakesTheVoteOfADeadServer(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 3)
@@ -73,29 +81,35 @@ func TestRemovePeer_TakesTheVoteOfADeadServer(t *testing.T) {
 	dead, follower := c.Others(leader)[0], c.Others(leader)[1]
 
 	alive := peerOf(t, leader, follower, "")
-	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{ID: alive.ID}), structs.KindPrecondition, follower.Name, "is alive", "server leave")
-	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{Address: leader.Now().RPCAddr()}), structs.KindPrecondition, leader.Name, "is alive")
-	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{ID: "nobody"}), structs.KindNotFound, "nobody", alive.ID, follower.Now().RPCAddr())
+	err := removePeer(follower, &structs.RaftRemovePeerRequest{ID: alive.ID})
+	says(t, err, structs.KindPrecondition, follower.Name, "is alive", "server leave")
+	err = removePeer(follower, &structs.RaftRemovePeerRequest{Address: leader.Now().RPCAddr()})
+	says(t, err, structs.KindPrecondition, leader.Name, "is alive")
+	err = removePeer(follower, &structs.RaftRemovePeerRequest{ID: "nobody"})
+	says(t, err, structs.KindNotFound, "nobody", alive.ID, follower.Now().RPCAddr())
 	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{}), structs.KindInvalid, "either")
 
 	id := die(c, t, dead, leader)
 	if err := removePeer(follower, &structs.RaftRemovePeerRequest{ID: id}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := voters(t, c.Leader(leader, follower)), addresses([]*cluster.Server{leader, follower}); !slices.Equal(got, want) {
+	got, want := voters(t, c.Leader(leader, follower)), addresses([]*cluster.Server{leader, follower})
+	if !slices.Equal(got, want) {
 		t.Errorf("the servers with a vote are %v, want %v", got, want)
 	}
 	says(t, removePeer(follower, &structs.RaftRemovePeerRequest{ID: id}), structs.KindNotFound)
 
 	c.Restart(dead) // it was not gone for good
-	c.Until("it has a vote again", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
+	allVote(t, c)
 }
 
 func TestRemovePeer_KeepsTheOnlyVote(t *testing.T) {
 	t.Parallel()
 	c := cluster.New(t, 1)
-	says(t, removePeer(c.Servers[0], &structs.RaftRemovePeerRequest{Address: c.Servers[0].Now().RPCAddr()}), structs.KindPrecondition, "only vote")
-	says(t, c.Servers[0].Now().Leave(t.Context(), true), structs.KindPrecondition, "only vote", "stop the agent")
+	only := c.Servers[0]
+	err := removePeer(only, &structs.RaftRemovePeerRequest{Address: only.Now().RPCAddr()})
+	says(t, err, structs.KindPrecondition, "only vote")
+	says(t, only.Now().Leave(t.Context(), true), structs.KindPrecondition, "only vote", "stop the agent")
 }
 
 func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
@@ -104,7 +118,9 @@ func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
 	leader := c.Leader()
 	others := c.Others(leader)
 	follower := others[0]
-	force := func(name string, prune bool) error { return follower.Now().ForceLeave(t.Context(), name, prune) }
+	force := func(name string, prune bool) error {
+		return follower.Now().ForceLeave(t.Context(), name, prune)
+	}
 	says(t, force(leader.Name, false), structs.KindPrecondition, leader.Name, "is alive", "server leave")
 	says(t, force("nobody", true), structs.KindNotFound, "nobody", leader.Name)
 
@@ -123,7 +139,9 @@ func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
 		return "forgotten"
 	}
 	for _, s := range []*cluster.Server{first, second} {
-		c.Until(s.Name+" has failed", func() bool { return status(follower, s.Name) == "failed" && status(leader, s.Name) == "failed" })
+		c.Until(s.Name+" has failed", func() bool {
+			return status(follower, s.Name) == "failed" && status(leader, s.Name) == "failed"
+		})
 	}
 	if err := force(first.Name, false); err != nil { // the short name
 		t.Error(err)
@@ -136,7 +154,8 @@ func TestForceLeave_EndsTheVoteAndTheMembership(t *testing.T) {
 	if got := voters(t, c.Leader(rest...)); !slices.Equal(got, addresses(rest)) {
 		t.Errorf("the servers with a vote are %v, want %v", got, addresses(rest))
 	}
-	if left, pruned := status(follower, first.Name), status(follower, second.Name); left != "left" || pruned != "forgotten" {
+	left, pruned := status(follower, first.Name), status(follower, second.Name)
+	if left != "left" || pruned != "forgotten" {
 		t.Errorf("the servers that were forced out are %s and %s, want left and forgotten", left, pruned)
 	}
 }
@@ -159,8 +178,10 @@ func TestLeave_HandsLeadershipOnAndEndsTheVote(t *testing.T) {
 	cluster.Must(c, rest[0], structs.JobRegister, aJob("two"))
 
 	c.Restart(leaving)
-	c.Until("it has joined again", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
-	c.Rows(leaving, "it has what it missed", func(tx *state.Read) bool { return state.Job(tx, structs.DefaultNamespace, "two") != nil })
+	allVote(t, c)
+	c.Rows(leaving, "it has what it missed", func(tx *state.Read) bool {
+		return state.Job(tx, structs.DefaultNamespace, "two") != nil
+	})
 }
 
 func TestLeave_KeepsTheMajority(t *testing.T) {
@@ -174,7 +195,8 @@ func TestLeave_KeepsTheMajority(t *testing.T) {
 		return peer != nil && peer.Status == "failed"
 	})
 	for _, s := range []*cluster.Server{leader, follower} {
-		says(t, s.Now().Leave(t.Context(), false), structs.KindPrecondition, s.Name, "1 of 2 servers", "no majority", "remove-peer", "-force")
+		says(t, s.Now().Leave(t.Context(), false), structs.KindPrecondition,
+			s.Name, "1 of 2 servers", "no majority", "remove-peer", "-force")
 	}
 	if err := removePeer(follower, &structs.RaftRemovePeerRequest{ID: id}); err != nil {
 		t.Fatal(err)
@@ -198,7 +220,8 @@ func TestLeave_GoesWithoutAMajorityWhenForced(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	says(t, leader.Now().Leave(t.Context(), true), structs.KindTimeout, leader.Name, "may still have its vote")
+	err := leader.Now().Leave(t.Context(), true)
+	says(t, err, structs.KindTimeout, leader.Name, "may still have its vote")
 	for _, m := range leader.Now().Members() {
 		if m.Name == leader.Name+".global" && m.Status != "left" {
 			t.Errorf("it is %s in the gossip", m.Status)

@@ -153,8 +153,8 @@ func (s *Storage) mounts(node string) (held []structs.CSIHeldClaim) {
 	for id, d := range s.volumes {
 		for key, volume := range d.mounted {
 			if alloc, here := strings.CutPrefix(key, node+" "); here {
-				held = append(held, structs.CSIHeldClaim{ExternalVolumeID: id, ExternalNodeID: node,
-					CSIClaimKey: structs.CSIClaimKey{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: alloc}})
+				k := structs.CSIClaimKey{Namespace: structs.DefaultNamespace, VolumeID: volume, AllocID: alloc}
+				held = append(held, structs.CSIHeldClaim{CSIClaimKey: k, ExternalVolumeID: id, ExternalNodeID: node})
 			}
 		}
 	}

@@ -21,7 +21,7 @@ type storage struct {
 	root string
 }
 
-// newStorage makes one that outlives the agents that are made after it.
+// newStorage makes a storage that outlives the agents that are made after it.
 func newStorage(t testing.TB) *storage {
 	t.Helper()
 	root, err := os.MkdirTemp("/tmp", "be2e-shelf-")
@@ -67,7 +67,8 @@ job %q {
       driver = "raw_exec"
       config {
         command = %q
-        args    = ["shelf", "-root", %q, "-node", "${node.unique.name}", "-endpoint", "${CSI_ENDPOINT}", "-half", %[5]q]
+        args    = ["shelf", "-root", %q, "-half", %[5]q, "-node", "${node.unique.name}",
+          "-endpoint", "${CSI_ENDPOINT}"]
       }
       csi_plugin {
         id   = "shelf"
@@ -80,11 +81,12 @@ job %q {
 
 // allowRaw lets the agent run tasks without isolation: the plugin mounts in the host's own namespace.
 func (a *agent) allowRaw() *agent {
-	a.args = append(a.args, "-config", a.file("raw.hcl", "client {\n  drivers {\n    raw_exec {\n      enabled = true\n    }\n  }\n}\n"))
+	config := a.file("raw.hcl", "client {\n  drivers {\n    raw_exec {\n      enabled = true\n    }\n  }\n}\n")
+	a.args = append(a.args, "-config", config)
 	return a
 }
 
-// create has the plugin make a volume of so many MiB, or expand it.
+// create has the plugin make a volume of mib MiB, or expand it.
 func (st *storage) create(a *agent, id string, mib int) {
 	a.t.Helper()
 	a.again("volume", "create", st.volume(a, id, mib))
@@ -92,10 +94,12 @@ func (st *storage) create(a *agent, id string, mib int) {
 
 func (st *storage) volume(a *agent, id string, mib int) string {
 	a.t.Helper()
-	return a.file(fmt.Sprintf("volume-%s-%d.hcl", id, mib), strings.Replace(volumeFile{id: id}.sized(mib), `"hostpath"`, `"shelf"`, 1))
+	text := strings.Replace(volumeFile{id: id}.sized(mib), `"hostpath"`, `"shelf"`, 1)
+	return a.file(fmt.Sprintf("volume-%s-%d.hcl", id, mib), text)
 }
 
-// places lists "volume node" for what the plugin has recorded in each volume's directory, "attached" or "staged".
+// places lists "volume node" for what the plugin has recorded in a directory of each volume: "attached" or
+// "staged".
 func (st *storage) places(dir string) (all []string) {
 	found, _ := filepath.Glob(filepath.Join(st.root, "vol", "*", dir, "*"))
 	for _, path := range found {
@@ -105,7 +109,7 @@ func (st *storage) places(dir string) (all []string) {
 	return all
 }
 
-// volumeOf is the name of the volume to which a path below the shared directory belongs.
+// volumeOf returns the name of the volume to which a path below the shared directory belongs.
 func (st *storage) volumeOf(path string) string {
 	rel, _ := filepath.Rel(filepath.Join(st.root, "vol"), path)
 	id, _, _ := strings.Cut(rel, "/")
@@ -134,7 +138,7 @@ func (st *storage) mounts(n *agent, base string) (all []string) {
 	return all
 }
 
-// allocsAtWork are the allocations of which a process runs on the node, by the processes' environment.
+// allocsAtWork returns the allocations of which a process runs on the node, by the processes' environment.
 func (a *agent) allocsAtWork() map[string]bool {
 	found := map[string]bool{}
 	for _, pid := range a.tree() {
@@ -148,8 +152,8 @@ func (a *agent) allocsAtWork() map[string]bool {
 	return found
 }
 
-// unlike says where rows, nodes and storage differ: an allocation is shown running exactly where a process of it
-// runs, and a volume is attached, staged and published exactly where a row of a granted claim says so.
+// unlike returns where rows, nodes and storage differ. An allocation is shown running exactly where a process of
+// it runs. A volume is attached, staged and published exactly where a claim says so.
 func (c *cluster) unlike(st *storage) error {
 	s := c.alive()
 	shown, err := c.shown(s)
@@ -172,7 +176,8 @@ func (c *cluster) unlike(st *storage) error {
 		for _, a := range v.Attachments {
 			attached = append(attached, v.ID+" "+c.nameOf(a.NodeID))
 			if a.State != structs.AttachmentAttached {
-				return fmt.Errorf("volume %s is %s at %s: %+v", v.ID, a.State, c.nameOf(a.NodeID), a.LastError)
+				node := c.nameOf(a.NodeID)
+				return fmt.Errorf("volume %s is %s at %s: %+v", v.ID, a.State, node, a.LastError)
 			}
 		}
 	}
@@ -184,15 +189,18 @@ func (c *cluster) unlike(st *storage) error {
 		for id := range n.allocsAtWork() {
 			working[id] = n.name
 		}
-		staged, published = append(staged, st.mounts(n, "stage")...), append(published, st.mounts(n, "mount")...)
+		staged = append(staged, st.mounts(n, "stage")...)
+		published = append(published, st.mounts(n, "mount")...)
 	}
 	slices.Sort(staged)
 	slices.Sort(published)
 	if !maps.Equal(shown, working) {
 		return fmt.Errorf("shown running are %v, at work %v", shown, working)
 	}
-	for name, list := range map[string][]string{"attached by rows": attached, "attached by the plugin": st.places("attached"),
-		"staged": staged, "staged by the plugin": st.places("staged"), "published": published} {
+	for name, list := range map[string][]string{
+		"attached by rows": attached, "attached by the plugin": st.places("attached"),
+		"staged": staged, "staged by the plugin": st.places("staged"), "published": published,
+	} {
 		if !slices.Equal(list, claimed) {
 			return fmt.Errorf("claimed are %v; %s: %v", claimed, name, list)
 		}
@@ -200,7 +208,7 @@ func (c *cluster) unlike(st *storage) error {
 	return nil
 }
 
-// shown are the allocations that the servers show as running, with the names of their nodes.
+// shown returns the allocations that the servers show as running, with the names of their nodes.
 func (c *cluster) shown(s *agent) (map[string]string, error) {
 	allocs, err := get[[]*structs.AllocListStub](s, "/v1/allocations")
 	if err != nil {
@@ -212,19 +220,20 @@ func (c *cluster) shown(s *agent) (map[string]string, error) {
 		case a.ClientStatus == structs.AllocRunning && a.DesiredStatus == structs.AllocDesiredRun:
 			found[a.ID] = a.NodeName
 		case a.ClientStatus == structs.AllocRunning || a.ClientStatus == structs.AllocPending:
-			return nil, fmt.Errorf("allocation %.8s of %s is %s/%s%s", a.ID, a.JobID, a.DesiredStatus, a.ClientStatus, events(a))
+			return nil, fmt.Errorf("allocation %.8s of %s is %s/%s%s",
+				a.ID, a.JobID, a.DesiredStatus, a.ClientStatus, events(a))
 		}
 	}
 	return found, nil
 }
 
-// alive is a server that runs.
+// alive returns a server that runs.
 func (c *cluster) alive() *agent {
 	i := slices.IndexFunc(c.servers, func(s *agent) bool { return s.cmd != nil })
 	return c.servers[i]
 }
 
-// nameOf is the name of a node.
+// nameOf returns the name of a node.
 func (c *cluster) nameOf(id string) string {
 	for _, n := range c.nodes {
 		if known, _ := os.ReadFile(n.data("client", "node-id")); strings.TrimSpace(string(known)) == id {
@@ -248,7 +257,7 @@ func (st *storage) inOrder() {
 	}
 }
 
-// keeping is a job that writes its name and word to its volume and says all that is there.
+// keeping is a job that adds a word to its volume, and writes out all words that are there.
 func keeping(volume, node, word string) jobFile {
 	return jobFile{name: volume, node: node, uses: []use{{source: volume, at: "/data"}},
 		script: fmt.Sprintf("echo %s >> /data/words; sync; echo there is $(cat /data/words)\nsleep 86400", word)}
@@ -290,7 +299,9 @@ func TestRestore_NothingIsLostAndNothingIsLeftAttached(t *testing.T) {
 	}
 	ended := keeping("ended", "n1", "before")
 	ended.once = true
-	for _, j := range []jobFile{keeping("moved", "n0", "before"), ended, keeping("stopped", "n2", "before"), keeping("grown", "n2", "before")} {
+	for _, j := range []jobFile{
+		keeping("moved", "n0", "before"), ended, keeping("stopped", "n2", "before"), keeping("grown", "n2", "before"),
+	} {
 		s.holds(j, "before")
 	}
 	c.alike(st)
@@ -298,7 +309,7 @@ func TestRestore_NothingIsLostAndNothingIsLeftAttached(t *testing.T) {
 	archive := filepath.Join(s.dir, "then.snap")
 	s.again("operator", "snapshot", "save", archive)
 
-	// What the snapshot does not know.
+	// The snapshot does not know any of this.
 	s.holds(keeping("free", "n1", "since"), "since")
 	s.holds(keeping("moved", "n1", "since"), "before", "since")
 	c.nodes[1].endTask(s.running("ended", 1)[0].ID)
@@ -324,7 +335,7 @@ func TestRestore_NothingIsLostAndNothingIsLeftAttached(t *testing.T) {
 
 	// All that was written is there, wherever it is wanted now.
 	s.holds(keeping("free", "n0", "after"), "since", "after")
-	st.create(s, "new", 300) // the same name: the plugin has it
+	st.create(s, "new", 300) // the plugin has a volume of this name
 	s.holds(keeping("new", "n2", "after"), "since", "after")
 	s.holds(keeping("ended", "n0", "after"), "before", "after")
 	st.create(s, "grown", 340)
@@ -352,7 +363,8 @@ func (a *agent) endTask(alloc string) {
 	for _, pid := range a.tree() {
 		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-		if bytes.HasPrefix(cmdline, []byte("sleep\x00")) && bytes.Contains(environ, []byte("BERTH_ALLOC_ID="+alloc)) {
+		its := bytes.Contains(environ, []byte("BERTH_ALLOC_ID="+alloc))
+		if its && bytes.HasPrefix(cmdline, []byte("sleep\x00")) {
 			p, err := os.FindProcess(pid)
 			if err == nil {
 				err = p.Kill()

@@ -31,7 +31,8 @@ job "driver" {
       driver = "exec"
       config {
         command = "/opt/driver/hostpathplugin"
-        args    = ["--endpoint", "${CSI_ENDPOINT}", "--nodeid", "${node.unique.id}", "--statedir", "${BERTH_PLUGIN_DATA}", "--drivername", "hostpath.csi.k8s.io", "--v=5"]
+        args    = ["--endpoint", "${CSI_ENDPOINT}", "--nodeid", "${node.unique.id}", "--v=5",
+          "--statedir", "${BERTH_PLUGIN_DATA}", "--drivername", "hostpath.csi.k8s.io"]
       }
       csi_plugin {
         id   = "driver"
@@ -89,7 +90,8 @@ func TestADriverNobodyHereWrote(t *testing.T) {
 	})
 	// It asks for the node's step of an expansion, and checks the path that it is given.
 	a.must("volume", "create", a.file("larger.hcl", strings.Replace(driverVolume, "16MiB", "24MiB", 1)))
-	if out := a.must("volume", "status", "counter"); !strings.Contains(out, "24 MiB") || strings.Contains(out, "Grows to") {
+	out := a.must("volume", "status", "counter")
+	if !strings.Contains(out, "24 MiB") || strings.Contains(out, "Grows to") {
 		t.Errorf("status after the expansion:\n%s", out)
 	}
 	log := a.must("alloc", "logs", "-stderr", a.running("driver", 1)[0].ID)

@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// hold has the plugin's calls of an RPC wait, before they have an effect or after, until release is called.
+// hold makes the plugin's calls of an RPC wait, before they have an effect or after, until release is called.
 func (st *storage) hold(rpc, when string) (release func()) {
 	st.t.Helper()
 	path := filepath.Join(st.root, "hold", rpc+"."+when)

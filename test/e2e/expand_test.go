@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// sized is a volume file with another size and, for images, without reserved blocks: they are as large as xfs wants.
+// sized is a volume file with another size and, for images, without reserved blocks: xfs wants them that large.
 func (v volumeFile) sized(mib int) string {
 	text := strings.Replace(v.hcl(), `capacity_min = "16MiB"`, fmt.Sprintf(`capacity_min = "%dMiB"`, mib), 1)
 	text = strings.Replace(text, "capacity_max = \"32MiB\"\n", "", 1)
@@ -21,7 +21,8 @@ func watching(name, volume, script string, attach structs.CSIAttachmentMode) job
 	if attach == structs.CSIBlockDevice {
 		at = "/dev/data"
 	}
-	return jobFile{name: name, uses: []use{{source: volume, at: at, attach: attach}}, script: "while :; do " + script + "; sleep 1; done"}
+	return jobFile{name: name, uses: []use{{source: volume, at: at, attach: attach}},
+		script: "while :; do " + script + "; sleep 1; done"}
 }
 
 const (
@@ -35,13 +36,17 @@ func TestVolumesGrowUnderTheirUsers(t *testing.T) {
 	grow := func(v volumeFile, mib int) string {
 		return a.must("volume", "create", a.file("volume-"+v.id+".hcl", v.sized(mib)))
 	}
-	online, disk := volumeFile{id: "online", image: true, fsType: "xfs"}, volumeFile{id: "disk", image: true, attach: structs.CSIBlockDevice}
+	online := volumeFile{id: "online", image: true, fsType: "xfs"}
+	disk := volumeFile{id: "disk", image: true, attach: structs.CSIBlockDevice}
 	later := volumeFile{id: "later", image: true, fsType: "ext4"}
 	grow(online, 300)
 	grow(disk, 16)
 	grow(later, 16)
-	for _, j := range []jobFile{watching("online", "online", df, structs.CSIFileSystem), watching("disk", "disk", blockdev, structs.CSIBlockDevice),
-		watching("later", "later", df, structs.CSIFileSystem)} {
+	for _, j := range []jobFile{
+		watching("online", "online", df, structs.CSIFileSystem),
+		watching("disk", "disk", blockdev, structs.CSIBlockDevice),
+		watching("later", "later", df, structs.CSIFileSystem),
+	} {
 		a.must("job", "run", a.write(j))
 	}
 	fs, dev, ext4 := a.running("online", 1)[0].ID, a.running("disk", 1)[0].ID, a.running("later", 1)[0].ID
@@ -59,9 +64,10 @@ func TestVolumesGrowUnderTheirUsers(t *testing.T) {
 		}
 	}
 
-	// ext4 grows while it is mounted only where the plugin may: else the status says that the next mount does it.
+	// The plugin may not grow ext4 everywhere while it is mounted: then the status says that the next mount does it.
 	grow(later, 32)
-	if out := a.must("volume", "status", "later"); strings.Contains(out, "Grows to") && !strings.Contains(out, "until it is mounted anew") {
+	out := a.must("volume", "status", "later")
+	if strings.Contains(out, "Grows to") && !strings.Contains(out, "until it is mounted anew") {
 		t.Errorf("why it has not grown is not to be seen:\n%s", out)
 	}
 	a.must("alloc", "stop", ext4)
@@ -86,7 +92,8 @@ func TestAVolumeWithoutRoomIsNoDeadEnd(t *testing.T) {
 	large, small := a.file("large.hcl", v.sized(900<<20)), a.file("small.hcl", v.sized(16))
 	a.refused(6, []string{"ResourceExhausted", "has room for"}, "volume", "create", large)
 	a.must("volume", "create", small)
-	if out := a.must("volume", "status", "big"); !strings.Contains(out, "ready") || strings.Contains(out, "ResourceExhausted") {
+	out := a.must("volume", "status", "big")
+	if !strings.Contains(out, "ready") || strings.Contains(out, "ResourceExhausted") {
 		t.Errorf("status:\n%s", out)
 	}
 	a.refused(6, []string{"ResourceExhausted"}, "volume", "create", large) // an expansion

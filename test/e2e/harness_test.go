@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	if os.Geteuid() != 0 {
-		fmt.Println("e2e: these tests mount file systems and start isolated tasks; run them as root, or leave the package out")
+		fmt.Println("e2e: these tests mount file systems and start isolated tasks: " +
+			"run them as root, or leave the package out")
 		return 1
 	}
 	if binary = os.Getenv("BERTH_BIN"); binary == "" {
@@ -56,8 +57,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// seedOf returns the seed of a test's chance: BERTH_TEST_SEED, to have a failed run again, or a new one. The test
-// logs it.
+// seedOf returns the seed of a test's chance: BERTH_TEST_SEED, to have a failed run again, or a new one. It logs
+// the seed.
 func seedOf(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())

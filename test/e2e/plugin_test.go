@@ -182,7 +182,8 @@ func anotherDriver(t testing.TB, a *agent) string {
 		t.Fatal(err)
 	}
 	text := strings.Replace(string(src), `job "hostpath"`, `job "other"`, 1)
-	return a.file("other.hcl", strings.Replace(text, `"${node.unique.id}"]`, `"${node.unique.id}", "-name", "other.csi", "-data-dir", "/tmp/other"]`, 1))
+	args := `"${node.unique.id}", "-name", "other.csi", "-data-dir", "/tmp/other"]`
+	return a.file("other.hcl", strings.Replace(text, `"${node.unique.id}"]`, args, 1))
 }
 
 func TestTwoDrivers_UnderOnePluginIDAreNotMixed(t *testing.T) {
@@ -194,9 +195,10 @@ func TestTwoDrivers_UnderOnePluginIDAreNotMixed(t *testing.T) {
 	driver := a.running("hostpath", 1)[0].ID
 	a.volume(volumeFile{id: "counter", image: true})
 
-	a.refused(8, []string{"its plugin is not healthy yet", "is not used", `driver is "other.csi"`, "not done after 3s"},
-		"job", "run", "-timeout", "3s", anotherDriver(t, a))
-	if out := a.must("plugin", "status", "hostpath"); !strings.Contains(out, "Problems") || !strings.Contains(out, `driver is "other.csi"`) {
+	says := []string{"its plugin is not healthy yet", "is not used", `driver is "other.csi"`, "not done after 3s"}
+	a.refused(8, says, "job", "run", "-timeout", "3s", anotherDriver(t, a))
+	out := a.must("plugin", "status", "hostpath")
+	if !strings.Contains(out, "Problems") || !strings.Contains(out, `driver is "other.csi"`) {
 		t.Errorf("plugin status does not say why:\n%s", out)
 	}
 	p, err := get[*structs.CSIPlugin](a, "/v1/plugin/csi/hostpath")

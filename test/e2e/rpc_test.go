@@ -99,7 +99,8 @@ func TestGuessedRequests(t *testing.T) {
 		}
 		return strings.TrimSpace(string(text))
 	}
-	g := &guesser{rnd: rand.New(rand.NewPCG(seedOf(t), 0)), words: []string{"", "x", "*", "default", "counter", "hostpath", "g", "t",
+	rnd := rand.New(rand.NewPCG(seedOf(t), 0))
+	g := &guesser{rnd: rnd, words: []string{"", "x", "*", "default", "counter", "hostpath", "g", "t",
 		secret("node-id"), secret("node-id"), secret("secret-id"), secret("secret-id"), alloc.ID, alloc.EvalID, structs.NewID(),
 		"service", "system", "csi", "exec", "run", "stop", "running", "failed", "complete", "ready", "down", "eligible", "pending", "blocked",
 		"single-node-writer", "multi-node-multi-writer", "file-system", "block-device", "read", "write", "granted", "monolith", "global",

@@ -19,7 +19,8 @@ func TestTask_GivesNobodyElseTheRightsOfRoot(t *testing.T) {
 	if err := os.Chmod(a.dir, 0o755); err != nil { // nothing but berth's own directories keeps others out
 		t.Fatal(err)
 	}
-	a.must("job", "run", a.write(jobFile{name: "leaver", uses: []use{{source: "counter", at: "/data"}}, script: `
+	data := []use{{source: "counter", at: "/data"}}
+	a.must("job", "run", a.write(jobFile{name: "leaver", uses: data, script: `
 		for d in /local /secrets /tmp /alloc/data /alloc/tmp /data; do
 			cp /bin/true $d/left-behind && chmod 4755 $d/left-behind
 		done

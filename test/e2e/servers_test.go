@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// peers are the members of the Raft configuration by the names of their agents.
+// peers returns the members of the Raft configuration by the names of their agents.
 func (a *agent) peers() (map[string]*structs.RaftServer, error) {
 	out, err := a.run("operator", "raft", "list-peers", "-json")
 	if err != nil {
@@ -69,7 +69,8 @@ func TestServersAreRemoved(t *testing.T) {
 	first, second := followers[0], followers[1]
 
 	// A server is gone for good.
-	first.refused(6, []string{leader.name, "is alive", "berth server leave"}, "server", "force-leave", leader.name)
+	first.refused(6, []string{leader.name, "is alive", "berth server leave"},
+		"server", "force-leave", leader.name)
 	first.refused(4, []string{"nobody", leader.name}, "server", "force-leave", "nobody")
 	first.kill()
 	second.again("server", "force-leave", "-prune", first.name)
@@ -80,21 +81,22 @@ func TestServersAreRemoved(t *testing.T) {
 	first.start() // not for good: it joins again
 	second.votes(leader.name, second.name, first.name)
 
-	// The same by the Raft configuration alone.
+	// The Raft configuration alone does the same.
 	peers, err := second.peers()
 	if err != nil {
 		t.Fatal(err)
 	}
 	first.kill()
-	second.refused(6, []string{leader.name, "is alive"}, "operator", "raft", "remove-peer", "-peer-id", peers[leader.name].ID)
-	second.refused(4, []string{"no-such-id", peers[leader.name].ID}, "operator", "raft", "remove-peer", "-peer-id", "no-such-id")
+	id := peers[leader.name].ID
+	second.refused(6, []string{leader.name, "is alive"}, "operator", "raft", "remove-peer", "-peer-id", id)
+	second.refused(4, []string{"no-such-id", id}, "operator", "raft", "remove-peer", "-peer-id", "no-such-id")
 	second.refused(6, []string{second.name, "is needed", "1 of 2 servers", "-force"}, "server", "leave")
 	second.again("operator", "raft", "remove-peer", "-peer-id", peers[first.name].ID)
 	second.votes(leader.name, second.name)
 	first.start()
 	second.votes(leader.name, second.name, first.name)
 
-	// A server is to go: first by itself, the one that leads.
+	// The leader leaves when it is told to.
 	if out := leader.must("server", "leave"); !strings.Contains(out, "has left the cluster") {
 		t.Errorf("it says %q", out)
 	}
@@ -103,7 +105,7 @@ func TestServersAreRemoved(t *testing.T) {
 	leader.start()
 	second.votes(leader.name, second.name, first.name)
 
-	// Then on the signal.
+	// A server leaves on the signal.
 	second.stop()
 	second.args = append(second.args, "-config", second.file("leave.hcl", "leave_on_terminate = true\n"))
 	second.start()
@@ -138,10 +140,12 @@ func TestTheLossOfAMajority(t *testing.T) {
 	survivor.stop()
 
 	path := survivor.data("server", "raft", "peers.json")
-	if info, err := os.ReadFile(filepath.Join(filepath.Dir(path), "peers.info")); err != nil || !strings.Contains(string(info), me.ID) || !strings.Contains(string(info), path) {
+	info, err := os.ReadFile(filepath.Join(filepath.Dir(path), "peers.info"))
+	if err != nil || !strings.Contains(string(info), me.ID) || !strings.Contains(string(info), path) {
 		t.Errorf("peers.info does not explain it: %v\n%s", err, info)
 	}
-	if err := os.WriteFile(path, fmt.Appendf(nil, "[{\"id\": %q, \"address\": %q, \"non_voter\": false}]\n", me.ID, me.Address), 0o600); err != nil {
+	peers := fmt.Appendf(nil, "[{\"id\": %q, \"address\": %q, \"non_voter\": false}]\n", me.ID, me.Address)
+	if err := os.WriteFile(path, peers, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	survivor.start()
@@ -152,7 +156,8 @@ func TestTheLossOfAMajority(t *testing.T) {
 	}
 	names := []string{survivor.name}
 	for i := range 2 {
-		s := newAgent(t, "new"+strconv.Itoa(i), "-server", "-bootstrap-expect", "0", "-retry-join", "127.0.0.1:"+strconv.Itoa(survivor.serf))
+		s := newAgent(t, "new"+strconv.Itoa(i), "-server", "-bootstrap-expect", "0",
+			"-retry-join", "127.0.0.1:"+strconv.Itoa(survivor.serf))
 		s.ready = (*agent).hasLeader
 		s.start()
 		names = append(names, s.name)

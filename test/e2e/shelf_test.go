@@ -24,9 +24,9 @@ import (
 	"berth/client/mounts"
 )
 
-// shelf is a CSI plugin that attaches: its volumes are images in a directory that all nodes share, and a node may
-// mount one only while it is attached there. The test binary is the plugin's process, too, when its first argument
-// is "shelf". What a plugin must never be asked for is recorded in the directory, whoever answers it:
+// shelf is a CSI plugin that attaches. Its volumes are images in a directory that all nodes share. A node may mount
+// one only while it is attached there. The test binary is the plugin's process, too, when its first argument is
+// "shelf". The directory records what the processes did, and what a plugin must never be asked for:
 //
 //	vol/ID/disk             the image
 //	vol/ID/attached/NODE    the volume is attached to the node
@@ -48,8 +48,10 @@ const defaultShelfSize = 300 << 20
 // runShelf serves the plugin until it is told to end, and returns the process's exit code.
 func runShelf(args []string) int {
 	flags := flag.NewFlagSet("shelf", flag.ExitOnError)
-	root, node := flags.String("root", "", "the shared directory"), flags.String("node", "", "this node")
-	endpoint, half := flags.String("endpoint", "", "the socket"), flags.String("half", "", "controller, node or monolith")
+	root := flags.String("root", "", "the shared directory")
+	node := flags.String("node", "", "this node")
+	endpoint := flags.String("endpoint", "", "the socket")
+	half := flags.String("half", "", "controller, node or monolith")
 	_ = flags.Parse(args)
 	path := strings.TrimPrefix(*endpoint, "unix://")
 	_ = os.Remove(path)
@@ -78,7 +80,9 @@ func runShelf(args []string) int {
 }
 
 // intercept records every call and holds those that are to be held.
-func (s *shelf) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (any, error) {
+func (s *shelf) intercept(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
+) (any, error) {
 	rpc, volume := filepath.Base(info.FullMethod), "-"
 	if v, ok := req.(interface{ GetVolumeId() string }); ok {
 		volume = v.GetVolumeId()
@@ -176,7 +180,9 @@ func (*shelf) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.Ge
 	return &csi.GetPluginInfoResponse{Name: "shelf.test", VendorVersion: "1"}, nil
 }
 
-func (*shelf) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+func (*shelf) GetPluginCapabilities(
+	context.Context, *csi.GetPluginCapabilitiesRequest,
+) (*csi.GetPluginCapabilitiesResponse, error) {
 	service := &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}
 	online := &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE}
 	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{
@@ -186,19 +192,26 @@ func (*shelf) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesR
 
 // The controller.
 
-func (*shelf) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+func (*shelf) ControllerGetCapabilities(
+	context.Context, *csi.ControllerGetCapabilitiesRequest,
+) (*csi.ControllerGetCapabilitiesResponse, error) {
 	resp := &csi.ControllerGetCapabilitiesResponse{}
 	for _, c := range []csi.ControllerServiceCapability_RPC_Type{
-		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
-		csi.ControllerServiceCapability_RPC_LIST_VOLUMES, csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES,
-		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME} {
-		resp.Capabilities = append(resp.Capabilities, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{
-			Rpc: &csi.ControllerServiceCapability_RPC{Type: c}}})
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
+		csi.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
+		csi.ControllerServiceCapability_RPC_LIST_VOLUMES,
+		csi.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES,
+		csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+	} {
+		rpc := &csi.ControllerServiceCapability_Rpc{Rpc: &csi.ControllerServiceCapability_RPC{Type: c}}
+		resp.Capabilities = append(resp.Capabilities, &csi.ControllerServiceCapability{Type: rpc})
 	}
 	return resp, nil
 }
 
-func (s *shelf) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+func (s *shelf) CreateVolume(
+	_ context.Context, req *csi.CreateVolumeRequest,
+) (*csi.CreateVolumeResponse, error) {
 	id := "shelf-" + req.GetName()
 	size, err := s.find(id)
 	if err != nil {
@@ -224,7 +237,9 @@ func (s *shelf) resize(id string, size int64) error {
 	return errors.Join(f.Truncate(size), f.Close())
 }
 
-func (s *shelf) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+func (s *shelf) DeleteVolume(
+	_ context.Context, req *csi.DeleteVolumeRequest,
+) (*csi.DeleteVolumeResponse, error) {
 	id := req.GetVolumeId()
 	if used := append(s.nodes(id, "attached"), s.nodes(id, "staged")...); len(used) > 0 {
 		return nil, s.fault("%s is deleted while it is used on %v", id, used)
@@ -232,16 +247,22 @@ func (s *shelf) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (*
 	return &csi.DeleteVolumeResponse{}, os.RemoveAll(s.path("vol", id))
 }
 
-func (s *shelf) ValidateVolumeCapabilities(_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+func (s *shelf) ValidateVolumeCapabilities(
+	_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest,
+) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if _, err := s.find(req.GetVolumeId()); err != nil {
 		return nil, err
 	}
 	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(), Parameters: req.GetParameters()}}, nil
+		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(),
+		Parameters: req.GetParameters()}}, nil
 }
 
-// ControllerPublishVolume refuses a volume that is attached to another node (CSI spec, ControllerPublishVolume errors).
-func (s *shelf) ControllerPublishVolume(_ context.Context, req *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
+// ControllerPublishVolume refuses a volume that is attached to another node (CSI spec, ControllerPublishVolume
+// errors).
+func (s *shelf) ControllerPublishVolume(
+	_ context.Context, req *csi.ControllerPublishVolumeRequest,
+) (*csi.ControllerPublishVolumeResponse, error) {
 	id := req.GetVolumeId()
 	if _, err := s.find(id); err != nil {
 		return nil, err
@@ -249,10 +270,13 @@ func (s *shelf) ControllerPublishVolume(_ context.Context, req *csi.ControllerPu
 	if at := s.nodes(id, "attached"); len(at) > 0 && !slices.Equal(at, []string{req.GetNodeId()}) {
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is attached to %v", id, at)
 	}
-	return &csi.ControllerPublishVolumeResponse{}, os.WriteFile(s.path("vol", id, "attached", req.GetNodeId()), nil, 0o600)
+	err := os.WriteFile(s.path("vol", id, "attached", req.GetNodeId()), nil, 0o600)
+	return &csi.ControllerPublishVolumeResponse{}, err
 }
 
-func (s *shelf) ControllerUnpublishVolume(_ context.Context, req *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
+func (s *shelf) ControllerUnpublishVolume(
+	_ context.Context, req *csi.ControllerUnpublishVolumeRequest,
+) (*csi.ControllerUnpublishVolumeResponse, error) {
 	id, node := req.GetVolumeId(), req.GetNodeId()
 	if slices.Contains(s.nodes(id, "staged"), node) {
 		return nil, s.fault("%s is detached from %s, where it is mounted", id, node)
@@ -268,29 +292,36 @@ func (s *shelf) ListVolumes(context.Context, *csi.ListVolumesRequest) (*csi.List
 		return nil, err
 	}
 	for _, e := range entries {
-		resp.Entries = append(resp.Entries, &csi.ListVolumesResponse_Entry{Volume: &csi.Volume{VolumeId: e.Name()},
-			Status: &csi.ListVolumesResponse_VolumeStatus{PublishedNodeIds: s.nodes(e.Name(), "attached")}})
+		resp.Entries = append(resp.Entries, &csi.ListVolumesResponse_Entry{
+			Volume: &csi.Volume{VolumeId: e.Name()},
+			Status: &csi.ListVolumesResponse_VolumeStatus{PublishedNodeIds: s.nodes(e.Name(), "attached")},
+		})
 	}
 	return resp, nil
 }
 
-func (s *shelf) ControllerExpandVolume(_ context.Context, req *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+func (s *shelf) ControllerExpandVolume(
+	_ context.Context, req *csi.ControllerExpandVolumeRequest,
+) (*csi.ControllerExpandVolumeResponse, error) {
 	size, err := s.find(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
 	size = max(size, req.GetCapacityRange().GetRequiredBytes())
-	return &csi.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: true}, s.resize(req.GetVolumeId(), size)
+	err = s.resize(req.GetVolumeId(), size)
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: true}, err
 }
 
 // The node.
 
-func (*shelf) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+func (*shelf) NodeGetCapabilities(
+	context.Context, *csi.NodeGetCapabilitiesRequest,
+) (*csi.NodeGetCapabilitiesResponse, error) {
 	resp := &csi.NodeGetCapabilitiesResponse{}
 	for _, c := range []csi.NodeServiceCapability_RPC_Type{
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, csi.NodeServiceCapability_RPC_EXPAND_VOLUME} {
-		resp.Capabilities = append(resp.Capabilities, &csi.NodeServiceCapability{Type: &csi.NodeServiceCapability_Rpc{
-			Rpc: &csi.NodeServiceCapability_RPC{Type: c}}})
+		rpc := &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: c}}
+		resp.Capabilities = append(resp.Capabilities, &csi.NodeServiceCapability{Type: rpc})
 	}
 	return resp, nil
 }
@@ -299,7 +330,9 @@ func (s *shelf) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.Node
 	return &csi.NodeGetInfoResponse{NodeId: s.node}, nil
 }
 
-func (s *shelf) NodeStageVolume(_ context.Context, req *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+func (s *shelf) NodeStageVolume(
+	_ context.Context, req *csi.NodeStageVolumeRequest,
+) (*csi.NodeStageVolumeResponse, error) {
 	id, path := req.GetVolumeId(), req.GetStagingTargetPath()
 	if _, err := s.find(id); err != nil {
 		return nil, err
@@ -324,7 +357,9 @@ func (s *shelf) NodeStageVolume(_ context.Context, req *csi.NodeStageVolumeReque
 	return &csi.NodeStageVolumeResponse{}, os.WriteFile(s.path("vol", id, "staged", s.node), nil, 0o600)
 }
 
-func (s *shelf) NodeUnstageVolume(_ context.Context, req *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+func (s *shelf) NodeUnstageVolume(
+	_ context.Context, req *csi.NodeUnstageVolumeRequest,
+) (*csi.NodeUnstageVolumeResponse, error) {
 	if err := unmount(req.GetStagingTargetPath()); err != nil {
 		return nil, err
 	}
@@ -332,7 +367,9 @@ func (s *shelf) NodeUnstageVolume(_ context.Context, req *csi.NodeUnstageVolumeR
 	return &csi.NodeUnstageVolumeResponse{}, nil
 }
 
-func (s *shelf) NodePublishVolume(_ context.Context, req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+func (s *shelf) NodePublishVolume(
+	_ context.Context, req *csi.NodePublishVolumeRequest,
+) (*csi.NodePublishVolumeResponse, error) {
 	from, to := req.GetStagingTargetPath(), req.GetTargetPath()
 	if !mounted(from) {
 		return nil, s.fault("%s is published on %s, where it is not staged", req.GetVolumeId(), s.node)
@@ -346,7 +383,9 @@ func (s *shelf) NodePublishVolume(_ context.Context, req *csi.NodePublishVolumeR
 	return &csi.NodePublishVolumeResponse{}, command("mount", "--bind", from, to)
 }
 
-func (s *shelf) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (s *shelf) NodeUnpublishVolume(
+	_ context.Context, req *csi.NodeUnpublishVolumeRequest,
+) (*csi.NodeUnpublishVolumeResponse, error) {
 	if err := unmount(req.GetTargetPath()); err != nil {
 		return nil, err
 	}
@@ -354,7 +393,9 @@ func (s *shelf) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVol
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
 
-func (s *shelf) NodeExpandVolume(_ context.Context, req *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+func (s *shelf) NodeExpandVolume(
+	_ context.Context, req *csi.NodeExpandVolumeRequest,
+) (*csi.NodeExpandVolumeResponse, error) {
 	size, err := s.find(req.GetVolumeId())
 	if err != nil {
 		return nil, err

@@ -68,8 +68,10 @@ func TestPeersCommandLine_ShowsJobsNodesAndMetrics(t *testing.T) {
 	peer.says(peer.run("node", "status", "-self", "-stats"), "CPU Stats", "Memory Stats", "Disk Stats")
 	peer.says(peer.run("operator", "metrics"), `"Gauges"`)
 	peer.says(peer.run("operator", "metrics", "-format", "prometheus"), "berth_raft_")
-	for _, args := range [][]string{{"server", "members"}, {"operator", "raft", "list-peers"}, {"volume", "status"},
-		{"plugin", "status"}, {"eval", "list"}, {"agent-info"}} {
+	for _, args := range [][]string{
+		{"server", "members"}, {"operator", "raft", "list-peers"}, {"volume", "status"},
+		{"plugin", "status"}, {"eval", "list"}, {"agent-info"},
+	} {
 		peer.run(args...)
 	}
 }

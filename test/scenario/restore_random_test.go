@@ -17,7 +17,7 @@ import (
 	"berth/test/cluster"
 )
 
-// restoreSeed is a random seed, or the one that BERTH_TEST_SEED names.
+// restoreSeed returns a random seed, or the one that BERTH_TEST_SEED names.
 func restoreSeed(t *testing.T) uint64 {
 	t.Helper()
 	seed := rand.Uint64()
@@ -31,9 +31,9 @@ func restoreSeed(t *testing.T) uint64 {
 	return seed
 }
 
-// TestRestore_ConvergesFromRandomHistories takes a snapshot, changes what runs where, goes back to the snapshot,
-// and goes on. The storage fails the test when two nodes have a volume, when a node mounts a volume that is not
-// attached, and when a volume is detached where it is mounted.
+// TestRestore_ConvergesFromRandomHistories takes a snapshot, changes what runs where, goes back to the
+// snapshot, and goes on. The storage fails the test at once when two nodes have a volume, when a node mounts a
+// volume that is not attached, and when a volume is detached where it is mounted.
 func TestRestore_ConvergesFromRandomHistories(t *testing.T) {
 	for range 2 {
 		seed := restoreSeed(t)
@@ -76,8 +76,10 @@ type history struct {
 }
 
 func newHistory(t *testing.T, seed uint64) *history {
-	h := &history{story: begin(t, 3), Rand: rand.New(rand.NewPCG(seed, 0)), away: map[*cluster.Node]bool{}, wanted: map[string]bool{},
-		began: time.Now()}
+	h := &history{
+		story: begin(t, 3), Rand: rand.New(rand.NewPCG(seed, 0)), began: time.Now(),
+		away: map[*cluster.Node]bool{}, wanted: map[string]bool{},
+	}
 	for i := range historyNodes {
 		h.join(i)
 	}
@@ -92,9 +94,11 @@ func newHistory(t *testing.T, seed uint64) *history {
 	return h
 }
 
-// Every node's tasks take their time to end, one longer than the other: the volumes are used meanwhile.
+// options has the tasks of a node take their time to end, one node longer than another: the volumes are used
+// meanwhile.
 func (h *history) options(i int) []cluster.NodeOption {
-	return []cluster.NodeOption{cluster.WithPlugin(attaching), cluster.WithLinger(time.Duration(i%3) * 150 * time.Millisecond)}
+	lingers := time.Duration(i%3) * 150 * time.Millisecond
+	return []cluster.NodeOption{cluster.WithPlugin(attaching), cluster.WithLinger(lingers)}
 }
 
 func (h *history) join(i int) {
@@ -114,7 +118,7 @@ func (h *history) reboot(n *cluster.Node, meanwhile func()) {
 	h.nodes[slices.Index(h.nodes, n)] = h.Revive(n, h.options(slices.Index(h.nodes, n))...)
 }
 
-// user is a node on which something runs, or any node.
+// user returns a node on which something runs, or any node.
 func (h *history) user() *cluster.Node {
 	first := h.IntN(len(h.nodes))
 	for i := range h.nodes {
@@ -169,8 +173,9 @@ func (h *history) changes(count int) {
 
 // soonAgain replaces what ends without the usual delay.
 func soonAgain(j *structs.Job) {
-	j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{Unlimited: true, Delay: 50 * time.Millisecond,
-		DelayFunction: "constant", MaxDelay: time.Second}
+	j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{
+		Unlimited: true, Delay: 50 * time.Millisecond, DelayFunction: "constant", MaxDelay: time.Second,
+	}
 }
 
 // move stops an allocation of a job where it is; it may get another node.
@@ -230,7 +235,9 @@ func (h *history) restore() {
 	h.t.Helper()
 	h.note("restore")
 	saved := h.archive.Bytes()
-	h.AtLeader("restore", func(s *cluster.Server) error { return s.Now().SnapshotRestore(h.t.Context(), bytes.NewReader(saved)) })
+	h.AtLeader("restore", func(s *cluster.Server) error {
+		return s.Now().SnapshotRestore(h.t.Context(), bytes.NewReader(saved))
+	})
 	h.wanted = maps.Clone(h.then)
 }
 
@@ -283,7 +290,8 @@ func (h *history) disagreement(tx *state.Read) string {
 	slices.Sort(rows)
 	attached := h.storage.Attached()
 	if !slices.Equal(shown, works) || !slices.Equal(rows, attached) || len(attached) != len(shown) {
-		return fmt.Sprintf("shown running %v, running %v; attached by rows %v, at the storage %v", shown, works, rows, attached)
+		return fmt.Sprintf("shown running %v, running %v; attached by rows %v, at the storage %v",
+			shown, works, rows, attached)
 	}
 	return ""
 }

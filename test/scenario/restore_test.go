@@ -36,13 +36,15 @@ func TestARestoredStateKnowsNothingOfWhatWasGrantedSince(t *testing.T) {
 			s.job("db", 1, "v1")
 			if !reachable {
 				s.status(its, structs.NodeDown)
-				s.Rows(s.Leader(), "the claim waits, because the volume is attached to the other node", func(tx *state.Read) bool {
+				s.Rows(s.Leader(), "the claim waits", func(tx *state.Read) bool { // the other node has the volume
 					for c := range state.Claims(tx, structs.DefaultNamespace) {
-						return c.NodeID == not.ID && c.State == structs.ClaimWaiting && state.Recovering(tx) != ""
+						waits := c.NodeID == not.ID && c.State == structs.ClaimWaiting
+						return waits && state.Recovering(tx) != ""
 					}
 					return false
 				})
-				s.says(state.Recovering(s.Leader().Store().Read()), its.Name, "it is down", "berth node purge "+its.ID)
+				why := state.Recovering(s.Leader().Store().Read())
+				s.says(why, its.Name, "it is down", "berth node purge "+its.ID)
 				s.mounted("disk-v1", its.Name+" "+first.ID)
 				s.Net.Heal()
 			}
