@@ -1,0 +1,210 @@
+package hooks
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"berth/client/dynamicplugins"
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+func TestEachChangeOfHealthIsAnEventAndRestartsNothing(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", nil)
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	must(t, p.Restart())
+	c := newControl()
+	s.Started(r.ctx(), c)
+	defer s.Stopped()
+	c.next(t)
+	for range 2 {
+		p.FailAlways("Probe", csitest.Error("FailedPrecondition", "no license"))
+		if e := c.next(t); e.Type != structs.TaskEventPluginUnhealthy || !strings.Contains(e.Message, "no license") {
+			t.Errorf("event %+v", e)
+		}
+		p.Script("Probe", nil)
+		if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
+			t.Errorf("event %+v", e)
+		}
+	}
+	must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+5))
+	if len(c.events)+len(c.restarts) != 0 {
+		t.Errorf("%d events and %d restarts without a change", len(c.events), len(c.restarts))
+	}
+}
+
+// hanging is a plugin that was healthy and answers nothing any more.
+func (r *rig) hanging(hang time.Duration) (*supervisor, *csitest.Plugin, *control) {
+	r.t.Helper()
+	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, c *SupervisorConfig) {
+		p.HangTimeout, c.ProbeTimeout = hang, 5*time.Millisecond
+	})
+	must(r.t, s.Up(r.ctx(), te))
+	p := process(r.t, s)
+	must(r.t, p.Restart())
+	c := newControl()
+	s.Started(r.ctx(), c)
+	r.t.Cleanup(s.Stopped)
+	if e := c.next(r.t); e.Type != structs.TaskEventPluginHealthy {
+		r.t.Fatalf("event %+v", e)
+	}
+	r.t.Cleanup(p.Hang("Probe"))
+	return s, p, c
+}
+
+func TestPluginSupervisor_RestartsAPluginThatHangs(t *testing.T) {
+	r := newRig(t)
+	s, _, c := r.hanging(50 * time.Millisecond)
+	reason := c.restarted(t)
+	if !strings.Contains(reason, `CSI plugin "ebs" has answered no probe for 50ms and is restarted`) {
+		t.Errorf("reason %s", reason)
+	}
+	var last *structs.TaskEvent
+	for len(c.events) > 0 {
+		last = c.next(t)
+	}
+	if last == nil || last.Type != structs.TaskEventPluginUnhealthy || last.Message != reason {
+		t.Errorf("last event %+v", last)
+	}
+	s.Stopped()
+	if len(c.restarts) != 0 {
+		t.Error("it is restarted more than once")
+	}
+}
+
+func TestPluginSupervisor_DoesNotRestartAPluginThatAnswersWithErrors(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HangTimeout = 10 * time.Millisecond })
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	must(t, p.Restart())
+	c := newControl()
+	s.Started(r.ctx(), c)
+	defer s.Stopped()
+	c.next(t)
+	p.FailAlways("Probe", csitest.Error("FailedPrecondition", "no license"))
+	c.next(t)
+	for begin := time.Now(); time.Since(begin) < 100*time.Millisecond; { // well beyond hang_timeout
+		must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
+	}
+	if len(c.restarts) != 0 {
+		t.Errorf("restarted: %s", <-c.restarts)
+	}
+}
+
+func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", nil)
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	must(t, p.Restart())
+	c := newControl()
+	ctx, cancel := context.WithCancel(r.ctx())
+	s.Started(ctx, c)
+	c.next(t)
+	p.FailAlways("Probe", csitest.Error("FailedPrecondition", "no license"))
+	c.next(t)
+	cancel() // the agent ends; the process does not
+	s.Stopped()
+	s, _ = r.supervisor("a1", nil)
+	c = newControl()
+	s.Started(r.ctx(), c)
+	must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+3))
+	if len(c.events) != 0 {
+		t.Errorf("emitted again: %+v", c.next(t))
+	}
+	p.Script("Probe", nil)
+	if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
+		t.Errorf("event %+v", e)
+	}
+	s.Stopped()
+	must(t, s.Down(r.ctx()))
+}
+
+func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T) {
+	r := newRig(t)
+	first := &dynamicplugins.Instance{Kind: structs.CSIKindNode, ID: "ebs", AllocID: "first", SocketPath: "/first", Provider: "first.csi"}
+	must(t, r.registry.Register(first))
+	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	must(t, p.Restart())
+	c := newControl()
+	s.Started(r.ctx(), c)
+	defer s.Stopped()
+	e := c.next(t)
+	for _, part := range []string{"is not used", `"test.csi.berth"`, `driver "first.csi" of allocation first`} {
+		if e.Type != structs.TaskEventPluginUnhealthy || !strings.Contains(e.Message, part) {
+			t.Errorf("event %+v, want %q", e, part)
+		}
+	}
+	for begin := time.Now(); time.Since(begin) < 100*time.Millisecond; { // well beyond health_timeout
+		must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
+	}
+	if i := r.registry.Get(nodeKey); i.AllocID != "first" || len(c.events)+len(c.restarts) != 0 {
+		t.Errorf("serving %+v, %d events, %d restarts", i, len(c.events), len(c.restarts))
+	}
+	must(t, r.registry.Deregister(nodeKey, "first"))
+	if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
+		t.Errorf("event %+v", e)
+	}
+}
+
+func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
+	must(t, s.Up(r.ctx(), te))
+	c := newControl()
+	s.Started(r.ctx(), c)
+	if e := c.next(t); e.Type != structs.TaskEventPluginUnhealthy {
+		t.Errorf("event %+v", e)
+	}
+	if reason := c.restarted(t); !strings.Contains(reason, `CSI plugin "ebs" did not become healthy within 20ms`) {
+		t.Errorf("reason %s", reason)
+	}
+	s.Stopped()
+	// The next process is given its own time.
+	te.FirstStart = false
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	must(t, p.Restart())
+	s.Started(r.ctx(), c)
+	if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
+		t.Errorf("event %+v", e)
+	}
+	s.Stopped()
+	must(t, s.Down(r.ctx()))
+}
+
+func TestDuty_E7_APluginThatSaysItIsStartingIsNotRestarted(t *testing.T) {
+	r := newRig(t)
+	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
+	must(t, s.Up(r.ctx(), te))
+	p := process(t, s)
+	p.Answer("Probe", &spec.ProbeResponse{Ready: wrapperspb.Bool(false)})
+	must(t, p.Restart())
+	c := newControl()
+	s.Started(r.ctx(), c)
+	defer s.Stopped()
+	if e := c.next(t); !strings.Contains(e.Message, "still starting") {
+		t.Errorf("event %+v", e)
+	}
+	begin := time.Now()
+	for n := 0; time.Since(begin) < 100*time.Millisecond; n++ { // well beyond health_timeout
+		must(t, p.Await(r.ctx(), "Probe", p.Count("Probe")+1))
+	}
+	if len(c.restarts) != 0 || len(r.registry.Serving()) != 0 {
+		t.Errorf("%d restarts, serving %v", len(c.restarts), r.registry.Serving())
+	}
+	p.Script("Probe", nil)
+	if e := c.next(t); e.Type != structs.TaskEventPluginHealthy {
+		t.Errorf("event %+v", e)
+	}
+}
