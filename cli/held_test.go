@@ -86,6 +86,30 @@ func TestJobStop_WaitsUntilVolumesAreReleasedAndSaysWhy(t *testing.T) {
 	}
 }
 
+func TestJobStop_TellsOfTheAllocationsThatItEnds(t *testing.T) {
+	c := &apitest.Caller{}
+	looks := 0
+	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: &structs.Job{ID: "db"}})
+	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
+	type response = structs.AllocListResponse
+	apitest.On(c, structs.JobAllocations, func(context.Context, *structs.JobGetRequest) (*response, error) {
+		looks++
+		before := &structs.AllocListStub{ID: alloc1, Name: "db.g[0]", ClientStatus: structs.AllocComplete}
+		now := &structs.AllocListStub{ID: alloc2, Name: "db.g[0]", ClientStatus: structs.AllocRunning}
+		if looks > 1 {
+			now.ClientStatus = structs.AllocFailed
+		}
+		return &response{Allocations: []*structs.AllocListStub{before, now}}, nil
+	})
+	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: worldAgent(t.TempDir()),
+		Logger: hclog.NewNullLogger()}))
+	t.Cleanup(srv.Close)
+	code, out, errs := run(t, []string{"job", "stop", "db", "-address", srv.URL})
+	if code != 0 || !strings.Contains(out, "a2a2a2a2 (db.g[0]) is failed") || strings.Contains(out, "a1a1a1a1") {
+		t.Errorf("%d %q\n%s", code, errs, out)
+	}
+}
+
 func TestHeld_ReturnsTheVolumesThatAreHeld(t *testing.T) {
 	c := &Call{cmd: &Command{}, client: api.NewClient(api.ClientConfig{Address: heldWorld(t,
 		structs.AllocComplete, 1)})}

@@ -311,6 +311,7 @@ func lastEvent(a *structs.AllocListStub) string {
 // jobEnd follows the allocations of a stopped job until all have ended.
 func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) error {
 	q := &api.Query{MaxWait: lookEvery}
+	live := map[string]bool{} // by ID: those that were seen before they ended
 	for {
 		allocs, meta, err := w.api.JobAllocations(ctx, jobID, q)
 		if err != nil {
@@ -320,7 +321,8 @@ func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) erro
 		for _, a := range allocs {
 			if !a.ClientTerminal() {
 				left++
-			} else if w.said[a.ID] == "" && w.said["left"] != "" {
+				live[a.ID] = true
+			} else if live[a.ID] {
 				w.note(a.ID, "Allocation %s (%s) is %s", structs.ShortID(a.ID), a.Name, a.ClientStatus)
 			}
 		}
