@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,15 +113,13 @@ func limits(*testing.T) string {
 
 // amount writes a limit as a person would.
 func amount(n int64, unit string) string {
-	switch {
-	case unit == "duration":
+	if unit == "duration" {
 		return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(time.Duration(n).String())
-	case unit == "bytes" && n >= 1<<30 && n < 1<<40 && n%(1<<30) == 0:
-		return fmt.Sprintf("%d GiB", n>>30)
-	case unit == "bytes" && n >= 1<<20 && n%(1<<20) == 0:
-		return fmt.Sprintf("%d MiB", n>>20)
-	case unit == "bytes" && n >= 1<<10 && n%(1<<10) == 0:
-		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	for at := slices.Index(units, unit); at >= 0 && at < len(units)-1 && n >= 1<<10 && n%(1<<10) == 0; at++ {
+		n >>= 10
+		unit = units[at+1]
 	}
 	return strings.TrimSpace(humanize.Comma(n) + " " + unit)
 }
