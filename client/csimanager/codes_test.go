@@ -101,7 +101,7 @@ func answers(t *testing.T, r *rig, p *csitest.Plugin, rpc, code string, want out
 	if want == keeps {
 		calls = 2
 	}
-	r.down(u)
+	must(t, r.v.letGo(r.ctx(), u.VolumeKey, u.AllocID))
 	if n := p.Count(rpc); n != calls {
 		t.Errorf("%s: %d calls in the end", want, n)
 	}
@@ -135,8 +135,9 @@ func TestDuty_C8_J10_J11_J12_J13_WhatEachCodeMakesOfNodeExpandVolume(t *testing.
 			u.Expanded = func(_ context.Context, _ int64, err error) { told = err }
 			p.Forget()
 			p.Fail(rpc, csitest.Error(code, "out of order"), csitest.Error(code, "out of order"))
-			r.up(u)
-			_, err := r.v.Expand(r.ctx(), u)
+			_, err := r.v.Up(r.ctx(), u, nil)
+			must(t, err)
+			_, err = r.v.Expand(r.ctx(), u)
 			for step, err := range map[string]error{"when it is mounted": told, "at the servers' word": err} {
 				if csi.Code(err) != code || !strings.HasSuffix(err.Error(), `plugin "ebs": `+rpc+": "+code+": out of order") {
 					t.Errorf("%s: got %v", step, err)
@@ -145,7 +146,7 @@ func TestDuty_C8_J10_J11_J12_J13_WhatEachCodeMakesOfNodeExpandVolume(t *testing.
 			if n := p.Count(rpc); n != 2 {
 				t.Errorf("%d calls, want one per step", n)
 			}
-			r.down(u)
+			must(t, r.v.letGo(r.ctx(), u.VolumeKey, u.AllocID))
 		})
 	}
 	r.clean(p, "")
