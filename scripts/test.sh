@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs all tests: the packages with the race detector, then the built binary from outside, then the public
-# Go client and the command line of the dialect against it. `make test` builds the binary and installs what is needed first.
+# Go client and the command line of the dialect against it. `make test` builds the binary and installs what is
+# needed first. A random test that fails names its seed: BERTH_TEST_SEED=... has the same chance again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export BERTH_BIN=$PWD/bin/berth
@@ -13,7 +14,8 @@ mapfile -t packages < <(go list -tags hashicorpmetrics ./... | grep -v "^$outsid
 # Many packages wait for elections and leases more than they compute: more of them at once than there are cores.
 go test -race -p "$(($(nproc) + 2))" -tags hashicorpmetrics -timeout 9m "${packages[@]}"
 if [ "$(id -u)" -eq 0 ]; then
-	go test -tags hashicorpmetrics -timeout 5m -count 1 "$outside"
+	# These tests wait for processes, and after a restore for leases, more than they compute, too.
+	go test -tags hashicorpmetrics -parallel "$(($(nproc) + 2))" -timeout 8m -count 1 "$outside"
 fi
 PEER_BIN=$(./scripts/peer.sh)
 export PEER_BIN
