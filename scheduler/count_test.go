@@ -53,7 +53,7 @@ func TestCount_BeyondTheLimitIsPlacedInPlansOfBoundedSize(t *testing.T) {
 	e := w.eval("j")
 	for round := 1; round <= 2; round++ {
 		p := bounded(t, w, e)
-		if len(p.Place) != mostPlaced || p.Blocked != nil || p.Eval.Status != structs.EvalPending || p.Eval.StatusDescription != state.MoreToPlace {
+		if len(p.Place) != mostPlaced || p.Blocked != nil || p.Eval.Status != structs.EvalPending || p.Eval.Again != structs.EvalMore {
 			t.Fatalf("%d allocations, blocked %v, %s %q", len(p.Place), p.Blocked, p.Eval.Status, p.Eval.StatusDescription)
 		}
 		w.apply(p)

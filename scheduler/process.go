@@ -128,7 +128,7 @@ func (p *planner) node(id string) *structs.Node { return state.Node(p.tx, id) }
 func (p *planner) finish() {
 	e := p.eval.Copy()
 	e.Namespace, e.Status, e.StatusDescription = p.ns, structs.EvalComplete, ""
-	e.BlockedEval, e.BlockedOn, e.Shape = "", nil, ""
+	e.Again, e.BlockedEval, e.BlockedOn, e.Shape = "", "", nil, ""
 	e.FailedTGAllocs, e.QueuedAllocations = nil, map[string]int{}
 	keys := p.roomKeys()
 	for _, g := range p.groups {
@@ -148,7 +148,8 @@ func (p *planner) finish() {
 		p.plan.JobModifyIndex = p.job.JobModifyIndex
 	}
 	if p.more {
-		e.Status, e.StatusDescription, e.FailedTGAllocs = structs.EvalPending, state.MoreToPlace, nil
+		e.Status, e.StatusDescription = structs.EvalPending, "more allocations follow"
+		e.Again, e.FailedTGAllocs = structs.EvalMore, nil
 	}
 	if e.FailedTGAllocs != nil {
 		keys = p.boundKeys(keys)
@@ -229,7 +230,7 @@ func (p *planner) block(e *structs.Evaluation, keys []string) {
 	if other := state.BlockedEval(p.tx, p.ns, e.JobID); other != nil {
 		b = other.Copy()
 	}
-	b.Shape = p.shape()
+	b.Again, b.Shape = "", p.shape()
 	b.Namespace, b.Priority, b.Type, b.JobID = p.ns, p.job.Priority, p.job.Type, e.JobID
 	b.JobModifyIndex, b.TriggeredBy = p.job.JobModifyIndex, structs.TriggerQueuedAllocs
 	b.Status, b.StatusDescription, b.BlockedOn = structs.EvalBlocked, "waiting for room", keys

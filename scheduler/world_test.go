@@ -194,7 +194,8 @@ func (w *world) apply(p *structs.Plan) {
 		}
 		// Nothing was written since the plan was made, so only its own stops may wake what it blocks.
 		got := state.Eval(w.s.Read(), e.ID)
-		woken := strings.HasPrefix(got.StatusDescription, "woken") || e == p.Blocked && got.StatusDescription == state.ChangedMeanwhile
+		woken := got.Again == structs.EvalWoken || got.Again == structs.EvalChanged &&
+			(e == p.Blocked || strings.HasPrefix(got.StatusDescription, "woken"))
 		if got.Status == structs.EvalPending && e.Status != structs.EvalPending && !(len(p.Stop) > 0 && woken) {
 			w.t.Fatalf("the plan was refused: %s", got.StatusDescription)
 		}

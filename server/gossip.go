@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net"
 	"strconv"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/memberlist"
@@ -14,7 +12,7 @@ import (
 )
 
 // portTries is how often a port that is free for both TCP and UDP is looked for: one is found for TCP, and
-// for UDP somebody else may have it.
+// for UDP somebody else may have it. The library's errors do not tell this from others, so any is tried again.
 const portTries = 10
 
 // gossip is the gossip's sockets, sending by way of a Network.
@@ -32,7 +30,7 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*gossip, error) {
 	}
 	nc := &memberlist.NetTransportConfig{BindAddrs: []string{host}, BindPort: port, Logger: mc.Logger}
 	t, err := memberlist.NewNetTransport(nc)
-	for try := 1; port == 0 && portInUse(err) && try < portTries; try++ {
+	for try := 1; port == 0 && err != nil && try < portTries; try++ {
 		t, err = memberlist.NewNetTransport(nc)
 	}
 	if err != nil {
@@ -44,11 +42,6 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*gossip, error) {
 		return nil, errors.Join(err, t.Shutdown())
 	}
 	return g, nil
-}
-
-// portInUse reads the text, for the library wraps no error.
-func portInUse(err error) bool {
-	return err != nil && strings.Contains(err.Error(), syscall.EADDRINUSE.Error())
 }
 
 // advertise says at which address others reach the sockets: "" for the one bound. A port of 0 means the one

@@ -118,7 +118,7 @@ func EvalUpdate(tx *Write, p *structs.EvalUpdateRequest) error {
 			return structs.Errorf(structs.KindInvalid, "an evaluation needs an ID and a job")
 		}
 		if e = stampEval(e, p.Now); e.Terminal() && wishedSince(tx.Read, e) {
-			e.Status, e.StatusDescription = structs.EvalPending, ChangedMeanwhile
+			pendAgain(e, structs.EvalChanged, changedMeanwhile)
 		}
 		putEval(tx, e)
 	}
@@ -147,7 +147,7 @@ func putEval(tx *Write, e *structs.Evaluation) {
 	if e.Status == structs.EvalBlocked {
 		cancelBlocked(tx, e, "superseded by evaluation "+e.ID)
 		if key := wokenSince(tx.Read, e); key != "" {
-			e.Status, e.StatusDescription = structs.EvalPending, WokenMeanwhile+key
+			pendAgain(e, structs.EvalChanged, "woken meanwhile by "+key)
 		}
 	}
 	if e.Status == structs.EvalComplete && len(e.FailedTGAllocs) == 0 && !ofOneNode(e) {
@@ -186,9 +186,9 @@ func jobEval(j *structs.Job, trigger string, now int64) *structs.Evaluation {
 }
 
 // retryEval puts an evaluation back because its plan was not carried out whole.
-func retryEval(tx *Write, e *structs.Evaluation, why []string) {
+func retryEval(tx *Write, e *structs.Evaluation, again string, why ...string) {
 	slices.Sort(why)
-	e.Status, e.StatusDescription = structs.EvalPending, strings.Join(slices.Compact(why), "; ")
+	pendAgain(e, again, strings.Join(slices.Compact(why), "; "))
 	e.SnapshotIndex = 0 // what found no room beside what was not placed may find it
 	putEval(tx, e)
 }

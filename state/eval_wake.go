@@ -181,7 +181,8 @@ func rouse(tx *Write, e *structs.Evaluation, key string, woken, seen uint64) {
 		return
 	}
 	e = e.Copy()
-	e.Status, e.StatusDescription, e.SnapshotIndex = structs.EvalPending, WokenBy+key, max(e.SnapshotIndex, seen)
+	e.SnapshotIndex = max(e.SnapshotIndex, seen)
+	pendAgain(e, structs.EvalWoken, "woken by "+key)
 	evals.put(tx, e)
 }
 

@@ -13,15 +13,14 @@ import (
 // will see anyhow. Such a one is only noted on that one's row: a plan that was made before does not end it. A job
 // per node is looked at on the node that changed, and as a whole when that is asked for on many nodes at once.
 
-// ChangedMeanwhile is what an evaluation says that is pending again because what it looks at has changed since
-// its plan was made.
-const ChangedMeanwhile = "what it looks at has changed meanwhile"
+// changedMeanwhile is the description of an evaluation that is pending again because what it looks at has changed
+// since its plan was made.
+const changedMeanwhile = "what it looks at has changed meanwhile"
 
-// WokenBy begins what an evaluation says that waited for a key and was woken.
-const WokenBy = "woken by "
-
-// WokenMeanwhile begins what an evaluation says that found no room while a key that it would wait for was woken.
-const WokenMeanwhile = "woken meanwhile by "
+// pendAgain makes an evaluation pending again.
+func pendAgain(e *structs.Evaluation, again, description string) {
+	e.Status, e.Again, e.StatusDescription = structs.EvalPending, again, description
+}
 
 const (
 	manyNodes = 64 // pending evaluations of one job, for a node each, beyond which the next is for all nodes
@@ -138,6 +137,3 @@ func boundNodes(keys []string) []string {
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
-
-// MoreToPlace is what an evaluation says that is pending again because one plan does not place all there is.
-const MoreToPlace = "more allocations follow"

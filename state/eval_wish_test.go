@@ -91,7 +91,7 @@ func TestAChangeThatAPlanHasNotSeenIsNotLost(t *testing.T) {
 				toggle(structs.NodeIneligible)
 				toggle(structs.NodeEligible)
 				finish(taken)
-				if e := Eval(w.s.Read(), taken.ID); e.Status != structs.EvalPending || e.StatusDescription != ChangedMeanwhile {
+				if e := Eval(w.s.Read(), taken.ID); e.Status != structs.EvalPending || e.Again != structs.EvalChanged {
 					t.Errorf("it is %s, %q", e.Status, e.StatusDescription)
 				}
 				if got := wishes(w.s.Read(), "j"); len(got) != 1 {

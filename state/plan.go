@@ -18,7 +18,7 @@ func PlanApply(tx *Write, p *structs.Plan) error {
 	}
 	e := stampEval(p.Eval, p.Now)
 	if why := stalePlan(tx.Read, p, e); why != "" {
-		retryEval(tx, e, []string{why})
+		retryEval(tx, e, "", why)
 		return nil
 	}
 	if j := Job(tx.Read, e.Namespace, e.JobID); j != nil {
@@ -50,9 +50,9 @@ func PlanApply(tx *Write, p *structs.Plan) error {
 	}
 	switch {
 	case len(why) > 0:
-		retryEval(tx, e, why)
+		retryEval(tx, e, "", why...)
 	case wishedSince(tx.Read, e):
-		retryEval(tx, e, []string{ChangedMeanwhile})
+		retryEval(tx, e, structs.EvalChanged, changedMeanwhile)
 	default:
 		putEval(tx, e)
 	}
@@ -66,7 +66,7 @@ func putBlocked(tx *Write, b, e *structs.Evaluation) {
 		joinBlocked(tx.Read, b)
 	}
 	if wokenSince(tx.Read, b) == "" && wishedSince(tx.Read, b) {
-		b.Status, b.StatusDescription = structs.EvalPending, ChangedMeanwhile
+		pendAgain(b, structs.EvalChanged, changedMeanwhile)
 	}
 	putEval(tx, b)
 }

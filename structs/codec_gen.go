@@ -7050,7 +7050,10 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(24)
+	n := uint32(25)
+	if !(v.Again != "") {
+		n--
+	}
 	if !(v.Placed) {
 		n--
 	}
@@ -7058,6 +7061,10 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 		n--
 	}
 	b = msgp.AppendMapHeader(b, n)
+	if v.Again != "" {
+		b = append(b, "\xa5Again"...)
+		b = msgp.AppendString(b, v.Again)
+	}
 	b = append(b, "\xabBlockedEval"...)
 	b = msgp.AppendString(b, v.BlockedEval)
 	b = append(b, "\xa9BlockedOn"...)
@@ -7147,6 +7154,8 @@ func (v *Evaluation) readField(name, b []byte) (_ []byte, known bool, err error)
 		v.Status, b, err = codec.ReadShared[string](b)
 	case "StatusDescription":
 		v.StatusDescription, b, err = codec.ReadShared[string](b)
+	case "Again":
+		v.Again, b, err = codec.ReadString(b)
 	case "WaitUntil":
 		v.WaitUntil, b, err = codec.ReadInt[int64](b)
 	case "NextEval":

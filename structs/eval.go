@@ -66,6 +66,7 @@ type Evaluation struct {
 	NodeID            string
 	Status            string
 	StatusDescription string
+	Again             string `json:",omitempty"` // why a pending one is processed again; "": it is new, or its plan did not fit
 	WaitUntil         int64 // UnixNano before which it is not to be processed; 0: at once
 	NextEval          string
 	PreviousEval      string
@@ -80,6 +81,13 @@ type Evaluation struct {
 	ModifyTime        int64
 	Indexes
 }
+
+// The values of Evaluation.Again.
+const (
+	EvalMore    = "more"    // one plan does not place all there is
+	EvalWoken   = "woken"   // it waited for a key and was unblocked
+	EvalChanged = "changed" // what it looks at has changed since its plan was made
+)
 
 // Copy returns a copy; metrics are shared.
 func (e *Evaluation) Copy() *Evaluation {

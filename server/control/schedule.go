@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"berth/fsm"
@@ -130,10 +129,10 @@ func (s scheduleLoop) settle(ctx context.Context, f flight, past tries) {
 		past.refuse(id, 0, s.Now(), s.Config.Retry) // the log's fault, not the evaluation's
 	case f.err != nil:
 		s.failed(ctx, f.eval, f.err, past)
-	case after == nil || after.Status != structs.EvalPending, after.StatusDescription == state.MoreToPlace,
-		strings.HasPrefix(after.StatusDescription, state.WokenBy):
+	case after == nil, after.Status != structs.EvalPending,
+		after.Again == structs.EvalMore, after.Again == structs.EvalWoken:
 		delete(past, id) // done; or it goes on, or was woken since, which is no reason to rest
-	case after.StatusDescription == state.ChangedMeanwhile, strings.HasPrefix(after.StatusDescription, state.WokenMeanwhile):
+	case after.Again == structs.EvalChanged:
 		past[id] = try{rest: s.Now().Add(s.Now().Sub(f.began))} // as long as it took: more changes may be about to come
 	default:
 		past.refuse(id, after.ModifyIndex, s.Now(), s.Config.Retry)
