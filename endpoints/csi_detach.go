@@ -20,12 +20,16 @@ const askTimeout = 10 * time.Second
 // node is asked, and nothing is released while it has the volume mounted, whoever wants it. Force is for a
 // node that cannot be asked: a person vouches that it does not write, and the allocations are ended. It also
 // helps where the plugin does not confirm its end, and the node sees nothing mounted.
-func (c claims) detach(ctx context.Context, req *structs.CSIVolumeDetachRequest) (*structs.CSIVolumeDetachResponse, error) {
+func (c claims) detach(
+	ctx context.Context, req *structs.CSIVolumeDetachRequest,
+) (*structs.CSIVolumeDetachResponse, error) {
 	if len(req.Reason) > structs.MaxText || len(req.By) > structs.MaxName { // both are kept in a row
-		return nil, structs.Errorf(structs.KindInvalid, "reason and by may have %d and %d bytes", structs.MaxText, structs.MaxName)
+		return nil, structs.Errorf(structs.KindInvalid, "reason and by may have %d and %d bytes",
+			structs.MaxText, structs.MaxName)
 	}
 	ns, tx := req.RequestNamespace(), c.store.Read()
-	if state.Volume(tx, ns, req.VolumeID) == nil && state.Attachment(tx, ns, req.VolumeID, req.NodeID) == nil {
+	if state.Volume(tx, ns, req.VolumeID) == nil &&
+		state.Attachment(tx, ns, req.VolumeID, req.NodeID) == nil {
 		return nil, noVolume(ns, req.VolumeID)
 	}
 	var keys []structs.CSIClaimKey
@@ -46,9 +50,11 @@ func (c claims) detach(ctx context.Context, req *structs.CSIVolumeDetachRequest)
 	}
 	refusal := c.nodeLetsGo(ctx, keys, req.NodeID)
 	if refusal == nil {
-		release := &structs.CSIVolumeUnpublishRequest{Claims: keys, NodeID: req.NodeID, WriteOptions: req.WriteOptions}
+		release := &structs.CSIVolumeUnpublishRequest{Claims: keys, NodeID: req.NodeID,
+			WriteOptions: req.WriteOptions}
 		index, err := fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, release)
-		return proved(structs.DetachLetGo, "%s has let go of volume %q: nothing of it is mounted there", index, err, nodeNamed(tx, req.NodeID), req.VolumeID)
+		return proved(structs.DetachLetGo, "%s has let go of volume %q: nothing of it is mounted there",
+			index, err, nodeNamed(tx, req.NodeID), req.VolumeID)
 	}
 	if !req.Force {
 		return nil, refusal
@@ -57,7 +63,9 @@ func (c claims) detach(ctx context.Context, req *structs.CSIVolumeDetachRequest)
 }
 
 // force releases claims without the node's word for it, unless the node is known to use the volume.
-func (c claims) force(ctx context.Context, req *structs.CSIVolumeDetachRequest, keys []structs.CSIClaimKey, refusal error) (*structs.CSIVolumeDetachResponse, error) {
+func (c claims) force(ctx context.Context, req *structs.CSIVolumeDetachRequest, keys []structs.CSIClaimKey,
+	refusal error,
+) (*structs.CSIVolumeDetachResponse, error) {
 	tx := c.store.Read()
 	if !vouchable(tx, keys, req.NodeID, refusal) {
 		return nil, refusal
@@ -72,27 +80,36 @@ func (c claims) force(ctx context.Context, req *structs.CSIVolumeDetachRequest, 
 		proof, sentence, what = structs.DetachVouched, "%s is down and could not be asked: nothing proves that it does not write to volume %q. "+
 			"The claims are released because you vouch for it", "claims released; the node was down and could not be asked"
 	}
-	c.logger.Warn("an operator forces a volume off a node", "volume", req.VolumeID, "namespace", req.RequestNamespace(),
+	c.logger.Warn("an operator forces a volume off a node", "volume", req.VolumeID,
+		"namespace", req.RequestNamespace(),
 		"node", req.NodeID, "by", req.By, "reason", req.Reason, "claims", len(keys), "proof", proof, "error", refusal)
 	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce, forced(req, what, keys, 0))
 	return proved(proof, sentence, index, err, nodeNamed(tx, req.NodeID), req.VolumeID)
 }
 
-func forced(req *structs.CSIVolumeDetachRequest, what string, keys []structs.CSIClaimKey, attachment uint64) *structs.CSIVolumeForceRequest {
-	return &structs.CSIVolumeForceRequest{VolumeID: req.VolumeID, NodeID: req.NodeID, Claims: keys, Attachment: attachment, What: what,
-		By: orElse(req.By, "an operator"), Reason: orElse(req.Reason, "no reason was given"), WriteOptions: req.WriteOptions}
+func forced(req *structs.CSIVolumeDetachRequest, what string, keys []structs.CSIClaimKey,
+	attachment uint64,
+) *structs.CSIVolumeForceRequest {
+	return &structs.CSIVolumeForceRequest{VolumeID: req.VolumeID, NodeID: req.NodeID, Claims: keys,
+		Attachment: attachment, What: what, By: orElse(req.By, "an operator"),
+		Reason: orElse(req.Reason, "no reason was given"), WriteOptions: req.WriteOptions}
 }
 
-func proved(proof, sentence string, index uint64, err error, args ...any) (*structs.CSIVolumeDetachResponse, error) {
+func proved(proof, sentence string, index uint64, err error,
+	args ...any,
+) (*structs.CSIVolumeDetachResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &structs.CSIVolumeDetachResponse{Proof: proof, Detail: fmt.Sprintf(sentence, args...), WriteMeta: structs.WriteMeta{Index: index}}, nil
+	return &structs.CSIVolumeDetachResponse{Proof: proof, Detail: fmt.Sprintf(sentence, args...),
+		WriteMeta: structs.WriteMeta{Index: index}}, nil
 }
 
-// unmounted asks the node for its mounts. It reports false when the node is down and gives no answer, and refuses
-// when the volume is mounted there or may become so, or when a node that is up gives no answer.
-func (c claims) unmounted(ctx context.Context, tx *state.Read, req *structs.CSIVolumeDetachRequest, refusal error) (answered bool, err error) {
+// unmounted asks the node for its mounts. It reports false when the node is down and gives no answer, and
+// refuses when the volume is mounted there or may become so, or when a node that is up gives no answer.
+func (c claims) unmounted(ctx context.Context, tx *state.Read, req *structs.CSIVolumeDetachRequest,
+	refusal error,
+) (answered bool, err error) {
 	has, err := CallNode(ctx, c.Nodes, askTimeout, req.NodeID, structs.ClientCSINodeVolume,
 		&structs.ClientCSINodeVolumeRequest{VolumeID: req.VolumeID, VolumeNamespace: req.RequestNamespace()})
 	name := nodeNamed(tx, req.NodeID)
@@ -100,41 +117,51 @@ func (c claims) unmounted(ctx context.Context, tx *state.Read, req *structs.CSIV
 	case err != nil && isDown(tx, req.NodeID):
 		return false, nil
 	case err != nil:
-		return false, structs.Errorf(structs.KindUnavailable, "%s is up and does not say what it has mounted of volume %q: %w; power it off, and force again once it is down",
+		return false, structs.Errorf(structs.KindUnavailable,
+			"%s is up and does not say what it has mounted of volume %q: %w; power it off, and force again once it is down",
 			name, req.VolumeID, err)
 	case len(has.Mounts)+len(has.Pending) == 0:
 		return true, nil
 	}
 	uses := append(slices.Clone(has.Mounts), has.Pending...)
-	return true, structs.Errorf(structs.KindPrecondition, "%s still has volume %q: %s; it may write to it, so nothing is released. "+
-		"Mend or restart the plugin there, or power the node off, and force again once it is down (the node said: %w)",
+	return true, structs.Errorf(structs.KindPrecondition,
+		"%s still has volume %q: %s; it may write to it, so nothing is released. "+
+			"Mend or restart the plugin there, or power the node off, and force again once it is down (the node said: %w)",
 		name, req.VolumeID, strings.Join(uses, ", "), refusal)
 }
 
-// detachAttached serves a detach from a node that has no claim of the volume, and an attachment that the plugin's
-// controller has still to detach.
-func (c claims) detachAttached(ctx context.Context, req *structs.CSIVolumeDetachRequest) (*structs.CSIVolumeDetachResponse, error) {
+// detachAttached serves a detach from a node that has no claim of the volume, and an attachment that the
+// plugin's controller has still to detach.
+func (c claims) detachAttached(
+	ctx context.Context, req *structs.CSIVolumeDetachRequest,
+) (*structs.CSIVolumeDetachResponse, error) {
 	tx := c.store.Read()
 	name, a := nodeNamed(tx, req.NodeID), state.Attachment(tx, req.RequestNamespace(), req.VolumeID, req.NodeID)
 	switch {
 	case a == nil:
 		return proved(structs.DetachNothingHeld, nothingHeld, c.store.Index(), nil, req.VolumeID, name)
 	case a.State != structs.AttachmentDetaching || !req.Force:
-		index, err := fsm.Propose(ctx, c.raft, fsm.VolumeRetry, &structs.CSIVolumeRetryRequest{ID: req.VolumeID, WriteOptions: req.WriteOptions})
+		index, err := fsm.Propose(ctx, c.raft, fsm.VolumeRetry,
+			&structs.CSIVolumeRetryRequest{ID: req.VolumeID, WriteOptions: req.WriteOptions})
 		if structs.IsKind(err, structs.KindNotFound) {
 			err = nil // the volume is forgotten; its attachment goes on being detached
 		}
-		return proved(structs.DetachPending, "Volume %q is %s at %s; what is left to do is tried again now%s", index, err, req.VolumeID, a.State, name, lastFailure(a))
+		return proved(structs.DetachPending, "Volume %q is %s at %s; what is left to do is tried again now%s",
+			index, err, req.VolumeID, a.State, name, lastFailure(a))
 	case a.LastError == nil:
-		return nil, structs.Errorf(structs.KindPrecondition, "volume %q is being detached from %s, and nothing has failed yet: wait for it", req.VolumeID, name)
+		return nil, structs.Errorf(structs.KindPrecondition,
+			"volume %q is being detached from %s, and nothing has failed yet: wait for it", req.VolumeID, name)
 	}
 	if _, err := c.unmounted(ctx, tx, req, errors.New(a.LastError.Message)); err != nil {
 		return nil, err
 	}
-	c.logger.Warn("an operator forgets an attachment whose detach the plugin did not confirm", "volume", req.VolumeID, "namespace", req.RequestNamespace(),
+	c.logger.Warn("an operator forgets an attachment whose detach the plugin did not confirm",
+		"volume", req.VolumeID, "namespace", req.RequestNamespace(),
 		"node", req.NodeID, "by", req.By, "reason", req.Reason, "error", a.LastError.Message)
-	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce, forced(req, "attachment forgotten; the plugin did not confirm the detach", nil, a.CreateIndex))
-	return proved(structs.DetachForgotten, "The attachment of volume %q to %s is forgotten because you vouch for it; the plugin did not confirm the detach%s",
+	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce,
+		forced(req, "attachment forgotten; the plugin did not confirm the detach", nil, a.CreateIndex))
+	return proved(structs.DetachForgotten,
+		"The attachment of volume %q to %s is forgotten because you vouch for it; the plugin did not confirm the detach%s",
 		index, err, req.VolumeID, name, lastFailure(a))
 }
 
@@ -217,9 +244,10 @@ func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, node
 
 // DetachFromNode asks a node to let go of a claim's volume. Without an error nothing of it is left there.
 func DetachFromNode(ctx context.Context, nodes NodeCaller, limit time.Duration, k structs.CSIClaimKey, nodeID string) error {
-	_, err := CallNode(ctx, nodes, limit, nodeID, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{
-		VolumeID: k.VolumeID, VolumeNamespace: k.Namespace, AllocID: k.AllocID,
-	})
+	_, err := CallNode(ctx, nodes, limit, nodeID, structs.ClientCSINodeDetach,
+		&structs.ClientCSINodeDetachRequest{
+			VolumeID: k.VolumeID, VolumeNamespace: k.Namespace, AllocID: k.AllocID,
+		})
 	return err
 }
 

@@ -10,14 +10,17 @@ import (
 )
 
 // detachUnclaimed has a volume detached from a node without a claim on it: after a restore the volume may be
-// attached where no row says so. The call is recorded as a row; the leader makes it. Where no node has the ID,
-// it is taken for the plugin's own ID of a node.
-func (c claims) detachUnclaimed(ctx context.Context, req *structs.CSIVolumeDetachRequest) (*structs.CSIVolumeDetachResponse, error) {
+// attached where no row says so. The call is recorded as a row; the leader makes it. Where no node has the
+// ID, it is taken for the plugin's own ID of a node.
+func (c claims) detachUnclaimed(
+	ctx context.Context, req *structs.CSIVolumeDetachRequest,
+) (*structs.CSIVolumeDetachResponse, error) {
 	ns, tx := req.RequestNamespace(), c.store.Read()
 	v := state.Volume(tx, ns, req.VolumeID)
 	plugin := state.Plugin(tx, v.PluginID)
 	if plugin == nil || !plugin.SupportsAttachDetach { // it attaches nothing
-		return proved(structs.DetachNothingHeld, nothingHeld, c.store.Index(), nil, v.ID, nodeNamed(tx, req.NodeID))
+		return proved(structs.DetachNothingHeld, nothingHeld, c.store.Index(), nil, v.ID,
+			nodeNamed(tx, req.NodeID))
 	}
 	found := &structs.CSIAttachment{Namespace: ns, VolumeID: v.ID, NodeID: req.NodeID}
 	node := state.Node(tx, req.NodeID)
@@ -31,7 +34,8 @@ func (c claims) detachUnclaimed(ctx context.Context, req *structs.CSIVolumeDetac
 		return nil, err
 	}
 	if state.CompleteFound(tx, found) == nil {
-		return nil, structs.Errorf(structs.KindPrecondition, "volume %q: plugin %q has not reported its ID of node %s; is its job running there?",
+		return nil, structs.Errorf(structs.KindPrecondition,
+			"volume %q: plugin %q has not reported its ID of node %s; is its job running there?",
 			v.ID, v.PluginID, found.NodeID)
 	}
 	c.logger.Info("detaching a volume from a node that has no claim on it", "volume", v.ID, "namespace", ns,
@@ -39,15 +43,19 @@ func (c claims) detachUnclaimed(ctx context.Context, req *structs.CSIVolumeDetac
 	index, err := fsm.Propose(ctx, c.raft, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{
 		Attachments: []*structs.CSIAttachment{found}, WriteOptions: req.WriteOptions,
 	})
-	return proved(structs.DetachPending, "No claim of volume %q names %s; its plugin is asked to detach it there", index, err, v.ID, nodeNamed(tx, found.NodeID))
+	return proved(structs.DetachPending, "No claim of volume %q names %s; its plugin is asked to detach it there",
+		index, err, v.ID, nodeNamed(tx, found.NodeID))
 }
 
 // unused makes sure that nothing on the node uses the volume. A node that is up is asked; for another one an
 // operator vouches with force.
-func (c claims) unused(ctx context.Context, found *structs.CSIAttachment, node *structs.Node, force bool) error {
+func (c claims) unused(ctx context.Context, found *structs.CSIAttachment, node *structs.Node,
+	force bool,
+) error {
 	switch {
 	case node != nil && node.Status == structs.NodeReady && node.Unaccounted:
-		return structs.Errorf(structs.KindUnavailable, "node %s has not yet reported what it holds since the servers' state was restored; try again later", node.ID)
+		return structs.Errorf(structs.KindUnavailable,
+			"node %s has not yet reported what it holds since the servers' state was restored; try again later", node.ID)
 	case node != nil && node.Status == structs.NodeReady:
 		k := structs.CSIClaimKey{Namespace: found.Namespace, VolumeID: found.VolumeID}
 		return DetachFromNode(ctx, c.Nodes, c.config.CallTimeout, k, node.ID)
@@ -56,7 +64,8 @@ func (c claims) unused(ctx context.Context, found *structs.CSIAttachment, node *
 			"node %s is not up and cannot say whether it let go of volume %q; bring it back, or, once it is surely off: %s",
 			found.NodeID, found.VolumeID, state.DetachCommand(found.Namespace, found.VolumeID, found.NodeID))
 	}
-	asked := &structs.CSIVolumeDetachRequest{VolumeID: found.VolumeID, NodeID: found.NodeID, WriteOptions: structs.WriteOptions{Namespace: found.Namespace}}
+	asked := &structs.CSIVolumeDetachRequest{VolumeID: found.VolumeID, NodeID: found.NodeID,
+		WriteOptions: structs.WriteOptions{Namespace: found.Namespace}}
 	_, err := c.unmounted(ctx, c.store.Read(), asked, errors.New("it has no claim"))
 	return err
 }

@@ -56,8 +56,8 @@ func writePeersInfo(dataDir, id, addr string) error {
 	return raftfiles.WriteFile(path, []byte(text))
 }
 
-// recoverPeers replaces the members of the Raft configuration by those of peersFile, if there is one, and then
-// deletes it. A fault leaves everything as it is and keeps the server from starting.
+// recoverPeers replaces the members of the Raft configuration by those of peersFile, if there is one, and
+// then deletes it. A fault leaves everything as it is and keeps the server from starting.
 //
 // A server that recovers may lack entries that only the lost servers had. So its nodes have to say what they
 // hold, as after the restore of an archive, before volumes are brought anywhere.
@@ -68,26 +68,32 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 		return err
 	}
 	if c.fresh {
-		return structs.Errorf(structs.KindPrecondition, "%s: this server has no state to go on from; write the file on a server that has", path)
+		return structs.Errorf(structs.KindPrecondition,
+			"%s: this server has no state to go on from; write the file on a server that has", path)
 	}
-	logger.Warn("replacing the members of the Raft configuration", "file", path, "servers", fmt.Sprint(peers.Servers))
+	logger.Warn("replacing the members of the Raft configuration", "file", path, "servers",
+		fmt.Sprint(peers.Servers))
 	store := state.New()
 	machine := recovering{fsm.New(store), store}
 	log := c.files.Log
 	if err := raft.RecoverCluster(raftConfig(cfg, c.id, logger), machine, log, log, c.files.Snapshots, c.transport, *peers); err != nil {
-		return structs.Errorf(structs.KindInternal, "%s: replacing the members of the Raft configuration: %w", path, err)
+		return structs.Errorf(structs.KindInternal, "%s: replacing the members of the Raft configuration: %w",
+			path, err)
 	}
 	if err := os.Remove(path); err != nil {
-		return structs.Errorf(structs.KindInternal, "%s: deleting the file, which was taken in: %w", path, err)
+		return structs.Errorf(structs.KindInternal, "%s: deleting the file, which was taken in: %w", path,
+			err)
 	}
-	logger.Warn("replaced the members of the Raft configuration; the file is deleted", "file", path, "last_index", store.Index())
+	logger.Warn("replaced the members of the Raft configuration; the file is deleted", "file", path,
+		"last_index", store.Index())
 	return nil
 }
 
 // readPeers reads a peersFile; nil without an error if there is none.
 func readPeers(path string, me raft.ServerID) (*raft.Configuration, error) {
 	fault := func(format string, args ...any) error {
-		return structs.Errorf(structs.KindInvalid, "%s: %w (%s explains the file)", path, fmt.Errorf(format, args...), infoFile)
+		return structs.Errorf(structs.KindInvalid, "%s: %w (%s explains the file)", path,
+			fmt.Errorf(format, args...), infoFile)
 	}
 	info, err := os.Stat(path)
 	switch {
@@ -109,7 +115,8 @@ func readPeers(path string, me raft.ServerID) (*raft.Configuration, error) {
 		}
 		ids = append(ids, string(s.ID))
 	}
-	return nil, fault("it gives no vote to this server, whose ID is %s; it names %s", me, strings.Join(ids, ", "))
+	return nil, fault("it gives no vote to this server, whose ID is %s; it names %s", me,
+		strings.Join(ids, ", "))
 }
 
 // recovering is the FSM with which the members are replaced: the state that it hands over is marked as one

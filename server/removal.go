@@ -24,9 +24,9 @@ const (
 	leavePoll = 100 * time.Millisecond
 )
 
-// RemovePeer removes a server from the Raft configuration (endpoints.Raft). A server that is alive is refused,
-// because the leader would add it again: it has to be stopped or to leave by itself. Only the leader can
-// remove a server.
+// RemovePeer removes a server from the Raft configuration (endpoints.Raft). A server that is alive is
+// refused, because the leader would add it again: it has to be stopped or to leave by itself. Only the leader
+// can remove a server.
 func (s *Server) RemovePeer(_ context.Context, id, address string) (index uint64, err error) {
 	servers, err := s.Configuration()
 	if err != nil {
@@ -38,7 +38,8 @@ func (s *Server) RemovePeer(_ context.Context, id, address string) (index uint64
 	}
 	switch voters := votersOf(servers); {
 	case target.Voter && len(voters) == 1:
-		return 0, structs.Errorf(structs.KindPrecondition, "server %s has the only vote: without it there is no cluster", describe(target))
+		return 0, structs.Errorf(structs.KindPrecondition,
+			"server %s has the only vote: without it there is no cluster", describe(target))
 	case target.ID == s.id, target.Status == serf.StatusAlive.String():
 		return 0, structs.Errorf(structs.KindPrecondition,
 			"server %s is alive: have it leave (berth server leave, at its own address), or stop it and wait some seconds until the others take it for failed", describe(target))
@@ -51,7 +52,8 @@ func (s *Server) RemovePeer(_ context.Context, id, address string) (index uint64
 	if err := f.Error(); err != nil {
 		return 0, raftError(err)
 	}
-	s.logger.Info("removed a server from the Raft configuration", "id", target.ID, "rpc", target.Address, "reason", "an operator or the server itself asked for it")
+	s.logger.Info("removed a server from the Raft configuration", "id", target.ID, "rpc", target.Address,
+		"reason", "an operator or the server itself asked for it")
 	return f.Index(), nil
 }
 
@@ -68,12 +70,14 @@ func findServer(servers []*structs.RaftServer, id, address string) (*structs.Raf
 	}
 	switch len(found) {
 	case 0:
-		return nil, structs.Errorf(structs.KindNotFound, "server %q is not in the Raft configuration; expected one of: %s",
+		return nil, structs.Errorf(structs.KindNotFound,
+			"server %q is not in the Raft configuration; expected one of: %s",
 			id+address, strings.Join(names, ", "))
 	case 1:
 		return target, nil
 	}
-	return nil, structs.Errorf(structs.KindInvalid, "the address %s is that of several servers (%s); name the server by its ID",
+	return nil, structs.Errorf(structs.KindInvalid,
+		"the address %s is that of several servers (%s); name the server by its ID",
 		address, strings.Join(found, ", "))
 }
 
@@ -97,7 +101,8 @@ func votersOf(servers []*structs.RaftServer) (voters []*structs.RaftServer) {
 
 // Leave takes this server out of the cluster: it hands its leadership on, leaves the gossip, and has the
 // leader remove it from the Raft configuration. Run has to be ended after it, unless it failed with another
-// kind than timeout: the server has stayed then. With timeout the server has left but may still have its vote.
+// kind than timeout: the server has stayed then. With timeout the server has left but may still have its
+// vote.
 //
 // The last server stays. Without force a server stays, too, when the cluster would lose its majority with it.
 // A server that is stopped without Leave keeps its vote, because it is expected back.
@@ -147,7 +152,8 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 	}
 	switch {
 	case others == 0:
-		return nil, structs.Errorf(structs.KindPrecondition, "server %s has the only vote, so there is no cluster to leave; stop the agent instead: it keeps its data", s.cfg.Name)
+		return nil, structs.Errorf(structs.KindPrecondition,
+			"server %s has the only vote, so there is no cluster to leave; stop the agent instead: it keeps its data", s.cfg.Name)
 	case votes && alive <= others/2 && !force:
 		return nil, structs.Errorf(structs.KindPrecondition,
 			"server %s is needed: without it %d of %d servers would be alive, which is no majority, and the cluster would stop answering; first remove the servers that are dead (berth operator raft remove-peer) or add others; -force leaves all the same",
@@ -156,8 +162,8 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 	return servers, nil
 }
 
-// answers reports whether another server is alive. The gossip needs some seconds to notice that one is not, so
-// the server is asked, too.
+// answers reports whether another server is alive. The gossip needs some seconds to notice that one is not,
+// so the server is asked, too.
 func (s *Server) answers(ctx context.Context, other *structs.RaftServer) bool {
 	if other.Status != serf.StatusAlive.String() {
 		return false
@@ -168,8 +174,8 @@ func (s *Server) answers(ctx context.Context, other *structs.RaftServer) bool {
 	return err == nil
 }
 
-// endVote waits until this server, which has left the gossip, is no member of the Raft configuration. The other
-// servers are asked, because a server that is removed does not hear of it.
+// endVote waits until this server, which has left the gossip, is no member of the Raft configuration. The
+// other servers are asked, because a server that is removed does not hear of it.
 func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) error {
 	ctx, cancel := context.WithTimeout(ctx, dismissTimeout)
 	defer cancel()
@@ -179,7 +185,8 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 			if other.ID == s.id || other.Status != serf.StatusAlive.String() {
 				continue
 			}
-			_, err = rpc.Call(ctx, s.pool.At(other.Address), structs.OperatorRemove, &structs.RaftRemovePeerRequest{ID: s.id})
+			_, err = rpc.Call(ctx, s.pool.At(other.Address), structs.OperatorRemove,
+				&structs.RaftRemovePeerRequest{ID: s.id})
 			if err == nil || structs.IsKind(err, structs.KindNotFound) {
 				return nil
 			}
@@ -187,7 +194,8 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 		select {
 		case <-time.After(leavePoll):
 		case <-ctx.Done():
-			return structs.Errorf(structs.KindTimeout, "server %s has left the gossip but may still have its vote, which the next leader takes away: %w", s.cfg.Name, err)
+			return structs.Errorf(structs.KindTimeout,
+				"server %s has left the gossip but may still have its vote, which the next leader takes away: %w", s.cfg.Name, err)
 		}
 	}
 }
@@ -198,7 +206,8 @@ func (s *Server) handLeadershipOn(ctx context.Context) error {
 		return nil
 	}
 	if err := s.consensus.LeadershipTransfer().Error(); err != nil {
-		return structs.Errorf(structs.KindUnavailable, "server %s stays: no other server took the leadership over: %w", s.cfg.Name, err)
+		return structs.Errorf(structs.KindUnavailable,
+			"server %s stays: no other server took the leadership over: %w", s.cfg.Name, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
@@ -209,7 +218,8 @@ func (s *Server) handLeadershipOn(ctx context.Context) error {
 		select {
 		case <-time.After(leavePoll):
 		case <-ctx.Done():
-			return structs.Errorf(structs.KindUnavailable, "server %s stays: no other server has been elected yet: %w", s.cfg.Name, ctx.Err())
+			return structs.Errorf(structs.KindUnavailable,
+				"server %s stays: no other server has been elected yet: %w", s.cfg.Name, ctx.Err())
 		}
 	}
 }
@@ -226,7 +236,8 @@ func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error 
 			"server %s is alive: have it leave (berth server leave, at its own address), or stop it and wait some seconds until the others take it for failed", member.Name)
 	}
 	if member.Tags[tagRole] == roleServer && member.Tags[tagRegion] == s.cfg.Region {
-		_, err := rpc.Call(ctx, s, structs.OperatorRemove, &structs.RaftRemovePeerRequest{ID: member.Tags[tagID]})
+		_, err := rpc.Call(ctx, s, structs.OperatorRemove,
+			&structs.RaftRemovePeerRequest{ID: member.Tags[tagID]})
 		if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 			return fmt.Errorf("server %s keeps its vote: %w", member.Name, err)
 		}
@@ -236,7 +247,8 @@ func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error 
 		forget = s.members.serf.RemoveFailedNodePrune
 	}
 	if err := forget(member.Name); err != nil {
-		return structs.Errorf(structs.KindTimeout, "server %s has no vote any more; telling the gossip: %w", member.Name, err)
+		return structs.Errorf(structs.KindTimeout, "server %s has no vote any more; telling the gossip: %w",
+			member.Name, err)
 	}
 	return nil
 }
@@ -250,5 +262,6 @@ func (s *Server) findMember(name string) (serf.Member, error) {
 		}
 		names = append(names, m.Name)
 	}
-	return serf.Member{}, structs.Errorf(structs.KindNotFound, "server %q is unknown; expected one of: %s", name, strings.Join(names, ", "))
+	return serf.Member{}, structs.Errorf(structs.KindNotFound, "server %q is unknown; expected one of: %s",
+		name, strings.Join(names, ", "))
 }

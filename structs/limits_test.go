@@ -81,17 +81,22 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 			t.Name, t.CSIPluginConfig, t.Resources, g.Tasks[0].Resources = "u", nil, &r, &r
 			g.Tasks = append(g.Tasks, &t)
 		}),
-		"attempts 10001 must be at most 10000":        group(func(g *TaskGroup) { g.RestartPolicy.Attempts = 10_001 }),
-		"reschedule: attempts 1001 must be at most":   group(func(g *TaskGroup) { g.ReschedulePolicy.Attempts = 1001 }),
-		"reschedule: max_delay 2562047h47m16.854775":  group(func(g *TaskGroup) { g.ReschedulePolicy.MaxDelay = math.MaxInt64 }),
-		"kill_timeout 24h0m1s must be at most 24h0m0": task(func(t *Task) { t.KillTimeout = MaxTaskWait + time.Second }),
-		"health_timeout 25h0m0s must be at most":      plugin(func(c *CSIPluginConfig) { c.HealthTimeout = 25 * time.Hour }),
-		"shutdown_delay 25h0m0s must be at most":      group(func(g *TaskGroup) { d := 25 * time.Hour; g.ShutdownDelay = &d }),
-		"max_files 1001 must be at most 1000":         task(func(t *Task) { t.LogConfig.MaxFiles = 1001 }),
-		"max_file_size 65537 must be at most 65536":   task(func(t *Task) { t.LogConfig.MaxFileSizeMB = 65537 }),
-		"value has 4097 bytes; at most 4096":          constrained(&Constraint{LTarget: "a", Operand: "=", RTarget: strings.Repeat("x", 4097)}),
-		"destination has 5000 bytes":                  mount(func(m *VolumeMount) { m.Destination = strings.Repeat("x", 5000) }),
-		"mount_dir has 5000 bytes":                    plugin(func(c *CSIPluginConfig) { c.MountDir = "/" + strings.Repeat("x", 4999) }),
+		"attempts 10001 must be at most 10000":       group(func(g *TaskGroup) { g.RestartPolicy.Attempts = 10_001 }),
+		"reschedule: attempts 1001 must be at most":  group(func(g *TaskGroup) { g.ReschedulePolicy.Attempts = 1001 }),
+		"reschedule: max_delay 2562047h47m16.854775": group(func(g *TaskGroup) { g.ReschedulePolicy.MaxDelay = math.MaxInt64 }),
+		"kill_timeout 24h0m1s must be at most 24h0m0": task(func(t *Task) {
+			t.KillTimeout = MaxTaskWait + time.Second
+		}),
+		"health_timeout 25h0m0s must be at most":    plugin(func(c *CSIPluginConfig) { c.HealthTimeout = 25 * time.Hour }),
+		"shutdown_delay 25h0m0s must be at most":    group(func(g *TaskGroup) { d := 25 * time.Hour; g.ShutdownDelay = &d }),
+		"max_files 1001 must be at most 1000":       task(func(t *Task) { t.LogConfig.MaxFiles = 1001 }),
+		"max_file_size 65537 must be at most 65536": task(func(t *Task) { t.LogConfig.MaxFileSizeMB = 65537 }),
+		"value has 4097 bytes; at most 4096": constrained(&Constraint{LTarget: "a", Operand: "=",
+			RTarget: strings.Repeat("x", 4097)}),
+		"destination has 5000 bytes": mount(func(m *VolumeMount) { m.Destination = strings.Repeat("x", 5000) }),
+		"mount_dir has 5000 bytes": plugin(func(c *CSIPluginConfig) {
+			c.MountDir = "/" + strings.Repeat("x", 4999)
+		}),
 		"129 volumes; at most 128": group(func(g *TaskGroup) {
 			for k := range many(128) {
 				g.Volumes[k] = g.Volumes["data"]
@@ -107,7 +112,8 @@ func TestJob_NumbersAndSizesAreBounded(t *testing.T) {
 	for _, edit := range []func(*Job){groups(5, MaxGroupCount), groups(MaxGroups, 1)} {
 		j := aJob(edit)
 		for i, g := range j.TaskGroups {
-			g.Name = g.Name[:min(len(g.Name), 200)] + string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676))
+			unique := string(rune('a'+i%26)) + string(rune('a'+i/26%26)) + string(rune('a'+i/676))
+			g.Name = g.Name[:min(len(g.Name), 200)] + unique
 		}
 		if err := j.Validate(); err != nil {
 			t.Errorf("at the limit: %.200s", err)
@@ -123,7 +129,8 @@ func TestFaults_DoNotGrowWithWhatIsWrong(t *testing.T) {
 		for range 300 {
 			j.Constraints = append(j.Constraints, &Constraint{LTarget: "a", Operand: long, RTarget: long})
 			j.TaskGroups[0].Volumes[long+string(rune('a'+len(j.Constraints)))] = nil
-			j.TaskGroups[0].Tasks[0].VolumeMounts = append(j.TaskGroups[0].Tasks[0].VolumeMounts, &VolumeMount{Volume: long})
+			j.TaskGroups[0].Tasks[0].VolumeMounts = append(j.TaskGroups[0].Tasks[0].VolumeMounts,
+				&VolumeMount{Volume: long})
 		}
 	}).Validate()
 	if !IsKind(err, KindInvalid) || len(err.Error()) > MaxErrorText {
@@ -185,8 +192,10 @@ func TestResources_SumsDoNotOverflow(t *testing.T) {
 	if got := (Resources{CPU: 5, MemoryMB: 6, DiskMB: 7}).Sub(Resources{CPU: 1, MemoryMB: 2, DiskMB: 3}); got != (Resources{CPU: 4, MemoryMB: 4, DiskMB: 4}) {
 		t.Errorf("%+v", got)
 	}
-	g := TaskGroup{Tasks: []*Task{{Resources: &huge}, {Resources: &huge}}, EphemeralDisk: &EphemeralDisk{SizeMB: math.MaxInt}}
-	node := Node{NodeResources: &NodeResources{CPU: NodeCPUResources{CpuShares: 1000}, Memory: NodeMemoryResources{MemoryMB: 1000}}}
+	g := TaskGroup{Tasks: []*Task{{Resources: &huge}, {Resources: &huge}},
+		EphemeralDisk: &EphemeralDisk{SizeMB: math.MaxInt}}
+	node := Node{NodeResources: &NodeResources{CPU: NodeCPUResources{CpuShares: 1000},
+		Memory: NodeMemoryResources{MemoryMB: 1000}}}
 	if short := node.Available().Exceeded(g.Ask()); short == "" {
 		t.Error("two tasks of 2^63-1 fit on a small node")
 	}
@@ -206,8 +215,9 @@ func TestNode_ReportsAreBounded(t *testing.T) {
 			t.Errorf("want %s\n got %v", want, err)
 		}
 	}
-	overflowing := Node{NodeResources: &NodeResources{}, ReservedResources: &NodeReservedResources{CPU: NodeReservedCPU{CpuShares: math.MaxUint64},
-		Memory: NodeMemoryResources{MemoryMB: math.MaxInt64}}}
+	overflowing := Node{NodeResources: &NodeResources{},
+		ReservedResources: &NodeReservedResources{CPU: NodeReservedCPU{CpuShares: math.MaxUint64},
+			Memory: NodeMemoryResources{MemoryMB: math.MaxInt64}}}
 	if got := overflowing.Available(); got.CPU > 0 || got.MemoryMB > 0 {
 		t.Errorf("a node that reserves more than it has offers %+v", got)
 	}

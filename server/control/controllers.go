@@ -11,9 +11,9 @@ import (
 	"berth/structs"
 )
 
-// controllerLoop makes the calls to plugins that rows ask for: creating, deleting and expanding volumes, attaching
-// and detaching them, and growing what is on them where they are mounted. All of them in one loop, because a
-// controller has one call for a volume at a time.
+// controllerLoop makes the calls to plugins that rows ask for: creating, deleting and expanding volumes,
+// attaching and detaching them, and growing what is on them where they are mounted. All of them in one loop,
+// because a controller has one call for a volume at a time.
 type controllerLoop struct {
 	Deps
 	// note records that a call is about to go to a node; nil in tests of single steps.
@@ -25,8 +25,9 @@ func (c controllerLoop) run(ctx context.Context) { c.runner().run(ctx) }
 func (c controllerLoop) runner() runner[callKey] {
 	return runner[callKey]{
 		name: "controllers", logger: c.Logger, store: c.Store, now: c.Now, retry: c.Config.Retry, parallel: c.Config.CallsPerPlugin,
-		topics: []state.Topic{state.VolumeRows, state.AttachmentRows, state.GrowingClaimRows, state.InstanceRows, state.NodeRows},
-		all:    unsettled, read: c.read, keys: callKeys, signals: controllerSignals,
+		topics: []state.Topic{state.VolumeRows, state.AttachmentRows, state.GrowingClaimRows,
+			state.InstanceRows, state.NodeRows},
+		all: unsettled, read: c.read, keys: callKeys, signals: controllerSignals,
 	}
 }
 
@@ -132,7 +133,8 @@ func (c controllerLoop) read(tx *state.Read, k callKey) step {
 	}
 	if k.node == "" {
 		if v := state.Volume(tx, k.namespace, k.volume); v != nil && nextVolume(v) != "" && state.ExpandBlocked(tx, v) == "" {
-			noting := c.noting(v.Namespace, structs.CSICallNote{VolumeID: v.ID, RowIndex: v.CreateIndex}, nextVolume(v))
+			noting := c.noting(v.Namespace, structs.CSICallNote{VolumeID: v.ID, RowIndex: v.CreateIndex},
+				nextVolume(v))
 			return waitForNodes(tx, c.step(tx, c.deletable(noting.volumeWork(v), v)))
 		}
 		return step{}
@@ -143,8 +145,8 @@ func (c controllerLoop) read(tx *state.Read, k callKey) step {
 	return step{}
 }
 
-// step turns work into a step. Which node serves it is looked up when the call is made. While none can, that is
-// recorded once, and the call is made as soon as one can.
+// step turns work into a step. Which node serves it is looked up when the call is made. While none can, that
+// is recorded once, and the call is made as soon as one can.
 func (c controllerLoop) step(tx *state.Read, w work) step {
 	s := step{op: w.op, version: w.version, group: w.plugin, serial: w.volume, rank: w.rank,
 		failed: w.lastError != nil, due: c.Config.dueAfter(w.lastError)}
@@ -170,7 +172,8 @@ func (c controllerLoop) step(tx *state.Read, w work) step {
 		candidates, until := c.where(c.Store.Read(), w)
 		switch {
 		case !until.IsZero():
-			return structs.Errorf(structs.KindUnavailable, "node %s cannot be asked what came of %s", w.call.NodeID, w.call.Op)
+			return structs.Errorf(structs.KindUnavailable, "node %s cannot be asked what came of %s",
+				w.call.NodeID, w.call.Op)
 		case len(candidates) == 0:
 			return w.fail(ctx, noController(w.plugin))
 		}
@@ -190,8 +193,8 @@ func noController(plugin string) error {
 		"no controller of plugin %s is healthy on a node that is ready and reaches the volume: %w", plugin, errNoController)
 }
 
-// changedSince reports whether something has changed since a request was refused that may make it acceptable: a
-// controller of the plugin, or the volume.
+// changedSince reports whether something has changed since a request was refused that may make it acceptable:
+// a controller of the plugin, or the volume.
 func (c controllerLoop) changedSince(tx *state.Read, w work) bool {
 	for i := range state.InstancesByPluginKind(tx, w.plugin, structs.CSIKindController) {
 		if i.ModifyIndex > w.version {
@@ -208,10 +211,11 @@ func (d Deps) stamp(namespace string) structs.WriteOptions {
 	return structs.WriteOptions{Namespace: namespace, Now: d.Now().UnixNano()}
 }
 
-// failure is what a row is to remember of a failed call, and when that is made again; last is what it remembers of
-// the call before.
+// failure is what a row is to remember of a failed call, and when that is made again; last is what it
+// remembers of the call before.
 func (d Deps) failure(err error, last *structs.OperationError) *structs.OperationError {
-	e := &structs.OperationError{Message: err.Error(), Kind: structs.KindOf(err), Code: structs.CodeOf(err), Attempts: 1, Time: d.Now().UnixNano()}
+	e := &structs.OperationError{Message: err.Error(), Kind: structs.KindOf(err), Code: structs.CodeOf(err),
+		Attempts: 1, Time: d.Now().UnixNano()}
 	if last != nil {
 		e.Attempts = last.Attempts + 1
 	}

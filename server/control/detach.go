@@ -9,9 +9,9 @@ import (
 	"berth/structs"
 )
 
-// detach has a volume taken from its node. NOT_FOUND does not say that it was: it says that the plugin does not
-// know the volume or the node and does not take the volume for detached (CSI spec, ControllerUnpublishVolume
-// errors). Only the plugin's list of volumes can then prove it, or a person.
+// detach has a volume taken from its node. NOT_FOUND does not say that it was: it says that the plugin does
+// not know the volume or the node and does not take the volume for detached (CSI spec,
+// ControllerUnpublishVolume errors). Only the plugin's list of volumes can then prove it, or a person.
 func (c controllerLoop) detach(ctx context.Context, candidates []string, a *structs.CSIAttachment) error {
 	_, err := callController(ctx, c, candidates, structs.ClientCSIControllerDetach, detachRequest(a))
 	if !structs.IsKind(err, structs.KindNotFound) {
@@ -23,7 +23,8 @@ func (c controllerLoop) detach(ctx context.Context, candidates []string, a *stru
 		return nil
 	}
 	tx := c.Store.Read()
-	return structs.Errorf(structs.KindNotFound, "%w%s; that does not prove the volume detached. Once the storage itself shows it detached: %s",
+	return structs.Errorf(structs.KindNotFound,
+		"%w%s; that does not prove the volume detached. Once the storage itself shows it detached: %s",
 		err, mismatch(tx, a), state.ForceCommand(a.Namespace, a.VolumeID, a.NodeID))
 }
 
@@ -39,9 +40,11 @@ func mismatch(tx *state.Read, a *structs.CSIAttachment) string {
 	return ""
 }
 
-// listedDetached reports whether the plugin lists the volume, and the node not among those that it is attached to.
-// A list that leaves the volume out proves nothing (CSI spec, ListVolumes).
-func (c controllerLoop) listedDetached(ctx context.Context, candidates []string, a *structs.CSIAttachment) bool {
+// listedDetached reports whether the plugin lists the volume, and the node not among those that it is
+// attached to. A list that leaves the volume out proves nothing (CSI spec, ListVolumes).
+func (c controllerLoop) listedDetached(ctx context.Context, candidates []string,
+	a *structs.CSIAttachment,
+) bool {
 	tx := c.Store.Read()
 	candidates = slices.DeleteFunc(slices.Clone(candidates), func(node string) bool {
 		i := state.Instance(tx, a.PluginID, structs.CSIKindController, node)
@@ -53,9 +56,11 @@ func (c controllerLoop) listedDetached(ctx context.Context, candidates []string,
 	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
 	endpoints.AddressDriver(tx, req)
 	for range listPages {
-		page, err := endpoints.CallController(ctx, c.Nodes, c.Config.CallTimeout, candidates[:1], structs.ClientCSIControllerList, req)
+		page, err := endpoints.CallController(ctx, c.Nodes, c.Config.CallTimeout, candidates[:1],
+			structs.ClientCSIControllerList, req)
 		if err != nil {
-			c.Logger.Debug("the volumes of a plugin could not be listed", "plugin_id", a.PluginID, "error", err)
+			c.Logger.Debug("the volumes of a plugin could not be listed", "plugin_id", a.PluginID,
+				"error", err)
 			return false
 		}
 		for _, v := range page.Volumes {
