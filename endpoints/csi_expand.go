@@ -16,7 +16,8 @@ func ExpandOnNode(ctx context.Context, nodes NodeCaller, limit time.Duration, no
 	return CallNode(ctx, nodes, limit, nodeID, structs.ClientCSINodeExpand, req)
 }
 
-// nodeExpanded is said by a node that has grown what is on a volume, or failed to, when it mounted the volume.
+// nodeExpanded is said by a node that has grown what is on a volume, or failed to, when it mounted the
+// volume.
 func (c claims) nodeExpanded(ctx context.Context, req *structs.CSINodeExpandOutcome) (*structs.Empty, error) {
 	if req.Err != nil && len(req.Err.Message) > structs.MaxErrorText {
 		own := *req.Err
@@ -26,8 +27,8 @@ func (c claims) nodeExpanded(ctx context.Context, req *structs.CSINodeExpandOutc
 	return done(fsm.Propose(ctx, c.raft, fsm.NodeExpanded, req))
 }
 
-// grown reports whether every node that has the volume has grown what is on it, or why one has not. One that is down
-// and one whose plugin grows it at the next mount are not waited for.
+// grown reports whether every node that has the volume has grown what is on it, or why one has not. One that
+// is down and one whose plugin grows it at the next mount are not waited for.
 func grown(tx *state.Read, v *structs.CSIVolume) (bool, error) {
 	if v.NodeExpandBytes == 0 {
 		return true, nil

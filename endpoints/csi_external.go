@@ -19,8 +19,8 @@ const (
 	externalCalls   = 1000             // for one page
 )
 
-// place is a part of a plugin's storage: what the controllers of one topology know. Drivers of node-local storage
-// run a controller on each node that knows only its own volumes.
+// place is a part of a plugin's storage: what the controllers of one topology know. Drivers of node-local
+// storage run a controller on each node that knows only its own volumes.
 type place struct {
 	key   string   // orders the places and names one in a page token
 	nodes []string // whose controllers can be asked, any of them
@@ -81,7 +81,9 @@ func from(places []*place, token string) ([]*place, error) {
 
 // external shows one page of what the plugin itself lists, of all parts of its storage. A part that cannot be
 // asked is a warning, unless nothing else answers.
-func (v volumes) external(ctx context.Context, req *structs.CSIVolumeExternalRequest) (*structs.CSIVolumeExternalResponse, error) {
+func (v volumes) external(ctx context.Context,
+	req *structs.CSIVolumeExternalRequest,
+) (*structs.CSIVolumeExternalResponse, error) {
 	tx := v.store.Read()
 	plugin := state.Plugin(tx, req.PluginID)
 	if plugin == nil {
@@ -142,7 +144,8 @@ func (l *externalList) fill(ctx context.Context) error {
 	return nil
 }
 
-var noController = structs.Errorf(structs.KindUnavailable, "no controller of the plugin is healthy on a node that is ready")
+var noController = structs.Errorf(structs.KindUnavailable,
+	"no controller of the plugin is healthy on a node that is ready")
 
 // full reports whether the page takes no more.
 func (l *externalList) full() bool {
@@ -168,8 +171,8 @@ func (l *externalList) askAll(ctx context.Context, places []*place) []externalAn
 	return answers
 }
 
-// atOnce returns how many places are asked at the same time. Where the page has a size, what a place may answer
-// depends on the answers before.
+// atOnce returns how many places are asked at the same time. Where the page has a size, what a place may
+// answer depends on the answers before.
 func (l *externalList) atOnce() int {
 	if l.limit > 0 {
 		return 1
@@ -196,8 +199,8 @@ func (l *externalList) ask(ctx context.Context, p *place, rest int) externalAnsw
 	return externalAnswer{page, err}
 }
 
-// drain takes a place's answer and its further pages. It reports false when the page is full before the place is
-// at its end: the place's token says where to go on.
+// drain takes a place's answer and its further pages. It reports false when the page is full before the place
+// is at its end: the place's token says where to go on.
 func (l *externalList) drain(ctx context.Context, p *place, a externalAnswer) bool {
 	for {
 		if a.err != nil {
@@ -230,7 +233,8 @@ func (l *externalList) warn(p *place, err error) {
 	}
 	nodes := slices.Concat(p.nodes, p.down)
 	slices.Sort(nodes)
-	l.resp.Warnings = append(l.resp.Warnings, fmt.Sprintf("%s (controller on node %s) are not listed: %v", where, firstFew(nodes), err))
+	l.resp.Warnings = append(l.resp.Warnings,
+		fmt.Sprintf("%s (controller on node %s) are not listed: %v", where, firstFew(nodes), err))
 }
 
 // firstFew names the first of many nodes.

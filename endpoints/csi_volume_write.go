@@ -194,7 +194,9 @@ func lastError(doing string, v *structs.CSIVolume) error {
 }
 
 // await waits until a volume's row satisfies done, at most as long as a volume may take.
-func (i intents) await(ctx context.Context, ns, id string, done func(tx *state.Read, row *structs.CSIVolume) (bool, error)) (*structs.CSIVolume, error) {
+func (i intents) await(ctx context.Context, ns, id string,
+	done func(tx *state.Read, row *structs.CSIVolume) (bool, error),
+) (*structs.CSIVolume, error) {
 	ctx, cancel := context.WithTimeout(ctx, i.config.VolumeTimeout)
 	defer cancel()
 	for {

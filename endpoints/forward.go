@@ -30,9 +30,11 @@ func (e *Endpoints) passingOf(req any, write bool) *passing {
 	return p
 }
 
-// pass calls the leader. With again the request has to be routed anew: its leader was not reached, or does not
-// lead any more, and either nothing was done or the request is a read.
-func (p *passing) pass(ctx context.Context, leader string, call func(ctx context.Context) error) (again bool, err error) {
+// pass calls the leader. With again the request has to be routed anew: its leader was not reached, or does
+// not lead any more, and either nothing was done or the request is a read.
+func (p *passing) pass(ctx context.Context, leader string,
+	call func(ctx context.Context) error,
+) (again bool, err error) {
 	if p.wait != nil {
 		p.wait.MaxWait = max(p.limit-time.Since(p.begun), time.Millisecond)
 	}
@@ -40,8 +42,8 @@ func (p *passing) pass(ctx context.Context, leader string, call func(ctx context
 	limited, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	unhook := context.AfterFunc(leads, func() {
-		// What a read would be told, it is told by the next leader. The outcome of a write is worth waiting for,
-		// as long as somebody is there to tell it.
+		// What a read would be told, it is told by the next leader. The outcome of a write is worth waiting
+		// for, as long as somebody is there to tell it.
 		if !p.write || !p.answers(limited, leader) {
 			giveUp()
 		}
@@ -52,10 +54,12 @@ func (p *passing) pass(ctx context.Context, leader string, call func(ctx context
 		return false, err
 	}
 	moved, kind := leads.Err() != nil, structs.KindOf(err)
-	notDone := kind == structs.KindUnavailable && (rpc.IsTransport(err) || moved && structs.RetryAfter(err) == 0)
+	notDone := kind == structs.KindUnavailable &&
+		(rpc.IsTransport(err) || moved && structs.RetryAfter(err) == 0)
 	if !notDone && (p.write || !rpc.IsTransport(err)) {
 		if p.write && limited.Err() != nil {
-			err = structs.Errorf(structs.KindTimeout, "the leader changed before it answered: the write may or may not have happened; repeat it")
+			err = structs.Errorf(structs.KindTimeout,
+				"the leader changed before it answered: the write may or may not have happened; repeat it")
 		}
 		return false, err
 	}
@@ -86,5 +90,6 @@ func (p *passing) hold(ctx context.Context, leads context.Context, err error) (a
 func (e *Endpoints) answers(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	return e.raft.Forward(ctx, addr, structs.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{}) == nil
+	err := e.raft.Forward(ctx, addr, structs.StatusPing.Name, &structs.QueryRequest{}, &structs.Empty{})
+	return err == nil
 }

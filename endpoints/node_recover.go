@@ -23,13 +23,15 @@ func (n nodes) accounted(ctx context.Context, node *structs.Node, said *structs.
 			Attachments: some, WriteOptions: structs.WriteOptions{Now: n.now().UnixNano()},
 		})
 		if err != nil {
-			n.logger.Warn("failed to record attachments, asking the node again", "node", node.ID, "error", err)
+			n.logger.Warn("failed to record attachments, asking the node again", "node", node.ID,
+				"error", err)
 			return false
 		}
 	}
 	volume := state.Unclaimed(n.store.Read(), node.ID, said)
 	if volume != "" {
-		n.logger.Warn("node holds a volume without a claim, it has to let go", "node", node.ID, "volume", volume)
+		n.logger.Warn("node holds a volume without a claim, it has to let go", "node", node.ID,
+			"volume", volume)
 	}
 	return volume == ""
 }

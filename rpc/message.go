@@ -122,7 +122,8 @@ func lengthOf(b []byte) int {
 	return int(binary.BigEndian.Uint32(b))
 }
 
-// need reads until the n bytes at from of the next value are there, and all before them. These may be dropped.
+// need reads until the n bytes at from of the next value are there, and all before them. These may be
+// dropped.
 func (m *messages) need(from, n int) ([]byte, error) {
 	for {
 		if m.full {
@@ -204,9 +205,9 @@ type shape struct {
 	bad    bool // no value begins so
 }
 
-// partsOf is as how many parts a list (values 1) or a map (values 2) of n entries counts: what memory a decoded
-// value takes grows with its parts. Each entry of a list may become a struct; eight entries of a map, which mostly
-// is a struct itself, count as one.
+// partsOf is as how many parts a list (values 1) or a map (values 2) of n entries counts: what memory a
+// decoded value takes grows with its parts. Each entry of a list may become a struct; eight entries of a map,
+// which mostly is a struct itself, count as one.
 func partsOf(values, n int) int {
 	switch values {
 	case 1:

@@ -63,7 +63,8 @@ func (s *Session) Call(ctx context.Context, method string, req, resp any) error 
 	}
 	st, err := s.open()
 	if err != nil {
-		return structs.Errorf(structs.KindUnavailable, "calling %s at %s: %w", method, s.RemoteAddr(), transportFault{plainFault(err)})
+		return structs.Errorf(structs.KindUnavailable, "calling %s at %s: %w", method, s.RemoteAddr(),
+			transportFault{plainFault(err)})
 	}
 	// Closing the stream is what cancels the call for the handler at the other end; the deadline is what
 	// cancels it here at once, where the wire is stuck and even closing has to wait.

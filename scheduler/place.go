@@ -6,7 +6,8 @@ import (
 )
 
 // mostPlaced is how many allocations one plan places, and how many it moves: a plan is one entry of the log,
-// however many instances a job has. When there are more the evaluation stays pending, and the next plan goes on.
+// however many instances a job has. When there are more the evaluation stays pending, and the next plan goes
+// on.
 const mostPlaced = structs.MaxPlaced
 
 // placeAll places what is wanted, in order.
@@ -40,7 +41,8 @@ func (p *planner) placeFresh(w *want) {
 			g.queued += left
 			return
 		case g.failed != nil && (!g.perAlloc() || tried >= structs.MaxGroupCount):
-			g.failed.metric.CoalescedFailures += left // what there was no room for before, there is none for now
+			// what there was no room for before, there is none for now
+			g.failed.metric.CoalescedFailures += left
 			g.queued += left
 			return
 		}

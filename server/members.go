@@ -27,7 +27,8 @@ func (s *Server) reconcileMembers(ctx context.Context) {
 		}
 		for _, p := range peers {
 			if err := s.admitMember(p); err != nil && ctx.Err() == nil {
-				s.logger.Warn("failed to add a server to the Raft configuration", "name", p.name, "error", err)
+				s.logger.Warn("failed to add a server to the Raft configuration", "name", p.name,
+					"error", err)
 			}
 		}
 		select {
@@ -75,7 +76,8 @@ func (s *Server) dismissMembers(peers []peer) error {
 		if reason == "" {
 			continue
 		}
-		s.logger.Info("removing a server from the Raft configuration", "id", member.ID, "rpc", member.Address, "reason", reason)
+		s.logger.Info("removing a server from the Raft configuration", "id", member.ID, "rpc", member.Address,
+			"reason", reason)
 		if err := s.consensus.RemoveServer(member.ID, 0, enqueueTimeout).Error(); err != nil {
 			return err
 		}

@@ -86,8 +86,8 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 }
 
 // prepareState loads a state aside, has its nodes say what they hold before volumes are handed out again
-// (state.Recover), and writes it back. It says how long it is, and leaves the file at its beginning. No row can
-// be newer than the archive.
+// (state.Recover), and writes it back. It says how long it is, and leaves the file at its beginning. No row
+// can be newer than the archive.
 func (s *Server) prepareState(f *os.File, index uint64) (size int64, err error) {
 	fault := func(err error) (int64, error) { return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err) }
 	if _, err := f.Seek(0, io.SeekStart); err != nil {

@@ -85,10 +85,12 @@ func stillAttached(tx *Read, a *structs.CSIAttachment) string {
 		structs.AttachmentAttached:  "still attached to",
 		structs.AttachmentDetaching: "being detached from",
 	}[a.State]
-	return fmt.Sprintf("volume %s is %s node %s%s%s", a.VolumeID, doing, nodeName(tx, a.NodeID), failing(a.LastError), asked(tx, a))
+	return fmt.Sprintf("volume %s is %s node %s%s%s", a.VolumeID, doing, nodeName(tx, a.NodeID),
+		failing(a.LastError), asked(tx, a))
 }
 
-// asked says where the outcome of a call is not known, once something has failed: before that it is only under way.
+// asked says where the outcome of a call is not known, once something has failed: before that it is only
+// under way.
 func asked(tx *Read, a *structs.CSIAttachment) string {
 	if a.Call == nil || a.LastError == nil {
 		return ""
@@ -181,7 +183,8 @@ func attachBlock(tx *Read, c *structs.CSIClaim) string {
 	if why := AttachmentWaits(tx, a); why != "" {
 		return why
 	}
-	text := fmt.Sprintf("volume %s is being attached to node %s%s%s", c.VolumeID, nodeName(tx, c.NodeID), failing(a.LastError), asked(tx, a))
+	text := fmt.Sprintf("volume %s is being attached to node %s%s%s", c.VolumeID, nodeName(tx, c.NodeID),
+		failing(a.LastError), asked(tx, a))
 	if p != nil && !HealthyInstance(tx, c.PluginID, structs.CSIKindController) {
 		text += fmt.Sprintf("; no controller of plugin %s is healthy", c.PluginID)
 	}

@@ -54,14 +54,16 @@ func noteRelease(tx *Write, p *structs.CSICallNote) {
 // and why. An attachment that is in use again, or is another than the one that was looked at, is refused.
 func VolumeForce(tx *Write, p *structs.CSIVolumeForceRequest) error {
 	ns := p.RequestNamespace()
-	release := &structs.CSIVolumeUnpublishRequest{Claims: p.Claims, NodeID: p.NodeID, Operator: "forced: " + p.Reason, WriteOptions: p.WriteOptions}
+	release := &structs.CSIVolumeUnpublishRequest{Claims: p.Claims, NodeID: p.NodeID,
+		Operator: "forced: " + p.Reason, WriteOptions: p.WriteOptions}
 	if err := VolumeUnpublish(tx, release); err != nil {
 		return err
 	}
 	if p.Attachment != 0 {
 		a := Attachment(tx.Read, ns, p.VolumeID, p.NodeID)
 		if a == nil || a.CreateIndex != p.Attachment || a.State != structs.AttachmentDetaching {
-			return structs.Errorf(structs.KindConflict, "the attachment of volume %q to node %s has changed meanwhile; look at it again: berth volume status %s",
+			return structs.Errorf(structs.KindConflict,
+				"the attachment of volume %q to node %s has changed meanwhile; look at it again: berth volume status %s",
 				p.VolumeID, nodeName(tx.Read, p.NodeID), p.VolumeID)
 		}
 		dropAttachment(tx, a, p.Now)
@@ -80,8 +82,8 @@ func VolumeForce(tx *Write, p *structs.CSIVolumeForceRequest) error {
 	return nil
 }
 
-// AttachedAs returns an attachment of the volume that the plugin knows by this ID, whatever it was called when
-// it was attached; nil if there is none.
+// AttachedAs returns an attachment of the volume that the plugin knows by this ID, whatever it was called
+// when it was attached; nil if there is none.
 func AttachedAs(tx *Read, plugin, external string) *structs.CSIAttachment {
 	return attachmentsByExternal.first(tx, plugin, external)
 }

@@ -8,9 +8,9 @@ import (
 )
 
 // A plugin's ID belongs to one driver: the Provider of the plugin's row. Volume IDs are unique only within a
-// driver, so a call to another driver could meet another volume, or be told that an unknown volume is done. An
-// instance of another driver is kept as unhealthy, which keeps it out of every count and every choice. The ID
-// is free again when no instance of the driver, no volume and no attachment is left.
+// driver, so a call to another driver could meet another volume, or be told that an unknown volume is done.
+// An instance of another driver is kept as unhealthy, which keeps it out of every count and every choice. The
+// ID is free again when no instance of the driver, no volume and no attachment is left.
 
 // checkDriver completes a report that is about to be stored. It returns the plugin's row, renewed when the
 // report is healthy and its driver takes over an ID that is free.
@@ -21,7 +21,8 @@ func checkDriver(tx *Write, p *structs.CSIPluginRow, i *structs.CSIPluginInstanc
 	}
 	if holdsVolumes(tx.Read, p.ID) || reportedDriver(tx.Read, p, i) {
 		i.Healthy, i.OtherDriver = false, true
-		i.HealthDescription = fmt.Sprintf("not used: its driver is %q, plugin %q belongs to driver %q", i.Provider, p.ID, p.Provider)
+		i.HealthDescription = fmt.Sprintf("not used: its driver is %q, plugin %q belongs to driver %q",
+			i.Provider, p.ID, p.Provider)
 		return p
 	}
 	return putDriver(tx, &structs.CSIPluginRow{ID: p.ID, Indexes: p.Indexes})

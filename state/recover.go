@@ -62,8 +62,8 @@ func Recover(tx *Write, before *Read, now int64) {
 	}
 }
 
-// holdsNothing reports whether a node surely holds no volume: the state that is replaced knows that the node is
-// down and that no claim, attachment or allocation of it is left. Nobody has to wait for such a node.
+// holdsNothing reports whether a node surely holds no volume: the state that is replaced knows that the node
+// is down and that no claim, attachment or allocation of it is left. Nobody has to wait for such a node.
 func holdsNothing(before *Read, id string) bool {
 	n := Node(before, id)
 	return n != nil && n.Status == structs.NodeDown && !n.Unaccounted &&
@@ -103,8 +103,8 @@ func Recovering(tx *Read) string {
 	return text
 }
 
-// Unclaimed returns a volume that a node holds without the claim under which it was brought there, "" if there
-// is none.
+// Unclaimed returns a volume that a node holds without the claim under which it was brought there, "" if
+// there is none.
 func Unclaimed(tx *Read, node string, inventory *structs.NodeInventory) string {
 	for _, h := range inventory.Held {
 		c := Claim(tx, h.Namespace, h.VolumeID, h.AllocID)
@@ -139,7 +139,8 @@ func Unrecorded(tx *Read, node string, inventory *structs.NodeInventory) (found 
 func AttachmentsFound(tx *Write, p *structs.CSIAttachmentsFound) error {
 	for _, a := range p.Attachments {
 		if a == nil || a.Namespace == "" || a.VolumeID == "" || a.NodeID == "" {
-			return structs.Errorf(structs.KindInvalid, "an attachment that was found needs a namespace, a volume and a node")
+			return structs.Errorf(structs.KindInvalid,
+				"an attachment that was found needs a namespace, a volume and a node")
 		}
 		putFound(tx, a, p.Now)
 	}
@@ -157,8 +158,8 @@ func putFound(tx *Write, found *structs.CSIAttachment, now int64) {
 	referPlugin(tx, a.PluginID)
 }
 
-// CompleteFound returns a copy of an attachment that was found, with what rows know of it; nil if it has a row,
-// if a granted claim uses it, or if too little is known for a detach.
+// CompleteFound returns a copy of an attachment that was found, with what rows know of it; nil if it has a
+// row, if a granted claim uses it, or if too little is known for a detach.
 func CompleteFound(tx *Read, found *structs.CSIAttachment) *structs.CSIAttachment {
 	if Attachment(tx, found.Namespace, found.VolumeID, found.NodeID) != nil || inUse(tx, found) {
 		return nil

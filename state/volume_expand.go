@@ -7,10 +7,10 @@ import (
 	"berth/structs"
 )
 
-// An expansion has two steps (CSI spec, ControllerExpandVolume and NodeExpandVolume). The controller makes the
-// volume larger. A node makes what is on it larger, where the plugin asks for that. The volume's row remembers
-// the second step until a node has done it (NodeExpandBytes). A claim that is granted in the meantime remembers
-// it for its own node (ExpandBytes): each node that has the volume does the step.
+// An expansion has two steps (CSI spec, ControllerExpandVolume and NodeExpandVolume). The controller makes
+// the volume larger. A node makes what is on it larger, where the plugin asks for that. The volume's row
+// remembers the second step until a node has done it (NodeExpandBytes). A claim that is granted in the
+// meantime remembers it for its own node (ExpandBytes): each node that has the volume does the step.
 
 // growing has the claims whose nodes have not done their step, or could not.
 var growing = claims.by("growing", func(c *structs.CSIClaim) key {
@@ -47,10 +47,11 @@ func ExpandBlocked(tx *Read, v *structs.CSIVolume) string {
 	return ""
 }
 
-// expandsOffline says why no claim is granted: the plugin expands the volume, and no node may have it then. While
-// somebody has the volume the plugin is not called, so others may come.
+// expandsOffline says why no claim is granted: the plugin expands the volume, and no node may have it then.
+// While somebody has the volume the plugin is not called, so others may come.
 func expandsOffline(tx *Read, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
-	if !v.ExpandPending || p == nil || !p.ExpandsOffline || classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
+	if !v.ExpandPending || p == nil || !p.ExpandsOffline ||
+		classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
 		return ""
 	}
 	return fmt.Sprintf("volume %s is being expanded%s; plugin %s does that only while no node has the volume",
@@ -65,8 +66,8 @@ func retryExpansion(tx *Write, ns, volume string) {
 	}
 }
 
-// nodesExpand reports whether the plugin leaves an expansion to its nodes alone: its controller cannot expand, or
-// it has none, and a node half can.
+// nodesExpand reports whether the plugin leaves an expansion to its nodes alone: its controller cannot
+// expand, or it has none, and a node half can.
 func nodesExpand(tx *Read, plugin string) bool {
 	p := Plugin(tx, plugin)
 	if p == nil || !p.Known || p.ControllerRequired && !p.ControllerSeen {
@@ -90,8 +91,8 @@ func NodeExpands(tx *Read, plugin string) bool {
 	return false
 }
 
-// expandOnNodes records that what is on the volume has to grow: on the nodes that have it, and by the next one
-// that gets it. v is stored by the caller.
+// expandOnNodes records that what is on the volume has to grow: on the nodes that have it, and by the next
+// one that gets it. v is stored by the caller.
 func expandOnNodes(tx *Write, v *structs.CSIVolume, bytes int64) {
 	v.NodeExpandBytes = bytes
 	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
@@ -110,8 +111,8 @@ var leftToStage = map[structs.Kind]bool{
 	structs.KindPrecondition: true, structs.KindInvalid: true, structs.KindConflict: true,
 }
 
-// NodeExpanded records what came of growing what is on a volume, for one allocation. It is ignored when the claim
-// is gone, is another one, or asks for more by now.
+// NodeExpanded records what came of growing what is on a volume, for one allocation. It is ignored when the
+// claim is gone, is another one, or asks for more by now.
 func NodeExpanded(tx *Write, p *structs.CSINodeExpandOutcome) error {
 	if p.SecretID != "" {
 		if _, err := mustNode(tx.Read, p.NodeID, p.SecretID); err != nil {
@@ -120,10 +121,12 @@ func NodeExpanded(tx *Write, p *structs.CSINodeExpandOutcome) error {
 	}
 	c := Claim(tx.Read, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	switch {
-	case c == nil || p.RowIndex != 0 && p.RowIndex != c.CreateIndex || c.ExpandBytes == 0 || p.Bytes < c.ExpandBytes:
+	case c == nil || p.RowIndex != 0 && p.RowIndex != c.CreateIndex || c.ExpandBytes == 0 ||
+		p.Bytes < c.ExpandBytes:
 		return nil
 	case c.NodeID != p.NodeID:
-		return structs.Errorf(structs.KindDenied, "the claim of volume %q for allocation %q is another node's", p.VolumeID, p.AllocID)
+		return structs.Errorf(structs.KindDenied,
+			"the claim of volume %q for allocation %q is another node's", p.VolumeID, p.AllocID)
 	}
 	c = c.Copy()
 	if p.Err != nil {
@@ -158,7 +161,8 @@ func expandedOnNode(tx *Write, p *structs.CSINodeExpandOutcome) {
 func VolumeRetry(tx *Write, p *structs.CSIVolumeRetryRequest) error {
 	v := Volume(tx.Read, p.RequestNamespace(), p.ID)
 	if v == nil {
-		return structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", p.ID, p.RequestNamespace())
+		return structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", p.ID,
+			p.RequestNamespace())
 	}
 	if v.LastError != nil && (v.ExpandPending || v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting) {
 		v = v.Copy()

@@ -67,7 +67,7 @@ type Evaluation struct {
 	Status            string
 	StatusDescription string
 	Again             string `json:",omitempty"` // why a pending one is processed again; "": it is new, or its plan did not fit
-	WaitUntil         int64 // UnixNano before which it is not to be processed; 0: at once
+	WaitUntil         int64  // UnixNano before which it is not to be processed; 0: at once
 	NextEval          string
 	PreviousEval      string
 	BlockedEval       string

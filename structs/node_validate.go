@@ -10,17 +10,20 @@ func (n *Node) Validate() error {
 	f := newFaults("").at("node %q", n.ID)
 	for _, text := range []struct{ what, value string }{{"ID", n.ID}, {"Name", n.Name},
 		{"Datacenter", n.Datacenter}, {"NodeClass", n.NodeClass}, {"NodePool", n.NodePool}, {"SecretID", n.SecretID}, {"HTTPAddr", n.HTTPAddr}} {
-		f.check(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what, len(text.value), MaxName)
+		f.check(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what,
+			len(text.value), MaxName)
 	}
 	n.NodeResources.validate(f.at("NodeResources"))
 	n.ReservedResources.validate(f.at("ReservedResources"))
-	f.reported(len(n.Attributes)+len(n.Meta)+len(n.Drivers), pairBytes(n.Attributes)+pairBytes(n.Meta)+driverBytes(n.Drivers))
+	f.reported(len(n.Attributes)+len(n.Meta)+len(n.Drivers),
+		pairBytes(n.Attributes)+pairBytes(n.Meta)+driverBytes(n.Drivers))
 	return f.err()
 }
 
 func (f faults) reported(entries, bytes int) {
 	f.atMost("attributes, meta entries and drivers", entries, MaxNodeAttributes)
-	f.check(bytes <= MaxNodeBytes, "its attributes, meta and drivers have %d bytes; at most %d are allowed", bytes, MaxNodeBytes)
+	f.check(bytes <= MaxNodeBytes, "its attributes, meta and drivers have %d bytes; at most %d are allowed",
+		bytes, MaxNodeBytes)
 }
 
 func pairBytes(m map[string]string) (total int) {
@@ -102,20 +105,23 @@ func ValidateInstances(node string, instances []*CSIPluginInstance) error {
 func (i *CSIInfo) validate(f faults) {
 	for _, text := range []struct{ what, value string }{{"PluginID", i.PluginID}, {"AllocID", i.AllocID},
 		{"Provider", i.Provider}, {"FormerProvider", i.FormerProvider}, {"ProviderVersion", i.ProviderVersion}} {
-		f.check(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what, len(text.value), MaxName)
+		f.check(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what,
+			len(text.value), MaxName)
 	}
-	f.check(len(i.HealthDescription) <= 2*MaxErrorText, "HealthDescription has %d bytes; at most %d are allowed",
+	f.check(len(i.HealthDescription) <= 2*MaxErrorText,
+		"HealthDescription has %d bytes; at most %d are allowed",
 		len(i.HealthDescription), 2*MaxErrorText) // an error and what it is about
 	if n := i.NodeInfo; n != nil {
-		f.check(len(n.ID) <= MaxCSINodeID, "NodeInfo.ID has %d bytes; at most %d are allowed", len(n.ID), MaxCSINodeID)
+		f.check(len(n.ID) <= MaxCSINodeID, "NodeInfo.ID has %d bytes; at most %d are allowed", len(n.ID),
+			MaxCSINodeID)
 		if t := n.AccessibleTopology; t != nil {
 			f.csiMap("AccessibleTopology", t.Segments)
 		}
 	}
 }
 
-// Bounded returns the report with its texts cut and with the newest events of each task: a node that is refused
-// would repeat it for ever. It is the report itself where nothing is beyond a limit.
+// Bounded returns the report with its texts cut and with the newest events of each task: a node that is
+// refused would repeat it for ever. It is the report itself where nothing is beyond a limit.
 func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
 	if u.bounded() {
 		return u
@@ -149,7 +155,8 @@ func (s *TaskState) bounded() bool {
 }
 
 func (e *TaskEvent) bounded() bool {
-	return e == nil || len(e.Type) <= MaxName && len(e.DisplayMessage) <= MaxText && len(e.Message) <= MaxText &&
+	return e == nil || len(e.Type) <= MaxName && len(e.DisplayMessage) <= MaxText &&
+		len(e.Message) <= MaxText &&
 		pairBytes(e.Details) <= MaxText
 }
 

@@ -7,12 +7,13 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
-// quotedKeys lets the block form of a map have quoted keys, as the topology segments of real drivers need them:
+// quotedKeys lets the block form of a map have quoted keys, as the topology segments of real drivers need
+// them:
 //
 //	segments { "topology.example.com/zone" = "a" }
 //
-// The syntax has quoted keys only in `segments = { ... }`, so the space before the brace becomes the equals sign.
-// The length of the source stays the same, and with it every position in a diagnostic.
+// The syntax has quoted keys only in `segments = { ... }`, so the space before the brace becomes the equals
+// sign. The length of the source stays the same, and with it every position in a diagnostic.
 func quotedKeys(filename string, src []byte) []byte {
 	if !bytes.ContainsRune(src, '"') {
 		return src
@@ -48,7 +49,8 @@ func opensBlock(tokens hclsyntax.Tokens, i int) bool {
 
 // begins reports whether an argument or a block may follow the token.
 func begins(before hclsyntax.TokenType) bool {
-	return before == hclsyntax.TokenNewline || before == hclsyntax.TokenComment || before == hclsyntax.TokenOBrace
+	return before == hclsyntax.TokenNewline || before == hclsyntax.TokenComment ||
+		before == hclsyntax.TokenOBrace
 }
 
 // hasQuotedKey reports whether the body that the tokens begin has an argument whose name is quoted.

@@ -1,5 +1,5 @@
-// Package netfault says in plain words why an address could not be reached: errors of the network library name
-// system calls.
+// Package netfault says in plain words why an address could not be reached: errors of the network library
+// name system calls.
 package netfault
 
 import (
@@ -23,8 +23,8 @@ func (f *fault) Error() string { return f.text }
 // Unwrap returns the error of the network.
 func (f *fault) Unwrap() error { return f.err }
 
-// Plain returns err with a text in plain words, or err itself where it is no error of the network that is known
-// here. The text continues a sentence about an address.
+// Plain returns err with a text in plain words, or err itself where it is no error of the network that is
+// known here. The text continues a sentence about an address.
 func Plain(err error) error {
 	text := plain(err)
 	if text == "" {

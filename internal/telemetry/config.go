@@ -57,7 +57,8 @@ func (c Config) Validate() error {
 		within("in_memory_retention_period", c.InMemoryRetentionPeriod, minInterval, maxRetention),
 		within("prometheus_retention", c.PrometheusRetention, 0, 365*24*time.Hour),
 	}
-	if c.InMemoryCollectionInterval > 0 && c.InMemoryRetentionPeriod/c.InMemoryCollectionInterval > maxIntervals {
+	if c.InMemoryCollectionInterval > 0 &&
+		c.InMemoryRetentionPeriod/c.InMemoryCollectionInterval > maxIntervals {
 		faults = append(faults, fmt.Errorf("telemetry: in_memory_retention_period holds more than %d intervals", maxIntervals))
 	}
 	for _, entry := range c.PrefixFilter {

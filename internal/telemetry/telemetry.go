@@ -1,8 +1,8 @@
 // Package telemetry gathers the metrics of one process and serves them.
 //
-// All packages emit through the global functions of hashicorp/go-metrics, as Raft, serf and memberlist do. Start
-// directs them to sinks: always to one in memory, which answers /v1/metrics in JSON, to Prometheus and statsd
-// as configured. There is one set of sinks in a process: a second Start replaces the first.
+// All packages emit through the global functions of hashicorp/go-metrics, as Raft, serf and memberlist do.
+// Start directs them to sinks: always to one in memory, which answers /v1/metrics in JSON, to Prometheus and
+// statsd as configured. There is one set of sinks in a process: a second Start replaces the first.
 //
 // docs/reference/metrics.md lists the names. A test generates it from the source of every package that emits.
 package telemetry
@@ -64,8 +64,8 @@ func Start(cfg Config) (*Telemetry, error) {
 	return t, err
 }
 
-// goMetrics turns the host's name off, so that a name is the same on every machine, and the library's own loop over
-// the runtime, because nothing could stop it.
+// goMetrics turns the host's name off, so that a name is the same on every machine, and the library's own
+// loop over the runtime, because nothing could stop it.
 func goMetrics(cfg Config) *metrics.Config {
 	mc := metrics.DefaultConfig(Service)
 	mc.EnableHostname = false

@@ -60,11 +60,12 @@ func (c controllerLoop) attachmentWork(tx *state.Read, a *structs.CSIAttachment)
 	return w
 }
 
-// freshSecrets returns the volume's present secrets when the attach was denied with others, else nil (CSI spec,
-// "Error Scheme", UNAUTHENTICATED).
+// freshSecrets returns the volume's present secrets when the attach was denied with others, else nil (CSI
+// spec, "Error Scheme", UNAUTHENTICATED).
 func freshSecrets(tx *state.Read, a *structs.CSIAttachment) structs.Secrets {
 	v := state.Volume(tx, a.Namespace, a.VolumeID)
-	if v == nil || a.State != structs.AttachmentAttaching || a.LastError == nil || a.LastError.Kind != structs.KindDenied ||
+	if v == nil || a.State != structs.AttachmentAttaching || a.LastError == nil ||
+		a.LastError.Kind != structs.KindDenied ||
 		len(v.Secrets) == 0 || maps.Equal(v.Secrets, a.Secrets) {
 		return nil
 	}

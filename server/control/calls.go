@@ -11,10 +11,11 @@ import (
 	"berth/structs"
 )
 
-// A controller call is recorded with its node before it is made, and the record goes with its outcome. While the
-// record stands, the outcome is not known: the node, which orders the calls for a volume, is asked again, and no
-// other. When it cannot be asked, what it was asked for may still take effect; until Config.OutcomeWait has passed
-// nothing else is done for the row. So an attach is not overtaken by the detach before it.
+// A controller call is recorded with its node before it is made, and the record goes with its outcome. While
+// the record stands, the outcome is not known: the node, which orders the calls for a volume, is asked again,
+// and no other. When it cannot be asked, what it was asked for may still take effect; until
+// Config.OutcomeWait has passed nothing else is done for the row. So an attach is not overtaken by the detach
+// before it.
 
 // lookAgain is how often it is looked whether the node of such a call can be asked again.
 const lookAgain = 2 * time.Second
@@ -42,7 +43,8 @@ func (c controllerLoop) noting(namespace string, row structs.CSICallNote, op str
 		note.Call = &structs.CSICall{NodeID: node, Op: op, Time: note.Now}
 		_, err := fsm.Propose(ctx, c.Proposer, fsm.CallNote, &note)
 		if structs.IsKind(err, structs.KindPrecondition) {
-			return nil // a server of an older version is among the voters, and none of them knows of the record
+			// a server of an older version is among the voters, and none of them knows of the record
+			return nil
 		}
 		return err
 	}
@@ -51,7 +53,9 @@ func (c controllerLoop) noting(namespace string, row structs.CSICallNote, op str
 
 // callController makes a typed call at the first of the candidates that can be reached. The next one is tried
 // only after unavailable, which says that the call was not delivered.
-func callController[Req, Resp any](ctx context.Context, c controllerLoop, candidates []string, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
+func callController[Req, Resp any](ctx context.Context, c controllerLoop, candidates []string,
+	m structs.Method[Req, Resp], req *Req,
+) (*Resp, error) {
 	endpoints.AddressDriver(c.Store.Read(), req)
 	err := error(nil)
 	for _, node := range candidates {
@@ -77,10 +81,11 @@ func uncertain(err error) error {
 	return err
 }
 
-// keepsCall reports whether the record of a call stands after a failure: the outcome of this call is not known,
-// or it was not delivered and that of an earlier one is not known.
+// keepsCall reports whether the record of a call stands after a failure: the outcome of this call is not
+// known, or it was not delivered and that of an earlier one is not known.
 func keepsCall(earlier *structs.CSICall, err error) bool {
-	return structs.IsKind(err, structs.KindTimeout) || earlier != nil && structs.IsKind(err, structs.KindUnavailable)
+	return structs.IsKind(err, structs.KindTimeout) ||
+		earlier != nil && structs.IsKind(err, structs.KindUnavailable)
 }
 
 // deletable refuses to delete at the plugin what is attached, under whatever name.

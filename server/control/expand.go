@@ -21,8 +21,8 @@ func nextGrowing(c *structs.CSIClaim) string {
 	return opNodeExpand
 }
 
-// growStep has the claim's node grow what its allocation sees. Calls for different nodes do not wait for each other:
-// a node whose plugin hangs is in nobody's way. A node that is down is asked when it is back.
+// growStep has the claim's node grow what its allocation sees. Calls for different nodes do not wait for each
+// other: a node whose plugin hangs is in nobody's way. A node that is down is asked when it is back.
 func (c controllerLoop) growStep(tx *state.Read, claim *structs.CSIClaim) step {
 	s := step{
 		op: nextGrowing(claim), version: claim.ModifyIndex, group: claim.PluginID,
@@ -94,7 +94,9 @@ func jobMountOptions(tx *state.Read, claim *structs.CSIClaim) *structs.CSIMountO
 }
 
 // growOutcome records what came of the call.
-func (c controllerLoop) growOutcome(ctx context.Context, claim *structs.CSIClaim, grown *structs.ClientCSINodeExpandResponse, err error) error {
+func (c controllerLoop) growOutcome(ctx context.Context, claim *structs.CSIClaim,
+	grown *structs.ClientCSINodeExpandResponse, err error,
+) error {
 	outcome := &structs.CSINodeExpandOutcome{
 		VolumeID: claim.VolumeID, AllocID: claim.AllocID, NodeID: claim.NodeID, RowIndex: claim.CreateIndex,
 		Bytes: claim.ExpandBytes, WriteOptions: c.stamp(claim.Namespace),

@@ -132,7 +132,8 @@ func (r *reaper) tell(ctx context.Context, c *structs.CSIClaim, why error) {
 	_, err := fsm.Propose(ctx, r.Proposer, fsm.CallNote, &structs.CSICallNote{VolumeID: c.VolumeID, NodeID: c.NodeID, AllocID: c.AllocID,
 		RowIndex: c.CreateIndex, Err: r.failure(why, c.ReleaseError), WriteOptions: r.stamp(c.Namespace)})
 	if err != nil {
-		r.Logger.Debug("why a node does not let go could not be recorded", "volume", c.VolumeID, "node", c.NodeID, "error", err)
+		r.Logger.Debug("why a node does not let go could not be recorded", "volume", c.VolumeID,
+			"node", c.NodeID, "error", err)
 	}
 }
 

@@ -19,9 +19,9 @@ func accountedSignals(tx *state.Read) []string {
 	return []string{accountedSignal}
 }
 
-// waitForNodes holds back a call that needs to know which nodes use a volume, while a node of a restored state
-// has not reported what it holds. A creation need not know. An expansion has to: a plugin may take it only while the
-// volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).
+// waitForNodes holds back a call that needs to know which nodes use a volume, while a node of a restored
+// state has not reported what it holds. A creation need not know. An expansion has to: a plugin may take it
+// only while the volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).
 func waitForNodes(tx *state.Read, s step) step {
 	if s.op != opCreate && state.Recovering(tx) != "" {
 		s.awaits = []string{accountedSignal}
@@ -42,16 +42,19 @@ func waitForDetach(tx *state.Read, a *structs.CSIAttachment, s step) step {
 const listPages = 1000
 
 // explainRefusal adds to the error of an attach how to go on if the plugin refused it because the volume is
-// attached to another node (CSI spec, ControllerPublishVolume errors). It names that node where the plugin lists
-// it. berth does not detach the volume there by itself: something that berth does not know may have it mounted, for
-// example under the ID of another plugin or of an agent that has lost its records.
-func (c controllerLoop) explainRefusal(ctx context.Context, candidates []string, a *structs.CSIAttachment, refusal error) error {
+// attached to another node (CSI spec, ControllerPublishVolume errors). It names that node where the plugin
+// lists it. berth does not detach the volume there by itself: something that berth does not know may have it
+// mounted, for example under the ID of another plugin or of an agent that has lost its records.
+func (c controllerLoop) explainRefusal(ctx context.Context, candidates []string, a *structs.CSIAttachment,
+	refusal error,
+) error {
 	if !structs.IsKind(refusal, structs.KindPrecondition) {
 		return refusal
 	}
 	external, err := c.publishedNodes(ctx, candidates, a)
 	if err != nil {
-		c.Logger.Debug("failed to list where a volume is attached", "volume", a.VolumeID, "namespace", a.Namespace, "error", err)
+		c.Logger.Debug("failed to list where a volume is attached", "volume", a.VolumeID,
+			"namespace", a.Namespace, "error", err)
 	}
 	if len(external) == 0 {
 		return fmt.Errorf("%w; if the volume is attached to another node, and surely not used there: %s",
@@ -67,7 +70,9 @@ func (c controllerLoop) explainRefusal(ctx context.Context, candidates []string,
 
 // publishedNodes returns to which other nodes the plugin says that the volume is attached, by its own IDs of
 // nodes; none if the plugin does not list that.
-func (c controllerLoop) publishedNodes(ctx context.Context, candidates []string, a *structs.CSIAttachment) ([]string, error) {
+func (c controllerLoop) publishedNodes(ctx context.Context, candidates []string,
+	a *structs.CSIAttachment,
+) ([]string, error) {
 	tx := c.Store.Read()
 	c.note = nil // to list changes nothing
 	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}

@@ -93,10 +93,10 @@ func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume,
 	return err
 }
 
-// givenUp reports whether a call that failed is not made again by itself. A plugin that refuses a deletion or an
-// expansion because the volume is used, or does not know the volume it is to expand, is asked again with backoff
-// (CSI spec, DeleteVolume and ControllerExpandVolume errors). One that expands volumes offline is not: it was asked
-// while no node had the volume, and claims wait for the expansion.
+// givenUp reports whether a call that failed is not made again by itself. A plugin that refuses a deletion or
+// an expansion because the volume is used, or does not know the volume it is to expand, is asked again with
+// backoff (CSI spec, DeleteVolume and ControllerExpandVolume errors). One that expands volumes offline is
+// not: it was asked while no node had the volume, and claims wait for the expansion.
 func (c controllerLoop) givenUp(v *structs.CSIVolume, op string, err error) bool {
 	code := structs.CodeOf(err)
 	switch {
@@ -109,8 +109,8 @@ func (c controllerLoop) givenUp(v *structs.CSIVolume, op string, err error) bool
 	return lasting[structs.KindOf(err)]
 }
 
-// errExhausted is within the error of a call that the plugin has no room for. To wait does not help: somebody has
-// to make room, or to ask for less.
+// errExhausted is within the error of a call that the plugin has no room for. To wait does not help: somebody
+// has to make room, or to ask for less.
 var errExhausted = errors.New("there is no room")
 
 func exhausted(text string) error {

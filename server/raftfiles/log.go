@@ -19,8 +19,8 @@ var sumMark = []byte{0xbe, 0x97, 0x83, 0xe5}
 // sumSize is the size of a checksum with its mark, the end of an entry's extensions.
 const sumSize = 8
 
-// Log is the log of Raft and its stable store. Every entry has a checksum of all its fields in its extensions;
-// the entries that Log takes and returns are without it.
+// Log is the log of Raft and its stable store. Every entry has a checksum of all its fields in its
+// extensions; the entries that Log takes and returns are without it.
 type Log struct {
 	*wal.WAL
 	dataDir string
@@ -56,8 +56,8 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	return nil
 }
 
-// GetLog reads an entry (raft.LogStore). Raft panics on some of its errors; so that nobody reads of a fault of
-// the program, a damaged entry ends the process.
+// GetLog reads an entry (raft.LogStore). Raft panics on some of its errors; so that nobody reads of a fault
+// of the program, a damaged entry ends the process.
 func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	err := l.read(index, entry)
 	if err == nil || err == raft.ErrLogNotFound || l.closed.Load() { // Raft compares it, too

@@ -17,8 +17,9 @@ import (
 )
 
 // The format of a segment file of raft-wal, version 0. The file begins with a header. Frames follow it, each
-// padded to 8 bytes. A commit frame has the checksum of everything since the commit frame before it. Behind the
-// last commit are zeros up to the size that was allocated, or the rest of a write that a power cut interrupted.
+// padded to 8 bytes. A commit frame has the checksum of everything since the commit frame before it. Behind
+// the last commit are zeros up to the size that was allocated, or the rest of a write that a power cut
+// interrupted.
 const (
 	segmentHeader = 32 // raft-wal compares it with the list of segments
 	frameHeader   = 8
@@ -80,8 +81,8 @@ func checkSealed(b []byte, c segmentContent, info types.SegmentInfo) error {
 	return nil
 }
 
-// checkLog reads all segments, whatever their entries are needed for. It returns the index of the last entry, 0
-// for an empty log. It drops a write that was interrupted, and finishes a segment that was full.
+// checkLog reads all segments, whatever their entries are needed for. It returns the index of the last entry,
+// 0 for an empty log. It drops a write that was interrupted, and finishes a segment that was full.
 func (o *opening) checkLog() (last uint64, err error) {
 	state := o.meta.state()
 	var buffer []byte

@@ -23,7 +23,8 @@ const (
 	snapshotMetaLimit = 16 << 20
 )
 
-// snapshots is Raft's store of snapshots with a checksum of each meta.json and with errors that name the file.
+// snapshots is Raft's store of snapshots with a checksum of each meta.json and with errors that name the
+// file.
 type snapshots struct {
 	*raft.FileSnapshotStore
 	dir  string
@@ -66,7 +67,8 @@ func (s *sink) Close() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(WriteFile(filepath.Join(s.dir, snapshotSum), encodeSum(b)), s.mark.snapshotTaken(s.index))
+	return errors.Join(WriteFile(filepath.Join(s.dir, snapshotSum), encodeSum(b)),
+		s.mark.snapshotTaken(s.index))
 }
 
 func encodeSum(meta []byte) []byte {
