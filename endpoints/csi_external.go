@@ -19,7 +19,7 @@ const (
 	externalCalls   = 1000             // for one page
 )
 
-// place is a part of a plugin's storage: what the controllers of one topology know. Drivers of node-local
+// place is a part of a plugin's storage: the volumes that the controllers of one topology know. Drivers of node-local
 // storage run a controller on each node that knows only its own volumes.
 type place struct {
 	key   string   // orders the places and names one in a page token

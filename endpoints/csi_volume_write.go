@@ -177,7 +177,7 @@ func settled(tx *state.Read, row, asked *structs.CSIVolume) (bool, error) {
 		return false, structs.Errorf(structs.KindPrecondition, "volume %q is being deleted", asked.ID)
 	case row.State == structs.VolumeCreating:
 		return false, nil
-	case row.ExpandPending: // what waits for users to leave may wait for long
+	case row.ExpandPending: // its users may stay for long
 		return state.ExpandBlocked(tx, row) != "", nil
 	case row.LastError != nil && asked.RequestedCapacityMin > row.RequestedCapacityMin:
 		return false, lastError("expanding", row) // a size that was refused for good is given up

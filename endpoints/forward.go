@@ -42,8 +42,8 @@ func (p *passing) pass(ctx context.Context, leader string,
 	limited, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	unhook := context.AfterFunc(leads, func() {
-		// What a read would be told, it is told by the next leader. The outcome of a write is worth waiting
-		// for, as long as somebody is there to tell it.
+		// A read gets its answer from the next leader. A write waits for its outcome as long as its leader
+		// answers at all.
 		if !p.write || !p.answers(limited, leader) {
 			giveUp()
 		}

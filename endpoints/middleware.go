@@ -94,7 +94,7 @@ func (l servedLabels) measure(start time.Time, err error) {
 	metrics.MeasureSinceWithLabels(servedKey, start, l)
 }
 
-// noLeader is what a request is told that has waited for a leader in vain.
+// noLeader is the error of a request that has waited for a leader in vain.
 const noLeader = "the cluster has no leader: its servers are electing one, or too few of them reach each other; try again"
 
 // holdPoll is how often a request that waits for an election looks for its result.

@@ -34,7 +34,7 @@ func held(volume, alloc string) structs.CSIHeldClaim {
 	return structs.CSIHeldClaim{CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: volume, AllocID: alloc}}
 }
 
-// What a node holds, or has let go of since the restore, may be attached to it where no row says so.
+// A volume that a node holds, or has let go of since the restore, may be attached to it where no row says so.
 func TestHeartbeat_RecordsTheAttachmentsOfAnUnaccountedNode(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

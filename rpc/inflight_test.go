@@ -44,7 +44,7 @@ func TestServer_LargeRequestsInFlightAreBounded(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for range 3 { // what the others took has come back, and so does what this takes
+	for range 3 { // the bytes of all requests come back
 		if _, err := Call(t.Context(), c, echoMethod, &echo{strings.Repeat("y", 1<<20)}); err != nil {
 			t.Fatalf("when there is room again: %v", err)
 		}

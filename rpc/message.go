@@ -205,9 +205,9 @@ type shape struct {
 	bad    bool // no value begins so
 }
 
-// partsOf is as how many parts a list (values 1) or a map (values 2) of n entries counts: what memory a
-// decoded value takes grows with its parts. Each entry of a list may become a struct; eight entries of a map,
-// which mostly is a struct itself, count as one.
+// partsOf returns the number of parts of a list (values 1) or a map (values 2) of n entries. The memory of a
+// decoded value grows with its parts: each entry of a list may become a struct. A map mostly is a struct itself,
+// so eight of its entries count as one.
 func partsOf(values, n int) int {
 	switch values {
 	case 1:

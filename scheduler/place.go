@@ -41,8 +41,7 @@ func (p *planner) placeFresh(w *want) {
 			g.queued += left
 			return
 		case g.failed != nil && (!g.perAlloc() || tried >= structs.MaxGroupCount):
-			// what there was no room for before, there is none for now
-			g.failed.metric.CoalescedFailures += left
+			g.failed.metric.CoalescedFailures += left // the plan makes no room
 			g.queued += left
 			return
 		}

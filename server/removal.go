@@ -132,7 +132,7 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 	switch {
 	case err == nil:
 		servers = resp.Servers
-	case force: // what this server knows has to do
+	case force: // without a leader this server goes by its own state
 		servers, err = s.Configuration()
 	}
 	if err != nil {

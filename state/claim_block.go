@@ -196,7 +196,7 @@ func DetachCommand(ns, volume, node string) string {
 	return detachCommand(ns, volume, node, `-force -reason "it is off" `)
 }
 
-// ForceCommand is what an operator runs to forget an attachment whose detach the plugin does not confirm.
+// ForceCommand returns the command to forget an attachment whose detach the plugin does not confirm.
 func ForceCommand(ns, volume, node string) string {
 	return detachCommand(ns, volume, node, `-force -reason "..." `)
 }

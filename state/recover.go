@@ -15,7 +15,7 @@ import (
 // deleted or used anew. No time ends that: an operator vouches for a node that does not come back, by
 // forgetting it.
 //
-// What the rows ask for is believed: jobs, volumes, claims, drain. What they say about the world is not:
+// The intents of rows are believed: jobs, volumes, claims, drain. Their statements about the world are not:
 // nodes report it again, and the leader repeats the calls whose effect it has to be sure of.
 
 var unaccounted = nodes.by("unaccounted", func(n *structs.Node) key {

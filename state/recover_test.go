@@ -73,7 +73,7 @@ func TestRecover_DoesNotBelieveThatAVolumeIsAttached(t *testing.T) {
 	back.wantReason("v", "a1", "")
 }
 
-// What the snapshot has, the attachment of the same node is; it is not made twice.
+// The attachment that the snapshot has is that of the same node; it is not made twice.
 func TestRecover_KeepsAnAttachmentThatBothStatesHave(t *testing.T) {
 	w := threeNodes(t, true)
 	w.claim(aClaim("v", "a1", wr, snw))

@@ -235,7 +235,7 @@ func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
 	return nil
 }
 
-// deregisterCommand is what an operator runs to forget a volume whose plugin cannot be asked.
+// deregisterCommand returns the command to forget a volume whose plugin cannot be asked.
 func deregisterCommand(v *structs.CSIVolume) string {
 	flags := "-force "
 	if v.Namespace != structs.DefaultNamespace {

@@ -91,7 +91,7 @@ func NodeExpands(tx *Read, plugin string) bool {
 	return false
 }
 
-// expandOnNodes records that what is on the volume has to grow: on the nodes that have it, and by the next
+// expandOnNodes records that the content of the volume has to grow: on the nodes that have it, and by the next
 // one that gets it. v is stored by the caller.
 func expandOnNodes(tx *Write, v *structs.CSIVolume, bytes int64) {
 	v.NodeExpandBytes = bytes

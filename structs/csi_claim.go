@@ -94,11 +94,11 @@ type CSIVolumeDetachRequest struct {
 	NodeID   string
 	Force    bool
 	Reason   string
-	By       string // who forces it, as they call themselves
+	By       string // the name of the person, given by themselves
 	WriteOptions
 }
 
-// What a detach has proved. What it has not proved it does not say.
+// The proofs of a detach. It says nothing that it has not proved.
 const (
 	DetachNothingHeld = "nothing-held" // no claim and no attachment named the node
 	DetachLetGo       = "let-go"       // the node itself: nothing of it is mounted there

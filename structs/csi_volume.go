@@ -123,8 +123,8 @@ type CSICall struct {
 // CSIForced says that a person decided something about a volume that nothing has proved.
 type CSIForced struct {
 	NodeID string
-	What   string // what was decided
-	By     string // who, as they call themselves
+	What   string // the decision
+	By     string // the name of the person, given by themselves
 	Reason string
 	Time   int64 // UnixNano
 }

@@ -2,7 +2,7 @@ package structs
 
 import "time"
 
-// The bounds of what one request, job file or report may carry. A bound holds where something new comes in:
+// The bounds of one request, job file, report or answer. A bound holds where something new comes in:
 // rows that an older version has stored beyond it stay as they are, and whatever reads them copes with them.
 // Limits lists all of them for the reference; a test holds the list against these constants.
 const (
@@ -97,11 +97,11 @@ type limit struct {
 	Constant string // its name in this package
 	Max      int64
 	Unit     string // "" of a number, or bytes, MHz, MiB, duration
-	Of       string // what it bounds
-	Beyond   string // what becomes of a request beyond it
+	Of       string // the thing that it bounds
+	Beyond   string // the fate of a request beyond it
 }
 
-// What becomes of what is beyond a limit.
+// The fates of requests and texts beyond a limit.
 const (
 	beyondInvalid = "*invalid*"
 	beyondCut     = "cut"

@@ -192,7 +192,7 @@ type NodeHeartbeatRequest struct {
 	WriteOptions
 }
 
-// NodeInventory is what a node's own records say about volumes.
+// NodeInventory is the state of volumes by a node's own records.
 type NodeInventory struct {
 	Held []CSIHeldClaim // volumes that are, or may be, staged or published on the node
 	// Left are volumes that are neither staged nor published on the node. The node claimed or released them,

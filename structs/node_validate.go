@@ -65,7 +65,7 @@ func (f faults) total(what string, n, most int64, unit string) {
 	f.check(n >= 0 && n <= most, "%s %d must be from 0 to %d %s", what, n, most, unit)
 }
 
-// Validate checks the numbers and sizes of what the node with the given ID reports of its volumes.
+// Validate checks the numbers and sizes in the report of the volumes of the node with the given ID.
 func (i *NodeInventory) Validate(node string) error {
 	f := newFaults("").at("node %q", node)
 	f.held("Held", i.Held)
@@ -91,7 +91,7 @@ func (f faults) held(list string, volumes []CSIHeldClaim) {
 	}
 }
 
-// ValidateInstances checks the numbers and sizes of what the node with the given ID reports of its plugins.
+// ValidateInstances checks the numbers and sizes in the report of the plugins of the node with the given ID.
 func ValidateInstances(node string, instances []*CSIPluginInstance) error {
 	f := newFaults("").at("node %q", node)
 	for _, i := range instances[:f.atMost("plugin instances", len(instances), MaxNodePlugins)] {

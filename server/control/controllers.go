@@ -211,8 +211,8 @@ func (d Deps) stamp(namespace string) structs.WriteOptions {
 	return structs.WriteOptions{Namespace: namespace, Now: d.Now().UnixNano()}
 }
 
-// failure is what a row is to remember of a failed call, and when that is made again; last is what it
-// remembers of the call before.
+// failure returns the row's record of a failed call, with the time of the next try. last is the record of the
+// call before.
 func (d Deps) failure(err error, last *structs.OperationError) *structs.OperationError {
 	e := &structs.OperationError{Message: err.Error(), Kind: structs.KindOf(err), Code: structs.CodeOf(err),
 		Attempts: 1, Time: d.Now().UnixNano()}

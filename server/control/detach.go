@@ -28,7 +28,7 @@ func (c controllerLoop) detach(ctx context.Context, candidates []string, a *stru
 		err, mismatch(tx, a), state.ForceCommand(a.Namespace, a.VolumeID, a.NodeID))
 }
 
-// mismatch says how what an attachment names differs from what is known now, "" if it does not.
+// mismatch says how the IDs of an attachment differ from those that are known now, "" if they do not.
 func mismatch(tx *state.Read, a *structs.CSIAttachment) string {
 	v, half := state.Volume(tx, a.Namespace, a.VolumeID), state.Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
 	switch {

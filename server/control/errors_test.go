@@ -21,7 +21,7 @@ var codes = map[string]structs.Kind{
 	"Internal": structs.KindInternal, "DataLoss": structs.KindInternal,
 }
 
-// What a code makes of the next try of an attach and of a detach (CSI spec, "Error Scheme" and the tables of both).
+// The code decides on the next try of an attach and of a detach (CSI spec, "Error Scheme" and the tables of both).
 func TestDuty_C9_C10_C11_C13_G8_G9_G10_G11_G15_WhenAttachAndDetachAreTriedAgain(t *testing.T) {
 	never := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "AlreadyExists": true, "Unimplemented": true}
 	minutely := map[string]bool{"PermissionDenied": true, "Unauthenticated": true}
@@ -63,7 +63,8 @@ func TestDuty_C9_C10_C11_C13_G8_G9_G10_G11_G15_WhenAttachAndDetachAreTriedAgain(
 	}
 }
 
-// What was refused as wrong is sent again when something has changed that it may depend on, or a person asks.
+// A request that was refused as wrong is sent again when something has changed that it may depend on, or a person
+// asks.
 func TestDuty_C9_C13_ARefusedRequestIsSentAgainWhenSomethingHasChanged(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"a controller of the plugin": func(w *world) { w.listing("n1") },
@@ -147,7 +148,7 @@ func TestDuty_C12_AnAttachThatWasDeniedTakesTheVolumesNewSecrets(t *testing.T) {
 	})
 }
 
-// What a code makes of a volume that is created or deleted (CSI spec, the tables of CreateVolume and DeleteVolume).
+// The code decides what becomes of a volume that is created or deleted (CSI spec, the tables of CreateVolume and DeleteVolume).
 func TestDuty_F18_F19_F20_F21_F22_F25_WhatBecomesOfAVolumeThatCannotBeMadeOrDeleted(t *testing.T) {
 	final := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "NotFound": true, "AlreadyExists": true,
 		"PermissionDenied": true, "Unauthenticated": true, "FailedPrecondition": true, "Unimplemented": true}
@@ -193,7 +194,7 @@ func TestDuty_F18_F19_F20_F21_F22_F25_WhatBecomesOfAVolumeThatCannotBeMadeOrDele
 	}
 }
 
-// What a code makes of an expansion (CSI spec, the table of ControllerExpandVolume), for a plugin that expands
+// The code decides whether an expansion is tried again (CSI spec, the table of ControllerExpandVolume), for a plugin that expands
 // volumes online and for one that does so offline.
 func TestDuty_J5_J6_J7_WhenAnExpansionIsTriedAgain(t *testing.T) {
 	given := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "AlreadyExists": true,

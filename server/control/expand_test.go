@@ -128,7 +128,7 @@ func TestNodeExpansion_FailsWaitsAndIsRetried(t *testing.T) {
 	})
 }
 
-// What a code makes of the next try of a node's step (CSI spec, "Error Scheme" and NodeExpandVolume errors).
+// The code decides on the next try of a node's step (CSI spec, "Error Scheme" and NodeExpandVolume errors).
 func TestDuty_C9_C13_J10_J11_J12_J13_WhenANodesStepIsTriedAgain(t *testing.T) {
 	leftToStage := map[string]bool{"InvalidArgument": true, "OutOfRange": true, "AlreadyExists": true, "FailedPrecondition": true, "Unimplemented": true}
 	minutely := map[string]bool{"NotFound": true, "PermissionDenied": true, "Unauthenticated": true}

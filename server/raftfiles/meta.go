@@ -31,7 +31,7 @@ const (
 // stableKeys are the keys under which Raft keeps its term and its vote.
 var stableKeys = []string{"CurrentTerm", "LastVoteTerm", "LastVoteCand"}
 
-// metaContent is what the file wal-meta.db holds.
+// metaContent is the content of the file wal-meta.db.
 type metaContent struct {
 	State  types.PersistentState // the segments of the log
 	Stable map[string][]byte     // Raft's stable values

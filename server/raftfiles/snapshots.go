@@ -132,7 +132,7 @@ func checkSnapshot(dir string) (index uint64, file string, err error) {
 	return meta.Index, "", nil
 }
 
-// stateMeta is what meta.json holds, as Raft writes it.
+// stateMeta is the content of meta.json, as Raft writes it.
 type stateMeta struct {
 	raft.SnapshotMeta
 	CRC []byte // CRC-64 (ECMA) of state.bin
