@@ -68,6 +68,9 @@ func (c *Call) complete(ctx context.Context, at *Command) {
 	}
 	before := words[:len(words)-1]
 	last := words[len(words)-1]
+	if last == "=" {
+		before, last = words, ""
+	}
 	for len(before) > 0 && at.Run == nil {
 		next := slices.IndexFunc(at.Sub, func(s Command) bool { return s.Name == before[0] })
 		if next < 0 {
@@ -112,11 +115,12 @@ func (c *Call) candidates(ctx context.Context, at *Command, before []string, las
 }
 
 // place returns how many arguments stand among words, and the option whose value is to follow them, nil for
-// none.
+// none. bash makes three words of a=b and of a:b.
 func (cmd *Command) place(words []string) (args int, option *Flag) {
 	flags := cmd.flags()
-	for _, word := range words {
+	for i, word := range words {
 		switch {
+		case word == "=" || word == ":" || i > 0 && words[i-1] == ":":
 		case option != nil:
 			option = nil
 		case !strings.HasPrefix(word, "-"):
