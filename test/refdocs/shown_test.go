@@ -1,6 +1,7 @@
 package refdocs
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/agent"
 )
@@ -224,33 +226,65 @@ func TestOperations_ShowsConfigurationThatParses(t *testing.T) {
 	}
 }
 
-// TestOperations_ListsSettingsThatExist holds the tables of settings against the configuration: each name in the
-// first column is a setting of the block that heads the table.
-func TestOperations_ListsSettingsThatExist(t *testing.T) {
-	var of reflect.Type
-	rows := 0
+// TestOperations_ListsSettingsAsTheyAre holds the tables of settings against the configuration: each name in the first
+// column is a setting of the block that heads the table, and has the default of the second column.
+func TestOperations_ListsSettingsAsTheyAre(t *testing.T) {
+	var block reflect.Value
+	rows, defaults := 0, 0
 	for line := range strings.Lines(readDoc(t, "docs/operations.md")) {
 		if m := settingRow.FindStringSubmatch(line); m != nil {
-			of = blockType(t, reflect.TypeFor[agent.Config](), strings.Fields(strings.NewReplacer("{", "", "}", "").Replace(m[1])))
+			path := strings.Fields(strings.NewReplacer("{", "", "}", "").Replace(m[1]))
+			block = blockAt(t, reflect.ValueOf(agent.DefaultConfig()), path)
 			continue
 		}
 		if !strings.HasPrefix(line, "|") {
-			of = nil
+			block = reflect.Value{}
 		}
-		if of == nil || strings.HasPrefix(line, "|--") {
+		if !block.IsValid() || strings.HasPrefix(line, "|--") {
 			continue
 		}
-		known := settings(of)
-		for _, name := range settingNames(line) {
+		known := settings(block.Type())
+		names := settingNames(line)
+		for _, name := range names {
 			rows++
 			if !slices.Contains(known, name) {
-				t.Errorf("docs/operations.md lists %s, which is no setting of %s", name, of)
+				t.Errorf("docs/operations.md lists %s, which is no setting of %s", name, block.Type())
+			}
+		}
+		said := strings.Split(strings.TrimSpace(strings.Split(line, "|")[2]), ", ")
+		if len(said) != len(names) || said[0] == "" {
+			continue
+		}
+		for n, name := range names {
+			if is, plain := plainDefault(field(block, name)); plain && isPlain.MatchString(said[n]) {
+				defaults++
+				if said[n] != is {
+					t.Errorf("docs/operations.md says that %s is %s by default; it is %s", name, said[n], is)
+				}
 			}
 		}
 	}
-	if rows < 40 {
-		t.Errorf("found %d settings in tables", rows)
+	if rows < 40 || defaults < 25 {
+		t.Errorf("found %d settings in tables, %d with a default", rows, defaults)
 	}
+}
+
+// isPlain matches defaults that are values, not words about them.
+var isPlain = regexp.MustCompile(`^(-?[0-9]+[a-z]*|true|false|default|berth)$`)
+
+// plainDefault is a value as the tables write it; plain is false for what is no number, duration, word or bool.
+func plainDefault(v reflect.Value) (text string, plain bool) {
+	if !v.IsValid() {
+		return "", false
+	}
+	if d, ok := v.Interface().(time.Duration); ok {
+		return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String()), true
+	}
+	switch v.Kind() {
+	case reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64, reflect.String:
+		return fmt.Sprint(v.Interface()), true
+	}
+	return "", false
 }
 
 // settingNames are the names in the first column of a row, without the values of examples.
@@ -266,26 +300,26 @@ func settingNames(row string) (names []string) {
 	return names
 }
 
-// blockType is the type of the block that a path of names leads to.
-func blockType(t *testing.T, typ reflect.Type, path []string) reflect.Type {
+// blockAt is the block that a path of names leads to.
+func blockAt(t *testing.T, v reflect.Value, path []string) reflect.Value {
 	t.Helper()
 	for _, name := range path {
-		found := false
-		for i := range typ.NumField() {
-			tag, _, _ := strings.Cut(typ.Field(i).Tag.Get("hcl"), ",")
-			if tag != name {
-				continue
-			}
-			typ = typ.Field(i).Type
-			for typ.Kind() == reflect.Pointer {
-				typ = typ.Elem()
-			}
-			found = true
-			break
+		inner := field(v, name)
+		if !inner.IsValid() {
+			t.Fatalf("docs/operations.md has a table of the block %s, which %s does not have", name, v.Type())
 		}
-		if !found {
-			t.Fatalf("docs/operations.md has a table of the block %s, which %s does not have", name, typ)
+		v = inner
+	}
+	return v
+}
+
+// field is the value of a setting of a block, the zero Value for a setting of another block.
+func field(block reflect.Value, name string) reflect.Value {
+	for i := range block.NumField() {
+		tag, _, _ := strings.Cut(block.Type().Field(i).Tag.Get("hcl"), ",")
+		if tag == name {
+			return reflect.Indirect(block.Field(i))
 		}
 	}
-	return typ
+	return reflect.Value{}
 }
