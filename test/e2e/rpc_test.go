@@ -151,7 +151,7 @@ func TestGuessedRequests(t *testing.T) {
 }
 
 // faults checks the whole state of a server, as a snapshot has it.
-func faults(t *testing.T, a *agent) []string {
+func faults(t testing.TB, a *agent) []string {
 	t.Helper()
 	path, plain := filepath.Join(a.dir, "check.snap"), filepath.Join(a.dir, "check.bin")
 	a.must("operator", "snapshot", "save", path)
