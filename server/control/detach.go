@@ -42,36 +42,48 @@ func mismatch(tx *state.Read, a *structs.CSIAttachment) string {
 
 // listedDetached reports whether the plugin lists the volume, and the node not among those that it is
 // attached to. A list that leaves the volume out proves nothing (CSI spec, ListVolumes).
-func (c controllerLoop) listedDetached(ctx context.Context, candidates []string,
+func (c controllerLoop) listedDetached(ctx context.Context, candidates []string, a *structs.CSIAttachment) bool {
+	v := c.listed(ctx, candidates, a)
+	return v != nil && v.PublishedNodesKnown && !slices.Contains(v.PublishedExternalNodeIDs, a.ExternalNodeID)
+}
+
+// listPages bounds how many pages of a plugin's list are read in search of one volume.
+const listPages = 1000
+
+// listed returns the volume of an attachment as the plugin lists it; nil if the plugin does not list it, or does
+// not list to which nodes volumes are attached. One controller answers all pages: the token of a page is its own.
+func (c controllerLoop) listed(ctx context.Context, candidates []string,
 	a *structs.CSIAttachment,
-) bool {
+) *structs.CSIVolumeExternalStub {
 	tx := c.Store.Read()
-	candidates = slices.DeleteFunc(slices.Clone(candidates), func(node string) bool {
+	lists := func(node string) bool {
 		i := state.Instance(tx, a.PluginID, structs.CSIKindController, node)
-		return i == nil || i.ControllerInfo == nil || !i.ControllerInfo.SupportsListVolumes || !i.ControllerInfo.SupportsListVolumesAttachedNodes
-	})
-	if len(candidates) == 0 {
-		return false
+		return i != nil && i.ControllerInfo != nil &&
+			i.ControllerInfo.SupportsListVolumes && i.ControllerInfo.SupportsListVolumesAttachedNodes
+	}
+	at := slices.IndexFunc(candidates, lists)
+	if at < 0 {
+		return nil
 	}
 	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
 	endpoints.AddressDriver(tx, req)
 	for range listPages {
-		page, err := endpoints.CallController(ctx, c.Nodes, c.Config.CallTimeout, candidates[:1],
+		page, err := endpoints.CallNode(ctx, c.Nodes, c.Config.CallTimeout, candidates[at],
 			structs.ClientCSIControllerList, req)
 		if err != nil {
-			c.Logger.Debug("the volumes of a plugin could not be listed", "plugin_id", a.PluginID,
-				"error", err)
-			return false
+			c.Logger.Debug("failed to list where a volume is attached", "volume", a.VolumeID,
+				"namespace", a.Namespace, "plugin_id", a.PluginID, "error", err)
+			return nil
 		}
 		for _, v := range page.Volumes {
 			if v.ExternalID == a.ExternalVolumeID {
-				return v.PublishedNodesKnown && !slices.Contains(v.PublishedExternalNodeIDs, a.ExternalNodeID)
+				return v
 			}
 		}
 		if page.NextToken == "" {
-			return false
+			return nil
 		}
 		req.StartingToken = page.NextToken
 	}
-	return false
+	return nil
 }

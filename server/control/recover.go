@@ -38,9 +38,6 @@ func waitForDetach(tx *state.Read, a *structs.CSIAttachment, s step) step {
 	return s
 }
 
-// listPages bounds how many pages of a plugin's list are read in search of one volume.
-const listPages = 1000
-
 // explainRefusal adds to the error of an attach how to go on if the plugin refused it because the volume is
 // attached to another node (CSI spec, ControllerPublishVolume errors). It names that node where the plugin
 // lists it. berth does not detach the volume there by itself: something that berth does not know may have it
@@ -51,10 +48,9 @@ func (c controllerLoop) explainRefusal(ctx context.Context, candidates []string,
 	if !structs.IsKind(refusal, structs.KindPrecondition) {
 		return refusal
 	}
-	external, err := c.publishedNodes(ctx, candidates, a)
-	if err != nil {
-		c.Logger.Debug("failed to list where a volume is attached", "volume", a.VolumeID,
-			"namespace", a.Namespace, "error", err)
+	var external []string
+	if v := c.listed(ctx, candidates, a); v != nil {
+		external = slices.DeleteFunc(v.PublishedExternalNodeIDs, func(id string) bool { return id == a.ExternalNodeID })
 	}
 	if len(external) == 0 {
 		return fmt.Errorf("%w; if the volume is attached to another node, and surely not used there: %s",
@@ -66,36 +62,4 @@ func (c controllerLoop) explainRefusal(ctx context.Context, candidates []string,
 	}
 	return fmt.Errorf("%w; the plugin says that it is attached to node %s; if it is surely not used there: %s",
 		refusal, external[0], state.DetachCommand(a.Namespace, a.VolumeID, node))
-}
-
-// publishedNodes returns to which other nodes the plugin says that the volume is attached, by its own IDs of
-// nodes; none if the plugin does not list that.
-func (c controllerLoop) publishedNodes(ctx context.Context, candidates []string,
-	a *structs.CSIAttachment,
-) ([]string, error) {
-	tx := c.Store.Read()
-	c.note = nil // to list changes nothing
-	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
-	for _, node := range candidates {
-		i := state.Instance(tx, a.PluginID, structs.CSIKindController, node)
-		if i == nil || i.ControllerInfo == nil || !i.ControllerInfo.SupportsListVolumesAttachedNodes {
-			return nil, nil
-		}
-	}
-	for range listPages {
-		page, err := callController(ctx, c, candidates, structs.ClientCSIControllerList, req)
-		if err != nil {
-			return nil, err
-		}
-		for _, v := range page.Volumes {
-			if v.ExternalID == a.ExternalVolumeID {
-				return slices.DeleteFunc(v.PublishedExternalNodeIDs, func(id string) bool { return id == a.ExternalNodeID }), nil
-			}
-		}
-		if page.NextToken == "" {
-			return nil, nil
-		}
-		req.StartingToken = page.NextToken
-	}
-	return nil, nil
 }
