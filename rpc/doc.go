@@ -12,6 +12,8 @@
 //   - What one connection, one remote address and all together may have under way is bounded (Limits); who
 //     waits for news never takes the place of who does not. What is beyond is refused with unavailable and
 //     when to come again, before anything is done.
+//   - The memory of large requests is counted from their first bytes until they are served, and bounded in all.
+//     One that is refused for it is read past, so that its stream goes on. Small ones are never refused for it.
 //   - What can be refused without its payload's meaning is refused before the payload is decoded (Server.door),
 //     and its answer costs no memory.
 //   - A message is written at once and in one piece; those that come while another is being written go
