@@ -251,7 +251,8 @@ func TestDuty_H5_H7_OnlyAListThatShowsTheVolumeProvesADetach(t *testing.T) {
 				}
 				w.answers(func(call nodeCall) (any, error) {
 					if call.method == listMethod && call.req.(*structs.ClientCSIListRequest).StartingToken == "" {
-						return &structs.ClientCSIListResponse{NextToken: "more"}, nil
+						nothing := []*structs.CSIVolumeExternalStub{nil} // from a node that is no berth
+						return &structs.ClientCSIListResponse{Volumes: nothing, NextToken: "more"}, nil
 					}
 					if call.method == listMethod {
 						return c.page, nil

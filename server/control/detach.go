@@ -76,7 +76,7 @@ func (c controllerLoop) listed(ctx context.Context, candidates []string,
 			return nil
 		}
 		for _, v := range page.Volumes {
-			if v.ExternalID == a.ExternalVolumeID {
+			if v != nil && v.ExternalID == a.ExternalVolumeID {
 				return v
 			}
 		}
