@@ -190,10 +190,11 @@ func ErrorFromWire(s string) error {
 				e.Text, e.RetryAfter = cutRetry(text)
 			}
 			e.Text, e.Code = cutCode(e.Text)
+			e.Text = Cut(e.Text, MaxErrorText)
 			return e
 		}
 	}
-	return &Error{Kind: KindInternal, Text: s}
+	return &Error{Kind: KindInternal, Text: Cut(s, MaxErrorText)}
 }
 
 // cutRetry takes the end off that ErrorToWire put there.

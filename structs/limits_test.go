@@ -173,7 +173,9 @@ func TestError_TextIsBounded(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	wrapped := Errorf(KindInvalid, "%s", long)
 	for name, text := range map[string]string{"Errorf": wrapped.Error(), "Busy": Busy(time.Second, "%s", long).Error(),
-		"wire": ErrorToWire(&Error{Kind: KindInvalid, Text: long})} {
+		"wire":                ErrorToWire(&Error{Kind: KindInvalid, Text: long}),
+		"from the wire":       ErrorFromWire("invalid: " + long).Error(),
+		"from another's wire": ErrorFromWire(long).Error()} {
 		if len(text) > MaxErrorText+64 {
 			t.Errorf("%s: %d bytes", name, len(text))
 		}

@@ -120,6 +120,33 @@ func (i *CSIInfo) validate(f faults) {
 	}
 }
 
+// Validate checks the sizes in a node's answer about a volume that its plugin made.
+func (r *ClientCSICreateResponse) Validate() error {
+	f := newFaults("the node's answer")
+	f.check(len(r.ExternalID) <= MaxCSIID, "volume_id has %d bytes; at most %d are allowed",
+		len(r.ExternalID), MaxCSIID)
+	f.context("volume_context", r.Context)
+	for _, t := range r.Topologies[:f.atMost("topologies", len(r.Topologies), MaxCSIPlaces)] {
+		if t != nil {
+			f.csiMap("topology", t.Segments)
+		}
+	}
+	return f.err()
+}
+
+// Validate checks the sizes in a node's answer about a volume that its plugin attached.
+func (r *ClientCSIAttachResponse) Validate() error {
+	f := newFaults("the node's answer")
+	f.context("publish_context", r.PublishContext)
+	return f.err()
+}
+
+// context checks a context that a plugin answered; it may hold secrets and is not shown.
+func (f faults) context(what string, m map[string]string) {
+	n := pairBytes(m)
+	f.check(n <= MaxCSIContext, "%s has %d bytes; at most %d are allowed", what, n, MaxCSIContext)
+}
+
 // Bounded returns the report with its texts cut and with the newest events of each task: a node that is
 // refused would repeat it for ever. It is the report itself where nothing is beyond a limit.
 func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {

@@ -84,6 +84,10 @@ func (c controllerLoop) callFor(ctx context.Context, op string, candidates []str
 	if err != nil {
 		return nil, c.explainRefusal(ctx, candidates, a, err)
 	}
+	if err := resp.Validate(); err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "plugin %s: ControllerPublishVolume: %w",
+			a.PluginID, err)
+	}
 	return resp.PublishContext, nil
 }
 

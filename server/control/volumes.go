@@ -142,6 +142,9 @@ func (c controllerLoop) create(ctx context.Context, candidates []string, req *st
 	case made.ExternalID == "":
 		return nil, structs.Errorf(structs.KindInternal, "plugin %s answered CreateVolume without a volume_id", req.PluginID)
 	}
+	if err := made.Validate(); err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "plugin %s: CreateVolume: %w", req.PluginID, err)
+	}
 	return &structs.CSIVolumeOutcome{
 		Op: opCreate, ExternalID: made.ExternalID, Capacity: made.Capacity, Context: made.Context, Topologies: made.Topologies,
 	}, nil
