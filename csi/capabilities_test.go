@@ -30,6 +30,27 @@ func TestDuty_H19_oddCapabilitiesAreHarmless(t *testing.T) {
 	}
 }
 
+// The kinds of expansion that a plugin announces are kept apart: berth takes a volume out of use for one of them.
+func TestDuty_E5_expansionIsReadAsAnnounced(t *testing.T) {
+	for _, tc := range []struct {
+		announced       []string
+		online, offline bool
+	}{
+		{[]string{}, false, false},
+		{[]string{"ONLINE"}, true, false},
+		{[]string{"OFFLINE"}, false, true},
+		{[]string{"OFFLINE", "ONLINE"}, true, true},
+	} {
+		cfg := both
+		cfg.PluginCaps = tc.announced
+		_, c := start(t, cfg)
+		has, err := c.PluginCapabilities(t.Context())
+		if err != nil || has.ExpandOnline != tc.online || has.ExpandOffline != tc.offline {
+			t.Errorf("%v: %+v %v", tc.announced, has, err)
+		}
+	}
+}
+
 func TestDuty_H20_fineSingleNodeModesOnlyWhereAnnounced(t *testing.T) {
 	for _, tc := range []struct {
 		announced bool

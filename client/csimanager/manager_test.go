@@ -61,6 +61,27 @@ func TestAFingerprintSaysAllThereIsToKnow(t *testing.T) {
 	}
 }
 
+// A volume is kept out of use for an expansion only where the plugin cannot expand it in use.
+func TestDuty_E5_AFingerprintSaysWhoExpandsOffline(t *testing.T) {
+	r := newRig(t)
+	for name, c := range map[string]struct {
+		announced []string
+		offline   bool
+	}{
+		"neither": {[]string{}, false},
+		"online":  {[]string{"ONLINE"}, false},
+		"offline": {[]string{"OFFLINE"}, true},
+		"either":  {[]string{"OFFLINE", "ONLINE"}, false},
+	} {
+		cfg := csitest.Config{Controller: true, PluginCaps: append(c.announced, "CONTROLLER_SERVICE")}
+		r.plugin(name, name, cfg)
+		r.serving(structs.CSIKindController, name, name)
+		if i := r.instance(structs.CSIKindController, name); i.ExpandsOffline != c.offline {
+			t.Errorf("%s: %+v", name, i)
+		}
+	}
+}
+
 func TestDuty_E8_APluginThatIsNotHealthySaysWhyAndKeepsWhatWasKnown(t *testing.T) {
 	r := newRig(t)
 	r.cfg.FingerprintInterval = 2 * time.Millisecond
