@@ -62,6 +62,13 @@ func (c claims) detach(
 	return c.force(ctx, req, keys, refusal)
 }
 
+// forcing is the ground on which claims are released without the node's word.
+type forcing struct {
+	proof    string // see structs.DetachNotMounted
+	sentence string // for the operator
+	record   string // in the volume's row
+}
+
 // force releases claims without the node's word for it, unless the node is known to use the volume.
 func (c claims) force(ctx context.Context, req *structs.CSIVolumeDetachRequest, keys []structs.CSIClaimKey,
 	refusal error,
@@ -74,17 +81,21 @@ func (c claims) force(ctx context.Context, req *structs.CSIVolumeDetachRequest, 
 	if err != nil {
 		return nil, err
 	}
-	proof, sentence, what := structs.DetachNotMounted, "%s sees nothing of volume %q mounted, but the plugin did not confirm that it let go. "+
-		"The claims are released because you said so", "claims released; the node saw nothing mounted"
+	because := forcing{structs.DetachNotMounted,
+		"%s sees nothing of volume %q mounted, but the plugin did not confirm that it let go. " +
+			"The claims are released because you said so",
+		"claims released; the node saw nothing mounted"}
 	if !answered {
-		proof, sentence, what = structs.DetachVouched, "%s is down and could not be asked: nothing proves that it does not write to volume %q. "+
-			"The claims are released because you vouch for it", "claims released; the node was down and could not be asked"
+		because = forcing{structs.DetachVouched,
+			"%s is down and could not be asked: nothing proves that it does not write to volume %q. " +
+				"The claims are released because you vouch for it",
+			"claims released; the node was down and could not be asked"}
 	}
 	c.logger.Warn("an operator forces a volume off a node", "volume", req.VolumeID,
-		"namespace", req.RequestNamespace(),
-		"node", req.NodeID, "by", req.By, "reason", req.Reason, "claims", len(keys), "proof", proof, "error", refusal)
-	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce, forced(req, what, keys, 0))
-	return proved(proof, sentence, index, err, nodeNamed(tx, req.NodeID), req.VolumeID)
+		"namespace", req.RequestNamespace(), "node", req.NodeID, "by", req.By, "reason", req.Reason,
+		"claims", len(keys), "proof", because.proof, "error", refusal)
+	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce, forced(req, because.record, keys, 0))
+	return proved(because.proof, because.sentence, index, err, nodeNamed(tx, req.NodeID), req.VolumeID)
 }
 
 func forced(req *structs.CSIVolumeDetachRequest, what string, keys []structs.CSIClaimKey,
@@ -118,7 +129,8 @@ func (c claims) unmounted(ctx context.Context, tx *state.Read, req *structs.CSIV
 		return false, nil
 	case err != nil:
 		return false, structs.Errorf(structs.KindUnavailable,
-			"%s is up and does not say what it has mounted of volume %q: %w; power it off, and force again once it is down",
+			"%s is up and does not say what it has mounted of volume %q: %w; "+
+				"power it off, and force again once it is down",
 			name, req.VolumeID, err)
 	case len(has.Mounts)+len(has.Pending) == 0:
 		return true, nil
@@ -126,7 +138,8 @@ func (c claims) unmounted(ctx context.Context, tx *state.Read, req *structs.CSIV
 	uses := append(slices.Clone(has.Mounts), has.Pending...)
 	return true, structs.Errorf(structs.KindPrecondition,
 		"%s still has volume %q: %s; it may write to it, so nothing is released. "+
-			"Mend or restart the plugin there, or power the node off, and force again once it is down (the node said: %w)",
+			"Mend or restart the plugin there, or power the node off, and force again once it is down "+
+			"(the node said: %w)",
 		name, req.VolumeID, strings.Join(uses, ", "), refusal)
 }
 
@@ -136,7 +149,8 @@ func (c claims) detachAttached(
 	ctx context.Context, req *structs.CSIVolumeDetachRequest,
 ) (*structs.CSIVolumeDetachResponse, error) {
 	tx := c.store.Read()
-	name, a := nodeNamed(tx, req.NodeID), state.Attachment(tx, req.RequestNamespace(), req.VolumeID, req.NodeID)
+	name := nodeNamed(tx, req.NodeID)
+	a := state.Attachment(tx, req.RequestNamespace(), req.VolumeID, req.NodeID)
 	switch {
 	case a == nil:
 		return proved(structs.DetachNothingHeld, nothingHeld, c.store.Index(), nil, req.VolumeID, name)
@@ -150,7 +164,8 @@ func (c claims) detachAttached(
 			index, err, req.VolumeID, a.State, name, lastFailure(a))
 	case a.LastError == nil:
 		return nil, structs.Errorf(structs.KindPrecondition,
-			"volume %q is being detached from %s, and nothing has failed yet: wait for it", req.VolumeID, name)
+			"volume %q is being detached from %s, and nothing has failed yet: wait for it",
+			req.VolumeID, name)
 	}
 	if _, err := c.unmounted(ctx, tx, req, errors.New(a.LastError.Message)); err != nil {
 		return nil, err
@@ -161,7 +176,8 @@ func (c claims) detachAttached(
 	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce,
 		forced(req, "attachment forgotten; the plugin did not confirm the detach", nil, a.CreateIndex))
 	return proved(structs.DetachForgotten,
-		"The attachment of volume %q to %s is forgotten because you vouch for it; the plugin did not confirm the detach%s",
+		"The attachment of volume %q to %s is forgotten because you vouch for it; "+
+			"the plugin did not confirm the detach%s",
 		index, err, req.VolumeID, name, lastFailure(a))
 }
 

@@ -43,7 +43,8 @@ func (c claims) detachUnclaimed(
 	index, err := fsm.Propose(ctx, c.raft, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{
 		Attachments: []*structs.CSIAttachment{found}, WriteOptions: req.WriteOptions,
 	})
-	return proved(structs.DetachPending, "No claim of volume %q names %s; its plugin is asked to detach it there",
+	return proved(structs.DetachPending,
+		"No claim of volume %q names %s; its plugin is asked to detach it there",
 		index, err, v.ID, nodeNamed(tx, found.NodeID))
 }
 
@@ -55,13 +56,15 @@ func (c claims) unused(ctx context.Context, found *structs.CSIAttachment, node *
 	switch {
 	case node != nil && node.Status == structs.NodeReady && node.Unaccounted:
 		return structs.Errorf(structs.KindUnavailable,
-			"node %s has not yet reported what it holds since the servers' state was restored; try again later", node.ID)
+			"node %s has not yet reported what it holds since the servers' state was restored; try again later",
+			node.ID)
 	case node != nil && node.Status == structs.NodeReady:
 		k := structs.CSIClaimKey{Namespace: found.Namespace, VolumeID: found.VolumeID}
 		return DetachFromNode(ctx, c.Nodes, c.config.CallTimeout, k, node.ID)
 	case !force:
 		return structs.Errorf(structs.KindUnavailable,
-			"node %s is not up and cannot say whether it let go of volume %q; bring it back, or, once it is surely off: %s",
+			"node %s is not up and cannot say whether it let go of volume %q; "+
+				"bring it back, or, once it is surely off: %s",
 			found.NodeID, found.VolumeID, state.DetachCommand(found.Namespace, found.VolumeID, found.NodeID))
 	}
 	asked := &structs.CSIVolumeDetachRequest{VolumeID: found.VolumeID, NodeID: found.NodeID,

@@ -24,6 +24,10 @@ const (
 	leavePoll = 100 * time.Millisecond
 )
 
+// stillAlive is the refusal to remove a server that the others hear from.
+const stillAlive = "server %s is alive: have it leave (berth server leave, at its own address), " +
+	"or stop it and wait some seconds until the others take it for failed"
+
 // RemovePeer removes a server from the Raft configuration (endpoints.Raft). A server that is alive is
 // refused, because the leader would add it again: it has to be stopped or to leave by itself. Only the leader
 // can remove a server.
@@ -41,8 +45,7 @@ func (s *Server) RemovePeer(_ context.Context, id, address string) (index uint64
 		return 0, structs.Errorf(structs.KindPrecondition,
 			"server %s has the only vote: without it there is no cluster", describe(target))
 	case target.ID == s.id, target.Status == serf.StatusAlive.String():
-		return 0, structs.Errorf(structs.KindPrecondition,
-			"server %s is alive: have it leave (berth server leave, at its own address), or stop it and wait some seconds until the others take it for failed", describe(target))
+		return 0, structs.Errorf(structs.KindPrecondition, stillAlive, describe(target))
 	}
 	if err := s.consensus.gate.enter(); err != nil {
 		return 0, err
@@ -153,10 +156,13 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 	switch {
 	case others == 0:
 		return nil, structs.Errorf(structs.KindPrecondition,
-			"server %s has the only vote, so there is no cluster to leave; stop the agent instead: it keeps its data", s.cfg.Name)
+			"server %s has the only vote, so there is no cluster to leave; stop the agent instead: it keeps its data",
+			s.cfg.Name)
 	case votes && alive <= others/2 && !force:
 		return nil, structs.Errorf(structs.KindPrecondition,
-			"server %s is needed: without it %d of %d servers would be alive, which is no majority, and the cluster would stop answering; first remove the servers that are dead (berth operator raft remove-peer) or add others; -force leaves all the same",
+			"server %s is needed: without it %d of %d servers would be alive, which is no majority, "+
+				"and the cluster would stop answering; first remove the servers that are dead "+
+				"(berth operator raft remove-peer) or add others; -force leaves all the same",
 			s.cfg.Name, alive, others)
 	}
 	return servers, nil
@@ -195,7 +201,8 @@ func (s *Server) endVote(ctx context.Context, servers []*structs.RaftServer) err
 		case <-time.After(leavePoll):
 		case <-ctx.Done():
 			return structs.Errorf(structs.KindTimeout,
-				"server %s has left the gossip but may still have its vote, which the next leader takes away: %w", s.cfg.Name, err)
+				"server %s has left the gossip but may still have its vote, which the next leader takes away: %w",
+				s.cfg.Name, err)
 		}
 	}
 }
@@ -232,8 +239,7 @@ func (s *Server) ForceLeave(ctx context.Context, node string, prune bool) error 
 		return err
 	}
 	if member.Status == serf.StatusAlive || member.Status == serf.StatusLeaving {
-		return structs.Errorf(structs.KindPrecondition,
-			"server %s is alive: have it leave (berth server leave, at its own address), or stop it and wait some seconds until the others take it for failed", member.Name)
+		return structs.Errorf(structs.KindPrecondition, stillAlive, member.Name)
 	}
 	if member.Tags[tagRole] == roleServer && member.Tags[tagRegion] == s.cfg.Region {
 		_, err := rpc.Call(ctx, s, structs.OperatorRemove,

@@ -117,7 +117,7 @@ type work struct {
 	rank       int // among the calls for the volume
 	version    uint64
 	lastError  *structs.OperationError
-	call       *structs.CSICall                                     // an earlier call whose outcome is not known
+	call       *structs.CSICall                                     // earlier, of unknown outcome
 	candidates func(tx *state.Read) []string                        // nodes whose controller may serve it
 	act        func(ctx context.Context, candidates []string) error // makes the call and records what came of it
 	fail       func(ctx context.Context, err error) error           // records that there was nobody to call
@@ -132,7 +132,8 @@ func (c controllerLoop) read(tx *state.Read, k callKey) step {
 		return step{}
 	}
 	if k.node == "" {
-		if v := state.Volume(tx, k.namespace, k.volume); v != nil && nextVolume(v) != "" && state.ExpandBlocked(tx, v) == "" {
+		v := state.Volume(tx, k.namespace, k.volume)
+		if v != nil && nextVolume(v) != "" && state.ExpandBlocked(tx, v) == "" {
 			noting := c.noting(v.Namespace, structs.CSICallNote{VolumeID: v.ID, RowIndex: v.CreateIndex},
 				nextVolume(v))
 			return waitForNodes(tx, c.step(tx, c.deletable(noting.volumeWork(v), v)))
@@ -190,7 +191,8 @@ var errNoController = errors.New("is its job running?")
 
 func noController(plugin string) error {
 	return structs.Errorf(structs.KindUnavailable,
-		"no controller of plugin %s is healthy on a node that is ready and reaches the volume: %w", plugin, errNoController)
+		"no controller of plugin %s is healthy on a node that is ready and reaches the volume: %w",
+		plugin, errNoController)
 }
 
 // changedSince reports whether something has changed since a request was refused that may make it acceptable:

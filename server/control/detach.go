@@ -18,7 +18,7 @@ func (c controllerLoop) detach(ctx context.Context, candidates []string, a *stru
 		return err
 	}
 	if c.listedDetached(ctx, candidates, a) {
-		c.Logger.Info("the plugin did not find what to detach, and lists the volume as not attached to the node",
+		c.Logger.Info("the plugin found nothing to detach, and lists the volume as not attached to the node",
 			"volume", a.VolumeID, "namespace", a.Namespace, "node", a.NodeID, "error", err)
 		return nil
 	}
@@ -30,19 +30,24 @@ func (c controllerLoop) detach(ctx context.Context, candidates []string, a *stru
 
 // mismatch says how the IDs of an attachment differ from those that are known now, "" if they do not.
 func mismatch(tx *state.Read, a *structs.CSIAttachment) string {
-	v, half := state.Volume(tx, a.Namespace, a.VolumeID), state.Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
+	v := state.Volume(tx, a.Namespace, a.VolumeID)
+	half := state.Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
 	switch {
 	case v != nil && v.ExternalID != a.ExternalVolumeID:
-		return "; the volume is " + v.ExternalID + " to the plugin now, and was " + a.ExternalVolumeID + " when it was attached"
+		return "; the volume is " + v.ExternalID + " to the plugin now, and was " + a.ExternalVolumeID +
+			" when it was attached"
 	case half != nil && half.NodeInfo != nil && half.NodeInfo.ID != a.ExternalNodeID:
-		return "; the node is " + half.NodeInfo.ID + " to the plugin now, and was " + a.ExternalNodeID + " when the volume was attached"
+		return "; the node is " + half.NodeInfo.ID + " to the plugin now, and was " + a.ExternalNodeID +
+			" when the volume was attached"
 	}
 	return ""
 }
 
 // listedDetached reports whether the plugin lists the volume, and the node not among those that it is
 // attached to. A list that leaves the volume out proves nothing (CSI spec, ListVolumes).
-func (c controllerLoop) listedDetached(ctx context.Context, candidates []string, a *structs.CSIAttachment) bool {
+func (c controllerLoop) listedDetached(ctx context.Context, candidates []string,
+	a *structs.CSIAttachment,
+) bool {
 	v := c.listed(ctx, candidates, a)
 	return v != nil && v.PublishedNodesKnown && !slices.Contains(v.PublishedExternalNodeIDs, a.ExternalNodeID)
 }
@@ -50,8 +55,9 @@ func (c controllerLoop) listedDetached(ctx context.Context, candidates []string,
 // listPages bounds how many pages of a plugin's list are read in search of one volume.
 const listPages = 1000
 
-// listed returns the volume of an attachment as the plugin lists it; nil if the plugin does not list it, or does
-// not list to which nodes volumes are attached. One controller answers all pages: the token of a page is its own.
+// listed returns the volume of an attachment as the plugin lists it; nil if the plugin does not list it, or
+// does not list to which nodes volumes are attached. One controller answers all pages: the token of a page is
+// its own.
 func (c controllerLoop) listed(ctx context.Context, candidates []string,
 	a *structs.CSIAttachment,
 ) *structs.CSIVolumeExternalStub {
