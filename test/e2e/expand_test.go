@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -83,6 +85,43 @@ func TestVolumesGrowUnderTheirUsers(t *testing.T) {
 		t.Errorf("it has grown already:\n%s", out)
 	}
 	a.nothingLeft([]string{"online", "disk", "later"}, "online", "disk", "later")
+}
+
+// A plugin that expands volumes offline is asked once no node has the volume, and not before.
+func TestVolumesGrow_OfflineOnceTheirUsersHaveLeft(t *testing.T) {
+	t.Parallel()
+	st := newStorage(t)
+	if err := os.WriteFile(filepath.Join(st.root, "offline"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a := newAgent(t, "one", "-server", "-client").allowRaw()
+	a.start()
+	c := &cluster{t: t, servers: []*agent{a}, nodes: []*agent{a}}
+	a.must("job", "run", "-detach", st.job(a, "shelf", "system", "monolith"))
+	a.healthyNodes("shelf", 1)
+	st.create(a, "v", 300)
+	job := a.write(watching("v", "v", df, structs.CSIFileSystem))
+	a.must("job", "run", "-detach", job)
+	user := a.running("v", 1)[0].ID
+	a.says(user, "size 23x\n") // the log of xfs takes 64 MiB
+
+	a.must("volume", "create", st.volume(a, "v", 360))
+	out := a.must("volume", "status", "v")
+	if !strings.Contains(out, "360 MiB once it is not in use: ") || !strings.Contains(out, "allocation "+user[:8]) {
+		t.Errorf("what it waits for is not to be seen:\n%s", out)
+	}
+	a.must("job", "stop", "v")
+	eventually(t, "the plugin has expanded the volume", func() error {
+		v, err := get[*structs.CSIVolumeDetail](a, "/v1/volume/csi/v")
+		if err == nil && (v.ExpandPending || v.Capacity != 360<<20) {
+			err = fmt.Errorf("%+v", v)
+		}
+		return err
+	})
+	a.must("job", "run", "-detach", job)
+	a.says(a.running("v", 1)[0].ID, "size 29x\n")
+	a.growing("v", false)
+	c.endAll(st, "v")
 }
 
 func TestAVolumeWithoutRoomIsNoDeadEnd(t *testing.T) {

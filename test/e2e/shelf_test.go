@@ -35,6 +35,7 @@ import (
 //	faults                  a line per call that came out of order
 //	hold/RPC.before|after   calls wait while the file exists
 //	hold/RPC.held           a call has waited
+//	offline                 while the file exists, volumes are expanded only while they are attached nowhere
 type shelf struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
@@ -180,14 +181,22 @@ func (*shelf) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.Ge
 	return &csi.GetPluginInfoResponse{Name: "shelf.test", VendorVersion: "1"}, nil
 }
 
-func (*shelf) GetPluginCapabilities(
+func (s *shelf) GetPluginCapabilities(
 	context.Context, *csi.GetPluginCapabilitiesRequest,
 ) (*csi.GetPluginCapabilitiesResponse, error) {
 	service := &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}
-	online := &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE}
+	expansion := &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE}
+	if s.offline() {
+		expansion.Type = csi.PluginCapability_VolumeExpansion_OFFLINE
+	}
 	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{
 		{Type: &csi.PluginCapability_Service_{Service: service}},
-		{Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: online}}}}, nil
+		{Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: expansion}}}}, nil
+}
+
+func (s *shelf) offline() bool {
+	_, err := os.Stat(s.path("offline"))
+	return err == nil
 }
 
 // The controller.
@@ -306,6 +315,9 @@ func (s *shelf) ControllerExpandVolume(
 	size, err := s.find(req.GetVolumeId())
 	if err != nil {
 		return nil, err
+	}
+	if at := s.nodes(req.GetVolumeId(), "attached"); s.offline() && len(at) > 0 {
+		return nil, s.fault("%s is expanded while it is attached to %v", req.GetVolumeId(), at)
 	}
 	size = max(size, req.GetCapacityRange().GetRequiredBytes())
 	err = s.resize(req.GetVolumeId(), size)
