@@ -54,13 +54,33 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
+		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"asked": asked},
 		Setup: func(e *testscript.Env) error {
 			w := newWorld(e.WorkDir)
 			srv := httptest.NewServer(api.NewHandler(api.Config{Caller: w.caller, Agent: w.agent, Logger: hclog.NewNullLogger()}))
 			e.Defer(srv.Close)
+			e.Values[worldKey{}] = w
 			e.Setenv("BERTH_ADDR", srv.URL)
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second longer under -race
 			return os.WriteFile(e.Cd+"/good.snap", w.agent.Snapshot, 0o600)
 		},
 	})
+}
+
+// worldKey is where a script has its world.
+type worldKey struct{}
+
+// asked waits until a command in the background has asked for the deletion of the volume that is named.
+func asked(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: asked volume")
+	}
+	select {
+	case id := <-ts.Value(worldKey{}).(*world).slow:
+		if id != args[0] {
+			ts.Fatalf("the deletion of %s is asked for", id)
+		}
+	case <-time.After(30 * time.Second):
+		ts.Fatalf("the deletion of %s is not asked for", args[0])
+	}
 }

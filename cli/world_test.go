@@ -38,12 +38,13 @@ type world struct {
 	mu    sync.Mutex
 	jobs  map[string]*structs.Job
 	looks map[string]int // how often something was looked at
+	slow  chan string    // the volume whose deletion was asked for first of those that take long
 }
 
 func before(d time.Duration) int64 { return today.Add(-d).UnixNano() }
 
 func newWorld(logs string) *world {
-	w := &world{caller: &apitest.Caller{}, looks: map[string]int{}}
+	w := &world{caller: &apitest.Caller{}, looks: map[string]int{}, slow: make(chan string, 1)}
 	w.jobs = map[string]*structs.Job{"web": webJob(), "web-old": {ID: "web-old", Type: "batch", Status: "dead", Priority: 40}}
 	w.agent = worldAgent(logs)
 	w.answerJobs()
@@ -413,6 +414,10 @@ func (w *world) answerStorage() {
 	apitest.On(c, structs.CSIVolumeDelete,
 		func(ctx context.Context, r *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
 			if r.ID == "slow" {
+				select {
+				case w.slow <- r.ID:
+				default:
+				}
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
