@@ -42,5 +42,8 @@ topology_request {
     topology {
       segments { rack = "r1" }
     }
+    topology {
+      segments { "topology.hostpath.csi/node" = "n2" }
+    }
   }
 }
