@@ -83,10 +83,15 @@ func TestPeersCommandLine_NamesARouteThatIsNotThere(t *testing.T) {
 		t.Skip("needs the peer's command line: PEER_BIN=$(scripts/peer.sh)")
 	}
 	c := agent(t)
-	cmd := exec.CommandContext(t.Context(), bin, "operator", "scheduler", "get-config")
-	cmd.Env = append(os.Environ(), "NOMAD_ADDR="+c.Address())
-	out, err := cmd.CombinedOutput()
-	if err == nil || !bytes.Contains(out, []byte("/v1/operator/scheduler/configuration")) {
-		t.Errorf("%v %s", err, out)
+	for route, args := range map[string][]string{
+		"GET /v1/operator/scheduler/configuration": {"operator", "scheduler", "get-config"},
+		"PUT /v1/job/hostpath/plan":                {"job", "plan", "../../examples/hostpath.hcl"},
+	} {
+		cmd := exec.CommandContext(t.Context(), bin, args...)
+		cmd.Env = append(os.Environ(), "NOMAD_ADDR="+c.Address())
+		out, err := cmd.CombinedOutput()
+		if err == nil || !bytes.Contains(out, []byte("there is no route "+route+" in this API")) {
+			t.Errorf("%v: %v %s", args, err, out)
+		}
 	}
 }
