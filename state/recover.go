@@ -31,7 +31,8 @@ var unaccounted = nodes.by("unaccounted", func(n *structs.Node) key {
 // have been done, and another volume may have got the plugin's ID.
 //
 // before is the state that the restored one replaces. What it knows about the world stays known: its nodes,
-// and its attachments, which are to be detached unless the restored state has them too.
+// its attachments, which are to be detached unless the restored state has them too, and the controller calls
+// whose outcome is not known.
 func Recover(tx *Write, before *Read, now int64) {
 	for _, n := range slices.Collect(Nodes(tx.Read)) {
 		if !n.Unaccounted && !holdsNothing(before, n.ID) {
@@ -60,7 +61,33 @@ func Recover(tx *Write, before *Read, now int64) {
 	for a := range attachments.all(before) {
 		putFound(tx, a, now)
 	}
+	keepCalls(tx, before)
 }
+
+// keepCalls has the rows of the restored state name the calls that were under way for them when it replaced
+// before: they take effect in the same world. A volume that only before has stays forgotten: nobody asks for
+// another call for it.
+func keepCalls(tx *Write, before *Read) {
+	for was := range attachments.all(before) {
+		a := Attachment(tx.Read, was.Namespace, was.VolumeID, was.NodeID)
+		if a != nil && laterCall(was.Call, a.Call) {
+			a = a.Copy()
+			a.Call = was.Copy().Call
+			attachments.put(tx, a)
+		}
+	}
+	for was := range volumes.all(before) {
+		v := Volume(tx.Read, was.Namespace, was.ID)
+		if v != nil && laterCall(was.Call, v.Call) {
+			v = v.Copy()
+			v.Call = was.Copy().Call
+			changeQuietly(tx, v)
+		}
+	}
+}
+
+// laterCall reports whether a was sent after b. Each may be nil.
+func laterCall(a, b *structs.CSICall) bool { return a != nil && (b == nil || a.Time > b.Time) }
 
 // holdsNothing reports whether a node surely holds no volume: the state that is replaced knows that the node
 // is down and that no claim, attachment or allocation of it is left. Nobody has to wait for such a node.

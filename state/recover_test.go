@@ -2,6 +2,7 @@ package state
 
 import (
 	"bytes"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -81,6 +82,60 @@ func TestRecover_KeepsAnAttachmentThatBothStatesHave(t *testing.T) {
 	w.outcome("v", "n1", "attach", nil)
 	w.release("v", "a1")
 	if a := Attachment(w.restored(saved).s.Read(), "default", "v", "n1"); a.State != structs.AttachmentAttaching || a.Found {
+		t.Errorf("%+v", a)
+	}
+}
+
+// note records a call for the volume "v" or, with a node, for its attachment there.
+func (w *world) note(node string, call *structs.CSICall) {
+	w.t.Helper()
+	index := Volume(w.s.Read(), "default", "v").CreateIndex
+	if node != "" {
+		index = Attachment(w.s.Read(), "default", "v", node).CreateIndex
+	}
+	note := &structs.CSICallNote{VolumeID: "v", NodeID: node, RowIndex: index, Call: call, WriteOptions: w.now()}
+	do(w, CallNote, note)
+}
+
+// A call that was under way when the state was replaced still is, whatever the restored row asks for.
+func TestRecover_KeepsTheCallsUnderWay(t *testing.T) {
+	call := func(op string, time int64) *structs.CSICall {
+		return &structs.CSICall{NodeID: "n3", Op: op, Time: time}
+	}
+	for name, c := range map[string]struct{ saved, replaced, want *structs.CSICall }{
+		"none in the snapshot":        {nil, call("new", 2), call("new", 2)},
+		"an earlier one":              {call("old", 1), call("new", 2), call("new", 2)},
+		"a later one":                 {call("old", 2), call("new", 1), call("old", 2)},
+		"none since":                  {call("old", 1), nil, call("old", 1)},
+		"none":                        {nil, nil, nil},
+		"the same one, still unknown": {call("old", 1), call("old", 1), call("old", 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := threeNodes(t, true)
+			w.claim(aClaim("v", "a1", wr, snw))
+			w.note("n1", c.saved)
+			w.note("", c.saved)
+			saved := w.save()
+			w.release("v", "a1")
+			w.note("n1", c.replaced)
+			w.note("", c.replaced)
+			back := w.restored(saved).s.Read()
+			a, v := Attachment(back, "default", "v", "n1"), Volume(back, "default", "v")
+			if !reflect.DeepEqual(a.Call, c.want) || !reflect.DeepEqual(v.Call, c.want) {
+				t.Errorf("the attachment names %+v, the volume %+v, want %+v", a.Call, v.Call, c.want)
+			}
+		})
+	}
+}
+
+func TestRecover_KeepsTheCallOfAnAttachmentThatOnlyTheReplacedStateHas(t *testing.T) {
+	w := threeNodes(t, true)
+	saved := w.save()
+	w.claim(aClaim("v", "a1", wr, snw))
+	call := &structs.CSICall{NodeID: "n3", Op: "attach", Time: 1}
+	w.note("n1", call)
+	a := Attachment(w.restored(saved).s.Read(), "default", "v", "n1")
+	if !a.Found || !reflect.DeepEqual(a.Call, call) {
 		t.Errorf("%+v", a)
 	}
 }

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +98,139 @@ func TestControllers_WaitForNodesOfARestoredState(t *testing.T) {
 		}
 		w.check()
 	})
+}
+
+func (w *world) save() []byte {
+	w.t.Helper()
+	var b bytes.Buffer
+	if err := w.Store.Save(&b); err != nil {
+		w.t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// wentBackTo is a world that went back to saved, from the state that w has now. All its nodes have reported.
+func (w *world) wentBackTo(saved []byte) *world {
+	w.t.Helper()
+	back := newWorld(w.t)
+	if err := back.Store.Load(bytes.NewReader(saved)); err != nil {
+		w.t.Fatal(err)
+	}
+	back.index = w.index + 1
+	err := back.Store.Write(back.index, func(tx *state.Write) error {
+		state.Recover(tx, w.Store.Read(), time.Now().UnixNano())
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for n := range state.Nodes(back.Store.Read()) {
+		back.accounted(n.ID)
+	}
+	return back
+}
+
+// late is a call whose outcome is not known when the state goes back to one in which it was not made.
+type late struct {
+	before func(w *world)      // up to the snapshot
+	since  func(w *world)      // asks for the call
+	method string              // of the call
+	then   func(w *world)      // what the restored state is asked for
+	next   string              // the call that it makes
+	done   func(w *world) bool // whether that has succeeded
+}
+
+var lateCalls = map[string]late{
+	"a detach, of what is to be attached": {
+		since: func(w *world) { w.unclaim("v", "a1") }, method: detachMethod, next: attachMethod,
+		done: func(w *world) bool { return w.attachment("v", "n3").State == structs.AttachmentAttached },
+	},
+	"an attach, of what is to be detached": {
+		before: func(w *world) { w.unclaim("v", "a1") },
+		since: func(w *world) {
+			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n3", Op: opDetach})
+			w.addClaim("v", "a2", "n3")
+		},
+		method: attachMethod, next: detachMethod,
+		done: func(w *world) bool { return w.attachment("v", "n3") == nil },
+	},
+	"an attach of which the snapshot does not know": {
+		since:  func(w *world) { w.addNode("n4", false); w.addClaim("v", "a2", "n4") },
+		method: attachMethod, next: detachMethod,
+		done: func(w *world) bool { return w.attachment("v", "n4") == nil },
+	},
+	"a deletion, of what is to be deleted again": {
+		before: func(w *world) { w.addVolume(aVolume("other", structs.VolumeReady)) },
+		since:  func(w *world) { put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"}) },
+		then:   func(w *world) { put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"}) },
+		method: deleteMethod, next: deleteMethod,
+		done: func(w *world) bool { return w.volume("other") == nil },
+	},
+	"an expansion": {
+		before: func(w *world) { w.grow("v", 20) }, since: func(*world) {},
+		method: expandMethod, next: expandMethod,
+		done: func(w *world) bool { return !w.volume("v").ExpandPending },
+	},
+	"a creation": {
+		before: func(w *world) { w.addVolume(aVolume("new", structs.VolumeCreating)) }, since: func(*world) {},
+		method: createMethod, next: createMethod,
+		done: func(w *world) bool { return w.volume("new").State == structs.VolumeReady },
+	},
+}
+
+// What the snapshot does not know of is still under way at its node: the next call is made there or, where
+// that node cannot be asked, once the first can no longer take effect.
+func TestControllers_WaitForACallOfTheStateThatWasReplaced(t *testing.T) {
+	for name, c := range lateCalls {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.attached()
+				if c.before != nil {
+					c.before(w)
+				}
+				saved := w.save()
+				w.answers(func(nodeCall) (any, error) { return nil, structs.Errorf(structs.KindTimeout, "lost") })
+				c.since(w)
+				stop := w.lead("controllers")
+				synctest.Wait()
+				stop()
+				at := w.called(c.method)[0].node
+				back := w.wentBackTo(saved)
+				if c.then != nil {
+					c.then(back)
+				}
+				back.onlyElsewhere(c, at)
+			})
+		})
+	}
+}
+
+// onlyElsewhere has the node that a late call went to refuse the next one, and then fail.
+func (w *world) onlyElsewhere(c late, at string) {
+	w.t.Helper()
+	w.answers(func(call nodeCall) (any, error) {
+		switch {
+		case call.node == at:
+			return nil, unavailable() // it is busy
+		case call.method == createMethod:
+			return created("new"), nil
+		}
+		return nil, nil
+	})
+	stop := w.lead("controllers")
+	defer stop()
+	after(time.Minute)
+	w.setStatus(at, structs.NodeDown)
+	after(w.Config.OutcomeWait - time.Minute - 2*lookAgain)
+	calls := nodesOf(w.called(c.next))
+	if len(calls) == 0 || slices.ContainsFunc(calls, func(node string) bool { return node != at }) {
+		w.t.Fatalf("asked %v, want %s alone: the first call may still be under way there", calls, at)
+	}
+	after(time.Minute)
+	if !c.done(w) {
+		w.t.Errorf("not done once the first call can no longer take effect; asked %v", nodesOf(w.called(c.next)))
+	}
+	w.check()
 }
 
 // A claim may be granted before another node reports that it has the volume.
