@@ -5,6 +5,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export BERTH_BIN=$PWD/bin/berth
+BERTH_SKIPS=$(mktemp) # see internal/testskip
+export BERTH_SKIPS
+tell_skips() {
+	[ ! -s "$BERTH_SKIPS" ] || { echo "test: skipped for what this machine lacks:" && sort -u "$BERTH_SKIPS"; } >&2
+	rm -f "$BERTH_SKIPS"
+}
+trap tell_skips EXIT
 outside=berth/test/e2e
 
 if [ "$(id -u)" -ne 0 ]; then

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/testskip"
 )
 
 const (
@@ -158,7 +160,7 @@ func machine(t *testing.T) *Machine {
 	case os.Geteuid() != 0:
 		t.Skip("needs root to make control groups: ", err)
 	case m.V2 == "" && len(m.V1) == 0, errors.Is(err, unix.EROFS):
-		t.Skip("no hierarchy of control groups can be written on this machine: ", err)
+		testskip.Lacking(t, "no hierarchy of control groups can be written on this machine: "+err.Error())
 	default:
 		t.Fatal(err)
 	}
@@ -268,7 +270,7 @@ func TestRealGroup_HasItsLimits(t *testing.T) {
 func TestRealGroup_KillsAGroupThatForks(t *testing.T) {
 	g := realGroup(t, Limits{PIDs: 40})
 	if g.V1[PIDs] == "" && !has(g.V2, PIDs) {
-		t.Skip("nothing would bound the processes of this test: no pids controller")
+		testskip.Lacking(t, "nothing would bound the processes of this test: no pids controller")
 	}
 	cmd := exec.Command("sh", "-c", `
 		echo up; for i in 1 2 3 4; do (while :; do sleep 0.001 & done) 2>/dev/null & done; wait`)

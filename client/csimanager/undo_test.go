@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/csi/csitest"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -335,7 +336,7 @@ func deadFUSE(t *testing.T, path string) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) {
-		t.Skip("this machine gives no FUSE: ", err)
+		testskip.Lacking(t, "this machine gives no FUSE: "+err.Error())
 	}
 	must(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })

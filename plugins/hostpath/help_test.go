@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/csi"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -46,7 +47,7 @@ func (k kind) needs(t *testing.T) {
 		return
 	}
 	if _, err := tool("mkfs." + k.fsType); err != nil {
-		t.Skip(err)
+		testskip.Lacking(t, err.Error())
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/csi"
+	"berth/internal/testskip"
 )
 
 // The test binary is also the driver's process: with driverEnv it runs a driver (and kills itself at the
@@ -107,7 +108,7 @@ func needRoot(t *testing.T) {
 func needLoops(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
-		t.Skipf("loop devices are missing: %v", err)
+		testskip.Lacking(t, "loop devices are missing: "+err.Error())
 	}
 }
 

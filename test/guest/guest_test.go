@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/testskip"
 )
 
 // bootTimeout bounds the life of a guest. It takes about 20 seconds on two idle cores.
@@ -36,7 +38,7 @@ func boot(t *testing.T, dir, script string) string {
 	t.Helper()
 	kernel, err := exec.LookPath("linux.uml")
 	if err != nil {
-		t.Skip("no user-mode Linux: install Debian's user-mode-linux, as `make setup` does on amd64")
+		testskip.Lacking(t, "no user-mode Linux: install Debian's user-mode-linux, as `make setup` does on amd64")
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: the guest has the rights of its user on the machine's files")

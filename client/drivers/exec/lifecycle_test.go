@@ -14,6 +14,7 @@ import (
 
 	"berth/client/cgroups"
 	"berth/client/driver"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -291,7 +292,7 @@ func TestManyAtOnce(t *testing.T) {
 func TestOutOfMemory(t *testing.T) {
 	r := newRig(t)
 	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil && !hasUnified("memory") {
-		t.Skip("no memory controller")
+		testskip.Lacking(t, "no memory controller")
 	}
 	cfg := r.task("t", `exec tail /dev/zero`)
 	cfg.Resources.MemoryMB = 16

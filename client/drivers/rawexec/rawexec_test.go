@@ -20,6 +20,7 @@ import (
 	"berth/client/driver"
 	"berth/client/drivers/executor"
 	"berth/client/drivers/rawexec"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -363,7 +364,7 @@ func TestPIDsLimit_BoundsATask(t *testing.T) {
 		cat /sys/fs/cgroup/pids$(sed -n s/.*:pids://p /proc/self/cgroup)/pids.max 2>/dev/null ||
 		cat /sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/pids.max`)
 	if r.d.Fingerprint(r.ctx).Attributes["driver.raw_exec.cgroups"] == "none" {
-		t.Skip("this machine lets us have no cgroups")
+		testskip.Lacking(t, "this machine lets us have no cgroups")
 	}
 	r.start(cfg)
 	if res := r.wait(cfg); r.out() != "4096\n" {

@@ -12,6 +12,7 @@ import (
 
 	"berth/client/cgroups"
 	"berth/client/drivers/seccomp"
+	"berth/internal/testskip"
 	"berth/structs"
 )
 
@@ -72,7 +73,7 @@ func TestFind(t *testing.T) {
 
 func TestFilterSupported_NamesTheSettingInTheWay(t *testing.T) {
 	if cgroups.Detect().V2 == "" || seccomp.Supported() != nil {
-		t.Skip("no cgroup v2, or no seccomp filters")
+		testskip.Lacking(t, "no cgroup v2, or no seccomp filters")
 	}
 	scope := filepath.Join(t.TempDir(), "scope")
 	for text, want := range map[string]bool{"0\n": true, "2\n": true, "3\n": false} {

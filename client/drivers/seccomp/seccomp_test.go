@@ -11,6 +11,8 @@ import (
 	"github.com/opencontainers/runtime-spec/specs-go"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
+
+	"berth/internal/testskip"
 )
 
 const (
@@ -216,7 +218,7 @@ func read(list *specs.LinuxSeccomp, mode *arch.Info, name string, arg uint64) ui
 
 func TestDefault_CompilesForThisMachine(t *testing.T) {
 	if err := Supported(); err != nil {
-		t.Skip(err)
+		testskip.Lacking(t, err.Error())
 	}
 	f, err := Default(nil)
 	if err != nil || len(f) < 300 || len(f) > unix.BPF_MAXINSNS {
