@@ -107,8 +107,10 @@ func TestVolumesGrow_OfflineOnceTheirUsersHaveLeft(t *testing.T) {
 
 	a.must("volume", "create", st.volume(a, "v", 360))
 	out := a.must("volume", "status", "v")
-	if !strings.Contains(out, "360 MiB once it is not in use: ") || !strings.Contains(out, "allocation "+user[:8]) {
-		t.Errorf("what it waits for is not to be seen:\n%s", out)
+	for _, want := range []string{"360 MiB once it is not in use: ", "allocation " + user[:8]} {
+		if !strings.Contains(out, want) {
+			t.Errorf("what it waits for is not to be seen, it lacks %q:\n%s", want, out)
+		}
 	}
 	a.must("job", "stop", "v")
 	eventually(t, "the plugin has expanded the volume", func() error {
