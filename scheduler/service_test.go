@@ -238,6 +238,22 @@ func TestRescheduling(t *testing.T) {
 	}
 }
 
+// An allocation whose tasks never began ended when its node said so, whatever the servers note on it afterwards.
+func TestRescheduling_OfAnAllocationThatRanNoTask(t *testing.T) {
+	w := running(t, aJob("web", structs.JobService), "n1", "n2")
+	w.client(w.allocs("web")[0], structs.AllocFailed)
+	due := w.clock.Add(30 * time.Second)
+	w.clock = w.clock.Add(time.Second)
+	p := w.run("web")
+	if len(p.Followups) != 1 || p.Followups[0].WaitUntil != due.UnixNano() {
+		t.Fatalf("plan: %s", describe(p))
+	}
+	w.clock = due
+	if p = w.process(p.Followups[0]); len(p.Place) != 1 {
+		t.Fatalf("it is put off once more: %s", describe(p))
+	}
+}
+
 func TestAttemptsEnd(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1")

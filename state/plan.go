@@ -186,7 +186,9 @@ func updatePlanned(tx *Write, u *structs.PlanUpdate, now int64) {
 		a.CSIPlugins, a.CSIVolumes = group.Plugins(), group.CSIUses(a.Index())
 		a.AllocModifyIndex = tx.Index
 	}
-	a.ModifyTime = now
+	if u.SetJobVersion { // else the end of an allocation that ran no task would move, and with it its replacement
+		a.ModifyTime = now
+	}
 	putAlloc(tx, old, a)
 }
 
