@@ -58,7 +58,7 @@ func (n *Node) Running() (ids []string) {
 	return ids
 }
 
-// Finish ends an allocation's task by itself, with a client status.
+// Finish ends an allocation's task by itself, with a client status. A task that ends already stays at its first one.
 func (n *Node) Finish(allocID, status string) {
 	n.c.T.Helper()
 	n.mu.Lock()
@@ -67,7 +67,10 @@ func (n *Node) Finish(allocID, status string) {
 	if r == nil {
 		n.c.T.Fatalf("allocation %s does not run on node %s", allocID, n.Name)
 	}
-	r.finish <- status
+	select {
+	case r.finish <- status:
+	default:
+	}
 }
 
 // live is the life of an allocation: claim, mount, run, unmount, release, say so. node ends with the node,
