@@ -30,9 +30,8 @@ var unaccounted = nodes.by("unaccounted", func(n *structs.Node) key {
 // detached by now (ControllerPublishVolume is idempotent). A deletion is given up: since the snapshot it may
 // have been done, and another volume may have got the plugin's ID.
 //
-// before is the state that the restored one replaces. What it knows about the world stays known: its nodes,
-// its attachments, which are to be detached unless the restored state has them too, and the controller calls
-// whose outcome is not known.
+// before is the state that the restored one replaces. Recover carries over its nodes, its attachments and the
+// controller calls whose outcome is not known. An attachment that the restored state lacks is to be detached.
 func Recover(tx *Write, before *Read, now int64) {
 	for _, n := range slices.Collect(Nodes(tx.Read)) {
 		if !n.Unaccounted && !holdsNothing(before, n.ID) {

@@ -254,9 +254,9 @@ type CSINodeExpandOutcome struct {
 }
 
 // CSIAttachmentsFound records attachments that no row names: each gets a row that is detaching. Of an
-// attachment the fields Namespace, VolumeID and NodeID are required. What a volume's row or a plugin
-// instance's row can tell may be left empty: PluginID, ExternalVolumeID, ExternalNodeID and Secrets. An
-// attachment that has a row, that a granted claim uses, or of which too little is known is left out.
+// attachment the fields Namespace, VolumeID and NodeID are required. PluginID, ExternalVolumeID, ExternalNodeID and
+// Secrets may be empty where the row of the volume or of a plugin instance has them. An attachment that has a row,
+// that a granted claim uses, or of which too little is known is left out.
 type CSIAttachmentsFound struct {
 	Attachments []*CSIAttachment
 	WriteOptions

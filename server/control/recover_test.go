@@ -178,8 +178,8 @@ var lateCalls = map[string]late{
 	},
 }
 
-// What the snapshot does not know of is still under way at its node: the next call is made there or, where
-// that node cannot be asked, once the first can no longer take effect.
+// A node still carries out a call that the snapshot does not know. The next call is made at that node or, where the
+// node cannot be asked, once the first call can no longer take effect.
 func TestControllers_WaitForACallOfTheStateThatWasReplaced(t *testing.T) {
 	for name, c := range lateCalls {
 		t.Run(name, func(t *testing.T) {

@@ -56,8 +56,8 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	return nil
 }
 
-// GetLog reads an entry (raft.LogStore). Raft panics on some of its errors; so that nobody reads of a fault
-// of the program, a damaged entry ends the process.
+// GetLog reads an entry (raft.LogStore). A damaged entry ends the process with a sentence that names the file: Raft
+// would panic on the error, and a panic reads like a fault of the program.
 func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	err := l.read(index, entry)
 	if err == nil || err == raft.ErrLogNotFound || l.closed.Load() { // Raft compares it, too

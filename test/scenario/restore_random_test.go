@@ -105,8 +105,8 @@ func (h *history) join(i int) {
 	h.nodes = append(h.nodes, h.AddNode(fmt.Sprintf("n%d", i), h.storage, h.options(i)...))
 }
 
-// reboot takes a node's power away, its mounts and all that it remembers, and brings the node back after what
-// happens meanwhile. What was attached to it still is.
+// reboot takes a node's power away, with its mounts and its memory, calls meanwhile, and brings the node back.
+// Volumes that were attached to the node still are.
 func (h *history) reboot(n *cluster.Node, meanwhile func()) {
 	if len(h.away) > 0 {
 		h.heal()

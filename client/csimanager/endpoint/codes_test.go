@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// codes are all codes but OK, with the kind of error that the servers get. What they make of it is theirs: see
-// server/control and state.
+// codes names for each code but OK the kind of error that the servers get. server/control and state decide what
+// follows from a kind.
 var codes = map[string]structs.Kind{
 	"Canceled": structs.KindTimeout, "Unknown": structs.KindTimeout, "DeadlineExceeded": structs.KindTimeout,
 	"Unavailable": structs.KindTimeout, "Aborted": structs.KindTimeout, "ResourceExhausted": structs.KindTimeout,

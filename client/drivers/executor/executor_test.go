@@ -80,7 +80,7 @@ func TestKillChecksWho(t *testing.T) {
 
 func TestExitResultOnAFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root")
+		t.Skip("needs root to mount a small file system")
 	}
 	dir := t.TempDir()
 	if err := unix.Mount("x", dir, "tmpfs", 0, "size=64k"); err != nil {
