@@ -68,6 +68,7 @@ func Recover(tx *Write, before *Read, now int64) {
 // another call for it.
 func keepCalls(tx *Write, before *Read) {
 	for was := range attachments.all(before) {
+		was = named(tx.Read, was)
 		a := Attachment(tx.Read, was.Namespace, was.VolumeID, was.NodeID)
 		if a != nil && laterCall(was.Call, a.Call) {
 			a = a.Copy()
@@ -187,10 +188,10 @@ func putFound(tx *Write, found *structs.CSIAttachment, now int64) {
 // CompleteFound returns a copy of an attachment that was found, with what rows know of it; nil if it has a
 // row, if a granted claim uses it, or if too little is known for a detach.
 func CompleteFound(tx *Read, found *structs.CSIAttachment) *structs.CSIAttachment {
-	if Attachment(tx, found.Namespace, found.VolumeID, found.NodeID) != nil || inUse(tx, found) {
+	a := named(tx, found)
+	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil || inUse(tx, a) {
 		return nil
 	}
-	a := found.Copy()
 	v := Volume(tx, a.Namespace, a.VolumeID)
 	if v != nil {
 		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
@@ -205,6 +206,26 @@ func CompleteFound(tx *Read, found *structs.CSIAttachment) *structs.CSIAttachmen
 	}
 	if a.PluginID == "" || a.ExternalVolumeID == "" || a.ExternalNodeID == "" {
 		return nil
+	}
+	return a
+}
+
+// named returns a copy of an attachment under the name that its volume has now. The volume may have been
+// registered under another name after the snapshot, and its name may have been given to another volume. Claims
+// and attachments wait for each other by name: under two names a volume would be detached from a node where a
+// claim uses it. A volume whose name is taken and that has no other is named by the plugin's ID.
+func named(tx *Read, found *structs.CSIAttachment) *structs.CSIAttachment {
+	a, v := found.Copy(), Volume(tx, found.Namespace, found.VolumeID)
+	if v != nil {
+		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
+	}
+	if a.ExternalVolumeID == "" {
+		return a
+	}
+	if now := volumesByPlugin.first(tx, a.PluginID, a.ExternalVolumeID); now != nil {
+		a.Namespace, a.VolumeID = now.Namespace, now.ID
+	} else if v != nil && v.ExternalID != "" {
+		a.VolumeID = a.ExternalVolumeID
 	}
 	return a
 }

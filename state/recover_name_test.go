@@ -1,0 +1,103 @@
+package state
+
+import (
+	"reflect"
+	"testing"
+
+	"berth/structs"
+)
+
+func (w *world) deregister(id string) {
+	w.t.Helper()
+	do(w, VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: id, WriteOptions: w.now()})
+}
+
+func (w *world) register(id, external string) {
+	w.t.Helper()
+	v := aVolume(id, "p")
+	v.ExternalID = external
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: w.now()})
+}
+
+// After the snapshot the volume was registered under another name, and attached.
+func renamedAndAttached(w *world, to string) {
+	w.deregister("v")
+	w.register("w", "ext-v")
+	w.claim(aClaim("w", "b"+to[1:], wr, snw))
+	w.outcome("w", to, "attach", nil)
+}
+
+func TestRecover_DetachesAVolumeUnderTheNameThatItHasNow(t *testing.T) {
+	w := threeNodes(t, true)
+	saved := w.save()
+	renamedAndAttached(w, "n1")
+	for _, alloc := range []string{"a1", "a2"} { // on the same node, and on another one
+		back := w.restored(saved)
+		if got := back.attachment("w", "n1"); got != "" {
+			t.Errorf("under the name that the volume no longer has it is %q", got)
+		}
+		back.accounted("n1", "n2", "n3")
+		back.claim(aClaim("v", alloc, wr, snw))
+		back.wantReason("v", alloc, "is being detached from node name-n1")
+		back.outcome("v", "n1", "detach", nil)
+		back.wantClaims("v", map[string]string{alloc: granted})
+	}
+}
+
+// The claim of the restored state keeps the volume attached, whatever it was called meanwhile.
+func TestRecover_DoesNotDetachUnderAClaimOfAnotherName(t *testing.T) {
+	w := threeNodes(t, true)
+	w.claim(aClaim("v", "a1", wr, snw))
+	w.outcome("v", "n1", "attach", nil)
+	saved := w.save()
+	w.release("v", "a1")
+	w.outcome("v", "n1", "detach", nil)
+	renamedAndAttached(w, "n1")
+	w.release("w", "b1")
+	call := &structs.CSICall{NodeID: "n3", Op: "detach", Time: 1}
+	do(w, CallNote, &structs.CSICallNote{VolumeID: "w", NodeID: "n1", Call: call, WriteOptions: w.now(),
+		RowIndex: Attachment(w.s.Read(), "default", "w", "n1").CreateIndex})
+	back := w.restored(saved)
+	a := Attachment(back.s.Read(), "default", "v", "n1")
+	if a.State != structs.AttachmentAttaching || !reflect.DeepEqual(a.Call, call) {
+		t.Errorf("%+v", a)
+	}
+	held := &structs.NodeInventory{Held: []structs.CSIHeldClaim{{PluginID: "p", ExternalVolumeID: "ext-v", ExternalNodeID: "external",
+		CSIClaimKey: structs.CSIClaimKey{Namespace: "default", VolumeID: "w", AllocID: "b1"}}}}
+	if found := Unrecorded(back.s.Read(), "n1", held); back.attachment("w", "n1") != "" || len(found) != 0 {
+		t.Errorf("to be detached under the claim: %+v", found)
+	}
+}
+
+// The name was given to another volume, which stays attached until it is detached.
+func TestRecover_DetachesAVolumeWhoseNameIsAnothersNow(t *testing.T) {
+	w := threeNodes(t, true)
+	w.claim(aClaim("v", "a1", wr, snw))
+	saved := w.save()
+	w.release("v", "a1")
+	w.outcome("v", "n1", "detach", nil)
+	w.deregister("v")
+	w.register("v", "ext-2")
+	w.claim(aClaim("v", "b1", wr, snw))
+	back := w.restored(saved)
+	v, other := Attachment(back.s.Read(), "default", "v", "n1"), AttachedAs(back.s.Read(), "p", "ext-2")
+	if v.ExternalVolumeID != "ext-v" || other == nil || !other.Found || other.NodeID != "n1" {
+		t.Errorf("%+v, %+v", v, other)
+	}
+	wantKind(t, try(back, VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: back.now(),
+		Volumes: []*structs.CSIVolume{{ID: "w", PluginID: "p", ExternalID: "ext-2"}}}), structs.KindPrecondition)
+}
+
+// The volume was created after the snapshot: its name is still its own.
+func TestRecover_KeepsTheNameOfAVolumeThatIsToBeCreated(t *testing.T) {
+	w := threeNodes(t, true)
+	unmade := aVolume("u", "p")
+	unmade.ExternalID, unmade.State = "", structs.VolumeCreating
+	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{unmade}, WriteOptions: w.now()})
+	saved := w.save()
+	do(w, VolumeOutcome, &structs.CSIVolumeOutcome{ID: "u", Op: "create", ExternalID: "ext-u", WriteOptions: w.now()})
+	w.claim(aClaim("u", "a1", wr, snw))
+	if a := Attachment(w.restored(saved).s.Read(), "default", "u", "n1"); a == nil || !a.Found {
+		t.Errorf("%+v", a)
+	}
+}
