@@ -108,14 +108,31 @@ func (b *requestBody) release() {
 
 // weigh counts the memory that a body takes when it is decoded, which may be far more than its bytes.
 func (b *requestBody) weigh(text []byte) error {
-	parts := bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("["))
+	parts := bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("[")) + nullElements(text)
 	switch {
 	case parts > structs.MaxJSONParts:
-		return tooLarge("the body has more than %d objects and lists", structs.MaxJSONParts)
+		return tooLarge("the body has more than %d objects, lists and null elements", structs.MaxJSONParts)
 	case !b.take(int64(parts) * structs.JSONPartBytes):
 		return busy()
 	}
 	return nil
+}
+
+// nullElements counts the elements of lists that are null: each takes the memory of an element, which may be an
+// object. A null that is the value of a field takes none of its own, and clients send many.
+func nullElements(text []byte) (n int) {
+	null := []byte("null")
+	for at := 0; ; at += len(null) {
+		next := bytes.Index(text[at:], null)
+		if next < 0 {
+			return n
+		}
+		at += next
+		before := bytes.TrimRight(text[:at], " \t\r\n")
+		if bytes.HasSuffix(before, []byte("[")) || bytes.HasSuffix(before, []byte(",")) {
+			n++
+		}
+	}
 }
 
 func tooLarge(format string, args ...any) error {

@@ -159,13 +159,20 @@ func TestBody_SizeIsBoundedByRoute(t *testing.T) {
 	s := newServer(t)
 	large := strings.Repeat(" ", structs.MaxHTTPBody)
 	parts := `{"Job":{"ID":"j","TaskGroups":[` + strings.Repeat("{},", structs.MaxJSONParts) + `{}]}}`
+	nulls := `{"Job":{"TaskGroups":[` + strings.Repeat("null,\n null, ", structs.MaxJSONParts/2) + `null]}}`
+	var fields strings.Builder
+	for i := range structs.MaxJSONParts {
+		fmt.Fprintf(&fields, `"k%d": null,`, i)
+	}
 	for _, c := range []struct {
 		path, body, want string
 		status           int
 	}{
 		{"/v1/node/n/eligibility", large + "{}", "the body is larger than 1048576 bytes", 413},
 		{"/v1/jobs", large + `{"Job":{"ID":"j"}}`, "nothing answers", 503},
-		{"/v1/jobs", parts, "the body has more than 100000 objects and lists", 413},
+		{"/v1/jobs", nulls, "the body has more than 100000 objects, lists and null elements", 413},
+		{"/v1/jobs", `{"Job":{"ID":"j","Meta":{` + fields.String() + `"k":null}}}`, "nothing answers", 503},
+		{"/v1/jobs", parts, "the body has more than 100000 objects, lists and null elements", 413},
 	} {
 		resp, body := s.do(t, "PUT", c.path, c.body)
 		if resp.StatusCode != c.status || !strings.HasPrefix(body, c.want) {

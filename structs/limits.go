@@ -75,7 +75,7 @@ const (
 	MaxHTTPBody   = 1 << 20   // bytes of one body
 	MaxHTTPJob    = 16 << 20  // bytes of a body that holds a job
 	MaxHTTPBodies = 128 << 20 // bytes of all bodies that are being read or served
-	MaxJSONParts  = 100_000   // objects and lists in one body; each counts as JSONPartBytes
+	MaxJSONParts  = 100_000   // objects, lists and null elements of lists in one body; each counts as JSONPartBytes
 	JSONPartBytes = 512       // of memory, about, that an object or a list takes when it is decoded
 
 	// Of RPC.
@@ -164,9 +164,9 @@ var Limits = []limit{
 	{"MaxHTTPHead", MaxHTTPHead, "bytes", "the head of one HTTP request", "status 431"},
 	{"MaxHTTPBody", MaxHTTPBody, "bytes", "the body of one HTTP request", "status 413"},
 	{"MaxHTTPJob", MaxHTTPJob, "bytes", "the body of one HTTP request that holds a job or volumes", "status 413"},
-	{"MaxJSONParts", MaxJSONParts, "", "objects and lists in the body of one HTTP request", "status 413"},
+	{"MaxJSONParts", MaxJSONParts, "", "objects, lists and null elements of lists in the body of one HTTP request", "status 413"},
 	{"MaxHTTPBodies", MaxHTTPBodies, "bytes", "the bodies of all HTTP requests under way", "*unavailable*, status 503"},
-	{"JSONPartBytes", JSONPartBytes, "bytes", "an object or a list in a body counts as so many among these", "counted"},
+	{"JSONPartBytes", JSONPartBytes, "bytes", "an object, a list or a null element of a list in a body counts as so many among these", "counted"},
 	{"MaxRPCRequest", MaxRPCRequest, "bytes", "one RPC request, and the answer of a node", beyondInvalid},
 	{"MaxRPCAnswer", MaxRPCAnswer, "bytes", "the RPC answer of a server", beyondInvalid},
 	{"MaxRPCParts", MaxRPCParts, "", "lists, maps and entries in one RPC request; eight entries of a map count as one", beyondInvalid},
