@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net"
@@ -142,24 +143,32 @@ func (n nodes) eligibility(ctx context.Context, req *structs.NodeEligibilityRequ
 
 // updateAllocs takes what a node says of its own allocations. One that is not the node's, for instance
 // because it was deleted meanwhile, is left out rather than holding up the others; so is what is known: an
-// agent that starts again says all anew.
+// agent that starts again says all anew. A state that does not exist is refused once the others are recorded.
 func (n nodes) updateAllocs(ctx context.Context, req *structs.AllocsClientUpdateRequest) (*structs.Empty, error) {
 	tx := n.store.Read()
 	own := *req
 	own.Allocs = nil
+	var unknown error
 	for _, u := range req.Allocs {
 		if u == nil {
 			continue
 		}
 		u = u.Bounded()
-		if a := state.Alloc(tx, u.ID); a != nil && a.NodeID == req.NodeID && !saidAlready(a, u) {
-			own.Allocs = append(own.Allocs, u)
+		a := state.Alloc(tx, u.ID)
+		if a == nil || a.NodeID != req.NodeID || saidAlready(a, u) {
+			continue
 		}
+		if err := u.CheckStates(); err != nil {
+			unknown = cmp.Or(unknown, err)
+			continue
+		}
+		own.Allocs = append(own.Allocs, u)
 	}
-	if len(own.Allocs) == 0 {
-		return done(n.store.Index(), nil)
+	index, err := n.store.Index(), error(nil)
+	if len(own.Allocs) > 0 {
+		index, err = fsm.Propose(ctx, n.raft, fsm.AllocsClientUpdate, &own)
 	}
-	return done(fsm.Propose(ctx, n.raft, fsm.AllocsClientUpdate, &own))
+	return done(index, cmp.Or(err, unknown))
 }
 
 // evaluate looks anew at every job that has or may have something on the node.

@@ -67,6 +67,53 @@ func TestUpdateAlloc_TextsAreCut(t *testing.T) {
 	}
 }
 
+func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	s.addAlloc("a2", "n1")
+	say := func(updates ...*structs.AllocClientUpdate) error {
+		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeUpdateAllocs,
+			&structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), Allocs: updates})
+		return err
+	}
+	task := func(state *structs.TaskState) *structs.AllocClientUpdate {
+		return &structs.AllocClientUpdate{ID: "a1", ClientStatus: structs.AllocRunning,
+			TaskStates: map[string]*structs.TaskState{"web": state}}
+	}
+	for want, said := range map[string]*structs.AllocClientUpdate{
+		`allocation "a1": ClientStatus "happy" must be one of pending, running, complete, failed, lost`: {
+			ID: "a1", ClientStatus: "happy"},
+		`allocation "a1": task "web": State "happy" must be one of pending, running, dead`: task(
+			&structs.TaskState{State: "happy"}),
+		`allocation "a1": task "web": State "" must be`: task(nil),
+	} {
+		before := s.raft.written()
+		err := say(said)
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("want %s\n got %v", want, err)
+		}
+		if n := s.raft.written() - before; n != 0 {
+			t.Errorf("%s: %d log entries", want, n)
+		}
+	}
+	other := &structs.AllocClientUpdate{ID: "a2", ClientStatus: structs.AllocFailed}
+	if err := say(task(nil), other); !structs.IsKind(err, structs.KindInvalid) {
+		t.Errorf("got %v", err)
+	}
+	for alloc, want := range map[string]string{"a1": structs.AllocPending, "a2": structs.AllocFailed} {
+		if a := state.Alloc(s.store.Read(), alloc); a.ClientStatus != want || a.TaskStates != nil {
+			t.Errorf("%s is %s, its tasks %v", alloc, a.ClientStatus, a.TaskStates)
+		}
+	}
+	for _, status := range []string{"", structs.AllocRunning, structs.AllocComplete} {
+		if err := say(&structs.AllocClientUpdate{ID: "a1", ClientStatus: status,
+			TaskStates: map[string]*structs.TaskState{"web": {State: structs.TaskDead}}}); err != nil {
+			t.Errorf("%q: %v", status, err)
+		}
+	}
+}
+
 func TestUpdateCSI_InstancesAreBounded(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

@@ -147,6 +147,23 @@ func (f faults) context(what string, m map[string]string) {
 	f.check(n <= MaxCSIContext, "%s has %d bytes; at most %d are allowed", what, n, MaxCSIContext)
 }
 
+// CheckStates refuses states that neither an allocation nor a task has.
+func (u *AllocClientUpdate) CheckStates() error {
+	f := newFaults("").at("allocation %q", u.ID)
+	statuses := []string{AllocPending, AllocRunning, AllocComplete, AllocFailed, AllocLost}
+	f.check(u.ClientStatus == "" || slices.Contains(statuses, u.ClientStatus), "ClientStatus %q must be %s",
+		u.ClientStatus, oneOf(statuses))
+	states := []string{TaskPending, TaskRunning, TaskDead}
+	for _, task := range slices.Sorted(maps.Keys(u.TaskStates)) {
+		state := ""
+		if s := u.TaskStates[task]; s != nil {
+			state = s.State
+		}
+		f.check(slices.Contains(states, state), "task %q: State %q must be %s", task, state, oneOf(states))
+	}
+	return f.err()
+}
+
 // Bounded returns the report with its texts cut and with the newest events of each task: a node that is
 // refused would repeat it for ever. It is the report itself where nothing is beyond a limit.
 func (u *AllocClientUpdate) Bounded() *AllocClientUpdate {
