@@ -75,6 +75,8 @@ func outside(size int64, r structs.CSICapacityRange) string {
 		return fmt.Sprintf("of %d is smaller than the %d asked for", size, r.RequiredBytes)
 	case r.LimitBytes > 0 && size > r.LimitBytes:
 		return fmt.Sprintf("of %d is above the limit of %d", size, r.LimitBytes)
+	case size > structs.MaxVolumeBytes:
+		return fmt.Sprintf("of %d is above the %d that a volume may have", size, int64(structs.MaxVolumeBytes))
 	}
 	return ""
 }

@@ -105,6 +105,12 @@ func TestNonsenseIsAnErrorThatNamesPluginAndField(t *testing.T) {
 			Capacity: structs.CSICapacityRange{RequiredBytes: 4096}})
 		return err
 	}
+	grow := func(c *csi.Client) error {
+		_, err := c.NodeExpandVolume(context.Background(), &csi.NodeExpandRequest{VolumeID: "v", VolumePath: "/v",
+			AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem,
+			Capacity: structs.CSICapacityRange{RequiredBytes: 4096}})
+		return err
+	}
 	for _, tc := range []struct {
 		rpc   string
 		resp  proto.Message
@@ -131,6 +137,12 @@ func TestNonsenseIsAnErrorThatNamesPluginAndField(t *testing.T) {
 		{"GetCapacity", &spec.GetCapacityResponse{AvailableCapacity: -1}, room, "available_capacity: is negative"},
 		{"NodeGetVolumeStats", &spec.NodeGetVolumeStatsResponse{Usage: []*spec.VolumeUsage{{Used: -1}}}, stats, "usage.used: is negative"},
 		{"ControllerExpandVolume", &spec.ControllerExpandVolumeResponse{CapacityBytes: 5}, expand, "capacity_bytes: of 5 is smaller"},
+		{"ControllerExpandVolume", &spec.ControllerExpandVolumeResponse{CapacityBytes: 1<<60 + 1}, expand,
+			"capacity_bytes: of 1152921504606846977 is above the 1152921504606846976"},
+		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: -5}, grow, "capacity_bytes: is negative"},
+		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: 5}, grow, "capacity_bytes: of 5 is smaller"},
+		{"NodeExpandVolume", &spec.NodeExpandVolumeResponse{CapacityBytes: 1 << 62}, grow,
+			"capacity_bytes: of 4611686018427387904 is above"},
 	} {
 		t.Run(tc.rpc+" "+tc.field, func(t *testing.T) {
 			p, c := start(t, both, csi.WithName("ebs"))

@@ -202,5 +202,6 @@ func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (
 	if err != nil {
 		return 0, err
 	}
-	return resp.GetCapacityBytes(), c.expects(rpc, notNegative("capacity_bytes", resp.GetCapacityBytes()))
+	return resp.GetCapacityBytes(),
+		c.expects(rpc, demand{"capacity_bytes", outside(resp.GetCapacityBytes(), req.Capacity)})
 }

@@ -19,6 +19,13 @@ func ExpandOnNode(ctx context.Context, nodes NodeCaller, limit time.Duration, no
 // nodeExpanded is said by a node that has grown what is on a volume, or failed to, when it mounted the
 // volume.
 func (c claims) nodeExpanded(ctx context.Context, req *structs.CSINodeExpandOutcome) (*structs.Empty, error) {
+	plugin := ""
+	if v := state.Volume(c.store.Read(), req.RequestNamespace(), req.VolumeID); v != nil {
+		plugin = v.PluginID
+	}
+	if err := req.Validate(plugin); err != nil {
+		return nil, err
+	}
 	if req.Err != nil && len(req.Err.Message) > structs.MaxErrorText {
 		own := *req.Err
 		own.Message = structs.Cut(own.Message, structs.MaxErrorText)

@@ -34,6 +34,19 @@ func TestAnExpansion_WaitsForTheNodesThatHaveTheVolume(t *testing.T) {
 		t.Errorf("the error has %d bytes", len(c.ExpandError.Message))
 	}
 	said.Err = nil
+	for want, sizes := range map[string][2]int64{
+		`volume "v": plugin "` + v.PluginID + `": NodeExpandVolume: capacity_bytes -1`:   {2 << 30, -1},
+		"capacity_bytes 1152921504606846977 must be from 0 to 1152921504606846976 bytes": {2 << 30, 1<<60 + 1},
+		"capacity_bytes 1073741824 must be at least the 2147483648 asked for":            {2 << 30, 1 << 30},
+		"the size asked for 4611686018427387904 must be from 0 to":                       {1 << 62, 0},
+	} {
+		said.Bytes, said.Capacity = sizes[0], sizes[1]
+		err := refused(s, structs.KindInvalid, structs.CSIVolumeNodeExpanded, said)
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %s\n got %v", want, err)
+		}
+	}
+	said.Bytes, said.Capacity = 2<<30, 0
 	said.SecretID = "another's"
 	refused(s, structs.KindDenied, structs.CSIVolumeNodeExpanded, said)
 	said.SecretID = secretOf("n1")

@@ -120,9 +120,10 @@ func (i *CSIInfo) validate(f faults) {
 	}
 }
 
-// Validate checks the sizes in a node's answer about a volume that its plugin made.
-func (r *ClientCSICreateResponse) Validate() error {
+// Validate checks the sizes in a node's answer about a volume that its plugin made, of at least the given bytes.
+func (r *ClientCSICreateResponse) Validate(asked int64) error {
 	f := newFaults("the node's answer")
+	f.size(r.Capacity, asked)
 	f.check(len(r.ExternalID) <= MaxCSIID, "volume_id has %d bytes; at most %d are allowed",
 		len(r.ExternalID), MaxCSIID)
 	f.context("volume_context", r.Context)
@@ -132,6 +133,34 @@ func (r *ClientCSICreateResponse) Validate() error {
 		}
 	}
 	return f.err()
+}
+
+// Validate checks the size in a node's answer about a volume that was to grow to the given bytes.
+func (r *ClientCSIExpandResponse) Validate(asked int64) error {
+	f := newFaults("the node's answer")
+	f.size(r.Capacity, asked)
+	return f.err()
+}
+
+// Validate checks the size in a node's answer about a volume that was to grow to the given bytes.
+func (r *ClientCSINodeExpandResponse) Validate(asked int64) error {
+	f := newFaults("the node's answer")
+	f.size(r.Capacity, asked)
+	return f.err()
+}
+
+// Validate checks the sizes in a node's report on a volume of the given plugin.
+func (o *CSINodeExpandOutcome) Validate(plugin string) error {
+	f := newFaults("").at("volume %q", o.VolumeID).at("plugin %q", plugin).at("NodeExpandVolume")
+	f.total("the size asked for", o.Bytes, MaxVolumeBytes, "bytes")
+	f.size(o.Capacity, o.Bytes)
+	return f.err()
+}
+
+// size checks the size that a plugin answered; 0 says nothing.
+func (f faults) size(n, asked int64) {
+	f.total("capacity_bytes", n, MaxVolumeBytes, "bytes")
+	f.check(n <= 0 || n >= asked, "capacity_bytes %d must be at least the %d asked for", n, asked)
 }
 
 // Validate checks the sizes in a node's answer about a volume that its plugin attached.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"berth/structs"
 )
@@ -20,6 +21,10 @@ func TestAnswers_OfNodesAreBounded(t *testing.T) {
 		"topology has 1048577 bytes; CSI allows 4096": &structs.ClientCSICreateResponse{ExternalID: "x",
 			Topologies: []*structs.CSITopology{{Segments: map[string]string{"k": long}}}},
 		"publish_context has 1048577 bytes; at most 16384": &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"k": long}},
+		"capacity_bytes -1 must be from 0 to 1152921504606846976 bytes": &structs.ClientCSICreateResponse{
+			ExternalID: "x", Capacity: -1},
+		"capacity_bytes 1152921504606846977 must be from 0 to": &structs.ClientCSICreateResponse{
+			ExternalID: "x", Capacity: structs.MaxVolumeBytes + 1},
 	} {
 		t.Run(want, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *world) {
@@ -44,5 +49,55 @@ func TestAnswers_OfNodesAreBounded(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A size that makes no sense does not become the size of the volume; the step is made again.
+func TestAnswers_OfExpansionsAreBounded(t *testing.T) {
+	for want, size := range map[string]int64{
+		"capacity_bytes -1 must be from 0 to 1152921504606846976 bytes": -1,
+		"capacity_bytes 1152921504606846977 must be from 0 to":          structs.MaxVolumeBytes + 1,
+		"capacity_bytes 19 must be at least the 2":                      19,
+	} {
+		for _, method := range []string{expandMethod, growMethod} {
+			t.Run(method+" "+want, func(t *testing.T) {
+				virtual(t, func(t *testing.T, w *world) {
+					w.addNode("n1", true)
+					w.addVolume(aVolume("v", structs.VolumeReady))
+					w.addClaim("v", "a1", "n1")
+					good := twoSteps(done)
+					w.answers(func(c nodeCall) (any, error) {
+						switch {
+						case c.method == method && method == expandMethod:
+							return &structs.ClientCSIExpandResponse{Capacity: size}, nil
+						case c.method == method:
+							return &structs.ClientCSINodeExpandResponse{Capacity: size}, nil
+						}
+						return good(c)
+					})
+					stop := w.lead("controllers")
+					defer stop()
+					w.grow("v", 20)
+					synctest.Wait()
+					e, named, capacity := w.volume("v").LastError, "volume ext-v", int64(0)
+					if method == growMethod {
+						e, named, capacity = w.claimOf("a1").ExpandError, "volume v", 25
+					}
+					for _, text := range []string{want, named, "plugin " + w.volume("v").PluginID} {
+						if e == nil || e.Kind != structs.KindInternal || !strings.Contains(e.Message, text) {
+							t.Errorf("the row says %+v, want %s", e, text)
+						}
+					}
+					if v := w.volume("v"); v.Capacity != capacity {
+						t.Errorf("the volume has %d bytes", v.Capacity)
+					}
+					w.answers(good)
+					after(time.Hour)
+					if v := w.volume("v"); v.Capacity != 25 || v.NodeExpandBytes != 0 || v.ExpandPending {
+						t.Errorf("in the end the row says %+v", v)
+					}
+				})
+			})
+		}
 	}
 }

@@ -41,9 +41,21 @@ func (c controllerLoop) growStep(tx *state.Read, claim *structs.CSIClaim) step {
 		if ctx.Err() != nil {
 			return ctx.Err() // the outcome is not known; the next leader makes the same call
 		}
+		if err == nil {
+			err = badGrowth(req, grown)
+		}
 		return c.growOutcome(ctx, claim, grown, err)
 	}
 	return s
+}
+
+// badGrowth says why a node's answer makes no sense, nil if it does.
+func badGrowth(req *structs.ClientCSINodeExpandRequest, grown *structs.ClientCSINodeExpandResponse) error {
+	if err := grown.Validate(req.RequiredBytes); err != nil {
+		return structs.Errorf(structs.KindInternal, "plugin %s: NodeExpandVolume of volume %s: %w",
+			req.PluginID, req.VolumeID, err)
+	}
+	return nil
 }
 
 // growDue leaves a claim that was granted a moment ago to its node, which grows what it mounts and says so.

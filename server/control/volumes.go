@@ -142,7 +142,7 @@ func (c controllerLoop) create(ctx context.Context, candidates []string, req *st
 	case made.ExternalID == "":
 		return nil, structs.Errorf(structs.KindInternal, "plugin %s answered CreateVolume without a volume_id", req.PluginID)
 	}
-	if err := made.Validate(); err != nil {
+	if err := made.Validate(req.Capacity.RequiredBytes); err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "plugin %s: CreateVolume: %w", req.PluginID, err)
 	}
 	return &structs.CSIVolumeOutcome{
@@ -195,6 +195,10 @@ func (c controllerLoop) expand(ctx context.Context, candidates []string, req *st
 		return nil, err
 	case grown.Exhausted != "":
 		return nil, exhausted(grown.Exhausted)
+	}
+	if err := grown.Validate(req.Capacity.RequiredBytes); err != nil {
+		return nil, structs.Errorf(structs.KindInternal, "plugin %s: ControllerExpandVolume of volume %s: %w",
+			req.PluginID, req.ExternalID, err)
 	}
 	outcome := &structs.CSIVolumeOutcome{Op: opExpand, Capacity: grown.Capacity}
 	if grown.NodeExpansionRequired {
