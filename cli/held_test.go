@@ -152,3 +152,12 @@ func TestJobRun_ShowsAnAttachThatFails(t *testing.T) {
 		t.Errorf("it said %q", out.String())
 	}
 }
+
+// The node's own words say how a call that it does not repeat is made again. berth volume retry does not.
+func TestWhyHeld_DoesNotOfferARetryThatReachesNoNode(t *testing.T) {
+	claim := &structs.CSIClaim{ReleaseError: &structs.OperationError{
+		Code: "Unimplemented", Message: "Unimplemented: no; restart it", Attempts: 1, RetryTime: structs.NeverTry}}
+	if got := whyHeld(claim); got != "Unimplemented: no; restart it" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -370,7 +370,11 @@ func whyHeld(claim *structs.CSIClaim) string {
 	case claim.Reason != "":
 		return oneLine(claim.Reason)
 	case claim.ReleaseError != nil:
-		return problem(claim.ReleaseError)
+		why := *claim.ReleaseError
+		if why.RetryTime == structs.NeverTry { // its message says what helps; volume retry asks no node
+			why.RetryTime = 0
+		}
+		return problem(&why)
 	}
 	return "its node has not let go yet"
 }

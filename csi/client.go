@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	spec "github.com/container-storage-interface/spec/lib/go/csi"
@@ -43,6 +44,8 @@ type Client struct {
 	timeout  time.Duration
 	logger   hclog.Logger
 	metrics  func(method, code string, d time.Duration)
+
+	connections atomic.Uint64
 
 	identity   spec.IdentityClient
 	controller spec.ControllerClient
@@ -83,11 +86,19 @@ func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Optio
 	if err != nil {
 		return nil, err
 	}
+	c := &Client{
+		endpoint: endpoint, timeout: DefaultTimeout, logger: logger,
+		metrics: func(string, string, time.Duration) {},
+	}
 	conn, err := grpc.NewClient("passthrough:///"+path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithAuthority("localhost"),
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", addr)
+			conn, err := (&net.Dialer{}).DialContext(ctx, "unix", addr)
+			if err == nil {
+				c.connections.Add(1)
+			}
+			return conn, err
 		}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
@@ -103,13 +114,8 @@ func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Optio
 	if err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "csi endpoint %q: %w", endpoint, err)
 	}
-	c := &Client{
-		conn: conn, endpoint: endpoint, timeout: DefaultTimeout, logger: logger,
-		metrics:    func(string, string, time.Duration) {},
-		identity:   spec.NewIdentityClient(conn),
-		controller: spec.NewControllerClient(conn),
-		node:       spec.NewNodeClient(conn),
-	}
+	c.conn, c.identity = conn, spec.NewIdentityClient(conn)
+	c.controller, c.node = spec.NewControllerClient(conn), spec.NewNodeClient(conn)
 	for _, o := range opts {
 		o(c)
 	}
@@ -121,6 +127,10 @@ func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Optio
 
 // Close ends the connection; calls in flight fail with a timeout error (their outcome is unknown).
 func (c *Client) Close() error { return c.conn.Close() }
+
+// Connections returns how often the client has connected. A connection lasts as long as the process at its other
+// end, so another number says that the plugin may be another process.
+func (c *Client) Connections() uint64 { return c.connections.Load() }
 
 // title is how errors name the plugin.
 func (c *Client) title() string {

@@ -244,7 +244,7 @@ func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, node
 	}
 	var faults []error
 	for _, k := range keys {
-		if err := DetachFromNode(ctx, c.Nodes, c.config.CallTimeout, k, nodeID); err != nil {
+		if err := c.operatorDetach(ctx, k, nodeID); err != nil {
 			faults = append(faults, err)
 		}
 	}
@@ -258,13 +258,25 @@ func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, node
 	return structs.Errorf(kind, "the node did not let go: %w", errors.Join(faults...))
 }
 
-// DetachFromNode asks a node to let go of a claim's volume. Without an error nothing of it is left there.
+// DetachFromNode asks a node to let go of a claim's volume. Without an error nothing of it is left there. The node
+// does not make a call again that its plugin has refused for good.
 func DetachFromNode(ctx context.Context, nodes NodeCaller, limit time.Duration, k structs.CSIClaimKey, nodeID string) error {
-	_, err := CallNode(ctx, nodes, limit, nodeID, structs.ClientCSINodeDetach,
-		&structs.ClientCSINodeDetachRequest{
-			VolumeID: k.VolumeID, VolumeNamespace: k.Namespace, AllocID: k.AllocID,
-		})
+	_, err := CallNode(ctx, nodes, limit, nodeID, structs.ClientCSINodeDetach, detachOf(k))
 	return err
+}
+
+// operatorDetach is DetachFromNode at an operator's word: the node makes also such a call again.
+func (c claims) operatorDetach(ctx context.Context, k structs.CSIClaimKey, nodeID string) error {
+	req := detachOf(k)
+	req.ByOperator = true
+	_, err := CallNode(ctx, c.Nodes, c.config.CallTimeout, nodeID, structs.ClientCSINodeDetach, req)
+	return err
+}
+
+func detachOf(k structs.CSIClaimKey) *structs.ClientCSINodeDetachRequest {
+	return &structs.ClientCSINodeDetachRequest{
+		VolumeID: k.VolumeID, VolumeNamespace: k.Namespace, AllocID: k.AllocID,
+	}
 }
 
 func orElse(s, other string) string {

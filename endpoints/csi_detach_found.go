@@ -60,7 +60,7 @@ func (c claims) unused(ctx context.Context, found *structs.CSIAttachment, node *
 			node.ID)
 	case node != nil && node.Status == structs.NodeReady:
 		k := structs.CSIClaimKey{Namespace: found.Namespace, VolumeID: found.VolumeID}
-		return DetachFromNode(ctx, c.Nodes, c.config.CallTimeout, k, node.ID)
+		return c.operatorDetach(ctx, k, node.ID)
 	case !force:
 		return structs.Errorf(structs.KindUnavailable,
 			"node %s is not up and cannot say whether it let go of volume %q; "+

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/fsm"
 	"berth/state"
@@ -122,6 +123,24 @@ func TestDetach_OfANodeThatLetsGoSaysSo(t *testing.T) {
 	}
 }
 
+// Only an operator has a node make a call again that its plugin has refused for good.
+func TestDetach_TellsTheNodeThatAnOperatorAsks(t *testing.T) {
+	s, n := heldAfterEnd(t)
+	var asked []bool
+	n.answer = func(_ string, req, _ any) error {
+		asked = append(asked, req.(*structs.ClientCSINodeDetachRequest).ByOperator)
+		return nil
+	}
+	key := structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: "a1"}
+	if err := DetachFromNode(t.Context(), s.Nodes, time.Minute, key, "n1"); err != nil {
+		t.Fatal(err)
+	}
+	must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})
+	if !slices.Equal(asked, []bool{false, true}) {
+		t.Errorf("asked as an operator: %v", asked)
+	}
+}
+
 // detaching is a server with the volume v, which n1 let go of and whose detach has failed.
 func detaching(t *testing.T) (*server, *fakeNode) {
 	s, n := heldAfterEnd(t)
@@ -164,9 +183,14 @@ func TestForcedDetach_ForgetsAnAttachmentThatThePluginDoesNotConfirm(t *testing.
 	if f := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.Forced; f == nil || f.By != "ann@desk" {
 		t.Errorf("recorded: %+v", f)
 	}
-	n.answer = nil
-	if got := must(s, structs.CSIVolumeDetach, forceDetach); got.Proof != structs.DetachPending || s.attachment() == nil {
-		t.Errorf("without a row the plugin is asked: %+v", got)
+	byOperator := false
+	n.answer = func(_ string, req, _ any) error {
+		byOperator = req.(*structs.ClientCSINodeDetachRequest).ByOperator
+		return nil
+	}
+	got = must(s, structs.CSIVolumeDetach, forceDetach)
+	if got.Proof != structs.DetachPending || s.attachment() == nil || !byOperator {
+		t.Errorf("without a row the plugin is asked: %+v, as an operator %t", got, byOperator)
 	}
 }
 

@@ -182,6 +182,8 @@ type ClientCSINodeDetachRequest struct {
 	VolumeID        string
 	VolumeNamespace string
 	AllocID         string
+	// ByOperator has the node make calls again that its plugin has refused for good.
+	ByOperator bool `json:",omitempty"`
 	WriteOptions
 }
 

@@ -6109,7 +6109,10 @@ func (v *ClientCSINodeDetachRequest) AppendMsgpack(b []byte) (_ []byte, err erro
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(8)
+	n := uint32(9)
+	if !(v.ByOperator) {
+		n--
+	}
 	if !(v.WriteOptions.Forwarded) {
 		n--
 	}
@@ -6127,6 +6130,10 @@ func (v *ClientCSINodeDetachRequest) AppendMsgpack(b []byte) (_ []byte, err erro
 	b = msgp.AppendString(b, v.AllocID)
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
+	if v.ByOperator {
+		b = append(b, "\xaaByOperator"...)
+		b = msgp.AppendBool(b, v.ByOperator)
+	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
 		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
@@ -6166,6 +6173,8 @@ func (v *ClientCSINodeDetachRequest) readField(name, b []byte) (_ []byte, known 
 		v.VolumeNamespace, b, err = codec.ReadString(b)
 	case "AllocID":
 		v.AllocID, b, err = codec.ReadString(b)
+	case "ByOperator":
+		v.ByOperator, b, err = codec.ReadBool(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}

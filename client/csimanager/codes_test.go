@@ -23,6 +23,7 @@ const (
 	fails  outcome = "fails with the plugin's words"
 	stages outcome = "made again after the volume was staged again"
 	keeps  outcome = "fails with the plugin's words; the next Down makes the same call"
+	parks  outcome = "fails with the plugin's words; the next Down makes no call"
 	looks  outcome = "made again while the mount table shows the volume"
 )
 
@@ -48,7 +49,7 @@ func undone() map[string]outcome {
 	for code := range codes {
 		kept[code] = keeps
 	}
-	kept["NotFound"] = looks
+	kept["NotFound"], kept["InvalidArgument"], kept["Unimplemented"] = looks, parks, parks
 	return kept
 }
 
@@ -75,7 +76,7 @@ func TestDuty_C8_C9_C11_C13_K7_K9_K10_K14_K15_K20_K26_K27_K28_K33_K34_WhatEachCo
 func answers(t *testing.T, r *rig, p *csitest.Plugin, rpc, code string, want outcome) {
 	u := use("v-"+code, "a1")
 	step := func() error { _, err := r.v.Up(r.ctx(), u, nil); return err }
-	if want == keeps || want == looks {
+	if want == keeps || want == looks || want == parks {
 		must(t, step())
 		step = func() error { return r.v.Down(r.ctx(), u.VolumeKey, u.AllocID) }
 	}
@@ -84,9 +85,10 @@ func answers(t *testing.T, r *rig, p *csitest.Plugin, rpc, code string, want out
 	err := step()
 	calls, made := 2, map[outcome]string{again: rpc + " " + rpc, looks: rpc + " " + rpc, stages: rpc + " NodeStageVolume " + rpc}
 	switch want {
-	case fails, keeps:
+	case fails, keeps, parks:
 		calls = 1
-		if said := `plugin "ebs": ` + rpc + ": " + code + ": out of order"; err == nil || !strings.HasSuffix(err.Error(), said) {
+		said := `plugin "ebs": ` + rpc + ": " + code + ": out of order"
+		if err == nil || !strings.HasSuffix(strings.Split(err.Error(), ";")[0], said) {
 			t.Errorf("%s: got %v", want, err)
 		}
 	default:
@@ -98,7 +100,13 @@ func answers(t *testing.T, r *rig, p *csitest.Plugin, rpc, code string, want out
 	if n := p.Count(rpc); n != calls {
 		t.Errorf("%s: %d calls", want, n)
 	}
-	if want == keeps {
+	if want == parks {
+		if err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID); err == nil || p.Count(rpc) != calls {
+			t.Errorf("%s: %v after %d calls", want, err, p.Count(rpc))
+		}
+		r.v.AskAgain(u.VolumeKey)
+	}
+	if want == keeps || want == parks {
 		calls = 2
 	}
 	must(t, r.v.letGo(r.ctx(), u.VolumeKey, u.AllocID))

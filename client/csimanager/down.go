@@ -97,9 +97,12 @@ func (w *work) unpublishVolume() error {
 	}
 	provable := p.Mounted || p.BootID != w.boot || !exists(w.host(rel))
 	plugin, volume := p.PluginID, p.ExternalID
-	call := func(ctx context.Context, conn *Conn) error { return conn.NodeUnpublishVolume(ctx, volume, path) }
-	err = w.undo("NodeUnpublishVolume", plugin, w.host(rel), provable, func() error {
-		return w.call("NodeUnpublishVolume", plugin, volume, path, call)
+	name := undoCall{w.key, "NodeUnpublishVolume", w.host(rel)}
+	call := w.unlessParked(name, func(ctx context.Context, conn *Conn) error {
+		return conn.NodeUnpublishVolume(ctx, volume, path)
+	})
+	err = w.undo(name.rpc, plugin, name.path, provable, func() error {
+		return w.call(name.rpc, plugin, volume, path, call)
 	})
 	if err != nil {
 		return fmt.Errorf("unpublishing: %w", err)
@@ -126,9 +129,12 @@ func (w *work) unstageVolume() error {
 	}
 	provable := s.Mounted || s.BootID != w.boot
 	plugin, volume := s.PluginID, s.ExternalID
-	call := func(ctx context.Context, conn *Conn) error { return conn.NodeUnstageVolume(ctx, volume, path) }
-	err = w.undo("NodeUnstageVolume", plugin, w.host(rel), provable, func() error {
-		return w.call("NodeUnstageVolume", plugin, volume, path, call)
+	name := undoCall{w.key, "NodeUnstageVolume", w.host(rel)}
+	call := w.unlessParked(name, func(ctx context.Context, conn *Conn) error {
+		return conn.NodeUnstageVolume(ctx, volume, path)
+	})
+	err = w.undo(name.rpc, plugin, name.path, provable, func() error {
+		return w.call(name.rpc, plugin, volume, path, call)
 	})
 	if err != nil {
 		return fmt.Errorf("unstaging: %w", err)

@@ -53,12 +53,13 @@ type Use struct {
 
 // Volumes brings volumes to the allocations of this node and back, and keeps the book of them.
 type Volumes struct {
-	m      *Manager
-	logger hclog.Logger
-	book   book
-	seq    locks // one sequence of steps per volume
-	root   string
-	boot   string
+	m       *Manager
+	logger  hclog.Logger
+	book    book
+	seq     locks // one sequence of steps per volume
+	parking parking
+	root    string
+	boot    string
 }
 
 func newVolumes(m *Manager) *Volumes {

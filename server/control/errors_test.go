@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/state"
 	"berth/structs"
 )
 
@@ -255,4 +256,36 @@ func TestReaper_RecordsWhyANodeDoesNotLetGo(t *testing.T) {
 		}
 		w.check()
 	})
+}
+
+// A call that the plugin has refused for good is not made again, so the claim says so once. The node is asked on:
+// only it knows when another process of the plugin answers.
+func TestDuty_C9_C13_TheClaimSaysThatARefusedReleaseIsParked(t *testing.T) {
+	for code, never := range map[string]bool{
+		"InvalidArgument": true, "Unimplemented": true,
+		"OutOfRange": false, "PermissionDenied": false, "FailedPrecondition": false, "Internal": false,
+	} {
+		t.Run(code, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.addNode("n1", true)
+				w.addVolume(aVolume("v", structs.VolumeReady))
+				w.addClaim("v", "a1", "n1")
+				w.answers(func(nodeCall) (any, error) { return nil, answered(codes[code], code) })
+				w.endAlloc("a1", "n1")
+				stop := w.lead("reaper")
+				defer stop()
+				after(time.Hour)
+				e := w.claim("v", "a1").ReleaseError
+				if (e.RetryTime == structs.NeverTry) != never || (e.Attempts == 1) != never || e.Code != code {
+					t.Errorf("the claim says %+v", e)
+				}
+				w.answers(func(nodeCall) (any, error) { return nil, nil })
+				after(time.Minute)
+				if state.Claim(w.Store.Read(), "default", "v", "a1") != nil {
+					t.Error("the node lets go, and the claim stays")
+				}
+				w.check()
+			})
+		})
+	}
 }

@@ -123,18 +123,32 @@ func (r *reaper) release(ctx context.Context, c *structs.CSIClaim) error {
 // tellEvery is how often at most the same reason is recorded again.
 const tellEvery = time.Minute
 
+// notRepeated are the plugin's answers after which a node does not make the same call again by itself, however often
+// it is asked to let go. Another process of the plugin may answer it.
+var notRepeated = map[string]bool{"InvalidArgument": true, "Unimplemented": true}
+
 // tell records why a node does not let go, for people to read.
 func (r *reaper) tell(ctx context.Context, c *structs.CSIClaim, why error) {
-	if last := c.ReleaseError; ctx.Err() != nil ||
-		last != nil && last.Message == why.Error() && r.Now().Before(time.Unix(0, last.Time).Add(tellEvery)) {
+	if ctx.Err() != nil || r.told(c.ReleaseError, why) {
 		return
 	}
+	e := r.failure(why, c.ReleaseError)
+	if notRepeated[e.Code] {
+		e.RetryTime = structs.NeverTry
+	}
 	_, err := fsm.Propose(ctx, r.Proposer, fsm.CallNote, &structs.CSICallNote{VolumeID: c.VolumeID, NodeID: c.NodeID, AllocID: c.AllocID,
-		RowIndex: c.CreateIndex, Err: r.failure(why, c.ReleaseError), WriteOptions: r.stamp(c.Namespace)})
+		RowIndex: c.CreateIndex, Err: e, WriteOptions: r.stamp(c.Namespace)})
 	if err != nil {
 		r.Logger.Debug("why a node does not let go could not be recorded", "volume", c.VolumeID,
 			"node", c.NodeID, "error", err)
 	}
+}
+
+// told reports whether the claim says it already. A call that is parked is not made again: each record of it
+// would count as another attempt.
+func (r *reaper) told(last *structs.OperationError, why error) bool {
+	return last != nil && last.Message == why.Error() &&
+		(last.RetryTime == structs.NeverTry || r.Now().Before(time.Unix(0, last.Time).Add(tellEvery)))
 }
 
 // letGo asks the node, about a volume once at a time.

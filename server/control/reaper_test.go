@@ -44,7 +44,8 @@ func TestTheReaperReleasesOnlyAfterTheNodeLetGo(t *testing.T) {
 		var busy atomic.Bool
 		busy.Store(true)
 		w.answers(func(c nodeCall) (any, error) {
-			if r := c.req.(*structs.ClientCSINodeDetachRequest); r.AllocID != "a1" && r.AllocID != "a3" || r.VolumeID != "v" || r.VolumeNamespace != "default" {
+			if r := c.req.(*structs.ClientCSINodeDetachRequest); r.AllocID != "a1" && r.AllocID != "a3" ||
+				r.VolumeID != "v" || r.VolumeNamespace != "default" || r.ByOperator {
 				t.Errorf("asked %s about %+v", c.node, r)
 			}
 			if busy.Load() {

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -109,7 +110,9 @@ func TestDuty_C8_C14_C15_C17_WhatTheServersHearOfEachCode(t *testing.T) {
 					must(t, err) // see TestNoRoom_IsAnAnswer
 					continue
 				}
-				if structs.KindOf(err) != kind || structs.CodeOf(err) != code || !strings.HasSuffix(err.Error(), `plugin "ebs": `+c.rpc+": "+code+": out of order") {
+				said := `plugin "ebs": ` + c.rpc + ": " + code + ": out of order"
+				words, _, _ := strings.Cut(fmt.Sprint(err), ";")
+				if structs.KindOf(err) != kind || structs.CodeOf(err) != code || !strings.HasSuffix(words, said) {
 					t.Errorf("%s: %v of kind %s and code %q, want %s", code, err, structs.KindOf(err), structs.CodeOf(err), kind)
 				}
 				if n := r.plugin.Count(c.rpc) - before; n != 1 {
@@ -126,4 +129,25 @@ func (r *rig) up(t *testing.T, id string) {
 	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: id}, AllocID: "a",
 		PluginID: "ebs", ExternalID: id, AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode}, nil)
 	must(t, err)
+}
+
+// What the servers ask by themselves makes no call that the plugin has refused for good. An operator's word does.
+func TestDuty_C9_C13_OnlyAnOperatorsWordMakesARefusedCallAgain(t *testing.T) {
+	r := newRig(t)
+	r.plugin.AddVolume("v", 1)
+	r.up(t, "v")
+	r.plugin.FailAlways("NodeUnstageVolume", csitest.Error("Unimplemented", "no"))
+	for range 5 {
+		err := nodeDetach(r, "v")
+		if n := r.plugin.Count("NodeUnstageVolume"); structs.CodeOf(err) != "Unimplemented" || n != 1 {
+			t.Fatalf("%v after %d calls", err, n)
+		}
+	}
+	r.plugin.Script("NodeUnstageVolume", nil)
+	byOperator := &structs.ClientCSINodeDetachRequest{VolumeID: "v", AllocID: "a", ByOperator: true}
+	_, err := call(r, structs.ClientCSINodeDetach, byOperator)
+	must(t, err)
+	if n := r.plugin.Count("NodeUnstageVolume"); n != 2 {
+		t.Errorf("%d calls", n)
+	}
 }

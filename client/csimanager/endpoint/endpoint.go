@@ -190,7 +190,11 @@ const detachTime = 20 * time.Second
 func (e *endpoints) nodeDetach(ctx context.Context, req *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
 	ctx, cancel := context.WithTimeout(ctx, detachTime)
 	defer cancel()
-	err := e.m.Volumes().Detach(ctx, volumeKey(req.VolumeNamespace, req.VolumeID), req.AllocID, e.running)
+	k := volumeKey(req.VolumeNamespace, req.VolumeID)
+	if req.ByOperator {
+		e.m.Volumes().AskAgain(k)
+	}
+	err := e.m.Volumes().Detach(ctx, k, req.AllocID, e.running)
 	if err != nil {
 		return nil, overWire(err)
 	}

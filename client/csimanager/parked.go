@@ -1,0 +1,107 @@
+package csimanager
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"berth/csi"
+	"berth/structs"
+)
+
+// A plugin that answers UNIMPLEMENTED must not be asked again, and one that answers INVALID_ARGUMENT not with
+// the same request (CSI spec, "Error Scheme"). Nothing but its RPC takes a volume back, so the node keeps the
+// volume and parks the call: the same process of the plugin is not asked again before an operator wants it. The
+// answers are in memory alone, so that an agent that is started again makes the call once.
+
+// parkedCodes are the answers after which a call that takes a volume back is parked.
+var parkedCodes = []string{"InvalidArgument", "Unimplemented"}
+
+// undoCall names a call that takes a volume back.
+type undoCall struct {
+	VolumeKey
+	rpc  string
+	path string // of the volume, on the host
+}
+
+// process is the process of a plugin that answers, as far as the node can tell. Each instance has a client of its
+// own, and another process behind the same socket is reached by another connection.
+type process struct {
+	client            *csi.Client
+	connections       uint64
+	provider, version string
+}
+
+func (c *Conn) process() process {
+	return process{c.Client, c.Connections(), c.Info.Provider, c.Info.ProviderVersion}
+}
+
+// parking has the calls that are parked.
+type parking struct {
+	mu      sync.Mutex
+	answers map[undoCall]refusal
+}
+
+// refusal is the answer of a process that is not asked again.
+type refusal struct {
+	by  process
+	err error
+}
+
+// refused returns the answer with which the process has refused the call; nil if it may be asked.
+func (p *parking) refused(c undoCall, by process) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r, ok := p.answers[c]; ok && r.by == by {
+		return r.err
+	}
+	return nil
+}
+
+// note keeps an answer that parks the call, and drops the former one else.
+func (p *parking) note(c undoCall, by process, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !slices.Contains(parkedCodes, csi.Code(err)) {
+		delete(p.answers, c)
+		return
+	}
+	if p.answers == nil {
+		p.answers = map[undoCall]refusal{}
+	}
+	p.answers[c] = refusal{by, err}
+}
+
+// drop lets all calls for a volume be made again.
+func (p *parking) drop(k VolumeKey) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.answers, func(c undoCall, _ refusal) bool { return c.VolumeKey == k })
+}
+
+// unlessParked returns a call that is made only if the process has not refused it. It looks when its turn has
+// come: the answer to an earlier call whose caller had given up counts as well.
+func (w *work) unlessParked(
+	c undoCall, call func(context.Context, *Conn) error,
+) func(context.Context, *Conn) error {
+	return func(ctx context.Context, conn *Conn) error {
+		if err := w.parking.refused(c, conn.process()); err != nil {
+			return err
+		}
+		err := call(ctx, conn)
+		if slices.Contains(parkedCodes, csi.Code(err)) {
+			err = fmt.Errorf("%w; the plugin refused this at %s and is not asked again before another "+
+				"process of it answers or an operator asks: restart or replace its allocation %s",
+				err, clock(time.Now().UnixNano()), structs.ShortID(conn.Registration.AllocID))
+		}
+		w.parking.note(c, conn.process(), err)
+		return err
+	}
+}
+
+// AskAgain lets the calls that take a volume back be made again though the plugin has refused them: an operator
+// asks for it.
+func (v *Volumes) AskAgain(k VolumeKey) { v.parking.drop(k) }

@@ -1,0 +1,198 @@
+package csimanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	spec "github.com/container-storage-interface/spec/lib/go/csi"
+
+	"berth/client/dynamicplugins"
+	"berth/csi"
+	"berth/csi/csitest"
+	"berth/structs"
+)
+
+var nodeHalf = dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
+
+// changes are all that lets a call be made again that the plugin has refused for good.
+var changes = map[string]func(r *rig, p *csitest.Plugin, k VolumeKey){
+	"another allocation serves": func(r *rig, p *csitest.Plugin, _ VolumeKey) {
+		r.register("ebs", "plug2", p, nodeOnly)
+		r.serving(structs.CSIKindNode, "ebs", "plug2")
+	},
+	"its process is restarted": func(r *rig, p *csitest.Plugin, _ VolumeKey) {
+		before := r.conn().Client
+		must(r.t, r.registry.Deregister(nodeHalf, "plug"))
+		r.register("ebs", "plug", p, nodeOnly)
+		waitFor(r.t, r, func() bool {
+			c, err := r.m.Healthy(structs.CSIKindNode, "ebs")
+			return err == nil && c.Client != before
+		})
+	},
+	"another process behind its socket": func(r *rig, p *csitest.Plugin, _ VolumeKey) {
+		before := r.conn()
+		connections := before.Connections()
+		must(r.t, p.Restart())
+		for ctx := r.ctx(); before.Connections() == connections && ctx.Err() == nil; {
+			r.fingerprint()
+		}
+		waitFor(r.t, r, func() bool { r.fingerprint(); return r.current().reported().Healthy })
+	},
+	"another version": func(r *rig, p *csitest.Plugin, _ VolumeKey) {
+		name := r.conn().Info.Provider
+		p.Answer("GetPluginInfo", &spec.GetPluginInfoResponse{Name: name, VendorVersion: "2.0"})
+		r.fingerprint()
+	},
+	"the agent is started again": func(r *rig, _ *csitest.Plugin, _ VolumeKey) { r.crash(); r.boot() },
+	"an operator asks":           func(r *rig, _ *csitest.Plugin, k VolumeKey) { r.v.AskAgain(k) },
+}
+
+func (r *rig) conn() *Conn {
+	r.t.Helper()
+	c, err := r.m.Client(r.ctx(), structs.CSIKindNode, "ebs")
+	must(r.t, err)
+	return c
+}
+
+func (r *rig) current() *instance {
+	r.m.mu.Lock()
+	defer r.m.mu.Unlock()
+	return r.m.slots[nodeHalf].current
+}
+
+// fingerprint makes one that follow would make later.
+func (r *rig) fingerprint() {
+	i := r.current()
+	i.update(r.m.fingerprint(r.ctx(), i))
+}
+
+// A call that takes a volume back and that the plugin refuses for good is made once to each process of the plugin.
+func TestDuty_C9_C13_ARefusedCallIsMadeAgainOnlyWhenSomethingHasChanged(t *testing.T) {
+	for _, rpc := range []string{"NodeUnpublishVolume", "NodeUnstageVolume"} {
+		for _, code := range parkedCodes {
+			for name, change := range changes {
+				t.Run(rpc+"/"+code+"/"+name, func(t *testing.T) { parksUntil(t, rpc, code, change) })
+			}
+		}
+	}
+}
+
+func parksUntil(t *testing.T, rpc, code string, change func(*rig, *csitest.Plugin, VolumeKey)) {
+	r := newRig(t)
+	p := r.plugin("ebs", "plug", nodeOnly)
+	u := use("data", "a1")
+	r.up(u)
+	p.Forget()
+	p.FailAlways(rpc, csitest.Error(code, "never"))
+	first := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID)
+	const remedy = "restart or replace its allocation plug"
+	if csi.Code(first) != code || structs.CodeOf(first) != code || !strings.Contains(first.Error(), remedy) {
+		t.Fatalf("got %v", first)
+	}
+	made := names(p)
+	for range 10 {
+		r.fingerprint()
+		down := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID)
+		detach := r.v.Detach(r.ctx(), u.VolumeKey, u.AllocID, func(string) bool { return false })
+		for _, err := range []error{down, detach} {
+			if err == nil || err.Error() != first.Error() || structs.KindOf(err) != structs.KindOf(first) {
+				t.Fatalf("got %v\nfirst %v", err, first)
+			}
+		}
+	}
+	if got := names(p); got != made || p.Count(rpc) != 1 {
+		t.Fatalf("the calls are %s", got)
+	}
+	if held, err := r.v.ForAlloc(u.AllocID); err != nil || len(held) != 1 {
+		t.Errorf("held: %v, %v", held, err)
+	}
+	change(r, p, u.VolumeKey)
+	if err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID); csi.Code(err) != code || p.Count(rpc) != 2 {
+		t.Fatalf("after the change: %v, %d calls", err, p.Count(rpc))
+	}
+	if err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID); csi.Code(err) != code || p.Count(rpc) != 2 {
+		t.Fatalf("made again to the process that refused it last: %v, %d calls", err, p.Count(rpc))
+	}
+	p.Script(rpc, nil)
+	r.v.AskAgain(u.VolumeKey)
+	r.down(u)
+	for _, c := range p.Calls(rpc) {
+		if got, want := fmt.Sprint(c.Request), fmt.Sprint(p.Calls(rpc)[0].Request); got != want {
+			t.Errorf("made again with other arguments:\n%s\n%s", got, want)
+		}
+	}
+	if len(r.v.parking.answers) > 0 {
+		t.Errorf("left: %v", r.v.parking.answers)
+	}
+	r.clean(p, "ext-data")
+}
+
+// The answer to a call counts also when its caller has given it up.
+func TestDuty_C9_C13_ALateRefusalParksTheCall(t *testing.T) {
+	r := newRig(t)
+	p := r.plugin("ebs", "plug", nodeOnly)
+	u := use("data", "a1")
+	r.up(u)
+	answer := make(chan struct{})
+	p.Script("NodeUnpublishVolume", func(context.Context, any) (any, error) {
+		<-answer
+		return nil, csitest.Error("Unimplemented", "never")
+	})
+	ctx, giveUp := context.WithCancel(r.ctx())
+	down := make(chan error, 1)
+	go func() { down <- r.v.Down(ctx, u.VolumeKey, u.AllocID) }()
+	must(t, p.Await(r.ctx(), "NodeUnpublishVolume", 1))
+	giveUp()
+	if err := <-down; !structs.IsKind(err, structs.KindTimeout) {
+		t.Fatalf("got %v", err)
+	}
+	close(answer)
+	err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID)
+	if n := p.Count("NodeUnpublishVolume"); csi.Code(err) != "Unimplemented" || n != 1 {
+		t.Errorf("%v after %d calls", err, n)
+	}
+	p.Script("NodeUnpublishVolume", nil)
+	r.v.AskAgain(u.VolumeKey)
+	r.down(u)
+	r.clean(p, "ext-data")
+}
+
+// An operator's word for one volume, another process and another path leave the other calls parked; no time does
+// anything.
+func TestParking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p parking
+		why := errors.New("never")
+		by := process{connections: 1}
+		at := func(volume, rpc, path string) undoCall { return undoCall{VolumeKey{"default", volume}, rpc, path} }
+		v, w := at("v", "unpublish", "/a"), at("w", "unstage", "/w")
+		p.answers = map[undoCall]refusal{v: {by, why}, w: {by, why}}
+		for range 365 {
+			time.Sleep(24 * time.Hour)
+			if p.refused(v, by) != why {
+				t.Fatalf("not parked any more at %s", time.Now())
+			}
+		}
+		others := []undoCall{at("v", "unpublish", "/b"), at("v", "unstage", "/a"), at("u", "unpublish", "/a")}
+		for _, free := range others {
+			if err := p.refused(free, by); err != nil {
+				t.Errorf("%v: %v", free, err)
+			}
+		}
+		if p.refused(w, process{connections: 2}) != nil {
+			t.Error("another process is not asked")
+		}
+		p.drop(VolumeKey{"default", "v"})
+		if p.refused(v, by) != nil || p.refused(w, by) != why {
+			t.Errorf("dropped: %v", p.answers)
+		}
+		if p.note(w, by, nil); len(p.answers) > 0 {
+			t.Errorf("left after another answer: %v", p.answers)
+		}
+	})
+}
