@@ -112,7 +112,18 @@ func (e *Endpoints) recordStanding(ctx context.Context, news standing, nodes []s
 	return fsm.Propose(ctx, e.raft, fsm.NodeStatus, update)
 }
 
+// deregister forgets nodes. Each must be known: nothing of any size or form reaches the log.
 func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterRequest) (*structs.Empty, error) {
+	if len(req.NodeIDs) > structs.MaxListed {
+		return nil, structs.Errorf(structs.KindInvalid, "%d nodes are too many for one request; at most %d are allowed",
+			len(req.NodeIDs), structs.MaxListed)
+	}
+	tx := n.store.Read()
+	for _, id := range req.NodeIDs {
+		if state.Node(tx, id) == nil {
+			return nil, noNode(structs.Cut(id, structs.MaxQuoted))
+		}
+	}
 	answer, err := done(fsm.Propose(ctx, n.raft, fsm.NodeDeregister, req))
 	if err == nil {
 		for _, id := range req.NodeIDs {

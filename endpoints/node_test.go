@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -240,6 +241,14 @@ func TestNodesShowWhatRunsThere(t *testing.T) {
 	refused(s, structs.KindInvalid, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: "perhaps"})
 	refused(s, structs.KindPrecondition, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	s.endAlloc("a1", "n1")
+	written := s.raft.written()
+	refused(s, structs.KindNotFound, structs.NodeDeregister, &structs.NodeDeregisterRequest{
+		NodeIDs: []string{"n1", strings.Repeat("x", 1<<20)}})
+	refused(s, structs.KindInvalid, structs.NodeDeregister, &structs.NodeDeregisterRequest{
+		NodeIDs: slices.Repeat([]string{"n1"}, structs.MaxListed+1)})
+	if n := s.raft.written(); n != written {
+		t.Errorf("%d entries for requests that name too many nodes, or unknown ones", n-written)
+	}
 	must(s, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
 	if s.Nodes.Connected("n1") {
 		t.Error("the connection of a node that is forgotten is kept")
