@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/segment"
 )
 
 // sumMark follows the checksum of an entry. No byte of it is 0 or a length, so a changed byte cannot make an
@@ -38,7 +39,8 @@ func (l *Log) Serve() { l.serving.Store(true) }
 // StoreLog appends an entry (raft.LogStore).
 func (l *Log) StoreLog(entry *raft.Log) error { return l.StoreLogs([]*raft.Log{entry}) }
 
-// StoreLogs appends entries (raft.LogStore).
+// StoreLogs appends entries (raft.LogStore). It refuses an entry that GetLog could not read: raft-wal writes
+// it all the same. No server proposes one (structs.MaxEntry), so it comes from a leader of an older version.
 func (l *Log) StoreLogs(entries []*raft.Log) error {
 	if len(entries) == 0 {
 		return nil
@@ -47,6 +49,10 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	for i, e := range entries {
 		c := *e
 		c.Extensions = addSum(e)
+		if size := recordSize(&c); size > segment.MaxEntrySize {
+			return fmt.Errorf("the log entry %d has %d bytes; the log's reader takes at most %d",
+				e.Index, size, segment.MaxEntrySize)
+		}
 		summed[i] = &c
 	}
 	if err := l.WAL.StoreLogs(summed); err != nil {
@@ -63,7 +69,12 @@ func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	if err == nil || err == raft.ErrLogNotFound || l.closed.Load() { // Raft compares it, too
 		return err
 	}
-	err = damageError(l.dataDir, l.meta.segmentOf(index), "the log entry %d is damaged: %w", index, err)
+	path := l.meta.segmentOf(index)
+	if size := storedSize(path, index-l.meta.baseOf(index)); size > segment.MaxEntrySize {
+		err = oversizedError(l.dataDir, path, index, size)
+	} else {
+		err = damageError(l.dataDir, path, "the log entry %d is damaged: %w", index, err)
+	}
 	if l.serving.Load() {
 		l.fatal(err)
 	}
@@ -113,6 +124,13 @@ func (l *Log) Close() error {
 	l.closed.Store(true)
 	return errors.Join(l.WAL.Close(), l.mark.close())
 }
+
+// recordOverhead bounds the bytes that raft-wal adds to the data and the extensions of an entry: five numbers of
+// at most 10 bytes, and a time of at most 16 with its length.
+const recordOverhead = 128
+
+// recordSize is an upper bound of the size of an entry in a segment.
+func recordSize(e *raft.Log) int { return len(e.Data) + len(e.Extensions) + recordOverhead }
 
 // addSum returns the extensions of an entry with the checksum.
 func addSum(e *raft.Log) []byte {

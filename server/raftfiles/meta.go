@@ -161,6 +161,16 @@ func (m *metaStore) SetStable(key, value []byte) error {
 // Close does nothing: the file is open only while it is written (types.MetaStore).
 func (m *metaStore) Close() error { return nil }
 
+// baseOf returns the index of the first entry in the segment that holds an entry.
+func (m *metaStore) baseOf(index uint64) uint64 {
+	for _, s := range slices.Backward(m.state().Segments) {
+		if s.BaseIndex <= index {
+			return s.BaseIndex
+		}
+	}
+	return index
+}
+
 // segmentOf returns the path of the segment that holds an entry.
 func (m *metaStore) segmentOf(index uint64) string {
 	dir := filepath.Dir(m.path)
