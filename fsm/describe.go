@@ -6,6 +6,16 @@ type CommandInfo struct {
 	Name string
 }
 
+// NameOf returns the name of the command of a log entry, for messages.
+func NameOf(entry []byte) string {
+	for _, c := range commands {
+		if len(entry) > 0 && c.id() == entry[0] {
+			return c.name()
+		}
+	}
+	return "an unknown command"
+}
+
 // List describes every command, in the order of their ids.
 func List() []CommandInfo {
 	var out []CommandInfo

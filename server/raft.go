@@ -152,6 +152,9 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 	if err := ctx.Err(); err != nil {
 		return 0, nil, structs.Errorf(structs.KindUnavailable, "not proposed: %w", err)
 	}
+	if err := checkSize(entry); err != nil {
+		return 0, nil, err
+	}
 	if err := c.gate.enter(); err != nil {
 		return 0, nil, err
 	}
@@ -167,6 +170,17 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 		return 0, nil, raftError(err)
 	}
 	return f.Index(), f.Response(), nil
+}
+
+// checkSize refuses an entry that the log could not give back: its reader has a bound, its writer has none. A
+// batch keeps to the bound by itself: it is one entry, or several of at most fsm.BytesInBatch.
+func checkSize(entry []byte) error {
+	if len(entry) <= structs.MaxEntry {
+		return nil
+	}
+	return structs.Errorf(structs.KindInvalid,
+		"nothing was written: %s would be a log entry of %d bytes; at most %d are allowed",
+		fsm.NameOf(entry), len(entry), structs.MaxEntry)
 }
 
 // nothingWritten are the errors with which Raft refuses an entry before it looks at it. With any other, for

@@ -87,6 +87,7 @@ const (
 	SmallRPC       = 64 << 10  // bytes of memory: a smaller request is not counted
 
 	// Of the files of a server.
+	MaxEntry        = 32 << 20 // bytes of one entry of the log; its reader takes no more than 64 MiB
 	MaxArchive      = 16 << 30 // bytes of state in an archive: a server keeps the state in memory
 	MaxArchiveIndex = 1 << 53  // index and term of an archive: one near 2^64 leaves no room for further entries
 	MaxPeersFile    = 64 << 10 // bytes of raft/peers.json
@@ -173,6 +174,7 @@ var Limits = []limit{
 	{"MaxRPCInFlight", MaxRPCInFlight, "bytes", "all RPC requests in flight on one agent", "*unavailable*"},
 	{"RPCPartBytes", RPCPartBytes, "bytes", "a list, a map or an entry in an RPC request counts as so many among these", "counted"},
 	{"SmallRPC", SmallRPC, "bytes", "an RPC request that takes no more does not count among these and is not refused for them", "counted"},
+	{"MaxEntry", MaxEntry, "bytes", "one entry of the log: a write, or a plan of the scheduler", beyondInvalid},
 	{"MaxArchive", MaxArchive, "bytes", "the state in an archive of `operator snapshot`", beyondInvalid},
 	{"MaxArchiveIndex", MaxArchiveIndex, "", "the index and the term of an archive", beyondInvalid},
 	{"MaxPeersFile", MaxPeersFile, "bytes", "`raft/peers.json`", "the server does not start"},

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -128,6 +129,38 @@ func TestAnEvaluationThatFailsIsGivenUpWithItsReason(t *testing.T) {
 			})
 		})
 	}
+}
+
+// narrowLog refuses plans, as a server does whose plan would be too large an entry.
+type narrowLog struct{ *world }
+
+func (l narrowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	if entry[0] == fsm.PlanApply.ID {
+		return 0, nil, structs.Errorf(structs.KindInvalid, "%s is too large", fsm.NameOf(entry))
+	}
+	return l.world.Propose(ctx, entry)
+}
+
+// TestAnEvaluationWhosePlanNoLogTakesIsGivenUp, and says why.
+func TestAnEvaluationWhosePlanNoLogTakesIsGivenUp(t *testing.T) {
+	virtual(t, func(t *testing.T, w *world) {
+		w.Proposer = narrowLog{w}
+		w.addEval(&structs.Evaluation{ID: "e1"})
+		var tried atomic.Int32
+		stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+			tried.Add(1)
+			return completes(tx, e, now)
+		})
+		defer stop()
+		after(time.Hour)
+		e := w.eval("e1")
+		if e.Status != structs.EvalFailed || !strings.Contains(e.StatusDescription, "PlanApply is too large") {
+			t.Errorf("it is %s: %q", e.Status, e.StatusDescription)
+		}
+		if n := int(tried.Load()); n != w.Config.EvalAttempts {
+			t.Errorf("tried %d times", n)
+		}
+	})
 }
 
 func TestAPlanThatIsRefusedIsMadeAnewWithoutSpinning(t *testing.T) {

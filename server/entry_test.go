@@ -1,0 +1,58 @@
+package server
+
+import (
+	"strings"
+	"testing"
+
+	"berth/fsm"
+	"berth/structs"
+)
+
+// deregistration is an entry of so many bytes: it names a node that nobody knows.
+func deregistration(t *testing.T, size int) []byte {
+	t.Helper()
+	of := func(n int) []byte {
+		req := &structs.NodeDeregisterRequest{NodeIDs: []string{strings.Repeat("x", n)}}
+		entry, err := fsm.NodeDeregister.Encode(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return entry
+	}
+	entry := of(size - (len(of(size)) - size))
+	if len(entry) != size {
+		t.Fatalf("the entry has %d bytes, want %d", len(entry), size)
+	}
+	return entry
+}
+
+// TestPropose_RefusesAnEntryThatTheLogCouldNotGiveBack, before Raft sees it. The server goes on, and starts again.
+func TestPropose_RefusesAnEntryThatTheLogCouldNotGiveBack(t *testing.T) {
+	noLeaks(t)
+	cfg := testConfig(t)
+	s := run(t, cfg)
+	before, err := s.consensus.files.Log.LastIndex()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{structs.MaxEntry + 1, 65 << 20} {
+		_, _, err := s.Propose(t.Context(), deregistration(t, size))
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "NodeDeregister would be a log entry of ") {
+			t.Errorf("%d bytes: %v", size, err)
+		}
+	}
+	if after, err := s.consensus.files.Log.LastIndex(); err != nil || after != before {
+		t.Errorf("the log has entries up to %d (%v), before %d", after, err, before)
+	}
+	if _, _, err := s.Propose(t.Context(), deregistration(t, structs.MaxEntry)); err != nil {
+		t.Errorf("an entry at the bound: %v", err)
+	}
+	s.register("one")
+	s.stop()
+
+	s = run(t, cfg)
+	if !s.has("one") {
+		t.Error("after a restart the job is lost")
+	}
+	s.register("two")
+}
