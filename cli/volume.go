@@ -143,7 +143,16 @@ func (w *watch) progress(ctx context.Context, ns, id string) {
 	case d.State == structs.VolumeDeleting:
 		why += "; to forget it without asking the plugin: berth volume deregister -force " + id
 	}
-	w.note("volume", "Volume %q is %s: %s", id, d.State, why)
+	w.note("volume", "Volume %q is %s: %s", id, doing(d), why)
+}
+
+// doing says what is under way with a volume. One that has still to grow is ready only for who is content with its
+// present size.
+func doing(v *structs.CSIVolumeDetail) string {
+	if v.State == structs.VolumeReady && (v.ExpandPending || v.NodeExpandBytes > 0) {
+		return "being expanded"
+	}
+	return v.State
 }
 
 func joinComma(parts []string) string {

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"context"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+
+	"berth/api"
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+// expandingWorld serves a volume whose expansion keeps failing. The request for it ends after a look at the volume.
+func expandingWorld(t *testing.T, volume structs.CSIVolume) (addr string) {
+	t.Helper()
+	c := &apitest.Caller{}
+	looked := make(chan struct{})
+	var once sync.Once
+	type got = structs.CSIVolumeGetResponse
+	apitest.On(c, structs.CSIVolumeGet, func(context.Context, *structs.CSIVolumeGetRequest) (*got, error) {
+		once.Do(func() { close(looked) })
+		return &got{Volume: &structs.CSIVolumeDetail{CSIVolume: volume}}, nil
+	})
+	type put = structs.CSIVolumeRegisterResponse
+	apitest.On(c, structs.CSIVolumeCreate, func(ctx context.Context, _ *structs.CSIVolumeRegisterRequest) (*put, error) {
+		select {
+		case <-looked:
+		case <-ctx.Done():
+		}
+		return nil, structs.Errorf(structs.KindTimeout, "volume %q is still expanding", volume.ID)
+	})
+	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: worldAgent(t.TempDir()),
+		Logger: hclog.NewNullLogger()}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+// A volume that has still to grow is not what was asked for, though its state is ready.
+func TestVolumeCreate_DoesNotCallAVolumeReadyThatHasToGrow(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "volume.hcl")
+	const text = `id = "data"
+plugin_id = "hostpath"
+capacity_min = "10MiB"
+capability {
+  access_mode     = "single-node-writer"
+  attachment_mode = "file-system"
+}
+`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ready := structs.CSIVolume{ID: "data", Namespace: "default", PluginID: "hostpath",
+		State: structs.VolumeReady, RequestedCapacityMin: 10 << 20}
+	atPlugin, onNode := ready, ready
+	atPlugin.ExpandPending = true
+	atPlugin.LastError = &structs.OperationError{Code: "Internal", Message: "the array is full", Attempts: 1}
+	onNode.NodeExpandBytes = 10 << 20
+	for name, c := range map[string]struct {
+		volume structs.CSIVolume
+		says   string
+	}{
+		"its plugin fails": {atPlugin, `Volume "data" is being expanded: Internal: the array is full`},
+		"its node has not": {onNode, `Volume "data" is being expanded: 10 MiB: what is on it grows when`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"volume", "create", "-address", expandingWorld(t, c.volume), file}
+			code, out, errs := run(t, args)
+			if code != structs.KindTimeout.ExitCode() || !strings.Contains(errs, "still expanding") {
+				t.Errorf("%d %q", code, errs)
+			}
+			if !strings.Contains(out+errs, c.says) || strings.Contains(out+errs, "is ready") {
+				t.Errorf("printed %s%s", out, errs)
+			}
+		})
+	}
+}
