@@ -418,7 +418,9 @@ func mountOptions(o *structs.CSIMountOptions) string {
 func topologies(ts []*structs.CSITopology) string {
 	var parts []string
 	for _, t := range ts {
-		parts = append(parts, keyValues(t.Segments))
+		if t != nil { // an older server let it in
+			parts = append(parts, keyValues(t.Segments))
+		}
 	}
 	return strings.Join(parts, " or ")
 }

@@ -482,7 +482,7 @@ func dataVolume() *structs.CSIVolumeDetail {
 			MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}}, CreateTime: before(24 * time.Hour), ModifyTime: before(time.Hour),
 			TurnedReadOnly: &structs.CSITurnedReadOnly{NodeID: node2, AllocID: alloc1,
 				Time: before(2 * time.Hour)},
-			Topologies:            []*structs.CSITopology{{Segments: map[string]string{"topology.berth/node": "one"}}},
+			Topologies:            []*structs.CSITopology{nil, {Segments: map[string]string{"topology.berth/node": "one"}}},
 			RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}},
 		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem, Schedulable: true, Provider: "hostpath.berth", ProviderVersion: "0.1.0",
 		ControllerRequired: true, ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2,

@@ -14,6 +14,12 @@ func unmade(old *structs.CSIVolume) bool {
 	return old == nil || old.State == structs.VolumeFailed && old.ExternalID == ""
 }
 
+// keepMade takes from the row of a volume that exists the facts that only its plugin changes: what is given of
+// them is an answer put back, or wrong.
+func keepMade(v, old *structs.CSIVolume) {
+	v.Topologies, v.Capacity = old.Topologies, old.Capacity
+}
+
 // toRegister makes known a volume that exists at its plugin, or changes one that is known.
 func toRegister(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
 	v := given.Copy()
@@ -22,7 +28,11 @@ func toRegister(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolu
 		return nil, structs.Errorf(structs.KindPrecondition, "volume %q is being created; wait for it, or delete it first", v.ID)
 	}
 	if !unmade(old) {
+		keepMade(v, old)
 		return v, expandable(tx, old, v)
+	}
+	if err := v.ValidateMade(); err != nil {
+		return nil, err
 	}
 	if isRedacted(v.MountOptions) {
 		return nil, errRedacted(v)
@@ -43,8 +53,10 @@ func toCreate(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolume
 	v := given.Copy()
 	v.State = structs.VolumeCreating
 	if !unmade(old) {
+		keepMade(v, old)
 		return v, expandable(tx, old, v)
 	}
+	v.Topologies, v.Capacity = nil, 0 // the plugin says
 	if isRedacted(v.MountOptions) {
 		return nil, errRedacted(v)
 	}

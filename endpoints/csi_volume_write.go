@@ -58,7 +58,7 @@ func (i intents) given(req *structs.CSIVolumeRegisterRequest) ([]*structs.CSIVol
 		if v.Namespace == "" {
 			v.Namespace = req.RequestNamespace()
 		}
-		v.Call, v.Forced, v.TurnedReadOnly = nil, nil, nil // the servers' own
+		v.DropServerFields()
 		v.Canonicalize()
 		if err := v.Validate(); err != nil {
 			faults = append(faults, err)

@@ -25,6 +25,7 @@ type fakeRaft struct {
 	fsm      *fsm.FSM
 	index    uint64
 	entries  int
+	largest  int // bytes of an entry
 	leader   string
 	isMe     bool
 	verify   error
@@ -43,6 +44,7 @@ func (r *fakeRaft) Propose(_ context.Context, entry []byte) (uint64, any, error)
 	}
 	r.index++
 	r.entries++
+	r.largest = max(r.largest, len(entry))
 	return r.index, r.fsm.Apply(&raft.Log{Index: r.index, Type: raft.LogCommand, Data: entry}), nil
 }
 

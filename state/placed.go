@@ -173,6 +173,9 @@ func PluginNodes(tx *Read, plugin, from string) iter.Seq[*structs.Node] {
 // PluginNodesAt are the nodes whose instances of a plugin are at a place that is the node's own, by ID. It
 // reports false where the place is not of this kind, and says nothing of who is there.
 func PluginNodesAt(tx *Read, plugin string, place *structs.CSITopology) (at []*structs.Node, own bool) {
+	if place == nil { // an older version let it in; it is everywhere
+		return nil, false
+	}
 	for _, k := range slices.Sorted(maps.Keys(place.Segments)) {
 		for i := range instancesByPlace.all(tx, plugin, strings.ToLower(k), place.Segments[k]) {
 			own = true

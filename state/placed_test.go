@@ -113,6 +113,9 @@ func TestPluginNodes(t *testing.T) {
 	if at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"HOST": "n3"}}); !own || len(at) != 1 {
 		t.Errorf("a key in another case finds %v, %v", at, own)
 	}
+	if _, own := PluginNodesAt(tx, "p", nil); own {
+		t.Error("a place that is null is a node's own")
+	}
 	if at, own := PluginNodesAt(tx, "p", &structs.CSITopology{Segments: map[string]string{"zone": "z1"}}); own || len(at) > 0 {
 		t.Errorf("a zone is nobody's own: %v", at)
 	}

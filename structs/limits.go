@@ -46,7 +46,7 @@ const (
 	MaxDiskMB   = 1 << 34     // 16 PiB
 
 	// Of volumes.
-	MaxVolumeBytes = 1 << 60 // 1 EiB: capacity_min, capacity_max and a size that a plugin answers
+	MaxVolumeBytes = 1 << 60 // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers
 	MaxClaims      = 4096    // claims in one request
 	MaxExternal    = 10_000  // volumes on a page of a plugin's storage whose size is not given
 	MaxWaitingJobs = 100     // jobs of CSIVolumeDetail.WaitingJobs
@@ -126,7 +126,7 @@ var Limits = []limit{
 	{"MaxCPU", MaxCPU, "MHz", "CPU of one task, one allocation, one node", beyondInvalid},
 	{"MaxMemoryMB", MaxMemoryMB, "MiB", "memory of one task, one allocation, one node", beyondInvalid},
 	{"MaxDiskMB", MaxDiskMB, "MiB", "disk of one allocation, one node", beyondInvalid},
-	{"MaxVolumeBytes", MaxVolumeBytes, "bytes", "`capacity_min` and `capacity_max` of a volume; beyond it the answer of a plugin fails its call", beyondInvalid},
+	{"MaxVolumeBytes", MaxVolumeBytes, "bytes", "`capacity_min`, `capacity_max` and `Capacity` of a volume; beyond it the answer of a plugin fails its call", beyondInvalid},
 	{"MaxRestarts", MaxRestarts, "", "`attempts` of a restart policy", beyondInvalid},
 	{"MaxReschedules", MaxReschedules, "", "`attempts` of a reschedule policy", beyondInvalid},
 	{"MaxInterval", int64(MaxInterval), "duration", "`interval`, `delay` and `max_delay` of either policy", beyondInvalid},
@@ -154,7 +154,7 @@ var Limits = []limit{
 	{"MaxCSIID", MaxCSIID, "bytes", "a CSI plugin's ID of a volume", refusedAnswer},
 	{"MaxCSINodeID", MaxCSINodeID, "bytes", "a CSI plugin's ID of a node", refusedAnswer},
 	{"MaxCSIContext", MaxCSIContext, "bytes", "a context that a CSI plugin answers", refusedAnswer},
-	{"MaxCSIPlaces", MaxCSIPlaces, "", "topologies of one volume that a CSI plugin answers", refusedAnswer},
+	{"MaxCSIPlaces", MaxCSIPlaces, "", "topologies of one volume that a CSI plugin answers, or that a registration gives", refusedAnswer},
 	{"MaxCSIToken", MaxCSIToken, "bytes", "a page token of a CSI plugin", refusedAnswer},
 	{"MaxCSIAnswer", MaxCSIAnswer, "bytes", "an answer of a CSI plugin", refusedAnswer},
 	{"MaxCSIList", MaxCSIList, "bytes", "an answer of a CSI plugin that lists volumes", refusedAnswer},

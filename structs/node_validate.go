@@ -127,11 +127,7 @@ func (r *ClientCSICreateResponse) Validate(asked int64) error {
 	f.check(len(r.ExternalID) <= MaxCSIID, "volume_id has %d bytes; at most %d are allowed",
 		len(r.ExternalID), MaxCSIID)
 	f.context("volume_context", r.Context)
-	for _, t := range r.Topologies[:f.atMost("topologies", len(r.Topologies), MaxCSIPlaces)] {
-		if t != nil {
-			f.csiMap("topology", t.Segments)
-		}
-	}
+	f.places(r.Topologies)
 	return f.err()
 }
 

@@ -44,6 +44,34 @@ func (v *CSIVolume) Validate() error {
 	return f.err()
 }
 
+// ValidateMade checks the facts of a volume that its plugin answers when it makes one, and that a person may give
+// of one that exists already.
+func (v *CSIVolume) ValidateMade() error {
+	f := newFaults("").at("volume %q", v.ID)
+	f.total("capacity", v.Capacity, MaxVolumeBytes, "bytes")
+	f.places(v.Topologies)
+	return f.err()
+}
+
+// places checks the topologies from which a volume is reachable.
+func (f faults) places(topologies []*CSITopology) {
+	for i, t := range topologies[:f.atMost("topologies", len(topologies), MaxCSIPlaces)] {
+		if t == nil {
+			f.add("topology %d is null", i+1)
+			continue
+		}
+		f.csiMap("topology", t.Segments)
+	}
+}
+
+// DropServerFields empties the fields that the servers alone fill in.
+func (v *CSIVolume) DropServerFields() {
+	v.State, v.LastError = "", nil
+	v.ExpandPending, v.NodeExpandBytes = false, 0
+	v.Call, v.Forced, v.TurnedReadOnly = nil, nil, nil
+	v.CreateTime, v.ModifyTime, v.CreateIndex = 0, 0, 0
+}
+
 // barredInName tells the characters that a volume's name must not hold (CSI spec, CreateVolumeRequest.name).
 func barredInName(r rune) bool {
 	return r <= 0x08 || r == 0x0B || r == 0x0C || r >= 0x0E && r <= 0x1F || r >= 0x7F && r <= 0x9F

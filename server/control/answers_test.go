@@ -20,6 +20,7 @@ func TestAnswers_OfNodesAreBounded(t *testing.T) {
 		"257 topologies; at most 256 are allowed": &structs.ClientCSICreateResponse{ExternalID: "x", Topologies: places},
 		"topology has 1048577 bytes; CSI allows 4096": &structs.ClientCSICreateResponse{ExternalID: "x",
 			Topologies: []*structs.CSITopology{{Segments: map[string]string{"k": long}}}},
+		"topology 1 is null": &structs.ClientCSICreateResponse{ExternalID: "x", Topologies: []*structs.CSITopology{nil}},
 		"publish_context has 1048577 bytes; at most 16384": &structs.ClientCSIAttachResponse{PublishContext: structs.Secrets{"k": long}},
 		"capacity_bytes -1 must be from 0 to 1152921504606846976 bytes": &structs.ClientCSICreateResponse{
 			ExternalID: "x", Capacity: -1},

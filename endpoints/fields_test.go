@@ -1,0 +1,224 @@
+package endpoints
+
+import (
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"berth/internal/codec"
+	"berth/rpc"
+	"berth/state"
+	"berth/structs"
+)
+
+// hostile is a change of one field of a request.
+type hostile struct {
+	path string
+	do   func()
+}
+
+// hostiles are the changes that make each field of what v holds hostile, one at a time: far too long, negative,
+// as large as can be, null, or simply the other way round.
+func hostiles(path string, v reflect.Value) (all []hostile) {
+	set := func(as string, x any) {
+		all = append(all, hostile{path + " = " + as, func() { v.Set(reflect.ValueOf(x).Convert(v.Type())) }})
+	}
+	long := strings.Repeat("x", 1<<20)
+	switch v.Kind() {
+	case reflect.String:
+		set("1 MiB", long)
+	case reflect.Bool:
+		set("the other", !v.Bool())
+	case reflect.Int, reflect.Int64:
+		set("-5", -5)
+		set("2^63-1", math.MaxInt64)
+	case reflect.Uint16:
+		set("2^16-1", math.MaxUint16)
+	case reflect.Uint64:
+		set("2^64-1", uint64(math.MaxUint64))
+	case reflect.Pointer:
+		all = hostiles(path, v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && f.Type != reflect.TypeFor[time.Time]() {
+				all = append(all, hostiles(path+"."+f.Name, v.Field(i))...)
+			}
+		}
+	case reflect.Slice:
+		all = append(hostiles(path+"[0]", v.Index(0)), hostile{path + " = a million", func() {
+			v.Set(reflect.MakeSlice(v.Type(), 1<<20, 1<<20))
+		}})
+		if v.Index(0).Kind() == reflect.Pointer {
+			all = append(all, hostile{path + "[0] = null", func() { v.Index(0).SetZero() }})
+		}
+	case reflect.Map:
+		all = hostilesInMap(path, v, reflect.ValueOf(long).Convert(v.Type().Key()))
+	}
+	return all
+}
+
+func hostilesInMap(path string, v, long reflect.Value) (all []hostile) {
+	key := v.MapKeys()[0]
+	elem := v.MapIndex(key)
+	all = append(all, hostile{path + " with a key of 1 MiB", func() { v.SetMapIndex(long, elem) }})
+	switch elem.Kind() {
+	case reflect.String:
+		all = append(all, hostile{path + " with 1 MiB", func() { v.SetMapIndex(key, long) }})
+	case reflect.Pointer:
+		all = append(all, hostiles(path+"[]", elem)...)
+		all = append(all, hostile{path + " with null", func() { v.SetMapIndex(key, reflect.Zero(elem.Type())) }})
+	}
+	return all
+}
+
+// whole fails the test where something is left out, so that a new field is not forgotten here.
+func whole(t *testing.T, path string, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			t.Fatalf("the fixture leaves out %s", path)
+		}
+		whole(t, path, v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() {
+				whole(t, path+"."+f.Name, v.Field(i))
+			}
+		}
+	case reflect.Slice, reflect.Map:
+		if v.Len() == 0 {
+			t.Fatalf("the fixture leaves out %s", path)
+		}
+		if v.Kind() == reflect.Slice {
+			whole(t, path+"[0]", v.Index(0))
+			return
+		}
+		whole(t, path+"[]", v.MapIndex(v.MapKeys()[0]))
+	}
+}
+
+// refusedOrDropped holds that put refuses each hostile field of what it is given, or stores what it would have
+// stored without it, by a log entry that is small. It returns the fields of which neither is so.
+func refusedOrDropped[T any](t *testing.T, given *T, put func(*server, *T) (row any, err error)) (taken []string) {
+	t.Helper()
+	whole(t, "", reflect.ValueOf(given))
+	bytes, err := codec.Encode(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := func() *T {
+		c := new(T)
+		if err := codec.Decode(bytes, c); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	good, err := put(newServer(t), fresh())
+	if err != nil {
+		t.Fatalf("the fixture itself is refused: %v", err)
+	}
+	for i := range hostiles("", reflect.ValueOf(fresh())) {
+		bad := fresh()
+		change := hostiles("", reflect.ValueOf(bad))[i]
+		change.do()
+		s := newServer(t)
+		row, err := put(s, bad)
+		if err == nil && (!sameBytes(good, row) || s.raft.largest > 64<<10) {
+			taken = append(taken, change.path)
+		}
+	}
+	return taken
+}
+
+func wholeVolume() *structs.CSIVolume {
+	place := func() []*structs.CSITopology {
+		return []*structs.CSITopology{{Segments: map[string]string{"zone": "a"}}}
+	}
+	v := aVolume("v")
+	v.Name, v.ExternalID, v.Namespace, v.State = "n", "ext", "default", structs.VolumeReady
+	v.LastError = &structs.OperationError{}
+	v.Topologies = place()
+	v.RequestedTopologies = &structs.CSITopologyRequest{Required: place(), Preferred: place()}
+	v.Parameters, v.Context = map[string]string{"k": "v"}, map[string]string{"k": "v"}
+	v.Call, v.Forced, v.TurnedReadOnly = &structs.CSICall{}, &structs.CSIForced{}, &structs.CSITurnedReadOnly{}
+	return v
+}
+
+func TestRegisterVolume_RefusesOrDropsHostileFields(t *testing.T) {
+	t.Parallel()
+	for _, path := range refusedOrDropped(t, wholeVolume(), func(s *server, v *structs.CSIVolume) (any, error) {
+		s.addNode("n1", "a")
+		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeRegister,
+			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		return state.Volume(s.store.Read(), "default", "v"), err
+	}) {
+		t.Errorf("CSIVolume%s is stored", path)
+	}
+}
+
+func TestCreateVolume_RefusesOrDropsHostileFields(t *testing.T) {
+	t.Parallel()
+	config := DefaultConfig()
+	config.VolumeTimeout = time.Nanosecond
+	given := wholeVolume()
+	given.ExternalID = ""
+	for _, path := range refusedOrDropped(t, given, func(s *server, v *structs.CSIVolume) (any, error) {
+		s.config = config
+		s.addNode("n1", "a")
+		_, err := rpc.Call(t.Context(), s.rpc, structs.CSIVolumeCreate,
+			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		row := state.Volume(s.store.Read(), "default", "v")
+		if row != nil && len(row.Topologies)+int(row.Capacity) > 0 {
+			t.Error("a volume that is not made yet is somewhere")
+		}
+		if structs.IsKind(err, structs.KindTimeout) {
+			err = nil
+		}
+		return row, err
+	}) {
+		t.Errorf("CSIVolume%s is stored", path)
+	}
+}
+
+func TestRegisterVolume_NamesWhatIsWrongOfThePlace(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	for want, edit := range map[string]func(*structs.CSIVolume){
+		`volume "v": capacity -5 must be from 0 to 1152921504606846976 bytes`: func(v *structs.CSIVolume) { v.Capacity = -5 },
+		`volume "v": topology 2 is null`:                                      func(v *structs.CSIVolume) { v.Topologies = append(v.Topologies, nil) },
+		"257 topologies; at most 256 are allowed": func(v *structs.CSIVolume) {
+			v.Topologies = make([]*structs.CSITopology, structs.MaxCSIPlaces+1)
+		},
+		"topology has 1048577 bytes; CSI allows 4096": func(v *structs.CSIVolume) {
+			v.Topologies[0].Segments = map[string]string{"k": strings.Repeat("x", 1<<20)}
+		},
+	} {
+		v := wholeVolume()
+		edit(v)
+		err := refused(s, structs.KindInvalid, structs.CSIVolumeRegister,
+			&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %s\n got %.300v", want, err)
+		}
+	}
+}
+
+// What an older version let in stays, and does not stand in the way of a change.
+func TestRegisterVolume_KeepsThePlaceOfAVolumeThatExists(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addVolume("v")
+	for _, method := range []structs.Method[structs.CSIVolumeRegisterRequest, structs.CSIVolumeRegisterResponse]{
+		structs.CSIVolumeRegister, structs.CSIVolumeCreate} {
+		got := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.CSIVolume
+		got.Topologies, got.Capacity = []*structs.CSITopology{nil}, -5
+		got.Context = map[string]string{"by": method.Name}
+		must(s, method, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{&got}})
+		if row := state.Volume(s.store.Read(), "default", "v"); len(row.Topologies) > 0 || row.Capacity != 0 || row.Context["by"] != method.Name {
+			t.Errorf("%s: %+v", method.Name, row)
+		}
+	}
+}
