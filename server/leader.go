@@ -11,6 +11,7 @@ import (
 
 	"berth/fsm"
 	"berth/server/control"
+	"berth/structs"
 )
 
 // lead starts the leader's loops when this server gains leadership and ends them, waiting, when it loses
@@ -18,6 +19,7 @@ import (
 func (s *Server) lead(ctx context.Context) {
 	stop := func() {}
 	defer func() { stop() }()
+	defer close(s.leadEnded)
 	for {
 		select {
 		case leads := <-s.consensus.LeaderCh():
@@ -26,15 +28,30 @@ func (s *Server) lead(ctx context.Context) {
 			if leads {
 				stop = s.startLeading(ctx)
 			}
-		case <-s.restored: // the loops know the old state: they begin anew
+		case f := <-s.between:
 			stop()
 			stop = func() {}
+			f()
 			if s.consensus.State() == raft.Leader {
 				stop = s.startLeading(ctx)
 			}
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// betweenLoops calls f while none of the leader's loops runs, and waits for it. Then the loops begin anew,
+// whatever came of f: they may know the state that f has replaced.
+func (s *Server) betweenLoops(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	select {
+	case s.between <- func() { done <- f() }:
+		return <-done
+	case <-ctx.Done():
+		return structs.Errorf(structs.KindUnavailable, "nothing was done: %w", ctx.Err())
+	case <-s.leadEnded:
+		return structs.Errorf(structs.KindUnavailable, "nothing was done: this server is shutting down")
 	}
 }
 

@@ -52,9 +52,9 @@ type Server struct {
 		sync.Mutex
 		over chan struct{} // closed while this server does not lead
 	}
-	servers atomic.Pointer[serverList]
-	// restored has room for one: the state was replaced by an archive's.
-	restored chan struct{}
+	servers   atomic.Pointer[serverList]
+	between   chan func()   // called while none of the leader's loops runs
+	leadEnded chan struct{} // closed when nobody takes from between any more
 }
 
 // New opens the server's files and its port. What it opened is released by Run, or by itself when it
@@ -63,7 +63,8 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, logger: logger, store: state.New(), restored: make(chan struct{}, 1)}
+	s := &Server{cfg: cfg, logger: logger, store: state.New(),
+		between: make(chan func()), leadEnded: make(chan struct{})}
 	var opened []func() error // what closes it again
 	defer func() {
 		for _, undo := range slices.Backward(opened) {

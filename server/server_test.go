@@ -65,6 +65,12 @@ func run(t *testing.T, cfg Config) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return start(t, s)
+}
+
+// start runs a server and waits until it leads.
+func start(t *testing.T, s *Server) *running {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
@@ -403,7 +409,15 @@ func TestTheLoopsOfALeaderNeverRunTwice(t *testing.T) {
 	r := &running{s, t, cancel}
 	for i := range int32(5) {
 		r.until("the loop begins", func() bool { return begun.Load() == i+1 })
-		s.restored <- struct{}{} // one way of beginning anew
+		err := s.betweenLoops(t.Context(), func() error { // one way of beginning anew
+			if n := alive.Load(); n != 0 {
+				t.Errorf("%d loops run", n)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
 	}
 	cancel()
 	if err := <-ended; err != nil || alive.Load() != 0 {

@@ -70,36 +70,59 @@ func (s *Server) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	size, err := s.prepareState(tmp, meta.Index)
+	aside, err := loadAside(tmp, meta.Index)
 	if err != nil {
 		return err
 	}
-	rm := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, Index: meta.Index, Term: meta.Term, Size: size}
-	if err := s.consensus.Restore(rm, tmp, 0); err != nil {
-		return raftError(err)
-	}
-	select {
-	case s.restored <- struct{}{}:
-	default:
+	if err := s.betweenLoops(ctx, func() error { return s.replaceState(ctx, aside, *meta, tmp) }); err != nil {
+		return err
 	}
 	return ctx.Err()
 }
 
-// prepareState loads a state aside, has its nodes say what they hold before volumes are handed out again
-// (state.Recover), and writes it back. It says how long it is, and leaves the file at its beginning. No row
-// can be newer than the archive.
-func (s *Server) prepareState(f *os.File, index uint64) (size int64, err error) {
-	fault := func(err error) (int64, error) { return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err) }
+// loadAside loads the state of an archive. No row can be newer than the archive.
+func loadAside(f *os.File, index uint64) (*state.Store, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fault(err)
+		return nil, structs.Errorf(structs.KindInternal, "restoring: %w", err)
 	}
 	aside := state.New()
 	if err := fsm.New(aside).Restore(io.NopCloser(f)); err != nil {
-		return 0, structs.Errorf(structs.KindInvalid, "the archive holds a state that this version cannot load: %w", err)
+		return nil, structs.Errorf(structs.KindInvalid, "the archive holds a state that this version cannot load: %w", err)
 	}
 	if aside.Index() > index {
-		return 0, structs.Errorf(structs.KindInvalid, "the archive is of index %d and holds a state of index %d", index, aside.Index())
+		return nil, structs.Errorf(structs.KindInvalid, "the archive is of index %d and holds a state of index %d", index, aside.Index())
 	}
+	return aside, nil
+}
+
+// replaceState has the cluster take over a state that was loaded aside. The leader's loops do not run: what
+// one of them recorded after state.Recover had read the state, for example a controller call, would be
+// forgotten, and the call would take effect all the same. For the same reason no other server may have led
+// since the state was read.
+func (s *Server) replaceState(ctx context.Context, aside *state.Store, meta snaparchive.Meta, f *os.File) error {
+	term := s.consensus.CurrentTerm()
+	if !s.caughtUp(ctx) {
+		return structs.Errorf(structs.KindUnavailable, "nothing was restored: this server does not lead any more")
+	}
+	size, err := s.prepareState(aside, f)
+	if err != nil {
+		return err
+	}
+	if s.consensus.CurrentTerm() != term {
+		return structs.Errorf(structs.KindUnavailable, "nothing was restored: the leader has changed meanwhile; restore again")
+	}
+	rm := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, Index: meta.Index, Term: meta.Term, Size: size}
+	if err := s.consensus.Restore(rm, f, 0); err != nil {
+		return raftError(err)
+	}
+	return nil
+}
+
+// prepareState has the nodes of a state say what they hold before volumes are handed out again
+// (state.Recover), and writes the state to a file. It says how long it is, and leaves the file at its
+// beginning.
+func (s *Server) prepareState(aside *state.Store, f *os.File) (size int64, err error) {
+	fault := func(err error) (int64, error) { return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err) }
 	err = aside.Write(aside.Index(), func(tx *state.Write) error {
 		state.Recover(tx, s.store.Read(), time.Now().UnixNano())
 		return nil
