@@ -11,7 +11,8 @@ import (
 	"berth/structs"
 )
 
-// hold makes the plugin's calls of an RPC wait, before they have an effect or after, until release is called.
+// hold makes the plugin's calls of an RPC wait until release is called: before they have an effect, after it, or
+// late, which is before it and whoever has given them up.
 func (st *storage) hold(rpc, when string) (release func()) {
 	st.t.Helper()
 	path := filepath.Join(st.root, "hold", rpc+"."+when)

@@ -34,7 +34,8 @@ import (
 //	calls                   a line per call: node, RPC, volume, outcome
 //	faults                  a line per call that came out of order
 //	hold/RPC.before|after   calls wait while the file exists
-//	hold/RPC.held           a call has waited
+//	hold/RPC.late           the same, and a call whose caller has gone has its effect nevertheless
+//	hold/RPC.held           a call has waited, at the node that it names
 //	offline                 while the file exists, volumes are expanded only while they are attached nowhere
 type shelf struct {
 	csi.UnimplementedIdentityServer
@@ -88,6 +89,7 @@ func (s *shelf) intercept(
 	if v, ok := req.(interface{ GetVolumeId() string }); ok {
 		volume = v.GetVolumeId()
 	}
+	_ = s.hold(context.WithoutCancel(ctx), rpc, "late")
 	if err := s.hold(ctx, rpc, "before"); err != nil {
 		return nil, err
 	}
@@ -110,7 +112,7 @@ func (s *shelf) hold(ctx context.Context, rpc, when string) error {
 		if _, err := os.Stat(s.path("hold", rpc+"."+when)); err != nil {
 			return nil
 		}
-		_ = os.WriteFile(s.path("hold", rpc+".held"), nil, 0o600)
+		_ = os.WriteFile(s.path("hold", rpc+".held"), []byte(s.node), 0o600)
 		select {
 		case <-ctx.Done():
 			return status.FromContextError(ctx.Err()).Err()
