@@ -1,0 +1,246 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"berth/structs"
+)
+
+// begun is a command of the CLI that runs beside the test.
+type begun struct {
+	a    *agent
+	cmd  *exec.Cmd
+	out  bytes.Buffer
+	done chan error
+}
+
+// begin starts a command and leaves it running.
+func (a *agent) begin(args ...string) *begun {
+	a.t.Helper()
+	b := &begun{a: a, cmd: exec.Command(binary, args...), done: make(chan error, 1)}
+	b.cmd.Env = append(os.Environ(), "BERTH_ADDR=http://127.0.0.1:"+strconv.Itoa(a.http))
+	b.cmd.Stdout, b.cmd.Stderr = &b.out, &b.out
+	if err := b.cmd.Start(); err != nil {
+		a.t.Fatal(err)
+	}
+	waited := make(chan struct{})
+	go func() {
+		defer close(waited)
+		b.done <- b.cmd.Wait()
+	}()
+	a.t.Cleanup(func() {
+		_ = b.cmd.Process.Kill()
+		<-waited
+	})
+	return b
+}
+
+// ends waits for the command, and holds that it ends with an exit code and says all the texts.
+func (b *begun) ends(code int, texts ...string) {
+	b.a.t.Helper()
+	var err error
+	eventually(b.a.t, strings.Join(b.cmd.Args[1:], " ")+" ends", func() error {
+		select {
+		case err = <-b.done:
+			return nil
+		default:
+			return fmt.Errorf("it runs")
+		}
+	})
+	if exit(err) != code {
+		b.a.t.Errorf("%v: exit code %d, want %d:\n%s", b.cmd.Args[1:], exit(err), code, b.out.String())
+	}
+	for _, text := range texts {
+		if !strings.Contains(b.out.String(), text) {
+			b.a.t.Errorf("%v does not say %q:\n%s", b.cmd.Args[1:], text, b.out.String())
+		}
+	}
+}
+
+// runs reports whether the command has not ended.
+func (b *begun) runs() bool { return len(b.done) == 0 }
+
+// stopped stops a job and waits until its allocation has ended, whatever becomes of its volume.
+func (a *agent) stopped(job, alloc string) {
+	a.t.Helper()
+	a.again("job", "stop", "-detach", job)
+	eventually(a.t, "allocation "+alloc+" has ended", func() error {
+		got, err := get[*structs.Allocation](a, "/v1/allocation/"+alloc)
+		if err == nil && !got.ClientTerminal() {
+			err = fmt.Errorf("it is %s", got.ClientStatus)
+		}
+		return err
+	})
+}
+
+// keeps holds that the volume is where it was, attached and mounted there and nowhere else, and that another
+// allocation waits for it.
+func (c *cluster) keeps(st *storage, volume string, n *agent) {
+	c.t.Helper()
+	c.alive().waiting(volume)
+	want := []string{volume + " " + n.name}
+	for _, dir := range []string{"attached", "staged"} {
+		if at := st.places(dir); !slices.Equal(at, want) {
+			c.t.Errorf("%s are %v, want %v", dir, at, want)
+		}
+	}
+	if at := st.mounts(n, "mount"); !slices.Equal(at, want) {
+		c.t.Errorf("mounted are %v, want %v", at, want)
+	}
+}
+
+// withShortLeases starts a server that soon takes a silent node for down, and two nodes with the shelf
+// plugin.
+func withShortLeases(t *testing.T) (*storage, *cluster) {
+	t.Helper()
+	st := newStorage(t)
+	s := newAgent(t, "s0", "-server")
+	s.args = append(s.args, "-config",
+		s.file("agent.hcl", "server {\n  heartbeat_ttl = \"4s\"\n  heartbeat_grace = \"2s\"\n}\n"))
+	s.ready = (*agent).hasLeader
+	s.start()
+	c := &cluster{t: t, servers: []*agent{s}, rpc: "127.0.0.1:" + strconv.Itoa(s.rpc)}
+	for range 2 {
+		c.addNode().allowRaw().launch()
+	}
+	for _, n := range c.nodes {
+		n.awaitReady()
+	}
+	s.again("job", "run", "-detach", st.job(s, "shelf", "system", "monolith"))
+	s.healthyNodes("shelf", 2)
+	return st, c
+}
+
+// force is a command that forces volume v off a node.
+func force(node string) []string {
+	return []string{"volume", "detach", "-force", "-reason", "it hangs", "v", node}
+}
+
+// An operator forces a volume off a node that does not let go of it. The next job waits for it elsewhere.
+func TestForcedDetach_NeverTakesAVolumeFromANodeThatMayWrite(t *testing.T) {
+	t.Parallel()
+	st, c := withShortLeases(t)
+	s := c.servers[0]
+	st.create(s, "v", 300)
+	s.holds(keeping("v", "n0", "first"), "first")
+	c.forceWhileThePluginHangs(st)
+	s.holds(keeping("v", "n1", "second"), "first", "second")
+	c.forceWhileThePluginFails(st)
+	s.holds(keeping("v", "n0", "third"), "first", "second", "third")
+	c.forceOnceTheNodeIsLost(st)
+	s.holds(keeping("v", "n1", "fourth"), "first", "second", "third", "fourth")
+	st.inOrder()
+}
+
+// forceWhileThePluginHangs forces the volume off n0: that waits for the plugin, and its answer is told.
+func (c *cluster) forceWhileThePluginHangs(st *storage) {
+	c.t.Helper()
+	s := c.servers[0]
+	release := st.hold("NodeUnpublishVolume", "before")
+	s.stopped("v", s.running("v", 1)[0].ID)
+	st.held("NodeUnpublishVolume")
+	s.must("job", "run", "-detach", s.write(keeping("v", "n1", "second")))
+	forced := s.begin(force("n0")...)
+	c.keeps(st, "v", c.nodes[0])
+	if !forced.runs() {
+		c.t.Errorf("it has ended:\n%s", forced.out.String())
+	}
+	release()
+	forced.ends(0)
+	if out := forced.out.String(); !strings.Contains(out, "has let go") && !strings.Contains(out, "No claim") {
+		c.t.Errorf("it says %q", out)
+	}
+}
+
+// forceWhileThePluginFails forces the volume off n1, where it cannot be unmounted: that is refused, and the
+// mount is named.
+func (c *cluster) forceWhileThePluginFails(st *storage) {
+	c.t.Helper()
+	s := c.servers[0]
+	words := st.open(c.nodes[1], "words")
+	s.stopped("v", s.running("v", 1)[0].ID)
+	s.must("job", "run", "-detach", s.write(keeping("v", "n0", "third")))
+	mount := filepath.Dir(words.Name())
+	s.refused(6, []string{"n1", mount, "busy", "nothing is released", "power the node off"}, force("n1")...)
+	c.keeps(st, "v", c.nodes[1])
+	if err := words.Close(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// forceOnceTheNodeIsLost loses n0 while its plugin hangs. The node counts as up until its lease has ended.
+func (c *cluster) forceOnceTheNodeIsLost(st *storage) {
+	c.t.Helper()
+	s := c.servers[0]
+	_ = st.hold("NodeUnpublishVolume", "before")
+	s.stopped("v", s.running("v", 1)[0].ID)
+	st.held("NodeUnpublishVolume")
+	s.must("job", "run", "-detach", s.write(keeping("v", "n1", "fourth")))
+	forced := s.begin(force("n0")...)
+	c.keeps(st, "v", c.nodes[0])
+	c.nodes[0].crash()
+	forced.ends(7, "n0", "is up and does not say what it has mounted", "power it off")
+	s.waiting("v")
+	if err := st.attachedAt("v n0"); err != nil {
+		c.t.Error(err)
+	}
+	if err := os.Remove(filepath.Join(st.root, "vol", "shelf-v", "staged", "n0")); err != nil {
+		c.t.Fatal(err) // no power, no mount
+	}
+	eventually(c.t, "the node is down", func() error {
+		out, err := s.run("node", "status")
+		if err == nil && !strings.Contains(out, "down") {
+			err = fmt.Errorf("nodes:\n%s", out)
+		}
+		return err
+	})
+	s.refused(7, []string{"is down", "detach -force -reason"}, "volume", "detach", "v", "n0")
+	if out := s.must(force("n0")...); !strings.Contains(out, "nothing proves that it does not write") {
+		c.t.Errorf("it says %q", out)
+	}
+}
+
+// waiting waits until a second claim of the volume waits, and holds that the first is still granted.
+func (a *agent) waiting(volume string) {
+	a.t.Helper()
+	eventually(a.t, "a second claim of "+volume, func() error {
+		claims, err := a.claims(volume)
+		switch {
+		case err != nil:
+			return err
+		case len(claims) != 2:
+			return fmt.Errorf("%d claims", len(claims))
+		}
+		states := []string{claims[0].State, claims[1].State}
+		slices.Sort(states)
+		if !slices.Equal(states, []string{structs.ClaimGranted, structs.ClaimWaiting}) {
+			a.t.Errorf("claims of %s are %v", volume, states)
+		}
+		return nil
+	})
+}
+
+// open opens a file of the only volume that is mounted at a node.
+func (st *storage) open(n *agent, name string) *os.File {
+	st.t.Helper()
+	for _, dir := range stagedBelow(n.dir) {
+		if filepath.Base(dir) == "mount" {
+			f, err := os.Open(filepath.Join(dir, name))
+			if err != nil {
+				st.t.Fatal(err)
+			}
+			st.t.Cleanup(func() { _ = f.Close() })
+			return f
+		}
+	}
+	st.t.Fatalf("nothing is mounted: %v", stagedBelow(n.dir))
+	return nil
+}
