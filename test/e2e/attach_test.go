@@ -33,6 +33,7 @@ func newStorage(t testing.TB) *storage {
 		if t.Failed() {
 			t.Logf("the calls to the plugin:\n%s", st.read("calls"))
 		}
+		st.freeDevices()
 		if err := os.RemoveAll(root); err != nil {
 			t.Error(err)
 		}
@@ -93,9 +94,13 @@ func (st *storage) create(a *agent, id string, mib int) {
 }
 
 func (st *storage) volume(a *agent, id string, mib int) string {
+	return st.file(a, volumeFile{id: id}, mib)
+}
+
+func (st *storage) file(a *agent, v volumeFile, mib int) string {
 	a.t.Helper()
-	text := strings.Replace(volumeFile{id: id}.sized(mib), `"hostpath"`, `"shelf"`, 1)
-	return a.file(fmt.Sprintf("volume-%s-%d.hcl", id, mib), text)
+	text := strings.Replace(v.sized(mib), `"hostpath"`, `"shelf"`, 1)
+	return a.file(fmt.Sprintf("volume-%s-%d.hcl", v.id, mib), text)
 }
 
 // places lists "volume node" for what the plugin has recorded in a directory of each volume: "attached" or

@@ -1,12 +1,18 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"berth/structs"
 )
 
 // buildDriver builds the CSI driver that nobody here wrote, from its module.
@@ -67,6 +73,44 @@ func chroot(driver string) string {
 	return b.String()
 }
 
+// inside returns a path of the host to what a task of the allocation sees at path.
+func (a *agent) inside(alloc, path string) string {
+	a.t.Helper()
+	for _, pid := range a.tree() {
+		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		seen := fmt.Sprintf("/proc/%d/root%s", pid, path)
+		_, err := os.Stat(seen)
+		if err == nil && bytes.Contains(environ, []byte("BERTH_ALLOC_ID="+alloc)) {
+			return seen
+		}
+	}
+	a.t.Fatalf("no process of allocation %s sees %s", alloc, path)
+	return ""
+}
+
+// blocks is the size of the file system of a path, as df has it.
+func (a *agent) blocks(path string) uint64 {
+	a.t.Helper()
+	var st unix.Statfs_t
+	if err := unix.Statfs(path, &st); err != nil {
+		a.t.Fatalf("%s: %v", path, err)
+	}
+	return st.Blocks
+}
+
+// driverSizes are the sizes of the volumes that the driver itself lists.
+func (a *agent) driverSizes() (sizes []int64) {
+	a.t.Helper()
+	listed, err := get[structs.CSIVolumeExternalResponse](a, "/v1/volumes/external?plugin_id=driver")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	for _, v := range listed.Volumes {
+		sizes = append(sizes, v.CapacityBytes)
+	}
+	return sizes
+}
+
 func TestADriverNobodyHereWrote(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, "one", "-server", "-client")
@@ -88,12 +132,29 @@ func TestADriverNobodyHereWrote(t *testing.T) {
 		}
 		return nil
 	})
-	// It asks for the node's step of an expansion, and checks the path that it is given.
+	// It asks for the node's step of an expansion, and checks the path that it is given. Its volumes are
+	// directories of the node's own file system, so nothing that an allocation sees grows: the size is the
+	// driver's word alone. TestVolumesGrowUnderTheirUsers has real file systems.
+	whole := a.blocks(a.dir)
+	if got := a.blocks(a.inside(first.ID, "/data")); got != whole {
+		t.Errorf("the allocation sees %d blocks, the node %d: the driver no longer mounts directories",
+			got, whole)
+	}
+	if got := a.driverSizes(); !slices.Equal(got, []int64{16 << 20}) {
+		t.Errorf("before the expansion the driver lists %v", got)
+	}
 	a.must("volume", "create", a.file("larger.hcl", strings.Replace(driverVolume, "16MiB", "24MiB", 1)))
 	out := a.must("volume", "status", "counter")
 	if !strings.Contains(out, "24 MiB") || strings.Contains(out, "Grows to") {
 		t.Errorf("status after the expansion:\n%s", out)
 	}
+	if got := a.driverSizes(); !slices.Equal(got, []int64{24 << 20}) {
+		t.Errorf("after the expansion the driver lists %v", got)
+	}
+	if got := a.blocks(a.inside(first.ID, "/data")); got != whole {
+		t.Errorf("the allocation sees %d blocks, the node %d", got, whole)
+	}
+	a.goesOn(first.ID)
 	log := a.must("alloc", "logs", "-stderr", a.running("driver", 1)[0].ID)
 	for _, rpc := range []string{"ControllerExpandVolume", "NodeExpandVolume"} {
 		if !strings.Contains(log, rpc) {

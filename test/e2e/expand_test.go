@@ -66,6 +66,13 @@ func TestVolumesGrowUnderTheirUsers(t *testing.T) {
 		}
 	}
 
+	// A device that nobody uses meanwhile.
+	a.must("job", "stop", "disk")
+	a.free("disk")
+	grow(disk, 40)
+	a.must("job", "run", a.write(watching("disk", "disk", blockdev, structs.CSIBlockDevice)))
+	a.says(a.running("disk", 1)[0].ID, "size 40\n")
+
 	// The plugin may not grow ext4 everywhere while it is mounted: then the status says that the next mount does it.
 	grow(later, 32)
 	out := a.must("volume", "status", "later")
@@ -99,31 +106,43 @@ func TestVolumesGrow_OfflineOnceTheirUsersHaveLeft(t *testing.T) {
 	c := &cluster{t: t, servers: []*agent{a}, nodes: []*agent{a}}
 	a.must("job", "run", "-detach", st.job(a, "shelf", "system", "monolith"))
 	a.healthyNodes("shelf", 1)
-	st.create(a, "v", 300)
-	job := a.write(watching("v", "v", df, structs.CSIFileSystem))
-	a.must("job", "run", "-detach", job)
-	user := a.running("v", 1)[0].ID
-	a.says(user, "size 23x\n") // the log of xfs takes 64 MiB
-
-	a.must("volume", "create", st.volume(a, "v", 360))
-	out := a.must("volume", "status", "v")
-	for _, want := range []string{"360 MiB once it is not in use: ", "allocation " + user[:8]} {
-		if !strings.Contains(out, want) {
-			t.Errorf("what it waits for is not to be seen, it lacks %q:\n%s", want, out)
+	fs, disk := volumeFile{id: "fs"}, volumeFile{id: "disk", attach: structs.CSIBlockDevice}
+	for _, v := range []struct {
+		volumeFile
+		script, small, large string
+	}{
+		{fs, df, "size 23x\n", "size 29x\n"}, // the log of xfs takes 64 MiB
+		{disk, blockdev, "size 300\n", "size 360\n"},
+	} {
+		a.must("volume", "create", st.file(a, v.volumeFile, 300))
+		job := a.write(watching(v.id, v.id, v.script, v.attach))
+		a.must("job", "run", "-detach", job)
+		user := a.running(v.id, 1)[0].ID
+		a.says(user, v.small)
+		a.must("volume", "create", st.file(a, v.volumeFile, 360))
+		out := a.must("volume", "status", v.id)
+		for _, want := range []string{"360 MiB once it is not in use: ", "allocation " + user[:8]} {
+			if !strings.Contains(out, want) {
+				t.Errorf("what it waits for is not to be seen, it lacks %q:\n%s", want, out)
+			}
 		}
+		a.must("job", "stop", v.id)
+		eventually(t, "the plugin has expanded the volume", func() error {
+			got, err := get[*structs.CSIVolumeDetail](a, "/v1/volume/csi/"+v.id)
+			if err == nil && (got.ExpandPending || got.Capacity != 360<<20) {
+				err = fmt.Errorf("%+v", got)
+			}
+			return err
+		})
+		a.must("job", "run", "-detach", job)
+		next := a.running(v.id, 1)[0].ID
+		a.says(next, v.large)
+		if strings.Contains(a.logs(user), v.large) || strings.Contains(a.logs(next), v.small) {
+			t.Errorf("volume %s has not grown between its users", v.id)
+		}
+		a.growing(v.id, false)
 	}
-	a.must("job", "stop", "v")
-	eventually(t, "the plugin has expanded the volume", func() error {
-		v, err := get[*structs.CSIVolumeDetail](a, "/v1/volume/csi/v")
-		if err == nil && (v.ExpandPending || v.Capacity != 360<<20) {
-			err = fmt.Errorf("%+v", v)
-		}
-		return err
-	})
-	a.must("job", "run", "-detach", job)
-	a.says(a.running("v", 1)[0].ID, "size 29x\n")
-	a.growing("v", false)
-	c.endAll(st, "v")
+	c.endAll(st, "fs", "disk")
 }
 
 func TestAVolumeWithoutRoomIsNoDeadEnd(t *testing.T) {

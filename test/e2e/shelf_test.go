@@ -30,7 +30,8 @@ import (
 //
 //	vol/ID/disk             the image
 //	vol/ID/attached/NODE    the volume is attached to the node
-//	vol/ID/staged/NODE      the volume is mounted there
+//	vol/ID/staged/NODE      the volume is mounted there, or shown as a device
+//	vol/ID/device           the loop device that shows it
 //	calls                   a line per call: node, RPC, volume, outcome
 //	faults                  a line per call that came out of order
 //	hold/RPC.before|after   calls wait while the file exists
@@ -357,6 +358,9 @@ func (s *shelf) NodeStageVolume(
 	if at := s.nodes(id, "staged"); len(at) > 0 && !slices.Equal(at, []string{s.node}) {
 		return nil, s.fault("%s is staged on %s and mounted on %v", id, s.node, at)
 	}
+	if req.GetVolumeCapability().GetBlock() != nil {
+		return &csi.NodeStageVolumeResponse{}, s.stageDevice(id)
+	}
 	if mounted(path) {
 		return &csi.NodeStageVolumeResponse{}, nil
 	}
@@ -374,7 +378,8 @@ func (s *shelf) NodeStageVolume(
 func (s *shelf) NodeUnstageVolume(
 	_ context.Context, req *csi.NodeUnstageVolumeRequest,
 ) (*csi.NodeUnstageVolumeResponse, error) {
-	if err := unmount(req.GetStagingTargetPath()); err != nil {
+	err := errors.Join(unmount(req.GetStagingTargetPath()), s.unstageDevice(req.GetVolumeId()))
+	if err != nil {
 		return nil, err
 	}
 	_ = os.Remove(s.path("vol", req.GetVolumeId(), "staged", s.node))
@@ -385,6 +390,9 @@ func (s *shelf) NodePublishVolume(
 	_ context.Context, req *csi.NodePublishVolumeRequest,
 ) (*csi.NodePublishVolumeResponse, error) {
 	from, to := req.GetStagingTargetPath(), req.GetTargetPath()
+	if req.GetVolumeCapability().GetBlock() != nil {
+		return &csi.NodePublishVolumeResponse{}, s.publishDevice(req.GetVolumeId(), to)
+	}
 	if !mounted(from) {
 		return nil, s.fault("%s is published on %s, where it is not staged", req.GetVolumeId(), s.node)
 	}
@@ -413,6 +421,9 @@ func (s *shelf) NodeExpandVolume(
 	size, err := s.find(req.GetVolumeId())
 	if err != nil {
 		return nil, err
+	}
+	if device := s.device(req.GetVolumeId()); device != "" {
+		return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, command("losetup", "-c", device)
 	}
 	device, err := exec.Command("findmnt", "-no", "SOURCE", req.GetVolumePath()).Output()
 	if err != nil {
