@@ -26,6 +26,7 @@ import (
 func agentMain(dataDir, server string) int {
 	cfg := DefaultConfig()
 	cfg.Enabled, cfg.DataDir, cfg.Servers, cfg.Version = true, dataDir, []string{server}, "test"
+	cfg.Drivers.RawExec.Enabled = true
 	c, err := New(cfg, Deps{Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Debug, Output: os.Stderr})})
 	if err != nil {
 		println(err.Error())

@@ -28,10 +28,11 @@ type dirMode struct {
 	once bool // a driver changes it later: the mode of one that is there stays
 }
 
-// layout lists the directories of an allocation with their modes. A task may switch users, so the directories
-// that tasks write to are open to all users. A closed directory above them keeps the other users of the
-// machine out: a driver with roots shows each task the inner directories only. A driver without roots opens
-// the closed ones to the user of the task.
+// layout lists the directories of an allocation with their modes. The shared ones are open to the users of all
+// tasks. A task's own are root's until its driver, which knows the task's user, gives them to that user: what a
+// driver or a task has made of them stays when the agent starts again. A closed directory above them keeps the
+// other users of the machine out: a driver with roots shows each task the inner directories only. A driver
+// without roots opens the closed ones to the user of the task.
 func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 	shared := filepath.Join(root, sharedDir)
 	rootless := slices.ContainsFunc(g.Tasks, HostPaths)
@@ -43,9 +44,9 @@ func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 	for _, t := range g.Tasks {
 		dir := filepath.Join(root, t.Name)
 		dirs[dir] = dirMode{0o700, HostPaths(t)}
-		dirs[filepath.Join(dir, "local")] = dirMode{0o777, false}
-		dirs[filepath.Join(dir, "tmp")] = dirMode{0o777 | os.ModeSticky, false}
-		dirs[filepath.Join(dir, "secrets")] = dirMode{0o711, false}
+		dirs[filepath.Join(dir, "local")] = dirMode{0o755, true}
+		dirs[filepath.Join(dir, "tmp")] = dirMode{0o755, true}
+		dirs[filepath.Join(dir, "secrets")] = dirMode{0o700, true}
 	}
 	return dirs
 }

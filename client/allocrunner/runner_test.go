@@ -404,7 +404,7 @@ func TestTheDirectoryIsNotRemovedThroughAMount(t *testing.T) {
 	if err := makeDirs(root, testAlloc("web").Job.TaskGroups[0]); err != nil {
 		t.Fatal(err)
 	}
-	for path, mode := range map[string]os.FileMode{"web/local": 0o777, "web/secrets": 0o711, "alloc/tmp": 0o777, "alloc/data": 0o777} {
+	for path, mode := range map[string]os.FileMode{"web/local": 0o755, "web/tmp": 0o755, "web/secrets": 0o700, "alloc/tmp": 0o777, "alloc/data": 0o777} {
 		if st, err := os.Stat(filepath.Join(root, path)); err != nil || st.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", path, st, err)
 		}

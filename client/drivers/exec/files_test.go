@@ -1,6 +1,7 @@
 package exec_test
 
 import (
+	"errors"
 	"os"
 	"testing"
 
@@ -71,5 +72,42 @@ func TestSharedDirectory_ServesTasksOfDifferentUsers(t *testing.T) {
 	second.User = "daemon"
 	if res, out := r.run(second); out != "from 65534\nwrote\n" {
 		t.Fatalf("the second task ended with %+v and said %q", res, out)
+	}
+}
+
+// A task's directories are its user's at each start; what is in them keeps its owner. As in other systems, a task
+// of root that becomes another user writes to /tmp, and to local only where it lets that user.
+func TestDirectories_AreTheUsersOfTheTask(t *testing.T) {
+	r := newRig(t)
+	const look = `stat -c '%n %u:%g %a' /local /secrets /tmp /local/*; `
+	cfg := r.task("t", look+`touch /local/file`)
+	for _, dir := range []string{cfg.Dirs.Local, cfg.Dirs.Secrets} {
+		if err := os.Chmod(dir, 0o777); err != nil { // as an older version made them
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.WriteFile(cfg.Dirs.Local+"/roots", nil, 0o600),
+		os.WriteFile(cfg.Dirs.Local+"/others", nil, 0o600), os.Chown(cfg.Dirs.Local+"/others", 7, 7)); err != nil {
+		t.Fatal(err)
+	}
+	cfg.User = "4321:1234"
+	dirs := func(user, more string) string {
+		return "/local " + user + " 755\n/secrets " + user + " 700\n/tmp " + user + " 1777\n" + more +
+			"/local/others 7:7 600\n/local/roots 0:0 600\n"
+	}
+	want := dirs("4321:1234", "")
+	if res, out := r.run(cfg); out != want || !res.Successful() {
+		t.Fatalf("ended with %+v and said %q, want %q", res, out, want)
+	}
+	r.destroy(cfg)
+	cfg = r.task("t", look+`
+		daemon() { setpriv --reuid 1 --clear-groups "$@" 2>/dev/null; }
+		daemon touch /tmp/x && echo wrote tmp
+		daemon touch /local/x && echo wrote local
+		daemon ls /secrets && echo listed
+		chown 1 /local && daemon touch /local/x && echo let`)
+	want += dirs("0:0", "/local/file 4321:1234 644\n") + "wrote tmp\nlet\n" // the log goes on
+	if res, out := r.run(cfg); out != want || !res.Successful() {
+		t.Fatalf("ended with %+v and said %q, want %q", res, out, want)
 	}
 }

@@ -175,7 +175,7 @@ func TestStartFailures(t *testing.T) {
 		{"not shared", func(c *driver.TaskConfig) {
 			mounts(driver.Mount{HostPath: c.Dirs.AllocShared, TaskPath: "/m", Propagation: "bidirectional"})(c)
 		}, structs.KindPrecondition, "not on a shared mount"},
-		{"no directory", func(c *driver.TaskConfig) { c.Dirs.Local = "/no-such" }, structs.KindPrecondition, "/local"},
+		{"no directory", func(c *driver.TaskConfig) { c.Dirs.Local = "/no-such" }, structs.KindPrecondition, "/no-such"},
 		{"no log directory", func(c *driver.TaskConfig) { c.Dirs.Logs = "/no-such" }, structs.KindInternal, "logs"},
 		{"unknown field", func(c *driver.TaskConfig) { c.Config["comand"] = "x" }, structs.KindInvalid, "config.comand: unknown field; expected command, args, work_dir"},
 	}

@@ -16,15 +16,11 @@ import (
 
 // binds are the task's own directories, then what the job mounts, outer paths first.
 func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bind, error) {
-	tmp := filepath.Join(cfg.Dirs.Task, "tmp")
-	if err := os.MkdirAll(tmp, 0o777); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(tmp, 0o777|os.ModeSticky); err != nil {
+	if err := executor.GiveDirs(cfg.Dirs, user, executor.OpenTmp); err != nil {
 		return nil, err
 	}
 	binds := []sandbox.Bind{
-		{Source: tmp, Target: "/tmp"},
+		{Source: filepath.Join(cfg.Dirs.Task, "tmp"), Target: "/tmp"},
 		{Source: cfg.Dirs.AllocShared, Target: "/alloc"},
 		{Source: cfg.Dirs.Local, Target: "/local"},
 		{Source: cfg.Dirs.Secrets, Target: "/secrets"},
@@ -32,11 +28,6 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 	}
 	if dir := resolverDir(d.cfg.ChrootEnv); dir != "" {
 		binds = append(binds, sandbox.Bind{Source: dir, Target: dir, ReadOnly: true})
-	}
-	for _, dir := range []string{cfg.Dirs.Local, cfg.Dirs.Secrets} {
-		if err := executor.GiveTo(dir, user); err != nil {
-			return nil, err
-		}
 	}
 	mounts, err := jobMounts(cfg.Mounts)
 	return append(binds, mounts...), err

@@ -2,19 +2,45 @@ package executor
 
 import (
 	"errors"
-	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
 
 	"golang.org/x/sys/unix"
 
+	"berth/client/driver"
 	"berth/client/drivers/sandbox"
+	"berth/structs"
 )
 
-// GiveTo makes the user the owner of a task's directory; nil and root need not be given it. A task may have
-// put a symbolic link in its place: that is an error.
-func GiveTo(dir string, user *sandbox.User) error {
-	return change(dir, user, func(f *os.File) error { return f.Chown(int(user.UID), int(user.GID)) })
+// The modes of a task's tmp. OwnTmp is for a task that sees the host's paths. OpenTmp is for one that has a root
+// of its own, where it is /tmp: a task that switches users expects to write there, and no other task sees it.
+const (
+	OwnTmp  os.FileMode = 0o755
+	OpenTmp             = 0o777 | os.ModeSticky
+)
+
+// GiveDirs makes the user, nil for that of the agent, the owner of the task's own directories. Others may read
+// local, and only the user enters secrets. What is in them keeps its owner. A task may have put a symbolic link
+// in the place of one: that is an error.
+func GiveDirs(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
+	path := filepath.Join(dirs.Task, "tmp")
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return errors.Join(giveTo(dirs.Local, user, 0o755), giveTo(path, user, tmp), giveTo(dirs.Secrets, user, 0o700))
+}
+
+func giveTo(dir string, user *sandbox.User, mode os.FileMode) error {
+	return change(dir, func(f *os.File) error {
+		if user != nil {
+			if err := f.Chown(int(user.UID), int(user.GID)); err != nil {
+				return err
+			}
+		}
+		return f.Chmod(mode) // after the chown: the new owner never has a mode that is not meant for it
+	})
 }
 
 // opening keeps two tasks from opening one directory at the same time.
@@ -23,9 +49,12 @@ var opening sync.Mutex
 // OpenTo lets the user's group, and nobody else but root, enter a directory. One that is open to another
 // group already is then open to everybody: a directory has one group.
 func OpenTo(dir string, user *sandbox.User) error {
+	if user == nil || user.UID == 0 && user.GID == 0 {
+		return nil
+	}
 	opening.Lock()
 	defer opening.Unlock()
-	return change(dir, user, func(f *os.File) error {
+	return change(dir, func(f *os.File) error {
 		var st unix.Stat_t
 		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 			return err
@@ -37,13 +66,10 @@ func OpenTo(dir string, user *sandbox.User) error {
 	})
 }
 
-func change(dir string, user *sandbox.User, do func(*os.File) error) error {
-	if user == nil || user.UID == 0 && user.GID == 0 {
-		return nil
-	}
+func change(dir string, do func(*os.File) error) error {
 	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("giving %s to user %d: %w", dir, user.UID, err)
+		return structs.Errorf(structs.KindPrecondition, "giving %s to the task's user: %w", dir, err)
 	}
 	f := os.NewFile(uintptr(fd), dir)
 	return errors.Join(do(f), f.Close())

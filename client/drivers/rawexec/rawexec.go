@@ -109,13 +109,10 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	})
 }
 
-// giveDirs opens the directories on the way to the task's own to its user, which owns the task's own.
+// giveDirs makes the user the owner of the task's own directories and opens those on the way there to it.
 func giveDirs(dirs driver.Dirs, user *sandbox.User) error {
-	err := errors.Join(executor.OpenTo(filepath.Dir(dirs.Task), user), executor.OpenTo(dirs.Task, user))
-	for _, dir := range []string{dirs.Local, dirs.Secrets} {
-		err = errors.Join(err, executor.GiveTo(dir, user))
-	}
-	return err
+	return errors.Join(executor.GiveDirs(dirs, user, executor.OwnTmp),
+		executor.OpenTo(filepath.Dir(dirs.Task), user), executor.OpenTo(dirs.Task, user))
 }
 
 // environ adds what only the driver knows: where the task's directories are.

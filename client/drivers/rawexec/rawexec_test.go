@@ -67,7 +67,7 @@ func (r *rig) task(script string) *driver.TaskConfig {
 		ID: "alloc/t", Task: "t", Config: map[string]any{"command": "sh", "args": []any{"-c", script}},
 		Dirs: driver.Dirs{Task: r.dir + "/t", AllocShared: r.dir, Local: r.dir + "/t/local", Secrets: r.dir + "/t/secrets", Logs: r.dir},
 	}
-	if err := os.MkdirAll(cfg.Dirs.Local, 0o755); err != nil {
+	if err := errors.Join(os.MkdirAll(cfg.Dirs.Local, 0o755), os.MkdirAll(cfg.Dirs.Secrets, 0o700)); err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
@@ -287,9 +287,6 @@ func TestUser_OwnsTheTasksDirectoriesAlone(t *testing.T) {
 	}
 	cfg := r.task(`
 		cp /bin/true local/left-behind && chmod 4755 local/left-behind && touch secrets/x && echo made`)
-	if err := os.MkdirAll(cfg.Dirs.Secrets, 0o711); err != nil {
-		t.Fatal(err)
-	}
 	cfg.User = "daemon"
 	r.start(cfg)
 	if res := r.wait(cfg); r.out() != "made\n" {
