@@ -7,7 +7,8 @@ var (
 		func(a *structs.NodeListResponse) []*structs.NodeListStub { return a.Nodes })
 	nodeGet = read(structs.NodeGet, bindNode,
 		func(a *structs.NodeGetResponse) any { return viewNode(a.Node) })
-	nodeAllocations = read(structs.NodeAllocs, bindNode, func(a *structs.AllocsResponse) any { return a.Allocs })
+	nodeAllocations = list(structs.NodeAllocs, bindNode,
+		func(a *structs.AllocsResponse) []*structs.Allocation { return a.Allocs })
 	nodeEvaluate    = write(structs.NodeEvaluate, bindNodeWrite, same[structs.NodeEvaluateResponse])
 	nodeEligibility = write(structs.NodeEligibility, bindNodeEligibility, nodeWritten)
 	nodePurge       = write(structs.NodeDeregister, bindNodePurge, nodeWritten)

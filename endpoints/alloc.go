@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"slices"
 
 	"berth/fsm"
 	"berth/state"
@@ -30,16 +31,32 @@ func (a allocs) get(tx *state.Read, req *structs.AllocGetRequest, resp *structs.
 }
 
 // getMany leaves out what does not exist and, for a node, what is on another node. A secret that is not
-// the node's was refused before; a node ID without a secret only narrows an operator's question.
-func (a allocs) getMany(tx *state.Read, req *structs.AllocsGetRequest, resp *structs.AllocsResponse) error {
-	resp.Allocs = []*structs.Allocation{}
-	for _, id := range req.AllocIDs {
-		row := state.Alloc(tx, id)
-		if row != nil && (req.NodeID == "" || row.NodeID == req.NodeID) {
-			resp.Allocs = append(resp.Allocs, state.AllocWithJob(tx, row))
+// the node's was refused before; a node ID without a secret only narrows an operator's question. An
+// allocation that the request names twice is answered once: each comes with its whole job.
+func (a allocs) getMany(tx *state.Read, req *structs.AllocsGetRequest, resp *structs.AllocsResponse) (err error) {
+	if len(req.AllocIDs) > structs.MaxAllocIDs {
+		return structs.Errorf(structs.KindInvalid, "the request asks for %d allocations; at most %d are allowed",
+			len(req.AllocIDs), structs.MaxAllocIDs)
+	}
+	ids := slices.Compact(slices.Sorted(slices.Values(req.AllocIDs)))
+	rows := func(yield func(*structs.Allocation) bool) {
+		for _, id := range ids {
+			row := state.Alloc(tx, id)
+			if row != nil && (req.NodeID == "" || row.NodeID == req.NodeID) && !yield(row) {
+				return
+			}
 		}
 	}
-	return nil
+	resp.Allocs, err = wholeAllocs(tx).page(rows, &req.QueryOptions, &resp.QueryMeta)
+	return err
+}
+
+// wholeAllocs shows allocations with their jobs.
+func wholeAllocs(tx *state.Read) listing[structs.Allocation, structs.Allocation] {
+	return listing[structs.Allocation, structs.Allocation]{
+		Key:  allocKey,
+		Stub: func(a *structs.Allocation) *structs.Allocation { return state.AllocWithJob(tx, a) },
+	}
 }
 
 func (a allocs) list(tx *state.Read, req *structs.QueryRequest, resp *structs.AllocListResponse) (err error) {

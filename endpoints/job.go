@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"berth/fsm"
 	"berth/internal/codec"
@@ -77,7 +76,7 @@ func jobModifyIndex(tx *state.Read, job *structs.Job) uint64 {
 }
 
 // missingVolumes warns of volumes that a job names and nobody has registered yet: that is allowed, the job
-// waits for them.
+// waits for them. It names the first of many.
 func missingVolumes(tx *state.Read, job *structs.Job) string {
 	var missing []string
 	for _, g := range job.TaskGroups {
@@ -88,13 +87,15 @@ func missingVolumes(tx *state.Read, job *structs.Job) string {
 			}
 			for i := range count {
 				if id := v.VolumeID(i); state.Volume(tx, job.Namespace, id) == nil {
-					missing = append(missing, fmt.Sprintf("group %q, volume %q: there is no volume %q in namespace %q yet", g.Name, alias, id, job.Namespace))
+					missing = append(missing, fmt.Sprintf("group %q, volume %q: there is no volume %q in namespace %q yet",
+						g.Name, alias, id, job.Namespace))
 					break
 				}
 			}
 		}
 	}
-	return strings.Join(missing, "\n")
+	slices.Sort(missing)
+	return structs.JoinFaults(missing)
 }
 
 func (j jobs) deregister(ctx context.Context, req *structs.JobDeregisterRequest) (*structs.JobDeregisterResponse, error) {

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -48,6 +49,23 @@ func TestAJobIsRegisteredWithItsEvaluation(t *testing.T) {
 		t.Errorf("%d evaluations, want 3", len(got))
 	}
 	refused(s, structs.KindConflict, structs.JobRegister, &structs.JobRegisterRequest{Job: given, EnforceIndex: true, JobModifyIndex: 1})
+}
+
+func TestJobRegister_WarnsOfTheFirstMissingVolumes(t *testing.T) {
+	s := newServer(t)
+	job := aJob("j")
+	volumes := job.TaskGroups[0].Volumes
+	for i := range 3 * structs.MaxFaults {
+		v := *volumes["data"]
+		v.Source = fmt.Sprintf("v%03d", i)
+		volumes[fmt.Sprintf("alias%03d", i)] = &v
+	}
+	delete(volumes, "data")
+	got := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job}).Warnings
+	lines := strings.Split(got, "\n")
+	if len(lines) != structs.MaxFaults+1 || !strings.Contains(lines[0], `"v000"`) || lines[len(lines)-1] != "and 40 more" {
+		t.Errorf("%d lines, the first %q, the last %q", len(lines), lines[0], lines[len(lines)-1])
+	}
 }
 
 func TestBadJobsAreRefused(t *testing.T) {

@@ -252,15 +252,14 @@ func putNodeStub(s *structs.NodeListStub, n *structs.Node) {
 	}
 }
 
-func (n nodes) allocs(tx *state.Read, req *structs.NodeGetRequest, resp *structs.AllocsResponse) error {
+// allocs lists a node's allocations with their jobs, by ID.
+func (n nodes) allocs(tx *state.Read, req *structs.NodeGetRequest, resp *structs.AllocsResponse) (err error) {
 	if state.Node(tx, req.NodeID) == nil {
 		return noNode(req.NodeID)
 	}
-	resp.Allocs = []*structs.Allocation{}
-	for a := range state.AllocsByNode(tx, req.NodeID) {
-		resp.Allocs = append(resp.Allocs, state.AllocWithJob(tx, a))
-	}
-	return nil
+	rows := sorted(state.AllocsByNode(tx, req.NodeID), allocKey, &req.QueryOptions)
+	resp.Allocs, err = wholeAllocs(tx).page(rows, &req.QueryOptions, &resp.QueryMeta)
+	return err
 }
 
 // clientAllocs tells a node what it should have. It waits for what the servers change about the node's own

@@ -211,6 +211,40 @@ func TestSessionsForgetThoseThatEnded(t *testing.T) {
 	}
 }
 
+func TestAllocGetAllocs_AnswersEachOnceAndNotTooMany(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	s.addAlloc("a2", "n1")
+	ids := slices.Repeat([]string{"a2", "a1"}, structs.MaxAllocIDs/2)
+	got := must(s, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: ids}).Allocs
+	if len(got) != 2 || got[0].ID != "a1" || got[1].ID != "a2" || got[0].Job == nil {
+		t.Errorf("%d allocations, want two with their jobs", len(got))
+	}
+	refused(s, structs.KindInvalid, structs.AllocsGet, &structs.AllocsGetRequest{AllocIDs: append(ids, "a3")})
+}
+
+func TestNodeGetAllocs_Pages(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	for _, id := range []string{"a1", "a2", "a3"} {
+		s.addAlloc(id, "n1")
+	}
+	s.endAlloc("a2", "n1") // the index has those that have ended first
+	req := &structs.NodeGetRequest{NodeID: "n1"}
+	req.PerPage = 2
+	first := must(s, structs.NodeAllocs, req)
+	req.NextToken = first.NextToken
+	second := must(s, structs.NodeAllocs, req)
+	got := ""
+	for _, a := range append(first.Allocs, second.Allocs...) {
+		got += a.ID + " "
+	}
+	if got != "a1 a2 a3 " || second.NextToken != "" {
+		t.Errorf("pages of %d and %d: %q", len(first.Allocs), len(second.Allocs), got)
+	}
+}
+
 func TestNodesShowWhatRunsThere(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

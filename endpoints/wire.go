@@ -66,16 +66,18 @@ func (r *rowByRow) AppendAnswer(out *rpc.Answer) error {
 	const array32 = 0xdd
 	b := msgp.AppendString(msgp.AppendMapHeader(out.Bytes(), fields), r.list)
 	b = append(b, array32, 0, 0, 0, 0)
-	out.Put(b)
+	if err := out.Put(b); err != nil {
+		return err
+	}
 	out.Next()
 	rows := uint32(0)
 	if err := metaOf(r.resp).Rows(func(row any) error {
 		rows++
 		b, err := codec.Append(out.Bytes(), row)
-		if err == nil {
-			out.Put(b)
+		if err != nil {
+			return err
 		}
-		return err
+		return out.Put(b)
 	}); err != nil {
 		return err
 	}
@@ -90,7 +92,9 @@ func (r *rowByRow) AppendAnswer(out *rpc.Answer) error {
 			return err
 		}
 		if string(name) != r.list {
-			out.Put(append(out.Bytes(), rest[:len(rest)-len(after)]...))
+			if err := out.Put(append(out.Bytes(), rest[:len(rest)-len(after)]...)); err != nil {
+				return err
+			}
 		}
 		rest = after
 	}

@@ -90,6 +90,9 @@ func TestAListOverAWireIsTheList(t *testing.T) {
 	ofJob := func(q structs.QueryOptions) structs.JobGetRequest {
 		return structs.JobGetRequest{JobID: "a", QueryOptions: q}
 	}
+	ofNode := func(q structs.QueryOptions) structs.NodeGetRequest {
+		return structs.NodeGetRequest{NodeID: "n1", QueryOptions: q}
+	}
 	for _, tc := range []struct {
 		q    structs.QueryOptions
 		rows bool
@@ -105,6 +108,7 @@ func TestAListOverAWireIsTheList(t *testing.T) {
 		sameWired(s, structs.CSIVolumeList, volumes, tc.rows, tc.q)
 		sameWired(s, structs.JobAllocations, ofJob, tc.rows, tc.q)
 		sameWired(s, structs.JobEvaluations, ofJob, tc.rows, tc.q)
+		sameWired(s, structs.NodeAllocs, ofNode, tc.rows, tc.q)
 		if tc.q.Filter == "" { // claims have no ID
 			sameWired(s, structs.CSIClaimList, claims, tc.rows, tc.q)
 		}

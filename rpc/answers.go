@@ -4,6 +4,8 @@ import (
 	"io"
 	"net"
 	"sync"
+
+	"berth/structs"
 )
 
 // buffers are what messages are put together in.
@@ -40,12 +42,16 @@ func (m *buffer) last() (end *buffer, size int) {
 const piece = keptBuffer - 4<<10
 
 // Answer is a message that an answer is appended to, in pieces.
-type Answer struct{ last *buffer }
+type Answer struct {
+	last   *buffer
+	before int64 // bytes of the pieces before the last
+	limit  int64 // bytes of all, 0 for no limit
+}
 
 // AnswerBytes is what an answer appends, in one piece.
 func AnswerBytes(a Appender) ([]byte, error) {
 	m := new(buffer)
-	if err := a.AppendAnswer(&Answer{m}); err != nil {
+	if err := a.AppendAnswer(&Answer{last: m}); err != nil {
 		return nil, err
 	}
 	var all []byte
@@ -58,15 +64,30 @@ func AnswerBytes(a Appender) ([]byte, error) {
 // Bytes is where the piece that is under way ends.
 func (a *Answer) Bytes() []byte { return a.last.b }
 
-// Put takes what Bytes was, with more appended. When that is a whole piece the next one begins.
-func (a *Answer) Put(b []byte) {
-	if a.last.b = b; len(b) >= piece {
+// Put takes what Bytes was, with more appended. When that is a whole piece the next one begins. It refuses an
+// answer above the limit: the other end would not read it, and this one would have it whole in memory.
+func (a *Answer) Put(b []byte) error {
+	a.last.b = b
+	if err := answerFits(a.before+int64(len(b)), a.limit); err != nil {
+		return err
+	}
+	if len(b) >= piece {
 		a.Next()
 	}
+	return nil
+}
+
+// answerFits refuses an answer of more bytes than the other end reads. A limit of 0 is none.
+func answerFits(size, limit int64) error {
+	if limit == 0 || size <= limit {
+		return nil
+	}
+	return structs.Errorf(structs.KindInvalid, "the answer has more than %d bytes: ask for less, or page by page", limit)
 }
 
 // Next begins the next piece: what is in those before it may be changed in place from now on.
 func (a *Answer) Next() {
+	a.before += int64(len(a.last.b))
 	a.last.next = buffers.Get().(*buffer)
 	a.last = a.last.next
 	if cap(a.last.b) < keptBuffer {

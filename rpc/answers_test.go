@@ -3,9 +3,12 @@ package rpc
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+
+	"berth/structs"
 )
 
 // slowConn takes what is written when it is told to.
@@ -117,11 +120,11 @@ func TestAfterAFailureNothingIsWritten(t *testing.T) {
 func TestLongMessagesAreWrittenInOrder(t *testing.T) {
 	long := func(letter byte) *buffer {
 		m := &buffer{b: make([]byte, 0, smallBuffer)}
-		a := Answer{m}
+		a := Answer{last: m}
 		for range 3 {
-			a.Put(append(a.Bytes(), bytes.Repeat([]byte{letter}, piece)...))
+			_ = a.Put(append(a.Bytes(), bytes.Repeat([]byte{letter}, piece)...))
 		}
-		a.Put(append(a.Bytes(), "."...))
+		_ = a.Put(append(a.Bytes(), "."...))
 		return m
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -154,4 +157,28 @@ func TestLongMessagesAreWrittenInOrder(t *testing.T) {
 			t.Errorf("%d bytes written, want %d, or in another order", len(got), len(want))
 		}
 	})
+}
+
+// TestServer_RefusesAnAnswerAboveTheLimit, in one piece or row by row, and the connection goes on.
+func TestServer_RefusesAnAnswerAboveTheLimit(t *testing.T) {
+	limits := small()
+	limits.Answer = 3*piece + 100
+	l := startLimited(t, limits, 0)
+	c := newPool(t, nil).At(l.addr)
+	for size, want := range map[int]structs.Kind{100: "", 3 * piece: "", 3*piece + 100: structs.KindInvalid} {
+		got, err := Call(t.Context(), c, echoMethod, &echo{Text: strings.Repeat("x", size)})
+		if structs.KindOf(err) != want || (err == nil && len(got.Text) != size) {
+			t.Errorf("an answer of %d bytes: %v, want %q", size, err, want)
+		}
+	}
+	a := Answer{last: new(buffer), limit: limits.Answer}
+	puts := 0
+	var err error
+	for err == nil && puts < 10 {
+		err = a.Put(append(a.Bytes(), make([]byte, piece)...))
+		puts++
+	}
+	if puts != 4 || !structs.IsKind(err, structs.KindInvalid) {
+		t.Errorf("%d pieces were taken: %v", puts, err)
+	}
 }

@@ -25,6 +25,7 @@ type Limits struct {
 	RetryAfter time.Duration // what a refused one is told
 	Message    int64         // bytes of one request
 	InFlight   int64         // bytes of requests in all, of those above structs.SmallRPC
+	Answer     int64         // bytes of one answer
 }
 
 // DefaultLimits let one connection carry another server's share, and all of them ten thousands of nodes.
@@ -34,6 +35,7 @@ func DefaultLimits() Limits {
 		AllCalls: 8192, AllWaiting: 1 << 18,
 		Queue: 2 * time.Second, RetryAfter: time.Second,
 		Message: structs.MaxRPCRequest, InFlight: structs.MaxRPCInFlight,
+		Answer: structs.MaxRPCAnswer,
 	}
 }
 

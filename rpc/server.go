@@ -342,10 +342,13 @@ func (s *Server) message(e *Endpoint, seq uint64, answer any, err error) *buffer
 func (s *Server) append(m *buffer, e *Endpoint, answer any) (err error) {
 	defer s.contain(e, &err)
 	if a, ok := answer.(Appender); ok {
-		return a.AppendAnswer(&Answer{m})
+		return a.AppendAnswer(&Answer{last: m, limit: s.limits.Answer})
 	}
 	m.b, err = codec.Append(m.b, answer)
-	return err
+	if err != nil {
+		return err
+	}
+	return answerFits(int64(len(m.b)), s.limits.Answer)
 }
 
 func (s *Server) logReadError(conn net.Conn, err error) {

@@ -81,6 +81,7 @@ const (
 	// Of RPC.
 	MaxRPCRequest  = 64 << 20  // bytes of one request, and of the answer of a node
 	MaxRPCAnswer   = 1 << 30   // bytes of one answer of a server
+	MaxAllocIDs    = 1_000     // allocations that one request asks for by ID
 	MaxRPCParts    = 400_000   // lists, maps and entries of one request; eight entries of a map count as one
 	RPCPartBytes   = 512       // of memory, about, that a part takes when it is decoded
 	MaxRPCInFlight = 512 << 20 // bytes of all requests above SmallRPC that are being read or served
@@ -170,6 +171,7 @@ var Limits = []limit{
 	{"JSONPartBytes", JSONPartBytes, "bytes", "an object, a list or a null element of a list in a body counts as so many among these", "counted"},
 	{"MaxRPCRequest", MaxRPCRequest, "bytes", "one RPC request, and the answer of a node", beyondInvalid},
 	{"MaxRPCAnswer", MaxRPCAnswer, "bytes", "the RPC answer of a server", beyondInvalid},
+	{"MaxAllocIDs", MaxAllocIDs, "", "allocations that one RPC request asks for by ID", beyondInvalid},
 	{"MaxRPCParts", MaxRPCParts, "", "lists, maps and entries in one RPC request; eight entries of a map count as one", beyondInvalid},
 	{"MaxRPCInFlight", MaxRPCInFlight, "bytes", "all RPC requests in flight on one agent", "*unavailable*"},
 	{"RPCPartBytes", RPCPartBytes, "bytes", "a list, a map or an entry in an RPC request counts as so many among these", "counted"},
