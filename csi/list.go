@@ -61,6 +61,12 @@ func (c *Client) listed(rpc string, i int, e *spec.ListVolumesResponse_Entry, ha
 		CloneID: clone, SnapshotID: snapshot,
 	}
 	if has.SupportsListVolumesAttachedNodes && e.GetStatus() != nil {
+		for _, node := range e.GetStatus().GetPublishedNodeIds() {
+			err := c.expects(rpc, short(fmt.Sprintf("entries[%d].status.published_node_ids", i), node, structs.MaxCSINodeID))
+			if err != nil {
+				return nil, err
+			}
+		}
 		stub.PublishedNodesKnown = true
 		stub.PublishedExternalNodeIDs = e.GetStatus().GetPublishedNodeIds()
 	}

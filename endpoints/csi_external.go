@@ -111,6 +111,7 @@ type externalList struct {
 	places []*place // still to be asked
 	limit  int      // 0: not given
 	calls  int
+	bytes  int             // of the volumes on the page
 	seen   map[string]bool // external IDs: controllers of shared storage list the same volumes
 	failed error           // the last
 	resp   *structs.CSIVolumeExternalResponse
@@ -149,7 +150,8 @@ var noController = structs.Errorf(structs.KindUnavailable,
 
 // full reports whether the page takes no more.
 func (l *externalList) full() bool {
-	return len(l.resp.Volumes) >= cmp.Or(l.limit, structs.MaxExternal) || l.calls >= externalCalls
+	return len(l.resp.Volumes) >= cmp.Or(l.limit, structs.MaxExternal) || l.calls >= externalCalls ||
+		l.bytes >= structs.MaxExternalSum
 }
 
 // externalAnswer is what one place answered.
@@ -196,6 +198,9 @@ func (l *externalList) ask(ctx context.Context, p *place, rest int) externalAnsw
 		structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
 			PluginID: l.plugin.ID, Provider: l.plugin.Provider, MaxEntries: int32(rest), StartingToken: p.token,
 		})
+	if err == nil {
+		err = page.Validate()
+	}
 	return externalAnswer{page, err}
 }
 
@@ -210,6 +215,7 @@ func (l *externalList) drain(ctx context.Context, p *place, a externalAnswer) bo
 		for _, s := range a.page.Volumes {
 			if s != nil && !l.seen[s.ExternalID] {
 				l.seen[s.ExternalID] = true
+				l.bytes += s.Bytes()
 				l.resp.Volumes = append(l.resp.Volumes, s)
 			}
 		}

@@ -93,6 +93,55 @@ func TestExternalVolumes_ComeInPagesOverEveryPlace(t *testing.T) {
 	refused(s, structs.KindInvalid, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl", QueryOptions: structs.QueryOptions{NextToken: "!"}})
 }
 
+func TestExternalVolumes_ArePagedByTheirBytes(t *testing.T) {
+	s := newServer(t)
+	node := s.addNode("n1", "a")
+	asked := 0
+	node.answer = func(_ string, req, resp any) error {
+		asked++
+		page := resp.(*structs.ClientCSIListResponse)
+		page.NextToken = strconv.Itoa(asked)
+		for i := range 1000 {
+			v := &structs.CSIVolumeExternalStub{ExternalID: fmt.Sprintf("v%d-%d", asked, i)}
+			v.VolumeContext = map[string]string{"k": strings.Repeat("x", structs.MaxCSIContext-1)}
+			page.Volumes = append(page.Volumes, v)
+		}
+		return nil
+	}
+	got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+	if asked != 5 || got.NextToken == "" { // 1000 of 16 KiB each are 15.6 MiB
+		t.Errorf("asked %d times for %d volumes", asked, len(got.Volumes))
+	}
+}
+
+func TestExternalVolumes_RefuseAnAnswerWithoutBounds(t *testing.T) {
+	for name, v := range map[string]*structs.CSIVolumeExternalStub{
+		"id":      {ExternalID: strings.Repeat("x", structs.MaxCSIID+1)},
+		"source":  {CloneID: strings.Repeat("x", structs.MaxCSIID+1)},
+		"status":  {Status: strings.Repeat("x", structs.MaxErrorText+1)},
+		"context": {VolumeContext: map[string]string{"k": strings.Repeat("x", structs.MaxCSIContext)}},
+		"node":    {PublishedExternalNodeIDs: []string{strings.Repeat("x", structs.MaxCSINodeID+1)}},
+		"token":   nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.addShelf("n1", "a", "a1")
+			s.addNode("n2", "b").answer = func(_ string, req, resp any) error {
+				page := resp.(*structs.ClientCSIListResponse)
+				page.Volumes = append(page.Volumes, v)
+				if v == nil {
+					page.NextToken = strings.Repeat("x", structs.MaxCSIToken+1)
+				}
+				return nil
+			}
+			got := must(s, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
+			if externalIDs(got) != "a1" || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "at most") {
+				t.Errorf("got %d volumes, warnings %q", len(got.Volumes), got.Warnings)
+			}
+		})
+	}
+}
+
 func TestExternalVolumes_WarnOfPlacesThatAreMissing(t *testing.T) {
 	s := newServer(t)
 	s.addShelf("n1", "a", "a1")

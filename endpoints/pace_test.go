@@ -66,7 +66,7 @@ func TestListsThatWaitHoldUpNoWriter(t *testing.T) {
 		return time.Since(start)
 	}
 	alone := write(0, 400)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	const waiting = 20
 	var heard, began sync.WaitGroup

@@ -46,10 +46,11 @@ const (
 	MaxDiskMB   = 1 << 34     // 16 PiB
 
 	// Of volumes.
-	MaxVolumeBytes = 1 << 60 // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers
-	MaxClaims      = 4096    // claims in one request
-	MaxExternal    = 10_000  // volumes on a page of a plugin's storage whose size is not given
-	MaxWaitingJobs = 100     // jobs of CSIVolumeDetail.WaitingJobs
+	MaxVolumeBytes = 1 << 60  // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers
+	MaxClaims      = 4096     // claims in one request
+	MaxExternal    = 10_000   // volumes on a page of a plugin's storage whose size is not given
+	MaxExternalSum = 64 << 20 // bytes of the volumes on such a page, whatever its size
+	MaxWaitingJobs = 100      // jobs of CSIVolumeDetail.WaitingJobs
 
 	// Of what goes to a CSI plugin and comes from one, in bytes (CSI spec, "Size Limits"). IDs and contexts
 	// may be longer where they come from a plugin: real ones are whole resource paths.
@@ -62,6 +63,7 @@ const (
 	MaxCSIPlaces    = 256      // topologies of one volume; a number
 	MaxCSIToken     = 4 << 10  // a page token
 	MaxCSIAnswer    = 1 << 20  // an answer
+	MaxCSIListed    = 200_000  // volumes in one answer that lists them
 	MaxCSIList      = 16 << 20 // an answer that lists volumes: some plugins ignore max_entries
 	MaxCSIErrorText = 2048     // a plugin's words within an error
 
@@ -147,6 +149,7 @@ var Limits = []limit{
 	{"MaxVariableUses", MaxVariableUses, "", "uses of variables and locals in a job file", beyondInvalid},
 	{"MaxPlaced", MaxPlaced, "", "allocations that one plan places", "the next plan goes on"},
 	{"MaxClaims", MaxClaims, "", "claims in one claim or release", beyondInvalid},
+	{"MaxExternalSum", MaxExternalSum, "bytes", "the volumes on a page of `/v1/volumes/external`", "the next page goes on"},
 	{"MaxExternal", MaxExternal, "", "volumes on a page of `/v1/volumes/external` whose size is not given", "the next page goes on"},
 	{"MaxWaitingJobs", MaxWaitingJobs, "", "jobs that a volume's `WaitingJobs` names", beyondCut},
 	{"MaxCSIString", MaxCSIString, "bytes", "a string that a CSI plugin gets or answers", beyondInvalid},
@@ -158,6 +161,7 @@ var Limits = []limit{
 	{"MaxCSIPlaces", MaxCSIPlaces, "", "topologies of one volume that a CSI plugin answers, or that a registration gives", refusedAnswer},
 	{"MaxCSIToken", MaxCSIToken, "bytes", "a page token of a CSI plugin", refusedAnswer},
 	{"MaxCSIAnswer", MaxCSIAnswer, "bytes", "an answer of a CSI plugin", refusedAnswer},
+	{"MaxCSIListed", MaxCSIListed, "", "volumes in one answer of a CSI plugin that lists them", refusedAnswer},
 	{"MaxCSIList", MaxCSIList, "bytes", "an answer of a CSI plugin that lists volumes", refusedAnswer},
 	{"MaxCSIErrorText", MaxCSIErrorText, "bytes", "a CSI plugin's words within an error", beyondCut},
 	{"MaxFaults", MaxFaults, "", "faults that one answer names", "counted"},

@@ -166,6 +166,41 @@ func (r *ClientCSIAttachResponse) Validate() error {
 	return f.err()
 }
 
+// Validate checks the sizes in a node's answer about the volumes that its plugin lists.
+func (r *ClientCSIListResponse) Validate() error {
+	f := newFaults("the node's answer")
+	f.check(len(r.NextToken) <= MaxCSIToken, "next_token has %d bytes; at most %d are allowed",
+		len(r.NextToken), MaxCSIToken)
+	for _, v := range r.Volumes[:f.atMost("volumes", len(r.Volumes), MaxCSIListed)] {
+		if v != nil {
+			f.listed(v)
+		}
+	}
+	return f.err()
+}
+
+func (f faults) listed(v *CSIVolumeExternalStub) {
+	for _, id := range []string{v.ExternalID, v.CloneID, v.SnapshotID} {
+		f.check(len(id) <= MaxCSIID, "an ID of a volume has %d bytes; at most %d are allowed", len(id), MaxCSIID)
+	}
+	f.check(len(v.Status) <= MaxErrorText, "the status of a volume has %d bytes; at most %d are allowed",
+		len(v.Status), MaxErrorText)
+	f.context("volume_context", v.VolumeContext)
+	for _, id := range v.PublishedExternalNodeIDs {
+		f.check(len(id) <= MaxCSINodeID, "an ID of a node has %d bytes; at most %d are allowed",
+			len(id), MaxCSINodeID)
+	}
+}
+
+// Bytes is how much of memory the texts of the volume take.
+func (v *CSIVolumeExternalStub) Bytes() int {
+	n := len(v.ExternalID) + len(v.CloneID) + len(v.SnapshotID) + len(v.Status) + pairBytes(v.VolumeContext)
+	for _, id := range v.PublishedExternalNodeIDs {
+		n += len(id)
+	}
+	return n
+}
+
 // context checks a context that a plugin answered; it may hold secrets and is not shown.
 func (f faults) context(what string, m map[string]string) {
 	n := pairBytes(m)

@@ -76,6 +76,9 @@ func (c controllerLoop) listed(ctx context.Context, candidates []string,
 	for range listPages {
 		page, err := endpoints.CallNode(ctx, c.Nodes, c.Config.CallTimeout, candidates[at],
 			structs.ClientCSIControllerList, req)
+		if err == nil {
+			err = page.Validate()
+		}
 		if err != nil {
 			c.Logger.Debug("failed to list where a volume is attached", "volume", a.VolumeID,
 				"namespace", a.Namespace, "plugin_id", a.PluginID, "error", err)
