@@ -59,7 +59,7 @@ func compile(lists ...[]*structs.Constraint) []constraint {
 			if holds == nil {
 				holds = func(value, value) bool { return false }
 			}
-			out = append(out, constraint{text: textOf(c), left: targetOf(c.LTarget), right: targetOf(c.RTarget), holds: remembering(holds)})
+			out = append(out, constraint{text: structs.Cut(textOf(c), structs.MaxReason), left: targetOf(c.LTarget), right: targetOf(c.RTarget), holds: remembering(holds)})
 		}
 	}
 	return out

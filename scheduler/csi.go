@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"berth/state"
@@ -206,9 +205,9 @@ func places(v *structs.CSIVolume) string {
 		for _, k := range slices.Sorted(maps.Keys(t.Segments)) {
 			parts = append(parts, k+"="+t.Segments[k])
 		}
-		out = append(out, strings.Join(parts, ","))
+		out = append(out, brief(parts, ","))
 	}
-	return strings.Join(out, " or ")
+	return brief(out, " or ")
 }
 
 // volumesWithinLimit counts, for each plugin, the different volumes that take a place on the node, those of

@@ -158,7 +158,7 @@ func (g *groupPlan) fits(n *structs.Node) string {
 			continue
 		}
 		if why := f.check(g, n); why != "" {
-			return why
+			return structs.Cut(why, structs.MaxReason)
 		}
 	}
 	return ""
@@ -182,7 +182,23 @@ func inDatacenter(g *groupPlan, n *structs.Node) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("datacenter %s is not one of %s", n.Datacenter, strings.Join(g.job.Datacenters, ", "))
+	return fmt.Sprintf("datacenter %s is not one of %s", n.Datacenter, brief(g.job.Datacenters, ", "))
+}
+
+// brief joins texts as far as a reason may show them.
+func brief(all []string, between string) string {
+	var b strings.Builder
+	for i, text := range all {
+		if b.Len() > structs.MaxReason/2 {
+			b.WriteString(between + "…")
+			break
+		}
+		if i > 0 {
+			b.WriteString(between)
+		}
+		b.WriteString(structs.Cut(text, structs.MaxReason/2))
+	}
+	return b.String()
 }
 
 // allPools is the node pool of a job that takes the nodes of every pool.

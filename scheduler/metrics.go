@@ -58,6 +58,7 @@ func (t *tally) clone() *tally {
 
 // refuse counts a refusal by the dialect's words and by ours.
 func (t *tally) refuse(n *structs.Node, r refusal) {
+	r.reason = structs.Cut(r.reason, structs.MaxReason)
 	t.refusals[[2]string{r.filter, r.reason}]++
 	for _, k := range r.keys {
 		t.keys[k] = true
@@ -77,6 +78,7 @@ func (t *tally) refuse(n *structs.Node, r refusal) {
 
 // bar counts a refusal that is every node's, so that none was asked.
 func (t *tally) bar(r refusal) {
+	r.reason = structs.Cut(r.reason, structs.MaxReason)
 	t.refusals[[2]string{r.filter, r.reason}] += 0
 	t.metric.ConstraintFiltered[r.reason] += 0
 	for _, k := range r.keys {
@@ -90,8 +92,13 @@ func countClass(m map[string]int, n *structs.Node) {
 	}
 }
 
-// finished is the metric with its refusals in order: most nodes first.
-func (t *tally) finished() *structs.AllocMetric {
+// others stands for what a metric counts without naming it.
+const others = "others"
+
+// finished is the metric with its refusals in order: most nodes first. A metric is a part of a log entry, and
+// its texts come from the job and from the nodes: it names at most so many reasons, and four times as many
+// datacenters and classes.
+func (t *tally) finished(most int) *structs.AllocMetric {
 	m := t.clone().metric
 	for at, nodes := range t.refusals {
 		m.Refusals = append(m.Refusals, &structs.PlacementRefusal{Filter: at[0], Reason: at[1], Nodes: nodes})
@@ -99,5 +106,61 @@ func (t *tally) finished() *structs.AllocMetric {
 	slices.SortFunc(m.Refusals, func(a, b *structs.PlacementRefusal) int {
 		return cmp.Or(b.Nodes-a.Nodes, cmp.Compare(a.Filter, b.Filter), cmp.Compare(a.Reason, b.Reason))
 	})
+	m.Refusals = firstRefusals(m.Refusals, most)
+	m.ConstraintFiltered = largest(m.ConstraintFiltered, most)
+	m.NodesAvailable = largest(m.NodesAvailable, 4*most)
+	m.ClassFiltered = largest(m.ClassFiltered, 4*most)
+	m.ClassExhausted = largest(m.ClassExhausted, 4*most)
 	return &m
+}
+
+// firstRefusals keeps the first refusals and adds the others up in one.
+func firstRefusals(all []*structs.PlacementRefusal, most int) []*structs.PlacementRefusal {
+	if len(all) <= most {
+		return all
+	}
+	rest := &structs.PlacementRefusal{Filter: others, Reason: "further reasons, which are not named"}
+	kept := make([]*structs.PlacementRefusal, 0, most+1)
+	for _, r := range all {
+		if len(kept) < most && r.Filter != others {
+			kept = append(kept, r)
+		} else {
+			rest.Nodes += r.Nodes
+		}
+	}
+	return append(kept, rest)
+}
+
+// largest keeps the largest counts and adds the others up in one.
+func largest(counts map[string]int, most int) map[string]int {
+	if len(counts) <= most {
+		return counts
+	}
+	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b))
+	})
+	kept := map[string]int{}
+	for _, k := range keys {
+		if len(kept) < most && k != others {
+			kept[k] = counts[k]
+		} else {
+			kept[others] += counts[k]
+		}
+	}
+	return kept
+}
+
+// metricBytes is about the size of a metric in a log entry.
+func metricBytes(m *structs.AllocMetric) int {
+	size := 512
+	for _, r := range m.Refusals {
+		size += 32 + len(r.Filter) + len(r.Reason)
+	}
+	all := []map[string]int{m.NodesAvailable, m.ClassFiltered, m.ConstraintFiltered, m.ClassExhausted}
+	for _, counts := range all {
+		for k := range counts {
+			size += 8 + len(k)
+		}
+	}
+	return size + 256*len(m.ScoreMetaData)
 }

@@ -25,8 +25,12 @@ func (p *planner) placeAll() {
 	}
 }
 
+// placedBytes is about how many bytes the allocations of one plan may have. What stands beside them in the same
+// log entry must fit as well: see structs.MaxEntry.
+const placedBytes = structs.MaxEntry / 4
+
 // full reports whether the plan places as many as it may.
-func (p *planner) full() bool { return len(p.plan.Place) >= mostPlaced }
+func (p *planner) full() bool { return len(p.plan.Place) >= mostPlaced || p.placed >= placedBytes }
 
 // placeFresh places those that replace none. It makes them one by one, and no more than find a place: a job
 // that was stored before counts were bounded may ask for any number.
@@ -219,12 +223,22 @@ func (p *planner) add(w *want, v *view, t *tally) {
 		ID: structs.NewID(), Namespace: p.ns, EvalID: p.eval.ID, Name: structs.AllocName(p.job.ID, w.plan.group.Name, w.index),
 		NodeID: v.node.ID, NodeName: v.node.Name, JobID: p.job.ID, JobVersion: p.job.Version, TaskGroup: w.plan.group.Name,
 		Resources: &ask, DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocPending,
-		RescheduleTracker: p.trackerFor(w), Metrics: t.finished(),
+		RescheduleTracker: p.trackerFor(w), Metrics: t.finished(structs.MaxReasons),
 	}
 	if w.prev != nil {
 		a.PreviousAllocation = w.prev.ID
 	}
 	p.plan.Place = append(p.plan.Place, a)
+	p.placed += allocBytes(a)
 	v.add(p, a, 1)
 	p.intend(a, w.uses, v)
+}
+
+// allocBytes is about the size of an allocation in a log entry.
+func allocBytes(a *structs.Allocation) int {
+	size := 512 + len(a.Namespace) + len(a.Name) + len(a.NodeName) + len(a.JobID) + len(a.TaskGroup)
+	if a.RescheduleTracker != nil {
+		size += 160 * len(a.RescheduleTracker.Events)
+	}
+	return size + metricBytes(a.Metrics)
 }

@@ -60,6 +60,7 @@ type planner struct {
 	stopped map[string]bool // allocations that the plan stops
 	nowhere bool            // a job per node runs on none
 	moves   int             // allocations that the plan stops and places anew
+	placed  int             // about how many bytes its allocations have
 	more    bool            // it leaves some to the next plan
 	short   map[string]bool // nodes on which one finds no room
 
@@ -124,6 +125,10 @@ func (p *planner) all() []*structs.Node {
 
 func (p *planner) node(id string) *structs.Node { return state.Node(p.tx, id) }
 
+// reasonsInAll is about how many reasons an evaluation names for all its groups together: with those of a
+// job with many groups it would be too large a log entry.
+const reasonsInAll = 2000
+
 // finish writes down what became of the evaluation, and what it now waits for.
 func (p *planner) finish() {
 	e := p.eval.Copy()
@@ -131,6 +136,7 @@ func (p *planner) finish() {
 	e.Again, e.BlockedEval, e.BlockedOn, e.Shape = "", "", nil, ""
 	e.FailedTGAllocs, e.QueuedAllocations = nil, map[string]int{}
 	keys := p.roomKeys()
+	most := min(structs.MaxReasons, max(1, reasonsInAll/max(1, len(p.groups))))
 	for _, g := range p.groups {
 		e.QueuedAllocations[g.group.Name] = g.queued
 		if g.failed == nil {
@@ -139,7 +145,7 @@ func (p *planner) finish() {
 		if e.FailedTGAllocs == nil {
 			e.FailedTGAllocs = map[string]*structs.AllocMetric{}
 		}
-		e.FailedTGAllocs[g.group.Name] = g.failed.finished()
+		e.FailedTGAllocs[g.group.Name] = g.failed.finished(most)
 		maps.Copy(keys, g.failed.keys)
 	}
 	p.addWaiting(e)

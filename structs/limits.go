@@ -39,6 +39,8 @@ const (
 	MaxLogFiles      = 1000   // log files of one task
 	MaxLogFileSizeMB = 64 << 10
 	MaxPlaced        = 2048 // allocations that one plan places
+	MaxReason        = 512  // bytes of a reason for which a node does not get an allocation
+	MaxReasons       = 16   // such reasons of one task group, or of one allocation
 
 	// Of resources: of one task, of one allocation and of one node alike.
 	MaxCPU      = 100_000_000 // MHz
@@ -148,6 +150,8 @@ var Limits = []limit{
 	{"MaxVariable", MaxVariable, "", "bytes and elements of a variable or a local of a job file", beyondInvalid},
 	{"MaxVariableUses", MaxVariableUses, "", "uses of variables and locals in a job file", beyondInvalid},
 	{"MaxPlaced", MaxPlaced, "", "allocations that one plan places", "the next plan goes on"},
+	{"MaxReason", MaxReason, "bytes", "a reason for which a node does not get an allocation", beyondCut},
+	{"MaxReasons", MaxReasons, "", "such reasons of one task group; those of most nodes are named", "counted"},
 	{"MaxClaims", MaxClaims, "", "claims in one claim or release", beyondInvalid},
 	{"MaxExternalSum", MaxExternalSum, "bytes", "the volumes on a page of `/v1/volumes/external`", "the next page goes on"},
 	{"MaxExternal", MaxExternal, "", "volumes on a page of `/v1/volumes/external` whose size is not given", "the next page goes on"},
