@@ -225,6 +225,9 @@ func pendingName(v *structs.CSIVolume) string {
 
 // remove has a volume deleted at its plugin and waits until it is gone.
 func (i intents) remove(ctx context.Context, req *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
+	if err := req.Validate(); err != nil {
+		return nil, err
+	}
 	ns, tx := req.RequestNamespace(), i.store.Read()
 	row := state.Volume(tx, ns, req.ID)
 	if row == nil {

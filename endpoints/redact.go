@@ -20,7 +20,7 @@ func isRedacted(o *structs.CSIMountOptions) bool {
 // publicVolume is a volume as people see it.
 func publicVolume(v *structs.CSIVolume) *structs.CSIVolume {
 	c := *v
-	c.Secrets, c.MountOptions = nil, redactFlags(v.MountOptions)
+	c.Secrets, c.Deletion, c.MountOptions = nil, nil, redactFlags(v.MountOptions)
 	return &c
 }
 

@@ -108,6 +108,7 @@ func putUnaccounted(tx *Write, n *structs.Node, now int64) {
 // repeated, which tells.
 func keepVolume(tx *Write, v *structs.CSIVolume, now int64) {
 	v.State, v.ModifyTime = structs.VolumeReady, now
+	giveBackSecrets(v)
 	if v.ExternalID == "" {
 		v.State = structs.VolumeCreating
 	}

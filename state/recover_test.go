@@ -173,12 +173,12 @@ func TestRecover_GivesUpDeletions(t *testing.T) {
 	unmade.ExternalID, unmade.State = "", structs.VolumeCreating
 	do(w, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{unmade}, WriteOptions: w.now()})
 	for _, id := range []string{"v", "unmade"} {
-		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: w.now()})
+		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, Secrets: structs.Secrets{"only": "to delete"}, WriteOptions: w.now()})
 	}
 	back := w.restored(w.save())
 	for id, want := range map[string]string{"v": structs.VolumeReady, "unmade": structs.VolumeCreating} {
 		v := Volume(back.s.Read(), "default", id)
-		if v.State != want || v.LastError == nil || !strings.Contains(v.LastError.Message, "delete it again") {
+		if v.Secrets["only"] != "" || v.State != want || v.LastError == nil || !strings.Contains(v.LastError.Message, "delete it again") {
 			t.Errorf("%s is %s, %+v", id, v.State, v.LastError)
 		}
 		do(back, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: id, WriteOptions: back.now()})

@@ -121,7 +121,7 @@ func VolumeDetail(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 		Provider: s.Provider, ControllerRequired: s.ControllerRequired,
 		ControllersHealthy: s.ControllersHealthy, ControllersExpected: s.ControllersExpected,
 		NodesHealthy: s.NodesHealthy, NodesExpected: s.NodesExpected}
-	d.Secrets = nil
+	d.Secrets, d.Deletion = nil, nil
 	if p := Plugin(tx, v.PluginID); p != nil {
 		d.ProviderVersion = p.Version
 	}
@@ -283,8 +283,18 @@ func VolumeDelete(tx *Write, p *structs.CSIVolumeDeleteRequest) error {
 	}
 	v.State, v.ExpandPending, v.ModifyTime = structs.VolumeDeleting, false, p.Now
 	if p.Secrets != nil {
+		if v.Deletion == nil {
+			v.Deletion = &structs.CSIDeletion{Secrets: v.Secrets}
+		}
 		v.Secrets = p.Secrets.Copy()
 	}
 	changeQuietly(tx, v)
 	return nil
+}
+
+// giveBackSecrets ends the deletion of a volume that stays: the secrets that it was to be deleted with may be wrong.
+func giveBackSecrets(v *structs.CSIVolume) {
+	if v.Deletion != nil {
+		v.Secrets, v.Deletion = v.Deletion.Secrets, nil
+	}
 }

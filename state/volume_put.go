@@ -307,6 +307,7 @@ func deleted(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 		v.LastError = failedAgain(v.LastError, p.Err)
 		if p.Final {
 			v.State = structs.VolumeReady
+			giveBackSecrets(v)
 		}
 		if p.Final && v.ExternalID == "" {
 			v.State = structs.VolumeFailed

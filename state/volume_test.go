@@ -229,12 +229,16 @@ func TestCreation(t *testing.T) {
 func TestDeletion(t *testing.T) {
 	w := newWorld(t)
 	w.mustPut()
-	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", Secrets: structs.Secrets{"k": "for the deletion"}, WriteOptions: w.now()})
-	if v := w.came("delete", &structs.OperationError{Message: "busy"}, false); v.State != structs.VolumeDeleting || v.LastError.Attempts != 1 || v.Secrets["k"] == "" {
+	own := Volume(w.s.Read(), "default", "v").Secrets
+	for _, text := range []string{"wrong", "for the deletion"} {
+		do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", Secrets: structs.Secrets{"k": text}, WriteOptions: w.now()})
+	}
+	if v := w.came("delete", &structs.OperationError{Message: "busy"}, false); v.State != structs.VolumeDeleting || v.LastError.Attempts != 1 || v.Secrets["k"] != "for the deletion" {
 		t.Errorf("%+v", v)
 	}
 	wantKind(t, w.tryPut(), structs.KindPrecondition)
-	if v := w.came("delete", &structs.OperationError{Message: "it has snapshots"}, true); v.State != structs.VolumeReady || v.LastError == nil {
+	if v := w.came("delete", &structs.OperationError{Message: "it has snapshots"}, true); v.State != structs.VolumeReady || v.LastError == nil ||
+		v.Secrets["k"] != own["k"] || len(v.Secrets) != len(own) || v.Deletion != nil {
 		t.Errorf("refused for good, it is a volume like before: %+v", v)
 	}
 	do(w, VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", WriteOptions: w.now()})

@@ -2149,6 +2149,37 @@ func (v *CSIControllerInfo) readField(name, b []byte) (_ []byte, known bool, err
 	return b, true, err
 }
 
+func (v *CSIDeletion) MsgpackSelf() any { return v }
+
+func (v *CSIDeletion) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(1)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa7Secrets"...)
+	b = codec.AppendStringMap(b, v.Secrets)
+	return b, nil
+}
+
+func (v *CSIDeletion) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIDeletion{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIDeletion) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Secrets":
+		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *CSIForced) MsgpackSelf() any { return v }
 
 func (v *CSIForced) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -3356,8 +3387,11 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(28)
+	n := uint32(29)
 	if !(v.Call != nil) {
+		n--
+	}
+	if !(v.Deletion != nil) {
 		n--
 	}
 	if !(v.ExpandPending) {
@@ -3392,6 +3426,12 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
 	b = append(b, "\xaaCreateTime"...)
 	b = msgp.AppendInt64(b, v.CreateTime)
+	if v.Deletion != nil {
+		b = append(b, "\xa8Deletion"...)
+		if b, err = v.Deletion.AppendMsgpack(b); err != nil {
+			return b, codec.EncodeError("Deletion", err)
+		}
+	}
 	if v.ExpandPending {
 		b = append(b, "\xadExpandPending"...)
 		b = msgp.AppendBool(b, v.ExpandPending)
@@ -3525,6 +3565,8 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = codec.ReadPointer(b, &v.Forced, (*CSIForced).DecodeMsgpack)
 	case "TurnedReadOnly":
 		b, err = codec.ReadPointer(b, &v.TurnedReadOnly, (*CSITurnedReadOnly).DecodeMsgpack)
+	case "Deletion":
+		b, err = codec.ReadPointer(b, &v.Deletion, (*CSIDeletion).DecodeMsgpack)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -3922,11 +3964,14 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(47)
+	n := uint32(48)
 	if !(v.Blocked != "") {
 		n--
 	}
 	if !(v.CSIVolume.Call != nil) {
+		n--
+	}
+	if !(v.CSIVolume.Deletion != nil) {
 		n--
 	}
 	if !(v.ExpandBlocked != "") {
@@ -3996,6 +4041,12 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendUint64(b, v.CSIVolume.Indexes.CreateIndex)
 	b = append(b, "\xaaCreateTime"...)
 	b = msgp.AppendInt64(b, v.CSIVolume.CreateTime)
+	if v.CSIVolume.Deletion != nil {
+		b = append(b, "\xa8Deletion"...)
+		if b, err = v.CSIVolume.Deletion.AppendMsgpack(b); err != nil {
+			return b, codec.EncodeError("Deletion", err)
+		}
+	}
 	if v.ExpandBlocked != "" {
 		b = append(b, "\xadExpandBlocked"...)
 		b = msgp.AppendString(b, v.ExpandBlocked)

@@ -137,6 +137,11 @@ type CSITurnedReadOnly struct {
 	Time    int64 // UnixNano when the node said so: it had unmounted the volume
 }
 
+// CSIDeletion keeps the secrets that a volume had before those of the request to delete it took their place.
+type CSIDeletion struct {
+	Secrets Secrets `codec:"Secrets"`
+}
+
 // CSIVolume is the row of one volume. Key: (Namespace, ID). Its claims and attachments are rows of their
 // own.
 type CSIVolume struct {
@@ -168,6 +173,8 @@ type CSIVolume struct {
 	Call                  *CSICall           `json:",omitempty"` // a call for the volume itself whose outcome is not known
 	Forced                *CSIForced         `json:",omitempty"` // the last thing that an operator forced
 	TurnedReadOnly        *CSITurnedReadOnly `json:",omitempty"` // the last time that its file system did
+	// Deletion is what the volume gets back when its deletion is given up; nil where there is nothing.
+	Deletion *CSIDeletion `json:"-" codec:"Deletion,omitempty"`
 	Indexes
 }
 
@@ -188,6 +195,9 @@ func (v *CSIVolume) Copy() *CSIVolume {
 	c.Topologies = copyTopologies(v.Topologies)
 	c.MountOptions = v.MountOptions.Copy()
 	c.Secrets = v.Secrets.Copy()
+	if v.Deletion != nil {
+		c.Deletion = &CSIDeletion{Secrets: v.Deletion.Secrets.Copy()}
+	}
 	c.Parameters = maps.Clone(v.Parameters)
 	c.Context = maps.Clone(v.Context)
 	c.RequestedCapabilities = make([]*CSIVolumeCapability, len(v.RequestedCapabilities))

@@ -32,16 +32,28 @@ func (v *CSIVolume) Validate() error {
 	f.mountOptions(v.MountOptions)
 	f.csiMap("parameters", v.Parameters)
 	f.csiMap("context", v.Context)
-	f.csiMap("secrets", v.Secrets)
+	f.secrets(v.Secrets)
+	v.RequestedTopologies.validate(f.at("topology_request"))
+	return f.err()
+}
+
+// Validate checks the secrets to delete a volume with.
+func (r *CSIVolumeDeleteRequest) Validate() error {
+	f := newFaults("").at("deleting volume %q", r.ID)
+	f.secrets(r.Secrets)
+	return f.err()
+}
+
+// secrets checks what is sent to a plugin as secrets; neither a key nor a value shows.
+func (f faults) secrets(given Secrets) {
+	f.csiMap("secrets", given)
 	bad := 0
-	for k := range v.Secrets {
+	for k := range given {
 		if !secretKeyForm.MatchString(k) {
 			bad++
 		}
 	}
 	f.check(bad == 0, "secrets: %d keys hold other characters than letters, digits, dots, dashes and underscores", bad)
-	v.RequestedTopologies.validate(f.at("topology_request"))
-	return f.err()
 }
 
 // ValidateMade checks the facts of a volume that its plugin answers when it makes one, and that a person may give
@@ -69,6 +81,7 @@ func (v *CSIVolume) DropServerFields() {
 	v.State, v.LastError = "", nil
 	v.ExpandPending, v.NodeExpandBytes = false, 0
 	v.Call, v.Forced, v.TurnedReadOnly = nil, nil, nil
+	v.Deletion = nil
 	v.CreateTime, v.ModifyTime, v.CreateIndex = 0, 0, 0
 }
 

@@ -34,6 +34,7 @@ var all = []codec.Generated{
 	new(structs.CSIClaimListRequest),
 	new(structs.CSIClaimListResponse),
 	new(structs.CSIControllerInfo),
+	new(structs.CSIDeletion),
 	new(structs.CSIForced),
 	new(structs.CSIHeldClaim),
 	new(structs.CSIInfo),
