@@ -164,9 +164,12 @@ func (n nodes) updateAllocs(ctx context.Context, req *structs.AllocsClientUpdate
 		if u == nil {
 			continue
 		}
-		u = u.Bounded()
 		a := state.Alloc(tx, u.ID)
-		if a == nil || a.NodeID != req.NodeID || saidAlready(a, u) {
+		if a == nil || a.NodeID != req.NodeID {
+			continue
+		}
+		u = ofItsTasks(tx, a, u).Bounded()
+		if saidAlready(a, u) {
 			continue
 		}
 		if err := u.CheckStates(); err != nil {
@@ -180,6 +183,26 @@ func (n nodes) updateAllocs(ctx context.Context, req *structs.AllocsClientUpdate
 		index, err = fsm.Propose(ctx, n.raft, fsm.AllocsClientUpdate, &own)
 	}
 	return done(index, cmp.Or(err, unknown))
+}
+
+// ofItsTasks returns the report without tasks that the allocation does not have, itself where there are none. The
+// version of the job is kept as long as an allocation uses it.
+func ofItsTasks(tx *state.Read, a *structs.Allocation, u *structs.AllocClientUpdate) *structs.AllocClientUpdate {
+	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
+	if job == nil || job.Group(a.TaskGroup) == nil {
+		return u
+	}
+	group := job.Group(a.TaskGroup)
+	foreign := func(task string, _ *structs.TaskState) bool { return group.Task(task) == nil }
+	for task := range u.TaskStates {
+		if foreign(task, nil) {
+			own := *u
+			own.TaskStates = maps.Clone(u.TaskStates)
+			maps.DeleteFunc(own.TaskStates, foreign)
+			return &own
+		}
+	}
+	return u
 }
 
 // evaluate looks anew at every job that has or may have something on the node.

@@ -79,14 +79,14 @@ func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
 	}
 	task := func(state *structs.TaskState) *structs.AllocClientUpdate {
 		return &structs.AllocClientUpdate{ID: "a1", ClientStatus: structs.AllocRunning,
-			TaskStates: map[string]*structs.TaskState{"web": state}}
+			TaskStates: map[string]*structs.TaskState{"t": state}}
 	}
 	for want, said := range map[string]*structs.AllocClientUpdate{
 		`allocation "a1": ClientStatus "happy" must be one of pending, running, complete, failed, lost`: {
 			ID: "a1", ClientStatus: "happy"},
-		`allocation "a1": task "web": State "happy" must be one of pending, running, dead`: task(
+		`allocation "a1": task "t": State "happy" must be one of pending, running, dead`: task(
 			&structs.TaskState{State: "happy"}),
-		`allocation "a1": task "web": State "" must be`: task(nil),
+		`allocation "a1": task "t": State "" must be`: task(nil),
 	} {
 		before := s.raft.written()
 		err := say(said)
@@ -108,7 +108,7 @@ func TestUpdateAlloc_StatesAreKnown(t *testing.T) {
 	}
 	for _, status := range []string{"", structs.AllocRunning, structs.AllocComplete} {
 		if err := say(&structs.AllocClientUpdate{ID: "a1", ClientStatus: status,
-			TaskStates: map[string]*structs.TaskState{"web": {State: structs.TaskDead}}}); err != nil {
+			TaskStates: map[string]*structs.TaskState{"t": {State: structs.TaskDead}}}); err != nil {
 			t.Errorf("%q: %v", status, err)
 		}
 	}
