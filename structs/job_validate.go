@@ -143,6 +143,9 @@ func (p *RestartPolicy) validate(f faults) {
 
 func (p *ReschedulePolicy) validate(f faults) {
 	f.between("attempts", p.Attempts, 0, MaxReschedules, "")
+	f.wait("interval", p.Interval, MaxInterval)
+	f.wait("delay", p.Delay, MaxInterval)
+	f.wait("max_delay", p.MaxDelay, MaxInterval)
 	if p.Attempts == 0 && !p.Unlimited {
 		return // never rescheduled: nothing else matters
 	}
@@ -150,13 +153,11 @@ func (p *ReschedulePolicy) validate(f faults) {
 	f.check(slices.Contains(functions, p.DelayFunction), "delay_function %q must be %s", p.DelayFunction, oneOf(functions))
 	f.check(p.Delay > 0, "delay must be above zero")
 	f.check(p.Unlimited || p.Interval > 0, "interval must be above zero")
-	f.wait("interval", p.Interval, MaxInterval)
-	f.wait("delay", p.Delay, MaxInterval)
-	f.wait("max_delay", p.MaxDelay, MaxInterval)
 	f.check(p.DelayFunction != RescheduleExponential || p.MaxDelay >= p.Delay, "max_delay %s must not be below delay %s", p.MaxDelay, p.Delay)
 }
 
 func (v *VolumeRequest) validate(f faults, j *Job, g *TaskGroup) {
+	f.check(len(v.Name) <= MaxName, "Name has %d bytes; at most %d are allowed", len(v.Name), MaxName)
 	f.check(v.Type == VolumeTypeCSI, "type %q must be csi", v.Type)
 	f.check(!strings.Contains(v.Source, "${"), "source must be a volume's ID; ${...} is not interpolated in it")
 	f.name("source", v.Source)
