@@ -124,7 +124,7 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		if p := recover(); p != nil {
 			h.Logger.Error("a request panicked", "method", r.Method, "path", path, "panic", p, "stack",
 				string(debug.Stack()))
-			renderError(m, structs.Errorf(structs.KindInternal, "serving %s panicked: %v", path, p))
+			renderError(m, structs.Errorf(structs.KindInternal, "serving %s panicked: %v", shownPath(r), p))
 		}
 	}()
 	body := h.boundBody(m, r)
@@ -166,11 +166,16 @@ func (h *handler) serve(route Route) http.Handler {
 			renderError(w, err)
 		case c.began:
 		case isNil(answer):
-			renderError(w, structs.Errorf(structs.KindNotFound, "there is nothing at %s", r.URL.Path))
+			renderError(w, structs.Errorf(structs.KindNotFound, "there is nothing at %s", shownPath(r)))
 		default:
 			c.render(answer)
 		}
 	})
+}
+
+// shownPath is the path of a request as an error shows it.
+func shownPath(r *http.Request) string {
+	return structs.Printable(structs.Cut(r.URL.Path, structs.MaxName))
 }
 
 // isNil reports whether an endpoint came back with a pointer to nothing.
@@ -185,13 +190,11 @@ func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
 	allowed, known := h.methods[pattern]
 	if !known {
 		renderError(w, structs.Errorf(structs.KindNotFound, "there is no route %s %s in this API",
-			structs.Cut(r.Method, structs.MaxQuoted), structs.Printable(structs.Cut(r.URL.Path,
-				structs.MaxName))))
+			structs.Cut(r.Method, structs.MaxQuoted), shownPath(r)))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
 	w.Header().Set(headerErrorKind, string(structs.KindInvalid))
 	http.Error(w, fmt.Sprintf("%s cannot be asked of %s, only %s", structs.Cut(r.Method, structs.MaxQuoted),
-		structs.Printable(structs.Cut(r.URL.Path, structs.MaxName)), strings.Join(allowed,
-			", ")), http.StatusMethodNotAllowed)
+		shownPath(r), strings.Join(allowed, ", ")), http.StatusMethodNotAllowed)
 }

@@ -277,9 +277,16 @@ func TestErrors(t *testing.T) {
 	if resp, body := s.do(t, "GET", "/v1/job/j", ""); resp.StatusCode != 500 || !strings.Contains(body, "panicked: oh") {
 		t.Errorf("a panic gives %d %q", resp.StatusCode, body)
 	}
+	if _, body := s.do(t, "GET", "/v1/job/j%1B%5B2J", ""); !strings.Contains(body, `serving /v1/job/j\x1b[2J panicked`) {
+		t.Errorf("a panic shows the path as %q", body)
+	}
 	apitest.Answer(s.caller, structs.JobGet, structs.JobGetResponse{})
 	if resp, _ := s.do(t, "GET", "/v1/job/j", ""); resp.StatusCode != 404 {
 		t.Errorf("an answer without a job gives %d", resp.StatusCode)
+	}
+	_, body := s.do(t, "GET", "/v1/job/j%1B%5B2J"+strings.Repeat("x", 300), "")
+	if !strings.Contains(body, `nothing at /v1/job/j\x1b[2Jx`) || len(body) > 2*structs.MaxName {
+		t.Errorf("an answer without a job shows the path as %q", body)
 	}
 }
 
