@@ -3,10 +3,13 @@ package endpoints
 import (
 	"math"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"berth/fsm"
 	"berth/internal/codec"
 	"berth/rpc"
 	"berth/state"
@@ -19,16 +22,17 @@ type hostile struct {
 	do   func()
 }
 
+var mebibyte = strings.Repeat("x", 1<<20)
+
 // hostiles are the changes that make each field of what v holds hostile, one at a time: far too long, negative,
 // as large as can be, null, or simply the other way round.
 func hostiles(path string, v reflect.Value) (all []hostile) {
 	set := func(as string, x any) {
 		all = append(all, hostile{path + " = " + as, func() { v.Set(reflect.ValueOf(x).Convert(v.Type())) }})
 	}
-	long := strings.Repeat("x", 1<<20)
 	switch v.Kind() {
 	case reflect.String:
-		set("1 MiB", long)
+		set("1 MiB", mebibyte)
 	case reflect.Bool:
 		set("the other", !v.Bool())
 	case reflect.Int, reflect.Int64:
@@ -47,14 +51,14 @@ func hostiles(path string, v reflect.Value) (all []hostile) {
 			}
 		}
 	case reflect.Slice:
-		all = append(hostiles(path+"[0]", v.Index(0)), hostile{path + " = a million", func() {
-			v.Set(reflect.MakeSlice(v.Type(), 1<<20, 1<<20))
+		all = append(hostiles(path+"[0]", v.Index(0)), hostile{path + " = 5000", func() {
+			v.Set(reflect.MakeSlice(v.Type(), 5000, 5000))
 		}})
 		if v.Index(0).Kind() == reflect.Pointer {
 			all = append(all, hostile{path + "[0] = null", func() { v.Index(0).SetZero() }})
 		}
 	case reflect.Map:
-		all = hostilesInMap(path, v, reflect.ValueOf(long).Convert(v.Type().Key()))
+		all = hostilesInMap(path, v, reflect.ValueOf(mebibyte).Convert(v.Type().Key()))
 	}
 	return all
 }
@@ -143,6 +147,7 @@ func wholeVolume() *structs.CSIVolume {
 	v.Topologies = place()
 	v.RequestedTopologies = &structs.CSITopologyRequest{Required: place(), Preferred: place()}
 	v.Parameters, v.Context = map[string]string{"k": "v"}, map[string]string{"k": "v"}
+	v.Deletion = &structs.CSIDeletion{Secrets: structs.Secrets{"k": "v"}}
 	v.Call, v.Forced, v.TurnedReadOnly = &structs.CSICall{}, &structs.CSIForced{}, &structs.CSITurnedReadOnly{}
 	return v
 }
@@ -220,5 +225,117 @@ func TestRegisterVolume_KeepsThePlaceOfAVolumeThatExists(t *testing.T) {
 		if row := state.Volume(s.store.Read(), "default", "v"); len(row.Topologies) > 0 || row.Capacity != 0 || row.Context["by"] != method.Name {
 			t.Errorf("%s: %+v", method.Name, row)
 		}
+	}
+}
+
+func TestDeleteVolume_SecretsAreBounded(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addVolume("v")
+	written := s.raft.written()
+	for want, secrets := range map[string]structs.Secrets{
+		`volume "v": secrets has 1048577 bytes; CSI allows 4096`: {"k": strings.Repeat("x", 1<<20)},
+		"secrets: 1 keys hold other characters":                  {"a b": "x"},
+	} {
+		err := refused(s, structs.KindInvalid, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", Secrets: secrets})
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("want %s\n got %.300v", want, err)
+		}
+	}
+	if s.raft.written() != written {
+		t.Error("what is refused is recorded")
+	}
+}
+
+func TestDeleteVolume_ShowsNoSecretsMeanwhile(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addVolume("v")
+	proposed(s, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v", Secrets: structs.Secrets{"password": "other"}})
+	if state.Volume(s.store.Read(), "default", "v").Deletion.Secrets["password"] != "hunter2" {
+		t.Error("the volume's own secrets are lost")
+	}
+	if carriesSecrets(t, must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"})) {
+		t.Error("an answer carries them")
+	}
+}
+
+func wholeJob() *structs.Job {
+	constraints := func() []*structs.Constraint { return []*structs.Constraint{{LTarget: "a", RTarget: "b", Operand: "="}} }
+	meta := func() map[string]string { return map[string]string{"k": "v"} }
+	j := aJob("j")
+	j.Datacenters, j.Constraints, j.Meta = []string{"dc1"}, constraints(), meta()
+	g := j.TaskGroups[0]
+	g.Constraints, g.Meta, g.ShutdownDelay = constraints(), meta(), new(time.Duration)
+	g.Volumes["data"].MountOptions = &structs.CSIMountOptions{MountFlags: []string{"ro"}}
+	task := g.Tasks[0]
+	task.Constraints, task.Meta, task.Env = constraints(), meta(), meta()
+	task.VolumeMounts = []*structs.VolumeMount{{Volume: "data", Destination: "/data"}}
+	task.CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
+	j.Canonicalize()
+	return j
+}
+
+func TestRegisterJob_RefusesOrDropsHostileFields(t *testing.T) {
+	t.Parallel()
+	for _, path := range refusedOrDropped(t, wholeJob(), func(s *server, j *structs.Job) (any, error) {
+		_, err := rpc.Call(t.Context(), s.rpc, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
+		return state.Job(s.store.Read(), "default", "j"), err
+	}) {
+		driversOwn := strings.Contains(path, ".Config") // bounded with the job
+		if !driversOwn && !strings.HasSuffix(path, " = the other") {
+			t.Errorf("Job%s is stored", path)
+		}
+	}
+	s := newServer(t)
+	j := wholeJob()
+	j.Stable, j.StatusDescription, j.Version = true, "x", 7
+	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: j})
+	if row := state.Job(s.store.Read(), "default", "j"); row.Stable || row.StatusDescription != "" || row.Version != 0 {
+		t.Errorf("%+v", row)
+	}
+}
+
+func wholeNode() *structs.Node {
+	meta := func() map[string]string { return map[string]string{"k": "v"} }
+	return &structs.Node{ID: "n1", SecretID: "s", Name: "n", Status: structs.NodeReady, Attributes: meta(), Meta: meta(),
+		NodeResources:     &structs.NodeResources{CPU: structs.NodeCPUResources{ReservableCpuCores: []uint16{1}}},
+		ReservedResources: &structs.NodeReservedResources{},
+		Drivers:           map[string]*structs.DriverInfo{"exec": {Attributes: meta()}},
+		Events:            []*structs.NodeEvent{{Details: meta()}}}
+}
+
+func TestRegisterNode_RefusesOrDropsHostileFields(t *testing.T) {
+	t.Parallel()
+	own := []string{".TLSEnabled = the other", ".NodeResources.CPU.TotalCpuCores = 2^16-1", ".NodeResources.CPU.ReservableCpuCores[0] = 2^16-1",
+		".Drivers[].Detected = the other", ".Drivers[].Healthy = the other"}
+	for _, path := range refusedOrDropped(t, wholeNode(), func(s *server, n *structs.Node) (any, error) {
+		_, err := rpc.Call(t.Context(), s.rpc, structs.NodeRegister, &structs.NodeRegisterRequest{Node: n})
+		return state.Node(s.store.Read(), "n1"), err
+	}) {
+		if !slices.Contains(own, path) {
+			t.Errorf("Node%s is stored", path)
+		}
+	}
+}
+
+func TestUpdateAlloc_KeepsTheTasksOfItsGroup(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	s.addAlloc("a1", "n1")
+	said := &structs.AllocClientUpdate{ID: "a1", ClientStatus: structs.AllocRunning, TaskStates: map[string]*structs.TaskState{}}
+	said.TaskStates["t"] = &structs.TaskState{State: structs.TaskRunning}
+	for n := range structs.MaxListed {
+		said.TaskStates["a"+strconv.Itoa(n)] = &structs.TaskState{State: structs.TaskRunning}
+	}
+	request := &structs.AllocsClientUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), Allocs: []*structs.AllocClientUpdate{said}}
+	must(s, structs.NodeUpdateAllocs, request)
+	written := s.raft.written()
+	if a := state.Alloc(s.store.Read(), "a1"); len(a.TaskStates) != 1 || a.TaskStates["t"] == nil {
+		t.Errorf("%d tasks are stored", len(a.TaskStates))
+	}
+	must(s, structs.NodeUpdateAllocs, request)
+	if s.raft.written() != written || len(said.TaskStates) != structs.MaxListed+1 {
+		t.Error("saying it again is written, or the request itself was changed")
 	}
 }

@@ -35,6 +35,7 @@ func (j jobs) register(ctx context.Context, req *structs.JobRegisterRequest) (*s
 	if job.Region != j.region {
 		return nil, structs.Errorf(structs.KindInvalid, "Job.Region is %q; expected %q, the region of these servers", job.Region, j.region)
 	}
+	job.DropServerFields()
 	job.Canonicalize()
 	if err := job.Validate(); err != nil {
 		return nil, err

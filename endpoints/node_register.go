@@ -26,11 +26,15 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 			return nil, structs.Errorf(structs.KindInvalid, "Node.%s: nothing is given; expected a text", required.path)
 		}
 	}
+	node.DropServerFields()
+	if old != nil {
+		node.SchedulingEligibility = old.SchedulingEligibility
+	}
 	if err := checkInstances(node.ID, "CSI", req.CSI); err != nil {
 		return nil, err
 	}
 	if strings.ContainsAny(node.HTTPAddr, "/\\?#@\"<> \t\r\n") { // requests for logs are passed on to it
-		return nil, structs.Errorf(structs.KindInvalid, "Node.HTTPAddr is %q; expected host:port", node.HTTPAddr)
+		return nil, structs.Errorf(structs.KindInvalid, "Node.HTTPAddr is %.40q; expected host:port", node.HTTPAddr)
 	}
 	for _, d := range []struct {
 		field *string
@@ -44,7 +48,11 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 		}
 	}
 	if node.Status != structs.NodeInit && node.Status != structs.NodeReady {
-		return nil, structs.Errorf(structs.KindInvalid, "Node.Status is %q; expected %q or %q", node.Status, structs.NodeInit, structs.NodeReady)
+		return nil, structs.Errorf(structs.KindInvalid, "Node.Status is %.40q; expected %q or %q", node.Status, structs.NodeInit, structs.NodeReady)
+	}
+	if old == nil && node.SchedulingEligibility != structs.NodeEligible && node.SchedulingEligibility != structs.NodeIneligible {
+		return nil, structs.Errorf(structs.KindInvalid, "Node.SchedulingEligibility is %.40q; expected %q or %q",
+			node.SchedulingEligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
 	if err := node.Validate(); err != nil {
 		return nil, err

@@ -70,6 +70,13 @@ func (j *Job) Copy() *Job {
 	return &c
 }
 
+// DropServerFields empties the fields that the servers alone fill in.
+func (j *Job) DropServerFields() {
+	j.Status, j.StatusDescription, j.Stable = "", "", false
+	j.Version, j.SubmitTime, j.JobModifyIndex = 0, 0, 0
+	j.Indexes = Indexes{}
+}
+
 // Group finds a task group by name, nil if there is none.
 func (j *Job) Group(name string) *TaskGroup {
 	for _, g := range j.TaskGroups {

@@ -139,7 +139,7 @@ var Limits = []limit{
 	{"MaxWait", int64(MaxWait), "duration", "`wait` of a read that waits for news", "the answer comes then"},
 	{"MaxLogFiles", MaxLogFiles, "", "log files of one task", beyondInvalid},
 	{"MaxLogFileSizeMB", MaxLogFileSizeMB, "MiB", "one log file", beyondInvalid},
-	{"MaxNodeAttributes", MaxNodeAttributes, "", "attributes, `meta` entries and drivers that one node reports", beyondInvalid},
+	{"MaxNodeAttributes", MaxNodeAttributes, "", "attributes, `meta` entries and drivers that one node reports; its reservable cores likewise", beyondInvalid},
 	{"MaxNodeBytes", MaxNodeBytes, "bytes", "keys and values of these", beyondInvalid},
 	{"MaxNodePlugins", MaxNodePlugins, "", "plugin instances that one node reports", beyondInvalid},
 	{"MaxNodeVolumes", MaxNodeVolumes, "", "volumes that one node reports after a restore, held or left", beyondInvalid},

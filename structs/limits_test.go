@@ -203,12 +203,26 @@ func TestResources_SumsDoNotOverflow(t *testing.T) {
 	}
 }
 
+func TestReschedulePolicy_IsBoundedWithoutAttempts(t *testing.T) {
+	for want, p := range map[string]*ReschedulePolicy{
+		"delay must not be negative":            {Delay: -1},
+		"interval 87600h0m0.000000001s must be": {Interval: MaxInterval + 1},
+		"max_delay 87600h0m0.000000001s must":   {MaxDelay: MaxInterval + 1},
+	} {
+		err := aJob(func(j *Job) { j.TaskGroups[0].ReschedulePolicy = p }).Validate()
+		if err == nil || !strings.Contains(err.Error(), "reschedule: "+want) {
+			t.Errorf("want %s\n got %v", want, err)
+		}
+	}
+}
+
 func TestNode_ReportsAreBounded(t *testing.T) {
 	for want, n := range map[string]*Node{
 		"CPU 9223372036854775807 must be from 0 to 100000000 MHz":        {NodeResources: &NodeResources{CPU: NodeCPUResources{CpuShares: math.MaxInt64}}},
 		"memory -1 must be from 0 to 1073741824 MiB":                     {NodeResources: &NodeResources{Memory: NodeMemoryResources{MemoryMB: -1}}},
 		"disk 17179869185 must be from 0 to":                             {NodeResources: &NodeResources{Disk: NodeDiskResources{DiskMB: MaxDiskMB + 1}}},
 		"CPU 18446744073709551615 must be from 0 to 100000000 MHz":       {ReservedResources: &NodeReservedResources{CPU: NodeReservedCPU{CpuShares: math.MaxUint64}}},
+		"4097 ReservableCpuCores; at most 4096 are allowed":              {NodeResources: &NodeResources{CPU: NodeCPUResources{ReservableCpuCores: make([]uint16, 4097)}}},
 		"Name has 256 bytes":                                             {Name: strings.Repeat("n", 256)},
 		"its attributes, meta and drivers have 1048577 bytes; at most 1": {Attributes: map[string]string{"k": strings.Repeat("x", MaxNodeBytes)}},
 	} {

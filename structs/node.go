@@ -113,6 +113,12 @@ func (n *Node) Copy() *Node {
 	return &c
 }
 
+// DropServerFields empties the fields that the servers alone fill in.
+func (n *Node) DropServerFields() {
+	n.StatusDescription, n.StatusUpdatedAt = "", 0
+	n.Drain, n.Events, n.Indexes = false, nil, Indexes{}
+}
+
 // Ready reports whether allocations may be placed on the node.
 func (n *Node) Ready() bool {
 	return n.Status == NodeReady && n.SchedulingEligibility == NodeEligible && !n.Drain

@@ -13,6 +13,9 @@ func (n *Node) Validate() error {
 		f.check(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what,
 			len(text.value), MaxName)
 	}
+	for name, d := range n.Drivers {
+		f.check(d != nil, "driver %q is null", name)
+	}
 	n.NodeResources.validate(f.at("NodeResources"))
 	n.ReservedResources.validate(f.at("ReservedResources"))
 	f.reported(len(n.Attributes)+len(n.Meta)+len(n.Drivers),
@@ -48,6 +51,7 @@ func (r *NodeResources) validate(f faults) {
 		return
 	}
 	f.total("CPU", r.CPU.CpuShares, MaxCPU, "MHz")
+	f.atMost("ReservableCpuCores", len(r.CPU.ReservableCpuCores), MaxNodeAttributes)
 	f.total("memory", r.Memory.MemoryMB, MaxMemoryMB, "MiB")
 	f.total("disk", r.Disk.DiskMB, MaxDiskMB, "MiB")
 }
