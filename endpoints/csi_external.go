@@ -16,7 +16,6 @@ import (
 const (
 	externalTimeout = 30 * time.Second // of one call: a person waits for the answer
 	externalAtOnce  = 8                // places that are asked at the same time
-	externalCalls   = 1000             // for one page
 )
 
 // place is a part of a plugin's storage: the volumes that the controllers of one topology know. Drivers of node-local
@@ -150,7 +149,7 @@ var noController = structs.Errorf(structs.KindUnavailable,
 
 // full reports whether the page takes no more.
 func (l *externalList) full() bool {
-	return len(l.resp.Volumes) >= cmp.Or(l.limit, structs.MaxExternal) || l.calls >= externalCalls ||
+	return len(l.resp.Volumes) >= cmp.Or(l.limit, structs.MaxExternal) || l.calls >= structs.MaxExternalAsk ||
 		l.bytes >= structs.MaxExternalSum
 }
 

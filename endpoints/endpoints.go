@@ -66,7 +66,7 @@ func DefaultConfig() Config {
 		CallTimeout:      2 * time.Minute,
 		VolumeTimeout:    5 * time.Minute,
 		GCBatch:          512,
-		MaxVolumesAtOnce: 256,
+		MaxVolumesAtOnce: structs.MaxVolumePuts,
 		MaxClaimsAtOnce:  structs.MaxClaims,
 		Writes:           512,
 		WriteQueue:       1024,

@@ -126,3 +126,32 @@ func TestRecovery_RefusesAServerWithoutAState(t *testing.T) {
 		t.Errorf("got %v (%s)", err, structs.KindOf(err))
 	}
 }
+
+// FuzzReadPeers: a file is refused, or gives this server a vote.
+func FuzzReadPeers(f *testing.F) {
+	f.Add([]byte(`[{"id":"me","address":"127.0.0.1:4647","non_voter":false},{"id":"b","address":"127.0.0.2:4647"}]`))
+	f.Add([]byte(`[{"id":"me","address":"127.0.0.1:4647","non_voter":true}]`))
+	f.Add([]byte(`[{"id":"me"},{"id":"me"}]`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		path := filepath.Join(t.TempDir(), "peers.json")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		peers, err := readPeers(path, "me")
+		if err != nil {
+			if !structs.IsKind(err, structs.KindInvalid) || peers != nil {
+				t.Fatalf("%v, %v of kind %s", peers, err, structs.KindOf(err))
+			}
+			return
+		}
+		votes := 0
+		for _, s := range peers.Servers {
+			if s.ID == "me" && s.Suffrage == raft.Voter && s.Address != "" {
+				votes++
+			}
+		}
+		if votes != 1 {
+			t.Fatalf("%d votes of this server in %+v", votes, peers.Servers)
+		}
+	})
+}

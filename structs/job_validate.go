@@ -229,9 +229,6 @@ func (r *Resources) validate(f faults) {
 	f.check(r.DiskMB == 0, "disk %d: scratch space is asked for by the group's ephemeral_disk", r.DiskMB)
 }
 
-// maxProvider bounds a driver's name (CSI spec, GetPluginInfoResponse.name), in bytes.
-const maxProvider = 63
-
 // validateSum checks what one allocation asks of its node in all.
 func (r Resources) validateSum(f faults) {
 	f.check(r.CPU <= MaxCPU, "its tasks ask for more than %d MHz of cpu in sum", MaxCPU)
@@ -250,7 +247,7 @@ func (c *CSIPluginConfig) validate(f faults) {
 	f.check(!strings.HasPrefix(mount, stage+"/"), "mount_dir %q must not be within stage_publish_base_dir %q", mount, stage)
 	f.check(c.HealthTimeout > 0, "health_timeout must be above zero")
 	f.wait("hang_timeout", c.HangTimeout, MaxTaskWait)
-	f.check(len(c.FormerProvider) <= maxProvider, "former_provider is longer than %d bytes", maxProvider)
+	f.check(len(c.FormerProvider) <= MaxProvider, "former_provider is longer than %d bytes", MaxProvider)
 	f.wait("health_timeout", c.HealthTimeout, MaxTaskWait)
 }
 

@@ -50,8 +50,10 @@ const (
 	// Of volumes.
 	MaxVolumeBytes = 1 << 60  // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers
 	MaxClaims      = 4096     // claims in one request
+	MaxVolumePuts  = 256      // volumes that one request registers or creates
 	MaxExternal    = 10_000   // volumes on a page of a plugin's storage whose size is not given
 	MaxExternalSum = 64 << 20 // bytes of the volumes on such a page, whatever its size
+	MaxExternalAsk = 1000     // calls of plugins for such a page
 	MaxWaitingJobs = 100      // jobs of CSIVolumeDetail.WaitingJobs
 
 	// Of what goes to a CSI plugin and comes from one, in bytes (CSI spec, "Size Limits"). IDs and contexts
@@ -60,6 +62,7 @@ const (
 	MaxCSIMap       = 4 << 10  // a map, the mount flags, the topologies
 	MaxCSIName      = 63       // the name that a plugin gives itself
 	MaxCSINodeID    = 256      // a plugin's ID of a node
+	MaxProvider     = 63       // a driver's name (CSI spec, GetPluginInfoResponse.name)
 	MaxCSIID        = 1 << 10  // a plugin's ID of a volume
 	MaxCSIContext   = 16 << 10 // a context of a volume
 	MaxCSIPlaces    = 256      // topologies of one volume; a number
@@ -152,13 +155,16 @@ var Limits = []limit{
 	{"MaxPlaced", MaxPlaced, "", "allocations that one plan places", "the next plan goes on"},
 	{"MaxReason", MaxReason, "bytes", "a reason for which a node does not get an allocation", beyondCut},
 	{"MaxReasons", MaxReasons, "", "such reasons of one task group; those of most nodes are named", "counted"},
+	{"MaxVolumePuts", MaxVolumePuts, "", "volumes that one request registers or creates", beyondInvalid},
 	{"MaxClaims", MaxClaims, "", "claims in one claim or release", beyondInvalid},
+	{"MaxExternalAsk", MaxExternalAsk, "", "calls of plugins for a page of `/v1/volumes/external`", "the next page goes on"},
 	{"MaxExternalSum", MaxExternalSum, "bytes", "the volumes on a page of `/v1/volumes/external`", "the next page goes on"},
 	{"MaxExternal", MaxExternal, "", "volumes on a page of `/v1/volumes/external` whose size is not given", "the next page goes on"},
 	{"MaxWaitingJobs", MaxWaitingJobs, "", "jobs that a volume's `WaitingJobs` names", beyondCut},
 	{"MaxCSIString", MaxCSIString, "bytes", "a string that a CSI plugin gets or answers", beyondInvalid},
 	{"MaxCSIMap", MaxCSIMap, "bytes", "a map, the mount flags or the topologies that a CSI plugin gets or answers", beyondInvalid},
 	{"MaxCSIName", MaxCSIName, "bytes", "the name of a CSI plugin", refusedAnswer},
+	{"MaxProvider", MaxProvider, "bytes", "`former_provider` of a job, a driver's name", beyondInvalid},
 	{"MaxCSIID", MaxCSIID, "bytes", "a CSI plugin's ID of a volume", refusedAnswer},
 	{"MaxCSINodeID", MaxCSINodeID, "bytes", "a CSI plugin's ID of a node", refusedAnswer},
 	{"MaxCSIContext", MaxCSIContext, "bytes", "a context that a CSI plugin answers", refusedAnswer},

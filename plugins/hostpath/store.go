@@ -77,6 +77,19 @@ func (u use) equal(o use) bool {
 
 func (v *volume) key() (id, name, state string) { return v.ID, v.Name, v.State }
 
+// sound reports whether a record that was read is one that this program can have written.
+func (v *volume) sound() bool {
+	for path, t := range v.Targets {
+		if t == nil || !filepath.IsAbs(path) {
+			return false
+		}
+	}
+	staged := v.Stage == nil || filepath.IsAbs(v.Stage.Path)
+	return staged && knownType(v.Type) && v.Size >= 0 && v.FSSize >= 0
+}
+
+func knownType(name string) bool { return name == typeDirectory || name == typeImage }
+
 // snapshot is the record of one snapshot: a copy of a volume's data at a time.
 type snapshot struct {
 	ID      string
@@ -92,9 +105,12 @@ type snapshot struct {
 
 func (s *snapshot) key() (id, name, state string) { return s.ID, s.Name, s.State }
 
+func (s *snapshot) sound() bool { return knownType(s.Type) && s.Size >= 0 && s.FSSize >= 0 }
+
 // row is what volumes and snapshots have in common.
 type row interface {
 	key() (id, name, state string)
+	sound() bool
 }
 
 // store is the data directory. It is locked against other processes while it is open.
@@ -197,7 +213,7 @@ func (s *shelf[R]) fits(r R, dir string) bool {
 		return false
 	}
 	id, _, state := r.key()
-	return id == dir && slices.Contains([]string{stateCreating, stateReady, stateDeleting}, state)
+	return id == dir && slices.Contains([]string{stateCreating, stateReady, stateDeleting}, state) && r.sound()
 }
 
 // get finds a row.
