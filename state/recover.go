@@ -78,6 +78,9 @@ func keepCalls(tx *Write, before *Read) {
 	}
 	for was := range volumes.all(before) {
 		v := Volume(tx.Read, was.Namespace, was.ID)
+		if same := volumesByPlugin.first(tx.Read, was.PluginID, was.ExternalID); was.ExternalID != "" && same != nil {
+			v = same // under another name, perhaps
+		}
 		if v != nil && laterCall(was.Call, v.Call) {
 			v = v.Copy()
 			v.Call = was.Copy().Call

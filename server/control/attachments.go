@@ -37,6 +37,9 @@ func (c controllerLoop) attachmentWork(tx *state.Read, a *structs.CSIAttachment)
 		op: op, volume: volume, plugin: a.PluginID, rank: attachmentRanks[op],
 		version: a.ModifyIndex, lastError: a.LastError, call: a.Call,
 	}
+	if deletion := lateDelete(tx, a); deletion != nil && (a.Call == nil || deletion.Time > a.Call.Time) {
+		w.call = deletion
+	}
 	note := structs.CSICallNote{VolumeID: a.VolumeID, NodeID: a.NodeID, RowIndex: a.CreateIndex}
 	if fresh := freshSecrets(tx, a); fresh != nil {
 		a = a.Copy()

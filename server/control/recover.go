@@ -38,6 +38,17 @@ func waitForDetach(tx *state.Read, a *structs.CSIAttachment, s step) step {
 	return s
 }
 
+// lateDelete returns a deletion of an attachment's volume whose outcome is not known, nil if there is none. A
+// restored state has as ready what the state that it replaced was deleting: attached meanwhile, the volume
+// would be deleted under its user. A detach need not wait.
+func lateDelete(tx *state.Read, a *structs.CSIAttachment) *structs.CSICall {
+	v := state.Volume(tx, a.Namespace, a.VolumeID)
+	if v == nil || v.Call == nil || v.Call.Op != opDelete || a.State != structs.AttachmentAttaching {
+		return nil
+	}
+	return v.Call
+}
+
 // explainRefusal adds to the error of an attach how to go on if the plugin refused it because the volume is
 // attached to another node (CSI spec, ControllerPublishVolume errors). It names that node where the plugin
 // lists it. berth does not detach the volume there by itself: something that berth does not know may have it

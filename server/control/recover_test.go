@@ -166,6 +166,26 @@ var lateCalls = map[string]late{
 		method: deleteMethod, next: deleteMethod,
 		done: func(w *world) bool { return w.volume("other") == nil },
 	},
+	"a deletion, of what is to be attached": {
+		before: func(w *world) { w.detachV(); w.addVolume(aVolume("other", structs.VolumeReady)) },
+		since:  func(w *world) { put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "other"}) },
+		then:   func(w *world) { w.addClaim("other", "a2", "n3") },
+		method: deleteMethod, next: attachMethod,
+		done: func(w *world) bool { return w.attachment("other", "n3").State == structs.AttachmentAttached },
+	},
+	"a deletion under another name, of what is to be attached": {
+		before: func(w *world) { w.detachV(); w.addVolume(aVolume("other", structs.VolumeReady)) },
+		since: func(w *world) {
+			put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "other"})
+			renamed := aVolume("renamed", structs.VolumeReady)
+			renamed.ExternalID = "ext-other"
+			w.addVolume(renamed)
+			put(w, fsm.VolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "renamed"})
+		},
+		then:   func(w *world) { w.addClaim("other", "a2", "n3") },
+		method: deleteMethod, next: attachMethod,
+		done: func(w *world) bool { return w.attachment("other", "n3").State == structs.AttachmentAttached },
+	},
 	"an expansion": {
 		before: func(w *world) { w.grow("v", 20) }, since: func(*world) {},
 		method: expandMethod, next: expandMethod,
@@ -176,6 +196,11 @@ var lateCalls = map[string]late{
 		method: createMethod, next: createMethod,
 		done: func(w *world) bool { return w.volume("new").State == structs.VolumeReady },
 	},
+}
+
+func (w *world) detachV() {
+	w.unclaim("v", "a1")
+	put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n3", Op: opDetach})
 }
 
 // A node still carries out a call that the snapshot does not know. The next call is made at that node or, where the
