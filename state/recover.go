@@ -31,7 +31,8 @@ var unaccounted = nodes.by("unaccounted", func(n *structs.Node) key {
 // have been done, and another volume may have got the plugin's ID.
 //
 // before is the state that the restored one replaces. Recover carries over its nodes, its attachments and the
-// controller calls whose outcome is not known. An attachment that the restored state lacks is to be detached.
+// controller calls whose outcome is not known. An attachment that the restored state lacks is to be detached,
+// unless a granted claim of the restored state uses it.
 func Recover(tx *Write, before *Read, now int64) {
 	for _, n := range slices.Collect(Nodes(tx.Read)) {
 		if !n.Unaccounted && !holdsNothing(before, n.ID) {
@@ -58,9 +59,24 @@ func Recover(tx *Write, before *Read, now int64) {
 		}
 	}
 	for a := range attachments.all(before) {
+		keepUsed(tx, a, now)
 		putFound(tx, a, now)
 	}
 	keepCalls(tx, before)
+}
+
+// keepUsed keeps an attachment that the restored state lacks although it has a granted claim that uses it: the
+// plugin may have begun to attach after the snapshot. It is to be attached again, with the arguments that it
+// was attached with, and is detached with its last claim.
+func keepUsed(tx *Write, was *structs.CSIAttachment, now int64) {
+	a := named(tx.Read, was)
+	if Attachment(tx.Read, a.Namespace, a.VolumeID, a.NodeID) != nil || !inUse(tx.Read, a) {
+		return
+	}
+	a.State, a.Found, a.ModifyTime = structs.AttachmentAttaching, false, now
+	a.PublishContext, a.LastError, a.Indexes = nil, nil, structs.Indexes{}
+	attachments.put(tx, a)
+	referPlugin(tx, a.PluginID)
 }
 
 // keepCalls has the rows of the restored state name the calls that were under way for them when it replaced

@@ -101,3 +101,25 @@ func TestRecover_KeepsTheNameOfAVolumeThatIsToBeCreated(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 }
+
+// The plugin began to attach after the snapshot, in which the claim was granted without an attachment.
+func TestRecover_KeepsAnAttachmentThatAGrantedClaimUses(t *testing.T) {
+	w := threeNodes(t, false)
+	w.claim(aClaim("v", "a1", wr, snw))
+	saved := w.save()
+	w.update("n1", attaching(half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true))...)
+	call := &structs.CSICall{NodeID: "n3", Op: "attach", Time: 1}
+	do(w, CallNote, &structs.CSICallNote{VolumeID: "v", NodeID: "n1", Call: call, WriteOptions: w.now(),
+		RowIndex: Attachment(w.s.Read(), "default", "v", "n1").CreateIndex})
+	back := w.restored(saved)
+	a := Attachment(back.s.Read(), "default", "v", "n1")
+	if a == nil || a.State != structs.AttachmentAttaching || a.Found || !reflect.DeepEqual(a.Call, call) ||
+		a.ExternalVolumeID != "ext-v" || a.ExternalNodeID == "" || a.PublishContext != nil {
+		t.Fatalf("%+v", a)
+	}
+	back.accounted("n1", "n2", "n3")
+	back.release("v", "a1")
+	if got := back.attachment("v", "n1"); got != structs.AttachmentDetaching {
+		t.Errorf("after the claim it is %q", got)
+	}
+}
