@@ -147,6 +147,35 @@ func TestUpdatesAreBatchedNewestFirstAndSentUntilAcknowledged(t *testing.T) {
 	})
 }
 
+func TestSendUpdates_ARefusedBatchHoldsUpNoOther(t *testing.T) {
+	inTime(t, func(t *testing.T) {
+		r := newRig(t)
+		refusals := 1
+		r.plane.fail = func(_, method string) error {
+			if method != "Node.UpdateAlloc" || refusals == 0 {
+				return nil
+			}
+			refusals--
+			return structs.Errorf(structs.KindInvalid, "an allocation of the batch makes no sense")
+		}
+		r.start(false)
+		defer r.stop()
+		for i := range 2*updateBatch + 10 {
+			r.client.updates.put(&structs.AllocClientUpdate{ID: fmt.Sprintf("a%03d", i), ClientStatus: structs.AllocRunning})
+		}
+		r.pass(time.Minute)
+		var got []string
+		for _, c := range r.plane.called("Node.UpdateAlloc") {
+			sent := c.req.(*structs.AllocsClientUpdateRequest).Allocs
+			got = append(got, fmt.Sprintf("%d from %s", len(sent), sent[0].ID))
+		}
+		want := []string{"64 from a000", "64 from a064", "10 from a128", "64 from a000"}
+		if !slices.Equal(got, want) {
+			t.Errorf("sent %q, want %q", got, want)
+		}
+	})
+}
+
 func TestTheAgentRestartsAndNothingElseDoes(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)

@@ -149,22 +149,40 @@ func (c *Client) gauge() {
 	}
 }
 
-// sendUpdates sends all there is to be said; what could not be sent stays to be said.
+// updateBatch is how many allocations are reported in one call: all of them together could be more than one
+// request or log entry takes.
+const updateBatch = 64
+
+// sendUpdates sends all there is to be said; what could not be sent stays to be said. A batch that the servers
+// refuse as wrong does not hold up the others.
 func (c *Client) sendUpdates(ctx context.Context) error {
 	c.updates.sending.Lock()
 	defer c.updates.sending.Unlock()
-	batch := c.updates.take()
-	if len(batch) == 0 {
-		return nil
+	var refused error
+	all := c.updates.take()
+	for len(all) > 0 {
+		batch := all[:min(len(all), updateBatch)]
+		err := c.sendBatch(ctx, batch)
+		switch {
+		case err == nil:
+			c.updates.acknowledge(batch)
+		case structs.IsKind(err, structs.KindInvalid):
+			c.updates.putBack(batch)
+			refused = err
+		default:
+			c.updates.putBack(all)
+			return err
+		}
+		all = all[len(batch):]
 	}
+	return refused
+}
+
+func (c *Client) sendBatch(ctx context.Context, batch []*structs.AllocClientUpdate) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req := &structs.AllocsClientUpdateRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Allocs: batch}
 	req.Region = c.config.Get().Region
-	if _, err := rpc.Call(ctx, c.servers, structs.NodeUpdateAllocs, req); err != nil {
-		c.updates.putBack(batch)
-		return err
-	}
-	c.updates.acknowledge(batch)
-	return nil
+	_, err := rpc.Call(ctx, c.servers, structs.NodeUpdateAllocs, req)
+	return err
 }
