@@ -9,6 +9,7 @@ import (
 	"berth/endpoints"
 	"berth/rpc"
 	"berth/server/control"
+	"berth/structs"
 )
 
 // Config is what a server needs to know. The agent's configuration file has it as its `server` block.
@@ -64,6 +65,9 @@ func DefaultConfig() Config {
 	}
 }
 
+// maxRaftEntries is how many log entries a server keeps at most for the sake of a setting.
+const maxRaftEntries = 10_000_000
+
 // Validate joins all faults of a configuration.
 func (c *Config) Validate() error {
 	var faults []error
@@ -94,9 +98,17 @@ func (c *Config) Validate() error {
 		d    time.Duration
 	}{
 		{"retry_interval", c.RetryInterval}, {"gc_interval", c.GCInterval},
+		{"eval_gc_threshold", c.EvalGC}, {"job_gc_threshold", c.JobGC}, {"node_gc_threshold", c.NodeGC},
 	} {
-		if v.d <= 0 {
-			bad("server: %s is %s; expected more than 0", v.name, v.d)
+		if v.d <= 0 || v.d > structs.MaxInterval {
+			bad("server: %s is %s; expected more than 0 and at most %s", v.name, v.d, structs.MaxInterval)
+		}
+	}
+	for name, n := range map[string]uint64{
+		"raft_snapshot_threshold": c.SnapshotThreshold, "raft_trailing_logs": c.TrailingLogs,
+	} {
+		if n < 1 || n > maxRaftEntries {
+			bad("server: %s is %d; expected 1 to %d", name, n, maxRaftEntries)
 		}
 	}
 	for _, v := range []struct {

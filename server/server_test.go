@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -281,14 +282,17 @@ func TestAConfigurationIsToldAllItsFaults(t *testing.T) {
 		edit func(*Config)
 		want []string
 	}{
-		"good":         {valid, nil},
-		"nothing":      {func(c *Config) { *c = Config{} }, []string{"data_dir", "name", "retry_join", "raft_multiplier", "heartbeat_ttl", "retry_interval", "gc_interval", "addresses.rpc", "addresses.serf"}},
-		"even":         {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 4, []string{"x"} }, []string{"expected an odd number"}},
-		"too many":     {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 11, []string{"x"} }, []string{"bootstrap_expect is 11"}},
-		"short leases": {func(c *Config) { valid(c); c.HeartbeatTTL, c.HeartbeatGrace = 999*time.Millisecond, time.Nanosecond }, []string{"heartbeat_ttl is 999ms; expected 1s or more", "heartbeat_grace is 1ns"}},
-		"alone":        {func(c *Config) { valid(c); c.BootstrapExpect = 3 }, []string{"retry_join is required"}},
-		"joining only": {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 0, []string{"x"} }, nil},
-		"address":      {func(c *Config) { valid(c); c.RPCBind = "nowhere" }, []string{"addresses.rpc"}},
+		"good": {valid, nil},
+		"nothing": {func(c *Config) { *c = Config{} }, []string{"data_dir", "name", "retry_join", "raft_multiplier", "heartbeat_ttl", "retry_interval", "gc_interval", "eval_gc_threshold", "job_gc_threshold",
+			"node_gc_threshold", "raft_snapshot_threshold is 0", "raft_trailing_logs is 0", "addresses.rpc", "addresses.serf"}},
+		"too long":      {func(c *Config) { valid(c); c.NodeGC = math.MaxInt64 }, []string{"node_gc_threshold is", "at most 87600h0m0s"}},
+		"too many logs": {func(c *Config) { valid(c); c.TrailingLogs = math.MaxUint64 }, []string{"raft_trailing_logs is 18446744073709551615; expected 1 to"}},
+		"even":          {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 4, []string{"x"} }, []string{"expected an odd number"}},
+		"too many":      {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 11, []string{"x"} }, []string{"bootstrap_expect is 11"}},
+		"short leases":  {func(c *Config) { valid(c); c.HeartbeatTTL, c.HeartbeatGrace = 999*time.Millisecond, time.Nanosecond }, []string{"heartbeat_ttl is 999ms; expected 1s or more", "heartbeat_grace is 1ns"}},
+		"alone":         {func(c *Config) { valid(c); c.BootstrapExpect = 3 }, []string{"retry_join is required"}},
+		"joining only":  {func(c *Config) { valid(c); c.BootstrapExpect, c.RetryJoin = 0, []string{"x"} }, nil},
+		"address":       {func(c *Config) { valid(c); c.RPCBind = "nowhere" }, []string{"addresses.rpc"}},
 	} {
 		c := DefaultConfig()
 		tc.edit(&c)

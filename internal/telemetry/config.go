@@ -3,6 +3,7 @@ package telemetry
 import (
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 )
@@ -64,6 +65,12 @@ func (c Config) Validate() error {
 	for _, entry := range c.PrefixFilter {
 		if !strings.HasPrefix(entry, "+") && !strings.HasPrefix(entry, "-") {
 			faults = append(faults, fmt.Errorf("telemetry: prefix_filter: %.64q begins with neither + nor -", entry))
+		}
+	}
+	for name, addr := range map[string]string{"statsd_address": c.StatsdAddress, "statsite_address": c.StatsiteAddress} {
+		_, _, err := net.SplitHostPort(addr)
+		if addr != "" && err != nil {
+			faults = append(faults, fmt.Errorf("telemetry: %s: %w; expected host:port", name, err))
 		}
 	}
 	return errors.Join(faults...)

@@ -143,9 +143,11 @@ func TestConfig_NamesEveryFault(t *testing.T) {
 	cfg.InMemoryRetentionPeriod = 24 * time.Hour
 	cfg.PrometheusRetention = -1
 	cfg.PrefixFilter = []string{"berth.raft"}
+	cfg.StatsdAddress = "nowhere"
+	cfg.StatsiteAddress = "::1"
 	text := cfg.Validate().Error()
 	for _, want := range []string{"collection_interval is 0s", "more than 1000 intervals", "prometheus_retention is -1ns",
-		`"berth.raft" begins with neither`} {
+		`"berth.raft" begins with neither`, "statsd_address: address nowhere: missing port", "statsite_address: "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not say %q", text, want)
 		}
