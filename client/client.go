@@ -269,8 +269,8 @@ func (c *Client) Node() *structs.Node { return c.node.Load() }
 // Config is the current configuration. It must not be changed: see UpdateConfig.
 func (c *Client) Config() *Config { return c.config.Get() }
 
-// UpdateConfig edits a copy of the configuration, makes it the current one and tells the servers what it
-// changes about the node.
+// UpdateConfig edits a copy of the configuration and makes it the current one. runDrivers sends to the servers
+// whatever the edit changes in the node. The agent does not call it: a reload (SIGHUP) changes the log level alone.
 func (c *Client) UpdateConfig(edit func(*Config)) {
 	c.config.Update(edit)
 	c.rebuildNode()

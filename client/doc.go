@@ -15,10 +15,11 @@
 //   - Every goroutine is waited for by Run.
 //
 // Goroutines, each of which Run waits for: one per subsystem (task drivers, CSI plugins, reconciling
-// volumes once), which end last; the five loops runLease (registration and heartbeats), runDrivers and
-// runPlugins (what changes of the node), runAllocs (what the servers want) and runUpdates (what they are
-// told); and one runner per allocation with one goroutine per task, one that carries out a stop, and
-// beside a running process one that waits for its end.
+// volumes once), which end last; the six loops runLease (registration and heartbeats), runDrivers and
+// runPlugins (changes of the node), runAllocs (allocations that the servers want), runUpdates (states that
+// the node reports) and runClaims (volumes in use against the claims of the node); and one runner per
+// allocation with one goroutine per task, one that carries out a stop, and beside a running process one
+// that waits for its end.
 //
 // How tasks are run is left to the drivers, what is mounted to the hooks of package csimanager, the life
 // of one allocation to package allocrunner.

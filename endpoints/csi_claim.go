@@ -127,8 +127,8 @@ func (c claims) get(ctx context.Context, req *structs.CSIClaimGetRequest) (*stru
 	})
 }
 
-// look puts a claim together with what its node needs of it. An attachment is made with the grant, so it is
-// not looked for before: who watches a row that is not there is woken by its neighbours.
+// look puts a claim together with what its node needs of it. The grant makes the attachment, so a claim that
+// waits reads neither attachment nor plugin: a change of these does not end the node's wait.
 func (c claims) look(tx *state.Read, req *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
 	ns := req.RequestNamespace()
 	claim := state.Claim(tx, ns, req.VolumeID, req.AllocID)

@@ -1,5 +1,6 @@
-// Package state is the replicated state of a berth cluster: typed tables in one radix tree of
-// go-memdb, the functions that read them and the functions by which the log changes them.
+// Package state is the replicated state of a berth cluster: typed tables, the functions that read them and
+// the functions by which the log changes them. The indexes of all tables are in one radix tree of go-memdb;
+// their entries are slots, and a slot holds the current row.
 //
 // Its laws:
 //
@@ -13,5 +14,6 @@
 //   - What several rows say together (one writer, no claim without its volume, ...) is written down once
 //     more as code that looks at a whole store: Check.
 //
-// It knows no network, no clock, no Raft and no log: fsm feeds it entries, endpoints ask it.
+// It knows no network, no clock, no Raft and no log: fsm feeds it entries, endpoints ask it. Of the process it
+// changes one setting, GOGC, while a snapshot is loaded.
 package state

@@ -1,7 +1,8 @@
 // Package servers chooses the server that a node talks to: the leader first, so that the leader can call
 // the node back, and the next one when a server cannot be reached.
 //
-// It keeps no connections (the pool does) and knows no methods.
+// It keeps no connections (the pool does). List knows no methods; Shared knows the two that claim and release
+// volumes, because it merges their requests.
 package servers
 
 import (

@@ -16,7 +16,7 @@ import (
 // longest path that fits counts; packages below client/ and server/ are ordered within their own line.
 var layers = [][]string{
 	{"structs", "internal"},
-	{"state", "rpc", "csi", "acl", "jobspec"},
+	{"state", "rpc", "csi", "jobspec"},
 	{"fsm", "scheduler", "client", "api", "plugins"},
 	{"endpoints", "cli"},
 	{"server"},
