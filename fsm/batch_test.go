@@ -241,7 +241,7 @@ func (g grants) look(t rapid.TB, tx *state.Read, now uint64) {
 	places := map[string]bool{}
 	before := maps.Clone(g)
 	clear(g)
-	for c := range state.Claims(tx, structs.AllNamespaces) {
+	for c := range state.ClaimsFrom(tx, structs.AllNamespaces, "", state.Start{}) {
 		place := fmt.Sprint(c.Namespace, "/", c.VolumeID, " ", c.CreateIndex, ",", c.Seq)
 		if places[place] {
 			t.Fatalf("two claims have the place %s", place)
@@ -280,7 +280,7 @@ func TestRowsOfOneIndexHaveIdsOfTheirOwn(t *testing.T) {
 		status(structs.NodeReady), done, status(structs.NodeDown), status(structs.NodeReady),
 	})})
 	var got []string
-	for e := range state.Evals(p.store.Read(), structs.AllNamespaces, "") {
+	for e := range state.EvalsFrom(p.store.Read(), structs.AllNamespaces, "", state.Start{}) {
 		got = append(got, e.ID)
 	}
 	last := structs.DeriveID(9, "node-update", structs.DefaultNamespace, "j", "n", "part", "3")

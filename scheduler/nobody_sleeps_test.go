@@ -192,12 +192,12 @@ func (c *sleepers) settle(when string) {
 		}
 	}
 	tx := c.s.Read()
-	for e := range state.EvalsByStatus(tx, structs.EvalBlocked) {
+	for e := range evalsByStatus(tx, structs.EvalBlocked) {
 		if p := c.process(e); len(p.Place) > 0 && !c.givenUp[e.JobID] {
 			c.t.Errorf("%s: %s of %s waits for %v though there is room for it: %s", when, e.ID[:4], e.JobID, e.BlockedOn, describe(p))
 		}
 	}
-	for j := range state.Jobs(tx, structs.AllNamespaces, "") {
+	for j := range state.JobsFrom(tx, structs.AllNamespaces, "", state.Start{}) {
 		e := c.eval(j.ID)
 		e.Type, e.Namespace = j.Type, j.Namespace
 		if p := c.process(e); len(p.Place)+len(p.Stop)+len(p.Update)+len(p.Followups) > 0 && !c.givenUp[j.ID] {
@@ -257,7 +257,7 @@ func (c *sleepers) happen() {
 	id, tx := fmt.Sprint("n", c.r.IntN(4)), c.s.Read()
 	volume := c.one("a", "b", "c", "a[0]", "a[1]", "b[0]")
 	var live, ended []*structs.Allocation
-	for a := range state.Allocs(tx, structs.AllNamespaces) {
+	for a := range state.AllocsFrom(tx, structs.AllNamespaces, "", state.Start{}) {
 		if !a.ClientTerminal() {
 			live = append(live, a)
 		} else {
@@ -304,7 +304,7 @@ func (c *sleepers) happen() {
 		}
 	case 13, 14, 15:
 		var keys []structs.CSIClaimKey
-		for cl := range state.EndedClaims(tx) {
+		for cl := range endedClaims(tx) {
 			if n := state.Node(tx, cl.NodeID); n != nil && n.Status == structs.NodeReady {
 				keys = append(keys, cl.Key())
 			}

@@ -24,7 +24,7 @@ func TestSystemJobLandsOnEveryNode(t *testing.T) {
 	}
 	w.nodes("n4")
 	pending := 0
-	for e := range state.EvalsByStatus(w.s.Read(), structs.EvalPending) {
+	for e := range evalsByStatus(w.s.Read(), structs.EvalPending) {
 		if e.JobID == "log" && e.NodeID == "n4" {
 			pending++
 			w.apply(w.process(e))
@@ -201,7 +201,7 @@ func TestRoomOnOneNodeDoesNotEndTheWaitForRoomOnAnother(t *testing.T) {
 	w.job(aJob("log", structs.JobSystem))
 	w.run("log")
 	w.nodes("n2")
-	for _, e := range slices.Collect(state.EvalsByStatus(w.s.Read(), structs.EvalPending)) {
+	for _, e := range slices.Collect(evalsByStatus(w.s.Read(), structs.EvalPending)) {
 		if e.NodeID == "n2" {
 			w.apply(w.process(e))
 		}

@@ -157,7 +157,7 @@ func (c *chaos) checkPlaced(tx *state.Read, a *structs.Allocation) {
 		if state.Volume(tx, mine.Namespace, mine.VolumeID) == nil || i == nil || !i.Healthy {
 			c.t.Fatalf("%s is placed without its volume or plugin", a.Name)
 		}
-		for other := range state.Allocs(tx, a.Namespace) {
+		for other := range state.AllocsFrom(tx, a.Namespace, "", state.Start{}) {
 			c.checkPair(tx, a, mine, other)
 		}
 	}

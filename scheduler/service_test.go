@@ -336,7 +336,7 @@ func TestBlockedEvaluation(t *testing.T) {
 
 func (w *world) evals(status string) []*structs.Evaluation {
 	var out []*structs.Evaluation
-	for e := range state.EvalsByStatus(w.s.Read(), status) {
+	for e := range evalsByStatus(w.s.Read(), status) {
 		if e.JobID != "other" && e.TriggeredBy != structs.TriggerNodeUpdate {
 			out = append(out, e)
 		}

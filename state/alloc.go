@@ -93,14 +93,6 @@ func allocStubs(tx *Read, next func() *structs.AllocListStub) func(*structs.Allo
 	}
 }
 
-// Allocs yields the allocations of a namespace by ID.
-func Allocs(tx *Read, ns string) iter.Seq[*structs.Allocation] { return AllocsByPrefix(tx, ns, "") }
-
-// AllocsByPrefix yields the allocations of a namespace whose ID begins so.
-func AllocsByPrefix(tx *Read, ns, prefix string) iter.Seq[*structs.Allocation] {
-	return inNamespace(allocs.prefix(tx, prefix), ns, func(a *structs.Allocation) string { return a.Namespace })
-}
-
 // AllocsByJob yields a job's allocations, those that are terminal first.
 func AllocsByJob(tx *Read, ns, job string) iter.Seq[*structs.Allocation] {
 	return allocsByJob.all(tx, ns, job)

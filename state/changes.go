@@ -14,7 +14,7 @@ const (
 	InstanceRows                  // plugin, kind, node
 	VolumeRows                    // namespace, volume
 	AttachmentRows                // namespace, volume, node
-	EndedClaimRows                // namespace, volume, allocation: of claims that EndedClaims yields, or yielded before
+	EndedClaimRows                // namespace, volume, allocation: of claims that outlive their allocations, or did before
 	GrowingClaimRows              // likewise, of GrowingClaims
 )
 

@@ -45,14 +45,6 @@ func Claim(tx *Read, ns, volume, alloc string) *structs.CSIClaim {
 	return claims.get(tx, ns, volume, alloc)
 }
 
-// Claims yields the claims of a namespace.
-func Claims(tx *Read, ns string) iter.Seq[*structs.CSIClaim] {
-	if ns == structs.AllNamespaces {
-		return claims.all(tx)
-	}
-	return claims.all(tx, ns)
-}
-
 // ClaimsByVolume returns a volume's claims in the order in which they were made.
 func ClaimsByVolume(tx *Read, ns, volume string) []*structs.CSIClaim {
 	out := slices.Collect(claims.all(tx, ns, volume))
@@ -81,15 +73,12 @@ func ClaimsByAlloc(tx *Read, alloc string) iter.Seq[*structs.CSIClaim] {
 // WaitingClaims yields the claims that wait, by plugin.
 func WaitingClaims(tx *Read) iter.Seq[*structs.CSIClaim] { return waitingByPlugin.all(tx) }
 
-// EndedClaims yields the claims that outlive their allocations: their nodes have not let go yet.
-func EndedClaims(tx *Read) iter.Seq[*structs.CSIClaim] { return endedClaims.all(tx) }
-
-// EndedClaimsOfNode yields those of EndedClaims that are for one node to let go of.
+// EndedClaimsOfNode yields a node's claims that outlive their allocations: it has not let go of them yet.
 func EndedClaimsOfNode(tx *Read, node string) iter.Seq[*structs.CSIClaim] {
 	return endedClaims.all(tx, node)
 }
 
-// NodesWithEndedClaims yields the nodes that have any, without looking at all of these. Nobody can wait for that.
+// NodesWithEndedClaims yields the nodes that have such claims, without looking at all of these. Nobody can wait for that.
 func NodesWithEndedClaims(tx *Read) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for c := endedClaims.first(tx); c != nil; c = endedClaims.after(tx, c.NodeID) {

@@ -64,25 +64,9 @@ func orderedTime(t int64) string { return ordered(uint64(max(t, 0))) }
 // Eval returns the evaluation, nil if there is none.
 func Eval(tx *Read, id string) *structs.Evaluation { return evals.get(tx, id) }
 
-// Evals yields the evaluations of a namespace whose ID begins so.
-func Evals(tx *Read, ns, prefix string) iter.Seq[*structs.Evaluation] {
-	return inNamespace(evals.prefix(tx, prefix), ns, func(e *structs.Evaluation) string { return e.Namespace })
-}
-
 // EvalsByJob yields a job's evaluations, those that are done first.
 func EvalsByJob(tx *Read, ns, job string) iter.Seq[*structs.Evaluation] {
 	return evalsByJob.all(tx, ns, job)
-}
-
-// EvalsByStatus yields the evaluations in one of the states. It goes through all there are.
-func EvalsByStatus(tx *Read, status string) iter.Seq[*structs.Evaluation] {
-	return func(yield func(*structs.Evaluation) bool) {
-		for e := range evals.all(tx) {
-			if e.Status == status && !yield(e) {
-				return
-			}
-		}
-	}
 }
 
 // ReadyEvals yields the pending evaluations that wait for no time: the most important first, and then the oldest.

@@ -34,14 +34,6 @@ const keptVersions = 6
 // Job returns the current version of a job, nil if there is none.
 func Job(tx *Read, ns, id string) *structs.Job { return jobs.get(tx, ns, id) }
 
-// Jobs yields the jobs of a namespace whose ID begins so.
-func Jobs(tx *Read, ns, prefix string) iter.Seq[*structs.Job] {
-	if ns != structs.AllNamespaces {
-		return jobs.prefix(tx, ns, prefix)
-	}
-	return withPrefix(jobs.all(tx), prefix, func(j *structs.Job) string { return j.ID })
-}
-
 // EndedJobs yields the jobs of which nothing is to run any more, by the time at which they were submitted.
 func EndedJobs(tx *Read) iter.Seq[*structs.Job] { return jobsByEnd.all(tx) }
 

@@ -36,9 +36,6 @@ func Nodes(tx *Read) iter.Seq[*structs.Node] { return nodes.all(tx) }
 // down.
 func DownNodes(tx *Read) iter.Seq[*structs.Node] { return nodesByDown.all(tx) }
 
-// NodesByPrefix yields the nodes whose ID begins so.
-func NodesByPrefix(tx *Read, prefix string) iter.Seq[*structs.Node] { return nodes.prefix(tx, prefix) }
-
 // NodeDetail puts a node together with its plugin instances.
 func NodeDetail(tx *Read, n *structs.Node) *structs.NodeDetail {
 	d := &structs.NodeDetail{Node: *n,

@@ -25,19 +25,19 @@ func beginning(prefix string) key {
 	return k[:len(k)-1]
 }
 
-// VolumesFrom is Volumes from a namespace and ID on.
+// VolumesFrom yields the volumes of a namespace whose ID begins with prefix, from a namespace and ID on.
 func VolumesFrom(tx *Read, ns, prefix string, at Start) iter.Seq[*structs.CSIVolume] {
 	rows := volumes.part(tx, within(ns, prefix), at)
 	return withPrefix(rows, prefix, func(v *structs.CSIVolume) string { return v.ID })
 }
 
-// JobsFrom is Jobs from a namespace and ID on.
+// JobsFrom yields the jobs of a namespace whose ID begins with prefix, from a namespace and ID on.
 func JobsFrom(tx *Read, ns, prefix string, at Start) iter.Seq[*structs.Job] {
 	rows := jobs.part(tx, within(ns, prefix), at)
 	return withPrefix(rows, prefix, func(j *structs.Job) string { return j.ID })
 }
 
-// NodesFrom is NodesByPrefix from an ID on.
+// NodesFrom yields the nodes whose ID begins with prefix, from an ID on.
 func NodesFrom(tx *Read, prefix string, begin []string) iter.Seq[*structs.Node] {
 	return NodesPart(tx, prefix, Start{Key: begin})
 }
@@ -52,7 +52,7 @@ func PluginsFrom(tx *Read, prefix string, at Start) iter.Seq[*structs.CSIPluginR
 	return plugins.part(tx, beginning(prefix), at)
 }
 
-// AllocsFrom is AllocsByPrefix from an ID on.
+// AllocsFrom yields the allocations of a namespace whose ID begins with prefix, from an ID on.
 func AllocsFrom(tx *Read, ns, prefix string, at Start) iter.Seq[*structs.Allocation] {
 	return inNamespace(allocs.part(tx, beginning(prefix), at), ns, func(a *structs.Allocation) string { return a.Namespace })
 }
@@ -78,12 +78,13 @@ func AllocsByEvalFrom(tx *Read, eval string, at Start) iter.Seq[*structs.Allocat
 	return allocsByEval.part(tx, keyOf(eval), at)
 }
 
-// EvalsFrom is Evals from an ID on.
+// EvalsFrom yields the evaluations of a namespace whose ID begins with prefix, from an ID on.
 func EvalsFrom(tx *Read, ns, prefix string, at Start) iter.Seq[*structs.Evaluation] {
 	return inNamespace(evals.part(tx, beginning(prefix), at), ns, func(e *structs.Evaluation) string { return e.Namespace })
 }
 
-// ClaimsFrom is Claims from a namespace and volume on.
+// ClaimsFrom yields the claims of a namespace on volumes whose ID begins with prefix, from a namespace and
+// volume on.
 func ClaimsFrom(tx *Read, ns, prefix string, at Start) iter.Seq[*structs.CSIClaim] {
 	rows := claims.part(tx, within(ns, prefix), at)
 	return withPrefix(rows, prefix, func(c *structs.CSIClaim) string { return c.VolumeID })

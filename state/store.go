@@ -117,19 +117,6 @@ func (s *Store) Wait(ctx context.Context, r *Read) error {
 	return w.wait(ctx)
 }
 
-// AwaitIndex returns when the command at the index, or a later one, has been applied here.
-func (s *Store) AwaitIndex(ctx context.Context, index uint64) error {
-	if s.Index() >= index {
-		return nil
-	}
-	w := s.watches.await(index)
-	defer s.watches.leave(w)
-	if s.Index() >= index {
-		return nil
-	}
-	return w.wait(ctx)
-}
-
 // become makes v what everybody reads, and wakes who waits for what has changed with it. The writer's lock is
 // held.
 func (s *Store) become(v *view, changed []key, all bool) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -157,31 +156,6 @@ func wakes1(s *Store, tx *Read, read func(*Read), writes func(*Write) error) boo
 	synctest.Wait()
 	cancel()
 	return <-woke == nil
-}
-
-func TestAwaitIndex(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New()
-		done := make(chan error, 1)
-		go func() { done <- s.AwaitIndex(context.Background(), 3) }()
-		for n := range uint64(3) {
-			synctest.Wait()
-			select {
-			case <-done:
-				t.Fatalf("returned at index %d", s.Index())
-			default:
-			}
-			_ = s.Write(n+1, func(*Write) error { return errors.New("an entry that failed counts too") })
-		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if err := s.AwaitIndex(ctx, 9); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
-	})
 }
 
 func TestManyWatchesFallBackToTables(t *testing.T) {

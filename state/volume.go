@@ -28,14 +28,6 @@ var (
 // Volume returns the volume, nil if there is none.
 func Volume(tx *Read, ns, id string) *structs.CSIVolume { return volumes.get(tx, ns, id) }
 
-// Volumes yields the volumes of a namespace whose ID begins so.
-func Volumes(tx *Read, ns, prefix string) iter.Seq[*structs.CSIVolume] {
-	if ns != structs.AllNamespaces {
-		return volumes.prefix(tx, ns, prefix)
-	}
-	return withPrefix(volumes.all(tx), prefix, func(v *structs.CSIVolume) string { return v.ID })
-}
-
 // VolumesByPlugin yields a plugin's volumes in all namespaces.
 func VolumesByPlugin(tx *Read, plugin string) iter.Seq[*structs.CSIVolume] {
 	return volumesByPlugin.all(tx, plugin)

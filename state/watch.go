@@ -13,8 +13,7 @@ type watches struct {
 	mu      sync.Mutex
 	at      map[string]map[*waiter]struct{} // by place
 	partial partial
-	indexes map[*waiter]struct{} // who waits for an index of the log
-	feeds   feeds                // who follows
+	feeds   feeds // who follows
 
 	// What has lately changed, for readers that were at work meanwhile; later ones look again for nothing.
 	told   uint64               // the number of the newest view that was told
@@ -46,7 +45,6 @@ const placesAtOnce = 64
 type waiter struct {
 	places places
 	seen   uint64 // the number of the view it has read
-	index  uint64 // of the log, for one that waits for that; 0
 	woken  chan struct{}
 	awake  bool // woken is closed
 }
@@ -195,22 +193,9 @@ func (w *watches) since(number uint64) (missed []changes, tooMany bool) {
 	return missed, false
 }
 
-// await lets somebody be woken when the entry of the log at the index has been applied.
-func (w *watches) await(index uint64) *waiter {
-	me := &waiter{index: index, woken: make(chan struct{})}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.indexes == nil {
-		w.indexes = map[*waiter]struct{}{}
-	}
-	w.indexes[me] = struct{}{}
-	return me
-}
-
 func (w *watches) leave(me *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.indexes, me)
 	w.inSteps(me.places.at, func(place string) {
 		delete(w.at[place], me)
 		if len(w.at[place]) == 0 {
@@ -226,11 +211,6 @@ func (w *watches) tell(v *view, keys []key, all bool) {
 	defer w.mu.Unlock()
 	w.remember(v.number, changes{keys, all})
 	w.feeds.add(keys, all)
-	for me := range w.indexes {
-		if v.applied >= me.index {
-			me.wake()
-		}
-	}
 	switch {
 	case len(w.at) == 0:
 	case all:

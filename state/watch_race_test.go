@@ -138,30 +138,6 @@ func TestEveryChangeIsNoticed(t *testing.T) {
 	}
 }
 
-// TestNoIndexIsMissed: who waits for an entry to be applied is told, however many are applied side by side.
-func TestNoIndexIsMissed(t *testing.T) {
-	const last = 2000
-	s, ctx := New(), t.Context()
-	var wg sync.WaitGroup
-	for n := range uint64(16) {
-		wg.Go(func() {
-			for index := n + 1; index <= last; index += 16 {
-				if err := s.AwaitIndex(ctx, index); err != nil || s.Index() < index {
-					t.Errorf("index %d: %v, the store is at %d", index, err, s.Index())
-					return
-				}
-			}
-		})
-	}
-	for index := range uint64(last) {
-		_ = s.Write(index+1, func(*Write) error { return nil })
-	}
-	wg.Wait()
-	if n := kept(s); n != 0 {
-		t.Errorf("%d are kept", n)
-	}
-}
-
 // TestARestoreMeanwhileIsNoticed by who has looked before it and waits after it, in whatever way.
 func TestARestoreMeanwhileIsNoticed(t *testing.T) {
 	s := New()

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"iter"
 	"reflect"
 	"slices"
 	"sync"
@@ -245,4 +246,28 @@ func unavailable() error { return structs.Errorf(structs.KindUnavailable, "try a
 
 func (w *world) claim(volume, alloc string) *structs.CSIClaim {
 	return state.Claim(w.Store.Read(), "default", volume, alloc)
+}
+
+// endedClaims yields the claims that outlive their allocations.
+func endedClaims(tx *state.Read) iter.Seq[*structs.CSIClaim] {
+	return func(yield func(*structs.CSIClaim) bool) {
+		for node := range state.NodesWithEndedClaims(tx) {
+			for c := range state.EndedClaimsOfNode(tx, node) {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// evalsByStatus yields the evaluations with a status.
+func evalsByStatus(tx *state.Read, status string) iter.Seq[*structs.Evaluation] {
+	return func(yield func(*structs.Evaluation) bool) {
+		for e := range state.EvalsFrom(tx, structs.AllNamespaces, "", state.Start{}) {
+			if e.Status == status && !yield(e) {
+				return
+			}
+		}
+	}
 }

@@ -143,7 +143,7 @@ func TestWhatANodeLetsGoOfTogetherIsOneEntry(t *testing.T) {
 		stop := w.lead("reaper")
 		defer stop()
 		after(w.Config.ReapGrace + w.Config.Retry.Most)
-		for range state.EndedClaims(w.Store.Read()) {
+		for range endedClaims(w.Store.Read()) {
 			t.Fatal("not all claims are released")
 		}
 		if n := w.written() - before; n > 2 {
@@ -174,12 +174,12 @@ func TestAVolumeThatIsSlowToLetGoHoldsUpNoOther(t *testing.T) {
 		stop := w.lead("reaper")
 		defer stop()
 		after(w.Config.ReapGrace + w.Config.Retry.Most)
-		left := slices.Collect(state.EndedClaims(w.Store.Read()))
+		left := slices.Collect(endedClaims(w.Store.Read()))
 		if n := w.written() - before; n != 1 || len(left) != 1 || left[0].VolumeID != "slow" {
 			t.Errorf("%d entries, %d claims are left", n, len(left))
 		}
 		after(w.Config.CallTimeout)
-		if len(slices.Collect(state.EndedClaims(w.Store.Read()))) != 0 {
+		if len(slices.Collect(endedClaims(w.Store.Read()))) != 0 {
 			t.Error("the slow one is not released")
 		}
 	})

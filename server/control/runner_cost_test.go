@@ -151,7 +151,7 @@ func TestWhatCannotGoOnIsNotLookedAt(t *testing.T) {
 			}
 			put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"down"}, Status: structs.NodeReady})
 			after(w.Config.ReapGrace)
-			if left := len(slices.Collect(state.EndedClaims(w.Store.Read()))); left != 0 {
+			if left := len(slices.Collect(endedClaims(w.Store.Read()))); left != 0 {
 				t.Errorf("%d claims stay although their node is back", left)
 			}
 			w.check()

@@ -81,7 +81,7 @@ func (s *storm) try(do func()) {
 
 func (s *storm) claim() {
 	var ready []string
-	for v := range state.Volumes(s.Store.Read(), "default", "") {
+	for v := range state.VolumesFrom(s.Store.Read(), "default", "", state.Start{}) {
 		if v.State == structs.VolumeReady {
 			ready = append(ready, v.ID)
 		}
@@ -168,7 +168,7 @@ func TestNothingIsLost(t *testing.T) {
 				for a := range state.UnsettledAttachments(tx) {
 					t.Errorf("volume %s is %s to %s: %+v", a.VolumeID, a.State, a.NodeID, a.LastError)
 				}
-				for c := range state.EndedClaims(tx) {
+				for c := range endedClaims(tx) {
 					t.Errorf("the claim of %s for %s on %s stays", c.VolumeID, c.AllocID, c.NodeID)
 				}
 				for key, most := range w.most {

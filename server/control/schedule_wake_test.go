@@ -36,7 +36,7 @@ func (w *world) wants(id string, count, mhz int, edit ...func(*structs.Job)) {
 
 // runs are the allocations that have not ended.
 func (w *world) runs() (out []*structs.Allocation) {
-	for a := range state.Allocs(w.Store.Read(), structs.AllNamespaces) {
+	for a := range state.AllocsFrom(w.Store.Read(), structs.AllNamespaces, "", state.Start{}) {
 		if !a.ClientTerminal() && a.DesiredStatus == structs.AllocDesiredRun {
 			out = append(out, a)
 		}
@@ -53,7 +53,7 @@ func (w *world) idle(when string) (waiting int) {
 	for e := range state.ReadyEvals(tx) {
 		w.t.Errorf("%s: evaluation %s of %s is still to be processed: %s", when, e.ID, e.JobID, e.StatusDescription)
 	}
-	for e := range state.EvalsByStatus(tx, structs.EvalBlocked) {
+	for e := range evalsByStatus(tx, structs.EvalBlocked) {
 		waiting++
 		p, err := scheduler.Process(tx, e, w.Now())
 		if err != nil || len(p.Place) > 0 {

@@ -37,7 +37,7 @@ func TestARestoredStateKnowsNothingOfWhatWasGrantedSince(t *testing.T) {
 			if !reachable {
 				s.status(its, structs.NodeDown)
 				s.Rows(s.Leader(), "the claim waits", func(tx *state.Read) bool { // the other node has the volume
-					for c := range state.Claims(tx, structs.DefaultNamespace) {
+					for c := range state.ClaimsFrom(tx, structs.DefaultNamespace, "", state.Start{}) {
 						waits := c.NodeID == not.ID && c.State == structs.ClaimWaiting
 						return waits && state.Recovering(tx) != ""
 					}

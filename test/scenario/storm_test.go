@@ -90,7 +90,7 @@ func TestAStorm(t *testing.T) {
 		s.ended(fmt.Sprintf("job%d", i))
 	}
 	s.Rows(s.Leader(), "no claim and no attachment is left", func(tx *state.Read) bool {
-		for range state.Claims(tx, structs.AllNamespaces) {
+		for range state.ClaimsFrom(tx, structs.AllNamespaces, "", state.Start{}) {
 			return false
 		}
 		for range state.UnsettledAttachments(tx) {
