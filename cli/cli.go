@@ -2,7 +2,8 @@
 //
 // Its laws:
 //
-//   - A command calls the HTTP API, like any other client, and knows nothing of servers.
+//   - A command calls the HTTP API, like any other client, and knows nothing of servers. Those marked Local
+//     call nothing: they read files.
 //   - An error is one message on the standard error; the exit code is that of its kind, 2 for wrong usage.
 //   - -json and -t show what the API answered; everything else is for people and may change.
 //   - IDs that are UUIDs may be cut short wherever the rest is not needed; names may not where something

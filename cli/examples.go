@@ -38,6 +38,7 @@ var examples = map[string][]string{
 	"operator raft remove-peer": {
 		"berth operator raft remove-peer -peer-id 541ba1cf-e48d-59c5-0ec1-ce31ec81cc1a",
 		"berth operator raft remove-peer -peer-address 10.0.0.3:4747"},
+	"operator check":            {"berth operator check backup.snap"},
 	"operator metrics":          {"berth operator metrics", "berth operator metrics -format prometheus"},
 	"operator snapshot save":    {"berth operator snapshot save backup.snap"},
 	"operator snapshot restore": {"berth operator snapshot restore backup.snap"},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"net/http/httptest"
 	"os"
@@ -62,7 +63,11 @@ func TestScripts(t *testing.T) {
 			e.Values[worldKey{}] = w
 			e.Setenv("BERTH_ADDR", srv.URL)
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second longer under -race
-			return os.WriteFile(e.Cd+"/good.snap", w.agent.Snapshot, 0o600)
+			return errors.Join(
+				os.WriteFile(e.Cd+"/good.snap", w.agent.Snapshot, 0o600),
+				os.WriteFile(e.Cd+"/sound.snap", stateArchive(soundState()), 0o600),
+				os.WriteFile(e.Cd+"/broken.snap", stateArchive(brokenState()), 0o600),
+			)
 		},
 	})
 }

@@ -84,6 +84,8 @@ func tree() []Command {
 				{Name: "remove-peer", Acts: true, Synopsis: "Take the vote of a dead server away",
 					Help: helpRemovePeer, Flags: removePeerFlags, Run: raftRemovePeer},
 			}},
+			{Name: "check", Args: "<file>", Synopsis: "Look for contradictions in a saved state",
+				Help: helpOperatorCheck, Local: true, Renders: true, Run: operatorCheck},
 			{Name: "metrics", Synopsis: "Show the metrics of one agent",
 				Flags: metricsFlags, Run: operatorMetrics},
 			{Name: "snapshot", Synopsis: "Save and restore the whole state", Sub: []Command{

@@ -9,6 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/state"
+	"berth/structs"
 )
 
 // FSM applies log entries to a store.
@@ -87,6 +88,18 @@ func (f *FSM) Restore(r io.ReadCloser) error {
 		return fmt.Errorf("restoring the state: %w", err)
 	}
 	return r.Close()
+}
+
+// LoadAside loads the state that was saved at an index into a store of its own. Its errors are invalid.
+func LoadAside(r io.Reader, index uint64) (*state.Store, error) {
+	aside := state.New()
+	if err := New(aside).Restore(io.NopCloser(r)); err != nil {
+		return nil, structs.Errorf(structs.KindInvalid, "the archive holds a state that this version cannot load: %w", err)
+	}
+	if newest := aside.Index(); newest > index {
+		return nil, structs.Errorf(structs.KindInvalid, "the archive is of index %d and holds a state of index %d", index, newest)
+	}
+	return aside, nil
 }
 
 type snapshot struct{ tx *state.Read }

@@ -85,14 +85,7 @@ func loadAside(f *os.File, index uint64) (*state.Store, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "restoring: %w", err)
 	}
-	aside := state.New()
-	if err := fsm.New(aside).Restore(io.NopCloser(f)); err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "the archive holds a state that this version cannot load: %w", err)
-	}
-	if aside.Index() > index {
-		return nil, structs.Errorf(structs.KindInvalid, "the archive is of index %d and holds a state of index %d", index, aside.Index())
-	}
-	return aside, nil
+	return fsm.LoadAside(f, index)
 }
 
 // replaceState has the cluster take over a state that was loaded aside. The leader's loops do not run: what

@@ -9,25 +9,51 @@ import (
 )
 
 // Check looks at the whole store and returns, in words, every invariant that does not hold: nothing, in a
-// store that was only ever changed by this package. It is what `berth operator check` runs on a snapshot,
-// and tests after every step.
+// store that was only ever changed by this package. `berth operator check` runs it on a saved snapshot, and
+// tests run it after every step. Beyond mostFaults it only counts, and the last line has the number.
 func Check(tx *Read) []string {
 	c := &checker{tx: tx}
 	for _, look := range []func(){c.indexes, c.claims, c.lines, c.attachments, c.volumes, c.plugins, c.instances, c.allocs, c.evals, c.jobs} {
 		look()
 	}
+	if c.more > 0 {
+		c.faults = append(c.faults, fmt.Sprintf("and %d more", c.more))
+	}
 	return c.faults
 }
+
+// mostFaults is how many faults Check describes, and mostFaultBytes how long each description may be: the
+// rows may come from a damaged file.
+const (
+	mostFaults     = 1000
+	mostFaultBytes = 500
+)
 
 type checker struct {
 	tx     *Read
 	faults []string
+	more   int // faults that are not described
 }
 
 // want notes a fault unless ok.
 func (c *checker) want(ok bool, format string, args ...any) {
-	if !ok {
-		c.faults = append(c.faults, fmt.Sprintf(format, args...))
+	switch {
+	case ok:
+	case len(c.faults) < mostFaults:
+		c.faults = append(c.faults, structs.Cut(fmt.Sprintf(format, args...), mostFaultBytes))
+	default:
+		c.more++
+	}
+}
+
+// wantCounts notes each key of which another number is kept than was counted.
+func wantCounts[N comparable](c *checker, subject string, counted, kept map[string]N) {
+	keys := maps.Clone(counted)
+	maps.Copy(keys, kept)
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		is, found := counted[k]
+		row, there := kept[k]
+		c.want(is == row && found == there, "%s %s: counted %v, kept %v", subject, k, is, row)
 	}
 }
 
@@ -111,7 +137,7 @@ func (c *checker) lines() {
 			}
 		}
 	}
-	c.want(maps.Equal(found, kept), "claims counted %v, kept %v", found, kept)
+	wantCounts(c, "claims of volume", found, kept)
 	seen := map[[2]string]bool{}
 	for cl := range WaitingClaims(c.tx) {
 		if key := [2]string{cl.Namespace, cl.VolumeID}; !seen[key] {
@@ -187,25 +213,23 @@ func (c *checker) plugins() {
 
 // counts: what is kept is what is found.
 func (c *checker) counts() {
-	type half struct {
-		plugin string
-		kind   structs.CSIKind
-	}
-	found := map[half]tally{}
+	half := func(plugin string, kind structs.CSIKind) string { return plugin + " " + string(kind) }
+	found := map[string]tally{}
 	for i := range instances.all(c.tx) {
-		k := half{i.PluginID, i.Kind}
+		k := half(i.PluginID, i.Kind)
 		found[k] = found[k].plus(tallyInstance(i))
 	}
 	for a := range allocs.all(c.tx) {
 		eachRun(c.tx, a, func(plugin string, kind structs.CSIKind) {
-			found[half{plugin, kind}] = found[half{plugin, kind}].plus(tally{Runs: 1})
+			k := half(plugin, kind)
+			found[k] = found[k].plus(tally{Runs: 1})
 		})
 	}
-	kept := map[half]tally{}
+	kept := map[string]tally{}
 	for n := range counts.all(c.tx) {
-		kept[half{n.PluginID, n.Kind}] = n.Tally
+		kept[half(n.PluginID, n.Kind)] = n.Tally
 	}
-	c.want(maps.Equal(found, kept), "counted of plugins %v, kept %v", found, kept)
+	wantCounts(c, "instances and runs of plugin", found, kept)
 }
 
 // instances: each is of a node that is there, and the node's row names it.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func TestCheckSees(t *testing.T) {
 			a.DesiredStatus = structs.AllocDesiredStop
 			allocs.put(tx, a)
 		},
-		"claims counted": func(tx *Write) { claims.delete(tx, claimRow(tx, "a1")) },
+		"claims of volume default/v": func(tx *Write) { claims.delete(tx, claimRow(tx, "a1")) },
 		"waits though it is its turn": func(tx *Write) {
 			dropClaim(tx, claimRow(tx, "a1"))
 			attachments.delete(tx, attachmentRow(tx))
@@ -85,5 +86,26 @@ func TestCheckSees(t *testing.T) {
 				t.Errorf("it sees %q", faults)
 			}
 		})
+	}
+}
+
+// TestCheck_BoundsItsAnswer damages many rows, and one with a long name.
+func TestCheck_BoundsItsAnswer(t *testing.T) {
+	w := threeNodes(t, true)
+	_ = w.s.Write(w.index+1, func(tx *Write) error {
+		plugins.put(tx, &structs.CSIPluginRow{ID: strings.Repeat("long", 1000)})
+		for i := range mostFaults + 6 {
+			plugins.put(tx, &structs.CSIPluginRow{ID: fmt.Sprintf("stray%d", i)})
+		}
+		return nil
+	})
+	faults := Check(w.s.Read())
+	if len(faults) != mostFaults+1 || faults[mostFaults] != "and 7 more" {
+		t.Errorf("it describes %d faults, and then says %q", len(faults), faults[len(faults)-1])
+	}
+	for _, fault := range faults {
+		if len(fault) > mostFaultBytes+len("…") {
+			t.Errorf("a fault has %d bytes", len(fault))
+		}
 	}
 }

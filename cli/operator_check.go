@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"berth/fsm"
+	"berth/internal/snaparchive"
+	"berth/state"
+	"berth/structs"
+)
+
+const helpOperatorCheck = `
+Loads an archive of "berth operator snapshot save" and looks for rows that
+contradict each other: two writers of one volume, a claim without its volume,
+a number that is not what is counted. A state that berth alone has changed has
+none. It asks no agent, and needs as much memory as a server.
+
+The exit code is 0 if there is no contradiction, 1 if there is one, and 2 if
+the archive cannot be loaded.`
+
+// checkedState is what check shows.
+type checkedState struct {
+	*snaparchive.Meta
+	Faults []string
+}
+
+func operatorCheck(_ context.Context, c *Call) error {
+	f, err := os.Open(c.Arg(0))
+	if err != nil {
+		return structs.Errorf(structs.KindInvalid, "%w", err)
+	}
+	defer func() { _ = f.Close() }()
+	meta, store, err := loadArchive(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Arg(0), err)
+	}
+	checked := checkedState{Meta: meta, Faults: state.Check(store.Read())}
+	err = c.show(checked, func() error {
+		for _, fault := range checked.Faults {
+			c.Printf("%s\n", fault)
+		}
+		if len(checked.Faults) == 0 {
+			c.Printf("The state of index %d has no contradiction\n", meta.Index)
+		}
+		return nil
+	})
+	if err == nil && len(checked.Faults) > 0 {
+		err = structs.Errorf(structs.KindInternal, "%s: the state of index %d contradicts itself", c.Arg(0), meta.Index)
+	}
+	return err
+}
+
+// loadArchive reads an archive twice: its sums come last, and nothing of it may be used before they are
+// compared.
+func loadArchive(f *os.File) (*snaparchive.Meta, *state.Store, error) {
+	meta, err := snaparchive.Read(f, io.Discard)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, nil, err
+	}
+	out, in := io.Pipe()
+	unpacked := make(chan struct{})
+	go func() {
+		defer close(unpacked)
+		_, err := snaparchive.Read(f, in)
+		in.CloseWithError(err)
+	}()
+	store, err := fsm.LoadAside(out, meta.Index)
+	_ = out.Close() // a state that does not load is not read on
+	<-unpacked
+	return meta, store, err
+}

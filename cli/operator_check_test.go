@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"bytes"
+
+	"berth/internal/snaparchive"
+	"berth/state"
+	"berth/structs"
+)
+
+// stateArchive packs a state as the archive of index 42.
+func stateArchive(saved []byte) []byte {
+	var archive bytes.Buffer
+	meta := snaparchive.Meta{Index: 42, Term: 3, Version: "0.1.0", Region: "global", Created: today}
+	if err := snaparchive.Write(&archive, meta, int64(len(saved)), bytes.NewReader(saved)); err != nil {
+		panic(err)
+	}
+	return archive.Bytes()
+}
+
+// soundState is a saved state with one job, which is dead: its only evaluation is complete.
+func soundState() []byte {
+	store := state.New()
+	eval := &structs.Evaluation{ID: "e", Namespace: "default", JobID: "web", Status: structs.EvalComplete}
+	register := &structs.JobRegisterRequest{Job: webJob(), Eval: eval}
+	register.Now = today.UnixNano()
+	err := store.Write(42, func(tx *state.Write) error { return state.JobRegister(tx, register) })
+	if err != nil {
+		panic(err)
+	}
+	var saved bytes.Buffer
+	if err := store.Save(&saved); err != nil {
+		panic(err)
+	}
+	return saved.Bytes()
+}
+
+// brokenState is soundState with another status of the job.
+func brokenState() []byte {
+	return bytes.ReplaceAll(soundState(), []byte(structs.JobDead), []byte("gone"))
+}
