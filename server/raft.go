@@ -146,6 +146,11 @@ func (c *consensus) close() error {
 // send puts an entry into Raft's queue.
 func (c *consensus) send(entry []byte) raft.ApplyFuture { return c.Apply(entry, enqueueTimeout) }
 
+// Propose puts an entry into the log and waits until it is applied here (fsm.Proposer).
+func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	return s.consensus.propose(ctx, entry)
+}
+
 // propose puts an entry into the log, with others if there are some, and waits until it is applied here. A
 // server that is alone spares itself the company: it would save no messages, and its disk is shared already.
 func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, error) {

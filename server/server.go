@@ -235,11 +235,6 @@ func (s *Server) Store() *state.Store { return s.store }
 // Stats are Raft's own counters, for `agent self`.
 func (s *Server) Stats() map[string]string { return s.consensus.Stats() }
 
-// Propose puts an entry into the log and waits until it is applied here (fsm.Proposer).
-func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
-	return s.consensus.propose(ctx, entry)
-}
-
 // Leader says who leads, as far as this server knows (endpoints.Raft). Between winning an election and
 // having applied what earlier leaders committed, this server knows of no leader: whoever asks had better
 // wait a moment.
