@@ -1,0 +1,156 @@
+package refdocs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// walks holds the most places that a walk in CONTRIBUTING.md may have, by the beginning of its heading.
+var walks = map[string]int{
+	"A claim,":       18,
+	"An attachment,": 8,
+	"A fingerprint,": 16,
+}
+
+// examples are the other sections of CONTRIBUTING.md that list places, by the beginning of their headings.
+var examples = []string{"An operation:", "A table:", "An index:", "A field:", "A leader loop:", "A hook:"}
+
+var (
+	placeHeading = regexp.MustCompile(`^### (.*)$`)
+	placeLine    = regexp.MustCompile("^[0-9]+\\. `([^`]+\\.go)`: (`[^`]+`(?:, `[^`]+`)*) - ")
+	numbered     = regexp.MustCompile(`^[0-9]+\. `)
+)
+
+// place is a file with identifiers that it declares.
+type place struct {
+	file  string
+	names []string
+}
+
+// TestContributing_PlacesExist opens each place that CONTRIBUTING.md names.
+func TestContributing_PlacesExist(t *testing.T) {
+	sections := placesOf(t)
+	for _, heading := range examples {
+		if len(section(t, sections, heading)) == 0 {
+			t.Errorf("%q lists no places", heading)
+		}
+	}
+	declared := map[string]map[string]bool{}
+	for heading, places := range sections {
+		for _, p := range places {
+			if declared[p.file] == nil {
+				declared[p.file] = declarations(t, p.file)
+			}
+			for _, name := range p.names {
+				if !declared[p.file][name] {
+					t.Errorf("%q: %s declares no %s", heading, p.file, name)
+				}
+			}
+		}
+	}
+}
+
+// TestContributing_WalksAreShort holds the number of places of each walk, and that none returns to a file.
+func TestContributing_WalksAreShort(t *testing.T) {
+	sections := placesOf(t)
+	for heading, most := range walks {
+		walk := section(t, sections, heading)
+		if len(walk) == 0 || len(walk) > most {
+			t.Errorf("%q has %d places, and may have %d", heading, len(walk), most)
+		}
+		seen := map[string]bool{}
+		for _, p := range walk {
+			if seen[p.file] {
+				t.Errorf("%q returns to %s", heading, p.file)
+			}
+			seen[p.file] = true
+		}
+	}
+}
+
+// placesOf reads the sections of CONTRIBUTING.md that list places, by heading.
+func placesOf(t *testing.T) map[string][]place {
+	t.Helper()
+	sections := map[string][]place{}
+	heading := ""
+	for line := range strings.Lines(readDoc(t, "CONTRIBUTING.md")) {
+		if m := placeHeading.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			heading = m[1]
+		}
+		if heading == "" || !numbered.MatchString(line) {
+			continue
+		}
+		m := placeLine.FindStringSubmatch(line)
+		if m == nil {
+			t.Errorf("%q: this is not `file.go`: `identifier`, ... - text: %s", heading, line)
+			continue
+		}
+		names := strings.Split(strings.ReplaceAll(m[2], "`", ""), ", ")
+		sections[heading] = append(sections[heading], place{m[1], names})
+	}
+	return sections
+}
+
+func section(t *testing.T, sections map[string][]place, heading string) []place {
+	t.Helper()
+	for h, places := range sections {
+		if strings.HasPrefix(h, heading) {
+			return places
+		}
+	}
+	t.Errorf("CONTRIBUTING.md has no section %q that lists places", heading)
+	return nil
+}
+
+// declarations are the names that a file declares at its top level; those of methods are Type.Method.
+func declarations(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", file), nil, 0)
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	names := map[string]bool{}
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			names[receiver(d)+d.Name.Name] = true
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				addSpec(names, s)
+			}
+		}
+	}
+	return names
+}
+
+func addSpec(names map[string]bool, s ast.Spec) {
+	switch s := s.(type) {
+	case *ast.TypeSpec:
+		names[s.Name.Name] = true
+	case *ast.ValueSpec:
+		for _, n := range s.Names {
+			names[n.Name] = true
+		}
+	}
+}
+
+// receiver is "Type." for a method of the type, "" for a function.
+func receiver(d *ast.FuncDecl) string {
+	if d.Recv == nil {
+		return ""
+	}
+	typ := d.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	if generic, ok := typ.(*ast.IndexExpr); ok {
+		typ = generic.X
+	}
+	return typ.(*ast.Ident).Name + "."
+}
