@@ -27,7 +27,8 @@ const (
 	TriggerManual        = "manual"
 )
 
-// Wake keys name what can make room for a blocked evaluation.
+// WakeCapacity is the unblock key of evaluations that found too little capacity. Each key names one kind of
+// change that may help a blocked evaluation.
 const WakeCapacity = "capacity" // a node came, became eligible, or an allocation ended
 
 // WakeNodes is the key of a node coming or changing, for jobs that run on every node and so far on none.

@@ -2,7 +2,7 @@ package admission
 
 import "time"
 
-// control decides which share of the reads is refused. It holds how many may be let in in a second; who asks
+// control decides which share of the reads is refused. It holds how many may be admitted in a second; who asks
 // for less than that is never refused, so that all is well as soon as the flood is over.
 type control struct {
 	limit float64       // reads in a second, 0 for no limit

@@ -99,9 +99,9 @@ type (
 	pointing struct{ *inner }
 	renamed  struct {
 		inner `json:"inner"`
-		Odd   int `json:"a\"b"` //lint:ignore SA5008 names that have to be escaped are the point
+		Odd   int `json:"a\"b"` //nolint:staticcheck // names that have to be escaped are the point
 		Html  int `json:"a<b"`
-		Dash  int `json:"-,"` //lint:ignore SA5008 a field named "-" is the point
+		Dash  int `json:"-,"` //nolint:staticcheck // a field named "-" is the point
 	}
 )
 

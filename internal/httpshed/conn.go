@@ -228,8 +228,8 @@ func (c *Conn) passOn() {
 	}
 }
 
-// How long and for how much of it it is waited that one who is turned away in the middle of a request closes the
-// connection. To close it while something is still coming in would take the answer away from them.
+// The time and the bytes for which a connection is read on whose request was refused before its end, until its
+// client closes it. To close it while something is still coming in would take the answer away from them.
 const (
 	lingerTime = time.Second
 	lingerMost = 256 << 10
