@@ -5,9 +5,11 @@ GOFLAGS  += -trimpath
 VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS  := -s -w -X berth/internal/version.Version=$(VERSION)
 BIN      := bin/berth
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+LINT     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+# All packages whose tests need no built binary.
+UNITS     = $$($(GO) list -tags $(TAGS) ./... | grep -v /test/e2e)
 
-.PHONY: help build test fuzz check demo bench bench-peer goldens setup fmt clean
+.PHONY: help build setup test unit cover fuzz check lint sizes demo bench bench-peer goldens fmt clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,14 +23,27 @@ setup: ## install what the tests need from Debian (root; does nothing when it is
 test: setup build ## run all tests, with the race detector; real processes, mounts and sockets (root)
 	./scripts/test.sh
 
+unit: ## run the tests that need no root and no built binary; as root, also those that mount
+	$(GO) test -short -tags $(TAGS) $(UNITS)
+
+cover: ## run the same with coverage; .cache/cover.out has it line by line
+	mkdir -p .cache
+	$(GO) test -short -tags $(TAGS) -coverpkg=./... -coverprofile=.cache/cover.out $(UNITS)
+	$(GO) tool cover -func=.cache/cover.out | tail -1
+
 fuzz: ## run every fuzz target for FUZZTIME (20000 inputs)
 	./scripts/fuzz.sh
 
-check: ## formatting, vet, staticcheck, the shape of the house, goldens current
-	@unformatted="$$(git ls-files '*.go' | xargs gofmt -l)"; test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
-	$(GO) vet -tags $(TAGS) ./...
-	$(GO) run $(STATICCHECK) -tags $(TAGS) ./...
+check: lint ## formatting, linters, import layers, generated files and docs current
+	@unformatted="$$(git ls-files '*.go' | xargs gofmt -l)"; \
+		test -z "$$unformatted" || { echo "not gofmt-ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) test -tags $(TAGS) ./internal/archtest ./internal/codecgen ./test/refdocs
+
+lint: ## run the linters of .golangci.yml
+	$(GO) run $(LINT) run ./...
+
+sizes: ## lines, tokens and tokens per line of the product, generated code, tests and benchmarks
+	@$(GO) run ./internal/sizes
 
 demo: setup build ## from a job file to a mounted volume and back, in under a minute (root)
 	./scripts/demo.sh
