@@ -1,0 +1,67 @@
+package refdocs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// mostADRLines is how long a decision may be.
+const mostADRLines = 60
+
+var (
+	adrName   = regexp.MustCompile(`^([0-9]{4})-[a-z0-9-]+\.md$`)
+	adrTitle  = regexp.MustCompile(`^# ([0-9]+)\. `)
+	adrStatus = regexp.MustCompile(`^Status: (?:proposed|accepted|superseded by ADR [0-9]+|` +
+		`accepted; in part superseded by ADR [0-9]+ \([^)]+\))\. Date: 2[0-9]{3}-[01][0-9]-[0-3][0-9]\.$`)
+	adrNumber = regexp.MustCompile(`ADR ([0-9]+)`)
+)
+
+// TestADRs_HaveStatusAndDate holds the form of each decision: its number, its status with its date in the third
+// line, a later decision where it is superseded, and its length.
+func TestADRs_HaveStatusAndDate(t *testing.T) {
+	dir := filepath.Join("..", "..", "docs", "adr")
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		m := adrName.FindStringSubmatch(f.Name())
+		if m == nil {
+			t.Errorf("%s: expected a name like 0001-some-words.md", f.Name())
+			continue
+		}
+		number, err := strconv.Atoi(m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if number > 0 { // 0 is the template
+			checkADR(t, number, len(files)-1, readDoc(t, filepath.Join("docs", "adr", f.Name())))
+		}
+	}
+}
+
+// checkADR holds one decision of so many.
+func checkADR(t *testing.T, number, count int, text string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	if len(lines) < 4 || len(lines) > mostADRLines {
+		t.Errorf("ADR %d has %d lines; expected 4 to %d", number, len(lines), mostADRLines)
+		return
+	}
+	if m := adrTitle.FindStringSubmatch(lines[0]); m == nil || m[1] != strconv.Itoa(number) {
+		t.Errorf("ADR %d has the title %q", number, lines[0])
+	}
+	if !adrStatus.MatchString(lines[2]) {
+		t.Errorf("ADR %d: %q is no status with a date; see 0000-template.md", number, lines[2])
+	}
+	for _, m := range adrNumber.FindAllStringSubmatch(lines[2], -1) {
+		later, err := strconv.Atoi(m[1])
+		if err != nil || later <= number || later > count {
+			t.Errorf("ADR %d cannot be superseded by ADR %s", number, m[1])
+		}
+	}
+}
