@@ -1,4 +1,4 @@
-# berth: what one does with it, a target each. `make help` lists them.
+# The targets for work on berth. `make help` lists them.
 GO       ?= go
 TAGS     := hashicorpmetrics
 GOFLAGS  += -trimpath
