@@ -83,6 +83,8 @@ func (f *FSM) Snapshot() (raft.FSMSnapshot, error) { return &snapshot{f.store.Re
 
 // Restore replaces the state by a snapshot's. When it fails the state is as it was.
 func (f *FSM) Restore(r io.ReadCloser) error {
+	restoreGC.begin()
+	defer restoreGC.end()
 	if err := f.store.Load(r); err != nil {
 		_ = r.Close() // the error that counts is the other
 		return fmt.Errorf("restoring the state: %w", err)

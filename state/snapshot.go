@@ -81,8 +81,6 @@ func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
 // Load replaces everything by what Save wrote, at once for all readers, and wakes all who wait. When it
 // fails the store is as it was.
 func (s *Store) Load(r io.Reader) error {
-	loads.begin()
-	defer loads.end()
 	fresh := emptyView()
 	l := &loading{view: fresh, txn: fresh.db.Txn(true), writing: writings.Add(1), pool: loadingPool()}
 	if err := load(l, pieceReader{bufio.NewReaderSize(r, 64<<10)}); err != nil {

@@ -3,9 +3,7 @@ package state
 import (
 	"bytes"
 	"errors"
-	"runtime/debug"
 	"strings"
-	"sync"
 	"testing"
 
 	"berth/internal/codec"
@@ -138,19 +136,4 @@ func FuzzLoad(f *testing.F) {
 			saved(t, s)
 		}
 	})
-}
-
-// TestLoadLeavesTheCollectorAsItWas, however many load at once and whatever comes of it.
-func TestLoadLeavesTheCollectorAsItWas(t *testing.T) {
-	usual := debug.SetGCPercent(77)
-	defer debug.SetGCPercent(usual)
-	whole := saved(t, aFullWorld(t).s)
-	var wg sync.WaitGroup
-	for i := range 8 {
-		wg.Go(func() { _ = New().Load(bytes.NewReader(whole[:len(whole)*(1+i%2)/2])) })
-	}
-	wg.Wait()
-	if now := debug.SetGCPercent(77); now != 77 {
-		t.Errorf("GOGC is %d", now)
-	}
 }
