@@ -41,8 +41,8 @@ const benchSize = 10000
 func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	store := state.New()
 	index := uint64(0)
-	batch := store.Batch()
-	put := func(fn func(*state.Write) error) {
+	batch := store.Begin()
+	put := func(fn func(*state.WriteTx) error) {
 		index++
 		if err := batch.Apply(index, fn); err != nil {
 			t.Fatal(err)
@@ -51,7 +51,7 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	volumes := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume, benchSize)}}
 	plan := &structs.Plan{Eval: &structs.Evaluation{ID: "eval", JobID: benchshape.JobID, Status: structs.EvalComplete}}
 	for i := range nodes {
-		put(func(tx *state.Write) error {
+		put(func(tx *state.WriteTx) error {
 			return state.NodeRegister(tx, benchshape.Register(i, 0, benchshape.Plugin))
 		})
 		plan.Place = append(plan.Place, benchshape.Alloc(i, nodes))
@@ -59,14 +59,14 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	for i := range benchSize {
 		volumes.Volumes = append(volumes.Volumes, benchshape.Volume(benchshape.VolumeID(i), i))
 	}
-	put(func(tx *state.Write) error { return state.VolumePut(tx, volumes) })
-	put(func(tx *state.Write) error {
+	put(func(tx *state.WriteTx) error { return state.VolumePut(tx, volumes) })
+	put(func(tx *state.WriteTx) error {
 		return state.JobRegister(tx, &structs.JobRegisterRequest{Job: benchshape.Job(nodes)})
 	})
 	plan.JobModifyIndex = index
-	put(func(tx *state.Write) error { return state.PlanApply(tx, plan) })
+	put(func(tx *state.WriteTx) error { return state.PlanApply(tx, plan) })
 	for i := range nodes {
-		put(func(tx *state.Write) error {
+		put(func(tx *state.WriteTx) error {
 			c := benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
 			return state.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{NodeID: benchshape.UUID("node", i), Claims: []*structs.CSIClaim{c}})
 		})

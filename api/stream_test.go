@@ -189,7 +189,7 @@ func TestASlowReaderOfAListHoldsUpNoWriter(t *testing.T) {
 	const written = 100
 	for i := range written {
 		v := benchshape.Volume(fmt.Sprintf("zzz-%d", i), 2*benchSize+i)
-		if err := store.Write(store.Index()+1, func(tx *state.Write) error {
+		if err := store.Write(store.Index()+1, func(tx *state.WriteTx) error {
 			return state.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 		}); err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ func soundState() []byte {
 	eval := &structs.Evaluation{ID: "e", Namespace: "default", JobID: "web", Status: structs.EvalComplete}
 	register := &structs.JobRegisterRequest{Job: webJob(), Eval: eval}
 	register.Now = today.UnixNano()
-	err := store.Write(42, func(tx *state.Write) error { return state.JobRegister(tx, register) })
+	err := store.Write(42, func(tx *state.WriteTx) error { return state.JobRegister(tx, register) })
 	if err != nil {
 		panic(err)
 	}

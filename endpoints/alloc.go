@@ -17,11 +17,11 @@ func noAlloc(id string) error {
 }
 
 // allocListing shows allocations as stubs with their job's type.
-func allocListing(tx *state.Read) listing[structs.Allocation, structs.AllocListStub] {
+func allocListing(tx *state.ReadTx) listing[structs.Allocation, structs.AllocListStub] {
 	return listing[structs.Allocation, structs.AllocListStub]{Key: allocKey, Stub: state.AllocStubs(tx), Passing: state.PassingAllocStubs(tx)}
 }
 
-func (a allocs) get(tx *state.Read, req *structs.AllocGetRequest, resp *structs.AllocGetResponse) error {
+func (a allocs) get(tx *state.ReadTx, req *structs.AllocGetRequest, resp *structs.AllocGetResponse) error {
 	row := state.Alloc(tx, req.AllocID)
 	if row == nil {
 		return noAlloc(req.AllocID)
@@ -33,7 +33,7 @@ func (a allocs) get(tx *state.Read, req *structs.AllocGetRequest, resp *structs.
 // getMany leaves out what does not exist and, for a node, what is on another node. A secret that is not
 // the node's was refused before; a node ID without a secret only narrows an operator's question. An
 // allocation that the request names twice is answered once: each comes with its whole job.
-func (a allocs) getMany(tx *state.Read, req *structs.AllocsGetRequest, resp *structs.AllocsResponse) (err error) {
+func (a allocs) getMany(tx *state.ReadTx, req *structs.AllocsGetRequest, resp *structs.AllocsResponse) (err error) {
 	if len(req.AllocIDs) > structs.MaxAllocIDs {
 		return structs.Errorf(structs.KindInvalid, "the request asks for %d allocations; at most %d are allowed",
 			len(req.AllocIDs), structs.MaxAllocIDs)
@@ -52,14 +52,14 @@ func (a allocs) getMany(tx *state.Read, req *structs.AllocsGetRequest, resp *str
 }
 
 // wholeAllocs shows allocations with their jobs.
-func wholeAllocs(tx *state.Read) listing[structs.Allocation, structs.Allocation] {
+func wholeAllocs(tx *state.ReadTx) listing[structs.Allocation, structs.Allocation] {
 	return listing[structs.Allocation, structs.Allocation]{
 		Key:  allocKey,
 		Stub: func(a *structs.Allocation) *structs.Allocation { return state.AllocWithJob(tx, a) },
 	}
 }
 
-func (a allocs) list(tx *state.Read, req *structs.QueryRequest, resp *structs.AllocListResponse) (err error) {
+func (a allocs) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.AllocListResponse) (err error) {
 	rows := state.AllocsFrom(tx, req.RequestNamespace(), req.Prefix, begins(&req.QueryOptions))
 	resp.Allocations, err = allocListing(tx).page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err

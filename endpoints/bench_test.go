@@ -21,9 +21,9 @@ import (
 // does. They are of an hour: none ends meanwhile.
 func benchFleet(b *testing.B, nodes int) *rpc.Server {
 	store := state.New()
-	batch := store.Batch()
+	batch := store.Begin()
 	for i := range nodes {
-		if err := batch.Apply(uint64(i+1), func(tx *state.Write) error {
+		if err := batch.Apply(uint64(i+1), func(tx *state.WriteTx) error {
 			return state.NodeRegister(tx, benchshape.Register(i, 0, benchshape.Plugin))
 		}); err != nil {
 			b.Fatal(err)

@@ -25,13 +25,13 @@ type controller struct {
 // Controllers are the nodes whose controller may serve a call about something with the topologies, the
 // best first. Key, the name of that something, spreads the calls over equally good controllers and sends
 // those for one thing to the same one.
-func Controllers(tx *state.Read, pluginID string, want *structs.CSITopologyRequest, key string) []string {
+func Controllers(tx *state.ReadTx, pluginID string, want *structs.CSITopologyRequest, key string) []string {
 	healthy, _ := controllersOf(tx, pluginID)
 	return choose(healthy, want, key)
 }
 
 // controllersOf returns the plugin's controllers that can be asked, and those that cannot.
-func controllersOf(tx *state.Read, pluginID string) (healthy, others []controller) {
+func controllersOf(tx *state.ReadTx, pluginID string) (healthy, others []controller) {
 	for i := range state.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
 		node := state.Node(tx, i.NodeID)
 		c := controller{nodeID: i.NodeID}
@@ -50,7 +50,7 @@ func controllersOf(tx *state.Read, pluginID string) (healthy, others []controlle
 
 // VolumeControllers are the Controllers for a volume: those that reach where it is or, while it does not
 // exist yet, where it has to be.
-func VolumeControllers(tx *state.Read, v *structs.CSIVolume) []string {
+func VolumeControllers(tx *state.ReadTx, v *structs.CSIVolume) []string {
 	want := v.RequestedTopologies
 	if len(v.Topologies) > 0 {
 		want = &structs.CSITopologyRequest{Required: v.Topologies}
@@ -105,7 +105,7 @@ func spread(key string, n int) int {
 
 // AddressDriver names the driver in a request for a plugin's controller: a node on which the plugin's ID has
 // gone to another driver meanwhile does not make the call.
-func AddressDriver(tx *state.Read, req any) {
+func AddressDriver(tx *state.ReadTx, req any) {
 	if r, ok := req.(structs.CSIControllerRequest); ok {
 		id, provider := r.Driver()
 		*provider = providerOf(tx, id)
@@ -113,7 +113,7 @@ func AddressDriver(tx *state.Read, req any) {
 }
 
 // providerOf returns the driver that a plugin's ID belongs to, "" while it is not known.
-func providerOf(tx *state.Read, pluginID string) string {
+func providerOf(tx *state.ReadTx, pluginID string) string {
 	if plugin := state.Plugin(tx, pluginID); plugin != nil {
 		return plugin.Provider
 	}

@@ -50,7 +50,7 @@ func (c claims) notTooMany(n int) error {
 
 // ownClaims checks that every claim is for an allocation on the asking node and fills in, in copies, what
 // follows from the rows.
-func ownClaims(tx *state.Read, req *structs.CSIVolumeClaimRequest) ([]*structs.CSIClaim, error) {
+func ownClaims(tx *state.ReadTx, req *structs.CSIVolumeClaimRequest) ([]*structs.CSIClaim, error) {
 	own := make([]*structs.CSIClaim, len(req.Claims))
 	for i, given := range req.Claims {
 		if given == nil {
@@ -101,7 +101,7 @@ func (c claims) release(ctx context.Context, req *structs.CSIVolumeUnpublishRequ
 // it does not come back.
 func (c claims) get(ctx context.Context, req *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
 	var last structs.CSIClaimGetResponse
-	return wait(ctx, c.Endpoints, structs.CSIClaimGet.Name, &req.QueryOptions, func(tx *state.Read) (*structs.CSIClaimGetResponse, bool, error) {
+	return wait(ctx, c.Endpoints, structs.CSIClaimGet.Name, &req.QueryOptions, func(tx *state.ReadTx) (*structs.CSIClaimGetResponse, bool, error) {
 		resp, err := c.look(tx, req)
 		if err != nil {
 			return nil, false, err
@@ -129,7 +129,7 @@ func (c claims) get(ctx context.Context, req *structs.CSIClaimGetRequest) (*stru
 
 // look puts a claim together with what its node needs of it. The grant makes the attachment, so a claim that
 // waits reads neither attachment nor plugin: a change of these does not end the node's wait.
-func (c claims) look(tx *state.Read, req *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
+func (c claims) look(tx *state.ReadTx, req *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
 	ns := req.RequestNamespace()
 	claim := state.Claim(tx, ns, req.VolumeID, req.AllocID)
 	if claim == nil {

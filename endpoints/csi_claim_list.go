@@ -13,7 +13,7 @@ import (
 
 // list says of each claim that does not let its allocation go on what it waits for as of now. Claims come volume by
 // volume, each volume's in the order of its line.
-func (c claims) list(tx *state.Read, req *structs.CSIClaimListRequest, resp *structs.CSIClaimListResponse) (err error) {
+func (c claims) list(tx *state.ReadTx, req *structs.CSIClaimListRequest, resp *structs.CSIClaimListResponse) (err error) {
 	reason := state.Reasons(tx)
 	if req.NodeID != "" || req.Reverse || req.Sort != "" { // not line by line
 		reason = func(row *structs.CSIClaim) string { return state.ClaimBlocked(tx, row) }
@@ -34,7 +34,7 @@ func (c claims) list(tx *state.Read, req *structs.CSIClaimListRequest, resp *str
 }
 
 // claimRows are the rows that a page of claims looks at.
-func claimRows(tx *state.Read, req *structs.CSIClaimListRequest, keep func(*structs.CSIClaim) bool) (iter.Seq[*structs.CSIClaim], error) {
+func claimRows(tx *state.ReadTx, req *structs.CSIClaimListRequest, keep func(*structs.CSIClaim) bool) (iter.Seq[*structs.CSIClaim], error) {
 	q, ns := &req.QueryOptions, req.RequestNamespace()
 	from, err := fromLineToken(q)
 	if err != nil {
@@ -51,9 +51,9 @@ func claimRows(tx *state.Read, req *structs.CSIClaimListRequest, keep func(*stru
 	case req.NodeID != "":
 		return w.sorted(state.ClaimsByNode(tx, req.NodeID), nil), nil
 	}
-	at := state.Start{Reverse: q.Reverse}
+	at := state.Page{Reverse: q.Reverse}
 	if from != nil {
-		at.Key = []string{from.Namespace, from.VolumeID} // whose line is looked at as a whole
+		at.From = []string{from.Namespace, from.VolumeID} // whose line is looked at as a whole
 	}
 	return w.sorted(state.ClaimsFrom(tx, ns, req.Prefix, at), sameLine), nil
 }

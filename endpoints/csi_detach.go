@@ -118,7 +118,7 @@ func proved(proof, sentence string, index uint64, err error,
 
 // unmounted asks the node for its mounts. It reports false when the node is down and gives no answer, and
 // refuses when the volume is mounted there or may become so, or when a node that is up gives no answer.
-func (c claims) unmounted(ctx context.Context, tx *state.Read, req *structs.CSIVolumeDetachRequest,
+func (c claims) unmounted(ctx context.Context, tx *state.ReadTx, req *structs.CSIVolumeDetachRequest,
 	refusal error,
 ) (answered bool, err error) {
 	has, err := CallNode(ctx, c.Nodes, askTimeout, req.NodeID, structs.ClientCSINodeVolume,
@@ -191,7 +191,7 @@ func lastFailure(a *structs.CSIAttachment) string {
 }
 
 // nodeNamed is how sentences name a node.
-func nodeNamed(tx *state.Read, id string) string {
+func nodeNamed(tx *state.ReadTx, id string) string {
 	if n := state.Node(tx, id); n != nil && n.Name != "" {
 		return fmt.Sprintf("Node %s (%s)", n.Name, structs.ShortID(id))
 	}
@@ -199,14 +199,14 @@ func nodeNamed(tx *state.Read, id string) string {
 }
 
 // isDown reports whether a node's lease has ended, or nothing is known of it.
-func isDown(tx *state.Read, id string) bool {
+func isDown(tx *state.ReadTx, id string) bool {
 	node := state.Node(tx, id)
 	return node == nil || node.Status == structs.NodeDown
 }
 
 // detachable refuses while the allocation may still use the volume. That of a node which is down may, too:
 // only Force takes it to have ended.
-func detachable(tx *state.Read, row *structs.CSIClaim, force bool) error {
+func detachable(tx *state.ReadTx, row *structs.CSIClaim, force bool) error {
 	alloc, down := state.Alloc(tx, row.AllocID), isDown(tx, row.NodeID)
 	switch {
 	case alloc != nil && !alloc.ClientTerminal() && !down:
@@ -224,7 +224,7 @@ func detachable(tx *state.Read, row *structs.CSIClaim, force bool) error {
 // vouchable reports whether a person may overrule the node's refusal: of one that is up only while it does
 // not say that the allocation runs, and has said itself that it ended. One that was given up for lost may
 // run there; the node ends it and says so.
-func vouchable(tx *state.Read, keys []structs.CSIClaimKey, nodeID string, refusal error) bool {
+func vouchable(tx *state.ReadTx, keys []structs.CSIClaimKey, nodeID string, refusal error) bool {
 	if isDown(tx, nodeID) {
 		return true
 	}

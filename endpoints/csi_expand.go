@@ -36,7 +36,7 @@ func (c claims) nodeExpanded(ctx context.Context, req *structs.CSINodeExpandOutc
 
 // grown reports whether every node that has the volume has grown what is on it, or why one has not. One that
 // is down and one whose plugin grows it at the next mount are not waited for.
-func grown(tx *state.Read, v *structs.CSIVolume) (bool, error) {
+func grown(tx *state.ReadTx, v *structs.CSIVolume) (bool, error) {
 	if v.NodeExpandBytes == 0 {
 		return true, nil
 	}

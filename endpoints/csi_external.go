@@ -28,7 +28,7 @@ type place struct {
 }
 
 // placesOf returns the parts of a plugin's storage in the order of their keys.
-func placesOf(tx *state.Read, pluginID string) []*place {
+func placesOf(tx *state.ReadTx, pluginID string) []*place {
 	byKey := map[string]*place{}
 	at := func(c controller) *place {
 		key := topologyKey(c.topology)

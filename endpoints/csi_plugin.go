@@ -12,7 +12,7 @@ func noPlugin(id string) error {
 	return structs.Errorf(structs.KindNotFound, "there is no CSI plugin %q", id)
 }
 
-func (p plugins) get(tx *state.Read, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse) error {
+func (p plugins) get(tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse) error {
 	if req.PerPage > 0 {
 		return p.page(tx, req, resp)
 	}
@@ -23,7 +23,7 @@ func (p plugins) get(tx *state.Read, req *structs.CSIPluginGetRequest, resp *str
 }
 
 // page shows some of a plugin's instances, which may be as many as there are nodes, with all of the rest.
-func (p plugins) page(tx *state.Read, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse) error {
+func (p plugins) page(tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse) error {
 	begin, err := fromToken(req.NextToken)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (p plugins) page(tx *state.Read, req *structs.CSIPluginGetRequest, resp *st
 	return nil
 }
 
-func (p plugins) list(tx *state.Read, req *structs.QueryRequest, resp *structs.CSIPluginListResponse) (err error) {
+func (p plugins) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.CSIPluginListResponse) (err error) {
 	l := listing[structs.CSIPluginRow, structs.CSIPluginListStub]{Key: pluginKey, Stub: func(row *structs.CSIPluginRow) *structs.CSIPluginListStub {
 		return state.PluginStub(tx, row)
 	}}

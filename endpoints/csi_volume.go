@@ -15,7 +15,7 @@ func noVolume(ns, id string) error {
 	return structs.Errorf(structs.KindNotFound, "there is no volume %q in namespace %q", id, ns)
 }
 
-func (v volumes) get(tx *state.Read, req *structs.CSIVolumeGetRequest, resp *structs.CSIVolumeGetResponse) error {
+func (v volumes) get(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *structs.CSIVolumeGetResponse) error {
 	row := state.Volume(tx, req.RequestNamespace(), req.ID)
 	if row == nil {
 		return noVolume(req.RequestNamespace(), req.ID)
@@ -32,7 +32,7 @@ func (v volumes) isSmall(req *structs.CSIVolumeGetRequest) bool {
 	return state.ClaimCount(v.store.Read(), req.RequestNamespace(), req.ID) <= fewClaims
 }
 
-func (v volumes) list(tx *state.Read, req *structs.CSIVolumeListRequest, resp *structs.CSIVolumeListResponse) (err error) {
+func (v volumes) list(tx *state.ReadTx, req *structs.CSIVolumeListRequest, resp *structs.CSIVolumeListResponse) (err error) {
 	l := listing[structs.CSIVolume, structs.CSIVolumeListStub]{
 		Key:     volumeKey,
 		Stub:    state.Stubs(tx),
@@ -50,7 +50,7 @@ func (v volumes) list(tx *state.Read, req *structs.CSIVolumeListRequest, resp *s
 }
 
 // usedOn yields each volume with a claim on the node, once.
-func usedOn(tx *state.Read, req *structs.CSIVolumeListRequest) iter.Seq[*structs.CSIVolume] {
+func usedOn(tx *state.ReadTx, req *structs.CSIVolumeListRequest) iter.Seq[*structs.CSIVolume] {
 	return func(yield func(*structs.CSIVolume) bool) {
 		var last *structs.CSIVolume
 		for c := range sorted(state.ClaimsByNode(tx, req.NodeID), lineKey, &req.QueryOptions) {
@@ -66,7 +66,7 @@ func usedOn(tx *state.Read, req *structs.CSIVolumeListRequest) iter.Seq[*structs
 }
 
 // controllerInfo is what a healthy controller of the plugin says it can do, nil while there is none.
-func controllerInfo(tx *state.Read, pluginID string) *structs.CSIControllerInfo {
+func controllerInfo(tx *state.ReadTx, pluginID string) *structs.CSIControllerInfo {
 	for i := range state.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
 		if i.Healthy && i.ControllerInfo != nil {
 			return i.ControllerInfo

@@ -7,7 +7,7 @@ import (
 
 // desire works out what to record for a volume that was given, from the row that is there (nil: none). What
 // is laid over what, and what cannot be changed, is state's to say when the entry is applied.
-type desire func(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolume, error)
+type desire func(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error)
 
 // unmade reports whether nothing of the volume exists yet.
 func unmade(old *structs.CSIVolume) bool {
@@ -21,7 +21,7 @@ func keepMade(v, old *structs.CSIVolume) {
 }
 
 // toRegister makes known a volume that exists at its plugin, or changes one that is known.
-func toRegister(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
+func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeReady
 	if old != nil && old.State == structs.VolumeCreating {
@@ -49,7 +49,7 @@ func toRegister(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolu
 
 // toCreate has the plugin make a volume, or changes one that was made. One that failed for good may be
 // asked for anew and differently, under the name it had: nothing of it was made.
-func toCreate(tx *state.Read, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
+func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeCreating
 	if !unmade(old) {
@@ -95,7 +95,7 @@ func volumeName(id string) string {
 
 // creatable refuses what the plugin is known to be unable to do. One whose controller is not up yet is
 // given the benefit of the doubt: the intent waits for it.
-func creatable(tx *state.Read, v *structs.CSIVolume) error {
+func creatable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	plugin, info := state.Plugin(tx, v.PluginID), controllerInfo(tx, v.PluginID)
 	switch {
 	case plugin == nil:
@@ -115,7 +115,7 @@ func creatable(tx *state.Read, v *structs.CSIVolume) error {
 }
 
 // expandable refuses to ask for more space where the plugin is known to be unable to give it.
-func expandable(tx *state.Read, old, v *structs.CSIVolume) error {
+func expandable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
 	info := controllerInfo(tx, old.PluginID)
 	grows := v.RequestedCapacityMin > max(old.Capacity, old.RequestedCapacityMin)
 	if grows && old.State == structs.VolumeReady && info != nil && !info.SupportsExpand && !state.NodeExpands(tx, old.PluginID) {
@@ -125,7 +125,7 @@ func expandable(tx *state.Read, old, v *structs.CSIVolume) error {
 }
 
 // deletable refuses to wait for a deletion that the plugin is known to be unable to make.
-func deletable(tx *state.Read, v *structs.CSIVolume) error {
+func deletable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	plugin, info := state.Plugin(tx, v.PluginID), controllerInfo(tx, v.PluginID)
 	switch {
 	case v.ExternalID == "" || plugin == nil:

@@ -163,7 +163,7 @@ func (s *server) leader(outcome func(v *structs.CSIVolume) *structs.CSIVolumeOut
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			tx := s.store.Watching()
+			tx := s.store.ReadWatched()
 			for v := range state.UnsettledVolumes(tx) {
 				o := outcome(v)
 				o.ID = v.ID

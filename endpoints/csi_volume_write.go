@@ -78,7 +78,7 @@ func (i intents) given(req *structs.CSIVolumeRegisterRequest) ([]*structs.CSIVol
 
 // confirm has the plugin confirm a volume, where it has a controller to ask (CSI spec,
 // ValidateVolumeCapabilities).
-func (i intents) confirm(ctx context.Context, tx *state.Read, v *structs.CSIVolume) error {
+func (i intents) confirm(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume) error {
 	plugin := state.Plugin(tx, v.PluginID)
 	if plugin == nil {
 		return structs.Errorf(structs.KindPrecondition, "CSI plugin %q is not there; run its job first", v.PluginID)
@@ -124,7 +124,7 @@ func (i intents) put(ctx context.Context, req *structs.CSIVolumeRegisterRequest,
 	resp := &structs.CSIVolumeRegisterResponse{}
 	var faults []error
 	for _, v := range given {
-		row, err := i.await(ctx, v.Namespace, v.ID, func(tx *state.Read, row *structs.CSIVolume) (bool, error) {
+		row, err := i.await(ctx, v.Namespace, v.ID, func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error) {
 			return settled(tx, row, v)
 		})
 		if err != nil {
@@ -167,7 +167,7 @@ func (i intents) record(ctx context.Context, req *structs.CSIVolumeRegisterReque
 }
 
 // settled reports whether nothing is pending for a volume that was asked for so, or why it never will be.
-func settled(tx *state.Read, row, asked *structs.CSIVolume) (bool, error) {
+func settled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 	switch {
 	case row == nil:
 		return false, structs.Errorf(structs.KindConflict, "volume %q was deleted meanwhile", asked.ID)
@@ -195,12 +195,12 @@ func lastError(doing string, v *structs.CSIVolume) error {
 
 // await waits until a volume's row satisfies done, at most as long as a volume may take.
 func (i intents) await(ctx context.Context, ns, id string,
-	done func(tx *state.Read, row *structs.CSIVolume) (bool, error),
+	done func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error),
 ) (*structs.CSIVolume, error) {
 	ctx, cancel := context.WithTimeout(ctx, i.config.VolumeTimeout)
 	defer cancel()
 	for {
-		tx := i.store.Watching()
+		tx := i.store.ReadWatched()
 		row := state.Volume(tx, ns, id)
 		if ok, err := done(tx, row); ok || err != nil {
 			return row, err
@@ -240,7 +240,7 @@ func (i intents) remove(ctx context.Context, req *structs.CSIVolumeDeleteRequest
 	if err != nil {
 		return nil, err
 	}
-	_, err = i.await(ctx, ns, req.ID, func(_ *state.Read, row *structs.CSIVolume) (bool, error) {
+	_, err = i.await(ctx, ns, req.ID, func(_ *state.ReadTx, row *structs.CSIVolume) (bool, error) {
 		switch {
 		case row == nil:
 			return true, nil

@@ -11,20 +11,20 @@ type evals struct{ *Endpoints }
 // evalListing shows evaluations whole.
 var evalListing = listing[structs.Evaluation, structs.Evaluation]{Key: evalKey, Stub: identical[structs.Evaluation]}
 
-func (e evals) get(tx *state.Read, req *structs.EvalGetRequest, resp *structs.EvalGetResponse) error {
+func (e evals) get(tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.EvalGetResponse) error {
 	if resp.Eval = state.Eval(tx, req.EvalID); resp.Eval == nil {
 		return structs.Errorf(structs.KindNotFound, "there is no evaluation %q", req.EvalID)
 	}
 	return nil
 }
 
-func (e evals) list(tx *state.Read, req *structs.QueryRequest, resp *structs.EvalListResponse) (err error) {
+func (e evals) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.EvalListResponse) (err error) {
 	rows := state.EvalsFrom(tx, req.RequestNamespace(), req.Prefix, begins(&req.QueryOptions))
 	resp.Evaluations, err = evalListing.page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 
-func (e evals) allocations(tx *state.Read, req *structs.EvalGetRequest, resp *structs.AllocListResponse) (err error) {
+func (e evals) allocations(tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.AllocListResponse) (err error) {
 	rows := state.AllocsByEvalFrom(tx, req.EvalID, begins(&req.QueryOptions))
 	resp.Allocations, err = allocListing(tx).page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err

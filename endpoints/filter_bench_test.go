@@ -74,11 +74,11 @@ func BenchmarkFilterList(b *testing.B) {
 	raft := &fakeRaft{fsm: fsm.New(store), leader: "127.0.0.1:1", isMe: true, index: 1}
 	s := rpc.NewServer(hclog.NewNullLogger(), New(Deps{Store: store, Raft: raft, Leases: &noLeases{}, Logger: hclog.NewNullLogger()}).List()...)
 	b.Cleanup(s.Close)
-	batch, put := store.Batch(), &structs.CSIVolumeRegisterRequest{}
+	batch, put := store.Begin(), &structs.CSIVolumeRegisterRequest{}
 	for i := range 10000 {
 		put.Volumes = append(put.Volumes, benchshape.Volume(benchshape.VolumeID(i), i))
 	}
-	if err := batch.Apply(1, func(tx *state.Write) error { return state.VolumePut(tx, put) }); err != nil {
+	if err := batch.Apply(1, func(tx *state.WriteTx) error { return state.VolumePut(tx, put) }); err != nil {
 		b.Fatal(err)
 	}
 	batch.Commit()

@@ -21,7 +21,7 @@ type GCThresholds struct {
 // takes nothing away that is still needed: an allocation that holds a claim, one whose failure the scheduler
 // has yet to replace, one that shows that a batch job is done. State checks every row again. Nothing is looked
 // at but what has ended that long ago.
-func Garbage(tx *state.Read, keep GCThresholds, now time.Time, batch int) []*structs.ReapRequest {
+func Garbage(tx *state.ReadTx, keep GCThresholds, now time.Time, batch int) []*structs.ReapRequest {
 	g := garbage{tx: tx, batch: batch, allocs: map[string]bool{}, evals: map[string]bool{},
 		evalsBefore: now.Add(-keep.Eval).UnixNano(),
 		jobsBefore:  now.Add(-keep.Job).UnixNano(),
@@ -60,7 +60,7 @@ func Garbage(tx *state.Read, keep GCThresholds, now time.Time, batch int) []*str
 }
 
 type garbage struct {
-	tx                                   *state.Read
+	tx                                   *state.ReadTx
 	batch                                int
 	evalsBefore, jobsBefore, nodesBefore int64
 	allocs, evals                        map[string]bool // those already listed

@@ -100,8 +100,8 @@ func TestANodeThatIsDownGoesWhenNothingIsLeftOnIt(t *testing.T) {
 // nodes. A few have ended long ago.
 func crowded(t testing.TB, n int) *state.Store {
 	store, index := state.New(), uint64(0)
-	b := store.Batch()
-	apply := func(fn func(tx *state.Write) error) {
+	b := store.Begin()
+	apply := func(fn func(tx *state.WriteTx) error) {
 		index++
 		if err := b.Apply(index, fn); err != nil {
 			t.Fatal(err)
@@ -114,18 +114,18 @@ func crowded(t testing.TB, n int) *state.Store {
 			NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}, Memory: structs.NodeMemoryResources{MemoryMB: 4000}}}
 		job := &structs.Job{ID: "j" + id, Namespace: "default", Type: structs.JobService,
 			TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}
-		apply(func(tx *state.Write) error { return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node}) })
-		apply(func(tx *state.Write) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job}) })
-		apply(func(tx *state.Write) error {
+		apply(func(tx *state.WriteTx) error { return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node}) })
+		apply(func(tx *state.WriteTx) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job}) })
+		apply(func(tx *state.WriteTx) error {
 			return state.PlanApply(tx, &structs.Plan{JobModifyIndex: index - 1, WriteOptions: now,
 				Eval:  &structs.Evaluation{ID: "e" + id, JobID: job.ID, Status: structs.EvalComplete},
 				Place: []*structs.Allocation{{ID: "a" + id, JobID: job.ID, TaskGroup: "g", NodeID: node.ID, Resources: &structs.Resources{}}}})
 		})
 		if i < 5 {
-			apply(func(tx *state.Write) error {
+			apply(func(tx *state.WriteTx) error {
 				return state.JobDeregister(tx, &structs.JobDeregisterRequest{JobID: job.ID, Purge: true, WriteOptions: now})
 			})
-			apply(func(tx *state.Write) error {
+			apply(func(tx *state.WriteTx) error {
 				return state.AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{WriteOptions: now,
 					Allocs: []*structs.AllocClientUpdate{{ID: "a" + id, ClientStatus: structs.AllocComplete}}})
 			})

@@ -69,7 +69,7 @@ func deepCopy(job *structs.Job) (*structs.Job, error) {
 	return job, nil
 }
 
-func jobModifyIndex(tx *state.Read, job *structs.Job) uint64 {
+func jobModifyIndex(tx *state.ReadTx, job *structs.Job) uint64 {
 	if stored := state.Job(tx, job.Namespace, job.ID); stored != nil {
 		return stored.JobModifyIndex
 	}
@@ -78,7 +78,7 @@ func jobModifyIndex(tx *state.Read, job *structs.Job) uint64 {
 
 // missingVolumes warns of volumes that a job names and nobody has registered yet: that is allowed, the job
 // waits for them. It names the first of many.
-func missingVolumes(tx *state.Read, job *structs.Job) string {
+func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 	var missing []string
 	for _, g := range job.TaskGroups {
 		for alias, v := range g.Volumes {
@@ -134,14 +134,14 @@ func noJob(ns, id string) error {
 	return structs.Errorf(structs.KindNotFound, "there is no job %q in namespace %q", id, ns)
 }
 
-func (j jobs) get(tx *state.Read, req *structs.JobGetRequest, resp *structs.JobGetResponse) error {
+func (j jobs) get(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobGetResponse) error {
 	if resp.Job = state.Job(tx, req.RequestNamespace(), req.JobID); resp.Job == nil {
 		return noJob(req.RequestNamespace(), req.JobID)
 	}
 	return nil
 }
 
-func (j jobs) list(tx *state.Read, req *structs.QueryRequest, resp *structs.JobListResponse) (err error) {
+func (j jobs) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.JobListResponse) (err error) {
 	l := listing[structs.Job, structs.JobListStub]{Key: jobKey, Stub: func(job *structs.Job) *structs.JobListStub {
 		return jobStub(tx, job)
 	}}
@@ -149,7 +149,7 @@ func (j jobs) list(tx *state.Read, req *structs.QueryRequest, resp *structs.JobL
 	return err
 }
 
-func jobStub(tx *state.Read, j *structs.Job) *structs.JobListStub {
+func jobStub(tx *state.ReadTx, j *structs.Job) *structs.JobListStub {
 	return &structs.JobListStub{
 		ID: j.ID, Name: j.Name, Namespace: j.Namespace, Datacenters: j.Datacenters, NodePool: j.NodePool,
 		Type: j.Type, Priority: j.Priority, Stop: j.Stop, Status: j.Status, StatusDescription: j.StatusDescription,
@@ -158,7 +158,7 @@ func jobStub(tx *state.Read, j *structs.Job) *structs.JobListStub {
 	}
 }
 
-func (j jobs) versions(tx *state.Read, req *structs.JobGetRequest, resp *structs.JobVersionsResponse) error {
+func (j jobs) versions(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobVersionsResponse) error {
 	resp.Versions = slices.Collect(state.JobVersions(tx, req.RequestNamespace(), req.JobID))
 	slices.Reverse(resp.Versions)
 	if len(resp.Versions) == 0 {
@@ -167,7 +167,7 @@ func (j jobs) versions(tx *state.Read, req *structs.JobGetRequest, resp *structs
 	return nil
 }
 
-func (j jobs) summary(tx *state.Read, req *structs.JobGetRequest, resp *structs.JobSummaryResponse) error {
+func (j jobs) summary(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobSummaryResponse) error {
 	job := state.Job(tx, req.RequestNamespace(), req.JobID)
 	if job == nil {
 		return noJob(req.RequestNamespace(), req.JobID)
@@ -178,7 +178,7 @@ func (j jobs) summary(tx *state.Read, req *structs.JobGetRequest, resp *structs.
 
 // allocations lists also those of a job that is gone. Without All, those are left out that belong to an
 // earlier job of the same ID.
-func (j jobs) allocations(tx *state.Read, req *structs.JobGetRequest, resp *structs.AllocListResponse) (err error) {
+func (j jobs) allocations(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.AllocListResponse) (err error) {
 	job := state.Job(tx, req.RequestNamespace(), req.JobID)
 	l := allocListing(tx)
 	l.Keep = func(a *structs.Allocation) bool { return req.All || job == nil || a.CreateIndex >= job.CreateIndex }
@@ -187,7 +187,7 @@ func (j jobs) allocations(tx *state.Read, req *structs.JobGetRequest, resp *stru
 	return err
 }
 
-func (j jobs) evaluations(tx *state.Read, req *structs.JobGetRequest, resp *structs.EvalListResponse) (err error) {
+func (j jobs) evaluations(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.EvalListResponse) (err error) {
 	rows := sorted(state.EvalsByJob(tx, req.RequestNamespace(), req.JobID), evalKey, &req.QueryOptions)
 	resp.Evaluations, err = evalListing.page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err

@@ -138,11 +138,11 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 // read serves a method from the state. The handler fills resp, an empty answer, from tx and may run many
 // times: with MinIndex set it runs again when what it read has changed. One that found nothing waits too.
 func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
-	handler func(tx *state.Read, req *Req, resp *Resp) error,
+	handler func(tx *state.ReadTx, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
 	return overWire[Req, Resp](serve(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
 		var applied uint64
-		resp, index, err := watch(ctx, e, m.Name, req, func(tx *state.Read) (*Resp, error) {
+		resp, index, err := watch(ctx, e, m.Name, req, func(tx *state.ReadTx) (*Resp, error) {
 			resp := new(Resp)
 			applied = max(1, tx.Applied())
 			return resp, handler(tx, req, resp)

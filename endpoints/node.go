@@ -187,7 +187,7 @@ func (n nodes) updateAllocs(ctx context.Context, req *structs.AllocsClientUpdate
 
 // ofItsTasks returns the report without tasks that the allocation does not have, itself where there are none. The
 // version of the job is kept as long as an allocation uses it.
-func ofItsTasks(tx *state.Read, a *structs.Allocation, u *structs.AllocClientUpdate) *structs.AllocClientUpdate {
+func ofItsTasks(tx *state.ReadTx, a *structs.Allocation, u *structs.AllocClientUpdate) *structs.AllocClientUpdate {
 	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 	if job == nil || job.Group(a.TaskGroup) == nil {
 		return u
@@ -230,7 +230,7 @@ func (n nodes) evaluate(ctx context.Context, req *structs.NodeGetWriteRequest) (
 
 func noNode(id string) error { return structs.Errorf(structs.KindNotFound, "there is no node %q", id) }
 
-func (n nodes) get(tx *state.Read, req *structs.NodeGetRequest, resp *structs.NodeGetResponse) error {
+func (n nodes) get(tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.NodeGetResponse) error {
 	node := state.Node(tx, req.NodeID)
 	if node == nil {
 		return noNode(req.NodeID)
@@ -240,7 +240,7 @@ func (n nodes) get(tx *state.Read, req *structs.NodeGetRequest, resp *structs.No
 	return nil
 }
 
-func (n nodes) list(tx *state.Read, req *structs.QueryRequest, resp *structs.NodeListResponse) (err error) {
+func (n nodes) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.NodeListResponse) (err error) {
 	l := listing[structs.Node, structs.NodeListStub]{Key: nodeKey, Stub: nodeStub, Passing: passingNodeStubs()}
 	resp.Nodes, err = l.page(state.NodesPart(tx, req.Prefix, begins(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
 	return err
@@ -276,7 +276,7 @@ func putNodeStub(s *structs.NodeListStub, n *structs.Node) {
 }
 
 // allocs lists a node's allocations with their jobs, by ID.
-func (n nodes) allocs(tx *state.Read, req *structs.NodeGetRequest, resp *structs.AllocsResponse) (err error) {
+func (n nodes) allocs(tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.AllocsResponse) (err error) {
 	if state.Node(tx, req.NodeID) == nil {
 		return noNode(req.NodeID)
 	}
@@ -289,7 +289,7 @@ func (n nodes) allocs(tx *state.Read, req *structs.NodeGetRequest, resp *structs
 // allocations: neither those of other nodes nor what the node itself reports are news to it.
 func (n nodes) clientAllocs(ctx context.Context, req *structs.NodeGetRequest) (*structs.NodeClientAllocsResponse, error) {
 	var before map[string]uint64
-	return wait(ctx, n.Endpoints, structs.NodeClientAllocs.Name, &req.QueryOptions, func(tx *state.Read) (*structs.NodeClientAllocsResponse, bool, error) {
+	return wait(ctx, n.Endpoints, structs.NodeClientAllocs.Name, &req.QueryOptions, func(tx *state.ReadTx) (*structs.NodeClientAllocsResponse, bool, error) {
 		resp := &structs.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
 		resp.Index = 1
 		for a := range state.AllocsByNode(tx, req.NodeID) {

@@ -47,7 +47,7 @@ func sameDrivers(a, b map[string]*structs.DriverInfo) bool {
 
 // reportedAlready reports whether a report of plugin instances, all there are or what differs, says only
 // what is known.
-func reportedAlready(tx *state.Read, node string, upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey, full bool) bool {
+func reportedAlready(tx *state.ReadTx, node string, upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey, full bool) bool {
 	for _, i := range upserts {
 		row := state.Instance(tx, i.PluginID, i.Kind, node)
 		if row == nil || !state.SameInstance(row, i) {

@@ -16,7 +16,7 @@ func (s *server) restored() {
 	s.raft.mu.Lock()
 	defer s.raft.mu.Unlock()
 	s.raft.index++
-	err := s.store.Write(s.raft.index, func(tx *state.Write) error {
+	err := s.store.Write(s.raft.index, func(tx *state.WriteTx) error {
 		state.Recover(tx, state.New().Read(), 1)
 		return nil
 	})

@@ -131,15 +131,15 @@ func fromToken(token string) (key []string, err error) {
 
 // begins is where the rows of a page begin. A token that is none is refused by page. A list that is sorted looks at
 // all rows.
-func begins(q *structs.QueryOptions) state.Start {
+func begins(q *structs.QueryOptions) state.Page {
 	if q.Sort != "" {
-		return state.Start{}
+		return state.Page{}
 	}
 	key, err := fromToken(q.NextToken)
 	if err != nil {
 		key = nil
 	}
-	return state.Start{Key: key, Reverse: q.Reverse}
+	return state.Page{From: key, Reverse: q.Reverse}
 }
 
 // sorted puts rows that come in another order into the order of their keys, so that they can be paged. It is for few.

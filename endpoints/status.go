@@ -27,7 +27,7 @@ func (s statuses) peers(resp *structs.StatusPeersResponse) {
 	}
 }
 
-func (s statuses) raftConfiguration(_ *state.Read, _ *structs.QueryRequest, resp *structs.RaftConfigurationResponse) (err error) {
+func (s statuses) raftConfiguration(_ *state.ReadTx, _ *structs.QueryRequest, resp *structs.RaftConfigurationResponse) (err error) {
 	resp.Servers, err = s.raft.Configuration()
 	return err
 }

@@ -73,7 +73,7 @@ func (e *Endpoints) woke(method string) {
 //   - After MaxWait (default 5 minutes, at most 10) the answer is returned as it is.
 //   - When ctx ends the error is a timeout.
 func watch[Resp any](ctx context.Context, e *Endpoints, method string, req any,
-	look func(tx *state.Read) (*Resp, error),
+	look func(tx *state.ReadTx) (*Resp, error),
 ) (resp *Resp, index uint64, err error) {
 	q := req.(interface{ Query() *structs.QueryOptions }).Query()
 	if q.MinIndex == 0 {
@@ -86,7 +86,7 @@ func watch[Resp any](ctx context.Context, e *Endpoints, method string, req any,
 
 // news is watch for who asked to wait.
 func news[Resp any](ctx context.Context, e *Endpoints, method string, req any, q *structs.QueryOptions,
-	look func(tx *state.Read) (*Resp, error),
+	look func(tx *state.ReadTx) (*Resp, error),
 ) (resp *Resp, index uint64, err error) {
 	limited, cancel := e.waiting(ctx, q)
 	defer cancel()
@@ -97,7 +97,7 @@ func news[Resp any](ctx context.Context, e *Endpoints, method string, req any, q
 		if late != nil && again || ctx.Err() != nil {
 			break
 		}
-		start, tx := time.Now(), e.store.Watching()
+		start, tx := time.Now(), e.store.ReadWatched()
 		resp, err = look(tx)
 		var digest uint64
 		digest, err = e.known.answer(resp, err)
@@ -137,12 +137,12 @@ func news[Resp any](ctx context.Context, e *Endpoints, method string, req any, q
 // has been run again, because something it looked at has changed, and says that this is news. An error is
 // returned at once. After MaxWait the answer is returned as it is.
 func wait[Resp any](ctx context.Context, e *Endpoints, method string, q *structs.QueryOptions,
-	look func(tx *state.Read) (resp *Resp, news bool, err error),
+	look func(tx *state.ReadTx) (resp *Resp, news bool, err error),
 ) (*Resp, error) {
 	limited, cancel := e.waiting(ctx, q)
 	defer cancel()
 	for again := false; ; again = true {
-		tx := e.store.Watching()
+		tx := e.store.ReadWatched()
 		resp, news, err := look(tx)
 		if err != nil || again && news || metaOf(resp).Index > q.MinIndex {
 			return resp, err

@@ -28,7 +28,7 @@ func ask(ctx context.Context, s *state.Store, opts structs.QueryOptions) *asking
 	e := New(Deps{Store: s, Raft: &fakeRaft{}, Logger: hclog.NewNullLogger()})
 	go func() {
 		defer close(a.done)
-		_, a.index, a.err = watch(ctx, e, "Node.Get", &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}, func(tx *state.Read) (*structs.NodeGetResponse, error) {
+		_, a.index, a.err = watch(ctx, e, "Node.Get", &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}, func(tx *state.ReadTx) (*structs.NodeGetResponse, error) {
 			a.runs, a.name = a.runs+1, ""
 			n := state.Node(tx, "a")
 			if n == nil {
@@ -53,13 +53,13 @@ func (a *asking) answered() bool {
 }
 
 func putNamed(s *state.Store, id, name string) {
-	_ = s.Write(s.Index()+1, func(tx *state.Write) error {
+	_ = s.Write(s.Index()+1, func(tx *state.WriteTx) error {
 		return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: &structs.Node{ID: id, Name: name}})
 	})
 }
 
 func forget(s *state.Store, id string) {
-	_ = s.Write(s.Index()+1, func(tx *state.Write) error {
+	_ = s.Write(s.Index()+1, func(tx *state.WriteTx) error {
 		return state.NodeDeregister(tx, &structs.NodeDeregisterRequest{NodeIDs: []string{id}})
 	})
 }
@@ -81,7 +81,7 @@ func TestWatch(t *testing.T) {
 		"waits for what it read and nothing else": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
 			putNamed(s, "b", "other")
-			_ = s.Write(7, func(tx *state.Write) error {
+			_ = s.Write(7, func(tx *state.WriteTx) error {
 				return state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "b", Upserts: []*structs.CSIPluginInstance{{Kind: structs.CSIKindNode, CSIInfo: structs.CSIInfo{PluginID: "a"}}}})
 			})
 			if a.answered() || a.runs != 1 {
@@ -94,7 +94,7 @@ func TestWatch(t *testing.T) {
 		},
 		"an entry that failed is no news": func(t *testing.T, s *state.Store) {
 			a := ask(context.Background(), s, structs.QueryOptions{MinIndex: 5})
-			_ = s.Write(6, func(tx *state.Write) error {
+			_ = s.Write(6, func(tx *state.WriteTx) error {
 				_ = state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "a", Name: "never"}})
 				return structs.Errorf(structs.KindInvalid, "no")
 			})
@@ -174,7 +174,7 @@ func TestWatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := state.New()
-				_ = s.Write(4, func(*state.Write) error { return nil })
+				_ = s.Write(4, func(*state.WriteTx) error { return nil })
 				putNamed(s, "a", "one")
 				test(t, s)
 				// Whoever still waits is woken, so that the test can end.
@@ -191,7 +191,7 @@ func TestWatch(t *testing.T) {
 func TestWatchReturnsOtherErrorsAtOnce(t *testing.T) {
 	e := New(Deps{Store: state.New(), Raft: &fakeRaft{}, Logger: hclog.NewNullLogger()})
 	_, index, err := watch(context.Background(), e, "Node.Get", &structs.NodeGetRequest{QueryOptions: structs.QueryOptions{MinIndex: 7}},
-		func(*state.Read) (*structs.NodeGetResponse, error) {
+		func(*state.ReadTx) (*structs.NodeGetResponse, error) {
 			return nil, structs.Errorf(structs.KindDenied, "no")
 		})
 	if index != 1 || !structs.IsKind(err, structs.KindDenied) {

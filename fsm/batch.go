@@ -33,7 +33,7 @@ func (c batchCommand) id() uint8    { return c.ID }
 func (c batchCommand) name() string { return c.Name }
 
 // decode is for what is in a batch: there it has no place.
-func (batchCommand) decode([]byte) (func(*state.Write) error, error) {
+func (batchCommand) decode([]byte) (func(*state.WriteTx) error, error) {
 	return nil, fmt.Errorf("a batch inside a batch")
 }
 

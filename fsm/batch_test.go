@@ -215,7 +215,7 @@ func (d dice) mostly() string {
 
 // oneByOne applies entries of one index, each by itself.
 func oneByOne(f *FSM, index uint64, entries [][]byte) (answers Answers) {
-	b := f.store.Batch()
+	b := f.store.Begin()
 	defer b.Abort()
 	for _, entry := range entries {
 		_, apply, err := decodeEntry(entry)
@@ -236,12 +236,12 @@ func oneByOne(f *FSM, index uint64, entries [][]byte) (answers Answers) {
 type grants map[structs.CSIClaimKey]uint64
 
 // look holds that what is granted and was not before has the index of now: the greatest there has been.
-func (g grants) look(t rapid.TB, tx *state.Read, now uint64) {
+func (g grants) look(t rapid.TB, tx *state.ReadTx, now uint64) {
 	t.Helper()
 	places := map[string]bool{}
 	before := maps.Clone(g)
 	clear(g)
-	for c := range state.ClaimsFrom(tx, structs.AllNamespaces, "", state.Start{}) {
+	for c := range state.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 		place := fmt.Sprint(c.Namespace, "/", c.VolumeID, " ", c.CreateIndex, ",", c.Seq)
 		if places[place] {
 			t.Fatalf("two claims have the place %s", place)
@@ -280,7 +280,7 @@ func TestRowsOfOneIndexHaveIdsOfTheirOwn(t *testing.T) {
 		status(structs.NodeReady), done, status(structs.NodeDown), status(structs.NodeReady),
 	})})
 	var got []string
-	for e := range state.EvalsFrom(p.store.Read(), structs.AllNamespaces, "", state.Start{}) {
+	for e := range state.EvalsFrom(p.store.Read(), structs.AllNamespaces, "", state.Page{}) {
 		got = append(got, e.ID)
 	}
 	last := structs.DeriveID(9, "node-update", structs.DefaultNamespace, "j", "n", "part", "3")

@@ -80,10 +80,10 @@ func Needs(entry []byte) int {
 type Command[P any] struct {
 	ID    uint8
 	Name  string
-	apply func(*state.Write, *P) error
+	apply func(*state.WriteTx, *P) error
 }
 
-func command[P any](id uint8, name string, apply func(*state.Write, *P) error) Command[P] {
+func command[P any](id uint8, name string, apply func(*state.WriteTx, *P) error) Command[P] {
 	return Command[P]{id, name, apply}
 }
 
@@ -91,18 +91,18 @@ func command[P any](id uint8, name string, apply func(*state.Write, *P) error) C
 type anyCommand interface {
 	id() uint8
 	name() string
-	decode(payload []byte) (func(*state.Write) error, error)
+	decode(payload []byte) (func(*state.WriteTx) error, error)
 }
 
 func (c Command[P]) id() uint8    { return c.ID }
 func (c Command[P]) name() string { return c.Name }
 
-func (c Command[P]) decode(payload []byte) (func(*state.Write) error, error) {
+func (c Command[P]) decode(payload []byte) (func(*state.WriteTx) error, error) {
 	p := new(P)
 	if err := codec.Decode(payload, p); err != nil {
 		return nil, err
 	}
-	return func(tx *state.Write) error { return c.apply(tx, p) }, nil
+	return func(tx *state.WriteTx) error { return c.apply(tx, p) }, nil
 }
 
 // Encode writes the log entry: the command's id, then the payload in msgpack.
@@ -115,7 +115,7 @@ func (c Command[P]) Encode(payload *P) ([]byte, error) {
 }
 
 // decodeEntry finds the command of a log entry and reads its payload.
-func decodeEntry(entry []byte) (string, func(*state.Write) error, error) {
+func decodeEntry(entry []byte) (string, func(*state.WriteTx) error, error) {
 	if len(entry) == 0 {
 		return "", nil, fmt.Errorf("the entry is empty")
 	}

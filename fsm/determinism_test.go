@@ -72,7 +72,7 @@ func (d dice) jobSpec() *structs.Job {
 	return j
 }
 
-func (d dice) plan(tx *state.Read) *structs.Plan {
+func (d dice) plan(tx *state.ReadTx) *structs.Plan {
 	p := &structs.Plan{Eval: d.eval(), WriteOptions: d.now()}
 	j := state.Job(tx, "default", p.Eval.JobID)
 	if j == nil {
@@ -111,22 +111,22 @@ func (d dice) volume() *structs.CSIVolume {
 }
 
 // draws makes a random entry of each command.
-var draws = map[string]func(d dice, tx *state.Read) ([]byte, error){
-	"NodeRegister": func(d dice, _ *state.Read) ([]byte, error) {
+var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
+	"NodeRegister": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeRegister.Encode(&structs.NodeRegisterRequest{WriteOptions: d.now(), CSI: d.instances(), Node: &structs.Node{ID: d.node(),
 			Attributes: map[string]string{"a": d.of("1", "2"), "b": "c"}, NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 30}}}})
 	},
-	"NodeDeregister": func(d dice, _ *state.Read) ([]byte, error) {
+	"NodeDeregister": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeDeregister.Encode(&structs.NodeDeregisterRequest{NodeIDs: []string{d.node()}, WriteOptions: d.now()})
 	},
-	"NodeStatus": func(d dice, _ *state.Read) ([]byte, error) {
+	"NodeStatus": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeStatus.Encode(&structs.NodeStatusUpdate{NodeIDs: []string{d.node(), d.node()}, Status: d.of("ready", "down"),
 			Event: &structs.NodeEvent{Message: "m", Details: map[string]string{"a": "b", "c": "d"}}, WriteOptions: d.now()})
 	},
-	"NodeEligibility": func(d dice, _ *state.Read) ([]byte, error) {
+	"NodeEligibility": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeEligibility.Encode(&structs.NodeEligibilityRequest{NodeID: d.node(), Eligibility: d.of("eligible", "ineligible"), WriteOptions: d.now()})
 	},
-	"NodeUpdate": func(d dice, _ *state.Read) ([]byte, error) {
+	"NodeUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		p := &structs.NodeUpdateRequest{NodeID: d.node(), Attributes: map[string]string{"a": d.of("1", "2"), "c": "d"}, AttributesGone: []string{d.of("b", "c")},
 			Drivers: map[string]*structs.DriverInfo{d.of("x", "y"): {Detected: true, Healthy: d.flip()}}, DriversGone: []string{"y", "z"},
 			ComputedClass: d.of("", "v1:k"), Was: uint64(d.upTo(3)), WriteOptions: d.now()}
@@ -135,71 +135,71 @@ var draws = map[string]func(d dice, tx *state.Read) ([]byte, error){
 		}
 		return NodeUpdate.Encode(p)
 	},
-	"NodeUpdateCSI": func(d dice, _ *state.Read) ([]byte, error) {
+	"NodeUpdateCSI": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{NodeID: d.node(), Upserts: d.instances(), Full: d.flip(), WriteOptions: d.now(),
 			Removes: []structs.CSIInstanceKey{{PluginID: "p", Kind: structs.CSIKind(d.of("node", "controller"))}}})
 	},
-	"NodeEvents": func(d dice, _ *state.Read) ([]byte, error) {
+	"NodeEvents": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeEvents.Encode(&structs.NodeEventsRequest{Events: map[string][]*structs.NodeEvent{"n1": {{Message: "a"}, nil}, "n2": {{Message: "b"}}}})
 	},
-	"JobRegister": func(d dice, _ *state.Read) ([]byte, error) {
+	"JobRegister": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return JobRegister.Encode(&structs.JobRegisterRequest{Job: d.jobSpec(), Eval: d.eval(), EnforceIndex: d.flip(), WriteOptions: d.now()})
 	},
-	"JobDeregister": func(d dice, _ *state.Read) ([]byte, error) {
+	"JobDeregister": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return JobDeregister.Encode(&structs.JobDeregisterRequest{JobID: d.job(), Purge: d.flip(), Eval: d.eval(), WriteOptions: d.now()})
 	},
-	"EvalUpdate": func(d dice, _ *state.Read) ([]byte, error) {
+	"EvalUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return EvalUpdate.Encode(&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{d.eval(), d.eval()}, WriteOptions: d.now()})
 	},
-	"PlanApply": func(d dice, tx *state.Read) ([]byte, error) { return PlanApply.Encode(d.plan(tx)) },
-	"AllocsClientUpdate": func(d dice, _ *state.Read) ([]byte, error) {
+	"PlanApply": func(d dice, tx *state.ReadTx) ([]byte, error) { return PlanApply.Encode(d.plan(tx)) },
+	"AllocsClientUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return AllocsClientUpdate.Encode(&structs.AllocsClientUpdateRequest{WriteOptions: d.now(), Allocs: []*structs.AllocClientUpdate{
 			{ID: d.alloc(), ClientStatus: d.of("running", "complete", "failed"),
 				TaskStates: map[string]*structs.TaskState{"t": {State: "dead", Events: []*structs.TaskEvent{{Type: "x", Details: map[string]string{"a": "b"}}}}, "u": {}}},
 			{ID: d.alloc(), ClientStatus: d.of("running", "complete")}}})
 	},
-	"AllocStop": func(d dice, _ *state.Read) ([]byte, error) {
+	"AllocStop": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return AllocStop.Encode(&structs.AllocStopRequest{AllocID: d.alloc(), Eval: d.eval(), WriteOptions: d.now()})
 	},
-	"Reap": func(d dice, _ *state.Read) ([]byte, error) {
+	"Reap": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return Reap.Encode(&structs.ReapRequest{Evals: []string{d.evalID()}, Allocs: []string{d.alloc(), d.alloc()}, Nodes: []string{d.node()},
 			Jobs: []structs.JobKey{{Namespace: "default", ID: d.job()}}, WriteOptions: d.now()})
 	},
-	"VolumePut": func(d dice, _ *state.Read) ([]byte, error) {
+	"VolumePut": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return VolumePut.Encode(&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{d.volume()}, WriteOptions: d.now()})
 	},
-	"VolumeDeregister": func(d dice, _ *state.Read) ([]byte, error) {
+	"VolumeDeregister": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return VolumeDeregister.Encode(&structs.CSIVolumeDeregisterRequest{ID: d.vol(), Force: d.flip(), WriteOptions: d.now()})
 	},
-	"VolumeDelete": func(d dice, _ *state.Read) ([]byte, error) {
+	"VolumeDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return VolumeDelete.Encode(&structs.CSIVolumeDeleteRequest{ID: d.vol(), WriteOptions: d.now()})
 	},
-	"NodeExpanded": func(d dice, _ *state.Read) ([]byte, error) {
+	"NodeExpanded": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeExpanded.Encode(&structs.CSINodeExpandOutcome{VolumeID: d.vol(), AllocID: d.alloc(), NodeID: d.node(),
 			Bytes: int64(d.upTo(3)), Capacity: int64(d.upTo(3)), Err: d.failure(), WriteOptions: d.now()})
 	},
-	"VolumeRetry": func(d dice, _ *state.Read) ([]byte, error) {
+	"VolumeRetry": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return VolumeRetry.Encode(&structs.CSIVolumeRetryRequest{ID: d.vol(), WriteOptions: d.now()})
 	},
-	"VolumeOutcome": func(d dice, _ *state.Read) ([]byte, error) {
+	"VolumeOutcome": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return VolumeOutcome.Encode(&structs.CSIVolumeOutcome{ID: d.vol(), Op: d.of("create", "delete", "expand"), ExternalID: d.of("x", "y"),
 			Capacity: int64(d.upTo(9)), Err: d.failure(), Final: d.flip(), WriteOptions: d.now()})
 	},
-	"VolumeClaim": func(d dice, _ *state.Read) ([]byte, error) {
+	"VolumeClaim": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return VolumeClaim.Encode(&structs.CSIVolumeClaimRequest{Claims: d.claims(), WriteOptions: d.now()})
 	},
-	"VolumeUnpublish": func(d dice, _ *state.Read) ([]byte, error) {
+	"VolumeUnpublish": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return VolumeUnpublish.Encode(&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: d.vol(), AllocID: d.alloc()}}, WriteOptions: d.now()})
 	},
-	"AttachmentOutcome": func(d dice, _ *state.Read) ([]byte, error) {
+	"AttachmentOutcome": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return AttachmentOutcome.Encode(&structs.CSIAttachmentOutcome{VolumeID: d.vol(), NodeID: d.node(), Op: d.of("attach", "detach"),
 			PublishContext: structs.Secrets{"a": "b", "c": "d"}, Err: d.failure(), WriteOptions: d.now()})
 	},
-	"AttachmentsFound": func(d dice, _ *state.Read) ([]byte, error) {
+	"AttachmentsFound": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return AttachmentsFound.Encode(&structs.CSIAttachmentsFound{WriteOptions: d.now(), Attachments: []*structs.CSIAttachment{
 			{Namespace: structs.DefaultNamespace, VolumeID: d.vol(), NodeID: d.node(), ExternalNodeID: d.of("", "external")}}})
 	},
-	"VolumeForce": func(d dice, tx *state.Read) ([]byte, error) {
+	"VolumeForce": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		req := &structs.CSIVolumeForceRequest{VolumeID: d.vol(), NodeID: d.node(), What: "w", By: "b", Reason: "r", WriteOptions: d.now()}
 		if d.flip() {
 			req.Claims = []structs.CSIClaimKey{{VolumeID: req.VolumeID, AllocID: d.alloc()}}
@@ -209,7 +209,7 @@ var draws = map[string]func(d dice, tx *state.Read) ([]byte, error){
 		}
 		return VolumeForce.Encode(req)
 	},
-	"CallNote": func(d dice, tx *state.Read) ([]byte, error) {
+	"CallNote": func(d dice, tx *state.ReadTx) ([]byte, error) {
 		note := &structs.CSICallNote{VolumeID: d.vol(), NodeID: d.node(), WriteOptions: d.now()}
 		note.Call = &structs.CSICall{NodeID: d.node(), Op: d.of("attach", "detach"), Time: 3}
 		if a := state.Attachment(tx, "default", note.VolumeID, note.NodeID); a != nil {
@@ -224,19 +224,21 @@ var draws = map[string]func(d dice, tx *state.Read) ([]byte, error){
 		}
 		return CallNote.Encode(note)
 	},
-	"PluginDelete": func(d dice, _ *state.Read) ([]byte, error) {
+	"PluginDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return PluginDelete.Encode(&structs.CSIPluginDeleteRequest{ID: d.of("p", "q"), WriteOptions: d.now()})
 	},
 }
 
 // entry is a random entry that is no batch.
-func (d dice) entry(tx *state.Read) []byte {
+func (d dice) entry(tx *state.ReadTx) []byte {
 	return d.entryOf(tx, d.of(slices.Sorted(maps.Keys(draws))...))
 }
 
-func (d dice) entryOf(tx *state.Read, command string) []byte { return must(d.t)(draws[command](d, tx)) }
+func (d dice) entryOf(tx *state.ReadTx, command string) []byte {
+	return must(d.t)(draws[command](d, tx))
+}
 
-func (d dice) batch(tx *state.Read) []byte {
+func (d dice) batch(tx *state.ReadTx) []byte {
 	var entries [][]byte
 	for range 1 + d.upTo(4) {
 		entries = append(entries, d.entry(tx))

@@ -26,7 +26,7 @@ func (f *FSM) Apply(log *raft.Log) any { return f.ApplyBatch([]*raft.Log{log})[0
 // ApplyBatch applies entries in one transaction, each all-or-nothing in it.
 func (f *FSM) ApplyBatch(logs []*raft.Log) []any {
 	answers := make([]any, len(logs))
-	b := f.store.Batch()
+	b := f.store.Begin()
 	defer b.Abort()
 	for n, log := range logs {
 		if log.Type != raft.LogCommand {
@@ -104,7 +104,7 @@ func LoadAside(r io.Reader, index uint64) (*state.Store, error) {
 	return aside, nil
 }
 
-type snapshot struct{ tx *state.Read }
+type snapshot struct{ tx *state.ReadTx }
 
 // Persist streams the state into the sink.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {

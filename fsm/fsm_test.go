@@ -98,7 +98,7 @@ func TestWhatCannotBeReadStopsTheServer(t *testing.T) {
 					t.Errorf("it said %q", said)
 				}
 				// The store is not left locked behind it.
-				if err := f.store.Write(8, func(*state.Write) error { return nil }); err != nil {
+				if err := f.store.Write(8, func(*state.WriteTx) error { return nil }); err != nil {
 					t.Error(err)
 				}
 			}()

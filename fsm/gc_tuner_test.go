@@ -18,7 +18,7 @@ func TestRestore_KeepsGOGC(t *testing.T) {
 	from := New(state.New())
 	for range 20 {
 		node := &structs.Node{ID: structs.NewID()}
-		err := from.store.Write(from.store.Index()+1, func(tx *state.Write) error {
+		err := from.store.Write(from.store.Index()+1, func(tx *state.WriteTx) error {
 			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node})
 		})
 		if err != nil {

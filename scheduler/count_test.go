@@ -137,7 +137,7 @@ func TestSystemJob_OfALargeFleetIsPlacedInPlansOfBoundedSize(t *testing.T) {
 	for i := range n {
 		w.index++
 		node := aNode(structs.DeriveID(uint64(i)))
-		if err := w.s.Write(w.index, func(tx *state.Write) error {
+		if err := w.s.Write(w.index, func(tx *state.WriteTx) error {
 			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node, WriteOptions: w.now()})
 		}); err != nil {
 			t.Fatal(err)

@@ -37,7 +37,7 @@ func (w *world) drain() {
 		w.late(w.process(ready[0]))
 	}
 	tx := w.s.Read()
-	for j := range state.JobsFrom(tx, structs.AllNamespaces, "", state.Start{}) {
+	for j := range state.JobsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 		e := w.eval(j.ID)
 		e.Type = j.Type
 		if p := w.process(e); len(p.Place)+len(p.Stop) > 0 {
@@ -145,7 +145,7 @@ func full(t *testing.T, most, waiting int) (w *world, held []*structs.Allocation
 		w.submit(aJob(fmt.Sprint("had", i), structs.JobBatch, tiny, volume(fmt.Sprint("v", i), structs.CSISingleNodeWriter, false)), fmt.Sprint("had", i))
 	}
 	w.drain()
-	for a := range state.AllocsFrom(w.s.Read(), "default", "", state.Start{}) {
+	for a := range state.AllocsFrom(w.s.Read(), "default", "", state.Page{}) {
 		w.claim(a)
 		w.client(a, structs.AllocComplete)
 		held = append(held, a)

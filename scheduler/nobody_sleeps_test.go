@@ -68,10 +68,10 @@ func (c *sleepers) say(format string, args ...any) {
 func (c *sleepers) one(of ...string) string { return of[c.r.IntN(len(of))] }
 
 // try applies an entry that may be refused.
-func try[P any](c *sleepers, name string, fn func(*state.Write, *P) error, p *P) {
+func try[P any](c *sleepers, name string, fn func(*state.WriteTx, *P) error, p *P) {
 	c.t.Helper()
 	c.index++
-	err := c.s.Write(c.index, func(tx *state.Write) error { return fn(tx, p) })
+	err := c.s.Write(c.index, func(tx *state.WriteTx) error { return fn(tx, p) })
 	c.say("%s %v", name, err)
 	if faults := state.Check(c.s.Read()); len(faults) > 0 {
 		c.t.Fatalf("after %s: %s\n%s", name, strings.Join(faults, "\n"), strings.Join(c.said, "\n"))
@@ -93,7 +93,7 @@ func (c *sleepers) fleet() {
 		n := aNode(fmt.Sprintf("f%02d", i))
 		n.NodeResources.CPU.CpuShares = 0
 		c.index++
-		if err := c.s.Write(c.index, func(tx *state.Write) error {
+		if err := c.s.Write(c.index, func(tx *state.WriteTx) error {
 			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: n, WriteOptions: c.now()})
 		}); err != nil {
 			c.t.Fatal(err)
@@ -197,7 +197,7 @@ func (c *sleepers) settle(when string) {
 			c.t.Errorf("%s: %s of %s waits for %v though there is room for it: %s", when, e.ID[:4], e.JobID, e.BlockedOn, describe(p))
 		}
 	}
-	for j := range state.JobsFrom(tx, structs.AllNamespaces, "", state.Start{}) {
+	for j := range state.JobsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 		e := c.eval(j.ID)
 		e.Type, e.Namespace = j.Type, j.Namespace
 		if p := c.process(e); len(p.Place)+len(p.Stop)+len(p.Update)+len(p.Followups) > 0 && !c.givenUp[j.ID] {
@@ -257,7 +257,7 @@ func (c *sleepers) happen() {
 	id, tx := fmt.Sprint("n", c.r.IntN(4)), c.s.Read()
 	volume := c.one("a", "b", "c", "a[0]", "a[1]", "b[0]")
 	var live, ended []*structs.Allocation
-	for a := range state.AllocsFrom(tx, structs.AllNamespaces, "", state.Start{}) {
+	for a := range state.AllocsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 		if !a.ClientTerminal() {
 			live = append(live, a)
 		} else {

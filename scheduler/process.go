@@ -13,12 +13,12 @@ import (
 // Process works out the plan for an evaluation. The plan's evaluation is complete, or blocked again when
 // it is one that had been blocked; what could not be placed is in its FailedTGAllocs, and a blocked
 // evaluation beside it waits for room.
-func Process(tx *state.Read, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+func Process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 	return process(tx, eval, now, enough)
 }
 
 // process is Process with samples of a size.
-func process(tx *state.Read, eval *structs.Evaluation, now time.Time, enough int) (*structs.Plan, error) {
+func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough int) (*structs.Plan, error) {
 	if eval == nil || eval.ID == "" || eval.JobID == "" {
 		return nil, structs.Errorf(structs.KindInvalid, "an evaluation needs an ID and a job")
 	}
@@ -41,7 +41,7 @@ func process(tx *state.Read, eval *structs.Evaluation, now time.Time, enough int
 
 // planner is one evaluation being worked out.
 type planner struct {
-	tx   *state.Read
+	tx   *state.ReadTx
 	eval *structs.Evaluation
 	ns   string
 	job  *structs.Job // nil when it is gone

@@ -145,7 +145,7 @@ func (c *chaos) settle(job string) {
 	}
 }
 
-func (c *chaos) checkPlaced(tx *state.Read, a *structs.Allocation) {
+func (c *chaos) checkPlaced(tx *state.ReadTx, a *structs.Allocation) {
 	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 	n := state.Node(tx, a.NodeID)
 	if !n.Ready() || len(job.Constraints) > 0 && n.Meta["rack"] != "r1" {
@@ -157,14 +157,14 @@ func (c *chaos) checkPlaced(tx *state.Read, a *structs.Allocation) {
 		if state.Volume(tx, mine.Namespace, mine.VolumeID) == nil || i == nil || !i.Healthy {
 			c.t.Fatalf("%s is placed without its volume or plugin", a.Name)
 		}
-		for other := range state.AllocsFrom(tx, a.Namespace, "", state.Start{}) {
+		for other := range state.AllocsFrom(tx, a.Namespace, "", state.Page{}) {
 			c.checkPair(tx, a, mine, other)
 		}
 	}
 }
 
 // checkPair looks for another live allocation that excludes this one from a volume.
-func (c *chaos) checkPair(tx *state.Read, a *structs.Allocation, mine *structs.CSIClaim, other *structs.Allocation) {
+func (c *chaos) checkPair(tx *state.ReadTx, a *structs.Allocation, mine *structs.CSIClaim, other *structs.Allocation) {
 	if other.ID == a.ID || other.Terminal() {
 		return
 	}

@@ -23,22 +23,22 @@ func fleet(t testing.TB, n int) *world {
 func fleetWithin(t testing.TB, n int, limit int64) *world {
 	t.Helper()
 	w := newWorld(nil)
-	b := w.s.Batch()
-	fill := func(fn func(*state.Write) error) {
+	b := w.s.Begin()
+	fill := func(fn func(*state.WriteTx) error) {
 		w.index++
 		if err := b.Apply(w.index, fn); err != nil {
 			t.Fatal(err)
 		}
 	}
 	job := aJob("fill", structs.JobService, count(n), cpu(10), volume("data", structs.CSISingleNodeWriter, true))
-	fill(func(tx *state.Write) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job}) })
+	fill(func(tx *state.WriteTx) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: job}) })
 	plan := &structs.Plan{JobModifyIndex: w.index, Eval: &structs.Evaluation{ID: "fill", Namespace: job.Namespace, JobID: job.ID, Status: structs.EvalComplete}}
 	for i := range n {
 		id := nodeID(i)
 		k := half("p", structs.CSIKindNode)
 		k.NodeInfo.ID, k.NodeInfo.MaxVolumes = "i-"+id, limit
 		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"host": "i-" + id, "zone": fmt.Sprint("z", i%3)}}
-		fill(func(tx *state.Write) error {
+		fill(func(tx *state.WriteTx) error {
 			return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id), CSI: []*structs.CSIPluginInstance{k}})
 		})
 		plan.Place = append(plan.Place, &structs.Allocation{ID: fmt.Sprintf("fill-%08d", i), JobID: job.ID, TaskGroup: "g", NodeID: id,
@@ -53,10 +53,10 @@ func fleetWithin(t testing.TB, n int, limit int64) *world {
 			Topologies: []*structs.CSITopology{{Segments: map[string]string{"host": "i-" + nodeID(n/2)}}}},
 		&structs.CSIVolume{ID: "zonal", Namespace: job.Namespace, PluginID: "p", ExternalID: "zonal",
 			Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}}})
-	fill(func(tx *state.Write) error {
+	fill(func(tx *state.WriteTx) error {
 		return state.VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: volumes})
 	})
-	fill(func(tx *state.Write) error { return state.PlanApply(tx, plan) })
+	fill(func(tx *state.WriteTx) error { return state.PlanApply(tx, plan) })
 	for _, j := range []*structs.Job{
 		aJob("web", structs.JobService),
 		aJob("db", structs.JobService, volume("free", structs.CSISingleNodeWriter, false)),
@@ -66,7 +66,7 @@ func fleetWithin(t testing.TB, n int, limit int64) *world {
 		aJob("late", structs.JobService, volume("data", structs.CSISingleNodeWriter, true)),
 		aJob("log", structs.JobSystem),
 	} {
-		fill(func(tx *state.Write) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: j}) })
+		fill(func(tx *state.WriteTx) error { return state.JobRegister(tx, &structs.JobRegisterRequest{Job: j}) })
 	}
 	b.Commit()
 	if got := len(slices.Collect(state.AllocsByJob(w.s.Read(), job.Namespace, job.ID))); got != n {
@@ -171,14 +171,14 @@ func TestWhoWaitsAsksWhereRoomWasMade(t *testing.T) {
 	var cost []float64
 	for _, n := range []int{1000, 8000} {
 		w := fleet(t, n)
-		w.write(t, func(tx *state.Write) error {
+		w.write(t, func(tx *state.WriteTx) error {
 			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("big", structs.JobService, cpu(995), count(2))})
 		})
 		w.carryOut(t, w.plan(t, w.eval("big"), enough))
 		waits := state.BlockedEval(w.s.Read(), structs.DefaultNamespace, "big")
 		wake := func(nodes ...*structs.Node) *structs.Evaluation {
 			for _, node := range nodes {
-				w.write(t, func(tx *state.Write) error { return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node}) })
+				w.write(t, func(tx *state.WriteTx) error { return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node}) })
 			}
 			woken := state.Eval(w.s.Read(), waits.ID)
 			if woken.Status != structs.EvalPending {
@@ -225,7 +225,7 @@ func TestTheNextInLineKnowsWhatTheFirstWasTold(t *testing.T) {
 	const n = 600
 	w := fleet(t, n)
 	for _, id := range []string{"a", "b"} {
-		w.write(t, func(tx *state.Write) error {
+		w.write(t, func(tx *state.WriteTx) error {
 			return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob(id, structs.JobService, cpu(995))})
 		})
 		w.carryOut(t, w.plan(t, w.eval(id), enough))
@@ -233,7 +233,7 @@ func TestTheNextInLineKnowsWhatTheFirstWasTold(t *testing.T) {
 	register := func(id string, mhz int64) {
 		node := aNode(id)
 		node.NodeResources.CPU.CpuShares = mhz
-		w.write(t, func(tx *state.Write) error { return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node}) })
+		w.write(t, func(tx *state.WriteTx) error { return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: node}) })
 	}
 	first, next := state.BlockedEval(w.s.Read(), "default", "a"), state.BlockedEval(w.s.Read(), "default", "b")
 	for i := range 40 {
@@ -284,7 +284,7 @@ func TestWhatWouldMakeRoomOnManyNodesIsNotAllNamed(t *testing.T) {
 
 func (w *world) carryOut(t testing.TB, p *structs.Plan) {
 	t.Helper()
-	w.write(t, func(tx *state.Write) error { return state.PlanApply(tx, p) })
+	w.write(t, func(tx *state.WriteTx) error { return state.PlanApply(tx, p) })
 }
 
 // TestAFleetIsBegunEverywhere: evaluations do not all begin at the same nodes, whatever nodes are called.
@@ -295,11 +295,11 @@ func TestAFleetIsBegunEverywhere(t *testing.T) {
 		"short":    func(i int) string { return fmt.Sprint("client-", i) },
 	} {
 		w := newWorld(t)
-		b := w.s.Batch()
+		b := w.s.Begin()
 		const n = 1000
 		for i := range n {
 			w.index++
-			_ = b.Apply(w.index, func(tx *state.Write) error {
+			_ = b.Apply(w.index, func(tx *state.WriteTx) error {
 				return state.NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id(i))})
 			})
 		}
@@ -337,14 +337,14 @@ func TestSamplesPackNearlyAsWellAsScans(t *testing.T) {
 		for i := range jobs {
 			id := fmt.Sprint("job-", i)
 			e := &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval"), Namespace: structs.DefaultNamespace, JobID: id, Status: structs.EvalPending}
-			w.write(t, func(tx *state.Write) error {
+			w.write(t, func(tx *state.WriteTx) error {
 				return state.JobRegister(tx, &structs.JobRegisterRequest{Job: aJob(id, structs.JobBatch, cpu(50+chance.IntN(350)))})
 			})
 			p := w.plan(t, e, enough)
 			if len(p.Place) != 1 {
 				t.Fatalf("%s: %s", id, refusals(p, "g"))
 			}
-			w.write(t, func(tx *state.Write) error { return state.PlanApply(tx, p) })
+			w.write(t, func(tx *state.WriteTx) error { return state.PlanApply(tx, p) })
 		}
 		tx := w.s.Read()
 		for i := range n {
@@ -361,7 +361,7 @@ func TestSamplesPackNearlyAsWellAsScans(t *testing.T) {
 	}
 }
 
-func (w *world) write(t testing.TB, fn func(*state.Write) error) {
+func (w *world) write(t testing.TB, fn func(*state.WriteTx) error) {
 	t.Helper()
 	w.index++
 	if err := w.s.Write(w.index, fn); err != nil {

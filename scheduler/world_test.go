@@ -38,10 +38,10 @@ func running(t rapid.TB, j *structs.Job, nodes ...string) *world {
 func (w *world) now() structs.WriteOptions { return structs.WriteOptions{Now: w.clock.UnixNano()} }
 
 // do applies one entry that must succeed.
-func do[P any](w *world, fn func(*state.Write, *P) error, p *P) {
+func do[P any](w *world, fn func(*state.WriteTx, *P) error, p *P) {
 	w.t.Helper()
 	w.index++
-	if err := w.s.Write(w.index, func(tx *state.Write) error { return fn(tx, p) }); err != nil {
+	if err := w.s.Write(w.index, func(tx *state.WriteTx) error { return fn(tx, p) }); err != nil {
 		w.t.Fatalf("at index %d: %v", w.index, err)
 	}
 	if faults := state.Check(w.s.Read()); len(faults) > 0 {
@@ -285,7 +285,7 @@ func blockedOn(p *structs.Plan) []string {
 }
 
 // endedClaims yields the claims that outlive their allocations.
-func endedClaims(tx *state.Read) iter.Seq[*structs.CSIClaim] {
+func endedClaims(tx *state.ReadTx) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
 		for node := range state.NodesWithEndedClaims(tx) {
 			for c := range state.EndedClaimsOfNode(tx, node) {
@@ -298,9 +298,9 @@ func endedClaims(tx *state.Read) iter.Seq[*structs.CSIClaim] {
 }
 
 // evalsByStatus yields the evaluations with a status.
-func evalsByStatus(tx *state.Read, status string) iter.Seq[*structs.Evaluation] {
+func evalsByStatus(tx *state.ReadTx, status string) iter.Seq[*structs.Evaluation] {
 	return func(yield func(*structs.Evaluation) bool) {
-		for e := range state.EvalsFrom(tx, structs.AllNamespaces, "", state.Start{}) {
+		for e := range state.EvalsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 			if e.Status == status && !yield(e) {
 				return
 			}

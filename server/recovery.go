@@ -136,7 +136,7 @@ func (r recovering) Snapshot() (raft.FSMSnapshot, error) {
 			now = max(now, e.Timestamp.UnixNano())
 		}
 	}
-	err := r.store.Write(r.store.Index(), func(tx *state.Write) error {
+	err := r.store.Write(r.store.Index(), func(tx *state.WriteTx) error {
 		state.Recover(tx, state.New().Read(), now)
 		return nil
 	})

@@ -109,12 +109,12 @@ func (r *running) until(what string, holds func() bool) {
 }
 
 // rows waits until the state is as wanted.
-func (r *running) rows(what string, holds func(tx *state.Read) bool) {
+func (r *running) rows(what string, holds func(tx *state.ReadTx) bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
-		tx := r.store.Watching()
+		tx := r.store.ReadWatched()
 		if holds(tx) {
 			return
 		}
@@ -198,7 +198,7 @@ func TestAnArchiveBringsTheStateBack(t *testing.T) {
 	if err := s.SnapshotRestore(t.Context(), &archive); err != nil {
 		t.Fatal(err)
 	}
-	s.rows("the archive's jobs", func(tx *state.Read) bool {
+	s.rows("the archive's jobs", func(tx *state.ReadTx) bool {
 		return state.Job(tx, structs.DefaultNamespace, "one") != nil && state.Job(tx, structs.DefaultNamespace, "two") == nil
 	})
 	s.until("it leads on", func() bool { _, leads, _, _ := s.Leader(); return leads })
@@ -230,7 +230,7 @@ func TestNodesOfAnArchiveGetALease(t *testing.T) {
 	if err := s.SnapshotSave(t.Context(), &archive); err != nil {
 		t.Fatal(err)
 	}
-	down := func(tx *state.Read) bool {
+	down := func(tx *state.ReadTx) bool {
 		n := state.Node(tx, "n1")
 		return n != nil && n.Status == structs.NodeDown
 	}
@@ -238,7 +238,7 @@ func TestNodesOfAnArchiveGetALease(t *testing.T) {
 	if err := s.SnapshotRestore(t.Context(), &archive); err != nil {
 		t.Fatal(err)
 	}
-	s.rows("it is as it was", func(tx *state.Read) bool { return state.Node(tx, "n1").Status == structs.NodeReady })
+	s.rows("it is as it was", func(tx *state.ReadTx) bool { return state.Node(tx, "n1").Status == structs.NodeReady })
 	s.rows("its lease ends again", down)
 }
 

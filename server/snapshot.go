@@ -116,7 +116,7 @@ func (s *Server) replaceState(ctx context.Context, aside *state.Store, meta snap
 // beginning.
 func (s *Server) prepareState(aside *state.Store, f *os.File) (size int64, err error) {
 	fault := func(err error) (int64, error) { return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err) }
-	err = aside.Write(aside.Index(), func(tx *state.Write) error {
+	err = aside.Write(aside.Index(), func(tx *state.WriteTx) error {
 		state.Recover(tx, s.store.Read(), time.Now().UnixNano())
 		return nil
 	})

@@ -5,34 +5,35 @@ import (
 	"maps"
 	"reflect"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 var (
-	allocs      = newTable("allocs", func(a *structs.Allocation) key { return keyOf(a.ID) }).sharing(shareWanting)
-	allocsByJob = allocs.byUnique("job", func(a *structs.Allocation) key {
-		return keyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
+	allocs      = mvcc.NewTable("allocs", func(a *structs.Allocation) mvcc.Key { return mvcc.KeyOf(a.ID) }).OnPut(interning(internAlloc))
+	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) mvcc.Key {
+		return mvcc.KeyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
 	})
-	allocsByNode = allocs.byUnique("node", func(a *structs.Allocation) key {
-		return keyOf(a.NodeID, liveOrDone(a.Terminal()), a.ID)
+	allocsByNode = allocs.UniqueIndex("node", func(a *structs.Allocation) mvcc.Key {
+		return mvcc.KeyOf(a.NodeID, liveOrDone(a.Terminal()), a.ID)
 	})
-	allocsByEval = allocs.byUnique("eval", func(a *structs.Allocation) key {
+	allocsByEval = allocs.UniqueIndex("eval", func(a *structs.Allocation) mvcc.Key {
 		if a.EvalID == "" {
 			return nil
 		}
-		return keyOf(a.EvalID, a.ID)
+		return mvcc.KeyOf(a.EvalID, a.ID)
 	})
-	allocsByEnd = allocs.byUnique("end", func(a *structs.Allocation) key {
+	allocsByEnd = allocs.UniqueIndex("end", func(a *structs.Allocation) mvcc.Key {
 		if !a.ClientTerminal() {
 			return nil
 		}
-		return keyOf(orderedTime(a.ModifyTime), a.ID)
+		return mvcc.KeyOf(orderedTime(a.ModifyTime), a.ID)
 	})
 	// Live here is what may still run: a stopped plugin serves until its node has said that it ended.
-	allocsByPlugin = allocs.byMany("plugin", func(a *structs.Allocation) []key {
-		var keys []key
+	allocsByPlugin = allocs.MultiIndex("plugin", func(a *structs.Allocation) []mvcc.Key {
+		var keys []mvcc.Key
 		for _, id := range a.CSIPlugins {
-			keys = append(keys, keyOf(id, liveOrDone(a.ClientTerminal())))
+			keys = append(keys, mvcc.KeyOf(id, liveOrDone(a.ClientTerminal())))
 		}
 		return keys
 	})
@@ -51,10 +52,10 @@ func liveOrDone(done bool) string {
 }
 
 // Alloc returns the allocation without its job, nil if there is none.
-func Alloc(tx *Read, id string) *structs.Allocation { return allocs.get(tx, id) }
+func Alloc(tx *ReadTx, id string) *structs.Allocation { return allocs.Get(tx, id) }
 
 // AllocWithJob is a copy of the allocation with the version of the job it was placed from.
-func AllocWithJob(tx *Read, a *structs.Allocation) *structs.Allocation {
+func AllocWithJob(tx *ReadTx, a *structs.Allocation) *structs.Allocation {
 	if a == nil {
 		return nil
 	}
@@ -64,21 +65,21 @@ func AllocWithJob(tx *Read, a *structs.Allocation) *structs.Allocation {
 }
 
 // AllocStub is the allocation as lists show it, with its job's type.
-func AllocStub(tx *Read, a *structs.Allocation) *structs.AllocListStub { return AllocStubs(tx)(a) }
+func AllocStub(tx *ReadTx, a *structs.Allocation) *structs.AllocListStub { return AllocStubs(tx)(a) }
 
 // AllocStubs makes the stubs of many allocations; the job of one after the other is looked up once.
-func AllocStubs(tx *Read) func(*structs.Allocation) *structs.AllocListStub {
+func AllocStubs(tx *ReadTx) func(*structs.Allocation) *structs.AllocListStub {
 	return allocStubs(tx, func() *structs.AllocListStub { return new(structs.AllocListStub) })
 }
 
 // PassingAllocStubs is AllocStubs for who is done with a stub before asking for the next: it is one and the
 // same.
-func PassingAllocStubs(tx *Read) func(*structs.Allocation) *structs.AllocListStub {
+func PassingAllocStubs(tx *ReadTx) func(*structs.Allocation) *structs.AllocListStub {
 	one := new(structs.AllocListStub)
 	return allocStubs(tx, func() *structs.AllocListStub { return one })
 }
 
-func allocStubs(tx *Read, next func() *structs.AllocListStub) func(*structs.Allocation) *structs.AllocListStub {
+func allocStubs(tx *ReadTx, next func() *structs.AllocListStub) func(*structs.Allocation) *structs.AllocListStub {
 	var job *structs.Job
 	return func(a *structs.Allocation) *structs.AllocListStub {
 		if job == nil || job.ID != a.JobID || job.Version != a.JobVersion || job.Namespace != a.Namespace {
@@ -94,39 +95,39 @@ func allocStubs(tx *Read, next func() *structs.AllocListStub) func(*structs.Allo
 }
 
 // AllocsByJob yields a job's allocations, those that are terminal first.
-func AllocsByJob(tx *Read, ns, job string) iter.Seq[*structs.Allocation] {
-	return allocsByJob.all(tx, ns, job)
+func AllocsByJob(tx *ReadTx, ns, job string) iter.Seq[*structs.Allocation] {
+	return allocsByJob.Scan(tx, ns, job)
 }
 
 // AllocsByNode yields a node's allocations, those that are terminal first.
-func AllocsByNode(tx *Read, node string) iter.Seq[*structs.Allocation] {
-	return allocsByNode.all(tx, node)
+func AllocsByNode(tx *ReadTx, node string) iter.Seq[*structs.Allocation] {
+	return allocsByNode.Scan(tx, node)
 }
 
 // LiveAllocsByNode yields a node's allocations that are not terminal: those that hold its resources.
-func LiveAllocsByNode(tx *Read, node string) iter.Seq[*structs.Allocation] {
-	return allocsByNode.all(tx, node, liveRow)
+func LiveAllocsByNode(tx *ReadTx, node string) iter.Seq[*structs.Allocation] {
+	return allocsByNode.Scan(tx, node, liveRow)
 }
 
 // AllocsByEval yields the allocations that an evaluation placed.
-func AllocsByEval(tx *Read, eval string) iter.Seq[*structs.Allocation] {
-	return allocsByEval.all(tx, eval)
+func AllocsByEval(tx *ReadTx, eval string) iter.Seq[*structs.Allocation] {
+	return allocsByEval.Scan(tx, eval)
 }
 
 // EndedAllocs yields the allocations that have ended, by the time of their last change.
-func EndedAllocs(tx *Read) iter.Seq[*structs.Allocation] { return allocsByEnd.all(tx) }
+func EndedAllocs(tx *ReadTx) iter.Seq[*structs.Allocation] { return allocsByEnd.Scan(tx) }
 
 // AllocsByPlugin yields the allocations that run a plugin, those that ended first.
-func AllocsByPlugin(tx *Read, plugin string) iter.Seq[*structs.Allocation] {
-	return allocsByPlugin.all(tx, plugin)
+func AllocsByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.Allocation] {
+	return allocsByPlugin.Scan(tx, plugin)
 }
 
 // putAlloc stores an allocation in place of old (nil: a new one) and does what follows from its having
 // ended: a terminal one leaves every line it waits in, an ended one no longer counts for its plugins, and
 // its room is free.
-func putAlloc(tx *Write, old, a *structs.Allocation) {
+func putAlloc(tx *WriteTx, old, a *structs.Allocation) {
 	recountAlloc(tx, old, a)
-	allocs.put(tx, a)
+	allocs.Put(tx, a)
 	for _, id := range a.CSIPlugins {
 		if !a.ClientTerminal() {
 			referPlugin(tx, id)
@@ -147,7 +148,7 @@ func putAlloc(tx *Write, old, a *structs.Allocation) {
 	refreshJobStatus(tx, a.Namespace, a.JobID)
 }
 
-func unreferPlugins(tx *Write, a *structs.Allocation) {
+func unreferPlugins(tx *WriteTx, a *structs.Allocation) {
 	for _, id := range a.CSIPlugins {
 		unreferPlugin(tx, id)
 	}
@@ -156,9 +157,9 @@ func unreferPlugins(tx *Write, a *structs.Allocation) {
 // AllocsClientUpdate takes what a node says of its allocations. Allocations that are unknown, that are
 // not the node's or that have ended already are left as they are. When one ends whose job goes on, the
 // job is evaluated, once.
-func AllocsClientUpdate(tx *Write, p *structs.AllocsClientUpdateRequest) error {
+func AllocsClientUpdate(tx *WriteTx, p *structs.AllocsClientUpdateRequest) error {
 	if p.NodeID != "" {
-		if _, err := mustNode(tx.Read, p.NodeID, p.SecretID); err != nil {
+		if _, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID); err != nil {
 			return err
 		}
 	}
@@ -167,7 +168,7 @@ func AllocsClientUpdate(tx *Write, p *structs.AllocsClientUpdateRequest) error {
 		if u == nil {
 			continue
 		}
-		old := Alloc(tx.Read, u.ID)
+		old := Alloc(tx.ReadTx, u.ID)
 		if old == nil || (p.NodeID != "" && old.NodeID != p.NodeID) {
 			continue
 		}
@@ -209,8 +210,8 @@ func applyClientUpdate(old *structs.Allocation, u *structs.AllocClientUpdate, no
 }
 
 // evaluateAfter puts an evaluation of the job of an allocation that has ended by itself.
-func evaluateAfter(tx *Write, a *structs.Allocation, now int64) {
-	j := Job(tx.Read, a.Namespace, a.JobID)
+func evaluateAfter(tx *WriteTx, a *structs.Allocation, now int64) {
+	j := Job(tx.ReadTx, a.Namespace, a.JobID)
 	if j == nil || j.Stop {
 		return
 	}
@@ -220,12 +221,12 @@ func evaluateAfter(tx *Write, a *structs.Allocation, now int64) {
 	}
 	e := jobEval(j, trigger, now)
 	e.NodeID = a.NodeID
-	wish(tx, e, tx.deriveID(trigger, j.Namespace, j.ID, a.ID))
+	wish(tx, e, deriveID(tx, trigger, j.Namespace, j.ID, a.ID))
 }
 
 // AllocStop asks that an allocation be stopped and placed again; the scheduler does both.
-func AllocStop(tx *Write, p *structs.AllocStopRequest) error {
-	old := Alloc(tx.Read, p.AllocID)
+func AllocStop(tx *WriteTx, p *structs.AllocStopRequest) error {
+	old := Alloc(tx.ReadTx, p.AllocID)
 	if old == nil {
 		return structs.Errorf(structs.KindNotFound, "no allocation %q", p.AllocID)
 	}
@@ -235,7 +236,7 @@ func AllocStop(tx *Write, p *structs.AllocStopRequest) error {
 	a := old.Copy()
 	a.Migrate, a.ModifyTime = true, p.Now
 	putAlloc(tx, old, a)
-	if j := Job(tx.Read, a.Namespace, a.JobID); j != nil {
+	if j := Job(tx.ReadTx, a.Namespace, a.JobID); j != nil {
 		putGivenEval(tx, p.Eval, j, p.Now)
 	}
 	return nil

@@ -3,59 +3,60 @@ package state
 import (
 	"iter"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 var (
-	attachments = newTable("csi_attachments", func(a *structs.CSIAttachment) key {
-		return keyOf(a.Namespace, a.VolumeID, a.NodeID)
+	attachments = mvcc.NewTable("csi_attachments", func(a *structs.CSIAttachment) mvcc.Key {
+		return mvcc.KeyOf(a.Namespace, a.VolumeID, a.NodeID)
 	})
-	attachmentsByNode = attachments.by("node", func(a *structs.CSIAttachment) key { return keyOf(a.NodeID) })
-	attachmentsByMode = attachments.by("mode", func(a *structs.CSIAttachment) key {
-		return keyOf(a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode))
+	attachmentsByNode = attachments.Index("node", func(a *structs.CSIAttachment) mvcc.Key { return mvcc.KeyOf(a.NodeID) })
+	attachmentsByMode = attachments.Index("mode", func(a *structs.CSIAttachment) mvcc.Key {
+		return mvcc.KeyOf(a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode))
 	})
-	attachmentsByExternal = attachments.by("external", func(a *structs.CSIAttachment) key { return keyOf(a.PluginID, a.ExternalVolumeID) })
-	unsettledAttachments  = attachments.by("unsettled", func(a *structs.CSIAttachment) key {
+	attachmentsByExternal = attachments.Index("external", func(a *structs.CSIAttachment) mvcc.Key { return mvcc.KeyOf(a.PluginID, a.ExternalVolumeID) })
+	unsettledAttachments  = attachments.Index("unsettled", func(a *structs.CSIAttachment) mvcc.Key {
 		if !a.Unsettled() {
 			return nil
 		}
-		return keyOf(a.State)
+		return mvcc.KeyOf(a.State)
 	})
 )
 
 // Attachment returns the attachment, nil if there is none.
-func Attachment(tx *Read, ns, volume, node string) *structs.CSIAttachment {
-	return attachments.get(tx, ns, volume, node)
+func Attachment(tx *ReadTx, ns, volume, node string) *structs.CSIAttachment {
+	return attachments.Get(tx, ns, volume, node)
 }
 
 // AttachmentsByVolume yields a volume's attachments by node.
-func AttachmentsByVolume(tx *Read, ns, volume string) iter.Seq[*structs.CSIAttachment] {
-	return attachments.all(tx, ns, volume)
+func AttachmentsByVolume(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIAttachment] {
+	return attachments.Scan(tx, ns, volume)
 }
 
 // AttachmentsByNode yields the attachments to a node.
-func AttachmentsByNode(tx *Read, node string) iter.Seq[*structs.CSIAttachment] {
-	return attachmentsByNode.all(tx, node)
+func AttachmentsByNode(tx *ReadTx, node string) iter.Seq[*structs.CSIAttachment] {
+	return attachmentsByNode.Scan(tx, node)
 }
 
 // UnsettledAttachments yields those for which the leader has a call to make.
-func UnsettledAttachments(tx *Read) iter.Seq[*structs.CSIAttachment] {
-	return unsettledAttachments.all(tx)
+func UnsettledAttachments(tx *ReadTx) iter.Seq[*structs.CSIAttachment] {
+	return unsettledAttachments.Scan(tx)
 }
 
 // attachFor makes the attachment that a granted claim needs, where the plugin attaches and it is not
 // there for another claim of the node.
-func attachFor(tx *Write, c *structs.CSIClaim, now int64) {
-	p := Plugin(tx.Read, c.PluginID)
-	if p == nil || !p.SupportsAttachDetach || Attachment(tx.Read, c.Namespace, c.VolumeID, c.NodeID) != nil {
+func attachFor(tx *WriteTx, c *structs.CSIClaim, now int64) {
+	p := Plugin(tx.ReadTx, c.PluginID)
+	if p == nil || !p.SupportsAttachDetach || Attachment(tx.ReadTx, c.Namespace, c.VolumeID, c.NodeID) != nil {
 		return
 	}
-	v := Volume(tx.Read, c.Namespace, c.VolumeID)
-	external := externalNode(tx.Read, c.PluginID, c.NodeID)
+	v := Volume(tx.ReadTx, c.Namespace, c.VolumeID)
+	external := externalNode(tx.ReadTx, c.PluginID, c.NodeID)
 	if external == "" {
 		return // not of a claim that is just granted: see nodeBlock; of an older one, when the node tells: see grantOnNode
 	}
-	attachments.put(tx, &structs.CSIAttachment{
+	attachments.Put(tx, &structs.CSIAttachment{
 		Namespace: c.Namespace, VolumeID: c.VolumeID, NodeID: c.NodeID, PluginID: c.PluginID,
 		ExternalVolumeID: v.ExternalID, ExternalNodeID: external,
 		AccessMode: c.AccessMode, AttachmentMode: c.AttachmentMode,
@@ -67,21 +68,21 @@ func attachFor(tx *Write, c *structs.CSIClaim, now int64) {
 
 // detachUnused marks the attachment that a claim used to be detached when no other claim on the node uses
 // it. That goes for one that is still attaching too: only a detach makes sure that nothing is left of it.
-func detachUnused(tx *Write, c *structs.CSIClaim, now int64) {
-	a := Attachment(tx.Read, c.Namespace, c.VolumeID, c.NodeID)
-	if a == nil || a.State == structs.AttachmentDetaching || inUse(tx.Read, a) {
+func detachUnused(tx *WriteTx, c *structs.CSIClaim, now int64) {
+	a := Attachment(tx.ReadTx, c.Namespace, c.VolumeID, c.NodeID)
+	if a == nil || a.State == structs.AttachmentDetaching || inUse(tx.ReadTx, a) {
 		return
 	}
 	a = a.Copy()
 	a.State, a.LastError, a.ModifyTime = structs.AttachmentDetaching, nil, now
-	attachments.put(tx, a)
+	attachments.Put(tx, a)
 }
 
 // attachGranted makes the attachments of a plugin that has begun to attach after claims of its volumes
 // were granted without.
-func attachGranted(tx *Write, plugin string, now int64) {
-	for v := range VolumesByPlugin(tx.Read, plugin) {
-		for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
+func attachGranted(tx *WriteTx, plugin string, now int64) {
+	for v := range VolumesByPlugin(tx.ReadTx, plugin) {
+		for _, c := range ClaimsByVolume(tx.ReadTx, v.Namespace, v.ID) {
 			if c.State == structs.ClaimGranted {
 				attachFor(tx, c, now)
 			}
@@ -94,7 +95,7 @@ const fewClaims = 64
 
 // inUse reports whether a claim of the attachment's volume is granted on its node. It looks at the claims of the
 // volume where these are few, else at those of the node: they are no more than run on it.
-func inUse(tx *Read, a *structs.CSIAttachment) bool {
+func inUse(tx *ReadTx, a *structs.CSIAttachment) bool {
 	granted, all := 0, 0
 	for _, n := range lineOf(tx, a.Namespace, a.VolumeID) {
 		granted, all = granted+n.Granted, all+n.Granted+n.Waiting
@@ -104,7 +105,7 @@ func inUse(tx *Read, a *structs.CSIAttachment) bool {
 	case granted == 0:
 		return false
 	case all <= fewClaims:
-		some = claims.all(tx, a.Namespace, a.VolumeID)
+		some = claims.Scan(tx, a.Namespace, a.VolumeID)
 	}
 	for c := range some {
 		if c.State == structs.ClaimGranted && c.NodeID == a.NodeID && c.VolumeID == a.VolumeID && c.Namespace == a.Namespace {
@@ -116,12 +117,12 @@ func inUse(tx *Read, a *structs.CSIAttachment) bool {
 
 // AttachmentOutcome records what came of an attach or a detach. It is ignored when the attachment no
 // longer asks for that, or is not the one that did.
-func AttachmentOutcome(tx *Write, p *structs.CSIAttachmentOutcome) error {
+func AttachmentOutcome(tx *WriteTx, p *structs.CSIAttachmentOutcome) error {
 	wants := map[string]string{"attach": structs.AttachmentAttaching, "detach": structs.AttachmentDetaching}[p.Op]
 	if wants == "" {
 		return structs.Errorf(structs.KindInvalid, "%q is neither attach nor detach", p.Op)
 	}
-	a := Attachment(tx.Read, p.RequestNamespace(), p.VolumeID, p.NodeID)
+	a := Attachment(tx.ReadTx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 	if a == nil || a.State != wants || p.RowIndex != 0 && p.RowIndex != a.CreateIndex {
 		return nil
 	}
@@ -133,10 +134,10 @@ func AttachmentOutcome(tx *Write, p *structs.CSIAttachmentOutcome) error {
 	switch {
 	case p.Err != nil:
 		a.LastError = failedAgain(a.LastError, p.Err)
-		attachments.put(tx, a)
+		attachments.Put(tx, a)
 	case p.Op == "attach":
 		a.State, a.PublishContext, a.LastError = structs.AttachmentAttached, p.PublishContext, nil
-		attachments.put(tx, a)
+		attachments.Put(tx, a)
 	default:
 		dropAttachment(tx, a, p.Now)
 	}

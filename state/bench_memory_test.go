@@ -75,7 +75,7 @@ func BenchmarkCapacity(b *testing.B) {
 	const n, each = 100000, 10
 	start := time.Now()
 	s := benchFill{nodes: n, volumes: n, shared: -1, allocs: n}.store(b)
-	s.many(n*each, func(tx *Write, i int) error {
+	s.many(n*each, func(tx *WriteTx, i int) error {
 		return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
 			benchshape.Claim(benchshape.VolumeID(i/each), (i*7+i/each)%n, structs.ClaimRead)}})
 	})

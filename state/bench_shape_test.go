@@ -28,45 +28,45 @@ func (f benchFill) store(tb testing.TB) *benchStore {
 	if f.plugins == nil {
 		f.plugins = []string{benchshape.Plugin}
 	}
-	b.many(f.nodes, func(tx *Write, i int) error { return NodeRegister(tx, benchshape.Register(i, 0, f.plugins...)) })
-	b.many(1, func(tx *Write, _ int) error {
+	b.many(f.nodes, func(tx *WriteTx, i int) error { return NodeRegister(tx, benchshape.Register(i, 0, f.plugins...)) })
+	b.many(1, func(tx *WriteTx, _ int) error {
 		return JobRegister(tx, &structs.JobRegisterRequest{Job: benchshape.Job(f.allocs)})
 	})
-	b.many(f.allocs, func(tx *Write, i int) error { allocs.put(tx, benchshape.Alloc(i, f.nodes)); return nil })
+	b.many(f.allocs, func(tx *WriteTx, i int) error { allocs.Put(tx, benchshape.Alloc(i, f.nodes)); return nil })
 	if f.pluginAllocs {
-		b.many(f.nodes, func(tx *Write, i int) error {
+		b.many(f.nodes, func(tx *WriteTx, i int) error {
 			a := benchshape.Alloc(i, f.nodes)
 			a.ID, a.CSIPlugins = benchshape.UUID("plugalloc", i), []string{benchshape.Plugin}
-			allocs.put(tx, a)
+			allocs.Put(tx, a)
 			return nil
 		})
 	}
-	b.many(f.volumes, func(tx *Write, i int) error { return b.putVolume(tx, benchshape.VolumeID(i), i) })
-	b.many(f.volumes*f.claimsEach, func(tx *Write, i int) error {
+	b.many(f.volumes, func(tx *WriteTx, i int) error { return b.putVolume(tx, benchshape.VolumeID(i), i) })
+	b.many(f.volumes*f.claimsEach, func(tx *WriteTx, i int) error {
 		return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{
 			benchshape.Claim(benchshape.VolumeID(i/f.claimsEach), i%max(1, f.allocs), structs.ClaimRead)}})
 	})
 	if f.shared >= 0 {
-		b.many(1, func(tx *Write, _ int) error { return b.putVolume(tx, benchshape.SharedVolume, 1<<20) })
-		b.many(f.shared, func(tx *Write, i int) error {
+		b.many(1, func(tx *WriteTx, _ int) error { return b.putVolume(tx, benchshape.SharedVolume, 1<<20) })
+		b.many(f.shared, func(tx *WriteTx, i int) error {
 			return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)}})
 		})
 	}
 	return b
 }
 
-func (b *benchStore) putVolume(tx *Write, id string, i int) error {
+func (b *benchStore) putVolume(tx *WriteTx, id string, i int) error {
 	return VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{benchshape.Volume(id, i)}})
 }
 
 // many applies n entries in large batches.
-func (b *benchStore) many(n int, fn func(tx *Write, i int) error) {
+func (b *benchStore) many(n int, fn func(tx *WriteTx, i int) error) {
 	b.tb.Helper()
 	for i := 0; i < n; {
-		batch := b.s.Batch()
+		batch := b.s.Begin()
 		for end := min(n, i+512); i < end; i++ {
 			b.index++
-			if err := batch.Apply(b.index, func(tx *Write) error { return fn(tx, i) }); err != nil {
+			if err := batch.Apply(b.index, func(tx *WriteTx) error { return fn(tx, i) }); err != nil {
 				b.tb.Fatal(err)
 			}
 		}
@@ -75,7 +75,7 @@ func (b *benchStore) many(n int, fn func(tx *Write, i int) error) {
 }
 
 // do applies one entry in a transaction of its own, as the peer does each of its entries.
-func (b *benchStore) do(fn func(tx *Write) error) {
+func (b *benchStore) do(fn func(tx *WriteTx) error) {
 	b.index++
 	if err := b.s.Write(b.index, fn); err != nil {
 		b.tb.Helper()

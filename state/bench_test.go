@@ -33,7 +33,7 @@ func BenchmarkFingerprint(b *testing.B) {
 }
 
 func (b *benchStore) register(r *structs.NodeRegisterRequest) {
-	b.do(func(tx *Write) error { return NodeRegister(tx, r) })
+	b.do(func(tx *WriteTx) error { return NodeRegister(tx, r) })
 }
 
 // BenchmarkFingerprintDiff is the same change as berth's nodes send it: the one instance that changed.
@@ -51,7 +51,7 @@ func benchDiff(b *testing.B, most int) {
 			return &structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", k),
 				Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, k, i+1)}}
 		}, func(r *structs.NodeUpdateCSIRequest) {
-			s.do(func(tx *Write) error { return NodeUpdateCSI(tx, r) })
+			s.do(func(tx *WriteTx) error { return NodeUpdateCSI(tx, r) })
 		})
 	})
 }
@@ -103,9 +103,9 @@ func benchBoot(b *testing.B, batch int) {
 			}
 			m.Resume()
 			for i := 0; i < n; {
-				t := s.Batch()
+				t := s.Begin()
 				for end := min(n, i+batch); i < end; i++ {
-					_ = t.Apply(uint64(i+10), func(tx *Write) error { return NodeRegister(tx, reqs[i]) })
+					_ = t.Apply(uint64(i+10), func(tx *WriteTx) error { return NodeRegister(tx, reqs[i]) })
 				}
 				t.Commit()
 			}
@@ -135,10 +135,10 @@ func BenchmarkClaimWriter(b *testing.B) {
 
 func (b *benchStore) claimAndRelease(c *structs.CSIClaim) {
 	key := c.Key()
-	b.do(func(tx *Write) error {
+	b.do(func(tx *WriteTx) error {
 		return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
 	})
-	b.do(func(tx *Write) error {
+	b.do(func(tx *WriteTx) error {
 		return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{key}})
 	})
 }
@@ -155,16 +155,16 @@ func benchStorm(b *testing.B, batch int) {
 		m := benchmeter.Begin(b)
 		for m.Loop() {
 			m.Pause()
-			s.many(r, func(tx *Write, i int) error { // nobody at first: there is nothing to release then
+			s.many(r, func(tx *WriteTx, i int) error { // nobody at first: there is nothing to release then
 				claims[i] = benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
 				return VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{claims[i].Key()}})
 			})
 			m.Resume()
 			for i := 0; i < r; {
-				t := s.s.Batch()
+				t := s.s.Begin()
 				for end := min(r, i+batch); i < end; i++ {
 					s.index++
-					_ = t.Apply(s.index, func(tx *Write) error {
+					_ = t.Apply(s.index, func(tx *WriteTx) error {
 						return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: claims[i : i+1 : i+1]})
 					})
 				}
@@ -229,7 +229,7 @@ func BenchmarkAllocUpdate(b *testing.B) {
 }
 
 func (b *benchStore) report(u *structs.AllocClientUpdate) {
-	b.do(func(tx *Write) error {
+	b.do(func(tx *WriteTx) error {
 		return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{u}})
 	})
 }
@@ -241,17 +241,17 @@ func BenchmarkAllocEnds(b *testing.B) {
 		const nodes = 1000
 		s := benchFill{nodes: nodes, shared: -1, allocs: n}.store(b)
 		benchmeter.Perform(b, 1, min(n, benchmeter.AtOnce), func(i int) *structs.AllocClientUpdate {
-			s.many(1, func(tx *Write, _ int) error {
-				for e := range EvalsByJob(tx.Read, structs.DefaultNamespace, benchshape.JobID) {
-					evals.delete(tx, e)
+			s.many(1, func(tx *WriteTx, _ int) error {
+				for e := range EvalsByJob(tx.ReadTx, structs.DefaultNamespace, benchshape.JobID) {
+					evals.Delete(tx, e)
 				}
 				a := benchshape.Alloc(i%n, nodes)
-				putAlloc(tx, Alloc(tx.Read, a.ID), a)
+				putAlloc(tx, Alloc(tx.ReadTx, a.ID), a)
 				return nil
 			})
 			return &structs.AllocClientUpdate{ID: benchshape.UUID("alloc", i%n), ClientStatus: structs.AllocFailed}
 		}, s.report)
-		if e := evalsByJob.first(s.s.Read(), structs.DefaultNamespace, benchshape.JobID); e == nil || e.TriggeredBy != structs.TriggerAllocFailure {
+		if e := evalsByJob.First(s.s.Read(), structs.DefaultNamespace, benchshape.JobID); e == nil || e.TriggeredBy != structs.TriggerAllocFailure {
 			b.Fatal("nothing has ended")
 		}
 	})
@@ -265,7 +265,7 @@ func BenchmarkNodeStatus(b *testing.B) {
 			status := []string{structs.NodeDown, structs.NodeReady}[i&1]
 			return &structs.NodeStatusUpdate{NodeIDs: []string{benchshape.UUID("node", i/2%n)}, Status: status}
 		}, func(u *structs.NodeStatusUpdate) {
-			s.do(func(tx *Write) error { return NodeStatus(tx, u) })
+			s.do(func(tx *WriteTx) error { return NodeStatus(tx, u) })
 		})
 	})
 }
@@ -314,16 +314,4 @@ func (m *memory) Read(p []byte) (int, error) {
 	n := copy(p, m.b)
 	m.b = m.b[n:]
 	return n, nil
-}
-
-// countRows counts the rows of every table.
-func countRows(s *Store) (n int) {
-	tx := s.Read()
-	for _, t := range schema().tables {
-		it := tx.under(key{t.firstByte()})
-		for it.Next() != nil {
-			n++
-		}
-	}
-	return n
 }

@@ -5,13 +5,14 @@ import (
 	"maps"
 	"slices"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 // Check looks at the whole store and returns, in words, every invariant that does not hold: nothing, in a
 // store that was only ever changed by this package. `berth operator check` runs it on a saved snapshot, and
 // tests run it after every step. Beyond mostFaults it only counts, and the last line has the number.
-func Check(tx *Read) []string {
+func Check(tx *ReadTx) []string {
 	c := &checker{tx: tx}
 	for _, look := range []func(){c.indexes, c.claims, c.lines, c.attachments, c.volumes, c.plugins, c.instances, c.allocs, c.evals, c.jobs} {
 		look()
@@ -30,7 +31,7 @@ const (
 )
 
 type checker struct {
-	tx     *Read
+	tx     *ReadTx
 	faults []string
 	more   int // faults that are not described
 }
@@ -57,12 +58,12 @@ func wantCounts[N comparable](c *checker, subject string, counted, kept map[stri
 	}
 }
 
-func checkIndexes[T any](c *checker, t *table[T]) {
-	applied, newest := c.tx.Applied(), tableIndexOf(c.tx, t.name())
-	for r := range t.all(c.tx) {
-		at := any(r).(row).Stamped()
+func checkIndexes[T any](c *checker, t *mvcc.Table[T]) {
+	applied, newest := c.tx.Applied(), t.Newest(c.tx)
+	for r := range t.Scan(c.tx) {
+		at := any(r).(mvcc.Record).Stamped()
 		c.want(at.CreateIndex <= at.ModifyIndex && at.ModifyIndex <= newest && newest <= applied,
-			"%s %q: created at %d, modified at %d, table at %d, store at %d", t.name(), t.key(r), at.CreateIndex, at.ModifyIndex, newest, applied)
+			"%s %q: created at %d, modified at %d, table at %d, store at %d", t.Name(), t.KeyOfRow(r), at.CreateIndex, at.ModifyIndex, newest, applied)
 	}
 }
 
@@ -86,7 +87,7 @@ func (c *checker) indexes() {
 // still start, a granted one no rival, and what it needs is attached or on the way.
 func (c *checker) claims() {
 	granted := map[[2]string]map[class]string{}
-	for cl := range claims.all(c.tx) {
+	for cl := range claims.Scan(c.tx) {
 		who := fmt.Sprintf("claim of volume %s/%s for allocation %s", cl.Namespace, cl.VolumeID, cl.AllocID)
 		v, a := Volume(c.tx, cl.Namespace, cl.VolumeID), Alloc(c.tx, cl.AllocID)
 		c.want(v != nil, "%s: no such volume", who)
@@ -124,11 +125,11 @@ func (c *checker) claims() {
 // lines: the numbers kept are those found, and nobody waits whose turn it is.
 func (c *checker) lines() {
 	found := map[string]int{}
-	for cl := range claims.all(c.tx) {
+	for cl := range claims.Scan(c.tx) {
 		found[fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", classOf(cl), " ", cl.State)]++
 	}
 	kept := map[string]int{}
-	for l := range lines.all(c.tx) {
+	for l := range lines.Scan(c.tx) {
 		for _, n := range l.Classes {
 			for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
 				if *n.in(state) != 0 {
@@ -154,7 +155,7 @@ func (c *checker) lines() {
 func (c *checker) attachments() {
 	type key struct{ ns, volume string }
 	single, count := map[key]bool{}, map[key]int{}
-	for a := range attachments.all(c.tx) {
+	for a := range attachments.Scan(c.tx) {
 		who := fmt.Sprintf("attachment of volume %s/%s to node %s", a.Namespace, a.VolumeID, a.NodeID)
 		used := inUse(c.tx, a)
 		switch a.State {
@@ -182,7 +183,7 @@ func (c *checker) attachments() {
 
 func (c *checker) volumes() {
 	external := map[[2]string]string{}
-	for v := range volumes.all(c.tx) {
+	for v := range volumes.Scan(c.tx) {
 		if v.ExternalID != "" {
 			key := [2]string{v.PluginID, v.ExternalID}
 			c.want(external[key] == "", "volumes %s and %s are both %s of plugin %s", external[key], v.ID, v.ExternalID, v.PluginID)
@@ -190,21 +191,21 @@ func (c *checker) volumes() {
 		}
 		c.want(v.State == structs.VolumeCreating || v.State == structs.VolumeReady || v.State == structs.VolumeFailed ||
 			v.State == structs.VolumeDeleting, "volume %s/%s: state %q", v.Namespace, v.ID, v.State)
-		c.want(v.State != structs.VolumeDeleting || !claims.has(c.tx, v.Namespace, v.ID), "volume %s/%s is deleting and claimed", v.Namespace, v.ID)
+		c.want(v.State != structs.VolumeDeleting || !claims.Has(c.tx, v.Namespace, v.ID), "volume %s/%s is deleting and claimed", v.Namespace, v.ID)
 	}
 }
 
 // plugins: a row is there exactly while something refers to it.
 func (c *checker) plugins() {
-	for p := range plugins.all(c.tx) {
+	for p := range plugins.Scan(c.tx) {
 		c.want(pluginReferences(c.tx, p.ID) != "", "plugin %s: nothing refers to it", p.ID)
 		c.want(!p.ControllerSeen || p.Known, "plugin %s: its controller was seen and it is not known", p.ID)
 	}
 	c.counts()
-	for v := range volumes.all(c.tx) {
+	for v := range volumes.Scan(c.tx) {
 		c.want(Plugin(c.tx, v.PluginID) != nil, "volume %s/%s: plugin %s has no row", v.Namespace, v.ID, v.PluginID)
 	}
-	for a := range allocs.all(c.tx) {
+	for a := range allocs.Scan(c.tx) {
 		for _, id := range a.CSIPlugins {
 			c.want(a.ClientTerminal() || Plugin(c.tx, id) != nil, "allocation %s: plugin %s has no row", a.ID, id)
 		}
@@ -215,18 +216,18 @@ func (c *checker) plugins() {
 func (c *checker) counts() {
 	half := func(plugin string, kind structs.CSIKind) string { return plugin + " " + string(kind) }
 	found := map[string]tally{}
-	for i := range instances.all(c.tx) {
+	for i := range instances.Scan(c.tx) {
 		k := half(i.PluginID, i.Kind)
 		found[k] = found[k].plus(tallyInstance(i))
 	}
-	for a := range allocs.all(c.tx) {
+	for a := range allocs.Scan(c.tx) {
 		eachRun(c.tx, a, func(plugin string, kind structs.CSIKind) {
 			k := half(plugin, kind)
 			found[k] = found[k].plus(tally{Runs: 1})
 		})
 	}
 	kept := map[string]tally{}
-	for n := range counts.all(c.tx) {
+	for n := range counts.Scan(c.tx) {
 		kept[half(n.PluginID, n.Kind)] = n.Tally
 	}
 	wantCounts(c, "instances and runs of plugin", found, kept)
@@ -235,7 +236,7 @@ func (c *checker) counts() {
 // instances: each is of a node that is there, and the node's row names it.
 func (c *checker) instances() {
 	halves := map[string][]structs.CSIInstanceKey{}
-	for i := range instances.all(c.tx) {
+	for i := range instances.Scan(c.tx) {
 		who := fmt.Sprintf("%s instance of plugin %s on node %s", i.Kind, i.PluginID, i.NodeID)
 		n := Node(c.tx, i.NodeID)
 		c.want(n != nil, "%s: no such node", who)
@@ -245,13 +246,13 @@ func (c *checker) instances() {
 		c.want(!i.Healthy || p == nil || i.IsDriver(p.Provider) && !i.OtherDriver, "%s is healthy and of another driver, %q", who, i.Provider)
 		halves[i.NodeID] = append(halves[i.NodeID], structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind})
 	}
-	for n := range nodes.all(c.tx) {
+	for n := range nodes.Scan(c.tx) {
 		c.want(slices.Equal(n.CSIInstances(), halves[n.ID]), "node %s names plugin instances %v and has %v", n.ID, n.CSIInstances(), halves[n.ID])
 	}
 }
 
 func (c *checker) allocs() {
-	for a := range allocs.all(c.tx) {
+	for a := range allocs.Scan(c.tx) {
 		c.want(a.Job == nil, "allocation %s: carries its job", a.ID)
 		c.want(a.Resources != nil, "allocation %s: has no resources", a.ID)
 		c.want(JobVersion(c.tx, a.Namespace, a.JobID, a.JobVersion) != nil, "allocation %s: version %d of job %s is gone", a.ID, a.JobVersion, a.JobID)
@@ -261,7 +262,7 @@ func (c *checker) allocs() {
 
 func (c *checker) evals() {
 	blocked := map[structs.JobKey]string{}
-	for e := range evals.all(c.tx) {
+	for e := range evals.Scan(c.tx) {
 		if e.Status != structs.EvalBlocked {
 			continue
 		}
@@ -273,7 +274,7 @@ func (c *checker) evals() {
 }
 
 func (c *checker) jobs() {
-	for j := range jobs.all(c.tx) {
+	for j := range jobs.Scan(c.tx) {
 		v := JobVersion(c.tx, j.Namespace, j.ID, j.Version)
 		c.want(v != nil && sameSpec(v, j), "job %s/%s: version %d is not kept as it is", j.Namespace, j.ID, j.Version)
 		c.want(jobStatus(c.tx, j) == j.Status, "job %s/%s is %s and should be %s", j.Namespace, j.ID, j.Status, jobStatus(c.tx, j))

@@ -10,68 +10,70 @@ import (
 
 // TestCheckSees breaks one invariant at a time behind the back of the write functions.
 func TestCheckSees(t *testing.T) {
-	claimRow := func(tx *Write, alloc string) *structs.CSIClaim { return Claim(tx.Read, "default", "v", alloc).Copy() }
-	attachmentRow := func(tx *Write) *structs.CSIAttachment { return Attachment(tx.Read, "default", "v", "n1").Copy() }
-	for says, harm := range map[string]func(*Write){
-		"granted beside that of a1": func(tx *Write) {
+	claimRow := func(tx *WriteTx, alloc string) *structs.CSIClaim {
+		return Claim(tx.ReadTx, "default", "v", alloc).Copy()
+	}
+	attachmentRow := func(tx *WriteTx) *structs.CSIAttachment { return Attachment(tx.ReadTx, "default", "v", "n1").Copy() }
+	for says, harm := range map[string]func(*WriteTx){
+		"granted beside that of a1": func(tx *WriteTx) {
 			c := claimRow(tx, "a2")
 			c.State, c.GrantIndex = granted, tx.Index
-			claims.put(tx, c)
+			claims.Put(tx, c)
 		},
-		"no such volume":     func(tx *Write) { volumes.delete(tx, Volume(tx.Read, "default", "v")) },
-		"no such allocation": func(tx *Write) { allocs.delete(tx, Alloc(tx.Read, "a1")) },
-		"it waits though the allocation is terminal": func(tx *Write) {
-			a := Alloc(tx.Read, "a2").Copy()
+		"no such volume":     func(tx *WriteTx) { volumes.Delete(tx, Volume(tx.ReadTx, "default", "v")) },
+		"no such allocation": func(tx *WriteTx) { allocs.Delete(tx, Alloc(tx.ReadTx, "a1")) },
+		"it waits though the allocation is terminal": func(tx *WriteTx) {
+			a := Alloc(tx.ReadTx, "a2").Copy()
 			a.DesiredStatus = structs.AllocDesiredStop
-			allocs.put(tx, a)
+			allocs.Put(tx, a)
 		},
-		"claims of volume default/v": func(tx *Write) { claims.delete(tx, claimRow(tx, "a1")) },
-		"waits though it is its turn": func(tx *Write) {
+		"claims of volume default/v": func(tx *WriteTx) { claims.Delete(tx, claimRow(tx, "a1")) },
+		"waits though it is its turn": func(tx *WriteTx) {
 			dropClaim(tx, claimRow(tx, "a1"))
-			attachments.delete(tx, attachmentRow(tx))
+			attachments.Delete(tx, attachmentRow(tx))
 		},
-		"no claim uses it": func(tx *Write) { claims.delete(tx, claimRow(tx, "a1")) },
-		"detaching under a claim": func(tx *Write) {
+		"no claim uses it": func(tx *WriteTx) { claims.Delete(tx, claimRow(tx, "a1")) },
+		"detaching under a claim": func(tx *WriteTx) {
 			a := attachmentRow(tx)
 			a.State = structs.AttachmentDetaching
-			attachments.put(tx, a)
+			attachments.Put(tx, a)
 		},
-		"has 2 attachments": func(tx *Write) {
+		"has 2 attachments": func(tx *WriteTx) {
 			a := attachmentRow(tx)
 			a.NodeID = "n2"
-			attachments.put(tx, a)
+			attachments.Put(tx, a)
 		},
-		"nothing refers to it": func(tx *Write) { plugins.put(tx, &structs.CSIPluginRow{ID: "stray"}) },
-		"plugin p has no row":  func(tx *Write) { plugins.delete(tx, Plugin(tx.Read, "p")) },
-		"the node is down": func(tx *Write) {
-			n := Node(tx.Read, "n1").Copy()
+		"nothing refers to it": func(tx *WriteTx) { plugins.Put(tx, &structs.CSIPluginRow{ID: "stray"}) },
+		"plugin p has no row":  func(tx *WriteTx) { plugins.Delete(tx, Plugin(tx.ReadTx, "p")) },
+		"the node is down": func(tx *WriteTx) {
+			n := Node(tx.ReadTx, "n1").Copy()
 			n.Status = structs.NodeDown
-			nodes.put(tx, n)
+			nodes.Put(tx, n)
 		},
-		"names plugin instances []": func(tx *Write) {
-			n := edited(Node(tx.Read, "n1"))
+		"names plugin instances []": func(tx *WriteTx) {
+			n := edited(Node(tx.ReadTx, "n1"))
 			n.SetCSIInstances(nil)
-			nodes.put(tx, n)
+			nodes.Put(tx, n)
 		},
-		"are both ext-v of plugin p": func(tx *Write) {
+		"are both ext-v of plugin p": func(tx *WriteTx) {
 			v := aVolume("second", "p")
 			v.ExternalID, v.State = "ext-v", structs.VolumeReady
-			volumes.put(tx, v)
+			volumes.Put(tx, v)
 		},
-		"version 0 of job j is gone": func(tx *Write) { jobVersions.delete(tx, JobVersion(tx.Read, "default", "j", 0)) },
-		"is running and should be": func(tx *Write) {
+		"version 0 of job j is gone": func(tx *WriteTx) { jobVersions.Delete(tx, JobVersion(tx.ReadTx, "default", "j", 0)) },
+		"is running and should be": func(tx *WriteTx) {
 			j := aJob("idle", structs.JobService)
 			j.Status = structs.JobRunning
-			jobs.put(tx, j)
-			jobVersions.put(tx, j.Copy())
-			evals.put(tx, &structs.Evaluation{ID: "e", JobID: "idle", Namespace: "default", Status: structs.EvalComplete})
+			jobs.Put(tx, j)
+			jobVersions.Put(tx, j.Copy())
+			evals.Put(tx, &structs.Evaluation{ID: "e", JobID: "idle", Namespace: "default", Status: structs.EvalComplete})
 		},
-		"slept through the waking of capacity": func(tx *Write) {
-			evals.put(tx, &structs.Evaluation{ID: "e", JobID: "x", Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeCapacity}})
+		"slept through the waking of capacity": func(tx *WriteTx) {
+			evals.Put(tx, &structs.Evaluation{ID: "e", JobID: "x", Status: structs.EvalBlocked, BlockedOn: []string{structs.WakeCapacity}})
 		},
-		"modified at 999": func(tx *Write) {
+		"modified at 999": func(tx *WriteTx) {
 			n := aNode("n9")
-			nodes.put(tx, n)
+			nodes.Put(tx, n)
 			n.ModifyIndex = 999
 		},
 	} {
@@ -81,7 +83,7 @@ func TestCheckSees(t *testing.T) {
 			if faults := Check(w.s.Read()); faults != nil {
 				t.Fatal(faults)
 			}
-			_ = w.s.Write(w.index+1, func(tx *Write) error { harm(tx); return nil })
+			_ = w.s.Write(w.index+1, func(tx *WriteTx) error { harm(tx); return nil })
 			if faults := strings.Join(Check(w.s.Read()), "\n"); !strings.Contains(faults, says) {
 				t.Errorf("it sees %q", faults)
 			}
@@ -92,10 +94,10 @@ func TestCheckSees(t *testing.T) {
 // TestCheck_BoundsItsAnswer damages many rows, and one with a long name.
 func TestCheck_BoundsItsAnswer(t *testing.T) {
 	w := threeNodes(t, true)
-	_ = w.s.Write(w.index+1, func(tx *Write) error {
-		plugins.put(tx, &structs.CSIPluginRow{ID: strings.Repeat("long", 1000)})
+	_ = w.s.Write(w.index+1, func(tx *WriteTx) error {
+		plugins.Put(tx, &structs.CSIPluginRow{ID: strings.Repeat("long", 1000)})
 		for i := range mostFaults + 6 {
-			plugins.put(tx, &structs.CSIPluginRow{ID: fmt.Sprintf("stray%d", i)})
+			plugins.Put(tx, &structs.CSIPluginRow{ID: fmt.Sprintf("stray%d", i)})
 		}
 		return nil
 	})

@@ -6,48 +6,49 @@ import (
 	"iter"
 	"slices"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 var (
-	claims = newTable("csi_claims", func(c *structs.CSIClaim) key {
-		return keyOf(c.Namespace, c.VolumeID, c.AllocID)
-	}).sharing(shareClaim)
-	claimsByNode = claims.byUnique("node", func(c *structs.CSIClaim) key {
-		return keyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
+	claims = mvcc.NewTable("csi_claims", func(c *structs.CSIClaim) mvcc.Key {
+		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.AllocID)
+	}).OnPut(interning(internClaim))
+	claimsByNode = claims.UniqueIndex("node", func(c *structs.CSIClaim) mvcc.Key {
+		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
 	// The line of a volume, class by class: see claim_line.go. Of the claims that are granted only those that
 	// exclude others of their own class, which are few, are in it.
-	claimsByClass = claims.byUnique("class", func(c *structs.CSIClaim) key {
+	claimsByClass = claims.UniqueIndex("class", func(c *structs.CSIClaim) mvcc.Key {
 		k := classOf(c)
 		if c.State == structs.ClaimGranted && !k.conflicts(k) {
 			return nil
 		}
-		return keyOf(c.Namespace, c.VolumeID, c.State, k.letters(), ordered(c.CreateIndex), ordered(uint64(c.Seq)))
+		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.State, k.letters(), mvcc.Ordered(c.CreateIndex), mvcc.Ordered(uint64(c.Seq)))
 	})
-	waitingByPlugin = claims.by("waiting_plugin", func(c *structs.CSIClaim) key {
+	waitingByPlugin = claims.Index("waiting_plugin", func(c *structs.CSIClaim) mvcc.Key {
 		if c.State != structs.ClaimWaiting {
 			return nil
 		}
-		return keyOf(c.PluginID, c.Namespace, c.VolumeID)
+		return mvcc.KeyOf(c.PluginID, c.Namespace, c.VolumeID)
 	})
 	// Of allocations that have ended: what is left to release.
-	endedClaims = claims.by("ended", func(c *structs.CSIClaim) key {
+	endedClaims = claims.Index("ended", func(c *structs.CSIClaim) mvcc.Key {
 		if c.EndTime == 0 {
 			return nil
 		}
-		return keyOf(c.NodeID)
+		return mvcc.KeyOf(c.NodeID)
 	})
 )
 
 // Claim returns the claim, nil if there is none.
-func Claim(tx *Read, ns, volume, alloc string) *structs.CSIClaim {
-	return claims.get(tx, ns, volume, alloc)
+func Claim(tx *ReadTx, ns, volume, alloc string) *structs.CSIClaim {
+	return claims.Get(tx, ns, volume, alloc)
 }
 
 // ClaimsByVolume returns a volume's claims in the order in which they were made.
-func ClaimsByVolume(tx *Read, ns, volume string) []*structs.CSIClaim {
-	out := slices.Collect(claims.all(tx, ns, volume))
+func ClaimsByVolume(tx *ReadTx, ns, volume string) []*structs.CSIClaim {
+	out := slices.Collect(claims.Scan(tx, ns, volume))
 	slices.SortFunc(out, inLineOrder)
 	return out
 }
@@ -57,31 +58,31 @@ func inLineOrder(a, b *structs.CSIClaim) int {
 }
 
 // ClaimsByNode yields the claims for allocations on a node.
-func ClaimsByNode(tx *Read, node string) iter.Seq[*structs.CSIClaim] {
-	return claimsByNode.all(tx, node)
+func ClaimsByNode(tx *ReadTx, node string) iter.Seq[*structs.CSIClaim] {
+	return claimsByNode.Scan(tx, node)
 }
 
 // ClaimsByAlloc yields an allocation's claims: they are on its node.
-func ClaimsByAlloc(tx *Read, alloc string) iter.Seq[*structs.CSIClaim] {
+func ClaimsByAlloc(tx *ReadTx, alloc string) iter.Seq[*structs.CSIClaim] {
 	a := Alloc(tx, alloc)
 	if a == nil {
 		return func(func(*structs.CSIClaim) bool) {}
 	}
-	return claimsByNode.all(tx, a.NodeID, alloc)
+	return claimsByNode.Scan(tx, a.NodeID, alloc)
 }
 
 // WaitingClaims yields the claims that wait, by plugin.
-func WaitingClaims(tx *Read) iter.Seq[*structs.CSIClaim] { return waitingByPlugin.all(tx) }
+func WaitingClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] { return waitingByPlugin.Scan(tx) }
 
 // EndedClaimsOfNode yields a node's claims that outlive their allocations: it has not let go of them yet.
-func EndedClaimsOfNode(tx *Read, node string) iter.Seq[*structs.CSIClaim] {
-	return endedClaims.all(tx, node)
+func EndedClaimsOfNode(tx *ReadTx, node string) iter.Seq[*structs.CSIClaim] {
+	return endedClaims.Scan(tx, node)
 }
 
 // NodesWithEndedClaims yields the nodes that have such claims, without looking at all of these. Nobody can wait for that.
-func NodesWithEndedClaims(tx *Read) iter.Seq[string] {
+func NodesWithEndedClaims(tx *ReadTx) iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for c := endedClaims.first(tx); c != nil; c = endedClaims.after(tx, c.NodeID) {
+		for c := endedClaims.First(tx); c != nil; c = endedClaims.After(tx, c.NodeID) {
 			if !yield(c.NodeID) {
 				return
 			}
@@ -91,21 +92,21 @@ func NodesWithEndedClaims(tx *Read) iter.Seq[string] {
 
 // VolumeClaim puts each claim in its volume's line, and grants what can be granted now. All are refused
 // when one can never be granted.
-func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {
+func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 	if p.NodeID != "" {
-		if _, err := mustNode(tx.Read, p.NodeID, p.SecretID); err != nil {
+		if _, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID); err != nil {
 			return err
 		}
 	}
 	longer := map[structs.CSIClaimKey]bool{} // volumes whose lines have become longer; one does not concern another
-	first := tx.takeSeqs(len(p.Claims))
+	first := tx.NextSeq(len(p.Claims))
 	for n, asked := range p.Claims {
 		if asked == nil {
 			return structs.Errorf(structs.KindInvalid, "claim %d of the request is empty", n)
 		}
 		c := *asked
 		c.Namespace = structs.NamespaceOr(cmp.Or(c.Namespace, p.Namespace))
-		fresh, err := completeClaim(tx.Read, &c, p.NodeID)
+		fresh, err := completeClaim(tx.ReadTx, &c, p.NodeID)
 		if err != nil {
 			return err
 		}
@@ -129,19 +130,19 @@ func VolumeClaim(tx *Write, p *structs.CSIVolumeClaimRequest) error {
 
 // grantAtOnce grants a claim that nobody is ahead of and nothing is in the way of, and reports whether it
 // was such: as the line would, but without the detour over a row that waits.
-func grantAtOnce(tx *Write, c *structs.CSIClaim, now int64) bool {
-	v, k := Volume(tx.Read, c.Namespace, c.VolumeID), classOf(c)
-	for _, n := range lineOf(tx.Read, c.Namespace, c.VolumeID) {
+func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
+	v, k := Volume(tx.ReadTx, c.Namespace, c.VolumeID), classOf(c)
+	for _, n := range lineOf(tx.ReadTx, c.Namespace, c.VolumeID) {
 		if n.Waiting > 0 || k.conflicts(n.class()) {
 			return false
 		}
 	}
-	p := Plugin(tx.Read, v.PluginID)
-	if blockOf(v, p) != "" || expandsOffline(tx.Read, v, p) != "" {
+	p := Plugin(tx.ReadTx, v.PluginID)
+	if blockOf(v, p) != "" || expandsOffline(tx.ReadTx, v, p) != "" {
 		return false
 	}
-	attaches := p.SupportsAttachDetach || attachments.has(tx.Read, c.Namespace, c.VolumeID)
-	if attaches && (classBlock(tx.Read, v, k) != "" || nodeBlock(tx.Read, v, c) != "") {
+	attaches := p.SupportsAttachDetach || attachments.Has(tx.ReadTx, c.Namespace, c.VolumeID)
+	if attaches && (classBlock(tx.ReadTx, v, k) != "" || nodeBlock(tx.ReadTx, v, c) != "") {
 		return false
 	}
 	c.State, c.GrantIndex, c.GrantTime = structs.ClaimGranted, tx.Index, now
@@ -155,7 +156,7 @@ func grantAtOnce(tx *Write, c *structs.CSIClaim, now int64) bool {
 
 // completeClaim checks a claim against its volume and allocation and fills in what follows from them. It
 // reports false for one that stands already.
-func completeClaim(tx *Read, c *structs.CSIClaim, node string) (fresh bool, err error) {
+func completeClaim(tx *ReadTx, c *structs.CSIClaim, node string) (fresh bool, err error) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	if v == nil {
 		return false, structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", c.VolumeID, c.Namespace)
@@ -172,7 +173,7 @@ func completeClaim(tx *Read, c *structs.CSIClaim, node string) (fresh bool, err 
 	// Texts are shared with the rows they come from, so that many claims do not hold a copy each.
 	c.Namespace, c.VolumeID, c.AllocID = v.Namespace, v.ID, a.ID
 	c.NodeID, c.PluginID, c.JobID, c.TaskGroup = a.NodeID, v.PluginID, a.JobID, a.TaskGroup
-	if old := claims.get(tx, c.Namespace, c.VolumeID, c.AllocID); old != nil {
+	if old := claims.Get(tx, c.Namespace, c.VolumeID, c.AllocID); old != nil {
 		if classOf(old) != classOf(c) {
 			return false, structs.Errorf(structs.KindConflict, "allocation %q claims volume %q already as %s", c.AllocID, c.VolumeID, classOf(old))
 		}
@@ -212,9 +213,9 @@ func errorText(e *structs.OperationError) string {
 // VolumeUnpublish deletes claims whose nodes have let go of the volume (or whose operator decided so):
 // attachments that nobody uses any more are to be detached, and who is next in line is granted. A claim
 // that is not there is done already.
-func VolumeUnpublish(tx *Write, p *structs.CSIVolumeUnpublishRequest) error {
+func VolumeUnpublish(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest) error {
 	if p.NodeID != "" && p.SecretID != "" {
-		if _, err := mustNode(tx.Read, p.NodeID, p.SecretID); err != nil {
+		if _, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID); err != nil {
 			return err
 		}
 	}
@@ -224,7 +225,7 @@ func VolumeUnpublish(tx *Write, p *structs.CSIVolumeUnpublishRequest) error {
 	room := &wakeKeys{}
 	add := room.add
 	for _, k := range p.Claims {
-		c := Claim(tx.Read, structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace)), k.VolumeID, k.AllocID)
+		c := Claim(tx.ReadTx, structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace)), k.VolumeID, k.AllocID)
 		if c == nil {
 			continue
 		}
@@ -237,7 +238,7 @@ func VolumeUnpublish(tx *Write, p *structs.CSIVolumeUnpublishRequest) error {
 			}
 		}
 		freeClaim(tx, c, p.Now)
-		roomAfter(tx.Read, c.Key(), c.PluginID, c.NodeID, add)
+		roomAfter(tx.ReadTx, c.Key(), c.PluginID, c.NodeID, add)
 	}
 	for _, key := range room.keys {
 		wake(tx, key)
@@ -246,9 +247,9 @@ func VolumeUnpublish(tx *Write, p *structs.CSIVolumeUnpublishRequest) error {
 }
 
 // noteReadOnly remembers in the volume that its file system turned read-only under a claim of the node.
-func noteReadOnly(tx *Write, p *structs.CSIVolumeUnpublishRequest, k structs.CSIClaimKey) {
+func noteReadOnly(tx *WriteTx, p *structs.CSIVolumeUnpublishRequest, k structs.CSIClaimKey) {
 	ns := structs.NamespaceOr(cmp.Or(k.Namespace, p.Namespace))
-	c, v := Claim(tx.Read, ns, k.VolumeID, k.AllocID), Volume(tx.Read, ns, k.VolumeID)
+	c, v := Claim(tx.ReadTx, ns, k.VolumeID, k.AllocID), Volume(tx.ReadTx, ns, k.VolumeID)
 	if c == nil || v == nil || c.NodeID != p.NodeID {
 		return
 	}
@@ -260,14 +261,14 @@ func noteReadOnly(tx *Write, p *structs.CSIVolumeUnpublishRequest, k structs.CSI
 // giveUp ends the allocation whose claim is about to be released without its node: should that come back,
 // it is to stop what it runs, and nobody claims for it again. On a node that is up the allocation may write
 // this very moment: no operator can vouch for the contrary.
-func giveUp(tx *Write, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest) error {
-	old, n := Alloc(tx.Read, c.AllocID), Node(tx.Read, c.NodeID)
+func giveUp(tx *WriteTx, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest) error {
+	old, n := Alloc(tx.ReadTx, c.AllocID), Node(tx.ReadTx, c.NodeID)
 	switch {
 	case old == nil || old.ClientTerminal():
 		return nil
 	case n != nil && n.Status != structs.NodeDown:
 		return structs.Errorf(structs.KindPrecondition, "allocation %s (job %s) may still use volume %q on node %s, which is %s; stop it first: berth alloc stop %s",
-			old.ID, old.JobID, c.VolumeID, nodeName(tx.Read, c.NodeID), n.Status, structs.ShortID(old.ID))
+			old.ID, old.JobID, c.VolumeID, nodeName(tx.ReadTx, c.NodeID), n.Status, structs.ShortID(old.ID))
 	}
 	a := old.Copy()
 	if !a.ServerTerminal() {
@@ -283,13 +284,13 @@ func giveUp(tx *Write, c *structs.CSIClaim, p *structs.CSIVolumeUnpublishRequest
 }
 
 // releaseClaim deletes a claim and all that follows from it.
-func releaseClaim(tx *Write, c *structs.CSIClaim, now int64) {
+func releaseClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	freeClaim(tx, c, now)
 	wakeRoom(tx, c.Key(), c.PluginID, c.NodeID)
 }
 
 // freeClaim is releaseClaim, but for waking who waits to be placed.
-func freeClaim(tx *Write, c *structs.CSIClaim, now int64) {
+func freeClaim(tx *WriteTx, c *structs.CSIClaim, now int64) {
 	dropClaim(tx, c)
 	if c.State == structs.ClaimGranted {
 		detachUnused(tx, c, now)
@@ -299,13 +300,13 @@ func freeClaim(tx *Write, c *structs.CSIClaim, now int64) {
 }
 
 // wakeRoom wakes who waits for a volume, or for a node to have one less of its plugin's.
-func wakeRoom(tx *Write, k structs.CSIClaimKey, plugin, node string) {
-	roomAfter(tx.Read, k, plugin, node, func(key string) { wake(tx, key) })
+func wakeRoom(tx *WriteTx, k structs.CSIClaimKey, plugin, node string) {
+	roomAfter(tx.ReadTx, k, plugin, node, func(key string) { wake(tx, key) })
 }
 
 // roomAfter names what those wait for who can go on when a volume is let go of on a node. Of a volume that is gone
 // nothing is remembered: all who wait for room look again.
-func roomAfter(tx *Read, k structs.CSIClaimKey, plugin, node string, name func(key string)) {
+func roomAfter(tx *ReadTx, k structs.CSIClaimKey, plugin, node string, name func(key string)) {
 	if Volume(tx, k.Namespace, k.VolumeID) == nil {
 		name(structs.WakeCapacity)
 	} else {
@@ -344,8 +345,8 @@ func (w *wakeKeys) add(key string) {
 }
 
 // endClaims notes that the allocation which holds claims has ended: they are to be released.
-func endClaims(tx *Write, alloc string, now int64) {
-	for c := range ClaimsByAlloc(tx.Read, alloc) {
+func endClaims(tx *WriteTx, alloc string, now int64) {
+	for c := range ClaimsByAlloc(tx.ReadTx, alloc) {
 		if c.State == structs.ClaimGranted && c.EndTime == 0 {
 			c = c.Copy()
 			c.EndTime = max(now, 1)
@@ -356,8 +357,8 @@ func endClaims(tx *Write, alloc string, now int64) {
 
 // leaveLines takes an allocation that is to stop out of every line. What it was granted it keeps until
 // its node has let go.
-func leaveLines(tx *Write, alloc string, now int64) {
-	for c := range ClaimsByAlloc(tx.Read, alloc) {
+func leaveLines(tx *WriteTx, alloc string, now int64) {
+	for c := range ClaimsByAlloc(tx.ReadTx, alloc) {
 		if c.State == structs.ClaimWaiting {
 			releaseClaim(tx, c, now)
 		}

@@ -11,7 +11,7 @@ import (
 
 // volumeBlock says why no claim of the volume can be granted now, "" if nothing of the volume itself is
 // in the way.
-func volumeBlock(tx *Read, v *structs.CSIVolume) string {
+func volumeBlock(tx *ReadTx, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
 	return cmp.Or(blockOf(v, p), expandsOffline(tx, v, p))
 }
@@ -47,10 +47,10 @@ func failing(e *structs.OperationError) string {
 
 // classBlock says why no claim of the class can be granted though it conflicts with no other claim:
 // attachments of another mode have to go first.
-func classBlock(tx *Read, v *structs.CSIVolume, k class) string {
-	a := attachmentsByMode.first(tx, v.Namespace, v.ID)
+func classBlock(tx *ReadTx, v *structs.CSIVolume, k class) string {
+	a := attachmentsByMode.First(tx, v.Namespace, v.ID)
 	if a != nil && a.AccessMode == k.access && a.AttachmentMode == k.attachment {
-		a = attachmentsByMode.after(tx, v.Namespace, v.ID, string(k.access), string(k.attachment))
+		a = attachmentsByMode.After(tx, v.Namespace, v.ID, string(k.access), string(k.attachment))
 	}
 	if a == nil || a.Namespace != v.Namespace || a.VolumeID != v.ID {
 		return ""
@@ -59,7 +59,7 @@ func classBlock(tx *Read, v *structs.CSIVolume, k class) string {
 }
 
 // nodeBlock says why the claim's own node is in the way.
-func nodeBlock(tx *Read, v *structs.CSIVolume, c *structs.CSIClaim) string {
+func nodeBlock(tx *ReadTx, v *structs.CSIVolume, c *structs.CSIClaim) string {
 	if c.AccessMode.SingleNode() {
 		for a := range AttachmentsByVolume(tx, v.Namespace, v.ID) {
 			if a.NodeID != c.NodeID {
@@ -79,7 +79,7 @@ func nodeBlock(tx *Read, v *structs.CSIVolume, c *structs.CSIClaim) string {
 	return ""
 }
 
-func stillAttached(tx *Read, a *structs.CSIAttachment) string {
+func stillAttached(tx *ReadTx, a *structs.CSIAttachment) string {
 	doing := map[string]string{
 		structs.AttachmentAttaching: "being attached to",
 		structs.AttachmentAttached:  "still attached to",
@@ -91,7 +91,7 @@ func stillAttached(tx *Read, a *structs.CSIAttachment) string {
 
 // asked says where the outcome of a call is not known, once something has failed: before that it is only
 // under way.
-func asked(tx *Read, a *structs.CSIAttachment) string {
+func asked(tx *ReadTx, a *structs.CSIAttachment) string {
 	if a.Call == nil || a.LastError == nil {
 		return ""
 	}
@@ -99,7 +99,7 @@ func asked(tx *Read, a *structs.CSIAttachment) string {
 		a.Call.Op, nodeName(tx, a.Call.NodeID))
 }
 
-func nodeName(tx *Read, id string) string {
+func nodeName(tx *ReadTx, id string) string {
 	n := Node(tx, id)
 	if n == nil {
 		return id + " (gone)"
@@ -110,7 +110,7 @@ func nodeName(tx *Read, id string) string {
 // Claimable reports whether a claim could be granted if the claims of the allocations for which ignore is
 // true were gone, and if not why. It is for planning: the claim need not exist, its node may be "", and
 // attachments on their way out do not count, for they leave by themselves.
-func Claimable(tx *Read, c *structs.CSIClaim, ignore func(allocID string) bool) (ok bool, reason string) {
+func Claimable(tx *ReadTx, c *structs.CSIClaim, ignore func(allocID string) bool) (ok bool, reason string) {
 	v := Volume(tx, c.Namespace, c.VolumeID)
 	if v == nil {
 		return false, fmt.Sprintf("volume %s does not exist in namespace %s", c.VolumeID, c.Namespace)
@@ -136,7 +136,7 @@ func Claimable(tx *Read, c *structs.CSIClaim, ignore func(allocID string) bool) 
 
 // someoneElse returns a volume's claim of a class in a state that is not the allocation's of c and not to be
 // ignored, nil if there is none.
-func someoneElse(tx *Read, v *structs.CSIVolume, state string, k class, c *structs.CSIClaim, ignore func(allocID string) bool) *structs.CSIClaim {
+func someoneElse(tx *ReadTx, v *structs.CSIVolume, state string, k class, c *structs.CSIClaim, ignore func(allocID string) bool) *structs.CSIClaim {
 	other := func(o *structs.CSIClaim) bool { return o.AllocID != c.AllocID && (ignore == nil || !ignore(o.AllocID)) }
 	if state == structs.ClaimGranted {
 		some := someHolders(tx, v, k)
@@ -157,12 +157,12 @@ func someoneElse(tx *Read, v *structs.CSIVolume, state string, k class, c *struc
 
 // claimsOf yields a volume's claims of a class in a state. Those that are not in the index of classes are
 // nearly all claims of the volume: what is granted is of one access mode.
-func claimsOf(tx *Read, v *structs.CSIVolume, state string, k class) iter.Seq[*structs.CSIClaim] {
+func claimsOf(tx *ReadTx, v *structs.CSIVolume, state string, k class) iter.Seq[*structs.CSIClaim] {
 	if state == structs.ClaimWaiting || k.conflicts(k) {
-		return claimsByClass.all(tx, v.Namespace, v.ID, state, k.letters())
+		return claimsByClass.Scan(tx, v.Namespace, v.ID, state, k.letters())
 	}
 	return func(yield func(*structs.CSIClaim) bool) {
-		for c := range claims.all(tx, v.Namespace, v.ID) {
+		for c := range claims.Scan(tx, v.Namespace, v.ID) {
 			if c.State == state && classOf(c) == k && !yield(c) {
 				return
 			}
@@ -171,7 +171,7 @@ func claimsOf(tx *Read, v *structs.CSIVolume, state string, k class) iter.Seq[*s
 }
 
 // attachBlock says what the attachment of a granted claim lacks.
-func attachBlock(tx *Read, c *structs.CSIClaim) string {
+func attachBlock(tx *ReadTx, c *structs.CSIClaim) string {
 	a, p := Attachment(tx, c.Namespace, c.VolumeID, c.NodeID), Plugin(tx, c.PluginID)
 	switch {
 	case a == nil && p != nil && p.SupportsAttachDetach:
@@ -209,7 +209,7 @@ func detachCommand(ns, volume, node, flags string) string {
 }
 
 // holds says who holds a claim, and what would end it if it does not end by itself.
-func holds(tx *Read, c *structs.CSIClaim) string {
+func holds(tx *ReadTx, c *structs.CSIClaim) string {
 	if c.State == structs.ClaimWaiting {
 		return fmt.Sprintf("allocation %s waits for volume %s already", c.AllocID, c.VolumeID)
 	}
@@ -226,7 +226,7 @@ func holds(tx *Read, c *structs.CSIClaim) string {
 
 // lingers says why a claim that is granted may stay although nobody works with it, and what would help;
 // "" when it is of use.
-func lingers(tx *Read, c *structs.CSIClaim) string {
+func lingers(tx *ReadTx, c *structs.CSIClaim) string {
 	n, a := Node(tx, c.NodeID), Alloc(tx, c.AllocID)
 	switch {
 	case c.State != structs.ClaimGranted:

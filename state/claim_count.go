@@ -5,13 +5,14 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 // lines hold, volume by volume, how many claims of each class are granted and how many wait: who claims
 // next, and who lists volumes, need not look at the claims themselves. Every change of a claim goes through
 // storeClaim and dropClaim, which keep them.
-var lines = newTable("csi_lines", func(l *volumeLine) key { return keyOf(l.Namespace, l.VolumeID) })
+var lines = mvcc.NewTable("csi_lines", func(l *volumeLine) mvcc.Key { return mvcc.KeyOf(l.Namespace, l.VolumeID) })
 
 // volumeLine is the row of one volume. It is there while the volume has claims.
 type volumeLine struct {
@@ -41,27 +42,27 @@ func (n *classCount) in(state string) *int {
 	return &n.Waiting
 }
 
-func lineOf(tx *Read, ns, volume string) []classCount {
-	if l := lines.get(tx, ns, volume); l != nil {
+func lineOf(tx *ReadTx, ns, volume string) []classCount {
+	if l := lines.Get(tx, ns, volume); l != nil {
 		return l.Classes
 	}
 	return nil
 }
 
 // classesIn lists the classes of the volume's claims in a state.
-func classesIn(tx *Read, ns, volume, state string) []class {
+func classesIn(tx *ReadTx, ns, volume, state string) []class {
 	return classesOf(lineOf(tx, ns, volume), state)
 }
 
 // ClaimCount is how many claims a volume has, granted and waiting, without looking at them.
-func ClaimCount(tx *Read, ns, volume string) (count int) {
+func ClaimCount(tx *ReadTx, ns, volume string) (count int) {
 	for _, n := range lineOf(tx, ns, volume) {
 		count += n.Granted + n.Waiting
 	}
 	return count
 }
 
-func countOf(tx *Read, v *structs.CSIVolume, k class, state string) int {
+func countOf(tx *ReadTx, v *structs.CSIVolume, k class, state string) int {
 	for _, n := range lineOf(tx, v.Namespace, v.ID) {
 		if n.class() == k {
 			return *n.in(state)
@@ -80,19 +81,19 @@ func classesOf(counts []classCount, state string) (out []class) {
 }
 
 // storeClaim puts a claim that is new or has changed.
-func storeClaim(tx *Write, c *structs.CSIClaim) { recountLine(tx, claims.put(tx, c), c) }
+func storeClaim(tx *WriteTx, c *structs.CSIClaim) { recountLine(tx, claims.Put(tx, c), c) }
 
 // dropClaim deletes a claim.
-func dropClaim(tx *Write, c *structs.CSIClaim) { recountLine(tx, claims.delete(tx, c), nil) }
+func dropClaim(tx *WriteTx, c *structs.CSIClaim) { recountLine(tx, claims.Delete(tx, c), nil) }
 
 // recountLine changes a volume's numbers from what was to what is; each may be nil.
-func recountLine(tx *Write, was, is *structs.CSIClaim) {
+func recountLine(tx *WriteTx, was, is *structs.CSIClaim) {
 	some := cmp.Or(is, was)
 	if some == nil || was != nil && is != nil && was.State == is.State && classOf(was) == classOf(is) {
 		return
 	}
 	l := &volumeLine{Namespace: some.Namespace, VolumeID: some.VolumeID}
-	if old := lines.get(tx.Read, l.Namespace, l.VolumeID); old != nil {
+	if old := lines.Get(tx.ReadTx, l.Namespace, l.VolumeID); old != nil {
 		l.Classes = slices.Clone(old.Classes)
 		if !isGranted(was) && !isGranted(is) {
 			l.holders.Store(old.holders.Load())
@@ -101,10 +102,10 @@ func recountLine(tx *Write, was, is *structs.CSIClaim) {
 	l.add(was, -1)
 	l.add(is, 1)
 	if len(l.Classes) == 0 {
-		lines.delete(tx, l)
+		lines.Delete(tx, l)
 		return
 	}
-	lines.put(tx, l)
+	lines.Put(tx, l)
 }
 
 func isGranted(c *structs.CSIClaim) bool { return c != nil && c.State == structs.ClaimGranted }

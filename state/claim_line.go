@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -29,7 +30,7 @@ func (k class) String() string { return fmt.Sprintf("%q, %q, %q", k.mode, k.acce
 func (k class) letters() string {
 	access, attachment, mode := short[string(k.access)], short[string(k.attachment)], short[k.mode]
 	if access == "" || attachment == "" || mode == "" {
-		return "?" + string(keyOf(string(k.access), string(k.attachment), k.mode))
+		return "?" + string(mvcc.KeyOf(string(k.access), string(k.attachment), k.mode))
 	}
 	return access + attachment + mode
 }
@@ -54,26 +55,26 @@ func (k class) conflicts(o class) bool {
 }
 
 // grant grants every claim of the volume whose turn it is.
-func grant(tx *Write, ns, volume string, now int64) {
-	for c := range line(tx.Read, ns, volume) {
+func grant(tx *WriteTx, ns, volume string, now int64) {
+	for c := range line(tx.ReadTx, ns, volume) {
 		granted := c.Copy()
 		granted.State, granted.GrantIndex, granted.GrantTime = structs.ClaimGranted, tx.Index, now
-		granted.ExpandBytes = Volume(tx.Read, ns, volume).NodeExpandBytes
+		granted.ExpandBytes = Volume(tx.ReadTx, ns, volume).NodeExpandBytes
 		storeClaim(tx, granted)
 		attachFor(tx, granted, now)
 	}
 }
 
 // grantPlugin grants the claims that waited for what the plugin has become.
-func grantPlugin(tx *Write, plugin string, now int64) {
-	for _, k := range waitedFor(tx.Read, plugin) {
+func grantPlugin(tx *WriteTx, plugin string, now int64) {
+	for _, k := range waitedFor(tx.ReadTx, plugin) {
 		grant(tx, k.Namespace, k.VolumeID, now)
 	}
 }
 
 // grantOnNode grants the claims that waited for the plugin's half on one node.
-func grantOnNode(tx *Write, plugin, node string, now int64) {
-	for c := range ClaimsByNode(tx.Read, node) {
+func grantOnNode(tx *WriteTx, plugin, node string, now int64) {
+	for c := range ClaimsByNode(tx.ReadTx, node) {
 		switch {
 		case c.PluginID != plugin:
 		case c.State == structs.ClaimWaiting:
@@ -85,9 +86,9 @@ func grantOnNode(tx *Write, plugin, node string, now int64) {
 }
 
 // waitedFor lists the plugin's volumes that have a line.
-func waitedFor(tx *Read, plugin string) []structs.CSIClaimKey {
+func waitedFor(tx *ReadTx, plugin string) []structs.CSIClaimKey {
 	var out []structs.CSIClaimKey
-	for c := range waitingByPlugin.all(tx, plugin) {
+	for c := range waitingByPlugin.Scan(tx, plugin) {
 		if k := (structs.CSIClaimKey{Namespace: c.Namespace, VolumeID: c.VolumeID}); !slices.Contains(out[max(0, len(out)-1):], k) {
 			out = append(out, k)
 		}
@@ -97,7 +98,7 @@ func waitedFor(tx *Read, plugin string) []structs.CSIClaimKey {
 
 // line yields the waiting claims whose turn it is, in order. It takes for granted, literally, what it has
 // yielded: the caller grants it or only looks.
-func line(tx *Read, ns, volume string) iter.Seq[*structs.CSIClaim] {
+func line(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
 		counts := lineOf(tx, ns, volume)
 		waiting := classesOf(counts, structs.ClaimWaiting)
@@ -110,7 +111,7 @@ func line(tx *Read, ns, volume string) iter.Seq[*structs.CSIClaim] {
 		}
 		w := walk{inTheWay: classesOf(counts, structs.ClaimGranted)}
 		for _, k := range waiting {
-			q := queue{class: k, out: classBlock(tx, v, k) != "", rows: claimsByClass.under(tx, keyOf(ns, volume, structs.ClaimWaiting, k.letters()))}
+			q := queue{class: k, out: classBlock(tx, v, k) != "", rows: claimsByClass.Cursor(tx, ns, volume, structs.ClaimWaiting, k.letters())}
 			q.pull()
 			w.queues = append(w.queues, q)
 		}
@@ -136,7 +137,7 @@ type walk struct {
 type queue struct {
 	class class
 	out   bool // nothing of the class can be granted now
-	rows  cursor[structs.CSIClaim]
+	rows  mvcc.Cursor[structs.CSIClaim]
 	head  *structs.CSIClaim
 }
 

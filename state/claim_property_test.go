@@ -43,7 +43,7 @@ func pick[T any](m *machine, label string, from []T) T {
 func (m *machine) flip(label string) bool { return rapid.Bool().Draw(m.r, label) }
 
 // step applies one entry whatever its answer is.
-func step[P any](m *machine, fn func(*Write, *P) error, p *P) { _ = try(m.world, fn, p) }
+func step[P any](m *machine, fn func(*WriteTx, *P) error, p *P) { _ = try(m.world, fn, p) }
 
 func (m *machine) register() {
 	var csi []*structs.CSIPluginInstance
@@ -256,7 +256,7 @@ func TestClassesAreCounted(t *testing.T) {
 	one := func(r *rapid.T, from ...string) string { return rapid.SampledFrom(from).Draw(r, "of") }
 	rapid.Check(t, func(r *rapid.T) {
 		s := New()
-		_ = s.Write(1, func(tx *Write) error {
+		_ = s.Write(1, func(tx *WriteTx) error {
 			for range rapid.IntRange(0, 40).Draw(r, "changes") {
 				c := &structs.CSIClaim{Namespace: "default", VolumeID: one(r, "v", "w"), AllocID: one(r, "1", "2", "3", "4", "5"), State: one(r, waiting, granted),
 					AccessMode: structs.CSIAccessMode(one(r, "multi-node-reader-only", "single-node-writer", "another")), AttachmentMode: structs.CSIFileSystem, Mode: one(r, rd, wr)}
@@ -271,7 +271,7 @@ func TestClassesAreCounted(t *testing.T) {
 		tx := s.Read()
 		for _, volume := range []string{"v", "w"} {
 			found := map[class]classCount{}
-			for c := range claims.all(tx, "default", volume) {
+			for c := range claims.Scan(tx, "default", volume) {
 				k := classOf(c)
 				n := found[k]
 				n.AccessMode, n.AttachmentMode, n.Mode = k.access, k.attachment, k.mode
@@ -279,7 +279,7 @@ func TestClassesAreCounted(t *testing.T) {
 				found[k] = n
 			}
 			kept := lineOf(tx, "default", volume)
-			if len(kept) != len(found) || (len(found) == 0) != (lines.get(tx, "default", volume) == nil) {
+			if len(kept) != len(found) || (len(found) == 0) != (lines.Get(tx, "default", volume) == nil) {
 				r.Fatalf("%s: kept %v, found %v", volume, kept, found)
 			}
 			for _, n := range kept {

@@ -20,18 +20,18 @@ const (
 // ClaimBlocked says, for people, why a claim waits, or why one that is granted cannot be used yet; ""
 // when the volume can be staged. It names who is in the way and, where that ends not by itself, what
 // would help.
-func ClaimBlocked(tx *Read, c *structs.CSIClaim) string { return Reasons(tx)(c) }
+func ClaimBlocked(tx *ReadTx, c *structs.CSIClaim) string { return Reasons(tx)(c) }
 
 // Reasons is ClaimBlocked for claims that come volume by volume and, from the first that is asked for on, in the
 // order of each volume's line with none left out. It may begin anew at any claim.
-func Reasons(tx *Read) func(*structs.CSIClaim) string {
+func Reasons(tx *ReadTx) func(*structs.CSIClaim) string {
 	r := reasons{tx: tx}
 	return r.next
 }
 
 // reasons are what is known of a volume's claims up to the one that was asked for last.
 type reasons struct {
-	tx     *Read
+	tx     *ReadTx
 	volume *structs.CSIVolume
 	block  string // of the volume itself
 	counts []classCount
@@ -99,8 +99,8 @@ func (r *reasons) pass(c *structs.CSIClaim) {
 }
 
 // look finds the claims of a class that wait ahead of c.
-func (w *inWay) look(tx *Read, c *structs.CSIClaim, o class) {
-	rows, seen := claimsByClass.under(tx, keyOf(c.Namespace, c.VolumeID, structs.ClaimWaiting, o.letters())), 0
+func (w *inWay) look(tx *ReadTx, c *structs.CSIClaim, o class) {
+	rows, seen := claimsByClass.Cursor(tx, c.Namespace, c.VolumeID, structs.ClaimWaiting, o.letters()), 0
 	for other := rows.Next(); other != nil && inLineOrder(other, c) < 0 && w.counted <= farAhead; other = rows.Next() {
 		w.counted++
 		if seen++; seen <= manyHolders {
@@ -172,13 +172,13 @@ func (r *reasons) holders(k class) string {
 
 // someHolders are a few of a volume's granted claims of a class, all of them when they are few. Those that are not in
 // the index of classes stand among the claims that wait; who they are is found out once for a row of lines.
-func someHolders(tx *Read, v *structs.CSIVolume, k class) (some []*structs.CSIClaim) {
-	l := lines.get(tx, v.Namespace, v.ID)
+func someHolders(tx *ReadTx, v *structs.CSIVolume, k class) (some []*structs.CSIClaim) {
+	l := lines.Get(tx, v.Namespace, v.ID)
 	if l == nil {
 		return nil
 	}
 	if k.conflicts(k) {
-		for c := range claimsByClass.all(tx, v.Namespace, v.ID, structs.ClaimGranted, k.letters()) {
+		for c := range claimsByClass.Scan(tx, v.Namespace, v.ID, structs.ClaimGranted, k.letters()) {
 			if some = append(some, c); len(some) == manyHolders {
 				break
 			}
@@ -200,13 +200,13 @@ func someHolders(tx *Read, v *structs.CSIVolume, k class) (some []*structs.CSICl
 }
 
 // findHolders names a few allocations with granted claims of each class.
-func (l *volumeLine) findHolders(tx *Read) map[class][]string {
+func (l *volumeLine) findHolders(tx *ReadTx) map[class][]string {
 	wanted := 0
 	for _, n := range l.Classes {
 		wanted += min(n.Granted, manyHolders)
 	}
 	found := map[class][]string{}
-	rows := claims.under(tx, keyOf(l.Namespace, l.VolumeID))
+	rows := claims.Cursor(tx, l.Namespace, l.VolumeID)
 	for c := rows.Next(); c != nil && wanted > 0; c = rows.Next() {
 		if k := classOf(c); c.State == structs.ClaimGranted && len(found[k]) < manyHolders {
 			found[k] = append(found[k], c.AllocID)

@@ -16,7 +16,7 @@ import (
 // aLine is a volume that some read and n allocations wait for, each in its own access mode.
 func aLine(t testing.TB, readers, n int) *quiet {
 	w := &quiet{s: New()}
-	w.do(func(tx *Write) {
+	w.do(func(tx *WriteTx) {
 		mustDo(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
 		mustDo(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n"), CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
 		mustDo(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v", "p")}}))
@@ -27,9 +27,9 @@ func aLine(t testing.TB, readers, n int) *quiet {
 	return w
 }
 
-func (w *quiet) claimInLine(t testing.TB, tx *Write, i int, reads bool) {
+func (w *quiet) claimInLine(t testing.TB, tx *WriteTx, i int, reads bool) {
 	id := lineID(i)
-	allocs.put(tx, &structs.Allocation{ID: id, Namespace: "default", JobID: "j", NodeID: "n", Resources: &structs.Resources{}})
+	allocs.Put(tx, &structs.Allocation{ID: id, Namespace: "default", JobID: "j", NodeID: "n", Resources: &structs.Resources{}})
 	c := aClaim("v", id, wr, snw)
 	if reads {
 		c = aClaim("v", id, rd, mnr)
@@ -103,7 +103,7 @@ func TestReasonsOfAWholeLineAreThoseOfEach(t *testing.T) {
 }
 
 // plainReason is what a claim conflicts with, looked for among all.
-func plainReason(tx *Read, all []*structs.CSIClaim, c *structs.CSIClaim) string {
+func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) string {
 	var held, ahead []string
 	byID := slices.Clone(all)
 	slices.SortFunc(byID, func(a, b *structs.CSIClaim) int {
@@ -136,8 +136,8 @@ func TestAReasonCostsTheSameInAnyLine(t *testing.T) {
 	one := func(n int) time.Duration {
 		w := aLine(t, 2, n)
 		return quickest(func() time.Duration {
-			w.do(func(tx *Write) { w.claimInLine(t, tx, n+2, false) })
-			w.do(func(tx *Write) {
+			w.do(func(tx *WriteTx) { w.claimInLine(t, tx, n+2, false) })
+			w.do(func(tx *WriteTx) {
 				must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: lineID(n + 2)}}}))
 			})
 			tx := w.s.Read()

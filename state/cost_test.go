@@ -11,20 +11,20 @@ import (
 // and hold and await claims of one volume.
 func costOf(t *testing.T, n int, step func(w *quiet, round int)) float64 {
 	w := &quiet{s: New()}
-	b := w.s.Batch()
-	fill := func(fn func(*Write)) {
+	b := w.s.Begin()
+	fill := func(fn func(*WriteTx)) {
 		w.index++
-		_ = b.Apply(w.index, func(tx *Write) error { fn(tx); return nil })
+		_ = b.Apply(w.index, func(tx *WriteTx) error { fn(tx); return nil })
 	}
-	fill(func(tx *Write) {
+	fill(func(tx *WriteTx) {
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
 		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("v", "p"), aVolume("w", "p")}}))
 	})
 	for i := range n {
-		fill(func(tx *Write) {
+		fill(func(tx *WriteTx) {
 			id := fmt.Sprint(i)
 			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(id), CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
-			allocs.put(tx, &structs.Allocation{ID: "a" + id, Namespace: "default", JobID: "j", NodeID: id, Resources: &structs.Resources{}})
+			allocs.Put(tx, &structs.Allocation{ID: "a" + id, Namespace: "default", JobID: "j", NodeID: id, Resources: &structs.Resources{}})
 			must(t, VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a"+id, wr, mnmw), aClaim("w", "a"+id, wr, mnsw)}}))
 		})
 	}
@@ -39,9 +39,9 @@ type quiet struct {
 	index uint64
 }
 
-func (w *quiet) do(fn func(*Write)) {
+func (w *quiet) do(fn func(*WriteTx)) {
 	w.index++
-	_ = w.s.Write(w.index, func(tx *Write) error { fn(tx); return nil })
+	_ = w.s.Write(w.index, func(tx *WriteTx) error { fn(tx); return nil })
 }
 
 func must(t *testing.T, err error) {
@@ -56,23 +56,23 @@ func must(t *testing.T, err error) {
 func TestCostDoesNotGrowWithTheFleet(t *testing.T) {
 	for name, step := range map[string]func(*quiet, int){
 		"a fingerprint flips": func(w *quiet, round int) {
-			w.do(func(tx *Write) {
+			w.do(func(tx *WriteTx) {
 				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "7", Upserts: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, round%2 == 0)}}))
 			})
 		},
 		"a shared volume is released and claimed": func(w *quiet, _ int) {
-			w.do(func(tx *Write) {
+			w.do(func(tx *WriteTx) {
 				must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "v", AllocID: "a7"}}}))
 				must(t, VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{aClaim("v", "a7", wr, mnmw)}}))
 			})
 		},
 		"the only writer passes the volume on to the next of a long line": func(w *quiet, round int) {
-			w.do(func(tx *Write) {
+			w.do(func(tx *WriteTx) {
 				must(t, VolumeUnpublish(tx, &structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: "w", AllocID: fmt.Sprint("a", round-1)}}}))
 			})
 		},
 		"an allocation ends": func(w *quiet, round int) {
-			w.do(func(tx *Write) {
+			w.do(func(tx *WriteTx) {
 				must(t, AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: fmt.Sprint("a", round), ClientStatus: structs.AllocFailed}}}))
 			})
 		},

@@ -5,34 +5,35 @@ import (
 	"slices"
 	"strings"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 var (
-	evals = newTable("evals", func(e *structs.Evaluation) key { return keyOf(e.ID) })
+	evals = mvcc.NewTable("evals", func(e *structs.Evaluation) mvcc.Key { return mvcc.KeyOf(e.ID) })
 	// Those that are done by the node that caused them, and whether they have to be kept; of the open ones, those that wait or may be processed by that, too.
-	evalsByJob = evals.by("job", func(e *structs.Evaluation) key {
+	evalsByJob = evals.Index("job", func(e *structs.Evaluation) mvcc.Key {
 		switch {
 		case e.Terminal():
-			return keyOf(e.Namespace, e.JobID, doneEval, e.NodeID, keptOrNot(e))
+			return mvcc.KeyOf(e.Namespace, e.JobID, doneEval, e.NodeID, keptOrNot(e))
 		case e.Status == structs.EvalPending && e.WaitUntil > 0:
-			return keyOf(e.Namespace, e.JobID, openEval, laterEval)
+			return mvcc.KeyOf(e.Namespace, e.JobID, openEval, laterEval)
 		}
-		return keyOf(e.Namespace, e.JobID, openEval, e.Status, e.NodeID)
+		return mvcc.KeyOf(e.Namespace, e.JobID, openEval, e.Status, e.NodeID)
 	})
 	// What the leader is to do with them, in the order in which it is to: process those that are ready, the most
 	// important first and then the oldest; those of later when their time comes; forget those that have ended, and
 	// that no allocation names, when they are old.
-	evalsByTurn = evals.by("turn", func(e *structs.Evaluation) key {
+	evalsByTurn = evals.Index("turn", func(e *structs.Evaluation) mvcc.Key {
 		switch {
 		case e.Terminal() && e.Placed:
 			return nil
 		case e.Terminal():
-			return keyOf(doneEval, orderedTime(e.ModifyTime))
+			return mvcc.KeyOf(doneEval, orderedTime(e.ModifyTime))
 		case e.Status == structs.EvalPending && e.WaitUntil > 0:
-			return keyOf(laterEval, orderedTime(e.WaitUntil))
+			return mvcc.KeyOf(laterEval, orderedTime(e.WaitUntil))
 		case e.Status == structs.EvalPending:
-			return keyOf(openEval, byPriority(e), ordered(e.CreateIndex))
+			return mvcc.KeyOf(openEval, byPriority(e), mvcc.Ordered(e.CreateIndex))
 		}
 		return nil
 	})
@@ -56,31 +57,31 @@ func keptOrNot(e *structs.Evaluation) string {
 }
 
 // byPriority is an evaluation's priority as a part of a key: the higher come first.
-func byPriority(e *structs.Evaluation) string { return ordered(uint64(1<<32 - int64(e.Priority))) }
+func byPriority(e *structs.Evaluation) string { return mvcc.Ordered(uint64(1<<32 - int64(e.Priority))) }
 
 // orderedTime is a time, of nanoseconds or seconds, as a part of a key.
-func orderedTime(t int64) string { return ordered(uint64(max(t, 0))) }
+func orderedTime(t int64) string { return mvcc.Ordered(uint64(max(t, 0))) }
 
 // Eval returns the evaluation, nil if there is none.
-func Eval(tx *Read, id string) *structs.Evaluation { return evals.get(tx, id) }
+func Eval(tx *ReadTx, id string) *structs.Evaluation { return evals.Get(tx, id) }
 
 // EvalsByJob yields a job's evaluations, those that are done first.
-func EvalsByJob(tx *Read, ns, job string) iter.Seq[*structs.Evaluation] {
-	return evalsByJob.all(tx, ns, job)
+func EvalsByJob(tx *ReadTx, ns, job string) iter.Seq[*structs.Evaluation] {
+	return evalsByJob.Scan(tx, ns, job)
 }
 
 // ReadyEvals yields the pending evaluations that wait for no time: the most important first, and then the oldest.
-func ReadyEvals(tx *Read) iter.Seq[*structs.Evaluation] { return evalsByTurn.all(tx, openEval) }
+func ReadyEvals(tx *ReadTx) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, openEval) }
 
 // LaterEvals yields the pending evaluations that wait for a time, by that time.
-func LaterEvals(tx *Read) iter.Seq[*structs.Evaluation] { return evalsByTurn.all(tx, laterEval) }
+func LaterEvals(tx *ReadTx) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, laterEval) }
 
 // EndedEvals yields the evaluations that are done and that no allocation names, by the time of their end.
-func EndedEvals(tx *Read) iter.Seq[*structs.Evaluation] { return evalsByTurn.all(tx, doneEval) }
+func EndedEvals(tx *ReadTx) iter.Seq[*structs.Evaluation] { return evalsByTurn.Scan(tx, doneEval) }
 
 // BlockedEval returns the evaluation of a job that waits for a key to be woken, nil if none does.
-func BlockedEval(tx *Read, ns, job string) *structs.Evaluation {
-	return evalsByJob.first(tx, ns, job, openEval, structs.EvalBlocked)
+func BlockedEval(tx *ReadTx, ns, job string) *structs.Evaluation {
+	return evalsByJob.First(tx, ns, job, openEval, structs.EvalBlocked)
 }
 
 // inNamespace leaves out the rows of other namespaces; "*" leaves out none.
@@ -96,12 +97,12 @@ func inNamespace[T any](rows iter.Seq[*T], ns string, of func(*T) string) iter.S
 
 // EvalUpdate puts evaluations: new ones and what came of those that were processed. One that is given up while
 // what it looks at has changed since is kept.
-func EvalUpdate(tx *Write, p *structs.EvalUpdateRequest) error {
+func EvalUpdate(tx *WriteTx, p *structs.EvalUpdateRequest) error {
 	for _, e := range p.Evals {
 		if e == nil || e.ID == "" || e.JobID == "" {
 			return structs.Errorf(structs.KindInvalid, "an evaluation needs an ID and a job")
 		}
-		if e = stampEval(e, p.Now); e.Terminal() && wishedSince(tx.Read, e) {
+		if e = stampEval(e, p.Now); e.Terminal() && wishedSince(tx.ReadTx, e) {
 			pendAgain(e, structs.EvalChanged, changedMeanwhile)
 		}
 		putEval(tx, e)
@@ -127,10 +128,10 @@ func stampEval(e *structs.Evaluation, now int64) *structs.Evaluation {
 // putEval stores an evaluation. A job has at most one that is blocked: the newest. One that is blocked
 // on what has been woken since it was worked out goes on at once; one that is complete with nothing left
 // to place takes the blocked one along, if it looked at the whole job.
-func putEval(tx *Write, e *structs.Evaluation) {
+func putEval(tx *WriteTx, e *structs.Evaluation) {
 	if e.Status == structs.EvalBlocked {
 		cancelBlocked(tx, e, "superseded by evaluation "+e.ID)
-		if key := wokenSince(tx.Read, e); key != "" {
+		if key := wokenSince(tx.ReadTx, e); key != "" {
 			pendAgain(e, structs.EvalChanged, "woken meanwhile by "+key)
 		}
 	}
@@ -145,16 +146,16 @@ func putEval(tx *Write, e *structs.Evaluation) {
 }
 
 // storeEval puts the row and lets the next in its lines go on when it leaves them. It returns the row that was there.
-func storeEval(tx *Write, e *structs.Evaluation) (old *structs.Evaluation) {
-	e.Placed = e.Terminal() && allocsByEval.has(tx.Read, e.ID)
-	old = evals.put(tx, e)
+func storeEval(tx *WriteTx, e *structs.Evaluation) (old *structs.Evaluation) {
+	e.Placed = e.Terminal() && allocsByEval.Has(tx.ReadTx, e.ID)
+	old = evals.Put(tx, e)
 	leaveKeys(tx, old, e)
 	return old
 }
 
 // cancelBlocked ends the blocked evaluations of e's job, but for e itself.
-func cancelBlocked(tx *Write, e *structs.Evaluation, why string) {
-	for b := range evalsByJob.all(tx.Read, e.Namespace, e.JobID, openEval, structs.EvalBlocked) {
+func cancelBlocked(tx *WriteTx, e *structs.Evaluation, why string) {
+	for b := range evalsByJob.Scan(tx.ReadTx, e.Namespace, e.JobID, openEval, structs.EvalBlocked) {
 		if b.ID != e.ID {
 			b = b.Copy()
 			b.Status, b.StatusDescription = structs.EvalCancelled, why
@@ -170,7 +171,7 @@ func jobEval(j *structs.Job, trigger string, now int64) *structs.Evaluation {
 }
 
 // retryEval puts an evaluation back because its plan was not carried out whole.
-func retryEval(tx *Write, e *structs.Evaluation, again string, why ...string) {
+func retryEval(tx *WriteTx, e *structs.Evaluation, again string, why ...string) {
 	slices.Sort(why)
 	pendAgain(e, again, strings.Join(slices.Compact(why), "; "))
 	e.SnapshotIndex = 0 // what found no room beside what was not placed may find it

@@ -10,30 +10,30 @@ import (
 // crowdOf is a store with n nodes, one system job, an allocation of another job, and n evaluations that wait for room.
 func crowdOf(b *testing.B, n int) (s *Store, index uint64) {
 	s = New()
-	batch := s.Batch()
-	apply := func(fn func(tx *Write) error) {
+	batch := s.Begin()
+	apply := func(fn func(tx *WriteTx) error) {
 		index++
 		if err := batch.Apply(index, fn); err != nil {
 			b.Fatal(err)
 		}
 	}
-	apply(func(tx *Write) error {
+	apply(func(tx *WriteTx) error {
 		return JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("csi", structs.JobSystem)})
 	})
-	apply(func(tx *Write) error {
+	apply(func(tx *WriteTx) error {
 		return JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("runs", structs.JobService)})
 	})
 	for i := range n {
-		apply(func(tx *Write) error {
+		apply(func(tx *WriteTx) error {
 			return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("n%06d", i))})
 		})
 	}
-	apply(func(tx *Write) error {
-		allocs.put(tx, &structs.Allocation{ID: "a", Namespace: "default", JobID: "runs", NodeID: "n000000", Resources: &structs.Resources{}})
+	apply(func(tx *WriteTx) error {
+		allocs.Put(tx, &structs.Allocation{ID: "a", Namespace: "default", JobID: "runs", NodeID: "n000000", Resources: &structs.Resources{}})
 		return nil
 	})
 	for i := range n {
-		apply(func(tx *Write) error {
+		apply(func(tx *WriteTx) error {
 			id := fmt.Sprintf("e%06d", i)
 			return EvalUpdate(tx, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{{ID: id, JobID: id, Status: structs.EvalBlocked,
 				BlockedOn: []string{structs.WakeCapacity}, SnapshotIndex: index}}})
@@ -47,12 +47,12 @@ func crowdOf(b *testing.B, n int) (s *Store, index uint64) {
 func BenchmarkWishes(b *testing.B) {
 	for _, entry := range []struct {
 		name string
-		fn   func(tx *Write) error
+		fn   func(tx *WriteTx) error
 	}{
-		{"an allocation ends", func(tx *Write) error {
+		{"an allocation ends", func(tx *WriteTx) error {
 			return AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: "a", ClientStatus: structs.AllocComplete}}})
 		}},
-		{"a node registers", func(tx *Write) error {
+		{"a node registers", func(tx *WriteTx) error {
 			return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("new")})
 		}},
 	} {
@@ -61,7 +61,7 @@ func BenchmarkWishes(b *testing.B) {
 				s, index := crowdOf(b, n)
 				b.ReportAllocs()
 				for b.Loop() {
-					batch := s.Batch()
+					batch := s.Begin()
 					if err := batch.Apply(index, entry.fn); err != nil {
 						b.Fatal(err)
 					}

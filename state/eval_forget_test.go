@@ -12,16 +12,16 @@ import (
 func TestForgettingLooksAtFew(t *testing.T) {
 	cost := func(done int) float64 {
 		w := &quiet{s: New()}
-		w.do(func(tx *Write) {
+		w.do(func(tx *WriteTx) {
 			for k := range done {
-				evals.put(tx, &structs.Evaluation{
+				evals.Put(tx, &structs.Evaluation{
 					ID: fmt.Sprintf("e%06d", k), Namespace: "default", JobID: "j", NodeID: "n",
 					Type: structs.JobBatch, TriggeredBy: structs.TriggerAllocStop, Status: structs.EvalComplete,
 				})
 			}
 		})
 		return testing.AllocsPerRun(20, func() {
-			w.do(func(tx *Write) {
+			w.do(func(tx *WriteTx) {
 				forgetDone(tx, &structs.Evaluation{Namespace: "default", JobID: "j", NodeID: "n"})
 			})
 		})

@@ -64,7 +64,7 @@ func TestAVolumeRemembersWhenItWoke(t *testing.T) {
 	change := func(x string) { w.mustPut(func(v *structs.CSIVolume) { v.Context = map[string]string{"x": x} }) }
 	change("1")
 	woke := w.index
-	if wakes.get(w.s.Read(), key) != nil {
+	if wakes.Get(w.s.Read(), key) != nil {
 		t.Error("a row says what the volume's says already")
 	}
 	late(woke-1, structs.EvalPending)
@@ -79,7 +79,7 @@ func TestAVolumeRemembersWhenItWoke(t *testing.T) {
 	w.release("v", "a1")
 	late(w.index-1, structs.EvalPending)
 	change("2")
-	if wakes.get(w.s.Read(), key) != nil {
+	if wakes.Get(w.s.Read(), key) != nil {
 		t.Error("a row is left of what woke earlier")
 	}
 	late(w.index-1, structs.EvalPending)

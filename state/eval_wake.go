@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -16,23 +17,23 @@ import (
 // To wake a key costs the same however many wait: a row says when it was, the first of a few lines go on at once,
 // and the rest in entries of their own, which the leader proposes while the row says that there are more.
 var (
-	evalsByBlocked = evals.byMany("blocked_on", func(e *structs.Evaluation) []key {
+	evalsByBlocked = evals.MultiIndex("blocked_on", func(e *structs.Evaluation) []mvcc.Key {
 		if !inLine(e) {
 			return nil
 		}
-		var keys []key
+		var keys []mvcc.Key
 		for _, k := range e.BlockedOn {
-			keys = append(keys, keyOf(k, placeOf(e), ordered(e.CreateIndex)))
+			keys = append(keys, mvcc.KeyOf(k, placeOf(e), mvcc.Ordered(e.CreateIndex)))
 		}
 		return keys
 	})
 
-	wakes    = newTable("wakes", func(w *wakeRow) key { return keyOf(w.Key) })
-	wakesDue = wakes.by("due", func(w *wakeRow) key {
+	wakes    = mvcc.NewTable("wakes", func(w *wakeRow) mvcc.Key { return mvcc.KeyOf(w.Key) })
+	wakesDue = wakes.Index("due", func(w *wakeRow) mvcc.Key {
 		if !w.Due {
 			return nil
 		}
-		return keyOf("due")
+		return mvcc.KeyOf("due")
 	})
 )
 
@@ -78,9 +79,9 @@ func (w *wakeRow) covers(line string) bool {
 
 // sleptThrough returns a key that was woken after the snapshot of an evaluation that stands for its line and is
 // not about to go on, "" if there is none.
-func sleptThrough(tx *Read, e *structs.Evaluation) string {
+func sleptThrough(tx *ReadTx, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
-		w, first := wakes.get(tx, k), evalsByBlocked.first(tx, k, placeOf(e))
+		w, first := wakes.Get(tx, k), evalsByBlocked.First(tx, k, placeOf(e))
 		if first.ID == e.ID && wokenAt(tx, k) > e.SnapshotIndex && (w == nil || !w.covers(placeOf(e))) {
 			return k
 		}
@@ -89,7 +90,7 @@ func sleptThrough(tx *Read, e *structs.Evaluation) string {
 }
 
 // wokenSince returns a key that was woken after the evaluation's snapshot, "" if none was.
-func wokenSince(tx *Read, e *structs.Evaluation) string {
+func wokenSince(tx *ReadTx, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
 		if wokenAt(tx, k) > e.SnapshotIndex {
 			return k
@@ -99,8 +100,8 @@ func wokenSince(tx *Read, e *structs.Evaluation) string {
 }
 
 // wokenAt is the index at which a key was last woken, 0 if it never was.
-func wokenAt(tx *Read, key string) uint64 {
-	if w := wakes.get(tx, key); w != nil {
+func wokenAt(tx *ReadTx, key string) uint64 {
+	if w := wakes.Get(tx, key); w != nil {
 		return w.woken()
 	}
 	ns, id, _ := strings.Cut(strings.TrimPrefix(key, volumeKeys), ":")
@@ -114,7 +115,7 @@ func wokenAt(tx *Read, key string) uint64 {
 var volumeKeys = strings.TrimSuffix(structs.WakeVolume("", ""), ":")
 
 // wake lets those that wait for the key go on and remembers that it was woken.
-func wake(tx *Write, key string) {
+func wake(tx *WriteTx, key string) {
 	if key == structs.WakeCapacity {
 		makeRoom(tx, "")
 		return
@@ -122,18 +123,18 @@ func wake(tx *Write, key string) {
 	wakeKey(tx, key)
 }
 
-func wakeKey(tx *Write, key string) {
-	old := wakes.get(tx.Read, key)
+func wakeKey(tx *WriteTx, key string) {
+	old := wakes.Get(tx.ReadTx, key)
 	if old != nil && old.woken() == tx.Index {
 		return // who was worked out before this entry has been woken by it, and who comes after knows of it
 	}
-	wakes.put(tx, wakeLines(tx, key, old))
+	wakes.Put(tx, wakeLines(tx, key, old))
 }
 
 // wakeLines lets a few lines go on, and returns what is to be remembered. Where an earlier waking is still on its
 // way it begins where that is, and goes once around: so no line is kept waiting by one waking after the other.
-func wakeLines(tx *Write, key string, old *wakeRow) *wakeRow {
-	w := &wakeRow{Key: key, At: tx.Index, Due: evalsByBlocked.has(tx.Read, key)}
+func wakeLines(tx *WriteTx, key string, old *wakeRow) *wakeRow {
+	w := &wakeRow{Key: key, At: tx.Index, Due: evalsByBlocked.Has(tx.ReadTx, key)}
 	if w.Due && old != nil && old.Due {
 		w.Next, w.Then = old.Next, old.Next
 	}
@@ -146,9 +147,9 @@ func wakeLines(tx *Write, key string, old *wakeRow) *wakeRow {
 }
 
 // goOn lets the first of so many more lines go on, and returns how many it came to.
-func (w *wakeRow) goOn(tx *Write, most int) (came int) {
+func (w *wakeRow) goOn(tx *WriteTx, most int) (came int) {
 	for ; w.Due && came < most; came++ {
-		first := firstAfter(tx.Read, w.Key, w.Next)
+		first := firstAfter(tx.ReadTx, w.Key, w.Next)
 		switch {
 		case first != nil && (w.Last == "" || placeOf(first) <= w.Last):
 			w.Next = placeOf(first)
@@ -163,12 +164,12 @@ func (w *wakeRow) goOn(tx *Write, most int) (came int) {
 }
 
 // firstAfter returns the first of the first line for the key behind another, "" being before all; nil if there is none.
-func firstAfter(tx *Read, key, line string) *structs.Evaluation {
+func firstAfter(tx *ReadTx, key, line string) *structs.Evaluation {
 	if line == "" {
-		return evalsByBlocked.first(tx, key)
+		return evalsByBlocked.First(tx, key)
 	}
 	// What follows may be of another key; all of this key behind the line would have come before.
-	if e := evalsByBlocked.after(tx, key, line); e != nil && slices.Contains(e.BlockedOn, key) && placeOf(e) > line {
+	if e := evalsByBlocked.After(tx, key, line); e != nil && slices.Contains(e.BlockedOn, key) && placeOf(e) > line {
 		return e
 	}
 	return nil
@@ -176,18 +177,18 @@ func firstAfter(tx *Read, key, line string) *structs.Evaluation {
 
 // rouse makes an evaluation pending that is blocked and was worked out before its key was woken. Another of its line
 // has found no room, nor would it have, at the index of seen.
-func rouse(tx *Write, e *structs.Evaluation, key string, woken, seen uint64) {
+func rouse(tx *WriteTx, e *structs.Evaluation, key string, woken, seen uint64) {
 	if e.Status != structs.EvalBlocked || e.SnapshotIndex >= woken {
 		return
 	}
 	e = e.Copy()
 	e.SnapshotIndex = max(e.SnapshotIndex, seen)
 	pendAgain(e, structs.EvalWoken, "woken by "+key)
-	evals.put(tx, e)
+	evals.Put(tx, e)
 }
 
 // leaveKeys lets the next in line go on where an evaluation was the first and is no more.
-func leaveKeys(tx *Write, old, now *structs.Evaluation) {
+func leaveKeys(tx *WriteTx, old, now *structs.Evaluation) {
 	if old == nil || !inLine(old) {
 		return
 	}
@@ -196,50 +197,50 @@ func leaveKeys(tx *Write, old, now *structs.Evaluation) {
 		if stays && slices.Contains(now.BlockedOn, k) {
 			continue
 		}
-		if next := evalsByBlocked.first(tx.Read, k, placeOf(old)); next != nil {
-			rouse(tx, next, k, wokenAt(tx.Read, k), old.SnapshotIndex)
+		if next := evalsByBlocked.First(tx.ReadTx, k, placeOf(old)); next != nil {
+			rouse(tx, next, k, wokenAt(tx.ReadTx, k), old.SnapshotIndex)
 		}
 	}
 }
 
 // WakesDue reports whether there are lines that have yet to go on: the leader is to propose that they do.
-func WakesDue(tx *Read) bool { return wakesDue.has(tx) }
+func WakesDue(tx *ReadTx) bool { return wakesDue.Has(tx) }
 
 // wakeOn lets so many more lines go on.
-func wakeOn(tx *Write, most int) {
+func wakeOn(tx *WriteTx, most int) {
 	for most > 0 {
-		old := wakesDue.first(tx.Read)
+		old := wakesDue.First(tx.ReadTx)
 		if old == nil {
 			return
 		}
 		w := *old
 		w.At = old.woken()
 		most -= w.goOn(tx, most)
-		wakes.put(tx, &w)
+		wakes.Put(tx, &w)
 	}
 }
 
 // wakeVolume is wake for a volume whose row has just changed.
-func wakeVolume(tx *Write, v *structs.CSIVolume) {
+func wakeVolume(tx *WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
-	old := wakes.get(tx.Read, key)
+	old := wakes.Get(tx.ReadTx, key)
 	w := wakeLines(tx, key, old)
 	switch {
 	case w.Due:
-		wakes.put(tx, w)
+		wakes.Put(tx, w)
 	case old != nil:
-		wakes.delete(tx, old)
+		wakes.Delete(tx, old)
 	}
 }
 
 // changeQuietly puts a volume's row without waking anybody: what it woke before is remembered otherwise.
-func changeQuietly(tx *Write, v *structs.CSIVolume) {
+func changeQuietly(tx *WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
-	if old := Volume(tx.Read, v.Namespace, v.ID); old != nil && wakes.get(tx.Read, key) == nil {
-		wakes.put(tx, &wakeRow{Key: key, At: old.ModifyIndex})
+	if old := Volume(tx.ReadTx, v.Namespace, v.ID); old != nil && wakes.Get(tx.ReadTx, key) == nil {
+		wakes.Put(tx, &wakeRow{Key: key, At: old.ModifyIndex})
 	}
-	volumes.put(tx, v)
+	volumes.Put(tx, v)
 }
 
 // forgetWake drops the memory of a key whose subject is gone: should that come again, it wakes again.
-func forgetWake(tx *Write, key string) { wakes.delete(tx, &wakeRow{Key: key}) }
+func forgetWake(tx *WriteTx, key string) { wakes.Delete(tx, &wakeRow{Key: key}) }

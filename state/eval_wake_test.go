@@ -14,19 +14,19 @@ import (
 // of so many shapes.
 func sleepers(t *testing.T, n, shapes int) *quiet {
 	w := &quiet{s: New()}
-	b := w.s.Batch()
+	b := w.s.Begin()
 	w.index++
-	must(t, b.Apply(w.index, func(tx *Write) error {
+	must(t, b.Apply(w.index, func(tx *WriteTx) error {
 		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n")}))
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("runs", structs.JobService)}))
 		for i := range 100 {
-			allocs.put(tx, &structs.Allocation{ID: fmt.Sprint("a", i), Namespace: "default", JobID: "runs", NodeID: "n", Resources: &structs.Resources{}})
+			allocs.Put(tx, &structs.Allocation{ID: fmt.Sprint("a", i), Namespace: "default", JobID: "runs", NodeID: "n", Resources: &structs.Resources{}})
 		}
 		return nil
 	}))
 	for i := range n {
 		w.index++
-		must(t, b.Apply(w.index, func(tx *Write) error {
+		must(t, b.Apply(w.index, func(tx *WriteTx) error {
 			putEval(tx, &structs.Evaluation{ID: fmt.Sprint("e", i), Namespace: "default", JobID: fmt.Sprint("j", i), Status: structs.EvalBlocked,
 				Shape: fmt.Sprint("s", i%shapes), BlockedOn: []string{structs.WakeCapacity, structs.WakePlugin("p")}, SnapshotIndex: w.index - 1})
 			return nil
@@ -40,18 +40,18 @@ func sleepers(t *testing.T, n, shapes int) *quiet {
 func TestWakingCostsTheSameHoweverManyWait(t *testing.T) {
 	for name, step := range map[string]func(w *quiet, round int){
 		"an allocation ends": func(w *quiet, round int) {
-			w.do(func(tx *Write) {
+			w.do(func(tx *WriteTx) {
 				must(t, AllocsClientUpdate(tx, &structs.AllocsClientUpdateRequest{Allocs: []*structs.AllocClientUpdate{{ID: fmt.Sprint("a", round), ClientStatus: structs.AllocComplete}}}))
 			})
 		},
 		"a plugin comes": func(w *quiet, round int) {
-			w.do(func(tx *Write) {
+			w.do(func(tx *WriteTx) {
 				must(t, NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{NodeID: "n", Upserts: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, round%2 == 0)}}))
 			})
 		},
 		"more go on": func(w *quiet, _ int) {
-			w.do(func(tx *Write) { wake(tx, structs.WakeCapacity) })
-			w.do(func(tx *Write) { must(t, EvalUpdate(tx, &structs.EvalUpdateRequest{Wake: 64})) })
+			w.do(func(tx *WriteTx) { wake(tx, structs.WakeCapacity) })
+			w.do(func(tx *WriteTx) { must(t, EvalUpdate(tx, &structs.EvalUpdateRequest{Wake: 64})) })
 		},
 	} {
 		for _, each := range []bool{false, true} {
@@ -73,7 +73,7 @@ func TestWakingCostsTheSameHoweverManyWait(t *testing.T) {
 }
 
 // pendingOf counts those that go on.
-func pendingOf(tx *Read) (n int) {
+func pendingOf(tx *ReadTx) (n int) {
 	for range ReadyEvals(tx) {
 		n++
 	}

@@ -34,17 +34,17 @@ func ofOneNode(e *structs.Evaluation) bool {
 }
 
 // wish puts an evaluation that a node or an allocation has caused, unless one is pending that will see the cause.
-func wish(tx *Write, e *structs.Evaluation, id string) {
+func wish(tx *WriteTx, e *structs.Evaluation, id string) {
 	forgetDone(tx, e)
-	if c := covering(tx.Read, e); c != nil {
+	if c := covering(tx.ReadTx, e); c != nil {
 		if c.ModifyIndex != tx.Index {
 			c = c.Copy()
 			c.ModifyTime = max(c.ModifyTime, e.ModifyTime)
-			evals.put(tx, c)
+			evals.Put(tx, c)
 		}
 		return
 	}
-	if ofOneNode(e) && forManyNodes(tx.Read, e) {
+	if ofOneNode(e) && forManyNodes(tx.ReadTx, e) {
 		e.NodeID = ""
 	}
 	e.ID = id
@@ -52,18 +52,18 @@ func wish(tx *Write, e *structs.Evaluation, id string) {
 }
 
 // covering returns a pending evaluation that looks at all that e is to look at, nil if there is none.
-func covering(tx *Read, e *structs.Evaluation) *structs.Evaluation {
+func covering(tx *ReadTx, e *structs.Evaluation) *structs.Evaluation {
 	if !ofOneNode(e) && !(&structs.Job{Type: e.Type}).PerNode() {
-		return evalsByJob.first(tx, e.Namespace, e.JobID, openEval, structs.EvalPending)
+		return evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending)
 	}
-	return cmp.Or(evalsByJob.first(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, ""),
-		evalsByJob.first(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, e.NodeID))
+	return cmp.Or(evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, ""),
+		evalsByJob.First(tx, e.Namespace, e.JobID, openEval, structs.EvalPending, e.NodeID))
 }
 
 // forManyNodes reports whether so many evaluations of the job are pending that one for all nodes is less work.
-func forManyNodes(tx *Read, e *structs.Evaluation) bool {
+func forManyNodes(tx *ReadTx, e *structs.Evaluation) bool {
 	n := 0
-	for range evalsByJob.all(tx, e.Namespace, e.JobID, openEval, structs.EvalPending) {
+	for range evalsByJob.Scan(tx, e.Namespace, e.JobID, openEval, structs.EvalPending) {
 		if n++; n >= manyNodes {
 			return true
 		}
@@ -73,31 +73,31 @@ func forManyNodes(tx *Read, e *structs.Evaluation) bool {
 
 // wishedSince reports whether somebody relies on an evaluation for a change after the state of which e is what
 // came of it.
-func wishedSince(tx *Read, e *structs.Evaluation) bool {
+func wishedSince(tx *ReadTx, e *structs.Evaluation) bool {
 	now := Eval(tx, e.ID)
 	return now != nil && now.Status == structs.EvalPending && e.ModifyIndex != 0 && now.ModifyIndex > e.ModifyIndex
 }
 
 // forgetDone drops evaluations of the job that the same node has caused before and that have placed nothing: a node
 // that comes and goes all the time would leave thousands. The newest is kept for people to look at.
-func forgetDone(tx *Write, e *structs.Evaluation) {
+func forgetDone(tx *WriteTx, e *structs.Evaluation) {
 	if e.NodeID == "" {
 		return
 	}
 	var done []*structs.Evaluation
-	for d := range evalsByJob.all(tx.Read, e.Namespace, e.JobID, doneEval, e.NodeID, mayGo) {
+	for d := range evalsByJob.Scan(tx.ReadTx, e.Namespace, e.JobID, doneEval, e.NodeID, mayGo) {
 		if done = append(done, d); len(done) >= looked {
 			break
 		}
 	}
 	slices.SortFunc(done, func(a, b *structs.Evaluation) int { return cmp.Compare(b.ModifyIndex, a.ModifyIndex) })
 	for _, d := range done[min(len(done), keptDone):] {
-		evals.delete(tx, d)
+		evals.Delete(tx, d)
 	}
 }
 
 // joinBlocked makes what a job waits for on one node wait together with what it waits for on others already.
-func joinBlocked(tx *Read, b *structs.Evaluation) {
+func joinBlocked(tx *ReadTx, b *structs.Evaluation) {
 	other := BlockedEval(tx, b.Namespace, b.JobID)
 	b.Shape = ""
 	if other == nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // wishes are the pending evaluations of a job, by the node they look at; "" for all nodes.
-func wishes(tx *Read, job string) (out []string) {
+func wishes(tx *ReadTx, job string) (out []string) {
 	for e := range ReadyEvals(tx) {
 		if e.JobID == job {
 			out = append(out, e.NodeID)
@@ -21,13 +21,13 @@ func wishes(tx *Read, job string) (out []string) {
 // TestAFleetThatRegistersIsEvaluatedTogether: the evaluations of a system job are bounded, and so is what they cost.
 func TestAFleetThatRegistersIsEvaluatedTogether(t *testing.T) {
 	w := &quiet{s: New()}
-	w.do(func(tx *Write) {
+	w.do(func(tx *WriteTx) {
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("csi", structs.JobSystem)}))
 	})
 	n := 0
 	register := func() {
 		n++
-		w.do(func(tx *Write) {
+		w.do(func(tx *WriteTx) {
 			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("n%05d", n))}))
 		})
 	}

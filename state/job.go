@@ -5,26 +5,27 @@ import (
 	"iter"
 	"slices"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 var (
-	jobs        = newTable("jobs", func(j *structs.Job) key { return keyOf(j.Namespace, j.ID) })
-	jobsPerNode = jobs.by("per_node", func(j *structs.Job) key {
+	jobs        = mvcc.NewTable("jobs", func(j *structs.Job) mvcc.Key { return mvcc.KeyOf(j.Namespace, j.ID) })
+	jobsPerNode = jobs.Index("per_node", func(j *structs.Job) mvcc.Key {
 		if !j.PerNode() {
 			return nil
 		}
-		return keyOf(j.Type)
+		return mvcc.KeyOf(j.Type)
 	})
-	jobsByEnd = jobs.by("end", func(j *structs.Job) key {
+	jobsByEnd = jobs.Index("end", func(j *structs.Job) mvcc.Key {
 		if j.Status != structs.JobDead || !j.Stop && !j.Finite() {
 			return nil
 		}
-		return keyOf(orderedTime(j.SubmitTime))
+		return mvcc.KeyOf(orderedTime(j.SubmitTime))
 	})
 
-	jobVersions = newTable("job_versions", func(j *structs.Job) key {
-		return keyOf(j.Namespace, j.ID, ordered(j.Version))
+	jobVersions = mvcc.NewTable("job_versions", func(j *structs.Job) mvcc.Key {
+		return mvcc.KeyOf(j.Namespace, j.ID, mvcc.Ordered(j.Version))
 	})
 )
 
@@ -32,22 +33,24 @@ var (
 const keptVersions = 6
 
 // Job returns the current version of a job, nil if there is none.
-func Job(tx *Read, ns, id string) *structs.Job { return jobs.get(tx, ns, id) }
+func Job(tx *ReadTx, ns, id string) *structs.Job { return jobs.Get(tx, ns, id) }
 
 // EndedJobs yields the jobs of which nothing is to run any more, by the time at which they were submitted.
-func EndedJobs(tx *Read) iter.Seq[*structs.Job] { return jobsByEnd.all(tx) }
+func EndedJobs(tx *ReadTx) iter.Seq[*structs.Job] { return jobsByEnd.Scan(tx) }
 
 // JobVersion returns the job as it was in a version, nil if that is not kept.
-func JobVersion(tx *Read, ns, id string, version uint64) *structs.Job {
-	return jobVersions.get(tx, ns, id, ordered(version))
+func JobVersion(tx *ReadTx, ns, id string, version uint64) *structs.Job {
+	return jobVersions.Get(tx, ns, id, mvcc.Ordered(version))
 }
 
 // JobVersions yields the versions that are kept, oldest first.
-func JobVersions(tx *Read, ns, id string) iter.Seq[*structs.Job] { return jobVersions.all(tx, ns, id) }
+func JobVersions(tx *ReadTx, ns, id string) iter.Seq[*structs.Job] {
+	return jobVersions.Scan(tx, ns, id)
+}
 
 // JobSummary counts the job's allocations by group and state. Queued is what the newest evaluation could
 // not place.
-func JobSummary(tx *Read, j *structs.Job) *structs.JobSummary {
+func JobSummary(tx *ReadTx, j *structs.Job) *structs.JobSummary {
 	s := &structs.JobSummary{JobID: j.ID, Namespace: j.Namespace, Summary: map[string]structs.TaskGroupSummary{},
 		CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex}
 	for _, g := range j.TaskGroups {
@@ -100,14 +103,14 @@ func countAlloc(g *structs.TaskGroupSummary, a *structs.Allocation) {
 
 // JobRegister brings a job in or up to date. A specification that says the same as the stored one makes
 // no new version. The evaluation that came along is put with it.
-func JobRegister(tx *Write, p *structs.JobRegisterRequest) error {
+func JobRegister(tx *WriteTx, p *structs.JobRegisterRequest) error {
 	if p.Job == nil || p.Job.ID == "" || !wholeGroups(p.Job) {
 		return structs.Errorf(structs.KindInvalid, "a job needs an ID, and its groups and tasks must not be empty")
 	}
 	j := p.Job.Copy()
 	j.Namespace, j.Priority = structs.NamespaceOr(j.Namespace), cmp.Or(j.Priority, structs.JobDefaultPriority)
 	j.Type = cmp.Or(j.Type, structs.JobService)
-	old := Job(tx.Read, j.Namespace, j.ID)
+	old := Job(tx.ReadTx, j.Namespace, j.ID)
 	if err := checkJobIndex(old, p); err != nil {
 		return err
 	}
@@ -154,9 +157,9 @@ func sameSpec(a, b *structs.Job) bool {
 
 // putJobVersion stores j as the newest version. Versions count on even where the job was forgotten and
 // comes again, because allocations of its earlier life name theirs.
-func putJobVersion(tx *Write, j, old *structs.Job, now int64) {
+func putJobVersion(tx *WriteTx, j, old *structs.Job, now int64) {
 	j.Version = 0
-	for v := range JobVersions(tx.Read, j.Namespace, j.ID) {
+	for v := range JobVersions(tx.ReadTx, j.Namespace, j.ID) {
 		j.Version = v.Version + 1
 	}
 	j.JobModifyIndex, j.SubmitTime = tx.Index, now
@@ -165,32 +168,32 @@ func putJobVersion(tx *Write, j, old *structs.Job, now int64) {
 		j.Status = old.Status
 	}
 	v := j.Copy()
-	jobs.put(tx, j)
-	jobVersions.put(tx, v)
+	jobs.Put(tx, j)
+	jobVersions.Put(tx, v)
 	pruneVersions(tx, j.Namespace, j.ID)
 }
 
 // pruneVersions drops the versions that are old and used by no allocation; all of them, when the job is
 // gone.
-func pruneVersions(tx *Write, ns, id string) {
+func pruneVersions(tx *WriteTx, ns, id string) {
 	used := map[uint64]bool{}
-	for a := range AllocsByJob(tx.Read, ns, id) {
+	for a := range AllocsByJob(tx.ReadTx, ns, id) {
 		used[a.JobVersion] = true
 	}
 	kept := 0
-	if Job(tx.Read, ns, id) != nil {
+	if Job(tx.ReadTx, ns, id) != nil {
 		kept = keptVersions + 1
 	}
-	versions := slices.Collect(JobVersions(tx.Read, ns, id))
+	versions := slices.Collect(JobVersions(tx.ReadTx, ns, id))
 	for n, v := range versions {
 		if len(versions)-n > kept && !used[v.Version] {
-			jobVersions.delete(tx, v)
+			jobVersions.Delete(tx, v)
 		}
 	}
 }
 
 // putGivenEval puts the evaluation that a server made for a change of the job.
-func putGivenEval(tx *Write, e *structs.Evaluation, j *structs.Job, now int64) {
+func putGivenEval(tx *WriteTx, e *structs.Evaluation, j *structs.Job, now int64) {
 	if e == nil {
 		return
 	}
@@ -202,8 +205,8 @@ func putGivenEval(tx *Write, e *structs.Evaluation, j *structs.Job, now int64) {
 
 // JobDeregister stops a job: nothing of it is to run. Purge forgets it at once; the versions that its
 // allocations use stay until those are gone.
-func JobDeregister(tx *Write, p *structs.JobDeregisterRequest) error {
-	old := Job(tx.Read, p.RequestNamespace(), p.JobID)
+func JobDeregister(tx *WriteTx, p *structs.JobDeregisterRequest) error {
+	old := Job(tx.ReadTx, p.RequestNamespace(), p.JobID)
 	if old == nil {
 		return structs.Errorf(structs.KindNotFound, "no job %q in namespace %q", p.JobID, p.RequestNamespace())
 	}
@@ -215,7 +218,7 @@ func JobDeregister(tx *Write, p *structs.JobDeregisterRequest) error {
 	}
 	cancelBlocked(tx, &structs.Evaluation{Namespace: j.Namespace, JobID: j.ID}, "job "+j.ID+" was stopped")
 	if p.Purge {
-		jobs.delete(tx, j)
+		jobs.Delete(tx, j)
 		pruneVersions(tx, j.Namespace, j.ID)
 	}
 	putGivenEval(tx, p.Eval, j, p.Now)
@@ -224,32 +227,32 @@ func JobDeregister(tx *Write, p *structs.JobDeregisterRequest) error {
 }
 
 // refreshJobStatus brings a job's status in line with its allocations and evaluations.
-func refreshJobStatus(tx *Write, ns, id string) {
-	j := Job(tx.Read, ns, id)
+func refreshJobStatus(tx *WriteTx, ns, id string) {
+	j := Job(tx.ReadTx, ns, id)
 	if j == nil {
 		return
 	}
-	if status := jobStatus(tx.Read, j); status != j.Status {
+	if status := jobStatus(tx.ReadTx, j); status != j.Status {
 		j = j.Copy()
 		j.Status = status
-		jobs.put(tx, j)
+		jobs.Put(tx, j)
 	}
 }
 
 // jobStatus is running while an allocation is wanted and has not ended, pending while an evaluation is
 // open, and dead after. A system job that is not stopped runs though there may be no node for it; a job
 // of which nothing is left but itself stays what it was.
-func jobStatus(tx *Read, j *structs.Job) string {
+func jobStatus(tx *ReadTx, j *structs.Job) string {
 	switch {
-	case allocsByJob.has(tx, j.Namespace, j.ID, liveRow):
+	case allocsByJob.Has(tx, j.Namespace, j.ID, liveRow):
 		return structs.JobRunning
-	case evalsByJob.has(tx, j.Namespace, j.ID, openEval):
+	case evalsByJob.Has(tx, j.Namespace, j.ID, openEval):
 		return structs.JobPending
 	case j.Stop:
 		return structs.JobDead
-	case j.Type == structs.JobSystem && evalsByJob.has(tx, j.Namespace, j.ID):
+	case j.Type == structs.JobSystem && evalsByJob.Has(tx, j.Namespace, j.ID):
 		return structs.JobRunning
-	case evalsByJob.has(tx, j.Namespace, j.ID) || allocsByJob.has(tx, j.Namespace, j.ID):
+	case evalsByJob.Has(tx, j.Namespace, j.ID) || allocsByJob.Has(tx, j.Namespace, j.ID):
 		return structs.JobDead
 	}
 	return cmp.Or(j.Status, structs.JobPending)

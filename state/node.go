@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"berth/internal/codec"
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 var (
-	nodes       = newTable("nodes", func(n *structs.Node) key { return keyOf(n.ID) }).sharing(shareNode)
-	nodesByDown = nodes.by("down", func(n *structs.Node) key {
+	nodes       = mvcc.NewTable("nodes", func(n *structs.Node) mvcc.Key { return mvcc.KeyOf(n.ID) }).OnPut(interning(internNode))
+	nodesByDown = nodes.Index("down", func(n *structs.Node) mvcc.Key {
 		if n.Status != structs.NodeDown || n.Unaccounted {
 			return nil
 		}
-		return keyOf(orderedTime(n.StatusUpdatedAt))
+		return mvcc.KeyOf(orderedTime(n.StatusUpdatedAt))
 	})
 )
 
@@ -27,17 +28,17 @@ var (
 const keptEvents = 10
 
 // Node returns the node, nil if there is none.
-func Node(tx *Read, id string) *structs.Node { return nodes.get(tx, id) }
+func Node(tx *ReadTx, id string) *structs.Node { return nodes.Get(tx, id) }
 
 // Nodes yields every node by ID.
-func Nodes(tx *Read) iter.Seq[*structs.Node] { return nodes.all(tx) }
+func Nodes(tx *ReadTx) iter.Seq[*structs.Node] { return nodes.Scan(tx) }
 
 // DownNodes yields the nodes that are down and on which nothing is unaccounted for, by the time at which they went
 // down.
-func DownNodes(tx *Read) iter.Seq[*structs.Node] { return nodesByDown.all(tx) }
+func DownNodes(tx *ReadTx) iter.Seq[*structs.Node] { return nodesByDown.Scan(tx) }
 
 // NodeDetail puts a node together with its plugin instances.
-func NodeDetail(tx *Read, n *structs.Node) *structs.NodeDetail {
+func NodeDetail(tx *ReadTx, n *structs.Node) *structs.NodeDetail {
 	d := &structs.NodeDetail{Node: *n,
 		CSIControllerPlugins: map[string]*structs.CSIInfo{}, CSINodePlugins: map[string]*structs.CSIInfo{}}
 	for i := range InstancesByNode(tx, n.ID) {
@@ -51,7 +52,7 @@ func NodeDetail(tx *Read, n *structs.Node) *structs.NodeDetail {
 }
 
 // mustNode finds a node and checks that a request that names its secret names the right one.
-func mustNode(tx *Read, id, secret string) (*structs.Node, error) {
+func mustNode(tx *ReadTx, id, secret string) (*structs.Node, error) {
 	n := Node(tx, id)
 	if n == nil {
 		return nil, structs.Errorf(structs.KindNotFound, "no node %q", id)
@@ -65,11 +66,11 @@ func mustNode(tx *Read, id, secret string) (*structs.Node, error) {
 // NodeRegister brings a node in or up to date, and its plugin instances with it. What the servers know
 // of the node (eligibility, drain, history) stays. One that is new, that comes back, or that changed what
 // placement looks at gets its jobs evaluated. Registering the same again changes nothing.
-func NodeRegister(tx *Write, p *structs.NodeRegisterRequest) error {
+func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	if p.Node == nil || p.Node.ID == "" {
 		return structs.Errorf(structs.KindInvalid, "a node needs an ID")
 	}
-	old := Node(tx.Read, p.Node.ID)
+	old := Node(tx.ReadTx, p.Node.ID)
 	if old != nil && old.SecretID != p.Node.SecretID {
 		return structs.Errorf(structs.KindDenied, "the secret is not that of node %q", p.Node.ID)
 	}
@@ -80,14 +81,14 @@ func NodeRegister(tx *Write, p *structs.NodeRegisterRequest) error {
 	}
 	if old == nil && p.Inventory != nil {
 		// Not as new as it seems: it was forgotten, or the state was restored from before it came.
-		n.Unaccounted = Unclaimed(tx.Read, n.ID, p.Inventory) != "" || len(p.Inventory.Left) > 0
+		n.Unaccounted = Unclaimed(tx.ReadTx, n.ID, p.Inventory) != "" || len(p.Inventory.Left) > 0
 	}
 	report := &structs.NodeUpdateCSIRequest{Upserts: p.CSI, Full: true, WriteOptions: p.WriteOptions}
 	n.SetCSIInstances(reportedHalves(tx, nil, report))
 	news := old == nil || !sameNode(old, n)
 	if news {
-		tx.view.pool.reported(n)
-		nodes.put(tx, n)
+		internerOf(tx.ReadTx).reported(n)
+		nodes.Put(tx, n)
 	}
 	if err := updateInstances(tx, old, n, report); err != nil {
 		return err
@@ -129,13 +130,13 @@ func sameBytes(a, b any) bool {
 
 // sameNode compares two rows. What is equal n takes from old, where it is shared already.
 func sameNode(old, n *structs.Node) bool {
-	if sameMap(old.Attributes, n.Attributes) {
+	if equalMap(old.Attributes, n.Attributes) {
 		n.Attributes = old.Attributes
 	}
-	if sameMap(old.Meta, n.Meta) {
+	if equalMap(old.Meta, n.Meta) {
 		n.Meta = old.Meta
 	}
-	if (old.Drivers == nil) == (n.Drivers == nil) && sameDrivers(&old.Drivers, &n.Drivers) {
+	if (old.Drivers == nil) == (n.Drivers == nil) && equalDrivers(&old.Drivers, &n.Drivers) {
 		n.Drivers = old.Drivers
 	}
 	return reflect.DeepEqual(old, n)
@@ -156,7 +157,7 @@ func alikeToPlacement(a, b *structs.Node) bool {
 
 // addEvents appends to the history of a row that is not yet in the table. The events of its last row it leaves
 // as they are.
-func addEvents(tx *Write, n *structs.Node, events []*structs.NodeEvent) {
+func addEvents(tx *WriteTx, n *structs.Node, events []*structs.NodeEvent) {
 	all := append(make([]*structs.NodeEvent, 0, len(n.Events)+len(events)), n.Events...)
 	for _, e := range events {
 		if e == nil {
@@ -164,7 +165,7 @@ func addEvents(tx *Write, n *structs.Node, events []*structs.NodeEvent) {
 		}
 		c := *e
 		c.CreateIndex = tx.Index
-		tx.view.pool.event(&c)
+		internerOf(tx.ReadTx).event(&c)
 		all = append(all, &c)
 	}
 	n.Events = slices.Clone(all[max(0, len(all)-keptEvents):])
@@ -175,13 +176,13 @@ func edited(n *structs.Node) *structs.Node { c := *n; return &c }
 
 // NodeDeregister forgets nodes with their plugin instances. One on which anything may still run, or
 // whose claims are not released, is refused. A node that is not there is done already.
-func NodeDeregister(tx *Write, p *structs.NodeDeregisterRequest) error {
+func NodeDeregister(tx *WriteTx, p *structs.NodeDeregisterRequest) error {
 	for _, id := range p.NodeIDs {
-		n := Node(tx.Read, id)
+		n := Node(tx.ReadTx, id)
 		if n == nil {
 			continue
 		}
-		if held := holdsNode(tx.Read, id); held != "" {
+		if held := holdsNode(tx.ReadTx, id); held != "" {
 			return structs.Errorf(structs.KindPrecondition, "node %q has %s", id, held)
 		}
 		forgetNode(tx, n, p.Now)
@@ -190,39 +191,39 @@ func NodeDeregister(tx *Write, p *structs.NodeDeregisterRequest) error {
 }
 
 // holdsNode says what is left on a node, "" if nothing.
-func holdsNode(tx *Read, id string) string {
+func holdsNode(tx *ReadTx, id string) string {
 	for a := range AllocsByNode(tx, id) {
 		if !a.ClientTerminal() {
 			return "allocation " + a.ID + ", which has not ended"
 		}
 	}
-	if c := claimsByNode.first(tx, id); c != nil {
+	if c := claimsByNode.First(tx, id); c != nil {
 		return "a claim of volume " + c.VolumeID + " for allocation " + c.AllocID + ", which is not released"
 	}
 	return ""
 }
 
-func forgetNode(tx *Write, n *structs.Node, now int64) {
-	for i := range InstancesByNode(tx.Read, n.ID) {
+func forgetNode(tx *WriteTx, n *structs.Node, now int64) {
+	for i := range InstancesByNode(tx.ReadTx, n.ID) {
 		removeInstance(tx, i, now)
 	}
-	nodes.delete(tx, n)
+	nodes.Delete(tx, n)
 	forgetWake(tx, structs.WakeNode(n.ID))
 }
 
 // NodeStatus changes the state of nodes. Those that go down take their plugin instances along: nobody
 // can ask them any more. Those that come back get their jobs evaluated and make room. Nodes that are
 // unknown are left out.
-func NodeStatus(tx *Write, p *structs.NodeStatusUpdate) error {
+func NodeStatus(tx *WriteTx, p *structs.NodeStatusUpdate) error {
 	if !slices.Contains([]string{structs.NodeInit, structs.NodeReady, structs.NodeDown, structs.NodeDisconnected}, p.Status) {
 		return structs.Errorf(structs.KindInvalid, "%q is not the status of a node", p.Status)
 	}
 	for _, id := range p.NodeIDs {
-		n := Node(tx.Read, id)
+		n := Node(tx.ReadTx, id)
 		if n != nil && n.Unaccounted && p.Accounted {
 			n = edited(n)
 			n.Unaccounted = false
-			nodes.put(tx, n)
+			nodes.Put(tx, n)
 		}
 		if n != nil && n.Status != p.Status {
 			setNodeStatus(tx, edited(n), p)
@@ -231,10 +232,10 @@ func NodeStatus(tx *Write, p *structs.NodeStatusUpdate) error {
 	return nil
 }
 
-func setNodeStatus(tx *Write, n *structs.Node, p *structs.NodeStatusUpdate) {
+func setNodeStatus(tx *WriteTx, n *structs.Node, p *structs.NodeStatusUpdate) {
 	n.Status, n.StatusUpdatedAt = p.Status, p.Now/int64(time.Second)
 	addEvents(tx, n, []*structs.NodeEvent{p.Event})
-	nodes.put(tx, n)
+	nodes.Put(tx, n)
 	switch p.Status {
 	case structs.NodeDown:
 		downInstances(tx, n.ID, p.Now)
@@ -249,8 +250,8 @@ func setNodeStatus(tx *Write, n *structs.Node, p *structs.NodeStatusUpdate) {
 
 // loseStopped gives up the allocations that were being stopped on a node that went down: nobody is left
 // to say that they ended, and nobody waits for them. For the others their jobs' evaluations decide.
-func loseStopped(tx *Write, node string, now int64) {
-	for old := range AllocsByNode(tx.Read, node) {
+func loseStopped(tx *WriteTx, node string, now int64) {
+	for old := range AllocsByNode(tx.ReadTx, node) {
 		if old.ServerTerminal() && !old.ClientTerminal() {
 			a := old.Copy()
 			a.ClientStatus, a.ClientDescription, a.ModifyTime = structs.AllocLost, nodeIsDown, now
@@ -260,11 +261,11 @@ func loseStopped(tx *Write, node string, now int64) {
 }
 
 // NodeEligibility allows or forbids new placements on a node.
-func NodeEligibility(tx *Write, p *structs.NodeEligibilityRequest) error {
+func NodeEligibility(tx *WriteTx, p *structs.NodeEligibilityRequest) error {
 	if p.Eligibility != structs.NodeEligible && p.Eligibility != structs.NodeIneligible {
 		return structs.Errorf(structs.KindInvalid, "eligibility %q is neither %s nor %s", p.Eligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
-	n, err := mustNode(tx.Read, p.NodeID, "")
+	n, err := mustNode(tx.ReadTx, p.NodeID, "")
 	if err != nil || n.SchedulingEligibility == p.Eligibility {
 		return err
 	}
@@ -275,7 +276,7 @@ func NodeEligibility(tx *Write, p *structs.NodeEligibilityRequest) error {
 	n.SchedulingEligibility = p.Eligibility
 	addEvents(tx, n, []*structs.NodeEvent{{Message: "Node marked as " + p.Eligibility + " for scheduling",
 		Subsystem: "Cluster", Timestamp: time.Unix(0, p.Now).UTC()}})
-	nodes.put(tx, n)
+	nodes.Put(tx, n)
 	if n.Ready() {
 		evaluateNode(tx, n.ID, true, p.Now)
 		makeRoom(tx, n.ID)
@@ -284,32 +285,32 @@ func NodeEligibility(tx *Write, p *structs.NodeEligibilityRequest) error {
 }
 
 // NodeEvents appends to nodes' histories. Nodes that are unknown are left out.
-func NodeEvents(tx *Write, p *structs.NodeEventsRequest) error {
+func NodeEvents(tx *WriteTx, p *structs.NodeEventsRequest) error {
 	for _, id := range slices.Sorted(maps.Keys(p.Events)) {
-		n := Node(tx.Read, id)
+		n := Node(tx.ReadTx, id)
 		if n == nil || len(p.Events[id]) == 0 {
 			continue
 		}
 		n = edited(n)
 		addEvents(tx, n, p.Events[id])
-		nodes.put(tx, n)
+		nodes.Put(tx, n)
 	}
 	return nil
 }
 
 // evaluateNode puts an evaluation for every job that a change of the node concerns.
-func evaluateNode(tx *Write, node string, newRoom bool, now int64) {
-	if newRoom && jobsPerNode.has(tx.Read) {
+func evaluateNode(tx *WriteTx, node string, newRoom bool, now int64) {
+	if newRoom && jobsPerNode.Has(tx.ReadTx) {
 		wake(tx, structs.WakeNodes)
 	}
-	for _, e := range NodeEvals(tx.Read, node, newRoom, now) {
-		wish(tx, e, tx.deriveID("node-update", e.Namespace, e.JobID, node))
+	for _, e := range NodeEvals(tx.ReadTx, node, newRoom, now) {
+		wish(tx, e, deriveID(tx, "node-update", e.Namespace, e.JobID, node))
 	}
 }
 
 // NodeEvals makes one evaluation, still without an ID, for every job with allocations on the node and,
 // when there is new room on it, for every job that wants one of each group on every node.
-func NodeEvals(tx *Read, node string, newRoom bool, now int64) []*structs.Evaluation {
+func NodeEvals(tx *ReadTx, node string, newRoom bool, now int64) []*structs.Evaluation {
 	var out []*structs.Evaluation
 	seen := map[structs.JobKey]bool{}
 	add := func(j *structs.Job) {
@@ -324,7 +325,7 @@ func NodeEvals(tx *Read, node string, newRoom bool, now int64) []*structs.Evalua
 	for a := range LiveAllocsByNode(tx, node) {
 		add(cmp.Or(Job(tx, a.Namespace, a.JobID), JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)))
 	}
-	for j := range jobsPerNode.all(tx) {
+	for j := range jobsPerNode.Scan(tx) {
 		if newRoom && !j.Stop {
 			add(j)
 		}

@@ -9,8 +9,8 @@ import (
 // NodeUpdate changes of a node what it says that differs, and nothing else: not its plugin instances, nor what
 // the servers know of it. A node that is down stays down. One that is ready and changed what placement looks at
 // gets its jobs evaluated, as when it registers. The same again changes nothing.
-func NodeUpdate(tx *Write, p *structs.NodeUpdateRequest) error {
-	old, err := mustNode(tx.Read, p.NodeID, p.SecretID)
+func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
+	old, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID)
 	if err != nil {
 		return err
 	}
@@ -26,10 +26,10 @@ func NodeUpdate(tx *Write, p *structs.NodeUpdateRequest) error {
 	if !attributes {
 		n.Attributes = nil // they are shared already
 	}
-	if tx.view.pool.reported(n); !attributes {
+	if internerOf(tx.ReadTx).reported(n); !attributes {
 		n.Attributes = old.Attributes
 	}
-	nodes.put(tx, n)
+	nodes.Put(tx, n)
 	if n.Status == structs.NodeReady && !alikeToPlacement(old, n) {
 		evaluateNode(tx, n.ID, true, p.Now)
 		makeRoom(tx, n.ID)

@@ -22,7 +22,7 @@ func BenchmarkDriverFlips(b *testing.B) {
 		benchmeter.Perform(b, 1, benchmeter.AtOnce, func(i int) *structs.NodeUpdateRequest {
 			return structs.NodeChanges(flipped(i%n, i/n), flipped(i%n, i/n+1))
 		}, func(r *structs.NodeUpdateRequest) {
-			s.do(func(tx *Write) error { return NodeUpdate(tx, r) })
+			s.do(func(tx *WriteTx) error { return NodeUpdate(tx, r) })
 		})
 	})
 }

@@ -138,7 +138,7 @@ func TestAnUpdateCostsTheSameInAnyFleet(t *testing.T) {
 		driven(w)
 		for i := range size {
 			w.index++
-			must(t, w.s.Write(w.index, func(tx *Write) error {
+			must(t, w.s.Write(w.index, func(tx *WriteTx) error {
 				return NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprintf("m%05d", i)), WriteOptions: w.now()})
 			}))
 		}
@@ -148,7 +148,7 @@ func TestAnUpdateCostsTheSameInAnyFleet(t *testing.T) {
 			p.Drivers["exec"].Healthy = healthy
 			healthy = !healthy
 			w.index++
-			must(t, w.s.Write(w.index, func(tx *Write) error { return NodeUpdate(tx, p) }))
+			must(t, w.s.Write(w.index, func(tx *WriteTx) error { return NodeUpdate(tx, p) }))
 		})
 	}
 	if cost[sizes[1]] > 1.5*cost[sizes[0]]+5 {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -14,44 +15,29 @@ import (
 var (
 	// Live allocations by the volumes that they are placed to use, class by class. Most of them have claimed; those
 	// in the way of a claim are found by its volume's line, and here are few that have not.
-	allocsByVolume = allocs.byMany("volume", func(a *structs.Allocation) []key {
+	allocsByVolume = allocs.MultiIndex("volume", func(a *structs.Allocation) []mvcc.Key {
 		if len(a.CSIVolumes) == 0 || a.Terminal() {
 			return nil
 		}
-		keys := make([]key, len(a.CSIVolumes))
+		keys := make([]mvcc.Key, len(a.CSIVolumes))
 		for i := range a.CSIVolumes {
-			keys[i] = keyOf(a.Namespace, a.CSIVolumes[i].VolumeID, classOfUse(&a.CSIVolumes[i]).letters())
+			keys[i] = mvcc.KeyOf(a.Namespace, a.CSIVolumes[i].VolumeID, classOfUse(&a.CSIVolumes[i]).letters())
 		}
 		return keys
 	})
 
 	// Node instances by what their topologies say of them alone: drivers of local storage name the node itself in a
 	// segment. Others stand for many nodes, and who wants one of those finds some quickly without an index.
-	instancesByPlace = instances.byMany("place", func(i *structs.CSIPluginInstance) []key {
-		var keys []key
+	instancesByPlace = instances.MultiIndex("place", func(i *structs.CSIPluginInstance) []mvcc.Key {
+		var keys []mvcc.Key
 		for _, s := range ownSegments(i) {
-			keys = append(keys, keyOf(i.PluginID, s[0], s[1], i.NodeID))
+			keys = append(keys, mvcc.KeyOf(i.PluginID, s[0], s[1], i.NodeID))
 		}
 		return keys
 	})
 )
 
 func classOfUse(u *structs.CSIVolumeUse) class { return class{u.AccessMode, u.AttachmentMode, u.Mode} }
-
-// shareWanting is shareAlloc with the volumes that the allocation wants.
-func shareWanting(p *pool, a, was *structs.Allocation) {
-	shareAlloc(p, a, was)
-	if len(a.CSIVolumes) == 0 || was != nil && len(was.CSIVolumes) > 0 && &a.CSIVolumes[0] == &was.CSIVolumes[0] {
-		return
-	}
-	if !p.fresh {
-		a.CSIVolumes = slices.Clone(a.CSIVolumes)
-	}
-	for i := range a.CSIVolumes {
-		u := &a.CSIVolumes[i]
-		p.share(&u.VolumeID, (*string)(&u.AccessMode), (*string)(&u.AttachmentMode), &u.Mode)
-	}
-}
 
 // ownSegments are the segments, key and value, that are a node's own: the value is its ID, or the one that its
 // plugin knows it by. Keys are in lower case: they compare without regard to case.
@@ -69,14 +55,14 @@ func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
 
 // IntendedAgainst yields, in the form of claims, how live allocations that have not claimed a volume yet are placed
 // to use it, where that excludes the claim.
-func IntendedAgainst(tx *Read, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim] {
+func IntendedAgainst(tx *ReadTx, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
 		for k, ok := nextUse(tx, c, ""); ok; k, ok = nextUse(tx, c, k.letters()) {
 			if !k.conflicts(classOf(c)) {
 				continue
 			}
-			for a := range allocsByVolume.all(tx, c.Namespace, c.VolumeID, k.letters()) {
-				if claims.get(tx, c.Namespace, c.VolumeID, a.ID) == nil && !yield(intent(a, c.VolumeID, k)) {
+			for a := range allocsByVolume.Scan(tx, c.Namespace, c.VolumeID, k.letters()) {
+				if claims.Get(tx, c.Namespace, c.VolumeID, a.ID) == nil && !yield(intent(a, c.VolumeID, k)) {
 					return
 				}
 			}
@@ -85,10 +71,10 @@ func IntendedAgainst(tx *Read, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim] 
 }
 
 // nextUse is the class, after one that is given by its letters, in which the claim's volume is to be used.
-func nextUse(tx *Read, c *structs.CSIClaim, last string) (k class, ok bool) {
-	a := allocsByVolume.first(tx, c.Namespace, c.VolumeID)
+func nextUse(tx *ReadTx, c *structs.CSIClaim, last string) (k class, ok bool) {
+	a := allocsByVolume.First(tx, c.Namespace, c.VolumeID)
 	if last != "" {
-		a = allocsByVolume.after(tx, c.Namespace, c.VolumeID, last)
+		a = allocsByVolume.After(tx, c.Namespace, c.VolumeID, last)
 	}
 	if a == nil || a.Namespace != c.Namespace {
 		return k, false
@@ -102,46 +88,16 @@ func nextUse(tx *Read, c *structs.CSIClaim, last string) (k class, ok bool) {
 	return k, ok
 }
 
-// nameVolumes completes the live allocations of a snapshot that was made before allocations named the volumes they
-// are to claim. Nobody else sees the view yet.
-func nameVolumes(v *view) {
-	tx, txn := v.read(), v.db.Txn(true)
-	defer txn.Commit()
-	groups := map[string]*structs.TaskGroup{}
-	for a := range allocs.all(tx) {
-		if a.Terminal() || a.CSIVolumes != nil {
-			continue
-		}
-		of := string(keyOf(a.Namespace, a.JobID, ordered(a.JobVersion), a.TaskGroup))
-		g, known := groups[of]
-		if !known {
-			if g = groupOf(tx, a); g != nil && g.CSIUses(0) == nil {
-				g = nil
-			}
-			groups[of] = g
-		}
-		if g == nil {
-			continue
-		}
-		a.CSIVolumes = g.CSIUses(a.Index())
-		id := allocs.whole(a)
-		at := tx.lookup(id).slot
-		for _, k := range allocsByVolume.allOf(a, id) {
-			v.tree.put(txn, k, at)
-		}
-	}
-}
-
 func intent(a *structs.Allocation, volume string, k class) *structs.CSIClaim {
 	return &structs.CSIClaim{Namespace: a.Namespace, VolumeID: volume, AllocID: a.ID, NodeID: a.NodeID, JobID: a.JobID, TaskGroup: a.TaskGroup,
 		AccessMode: k.access, AttachmentMode: k.attachment, Mode: k.mode}
 }
 
 // IntendedBy are, in the form of claims, those of an allocation's volumes that it has not claimed yet.
-func IntendedBy(tx *Read, a *structs.Allocation) (out []*structs.CSIClaim) {
+func IntendedBy(tx *ReadTx, a *structs.Allocation) (out []*structs.CSIClaim) {
 	for i := range a.CSIVolumes {
 		u := &a.CSIVolumes[i]
-		if claims.get(tx, a.Namespace, u.VolumeID, a.ID) != nil {
+		if claims.Get(tx, a.Namespace, u.VolumeID, a.ID) != nil {
 			continue
 		}
 		c := intent(a, u.VolumeID, classOfUse(u))
@@ -154,14 +110,14 @@ func IntendedBy(tx *Read, a *structs.Allocation) (out []*structs.CSIClaim) {
 }
 
 // LaterEvalsByJob yields a job's evaluations that are to be processed at a time.
-func LaterEvalsByJob(tx *Read, ns, job string) iter.Seq[*structs.Evaluation] {
-	return evalsByJob.all(tx, ns, job, openEval, laterEval)
+func LaterEvalsByJob(tx *ReadTx, ns, job string) iter.Seq[*structs.Evaluation] {
+	return evalsByJob.Scan(tx, ns, job, openEval, laterEval)
 }
 
 // PluginNodes yields the nodes with a node instance of a plugin, by ID, from one on.
-func PluginNodes(tx *Read, plugin, from string) iter.Seq[*structs.Node] {
+func PluginNodes(tx *ReadTx, plugin, from string) iter.Seq[*structs.Node] {
 	return func(yield func(*structs.Node) bool) {
-		rows := instances.from(tx, plugin, string(structs.CSIKindNode), from)
+		rows := instances.Seek(tx, plugin, string(structs.CSIKindNode), from)
 		for i := rows.Next(); i != nil && i.PluginID == plugin && i.Kind == structs.CSIKindNode; i = rows.Next() {
 			if n := Node(tx, i.NodeID); n != nil && !yield(n) {
 				return
@@ -172,12 +128,12 @@ func PluginNodes(tx *Read, plugin, from string) iter.Seq[*structs.Node] {
 
 // PluginNodesAt are the nodes whose instances of a plugin are at a place that is the node's own, by ID. It
 // reports false where the place is not of this kind, and says nothing of who is there.
-func PluginNodesAt(tx *Read, plugin string, place *structs.CSITopology) (at []*structs.Node, own bool) {
+func PluginNodesAt(tx *ReadTx, plugin string, place *structs.CSITopology) (at []*structs.Node, own bool) {
 	if place == nil { // an older version let it in; it is everywhere
 		return nil, false
 	}
 	for _, k := range slices.Sorted(maps.Keys(place.Segments)) {
-		for i := range instancesByPlace.all(tx, plugin, strings.ToLower(k), place.Segments[k]) {
+		for i := range instancesByPlace.Scan(tx, plugin, strings.ToLower(k), place.Segments[k]) {
 			own = true
 			if n := Node(tx, i.NodeID); n != nil {
 				at = append(at, n)
@@ -191,6 +147,6 @@ func PluginNodesAt(tx *Read, plugin string, place *structs.CSITopology) (at []*s
 }
 
 // PluginSpread is how many nodes have reported a node instance of a plugin.
-func PluginSpread(tx *Read, plugin string) int {
+func PluginSpread(tx *ReadTx, plugin string) int {
 	return tallyOf(tx, plugin, structs.CSIKindNode).Instances
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // uses renders what IntendedAgainst finds.
-func uses(tx *Read, c *structs.CSIClaim) string {
+func uses(tx *ReadTx, c *structs.CSIClaim) string {
 	return ids(IntendedAgainst(tx, c), func(i *structs.CSIClaim) string { return i.AllocID })
 }
 
@@ -26,7 +26,7 @@ func use(volume string, mode string, access structs.CSIAccessMode) structs.CSIVo
 
 func TestIntendedAgainst(t *testing.T) {
 	w := &quiet{s: New()}
-	w.do(func(tx *Write) {
+	w.do(func(tx *WriteTx) {
 		for _, a := range []*structs.Allocation{
 			wanting("default", "a1", use("v", rd, mnsw), use("w", wr, snw)),
 			wanting("default", "a2", use("v", wr, mnsw)),
@@ -34,11 +34,11 @@ func TestIntendedAgainst(t *testing.T) {
 			wanting("default", "a4", use("w", wr, mnmw)),
 			wanting("other", "o1", use("v", wr, mnsw), use("zz", wr, snw)),
 		} {
-			allocs.put(tx, a)
+			allocs.Put(tx, a)
 		}
 		ended := wanting("default", "a5", use("v", wr, mnsw))
 		ended.ClientStatus = structs.AllocFailed
-		allocs.put(tx, ended)
+		allocs.Put(tx, ended)
 	})
 	for _, c := range []struct {
 		volume, mode string
@@ -91,7 +91,7 @@ func TestPluginNodes(t *testing.T) {
 	for i := range 5 {
 		k := half("p", structs.CSIKindNode, true)
 		k.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": fmt.Sprint("z", i%2), "host": fmt.Sprint("n", i)}}
-		w.do(func(tx *Write) {
+		w.do(func(tx *WriteTx) {
 			must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode(fmt.Sprint("n", i)),
 				CSI: []*structs.CSIPluginInstance{k, half("p", structs.CSIKindController, true), half("q", structs.CSIKindController, true)}}))
 		})
@@ -136,10 +136,10 @@ func TestAllocationsOfOlderSnapshotsNameTheirVolumes(t *testing.T) {
 	w.client("n2", "d2", structs.AllocFailed)
 	for _, id := range []string{"d1", "d2"} {
 		w.index++
-		if err := w.s.Write(w.index, func(tx *Write) error {
-			a := Alloc(tx.Read, id).Copy()
+		if err := w.s.Write(w.index, func(tx *WriteTx) error {
+			a := Alloc(tx.ReadTx, id).Copy()
 			a.CSIVolumes = nil
-			allocs.put(tx, a)
+			allocs.Put(tx, a)
 			return nil
 		}); err != nil {
 			t.Fatal(err)

@@ -12,19 +12,19 @@ import (
 // PlanApply carries out what the scheduler decided, as far as it still fits: on each node all that the
 // plan places and stops there, or nothing. What is refused, and the whole of a plan for a job that has
 // changed since, makes the evaluation pending again.
-func PlanApply(tx *Write, p *structs.Plan) error {
+func PlanApply(tx *WriteTx, p *structs.Plan) error {
 	if p.Eval == nil || p.Eval.ID == "" || slices.Contains(p.Place, nil) || slices.Contains(p.Stop, nil) || slices.Contains(p.Update, nil) {
 		return structs.Errorf(structs.KindInvalid, "a plan needs its evaluation, and nothing in it may be empty")
 	}
 	e := stampEval(p.Eval, p.Now)
-	if why := stalePlan(tx.Read, p, e); why != "" {
+	if why := stalePlan(tx.ReadTx, p, e); why != "" {
 		retryEval(tx, e, "", why)
 		return nil
 	}
-	if j := Job(tx.Read, e.Namespace, e.JobID); j != nil {
+	if j := Job(tx.ReadTx, e.Namespace, e.JobID); j != nil {
 		e.Type = j.Type // by which it was planned: the job may have been of another when it was asked for
 	}
-	refused := refusedNodes(tx.Read, p)
+	refused := refusedNodes(tx.ReadTx, p)
 	for _, s := range p.Stop {
 		stopPlanned(tx, s, refused, p.Now)
 	}
@@ -51,7 +51,7 @@ func PlanApply(tx *Write, p *structs.Plan) error {
 	switch {
 	case len(why) > 0:
 		retryEval(tx, e, "", why...)
-	case wishedSince(tx.Read, e):
+	case wishedSince(tx.ReadTx, e):
 		retryEval(tx, e, structs.EvalChanged, changedMeanwhile)
 	default:
 		putEval(tx, e)
@@ -61,18 +61,18 @@ func PlanApply(tx *Write, p *structs.Plan) error {
 
 // putBlocked puts what waits for what the plan of e found no room for. Where that is the row of one that had been
 // waiting and was woken since the plan was made, it goes on: it may be about what the plan did not look at.
-func putBlocked(tx *Write, b, e *structs.Evaluation) {
+func putBlocked(tx *WriteTx, b, e *structs.Evaluation) {
 	if ofOneNode(e) {
-		joinBlocked(tx.Read, b)
+		joinBlocked(tx.ReadTx, b)
 	}
-	if wokenSince(tx.Read, b) == "" && wishedSince(tx.Read, b) {
+	if wokenSince(tx.ReadTx, b) == "" && wishedSince(tx.ReadTx, b) {
 		pendAgain(b, structs.EvalChanged, changedMeanwhile)
 	}
 	putEval(tx, b)
 }
 
 // stalePlan says how the job has changed since the plan was made, "" if it has not.
-func stalePlan(tx *Read, p *structs.Plan, e *structs.Evaluation) string {
+func stalePlan(tx *ReadTx, p *structs.Plan, e *structs.Evaluation) string {
 	j := Job(tx, e.Namespace, e.JobID)
 	switch {
 	case j == nil && len(p.Place) > 0:
@@ -85,7 +85,7 @@ func stalePlan(tx *Read, p *structs.Plan, e *structs.Evaluation) string {
 
 // refusedNodes checks, node by node, that the node takes allocations, that each has its job's version,
 // and that all fit into what is left when the plan's own stops are done.
-func refusedNodes(tx *Read, p *structs.Plan) map[string]string {
+func refusedNodes(tx *ReadTx, p *structs.Plan) map[string]string {
 	stopped := map[string]bool{}
 	for _, s := range p.Stop {
 		stopped[s.AllocID] = true
@@ -120,7 +120,7 @@ func refusedNodes(tx *Read, p *structs.Plan) map[string]string {
 	return refused
 }
 
-func usedOn(tx *Read, node string, stopped map[string]bool) structs.Resources {
+func usedOn(tx *ReadTx, node string, stopped map[string]bool) structs.Resources {
 	var sum structs.Resources
 	for a := range LiveAllocsByNode(tx, node) {
 		if !stopped[a.ID] && a.Resources != nil {
@@ -130,7 +130,7 @@ func usedOn(tx *Read, node string, stopped map[string]bool) structs.Resources {
 	return sum
 }
 
-func groupOf(tx *Read, a *structs.Allocation) *structs.TaskGroup {
+func groupOf(tx *ReadTx, a *structs.Allocation) *structs.TaskGroup {
 	j := JobVersion(tx, structs.NamespaceOr(a.Namespace), a.JobID, a.JobVersion)
 	if j == nil {
 		return nil
@@ -147,8 +147,8 @@ func resourcesOf(a *structs.Allocation, g *structs.TaskGroup) structs.Resources 
 
 // stopPlanned stops an allocation, unless its node refused the plan: a replacement there is not coming.
 // One that is lost with its node is stopped all the same.
-func stopPlanned(tx *Write, s *structs.PlanStop, refused map[string]string, now int64) {
-	old := Alloc(tx.Read, s.AllocID)
+func stopPlanned(tx *WriteTx, s *structs.PlanStop, refused map[string]string, now int64) {
+	old := Alloc(tx.ReadTx, s.AllocID)
 	if old == nil || (refused[old.NodeID] != "" && s.ClientStatus == "") {
 		return
 	}
@@ -156,7 +156,7 @@ func stopPlanned(tx *Write, s *structs.PlanStop, refused map[string]string, now 
 	a.DesiredStatus, a.DesiredDescription = structs.AllocDesiredStop, s.Description
 	a.FollowupEvalID = cmp.Or(s.FollowupEvalID, a.FollowupEvalID)
 	lost := s.ClientStatus
-	if n := Node(tx.Read, old.NodeID); n == nil || n.Status == structs.NodeDown {
+	if n := Node(tx.ReadTx, old.NodeID); n == nil || n.Status == structs.NodeDown {
 		lost = structs.AllocLost // nobody will say that it ended
 	}
 	if lost != "" && !old.ClientTerminal() {
@@ -169,8 +169,8 @@ func stopPlanned(tx *Write, s *structs.PlanStop, refused map[string]string, now 
 	putAlloc(tx, old, a)
 }
 
-func updatePlanned(tx *Write, u *structs.PlanUpdate, now int64) {
-	old := Alloc(tx.Read, u.AllocID)
+func updatePlanned(tx *WriteTx, u *structs.PlanUpdate, now int64) {
+	old := Alloc(tx.ReadTx, u.AllocID)
 	if old == nil {
 		return
 	}
@@ -182,7 +182,7 @@ func updatePlanned(tx *Write, u *structs.PlanUpdate, now int64) {
 	if reflect.DeepEqual(old, a) {
 		return
 	}
-	if group := groupOf(tx.Read, a); u.SetJobVersion && group != nil {
+	if group := groupOf(tx.ReadTx, a); u.SetJobVersion && group != nil {
 		a.CSIPlugins, a.CSIVolumes = group.Plugins(), group.CSIUses(a.Index())
 		a.AllocModifyIndex = tx.Index
 	}
@@ -193,21 +193,21 @@ func updatePlanned(tx *Write, u *structs.PlanUpdate, now int64) {
 }
 
 // placePlanned makes the allocation and links it to the one it replaces.
-func placePlanned(tx *Write, placed *structs.Allocation, e *structs.Evaluation, now int64) {
-	if Alloc(tx.Read, placed.ID) != nil {
+func placePlanned(tx *WriteTx, placed *structs.Allocation, e *structs.Evaluation, now int64) {
+	if Alloc(tx.ReadTx, placed.ID) != nil {
 		return
 	}
-	group := groupOf(tx.Read, placed)
+	group := groupOf(tx.ReadTx, placed)
 	a := placed.Copy()
 	ask := resourcesOf(a, group)
 	a.Job, a.Resources, a.CSIPlugins, a.CSIVolumes = nil, &ask, group.Plugins(), group.CSIUses(a.Index())
 	a.Namespace, a.EvalID = structs.NamespaceOr(a.Namespace), cmp.Or(a.EvalID, e.ID)
 	a.DesiredStatus = cmp.Or(a.DesiredStatus, structs.AllocDesiredRun)
 	a.ClientStatus = cmp.Or(a.ClientStatus, structs.AllocPending)
-	a.NodeName = cmp.Or(a.NodeName, Node(tx.Read, a.NodeID).Name)
+	a.NodeName = cmp.Or(a.NodeName, Node(tx.ReadTx, a.NodeID).Name)
 	a.AllocModifyIndex, a.CreateTime, a.ModifyTime = tx.Index, now, now
 	putAlloc(tx, nil, a)
-	prev := Alloc(tx.Read, a.PreviousAllocation)
+	prev := Alloc(tx.ReadTx, a.PreviousAllocation)
 	if prev == nil || prev.NextAllocation == a.ID {
 		return
 	}

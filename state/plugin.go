@@ -9,15 +9,16 @@ import (
 	"strings"
 	"sync"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 var (
-	plugins = newTable("csi_plugins", func(p *structs.CSIPluginRow) key { return keyOf(p.ID) })
+	plugins = mvcc.NewTable("csi_plugins", func(p *structs.CSIPluginRow) mvcc.Key { return mvcc.KeyOf(p.ID) })
 
-	instances = newTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) key {
-		return keyOf(i.PluginID, string(i.Kind), i.NodeID)
-	}).sharing(shareInstance)
+	instances = mvcc.NewTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) mvcc.Key {
+		return mvcc.KeyOf(i.PluginID, string(i.Kind), i.NodeID)
+	}).OnPut(interning(internInstance))
 )
 
 // nodeIsDown is what an instance says whose node is down. It had been healthy, and is so again when the
@@ -25,31 +26,31 @@ var (
 const nodeIsDown = "node is down"
 
 // Plugin returns the plugin's row, nil if nothing refers to it.
-func Plugin(tx *Read, id string) *structs.CSIPluginRow { return plugins.get(tx, id) }
+func Plugin(tx *ReadTx, id string) *structs.CSIPluginRow { return plugins.Get(tx, id) }
 
 // Plugins yields the plugins whose ID begins so.
-func Plugins(tx *Read, prefix string) iter.Seq[*structs.CSIPluginRow] {
-	return plugins.prefix(tx, prefix)
+func Plugins(tx *ReadTx, prefix string) iter.Seq[*structs.CSIPluginRow] {
+	return plugins.Prefix(tx, prefix)
 }
 
 // Instance returns one half of a plugin on one node, nil if the node never reported it.
-func Instance(tx *Read, plugin string, kind structs.CSIKind, node string) *structs.CSIPluginInstance {
-	return instances.get(tx, plugin, string(kind), node)
+func Instance(tx *ReadTx, plugin string, kind structs.CSIKind, node string) *structs.CSIPluginInstance {
+	return instances.Get(tx, plugin, string(kind), node)
 }
 
 // InstancesByPlugin yields a plugin's instances, controllers first, by node.
-func InstancesByPlugin(tx *Read, plugin string) iter.Seq[*structs.CSIPluginInstance] {
-	return instances.all(tx, plugin)
+func InstancesByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.CSIPluginInstance] {
+	return instances.Scan(tx, plugin)
 }
 
 // InstancesByPluginKind yields one half of a plugin, by node.
-func InstancesByPluginKind(tx *Read, plugin string, kind structs.CSIKind) iter.Seq[*structs.CSIPluginInstance] {
-	return instances.all(tx, plugin, string(kind))
+func InstancesByPluginKind(tx *ReadTx, plugin string, kind structs.CSIKind) iter.Seq[*structs.CSIPluginInstance] {
+	return instances.Scan(tx, plugin, string(kind))
 }
 
 // InstancesByNode yields the instances a node reported, by plugin and kind. The node's row names them: an index
 // of them by node would hold as much again as the rows.
-func InstancesByNode(tx *Read, node string) iter.Seq[*structs.CSIPluginInstance] {
+func InstancesByNode(tx *ReadTx, node string) iter.Seq[*structs.CSIPluginInstance] {
 	return func(yield func(*structs.CSIPluginInstance) bool) {
 		n := Node(tx, node)
 		if n == nil {
@@ -64,14 +65,14 @@ func InstancesByNode(tx *Read, node string) iter.Seq[*structs.CSIPluginInstance]
 }
 
 // PluginDetail puts a plugin together with its instances and allocations as they are now.
-func PluginDetail(tx *Read, id string) *structs.CSIPlugin {
+func PluginDetail(tx *ReadTx, id string) *structs.CSIPlugin {
 	d := pluginFrame(tx, id)
 	if d == nil {
 		return nil
 	}
 	d.Controllers = make(map[string]*structs.CSIInfo, tallyOf(tx, id, structs.CSIKindController).Instances)
 	d.Nodes = make(map[string]*structs.CSIInfo, tallyOf(tx, id, structs.CSIKindNode).Instances)
-	halves := instances.under(tx, keyOf(id))
+	halves := instances.Cursor(tx, id)
 	fill := func() {
 		for i := halves.Next(); i != nil; i = halves.Next() {
 			addInstance(d, i)
@@ -120,15 +121,15 @@ const slabRows = 64
 // PluginPage is PluginDetail with at most limit of the instances, beginning with the first that is not
 // before the one named, and with the allocations that run these. next names where the next page begins, nil
 // on the last.
-func PluginPage(tx *Read, id string, begin *structs.CSIPluginInstance, limit int) (d *structs.CSIPlugin, next *structs.CSIPluginInstance) {
+func PluginPage(tx *ReadTx, id string, begin *structs.CSIPluginInstance, limit int) (d *structs.CSIPlugin, next *structs.CSIPluginInstance) {
 	if d = pluginFrame(tx, id); d == nil {
 		return nil, nil
 	}
 	d.Controllers, d.Nodes, d.Allocations = map[string]*structs.CSIInfo{}, map[string]*structs.CSIInfo{}, []*structs.AllocListStub{}
-	instances.has(tx, id) // who waits, waits for any of them
-	rows, stub, seen := instances.from(tx, id), AllocStubs(tx), map[string]bool{}
+	instances.Has(tx, id) // who waits, waits for any of them
+	rows, stub, seen := instances.Seek(tx, id), AllocStubs(tx), map[string]bool{}
 	if begin != nil {
-		rows = instances.from(tx, id, string(begin.Kind), begin.NodeID)
+		rows = instances.Seek(tx, id, string(begin.Kind), begin.NodeID)
 	}
 	for i := rows.Next(); i != nil && i.PluginID == id; i = rows.Next() {
 		if len(d.Controllers)+len(d.Nodes) == limit {
@@ -144,7 +145,7 @@ func PluginPage(tx *Read, id string, begin *structs.CSIPluginInstance, limit int
 }
 
 // pluginFrame is a plugin's answer without what it is put together from.
-func pluginFrame(tx *Read, id string) *structs.CSIPlugin {
+func pluginFrame(tx *ReadTx, id string) *structs.CSIPlugin {
 	row := Plugin(tx, id)
 	if row == nil {
 		return nil
@@ -164,7 +165,7 @@ func addInstance(d *structs.CSIPlugin, i *structs.CSIPluginInstance) {
 }
 
 // PluginStub is the plugin as lists show it.
-func PluginStub(tx *Read, row *structs.CSIPluginRow) *structs.CSIPluginListStub {
+func PluginStub(tx *ReadTx, row *structs.CSIPluginRow) *structs.CSIPluginListStub {
 	c := countPlugin(tx, row.ID)
 	return &structs.CSIPluginListStub{ID: row.ID, Provider: row.Provider, ControllerRequired: row.ControllerRequired,
 		ControllersHealthy: c.controllersHealthy, ControllersExpected: c.controllersExpected,
@@ -172,8 +173,8 @@ func PluginStub(tx *Read, row *structs.CSIPluginRow) *structs.CSIPluginListStub 
 }
 
 // NodeUpdateCSI takes a node's report of its plugin instances, whole or as a difference.
-func NodeUpdateCSI(tx *Write, p *structs.NodeUpdateCSIRequest) error {
-	old, err := mustNode(tx.Read, p.NodeID, p.SecretID)
+func NodeUpdateCSI(tx *WriteTx, p *structs.NodeUpdateCSIRequest) error {
+	old, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID)
 	if err != nil {
 		return err
 	}
@@ -181,14 +182,14 @@ func NodeUpdateCSI(tx *Write, p *structs.NodeUpdateCSIRequest) error {
 	if !slices.Equal(halves, old.CSIInstances()) {
 		n = edited(old)
 		n.SetCSIInstances(halves)
-		nodes.put(tx, n)
+		nodes.Put(tx, n)
 	}
 	return updateInstances(tx, old, n, p)
 }
 
 // reportedHalves names the instances that a node has after the report, by plugin and kind; old is the node
 // before it, of which a report that is whole leaves nothing.
-func reportedHalves(tx *Write, old *structs.Node, p *structs.NodeUpdateCSIRequest) []structs.CSIInstanceKey {
+func reportedHalves(tx *WriteTx, old *structs.Node, p *structs.NodeUpdateCSIRequest) []structs.CSIInstanceKey {
 	var keys []structs.CSIInstanceKey
 	if !p.Full {
 		keys = slices.Clone(old.CSIInstances())
@@ -206,7 +207,7 @@ func reportedHalves(tx *Write, old *structs.Node, p *structs.NodeUpdateCSIReques
 	if len(keys) == 0 {
 		return nil
 	}
-	return *tx.view.pool.halves.of(&keys)
+	return *internerOf(tx.ReadTx).instanceKeys.Of(&keys)
 }
 
 func compareHalves(a, b structs.CSIInstanceKey) int {
@@ -215,7 +216,7 @@ func compareHalves(a, b structs.CSIInstanceKey) int {
 
 // updateInstances puts what a node reports and removes what it has no more; old is the node before that, nil
 // if there was none.
-func updateInstances(tx *Write, old, n *structs.Node, p *structs.NodeUpdateCSIRequest) error {
+func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSIRequest) error {
 	for _, i := range p.Upserts {
 		if i == nil || i.PluginID == "" || (i.Kind != structs.CSIKindController && i.Kind != structs.CSIKindNode) {
 			return structs.Errorf(structs.KindInvalid, "a plugin instance needs a plugin ID and a kind, %s or %s",
@@ -239,7 +240,7 @@ func updateInstances(tx *Write, old, n *structs.Node, p *structs.NodeUpdateCSIRe
 		if _, has := slices.BinarySearchFunc(n.CSIInstances(), k, compareHalves); has {
 			continue
 		}
-		if i := Instance(tx.Read, k.PluginID, k.Kind, n.ID); i != nil {
+		if i := Instance(tx.ReadTx, k.PluginID, k.Kind, n.ID); i != nil {
 			removeInstance(tx, i, p.Now)
 		}
 	}
@@ -247,18 +248,18 @@ func updateInstances(tx *Write, old, n *structs.Node, p *structs.NodeUpdateCSIRe
 }
 
 // putInstance stores a report if it says anything new, and lets those go on who waited for it.
-func putInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
-	old := Instance(tx.Read, i.PluginID, i.Kind, i.NodeID)
+func putInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
+	old := Instance(tx.ReadTx, i.PluginID, i.Kind, i.NodeID)
 	if old == nil || !SameInstance(old, i) {
 		storeInstance(tx, old, i, now)
 	}
 }
 
 // storeInstance stores a report in the place of old, which may be nil.
-func storeInstance(tx *Write, old, i *structs.CSIPluginInstance, now int64) {
+func storeInstance(tx *WriteTx, old, i *structs.CSIPluginInstance, now int64) {
 	known := referPlugin(tx, i.PluginID)
 	p := checkDriver(tx, known, i)
-	instances.put(tx, i)
+	instances.Put(tx, i)
 	recount(tx, i.PluginID, i.Kind, tallyInstance(old), tallyInstance(i))
 	switch {
 	case p != known:
@@ -313,8 +314,8 @@ func sameControllerInfo(a, b *structs.CSIControllerInfo) bool {
 	return *a == *b
 }
 
-func removeInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
-	instances.delete(tx, i)
+func removeInstance(tx *WriteTx, i *structs.CSIPluginInstance, now int64) {
+	instances.Delete(tx, i)
 	recount(tx, i.PluginID, i.Kind, tallyInstance(i), tally{})
 	unreferPlugin(tx, i.PluginID)
 	rebindDriver(tx, i.PluginID, now)
@@ -322,7 +323,7 @@ func removeInstance(tx *Write, i *structs.CSIPluginInstance, now int64) {
 
 // learnPlugin keeps in the plugin's row what a healthy instance says and what must outlive it, and reports
 // whether that was news.
-func learnPlugin(tx *Write, old *structs.CSIPluginRow, i *structs.CSIPluginInstance, now int64) bool {
+func learnPlugin(tx *WriteTx, old *structs.CSIPluginRow, i *structs.CSIPluginInstance, now int64) bool {
 	learned := *old
 	learned.Known = true
 	learned.ControllerRequired = old.ControllerRequired || i.RequiresControllerPlugin
@@ -341,15 +342,15 @@ func learnPlugin(tx *Write, old *structs.CSIPluginRow, i *structs.CSIPluginInsta
 		return false
 	}
 	p := learned.Copy()
-	plugins.put(tx, p)
+	plugins.Put(tx, p)
 	if p.SupportsAttachDetach && !old.SupportsAttachDetach {
 		attachGranted(tx, p.ID, now)
 	}
 	return true
 }
 
-func downInstances(tx *Write, node string, now int64) {
-	for i := range InstancesByNode(tx.Read, node) {
+func downInstances(tx *WriteTx, node string, now int64) {
+	for i := range InstancesByNode(tx.ReadTx, node) {
 		if i.Healthy {
 			c := *i
 			c.Healthy, c.HealthDescription = false, nodeIsDown
@@ -358,8 +359,8 @@ func downInstances(tx *Write, node string, now int64) {
 	}
 }
 
-func reviveInstances(tx *Write, node string, now int64) {
-	for i := range InstancesByNode(tx.Read, node) {
+func reviveInstances(tx *WriteTx, node string, now int64) {
+	for i := range InstancesByNode(tx.ReadTx, node) {
 		if i.HealthDescription == nodeIsDown {
 			c := *i
 			c.Healthy, c.HealthDescription = true, ""
@@ -369,38 +370,38 @@ func reviveInstances(tx *Write, node string, now int64) {
 }
 
 // referPlugin returns the plugin's row, made with its first reference.
-func referPlugin(tx *Write, id string) *structs.CSIPluginRow {
-	p := Plugin(tx.Read, id)
+func referPlugin(tx *WriteTx, id string) *structs.CSIPluginRow {
+	p := Plugin(tx.ReadTx, id)
 	if p == nil {
 		p = &structs.CSIPluginRow{ID: id}
-		plugins.put(tx, p)
+		plugins.Put(tx, p)
 	}
 	return p
 }
 
 // unreferPlugin deletes the plugin's row with its last.
-func unreferPlugin(tx *Write, id string) {
-	p := Plugin(tx.Read, id)
-	if p == nil || pluginReferences(tx.Read, id) != "" {
+func unreferPlugin(tx *WriteTx, id string) {
+	p := Plugin(tx.ReadTx, id)
+	if p == nil || pluginReferences(tx.ReadTx, id) != "" {
 		return
 	}
-	plugins.delete(tx, p)
+	plugins.Delete(tx, p)
 	forgetWake(tx, structs.WakePlugin(id))
 }
 
 // pluginReferences names one of each kind of thing that refers to a plugin, "" if nothing does.
-func pluginReferences(tx *Read, id string) string {
+func pluginReferences(tx *ReadTx, id string) string {
 	var refs []string
-	if i := instances.first(tx, id); i != nil {
+	if i := instances.First(tx, id); i != nil {
 		refs = append(refs, fmt.Sprintf("its %s instance on node %s", i.Kind, i.NodeID))
 	}
-	if a := allocsByPlugin.first(tx, id, liveRow); a != nil {
+	if a := allocsByPlugin.First(tx, id, liveRow); a != nil {
 		refs = append(refs, fmt.Sprintf("allocation %s of job %s", a.ID, a.JobID))
 	}
-	if v := volumesByPlugin.first(tx, id); v != nil {
+	if v := volumesByPlugin.First(tx, id); v != nil {
 		refs = append(refs, fmt.Sprintf("volume %s in namespace %s", v.ID, v.Namespace))
 	}
-	if a := attachmentsByExternal.first(tx, id); a != nil {
+	if a := attachmentsByExternal.First(tx, id); a != nil {
 		refs = append(refs, fmt.Sprintf("the attachment of volume %s in namespace %s to node %s%s", a.VolumeID, a.Namespace, nodeName(tx, a.NodeID), failing(a.LastError)))
 	}
 	return strings.Join(refs, ", ")
@@ -408,8 +409,8 @@ func pluginReferences(tx *Read, id string) string {
 
 // PluginDelete succeeds when the plugin is gone, which it is by itself once nothing refers to it. While
 // something does it is refused, with what does.
-func PluginDelete(tx *Write, p *structs.CSIPluginDeleteRequest) error {
-	if refs := pluginReferences(tx.Read, p.ID); refs != "" {
+func PluginDelete(tx *WriteTx, p *structs.CSIPluginDeleteRequest) error {
+	if refs := pluginReferences(tx.ReadTx, p.ID); refs != "" {
 		return structs.Errorf(structs.KindPrecondition, "plugin %q is in use by %s", p.ID, refs)
 	}
 	return nil

@@ -1,10 +1,12 @@
 package state
 
+import "berth/internal/mvcc"
+
 import "berth/structs"
 
 // counts hold how many instances each half of each plugin has, so that nobody counts a fleet to show one
 // volume. Whatever puts or deletes an instance, or an allocation that runs a plugin, keeps them.
-var counts = newTable("csi_plugin_counts", func(c *pluginCount) key { return keyOf(c.PluginID, string(c.Kind)) })
+var counts = mvcc.NewTable("csi_plugin_counts", func(c *pluginCount) mvcc.Key { return mvcc.KeyOf(c.PluginID, string(c.Kind)) })
 
 // pluginCount is the row of one half of one plugin. It is there while a number in it is not 0.
 type pluginCount struct {
@@ -32,24 +34,24 @@ func (t tally) minus(o tally) tally {
 // than have reported.
 func (t tally) expected() int { return max(t.Instances, t.Runs) }
 
-func tallyOf(tx *Read, plugin string, kind structs.CSIKind) tally {
-	if c := counts.get(tx, plugin, string(kind)); c != nil {
+func tallyOf(tx *ReadTx, plugin string, kind structs.CSIKind) tally {
+	if c := counts.Get(tx, plugin, string(kind)); c != nil {
 		return c.Tally
 	}
 	return tally{}
 }
 
 // recount changes a half's numbers from what was to what is.
-func recount(tx *Write, plugin string, kind structs.CSIKind, was, is tally) {
+func recount(tx *WriteTx, plugin string, kind structs.CSIKind, was, is tally) {
 	if was == is {
 		return
 	}
-	c := &pluginCount{PluginID: plugin, Kind: kind, Tally: tallyOf(tx.Read, plugin, kind).minus(was).plus(is)}
+	c := &pluginCount{PluginID: plugin, Kind: kind, Tally: tallyOf(tx.ReadTx, plugin, kind).minus(was).plus(is)}
 	if c.Tally == (tally{}) {
-		counts.delete(tx, c)
+		counts.Delete(tx, c)
 		return
 	}
-	counts.put(tx, c)
+	counts.Put(tx, c)
 }
 
 // tallyInstance is what an instance, nil for none, counts for.
@@ -64,16 +66,16 @@ func tallyInstance(i *structs.CSIPluginInstance) tally {
 }
 
 // recountAlloc changes the numbers of the plugins that an allocation ran and runs now; old may be nil.
-func recountAlloc(tx *Write, old, now *structs.Allocation) {
+func recountAlloc(tx *WriteTx, old, now *structs.Allocation) {
 	if old != nil && old.JobVersion == now.JobVersion && old.ClientTerminal() == now.ClientTerminal() {
 		return
 	}
-	eachRun(tx.Read, old, func(plugin string, kind structs.CSIKind) { recount(tx, plugin, kind, tally{Runs: 1}, tally{}) })
-	eachRun(tx.Read, now, func(plugin string, kind structs.CSIKind) { recount(tx, plugin, kind, tally{}, tally{Runs: 1}) })
+	eachRun(tx.ReadTx, old, func(plugin string, kind structs.CSIKind) { recount(tx, plugin, kind, tally{Runs: 1}, tally{}) })
+	eachRun(tx.ReadTx, now, func(plugin string, kind structs.CSIKind) { recount(tx, plugin, kind, tally{}, tally{Runs: 1}) })
 }
 
 // eachRun calls fn for each half of a plugin that the allocation runs, unless it is nil or has ended.
-func eachRun(tx *Read, a *structs.Allocation, fn func(plugin string, kind structs.CSIKind)) {
+func eachRun(tx *ReadTx, a *structs.Allocation, fn func(plugin string, kind structs.CSIKind)) {
 	if a == nil || a.ClientTerminal() {
 		return
 	}
@@ -85,7 +87,7 @@ func eachRun(tx *Read, a *structs.Allocation, fn func(plugin string, kind struct
 }
 
 // kindsOf lists the halves of the plugin that an allocation runs.
-func kindsOf(tx *Read, a *structs.Allocation, plugin string) []structs.CSIKind {
+func kindsOf(tx *ReadTx, a *structs.Allocation, plugin string) []structs.CSIKind {
 	var kinds []structs.CSIKind
 	job := JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 	if job == nil || job.Group(a.TaskGroup) == nil {
@@ -105,12 +107,12 @@ type pluginCounts struct {
 	nodesHealthy, nodesExpected             int
 }
 
-func countPlugin(tx *Read, id string) pluginCounts {
+func countPlugin(tx *ReadTx, id string) pluginCounts {
 	controllers, nodes := tallyOf(tx, id, structs.CSIKindController), tallyOf(tx, id, structs.CSIKindNode)
 	return pluginCounts{controllers.Healthy, controllers.expected(), nodes.Healthy, nodes.expected()}
 }
 
 // HealthyInstance reports whether a half of the plugin is healthy anywhere.
-func HealthyInstance(tx *Read, plugin string, kind structs.CSIKind) bool {
+func HealthyInstance(tx *ReadTx, plugin string, kind structs.CSIKind) bool {
 	return tallyOf(tx, plugin, kind).Healthy > 0
 }

@@ -14,12 +14,12 @@ import (
 
 // checkDriver completes a report that is about to be stored. It returns the plugin's row, renewed when the
 // report is healthy and its driver takes over an ID that is free.
-func checkDriver(tx *Write, p *structs.CSIPluginRow, i *structs.CSIPluginInstance) *structs.CSIPluginRow {
+func checkDriver(tx *WriteTx, p *structs.CSIPluginRow, i *structs.CSIPluginInstance) *structs.CSIPluginRow {
 	i.OtherDriver = false
 	if !i.Healthy || i.IsDriver(p.Provider) {
 		return p
 	}
-	if holdsVolumes(tx.Read, p.ID) || reportedDriver(tx.Read, p, i) {
+	if holdsVolumes(tx.ReadTx, p.ID) || reportedDriver(tx.ReadTx, p, i) {
 		i.Healthy, i.OtherDriver = false, true
 		i.HealthDescription = fmt.Sprintf("not used: its driver is %q, plugin %q belongs to driver %q",
 			i.Provider, p.ID, p.Provider)
@@ -29,12 +29,12 @@ func checkDriver(tx *Write, p *structs.CSIPluginRow, i *structs.CSIPluginInstanc
 }
 
 // holdsVolumes reports whether a volume or an attachment ties the plugin's ID to its driver.
-func holdsVolumes(tx *Read, id string) bool {
-	return volumesByPlugin.first(tx, id) != nil || attachmentsByExternal.first(tx, id) != nil
+func holdsVolumes(tx *ReadTx, id string) bool {
+	return volumesByPlugin.First(tx, id) != nil || attachmentsByExternal.First(tx, id) != nil
 }
 
 // reportedDriver reports whether a node has an instance of the plugin's driver, other than the one given.
-func reportedDriver(tx *Read, p *structs.CSIPluginRow, other *structs.CSIPluginInstance) bool {
+func reportedDriver(tx *ReadTx, p *structs.CSIPluginRow, other *structs.CSIPluginInstance) bool {
 	for i := range InstancesByPlugin(tx, p.ID) {
 		if i.Provider == p.Provider && (other == nil || i.NodeID != other.NodeID || i.Kind != other.Kind) {
 			return true
@@ -43,19 +43,19 @@ func reportedDriver(tx *Read, p *structs.CSIPluginRow, other *structs.CSIPluginI
 	return false
 }
 
-func putDriver(tx *Write, p *structs.CSIPluginRow) *structs.CSIPluginRow {
-	plugins.put(tx, p)
+func putDriver(tx *WriteTx, p *structs.CSIPluginRow) *structs.CSIPluginRow {
+	plugins.Put(tx, p)
 	return p
 }
 
 // rebindDriver gives a plugin's ID to another driver once no instance of the present one is left: to one that
 // names it as its former name or, without volumes and attachments, to any. now is UnixNano.
-func rebindDriver(tx *Write, id string, now int64) {
-	p := Plugin(tx.Read, id)
-	if p == nil || p.Provider == "" || reportedDriver(tx.Read, p, nil) {
+func rebindDriver(tx *WriteTx, id string, now int64) {
+	p := Plugin(tx.ReadTx, id)
+	if p == nil || p.Provider == "" || reportedDriver(tx.ReadTx, p, nil) {
 		return
 	}
-	heir := heirOf(tx.Read, p)
+	heir := heirOf(tx.ReadTx, p)
 	if heir == nil {
 		return
 	}
@@ -69,7 +69,7 @@ func rebindDriver(tx *Write, id string, now int64) {
 }
 
 // heirOf returns the instance whose driver gets the plugin's ID next, nil for none.
-func heirOf(tx *Read, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
+func heirOf(tx *ReadTx, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
 	free := !holdsVolumes(tx, p.ID)
 	for i := range InstancesByPlugin(tx, p.ID) {
 		if i.Provider != "" && (i.Healthy || i.OtherDriver) && (free || i.FormerProvider == p.Provider) {
@@ -80,14 +80,14 @@ func heirOf(tx *Read, p *structs.CSIPluginRow) *structs.CSIPluginInstance {
 }
 
 // restoreInstances stores the reports of other drivers again as their nodes made them.
-func restoreInstances(tx *Write, id string, now int64) {
-	for _, old := range slices.Collect(InstancesByPlugin(tx.Read, id)) {
+func restoreInstances(tx *WriteTx, id string, now int64) {
+	for _, old := range slices.Collect(InstancesByPlugin(tx.ReadTx, id)) {
 		if !old.OtherDriver {
 			continue
 		}
 		i := *old
 		i.Healthy, i.HealthDescription = true, ""
-		if n := Node(tx.Read, i.NodeID); n == nil || n.Status == structs.NodeDown {
+		if n := Node(tx.ReadTx, i.NodeID); n == nil || n.Status == structs.NodeDown {
 			i.Healthy, i.HealthDescription = false, nodeIsDown
 		}
 		storeInstance(tx, old, &i, now)

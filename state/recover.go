@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -18,11 +19,11 @@ import (
 // The intents of rows are believed: jobs, volumes, claims, drain. Their statements about the world are not:
 // nodes report it again, and the leader repeats the calls whose effect it has to be sure of.
 
-var unaccounted = nodes.by("unaccounted", func(n *structs.Node) key {
+var unaccounted = nodes.Index("unaccounted", func(n *structs.Node) mvcc.Key {
 	if !n.Unaccounted {
 		return nil
 	}
-	return keyOf(n.ID)
+	return mvcc.KeyOf(n.ID)
 })
 
 // Recover prepares a restored state. It marks every node as unaccounted, also one that was down: it may have
@@ -33,32 +34,32 @@ var unaccounted = nodes.by("unaccounted", func(n *structs.Node) key {
 // before is the state that the restored one replaces. Recover carries over its nodes, its attachments and the
 // controller calls whose outcome is not known. An attachment that the restored state lacks is to be detached,
 // unless a granted claim of the restored state uses it.
-func Recover(tx *Write, before *Read, now int64) {
-	for _, n := range slices.Collect(Nodes(tx.Read)) {
+func Recover(tx *WriteTx, before *ReadTx, now int64) {
+	for _, n := range slices.Collect(Nodes(tx.ReadTx)) {
 		if !n.Unaccounted && !holdsNothing(before, n.ID) {
 			putUnaccounted(tx, edited(n), now)
 		}
 	}
 	for n := range Nodes(before) {
-		if Node(tx.Read, n.ID) == nil && !holdsNothing(before, n.ID) {
+		if Node(tx.ReadTx, n.ID) == nil && !holdsNothing(before, n.ID) {
 			n = edited(n)
 			n.SetCSIInstances(nil) // it registers again
 			putUnaccounted(tx, n, now)
 		}
 	}
-	for _, a := range slices.Collect(attachments.all(tx.Read)) {
+	for _, a := range slices.Collect(attachments.Scan(tx.ReadTx)) {
 		if a.State == structs.AttachmentAttached {
 			a = a.Copy()
 			a.State, a.ModifyTime = structs.AttachmentAttaching, now
-			attachments.put(tx, a)
+			attachments.Put(tx, a)
 		}
 	}
-	for _, v := range slices.Collect(UnsettledVolumes(tx.Read)) {
+	for _, v := range slices.Collect(UnsettledVolumes(tx.ReadTx)) {
 		if v.State == structs.VolumeDeleting {
 			keepVolume(tx, v.Copy(), now)
 		}
 	}
-	for a := range attachments.all(before) {
+	for a := range attachments.Scan(before) {
 		keepUsed(tx, a, now)
 		putFound(tx, a, now)
 	}
@@ -68,33 +69,33 @@ func Recover(tx *Write, before *Read, now int64) {
 // keepUsed keeps an attachment that the restored state lacks although it has a granted claim that uses it: the
 // plugin may have begun to attach after the snapshot. It is to be attached again, with the arguments that it
 // was attached with, and is detached with its last claim.
-func keepUsed(tx *Write, was *structs.CSIAttachment, now int64) {
-	a := named(tx.Read, was)
-	if Attachment(tx.Read, a.Namespace, a.VolumeID, a.NodeID) != nil || !inUse(tx.Read, a) {
+func keepUsed(tx *WriteTx, was *structs.CSIAttachment, now int64) {
+	a := named(tx.ReadTx, was)
+	if Attachment(tx.ReadTx, a.Namespace, a.VolumeID, a.NodeID) != nil || !inUse(tx.ReadTx, a) {
 		return
 	}
 	a.State, a.Found, a.ModifyTime = structs.AttachmentAttaching, false, now
 	a.PublishContext, a.LastError, a.Indexes = nil, nil, structs.Indexes{}
-	attachments.put(tx, a)
+	attachments.Put(tx, a)
 	referPlugin(tx, a.PluginID)
 }
 
 // keepCalls has the rows of the restored state name the calls that were under way for them when it replaced
 // before: they take effect in the same world. A volume that only before has stays forgotten: nobody asks for
 // another call for it.
-func keepCalls(tx *Write, before *Read) {
-	for was := range attachments.all(before) {
-		was = named(tx.Read, was)
-		a := Attachment(tx.Read, was.Namespace, was.VolumeID, was.NodeID)
+func keepCalls(tx *WriteTx, before *ReadTx) {
+	for was := range attachments.Scan(before) {
+		was = named(tx.ReadTx, was)
+		a := Attachment(tx.ReadTx, was.Namespace, was.VolumeID, was.NodeID)
 		if a != nil && laterCall(was.Call, a.Call) {
 			a = a.Copy()
 			a.Call = was.Copy().Call
-			attachments.put(tx, a)
+			attachments.Put(tx, a)
 		}
 	}
-	for was := range volumes.all(before) {
-		v := Volume(tx.Read, was.Namespace, was.ID)
-		if same := volumesByPlugin.first(tx.Read, was.PluginID, was.ExternalID); was.ExternalID != "" && same != nil {
+	for was := range volumes.Scan(before) {
+		v := Volume(tx.ReadTx, was.Namespace, was.ID)
+		if same := volumesByPlugin.First(tx.ReadTx, was.PluginID, was.ExternalID); was.ExternalID != "" && same != nil {
 			v = same // under another name, perhaps
 		}
 		if v != nil && laterCall(was.Call, v.Call) {
@@ -110,22 +111,22 @@ func laterCall(a, b *structs.CSICall) bool { return a != nil && (b == nil || a.T
 
 // holdsNothing reports whether a node surely holds no volume: the state that is replaced knows that the node
 // is down and that no claim, attachment or allocation of it is left. Nobody has to wait for such a node.
-func holdsNothing(before *Read, id string) bool {
+func holdsNothing(before *ReadTx, id string) bool {
 	n := Node(before, id)
 	return n != nil && n.Status == structs.NodeDown && !n.Unaccounted &&
-		holdsNode(before, id) == "" && attachmentsByNode.first(before, id) == nil
+		holdsNode(before, id) == "" && attachmentsByNode.First(before, id) == nil
 }
 
-func putUnaccounted(tx *Write, n *structs.Node, now int64) {
+func putUnaccounted(tx *WriteTx, n *structs.Node, now int64) {
 	n.Unaccounted = true
 	addEvents(tx, n, []*structs.NodeEvent{{Message: "The servers' state was restored from a snapshot: the node has to say what it holds",
 		Subsystem: "Cluster", Timestamp: time.Unix(0, now).UTC()}})
-	nodes.put(tx, n)
+	nodes.Put(tx, n)
 }
 
 // keepVolume gives up a deletion. A volume without an external ID may or may not exist: its creation is
 // repeated, which tells.
-func keepVolume(tx *Write, v *structs.CSIVolume, now int64) {
+func keepVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
 	v.State, v.ModifyTime = structs.VolumeReady, now
 	giveBackSecrets(v)
 	if v.ExternalID == "" {
@@ -138,8 +139,8 @@ func keepVolume(tx *Write, v *structs.CSIVolume, now int64) {
 
 // Recovering returns which node has still to report what it holds and, if that does not end by itself, the
 // remedy; "" if no node has.
-func Recovering(tx *Read) string {
-	n := unaccounted.first(tx)
+func Recovering(tx *ReadTx) string {
+	n := unaccounted.First(tx)
 	if n == nil {
 		return ""
 	}
@@ -152,7 +153,7 @@ func Recovering(tx *Read) string {
 
 // Unclaimed returns a volume that a node holds without the claim under which it was brought there, "" if
 // there is none.
-func Unclaimed(tx *Read, node string, inventory *structs.NodeInventory) string {
+func Unclaimed(tx *ReadTx, node string, inventory *structs.NodeInventory) string {
 	for _, h := range inventory.Held {
 		c := Claim(tx, h.Namespace, h.VolumeID, h.AllocID)
 		if c == nil || c.NodeID != node || c.State != structs.ClaimGranted || h.GrantIndex != 0 && h.GrantIndex != c.GrantIndex {
@@ -163,7 +164,7 @@ func Unclaimed(tx *Read, node string, inventory *structs.NodeInventory) string {
 }
 
 // Unrecorded returns the attachments that a node's inventory tells of and that no row names.
-func Unrecorded(tx *Read, node string, inventory *structs.NodeInventory) (found []*structs.CSIAttachment) {
+func Unrecorded(tx *ReadTx, node string, inventory *structs.NodeInventory) (found []*structs.CSIAttachment) {
 	seen := map[structs.CSIClaimKey]bool{}
 	for _, list := range [][]structs.CSIHeldClaim{inventory.Held, inventory.Left} {
 		for _, h := range list {
@@ -183,7 +184,7 @@ func Unrecorded(tx *Read, node string, inventory *structs.NodeInventory) (found 
 }
 
 // AttachmentsFound makes the rows of attachments that no row names: they are to be detached.
-func AttachmentsFound(tx *Write, p *structs.CSIAttachmentsFound) error {
+func AttachmentsFound(tx *WriteTx, p *structs.CSIAttachmentsFound) error {
 	for _, a := range p.Attachments {
 		if a == nil || a.Namespace == "" || a.VolumeID == "" || a.NodeID == "" {
 			return structs.Errorf(structs.KindInvalid,
@@ -194,20 +195,20 @@ func AttachmentsFound(tx *Write, p *structs.CSIAttachmentsFound) error {
 	return nil
 }
 
-func putFound(tx *Write, found *structs.CSIAttachment, now int64) {
-	a := CompleteFound(tx.Read, found)
+func putFound(tx *WriteTx, found *structs.CSIAttachment, now int64) {
+	a := CompleteFound(tx.ReadTx, found)
 	if a == nil {
 		return
 	}
 	a.State, a.Found, a.CreateTime, a.ModifyTime = structs.AttachmentDetaching, true, now, now
 	a.PublishContext, a.LastError, a.Indexes = nil, nil, structs.Indexes{}
-	attachments.put(tx, a)
+	attachments.Put(tx, a)
 	referPlugin(tx, a.PluginID)
 }
 
 // CompleteFound returns a copy of an attachment that was found, with what rows know of it; nil if it has a
 // row, if a granted claim uses it, or if too little is known for a detach.
-func CompleteFound(tx *Read, found *structs.CSIAttachment) *structs.CSIAttachment {
+func CompleteFound(tx *ReadTx, found *structs.CSIAttachment) *structs.CSIAttachment {
 	a := named(tx, found)
 	if Attachment(tx, a.Namespace, a.VolumeID, a.NodeID) != nil || inUse(tx, a) {
 		return nil
@@ -234,7 +235,7 @@ func CompleteFound(tx *Read, found *structs.CSIAttachment) *structs.CSIAttachmen
 // registered under another name after the snapshot, and its name may have been given to another volume. Claims
 // and attachments wait for each other by name: under two names a volume would be detached from a node where a
 // claim uses it. A volume whose name is taken and that has no other is named by the plugin's ID.
-func named(tx *Read, found *structs.CSIAttachment) *structs.CSIAttachment {
+func named(tx *ReadTx, found *structs.CSIAttachment) *structs.CSIAttachment {
 	a, v := found.Copy(), Volume(tx, found.Namespace, found.VolumeID)
 	if v != nil {
 		a.PluginID = cmp.Or(a.PluginID, v.PluginID)
@@ -242,7 +243,7 @@ func named(tx *Read, found *structs.CSIAttachment) *structs.CSIAttachment {
 	if a.ExternalVolumeID == "" {
 		return a
 	}
-	if now := volumesByPlugin.first(tx, a.PluginID, a.ExternalVolumeID); now != nil {
+	if now := volumesByPlugin.First(tx, a.PluginID, a.ExternalVolumeID); now != nil {
 		a.Namespace, a.VolumeID = now.Namespace, now.ID
 	} else if v != nil && v.ExternalID != "" {
 		a.VolumeID = a.ExternalVolumeID
@@ -251,7 +252,7 @@ func named(tx *Read, found *structs.CSIAttachment) *structs.CSIAttachment {
 }
 
 // externalNode returns a plugin's own ID of a node, "" if it is not known.
-func externalNode(tx *Read, plugin, node string) string {
+func externalNode(tx *ReadTx, plugin, node string) string {
 	half := Instance(tx, plugin, structs.CSIKindNode, node)
 	if half == nil || half.NodeInfo == nil || half.OtherDriver {
 		return ""
@@ -260,7 +261,7 @@ func externalNode(tx *Read, plugin, node string) string {
 }
 
 // NodeOfExternal returns the node that a plugin knows by its own ID, "" if there is none.
-func NodeOfExternal(tx *Read, plugin, external string) string {
+func NodeOfExternal(tx *ReadTx, plugin, external string) string {
 	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
 		if i.NodeInfo != nil && i.NodeInfo.ID == external && !i.OtherDriver {
 			return i.NodeID
@@ -271,7 +272,7 @@ func NodeOfExternal(tx *Read, plugin, external string) string {
 
 // AttachmentWaits returns why the call that an attachment asks for cannot be made yet, "" if it can. A volume
 // for a single node is not attached before it is detached everywhere else.
-func AttachmentWaits(tx *Read, a *structs.CSIAttachment) string {
+func AttachmentWaits(tx *ReadTx, a *structs.CSIAttachment) string {
 	if why := Recovering(tx); why != "" {
 		return why
 	}
@@ -287,12 +288,12 @@ func AttachmentWaits(tx *Read, a *structs.CSIAttachment) string {
 }
 
 // attachNow has attaches of a volume that failed tried again at once: the attachment that was found is gone.
-func attachNow(tx *Write, found *structs.CSIAttachment) {
-	for _, a := range slices.Collect(AttachmentsByVolume(tx.Read, found.Namespace, found.VolumeID)) {
+func attachNow(tx *WriteTx, found *structs.CSIAttachment) {
+	for _, a := range slices.Collect(AttachmentsByVolume(tx.ReadTx, found.Namespace, found.VolumeID)) {
 		if a.State == structs.AttachmentAttaching && a.LastError != nil {
 			a = a.Copy()
 			a.LastError = nil
-			attachments.put(tx, a)
+			attachments.Put(tx, a)
 		}
 	}
 }

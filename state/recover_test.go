@@ -17,7 +17,7 @@ func (w *world) restored(saved []byte) *world {
 		w.t.Fatal(err)
 	}
 	back.index = w.index
-	do(back, func(tx *Write, before *Read) error { Recover(tx, before, 1); return nil }, w.s.Read())
+	do(back, func(tx *WriteTx, before *ReadTx) error { Recover(tx, before, 1); return nil }, w.s.Read())
 	return back
 }
 

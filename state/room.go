@@ -15,19 +15,19 @@ type madeRoom struct {
 const keptRooms = 32
 
 // makeRoom wakes who waits for capacity, and remembers where there is more of it: "" may be anywhere.
-func makeRoom(tx *Write, node string) {
+func makeRoom(tx *WriteTx, node string) {
 	wakeKey(tx, structs.WakeCapacity)
-	if node != "" && jobsPerNode.has(tx.Read) {
+	if node != "" && jobsPerNode.Has(tx.ReadTx) {
 		wakeKey(tx, structs.WakeNode(node))
 	}
-	old := wakes.get(tx.Read, structs.WakeCapacity)
+	old := wakes.Get(tx.ReadTx, structs.WakeCapacity)
 	if n := len(old.Rooms); n > 0 && old.Rooms[n-1] == (madeRoom{node, tx.Index}) {
 		return
 	}
 	w := *old
 	if node == "" {
 		w.Rooms, w.Forgotten = nil, tx.Index
-		wakes.put(tx, &w)
+		wakes.Put(tx, &w)
 		return
 	}
 	if w.Forgotten == 0 {
@@ -43,13 +43,13 @@ func makeRoom(tx *Write, node string) {
 		w.Forgotten, rooms = rooms[0].At, rooms[1:]
 	}
 	w.Rooms = rooms
-	wakes.put(tx, &w)
+	wakes.Put(tx, &w)
 }
 
 // RoomSince lists the nodes on which room was made after an index. It reports false where there may have been
 // others.
-func RoomSince(tx *Read, index uint64) (nodes []string, known bool) {
-	w := wakes.get(tx, structs.WakeCapacity)
+func RoomSince(tx *ReadTx, index uint64) (nodes []string, known bool) {
+	w := wakes.Get(tx, structs.WakeCapacity)
 	if w == nil || w.Forgotten == 0 || index < w.Forgotten {
 		return nil, false
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // rooms renders where room was made after an index.
-func rooms(tx *Read, index uint64) string {
+func rooms(tx *ReadTx, index uint64) string {
 	nodes, known := RoomSince(tx, index)
 	if !known {
 		return "anywhere"
@@ -50,7 +50,7 @@ func TestRoomIsRememberedWhereItWasMade(t *testing.T) {
 
 	w.index++
 	at := w.index
-	if err := w.s.Write(at, func(tx *Write) error {
+	if err := w.s.Write(at, func(tx *WriteTx) error {
 		makeRoom(tx, "n2")
 		wake(tx, structs.WakeCapacity) // nobody says where
 		makeRoom(tx, "n1")

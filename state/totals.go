@@ -24,7 +24,7 @@ type PluginTotal struct {
 
 // CountTotals looks at each node, each volume with claims, each half of a plugin and each row that asks for a call.
 // It looks at no claim and no settled volume, so that it costs milliseconds in the largest fleet.
-func CountTotals(tx *Read) Totals {
+func CountTotals(tx *ReadTx) Totals {
 	t := Totals{
 		Nodes:       map[string]int{structs.NodeInit: 0, structs.NodeReady: 0, structs.NodeDown: 0},
 		Claims:      map[string]int{structs.ClaimWaiting: 0, structs.ClaimGranted: 0},
@@ -34,7 +34,7 @@ func CountTotals(tx *Read) Totals {
 	for n := range Nodes(tx) {
 		t.Nodes[n.Status]++
 	}
-	for l := range lines.all(tx) {
+	for l := range lines.Scan(tx) {
 		for _, c := range l.Classes {
 			t.Claims[structs.ClaimWaiting] += c.Waiting
 			t.Claims[structs.ClaimGranted] += c.Granted
@@ -50,7 +50,7 @@ func CountTotals(tx *Read) Totals {
 		}
 		t.Volumes[v.State]++
 	}
-	for c := range counts.all(tx) {
+	for c := range counts.Scan(tx) {
 		t.Plugins = append(t.Plugins, PluginTotal{c.PluginID, c.Kind, c.Tally.Healthy, c.Tally.expected()})
 	}
 	return t

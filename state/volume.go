@@ -7,37 +7,38 @@ import (
 	"slices"
 	"strings"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 var (
-	volumes = newTable("csi_volumes", func(v *structs.CSIVolume) key { return keyOf(v.Namespace, v.ID) }).sharing(shareVolume)
+	volumes = mvcc.NewTable("csi_volumes", func(v *structs.CSIVolume) mvcc.Key { return mvcc.KeyOf(v.Namespace, v.ID) }).OnPut(interning(internVolume))
 
 	// By plugin and, within it, by the plugin's own ID, "" while it is not known.
-	volumesByPlugin = volumes.byUnique("plugin", func(v *structs.CSIVolume) key {
-		return keyOf(v.PluginID, v.ExternalID, v.Namespace, v.ID)
+	volumesByPlugin = volumes.UniqueIndex("plugin", func(v *structs.CSIVolume) mvcc.Key {
+		return mvcc.KeyOf(v.PluginID, v.ExternalID, v.Namespace, v.ID)
 	})
-	unsettledVolumes = volumes.by("unsettled", func(v *structs.CSIVolume) key {
+	unsettledVolumes = volumes.Index("unsettled", func(v *structs.CSIVolume) mvcc.Key {
 		if !v.Unsettled() {
 			return nil
 		}
-		return keyOf(v.State)
+		return mvcc.KeyOf(v.State)
 	})
 )
 
 // Volume returns the volume, nil if there is none.
-func Volume(tx *Read, ns, id string) *structs.CSIVolume { return volumes.get(tx, ns, id) }
+func Volume(tx *ReadTx, ns, id string) *structs.CSIVolume { return volumes.Get(tx, ns, id) }
 
 // VolumesByPlugin yields a plugin's volumes in all namespaces.
-func VolumesByPlugin(tx *Read, plugin string) iter.Seq[*structs.CSIVolume] {
-	return volumesByPlugin.all(tx, plugin)
+func VolumesByPlugin(tx *ReadTx, plugin string) iter.Seq[*structs.CSIVolume] {
+	return volumesByPlugin.Scan(tx, plugin)
 }
 
 // UnsettledVolumes yields those for which the leader has a call to make: to create, delete or expand.
-func UnsettledVolumes(tx *Read) iter.Seq[*structs.CSIVolume] { return unsettledVolumes.all(tx) }
+func UnsettledVolumes(tx *ReadTx) iter.Seq[*structs.CSIVolume] { return unsettledVolumes.Scan(tx) }
 
 // VolumeStub is the volume as lists show it.
-func VolumeStub(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeListStub {
+func VolumeStub(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeListStub {
 	s := bareStub(v)
 	countClaims(&s, lineOf(tx, v.Namespace, v.ID))
 	lookOf(tx, v.PluginID).show(v, &s)
@@ -71,7 +72,7 @@ type pluginLook struct {
 	counts pluginCounts
 }
 
-func lookOf(tx *Read, plugin string) pluginLook {
+func lookOf(tx *ReadTx, plugin string) pluginLook {
 	return pluginLook{Plugin(tx, plugin), countPlugin(tx, plugin)}
 }
 
@@ -86,7 +87,7 @@ func (l pluginLook) show(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
 }
 
 // unschedulable says why no allocation can use the volume whatever its claims, "" if one can.
-func unschedulable(tx *Read, v *structs.CSIVolume) string {
+func unschedulable(tx *ReadTx, v *structs.CSIVolume) string {
 	return lookOf(tx, v.PluginID).unschedulable(v)
 }
 
@@ -104,7 +105,7 @@ func (l pluginLook) unschedulable(v *structs.CSIVolume) string {
 
 // VolumeDetail puts a volume together with its plugin, claims, attachments and allocations as they are
 // now. It is made of copies where secrets are: what it carries of them is nothing.
-func VolumeDetail(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeDetail {
+func VolumeDetail(tx *ReadTx, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 	s := VolumeStub(tx, v)
 	d := &structs.CSIVolumeDetail{CSIVolume: *v.Copy(), AccessMode: s.AccessMode, AttachmentMode: s.AttachmentMode,
 		ReadAllocs: map[string]*structs.AllocListStub{}, WriteAllocs: map[string]*structs.AllocListStub{},
@@ -135,9 +136,9 @@ func VolumeDetail(tx *Read, v *structs.CSIVolume) *structs.CSIVolumeDetail {
 
 // jobsWaitingFor returns the jobs that could not be placed and wait for a volume to change. It looks at a bounded
 // number of evaluations.
-func jobsWaitingFor(tx *Read, v *structs.CSIVolume) (jobs []string) {
+func jobsWaitingFor(tx *ReadTx, v *structs.CSIVolume) (jobs []string) {
 	looked := 0
-	for e := range evalsByBlocked.all(tx, structs.WakeVolume(v.Namespace, v.ID)) {
+	for e := range evalsByBlocked.Scan(tx, structs.WakeVolume(v.Namespace, v.ID)) {
 		looked++
 		if looked > 10*structs.MaxWaitingJobs || len(jobs) == structs.MaxWaitingJobs {
 			break
@@ -151,7 +152,7 @@ func jobsWaitingFor(tx *Read, v *structs.CSIVolume) (jobs []string) {
 
 // renamedNode says that a plugin has come to name a node otherwise than when the volume was attached to it. The
 // attachment keeps the name: it is what a detach has to name.
-func renamedNode(tx *Read, a *structs.CSIAttachment) string {
+func renamedNode(tx *ReadTx, a *structs.CSIAttachment) string {
 	half := Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
 	if half == nil || half.NodeInfo == nil || half.NodeInfo.ID == "" || half.NodeInfo.ID == a.ExternalNodeID {
 		return ""
@@ -160,7 +161,7 @@ func renamedNode(tx *Read, a *structs.CSIAttachment) string {
 		nodeName(tx, a.NodeID), a.ExternalNodeID, a.PluginID, half.NodeInfo.ID)
 }
 
-func addClaim(tx *Read, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocked string) {
+func addClaim(tx *ReadTx, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocked string) {
 	c = c.Copy()
 	c.Reason = cmp.Or(lingers(tx, c), blocked)
 	d.Claims = append(d.Claims, c)
@@ -178,9 +179,9 @@ func addClaim(tx *Read, d *structs.CSIVolumeDetail, c *structs.CSIClaim, blocked
 }
 
 // usersOf names who has to go before a volume can: claims by their allocations, else attachments.
-func usersOf(tx *Read, v *structs.CSIVolume) error {
+func usersOf(tx *ReadTx, v *structs.CSIVolume) error {
 	var allocs, nodes []string
-	rows := claims.under(tx, keyOf(v.Namespace, v.ID))
+	rows := claims.Cursor(tx, v.Namespace, v.ID)
 	for c := rows.Next(); c != nil && len(allocs) < manyHolders; c = rows.Next() {
 		allocs = append(allocs, c.AllocID)
 	}
@@ -200,13 +201,13 @@ func usersOf(tx *Read, v *structs.CSIVolume) error {
 // attached then is detached although the volume is gone. A claim that is granted is not dropped: until its
 // node has let go the volume may be mounted there, also for an allocation that has ended, and registered
 // anew it would be mounted twice.
-func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
-	v := Volume(tx.Read, p.RequestNamespace(), p.ID)
+func VolumeDeregister(tx *WriteTx, p *structs.CSIVolumeDeregisterRequest) error {
+	v := Volume(tx.ReadTx, p.RequestNamespace(), p.ID)
 	if v == nil {
 		return structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", p.ID, p.RequestNamespace())
 	}
 	if !p.Force {
-		if err := usersOf(tx.Read, v); err != nil {
+		if err := usersOf(tx.ReadTx, v); err != nil {
 			return err
 		}
 		if v.State == structs.VolumeCreating || v.State == structs.VolumeDeleting {
@@ -215,12 +216,12 @@ func VolumeDeregister(tx *Write, p *structs.CSIVolumeDeregisterRequest) error {
 				v.ID, v.State, deregisterCommand(v))
 		}
 	}
-	for _, k := range classesIn(tx.Read, v.Namespace, v.ID, structs.ClaimGranted) {
-		for _, c := range someHolders(tx.Read, v, k) {
-			return structs.Errorf(structs.KindPrecondition, "volume %q is in use: %s", v.ID, holds(tx.Read, c))
+	for _, k := range classesIn(tx.ReadTx, v.Namespace, v.ID, structs.ClaimGranted) {
+		for _, c := range someHolders(tx.ReadTx, v, k) {
+			return structs.Errorf(structs.KindPrecondition, "volume %q is in use: %s", v.ID, holds(tx.ReadTx, c))
 		}
 	}
-	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
+	for _, c := range ClaimsByVolume(tx.ReadTx, v.Namespace, v.ID) {
 		dropClaim(tx, c)
 	}
 	forgetVolume(tx, v)
@@ -244,8 +245,8 @@ func mayExist(v *structs.CSIVolume) bool {
 
 // forgetVolume drops the row. Who waits for the place that the volume took on a node may not have heard yet that it
 // was let go of, and nobody is to hear of the volume any more: so all who wait for room look again.
-func forgetVolume(tx *Write, v *structs.CSIVolume) {
-	volumes.delete(tx, v)
+func forgetVolume(tx *WriteTx, v *structs.CSIVolume) {
+	volumes.Delete(tx, v)
 	forgetWake(tx, structs.WakeVolume(v.Namespace, v.ID))
 	wakeKey(tx, structs.WakeCapacity) // but it is no room for who uses no volumes
 	unreferPlugin(tx, v.PluginID)
@@ -254,12 +255,12 @@ func forgetVolume(tx *Write, v *structs.CSIVolume) {
 
 // VolumeDelete records that a volume is to be deleted at its plugin; it is forgotten when that is done.
 // One that never came into being is forgotten at once.
-func VolumeDelete(tx *Write, p *structs.CSIVolumeDeleteRequest) error {
-	v := Volume(tx.Read, p.RequestNamespace(), p.ID)
+func VolumeDelete(tx *WriteTx, p *structs.CSIVolumeDeleteRequest) error {
+	v := Volume(tx.ReadTx, p.RequestNamespace(), p.ID)
 	if v == nil {
 		return structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", p.ID, p.RequestNamespace())
 	}
-	if err := usersOf(tx.Read, v); err != nil {
+	if err := usersOf(tx.ReadTx, v); err != nil {
 		return err
 	}
 	if v.State == structs.VolumeFailed && v.ExternalID == "" && !mayExist(v) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -13,24 +14,24 @@ import (
 // meantime remembers it for its own node (ExpandBytes): each node that has the volume does the step.
 
 // growing has the claims whose nodes have not done their step, or could not.
-var growing = claims.by("growing", func(c *structs.CSIClaim) key {
+var growing = claims.Index("growing", func(c *structs.CSIClaim) mvcc.Key {
 	if c.ExpandBytes == 0 && c.ExpandError == nil {
 		return nil
 	}
-	return keyOf(c.Namespace, c.VolumeID)
+	return mvcc.KeyOf(c.Namespace, c.VolumeID)
 })
 
 // GrowingClaims yields the claims whose nodes have not yet grown what is on the volume, or could not.
-func GrowingClaims(tx *Read) iter.Seq[*structs.CSIClaim] { return growing.all(tx) }
+func GrowingClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] { return growing.Scan(tx) }
 
 // GrowingClaimsOf yields those of one volume.
-func GrowingClaimsOf(tx *Read, ns, volume string) iter.Seq[*structs.CSIClaim] {
-	return growing.all(tx, ns, volume)
+func GrowingClaimsOf(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
+	return growing.Scan(tx, ns, volume)
 }
 
 // ExpandBlocked names the user that has to leave before the volume may be expanded at its plugin; "" if none
 // has. Only a plugin that expands volumes offline waits for that (CSI spec, VolumeExpansion OFFLINE).
-func ExpandBlocked(tx *Read, v *structs.CSIVolume) string {
+func ExpandBlocked(tx *ReadTx, v *structs.CSIVolume) string {
 	p := Plugin(tx, v.PluginID)
 	if !v.ExpandPending || p == nil || !p.ExpandsOffline {
 		return ""
@@ -49,7 +50,7 @@ func ExpandBlocked(tx *Read, v *structs.CSIVolume) string {
 
 // expandsOffline says why no claim is granted: the plugin expands the volume, and no node may have it then.
 // While somebody has the volume the plugin is not called, so others may come.
-func expandsOffline(tx *Read, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
+func expandsOffline(tx *ReadTx, v *structs.CSIVolume, p *structs.CSIPluginRow) string {
 	if !v.ExpandPending || p == nil || !p.ExpandsOffline ||
 		classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
 		return ""
@@ -59,16 +60,16 @@ func expandsOffline(tx *Read, v *structs.CSIVolume, p *structs.CSIPluginRow) str
 }
 
 // retryExpansion has the leader look again at a volume that waited for its users to leave.
-func retryExpansion(tx *Write, ns, volume string) {
-	v := Volume(tx.Read, ns, volume)
-	if v != nil && v.ExpandPending && ExpandBlocked(tx.Read, v) == "" {
+func retryExpansion(tx *WriteTx, ns, volume string) {
+	v := Volume(tx.ReadTx, ns, volume)
+	if v != nil && v.ExpandPending && ExpandBlocked(tx.ReadTx, v) == "" {
 		changeQuietly(tx, v.Copy())
 	}
 }
 
 // nodesExpand reports whether the plugin leaves an expansion to its nodes alone: its controller cannot
 // expand, or it has none, and a node half can.
-func nodesExpand(tx *Read, plugin string) bool {
+func nodesExpand(tx *ReadTx, plugin string) bool {
 	p := Plugin(tx, plugin)
 	if p == nil || !p.Known || p.ControllerRequired && !p.ControllerSeen {
 		return false
@@ -82,7 +83,7 @@ func nodesExpand(tx *Read, plugin string) bool {
 }
 
 // NodeExpands reports whether a node half of the plugin announces that it expands volumes.
-func NodeExpands(tx *Read, plugin string) bool {
+func NodeExpands(tx *ReadTx, plugin string) bool {
 	for i := range InstancesByPluginKind(tx, plugin, structs.CSIKindNode) {
 		if i.NodeInfo != nil && i.NodeInfo.SupportsExpand {
 			return true
@@ -93,9 +94,9 @@ func NodeExpands(tx *Read, plugin string) bool {
 
 // expandOnNodes records that the content of the volume has to grow: on the nodes that have it, and by the next
 // one that gets it. v is stored by the caller.
-func expandOnNodes(tx *Write, v *structs.CSIVolume, bytes int64) {
+func expandOnNodes(tx *WriteTx, v *structs.CSIVolume, bytes int64) {
 	v.NodeExpandBytes = bytes
-	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
+	for _, c := range ClaimsByVolume(tx.ReadTx, v.Namespace, v.ID) {
 		if c.State != structs.ClaimGranted || c.EndTime != 0 {
 			continue
 		}
@@ -113,13 +114,13 @@ var leftToStage = map[structs.Kind]bool{
 
 // NodeExpanded records what came of growing what is on a volume, for one allocation. It is ignored when the
 // claim is gone, is another one, or asks for more by now.
-func NodeExpanded(tx *Write, p *structs.CSINodeExpandOutcome) error {
+func NodeExpanded(tx *WriteTx, p *structs.CSINodeExpandOutcome) error {
 	if p.SecretID != "" {
-		if _, err := mustNode(tx.Read, p.NodeID, p.SecretID); err != nil {
+		if _, err := mustNode(tx.ReadTx, p.NodeID, p.SecretID); err != nil {
 			return err
 		}
 	}
-	c := Claim(tx.Read, p.RequestNamespace(), p.VolumeID, p.AllocID)
+	c := Claim(tx.ReadTx, p.RequestNamespace(), p.VolumeID, p.AllocID)
 	switch {
 	case c == nil || p.RowIndex != 0 && p.RowIndex != c.CreateIndex || c.ExpandBytes == 0 ||
 		p.Bytes < c.ExpandBytes:
@@ -144,22 +145,22 @@ func NodeExpanded(tx *Write, p *structs.CSINodeExpandOutcome) error {
 }
 
 // expandedOnNode ends the volume's own memory of the step when no other node has still to do it.
-func expandedOnNode(tx *Write, p *structs.CSINodeExpandOutcome) {
-	v := Volume(tx.Read, p.RequestNamespace(), p.VolumeID)
+func expandedOnNode(tx *WriteTx, p *structs.CSINodeExpandOutcome) {
+	v := Volume(tx.ReadTx, p.RequestNamespace(), p.VolumeID)
 	if v == nil || v.NodeExpandBytes == 0 {
 		return
 	}
 	v = v.Copy()
 	v.Capacity, v.ModifyTime = max(v.Capacity, p.Capacity, p.Bytes), p.Now
-	if !growing.has(tx.Read, v.Namespace, v.ID) {
+	if !growing.Has(tx.ReadTx, v.Namespace, v.ID) {
 		v.NodeExpandBytes = 0
 	}
 	changeQuietly(tx, v)
 }
 
 // VolumeRetry makes what failed for a volume, its attachments and its nodes due now.
-func VolumeRetry(tx *Write, p *structs.CSIVolumeRetryRequest) error {
-	v := Volume(tx.Read, p.RequestNamespace(), p.ID)
+func VolumeRetry(tx *WriteTx, p *structs.CSIVolumeRetryRequest) error {
+	v := Volume(tx.ReadTx, p.RequestNamespace(), p.ID)
 	if v == nil {
 		return structs.Errorf(structs.KindNotFound, "no volume %q in namespace %q", p.ID,
 			p.RequestNamespace())
@@ -169,14 +170,14 @@ func VolumeRetry(tx *Write, p *structs.CSIVolumeRetryRequest) error {
 		v.LastError, v.ModifyTime = dueNow(v.LastError, p.Now), p.Now
 		changeQuietly(tx, v)
 	}
-	for a := range AttachmentsByVolume(tx.Read, v.Namespace, v.ID) {
+	for a := range AttachmentsByVolume(tx.ReadTx, v.Namespace, v.ID) {
 		if a.LastError != nil {
 			a = a.Copy()
 			a.LastError, a.ModifyTime = dueNow(a.LastError, p.Now), p.Now
-			attachments.put(tx, a)
+			attachments.Put(tx, a)
 		}
 	}
-	for c := range growing.all(tx.Read, v.Namespace, v.ID) {
+	for c := range growing.Scan(tx.ReadTx, v.Namespace, v.ID) {
 		if c.ExpandError != nil {
 			c = c.Copy()
 			c.ExpandBytes, c.ExpandError = max(c.ExpandBytes, v.NodeExpandBytes), dueNow(c.ExpandError, p.Now)

@@ -3,23 +3,24 @@ package state
 import (
 	"cmp"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 // Stubs makes the stubs of many volumes, each as VolumeStub does. It is quick when the volumes come in the
 // order of their keys: then their lines are gone through once, side by side with them, and what they show
 // of a plugin is looked up once.
-func Stubs(tx *Read) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
+func Stubs(tx *ReadTx) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
 	return stubs(tx, func() *structs.CSIVolumeListStub { return new(structs.CSIVolumeListStub) })
 }
 
 // PassingStubs is Stubs for who is done with a stub before asking for the next: it is one and the same.
-func PassingStubs(tx *Read) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
+func PassingStubs(tx *ReadTx) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
 	one := new(structs.CSIVolumeListStub)
 	return stubs(tx, func() *structs.CSIVolumeListStub { return one })
 }
 
-func stubs(tx *Read, next func() *structs.CSIVolumeListStub) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
+func stubs(tx *ReadTx, next func() *structs.CSIVolumeListStub) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
 	counts, looks := lineCounts(tx), map[string]pluginLook{}
 	return func(v *structs.CSIVolume) *structs.CSIVolumeListStub {
 		s := next()
@@ -41,9 +42,9 @@ func stubs(tx *Read, next func() *structs.CSIVolumeListStub) func(*structs.CSIVo
 const fewLines = 64
 
 // lineCounts looks up what claims there are, volume by volume.
-func lineCounts(tx *Read) func(*structs.CSIVolume) []classCount {
+func lineCounts(tx *ReadTx) func(*structs.CSIVolume) []classCount {
 	along := lineCursor{tx: tx}
-	if !tx.watching {
+	if !tx.Watched() {
 		return along.of
 	}
 	seen, watched := 0, map[string]bool{}
@@ -53,7 +54,7 @@ func lineCounts(tx *Read) func(*structs.CSIVolume) []classCount {
 		}
 		if !watched[v.Namespace] {
 			watched[v.Namespace] = true
-			lines.under(tx, keyOf(v.Namespace))
+			lines.Has(tx, v.Namespace)
 		}
 		return along.of(v)
 	}
@@ -61,8 +62,8 @@ func lineCounts(tx *Read) func(*structs.CSIVolume) []classCount {
 
 // lineCursor walks through the lines volume by volume.
 type lineCursor struct {
-	tx   *Read
-	rows *cursor[volumeLine]
+	tx   *ReadTx
+	rows *mvcc.Cursor[volumeLine]
 	head *volumeLine // the next row, nil at the end
 	last *structs.CSIVolume
 }
@@ -91,7 +92,7 @@ func (k *lineCursor) of(v *structs.CSIVolume) []classCount {
 func (k *lineCursor) step() { k.head = k.rows.Next() }
 
 func (k *lineCursor) seek(v *structs.CSIVolume) {
-	k.rows = lines.from(k.tx, v.Namespace, v.ID)
+	k.rows = lines.Seek(k.tx, v.Namespace, v.ID)
 	k.step()
 }
 

@@ -49,16 +49,18 @@ func TestStubsOfManyAreThoseOfEach(t *testing.T) {
 func TestAListThatWaitsWatchesRanges(t *testing.T) {
 	const many = 3000
 	s, index := New(), uint64(0)
-	do := func(fn func(tx *Write)) {
+	do := func(fn func(tx *WriteTx)) {
 		index++
-		must(t, s.Write(index, func(tx *Write) error { fn(tx); return nil }))
+		must(t, s.Write(index, func(tx *WriteTx) error { fn(tx); return nil }))
 	}
-	do(func(tx *Write) {
+	do(func(tx *WriteTx) {
 		must(t, JobRegister(tx, &structs.JobRegisterRequest{Job: aJob("j", structs.JobService)}))
 		must(t, NodeRegister(tx, &structs.NodeRegisterRequest{Node: aNode("n"), CSI: []*structs.CSIPluginInstance{half("p", structs.CSIKindNode, true)}}))
 		for n := range many {
 			must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume(fmt.Sprintf("v%04d", n), "p")}}))
 		}
+		unlisted := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aVolume("unlisted", "p")}}
+		must(t, VolumePut(tx, unlisted))
 		v := aVolume("v", "p")
 		v.Namespace, v.ExternalID = "else", "else"
 		must(t, VolumePut(tx, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}}))
@@ -67,11 +69,11 @@ func TestAListThatWaitsWatchesRanges(t *testing.T) {
 			if id == "b" {
 				a.Namespace = "else"
 			}
-			allocs.put(tx, a)
+			allocs.Put(tx, a)
 		}
 	})
-	claim := func(ns, volume, alloc string) func(*Write) error {
-		return func(tx *Write) error {
+	claim := func(ns, volume, alloc string) func(*WriteTx) error {
+		return func(tx *WriteTx) error {
 			c := aClaim(volume, alloc, rd, mnmw)
 			c.Namespace = ns
 			return VolumeClaim(tx, &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{c}})
@@ -79,23 +81,21 @@ func TestAListThatWaitsWatchesRanges(t *testing.T) {
 	}
 	for _, c := range []struct {
 		of     string
-		change func(*Write) error
+		change func(*WriteTx) error
 		wakes  bool
 	}{
 		{"another namespace", claim("else", "v", "b"), false},
 		{"the first volume", claim("default", "v0000", "a"), true},
 		{"the last volume", claim("default", fmt.Sprintf("v%04d", many-1), "a"), true},
+		{"a volume that is not listed", claim("default", "unlisted", "a"), true}, // the namespace is watched
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			tx := s.Watching()
+			tx := s.ReadWatched()
 			stub := Stubs(tx)
-			for v := range Volumes(tx, "default", "") {
+			for v := range Volumes(tx, "default", "v") {
 				stub(v)
 			}
-			if n := len(tx.places.at); n > 2*fewLines {
-				t.Errorf("%d places are watched for %d volumes", n, many)
-			}
-			if woken := wakes1(s, tx, func(*Read) {}, c.change); woken != c.wakes {
+			if woken := wakes1(s, tx, func(*ReadTx) {}, c.change); woken != c.wakes {
 				t.Errorf("a claim of %s wakes: %v", c.of, woken)
 			}
 		})

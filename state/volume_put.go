@@ -13,7 +13,7 @@ const redactedFlags = "[REDACTED]"
 
 // VolumePut registers volumes, or records that they are to be created (State creating), or changes them.
 // What a volume is made of cannot change once it is made; what is left empty stays as it is.
-func VolumePut(tx *Write, p *structs.CSIVolumeRegisterRequest) error {
+func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
 	for _, asked := range p.Volumes {
 		if asked == nil || asked.ID == "" || asked.PluginID == "" || slices.Contains(asked.RequestedCapabilities, nil) {
 			return structs.Errorf(structs.KindInvalid, "a volume needs an ID and a plugin ID, and no capability of it may be empty")
@@ -27,8 +27,8 @@ func VolumePut(tx *Write, p *structs.CSIVolumeRegisterRequest) error {
 	return nil
 }
 
-func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
-	old := Volume(tx.Read, v.Namespace, v.ID)
+func putVolume(tx *WriteTx, v *structs.CSIVolume, now int64) error {
+	old := Volume(tx.ReadTx, v.Namespace, v.ID)
 	if v.ModifyIndex != 0 && (old == nil || old.ModifyIndex != v.ModifyIndex) {
 		return structs.Errorf(structs.KindConflict, "volume %q has changed since it was read", v.ID)
 	}
@@ -43,18 +43,18 @@ func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
 			return err
 		}
 	default:
-		if err := mergeVolume(tx.Read, v, old); err != nil {
+		if err := mergeVolume(tx.ReadTx, v, old); err != nil {
 			return err
 		}
-		if v.ExpandPending && nodesExpand(tx.Read, v.PluginID) {
+		if v.ExpandPending && nodesExpand(tx.ReadTx, v.PluginID) {
 			v.ExpandPending = false
 			expandOnNodes(tx, v, v.RequestedCapacityMin)
 		}
 	}
-	if err := externalFree(tx.Read, v); err != nil {
+	if err := externalFree(tx.ReadTx, v); err != nil {
 		return err
 	}
-	if err := externalDetached(tx.Read, v); err != nil {
+	if err := externalDetached(tx.ReadTx, v); err != nil {
 		return err
 	}
 	switch {
@@ -76,19 +76,19 @@ func putVolume(tx *Write, v *structs.CSIVolume, now int64) error {
 
 // remakeVolume completes v, which takes the place of a volume that could not be created: it may be anything
 // now, except useless to those who wait for it.
-func remakeVolume(tx *Write, v, old *structs.CSIVolume) error {
+func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 	v.Name, v.CreateTime, v.State = cmp.Or(v.Name, old.Name), old.CreateTime, cmp.Or(v.State, structs.VolumeReady)
 	v.Secrets, v.MountOptions = keepSecrets(v.Secrets, old.Secrets), keepFlags(v.MountOptions, old.MountOptions)
 	v.LastError, v.ExpandPending, v.NodeExpandBytes = nil, false, 0
 	v.Call, v.Forced, v.TurnedReadOnly = old.Call, old.Forced, nil
-	for _, c := range ClaimsByVolume(tx.Read, v.Namespace, v.ID) {
+	for _, c := range ClaimsByVolume(tx.ReadTx, v.Namespace, v.ID) {
 		if c.PluginID != v.PluginID {
 			c = c.Copy()
 			c.PluginID = v.PluginID
 			storeClaim(tx, c)
 		}
 	}
-	return usesStay(tx.Read, v, old)
+	return usesStay(tx.ReadTx, v, old)
 }
 
 func sameVolume(a, b *structs.CSIVolume) bool {
@@ -98,19 +98,19 @@ func sameVolume(a, b *structs.CSIVolume) bool {
 }
 
 // storeVolume puts the row and lets those go on who waited for the volume to be what it is now.
-func storeVolume(tx *Write, v *structs.CSIVolume, now int64) {
-	volumes.put(tx, v)
+func storeVolume(tx *WriteTx, v *structs.CSIVolume, now int64) {
+	volumes.Put(tx, v)
 	referPlugin(tx, v.PluginID)
 	grant(tx, v.Namespace, v.ID, now)
 	wakeVolume(tx, v)
 }
 
 // externalFree refuses to know one volume of a plugin by two names: deleting one would destroy the other.
-func externalFree(tx *Read, v *structs.CSIVolume) error {
+func externalFree(tx *ReadTx, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
 	}
-	for other := range volumesByPlugin.all(tx, v.PluginID, v.ExternalID) {
+	for other := range volumesByPlugin.Scan(tx, v.PluginID, v.ExternalID) {
 		if other.ID != v.ID || other.Namespace != v.Namespace {
 			return structs.Errorf(structs.KindConflict, "%q of plugin %q is registered already, as volume %q in namespace %q",
 				v.ExternalID, v.PluginID, other.ID, other.Namespace)
@@ -121,11 +121,11 @@ func externalFree(tx *Read, v *structs.CSIVolume) error {
 
 // externalDetached refuses a volume that was known by another name and is not detached under that yet: its
 // attachments would be in nobody's way, and a second node could get it.
-func externalDetached(tx *Read, v *structs.CSIVolume) error {
+func externalDetached(tx *ReadTx, v *structs.CSIVolume) error {
 	if v.ExternalID == "" {
 		return nil
 	}
-	for a := range attachmentsByExternal.all(tx, v.PluginID, v.ExternalID) {
+	for a := range attachmentsByExternal.Scan(tx, v.PluginID, v.ExternalID) {
 		if a.VolumeID != v.ID || a.Namespace != v.Namespace {
 			return structs.Errorf(structs.KindPrecondition, "%q of plugin %q is still being detached from node %s, where it was volume %q in namespace %q%s; register it when that is done",
 				v.ExternalID, v.PluginID, nodeName(tx, a.NodeID), a.VolumeID, a.Namespace, failing(a.LastError))
@@ -135,7 +135,7 @@ func externalDetached(tx *Read, v *structs.CSIVolume) error {
 }
 
 // mergeVolume completes v, which changes old, with what stays, and refuses what cannot change.
-func mergeVolume(tx *Read, v, old *structs.CSIVolume) error {
+func mergeVolume(tx *ReadTx, v, old *structs.CSIVolume) error {
 	if old.State == structs.VolumeDeleting {
 		return structs.Errorf(structs.KindPrecondition, "volume %q is being deleted", v.ID)
 	}
@@ -231,7 +231,7 @@ func growOnly(v, old *structs.CSIVolume) error {
 }
 
 // usesStay refuses to take away a capability, or to change mount options, that are in use.
-func usesStay(tx *Read, v, old *structs.CSIVolume) error {
+func usesStay(tx *ReadTx, v, old *structs.CSIVolume) error {
 	for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
 		for _, k := range classesIn(tx, v.Namespace, v.ID, state) {
 			if !v.Capable(k.access, k.attachment) {
@@ -249,13 +249,13 @@ func usesStay(tx *Read, v, old *structs.CSIVolume) error {
 // VolumeOutcome records what came of creating, deleting or expanding a volume. It is ignored when the
 // volume no longer asks for that; a creation that ended after the deletion was asked for still tells what
 // is to be deleted.
-func VolumeOutcome(tx *Write, p *structs.CSIVolumeOutcome) error {
-	apply := map[string]func(*Write, *structs.CSIVolume, *structs.CSIVolumeOutcome){
+func VolumeOutcome(tx *WriteTx, p *structs.CSIVolumeOutcome) error {
+	apply := map[string]func(*WriteTx, *structs.CSIVolume, *structs.CSIVolumeOutcome){
 		"create": created, "delete": deleted, "expand": expanded}[p.Op]
 	if apply == nil {
 		return structs.Errorf(structs.KindInvalid, "%q is not create, delete or expand", p.Op)
 	}
-	v := Volume(tx.Read, p.RequestNamespace(), p.ID)
+	v := Volume(tx.ReadTx, p.RequestNamespace(), p.ID)
 	if v == nil || p.RowIndex != 0 && p.RowIndex != v.CreateIndex {
 		return nil
 	}
@@ -268,11 +268,11 @@ func VolumeOutcome(tx *Write, p *structs.CSIVolumeOutcome) error {
 	return nil
 }
 
-func created(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+func created(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case v.State == structs.VolumeDeleting && p.Err == nil && v.ExternalID == "":
 		v.ExternalID, v.Capacity, v.Context, v.Topologies = p.ExternalID, p.Capacity, p.Context, p.Topologies
-		if externalFree(tx.Read, v) != nil {
+		if externalFree(tx.ReadTx, v) != nil {
 			forgetVolume(tx, v) // what it would delete is another's
 			return
 		}
@@ -290,7 +290,7 @@ func created(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	}
 	v.ExternalID, v.Capacity, v.Context, v.Topologies = p.ExternalID, p.Capacity, p.Context, p.Topologies
 	v.State, v.LastError = structs.VolumeReady, nil
-	if err := externalFree(tx.Read, v); err != nil {
+	if err := externalFree(tx.ReadTx, v); err != nil {
 		// Not ours: without the ID, deleting this row cannot destroy the other's data.
 		v.ExternalID, v.State = "", structs.VolumeFailed
 		v.LastError = &structs.OperationError{Message: err.Error(), Kind: structs.KindConflict, Attempts: 1, Time: p.Now}
@@ -298,7 +298,7 @@ func created(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	storeVolume(tx, v, p.Now)
 }
 
-func deleted(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+func deleted(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case v.State != structs.VolumeDeleting:
 	case p.Err == nil:
@@ -318,7 +318,7 @@ func deleted(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 
 // expanded takes the new size. A size that the plugin refused for good is given up, so that another can
 // be asked for.
-func expanded(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
+func expanded(tx *WriteTx, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 	switch {
 	case !v.ExpandPending || v.State != structs.VolumeReady:
 		return
@@ -333,7 +333,7 @@ func expanded(tx *Write, v *structs.CSIVolume, p *structs.CSIVolumeOutcome) {
 			v.ExpandPending, v.RequestedCapacityMin = false, min(v.RequestedCapacityMin, v.Capacity)
 		}
 	}
-	if plugin := Plugin(tx.Read, v.PluginID); !v.ExpandPending && plugin != nil && plugin.ExpandsOffline {
+	if plugin := Plugin(tx.ReadTx, v.PluginID); !v.ExpandPending && plugin != nil && plugin.ExpandsOffline {
 		storeVolume(tx, v, p.Now) // claims have waited for it
 		return
 	}

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"berth/structs"
 )
@@ -22,8 +21,8 @@ type lookouts struct {
 	woken []string
 }
 
-func (l *lookouts) post(ctx context.Context, name string, look func(*Read)) {
-	tx := l.store.Watching()
+func (l *lookouts) post(ctx context.Context, name string, look func(*ReadTx)) {
+	tx := l.store.ReadWatched()
 	look(tx)
 	l.wg.Go(func() {
 		if l.store.Wait(ctx, tx) != nil {
@@ -53,7 +52,7 @@ func aNodeWithPlugin(id, plugin string) *structs.NodeRegisterRequest {
 
 func register(t *testing.T, s *Store, index uint64, id, plugin string) {
 	t.Helper()
-	if err := s.Write(index, func(tx *Write) error { return NodeRegister(tx, aNodeWithPlugin(id, plugin)) }); err != nil {
+	if err := s.Write(index, func(tx *WriteTx) error { return NodeRegister(tx, aNodeWithPlugin(id, plugin)) }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -66,18 +65,18 @@ func TestWhatIsNotThereIsWaitedForAlone(t *testing.T) {
 		l := &lookouts{store: s}
 		for i := range 30 {
 			id := fmt.Sprintf("n%02d", i)
-			l.post(ctx, "node "+id, func(tx *Read) { Node(tx, id) })
-			l.post(ctx, "instances of "+id, func(tx *Read) {
+			l.post(ctx, "node "+id, func(tx *ReadTx) { Node(tx, id) })
+			l.post(ctx, "instances of "+id, func(tx *ReadTx) {
 				for range InstancesByNode(tx, id) {
 				}
 			})
 		}
-		l.post(ctx, "unaccounted", func(tx *Read) { Recovering(tx) })
-		l.post(ctx, "plugin p", func(tx *Read) {
+		l.post(ctx, "unaccounted", func(tx *ReadTx) { Recovering(tx) })
+		l.post(ctx, "plugin p", func(tx *ReadTx) {
 			for range InstancesByPluginKind(tx, "p", structs.CSIKindNode) {
 			}
 		})
-		l.post(ctx, "any plugin", func(tx *Read) {
+		l.post(ctx, "any plugin", func(tx *ReadTx) {
 			for range Plugins(tx, "") {
 			}
 		})
@@ -92,14 +91,14 @@ func TestWhatIsNotThereIsWaitedForAlone(t *testing.T) {
 		if got := l.took(); got != "instances of n08 node n08 plugin p" {
 			t.Errorf("the second node: %s", got)
 		}
-		_ = s.Write(3, func(tx *Write) error {
+		_ = s.Write(3, func(tx *WriteTx) error {
 			_ = NodeRegister(tx, aNodeWithPlugin("n09", "p"))
 			return structs.Errorf(structs.KindConflict, "no")
 		})
 		if got := l.took(); got != "" {
 			t.Errorf("what is taken back: %s", got)
 		}
-		_ = s.Write(4, func(tx *Write) error { Recover(tx, New().Read(), 1); return nil })
+		_ = s.Write(4, func(tx *WriteTx) error { Recover(tx, New().Read(), 1); return nil })
 		if got := l.took(); got != "unaccounted" {
 			t.Errorf("rows that move into an index: %s", got)
 		}
@@ -115,43 +114,5 @@ func TestWhatIsNotThereIsWaitedForAlone(t *testing.T) {
 		}
 		cancel()
 		l.wg.Wait()
-		if n := kept(s); n != 0 {
-			t.Errorf("%d places are kept", n)
-		}
 	})
-}
-
-func kept(s *Store) int { return len(s.watches.at) + len(s.watches.partial) }
-
-// TestNothingComesUnseen: a row that is put while somebody is about to wait for it wakes them.
-func TestNothingComesUnseen(t *testing.T) {
-	s := New()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	var wg sync.WaitGroup
-	const rows = 2000
-	for i := range rows {
-		id := fmt.Sprintf("n%04d", i)
-		for range 2 {
-			wg.Go(func() {
-				for {
-					tx := s.Watching()
-					if Node(tx, id) != nil {
-						return
-					}
-					if err := s.Wait(ctx, tx); err != nil {
-						t.Errorf("%s: %v", id, err)
-						return
-					}
-				}
-			})
-		}
-	}
-	for i := range rows {
-		register(t, s, uint64(i+1), fmt.Sprintf("n%04d", i), "p")
-	}
-	wg.Wait()
-	if n := kept(s); n != 0 {
-		t.Errorf("%d places are kept", n)
-	}
 }

@@ -19,16 +19,16 @@ type world struct {
 func newWorld(t rapid.TB) *world { return &world{t: t, s: New(), index: 10} }
 
 // try applies one entry at the next index and returns its answer.
-func try[P any](w *world, fn func(*Write, *P) error, p *P) error {
+func try[P any](w *world, fn func(*WriteTx, *P) error, p *P) error {
 	w.t.Helper()
 	w.index++
-	err := w.s.Write(w.index, func(tx *Write) error { return fn(tx, p) })
+	err := w.s.Write(w.index, func(tx *WriteTx) error { return fn(tx, p) })
 	w.check()
 	return err
 }
 
 // do is try for what must succeed.
-func do[P any](w *world, fn func(*Write, *P) error, p *P) {
+func do[P any](w *world, fn func(*WriteTx, *P) error, p *P) {
 	w.t.Helper()
 	if err := try(w, fn, p); err != nil {
 		w.t.Fatalf("at index %d: %v", w.index, err)

@@ -11397,6 +11397,45 @@ func (v *StatusPeersResponse) readField(name, b []byte) (_ []byte, known bool, e
 	return b, true, err
 }
 
+func (v *TableIndex) MsgpackSelf() any { return v }
+
+func (v *TableIndex) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(4)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xabCreateIndex"...)
+	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = append(b, "\xabModifyIndex"...)
+	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = append(b, "\xa4Name"...)
+	b = msgp.AppendString(b, v.Name)
+	b = append(b, "\xa6Newest"...)
+	b = msgp.AppendUint64(b, v.Newest)
+	return b, nil
+}
+
+func (v *TableIndex) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = TableIndex{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *TableIndex) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Name":
+		v.Name, b, err = codec.ReadString(b)
+	case "Newest":
+		v.Newest, b, err = codec.ReadUint[uint64](b)
+	default:
+		return v.Indexes.readField(name, b)
+	}
+	return b, true, err
+}
+
 func (v *Task) MsgpackSelf() any { return v }
 
 func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {

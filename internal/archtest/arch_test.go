@@ -26,7 +26,7 @@ var layers = [][]string{
 
 // onlyIn says which of our packages may import a library directly.
 var onlyIn = map[string][]string{
-	"github.com/hashicorp/go-memdb":  {"state"},
+	"github.com/hashicorp/go-memdb":  {"internal/mvcc"},
 	"google.golang.org/grpc":         {"csi", "plugins"},
 	"go.etcd.io/bbolt":               {"client/store"},
 	"github.com/hashicorp/raft-wal":  {"server"},

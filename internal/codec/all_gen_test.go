@@ -172,6 +172,7 @@ var all = []codec.Generated{
 	new(structs.RestartPolicy),
 	new(structs.StatusLeaderResponse),
 	new(structs.StatusPeersResponse),
+	new(structs.TableIndex),
 	new(structs.Task),
 	new(structs.TaskEvent),
 	new(structs.TaskGroup),

@@ -31,7 +31,7 @@ func nextAttachment(a *structs.CSIAttachment) string {
 var attachmentRanks = map[string]int{opAttach: 1, opDetach: 2}
 
 // attachmentWork needs the volume only to choose a controller near it: a detach works without.
-func (c controllerLoop) attachmentWork(tx *state.Read, a *structs.CSIAttachment) work {
+func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachment) work {
 	op, volume := nextAttachment(a), a.Namespace+"/"+a.VolumeID
 	w := work{
 		op: op, volume: volume, plugin: a.PluginID, rank: attachmentRanks[op],
@@ -46,7 +46,7 @@ func (c controllerLoop) attachmentWork(tx *state.Read, a *structs.CSIAttachment)
 		a.Secrets, note.Secrets = fresh, fresh
 	}
 	c = c.noting(a.Namespace, note, op)
-	w.candidates = func(tx *state.Read) []string {
+	w.candidates = func(tx *state.ReadTx) []string {
 		if v := state.Volume(tx, a.Namespace, a.VolumeID); v != nil && v.PluginID == a.PluginID {
 			return endpoints.VolumeControllers(tx, v)
 		}
@@ -65,7 +65,7 @@ func (c controllerLoop) attachmentWork(tx *state.Read, a *structs.CSIAttachment)
 
 // freshSecrets returns the volume's present secrets when the attach was denied with others, else nil (CSI
 // spec, "Error Scheme", UNAUTHENTICATED).
-func freshSecrets(tx *state.Read, a *structs.CSIAttachment) structs.Secrets {
+func freshSecrets(tx *state.ReadTx, a *structs.CSIAttachment) structs.Secrets {
 	v := state.Volume(tx, a.Namespace, a.VolumeID)
 	if v == nil || a.State != structs.AttachmentAttaching || a.LastError == nil ||
 		a.LastError.Kind != structs.KindDenied ||

@@ -33,7 +33,7 @@ func BenchmarkACall(b *testing.B) {
 			r := controllerLoop{Deps: w.Deps}.runner()
 			began := make(chan struct{})
 			all := r.all
-			r.all = func(tx *state.Read) iter.Seq[callKey] {
+			r.all = func(tx *state.ReadTx) iter.Seq[callKey] {
 				return func(yield func(callKey) bool) {
 					all(tx)(yield)
 					b.ResetTimer()
@@ -62,7 +62,7 @@ func BenchmarkALookOfTheReaper(b *testing.B) {
 			put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"down"}, Status: structs.NodeDown})
 			w.endMany(allocs)
 			r := reaperLoop{w.Deps}.runner()
-			now := &running[reapKey]{runner: r, queue: newQueue[reapKey](r.retry), feed: w.Store.Follow(keptChanges, r.topics...)}
+			now := &running[reapKey]{runner: r, queue: newQueue[reapKey](r.retry), feed: w.Store.Subscribe(keptChanges, r.topics...)}
 			defer now.feed.Close()
 			now.lookAtAll(w.Store.Read())
 			event := map[string][]*structs.NodeEvent{"n1": {{Message: "x"}}}

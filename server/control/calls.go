@@ -21,7 +21,7 @@ import (
 const lookAgain = 2 * time.Second
 
 // where returns the nodes whose controllers may be asked now, or until when none may.
-func (c controllerLoop) where(tx *state.Read, w work) (candidates []string, until time.Time) {
+func (c controllerLoop) where(tx *state.ReadTx, w work) (candidates []string, until time.Time) {
 	candidates = w.candidates(tx)
 	switch {
 	case w.call == nil:

@@ -47,7 +47,7 @@ func (k callKey) String() string {
 }
 
 // unsettled yields the rows that ask for a call, volumes first.
-func unsettled(tx *state.Read) iter.Seq[callKey] {
+func unsettled(tx *state.ReadTx) iter.Seq[callKey] {
 	return func(yield func(callKey) bool) {
 		for v := range state.UnsettledVolumes(tx) {
 			if !yield(callKey{namespace: v.Namespace, volume: v.ID}) {
@@ -68,7 +68,7 @@ func unsettled(tx *state.Read) iter.Seq[callKey] {
 }
 
 // callKeys yields the row that has changed, if it is one that may ask for a call.
-func callKeys(_ *state.Read, c state.Changed) iter.Seq[callKey] {
+func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[callKey] {
 	return func(yield func(callKey) bool) {
 		switch c.Topic {
 		case state.VolumeRows, state.AttachmentRows:
@@ -81,7 +81,7 @@ func callKeys(_ *state.Read, c state.Changed) iter.Seq[callKey] {
 
 // controllerSignals names whose calls may have found a controller: those of the plugins whose controllers on
 // the node can be asked now, and those for a volume, which may be elsewhere than before.
-func controllerSignals(tx *state.Read, c state.Changed) (signals []string) {
+func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 	switch c.Topic {
 	case state.VolumeRows, state.AttachmentRows:
 		return []string{volumeSignal(c.Key[0] + "/" + c.Key[1])}
@@ -104,7 +104,7 @@ func pluginSignal(id string) string   { return "plugin " + id }
 func volumeSignal(name string) string { return "volume " + name }
 
 // answers reports whether a plugin's controller on a node can be asked.
-func answers(tx *state.Read, plugin, node string) bool {
+func answers(tx *state.ReadTx, plugin, node string) bool {
 	i, n := state.Instance(tx, plugin, structs.CSIKindController, node), state.Node(tx, node)
 	return i != nil && i.Healthy && n != nil && n.Status == structs.NodeReady
 }
@@ -118,13 +118,13 @@ type work struct {
 	version    uint64
 	lastError  *structs.OperationError
 	call       *structs.CSICall                                     // earlier, of unknown outcome
-	candidates func(tx *state.Read) []string                        // nodes whose controller may serve it
+	candidates func(tx *state.ReadTx) []string                      // nodes whose controller may serve it
 	act        func(ctx context.Context, candidates []string) error // makes the call and records what came of it
 	fail       func(ctx context.Context, err error) error           // records that there was nobody to call
 }
 
 // read says what a row asks for. What has failed comes after what has not, so that one bad volume holds up nobody.
-func (c controllerLoop) read(tx *state.Read, k callKey) step {
+func (c controllerLoop) read(tx *state.ReadTx, k callKey) step {
 	if k.alloc != "" {
 		if claim := state.Claim(tx, k.namespace, k.volume, k.alloc); nextGrowing(claim) != "" {
 			return c.growStep(tx, claim)
@@ -148,7 +148,7 @@ func (c controllerLoop) read(tx *state.Read, k callKey) step {
 
 // step turns work into a step. Which node serves it is looked up when the call is made. While none can, that
 // is recorded once, and the call is made as soon as one can.
-func (c controllerLoop) step(tx *state.Read, w work) step {
+func (c controllerLoop) step(tx *state.ReadTx, w work) step {
 	s := step{op: w.op, version: w.version, group: w.plugin, serial: w.volume, rank: w.rank,
 		failed: w.lastError != nil, due: c.Config.dueAfter(w.lastError)}
 	switch {
@@ -197,7 +197,7 @@ func noController(plugin string) error {
 
 // changedSince reports whether something has changed since a request was refused that may make it acceptable:
 // a controller of the plugin, or the volume.
-func (c controllerLoop) changedSince(tx *state.Read, w work) bool {
+func (c controllerLoop) changedSince(tx *state.ReadTx, w work) bool {
 	for i := range state.InstancesByPluginKind(tx, w.plugin, structs.CSIKindController) {
 		if i.ModifyIndex > w.version {
 			return true

@@ -29,7 +29,7 @@ func (c controllerLoop) detach(ctx context.Context, candidates []string, a *stru
 }
 
 // mismatch says how the IDs of an attachment differ from those that are known now, "" if they do not.
-func mismatch(tx *state.Read, a *structs.CSIAttachment) string {
+func mismatch(tx *state.ReadTx, a *structs.CSIAttachment) string {
 	v := state.Volume(tx, a.Namespace, a.VolumeID)
 	half := state.Instance(tx, a.PluginID, structs.CSIKindNode, a.NodeID)
 	switch {

@@ -23,7 +23,7 @@ func nextGrowing(c *structs.CSIClaim) string {
 
 // growStep has the claim's node grow what its allocation sees. Calls for different nodes do not wait for each
 // other: a node whose plugin hangs is in nobody's way. A node that is down is asked when it is back.
-func (c controllerLoop) growStep(tx *state.Read, claim *structs.CSIClaim) step {
+func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) step {
 	s := step{
 		op: nextGrowing(claim), version: claim.ModifyIndex, group: claim.PluginID,
 		serial: claim.Namespace + "/" + claim.VolumeID + " on " + claim.NodeID,
@@ -72,7 +72,7 @@ func (c controllerLoop) growDue(claim *structs.CSIClaim) time.Time {
 func nodeSignal(id string) string { return "node " + id }
 
 // growRequest names the volume as the allocation uses it; nil when the volume is gone.
-func growRequest(tx *state.Read, claim *structs.CSIClaim) *structs.ClientCSINodeExpandRequest {
+func growRequest(tx *state.ReadTx, claim *structs.CSIClaim) *structs.ClientCSINodeExpandRequest {
 	v := state.Volume(tx, claim.Namespace, claim.VolumeID)
 	if v == nil {
 		return nil
@@ -88,7 +88,7 @@ func growRequest(tx *state.Read, claim *structs.CSIClaim) *structs.ClientCSINode
 }
 
 // jobMountOptions are those that the allocation's job sets for the volume.
-func jobMountOptions(tx *state.Read, claim *structs.CSIClaim) *structs.CSIMountOptions {
+func jobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMountOptions {
 	a := state.Alloc(tx, claim.AllocID)
 	if a == nil {
 		return nil

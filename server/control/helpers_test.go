@@ -249,7 +249,7 @@ func (w *world) claim(volume, alloc string) *structs.CSIClaim {
 }
 
 // endedClaims yields the claims that outlive their allocations.
-func endedClaims(tx *state.Read) iter.Seq[*structs.CSIClaim] {
+func endedClaims(tx *state.ReadTx) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
 		for node := range state.NodesWithEndedClaims(tx) {
 			for c := range state.EndedClaimsOfNode(tx, node) {
@@ -262,9 +262,9 @@ func endedClaims(tx *state.Read) iter.Seq[*structs.CSIClaim] {
 }
 
 // evalsByStatus yields the evaluations with a status.
-func evalsByStatus(tx *state.Read, status string) iter.Seq[*structs.Evaluation] {
+func evalsByStatus(tx *state.ReadTx, status string) iter.Seq[*structs.Evaluation] {
 	return func(yield func(*structs.Evaluation) bool) {
-		for e := range state.EvalsFrom(tx, structs.AllNamespaces, "", state.Start{}) {
+		for e := range state.EvalsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 			if e.Status == status && !yield(e) {
 				return
 			}

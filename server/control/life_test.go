@@ -137,7 +137,7 @@ func TestALifeFromJobToDeletedVolume(t *testing.T) {
 		Allocs: []*structs.AllocClientUpdate{{ID: alloc, ClientStatus: structs.AllocComplete}}})
 	call(t, ctx, c, structs.CSIVolumeUnpublish, &structs.CSIVolumeUnpublishRequest{NodeID: "n1", SecretID: "s",
 		Claims: []structs.CSIClaimKey{{Namespace: "default", VolumeID: "v", AllocID: alloc}}})
-	for tx := w.Store.Watching(); state.Attachment(tx, "default", "v", "n1") != nil; tx = w.Store.Watching() {
+	for tx := w.Store.ReadWatched(); state.Attachment(tx, "default", "v", "n1") != nil; tx = w.Store.ReadWatched() {
 		if err := w.Store.Wait(ctx, tx); err != nil {
 			t.Fatal(err)
 		}

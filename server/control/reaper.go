@@ -50,7 +50,7 @@ type reaper struct {
 
 // reapable yields the claims to release of nodes that can be asked. Those of other nodes it passes over, however
 // many they are.
-func reapable(tx *state.Read) iter.Seq[reapKey] {
+func reapable(tx *state.ReadTx) iter.Seq[reapKey] {
 	return func(yield func(reapKey) bool) {
 		for node := range state.NodesWithEndedClaims(tx) {
 			for k := range reapableOf(tx, node) {
@@ -62,7 +62,7 @@ func reapable(tx *state.Read) iter.Seq[reapKey] {
 	}
 }
 
-func reapableOf(tx *state.Read, node string) iter.Seq[reapKey] {
+func reapableOf(tx *state.ReadTx, node string) iter.Seq[reapKey] {
 	return func(yield func(reapKey) bool) {
 		able := false // looked up with the first: most nodes have none
 		for c := range state.EndedClaimsOfNode(tx, node) {
@@ -75,7 +75,7 @@ func reapableOf(tx *state.Read, node string) iter.Seq[reapKey] {
 }
 
 // reapKeys yields the claim that has changed, or those of the node that has: it may have come back.
-func reapKeys(tx *state.Read, c state.Changed) iter.Seq[reapKey] {
+func reapKeys(tx *state.ReadTx, c state.Change) iter.Seq[reapKey] {
 	if c.Topic == state.NodeRows {
 		return reapableOf(tx, c.Key[0])
 	}
@@ -84,7 +84,7 @@ func reapKeys(tx *state.Read, c state.Changed) iter.Seq[reapKey] {
 	}
 }
 
-func (r *reaper) read(tx *state.Read, k reapKey) step {
+func (r *reaper) read(tx *state.ReadTx, k reapKey) step {
 	c := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 	if c == nil || c.EndTime == 0 {
 		return step{}

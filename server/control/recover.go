@@ -12,7 +12,7 @@ import (
 // accountedSignal is given when no node is unaccounted any more.
 const accountedSignal = "all nodes are accounted for"
 
-func accountedSignals(tx *state.Read) []string {
+func accountedSignals(tx *state.ReadTx) []string {
 	if state.Recovering(tx) != "" {
 		return nil
 	}
@@ -22,7 +22,7 @@ func accountedSignals(tx *state.Read) []string {
 // waitForNodes holds back a call that needs to know which nodes use a volume, while a node of a restored
 // state has not reported what it holds. A creation need not know. An expansion has to: a plugin may take it
 // only while the volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).
-func waitForNodes(tx *state.Read, s step) step {
+func waitForNodes(tx *state.ReadTx, s step) step {
 	if s.op != opCreate && state.Recovering(tx) != "" {
 		s.awaits = []string{accountedSignal}
 	}
@@ -31,7 +31,7 @@ func waitForNodes(tx *state.Read, s step) step {
 
 // waitForDetach holds back the attach of a volume for a single node while it is attached to another node, as
 // after a restore. In a state that was never restored the claim would not be granted.
-func waitForDetach(tx *state.Read, a *structs.CSIAttachment, s step) step {
+func waitForDetach(tx *state.ReadTx, a *structs.CSIAttachment, s step) step {
 	if s.op == opAttach && len(s.awaits) == 0 && state.AttachmentWaits(tx, a) != "" {
 		s.awaits = []string{volumeSignal(a.Namespace + "/" + a.VolumeID)}
 	}
@@ -41,7 +41,7 @@ func waitForDetach(tx *state.Read, a *structs.CSIAttachment, s step) step {
 // lateDelete returns a deletion of an attachment's volume whose outcome is not known, nil if there is none. A
 // restored state has as ready what the state that it replaced was deleting: attached meanwhile, the volume
 // would be deleted under its user. A detach need not wait.
-func lateDelete(tx *state.Read, a *structs.CSIAttachment) *structs.CSICall {
+func lateDelete(tx *state.ReadTx, a *structs.CSIAttachment) *structs.CSICall {
 	v := state.Volume(tx, a.Namespace, a.VolumeID)
 	if v == nil || v.Call == nil || v.Call.Op != opDelete || a.State != structs.AttachmentAttaching {
 		return nil

@@ -19,7 +19,7 @@ func (w *world) restored() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.index++
-	err := w.Store.Write(w.index, func(tx *state.Write) error {
+	err := w.Store.Write(w.index, func(tx *state.WriteTx) error {
 		state.Recover(tx, state.New().Read(), 1)
 		return nil
 	})
@@ -117,7 +117,7 @@ func (w *world) wentBackTo(saved []byte) *world {
 		w.t.Fatal(err)
 	}
 	back.index = w.index + 1
-	err := back.Store.Write(back.index, func(tx *state.Write) error {
+	err := back.Store.Write(back.index, func(tx *state.WriteTx) error {
 		state.Recover(tx, w.Store.Read(), time.Now().UnixNano())
 		return nil
 	})

@@ -30,13 +30,13 @@ type runner[K runKey] struct {
 
 	topics []state.Topic // the tables that read, keys and signals look at
 	// all yields the keys of all rows that may ask for something, in order of preference.
-	all func(tx *state.Read) iter.Seq[K]
+	all func(tx *state.ReadTx) iter.Seq[K]
 	// read says what the rows of a key ask for. It is where everything is decided.
-	read func(tx *state.Read, key K) step
+	read func(tx *state.ReadTx, key K) step
 	// keys yields the keys whose rows a change concerns.
-	keys func(tx *state.Read, c state.Changed) iter.Seq[K]
+	keys func(tx *state.ReadTx, c state.Change) iter.Seq[K]
 	// signals names what a change may let go on; it is asked while anything waits for a signal.
-	signals func(tx *state.Read, c state.Changed) []string
+	signals func(tx *state.ReadTx, c state.Change) []string
 }
 
 type runKey interface {
@@ -84,7 +84,7 @@ type ended[K runKey] struct {
 type running[K runKey] struct {
 	runner[K]
 	*queue[K]
-	feed    *state.Feed
+	feed    *state.Subscription
 	workers sync.WaitGroup
 	results chan ended[K]
 	timer   *time.Timer
@@ -95,7 +95,7 @@ func (r runner[K]) run(ctx context.Context) {
 	now := &running[K]{runner: r, queue: newQueue[K](r.retry), results: make(chan ended[K]), timer: time.NewTimer(0)}
 	defer now.workers.Wait()
 	defer now.timer.Stop()
-	now.feed = r.store.Follow(cmp.Or(r.most, keptChanges), r.topics...) // before the first look
+	now.feed = r.store.Subscribe(cmp.Or(r.most, keptChanges), r.topics...) // before the first look
 	defer now.feed.Close()
 	now.lookAtAll(r.store.Read())
 	for ctx.Err() == nil {
@@ -107,7 +107,7 @@ func (r runner[K]) run(ctx context.Context) {
 }
 
 // lookAtAll looks at all keys there are, and at those it knows once more.
-func (r *running[K]) lookAtAll(tx *state.Read) {
+func (r *running[K]) lookAtAll(tx *state.ReadTx) {
 	now, known := r.now(), slices.Collect(maps.Keys(r.entries))
 	for key := range r.all(tx) {
 		if r.entries[key] == nil {
@@ -119,7 +119,7 @@ func (r *running[K]) lookAtAll(tx *state.Read) {
 	}
 }
 
-func (r *running[K]) look(tx *state.Read, key K, now time.Time) {
+func (r *running[K]) look(tx *state.ReadTx, key K, now time.Time) {
 	if e := r.entries[key]; e == nil || e.place != working {
 		r.put(key, r.read(tx, key), now)
 	}
@@ -172,7 +172,7 @@ func (r *running[K]) wait(ctx context.Context, next time.Time) {
 	select {
 	case e := <-r.results:
 		first = append(first, e)
-	case <-r.feed.Told():
+	case <-r.feed.Ready():
 	case <-due:
 	case <-ctx.Done():
 		return
@@ -194,7 +194,7 @@ func (r *running[K]) drain(all []ended[K]) []ended[K] {
 
 // catchUp looks at what has changed and at what has ended, in a snapshot that knows of all that.
 func (r *running[K]) catchUp(ctx context.Context, all []ended[K]) {
-	changed, everything := r.feed.Take()
+	changed, everything := r.feed.TakeChanges()
 	tx, now := r.store.Read(), r.now()
 	for _, e := range all {
 		r.settle(ctx, e, now)

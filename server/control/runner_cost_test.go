@@ -17,11 +17,11 @@ import (
 // counted counts the rows that a runner looks at.
 func counted[K runKey](r runner[K]) (runner[K], *atomic.Int64) {
 	looks, read, all := &atomic.Int64{}, r.read, r.all
-	r.read = func(tx *state.Read, k K) step {
+	r.read = func(tx *state.ReadTx, k K) step {
 		looks.Add(1)
 		return read(tx, k)
 	}
-	r.all = func(tx *state.Read) iter.Seq[K] {
+	r.all = func(tx *state.ReadTx) iter.Seq[K] {
 		return func(yield func(K) bool) {
 			for k := range all(tx) {
 				looks.Add(1)

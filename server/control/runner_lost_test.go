@@ -81,7 +81,7 @@ func (s *storm) try(do func()) {
 
 func (s *storm) claim() {
 	var ready []string
-	for v := range state.VolumesFrom(s.Store.Read(), "default", "", state.Start{}) {
+	for v := range state.VolumesFrom(s.Store.Read(), "default", "", state.Page{}) {
 		if v.State == structs.VolumeReady {
 			ready = append(ready, v.ID)
 		}

@@ -15,7 +15,7 @@ import (
 // scheduleLoop works off the pending evaluations, the most important first.
 type scheduleLoop struct {
 	Deps
-	plan func(tx *state.Read, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) // scheduler.Process
+	plan func(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) // scheduler.Process
 }
 
 // tries are the evaluations that did not go through at once, with how often and until when they rest.
@@ -33,7 +33,7 @@ func (s scheduleLoop) run(ctx context.Context) {
 	defer all.crew.Wait()
 	for ctx.Err() == nil {
 		s.land(ctx, past, all)
-		tx := s.Store.Watching()
+		tx := s.Store.ReadWatched()
 		queue, wake := nextEvals(tx, past, s.Now(), s.Config.SchedulerBatch+len(all.aloft))
 		past.forget(tx)
 		more := len(queue) < s.Config.SchedulerBatch && state.WakesDue(tx)
@@ -76,7 +76,7 @@ func (s scheduleLoop) wakeMore(ctx context.Context) {
 
 // nextEvals are the first of the evaluations that are due, by priority and then by age, and when the next of the
 // others comes due. It looks at as many as it names, and at those that rest.
-func nextEvals(tx *state.Read, past tries, now time.Time, most int) (queue []string, wake time.Time) {
+func nextEvals(tx *state.ReadTx, past tries, now time.Time, most int) (queue []string, wake time.Time) {
 	var due []*structs.Evaluation
 	later := func(at time.Time) {
 		if wake.IsZero() || at.Before(wake) {
@@ -140,7 +140,7 @@ func (s scheduleLoop) settle(ctx context.Context, f flight, past tries) {
 }
 
 // decide keeps one evaluation from taking the leader down again and again.
-func (s scheduleLoop) decide(tx *state.Read, eval *structs.Evaluation) (p *structs.Plan, err error) {
+func (s scheduleLoop) decide(tx *state.ReadTx, eval *structs.Evaluation) (p *structs.Plan, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			p, err = nil, structs.Errorf(structs.KindInternal, "the scheduler panicked: %v", fault)
@@ -191,7 +191,7 @@ func (t tries) rest(e *structs.Evaluation) time.Time {
 }
 
 // forget drops evaluations that are pending no more.
-func (t tries) forget(tx *state.Read) {
+func (t tries) forget(tx *state.ReadTx) {
 	for id := range t {
 		if e := state.Eval(tx, id); e == nil || e.Status != structs.EvalPending {
 			delete(t, id)

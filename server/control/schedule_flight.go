@@ -101,7 +101,7 @@ func (s scheduleLoop) land(ctx context.Context, past tries, all *flights) {
 }
 
 // wait returns when something has changed of what tx has read, a plan has come back, or it is time.
-func (s scheduleLoop) wait(ctx context.Context, tx *state.Read, wake time.Time, all *flights) {
+func (s scheduleLoop) wait(ctx context.Context, tx *state.ReadTx, wake time.Time, all *flights) {
 	limited, cancel := context.WithCancel(ctx)
 	if !wake.IsZero() {
 		limited, cancel = context.WithTimeout(ctx, max(time.Millisecond, wake.Sub(s.Now())))

@@ -87,7 +87,7 @@ func slowly(t *testing.T, test func(t *testing.T, w *world, l *slowLog)) {
 }
 
 // until waits for something, and returns how long it took.
-func (w *world) until(what string, ok func(tx *state.Read) bool) time.Duration {
+func (w *world) until(what string, ok func(tx *state.ReadTx) bool) time.Duration {
 	w.t.Helper()
 	began := time.Now()
 	for !ok(w.Store.Read()) {
@@ -98,7 +98,7 @@ func (w *world) until(what string, ok func(tx *state.Read) bool) time.Duration {
 	return time.Since(began)
 }
 
-func nothingReady(tx *state.Read) bool {
+func nothingReady(tx *state.ReadTx) bool {
 	for range state.ReadyEvals(tx) {
 		return false
 	}

@@ -59,13 +59,13 @@ func TestEvaluationsGoByPriorityThenAge(t *testing.T) {
 }
 
 // planner stands in for the scheduler.
-type planner func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error)
+type planner func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error)
 
 func (w *world) schedule(p planner) (stop func()) {
 	return start(scheduleLoop{w.Deps, p}.run)
 }
 
-func completes(_ *state.Read, e *structs.Evaluation, _ time.Time) (*structs.Plan, error) {
+func completes(_ *state.ReadTx, e *structs.Evaluation, _ time.Time) (*structs.Plan, error) {
 	e = e.Copy()
 	e.Status = structs.EvalComplete
 	return &structs.Plan{Eval: e, JobModifyIndex: e.JobModifyIndex}, nil
@@ -99,18 +99,18 @@ func TestEvaluationsAreProcessed(t *testing.T) {
 
 func TestAnEvaluationThatFailsIsGivenUpWithItsReason(t *testing.T) {
 	for name, p := range map[string]planner{
-		"error": func(*state.Read, *structs.Evaluation, time.Time) (*structs.Plan, error) {
+		"error": func(*state.ReadTx, *structs.Evaluation, time.Time) (*structs.Plan, error) {
 			return nil, errors.New("a bug")
 		},
-		"no plan": func(*state.Read, *structs.Evaluation, time.Time) (*structs.Plan, error) { return nil, nil },
-		"panic":   func(*state.Read, *structs.Evaluation, time.Time) (*structs.Plan, error) { panic("a bug") },
+		"no plan": func(*state.ReadTx, *structs.Evaluation, time.Time) (*structs.Plan, error) { return nil, nil },
+		"panic":   func(*state.ReadTx, *structs.Evaluation, time.Time) (*structs.Plan, error) { panic("a bug") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *world) {
 				tried := 0
 				w.addEval(&structs.Evaluation{ID: "e1"})
 				w.addEval(&structs.Evaluation{ID: "e2", Priority: 1})
-				stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+				stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 					if e.ID == "e2" {
 						return completes(tx, e, now)
 					}
@@ -147,7 +147,7 @@ func TestAnEvaluationWhosePlanNoLogTakesIsGivenUp(t *testing.T) {
 		w.Proposer = narrowLog{w}
 		w.addEval(&structs.Evaluation{ID: "e1"})
 		var tried atomic.Int32
-		stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+		stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 			tried.Add(1)
 			return completes(tx, e, now)
 		})
@@ -168,7 +168,7 @@ func TestAPlanThatIsRefusedIsMadeAnewWithoutSpinning(t *testing.T) {
 		put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{ID: "j"}})
 		w.addEval(&structs.Evaluation{ID: "e1"})
 		var tried atomic.Int32
-		stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+		stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 			tried.Add(1)
 			plan, err := completes(tx, e, now)
 			plan.JobModifyIndex = 1 // of a job that has changed since

@@ -36,7 +36,7 @@ func (w *world) wants(id string, count, mhz int, edit ...func(*structs.Job)) {
 
 // runs are the allocations that have not ended.
 func (w *world) runs() (out []*structs.Allocation) {
-	for a := range state.AllocsFrom(w.Store.Read(), structs.AllNamespaces, "", state.Start{}) {
+	for a := range state.AllocsFrom(w.Store.Read(), structs.AllNamespaces, "", state.Page{}) {
 		if !a.ClientTerminal() && a.DesiredStatus == structs.AllocDesiredRun {
 			out = append(out, a)
 		}
@@ -121,7 +121,7 @@ func TestWhoeverWaitsFindsNoRoom(t *testing.T) {
 func TestRoomForOneIsNotOfferedToAll(t *testing.T) {
 	plans := func(waiting int) (made int) {
 		virtual(t, func(t *testing.T, w *world) {
-			stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+			stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 				made++
 				return scheduler.Process(tx, e, now)
 			})
@@ -161,7 +161,7 @@ func TestAFleetThatComesIsPlannedTogether(t *testing.T) {
 		const fleet = 500
 		made := 0
 		turn := make(chan struct{})
-		stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+		stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 			made++
 			<-turn
 			return scheduler.Process(tx, e, now)
@@ -188,7 +188,7 @@ func TestAFleetThatComesIsPlannedTogether(t *testing.T) {
 func TestRoomElsewhereIsNoneForAJobPerNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		made := map[string]int{}
-		stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+		stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 			made[e.JobID]++
 			return scheduler.Process(tx, e, now)
 		})

@@ -40,7 +40,7 @@ func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 	w := work{
 		op: op, volume: v.Namespace + "/" + v.ID, plugin: v.PluginID,
 		version: v.ModifyIndex, lastError: v.LastError, call: v.Call,
-		candidates: func(tx *state.Read) []string { return endpoints.VolumeControllers(tx, v) },
+		candidates: func(tx *state.ReadTx) []string { return endpoints.VolumeControllers(tx, v) },
 	}
 	w.act = func(ctx context.Context, candidates []string) error {
 		outcome, err := c.volumeCall(ctx, op, candidates, v)
@@ -119,7 +119,7 @@ func exhausted(text string) error {
 
 // createRequest is the same for the same row, call after call: a plugin takes up where it was (CSI spec,
 // "Timeouts").
-func createRequest(tx *state.Read, v *structs.CSIVolume) *structs.ClientCSICreateRequest {
+func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSICreateRequest {
 	clone := v.CloneID
 	if source := state.Volume(tx, v.Namespace, clone); source != nil && source.PluginID == v.PluginID && source.ExternalID != "" {
 		clone = source.ExternalID // a volume of ours by its own ID; any other is the plugin's ID already
@@ -171,7 +171,7 @@ func (c controllerLoop) remove(ctx context.Context, candidates []string, v *stru
 }
 
 // expandRequest names, of the uses a volume has, the one it is put to now.
-func expandRequest(tx *state.Read, v *structs.CSIVolume) *structs.ClientCSIExpandRequest {
+func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSIExpandRequest {
 	req := &structs.ClientCSIExpandRequest{
 		PluginID: v.PluginID, ExternalID: v.ExternalID, Secrets: v.Secrets,
 		Capacity: structs.CSICapacityRange{RequiredBytes: v.RequestedCapacityMin, LimitBytes: v.RequestedCapacityMax},

@@ -40,7 +40,7 @@ func TestWhoIsWokenWhileHisPlanComesBackDoesNotRest(t *testing.T) {
 		}
 		w.Proposer = p
 		var made []time.Time
-		stop := w.schedule(func(tx *state.Read, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
+		stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 			made = append(made, time.Now())
 			return scheduler.Process(tx, e, now)
 		})

@@ -256,12 +256,12 @@ func (c *Cluster) Until(what string, holds func() bool) {
 }
 
 // Rows waits until a server's state is as wanted.
-func (c *Cluster) Rows(s *Server, what string, holds func(tx *state.Read) bool) {
+func (c *Cluster) Rows(s *Server, what string, holds func(tx *state.ReadTx) bool) {
 	c.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	for {
-		tx := s.Store().Watching()
+		tx := s.Store().ReadWatched()
 		if holds(tx) {
 			return
 		}

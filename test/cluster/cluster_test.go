@@ -97,7 +97,7 @@ func TestThreeServersFormOneCluster(t *testing.T) {
 	})
 	t.Run("a follower answers stale reads itself", func(t *testing.T) {
 		for _, s := range c.Others(leader) {
-			c.Rows(s, "the jobs arrive", func(tx *state.Read) bool { return state.Job(tx, structs.DefaultNamespace, "from-"+s.Name) != nil })
+			c.Rows(s, "the jobs arrive", func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "from-"+s.Name) != nil })
 			req := &structs.QueryRequest{}
 			req.AllowStale = true
 			c.Until(s.Name+" knows the leader", func() bool {
@@ -171,7 +171,7 @@ func TestServersComeAndGo(t *testing.T) {
 	c := cluster.New(t, 3)
 	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
 	fourth := c.Add(0)
-	c.Rows(fourth, "the rows arrive", func(tx *state.Read) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
+	c.Rows(fourth, "the rows arrive", func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
 	c.Until("it has a vote", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
 
 	leaving := c.Leader()
@@ -193,7 +193,7 @@ func TestServersComeAndGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Restart(poor)
-		c.Rows(poor, "the rows arrive", func(tx *state.Read) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
+		c.Rows(poor, "the rows arrive", func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
 		c.Until("it has one vote", func() bool { return slices.Equal(voters(t, c.Leader(rest...)), addresses(rest)) })
 	})
 	cluster.Must(c, c.Leader(rest...), structs.JobRegister, aJob("two"))
@@ -225,7 +225,7 @@ func TestALoneServerAsksTheOthersFirst(t *testing.T) {
 	c := cluster.New(t, 1)
 	cluster.Must(c, c.Leader(), structs.JobRegister, aJob("one"))
 	second := c.Add(1)
-	c.Rows(second, "the rows arrive", func(tx *state.Read) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
+	c.Rows(second, "the rows arrive", func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "one") != nil })
 	c.Until("both have a vote", func() bool { return slices.Equal(voters(t, c.Leader()), addresses(c.Servers)) })
 }
 
@@ -279,7 +279,7 @@ func TestALeaderInTheMinority(t *testing.T) {
 		return err == nil
 	})
 	c.Net.Heal()
-	c.Rows(old, "the majority's claim arrives", func(tx *state.Read) bool {
+	c.Rows(old, "the majority's claim arrives", func(tx *state.ReadTx) bool {
 		claim := state.Claim(tx, structs.DefaultNamespace, "v1", w.allocs[1])
 		return claim != nil && claim.State == structs.ClaimGranted
 	})
@@ -341,7 +341,7 @@ func TestTheStateTravelsAsAWhole(t *testing.T) {
 		return s.Now().SnapshotSave(t.Context(), &archive)
 	})
 	c.Restart(away)
-	c.Rows(away, "the rows arrive", func(tx *state.Read) bool { return state.Job(tx, structs.DefaultNamespace, "job-19") != nil })
+	c.Rows(away, "the rows arrive", func(tx *state.ReadTx) bool { return state.Job(tx, structs.DefaultNamespace, "job-19") != nil })
 	c.Alike()
 
 	cluster.Must(c, leader, structs.JobRegister, aJob("after"))
@@ -353,7 +353,7 @@ func TestTheStateTravelsAsAWhole(t *testing.T) {
 		return s.Now().SnapshotRestore(t.Context(), bytes.NewReader(archive.Bytes()))
 	})
 	for _, s := range c.Servers {
-		c.Rows(s, "it is as it was", func(tx *state.Read) bool {
+		c.Rows(s, "it is as it was", func(tx *state.ReadTx) bool {
 			return state.Job(tx, structs.DefaultNamespace, "after") == nil && state.Job(tx, structs.DefaultNamespace, "job-19") != nil
 		})
 	}

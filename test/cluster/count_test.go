@@ -18,7 +18,7 @@ func TestServers_SurviveACountWithoutBounds(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	c.AddNode("n1", cluster.NewStorage(c))
-	c.Rows(leader, "the node is ready", func(tx *state.Read) bool {
+	c.Rows(leader, "the node is ready", func(tx *state.ReadTx) bool {
 		for n := range state.Nodes(tx) {
 			return n.Ready()
 		}
@@ -43,7 +43,7 @@ func TestServers_SurviveACountWithoutBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	placed := func(s *cluster.Server) {
-		c.Rows(s, "eight are placed and the others wait", func(tx *state.Read) bool {
+		c.Rows(s, "eight are placed and the others wait", func(tx *state.ReadTx) bool {
 			live := 0
 			for a := range state.AllocsByJob(tx, structs.DefaultNamespace, "huge") {
 				if !a.Terminal() {

@@ -25,7 +25,7 @@ func TestServers_SurviveAJobThatFitsNowhere(t *testing.T) {
 	c := cluster.New(t, 3)
 	leader := c.Leader()
 	c.AddNode("n1", cluster.NewStorage(c))
-	c.Rows(leader, "the node is ready", func(tx *state.Read) bool {
+	c.Rows(leader, "the node is ready", func(tx *state.ReadTx) bool {
 		for n := range state.Nodes(tx) {
 			return n.Ready()
 		}
@@ -56,7 +56,7 @@ func TestServers_SurviveAJobThatFitsNowhere(t *testing.T) {
 		t.Fatalf("status %d: %.300s", answer.Code, answer.Body)
 	}
 	waits := func(s *cluster.Server) {
-		c.Rows(s, "the job waits, and each group says why", func(tx *state.Read) bool {
+		c.Rows(s, "the job waits, and each group says why", func(tx *state.ReadTx) bool {
 			b := state.BlockedEval(tx, structs.DefaultNamespace, "wordy")
 			return b != nil && len(b.FailedTGAllocs) == groups
 		})

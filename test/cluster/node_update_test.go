@@ -120,12 +120,12 @@ func TestADriverThatFlipsIsOneSmallRequest(t *testing.T) {
 	case <-time.After(cluster.Patience):
 		t.Fatal("the agent did not register")
 	}
-	row := func(tx *state.Read) *structs.Node { return state.Node(tx, agent.NodeID()) }
+	row := func(tx *state.ReadTx) *structs.Node { return state.Node(tx, agent.NodeID()) }
 	index := leader.Now().Store().Index()
 	for flip, healthy := range []bool{false, true, false} {
 		before := pool.counts()
 		s.say(structs.DriverInfo{Detected: true, Healthy: healthy, UpdateTime: time.Now()})
-		c.Rows(leader, "the driver has changed", func(tx *state.Read) bool { return row(tx).Drivers["exec"].Healthy == healthy })
+		c.Rows(leader, "the driver has changed", func(tx *state.ReadTx) bool { return row(tx).Drivers["exec"].Healthy == healthy })
 		n, after := row(leader.Now().Store().Read()), pool.counts()
 		if after["Node.Update"] != before["Node.Update"]+1 || after["Node.Register"] != 1 || after["Node.UpdateCSI"] != 0 {
 			t.Errorf("flip %d: calls %v, before %v", flip, after, before)
@@ -149,7 +149,7 @@ func TestANodeIsTheSameOnAllServersAfterAnUpdate(t *testing.T) {
 	<-agent.Registered()
 	leader := c.Leader()
 	s.say(structs.DriverInfo{Detected: true, HealthDescription: "broken"})
-	c.Rows(leader, "the driver has changed", func(tx *state.Read) bool {
+	c.Rows(leader, "the driver has changed", func(tx *state.ReadTx) bool {
 		n := state.Node(tx, agent.NodeID())
 		return n != nil && !n.Drivers["exec"].Healthy
 	})

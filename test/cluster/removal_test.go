@@ -179,7 +179,7 @@ func TestLeave_HandsLeadershipOnAndEndsTheVote(t *testing.T) {
 
 	c.Restart(leaving)
 	allVote(t, c)
-	c.Rows(leaving, "it has what it missed", func(tx *state.Read) bool {
+	c.Rows(leaving, "it has what it missed", func(tx *state.ReadTx) bool {
 		return state.Job(tx, structs.DefaultNamespace, "two") != nil
 	})
 }

@@ -48,7 +48,7 @@ func newWorld(c *cluster.Cluster, allocs int) *world {
 	job := aJob("claimants")
 	job.Job.TaskGroups[0].Count = allocs
 	cluster.Must(c, s, structs.JobRegister, job)
-	c.Rows(s, "the allocations are placed", func(tx *state.Read) bool {
+	c.Rows(s, "the allocations are placed", func(tx *state.ReadTx) bool {
 		w.allocs = nil
 		for a := range state.AllocsByJob(tx, structs.DefaultNamespace, "claimants") {
 			w.allocs = append(w.allocs, a.ID)

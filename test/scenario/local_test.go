@@ -52,7 +52,7 @@ func TestANodeLocalVolumeIsMadeUsedAndDeletedWhereItIs(t *testing.T) {
 	deleting.Go(func() {
 		_, failed = rpc.Call(ctx, s.Leader(), structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "first"})
 	})
-	s.Rows(s.Leader(), "the deletion waits and says for what", func(tx *state.Read) bool {
+	s.Rows(s.Leader(), "the deletion waits and says for what", func(tx *state.ReadTx) bool {
 		v := state.Volume(tx, structs.DefaultNamespace, "first")
 		return v != nil && v.State == structs.VolumeDeleting && v.LastError != nil
 	})

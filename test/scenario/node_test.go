@@ -11,7 +11,7 @@ import (
 // lost waits until an allocation is lost and its job blocked, and returns the reasons.
 func (s *story) lost(job string, a *structs.Allocation) string {
 	s.t.Helper()
-	s.Rows(s.Leader(), "the allocation is lost", func(tx *state.Read) bool {
+	s.Rows(s.Leader(), "the allocation is lost", func(tx *state.ReadTx) bool {
 		row := state.Alloc(tx, a.ID)
 		return row != nil && row.ClientStatus == structs.AllocLost
 	})
@@ -51,7 +51,7 @@ func TestAVolumeWhoseNodeDiesIsHeldUntilSomebodyVouches(t *testing.T) {
 	s.status(back, structs.NodeReady)
 	s.stop("db")
 	s.ended("db")
-	s.Rows(s.Leader(), "nothing is left", func(tx *state.Read) bool {
+	s.Rows(s.Leader(), "nothing is left", func(tx *state.ReadTx) bool {
 		return len(state.ClaimsByVolume(tx, structs.DefaultNamespace, "v1")) == 0 && state.Attachment(tx, structs.DefaultNamespace, "v1", alive.ID) == nil
 	})
 	s.mounted("disk-v1")
@@ -138,7 +138,7 @@ func TestAnAttachIsFinishedByTheNextLeader(t *testing.T) {
 	s.job("db", 1, "v1")
 	<-tried
 	old := s.Leader()
-	s.Rows(old, "the failure is recorded", func(tx *state.Read) bool {
+	s.Rows(old, "the failure is recorded", func(tx *state.ReadTx) bool {
 		for a := range state.UnsettledAttachments(tx) {
 			return a.LastError != nil
 		}
@@ -154,7 +154,7 @@ func TestAnAttachIsFinishedByTheNextLeader(t *testing.T) {
 	s.Restart(old)
 	s.stop("db")
 	s.ended("db")
-	s.Rows(s.Leader(), "it is detached", func(tx *state.Read) bool {
+	s.Rows(s.Leader(), "it is detached", func(tx *state.ReadTx) bool {
 		return state.Attachment(tx, structs.DefaultNamespace, "v1", a.NodeID) == nil
 	})
 }

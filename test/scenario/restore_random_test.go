@@ -259,7 +259,7 @@ func (h *history) settle() {
 	h.note("settled")
 }
 
-func (h *history) disagreement(tx *state.Read) string {
+func (h *history) disagreement(tx *state.ReadTx) string {
 	if why := state.Recovering(tx); why != "" {
 		return why
 	}

@@ -31,13 +31,13 @@ func TestARestoredStateKnowsNothingOfWhatWasGrantedSince(t *testing.T) {
 			if err := s.Leader().Now().SnapshotRestore(t.Context(), &archive); err != nil {
 				t.Fatal(err)
 			}
-			s.Rows(s.Leader(), "it is as it was", func(tx *state.Read) bool { return state.Job(tx, "default", "db") == nil })
+			s.Rows(s.Leader(), "it is as it was", func(tx *state.ReadTx) bool { return state.Job(tx, "default", "db") == nil })
 			cluster.Must(s.Cluster, s.Leader(), structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: its.ID, Eligibility: structs.NodeIneligible})
 			s.job("db", 1, "v1")
 			if !reachable {
 				s.status(its, structs.NodeDown)
-				s.Rows(s.Leader(), "the claim waits", func(tx *state.Read) bool { // the other node has the volume
-					for c := range state.ClaimsFrom(tx, structs.DefaultNamespace, "", state.Start{}) {
+				s.Rows(s.Leader(), "the claim waits", func(tx *state.ReadTx) bool { // the other node has the volume
+					for c := range state.ClaimsFrom(tx, structs.DefaultNamespace, "", state.Page{}) {
 						waits := c.NodeID == not.ID && c.State == structs.ClaimWaiting
 						return waits && state.Recovering(tx) != ""
 					}

@@ -89,8 +89,8 @@ func TestAStorm(t *testing.T) {
 	for i := range jobs {
 		s.ended(fmt.Sprintf("job%d", i))
 	}
-	s.Rows(s.Leader(), "no claim and no attachment is left", func(tx *state.Read) bool {
-		for range state.ClaimsFrom(tx, structs.AllNamespaces, "", state.Start{}) {
+	s.Rows(s.Leader(), "no claim and no attachment is left", func(tx *state.ReadTx) bool {
+		for range state.ClaimsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
 			return false
 		}
 		for range state.UnsettledAttachments(tx) {

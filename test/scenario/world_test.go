@@ -73,7 +73,7 @@ func (s *story) stop(job string) {
 }
 
 // allocs are the allocations of a job that are for which keep is true, by name.
-func allocs(tx *state.Read, job string, keep func(*structs.Allocation) bool) (out []*structs.Allocation) {
+func allocs(tx *state.ReadTx, job string, keep func(*structs.Allocation) bool) (out []*structs.Allocation) {
 	for a := range state.AllocsByJob(tx, structs.DefaultNamespace, job) {
 		if keep(a) {
 			out = append(out, a)
@@ -90,7 +90,7 @@ func running(a *structs.Allocation) bool {
 // runs waits until so many allocations of a job run.
 func (s *story) runs(job string, count int) (out []*structs.Allocation) {
 	s.t.Helper()
-	s.Rows(s.Leader(), job+" runs", func(tx *state.Read) bool {
+	s.Rows(s.Leader(), job+" runs", func(tx *state.ReadTx) bool {
 		out = allocs(tx, job, running)
 		return len(out) == count
 	})
@@ -100,7 +100,7 @@ func (s *story) runs(job string, count int) (out []*structs.Allocation) {
 // ended waits until nothing of a job is left that has not ended.
 func (s *story) ended(job string) {
 	s.t.Helper()
-	s.Rows(s.Leader(), job+" has ended", func(tx *state.Read) bool {
+	s.Rows(s.Leader(), job+" has ended", func(tx *state.ReadTx) bool {
 		return len(allocs(tx, job, func(a *structs.Allocation) bool { return !a.ClientTerminal() })) == 0
 	})
 }
@@ -108,7 +108,7 @@ func (s *story) ended(job string) {
 // blocked waits until a job has a blocked evaluation and returns the reasons it gives.
 func (s *story) blocked(job string) (reasons string) {
 	s.t.Helper()
-	s.Rows(s.Leader(), job+" is blocked", func(tx *state.Read) bool {
+	s.Rows(s.Leader(), job+" is blocked", func(tx *state.ReadTx) bool {
 		for e := range state.EvalsByJob(tx, structs.DefaultNamespace, job) {
 			if e.Status != structs.EvalBlocked {
 				continue
@@ -130,7 +130,7 @@ func (s *story) blocked(job string) (reasons string) {
 // status waits until a node has a status.
 func (s *story) status(n *cluster.Node, want string) {
 	s.t.Helper()
-	s.Rows(s.Leader(), n.Name+" is "+want, func(tx *state.Read) bool {
+	s.Rows(s.Leader(), n.Name+" is "+want, func(tx *state.ReadTx) bool {
 		row := state.Node(tx, n.ID)
 		return row != nil && row.Status == want
 	})

@@ -1,0 +1,243 @@
+package mvcc
+
+import (
+	"slices"
+
+	"github.com/hashicorp/go-memdb"
+)
+
+// Batch applies log entries in one transaction: readers see all of them or none. It holds the lock of the writer
+// until Commit or Abort.
+type Batch struct {
+	db      *DB
+	next    *view
+	base    *memdb.Txn // the tree as it is written so far
+	rows    rows
+	overlay overlay
+	most    int // entries in the overlay: maxOverlay
+
+	index uint64 // of the entry that was applied last
+	part  int    // its number among the entries of this index, from 0
+	seq   int    // next number of WriteTx.NextSeq at this index
+
+	changed []Key  // that are written into the tree
+	written int    // how often the overlay was written into the tree
+	undo    []undo // of the current entry
+	done    bool
+}
+
+// undo reverts one change.
+type undo struct {
+	key       Key
+	cell           // before the change
+	inOverlay bool // before the change
+	written   int  // Batch.written at the change
+}
+
+// maxSpare is the largest capacity for changes that a batch leaves to the next one.
+const maxSpare = 4 * maxOverlay
+
+// spare is what a batch leaves to the next one.
+type spare struct {
+	slots   [maxTables]slots
+	recent  recent
+	entries []entry
+	undo    []undo
+}
+
+// Begin starts a batch. It waits for the end of the batch before it.
+func (db *DB) Begin() *Batch {
+	db.writer.Lock()
+	next := *db.now.Load()
+	b := &Batch{db: db, next: &next, base: next.db.Txn(false), rows: next.rows, most: maxOverlay}
+	b.overlay.entries, b.undo = db.spare.entries, db.spare.undo
+	next.db = next.db.Snapshot()
+	return b
+}
+
+// WriteTx is a transaction that changes rows for the log entry at Index.
+type WriteTx struct {
+	*ReadTx
+	Index   uint64
+	batch   *Batch
+	touched uint64 // tables changed, as a set of numbers
+}
+
+// Apply applies one entry. If fn fails, the entry has changed nothing, Apply returns the error, and the batch
+// continues. Consecutive entries may have the same index.
+func (b *Batch) Apply(index uint64, fn func(*WriteTx) error) error {
+	tx := b.newTx(index)
+	b.next.applied = max(b.next.applied, index)
+	b.part++
+	if index != b.index {
+		b.index, b.part, b.seq = index, 0, 0
+	}
+	clear(b.undo)
+	b.undo = b.undo[:0]
+	if err := fn(tx); err != nil {
+		b.rollback()
+		return err
+	}
+	for n := range b.next.schema.tables {
+		if tx.touched&(1<<n) != 0 {
+			b.next.newest[n] = index
+		}
+	}
+	return nil
+}
+
+func (b *Batch) newTx(index uint64) *WriteTx {
+	one := &struct {
+		write WriteTx
+		read  ReadTx
+	}{
+		write: WriteTx{Index: index, batch: b},
+		read: ReadTx{
+			view:    b.db.now.Load(),
+			txn:     b.base,
+			rows:    b.rows,
+			overlay: &b.overlay,
+			recent:  &b.db.spare.recent,
+			finder:  &b.next.finder,
+		},
+	}
+	one.write.ReadTx = &one.read
+	return &one.write
+}
+
+// Part returns the number of the entry among those of its log index, from 0.
+func (tx *WriteTx) Part() int { return tx.batch.part }
+
+// NextSeq reserves n numbers at the log index and returns the first. Numbers of an entry that fails are not reused.
+func (tx *WriteTx) NextSeq(n int) (first int) {
+	first = tx.batch.seq
+	tx.batch.seq += n
+	return first
+}
+
+// set changes the cell at a key. The batch keeps the key.
+func (tx *WriteTx) set(k Key, old, now cell) {
+	b := tx.batch
+	known := b.overlay.put(entry{k, now, old.slot})
+	b.undo = append(b.undo, undo{key: k, cell: old, inOverlay: known, written: b.written})
+}
+
+// spill writes a large overlay into the tree. It runs between two changes of rows: a cursor relies on it that a row
+// in the tree has all its keys there.
+func (tx *WriteTx) spill() {
+	b := tx.batch
+	if len(b.overlay.entries) < b.most {
+		return
+	}
+	b.write()
+	b.base, b.rows = b.next.db.Txn(false), b.next.rows
+	tx.txn, tx.rows = b.base, b.rows
+}
+
+// rollback reverts all changes of an entry, the last one first.
+func (b *Batch) rollback() {
+	for i := len(b.undo) - 1; i >= 0; i-- {
+		u := b.undo[i]
+		if !u.inOverlay && u.written == b.written {
+			b.overlay.drop(u.key)
+			continue
+		}
+		e := entry{key: u.key, cell: u.cell}
+		if _, known := b.overlay.at(u.key); !known {
+			e.tree = b.inTree(u.key)
+		}
+		b.overlay.put(e)
+	}
+}
+
+func (b *Batch) inTree(k Key) *slot {
+	tx := ReadTx{view: b.next, txn: b.base}
+	return tx.inTree(k)
+}
+
+// write brings the overlay into the tree, which nobody else sees yet.
+func (b *Batch) write() {
+	if len(b.overlay.entries) == 0 {
+		return
+	}
+	b.written++ // before the first change: Abort then clears the caches
+	txn, writing := b.next.db.Txn(true), writings.Add(1)
+	b.changed = slices.Grow(b.changed, len(b.overlay.entries))
+	for i := range b.overlay.entries {
+		e := &b.overlay.entries[i]
+		if b.next.schema.keyOfRow[e.key[0]] != nil {
+			b.writeRow(writing, e)
+		}
+		switch {
+		case e.slot == e.tree: // another row with the same keys, or a row that came and went
+		case e.slot == nil:
+			b.next.tree.drop(txn, e.key)
+		default:
+			b.next.tree.put(txn, e.key, e.slot)
+		}
+		b.db.spare.recent.update(e)
+		b.changed = append(b.changed, e.key)
+	}
+	txn.Commit()
+	clear(b.overlay.entries)
+	b.overlay.entries = b.overlay.entries[:0]
+}
+
+// writeRow puts the row of an entry in the key of its table into its slot.
+func (b *Batch) writeRow(writing uint64, e *entry) {
+	alloc := b.next.slots
+	if e.tree != nil && e.tree != e.slot {
+		b.next.rows.set(writing, e.tree.number, nil)
+		alloc.free(e.tree.number)
+		b.next.finder.forget(e.tree)
+	}
+	if e.slot == nil {
+		return
+	}
+	switch {
+	case e.slot.number == 0:
+		e.slot.number = alloc.alloc(b.next.schema.number[e.key[0]])
+	case e.slot != e.tree:
+		alloc.revive(e.slot.number)
+	}
+	b.next.rows.set(writing, e.slot.number, e.row)
+	if e.slot != e.tree {
+		b.next.finder.keep(e.slot)
+	}
+}
+
+// Commit makes the batch visible and notifies the readers that wait for its changes.
+func (b *Batch) Commit() {
+	if b.done {
+		return
+	}
+	b.write()
+	b.next.slots.commit()
+	b.db.publish(b.next, b.changed, false)
+	b.end()
+}
+
+// Abort discards the batch. It does nothing after Commit.
+func (b *Batch) Abort() {
+	if b.done {
+		return
+	}
+	if b.written > 0 {
+		b.db.spare.recent = recent{}
+		b.next.slots.rollback()
+		b.next.finder.clear()
+	}
+	b.end()
+}
+
+// end leaves to the next batch what it can reuse.
+func (b *Batch) end() {
+	b.done = true
+	clear(b.overlay.entries)
+	clear(b.undo)
+	b.db.spare.entries, b.db.spare.undo = b.overlay.entries[:0], b.undo[:0]
+	if cap(b.undo) > maxSpare || cap(b.overlay.entries) > maxSpare {
+		b.db.spare.entries, b.db.spare.undo = nil, nil
+	}
+	b.db.writer.Unlock()
+}

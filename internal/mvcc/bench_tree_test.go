@@ -1,0 +1,41 @@
+package mvcc
+
+import (
+	"fmt"
+	"testing"
+
+	"berth/internal/benchmeter"
+)
+
+// BenchmarkTreeAlone is what a transaction costs that puts a key into the tree, or five, each in an index of its own, and does
+// nothing else: no row is looked up, compared or kept. What of the growth of the others is the tree's shows here.
+func BenchmarkTreeAlone(b *testing.B) {
+	for _, indexes := range []int{1, 5} {
+		for _, n := range []int{10, 100, 1000, 10000, 100000} {
+			b.Run(fmt.Sprintf("indexes=%d/N=%d", indexes, n), func(b *testing.B) { benchTree(b, n, indexes) })
+		}
+	}
+}
+
+func benchTree(b *testing.B, n, indexes int) {
+	db, w := newTree()
+	keys := func(i int) []Key {
+		all := make([]Key, indexes)
+		for x := range all {
+			all[x] = KeyOf(fmt.Sprintf("%08x-%08x", uint32(i%n)*2654435761, i%n))
+			all[x][0] = byte(x + 1)
+		}
+		return all
+	}
+	put := func(all []Key) {
+		txn := db.Txn(true)
+		for _, k := range all {
+			w.put(txn, k, &slot{number: 1})
+		}
+		txn.Commit()
+	}
+	for i := range n {
+		put(keys(i))
+	}
+	benchmeter.Perform(b, 1, benchmeter.AtOnce, keys, put)
+}

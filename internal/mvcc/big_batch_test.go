@@ -1,0 +1,222 @@
+package mvcc
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// bigWorld makes batches of so many changes that they are written into the tree while entries are under way.
+type bigWorld struct {
+	t     *testing.T
+	rand  *rand.Rand
+	model plainTable
+}
+
+var bigNames = []string{"a", "b", "ab", "c"}
+
+func (w *bigWorld) name() string { return bigNames[w.rand.IntN(len(bigNames))] }
+
+func (w *bigWorld) id() string {
+	if w.rand.IntN(10) == 0 {
+		return w.name()
+	}
+	return fmt.Sprint("b", w.rand.IntN(150))
+}
+
+// change puts or deletes some row.
+func (w *bigWorld) change(tx *WriteTx) {
+	id := w.id()
+	if w.rand.IntN(4) == 0 {
+		items.Delete(tx, &item{ID: id})
+		delete(w.model, id)
+		return
+	}
+	e := &item{ID: id, Space: "n", Group: w.name(), Text: fmt.Sprint(tx.Index, ".", w.rand.Uint32()),
+		Status: []string{blocked, pending, done}[w.rand.IntN(3)]}
+	for range w.rand.IntN(4) {
+		e.Tags = append(e.Tags, w.name()) // the same twice, too
+	}
+	items.Put(tx, e)
+	w.model[id] = e
+}
+
+// scans are the ways through the table that a writer may take while it writes.
+func (w *bigWorld) scans() []func(*ReadTx) func(func(*item) bool) {
+	name := w.name()
+	return []func(*ReadTx) func(func(*item) bool){
+		func(tx *ReadTx) func(func(*item) bool) { return items.Scan(tx) },
+		func(tx *ReadTx) func(func(*item) bool) { return items.Prefix(tx, "b1") },
+		func(tx *ReadTx) func(func(*item) bool) { return itemsByGroup.Scan(tx, "n", name) },
+		func(tx *ReadTx) func(func(*item) bool) { return itemsByTurn.Scan(tx) },
+		func(tx *ReadTx) func(func(*item) bool) { return itemsByTag.Scan(tx) },
+		func(tx *ReadTx) func(func(*item) bool) { return itemsByTag.Scan(tx, name) },
+		func(tx *ReadTx) func(func(*item) bool) {
+			return func(yield func(*item) bool) {
+				for c := itemsByGroup.Seek(tx, "n", name); ; {
+					if e := c.Next(); e == nil || !yield(e) {
+						return
+					}
+				}
+			}
+		},
+	}
+}
+
+// scan goes through the table while it changes it: what it sees is what it would have seen at its beginning.
+func (w *bigWorld) scan(tx *WriteTx) {
+	for n, rows := range w.scans() {
+		want := found(rows(tx.ReadTx))
+		var got []string
+		for e := range rows(tx.ReadTx) {
+			got = append(got, e.ID+"="+e.Text)
+			if w.rand.IntN(2) == 0 {
+				items.Delete(tx, e)
+				delete(w.model, e.ID)
+			}
+			w.change(tx)
+		}
+		if strings.Join(got, " ") != want {
+			w.t.Fatalf("scan %d at %d saw %q, want %q", n, tx.Index, got, want)
+		}
+	}
+}
+
+// entry changes very much, and fails now and then.
+func (w *bigWorld) entry(tx *WriteTx) error {
+	for range 4 {
+		for range w.rand.IntN(200) {
+			w.change(tx)
+		}
+		w.model.agrees(w.t, tx.ReadTx, "inside the entry")
+		w.scan(tx)
+	}
+	w.model.agrees(w.t, tx.ReadTx, "at the end of the entry")
+	if w.rand.IntN(3) == 0 {
+		return errors.New("no")
+	}
+	return nil
+}
+
+// remembered holds what the writer remembers against what is in the tree.
+func remembered(t *testing.T, s *DB) (known int) {
+	for _, e := range s.spare.recent {
+		if len(e.key) == 0 {
+			continue
+		}
+		known++
+		if is := s.Read().lookup(e.key); is != e.cell {
+			t.Fatalf("%q is remembered as %v and is %v", e.key, e.cell, is)
+		}
+	}
+	return known
+}
+
+// TestBatch_LargeEntriesMatchTheModel: entries that change more than is kept pending, some of which
+// fail, and batches that are given up.
+func TestBatch_LargeEntriesMatchTheModel(t *testing.T) {
+	spilled, known := 0, 0
+	for seed := range uint64(3) {
+		s, w, index := open(), &bigWorld{t, rand.New(rand.NewPCG(seed, 7)), plainTable{}}, uint64(0)
+		for range 6 {
+			b, before := s.Begin(), maps.Clone(w.model)
+			if w.rand.IntN(2) == 0 {
+				b.most = 1 + w.rand.IntN(60)
+			}
+			for range 1 + w.rand.IntN(4) {
+				index++
+				was := maps.Clone(w.model)
+				if b.Apply(index, w.entry) != nil {
+					w.model = was
+				}
+			}
+			spilled += b.written
+			if w.rand.IntN(4) == 0 {
+				b.Abort()
+				w.model = before
+			}
+			b.Commit()
+			w.model.agrees(t, s.Read(), "after the batch")
+			known += remembered(t, s)
+			consistent(t, s)
+		}
+	}
+	if spilled < 50 || known < 50 {
+		t.Errorf("written %d times while entries were under way, %d rows remembered", spilled, known)
+	}
+}
+
+// TestRecent_FollowsTheState: a restore, and a batch that is given up after it wrote.
+func TestRecent_FollowsTheState(t *testing.T) {
+	s, other := open(), open()
+	_ = s.Write(1, putThing("a"))
+	_ = s.Write(2, func(tx *WriteTx) error { things.Get(tx.ReadTx, "a"); things.Get(tx.ReadTx, "b"); return nil })
+	if remembered(t, s) == 0 {
+		t.Error("nothing is remembered")
+	}
+	_ = other.Write(1, putThing("b"))
+	if err := s.Load(strings.NewReader(string(saved(t, other)))); err != nil {
+		t.Fatal(err)
+	}
+	remembered(t, s)
+	consistent(t, s)
+	_ = s.Write(3, func(tx *WriteTx) error {
+		if things.Get(tx.ReadTx, "a") != nil || things.Get(tx.ReadTx, "b") == nil {
+			t.Error("a writer sees what was before the restore")
+		}
+		return nil
+	})
+	b := s.Begin()
+	b.most = 1
+	_ = b.Apply(4, putThing("c"))
+	b.Abort()
+	remembered(t, s)
+	consistent(t, s)
+	func() {
+		b := s.Begin()
+		defer func() { b.Abort(); _ = recover() }()
+		b.most = 1
+		_ = b.Apply(5, func(tx *WriteTx) error { things.Delete(tx, &thing{ID: "b"}); panic("no") })
+	}()
+	remembered(t, s)
+	consistent(t, s)
+	_ = s.Write(6, func(tx *WriteTx) error {
+		if things.Get(tx.ReadTx, "b") == nil || things.Get(tx.ReadTx, "c") != nil {
+			t.Error("a writer sees what was given up")
+		}
+		long := strings.Repeat("x", maxRecentKey)
+		things.Get(tx.ReadTx, long)
+		if _, known := tx.recent.at(append(Key{things.lead}, KeyOf(long)[1:]...)); known {
+			t.Error("a key of any length is remembered")
+		}
+		return nil
+	})
+}
+
+// TestCursor_PanicsOnARowThatWasChangedInPlace of a scan: a writer that missed the rows behind it might grant what it must not.
+func TestCursor_PanicsOnARowThatWasChangedInPlace(t *testing.T) {
+	s := open()
+	_ = s.Write(1, func(tx *WriteTx) error {
+		for _, id := range []string{"a", "b"} {
+			items.Put(tx, &item{ID: id, Space: "n", Group: "j"})
+		}
+		return nil
+	})
+	items.Get(s.Read(), "a").Group = "another"
+	defer func() {
+		if said := fmt.Sprint(recover()); !strings.Contains(said, "table items: a row has changed") {
+			t.Errorf("it said %q", said)
+		}
+		if err := s.Write(3, putThing("x")); err != nil {
+			t.Error(err) // the writer's lock is free
+		}
+	}()
+	_ = s.Write(2, func(tx *WriteTx) error {
+		items.Delete(tx, &item{ID: "b"})
+		found(itemsByGroup.Scan(tx.ReadTx, "n", "j"))
+		return nil
+	})
+}

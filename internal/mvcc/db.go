@@ -1,0 +1,133 @@
+package mvcc
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-memdb"
+)
+
+// DB is a database. Any number of readers see consistent snapshots while one writer works. All of its methods are
+// safe for concurrent use.
+type DB struct {
+	schema  *builtSchema
+	now     atomic.Pointer[view]
+	writer  sync.Mutex // held by the current batch
+	spare   spare      // of the writer
+	watches watches
+}
+
+// view is the database at one moment. It never changes: another view replaces it.
+type view struct {
+	schema   *builtSchema
+	db       *memdb.MemDB
+	rows     rows        // by the numbers of the slots in db
+	tree     *keyIndexer // of the writer, as are the slotAlloc and the finder
+	slots    *slotAlloc
+	finder   finder
+	interner any
+	number   uint64            // counts the views of a database
+	applied  uint64            // index of the last entry applied
+	newest   [maxTables]uint64 // index of the last entry that changed the table
+}
+
+// Open returns an empty database with the tables of the schema.
+func Open(s *Schema) *DB {
+	db := &DB{schema: s.build()}
+	db.now.Store(emptyView(db.schema))
+	return db
+}
+
+func emptyView(s *builtSchema) *view {
+	v := &view{schema: s, interner: s.interner(false), slots: &slotAlloc{}, finder: newFinder(s)}
+	v.db, v.tree = newTree()
+	return v
+}
+
+// Read returns a consistent snapshot. It costs next to nothing and needs no end, but belongs to one goroutine.
+func (db *DB) Read() *ReadTx { return db.now.Load().read() }
+
+func (v *view) read() *ReadTx { return &ReadTx{view: v, txn: v.db.Txn(false), rows: v.rows} }
+
+// ReadWatched is Read for a caller that will Wait: it records the rows and ranges that it reads.
+func (db *DB) ReadWatched() *ReadTx {
+	tx := db.Read()
+	tx.watched = true
+	return tx
+}
+
+// Index returns the log index of the last entry applied, 0 before the first one.
+func (db *DB) Index() uint64 { return db.now.Load().applied }
+
+// Write applies one entry as a batch of its own.
+func (db *DB) Write(index uint64, fn func(*WriteTx) error) error {
+	b := db.Begin()
+	defer b.Abort()
+	err := b.Apply(index, fn)
+	b.Commit()
+	return err
+}
+
+// ReadTx is a snapshot. It records the tables that it reads and, if it comes from ReadWatched, the rows and ranges.
+type ReadTx struct {
+	view    *view
+	txn     *memdb.Txn
+	rows    rows     // of the same moment as txn
+	overlay *overlay // of a writer, as are the next two
+	recent  *recent
+	finder  *finder
+	tables  uint64 // that it read, as a set of numbers
+
+	watched bool
+	places  places // that it read, if watched
+	whole   uint64 // tables that it watches as a whole, as a set of numbers
+
+	scratch Key // of the current look-up
+	arg     Key
+	args    [1]any
+}
+
+// Newest returns the newest log index of the tables read so far. It is the index of a response made from them. It is
+// at least 1, so that a client can wait for the next one.
+func (tx *ReadTx) Newest() uint64 {
+	newest := uint64(1)
+	for n := range tx.view.schema.tables {
+		if tx.tables&(1<<n) != 0 {
+			newest = max(newest, tx.view.newest[n])
+		}
+	}
+	return newest
+}
+
+// Applied returns the log index of the last entry applied to the snapshot, whatever it changed.
+func (tx *ReadTx) Applied() uint64 { return tx.view.applied }
+
+// Watched reports whether the transaction comes from ReadWatched.
+func (tx *ReadTx) Watched() bool { return tx.watched }
+
+// Interner returns the value that Schema.Interner has made for the database.
+func (tx *ReadTx) Interner() any { return tx.view.interner }
+
+// Wait returns nil when anything that tx has read has changed since, or when the database was restored. It returns
+// the error of ctx when that ends first. A transaction from ReadWatched waits for the rows and ranges that it has
+// read, another one for the tables.
+func (db *DB) Wait(ctx context.Context, tx *ReadTx) error {
+	w, changed := db.watches.join(tx)
+	defer db.watches.leave(w)
+	if changed {
+		return nil
+	}
+	return w.wait(ctx)
+}
+
+// publish makes v the current view and notifies the readers that wait for its changes. The caller holds the lock of
+// the writer.
+func (db *DB) publish(v *view, changed []Key, all bool) {
+	if all {
+		db.spare.recent = recent{}
+	}
+	v.number = db.now.Load().number + 1
+	db.now.Store(v)
+	db.watches.notify(v, changed, all)
+}

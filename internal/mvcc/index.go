@@ -1,0 +1,166 @@
+package mvcc
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+)
+
+// Index is one access path to the rows of a table. A query watches the rows and ranges that it reads through an
+// index (see DB.Wait).
+type Index[T any] struct {
+	table  *Table[T]
+	name   string
+	lead   byte // the first byte of its keys
+	key    func(*T) Key
+	keys   func(*T) []Key // instead of key, in a multi index
+	unique bool           // no two rows have equal keys
+}
+
+// Scan yields the rows whose key begins with the parts, in key order, or all rows if there are no parts. It does not
+// see changes that are made during the scan.
+func (x *Index[T]) Scan(tx *ReadTx, parts ...string) iter.Seq[*T] { return x.scan(tx, KeyOf(parts...)) }
+
+// Prefix is Scan for keys whose last part begins with the last part given.
+func (x *Index[T]) Prefix(tx *ReadTx, parts ...string) iter.Seq[*T] {
+	return x.scan(tx, KeyPrefix(parts...))
+}
+
+func (x *Index[T]) scan(tx *ReadTx, k Key) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		c := x.cursor(tx, k)
+		for r := c.Next(); r != nil; r = c.Next() {
+			if !yield(r) {
+				return
+			}
+		}
+	}
+}
+
+// Cursor is Scan row by row.
+func (x *Index[T]) Cursor(tx *ReadTx, parts ...string) Cursor[T] {
+	return x.cursor(tx, KeyOf(parts...))
+}
+
+// First returns the first row whose key begins with the parts, nil if there is none.
+func (x *Index[T]) First(tx *ReadTx, parts ...string) *T {
+	k := appendKey(tx.scratch[:0], x.lead, parts)
+	tx.scratch = k
+	c := x.cursorNoCopy(tx, k)
+	return c.Next()
+}
+
+// Has reports whether the key of any row begins with the parts.
+func (x *Index[T]) Has(tx *ReadTx, parts ...string) bool { return x.First(tx, parts...) != nil }
+
+// After returns the first row behind those whose key begins with the parts, nil if there is none. It serves to go
+// from group to group of rows. A query does not watch what it reads with After.
+func (x *Index[T]) After(tx *ReadTx, parts ...string) *T {
+	k := KeyOf(parts...)
+	k[len(k)-1]++ // behind the end mark of the last part, and before any longer part
+	c := x.seekNoCopy(tx, k)
+	return c.Next()
+}
+
+// Seek returns a cursor at the first row whose key begins with the parts or follows such keys. A query does not watch
+// what it reads with Seek.
+func (x *Index[T]) Seek(tx *ReadTx, parts ...string) *Cursor[T] {
+	c := x.seekNoCopy(tx, KeyOf(parts...))
+	c.over = slices.Clone(c.over)
+	return &c
+}
+
+// cursor returns a cursor over the rows whose key begins with k.
+func (x *Index[T]) cursor(tx *ReadTx, k Key) Cursor[T] {
+	c := x.cursorNoCopy(tx, k)
+	c.over = slices.Clone(c.over)
+	return c
+}
+
+// cursorNoCopy is cursor for a caller that is done with it before the next change: it copies neither the key nor
+// the overlay.
+func (x *Index[T]) cursorNoCopy(tx *ReadTx, k Key) Cursor[T] {
+	k[0] = x.lead
+	tx.note(x.table.number, k)
+	c := Cursor[T]{index: x, base: tx.scanPrefix(k), at: k}
+	if tx.overlay != nil {
+		c.over = tx.overlay.prefix(k)
+	}
+	return c
+}
+
+// seekNoCopy is Seek for a caller that is done with the cursor before the next change.
+func (x *Index[T]) seekNoCopy(tx *ReadTx, k Key) Cursor[T] {
+	k[0] = x.lead
+	tx.tables |= 1 << x.table.number
+	c := Cursor[T]{index: x, base: tx.scanFrom(k), ends: !x.table.alone, at: k}
+	if tx.overlay != nil {
+		c.over = tx.overlay.seek(k)
+	}
+	return c
+}
+
+// keyOf returns the key of a row in the index, nil if the index omits the row. id is its key in the table.
+func (x *Index[T]) keyOf(r *T, id Key) Key {
+	if r == nil {
+		return nil
+	}
+	k := x.key(r)
+	if k == nil {
+		return nil
+	}
+	return x.complete(k, id)
+}
+
+// keysOf returns all keys of a row in the index. id is its key in the table.
+func (x *Index[T]) keysOf(r *T, id Key) []Key {
+	if r == nil {
+		return nil
+	}
+	if x.keys == nil {
+		if k := x.keyOf(r, id); k != nil {
+			return []Key{k}
+		}
+		return nil
+	}
+	ks := x.keys(r)
+	for i, k := range ks {
+		ks[i] = x.complete(k, id)
+	}
+	return ks
+}
+
+// complete makes a key unique: it appends the key in the table.
+func (x *Index[T]) complete(k, id Key) Key {
+	if !x.unique {
+		k = slices.Concat(k, id[1:])
+	}
+	k[0] = x.lead
+	return k
+}
+
+// nextKey returns the least key of a row in the index that is not below k, or that is above k if beyond is set. It
+// returns nil if there is none.
+func (x *Index[T]) nextKey(r *T, k Key, beyond bool) (least Key) {
+	fits := func(own Key) bool {
+		order := bytes.Compare(own, k)
+		return order > 0 || order == 0 && !beyond
+	}
+	id := x.table.KeyOfRow(r)
+	switch {
+	case x == &x.table.ownIndex:
+		least = id
+	case x.keys == nil:
+		least = x.keyOf(r, id)
+	default:
+		all := slices.DeleteFunc(x.keysOf(r, id), func(own Key) bool { return !fits(own) })
+		if len(all) == 0 {
+			return nil
+		}
+		return slices.MinFunc(all, compareKeys)
+	}
+	if !fits(least) {
+		return nil
+	}
+	return least
+}

@@ -1,0 +1,111 @@
+package mvcc
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"berth/structs"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// item is a row in each kind of index.
+type item struct {
+	ID, Space, Group, Text, Status string
+	Tags                           []string
+	structs.Indexes
+}
+
+const blocked, pending, done = "blocked", "pending", "done"
+
+// thing and other are rows in no index but that of their table.
+type (
+	thing struct {
+		ID, Name string
+		structs.Indexes
+	}
+	other struct {
+		ID string
+		structs.Indexes
+	}
+)
+
+// pair is a row with a key of three parts. It is in a sparse index while it is marked.
+type pair struct {
+	A, B, C, Holder string
+	Marked          bool
+	structs.Indexes
+}
+
+var (
+	items        = NewTable("items", func(i *item) Key { return KeyOf(i.ID) })
+	itemsByGroup = items.Index("group", func(i *item) Key {
+		if i.Status == done {
+			return KeyOf(i.Space, i.Group, "done")
+		}
+		return KeyOf(i.Space, i.Group, "open", i.Status)
+	})
+	itemsByTurn = items.UniqueIndex("turn", func(i *item) Key {
+		if i.Status == blocked {
+			return nil
+		}
+		return KeyOf(Ordered(i.CreateIndex), i.ID)
+	})
+	itemsByTag = items.MultiIndex("tag", func(i *item) (keys []Key) {
+		for _, tag := range i.Tags {
+			if i.Status != done {
+				keys = append(keys, KeyOf(tag, Ordered(i.CreateIndex)))
+			}
+		}
+		return keys
+	})
+
+	// archive holds rows of the same type as items.
+	archive = NewTable("archive", func(i *item) Key { return KeyOf(i.ID, i.Text) })
+
+	things = NewTable("things", func(t *thing) Key { return KeyOf(t.ID) })
+	others = NewTable("others", func(o *other) Key { return KeyOf(o.ID) })
+
+	pairs       = NewTable("pairs", func(p *pair) Key { return KeyOf(p.A, p.B, p.C) })
+	markedPairs = pairs.Index("marked", func(p *pair) Key {
+		if !p.Marked {
+			return nil
+		}
+		return KeyOf(p.Holder)
+	})
+)
+
+var testSchema = Schema{Tables: []AnyTable{archive, items, things, others, pairs}}
+
+func open() *DB { return Open(&testSchema) }
+
+func saved(t testing.TB, db *DB) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := db.Save(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func putThing(id string) func(*WriteTx) error {
+	return func(tx *WriteTx) error {
+		things.Put(tx, &thing{ID: id})
+		return nil
+	}
+}
+
+// render joins rows by their texts.
+func render[T any](rows func(func(*T) bool), text func(*T) string) string {
+	var out []string
+	for r := range rows {
+		out = append(out, text(r))
+	}
+	return strings.Join(out, " ")
+}
+
+// waiting counts the places that readers wait at.
+func waiting(db *DB) int { return len(db.watches.at) + len(db.watches.partial) }

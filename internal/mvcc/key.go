@@ -1,0 +1,97 @@
+package mvcc
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"strings"
+)
+
+// Key is a tuple of strings in one byte string. Its order is the order of the tuples. The first byte is reserved
+// for the number of the index that the key belongs to.
+type Key []byte
+
+// KeyOf returns the key of a tuple. It escapes NUL and 0x01 within a part by 0x01 and ends each part by NUL. So no
+// key is a prefix of another one by accident.
+func KeyOf(parts ...string) Key {
+	size := 1
+	for _, p := range parts {
+		size += len(p) + 1 + countEscapes(p)
+	}
+	return appendKey(make(Key, 0, size), 0, parts)
+}
+
+// KeyPrefix returns what all keys begin with whose last part given here begins with that text. The parts before it
+// have to be equal.
+func KeyPrefix(parts ...string) Key {
+	k := KeyOf(parts...)
+	return k[:len(k)-1]
+}
+
+// Ordered encodes a number as a part of a key. Such parts have the order of their numbers.
+func Ordered(n uint64) string {
+	// The first byte says how many bytes follow, counted from 2: so it needs no escape.
+	var b [9]byte
+	binary.BigEndian.PutUint64(b[1:], n)
+	zeros := bits.LeadingZeros64(n) / 8
+	b[zeros] = byte(8 - zeros + 2)
+	return string(b[zeros:])
+}
+
+// appendKey appends the key of a tuple, in the index with the number, to a buffer.
+func appendKey(out Key, index byte, parts []string) Key {
+	out = append(out, index)
+	for _, p := range parts {
+		out = appendPart(out, p)
+	}
+	return out
+}
+
+func appendPart(out Key, part string) Key {
+	if countEscapes(part) == 0 {
+		out = append(out, part...)
+		return append(out, 0)
+	}
+	for i := range len(part) {
+		if part[i] <= 1 {
+			out = append(out, 1, part[i]+1)
+			continue
+		}
+		out = append(out, part[i])
+	}
+	return append(out, 0)
+}
+
+// countEscapes counts the bytes of a part that need an escape. Nearly always there are none.
+func countEscapes(part string) (n int) {
+	for i := range len(part) {
+		if part[i] <= 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// splitKey returns the parts of a key.
+func splitKey(k Key) []string {
+	parts := strings.Split(string(k[1:]), "\x00")
+	parts = parts[:len(parts)-1] // each part ends with NUL
+	for i, p := range parts {
+		if strings.IndexByte(p, 1) >= 0 {
+			parts[i] = unescape(p)
+		}
+	}
+	return parts
+}
+
+func unescape(part string) string {
+	out := make([]byte, 0, len(part))
+	for i := 0; i < len(part); i++ {
+		b := part[i]
+		if b == 1 {
+			i++
+			b = part[i] - 1
+		}
+		out = append(out, b)
+	}
+	return string(out)
+}

@@ -1,0 +1,216 @@
+package mvcc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// plainTable is what the table of evaluations ought to be: evaluations stand in every sort of index.
+type plainTable map[string]*item
+
+// rows lists those whose key in an index begins so, in the order of these keys, each as often as it stands in it.
+func (p plainTable) rows(keys func(*item) [][]string, begins []string) string {
+	type at struct {
+		key Key
+		id  string
+	}
+	var all []at
+	for id, e := range p {
+		for _, parts := range keys(e) {
+			if len(parts) >= len(begins) && slices.Equal(parts[:len(begins)], begins) {
+				all = append(all, at{append(KeyOf(parts...), KeyOf(id)...), id})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b at) int { return bytes.Compare(a.key, b.key) })
+	all = slices.CompactFunc(all, func(a, b at) bool { return bytes.Equal(a.key, b.key) }) // one that names a key twice
+	var out []string
+	for _, a := range all {
+		out = append(out, a.id+"="+p[a.id].Text)
+	}
+	return strings.Join(out, " ")
+}
+
+func found(rows func(func(*item) bool)) string {
+	return render(rows, func(e *item) string { return e.ID + "=" + e.Text })
+}
+
+// matches compares every way into the table with the plain one.
+func (p plainTable) matches(t *rapid.T, tx *ReadTx, when string) { p.agrees(t, tx, when) }
+
+func (p plainTable) agrees(t rapid.TB, tx *ReadTx, when string) {
+	t.Helper()
+	want := func(what, got, want string) {
+		if got != want {
+			t.Fatalf("%s, %s: %q, want %q", when, what, got, want)
+		}
+	}
+	byID := func(e *item) [][]string { return [][]string{{e.ID}} }
+	byJob := func(e *item) [][]string {
+		if e.Status == done {
+			return [][]string{{e.Space, e.Group, "done"}}
+		}
+		return [][]string{{e.Space, e.Group, "open", e.Status}}
+	}
+	blocked := func(e *item) (keys [][]string) {
+		for _, k := range e.Tags {
+			if e.Status != done {
+				keys = append(keys, []string{k, Ordered(e.CreateIndex)})
+			}
+		}
+		return keys
+	}
+	want("all", found(items.Scan(tx)), p.rows(byID, nil))
+	want("by job", found(itemsByGroup.Scan(tx)), p.rows(byJob, nil))
+	want("blocked on anything", found(itemsByTag.Scan(tx)), p.rows(blocked, nil))
+	for _, k := range []string{"a", "b", "ab", "c"} {
+		want("by job "+k, found(itemsByGroup.Scan(tx, "n", k)), p.rows(byJob, []string{"n", k}))
+		want("blocked on "+k, found(itemsByTag.Scan(tx, k)), p.rows(blocked, []string{k}))
+		got := ""
+		if e := items.Get(tx, k); e != nil {
+			got = e.ID + "=" + e.Text
+		}
+		want("the one "+k, got, p.rows(byID, []string{k}))
+		rest := func(yield func(*item) bool) {
+			for c := items.Seek(tx, k); ; {
+				if e := c.Next(); e == nil || !yield(e) {
+					return
+				}
+			}
+		}
+		want("from "+k, found(rest), strings.TrimSpace(after(p.rows(byID, nil), k)))
+		if e := itemsByGroup.After(tx, "n", k); e != nil && (e.Group <= k) {
+			t.Fatalf("%s, after %s comes %s", when, k, e.Group)
+		}
+	}
+}
+
+// after is what is left of a list of rows from an ID on.
+func after(rows, id string) string {
+	var out []string
+	for _, r := range strings.Fields(rows) {
+		if r[:strings.Index(r, "=")] >= id {
+			out = append(out, r)
+		}
+	}
+	return strings.Join(out, " ")
+}
+
+// TestBatch_MatchesTheModel: whatever is put, deleted and taken back, a writer sees what it has
+// changed, and readers see it after the batch; however often the batch writes into the tree meanwhile.
+func TestBatch_MatchesTheModel(t *testing.T) {
+	name := rapid.SampledFrom([]string{"a", "b", "ab", "c"})
+	rapid.Check(t, func(t *rapid.T) {
+		s, model, index := open(), plainTable{}, uint64(0)
+		for range rapid.IntRange(1, 4).Draw(t, "batches") {
+			b, before := s.Begin(), plainTable{}
+			b.most = rapid.SampledFrom([]int{1, 2, 5, maxOverlay}).Draw(t, "most")
+			for id, e := range model {
+				before[id] = e
+			}
+			for range rapid.IntRange(1, 4).Draw(t, "entries") {
+				index++
+				fails, entry := rapid.Bool().Draw(t, "fails"), plainTable{}
+				for id, e := range model {
+					entry[id] = e
+				}
+				err := b.Apply(index, func(tx *WriteTx) error {
+					for n := range rapid.IntRange(0, 5).Draw(t, "changes") {
+						id := name.Draw(t, "id")
+						if rapid.IntRange(0, 3).Draw(t, "sort") == 0 {
+							items.Delete(tx, &item{ID: id})
+							delete(entry, id)
+						} else {
+							e := &item{ID: id, Space: "n", Group: name.Draw(t, "job"), Text: fmt.Sprint(index, ".", n),
+								Status: rapid.SampledFrom([]string{blocked, pending, done}).Draw(t, "status"),
+								Tags:   rapid.SliceOfNDistinct(name, 0, 3, rapid.ID[string]).Draw(t, "on")}
+							items.Put(tx, e)
+							entry[id] = e
+						}
+						entry.matches(t, tx.ReadTx, "inside the entry")
+					}
+					if fails {
+						return errors.New("no")
+					}
+					return nil
+				})
+				if (err != nil) != fails {
+					t.Fatal(err)
+				}
+				if !fails {
+					model = entry
+				}
+			}
+			before.matches(t, s.Read(), "before the commit")
+			if rapid.IntRange(0, 4).Draw(t, "gives up") == 0 {
+				b.Abort()
+				model = before
+			}
+			b.Commit()
+			model.matches(t, s.Read(), "after the batch")
+			if n := countEntries(s.Read()); n != model.entries() {
+				t.Fatalf("%d entries in the tree, want %d", n, model.entries())
+			}
+		}
+	})
+}
+
+func countEntries(tx *ReadTx) (n int) {
+	for it := tx.scanPrefix(Key{}); ; {
+		if it.Next() == nil {
+			return n
+		}
+		n++
+	}
+}
+
+// entries is how many entries the rows have in all indexes together.
+func (p plainTable) entries() (n int) {
+	for _, e := range p {
+		n += 2
+		if e.Status != blocked {
+			n++ // it has its turn
+		}
+		if e.Status != done {
+			n += len(e.Tags)
+		}
+	}
+	return n
+}
+
+// TestCursor_DoesNotSeeLaterChanges: neither what is changed while it goes, nor another index behind its own.
+func TestCursor_DoesNotSeeLaterChanges(t *testing.T) {
+	s := open()
+	b := s.Begin()
+	b.most = 3
+	_ = b.Apply(1, func(tx *WriteTx) error {
+		for _, id := range []string{"a", "b", "c"} {
+			items.Put(tx, &item{ID: id, Space: "n", Group: "j", Status: pending})
+		}
+		var seen string
+		for e := range items.Scan(tx.ReadTx) {
+			seen += e.ID
+			items.Delete(tx, &item{ID: "b"})
+			items.Put(tx, &item{ID: "d", Space: "n", Group: "j"})
+		}
+		if seen != "abc" {
+			t.Errorf("saw %q", seen)
+		}
+		return nil
+	})
+	b.Commit()
+	for c, n := items.Seek(s.Read(), ""), 0; ; n++ {
+		if c.Next() == nil {
+			if n != 3 || c.Next() != nil {
+				t.Errorf("saw %d", n)
+			}
+			return
+		}
+	}
+}

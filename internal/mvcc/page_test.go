@@ -1,0 +1,114 @@
+package mvcc
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestRange_IsAPartOfTheWhole in both directions, in the table and in an index, in small databases in which the
+// neighbours in the tree are rows of other tables.
+func TestRange_IsAPartOfTheWhole(t *testing.T) {
+	name := rapid.SampledFrom([]string{"a", "aa", "ab", "b", "b\x00", "ba", "c", "\x01"})
+	rapid.Check(t, func(rt *rapid.T) {
+		db := open()
+		_ = db.Write(1, func(tx *WriteTx) error {
+			for range rapid.IntRange(0, 12).Draw(rt, "rows") {
+				id := name.Draw(rt, "id")
+				archive.Put(tx, &item{ID: id, Text: name.Draw(rt, "text")})
+				if rapid.Bool().Draw(rt, "archived only") {
+					continue
+				}
+				pairs.Put(tx, &pair{A: name.Draw(rt, "a"), B: id, Holder: name.Draw(rt, "holder"), Marked: true})
+				items.Put(tx, &item{ID: id, Space: "s", Group: name.Draw(rt, "group"), Status: pending})
+			}
+			return nil
+		})
+		tx := db.Read()
+		p := Page{Reverse: rapid.Bool().Draw(rt, "reverse")}
+		var scope []string
+		if rapid.Bool().Draw(rt, "in a scope") {
+			scope = []string{name.Draw(rt, "scope")}
+		}
+		if rapid.Bool().Draw(rt, "from") {
+			p.From = append(slices.Clone(scope), name.Draw(rt, "begin"))
+		}
+		wantPage(rt, tx, &pairs.ownIndex, scope, p, func(p *pair) []string { return []string{p.A, p.B, p.C} })
+		wantPage(rt, tx, markedPairs, scope, p, func(p *pair) []string { return []string{p.Holder, p.A, p.B, p.C} })
+		wantPage(rt, tx, &items.ownIndex, nil, Page{p.From, p.Reverse}, func(i *item) []string { return []string{i.ID} })
+		wantPage(rt, tx, &archive.ownIndex, scope, p, func(i *item) []string { return []string{i.ID, i.Text} })
+	})
+}
+
+// wantPage compares a page with the rows of a scan.
+func wantPage[T any](t *rapid.T, tx *ReadTx, x *Index[T], scope []string, p Page, key func(*T) []string) {
+	want := slices.Collect(x.Scan(tx, scope...))
+	if p.Reverse {
+		slices.Reverse(want)
+	}
+	want = slices.DeleteFunc(want, func(r *T) bool {
+		order := slices.Compare(key(r), p.From)
+		begins := len(key(r)) >= len(p.From) && slices.Equal(key(r)[:len(p.From)], p.From)
+		return p.From != nil && !begins && (order < 0 && !p.Reverse || order > 0 && p.Reverse)
+	})
+	got := slices.Collect(x.Range(tx, KeyOf(scope...), p))
+	if !slices.Equal(got, want) {
+		text := func(r *T) string { return strings.Join(key(r), "/") }
+		t.Fatalf("%s in %q from %+v: %q, want %q", x.name, scope, p,
+			render(slices.Values(got), text), render(slices.Values(want), text))
+	}
+}
+
+func TestMergeSorted(t *testing.T) {
+	lists := func(reverse bool) func() []func() *int {
+		return func() (next []func() *int) {
+			for _, list := range [][]int{{1, 4, 6}, {}, {2, 3, 9}} {
+				if reverse {
+					slices.Reverse(list)
+				}
+				next = append(next, func() (v *int) {
+					if len(list) > 0 {
+						v, list = &list[0], list[1:]
+					}
+					return v
+				})
+			}
+			return next
+		}
+	}
+	for _, reverse := range []bool{false, true} {
+		want := []int{1, 2, 3, 4, 6, 9}
+		if reverse {
+			slices.Reverse(want)
+		}
+		var got []int
+		compare := func(a, b *int) int { return cmp.Compare(*a, *b) }
+		for v := range MergeSorted(lists(reverse), reverse, compare) {
+			got = append(got, *v)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("reverse %v: %v, want %v", reverse, got, want)
+		}
+	}
+}
+
+// TestSeek_StopsAtTheEndOfTheIndex where the next rows in the tree are rows of another table of the same type.
+func TestSeek_StopsAtTheEndOfTheIndex(t *testing.T) {
+	db := open()
+	_ = db.Write(1, func(tx *WriteTx) error {
+		archive.Put(tx, &item{ID: "gone", Text: "1"})
+		return nil
+	})
+	tx := db.Read()
+	for _, p := range []Page{{From: []string{"a"}}, {Reverse: true}, {Reverse: true, From: []string{"z"}}} {
+		if i := items.RangeFunc(tx, KeyOf(), p)(); i != nil {
+			t.Errorf("from %+v comes %s", p, i.ID)
+		}
+	}
+	if i := items.Seek(tx).Next(); i != nil {
+		t.Errorf("%s is in the table", i.ID)
+	}
+}

@@ -1,0 +1,56 @@
+package mvcc
+
+// orderedPool applies a function to values in parallel and hands the results over in the order of the values. Its
+// owner calls end, which waits for all goroutines.
+type orderedPool[In, Out any] struct {
+	do      func(In) (Out, error) // in a goroutine of its own
+	handOut func(Out) error       // in the goroutine of the owner
+	queue   []chan outcome[Out]   // oldest first
+	err     error
+}
+
+type outcome[Out any] struct {
+	out Out
+	err error
+}
+
+// inParallel is the largest number of values in work.
+const inParallel = 4
+
+// add starts work on a value. If enough is in work, it waits for the oldest result. It returns false after the first
+// failure: then no more values are wanted.
+func (p *orderedPool[In, Out]) add(in In) bool {
+	if len(p.queue) == inParallel {
+		p.handOutOldest()
+	}
+	if p.err != nil {
+		return false
+	}
+	done := make(chan outcome[Out], 1)
+	p.queue = append(p.queue, done)
+	go func() {
+		out, err := p.do(in)
+		done <- outcome[Out]{out, err}
+	}()
+	return true
+}
+
+func (p *orderedPool[In, Out]) handOutOldest() {
+	r := <-p.queue[0]
+	p.queue = p.queue[1:]
+	if p.err != nil {
+		return
+	}
+	p.err = r.err
+	if p.err == nil {
+		p.err = p.handOut(r.out)
+	}
+}
+
+// end hands out the remaining results and returns the first failure.
+func (p *orderedPool[In, Out]) end() error {
+	for len(p.queue) > 0 {
+		p.handOutOldest()
+	}
+	return p.err
+}

@@ -1,0 +1,165 @@
+package mvcc
+
+import (
+	"slices"
+	"sync/atomic"
+)
+
+// slot is the stable cell of a row. The tree holds it under each key of the row, in place of the row. To replace a
+// row by one with the same keys changes nothing in the tree, however many indexes there are.
+type slot struct {
+	number uint32 // from 1 on, 0 until the row is first written; it never changes for readers
+	hash   uint32 // of the key of the row
+}
+
+// cell is a row and its slot. Both are nil where there is no row.
+type cell struct {
+	slot *slot
+	row  any
+}
+
+// rows holds the rows by the numbers of their slots, as a persistent vector: a value of it never changes, and its
+// successor shares all nodes in which nothing has changed. Its depth is fixed. Only the list of roots grows, by one
+// for 16,384 rows.
+type rows struct {
+	writing uint64 // the writing that made the list of roots and may change it
+	roots   []*root
+}
+
+type (
+	leaf struct {
+		writing uint64
+		at      [1 << leafBits]any
+	}
+	branch struct {
+		writing uint64
+		at      [1 << branchBits]*leaf
+	}
+	root struct {
+		writing uint64
+		at      [1 << branchBits]*branch
+	}
+)
+
+const (
+	leafBits   = 4
+	branchBits = 5 // of branches and of roots
+	branchRows = 1 << (leafBits + branchBits)
+	rootRows   = 1 << (leafBits + 2*branchBits)
+)
+
+// writings numbers the writings of all databases. A writing is one pass that brings changes into rows.
+var writings atomic.Uint64
+
+// at returns the row of a number that has been set.
+func (r *rows) at(number uint32) any {
+	b := r.roots[number/rootRows].at[number>>(leafBits+branchBits)%(1<<branchBits)]
+	return b.at[number>>leafBits%(1<<branchBits)].at[number%(1<<leafBits)]
+}
+
+// set puts a row at a number.
+func (r *rows) set(writing uint64, number uint32, row any) {
+	if r.writing != writing {
+		r.writing, r.roots = writing, slices.Clone(r.roots)
+	}
+	for int(number/rootRows) >= len(r.roots) {
+		r.roots = append(r.roots, nil)
+	}
+	top := own(&r.roots[number/rootRows], writing)
+	b := own(&top.at[number>>(leafBits+branchBits)%(1<<branchBits)], writing)
+	l := own(&b.at[number>>leafBits%(1<<branchBits)], writing)
+	l.at[number%(1<<leafBits)] = row
+}
+
+// own replaces a node by one that the writing may change: by a new node, or by a copy of a node that others see.
+func own[N any, Node interface {
+	*N
+	owner() *uint64
+}](at *Node, writing uint64) Node {
+	switch n := *at; {
+	case n == nil:
+		*at = new(N)
+	case *n.owner() != writing:
+		c := *n
+		*at = &c
+	}
+	*(*at).owner() = writing
+	return *at
+}
+
+func (l *leaf) owner() *uint64   { return &l.writing }
+func (b *branch) owner() *uint64 { return &b.writing }
+func (r *root) owner() *uint64   { return &r.writing }
+
+// slotAlloc gives numbers to slots and reuses the numbers of deleted rows. A branch holds rows of one table only, so
+// a scan of a table finds many of its rows in one piece of memory. It belongs to the writer. What a batch allocates
+// and frees counts from its end on: until then readers and the batch itself may need it.
+type slotAlloc struct {
+	tableOf      []uint8 // by branch
+	next         [maxTables]uint32
+	unused       [maxTables][]uint32
+	taken, freed []uint32 // by the current batch
+}
+
+// alloc returns a number for a row of the table.
+func (a *slotAlloc) alloc(table int) uint32 {
+	number := uint32(0)
+	if last := len(a.unused[table]) - 1; last >= 0 {
+		number = a.unused[table][last]
+		a.unused[table] = a.unused[table][:last]
+	} else {
+		number = a.fresh(table)
+	}
+	a.taken = append(a.taken, number)
+	return number
+}
+
+// fresh returns a number that was never used. The first number of each branch stays unused, so that none is 0.
+func (a *slotAlloc) fresh(table int) uint32 {
+	if a.next[table]%branchRows == 0 { // the branch is full, or there is none
+		a.tableOf = append(a.tableOf, uint8(table))
+		a.next[table] = uint32(len(a.tableOf)-1)*branchRows + 1
+	}
+	number := a.next[table]
+	a.next[table]++
+	return number
+}
+
+func (a *slotAlloc) free(number uint32) { a.freed = append(a.freed, number) }
+
+// revive takes back the free of a row that the batch deleted and that a rollback restored.
+func (a *slotAlloc) revive(number uint32) {
+	if i := slices.Index(a.freed, number); i >= 0 {
+		a.freed = slices.Delete(a.freed, i, i+1)
+	}
+}
+
+// commit makes the numbers available that the batch has freed.
+func (a *slotAlloc) commit() { a.release(a.freed) }
+
+// rollback makes the numbers available that an aborted batch has allocated.
+func (a *slotAlloc) rollback() { a.release(a.taken) }
+
+func (a *slotAlloc) release(numbers []uint32) {
+	for _, number := range numbers {
+		table := a.tableOf[number/branchRows]
+		a.unused[table] = append(a.unused[table], number)
+	}
+	a.taken, a.freed = a.taken[:0], a.freed[:0]
+}
+
+// slots makes the slots of one table in groups that lie next to each other.
+type slots []slot
+
+// slotsAtOnce is the size of a group: what a cache line of the processor holds.
+const slotsAtOnce = 8
+
+func (s *slots) make(hash uint32) *slot {
+	if len(*s) == 0 {
+		*s = make([]slot, slotsAtOnce)
+	}
+	first := &(*s)[0]
+	first.hash = hash
+	*s = (*s)[1:]
+	return first
+}

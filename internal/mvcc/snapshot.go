@@ -1,0 +1,251 @@
+package mvcc
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/go-memdb"
+
+	"berth/internal/codec"
+	"berth/structs"
+)
+
+// A snapshot file is a header, then for each table its name, its rows in chunks and an empty piece, and at the end an
+// empty name, which shows that the file is complete. A chunk is an array of rows. Chunks are encoded and decoded in
+// parallel. Equal databases have equal files.
+const (
+	snapshotFormat  = "berth-state"
+	snapshotVersion = 2
+	chunkRows       = 128
+)
+
+type snapshotHeader struct {
+	Format  string
+	Version int
+	Index   uint64 // of the last entry applied
+}
+
+// Save writes a snapshot file of the current state.
+func (db *DB) Save(w io.Writer) error { return db.Read().Save(w) }
+
+// Save writes a snapshot file of the state that the transaction sees. Writers continue meanwhile.
+func (tx *ReadTx) Save(w io.Writer) error {
+	out := pieceWriter{w}
+	if err := out.encode(snapshotHeader{snapshotFormat, snapshotVersion, tx.Applied()}); err != nil {
+		return fmt.Errorf("writing the state snapshot's header: %w", err)
+	}
+	for _, t := range tx.view.schema.tables {
+		if err := out.encode(t.Name()); err != nil {
+			return fmt.Errorf("writing table %s: %w", t.Name(), err)
+		}
+		if err := t.save(tx, out); err != nil {
+			return fmt.Errorf("writing table %s: %w", t.Name(), err)
+		}
+	}
+	return out.encode("")
+}
+
+func (t *Table[T]) save(tx *ReadTx, out pieceWriter) error { return saveRows(t.Scan(tx), out) }
+
+func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
+	encode := func(chunk []*T) ([]byte, error) { return codec.Encode(chunk) }
+	pieces := orderedPool[[]*T, []byte]{do: encode, handOut: out.write}
+	chunk := make([]*T, 0, chunkRows)
+	for r := range rows {
+		chunk = append(chunk, r)
+		if len(chunk) < chunkRows {
+			continue
+		}
+		if !pieces.add(chunk) {
+			break
+		}
+		chunk = make([]*T, 0, chunkRows)
+	}
+	if len(chunk) > 0 {
+		pieces.add(chunk)
+	}
+	if err := pieces.end(); err != nil {
+		return err
+	}
+	return out.write(nil)
+}
+
+// Load replaces the whole state by a snapshot file, at once for all readers, and notifies all that wait. The fixups
+// complete the rows of older files; they run before anybody else sees the state. If Load fails, it has changed
+// nothing.
+func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
+	fresh := emptyView(db.schema)
+	l := &loading{view: fresh, txn: fresh.db.Txn(true), writing: writings.Add(1), interner: db.schema.interner(true)}
+	if err := l.readTables(pieceReader{bufio.NewReaderSize(r, 64<<10)}); err != nil {
+		l.txn.Abort()
+		return err
+	}
+	l.txn.Commit()
+	for _, fix := range fixups {
+		tx := &LoadTx{ReadTx: fresh.read(), txn: fresh.db.Txn(true)}
+		fix(tx)
+		tx.txn.Commit()
+	}
+	db.writer.Lock()
+	defer db.writer.Unlock()
+	db.publish(fresh, nil, true)
+	return nil
+}
+
+// LoadTx is the transaction of a fixup of DB.Load.
+type LoadTx struct {
+	*ReadTx
+	txn *memdb.Txn
+}
+
+// Amend changes a row of the file in place and does not stamp it. edit must not change the key of the row. The
+// LoadTx does not see the change of the indexes.
+func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
+	id := t.KeyOfRow(r)
+	s := tx.inTree(id)
+	before := make([][]Key, len(t.others))
+	for i, x := range t.others {
+		before[i] = distinct(x.keysOf(r, id))
+	}
+	edit(r)
+	for i, x := range t.others {
+		after := distinct(x.keysOf(r, id))
+		for _, k := range missingIn(after, before[i]) {
+			tx.view.tree.drop(tx.txn, k)
+		}
+		for _, k := range missingIn(before[i], after) {
+			tx.view.tree.put(tx.txn, k, s)
+		}
+	}
+}
+
+// missingIn returns the keys that are not in a list.
+func missingIn(list, keys []Key) (missing []Key) {
+	for _, k := range keys {
+		if !slices.ContainsFunc(list, func(other Key) bool { return bytes.Equal(other, k) }) {
+			missing = append(missing, k)
+		}
+	}
+	return missing
+}
+
+// loading fills a view in one memdb transaction.
+type loading struct {
+	view     *view
+	txn      *memdb.Txn
+	writing  uint64
+	interner any
+	slots    [maxTables]slots
+}
+
+func (l *loading) readTables(in pieceReader) error {
+	var h snapshotHeader
+	if err := in.decode(&h); err != nil {
+		return structs.Errorf(structs.KindInvalid, "reading the state snapshot's header: %w", err)
+	}
+	if h.Format != snapshotFormat || h.Version != snapshotVersion {
+		return structs.Errorf(structs.KindInvalid, "this is a snapshot of format %q version %d, expected %q version %d",
+			h.Format, h.Version, snapshotFormat, snapshotVersion)
+	}
+	for {
+		var name string
+		if err := in.decode(&name); err != nil {
+			return structs.Errorf(structs.KindInvalid, "the state snapshot ends early: %w", err)
+		}
+		if name == "" {
+			return nil
+		}
+		if err := l.readTable(in, name); err != nil {
+			return structs.Errorf(structs.KindInvalid, "reading table %q of the state snapshot: %w", name, err)
+		}
+	}
+}
+
+func (l *loading) readTable(in pieceReader, name string) error {
+	for _, t := range l.view.schema.tables {
+		if t.Name() == name {
+			return t.load(l, in)
+		}
+	}
+	return fmt.Errorf("this version knows no such table: was the snapshot made by a newer one?")
+}
+
+func (t *Table[T]) load(l *loading, in pieceReader) error {
+	ready := func(r *T) {
+		if t.onPut != nil {
+			t.onPut(l.interner, r, nil)
+		}
+	}
+	var last Key
+	return loadRows(in, ready, func(r *T) error {
+		id := t.KeyOfRow(r)
+		if bytes.Compare(id, last) <= 0 {
+			return fmt.Errorf("its rows are not in the order of their keys")
+		}
+		last = id
+		t.insert(l, id, r)
+		return nil
+	})
+}
+
+// insert stores a row with a new key and does not stamp it.
+func (t *Table[T]) insert(l *loading, id Key, r *T) {
+	s := l.slots[t.number].make(hashOf(id))
+	s.number = l.view.slots.fresh(t.number)
+	l.view.rows.set(l.writing, s.number, r)
+	l.view.tree.put(l.txn, id, s)
+	for _, x := range t.others {
+		for _, k := range x.keysOf(r, id) {
+			l.view.tree.put(l.txn, k, s)
+		}
+	}
+}
+
+// loadRows decodes the rows of a table in parallel, calls ready for each, and hands them out in order.
+func loadRows[T any](in pieceReader, ready func(*T), handOut func(*T) error) error {
+	var buffers sync.Pool
+	decode := func(piece []byte) ([]*T, error) {
+		defer buffers.Put(&piece)
+		return decodeChunk(piece, ready)
+	}
+	chunks := orderedPool[[]byte, []*T]{do: decode, handOut: func(chunk []*T) error { return eachRow(chunk, handOut) }}
+	for {
+		buffer, _ := buffers.Get().(*[]byte)
+		piece, err := in.readInto(*cmp.Or(buffer, new([]byte)))
+		if err != nil {
+			return errors.Join(err, chunks.end())
+		}
+		if len(piece) == 0 || !chunks.add(piece) {
+			return chunks.end()
+		}
+	}
+}
+
+func decodeChunk[T any](piece []byte, ready func(*T)) (chunk []*T, err error) {
+	if err := codec.Decode(piece, &chunk); err != nil {
+		return nil, err
+	}
+	for _, r := range chunk {
+		if r == nil {
+			return nil, fmt.Errorf("a row is nil")
+		}
+		ready(r)
+	}
+	return chunk, nil
+}
+
+func eachRow[T any](chunk []*T, do func(*T) error) error {
+	for _, r := range chunk {
+		if err := do(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package mvcc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"berth/internal/codec"
+	"berth/structs"
+)
+
+// fullDB has rows in every table, and more than one chunk of some.
+func fullDB(t testing.TB) *DB {
+	t.Helper()
+	db := open()
+	err := db.Write(7, func(tx *WriteTx) error {
+		for n := range 3 * chunkRows {
+			id := fmt.Sprint(n)
+			items.Put(tx, &item{ID: id, Space: "s", Group: id[:1], Status: pending, Tags: []string{"a", "b"}})
+		}
+		archive.Put(tx, &item{ID: "a", Text: "1"})
+		others.Put(tx, &other{ID: "o"})
+		pairs.Put(tx, &pair{A: "a", B: "b", C: "c", Holder: "h", Marked: true})
+		return putThing("t")(tx)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+func TestLoad_RestoresEveryTable(t *testing.T) {
+	db, restored := fullDB(t), open()
+	first := saved(t, db)
+	_ = restored.Write(99, putThing("forgotten"))
+	if err := restored.Load(bytes.NewReader(first)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(first, saved(t, restored)) {
+		t.Error("the file of the restored database differs")
+	}
+	tx := restored.Read()
+	if restored.Index() != 7 || things.Get(tx, "forgotten") != nil {
+		t.Errorf("at index %d, want 7, without the rows of before", restored.Index())
+	}
+	if things.Newest(tx) != 7 || itemsByTag.First(tx, "b") == nil || markedPairs.First(tx, "h") == nil {
+		t.Error("an index is not restored")
+	}
+	consistent(t, restored)
+}
+
+func TestLoad_RunsFixups(t *testing.T) {
+	restored := open()
+	file := bytes.NewReader(saved(t, fullDB(t)))
+	err := restored.Load(file, func(tx *LoadTx) {
+		for i := range items.Scan(tx.ReadTx, "7") {
+			items.Amend(tx, i, func(i *item) { i.Group, i.Tags = "amended", []string{"b", "c"} })
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx := restored.Read()
+	id := func(i *item) string { return i.ID }
+	if got := render(itemsByTag.Scan(tx, "c"), id) + render(itemsByGroup.Scan(tx, "s", "amended"), id); got != "77" {
+		t.Errorf("found %q by the new keys, want item 7 twice", got)
+	}
+	if i := items.Get(tx, "7"); i.ModifyIndex != 7 {
+		t.Errorf("a fixup stamped the row with %d", i.ModifyIndex)
+	}
+	consistent(t, restored)
+}
+
+func TestLoad_RejectsInvalidFiles(t *testing.T) {
+	encode := func(vs ...any) []byte {
+		var b bytes.Buffer
+		out := pieceWriter{&b}
+		for _, v := range vs {
+			put := out.encode
+			if piece, ok := v.([]byte); ok {
+				put = func(any) error { return out.write(piece) }
+			}
+			if err := put(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return b.Bytes()
+	}
+	rows := func(v any) []byte {
+		b, err := codec.Encode(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	head := snapshotHeader{snapshotFormat, snapshotVersion, 1}
+	whole := saved(t, fullDB(t))
+	for name, c := range map[string]struct {
+		in   []byte
+		says string
+	}{
+		"nothing":            {nil, "header"},
+		"another format":     {encode(snapshotHeader{"tar", 1, 1}), `format "tar"`},
+		"a newer version":    {encode(snapshotHeader{snapshotFormat, 9, 1}), "version 9"},
+		"an unknown table":   {encode(head, "dreams", []byte{}), `table "dreams" of the state snapshot: this version knows no such table`},
+		"a row that is nil":  {encode(head, "things", rows([]*thing{nil}), []byte{}), "nil"},
+		"a row that is text": {encode(head, "things", rows([]string{"x"}), []byte{}), `table "things"`},
+		"no end":             {encode(head, "things", []byte{}), "ends early"},
+		"cut short":          {whole[:len(whole)-1], "ends early"},
+		"cut in the middle":  {whole[:len(whole)/2], "state snapshot"},
+	} {
+		s := open()
+		_ = s.Write(3, putThing("a"))
+		err := s.Load(bytes.NewReader(c.in))
+		if !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+		if things.Get(s.Read(), "a") == nil {
+			t.Errorf("%s: what was there is lost", name)
+		}
+	}
+}
+
+// fullDisk takes so many bytes and then fails.
+type fullDisk struct{ room int }
+
+func (d *fullDisk) Write(b []byte) (int, error) {
+	if d.room -= len(b); d.room < 0 {
+		return 0, errors.New("no space left on device")
+	}
+	return len(b), nil
+}
+
+func TestSave_ReportsAFullDisk(t *testing.T) {
+	db := fullDB(t)
+	whole := len(saved(t, db))
+	for _, room := range []int{0, 40, whole / 2, whole - 1} {
+		if err := db.Save(&fullDisk{room}); err == nil || !strings.Contains(err.Error(), "no space left") {
+			t.Errorf("with room for %d of %d bytes: %v", room, whole, err)
+		}
+	}
+}

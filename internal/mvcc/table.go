@@ -1,0 +1,173 @@
+package mvcc
+
+import (
+	"bytes"
+	"slices"
+
+	"berth/structs"
+)
+
+// Record is what each row type implements: it has the log indexes at which the row was created and last changed.
+type Record interface{ Stamped() *structs.Indexes }
+
+// Table holds the rows of one type. Each row has a unique key. A leading part of the key selects rows, too.
+type Table[T any] struct {
+	ownIndex[T]
+	number int         // position in the schema
+	others []*Index[T] // all indexes but its own
+	alone  bool        // no other index holds rows of this type
+	stamps func(*T) *structs.Indexes
+	onPut  func(interner any, now, before *T)
+}
+
+// ownIndex is the embedded index of a table, whose field cannot have the name of the method Index.
+type ownIndex[T any] = Index[T]
+
+// NewTable declares a table. The key function must be pure, because a deletion computes the key again.
+func NewTable[T any, R interface {
+	*T
+	Record
+}](name string, key func(*T) Key) *Table[T] {
+	t := &Table[T]{ownIndex: Index[T]{name: name, key: key, unique: true}}
+	t.table = t
+	t.stamps = func(r *T) *structs.Indexes { return R(r).Stamped() }
+	return t
+}
+
+// OnPut declares a function that Put and DB.Load call before they store a row. It may replace values of the row
+// by equal ones that other rows hold. before is the row that now replaces, or nil. interner is the value that
+// Schema.Interner has made. Load calls the function from several goroutines.
+func (t *Table[T]) OnPut(fn func(interner any, now, before *T)) *Table[T] {
+	t.onPut = fn
+	return t
+}
+
+// Index declares an index. It omits a row whose key is nil. Rows with equal keys have the order of their keys in
+// the table.
+func (t *Table[T]) Index(name string, key func(*T) Key) *Index[T] {
+	return t.add(&Index[T]{name: name, key: key})
+}
+
+// UniqueIndex declares an index in which no two rows have equal keys.
+func (t *Table[T]) UniqueIndex(name string, key func(*T) Key) *Index[T] {
+	return t.add(&Index[T]{name: name, key: key, unique: true})
+}
+
+// MultiIndex declares an index in which a row may have several keys.
+func (t *Table[T]) MultiIndex(name string, keys func(*T) []Key) *Index[T] {
+	return t.add(&Index[T]{name: name, keys: keys})
+}
+
+func (t *Table[T]) add(x *Index[T]) *Index[T] {
+	x.table = t
+	t.others = append(t.others, x)
+	return x
+}
+
+// Get returns the row with the key, nil if there is none.
+func (t *Table[T]) Get(tx *ReadTx, parts ...string) *T {
+	k := appendKey(tx.scratch[:0], t.lead, parts)
+	tx.scratch = k
+	tx.note(t.number, k)
+	r, _ := tx.lookup(k).row.(*T)
+	return r
+}
+
+// KeyOfRow returns the key of a row.
+func (t *Table[T]) KeyOfRow(r *T) Key {
+	k := t.key(r)
+	k[0] = t.lead
+	return k
+}
+
+// Newest returns the log index of the entry that last changed the table.
+func (t *Table[T]) Newest(tx *ReadTx) uint64 { return tx.view.newest[t.number] }
+
+// Put inserts a row, or replaces the row with the same key, and stamps it. The table owns the row from then on. It
+// returns the row that it replaced, nil if there was none.
+func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
+	id := t.KeyOfRow(r)
+	old := tx.lookup(id)
+	before, _ = old.row.(*T)
+	if t.onPut != nil {
+		t.onPut(tx.view.interner, r, before)
+	}
+	stamp := t.stamps(r)
+	stamp.CreateIndex, stamp.ModifyIndex = tx.Index, tx.Index
+	if before != nil {
+		stamp.CreateIndex = t.stamps(before).CreateIndex
+	}
+	now := cell{old.slot, r}
+	if now.slot == nil {
+		now.slot = tx.batch.db.spare.slots[t.number].make(hashOf(id))
+	}
+	t.change(tx, id, old, now)
+	return before
+}
+
+// Delete removes the row with the key of r, if there is one. It returns the row that it removed, or nil.
+func (t *Table[T]) Delete(tx *WriteTx, r *T) (before *T) {
+	id := t.KeyOfRow(r)
+	old := tx.lookup(id)
+	before, _ = old.row.(*T)
+	if before != nil {
+		t.change(tx, id, old, cell{})
+	}
+	return before
+}
+
+// change replaces a row by another one in every index. Each may be absent.
+func (t *Table[T]) change(tx *WriteTx, id Key, old, now cell) {
+	tx.touched |= 1 << t.number
+	tx.set(id, old, now)
+	for _, x := range t.others {
+		x.change(tx, id, old, now)
+	}
+	tx.spill()
+}
+
+func (x *Index[T]) change(tx *WriteTx, id Key, old, now cell) {
+	before, _ := old.row.(*T)
+	after, _ := now.row.(*T)
+	if x.keys != nil {
+		from := distinct(x.keysOf(before, id))
+		x.changeMany(tx, from, distinct(x.keysOf(after, id)), old, now)
+		return
+	}
+	from, to := x.keyOf(before, id), x.keyOf(after, id)
+	switch {
+	case from != nil && to != nil && bytes.Equal(from, to):
+		tx.set(to, old, now)
+		return
+	case from != nil:
+		tx.set(from, old, cell{})
+	}
+	if to != nil {
+		tx.set(to, cell{}, now)
+	}
+}
+
+// changeMany is change for the keys before and after the change, both sorted.
+func (x *Index[T]) changeMany(tx *WriteTx, from, to []Key, old, now cell) {
+	for len(from)+len(to) > 0 {
+		switch {
+		case len(to) == 0 || len(from) > 0 && compareKeys(from[0], to[0]) < 0:
+			tx.set(from[0], old, cell{})
+			from = from[1:]
+		case len(from) == 0 || compareKeys(from[0], to[0]) > 0:
+			tx.set(to[0], cell{}, now)
+			to = to[1:]
+		default:
+			tx.set(to[0], old, now)
+			from, to = from[1:], to[1:]
+		}
+	}
+}
+
+// distinct sorts keys and removes duplicates.
+func distinct(ks []Key) []Key {
+	slices.SortFunc(ks, compareKeys)
+	return slices.CompactFunc(ks, func(a, b Key) bool { return bytes.Equal(a, b) })
+}
+
+func compareKeys(a, b Key) int { return bytes.Compare(a, b) }

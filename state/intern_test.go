@@ -1,0 +1,231 @@
+package state
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"berth/structs"
+)
+
+// aRichRequest is a node with everything that rows may share; alike ones differ in their names alone.
+func aRichRequest(id string) *structs.NodeRegisterRequest {
+	n := aNode(id)
+	n.Attributes = map[string]string{"kernel": "linux " + strings.Repeat("6", 3), "unique.name": id}
+	n.Meta = map[string]string{"rack": "r1"}
+	n.NodeResources.CPU.ReservableCpuCores = []uint16{1, 2}
+	n.ReservedResources = &structs.NodeReservedResources{Memory: structs.NodeMemoryResources{MemoryMB: 1}}
+	n.Drivers = map[string]*structs.DriverInfo{"exec": {Healthy: true, Attributes: map[string]string{"v": "1"}, UpdateTime: time.Unix(5, 0).UTC()}}
+	i, c := half("p", structs.CSIKindNode, true), half("p", structs.CSIKindController, true)
+	i.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": "z1"}}
+	return &structs.NodeRegisterRequest{Node: n, CSI: []*structs.CSIPluginInstance{i, c}}
+}
+
+func aRichVolume(id string) *structs.CSIVolume {
+	v := aVolume(id, "p")
+	v.Parameters, v.Context = map[string]string{"type": "ssd"}, map[string]string{"fs": "0"}
+	v.MountOptions = &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}}
+	v.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}}
+	v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{{Segments: map[string]string{"zone": "z1"}}}}
+	v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: snw, AttachmentMode: structs.CSIFileSystem}}
+	v.Secrets = structs.Secrets{"k": "s"}
+	return v
+}
+
+const manyRows = 64
+
+func aRichWorld(t *testing.T) (w *world, requests []any) {
+	w = newWorld(t)
+	for n := range manyRows {
+		p := aRichRequest(fmt.Sprint("n", n))
+		do(w, NodeRegister, p)
+		v := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{aRichVolume(fmt.Sprint("v", n))}}
+		do(w, VolumePut, v)
+		requests = append(requests, p, v)
+	}
+	i := half("p", structs.CSIKindNode, false)
+	i.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"zone": "z2"}}
+	p := &structs.NodeUpdateCSIRequest{NodeID: "n2", Upserts: []*structs.CSIPluginInstance{i}}
+	do(w, NodeUpdateCSI, p)
+	return w, append(requests, p)
+}
+
+// spoil changes whatever can be reached from a value.
+func spoil(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			spoil(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			spoil(v.Field(i))
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			spoil(v.Index(i))
+		}
+	case reflect.Map:
+		for _, k := range v.MapKeys() {
+			spoil(v.MapIndex(k))
+			if v.Type().Elem().Kind() == reflect.String {
+				v.SetMapIndex(k, reflect.ValueOf("spoilt"))
+			}
+		}
+	case reflect.String:
+		if v.CanSet() {
+			v.SetString("spoilt")
+		}
+	case reflect.Bool:
+		if v.CanSet() {
+			v.SetBool(!v.Bool())
+		}
+	case reflect.Int, reflect.Int64:
+		if v.CanSet() {
+			v.SetInt(v.Int() + 1)
+		}
+	}
+}
+
+// TestRows_KeepNoReferenceToTheRequest: whoever made a request may do with it what he likes, once it is applied.
+func TestRows_KeepNoReferenceToTheRequest(t *testing.T) {
+	w, requests := aRichWorld(t)
+	before := saved(t, w.s)
+	for _, p := range requests {
+		spoil(reflect.ValueOf(p))
+	}
+	if !bytes.Equal(before, saved(t, w.s)) {
+		t.Error("rows changed with the requests they came from")
+	}
+	do(w, NodeRegister, aRichRequest("new"))
+	if d, n := Node(w.s.Read(), "new").Drivers["exec"], Node(w.s.Read(), "new"); !d.Healthy || d.Attributes["v"] != "1" || n.Meta["rack"] != "r1" {
+		t.Errorf("a new row shares what was spoilt: %+v %+v", n, d)
+	}
+}
+
+// TestInterner_SharesEqualParts, or at most a few times, in a store that was written to and in one that was restored.
+func TestInterner_SharesEqualParts(t *testing.T) {
+	w, _ := aRichWorld(t)
+	restored := New()
+	if err := restored.Load(bytes.NewReader(saved(t, w.s))); err != nil {
+		t.Fatal(err)
+	}
+	if faults := Check(restored.Read()); faults != nil {
+		t.Error(faults)
+	}
+	for name, s := range map[string]*Store{"written": w.s, "restored": restored} {
+		copies := copiesIn(s.Read())
+		for what, n := range copies {
+			if len(n) > manyRows/4 {
+				t.Errorf("%s: %d copies of equal %s", name, len(n), what)
+			}
+		}
+		if len(copies) != 14 {
+			t.Errorf("%s: looked at %d sorts of parts", name, len(copies))
+		}
+	}
+}
+
+// copiesIn are the places in memory at which each part of the rows, equal in all of them, is held.
+func copiesIn(tx *ReadTx) map[string]map[any]bool {
+	copies := map[string]map[any]bool{}
+	at := func(what string, p any) {
+		if copies[what] == nil {
+			copies[what] = map[any]bool{}
+		}
+		copies[what][p] = true
+	}
+	for n := range Nodes(tx) {
+		at("resources", n.NodeResources)
+		at("reserved resources", n.ReservedResources)
+		at("drivers", ref(n.Drivers))
+		at("metadata", ref(n.Meta))
+		at("names of instances", &n.CSIInstances()[0])
+		at("attributes' values", text(n.Attributes["kernel"]))
+		at("datacenters", text(n.Datacenter))
+		if i := Instance(tx, "p", structs.CSIKindNode, n.ID); n.ID != "n2" {
+			at("topologies", i.NodeInfo.AccessibleTopology)
+		}
+		c := Instance(tx, "p", structs.CSIKindController, n.ID)
+		at("controllers", c.ControllerInfo)
+		if text(c.NodeID) != text(n.ID) {
+			at("IDs in two tables", text(c.NodeID))
+		} else {
+			at("IDs in two tables", nil)
+		}
+	}
+	for v := range Volumes(tx, "default", "") {
+		at("parameters", ref(v.Parameters))
+		at("contexts", ref(v.Context))
+		at("mount options", v.MountOptions)
+		at("modes", &v.RequestedCapabilities[0])
+		at("topologies", v.Topologies[0])
+		at("topologies", v.RequestedTopologies.Required[0])
+	}
+	return copies
+}
+
+func ref[M ~map[K]V, K comparable, V any](m M) uintptr { return reflect.ValueOf(m).Pointer() }
+
+func text(s string) *byte { return unsafe.StringData(s) }
+
+// TestInterner_HoldsNoSecrets: they go with their volume.
+func TestInterner_HoldsNoSecrets(t *testing.T) {
+	w, _ := aRichWorld(t)
+	tx := w.s.Read()
+	a, b := Volume(tx, "default", "v1"), Volume(tx, "default", "v2")
+	if ref(a.Secrets) == ref(b.Secrets) {
+		t.Error("two volumes share their secrets")
+	}
+	in := internerOf(tx)
+	in.Decoding = true // a text that is not known is then returned as it is
+	secret := strings.Clone("s")
+	if text(in.Text(secret)) != text(secret) {
+		t.Error("the interner holds a secret")
+	}
+}
+
+// TestInterner_TellsDifferentPartsApart one field at a time: sharing must not make unequal things equal.
+func TestInterner_TellsDifferentPartsApart(t *testing.T) {
+	in := newInterner(false)
+	first := aRichRequest("n1").Node
+	in.reported(first)
+	want := maps.Clone(first.Drivers)
+	for what, change := range map[string]func(*structs.Node){
+		"health":     func(n *structs.Node) { n.Drivers["exec"].Healthy = false },
+		"detected":   func(n *structs.Node) { n.Drivers["exec"].Detected = true },
+		"said":       func(n *structs.Node) { n.Drivers["exec"].HealthDescription = "x" },
+		"time":       func(n *structs.Node) { n.Drivers["exec"].UpdateTime = time.Unix(6, 0).UTC() },
+		"attributes": func(n *structs.Node) { n.Drivers["exec"].Attributes = nil },
+		"another":    func(n *structs.Node) { n.Drivers["raw"] = nil },
+	} {
+		n := aRichRequest("n1").Node
+		change(n)
+		saying := n.Drivers
+		in.reported(n)
+		if ref(n.Drivers) == ref(first.Drivers) || !reflect.DeepEqual(n.Drivers, saying) {
+			t.Errorf("%s: %v", what, n.Drivers)
+		}
+	}
+	if !maps.Equal(want, first.Drivers) {
+		t.Error("what was shared first has changed")
+	}
+	for _, other := range []structs.NodeResources{
+		{CPU: structs.NodeCPUResources{CpuShares: 4000}}, {CPU: structs.NodeCPUResources{CpuShares: 4000, ReservableCpuCores: []uint16{}}},
+		{CPU: structs.NodeCPUResources{CpuShares: 4000, TotalCpuCores: 1}}, {CPU: structs.NodeCPUResources{CpuShares: 4000}, Disk: structs.NodeDiskResources{DiskMB: 1}},
+	} {
+		if got := in.nodeResources.Of(&other); !reflect.DeepEqual(*got, other) {
+			t.Errorf("%+v became %+v", other, *got)
+		}
+	}
+	for _, m := range []*structs.CSIMountOptions{{FSType: "ext4"}, {FSType: "ext4", MountFlags: []string{}}, {FSType: "ext4", MountFlags: []string{"ro"}}, {MountFlags: []string{"ro"}}} {
+		if got := in.mountOptions.Of(m); !reflect.DeepEqual(got, m) {
+			t.Errorf("%+v became %+v", m, got)
+		}
+	}
+}

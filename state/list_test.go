@@ -1,0 +1,98 @@
+package state
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"berth/structs"
+)
+
+// TestPartsAreThoseOfTheWhole holds every part, forwards and backwards, of a table and of an index, against what a plain
+// look at all rows finds; in small stores, in which the neighbours in the tree are rows of other tables.
+func TestPartsAreThoseOfTheWhole(t *testing.T) {
+	name := rapid.SampledFrom([]string{"a", "aa", "ab", "b", "b\x00", "ba", "c", "\x01"})
+	rapid.Check(t, func(rt *rapid.T) {
+		s := New()
+		_ = s.Write(1, func(tx *WriteTx) error {
+			for range rapid.IntRange(0, 12).Draw(rt, "jobs") {
+				j := &structs.Job{Namespace: name.Draw(rt, "namespace"), ID: name.Draw(rt, "job")}
+				jobVersions.Put(tx, j.Copy())
+				if rapid.Bool().Draw(rt, "is there") {
+					jobs.Put(tx, j)
+				}
+				allocs.Put(tx, &structs.Allocation{ID: name.Draw(rt, "alloc"), Namespace: j.Namespace, JobID: j.ID,
+					DesiredStatus: rapid.SampledFrom([]string{structs.AllocDesiredRun, structs.AllocDesiredStop}).Draw(rt, "desired")})
+			}
+			return nil
+		})
+		tx := s.Read()
+		at := Page{Reverse: rapid.Bool().Draw(rt, "reverse")}
+		ns, prefix := rapid.SampledFrom([]string{"a", "b", "*"}).Draw(rt, "list"), rapid.SampledFrom([]string{"", "a", "b", "zz"}).Draw(rt, "prefix")
+		first := []string{name.Draw(rt, "begin namespace"), name.Draw(rt, "begin")}
+		if rapid.Bool().Draw(rt, "from") {
+			at.From = first
+		}
+		expect(rt, tx, JobsFrom(tx, ns, prefix, at), Jobs(tx, ns, prefix), at, func(j *structs.Job) []string { return []string{j.Namespace, j.ID} })
+		if at.From != nil {
+			at.From = at.From[1:]
+		}
+		byID := func(a *structs.Allocation) []string { return []string{a.ID} }
+		expect(rt, tx, AllocsFrom(tx, ns, prefix, at), AllocsByPrefix(tx, ns, prefix), at, byID)
+		expect(rt, tx, AllocsByJobFrom(tx, "a", first[1], at), AllocsByJob(tx, "a", first[1]), at, byID)
+	})
+}
+
+// expect compares a part with the rows that it is a part of, in any order.
+func expect[T any](t *rapid.T, _ *ReadTx, got, all iter.Seq[*T], at Page, key func(*T) []string) {
+	want := slices.SortedFunc(all, func(a, b *T) int { return slices.Compare(key(a), key(b)) })
+	if at.Reverse {
+		slices.Reverse(want)
+	}
+	want = slices.DeleteFunc(want, func(r *T) bool {
+		order := slices.Compare(key(r), at.From)
+		return at.From != nil && (order < 0 && !at.Reverse || order > 0 && at.Reverse)
+	})
+	if rows := slices.Collect(got); !slices.Equal(rows, want) {
+		text := func(rows []*T) (out []string) {
+			for _, r := range rows {
+				out = append(out, fmt.Sprintf("%q", key(r)))
+			}
+			return out
+		}
+		t.Fatalf("%T from %+v: %v; want %v", want, at, text(rows), text(want))
+	}
+}
+
+// TestLinesFromAnyPlace: where a line can be gone through class by class it is the volume's claims in order.
+func TestLinesFromAnyPlace(t *testing.T) {
+	w := aLine(t, 0, 20)
+	tx := w.s.Read()
+	all := ClaimsByVolume(tx, "default", "v")
+	for _, back := range []bool{false, true} {
+		for i := range len(all) + 1 {
+			var from *structs.CSIClaim
+			want := slices.Clone(all)
+			if i < len(all) {
+				from = all[i]
+				want = want[i:]
+				if back {
+					want = slices.Clone(all[:i+1])
+				}
+			}
+			if back {
+				slices.Reverse(want)
+			}
+			rows, sorted := LineFrom(tx, "default", "v", from, back)
+			if !sorted || !slices.Equal(slices.Collect(rows), want) {
+				t.Errorf("from %d on, back %v: others", i, back)
+			}
+		}
+	}
+	if _, sorted := LineFrom(aLine(t, 1, 2).s.Read(), "default", "v", nil, false); sorted {
+		t.Error("readers that share a volume are in no index of its classes")
+	}
+}
