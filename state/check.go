@@ -132,8 +132,8 @@ func (c *checker) lines() {
 	for l := range lines.Scan(c.tx) {
 		for _, n := range l.Classes {
 			for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
-				if *n.in(state) != 0 {
-					kept[fmt.Sprint(l.Namespace, "/", l.VolumeID, " ", n.class(), " ", state)] = *n.in(state)
+				if *n.In(state) != 0 {
+					kept[fmt.Sprint(l.Namespace, "/", l.VolumeID, " ", classOfCount(n), " ", state)] = *n.In(state)
 				}
 			}
 		}
@@ -218,12 +218,12 @@ func (c *checker) counts() {
 	found := map[string]tally{}
 	for i := range instances.Scan(c.tx) {
 		k := half(i.PluginID, i.Kind)
-		found[k] = found[k].plus(tallyInstance(i))
+		found[k] = found[k].Plus(tallyInstance(i))
 	}
 	for a := range allocs.Scan(c.tx) {
 		eachRun(c.tx, a, func(plugin string, kind structs.CSIKind) {
 			k := half(plugin, kind)
-			found[k] = found[k].plus(tally{Runs: 1})
+			found[k] = found[k].Plus(tally{Runs: 1})
 		})
 	}
 	kept := map[string]tally{}

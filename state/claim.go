@@ -133,7 +133,7 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
 	v, k := Volume(tx.ReadTx, c.Namespace, c.VolumeID), classOf(c)
 	for _, n := range lineOf(tx.ReadTx, c.Namespace, c.VolumeID) {
-		if n.Waiting > 0 || k.conflicts(n.class()) {
+		if n.Waiting > 0 || k.conflicts(classOfCount(n)) {
 			return false
 		}
 	}

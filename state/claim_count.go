@@ -3,7 +3,6 @@ package state
 import (
 	"cmp"
 	"slices"
-	"sync/atomic"
 
 	"berth/internal/mvcc"
 	"berth/structs"
@@ -12,37 +11,14 @@ import (
 // lines hold, volume by volume, how many claims of each class are granted and how many wait: who claims
 // next, and who lists volumes, need not look at the claims themselves. Every change of a claim goes through
 // storeClaim and dropClaim, which keep them.
-var lines = mvcc.NewTable("csi_lines", func(l *volumeLine) mvcc.Key { return mvcc.KeyOf(l.Namespace, l.VolumeID) })
+var lines = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) mvcc.Key { return mvcc.KeyOf(l.Namespace, l.VolumeID) })
 
-// volumeLine is the row of one volume. It is there while the volume has claims.
-type volumeLine struct {
-	Namespace string
-	VolumeID  string
-	Classes   []classCount // in the order of their letters; none is empty
-	structs.Indexes
-
-	holders atomic.Pointer[map[class][]string] // some of who was granted, once somebody asked (claim_reason.go)
+// classOfCount is the class that is counted.
+func classOfCount(n structs.CSIClassCount) class {
+	return class{n.AccessMode, n.AttachmentMode, n.Mode}
 }
 
-type classCount struct {
-	AccessMode     structs.CSIAccessMode
-	AttachmentMode structs.CSIAttachmentMode
-	Mode           string
-	Granted        int
-	Waiting        int
-}
-
-func (n classCount) class() class { return class{n.AccessMode, n.AttachmentMode, n.Mode} }
-
-// in is how many of the class are in a state.
-func (n *classCount) in(state string) *int {
-	if state == structs.ClaimGranted {
-		return &n.Granted
-	}
-	return &n.Waiting
-}
-
-func lineOf(tx *ReadTx, ns, volume string) []classCount {
+func lineOf(tx *ReadTx, ns, volume string) []structs.CSIClassCount {
 	if l := lines.Get(tx, ns, volume); l != nil {
 		return l.Classes
 	}
@@ -64,17 +40,17 @@ func ClaimCount(tx *ReadTx, ns, volume string) (count int) {
 
 func countOf(tx *ReadTx, v *structs.CSIVolume, k class, state string) int {
 	for _, n := range lineOf(tx, v.Namespace, v.ID) {
-		if n.class() == k {
-			return *n.in(state)
+		if classOfCount(n) == k {
+			return *n.In(state)
 		}
 	}
 	return 0
 }
 
-func classesOf(counts []classCount, state string) (out []class) {
+func classesOf(counts []structs.CSIClassCount, state string) (out []class) {
 	for _, n := range counts {
-		if *n.in(state) > 0 {
-			out = append(out, n.class())
+		if *n.In(state) > 0 {
+			out = append(out, classOfCount(n))
 		}
 	}
 	return out
@@ -92,15 +68,15 @@ func recountLine(tx *WriteTx, was, is *structs.CSIClaim) {
 	if some == nil || was != nil && is != nil && was.State == is.State && classOf(was) == classOf(is) {
 		return
 	}
-	l := &volumeLine{Namespace: some.Namespace, VolumeID: some.VolumeID}
+	l := &structs.CSIClaimQueueRow{Namespace: some.Namespace, VolumeID: some.VolumeID}
 	if old := lines.Get(tx.ReadTx, l.Namespace, l.VolumeID); old != nil {
 		l.Classes = slices.Clone(old.Classes)
 		if !isGranted(was) && !isGranted(is) {
-			l.holders.Store(old.holders.Load())
+			internerOf(tx.ReadTx).holders.rename(old, l)
 		}
 	}
-	l.add(was, -1)
-	l.add(is, 1)
+	addToClass(l, was, -1)
+	addToClass(l, is, 1)
 	if len(l.Classes) == 0 {
 		lines.Delete(tx, l)
 		return
@@ -110,18 +86,18 @@ func recountLine(tx *WriteTx, was, is *structs.CSIClaim) {
 
 func isGranted(c *structs.CSIClaim) bool { return c != nil && c.State == structs.ClaimGranted }
 
-func (l *volumeLine) add(c *structs.CSIClaim, by int) {
+func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
 	if c == nil {
 		return
 	}
 	k := classOf(c)
-	i, found := slices.BinarySearchFunc(l.Classes, k.letters(), func(n classCount, letters string) int {
-		return cmp.Compare(n.class().letters(), letters)
+	i, found := slices.BinarySearchFunc(l.Classes, k.letters(), func(n structs.CSIClassCount, letters string) int {
+		return cmp.Compare(classOfCount(n).letters(), letters)
 	})
 	if !found {
-		l.Classes = slices.Insert(l.Classes, i, classCount{AccessMode: k.access, AttachmentMode: k.attachment, Mode: k.mode})
+		l.Classes = slices.Insert(l.Classes, i, structs.CSIClassCount{AccessMode: k.access, AttachmentMode: k.attachment, Mode: k.mode})
 	}
-	*l.Classes[i].in(c.State) += by
+	*l.Classes[i].In(c.State) += by
 	if l.Classes[i].Granted == 0 && l.Classes[i].Waiting == 0 {
 		l.Classes = slices.Delete(l.Classes, i, i+1)
 	}

@@ -270,12 +270,12 @@ func TestClassesAreCounted(t *testing.T) {
 		})
 		tx := s.Read()
 		for _, volume := range []string{"v", "w"} {
-			found := map[class]classCount{}
+			found := map[class]structs.CSIClassCount{}
 			for c := range claims.Scan(tx, "default", volume) {
 				k := classOf(c)
 				n := found[k]
 				n.AccessMode, n.AttachmentMode, n.Mode = k.access, k.attachment, k.mode
-				*n.in(c.State)++
+				*n.In(c.State)++
 				found[k] = n
 			}
 			kept := lineOf(tx, "default", volume)
@@ -283,8 +283,8 @@ func TestClassesAreCounted(t *testing.T) {
 				r.Fatalf("%s: kept %v, found %v", volume, kept, found)
 			}
 			for _, n := range kept {
-				if found[n.class()] != n {
-					r.Fatalf("%s: kept %v, found %v", volume, n, found[n.class()])
+				if found[classOfCount(n)] != n {
+					r.Fatalf("%s: kept %v, found %v", volume, n, found[classOfCount(n)])
 				}
 			}
 		}

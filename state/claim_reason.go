@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 
+	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -34,7 +36,7 @@ type reasons struct {
 	tx     *ReadTx
 	volume *structs.CSIVolume
 	block  string // of the volume itself
-	counts []classCount
+	counts []structs.CSIClassCount
 	inWay  map[class]*inWay // by the class of who waits
 	last   *structs.CSIClaim
 }
@@ -154,11 +156,11 @@ func (r *reasons) holders(k class) string {
 	var names []string
 	count := 0
 	for _, n := range r.counts {
-		if n.Granted == 0 || !n.class().conflicts(k) {
+		if n.Granted == 0 || !classOfCount(n).conflicts(k) {
 			continue
 		}
 		count += n.Granted
-		for _, c := range someHolders(r.tx, r.volume, n.class()) {
+		for _, c := range someHolders(r.tx, r.volume, classOfCount(n)) {
 			if len(names) < manyHolders {
 				names = append(names, holds(r.tx, c))
 			}
@@ -185,13 +187,7 @@ func someHolders(tx *ReadTx, v *structs.CSIVolume, k class) (some []*structs.CSI
 		}
 		return some
 	}
-	known := l.holders.Load()
-	if known == nil {
-		found := l.findHolders(tx)
-		known = &found
-		l.holders.Store(known)
-	}
-	for _, alloc := range (*known)[k] {
+	for _, alloc := range holdersOf(tx, l)[k] {
 		if c := Claim(tx, v.Namespace, v.ID, alloc); c != nil {
 			some = append(some, c)
 		}
@@ -199,8 +195,18 @@ func someHolders(tx *ReadTx, v *structs.CSIVolume, k class) (some []*structs.CSI
 	return some
 }
 
-// findHolders names a few allocations with granted claims of each class.
-func (l *volumeLine) findHolders(tx *ReadTx) map[class][]string {
+// holdersOf names a few allocations with granted claims of each class. It looks for them once for a row.
+func holdersOf(tx *ReadTx, l *structs.CSIClaimQueueRow) map[class][]string {
+	cache := &internerOf(tx).holders
+	if known := cache.get(l); known != nil {
+		return known
+	}
+	found := findHolders(tx, l)
+	cache.put(l, found)
+	return found
+}
+
+func findHolders(tx *ReadTx, l *structs.CSIClaimQueueRow) map[class][]string {
 	wanted := 0
 	for _, n := range l.Classes {
 		wanted += min(n.Granted, manyHolders)
@@ -214,4 +220,38 @@ func (l *volumeLine) findHolders(tx *ReadTx) map[class][]string {
 		}
 	}
 	return found
+}
+
+// holderCache keeps the holders of the last queue rows that were asked for. Rows with equal
+// hashes replace each other.
+type holderCache [1 << 6]atomic.Pointer[heldQueue]
+
+// heldQueue are the holders of a queue row. A row never changes, so they stay true.
+type heldQueue struct {
+	row     *structs.CSIClaimQueueRow
+	holders map[class][]string
+}
+
+func (h *holderCache) place(l *structs.CSIClaimQueueRow) *atomic.Pointer[heldQueue] {
+	hash := mvcc.MixHashes(mvcc.HashText(&l.Namespace), mvcc.HashText(&l.VolumeID))
+	return &h[hash%uint64(len(h))]
+}
+
+// get returns the holders of a row, nil if they are not known.
+func (h *holderCache) get(l *structs.CSIClaimQueueRow) map[class][]string {
+	if known := h.place(l).Load(); known != nil && known.row == l {
+		return known.holders
+	}
+	return nil
+}
+
+func (h *holderCache) put(l *structs.CSIClaimQueueRow, holders map[class][]string) {
+	h.place(l).Store(&heldQueue{l, holders})
+}
+
+// rename keeps the holders of a row for the row that replaces it, which has the same granted claims.
+func (h *holderCache) rename(old, now *structs.CSIClaimQueueRow) {
+	if holders := h.get(old); holders != nil {
+		h.put(now, holders)
+	}
 }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -28,8 +27,8 @@ var (
 		return keys
 	})
 
-	wakes    = mvcc.NewTable("wakes", func(w *wakeRow) mvcc.Key { return mvcc.KeyOf(w.Key) })
-	wakesDue = wakes.Index("due", func(w *wakeRow) mvcc.Key {
+	wakes    = mvcc.NewTable("wakes", func(w *structs.UnblockRow) mvcc.Key { return mvcc.KeyOf(w.Key) })
+	wakesDue = wakes.Index("due", func(w *structs.UnblockRow) mvcc.Key {
 		if !w.Due {
 			return nil
 		}
@@ -53,36 +52,12 @@ func placeOf(e *structs.Evaluation) string {
 	return byPriority(e) + "~" + e.Shape
 }
 
-// wakeRow remembers when a key was last woken, for those that were worked out on an older snapshot, and which
-// lines have yet to go on. A volume needs none as long as every change of its own row has woken its key.
-type wakeRow struct {
-	Key string
-	At  uint64 `codec:",omitempty"` // 0: ModifyIndex
-
-	// While Due the lines behind Next have yet to go on, up to Last or, if that is "", all; and after them, if
-	// Then is not "", those from the first up to Then.
-	Due              bool   `codec:",omitempty"`
-	Next, Last, Then string `codec:",omitempty"`
-
-	// Of the capacity of nodes: where room was made, after what is forgotten, the oldest first.
-	Rooms     []madeRoom `codec:",omitempty"`
-	Forgotten uint64     `codec:",omitempty"` // the index up to which it is not known; 0: nothing is
-	structs.Indexes
-}
-
-func (w *wakeRow) woken() uint64 { return cmp.Or(w.At, w.ModifyIndex) }
-
-// covers reports whether a line has yet to go on.
-func (w *wakeRow) covers(line string) bool {
-	return w.Due && (line > w.Next && (w.Last == "" || line <= w.Last) || line <= w.Then)
-}
-
 // sleptThrough returns a key that was woken after the snapshot of an evaluation that stands for its line and is
 // not about to go on, "" if there is none.
 func sleptThrough(tx *ReadTx, e *structs.Evaluation) string {
 	for _, k := range e.BlockedOn {
 		w, first := wakes.Get(tx, k), evalsByBlocked.First(tx, k, placeOf(e))
-		if first.ID == e.ID && wokenAt(tx, k) > e.SnapshotIndex && (w == nil || !w.covers(placeOf(e))) {
+		if first.ID == e.ID && wokenAt(tx, k) > e.SnapshotIndex && (w == nil || !w.Covers(placeOf(e))) {
 			return k
 		}
 	}
@@ -102,7 +77,7 @@ func wokenSince(tx *ReadTx, e *structs.Evaluation) string {
 // wokenAt is the index at which a key was last woken, 0 if it never was.
 func wokenAt(tx *ReadTx, key string) uint64 {
 	if w := wakes.Get(tx, key); w != nil {
-		return w.woken()
+		return w.Unblocked()
 	}
 	ns, id, _ := strings.Cut(strings.TrimPrefix(key, volumeKeys), ":")
 	if v := Volume(tx, ns, id); v != nil && strings.HasPrefix(key, volumeKeys) {
@@ -125,7 +100,7 @@ func wake(tx *WriteTx, key string) {
 
 func wakeKey(tx *WriteTx, key string) {
 	old := wakes.Get(tx.ReadTx, key)
-	if old != nil && old.woken() == tx.Index {
+	if old != nil && old.Unblocked() == tx.Index {
 		return // who was worked out before this entry has been woken by it, and who comes after knows of it
 	}
 	wakes.Put(tx, wakeLines(tx, key, old))
@@ -133,27 +108,27 @@ func wakeKey(tx *WriteTx, key string) {
 
 // wakeLines lets a few lines go on, and returns what is to be remembered. Where an earlier waking is still on its
 // way it begins where that is, and goes once around: so no line is kept waiting by one waking after the other.
-func wakeLines(tx *WriteTx, key string, old *wakeRow) *wakeRow {
-	w := &wakeRow{Key: key, At: tx.Index, Due: evalsByBlocked.Has(tx.ReadTx, key)}
+func wakeLines(tx *WriteTx, key string, old *structs.UnblockRow) *structs.UnblockRow {
+	w := &structs.UnblockRow{Key: key, At: tx.Index, Due: evalsByBlocked.Has(tx.ReadTx, key)}
 	if w.Due && old != nil && old.Due {
 		w.Next, w.Then = old.Next, old.Next
 	}
 	if old != nil {
 		w.Rooms, w.Forgotten = old.Rooms, old.Forgotten
 	}
-	w.goOn(tx, linesAtOnce)
+	goOn(tx, w, linesAtOnce)
 	w.At = 0
 	return w
 }
 
 // goOn lets the first of so many more lines go on, and returns how many it came to.
-func (w *wakeRow) goOn(tx *WriteTx, most int) (came int) {
+func goOn(tx *WriteTx, w *structs.UnblockRow, most int) (came int) {
 	for ; w.Due && came < most; came++ {
 		first := firstAfter(tx.ReadTx, w.Key, w.Next)
 		switch {
 		case first != nil && (w.Last == "" || placeOf(first) <= w.Last):
 			w.Next = placeOf(first)
-			rouse(tx, first, w.Key, w.woken(), 0)
+			rouse(tx, first, w.Key, w.Unblocked(), 0)
 		case w.Then != "":
 			w.Next, w.Last, w.Then = "", w.Then, ""
 		default:
@@ -214,8 +189,8 @@ func wakeOn(tx *WriteTx, most int) {
 			return
 		}
 		w := *old
-		w.At = old.woken()
-		most -= w.goOn(tx, most)
+		w.At = old.Unblocked()
+		most -= goOn(tx, &w, most)
 		wakes.Put(tx, &w)
 	}
 }
@@ -237,10 +212,10 @@ func wakeVolume(tx *WriteTx, v *structs.CSIVolume) {
 func changeQuietly(tx *WriteTx, v *structs.CSIVolume) {
 	key := structs.WakeVolume(v.Namespace, v.ID)
 	if old := Volume(tx.ReadTx, v.Namespace, v.ID); old != nil && wakes.Get(tx.ReadTx, key) == nil {
-		wakes.Put(tx, &wakeRow{Key: key, At: old.ModifyIndex})
+		wakes.Put(tx, &structs.UnblockRow{Key: key, At: old.ModifyIndex})
 	}
 	volumes.Put(tx, v)
 }
 
 // forgetWake drops the memory of a key whose subject is gone: should that come again, it wakes again.
-func forgetWake(tx *WriteTx, key string) { wakes.Delete(tx, &wakeRow{Key: key}) }
+func forgetWake(tx *WriteTx, key string) { wakes.Delete(tx, &structs.UnblockRow{Key: key}) }

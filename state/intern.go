@@ -22,6 +22,8 @@ type interner struct {
 	nodeResources *mvcc.Part[structs.NodeResources]
 	reserved      *mvcc.Part[structs.NodeReservedResources]
 	resources     *mvcc.Part[structs.Resources]
+
+	holders holderCache
 }
 
 func newInterner(decoding bool) *interner {

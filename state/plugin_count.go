@@ -6,33 +6,10 @@ import "berth/structs"
 
 // counts hold how many instances each half of each plugin has, so that nobody counts a fleet to show one
 // volume. Whatever puts or deletes an instance, or an allocation that runs a plugin, keeps them.
-var counts = mvcc.NewTable("csi_plugin_counts", func(c *pluginCount) mvcc.Key { return mvcc.KeyOf(c.PluginID, string(c.Kind)) })
+var counts = mvcc.NewTable("csi_plugin_counts", func(c *structs.CSIPluginCountRow) mvcc.Key { return mvcc.KeyOf(c.PluginID, string(c.Kind)) })
 
-// pluginCount is the row of one half of one plugin. It is there while a number in it is not 0.
-type pluginCount struct {
-	PluginID string
-	Kind     structs.CSIKind
-	Tally    tally
-	structs.Indexes
-}
-
-type tally struct {
-	Instances int // reported by nodes
-	Healthy   int // of those
-	Runs      int // allocations that run this half and have not ended
-}
-
-func (t tally) plus(o tally) tally {
-	return tally{t.Instances + o.Instances, t.Healthy + o.Healthy, t.Runs + o.Runs}
-}
-
-func (t tally) minus(o tally) tally {
-	return tally{t.Instances - o.Instances, t.Healthy - o.Healthy, t.Runs - o.Runs}
-}
-
-// expected is how many instances there should be: the allocations that run the half, where they are more
-// than have reported.
-func (t tally) expected() int { return max(t.Instances, t.Runs) }
+// tally holds the counters of one half of a plugin.
+type tally = structs.CSIPluginTally
 
 func tallyOf(tx *ReadTx, plugin string, kind structs.CSIKind) tally {
 	if c := counts.Get(tx, plugin, string(kind)); c != nil {
@@ -46,7 +23,7 @@ func recount(tx *WriteTx, plugin string, kind structs.CSIKind, was, is tally) {
 	if was == is {
 		return
 	}
-	c := &pluginCount{PluginID: plugin, Kind: kind, Tally: tallyOf(tx.ReadTx, plugin, kind).minus(was).plus(is)}
+	c := &structs.CSIPluginCountRow{PluginID: plugin, Kind: kind, Tally: tallyOf(tx.ReadTx, plugin, kind).Minus(was).Plus(is)}
 	if c.Tally == (tally{}) {
 		counts.Delete(tx, c)
 		return
@@ -109,7 +86,7 @@ type pluginCounts struct {
 
 func countPlugin(tx *ReadTx, id string) pluginCounts {
 	controllers, nodes := tallyOf(tx, id, structs.CSIKindController), tallyOf(tx, id, structs.CSIKindNode)
-	return pluginCounts{controllers.Healthy, controllers.expected(), nodes.Healthy, nodes.expected()}
+	return pluginCounts{controllers.Healthy, controllers.Expected(), nodes.Healthy, nodes.Expected()}
 }
 
 // HealthyInstance reports whether a half of the plugin is healthy anywhere.

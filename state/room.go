@@ -5,12 +5,6 @@ import "berth/structs"
 // Who found no room has asked every node. When room is made he need not ask all of them again, but those on which
 // it was made since: a few of these are remembered beside the last waking.
 
-// madeRoom is a node on which there is, or may be, more room than before, and since when.
-type madeRoom struct {
-	Node string
-	At   uint64
-}
-
 // keptRooms is how many nodes are remembered. Of what was before these all is forgotten but that it was.
 const keptRooms = 32
 
@@ -21,7 +15,7 @@ func makeRoom(tx *WriteTx, node string) {
 		wakeKey(tx, structs.WakeNode(node))
 	}
 	old := wakes.Get(tx.ReadTx, structs.WakeCapacity)
-	if n := len(old.Rooms); n > 0 && old.Rooms[n-1] == (madeRoom{node, tx.Index}) {
+	if n := len(old.Rooms); n > 0 && old.Rooms[n-1] == (structs.FreedNode{Node: node, At: tx.Index}) {
 		return
 	}
 	w := *old
@@ -33,13 +27,13 @@ func makeRoom(tx *WriteTx, node string) {
 	if w.Forgotten == 0 {
 		w.Forgotten = tx.Index - 1 // the first that is remembered
 	}
-	rooms := make([]madeRoom, 0, keptRooms+1)
+	rooms := make([]structs.FreedNode, 0, keptRooms+1)
 	for _, r := range w.Rooms {
 		if r.Node != node {
 			rooms = append(rooms, r)
 		}
 	}
-	if rooms = append(rooms, madeRoom{node, tx.Index}); len(rooms) > keptRooms {
+	if rooms = append(rooms, structs.FreedNode{Node: node, At: tx.Index}); len(rooms) > keptRooms {
 		w.Forgotten, rooms = rooms[0].At, rooms[1:]
 	}
 	w.Rooms = rooms

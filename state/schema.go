@@ -25,6 +25,7 @@ var schema = mvcc.Schema{
 // TableInfo describes a table for the reference.
 type TableInfo struct {
 	Name    string
+	Row     string   // the type of its rows, as structs.Node
 	Indexes []string // without the key of the table, by name
 }
 
@@ -32,7 +33,7 @@ type TableInfo struct {
 func Tables() []TableInfo {
 	var out []TableInfo
 	for _, t := range schema.AllTables() {
-		out = append(out, TableInfo{t.Name(), t.IndexNames()})
+		out = append(out, TableInfo{t.Name(), t.RowType(), t.IndexNames()})
 	}
 	return out
 }

@@ -95,12 +95,12 @@ func ClaimsOf(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
 func LineFrom(tx *ReadTx, ns, volume string, from *structs.CSIClaim, back bool) (rows iter.Seq[*structs.CSIClaim], sorted bool) {
 	var classes [][]string
 	for _, n := range lineOf(tx, ns, volume) {
-		k := n.class()
+		k := classOfCount(n)
 		if n.Granted > 0 && !k.conflicts(k) {
 			return nil, false
 		}
 		for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
-			if *n.in(state) > 0 {
+			if *n.In(state) > 0 {
 				classes = append(classes, []string{ns, volume, state, k.letters()})
 			}
 		}

@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"os"
+	"strings"
 	"testing"
 
 	"berth/structs"
@@ -48,6 +49,15 @@ func TestSaveAndLoadEveryTable(t *testing.T) {
 	}
 	if !bytes.Equal(saved(t, w.s), saved(t, other)) {
 		t.Error("they go on differently")
+	}
+}
+
+// TestSchema_RowsAreTypesOfStructs, whose fields the golden file lists.
+func TestSchema_RowsAreTypesOfStructs(t *testing.T) {
+	for _, table := range Tables() {
+		if !strings.HasPrefix(table.Row, "structs.") {
+			t.Errorf("the rows of table %s are of type %s", table.Name, table.Row)
+		}
 	}
 }
 

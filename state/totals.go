@@ -51,7 +51,7 @@ func CountTotals(tx *ReadTx) Totals {
 		t.Volumes[v.State]++
 	}
 	for c := range counts.Scan(tx) {
-		t.Plugins = append(t.Plugins, PluginTotal{c.PluginID, c.Kind, c.Tally.Healthy, c.Tally.expected()})
+		t.Plugins = append(t.Plugins, PluginTotal{c.PluginID, c.Kind, c.Tally.Healthy, c.Tally.Expected()})
 	}
 	return t
 }

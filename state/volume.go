@@ -51,7 +51,7 @@ func bareStub(v *structs.CSIVolume) structs.CSIVolumeListStub {
 }
 
 // countClaims puts into a volume's stub what its claims come to.
-func countClaims(s *structs.CSIVolumeListStub, counts []classCount) {
+func countClaims(s *structs.CSIVolumeListStub, counts []structs.CSIClassCount) {
 	for _, n := range counts {
 		s.Waiting += n.Waiting
 		if n.Granted == 0 {

@@ -42,13 +42,13 @@ func stubs(tx *ReadTx, next func() *structs.CSIVolumeListStub) func(*structs.CSI
 const fewLines = 64
 
 // lineCounts looks up what claims there are, volume by volume.
-func lineCounts(tx *ReadTx) func(*structs.CSIVolume) []classCount {
+func lineCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
 	along := lineCursor{tx: tx}
 	if !tx.Watched() {
 		return along.of
 	}
 	seen, watched := 0, map[string]bool{}
-	return func(v *structs.CSIVolume) []classCount {
+	return func(v *structs.CSIVolume) []structs.CSIClassCount {
 		if seen++; seen <= fewLines {
 			return lineOf(tx, v.Namespace, v.ID)
 		}
@@ -63,15 +63,15 @@ func lineCounts(tx *ReadTx) func(*structs.CSIVolume) []classCount {
 // lineCursor walks through the lines volume by volume.
 type lineCursor struct {
 	tx   *ReadTx
-	rows *mvcc.Cursor[volumeLine]
-	head *volumeLine // the next row, nil at the end
+	rows *mvcc.Cursor[structs.CSIClaimQueueRow]
+	head *structs.CSIClaimQueueRow // the next row, nil at the end
 	last *structs.CSIVolume
 }
 
 // fewSteps is how many rows are stepped over rather than sought past.
 const fewSteps = 16
 
-func (k *lineCursor) of(v *structs.CSIVolume) []classCount {
+func (k *lineCursor) of(v *structs.CSIVolume) []structs.CSIClassCount {
 	if k.last == nil || compareVolume(k.last.Namespace, k.last.ID, v) > 0 {
 		k.seek(v)
 	}

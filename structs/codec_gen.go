@@ -2066,6 +2066,98 @@ func (v *CSIClaimListResponse) readField(name, b []byte) (_ []byte, known bool, 
 	return b, true, err
 }
 
+func (v *CSIClaimQueueRow) MsgpackSelf() any { return v }
+
+func (v *CSIClaimQueueRow) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(5)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa7Classes"...)
+	if b, err = codec.AppendSlice(b, v.Classes, (*CSIClassCount).AppendMsgpack); err != nil {
+		return b, codec.EncodeError("Classes", err)
+	}
+	b = append(b, "\xabCreateIndex"...)
+	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = append(b, "\xabModifyIndex"...)
+	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = append(b, "\xa9Namespace"...)
+	b = msgp.AppendString(b, v.Namespace)
+	b = append(b, "\xa8VolumeID"...)
+	b = msgp.AppendString(b, v.VolumeID)
+	return b, nil
+}
+
+func (v *CSIClaimQueueRow) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIClaimQueueRow{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIClaimQueueRow) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Namespace":
+		v.Namespace, b, err = codec.ReadShared[string](b)
+	case "VolumeID":
+		v.VolumeID, b, err = codec.ReadString(b)
+	case "Classes":
+		b, err = codec.ReadSlice(b, &v.Classes, (*CSIClassCount).DecodeMsgpack)
+	default:
+		return v.Indexes.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *CSIClassCount) MsgpackSelf() any { return v }
+
+func (v *CSIClassCount) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(5)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xaaAccessMode"...)
+	b = msgp.AppendString(b, string(v.AccessMode))
+	b = append(b, "\xaeAttachmentMode"...)
+	b = msgp.AppendString(b, string(v.AttachmentMode))
+	b = append(b, "\xa7Granted"...)
+	b = msgp.AppendInt64(b, int64(v.Granted))
+	b = append(b, "\xa4Mode"...)
+	b = msgp.AppendString(b, v.Mode)
+	b = append(b, "\xa7Waiting"...)
+	b = msgp.AppendInt64(b, int64(v.Waiting))
+	return b, nil
+}
+
+func (v *CSIClassCount) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIClassCount{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIClassCount) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "AccessMode":
+		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+	case "AttachmentMode":
+		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+	case "Mode":
+		v.Mode, b, err = codec.ReadShared[string](b)
+	case "Granted":
+		v.Granted, b, err = codec.ReadInt[int](b)
+	case "Waiting":
+		v.Waiting, b, err = codec.ReadInt[int](b)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *CSIControllerInfo) MsgpackSelf() any { return v }
 
 func (v *CSIControllerInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -2770,6 +2862,51 @@ func (v *CSIPluginConfig) readField(name, b []byte) (_ []byte, known bool, err e
 	return b, true, err
 }
 
+func (v *CSIPluginCountRow) MsgpackSelf() any { return v }
+
+func (v *CSIPluginCountRow) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(5)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xabCreateIndex"...)
+	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = append(b, "\xa4Kind"...)
+	b = msgp.AppendString(b, string(v.Kind))
+	b = append(b, "\xabModifyIndex"...)
+	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = append(b, "\xa8PluginID"...)
+	b = msgp.AppendString(b, v.PluginID)
+	b = append(b, "\xa5Tally"...)
+	if b, err = v.Tally.AppendMsgpack(b); err != nil {
+		return b, codec.EncodeError("Tally", err)
+	}
+	return b, nil
+}
+
+func (v *CSIPluginCountRow) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIPluginCountRow{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIPluginCountRow) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "PluginID":
+		v.PluginID, b, err = codec.ReadShared[string](b)
+	case "Kind":
+		v.Kind, b, err = codec.ReadShared[CSIKind](b)
+	case "Tally":
+		b, err = (&v.Tally).DecodeMsgpack(b)
+	default:
+		return v.Indexes.readField(name, b)
+	}
+	return b, true, err
+}
+
 func (v *CSIPluginDeleteRequest) MsgpackSelf() any { return v }
 
 func (v *CSIPluginDeleteRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -3268,6 +3405,45 @@ func (v *CSIPluginRow) readField(name, b []byte) (_ []byte, known bool, err erro
 		v.ExpandsOffline, b, err = codec.ReadBool(b)
 	default:
 		return v.Indexes.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *CSIPluginTally) MsgpackSelf() any { return v }
+
+func (v *CSIPluginTally) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(3)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa7Healthy"...)
+	b = msgp.AppendInt64(b, int64(v.Healthy))
+	b = append(b, "\xa9Instances"...)
+	b = msgp.AppendInt64(b, int64(v.Instances))
+	b = append(b, "\xa4Runs"...)
+	b = msgp.AppendInt64(b, int64(v.Runs))
+	return b, nil
+}
+
+func (v *CSIPluginTally) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = CSIPluginTally{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *CSIPluginTally) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Instances":
+		v.Instances, b, err = codec.ReadInt[int](b)
+	case "Healthy":
+		v.Healthy, b, err = codec.ReadInt[int](b)
+	case "Runs":
+		v.Runs, b, err = codec.ReadInt[int](b)
+	default:
+		return b, false, nil
 	}
 	return b, true, err
 }
@@ -7247,6 +7423,41 @@ func (v *Evaluation) readField(name, b []byte) (_ []byte, known bool, err error)
 		v.ModifyTime, b, err = codec.ReadInt[int64](b)
 	default:
 		return v.Indexes.readField(name, b)
+	}
+	return b, true, err
+}
+
+func (v *FreedNode) MsgpackSelf() any { return v }
+
+func (v *FreedNode) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(2)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xa2At"...)
+	b = msgp.AppendUint64(b, v.At)
+	b = append(b, "\xa4Node"...)
+	b = msgp.AppendString(b, v.Node)
+	return b, nil
+}
+
+func (v *FreedNode) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = FreedNode{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *FreedNode) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Node":
+		v.Node, b, err = codec.ReadString(b)
+	case "At":
+		v.At, b, err = codec.ReadUint[uint64](b)
+	default:
+		return b, false, nil
 	}
 	return b, true, err
 }
@@ -11799,6 +12010,106 @@ func (v *TaskState) readField(name, b []byte) (_ []byte, known bool, err error) 
 		b, err = codec.ReadPointers(b, &v.Events, (*TaskEvent).DecodeMsgpack)
 	default:
 		return b, false, nil
+	}
+	return b, true, err
+}
+
+func (v *UnblockRow) MsgpackSelf() any { return v }
+
+func (v *UnblockRow) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(10)
+	if !(v.At != 0) {
+		n--
+	}
+	if !(v.Due) {
+		n--
+	}
+	if !(v.Forgotten != 0) {
+		n--
+	}
+	if !(v.Last != "") {
+		n--
+	}
+	if !(v.Next != "") {
+		n--
+	}
+	if !(len(v.Rooms) != 0) {
+		n--
+	}
+	if !(v.Then != "") {
+		n--
+	}
+	b = msgp.AppendMapHeader(b, n)
+	if v.At != 0 {
+		b = append(b, "\xa2At"...)
+		b = msgp.AppendUint64(b, v.At)
+	}
+	b = append(b, "\xabCreateIndex"...)
+	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	if v.Due {
+		b = append(b, "\xa3Due"...)
+		b = msgp.AppendBool(b, v.Due)
+	}
+	if v.Forgotten != 0 {
+		b = append(b, "\xa9Forgotten"...)
+		b = msgp.AppendUint64(b, v.Forgotten)
+	}
+	b = append(b, "\xa3Key"...)
+	b = msgp.AppendString(b, v.Key)
+	if v.Last != "" {
+		b = append(b, "\xa4Last"...)
+		b = msgp.AppendString(b, v.Last)
+	}
+	b = append(b, "\xabModifyIndex"...)
+	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	if v.Next != "" {
+		b = append(b, "\xa4Next"...)
+		b = msgp.AppendString(b, v.Next)
+	}
+	if len(v.Rooms) != 0 {
+		b = append(b, "\xa5Rooms"...)
+		if b, err = codec.AppendSlice(b, v.Rooms, (*FreedNode).AppendMsgpack); err != nil {
+			return b, codec.EncodeError("Rooms", err)
+		}
+	}
+	if v.Then != "" {
+		b = append(b, "\xa4Then"...)
+		b = msgp.AppendString(b, v.Then)
+	}
+	return b, nil
+}
+
+func (v *UnblockRow) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = UnblockRow{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *UnblockRow) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "Key":
+		v.Key, b, err = codec.ReadString(b)
+	case "At":
+		v.At, b, err = codec.ReadUint[uint64](b)
+	case "Due":
+		v.Due, b, err = codec.ReadBool(b)
+	case "Next":
+		v.Next, b, err = codec.ReadString(b)
+	case "Last":
+		v.Last, b, err = codec.ReadString(b)
+	case "Then":
+		v.Then, b, err = codec.ReadString(b)
+	case "Rooms":
+		b, err = codec.ReadSlice(b, &v.Rooms, (*FreedNode).DecodeMsgpack)
+	case "Forgotten":
+		v.Forgotten, b, err = codec.ReadUint[uint64](b)
+	default:
+		return v.Indexes.readField(name, b)
 	}
 	return b, true, err
 }

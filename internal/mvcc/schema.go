@@ -32,9 +32,9 @@ const maxIndexes = 200
 type AnyTable interface {
 	Name() string
 	IndexNames() []string
+	RowType() string
 
 	place(number, lead int) (next int)
-	rowType() string
 	setAlone(bool)
 	firstByte() byte
 	keyOfRow(any) Key
@@ -67,12 +67,12 @@ func buildSchema(s *Schema) *builtSchema {
 			panic("two tables " + t.Name() + ", or too many")
 		}
 		names[t.Name()] = true
-		types[t.rowType()]++
+		types[t.RowType()]++
 		lead = t.place(n, lead)
 		b.keyOfRow[t.firstByte()], b.number[t.firstByte()] = t.keyOfRow, n
 	}
 	for _, t := range b.tables {
-		t.setAlone(types[t.rowType()] == 1)
+		t.setAlone(types[t.RowType()] == 1)
 	}
 	return b
 }
@@ -146,6 +146,7 @@ func (t *Table[T]) keyOfRow(row any) Key {
 	return nil
 }
 
-func (t *Table[T]) rowType() string { return fmt.Sprintf("%T", (*T)(nil)) }
+// RowType returns the type of the rows, as structs.Node.
+func (t *Table[T]) RowType() string { return fmt.Sprintf("%T", *new(T)) }
 
 func (t *Table[T]) setAlone(alone bool) { t.alone = alone && len(t.others) == 0 }

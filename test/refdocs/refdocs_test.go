@@ -92,11 +92,10 @@ func raftCommands(*testing.T) string {
 
 func schema(*testing.T) string {
 	var b strings.Builder
-	b.WriteString("# Tables\n\nIn the order in which a snapshot holds them. The leading parts of a key select rows too.\n" +
-		"Rows are types of `structs`, except those of `csi_lines`, `csi_plugin_counts`, `table_indexes` and `wakes`,\n" +
-		"which only package `state` reads.\n\n| table | indexes beside its key |\n|---|---|\n")
+	b.WriteString("# Tables\n\nIn the order in which a snapshot holds them. The leading parts of a key select rows too.\n\n" +
+		"| table | row | indexes beside its key |\n|---|---|---|\n")
 	for _, t := range state.Tables() {
-		fmt.Fprintf(&b, "| %s | %s |\n", t.Name, strings.Join(t.Indexes, ", "))
+		fmt.Fprintf(&b, "| %s | `%s` | %s |\n", t.Name, t.Row, strings.Join(t.Indexes, ", "))
 	}
 	return b.String()
 }

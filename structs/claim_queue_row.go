@@ -1,0 +1,27 @@
+package structs
+
+// CSIClaimQueueRow counts the claims of a volume by class, in the table csi_lines. It exists while the volume has
+// claims.
+type CSIClaimQueueRow struct {
+	Namespace string
+	VolumeID  string
+	Classes   []CSIClassCount // sorted; no class is without claims
+	Indexes
+}
+
+// CSIClassCount counts the claims of one class.
+type CSIClassCount struct {
+	AccessMode     CSIAccessMode
+	AttachmentMode CSIAttachmentMode
+	Mode           string
+	Granted        int
+	Waiting        int
+}
+
+// In returns the counter of a claim state.
+func (n *CSIClassCount) In(state string) *int {
+	if state == ClaimGranted {
+		return &n.Granted
+	}
+	return &n.Waiting
+}

@@ -1,0 +1,31 @@
+package structs
+
+// CSIPluginCountRow counts the instances of one half of a plugin, in the table csi_plugin_counts. It exists while a
+// counter is not 0.
+type CSIPluginCountRow struct {
+	PluginID string
+	Kind     CSIKind
+	Tally    CSIPluginTally
+	Indexes
+}
+
+// CSIPluginTally holds the counters of one half of a plugin.
+type CSIPluginTally struct {
+	Instances int // reported by nodes
+	Healthy   int // of those
+	Runs      int // allocations that run this half and have not ended
+}
+
+// Plus returns the sum of two tallies.
+func (t CSIPluginTally) Plus(o CSIPluginTally) CSIPluginTally {
+	return CSIPluginTally{t.Instances + o.Instances, t.Healthy + o.Healthy, t.Runs + o.Runs}
+}
+
+// Minus returns the difference of two tallies.
+func (t CSIPluginTally) Minus(o CSIPluginTally) CSIPluginTally {
+	return CSIPluginTally{t.Instances - o.Instances, t.Healthy - o.Healthy, t.Runs - o.Runs}
+}
+
+// Expected returns how many instances there should be: the allocations that run the half, if they are more than the
+// nodes have reported.
+func (t CSIPluginTally) Expected() int { return max(t.Instances, t.Runs) }
