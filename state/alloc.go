@@ -5,38 +5,7 @@ import (
 	"maps"
 	"reflect"
 
-	"berth/internal/mvcc"
 	"berth/structs"
-)
-
-var (
-	allocs      = mvcc.NewTable("allocs", func(a *structs.Allocation) mvcc.Key { return mvcc.KeyOf(a.ID) }).OnPut(interning(internAlloc))
-	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) mvcc.Key {
-		return mvcc.KeyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
-	})
-	allocsByNode = allocs.UniqueIndex("node", func(a *structs.Allocation) mvcc.Key {
-		return mvcc.KeyOf(a.NodeID, liveOrDone(a.Terminal()), a.ID)
-	})
-	allocsByEval = allocs.UniqueIndex("eval", func(a *structs.Allocation) mvcc.Key {
-		if a.EvalID == "" {
-			return nil
-		}
-		return mvcc.KeyOf(a.EvalID, a.ID)
-	})
-	allocsByEnd = allocs.UniqueIndex("end", func(a *structs.Allocation) mvcc.Key {
-		if !a.ClientTerminal() {
-			return nil
-		}
-		return mvcc.KeyOf(orderedTime(a.ModifyTime), a.ID)
-	})
-	// Live here is what may still run: a stopped plugin serves until its node has said that it ended.
-	allocsByPlugin = allocs.MultiIndex("plugin", func(a *structs.Allocation) []mvcc.Key {
-		var keys []mvcc.Key
-		for _, id := range a.CSIPlugins {
-			keys = append(keys, mvcc.KeyOf(id, liveOrDone(a.ClientTerminal())))
-		}
-		return keys
-	})
 )
 
 const (

@@ -3,25 +3,7 @@ package state
 import (
 	"iter"
 
-	"berth/internal/mvcc"
 	"berth/structs"
-)
-
-var (
-	attachments = mvcc.NewTable("csi_attachments", func(a *structs.CSIAttachment) mvcc.Key {
-		return mvcc.KeyOf(a.Namespace, a.VolumeID, a.NodeID)
-	})
-	attachmentsByNode = attachments.Index("node", func(a *structs.CSIAttachment) mvcc.Key { return mvcc.KeyOf(a.NodeID) })
-	attachmentsByMode = attachments.Index("mode", func(a *structs.CSIAttachment) mvcc.Key {
-		return mvcc.KeyOf(a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode))
-	})
-	attachmentsByExternal = attachments.Index("external", func(a *structs.CSIAttachment) mvcc.Key { return mvcc.KeyOf(a.PluginID, a.ExternalVolumeID) })
-	unsettledAttachments  = attachments.Index("unsettled", func(a *structs.CSIAttachment) mvcc.Key {
-		if !a.Unsettled() {
-			return nil
-		}
-		return mvcc.KeyOf(a.State)
-	})
 )
 
 // Attachment returns the attachment, nil if there is none.

@@ -6,39 +6,7 @@ import (
 	"iter"
 	"slices"
 
-	"berth/internal/mvcc"
 	"berth/structs"
-)
-
-var (
-	claims = mvcc.NewTable("csi_claims", func(c *structs.CSIClaim) mvcc.Key {
-		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.AllocID)
-	}).OnPut(interning(internClaim))
-	claimsByNode = claims.UniqueIndex("node", func(c *structs.CSIClaim) mvcc.Key {
-		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
-	})
-	// The line of a volume, class by class: see claim_line.go. Of the claims that are granted only those that
-	// exclude others of their own class, which are few, are in it.
-	claimsByClass = claims.UniqueIndex("class", func(c *structs.CSIClaim) mvcc.Key {
-		k := classOf(c)
-		if c.State == structs.ClaimGranted && !k.conflicts(k) {
-			return nil
-		}
-		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.State, k.letters(), mvcc.Ordered(c.CreateIndex), mvcc.Ordered(uint64(c.Seq)))
-	})
-	waitingByPlugin = claims.Index("waiting_plugin", func(c *structs.CSIClaim) mvcc.Key {
-		if c.State != structs.ClaimWaiting {
-			return nil
-		}
-		return mvcc.KeyOf(c.PluginID, c.Namespace, c.VolumeID)
-	})
-	// Of allocations that have ended: what is left to release.
-	endedClaims = claims.Index("ended", func(c *structs.CSIClaim) mvcc.Key {
-		if c.EndTime == 0 {
-			return nil
-		}
-		return mvcc.KeyOf(c.NodeID)
-	})
 )
 
 // Claim returns the claim, nil if there is none.

@@ -4,14 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"berth/internal/mvcc"
 	"berth/structs"
 )
-
-// lines hold, volume by volume, how many claims of each class are granted and how many wait: who claims
-// next, and who lists volumes, need not look at the claims themselves. Every change of a claim goes through
-// storeClaim and dropClaim, which keep them.
-var lines = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) mvcc.Key { return mvcc.KeyOf(l.Namespace, l.VolumeID) })
 
 // classOfCount is the class that is counted.
 func classOfCount(n structs.CSIClassCount) class {

@@ -9,36 +9,6 @@ import (
 	"berth/structs"
 )
 
-var (
-	evals = mvcc.NewTable("evals", func(e *structs.Evaluation) mvcc.Key { return mvcc.KeyOf(e.ID) })
-	// Those that are done by the node that caused them, and whether they have to be kept; of the open ones, those that wait or may be processed by that, too.
-	evalsByJob = evals.Index("job", func(e *structs.Evaluation) mvcc.Key {
-		switch {
-		case e.Terminal():
-			return mvcc.KeyOf(e.Namespace, e.JobID, doneEval, e.NodeID, keptOrNot(e))
-		case e.Status == structs.EvalPending && e.WaitUntil > 0:
-			return mvcc.KeyOf(e.Namespace, e.JobID, openEval, laterEval)
-		}
-		return mvcc.KeyOf(e.Namespace, e.JobID, openEval, e.Status, e.NodeID)
-	})
-	// What the leader is to do with them, in the order in which it is to: process those that are ready, the most
-	// important first and then the oldest; those of later when their time comes; forget those that have ended, and
-	// that no allocation names, when they are old.
-	evalsByTurn = evals.Index("turn", func(e *structs.Evaluation) mvcc.Key {
-		switch {
-		case e.Terminal() && e.Placed:
-			return nil
-		case e.Terminal():
-			return mvcc.KeyOf(doneEval, orderedTime(e.ModifyTime))
-		case e.Status == structs.EvalPending && e.WaitUntil > 0:
-			return mvcc.KeyOf(laterEval, orderedTime(e.WaitUntil))
-		case e.Status == structs.EvalPending:
-			return mvcc.KeyOf(openEval, byPriority(e), mvcc.Ordered(e.CreateIndex))
-		}
-		return nil
-	})
-)
-
 const (
 	openEval  = "open"
 	laterEval = "later"

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -15,26 +14,6 @@ import (
 //
 // To wake a key costs the same however many wait: a row says when it was, the first of a few lines go on at once,
 // and the rest in entries of their own, which the leader proposes while the row says that there are more.
-var (
-	evalsByBlocked = evals.MultiIndex("blocked_on", func(e *structs.Evaluation) []mvcc.Key {
-		if !inLine(e) {
-			return nil
-		}
-		var keys []mvcc.Key
-		for _, k := range e.BlockedOn {
-			keys = append(keys, mvcc.KeyOf(k, placeOf(e), mvcc.Ordered(e.CreateIndex)))
-		}
-		return keys
-	})
-
-	wakes    = mvcc.NewTable("wakes", func(w *structs.UnblockRow) mvcc.Key { return mvcc.KeyOf(w.Key) })
-	wakesDue = wakes.Index("due", func(w *structs.UnblockRow) mvcc.Key {
-		if !w.Due {
-			return nil
-		}
-		return mvcc.KeyOf("due")
-	})
-)
 
 // linesAtOnce is how many lines go on in the very entry that wakes their key.
 const linesAtOnce = 8

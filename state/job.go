@@ -9,26 +9,6 @@ import (
 	"berth/structs"
 )
 
-var (
-	jobs        = mvcc.NewTable("jobs", func(j *structs.Job) mvcc.Key { return mvcc.KeyOf(j.Namespace, j.ID) })
-	jobsPerNode = jobs.Index("per_node", func(j *structs.Job) mvcc.Key {
-		if !j.PerNode() {
-			return nil
-		}
-		return mvcc.KeyOf(j.Type)
-	})
-	jobsByEnd = jobs.Index("end", func(j *structs.Job) mvcc.Key {
-		if j.Status != structs.JobDead || !j.Stop && !j.Finite() {
-			return nil
-		}
-		return mvcc.KeyOf(orderedTime(j.SubmitTime))
-	})
-
-	jobVersions = mvcc.NewTable("job_versions", func(j *structs.Job) mvcc.Key {
-		return mvcc.KeyOf(j.Namespace, j.ID, mvcc.Ordered(j.Version))
-	})
-)
-
 // keptVersions is how many versions before the current one are kept though no allocation uses them.
 const keptVersions = 6
 

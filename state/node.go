@@ -10,18 +10,7 @@ import (
 	"time"
 
 	"berth/internal/codec"
-	"berth/internal/mvcc"
 	"berth/structs"
-)
-
-var (
-	nodes       = mvcc.NewTable("nodes", func(n *structs.Node) mvcc.Key { return mvcc.KeyOf(n.ID) }).OnPut(interning(internNode))
-	nodesByDown = nodes.Index("down", func(n *structs.Node) mvcc.Key {
-		if n.Status != structs.NodeDown || n.Unaccounted {
-			return nil
-		}
-		return mvcc.KeyOf(orderedTime(n.StatusUpdatedAt))
-	})
 )
 
 // keptEvents is how many events of a node are kept.

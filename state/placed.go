@@ -6,36 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"berth/internal/mvcc"
 	"berth/structs"
 )
 
 // What the scheduler looks up, so that to place one allocation it need not look at all there are.
-
-var (
-	// Live allocations by the volumes that they are placed to use, class by class. Most of them have claimed; those
-	// in the way of a claim are found by its volume's line, and here are few that have not.
-	allocsByVolume = allocs.MultiIndex("volume", func(a *structs.Allocation) []mvcc.Key {
-		if len(a.CSIVolumes) == 0 || a.Terminal() {
-			return nil
-		}
-		keys := make([]mvcc.Key, len(a.CSIVolumes))
-		for i := range a.CSIVolumes {
-			keys[i] = mvcc.KeyOf(a.Namespace, a.CSIVolumes[i].VolumeID, classOfUse(&a.CSIVolumes[i]).letters())
-		}
-		return keys
-	})
-
-	// Node instances by what their topologies say of them alone: drivers of local storage name the node itself in a
-	// segment. Others stand for many nodes, and who wants one of those finds some quickly without an index.
-	instancesByPlace = instances.MultiIndex("place", func(i *structs.CSIPluginInstance) []mvcc.Key {
-		var keys []mvcc.Key
-		for _, s := range ownSegments(i) {
-			keys = append(keys, mvcc.KeyOf(i.PluginID, s[0], s[1], i.NodeID))
-		}
-		return keys
-	})
-)
 
 func classOfUse(u *structs.CSIVolumeUse) class { return class{u.AccessMode, u.AttachmentMode, u.Mode} }
 

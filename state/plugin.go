@@ -9,16 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"berth/internal/mvcc"
 	"berth/structs"
-)
-
-var (
-	plugins = mvcc.NewTable("csi_plugins", func(p *structs.CSIPluginRow) mvcc.Key { return mvcc.KeyOf(p.ID) })
-
-	instances = mvcc.NewTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) mvcc.Key {
-		return mvcc.KeyOf(i.PluginID, string(i.Kind), i.NodeID)
-	}).OnPut(interning(internInstance))
 )
 
 // nodeIsDown is what an instance says whose node is down. It had been healthy, and is so again when the

@@ -1,12 +1,6 @@
 package state
 
-import "berth/internal/mvcc"
-
 import "berth/structs"
-
-// counts hold how many instances each half of each plugin has, so that nobody counts a fleet to show one
-// volume. Whatever puts or deletes an instance, or an allocation that runs a plugin, keeps them.
-var counts = mvcc.NewTable("csi_plugin_counts", func(c *structs.CSIPluginCountRow) mvcc.Key { return mvcc.KeyOf(c.PluginID, string(c.Kind)) })
 
 // tally holds the counters of one half of a plugin.
 type tally = structs.CSIPluginTally

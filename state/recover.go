@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -18,13 +17,6 @@ import (
 //
 // The intents of rows are believed: jobs, volumes, claims, drain. Their statements about the world are not:
 // nodes report it again, and the leader repeats the calls whose effect it has to be sure of.
-
-var unaccounted = nodes.Index("unaccounted", func(n *structs.Node) mvcc.Key {
-	if !n.Unaccounted {
-		return nil
-	}
-	return mvcc.KeyOf(n.ID)
-})
 
 // Recover prepares a restored state. It marks every node as unaccounted, also one that was down: it may have
 // come back after the snapshot. An attachment that was attached is to be attached again, because it may be

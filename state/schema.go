@@ -1,6 +1,286 @@
 package state
 
-import "berth/internal/mvcc"
+import (
+	"berth/internal/mvcc"
+	"berth/structs"
+)
+
+// This file declares all tables and their indexes. A comment says which rows a sparse index has, and what the order of
+// its keys is for. The functions of the other files read and write them.
+
+var (
+	nodes = mvcc.NewTable("nodes", func(n *structs.Node) mvcc.Key {
+		return mvcc.KeyOf(n.ID)
+	}).OnPut(interning(internNode))
+
+	// Nodes that are down and accounted for, by the time since when.
+	nodesByDown = nodes.Index("down", func(n *structs.Node) mvcc.Key {
+		if n.Status != structs.NodeDown || n.Unaccounted {
+			return nil
+		}
+		return mvcc.KeyOf(orderedTime(n.StatusUpdatedAt))
+	})
+
+	// Nodes that have not reported their volumes since a restore.
+	unaccounted = nodes.Index("unaccounted", func(n *structs.Node) mvcc.Key {
+		if !n.Unaccounted {
+			return nil
+		}
+		return mvcc.KeyOf(n.ID)
+	})
+)
+
+var (
+	plugins = mvcc.NewTable("csi_plugins", func(p *structs.CSIPluginRow) mvcc.Key {
+		return mvcc.KeyOf(p.ID)
+	})
+
+	instances = mvcc.NewTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) mvcc.Key {
+		return mvcc.KeyOf(i.PluginID, string(i.Kind), i.NodeID)
+	}).OnPut(interning(internInstance))
+
+	// Node instances by the topology segments that no other node has: a driver of local storage names the node in a
+	// segment. Other segments stand for many nodes. A query finds some of those quickly without an index.
+	instancesByPlace = instances.MultiIndex("place", func(i *structs.CSIPluginInstance) []mvcc.Key {
+		var keys []mvcc.Key
+		for _, s := range ownSegments(i) {
+			keys = append(keys, mvcc.KeyOf(i.PluginID, s[0], s[1], i.NodeID))
+		}
+		return keys
+	})
+
+	// The counters of each half of a plugin, so that nobody counts a fleet to show one volume. Every function that
+	// puts or deletes an instance, or an allocation that runs a plugin, updates them.
+	counts = mvcc.NewTable("csi_plugin_counts", func(c *structs.CSIPluginCountRow) mvcc.Key {
+		return mvcc.KeyOf(c.PluginID, string(c.Kind))
+	})
+)
+
+var (
+	volumes = mvcc.NewTable("csi_volumes", func(v *structs.CSIVolume) mvcc.Key {
+		return mvcc.KeyOf(v.Namespace, v.ID)
+	}).OnPut(interning(internVolume))
+
+	// By plugin and, within it, by the ID that the plugin gave, "" while it is not known.
+	volumesByPlugin = volumes.UniqueIndex("plugin", func(v *structs.CSIVolume) mvcc.Key {
+		return mvcc.KeyOf(v.PluginID, v.ExternalID, v.Namespace, v.ID)
+	})
+
+	// Volumes that the leader is to create, delete or expand.
+	unsettledVolumes = volumes.Index("unsettled", func(v *structs.CSIVolume) mvcc.Key {
+		if !v.Unsettled() {
+			return nil
+		}
+		return mvcc.KeyOf(v.State)
+	})
+)
+
+var (
+	claims = mvcc.NewTable("csi_claims", func(c *structs.CSIClaim) mvcc.Key {
+		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.AllocID)
+	}).OnPut(interning(internClaim))
+
+	claimsByNode = claims.UniqueIndex("node", func(c *structs.CSIClaim) mvcc.Key {
+		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
+	})
+
+	// The claim queue of a volume, class by class (see claim_line.go). Of the granted claims it has only those that
+	// exclude other claims of their own class, which are few.
+	claimsByClass = claims.UniqueIndex("class", func(c *structs.CSIClaim) mvcc.Key {
+		k := classOf(c)
+		if c.State == structs.ClaimGranted && !k.conflicts(k) {
+			return nil
+		}
+		created, seq := mvcc.Ordered(c.CreateIndex), mvcc.Ordered(uint64(c.Seq))
+		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.State, k.letters(), created, seq)
+	})
+
+	waitingByPlugin = claims.Index("waiting_plugin", func(c *structs.CSIClaim) mvcc.Key {
+		if c.State != structs.ClaimWaiting {
+			return nil
+		}
+		return mvcc.KeyOf(c.PluginID, c.Namespace, c.VolumeID)
+	})
+
+	// Claims of allocations that have ended: they are to be released.
+	endedClaims = claims.Index("ended", func(c *structs.CSIClaim) mvcc.Key {
+		if c.EndTime == 0 {
+			return nil
+		}
+		return mvcc.KeyOf(c.NodeID)
+	})
+
+	// Claims whose nodes are to expand the volume, or could not.
+	growing = claims.Index("growing", func(c *structs.CSIClaim) mvcc.Key {
+		if c.ExpandBytes == 0 && c.ExpandError == nil {
+			return nil
+		}
+		return mvcc.KeyOf(c.Namespace, c.VolumeID)
+	})
+
+	// The numbers of granted and waiting claims of each class, so that nobody has to count the claims. storeClaim and
+	// dropClaim update them.
+	lines = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) mvcc.Key {
+		return mvcc.KeyOf(l.Namespace, l.VolumeID)
+	})
+)
+
+var (
+	attachments = mvcc.NewTable("csi_attachments", func(a *structs.CSIAttachment) mvcc.Key {
+		return mvcc.KeyOf(a.Namespace, a.VolumeID, a.NodeID)
+	})
+
+	attachmentsByNode = attachments.Index("node", func(a *structs.CSIAttachment) mvcc.Key {
+		return mvcc.KeyOf(a.NodeID)
+	})
+
+	attachmentsByMode = attachments.Index("mode", func(a *structs.CSIAttachment) mvcc.Key {
+		return mvcc.KeyOf(a.Namespace, a.VolumeID, string(a.AccessMode), string(a.AttachmentMode))
+	})
+
+	attachmentsByExternal = attachments.Index("external", func(a *structs.CSIAttachment) mvcc.Key {
+		return mvcc.KeyOf(a.PluginID, a.ExternalVolumeID)
+	})
+
+	// Attachments that the leader is to attach or detach.
+	unsettledAttachments = attachments.Index("unsettled", func(a *structs.CSIAttachment) mvcc.Key {
+		if !a.Unsettled() {
+			return nil
+		}
+		return mvcc.KeyOf(a.State)
+	})
+)
+
+var (
+	jobs = mvcc.NewTable("jobs", func(j *structs.Job) mvcc.Key { return mvcc.KeyOf(j.Namespace, j.ID) })
+
+	// Jobs that run on every node.
+	jobsPerNode = jobs.Index("per_node", func(j *structs.Job) mvcc.Key {
+		if !j.PerNode() {
+			return nil
+		}
+		return mvcc.KeyOf(j.Type)
+	})
+
+	// Jobs that nothing is to run of any more, by the time of their submission.
+	jobsByEnd = jobs.Index("end", func(j *structs.Job) mvcc.Key {
+		if j.Status != structs.JobDead || !j.Stop && !j.Finite() {
+			return nil
+		}
+		return mvcc.KeyOf(orderedTime(j.SubmitTime))
+	})
+
+	jobVersions = mvcc.NewTable("job_versions", func(j *structs.Job) mvcc.Key {
+		return mvcc.KeyOf(j.Namespace, j.ID, mvcc.Ordered(j.Version))
+	})
+)
+
+var (
+	allocs = mvcc.NewTable("allocs", func(a *structs.Allocation) mvcc.Key {
+		return mvcc.KeyOf(a.ID)
+	}).OnPut(interning(internAlloc))
+
+	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) mvcc.Key {
+		return mvcc.KeyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
+	})
+
+	allocsByNode = allocs.UniqueIndex("node", func(a *structs.Allocation) mvcc.Key {
+		return mvcc.KeyOf(a.NodeID, liveOrDone(a.Terminal()), a.ID)
+	})
+
+	allocsByEval = allocs.UniqueIndex("eval", func(a *structs.Allocation) mvcc.Key {
+		if a.EvalID == "" {
+			return nil
+		}
+		return mvcc.KeyOf(a.EvalID, a.ID)
+	})
+
+	// Allocations that run no task any more, by the time of their last change.
+	allocsByEnd = allocs.UniqueIndex("end", func(a *structs.Allocation) mvcc.Key {
+		if !a.ClientTerminal() {
+			return nil
+		}
+		return mvcc.KeyOf(orderedTime(a.ModifyTime), a.ID)
+	})
+
+	// Allocations by the plugins that they run. One is live until its node reports the end: a plugin that is stopped
+	// serves until then.
+	allocsByPlugin = allocs.MultiIndex("plugin", func(a *structs.Allocation) []mvcc.Key {
+		var keys []mvcc.Key
+		for _, id := range a.CSIPlugins {
+			keys = append(keys, mvcc.KeyOf(id, liveOrDone(a.ClientTerminal())))
+		}
+		return keys
+	})
+
+	// Live allocations by the volumes that they are placed to use, class by class. Most of them have a claim. A claim
+	// meets those in the claim queue of the volume, and finds the few others here.
+	allocsByVolume = allocs.MultiIndex("volume", func(a *structs.Allocation) []mvcc.Key {
+		if len(a.CSIVolumes) == 0 || a.Terminal() {
+			return nil
+		}
+		keys := make([]mvcc.Key, len(a.CSIVolumes))
+		for i := range a.CSIVolumes {
+			u := &a.CSIVolumes[i]
+			keys[i] = mvcc.KeyOf(a.Namespace, u.VolumeID, classOfUse(u).letters())
+		}
+		return keys
+	})
+)
+
+var (
+	evals = mvcc.NewTable("evals", func(e *structs.Evaluation) mvcc.Key { return mvcc.KeyOf(e.ID) })
+
+	// Ended evaluations by the node that caused them and by whether they have to be kept. Open evaluations by their
+	// status and the node, those with a time apart.
+	evalsByJob = evals.Index("job", func(e *structs.Evaluation) mvcc.Key {
+		switch {
+		case e.Terminal():
+			return mvcc.KeyOf(e.Namespace, e.JobID, doneEval, e.NodeID, keptOrNot(e))
+		case e.Status == structs.EvalPending && e.WaitUntil > 0:
+			return mvcc.KeyOf(e.Namespace, e.JobID, openEval, laterEval)
+		}
+		return mvcc.KeyOf(e.Namespace, e.JobID, openEval, e.Status, e.NodeID)
+	})
+
+	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by that, and
+	// ended evaluations that no allocation names by their end, when they are to be deleted.
+	evalsByTurn = evals.Index("turn", func(e *structs.Evaluation) mvcc.Key {
+		switch {
+		case e.Terminal() && e.Placed:
+			return nil
+		case e.Terminal():
+			return mvcc.KeyOf(doneEval, orderedTime(e.ModifyTime))
+		case e.Status == structs.EvalPending && e.WaitUntil > 0:
+			return mvcc.KeyOf(laterEval, orderedTime(e.WaitUntil))
+		case e.Status == structs.EvalPending:
+			return mvcc.KeyOf(openEval, byPriority(e), mvcc.Ordered(e.CreateIndex))
+		}
+		return nil
+	})
+
+	// The queues of blocked evaluations, by key, priority and shape (see eval_wake.go).
+	evalsByBlocked = evals.MultiIndex("blocked_on", func(e *structs.Evaluation) []mvcc.Key {
+		if !inLine(e) {
+			return nil
+		}
+		var keys []mvcc.Key
+		for _, k := range e.BlockedOn {
+			keys = append(keys, mvcc.KeyOf(k, placeOf(e), mvcc.Ordered(e.CreateIndex)))
+		}
+		return keys
+	})
+
+	wakes = mvcc.NewTable("wakes", func(w *structs.UnblockRow) mvcc.Key { return mvcc.KeyOf(w.Key) })
+
+	// Keys with queues that are still to be unblocked.
+	wakesDue = wakes.Index("due", func(w *structs.UnblockRow) mvcc.Key {
+		if !w.Due {
+			return nil
+		}
+		return mvcc.KeyOf("due")
+	})
+)
 
 // schema lists the tables in the order in which a snapshot file holds them.
 var schema = mvcc.Schema{

@@ -7,23 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"berth/internal/mvcc"
 	"berth/structs"
-)
-
-var (
-	volumes = mvcc.NewTable("csi_volumes", func(v *structs.CSIVolume) mvcc.Key { return mvcc.KeyOf(v.Namespace, v.ID) }).OnPut(interning(internVolume))
-
-	// By plugin and, within it, by the plugin's own ID, "" while it is not known.
-	volumesByPlugin = volumes.UniqueIndex("plugin", func(v *structs.CSIVolume) mvcc.Key {
-		return mvcc.KeyOf(v.PluginID, v.ExternalID, v.Namespace, v.ID)
-	})
-	unsettledVolumes = volumes.Index("unsettled", func(v *structs.CSIVolume) mvcc.Key {
-		if !v.Unsettled() {
-			return nil
-		}
-		return mvcc.KeyOf(v.State)
-	})
 )
 
 // Volume returns the volume, nil if there is none.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 
-	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -12,14 +11,6 @@ import (
 // the volume larger. A node makes what is on it larger, where the plugin asks for that. The volume's row
 // remembers the second step until a node has done it (NodeExpandBytes). A claim that is granted in the
 // meantime remembers it for its own node (ExpandBytes): each node that has the volume does the step.
-
-// growing has the claims whose nodes have not done their step, or could not.
-var growing = claims.Index("growing", func(c *structs.CSIClaim) mvcc.Key {
-	if c.ExpandBytes == 0 && c.ExpandError == nil {
-		return nil
-	}
-	return mvcc.KeyOf(c.Namespace, c.VolumeID)
-})
 
 // GrowingClaims yields the claims whose nodes have not yet grown what is on the volume, or could not.
 func GrowingClaims(tx *ReadTx) iter.Seq[*structs.CSIClaim] { return growing.Scan(tx) }
