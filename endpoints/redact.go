@@ -20,7 +20,8 @@ func isRedacted(o *structs.CSIMountOptions) bool {
 // publicVolume is a volume as people see it.
 func publicVolume(v *structs.CSIVolume) *structs.CSIVolume {
 	c := *v
-	c.Secrets, c.Deletion, c.MountOptions = nil, nil, redactFlags(v.MountOptions)
+	c.Secrets, c.Deletion = nil, nil
+	c.MountOptions = redactFlags(v.MountOptions)
 	return &c
 }
 

@@ -66,8 +66,11 @@ func keepUsed(tx *WriteTx, was *structs.CSIAttachment, now int64) {
 	if Attachment(tx.ReadTx, a.Namespace, a.VolumeID, a.NodeID) != nil || !inUse(tx.ReadTx, a) {
 		return
 	}
-	a.State, a.Found, a.ModifyTime = structs.AttachmentAttaching, false, now
-	a.PublishContext, a.LastError, a.Indexes = nil, nil, structs.Indexes{}
+	a.State = structs.AttachmentAttaching
+	a.Found = false
+	a.ModifyTime = now
+	a.PublishContext, a.LastError = nil, nil
+	a.Indexes = structs.Indexes{}
 	attachments.Put(tx, a)
 	referPlugin(tx, a.PluginID)
 }

@@ -72,8 +72,11 @@ func (j *Job) Copy() *Job {
 
 // DropServerFields empties the fields that the servers alone fill in.
 func (j *Job) DropServerFields() {
-	j.Status, j.StatusDescription, j.Stable = "", "", false
-	j.Version, j.SubmitTime, j.JobModifyIndex = 0, 0, 0
+	j.Status, j.StatusDescription = "", ""
+	j.Stable = false
+	j.Version = 0
+	j.SubmitTime = 0
+	j.JobModifyIndex = 0
 	j.Indexes = Indexes{}
 }
 

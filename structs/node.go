@@ -116,7 +116,9 @@ func (n *Node) Copy() *Node {
 // DropServerFields empties the fields that the servers alone fill in.
 func (n *Node) DropServerFields() {
 	n.StatusDescription, n.StatusUpdatedAt = "", 0
-	n.Drain, n.Events, n.Indexes = false, nil, Indexes{}
+	n.Drain = false
+	n.Events = nil
+	n.Indexes = Indexes{}
 }
 
 // Ready reports whether allocations may be placed on the node.

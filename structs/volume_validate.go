@@ -80,9 +80,12 @@ func (f faults) places(topologies []*CSITopology) {
 func (v *CSIVolume) DropServerFields() {
 	v.State, v.LastError = "", nil
 	v.ExpandPending, v.NodeExpandBytes = false, 0
-	v.Call, v.Forced, v.TurnedReadOnly = nil, nil, nil
+	v.Call = nil
+	v.Forced = nil
+	v.TurnedReadOnly = nil
 	v.Deletion = nil
-	v.CreateTime, v.ModifyTime, v.CreateIndex = 0, 0, 0
+	v.CreateTime, v.ModifyTime = 0, 0
+	v.CreateIndex = 0
 }
 
 // barredInName tells the characters that a volume's name must not hold (CSI spec, CreateVolumeRequest.name).
