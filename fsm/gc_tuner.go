@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// restoreGC makes garbage collections rarer during a restore. Nearly all memory that a restore allocates stays in
-// use, and each collection would scan all of it again. A memory limit of the process still holds.
+// restoreGC makes garbage collections rarer during a restore. Nearly all memory that a restore allocates
+// stays in use, and each collection would scan all of it again. A memory limit of the process still holds.
 var restoreGC gcTuner
 
 // gcTuner raises GOGC of the process while at least one owner needs it.
@@ -16,8 +16,8 @@ type gcTuner struct {
 	usual  int // GOGC before the first owner
 }
 
-// restoreGOGC is GOGC during a restore. At the end of a restore the heap of the store is a third to a half of the
-// memory of the process, as it is between two collections anyhow.
+// restoreGOGC is GOGC during a restore. At the end of a restore the heap of the store is a third to a half of
+// the memory of the process, as it is between two collections anyhow.
 const restoreGOGC = 400
 
 func (t *gcTuner) begin() {

@@ -1,16 +1,16 @@
-// Package state is the replicated state of a berth cluster: the schema, the functions that read rows and the functions
-// by which commands of the log change them. Package internal/mvcc stores the tables.
+// Package state is the replicated state of a berth cluster: the schema, the functions that read rows and the
+// functions by which commands of the log change them. Package internal/mvcc stores the tables.
 //
 // Its invariants:
 //
-//   - A read function takes a *ReadTx and a write function takes a *WriteTx. Neither opens a transaction, so functions
-//     compose. The Store opens transactions.
-//   - A row never changes once it is in a table. Read functions return the rows themselves, so a caller copies what it
-//     edits.
-//   - A write function is deterministic: times, IDs and random values come with its payload, and IDs of new rows derive
-//     from the log index. If it returns an error, the entry has changed nothing.
+//   - A read function takes a *ReadTx and a write function takes a *WriteTx. Neither opens a transaction, so
+//     functions compose. The Store opens transactions.
+//   - A row never changes once it is in a table. Read functions return the rows themselves, so a caller
+//     copies what it edits.
+//   - A write function is deterministic: times, IDs and random values come with its payload, and IDs of new
+//     rows derive from the log index. If it returns an error, the entry has changed nothing.
 //   - Check holds in each state that commands can reach. It is the one list of the invariants between rows.
 //
-// The package knows no network, no clock, no process setting, no Raft and no log: fsm applies entries to it, endpoints
-// read it.
+// The package knows no network, no clock, no process setting, no Raft and no log: fsm applies entries to it,
+// endpoints read it.
 package state

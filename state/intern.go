@@ -8,9 +8,10 @@ import (
 	"berth/structs"
 )
 
-// interner makes equal parts of rows share memory: texts, and whole values such as topologies and drivers. The
-// functions below say which parts of a row these are. A row belongs to the table already, but a value that hangs on it
-// may belong to another row. So it is replaced, and it is changed only if the row is decoded (Interner.Decoding).
+// interner makes equal parts of rows share memory: texts, and whole values such as topologies and drivers.
+// The functions below say which parts of a row these are. A row belongs to the table already, but a value
+// that hangs on it may belong to another row. So it is replaced, and it is changed only if the row is decoded
+// (Interner.Decoding).
 type interner struct {
 	*mvcc.Interner
 	topologies    *mvcc.Part[structs.CSITopology]
@@ -136,8 +137,8 @@ func nodeTexts(n *structs.Node) mvcc.Fields {
 	}
 }
 
-// reported interns what a node reports of itself. No two nodes have equal attributes, because one of these is the
-// name of the node.
+// reported interns what a node reports of itself. No two nodes have equal attributes, because one of these is
+// the name of the node.
 func (in *interner) reported(n *structs.Node) {
 	n.Attributes, n.Meta = in.TextsOfMap(n.Attributes), in.Map(n.Meta)
 	n.NodeResources = in.nodeResources.Of(n.NodeResources)

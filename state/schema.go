@@ -5,8 +5,8 @@ import (
 	"berth/structs"
 )
 
-// This file declares all tables and their indexes. A comment says which rows a sparse index has, and what the order of
-// its keys is for. The functions of the other files read and write them.
+// This file declares all tables and their indexes. A comment says which rows a sparse index has, and what the
+// order of its keys is for. The functions of the other files read and write them.
 
 var (
 	nodes = mvcc.NewTable("nodes", func(n *structs.Node) mvcc.Key {
@@ -39,8 +39,8 @@ var (
 		return mvcc.KeyOf(i.PluginID, string(i.Kind), i.NodeID)
 	}).OnPut(interning(internInstance))
 
-	// Node instances by the topology segments that no other node has: a driver of local storage names the node in a
-	// segment. Other segments stand for many nodes. A query finds some of those quickly without an index.
+	// Node instances by the topology segments that no other node has: a driver of local storage names the node
+	// in a segment. Other segments stand for many nodes. A query finds some of those quickly without an index.
 	instancesByPlace = instances.MultiIndex("place", func(i *structs.CSIPluginInstance) []mvcc.Key {
 		var keys []mvcc.Key
 		for _, s := range ownSegments(i) {
@@ -49,8 +49,8 @@ var (
 		return keys
 	})
 
-	// The counters of each half of a plugin, so that nobody counts a fleet to show one volume. Every function that
-	// puts or deletes an instance, or an allocation that runs a plugin, updates them.
+	// The counters of each half of a plugin, so that nobody counts a fleet to show one volume. Every function
+	// that puts or deletes an instance, or an allocation that runs a plugin, updates them.
 	counts = mvcc.NewTable("csi_plugin_counts", func(c *structs.CSIPluginCountRow) mvcc.Key {
 		return mvcc.KeyOf(c.PluginID, string(c.Kind))
 	})
@@ -84,8 +84,8 @@ var (
 		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
 	})
 
-	// The claim queue of a volume, class by class (see claim_line.go). Of the granted claims it has only those that
-	// exclude other claims of their own class, which are few.
+	// The claim queue of a volume, class by class (see claim_line.go). Of the granted claims it has only those
+	// that exclude other claims of their own class, which are few.
 	claimsByClass = claims.UniqueIndex("class", func(c *structs.CSIClaim) mvcc.Key {
 		k := classOf(c)
 		if c.State == structs.ClaimGranted && !k.conflicts(k) {
@@ -118,8 +118,8 @@ var (
 		return mvcc.KeyOf(c.Namespace, c.VolumeID)
 	})
 
-	// The numbers of granted and waiting claims of each class, so that nobody has to count the claims. storeClaim and
-	// dropClaim update them.
+	// The numbers of granted and waiting claims of each class, so that nobody has to count the claims.
+	// storeClaim and dropClaim update them.
 	lines = mvcc.NewTable("csi_lines", func(l *structs.CSIClaimQueueRow) mvcc.Key {
 		return mvcc.KeyOf(l.Namespace, l.VolumeID)
 	})
@@ -203,8 +203,8 @@ var (
 		return mvcc.KeyOf(orderedTime(a.ModifyTime), a.ID)
 	})
 
-	// Allocations by the plugins that they run. One is live until its node reports the end: a plugin that is stopped
-	// serves until then.
+	// Allocations by the plugins that they run. One is live until its node reports the end: a plugin that is
+	// stopped serves until then.
 	allocsByPlugin = allocs.MultiIndex("plugin", func(a *structs.Allocation) []mvcc.Key {
 		var keys []mvcc.Key
 		for _, id := range a.CSIPlugins {
@@ -213,8 +213,8 @@ var (
 		return keys
 	})
 
-	// Live allocations by the volumes that they are placed to use, class by class. Most of them have a claim. A claim
-	// meets those in the claim queue of the volume, and finds the few others here.
+	// Live allocations by the volumes that they are placed to use, class by class. Most of them have a claim. A
+	// claim meets those in the claim queue of the volume, and finds the few others here.
 	allocsByVolume = allocs.MultiIndex("volume", func(a *structs.Allocation) []mvcc.Key {
 		if len(a.CSIVolumes) == 0 || a.Terminal() {
 			return nil
@@ -231,8 +231,8 @@ var (
 var (
 	evals = mvcc.NewTable("evals", func(e *structs.Evaluation) mvcc.Key { return mvcc.KeyOf(e.ID) })
 
-	// Ended evaluations by the node that caused them and by whether they have to be kept. Open evaluations by their
-	// status and the node, those with a time apart.
+	// Ended evaluations by the node that caused them and by whether they have to be kept. Open evaluations by
+	// their status and the node, those with a time apart.
 	evalsByJob = evals.Index("job", func(e *structs.Evaluation) mvcc.Key {
 		switch {
 		case e.Terminal():
@@ -243,8 +243,8 @@ var (
 		return mvcc.KeyOf(e.Namespace, e.JobID, openEval, e.Status, e.NodeID)
 	})
 
-	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by that, and
-	// ended evaluations that no allocation names by their end, when they are to be deleted.
+	// The order of the leader's work: pending evaluations by priority and age, evaluations with a time by that,
+	// and ended evaluations that no allocation names by their end, when they are to be deleted.
 	evalsByTurn = evals.Index("turn", func(e *structs.Evaluation) mvcc.Key {
 		switch {
 		case e.Terminal() && e.Placed:

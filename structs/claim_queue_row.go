@@ -1,7 +1,7 @@
 package structs
 
-// CSIClaimQueueRow counts the claims of a volume by class, in the table csi_lines. It exists while the volume has
-// claims.
+// CSIClaimQueueRow counts the claims of a volume by class, in the table csi_lines. It exists while the volume
+// has claims.
 type CSIClaimQueueRow struct {
 	Namespace string
 	VolumeID  string

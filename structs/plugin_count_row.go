@@ -1,7 +1,7 @@
 package structs
 
-// CSIPluginCountRow counts the instances of one half of a plugin, in the table csi_plugin_counts. It exists while a
-// counter is not 0.
+// CSIPluginCountRow counts the instances of one half of a plugin, in the table csi_plugin_counts. It exists
+// while a counter is not 0.
 type CSIPluginCountRow struct {
 	PluginID string
 	Kind     CSIKind
@@ -26,6 +26,6 @@ func (t CSIPluginTally) Minus(o CSIPluginTally) CSIPluginTally {
 	return CSIPluginTally{t.Instances - o.Instances, t.Healthy - o.Healthy, t.Runs - o.Runs}
 }
 
-// Expected returns how many instances there should be: the allocations that run the half, if they are more than the
-// nodes have reported.
+// Expected returns how many instances there should be: the allocations that run the half, if they are more
+// than the nodes have reported.
 func (t CSIPluginTally) Expected() int { return max(t.Instances, t.Runs) }

@@ -1,7 +1,7 @@
 package structs
 
-// TableIndex is the row of a snapshot file that says at which log index a table last changed. The row "applied" has
-// the index of the last entry applied.
+// TableIndex is the row of a snapshot file that says at which log index a table last changed. The row
+// "applied" has the index of the last entry applied.
 type TableIndex struct {
 	Name   string
 	Newest uint64

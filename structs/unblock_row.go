@@ -2,14 +2,15 @@ package structs
 
 import "cmp"
 
-// UnblockRow says when an unblock key was last unblocked, and which queues of blocked evaluations are still to be
-// unblocked, in the table wakes. A volume needs no row as long as each change of its own row has unblocked its key.
+// UnblockRow says when an unblock key was last unblocked, and which queues of blocked evaluations are still
+// to be unblocked, in the table wakes. A volume needs no row as long as each change of its own row has
+// unblocked its key.
 type UnblockRow struct {
 	Key string
 	At  uint64 `codec:",omitempty"` // log index; 0: ModifyIndex
 
-	// While Due, the queues behind Next up to Last (all if that is "") are still to be unblocked, and after them, if
-	// Then is not "", those from the first one up to Then.
+	// While Due, the queues behind Next up to Last (all if that is "") are still to be unblocked, and after
+	// them, if Then is not "", those from the first one up to Then.
 	Due              bool   `codec:",omitempty"`
 	Next, Last, Then string `codec:",omitempty"`
 

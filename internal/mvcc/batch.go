@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/go-memdb"
 )
 
-// Batch applies log entries in one transaction: readers see all of them or none. It holds the lock of the writer
-// until Commit or Abort.
+// Batch applies log entries in one transaction: readers see all of them or none. It holds the lock of the
+// writer until Commit or Abort.
 type Batch struct {
 	db      *DB
 	next    *view
@@ -108,7 +108,8 @@ func (b *Batch) newTx(index uint64) *WriteTx {
 // Part returns the number of the entry among those of its log index, from 0.
 func (tx *WriteTx) Part() int { return tx.batch.part }
 
-// NextSeq reserves n numbers at the log index and returns the first. Numbers of an entry that fails are not reused.
+// NextSeq reserves n numbers at the log index and returns the first. Numbers of an entry that fails are not
+// reused.
 func (tx *WriteTx) NextSeq(n int) (first int) {
 	first = tx.batch.seq
 	tx.batch.seq += n
@@ -122,8 +123,8 @@ func (tx *WriteTx) set(k Key, old, now cell) {
 	b.undo = append(b.undo, undo{key: k, cell: old, inOverlay: known, written: b.written})
 }
 
-// spill writes a large overlay into the tree. It runs between two changes of rows: a cursor relies on it that a row
-// in the tree has all its keys there.
+// spill writes a large overlay into the tree. It runs between two changes of rows: a cursor relies on it that
+// a row in the tree has all its keys there.
 func (tx *WriteTx) spill() {
 	b := tx.batch
 	if len(b.overlay.entries) < b.most {

@@ -7,8 +7,9 @@ import (
 	"berth/internal/benchmeter"
 )
 
-// BenchmarkTreeAlone is what a transaction costs that puts a key into the tree, or five, each in an index of its own, and does
-// nothing else: no row is looked up, compared or kept. What of the growth of the others is the tree's shows here.
+// BenchmarkTreeAlone is what a transaction costs that puts a key into the tree, or five, each in an index of
+// its own, and does nothing else: no row is looked up, compared or kept. What of the growth of the others is
+// the tree's shows here.
 func BenchmarkTreeAlone(b *testing.B) {
 	for _, indexes := range []int{1, 5} {
 		for _, n := range []int{10, 100, 1000, 10000, 100000} {

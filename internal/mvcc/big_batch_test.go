@@ -153,7 +153,11 @@ func TestBatch_LargeEntriesMatchTheModel(t *testing.T) {
 func TestRecent_FollowsTheState(t *testing.T) {
 	s, other := open(), open()
 	_ = s.Write(1, putThing("a"))
-	_ = s.Write(2, func(tx *WriteTx) error { things.Get(tx.ReadTx, "a"); things.Get(tx.ReadTx, "b"); return nil })
+	_ = s.Write(2, func(tx *WriteTx) error {
+		things.Get(tx.ReadTx, "a")
+		things.Get(tx.ReadTx, "b")
+		return nil
+	})
 	if remembered(t, s) == 0 {
 		t.Error("nothing is remembered")
 	}
@@ -196,7 +200,8 @@ func TestRecent_FollowsTheState(t *testing.T) {
 	})
 }
 
-// TestCursor_PanicsOnARowThatWasChangedInPlace of a scan: a writer that missed the rows behind it might grant what it must not.
+// TestCursor_PanicsOnARowThatWasChangedInPlace of a scan: a writer that missed the rows behind it might grant
+// what it must not.
 func TestCursor_PanicsOnARowThatWasChangedInPlace(t *testing.T) {
 	s := open()
 	_ = s.Write(1, func(tx *WriteTx) error {

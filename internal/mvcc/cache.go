@@ -5,8 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// cache holds a bounded number of values by their hashes. A value can be in one of few places, and a later value
-// replaces an earlier one there. Concurrent use is safe: the worst result of a race is that a value is not shared.
+// cache holds a bounded number of values by their hashes. A value can be in one of few places, and a later
+// value replaces an earlier one there. Concurrent use is safe: the worst result of a race is that a value is
+// not shared.
 type cache[T any] struct {
 	places atomic.Pointer[[]atomic.Pointer[T]]
 	kept   atomic.Int64 // since the cache last grew

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Cursor reads rows of an index in key order. The cursor of a WriteTx sees the changes of its batch that were made
-// before the cursor.
+// Cursor reads rows of an index in key order. The cursor of a WriteTx sees the changes of its batch that were
+// made before the cursor.
 type Cursor[T any] struct {
 	index *Index[T]
 	base  scan
@@ -52,9 +52,9 @@ func (c *Cursor[T]) readAhead() {
 	}
 }
 
-// readBase returns the next row of base. Behind the end of the index come rows of other indexes, some of them of
-// this table. Such a row has no key in this index that would be the next one, because all rows that have one came
-// before.
+// readBase returns the next row of base. Behind the end of the index come rows of other indexes, some of them
+// of this table. Such a row has no key in this index that would be the next one, because all rows that have
+// one came before.
 func (c *Cursor[T]) readBase() *T {
 	if c.ended {
 		return nil
@@ -64,7 +64,7 @@ func (c *Cursor[T]) readBase() *T {
 		c.at = c.index.nextKey(r, c.at, c.read)
 		ok, c.read = c.at != nil, true
 		if !ok && !c.ends {
-			panic(fmt.Sprintf("table %s: a row has changed since it was put, its key is another one", c.index.table.name))
+			panic(fmt.Sprintf("table %s: a row has changed since it was put", c.index.table.name))
 		}
 	}
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/hashicorp/go-memdb"
 )
 
-// DB is a database. Any number of readers see consistent snapshots while one writer works. All of its methods are
-// safe for concurrent use.
+// DB is a database. Any number of readers see consistent snapshots while one writer works. All of its methods
+// are safe for concurrent use.
 type DB struct {
 	schema  *builtSchema
 	now     atomic.Pointer[view]
@@ -45,7 +45,8 @@ func emptyView(s *builtSchema) *view {
 	return v
 }
 
-// Read returns a consistent snapshot. It costs next to nothing and needs no end, but belongs to one goroutine.
+// Read returns a consistent snapshot. It costs next to nothing and needs no end, but belongs to one
+// goroutine.
 func (db *DB) Read() *ReadTx { return db.now.Load().read() }
 
 func (v *view) read() *ReadTx { return &ReadTx{view: v, txn: v.db.Txn(false), rows: v.rows} }
@@ -69,7 +70,8 @@ func (db *DB) Write(index uint64, fn func(*WriteTx) error) error {
 	return err
 }
 
-// ReadTx is a snapshot. It records the tables that it reads and, if it comes from ReadWatched, the rows and ranges.
+// ReadTx is a snapshot. It records the tables that it reads and, if it comes from ReadWatched, the rows and
+// ranges.
 type ReadTx struct {
 	view    *view
 	txn     *memdb.Txn
@@ -88,8 +90,8 @@ type ReadTx struct {
 	args    [1]any
 }
 
-// Newest returns the newest log index of the tables read so far. It is the index of a response made from them. It is
-// at least 1, so that a client can wait for the next one.
+// Newest returns the newest log index of the tables read so far. It is the index of a response made from
+// them. It is at least 1, so that a client can wait for the next one.
 func (tx *ReadTx) Newest() uint64 {
 	newest := uint64(1)
 	for n := range tx.view.schema.tables {
@@ -109,9 +111,9 @@ func (tx *ReadTx) Watched() bool { return tx.watched }
 // Interner returns the value that Schema.Interner has made for the database.
 func (tx *ReadTx) Interner() any { return tx.view.interner }
 
-// Wait returns nil when anything that tx has read has changed since, or when the database was restored. It returns
-// the error of ctx when that ends first. A transaction from ReadWatched waits for the rows and ranges that it has
-// read, another one for the tables.
+// Wait returns nil when anything that tx has read has changed since, or when the database was restored. It
+// returns the error of ctx when that ends first. A transaction from ReadWatched waits for the rows and ranges
+// that it has read, another one for the tables.
 func (db *DB) Wait(ctx context.Context, tx *ReadTx) error {
 	w, changed := db.watches.join(tx)
 	defer db.watches.leave(w)
@@ -121,8 +123,8 @@ func (db *DB) Wait(ctx context.Context, tx *ReadTx) error {
 	return w.wait(ctx)
 }
 
-// publish makes v the current view and notifies the readers that wait for its changes. The caller holds the lock of
-// the writer.
+// publish makes v the current view and notifies the readers that wait for its changes. The caller holds the
+// lock of the writer.
 func (db *DB) publish(v *view, changed []Key, all bool) {
 	if all {
 		db.spare.recent = recent{}

@@ -27,7 +27,8 @@ func TestBatch_AFailedEntryChangesOnlyTheIndex(t *testing.T) {
 			return failed
 		}, failed},
 		{func(tx *WriteTx) error {
-			if things.Get(tx.ReadTx, "a").Name != "" || things.Get(tx.ReadTx, "b") != nil || others.Get(tx.ReadTx, "p") != nil {
+			a, b, p := things.Get(tx.ReadTx, "a"), things.Get(tx.ReadTx, "b"), others.Get(tx.ReadTx, "p")
+			if a.Name != "" || b != nil || p != nil {
 				t.Error("the failed entry left something behind")
 			}
 			return putThing("c")(tx)

@@ -2,17 +2,17 @@
 //
 // # Purpose
 //
-// A program declares a [Schema] of typed tables and opens a [DB] with it. A [Table] has a key and any number of
-// indexes ([Index]). A writer applies the entries of a replicated log in a [Batch]. A reader gets a [ReadTx], which
-// is a consistent snapshot, and waits for changes of what it has read ([DB.Wait]). A [Subscription] receives the keys
-// of changed rows. [DB.Save] and [DB.Load] write and read snapshot files.
+// A program declares a [Schema] of typed tables and opens a [DB] with it. A [Table] has a key and any number
+// of indexes ([Index]). A writer applies the entries of a replicated log in a [Batch]. A reader gets a
+// [ReadTx], which is a consistent snapshot, and waits for changes of what it has read ([DB.Wait]). A
+// [Subscription] receives the keys of changed rows. [DB.Save] and [DB.Load] write and read snapshot files.
 //
 // # Layers
 //
-// Tables and indexes compute keys. An overlay holds the changes of a batch until they are written into a radix tree
-// of go-memdb. The tree maps each key of a row to its slot, and a persistent vector maps slots to rows. So a change of
-// a row that changes none of its keys leaves the tree as it is. Two caches of the writer stand in front of the tree.
-// Watches and subscriptions get the keys that a commit has changed.
+// Tables and indexes compute keys. An overlay holds the changes of a batch until they are written into a
+// radix tree of go-memdb. The tree maps each key of a row to its slot, and a persistent vector maps slots to
+// rows. So a change of a row that changes none of its keys leaves the tree as it is. Two caches of the writer
+// stand in front of the tree. Watches and subscriptions get the keys that a commit has changed.
 //
 // # Invariants
 //
@@ -20,13 +20,13 @@
 //   - A snapshot never changes.
 //   - Each entry of a batch takes effect as a whole or not at all, and readers see a batch as a whole.
 //   - Put stamps the row with the log index, and a commit stamps each table that it changed.
-//   - The content of a database depends on the applied entries only, not on batches or times. Equal databases have
-//     equal snapshot files.
-//   - A reader in Wait is notified of each change of what it has read, and of no other change unless it reads more
-//     than 1,024 places or begins to wait late.
+//   - The content of a database depends on the applied entries only, not on batches or times. Equal databases
+//     have equal snapshot files.
+//   - A reader in Wait is notified of each change of what it has read, and of no other change unless it reads
+//     more than 1,024 places or begins to wait late.
 //
 // # Non-goals
 //
-// The package has no durability: the log and the snapshot files provide it. It has no concurrent writers, no joins and
-// no queries over several tables. It knows no row type, no clock and no network.
+// The package has no durability: the log and the snapshot files provide it. It has no concurrent writers, no
+// joins and no queries over several tables. It knows no row type, no clock and no network.
 package mvcc

@@ -39,7 +39,11 @@ func putHosts(all ...Host) func(*mvcc.WriteTx) error {
 
 func Example() {
 	db := mvcc.Open(&schema)
-	_ = db.Write(1, putHosts(Host{ID: "a", Rack: "r1"}, Host{ID: "b", Rack: "r2", Down: true}, Host{ID: "c", Rack: "r1"}))
+	_ = db.Write(1, putHosts(
+		Host{ID: "a", Rack: "r1"},
+		Host{ID: "b", Rack: "r2", Down: true},
+		Host{ID: "c", Rack: "r1"},
+	))
 	tx := db.Read()
 	for h := range hostsByRack.Scan(tx, "r1") {
 		fmt.Println("in rack r1:", h.ID)

@@ -8,21 +8,21 @@ type Topic struct {
 	skip  int
 }
 
-// Topic returns the index as a topic. A change names the parts of a key without the first skip parts. In an index
-// that is not unique, the key in the table follows the parts of the index.
+// Topic returns the index as a topic. A change names the parts of a key without the first skip parts. In an
+// index that is not unique, the key in the table follows the parts of the index.
 func (x *Index[T]) Topic(skip int) Topic { return Topic{x, skip} }
 
-// Change names a row that was inserted, changed or deleted, by the first three parts of its key after those that its
-// topic skips. A part that the key does not have is "".
+// Change names a row that was inserted, changed or deleted, by the first three parts of its key after those
+// that its topic skips. A part that the key does not have is "".
 type Change struct {
 	Topic Topic
 	Key   [3]string
 }
 
-// Subscription collects the changes in its topics. A consumer first reads everything, in a snapshot made after
-// Subscribe. Then it reads the rows that TakeChanges names, each time in a snapshot made after that call. So it
-// misses no change, and the cost does not depend on the rows that do not change. A subscription belongs to one
-// goroutine.
+// Subscription collects the changes in its topics. A consumer first reads everything, in a snapshot made
+// after Subscribe. Then it reads the rows that TakeChanges names, each time in a snapshot made after that
+// call. So it misses no change, and the cost does not depend on the rows that do not change. A subscription
+// belongs to one goroutine.
 type Subscription struct {
 	watches *watches
 	topics  []Topic
@@ -34,8 +34,8 @@ type Subscription struct {
 	all  bool
 }
 
-// Subscribe starts a subscription that holds at most so many changes. Beyond that it only reports that there were
-// many. It costs the writer time until Close.
+// Subscribe starts a subscription that holds at most so many changes. Beyond that it only reports that there
+// were many. It costs the writer time until Close.
 func (db *DB) Subscribe(most int, topics ...Topic) *Subscription {
 	s := &Subscription{watches: &db.watches, most: most, topics: topics, ready: make(chan struct{}, 1)}
 	s.watches.mu.Lock()
@@ -60,9 +60,9 @@ func (s *Subscription) Close() {
 // Ready receives when there are changes to take.
 func (s *Subscription) Ready() <-chan struct{} { return s.ready }
 
-// TakeChanges returns the rows that have changed since the last call, each once, in the order of their first change.
-// It returns all when the consumer has to read everything again: there were more changes than the subscription
-// holds, or the database was restored.
+// TakeChanges returns the rows that have changed since the last call, each once, in the order of their first
+// change. It returns all when the consumer has to read everything again: there were more changes than the
+// subscription holds, or the database was restored.
 func (s *Subscription) TakeChanges() (rows []Change, all bool) {
 	s.watches.mu.Lock()
 	keys, all := s.keys, s.all
@@ -105,7 +105,8 @@ func (s *Subscription) add(k Key) {
 	}
 }
 
-// overflow drops the changes: the consumer has to read everything again. The caller holds the lock of the watches.
+// overflow drops the changes: the consumer has to read everything again. The caller holds the lock of the
+// watches.
 func (s *Subscription) overflow() {
 	s.keys, s.all = nil, true
 	s.signal()

@@ -109,8 +109,8 @@ func changeSome(tx *WriteTx, n func(most int) int) (rows []Change) {
 	return rows
 }
 
-// changeBatch applies a batch in which entries fail, which spills, and which may be given up. It returns the rows of
-// all entries.
+// changeBatch applies a batch in which entries fail, which spills, and which may be given up. It returns the
+// rows of all entries.
 func changeBatch(s *DB, n func(most int) int) (rows []Change) {
 	b := s.Begin()
 	defer b.Abort()
@@ -133,8 +133,8 @@ func changeBatch(s *DB, n func(most int) int) (rows []Change) {
 	return rows
 }
 
-// TestSubscription_NamesTheChangedRows: what may have changed and nothing else, whatever becomes of batches and
-// entries; and that it was too much, or that the store was restored.
+// TestSubscription_NamesTheChangedRows: what may have changed and nothing else, whatever becomes of batches
+// and entries; and that it was too much, or that the store was restored.
 func TestSubscription_NamesTheChangedRows(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := func(most int) int { return rapid.IntRange(0, most-1).Draw(rt, "n") }
@@ -177,7 +177,8 @@ func TestSubscription_NamesTheChangedRows(t *testing.T) {
 	})
 }
 
-// TestSubscription_ReportsOverflow: it holds no more than it may; who looks at everything then has lost nothing.
+// TestSubscription_ReportsOverflow: it holds no more than it may; who looks at everything then has lost
+// nothing.
 func TestSubscription_ReportsOverflow(t *testing.T) {
 	s := open()
 	f := s.Subscribe(10, thingRows)

@@ -42,7 +42,8 @@ const (
 // read returns the next piece.
 func (p pieceReader) read() ([]byte, error) { return p.readInto(nil) }
 
-// readInto is read into the memory of b, if that is enough. It allocates for a length only as far as bytes follow.
+// readInto is read into the memory of b, if that is enough. It allocates for a length only as far as bytes
+// follow.
 func (p pieceReader) readInto(b []byte) ([]byte, error) {
 	n, err := binary.ReadUvarint(p.r)
 	if err != nil {

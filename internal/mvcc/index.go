@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Index is one access path to the rows of a table. A query watches the rows and ranges that it reads through an
-// index (see DB.Wait).
+// Index is one access path to the rows of a table. A query watches the rows and ranges that it reads through
+// an index (see DB.Wait).
 type Index[T any] struct {
 	table  *Table[T]
 	name   string
@@ -17,8 +17,8 @@ type Index[T any] struct {
 	unique bool           // no two rows have equal keys
 }
 
-// Scan yields the rows whose key begins with the parts, in key order, or all rows if there are no parts. It does not
-// see changes that are made during the scan.
+// Scan yields the rows whose key begins with the parts, in key order, or all rows if there are no parts. It
+// does not see changes that are made during the scan.
 func (x *Index[T]) Scan(tx *ReadTx, parts ...string) iter.Seq[*T] { return x.scan(tx, KeyOf(parts...)) }
 
 // Prefix is Scan for keys whose last part begins with the last part given.
@@ -53,8 +53,8 @@ func (x *Index[T]) First(tx *ReadTx, parts ...string) *T {
 // Has reports whether the key of any row begins with the parts.
 func (x *Index[T]) Has(tx *ReadTx, parts ...string) bool { return x.First(tx, parts...) != nil }
 
-// After returns the first row behind those whose key begins with the parts, nil if there is none. It serves to go
-// from group to group of rows. A query does not watch what it reads with After.
+// After returns the first row behind those whose key begins with the parts, nil if there is none. It serves
+// to go from group to group of rows. A query does not watch what it reads with After.
 func (x *Index[T]) After(tx *ReadTx, parts ...string) *T {
 	k := KeyOf(parts...)
 	k[len(k)-1]++ // behind the end mark of the last part, and before any longer part
@@ -62,8 +62,8 @@ func (x *Index[T]) After(tx *ReadTx, parts ...string) *T {
 	return c.Next()
 }
 
-// Seek returns a cursor at the first row whose key begins with the parts or follows such keys. A query does not watch
-// what it reads with Seek.
+// Seek returns a cursor at the first row whose key begins with the parts or follows such keys. A query does
+// not watch what it reads with Seek.
 func (x *Index[T]) Seek(tx *ReadTx, parts ...string) *Cursor[T] {
 	c := x.seekNoCopy(tx, KeyOf(parts...))
 	c.over = slices.Clone(c.over)
@@ -77,8 +77,8 @@ func (x *Index[T]) cursor(tx *ReadTx, k Key) Cursor[T] {
 	return c
 }
 
-// cursorNoCopy is cursor for a caller that is done with it before the next change: it copies neither the key nor
-// the overlay.
+// cursorNoCopy is cursor for a caller that is done with it before the next change: it copies neither the key
+// nor the overlay.
 func (x *Index[T]) cursorNoCopy(tx *ReadTx, k Key) Cursor[T] {
 	k[0] = x.lead
 	tx.note(x.table.number, k)
@@ -139,8 +139,8 @@ func (x *Index[T]) complete(k, id Key) Key {
 	return k
 }
 
-// nextKey returns the least key of a row in the index that is not below k, or that is above k if beyond is set. It
-// returns nil if there is none.
+// nextKey returns the least key of a row in the index that is not below k, or that is above k if beyond is
+// set. It returns nil if there is none.
 func (x *Index[T]) nextKey(r *T, k Key, beyond bool) (least Key) {
 	fits := func(own Key) bool {
 		order := bytes.Compare(own, k)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Interner makes equal values of rows share memory. A row never changes, so that is safe. Two servers may share
-// different values, which does not matter. It holds a bounded number of values: new ones replace old ones. All
-// methods are safe for concurrent use.
+// Interner makes equal values of rows share memory. A row never changes, so that is safe. Two servers may
+// share different values, which does not matter. It holds a bounded number of values: new ones replace old
+// ones. All methods are safe for concurrent use.
 type Interner struct {
 	texts *cache[string]
 	maps  *cache[map[string]string]
@@ -64,8 +64,8 @@ func (in *Interner) Texts(texts ...*string) {
 // Fields are the fields of a row whose texts other rows may have, too. Those behind the last one are nil.
 type Fields [12]*string
 
-// TextsOf is Texts for the fields of a row. Where the row before it had the same text, now shares that one, without a
-// look-up. before may be nil.
+// TextsOf is Texts for the fields of a row. Where the row before it had the same text, now shares that one,
+// without a look-up. before may be nil.
 func TextsOf[T any](in *Interner, now, before *T, fieldsOf func(*T) Fields) {
 	var old Fields
 	if before != nil {

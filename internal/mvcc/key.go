@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Key is a tuple of strings in one byte string. Its order is the order of the tuples. The first byte is reserved
-// for the number of the index that the key belongs to.
+// Key is a tuple of strings in one byte string. Its order is the order of the tuples. The first byte is
+// reserved for the number of the index that the key belongs to.
 type Key []byte
 
-// KeyOf returns the key of a tuple. It escapes NUL and 0x01 within a part by 0x01 and ends each part by NUL. So no
-// key is a prefix of another one by accident.
+// KeyOf returns the key of a tuple. It escapes NUL and 0x01 within a part by 0x01 and ends each part by NUL.
+// So no key is a prefix of another one by accident.
 func KeyOf(parts ...string) Key {
 	size := 1
 	for _, p := range parts {
@@ -20,8 +20,8 @@ func KeyOf(parts ...string) Key {
 	return appendKey(make(Key, 0, size), 0, parts)
 }
 
-// KeyPrefix returns what all keys begin with whose last part given here begins with that text. The parts before it
-// have to be equal.
+// KeyPrefix returns what all keys begin with whose last part given here begins with that text. The parts
+// before it have to be equal.
 func KeyPrefix(parts ...string) Key {
 	k := KeyOf(parts...)
 	return k[:len(k)-1]

@@ -7,8 +7,8 @@ import (
 
 // A writer has two caches in front of the tree. Both say what the tree of the writer has.
 
-// recent holds the results of the last look-ups by key, also that there is no row. One entry of the log reads the
-// same few rows several times.
+// recent holds the results of the last look-ups by key, also that there is no row. One entry of the log reads
+// the same few rows several times.
 type recent [recentKeys]recentKey
 
 // recentKey is the result of one look-up. It has no key where the place is free.
@@ -48,9 +48,9 @@ func (r *recent) update(e *entry) {
 	}
 }
 
-// finder holds the slots of rows that the writer has looked up or written, by a hash of their keys. In a large
-// database the path to a row through the tree leads over a dozen pieces of memory that no processor cache holds,
-// this one over three or four. That the finder has no slot for a key says nothing.
+// finder holds the slots of rows that the writer has looked up or written, by a hash of their keys. In a
+// large database the path to a row through the tree leads over a dozen pieces of memory that no processor
+// cache holds, this one over three or four. That the finder has no slot for a key says nothing.
 type finder struct {
 	slots  *cache[slot]
 	schema *builtSchema
@@ -63,8 +63,8 @@ func newFinder(s *builtSchema) finder {
 	return finder{newCache(maxFound, func(s *slot) uint64 { return spread(s.hash) }), s}
 }
 
-// hashOf returns a hash of the key of a row. Its last byte is the number of the index: two tables may have rows of
-// one type, which must not be taken for each other.
+// hashOf returns a hash of the key of a row. Its last byte is the number of the index: two tables may have
+// rows of one type, which must not be taken for each other.
 func hashOf(k Key) uint32 { return uint32(maphash.Bytes(hashSeed, k))<<8 | uint32(k[0]) }
 
 // spread returns the evenly distributed part of a hash.

@@ -6,9 +6,9 @@ import (
 	"sort"
 )
 
-// overlay holds the changes of a batch that are not in the tree yet, sorted by key. Writers see them in place of the
-// tree. So a row that many entries of a batch change is written once, an entry that fails has not touched the tree,
-// and no read between two writes makes the tree copy its nodes.
+// overlay holds the changes of a batch that are not in the tree yet, sorted by key. Writers see them in place
+// of the tree. So a row that many entries of a batch change is written once, an entry that fails has not
+// touched the tree, and no read between two writes makes the tree copy its nodes.
 type overlay struct{ entries []entry }
 
 // entry is the cell at one key.
@@ -46,7 +46,8 @@ func (o *overlay) at(k Key) (c cell, changed bool) {
 	return o.entries[i].cell, true
 }
 
-// put sets an entry. It reports whether the overlay had one at the key; then it keeps what it knows of the tree.
+// put sets an entry. It reports whether the overlay had one at the key; then it keeps what it knows of the
+// tree.
 func (o *overlay) put(e entry) bool {
 	i, found := o.find(e.key)
 	if found {
@@ -69,7 +70,8 @@ func (o *overlay) prefix(k Key) []entry {
 	return o.leading(i, k)
 }
 
-// seek returns the entries in the index of k whose key is not below k, in order. They are valid until the next change.
+// seek returns the entries in the index of k whose key is not below k, in order. They are valid until the
+// next change.
 func (o *overlay) seek(k Key) []entry {
 	i, _ := o.find(k)
 	return o.leading(i, k[:1])

@@ -14,7 +14,8 @@ import (
 // plainTable is what the table of evaluations ought to be: evaluations stand in every sort of index.
 type plainTable map[string]*item
 
-// rows lists those whose key in an index begins so, in the order of these keys, each as often as it stands in it.
+// rows lists those whose key in an index begins so, in the order of these keys, each as often as it stands in
+// it.
 func (p plainTable) rows(keys func(*item) [][]string, begins []string) string {
 	type at struct {
 		key Key
@@ -29,7 +30,8 @@ func (p plainTable) rows(keys func(*item) [][]string, begins []string) string {
 		}
 	}
 	slices.SortFunc(all, func(a, b at) int { return bytes.Compare(a.key, b.key) })
-	all = slices.CompactFunc(all, func(a, b at) bool { return bytes.Equal(a.key, b.key) }) // one that names a key twice
+	// A row may name a key twice.
+	all = slices.CompactFunc(all, func(a, b at) bool { return bytes.Equal(a.key, b.key) })
 	var out []string
 	for _, a := range all {
 		out = append(out, a.id+"="+p[a.id].Text)

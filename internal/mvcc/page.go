@@ -13,8 +13,8 @@ type Page struct {
 	Reverse bool     // the last row first; then From is the end of the list in key order
 }
 
-// Range yields the rows of a page among those whose key begins with scope. It is for readers. A query watches all
-// rows of the scope.
+// Range yields the rows of a page among those whose key begins with scope. It is for readers. A query watches
+// all rows of the scope.
 func (x *Index[T]) Range(tx *ReadTx, scope Key, p Page) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
 		next := x.RangeFunc(tx, scope, p)
@@ -43,8 +43,8 @@ func (x *Index[T]) RangeFunc(tx *ReadTx, scope Key, p Page) (next func() *T) {
 	return it.next
 }
 
-// pageIter reads a part of an index. Behind the end of the index come rows of other indexes, some of them of the
-// same type. Such a row has no key in this index that would be the next one.
+// pageIter reads a part of an index. Behind the end of the index come rows of other indexes, some of them of
+// the same type. Such a row has no key in this index that would be the next one.
 type pageIter[T any] struct {
 	index   *Index[T]
 	tx      *ReadTx
@@ -56,8 +56,8 @@ type pageIter[T any] struct {
 	ended   bool
 }
 
-// seek goes to the first row of the page. A nil key is the first row or, in reverse, the last one. No key of a row
-// ends in 0x01, so the keys that begin with from are below from with its last byte incremented.
+// seek goes to the first row of the page. A nil key is the first row or, in reverse, the last one. No key of
+// a row ends in 0x01, so the keys that begin with from are below from with its last byte incremented.
 func (p *pageIter[T]) seek(from Key) {
 	var err error
 	switch below := bytes.Compare(from, p.scope) <= 0; {

@@ -1,7 +1,7 @@
 package mvcc
 
-// orderedPool applies a function to values in parallel and hands the results over in the order of the values. Its
-// owner calls end, which waits for all goroutines.
+// orderedPool applies a function to values in parallel and hands the results over in the order of the values.
+// Its owner calls end, which waits for all goroutines.
 type orderedPool[In, Out any] struct {
 	do      func(In) (Out, error) // in a goroutine of its own
 	handOut func(Out) error       // in the goroutine of the owner
@@ -17,8 +17,8 @@ type outcome[Out any] struct {
 // inParallel is the largest number of values in work.
 const inParallel = 4
 
-// add starts work on a value. If enough is in work, it waits for the oldest result. It returns false after the first
-// failure: then no more values are wanted.
+// add starts work on a value. If enough is in work, it waits for the oldest result. It returns false after
+// the first failure: then no more values are wanted.
 func (p *orderedPool[In, Out]) add(in In) bool {
 	if len(p.queue) == inParallel {
 		p.handOutOldest()

@@ -14,8 +14,9 @@ type Schema struct {
 	// Tables are in the order in which a snapshot file holds them. Each index has to be declared before Open.
 	Tables []AnyTable
 
-	// Interner makes the value that the functions of OnPut get: one for each state of a database, and one more for
-	// the rows of each snapshot file, with decoding set. Nobody else has a reference to a part of such a row.
+	// Interner makes the value that the functions of OnPut get: one for each state of a database, and one more
+	// for the rows of each snapshot file, with decoding set. Nobody else has a reference to a part of such a
+	// row.
 	Interner func(decoding bool) any
 
 	once  sync.Once
@@ -77,11 +78,12 @@ func buildSchema(s *Schema) *builtSchema {
 	return b
 }
 
-// AllTables returns the tables in the order in which a snapshot file holds them, with the table of table indexes.
+// AllTables returns the tables in the order in which a snapshot file holds them, with the table of table
+// indexes.
 func (s *Schema) AllTables() []AnyTable { return s.build().tables }
 
-// tableIndexes is the table of structs.TableIndex. Only snapshot files have rows of it: in a database the view holds
-// the indexes.
+// tableIndexes is the table of structs.TableIndex. Only snapshot files have rows of it: in a database the
+// view holds the indexes.
 type tableIndexes struct{ *Table[structs.TableIndex] }
 
 // appliedRow names the row with the index of the last entry applied, whatever it changed.

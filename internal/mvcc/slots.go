@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// slot is the stable cell of a row. The tree holds it under each key of the row, in place of the row. To replace a
-// row by one with the same keys changes nothing in the tree, however many indexes there are.
+// slot is the stable cell of a row. The tree holds it under each key of the row, in place of the row. To
+// replace a row by one with the same keys changes nothing in the tree, however many indexes there are.
 type slot struct {
 	number uint32 // from 1 on, 0 until the row is first written; it never changes for readers
 	hash   uint32 // of the key of the row
@@ -18,9 +18,9 @@ type cell struct {
 	row  any
 }
 
-// rows holds the rows by the numbers of their slots, as a persistent vector: a value of it never changes, and its
-// successor shares all nodes in which nothing has changed. Its depth is fixed. Only the list of roots grows, by one
-// for 16,384 rows.
+// rows holds the rows by the numbers of their slots, as a persistent vector: a value of it never changes, and
+// its successor shares all nodes in which nothing has changed. Its depth is fixed. Only the list of roots
+// grows, by one for 16,384 rows.
 type rows struct {
 	writing uint64 // the writing that made the list of roots and may change it
 	roots   []*root
@@ -71,7 +71,8 @@ func (r *rows) set(writing uint64, number uint32, row any) {
 	l.at[number%(1<<leafBits)] = row
 }
 
-// own replaces a node by one that the writing may change: by a new node, or by a copy of a node that others see.
+// own replaces a node by one that the writing may change: by a new node, or by a copy of a node that others
+// see.
 func own[N any, Node interface {
 	*N
 	owner() *uint64
@@ -91,9 +92,9 @@ func (l *leaf) owner() *uint64   { return &l.writing }
 func (b *branch) owner() *uint64 { return &b.writing }
 func (r *root) owner() *uint64   { return &r.writing }
 
-// slotAlloc gives numbers to slots and reuses the numbers of deleted rows. A branch holds rows of one table only, so
-// a scan of a table finds many of its rows in one piece of memory. It belongs to the writer. What a batch allocates
-// and frees counts from its end on: until then readers and the batch itself may need it.
+// slotAlloc gives numbers to slots and reuses the numbers of deleted rows. A branch holds rows of one table
+// only, so a scan of a table finds many of its rows in one piece of memory. It belongs to the writer. What a
+// batch allocates and frees counts from its end on: until then readers and the batch itself may need it.
 type slotAlloc struct {
 	tableOf      []uint8 // by branch
 	next         [maxTables]uint32
@@ -114,7 +115,8 @@ func (a *slotAlloc) alloc(table int) uint32 {
 	return number
 }
 
-// fresh returns a number that was never used. The first number of each branch stays unused, so that none is 0.
+// fresh returns a number that was never used. The first number of each branch stays unused, so that none is
+// 0.
 func (a *slotAlloc) fresh(table int) uint32 {
 	if a.next[table]%branchRows == 0 { // the branch is full, or there is none
 		a.tableOf = append(a.tableOf, uint8(table))

@@ -17,9 +17,9 @@ import (
 	"berth/structs"
 )
 
-// A snapshot file is a header, then for each table its name, its rows in chunks and an empty piece, and at the end an
-// empty name, which shows that the file is complete. A chunk is an array of rows. Chunks are encoded and decoded in
-// parallel. Equal databases have equal files.
+// A snapshot file is a header, then for each table its name, its rows in chunks and an empty piece, and at
+// the end an empty name, which shows that the file is complete. A chunk is an array of rows. Chunks are
+// encoded and decoded in parallel. Equal databases have equal files.
 const (
 	snapshotFormat  = "berth-state"
 	snapshotVersion = 2
@@ -77,12 +77,17 @@ func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
 	return out.write(nil)
 }
 
-// Load replaces the whole state by a snapshot file, at once for all readers, and notifies all that wait. The fixups
-// complete the rows of older files; they run before anybody else sees the state. If Load fails, it has changed
-// nothing.
+// Load replaces the whole state by a snapshot file, at once for all readers, and notifies all that wait. The
+// fixups complete the rows of older files; they run before anybody else sees the state. If Load fails, it has
+// changed nothing.
 func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 	fresh := emptyView(db.schema)
-	l := &loading{view: fresh, txn: fresh.db.Txn(true), writing: writings.Add(1), interner: db.schema.interner(true)}
+	l := &loading{
+		view:     fresh,
+		txn:      fresh.db.Txn(true),
+		writing:  writings.Add(1),
+		interner: db.schema.interner(true),
+	}
 	if err := l.readTables(pieceReader{bufio.NewReaderSize(r, 64<<10)}); err != nil {
 		l.txn.Abort()
 		return err
@@ -105,8 +110,8 @@ type LoadTx struct {
 	txn *memdb.Txn
 }
 
-// Amend changes a row of the file in place and does not stamp it. edit must not change the key of the row. The
-// LoadTx does not see the change of the indexes.
+// Amend changes a row of the file in place and does not stamp it. edit must not change the key of the row.
+// The LoadTx does not see the change of the indexes.
 func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
 	id := t.KeyOfRow(r)
 	s := tx.inTree(id)
@@ -151,7 +156,8 @@ func (l *loading) readTables(in pieceReader) error {
 		return structs.Errorf(structs.KindInvalid, "reading the state snapshot's header: %w", err)
 	}
 	if h.Format != snapshotFormat || h.Version != snapshotVersion {
-		return structs.Errorf(structs.KindInvalid, "this is a snapshot of format %q version %d, expected %q version %d",
+		return structs.Errorf(structs.KindInvalid,
+			"this is a snapshot of format %q version %d, expected %q version %d",
 			h.Format, h.Version, snapshotFormat, snapshotVersion)
 	}
 	for {
@@ -215,7 +221,8 @@ func loadRows[T any](in pieceReader, ready func(*T), handOut func(*T) error) err
 		defer buffers.Put(&piece)
 		return decodeChunk(piece, ready)
 	}
-	chunks := orderedPool[[]byte, []*T]{do: decode, handOut: func(chunk []*T) error { return eachRow(chunk, handOut) }}
+	handOutAll := func(chunk []*T) error { return eachRow(chunk, handOut) }
+	chunks := orderedPool[[]byte, []*T]{do: decode, handOut: handOutAll}
 	for {
 		buffer, _ := buffers.Get().(*[]byte)
 		piece, err := in.readInto(*cmp.Or(buffer, new([]byte)))

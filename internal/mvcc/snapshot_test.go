@@ -64,7 +64,8 @@ func TestLoad_RunsFixups(t *testing.T) {
 	}
 	tx := restored.Read()
 	id := func(i *item) string { return i.ID }
-	if got := render(itemsByTag.Scan(tx, "c"), id) + render(itemsByGroup.Scan(tx, "s", "amended"), id); got != "77" {
+	got := render(itemsByTag.Scan(tx, "c"), id) + render(itemsByGroup.Scan(tx, "s", "amended"), id)
+	if got != "77" {
 		t.Errorf("found %q by the new keys, want item 7 twice", got)
 	}
 	if i := items.Get(tx, "7"); i.ModifyIndex != 7 {
@@ -101,10 +102,13 @@ func TestLoad_RejectsInvalidFiles(t *testing.T) {
 		in   []byte
 		says string
 	}{
-		"nothing":            {nil, "header"},
-		"another format":     {encode(snapshotHeader{"tar", 1, 1}), `format "tar"`},
-		"a newer version":    {encode(snapshotHeader{snapshotFormat, 9, 1}), "version 9"},
-		"an unknown table":   {encode(head, "dreams", []byte{}), `table "dreams" of the state snapshot: this version knows no such table`},
+		"nothing":         {nil, "header"},
+		"another format":  {encode(snapshotHeader{"tar", 1, 1}), `format "tar"`},
+		"a newer version": {encode(snapshotHeader{snapshotFormat, 9, 1}), "version 9"},
+		"an unknown table": {
+			encode(head, "dreams", []byte{}),
+			`table "dreams" of the state snapshot: this version knows no such table`,
+		},
 		"a row that is nil":  {encode(head, "things", rows([]*thing{nil}), []byte{}), "nil"},
 		"a row that is text": {encode(head, "things", rows([]string{"x"}), []byte{}), `table "things"`},
 		"no end":             {encode(head, "things", []byte{}), "ends early"},

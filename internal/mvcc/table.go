@@ -7,7 +7,8 @@ import (
 	"berth/structs"
 )
 
-// Record is what each row type implements: it has the log indexes at which the row was created and last changed.
+// Record is what each row type implements: it has the log indexes at which the row was created and last
+// changed.
 type Record interface{ Stamped() *structs.Indexes }
 
 // Table holds the rows of one type. Each row has a unique key. A leading part of the key selects rows, too.
@@ -34,16 +35,16 @@ func NewTable[T any, R interface {
 	return t
 }
 
-// OnPut declares a function that Put and DB.Load call before they store a row. It may replace values of the row
-// by equal ones that other rows hold. before is the row that now replaces, or nil. interner is the value that
-// Schema.Interner has made. Load calls the function from several goroutines.
+// OnPut declares a function that Put and DB.Load call before they store a row. It may replace values of the
+// row by equal ones that other rows hold. before is the row that now replaces, or nil. interner is the value
+// that Schema.Interner has made. Load calls the function from several goroutines.
 func (t *Table[T]) OnPut(fn func(interner any, now, before *T)) *Table[T] {
 	t.onPut = fn
 	return t
 }
 
-// Index declares an index. It omits a row whose key is nil. Rows with equal keys have the order of their keys in
-// the table.
+// Index declares an index. It omits a row whose key is nil. Rows with equal keys have the order of their keys
+// in the table.
 func (t *Table[T]) Index(name string, key func(*T) Key) *Index[T] {
 	return t.add(&Index[T]{name: name, key: key})
 }
@@ -83,8 +84,8 @@ func (t *Table[T]) KeyOfRow(r *T) Key {
 // Newest returns the log index of the entry that last changed the table.
 func (t *Table[T]) Newest(tx *ReadTx) uint64 { return tx.view.newest[t.number] }
 
-// Put inserts a row, or replaces the row with the same key, and stamps it. The table owns the row from then on. It
-// returns the row that it replaced, nil if there was none.
+// Put inserts a row, or replaces the row with the same key, and stamps it. The table owns the row from then
+// on. It returns the row that it replaced, nil if there was none.
 func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
 	id := t.KeyOfRow(r)
 	old := tx.lookup(id)

@@ -4,9 +4,10 @@ import (
 	"github.com/hashicorp/go-memdb"
 )
 
-// All indexes of all tables are in one memdb table with one index, which is one radix tree. The first byte of a key
-// is the number of its index. A memdb transaction pays for each tree that it changes, so one tree is cheaper than
-// one for each index. The tree holds slots, and tables keep their indexes themselves (Table.Put).
+// All indexes of all tables are in one memdb table with one index, which is one radix tree. The first byte of
+// a key is the number of its index. A memdb transaction pays for each tree that it changes, so one tree is
+// cheaper than one for each index. The tree holds slots, and tables keep their indexes themselves
+// (Table.Put).
 //
 // The channels of memdb, which report changes to readers, are not used (see watch.go). A snapshot of a memdb
 // database does not maintain them, so all writes go to a snapshot.
@@ -29,8 +30,9 @@ func (w *keyIndexer) FromObject(any) (bool, []byte, error) { return true, w.key,
 // newTree returns an empty database and the indexer of its writer.
 func newTree() (*memdb.MemDB, *keyIndexer) {
 	w := &keyIndexer{}
-	db, err := memdb.NewMemDB(&memdb.DBSchema{Tables: map[string]*memdb.TableSchema{memdbTable: {Name: memdbTable,
-		Indexes: map[string]*memdb.IndexSchema{memdbIndex: {Name: memdbIndex, Unique: true, Indexer: w}}}}})
+	index := &memdb.IndexSchema{Name: memdbIndex, Unique: true, Indexer: w}
+	table := &memdb.TableSchema{Name: memdbTable, Indexes: map[string]*memdb.IndexSchema{memdbIndex: index}}
+	db, err := memdb.NewMemDB(&memdb.DBSchema{Tables: map[string]*memdb.TableSchema{memdbTable: table}})
 	if err != nil {
 		panic(err) // the schema is a constant of the program
 	}

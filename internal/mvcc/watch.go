@@ -5,17 +5,18 @@ import (
 	"sync"
 )
 
-// watches holds the readers that wait. A reader watches places. A place is a prefix of keys: for a row its whole key,
-// for a range the prefix of its keys, for a table the first byte of its keys. A commit notifies the places that are
-// prefixes of the keys it has changed, in all indexes, before and after the change. So a reader that found no row
-// waits for a row at that very place.
+// watches holds the readers that wait. A reader watches places. A place is a prefix of keys: for a row its
+// whole key, for a range the prefix of its keys, for a table the first byte of its keys. A commit notifies
+// the places that are prefixes of the keys it has changed, in all indexes, before and after the change. So a
+// reader that found no row waits for a row at that very place.
 type watches struct {
 	mu      sync.Mutex
 	at      map[string]map[*waiter]struct{} // by place
 	partial partial
 	feeds   feeds // the subscriptions
 
-	// The last changes, for readers that begin to wait after them. A reader that comes later reads again in vain.
+	// The last changes, for readers that begin to wait after them. A reader that comes later reads again in
+	// vain.
 	notified uint64               // number of the newest view that was notified
 	forgot   uint64               // number of the newest view whose changes are forgotten
 	last     [keptChanges]changes // of the views between these, by number
@@ -34,10 +35,12 @@ const (
 	maxChangedKeys = 8192  // in one view; of a view with more keys only that it changed is kept
 )
 
-// maxPlaces is the number of places above which a reader watches whole tables, which is cheaper and less precise.
+// maxPlaces is the number of places above which a reader watches whole tables, which is cheaper and less
+// precise.
 const maxPlaces = 1024
 
-// placesAtOnce is the number of places that a reader joins or leaves under one hold of the lock, which commits need.
+// placesAtOnce is the number of places that a reader joins or leaves under one hold of the lock, which
+// commits need.
 const placesAtOnce = 64
 
 // waiter is one reader that waits.
@@ -54,8 +57,8 @@ type places struct {
 	partial partial
 }
 
-// partial counts the places that do not end with a whole part, by index and length. The end marks in a key do not
-// show such places.
+// partial counts the places that do not end with a whole part, by index and length. The end marks in a key do
+// not show such places.
 type partial map[placeKind]int
 
 type placeKind struct {
@@ -133,8 +136,8 @@ func (p places) contains(c changes) bool {
 	return found
 }
 
-// join makes tx wait for changes at its places, or in the tables that it has read if it is not watched, from the next
-// view on. It reports whether there was such a change already.
+// join makes tx wait for changes at its places, or in the tables that it has read if it is not watched, from
+// the next view on. It reports whether there was such a change already.
 func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 	me = &waiter{places: tx.places, seen: tx.view.number, woken: make(chan struct{})}
 	if !tx.watched {

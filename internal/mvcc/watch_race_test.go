@@ -94,8 +94,8 @@ func round(s *DB, index *atomic.Uint64, r *rand.Rand, writer string) {
 	b.Commit()
 }
 
-// TestWait_NoticesEveryChange by each reader of what has changed, before its writer changes anything again, while
-// other writers change other things; and by nobody else.
+// TestWait_NoticesEveryChange by each reader of what has changed, before its writer changes anything again,
+// while other writers change other things; and by nobody else.
 func TestWait_NoticesEveryChange(t *testing.T) {
 	const writers, rounds = 4, 200 // together fewer views than are kept: nobody looks for having come too late
 	s, index := open(), &atomic.Uint64{}

@@ -23,7 +23,9 @@ func looks(t *rapid.T) look {
 		{"whether a job has any", func(tx *ReadTx) string { return fmt.Sprint(itemsByGroup.Has(tx, "n", id)) }},
 		{"a job's", func(tx *ReadTx) string { return found(itemsByGroup.Scan(tx, "n", id)) }},
 		{"those by prefix", func(tx *ReadTx) string { return found(items.Prefix(tx, id[:1])) }},
-		{"those on", func(tx *ReadTx) string { return found(items.Range(tx, KeyPrefix("a"), Page{From: []string{id}})) }},
+		{"those on", func(tx *ReadTx) string {
+			return found(items.Range(tx, KeyPrefix("a"), Page{From: []string{id}}))
+		}},
 		{"those back from", func(tx *ReadTx) string {
 			return found(items.Range(tx, KeyPrefix("a"), Page{From: []string{id}, Reverse: true}))
 		}},
@@ -44,7 +46,8 @@ func TestWait_ReturnsWhenTheAnswerChanges(t *testing.T) {
 				_ = s.Write(index, func(tx *WriteTx) error {
 					for range rapid.IntRange(1, 2).Draw(rt, "changes") {
 						e := &item{ID: name.Draw(rt, "id"), Space: "n", Group: name.Draw(rt, "job"), Text: fmt.Sprint(index),
-							Status: rapid.SampledFrom([]string{blocked, done}).Draw(rt, "status"), Tags: []string{name.Draw(rt, "on")}}
+							Status: rapid.SampledFrom([]string{blocked, done}).Draw(rt, "status"),
+							Tags:   []string{name.Draw(rt, "on")}}
 						if rapid.IntRange(0, 2).Draw(rt, "sort") == 0 {
 							items.Delete(tx, e)
 						} else {
