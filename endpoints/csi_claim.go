@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"berth/fsm"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -115,7 +116,7 @@ func (c claims) get(ctx context.Context, req *structs.CSIClaimGetRequest) (*stru
 		}
 		// Rows never change: another row is news, the same one is not.
 		if resp.Ready {
-			resp.Provider = providerOf(c.store.Read(), resp.Volume.PluginID)
+			resp.Provider = nodeconn.Provider(c.store.Read(), resp.Volume.PluginID)
 		}
 		news := resp.Claim != last.Claim || resp.Volume != last.Volume || resp.Attachment != last.Attachment || resp.Ready != last.Ready
 		last = *resp

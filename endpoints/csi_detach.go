@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -121,7 +122,7 @@ func proved(proof, sentence string, index uint64, err error,
 func (c claims) unmounted(ctx context.Context, tx *state.ReadTx, req *structs.CSIVolumeDetachRequest,
 	refusal error,
 ) (answered bool, err error) {
-	has, err := CallNode(ctx, c.Nodes, askTimeout, req.NodeID, structs.ClientCSINodeVolume,
+	has, err := nodeconn.CallNode(ctx, c.nodes, askTimeout, req.NodeID, structs.ClientCSINodeVolume,
 		&structs.ClientCSINodeVolumeRequest{VolumeID: req.VolumeID, VolumeNamespace: req.RequestNamespace()})
 	name := nodeNamed(tx, req.NodeID)
 	switch {
@@ -258,25 +259,10 @@ func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, node
 	return structs.Errorf(kind, "the node did not let go: %w", errors.Join(faults...))
 }
 
-// DetachFromNode asks a node to let go of a claim's volume. Without an error nothing of it is left there. The node
-// does not make a call again that its plugin has refused for good.
-func DetachFromNode(ctx context.Context, nodes NodeCaller, limit time.Duration, k structs.CSIClaimKey, nodeID string) error {
-	_, err := CallNode(ctx, nodes, limit, nodeID, structs.ClientCSINodeDetach, detachOf(k))
-	return err
-}
-
-// operatorDetach is DetachFromNode at an operator's word: the node makes also such a call again.
+// operatorDetach asks a node to let go of a claim's volume at an operator's word.
 func (c claims) operatorDetach(ctx context.Context, k structs.CSIClaimKey, nodeID string) error {
-	req := detachOf(k)
-	req.ByOperator = true
-	_, err := CallNode(ctx, c.Nodes, c.config.CallTimeout, nodeID, structs.ClientCSINodeDetach, req)
-	return err
-}
-
-func detachOf(k structs.CSIClaimKey) *structs.ClientCSINodeDetachRequest {
-	return &structs.ClientCSINodeDetachRequest{
-		VolumeID: k.VolumeID, VolumeNamespace: k.Namespace, AllocID: k.AllocID,
-	}
+	return nodeconn.DetachFromNode(ctx, c.nodes, c.config.CallTimeout,
+		nodeconn.Detach{Claim: k, NodeID: nodeID, ByOperator: true})
 }
 
 func orElse(s, other string) string {

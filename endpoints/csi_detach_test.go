@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -132,7 +133,8 @@ func TestDetach_TellsTheNodeThatAnOperatorAsks(t *testing.T) {
 		return nil
 	}
 	key := structs.CSIClaimKey{Namespace: "default", VolumeID: "v", AllocID: "a1"}
-	if err := DetachFromNode(t.Context(), s.Nodes, time.Minute, key, "n1"); err != nil {
+	detach := nodeconn.Detach{Claim: key, NodeID: "n1"}
+	if err := nodeconn.DetachFromNode(t.Context(), s.nodes, time.Minute, detach); err != nil {
 		t.Fatal(err)
 	}
 	must(s, structs.CSIVolumeDetach, &structs.CSIVolumeDetachRequest{VolumeID: "v", NodeID: "n1"})

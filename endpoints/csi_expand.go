@@ -2,19 +2,11 @@ package endpoints
 
 import (
 	"context"
-	"time"
 
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
 )
-
-// ExpandOnNode has a node grow what is on a volume where one of its allocations has it.
-func ExpandOnNode(ctx context.Context, nodes NodeCaller, limit time.Duration, nodeID string,
-	req *structs.ClientCSINodeExpandRequest,
-) (*structs.ClientCSINodeExpandResponse, error) {
-	return CallNode(ctx, nodes, limit, nodeID, structs.ClientCSINodeExpand, req)
-}
 
 // nodeExpanded is said by a node that has grown what is on a volume, or failed to, when it mounted the
 // volume.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -30,19 +31,19 @@ type place struct {
 // placesOf returns the parts of a plugin's storage in the order of their keys.
 func placesOf(tx *state.ReadTx, pluginID string) []*place {
 	byKey := map[string]*place{}
-	at := func(c controller) *place {
-		key := topologyKey(c.topology)
+	at := func(c nodeconn.Controller) *place {
+		key := topologyKey(c.Topology)
 		if byKey[key] == nil {
 			byKey[key] = &place{key: key}
 		}
 		return byKey[key]
 	}
-	healthy, others := controllersOf(tx, pluginID)
+	healthy, others := nodeconn.AllControllers(tx, pluginID)
 	for _, c := range healthy {
-		at(c).nodes = append(at(c).nodes, c.nodeID)
+		at(c).nodes = append(at(c).nodes, c.NodeID)
 	}
 	for _, c := range others {
-		at(c).down = append(at(c).down, c.nodeID)
+		at(c).down = append(at(c).down, c.NodeID)
 	}
 	places := make([]*place, 0, len(byKey))
 	for _, p := range byKey {
@@ -193,7 +194,7 @@ func (l *externalList) ask(ctx context.Context, p *place, rest int) externalAnsw
 	if len(p.nodes) == 0 {
 		return externalAnswer{err: noController}
 	}
-	page, err := CallController(ctx, l.Nodes, min(externalTimeout, l.config.CallTimeout), p.nodes,
+	page, err := nodeconn.CallController(ctx, l.nodes, min(externalTimeout, l.config.CallTimeout), p.nodes,
 		structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
 			PluginID: l.plugin.ID, Provider: l.plugin.Provider, MaxEntries: int32(rest), StartingToken: p.token,
 		})

@@ -354,7 +354,7 @@ func TestAPluginThatCannotIsNotWaitedFor(t *testing.T) {
 	lame := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: "n2", CSIInfo: structs.CSIInfo{PluginID: "pl", Healthy: true,
 		RequiresControllerPlugin: true, ControllerInfo: &structs.CSIControllerInfo{}}}
 	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{CSI: []*structs.CSIPluginInstance{lame}, Node: &structs.Node{ID: "n2", SecretID: "s", Name: "n", Status: structs.NodeReady}})
-	s.Nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
+	s.nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
 	v := s.addVolume("v")
 	refused(s, structs.KindPrecondition, structs.CSIVolumeCreate, create)
 	refused(s, structs.KindPrecondition, structs.CSIVolumeDelete, &structs.CSIVolumeDeleteRequest{ID: "v"})

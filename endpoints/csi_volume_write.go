@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"berth/fsm"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -105,12 +106,12 @@ func (i intents) confirm(ctx context.Context, tx *state.ReadTx, v *structs.CSIVo
 		PluginID: v.PluginID, ExternalID: v.ExternalID, Capabilities: v.RequestedCapabilities,
 		MountOptions: v.MountOptions, Context: v.Context, Parameters: v.Parameters, Secrets: v.Secrets,
 	}
-	AddressDriver(tx, req)
-	candidates := VolumeControllers(tx, v)
-	_, err := CallController(ctx, i.Nodes, i.config.CallTimeout, candidates, structs.ClientCSIControllerValidate, req)
+	nodeconn.AddressDriver(tx, req)
+	candidates := nodeconn.VolumeControllers(tx, v)
+	_, err := nodeconn.CallController(ctx, i.nodes, i.config.CallTimeout, candidates, structs.ClientCSIControllerValidate, req)
 	// Where controllers each know the volumes of their own node, the others have not found it.
 	for n := 1; n < len(candidates) && structs.IsKind(err, structs.KindNotFound) && len(v.Topologies) == 0; n++ {
-		_, err = CallController(ctx, i.Nodes, i.config.CallTimeout, candidates[n:], structs.ClientCSIControllerValidate, req)
+		_, err = nodeconn.CallController(ctx, i.nodes, i.config.CallTimeout, candidates[n:], structs.ClientCSIControllerValidate, req)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/internal/together"
 	"berth/rpc"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -80,6 +81,7 @@ type Deps struct {
 	Store  *state.Store
 	Raft   Raft
 	Leases Leases
+	Nodes  *nodeconn.Sessions // over which this server can call nodes
 	Logger hclog.Logger
 	Region string
 	Now    func() time.Time
@@ -88,8 +90,7 @@ type Deps struct {
 
 // Endpoints serve the procedures of one server.
 type Endpoints struct {
-	Nodes *Sessions // the connections over which nodes can be called
-
+	nodes  *nodeconn.Sessions
 	store  *state.Store
 	raft   Raft
 	writes *admission // the same, which knows how many
@@ -124,7 +125,7 @@ func New(d Deps) *Endpoints {
 	}
 	writes := admit(d.Raft, d.Config)
 	e := &Endpoints{
-		Nodes: NewSessions(), store: d.Store, raft: writes, writes: writes, leases: d.Leases,
+		nodes: d.Nodes, store: d.Store, raft: writes, writes: writes, leases: d.Leases,
 		logger: d.Logger, region: d.Region, now: d.Now, config: d.Config,
 		known: newKnown(), pace: newPace(), volumeTurns: turns{queue: d.Config.VolumeQueue, patience: d.Config.WritePatience},
 	}

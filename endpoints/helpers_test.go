@@ -13,6 +13,7 @@ import (
 
 	"berth/fsm"
 	"berth/rpc"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -137,7 +138,10 @@ func newServer(t testing.TB, config ...Config) *server {
 	store := state.New()
 	s := &server{t: t, leases: &fakeLeases{}, clock: time.Unix(1_000_000, 0)}
 	s.raft = &fakeRaft{fsm: fsm.New(store), leader: "s1:4747", isMe: true, index: 100}
-	d := Deps{Store: store, Raft: s.raft, Leases: s.leases, Logger: hclog.NewNullLogger(), Now: func() time.Time { return s.clock }}
+	d := Deps{
+		Store: store, Raft: s.raft, Leases: s.leases, Nodes: nodeconn.NewSessions(),
+		Logger: hclog.NewNullLogger(), Now: func() time.Time { return s.clock },
+	}
 	if len(config) > 0 {
 		d.Config = config[0]
 	}
@@ -192,7 +196,7 @@ func (s *server) addNode(id, zone string) *fakeNode {
 		},
 	})
 	n := &fakeNode{done: make(chan struct{})}
-	s.Nodes.Bind(id, n)
+	s.nodes.Bind(id, n)
 	return n
 }
 

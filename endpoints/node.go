@@ -20,7 +20,7 @@ type nodes struct{ *Endpoints }
 // request that another server passed on came over that server's connection.
 func (n nodes) bind(ctx context.Context, nodeID string, w *structs.WriteOptions) {
 	if session := rpc.SessionFrom(ctx); session != nil && !w.Forwarded {
-		n.Nodes.Bind(nodeID, session)
+		n.nodes.Bind(nodeID, session)
 	}
 }
 
@@ -127,7 +127,7 @@ func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterReques
 	answer, err := done(fsm.Propose(ctx, n.raft, fsm.NodeDeregister, req))
 	if err == nil {
 		for _, id := range req.NodeIDs {
-			n.Nodes.Drop(id)
+			n.nodes.Drop(id)
 		}
 	}
 	return answer, err

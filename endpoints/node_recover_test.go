@@ -152,7 +152,7 @@ func TestDetach_AsksTheControllerWhereNoRowSaysThatTheVolumeIsAttached(t *testin
 	t.Run("a node whose ID the plugin has not told", func(t *testing.T) {
 		s, _ := setUp(t)
 		must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n2", SecretID: secretOf("n2"), Name: "n2"}})
-		s.Nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
+		s.nodes.Bind("n2", &fakeNode{done: make(chan struct{})})
 		if err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, force("n2")); !strings.Contains(err.Error(), "its job running there") {
 			t.Errorf("does not say why: %v", err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"berth/fsm"
 	"berth/rpc"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -167,47 +168,26 @@ func TestTheServerCallsANodeBack(t *testing.T) {
 	if _, err := rpc.Call(ctx, pool.At(ln.Addr().String()), structs.NodeRegister, register); err != nil {
 		t.Fatal(err)
 	}
-	if s.Nodes.Connected("n1") {
+	if s.nodes.Session("n1") != nil {
 		t.Error("a forwarded request bound the forwarder's connection")
 	}
 	register.Forwarded = false
 	if _, err := rpc.Call(ctx, pool.At(ln.Addr().String()), structs.NodeRegister, register); err != nil {
 		t.Fatal(err)
 	}
-	if err := DetachFromNode(ctx, s.Nodes, quick().VolumeTimeout, structs.CSIClaimKey{VolumeID: "v"}, "n1"); err != nil {
+	detach := nodeconn.Detach{Claim: structs.CSIClaimKey{VolumeID: "v"}, NodeID: "n1"}
+	if err := nodeconn.DetachFromNode(ctx, s.nodes, quick().VolumeTimeout, detach); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-asked; got != "v" {
 		t.Errorf("the node was asked about %q", got)
 	}
-	session := s.Nodes.find("n1")
+	session := s.nodes.Session("n1")
 	pool.Drop(ln.Addr().String())
 	<-session.Done()
-	err = DetachFromNode(ctx, s.Nodes, quick().VolumeTimeout, structs.CSIClaimKey{VolumeID: "v"}, "n1")
-	if !structs.IsKind(err, structs.KindUnavailable) || s.Nodes.Connected("n1") {
+	err = nodeconn.DetachFromNode(ctx, s.nodes, quick().VolumeTimeout, detach)
+	if !structs.IsKind(err, structs.KindUnavailable) || s.nodes.Session("n1") != nil {
 		t.Errorf("after the connection ended: %v", err)
-	}
-}
-
-func TestSessionsForgetThoseThatEnded(t *testing.T) {
-	s := NewSessions()
-	gone := make(chan struct{})
-	close(gone)
-	for i := range 1000 {
-		s.Bind(structs.DeriveID(uint64(i)), &fakeNode{done: gone})
-	}
-	if n := len(s.byNode); n > 64 {
-		t.Errorf("%d sessions that ended are kept", n)
-	}
-	live := &fakeNode{done: make(chan struct{})}
-	s.Bind("n", live)
-	s.Bind("n", live)
-	if !s.Connected("n") {
-		t.Error("a live session is not found")
-	}
-	s.Drop("n")
-	if s.Connected("n") {
-		t.Error("a dropped session is found")
 	}
 }
 
@@ -284,7 +264,7 @@ func TestNodesShowWhatRunsThere(t *testing.T) {
 		t.Errorf("%d entries for requests that name too many nodes, or unknown ones", n-written)
 	}
 	must(s, structs.NodeDeregister, &structs.NodeDeregisterRequest{NodeIDs: []string{"n1"}})
-	if s.Nodes.Connected("n1") {
+	if s.nodes.Session("n1") != nil {
 		t.Error("the connection of a node that is forgotten is kept")
 	}
 }

@@ -41,9 +41,9 @@ func newHolding(t *testing.T, c Config) (*server, *holdingRaft) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	held := &holdingRaft{fakeRaft: s.raft, free: make(chan struct{})}
-	nodes := s.Nodes
-	s.Endpoints = New(Deps{Store: s.store, Raft: held, Leases: s.leases, Logger: hclog.NewNullLogger(), Config: c})
-	s.Nodes = nodes
+	s.Endpoints = New(Deps{
+		Store: s.store, Raft: held, Leases: s.leases, Nodes: s.nodes, Logger: hclog.NewNullLogger(), Config: c,
+	})
 	s.rpc = rpc.NewServer(hclog.NewNullLogger(), s.List()...)
 	t.Cleanup(s.rpc.Close)
 	return s, held

@@ -124,7 +124,7 @@ func (s *Server) leaderLoops() []control.Loop {
 	return append([]control.Loop{
 		{Name: "members", Run: s.reconcileMembers},
 	}, control.Loops(control.Deps{
-		Store: s.store, Proposer: s, Nodes: s.endpoints.Nodes, Leases: s.leases,
+		Store: s.store, Proposer: s, Nodes: s.nodes, Leases: s.leases,
 		Logger: s.logger.Named("control"), Now: time.Now, Config: s.cfg.control(),
 	})...)
 }

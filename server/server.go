@@ -21,6 +21,7 @@ import (
 	"berth/internal/admission"
 	"berth/rpc"
 	"berth/server/control"
+	"berth/server/nodeconn"
 	"berth/server/raftfiles"
 	"berth/state"
 	"berth/structs"
@@ -36,6 +37,7 @@ type Server struct {
 	consensus *consensus
 	layer     *raftLayer
 	members   *membership
+	nodes     *nodeconn.Sessions
 	endpoints *endpoints.Endpoints
 	leases    *control.Leases
 	rpc       *rpc.Server
@@ -114,8 +116,10 @@ func (s *Server) serve(ln net.Listener) {
 	s.gate = admission.New(admission.DefaultConfig())
 	s.pool = rpc.NewPoolOver(cfg.network().Dial, logger.Named("rpc"), nil)
 	s.leases = control.NewLeases(cfg.control().Leases, time.Now)
+	s.nodes = nodeconn.NewSessions()
 	s.endpoints = endpoints.New(endpoints.Deps{
-		Store: s.store, Raft: s, Leases: s.leases, Logger: logger.Named("rpc"), Region: cfg.Region, Now: time.Now,
+		Store: s.store, Raft: s, Leases: s.leases, Nodes: s.nodes, Logger: logger.Named("rpc"),
+		Region: cfg.Region, Now: time.Now,
 	})
 	s.rpc = rpc.NewServer(logger.Named("rpc"), s.endpoints.List()...)
 	s.rpc.Shed(s.gate)

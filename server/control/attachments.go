@@ -4,8 +4,8 @@ import (
 	"context"
 	"maps"
 
-	"berth/endpoints"
 	"berth/fsm"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -48,9 +48,9 @@ func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachmen
 	c = c.noting(a.Namespace, note, op)
 	w.candidates = func(tx *state.ReadTx) []string {
 		if v := state.Volume(tx, a.Namespace, a.VolumeID); v != nil && v.PluginID == a.PluginID {
-			return endpoints.VolumeControllers(tx, v)
+			return nodeconn.VolumeControllers(tx, v)
 		}
-		return endpoints.Controllers(tx, a.PluginID, nil, volume)
+		return nodeconn.Controllers(tx, a.PluginID, nil, volume)
 	}
 	w.act = func(ctx context.Context, candidates []string) error {
 		published, err := c.callFor(ctx, op, candidates, a)

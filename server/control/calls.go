@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"berth/endpoints"
 	"berth/fsm"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -56,7 +56,7 @@ func (c controllerLoop) noting(namespace string, row structs.CSICallNote, op str
 func callController[Req, Resp any](ctx context.Context, c controllerLoop, candidates []string,
 	m structs.Method[Req, Resp], req *Req,
 ) (*Resp, error) {
-	endpoints.AddressDriver(c.Store.Read(), req)
+	nodeconn.AddressDriver(c.Store.Read(), req)
 	err := error(nil)
 	for _, node := range candidates {
 		if c.note != nil {
@@ -65,7 +65,7 @@ func callController[Req, Resp any](ctx context.Context, c controllerLoop, candid
 			}
 		}
 		var resp *Resp
-		resp, err = endpoints.CallNode(ctx, c.Nodes, c.Config.CallTimeout, node, m, req)
+		resp, err = nodeconn.CallNode(ctx, c.Nodes, c.Config.CallTimeout, node, m, req)
 		if err == nil || !structs.IsKind(err, structs.KindUnavailable) || ctx.Err() != nil {
 			return resp, uncertain(err)
 		}

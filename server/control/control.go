@@ -10,6 +10,7 @@ import (
 	"berth/endpoints"
 	"berth/fsm"
 	"berth/scheduler"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -89,7 +90,7 @@ const entryMost = 4096
 type Deps struct {
 	Store    *state.Store
 	Proposer fsm.Proposer
-	Nodes    endpoints.NodeCaller
+	Nodes    nodeconn.Caller
 	Leases   *Leases
 	Logger   hclog.Logger
 	Now      func() time.Time

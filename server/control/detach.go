@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"berth/endpoints"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -72,9 +72,9 @@ func (c controllerLoop) listed(ctx context.Context, candidates []string,
 		return nil
 	}
 	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
-	endpoints.AddressDriver(tx, req)
+	nodeconn.AddressDriver(tx, req)
 	for range listPages {
-		page, err := endpoints.CallNode(ctx, c.Nodes, c.Config.CallTimeout, candidates[at],
+		page, err := nodeconn.CallNode(ctx, c.Nodes, c.Config.CallTimeout, candidates[at],
 			structs.ClientCSIControllerList, req)
 		if err == nil {
 			err = page.Validate()

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"berth/endpoints"
 	"berth/fsm"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -37,7 +37,8 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) step
 		if req == nil {
 			return nil
 		}
-		grown, err := endpoints.ExpandOnNode(ctx, c.Nodes, c.Config.CallTimeout, claim.NodeID, req)
+		grown, err := nodeconn.CallNode(ctx, c.Nodes, c.Config.CallTimeout, claim.NodeID,
+			structs.ClientCSINodeExpand, req)
 		if ctx.Err() != nil {
 			return ctx.Err() // the outcome is not known; the next leader makes the same call
 		}

@@ -12,6 +12,7 @@ import (
 
 	"berth/endpoints"
 	"berth/rpc"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -66,8 +67,11 @@ func (p *plugin) serve() *rpc.Server {
 // registers, a volume is created, a job is placed, its volume attached, used, released and deleted.
 func TestALifeFromJobToDeletedVolume(t *testing.T) {
 	w := newWorld(t)
-	e := endpoints.New(endpoints.Deps{Store: w.Store, Raft: alone{w}, Leases: w.Leases, Logger: hclog.NewNullLogger()})
-	w.Nodes = e.Nodes
+	nodes := nodeconn.NewSessions()
+	w.Nodes = nodes
+	e := endpoints.New(endpoints.Deps{
+		Store: w.Store, Raft: alone{w}, Leases: w.Leases, Nodes: nodes, Logger: hclog.NewNullLogger(),
+	})
 	srv := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

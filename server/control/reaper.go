@@ -5,9 +5,9 @@ import (
 	"iter"
 	"time"
 
-	"berth/endpoints"
 	"berth/fsm"
 	"berth/internal/together"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -163,7 +163,8 @@ func (r *reaper) letGo(ctx context.Context, c *structs.CSIClaim) error {
 		return err
 	}
 	defer leaveNode()
-	return endpoints.DetachFromNode(ctx, r.Nodes, r.Config.CallTimeout, c.Key(), c.NodeID)
+	return nodeconn.DetachFromNode(ctx, r.Nodes, r.Config.CallTimeout,
+		nodeconn.Detach{Claim: c.Key(), NodeID: c.NodeID})
 }
 
 func (r *reaper) record(ctx context.Context, node string, claims []structs.CSIClaimKey) (uint64, error) {

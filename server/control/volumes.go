@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"berth/endpoints"
 	"berth/fsm"
+	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
 )
@@ -40,7 +40,7 @@ func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 	w := work{
 		op: op, volume: v.Namespace + "/" + v.ID, plugin: v.PluginID,
 		version: v.ModifyIndex, lastError: v.LastError, call: v.Call,
-		candidates: func(tx *state.ReadTx) []string { return endpoints.VolumeControllers(tx, v) },
+		candidates: func(tx *state.ReadTx) []string { return nodeconn.VolumeControllers(tx, v) },
 	}
 	w.act = func(ctx context.Context, candidates []string) error {
 		outcome, err := c.volumeCall(ctx, op, candidates, v)

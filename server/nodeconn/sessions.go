@@ -1,4 +1,4 @@
-package endpoints
+package nodeconn
 
 import (
 	"context"
@@ -50,10 +50,8 @@ func (s *Sessions) Drop(nodeID string) {
 	delete(s.byNode, nodeID)
 }
 
-// Connected reports whether the node can be called from this server now.
-func (s *Sessions) Connected(nodeID string) bool { return s.find(nodeID) != nil }
-
-func (s *Sessions) find(nodeID string) Session {
+// Session returns the connection over which the node can be called now, nil if there is none.
+func (s *Sessions) Session(nodeID string) Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	session := s.byNode[nodeID]
@@ -75,7 +73,7 @@ func ended(s Session) bool {
 
 // Call calls a method of a node. Without a session it is unavailable: nothing was sent.
 func (s *Sessions) Call(ctx context.Context, nodeID, method string, req, resp any) error {
-	session := s.find(nodeID)
+	session := s.Session(nodeID)
 	if session == nil {
 		return structs.Errorf(structs.KindUnavailable,
 			"node %s has no connection to the leader now; it connects with its next heartbeat", structs.ShortID(nodeID))
@@ -83,9 +81,14 @@ func (s *Sessions) Call(ctx context.Context, nodeID, method string, req, resp an
 	return session.Call(ctx, method, req, resp)
 }
 
+// Caller calls methods of nodes: *Sessions, or a test's.
+type Caller interface {
+	Call(ctx context.Context, nodeID, method string, req, resp any) error
+}
+
 // CallNode calls a typed method of a node and bounds the time it may take. Unavailable says that the call was not
 // delivered, or that the node did not begin it.
-func CallNode[Req, Resp any](ctx context.Context, c NodeCaller, limit time.Duration, nodeID string,
+func CallNode[Req, Resp any](ctx context.Context, c Caller, limit time.Duration, nodeID string,
 	m structs.Method[Req, Resp], req *Req,
 ) (*Resp, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -1,4 +1,4 @@
-package endpoints
+package nodeconn
 
 import (
 	"context"
@@ -11,33 +11,28 @@ import (
 	"berth/structs"
 )
 
-// NodeCaller calls methods of nodes: *Sessions, or a test's.
-type NodeCaller interface {
-	Call(ctx context.Context, nodeID, method string, req, resp any) error
-}
-
-// controller is a healthy controller instance with all that the choice looks at.
-type controller struct {
-	nodeID   string
-	topology *structs.CSITopology // of the plugin's node half on the same node, nil if there is none
+// Controller is a controller instance with all that the choice looks at.
+type Controller struct {
+	NodeID   string
+	Topology *structs.CSITopology // of the plugin's node half on the same node, nil if there is none
 }
 
 // Controllers are the nodes whose controller may serve a call about something with the topologies, the
 // best first. Key, the name of that something, spreads the calls over equally good controllers and sends
 // those for one thing to the same one.
 func Controllers(tx *state.ReadTx, pluginID string, want *structs.CSITopologyRequest, key string) []string {
-	healthy, _ := controllersOf(tx, pluginID)
+	healthy, _ := AllControllers(tx, pluginID)
 	return choose(healthy, want, key)
 }
 
-// controllersOf returns the plugin's controllers that can be asked, and those that cannot.
-func controllersOf(tx *state.ReadTx, pluginID string) (healthy, others []controller) {
+// AllControllers returns the plugin's controllers that can be asked, and those that cannot.
+func AllControllers(tx *state.ReadTx, pluginID string) (healthy, others []Controller) {
 	for i := range state.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
 		node := state.Node(tx, i.NodeID)
-		c := controller{nodeID: i.NodeID}
+		c := Controller{NodeID: i.NodeID}
 		half := state.Instance(tx, pluginID, structs.CSIKindNode, i.NodeID)
 		if half != nil && half.NodeInfo != nil {
-			c.topology = half.NodeInfo.AccessibleTopology
+			c.Topology = half.NodeInfo.AccessibleTopology
 		}
 		if i.Healthy && node != nil && node.Status == structs.NodeReady {
 			healthy = append(healthy, c)
@@ -60,34 +55,34 @@ func VolumeControllers(tx *state.ReadTx, v *structs.CSIVolume) []string {
 
 // choose leaves out the controllers that are elsewhere than required. A controller that says nothing of
 // where it is serves every place. A preferred place counts before the spread by key.
-func choose(all []controller, want *structs.CSITopologyRequest, key string) []string {
-	fitting := slices.DeleteFunc(slices.Clone(all), func(c controller) bool {
+func choose(all []Controller, want *structs.CSITopologyRequest, key string) []string {
+	fitting := slices.DeleteFunc(slices.Clone(all), func(c Controller) bool {
 		return want != nil && len(want.Required) > 0 && rank(c, want.Required) == len(want.Required)
 	})
-	slices.SortFunc(fitting, func(a, b controller) int { return strings.Compare(a.nodeID, b.nodeID) })
+	slices.SortFunc(fitting, func(a, b Controller) int { return strings.Compare(a.NodeID, b.NodeID) })
 	ids := make([]string, len(fitting))
 	shift := spread(key, len(fitting))
 	for i := range fitting {
-		ids[i] = fitting[(i+shift)%len(fitting)].nodeID
+		ids[i] = fitting[(i+shift)%len(fitting)].NodeID
 	}
 	if want == nil || len(want.Preferred) == 0 {
 		return ids
 	}
 	ranks := map[string]int{}
 	for _, c := range fitting {
-		ranks[c.nodeID] = rank(c, want.Preferred)
+		ranks[c.NodeID] = rank(c, want.Preferred)
 	}
 	slices.SortStableFunc(ids, func(a, b string) int { return ranks[a] - ranks[b] })
 	return ids
 }
 
 // rank is the position of the first of the places that the controller is in; len(places) if it is in none.
-func rank(c controller, places []*structs.CSITopology) int {
-	if c.topology == nil || len(c.topology.Segments) == 0 {
+func rank(c Controller, places []*structs.CSITopology) int {
+	if c.Topology == nil || len(c.Topology.Segments) == 0 {
 		return 0
 	}
 	for i, p := range places {
-		if p.Matches(c.topology) {
+		if p.Matches(c.Topology) {
 			return i
 		}
 	}
@@ -108,12 +103,12 @@ func spread(key string, n int) int {
 func AddressDriver(tx *state.ReadTx, req any) {
 	if r, ok := req.(structs.CSIControllerRequest); ok {
 		id, provider := r.Driver()
-		*provider = providerOf(tx, id)
+		*provider = Provider(tx, id)
 	}
 }
 
-// providerOf returns the driver that a plugin's ID belongs to, "" while it is not known.
-func providerOf(tx *state.ReadTx, pluginID string) string {
+// Provider returns the driver that a plugin's ID belongs to, "" while it is not known.
+func Provider(tx *state.ReadTx, pluginID string) string {
 	if plugin := state.Plugin(tx, pluginID); plugin != nil {
 		return plugin.Provider
 	}
@@ -122,7 +117,7 @@ func providerOf(tx *state.ReadTx, pluginID string) string {
 
 // CallController makes a call at the first of the nodes that can be reached. The next one is tried only
 // after unavailable: nothing was done there, or the same call may be made again.
-func CallController[Req, Resp any](ctx context.Context, nodes NodeCaller, limit time.Duration, candidates []string,
+func CallController[Req, Resp any](ctx context.Context, nodes Caller, limit time.Duration, candidates []string,
 	m structs.Method[Req, Resp], req *Req,
 ) (*Resp, error) {
 	err := error(nil)

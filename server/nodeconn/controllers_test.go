@@ -1,11 +1,13 @@
-package endpoints
+package nodeconn
 
 import (
 	"context"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"berth/state"
 	"berth/structs"
 )
 
@@ -14,19 +16,19 @@ func at(zone string) *structs.CSITopology {
 }
 
 func TestControllersAreChosenByWhereTheVolumeIs(t *testing.T) {
-	a, b, nowhere := controller{"na", at("a")}, controller{"nb", at("b")}, controller{"nx", nil}
+	a, b, nowhere := Controller{"na", at("a")}, Controller{"nb", at("b")}, Controller{"nx", nil}
 	for name, c := range map[string]struct {
-		all  []controller
+		all  []Controller
 		want *structs.CSITopologyRequest
 		out  []string
 	}{
 		"none":                    {nil, nil, []string{}},
-		"no wish takes all":       {[]controller{a, b}, nil, []string{"na", "nb"}},
-		"required":                {[]controller{a, b}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("b")}}, []string{"nb"}},
-		"one of many":             {[]controller{a, b}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c"), at("a")}}, []string{"na"}},
-		"nowhere to be found":     {[]controller{a, b}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c")}}, []string{}},
-		"no topology serves all":  {[]controller{a, nowhere}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c")}}, []string{"nx"}},
-		"preferred is only order": {[]controller{a, b}, &structs.CSITopologyRequest{Preferred: []*structs.CSITopology{at("b")}}, []string{"nb", "na"}},
+		"no wish takes all":       {[]Controller{a, b}, nil, []string{"na", "nb"}},
+		"required":                {[]Controller{a, b}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("b")}}, []string{"nb"}},
+		"one of many":             {[]Controller{a, b}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c"), at("a")}}, []string{"na"}},
+		"nowhere to be found":     {[]Controller{a, b}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c")}}, []string{}},
+		"no topology serves all":  {[]Controller{a, nowhere}, &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("c")}}, []string{"nx"}},
+		"preferred is only order": {[]Controller{a, b}, &structs.CSITopologyRequest{Preferred: []*structs.CSITopology{at("b")}}, []string{"nb", "na"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := choose(c.all, c.want, ""); !slices.Equal(got, c.out) && !slices.Equal(slices.Sorted(slices.Values(got)), c.out) {
@@ -40,7 +42,7 @@ func TestControllersAreChosenByWhereTheVolumeIs(t *testing.T) {
 }
 
 func TestControllersShareTheWorkAndStickToAVolume(t *testing.T) {
-	all := []controller{{"n1", nil}, {"n2", nil}, {"n3", nil}}
+	all := []Controller{{"n1", nil}, {"n2", nil}, {"n3", nil}}
 	first := map[string]int{}
 	for i := range 300 {
 		key := structs.DeriveID(uint64(i))
@@ -57,38 +59,70 @@ func TestControllersShareTheWorkAndStickToAVolume(t *testing.T) {
 	}
 }
 
+// twoZones returns a store with the plugin pl on the nodes n1 in zone a and n2 in zone b. The update comes
+// after their registration.
+func twoZones(t *testing.T, update *structs.CSIPluginInstance) *state.Store {
+	t.Helper()
+	store := state.New()
+	b := store.Begin()
+	apply := func(index uint64, fn func(tx *state.WriteTx) error) {
+		t.Helper()
+		if err := b.Apply(index, fn); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, zone := range []string{"a", "b"} {
+		node := &structs.Node{ID: "n" + strconv.Itoa(i+1), SecretID: "s", Status: structs.NodeReady}
+		node.Name = node.ID
+		info := structs.CSIInfo{PluginID: "pl", Provider: "pl.csi", Healthy: true, RequiresControllerPlugin: true}
+		controller := &structs.CSIPluginInstance{Kind: structs.CSIKindController, NodeID: node.ID, CSIInfo: info}
+		controller.ControllerInfo = &structs.CSIControllerInfo{SupportsCreateDelete: true}
+		half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: node.ID, CSIInfo: info}
+		half.NodeInfo = &structs.CSINodeInfo{ID: "ext-" + node.ID, AccessibleTopology: at(zone)}
+		apply(uint64(i+1), func(tx *state.WriteTx) error {
+			return state.NodeRegister(tx, &structs.NodeRegisterRequest{
+				Node: node, CSI: []*structs.CSIPluginInstance{controller, half},
+			})
+		})
+	}
+	apply(3, func(tx *state.WriteTx) error {
+		return state.NodeUpdateCSI(tx, &structs.NodeUpdateCSIRequest{
+			NodeID: update.NodeID, Upserts: []*structs.CSIPluginInstance{update},
+		})
+	})
+	b.Commit()
+	return store
+}
+
 func TestDuty_B10_AControllerOfAnotherDriverIsNotAsked(t *testing.T) {
-	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "b")
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n2", SecretID: secretOf("n2"), Upserts: []*structs.CSIPluginInstance{
-		{Kind: structs.CSIKindController, NodeID: "n2", CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "other.csi", Healthy: true,
-			ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true}}}}})
-	if got := Controllers(s.store.Read(), "pl", nil, ""); !slices.Equal(got, []string{"n1"}) {
+	store := twoZones(t, &structs.CSIPluginInstance{
+		Kind: structs.CSIKindController, NodeID: "n2",
+		CSIInfo: structs.CSIInfo{PluginID: "pl", Provider: "other.csi", Healthy: true,
+			ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true}},
+	})
+	if got := Controllers(store.Read(), "pl", nil, ""); !slices.Equal(got, []string{"n1"}) {
 		t.Errorf("got %v, want n1 alone", got)
 	}
 	req := &structs.ClientCSIDeleteRequest{PluginID: "pl"}
-	if AddressDriver(s.store.Read(), req); req.Provider != "pl.csi" {
+	if AddressDriver(store.Read(), req); req.Provider != "pl.csi" {
 		t.Errorf("the call names the driver %q", req.Provider)
 	}
 }
 
 func TestOnlyHealthyControllersOnReadyNodesAreAsked(t *testing.T) {
-	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "b")
-	must(s, structs.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: "n1", SecretID: secretOf("n1"), Upserts: []*structs.CSIPluginInstance{
-		{Kind: structs.CSIKindController, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: "pl"}}}})
-	if got := Controllers(s.store.Read(), "pl", nil, ""); !slices.Equal(got, []string{"n2"}) {
+	store := twoZones(t, &structs.CSIPluginInstance{
+		Kind: structs.CSIKindController, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: "pl"},
+	})
+	if got := Controllers(store.Read(), "pl", nil, ""); !slices.Equal(got, []string{"n2"}) {
 		t.Errorf("got %v, want n2 alone", got)
 	}
 	v := &structs.CSIVolume{ID: "v", PluginID: "pl", Topologies: []*structs.CSITopology{at("a")},
 		RequestedTopologies: &structs.CSITopologyRequest{Required: []*structs.CSITopology{at("b")}}}
-	if got := VolumeControllers(s.store.Read(), v); len(got) != 0 {
+	if got := VolumeControllers(store.Read(), v); len(got) != 0 {
 		t.Errorf("got %v, want nobody: the volume is in zone a, whatever was asked for", got)
 	}
 	v.Topologies = nil
-	if got := VolumeControllers(s.store.Read(), v); !slices.Equal(got, []string{"n2"}) {
+	if got := VolumeControllers(store.Read(), v); !slices.Equal(got, []string{"n2"}) {
 		t.Errorf("got %v, want n2", got)
 	}
 }

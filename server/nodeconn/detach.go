@@ -1,0 +1,26 @@
+package nodeconn
+
+import (
+	"context"
+	"time"
+
+	"berth/structs"
+)
+
+// Detach names the claim whose volume a node is to let go of.
+type Detach struct {
+	Claim  structs.CSIClaimKey
+	NodeID string
+	// ByOperator has the node make also a call again that its plugin has refused for good.
+	ByOperator bool
+}
+
+// DetachFromNode asks a node to let go of a claim's volume. Without an error nothing of it is left there.
+func DetachFromNode(ctx context.Context, nodes Caller, limit time.Duration, d Detach) error {
+	_, err := CallNode(ctx, nodes, limit, d.NodeID, structs.ClientCSINodeDetach,
+		&structs.ClientCSINodeDetachRequest{
+			VolumeID: d.Claim.VolumeID, VolumeNamespace: d.Claim.Namespace, AllocID: d.Claim.AllocID,
+			ByOperator: d.ByOperator,
+		})
+	return err
+}
