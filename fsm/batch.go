@@ -3,9 +3,6 @@ package fsm
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
-
-	"berth/state"
 )
 
 // A batch is one log entry of many that were proposed independently: under load they share what an entry
@@ -21,36 +18,15 @@ const (
 	BytesInBatch = 1 << 20
 )
 
-// Batch is the command that is many.
-var Batch = batchCommand{ID: 40, Name: "Batch"}
-
-type batchCommand struct {
-	ID   uint8
-	Name string
-}
-
-func (c batchCommand) id() uint8    { return c.ID }
-func (c batchCommand) name() string { return c.Name }
-
-// decode is for what is in a batch: there it has no place.
-func (batchCommand) decode([]byte) (func(*state.WriteTx) error, error) {
-	return nil, fmt.Errorf("a batch inside a batch")
-}
+type batchCommand struct{ *CommandInfo }
 
 // Answers are those of a batch: one for each of its entries, as FSM.Apply gives them.
 type Answers []any
 
-// packed are the commands that come by the thousand: what nodes report, claim and release, what the leader records of
-// the plugins' work, the plans of many jobs and the volumes of many. Whatever is applied is right in a batch; the other
-// commands of operators are few.
-var packed = []anyCommand{
-	NodeRegister, NodeStatus, NodeUpdate, NodeUpdateCSI, AllocsClientUpdate, EvalUpdate, PlanApply,
-	VolumePut, VolumeOutcome, VolumeClaim, VolumeUnpublish, AttachmentOutcome,
-}
-
 // Packable reports whether an entry may share a batch with others.
 func Packable(entry []byte) bool {
-	return len(entry) > 0 && slices.ContainsFunc(packed, func(c anyCommand) bool { return c.id() == entry[0] })
+	c := find(entry)
+	return c != nil && c.Batched
 }
 
 // Encode makes one entry of many.

@@ -9,100 +9,135 @@ import (
 	"berth/structs"
 )
 
-// The commands. Ids are never changed and never used again.
+// The commands, one line each; no other list names them. An ID is never changed and never used again. A new
+// command has the option since, with the version after Version.
 var (
-	NodeRegister    = command(1, "NodeRegister", state.NodeRegister)
+	NodeRegister    = command(1, "NodeRegister", state.NodeRegister, batched)
 	NodeDeregister  = command(2, "NodeDeregister", state.NodeDeregister)
-	NodeStatus      = command(3, "NodeStatus", state.NodeStatus)
+	NodeStatus      = command(3, "NodeStatus", state.NodeStatus, batched)
 	NodeEligibility = command(4, "NodeEligibility", state.NodeEligibility)
-	NodeUpdateCSI   = command(5, "NodeUpdateCSI", state.NodeUpdateCSI)
+	NodeUpdateCSI   = command(5, "NodeUpdateCSI", state.NodeUpdateCSI, batched)
 	NodeEvents      = command(6, "NodeEvents", state.NodeEvents)
-	NodeUpdate      = command(7, "NodeUpdate", state.NodeUpdate)
+	NodeUpdate      = command(7, "NodeUpdate", state.NodeUpdate, batched, since(1))
 
 	JobRegister   = command(10, "JobRegister", state.JobRegister)
 	JobDeregister = command(11, "JobDeregister", state.JobDeregister)
 
-	EvalUpdate         = command(20, "EvalUpdate", state.EvalUpdate)
-	PlanApply          = command(21, "PlanApply", state.PlanApply)
-	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate)
+	EvalUpdate         = command(20, "EvalUpdate", state.EvalUpdate, batched)
+	PlanApply          = command(21, "PlanApply", state.PlanApply, batched)
+	AllocsClientUpdate = command(22, "AllocsClientUpdate", state.AllocsClientUpdate, batched)
 	AllocStop          = command(23, "AllocStop", state.AllocStop)
 	Reap               = command(24, "Reap", state.Reap)
 
-	VolumePut         = command(30, "VolumePut", state.VolumePut)
+	VolumePut         = command(30, "VolumePut", state.VolumePut, batched)
 	VolumeDeregister  = command(31, "VolumeDeregister", state.VolumeDeregister)
 	VolumeDelete      = command(32, "VolumeDelete", state.VolumeDelete)
-	VolumeOutcome     = command(33, "VolumeOutcome", state.VolumeOutcome)
-	VolumeClaim       = command(34, "VolumeClaim", state.VolumeClaim)
-	VolumeUnpublish   = command(35, "VolumeUnpublish", state.VolumeUnpublish)
-	AttachmentOutcome = command(36, "AttachmentOutcome", state.AttachmentOutcome)
+	VolumeOutcome     = command(33, "VolumeOutcome", state.VolumeOutcome, batched)
+	VolumeClaim       = command(34, "VolumeClaim", state.VolumeClaim, batched)
+	VolumeUnpublish   = command(35, "VolumeUnpublish", state.VolumeUnpublish, batched)
+	AttachmentOutcome = command(36, "AttachmentOutcome", state.AttachmentOutcome, batched)
 	PluginDelete      = command(37, "PluginDelete", state.PluginDelete)
-	NodeExpanded      = command(38, "NodeExpanded", state.NodeExpanded)
-	VolumeRetry       = command(39, "VolumeRetry", state.VolumeRetry)
-	AttachmentsFound  = command(55, "AttachmentsFound", state.AttachmentsFound)
-	VolumeForce       = command(50, "VolumeForce", state.VolumeForce)
-	CallNote          = command(51, "CallNote", state.CallNote)
+	NodeExpanded      = command(38, "NodeExpanded", state.NodeExpanded, since(2))
+	VolumeRetry       = command(39, "VolumeRetry", state.VolumeRetry, since(2))
+	AttachmentsFound  = command(55, "AttachmentsFound", state.AttachmentsFound, since(2))
+	VolumeForce       = command(50, "VolumeForce", state.VolumeForce, since(2))
+	CallNote          = command(51, "CallNote", state.CallNote, since(2))
+
+	// Batch is the command that carries entries of other commands.
+	Batch = batchCommand{register(&CommandInfo{ID: 40, Name: "Batch"})}
 )
 
-// commands is all of them: what is not in it cannot be applied.
-var commands = []anyCommand{
-	NodeRegister, NodeDeregister, NodeStatus, NodeEligibility, NodeUpdateCSI, NodeEvents, NodeUpdate,
-	JobRegister, JobDeregister,
-	EvalUpdate, PlanApply, AllocsClientUpdate, AllocStop, Reap,
-	VolumePut, VolumeDeregister, VolumeDelete, VolumeOutcome, VolumeClaim, VolumeUnpublish, AttachmentOutcome, PluginDelete,
-	NodeExpanded, VolumeRetry,
-	AttachmentsFound,
-	VolumeForce, CallNote,
-	Batch,
+// commands are all commands in the order of their declaration. What is not in it cannot be applied.
+var commands []*CommandInfo
+
+// CommandInfo describes a command, whatever the type of its payload.
+type CommandInfo struct {
+	ID   uint8
+	Name string
+	// Since is the version that introduced the command; 0 is as old as the log itself.
+	Since int
+	// Batched lets entries share a batch with others (see batch.go).
+	Batched bool
+
+	payload func() any // returns a new payload; nil for Batch
+	apply   func(tx *state.WriteTx, payload any) error
+}
+
+// Command is a type of log entry, with a P as its payload.
+type Command[P any] struct{ *CommandInfo }
+
+// command declares a command that a state function applies.
+func command[P any](
+	id uint8, name string, apply func(*state.WriteTx, *P) error, options ...func(*CommandInfo),
+) Command[P] {
+	info := &CommandInfo{ID: id, Name: name}
+	info.payload = func() any { return new(P) }
+	info.apply = func(tx *state.WriteTx, payload any) error { return apply(tx, payload.(*P)) }
+	for _, set := range options {
+		set(info)
+	}
+	return Command[P]{register(info)}
+}
+
+func register(c *CommandInfo) *CommandInfo {
+	commands = append(commands, c)
+	return c
+}
+
+// batched is the option of commands that nodes, the leader and the scheduler propose by the thousand. Every
+// command is right in a batch; those of operators are few.
+func batched(c *CommandInfo) { c.Batched = true }
+
+// since is the option of a command that a later version than the first introduced.
+func since(version int) func(*CommandInfo) {
+	return func(c *CommandInfo) { c.Since = version }
 }
 
 // Version counts how often commands were added. Servers gossip their version. A server does not propose an
 // entry that another server of the cluster cannot decode, because that server would stop.
-const Version = 2
-
-// since holds the version that introduced a command, by the ID of the command. A command without an entry is as
-// old as the log itself.
-var since = map[uint8]int{
-	NodeUpdate.ID:   1,
-	NodeExpanded.ID: 2, VolumeRetry.ID: 2,
-	AttachmentsFound.ID: 2,
-	VolumeForce.ID:      2, CallNote.ID: 2,
+func Version() int {
+	newest := 0
+	for _, c := range commands {
+		newest = max(newest, c.Since)
+	}
+	return newest
 }
 
 // Needs returns the version that decodes an entry. Batches are older than versions and have their own check.
 func Needs(entry []byte) int {
-	if len(entry) == 0 {
+	c := find(entry)
+	if c == nil {
 		return 0
 	}
-	return since[entry[0]]
+	return c.Since
 }
 
-// Command is a kind of log entry: its id, its payload's type and the state function that carries it out.
-type Command[P any] struct {
-	ID    uint8
-	Name  string
-	apply func(*state.WriteTx, *P) error
-}
-
-func command[P any](id uint8, name string, apply func(*state.WriteTx, *P) error) Command[P] {
-	return Command[P]{id, name, apply}
-}
-
-// anyCommand is a command whatever its payload.
-type anyCommand interface {
-	id() uint8
-	name() string
-	decode(payload []byte) (func(*state.WriteTx) error, error)
-}
-
-func (c Command[P]) id() uint8    { return c.ID }
-func (c Command[P]) name() string { return c.Name }
-
-func (c Command[P]) decode(payload []byte) (func(*state.WriteTx) error, error) {
-	p := new(P)
-	if err := codec.Decode(payload, p); err != nil {
-		return nil, err
+// NameOf returns the name of the command of a log entry, for messages.
+func NameOf(entry []byte) string {
+	c := find(entry)
+	if c == nil {
+		return "an unknown command"
 	}
-	return func(tx *state.WriteTx) error { return c.apply(tx, p) }, nil
+	return c.Name
+}
+
+// List describes all commands in the order of their declaration.
+func List() []CommandInfo {
+	var out []CommandInfo
+	for _, c := range commands {
+		out = append(out, *c)
+	}
+	return out
+}
+
+// find returns the command of a log entry, nil if this version does not know it.
+func find(entry []byte) *CommandInfo {
+	for _, c := range commands {
+		if len(entry) > 0 && c.ID == entry[0] {
+			return c
+		}
+	}
+	return nil
 }
 
 // Encode writes the log entry: the command's id, then the payload in msgpack.
@@ -119,16 +154,26 @@ func decodeEntry(entry []byte) (string, func(*state.WriteTx) error, error) {
 	if len(entry) == 0 {
 		return "", nil, fmt.Errorf("the entry is empty")
 	}
-	for _, c := range commands {
-		if c.id() == entry[0] {
-			apply, err := c.decode(entry[1:])
-			if err != nil {
-				err = fmt.Errorf("reading the payload of %s: %w", c.name(), err)
-			}
-			return c.name(), apply, err
-		}
+	c := find(entry)
+	if c == nil {
+		return "", nil, fmt.Errorf("this version knows no command %d: was the log written by a newer one?", entry[0])
 	}
-	return "", nil, fmt.Errorf("this version knows no command %d: was the log written by a newer one?", entry[0])
+	apply, err := c.decode(entry[1:])
+	if err != nil {
+		err = fmt.Errorf("reading the payload of %s: %w", c.Name, err)
+	}
+	return c.Name, apply, err
+}
+
+func (c *CommandInfo) decode(b []byte) (func(*state.WriteTx) error, error) {
+	if c.payload == nil {
+		return nil, fmt.Errorf("a batch inside a batch")
+	}
+	payload := c.payload()
+	if err := codec.Decode(b, payload); err != nil {
+		return nil, err
+	}
+	return func(tx *state.WriteTx) error { return c.apply(tx, payload) }, nil
 }
 
 // Proposer appends to the replicated log. Propose returns when the entry has been applied here, with

@@ -4,15 +4,28 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/raft"
 	"pgregory.net/rapid"
 
+	"berth/internal/codec"
 	"berth/state"
 	"berth/structs"
 )
+
+// pools are the names of rows by their noun.
+var pools = map[string][]string{
+	"Node":   {"n1", "n2"},
+	"Job":    {"j1", "j2", "plugin-job"},
+	"Alloc":  {"a1", "a2", "a3", "a4"},
+	"Volume": {"v1", "v2"},
+	"Eval":   {"e1", "e2", "e3"},
+	"Plugin": {"p", "q"},
+}
 
 // dice draws payloads from small pools of names, so that commands meet each other's rows.
 type dice struct{ t *rapid.T }
@@ -20,11 +33,11 @@ type dice struct{ t *rapid.T }
 func (d dice) of(from ...string) string { return rapid.SampledFrom(from).Draw(d.t, "of") }
 func (d dice) flip() bool               { return rapid.Bool().Draw(d.t, "flip") }
 func (d dice) upTo(n int) int           { return rapid.IntRange(0, n).Draw(d.t, "up to") }
-func (d dice) node() string             { return d.of("n1", "n2") }
-func (d dice) job() string              { return d.of("j1", "j2", "plugin-job") }
-func (d dice) alloc() string            { return d.of("a1", "a2", "a3", "a4") }
-func (d dice) vol() string              { return d.of("v1", "v2") }
-func (d dice) evalID() string           { return d.of("e1", "e2", "e3") }
+func (d dice) node() string             { return d.of(pools["Node"]...) }
+func (d dice) job() string              { return d.of(pools["Job"]...) }
+func (d dice) alloc() string            { return d.of(pools["Alloc"]...) }
+func (d dice) vol() string              { return d.of(pools["Volume"]...) }
+func (d dice) evalID() string           { return d.of(pools["Eval"]...) }
 func (d dice) now() structs.WriteOptions {
 	return structs.WriteOptions{Now: int64(d.upTo(1000)), Namespace: d.of("", "default")}
 }
@@ -34,6 +47,68 @@ func (d dice) failure() *structs.OperationError {
 		return nil
 	}
 	return &structs.OperationError{Message: "no", Kind: structs.KindUnavailable, Time: int64(d.upTo(9))}
+}
+
+// fill draws each field of a payload. A text comes from the pool whose noun is in the name of its field; for a
+// field ID the name of the type counts.
+func (d dice) fill(v reflect.Value, name string) {
+	switch p := v.Addr().Interface().(type) {
+	case *structs.WriteOptions:
+		*p = d.now()
+		return
+	case **structs.Evaluation:
+		*p = d.eval()
+		return
+	case **structs.OperationError:
+		*p = d.failure()
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for n := range v.NumField() {
+			field := v.Type().Field(n).Name
+			if field == "ID" || field == "IDs" {
+				field = v.Type().Name()
+			}
+			d.fill(v.Field(n), field)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), d.upTo(2), 2))
+		for n := range v.Len() {
+			d.fill(v.Index(n), name)
+		}
+	case reflect.Map:
+		if value := reflect.New(v.Type().Elem()).Elem(); d.flip() {
+			d.fill(value, name)
+			v.Set(reflect.MakeMap(v.Type()))
+			v.SetMapIndex(reflect.ValueOf("k").Convert(v.Type().Key()), value)
+		}
+	case reflect.Pointer:
+		if d.flip() {
+			v.Set(reflect.New(v.Type().Elem()))
+			d.fill(v.Elem(), name)
+		}
+	case reflect.String:
+		v.SetString(d.of(poolOf(name)...))
+	case reflect.Bool:
+		v.SetBool(d.flip())
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		v.SetInt(int64(d.upTo(9)))
+	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+		v.SetUint(uint64(d.upTo(9)))
+	default:
+		d.t.Fatalf("%s is of type %s: give its command a draw of its own", name, v.Type())
+	}
+}
+
+// poolOf returns the names of the noun in the name of a field or of a type.
+func poolOf(name string) []string {
+	for _, noun := range slices.Sorted(maps.Keys(pools)) {
+		if strings.Contains(name, noun) {
+			return pools[noun]
+		}
+	}
+	return []string{"", "x"}
 }
 
 func (d dice) instances() (out []*structs.CSIPluginInstance) {
@@ -110,14 +185,11 @@ func (d dice) volume() *structs.CSIVolume {
 	return v
 }
 
-// draws makes a random entry of each command.
+// draws makes random entries of the commands whose payloads need sense. The others have a filled payload.
 var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	"NodeRegister": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeRegister.Encode(&structs.NodeRegisterRequest{WriteOptions: d.now(), CSI: d.instances(), Node: &structs.Node{ID: d.node(),
 			Attributes: map[string]string{"a": d.of("1", "2"), "b": "c"}, NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 30}}}})
-	},
-	"NodeDeregister": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return NodeDeregister.Encode(&structs.NodeDeregisterRequest{NodeIDs: []string{d.node()}, WriteOptions: d.now()})
 	},
 	"NodeStatus": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return NodeStatus.Encode(&structs.NodeStatusUpdate{NodeIDs: []string{d.node(), d.node()}, Status: d.of("ready", "down"),
@@ -145,9 +217,6 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 	"JobRegister": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return JobRegister.Encode(&structs.JobRegisterRequest{Job: d.jobSpec(), Eval: d.eval(), EnforceIndex: d.flip(), WriteOptions: d.now()})
 	},
-	"JobDeregister": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return JobDeregister.Encode(&structs.JobDeregisterRequest{JobID: d.job(), Purge: d.flip(), Eval: d.eval(), WriteOptions: d.now()})
-	},
 	"EvalUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return EvalUpdate.Encode(&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{d.eval(), d.eval()}, WriteOptions: d.now()})
 	},
@@ -158,28 +227,12 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 				TaskStates: map[string]*structs.TaskState{"t": {State: "dead", Events: []*structs.TaskEvent{{Type: "x", Details: map[string]string{"a": "b"}}}}, "u": {}}},
 			{ID: d.alloc(), ClientStatus: d.of("running", "complete")}}})
 	},
-	"AllocStop": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return AllocStop.Encode(&structs.AllocStopRequest{AllocID: d.alloc(), Eval: d.eval(), WriteOptions: d.now()})
-	},
 	"Reap": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return Reap.Encode(&structs.ReapRequest{Evals: []string{d.evalID()}, Allocs: []string{d.alloc(), d.alloc()}, Nodes: []string{d.node()},
 			Jobs: []structs.JobKey{{Namespace: "default", ID: d.job()}}, WriteOptions: d.now()})
 	},
 	"VolumePut": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return VolumePut.Encode(&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{d.volume()}, WriteOptions: d.now()})
-	},
-	"VolumeDeregister": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumeDeregister.Encode(&structs.CSIVolumeDeregisterRequest{ID: d.vol(), Force: d.flip(), WriteOptions: d.now()})
-	},
-	"VolumeDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumeDelete.Encode(&structs.CSIVolumeDeleteRequest{ID: d.vol(), WriteOptions: d.now()})
-	},
-	"NodeExpanded": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return NodeExpanded.Encode(&structs.CSINodeExpandOutcome{VolumeID: d.vol(), AllocID: d.alloc(), NodeID: d.node(),
-			Bytes: int64(d.upTo(3)), Capacity: int64(d.upTo(3)), Err: d.failure(), WriteOptions: d.now()})
-	},
-	"VolumeRetry": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumeRetry.Encode(&structs.CSIVolumeRetryRequest{ID: d.vol(), WriteOptions: d.now()})
 	},
 	"VolumeOutcome": func(d dice, _ *state.ReadTx) ([]byte, error) {
 		return VolumeOutcome.Encode(&structs.CSIVolumeOutcome{ID: d.vol(), Op: d.of("create", "delete", "expand"), ExternalID: d.of("x", "y"),
@@ -224,18 +277,32 @@ var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
 		}
 		return CallNote.Encode(note)
 	},
-	"PluginDelete": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return PluginDelete.Encode(&structs.CSIPluginDeleteRequest{ID: d.of("p", "q"), WriteOptions: d.now()})
-	},
 }
 
 // entry is a random entry that is no batch.
 func (d dice) entry(tx *state.ReadTx) []byte {
-	return d.entryOf(tx, d.of(slices.Sorted(maps.Keys(draws))...))
+	return d.entryOf(tx, d.command())
+}
+
+// command names a command that is not Batch.
+func (d dice) command() string {
+	var names []string
+	for _, c := range commands {
+		if c.payload != nil {
+			names = append(names, c.Name)
+		}
+	}
+	return d.of(names...)
 }
 
 func (d dice) entryOf(tx *state.ReadTx, command string) []byte {
-	return must(d.t)(draws[command](d, tx))
+	if draw := draws[command]; draw != nil {
+		return must(d.t)(draw(d, tx))
+	}
+	n := slices.IndexFunc(commands, func(c *CommandInfo) bool { return c.Name == command })
+	payload := commands[n].payload()
+	d.fill(reflect.ValueOf(payload).Elem(), "")
+	return must(d.t)(codec.EncodeAfter([]byte{commands[n].ID}, payload))
 }
 
 func (d dice) batch(tx *state.ReadTx) []byte {
@@ -308,10 +375,22 @@ func reborn(t rapid.TB, f *FSM) *FSM {
 	return fresh
 }
 
-func TestEachCommandIsDrawn(t *testing.T) {
-	for _, c := range commands {
-		if draws[c.name()] == nil && c != anyCommand(Batch) {
-			t.Errorf("%s is not drawn", c.name())
+// TestDraws_FindRows holds that filled payloads name rows that other commands make: each noun has its pool.
+func TestDraws_FindRows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d, req, expanded := dice{t}, structs.CSIVolumeRetryRequest{}, structs.CSINodeExpandOutcome{}
+		d.fill(reflect.ValueOf(&req).Elem(), "")
+		d.fill(reflect.ValueOf(&expanded).Elem(), "")
+		named := []string{req.ID, expanded.VolumeID, expanded.NodeID, expanded.AllocID}
+		for n, pool := range []string{"Volume", "Volume", "Node", "Alloc"} {
+			if !slices.Contains(pools[pool], named[n]) {
+				t.Fatalf("%q is no %s", named[n], pool)
+			}
+		}
+	})
+	for name := range draws {
+		if !slices.ContainsFunc(commands, func(c *CommandInfo) bool { return c.Name == name }) {
+			t.Errorf("there is no command %s", name)
 		}
 	}
 }
@@ -319,8 +398,8 @@ func TestEachCommandIsDrawn(t *testing.T) {
 // FuzzEntry holds that no bytes make applying panic but by the deliberate refusal of what cannot be read.
 func FuzzEntry(f *testing.F) {
 	for _, c := range commands {
-		f.Add(append([]byte{c.id()}, 0x80))
-		f.Add(append([]byte{c.id()}, 0xc0))
+		f.Add(append([]byte{c.ID}, 0x80))
+		f.Add(append([]byte{c.ID}, 0xc0))
 	}
 	f.Fuzz(func(t *testing.T, entry []byte) {
 		_, apply, err := decodeEntry(entry)

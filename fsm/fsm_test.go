@@ -25,7 +25,7 @@ func TestIdsAreForEver(t *testing.T) {
 	const golden = "testdata/commands.golden"
 	var lines []string
 	for _, c := range commands {
-		lines = append(lines, fmt.Sprintf("%d %s", c.id(), c.name()))
+		lines = append(lines, fmt.Sprintf("%d %s", c.ID, c.Name))
 	}
 	now := strings.Join(lines, "\n") + "\n"
 	if *update {
@@ -43,8 +43,8 @@ func TestIdsAreForEver(t *testing.T) {
 	slices.Sort(lines)
 	for n, c := range commands {
 		for _, other := range commands[:n] {
-			if c.id() == other.id() || c.name() == other.name() {
-				t.Errorf("%d %s and %d %s", c.id(), c.name(), other.id(), other.name())
+			if c.ID == other.ID || c.Name == other.Name {
+				t.Errorf("%d %s and %d %s", c.ID, c.Name, other.ID, other.Name)
 			}
 		}
 	}

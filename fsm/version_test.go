@@ -1,20 +1,45 @@
 package fsm
 
-import (
-	"slices"
-	"testing"
-)
+import "testing"
 
-// TestWhatIsNewNeedsAVersion: a command that came after versions did is not proposed where a server is older.
-func TestWhatIsNewNeedsAVersion(t *testing.T) {
-	first := []uint8{1, 2, 3, 4, 5, 6, 10, 11, 20, 21, 22, 23, 24, 30, 31, 32, 33, 34, 35, 36, 37, 40}
+// TestCommands_KeepTheirVersions holds the commands of the versions that exist: the version that each one needs,
+// and whether it may share a batch. A later command has a later version.
+func TestCommands_KeepTheirVersions(t *testing.T) {
+	const latest = 2
+	held := map[string]CommandInfo{
+		"NodeRegister": {Batched: true}, "NodeDeregister": {}, "NodeStatus": {Batched: true},
+		"NodeEligibility": {}, "NodeUpdateCSI": {Batched: true}, "NodeEvents": {},
+		"NodeUpdate": {Since: 1, Batched: true}, "JobRegister": {}, "JobDeregister": {},
+		"EvalUpdate": {Batched: true}, "PlanApply": {Batched: true}, "AllocsClientUpdate": {Batched: true},
+		"AllocStop": {}, "Reap": {}, "VolumePut": {Batched: true}, "VolumeDeregister": {},
+		"VolumeDelete": {}, "VolumeOutcome": {Batched: true}, "VolumeClaim": {Batched: true},
+		"VolumeUnpublish": {Batched: true}, "AttachmentOutcome": {Batched: true}, "PluginDelete": {},
+		"NodeExpanded": {Since: 2}, "VolumeRetry": {Since: 2}, "AttachmentsFound": {Since: 2},
+		"VolumeForce": {Since: 2}, "CallNote": {Since: 2}, "Batch": {},
+	}
 	for _, c := range commands {
-		needs := Needs([]byte{c.id()})
-		if known := slices.Contains(first, c.id()); known != (needs == 0) || needs > Version {
-			t.Errorf("%s needs version %d of %d", c.name(), needs, Version)
+		entry := []byte{c.ID}
+		want, known := held[c.Name]
+		delete(held, c.Name)
+		if known && (Needs(entry) != want.Since || Packable(entry) != want.Batched) {
+			t.Errorf("%s needs version %d, batched %v, want %+v", c.Name, Needs(entry), Packable(entry), want)
+		}
+		if !known && c.Since <= latest {
+			t.Errorf("%s is new and has version %d, which servers of that version do not read", c.Name, c.Since)
+		}
+		if c.Since > Version() {
+			t.Errorf("%s needs version %d of %d", c.Name, c.Since, Version())
 		}
 	}
-	if Needs(nil) != 0 {
-		t.Error("nothing needs a version")
+	for name := range held {
+		t.Errorf("there is no command %s", name)
+	}
+	if Version() < latest {
+		t.Errorf("the version is %d, and was %d", Version(), latest)
+	}
+	for _, entry := range [][]byte{nil, {250}} {
+		if Needs(entry) != 0 || Packable(entry) {
+			t.Errorf("%v is no command: needs version %d, batched %v", entry, Needs(entry), Packable(entry))
+		}
 	}
 }

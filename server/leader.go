@@ -137,7 +137,7 @@ func (s *Server) learnVersions(peers []peer) {
 
 // leastCommands is the version of commands that every server reads.
 func leastCommands(peers []peer) int {
-	least := fsm.Version
+	least := fsm.Version()
 	for _, p := range peers {
 		if p.status != serf.StatusLeft {
 			least = min(least, p.commands)

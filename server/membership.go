@@ -71,7 +71,7 @@ func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (
 	sc.Init()
 	sc.NodeName = cfg.Name + "." + cfg.Region
 	sc.Tags = tags
-	sc.Tags[tagPacks], sc.Tags[tagCommands] = "1", strconv.Itoa(fsm.Version)
+	sc.Tags[tagPacks], sc.Tags[tagCommands] = "1", strconv.Itoa(fsm.Version())
 	sc.EventCh = m.events
 	sc.SnapshotPath = snapshot
 	sc.RejoinAfterLeave = true

@@ -16,11 +16,11 @@ func TestAnOlderServerIsNotSentWhatItCannotRead(t *testing.T) {
 		peers []peer
 		want  int
 	}{
-		"all are new":          {[]peer{{commands: fsm.Version}, {commands: fsm.Version, status: serf.StatusFailed}}, fsm.Version},
-		"one is older":         {[]peer{{commands: fsm.Version}, {status: serf.StatusAlive}}, 0},
-		"an older one failed":  {[]peer{{commands: fsm.Version}, {status: serf.StatusFailed}}, 0},
-		"an older one left":    {[]peer{{commands: fsm.Version}, {status: serf.StatusLeft}}, fsm.Version},
-		"one is newer than we": {[]peer{{commands: fsm.Version}, {commands: fsm.Version + 1}}, fsm.Version},
+		"all are new":          {[]peer{{commands: fsm.Version()}, {commands: fsm.Version(), status: serf.StatusFailed}}, fsm.Version()},
+		"one is older":         {[]peer{{commands: fsm.Version()}, {status: serf.StatusAlive}}, 0},
+		"an older one failed":  {[]peer{{commands: fsm.Version()}, {status: serf.StatusFailed}}, 0},
+		"an older one left":    {[]peer{{commands: fsm.Version()}, {status: serf.StatusLeft}}, fsm.Version()},
+		"one is newer than we": {[]peer{{commands: fsm.Version()}, {commands: fsm.Version() + 1}}, fsm.Version()},
 	} {
 		if got := leastCommands(c.peers); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
@@ -51,7 +51,7 @@ func TestACommandWaitsForAllServers(t *testing.T) {
 	if err := older.Leave(); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the leader has heard that it left", func() bool { return s.consensus.commands.Load() == fsm.Version })
+	s.until("the leader has heard that it left", func() bool { return int(s.consensus.commands.Load()) == fsm.Version() })
 }
 
 func joinAsAnOlderServer(t *testing.T, s *running) *serf.Serf {
