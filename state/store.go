@@ -7,14 +7,20 @@ import (
 	"berth/structs"
 )
 
-// The types of the database that users of this package meet.
 type (
-	ReadTx       = mvcc.ReadTx
-	WriteTx      = mvcc.WriteTx
-	Batch        = mvcc.Batch
-	Page         = mvcc.Page
-	Topic        = mvcc.Topic
-	Change       = mvcc.Change
+	// ReadTx is a snapshot that read functions take.
+	ReadTx = mvcc.ReadTx
+	// WriteTx is the transaction of one log entry. Write functions take it.
+	WriteTx = mvcc.WriteTx
+	// Batch applies the log entries of one transaction.
+	Batch = mvcc.Batch
+	// Page says where a list begins.
+	Page = mvcc.Page
+	// Topic is an index that a loop follows.
+	Topic = mvcc.Topic
+	// Change names a changed row of a topic.
+	Change = mvcc.Change
+	// Subscription receives the changes of topics.
 	Subscription = mvcc.Subscription
 )
 
