@@ -51,7 +51,6 @@ type Config struct {
 	HoldTimeout      time.Duration // how long a request waits for a leader to be elected
 	CallTimeout      time.Duration // of one call to a node
 	VolumeTimeout    time.Duration // how long creating or deleting a volume is waited for
-	GCBatch          int           // rows deleted by one log entry
 	MaxVolumesAtOnce int           // volumes in one register or create request
 	MaxClaimsAtOnce  int           // claims in one claim or unpublish request
 	Writes           int           // log entries that requests have under way at once
@@ -66,7 +65,6 @@ func DefaultConfig() Config {
 		HoldTimeout:      5 * time.Second,
 		CallTimeout:      2 * time.Minute,
 		VolumeTimeout:    5 * time.Minute,
-		GCBatch:          512,
 		MaxVolumesAtOnce: structs.MaxVolumePuts,
 		MaxClaimsAtOnce:  structs.MaxClaims,
 		Writes:           512,
@@ -86,19 +84,22 @@ type Deps struct {
 	Region string
 	Now    func() time.Time
 	Config Config
+	// CollectGarbage deletes every row that has ended and is not needed, whatever its age.
+	CollectGarbage func(context.Context, fsm.Proposer) (index uint64, err error)
 }
 
 // Endpoints serve the procedures of one server.
 type Endpoints struct {
-	nodes  *nodeconn.Sessions
-	store  *state.Store
-	raft   Raft
-	writes *admission // the same, which knows how many
-	leases Leases
-	logger hclog.Logger
-	region string
-	now    func() time.Time
-	config Config
+	nodes   *nodeconn.Sessions
+	store   *state.Store
+	raft    Raft
+	writes  *admission // the same, which knows how many
+	leases  Leases
+	collect func(context.Context, fsm.Proposer) (uint64, error) // see Deps.CollectGarbage
+	logger  hclog.Logger
+	region  string
+	now     func() time.Time
+	config  Config
 
 	known *known        // what blocking reads were answered
 	pace  pace          // of those that take long
@@ -126,7 +127,8 @@ func New(d Deps) *Endpoints {
 	writes := admit(d.Raft, d.Config)
 	e := &Endpoints{
 		nodes: d.Nodes, store: d.Store, raft: writes, writes: writes, leases: d.Leases,
-		logger: d.Logger, region: d.Region, now: d.Now, config: d.Config,
+		collect: d.CollectGarbage,
+		logger:  d.Logger, region: d.Region, now: d.Now, config: d.Config,
 		known: newKnown(), pace: newPace(), volumeTurns: turns{queue: d.Config.VolumeQueue, patience: d.Config.WritePatience},
 	}
 	e.standings.Most, e.standings.Propose = standingsMost, e.recordStanding

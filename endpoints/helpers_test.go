@@ -141,6 +141,7 @@ func newServer(t testing.TB, config ...Config) *server {
 	d := Deps{
 		Store: store, Raft: s.raft, Leases: s.leases, Nodes: nodeconn.NewSessions(),
 		Logger: hclog.NewNullLogger(), Now: func() time.Time { return s.clock },
+		CollectGarbage: func(context.Context, fsm.Proposer) (uint64, error) { return 0, nil },
 	}
 	if len(config) > 0 {
 		d.Config = config[0]

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -140,4 +141,28 @@ func TestABlockingReadWaitsForWhatDoesNotExistYet(t *testing.T) {
 	if got := <-answered; got.Node.ID != "n1" || got.Node.SecretID != "" || len(got.Node.CSINodePlugins) != 1 {
 		t.Errorf("got %+v", got.Node)
 	}
+}
+
+// The garbage is the server's to find; the procedure lends the bound on writes, and answers with the index.
+func TestSystemGC_AnswersWithTheIndexOfTheCollection(t *testing.T) {
+	s := newServer(t)
+	s.addNode("n1", "a")
+	var by fsm.Proposer
+	collected := uint64(0)
+	s.collect = func(_ context.Context, p fsm.Proposer) (uint64, error) {
+		by = p
+		return collected, nil
+	}
+	got := must(s, structs.SystemGC, &structs.WriteRequest{})
+	if got.Index != s.store.Index() || by != fsm.Proposer(s.writes) {
+		t.Errorf("nothing was collected, by %T: index %d, want %d", by, got.Index, s.store.Index())
+	}
+	collected = 1000
+	if got := must(s, structs.SystemGC, &structs.WriteRequest{}); got.Index != collected {
+		t.Errorf("index %d, want %d", got.Index, collected)
+	}
+	s.collect = func(context.Context, fsm.Proposer) (uint64, error) {
+		return 0, structs.Errorf(structs.KindUnavailable, "no leader")
+	}
+	refused(s, structs.KindUnavailable, structs.SystemGC, &structs.WriteRequest{})
 }

@@ -39,9 +39,7 @@ func (s statuses) removePeer(ctx context.Context, req *structs.RaftRemovePeerReq
 	return done(s.raft.RemovePeer(ctx, req.ID, req.Address))
 }
 
-// collectGarbage deletes at once whatever is of no more use, however young.
 func (s statuses) collectGarbage(ctx context.Context, _ *structs.WriteRequest) (*structs.Empty, error) {
-	entries := Garbage(s.store.Read(), GCThresholds{}, s.now(), s.config.GCBatch)
-	index, err := Reap(ctx, s.raft, entries, s.now())
+	index, err := s.collect(ctx, s.raft)
 	return done(max(index, s.store.Index()), err)
 }

@@ -6,7 +6,6 @@ import (
 	"net"
 	"time"
 
-	"berth/endpoints"
 	"berth/rpc"
 	"berth/server/control"
 	"berth/structs"
@@ -135,7 +134,7 @@ func (c *Config) control() control.Config {
 	loops := control.DefaultConfig()
 	loops.Leases.TTL, loops.Leases.Grace = c.HeartbeatTTL, c.HeartbeatGrace
 	loops.GCInterval = c.GCInterval
-	loops.GCKeep = endpoints.GCThresholds{Eval: c.EvalGC, Job: c.JobGC, Node: c.NodeGC}
+	loops.GCKeep = control.GCThresholds{Eval: c.EvalGC, Job: c.JobGC, Node: c.NodeGC}
 	return loops
 }
 

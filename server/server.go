@@ -119,7 +119,7 @@ func (s *Server) serve(ln net.Listener) {
 	s.nodes = nodeconn.NewSessions()
 	s.endpoints = endpoints.New(endpoints.Deps{
 		Store: s.store, Raft: s, Leases: s.leases, Nodes: s.nodes, Logger: logger.Named("rpc"),
-		Region: cfg.Region, Now: time.Now,
+		Region: cfg.Region, Now: time.Now, CollectGarbage: s.collectGarbage,
 	})
 	s.rpc = rpc.NewServer(logger.Named("rpc"), s.endpoints.List()...)
 	s.rpc.Shed(s.gate)

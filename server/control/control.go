@@ -7,7 +7,6 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/endpoints"
 	"berth/fsm"
 	"berth/scheduler"
 	"berth/server/nodeconn"
@@ -32,8 +31,8 @@ type Config struct {
 	EvalAttempts   int           // failures after which an evaluation is given up
 	GCInterval     time.Duration
 	MountGrace     time.Duration // for which a claim that was just granted is left to its node
-	GCKeep         endpoints.GCThresholds
-	GCBatch        int
+	GCKeep         GCThresholds
+	GCBatch        int           // rows deleted by one log entry
 	SchedulerBatch int           // evaluations processed before their order is looked at again
 	GaugeInterval  time.Duration // between two counts of the rows that metrics show
 }
@@ -53,7 +52,7 @@ func DefaultConfig() Config {
 		ReapGrace:      10 * time.Second,
 		EvalAttempts:   5,
 		GCInterval:     5 * time.Minute,
-		GCKeep:         endpoints.GCThresholds{Eval: time.Hour, Job: 4 * time.Hour, Node: 24 * time.Hour},
+		GCKeep:         GCThresholds{Eval: time.Hour, Job: 4 * time.Hour, Node: 24 * time.Hour},
 		GCBatch:        512,
 		SchedulerBatch: 64,
 		GaugeInterval:  10 * time.Second,

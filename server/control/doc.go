@@ -14,5 +14,6 @@
 //   - Nothing is released for a node that is down: nobody can say that it does not write.
 //   - A loop ends with its context, and waits for what it started.
 //
-// Who may ask for what is left to endpoints; what an entry does to the rows to state.
+// Calls to nodes go through server/nodeconn. Requests are left to endpoints, which this package does not
+// import, and the effect of an entry on the rows to state.
 package control

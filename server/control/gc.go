@@ -3,8 +3,6 @@ package control
 import (
 	"context"
 	"time"
-
-	"berth/endpoints"
 )
 
 // gcLoop deletes what has ended long ago.
@@ -19,8 +17,9 @@ func (g gcLoop) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		entries := endpoints.Garbage(g.Store.Read(), g.Config.GCKeep, g.Now(), g.Config.GCBatch)
-		if _, err := endpoints.Reap(ctx, g.Proposer, entries, g.Now()); err != nil && ctx.Err() == nil {
+		c := Collection{Keep: g.Config.GCKeep, Batch: g.Config.GCBatch, Now: g.Now()}
+		_, err := c.Run(ctx, g.Store.Read(), g.Proposer)
+		if err != nil && ctx.Err() == nil {
 			g.Logger.Warn("garbage could not be deleted, trying again later", "error", err)
 		}
 	}

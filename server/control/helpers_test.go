@@ -200,9 +200,9 @@ func (w *world) addClaim(volume, alloc, node string) {
 func (w *world) addAlloc(alloc, node string) {
 	w.t.Helper()
 	job := &structs.Job{ID: "job-" + alloc, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}}
-	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job})
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: job, WriteOptions: now()})
 	stored := state.Job(w.Store.Read(), "default", job.ID)
-	put(w, fsm.PlanApply, &structs.Plan{JobModifyIndex: stored.JobModifyIndex, Eval: &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
+	put(w, fsm.PlanApply, &structs.Plan{WriteOptions: now(), JobModifyIndex: stored.JobModifyIndex, Eval: &structs.Evaluation{ID: "e-" + alloc, JobID: job.ID, Status: structs.EvalComplete},
 		Place: []*structs.Allocation{{ID: alloc, JobID: job.ID, TaskGroup: "g", NodeID: node}}})
 }
 

@@ -1,4 +1,4 @@
-package endpoints
+package control
 
 import (
 	"context"
@@ -17,15 +17,32 @@ type GCThresholds struct {
 	Node time.Duration // since a node went down
 }
 
-// Garbage lists what has ended longer ago than the thresholds, in log entries of at most batch rows. It
-// takes nothing away that is still needed: an allocation that holds a claim, one whose failure the scheduler
-// has yet to replace, one that shows that a batch job is done. State checks every row again. Nothing is looked
-// at but what has ended that long ago.
-func Garbage(tx *state.ReadTx, keep GCThresholds, now time.Time, batch int) []*structs.ReapRequest {
-	g := garbage{tx: tx, batch: batch, allocs: map[string]bool{}, evals: map[string]bool{},
-		evalsBefore: now.Add(-keep.Eval).UnixNano(),
-		jobsBefore:  now.Add(-keep.Job).UnixNano(),
-		nodesBefore: now.Add(-keep.Node).Unix(),
+// Collection is one run of the garbage collection. It deletes rows that ended longer ago than the thresholds.
+// It keeps a row that is still needed: an allocation that holds a claim, one whose failure the scheduler has
+// yet to replace, one that shows that a batch job is done. State checks every row again.
+type Collection struct {
+	Keep  GCThresholds
+	Batch int // rows deleted by one log entry
+	Now   time.Time
+}
+
+// Run lists the garbage and proposes its deletion, one entry after another. It returns the index of the last.
+func (c Collection) Run(ctx context.Context, tx *state.ReadTx, p fsm.Proposer) (index uint64, err error) {
+	for _, r := range c.list(tx) {
+		r.Now = c.Now.UnixNano()
+		if index, err = fsm.Propose(ctx, p, fsm.Reap, r); err != nil {
+			return index, err
+		}
+	}
+	return index, nil
+}
+
+// list returns the garbage as log entries. It reads only rows that ended before the thresholds.
+func (c Collection) list(tx *state.ReadTx) []*structs.ReapRequest {
+	g := garbage{tx: tx, batch: c.Batch, allocs: map[string]bool{}, evals: map[string]bool{},
+		evalsBefore: c.Now.Add(-c.Keep.Eval).UnixNano(),
+		jobsBefore:  c.Now.Add(-c.Keep.Job).UnixNano(),
+		nodesBefore: c.Now.Add(-c.Keep.Node).Unix(),
 	}
 	for job := range state.EndedJobs(tx) {
 		if job.SubmitTime > g.jobsBefore {
@@ -157,15 +174,4 @@ func (g *garbage) node(n *structs.Node) {
 	}
 	r := g.entry()
 	r.Nodes = append(r.Nodes, n.ID)
-}
-
-// Reap proposes the entries that Garbage listed, one after another.
-func Reap(ctx context.Context, p fsm.Proposer, entries []*structs.ReapRequest, now time.Time) (index uint64, err error) {
-	for _, r := range entries {
-		r.Now = now.UnixNano()
-		if index, err = fsm.Propose(ctx, p, fsm.Reap, r); err != nil {
-			return index, err
-		}
-	}
-	return index, nil
 }

@@ -1,6 +1,7 @@
-package endpoints
+package control
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -11,8 +12,10 @@ import (
 	"berth/structs"
 )
 
-func (s *server) garbage(keep time.Duration) (r structs.ReapRequest) {
-	for _, e := range Garbage(s.store.Read(), GCThresholds{Eval: keep, Job: keep, Node: keep}, s.clock, 1) {
+// garbage lists what ended longer ago than keep, an hour from now.
+func (w *world) garbage(keep time.Duration) (r structs.ReapRequest) {
+	c := Collection{Keep: GCThresholds{Eval: keep, Job: keep, Node: keep}, Batch: 1, Now: time.Now().Add(time.Hour)}
+	for _, e := range c.list(w.Store.Read()) {
 		r.Evals, r.Allocs = append(r.Evals, e.Evals...), append(r.Allocs, e.Allocs...)
 		r.Jobs, r.Nodes = append(r.Jobs, e.Jobs...), append(r.Nodes, e.Nodes...)
 	}
@@ -20,80 +23,98 @@ func (s *server) garbage(keep time.Duration) (r structs.ReapRequest) {
 }
 
 func TestGarbageIsWhatHasEndedLongAgoAndIsNotNeeded(t *testing.T) {
-	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addVolume("v")
-	for _, id := range []string{"a1", "a2", "a3"} {
-		s.addAlloc(id, "n1")
-	}
-	s.claim("v", "a2", "n1")
+	w := newWorld(t)
+	w.addNode("n1", true)
+	w.addVolume(aVolume("v", structs.VolumeReady))
+	w.addAlloc("a1", "n1")
+	w.addClaim("v", "a2", "n1")
+	w.addAlloc("a3", "n1")
 	for _, id := range []string{"a1", "a2"} {
-		must(s, structs.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-" + id})
-		proposed(s, fsm.PlanApply, &structs.Plan{Eval: &structs.Evaluation{ID: "stop-" + id, JobID: "job-" + id, Status: structs.EvalComplete},
-			JobModifyIndex: state.Job(s.store.Read(), "default", "job-"+id).JobModifyIndex, Stop: []*structs.PlanStop{{AllocID: id}}})
-		s.endAlloc(id, "n1")
-		for e := range state.EvalsByJob(s.store.Read(), "default", "job-"+id) {
-			e = e.Copy()
-			e.Status = structs.EvalComplete
-			proposed(s, fsm.EvalUpdate, &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}})
-		}
+		put(w, fsm.JobDeregister, &structs.JobDeregisterRequest{JobID: "job-" + id, WriteOptions: now(),
+			Eval: &structs.Evaluation{ID: "left-" + id, JobID: "job-" + id, Status: structs.EvalComplete}})
+		put(w, fsm.PlanApply, &structs.Plan{WriteOptions: now(),
+			Eval:           &structs.Evaluation{ID: "stop-" + id, JobID: "job-" + id, Status: structs.EvalComplete},
+			JobModifyIndex: state.Job(w.Store.Read(), "default", "job-"+id).JobModifyIndex,
+			Stop:           []*structs.PlanStop{{AllocID: id}}})
+		w.endAlloc(id, "n1")
 	}
-	s.clock = s.clock.Add(time.Hour)
-	if r := s.garbage(2 * time.Hour); len(r.Allocs)+len(r.Jobs)+len(r.Nodes) != 0 {
+	if r := w.garbage(2 * time.Hour); len(r.Allocs)+len(r.Jobs)+len(r.Nodes) != 0 {
 		t.Errorf("young garbage %+v", r)
 	}
-	r := s.garbage(time.Minute)
+	r := w.garbage(time.Minute)
 	if !slices.Equal(r.Allocs, []string{"a1"}) || len(r.Jobs) != 1 || r.Jobs[0].ID != "job-a1" || len(r.Nodes) != 0 {
 		t.Errorf("garbage %+v: want a1 and its job; a2 holds a claim, a3 runs", r)
 	}
-	must(s, structs.SystemGC, &structs.WriteRequest{})
-	tx := s.store.Read()
+	all := Collection{Batch: 512, Now: time.Now()}
+	index, err := all.Run(t.Context(), w.Store.Read(), w)
+	if err != nil || index != w.Store.Index() {
+		t.Errorf("collected at %d, %v; want the index %d", index, err, w.Store.Index())
+	}
+	tx := w.Store.Read()
 	if state.Job(tx, "default", "job-a1") != nil || state.Alloc(tx, "a1") != nil {
 		t.Error("what has ended is still there")
 	}
 	if state.Alloc(tx, "a2") == nil || state.Alloc(tx, "a3") == nil || state.Job(tx, "default", "job-a3") == nil {
 		t.Error("what is needed was deleted")
 	}
-	if r := s.garbage(0); len(r.Allocs)+len(r.Jobs)+len(r.Nodes)+len(r.Evals) != 0 {
+	if r := w.garbage(0); len(r.Allocs)+len(r.Jobs)+len(r.Nodes)+len(r.Evals) != 0 {
 		t.Errorf("left after collection: %+v", r)
 	}
-	if faults := state.Check(tx); len(faults) != 0 {
-		t.Error(faults)
-	}
+	w.check()
 }
 
+func now() structs.WriteOptions { return structs.WriteOptions{Now: time.Now().UnixNano()} }
+
 func TestABatchJobThatIsDoneIsNotRunAgain(t *testing.T) {
-	s := newServer(t)
-	s.addNode("n1", "a")
-	job := aJob("j")
-	job.Type, job.TaskGroups[0].Volumes = structs.JobBatch, nil
-	must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: job})
-	stored := state.Job(s.store.Read(), "default", "j")
-	proposed(s, fsm.PlanApply, &structs.Plan{JobModifyIndex: stored.JobModifyIndex, Eval: &structs.Evaluation{ID: "e", JobID: "j", Status: structs.EvalComplete},
+	w := newWorld(t)
+	w.addNode("n1", true)
+	put(w, fsm.JobRegister, &structs.JobRegisterRequest{WriteOptions: now(),
+		Job:  &structs.Job{ID: "j", Type: structs.JobBatch, TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 1}}},
+		Eval: &structs.Evaluation{ID: "open", JobID: "j", Status: structs.EvalPending}})
+	stored := state.Job(w.Store.Read(), "default", "j")
+	put(w, fsm.PlanApply, &structs.Plan{JobModifyIndex: stored.JobModifyIndex, WriteOptions: now(),
+		Eval:  &structs.Evaluation{ID: "e", JobID: "j", Status: structs.EvalComplete},
 		Place: []*structs.Allocation{{ID: "a1", JobID: "j", TaskGroup: "g", NodeID: "n1"}}})
-	s.endAlloc("a1", "n1")
-	s.clock = s.clock.Add(time.Hour)
-	if r := s.garbage(time.Minute); len(r.Allocs) != 0 || len(r.Jobs) != 0 {
+	w.endAlloc("a1", "n1")
+	if r := w.garbage(time.Minute); len(r.Allocs) != 0 || len(r.Jobs) != 0 {
 		t.Errorf("garbage %+v, though an evaluation is open: without its allocation it would run again", r)
 	}
 }
 
 func TestANodeThatIsDownGoesWhenNothingIsLeftOnIt(t *testing.T) {
-	s := newServer(t)
-	s.addNode("n1", "a")
-	s.addNode("n2", "a")
-	s.addAlloc("a2", "n2")
-	s.addVolume("v")
-	s.claim("v", "a2", "n2")
-	proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1", "n2"}, Status: structs.NodeDown,
-		WriteOptions: structs.WriteOptions{Now: s.clock.UnixNano()}})
-	s.clock = s.clock.Add(time.Hour)
-	if r := s.garbage(2 * time.Hour); len(r.Nodes) != 0 {
+	w := newWorld(t)
+	w.addNode("n1", true)
+	w.addNode("n2", true)
+	w.addVolume(aVolume("v", structs.VolumeReady))
+	w.addClaim("v", "a2", "n2")
+	put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{
+		NodeIDs: []string{"n1", "n2"}, Status: structs.NodeDown, WriteOptions: now(),
+	})
+	if r := w.garbage(2 * time.Hour); len(r.Nodes) != 0 {
 		t.Errorf("garbage %v", r.Nodes)
 	}
-	if r := s.garbage(time.Minute); !slices.Equal(r.Nodes, []string{"n1"}) {
+	if r := w.garbage(time.Minute); !slices.Equal(r.Nodes, []string{"n1"}) {
 		t.Errorf("garbage %v, want n1: n2 holds a claim", r.Nodes)
 	}
+}
+
+// A failure ends the collection: an evaluation is not deleted before its allocations.
+func TestCollection_EndsWithTheFirstFailure(t *testing.T) {
+	w := newWorld(t)
+	w.logDown(unavailable())
+	c := anHour
+	c.Batch = 1
+	_, err := c.Run(context.Background(), crowded(t, 5).Read(), w)
+	if !structs.IsKind(err, structs.KindUnavailable) || w.written() != 0 {
+		t.Errorf("%d entries, %v", w.written(), err)
+	}
+}
+
+// anHour is a collection that keeps all for an hour.
+var anHour = Collection{
+	Keep:  GCThresholds{Eval: time.Hour, Job: time.Hour, Node: time.Hour},
+	Batch: 512,
+	Now:   time.Unix(7200, 0),
 }
 
 // crowded is a store of n jobs with an allocation each, that run, and whose evaluations have ended; and as many
@@ -140,7 +161,7 @@ func TestGarbageIsFoundWithoutLookingAtTheRest(t *testing.T) {
 	cost := func(n int) float64 {
 		store := crowded(t, n)
 		find := func() []*structs.ReapRequest {
-			return Garbage(store.Read(), GCThresholds{Eval: time.Hour, Job: time.Hour, Node: time.Hour}, time.Unix(7200, 0), 512)
+			return anHour.list(store.Read())
 		}
 		if got := find(); len(got) != 1 || len(got[0].Allocs) != 5 || len(got[0].Evals) != 5 {
 			t.Errorf("of %d: %+v", n, got)
@@ -160,7 +181,7 @@ func BenchmarkGarbage(b *testing.B) {
 			store := crowded(b, n)
 			b.ReportAllocs()
 			for b.Loop() {
-				Garbage(store.Read(), GCThresholds{Eval: time.Hour, Job: time.Hour, Node: time.Hour}, time.Unix(7200, 0), 512)
+				anHour.list(store.Read())
 			}
 		})
 	}
