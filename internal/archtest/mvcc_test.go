@@ -1,0 +1,40 @@
+package archtest
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mvccUses lists all names of structs that the table store may use: none of them is a row of a user.
+var mvccUses = []string{"Errorf", "Indexes", "KindInvalid", "TableIndex"}
+
+func TestMVCC_KnowsNoRowType(t *testing.T) {
+	files, err := filepath.Glob("../mvcc/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no files", err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range ast.Preorder(file) {
+			s, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				continue
+			}
+			p, ok := s.X.(*ast.Ident)
+			if ok && p.Name == "structs" && !slices.Contains(mvccUses, s.Sel.Name) {
+				t.Errorf("%s uses structs.%s", path, s.Sel.Name)
+			}
+		}
+	}
+}
