@@ -63,7 +63,7 @@ func (p *planner) unclaimable(u volumeUse) string {
 		}
 	}
 	for _, i := range p.intended[volumeKey(u.claim)] {
-		if !p.stopped[i.AllocID] && i.Conflicts(u.claim) {
+		if !p.stopped[i.AllocID] && i.Class().Conflicts(u.claim.Class()) {
 			return placedToUse(i)
 		}
 	}

@@ -170,7 +170,7 @@ func (c *chaos) checkPair(tx *state.ReadTx, a *structs.Allocation, mine *structs
 	}
 	for _, r := range state.JobVersion(tx, other.Namespace, other.JobID, other.JobVersion).Group(other.TaskGroup).Volumes {
 		theirs := r.Claim(other.Namespace, other.Index())
-		if theirs.VolumeID == mine.VolumeID && theirs.Conflicts(mine) {
+		if theirs.VolumeID == mine.VolumeID && theirs.Class().Conflicts(mine.Class()) {
 			c.t.Fatalf("%s (%s) and %s (%s) both want volume %s", a.Name, a.ID, other.Name, other.ID, mine.VolumeID)
 		}
 	}

@@ -86,7 +86,7 @@ func (c *checker) indexes() {
 // claims: every claim has its volume and its node's allocation, a waiting one an allocation that may
 // still start, a granted one no rival, and what it needs is attached or on the way.
 func (c *checker) claims() {
-	granted := map[[2]string]map[class]string{}
+	granted := map[[2]string]map[structs.ClaimClass]string{}
 	for cl := range claims.Scan(c.tx) {
 		who := fmt.Sprintf("claim of volume %s/%s for allocation %s", cl.Namespace, cl.VolumeID, cl.AllocID)
 		v, a := Volume(c.tx, cl.Namespace, cl.VolumeID), Alloc(c.tx, cl.AllocID)
@@ -110,12 +110,12 @@ func (c *checker) claims() {
 		}
 		key := [2]string{cl.Namespace, cl.VolumeID}
 		for k, other := range granted[key] {
-			c.want(!k.conflicts(classOf(cl)), "%s: granted beside that of %s", who, other)
+			c.want(!k.Conflicts(cl.Class()), "%s: granted beside that of %s", who, other)
 		}
 		if granted[key] == nil {
-			granted[key] = map[class]string{}
+			granted[key] = map[structs.ClaimClass]string{}
 		}
-		granted[key][classOf(cl)] = cl.AllocID
+		granted[key][cl.Class()] = cl.AllocID
 		at := Attachment(c.tx, cl.Namespace, cl.VolumeID, cl.NodeID)
 		c.want(at == nil || at.State != structs.AttachmentDetaching, "%s: granted on an attachment that is detaching", who)
 		c.want(at == nil || at.AccessMode == cl.AccessMode && at.AttachmentMode == cl.AttachmentMode, "%s: attached in another mode", who)
@@ -126,14 +126,14 @@ func (c *checker) claims() {
 func (c *checker) lines() {
 	found := map[string]int{}
 	for cl := range claims.Scan(c.tx) {
-		found[fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", classOf(cl), " ", cl.State)]++
+		found[fmt.Sprint(cl.Namespace, "/", cl.VolumeID, " ", cl.Class(), " ", cl.State)]++
 	}
 	kept := map[string]int{}
 	for l := range lines.Scan(c.tx) {
 		for _, n := range l.Classes {
 			for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
 				if *n.In(state) != 0 {
-					kept[fmt.Sprint(l.Namespace, "/", l.VolumeID, " ", classOfCount(n), " ", state)] = *n.In(state)
+					kept[fmt.Sprint(l.Namespace, "/", l.VolumeID, " ", n.Class(), " ", state)] = *n.In(state)
 				}
 			}
 		}

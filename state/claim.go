@@ -99,9 +99,9 @@ func VolumeClaim(tx *WriteTx, p *structs.CSIVolumeClaimRequest) error {
 // grantAtOnce grants a claim that nobody is ahead of and nothing is in the way of, and reports whether it
 // was such: as the line would, but without the detour over a row that waits.
 func grantAtOnce(tx *WriteTx, c *structs.CSIClaim, now int64) bool {
-	v, k := Volume(tx.ReadTx, c.Namespace, c.VolumeID), classOf(c)
+	v, k := Volume(tx.ReadTx, c.Namespace, c.VolumeID), c.Class()
 	for _, n := range lineOf(tx.ReadTx, c.Namespace, c.VolumeID) {
-		if n.Waiting > 0 || k.conflicts(classOfCount(n)) {
+		if n.Waiting > 0 || k.Conflicts(n.Class()) {
 			return false
 		}
 	}
@@ -142,8 +142,8 @@ func completeClaim(tx *ReadTx, c *structs.CSIClaim, node string) (fresh bool, er
 	c.Namespace, c.VolumeID, c.AllocID = v.Namespace, v.ID, a.ID
 	c.NodeID, c.PluginID, c.JobID, c.TaskGroup = a.NodeID, v.PluginID, a.JobID, a.TaskGroup
 	if old := claims.Get(tx, c.Namespace, c.VolumeID, c.AllocID); old != nil {
-		if classOf(old) != classOf(c) {
-			return false, structs.Errorf(structs.KindConflict, "allocation %q claims volume %q already as %s", c.AllocID, c.VolumeID, classOf(old))
+		if old.Class() != c.Class() {
+			return false, structs.Errorf(structs.KindConflict, "allocation %q claims volume %q already as %s", c.AllocID, c.VolumeID, old.Class())
 		}
 		return false, nil
 	}
@@ -155,7 +155,7 @@ func completeClaim(tx *ReadTx, c *structs.CSIClaim, node string) (fresh bool, er
 
 // claimable refuses what the volume can never grant, whoever else claims it.
 func claimable(v *structs.CSIVolume, c *structs.CSIClaim) error {
-	class := classOf(c)
+	class := c.Class()
 	switch {
 	case !c.AccessMode.Valid() || !c.AttachmentMode.Valid() || (c.Mode != structs.ClaimRead && c.Mode != structs.ClaimWrite):
 		return structs.Errorf(structs.KindInvalid, "a claim of volume %q needs a mode, an access mode and an attachment mode, not %s", v.ID, class)

@@ -47,10 +47,10 @@ func failing(e *structs.OperationError) string {
 
 // classBlock says why no claim of the class can be granted though it conflicts with no other claim:
 // attachments of another mode have to go first.
-func classBlock(tx *ReadTx, v *structs.CSIVolume, k class) string {
+func classBlock(tx *ReadTx, v *structs.CSIVolume, k structs.ClaimClass) string {
 	a := attachmentsByMode.First(tx, v.Namespace, v.ID)
-	if a != nil && a.AccessMode == k.access && a.AttachmentMode == k.attachment {
-		a = attachmentsByMode.After(tx, v.Namespace, v.ID, string(k.access), string(k.attachment))
+	if a != nil && a.AccessMode == k.AccessMode && a.AttachmentMode == k.AttachmentMode {
+		a = attachmentsByMode.After(tx, v.Namespace, v.ID, string(k.AccessMode), string(k.AttachmentMode))
 	}
 	if a == nil || a.Namespace != v.Namespace || a.VolumeID != v.ID {
 		return ""
@@ -123,7 +123,7 @@ func Claimable(tx *ReadTx, c *structs.CSIClaim, ignore func(allocID string) bool
 	}
 	for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
 		for _, k := range classesIn(tx, v.Namespace, v.ID, state) {
-			if !k.conflicts(classOf(c)) {
+			if !k.Conflicts(c.Class()) {
 				continue
 			}
 			if other := someoneElse(tx, v, state, k, c, ignore); other != nil {
@@ -136,7 +136,7 @@ func Claimable(tx *ReadTx, c *structs.CSIClaim, ignore func(allocID string) bool
 
 // someoneElse returns a volume's claim of a class in a state that is not the allocation's of c and not to be
 // ignored, nil if there is none.
-func someoneElse(tx *ReadTx, v *structs.CSIVolume, state string, k class, c *structs.CSIClaim, ignore func(allocID string) bool) *structs.CSIClaim {
+func someoneElse(tx *ReadTx, v *structs.CSIVolume, state string, k structs.ClaimClass, c *structs.CSIClaim, ignore func(allocID string) bool) *structs.CSIClaim {
 	other := func(o *structs.CSIClaim) bool { return o.AllocID != c.AllocID && (ignore == nil || !ignore(o.AllocID)) }
 	if state == structs.ClaimGranted {
 		some := someHolders(tx, v, k)
@@ -157,13 +157,13 @@ func someoneElse(tx *ReadTx, v *structs.CSIVolume, state string, k class, c *str
 
 // claimsOf yields a volume's claims of a class in a state. Those that are not in the index of classes are
 // nearly all claims of the volume: what is granted is of one access mode.
-func claimsOf(tx *ReadTx, v *structs.CSIVolume, state string, k class) iter.Seq[*structs.CSIClaim] {
-	if state == structs.ClaimWaiting || k.conflicts(k) {
-		return claimsByClass.Scan(tx, v.Namespace, v.ID, state, k.letters())
+func claimsOf(tx *ReadTx, v *structs.CSIVolume, state string, k structs.ClaimClass) iter.Seq[*structs.CSIClaim] {
+	if state == structs.ClaimWaiting || k.Conflicts(k) {
+		return claimsByClass.Scan(tx, v.Namespace, v.ID, state, classKey(k))
 	}
 	return func(yield func(*structs.CSIClaim) bool) {
 		for c := range claims.Scan(tx, v.Namespace, v.ID) {
-			if c.State == state && classOf(c) == k && !yield(c) {
+			if c.State == state && c.Class() == k && !yield(c) {
 				return
 			}
 		}

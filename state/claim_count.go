@@ -7,11 +7,6 @@ import (
 	"berth/structs"
 )
 
-// classOfCount is the class that is counted.
-func classOfCount(n structs.CSIClassCount) class {
-	return class{n.AccessMode, n.AttachmentMode, n.Mode}
-}
-
 func lineOf(tx *ReadTx, ns, volume string) []structs.CSIClassCount {
 	if l := lines.Get(tx, ns, volume); l != nil {
 		return l.Classes
@@ -20,7 +15,7 @@ func lineOf(tx *ReadTx, ns, volume string) []structs.CSIClassCount {
 }
 
 // classesIn lists the classes of the volume's claims in a state.
-func classesIn(tx *ReadTx, ns, volume, state string) []class {
+func classesIn(tx *ReadTx, ns, volume, state string) []structs.ClaimClass {
 	return classesOf(lineOf(tx, ns, volume), state)
 }
 
@@ -32,19 +27,19 @@ func ClaimCount(tx *ReadTx, ns, volume string) (count int) {
 	return count
 }
 
-func countOf(tx *ReadTx, v *structs.CSIVolume, k class, state string) int {
+func countOf(tx *ReadTx, v *structs.CSIVolume, k structs.ClaimClass, state string) int {
 	for _, n := range lineOf(tx, v.Namespace, v.ID) {
-		if classOfCount(n) == k {
+		if n.Class() == k {
 			return *n.In(state)
 		}
 	}
 	return 0
 }
 
-func classesOf(counts []structs.CSIClassCount, state string) (out []class) {
+func classesOf(counts []structs.CSIClassCount, state string) (out []structs.ClaimClass) {
 	for _, n := range counts {
 		if *n.In(state) > 0 {
-			out = append(out, classOfCount(n))
+			out = append(out, n.Class())
 		}
 	}
 	return out
@@ -59,7 +54,7 @@ func dropClaim(tx *WriteTx, c *structs.CSIClaim) { recountLine(tx, claims.Delete
 // recountLine changes a volume's numbers from what was to what is; each may be nil.
 func recountLine(tx *WriteTx, was, is *structs.CSIClaim) {
 	some := cmp.Or(is, was)
-	if some == nil || was != nil && is != nil && was.State == is.State && classOf(was) == classOf(is) {
+	if some == nil || was != nil && is != nil && was.State == is.State && was.Class() == is.Class() {
 		return
 	}
 	l := &structs.CSIClaimQueueRow{Namespace: some.Namespace, VolumeID: some.VolumeID}
@@ -84,12 +79,13 @@ func addToClass(l *structs.CSIClaimQueueRow, c *structs.CSIClaim, by int) {
 	if c == nil {
 		return
 	}
-	k := classOf(c)
-	i, found := slices.BinarySearchFunc(l.Classes, k.letters(), func(n structs.CSIClassCount, letters string) int {
-		return cmp.Compare(classOfCount(n).letters(), letters)
+	k := c.Class()
+	i, found := slices.BinarySearchFunc(l.Classes, classKey(k), func(n structs.CSIClassCount, letters string) int {
+		return cmp.Compare(classKey(n.Class()), letters)
 	})
 	if !found {
-		l.Classes = slices.Insert(l.Classes, i, structs.CSIClassCount{AccessMode: k.access, AttachmentMode: k.attachment, Mode: k.mode})
+		counted := structs.CSIClassCount{AccessMode: k.AccessMode, AttachmentMode: k.AttachmentMode, Mode: k.Mode}
+		l.Classes = slices.Insert(l.Classes, i, counted)
 	}
 	*l.Classes[i].In(c.State) += by
 	if l.Classes[i].Granted == 0 && l.Classes[i].Waiting == 0 {

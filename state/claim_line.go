@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 
@@ -15,22 +14,11 @@ import (
 // heads of the classes in line order, never all claims. A class whose head conflicts with what is granted
 // or ahead is out as a whole.
 
-// class is all of a claim that matters to other claims of the volume.
-type class struct {
-	access     structs.CSIAccessMode
-	attachment structs.CSIAttachmentMode
-	mode       string
-}
-
-func classOf(c *structs.CSIClaim) class { return class{c.AccessMode, c.AttachmentMode, c.Mode} }
-
-func (k class) String() string { return fmt.Sprintf("%q, %q, %q", k.mode, k.access, k.attachment) }
-
-// letters is the class as a part of a key.
-func (k class) letters() string {
-	access, attachment, mode := short[string(k.access)], short[string(k.attachment)], short[k.mode]
+// classKey returns the class as a part of a key.
+func classKey(k structs.ClaimClass) string {
+	access, attachment, mode := short[string(k.AccessMode)], short[string(k.AttachmentMode)], short[k.Mode]
 	if access == "" || attachment == "" || mode == "" {
-		return "?" + string(mvcc.KeyOf(string(k.access), string(k.attachment), k.mode))
+		return "?" + string(mvcc.KeyOf(string(k.AccessMode), string(k.AttachmentMode), k.Mode))
 	}
 	return access + attachment + mode
 }
@@ -38,20 +26,11 @@ func (k class) letters() string {
 // short has a letter for each mode there is.
 var short = map[string]string{
 	string(structs.CSISingleNodeReader): "r", string(structs.CSISingleNodeWriter): "w",
-	string(structs.CSIMultiNodeReader): "R", string(structs.CSIMultiNodeSingleWriter): "S", string(structs.CSIMultiNodeMultipleWriter): "M",
+	string(structs.CSIMultiNodeReader): "R", string(structs.CSIMultiNodeSingleWriter): "S",
+	string(structs.CSIMultiNodeMultipleWriter): "M",
+
 	string(structs.CSIFileSystem): "f", string(structs.CSIBlockDevice): "b",
 	structs.ClaimRead: "r", structs.ClaimWrite: "w",
-}
-
-// conflicts reports whether two claims of a volume exclude each other.
-func (k class) conflicts(o class) bool {
-	switch {
-	case k.access != o.access || k.attachment != o.attachment, k.access.SingleNode():
-		return true
-	case k.access == structs.CSIMultiNodeSingleWriter:
-		return k.mode == structs.ClaimWrite && o.mode == structs.ClaimWrite
-	}
-	return false
 }
 
 // grant grants every claim of the volume whose turn it is.
@@ -111,7 +90,8 @@ func line(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
 		}
 		w := walk{inTheWay: classesOf(counts, structs.ClaimGranted)}
 		for _, k := range waiting {
-			q := queue{class: k, out: classBlock(tx, v, k) != "", rows: claimsByClass.Cursor(tx, ns, volume, structs.ClaimWaiting, k.letters())}
+			q := queue{class: k, out: classBlock(tx, v, k) != ""}
+			q.rows = claimsByClass.Cursor(tx, ns, volume, structs.ClaimWaiting, classKey(k))
 			q.pull()
 			w.queues = append(w.queues, q)
 		}
@@ -120,8 +100,8 @@ func line(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
 				return
 			}
 			// Granted or still ahead: for who comes after, it is in the way all the same.
-			if !slices.Contains(w.inTheWay, classOf(c)) {
-				w.inTheWay = append(w.inTheWay, classOf(c))
+			if !slices.Contains(w.inTheWay, c.Class()) {
+				w.inTheWay = append(w.inTheWay, c.Class())
 			}
 		}
 	}
@@ -129,13 +109,13 @@ func line(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
 
 // walk goes through the waiting claims of all classes in line order.
 type walk struct {
-	inTheWay []class // of what is granted and of what waits ahead
+	inTheWay []structs.ClaimClass // of what is granted and of what waits ahead
 	queues   []queue
 }
 
 // queue is what is left of the line of one class.
 type queue struct {
-	class class
+	class structs.ClaimClass
 	out   bool // nothing of the class can be granted now
 	rows  mvcc.Cursor[structs.CSIClaim]
 	head  *structs.CSIClaim
@@ -157,7 +137,7 @@ func (w *walk) next() *structs.CSIClaim {
 			return nil
 		}
 		c := longest.head
-		if longest.out || slices.ContainsFunc(w.inTheWay, longest.class.conflicts) {
+		if longest.out || slices.ContainsFunc(w.inTheWay, longest.class.Conflicts) {
 			w.inTheWay = append(w.inTheWay, longest.class)
 			longest.head = nil
 			continue

@@ -10,16 +10,23 @@ import (
 	"berth/structs"
 )
 
-var allClasses = func() (out []class) {
+var allClasses = func() (out []structs.ClaimClass) {
 	for _, access := range structs.CSIAccessModes {
 		for _, attachment := range []structs.CSIAttachmentMode{structs.CSIFileSystem, structs.CSIBlockDevice} {
 			for _, mode := range []string{rd, wr} {
-				out = append(out, class{access, attachment, mode})
+				out = append(out, structs.ClaimClass{AccessMode: access, AttachmentMode: attachment, Mode: mode})
 			}
 		}
 	}
 	return out
 }()
+
+// commonClasses are those of which a volume is likely to have several claims.
+var commonClasses = []structs.ClaimClass{
+	{AccessMode: mnsw, AttachmentMode: structs.CSIFileSystem, Mode: wr},
+	{AccessMode: mnsw, AttachmentMode: structs.CSIFileSystem, Mode: rd},
+	{AccessMode: snw, AttachmentMode: structs.CSIFileSystem, Mode: wr},
+}
 
 // machine drives a small cluster at random: three nodes, an attaching and a plain plugin, three volumes,
 // eight allocations. After each step every invariant must hold, and nobody may have been overtaken.
@@ -103,7 +110,7 @@ func (m *machine) put() {
 	}
 	if m.flip("capable of one thing") {
 		k := pick(m, "capability", allClasses)
-		v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: k.access, AttachmentMode: k.attachment}}
+		v.RequestedCapabilities = []*structs.CSIVolumeCapability{{AccessMode: k.AccessMode, AttachmentMode: k.AttachmentMode}}
 	}
 	step(m, VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}, WriteOptions: m.now()})
 }
@@ -142,10 +149,10 @@ func (m *machine) claims() {
 	for range rapid.IntRange(1, 3).Draw(m.r, "claims") {
 		k := pick(m, "class", allClasses)
 		if m.flip("common") {
-			k = pick(m, "common class", []class{{mnsw, structs.CSIFileSystem, wr}, {mnsw, structs.CSIFileSystem, rd}, {snw, structs.CSIFileSystem, wr}})
+			k = pick(m, "common class", commonClasses)
 		}
 		cs = append(cs, &structs.CSIClaim{VolumeID: pick(m, "volume", someVolume), AllocID: pick(m, "alloc", someAllocs),
-			Mode: k.mode, AccessMode: k.access, AttachmentMode: k.attachment})
+			Mode: k.Mode, AccessMode: k.AccessMode, AttachmentMode: k.AttachmentMode})
 	}
 	step(m, VolumeClaim, &structs.CSIVolumeClaimRequest{Claims: cs, WriteOptions: m.now()})
 }
@@ -183,7 +190,7 @@ func (m *machine) checkFairness() {
 	for _, c := range now {
 		rivals := 0
 		for _, o := range now {
-			if o.VolumeID == c.VolumeID && o.AllocID != c.AllocID && classOf(o).conflicts(classOf(c)) {
+			if o.VolumeID == c.VolumeID && o.AllocID != c.AllocID && o.Class().Conflicts(c.Class()) {
 				was := m.before[o.Key()]
 				if c.GrantIndex == m.index && o.State == waiting && inLineOrder(o, c) < 0 && was != nil {
 					m.r.Fatalf("allocation %s overtook %s in the line of %s", c.AllocID, o.AllocID, c.VolumeID)
@@ -194,7 +201,7 @@ func (m *machine) checkFairness() {
 			}
 		}
 		v := Volume(tx, c.Namespace, c.VolumeID)
-		blocked := volumeBlock(tx, v) + classBlock(tx, v, classOf(c)) + nodeBlock(tx, v, c)
+		blocked := volumeBlock(tx, v) + classBlock(tx, v, c.Class()) + nodeBlock(tx, v, c)
 		if c.State == waiting && rivals == 0 && blocked == "" {
 			m.r.Fatalf("allocation %s waits for %s and nothing is in the way", c.AllocID, c.VolumeID)
 		}
@@ -241,7 +248,7 @@ func TestLinesAreFairWhateverHappens(t *testing.T) {
 func TestConflictIsSymmetric(t *testing.T) {
 	for _, a := range allClasses {
 		for _, b := range allClasses {
-			if a.conflicts(b) != b.conflicts(a) {
+			if a.Conflicts(b) != b.Conflicts(a) {
 				t.Errorf("%s and %s", a, b)
 			}
 		}
@@ -270,11 +277,11 @@ func TestClassesAreCounted(t *testing.T) {
 		})
 		tx := s.Read()
 		for _, volume := range []string{"v", "w"} {
-			found := map[class]structs.CSIClassCount{}
+			found := map[structs.ClaimClass]structs.CSIClassCount{}
 			for c := range claims.Scan(tx, "default", volume) {
-				k := classOf(c)
+				k := c.Class()
 				n := found[k]
-				n.AccessMode, n.AttachmentMode, n.Mode = k.access, k.attachment, k.mode
+				n.AccessMode, n.AttachmentMode, n.Mode = k.AccessMode, k.AttachmentMode, k.Mode
 				*n.In(c.State)++
 				found[k] = n
 			}
@@ -283,8 +290,8 @@ func TestClassesAreCounted(t *testing.T) {
 				r.Fatalf("%s: kept %v, found %v", volume, kept, found)
 			}
 			for _, n := range kept {
-				if found[classOfCount(n)] != n {
-					r.Fatalf("%s: kept %v, found %v", volume, n, found[classOfCount(n)])
+				if found[n.Class()] != n {
+					r.Fatalf("%s: kept %v, found %v", volume, n, found[n.Class()])
 				}
 			}
 		}

@@ -37,7 +37,7 @@ type reasons struct {
 	volume *structs.CSIVolume
 	block  string // of the volume itself
 	counts []structs.CSIClassCount
-	inWay  map[class]*inWay // by the class of who waits
+	inWay  map[structs.ClaimClass]*inWay // by the class of who waits
 	last   *structs.CSIClaim
 }
 
@@ -66,22 +66,22 @@ func (r *reasons) next(c *structs.CSIClaim) string {
 	if why := r.conflict(c); why != "" {
 		return why
 	}
-	return cmp.Or(classBlock(r.tx, r.volume, classOf(c)), nodeBlock(r.tx, r.volume, c), "it is about to be granted")
+	return cmp.Or(classBlock(r.tx, r.volume, c.Class()), nodeBlock(r.tx, r.volume, c), "it is about to be granted")
 }
 
 // conflict names the claims that the claim conflicts with: those granted and those ahead.
 func (r *reasons) conflict(c *structs.CSIClaim) string {
-	k := classOf(c)
+	k := c.Class()
 	w := r.inWay[k]
 	if w == nil {
 		w = &inWay{held: r.holders(k)}
 		for _, o := range classesOf(r.counts, structs.ClaimWaiting) {
-			if o.conflicts(k) {
+			if o.Conflicts(k) {
 				w.look(r.tx, c, o)
 			}
 		}
 		if r.inWay == nil {
-			r.inWay = map[class]*inWay{}
+			r.inWay = map[structs.ClaimClass]*inWay{}
 		}
 		r.inWay[k] = w
 	}
@@ -94,15 +94,15 @@ func (r *reasons) conflict(c *structs.CSIClaim) string {
 // pass takes note of a claim that waits ahead of those still to be asked for.
 func (r *reasons) pass(c *structs.CSIClaim) {
 	for k, w := range r.inWay {
-		if k.conflicts(classOf(c)) {
+		if k.Conflicts(c.Class()) {
 			w.add(c)
 		}
 	}
 }
 
 // look finds the claims of a class that wait ahead of c.
-func (w *inWay) look(tx *ReadTx, c *structs.CSIClaim, o class) {
-	rows, seen := claimsByClass.Cursor(tx, c.Namespace, c.VolumeID, structs.ClaimWaiting, o.letters()), 0
+func (w *inWay) look(tx *ReadTx, c *structs.CSIClaim, o structs.ClaimClass) {
+	rows, seen := claimsByClass.Cursor(tx, c.Namespace, c.VolumeID, structs.ClaimWaiting, classKey(o)), 0
 	for other := rows.Next(); other != nil && inLineOrder(other, c) < 0 && w.counted <= farAhead; other = rows.Next() {
 		w.counted++
 		if seen++; seen <= manyHolders {
@@ -152,15 +152,15 @@ func firstOf(names []string, of int) string {
 }
 
 // holders says who was granted claims that exclude those of a class; "" when nobody was.
-func (r *reasons) holders(k class) string {
+func (r *reasons) holders(k structs.ClaimClass) string {
 	var names []string
 	count := 0
 	for _, n := range r.counts {
-		if n.Granted == 0 || !classOfCount(n).conflicts(k) {
+		if n.Granted == 0 || !n.Class().Conflicts(k) {
 			continue
 		}
 		count += n.Granted
-		for _, c := range someHolders(r.tx, r.volume, classOfCount(n)) {
+		for _, c := range someHolders(r.tx, r.volume, n.Class()) {
 			if len(names) < manyHolders {
 				names = append(names, holds(r.tx, c))
 			}
@@ -174,13 +174,13 @@ func (r *reasons) holders(k class) string {
 
 // someHolders are a few of a volume's granted claims of a class, all of them when they are few. Those that are not in
 // the index of classes stand among the claims that wait; who they are is found out once for a row of lines.
-func someHolders(tx *ReadTx, v *structs.CSIVolume, k class) (some []*structs.CSIClaim) {
+func someHolders(tx *ReadTx, v *structs.CSIVolume, k structs.ClaimClass) (some []*structs.CSIClaim) {
 	l := lines.Get(tx, v.Namespace, v.ID)
 	if l == nil {
 		return nil
 	}
-	if k.conflicts(k) {
-		for c := range claimsByClass.Scan(tx, v.Namespace, v.ID, structs.ClaimGranted, k.letters()) {
+	if k.Conflicts(k) {
+		for c := range claimsByClass.Scan(tx, v.Namespace, v.ID, structs.ClaimGranted, classKey(k)) {
 			if some = append(some, c); len(some) == manyHolders {
 				break
 			}
@@ -196,7 +196,7 @@ func someHolders(tx *ReadTx, v *structs.CSIVolume, k class) (some []*structs.CSI
 }
 
 // holdersOf names a few allocations with granted claims of each class. It looks for them once for a row.
-func holdersOf(tx *ReadTx, l *structs.CSIClaimQueueRow) map[class][]string {
+func holdersOf(tx *ReadTx, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
 	cache := &internerOf(tx).holders
 	if known := cache.get(l); known != nil {
 		return known
@@ -206,15 +206,15 @@ func holdersOf(tx *ReadTx, l *structs.CSIClaimQueueRow) map[class][]string {
 	return found
 }
 
-func findHolders(tx *ReadTx, l *structs.CSIClaimQueueRow) map[class][]string {
+func findHolders(tx *ReadTx, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
 	wanted := 0
 	for _, n := range l.Classes {
 		wanted += min(n.Granted, manyHolders)
 	}
-	found := map[class][]string{}
+	found := map[structs.ClaimClass][]string{}
 	rows := claims.Cursor(tx, l.Namespace, l.VolumeID)
 	for c := rows.Next(); c != nil && wanted > 0; c = rows.Next() {
-		if k := classOf(c); c.State == structs.ClaimGranted && len(found[k]) < manyHolders {
+		if k := c.Class(); c.State == structs.ClaimGranted && len(found[k]) < manyHolders {
 			found[k] = append(found[k], c.AllocID)
 			wanted--
 		}
@@ -229,7 +229,7 @@ type holderCache [1 << 6]atomic.Pointer[heldQueue]
 // heldQueue are the holders of a queue row. A row never changes, so they stay true.
 type heldQueue struct {
 	row     *structs.CSIClaimQueueRow
-	holders map[class][]string
+	holders map[structs.ClaimClass][]string
 }
 
 func (h *holderCache) place(l *structs.CSIClaimQueueRow) *atomic.Pointer[heldQueue] {
@@ -238,14 +238,14 @@ func (h *holderCache) place(l *structs.CSIClaimQueueRow) *atomic.Pointer[heldQue
 }
 
 // get returns the holders of a row, nil if they are not known.
-func (h *holderCache) get(l *structs.CSIClaimQueueRow) map[class][]string {
+func (h *holderCache) get(l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
 	if known := h.place(l).Load(); known != nil && known.row == l {
 		return known.holders
 	}
 	return nil
 }
 
-func (h *holderCache) put(l *structs.CSIClaimQueueRow, holders map[class][]string) {
+func (h *holderCache) put(l *structs.CSIClaimQueueRow, holders map[structs.ClaimClass][]string) {
 	h.place(l).Store(&heldQueue{l, holders})
 }
 

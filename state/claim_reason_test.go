@@ -107,15 +107,15 @@ func plainReason(tx *ReadTx, all []*structs.CSIClaim, c *structs.CSIClaim) strin
 	var held, ahead []string
 	byID := slices.Clone(all)
 	slices.SortFunc(byID, func(a, b *structs.CSIClaim) int {
-		return strings.Compare(classOf(a).letters()+a.AllocID, classOf(b).letters()+b.AllocID)
+		return strings.Compare(classKey(a.Class())+a.AllocID, classKey(b.Class())+b.AllocID)
 	})
 	for _, o := range byID {
-		if o.State == structs.ClaimGranted && classOf(o).conflicts(classOf(c)) {
+		if o.State == structs.ClaimGranted && o.Class().Conflicts(c.Class()) {
 			held = append(held, holds(tx, o))
 		}
 	}
 	for _, o := range all {
-		if o.State == structs.ClaimWaiting && classOf(o).conflicts(classOf(c)) && inLineOrder(o, c) < 0 {
+		if o.State == structs.ClaimWaiting && o.Class().Conflicts(c.Class()) && inLineOrder(o, c) < 0 {
 			ahead = append(ahead, "allocation "+o.AllocID)
 		}
 	}

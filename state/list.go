@@ -95,13 +95,13 @@ func ClaimsOf(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
 func LineFrom(tx *ReadTx, ns, volume string, from *structs.CSIClaim, back bool) (rows iter.Seq[*structs.CSIClaim], sorted bool) {
 	var classes [][]string
 	for _, n := range lineOf(tx, ns, volume) {
-		k := classOfCount(n)
-		if n.Granted > 0 && !k.conflicts(k) {
+		k := n.Class()
+		if n.Granted > 0 && !k.Conflicts(k) {
 			return nil, false
 		}
 		for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
 			if *n.In(state) > 0 {
-				classes = append(classes, []string{ns, volume, state, k.letters()})
+				classes = append(classes, []string{ns, volume, state, classKey(k)})
 			}
 		}
 	}

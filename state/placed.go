@@ -11,8 +11,6 @@ import (
 
 // What the scheduler looks up, so that to place one allocation it need not look at all there are.
 
-func classOfUse(u *structs.CSIVolumeUse) class { return class{u.AccessMode, u.AttachmentMode, u.Mode} }
-
 // ownSegments are the segments, key and value, that are a node's own: the value is its ID, or the one that its
 // plugin knows it by. Keys are in lower case: they compare without regard to case.
 func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
@@ -31,11 +29,11 @@ func ownSegments(i *structs.CSIPluginInstance) (own [][2]string) {
 // to use it, where that excludes the claim.
 func IntendedAgainst(tx *ReadTx, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim] {
 	return func(yield func(*structs.CSIClaim) bool) {
-		for k, ok := nextUse(tx, c, ""); ok; k, ok = nextUse(tx, c, k.letters()) {
-			if !k.conflicts(classOf(c)) {
+		for k, ok := nextUse(tx, c, ""); ok; k, ok = nextUse(tx, c, classKey(k)) {
+			if !k.Conflicts(c.Class()) {
 				continue
 			}
-			for a := range allocsByVolume.Scan(tx, c.Namespace, c.VolumeID, k.letters()) {
+			for a := range allocsByVolume.Scan(tx, c.Namespace, c.VolumeID, classKey(k)) {
 				if claims.Get(tx, c.Namespace, c.VolumeID, a.ID) == nil && !yield(intent(a, c.VolumeID, k)) {
 					return
 				}
@@ -45,7 +43,7 @@ func IntendedAgainst(tx *ReadTx, c *structs.CSIClaim) iter.Seq[*structs.CSIClaim
 }
 
 // nextUse is the class, after one that is given by its letters, in which the claim's volume is to be used.
-func nextUse(tx *ReadTx, c *structs.CSIClaim, last string) (k class, ok bool) {
+func nextUse(tx *ReadTx, c *structs.CSIClaim, last string) (k structs.ClaimClass, ok bool) {
 	a := allocsByVolume.First(tx, c.Namespace, c.VolumeID)
 	if last != "" {
 		a = allocsByVolume.After(tx, c.Namespace, c.VolumeID, last)
@@ -54,17 +52,17 @@ func nextUse(tx *ReadTx, c *structs.CSIClaim, last string) (k class, ok bool) {
 		return k, false
 	}
 	for i := range a.CSIVolumes { // none is found where the allocation has come by another volume
-		at := classOfUse(&a.CSIVolumes[i])
-		if a.CSIVolumes[i].VolumeID == c.VolumeID && at.letters() > last && (!ok || at.letters() < k.letters()) {
+		at := a.CSIVolumes[i].Class()
+		if a.CSIVolumes[i].VolumeID == c.VolumeID && classKey(at) > last && (!ok || classKey(at) < classKey(k)) {
 			k, ok = at, true
 		}
 	}
 	return k, ok
 }
 
-func intent(a *structs.Allocation, volume string, k class) *structs.CSIClaim {
+func intent(a *structs.Allocation, volume string, k structs.ClaimClass) *structs.CSIClaim {
 	return &structs.CSIClaim{Namespace: a.Namespace, VolumeID: volume, AllocID: a.ID, NodeID: a.NodeID, JobID: a.JobID, TaskGroup: a.TaskGroup,
-		AccessMode: k.access, AttachmentMode: k.attachment, Mode: k.mode}
+		AccessMode: k.AccessMode, AttachmentMode: k.AttachmentMode, Mode: k.Mode}
 }
 
 // IntendedBy are, in the form of claims, those of an allocation's volumes that it has not claimed yet.
@@ -74,7 +72,7 @@ func IntendedBy(tx *ReadTx, a *structs.Allocation) (out []*structs.CSIClaim) {
 		if claims.Get(tx, a.Namespace, u.VolumeID, a.ID) != nil {
 			continue
 		}
-		c := intent(a, u.VolumeID, classOfUse(u))
+		c := intent(a, u.VolumeID, u.Class())
 		if v := Volume(tx, c.Namespace, c.VolumeID); v != nil {
 			c.PluginID = v.PluginID
 		}

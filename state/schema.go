@@ -87,12 +87,12 @@ var (
 	// The claim queue of a volume, class by class (see claim_line.go). Of the granted claims it has only those
 	// that exclude other claims of their own class, which are few.
 	claimsByClass = claims.UniqueIndex("class", func(c *structs.CSIClaim) mvcc.Key {
-		k := classOf(c)
-		if c.State == structs.ClaimGranted && !k.conflicts(k) {
+		k := c.Class()
+		if c.State == structs.ClaimGranted && !k.Conflicts(k) {
 			return nil
 		}
 		created, seq := mvcc.Ordered(c.CreateIndex), mvcc.Ordered(uint64(c.Seq))
-		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.State, k.letters(), created, seq)
+		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.State, classKey(k), created, seq)
 	})
 
 	waitingByPlugin = claims.Index("waiting_plugin", func(c *structs.CSIClaim) mvcc.Key {
@@ -222,7 +222,7 @@ var (
 		keys := make([]mvcc.Key, len(a.CSIVolumes))
 		for i := range a.CSIVolumes {
 			u := &a.CSIVolumes[i]
-			keys[i] = mvcc.KeyOf(a.Namespace, u.VolumeID, classOfUse(u).letters())
+			keys[i] = mvcc.KeyOf(a.Namespace, u.VolumeID, classKey(u.Class()))
 		}
 		return keys
 	})

@@ -234,9 +234,9 @@ func growOnly(v, old *structs.CSIVolume) error {
 func usesStay(tx *ReadTx, v, old *structs.CSIVolume) error {
 	for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
 		for _, k := range classesIn(tx, v.Namespace, v.ID, state) {
-			if !v.Capable(k.access, k.attachment) {
+			if !v.Capable(k.AccessMode, k.AttachmentMode) {
 				return structs.Errorf(structs.KindConflict, "RequestedCapabilities of volume %q must keep %s with %s, which is in use",
-					v.ID, k.access, k.attachment)
+					v.ID, k.AccessMode, k.AttachmentMode)
 			}
 		}
 	}

@@ -1,20 +1,50 @@
 package structs
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 )
 
-// Conflicts reports whether two claims of one volume exclude each other: claims in different modes always
-// do, claims in a single-node mode too, and in multi-node-single-writer mode two writers.
-func (c *CSIClaim) Conflicts(o *CSIClaim) bool {
+// ClaimClass is the part of a claim that decides which other claims of the volume exclude it.
+type ClaimClass struct {
+	AccessMode     CSIAccessMode
+	AttachmentMode CSIAttachmentMode
+	Mode           string // ClaimRead, ClaimWrite
+}
+
+// Class returns the class of the claim.
+func (c *CSIClaim) Class() ClaimClass {
+	return ClaimClass{c.AccessMode, c.AttachmentMode, c.Mode}
+}
+
+// Class returns the class of the claim that the use leads to.
+func (u *CSIVolumeUse) Class() ClaimClass {
+	return ClaimClass{u.AccessMode, u.AttachmentMode, u.Mode}
+}
+
+// Class returns the class that is counted.
+func (n *CSIClassCount) Class() ClaimClass {
+	return ClaimClass{n.AccessMode, n.AttachmentMode, n.Mode}
+}
+
+// Conflicts reports whether claims of the two classes exclude each other on one volume. Classes with
+// different modes always do. Two claims of one class do in a single-node mode. In the mode
+// multi-node-single-writer two writers do. It is the only conflict rule: the log grants by it, and the
+// scheduler places by it. It is symmetric.
+func (k ClaimClass) Conflicts(o ClaimClass) bool {
 	switch {
-	case c.AccessMode != o.AccessMode || c.AttachmentMode != o.AttachmentMode, c.AccessMode.SingleNode():
+	case k.AccessMode != o.AccessMode, k.AttachmentMode != o.AttachmentMode, k.AccessMode.SingleNode():
 		return true
-	case c.AccessMode == CSIMultiNodeSingleWriter:
-		return c.Mode == ClaimWrite && o.Mode == ClaimWrite
+	case k.AccessMode == CSIMultiNodeSingleWriter:
+		return k.Mode == ClaimWrite && o.Mode == ClaimWrite
 	}
 	return false
+}
+
+// String returns the three modes for use in errors.
+func (k ClaimClass) String() string {
+	return fmt.Sprintf("%q, %q, %q", k.Mode, k.AccessMode, k.AttachmentMode)
 }
 
 // Claim is the claim that an allocation of a group makes for one of its volumes.

@@ -5550,6 +5550,45 @@ func (v *CSIVolumeUse) readField(name, b []byte) (_ []byte, known bool, err erro
 	return b, true, err
 }
 
+func (v *ClaimClass) MsgpackSelf() any { return v }
+
+func (v *ClaimClass) AppendMsgpack(b []byte) (_ []byte, err error) {
+	if v == nil {
+		return msgp.AppendNil(b), nil
+	}
+	n := uint32(3)
+	b = msgp.AppendMapHeader(b, n)
+	b = append(b, "\xaaAccessMode"...)
+	b = msgp.AppendString(b, string(v.AccessMode))
+	b = append(b, "\xaeAttachmentMode"...)
+	b = msgp.AppendString(b, string(v.AttachmentMode))
+	b = append(b, "\xa4Mode"...)
+	b = msgp.AppendString(b, v.Mode)
+	return b, nil
+}
+
+func (v *ClaimClass) DecodeMsgpack(b []byte) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*v = ClaimClass{}
+		return b[1:], nil
+	}
+	return codec.ReadFields(b, v, v.readField)
+}
+
+func (v *ClaimClass) readField(name, b []byte) (_ []byte, known bool, err error) {
+	switch string(name) {
+	case "AccessMode":
+		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+	case "AttachmentMode":
+		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+	case "Mode":
+		v.Mode, b, err = codec.ReadShared[string](b)
+	default:
+		return b, false, nil
+	}
+	return b, true, err
+}
+
 func (v *ClientCSIAttachRequest) MsgpackSelf() any { return v }
 
 func (v *ClientCSIAttachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {

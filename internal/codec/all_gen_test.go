@@ -82,6 +82,7 @@ var all = []codec.Generated{
 	new(structs.CSIVolumeRetryRequest),
 	new(structs.CSIVolumeUnpublishRequest),
 	new(structs.CSIVolumeUse),
+	new(structs.ClaimClass),
 	new(structs.ClientCSIAttachRequest),
 	new(structs.ClientCSIAttachResponse),
 	new(structs.ClientCSICreateRequest),
