@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"berth/client/fingerprint"
 	"berth/client/retry"
 	"berth/rpc"
 	"berth/structs"
@@ -59,7 +58,6 @@ func (c *Client) buildNode() *structs.Node {
 		n.ReservedResources.Memory.MemoryMB = int64(r.MemoryMB)
 		n.ReservedResources.Disk.DiskMB = int64(r.DiskMB)
 	}
-	n.ComputedClass = fingerprint.Class(n)
 	return n
 }
 

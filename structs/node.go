@@ -82,7 +82,7 @@ type Node struct {
 	Meta                  map[string]string
 	NodeClass             string
 	NodePool              string
-	ComputedClass         string // nodes with equal ComputedClass are alike to constraints that are not unique
+	ComputedClass         string // set by the servers: equal but for "unique." attributes
 	Drivers               map[string]*DriverInfo
 	Status                string
 	StatusDescription     string

@@ -2,8 +2,8 @@
 // reads /proc and asks the kernel; it runs no programs and keeps nothing.
 //
 // Attributes are named in the dialect that constraints use (kernel.name, cpu.arch, ...). An attribute
-// that differs from node to node by its nature begins with "unique.": nodes that are equal in all others
-// are alike to a scheduler (see Class). What a machine does not tell is left out, never guessed; only
+// that differs from node to node by its nature begins with "unique.": the servers leave it out of the
+// computed class of a node. What a machine does not tell is left out, never guessed; only
 // that nothing at all is known of its memory or processors is an error.
 //
 // Drivers and CSI plugins fingerprint themselves.
@@ -11,10 +11,8 @@ package fingerprint
 
 import (
 	"bufio"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -205,22 +203,4 @@ func (f *Facts) set(name, value string) {
 	if value != "" {
 		f.Attributes[name] = value
 	}
-}
-
-// uniquePrefix marks what differs from node to node by its nature.
-const uniquePrefix = "unique."
-
-// Class is the same for nodes that no constraint can tell apart, unless it looks at what is unique.
-func Class(n *structs.Node) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q\n", n.Datacenter, n.NodePool, n.NodeClass)
-	for _, m := range []map[string]string{n.Attributes, n.Meta} {
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			if !strings.HasPrefix(k, uniquePrefix) {
-				fmt.Fprintf(h, "%q=%q\n", k, m[k])
-			}
-		}
-		fmt.Fprintln(h)
-	}
-	return fmt.Sprintf("v1:%x", h.Sum(nil)[:12])
 }
