@@ -3,6 +3,7 @@ package endpoints
 import (
 	"context"
 
+	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -102,7 +103,8 @@ func (c claims) release(ctx context.Context, req *structs.CSIVolumeUnpublishRequ
 // it does not come back.
 func (c claims) get(ctx context.Context, req *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
 	var last structs.CSIClaimGetResponse
-	return wait(ctx, c.Endpoints, structs.CSIClaimGet.Name, &req.QueryOptions, func(tx *state.ReadTx) (*structs.CSIClaimGetResponse, bool, error) {
+	asked := query.Request{Method: structs.CSIClaimGet.Name, Body: req}
+	return query.Wait(ctx, c.queries, asked, func(tx *state.ReadTx) (*structs.CSIClaimGetResponse, bool, error) {
 		resp, err := c.look(tx, req)
 		if err != nil {
 			return nil, false, err

@@ -2,11 +2,11 @@ package endpoints
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 
+	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/together"
 	"berth/rpc"
@@ -92,6 +92,7 @@ type Deps struct {
 type Endpoints struct {
 	nodes   *nodeconn.Sessions
 	store   *state.Store
+	queries *query.Engine
 	raft    Raft
 	writes  *admission // the same, which knows how many
 	leases  Leases
@@ -100,10 +101,6 @@ type Endpoints struct {
 	region  string
 	now     func() time.Time
 	config  Config
-
-	known *known        // what blocking reads were answered
-	pace  pace          // of those that take long
-	wakes atomic.Uint64 // how often a waiting read has looked again
 
 	volumeTurns turns // whose turn it is to record a volume, by namespace and ID
 
@@ -129,7 +126,7 @@ func New(d Deps) *Endpoints {
 		nodes: d.Nodes, store: d.Store, raft: writes, writes: writes, leases: d.Leases,
 		collect: d.CollectGarbage,
 		logger:  d.Logger, region: d.Region, now: d.Now, config: d.Config,
-		known: newKnown(), pace: newPace(), volumeTurns: turns{queue: d.Config.VolumeQueue, patience: d.Config.WritePatience},
+		queries: query.NewEngine(d.Store, d.Raft), volumeTurns: turns{queue: d.Config.VolumeQueue, patience: d.Config.WritePatience},
 	}
 	e.standings.Most, e.standings.Propose = standingsMost, e.recordStanding
 	return e

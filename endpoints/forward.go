@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"berth/endpoints/query"
 	"berth/internal/netfault"
 	"berth/rpc"
 	"berth/structs"
@@ -25,7 +26,7 @@ type passing struct {
 func (e *Endpoints) passingOf(req any, write bool) *passing {
 	p := &passing{Endpoints: e, write: write, begun: time.Now()}
 	if r, ok := req.(interface{ Query() *structs.QueryOptions }); ok && r.Query().MinIndex > 0 {
-		p.wait, p.limit = r.Query(), waitOf(r.Query())
+		p.wait, p.limit = r.Query(), query.WaitLimit(r.Query())
 	}
 	return p
 }

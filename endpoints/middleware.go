@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
+	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/netfault"
 	"berth/rpc"
@@ -142,7 +143,7 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 ) rpc.Endpoint {
 	return overWire[Req, Resp](serve(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
 		var applied uint64
-		resp, index, err := watch(ctx, e, m.Name, req, func(tx *state.ReadTx) (*Resp, error) {
+		resp, index, err := query.Watch(ctx, e.queries, query.Request{Method: m.Name, Body: req}, func(tx *state.ReadTx) (*Resp, error) {
 			resp := new(Resp)
 			applied = max(1, tx.Applied())
 			return resp, handler(tx, req, resp)
@@ -150,17 +151,13 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 		if err != nil {
 			return nil, err
 		}
-		meta := metaOf(resp)
+		meta := query.MetaOf(resp)
 		if meta.Index = index; meta.Rows != nil {
 			meta.Index = applied // which tables the rows are from is known too late
 		}
 		_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
 		return resp, nil
 	}))
-}
-
-func metaOf(resp any) *structs.QueryMeta {
-	return resp.(interface{ Meta() *structs.QueryMeta }).Meta()
 }
 
 // call serves a read whose handler does more than look at the state once: it calls a plugin, or waits in
@@ -173,7 +170,7 @@ func call[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 		if err != nil {
 			return nil, err
 		}
-		meta := metaOf(resp)
+		meta := query.MetaOf(resp)
 		if meta.Index == 0 {
 			meta.Index = max(1, e.store.Index())
 		}

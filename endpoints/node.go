@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 
+	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/state"
@@ -289,7 +290,8 @@ func (n nodes) allocs(tx *state.ReadTx, req *structs.NodeGetRequest, resp *struc
 // allocations: neither those of other nodes nor what the node itself reports are news to it.
 func (n nodes) clientAllocs(ctx context.Context, req *structs.NodeGetRequest) (*structs.NodeClientAllocsResponse, error) {
 	var before map[string]uint64
-	return wait(ctx, n.Endpoints, structs.NodeClientAllocs.Name, &req.QueryOptions, func(tx *state.ReadTx) (*structs.NodeClientAllocsResponse, bool, error) {
+	asked := query.Request{Method: structs.NodeClientAllocs.Name, Body: req}
+	return query.Wait(ctx, n.queries, asked, func(tx *state.ReadTx) (*structs.NodeClientAllocsResponse, bool, error) {
 		resp := &structs.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
 		resp.Index = 1
 		for a := range state.AllocsByNode(tx, req.NodeID) {

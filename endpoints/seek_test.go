@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"berth/endpoints/query"
 	"berth/state"
 	"berth/structs"
 )
@@ -21,7 +22,7 @@ func walk[Req, Resp, Row any](s *server, m structs.Method[Req, Resp], with func(
 			req := with(q)
 			resp := must(s, m, &req)
 			got = append(got, pick(resp)...)
-			if q.NextToken = metaOf(resp).NextToken; q.NextToken == "" || len(got) > len(whole) {
+			if q.NextToken = query.MetaOf(resp).NextToken; q.NextToken == "" || len(got) > len(whole) {
 				break
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/state"
@@ -31,7 +32,7 @@ func streamed[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (r
 	s.t.Helper()
 	any(&req).(interface{ Query() *structs.QueryOptions }).Query().Stream = true
 	resp := must(s, m, &req)
-	meta = metaOf(resp)
+	meta = query.MetaOf(resp)
 	if meta.Rows == nil {
 		s.t.Fatalf("%s answers no stream", m.Name)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/rpc"
 	"berth/structs"
@@ -41,7 +42,7 @@ func keep[Req, Resp any](w *watchers, name string, m structs.Method[Req, Resp], 
 			w.mu.Lock()
 			w.answered[name]++
 			w.mu.Unlock()
-			any(&req).(interface{ Query() *structs.QueryOptions }).Query().MinIndex = metaOf(resp).Index
+			any(&req).(interface{ Query() *structs.QueryOptions }).Query().MinIndex = query.MetaOf(resp).Index
 		}
 	})
 	synctest.Wait()
@@ -53,12 +54,12 @@ func (w *watchers) after(change func()) (answered map[string]int, looks uint64) 
 	w.mu.Lock()
 	w.answered = map[string]int{}
 	w.mu.Unlock()
-	before := w.wakes.Load()
+	before := w.queries.Woken()
 	change()
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.answered, w.wakes.Load() - before
+	return w.answered, w.queries.Woken() - before
 }
 
 // expect fails the test unless just these were answered once, for so many looks.

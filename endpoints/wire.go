@@ -8,6 +8,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
+	"berth/endpoints/query"
 	"berth/internal/codec"
 	"berth/rpc"
 	"berth/structs"
@@ -24,7 +25,7 @@ func overWire[Req, Resp any](endpoint rpc.Endpoint) rpc.Endpoint {
 		q := req.(interface{ Query() *structs.QueryOptions }).Query()
 		q.Stream = q.PerPage == 0
 		resp, err := endpoint.Serve(ctx, req)
-		if err != nil || metaOf(resp).Rows == nil {
+		if err != nil || query.MetaOf(resp).Rows == nil {
 			return resp, err
 		}
 		return &rowByRow{resp, list}, nil
@@ -71,7 +72,7 @@ func (r *rowByRow) AppendAnswer(out *rpc.Answer) error {
 	}
 	out.Next()
 	rows := uint32(0)
-	if err := metaOf(r.resp).Rows(func(row any) error {
+	if err := query.MetaOf(r.resp).Rows(func(row any) error {
 		rows++
 		b, err := codec.Append(out.Bytes(), row)
 		if err != nil {

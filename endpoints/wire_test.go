@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"berth/endpoints/query"
 	"berth/internal/codec"
 	"berth/rpc"
 	"berth/structs"
@@ -51,7 +52,7 @@ func sameWired[Req, Resp any](s *server, m structs.Method[Req, Resp], with func(
 	s.t.Helper()
 	req := with(q)
 	answer := must(s, m, &req)
-	meta := metaOf(answer)
+	meta := query.MetaOf(answer)
 	b, err := codec.Encode(answer)
 	if err != nil {
 		s.t.Fatal(err)
@@ -64,10 +65,10 @@ func sameWired[Req, Resp any](s *server, m structs.Method[Req, Resp], with func(
 	if rows != wantRows {
 		s.t.Errorf("%s with %+v: row by row %t, want %t", m.Name, q, rows, wantRows)
 	}
-	if gotMeta := metaOf(got); gotMeta.Index < meta.Index || gotMeta.Index > s.store.Index() {
+	if gotMeta := query.MetaOf(got); gotMeta.Index < meta.Index || gotMeta.Index > s.store.Index() {
 		s.t.Errorf("%s: index %d, in the process %d", m.Name, gotMeta.Index, meta.Index)
 	}
-	metaOf(got).Index, metaOf(want).Index = 0, 0
+	query.MetaOf(got).Index, query.MetaOf(want).Index = 0, 0
 	if !reflect.DeepEqual(got, want) {
 		s.t.Errorf("%s with %+v:\n%+v, in the process\n%+v", m.Name, q, got, want)
 	}

@@ -1,8 +1,9 @@
-package endpoints
+package query
 
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-metrics"
@@ -14,18 +15,56 @@ import (
 // defaultWait is how long a read waits that does not say.
 const defaultWait = 5 * time.Minute
 
-// waitOf is how long a read may wait.
-func waitOf(q *structs.QueryOptions) time.Duration {
+// WaitLimit returns how long a query may wait.
+func WaitLimit(q *structs.QueryOptions) time.Duration {
 	if q.MaxWait <= 0 {
 		return defaultWait
 	}
 	return min(q.MaxWait, structs.MaxWait)
 }
 
+// Leadership tells when this server loses its leadership.
+type Leadership interface {
+	// Deposed is closed when this server does not lead; see endpoints.Raft.
+	Deposed() <-chan struct{}
+}
+
+// Engine runs the queries of one server.
+type Engine struct {
+	store *state.Store
+	raft  Leadership
+	known *known        // what blocking reads were answered
+	pace  pace          // of those that take long
+	wakes atomic.Uint64 // how often a waiting read has looked again
+}
+
+// NewEngine runs queries on a store.
+func NewEngine(store *state.Store, raft Leadership) *Engine {
+	return &Engine{store: store, raft: raft, known: newKnown(), pace: newPace()}
+}
+
+// Woken returns how often a waiting query has run again because a row or range that it read has changed.
+func (e *Engine) Woken() uint64 { return e.wakes.Load() }
+
+// Request is the call of a method. Its body embeds structs.QueryOptions.
+type Request struct {
+	Method string
+	Body   any
+}
+
+func (r Request) options() *structs.QueryOptions {
+	return r.Body.(interface{ Query() *structs.QueryOptions }).Query()
+}
+
+// MetaOf returns what an answer says of itself. It panics unless the answer embeds structs.QueryMeta.
+func MetaOf(resp any) *structs.QueryMeta {
+	return resp.(interface{ Meta() *structs.QueryMeta }).Meta()
+}
+
 // waiting bounds ctx by how long a read may wait. One that is not to be stale also ends when this server is
 // deposed: it may be cut off, and then hears of no news.
-func (e *Endpoints) waiting(ctx context.Context, q *structs.QueryOptions) (context.Context, context.CancelFunc) {
-	ctx, stop := context.WithTimeout(ctx, waitOf(q))
+func (e *Engine) waiting(ctx context.Context, q *structs.QueryOptions) (context.Context, context.CancelFunc) {
+	ctx, stop := context.WithTimeout(ctx, WaitLimit(q))
 	if q.AllowStale {
 		return ctx, stop
 	}
@@ -53,12 +92,12 @@ func gaveUp(ctx, limited context.Context, q *structs.QueryOptions) error {
 }
 
 // woke counts that something a waiting read had looked at has changed.
-func (e *Endpoints) woke(method string) {
+func (e *Engine) woke(method string) {
 	e.wakes.Add(1)
 	metrics.IncrCounterWithLabels([]string{"rpc", "woken"}, 1, []metrics.Label{{Name: "method", Value: method}})
 }
 
-// watch runs a read and, if the caller asked to wait (MinIndex above 0), waits until its answer is news.
+// Watch runs a read and, if the caller asked to wait (MinIndex above 0), waits until its answer is news.
 //
 //   - look is run on a consistent snapshot, once or several times.
 //   - The index is the newest of the tables look read, at least 1. It goes with the answer, also with a
@@ -72,25 +111,25 @@ func (e *Endpoints) woke(method string) {
 //   - Looks that take long take turns (see pace).
 //   - After MaxWait (default 5 minutes, at most 10) the answer is returned as it is.
 //   - When ctx ends the error is a timeout.
-func watch[Resp any](ctx context.Context, e *Endpoints, method string, req any,
+func Watch[Resp any](ctx context.Context, e *Engine, req Request,
 	look func(tx *state.ReadTx) (*Resp, error),
 ) (resp *Resp, index uint64, err error) {
-	q := req.(interface{ Query() *structs.QueryOptions }).Query()
-	if q.MinIndex == 0 {
+	if req.options().MinIndex == 0 {
 		tx := e.store.Read()
 		resp, err = look(tx)
 		return resp, tx.Newest(), err
 	}
-	return news(ctx, e, method, req, q, look)
+	return news(ctx, e, req, look)
 }
 
-// news is watch for who asked to wait.
-func news[Resp any](ctx context.Context, e *Endpoints, method string, req any, q *structs.QueryOptions,
+// news is the blocking path of Watch.
+func news[Resp any](ctx context.Context, e *Engine, req Request,
 	look func(tx *state.ReadTx) (*Resp, error),
 ) (resp *Resp, index uint64, err error) {
+	q := req.options()
 	limited, cancel := e.waiting(ctx, q)
 	defer cancel()
-	question, last, before := e.known.question(method, req, q), uint64(0), uint64(0)
+	question, last, before := e.known.question(req), uint64(0), uint64(0)
 	took, made := e.known.took(question), true
 	for again := false; ; again = true {
 		done, late := e.pace.turn(limited, took)
@@ -111,13 +150,13 @@ func news[Resp any](ctx context.Context, e *Endpoints, method string, req any, q
 		if isNews {
 			return resp, index, err
 		}
-		if made = err != nil || metaOf(resp).Rows == nil; !made {
+		if made = err != nil || MetaOf(resp).Rows == nil; !made {
 			resp = nil // it holds all of the old state; what it says can be found again
 		}
 		if e.store.Wait(limited, tx) != nil {
 			break
 		}
-		e.woke(method)
+		e.woke(req.Method)
 	}
 	if ended := gaveUp(ctx, limited, q); ended != nil {
 		return nil, index, ended
@@ -130,21 +169,22 @@ func news[Resp any](ctx context.Context, e *Endpoints, method string, req any, q
 	return resp, index, err
 }
 
-// wait is the blocking read of those who are many: nodes. It differs from watch in that the answer's index
+// Wait is the blocking read of those who are many: nodes. It differs from Watch in that the answer's index
 // is that of the rows in it, not of their tables, so that nothing has to be remembered of it.
 //
 // look fills an answer with its index from tx. It is answered when its index is above MinIndex, or when look
 // has been run again, because something it looked at has changed, and says that this is news. An error is
 // returned at once. After MaxWait the answer is returned as it is.
-func wait[Resp any](ctx context.Context, e *Endpoints, method string, q *structs.QueryOptions,
+func Wait[Resp any](ctx context.Context, e *Engine, req Request,
 	look func(tx *state.ReadTx) (resp *Resp, news bool, err error),
 ) (*Resp, error) {
+	q := req.options()
 	limited, cancel := e.waiting(ctx, q)
 	defer cancel()
 	for again := false; ; again = true {
 		tx := e.store.ReadWatched()
 		resp, news, err := look(tx)
-		if err != nil || again && news || metaOf(resp).Index > q.MinIndex {
+		if err != nil || again && news || MetaOf(resp).Index > q.MinIndex {
 			return resp, err
 		}
 		if e.store.Wait(limited, tx) != nil {
@@ -153,6 +193,6 @@ func wait[Resp any](ctx context.Context, e *Endpoints, method string, q *structs
 			}
 			return resp, nil
 		}
-		e.woke(method)
+		e.woke(req.Method)
 	}
 }

@@ -1,4 +1,4 @@
-package endpoints
+package query
 
 import (
 	"hash/maphash"
@@ -66,11 +66,12 @@ func (d *digester) add(value any) {
 }
 
 // question is the digest of a request, whatever it says of how to wait.
-func (k *known) question(method string, req any, q *structs.QueryOptions) uint64 {
+func (k *known) question(req Request) uint64 {
+	q := req.options()
 	whole := *q
 	defer func() { *q = whole }()
 	q.MinIndex, q.MaxWait, q.AllowStale, q.Forwarded, q.AuthToken = 0, 0, false, false, ""
-	return k.digest(method, req)
+	return k.digest(req.Method, req.Body)
 }
 
 // answer is the digest of an answer or of the error in its place. Rows that are yet to be made are made, one after
@@ -80,7 +81,7 @@ func (k *known) answer(resp any, err error) (uint64, error) {
 		return k.digest(structs.ErrorToWire(err)), err
 	}
 	d := k.digester()
-	if rows := metaOf(resp).Rows; rows != nil {
+	if rows := MetaOf(resp).Rows; rows != nil {
 		err = rows(func(row any) error {
 			d.add(row)
 			return nil

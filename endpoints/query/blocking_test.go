@@ -1,4 +1,4 @@
-package endpoints
+package query
 
 import (
 	"bytes"
@@ -7,11 +7,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
 
 	"berth/state"
 	"berth/structs"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// leader is a server that leads all the time.
+type leader struct{}
+
+func (leader) Deposed() <-chan struct{} { return nil }
 
 // asking is a read that waits, and what came of it.
 type asking struct {
@@ -25,10 +32,10 @@ type asking struct {
 
 func ask(ctx context.Context, s *state.Store, opts structs.QueryOptions) *asking {
 	a := &asking{done: make(chan struct{})}
-	e := New(Deps{Store: s, Raft: &fakeRaft{}, Logger: hclog.NewNullLogger()})
+	e := NewEngine(s, leader{})
 	go func() {
 		defer close(a.done)
-		_, a.index, a.err = watch(ctx, e, "Node.Get", &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}, func(tx *state.ReadTx) (*structs.NodeGetResponse, error) {
+		_, a.index, a.err = Watch(ctx, e, Request{"Node.Get", &structs.NodeGetRequest{NodeID: "a", QueryOptions: opts}}, func(tx *state.ReadTx) (*structs.NodeGetResponse, error) {
 			a.runs, a.name = a.runs+1, ""
 			n := state.Node(tx, "a")
 			if n == nil {
@@ -189,8 +196,8 @@ func TestWatch(t *testing.T) {
 }
 
 func TestWatchReturnsOtherErrorsAtOnce(t *testing.T) {
-	e := New(Deps{Store: state.New(), Raft: &fakeRaft{}, Logger: hclog.NewNullLogger()})
-	_, index, err := watch(context.Background(), e, "Node.Get", &structs.NodeGetRequest{QueryOptions: structs.QueryOptions{MinIndex: 7}},
+	e := NewEngine(state.New(), leader{})
+	_, index, err := Watch(context.Background(), e, Request{"Node.Get", &structs.NodeGetRequest{QueryOptions: structs.QueryOptions{MinIndex: 7}}},
 		func(*state.ReadTx) (*structs.NodeGetResponse, error) {
 			return nil, structs.Errorf(structs.KindDenied, "no")
 		})
