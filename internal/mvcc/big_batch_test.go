@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// bigWorld makes batches of so many changes that they are written into the tree while entries are under way.
+// bigWorld makes batches that are so large that they write their overlay in the middle of entries.
 type bigWorld struct {
 	t     *testing.T
 	rand  *rand.Rand
@@ -27,7 +27,7 @@ func (w *bigWorld) id() string {
 	return fmt.Sprint("b", w.rand.IntN(150))
 }
 
-// change puts or deletes some row.
+// change puts or deletes a random row.
 func (w *bigWorld) change(tx *WriteTx) {
 	id := w.id()
 	if w.rand.IntN(4) == 0 {
@@ -38,13 +38,13 @@ func (w *bigWorld) change(tx *WriteTx) {
 	e := &item{ID: id, Space: "n", Group: w.name(), Text: fmt.Sprint(tx.Index, ".", w.rand.Uint32()),
 		Status: []string{blocked, pending, done}[w.rand.IntN(3)]}
 	for range w.rand.IntN(4) {
-		e.Tags = append(e.Tags, w.name()) // the same twice, too
+		e.Tags = append(e.Tags, w.name()) // possibly the same tag twice
 	}
 	items.Put(tx, e)
 	w.model[id] = e
 }
 
-// scans are the ways through the table that a writer may take while it writes.
+// scans returns the ways to scan the table that a writer may use while it writes.
 func (w *bigWorld) scans() []func(*ReadTx) func(func(*item) bool) {
 	name := w.name()
 	return []func(*ReadTx) func(func(*item) bool){
@@ -66,7 +66,7 @@ func (w *bigWorld) scans() []func(*ReadTx) func(func(*item) bool) {
 	}
 }
 
-// scan goes through the table while it changes it: what it sees is what it would have seen at its beginning.
+// scan changes the table during each scan. The scan sees the rows of its beginning.
 func (w *bigWorld) scan(tx *WriteTx) {
 	for n, rows := range w.scans() {
 		want := found(rows(tx.ReadTx))
@@ -85,7 +85,7 @@ func (w *bigWorld) scan(tx *WriteTx) {
 	}
 }
 
-// entry changes very much, and fails now and then.
+// entry makes many changes. It fails at random.
 func (w *bigWorld) entry(tx *WriteTx) error {
 	for range 4 {
 		for range w.rand.IntN(200) {
@@ -101,7 +101,7 @@ func (w *bigWorld) entry(tx *WriteTx) error {
 	return nil
 }
 
-// remembered holds what the writer remembers against what is in the tree.
+// remembered compares the cache of look-ups with the tree and returns the number of its keys.
 func remembered(t *testing.T, s *DB) (known int) {
 	for _, e := range s.spare.recent {
 		if len(e.key) == 0 {
@@ -115,8 +115,8 @@ func remembered(t *testing.T, s *DB) (known int) {
 	return known
 }
 
-// TestBatch_LargeEntriesMatchTheModel: entries that change more than is kept pending, some of which
-// fail, and batches that are given up.
+// TestBatch_LargeEntriesMatchTheModel applies entries with more changes than the overlay holds. Some entries
+// fail and some batches are aborted.
 func TestBatch_LargeEntriesMatchTheModel(t *testing.T) {
 	spilled, known := 0, 0
 	for seed := range uint64(3) {
@@ -149,7 +149,7 @@ func TestBatch_LargeEntriesMatchTheModel(t *testing.T) {
 	}
 }
 
-// TestRecent_FollowsTheState: a restore, and a batch that is given up after it wrote.
+// TestRecent_FollowsTheState restores a database and aborts batches that have written.
 func TestRecent_FollowsTheState(t *testing.T) {
 	s, other := open(), open()
 	_ = s.Write(1, putThing("a"))
@@ -200,8 +200,8 @@ func TestRecent_FollowsTheState(t *testing.T) {
 	})
 }
 
-// TestCursor_PanicsOnARowThatWasChangedInPlace of a scan: a writer that missed the rows behind it might grant
-// what it must not.
+// TestCursor_PanicsOnARowThatWasChangedInPlace holds that a scan does not end at such a row. A writer that
+// missed the rows behind it could grant a claim that conflicts with them.
 func TestCursor_PanicsOnARowThatWasChangedInPlace(t *testing.T) {
 	s := open()
 	_ = s.Write(1, func(tx *WriteTx) error {
@@ -216,7 +216,7 @@ func TestCursor_PanicsOnARowThatWasChangedInPlace(t *testing.T) {
 			t.Errorf("it said %q", said)
 		}
 		if err := s.Write(3, putThing("x")); err != nil {
-			t.Error(err) // the writer's lock is free
+			t.Error(err) // the lock of the writer must be free
 		}
 	}()
 	_ = s.Write(2, func(tx *WriteTx) error {

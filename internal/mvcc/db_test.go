@@ -87,13 +87,12 @@ func TestRead_IsASnapshot(t *testing.T) {
 	}
 }
 
-// waitFor reports how often wait returned for a change and how often it was called, as tick drives it.
 func TestWait_ReturnsForChangesOfWhatWasRead(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		read    func(*ReadTx)
 		writes  func(*WriteTx) error
-		precise bool // a reader from Watching wakes
+		precise bool // a reader from ReadWatched wakes
 		coarse  bool // one from Read does
 	}{
 		{"the row", func(tx *ReadTx) { things.Get(tx, "aa") }, putThing("aa"), true, true},

@@ -17,11 +17,11 @@ import (
 // thingRows and markedRows are the topics of these tests.
 var thingRows, markedRows = things.Topic(0), markedPairs.Topic(1)
 
-// mirror is what who follows a store knows of it by looking at nothing but what it is told.
+// mirror is a copy of rows that a consumer keeps current by a subscription alone.
 type mirror struct {
 	store  *DB
 	feed   *Subscription
-	looks  int // at everything
+	looks  int // reads of everything
 	things map[string]string
 	marked map[[3]string]string // by key: the holder
 }
@@ -43,7 +43,7 @@ func (m *mirror) look(tx *ReadTx) {
 	}
 }
 
-// catchUp takes what has come, looks, and returns what it looked at.
+// catchUp takes the changes, reads their rows and returns the changes.
 func (m *mirror) catchUp() []Change {
 	rows, all := m.feed.TakeChanges()
 	tx := m.store.Read()
@@ -68,7 +68,7 @@ func (m *mirror) catchUp() []Change {
 	return rows
 }
 
-// faults says in what the mirror differs from the store.
+// faults returns the differences between the mirror and the database.
 func (m *mirror) faults() (faults []string) {
 	is := &mirror{}
 	is.look(m.store.Read())
@@ -78,9 +78,9 @@ func (m *mirror) faults() (faults []string) {
 	return faults
 }
 
-// changeSome changes rows of three tables, two of which are followed, and returns which rows of these.
+// changeSome changes rows of three tables and returns the changes in the two topics.
 func changeSome(tx *WriteTx, n func(most int) int) (rows []Change) {
-	// NUL, 0x01 and parts that are empty or begin alike are where keys could be taken for others.
+	// Empty parts, NUL, 0x01 and parts with a common prefix test the encoding of keys.
 	names := []string{"", "a", "ab", "a\x00", "\x01", "b\x00\x01c"}
 	name := func() string { return names[n(len(names))] }
 	switch n(3) {
@@ -109,8 +109,8 @@ func changeSome(tx *WriteTx, n func(most int) int) (rows []Change) {
 	return rows
 }
 
-// changeBatch applies a batch in which entries fail, which spills, and which may be given up. It returns the
-// rows of all entries.
+// changeBatch applies a batch. Entries may fail, the overlay may spill, and the batch may be aborted. It
+// returns the changes of all entries.
 func changeBatch(s *DB, n func(most int) int) (rows []Change) {
 	b := s.Begin()
 	defer b.Abort()
@@ -133,8 +133,7 @@ func changeBatch(s *DB, n func(most int) int) (rows []Change) {
 	return rows
 }
 
-// TestSubscription_NamesTheChangedRows: what may have changed and nothing else, whatever becomes of batches
-// and entries; and that it was too much, or that the store was restored.
+// TestSubscription_NamesTheChangedRows and no others. It reports an overflow and a restore.
 func TestSubscription_NamesTheChangedRows(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := func(most int) int { return rapid.IntRange(0, most-1).Draw(rt, "n") }
@@ -177,8 +176,7 @@ func TestSubscription_NamesTheChangedRows(t *testing.T) {
 	})
 }
 
-// TestSubscription_ReportsOverflow: it holds no more than it may; who looks at everything then has lost
-// nothing.
+// TestSubscription_ReportsOverflow and holds no more changes than its bound.
 func TestSubscription_ReportsOverflow(t *testing.T) {
 	s := open()
 	f := s.Subscribe(10, thingRows)
@@ -216,7 +214,7 @@ func TestSubscription_ReportsOverflow(t *testing.T) {
 	}
 }
 
-// TestSubscription_MissesNoConcurrentChange while several write, and several come and go.
+// TestSubscription_MissesNoConcurrentChange of several writers, while subscriptions begin and end.
 func TestSubscription_MissesNoConcurrentChange(t *testing.T) {
 	s, marked := open(), make(chan struct{})
 	var index atomic.Uint64
@@ -264,7 +262,7 @@ func FuzzSplitKey(f *testing.F) {
 	})
 }
 
-// BenchmarkSubscribedChange is the price of a write of one row, and of its being taken by so many who follow.
+// BenchmarkSubscribedChange measures a write of one row with a number of subscriptions that take the change.
 func BenchmarkSubscribedChange(b *testing.B) {
 	for _, followers := range []int{0, 2} {
 		b.Run(fmt.Sprint(followers), func(b *testing.B) {

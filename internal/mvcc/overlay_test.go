@@ -11,11 +11,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// plainTable is what the table of evaluations ought to be: evaluations stand in every sort of index.
+// plainTable is a model of the table items: its rows by ID.
 type plainTable map[string]*item
 
-// rows lists those whose key in an index begins so, in the order of these keys, each as often as it stands in
-// it.
+// rows lists the rows whose keys begin with the parts, in key order, each row once for each of its keys.
 func (p plainTable) rows(keys func(*item) [][]string, begins []string) string {
 	type at struct {
 		key Key
@@ -43,7 +42,7 @@ func found(rows func(func(*item) bool)) string {
 	return render(rows, func(e *item) string { return e.ID + "=" + e.Text })
 }
 
-// matches compares every way into the table with the plain one.
+// matches compares each access path of the table with the model.
 func (p plainTable) matches(t *rapid.T, tx *ReadTx, when string) { p.agrees(t, tx, when) }
 
 func (p plainTable) agrees(t rapid.TB, tx *ReadTx, when string) {
@@ -93,7 +92,7 @@ func (p plainTable) agrees(t rapid.TB, tx *ReadTx, when string) {
 	}
 }
 
-// after is what is left of a list of rows from an ID on.
+// after returns the part of a list of rows from an ID on.
 func after(rows, id string) string {
 	var out []string
 	for _, r := range strings.Fields(rows) {
@@ -104,8 +103,8 @@ func after(rows, id string) string {
 	return strings.Join(out, " ")
 }
 
-// TestBatch_MatchesTheModel: whatever is put, deleted and taken back, a writer sees what it has
-// changed, and readers see it after the batch; however often the batch writes into the tree meanwhile.
+// TestBatch_MatchesTheModel holds that a writer sees its own changes, that readers see them after the batch,
+// and that a failed entry leaves none. The size of the overlay does not matter.
 func TestBatch_MatchesTheModel(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "ab", "c"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -172,12 +171,12 @@ func countEntries(tx *ReadTx) (n int) {
 	}
 }
 
-// entries is how many entries the rows have in all indexes together.
+// entries returns the number of keys that the rows have in all indexes.
 func (p plainTable) entries() (n int) {
 	for _, e := range p {
 		n += 2
 		if e.Status != blocked {
-			n++ // it has its turn
+			n++ // in the index turn
 		}
 		if e.Status != done {
 			n += len(e.Tags)
@@ -186,7 +185,7 @@ func (p plainTable) entries() (n int) {
 	return n
 }
 
-// TestCursor_DoesNotSeeLaterChanges: neither what is changed while it goes, nor another index behind its own.
+// TestCursor_DoesNotSeeLaterChanges, nor rows of the next index.
 func TestCursor_DoesNotSeeLaterChanges(t *testing.T) {
 	s := open()
 	b := s.Begin()

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRows_VersionsNeverChange: whatever later writings put anywhere, also beyond the end of a root.
+// TestRows_VersionsNeverChange when later writings set rows, also beyond the end of a root.
 func TestRows_VersionsNeverChange(t *testing.T) {
 	atEnd := rapid.Uint32Range(rootRows-20, rootRows+20)
 	number := rapid.OneOf(rapid.Uint32Range(1, 40), atEnd, rapid.Uint32Range(1, 3*rootRows))
@@ -43,7 +43,7 @@ func TestRows_VersionsNeverChange(t *testing.T) {
 	})
 }
 
-// TestRows_CostDoesNotDependOnSize: parts of the same sizes are copied, whatever there is.
+// TestRows_CostDoesNotDependOnSize of the vector: a writing copies nodes of fixed sizes.
 func TestRows_CostDoesNotDependOnSize(t *testing.T) {
 	cost := func(n uint32) float64 {
 		var r rows
@@ -60,8 +60,8 @@ func TestRows_CostDoesNotDependOnSize(t *testing.T) {
 	}
 }
 
-// consistent holds what the tree, the rows, the numbers and what the writer finds by itself say against each
-// other, and returns how many slots the writer finds.
+// consistent compares the tree, the rows, the numbers of slots and the finder. It returns the number of slots
+// that the finder holds.
 func consistent(t *testing.T, s *DB) (found int) {
 	t.Helper()
 	v, tx := s.now.Load(), s.Read()
@@ -102,7 +102,7 @@ func consistent(t *testing.T, s *DB) (found int) {
 		for branch, of := range v.slots.tableOf {
 			switch first := uint32(branch * branchRows); {
 			case int(of) != table:
-			case next > first && next-first < branchRows: // the one from which it is given now
+			case next > first && next-first < branchRows: // the current branch
 				given += int(next - first - 1)
 			default:
 				given += branchRows - 1
@@ -149,7 +149,7 @@ func TestFinder_TellsTablesApart(t *testing.T) {
 	}
 }
 
-// TestSlots_ReuseNumbers: rows that come and go need no more room than those that there are at a time.
+// TestSlots_ReuseNumbers of deleted rows.
 func TestSlots_ReuseNumbers(t *testing.T) {
 	s, index, random := open(), uint64(0), rand.New(rand.NewPCG(1, 1))
 	for range 200 {
@@ -187,7 +187,7 @@ func TestSlots_ReuseNumbers(t *testing.T) {
 	consistent(t, other)
 }
 
-// entries is how many keys a row has, in all indexes.
+// entries returns the number of keys of a row in all indexes.
 func (t *Table[T]) entries(row any) (n int) {
 	r := row.(*T)
 	id := t.KeyOfRow(r)
@@ -197,7 +197,7 @@ func (t *Table[T]) entries(row any) (n int) {
 	return n + 1
 }
 
-// any is at, of a number that may never have been set in this version: a batch that was given up may have.
+// any is at for a number that may be unset in this version, because an aborted batch has set it.
 func (r rows) any(number uint32) (row any) {
 	if int(number/rootRows) >= len(r.roots) {
 		return nil

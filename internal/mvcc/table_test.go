@@ -23,7 +23,7 @@ func TestKeyOf_SortsAsItsParts(t *testing.T) {
 		}
 		last := len(a) - 1
 		if len(b) < len(a) {
-			return // the keys of one index are all of one length
+			return // all keys of an index have the same number of parts
 		}
 		begins := slices.Equal(a[:last], b[:last]) && strings.HasPrefix(b[last], a[last])
 		if begins != bytes.HasPrefix(y, x[:len(x)-1]) {

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// lookout is a reader that looks, says what it saw, and waits, until it is told to end.
+// lookout is a reader that reads, sends its answer and waits, in a loop.
 type lookout struct {
 	see   func(*ReadTx) string
 	saw   chan string
 	looks atomic.Int64
-	told  string // the newest answer that its writer has had from it
+	told  string // the last answer that the writer has received
 }
 
 func (l *lookout) run(ctx context.Context, s *DB) {
@@ -35,7 +35,7 @@ func (l *lookout) run(ctx context.Context, s *DB) {
 	}
 }
 
-// until takes answers until one is as wanted.
+// until receives answers until one is the wanted one.
 func (l *lookout) until(ctx context.Context, want string) error {
 	for l.told != want {
 		select {
@@ -47,7 +47,7 @@ func (l *lookout) until(ctx context.Context, want string) error {
 	return nil
 }
 
-// lookoutsOf are readers of what one writer changes, in every way in which one can look, and of nothing else.
+// lookoutsOf returns readers of the rows of one writer, one for each way to read.
 func lookoutsOf(writer string) (ls []*lookout) {
 	for _, see := range []func(*ReadTx) string{
 		func(tx *ReadTx) string { return fmt.Sprint(items.Get(tx, writer+"1")) },
@@ -67,7 +67,7 @@ func lookoutsOf(writer string) (ls []*lookout) {
 	return ls
 }
 
-// round changes some rows of the writer in one batch of entries, one of which fails.
+// round changes rows of the writer in one batch. Entries fail at random.
 func round(s *DB, index *atomic.Uint64, r *rand.Rand, writer string) {
 	b := s.Begin()
 	defer b.Abort()
@@ -94,10 +94,10 @@ func round(s *DB, index *atomic.Uint64, r *rand.Rand, writer string) {
 	b.Commit()
 }
 
-// TestWait_NoticesEveryChange by each reader of what has changed, before its writer changes anything again,
-// while other writers change other things; and by nobody else.
+// TestWait_NoticesEveryChange before the writer makes its next change, while other writers change other rows.
+// No reader wakes for the changes of another writer.
 func TestWait_NoticesEveryChange(t *testing.T) {
-	const writers, rounds = 4, 200 // together fewer views than are kept: nobody looks for having come too late
+	const writers, rounds = 4, 200 // fewer views than are kept: no reader begins too late
 	s, index := open(), &atomic.Uint64{}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -122,7 +122,7 @@ func TestWait_NoticesEveryChange(t *testing.T) {
 				}
 			}
 			for i, l := range ls {
-				// It looks at first, and once for each round; it may be a look ahead of what it has said.
+				// It reads once at first and once for each round. It may have read once more than it has sent.
 				if n := l.looks.Load(); n > rounds+2 {
 					t.Errorf("reader %d of %s looked %d times in %d rounds", i, writer, n, rounds)
 				}
@@ -137,7 +137,7 @@ func TestWait_NoticesEveryChange(t *testing.T) {
 	}
 }
 
-// TestWait_NoticesARestore by who has looked before it and waits after it, in whatever way.
+// TestWait_NoticesARestore between the read and the wait.
 func TestWait_NoticesARestore(t *testing.T) {
 	s := open()
 	before := saved(t, s)
@@ -152,8 +152,8 @@ func TestWait_NoticesARestore(t *testing.T) {
 	}
 }
 
-// TestWatches_KeepABoundedNumberOfChanges: by the keys of all views together. Who has seen a view that is not
-// kept looks again, others need not.
+// TestWatches_KeepABoundedNumberOfChanges, counted in keys of all views. Only a reader of a view that is not
+// kept reads again in vain.
 func TestWatches_KeepABoundedNumberOfChanges(t *testing.T) {
 	s, index := open(), uint64(0)
 	write := func(rows int) {

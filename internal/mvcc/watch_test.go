@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// look is one way to read, and what it sees.
+// look is one way to read. It returns the answer as text.
 type look struct {
 	name string
 	see  func(*ReadTx) string
@@ -35,7 +35,7 @@ func looks(t *rapid.T) look {
 	return rapid.SampledFrom(all).Draw(t, "look")
 }
 
-// TestWait_ReturnsWhenTheAnswerChanges: whether it waits already when that changes, or comes to wait later.
+// TestWait_ReturnsWhenTheAnswerChanges before or after the begin of the wait.
 func TestWait_ReturnsWhenTheAnswerChanges(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "b", "ab", "c"})
 	rapid.Check(t, func(rt *rapid.T) {
@@ -85,7 +85,7 @@ func TestWait_ReturnsWhenTheAnswerChanges(t *testing.T) {
 	})
 }
 
-// TestWait_ReturnsWhenItBeginsTooLate: what changed is not kept for ever, nor when it is very much.
+// TestWait_ReturnsWhenItBeginsTooLate: old changes and large changes are not kept.
 func TestWait_ReturnsWhenItBeginsTooLate(t *testing.T) {
 	s := open()
 	_ = s.Write(1, putThing("a"))
