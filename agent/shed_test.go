@@ -43,7 +43,7 @@ func TestRoutesAndProceduresShedAlike(t *testing.T) {
 		AllowedHosts: []string{"example.com"},
 		Agent:        &apitest.Agent{HealthIs: &api.AgentHealth{}, SelfIs: &api.AgentSelf{}}})
 	some := 0
-	for _, r := range api.Routes {
+	for _, r := range api.Routes() {
 		if !strings.Contains(r.Methods, "GET") {
 			if r.Sheds {
 				t.Errorf("%s %s sheds, and is no read", r.Methods, r.Path)

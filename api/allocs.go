@@ -1,19 +1,20 @@
 package api
 
 import (
+	"context"
 	"strings"
 
 	"berth/structs"
 )
 
 var (
-	allocList = list(structs.AllocList, nil, func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations })
-	allocGet  = read(structs.AllocGet, bindAlloc, func(a *structs.AllocGetResponse) any { return a.Alloc })
-	allocStop = write(structs.AllocStop, bindAllocStop, same[structs.AllocStopResponse])
-
-	evalList        = list(structs.EvalList, nil, func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations })
-	evalGet         = read(structs.EvalGet, bindEval, func(a *structs.EvalGetResponse) any { return a.Eval })
-	evalAllocations = list(structs.EvalAllocs, bindEval, func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations })
+	allocList = route[[]*structs.AllocListStub](get, "/v1/allocations",
+		list(structs.AllocList, nil,
+			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }), sheds)
+	allocGet = route[*structs.Allocation](get, "/v1/allocation/{id}",
+		read(structs.AllocGet, bindAlloc, func(a *structs.AllocGetResponse) any { return a.Alloc }), sheds)
+	allocStop = route[*structs.AllocStopResponse](put, "/v1/allocation/{id}/stop",
+		write(structs.AllocStop, bindAllocStop, same[structs.AllocStopResponse]))
 )
 
 func bindAlloc(c *call, q *structs.AllocGetRequest) error {
@@ -26,12 +27,26 @@ func bindAllocStop(c *call, req *structs.AllocStopRequest) error {
 	return c.optionalBody(&dialectOptions{})
 }
 
-func bindEval(c *call, q *structs.EvalGetRequest) error {
-	q.EvalID = c.id()
-	return nil
-}
-
 // lines are the lines of a text that are not empty.
 func lines(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == '\n' })
+}
+
+// Allocations lists allocations.
+func (c *Client) Allocations(ctx context.Context, q *Query) (
+	[]*structs.AllocListStub, *structs.QueryMeta, error,
+) {
+	return allocList.fetch(ctx, c, "", q)
+}
+
+// Allocation reads one allocation with its job.
+func (c *Client) Allocation(ctx context.Context, id string, q *Query) (
+	*structs.Allocation, *structs.QueryMeta, error,
+) {
+	return allocGet.fetch(ctx, c, id, q)
+}
+
+// AllocStop stops an allocation and lets the scheduler place it anew.
+func (c *Client) AllocStop(ctx context.Context, id string) (*structs.AllocStopResponse, error) {
+	return allocStop.send(ctx, c, request{id: id})
 }

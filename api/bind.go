@@ -26,8 +26,8 @@ type call struct {
 	params url.Values
 }
 
-// endpoint serves a route: it returns what is to be rendered as JSON, or has written the answer itself.
-type endpoint func(c *call) (answer any, err error)
+// serveFunc serves a route: it returns what is to be rendered as JSON, or has written the answer itself.
+type serveFunc func(c *call) (answer any, err error)
 
 func (c *call) ctx() context.Context { return c.r.Context() }
 func (c *call) id() string           { return c.r.PathValue("id") }
@@ -62,9 +62,9 @@ func badParam(name, value, expected string) error {
 		structs.Cut(value, structs.MaxQuoted), expected)
 }
 
-// read makes the endpoint that calls a reading method. bind fills in what the path and parameters say
+// read makes the serveFunc that calls a reading method. bind fills in what the path and parameters say
 // beyond the common options, and may be nil; pick takes what is rendered out of the answer.
-func read[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) any) endpoint {
+func read[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) any) serveFunc {
 	return func(c *call) (any, error) {
 		req := new(Req)
 		if err := c.bindQuery(any(req).(interface{ Query() *structs.QueryOptions }).Query()); err != nil {
@@ -87,7 +87,7 @@ func read[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) err
 }
 
 // write is read for a writing method.
-func write[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) any) endpoint {
+func write[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) any) serveFunc {
 	return func(c *call) (any, error) {
 		req := new(Req)
 		c.bindWrite(any(req).(interface{ Write() *structs.WriteOptions }).Write())

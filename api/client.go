@@ -78,10 +78,10 @@ func (c *Client) Address() string { return c.cfg.Address }
 // Namespace is the namespace that the client names, the default filled in.
 func (c *Client) Namespace() string { return structs.NamespaceOr(c.cfg.Namespace) }
 
-// request is one call.
+// request is one call of a route.
 type request struct {
-	method string
-	path   []string // its segments, not escaped
+	route  *Route
+	id     string // in place of {id} in the path
 	query  url.Values
 	header http.Header
 	body   any // an io.Reader, or what is sent as JSON
@@ -133,7 +133,7 @@ func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
 	for tries := 1; ; tries++ {
 		resp, err := c.ask(ctx, r)
 		after := structs.RetryAfter(err)
-		if after == 0 || r.method != http.MethodGet || tries == readTries {
+		if after == 0 || r.route.method() != http.MethodGet || tries == readTries {
 			return resp, err
 		}
 		select {
@@ -166,7 +166,10 @@ func (c *Client) ask(ctx context.Context, r request) (*http.Response, error) {
 
 func (c *Client) build(ctx context.Context, r request) (*http.Request, error) {
 	u := *c.base
-	for _, s := range r.path {
+	for _, s := range strings.Split(r.route.Path[1:], "/") {
+		if s == "{id}" {
+			s = r.id
+		}
 		u.Path += "/" + s
 		u.RawPath += "/" + url.PathEscape(s)
 	}
@@ -192,7 +195,7 @@ func (c *Client) build(ctx context.Context, r request) (*http.Request, error) {
 		}
 		body = bytes.NewReader(encoded)
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), body)
+	req, err := http.NewRequestWithContext(ctx, r.route.method(), u.String(), body)
 	if err != nil {
 		return nil, structs.Errorf(structs.KindInvalid, "making the request: %w", err)
 	}
@@ -273,30 +276,6 @@ func metaOf(h http.Header) *structs.QueryMeta {
 	ms, _ := strconv.ParseInt(h.Get(headerLastContact), 10, 64)
 	m.LastContact = time.Duration(ms) * time.Millisecond
 	return m
-}
-
-// fetch reads one resource.
-func fetch[T any](ctx context.Context, c *Client, q *Query, path ...string) (T, *structs.QueryMeta, error) {
-	return fetchWith[T](ctx, c, queryValues(q), path...)
-}
-
-// fetchWith is fetch with parameters of its own.
-func fetchWith[T any](ctx context.Context, c *Client, params url.Values, path ...string) (T, *structs.QueryMeta, error) {
-	var out T
-	meta, err := c.do(ctx, request{method: http.MethodGet, path: append([]string{"v1"}, path...), query: params}, &out)
-	return out, meta, err
-}
-
-// send writes one resource.
-func send[T any](ctx context.Context, c *Client, method string, body any, path ...string) (T, error) {
-	return sendWith[T](ctx, c, request{method: method, body: body, path: append([]string{"v1"}, path...)})
-}
-
-// sendWith is send with parameters or headers of its own.
-func sendWith[T any](ctx context.Context, c *Client, r request) (T, error) {
-	var out T
-	_, err := c.do(ctx, r, &out)
-	return out, err
 }
 
 // secretsHeader carries a plugin's secrets.

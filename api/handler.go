@@ -3,7 +3,8 @@
 // Its laws:
 //
 //   - Under /v1 it speaks the dialect of the Nomad HTTP API wherever both have the resource; what berth
-//     adds is added as paths, parameters and fields. routes.go holds the one table of routes.
+//     adds is added as paths, parameters and fields. Each route is declared once, together
+//     with the client's call (see route).
 //   - A handler binds a request, calls one remote procedure and renders its answer; it decides nothing.
 //   - An error's kind gives the status code and travels in the header X-Berth-Error-Kind; the body is its
 //     text, plain.
@@ -87,7 +88,7 @@ type Config struct {
 	BodyIdle time.Duration
 }
 
-// handler serves the table of routes.
+// handler serves the routes.
 type handler struct {
 	Config
 	mux     *http.ServeMux
@@ -103,7 +104,7 @@ func NewHandler(cfg Config) http.Handler {
 	h := &handler{Config: cfg, mux: http.NewServeMux(), paths: http.NewServeMux(), methods: map[string][]string{}}
 	h.proxy, h.origin = newProxy(), http.NewCrossOriginProtection()
 	h.bodies = inflight.NewBudget(structs.MaxHTTPBodies)
-	for _, r := range Routes {
+	for _, r := range Routes() {
 		if h.methods[r.Path] == nil {
 			h.paths.HandleFunc(r.Path, func(http.ResponseWriter, *http.Request) {})
 		}

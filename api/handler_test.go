@@ -78,7 +78,7 @@ type served struct {
 	status     int    // of the answer; the fake caller answers nothing, so 503 where a procedure is called
 }
 
-// requests has at least one request for every route; TestEveryRoute holds it against the table.
+// requests has a request for each route that takes more than its path, or does not call a procedure.
 func requests() map[string]served {
 	ns := structs.QueryOptions{Namespace: "default"}
 	wns := structs.WriteOptions{Namespace: "default"}
@@ -123,8 +123,6 @@ func requests() map[string]served {
 		"DELETE /v1/volume/csi/{id}":        {path: "/v1/volume/csi/a%2Fb?force=true", rpc: "CSIVolume.Deregister", request: &structs.CSIVolumeDeregisterRequest{ID: "a/b", Force: true}},
 		"PUT /v1/volume/csi/{id}/create":    {path: "/v1/volume/csi/a/b/create", body: volBody, rpc: "CSIVolume.Create", request: &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{vol}, WriteOptions: wns}},
 		"DELETE /v1/volume/csi/{id}/delete": {path: "/v1/volume/csi/v/delete", rpc: "CSIVolume.Delete", request: &structs.CSIVolumeDeleteRequest{ID: "v"}},
-		"PUT /v1/volume/csi/{id}/retry": {path: "/v1/volume/csi/a%2Fb/retry", rpc: "CSIVolume.Retry",
-			request: &structs.CSIVolumeRetryRequest{ID: "a/b"}},
 		"DELETE /v1/volume/csi/{id}/detach": {rpc: "CSIVolume.Detach",
 			path: "/v1/volume/csi/a%2Fb/detach?node=n&force=true&reason=burnt&by=me",
 			request: &structs.CSIVolumeDetachRequest{VolumeID: "a/b", NodeID: "n", Force: true,
@@ -181,11 +179,13 @@ func unstream(req any) {
 func TestEveryRoute(t *testing.T) {
 	s := newServer(t)
 	all := requests()
-	for _, r := range api.Routes {
+	for _, r := range api.Routes() {
 		methods := strings.Fields(r.Methods)
 		want, ok := all[methods[0]+" "+r.Path]
+		if !ok || want.body == "" && want.rpc != "" && !strings.Contains(want.path, "?") {
+			s.checkPathOnly(t, r)
+		}
 		if !ok {
-			t.Errorf("%s %s has no request in this test", methods[0], r.Path)
 			continue
 		}
 		delete(all, methods[0]+" "+r.Path)

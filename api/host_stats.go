@@ -2,16 +2,17 @@ package api
 
 import (
 	"context"
-	"net/http"
 	"net/url"
 
 	"berth/rpc"
 	"berth/structs"
 )
 
-// hostStats answers for the node that ?node_id names, or for the agent's own. Another node's agent is asked,
+var hostStats = route[structs.HostStats](get, "/v1/client/stats", serveHostStats)
+
+// serveHostStats answers for the node of ?node_id, or for the agent's own. Another node's agent is asked,
 // one hop away.
-func hostStats(c *call) (any, error) {
+func serveHostStats(c *call) (any, error) {
 	id := c.param("node_id")
 	stats, err := c.h.Agent.HostStats(c.ctx(), id)
 	if id == "" || !structs.IsKind(err, structs.KindNotFound) || c.r.Header.Get(headerHops) != "" {
@@ -30,12 +31,10 @@ func hostStats(c *call) (any, error) {
 
 // HostStats returns the use of a node's machine; id "" is the node of the agent that is asked.
 func (c *Client) HostStats(ctx context.Context, id string) (*structs.HostStats, error) {
-	stats := &structs.HostStats{}
 	query := url.Values{}
 	if id != "" {
 		query.Set("node_id", id)
 	}
-	_, err := c.do(ctx, request{method: http.MethodGet, path: []string{"v1", "client", "stats"},
-		query: query}, stats)
-	return stats, err
+	stats, err := hostStats.send(ctx, c, request{query: query})
+	return &stats, err
 }

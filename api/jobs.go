@@ -1,23 +1,39 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
+	"net/url"
+	"strconv"
 
 	"berth/structs"
 )
 
 var (
-	jobList = list(structs.JobList, nil, func(a *structs.JobListResponse) []*structs.JobListStub { return a.Jobs })
-	jobGet  = read(structs.JobGet, bindJob, func(a *structs.JobGetResponse) any { return a.Job })
-
-	jobAllocations = list(structs.JobAllocations, bindJob, func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations })
-	jobEvaluations = list(structs.JobEvaluations, bindJob, func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations })
-	jobSummary     = read(structs.JobSummaryGet, bindJob, func(a *structs.JobSummaryResponse) any { return a.JobSummary })
-	jobVersions    = read(structs.JobVersions, bindJob, func(a *structs.JobVersionsResponse) any { return jobVersionsAnswer{Versions: a.Versions} })
-
-	jobRegister   = write(structs.JobRegister, bindJobRegister, same[structs.JobRegisterResponse])
-	jobEvaluate   = write(structs.JobEvaluate, bindJobEvaluate, same[structs.JobRegisterResponse])
-	jobDeregister = write(structs.JobDeregister, bindJobDeregister, same[structs.JobDeregisterResponse])
+	jobList = route[[]*structs.JobListStub](get, "/v1/jobs",
+		list(structs.JobList, nil,
+			func(a *structs.JobListResponse) []*structs.JobListStub { return a.Jobs }), sheds)
+	jobRegister = route[*structs.JobRegisterResponse](put, "/v1/jobs",
+		write(structs.JobRegister, bindJobRegister, same[structs.JobRegisterResponse]), holdsJobs)
+	jobGet = route[*structs.Job](get, "/v1/job/{id}",
+		read(structs.JobGet, bindJob, func(a *structs.JobGetResponse) any { return a.Job }), sheds)
+	_             = handle(put, "/v1/job/{id}", jobRegister.serve, holdsJobs)
+	jobDeregister = route[*structs.JobDeregisterResponse](remove, "/v1/job/{id}",
+		write(structs.JobDeregister, bindJobDeregister, same[structs.JobDeregisterResponse]))
+	jobAllocations = route[[]*structs.AllocListStub](get, "/v1/job/{id}/allocations",
+		list(structs.JobAllocations, bindJob,
+			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }), sheds)
+	jobEvaluations = route[[]*structs.Evaluation](get, "/v1/job/{id}/evaluations",
+		list(structs.JobEvaluations, bindJob,
+			func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }), sheds)
+	jobSummary = route[*structs.JobSummary](get, "/v1/job/{id}/summary",
+		read(structs.JobSummaryGet, bindJob,
+			func(a *structs.JobSummaryResponse) any { return a.JobSummary }), sheds)
+	jobVersions = route[jobVersionsAnswer](get, "/v1/job/{id}/versions",
+		read(structs.JobVersions, bindJob,
+			func(a *structs.JobVersionsResponse) any { return jobVersionsAnswer{Versions: a.Versions} }), sheds)
+	jobEvaluate = route[*structs.JobRegisterResponse](put, "/v1/job/{id}/evaluate",
+		write(structs.JobEvaluate, bindJobEvaluate, same[structs.JobRegisterResponse]))
 )
 
 // same renders an answer as it is.
@@ -97,4 +113,74 @@ func bindJobEvaluate(c *call, req *structs.JobEvaluateRequest) error {
 	}
 	req.JobID = c.id()
 	return c.sameID("job", b.JobID)
+}
+
+// Jobs lists jobs.
+func (c *Client) Jobs(ctx context.Context, q *Query) ([]*structs.JobListStub, *structs.QueryMeta, error) {
+	return jobList.fetch(ctx, c, "", q)
+}
+
+// Job reads one job.
+func (c *Client) Job(ctx context.Context, id string, q *Query) (*structs.Job, *structs.QueryMeta, error) {
+	return jobGet.fetch(ctx, c, id, q)
+}
+
+// JobSummary counts a job's allocations.
+func (c *Client) JobSummary(ctx context.Context, id string, q *Query) (
+	*structs.JobSummary, *structs.QueryMeta, error,
+) {
+	return jobSummary.fetch(ctx, c, id, q)
+}
+
+// JobAllocations lists a job's allocations.
+func (c *Client) JobAllocations(ctx context.Context, id string, q *Query) (
+	[]*structs.AllocListStub, *structs.QueryMeta, error,
+) {
+	return jobAllocations.fetch(ctx, c, id, q)
+}
+
+// JobEvaluations lists a job's evaluations.
+func (c *Client) JobEvaluations(ctx context.Context, id string, q *Query) (
+	[]*structs.Evaluation, *structs.QueryMeta, error,
+) {
+	return jobEvaluations.fetch(ctx, c, id, q)
+}
+
+// JobVersions lists the versions of a job that are kept, newest first.
+func (c *Client) JobVersions(ctx context.Context, id string, q *Query) (
+	[]*structs.Job, *structs.QueryMeta, error,
+) {
+	answer, meta, err := jobVersions.fetch(ctx, c, id, q)
+	return answer.Versions, meta, err
+}
+
+// JobRegisterOptions are what may go with a job. With EnforceIndex the stored job's JobModifyIndex must be
+// ModifyIndex (0: there must be none).
+type JobRegisterOptions struct {
+	EnforceIndex bool
+	ModifyIndex  uint64
+}
+
+// JobRegister registers a job.
+func (c *Client) JobRegister(ctx context.Context, job *structs.Job, o JobRegisterOptions) (
+	*structs.JobRegisterResponse, error,
+) {
+	body := struct {
+		Job            *structs.Job
+		EnforceIndex   bool
+		JobModifyIndex uint64
+	}{job, o.EnforceIndex, o.ModifyIndex}
+	return jobRegister.send(ctx, c, request{body: body})
+}
+
+// JobDeregister stops a job; purge also forgets it.
+func (c *Client) JobDeregister(ctx context.Context, id string, purge bool) (
+	*structs.JobDeregisterResponse, error,
+) {
+	return jobDeregister.send(ctx, c, request{id: id, query: url.Values{"purge": {strconv.FormatBool(purge)}}})
+}
+
+// JobEvaluate asks for a new evaluation of a job.
+func (c *Client) JobEvaluate(ctx context.Context, id string) (*structs.JobRegisterResponse, error) {
+	return jobEvaluate.send(ctx, c, request{id: id})
 }

@@ -1,12 +1,19 @@
 package api
 
 import (
+	"context"
+
 	"berth/jobspec"
 	"berth/structs"
 )
 
-// jobParse turns a job file into a job, without any server.
-func jobParse(c *call) (any, error) {
+var (
+	jobParse = route[*structs.Job](put, "/v1/jobs/parse", parseJob, holdsJobs)
+	_        = handle(put, "/v1/validate/job", validateJob, holdsJobs)
+)
+
+// parseJob turns a job file into a job, without any server.
+func parseJob(c *call) (any, error) {
 	var b struct {
 		JobHCL       string
 		Canonicalize bool
@@ -32,7 +39,7 @@ type jobValidation struct {
 	Warnings              string
 }
 
-func jobValidate(c *call) (any, error) {
+func validateJob(c *call) (any, error) {
 	var b jobBody
 	if err := c.body(&b); err != nil {
 		return nil, err
@@ -47,4 +54,13 @@ func jobValidate(c *call) (any, error) {
 		answer.ValidationErrors = lines(answer.Error)
 	}
 	return answer, nil
+}
+
+// JobParse has the agent turn a job file into a job.
+func (c *Client) JobParse(ctx context.Context, hcl string, canonicalize bool) (*structs.Job, error) {
+	body := struct {
+		JobHCL       string
+		Canonicalize bool
+	}{hcl, canonicalize}
+	return jobParse.send(ctx, c, request{body: body})
 }

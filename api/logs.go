@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"time"
 
 	"berth/internal/logfile"
@@ -15,6 +16,8 @@ import (
 	"berth/rpc"
 	"berth/structs"
 )
+
+var allocLogs = route[[]byte](get, "/v1/client/fs/logs/{id}", serveLogs, streams)
 
 // Frame is one piece of a streamed log: bytes of a file from an offset, or an event (a new file). An
 // empty frame only shows that the stream lives.
@@ -35,9 +38,9 @@ type logRequest struct {
 	follow, plain             bool
 }
 
-// allocLogs streams a task's log: framed JSON as the dialect has it, or the bytes alone (plain). It is
+// serveLogs streams a task's log: framed JSON as the dialect has it, or the bytes alone (plain). It is
 // served by the agent that runs the allocation; any other passes the request on to that one.
-func allocLogs(c *call) (any, error) {
+func serveLogs(c *call) (any, error) {
 	req, err := bindLogs(c)
 	if err != nil {
 		return nil, err
@@ -230,4 +233,36 @@ func newProxy() http.Handler {
 			DisableKeepAlives:     true, // such requests are rare, and nobody would close idle connections
 		},
 	}
+}
+
+// LogOptions say which log, and from where. Offset counts bytes from the start or, with FromEnd, back
+// from the end.
+type LogOptions struct {
+	Task    string
+	Stderr  bool
+	Follow  bool
+	FromEnd bool
+	Offset  int64
+}
+
+// AllocLogs streams a task's log as plain bytes; the caller closes it.
+func (c *Client) AllocLogs(ctx context.Context, id string, o LogOptions) (io.ReadCloser, error) {
+	kind, origin := "stdout", "start"
+	if o.Stderr {
+		kind = "stderr"
+	}
+	if o.FromEnd {
+		origin = "end"
+	}
+	resp, err := allocLogs.open(ctx, c, request{
+		id: id,
+		query: url.Values{
+			"task": {o.Task}, "type": {kind}, "origin": {origin}, "plain": {"true"},
+			"offset": {strconv.FormatInt(o.Offset, 10)}, "follow": {strconv.FormatBool(o.Follow)},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
 }

@@ -9,6 +9,8 @@ import (
 	"berth/structs"
 )
 
+var metricsGet = route[[]byte](get, "/v1/metrics", serveMetrics)
+
 // Metrics are the metrics of one process (see internal/telemetry).
 type Metrics interface {
 	// Summary is the newest finished interval, rendered as JSON.
@@ -26,9 +28,9 @@ const (
 	MetricsPrometheus = "prometheus"
 )
 
-// metricsGet answers with the metrics of the agent that is asked: in JSON those of the newest finished
+// serveMetrics answers with the metrics of the agent that is asked: in JSON those of the newest finished
 // interval, or as text for Prometheus.
-func metricsGet(c *call) (any, error) {
+func serveMetrics(c *call) (any, error) {
 	switch format := c.param("format"); format {
 	case "", MetricsJSON:
 		return c.h.Agent.Metrics().Summary()
@@ -53,9 +55,7 @@ func (c *call) prometheus() error {
 // Metrics returns the metrics of the agent that is asked as the agent renders them; format is MetricsJSON or
 // MetricsPrometheus.
 func (c *Client) Metrics(ctx context.Context, format string) ([]byte, error) {
-	resp, err := c.open(ctx, request{
-		method: http.MethodGet, path: []string{"v1", "metrics"}, query: url.Values{"format": {format}},
-	})
+	resp, err := metricsGet.open(ctx, c, request{query: url.Values{"format": {format}}})
 	if err != nil {
 		return nil, err
 	}

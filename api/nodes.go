@@ -1,17 +1,27 @@
 package api
 
-import "berth/structs"
+import (
+	"context"
+
+	"berth/structs"
+)
 
 var (
-	nodeList = list(structs.NodeList, nil,
-		func(a *structs.NodeListResponse) []*structs.NodeListStub { return a.Nodes })
-	nodeGet = read(structs.NodeGet, bindNode,
-		func(a *structs.NodeGetResponse) any { return viewNode(a.Node) })
-	nodeAllocations = list(structs.NodeAllocs, bindNode,
-		func(a *structs.AllocsResponse) []*structs.Allocation { return a.Allocs })
-	nodeEvaluate    = write(structs.NodeEvaluate, bindNodeWrite, same[structs.NodeEvaluateResponse])
-	nodeEligibility = write(structs.NodeEligibility, bindNodeEligibility, nodeWritten)
-	nodePurge       = write(structs.NodeDeregister, bindNodePurge, nodeWritten)
+	nodeList = route[[]*structs.NodeListStub](get, "/v1/nodes",
+		list(structs.NodeList, nil,
+			func(a *structs.NodeListResponse) []*structs.NodeListStub { return a.Nodes }), sheds)
+	nodeGet = route[*structs.NodeDetail](get, "/v1/node/{id}",
+		read(structs.NodeGet, bindNode,
+			func(a *structs.NodeGetResponse) any { return viewNode(a.Node) }), sheds)
+	nodeAllocations = route[[]*structs.Allocation](get, "/v1/node/{id}/allocations",
+		list(structs.NodeAllocs, bindNode,
+			func(a *structs.AllocsResponse) []*structs.Allocation { return a.Allocs }), sheds)
+	nodeEligibility = route[structs.NodeEvaluateResponse](put, "/v1/node/{id}/eligibility",
+		write(structs.NodeEligibility, bindNodeEligibility, nodeWritten))
+	nodeEvaluate = route[*structs.NodeEvaluateResponse](put, "/v1/node/{id}/evaluate",
+		write(structs.NodeEvaluate, bindNodeWrite, same[structs.NodeEvaluateResponse]))
+	nodePurge = route[structs.NodeEvaluateResponse](put, "/v1/node/{id}/purge",
+		write(structs.NodeDeregister, bindNodePurge, nodeWritten))
 )
 
 // nodeView is a node with its resources in the dialect's older shape too, which its clients up to version
@@ -72,4 +82,42 @@ func bindNodeEligibility(c *call, req *structs.NodeEligibilityRequest) error {
 	}
 	req.NodeID, req.Eligibility = c.id(), b.Eligibility
 	return c.sameID("node", b.NodeID)
+}
+
+// Nodes lists nodes.
+func (c *Client) Nodes(ctx context.Context, q *Query) ([]*structs.NodeListStub, *structs.QueryMeta, error) {
+	return nodeList.fetch(ctx, c, "", q)
+}
+
+// Node reads one node with its plugin instances.
+func (c *Client) Node(ctx context.Context, id string, q *Query) (
+	*structs.NodeDetail, *structs.QueryMeta, error,
+) {
+	return nodeGet.fetch(ctx, c, id, q)
+}
+
+// NodeAllocations lists the allocations on a node.
+func (c *Client) NodeAllocations(ctx context.Context, id string, q *Query) (
+	[]*structs.Allocation, *structs.QueryMeta, error,
+) {
+	return nodeAllocations.fetch(ctx, c, id, q)
+}
+
+// NodeEligibility allows or forbids new placements on a node.
+func (c *Client) NodeEligibility(ctx context.Context, id string, eligible bool) error {
+	body := struct{ NodeID, Eligibility string }{id, structs.NodeIneligible}
+	if eligible {
+		body.Eligibility = structs.NodeEligible
+	}
+	return nodeEligibility.exec(ctx, c, request{id: id, body: body})
+}
+
+// NodeEvaluate asks for new evaluations of every job on a node.
+func (c *Client) NodeEvaluate(ctx context.Context, id string) (*structs.NodeEvaluateResponse, error) {
+	return nodeEvaluate.send(ctx, c, request{id: id})
+}
+
+// NodePurge forgets a node.
+func (c *Client) NodePurge(ctx context.Context, id string) error {
+	return nodePurge.exec(ctx, c, request{id: id})
 }

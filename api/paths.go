@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // escapeID lets an ID with raw slashes be one segment of the path, where it cannot be anything else. The
@@ -13,7 +14,7 @@ import (
 // So in the path of a volume a last segment that no route has is the end of the ID.
 func escapeID(u *url.URL) {
 	path := u.EscapedPath()
-	for _, f := range families {
+	for _, f := range families() {
 		rest, ok := strings.CutPrefix(path, f.prefix)
 		if !ok || !strings.Contains(rest, "/") {
 			continue
@@ -55,14 +56,14 @@ func (f family) raw(rest string) bool {
 	return f.prefix == volumePrefix && verb != "" && !slices.Contains(volumeVerbs, verb)
 }
 
-// families are found in the table of routes, so that it is the only place to name a path.
-var families = findFamilies()
+// families are found among the routes, so that no other place names a path.
+var families = sync.OnceValue(findFamilies)
 
 func findFamilies() []family {
 	var fs []family
 	for _, prefix := range slashed {
 		f := family{prefix: prefix}
-		for _, r := range Routes {
+		for _, r := range Routes() {
 			if suffix, ok := strings.CutPrefix(r.Path, prefix+"{id}"); ok && suffix != "" {
 				f.suffixes = append(f.suffixes, suffix)
 			}

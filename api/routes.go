@@ -1,12 +1,20 @@
 package api
 
-import "berth/structs"
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"berth/structs"
+)
 
 // Route is one line of the API.
 type Route struct {
 	Methods string // separated by blanks
 	Path    string // a pattern of net/http's ServeMux, without its method
-	serve   endpoint
+	serve   serveFunc
 	Jobs    bool // its body may hold jobs or volumes, and be larger than others
 	Streams bool // its body or answer is a stream and not bounded
 	Sheds   bool // it is a read that may be refused while a server is asked for more than it can do (see Sheds)
@@ -29,74 +37,76 @@ const (
 	remove = "DELETE"
 )
 
-// Routes is the whole API. A comment marks what the dialect does not have.
-var Routes = []Route{
-	{Methods: get, Path: "/v1/jobs", serve: jobList, Sheds: true},
-	{Methods: put, Path: "/v1/jobs", serve: jobRegister, Jobs: true},
-	{Methods: put, Path: "/v1/jobs/parse", serve: jobParse, Jobs: true},
-	{Methods: put, Path: "/v1/validate/job", serve: jobValidate, Jobs: true},
-	{Methods: get, Path: "/v1/job/{id}", serve: jobGet, Sheds: true},
-	{Methods: put, Path: "/v1/job/{id}", serve: jobRegister, Jobs: true},
-	{Methods: remove, Path: "/v1/job/{id}", serve: jobDeregister},
-	{Methods: get, Path: "/v1/job/{id}/allocations", serve: jobAllocations, Sheds: true},
-	{Methods: get, Path: "/v1/job/{id}/evaluations", serve: jobEvaluations, Sheds: true},
-	{Methods: get, Path: "/v1/job/{id}/summary", serve: jobSummary, Sheds: true},
-	{Methods: get, Path: "/v1/job/{id}/versions", serve: jobVersions, Sheds: true},
-	{Methods: get, Path: "/v1/job/{id}/deployment", serve: jobDeployment, Sheds: true},
-	{Methods: get, Path: "/v1/job/{id}/deployments", serve: jobDeployments, Sheds: true},
-	{Methods: put, Path: "/v1/job/{id}/evaluate", serve: jobEvaluate},
+// routes are all routes, each declared in the file of its noun. Their order depends on the names of these files,
+// so only Routes reads them.
+var routes []*Route
 
-	{Methods: get, Path: "/v1/deployments", serve: deploymentList},
-
-	{Methods: get, Path: "/v1/allocations", serve: allocList, Sheds: true},
-	{Methods: get, Path: "/v1/allocation/{id}", serve: allocGet, Sheds: true},
-	{Methods: put, Path: "/v1/allocation/{id}/stop", serve: allocStop},
-	{Methods: get, Path: "/v1/client/fs/logs/{id}", serve: allocLogs, Streams: true},
-
-	{Methods: get, Path: "/v1/client/stats", serve: hostStats},
-
-	{Methods: get, Path: "/v1/evaluations", serve: evalList, Sheds: true},
-	{Methods: get, Path: "/v1/evaluation/{id}", serve: evalGet, Sheds: true},
-	{Methods: get, Path: "/v1/evaluation/{id}/allocations", serve: evalAllocations, Sheds: true},
-
-	{Methods: get, Path: "/v1/nodes", serve: nodeList, Sheds: true},
-	{Methods: get, Path: "/v1/node/{id}", serve: nodeGet, Sheds: true},
-	{Methods: get, Path: "/v1/node/{id}/allocations", serve: nodeAllocations, Sheds: true},
-	{Methods: put, Path: "/v1/node/{id}/eligibility", serve: nodeEligibility},
-	{Methods: put, Path: "/v1/node/{id}/evaluate", serve: nodeEvaluate},
-	{Methods: put, Path: "/v1/node/{id}/purge", serve: nodePurge},
-
-	{Methods: get, Path: "/v1/volumes", serve: volumeList, Sheds: true},
-	{Methods: put, Path: "/v1/volumes", serve: volumesRegister, Jobs: true},
-	{Methods: get, Path: "/v1/volumes/external", serve: volumesExternal},
-	{Methods: get, Path: "/v1/volume/csi/{id}", serve: volumeGet, Sheds: true},
-	{Methods: put, Path: "/v1/volume/csi/{id}", serve: volumeRegister, Jobs: true},
-	{Methods: remove, Path: "/v1/volume/csi/{id}", serve: volumeDeregister},
-	{Methods: put, Path: "/v1/volume/csi/{id}/create", serve: volumeCreate, Jobs: true},
-	{Methods: remove, Path: "/v1/volume/csi/{id}/delete", serve: volumeDelete},
-	{Methods: remove, Path: "/v1/volume/csi/{id}/detach", serve: volumeDetach},
-	{Methods: put, Path: "/v1/volume/csi/{id}/retry", serve: volumeRetry},   // berth's own
-	{Methods: get, Path: "/v1/volume/csi/{id}/claims", serve: volumeClaims}, // berth's own
-
-	{Methods: get, Path: "/v1/plugins", serve: pluginList, Sheds: true},
-	{Methods: get, Path: "/v1/plugin/csi/{id}", serve: pluginGet, Sheds: true},
-	{Methods: remove, Path: "/v1/plugin/csi/{id}", serve: pluginDelete}, // berth's own
-
-	{Methods: get, Path: "/v1/agent/self", serve: agentSelf},
-	{Methods: get, Path: "/v1/agent/members", serve: agentMembers},
-	{Methods: get, Path: "/v1/agent/health", serve: agentHealth},
-	{Methods: put, Path: "/v1/agent/leave", serve: agentLeave}, // berth's own
-	{Methods: put, Path: "/v1/agent/force-leave", serve: agentForceLeave},
-	{Methods: get, Path: "/v1/agent/servers", serve: statusPeers},
-	{Methods: get, Path: "/v1/metrics", serve: metricsGet},
-	{Methods: get, Path: "/v1/status/leader", serve: statusLeader},
-	{Methods: get, Path: "/v1/status/peers", serve: statusPeers},
-	{Methods: get, Path: "/v1/regions", serve: regions},
-	{Methods: get, Path: "/v1/namespaces", serve: namespaces},
-	{Methods: get, Path: "/v1/namespace/{id}", serve: namespaceGet},
-	{Methods: get, Path: "/v1/operator/raft/configuration", serve: raftConfiguration},
-	{Methods: remove, Path: "/v1/operator/raft/peer", serve: raftRemovePeer},
-	{Methods: get, Path: "/v1/operator/snapshot", serve: snapshotSave, Streams: true},
-	{Methods: put, Path: "/v1/operator/snapshot", serve: snapshotRestore, Streams: true},
-	{Methods: put, Path: "/v1/system/gc", serve: systemGC},
+// Routes returns the whole API in the order of paths, and of the methods of a path.
+func Routes() []Route {
+	all := make([]Route, 0, len(routes))
+	for _, r := range routes {
+		all = append(all, *r)
+	}
+	order := []string{get, put, remove}
+	slices.SortFunc(all, func(a, b Route) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path),
+			cmp.Compare(slices.Index(order, a.Methods), slices.Index(order, b.Methods)))
+	})
+	return all
 }
+
+// handle declares a route that the client has no method for.
+func handle(methods, path string, serve serveFunc, options ...func(*Route)) *Route {
+	r := &Route{Methods: methods, Path: path, serve: serve}
+	for _, set := range options {
+		set(r)
+	}
+	routes = append(routes, r)
+	return r
+}
+
+// The options of a route set its fields of the same names.
+func holdsJobs(r *Route) { r.Jobs = true }
+func streams(r *Route)   { r.Streams = true }
+func sheds(r *Route)     { r.Sheds = true }
+
+// endpoint is a route together with the client's call of it. The client decodes the answer into a T.
+type endpoint[T any] struct{ *Route }
+
+// route declares an endpoint.
+func route[T any](methods, path string, serve serveFunc, options ...func(*Route)) endpoint[T] {
+	return endpoint[T]{handle(methods, path, serve, options...)}
+}
+
+// fetch reads a resource. id is "" where the path has none.
+func (e endpoint[T]) fetch(ctx context.Context, c *Client, id string, q *Query) (T, *structs.QueryMeta, error) {
+	return e.do(ctx, c, request{id: id, query: queryValues(q)})
+}
+
+// exec calls an endpoint whose answer says nothing.
+func (e endpoint[T]) exec(ctx context.Context, c *Client, r request) error {
+	_, _, err := e.do(ctx, c, r)
+	return err
+}
+
+// send calls an endpoint whose answer has no headers of interest.
+func (e endpoint[T]) send(ctx context.Context, c *Client, r request) (T, error) {
+	out, _, err := e.do(ctx, c, r)
+	return out, err
+}
+
+func (e endpoint[T]) do(ctx context.Context, c *Client, r request) (T, *structs.QueryMeta, error) {
+	var out T
+	r.route = e.Route
+	meta, err := c.do(ctx, r, &out)
+	return out, meta, err
+}
+
+// open calls an endpoint whose answer is no JSON. The caller closes its body.
+func (e endpoint[T]) open(ctx context.Context, c *Client, r request) (*http.Response, error) {
+	r.route = e.Route
+	return c.open(ctx, r)
+}
+
+// method is the one that the client uses.
+func (r *Route) method() string { return strings.Fields(r.Methods)[0] }

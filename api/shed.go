@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"berth/structs"
@@ -20,7 +21,7 @@ func Sheds(target []byte) (sheds, stale bool) {
 	if !ok {
 		return false, false
 	}
-	at := gets
+	at := gets()
 	for more := true; more && at != nil; {
 		var segment []byte
 		segment, rest, more = bytes.Cut(rest, []byte("/"))
@@ -60,7 +61,7 @@ type place struct {
 }
 
 // gets begins all paths of the table that can be got. As ServeMux does, it takes the name before the {id}.
-var gets = placesOf(Routes)
+var gets = sync.OnceValue(func() *place { return placesOf(Routes()) })
 
 func placesOf(routes []Route) *place {
 	root := &place{}

@@ -31,7 +31,7 @@ type rowStream func(do func(row any) error) error
 
 // list is read for a method that answers a list. One that is a page, or that is to be read by people, is fetched
 // whole, as is, from servers elsewhere, one that waits for news.
-func list[Req, Resp, Row any](m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) []*Row) endpoint {
+func list[Req, Resp, Row any](m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) []*Row) serveFunc {
 	return func(c *call) (any, error) {
 		req := new(Req)
 		q := any(req).(interface{ Query() *structs.QueryOptions }).Query()

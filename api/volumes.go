@@ -1,34 +1,45 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
+	"net/url"
+	"strconv"
 
 	"berth/structs"
 )
 
 var (
-	volumeGet       = read(structs.CSIVolumeGet, bindVolume, func(a *structs.CSIVolumeGetResponse) any { return redactDetail(a.Volume) })
-	volumeClaims    = list(structs.CSIClaimList, bindClaims, func(a *structs.CSIClaimListResponse) []*structs.CSIClaim { return a.Claims })
-	volumesExternal = read(structs.CSIVolumeExternal, bindExternal, func(a *structs.CSIVolumeExternalResponse) any {
-		return ExternalVolumes{Volumes: a.Volumes, NextToken: a.NextToken, Warnings: a.Warnings}
-	})
-
-	volumeRegister   = write(structs.CSIVolumeRegister, bindVolumePut, volumesWritten)
-	volumesRegister  = write(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten)
-	volumeCreate     = write(structs.CSIVolumeCreate, bindVolumePut, volumesWritten)
-	volumeDeregister = write(structs.CSIVolumeDeregister, bindVolumeDeregister, done)
-	volumeDelete     = write(structs.CSIVolumeDelete, bindVolumeDelete, done)
-	volumeDetach     = write(structs.CSIVolumeDetach, bindVolumeDetach,
-		func(a *structs.CSIVolumeDetachResponse) any { return a })
-	volumeRetry = write(structs.CSIVolumeRetry, bindVolumeRetry, done)
-
-	csiVolumeList = list(structs.CSIVolumeList, bindVolumeList, func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return a.Volumes })
-
-	pluginList   = ofTypeCSI(list(structs.CSIPluginList, nil, func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return a.Plugins }))
-	pluginGet    = read(structs.CSIPluginGet, bindPlugin, func(a *structs.CSIPluginGetResponse) any { return a.Plugin })
-	pluginDelete = write(structs.CSIPluginDelete, bindPluginDelete, done)
-
-	volumeList = ofTypeCSI(csiVolumeList)
+	volumeList = route[[]*structs.CSIVolumeListStub](get, "/v1/volumes",
+		ofTypeCSI(list(structs.CSIVolumeList, bindVolumeList,
+			func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return a.Volumes })), sheds)
+	_ = handle(put, "/v1/volumes",
+		write(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
+	volumesExternal = route[*ExternalVolumes](get, "/v1/volumes/external",
+		read(structs.CSIVolumeExternal, bindExternal, func(a *structs.CSIVolumeExternalResponse) any {
+			return ExternalVolumes{Volumes: a.Volumes, NextToken: a.NextToken, Warnings: a.Warnings}
+		}))
+	volumeGet = route[*structs.CSIVolumeDetail](get, "/v1/volume/csi/{id}",
+		read(structs.CSIVolumeGet, bindVolume,
+			func(a *structs.CSIVolumeGetResponse) any { return redactDetail(a.Volume) }), sheds)
+	volumeRegister = route[volumesAnswer](put, "/v1/volume/csi/{id}",
+		write(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
+	volumeDeregister = route[structs.Empty](remove, "/v1/volume/csi/{id}",
+		write(structs.CSIVolumeDeregister, bindVolumeDeregister, done))
+	volumeCreate = route[volumesAnswer](put, "/v1/volume/csi/{id}/create",
+		write(structs.CSIVolumeCreate, bindVolumePut, volumesWritten), holdsJobs)
+	volumeDelete = route[structs.Empty](remove, "/v1/volume/csi/{id}/delete",
+		write(structs.CSIVolumeDelete, bindVolumeDelete, done))
+	volumeDetach = route[structs.CSIVolumeDetachResponse](remove, "/v1/volume/csi/{id}/detach",
+		write(structs.CSIVolumeDetach, bindVolumeDetach,
+			func(a *structs.CSIVolumeDetachResponse) any { return a }))
+	// The dialect does not have this route.
+	volumeRetry = route[structs.Empty](put, "/v1/volume/csi/{id}/retry",
+		write(structs.CSIVolumeRetry, bindVolumeRetry, done))
+	// The dialect does not have this route.
+	volumeClaims = route[[]*structs.CSIClaim](get, "/v1/volume/csi/{id}/claims",
+		list(structs.CSIClaimList, bindClaims,
+			func(a *structs.CSIClaimListResponse) []*structs.CSIClaim { return a.Claims }))
 )
 
 // ExternalVolumes is one page of volumes as their plugin lists them, in the dialect's shape. Warnings say
@@ -40,7 +51,7 @@ type ExternalVolumes struct {
 }
 
 // ofTypeCSI serves lists that the dialect has for several types: of the others berth has none.
-func ofTypeCSI(list endpoint) endpoint {
+func ofTypeCSI(list serveFunc) serveFunc {
 	return func(c *call) (any, error) {
 		switch t := c.param("type"); t {
 		case "", "csi":
@@ -151,16 +162,6 @@ func bindVolumeRetry(c *call, req *structs.CSIVolumeRetryRequest) error {
 	return nil
 }
 
-func bindPlugin(c *call, q *structs.CSIPluginGetRequest) error {
-	q.ID = c.id()
-	return nil
-}
-
-func bindPluginDelete(c *call, req *structs.CSIPluginDeleteRequest) error {
-	req.ID = c.id()
-	return nil
-}
-
 // volumesAnswer is the dialect's answer to a put of volumes.
 type volumesAnswer struct {
 	Volumes  []*structs.CSIVolume
@@ -201,4 +202,118 @@ func redactFlags(o *structs.CSIMountOptions) *structs.CSIMountOptions {
 		return o
 	}
 	return &structs.CSIMountOptions{FSType: o.FSType, MountFlags: []string{redacted}}
+}
+
+// VolumeFilter narrows a list of volumes to one plugin's, or to those in use on one node.
+type VolumeFilter struct {
+	PluginID string
+	NodeID   string
+}
+
+// Volumes lists volumes.
+func (c *Client) Volumes(ctx context.Context, f VolumeFilter, q *Query) (
+	[]*structs.CSIVolumeListStub, *structs.QueryMeta, error,
+) {
+	params := queryValues(q)
+	params.Set("type", "csi")
+	for name, value := range map[string]string{"plugin_id": f.PluginID, "node_id": f.NodeID} {
+		if value != "" {
+			params.Set(name, value)
+		}
+	}
+	return volumeList.do(ctx, c, request{query: params})
+}
+
+// Volume reads one volume with its claims and attachments.
+func (c *Client) Volume(ctx context.Context, id string, q *Query) (
+	*structs.CSIVolumeDetail, *structs.QueryMeta, error,
+) {
+	return volumeGet.fetch(ctx, c, id, q)
+}
+
+// VolumeClaims lists a volume's claims in the order of its line.
+func (c *Client) VolumeClaims(ctx context.Context, id string, q *Query) (
+	[]*structs.CSIClaim, *structs.QueryMeta, error,
+) {
+	return volumeClaims.fetch(ctx, c, id, q)
+}
+
+// VolumeRegister registers a volume that its plugin has already.
+func (c *Client) VolumeRegister(ctx context.Context, v *structs.CSIVolume) (*structs.CSIVolume, error) {
+	return c.volumePut(ctx, volumeRegister, v)
+}
+
+// VolumeCreate has the plugin make a volume, and returns when it has.
+func (c *Client) VolumeCreate(ctx context.Context, v *structs.CSIVolume) (*structs.CSIVolume, error) {
+	return c.volumePut(ctx, volumeCreate, v)
+}
+
+// volumeSent is a volume with its secrets in clear: their own type never shows them in JSON.
+type volumeSent struct {
+	*structs.CSIVolume
+	Secrets map[string]string
+}
+
+func (c *Client) volumePut(
+	ctx context.Context, e endpoint[volumesAnswer], v *structs.CSIVolume,
+) (*structs.CSIVolume, error) {
+	body := struct{ Volumes []volumeSent }{[]volumeSent{{v, v.Secrets}}}
+	answer, err := e.send(ctx, c, request{id: v.ID, body: body})
+	if err != nil {
+		return nil, err
+	}
+	if len(answer.Volumes) != 1 {
+		return nil, structs.Errorf(structs.KindInternal, "the agent answered with %d volumes, expected one", len(answer.Volumes))
+	}
+	return answer.Volumes[0], nil
+}
+
+// VolumeDeregister forgets a volume without touching it at its plugin.
+func (c *Client) VolumeDeregister(ctx context.Context, id string, force bool) error {
+	return volumeDeregister.exec(ctx, c, request{id: id, query: url.Values{"force": {strconv.FormatBool(force)}}})
+}
+
+// VolumeDelete has the plugin delete a volume, and forgets it.
+func (c *Client) VolumeDelete(ctx context.Context, id string, secrets structs.Secrets) error {
+	header, err := secretsHeader(secrets)
+	if err != nil {
+		return err
+	}
+	return volumeDelete.exec(ctx, c, request{id: id, header: header})
+}
+
+// VolumeDetachOptions say which node is to let go. Force releases the claims although the node cannot be
+// asked, or the plugin fails there; By and Reason are recorded.
+type VolumeDetachOptions struct {
+	NodeID string
+	Force  bool
+	Reason string
+	By     string
+}
+
+// VolumeDetach has a node let go of a volume, and returns the proof of it.
+func (c *Client) VolumeDetach(ctx context.Context, id string,
+	o VolumeDetachOptions) (*structs.CSIVolumeDetachResponse, error) {
+	params := url.Values{"node": {o.NodeID}, "force": {strconv.FormatBool(o.Force)}}
+	if o.Reason != "" {
+		params.Set("reason", o.Reason)
+	}
+	if o.By != "" {
+		params.Set("by", o.By)
+	}
+	resp, err := volumeDetach.send(ctx, c, request{id: id, query: params})
+	return &resp, err
+}
+
+// VolumeRetry has every failed operation of a volume tried again at once.
+func (c *Client) VolumeRetry(ctx context.Context, id string) error {
+	return volumeRetry.exec(ctx, c, request{id: id})
+}
+
+// VolumesExternal lists one page of volumes as a plugin knows them.
+func (c *Client) VolumesExternal(ctx context.Context, pluginID string, q *Query) (*ExternalVolumes, error) {
+	params := queryValues(q)
+	params.Set("plugin_id", pluginID)
+	answer, _, err := volumesExternal.do(ctx, c, request{query: params})
+	return answer, err
 }

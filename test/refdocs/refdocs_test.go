@@ -75,7 +75,7 @@ func procedures(*testing.T) string {
 func routes(*testing.T) string {
 	var b strings.Builder
 	b.WriteString("# HTTP routes\n\nIn the dialect of the Nomad HTTP API wherever both have the resource.\n\n| methods | path |\n|---|---|\n")
-	for _, r := range api.Routes {
+	for _, r := range api.Routes() {
 		fmt.Fprintf(&b, "| %s | `%s` |\n", r.Methods, r.Path)
 	}
 	return b.String()

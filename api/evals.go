@@ -1,0 +1,44 @@
+package api
+
+import (
+	"context"
+
+	"berth/structs"
+)
+
+var (
+	evalList = route[[]*structs.Evaluation](get, "/v1/evaluations",
+		list(structs.EvalList, nil,
+			func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }), sheds)
+	evalGet = route[*structs.Evaluation](get, "/v1/evaluation/{id}",
+		read(structs.EvalGet, bindEval, func(a *structs.EvalGetResponse) any { return a.Eval }), sheds)
+	evalAllocations = route[[]*structs.AllocListStub](get, "/v1/evaluation/{id}/allocations",
+		list(structs.EvalAllocs, bindEval,
+			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }), sheds)
+)
+
+func bindEval(c *call, q *structs.EvalGetRequest) error {
+	q.EvalID = c.id()
+	return nil
+}
+
+// Evaluations lists evaluations.
+func (c *Client) Evaluations(ctx context.Context, q *Query) (
+	[]*structs.Evaluation, *structs.QueryMeta, error,
+) {
+	return evalList.fetch(ctx, c, "", q)
+}
+
+// Evaluation reads one evaluation.
+func (c *Client) Evaluation(ctx context.Context, id string, q *Query) (
+	*structs.Evaluation, *structs.QueryMeta, error,
+) {
+	return evalGet.fetch(ctx, c, id, q)
+}
+
+// EvalAllocations lists the allocations that an evaluation made or changed.
+func (c *Client) EvalAllocations(ctx context.Context, id string, q *Query) (
+	[]*structs.AllocListStub, *structs.QueryMeta, error,
+) {
+	return evalAllocations.fetch(ctx, c, id, q)
+}

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"context"
+
+	"berth/structs"
+)
+
+var (
+	pluginList = route[[]*structs.CSIPluginListStub](get, "/v1/plugins",
+		ofTypeCSI(list(structs.CSIPluginList, nil,
+			func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return a.Plugins })), sheds)
+	pluginGet = route[*structs.CSIPlugin](get, "/v1/plugin/csi/{id}",
+		read(structs.CSIPluginGet, bindPlugin,
+			func(a *structs.CSIPluginGetResponse) any { return a.Plugin }), sheds)
+	// The dialect does not have this route.
+	pluginDelete = route[structs.Empty](remove, "/v1/plugin/csi/{id}",
+		write(structs.CSIPluginDelete, bindPluginDelete, done))
+)
+
+func bindPlugin(c *call, q *structs.CSIPluginGetRequest) error {
+	q.ID = c.id()
+	return nil
+}
+
+func bindPluginDelete(c *call, req *structs.CSIPluginDeleteRequest) error {
+	req.ID = c.id()
+	return nil
+}
+
+// Plugins lists plugins.
+func (c *Client) Plugins(ctx context.Context, q *Query) (
+	[]*structs.CSIPluginListStub, *structs.QueryMeta, error,
+) {
+	params := queryValues(q)
+	params.Set("type", "csi")
+	return pluginList.do(ctx, c, request{query: params})
+}
+
+// Plugin reads one plugin with its instances.
+func (c *Client) Plugin(ctx context.Context, id string, q *Query) (
+	*structs.CSIPlugin, *structs.QueryMeta, error,
+) {
+	return pluginGet.fetch(ctx, c, id, q)
+}
+
+// PluginDelete forgets a plugin that nothing refers to.
+func (c *Client) PluginDelete(ctx context.Context, id string) error {
+	return pluginDelete.exec(ctx, c, request{id: id})
+}
