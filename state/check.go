@@ -241,6 +241,7 @@ func (c *checker) instances() {
 		n := Node(c.tx, i.NodeID)
 		c.want(n != nil, "%s: no such node", who)
 		c.want(n == nil || n.Status != structs.NodeDown || !i.Healthy, "%s is healthy and the node is down", who)
+		c.want(!i.DownWithNode || !i.Healthy, "%s is healthy and down with its node", who)
 		p := Plugin(c.tx, i.PluginID)
 		c.want(p != nil, "%s: the plugin has no row", who)
 		c.want(!i.Healthy || p == nil || i.IsDriver(p.Provider) && !i.OtherDriver, "%s is healthy and of another driver, %q", who, i.Provider)

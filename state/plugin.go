@@ -12,8 +12,7 @@ import (
 	"berth/structs"
 )
 
-// nodeIsDown is what an instance says whose node is down. It had been healthy, and is so again when the
-// node comes back without having said otherwise.
+// nodeIsDown describes, for people, what went down with its node.
 const nodeIsDown = "node is down"
 
 // Plugin returns the plugin's row, nil if nothing refers to it.
@@ -214,9 +213,9 @@ func updateInstances(tx *WriteTx, old, n *structs.Node, p *structs.NodeUpdateCSI
 				structs.CSIKindController, structs.CSIKindNode)
 		}
 		c := *i
-		c.NodeID = n.ID
+		c.NodeID, c.DownWithNode = n.ID, false // which the servers say
 		if n.Status == structs.NodeDown && c.Healthy {
-			c.Healthy, c.HealthDescription = false, nodeIsDown
+			goDown(&c)
 		}
 		if c.NodeInfo != nil {
 			info := *c.NodeInfo // the caller's
@@ -278,7 +277,7 @@ func SameInstance(row, report *structs.CSIPluginInstance) bool {
 	}
 	x.UpdateTime, x.NodeInfo, x.ControllerInfo = 0, nil, nil
 	y.UpdateTime, y.NodeInfo, y.ControllerInfo = 0, nil, nil
-	return x == y && a.Kind == b.Kind && a.NodeID == b.NodeID &&
+	return x == y && a.Kind == b.Kind && a.NodeID == b.NodeID && a.DownWithNode == b.DownWithNode &&
 		sameNodeInfo(a.NodeInfo, b.NodeInfo) && sameControllerInfo(a.ControllerInfo, b.ControllerInfo)
 }
 
@@ -340,11 +339,17 @@ func learnPlugin(tx *WriteTx, old *structs.CSIPluginRow, i *structs.CSIPluginIns
 	return true
 }
 
+// goDown makes a healthy instance one of a node that is down.
+func goDown(i *structs.CSIPluginInstance) {
+	i.Healthy, i.HealthDescription = false, nodeIsDown
+	i.DownWithNode = true
+}
+
 func downInstances(tx *WriteTx, node string, now int64) {
 	for i := range InstancesByNode(tx.ReadTx, node) {
 		if i.Healthy {
 			c := *i
-			c.Healthy, c.HealthDescription = false, nodeIsDown
+			goDown(&c)
 			putInstance(tx, &c, now)
 		}
 	}
@@ -352,9 +357,9 @@ func downInstances(tx *WriteTx, node string, now int64) {
 
 func reviveInstances(tx *WriteTx, node string, now int64) {
 	for i := range InstancesByNode(tx.ReadTx, node) {
-		if i.HealthDescription == nodeIsDown {
+		if i.DownWithNode {
 			c := *i
-			c.Healthy, c.HealthDescription = true, ""
+			c.Healthy, c.HealthDescription, c.DownWithNode = true, "", false
 			putInstance(tx, &c, now)
 		}
 	}

@@ -88,7 +88,7 @@ func restoreInstances(tx *WriteTx, id string, now int64) {
 		i := *old
 		i.Healthy, i.HealthDescription = true, ""
 		if n := Node(tx.ReadTx, i.NodeID); n == nil || n.Status == structs.NodeDown {
-			i.Healthy, i.HealthDescription = false, nodeIsDown
+			goDown(&i)
 		}
 		storeInstance(tx, old, &i, now)
 	}

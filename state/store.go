@@ -31,7 +31,7 @@ type Store struct{ *mvcc.DB }
 func New() *Store { return &Store{mvcc.Open(&schema)} }
 
 // Load replaces the state by a snapshot file, also by one of an older version. See mvcc.DB.Load.
-func (s *Store) Load(r io.Reader) error { return s.DB.Load(r, nameVolumes, linkInstances) }
+func (s *Store) Load(r io.Reader) error { return s.DB.Load(r, nameVolumes, markDown, linkInstances) }
 
 // nameVolumes completes the live allocations of a snapshot file that is older than Allocation.CSIVolumes.
 func nameVolumes(tx *mvcc.LoadTx) {
@@ -51,6 +51,19 @@ func nameVolumes(tx *mvcc.LoadTx) {
 		}
 		if g != nil {
 			allocs.Amend(tx, a, func(a *structs.Allocation) { a.CSIVolumes = g.CSIUses(a.Index()) })
+		}
+	}
+}
+
+// markDown completes the instances of nodes that are down, of a snapshot file that is older than
+// CSIPluginInstance.DownWithNode. There the description alone says it.
+func markDown(tx *mvcc.LoadTx) {
+	for i := range instances.Scan(tx.ReadTx) {
+		if i.Healthy || i.DownWithNode || i.HealthDescription != nodeIsDown {
+			continue
+		}
+		if n := Node(tx.ReadTx, i.NodeID); n != nil && n.Status == structs.NodeDown {
+			instances.Amend(tx, i, func(i *structs.CSIPluginInstance) { i.DownWithNode = true })
 		}
 	}
 }

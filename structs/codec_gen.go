@@ -3137,8 +3137,11 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v == nil {
 		return msgp.AppendNil(b), nil
 	}
-	n := uint32(18)
+	n := uint32(19)
 	if !(v.CSIInfo.ControllerInfo != nil) {
+		n--
+	}
+	if !(v.DownWithNode) {
 		n--
 	}
 	if !(v.CSIInfo.ExpandsOffline) {
@@ -3164,6 +3167,10 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xabCreateIndex"...)
 	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	if v.DownWithNode {
+		b = append(b, "\xacDownWithNode"...)
+		b = msgp.AppendBool(b, v.DownWithNode)
+	}
 	if v.CSIInfo.ExpandsOffline {
 		b = append(b, "\xaeExpandsOffline"...)
 		b = msgp.AppendBool(b, v.CSIInfo.ExpandsOffline)
@@ -3223,6 +3230,8 @@ func (v *CSIPluginInstance) readField(name, b []byte) (_ []byte, known bool, err
 		v.NodeID, b, err = codec.ReadString(b)
 	case "OtherDriver":
 		v.OtherDriver, b, err = codec.ReadBool(b)
+	case "DownWithNode":
+		v.DownWithNode, b, err = codec.ReadBool(b)
 	default:
 		if b, known, err = v.CSIInfo.readField(name, b); known {
 			return b, true, err

@@ -126,6 +126,9 @@ type CSIPluginInstance struct {
 	// OtherDriver says that the node reports the instance healthy, but that its Provider is not the plugin's.
 	// Healthy is false for that reason alone.
 	OtherDriver bool `json:",omitempty"`
+	// DownWithNode says that the instance was healthy, and that its node is down. Healthy is false for that
+	// reason alone: when the node is ready again, so is the instance.
+	DownWithNode bool `json:",omitempty"`
 	Indexes
 }
 
