@@ -14,6 +14,23 @@ import (
 	"berth/structs"
 )
 
+// allocCommands are the verbs of berth alloc.
+func allocCommands() []Command {
+	return []Command{
+		{Name: "status", Args: "[alloc]",
+			Synopsis: "List allocations, or show one with its tasks and volumes", Renders: true,
+			Run:      allocStatus,
+			Examples: []string{"berth alloc status", "berth alloc status 53b92b20"}},
+		{Name: "logs", Args: "<alloc> [task]", Synopsis: "Show what a task has written",
+			Flags: allocLogsFlags, Run: allocLogs,
+			Examples: []string{"berth alloc logs 53b92b20", "berth alloc logs -f -stderr 53b92b20 server"}},
+		{Name: "stop", Acts: true, Args: "<alloc>",
+			Synopsis: "Stop an allocation; the scheduler places it anew", Flags: detachFlags,
+			Run:      allocStop,
+			Examples: []string{"berth alloc stop 53b92b20"}},
+	}
+}
+
 // jobAllocSheet leaves out the job, which is known.
 var jobAllocSheet = sheet[*structs.AllocListStub]{
 	titles: []string{"ID", "Node", "Group", "Version", "Desired", "Status", "Created", "Modified"},

@@ -1,4 +1,5 @@
-// Package cli is the command line: one tree of commands, each a line of the literal in tree.go.
+// Package cli is the command line: one tree of commands. tree.go lists the nouns, and
+// the file of a noun lists its verbs.
 //
 // Its laws:
 //
@@ -42,7 +43,7 @@ type Command struct {
 	Renders  bool     // has -json and -t
 	Acts     bool     // changes something or writes a file: has -json, and Run calls answered
 	Hidden   bool     // is in no help
-	Examples []string // command lines; those of tree are in examples.go
+	Examples []string // command lines
 	Group    string
 	Run      func(ctx context.Context, c *Call) error
 	Sub      []Command

@@ -71,10 +71,10 @@ func checkExamples(t *testing.T, path string, c Command) {
 	if c.Run == nil {
 		return
 	}
-	if len(c.examples(path)) == 0 {
+	if len(c.Examples) == 0 {
 		t.Errorf("%s has no example", path)
 	}
-	for _, line := range c.examples(path) {
+	for _, line := range c.Examples {
 		_, rest, found := strings.Cut(line, "berth "+path)
 		rest, _, _ = strings.Cut(rest, ">")
 		rest = strings.TrimSuffix(strings.TrimSpace(rest), ")")

@@ -16,6 +16,65 @@ import (
 	"berth/structs"
 )
 
+// serverCommands are the verbs of berth server.
+func serverCommands() []Command {
+	return []Command{
+		{Name: "members", Synopsis: "List the servers", Renders: true, Run: serverMembers,
+			Examples: []string{"berth server members"}},
+		{Name: "leave", Acts: true, Synopsis: "Have the agent's server leave the cluster and the agent end",
+			Help: helpServerLeave, Flags: serverLeaveFlags, Run: serverLeave,
+			Examples: []string{"berth server leave", "berth server leave -address http://10.0.0.3:4746"}},
+		{Name: "force-leave", Acts: true, Args: "<server>",
+			Synopsis: "Have a failed server count as one that has left", Help: helpForceLeave,
+			Flags: forceLeaveFlags, Run: serverForceLeave,
+			Examples: []string{"berth server force-leave s3", "berth server force-leave -prune s3.global"}},
+	}
+}
+
+// operatorCommands are the verbs of berth operator.
+func operatorCommands() []Command {
+	return []Command{
+		{Name: "raft", Synopsis: "Look into Raft and remove dead servers", Sub: []Command{
+			{Name: "list-peers", Synopsis: "List the members of the Raft configuration",
+				Flags: listPeersFlags, Renders: true, Run: raftListPeers,
+				Examples: []string{
+					"berth operator raft list-peers", "berth operator raft list-peers -stale",
+				}},
+			{Name: "remove-peer", Acts: true, Synopsis: "Take the vote of a dead server away",
+				Help: helpRemovePeer, Flags: removePeerFlags, Run: raftRemovePeer,
+				Examples: []string{
+					"berth operator raft remove-peer -peer-id 541ba1cf-e48d-59c5-0ec1-ce31ec81cc1a",
+					"berth operator raft remove-peer -peer-address 10.0.0.3:4747",
+				}},
+		}},
+		{Name: "check", Args: "<file>", Synopsis: "Look for contradictions in a saved state",
+			Help: helpOperatorCheck, Local: true, Renders: true, Run: operatorCheck,
+			Examples: []string{"berth operator check backup.snap"}},
+		{Name: "metrics", Synopsis: "Show the metrics of one agent", Flags: metricsFlags,
+			Run:      operatorMetrics,
+			Examples: []string{"berth operator metrics", "berth operator metrics -format prometheus"}},
+		{Name: "snapshot", Synopsis: "Save and restore the whole state", Sub: []Command{
+			{Name: "save", Acts: true, Args: "<file>", Synopsis: "Save the whole state to a file",
+				Run:      snapshotSave,
+				Examples: []string{"berth operator snapshot save backup.snap"}},
+			{Name: "restore", Acts: true, Args: "<file>",
+				Synopsis: "Replace the whole state by a saved one", Run: snapshotRestore,
+				Examples: []string{"berth operator snapshot restore backup.snap"}},
+			{Name: "inspect", Args: "<file>", Synopsis: "Check a saved state and say what it is",
+				Local: true, Renders: true, Run: snapshotInspect,
+				Examples: []string{"berth operator snapshot inspect backup.snap"}},
+		}},
+	}
+}
+
+// systemCommands are the verbs of berth system.
+func systemCommands() []Command {
+	return []Command{
+		{Name: "gc", Acts: true, Synopsis: "Forget what has ended and is of no more use", Run: systemGC,
+			Examples: []string{"berth system gc"}},
+	}
+}
+
 func serverMembers(ctx context.Context, c *Call) error {
 	members, err := c.API().AgentMembers(ctx)
 	if err != nil {

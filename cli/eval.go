@@ -11,6 +11,16 @@ import (
 	"berth/structs"
 )
 
+// evalCommands are the verbs of berth eval.
+func evalCommands() []Command {
+	return []Command{
+		{Name: "status", Args: "[eval]",
+			Synopsis: "List evaluations, or show one with what could not be placed", Renders: true,
+			Run:      evalStatus,
+			Examples: []string{"berth eval status", "berth eval status 3fe7f397"}},
+	}
+}
+
 func evalStatus(ctx context.Context, c *Call) error {
 	if c.Arg(0) == "" {
 		evals, _, err := c.API().Evaluations(ctx, nil)

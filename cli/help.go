@@ -69,7 +69,7 @@ func (cmd *Command) printHelp(w io.Writer, path string) {
 	if cmd.Help != "" {
 		fmt.Fprintf(w, "\n%s\n", indent(cmd.Help))
 	}
-	if lines := cmd.examples(path); len(lines) > 0 {
+	if lines := cmd.Examples; len(lines) > 0 {
 		fmt.Fprintf(w, "\nExamples\n  %s\n", strings.Join(lines, "\n  "))
 	}
 	own := slices.Clone(cmd.Flags)

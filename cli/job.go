@@ -12,6 +12,30 @@ import (
 	"berth/structs"
 )
 
+// jobCommands are the verbs of berth job.
+func jobCommands() []Command {
+	return []Command{
+		{Name: "run", Acts: true, Args: "<file>", Synopsis: "Register a job and watch until it runs",
+			Help: helpJobRun, Flags: jobRunFlags, Run: jobRun,
+			Examples: []string{
+				"berth job run web.hcl", "berth job run -detach web.hcl",
+				"berth job run -check-index 42 web.hcl",
+			}},
+		{Name: "status", Args: "[job]", Synopsis: "List jobs, or show one with its allocations",
+			Renders: true, Run: jobStatus,
+			Examples: []string{"berth job status", "berth job status web"}},
+		{Name: "stop", Acts: true, Args: "<job>",
+			Synopsis: "Stop a job and watch until its allocations have ended", Flags: jobStopFlags,
+			Run:      jobStop,
+			Examples: []string{"berth job stop web", "berth job stop -purge web"}},
+		{Name: "validate", Args: "<file>", Synopsis: "Check a job file", Local: true, Run: jobValidate,
+			Examples: []string{"berth job validate web.hcl"}},
+		{Name: "inspect", Args: "<job>", Synopsis: "Show a job as it is stored", Flags: jobInspectFlags,
+			Renders: true, Run: jobInspect,
+			Examples: []string{"berth job inspect web > web.json", "berth job inspect -version 3 web"}},
+	}
+}
+
 const helpJobRun = `
 Reads a job from a file in HCL or JSON, or as "berth job inspect" shows one;
 "-" is the standard input. Watches until every allocation runs and the plugins

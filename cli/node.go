@@ -9,6 +9,27 @@ import (
 	"berth/structs"
 )
 
+// nodeCommands are the verbs of berth node.
+func nodeCommands() []Command {
+	return []Command{
+		{Name: "status", Args: "[node]",
+			Synopsis: "List nodes, or show one with its plugins and allocations", Flags: nodeStatusFlags,
+			Renders: true, Run: nodeStatus,
+			Examples: []string{
+				"berth node status", "berth node status n1", "berth node status -self -verbose",
+			}},
+		{Name: "purge", Acts: true, Args: "<node>", Synopsis: "Forget a node that is off for good",
+			Help: helpNodePurge, Run: nodePurge,
+			Examples: []string{"berth node purge n1"}},
+		{Name: "eligibility", Acts: true, Args: "[node]",
+			Synopsis: "Allow or forbid new placements on a node", Flags: nodeEligibilityFlags,
+			Run: nodeEligibility,
+			Examples: []string{
+				"berth node eligibility -disable n1", "berth node eligibility -enable -self",
+			}},
+	}
+}
+
 var (
 	selfFlag        = Flag{Name: "self", Kind: Bool, Usage: "The node of the agent that is called"}
 	nodeStatusFlags = []Flag{selfFlag, {Name: "verbose", Kind: Bool, Usage: "Also show attributes"}}

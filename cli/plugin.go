@@ -9,6 +9,15 @@ import (
 	"berth/structs"
 )
 
+// pluginCommands are the verbs of berth plugin.
+func pluginCommands() []Command {
+	return []Command{
+		{Name: "status", Args: "[plugin]", Synopsis: "List CSI plugins, or show one with its instances",
+			Renders: true, Run: pluginStatus,
+			Examples: []string{"berth plugin status", "berth plugin status hostpath"}},
+	}
+}
+
 func instanceTitles(first string) []string {
 	return []string{first, "Half", "Health", "Allocation", "Volumes At Most", "Topology", "Last Change", "Description"}
 }

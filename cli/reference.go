@@ -29,7 +29,7 @@ func referenceCommand(b *strings.Builder, path string, c Command) {
 		if c.Help != "" {
 			fmt.Fprintf(b, "\n```text\n%s\n```\n", strings.Trim(c.Help, "\n"))
 		}
-		if lines := c.examples(path); len(lines) > 0 {
+		if lines := c.Examples; len(lines) > 0 {
 			fmt.Fprintf(b, "\n```sh\n%s\n```\n", strings.Join(lines, "\n"))
 		}
 		flags := c.Flags

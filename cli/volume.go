@@ -13,6 +13,48 @@ import (
 	"berth/structs"
 )
 
+// volumeCommands are the verbs of berth volume.
+func volumeCommands() []Command {
+	return []Command{
+		{Name: "init", Args: "[file]", Synopsis: "Write an example of a volume file (volume.hcl)",
+			Local: true, Run: volumeInit,
+			Examples: []string{"berth volume init", "berth volume init data.hcl"}},
+		{Name: "create", Acts: true, Args: "<file>", Synopsis: "Have a plugin make a volume",
+			Flags: volumeCreateFlags, Run: volumeCreate,
+			Examples: []string{"berth volume create data.hcl"}},
+		{Name: "register", Acts: true, Args: "<file>",
+			Synopsis: "Make known a volume that its plugin has already", Run: volumeRegister,
+			Examples: []string{"berth volume register data.hcl"}},
+		{Name: "status", Args: "[volume]",
+			Synopsis: "List volumes, or show one with its claims and attachments",
+			Flags:    volumeStatusFlags, Renders: true, Run: volumeStatus,
+			Examples: []string{
+				"berth volume status", "berth volume status data", "berth volume status -node n1",
+			}},
+		{Name: "deregister", Acts: true, Args: "<volume>",
+			Synopsis: "Forget a volume, leaving it at its plugin", Flags: volumeDeregisterFlags,
+			Run:      volumeDeregister,
+			Examples: []string{"berth volume deregister data", "berth volume deregister -force data"}},
+		{Name: "delete", Acts: true, Args: "<volume>",
+			Synopsis: "Have the plugin delete a volume, with all that is on it",
+			Flags:    volumeDeleteFlags, Run: volumeDelete,
+			Examples: []string{
+				"berth volume delete data", "berth volume delete -secret password=swordfish data",
+			}},
+		{Name: "retry", Acts: true, Args: "<volume>",
+			Synopsis: "Try at once again what failed for a volume", Help: helpVolumeRetry,
+			Run:      volumeRetry,
+			Examples: []string{"berth volume retry data"}},
+		{Name: "detach", Acts: true, Args: "<volume> <node>",
+			Synopsis: "Have a node let go of a volume that nothing there uses any more",
+			Help:     helpVolumeDetach, Flags: volumeDetachFlags, Run: volumeDetach,
+			Examples: []string{
+				"berth volume detach data n1",
+				`berth volume detach -force -reason "its power is off" data n1`,
+			}},
+	}
+}
+
 const helpVolumeDetach = `
 Allocations on the node that still run keep the volume: stop them first. The
 node is asked, and its answer says why when it does not let go. Where only the

@@ -55,6 +55,16 @@ func TestContributing_PlacesExist(t *testing.T) {
 	}
 }
 
+// mostEdits is how many places an operation that writes may need.
+const mostEdits = 7
+
+// TestContributing_AnOperationTakesFewEdits holds the number of places of the example.
+func TestContributing_AnOperationTakesFewEdits(t *testing.T) {
+	if n := len(section(t, placesOf(t), "An operation:")); n > mostEdits {
+		t.Errorf("an operation takes %d edits, and may take %d", n, mostEdits)
+	}
+}
+
 // TestContributing_WalksAreShort holds the number of places of each walk, and that none returns to a file.
 func TestContributing_WalksAreShort(t *testing.T) {
 	sections := placesOf(t)
