@@ -5,40 +5,56 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// methodsInSource reads the list of methods that servers serve, with whether each writes.
+// methodsInSource reads the declarations of the methods that servers serve, with whether each writes.
 func methodsInSource(t *testing.T) map[string]bool {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "../structs/method.go", nil, 0)
+	files, err := filepath.Glob("../structs/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	methods := map[string]bool{}
-	ast.Inspect(file, func(n ast.Node) bool {
-		call, ok := n.(*ast.CallExpr)
-		if !ok || len(call.Args) != 1 {
-			return true
+	for _, name := range files {
+		if strings.HasSuffix(name, "_gen.go") || strings.HasSuffix(name, "_test.go") {
+			continue
 		}
-		generic, ok := call.Fun.(*ast.IndexListExpr)
-		lit, isText := call.Args[0].(*ast.BasicLit)
-		if !ok || !isText {
-			return true
-		}
-		name, err := strconv.Unquote(lit.Value)
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !strings.HasPrefix(name, "ClientCSI.") {
-			methods[name] = generic.X.(*ast.Ident).Name == "write"
-		}
-		return true
-	})
+		ast.Inspect(file, func(n ast.Node) bool {
+			addMethod(t, methods, n)
+			return true
+		})
+	}
 	return methods
+}
+
+// addMethod adds the method that a node of the syntax declares: read[Req, Resp]("Noun.Verb") or write.
+func addMethod(t *testing.T, methods map[string]bool, n ast.Node) {
+	t.Helper()
+	call, ok := n.(*ast.CallExpr)
+	if !ok || len(call.Args) != 1 {
+		return
+	}
+	generic, ok := call.Fun.(*ast.IndexListExpr)
+	lit, isText := call.Args[0].(*ast.BasicLit)
+	if !ok || !isText {
+		return
+	}
+	name, err := strconv.Unquote(lit.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(name, "ClientCSI.") {
+		methods[name] = generic.X.(*ast.Ident).Name == "write"
+	}
 }
 
 func TestEveryMethodIsServed(t *testing.T) {

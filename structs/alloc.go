@@ -8,6 +8,16 @@ import (
 	"time"
 )
 
+// The methods of allocations.
+var (
+	NodeUpdateAllocs = write[AllocsClientUpdateRequest, Empty]("Node.UpdateAlloc")
+	AllocGet         = read[AllocGetRequest, AllocGetResponse]("Alloc.GetAlloc")
+	// AllocsGet reads allocations by ID, for the node that runs them.
+	AllocsGet = read[AllocsGetRequest, AllocsResponse]("Alloc.GetAllocs")
+	AllocList = read[QueryRequest, AllocListResponse]("Alloc.List")
+	AllocStop = write[AllocStopRequest, AllocStopResponse]("Alloc.Stop")
+)
+
 // What the servers want of an allocation.
 const (
 	AllocDesiredRun   = "run"

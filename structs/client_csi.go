@@ -1,5 +1,26 @@
 package structs
 
+// The methods that a node serves to servers, over the connection that the node opened.
+var (
+	ClientCSIControllerCreate = write[ClientCSICreateRequest, ClientCSICreateResponse](
+		"ClientCSI.ControllerCreateVolume")
+	ClientCSIControllerDelete = write[ClientCSIDeleteRequest, Empty]("ClientCSI.ControllerDeleteVolume")
+	ClientCSIControllerAttach = write[ClientCSIAttachRequest, ClientCSIAttachResponse](
+		"ClientCSI.ControllerAttachVolume")
+	ClientCSIControllerDetach   = write[ClientCSIDetachRequest, Empty]("ClientCSI.ControllerDetachVolume")
+	ClientCSIControllerValidate = write[ClientCSIValidateRequest, Empty](
+		"ClientCSI.ControllerValidateVolume")
+	ClientCSIControllerExpand = write[ClientCSIExpandRequest, ClientCSIExpandResponse](
+		"ClientCSI.ControllerExpandVolume")
+	ClientCSIControllerList = read[ClientCSIListRequest, ClientCSIListResponse](
+		"ClientCSI.ControllerListVolumes")
+	ClientCSINodeExpand = write[ClientCSINodeExpandRequest, ClientCSINodeExpandResponse](
+		"ClientCSI.NodeExpandVolume")
+	ClientCSINodeVolume = read[ClientCSINodeVolumeRequest, ClientCSINodeVolumeResponse](
+		"ClientCSI.NodeVolume")
+	ClientCSINodeDetach = write[ClientCSINodeDetachRequest, Empty]("ClientCSI.NodeDetachVolume")
+)
+
 // The requests that a server makes of a node that runs a plugin's controller. Each names the plugin by
 // its ID; the node answers unavailable when it runs no healthy instance of it. Provider, unless empty, is the
 // driver that the plugin's ID belongs to: the node answers unavailable rather than call another driver.

@@ -2,6 +2,16 @@ package structs
 
 import "maps"
 
+// The methods of claims and attachments.
+var (
+	CSIVolumeClaim        = write[CSIVolumeClaimRequest, CSIVolumeClaimResponse]("CSIVolume.Claim")
+	CSIVolumeUnpublish    = write[CSIVolumeUnpublishRequest, Empty]("CSIVolume.Unpublish")
+	CSIVolumeDetach       = write[CSIVolumeDetachRequest, CSIVolumeDetachResponse]("CSIVolume.Detach")
+	CSIVolumeNodeExpanded = write[CSINodeExpandOutcome, Empty]("CSIVolume.NodeExpanded")
+	CSIClaimGet           = read[CSIClaimGetRequest, CSIClaimGetResponse]("CSIVolume.GetClaim")
+	CSIClaimList          = read[CSIClaimListRequest, CSIClaimListResponse]("CSIVolume.ListClaims")
+)
+
 // The states of a claim. A claim that is let go is deleted; there is no state after granted.
 const (
 	ClaimWaiting = "waiting" // in line; Reason says for what

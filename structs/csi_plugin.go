@@ -5,6 +5,14 @@ import (
 	"strings"
 )
 
+// The methods of plugins.
+var (
+	NodeUpdateCSI   = write[NodeUpdateCSIRequest, Empty]("Node.UpdateCSI")
+	CSIPluginGet    = read[CSIPluginGetRequest, CSIPluginGetResponse]("CSIPlugin.Get")
+	CSIPluginList   = read[QueryRequest, CSIPluginListResponse]("CSIPlugin.List")
+	CSIPluginDelete = write[CSIPluginDeleteRequest, Empty]("CSIPlugin.Delete")
+)
+
 // CSIKind is the half of a plugin that an instance serves.
 type CSIKind string
 

@@ -5,6 +5,18 @@ import (
 	"slices"
 )
 
+// The methods of volumes.
+var (
+	CSIVolumeGet        = read[CSIVolumeGetRequest, CSIVolumeGetResponse]("CSIVolume.Get")
+	CSIVolumeList       = read[CSIVolumeListRequest, CSIVolumeListResponse]("CSIVolume.List")
+	CSIVolumeRegister   = write[CSIVolumeRegisterRequest, CSIVolumeRegisterResponse]("CSIVolume.Register")
+	CSIVolumeCreate     = write[CSIVolumeRegisterRequest, CSIVolumeRegisterResponse]("CSIVolume.Create")
+	CSIVolumeDeregister = write[CSIVolumeDeregisterRequest, Empty]("CSIVolume.Deregister")
+	CSIVolumeDelete     = write[CSIVolumeDeleteRequest, Empty]("CSIVolume.Delete")
+	CSIVolumeRetry      = write[CSIVolumeRetryRequest, Empty]("CSIVolume.Retry")
+	CSIVolumeExternal   = read[CSIVolumeExternalRequest, CSIVolumeExternalResponse]("CSIVolume.ListExternal")
+)
+
 // CSIAccessMode says how many nodes and writers may use a volume at once (CSI spec, AccessMode).
 type CSIAccessMode string
 

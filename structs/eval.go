@@ -5,6 +5,13 @@ import (
 	"strings"
 )
 
+// The methods of evaluations.
+var (
+	EvalGet    = read[EvalGetRequest, EvalGetResponse]("Eval.GetEval")
+	EvalList   = read[QueryRequest, EvalListResponse]("Eval.List")
+	EvalAllocs = read[EvalGetRequest, AllocListResponse]("Eval.Allocations")
+)
+
 // The states of an evaluation.
 const (
 	EvalPending   = "pending"

@@ -6,6 +6,19 @@ import (
 	"time"
 )
 
+// The methods of jobs.
+var (
+	JobRegister    = write[JobRegisterRequest, JobRegisterResponse]("Job.Register")
+	JobDeregister  = write[JobDeregisterRequest, JobDeregisterResponse]("Job.Deregister")
+	JobEvaluate    = write[JobEvaluateRequest, JobRegisterResponse]("Job.Evaluate")
+	JobGet         = read[JobGetRequest, JobGetResponse]("Job.GetJob")
+	JobList        = read[QueryRequest, JobListResponse]("Job.List")
+	JobVersions    = read[JobGetRequest, JobVersionsResponse]("Job.GetJobVersions")
+	JobSummaryGet  = read[JobGetRequest, JobSummaryResponse]("Job.Summary")
+	JobAllocations = read[JobGetRequest, AllocListResponse]("Job.Allocations")
+	JobEvaluations = read[JobGetRequest, EvalListResponse]("Job.Evaluations")
+)
+
 // The types of a job.
 const (
 	JobService  = "service"  // runs until stopped

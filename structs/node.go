@@ -5,6 +5,20 @@ import (
 	"time"
 )
 
+// The methods of nodes.
+var (
+	NodeRegister    = write[NodeRegisterRequest, NodeRegisterResponse]("Node.Register")
+	NodeDeregister  = write[NodeDeregisterRequest, Empty]("Node.Deregister")
+	NodeHeartbeat   = write[NodeHeartbeatRequest, NodeHeartbeatResponse]("Node.UpdateStatus")
+	NodeEligibility = write[NodeEligibilityRequest, Empty]("Node.UpdateEligibility")
+	NodeGet         = read[NodeGetRequest, NodeGetResponse]("Node.Get")
+	NodeList        = read[QueryRequest, NodeListResponse]("Node.List")
+	// NodeAllocs reads whole allocations, for operators.
+	NodeAllocs       = read[NodeGetRequest, AllocsResponse]("Node.GetAllocs")
+	NodeClientAllocs = read[NodeGetRequest, NodeClientAllocsResponse]("Node.GetClientAllocs")
+	NodeEvaluate     = write[NodeGetWriteRequest, NodeEvaluateResponse]("Node.Evaluate")
+)
+
 // The states of a node.
 const (
 	NodeInit         = "initializing"

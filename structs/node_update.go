@@ -11,6 +11,9 @@ import (
 	"berth/internal/codec"
 )
 
+// NodeUpdate reports changes of a node that is registered.
+var NodeUpdate = write[NodeUpdateRequest, Empty]("Node.Update")
+
 // NodeUpdateRequest carries what a node has to say of itself that differs from what the servers have
 // acknowledged. What is left out stays as it is. Plugin instances have a request of their own.
 type NodeUpdateRequest struct {

@@ -1,5 +1,16 @@
 package structs
 
+// The methods of the servers themselves.
+var (
+	StatusLeader = read[QueryRequest, StatusLeaderResponse]("Status.Leader")
+	StatusPeers  = read[QueryRequest, StatusPeersResponse]("Status.Peers")
+	// StatusPing is answered by any server itself.
+	StatusPing     = read[QueryRequest, Empty]("Status.Ping")
+	OperatorRaft   = read[QueryRequest, RaftConfigurationResponse]("Operator.RaftConfiguration")
+	OperatorRemove = write[RaftRemovePeerRequest, Empty]("Operator.RaftRemovePeer")
+	SystemGC       = write[WriteRequest, Empty]("System.GarbageCollect")
+)
+
 // StatusLeaderResponse carries the leader's advertised RPC address, "" while there is none.
 type StatusLeaderResponse struct {
 	Leader string
