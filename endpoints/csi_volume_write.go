@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 
+	"github.com/hashicorp/go-metrics"
+
 	"berth/fsm"
+	"berth/internal/keylock"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -150,11 +153,11 @@ func (i intents) record(ctx context.Context, req *structs.CSIVolumeRegisterReque
 	for n, v := range given {
 		names[n] = v.Namespace + "/" + v.ID
 	}
-	done, err := i.volumeTurns.take(ctx, names...)
+	unlock, err := i.lockVolumes(ctx, names)
 	if err != nil {
 		return 0, err
 	}
-	defer done()
+	defer unlock()
 	tx := i.store.Read()
 	entry := &structs.CSIVolumeRegisterRequest{WriteOptions: req.WriteOptions}
 	for _, v := range given {
@@ -165,6 +168,25 @@ func (i intents) record(ctx context.Context, req *structs.CSIVolumeRegisterReque
 		entry.Volumes = append(entry.Volumes, wanted)
 	}
 	return fsm.Propose(ctx, i.raft, fsm.VolumePut, entry)
+}
+
+// lockVolumes waits until no other request records one of the volumes. It waits no longer than WritePatience,
+// and not at all where VolumeQueue requests wait already. Then the caller is told when to come again.
+func (i intents) lockVolumes(ctx context.Context, names []string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, i.config.WritePatience)
+	defer cancel()
+	unlock, err = i.volumeLocks.Lock(ctx, "", names...)
+	var held *keylock.Error
+	if !errors.As(err, &held) {
+		return unlock, err
+	}
+	limit := "turn patience"
+	if errors.Is(held, keylock.ErrFull) {
+		limit = "turn full"
+	}
+	metrics.IncrCounterWithLabels([]string{"rpc", "refused"}, 1, []metrics.Label{{Name: "limit", Value: limit}})
+	return nil, structs.Busy(i.config.WritePatience,
+		"nothing was written: others are changing %q and more wait for it", held.Key)
 }
 
 // settled reports whether nothing is pending for a volume that was asked for so, or why it never will be.

@@ -8,6 +8,7 @@ import (
 
 	"berth/endpoints/query"
 	"berth/fsm"
+	"berth/internal/keylock"
 	"berth/internal/together"
 	"berth/rpc"
 	"berth/server/nodeconn"
@@ -102,7 +103,7 @@ type Endpoints struct {
 	now     func() time.Time
 	config  Config
 
-	volumeTurns turns // whose turn it is to record a volume, by namespace and ID
+	volumeLocks keylock.Map // held while a volume is recorded, by namespace and ID
 
 	standings together.Gather[standing, string] // nodes by what their heartbeats change
 }
@@ -126,7 +127,7 @@ func New(d Deps) *Endpoints {
 		nodes: d.Nodes, store: d.Store, raft: writes, writes: writes, leases: d.Leases,
 		collect: d.CollectGarbage,
 		logger:  d.Logger, region: d.Region, now: d.Now, config: d.Config,
-		queries: query.NewEngine(d.Store, d.Raft), volumeTurns: turns{queue: d.Config.VolumeQueue, patience: d.Config.WritePatience},
+		queries: query.NewEngine(d.Store, d.Raft), volumeLocks: keylock.Map{MaxUsers: 1 + d.Config.VolumeQueue},
 	}
 	e.standings.Most, e.standings.Propose = standingsMost, e.recordStanding
 	return e

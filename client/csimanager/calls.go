@@ -68,7 +68,7 @@ func Do[T any](ctx context.Context, m *Manager, c Call, fn func(ctx context.Cont
 		err    error
 	}
 	var none T
-	release, err := m.calls.acquire(ctx, c.PluginID+"\x00"+c.Volume, c.String())
+	release, err := acquire(ctx, &m.calls, c.PluginID+"\x00"+c.Volume, c.String())
 	if err != nil {
 		return none, err
 	}

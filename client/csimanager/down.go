@@ -30,7 +30,7 @@ func (v *Volumes) down(ctx context.Context, k VolumeKey, allocID string) error {
 	if err != nil {
 		return err
 	}
-	release, err := v.seq.acquire(ctx, k.String(), "taking it from the allocation")
+	release, err := acquire(ctx, &v.seq, k.String(), "taking it from the allocation")
 	if err != nil {
 		return err
 	}

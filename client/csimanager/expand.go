@@ -87,7 +87,7 @@ func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error
 	if err != nil {
 		return 0, err
 	}
-	release, err := v.seq.acquire(ctx, u.VolumeKey.String(), "growing what is on it")
+	release, err := acquire(ctx, &v.seq, u.VolumeKey.String(), "growing what is on it")
 	if err != nil {
 		return 0, err
 	}

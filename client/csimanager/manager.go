@@ -14,6 +14,7 @@ import (
 	"berth/client/dynamicplugins"
 	"berth/client/store"
 	"berth/csi"
+	"berth/internal/keylock"
 	"berth/structs"
 )
 
@@ -63,7 +64,7 @@ type Manager struct {
 	cfg     Config
 	logger  hclog.Logger
 	volumes *Volumes
-	calls   locks // one call in flight per volume of a plugin, over both halves
+	calls   keylock.Map // one call in flight per volume of a plugin, over both halves
 
 	kicks   chan dynamicplugins.Key // instances that have something new
 	changes chan struct{}

@@ -2,6 +2,7 @@ package csimanager
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"berth/client/dynamicplugins"
 	"berth/csi/csitest"
+	"berth/internal/keylock"
 	"berth/structs"
 )
 
@@ -328,40 +330,21 @@ func TestEveryInstanceIsShutDownAndWaitedFor(t *testing.T) {
 	}
 }
 
-func TestLocksAreForgottenWithTheirLastUser(t *testing.T) {
-	var l locks
-	release, err := l.acquire(context.Background(), "v", "it")
+func TestAcquire_SaysWhoseWorkIsInTheWay(t *testing.T) {
+	var l keylock.Map
+	release, err := acquire(context.Background(), &l, "v", "staging it")
 	must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := l.acquire(ctx, "v", "it"); !structs.IsKind(err, structs.KindUnavailable) {
+	_, err = acquire(ctx, &l, "v", "growing it")
+	if !structs.IsKind(err, structs.KindUnavailable) || !errors.Is(err, context.Canceled) ||
+		!strings.Contains(err.Error(), "growing it was not begun: earlier work on it, staging it since") {
 		t.Errorf("got %v", err)
 	}
-	other, err := l.acquire(context.Background(), "w", "it")
-	must(t, err)
-	other()
-	var order []int
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	for i := range 20 {
-		wg.Go(func() {
-			release, err := l.acquire(context.Background(), "v", "it")
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer release()
-			mu.Lock()
-			order = append(order, i)
-			mu.Unlock()
-		})
-	}
 	release()
-	wg.Wait()
-	slices.Sort(order)
-	if len(order) != 20 || len(l.held) != 0 {
-		t.Errorf("%v got it, %d locks are kept", order, len(l.held))
-	}
+	release, err = acquire(ctx, &l, "v", "growing it")
+	must(t, err)
+	release()
 }
 
 func TestManager_FindsWhatItMissedAtTheNextResync(t *testing.T) {

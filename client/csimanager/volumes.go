@@ -14,6 +14,7 @@ import (
 	"berth/client/hook"
 	"berth/client/mounts"
 	"berth/csi"
+	"berth/internal/keylock"
 	"berth/structs"
 )
 
@@ -56,7 +57,7 @@ type Volumes struct {
 	m       *Manager
 	logger  hclog.Logger
 	book    book
-	seq     locks // one sequence of steps per volume
+	seq     keylock.Map // one sequence of steps per volume
 	parking parking
 	root    string
 	boot    string
@@ -128,7 +129,7 @@ func (v *Volumes) up(ctx context.Context, u *Use) (m hook.VolumeMount, grown *gr
 	if err := conn.CheckDriver(u.Provider, "used"); err != nil {
 		return m, nil, err
 	}
-	release, err := v.seq.acquire(ctx, u.VolumeKey.String(), "bringing it to the allocation")
+	release, err := acquire(ctx, &v.seq, u.VolumeKey.String(), "bringing it to the allocation")
 	if err != nil {
 		return m, nil, err
 	}

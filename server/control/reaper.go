@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/keylock"
 	"berth/internal/together"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -25,7 +26,7 @@ const reapsPerNode = 512
 func (r reaperLoop) run(ctx context.Context) { r.runner().run(ctx) }
 
 func (r reaperLoop) runner() runner[reapKey] {
-	w := &reaper{reaperLoop: r}
+	w := &reaper{reaperLoop: r, nodes: keylock.Map{Width: r.Config.CallsPerNode}}
 	w.released.Most, w.released.Wait, w.released.Propose = entryMost, r.Config.Together, w.record
 	return runner[reapKey]{
 		name: "reaper", logger: r.Logger, store: r.Store, now: r.Now, retry: r.Config.Retry, parallel: reapsPerNode,
@@ -44,7 +45,8 @@ func (k reapKey) String() string {
 // reaper is the loop while it runs.
 type reaper struct {
 	reaperLoop
-	calls    lanes
+	volumes  keylock.Map                                  // calls about one volume of one node
+	nodes    keylock.Map                                  // calls to one node
 	released together.Gather[string, structs.CSIClaimKey] // by node
 }
 
@@ -153,12 +155,12 @@ func (r *reaper) told(last *structs.OperationError, why error) bool {
 
 // letGo asks the node, about a volume once at a time.
 func (r *reaper) letGo(ctx context.Context, c *structs.CSIClaim) error {
-	leave, err := r.calls.enter(ctx, "volume "+c.Namespace+"/"+c.VolumeID+" node "+c.NodeID, 1)
+	leave, err := r.volumes.Lock(ctx, "", c.Namespace+"/"+c.VolumeID+" node "+c.NodeID)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	leaveNode, err := r.calls.enter(ctx, "node "+c.NodeID, r.Config.CallsPerNode)
+	leaveNode, err := r.nodes.Lock(ctx, "", c.NodeID)
 	if err != nil {
 		return err
 	}

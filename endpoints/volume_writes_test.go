@@ -79,37 +79,6 @@ func TestVolumesAreRecordedSideBySideButEachByOneAtATime(t *testing.T) {
 		}
 		close(held.free)
 		all.Wait()
-		if len(s.volumeTurns.held) != 0 {
-			t.Errorf("%d turns are remembered for ever", len(s.volumeTurns.held))
-		}
-	})
-}
-
-// TestManyVolumesInOppositeOrderDoNotWaitForEachOther: each of two requests wants what the other has first.
-func TestManyVolumesInOppositeOrderDoNotWaitForEachOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tu := &turns{queue: 8, patience: time.Hour}
-		var all sync.WaitGroup
-		for n := range 8 {
-			names := []string{"a", "b", "c", "a"}
-			if n%2 == 0 {
-				names = []string{"c", "b", "a"}
-			}
-			all.Go(func() {
-				done, err := tu.take(t.Context(), names...)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				time.Sleep(time.Second)
-				done()
-			})
-		}
-		begin := time.Now()
-		all.Wait()
-		if took := time.Since(begin); took != 8*time.Second {
-			t.Errorf("8 turns of a second each took %s", took)
-		}
 	})
 }
 

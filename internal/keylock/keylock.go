@@ -1,0 +1,136 @@
+// Package keylock has locks and semaphores by key.
+//
+// Its rules:
+//
+//   - Callers with different keys do not wait for each other.
+//   - A wait ends with its context. A caller whose wait ended has no lock, and the error says so.
+//   - A key takes memory only while a caller holds it or waits for it.
+//   - A caller that names several keys takes them in sorted order. Two callers of Lock therefore never wait
+//     for each other.
+//
+// A holder must not call Lock again on the same Map, unless the callers agree on an order of their own.
+package keylock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrFull says that MaxUsers callers use the key already.
+var ErrFull = errors.New("too many callers wait")
+
+// Map is a set of locks by key. Its exported fields are set before its first use. The zero value is ready.
+type Map struct {
+	Width    int // callers that hold one key at once; 0 is one
+	MaxUsers int // callers that hold one key or wait for it; 0 is no bound
+
+	mu      sync.Mutex
+	entries map[string]*entry
+}
+
+type entry struct {
+	places chan struct{} // has an element for each holder
+	users  int           // holders and those that wait; the last one deletes the entry
+	holder string        // the latest
+	since  time.Time
+}
+
+// Error says why a caller did not get a lock. It unwraps to ErrFull or to the error of the context.
+type Error struct {
+	Key    string
+	Holder string    // the latest holder of the key, as it called itself
+	Since  time.Time // when it got the key
+	Err    error
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("waiting for %q: %v", e.Key, e.Err) }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Lock waits until the caller holds all keys. holder describes the caller in the errors of others. A key that
+// is free is taken even if ctx has ended. Every error is an *Error; the caller then holds no key.
+func (m *Map) Lock(ctx context.Context, holder string, keys ...string) (unlock func(), err error) {
+	keys = slices.Sorted(slices.Values(keys))
+	var held []func()
+	unlock = func() {
+		for _, free := range slices.Backward(held) {
+			free()
+		}
+	}
+	for _, key := range slices.Compact(keys) {
+		free, err := m.lockOne(ctx, holder, key)
+		if err != nil {
+			unlock()
+			return nil, err
+		}
+		held = append(held, free)
+	}
+	return unlock, nil
+}
+
+func (m *Map) lockOne(ctx context.Context, holder, key string) (unlock func(), err error) {
+	e := m.enter(key)
+	if e == nil {
+		return nil, &Error{Key: key, Err: ErrFull}
+	}
+	select {
+	case e.places <- struct{}{}:
+		return m.hold(key, e, holder), nil
+	default:
+	}
+	select {
+	case e.places <- struct{}{}:
+		return m.hold(key, e, holder), nil
+	case <-ctx.Done():
+		return nil, m.giveUp(key, e, ctx.Err())
+	}
+}
+
+// enter counts a user of the key. It returns nil if there are MaxUsers already.
+func (m *Map) enter(key string) *entry {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.entries[key]
+	if e == nil {
+		e = &entry{places: make(chan struct{}, max(m.Width, 1))}
+		if m.entries == nil {
+			m.entries = map[string]*entry{}
+		}
+		m.entries[key] = e
+	}
+	if m.MaxUsers > 0 && e.users >= m.MaxUsers {
+		return nil
+	}
+	e.users++
+	return e
+}
+
+func (m *Map) hold(key string, e *entry, holder string) (unlock func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e.holder, e.since = holder, time.Now()
+	return func() {
+		<-e.places
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.leave(key, e)
+	}
+}
+
+func (m *Map) giveUp(key string, e *entry, cause error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.leave(key, e)
+	return &Error{Key: key, Holder: e.holder, Since: e.since, Err: cause}
+}
+
+func (m *Map) leave(key string, e *entry) {
+	e.users--
+	if e.users == 0 {
+		delete(m.entries, key)
+	}
+}
