@@ -26,7 +26,7 @@ func (b *benchStore) restored() (s *Store, held float64, took time.Duration) {
 	before := heapNow()
 	s = New()
 	r, start := buf, time.Now()
-	if err := s.Load(&r); err != nil {
+	if err := loadAsServer(s, &r); err != nil {
 		b.tb.Fatal(err)
 	}
 	took = time.Since(start)

@@ -3,6 +3,7 @@ package state
 import (
 	"fmt"
 	"io"
+	"runtime/debug"
 	"testing"
 
 	"berth/internal/benchmeter"
@@ -292,7 +293,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		m := benchmeter.Begin(b)
 		for m.Loop() {
 			r := buf
-			if err := New().Load(&r); err != nil {
+			if err := loadAsServer(New(), &r); err != nil {
 				b.Fatal(err)
 			}
 			m.Round()
@@ -300,6 +301,12 @@ func BenchmarkSnapshot(b *testing.B) {
 		m.End(rows)
 		b.ReportMetric(float64(len(buf.b)), "bytes")
 	})
+}
+
+// loadAsServer loads a snapshot file with the GOGC that fsm.FSM.Restore sets.
+func loadAsServer(s *Store, r io.Reader) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
+	return s.Load(r)
 }
 
 // memory is a file that is kept in memory and read from its beginning by each copy.
