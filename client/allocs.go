@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"berth/client/allocrunner"
-	"berth/client/retry"
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -132,7 +132,7 @@ func (c *Client) runAllocs(ctx context.Context) {
 		}
 		wait := pause.After(err)
 		c.logger.Warn("learning which allocations to run failed", "again_in", wait, "error", err)
-		retry.Sleep(ctx, wait)
+		backoff.Sleep(ctx, wait)
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"berth/client/retry"
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -35,7 +35,7 @@ func (c *Client) runDrivers(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		retry.Sleep(ctx, nodeBatch)
+		backoff.Sleep(ctx, nodeBatch)
 		for pause := serverRetry; ctx.Err() == nil; {
 			err := c.sendNode(ctx)
 			if err == nil {
@@ -43,7 +43,7 @@ func (c *Client) runDrivers(ctx context.Context) {
 			}
 			wait := pause.After(err)
 			c.logger.Warn("telling the servers of the node failed", "again_in", wait, "error", err)
-			retry.Sleep(ctx, wait)
+			backoff.Sleep(ctx, wait)
 		}
 	}
 }

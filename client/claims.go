@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"berth/client/retry"
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -41,7 +41,7 @@ func (c *Client) runClaims(ctx context.Context) {
 		for err := c.checkClaims(ctx); err != nil && ctx.Err() == nil; err = c.checkClaims(ctx) {
 			wait := pause.Next()
 			c.logger.Warn("holding claims against the servers' failed", "again_in", wait, "error", err)
-			retry.Sleep(ctx, wait)
+			backoff.Sleep(ctx, wait)
 		}
 	}
 }

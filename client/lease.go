@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"berth/client/retry"
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -22,8 +22,8 @@ const (
 
 // serverRetry paces attempts to reach the servers; leaseRetry those that the lease depends on.
 var (
-	serverRetry = retry.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
-	leaseRetry  = retry.Backoff{Min: 100 * time.Millisecond, Max: 2 * time.Second}
+	serverRetry = backoff.Backoff{Min: 250 * time.Millisecond, Max: 10 * time.Second}
+	leaseRetry  = backoff.Backoff{Min: 100 * time.Millisecond, Max: 2 * time.Second}
 )
 
 // buildNode puts the node together from what was found and what was configured.
@@ -114,7 +114,7 @@ func (c *Client) runLease(ctx context.Context) {
 		if held.lost(time.Now(), c.config.Get().HeartbeatGrace) {
 			c.logger.Error("the lease has ended: the servers take this node for down", "ended_at", held.until)
 		}
-		retry.Sleep(ctx, wait)
+		backoff.Sleep(ctx, wait)
 	}
 }
 
@@ -239,7 +239,7 @@ func (c *Client) waitBeat(ctx context.Context, ttl time.Duration, before string)
 	case <-ctx.Done():
 		return false
 	}
-	retry.Sleep(ctx, minBeatGap-time.Since(begin))
+	backoff.Sleep(ctx, minBeatGap-time.Since(begin))
 	return register
 }
 

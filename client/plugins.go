@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"berth/client/retry"
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -67,13 +67,13 @@ func (c *Client) runPlugins(ctx context.Context) {
 			if ctx.Err() == nil {
 				c.logger.Warn("telling the servers of plugins failed", "again_in", wait, "error", err)
 			}
-			if !retry.Sleep(ctx, wait) {
+			if !backoff.Sleep(ctx, wait) {
 				return
 			}
 		}
 		select {
 		case <-c.sub.Plugins.Changes():
-			retry.Sleep(ctx, pluginBatch)
+			backoff.Sleep(ctx, pluginBatch)
 		case <-ctx.Done():
 			return
 		}

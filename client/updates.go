@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
-	"berth/client/retry"
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -118,7 +118,7 @@ func (c *Client) runUpdates(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if !retry.Sleep(ctx, c.config.Get().UpdateInterval) {
+		if !backoff.Sleep(ctx, c.config.Get().UpdateInterval) {
 			return
 		}
 		if err := c.sendUpdates(ctx); err != nil {
@@ -127,7 +127,7 @@ func (c *Client) runUpdates(ctx context.Context) {
 			if ctx.Err() == nil {
 				c.logger.Warn("telling the servers of allocations failed", "again_in", wait, "error", err)
 			}
-			if !retry.Sleep(ctx, wait) {
+			if !backoff.Sleep(ctx, wait) {
 				return
 			}
 			continue

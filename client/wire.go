@@ -15,9 +15,9 @@ import (
 	"berth/client/dynamicplugins"
 	"berth/client/hook"
 	"berth/client/mounts"
-	"berth/client/retry"
 	"berth/client/servers"
 	"berth/client/store"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -112,7 +112,7 @@ func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
 			now, err := knownAllocs(p.DB)
 			return err != nil || now[id]
 		}
-		pause := retry.Backoff{Min: time.Second, Max: time.Minute}
+		pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
 		for {
 			_, err := plugins.Volumes().Reconcile(ctx, known)
 			if err == nil || ctx.Err() != nil {
@@ -120,7 +120,7 @@ func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
 			}
 			wait := pause.Next()
 			p.Logger.Warn("volumes of allocations that are gone could not be let go", "again_in", wait, "error", err)
-			if !retry.Sleep(ctx, wait) {
+			if !backoff.Sleep(ctx, wait) {
 				return
 			}
 		}

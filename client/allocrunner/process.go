@@ -9,7 +9,7 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hook"
-	"berth/client/retry"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -255,7 +255,7 @@ const defaultKillTimeout = 5 * time.Second
 // stopProcess has the driver stop the process, again until it has ended; one for which there is no time
 // is killed. It returns nil when ctx ends first.
 func (t *task) stopProcess(ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult) *driver.ExitResult {
-	pause := retry.Backoff{Min: time.Second, Max: time.Minute}
+	pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
 	for {
 		lost := t.r.lost.Done()
 		if t.r.lost.Err() != nil {

@@ -12,8 +12,8 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hook"
-	"berth/client/retry"
 	"berth/client/store"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -301,7 +301,7 @@ func (r *Runner) remove(ctx context.Context) {
 		}
 		wait := pause.Next()
 		r.logger.Warn("removing the allocation failed, it is tried again", "again_in", wait, "error", err)
-		if !retry.Sleep(ctx, wait) {
+		if !backoff.Sleep(ctx, wait) {
 			return
 		}
 	}
@@ -332,7 +332,7 @@ func (r *Runner) setUp(ctx context.Context) {
 		}
 		wait := pause.Next()
 		r.logger.Warn("setting up failed beside a running task, it is tried again", "again_in", wait, "error", err)
-		if !retry.Sleep(up, wait) {
+		if !backoff.Sleep(up, wait) {
 			return
 		}
 	}

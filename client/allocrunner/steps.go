@@ -9,11 +9,11 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/client/retry"
+	"berth/internal/backoff"
 )
 
 // downRetry paces the attempts to take down what would not go down.
-var downRetry = retry.Backoff{Min: time.Second, Max: time.Minute}
+var downRetry = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
 // step is a hook of either kind with its environment bound.
 type step struct {
@@ -107,7 +107,7 @@ func (s *steps) downUntilDone(ctx context.Context) bool {
 		}
 		wait := pause.Next()
 		s.logger.Warn("taking down failed, it is tried again", "again_in", wait, "error", err)
-		if !retry.Sleep(ctx, wait) {
+		if !backoff.Sleep(ctx, wait) {
 			return false
 		}
 	}

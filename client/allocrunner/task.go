@@ -11,8 +11,8 @@ import (
 
 	"berth/client/driver"
 	"berth/client/hook"
-	"berth/client/retry"
 	"berth/client/store"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -197,7 +197,7 @@ func (t *task) seek(ctx context.Context) {
 // seekUntilKnown goes on seeking until it is known whether the process still runs, the task is killed or
 // ctx ends.
 func (t *task) seekUntilKnown(ctx context.Context) {
-	pause := retry.Backoff{Min: time.Second, Max: time.Minute}
+	pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
 	for t.seeking != nil && t.pause(ctx, pause.Next()) {
 		t.seek(ctx)
 	}
@@ -349,7 +349,7 @@ func (t *task) toStop(ctx context.Context) bool {
 // beside what is left of its last run, and is not dead while something of it is left. When the agent
 // stops the process is left alone.
 func (t *task) cleanUp(ctx context.Context) {
-	pause := retry.Backoff{Min: time.Second, Max: time.Minute}
+	pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
 	for !t.clean && ctx.Err() == nil {
 		err := t.destroyProcess(ctx)
 		if err == nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"berth/client/dynamicplugins"
-	"berth/client/retry"
 	"berth/csi"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -83,7 +83,7 @@ func (i *instance) update(r *structs.CSIInfo) bool {
 // follow fingerprints until ctx ends: now, then at the interval; one that is not healthy is asked again
 // sooner, at growing distances. Distances vary, so that a node's plugins are not all asked at once.
 func (m *Manager) follow(ctx context.Context, i *instance) {
-	sooner := m.cfg.RetryMin
+	sooner := backoff.Backoff{Min: m.cfg.RetryMin, Max: m.cfg.FingerprintInterval}
 	for {
 		r := m.fingerprint(ctx, i)
 		if ctx.Err() != nil {
@@ -99,10 +99,9 @@ func (m *Manager) follow(ctx context.Context, i *instance) {
 		}
 		wait := m.cfg.FingerprintInterval
 		if r.Healthy {
-			sooner = m.cfg.RetryMin
+			sooner.Reset()
 		} else {
-			wait = min(sooner, wait)
-			sooner = min(2*sooner, m.cfg.FingerprintInterval)
+			wait = sooner.Next()
 		}
 		if !sleep(ctx, wait) {
 			return
@@ -117,7 +116,7 @@ func (m *Manager) logReport(i *instance, r *structs.CSIInfo) {
 
 // sleep waits about as long as told, so that plugins are not all asked at once, or reports that ctx has ended.
 func sleep(ctx context.Context, d time.Duration) bool {
-	return retry.Sleep(ctx, d-time.Duration(rand.Int64N(int64(d)/10+1)))
+	return backoff.Sleep(ctx, d-time.Duration(rand.Int64N(int64(d)/10+1)))
 }
 
 // fingerprint asks the plugin all there is to know. An instance that is not healthy keeps what was known

@@ -14,6 +14,7 @@ import (
 	"berth/client/hook"
 	"berth/client/mounts"
 	"berth/csi"
+	"berth/internal/backoff"
 	"berth/internal/keylock"
 	"berth/structs"
 )
@@ -103,7 +104,7 @@ func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hook.V
 }
 
 func (v *Volumes) retry(ctx context.Context, progress func(string), try func() error) error {
-	delay := v.m.cfg.RetryMin
+	delays := backoff.Backoff{Min: v.m.cfg.RetryMin, Max: v.m.cfg.RetryMax}
 	for {
 		err := try()
 		if err == nil || csi.Final(err) {
@@ -112,10 +113,9 @@ func (v *Volumes) retry(ctx context.Context, progress func(string), try func() e
 		if progress != nil {
 			progress(err.Error())
 		}
-		if !sleep(ctx, delay) {
+		if !sleep(ctx, delays.Next()) {
 			return err
 		}
-		delay = min(2*delay, v.m.cfg.RetryMax)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
-	"berth/internal/busy"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -129,7 +129,7 @@ func MakeShared(dir string) error {
 // ReleaseShared takes back what MakeShared did. While anything is mounted below, it is refused with
 // precondition. What is busy is tried again for a moment.
 func ReleaseShared(dir string) error {
-	return busy.Retry(context.Background(), func() error { return releaseShared(dir) })
+	return backoff.RetryEBUSY(context.Background(), func() error { return releaseShared(dir) })
 }
 
 func releaseShared(dir string) error {

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"berth/internal/busy"
+	"berth/internal/backoff"
 )
 
 // defaultSize is what a volume gets whose size is not asked for.
@@ -200,7 +200,7 @@ func (w *world) bind(source, target string, readOnly bool) error {
 func (w *world) unbind(target string, rmdir bool) error {
 	target = w.cfg.HostPath(target)
 	if i := slices.Index(w.mounts, target); i >= 0 {
-		err := busy.Retry(context.Background(), func() error { return unix.Unmount(target, 0) })
+		err := backoff.RetryEBUSY(context.Background(), func() error { return unix.Unmount(target, 0) })
 		if err != nil && !errors.Is(err, unix.EINVAL) {
 			return fmt.Errorf("unmounting %s: %w", target, err)
 		}

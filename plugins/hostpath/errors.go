@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"berth/internal/busy"
+	"berth/internal/backoff"
 )
 
 // fail makes an error with a gRPC code; the cause may be wrapped with %w.
@@ -46,7 +46,7 @@ func codeOf(err error) codes.Code {
 
 // patiently tries again for a while what is busy. What stays busy because the driver ends is unavailable.
 func patiently(ctx context.Context, try func() error) error {
-	err := busy.Retry(ctx, try)
+	err := backoff.RetryEBUSY(ctx, try)
 	if ctx.Err() != nil && errors.Is(err, unix.EBUSY) {
 		return fail(codes.Unavailable, "the driver ends: %w", err)
 	}

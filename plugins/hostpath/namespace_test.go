@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/csi"
-	"berth/internal/busy"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -30,7 +30,7 @@ func (w *world) shared() {
 
 func (w *world) unshared() {
 	for _, d := range []string{w.path("stage"), w.path("targets")} {
-		w.must("unbind", busy.Retry(context.Background(), func() error { return unix.Unmount(d, 0) }))
+		w.must("unbind", backoff.RetryEBUSY(context.Background(), func() error { return unix.Unmount(d, 0) }))
 	}
 }
 

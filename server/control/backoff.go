@@ -6,26 +6,6 @@ import (
 	"berth/structs"
 )
 
-// Backoff doubles from First up to Most.
-type Backoff struct {
-	First time.Duration
-	Most  time.Duration
-}
-
-// After is the pause after so many failures in a row.
-func (b Backoff) After(failures int) time.Duration {
-	if failures <= 0 {
-		return 0
-	}
-	pause := b.First
-	for range failures - 1 {
-		if pause *= 2; pause >= b.Most {
-			return b.Most
-		}
-	}
-	return min(pause, b.Most)
-}
-
 // lasting are the kinds of error that the same call will surely meet again until somebody does something.
 // Internal is not among them: a plugin says so too when it does not know what it has done.
 var lasting = map[structs.Kind]bool{
@@ -44,7 +24,7 @@ func (c Config) dueAfter(e *structs.OperationError) time.Time {
 	case lasting[e.Kind]:
 		return time.Unix(0, e.Time).Add(c.FinalRetry)
 	}
-	return time.Unix(0, e.Time).Add(c.Retry.After(e.Attempts))
+	return time.Unix(0, e.Time).Add(c.Retry.Delay(e.Attempts))
 }
 
 // refused are the kinds of error that say that the request itself is wrong: it is not sent again unchanged (CSI
@@ -59,5 +39,5 @@ func (c Config) retryTime(e *structs.OperationError) int64 {
 	case e.Kind == structs.KindDenied:
 		return e.Time + int64(c.FinalRetry)
 	}
-	return e.Time + int64(c.Retry.After(e.Attempts))
+	return e.Time + int64(c.Retry.Delay(e.Attempts))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/backoff"
 	"berth/state"
 	"berth/structs"
 )
@@ -28,7 +29,7 @@ func BenchmarkACall(b *testing.B) {
 				}
 				return nil, unavailable()
 			})
-			w.Config.Retry = Backoff{First: time.Nanosecond, Most: time.Nanosecond} // so that as many wait all the time
+			w.Config.Retry = backoff.Backoff{Min: time.Nanosecond, Max: time.Nanosecond} // so that as many wait all the time
 			ctx, cancel := context.WithCancel(context.Background())
 			r := controllerLoop{Deps: w.Deps}.runner()
 			began := make(chan struct{})

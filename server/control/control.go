@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/fsm"
+	"berth/internal/backoff"
 	"berth/scheduler"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -18,12 +19,12 @@ import (
 type Config struct {
 	Leases LeaseConfig
 
-	CallTimeout    time.Duration // of one call to a node
-	CallsPerPlugin int           // controller calls in flight at once
-	CallsPerNode   int           // detach calls in flight at once
-	Together       time.Duration // releases by one node that are ready within this share a log entry
-	Retry          Backoff       // of a call that may succeed when it is made again
-	FinalRetry     time.Duration // of a call that was denied: permission may be given meanwhile
+	CallTimeout    time.Duration   // of one call to a node
+	CallsPerPlugin int             // controller calls in flight at once
+	CallsPerNode   int             // detach calls in flight at once
+	Together       time.Duration   // releases by one node that are ready within this share a log entry
+	Retry          backoff.Backoff // of a call that may succeed when it is made again
+	FinalRetry     time.Duration   // of a call that was denied: permission may be given meanwhile
 	// OutcomeWait is how long a controller call may still take effect after it was sent to a node that cannot be
 	// asked any more. Until then it is neither repeated elsewhere nor undone.
 	OutcomeWait    time.Duration
@@ -45,7 +46,7 @@ func DefaultConfig() Config {
 		CallsPerPlugin: 8,
 		CallsPerNode:   8,
 		Together:       200 * time.Millisecond,
-		Retry:          Backoff{First: 250 * time.Millisecond, Most: 30 * time.Second},
+		Retry:          backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second},
 		FinalRetry:     time.Minute,
 		MountGrace:     time.Minute,
 		OutcomeWait:    5 * time.Minute,
@@ -68,8 +69,8 @@ func (c Config) Validate() error {
 	}{
 		{"leases: ttl", float64(c.Leases.TTL)}, {"leases: grace", float64(c.Leases.Grace)},
 		{"call timeout", float64(c.CallTimeout)}, {"calls per plugin", float64(c.CallsPerPlugin)},
-		{"calls per node", float64(c.CallsPerNode)}, {"together", float64(c.Together)}, {"retry: first", float64(c.Retry.First)},
-		{"retry: most", float64(c.Retry.Most)}, {"final retry", float64(c.FinalRetry)}, {"mount grace", float64(c.MountGrace)},
+		{"calls per node", float64(c.CallsPerNode)}, {"together", float64(c.Together)}, {"retry: min", float64(c.Retry.Min)},
+		{"retry: max", float64(c.Retry.Max)}, {"final retry", float64(c.FinalRetry)}, {"mount grace", float64(c.MountGrace)},
 		{"outcome wait", float64(c.OutcomeWait)},
 		{"evaluation attempts", float64(c.EvalAttempts)},
 		{"gc interval", float64(c.GCInterval)}, {"gc batch", float64(c.GCBatch)}, {"scheduler batch", float64(c.SchedulerBatch)},

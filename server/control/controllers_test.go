@@ -122,11 +122,11 @@ func TestDuty_C5_ACallIsRepeatedWithTheSameArguments(t *testing.T) {
 		if e := w.volume("v").LastError; e == nil || e.Attempts != 1 || e.Kind != structs.KindUnavailable || e.Message != "try again" {
 			t.Fatalf("the failure is not to be seen: %+v", e)
 		}
-		after(w.Config.Retry.First)
+		after(w.Config.Retry.Min)
 		if n := len(w.called(createMethod)); n != 2 {
 			t.Errorf("%d calls after the first pause, want 2", n)
 		}
-		after(w.Config.Retry.First)
+		after(w.Config.Retry.Min)
 		if n := len(w.called(createMethod)); n != 2 {
 			t.Errorf("%d calls: the second pause is not longer than the first", n)
 		}

@@ -108,7 +108,7 @@ func TestRetry_IsTriedAtOnce(t *testing.T) {
 		defer stop()
 		after(time.Hour)
 		e := w.attachment("v", "n1").LastError
-		if left := time.Until(time.Unix(0, e.RetryTime)); left <= 0 || left > w.Config.Retry.Most {
+		if left := time.Until(time.Unix(0, e.RetryTime)); left <= 0 || left > w.Config.Retry.Max {
 			t.Errorf("the row says that it is tried again in %s", left)
 		}
 		w.answers(nil)
@@ -218,11 +218,11 @@ func TestDuty_J5_J6_J7_WhenAnExpansionIsTriedAgain(t *testing.T) {
 					if v.ExpandPending == gone || v.LastError.Code != code || gone != (n == 1) || !gone && (n < 10 || n > 25) {
 						t.Fatalf("%+v after %d calls", v.LastError, n)
 					}
-					if left := time.Until(time.Unix(0, v.LastError.RetryTime)); !gone && left > w.Config.Retry.Most {
+					if left := time.Until(time.Unix(0, v.LastError.RetryTime)); !gone && left > w.Config.Retry.Max {
 						t.Errorf("the row says that it is tried again in %s", left)
 					}
 					w.answers(twoSteps(done))
-					after(w.Config.Retry.Most)
+					after(w.Config.Retry.Max)
 					if v := w.volume("v"); !gone && (v.ExpandPending || v.LastError != nil || v.Capacity < 20) {
 						t.Errorf("the plugin expands it now, and it is %+v", v)
 					}

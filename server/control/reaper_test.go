@@ -92,13 +92,13 @@ func TestTheReapersWorkIsRepeatedByTheNextLeader(t *testing.T) {
 		w.endAlloc("a1", "n1")
 		w.logDown(unavailable())
 		stop := w.lead("reaper")
-		after(w.Config.ReapGrace + w.Config.Retry.Most)
+		after(w.Config.ReapGrace + w.Config.Retry.Max)
 		stop()
 		first := len(w.called(structs.ClientCSINodeDetach.Name))
 		w.logDown(nil)
 		stop = w.lead("reaper")
 		defer stop()
-		after(w.Config.Retry.Most)
+		after(w.Config.Retry.Max)
 		if n := len(w.called(structs.ClientCSINodeDetach.Name)); first == 0 || n != first+1 || state.Claim(w.Store.Read(), "default", "v", "a1") != nil {
 			t.Errorf("%d calls, then %d; the claim is not released", first, n)
 		}
@@ -142,7 +142,7 @@ func TestWhatANodeLetsGoOfTogetherIsOneEntry(t *testing.T) {
 		before := w.written()
 		stop := w.lead("reaper")
 		defer stop()
-		after(w.Config.ReapGrace + w.Config.Retry.Most)
+		after(w.Config.ReapGrace + w.Config.Retry.Max)
 		for range endedClaims(w.Store.Read()) {
 			t.Fatal("not all claims are released")
 		}
@@ -173,7 +173,7 @@ func TestAVolumeThatIsSlowToLetGoHoldsUpNoOther(t *testing.T) {
 		before := w.written()
 		stop := w.lead("reaper")
 		defer stop()
-		after(w.Config.ReapGrace + w.Config.Retry.Most)
+		after(w.Config.ReapGrace + w.Config.Retry.Max)
 		left := slices.Collect(endedClaims(w.Store.Read()))
 		if n := w.written() - before; n != 1 || len(left) != 1 || left[0].VolumeID != "slow" {
 			t.Errorf("%d entries, %d claims are left", n, len(left))

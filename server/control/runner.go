@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-metrics"
 
+	"berth/internal/backoff"
 	"berth/state"
 )
 
@@ -24,7 +25,7 @@ type runner[K runKey] struct {
 	logger   hclog.Logger
 	store    *state.Store
 	now      func() time.Time
-	retry    Backoff
+	retry    backoff.Backoff
 	parallel int // steps in work per group
 	most     int // changes that are kept until they are looked at; 0: keptChanges
 

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"berth/internal/backoff"
 )
 
 // The queue of a runner holds one entry for each key whose rows ask for something. Where an entry is says what it
@@ -18,7 +20,7 @@ import (
 // A group has at hand the strands whose serials have no step in work, the best first. So what is next is found, and
 // an entry brought from one place to another, in a time that hardly depends on how many there are.
 type queue[K comparable] struct {
-	retry   Backoff
+	retry   backoff.Backoff
 	entries map[K]*entry[K]
 	groups  map[string]*group[K]
 	serials map[string]*serial[K]
@@ -81,7 +83,7 @@ type group[K comparable] struct {
 	hungry  bool
 }
 
-func newQueue[K comparable](retry Backoff) *queue[K] {
+func newQueue[K comparable](retry backoff.Backoff) *queue[K] {
 	q := &queue[K]{retry: retry, entries: map[K]*entry[K]{}, groups: map[string]*group[K]{}, serials: map[string]*serial[K]{},
 		parked: map[string]map[*entry[K]]struct{}{}}
 	q.later = ordered[*entry[K]]{
@@ -130,11 +132,11 @@ func (q *queue[K]) put(key K, s step, now time.Time) *entry[K] {
 
 // again is from when on a step may be taken. One that failed, or that was taken and is asked for again though
 // nothing about it has changed, waits longer each time.
-func (a attempt) again(s step, retry Backoff) time.Time {
+func (a attempt) again(s step, retry backoff.Backoff) time.Time {
 	if a.failures == 0 || a.err == nil && a.version != s.version {
 		return s.due
 	}
-	if again := a.at.Add(retry.After(a.failures)); again.After(s.due) {
+	if again := a.at.Add(retry.Delay(a.failures)); again.After(s.due) {
 		return again
 	}
 	return s.due

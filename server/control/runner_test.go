@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -70,7 +71,7 @@ func TestWhatIsBegun(t *testing.T) {
 		"awaits a signal":       {steps: map[named]step{"a": {awaits: []string{"s"}}, "b": {}}, start: "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := newQueue[named](Backoff{First: time.Second, Most: time.Minute})
+			q := newQueue[named](backoff.Backoff{Min: time.Second, Max: time.Minute})
 			for key, a := range c.past {
 				q.failedBefore(key, a)
 			}
@@ -101,7 +102,7 @@ func sorted(s string) string {
 
 func TestFailuresAreCountedInARow(t *testing.T) {
 	now := time.Unix(1000, 0)
-	q := newQueue[named](Backoff{First: time.Nanosecond, Most: time.Nanosecond})
+	q := newQueue[named](backoff.Backoff{Min: time.Nanosecond, Max: time.Nanosecond})
 	for i, c := range []struct {
 		op      string
 		version uint64
@@ -122,20 +123,11 @@ func TestFailuresAreCountedInARow(t *testing.T) {
 	}
 }
 
-func TestBackoff(t *testing.T) {
-	b := Backoff{First: time.Second, Most: 5 * time.Second}
-	for failures, want := range []time.Duration{0, 1, 2, 4, 5, 5} {
-		if got := b.After(failures); got != want*time.Second {
-			t.Errorf("after %d: %s, want %s", failures, got, want*time.Second)
-		}
-	}
-	if got := b.After(1 << 20); got != b.Most {
-		t.Errorf("after very many: %s", got)
-	}
+func TestDueAfter_LooksAtTheKindOfError(t *testing.T) {
 	c := DefaultConfig()
 	at := time.Unix(1000, 0)
 	for kind, want := range map[structs.Kind]time.Duration{
-		structs.KindUnavailable: c.Retry.First, structs.KindTimeout: c.Retry.First, structs.KindInternal: c.Retry.First,
+		structs.KindUnavailable: c.Retry.Min, structs.KindTimeout: c.Retry.Min, structs.KindInternal: c.Retry.Min,
 		structs.KindInvalid: c.FinalRetry, structs.KindPrecondition: c.FinalRetry,
 	} {
 		if got := c.dueAfter(&structs.OperationError{Kind: kind, Attempts: 1, Time: at.UnixNano()}); !got.Equal(at.Add(want)) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/backoff"
 	"berth/state"
 	"berth/structs"
 )
@@ -68,7 +69,7 @@ func (s scheduleLoop) wakeMore(ctx context.Context) {
 	if _, err := fsm.Propose(ctx, s.Proposer, fsm.EvalUpdate, update); err != nil && ctx.Err() == nil {
 		s.Logger.Warn("evaluations could not be woken, trying again", "error", err)
 		select {
-		case <-time.After(s.Config.Retry.First):
+		case <-time.After(s.Config.Retry.Min):
 		case <-ctx.Done():
 		}
 	}
@@ -156,7 +157,7 @@ func (s scheduleLoop) decide(tx *state.ReadTx, eval *structs.Evaluation) (p *str
 func (s scheduleLoop) failed(ctx context.Context, eval *structs.Evaluation, cause error, past tries) {
 	t := past[eval.ID]
 	t.failures++
-	t.rest, t.version = s.Now().Add(s.Config.Retry.After(t.failures)), 0
+	t.rest, t.version = s.Now().Add(s.Config.Retry.Delay(t.failures)), 0
 	past[eval.ID] = t
 	s.Logger.Error("an evaluation failed", "eval", eval.ID, "job", eval.JobID, "namespace", eval.Namespace,
 		"failures", t.failures, "error", cause)
@@ -174,10 +175,10 @@ func (s scheduleLoop) failed(ctx context.Context, eval *structs.Evaluation, caus
 
 // refuse rests an evaluation whose plan did not fit any more: shortly, for the state is newer now; longer if
 // it goes on. When what it looks at changes it need not rest on.
-func (t tries) refuse(id string, version uint64, now time.Time, retry Backoff) {
+func (t tries) refuse(id string, version uint64, now time.Time, retry backoff.Backoff) {
 	last := t[id]
 	last.refused++
-	last.rest, last.version = now.Add(retry.After(last.refused-1)), version
+	last.rest, last.version = now.Add(retry.Delay(last.refused-1)), version
 	t[id] = last
 }
 

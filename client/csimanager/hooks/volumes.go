@@ -13,8 +13,8 @@ import (
 
 	"berth/client/csimanager"
 	"berth/client/hook"
-	"berth/client/retry"
 	"berth/csi"
+	"berth/internal/backoff"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -188,7 +188,7 @@ func mode(r *structs.VolumeRequest) string {
 
 // ask asks the servers until there is an answer or a failure that is final.
 func ask[T any](ctx context.Context, h *volumes, doing string, call func() (*T, error)) (*T, error) {
-	pause := retry.Backoff{Min: h.RetryMin, Max: h.RetryMax}
+	pause := backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 	for {
 		resp, err := call()
 		if err == nil {
@@ -199,7 +199,7 @@ func ask[T any](ctx context.Context, h *volumes, doing string, call func() (*T, 
 			return nil, err
 		}
 		h.Progress(h.alloc.ID, err.Error())
-		if !retry.Sleep(ctx, pause.After(err)) {
+		if !backoff.Sleep(ctx, pause.After(err)) {
 			return nil, err
 		}
 	}
@@ -235,7 +235,7 @@ func (h *volumes) bring(ctx context.Context, wants []*want) (map[csimanager.Volu
 }
 
 func (h *volumes) bringOne(ctx context.Context, w *want) (hook.VolumeMount, error) {
-	pause := retry.Backoff{Min: h.RetryMin, Max: h.RetryMax}
+	pause := backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 	for try := 1; ; try++ {
 		claim, asked, err := h.await(ctx, w)
 		if err != nil {
@@ -252,7 +252,7 @@ func (h *volumes) bringOne(ctx context.Context, w *want) (hook.VolumeMount, erro
 		}
 		// Not-found has to be verified before another try (CSI spec, errors of NodeStageVolume): a claim
 		// that is still ready says that the volume exists.
-		if csi.Code(err) != "NotFound" || try == notFoundTries || !retry.Sleep(ctx, time.Duration(try)*h.RetryMin) {
+		if csi.Code(err) != "NotFound" || try == notFoundTries || !backoff.Sleep(ctx, time.Duration(try)*h.RetryMin) {
 			return m, err
 		}
 	}
@@ -263,7 +263,7 @@ func (h *volumes) bringOne(ctx context.Context, w *want) (hook.VolumeMount, erro
 func (h *volumes) await(ctx context.Context, w *want) (resp *structs.CSIClaimGetResponse, asked time.Time, err error) {
 	req := h.claimRequest(w)
 	req.MaxWait = claimWait
-	pause := retry.Backoff{Min: h.RetryMin, Max: h.RetryMax}
+	pause := backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 	for {
 		asked = h.Now()
 		resp, err = ask(ctx, h, fmt.Sprintf("volume %s: waiting for the claim", w.VolumeKey), func() (*structs.CSIClaimGetResponse, error) {

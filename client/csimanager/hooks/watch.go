@@ -11,8 +11,8 @@ import (
 	"berth/client/dynamicplugins"
 	"berth/client/hook"
 	"berth/client/mounts"
-	"berth/client/retry"
 	"berth/csi"
+	"berth/internal/backoff"
 	"berth/structs"
 )
 
@@ -80,7 +80,7 @@ func (s *supervisor) watchStart(ctx context.Context, task hook.Control, client *
 			s.restart(task, "did not become healthy within %s: %v", s.plugin.HealthTimeout, err)
 			return false
 		}
-		if !retry.Sleep(ctx, pause) {
+		if !backoff.Sleep(ctx, pause) {
 			return false
 		}
 	}
@@ -130,7 +130,7 @@ func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client 
 			s.restart(task, "has answered no probe for %s and is restarted: %v", s.plugin.HangTimeout, err)
 			return
 		}
-		if !retry.Sleep(ctx, min(s.ProbeInterval, left)) {
+		if !backoff.Sleep(ctx, min(s.ProbeInterval, left)) {
 			return
 		}
 	}

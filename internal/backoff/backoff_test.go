@@ -1,4 +1,4 @@
-package retry
+package backoff
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-func TestBackoffDoublesUpToItsMaximum(t *testing.T) {
+func TestBackoff_DoublesUpToItsMaximum(t *testing.T) {
 	b := Backoff{Min: time.Second, Max: 5 * time.Second}
 	for i, want := range []time.Duration{1, 2, 4, 5, 5} {
 		if got := b.Next(); got != want*time.Second {
@@ -23,7 +23,22 @@ func TestBackoffDoublesUpToItsMaximum(t *testing.T) {
 	}
 }
 
-func TestSleepEndsWithItsContext(t *testing.T) {
+func TestDelay_DependsOnTheFailuresAlone(t *testing.T) {
+	b := Backoff{Min: time.Second, Max: 5 * time.Second}
+	for failures, want := range []time.Duration{0, 1, 2, 4, 5, 5} {
+		if got := b.Delay(failures); got != want*time.Second {
+			t.Errorf("after %d: %s, want %s", failures, got, want*time.Second)
+		}
+	}
+	if got := b.Delay(1 << 20); got != b.Max {
+		t.Errorf("after very many: %s", got)
+	}
+	if got := (Backoff{Min: time.Hour, Max: time.Second}).Delay(1); got != time.Second {
+		t.Errorf("a minimum above the maximum: %s", got)
+	}
+}
+
+func TestSleep_EndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -41,7 +56,7 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestAfterKeepsToWhatTheServerSaid(t *testing.T) {
+func TestAfter_KeepsToWhatTheServerSaid(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for range 100 {
 		b := Backoff{Min: time.Second, Max: 5 * time.Second}

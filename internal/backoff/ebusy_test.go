@@ -1,4 +1,4 @@
-package busy
+package backoff
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestWhatIsBusyIsTriedAgainForAWhile(t *testing.T) {
+func TestRetryEBUSY_TriesAgainForAWhile(t *testing.T) {
 	other := errors.New("other")
 	for name, c := range map[string]struct {
 		busy   int // how often
@@ -23,12 +23,12 @@ func TestWhatIsBusyIsTriedAgainForAWhile(t *testing.T) {
 		"free at the second try": {1, nil, nil, [2]time.Duration{time.Millisecond, 10 * time.Millisecond}},
 		"another fault":          {3, other, other, [2]time.Duration{time.Millisecond, 100 * time.Millisecond}},
 		"free late":              {15, nil, nil, [2]time.Duration{time.Millisecond, Patience}},
-		"never free":             {1 << 30, nil, unix.EBUSY, [2]time.Duration{Patience, Patience + longestPause}},
+		"never free":             {1 << 30, nil, unix.EBUSY, [2]time.Duration{Patience, Patience + ebusyMax}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				begin, tries := time.Now(), 0
-				err := Retry(t.Context(), func() error {
+				err := RetryEBUSY(t.Context(), func() error {
 					if tries++; tries <= c.busy {
 						return fmt.Errorf("trying: %w", unix.EBUSY)
 					}
@@ -42,10 +42,10 @@ func TestWhatIsBusyIsTriedAgainForAWhile(t *testing.T) {
 	}
 }
 
-func TestPatienceEndsWithTheContext(t *testing.T) {
+func TestRetryEBUSY_EndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	tries := 0
-	err := Retry(ctx, func() error {
+	err := RetryEBUSY(ctx, func() error {
 		cancel()
 		tries++
 		return unix.EBUSY

@@ -1,7 +1,7 @@
-// Package retry paces attempts that are repeated until they succeed: doubling pauses without jitter, so
-// that a test in virtual time can say when each happens. Only where a server said when to come again there
-// is jitter: it told many the same. Whether to try again is the caller's decision.
-package retry
+// Package backoff paces attempts that are repeated until they succeed. The delays double and have no jitter,
+// so that a test in virtual time can say when each attempt happens. Only a delay that a server asked for has
+// jitter, because the server told many callers the same. Whether to try again is the caller's decision.
+package backoff
 
 import (
 	"context"
@@ -11,17 +11,32 @@ import (
 	"berth/structs"
 )
 
-// Backoff is the pause before the next attempt. The zero value is not useful: set Min and Max.
+// Backoff is the delay before the next attempt. Min and Max are set before its first use.
 type Backoff struct {
 	Min, Max time.Duration
-	next     time.Duration
+	failures int // in a row
 }
 
-// Next is the pause that Wait would take now; it doubles from Min to Max.
+// Delay returns the delay after so many failures in a row: none, Min, twice Min, and so on up to Max. It does
+// not depend on the earlier calls.
+func (b Backoff) Delay(failures int) time.Duration {
+	if failures <= 0 {
+		return 0
+	}
+	delay := b.Min
+	for range failures - 1 {
+		delay *= 2
+		if delay >= b.Max {
+			break
+		}
+	}
+	return min(delay, b.Max)
+}
+
+// Next counts a failure and returns the delay after it.
 func (b *Backoff) Next() time.Duration {
-	d := max(b.next, b.Min)
-	b.next = min(2*d, b.Max)
-	return d
+	b.failures++
+	return b.Delay(b.failures)
 }
 
 // After is Next after an attempt that failed so: when the server said how soon to come again, the pause is
@@ -38,7 +53,7 @@ func (b *Backoff) After(err error) time.Duration {
 func (b *Backoff) Wait(ctx context.Context) bool { return Sleep(ctx, b.Next()) }
 
 // Reset begins again with the shortest pause, after a success.
-func (b *Backoff) Reset() { b.next = 0 }
+func (b *Backoff) Reset() { b.failures = 0 }
 
 // Sleep pauses for d. It reports false when ctx ended first.
 func Sleep(ctx context.Context, d time.Duration) bool {
