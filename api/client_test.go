@@ -25,15 +25,20 @@ import (
 )
 
 // TestClient_EachMethodReachesARoute calls all methods with made-up arguments: each makes one request, for which
-// there is a route.
+// there is a route, and sends the texts that it was given.
 func TestClient_EachMethodReachesARoute(t *testing.T) {
 	s := newServer(t)
 	var asked []string
 	inner := s.Config.Handler
 	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		asked = append(asked, fmt.Sprint(r.Method, " ", r.URL.Path, " ", r.URL.Query(), " ", string(body)))
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		answer := httptest.NewRecorder()
 		inner.ServeHTTP(answer, r)
-		asked = append(asked, fmt.Sprint(r.Method, " ", r.URL.Path))
 		text := answer.Body.String()
 		if answer.Code == http.StatusMethodNotAllowed || strings.Contains(text, "there is no route") {
 			t.Errorf("%s %s: %d %s", r.Method, r.URL.Path, answer.Code, text)
@@ -52,13 +57,20 @@ func TestClient_EachMethodReachesARoute(t *testing.T) {
 		called++
 		asked = nil
 		args := []reflect.Value{reflect.ValueOf(t.Context())}
+		texts := 0
 		for i := 1; i < method.Type().NumIn(); i++ {
+			if method.Type().In(i).Kind() == reflect.String {
+				texts++
+			}
 			args = append(args, madeUp(method.Type().In(i)))
 		}
 		out := method.Call(args)
 		err, _ := out[len(out)-1].Interface().(error)
 		if len(asked) != 1 || !structs.IsKind(err, structs.KindConflict) {
 			t.Errorf("%s asked %q: %v", name, asked, err)
+		}
+		if sent := strings.Count(strings.Join(asked, ""), "an/id"); sent < texts {
+			t.Errorf("%s asked %q, and was given %d texts", name, asked, texts)
 		}
 	}
 	if called < 40 {
