@@ -8,8 +8,8 @@ import (
 
 	"berth/endpoints/query"
 	"berth/fsm"
+	"berth/internal/coalesce"
 	"berth/internal/keylock"
-	"berth/internal/together"
 	"berth/rpc"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -105,7 +105,7 @@ type Endpoints struct {
 
 	volumeLocks keylock.Map // held while a volume is recorded, by namespace and ID
 
-	standings together.Gather[standing, string] // nodes by what their heartbeats change
+	standings coalesce.Batcher[standing, string] // nodes by what their heartbeats change
 }
 
 // standingsMost is how many nodes' standing one log entry changes at most.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"berth/internal/together"
+	"berth/internal/coalesce"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -14,8 +14,8 @@ import (
 // refused together with others is made once more alone, for the fault may be another's.
 type Shared struct {
 	rpc.Caller
-	claims   together.Gather[origin, *claiming]
-	releases together.Gather[origin, *releasing]
+	claims   coalesce.Batcher[origin, *claiming]
+	releases coalesce.Batcher[origin, *releasing]
 }
 
 // shareMost is how many requests one call carries, and shareTimeout how long it may take.

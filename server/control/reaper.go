@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/internal/coalesce"
 	"berth/internal/keylock"
-	"berth/internal/together"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -45,9 +45,9 @@ func (k reapKey) String() string {
 // reaper is the loop while it runs.
 type reaper struct {
 	reaperLoop
-	volumes  keylock.Map                                  // calls about one volume of one node
-	nodes    keylock.Map                                  // calls to one node
-	released together.Gather[string, structs.CSIClaimKey] // by node
+	volumes  keylock.Map                                   // calls about one volume of one node
+	nodes    keylock.Map                                   // calls to one node
+	released coalesce.Batcher[string, structs.CSIClaimKey] // by node
 }
 
 // reapable yields the claims to release of nodes that can be asked. Those of other nodes it passes over, however

@@ -1,4 +1,4 @@
-package together
+package coalesce
 
 import (
 	"context"
@@ -35,10 +35,10 @@ func (b *book) propose(_ context.Context, _ string, all []int) (uint64, error) {
 	return uint64(len(b.entries)), nil
 }
 
-func TestWhoComesWhileAnEntryIsUnderWayJoinsTheNext(t *testing.T) {
+func TestBatcher_JoinsTheNextBatchWhileOneIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{takes: time.Second}
-		g := &Gather[string, int]{Most: 40, Propose: b.propose}
+		g := &Batcher[string, int]{Most: 40, Propose: b.propose}
 		var wg sync.WaitGroup
 		for n := range 101 {
 			wg.Go(func() {
@@ -60,16 +60,16 @@ func TestWhoComesWhileAnEntryIsUnderWayJoinsTheNext(t *testing.T) {
 		if !slices.Equal(sizes, []int{1, 20, 40, 40}) {
 			t.Errorf("entries of %v", sizes)
 		}
-		if len(g.open)+len(g.busy) != 0 {
+		if len(g.open)+len(g.inFlight) != 0 {
 			t.Error("something is kept")
 		}
 	})
 }
 
-func TestKeysAreApartAndTheFirstWaits(t *testing.T) {
+func TestBatcher_SeparatesKeysAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{}
-		g := &Gather[string, int]{Most: 10, Wait: time.Second, Propose: b.propose}
+		g := &Batcher[string, int]{Most: 10, Wait: time.Second, Propose: b.propose}
 		var wg sync.WaitGroup
 		begin := time.Now()
 		for n := range 8 {
@@ -82,10 +82,10 @@ func TestKeysAreApartAndTheFirstWaits(t *testing.T) {
 	})
 }
 
-func TestAFailureIsEverybodys(t *testing.T) {
+func TestBatcher_FailsAllOfABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{takes: time.Second, err: errors.New("no leader")}
-		g := &Gather[string, int]{Most: 10, Wait: time.Second, Propose: b.propose}
+		g := &Batcher[string, int]{Most: 10, Wait: time.Second, Propose: b.propose}
 		var wg sync.WaitGroup
 		for n := range 5 {
 			wg.Go(func() {
@@ -102,11 +102,11 @@ func TestAFailureIsEverybodys(t *testing.T) {
 	})
 }
 
-// TestTheFirstWhoIsGoneLeavesNobodyBehind: its entry is proposed at once, for the others.
-func TestTheFirstWhoIsGoneLeavesNobodyBehind(t *testing.T) {
+// TestBatcher_ProposesForTheOthersWhenTheFirstIsGone: the batch is proposed at once, for the others.
+func TestBatcher_ProposesForTheOthersWhenTheFirstIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{takes: time.Second}
-		g := &Gather[string, int]{Most: 10, Wait: time.Hour, Propose: b.propose}
+		g := &Batcher[string, int]{Most: 10, Wait: time.Hour, Propose: b.propose}
 		first, leave := context.WithCancel(t.Context())
 		second, leaveToo := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -133,11 +133,11 @@ func TestTheFirstWhoIsGoneLeavesNobodyBehind(t *testing.T) {
 	})
 }
 
-// TestWhoGoesWhileItIsRecordedDoesNotKnow: it may be recorded, and is.
-func TestWhoGoesWhileItIsRecordedDoesNotKnow(t *testing.T) {
+// TestBatcher_AnswersTimeoutToThoseThatLeaveABatchInFlight: it may be recorded, and is.
+func TestBatcher_AnswersTimeoutToThoseThatLeaveABatchInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{takes: time.Hour}
-		g := &Gather[string, int]{Most: 10, Wait: time.Second, Propose: b.propose}
+		g := &Batcher[string, int]{Most: 10, Wait: time.Second, Propose: b.propose}
 		ctx, leave := context.WithTimeout(t.Context(), time.Minute)
 		defer leave()
 		var wg sync.WaitGroup

@@ -1,0 +1,145 @@
+// Package coalesce merges concurrent requests of one kind into few calls or log entries.
+//
+// Its rules:
+//
+//   - A request that comes while a batch of its key is in flight joins the next batch. Alone, no request
+//     waits. Under load a batch carries many.
+//   - All requests of a batch get the same answer. What is to be refused by itself does not belong here.
+//   - It starts no goroutine: the first request of a batch proposes it for the others.
+//
+// What a batch is, is left to the user.
+package coalesce
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"berth/structs"
+)
+
+// Batcher makes batches of Ts, one after another for each key. Its exported fields are set before the first Do.
+type Batcher[K comparable, T any] struct {
+	Most int           // in one batch
+	Wait time.Duration // how long the first of a batch waits for others in any case
+	// Propose records a batch and returns its index. ctx is that of the first, which may have ended.
+	Propose func(ctx context.Context, key K, all []T) (index uint64, err error)
+
+	mu       sync.Mutex
+	open     map[K]*batch[T] // can be joined
+	inFlight map[K]*batch[T] // is being proposed
+}
+
+type batch[T any] struct {
+	before *batch[T] // what was being proposed when this one was opened
+	all    []T
+	left   map[int]bool  // those of all that left before it was closed
+	full   chan struct{} // closed when no more may join
+	done   chan struct{} // closed when index and err are known
+	index  uint64
+	err    error
+}
+
+// Do records one in a batch and returns the index of the batch. If ctx ends before the batch is closed, one is
+// not recorded and the error is unavailable. If it ends later, the error is a timeout: one may be recorded yet.
+func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
+	e, at := b.join(key, one)
+	if at == 0 {
+		e.await(ctx, b.Wait)
+		b.close(key, e)
+		e.index, e.err = b.Propose(ctx, key, e.all)
+		b.ended(key, e)
+		return e.index, e.err
+	}
+	select {
+	case <-e.done:
+		return e.index, e.err
+	case <-ctx.Done():
+		if b.leave(key, e, at) {
+			return 0, structs.Errorf(structs.KindUnavailable, "nothing was written: waiting for other writes: %w", ctx.Err())
+		}
+		return 0, structs.Errorf(structs.KindTimeout, "what came of it is not known: %w", ctx.Err())
+	}
+}
+
+// join adds one to the open batch of the key and returns its place in it.
+func (b *Batcher[K, T]) join(key K, one T) (e *batch[T], at int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open == nil {
+		b.open, b.inFlight = map[K]*batch[T]{}, map[K]*batch[T]{}
+	}
+	e = b.open[key]
+	if e == nil {
+		e = &batch[T]{before: b.inFlight[key], left: map[int]bool{}}
+		e.full = make(chan struct{})
+		e.done = make(chan struct{})
+		b.open[key] = e
+	}
+	at = len(e.all)
+	e.all = append(e.all, one)
+	if len(e.all) == b.Most {
+		close(e.full)
+		delete(b.open, key)
+	}
+	return e, at
+}
+
+// leave takes one out of a batch. It reports false if the batch is closed.
+func (b *Batcher[K, T]) leave(key K, e *batch[T], at int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open[key] != e {
+		return false
+	}
+	e.left[at] = true
+	return true
+}
+
+// await waits until the batch before this one is done, and for wait. A full batch waits no longer.
+func (e *batch[T]) await(ctx context.Context, wait time.Duration) {
+	if e.before != nil {
+		select {
+		case <-e.before.done:
+		case <-e.full:
+		case <-ctx.Done():
+		}
+		e.before = nil
+	}
+	if wait <= 0 {
+		return
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-e.full:
+	case <-ctx.Done():
+	}
+}
+
+// close ends the joining.
+func (b *Batcher[K, T]) close(key K, e *batch[T]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open[key] == e {
+		delete(b.open, key)
+	}
+	b.inFlight[key] = e
+	staying := make([]T, 0, len(e.all))
+	for at, one := range e.all {
+		if !e.left[at] {
+			staying = append(staying, one)
+		}
+	}
+	e.all = staying
+}
+
+func (b *Batcher[K, T]) ended(key K, e *batch[T]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inFlight[key] == e {
+		delete(b.inFlight, key)
+	}
+	close(e.done)
+}
