@@ -130,7 +130,7 @@ func refusedOrDropped[T any](t *testing.T, given *T, put func(*server, *T) (row 
 		change.do()
 		s := newServer(t)
 		row, err := put(s, bad)
-		if err == nil && (!sameBytes(good, row) || s.raft.largest > 64<<10) {
+		if err == nil && (!codec.SameBytes(good, row) || s.raft.largest > 64<<10) {
 			taken = append(taken, change.path)
 		}
 	}

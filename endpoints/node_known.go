@@ -1,9 +1,6 @@
 package endpoints
 
 import (
-	"bytes"
-	"maps"
-	"reflect"
 	"slices"
 
 	"berth/internal/codec"
@@ -19,31 +16,11 @@ func registeredAlready(old, node *structs.Node) bool {
 	if old.Status != structs.NodeReady && old.Status != node.Status || old.Status == structs.NodeDown {
 		return false
 	}
-	return saysTheSame(old, node)
+	return structs.NodeEqual(old, node, reported)
 }
 
-// saysTheSame compares what nodes say of themselves, but for the times at which drivers were seen.
-func saysTheSame(old, node *structs.Node) bool {
-	is, said := *old, *node
-	said.Status, said.StatusDescription, said.StatusUpdatedAt = is.Status, is.StatusDescription, is.StatusUpdatedAt
-	said.SchedulingEligibility, said.Drain, said.Events = is.SchedulingEligibility, is.Drain, is.Events
-	said.Indexes = is.Indexes
-	said.SetCSIInstances(is.CSIInstances())
-	if !sameTexts(is.Attributes, said.Attributes) || !sameTexts(is.Meta, said.Meta) || !sameDrivers(is.Drivers, said.Drivers) {
-		return false
-	}
-	// The rest, whatever fields a node comes to have. Maps are left out, since reflection over them is slow.
-	is.Attributes, is.Meta, is.Drivers = nil, nil, nil
-	said.Attributes, said.Meta, said.Drivers = nil, nil, nil
-	return reflect.DeepEqual(&is, &said)
-}
-
-func sameTexts(a, b map[string]string) bool { return (a == nil) == (b == nil) && maps.Equal(a, b) }
-
-// sameDrivers leaves out the time at which each driver last changed, which begins anew with the agent.
-func sameDrivers(a, b map[string]*structs.DriverInfo) bool {
-	return (a == nil) == (b == nil) && maps.EqualFunc(a, b, structs.SameDriver)
-}
+// reported leaves of a node what it reports of itself, but for the times at which drivers were seen.
+const reported = structs.IgnoreServersPart | structs.IgnoreDriverTimes
 
 // reportedAlready reports whether a report of plugin instances, all there are or what differs, says only
 // what is known.
@@ -72,12 +49,5 @@ func reportedAlready(tx *state.ReadTx, node string, upserts []*structs.CSIPlugin
 
 // saidAlready reports whether a node says of an allocation only what is known.
 func saidAlready(a *structs.Allocation, u *structs.AllocClientUpdate) bool {
-	return u.ClientStatus == a.ClientStatus && u.ClientDescription == a.ClientDescription && sameBytes(a.TaskStates, u.TaskStates)
-}
-
-// sameBytes compares by encoding, which is the same for equal values.
-func sameBytes(a, b any) bool {
-	x, errX := codec.Encode(a)
-	y, errY := codec.Encode(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
+	return u.ClientStatus == a.ClientStatus && u.ClientDescription == a.ClientDescription && codec.SameBytes(a.TaskStates, u.TaskStates)
 }

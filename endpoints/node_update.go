@@ -41,7 +41,7 @@ func (n nodes) updateFrom(ctx context.Context, old *structs.Node, req *structs.N
 	if err != nil {
 		return 0, err
 	}
-	if saysTheSame(old, said) {
+	if structs.NodeEqual(old, said, reported) {
 		return old.ModifyIndex, nil
 	}
 	own := *req

@@ -185,14 +185,11 @@ func allocTexts(a *structs.Allocation) mvcc.Fields {
 
 func hashTopology(t *structs.CSITopology) uint64 { return mvcc.HashMap(t.Segments) }
 
-func equalTopology(a, b *structs.CSITopology) bool { return equalMap(a.Segments, b.Segments) }
+func equalTopology(a, b *structs.CSITopology) bool { return structs.SameTexts(a.Segments, b.Segments) }
 
 func (in *interner) copyTopology(t *structs.CSITopology) structs.CSITopology {
 	return structs.CSITopology{Segments: in.Map(t.Segments)}
 }
-
-// equalMap tells nil from empty, as the encoding does.
-func equalMap(a, b map[string]string) bool { return (a == nil) == (b == nil) && maps.Equal(a, b) }
 
 func hashCapabilities(cs *[]*structs.CSIVolumeCapability) (sum uint64) {
 	for _, c := range *cs {
@@ -266,7 +263,7 @@ func equalDrivers(a, b *map[string]*structs.DriverInfo) bool {
 			return x == y
 		}
 		return x.Detected == y.Detected && x.Healthy == y.Healthy && x.HealthDescription == y.HealthDescription &&
-			x.UpdateTime == y.UpdateTime && equalMap(x.Attributes, y.Attributes)
+			x.UpdateTime == y.UpdateTime && structs.SameTexts(x.Attributes, y.Attributes)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"berth/internal/codec"
 	"berth/internal/mvcc"
 	"berth/structs"
 )
@@ -132,7 +133,7 @@ func sameSpec(a, b *structs.Job) bool {
 		c.Version, c.SubmitTime, c.JobModifyIndex, c.Indexes = 0, 0, 0, structs.Indexes{}
 		return &c
 	}
-	return sameBytes(bare(a), bare(b))
+	return codec.SameBytes(bare(a), bare(b))
 }
 
 // putJobVersion stores j as the newest version. Versions count on even where the job was forgotten and

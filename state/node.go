@@ -1,15 +1,12 @@
 package state
 
 import (
-	"bytes"
 	"cmp"
 	"iter"
 	"maps"
-	"reflect"
 	"slices"
 	"time"
 
-	"berth/internal/codec"
 	"berth/structs"
 )
 
@@ -110,25 +107,21 @@ func mergeNode(n, old *structs.Node, now int64) string {
 	return "Node re-registered"
 }
 
-// sameBytes compares by encoding, which is the same for equal values.
-func sameBytes(a, b any) bool {
-	x, errX := codec.Encode(a)
-	y, errY := codec.Encode(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
-}
-
-// sameNode compares two rows. What is equal n takes from old, where it is shared already.
+// sameNode compares two rows. Where they differ n takes from old what is equal, for it is shared already.
 func sameNode(old, n *structs.Node) bool {
-	if equalMap(old.Attributes, n.Attributes) {
+	if structs.NodeEqual(old, n, 0) {
+		return true
+	}
+	if structs.SameTexts(old.Attributes, n.Attributes) {
 		n.Attributes = old.Attributes
 	}
-	if equalMap(old.Meta, n.Meta) {
+	if structs.SameTexts(old.Meta, n.Meta) {
 		n.Meta = old.Meta
 	}
 	if (old.Drivers == nil) == (n.Drivers == nil) && equalDrivers(&old.Drivers, &n.Drivers) {
 		n.Drivers = old.Drivers
 	}
-	return reflect.DeepEqual(old, n)
+	return false
 }
 
 // alikeToPlacement compares what the scheduler looks at.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"berth/internal/codec"
 	"berth/structs"
 )
 
@@ -94,7 +95,7 @@ func remakeVolume(tx *WriteTx, v, old *structs.CSIVolume) error {
 func sameVolume(a, b *structs.CSIVolume) bool {
 	x, y := a.Copy(), b.Copy()
 	x.ModifyTime, y.ModifyTime, x.Indexes, y.Indexes = 0, 0, structs.Indexes{}, structs.Indexes{}
-	return sameBytes(x, y)
+	return codec.SameBytes(x, y)
 }
 
 // storeVolume puts the row and lets those go on who waited for the volume to be what it is now.
@@ -150,7 +151,7 @@ func mergeVolume(tx *ReadTx, v, old *structs.CSIVolume) error {
 		{"CloneID", v.CloneID != old.CloneID},
 		{"SnapshotID", v.SnapshotID != old.SnapshotID},
 		{"Parameters", !maps.Equal(v.Parameters, old.Parameters)},
-		{"RequestedTopologies", len(old.Topologies) > 0 && !sameBytes(v.RequestedTopologies, old.RequestedTopologies)},
+		{"RequestedTopologies", len(old.Topologies) > 0 && !codec.SameBytes(v.RequestedTopologies, old.RequestedTopologies)},
 	} {
 		if c.changed {
 			return structs.Errorf(structs.KindConflict, "%s of volume %q cannot change once it is registered", c.field, v.ID)
@@ -240,7 +241,7 @@ func usesStay(tx *ReadTx, v, old *structs.CSIVolume) error {
 			}
 		}
 	}
-	if !sameBytes(v.MountOptions, old.MountOptions) && classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
+	if !codec.SameBytes(v.MountOptions, old.MountOptions) && classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
 		return structs.Errorf(structs.KindConflict, "MountOptions of volume %q cannot change while it is in use", v.ID)
 	}
 	return nil

@@ -62,6 +62,13 @@ func EncodeAfter(head []byte, v any) (whole []byte, err error) {
 	return whole, err
 }
 
+// SameBytes reports whether two values have the same encoding. Equal values have.
+func SameBytes(a, b any) bool {
+	x, errX := Encode(a)
+	y, errY := Encode(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
+
 // EncodeTo writes v in msgpack to w, at once.
 func EncodeTo(w io.Writer, v any) error {
 	return encode(nil, v, func(b []byte) error {

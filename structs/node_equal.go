@@ -1,0 +1,52 @@
+package structs
+
+import (
+	"maps"
+	"reflect"
+)
+
+// NodeIgnore says what NodeEqual leaves out. Values are combined with |.
+type NodeIgnore uint8
+
+const (
+	// IgnoreServersPart leaves out what only the servers change: status, eligibility, drain, events, indexes
+	// and the keys of the plugin instances, which are rows of their own.
+	IgnoreServersPart NodeIgnore = 1 << iota
+	// IgnoreDriverTimes leaves out the time at which each driver last changed, which begins anew with the agent.
+	IgnoreDriverTimes
+)
+
+// NodeEqual reports whether two nodes are equal in all fields but the ignored ones. A nil map differs from an
+// empty one, as it does in the encoding.
+func NodeEqual(a, b *Node, ignore NodeIgnore) bool {
+	x, y := *a, *b
+	if ignore&IgnoreServersPart != 0 {
+		x.dropServersPart()
+		y.dropServersPart()
+	}
+	same := func(d, e *DriverInfo) bool { return reflect.DeepEqual(d, e) }
+	if ignore&IgnoreDriverTimes != 0 {
+		same = SameDriver
+	}
+	if !SameTexts(x.Attributes, y.Attributes) || !SameTexts(x.Meta, y.Meta) ||
+		(x.Drivers == nil) != (y.Drivers == nil) || !maps.EqualFunc(x.Drivers, y.Drivers, same) {
+		return false
+	}
+	// The rest, whatever fields a node comes to have. Maps are left out, since reflection over them is slow.
+	x.Attributes, y.Attributes = nil, nil
+	x.Meta, y.Meta = nil, nil
+	x.Drivers, y.Drivers = nil, nil
+	return reflect.DeepEqual(&x, &y)
+}
+
+func (n *Node) dropServersPart() {
+	n.Status, n.StatusDescription = "", ""
+	n.StatusUpdatedAt = 0
+	n.SchedulingEligibility, n.Drain = "", false
+	n.Events = nil
+	n.Indexes = Indexes{}
+	n.instances = nil
+}
+
+// SameTexts compares two maps. A nil map differs from an empty one, as it does in the encoding.
+func SameTexts(a, b map[string]string) bool { return (a == nil) == (b == nil) && maps.Equal(a, b) }
