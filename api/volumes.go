@@ -172,7 +172,7 @@ func volumesWritten(a *structs.CSIVolumeRegisterResponse) any {
 	answer := volumesAnswer{Volumes: make([]*structs.CSIVolume, len(a.Volumes))}
 	for i, v := range a.Volumes {
 		c := *v
-		c.MountOptions = redactFlags(v.MountOptions)
+		c.MountOptions = v.MountOptions.Redacted()
 		answer.Volumes[i] = &c
 	}
 	return answer
@@ -184,24 +184,14 @@ func redactDetail(v *structs.CSIVolumeDetail) *structs.CSIVolumeDetail {
 		return nil
 	}
 	c := *v
-	c.MountOptions = redactFlags(v.MountOptions)
+	c.MountOptions = v.MountOptions.Redacted()
 	c.Attachments = make([]*structs.CSIAttachment, len(v.Attachments))
 	for i, a := range v.Attachments {
 		b := *a
-		b.MountOptions = redactFlags(a.MountOptions)
+		b.MountOptions = a.MountOptions.Redacted()
 		c.Attachments[i] = &b
 	}
 	return &c
-}
-
-// redacted stands for mount flags, which may hold secrets; put back, it keeps those stored.
-const redacted = "[REDACTED]"
-
-func redactFlags(o *structs.CSIMountOptions) *structs.CSIMountOptions {
-	if o == nil || len(o.MountFlags) == 0 {
-		return o
-	}
-	return &structs.CSIMountOptions{FSType: o.FSType, MountFlags: []string{redacted}}
 }
 
 // VolumeFilter narrows a list of volumes to one plugin's, or to those in use on one node.

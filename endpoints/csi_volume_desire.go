@@ -34,7 +34,7 @@ func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVo
 	if err := v.ValidateMade(); err != nil {
 		return nil, err
 	}
-	if isRedacted(v.MountOptions) {
+	if v.MountOptions.IsRedacted() {
 		return nil, errRedacted(v)
 	}
 	if v.ExternalID == "" {
@@ -57,7 +57,7 @@ func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolu
 		return v, expandable(tx, old, v)
 	}
 	v.Topologies, v.Capacity = nil, 0 // the plugin says
-	if isRedacted(v.MountOptions) {
+	if v.MountOptions.IsRedacted() {
 		return nil, errRedacted(v)
 	}
 	if v.ExternalID != "" {

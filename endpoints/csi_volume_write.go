@@ -101,7 +101,7 @@ func (i intents) confirm(ctx context.Context, tx *state.ReadTx, v *structs.CSIVo
 		if len(v.Context) == 0 {
 			v.Context = old.Context
 		}
-		if isRedacted(v.MountOptions) {
+		if v.MountOptions.IsRedacted() {
 			v.MountOptions = old.MountOptions
 		}
 	}

@@ -9,9 +9,6 @@ import (
 	"berth/structs"
 )
 
-// redactedFlags is what answers show in place of mount flags; put back, it means "as they are".
-const redactedFlags = "[REDACTED]"
-
 // VolumePut registers volumes, or records that they are to be created (State creating), or changes them.
 // What a volume is made of cannot change once it is made; what is left empty stays as it is.
 func VolumePut(tx *WriteTx, p *structs.CSIVolumeRegisterRequest) error {
@@ -198,7 +195,7 @@ func keepFlags(now, old *structs.CSIMountOptions) *structs.CSIMountOptions {
 	if now == nil {
 		return old.Copy()
 	}
-	if slices.Equal(now.MountFlags, []string{redactedFlags}) {
+	if now.IsRedacted() {
 		now.MountFlags = nil
 		if old != nil {
 			now.MountFlags = slices.Clone(old.MountFlags)
