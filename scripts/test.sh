@@ -18,6 +18,10 @@ if [ "$(id -u)" -ne 0 ]; then
 	echo "test: not root: tests that mount file systems or start isolated tasks are skipped; $outside is left out" >&2
 fi
 mapfile -t packages < <(go list -tags hashicorpmetrics ./... | grep -v "^$outside\$")
+# go test starts packages in this order and each once: first those that take longest, so that none of them
+# runs alone at the end.
+longest=(test/cluster plugins/hostpath state endpoints scheduler server client/csimanager test/scenario client)
+packages=("${longest[@]/#/berth/}" "${packages[@]}")
 # Many packages wait for elections and leases more than they compute: more of them at once than there are cores.
 go test -race -p "$(($(nproc) + 2))" -tags hashicorpmetrics -timeout 9m "${packages[@]}"
 if [ "$(id -u)" -eq 0 ]; then
