@@ -176,7 +176,7 @@ func TestTwiceTheLoadOfARealServer(t *testing.T) {
 	after := o.calm(1200)
 	t.Logf("writes/s: %.0f before, %.0f of %.0f offered, %.0f afterwards; %d refused, %d open, %d goroutines of %d",
 		before, f.goodput, 2*before, after, refused, f.open, f.goroutines, idle)
-	if refused == 0 && f.open > room+len(o.conns) {
+	if refused == 0 && f.open > room*5/4 { // answers on their way are open here, and no longer at the server
 		t.Errorf("none was refused while %d were open", f.open)
 	}
 	if least := min(before, after) / 8; f.goodput < least {
