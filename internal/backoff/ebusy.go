@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The delays of RetryEBUSY grow to ebusyMax and add up to Patience. The delays are counted, not the time: on a
-// slow machine the process that holds what is wanted is slow, too.
+// The delays of RetryEBUSY grow to longestEBUSY and add up to Patience. The delays are counted, not the time:
+// on a slow machine the process that holds what is wanted is slow, too.
 const (
-	Patience = 2 * time.Second
-	ebusyMin = 2 * time.Millisecond
-	ebusyMax = 100 * time.Millisecond
+	Patience      = 2 * time.Second
+	shortestEBUSY = 2 * time.Millisecond
+	longestEBUSY  = 100 * time.Millisecond
 )
 
 // RetryEBUSY repeats try until its error is not EBUSY, ctx ends, or Patience is used up. It returns the last
@@ -21,7 +21,7 @@ const (
 // holds the files and the mounts of its parent, and so does a killed process until the kernel has removed it.
 // Nothing tells when that ends. An error after Patience means that something really is in use.
 func RetryEBUSY(ctx context.Context, try func() error) error {
-	delays := Backoff{Min: ebusyMin, Max: ebusyMax}
+	delays := Backoff{Min: shortestEBUSY, Max: longestEBUSY}
 	for delay, waited := time.Duration(0), time.Duration(0); ; waited += delay {
 		err := try()
 		if !errors.Is(err, unix.EBUSY) || waited >= Patience {

@@ -18,7 +18,8 @@ import (
 	"berth/structs"
 )
 
-// Batcher makes batches of Ts, one after another for each key. Its exported fields are set before the first Do.
+// Batcher makes batches of Ts, one after another for each key. Its exported fields are set before the first
+// Do.
 type Batcher[K comparable, T any] struct {
 	Most int           // in one batch
 	Wait time.Duration // how long the first of a batch waits for others in any case
@@ -40,8 +41,9 @@ type batch[T any] struct {
 	err    error
 }
 
-// Do records one in a batch and returns the index of the batch. If ctx ends before the batch is closed, one is
-// not recorded and the error is unavailable. If it ends later, the error is a timeout: one may be recorded yet.
+// Do records one in a batch and returns the index of the batch. If ctx ends before the batch is closed, one
+// is not recorded and the error is unavailable. If it ends later, the error is a timeout: one may be recorded
+// yet.
 func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
 	e, at := b.join(key, one)
 	if at == 0 {
@@ -56,7 +58,8 @@ func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
 		return e.index, e.err
 	case <-ctx.Done():
 		if b.leave(key, e, at) {
-			return 0, structs.Errorf(structs.KindUnavailable, "nothing was written: waiting for other writes: %w", ctx.Err())
+			return 0, structs.Errorf(structs.KindUnavailable,
+				"nothing was written: waiting for other writes: %w", ctx.Err())
 		}
 		return 0, structs.Errorf(structs.KindTimeout, "what came of it is not known: %w", ctx.Err())
 	}
