@@ -153,8 +153,8 @@ func (c *Client) gauge() {
 // request or log entry takes.
 const updateBatch = 64
 
-// sendUpdates sends all there is to be said; what could not be sent stays to be said. A batch that the servers
-// refuse as wrong does not hold up the others.
+// sendUpdates sends all pending updates in batches. Updates that could not be sent stay pending. A batch that
+// the servers refuse as wrong does not hold up the others.
 func (c *Client) sendUpdates(ctx context.Context) error {
 	c.updates.sending.Lock()
 	defer c.updates.sending.Unlock()

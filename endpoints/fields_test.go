@@ -211,7 +211,7 @@ func TestRegisterVolume_NamesWhatIsWrongOfThePlace(t *testing.T) {
 	}
 }
 
-// What an older version let in stays, and does not stand in the way of a change.
+// A row may have values that an older version accepted. They stay and do not prevent a change of the volume.
 func TestRegisterVolume_KeepsThePlaceOfAVolumeThatExists(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")

@@ -47,7 +47,7 @@ var (
 	Batch = batchCommand{register(&CommandInfo{ID: 40, Name: "Batch"})}
 )
 
-// commands are all commands in the order of their declaration. What is not in it cannot be applied.
+// commands lists all commands in the order of their declaration. A server applies no other.
 var commands []*CommandInfo
 
 // CommandInfo describes a command, whatever the type of its payload.

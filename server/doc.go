@@ -5,6 +5,6 @@
 // Its laws: nothing is in the state store that Raft did not put there; what a leader does it does in loops
 // that end, and are waited for, when leadership ends; Run returns when every goroutine of the server has.
 //
-// What a request means is left to endpoints, what the leader does to server/control, calls to nodes to
-// server/nodeconn, what an entry does to fsm and state.
+// Package endpoints serves the requests, server/control has the loops of the leader, server/nodeconn calls
+// the nodes, and fsm and state apply the log entries.
 package server

@@ -3,8 +3,8 @@
 //
 // Attributes are named in the dialect that constraints use (kernel.name, cpu.arch, ...). An attribute
 // that differs from node to node by its nature begins with "unique.": the servers leave it out of the
-// computed class of a node. What a machine does not tell is left out, never guessed; only
-// that nothing at all is known of its memory or processors is an error.
+// computed class of a node. A fact that the machine does not tell is left out and never guessed. It is an
+// error only if nothing is known of its memory or of its processors.
 //
 // Drivers and CSI plugins fingerprint themselves.
 package fingerprint

@@ -4,10 +4,10 @@
 //
 //   - A request that comes while a batch of its key is in flight joins the next batch. Alone, no request
 //     waits. Under load a batch carries many.
-//   - All requests of a batch get the same answer. What is to be refused by itself does not belong here.
+//   - All requests of a batch get the same answer. A request that may be refused alone needs another way.
 //   - It starts no goroutine: the first request of a batch proposes it for the others.
 //
-// What a batch is, is left to the user.
+// The caller decides what a batch is: the package only collects its requests.
 package coalesce
 
 import (

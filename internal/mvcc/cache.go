@@ -76,5 +76,5 @@ func (c *cache[T]) grow(old *[]atomic.Pointer[T]) {
 	}
 }
 
-// hashSeed differs in each process, so that nobody can choose values whose hashes collide.
+// hashSeed differs in each process, so that no client can choose values whose hashes collide.
 var hashSeed = maphash.MakeSeed()

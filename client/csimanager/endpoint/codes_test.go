@@ -131,7 +131,8 @@ func (r *rig) up(t *testing.T, id string) {
 	must(t, err)
 }
 
-// What the servers ask by themselves makes no call that the plugin has refused for good. An operator's word does.
+// A request that the servers make by themselves repeats no call that the plugin has refused for good. A request
+// of an operator does.
 func TestDuty_C9_C13_OnlyAnOperatorsWordMakesARefusedCallAgain(t *testing.T) {
 	r := newRig(t)
 	r.plugin.AddVolume("v", 1)

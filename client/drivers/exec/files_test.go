@@ -75,8 +75,8 @@ func TestSharedDirectory_ServesTasksOfDifferentUsers(t *testing.T) {
 	}
 }
 
-// A task's directories are its user's at each start; what is in them keeps its owner. As in other systems, a task
-// of root that becomes another user writes to /tmp, and to local only where it lets that user.
+// The user of a task owns its directories at each start. Files in them keep their owners. A task of root that
+// becomes another user can write to /tmp. It can write to local only after it has given that user the right.
 func TestDirectories_AreTheUsersOfTheTask(t *testing.T) {
 	r := newRig(t)
 	const look = `stat -c '%n %u:%g %a' /local /secrets /tmp /local/*; `

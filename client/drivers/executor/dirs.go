@@ -22,8 +22,8 @@ const (
 )
 
 // GiveDirs makes the user, nil for that of the agent, the owner of the task's own directories. Others may read
-// local, and only the user enters secrets. What is in them keeps its owner. A task may have put a symbolic link
-// in the place of one: that is an error.
+// local, and only the user enters secrets. Files in the directories keep their owners. A symbolic link that a
+// task has put in the place of a directory is an error.
 func GiveDirs(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
 	path := filepath.Join(dirs.Task, "tmp")
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
