@@ -21,6 +21,6 @@
 // allocation with one goroutine per task, one that carries out a stop, and beside a running process one
 // that waits for its end.
 //
-// How tasks are run is left to the drivers, what is mounted to the hooks of package csimanager, the life
+// How tasks are run is left to the drivers, what is mounted to package csihooks, the life
 // of one allocation to package allocrunner.
 package client

@@ -10,7 +10,7 @@
 //     places one, counting those placed before that have not claimed yet and those of the same plan.
 //   - To place an allocation costs the same in a fleet of any size. It goes by the volume, the plugin or the node
 //     that it names, and where these leave many nodes to a sample of them, begun elsewhere by each evaluation
-//     (walk.go). What is counted in its metrics are the nodes that were looked at.
+//     (node_iterator.go). What is counted in its metrics are the nodes that were looked at.
 //   - That nothing fits is said when every node was asked. A group that cannot be placed says for each filter how
 //     many nodes it refused and why, and its blocked evaluation names the keys of everything that could make room.
 //     Who has waited since then asks those with more room, and a few others in turn, if it is known which these are.
@@ -20,5 +20,5 @@
 //     place for the newer one; one whose node drains, or that an operator stops, does not.
 //
 // Reading order: process.go (the frame), reconcile.go and pernode.go (what is wanted against what is
-// there), place.go and walk.go (the choice of a node), feasible.go and csi.go (the filters), rank.go (the scores).
+// there), place.go and node_iterator.go (the choice of a node), feasible.go and csi.go (the filters), rank.go (the scores).
 package scheduler

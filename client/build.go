@@ -8,9 +8,9 @@ import (
 	"github.com/hashicorp/go-metrics"
 
 	"berth/client/allocrunner"
+	"berth/client/csihooks"
 	"berth/client/csimanager"
 	"berth/client/csimanager/endpoint"
-	"berth/client/csimanager/hooks"
 	"berth/client/drivermanager"
 	"berth/client/dynamicplugins"
 	"berth/client/hook"
@@ -39,24 +39,24 @@ func buildReal(p Parts) (*Subsystems, error) {
 	plugins := csimanager.New(csimanager.Config{
 		Registry: registry, DB: p.DB, Logger: p.Logger, NodeID: p.NodeID, Root: root, Metrics: measureCall,
 	})
-	volumes := hooks.VolumesConfig{
+	volumes := csihooks.VolumesConfig{
 		Volumes: plugins.Volumes(), Servers: servers.Share(p.Servers), Logger: p.Logger, Progress: p.Progress,
 		Node: func() (id, secretID string) { return p.NodeID, p.SecretID },
 	}
-	supervisors := hooks.SupervisorConfig{
+	supervisors := csihooks.SupervisorConfig{
 		Dir: csiDir, Registry: registry, Volumes: plugins.Volumes(), Logger: p.Logger, HostPaths: allocrunner.HostPaths,
 	}
 	return &Subsystems{
 		Drivers: drivers,
 		Plugins: plugins,
 		AllocHooks: func(env *hook.AllocEnv) []hook.Alloc {
-			return []hook.Alloc{hooks.NewVolumes(volumes, env)}
+			return []hook.Alloc{csihooks.NewVolumes(volumes, env)}
 		},
 		TaskHooks: func(env *hook.AllocEnv, task *structs.Task) []hook.Task {
 			if task.CSIPluginConfig == nil {
 				return nil
 			}
-			return []hook.Task{hooks.NewPluginSupervisor(supervisors, env, task)}
+			return []hook.Task{csihooks.NewPluginSupervisor(supervisors, env, task)}
 		},
 		Inventory: plugins.Volumes().Inventory,
 		Endpoints: endpoint.List(plugins, p.Running),

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"berth/client/csimanager/hooks"
+	"berth/client/csihooks"
 	"berth/structs"
 )
 
@@ -18,7 +18,7 @@ import (
 //   - ends what holds a volume without a claim (see checkClaims).
 //
 // A report counts only once no volume can be staged any more on the word of the state before: see
-// hooks.ConfirmAfter.
+// csihooks.ConfirmAfter.
 
 // doubtedTTL is how soon a node comes again that the servers wait for: as if its lease were so short. How
 // long a server may take to answer follows from the lease itself, because the report may take longer than
@@ -55,7 +55,7 @@ func (c *Client) leaseLength(resp *structs.NodeHeartbeatResponse) time.Duration 
 // report tells what became of the allocations, and returns which volumes this node holds: nil while one of
 // both cannot be told.
 func (c *Client) report(ctx context.Context) *structs.NodeInventory {
-	if c.doubted.IsZero() || time.Since(c.doubted) < hooks.ConfirmAfter {
+	if c.doubted.IsZero() || time.Since(c.doubted) < csihooks.ConfirmAfter {
 		return nil
 	}
 	c.tellAllocs()

@@ -1,4 +1,4 @@
-// Package hooks holds the two hooks by which allocations meet CSI: Volumes brings a group's volumes to it
+// Package csihooks holds the two hooks by which allocations meet CSI: Volumes brings a group's volumes to it
 // and takes them back; the plugin supervisor cares for a task that is itself a CSI plugin.
 //
 // Its laws:
@@ -12,4 +12,4 @@
 //   - Only an allocation's own registration is taken away by it.
 //
 // The steps on the volumes themselves are the csimanager's.
-package hooks
+package csihooks

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"berth/client/csimanager/hooks"
+	"berth/client/csihooks"
 	"berth/structs"
 )
 
@@ -141,7 +141,7 @@ func TestRestore_ANodeReportsWhenNoEarlierWordCounts(t *testing.T) {
 				reported = c.at
 			}
 		}
-		if age := reported.Sub(doubted); age < hooks.ConfirmAfter {
+		if age := reported.Sub(doubted); age < csihooks.ConfirmAfter {
 			t.Errorf("the report comes %s after the first doubt", age)
 		}
 	})
