@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/state"
 	"berth/structs"
@@ -16,9 +17,11 @@ func noAlloc(id string) error {
 	return structs.Errorf(structs.KindNotFound, "there is no allocation %q", id)
 }
 
+func allocKey(a *structs.Allocation) []string { return []string{a.ID} }
+
 // allocListing shows allocations as stubs with their job's type.
-func allocListing(tx *state.ReadTx) listing[structs.Allocation, structs.AllocListStub] {
-	return listing[structs.Allocation, structs.AllocListStub]{Key: allocKey, Stub: state.AllocStubs(tx), Passing: state.PassingAllocStubs(tx)}
+func allocListing(tx *state.ReadTx) query.List[structs.Allocation, structs.AllocListStub] {
+	return query.List[structs.Allocation, structs.AllocListStub]{Key: allocKey, Stub: state.AllocStubs(tx), Passing: state.PassingAllocStubs(tx)}
 }
 
 func (a allocs) get(tx *state.ReadTx, req *structs.AllocGetRequest, resp *structs.AllocGetResponse) error {
@@ -47,21 +50,21 @@ func (a allocs) getMany(tx *state.ReadTx, req *structs.AllocsGetRequest, resp *s
 			}
 		}
 	}
-	resp.Allocs, err = wholeAllocs(tx).page(rows, &req.QueryOptions, &resp.QueryMeta)
+	resp.Allocs, err = wholeAllocs(tx).Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 
 // wholeAllocs shows allocations with their jobs.
-func wholeAllocs(tx *state.ReadTx) listing[structs.Allocation, structs.Allocation] {
-	return listing[structs.Allocation, structs.Allocation]{
+func wholeAllocs(tx *state.ReadTx) query.List[structs.Allocation, structs.Allocation] {
+	return query.List[structs.Allocation, structs.Allocation]{
 		Key:  allocKey,
 		Stub: func(a *structs.Allocation) *structs.Allocation { return state.AllocWithJob(tx, a) },
 	}
 }
 
 func (a allocs) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.AllocListResponse) (err error) {
-	rows := state.AllocsFrom(tx, req.RequestNamespace(), req.Prefix, begins(&req.QueryOptions))
-	resp.Allocations, err = allocListing(tx).page(rows, &req.QueryOptions, &resp.QueryMeta)
+	rows := state.AllocsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(&req.QueryOptions))
+	resp.Allocations, err = allocListing(tx).Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 

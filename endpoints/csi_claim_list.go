@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/endpoints/query"
 	"berth/state"
 	"berth/structs"
 )
@@ -18,7 +19,7 @@ func (c claims) list(tx *state.ReadTx, req *structs.CSIClaimListRequest, resp *s
 	if req.NodeID != "" || req.Reverse || req.Sort != "" { // not line by line
 		reason = func(row *structs.CSIClaim) string { return state.ClaimBlocked(tx, row) }
 	}
-	l := listing[structs.CSIClaim, structs.CSIClaim]{Key: lineKey, Stub: func(row *structs.CSIClaim) *structs.CSIClaim {
+	l := query.List[structs.CSIClaim, structs.CSIClaim]{Key: lineKey, Stub: func(row *structs.CSIClaim) *structs.CSIClaim {
 		stub := row.Copy()
 		stub.Reason = reason(row)
 		return stub
@@ -28,7 +29,7 @@ func (c claims) list(tx *state.ReadTx, req *structs.CSIClaimListRequest, resp *s
 	}
 	rows, err := claimRows(tx, req, l.Keep)
 	if err == nil {
-		resp.Claims, err = l.page(rows, &req.QueryOptions, &resp.QueryMeta)
+		resp.Claims, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	}
 	return err
 }
@@ -40,22 +41,22 @@ func claimRows(tx *state.ReadTx, req *structs.CSIClaimListRequest, keep func(*st
 	if err != nil {
 		return nil, err
 	}
-	w := windowOf[structs.CSIClaim](q, compareLines)
-	w.keep = func(c *structs.CSIClaim) bool { return (from == nil || w.compare(c, from) >= 0) && keep(c) }
+	w := query.WindowOf[structs.CSIClaim](q, compareLines)
+	w.Keep = func(c *structs.CSIClaim) bool { return (from == nil || w.Compare(c, from) >= 0) && keep(c) }
 	switch {
 	case req.VolumeID != "":
 		if rows, sorted := state.LineFrom(tx, ns, req.VolumeID, from, q.Reverse); sorted {
 			return rows, nil
 		}
-		return w.sorted(state.ClaimsOf(tx, ns, req.VolumeID), sameLine), nil
+		return w.Sorted(state.ClaimsOf(tx, ns, req.VolumeID), sameLine), nil
 	case req.NodeID != "":
-		return w.sorted(state.ClaimsByNode(tx, req.NodeID), nil), nil
+		return w.Sorted(state.ClaimsByNode(tx, req.NodeID), nil), nil
 	}
 	at := state.Page{Reverse: q.Reverse}
 	if from != nil {
 		at.From = []string{from.Namespace, from.VolumeID} // whose line is looked at as a whole
 	}
-	return w.sorted(state.ClaimsFrom(tx, ns, req.Prefix, at), sameLine), nil
+	return w.Sorted(state.ClaimsFrom(tx, ns, req.Prefix, at), sameLine), nil
 }
 
 func sameLine(a, b *structs.CSIClaim) bool {
@@ -74,7 +75,7 @@ func lineKey(c *structs.CSIClaim) []string {
 
 // fromLineToken is a claim in the place that a token names, nil for none.
 func fromLineToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
-	key, err := fromToken(q.NextToken)
+	key, err := query.ParseToken(q.NextToken)
 	if key == nil || err != nil || q.Sort != "" {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"berth/endpoints/query"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -68,7 +69,7 @@ func topologyKey(t *structs.CSITopology) string {
 
 // from returns the places from the one that a page token names, which begins at the plugin's own token.
 func from(places []*place, token string) ([]*place, error) {
-	key, err := fromToken(token)
+	key, err := query.ParseToken(token)
 	if err != nil || len(key) == 0 {
 		return places, err
 	}
@@ -133,7 +134,7 @@ func (l *externalList) fill(ctx context.Context) error {
 		}
 	}
 	if len(l.places) > 0 {
-		l.resp.NextToken = toToken([]string{l.places[0].key, l.places[0].token})
+		l.resp.NextToken = query.Token([]string{l.places[0].key, l.places[0].token})
 		l.resp.QueryMeta.NextToken = l.resp.NextToken
 	}
 	if l.failed != nil && len(l.resp.Warnings) == asked {

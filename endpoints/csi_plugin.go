@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"berth/endpoints/query"
 	"berth/state"
 	"berth/structs"
 )
@@ -24,7 +25,7 @@ func (p plugins) get(tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *s
 
 // page shows some of a plugin's instances, which may be as many as there are nodes, with all of the rest.
 func (p plugins) page(tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse) error {
-	begin, err := fromToken(req.NextToken)
+	begin, err := query.ParseToken(req.NextToken)
 	if err != nil {
 		return err
 	}
@@ -37,15 +38,17 @@ func (p plugins) page(tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *
 		return noPlugin(req.ID)
 	}
 	if resp.Plugin = plugin; next != nil {
-		resp.NextToken = toToken([]string{string(next.Kind), next.NodeID})
+		resp.NextToken = query.Token([]string{string(next.Kind), next.NodeID})
 	}
 	return nil
 }
 
+func pluginKey(p *structs.CSIPluginRow) []string { return []string{p.ID} }
+
 func (p plugins) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.CSIPluginListResponse) (err error) {
-	l := listing[structs.CSIPluginRow, structs.CSIPluginListStub]{Key: pluginKey, Stub: func(row *structs.CSIPluginRow) *structs.CSIPluginListStub {
+	l := query.List[structs.CSIPluginRow, structs.CSIPluginListStub]{Key: pluginKey, Stub: func(row *structs.CSIPluginRow) *structs.CSIPluginListStub {
 		return state.PluginStub(tx, row)
 	}}
-	resp.Plugins, err = l.page(state.PluginsFrom(tx, req.Prefix, begins(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
+	resp.Plugins, err = l.Page(state.PluginsFrom(tx, req.Prefix, query.Start(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"strings"
 
+	"berth/endpoints/query"
 	"berth/state"
 	"berth/structs"
 )
@@ -32,8 +33,10 @@ func (v volumes) isSmall(req *structs.CSIVolumeGetRequest) bool {
 	return state.ClaimCount(v.store.Read(), req.RequestNamespace(), req.ID) <= fewClaims
 }
 
+func volumeKey(v *structs.CSIVolume) []string { return []string{v.Namespace, v.ID} }
+
 func (v volumes) list(tx *state.ReadTx, req *structs.CSIVolumeListRequest, resp *structs.CSIVolumeListResponse) (err error) {
-	l := listing[structs.CSIVolume, structs.CSIVolumeListStub]{
+	l := query.List[structs.CSIVolume, structs.CSIVolumeListStub]{
 		Key:     volumeKey,
 		Stub:    state.Stubs(tx),
 		Passing: state.PassingStubs(tx),
@@ -41,11 +44,11 @@ func (v volumes) list(tx *state.ReadTx, req *structs.CSIVolumeListRequest, resp 
 			return inNamespace(row.Namespace, &req.QueryOptions) && (req.PluginID == "" || row.PluginID == req.PluginID)
 		},
 	}
-	rows := state.VolumesFrom(tx, req.RequestNamespace(), req.Prefix, begins(&req.QueryOptions))
+	rows := state.VolumesFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(&req.QueryOptions))
 	if req.NodeID != "" {
 		rows = usedOn(tx, req)
 	}
-	resp.Volumes, err = l.page(rows, &req.QueryOptions, &resp.QueryMeta)
+	resp.Volumes, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 
@@ -53,7 +56,7 @@ func (v volumes) list(tx *state.ReadTx, req *structs.CSIVolumeListRequest, resp 
 func usedOn(tx *state.ReadTx, req *structs.CSIVolumeListRequest) iter.Seq[*structs.CSIVolume] {
 	return func(yield func(*structs.CSIVolume) bool) {
 		var last *structs.CSIVolume
-		for c := range sorted(state.ClaimsByNode(tx, req.NodeID), lineKey, &req.QueryOptions) {
+		for c := range query.Sorted(state.ClaimsByNode(tx, req.NodeID), lineKey, &req.QueryOptions) {
 			row := state.Volume(tx, c.Namespace, c.VolumeID)
 			if row == nil || row == last || !strings.HasPrefix(row.ID, req.Prefix) {
 				continue

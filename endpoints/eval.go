@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"berth/endpoints/query"
 	"berth/state"
 	"berth/structs"
 )
@@ -8,8 +9,10 @@ import (
 // evals serve Eval.
 type evals struct{ *Endpoints }
 
+func evalKey(e *structs.Evaluation) []string { return []string{e.ID} }
+
 // evalListing shows evaluations whole.
-var evalListing = listing[structs.Evaluation, structs.Evaluation]{Key: evalKey, Stub: identical[structs.Evaluation]}
+var evalListing = query.List[structs.Evaluation, structs.Evaluation]{Key: evalKey, Stub: query.Identical[structs.Evaluation]}
 
 func (e evals) get(tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.EvalGetResponse) error {
 	if resp.Eval = state.Eval(tx, req.EvalID); resp.Eval == nil {
@@ -19,13 +22,13 @@ func (e evals) get(tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.
 }
 
 func (e evals) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.EvalListResponse) (err error) {
-	rows := state.EvalsFrom(tx, req.RequestNamespace(), req.Prefix, begins(&req.QueryOptions))
-	resp.Evaluations, err = evalListing.page(rows, &req.QueryOptions, &resp.QueryMeta)
+	rows := state.EvalsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(&req.QueryOptions))
+	resp.Evaluations, err = evalListing.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 
 func (e evals) allocations(tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.AllocListResponse) (err error) {
-	rows := state.AllocsByEvalFrom(tx, req.EvalID, begins(&req.QueryOptions))
-	resp.Allocations, err = allocListing(tx).page(rows, &req.QueryOptions, &resp.QueryMeta)
+	rows := state.AllocsByEvalFrom(tx, req.EvalID, query.Start(&req.QueryOptions))
+	resp.Allocations, err = allocListing(tx).Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

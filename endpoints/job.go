@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/endpoints/query"
 	"berth/fsm"
 	"berth/internal/codec"
 	"berth/state"
@@ -142,12 +143,14 @@ func (j jobs) get(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.Jo
 }
 
 func (j jobs) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.JobListResponse) (err error) {
-	l := listing[structs.Job, structs.JobListStub]{Key: jobKey, Stub: func(job *structs.Job) *structs.JobListStub {
+	l := query.List[structs.Job, structs.JobListStub]{Key: jobKey, Stub: func(job *structs.Job) *structs.JobListStub {
 		return jobStub(tx, job)
 	}}
-	resp.Jobs, err = l.page(state.JobsFrom(tx, req.RequestNamespace(), req.Prefix, begins(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
+	resp.Jobs, err = l.Page(state.JobsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
+
+func jobKey(j *structs.Job) []string { return []string{j.Namespace, j.ID} }
 
 func jobStub(tx *state.ReadTx, j *structs.Job) *structs.JobListStub {
 	return &structs.JobListStub{
@@ -182,13 +185,13 @@ func (j jobs) allocations(tx *state.ReadTx, req *structs.JobGetRequest, resp *st
 	job := state.Job(tx, req.RequestNamespace(), req.JobID)
 	l := allocListing(tx)
 	l.Keep = func(a *structs.Allocation) bool { return req.All || job == nil || a.CreateIndex >= job.CreateIndex }
-	rows := state.AllocsByJobFrom(tx, req.RequestNamespace(), req.JobID, begins(&req.QueryOptions))
-	resp.Allocations, err = l.page(rows, &req.QueryOptions, &resp.QueryMeta)
+	rows := state.AllocsByJobFrom(tx, req.RequestNamespace(), req.JobID, query.Start(&req.QueryOptions))
+	resp.Allocations, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 
 func (j jobs) evaluations(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.EvalListResponse) (err error) {
-	rows := sorted(state.EvalsByJob(tx, req.RequestNamespace(), req.JobID), evalKey, &req.QueryOptions)
-	resp.Evaluations, err = evalListing.page(rows, &req.QueryOptions, &resp.QueryMeta)
+	rows := query.Sorted(state.EvalsByJob(tx, req.RequestNamespace(), req.JobID), evalKey, &req.QueryOptions)
+	resp.Evaluations, err = evalListing.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

@@ -141,7 +141,7 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(tx *state.ReadTx, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
-	return overWire[Req, Resp](serve(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
+	return query.StreamRows[Resp](serve(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
 		var applied uint64
 		resp, index, err := query.Watch(ctx, e.queries, query.Request{Method: m.Name, Body: req}, func(tx *state.ReadTx) (*Resp, error) {
 			resp := new(Resp)

@@ -242,10 +242,12 @@ func (n nodes) get(tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.
 }
 
 func (n nodes) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.NodeListResponse) (err error) {
-	l := listing[structs.Node, structs.NodeListStub]{Key: nodeKey, Stub: nodeStub, Passing: passingNodeStubs()}
-	resp.Nodes, err = l.page(state.NodesPart(tx, req.Prefix, begins(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
+	l := query.List[structs.Node, structs.NodeListStub]{Key: nodeKey, Stub: nodeStub, Passing: passingNodeStubs()}
+	resp.Nodes, err = l.Page(state.NodesPart(tx, req.Prefix, query.Start(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
+
+func nodeKey(n *structs.Node) []string { return []string{n.ID} }
 
 func nodeStub(n *structs.Node) *structs.NodeListStub {
 	s := new(structs.NodeListStub)
@@ -281,8 +283,8 @@ func (n nodes) allocs(tx *state.ReadTx, req *structs.NodeGetRequest, resp *struc
 	if state.Node(tx, req.NodeID) == nil {
 		return noNode(req.NodeID)
 	}
-	rows := sorted(state.AllocsByNode(tx, req.NodeID), allocKey, &req.QueryOptions)
-	resp.Allocs, err = wholeAllocs(tx).page(rows, &req.QueryOptions, &resp.QueryMeta)
+	rows := query.Sorted(state.AllocsByNode(tx, req.NodeID), allocKey, &req.QueryOptions)
+	resp.Allocs, err = wholeAllocs(tx).Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 

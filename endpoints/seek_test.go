@@ -95,7 +95,7 @@ func TestPagesOfClaimsMakeTheList(t *testing.T) {
 			}, func(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims })
 		}
 	}
-	for _, token := range []string{toToken([]string{"default"}), toToken([]string{"default", "v00001", "x", "1"})} {
+	for _, token := range []string{query.Token([]string{"default"}), query.Token([]string{"default", "v00001", "x", "1"})} {
 		refused(s, structs.KindInvalid, structs.CSIClaimList, &structs.CSIClaimListRequest{VolumeID: "v00001", QueryOptions: structs.QueryOptions{NextToken: token}})
 	}
 }
@@ -107,7 +107,7 @@ func TestAPageCostsTheSameInAnyList(t *testing.T) {
 		s := newServer(t)
 		s.addNode("n1", "z")
 		s.manyVolumes(n)
-		middle, last := toToken([]string{"default", fmt.Sprintf("v%05d", n/2)}), toToken([]string{"default", fmt.Sprintf("v%05d", n-10)})
+		middle, last := query.Token([]string{"default", fmt.Sprintf("v%05d", n/2)}), query.Token([]string{"default", fmt.Sprintf("v%05d", n-10)})
 		for _, q := range []structs.QueryOptions{{}, {NextToken: middle}, {NextToken: last}, {Reverse: true}, {Reverse: true, NextToken: middle}} {
 			q.PerPage = 10
 			costs = append(costs, testing.AllocsPerRun(10, func() {
@@ -153,10 +153,10 @@ func TestAPageOfManyReadersKeepsFew(t *testing.T) {
 		req.Claims = append(req.Claims, aClaim("v", id))
 	}
 	must(s, structs.CSIVolumeClaim, req)
-	w := windowOf(&structs.QueryOptions{PerPage: 10}, compareLines)
-	w.keep = func(*structs.CSIClaim) bool { return true }
+	w := query.WindowOf(&structs.QueryOptions{PerPage: 10}, compareLines)
+	w.Keep = func(*structs.CSIClaim) bool { return true }
 	n := 0
-	for range w.sorted(state.ClaimsOf(s.store.Read(), "default", "v"), sameLine) {
+	for range w.Sorted(state.ClaimsOf(s.store.Read(), "default", "v"), sameLine) {
 		n++
 	}
 	if n != 11 {

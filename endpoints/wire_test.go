@@ -2,7 +2,6 @@ package endpoints
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -113,15 +112,5 @@ func TestAListOverAWireIsTheList(t *testing.T) {
 		if tc.q.Filter == "" { // claims have no ID
 			sameWired(s, structs.CSIClaimList, claims, tc.rows, tc.q)
 		}
-	}
-}
-
-func TestAListThatFailsHalfwayIsAnError(t *testing.T) {
-	broken := errors.New("broken")
-	r := &rowByRow{list: "Nodes", resp: &structs.NodeListResponse{QueryMeta: structs.QueryMeta{Rows: func(do func(any) error) error {
-		return errors.Join(do(&structs.NodeListStub{ID: "n1"}), broken)
-	}}}}
-	if _, err := rpc.AnswerBytes(r); !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
 	}
 }

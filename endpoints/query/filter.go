@@ -1,4 +1,4 @@
-package endpoints
+package query
 
 import (
 	"berth/internal/rowfilter"

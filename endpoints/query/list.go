@@ -1,4 +1,4 @@
-package endpoints
+package query
 
 import (
 	"cmp"
@@ -12,10 +12,10 @@ import (
 	"berth/structs"
 )
 
-// listing turns rows into one page of a list. Rows come in the order of Key, or backwards when that is asked for.
+// List turns rows into one page of a list. Rows come in the order of Key, or backwards when that is asked for.
 // A page's token is the key of
 // the first row of the next page, so that rows which come or go between two pages shift nothing.
-type listing[Row, Stub any] struct {
+type List[Row, Stub any] struct {
 	Key  func(*Row) []string
 	Stub func(*Row) *Stub
 	// Passing, if not nil, is Stub for rows that are streamed or filtered: each stub is done with, or copied,
@@ -27,7 +27,7 @@ type listing[Row, Stub any] struct {
 
 // page makes the stubs that the options ask for, and sets NextToken. Only as many rows are looked at, and
 // only as many stubs are made, as the page takes. For who wants a stream nothing is made but meta.Rows.
-func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, meta *structs.QueryMeta) ([]*Stub, error) {
+func (l List[Row, Stub]) Page(rows iter.Seq[*Row], q *structs.QueryOptions, meta *structs.QueryMeta) ([]*Stub, error) {
 	match, err := filter(q.Filter)
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 	if q.PerPage < 0 {
 		return nil, structs.Errorf(structs.KindInvalid, "per_page is %d; expected 0 (all) or more", q.PerPage)
 	}
-	begin, err := fromToken(q.NextToken)
+	begin, err := ParseToken(q.NextToken)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 	stubs := []*Stub{}
 	err = l.each(rows, q, match, begin, func(row *Row, stub *Stub) bool {
 		if q.PerPage > 0 && len(stubs) == int(q.PerPage) {
-			meta.NextToken = toToken(l.Key(row))
+			meta.NextToken = Token(l.Key(row))
 			return false
 		}
 		if passing {
@@ -72,7 +72,7 @@ func (l listing[Row, Stub]) page(rows iter.Seq[*Row], q *structs.QueryOptions, m
 }
 
 // stream makes the stubs when they are asked for.
-func (l listing[Row, Stub]) stream(rows iter.Seq[*Row], q *structs.QueryOptions, match func(any) (bool, error), begin []string) func(func(any) error) error {
+func (l List[Row, Stub]) stream(rows iter.Seq[*Row], q *structs.QueryOptions, match func(any) (bool, error), begin []string) func(func(any) error) error {
 	return func(do func(any) error) (err error) {
 		failed := l.each(rows, q, match, begin, func(_ *Row, stub *Stub) bool {
 			err = do(stub)
@@ -83,7 +83,7 @@ func (l listing[Row, Stub]) stream(rows iter.Seq[*Row], q *structs.QueryOptions,
 }
 
 // each makes the stubs of the rows from begin on that match, until do has enough.
-func (l listing[Row, Stub]) each(rows iter.Seq[*Row], q *structs.QueryOptions, match func(any) (bool, error), begin []string,
+func (l List[Row, Stub]) each(rows iter.Seq[*Row], q *structs.QueryOptions, match func(any) (bool, error), begin []string,
 	do func(row *Row, stub *Stub) bool,
 ) error {
 	for row := range rows {
@@ -103,7 +103,7 @@ func (l listing[Row, Stub]) each(rows iter.Seq[*Row], q *structs.QueryOptions, m
 	return nil
 }
 
-// before reports whether a row with the key belongs to an earlier page than the one that begins with the
+// before reports whether a row with the key belongs to an earlier page than the one that Start with the
 // key begin.
 func before(key, begin []string, reverse bool) bool {
 	order := slices.CompareFunc(key, begin, cmp.Compare[string])
@@ -113,12 +113,12 @@ func before(key, begin []string, reverse bool) bool {
 	return order < 0
 }
 
-// toToken writes a key so that it can stand in a URL; its parts hold no NUL.
-func toToken(key []string) string {
+// Token writes a key so that it can stand in a URL; its parts hold no NUL.
+func Token(key []string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(key, "\x00")))
 }
 
-func fromToken(token string) (key []string, err error) {
+func ParseToken(token string) (key []string, err error) {
 	if token == "" {
 		return nil, nil
 	}
@@ -129,21 +129,21 @@ func fromToken(token string) (key []string, err error) {
 	return strings.Split(string(b), "\x00"), nil
 }
 
-// begins is where the rows of a page begin. A token that is none is refused by page. A list that is sorted looks at
+// Start is where the rows of a page begin. A token that is none is refused by page. A list that is sorted looks at
 // all rows.
-func begins(q *structs.QueryOptions) state.Page {
+func Start(q *structs.QueryOptions) state.Page {
 	if q.Sort != "" {
 		return state.Page{}
 	}
-	key, err := fromToken(q.NextToken)
+	key, err := ParseToken(q.NextToken)
 	if err != nil {
 		key = nil
 	}
 	return state.Page{From: key, Reverse: q.Reverse}
 }
 
-// sorted puts rows that come in another order into the order of their keys, so that they can be paged. It is for few.
-func sorted[Row any](rows iter.Seq[*Row], key func(*Row) []string, q *structs.QueryOptions) iter.Seq[*Row] {
+// Sorted puts rows that come in another order into the order of their keys, so that they can be paged. It is for few.
+func Sorted[Row any](rows iter.Seq[*Row], key func(*Row) []string, q *structs.QueryOptions) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
 		all := slices.SortedFunc(rows, func(a, b *Row) int { return slices.Compare(key(a), key(b)) })
 		if q.Reverse {
@@ -153,13 +153,5 @@ func sorted[Row any](rows iter.Seq[*Row], key func(*Row) []string, q *structs.Qu
 	}
 }
 
-// identical is the stub of a row that lists show whole.
-func identical[Row any](row *Row) *Row { return row }
-
-// The keys by which lists are ordered.
-func nodeKey(n *structs.Node) []string           { return []string{n.ID} }
-func jobKey(j *structs.Job) []string             { return []string{j.Namespace, j.ID} }
-func allocKey(a *structs.Allocation) []string    { return []string{a.ID} }
-func evalKey(e *structs.Evaluation) []string     { return []string{e.ID} }
-func pluginKey(p *structs.CSIPluginRow) []string { return []string{p.ID} }
-func volumeKey(v *structs.CSIVolume) []string    { return []string{v.Namespace, v.ID} }
+// Identical is the stub of a row that lists show whole.
+func Identical[Row any](row *Row) *Row { return row }

@@ -1,4 +1,4 @@
-package endpoints
+package query
 
 import (
 	"cmp"
@@ -10,19 +10,19 @@ import (
 	"berth/structs"
 )
 
-// window sorts rows that come in another order, and keeps of them as many as a page needs.
-type window[Row any] struct {
-	compare func(a, b *Row) int
-	keep    func(*Row) bool
+// Window sorts rows that come in another order, and keeps of them as many as a page needs.
+type Window[Row any] struct {
+	Compare func(a, b *Row) int
+	Keep    func(*Row) bool
 	most    int // 0 is all
 	rows    []*Row
 }
 
-// windowOf is a window for a page, of rows in an order or, backwards, in its opposite.
-func windowOf[Row any](q *structs.QueryOptions, compare func(a, b *Row) int) *window[Row] {
-	w := &window[Row]{compare: compare}
+// WindowOf is a Window for a page, of rows in an order or, backwards, in its opposite.
+func WindowOf[Row any](q *structs.QueryOptions, compare func(a, b *Row) int) *Window[Row] {
+	w := &Window[Row]{Compare: compare}
 	if q.Reverse {
-		w.compare = func(a, b *Row) int { return compare(b, a) }
+		w.Compare = func(a, b *Row) int { return compare(b, a) }
 	}
 	if q.PerPage > 0 && q.Filter == "" && !q.Stream {
 		w.most = int(q.PerPage) + 1 // and the first of the next page
@@ -31,7 +31,7 @@ func windowOf[Row any](q *structs.QueryOptions, compare func(a, b *Row) int) *wi
 }
 
 // sorted are the rows in order; where rows of one group come together, group by group.
-func (w *window[Row]) sorted(rows iter.Seq[*Row], together func(a, b *Row) bool) iter.Seq[*Row] {
+func (w *Window[Row]) Sorted(rows iter.Seq[*Row], together func(a, b *Row) bool) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
 		own := *w
 		var last *Row
@@ -46,8 +46,8 @@ func (w *window[Row]) sorted(rows iter.Seq[*Row], together func(a, b *Row) bool)
 	}
 }
 
-func (w *window[Row]) add(r *Row) {
-	if !w.keep(r) {
+func (w *Window[Row]) add(r *Row) {
+	if !w.Keep(r) {
 		return
 	}
 	if w.rows = append(w.rows, r); w.most > 0 && len(w.rows) >= 4*w.most {
@@ -55,15 +55,15 @@ func (w *window[Row]) add(r *Row) {
 	}
 }
 
-func (w *window[Row]) cut() {
-	slices.SortFunc(w.rows, w.compare)
+func (w *Window[Row]) cut() {
+	slices.SortFunc(w.rows, w.Compare)
 	if w.most > 0 {
 		w.rows = w.rows[:min(len(w.rows), w.most)]
 	}
 }
 
-// take gives what is in the window away.
-func (w *window[Row]) take(yield func(*Row) bool) bool {
+// take gives what is in the Window away.
+func (w *Window[Row]) take(yield func(*Row) bool) bool {
 	w.cut()
 	for _, r := range w.rows {
 		if !yield(r) {
@@ -75,7 +75,7 @@ func (w *window[Row]) take(yield func(*Row) bool) bool {
 }
 
 // sortBy sorts the rows of a list by what the options say, and among equals by their keys; both are in its tokens.
-func (l *listing[Row, Stub]) sortBy(rows iter.Seq[*Row], q *structs.QueryOptions, begin []string) (iter.Seq[*Row], error) {
+func (l *List[Row, Stub]) sortBy(rows iter.Seq[*Row], q *structs.QueryOptions, begin []string) (iter.Seq[*Row], error) {
 	index := func(r *Row) uint64 { return any(r).(interface{ Stamped() *structs.Indexes }).Stamped().CreateIndex }
 	switch q.Sort {
 	case structs.SortCreate:
@@ -86,24 +86,24 @@ func (l *listing[Row, Stub]) sortBy(rows iter.Seq[*Row], q *structs.QueryOptions
 	}
 	own := l.Key
 	l.Key = func(r *Row) []string { return append([]string{fmt.Sprintf("%020d", index(r))}, own(r)...) }
-	w := windowOf(q, func(a, b *Row) int {
+	w := WindowOf(q, func(a, b *Row) int {
 		return cmp.Or(cmp.Compare(index(a), index(b)), slices.Compare(own(a), own(b)))
 	})
 	keep := l.Keep
-	w.keep = func(r *Row) bool { return keep == nil || keep(r) }
+	w.Keep = func(r *Row) bool { return keep == nil || keep(r) }
 	if begin == nil {
-		return w.sorted(rows, nil), nil
+		return w.Sorted(rows, nil), nil
 	}
 	from, err := strconv.ParseUint(begin[0], 10, 64)
 	if err != nil {
 		return nil, structs.Errorf(structs.KindInvalid, "the page token %q is not one that a sorted list gave", q.NextToken)
 	}
-	w.keep = func(r *Row) bool {
+	w.Keep = func(r *Row) bool {
 		order := cmp.Compare(index(r), from)
 		if q.Reverse {
 			order = -order
 		}
 		return order >= 0 && (keep == nil || keep(r)) && (order > 0 || !before(own(r), begin[1:], q.Reverse))
 	}
-	return w.sorted(rows, nil), nil
+	return w.Sorted(rows, nil), nil
 }

@@ -1,4 +1,4 @@
-package endpoints
+package query
 
 import (
 	"context"
@@ -8,15 +8,14 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
-	"berth/endpoints/query"
 	"berth/internal/codec"
 	"berth/rpc"
 	"berth/structs"
 )
 
-// overWire has a list that is answered over a wire written row by row, as the rows are made: neither all of
+// StreamRows has a list that is answered over a wire written row by row, as the rows are made: neither all of
 // its stubs nor a second copy of them is there at any time. Of a page the stubs are made first.
-func overWire[Req, Resp any](endpoint rpc.Endpoint) rpc.Endpoint {
+func StreamRows[Resp any](endpoint rpc.Endpoint) rpc.Endpoint {
 	list := listOf(reflect.TypeFor[Resp]())
 	if list == "" {
 		return endpoint
@@ -25,7 +24,7 @@ func overWire[Req, Resp any](endpoint rpc.Endpoint) rpc.Endpoint {
 		q := req.(interface{ Query() *structs.QueryOptions }).Query()
 		q.Stream = q.PerPage == 0
 		resp, err := endpoint.Serve(ctx, req)
-		if err != nil || query.MetaOf(resp).Rows == nil {
+		if err != nil || MetaOf(resp).Rows == nil {
 			return resp, err
 		}
 		return &rowByRow{resp, list}, nil
@@ -72,7 +71,7 @@ func (r *rowByRow) AppendAnswer(out *rpc.Answer) error {
 	}
 	out.Next()
 	rows := uint32(0)
-	if err := query.MetaOf(r.resp).Rows(func(row any) error {
+	if err := MetaOf(r.resp).Rows(func(row any) error {
 		rows++
 		b, err := codec.Append(out.Bytes(), row)
 		if err != nil {
