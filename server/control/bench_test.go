@@ -33,8 +33,8 @@ func BenchmarkACall(b *testing.B) {
 			ctx, cancel := context.WithCancel(context.Background())
 			r := controllerLoop{Deps: w.Deps}.runner()
 			began := make(chan struct{})
-			all := r.all
-			r.all = func(tx *state.ReadTx) iter.Seq[callKey] {
+			all := r.All
+			r.All = func(tx *state.ReadTx) iter.Seq[callKey] {
 				return func(yield func(callKey) bool) {
 					all(tx)(yield)
 					b.ResetTimer()
@@ -42,7 +42,7 @@ func BenchmarkACall(b *testing.B) {
 				}
 			}
 			ended := make(chan struct{})
-			go func() { defer close(ended); r.run(ctx) }()
+			go func() { defer close(ended); r.Run(ctx) }()
 			<-enough
 			b.StopTimer()
 			cancel()
@@ -51,9 +51,9 @@ func BenchmarkACall(b *testing.B) {
 	}
 }
 
-// BenchmarkALookOfTheReaper is the price for it of one node's change, while so many claims of nodes that are down
-// stay.
-func BenchmarkALookOfTheReaper(b *testing.B) {
+// BenchmarkReaper_LooksAtAChangedNode is the price for the reaper of one node's change, while so many claims
+// of nodes that are down stay.
+func BenchmarkReaper_LooksAtAChangedNode(b *testing.B) {
 	for _, n := range []int{10, 1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			w := newWorld(b)
@@ -63,17 +63,21 @@ func BenchmarkALookOfTheReaper(b *testing.B) {
 			put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"down"}, Status: structs.NodeDown})
 			w.endMany(allocs)
 			r := reaperLoop{w.Deps}.runner()
-			now := &running[reapKey]{runner: r, queue: newQueue[reapKey](r.retry), feed: w.Store.Subscribe(keptChanges, r.topics...)}
-			defer now.feed.Close()
-			now.lookAtAll(w.Store.Read())
+			began, looked := make(chan struct{}), make(chan struct{})
+			r.All = func(tx *state.ReadTx) iter.Seq[reapKey] {
+				defer close(began)
+				return reapable(tx)
+			}
+			r.Keys = func(tx *state.ReadTx, c state.Change) iter.Seq[reapKey] {
+				defer func() { looked <- struct{}{} }()
+				return reapKeys(tx, c)
+			}
+			defer start(r.Run)()
+			<-began
 			event := map[string][]*structs.NodeEvent{"n1": {{Message: "x"}}}
 			for b.Loop() {
-				b.StopTimer()
 				put(w, fsm.NodeEvents, &structs.NodeEventsRequest{Events: event})
-				b.StartTimer()
-				now.catchUp(context.Background(), nil)
-				now.ripen(time.Now())
-				now.fill(context.Background())
+				<-looked
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/structs"
 )
@@ -20,14 +21,14 @@ type controllerLoop struct {
 	note func(ctx context.Context, node string) error
 }
 
-func (c controllerLoop) run(ctx context.Context) { c.runner().run(ctx) }
+func (c controllerLoop) run(ctx context.Context) { c.runner().Run(ctx) }
 
-func (c controllerLoop) runner() runner[callKey] {
-	return runner[callKey]{
-		name: "controllers", logger: c.Logger, store: c.Store, now: c.Now, retry: c.Config.Retry, parallel: c.Config.CallsPerPlugin,
-		topics: []state.Topic{state.VolumeRows, state.AttachmentRows, state.GrowingClaimRows,
+func (c controllerLoop) runner() workqueue.Runner[callKey] {
+	return workqueue.Runner[callKey]{
+		Name: "controllers", Logger: c.Logger, Store: c.Store, Now: c.Now, Retry: c.Config.Retry, Parallel: c.Config.CallsPerPlugin,
+		Topics: []state.Topic{state.VolumeRows, state.AttachmentRows, state.GrowingClaimRows,
 			state.InstanceRows, state.NodeRows},
-		all: unsettled, read: c.read, keys: callKeys, signals: controllerSignals,
+		All: unsettled, Read: c.read, Keys: callKeys, Signals: controllerSignals,
 	}
 }
 
@@ -124,12 +125,12 @@ type work struct {
 }
 
 // read says what a row asks for. What has failed comes after what has not, so that one bad volume holds up nobody.
-func (c controllerLoop) read(tx *state.ReadTx, k callKey) step {
+func (c controllerLoop) read(tx *state.ReadTx, k callKey) workqueue.Step {
 	if k.alloc != "" {
 		if claim := state.Claim(tx, k.namespace, k.volume, k.alloc); nextGrowing(claim) != "" {
 			return c.growStep(tx, claim)
 		}
-		return step{}
+		return workqueue.Step{}
 	}
 	if k.node == "" {
 		v := state.Volume(tx, k.namespace, k.volume)
@@ -138,38 +139,38 @@ func (c controllerLoop) read(tx *state.ReadTx, k callKey) step {
 				nextVolume(v))
 			return waitForNodes(tx, c.step(tx, c.deletable(noting.volumeWork(v), v)))
 		}
-		return step{}
+		return workqueue.Step{}
 	}
 	if a := state.Attachment(tx, k.namespace, k.volume, k.node); a != nil && nextAttachment(a) != "" {
 		return waitForDetach(tx, a, waitForNodes(tx, c.step(tx, c.attachmentWork(tx, a))))
 	}
-	return step{}
+	return workqueue.Step{}
 }
 
 // step turns work into a step. Which node serves it is looked up when the call is made. While none can, that
 // is recorded once, and the call is made as soon as one can.
-func (c controllerLoop) step(tx *state.ReadTx, w work) step {
-	s := step{op: w.op, version: w.version, group: w.plugin, serial: w.volume, rank: w.rank,
-		failed: w.lastError != nil, due: c.Config.dueAfter(w.lastError)}
+func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
+	s := workqueue.Step{Op: w.op, Version: w.version, Group: w.plugin, Serial: w.volume, Rank: w.rank,
+		Failed: w.lastError != nil, Due: c.Config.dueAfter(w.lastError)}
 	switch {
-	case s.failed && w.lastError.Code == codeNoController:
-		s.due = time.Time{}
+	case s.Failed && w.lastError.Code == codeNoController:
+		s.Due = time.Time{}
 		if !state.HealthyInstance(tx, w.plugin, structs.CSIKindController) || len(w.candidates(tx)) == 0 {
-			s.awaits = []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
+			s.Awaits = []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
 		}
-	case s.failed && w.lastError.RetryTime == structs.NeverTry && !c.changedSince(tx, w):
-		s.due, s.awaits = time.Time{}, []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
+	case s.Failed && w.lastError.RetryTime == structs.NeverTry && !c.changedSince(tx, w):
+		s.Due, s.Awaits = time.Time{}, []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
 	case w.call != nil:
 		if _, until := c.where(tx, w); !until.IsZero() {
 			if again := c.Now().Add(lookAgain); again.Before(until) {
 				until = again
 			}
-			if until.After(s.due) {
-				s.due = until
+			if until.After(s.Due) {
+				s.Due = until
 			}
 		}
 	}
-	s.act = func(ctx context.Context) error {
+	s.Act = func(ctx context.Context) error {
 		candidates, until := c.where(c.Store.Read(), w)
 		switch {
 		case !until.IsZero():

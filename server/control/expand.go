@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -23,16 +24,16 @@ func nextGrowing(c *structs.CSIClaim) string {
 
 // growStep has the claim's node grow what its allocation sees. Calls for different nodes do not wait for each
 // other: a node whose plugin hangs is in nobody's way. A node that is down is asked when it is back.
-func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) step {
-	s := step{
-		op: nextGrowing(claim), version: claim.ModifyIndex, group: claim.PluginID,
-		serial: claim.Namespace + "/" + claim.VolumeID + " on " + claim.NodeID,
-		failed: claim.ExpandError != nil, due: c.growDue(claim),
+func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) workqueue.Step {
+	s := workqueue.Step{
+		Op: nextGrowing(claim), Version: claim.ModifyIndex, Group: claim.PluginID,
+		Serial: claim.Namespace + "/" + claim.VolumeID + " on " + claim.NodeID,
+		Failed: claim.ExpandError != nil, Due: c.growDue(claim),
 	}
 	if n := state.Node(tx, claim.NodeID); n == nil || n.Status != structs.NodeReady {
-		s.awaits = []string{nodeSignal(claim.NodeID)}
+		s.Awaits = []string{nodeSignal(claim.NodeID)}
 	}
-	s.act = func(ctx context.Context) error {
+	s.Act = func(ctx context.Context) error {
 		req := growRequest(c.Store.Read(), claim)
 		if req == nil {
 			return nil

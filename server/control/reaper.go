@@ -8,6 +8,7 @@ import (
 	"berth/fsm"
 	"berth/internal/coalesce"
 	"berth/internal/keylock"
+	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -23,15 +24,15 @@ type reaperLoop struct{ Deps }
 // to be recorded.
 const reapsPerNode = 512
 
-func (r reaperLoop) run(ctx context.Context) { r.runner().run(ctx) }
+func (r reaperLoop) run(ctx context.Context) { r.runner().Run(ctx) }
 
-func (r reaperLoop) runner() runner[reapKey] {
+func (r reaperLoop) runner() workqueue.Runner[reapKey] {
 	w := &reaper{reaperLoop: r, nodes: keylock.Map{Width: r.Config.CallsPerNode}}
 	w.released.Most, w.released.Wait, w.released.Propose = entryMost, r.Config.Together, w.record
-	return runner[reapKey]{
-		name: "reaper", logger: r.Logger, store: r.Store, now: r.Now, retry: r.Config.Retry, parallel: reapsPerNode,
-		topics: []state.Topic{state.EndedClaimRows, state.NodeRows},
-		all:    reapable, read: w.read, keys: reapKeys,
+	return workqueue.Runner[reapKey]{
+		Name: "reaper", Logger: r.Logger, Store: r.Store, Now: r.Now, Retry: r.Config.Retry, Parallel: reapsPerNode,
+		Topics: []state.Topic{state.EndedClaimRows, state.NodeRows},
+		All:    reapable, Read: w.read, Keys: reapKeys,
 	}
 }
 
@@ -86,17 +87,17 @@ func reapKeys(tx *state.ReadTx, c state.Change) iter.Seq[reapKey] {
 	}
 }
 
-func (r *reaper) read(tx *state.ReadTx, k reapKey) step {
+func (r *reaper) read(tx *state.ReadTx, k reapKey) workqueue.Step {
 	c := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 	if c == nil || c.EndTime == 0 {
-		return step{}
+		return workqueue.Step{}
 	}
 	due, ok := nextReap(c, state.Node(tx, c.NodeID), r.Config.ReapGrace)
 	if !ok {
-		return step{}
+		return workqueue.Step{}
 	}
-	return step{op: "release", version: c.ModifyIndex, group: c.NodeID, due: due,
-		act: func(ctx context.Context) error { return r.release(ctx, c) }}
+	return workqueue.Step{Op: "release", Version: c.ModifyIndex, Group: c.NodeID, Due: due,
+		Act: func(ctx context.Context) error { return r.release(ctx, c) }}
 }
 
 // nextReap says from when on the claim of an allocation that has ended is to be released without its node's

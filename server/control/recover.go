@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/structs"
 )
@@ -22,18 +23,18 @@ func accountedSignals(tx *state.ReadTx) []string {
 // waitForNodes holds back a call that needs to know which nodes use a volume, while a node of a restored
 // state has not reported what it holds. A creation need not know. An expansion has to: a plugin may take it
 // only while the volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).
-func waitForNodes(tx *state.ReadTx, s step) step {
-	if s.op != opCreate && state.Recovering(tx) != "" {
-		s.awaits = []string{accountedSignal}
+func waitForNodes(tx *state.ReadTx, s workqueue.Step) workqueue.Step {
+	if s.Op != opCreate && state.Recovering(tx) != "" {
+		s.Awaits = []string{accountedSignal}
 	}
 	return s
 }
 
 // waitForDetach holds back the attach of a volume for a single node while it is attached to another node, as
 // after a restore. In a state that was never restored the claim would not be granted.
-func waitForDetach(tx *state.ReadTx, a *structs.CSIAttachment, s step) step {
-	if s.op == opAttach && len(s.awaits) == 0 && state.AttachmentWaits(tx, a) != "" {
-		s.awaits = []string{volumeSignal(a.Namespace + "/" + a.VolumeID)}
+func waitForDetach(tx *state.ReadTx, a *structs.CSIAttachment, s workqueue.Step) workqueue.Step {
+	if s.Op == opAttach && len(s.Awaits) == 0 && state.AttachmentWaits(tx, a) != "" {
+		s.Awaits = []string{volumeSignal(a.Namespace + "/" + a.VolumeID)}
 	}
 	return s
 }

@@ -10,18 +10,19 @@ import (
 	"time"
 
 	"berth/fsm"
+	"berth/server/control/workqueue"
 	"berth/state"
 	"berth/structs"
 )
 
 // counted counts the rows that a runner looks at.
-func counted[K runKey](r runner[K]) (runner[K], *atomic.Int64) {
-	looks, read, all := &atomic.Int64{}, r.read, r.all
-	r.read = func(tx *state.ReadTx, k K) step {
+func counted[K workqueue.Key](r workqueue.Runner[K]) (workqueue.Runner[K], *atomic.Int64) {
+	looks, read, all := &atomic.Int64{}, r.Read, r.All
+	r.Read = func(tx *state.ReadTx, k K) workqueue.Step {
 		looks.Add(1)
 		return read(tx, k)
 	}
-	r.all = func(tx *state.ReadTx) iter.Seq[K] {
+	r.All = func(tx *state.ReadTx) iter.Seq[K] {
 		return func(yield func(K) bool) {
 			for k := range all(tx) {
 				looks.Add(1)
@@ -89,16 +90,16 @@ func TestACallCostsTheSameWhateverWaits(t *testing.T) {
 			w.addCreating(n, "pl")
 			w.answers(func(nodeCall) (any, error) { time.Sleep(time.Millisecond); return nil, unavailable() })
 			r, looks := counted(controllerLoop{Deps: w.Deps}.runner())
-			stop := start(r.run)
+			stop := start(r.Run)
 			defer stop()
 			synctest.Wait()
 			began := looks.Load()
 			if began > int64(3*n) {
 				t.Errorf("%d rows are looked at to begin with %d", began, n)
 			}
-			after(calls / time.Duration(r.parallel) * time.Millisecond)
-			if made := len(w.called(createMethod)); made != calls+r.parallel {
-				t.Errorf("%d calls in the time of %d, with %d that wait", made, calls+r.parallel, n)
+			after(calls / time.Duration(r.Parallel) * time.Millisecond)
+			if made := len(w.called(createMethod)); made != calls+r.Parallel {
+				t.Errorf("%d calls in the time of %d, with %d that wait", made, calls+r.Parallel, n)
 			}
 			cost[n] = float64(looks.Load()-began) / calls
 		})
@@ -126,8 +127,8 @@ func TestWhatCannotGoOnIsNotLookedAt(t *testing.T) {
 
 			controllers, calls := counted(controllerLoop{Deps: w.Deps}.runner())
 			reaper, reaps := counted(reaperLoop{w.Deps}.runner())
-			defer start(controllers.run)()
-			defer start(reaper.run)()
+			defer start(controllers.Run)()
+			defer start(reaper.Run)()
 			after(time.Hour)
 			if got := reaps.Load(); got > 10 {
 				t.Errorf("the reaper looks at %d rows to begin with, none of which it can act on", got)
@@ -175,7 +176,7 @@ func TestAllThatWaitsForAControllerGoesOnWithIt(t *testing.T) {
 		w.addCreating(100, "never")
 		w.answers(func(c nodeCall) (any, error) { return created(c.req.(*structs.ClientCSICreateRequest).Name), nil })
 		r, looks := counted(controllerLoop{Deps: w.Deps}.runner())
-		defer start(r.run)()
+		defer start(r.Run)()
 		after(time.Hour)
 		began := looks.Load()
 		w.addController("n1", "late")

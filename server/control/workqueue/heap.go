@@ -1,4 +1,4 @@
-package control
+package workqueue
 
 import "container/heap"
 

@@ -1,4 +1,4 @@
-package control
+package workqueue
 
 import (
 	"cmp"
@@ -15,7 +15,7 @@ import (
 //	later    its time
 //	ready    its turn: in the strand of its serial within its group
 //	parked   one of the signals that it awaits
-//	working  the end of its step
+//	working  the end of its Step
 //
 // A group has at hand the strands whose serials have no step in work, the best first. So what is next is found, and
 // an entry brought from one place to another, in a time that hardly depends on how many there are.
@@ -44,7 +44,7 @@ const (
 // entry is what a queue knows of a key.
 type entry[K comparable] struct {
 	key     K
-	is      step // as it was read last, without how it is taken
+	is      Step // as it was read last, without how it is taken
 	past    attempt
 	place   place
 	at      int // within the heap that it is in
@@ -87,7 +87,7 @@ func newQueue[K comparable](retry backoff.Backoff) *queue[K] {
 	q := &queue[K]{retry: retry, entries: map[K]*entry[K]{}, groups: map[string]*group[K]{}, serials: map[string]*serial[K]{},
 		parked: map[string]map[*entry[K]]struct{}{}}
 	q.later = ordered[*entry[K]]{
-		less:  func(a, b *entry[K]) bool { return a.is.due.Before(b.is.due) },
+		less:  func(a, b *entry[K]) bool { return a.is.Due.Before(b.is.Due) },
 		moved: func(e *entry[K], at int) { e.at = at },
 	}
 	return q
@@ -95,10 +95,10 @@ func newQueue[K comparable](retry backoff.Backoff) *queue[K] {
 
 // put brings a key to where its rows, read just now, say that it belongs. What is in work stays so; what has its
 // turn keeps it.
-func (q *queue[K]) put(key K, s step, now time.Time) *entry[K] {
+func (q *queue[K]) put(key K, s Step, now time.Time) *entry[K] {
 	e := q.entries[key]
 	switch {
-	case e == nil && s.op == "":
+	case e == nil && s.Op == "":
 		return nil
 	case e == nil:
 		e = &entry[K]{key: key}
@@ -106,22 +106,22 @@ func (q *queue[K]) put(key K, s step, now time.Time) *entry[K] {
 	case e.place == working:
 		return e
 	}
-	if e.past.op != s.op || len(s.awaits) > 0 {
+	if e.past.op != s.Op || len(s.Awaits) > 0 {
 		e.past = attempt{}
 	}
-	s.due, s.act = e.past.again(s, q.retry), nil
-	stays := e.place == ready && !s.due.After(now) && len(s.awaits) == 0 && s.sameTurn(e.is)
+	s.Due, s.Act = e.past.again(s, q.retry), nil
+	stays := e.place == ready && !s.Due.After(now) && len(s.Awaits) == 0 && s.sameTurn(e.is)
 	if !stays {
 		q.take(e)
 	}
 	e.is = s
 	switch {
 	case stays:
-	case s.op == "":
+	case s.Op == "":
 		delete(q.entries, key)
-	case len(s.awaits) > 0:
+	case len(s.Awaits) > 0:
 		q.park(e)
-	case s.due.After(now):
+	case s.Due.After(now):
 		e.place = later
 		q.later.add(e)
 	default:
@@ -132,14 +132,14 @@ func (q *queue[K]) put(key K, s step, now time.Time) *entry[K] {
 
 // again is from when on a step may be taken. One that failed, or that was taken and is asked for again though
 // nothing about it has changed, waits longer each time.
-func (a attempt) again(s step, retry backoff.Backoff) time.Time {
-	if a.failures == 0 || a.err == nil && a.version != s.version {
-		return s.due
+func (a attempt) again(s Step, retry backoff.Backoff) time.Time {
+	if a.failures == 0 || a.err == nil && a.version != s.Version {
+		return s.Due
 	}
-	if again := a.at.Add(retry.Delay(a.failures)); again.After(s.due) {
+	if again := a.at.Add(retry.Delay(a.failures)); again.After(s.Due) {
 		return again
 	}
-	return s.due
+	return s.Due
 }
 
 // take takes an entry from where it waits.
@@ -152,7 +152,7 @@ func (q *queue[K]) take(e *entry[K]) {
 		l.ready.drop(e.at)
 		q.list(l)
 	case parked:
-		for _, signal := range e.is.awaits {
+		for _, signal := range e.is.Awaits {
 			delete(q.parked[signal], e)
 			if len(q.parked[signal]) == 0 {
 				delete(q.parked, signal)
@@ -164,7 +164,7 @@ func (q *queue[K]) take(e *entry[K]) {
 
 func (q *queue[K]) park(e *entry[K]) {
 	e.place = parked
-	for _, signal := range e.is.awaits {
+	for _, signal := range e.is.Awaits {
 		if q.parked[signal] == nil {
 			q.parked[signal] = map[*entry[K]]struct{}{}
 		}
@@ -179,7 +179,7 @@ func (q *queue[K]) awaiting(signal string) []*entry[K] {
 
 func (q *queue[K]) ready(e *entry[K]) {
 	q.arrived++
-	e.place, e.arrived, e.strand = ready, q.arrived, q.strandOf(e.is.group, e.is.serial)
+	e.place, e.arrived, e.strand = ready, q.arrived, q.strandOf(e.is.Group, e.is.Serial)
 	e.strand.ready.add(e)
 	q.list(e.strand)
 }
@@ -214,15 +214,15 @@ func (q *queue[K]) strandOf(inGroup, ofSerial string) *strand[K] {
 
 // before is the order of what is first in its strand: what has not failed, then who came first.
 func before[K comparable](a, b *entry[K]) bool {
-	if a.is.failed != b.is.failed {
-		return b.is.failed
+	if a.is.Failed != b.is.Failed {
+		return b.is.Failed
 	}
 	return a.arrived < b.arrived
 }
 
 // ripen makes ready what has come due.
 func (q *queue[K]) ripen(now time.Time) {
-	for len(q.later.all) > 0 && !q.later.all[0].is.due.After(now) {
+	for len(q.later.all) > 0 && !q.later.all[0].is.Due.After(now) {
 		e := q.later.all[0]
 		q.take(e)
 		q.ready(e)
@@ -234,7 +234,7 @@ func (q *queue[K]) nextDue() time.Time {
 	if len(q.later.all) == 0 {
 		return time.Time{}
 	}
-	return q.later.all[0].is.due
+	return q.later.all[0].is.Due
 }
 
 // first is the entry of the group whose turn it is, nil if there is none.
