@@ -20,6 +20,10 @@
 //     together after it, and what is refused or is a quick read is answered when nothing more has come, or it
 //     would have to be waited for others. A request that is Quick is served by the goroutine that read it, any
 //     other by one of its own. A list is written row by row where its endpoint says so (Appender).
+//   - A caller goes through the codec of net-rpc-msgpackrpc (see stream). An answer is read whole, up to a limit,
+//     before it is decoded. The serving half reads and writes the heads of messages itself: the library has no
+//     context that ends with the caller's connection, no refusal of a payload that is not decoded, and no
+//     answers that are written together.
 //   - A payload that does not decode is answered with invalid, a handler that panics with internal.
 //
 // Who may call what is left to the endpoints package.

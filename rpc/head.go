@@ -8,27 +8,21 @@ import (
 	"berth/internal/codec"
 )
 
-// The heads of net/rpc's messages, as its Request and Response structs are in msgpack. They are written and
-// read without reflection, because they are half of a small call; what is not as they are mostly written is
-// read by reflection after all.
+// The heads of net/rpc's messages, as its Request and Response structs are in msgpack. The serving half reads
+// and writes them without reflection, because they are half of a small call. A head that is not as stock
+// clients mostly write it is read by reflection.
 
-// requestHead is what stands before the payload of a request. The method's name is good as long as the
-// bytes that it was read from.
+// requestHead stands before the payload of a request. The method's name is good as long as the bytes that it
+// was read from.
 type requestHead struct {
 	method []byte
 	seq    uint64
 }
 
-// answerHead is what stands before an answer.
+// answerHead stands before the payload of an answer.
 type answerHead struct {
 	method, failure string
 	seq             uint64
-}
-
-func appendRequestHead(b []byte, method string, seq uint64) []byte {
-	b = msgp.AppendMapHeader(b, 2)
-	b = msgp.AppendString(msgp.AppendString(b, "ServiceMethod"), method)
-	return msgp.AppendUint64(msgp.AppendString(b, "Seq"), seq)
 }
 
 func (h *answerHead) append(b []byte) []byte {
@@ -58,31 +52,6 @@ func (h *requestHead) decode(b []byte) error {
 		return err
 	}
 	*h = requestHead{method: []byte(std.ServiceMethod), seq: std.Seq}
-	return nil
-}
-
-func (h *answerHead) decode(b []byte) error {
-	err := fields(b, func(name, rest []byte) (_ []byte, err error) {
-		switch string(name) {
-		case "ServiceMethod": // the caller knows what it asked for
-			rest, err = msgp.Skip(rest)
-		case "Seq":
-			h.seq, rest, err = msgp.ReadUint64Bytes(rest)
-		case "Error":
-			h.failure, rest, err = msgp.ReadStringBytes(rest)
-		default:
-			rest, err = msgp.Skip(rest)
-		}
-		return rest, err
-	})
-	if err == nil {
-		return nil
-	}
-	var std stdrpc.Response
-	if err := codec.Decode(b, &std); err != nil {
-		return err
-	}
-	*h = answerHead{failure: std.Error, seq: std.Seq}
 	return nil
 }
 

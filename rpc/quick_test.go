@@ -138,7 +138,7 @@ func TestAnAnswerThatCannotBeWrittenIsAnError(t *testing.T) {
 	served := make(chan struct{})
 	go func() { defer close(served); srv.ServeConn(far) }()
 	t.Cleanup(func() { near.Close(); srv.Close(); <-served })
-	st := &stream{conn: near, in: newMessages(near, 1<<20)}
+	st := newStream(near, 1<<20)
 	for text, want := range map[string]structs.Kind{"fails": structs.KindConflict, "panics": structs.KindInternal, "goes well": ""} {
 		if err := st.call(echoMethod.Name, &echo{text}, &echo{}); structs.KindOf(err) != want {
 			t.Errorf("%s: %v, want %q", text, err, want)

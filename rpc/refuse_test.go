@@ -108,17 +108,13 @@ func TestARefusalReadsAsTheErrorThatItIs(t *testing.T) {
 			for _, seq := range []uint64{0, 127, 1 << 40, math.MaxUint64} {
 				no := refusal{NewNotice(text), after}
 				in := newMessages(bytes.NewReader(no.append(nil, refusalHead("Test.Echo"), seq)), 1<<20)
-				b, err := in.next()
-				var head answerHead
-				if err == nil {
-					err = head.decode(b)
-				}
+				head, err := readHead(in)
 				var body struct{}
 				if err == nil {
 					err = in.read(&body)
 				}
-				got := structs.ErrorFromWire(head.failure)
-				if err != nil || head.seq != seq || in.at != len(in.buf) || !structs.IsKind(got, structs.KindUnavailable) ||
+				got := structs.ErrorFromWire(head.Error)
+				if err != nil || head.Seq != seq || in.at != len(in.buf) || !structs.IsKind(got, structs.KindUnavailable) ||
 					got.Error() != text || structs.RetryAfter(got) != max(after, time.Millisecond) {
 					t.Fatalf("%q after %s, %d: %+v, %v, reads as %v after %s", text, after, seq, head, err, got, structs.RetryAfter(got))
 				}
@@ -152,18 +148,11 @@ func answersOf(t *testing.T, conn net.Conn, many int, payload ...byte) []string 
 	defer sending.Wait()
 	in, failures := newMessages(conn, structs.MaxRPCAnswer), make([]string, many)
 	for range many {
-		m, err := in.next()
-		var head answerHead
-		if err == nil {
-			err = head.decode(m)
-		}
-		if err == nil {
-			err = in.read(nil)
-		}
+		head, err := readAnswer(in)
 		if err != nil {
 			t.Fatal(err)
 		}
-		failures[head.seq] = head.failure
+		failures[head.Seq] = head.Error
 	}
 	return failures
 }
@@ -294,8 +283,8 @@ func TestWhoWaitsForATurnHoldsUpNoAnswers(t *testing.T) {
 	if _, err := near.Write(b); err != nil {
 		t.Fatal(err)
 	}
-	var head answerHead
-	if m, err := newMessages(near, structs.MaxRPCAnswer).next(); err != nil || head.decode(m) != nil || head.seq != 1 {
+	head, err := readHead(newMessages(near, structs.MaxRPCAnswer))
+	if err != nil || head.Seq != 1 {
 		t.Errorf("%+v, %v; expected the answer to the quick one", head, err)
 	}
 }

@@ -3,17 +3,14 @@ package rpc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/yamux"
 
-	"berth/internal/codec"
 	"berth/internal/netfault"
 	"berth/structs"
 )
@@ -21,8 +18,6 @@ import (
 // maxIdleStreams is how many streams a session keeps open for the next calls. Opening one costs more than a
 // small call.
 const maxIdleStreams = 256
-
-var seq atomic.Uint64
 
 // Session is one connection that both ends may call over. A call has a stream of its own while it runs,
 // so a slow one holds up nobody, and closing the stream cancels the call at the other end.
@@ -32,11 +27,6 @@ type Session struct {
 
 	mu   sync.Mutex
 	idle []*stream
-}
-
-type stream struct {
-	conn net.Conn
-	in   *messages
 }
 
 func muxConfig(logger hclog.Logger) *yamux.Config {
@@ -135,7 +125,7 @@ func (s *Session) open() (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stream{conn: conn, in: newMessages(conn, s.answers)}, nil
+	return newStream(conn, s.answers), nil
 }
 
 func (s *Session) release(st *stream) {
@@ -146,39 +136,6 @@ func (s *Session) release(st *stream) {
 		return
 	}
 	_ = st.conn.Close()
-}
-
-// call does one exchange. An error of the other end is a *structs.Error; any other is the transport's.
-func (st *stream) call(method string, req, resp any) error {
-	if err := st.send(method, req); err != nil {
-		return err
-	}
-	b, err := st.in.next()
-	if err != nil {
-		return err
-	}
-	var head answerHead
-	if err := head.decode(b); err != nil {
-		return fmt.Errorf("the head of an answer does not decode: %w", err)
-	}
-	if head.failure == "" {
-		return st.in.read(resp)
-	}
-	if err := st.in.read(nil); err != nil {
-		return err
-	}
-	return structs.ErrorFromWire(head.failure)
-}
-
-// send writes a request, in one piece.
-func (st *stream) send(method string, req any) (err error) {
-	m := buffers.Get().(*buffer)
-	defer m.release()
-	if m.b, err = codec.Append(appendRequestHead(m.b, method, seq.Add(1)), req); err != nil {
-		return err
-	}
-	_, err = st.conn.Write(m.b)
-	return err
 }
 
 type sessionKey struct{}

@@ -155,15 +155,8 @@ func TestRefusalsAreWrittenTogetherButNotLate(t *testing.T) {
 	}
 	in := newMessages(here, structs.MaxRPCAnswer)
 	for n := range many {
-		var head answerHead
-		m, err := in.next()
-		if err == nil {
-			err = head.decode(m)
-		}
-		if err == nil {
-			err = in.read(nil)
-		}
-		if err != nil || head.seq != uint64(n) || structs.RetryAfter(structs.ErrorFromWire(head.failure)) == 0 {
+		head, err := readAnswer(in)
+		if err != nil || head.Seq != uint64(n) || structs.RetryAfter(structs.ErrorFromWire(head.Error)) == 0 {
 			t.Fatalf("answer %d: %+v, %v", n, head, err)
 		}
 	}

@@ -26,6 +26,7 @@ func newHandle() *codec.MsgpackHandle {
 	h.RawToString = true
 	h.MapType = reflect.TypeOf(map[string]any(nil))
 	h.WriteExt = true
+	h.Raw = true       // a value that is encoded already is written as it is, as the payload of a call
 	h.MaxInitLen = 64  // a length that a few bytes claim is not believed: memory grows with what is there
 	h.Canonical = true // map keys in order: equal values are equal bytes, which snapshots rely on
 	return h
