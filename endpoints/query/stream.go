@@ -13,10 +13,11 @@ import (
 	"berth/structs"
 )
 
-// StreamRows has a list that is answered over a wire written row by row, as the rows are made: neither all of
-// its stubs nor a second copy of them is there at any time. Of a page the stubs are made first.
+// StreamRows has the answer of a list written row by row to a caller in another process. Neither all stubs of
+// the list nor a second copy of them exist at any time. A page is made before it is written. Another endpoint than
+// that of a list stays as it is.
 func StreamRows[Resp any](endpoint rpc.Endpoint) rpc.Endpoint {
-	list := listOf(reflect.TypeFor[Resp]())
+	list := listField(reflect.TypeFor[Resp]())
 	if list == "" {
 		return endpoint
 	}
@@ -27,13 +28,13 @@ func StreamRows[Resp any](endpoint rpc.Endpoint) rpc.Endpoint {
 		if err != nil || MetaOf(resp).Rows == nil {
 			return resp, err
 		}
-		return &rowByRow{resp, list}, nil
+		return &streamedList{resp, list}, nil
 	}
 	return endpoint
 }
 
-// listOf is the name of the list that an answer is, "" if it is something else.
-func listOf(answer reflect.Type) (name string) {
+// listField returns the name of the field with the rows of a list, "" for an answer that is no list.
+func listField(answer reflect.Type) (name string) {
 	for i := range answer.NumField() {
 		f := answer.Field(i)
 		if f.Anonymous {
@@ -47,56 +48,62 @@ func listOf(answer reflect.Type) (name string) {
 	return name
 }
 
-// rowByRow is the answer of a list whose rows are yet to be made.
-type rowByRow struct {
-	resp any
-	list string // the field of resp that the rows belong in
+// streamedList is the answer of a list whose rows are made while they are written.
+type streamedList struct {
+	resp  any
+	field string // of resp, for the rows; it is empty
 }
 
-// AppendAnswer writes the list and then the other fields (rpc.Appender).
-func (r *rowByRow) AppendAnswer(out *rpc.Answer) error {
-	rest, err := codec.Encode(r.resp)
+// AppendAnswer writes the answer with the rows in their field (rpc.Appender).
+func (l *streamedList) AppendAnswer(out *rpc.Answer) error {
+	answer, err := codec.Encode(l.resp)
 	if err != nil {
 		return err
 	}
-	fields, rest, err := msgp.ReadMapHeaderBytes(rest)
+	rows, rest, err := valueOf(answer, l.field)
 	if err != nil {
-		return fmt.Errorf("an answer is no map: %w", err)
+		return fmt.Errorf("the field %s of an answer: %w", l.field, err)
 	}
 	const array32 = 0xdd
-	b := msgp.AppendString(msgp.AppendMapHeader(out.Bytes(), fields), r.list)
-	b = append(b, array32, 0, 0, 0, 0)
-	if err := out.Put(b); err != nil {
+	head := append(out.Bytes(), answer[:rows]...)
+	head = append(head, array32, 0, 0, 0, 0)
+	count := head[len(head)-4:]
+	if err := out.Put(head); err != nil {
 		return err
 	}
-	out.Next()
-	rows := uint32(0)
-	if err := MetaOf(r.resp).Rows(func(row any) error {
-		rows++
+	out.Next() // the head stays in its place
+	n := uint32(0)
+	err = MetaOf(l.resp).Rows(func(row any) error {
+		n++
 		b, err := codec.Append(out.Bytes(), row)
 		if err != nil {
 			return err
 		}
 		return out.Put(b)
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
-	binary.BigEndian.PutUint32(b[len(b)-4:], rows) // known only now
-	for range fields {
-		name, value, err := msgp.ReadStringZC(rest)
+	binary.BigEndian.PutUint32(count, n)
+	return out.Put(append(out.Bytes(), answer[rest:]...))
+}
+
+// valueOf finds the value of a field in an encoded map.
+func valueOf(b []byte, field string) (from, to int, err error) {
+	fields, rest, err := msgp.ReadMapHeaderBytes(b)
+	for ; err == nil && fields > 0; fields-- {
+		var name, value []byte
+		name, value, err = msgp.ReadStringZC(rest)
 		if err != nil {
-			return err
+			break
 		}
-		after, err := msgp.Skip(value)
-		if err != nil {
-			return err
+		rest, err = msgp.Skip(value)
+		if err == nil && string(name) == field {
+			return len(b) - len(value), len(b) - len(rest), nil
 		}
-		if string(name) != r.list {
-			if err := out.Put(append(out.Bytes(), rest[:len(rest)-len(after)]...)); err != nil {
-				return err
-			}
-		}
-		rest = after
 	}
-	return nil
+	if err == nil {
+		err = structs.Errorf(structs.KindInternal, "it is not there")
+	}
+	return 0, 0, err
 }

@@ -8,11 +8,13 @@ import (
 	"berth/structs"
 )
 
-func TestAListThatFailsHalfwayIsAnError(t *testing.T) {
+func TestStreamRows_ReturnsErrorOfRow(t *testing.T) {
 	broken := errors.New("broken")
-	r := &rowByRow{list: "Nodes", resp: &structs.NodeListResponse{QueryMeta: structs.QueryMeta{Rows: func(do func(any) error) error {
+	resp := new(structs.NodeListResponse)
+	resp.Rows = func(do func(any) error) error {
 		return errors.Join(do(&structs.NodeListStub{ID: "n1"}), broken)
-	}}}}
+	}
+	r := &streamedList{resp, "Nodes"}
 	if _, err := rpc.AnswerBytes(r); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
