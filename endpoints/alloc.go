@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -19,9 +20,11 @@ func noAlloc(id string) error {
 
 func allocKey(a *structs.Allocation) []string { return []string{a.ID} }
 
+func compareAllocs(a, b *structs.Allocation) int { return cmp.Compare(a.ID, b.ID) }
+
 // allocListing shows allocations as stubs with their job's type.
 func allocListing(tx *state.ReadTx) query.List[structs.Allocation, structs.AllocListStub] {
-	return query.List[structs.Allocation, structs.AllocListStub]{Key: allocKey, Stub: state.AllocStubs(tx), Passing: state.PassingAllocStubs(tx)}
+	return query.List[structs.Allocation, structs.AllocListStub]{Key: allocKey, Stub: state.AllocStubs(tx)}
 }
 
 func (a allocs) get(tx *state.ReadTx, req *structs.AllocGetRequest, resp *structs.AllocGetResponse) error {
@@ -58,7 +61,7 @@ func (a allocs) getMany(tx *state.ReadTx, req *structs.AllocsGetRequest, resp *s
 func wholeAllocs(tx *state.ReadTx) query.List[structs.Allocation, structs.Allocation] {
 	return query.List[structs.Allocation, structs.Allocation]{
 		Key:  allocKey,
-		Stub: func(a *structs.Allocation) *structs.Allocation { return state.AllocWithJob(tx, a) },
+		Stub: func(a, whole *structs.Allocation) { *whole = *state.AllocWithJob(tx, a) },
 	}
 }
 

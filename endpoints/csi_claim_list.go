@@ -12,69 +12,75 @@ import (
 	"berth/structs"
 )
 
-// list says of each claim that does not let its allocation go on what it waits for as of now. Claims come volume by
-// volume, each volume's in the order of its line.
-func (c claims) list(tx *state.ReadTx, req *structs.CSIClaimListRequest, resp *structs.CSIClaimListResponse) (err error) {
+// list says why each claim that holds its allocation up waits, as of now. Claims come volume by volume, and those
+// of a volume in the order of its queue.
+func (c claims) list(
+	tx *state.ReadTx, req *structs.CSIClaimListRequest, resp *structs.CSIClaimListResponse,
+) error {
 	reason := state.Reasons(tx)
-	if req.NodeID != "" || req.Reverse || req.Sort != "" { // not line by line
+	if req.NodeID != "" || req.Reverse || req.Sort != "" { // not queue by queue
 		reason = func(row *structs.CSIClaim) string { return state.ClaimBlocked(tx, row) }
 	}
-	l := query.List[structs.CSIClaim, structs.CSIClaim]{Key: lineKey, Stub: func(row *structs.CSIClaim) *structs.CSIClaim {
-		stub := row.Copy()
-		stub.Reason = reason(row)
-		return stub
-	}}
-	l.Keep = func(row *structs.CSIClaim) bool {
-		return inNamespace(row.Namespace, &req.QueryOptions) && (req.NodeID == "" || row.NodeID == req.NodeID) && strings.HasPrefix(row.VolumeID, req.Prefix)
+	l := query.List[structs.CSIClaim, structs.CSIClaim]{
+		Key: claimKey,
+		Stub: func(row, stub *structs.CSIClaim) {
+			*stub = *row
+			stub.Reason = reason(row)
+		},
+		Keep: func(row *structs.CSIClaim) bool {
+			return inNamespace(row.Namespace, &req.QueryOptions) &&
+				(req.NodeID == "" || row.NodeID == req.NodeID) && strings.HasPrefix(row.VolumeID, req.Prefix)
+		},
 	}
-	rows, err := claimRows(tx, req, l.Keep)
-	if err == nil {
-		resp.Claims, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
+	rows, err := claimRows(tx, req)
+	if err != nil {
+		return err
 	}
+	resp.Claims, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 
-// claimRows are the rows that a page of claims looks at.
-func claimRows(tx *state.ReadTx, req *structs.CSIClaimListRequest, keep func(*structs.CSIClaim) bool) (iter.Seq[*structs.CSIClaim], error) {
-	q, ns := &req.QueryOptions, req.RequestNamespace()
-	from, err := fromLineToken(q)
+// claimRows returns the rows that a page of claims reads, in the order of the list.
+func claimRows(tx *state.ReadTx, req *structs.CSIClaimListRequest) (iter.Seq[*structs.CSIClaim], error) {
+	ns := req.RequestNamespace()
+	q := &req.QueryOptions
+	from, err := claimOfToken(q)
 	if err != nil {
 		return nil, err
 	}
-	w := query.WindowOf[structs.CSIClaim](q, compareLines)
-	w.Keep = func(c *structs.CSIClaim) bool { return (from == nil || w.Compare(c, from) >= 0) && keep(c) }
 	switch {
 	case req.VolumeID != "":
-		if rows, sorted := state.LineFrom(tx, ns, req.VolumeID, from, q.Reverse); sorted {
-			return rows, nil
+		rows, inOrder := state.LineFrom(tx, ns, req.VolumeID, from, q.Reverse)
+		if !inOrder {
+			rows = query.Sorted(state.ClaimsOf(tx, ns, req.VolumeID), compareClaims, q)
 		}
-		return w.Sorted(state.ClaimsOf(tx, ns, req.VolumeID), sameLine), nil
+		return rows, nil
 	case req.NodeID != "":
-		return w.Sorted(state.ClaimsByNode(tx, req.NodeID), nil), nil
+		return query.Sorted(state.ClaimsByNode(tx, req.NodeID), compareClaims, q), nil
 	}
 	at := state.Page{Reverse: q.Reverse}
 	if from != nil {
-		at.From = []string{from.Namespace, from.VolumeID} // whose line is looked at as a whole
+		at.From = []string{from.Namespace, from.VolumeID} // whose queue is read as a whole
 	}
-	return w.Sorted(state.ClaimsFrom(tx, ns, req.Prefix, at), sameLine), nil
+	return query.SortedGroups(state.ClaimsFrom(tx, ns, req.Prefix, at), sameVolume, compareClaims, q), nil
 }
 
-func sameLine(a, b *structs.CSIClaim) bool {
+func sameVolume(a, b *structs.CSIClaim) bool {
 	return a.VolumeID == b.VolumeID && a.Namespace == b.Namespace
 }
 
-func compareLines(a, b *structs.CSIClaim) int {
+func compareClaims(a, b *structs.CSIClaim) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.VolumeID, b.VolumeID),
 		cmp.Compare(a.CreateIndex, b.CreateIndex), cmp.Compare(a.Seq, b.Seq))
 }
 
-// lineKey orders the claims of each volume by their place in its line.
-func lineKey(c *structs.CSIClaim) []string {
+// claimKey orders the claims of each volume by their place in its queue.
+func claimKey(c *structs.CSIClaim) []string {
 	return []string{c.Namespace, c.VolumeID, fmt.Sprintf("%020d", c.CreateIndex), fmt.Sprintf("%09d", c.Seq)}
 }
 
-// fromLineToken is a claim in the place that a token names, nil for none.
-func fromLineToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
+// claimOfToken returns a claim in the place that a token names, nil for no token.
+func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 	key, err := query.ParseToken(q.NextToken)
 	if key == nil || err != nil || q.Sort != "" {
 		return nil, err

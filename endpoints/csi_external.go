@@ -134,7 +134,7 @@ func (l *externalList) fill(ctx context.Context) error {
 		}
 	}
 	if len(l.places) > 0 {
-		l.resp.NextToken = query.Token([]string{l.places[0].key, l.places[0].token})
+		l.resp.NextToken = query.Token(l.places[0].key, l.places[0].token)
 		l.resp.QueryMeta.NextToken = l.resp.NextToken
 	}
 	if l.failed != nil && len(l.resp.Warnings) == asked {

@@ -38,7 +38,7 @@ func (p plugins) page(tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *
 		return noPlugin(req.ID)
 	}
 	if resp.Plugin = plugin; next != nil {
-		resp.NextToken = query.Token([]string{string(next.Kind), next.NodeID})
+		resp.NextToken = query.Token(string(next.Kind), next.NodeID)
 	}
 	return nil
 }
@@ -46,9 +46,11 @@ func (p plugins) page(tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *
 func pluginKey(p *structs.CSIPluginRow) []string { return []string{p.ID} }
 
 func (p plugins) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.CSIPluginListResponse) (err error) {
-	l := query.List[structs.CSIPluginRow, structs.CSIPluginListStub]{Key: pluginKey, Stub: func(row *structs.CSIPluginRow) *structs.CSIPluginListStub {
-		return state.PluginStub(tx, row)
-	}}
-	resp.Plugins, err = l.Page(state.PluginsFrom(tx, req.Prefix, query.Start(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
+	l := query.List[structs.CSIPluginRow, structs.CSIPluginListStub]{
+		Key:  pluginKey,
+		Stub: func(row *structs.CSIPluginRow, s *structs.CSIPluginListStub) { *s = *state.PluginStub(tx, row) },
+	}
+	rows := state.PluginsFrom(tx, req.Prefix, query.Start(&req.QueryOptions))
+	resp.Plugins, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

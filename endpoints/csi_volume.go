@@ -37,11 +37,11 @@ func volumeKey(v *structs.CSIVolume) []string { return []string{v.Namespace, v.I
 
 func (v volumes) list(tx *state.ReadTx, req *structs.CSIVolumeListRequest, resp *structs.CSIVolumeListResponse) (err error) {
 	l := query.List[structs.CSIVolume, structs.CSIVolumeListStub]{
-		Key:     volumeKey,
-		Stub:    state.Stubs(tx),
-		Passing: state.PassingStubs(tx),
+		Key:  volumeKey,
+		Stub: state.VolumeStubs(tx),
 		Keep: func(row *structs.CSIVolume) bool {
-			return inNamespace(row.Namespace, &req.QueryOptions) && (req.PluginID == "" || row.PluginID == req.PluginID)
+			return inNamespace(row.Namespace, &req.QueryOptions) &&
+				(req.PluginID == "" || row.PluginID == req.PluginID)
 		},
 	}
 	rows := state.VolumesFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(&req.QueryOptions))
@@ -56,7 +56,7 @@ func (v volumes) list(tx *state.ReadTx, req *structs.CSIVolumeListRequest, resp 
 func usedOn(tx *state.ReadTx, req *structs.CSIVolumeListRequest) iter.Seq[*structs.CSIVolume] {
 	return func(yield func(*structs.CSIVolume) bool) {
 		var last *structs.CSIVolume
-		for c := range query.Sorted(state.ClaimsByNode(tx, req.NodeID), lineKey, &req.QueryOptions) {
+		for c := range query.Sorted(state.ClaimsByNode(tx, req.NodeID), compareClaims, &req.QueryOptions) {
 			row := state.Volume(tx, c.Namespace, c.VolumeID)
 			if row == nil || row == last || !strings.HasPrefix(row.ID, req.Prefix) {
 				continue

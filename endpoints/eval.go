@@ -1,6 +1,8 @@
 package endpoints
 
 import (
+	"cmp"
+
 	"berth/endpoints/query"
 	"berth/state"
 	"berth/structs"
@@ -11,8 +13,10 @@ type evals struct{ *Endpoints }
 
 func evalKey(e *structs.Evaluation) []string { return []string{e.ID} }
 
+func compareEvals(a, b *structs.Evaluation) int { return cmp.Compare(a.ID, b.ID) }
+
 // evalListing shows evaluations whole.
-var evalListing = query.List[structs.Evaluation, structs.Evaluation]{Key: evalKey, Stub: query.Identical[structs.Evaluation]}
+var evalListing = query.List[structs.Evaluation, structs.Evaluation]{Key: evalKey, Stub: query.Whole[structs.Evaluation]}
 
 func (e evals) get(tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.EvalGetResponse) error {
 	if resp.Eval = state.Eval(tx, req.EvalID); resp.Eval == nil {

@@ -31,7 +31,7 @@ func TestFilteredListsHaveTheSameRows(t *testing.T) {
 		return must(s, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q}).Volumes
 	}
 	all := list(structs.QueryOptions{})
-	for _, q := range []structs.QueryOptions{{}, {Reverse: true}, {PerPage: 7}, {Stream: true}, {NextToken: query.Token([]string{"default", "v00030"})}} {
+	for _, q := range []structs.QueryOptions{{}, {Reverse: true}, {PerPage: 7}, {Stream: true}, {NextToken: query.Token("default", "v00030")}} {
 		for expression, keep := range map[string]func(*structs.CSIVolumeListStub) bool{
 			`ID != ""`:           func(*structs.CSIVolumeListStub) bool { return true },
 			`ID matches "[05]$"`: func(v *structs.CSIVolumeListStub) bool { return strings.ContainsAny(v.ID[5:], "05") },

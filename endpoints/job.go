@@ -143,17 +143,19 @@ func (j jobs) get(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.Jo
 }
 
 func (j jobs) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.JobListResponse) (err error) {
-	l := query.List[structs.Job, structs.JobListStub]{Key: jobKey, Stub: func(job *structs.Job) *structs.JobListStub {
-		return jobStub(tx, job)
-	}}
-	resp.Jobs, err = l.Page(state.JobsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
+	l := query.List[structs.Job, structs.JobListStub]{
+		Key:  jobKey,
+		Stub: func(job *structs.Job, s *structs.JobListStub) { *s = jobStub(tx, job) },
+	}
+	rows := state.JobsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(&req.QueryOptions))
+	resp.Jobs, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 
 func jobKey(j *structs.Job) []string { return []string{j.Namespace, j.ID} }
 
-func jobStub(tx *state.ReadTx, j *structs.Job) *structs.JobListStub {
-	return &structs.JobListStub{
+func jobStub(tx *state.ReadTx, j *structs.Job) structs.JobListStub {
+	return structs.JobListStub{
 		ID: j.ID, Name: j.Name, Namespace: j.Namespace, Datacenters: j.Datacenters, NodePool: j.NodePool,
 		Type: j.Type, Priority: j.Priority, Stop: j.Stop, Status: j.Status, StatusDescription: j.StatusDescription,
 		JobSummary: state.JobSummary(tx, j), CreateIndex: j.CreateIndex, ModifyIndex: j.ModifyIndex,
@@ -191,7 +193,7 @@ func (j jobs) allocations(tx *state.ReadTx, req *structs.JobGetRequest, resp *st
 }
 
 func (j jobs) evaluations(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.EvalListResponse) (err error) {
-	rows := query.Sorted(state.EvalsByJob(tx, req.RequestNamespace(), req.JobID), evalKey, &req.QueryOptions)
+	rows := query.Sorted(state.EvalsByJob(tx, req.RequestNamespace(), req.JobID), compareEvals, &req.QueryOptions)
 	resp.Evaluations, err = evalListing.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

@@ -242,29 +242,15 @@ func (n nodes) get(tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.
 }
 
 func (n nodes) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.NodeListResponse) (err error) {
-	l := query.List[structs.Node, structs.NodeListStub]{Key: nodeKey, Stub: nodeStub, Passing: passingNodeStubs()}
-	resp.Nodes, err = l.Page(state.NodesPart(tx, req.Prefix, query.Start(&req.QueryOptions)), &req.QueryOptions, &resp.QueryMeta)
+	l := query.List[structs.Node, structs.NodeListStub]{Key: nodeKey, Stub: putNodeStub}
+	rows := state.NodesPart(tx, req.Prefix, query.Start(&req.QueryOptions))
+	resp.Nodes, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 
 func nodeKey(n *structs.Node) []string { return []string{n.ID} }
 
-func nodeStub(n *structs.Node) *structs.NodeListStub {
-	s := new(structs.NodeListStub)
-	putNodeStub(s, n)
-	return s
-}
-
-// passingNodeStubs is nodeStub for who is done with a stub before asking for the next.
-func passingNodeStubs() func(*structs.Node) *structs.NodeListStub {
-	one := new(structs.NodeListStub)
-	return func(n *structs.Node) *structs.NodeListStub {
-		putNodeStub(one, n)
-		return one
-	}
-}
-
-func putNodeStub(s *structs.NodeListStub, n *structs.Node) {
+func putNodeStub(n *structs.Node, s *structs.NodeListStub) {
 	host, _, err := net.SplitHostPort(n.HTTPAddr)
 	if err != nil {
 		host = n.HTTPAddr
@@ -283,7 +269,7 @@ func (n nodes) allocs(tx *state.ReadTx, req *structs.NodeGetRequest, resp *struc
 	if state.Node(tx, req.NodeID) == nil {
 		return noNode(req.NodeID)
 	}
-	rows := query.Sorted(state.AllocsByNode(tx, req.NodeID), allocKey, &req.QueryOptions)
+	rows := query.Sorted(state.AllocsByNode(tx, req.NodeID), compareAllocs, &req.QueryOptions)
 	resp.Allocs, err = wholeAllocs(tx).Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

@@ -62,7 +62,7 @@ func TestListsAreSorted(t *testing.T) {
 		}, func(r *structs.CSIClaimListResponse) []*structs.CSIClaim { return r.Claims })
 		same(s, structs.AllocList, plain, func(r *structs.AllocListResponse) []*structs.AllocListStub { return r.Allocations })
 	}
-	for _, q := range []structs.QueryOptions{{Sort: "ID"}, {Sort: structs.SortCreate, NextToken: query.Token([]string{"x", "y"})}} {
+	for _, q := range []structs.QueryOptions{{Sort: "ID"}, {Sort: structs.SortCreate, NextToken: query.Token("x", "y")}} {
 		refused(s, structs.KindInvalid, structs.CSIVolumeList, &structs.CSIVolumeListRequest{QueryOptions: q})
 	}
 	claims := must(s, structs.CSIClaimList, &structs.CSIClaimListRequest{QueryOptions: structs.QueryOptions{Sort: structs.SortCreate, Reverse: true}}).Claims

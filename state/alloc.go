@@ -34,32 +34,24 @@ func AllocWithJob(tx *ReadTx, a *structs.Allocation) *structs.Allocation {
 }
 
 // AllocStub is the allocation as lists show it, with its job's type.
-func AllocStub(tx *ReadTx, a *structs.Allocation) *structs.AllocListStub { return AllocStubs(tx)(a) }
-
-// AllocStubs makes the stubs of many allocations; the job of one after the other is looked up once.
-func AllocStubs(tx *ReadTx) func(*structs.Allocation) *structs.AllocListStub {
-	return allocStubs(tx, func() *structs.AllocListStub { return new(structs.AllocListStub) })
+func AllocStub(tx *ReadTx, a *structs.Allocation) *structs.AllocListStub {
+	s := new(structs.AllocListStub)
+	AllocStubs(tx)(a, s)
+	return s
 }
 
-// PassingAllocStubs is AllocStubs for who is done with a stub before asking for the next: it is one and the
-// same.
-func PassingAllocStubs(tx *ReadTx) func(*structs.Allocation) *structs.AllocListStub {
-	one := new(structs.AllocListStub)
-	return allocStubs(tx, func() *structs.AllocListStub { return one })
-}
-
-func allocStubs(tx *ReadTx, next func() *structs.AllocListStub) func(*structs.Allocation) *structs.AllocListStub {
+// AllocStubs returns a function that writes the stub of an allocation. It looks the job of allocations that
+// follow each other up once.
+func AllocStubs(tx *ReadTx) func(*structs.Allocation, *structs.AllocListStub) {
 	var job *structs.Job
-	return func(a *structs.Allocation) *structs.AllocListStub {
+	return func(a *structs.Allocation, s *structs.AllocListStub) {
 		if job == nil || job.ID != a.JobID || job.Version != a.JobVersion || job.Namespace != a.Namespace {
 			job = JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 		}
-		s := next()
 		a.PutStub(s)
 		if job != nil {
 			s.JobType = job.Type
 		}
-		return s
 	}
 }
 

@@ -208,9 +208,11 @@ func BenchmarkVolumeList(b *testing.B) {
 		s := benchFill{nodes: 1000, volumes: n, claimsEach: each, shared: -1, allocs: n}.store(b)
 		benchmeter.Repeat(b, func() {
 			tx, out := s.s.Read(), []*structs.CSIVolumeListStub{}
-			stub := Stubs(tx)
+			stub := VolumeStubs(tx)
 			for v := range Volumes(tx, structs.DefaultNamespace, "") {
-				out = append(out, stub(v))
+				s := new(structs.CSIVolumeListStub)
+				stub(v, s)
+				out = append(out, s)
 			}
 			if len(out) != n || out[0].CurrentReaders != each {
 				b.Fatal(len(out))

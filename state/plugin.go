@@ -83,30 +83,17 @@ func PluginDetail(tx *ReadTx, id string) *structs.CSIPlugin {
 		placed = append(placed, a)
 	}
 	d.Allocations = make([]*structs.AllocListStub, len(placed))
-	stub := allocStubs(tx, inSlabs[structs.AllocListStub]())
+	stubs := make([]structs.AllocListStub, len(placed)) // of one answer, which is dropped as a whole
+	stub := AllocStubs(tx)
 	for i, a := range placed {
-		d.Allocations[i] = stub(a)
+		stub(a, &stubs[i])
+		d.Allocations[i] = &stubs[i]
 	}
 	return d
 }
 
 // largePlugin is from how many instances on another core helps to put a plugin together.
 const largePlugin = 1000
-
-// inSlabs makes values many at a time, for those who drop all of them together.
-func inSlabs[T any]() func() *T {
-	var slab []T
-	return func() *T {
-		if len(slab) == 0 {
-			slab = make([]T, slabRows)
-		}
-		v := &slab[0]
-		slab = slab[1:]
-		return v
-	}
-}
-
-const slabRows = 64
 
 // PluginPage is PluginDetail with at most limit of the instances, beginning with the first that is not
 // before the one named, and with the allocations that run these. next names where the next page begins, nil
@@ -117,7 +104,9 @@ func PluginPage(tx *ReadTx, id string, begin *structs.CSIPluginInstance, limit i
 	}
 	d.Controllers, d.Nodes, d.Allocations = map[string]*structs.CSIInfo{}, map[string]*structs.CSIInfo{}, []*structs.AllocListStub{}
 	instances.Has(tx, id) // who waits, waits for any of them
-	rows, stub, seen := instances.Seek(tx, id), AllocStubs(tx), map[string]bool{}
+	rows := instances.Seek(tx, id)
+	stub := AllocStubs(tx)
+	seen := map[string]bool{}
 	if begin != nil {
 		rows = instances.Seek(tx, id, string(begin.Kind), begin.NodeID)
 	}
@@ -128,7 +117,9 @@ func PluginPage(tx *ReadTx, id string, begin *structs.CSIPluginInstance, limit i
 		addInstance(d, i)
 		if a := Alloc(tx, i.AllocID); a != nil && !seen[a.ID] {
 			seen[a.ID] = true
-			d.Allocations = append(d.Allocations, stub(a))
+			s := new(structs.AllocListStub)
+			stub(a, s)
+			d.Allocations = append(d.Allocations, s)
 		}
 	}
 	return d, nil

@@ -7,23 +7,13 @@ import (
 	"berth/structs"
 )
 
-// Stubs makes the stubs of many volumes, each as VolumeStub does. It is quick when the volumes come in the
-// order of their keys: then their lines are gone through once, side by side with them, and what they show
-// of a plugin is looked up once.
-func Stubs(tx *ReadTx) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
-	return stubs(tx, func() *structs.CSIVolumeListStub { return new(structs.CSIVolumeListStub) })
-}
-
-// PassingStubs is Stubs for who is done with a stub before asking for the next: it is one and the same.
-func PassingStubs(tx *ReadTx) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
-	one := new(structs.CSIVolumeListStub)
-	return stubs(tx, func() *structs.CSIVolumeListStub { return one })
-}
-
-func stubs(tx *ReadTx, next func() *structs.CSIVolumeListStub) func(*structs.CSIVolume) *structs.CSIVolumeListStub {
-	counts, looks := lineCounts(tx), map[string]pluginLook{}
-	return func(v *structs.CSIVolume) *structs.CSIVolumeListStub {
-		s := next()
+// VolumeStubs returns a function that writes the stub of a volume, as VolumeStub makes it. It is quick when the
+// volumes come in the order of their keys: it reads their claim queues side by side with them, and what they
+// show of a plugin once.
+func VolumeStubs(tx *ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeListStub) {
+	counts := lineCounts(tx)
+	looks := map[string]pluginLook{}
+	return func(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
 		*s = bareStub(v)
 		countClaims(s, counts(v))
 		look, known := looks[v.PluginID]
@@ -32,7 +22,6 @@ func stubs(tx *ReadTx, next func() *structs.CSIVolumeListStub) func(*structs.CSI
 			looks[v.PluginID] = look
 		}
 		look.show(v, s)
-		return s
 	}
 }
 

@@ -25,8 +25,8 @@ func listedRows(ids ...string) []*listed {
 	return rows
 }
 
-// turned are rows in the order that is asked for.
-func turned(rows []*listed, q *structs.QueryOptions) iter.Seq[*listed] {
+// ordered are rows in the order that is asked for.
+func ordered(rows []*listed, q *structs.QueryOptions) iter.Seq[*listed] {
 	rows = slices.Clone(rows)
 	if q.Reverse {
 		slices.Reverse(rows)
@@ -38,7 +38,10 @@ func turned(rows []*listed, q *structs.QueryOptions) iter.Seq[*listed] {
 func aListing(made *int) List[listed, listed] {
 	return List[listed, listed]{
 		Key:  func(r *listed) []string { return []string{r.ID} },
-		Stub: func(r *listed) *listed { *made++; return r },
+		Stub: func(r, stub *listed) {
+			*made++
+			*stub = *r
+		},
 	}
 }
 
@@ -50,7 +53,7 @@ func pageIDs(page []*listed) string {
 	return strings.Join(ids, " ")
 }
 
-func TestPages(t *testing.T) {
+func TestList_PagesByKey(t *testing.T) {
 	rows := listedRows("a", "b", "c", "d", "e")
 	for _, c := range []struct {
 		q    structs.QueryOptions
@@ -59,22 +62,22 @@ func TestPages(t *testing.T) {
 	}{
 		{structs.QueryOptions{}, "a b c d e", ""},
 		{structs.QueryOptions{PerPage: 2}, "a b", "c"},
-		{structs.QueryOptions{PerPage: 2, NextToken: Token([]string{"c"})}, "c d", "e"},
-		{structs.QueryOptions{PerPage: 2, NextToken: Token([]string{"bb"})}, "c d", "e"}, // its row was deleted
+		{structs.QueryOptions{PerPage: 2, NextToken: Token("c")}, "c d", "e"},
+		{structs.QueryOptions{PerPage: 2, NextToken: Token("bb")}, "c d", "e"}, // its row was deleted
 		{structs.QueryOptions{PerPage: 5}, "a b c d e", ""},
 		{structs.QueryOptions{Reverse: true}, "e d c b a", ""},
 		{structs.QueryOptions{Reverse: true, PerPage: 2}, "e d", "c"},
-		{structs.QueryOptions{Reverse: true, PerPage: 2, NextToken: Token([]string{"c"})}, "c b", "a"},
+		{structs.QueryOptions{Reverse: true, PerPage: 2, NextToken: Token("c")}, "c b", "a"},
 		{structs.QueryOptions{Filter: `Size != 0 and Size != 1`}, "c d e", ""},
 		{structs.QueryOptions{Filter: `Size != 0 and Size != 1`, PerPage: 1}, "c", "d"},
 		{structs.QueryOptions{Filter: `ID == "b" or CreateIndex == 3`}, "b d", ""},
 	} {
 		var meta structs.QueryMeta
 		made := 0
-		page, err := aListing(&made).Page(turned(rows, &c.q), &c.q, &meta)
+		page, err := aListing(&made).Page(ordered(rows, &c.q), &c.q, &meta)
 		next := ""
 		if c.next != "" {
-			next = Token([]string{c.next})
+			next = Token(c.next)
 		}
 		if err != nil || pageIDs(page) != c.want || meta.NextToken != next {
 			t.Errorf("%+v: got %q, %q, %v; want %q, %q", c.q, pageIDs(page), meta.NextToken, err, c.want, next)
@@ -85,7 +88,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestBadListOptionsAreInvalid(t *testing.T) {
+func TestList_RefusesBadOptions(t *testing.T) {
 	for _, q := range []structs.QueryOptions{
 		{PerPage: -1}, {NextToken: "%%%"}, {Filter: `ID ==`}, {Filter: `Nonsense == "x"`}, {Filter: `Size == "x"`},
 	} {
@@ -97,7 +100,7 @@ func TestBadListOptionsAreInvalid(t *testing.T) {
 	}
 }
 
-func TestWalkingThePagesSeesEveryRowOnce(t *testing.T) {
+func TestList_PagesHoldEachRowOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-c]{1,4}`), 0, 30, rapid.ID[string]).Draw(t, "ids")
 		slices.Sort(ids)
@@ -106,7 +109,7 @@ func TestWalkingThePagesSeesEveryRowOnce(t *testing.T) {
 		for range len(ids) + 1 {
 			var meta structs.QueryMeta
 			made := 0
-			page, err := aListing(&made).Page(turned(listedRows(ids...), &q), &q, &meta)
+			page, err := aListing(&made).Page(ordered(listedRows(ids...), &q), &q, &meta)
 			if err != nil || len(page) > int(q.PerPage) {
 				t.Fatalf("%d rows, %v", len(page), err)
 			}

@@ -10,100 +10,77 @@ import (
 	"berth/structs"
 )
 
-// Window sorts rows that come in another order, and keeps of them as many as a page needs.
-type Window[Row any] struct {
-	Compare func(a, b *Row) int
-	Keep    func(*Row) bool
-	most    int // 0 is all
-	rows    []*Row
+// Sorted yields rows in an order or, with q.Reverse, in its opposite. It reads all rows before it yields one.
+func Sorted[Row any](
+	rows iter.Seq[*Row], compare func(a, b *Row) int, q *structs.QueryOptions,
+) iter.Seq[*Row] {
+	return func(yield func(*Row) bool) { yieldSorted(slices.Collect(rows), compare, q.Reverse, yield) }
 }
 
-// WindowOf is a Window for a page, of rows in an order or, backwards, in its opposite.
-func WindowOf[Row any](q *structs.QueryOptions, compare func(a, b *Row) int) *Window[Row] {
-	w := &Window[Row]{Compare: compare}
-	if q.Reverse {
-		w.Compare = func(a, b *Row) int { return compare(b, a) }
-	}
-	if q.PerPage > 0 && q.Filter == "" && !q.Stream {
-		w.most = int(q.PerPage) + 1 // and the first of the next page
-	}
-	return w
-}
-
-// sorted are the rows in order; where rows of one group come together, group by group.
-func (w *Window[Row]) Sorted(rows iter.Seq[*Row], together func(a, b *Row) bool) iter.Seq[*Row] {
+// SortedGroups yields rows that come group by group, each group as Sorted does. It reads one group at a time.
+func SortedGroups[Row any](
+	rows iter.Seq[*Row], same func(a, b *Row) bool, compare func(a, b *Row) int, q *structs.QueryOptions,
+) iter.Seq[*Row] {
 	return func(yield func(*Row) bool) {
-		own := *w
-		var last *Row
-		for r := range rows {
-			if last != nil && together != nil && !together(last, r) && !own.take(yield) {
-				return
+		var group []*Row
+		for row := range rows {
+			if len(group) > 0 && !same(group[0], row) {
+				if !yieldSorted(group, compare, q.Reverse, yield) {
+					return
+				}
+				group = group[:0]
 			}
-			last = r
-			own.add(r)
+			group = append(group, row)
 		}
-		own.take(yield)
+		yieldSorted(group, compare, q.Reverse, yield)
 	}
 }
 
-func (w *Window[Row]) add(r *Row) {
-	if !w.Keep(r) {
-		return
+// yieldSorted sorts rows in place and yields them. It reports false if yield wants no more.
+func yieldSorted[Row any](
+	rows []*Row, compare func(a, b *Row) int, reverse bool, yield func(*Row) bool,
+) bool {
+	slices.SortFunc(rows, compare)
+	if reverse {
+		slices.Reverse(rows)
 	}
-	if w.rows = append(w.rows, r); w.most > 0 && len(w.rows) >= 4*w.most {
-		w.cut()
-	}
-}
-
-func (w *Window[Row]) cut() {
-	slices.SortFunc(w.rows, w.Compare)
-	if w.most > 0 {
-		w.rows = w.rows[:min(len(w.rows), w.most)]
-	}
-}
-
-// take gives what is in the Window away.
-func (w *Window[Row]) take(yield func(*Row) bool) bool {
-	w.cut()
-	for _, r := range w.rows {
-		if !yield(r) {
+	for _, row := range rows {
+		if !yield(row) {
 			return false
 		}
 	}
-	w.rows = w.rows[:0]
 	return true
 }
 
-// sortBy sorts the rows of a list by what the options say, and among equals by their keys; both are in its tokens.
-func (l *List[Row, Stub]) sortBy(rows iter.Seq[*Row], q *structs.QueryOptions, begin []string) (iter.Seq[*Row], error) {
-	index := func(r *Row) uint64 { return any(r).(interface{ Stamped() *structs.Indexes }).Stamped().CreateIndex }
-	switch q.Sort {
-	case structs.SortCreate:
-	case structs.SortModify:
-		index = func(r *Row) uint64 { return any(r).(interface{ Stamped() *structs.Indexes }).Stamped().ModifyIndex }
-	default:
-		return nil, structs.Errorf(structs.KindInvalid, "sort is %q; expected %s or %s", q.Sort, structs.SortCreate, structs.SortModify)
+// sortBy puts the rows into the order of an index, and those of one entry into the order of their keys. The index
+// is the first part of the keys from then on.
+func (p *part[Row, Stub]) sortBy(q *structs.QueryOptions) error {
+	if q.Sort != structs.SortCreate && q.Sort != structs.SortModify {
+		return structs.Errorf(structs.KindInvalid, "sort is %q; expected %s or %s",
+			q.Sort, structs.SortCreate, structs.SortModify)
 	}
-	own := l.Key
-	l.Key = func(r *Row) []string { return append([]string{fmt.Sprintf("%020d", index(r))}, own(r)...) }
-	w := WindowOf(q, func(a, b *Row) int {
-		return cmp.Or(cmp.Compare(index(a), index(b)), slices.Compare(own(a), own(b)))
-	})
-	keep := l.Keep
-	w.Keep = func(r *Row) bool { return keep == nil || keep(r) }
-	if begin == nil {
-		return w.Sorted(rows, nil), nil
-	}
-	from, err := strconv.ParseUint(begin[0], 10, 64)
-	if err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "the page token %q is not one that a sorted list gave", q.NextToken)
-	}
-	w.Keep = func(r *Row) bool {
-		order := cmp.Compare(index(r), from)
-		if q.Reverse {
-			order = -order
+	if p.begin != nil {
+		if _, err := strconv.ParseUint(p.begin[0], 10, 64); err != nil {
+			return structs.Errorf(structs.KindInvalid,
+				"the page token %q is not one that a sorted list gave", q.NextToken)
 		}
-		return order >= 0 && (keep == nil || keep(r)) && (order > 0 || !before(own(r), begin[1:], q.Reverse))
 	}
-	return w.Sorted(rows, nil), nil
+	index := func(row *Row) uint64 {
+		indexes := any(row).(interface{ Stamped() *structs.Indexes }).Stamped()
+		if q.Sort == structs.SortModify {
+			return indexes.ModifyIndex
+		}
+		return indexes.CreateIndex
+	}
+	key := p.list.Key
+	p.list.Key = func(row *Row) []string {
+		return append([]string{fmt.Sprintf("%020d", index(row))}, key(row)...)
+	}
+	p.rows = Sorted(p.rows, func(a, b *Row) int {
+		if order := cmp.Compare(index(a), index(b)); order != 0 {
+			return order
+		}
+		return slices.Compare(key(a), key(b))
+	}, q)
+	return nil
 }
