@@ -37,7 +37,7 @@ func ordered(rows []*listed, q *structs.QueryOptions) iter.Seq[*listed] {
 // aListing counts the stubs it makes.
 func aListing(made *int) List[listed, listed] {
 	return List[listed, listed]{
-		Key:  func(r *listed) []string { return []string{r.ID} },
+		Key: func(r *listed) []string { return []string{r.ID} },
 		Stub: func(r, stub *listed) {
 			*made++
 			*stub = *r
