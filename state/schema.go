@@ -293,7 +293,7 @@ var schema = mvcc.Schema{
 		claims,
 		lines,
 		attachments,
-		jobVersions, // before jobs: a list of jobs would read versions that have no job
+		jobVersions,
 		jobs,
 		allocs,
 		evals,

@@ -11,7 +11,7 @@ import (
 type Batch struct {
 	db      *DB
 	next    *view
-	base    *memdb.Txn // the tree as it is written so far
+	base    *memdb.Txn // the trees as they are written so far
 	rows    rows
 	overlay overlay
 	most    int // entries in the overlay: maxOverlay
@@ -20,16 +20,15 @@ type Batch struct {
 	part  int    // its number among the entries of this index, from 0
 	seq   int    // next number of WriteTx.NextSeq at this index
 
-	changed []Key  // that are written into the tree
-	written int    // how often the overlay was written into the tree
-	undo    []undo // of the current entry
+	changed []pathKey // that are written into the trees
+	written int       // how often the overlay was written into the tree
+	undo    []undo    // of the current entry
 	done    bool
 }
 
 // undo reverts one change.
 type undo struct {
-	key       Key
-	cell           // before the change
+	entry          // before the change
 	inOverlay bool // before the change
 	written   int  // Batch.written at the change
 }
@@ -40,7 +39,6 @@ const maxSpare = 4 * maxOverlay
 // spare is what a batch leaves to the next one.
 type spare struct {
 	slots   [maxTables]slots
-	recent  recent
 	entries []entry
 	undo    []undo
 }
@@ -97,8 +95,6 @@ func (b *Batch) newTx(index uint64) *WriteTx {
 			txn:     b.base,
 			rows:    b.rows,
 			overlay: &b.overlay,
-			recent:  &b.db.spare.recent,
-			finder:  &b.next.finder,
 		},
 	}
 	one.write.ReadTx = &one.read
@@ -117,14 +113,14 @@ func (tx *WriteTx) NextSeq(n int) (first int) {
 }
 
 // set changes the cell at a key. The batch keeps the key.
-func (tx *WriteTx) set(k Key, old, now cell) {
+func (tx *WriteTx) set(at pathKey, old, now cell) {
 	b := tx.batch
-	known := b.overlay.put(entry{k, now, old.slot})
-	b.undo = append(b.undo, undo{key: k, cell: old, inOverlay: known, written: b.written})
+	known := b.overlay.put(entry{at, now, old.slot})
+	b.undo = append(b.undo, undo{entry: entry{pathKey: at, cell: old}, inOverlay: known, written: b.written})
 }
 
-// spill writes a large overlay into the tree. It runs between two changes of rows: a cursor relies on it that
-// a row in the tree has all its keys there.
+// spill writes a large overlay into the trees. It runs between two changes of rows: a cursor relies on it
+// that a row in the trees has all its keys there.
 func (tx *WriteTx) spill() {
 	b := tx.batch
 	if len(b.overlay.entries) < b.most {
@@ -140,44 +136,43 @@ func (b *Batch) rollback() {
 	for i := len(b.undo) - 1; i >= 0; i-- {
 		u := b.undo[i]
 		if !u.inOverlay && u.written == b.written {
-			b.overlay.drop(u.key)
+			b.overlay.drop(u.pathKey)
 			continue
 		}
-		e := entry{key: u.key, cell: u.cell}
-		if _, known := b.overlay.at(u.key); !known {
-			e.tree = b.inTree(u.key)
+		_, known := b.overlay.at(u.pathKey)
+		if !known {
+			u.tree = b.inTree(u.pathKey)
 		}
-		b.overlay.put(e)
+		b.overlay.put(u.entry)
 	}
 }
 
-func (b *Batch) inTree(k Key) *slot {
+func (b *Batch) inTree(at pathKey) *slot {
 	tx := ReadTx{view: b.next, txn: b.base}
-	return tx.inTree(k)
+	return tx.inTree(at)
 }
 
-// write brings the overlay into the tree, which nobody else sees yet.
+// write brings the overlay into the trees, which nobody else sees yet.
 func (b *Batch) write() {
 	if len(b.overlay.entries) == 0 {
 		return
 	}
-	b.written++ // before the first change: Abort then clears the caches
+	b.written++ // before the first change: Abort then frees the slots
 	txn, writing := b.next.db.Txn(true), writings.Add(1)
 	b.changed = slices.Grow(b.changed, len(b.overlay.entries))
 	for i := range b.overlay.entries {
 		e := &b.overlay.entries[i]
-		if b.next.schema.keyOfRow[e.key[0]] != nil {
+		if e.path.own {
 			b.writeRow(writing, e)
 		}
 		switch {
 		case e.slot == e.tree: // another row with the same keys, or a row that came and went
 		case e.slot == nil:
-			b.next.tree.drop(txn, e.key)
+			b.next.tree.drop(txn, e.pathKey)
 		default:
-			b.next.tree.put(txn, e.key, e.slot)
+			b.next.tree.put(txn, e.pathKey, e.slot)
 		}
-		b.db.spare.recent.update(e)
-		b.changed = append(b.changed, e.key)
+		b.changed = append(b.changed, e.pathKey)
 	}
 	txn.Commit()
 	clear(b.overlay.entries)
@@ -190,21 +185,17 @@ func (b *Batch) writeRow(writing uint64, e *entry) {
 	if e.tree != nil && e.tree != e.slot {
 		b.next.rows.set(writing, e.tree.number, nil)
 		alloc.free(e.tree.number)
-		b.next.finder.forget(e.tree)
 	}
 	if e.slot == nil {
 		return
 	}
 	switch {
 	case e.slot.number == 0:
-		e.slot.number = alloc.alloc(b.next.schema.number[e.key[0]])
+		e.slot.number = alloc.alloc(e.path.table)
 	case e.slot != e.tree:
 		alloc.revive(e.slot.number)
 	}
 	b.next.rows.set(writing, e.slot.number, e.row)
-	if e.slot != e.tree {
-		b.next.finder.keep(e.slot)
-	}
 }
 
 // Commit makes the batch visible and notifies the readers that wait for its changes.
@@ -224,9 +215,7 @@ func (b *Batch) Abort() {
 		return
 	}
 	if b.written > 0 {
-		b.db.spare.recent = recent{}
 		b.next.slots.rollback()
-		b.next.finder.clear()
 	}
 	b.end()
 }

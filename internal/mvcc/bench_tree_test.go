@@ -7,8 +7,8 @@ import (
 	"berth/internal/benchmeter"
 )
 
-// BenchmarkTreeAlone measures a transaction that puts one key, or five keys of five indexes, into the tree
-// and does nothing else. It shows the part of the tree in the growth of the other benchmarks.
+// BenchmarkTreeAlone measures a transaction that puts one key, or five keys of five indexes, into the trees
+// and does nothing else. It shows the part of the trees in the growth of the other benchmarks.
 func BenchmarkTreeAlone(b *testing.B) {
 	for _, indexes := range []int{1, 5} {
 		for _, n := range []int{10, 100, 1000, 10000, 100000} {
@@ -18,16 +18,19 @@ func BenchmarkTreeAlone(b *testing.B) {
 }
 
 func benchTree(b *testing.B, n, indexes int) {
-	db, w := newTree()
-	keys := func(i int) []Key {
-		all := make([]Key, indexes)
+	paths := make([]*path, indexes)
+	for i := range paths {
+		paths[i] = &path{name: fmt.Sprint("table.", i)}
+	}
+	db, w := newTrees(paths)
+	keys := func(i int) []pathKey {
+		all := make([]pathKey, indexes)
 		for x := range all {
-			all[x] = KeyOf(fmt.Sprintf("%08x-%08x", uint32(i%n)*2654435761, i%n))
-			all[x][0] = byte(x + 1)
+			all[x] = pathKey{paths[x], KeyOf(fmt.Sprintf("%08x-%08x", uint32(i%n)*2654435761, i%n))}
 		}
 		return all
 	}
-	put := func(all []Key) {
+	put := func(all []pathKey) {
 		txn := db.Txn(true)
 		for _, k := range all {
 			w.put(txn, k, &slot{number: 1})

@@ -1,17 +1,12 @@
 package mvcc
 
-import (
-	"bytes"
-	"fmt"
-)
+import "bytes"
 
 // Cursor reads rows of an index in key order. The cursor of a WriteTx sees the changes of its batch that were
 // made before the cursor.
 type Cursor[T any] struct {
 	index *Index[T]
 	base  scan
-	ended bool    // base has no more rows
-	ends  bool    // base continues behind the end of the index
 	over  []entry // the overlay: entries that replace rows of base, and entries between them
 
 	head *T  // the next row of base, where it has to be compared with the overlay
@@ -52,24 +47,12 @@ func (c *Cursor[T]) readAhead() {
 	}
 }
 
-// readBase returns the next row of base. Behind the end of the index come rows of other indexes, some of them
-// of this table. Such a row has no key in this index that would be the next one, because all rows that have
-// one came before.
+// readBase returns the next row of base and, where the overlay needs it, sets its key.
 func (c *Cursor[T]) readBase() *T {
-	if c.ended {
-		return nil
-	}
-	r, ok := c.base.Next().(*T)
-	if ok && (c.ends || len(c.over) > 0) {
+	r, _ := c.base.Next().(*T)
+	if r != nil && len(c.over) > 0 {
 		c.at = c.index.nextKey(r, c.at, c.read)
-		ok, c.read = c.at != nil, true
-		if !ok && !c.ends {
-			panic(fmt.Sprintf("table %s: a row has changed since it was put", c.index.table.name))
-		}
-	}
-	if !ok {
-		c.ended = true
-		return nil
+		c.read = true
 	}
 	return r
 }

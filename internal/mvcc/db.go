@@ -23,9 +23,8 @@ type view struct {
 	schema   *builtSchema
 	db       *memdb.MemDB
 	rows     rows        // by the numbers of the slots in db
-	tree     *keyIndexer // of the writer, as are the slotAlloc and the finder
+	tree     *keyIndexer // of the writer, as is the slotAlloc
 	slots    *slotAlloc
-	finder   finder
 	interner any
 	number   uint64            // counts the views of a database
 	applied  uint64            // index of the last entry applied
@@ -34,14 +33,14 @@ type view struct {
 
 // Open returns an empty database with the tables of the schema.
 func Open(s *Schema) *DB {
-	db := &DB{schema: s.build()}
+	db := &DB{schema: s.build(), watches: newWatches()}
 	db.now.Store(emptyView(db.schema))
 	return db
 }
 
 func emptyView(s *builtSchema) *view {
-	v := &view{schema: s, interner: s.interner(false), slots: &slotAlloc{}, finder: newFinder(s)}
-	v.db, v.tree = newTree()
+	v := &view{schema: s, interner: s.interner(false), slots: &slotAlloc{}}
+	v.db, v.tree = newTrees(s.paths)
 	return v
 }
 
@@ -76,10 +75,8 @@ type ReadTx struct {
 	view    *view
 	txn     *memdb.Txn
 	rows    rows     // of the same moment as txn
-	overlay *overlay // of a writer, as are the next two
-	recent  *recent
-	finder  *finder
-	tables  uint64 // that it read, as a set of numbers
+	overlay *overlay // of a writer
+	tables  uint64   // that it read, as a set of numbers
 
 	watched bool
 	places  places // that it read, if watched
@@ -125,10 +122,7 @@ func (db *DB) Wait(ctx context.Context, tx *ReadTx) error {
 
 // publish makes v the current view and notifies the readers that wait for its changes. The caller holds the
 // lock of the writer.
-func (db *DB) publish(v *view, changed []Key, all bool) {
-	if all {
-		db.spare.recent = recent{}
-	}
+func (db *DB) publish(v *view, changed []pathKey, all bool) {
 	v.number = db.now.Load().number + 1
 	db.now.Store(v)
 	db.watches.notify(v, changed, all)

@@ -9,10 +9,10 @@
 //
 // # Layers
 //
-// Tables and indexes compute keys. An overlay holds the changes of a batch until they are written into a
-// radix tree of go-memdb. The tree maps each key of a row to its slot, and a persistent vector maps slots to
-// rows. So a change of a row that changes none of its keys leaves the tree as it is. Two caches of the writer
-// stand in front of the tree. Watches and subscriptions get the keys that a commit has changed.
+// Tables and indexes compute keys. Each has a table of go-memdb, which is a radix tree. An overlay holds the
+// changes of a batch until they are written into the trees. A tree maps each key of a row to its slot, and a
+// persistent vector maps slots to rows. So a change of a row that changes none of its keys leaves the trees
+// as they are. Watches and subscriptions get the keys that a commit has changed.
 //
 // # Invariants
 //

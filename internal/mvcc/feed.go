@@ -4,13 +4,13 @@ import "slices"
 
 // Topic is an index whose changes a subscription receives. It is comparable.
 type Topic struct {
-	index interface{ firstByte() byte }
-	skip  int
+	path *path
+	skip int
 }
 
 // Topic returns the index as a topic. A change names the parts of a key without the first skip parts. In an
 // index that is not unique, the key in the table follows the parts of the index.
-func (x *Index[T]) Topic(skip int) Topic { return Topic{x, skip} }
+func (x *Index[T]) Topic(skip int) Topic { return Topic{x.path, skip} }
 
 // Change names a row that was inserted, changed or deleted, by the first three parts of its key after those
 // that its topic skips. A part that the key does not have is "".
@@ -30,7 +30,7 @@ type Subscription struct {
 	ready   chan struct{} // holds one
 
 	// Under the lock of the watches:
-	keys []Key // one per change; the tree owns them
+	keys []pathKey // one per change; the trees own them
 	all  bool
 }
 
@@ -40,8 +40,9 @@ func (db *DB) Subscribe(most int, topics ...Topic) *Subscription {
 	s := &Subscription{watches: &db.watches, most: most, topics: topics, ready: make(chan struct{}, 1)}
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
+	feeds := s.watches.feeds
 	for _, t := range topics {
-		s.watches.feeds[t.index.firstByte()] = append(s.watches.feeds[t.index.firstByte()], s)
+		feeds[t.path] = append(feeds[t.path], s)
 	}
 	return s
 }
@@ -51,9 +52,8 @@ func (s *Subscription) Close() {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()
 	for _, t := range s.topics {
-		lead := t.index.firstByte()
 		isThis := func(other *Subscription) bool { return other == s }
-		s.watches.feeds[lead] = slices.DeleteFunc(s.watches.feeds[lead], isThis)
+		s.watches.feeds[t.path] = slices.DeleteFunc(s.watches.feeds[t.path], isThis)
 	}
 }
 
@@ -83,15 +83,15 @@ func (s *Subscription) TakeChanges() (rows []Change, all bool) {
 	return rows, all
 }
 
-func (s *Subscription) change(k Key) Change {
-	i := slices.IndexFunc(s.topics, func(t Topic) bool { return t.index.firstByte() == k[0] })
+func (s *Subscription) change(at pathKey) Change {
+	i := slices.IndexFunc(s.topics, func(t Topic) bool { return t.path == at.path })
 	c := Change{Topic: s.topics[i]}
-	copy(c.Key[:], splitKey(k)[c.Topic.skip:])
+	copy(c.Key[:], splitKey(at.key)[c.Topic.skip:])
 	return c
 }
 
 // add keeps a change. The caller holds the lock of the watches.
-func (s *Subscription) add(k Key) {
+func (s *Subscription) add(k pathKey) {
 	switch {
 	case s.all:
 		return
@@ -119,13 +119,13 @@ func (s *Subscription) signal() {
 	}
 }
 
-// feeds are the subscriptions by the first byte of the keys that they receive.
-type feeds [256][]*Subscription
+// feeds are the subscriptions by the access paths that they receive.
+type feeds map[*path][]*Subscription
 
 // add gives the changes of a view to the subscriptions. The caller holds the lock of the watches.
-func (fs *feeds) add(keys []Key, all bool) {
+func (fs feeds) add(keys []pathKey, all bool) {
 	for _, k := range keys {
-		for _, s := range fs[k[0]] {
+		for _, s := range fs[k.path] {
 			s.add(k)
 		}
 	}

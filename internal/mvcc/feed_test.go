@@ -207,9 +207,9 @@ func TestSubscription_ReportsOverflow(t *testing.T) {
 	if rows, all := f.TakeChanges(); all || len(rows) != 0 {
 		t.Errorf("a feed that is closed has %v, all %v", rows, all)
 	}
-	for lead, some := range s.watches.feeds {
+	for path, some := range s.watches.feeds {
 		if len(some) > 0 {
-			t.Errorf("%d feeds are kept for %d", len(some), lead)
+			t.Errorf("%d feeds are kept for %s", len(some), path.name)
 		}
 	}
 }

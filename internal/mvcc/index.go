@@ -2,6 +2,7 @@ package mvcc
 
 import (
 	"bytes"
+	"fmt"
 	"iter"
 	"slices"
 )
@@ -11,7 +12,7 @@ import (
 type Index[T any] struct {
 	table  *Table[T]
 	name   string
-	lead   byte // the first byte of its keys
+	path   *path
 	key    func(*T) Key
 	keys   func(*T) []Key // instead of key, in a multi index
 	unique bool           // no two rows have equal keys
@@ -44,7 +45,7 @@ func (x *Index[T]) Cursor(tx *ReadTx, parts ...string) Cursor[T] {
 
 // First returns the first row whose key begins with the parts, nil if there is none.
 func (x *Index[T]) First(tx *ReadTx, parts ...string) *T {
-	k := appendKey(tx.scratch[:0], x.lead, parts)
+	k := appendKey(tx.scratch[:0], parts)
 	tx.scratch = k
 	c := x.cursorNoCopy(tx, k)
 	return c.Next()
@@ -80,22 +81,22 @@ func (x *Index[T]) cursor(tx *ReadTx, k Key) Cursor[T] {
 // cursorNoCopy is cursor for a caller that is done with it before the next change: it copies neither the key
 // nor the overlay.
 func (x *Index[T]) cursorNoCopy(tx *ReadTx, k Key) Cursor[T] {
-	k[0] = x.lead
-	tx.note(x.table.number, k)
-	c := Cursor[T]{index: x, base: tx.scanPrefix(k), at: k}
+	at := pathKey{x.path, k}
+	tx.note(at)
+	c := Cursor[T]{index: x, base: tx.scan(tx.txn.Get, at), at: k}
 	if tx.overlay != nil {
-		c.over = tx.overlay.prefix(k)
+		c.over = tx.overlay.from(at, k)
 	}
 	return c
 }
 
 // seekNoCopy is Seek for a caller that is done with the cursor before the next change.
 func (x *Index[T]) seekNoCopy(tx *ReadTx, k Key) Cursor[T] {
-	k[0] = x.lead
-	tx.tables |= 1 << x.table.number
-	c := Cursor[T]{index: x, base: tx.scanFrom(k), ends: !x.table.alone, at: k}
+	at := pathKey{x.path, k}
+	tx.tables |= 1 << x.path.table
+	c := Cursor[T]{index: x, base: tx.scan(tx.txn.LowerBound, at), at: k}
 	if tx.overlay != nil {
-		c.over = tx.overlay.seek(k)
+		c.over = tx.overlay.from(at, nil)
 	}
 	return c
 }
@@ -132,35 +133,20 @@ func (x *Index[T]) keysOf(r *T, id Key) []Key {
 
 // complete makes a key unique: it appends the key in the table.
 func (x *Index[T]) complete(k, id Key) Key {
-	if !x.unique {
-		k = slices.Concat(k, id[1:])
+	if x.unique {
+		return k
 	}
-	k[0] = x.lead
-	return k
+	return slices.Concat(k, id)
 }
 
 // nextKey returns the least key of a row in the index that is not below k, or that is above k if beyond is
-// set. It returns nil if there is none.
-func (x *Index[T]) nextKey(r *T, k Key, beyond bool) (least Key) {
-	fits := func(own Key) bool {
+// set. The row is in the tree, so there is one.
+func (x *Index[T]) nextKey(r *T, k Key, beyond bool) Key {
+	for _, own := range distinct(x.keysOf(r, x.table.KeyOfRow(r))) {
 		order := bytes.Compare(own, k)
-		return order > 0 || order == 0 && !beyond
-	}
-	id := x.table.KeyOfRow(r)
-	switch {
-	case x == &x.table.ownIndex:
-		least = id
-	case x.keys == nil:
-		least = x.keyOf(r, id)
-	default:
-		all := slices.DeleteFunc(x.keysOf(r, id), func(own Key) bool { return !fits(own) })
-		if len(all) == 0 {
-			return nil
+		if order > 0 || order == 0 && !beyond {
+			return own
 		}
-		return slices.MinFunc(all, compareKeys)
 	}
-	if !fits(least) {
-		return nil
-	}
-	return least
+	panic(fmt.Sprintf("table %s: a row has changed since it was put", x.table.name))
 }

@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// Key is a tuple of strings in one byte string. Its order is the order of the tuples. The first byte is
-// reserved for the number of the index that the key belongs to.
+// Key is a tuple of strings in one byte string. Its order is the order of the tuples.
 type Key []byte
 
 // KeyOf returns the key of a tuple. It escapes NUL and 0x01 within a part by 0x01 and ends each part by NUL.
 // So no key is a prefix of another one by accident.
 func KeyOf(parts ...string) Key {
-	size := 1
+	size := 0
 	for _, p := range parts {
 		size += len(p) + 1 + countEscapes(p)
 	}
-	return appendKey(make(Key, 0, size), 0, parts)
+	return appendKey(make(Key, 0, size), parts)
 }
 
 // KeyPrefix returns what all keys begin with whose last part given here begins with that text. The parts
@@ -37,9 +36,8 @@ func Ordered(n uint64) string {
 	return string(b[zeros:])
 }
 
-// appendKey appends the key of a tuple, in the index with the number, to a buffer.
-func appendKey(out Key, index byte, parts []string) Key {
-	out = append(out, index)
+// appendKey appends the key of a tuple to a buffer.
+func appendKey(out Key, parts []string) Key {
 	for _, p := range parts {
 		out = appendPart(out, p)
 	}
@@ -73,7 +71,7 @@ func countEscapes(part string) (n int) {
 
 // splitKey returns the parts of a key.
 func splitKey(k Key) []string {
-	parts := strings.Split(string(k[1:]), "\x00")
+	parts := strings.Split(string(k), "\x00")
 	parts = parts[:len(parts)-1] // each part ends with NUL
 	for i, p := range parts {
 		if strings.IndexByte(p, 1) >= 0 {

@@ -2,44 +2,39 @@ package mvcc
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"sort"
 )
 
-// overlay holds the changes of a batch that are not in the tree yet, sorted by key. Writers see them in place
-// of the tree. So a row that many entries of a batch change is written once, an entry that fails has not
-// touched the tree, and no read between two writes makes the tree copy its nodes.
+// overlay holds the changes of a batch that are not in the trees yet, sorted by path and key. Writers see
+// them in place of the trees. So a row that many entries of a batch change is written once, an entry that
+// fails has not touched the trees, and no read between two writes makes a tree copy its nodes.
 type overlay struct{ entries []entry }
 
 // entry is the cell at one key.
 type entry struct {
-	key Key
+	pathKey
 	cell
 	tree *slot // in an overlay: the slot that the tree has at the key
 }
 
-// maxOverlay is the number of changes above which a batch writes its overlay into the tree.
+// maxOverlay is the number of changes above which a batch writes its overlay into the trees.
 const maxOverlay = 256
 
-func (o *overlay) find(k Key) (int, bool) {
-	low, high := 0, len(o.entries)
-	for low < high {
-		middle := (low + high) / 2
-		switch c := bytes.Compare(o.entries[middle].key, k); {
-		case c == 0:
-			return middle, true
-		case c < 0:
-			low = middle + 1
-		default:
-			high = middle
+func (o *overlay) find(at pathKey) (int, bool) {
+	return sort.Find(len(o.entries), func(i int) int {
+		e := &o.entries[i]
+		if e.path != at.path {
+			return cmp.Compare(at.path.order, e.path.order)
 		}
-	}
-	return low, false
+		return bytes.Compare(at.key, e.key)
+	})
 }
 
 // at returns the cell at a key and whether the overlay has one.
-func (o *overlay) at(k Key) (c cell, changed bool) {
-	i, found := o.find(k)
+func (o *overlay) at(at pathKey) (c cell, changed bool) {
+	i, found := o.find(at)
 	if !found {
 		return cell{}, false
 	}
@@ -49,7 +44,7 @@ func (o *overlay) at(k Key) (c cell, changed bool) {
 // put sets an entry. It reports whether the overlay had one at the key; then it keeps what it knows of the
 // tree.
 func (o *overlay) put(e entry) bool {
-	i, found := o.find(e.key)
+	i, found := o.find(e.pathKey)
 	if found {
 		o.entries[i].cell = e.cell
 		return true
@@ -58,31 +53,19 @@ func (o *overlay) put(e entry) bool {
 	return false
 }
 
-func (o *overlay) drop(k Key) {
-	if i, found := o.find(k); found {
+func (o *overlay) drop(at pathKey) {
+	if i, found := o.find(at); found {
 		o.entries = slices.Delete(o.entries, i, i+1)
 	}
 }
 
-// prefix returns the entries whose key begins with k, in order. They are valid until the next change.
-func (o *overlay) prefix(k Key) []entry {
-	i, _ := o.find(k)
-	return o.leading(i, k)
-}
-
-// seek returns the entries in the index of k whose key is not below k, in order. They are valid until the
-// next change.
-func (o *overlay) seek(k Key) []entry {
-	i, _ := o.find(k)
-	return o.leading(i, k[:1])
-}
-
-// leading returns the first of the entries from the i-th on, as long as their keys begin with k.
-func (o *overlay) leading(i int, k Key) []entry {
+// from returns the entries of a path from a key on whose keys begin with prefix, in order. They are valid
+// until the next change.
+func (o *overlay) from(at pathKey, prefix Key) []entry {
+	i, _ := o.find(at)
 	rest := o.entries[i:]
-	if len(rest) == 0 || !bytes.HasPrefix(rest[0].key, k) {
-		return nil
-	}
-	n := sort.Search(len(rest), func(n int) bool { return !bytes.HasPrefix(rest[n].key, k) })
+	n := sort.Search(len(rest), func(n int) bool {
+		return rest[n].path != at.path || !bytes.HasPrefix(rest[n].key, prefix)
+	})
 	return rest[:n:n]
 }

@@ -156,19 +156,19 @@ func TestBatch_MatchesTheModel(t *testing.T) {
 			b.Commit()
 			model.matches(t, s.Read(), "after the batch")
 			if n := countEntries(s.Read()); n != model.entries() {
-				t.Fatalf("%d entries in the tree, want %d", n, model.entries())
+				t.Fatalf("%d entries in the trees, want %d", n, model.entries())
 			}
 		}
 	})
 }
 
 func countEntries(tx *ReadTx) (n int) {
-	for it := tx.scanPrefix(Key{}); ; {
-		if it.Next() == nil {
-			return n
+	for _, p := range tx.view.schema.paths {
+		for it := tx.scan(tx.txn.Get, pathKey{path: p}); it.Next() != nil; {
+			n++
 		}
-		n++
 	}
+	return n
 }
 
 // entries returns the number of keys that the rows have in all indexes.

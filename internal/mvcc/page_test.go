@@ -9,8 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRange_IsAPartOfTheWhole in both directions, in the table and in an index, in small databases in which
-// the neighbours in the tree are rows of other tables.
+// TestRange_IsAPartOfTheWhole in both directions, in the table and in an index.
 func TestRange_IsAPartOfTheWhole(t *testing.T) {
 	name := rapid.SampledFrom([]string{"a", "aa", "ab", "b", "b\x00", "ba", "c", "\x01"})
 	rapid.Check(t, func(rt *rapid.T) {
@@ -95,8 +94,7 @@ func TestMergeSorted(t *testing.T) {
 	}
 }
 
-// TestSeek_StopsAtTheEndOfTheIndex where the next rows in the tree are rows of another table of the same
-// type.
+// TestSeek_StopsAtTheEndOfTheIndex where another table has rows of the same type.
 func TestSeek_StopsAtTheEndOfTheIndex(t *testing.T) {
 	db := open()
 	_ = db.Write(1, func(tx *WriteTx) error {

@@ -26,19 +26,13 @@ type Schema struct {
 // maxTables is the largest number of tables.
 const maxTables = 24
 
-// maxIndexes is the largest number of indexes of all tables together: one byte of a key.
-const maxIndexes = 200
-
 // AnyTable is a Table of any row type.
 type AnyTable interface {
 	Name() string
 	IndexNames() []string
 	RowType() string
 
-	place(number, lead int) (next int)
-	setAlone(bool)
-	firstByte() byte
-	keyOfRow(any) Key
+	place(number int) []*path
 	save(tx *ReadTx, out pieceWriter) error
 	load(l *loading, in pieceReader) error
 }
@@ -46,9 +40,9 @@ type AnyTable interface {
 // builtSchema is a schema whose tables have their numbers.
 type builtSchema struct {
 	tables   []AnyTable
+	paths    []*path // of all tables
+	own      []*path // by the numbers of the tables
 	interner func(decoding bool) any
-	number   [256]int               // of a table, by the first byte of its keys
-	keyOfRow [256]func(row any) Key // by the first byte of the keys of a table; nil for other indexes
 }
 
 // build numbers the tables and indexes at the first call.
@@ -62,18 +56,21 @@ func buildSchema(s *Schema) *builtSchema {
 	if b.interner == nil {
 		b.interner = func(bool) any { return nil }
 	}
-	names, types, lead := map[string]bool{}, map[string]int{}, 1
-	for n, t := range b.tables {
-		if names[t.Name()] || n >= maxTables || lead >= maxIndexes {
-			panic("two tables " + t.Name() + ", or too many")
-		}
-		names[t.Name()] = true
-		types[t.RowType()]++
-		lead = t.place(n, lead)
-		b.keyOfRow[t.firstByte()], b.number[t.firstByte()] = t.keyOfRow, n
+	if len(b.tables) > maxTables {
+		panic("there are too many tables")
 	}
-	for _, t := range b.tables {
-		t.setAlone(types[t.RowType()] == 1)
+	names := map[string]bool{}
+	for n, t := range b.tables {
+		all := t.place(n)
+		b.own = append(b.own, all[0])
+		for _, p := range all {
+			if names[p.name] {
+				panic("there are two " + p.name)
+			}
+			names[p.name] = true
+			p.order = len(b.paths)
+			b.paths = append(b.paths, p)
+		}
 	}
 	return b
 }
@@ -129,26 +126,16 @@ func (t *Table[T]) IndexNames() []string {
 	return names
 }
 
-// place numbers the table, and its indexes from lead on. It returns the next number of an index.
-func (t *Table[T]) place(number, lead int) (next int) {
-	t.number, t.lead = number, byte(lead)
-	for i, x := range t.others {
-		x.lead = byte(lead + 1 + i)
+// place numbers the table and names its access paths. It returns them, the keys of the table first.
+func (t *Table[T]) place(number int) []*path {
+	*t.path = path{name: t.name, table: number, own: true}
+	all := []*path{t.path}
+	for _, x := range t.others {
+		*x.path = path{name: t.name + "." + x.name, table: number}
+		all = append(all, x.path)
 	}
-	return lead + 1 + len(t.others)
-}
-
-func (x *Index[T]) firstByte() byte { return x.lead }
-
-// keyOfRow is KeyOfRow, nil for a row of another type.
-func (t *Table[T]) keyOfRow(row any) Key {
-	if r, _ := row.(*T); r != nil {
-		return t.KeyOfRow(r)
-	}
-	return nil
+	return all
 }
 
 // RowType returns the type of the rows, as structs.Node.
 func (t *Table[T]) RowType() string { return fmt.Sprintf("%T", *new(T)) }
-
-func (t *Table[T]) setAlone(alone bool) { t.alone = alone && len(t.others) == 0 }

@@ -5,11 +5,10 @@ import (
 	"sync/atomic"
 )
 
-// slot is the stable cell of a row. The tree holds it under each key of the row, in place of the row. To
-// replace a row by one with the same keys changes nothing in the tree, however many indexes there are.
+// slot is the stable cell of a row. The trees hold it under each key of the row, in place of the row. To
+// replace a row by one with the same keys changes nothing in the trees, however many indexes there are.
 type slot struct {
 	number uint32 // from 1 on, 0 until the row is first written; it never changes for readers
-	hash   uint32 // of the key of the row
 }
 
 // cell is a row and its slot. Both are nil where there is no row.
@@ -154,14 +153,13 @@ func (a *slotAlloc) release(numbers []uint32) {
 type slots []slot
 
 // slotsAtOnce is the size of a group: what a cache line of the processor holds.
-const slotsAtOnce = 8
+const slotsAtOnce = 16
 
-func (s *slots) make(hash uint32) *slot {
+func (s *slots) make() *slot {
 	if len(*s) == 0 {
 		*s = make([]slot, slotsAtOnce)
 	}
 	first := &(*s)[0]
-	first.hash = hash
 	*s = (*s)[1:]
 	return first
 }

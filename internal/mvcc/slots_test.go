@@ -60,36 +60,43 @@ func TestRows_CostDoesNotDependOnSize(t *testing.T) {
 	}
 }
 
-// consistent compares the tree, the rows, the numbers of slots and the finder. It returns the number of slots
-// that the finder holds.
-func consistent(t *testing.T, s *DB) (found int) {
+// rowTable is what consistent needs of a Table.
+type rowTable interface {
+	pathsOf(row any) []pathKey
+}
+
+// consistent compares the trees, the rows and the numbers of slots.
+func consistent(t *testing.T, s *DB) {
 	t.Helper()
 	v, tx := s.now.Load(), s.Read()
 	used, keys := map[uint32]*slot{}, 0
-	for it := tx.scanPrefix(Key{}).slots; ; keys++ {
-		at, _ := it.Next().(*slot)
-		if at == nil {
-			break
+	for _, p := range v.schema.paths {
+		slots := tx.scan(tx.txn.Get, pathKey{path: p}).slots
+		for at, _ := slots.Next().(*slot); at != nil; at, _ = slots.Next().(*slot) {
+			keys++
+			if known := used[at.number]; at.number == 0 || known != nil && known != at {
+				t.Fatalf("two rows are kept at %d", at.number)
+			}
+			used[at.number] = at
 		}
-		if known := used[at.number]; at.number == 0 || known != nil && known != at {
-			t.Fatalf("two rows are kept at %d", at.number)
-		}
-		used[at.number] = at
 	}
 	want := 0
 	for number, at := range used {
-		row := v.rows.at(number)
-		for _, table := range testSchema.AllTables() {
-			if id := table.keyOfRow(row); id != nil && tx.inTree(id) == at {
-				want += table.(interface{ entries(row any) int }).entries(row)
-				if at.hash != hashOf(id) {
-					t.Fatalf("the hash of %q is not that of its slot", id)
+		for _, table := range testSchema.Tables {
+			all := table.(rowTable).pathsOf(v.rows.at(number))
+			if len(all) == 0 || tx.inTree(all[0]) != at {
+				continue
+			}
+			want += len(all)
+			for _, k := range all {
+				if tx.inTree(k) != at {
+					t.Fatalf("%s has another slot at %q", k.path.name, k.key)
 				}
 			}
 		}
 	}
 	if want != keys {
-		t.Fatalf("the tree has %d keys, the rows have %d", keys, want)
+		t.Fatalf("the trees have %d keys, the rows have %d", keys, want)
 	}
 	for _, number := range slices.Concat(v.slots.unused[:]...) {
 		if used[number] != nil || v.rows.any(number) != nil {
@@ -111,41 +118,6 @@ func consistent(t *testing.T, s *DB) (found int) {
 	}
 	if n := len(v.slots.taken) + len(v.slots.freed); len(used) != given || n > 0 {
 		t.Fatalf("%d numbers are used or free, of %d; %d are under way", len(used), given, n)
-	}
-	for i := range *v.finder.slots.places.Load() {
-		at := (*v.finder.slots.places.Load())[i].Load()
-		if at == nil {
-			continue
-		}
-		if found++; used[at.number] != at {
-			t.Fatalf("the writer finds %v, which is not in the tree", v.rows.at(at.number))
-		}
-	}
-	return found
-}
-
-// TestFinder_TellsTablesApart whose rows have one type.
-func TestFinder_TellsTablesApart(t *testing.T) {
-	db := open()
-	_ = db.Write(1, func(tx *WriteTx) error {
-		items.Put(tx, &item{ID: "a"})
-		archive.Put(tx, &item{ID: "a"})
-		return nil
-	})
-	tx, f := db.Read(), db.now.Load().finder
-	row := &item{ID: "a"}
-	for _, k := range []Key{items.KeyOfRow(row), archive.KeyOfRow(row)} {
-		c, known := f.at(k, &tx.rows)
-		if !known || c.slot != tx.inTree(k) {
-			t.Errorf("%q is not found", k)
-		}
-	}
-	for _, table := range testSchema.AllTables() {
-		own := items.KeyOfRow(row)
-		own[0] = table.firstByte()
-		if byte(hashOf(own)) != table.firstByte() {
-			t.Errorf("a key of %s may have the hash of a key of another table", table.Name())
-		}
 	}
 }
 
@@ -177,7 +149,7 @@ func TestSlots_ReuseNumbers(t *testing.T) {
 		b.Commit()
 		consistent(t, s)
 	}
-	if next := s.now.Load().slots.next[items.number]; next > 200 {
+	if next := s.now.Load().slots.next[items.path.table]; next > 200 {
 		t.Errorf("%d numbers are used for 20 rows", next)
 	}
 	other := open()
@@ -187,14 +159,20 @@ func TestSlots_ReuseNumbers(t *testing.T) {
 	consistent(t, other)
 }
 
-// entries returns the number of keys of a row in all indexes.
-func (t *Table[T]) entries(row any) (n int) {
-	r := row.(*T)
-	id := t.KeyOfRow(r)
-	for _, x := range t.others {
-		n += len(distinct(x.keysOf(r, id)))
+// pathsOf returns the keys of a row in all indexes, that of the table first, and none for a row of another
+// type.
+func (t *Table[T]) pathsOf(row any) (all []pathKey) {
+	r, _ := row.(*T)
+	if r == nil {
+		return nil
 	}
-	return n + 1
+	id := t.KeyOfRow(r)
+	for _, x := range append([]*Index[T]{&t.ownIndex}, t.others...) {
+		for _, k := range distinct(x.keysOf(r, id)) {
+			all = append(all, pathKey{x.path, k})
+		}
+	}
+	return all
 }
 
 // any is at for a number that may be unset in this version, because an aborted batch has set it.

@@ -114,7 +114,7 @@ type LoadTx struct {
 // The LoadTx does not see the change of the indexes.
 func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
 	id := t.KeyOfRow(r)
-	s := tx.inTree(id)
+	s := tx.inTree(pathKey{t.path, id})
 	before := make([][]Key, len(t.others))
 	for i, x := range t.others {
 		before[i] = distinct(x.keysOf(r, id))
@@ -123,10 +123,10 @@ func (t *Table[T]) Amend(tx *LoadTx, r *T, edit func(*T)) {
 	for i, x := range t.others {
 		after := distinct(x.keysOf(r, id))
 		for _, k := range missingIn(after, before[i]) {
-			tx.view.tree.drop(tx.txn, k)
+			tx.view.tree.drop(tx.txn, pathKey{x.path, k})
 		}
 		for _, k := range missingIn(before[i], after) {
-			tx.view.tree.put(tx.txn, k, s)
+			tx.view.tree.put(tx.txn, pathKey{x.path, k}, s)
 		}
 	}
 }
@@ -203,13 +203,13 @@ func (t *Table[T]) load(l *loading, in pieceReader) error {
 
 // insert stores a row with a new key and does not stamp it.
 func (t *Table[T]) insert(l *loading, id Key, r *T) {
-	s := l.slots[t.number].make(hashOf(id))
-	s.number = l.view.slots.fresh(t.number)
+	s := l.slots[t.path.table].make()
+	s.number = l.view.slots.fresh(t.path.table)
 	l.view.rows.set(l.writing, s.number, r)
-	l.view.tree.put(l.txn, id, s)
+	l.view.tree.put(l.txn, pathKey{t.path, id}, s)
 	for _, x := range t.others {
 		for _, k := range x.keysOf(r, id) {
-			l.view.tree.put(l.txn, k, s)
+			l.view.tree.put(l.txn, pathKey{x.path, k}, s)
 		}
 	}
 }

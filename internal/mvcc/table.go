@@ -14,9 +14,7 @@ type Record interface{ Stamped() *structs.Indexes }
 // Table holds the rows of one type. Each row has a unique key. A leading part of the key selects rows, too.
 type Table[T any] struct {
 	ownIndex[T]
-	number int         // position in the schema
 	others []*Index[T] // all indexes but its own
-	alone  bool        // no other index holds rows of this type
 	stamps func(*T) *structs.Indexes
 	onPut  func(interner any, now, before *T)
 }
@@ -29,7 +27,7 @@ func NewTable[T any, R interface {
 	*T
 	Record
 }](name string, key func(*T) Key) *Table[T] {
-	t := &Table[T]{ownIndex: Index[T]{name: name, key: key, unique: true}}
+	t := &Table[T]{ownIndex: Index[T]{name: name, path: &path{}, key: key, unique: true}}
 	t.table = t
 	t.stamps = func(r *T) *structs.Indexes { return R(r).Stamped() }
 	return t
@@ -60,35 +58,31 @@ func (t *Table[T]) MultiIndex(name string, keys func(*T) []Key) *Index[T] {
 }
 
 func (t *Table[T]) add(x *Index[T]) *Index[T] {
-	x.table = t
+	x.table, x.path = t, &path{}
 	t.others = append(t.others, x)
 	return x
 }
 
 // Get returns the row with the key, nil if there is none.
 func (t *Table[T]) Get(tx *ReadTx, parts ...string) *T {
-	k := appendKey(tx.scratch[:0], t.lead, parts)
-	tx.scratch = k
-	tx.note(t.number, k)
-	r, _ := tx.lookup(k).row.(*T)
+	tx.scratch = appendKey(tx.scratch[:0], parts)
+	at := pathKey{t.path, tx.scratch}
+	tx.note(at)
+	r, _ := tx.lookup(at).row.(*T)
 	return r
 }
 
 // KeyOfRow returns the key of a row.
-func (t *Table[T]) KeyOfRow(r *T) Key {
-	k := t.key(r)
-	k[0] = t.lead
-	return k
-}
+func (t *Table[T]) KeyOfRow(r *T) Key { return t.key(r) }
 
 // Newest returns the log index of the entry that last changed the table.
-func (t *Table[T]) Newest(tx *ReadTx) uint64 { return tx.view.newest[t.number] }
+func (t *Table[T]) Newest(tx *ReadTx) uint64 { return tx.view.newest[t.path.table] }
 
 // Put inserts a row, or replaces the row with the same key, and stamps it. The table owns the row from then
 // on. It returns the row that it replaced, nil if there was none.
 func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
 	id := t.KeyOfRow(r)
-	old := tx.lookup(id)
+	old := tx.lookup(pathKey{t.path, id})
 	before, _ = old.row.(*T)
 	if t.onPut != nil {
 		t.onPut(tx.view.interner, r, before)
@@ -100,7 +94,7 @@ func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
 	}
 	now := cell{old.slot, r}
 	if now.slot == nil {
-		now.slot = tx.batch.db.spare.slots[t.number].make(hashOf(id))
+		now.slot = tx.batch.db.spare.slots[t.path.table].make()
 	}
 	t.change(tx, id, old, now)
 	return before
@@ -109,7 +103,7 @@ func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
 // Delete removes the row with the key of r, if there is one. It returns the row that it removed, or nil.
 func (t *Table[T]) Delete(tx *WriteTx, r *T) (before *T) {
 	id := t.KeyOfRow(r)
-	old := tx.lookup(id)
+	old := tx.lookup(pathKey{t.path, id})
 	before, _ = old.row.(*T)
 	if before != nil {
 		t.change(tx, id, old, cell{})
@@ -119,8 +113,8 @@ func (t *Table[T]) Delete(tx *WriteTx, r *T) (before *T) {
 
 // change replaces a row by another one in every index. Each may be absent.
 func (t *Table[T]) change(tx *WriteTx, id Key, old, now cell) {
-	tx.touched |= 1 << t.number
-	tx.set(id, old, now)
+	tx.touched |= 1 << t.path.table
+	tx.set(pathKey{t.path, id}, old, now)
 	for _, x := range t.others {
 		x.change(tx, id, old, now)
 	}
@@ -138,13 +132,13 @@ func (x *Index[T]) change(tx *WriteTx, id Key, old, now cell) {
 	from, to := x.keyOf(before, id), x.keyOf(after, id)
 	switch {
 	case from != nil && to != nil && bytes.Equal(from, to):
-		tx.set(to, old, now)
+		tx.set(pathKey{x.path, to}, old, now)
 		return
 	case from != nil:
-		tx.set(from, old, cell{})
+		tx.set(pathKey{x.path, from}, old, cell{})
 	}
 	if to != nil {
-		tx.set(to, cell{}, now)
+		tx.set(pathKey{x.path, to}, cell{}, now)
 	}
 }
 
@@ -153,13 +147,13 @@ func (x *Index[T]) changeMany(tx *WriteTx, from, to []Key, old, now cell) {
 	for len(from)+len(to) > 0 {
 		switch {
 		case len(to) == 0 || len(from) > 0 && compareKeys(from[0], to[0]) < 0:
-			tx.set(from[0], old, cell{})
+			tx.set(pathKey{x.path, from[0]}, old, cell{})
 			from = from[1:]
 		case len(from) == 0 || compareKeys(from[0], to[0]) > 0:
-			tx.set(to[0], cell{}, now)
+			tx.set(pathKey{x.path, to[0]}, cell{}, now)
 			to = to[1:]
 		default:
-			tx.set(to[0], old, now)
+			tx.set(pathKey{x.path, to[0]}, old, now)
 			from, to = from[1:], to[1:]
 		}
 	}

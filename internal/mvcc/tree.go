@@ -4,17 +4,27 @@ import (
 	"github.com/hashicorp/go-memdb"
 )
 
-// All indexes of all tables are in one memdb table with one index, which is one radix tree. The first byte of
-// a key is the number of its index. A memdb transaction pays for each tree that it changes, so one tree is
-// cheaper than one for each index. The tree holds slots, and tables keep their indexes themselves
-// (Table.Put).
+// path is an access path: the keys of a table, or of one of its indexes. The memdb schema has a table for
+// each, as csi_claims and csi_claims.node. Such a table has one index, which is a radix tree from keys to
+// slots.
 //
 // The channels of memdb, which report changes to readers, are not used (see watch.go). A snapshot of a memdb
 // database does not maintain them, so all writes go to a snapshot.
-const (
-	memdbTable = "rows"
-	memdbIndex = "id"
-)
+type path struct {
+	name  string // of the memdb table
+	order int    // position among the paths of the schema
+	table int    // number of the table in the schema
+	own   bool   // its keys are those of the table
+}
+
+// memdbIndex is the index of each memdb table. memdb demands the name.
+const memdbIndex = "id"
+
+// pathKey is a key in an access path.
+type pathKey struct {
+	path *path
+	key  Key
+}
 
 // keyIndexer gives memdb the keys that the tables have computed.
 type keyIndexer struct {
@@ -27,30 +37,40 @@ func (w *keyIndexer) FromArgs(args ...any) ([]byte, error) { return *args[0].(*K
 // FromObject returns the key that the writer has set.
 func (w *keyIndexer) FromObject(any) (bool, []byte, error) { return true, w.key, nil }
 
-// newTree returns an empty database and the indexer of its writer.
-func newTree() (*memdb.MemDB, *keyIndexer) {
+// newTrees returns an empty database and the indexer of its writer.
+func newTrees(paths []*path) (*memdb.MemDB, *keyIndexer) {
 	w := &keyIndexer{}
 	index := &memdb.IndexSchema{Name: memdbIndex, Unique: true, Indexer: w}
-	table := &memdb.TableSchema{Name: memdbTable, Indexes: map[string]*memdb.IndexSchema{memdbIndex: index}}
-	db, err := memdb.NewMemDB(&memdb.DBSchema{Tables: map[string]*memdb.TableSchema{memdbTable: table}})
-	if err != nil {
-		panic(err) // the schema is a constant of the program
+	schema := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
+	for _, p := range paths {
+		schema.Tables[p.name] = &memdb.TableSchema{
+			Name:    p.name,
+			Indexes: map[string]*memdb.IndexSchema{memdbIndex: index},
+		}
 	}
-	return db.Snapshot(), w
+	return must(memdb.NewMemDB(schema)).Snapshot(), w
+}
+
+// must returns the result of a call of memdb, which fails if its schema and this package disagree.
+func must[T any](result T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return result
 }
 
 // put sets the slot at a key. The tree keeps the key, which must not change any more.
-func (w *keyIndexer) put(txn *memdb.Txn, k Key, s *slot) {
-	w.key = k
-	if err := txn.Insert(memdbTable, s); err != nil {
+func (w *keyIndexer) put(txn *memdb.Txn, at pathKey, s *slot) {
+	w.key = at.key
+	if err := txn.Insert(at.path.name, s); err != nil {
 		panic(err) // the schema and this code disagree
 	}
 }
 
 // drop removes the slot at a key.
-func (w *keyIndexer) drop(txn *memdb.Txn, k Key) {
-	w.key = k
-	if err := txn.Delete(memdbTable, (*slot)(nil)); err != nil {
+func (w *keyIndexer) drop(txn *memdb.Txn, at pathKey) {
+	w.key = at.key
+	if err := txn.Delete(at.path.name, (*slot)(nil)); err != nil {
 		panic(err) // there is nothing at the key, or the schema and this code disagree
 	}
 }
@@ -63,31 +83,13 @@ func (tx *ReadTx) keyArgs(k Key) []any {
 }
 
 // lookup returns the cell at a whole key.
-func (tx *ReadTx) lookup(k Key) cell {
+func (tx *ReadTx) lookup(at pathKey) cell {
 	if tx.overlay != nil {
-		if c, changed := tx.overlay.at(k); changed {
-			return c
-		}
-		if c, known := tx.recent.at(k); known {
+		if c, changed := tx.overlay.at(at); changed {
 			return c
 		}
 	}
-	if tx.recent == nil {
-		return tx.atSlot(tx.inTree(k))
-	}
-	c, known := tx.finder.at(k, &tx.rows)
-	if !known {
-		c = tx.atSlot(tx.inTree(k))
-		if c.slot != nil {
-			tx.finder.keep(c.slot)
-		}
-	}
-	tx.recent.keep(k, c)
-	return c
-}
-
-// atSlot returns the cell of a slot, which may be nil.
-func (tx *ReadTx) atSlot(s *slot) cell {
+	s := tx.inTree(at)
 	if s == nil {
 		return cell{}
 	}
@@ -95,16 +97,12 @@ func (tx *ReadTx) atSlot(s *slot) cell {
 }
 
 // inTree returns the slot that the tree has at a whole key, nil if it has none.
-func (tx *ReadTx) inTree(k Key) *slot {
-	found, err := tx.txn.First(memdbTable, memdbIndex, tx.keyArgs(k)...)
-	if err != nil {
-		panic(err) // the schema and this code disagree
-	}
-	s, _ := found.(*slot)
+func (tx *ReadTx) inTree(at pathKey) *slot {
+	s, _ := must(tx.txn.First(at.path.name, memdbIndex, tx.keyArgs(at.key)...)).(*slot)
 	return s
 }
 
-// scan reads rows in the order of their keys in the tree.
+// scan reads rows of a tree in the order of their keys, or in reverse.
 type scan struct {
 	slots memdb.ResultIterator
 	rows  rows
@@ -119,20 +117,10 @@ func (c *scan) Next() any {
 	return c.rows.at(s.number)
 }
 
-// scanPrefix reads the rows whose key begins with k.
-func (tx *ReadTx) scanPrefix(k Key) scan {
-	it, err := tx.txn.Get(memdbTable, memdbIndex, tx.keyArgs(k)...)
-	if err != nil {
-		panic(err) // the schema and this code disagree
-	}
-	return scan{it, tx.rows}
-}
+// seekTree is a method of memdb.Txn that returns the slots of a tree from a key on.
+type seekTree = func(table, index string, args ...any) (memdb.ResultIterator, error)
 
-// scanFrom reads the rows whose key is not below k, of this index and of those behind it.
-func (tx *ReadTx) scanFrom(k Key) scan {
-	it, err := tx.txn.LowerBound(memdbTable, memdbIndex, tx.keyArgs(k)...)
-	if err != nil {
-		panic(err) // the schema and this code disagree
-	}
-	return scan{it, tx.rows}
+// scan begins to read a tree as seek does.
+func (tx *ReadTx) scan(seek seekTree, at pathKey) scan {
+	return scan{must(seek(at.path.name, memdbIndex, tx.keyArgs(at.key)...)), tx.rows}
 }

@@ -5,13 +5,12 @@ import (
 	"sync"
 )
 
-// watches holds the readers that wait. A reader watches places. A place is a prefix of keys: for a row its
-// whole key, for a range the prefix of its keys, for a table the first byte of its keys. A commit notifies
-// the places that are prefixes of the keys it has changed, in all indexes, before and after the change. So a
-// reader that found no row waits for a row at that very place.
+// watches holds the readers that wait. A reader watches places. A commit notifies the places with prefixes of
+// the keys it has changed, in all indexes, before and after the change. So a reader that found no row waits
+// for a row at that very place.
 type watches struct {
 	mu      sync.Mutex
-	at      map[string]map[*waiter]struct{} // by place
+	at      map[place]map[*waiter]struct{}
 	partial partial
 	feeds   feeds // the subscriptions
 
@@ -23,9 +22,11 @@ type watches struct {
 	keys     int                  // in last
 }
 
+func newWatches() watches { return watches{at: map[place]map[*waiter]struct{}{}, feeds: feeds{}} }
+
 // changes are the differences between a view and the one before it.
 type changes struct {
-	keys []Key
+	keys []pathKey
 	all  bool // anything may have changed
 }
 
@@ -51,87 +52,95 @@ type waiter struct {
 	awake  bool // woken is closed
 }
 
+// place is a prefix of keys in an access path: for a row its whole key, for a range the prefix of its keys,
+// for a table the empty prefix of the keys of the table.
+type place struct {
+	path   *path
+	prefix string
+}
+
 // places are the places that one reader watches.
 type places struct {
-	at      map[string]struct{}
+	at      map[place]struct{}
 	partial partial
 }
 
-// partial counts the places that do not end with a whole part, by index and length. The end marks in a key do
-// not show such places.
+// partial counts the places that do not end with a whole part, by access path and length. The end marks in a
+// key do not show such places.
 type partial map[placeKind]int
 
 type placeKind struct {
-	index  byte
+	path   *path
 	length int
 }
 
-func (p *partial) add(place string, by int) {
-	if endsPart(place) {
+func (p *partial) add(at place, by int) {
+	if endsPart(at.prefix) {
 		return
 	}
 	if *p == nil {
 		*p = partial{}
 	}
-	kind := placeKind{place[0], len(place)}
+	kind := placeKind{at.path, len(at.prefix)}
 	(*p)[kind] += by
 	if (*p)[kind] == 0 {
 		delete(*p, kind)
 	}
 }
 
-func endsPart[P string | Key](place P) bool { return len(place) == 1 || place[len(place)-1] == 0 }
+func endsPart[P string | Key](prefix P) bool {
+	return len(prefix) == 0 || prefix[len(prefix)-1] == 0
+}
 
-// each calls fn with each prefix of the key that may be a place.
-func (p partial) each(k Key, fn func(place []byte)) {
-	fn(k[:1])
-	for i := 1; i < len(k); i++ {
-		if k[i] == 0 {
-			fn(k[:i+1])
+// each calls fn with each prefix of the key that may be that of a place.
+func (p partial) each(at pathKey, fn func(prefix []byte)) {
+	fn(nil)
+	for i, b := range at.key {
+		if b == 0 {
+			fn(at.key[:i+1])
 		}
 	}
 	for kind := range p {
-		if kind.index == k[0] && kind.length <= len(k) && !endsPart(k[:kind.length]) {
-			fn(k[:kind.length])
+		if kind.path == at.path && kind.length <= len(at.key) && !endsPart(at.key[:kind.length]) {
+			fn(at.key[:kind.length])
 		}
 	}
 }
 
-// note records that the transaction reads at a place in a table.
-func (tx *ReadTx) note(table int, k Key) {
+// note records that the transaction reads at a key or at the keys with a prefix.
+func (tx *ReadTx) note(at pathKey) {
+	table := at.path.table
 	tx.tables |= 1 << table
 	if !tx.watched || tx.whole&(1<<table) != 0 {
 		return
 	}
 	if len(tx.places.at) >= maxPlaces {
 		tx.whole |= 1 << table
-		k = Key{tx.view.schema.tables[table].firstByte()}
+		at = pathKey{path: tx.view.schema.own[table]}
 	}
-	tx.places.add(k)
+	tx.places.add(at)
 }
 
-func (p *places) add(k Key) {
-	if _, known := p.at[string(k)]; known {
+func (p *places) add(at pathKey) {
+	if _, known := p.at[place{at.path, string(at.key)}]; known {
 		return
 	}
 	if p.at == nil {
-		p.at = map[string]struct{}{}
+		p.at = map[place]struct{}{}
 	}
-	place := string(k)
-	p.at[place] = struct{}{}
-	p.partial.add(place, 1)
+	added := place{at.path, string(at.key)}
+	p.at[added] = struct{}{}
+	p.partial.add(added, 1)
 }
 
 // contains reports whether a change is at one of the places.
 func (p places) contains(c changes) bool {
 	found := c.all
-	look := func(place []byte) {
-		if _, watched := p.at[string(place)]; watched {
-			found = true
-		}
-	}
 	for i := 0; i < len(c.keys) && !found; i++ {
-		p.partial.each(c.keys[i], look)
+		p.partial.each(c.keys[i], func(prefix []byte) {
+			_, watched := p.at[place{c.keys[i].path, string(prefix)}]
+			found = found || watched
+		})
 	}
 	return found
 }
@@ -142,22 +151,19 @@ func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 	me = &waiter{places: tx.places, seen: tx.view.number, woken: make(chan struct{})}
 	if !tx.watched {
 		me.places = places{}
-		for n, t := range tx.view.schema.tables {
+		for n, own := range tx.view.schema.own {
 			if tx.tables&(1<<n) != 0 {
-				me.places.add(Key{t.firstByte()})
+				me.places.add(pathKey{path: own})
 			}
 		}
 	}
 	w.mu.Lock()
-	w.inSteps(me.places.at, func(place string) {
-		if w.at == nil {
-			w.at = map[string]map[*waiter]struct{}{}
+	w.inSteps(me.places.at, func(p place) {
+		if w.at[p] == nil {
+			w.at[p] = map[*waiter]struct{}{}
 		}
-		if w.at[place] == nil {
-			w.at[place] = map[*waiter]struct{}{}
-		}
-		w.at[place][me] = struct{}{}
-		w.partial.add(place, 1)
+		w.at[p][me] = struct{}{}
+		w.partial.add(p, 1)
 	})
 	missed, tooMany := w.since(me.seen) // all changes before the last place was joined
 	w.mu.Unlock()
@@ -170,15 +176,15 @@ func (w *watches) join(tx *ReadTx) (me *waiter, changed bool) {
 }
 
 // inSteps calls do for each place and releases w.mu now and then. The caller holds w.mu.
-func (w *watches) inSteps(places map[string]struct{}, do func(place string)) {
+func (w *watches) inSteps(places map[place]struct{}, do func(place)) {
 	done := 0
-	for place := range places {
+	for p := range places {
 		done++
 		if done%placesAtOnce == 0 {
 			w.mu.Unlock()
 			w.mu.Lock()
 		}
-		do(place)
+		do(p)
 	}
 }
 
@@ -199,17 +205,17 @@ func (w *watches) since(number uint64) (missed []changes, tooMany bool) {
 func (w *watches) leave(me *waiter) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.inSteps(me.places.at, func(place string) {
-		delete(w.at[place], me)
-		if len(w.at[place]) == 0 {
-			delete(w.at, place)
+	w.inSteps(me.places.at, func(p place) {
+		delete(w.at[p], me)
+		if len(w.at[p]) == 0 {
+			delete(w.at, p)
 		}
-		w.partial.add(place, -1)
+		w.partial.add(p, -1)
 	})
 }
 
 // notify wakes the readers that wait for the changes of a view.
-func (w *watches) notify(v *view, keys []Key, all bool) {
+func (w *watches) notify(v *view, keys []pathKey, all bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.remember(v.number, changes{keys, all})
@@ -222,7 +228,7 @@ func (w *watches) notify(v *view, keys []Key, all bool) {
 		}
 	default:
 		for _, k := range keys {
-			w.partial.each(k, func(place []byte) { wakeAll(w.at[string(place)], v.number) })
+			w.partial.each(k, func(prefix []byte) { wakeAll(w.at[place{k.path, string(prefix)}], v.number) })
 		}
 	}
 }
