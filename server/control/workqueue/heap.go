@@ -2,38 +2,44 @@ package workqueue
 
 import "container/heap"
 
-// ordered is what holds its things so that the first is at hand, and any can be taken out: they are told where
-// they are.
-type ordered[T any] struct {
-	all   []T
-	less  func(a, b T) bool
-	moved func(one T, at int)
+// indexedHeap is a heap whose items know their index, so that each can be removed. It implements heap.Interface;
+// the methods below that are for use.
+type indexedHeap[T any] struct {
+	items    []T
+	less     func(a, b T) bool
+	setIndex func(item T, index int) // -1 when the item leaves
 }
 
-func (o *ordered[T]) Len() int           { return len(o.all) }
-func (o *ordered[T]) Less(i, j int) bool { return o.less(o.all[i], o.all[j]) }
+func (h *indexedHeap[T]) Len() int           { return len(h.items) }
+func (h *indexedHeap[T]) Less(i, j int) bool { return h.less(h.items[i], h.items[j]) }
 
-func (o *ordered[T]) Swap(i, j int) {
-	o.all[i], o.all[j] = o.all[j], o.all[i]
-	o.moved(o.all[i], i)
-	o.moved(o.all[j], j)
+func (h *indexedHeap[T]) Swap(i, j int) {
+	h.items[i], h.items[j] = h.items[j], h.items[i]
+	h.setIndex(h.items[i], i)
+	h.setIndex(h.items[j], j)
 }
 
-// Push is heap.Interface's; add is for use.
-func (o *ordered[T]) Push(one any) {
-	o.all = append(o.all, one.(T))
-	o.moved(one.(T), len(o.all)-1)
+func (h *indexedHeap[T]) Push(item any) {
+	h.items = append(h.items, item.(T))
+	h.setIndex(item.(T), len(h.items)-1)
 }
 
-// Pop is heap.Interface's; drop is for use.
-func (o *ordered[T]) Pop() any {
-	last := len(o.all) - 1
-	one := o.all[last]
-	clear(o.all[last:])
-	o.all = o.all[:last]
-	return one
+func (h *indexedHeap[T]) Pop() any {
+	last := len(h.items) - 1
+	item := h.items[last]
+	clear(h.items[last:])
+	h.items = h.items[:last]
+	h.setIndex(item, -1)
+	return item
 }
 
-func (o *ordered[T]) add(one T)   { heap.Push(o, one) }
-func (o *ordered[T]) drop(at int) { heap.Remove(o, at) }
-func (o *ordered[T]) fix(at int)  { heap.Fix(o, at) }
+func (h *indexedHeap[T]) add(item T)       { heap.Push(h, item) }
+func (h *indexedHeap[T]) remove(index int) { heap.Remove(h, index) }
+
+// first returns the least item, the zero value if there is none.
+func (h *indexedHeap[T]) first() (item T) {
+	if len(h.items) > 0 {
+		item = h.items[0]
+	}
+	return item
+}

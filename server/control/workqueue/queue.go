@@ -9,26 +9,24 @@ import (
 	"berth/internal/backoff"
 )
 
-// The queue of a runner holds one entry for each key whose rows ask for something. Where an entry is says what it
-// waits for:
+// queue holds one entry for each key whose rows ask for something. The place of an entry says what it waits for:
 //
 //	later    its time
-//	ready    its turn: in the strand of its serial within its group
-//	parked   one of the signals that it awaits
-//	working  the end of its Step
+//	ready    its turn in its serial queue
+//	waiting  one of the signals that it awaits
+//	working  the end of its step
 //
-// A group has at hand the strands whose serials have no step in work, the best first. So what is next is found, and
-// an entry brought from one place to another, in a time that hardly depends on how many there are.
-type queue[K comparable] struct {
-	retry   backoff.Backoff
-	entries map[K]*entry[K]
-	groups  map[string]*group[K]
-	serials map[string]*serial[K]
-	later   ordered[*entry[K]]
-	parked  map[string]map[*entry[K]]struct{} // by what they await
-	hungry  []*group[K]                       // in which perhaps something can be begun
-	working int
-	arrived uint64 // counts what became ready
+// A group keeps a heap of its serial queues that have no step in work. So the next step is found, and an entry
+// moved from one place to another, in a time that hardly depends on the number of entries.
+type queue[K Key] struct {
+	retry    backoff.Backoff
+	entries  map[K]*entry[K]
+	groups   map[string]*group[K]
+	later    indexedHeap[*entry[K]]
+	waiting  map[string]map[*entry[K]]struct{} // by the signals that they await
+	runnable []*group[K]                       // groups in which a step can perhaps begin
+	working  int
+	arrived  uint64 // the last number that an entry got
 }
 
 type place int
@@ -37,282 +35,285 @@ const (
 	nowhere place = iota
 	later
 	ready
-	parked
+	waiting
 	working
 )
 
 // entry is what a queue knows of a key.
-type entry[K comparable] struct {
+type entry[K Key] struct {
 	key     K
-	is      Step // as it was read last, without how it is taken
-	past    attempt
+	step    Step // as it was read last, without Act
+	last    attempt
 	place   place
-	at      int // within the heap that it is in
+	index   int // in the heap that it is in
 	arrived uint64
-	strand  *strand[K] // of one that is ready or working
+	serial  *serialQueue[K] // of an entry that is ready or working
 }
 
-// attempt is what became of a step the last time, if its rows ask for it again.
+// attempt is the last step of a key. It is kept while the rows ask for the same again.
 type attempt struct {
-	op       string
-	version  uint64
-	failures int // 0: there was none
-	err      error
-	at       time.Time
+	op      string
+	version uint64
+	failed  bool
+	tries   int // in a row that failed or changed nothing; 0: there was no attempt
+	at      time.Time
 }
 
-// strand holds the ready entries of one serial within a group.
-type strand[K comparable] struct {
-	group  *group[K]
-	serial *serial[K]
-	ready  ordered[*entry[K]]
-	at     int // within its group; -1 when it is not at hand
+// group bounds the steps that are in work at once.
+type group[K Key] struct {
+	name     string
+	working  int
+	serials  map[string]*serialQueue[K]
+	runnable indexedHeap[*serialQueue[K]] // not empty and not busy
+	listed   bool                         // in queue.runnable
 }
 
-type serial[K comparable] struct {
-	name    string // "" of one that has one entry
-	busy    bool
-	strands []*strand[K]
+// serialQueue holds the ready entries of one serial. While it is busy, one step of the serial is in work.
+type serialQueue[K Key] struct {
+	name  string
+	group *group[K]
+	ready indexedHeap[*entry[K]]
+	busy  bool
+	index int // in group.runnable; -1: not there
 }
 
-type group[K comparable] struct {
-	name    string
-	working int
-	known   int                 // strands there are, at hand or not
-	strands ordered[*strand[K]] // at hand
-	hungry  bool
-}
-
-func newQueue[K comparable](retry backoff.Backoff) *queue[K] {
-	q := &queue[K]{retry: retry, entries: map[K]*entry[K]{}, groups: map[string]*group[K]{}, serials: map[string]*serial[K]{},
-		parked: map[string]map[*entry[K]]struct{}{}}
-	q.later = ordered[*entry[K]]{
-		less:  func(a, b *entry[K]) bool { return a.is.Due.Before(b.is.Due) },
-		moved: func(e *entry[K], at int) { e.at = at },
+func newQueue[K Key](retry backoff.Backoff) *queue[K] {
+	q := &queue[K]{
+		retry:   retry,
+		entries: map[K]*entry[K]{},
+		groups:  map[string]*group[K]{},
+		waiting: map[string]map[*entry[K]]struct{}{},
 	}
+	q.later.less = func(a, b *entry[K]) bool { return a.step.Due.Before(b.step.Due) }
+	q.later.setIndex = setEntryIndex[K]
 	return q
 }
 
-// put brings a key to where its rows, read just now, say that it belongs. What is in work stays so; what has its
-// turn keeps it.
-func (q *queue[K]) put(key K, s Step, now time.Time) *entry[K] {
+func setEntryIndex[K Key](e *entry[K], index int) { e.index = index }
+
+// update moves a key to the place that s, its step as just read, asks for. A step in work stays in work. A ready
+// one keeps its turn.
+func (q *queue[K]) update(key K, s Step, now time.Time) {
 	e := q.entries[key]
-	switch {
-	case e == nil && s.Op == "":
-		return nil
-	case e == nil:
+	if e == nil {
+		if s.Op == "" {
+			return
+		}
 		e = &entry[K]{key: key}
 		q.entries[key] = e
-	case e.place == working:
-		return e
+		q.number(e)
 	}
-	if e.past.op != s.Op || len(s.Awaits) > 0 {
-		e.past = attempt{}
+	if e.place == working {
+		return
 	}
-	s.Due, s.Act = e.past.again(s, q.retry), nil
-	stays := e.place == ready && !s.Due.After(now) && len(s.Awaits) == 0 && s.sameTurn(e.is)
-	if !stays {
-		q.take(e)
+	if e.last.op != s.Op || len(s.Awaits) > 0 {
+		e.last = attempt{}
 	}
-	e.is = s
+	s.Act = nil
+	s.Due = e.last.delay(s, q.retry)
+	delayed := len(s.Awaits) > 0 || s.Due.After(now)
+	if e.place == ready && !delayed && s.sameTurn(e.step) {
+		e.step = s
+		return
+	}
+	q.remove(e)
+	e.step = s
 	switch {
-	case stays:
 	case s.Op == "":
 		delete(q.entries, key)
 	case len(s.Awaits) > 0:
-		q.park(e)
-	case s.Due.After(now):
+		q.wait(e)
+	case delayed:
 		e.place = later
 		q.later.add(e)
 	default:
-		q.ready(e)
+		q.makeReady(e)
 	}
-	return e
 }
 
-// again is from when on a step may be taken. One that failed, or that was taken and is asked for again though
-// nothing about it has changed, waits longer each time.
-func (a attempt) again(s Step, retry backoff.Backoff) time.Time {
-	if a.failures == 0 || a.err == nil && a.version != s.Version {
+// sameTurn reports whether a ready step keeps the turn of another one.
+func (s Step) sameTurn(other Step) bool {
+	return s.Op != "" && s.Group == other.Group && s.Serial == other.Serial &&
+		s.Rank == other.Rank && s.Failed == other.Failed
+}
+
+// delay returns the time from which a step may be taken. If the last attempt failed, or succeeded and changed
+// nothing, that is later each time.
+func (a attempt) delay(s Step, retry backoff.Backoff) time.Time {
+	if a.tries == 0 || !a.failed && a.version != s.Version {
 		return s.Due
 	}
-	if again := a.at.Add(retry.Delay(a.failures)); again.After(s.Due) {
+	again := a.at.Add(retry.Delay(a.tries))
+	if again.After(s.Due) {
 		return again
 	}
 	return s.Due
 }
 
-// take takes an entry from where it waits.
-func (q *queue[K]) take(e *entry[K]) {
+// remove takes an entry out of its place.
+func (q *queue[K]) remove(e *entry[K]) {
 	switch e.place {
 	case later:
-		q.later.drop(e.at)
+		q.later.remove(e.index)
 	case ready:
-		l := e.strand
-		l.ready.drop(e.at)
-		q.list(l)
-	case parked:
-		for _, signal := range e.is.Awaits {
-			delete(q.parked[signal], e)
-			if len(q.parked[signal]) == 0 {
-				delete(q.parked, signal)
+		s := e.serial
+		s.ready.remove(e.index)
+		q.reposition(s)
+	case waiting:
+		for _, signal := range e.step.Awaits {
+			delete(q.waiting[signal], e)
+			if len(q.waiting[signal]) == 0 {
+				delete(q.waiting, signal)
 			}
 		}
 	}
-	e.place, e.strand = nowhere, nil
+	e.place = nowhere
+	e.serial = nil
 }
 
-func (q *queue[K]) park(e *entry[K]) {
-	e.place = parked
-	for _, signal := range e.is.Awaits {
-		if q.parked[signal] == nil {
-			q.parked[signal] = map[*entry[K]]struct{}{}
+func (q *queue[K]) wait(e *entry[K]) {
+	e.place = waiting
+	for _, signal := range e.step.Awaits {
+		if q.waiting[signal] == nil {
+			q.waiting[signal] = map[*entry[K]]struct{}{}
 		}
-		q.parked[signal][e] = struct{}{}
+		q.waiting[signal][e] = struct{}{}
 	}
 }
 
-// awaiting lists who waits for a signal, in the order in which they came.
+// awaiting returns the entries that await a signal, in order of arrival.
 func (q *queue[K]) awaiting(signal string) []*entry[K] {
-	return slices.SortedFunc(maps.Keys(q.parked[signal]), func(a, b *entry[K]) int { return cmp.Compare(a.arrived, b.arrived) })
+	return slices.SortedFunc(maps.Keys(q.waiting[signal]), func(a, b *entry[K]) int {
+		return cmp.Compare(a.arrived, b.arrived)
+	})
 }
 
-func (q *queue[K]) ready(e *entry[K]) {
+// number puts an entry behind all that have arrived.
+func (q *queue[K]) number(e *entry[K]) {
 	q.arrived++
-	e.place, e.arrived, e.strand = ready, q.arrived, q.strandOf(e.is.Group, e.is.Serial)
-	e.strand.ready.add(e)
-	q.list(e.strand)
+	e.arrived = q.arrived
 }
 
-// strandOf is the strand of a serial within a group; each entry without a serial has one by itself.
-func (q *queue[K]) strandOf(inGroup, ofSerial string) *strand[K] {
-	g, s := q.groups[inGroup], q.serials[ofSerial]
+func (q *queue[K]) makeReady(e *entry[K]) {
+	q.number(e)
+	e.place = ready
+	e.serial = q.serialOf(e)
+	e.serial.ready.add(e)
+	q.reposition(e.serial)
+}
+
+// serialOf returns the queue of an entry's serial. An entry without a serial has one by itself.
+func (q *queue[K]) serialOf(e *entry[K]) *serialQueue[K] {
+	g := q.groups[e.step.Group]
 	if g == nil {
-		g = &group[K]{name: inGroup}
-		g.strands.less = func(a, b *strand[K]) bool { return before(a.ready.all[0], b.ready.all[0]) }
-		g.strands.moved = func(l *strand[K], at int) { l.at = at }
-		q.groups[inGroup] = g
+		g = &group[K]{name: e.step.Group, serials: map[string]*serialQueue[K]{}}
+		g.runnable.less = func(a, b *serialQueue[K]) bool { return a.ready.items[0].before(b.ready.items[0]) }
+		g.runnable.setIndex = func(s *serialQueue[K], index int) { s.index = index }
+		q.groups[g.name] = g
 	}
+	name := cmp.Or(e.step.Serial, e.key.String())
+	s := g.serials[name]
 	if s == nil {
-		s = &serial[K]{name: ofSerial}
-		if ofSerial != "" {
-			q.serials[ofSerial] = s
-		}
+		s = &serialQueue[K]{name: name, group: g, index: -1}
+		s.ready.less = (*entry[K]).beforeInSerial
+		s.ready.setIndex = setEntryIndex[K]
+		g.serials[name] = s
 	}
-	if i := slices.IndexFunc(s.strands, func(l *strand[K]) bool { return l.group == g }); i >= 0 {
-		return s.strands[i]
-	}
-	l := &strand[K]{group: g, serial: s, at: -1}
-	l.ready.less = func(a, b *entry[K]) bool {
-		return a.is.rankedBefore(b.is) || !b.is.rankedBefore(a.is) && a.arrived < b.arrived
-	}
-	l.ready.moved = func(e *entry[K], at int) { e.at = at }
-	s.strands = append(s.strands, l)
-	g.known++
-	return l
+	return s
 }
 
-// before is the order of what is first in its strand: what has not failed, then who came first.
-func before[K comparable](a, b *entry[K]) bool {
-	if a.is.Failed != b.is.Failed {
-		return b.is.Failed
+// before is the order of entries of different serials: by failure, then by arrival.
+func (e *entry[K]) before(other *entry[K]) bool {
+	if e.step.Failed != other.step.Failed {
+		return other.step.Failed
 	}
-	return a.arrived < b.arrived
+	return e.arrived < other.arrived
 }
 
-// ripen makes ready what has come due.
-func (q *queue[K]) ripen(now time.Time) {
-	for len(q.later.all) > 0 && !q.later.all[0].is.Due.After(now) {
-		e := q.later.all[0]
-		q.take(e)
-		q.ready(e)
+// beforeInSerial is the order of entries of one serial: by failure, by rank, then by arrival.
+func (e *entry[K]) beforeInSerial(other *entry[K]) bool {
+	if e.step.Failed == other.step.Failed && e.step.Rank != other.step.Rank {
+		return e.step.Rank < other.step.Rank
+	}
+	return e.before(other)
+}
+
+// promoteDue makes the entries ready whose time has come.
+func (q *queue[K]) promoteDue(now time.Time) {
+	for e := q.later.first(); e != nil && !e.step.Due.After(now); e = q.later.first() {
+		q.remove(e)
+		q.makeReady(e)
 	}
 }
 
-// nextDue is when the next comes due; zero if nothing waits for its time.
+// nextDue returns when the next entry comes due; zero if none waits for its time.
 func (q *queue[K]) nextDue() time.Time {
-	if len(q.later.all) == 0 {
+	e := q.later.first()
+	if e == nil {
 		return time.Time{}
 	}
-	return q.later.all[0].is.Due
+	return e.step.Due
 }
 
-// first is the entry of the group whose turn it is, nil if there is none.
+// first returns the entry of the group whose turn it is, nil if there is none.
 func (g *group[K]) first() *entry[K] {
-	if len(g.strands.all) == 0 {
+	s := g.runnable.first()
+	if s == nil {
 		return nil
 	}
-	return g.strands.all[0].ready.all[0]
+	return s.ready.first()
 }
 
-// begin takes an entry into work.
+// begin puts a ready entry in work.
 func (q *queue[K]) begin(e *entry[K]) {
-	l := e.strand
-	l.ready.drop(e.at)
+	s := e.serial
+	s.ready.remove(e.index)
 	e.place = working
 	q.working++
-	l.group.working++
-	l.serial.busy = true
-	q.relist(l.serial)
+	s.group.working++
+	s.busy = true
+	q.reposition(s)
 }
 
-// end notes what became of an entry that was in work. It is then nowhere, until it is put.
-func (q *queue[K]) end(e *entry[K], a attempt) {
-	if before := e.past; before.op == a.op && (a.err != nil || before.version == a.version) {
-		a.failures += before.failures
+// end records the end of an entry's step. The entry is nowhere until update.
+func (q *queue[K]) end(e *entry[K], err error, now time.Time) {
+	a := attempt{op: e.step.Op, version: e.step.Version, failed: err != nil, tries: 1, at: now}
+	if e.last.op == a.op && (a.failed || e.last.version == a.version) {
+		a.tries += e.last.tries
 	}
-	l := e.strand
-	e.past, e.place, e.strand = a, nowhere, nil
+	s := e.serial
+	e.last = a
+	e.place = nowhere
+	e.serial = nil
 	q.working--
-	l.group.working--
-	l.serial.busy = false
-	q.hunger(l.group)
-	q.relist(l.serial)
-	q.forget(l.serial, l.group)
+	s.group.working--
+	s.busy = false
+	q.list(s.group)
+	q.reposition(s)
 }
 
-// relist is list for all strands of a serial, some of which may go.
-func (q *queue[K]) relist(s *serial[K]) {
-	for _, l := range slices.Clone(s.strands) {
-		q.list(l)
+// reposition moves a serial queue to its place in its group, after its entries or busy have changed.
+func (q *queue[K]) reposition(s *serialQueue[K]) {
+	g := s.group
+	if s.index >= 0 {
+		g.runnable.remove(s.index)
 	}
-}
-
-// list brings a strand to hand in its group, or to its place there, or away.
-func (q *queue[K]) list(l *strand[K]) {
-	g, able := l.group, len(l.ready.all) > 0 && !l.serial.busy
 	switch {
-	case able && l.at >= 0:
-		g.strands.fix(l.at)
-	case able:
-		g.strands.add(l)
-	case l.at >= 0:
-		g.strands.drop(l.at)
-		l.at = -1
-	}
-	if able {
-		q.hunger(g)
-	}
-	if len(l.ready.all) == 0 {
-		l.serial.strands = slices.DeleteFunc(l.serial.strands, func(other *strand[K]) bool { return other == l })
-		g.known--
-		q.forget(l.serial, g)
+	case s.busy:
+	case s.ready.Len() > 0:
+		g.runnable.add(s)
+		q.list(g)
+	default:
+		delete(g.serials, s.name)
+		if len(g.serials) == 0 {
+			delete(q.groups, g.name)
+		}
 	}
 }
 
-func (q *queue[K]) hunger(g *group[K]) {
-	if !g.hungry {
-		g.hungry = true
-		q.hungry = append(q.hungry, g)
-	}
-}
-
-// forget drops a serial and a group in which nothing is any more.
-func (q *queue[K]) forget(s *serial[K], g *group[K]) {
-	if !s.busy && len(s.strands) == 0 && q.serials[s.name] == s {
-		delete(q.serials, s.name)
-	}
-	if g.working == 0 && g.known == 0 && q.groups[g.name] == g {
-		delete(q.groups, g.name)
+func (q *queue[K]) list(g *group[K]) {
+	if !g.listed {
+		g.listed = true
+		q.runnable = append(q.runnable, g)
 	}
 }

@@ -17,72 +17,59 @@ import (
 	"berth/state"
 )
 
-// Runner does what rows ask for. It is driven by keys: it looks once at all rows, when it begins, and from then
-// on at those that have changed, those whose step has ended, and those whose turn it is. Nothing that it does
-// costs more because more is waiting. It holds no truth: only which keys ask for something, when, and what failed.
+// Runner takes the steps that rows ask for. Its fields are set before Run.
 type Runner[K Key] struct {
-	Name       string
-	Logger     hclog.Logger
-	Store      *state.Store
-	Now        func() time.Time
-	Retry      backoff.Backoff
-	Parallel   int // steps in work per group
-	MaxChanges int // changes that are kept until they are looked at; 0: KeptChanges
+	Name     string // of the loop, in logs and metrics
+	Logger   hclog.Logger
+	Store    *state.Store
+	Now      func() time.Time
+	Retry    backoff.Backoff // of a step that failed or changed nothing
+	Parallel int             // steps of one group in work at once
+	// MaxChanges is the number of changed rows that are kept while the runner is busy. Beyond that it looks at all
+	// keys. 0 stands for KeptChanges.
+	MaxChanges int
 
-	Topics []state.Topic // the tables that Read, Keys and Signals look at
-	// All yields the keys of all rows that may ask for something, in order of preference.
+	Topics []state.Topic // the tables that Read, Keys and Signals read
+	// All yields the keys of all rows that may ask for a step, in order of preference.
 	All func(tx *state.ReadTx) iter.Seq[K]
-	// Read says what the rows of a key ask for. It is where everything is decided.
+	// Read decides what the rows of a key ask for.
 	Read func(tx *state.ReadTx, key K) Step
 	// Keys yields the keys whose rows a change concerns.
 	Keys func(tx *state.ReadTx, c state.Change) iter.Seq[K]
-	// Signals names what a change may let go on; it is asked while anything waits for a signal.
+	// Signals returns the signals that a change gives. It is called while a step awaits one. It may be nil.
 	Signals func(tx *state.ReadTx, c state.Change) []string
 }
 
-// Key names a row.
+// Key names a row, or the rows that one step is about.
 type Key interface {
 	comparable
 	fmt.Stringer
 }
 
-// KeptChanges is how many changes of rows a loop lets come together while it looks at others: beyond that it looks
-// at everything.
+// KeptChanges is the default of Runner.MaxChanges.
 const KeptChanges = 1 << 16
 
 // Step is what the rows of a key ask for. The zero value is nothing.
 type Step struct {
-	Op      string    // what is done; when that is another, what failed is forgotten
-	Version uint64    // of the rows it was decided from
-	Group   string    // of the steps of one group a bounded number is in work
-	Serial  string    // of the steps with one serial at most one is in work; "" holds up nobody
-	Rank    int       // of the steps with one serial that could be taken, those with the lowest go first
-	Failed  bool      // comes after those of its group that have not
-	Due     time.Time // not before
-	Awaits  []string  // signals, of which one has to be given before its rows are worth another look
+	Op      string    // the operation; when it becomes another one, earlier failures are forgotten
+	Version uint64    // of the rows
+	Group   string    // of one group, Runner.Parallel steps are in work at once
+	Serial  string    // of one serial of a group, one step is in work at once; "": the step has one by itself
+	Rank    int       // of one serial, the step with the lowest rank is first
+	Failed  bool      // it comes after the steps of its group that have not failed
+	Due     time.Time // it is not taken earlier
+	Awaits  []string  // signals; the step is read again after one of them, and not taken before
 	Act     func(context.Context) error
-}
-
-func (s Step) rankedBefore(o Step) bool {
-	if s.Failed != o.Failed {
-		return o.Failed
-	}
-	return s.Rank < o.Rank
-}
-
-// sameTurn reports whether a step may keep the place of another in the queue.
-func (s Step) sameTurn(o Step) bool {
-	return s.Group == o.Group && s.Serial == o.Serial && s.Rank == o.Rank && s.Failed == o.Failed
 }
 
 // ended is a step that was taken.
 type ended[K Key] struct {
-	key  K
-	step Step
-	err  error
+	key K
+	op  string
+	err error
 }
 
-// running is a runner at work.
+// running is a runner at work. It belongs to the goroutine of Run.
 type running[K Key] struct {
 	Runner[K]
 	*queue[K]
@@ -92,59 +79,63 @@ type running[K Key] struct {
 	timer   *time.Timer
 }
 
-// Run works until ctx ends.
+// Run works until ctx ends. It returns when all steps in work have ended.
 func (r Runner[K]) Run(ctx context.Context) {
-	now := &running[K]{Runner: r, queue: newQueue[K](r.Retry), results: make(chan ended[K]), timer: time.NewTimer(0)}
+	now := &running[K]{
+		Runner:  r,
+		queue:   newQueue[K](r.Retry),
+		results: make(chan ended[K]),
+		timer:   time.NewTimer(0),
+	}
 	defer now.workers.Wait()
 	defer now.timer.Stop()
 	now.feed = r.Store.Subscribe(cmp.Or(r.MaxChanges, KeptChanges), r.Topics...) // before the first look
 	defer now.feed.Close()
 	now.lookAtAll(r.Store.Read())
+	labels := []metrics.Label{{Name: "loop", Value: r.Name}}
 	for ctx.Err() == nil {
-		now.ripen(r.Now())
-		now.fill(ctx) // may find that what was due is due later now
-		metrics.SetGaugeWithLabels([]string{"control", "waiting"}, float32(len(now.entries)-now.working), []metrics.Label{{Name: "loop", Value: r.Name}})
-		now.wait(ctx, now.nextDue())
+		now.promoteDue(r.Now())
+		now.fill(ctx) // before nextDue: it reads steps, which may be due later now
+		idle := len(now.entries) - now.working
+		metrics.SetGaugeWithLabels([]string{"control", "waiting"}, float32(idle), labels)
+		now.await(ctx, now.nextDue())
 	}
 }
 
-// lookAtAll looks at all keys there are, and at those it knows once more.
+// lookAtAll looks at all keys there are, and again at those that it knows.
 func (r *running[K]) lookAtAll(tx *state.ReadTx) {
-	now, known := r.Now(), slices.Collect(maps.Keys(r.entries))
+	known := slices.Collect(maps.Keys(r.entries))
 	for key := range r.All(tx) {
 		if r.entries[key] == nil {
-			r.look(tx, key, now)
+			r.look(tx, key)
 		}
 	}
 	for _, key := range known {
-		r.look(tx, key, now)
+		r.look(tx, key)
 	}
 }
 
-func (r *running[K]) look(tx *state.ReadTx, key K, now time.Time) {
-	if e := r.entries[key]; e == nil || e.place != working {
-		r.put(key, r.Read(tx, key), now)
+func (r *running[K]) look(tx *state.ReadTx, key K) {
+	e := r.entries[key]
+	if e == nil || e.place != working {
+		r.update(key, r.Read(tx, key), r.Now())
 	}
 }
 
-// fill begins what can be begun in groups in which something may have become possible. Each is decided on the
-// newest rows.
+// fill begins the steps that can begin, each as it is read on the newest rows.
 func (r *running[K]) fill(ctx context.Context) {
-	if len(r.hungry) == 0 {
+	if len(r.runnable) == 0 {
 		return
 	}
-	tx, now := r.Store.Read(), r.Now()
-	for len(r.hungry) > 0 {
-		last := len(r.hungry) - 1
-		g := r.hungry[last]
-		r.hungry, g.hungry = r.hungry[:last], false
-		for g.working < r.Parallel {
-			e := g.first()
-			if e == nil {
-				break
-			}
+	tx := r.Store.Read()
+	for len(r.runnable) > 0 {
+		last := len(r.runnable) - 1
+		g := r.runnable[last]
+		r.runnable = r.runnable[:last]
+		g.listed = false
+		for e := g.first(); e != nil && g.working < r.Parallel; e = g.first() {
 			s := r.Read(tx, e.key)
-			r.put(e.key, s, now)
+			r.update(e.key, s, r.Now())
 			if e.place == ready && g.first() == e {
 				r.start(ctx, e, s)
 			}
@@ -156,64 +147,55 @@ func (r *running[K]) start(ctx context.Context, e *entry[K], s Step) {
 	r.begin(e)
 	key := e.key
 	r.workers.Go(func() {
+		err := s.Act(ctx)
 		select {
-		case r.results <- ended[K]{key, s, s.Act(ctx)}:
+		case r.results <- ended[K]{key, s.Op, err}:
 		case <-ctx.Done():
 		}
 	})
 }
 
-// wait returns when something has ended, changed or come due, and been looked at.
-func (r *running[K]) wait(ctx context.Context, next time.Time) {
+// await returns when a step has ended, rows have changed or a step comes due, and looks at what that concerns.
+func (r *running[K]) await(ctx context.Context, next time.Time) {
 	var due <-chan time.Time
 	if !next.IsZero() {
 		r.timer.Reset(max(0, next.Sub(r.Now())))
 		due = r.timer.C
 	}
-	var first []ended[K]
 	select {
 	case e := <-r.results:
-		first = append(first, e)
+		r.settle(ctx, e)
+		r.catchUp()
+		r.look(r.Store.Read(), e.key)
 	case <-r.feed.Ready():
+		r.catchUp()
 	case <-due:
 	case <-ctx.Done():
-		return
-	}
-	r.catchUp(ctx, r.drain(first))
-}
-
-// drain adds what else has ended.
-func (r *running[K]) drain(all []ended[K]) []ended[K] {
-	for {
-		select {
-		case e := <-r.results:
-			all = append(all, e)
-		default:
-			return all
-		}
 	}
 }
 
-// catchUp looks at what has changed and at what has ended, in a snapshot that knows of all that.
-func (r *running[K]) catchUp(ctx context.Context, all []ended[K]) {
+// settle records the end of a step.
+func (r *running[K]) settle(ctx context.Context, e ended[K]) {
+	if e.err != nil && ctx.Err() == nil {
+		r.Logger.Warn("step failed, retrying", "loop", r.Name, "step", e.op+" "+e.key.String(), "error", e.err)
+	}
+	r.end(r.entries[e.key], e.err, r.Now())
+}
+
+// catchUp looks at the keys that changes concern, and at those that await a signal that the changes give.
+func (r *running[K]) catchUp() {
 	changed, everything := r.feed.TakeChanges()
-	tx, now := r.Store.Read(), r.Now()
-	for _, e := range all {
-		r.settle(ctx, e, now)
-	}
+	tx := r.Store.Read() // not older than the changes
 	if everything {
 		r.lookAtAll(tx)
 		return
 	}
-	for _, e := range all {
-		r.look(tx, e.key, now)
-	}
 	signals := map[string]bool{}
 	for _, c := range changed {
 		for key := range r.Keys(tx, c) {
-			r.look(tx, key, now)
+			r.look(tx, key)
 		}
-		if len(r.parked) == 0 || r.Signals == nil {
+		if len(r.waiting) == 0 || r.Signals == nil {
 			continue
 		}
 		for _, signal := range r.Signals(tx, c) {
@@ -222,14 +204,7 @@ func (r *running[K]) catchUp(ctx context.Context, all []ended[K]) {
 	}
 	for signal := range signals {
 		for _, e := range r.awaiting(signal) {
-			r.look(tx, e.key, now)
+			r.look(tx, e.key)
 		}
 	}
-}
-
-func (r *running[K]) settle(ctx context.Context, e ended[K], now time.Time) {
-	if e.err != nil && ctx.Err() == nil {
-		r.Logger.Warn("a step failed and is tried again", "loop", r.Name, "step", e.step.Op+" "+e.key.String(), "error", e.err)
-	}
-	r.end(r.entries[e.key], attempt{op: e.step.Op, version: e.step.Version, failures: 1, err: e.err, at: now})
 }
