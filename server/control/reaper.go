@@ -150,8 +150,10 @@ func (r *reaper) tell(ctx context.Context, c *structs.CSIClaim, why error) {
 // told reports whether the claim says it already. A call that is parked is not made again: each record of it
 // would count as another attempt.
 func (r *reaper) told(last *structs.OperationError, why error) bool {
-	return last != nil && last.Message == why.Error() &&
-		(last.RetryTime == structs.NeverTry || r.Now().Before(time.Unix(0, last.Time).Add(tellEvery)))
+	if last == nil || last.Kind != structs.KindOf(why) || last.Code != structs.CodeOf(why) {
+		return false
+	}
+	return last.RetryTime == structs.NeverTry || r.Now().Before(time.Unix(0, last.Time).Add(tellEvery))
 }
 
 // letGo asks the node, about a volume once at a time.
