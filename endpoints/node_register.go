@@ -1,13 +1,8 @@
 package endpoints
 
 import (
-	"crypto/sha256"
-	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
-	"berth/internal/codec"
 	"berth/structs"
 )
 
@@ -29,6 +24,7 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 	node.DropServerFields()
 	if old != nil {
 		node.SchedulingEligibility = old.SchedulingEligibility
+		node.ComputedClass = old.ComputedClass // an earlier version wrote it; without it the row would differ
 	}
 	if err := checkInstances(node.ID, "CSI", req.CSI); err != nil {
 		return nil, err
@@ -57,20 +53,7 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 	if err := node.Validate(); err != nil {
 		return nil, err
 	}
-	if node.ComputedClass = knownClass(old, node); node.ComputedClass == "" {
-		node.ComputedClass = computedClass(node)
-	}
 	return node, nil
-}
-
-// knownClass is the class of a node that is what it was in all that its class is made of, "" of another one.
-func knownClass(old, node *structs.Node) string {
-	if old == nil || !strings.HasPrefix(old.ComputedClass, classVersion) || old.Datacenter != node.Datacenter ||
-		old.NodeClass != node.NodeClass || old.NodePool != node.NodePool ||
-		!maps.Equal(old.Attributes, node.Attributes) || !maps.Equal(old.Meta, node.Meta) {
-		return ""
-	}
-	return old.ComputedClass
 }
 
 // checkInstances refuses instances that are not whole, are said to be on another node, or are too many or too large.
@@ -82,26 +65,4 @@ func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance)
 		}
 	}
 	return structs.ValidateInstances(nodeID, instances)
-}
-
-// classVersion begins every class. It changes with what a class is made of.
-const classVersion = "v1:"
-
-// computedClass is a digest of all that a constraint can look at except what is unique to a node: nodes
-// with the same class need not be tried twice.
-func computedClass(n *structs.Node) string {
-	shared := func(m map[string]string) map[string]string {
-		m = maps.Clone(m)
-		for _, key := range slices.Collect(maps.Keys(m)) {
-			if strings.HasPrefix(key, "unique.") {
-				delete(m, key)
-			}
-		}
-		return m
-	}
-	b, err := codec.Encode([]any{n.Datacenter, n.NodeClass, n.NodePool, shared(n.Attributes), shared(n.Meta)})
-	if err != nil {
-		panic(err) // texts and maps of texts always encode
-	}
-	return fmt.Sprintf("%s%x", classVersion, sha256.Sum256(b))[:len(classVersion)+32]
 }

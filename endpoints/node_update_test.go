@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -32,6 +31,11 @@ func sicken(n *structs.Node) {
 // stored is what a server holds of a node.
 func stored(s *server, id string) *structs.Node { return state.Node(s.store.Read(), id) }
 
+// classOf is the class of a node as it is read.
+func classOf(s *server, id string) string {
+	return must(s, structs.NodeGet, &structs.NodeGetRequest{NodeID: id}).Node.ComputedClass
+}
+
 func TestAnUpdateIsOneSmallEntry(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.NodeRegister, aRegistration("n1"))
@@ -39,7 +43,7 @@ func TestAnUpdateIsOneSmallEntry(t *testing.T) {
 		sicken(n)
 		n.Attributes["kernel.name"] = "plan9"
 	})
-	before, class, renewed := s.raft.written(), stored(s, "n1").ComputedClass, len(s.leases.renewed)
+	before, class, renewed := s.raft.written(), classOf(s, "n1"), len(s.leases.renewed)
 	resp := must(s, structs.NodeUpdate, p)
 	n := stored(s, "n1")
 	if wrote := s.raft.written() - before; wrote != 1 || resp.Index != n.ModifyIndex {
@@ -48,14 +52,14 @@ func TestAnUpdateIsOneSmallEntry(t *testing.T) {
 	if n.Drivers["exec"].Healthy || n.Attributes["kernel.name"] != "plan9" || n.Attributes["unique.hostname"] != "n1" || n.Status != structs.NodeReady {
 		t.Errorf("%+v", n)
 	}
-	if n.ComputedClass == class || n.ComputedClass != computedClass(n) {
-		t.Errorf("its class is %s, and was %s", n.ComputedClass, class)
+	if classOf(s, "n1") == class {
+		t.Errorf("its class is %s as before", class)
 	}
 	if len(instancesOf(s, "n1")) != 2 || len(s.leases.renewed) != renewed {
 		t.Error("it did more than to change the node")
 	}
 	before = s.raft.written()
-	if _, err := (nodes{s.Endpoints}).updateFrom(t.Context(), n, p); err != nil { // sent again, its answer was lost
+	if _, err := (nodes{s.Endpoints}).update(t.Context(), n, p); err != nil { // sent again, its answer was lost
 		t.Error(err)
 	}
 	if wrote := s.raft.written() - before; wrote != 0 {
@@ -131,27 +135,27 @@ func TestAnUpdateIsRefused(t *testing.T) {
 	}
 }
 
-// TestAClassIsOfTheRowItIsIn: a row that changes while an update of it is under way has the class of what it
-// comes to be, though both of them were worked out on the same row.
-func TestAClassIsOfTheRowItIsIn(t *testing.T) {
+// TestNodeUpdate_MergesUpdatesOfOneRow: an update of a row that changes while it is under way changes what it names
+// of the row as it then is.
+func TestNodeUpdate_MergesUpdatesOfOneRow(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.NodeRegister, aRegistration("n1"))
 	n := nodes{s.Endpoints}
 	old := stored(s, "n1")
-	say := func(key string) *structs.NodeUpdateRequest {
-		return &structs.NodeUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), Attributes: map[string]string{key: "new"}}
-	}
+	class := classOf(s, "n1")
 	for _, key := range []string{"a", "b"} { // each with the row as it was before both
-		if _, err := n.update(context.Background(), old, say(key)); err != nil {
+		update := &structs.NodeUpdateRequest{NodeID: "n1", SecretID: secretOf("n1"), ComputedClass: "said", Was: 1}
+		update.Attributes = map[string]string{key: "new"}
+		if _, err := n.update(t.Context(), old, update); err != nil {
 			t.Fatal(err)
 		}
 	}
 	is := stored(s, "n1")
-	if is.Attributes["a"] != "new" || is.Attributes["b"] != "new" || is.ComputedClass != computedClass(is) {
-		t.Errorf("%v, its class is %s", is.Attributes, is.ComputedClass)
+	if is.Attributes["a"] != "new" || is.Attributes["b"] != "new" || is.ComputedClass != "" {
+		t.Errorf("%v, with the class %q", is.Attributes, is.ComputedClass)
 	}
-	if _, err := n.updateFrom(context.Background(), old, say("c")); !structs.IsKind(err, structs.KindConflict) {
-		t.Errorf("an update of a row that is no more: %v", err)
+	if classOf(s, "n1") == class {
+		t.Errorf("the class is %s as before", class)
 	}
 }
 

@@ -2,11 +2,15 @@ package state
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"berth/internal/codec"
 	"berth/structs"
 )
 
@@ -23,10 +27,11 @@ func Nodes(tx *ReadTx) iter.Seq[*structs.Node] { return nodes.Scan(tx) }
 // down.
 func DownNodes(tx *ReadTx) iter.Seq[*structs.Node] { return nodesByDown.Scan(tx) }
 
-// NodeDetail puts a node together with its plugin instances.
+// NodeDetail puts a node together with its plugin instances and its class.
 func NodeDetail(tx *ReadTx, n *structs.Node) *structs.NodeDetail {
 	d := &structs.NodeDetail{Node: *n,
 		CSIControllerPlugins: map[string]*structs.CSIInfo{}, CSINodePlugins: map[string]*structs.CSIInfo{}}
+	d.ComputedClass = computedClass(n)
 	for i := range InstancesByNode(tx, n.ID) {
 		half := d.CSINodePlugins
 		if i.Kind == structs.CSIKindController {
@@ -35,6 +40,22 @@ func NodeDetail(tx *ReadTx, n *structs.Node) *structs.NodeDetail {
 		half[i.PluginID] = &i.CSIInfo
 	}
 	return d
+}
+
+// computedClass returns a digest of all that a constraint can look at, except for attributes and meta that begin
+// with "unique.": nodes of one class are alike to a job. No row has it: it would have to change with each of them.
+func computedClass(n *structs.Node) string {
+	unique := func(key, _ string) bool { return strings.HasPrefix(key, "unique.") }
+	attributes := maps.Clone(n.Attributes)
+	maps.DeleteFunc(attributes, unique)
+	meta := maps.Clone(n.Meta)
+	maps.DeleteFunc(meta, unique)
+	b, err := codec.Encode([]any{n.Datacenter, n.NodeClass, n.NodePool, attributes, meta})
+	if err != nil {
+		panic(err) // texts and maps of texts always encode
+	}
+	sum := sha256.Sum256(b)
+	return fmt.Sprintf("v1:%x", sum[:16])
 }
 
 // mustNode finds a node and checks that a request that names its secret names the right one.

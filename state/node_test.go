@@ -198,3 +198,44 @@ func TestANodeIsForgottenWhenNothingIsLeftOnIt(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// TestNodeDetail_HasClassOfRow: the class is that of the row as it is, whatever class the row was stored with.
+func TestNodeDetail_HasClassOfRow(t *testing.T) {
+	w := newWorld(t)
+	old := driven(w)
+	class := NodeDetail(w.s.Read(), old).ComputedClass
+	do(w, NodeUpdate, sick())
+	n := Node(w.s.Read(), "n1")
+	now := NodeDetail(w.s.Read(), n).ComputedClass
+	if n.ComputedClass != "v1:sick" || now == class || now != computedClass(n) {
+		t.Errorf("the class is %s, and was %s; the row has %s", now, class, n.ComputedClass)
+	}
+}
+
+func TestComputedClass_IgnoresWhatIsUniqueAlone(t *testing.T) {
+	node := func(edit func(*structs.Node)) string {
+		n := &structs.Node{ID: "1", Datacenter: "dc1", NodeClass: "c", NodePool: "p",
+			Attributes: map[string]string{"a": "1", "unique.x": "1"}, Meta: map[string]string{"m": "1", "unique.y": "1"}}
+		edit(n)
+		return computedClass(n)
+	}
+	base := node(func(*structs.Node) {})
+	for name, edit := range map[string]func(*structs.Node){
+		"id": func(n *structs.Node) { n.ID = "2" }, "attribute": func(n *structs.Node) { n.Attributes["unique.x"] = "2" },
+		"meta": func(n *structs.Node) { n.Meta["unique.y"] = "2" }, "name": func(n *structs.Node) { n.Name = "other" },
+	} {
+		if node(edit) != base {
+			t.Errorf("another unique %s makes another class", name)
+		}
+	}
+	for name, edit := range map[string]func(*structs.Node){
+		"datacenter": func(n *structs.Node) { n.Datacenter = "dc2" }, "class": func(n *structs.Node) { n.NodeClass = "d" },
+		"pool": func(n *structs.Node) { n.NodePool = "q" }, "attribute": func(n *structs.Node) { n.Attributes["a"] = "2" },
+		"new attribute": func(n *structs.Node) { n.Attributes["b"] = "" }, "meta": func(n *structs.Node) { n.Meta["m"] = "2" },
+		"moved": func(n *structs.Node) { n.Attributes["m"], n.Meta = "1", nil },
+	} {
+		if node(edit) == base {
+			t.Errorf("another %s makes no other class", name)
+		}
+	}
+}

@@ -129,6 +129,34 @@ func TestAnUpdateThatIsRefused(t *testing.T) {
 	}
 }
 
+// TestNodeUpdate_AppliesEntriesOfEachVersion: servers of several versions are in one cluster during an upgrade. An
+// entry of an earlier version carries a class, and maybe the row that it was worked out for; a later one carries
+// neither. All of them make the same row whoever applies them.
+func TestNodeUpdate_AppliesEntriesOfEachVersion(t *testing.T) {
+	w := newWorld(t)
+	at := driven(w).ModifyIndex
+	for _, c := range []struct {
+		name  string
+		class string
+		was   uint64
+		want  structs.Kind
+		row   string // the class of the row afterwards
+	}{
+		{"with a class of the row", "v1:first", at, "", "v1:first"},
+		{"with a class of a row that was", "v1:second", at, structs.KindConflict, "v1:first"},
+		{"with a class of whatever row is", "v1:third", 0, "", "v1:third"},
+		{"without a class", "", 0, "", "v1:third"},
+	} {
+		p := &structs.NodeUpdateRequest{NodeID: "n1", ComputedClass: c.class, Was: c.was}
+		p.Meta = map[string]string{"from": c.name}
+		wantKind(t, try(w, NodeUpdate, p), c.want)
+		n := Node(w.s.Read(), "n1")
+		if n.ComputedClass != c.row || (n.Meta["from"] == c.name) != (c.want == "") {
+			t.Errorf("%s: the row has the class %q and is from %q", c.name, n.ComputedClass, n.Meta["from"])
+		}
+	}
+}
+
 // TestAnUpdateCostsTheSameInAnyFleet counts allocations of memory.
 func TestAnUpdateCostsTheSameInAnyFleet(t *testing.T) {
 	cost := map[int]float64{}

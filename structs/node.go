@@ -96,7 +96,7 @@ type Node struct {
 	Meta                  map[string]string
 	NodeClass             string
 	NodePool              string
-	ComputedClass         string // set by the servers: equal but for "unique." attributes
+	ComputedClass         string // made when a node is read: equal but for "unique." attributes and meta
 	Drivers               map[string]*DriverInfo
 	Status                string
 	StatusDescription     string
@@ -129,6 +129,7 @@ func (n *Node) Copy() *Node {
 
 // DropServerFields empties the fields that the servers alone fill in.
 func (n *Node) DropServerFields() {
+	n.ComputedClass = ""
 	n.StatusDescription, n.StatusUpdatedAt = "", 0
 	n.Drain = false
 	n.Events = nil

@@ -28,9 +28,10 @@ type NodeUpdateRequest struct {
 	Settings       *NodeSettings // nil: as they were
 	Digest         string        // of the node as it is then (see Node.Digest); "": not said
 
-	// The server's part.
+	// Of entries of earlier versions. A row got the class that an entry carries, if the row had not changed
+	// since the class was worked out.
 	ComputedClass string
-	Was           uint64 // the row's ModifyIndex for which this was worked out; 0: whatever it is
+	Was           uint64 // the row's ModifyIndex; 0: whatever it is
 	WriteOptions
 }
 
