@@ -11,7 +11,7 @@ import (
 
 	"berth/api"
 	"berth/client/drivers/executor"
-	"berth/internal/typo"
+	"berth/internal/suggest"
 	"berth/jobspec"
 	"berth/structs"
 )
@@ -120,7 +120,7 @@ func (c *Call) checkDrivers(job *structs.Job) error {
 
 func (c *Call) warnOfDriver(t *structs.Task) {
 	hint := "a node must have it as a plugin"
-	if near := typo.Nearest(t.Driver, commandDrivers); near != "" {
+	if near := suggest.Nearest(t.Driver, commandDrivers); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	fmt.Fprintf(c.Err, "Warning: task %q: berth has no driver %q of its own; %s\n", t.Name, t.Driver, hint)

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"berth/api"
-	"berth/internal/typo"
+	"berth/internal/suggest"
 	"berth/structs"
 )
 
@@ -135,7 +135,7 @@ func (c *Call) nearest(ctx context.Context, k kind, typed string) string {
 	for _, f := range found {
 		words = append(words, f.words[0])
 	}
-	return typo.Nearest(typed, words)
+	return suggest.Nearest(typed, words)
 }
 
 func (k kind) nothingLike(prefix string) string {

@@ -1,5 +1,5 @@
 // Package typo finds what somebody meant who misspelt a name.
-package typo
+package suggest
 
 import "strings"
 
