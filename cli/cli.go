@@ -116,7 +116,7 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 		return &usageError{fmt.Sprintf("the option %s stands before the command; options come after it", name), path}
 	}
 	text := fmt.Sprintf("there is no command %q", strings.TrimPrefix(path+" "+name, "berth "))
-	if near := suggest.Nearest(name, namesOf(cmd.Sub)); near != "" {
+	if near := suggest.Closest(name, namesOf(cmd.Sub)); near != "" {
 		text += fmt.Sprintf("; did you mean %q?", strings.TrimPrefix(path+" "+near, "berth "))
 	}
 	return &usageError{text, path}

@@ -128,7 +128,7 @@ func unknownOption(flags []Flag, name string) error {
 	for _, f := range flags {
 		names = append(names, f.Name)
 	}
-	if near := suggest.Nearest(name, names); near != "" {
+	if near := suggest.Closest(name, names); near != "" {
 		return fmt.Errorf("there is no option -%s; did you mean -%s?", name, near)
 	}
 	return fmt.Errorf("there is no option -%s", name)

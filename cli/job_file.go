@@ -120,7 +120,7 @@ func (c *Call) checkDrivers(job *structs.Job) error {
 
 func (c *Call) warnOfDriver(t *structs.Task) {
 	hint := "a node must have it as a plugin"
-	if near := suggest.Nearest(t.Driver, commandDrivers); near != "" {
+	if near := suggest.Closest(t.Driver, commandDrivers); near != "" {
 		hint = fmt.Sprintf("did you mean %q?", near)
 	}
 	fmt.Fprintf(c.Err, "Warning: task %q: berth has no driver %q of its own; %s\n", t.Name, t.Driver, hint)

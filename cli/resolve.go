@@ -135,7 +135,7 @@ func (c *Call) nearest(ctx context.Context, k kind, typed string) string {
 	for _, f := range found {
 		words = append(words, f.words[0])
 	}
-	return suggest.Nearest(typed, words)
+	return suggest.Closest(typed, words)
 }
 
 func (k kind) nothingLike(prefix string) string {

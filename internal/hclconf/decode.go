@@ -110,7 +110,7 @@ func (d *decoder) unknown(s *spec, it *item, dst reflect.Value) {
 	}
 	names := s.names()
 	hint := ""
-	if best := suggest.Nearest(it.name, names); best != "" {
+	if best := suggest.Closest(it.name, names); best != "" {
 		hint = fmt.Sprintf(" (did you mean %q?)", best)
 	}
 	d.fault(it.at, "unsupported %s %q%s; expected one of: %s", it.what(), it.name, hint, strings.Join(names, ", "))

@@ -1,24 +1,27 @@
-// Package typo finds what somebody meant who misspelt a name.
+// Package suggest finds the name that a misspelt or shortened name stands for.
 package suggest
 
 import "strings"
 
-// tooFar is the number of changes from which on two names have nothing to do with each other, and so have
-// those of which more than a half is changed.
-const tooFar = 3
+const (
+	// maxLength bounds the names that Closest compares.
+	maxLength = 64
+	// minPrefix is the least length at which the beginning of a name selects that name.
+	minPrefix = 2
+	// tooFar is the distance from which on two names are unrelated.
+	tooFar = 3
+)
 
-// longest is the length beyond which a name is no slip of a finger, and not looked at.
-const longest = 64
-
-// Nearest is the name that was most likely meant, "" when none is near. The beginning of exactly one name means
-// that name.
-func Nearest(typed string, names []string) string {
-	if name := onlyOne(typed, names); name != "" {
+// Closest returns the name that typed most likely stands for, or "" if no name is close. A beginning that
+// only one name has selects that name. Otherwise the name of the least distance is returned, if at most half
+// of it differs.
+func Closest(typed string, names []string) string {
+	if name := onlyWithPrefix(typed, names); name != "" {
 		return name
 	}
 	best, changes := "", tooFar
 	for _, name := range names {
-		if len(typed) > longest || len(name) > longest {
+		if len(typed) > maxLength || len(name) > maxLength {
 			continue
 		}
 		if d := distance(typed, name); d < changes && 2*d <= len(name) {
@@ -28,25 +31,23 @@ func Nearest(typed string, names []string) string {
 	return best
 }
 
-// shortest is the length from which on the beginning of a name says which one is meant.
-const shortest = 2
-
-func onlyOne(typed string, names []string) (found string) {
-	if len(typed) < shortest {
+func onlyWithPrefix(prefix string, names []string) (found string) {
+	if len(prefix) < minPrefix {
 		return ""
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, typed) {
-			if found != "" && found != name {
-				return ""
-			}
-			found = name
+		if !strings.HasPrefix(name, prefix) {
+			continue
 		}
+		if found != "" && found != name {
+			return ""
+		}
+		found = name
 	}
 	return found
 }
 
-// distance counts the letters to insert, remove, change or swap with their neighbour to make b of a.
+// distance counts the insertions, deletions, changes and swaps of neighbours that turn a into b.
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {

@@ -5,33 +5,51 @@ import (
 	"testing"
 )
 
-func TestNearest(t *testing.T) {
+func TestClosest_FindsAMisspeltName(t *testing.T) {
 	names := []string{"job", "node", "volume", "system", "id"}
 	for typed, want := range map[string]string{
-		"jbo": "job", "jobs": "job", "volum": "volume", "nodes": "node", "sytsem": "system", "job": "job",
-		"zzz": "", "": "", "xy": "", "foo": "", // two changes make anything of three letters
+		"jbo":                     "job",
+		"jobs":                    "job",
+		"volum":                   "volume",
+		"nodes":                   "node",
+		"sytsem":                  "system",
+		"job":                     "job",
+		"zzz":                     "",
+		"":                        "",
+		"xy":                      "",
+		"foo":                     "", // two changes turn "job" into it, which is more than half
 		strings.Repeat("job", 40): "",
 	} {
-		if got := Nearest(typed, names); got != want {
+		if got := Closest(typed, names); got != want {
 			t.Errorf("%q: %q, want %q", typed, got, want)
 		}
 	}
-	several := []string{"volume", "version", "eval"}
-	for typed, want := range map[string]string{"vol": "volume", "ve": "version", "v": "", "vo": "volume"} {
-		if got := Nearest(typed, several); got != want {
-			t.Errorf("the beginning %q: %q, want %q", typed, got, want)
-		}
-	}
-	if got := Nearest("x", nil); got != "" {
-		t.Errorf("of no names: %q", got)
+	if got := Closest("x", nil); got != "" {
+		t.Errorf("without names: %q", got)
 	}
 }
 
-func TestDistance(t *testing.T) {
+func TestClosest_CompletesAPrefixOfOneName(t *testing.T) {
+	names := []string{"volume", "version", "eval"}
+	for typed, want := range map[string]string{"vol": "volume", "ve": "version", "v": "", "vo": "volume"} {
+		if got := Closest(typed, names); got != want {
+			t.Errorf("prefix %q: %q, want %q", typed, got, want)
+		}
+	}
+}
+
+func TestDistance_CountsEdits(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"ab", "ba", 1}, {"kitten", "sitting", 3}, {"abcd", "abdc", 1}} {
+	}{
+		{"", "", 0},
+		{"a", "", 1},
+		{"", "ab", 2},
+		{"ab", "ba", 1},
+		{"kitten", "sitting", 3},
+		{"abcd", "abdc", 1},
+	} {
 		if got := distance(c.a, c.b); got != c.want {
 			t.Errorf("%q to %q: %d, want %d", c.a, c.b, got, c.want)
 		}
