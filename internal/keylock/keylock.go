@@ -73,25 +73,25 @@ func (m *Map) Lock(ctx context.Context, holder string, keys ...string) (unlock f
 }
 
 func (m *Map) lockOne(ctx context.Context, holder, key string) (unlock func(), err error) {
-	e := m.enter(key)
+	e := m.addUser(key)
 	if e == nil {
 		return nil, &Error{Key: key, Err: ErrFull}
 	}
 	select {
 	case e.places <- struct{}{}:
-		return m.hold(key, e, holder), nil
+		return m.markHeld(key, e, holder), nil
 	default:
 	}
 	select {
 	case e.places <- struct{}{}:
-		return m.hold(key, e, holder), nil
+		return m.markHeld(key, e, holder), nil
 	case <-ctx.Done():
-		return nil, m.giveUp(key, e, ctx.Err())
+		return nil, m.abandonWait(key, e, ctx.Err())
 	}
 }
 
-// enter counts a user of the key. It returns nil if there are MaxUsers already.
-func (m *Map) enter(key string) *entry {
+// addUser counts a user of the key. It returns nil if there are MaxUsers already.
+func (m *Map) addUser(key string) *entry {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.entries[key]
@@ -109,26 +109,28 @@ func (m *Map) enter(key string) *entry {
 	return e
 }
 
-func (m *Map) hold(key string, e *entry, holder string) (unlock func()) {
+// markHeld records the holder of a place that the caller has got.
+func (m *Map) markHeld(key string, e *entry, holder string) (unlock func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e.holder, e.since = holder, time.Now()
+	e.holder = holder
+	e.since = time.Now()
 	return func() {
 		<-e.places
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.leave(key, e)
+		m.removeUser(key, e)
 	}
 }
 
-func (m *Map) giveUp(key string, e *entry, cause error) error {
+func (m *Map) abandonWait(key string, e *entry, cause error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.leave(key, e)
+	m.removeUser(key, e)
 	return &Error{Key: key, Holder: e.holder, Since: e.since, Err: cause}
 }
 
-func (m *Map) leave(key string, e *entry) {
+func (m *Map) removeUser(key string, e *entry) {
 	e.users--
 	if e.users == 0 {
 		delete(m.entries, key)

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// mustLock takes keys that nobody holds for ever.
+// mustLock locks keys. No test holds one of them for ever.
 func mustLock(t *testing.T, m *Map, holder string, keys ...string) (unlock func()) {
 	t.Helper()
 	unlock, err := m.Lock(t.Context(), holder, keys...)
@@ -98,7 +98,8 @@ func TestMap_WaitEndsWithItsContext(t *testing.T) {
 			t.Errorf("%d keys are in use, want one", len(m.entries))
 		}
 		unlock()
-		if unlock, err = m.Lock(ctx, "third", "v"); err != nil {
+		unlock, err = m.Lock(ctx, "third", "v")
+		if err != nil {
 			t.Fatalf("a free key after the end of the context: %v", err)
 		}
 		unlock()
