@@ -1,5 +1,5 @@
-// Package diskfault tells the errors of a machine from those of a file: where a disk is full or a file may not be
-// read, the file itself is not damaged, and must not be removed.
+// Package diskfault tells the errors of a machine from those of a file. If a disk is full or a file may not
+// be read, the file itself is not damaged. It must not be removed.
 package diskfault
 
 import (
@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// environment are the errors that end without a change of the file.
+// environment lists the errors that pass without a change of the file.
 var environment = []syscall.Errno{
 	syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EPERM,
 	syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,

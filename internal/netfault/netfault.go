@@ -1,5 +1,5 @@
-// Package netfault says in plain words why an address could not be reached: errors of the network library
-// name system calls.
+// Package netfault translates network errors for operators. The errors of the network library name system
+// calls.
 package netfault
 
 import (
@@ -8,23 +8,24 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 )
 
-// fault is an error of the network in plain words.
+// fault is a network error with a text in plain words.
 type fault struct {
 	text string
 	err  error
 }
 
-// Error says it in plain words.
+// Error returns the text in plain words.
 func (f *fault) Error() string { return f.text }
 
 // Unwrap returns the error of the network.
 func (f *fault) Unwrap() error { return f.err }
 
-// Plain returns err with a text in plain words, or err itself where it is no error of the network that is
-// known here. The text continues a sentence about an address.
+// Plain returns err with a text in plain words. It returns err itself if it is not a known network error.
+// The text continues a sentence about an address.
 func Plain(err error) error {
 	text := plain(err)
 	if text == "" {
@@ -41,18 +42,21 @@ func plain(err error) string {
 		return "nothing is listening there"
 	case errors.Is(err, syscall.ENOENT):
 		return "there is no such socket"
-	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTDOWN):
-		return "there is no way to that host"
-	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNABORTED):
-		return "the connection was lost"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, net.ErrClosed):
+	case isAny(err, syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.EHOSTDOWN):
+		return "there is no route to that host"
+	case isAny(err, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED),
+		isAny(err, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed):
 		return "the connection was lost"
 	case errors.Is(err, context.Canceled):
-		return "the caller gave up"
+		return "the call was cancelled"
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return "there is no host named " + dns.Name
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "it does not answer in time"
 	}
 	return ""
+}
+
+func isAny(err error, targets ...error) bool {
+	return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 }

@@ -23,19 +23,27 @@ func TestPlain_SaysWhatOperatorsUnderstand(t *testing.T) {
 	late, cancel := context.WithTimeout(t.Context(), time.Nanosecond)
 	defer cancel()
 	_, slow := new(net.Dialer).DialContext(late, "tcp", ln.Addr().String())
-	for err, want := range map[error]string{
-		refused: "nothing is listening there", missing: "there is no such socket", slow: "it does not answer in time",
-		&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}: "there is no way to that host",
-		&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}:      "the connection was lost",
-		fmt.Errorf("reading: %w", io.ErrUnexpectedEOF):                                     "the connection was lost",
-		&net.OpError{Op: "dial", Err: &net.DNSError{Name: "n1", IsNotFound: true}}:         "there is no host named n1",
-		os.ErrDeadlineExceeded: "it does not answer in time",
-		context.Canceled:       "the caller gave up",
-		errors.New("disk"):     "disk",
+	unreachable := os.NewSyscallError("connect", syscall.EHOSTUNREACH)
+	reset := os.NewSyscallError("read", syscall.ECONNRESET)
+	unknown := &net.DNSError{Name: "n1", IsNotFound: true}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{refused, "nothing is listening there"},
+		{missing, "there is no such socket"},
+		{slow, "it does not answer in time"},
+		{&net.OpError{Op: "dial", Err: unreachable}, "there is no route to that host"},
+		{&net.OpError{Op: "read", Err: reset}, "the connection was lost"},
+		{fmt.Errorf("reading: %w", io.ErrUnexpectedEOF), "the connection was lost"},
+		{&net.OpError{Op: "dial", Err: unknown}, "there is no host named n1"},
+		{os.ErrDeadlineExceeded, "it does not answer in time"},
+		{context.Canceled, "the call was cancelled"},
+		{errors.New("disk"), "disk"},
 	} {
-		got := Plain(err)
-		if got.Error() != want || !errors.Is(got, err) {
-			t.Errorf("%v: %q, want %q", err, got, want)
+		got := Plain(c.err)
+		if got.Error() != c.want || !errors.Is(got, c.err) {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
 		}
 	}
 }

@@ -1,9 +1,9 @@
-// Package snaparchive is the file format of a saved snapshot: a gzip'd tar of meta.json (what it is),
-// state.bin (Raft's snapshot as the state machine wrote it) and SHA256SUMS (the sums of both, in the form
-// that sha256sum -c reads), in this order.
+// Package snaparchive reads and writes the file of a saved snapshot. The file is a gzipped tar of three
+// files in this order: meta.json (a Meta), state.bin (Raft's snapshot as the state machine wrote it) and
+// SHA256SUMS (the sums of both, in the form that sha256sum -c reads).
 //
-// Nothing of an archive may be used before Read has returned without error: the sums come last. What is
-// inside state.bin is left to the state machine.
+// A caller may use the state only after Read has returned without error, because the sums come last. The
+// package does not look into state.bin.
 package snaparchive
 
 import (
@@ -21,12 +21,12 @@ import (
 	"berth/structs"
 )
 
-// Meta says what a snapshot is of.
+// Meta describes a snapshot.
 type Meta struct {
-	Index   uint64    // Raft index of the last entry in it
+	Index   uint64    // the Raft index of its last entry
 	Term    uint64    // the term of that entry
-	Version string    // the berth that wrote it
-	Created time.Time // when it was saved
+	Version string    // the version of berth that wrote it
+	Created time.Time // the time at which it was saved
 	Region  string    `json:",omitempty"`
 }
 
@@ -34,7 +34,7 @@ const (
 	metaName  = "meta.json"
 	stateName = "state.bin"
 	sumsName  = "SHA256SUMS"
-	smallSize = 1 << 20 // no honest meta.json or SHA256SUMS is larger
+	smallSize = 1 << 20 // the most of meta.json and of SHA256SUMS
 )
 
 // Write writes an archive with exactly size bytes of state.
@@ -51,7 +51,8 @@ func Write(w io.Writer, meta Meta, size int64, state io.Reader) error {
 	if err := out.file(stateName, size, state); err != nil {
 		return err
 	}
-	if err := out.file(sumsName, int64(out.sums.Len()), bytes.NewReader(bytes.Clone(out.sums.Bytes()))); err != nil {
+	sums := bytes.Clone(out.sums.Bytes())
+	if err := out.file(sumsName, int64(len(sums)), bytes.NewReader(sums)); err != nil {
 		return err
 	}
 	return errors.Join(out.tar.Close(), zip.Close())
@@ -64,7 +65,14 @@ type writer struct {
 }
 
 func (w *writer) file(name string, size int64, r io.Reader) error {
-	head := &tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: w.at, Format: tar.FormatPAX}
+	head := &tar.Header{
+		Typeflag: tar.TypeReg,
+		Name:     name,
+		Size:     size,
+		Mode:     0o600,
+		ModTime:  w.at,
+		Format:   tar.FormatPAX,
+	}
 	if err := w.tar.WriteHeader(head); err != nil {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
@@ -80,8 +88,8 @@ func (w *writer) file(name string, size int64, r io.Reader) error {
 	return nil
 }
 
-// Read reads an archive and copies its state to w. Only when it returns without error is what went to w
-// whole and what was written. Its errors are invalid, save w's own.
+// Read reads an archive and copies its state to w. Only if it returns without error, w has received the whole
+// state that was saved. An error is of kind invalid, unless it is w's own.
 func Read(r io.Reader, w io.Writer) (*Meta, error) {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
@@ -118,7 +126,7 @@ type reader struct {
 	sums bytes.Buffer
 }
 
-// file reads the next file, which must be name and no longer than limit.
+// file copies the next file to w. The file must have this name and at most limit bytes.
 func (r *reader) file(name string, limit int64, w io.Writer) error {
 	head, err := r.tar.Next()
 	if err != nil {
@@ -142,11 +150,13 @@ func (r *reader) file(name string, limit int64, w io.Writer) error {
 	return nil
 }
 
-// end reads on to the end, where gzip's own checksum is.
+// end reads up to the end, because gzip's own checksum is there.
 func (r *reader) end(zip io.Reader) error {
-	if head, err := r.tar.Next(); err == nil {
+	head, err := r.tar.Next()
+	if err == nil {
 		return bad("found %q, expected the end", head.Name)
-	} else if !errors.Is(err, io.EOF) {
+	}
+	if !errors.Is(err, io.EOF) {
 		return bad("reading the end: %w", err)
 	}
 	n, err := io.Copy(io.Discard, io.LimitReader(zip, smallSize+1))
@@ -154,12 +164,12 @@ func (r *reader) end(zip io.Reader) error {
 		return bad("reading the end: %w", unexpected(err))
 	}
 	if n > smallSize {
-		return bad("there is more behind the end")
+		return bad("there is more data after the end")
 	}
 	return nil
 }
 
-// sink remembers that it was the writer that failed.
+// sink keeps the error of the writer, which tells it from an error of the archive.
 type sink struct {
 	w   io.Writer
 	err error

@@ -28,7 +28,7 @@ func archive(t testing.TB, state string) []byte {
 	return b.Bytes()
 }
 
-func TestRoundTrip(t *testing.T) {
+func TestRead_ReturnsTheStateThatWasWritten(t *testing.T) {
 	state := strings.Repeat("state ", 100_000)
 	var got bytes.Buffer
 	meta, err := Read(bytes.NewReader(archive(t, state)), &got)
@@ -41,7 +41,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-func TestEveryCutAndFlipIsRefused(t *testing.T) {
+func TestRead_RejectsEveryCutAndEveryFlippedBit(t *testing.T) {
 	whole := archive(t, "a small state")
 	for n := range whole {
 		if _, err := Read(bytes.NewReader(whole[:n]), io.Discard); !structs.IsKind(err, structs.KindInvalid) {
@@ -56,7 +56,7 @@ func TestEveryCutAndFlipIsRefused(t *testing.T) {
 	}
 }
 
-func TestWrongSize(t *testing.T) {
+func TestWrite_RejectsAWrongSize(t *testing.T) {
 	for _, size := range []int64{2, 4} {
 		if err := Write(io.Discard, Meta{}, size, strings.NewReader("abc")); err == nil {
 			t.Errorf("3 bytes written as %d", size)
@@ -64,11 +64,15 @@ func TestWrongSize(t *testing.T) {
 	}
 }
 
-func TestTamperedState(t *testing.T) {
+func TestRead_RejectsStateThatDiffersFromItsSum(t *testing.T) {
 	var b bytes.Buffer
 	zip := gzip.NewWriter(&b)
 	w := tar.NewWriter(zip)
-	for _, f := range [][2]string{{metaName, "{}"}, {stateName, "evil"}, {sumsName, "00  meta.json\n00  state.bin\n"}} {
+	for _, f := range [][2]string{
+		{metaName, "{}"},
+		{stateName, "evil"},
+		{sumsName, "00  meta.json\n00  state.bin\n"},
+	} {
 		_ = w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f[0], Size: int64(len(f[1]))})
 		_, _ = w.Write([]byte(f[1]))
 	}
@@ -84,14 +88,14 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-func TestWriterThatFails(t *testing.T) {
+func TestRead_ReturnsTheErrorOfItsWriter(t *testing.T) {
 	_, err := Read(bytes.NewReader(archive(t, "x")), full{})
 	if err == nil || structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "no space left") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// crafted is an archive of raw files; size is what the header of state.bin says.
+// crafted returns an archive of raw files. The header of state.bin has the given size.
 func crafted(t *testing.T, meta string, size int64, behind int) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -106,8 +110,13 @@ func crafted(t *testing.T, meta string, size int64, behind int) []byte {
 		sum := sha256.Sum256([]byte(meta))
 		none := sha256.Sum256(nil)
 		sums := fmt.Sprintf("%x  %s\n%x  %s\n", sum, metaName, none, stateName)
-		err = errors.Join(err, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: sumsName, Size: int64(len(sums))}),
-			second(w.Write([]byte(sums))), w.Close(), second(zip.Write(make([]byte, behind))))
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: sumsName, Size: int64(len(sums))}
+		err = errors.Join(err,
+			w.WriteHeader(header),
+			second(w.Write([]byte(sums))),
+			w.Close(),
+			second(zip.Write(make([]byte, behind))),
+		)
 	}
 	if err := errors.Join(err, zip.Close()); err != nil {
 		t.Fatal(err)
@@ -118,7 +127,7 @@ func crafted(t *testing.T, meta string, size int64, behind int) []byte {
 func second(_ int, err error) error { return err }
 
 func TestRead_BoundsEveryNumberAndSize(t *testing.T) {
-	for what, c := range map[string]struct {
+	for name, c := range map[string]struct {
 		meta   string
 		size   int64
 		behind int
@@ -129,15 +138,16 @@ func TestRead_BoundsEveryNumberAndSize(t *testing.T) {
 		"index by one":  {`{"Index":9007199254740993,"Term":9}`, 0, 0, "index"},
 		"term":          {`{"Index":9,"Term":18446744073709551614}`, 0, 0, "term"},
 		"state":         {`{"Index":9,"Term":9}`, structs.MaxArchive + 1, 0, stateName},
-		"behind":        {`{"Index":9,"Term":9}`, 0, smallSize + 1<<16, "behind the end"},
+		"behind":        {`{"Index":9,"Term":9}`, 0, smallSize + 1<<16, "after the end"},
 		"behind, a bit": {`{"Index":9,"Term":9}`, 0, 1 << 10, ""},
 	} {
 		_, err := Read(bytes.NewReader(crafted(t, c.meta, c.size, c.behind)), io.Discard)
 		switch {
 		case c.want == "" && err != nil:
-			t.Errorf("%s: %v", what, err)
-		case c.want != "" && (!structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v", name, err)
+		case c.want == "":
+		case !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), c.want):
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

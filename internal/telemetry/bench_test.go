@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/go-metrics"
 )
 
-// BenchmarkMeasure measures the cost of the timer of one request.
+// BenchmarkMeasure times one measured request.
 func BenchmarkMeasure(b *testing.B) {
 	name := []string{"rpc", "served"}
 	labels := []metrics.Label{{Name: "method", Value: "Node.UpdateStatus"}, {Name: "error"}}

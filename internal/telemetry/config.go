@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The bounds of the settings. A shorter interval costs more than it tells; a longer retention keeps more
-// intervals in memory than anybody reads.
+// The bounds of the settings. A shorter interval has costs without use. A longer retention keeps intervals
+// in memory that no one reads.
 const (
 	minInterval  = time.Second
 	maxInterval  = time.Hour
@@ -60,14 +60,16 @@ func (c Config) Validate() error {
 	}
 	if c.InMemoryCollectionInterval > 0 &&
 		c.InMemoryRetentionPeriod/c.InMemoryCollectionInterval > maxIntervals {
-		faults = append(faults, fmt.Errorf("telemetry: in_memory_retention_period holds more than %d intervals", maxIntervals))
+		faults = append(faults,
+			fmt.Errorf("telemetry: in_memory_retention_period holds more than %d intervals", maxIntervals))
 	}
 	for _, entry := range c.PrefixFilter {
 		if !strings.HasPrefix(entry, "+") && !strings.HasPrefix(entry, "-") {
 			faults = append(faults, fmt.Errorf("telemetry: prefix_filter: %.64q begins with neither + nor -", entry))
 		}
 	}
-	for name, addr := range map[string]string{"statsd_address": c.StatsdAddress, "statsite_address": c.StatsiteAddress} {
+	addresses := map[string]string{"statsd_address": c.StatsdAddress, "statsite_address": c.StatsiteAddress}
+	for name, addr := range addresses {
 		_, _, err := net.SplitHostPort(addr)
 		if addr != "" && err != nil {
 			faults = append(faults, fmt.Errorf("telemetry: %s: %w; expected host:port", name, err))

@@ -1,8 +1,8 @@
 // Package telemetry gathers the metrics of one process and serves them.
 //
 // All packages emit through the global functions of hashicorp/go-metrics, as Raft, serf and memberlist do.
-// Start directs them to sinks: always to one in memory, which answers /v1/metrics in JSON, to Prometheus and
-// statsd as configured. There is one set of sinks in a process: a second Start replaces the first.
+// Start directs them to sinks. One sink is always in memory and answers /v1/metrics in JSON. Prometheus and
+// statsd are sinks if they are configured. A process has one set of sinks: a second Start replaces the first.
 //
 // docs/reference/metrics.md lists the names. A test generates it from the source of every package that emits.
 package telemetry
@@ -23,7 +23,7 @@ import (
 // Service is the first part of every name.
 const Service = "berth"
 
-// Telemetry is where the metrics of the process go.
+// Telemetry is the set of sinks that the metrics of the process go to.
 type Telemetry struct {
 	interval   time.Duration
 	global     *metrics.Metrics
@@ -77,7 +77,8 @@ func goMetrics(cfg Config) *metrics.Config {
 
 func (t *Telemetry) newPrometheus(cfg Config) (*sink.PrometheusSink, error) {
 	registry := prometheus.NewRegistry()
-	s, err := sink.NewPrometheusSinkFrom(sink.PrometheusOpts{Expiration: cfg.PrometheusRetention, Registerer: registry})
+	opts := sink.PrometheusOpts{Expiration: cfg.PrometheusRetention, Registerer: registry}
+	s, err := sink.NewPrometheusSinkFrom(opts)
 	if err != nil {
 		return nil, err
 	}

@@ -123,7 +123,7 @@ func TestTelemetry_SendsToStatsd(t *testing.T) {
 	}
 }
 
-func TestTelemetry_EndsWithTheGlobalFunctionsStillUsable(t *testing.T) {
+func TestTelemetry_LeavesTheGlobalFunctionsUsableAfterClose(t *testing.T) {
 	cfg := DefaultConfig()
 	tele, err := Start(cfg)
 	if err != nil {
@@ -146,8 +146,14 @@ func TestConfig_NamesEveryFault(t *testing.T) {
 	cfg.StatsdAddress = "nowhere"
 	cfg.StatsiteAddress = "::1"
 	text := cfg.Validate().Error()
-	for _, want := range []string{"collection_interval is 0s", "more than 1000 intervals", "prometheus_retention is -1ns",
-		`"berth.raft" begins with neither`, "statsd_address: address nowhere: missing port", "statsite_address: "} {
+	for _, want := range []string{
+		"collection_interval is 0s",
+		"more than 1000 intervals",
+		"prometheus_retention is -1ns",
+		`"berth.raft" begins with neither`,
+		"statsd_address: address nowhere: missing port",
+		"statsite_address: ",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q does not say %q", text, want)
 		}

@@ -1,13 +1,13 @@
-// Package version says which berth this is.
+// Package version holds the version and the revision of this build.
 package version
 
 import "runtime/debug"
 
-// Version is the release; the build may set it with -ldflags "-X berth/internal/version.Version=1.2.3".
+// Version is the release. A build sets it with -ldflags "-X berth/internal/version.Version=1.2.3".
 var Version = "0.1.0-dev"
 
-// Revision is the commit that the binary was built from, with "+changes" when there were any; "" when the
-// build did not record it.
+// Revision returns the commit of the build, followed by "+changes" if the tree differed from it. It returns
+// "" if the build did not record its commit.
 func Revision() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
