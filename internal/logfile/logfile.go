@@ -1,12 +1,12 @@
-// Package logfile keeps the output of a task in files that stay within bounds, and reads it back.
+// Package logfile writes the output of a task to files of bounded number and size, and reads them.
 //
-// The layout is the whole contract between writer and reader: in one directory, <task>.<kind>.<n> with
-// kind stdout or stderr and n counting up from 0. Only the file with the highest n grows; when it is full
-// the next one is made and the oldest ones are removed. Reader and writer need not be in one process.
+// The layout is the whole contract between writer and reader. The files are in one directory and are named
+// <task>.<kind>.<n>. The kind is stdout or stderr, and n counts up from 0. Only the file with the highest n
+// grows. When it is full, the writer creates the next one and removes the oldest ones. Reader and writer may
+// be in different processes.
 //
-// The task can write to the directory. So neither it nor the files in it are taken for what they should be:
-// a symbolic link would lead whoever writes or reads, with more rights than the task has, to files that are
-// not the task's; a pipe would hold them up.
+// The task can write to the directory, and reader and writer have more rights than the task. Therefore they
+// follow no symbolic link, which could lead to files of others, and do not wait for a pipe.
 package logfile
 
 import (
@@ -28,13 +28,13 @@ const (
 	Stderr = "stderr"
 )
 
-// Name is the file name of part n of a task's output.
+// Name returns the file name of part n of a task's output.
 func Name(task, kind string, n int) string { return fmt.Sprintf("%s.%s.%d", task, kind, n) }
 
-// output is one output of a task: a directory and what the names of the files in it begin with.
+// output identifies one output of a task by its directory and the parts of its file names.
 type output struct{ dir, task, kind string }
 
-// parts lists the numbers of the files there are, oldest first. A directory that does not exist has none.
+// parts lists the numbers of the existing files, oldest first. A directory that does not exist has none.
 func (o output) parts() ([]int, error) {
 	entries, err := os.ReadDir(o.dir)
 	if err != nil && !os.IsNotExist(err) {
@@ -55,8 +55,9 @@ func (o output) parts() ([]int, error) {
 	return ns, nil
 }
 
-// in runs fn with the directory, which is opened anew each time: it may be made again.
-func (o output) in(fn func(fd int) error) error {
+// withDir runs fn with the directory. It opens the directory each time, because the directory may have been
+// replaced.
+func (o output) withDir(fn func(fd int) error) error {
 	fd, err := unix.Open(o.dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: o.dir, Err: err}
@@ -65,11 +66,11 @@ func (o output) in(fn func(fd int) error) error {
 	return fn(fd)
 }
 
-// open opens part n if it is a plain file, or makes it.
+// open opens part n with the flags of open(2). It fails if the part is not a plain file.
 func (o output) open(n, flags int) (f *os.File, err error) {
 	name := Name(o.task, o.kind, n)
 	path := filepath.Join(o.dir, name)
-	err = o.in(func(at int) error {
+	err = o.withDir(func(at int) error {
 		fd, err := unix.Openat(at, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0o644)
 		if err != nil {
 			return &os.PathError{Op: "open", Path: path, Err: err}
@@ -91,9 +92,9 @@ func (o output) open(n, flags int) (f *os.File, err error) {
 	return f, nil
 }
 
-// size is that of part n, 0 if there is none.
-func (o output) size(n int) (bytes int64, there bool) {
-	err := o.in(func(at int) error {
+// size returns the size of part n and reports whether the part exists.
+func (o output) size(n int) (bytes int64, exists bool) {
+	err := o.withDir(func(at int) error {
 		var st unix.Stat_t
 		err := unix.Fstatat(at, Name(o.task, o.kind, n), &st, unix.AT_SYMLINK_NOFOLLOW)
 		bytes = st.Size
@@ -102,7 +103,7 @@ func (o output) size(n int) (bytes int64, there bool) {
 	return bytes, err == nil
 }
 
-// remove removes part n. One that cannot be removed is tried again when the next one is full.
+// remove removes part n. After a failure the next rotation tries again.
 func (o output) remove(n int) {
-	_ = o.in(func(at int) error { return unix.Unlinkat(at, Name(o.task, o.kind, n), 0) })
+	_ = o.withDir(func(at int) error { return unix.Unlinkat(at, Name(o.task, o.kind, n), 0) })
 }

@@ -32,7 +32,7 @@ func newRotator(t *testing.T, dir string, files int, size int64) *Rotator {
 	return r
 }
 
-func put(t *testing.T, r *Rotator, s string) {
+func write(t *testing.T, r *Rotator, s string) {
 	t.Helper()
 	if n, err := r.Write([]byte(s)); n != len(s) || err != nil {
 		t.Fatalf("Write(%q) = %d, %v", s, n, err)
@@ -70,32 +70,33 @@ func read(t *testing.T, o Options) string {
 	return string(b)
 }
 
-func TestRotation(t *testing.T) {
+func TestRotator_KeepsTheNewestFiles(t *testing.T) {
 	dir := t.TempDir()
 	r := newRotator(t, dir, 2, 4)
-	put(t, r, "ab")
-	put(t, r, "cdefghij")
+	write(t, r, "ab")
+	write(t, r, "cdefghij")
 	if got, want := files(t, dir), "web.x.stdout.1=efgh web.x.stdout.2=ij"; got != want {
 		t.Fatalf("files are %s, want %s", got, want)
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r = newRotator(t, dir, 2, 4) // the task was started again: goes on where the last one ended
-	put(t, r, "klm")
+	r = newRotator(t, dir, 2, 4) // a restarted task appends to the newest file
+	write(t, r, "klm")
 	if got, want := files(t, dir), "web.x.stdout.2=ijkl web.x.stdout.3=m"; got != want {
 		t.Fatalf("files are %s, want %s", got, want)
 	}
 }
 
-func TestOtherFilesAreLeftAlone(t *testing.T) {
+func TestRotator_IgnoresOtherFiles(t *testing.T) {
 	dir := t.TempDir()
-	for _, n := range []string{"web.x.stderr.0", "web.stdout.9", "web.x.stdout.00", "web.x.stdout.-1", "web.x.stdout.1x", "web.x.stdout."} {
+	for _, n := range []string{"web.x.stderr.0", "web.stdout.9", "web.x.stdout.00", "web.x.stdout.-1",
+		"web.x.stdout.1x", "web.x.stdout."} {
 		if err := os.WriteFile(filepath.Join(dir, n), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put(t, newRotator(t, dir, 1, 1), "abc")
+	write(t, newRotator(t, dir, 1, 1), "abc")
 	if entries, _ := os.ReadDir(dir); len(entries) != 7 {
 		t.Fatalf("there are %v", entries)
 	}
@@ -104,36 +105,37 @@ func TestOtherFilesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// The directory goes away and comes back: what was lost in between is counted and said.
-func TestDropsAreCountedAndNoted(t *testing.T) {
+// The directory is removed and made again. A note has the number of bytes lost in between.
+func TestRotator_NotesTheBytesThatItDropped(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	r := newRotator(t, dir, 3, 200)
-	put(t, r, strings.Repeat("a", 200))
+	write(t, r, strings.Repeat("a", 200))
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	put(t, r, "lost1")
-	put(t, r, "lost2")
-	if r.Dropped() != 10 {
-		t.Fatalf("%d bytes were dropped", r.Dropped())
+	write(t, r, "lost1")
+	write(t, r, "lost2")
+	if r.dropped != 10 {
+		t.Fatalf("%d bytes were dropped", r.dropped)
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	put(t, r, "back")
+	write(t, r, "back")
 	got := read(t, Options{Dir: dir, Task: "web.x", Kind: Stdout})
-	if !strings.Contains(got, "[berth: 10 bytes of output were dropped here: ") || !strings.HasSuffix(got, "]\nback") {
+	if !strings.Contains(got, "[berth: 10 bytes of output were dropped here: ") ||
+		!strings.HasSuffix(got, "]\nback") {
 		t.Fatalf("read %q", got)
 	}
-	if r.Dropped() != 0 {
-		t.Fatalf("%d bytes are still to be noted", r.Dropped())
+	if r.dropped != 0 {
+		t.Fatalf("%d bytes are still to be noted", r.dropped)
 	}
 }
 
-func TestFullDisk(t *testing.T) {
+func TestRotator_DropsOutputWhileTheDiskIsFull(t *testing.T) {
 	r := newRotator(t, t.TempDir(), 2, 100)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
@@ -141,28 +143,37 @@ func TestFullDisk(t *testing.T) {
 	}
 	good := r.file
 	r.file = full
-	put(t, r, "lost")
-	put(t, r, "lost")
+	write(t, r, "lost")
+	write(t, r, "lost")
 	r.file = good
 	full.Close()
-	put(t, r, "x")
+	write(t, r, "x")
 	got := read(t, Options{Dir: r.cfg.Dir, Task: "web.x", Kind: Stdout})
-	if want := "\n[berth: 8 bytes of output were dropped here: write /dev/full: no space left on device]\nx"; got != want {
+	const want = "\n[berth: 8 bytes of output were dropped here: write /dev/full: no space left on device]\nx"
+	if got != want {
 		t.Fatalf("read %q, want %q", got, want)
 	}
 }
 
-func TestOffsets(t *testing.T) {
+func TestReader_BeginsAtItsOffset(t *testing.T) {
 	dir := t.TempDir()
-	put(t, newRotator(t, dir, 10, 3), "abcdefgh")
+	write(t, newRotator(t, dir, 10, 3), "abcdefgh")
 	for _, c := range []struct {
 		origin string
 		offset int64
 		want   string
 	}{
-		{"", 0, "abcdefgh"}, {FromStart, 2, "cdefgh"}, {FromStart, 3, "defgh"}, {FromStart, 7, "h"},
-		{FromStart, 8, ""}, {FromStart, 1000, ""},
-		{FromEnd, 0, ""}, {FromEnd, 1, "h"}, {FromEnd, 3, "fgh"}, {FromEnd, 8, "abcdefgh"}, {FromEnd, 1000, "abcdefgh"},
+		{"", 0, "abcdefgh"},
+		{FromStart, 2, "cdefgh"},
+		{FromStart, 3, "defgh"},
+		{FromStart, 7, "h"},
+		{FromStart, 8, ""},
+		{FromStart, 1000, ""},
+		{FromEnd, 0, ""},
+		{FromEnd, 1, "h"},
+		{FromEnd, 3, "fgh"},
+		{FromEnd, 8, "abcdefgh"},
+		{FromEnd, 1000, "abcdefgh"},
 	} {
 		got := read(t, Options{Dir: dir, Task: "web.x", Kind: Stdout, Origin: c.origin, Offset: c.offset})
 		if got != c.want {
@@ -171,7 +182,7 @@ func TestOffsets(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestOpen_RejectsInvalidOptions(t *testing.T) {
 	dir := t.TempDir()
 	for kind, o := range map[structs.Kind]Options{
 		structs.KindNotFound: {Dir: dir, Task: "t", Kind: Stderr},
@@ -188,7 +199,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestFollow(t *testing.T) {
+func TestReader_FollowsRotations(t *testing.T) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -202,7 +213,7 @@ func TestFollow(t *testing.T) {
 	for i := range 40 {
 		line := fmt.Sprintf("line %d\n", i)
 		want.WriteString(line)
-		put(t, w, line)
+		write(t, w, line)
 		got := make([]byte, len(line))
 		if _, err := io.ReadFull(r, got); err != nil || string(got) != line {
 			t.Fatalf("read %q, %v, want %q", got, err, line)
@@ -214,11 +225,11 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A reader that is overtaken goes on with the oldest there is, and never reads anything twice.
-func TestOvertaken(t *testing.T) {
+// A reader that is overtaken continues with the oldest file. It never reads a byte twice.
+func TestReader_SkipsRemovedFiles(t *testing.T) {
 	dir := t.TempDir()
 	w := newRotator(t, dir, 2, 2)
-	put(t, w, "aabb")
+	write(t, w, "aabb")
 	r, err := Open(context.Background(), Options{Dir: dir, Task: "web.x", Kind: Stdout})
 	if err != nil {
 		t.Fatal(err)
@@ -228,14 +239,14 @@ func TestOvertaken(t *testing.T) {
 	if _, err := r.Read(one); err != nil || string(one) != "a" {
 		t.Fatalf("read %q, %v", one, err)
 	}
-	put(t, w, "ccddee")
+	write(t, w, "ccddee")
 	if rest, err := io.ReadAll(r); err != nil || string(rest) != "addee" {
 		t.Fatalf("read %q, %v", rest, err)
 	}
 }
 
-// Whatever is written in whatever pieces is read back, as long as it fits into the files that are kept.
-func TestRoundTrip(t *testing.T) {
+// All bytes that fit into the kept files are read back, however the writes divide them.
+func TestReader_ReturnsTheKeptBytes(t *testing.T) {
 	base := t.TempDir()
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -252,7 +263,7 @@ func TestRoundTrip(t *testing.T) {
 		for range rapid.IntRange(1, 10).Draw(rt, "writes") {
 			p := rapid.SliceOfN(rapid.Byte(), 0, 30).Draw(rt, "p")
 			all = append(all, p...)
-			put(t, w, string(p))
+			write(t, w, string(p))
 		}
 		got := read(t, Options{Dir: dir, Task: "web.x", Kind: Stdout})
 		if !bytes.HasSuffix(all, []byte(got)) || int64(len(got)) > int64(keep)*size {

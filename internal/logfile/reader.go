@@ -10,29 +10,29 @@ import (
 	"berth/structs"
 )
 
-// The origins an offset counts from.
+// The origins from which an offset counts.
 const (
 	FromStart = "start"
 	FromEnd   = "end"
 )
 
-// poll is how often a follower looks for more. A variable, so that tests need not wait.
+// poll is the interval at which a follower looks for more output. Tests shorten it.
 var poll = 100 * time.Millisecond
 
-// Options say what to read.
+// Options select the output to read.
 type Options struct {
 	Dir    string
 	Task   string
 	Kind   string // Stdout or Stderr
 	Origin string // FromStart (also "") or FromEnd
 	Offset int64  // bytes after the start of the oldest file, or before the end of the newest
-	Follow bool   // at the end wait for more, until the context ends
+	Follow bool   // wait at the end for more output until the context ends
 }
 
-// Open opens a task's output as one stream, over all its files. With Follow the stream continues over
-// rotations and ends (io.EOF) when ctx does; without, it ends at what is there now. When the writer
-// overtakes a slow reader, what was removed meanwhile is skipped. Without Follow an output of which there
-// is no file yet is not-found. Close must not be called while Read runs; ending ctx wakes Read.
+// Open opens a task's output as one stream over all its files. With Follow the stream continues over
+// rotations and ends (io.EOF) with ctx. Without Follow it ends at the current end, and an output without
+// files is not-found. A reader skips the files that the writer has removed before it reads them. The caller
+// must not call Close while Read runs. Read returns when ctx ends.
 func Open(ctx context.Context, o Options) (io.ReadCloser, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -85,26 +85,30 @@ func (r *reader) seek(ns []int) error {
 		skip = total - skip
 	}
 	for i, n := range ns {
-		if last := i == len(ns)-1; skip > sizes[i] || skip == sizes[i] && !last {
+		last := i == len(ns)-1
+		if skip > sizes[i] || skip == sizes[i] && !last {
 			skip -= sizes[i]
 			continue
 		}
-		if err := r.open(n); os.IsNotExist(err) {
-			skip = 0 // removed just now: the stream begins with the next one
+		err := r.open(n)
+		if os.IsNotExist(err) {
+			skip = 0 // the writer has just removed the file, so the stream begins with the next one
 			continue
-		} else if err != nil {
+		}
+		if err != nil {
 			return err
 		}
-		_, err := r.file.Seek(skip, io.SeekStart)
+		_, err = r.file.Seek(skip, io.SeekStart)
 		return err
 	}
 	return nil
 }
 
-// Read reads on, waiting when it follows.
+// Read returns the next bytes. With Follow it waits for them.
 func (r *reader) Read(p []byte) (int, error) {
 	for len(p) > 0 {
-		if n, err := r.some(p); n > 0 || err != nil {
+		n, err := r.readAvailable(p)
+		if n > 0 || err != nil {
 			return n, err
 		}
 		if !r.o.Follow {
@@ -119,10 +123,11 @@ func (r *reader) Read(p []byte) (int, error) {
 	return 0, nil
 }
 
-// some reads what there is now; 0 and no error is the end of what there is.
-func (r *reader) some(p []byte) (int, error) {
+// readAvailable reads without waiting. It returns 0 and no error at the current end.
+func (r *reader) readAvailable(p []byte) (int, error) {
 	for {
-		next, err := r.next() // asked for before reading: then the file read is known to be complete
+		// If there is a next file before the read, the writer has completed the file that is read.
+		next, err := r.nextPart()
 		if err != nil {
 			return 0, err
 		}
@@ -142,13 +147,13 @@ func (r *reader) some(p []byte) (int, error) {
 	}
 }
 
-// next is the number of the oldest file after the current one, -1 if there is none.
-func (r *reader) next() (int, error) {
-	if r.file != nil { // the usual case without listing the directory
-		if _, there := r.out.size(r.n + 1); there {
+// nextPart returns the number of the oldest file after the current one, or -1 if there is none.
+func (r *reader) nextPart() (int, error) {
+	if r.file != nil { // the usual case, without a listing of the directory
+		if _, exists := r.out.size(r.n + 1); exists {
 			return r.n + 1, nil
 		}
-		if _, there := r.out.size(r.n); there {
+		if _, exists := r.out.size(r.n); exists {
 			return -1, nil
 		}
 	}
@@ -167,7 +172,8 @@ func (r *reader) open(n int) error {
 		return err
 	}
 	_ = r.Close()
-	r.file, r.n = f, n
+	r.file = f
+	r.n = n
 	return nil
 }
 

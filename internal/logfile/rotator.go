@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Config is where and how much a Rotator writes.
+// Config names the output of a Rotator and bounds its files.
 type Config struct {
 	Dir         string
 	Task        string
@@ -15,10 +15,9 @@ type Config struct {
 	MaxFileSize int64 // bytes, at least 1
 }
 
-// Rotator is the writing end of one output of a task. Its Write never fails: what cannot be written (the
-// disk is full, the directory is gone) is dropped and counted, and a note with the number of bytes is
-// put in where the gap is as soon as writing works again. So a task is never held up by its log's disk.
-// Safe for concurrent use.
+// Rotator writes one output of a task. Write never fails, so that a full disk or a missing directory does
+// not block the task. It drops the bytes that it cannot write and counts them. When writing works again, it
+// first writes a note with their number. A Rotator is safe for concurrent use.
 type Rotator struct {
 	cfg Config
 	out output
@@ -28,10 +27,10 @@ type Rotator struct {
 	n       int   // number of the current file
 	size    int64 // bytes in it
 	dropped int64
-	why     error // of the last drop
+	cause   error // of the last drop
 }
 
-// NewRotator opens the newest file for appending, or makes the first one.
+// NewRotator opens the newest file for appending, or creates the first one.
 func NewRotator(cfg Config) (*Rotator, error) {
 	cfg.MaxFiles = max(cfg.MaxFiles, 1)
 	cfg.MaxFileSize = max(cfg.MaxFileSize, 1)
@@ -50,35 +49,28 @@ func NewRotator(cfg Config) (*Rotator, error) {
 	return r, nil
 }
 
-// Write writes p over as many files as it needs and reports all of it as written.
+// Write distributes p over as many files as it needs and reports all of p as written.
 func (r *Rotator) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.note()
+	r.noteDrops()
 	for rest := p; len(rest) > 0; {
-		n, err := r.put(rest)
+		n, err := r.writePart(rest)
 		rest = rest[n:]
 		if err != nil {
 			r.dropped += int64(len(rest))
-			r.why = err
+			r.cause = err
 			break
 		}
 	}
 	return len(p), nil
 }
 
-// Dropped is how many bytes are lost and not yet noted in the log.
-func (r *Rotator) Dropped() int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.dropped
-}
-
-// Close notes what was dropped, if that works now, and closes the file.
+// Close writes a note about dropped bytes, if writing works, and closes the file.
 func (r *Rotator) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.note()
+	r.noteDrops()
 	if r.file == nil {
 		return nil
 	}
@@ -87,19 +79,21 @@ func (r *Rotator) Close() error {
 	return err
 }
 
-// note writes where bytes are missing, and how many. It says nothing while writing still fails.
-func (r *Rotator) note() {
+// noteDrops writes the number of the bytes that are missing here. It keeps the number while writing fails.
+func (r *Rotator) noteDrops() {
 	if r.dropped == 0 {
 		return
 	}
-	text := fmt.Sprintf("\n[berth: %d bytes of output were dropped here: %v]\n", r.dropped, r.why)
-	if n, err := r.put([]byte(text)); err == nil && n > 0 {
-		r.dropped, r.why = 0, nil
+	text := fmt.Sprintf("\n[berth: %d bytes of output were dropped here: %v]\n", r.dropped, r.cause)
+	n, err := r.writePart([]byte(text))
+	if err == nil && n > 0 {
+		r.dropped = 0
+		r.cause = nil
 	}
 }
 
-// put writes what fits into the current file, after making the next one if it is full.
-func (r *Rotator) put(p []byte) (int, error) {
+// writePart writes the part of p that fits into the current file. It first rotates if that file is full.
+func (r *Rotator) writePart(p []byte) (int, error) {
 	if r.file == nil {
 		if err := r.open(); err != nil {
 			return 0, err
@@ -110,9 +104,7 @@ func (r *Rotator) put(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	if room := r.cfg.MaxFileSize - r.size; int64(len(p)) > room {
-		p = p[:room]
-	}
+	p = p[:min(int64(len(p)), r.cfg.MaxFileSize-r.size)]
 	n, err := r.file.Write(p)
 	r.size += int64(n)
 	return n, err
@@ -125,7 +117,7 @@ func (r *Rotator) rotate() error {
 		r.n--
 		return err
 	}
-	_ = full.Close() // its bytes are written; it is only ever read from now on
+	_ = full.Close() // an error loses nothing: its bytes are written
 	r.prune()
 	return nil
 }
@@ -140,11 +132,12 @@ func (r *Rotator) open() error {
 		_ = f.Close()
 		return err
 	}
-	r.file, r.size = f, info.Size()
+	r.file = f
+	r.size = info.Size()
 	return nil
 }
 
-// prune removes the oldest files beyond MaxFiles. One that cannot be removed is tried again next time.
+// prune removes the oldest files beyond MaxFiles. The next rotation tries again if this fails.
 func (r *Rotator) prune() {
 	ns, err := r.out.parts()
 	if err != nil {

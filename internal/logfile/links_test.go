@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The task owns the directory, and who writes and reads its logs is root on the host.
-func TestALinkInTheTasksDirectoryLeadsNowhere(t *testing.T) {
+// The task owns the directory, and root on the host writes and reads its logs.
+func TestLogfile_FollowsNoLinkInTheTasksDirectory(t *testing.T) {
 	host := t.TempDir()
 	secret := filepath.Join(host, "shadow")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
@@ -27,9 +27,9 @@ func TestALinkInTheTasksDirectoryLeadsNowhere(t *testing.T) {
 	t.Run("a file", func(t *testing.T) {
 		dir := t.TempDir()
 		r := newRotator(t, dir, 3, 4)
-		put(t, r, "abcd")
+		write(t, r, "abcd")
 		must(t, os.Symlink(secret, filepath.Join(dir, Name("web.x", Stdout, 1))))
-		put(t, r, "owned")
+		write(t, r, "owned")
 		same()
 		in, err := Open(context.Background(), Options{Dir: dir, Task: "web.x", Kind: Stdout})
 		must(t, err)
@@ -38,7 +38,8 @@ func TestALinkInTheTasksDirectoryLeadsNowhere(t *testing.T) {
 		if strings.Contains(string(b), "secret") || err == nil {
 			t.Errorf("read %q, %v", b, err)
 		}
-		if _, err := NewRotator(Config{Dir: dir, Task: "web.x", Kind: Stdout, MaxFiles: 1, MaxFileSize: 1}); err == nil {
+		_, err = NewRotator(Config{Dir: dir, Task: "web.x", Kind: Stdout, MaxFiles: 1, MaxFileSize: 1})
+		if err == nil {
 			t.Error("a link is appended to")
 		}
 	})
@@ -46,11 +47,11 @@ func TestALinkInTheTasksDirectoryLeadsNowhere(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "logs")
 		must(t, os.Mkdir(dir, 0o755))
 		r := newRotator(t, dir, 1, 1)
-		put(t, r, "a")
+		write(t, r, "a")
 		must(t, os.Rename(dir, dir+".old"))
 		must(t, os.WriteFile(filepath.Join(host, Name("web.x", Stdout, 7)), []byte("other"), 0o600))
 		must(t, os.Symlink(host, dir))
-		put(t, r, "bcd")
+		write(t, r, "bcd")
 		if got := files(t, host); got != "shadow=secret web.x.stdout.7=other" {
 			t.Errorf("the host's directory has %s", got)
 		}
@@ -61,16 +62,17 @@ func TestALinkInTheTasksDirectoryLeadsNowhere(t *testing.T) {
 	})
 }
 
-func TestAPipeInPlaceOfALogHoldsNobodyUp(t *testing.T) {
+func TestLogfile_IsNotBlockedByAPipe(t *testing.T) {
 	dir := t.TempDir()
 	r := newRotator(t, dir, 3, 1)
-	put(t, r, "a")
+	write(t, r, "a")
 	must(t, syscall.Mkfifo(filepath.Join(dir, Name("web.x", Stdout, 1)), 0o600))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		put(t, r, "b")
-		if in, err := Open(context.Background(), Options{Dir: dir, Task: "web.x", Kind: Stdout, Origin: FromEnd}); err == nil {
+		write(t, r, "b")
+		o := Options{Dir: dir, Task: "web.x", Kind: Stdout, Origin: FromEnd}
+		if in, err := Open(context.Background(), o); err == nil {
 			_, _ = io.ReadAll(in)
 			in.Close()
 		}
@@ -78,7 +80,7 @@ func TestAPipeInPlaceOfALogHoldsNobodyUp(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(20 * time.Second):
-		t.Fatal("held up by a pipe")
+		t.Fatal("blocked by a pipe")
 	}
 }
 
