@@ -1,7 +1,6 @@
 package hclconf
 
 import (
-	"berth/internal/suggest"
 	"fmt"
 	"reflect"
 	"sort"
@@ -9,10 +8,12 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"berth/internal/suggest"
 )
 
-// DecodeBody reads a body into dst, a pointer to a struct. A nil ctx allows constants only; in JSON it
-// also keeps strings as they are written, without templates.
+// DecodeBody reads a body into dst, a pointer to a struct. A nil ctx allows constants only. In JSON it also
+// keeps strings as they are written, without templates.
 func DecodeBody(body hcl.Body, ctx *hcl.EvalContext, dst any) hcl.Diagnostics {
 	d := decoder{ctx: ctx}
 	d.body(body, reflect.ValueOf(dst).Elem())
@@ -28,7 +29,7 @@ func (d *decoder) fault(at hcl.Range, format string, args ...any) {
 	d.diags = append(d.diags, Fault(at, format, args...))
 }
 
-// item is one argument or block of a body, whatever the syntax.
+// item is one argument or block of a body, in either syntax.
 type item struct {
 	name   string
 	at     hcl.Range
@@ -37,7 +38,7 @@ type item struct {
 	labels []string
 }
 
-func (i *item) what() string {
+func (i *item) kind() string {
 	if i.body != nil {
 		return "block"
 	}
@@ -58,12 +59,12 @@ func (d *decoder) body(body hcl.Body, dst reflect.Value) {
 	}
 	for _, f := range s.fields {
 		if f.required && !seen[f.name] {
-			d.fault(body.MissingItemRange(), "missing argument %q; expected %s", f.name, want(f.typ))
+			d.fault(body.MissingItemRange(), "missing argument %q; expected %s", f.name, expected(f.typ))
 		}
 	}
 }
 
-// items lists what a body holds in source order.
+// items lists the arguments and blocks of a body in source order.
 func (d *decoder) items(body hcl.Body, s *spec) []*item {
 	var out []*item
 	if native, ok := body.(*hclsyntax.Body); ok {
@@ -80,7 +81,7 @@ func (d *decoder) items(body hcl.Body, s *spec) []*item {
 	return out
 }
 
-// jsonItems asks by schema, because in JSON a block and an argument look alike.
+// jsonItems reads a body by its schema, because in JSON a block and an argument look alike.
 func (d *decoder) jsonItems(body hcl.Body, s *spec) []*item {
 	var out []*item
 	content, rest, diags := body.PartialContent(s.schema())
@@ -105,7 +106,7 @@ func (d *decoder) unknown(s *spec, it *item, dst reflect.Value) {
 		if m.IsNil() {
 			m.Set(reflect.MakeMap(m.Type()))
 		}
-		d.free(it, m.Interface().(map[string]any))
+		d.freeItem(it, m.Interface().(map[string]any))
 		return
 	}
 	names := s.names()
@@ -113,7 +114,8 @@ func (d *decoder) unknown(s *spec, it *item, dst reflect.Value) {
 	if best := suggest.Closest(it.name, names); best != "" {
 		hint = fmt.Sprintf(" (did you mean %q?)", best)
 	}
-	d.fault(it.at, "unsupported %s %q%s; expected one of: %s", it.what(), it.name, hint, strings.Join(names, ", "))
+	known := strings.Join(names, ", ")
+	d.fault(it.at, "unsupported %s %q%s; expected one of: %s", it.kind(), it.name, hint, known)
 }
 
 func (d *decoder) item(f *field, it *item, dst reflect.Value, again bool) {
@@ -125,7 +127,7 @@ func (d *decoder) item(f *field, it *item, dst reflect.Value, again bool) {
 	case f.block:
 		d.block(f, it, dst, again)
 	case it.body != nil && !f.isMap():
-		d.fault(it.at, "%q is an argument; expected %s = %s", it.name, it.name, want(f.typ))
+		d.fault(it.at, "%q is an argument; expected %s = %s", it.name, it.name, expected(f.typ))
 	case again:
 		d.fault(it.at, "duplicate %q; expected it once", it.name)
 	case it.body != nil:
@@ -148,7 +150,7 @@ func (d *decoder) argument(it *item, dst reflect.Value) {
 	if diags.HasErrors() {
 		return
 	}
-	if err := set(dst, v); err != nil {
+	if err := setField(dst, v); err != nil {
 		d.fault(it.expr.Range(), "invalid value for %q: %v", it.name, err)
 	}
 }
@@ -169,25 +171,26 @@ func (d *decoder) block(f *field, it *item, dst reflect.Value, again bool) {
 	switch f.typ.Kind() {
 	case reflect.Slice:
 		d.body(it.body, elem.Elem())
-		dst.Set(reflect.Append(dst, held(elem, f.typ.Elem())))
+		dst.Set(reflect.Append(dst, asType(elem, f.typ.Elem())))
 	case reflect.Map:
-		d.mapped(f, it, dst, elem)
+		d.addToMap(f, it, dst, elem)
 	default:
 		if again {
 			d.fault(it.at, "duplicate block %q; expected it once", it.name)
 			return
 		}
-		if dst.Kind() == reflect.Struct { // decode in place: what is not named keeps its value
+		if dst.Kind() == reflect.Struct { // decode in place, because absent arguments keep their values
 			elem = dst.Addr()
 		} else if !dst.IsNil() {
 			elem = dst
 		}
 		d.body(it.body, elem.Elem())
-		dst.Set(held(elem, f.typ))
+		dst.Set(asType(elem, f.typ))
 	}
 }
 
-func (d *decoder) mapped(f *field, it *item, dst, elem reflect.Value) {
+// addToMap decodes a block into elem and adds it to the map dst under its label.
+func (d *decoder) addToMap(f *field, it *item, dst, elem reflect.Value) {
 	key := reflect.ValueOf(it.labels[0]).Convert(f.typ.Key())
 	if dst.IsNil() {
 		dst.Set(reflect.MakeMap(f.typ))
@@ -197,11 +200,11 @@ func (d *decoder) mapped(f *field, it *item, dst, elem reflect.Value) {
 		return
 	}
 	d.body(it.body, elem.Elem())
-	dst.SetMapIndex(key, held(elem, f.typ.Elem()))
+	dst.SetMapIndex(key, asType(elem, f.typ.Elem()))
 }
 
-// held is the new struct as its holder wants it: itself or its pointer.
-func held(ptr reflect.Value, want reflect.Type) reflect.Value {
+// asType returns the pointer ptr or the struct that it points to, as want demands.
+func asType(ptr reflect.Value, want reflect.Type) reflect.Value {
 	if want.Kind() == reflect.Pointer {
 		return ptr
 	}
@@ -221,7 +224,7 @@ func (d *decoder) mapBlock(f *field, it *item, dst reflect.Value) {
 	m := reflect.MakeMap(f.typ)
 	for _, in := range d.items(it.body, &spec{}) {
 		if in.body != nil {
-			d.fault(in.at, "unsupported block %q; expected %s = %s", in.name, in.name, want(f.typ.Elem()))
+			d.fault(in.at, "unsupported block %q; expected %s = %s", in.name, in.name, expected(f.typ.Elem()))
 			continue
 		}
 		v := reflect.New(f.typ.Elem()).Elem()
@@ -231,16 +234,17 @@ func (d *decoder) mapBlock(f *field, it *item, dst reflect.Value) {
 	dst.Set(m)
 }
 
-// freeBody reads a body of any content: blocks become lists of maps, their labels keys above them.
+// freeBody reads a body of any content. Blocks become lists of maps under the keys of their labels.
 func (d *decoder) freeBody(body hcl.Body) map[string]any {
 	m := map[string]any{}
 	for _, it := range d.items(body, &spec{}) {
-		d.free(it, m)
+		d.freeItem(it, m)
 	}
 	return m
 }
 
-func (d *decoder) free(it *item, m map[string]any) {
+// freeItem adds an argument or block of any name and content to m.
+func (d *decoder) freeItem(it *item, m map[string]any) {
 	if it.body == nil {
 		var v any
 		d.argument(it, reflect.ValueOf(&v).Elem())

@@ -97,7 +97,7 @@ const jsonSample = `{
   "many": [{"m1": {"depth": 1}}, {"m2": {"depth": 2}}], "keyed": {"k": {"depth": 3}}
 }`
 
-func TestDecodeReadsEveryType(t *testing.T) {
+func TestDecode_ReadsEveryType(t *testing.T) {
 	for file, src := range map[string]string{"a.hcl": nativeSample, "a.json": jsonSample} {
 		t.Run(file, func(t *testing.T) {
 			s := sample{Here: plain{Kept: "default"}}
@@ -111,7 +111,8 @@ func TestDecodeReadsEveryType(t *testing.T) {
 
 func checkSample(t *testing.T, s *sample) {
 	t.Helper()
-	if s.Level != "debug" || s.Name != "x" || *s.Count != 3 || s.Ratio != 0.5 || !s.On || s.Wait != 90*time.Second || s.Size != 1024 {
+	if s.Level != "debug" || s.Name != "x" || *s.Count != 3 || s.Ratio != 0.5 || !s.On ||
+		s.Wait != 90*time.Second || s.Size != 1024 {
 		t.Errorf("primitives: %+v", s)
 	}
 	if strings.Join(s.List, ",") != "a,b" || s.Meta["k"] != "v" || s.Meta["n"] != "4" {
@@ -119,19 +120,21 @@ func checkSample(t *testing.T, s *sample) {
 	}
 	mounts := s.Config["mount"].([]any)
 	list := s.Config["list"].([]any)
-	if s.Config["n"] != int64(7) || len(mounts) != 2 || mounts[1].(map[string]any)["type"] != "tmpfs" || list[1] != "two" || list[2] != nil {
+	if s.Config["n"] != int64(7) || len(mounts) != 2 || mounts[1].(map[string]any)["type"] != "tmpfs" ||
+		list[1] != "two" || list[2] != nil {
 		t.Errorf("config: %+v", s.Config)
 	}
 	label := s.Config["label"].([]any)[0].(map[string]any)["x"].(map[string]any)["y"].(map[string]any)
 	if label["z"] != true {
 		t.Errorf("labels in config: %+v", s.Config)
 	}
-	if s.One.A != 1 || s.Here != (plain{A: 2, Kept: "default"}) || s.Many[1].Name != "m2" || s.Many[1].Depth != 2 || s.Keyed["k"].Depth != 3 || s.Keyed["k"].Name != "k" {
+	if s.One.A != 1 || s.Here != (plain{A: 2, Kept: "default"}) || s.Many[1].Name != "m2" ||
+		s.Many[1].Depth != 2 || s.Keyed["k"].Depth != 3 || s.Keyed["k"].Name != "k" {
 		t.Errorf("blocks: %+v", s)
 	}
 }
 
-func TestDecodeKeepsWhatIsNotNamed(t *testing.T) {
+func TestDecode_KeepsTheValuesOfAbsentArguments(t *testing.T) {
 	s := sample{Ratio: 2, List: []string{"d"}}
 	if err := Decode("a.hcl", []byte("name = \"x\"\nratio = null\n"), &s); err != nil {
 		t.Fatal(err)
@@ -141,7 +144,7 @@ func TestDecodeKeepsWhatIsNotNamed(t *testing.T) {
 	}
 }
 
-func TestDecodeRemain(t *testing.T) {
+func TestDecode_CollectsOtherNamesInTheRemainField(t *testing.T) {
 	for file, src := range map[string]string{
 		"a.hcl":  "a = 1\nb = \"x\"\nc \"l\" { d = 2 }\n",
 		"a.json": `{"a": 1, "b": "x", "c": [{"l": {"d": 2}}]}`,
@@ -157,17 +160,23 @@ func TestDecodeRemain(t *testing.T) {
 	}
 }
 
-func TestDecodeErrorsSayWhereAndWhatWasExpected(t *testing.T) {
+func TestDecode_FaultsHavePositionAndExpectation(t *testing.T) {
 	for _, c := range []struct{ file, src, want string }{
-		{"a.hcl", "name = \"x\"\ncout = 1\n", `a.hcl:2,1: unsupported argument "cout" (did you mean "count"?); expected one of: level, name, count, ratio`},
-		{"a.hcl", "name = \"x\"\nwhatever { }\n", `a.hcl:2,1: unsupported block "whatever"; expected one of: level,`},
-		{"a.hcl", "name = \"x\"\nmany \"m\" {\n  dept = 1\n}\n", `a.hcl:3,3: unsupported argument "dept" (did you mean "depth"?); expected one of: depth, parent`},
-		{"a.json", "{\"name\": \"x\",\n \"cout\": 1}", `a.json:2,2: unsupported argument "cout" (did you mean "count"?); expected one of: level`},
-		{"a.json", "{\"name\": \"x\",\n \"many\": {\"m\": {\"dept\": 1}}}", `a.json:2,17: unsupported argument "dept"`},
+		{"a.hcl", "name = \"x\"\ncout = 1\n",
+			`a.hcl:2,1: unsupported argument "cout" (did you mean "count"?); expected one of: level, name, count`},
+		{"a.hcl", "name = \"x\"\nwhatever { }\n",
+			`a.hcl:2,1: unsupported block "whatever"; expected one of: level,`},
+		{"a.hcl", "name = \"x\"\nmany \"m\" {\n  dept = 1\n}\n",
+			`a.hcl:3,3: unsupported argument "dept" (did you mean "depth"?); expected one of: depth, parent`},
+		{"a.json", "{\"name\": \"x\",\n \"cout\": 1}",
+			`a.json:2,2: unsupported argument "cout" (did you mean "count"?); expected one of: level`},
+		{"a.json", "{\"name\": \"x\",\n \"many\": {\"m\": {\"dept\": 1}}}",
+			`a.json:2,17: unsupported argument "dept"`},
 		{"a.hcl", "count = 1\n", `missing argument "name"; expected a string`},
 		{"a.json", "{}", `a.json:1,2: missing argument "name"; expected a string`},
 		{"a.hcl", "name = [1]\n", `a.hcl:1,8: invalid value for "name": got a list; expected a string`},
-		{"a.hcl", "name = \"x\"\ncount = \"many\"\n", `invalid value for "count": got a string; expected a whole number`},
+		{"a.hcl", "name = \"x\"\ncount = \"many\"\n",
+			`invalid value for "count": got a string; expected a whole number`},
 		{"a.hcl", "name = \"x\"\ncount = 1.5\n", `got a fraction; expected a whole number`},
 		{"a.hcl", "name = \"x\"\ncount = 1e999999999\n", `the number is out of range; expected a whole number`},
 		{"a.hcl", "name = \"x\"\nratio = 1e999999999\n", `the number is out of range`},
@@ -175,7 +184,8 @@ func TestDecodeErrorsSayWhereAndWhatWasExpected(t *testing.T) {
 		{"a.hcl", "name = \"x\"\nmany \"m\" { depth = 256 }\n", `the number is out of range`},
 		{"a.hcl", "name = \"x\"\nmany \"m\" { depth = -1 }\n", `the number is out of range`},
 		{"a.hcl", "name = \"x\"\non = \"perhaps\"\n", `got a string; expected true or false`},
-		{"a.hcl", "name = \"x\"\nwait = \"3 weeks\"\n", `"3 weeks" is not a duration; expected a duration such as "30s"`},
+		{"a.hcl", "name = \"x\"\nwait = \"3 weeks\"\n",
+			`"3 weeks" is not a duration; expected a duration such as "30s"`},
 		{"a.hcl", "name = \"x\"\nwait = true\n", `got true or false; expected a duration such as "30s"`},
 		{"a.hcl", "name = \"x\"\nwait = 0.5\n", `got a number that is not whole nanoseconds; expected a duration`},
 		{"a.hcl", "name = \"x\"\nsize = \"huge\"\n", `invalid value for "size": not a size`},
@@ -184,7 +194,8 @@ func TestDecodeErrorsSayWhereAndWhatWasExpected(t *testing.T) {
 		{"a.hcl", "name = \"x\"\nmeta = { k = [1] }\n", `"k": got a list; expected a string`},
 		{"a.hcl", "name = \"x\"\nmeta = [1]\n", `got a list; expected a map, each value a string`},
 		{"a.hcl", "name = \"x\"\nmeta \"l\" { }\n", `block "meta" has a label; expected meta { ... }`},
-		{"a.hcl", "name = \"x\"\nmeta {\n  in { }\n}\n", `a.hcl:3,3: unsupported block "in"; expected in = a string`},
+		{"a.hcl", "name = \"x\"\nmeta {\n  in { }\n}\n",
+			`a.hcl:3,3: unsupported block "in"; expected in = a string`},
 		{"a.hcl", "name = \"x\"\nmeta { }\nmeta { }\n", `a.hcl:3,1: duplicate "meta"; expected it once`},
 		{"a.hcl", "name = \"x\"\none { }\none { }\n", `a.hcl:3,1: duplicate block "one"; expected it once`},
 		{"a.hcl", "name = \"x\"\none = { a = 1 }\n", `"one" is a block; expected one { ... }`},
@@ -221,18 +232,22 @@ func TestDecodeErrorsSayWhereAndWhatWasExpected(t *testing.T) {
 	}
 }
 
-func TestDecodeTellsEveryFault(t *testing.T) {
+func TestDecode_ReportsEveryFault(t *testing.T) {
 	err := Decode("a.hcl", []byte("cout = 1\nwait = 1.5\nnope { }\n"), &sample{})
 	if n := len(strings.Split(err.Error(), "\n")); n != 4 {
 		t.Errorf("%d lines, want 4: %v", n, err)
 	}
 }
 
-func TestErrorsShowNoValue(t *testing.T) {
+func TestDecode_FaultsShowNoSecret(t *testing.T) {
 	for _, src := range []string{
-		"name = \"x\"\nmeta = \"s3cret\"\n", "name = \"x\"\ncount = \"s3cret\"\n", "name = \"x\"\non = \"s3cret\"\n",
-		"name = \"x\"\nmeta = { a = [\"s3cret\"] }\n", "name = \"x\"\nlist = [[\"s3cret\"]]\n",
-		"name = \"x\"\nmeta = { a = \"s3cret\" + 1 }\n", "name = \"x\"\nmeta = { a = \"${[\"s3cret\"]}-x\" }\n",
+		"name = \"x\"\nmeta = \"s3cret\"\n",
+		"name = \"x\"\ncount = \"s3cret\"\n",
+		"name = \"x\"\non = \"s3cret\"\n",
+		"name = \"x\"\nmeta = { a = [\"s3cret\"] }\n",
+		"name = \"x\"\nlist = [[\"s3cret\"]]\n",
+		"name = \"x\"\nmeta = { a = \"s3cret\" + 1 }\n",
+		"name = \"x\"\nmeta = { a = \"${[\"s3cret\"]}-x\" }\n",
 	} {
 		if err := Decode("a.hcl", []byte(src), &sample{}); err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v", src, err)

@@ -12,15 +12,15 @@ import (
 )
 
 // The parsers recurse and have no limits of their own: a megabyte of "!" overflows the stack, which no
-// recover catches. So a file is measured, without recursion, before it is parsed.
+// recover catches. So the package measures a file without recursion before it parses the file.
 const (
 	maxSource  = structs.MaxSource
-	maxNesting = structs.MaxNesting // brackets, and templates, within one another
-	maxRepeats = 5000               // of each operator that may stand in a row without brackets
+	maxNesting = structs.MaxNesting // levels of brackets and templates
+	maxRepeats = 5000               // of each operator that nests without brackets
 )
 
-// unreadable says why a file is not to be parsed, "" when it is.
-func unreadable(filename string, src []byte, isJSON bool) string {
+// whyUnreadable returns the reason why a file must not be parsed, or "".
+func whyUnreadable(filename string, src []byte, isJSON bool) string {
 	switch {
 	case len(src) > maxSource:
 		return fmt.Sprintf("the file has %d bytes; expected at most %d", len(src), maxSource)
@@ -31,42 +31,53 @@ func unreadable(filename string, src []byte, isJSON bool) string {
 	case isJSON:
 		return ""
 	}
-	return unreadableTokens(filename, src)
+	return whyTokensUnreadable(filename, src)
 }
 
-var opening = map[hclsyntax.TokenType]int{
-	hclsyntax.TokenOBrace: 1, hclsyntax.TokenCBrace: -1,
-	hclsyntax.TokenOBrack: 1, hclsyntax.TokenCBrack: -1,
-	hclsyntax.TokenOParen: 1, hclsyntax.TokenCParen: -1,
-	hclsyntax.TokenTemplateInterp: 1, hclsyntax.TokenTemplateControl: 1, hclsyntax.TokenTemplateSeqEnd: -1,
+// levels has the change of the nesting depth at a token.
+var levels = map[hclsyntax.TokenType]int{
+	hclsyntax.TokenOBrace:          1,
+	hclsyntax.TokenCBrace:          -1,
+	hclsyntax.TokenOBrack:          1,
+	hclsyntax.TokenCBrack:          -1,
+	hclsyntax.TokenOParen:          1,
+	hclsyntax.TokenCParen:          -1,
+	hclsyntax.TokenTemplateInterp:  1,
+	hclsyntax.TokenTemplateControl: 1,
+	hclsyntax.TokenTemplateSeqEnd:  -1,
 }
 
-// repeating are the tokens of which a long row, without any bracket, makes a deep tree.
-var repeating = []hclsyntax.TokenType{hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenQuestion,
-	hclsyntax.TokenTemplateControl, hclsyntax.TokenPlus, hclsyntax.TokenStar, hclsyntax.TokenSlash,
-	hclsyntax.TokenPercent, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenEqualOp,
-	hclsyntax.TokenNotEqual, hclsyntax.TokenLessThan, hclsyntax.TokenGreaterThan, hclsyntax.TokenLessThanEq,
-	hclsyntax.TokenGreaterThanEq, hclsyntax.TokenOBrack}
+// repeating lists the tokens that nest when they are repeated without brackets.
+var repeating = []hclsyntax.TokenType{
+	hclsyntax.TokenBang, hclsyntax.TokenMinus, hclsyntax.TokenQuestion, hclsyntax.TokenTemplateControl,
+	hclsyntax.TokenPlus, hclsyntax.TokenStar, hclsyntax.TokenSlash, hclsyntax.TokenPercent,
+	hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual,
+	hclsyntax.TokenLessThan, hclsyntax.TokenGreaterThan, hclsyntax.TokenLessThanEq,
+	hclsyntax.TokenGreaterThanEq, hclsyntax.TokenOBrack,
+}
 
-func unreadableTokens(filename string, src []byte) string {
-	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos) // its faults are the parser's too
-	depth, counts := 0, map[hclsyntax.TokenType]int{}
+func whyTokensUnreadable(filename string, src []byte) string {
+	tokens, _ := hclsyntax.LexConfig(src, filename, hcl.InitialPos) // the parser reports its faults
+	depth := 0
+	counts := map[hclsyntax.TokenType]int{}
 	for _, t := range tokens {
-		depth = max(0, depth+opening[t.Type])
+		depth = max(0, depth+levels[t.Type])
 		counts[t.Type]++
-		switch {
-		case depth > maxNesting:
-			return fmt.Sprintf("line %d nests too deep; expected at most %d levels", t.Range.Start.Line, maxNesting)
-		case counts[t.Type] > maxRepeats && slices.Contains(repeating, t.Type):
+		if depth > maxNesting {
+			line := t.Range.Start.Line
+			return fmt.Sprintf("line %d nests too deep; expected at most %d levels", line, maxNesting)
+		}
+		if counts[t.Type] > maxRepeats && slices.Contains(repeating, t.Type) {
 			return fmt.Sprintf("too many %q; expected at most %d in one file", t.Bytes, maxRepeats)
 		}
 	}
 	return ""
 }
 
-// jsonDepth is how deep a JSON text nests, brackets within strings left out.
+// jsonDepth returns the nesting depth of a JSON text. Brackets within strings do not count.
 func jsonDepth(src []byte) int {
-	depth, deepest, quoted := 0, 0, false
+	depth, deepest := 0, 0
+	quoted := false
 	for i := 0; i < len(src); i++ {
 		switch c := src[i]; {
 		case quoted && c == '\\':

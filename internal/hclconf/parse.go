@@ -14,9 +14,9 @@ import (
 	"berth/structs"
 )
 
-// Decode reads a file into dst, a pointer to a struct. It is read as JSON when its name ends in .json.
-// Expressions are constants: there are neither variables nor functions. The error is of kind invalid and
-// holds every fault, one on each line.
+// Decode reads a file into dst, a pointer to a struct. A file whose name ends in .json is JSON. Expressions
+// are constants: there are neither variables nor functions. The error is of kind invalid and has a line for
+// each fault.
 func Decode(filename string, src []byte, dst any) error {
 	body, diags := Parse(filename, src)
 	if diags.HasErrors() {
@@ -25,11 +25,12 @@ func Decode(filename string, src []byte, dst any) error {
 	return Error(DecodeBody(body, nil, dst))
 }
 
-// Parse reads the syntax of a file, JSON when its name ends in .json.
+// Parse reads the syntax of a file. A file whose name ends in .json is JSON.
 func Parse(filename string, src []byte) (hcl.Body, hcl.Diagnostics) {
 	isJSON := strings.HasSuffix(filename, ".json")
-	if fault := unreadable(filename, src, isJSON); fault != "" {
-		return nil, hcl.Diagnostics{Fault(hcl.Range{Filename: filename, Start: hcl.InitialPos}, "%s", fault)}
+	if fault := whyUnreadable(filename, src, isJSON); fault != "" {
+		start := hcl.Range{Filename: filename, Start: hcl.InitialPos}
+		return nil, hcl.Diagnostics{Fault(start, "%s", fault)}
 	}
 	var file *hcl.File
 	var diags hcl.Diagnostics
@@ -47,8 +48,8 @@ func Parse(filename string, src []byte) (hcl.Body, hcl.Diagnostics) {
 // maxLine bounds the text of one fault, in bytes.
 const maxLine = 1 << 10
 
-// Error turns diagnostics into one error of kind invalid, one line each as file:line,col: message; nil
-// when none is an error.
+// Error turns diagnostics into one error of kind invalid. Each one is a line `file:line,col: message`. Error
+// returns nil if no diagnostic is an error.
 func Error(diags hcl.Diagnostics) error {
 	if !diags.HasErrors() {
 		return nil
@@ -56,13 +57,13 @@ func Error(diags hcl.Diagnostics) error {
 	var lines []string
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError {
-			lines = append(lines, structs.Cut(line(d), maxLine))
+			lines = append(lines, structs.Cut(formatLine(d), maxLine))
 		}
 	}
 	return structs.Errorf(structs.KindInvalid, "%s", structs.JoinFaults(slices.Compact(lines)))
 }
 
-func line(d *hcl.Diagnostic) string {
+func formatLine(d *hcl.Diagnostic) string {
 	text := d.Summary
 	if d.Detail != "" {
 		text = lowerFirst(d.Summary) + ": " + d.Detail
@@ -70,7 +71,8 @@ func line(d *hcl.Diagnostic) string {
 	if d.Subject == nil {
 		return text
 	}
-	return fmt.Sprintf("%s:%d,%d: %s", d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column, text)
+	at := d.Subject.Start
+	return fmt.Sprintf("%s:%d,%d: %s", d.Subject.Filename, at.Line, at.Column, text)
 }
 
 func lowerFirst(s string) string {
@@ -78,7 +80,7 @@ func lowerFirst(s string) string {
 	return string(unicode.ToLower(r)) + s[n:]
 }
 
-// Fault makes a diagnostic whose text stands alone after its position.
+// Fault returns an error diagnostic. Its text is a complete message.
 func Fault(at hcl.Range, format string, args ...any) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: fmt.Sprintf(format, args...), Subject: &at}
 }

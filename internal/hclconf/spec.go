@@ -19,7 +19,7 @@ type field struct {
 	unsupported bool
 }
 
-// elem is the struct type of a block field, whatever holds it.
+// elem returns the struct type of a block field, also through pointers, slices and maps.
 func (f *field) elem() reflect.Type {
 	t := f.typ
 	for t.Kind() != reflect.Struct {
@@ -28,7 +28,7 @@ func (f *field) elem() reflect.Type {
 	return t
 }
 
-// labels are the names of the block's labels, none or one.
+// labels returns the names of the block's labels: none or one.
 func (f *field) labels() []string {
 	if !f.block || f.unsupported {
 		return nil
@@ -41,7 +41,7 @@ func (f *field) labels() []string {
 
 func (f *field) isMap() bool { return !f.block && f.typ.Kind() == reflect.Map }
 
-// spec is what the tags of one struct type say.
+// spec holds the tags of one struct type.
 type spec struct {
 	fields []*field
 	label  []int
@@ -58,7 +58,7 @@ func (s *spec) find(name string) *field {
 	return nil
 }
 
-// names lists what a body of the type may hold, in the order of the struct.
+// names lists the arguments and blocks of the type, in the order of the struct.
 func (s *spec) names() []string {
 	var out []string
 	for _, f := range s.fields {
@@ -88,19 +88,19 @@ func specOf(t reflect.Type) *spec {
 		return s.(*spec)
 	}
 	s := &spec{}
-	s.add(t, nil)
+	s.addFields(t, nil)
 	specs.Store(t, s)
 	return s
 }
 
-func (s *spec) add(t reflect.Type, prefix []int) {
+func (s *spec) addFields(t reflect.Type, prefix []int) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		index := append(append([]int(nil), prefix...), i)
 		tag, tagged := f.Tag.Lookup("hcl")
 		switch {
 		case !tagged && f.Anonymous && f.Type.Kind() == reflect.Struct:
-			s.add(f.Type, index)
+			s.addFields(f.Type, index)
 		case tagged:
 			s.addTagged(f, tag, index)
 		}
@@ -109,7 +109,7 @@ func (s *spec) add(t reflect.Type, prefix []int) {
 
 func (s *spec) addTagged(f reflect.StructField, tag string, index []int) {
 	name, options, _ := strings.Cut(tag, ",")
-	row := &field{name: name, index: index, typ: f.Type}
+	added := &field{name: name, index: index, typ: f.Type}
 	for _, o := range strings.Split(options, ",") {
 		switch o {
 		case "label":
@@ -119,17 +119,17 @@ func (s *spec) addTagged(f reflect.StructField, tag string, index []int) {
 		case "remain":
 			s.remain = index
 		case "block":
-			row.block = true
+			added.block = true
 		case "required":
-			row.required = true
+			added.required = true
 		case "unsupported":
-			row.unsupported = true
+			added.unsupported = true
 		case "":
 		default:
-			panic(fmt.Sprintf("hclconf: field %s: unknown tag option %q", f.Name, o)) // a mistake in the program
+			panic(fmt.Sprintf("hclconf: field %s: unknown tag option %q", f.Name, o))
 		}
 	}
 	if name != "" {
-		s.fields = append(s.fields, row)
+		s.fields = append(s.fields, added)
 	}
 }

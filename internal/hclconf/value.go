@@ -18,12 +18,12 @@ var (
 	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// set puts a value into a field. Its errors tell types, not values.
-func set(dst reflect.Value, v cty.Value) error {
+// setField sets a field to a value. Its errors have types and no values.
+func setField(dst reflect.Value, v cty.Value) error {
 	t := dst.Type()
 	switch {
 	case !v.IsWhollyKnown():
-		return fmt.Errorf("it is not known before the job runs; expected %s", want(t))
+		return fmt.Errorf("it is not known before the job runs; expected %s", expected(t))
 	case v.IsNull():
 		return nil
 	case reflect.PointerTo(t).Implements(textType):
@@ -34,13 +34,13 @@ func set(dst reflect.Value, v cty.Value) error {
 	switch t.Kind() {
 	case reflect.Pointer:
 		p := reflect.New(t.Elem())
-		if err := set(p.Elem(), v); err != nil {
+		if err := setField(p.Elem(), v); err != nil {
 			return err
 		}
 		dst.Set(p)
 		return nil
 	case reflect.Interface:
-		x, err := free(v)
+		x, err := plainValue(v)
 		if err == nil && x != nil {
 			dst.Set(reflect.ValueOf(x))
 		}
@@ -54,7 +54,7 @@ func set(dst reflect.Value, v cty.Value) error {
 }
 
 func mismatch(v cty.Value, t reflect.Type) error {
-	return fmt.Errorf("got %s; expected %s", got(v), want(t))
+	return fmt.Errorf("got %s; expected %s", valueName(v), expected(t))
 }
 
 func setText(dst reflect.Value, v cty.Value) error {
@@ -68,16 +68,16 @@ func setText(dst reflect.Value, v cty.Value) error {
 func setDuration(dst reflect.Value, v cty.Value) error {
 	switch v.Type() {
 	case cty.Number:
-		n, ok := whole(v)
+		n, ok := wholeNumber(v)
 		if !ok || !n.IsInt64() {
-			return fmt.Errorf("got a number that is not whole nanoseconds; expected %s", want(dst.Type()))
+			return fmt.Errorf("got a number that is not whole nanoseconds; expected %s", expected(dst.Type()))
 		}
 		dst.SetInt(n.Int64())
 		return nil
 	case cty.String:
 		d, err := time.ParseDuration(v.AsString())
 		if err != nil {
-			return fmt.Errorf("%.40q is not a duration; expected %s", v.AsString(), want(dst.Type()))
+			return fmt.Errorf("%.40q is not a duration; expected %s", v.AsString(), expected(dst.Type()))
 		}
 		dst.SetInt(int64(d))
 		return nil
@@ -93,7 +93,7 @@ func setSlice(dst reflect.Value, v cty.Value) error {
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
 		x := reflect.New(dst.Type().Elem()).Elem()
-		if err := set(x, e); err != nil {
+		if err := setField(x, e); err != nil {
 			return fmt.Errorf("element %d: %w", out.Len(), err)
 		}
 		out = reflect.Append(out, x)
@@ -102,7 +102,7 @@ func setSlice(dst reflect.Value, v cty.Value) error {
 	return nil
 }
 
-// setMap also takes a list of one map, the way in which converters write a block in JSON.
+// setMap also accepts a list of one map, because converters write a block so in JSON.
 func setMap(dst reflect.Value, v cty.Value) error {
 	if v.Type().IsTupleType() && v.LengthInt() == 1 {
 		if only := v.Index(cty.NumberIntVal(0)); only.Type().IsObjectType() {
@@ -116,7 +116,7 @@ func setMap(dst reflect.Value, v cty.Value) error {
 	for it := v.ElementIterator(); it.Next(); {
 		k, e := it.Element()
 		x := reflect.New(dst.Type().Elem()).Elem()
-		if err := set(x, e); err != nil {
+		if err := setField(x, e); err != nil {
 			return fmt.Errorf("%q: %w", k.AsString(), err)
 		}
 		out.SetMapIndex(reflect.ValueOf(k.AsString()).Convert(dst.Type().Key()), x)
@@ -149,23 +149,23 @@ func setPrimitive(dst reflect.Value, v cty.Value) error {
 }
 
 func setInteger(dst reflect.Value, v cty.Value) error {
-	n, ok := whole(v)
+	n, ok := wholeNumber(v)
 	switch {
 	case !ok:
-		return fmt.Errorf("got a fraction; expected %s", want(dst.Type()))
+		return fmt.Errorf("got a fraction; expected %s", expected(dst.Type()))
 	case dst.CanInt() && n.IsInt64() && !dst.OverflowInt(n.Int64()):
 		dst.SetInt(n.Int64())
 	case dst.CanUint() && n.IsUint64() && !dst.OverflowUint(n.Uint64()):
 		dst.SetUint(n.Uint64())
 	default:
-		return fmt.Errorf("the number is out of range; expected %s", want(dst.Type()))
+		return fmt.Errorf("the number is out of range; expected %s", expected(dst.Type()))
 	}
 	return nil
 }
 
-// whole is a number without fraction. One beyond any integer type is refused before it is written out,
-// because 1e999999999 would take all memory.
-func whole(v cty.Value) (*big.Int, bool) {
+// wholeNumber returns a number without fraction. For a number beyond all integer types it returns one that
+// is out of range, because 1e999999999 would take all memory.
+func wholeNumber(v cty.Value) (*big.Int, bool) {
 	f := v.AsBigFloat()
 	if f.IsInf() || f.IsInt() && f.MantExp(nil) > 64 {
 		return new(big.Int).Lsh(big.NewInt(1), 65), true
@@ -188,8 +188,8 @@ func setFloat(dst reflect.Value, v cty.Value) error {
 
 var errRange = errors.New("the number is out of range")
 
-// free is a value as plain Go data: string, bool, int64, float64, []any, map[string]any, nil.
-func free(v cty.Value) (any, error) {
+// plainValue returns a value as plain Go data: string, bool, int64, float64, []any, map[string]any or nil.
+func plainValue(v cty.Value) (any, error) {
 	t := v.Type()
 	switch {
 	case v.IsNull():
@@ -199,7 +199,7 @@ func free(v cty.Value) (any, error) {
 	case t == cty.Bool:
 		return v.True(), nil
 	case t == cty.Number:
-		return freeNumber(v)
+		return plainNumber(v)
 	case t.IsObjectType() || t.IsMapType():
 		var m map[string]any
 		err := setMap(reflect.ValueOf(&m).Elem(), v)
@@ -210,8 +210,8 @@ func free(v cty.Value) (any, error) {
 	return list, err
 }
 
-func freeNumber(v cty.Value) (any, error) {
-	if n, ok := whole(v); ok && n.IsInt64() {
+func plainNumber(v cty.Value) (any, error) {
+	if n, ok := wholeNumber(v); ok && n.IsInt64() {
 		return n.Int64(), nil
 	}
 	var f float64
@@ -219,8 +219,8 @@ func freeNumber(v cty.Value) (any, error) {
 	return f, err
 }
 
-// got names the type of a value.
-func got(v cty.Value) string {
+// valueName names the type of a value.
+func valueName(v cty.Value) string {
 	t := v.Type()
 	switch {
 	case t == cty.String:
@@ -235,8 +235,8 @@ func got(v cty.Value) string {
 	return "a list"
 }
 
-// want names what a field takes.
-func want(t reflect.Type) string {
+// expected describes the values that a field accepts.
+func expected(t reflect.Type) string {
 	if t == durationType {
 		return `a duration such as "30s"`
 	}
@@ -245,14 +245,14 @@ func want(t reflect.Type) string {
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return want(t.Elem())
+		return expected(t.Elem())
 	case reflect.Slice:
-		return "a list, each element " + want(t.Elem())
+		return "a list, each element " + expected(t.Elem())
 	case reflect.Map:
 		if t.Elem().Kind() == reflect.Interface {
 			return "a map"
 		}
-		return "a map, each value " + want(t.Elem())
+		return "a map, each value " + expected(t.Elem())
 	case reflect.String:
 		return "a string"
 	case reflect.Bool:
