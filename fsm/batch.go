@@ -5,14 +5,13 @@ import (
 	"fmt"
 )
 
-// A batch is one log entry of many that were proposed independently: under load they share what an entry
-// costs Raft, its log and every follower. Each is all-or-nothing by itself and has its own answer, as if it were
-// an entry alone; all have the entry's index, and nobody ever sees the state between two of them.
+// A batch is one log entry that carries many proposals. Under load they share the cost of an entry for Raft,
+// its log and every follower. Each proposal is atomic and has its own result, as an entry of its own has. All
+// have the index of the entry. No reader sees the state between two of them.
 //
-// Its payload is each entry as Encode writes it, after its length (a varint of encoding/binary).
+// The payload has, for each proposal, its length (a varint of encoding/binary) and the bytes of its Encode.
 
-// The bounds of what proposers put into a batch. Who applies one does not hold it to them, so that they can be
-// changed.
+// The bounds of a batch for proposers. Apply does not check them, so a later version may change them.
 const (
 	MostInBatch  = 256
 	BytesInBatch = 1 << 20
@@ -20,16 +19,16 @@ const (
 
 type batchCommand struct{ *CommandInfo }
 
-// Answers are those of a batch: one for each of its entries, as FSM.Apply gives them.
+// Answers has the result of FSM.Apply for each entry of a batch.
 type Answers []any
 
-// Packable reports whether an entry may share a batch with others.
-func Packable(entry []byte) bool {
+// Batchable reports whether an entry may share a batch with others.
+func Batchable(entry []byte) bool {
 	c := find(entry)
 	return c != nil && c.Batched
 }
 
-// Encode makes one entry of many.
+// Encode writes a log entry that carries all entries.
 func (c batchCommand) Encode(entries [][]byte) []byte {
 	size := 1
 	for _, e := range entries {
@@ -42,7 +41,7 @@ func (c batchCommand) Encode(entries [][]byte) []byte {
 	return b
 }
 
-// entries takes the payload of a batch apart.
+// entries splits the payload of a batch.
 func (batchCommand) entries(payload []byte) ([][]byte, error) {
 	var out [][]byte
 	for len(payload) > 0 {

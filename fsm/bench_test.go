@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// BenchmarkApply is an entry of the log that changes one plugin instance, decoded and applied, alone or in a batch: the
-// transaction is shared by the batch.
+// BenchmarkApply decodes and applies an entry that changes one plugin instance, alone or in a batch. A batch
+// shares one transaction.
 func BenchmarkApply(b *testing.B) {
 	for _, batch := range []int{1, 16, 64, 256} {
 		for _, nodes := range []int{10, 1000, 100000} {
@@ -23,7 +23,8 @@ func BenchmarkApply(b *testing.B) {
 }
 
 func benchApply(b *testing.B, batch, nodes int) {
-	f, index := New(state.New()), uint64(0)
+	f := New(state.New())
+	index := uint64(0)
 	entry := func(data []byte, err error) *raft.Log {
 		if err != nil {
 			b.Fatal(err)
@@ -43,8 +44,10 @@ func benchApply(b *testing.B, batch, nodes int) {
 	}
 	benchmeter.Perform(b, batch, max(1, benchmeter.AtOnce/batch), func(i int) (logs []*raft.Log) {
 		for k := i * batch; k < (i+1)*batch; k++ {
-			logs = append(logs, entry(NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{NodeID: benchshape.UUID("node", k%nodes),
-				Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, k%nodes, k+1)}})))
+			logs = append(logs, entry(NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{
+				NodeID:  benchshape.UUID("node", k%nodes),
+				Upserts: []*structs.CSIPluginInstance{benchshape.Instance(benchshape.Plugin, k%nodes, k+1)},
+			})))
 		}
 		return logs
 	}, apply)

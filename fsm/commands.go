@@ -50,11 +50,11 @@ var (
 // commands lists all commands in the order of their declaration. A server applies no other.
 var commands []*CommandInfo
 
-// CommandInfo describes a command, whatever the type of its payload.
+// CommandInfo describes a command without the type of its payload.
 type CommandInfo struct {
 	ID   uint8
 	Name string
-	// Since is the version that introduced the command; 0 is as old as the log itself.
+	// Since is the version that introduced the command. It is 0 for the first commands.
 	Since int
 	// Batched lets entries share a batch with others (see batch.go).
 	Batched bool
@@ -63,7 +63,7 @@ type CommandInfo struct {
 	apply   func(tx *state.WriteTx, payload any) error
 }
 
-// Command is a type of log entry, with a P as its payload.
+// Command is a type of log entry with a payload of type P.
 type Command[P any] struct{ *CommandInfo }
 
 // command declares a command that a state function applies.
@@ -84,8 +84,8 @@ func register(c *CommandInfo) *CommandInfo {
 	return c
 }
 
-// batched is the option of commands that nodes, the leader and the scheduler propose by the thousand. Every
-// command is right in a batch; those of operators are few.
+// batched is the option of the commands that nodes, the leader and the scheduler propose by the thousand. A
+// batch could carry every command, but operators propose few.
 func batched(c *CommandInfo) { c.Batched = true }
 
 // since is the option of a command that a later version than the first introduced.
@@ -156,7 +156,8 @@ func decodeEntry(entry []byte) (string, func(*state.WriteTx) error, error) {
 	}
 	c := find(entry)
 	if c == nil {
-		return "", nil, fmt.Errorf("this version knows no command %d: was the log written by a newer one?", entry[0])
+		const text = "this version knows no command %d: was the log written by a newer one?"
+		return "", nil, fmt.Errorf(text, entry[0])
 	}
 	apply, err := c.decode(entry[1:])
 	if err != nil {
@@ -176,15 +177,15 @@ func (c *CommandInfo) decode(b []byte) (func(*state.WriteTx) error, error) {
 	return func(tx *state.WriteTx) error { return c.apply(tx, payload) }, nil
 }
 
-// Proposer appends to the replicated log. Propose returns when the entry has been applied here, with
-// what FSM.Apply returned for it. Its errors: unavailable when nothing was written and the leader may be
-// elsewhere, timeout when it is not known whether it was.
+// Proposer appends to the replicated log. Propose returns the result of FSM.Apply after this server has
+// applied the entry. An error is of kind unavailable if the log did not change and another server may lead.
+// It is of kind timeout if the outcome is unknown.
 type Proposer interface {
 	Propose(ctx context.Context, entry []byte) (index uint64, answer any, err error)
 }
 
-// Propose carries a command out on all servers. The error is the proposer's or the command's answer; a
-// command that answered with an error changed nothing.
+// Propose executes a command on all servers. The error is that of the proposer or the result of the command.
+// A command whose result is an error has changed nothing.
 func Propose[P any](ctx context.Context, p Proposer, c Command[P], payload *P) (index uint64, err error) {
 	entry, err := c.Encode(payload)
 	if err != nil {
@@ -194,8 +195,6 @@ func Propose[P any](ctx context.Context, p Proposer, c Command[P], payload *P) (
 	if err != nil {
 		return index, err
 	}
-	if failed, ok := answer.(error); ok {
-		return index, failed
-	}
-	return index, nil
+	failed, _ := answer.(error)
+	return index, failed
 }

@@ -3,320 +3,21 @@ package fsm
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/hashicorp/raft"
 	"pgregory.net/rapid"
 
-	"berth/internal/codec"
 	"berth/state"
 	"berth/structs"
 )
 
-// pools are the names of rows by their noun.
-var pools = map[string][]string{
-	"Node":   {"n1", "n2"},
-	"Job":    {"j1", "j2", "plugin-job"},
-	"Alloc":  {"a1", "a2", "a3", "a4"},
-	"Volume": {"v1", "v2"},
-	"Eval":   {"e1", "e2", "e3"},
-	"Plugin": {"p", "q"},
-}
-
-// dice draws payloads from small pools of names, so that commands meet each other's rows.
-type dice struct{ t *rapid.T }
-
-func (d dice) of(from ...string) string { return rapid.SampledFrom(from).Draw(d.t, "of") }
-func (d dice) flip() bool               { return rapid.Bool().Draw(d.t, "flip") }
-func (d dice) upTo(n int) int           { return rapid.IntRange(0, n).Draw(d.t, "up to") }
-func (d dice) node() string             { return d.of(pools["Node"]...) }
-func (d dice) job() string              { return d.of(pools["Job"]...) }
-func (d dice) alloc() string            { return d.of(pools["Alloc"]...) }
-func (d dice) vol() string              { return d.of(pools["Volume"]...) }
-func (d dice) evalID() string           { return d.of(pools["Eval"]...) }
-func (d dice) now() structs.WriteOptions {
-	return structs.WriteOptions{Now: int64(d.upTo(1000)), Namespace: d.of("", "default")}
-}
-
-func (d dice) failure() *structs.OperationError {
-	if d.flip() {
-		return nil
-	}
-	return &structs.OperationError{Message: "no", Kind: structs.KindUnavailable, Time: int64(d.upTo(9))}
-}
-
-// fill draws each field of a payload. A text comes from the pool whose noun is in the name of its field; for a
-// field ID the name of the type counts.
-func (d dice) fill(v reflect.Value, name string) {
-	switch p := v.Addr().Interface().(type) {
-	case *structs.WriteOptions:
-		*p = d.now()
-		return
-	case **structs.Evaluation:
-		*p = d.eval()
-		return
-	case **structs.OperationError:
-		*p = d.failure()
-		return
-	}
-	switch v.Kind() {
-	case reflect.Struct:
-		for n := range v.NumField() {
-			field := v.Type().Field(n).Name
-			if field == "ID" || field == "IDs" {
-				field = v.Type().Name()
-			}
-			d.fill(v.Field(n), field)
-		}
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), d.upTo(2), 2))
-		for n := range v.Len() {
-			d.fill(v.Index(n), name)
-		}
-	case reflect.Map:
-		if value := reflect.New(v.Type().Elem()).Elem(); d.flip() {
-			d.fill(value, name)
-			v.Set(reflect.MakeMap(v.Type()))
-			v.SetMapIndex(reflect.ValueOf("k").Convert(v.Type().Key()), value)
-		}
-	case reflect.Pointer:
-		if d.flip() {
-			v.Set(reflect.New(v.Type().Elem()))
-			d.fill(v.Elem(), name)
-		}
-	case reflect.String:
-		v.SetString(d.of(poolOf(name)...))
-	case reflect.Bool:
-		v.SetBool(d.flip())
-	case reflect.Int, reflect.Int32, reflect.Int64:
-		v.SetInt(int64(d.upTo(9)))
-	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
-		v.SetUint(uint64(d.upTo(9)))
-	default:
-		d.t.Fatalf("%s is of type %s: give its command a draw of its own", name, v.Type())
-	}
-}
-
-// poolOf returns the names of the noun in the name of a field or of a type.
-func poolOf(name string) []string {
-	for _, noun := range slices.Sorted(maps.Keys(pools)) {
-		if strings.Contains(name, noun) {
-			return pools[noun]
-		}
-	}
-	return []string{"", "x"}
-}
-
-func (d dice) instances() (out []*structs.CSIPluginInstance) {
-	for range d.upTo(2) {
-		i := &structs.CSIPluginInstance{Kind: structs.CSIKind(d.of("node", "controller")), CSIInfo: structs.CSIInfo{PluginID: "p",
-			Healthy: d.flip(), Provider: "x", RequiresControllerPlugin: d.flip(), ExpandsOffline: d.flip(), UpdateTime: int64(d.upTo(5))}}
-		if i.Kind == structs.CSIKindNode {
-			i.NodeInfo = &structs.CSINodeInfo{ID: "ext", AccessibleTopology: &structs.CSITopology{Segments: map[string]string{"zone": d.of("1", "2"), "rack": "r"}}}
-		} else {
-			i.ControllerInfo = &structs.CSIControllerInfo{SupportsAttachDetach: d.flip()}
-		}
-		out = append(out, i)
-	}
-	return out
-}
-
-func (d dice) eval() *structs.Evaluation {
-	e := &structs.Evaluation{ID: d.evalID(), JobID: d.job(), Type: structs.JobService, SnapshotIndex: uint64(d.upTo(60)),
-		Status: d.of(structs.EvalPending, structs.EvalBlocked, structs.EvalComplete, structs.EvalFailed)}
-	if e.Status == structs.EvalBlocked {
-		e.BlockedOn = []string{structs.WakeCapacity, structs.WakePlugin("p"), structs.WakeVolume("default", d.vol())}
-		e.QueuedAllocations = map[string]int{"g": 1, "h": 2}
-		e.Shape, e.Priority = d.of("", "s", "t"), d.upTo(2)
-	}
-	return e
-}
-
-func (d dice) jobSpec() *structs.Job {
-	j := &structs.Job{ID: d.job(), Type: d.of(structs.JobService, structs.JobSystem, structs.JobBatch), Meta: map[string]string{"x": d.of("1", "2"), "y": "z"}}
-	g := &structs.TaskGroup{Name: "g", Count: 1, Tasks: []*structs.Task{{Name: "t", Config: map[string]any{"command": "c", "args": []any{"a", int64(1)}},
-		Resources: &structs.Resources{CPU: 10}}}}
-	if j.ID == "plugin-job" {
-		g.Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "p", Type: structs.CSIPluginNode}
-	}
-	j.TaskGroups = []*structs.TaskGroup{g}
-	return j
-}
-
-func (d dice) plan(tx *state.ReadTx) *structs.Plan {
-	p := &structs.Plan{Eval: d.eval(), WriteOptions: d.now()}
-	j := state.Job(tx, "default", p.Eval.JobID)
-	if j == nil {
-		return p
-	}
-	p.JobModifyIndex = j.JobModifyIndex
-	for range d.upTo(2) {
-		p.Place = append(p.Place, &structs.Allocation{ID: d.alloc(), JobID: j.ID, JobVersion: j.Version, TaskGroup: "g", NodeID: d.node(),
-			PreviousAllocation: d.of("", d.alloc()), Metrics: &structs.AllocMetric{NodesAvailable: map[string]int{"dc1": 2, "dc2": 3}}})
-	}
-	if d.flip() {
-		p.Stop = append(p.Stop, &structs.PlanStop{AllocID: d.alloc(), ClientStatus: d.of("", "lost")})
-		p.Update = append(p.Update, &structs.PlanUpdate{AllocID: d.alloc(), FollowupEvalID: d.of("", "e9")})
-	}
-	return p
-}
-
-func (d dice) claims() (out []*structs.CSIClaim) {
-	for range d.upTo(3) {
-		out = append(out, &structs.CSIClaim{VolumeID: d.vol(), AllocID: d.alloc(), Mode: d.of("read", "write"), AttachmentMode: structs.CSIFileSystem,
-			AccessMode: structs.CSIAccessMode(d.of("single-node-writer", "multi-node-single-writer", "multi-node-multi-writer"))})
-	}
-	return out
-}
-
-// volume may have nothing (nil), something empty, or something in each field: all must survive a snapshot.
-func (d dice) volume() *structs.CSIVolume {
-	v := &structs.CSIVolume{ID: d.vol(), PluginID: d.of("p", "q"), State: d.of("", "creating"), RequestedCapacityMin: int64(d.upTo(3))}
-	if d.flip() {
-		v.Parameters, v.Context, v.Secrets = map[string]string{}, map[string]string{"a": "b", "c": "d"}, structs.Secrets{"k": "v"}
-		v.MountOptions = &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{}}
-		v.Topologies = []*structs.CSITopology{{Segments: map[string]string{"zone": "1", "rack": "2"}}, nil}
-		v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{{}}}
-	}
-	return v
-}
-
-// draws makes random entries of the commands whose payloads need sense. The others have a filled payload.
-var draws = map[string]func(d dice, tx *state.ReadTx) ([]byte, error){
-	"NodeRegister": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return NodeRegister.Encode(&structs.NodeRegisterRequest{WriteOptions: d.now(), CSI: d.instances(), Node: &structs.Node{ID: d.node(),
-			Attributes: map[string]string{"a": d.of("1", "2"), "b": "c"}, NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 30}}}})
-	},
-	"NodeStatus": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return NodeStatus.Encode(&structs.NodeStatusUpdate{NodeIDs: []string{d.node(), d.node()}, Status: d.of("ready", "down"),
-			Event: &structs.NodeEvent{Message: "m", Details: map[string]string{"a": "b", "c": "d"}}, WriteOptions: d.now()})
-	},
-	"NodeEligibility": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return NodeEligibility.Encode(&structs.NodeEligibilityRequest{NodeID: d.node(), Eligibility: d.of("eligible", "ineligible"), WriteOptions: d.now()})
-	},
-	"NodeUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		p := &structs.NodeUpdateRequest{NodeID: d.node(), Attributes: map[string]string{"a": d.of("1", "2"), "c": "d"}, AttributesGone: []string{d.of("b", "c")},
-			Drivers: map[string]*structs.DriverInfo{d.of("x", "y"): {Detected: true, Healthy: d.flip()}}, DriversGone: []string{"y", "z"},
-			ComputedClass: d.of("", "v1:k"), Was: uint64(d.upTo(3)), WriteOptions: d.now()}
-		if d.flip() {
-			p.Settings = &structs.NodeSettings{NodeClass: d.of("large", "small"), NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 30}}}
-		}
-		return NodeUpdate.Encode(p)
-	},
-	"NodeUpdateCSI": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return NodeUpdateCSI.Encode(&structs.NodeUpdateCSIRequest{NodeID: d.node(), Upserts: d.instances(), Full: d.flip(), WriteOptions: d.now(),
-			Removes: []structs.CSIInstanceKey{{PluginID: "p", Kind: structs.CSIKind(d.of("node", "controller"))}}})
-	},
-	"NodeEvents": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return NodeEvents.Encode(&structs.NodeEventsRequest{Events: map[string][]*structs.NodeEvent{"n1": {{Message: "a"}, nil}, "n2": {{Message: "b"}}}})
-	},
-	"JobRegister": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return JobRegister.Encode(&structs.JobRegisterRequest{Job: d.jobSpec(), Eval: d.eval(), EnforceIndex: d.flip(), WriteOptions: d.now()})
-	},
-	"EvalUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return EvalUpdate.Encode(&structs.EvalUpdateRequest{Evals: []*structs.Evaluation{d.eval(), d.eval()}, WriteOptions: d.now()})
-	},
-	"PlanApply": func(d dice, tx *state.ReadTx) ([]byte, error) { return PlanApply.Encode(d.plan(tx)) },
-	"AllocsClientUpdate": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return AllocsClientUpdate.Encode(&structs.AllocsClientUpdateRequest{WriteOptions: d.now(), Allocs: []*structs.AllocClientUpdate{
-			{ID: d.alloc(), ClientStatus: d.of("running", "complete", "failed"),
-				TaskStates: map[string]*structs.TaskState{"t": {State: "dead", Events: []*structs.TaskEvent{{Type: "x", Details: map[string]string{"a": "b"}}}}, "u": {}}},
-			{ID: d.alloc(), ClientStatus: d.of("running", "complete")}}})
-	},
-	"Reap": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return Reap.Encode(&structs.ReapRequest{Evals: []string{d.evalID()}, Allocs: []string{d.alloc(), d.alloc()}, Nodes: []string{d.node()},
-			Jobs: []structs.JobKey{{Namespace: "default", ID: d.job()}}, WriteOptions: d.now()})
-	},
-	"VolumePut": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumePut.Encode(&structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{d.volume()}, WriteOptions: d.now()})
-	},
-	"VolumeOutcome": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumeOutcome.Encode(&structs.CSIVolumeOutcome{ID: d.vol(), Op: d.of("create", "delete", "expand"), ExternalID: d.of("x", "y"),
-			Capacity: int64(d.upTo(9)), Err: d.failure(), Final: d.flip(), WriteOptions: d.now()})
-	},
-	"VolumeClaim": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumeClaim.Encode(&structs.CSIVolumeClaimRequest{Claims: d.claims(), WriteOptions: d.now()})
-	},
-	"VolumeUnpublish": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return VolumeUnpublish.Encode(&structs.CSIVolumeUnpublishRequest{Claims: []structs.CSIClaimKey{{VolumeID: d.vol(), AllocID: d.alloc()}}, WriteOptions: d.now()})
-	},
-	"AttachmentOutcome": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return AttachmentOutcome.Encode(&structs.CSIAttachmentOutcome{VolumeID: d.vol(), NodeID: d.node(), Op: d.of("attach", "detach"),
-			PublishContext: structs.Secrets{"a": "b", "c": "d"}, Err: d.failure(), WriteOptions: d.now()})
-	},
-	"AttachmentsFound": func(d dice, _ *state.ReadTx) ([]byte, error) {
-		return AttachmentsFound.Encode(&structs.CSIAttachmentsFound{WriteOptions: d.now(), Attachments: []*structs.CSIAttachment{
-			{Namespace: structs.DefaultNamespace, VolumeID: d.vol(), NodeID: d.node(), ExternalNodeID: d.of("", "external")}}})
-	},
-	"VolumeForce": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		req := &structs.CSIVolumeForceRequest{VolumeID: d.vol(), NodeID: d.node(), What: "w", By: "b", Reason: "r", WriteOptions: d.now()}
-		if d.flip() {
-			req.Claims = []structs.CSIClaimKey{{VolumeID: req.VolumeID, AllocID: d.alloc()}}
-		}
-		if a := state.Attachment(tx, "default", req.VolumeID, req.NodeID); a != nil && d.flip() {
-			req.Attachment = a.CreateIndex
-		}
-		return VolumeForce.Encode(req)
-	},
-	"CallNote": func(d dice, tx *state.ReadTx) ([]byte, error) {
-		note := &structs.CSICallNote{VolumeID: d.vol(), NodeID: d.node(), WriteOptions: d.now()}
-		note.Call = &structs.CSICall{NodeID: d.node(), Op: d.of("attach", "detach"), Time: 3}
-		if a := state.Attachment(tx, "default", note.VolumeID, note.NodeID); a != nil {
-			note.RowIndex = a.CreateIndex
-		}
-		if c := state.Claim(tx, "default", note.VolumeID, d.alloc()); c != nil && d.flip() {
-			note.AllocID, note.RowIndex = c.AllocID, c.CreateIndex
-			note.Err = &structs.OperationError{Message: "busy", Attempts: 1}
-		}
-		if v := state.Volume(tx, "default", note.VolumeID); v != nil && d.flip() {
-			note.NodeID, note.AllocID, note.RowIndex = "", "", v.CreateIndex
-		}
-		return CallNote.Encode(note)
-	},
-}
-
-// entry is a random entry that is no batch.
-func (d dice) entry(tx *state.ReadTx) []byte {
-	return d.entryOf(tx, d.command())
-}
-
-// command names a command that is not Batch.
-func (d dice) command() string {
-	var names []string
-	for _, c := range commands {
-		if c.payload != nil {
-			names = append(names, c.Name)
-		}
-	}
-	return d.of(names...)
-}
-
-func (d dice) entryOf(tx *state.ReadTx, command string) []byte {
-	if draw := draws[command]; draw != nil {
-		return must(d.t)(draw(d, tx))
-	}
-	n := slices.IndexFunc(commands, func(c *CommandInfo) bool { return c.Name == command })
-	payload := commands[n].payload()
-	d.fill(reflect.ValueOf(payload).Elem(), "")
-	return must(d.t)(codec.EncodeAfter([]byte{commands[n].ID}, payload))
-}
-
-func (d dice) batch(tx *state.ReadTx) []byte {
-	var entries [][]byte
-	for range 1 + d.upTo(4) {
-		entries = append(entries, d.entry(tx))
-	}
-	return Batch.Encode(entries)
-}
-
-// TestServersAgree applies random entries to two servers: one takes them one by one, the other in batches
-// and is saved and loaded halfway. Answers and snapshots must be the same, byte for byte, and no entry may
-// break an invariant.
-func TestServersAgree(t *testing.T) {
+// TestApply_IsDeterministic applies random entries to two servers. One applies them one by one. The other
+// applies them in batches and is saved and loaded halfway. Results and snapshots must be equal byte for byte.
+// No entry may break an invariant.
+func TestApply_IsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := dice{t}
 		one, other := New(state.New()), New(state.New())
@@ -345,7 +46,7 @@ func TestServersAgree(t *testing.T) {
 			}
 			if n == halfway {
 				flush()
-				other = reborn(t, other)
+				other = reload(t, other)
 			} else if d.flip() {
 				flush()
 			}
@@ -366,7 +67,7 @@ func save(t rapid.TB, f *FSM) []byte {
 	return b.Bytes()
 }
 
-func reborn(t rapid.TB, f *FSM) *FSM {
+func reload(t rapid.TB, f *FSM) *FSM {
 	t.Helper()
 	fresh := New(state.New())
 	if err := fresh.store.Load(bytes.NewReader(save(t, f))); err != nil {
@@ -375,10 +76,12 @@ func reborn(t rapid.TB, f *FSM) *FSM {
 	return fresh
 }
 
-// TestDraws_FindRows holds that filled payloads name rows that other commands make: each noun has its pool.
+// TestDraws_FindRows holds that drawn payloads name rows that other commands make. Each noun has its pool.
 func TestDraws_FindRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d, req, expanded := dice{t}, structs.CSIVolumeRetryRequest{}, structs.CSINodeExpandOutcome{}
+		d := dice{t}
+		req := structs.CSIVolumeRetryRequest{}
+		expanded := structs.CSINodeExpandOutcome{}
 		d.fill(reflect.ValueOf(&req).Elem(), "")
 		d.fill(reflect.ValueOf(&expanded).Elem(), "")
 		named := []string{req.ID, expanded.VolumeID, expanded.NodeID, expanded.AllocID}
@@ -395,7 +98,7 @@ func TestDraws_FindRows(t *testing.T) {
 	}
 }
 
-// FuzzEntry holds that no bytes make applying panic but by the deliberate refusal of what cannot be read.
+// FuzzEntry holds that no decodable entry makes Apply panic or breaks an invariant.
 func FuzzEntry(f *testing.F) {
 	for _, c := range commands {
 		f.Add(append([]byte{c.ID}, 0x80))

@@ -1,14 +1,14 @@
-// Package fsm joins Raft's log to the state: the one list of commands, how a log entry is written and
-// applied, snapshot and restore.
+// Package fsm connects Raft's log to the state. It has the one list of commands, encodes and applies log
+// entries, and writes and restores snapshots.
 //
-// Its laws:
+// Its rules:
 //
-//   - A command's id is for ever: an old log and an old snapshot must read the same in every version. The
-//     golden file in testdata holds ids and names.
-//   - Applying is deterministic. Whatever depends on a clock, on chance or on one server's memory is decided
-//     before the entry is proposed and travels in it.
-//   - The error of a state function is the command's answer and goes to who proposed it. An entry that this
-//     version cannot read is not: going on would make this server differ from the others, so it stops.
+//   - The id of a command never changes, because every version must read an old log and an old snapshot
+//     alike. The golden file in testdata holds ids and names.
+//   - Apply is deterministic. A value that depends on a clock, on chance or on the memory of one server is
+//     decided before the proposal and is a field of the payload.
+//   - The error of a state function is the result of the command and returns to the proposer. An entry that
+//     this version cannot decode stops the server. The server would otherwise diverge from the others.
 //
-// It proposes through an interface that the server fulfils, and knows nothing else of Raft's working.
+// The package proposes through an interface that the server implements. It knows nothing else of Raft.
 package fsm

@@ -20,8 +20,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// TestIdsAreForEver holds the list of commands against the golden file: a line that is there stays.
-func TestIdsAreForEver(t *testing.T) {
+// TestCommands_KeepTheirIDs compares the list of commands with the golden file.
+func TestCommands_KeepTheirIDs(t *testing.T) {
 	const golden = "testdata/commands.golden"
 	var lines []string
 	for _, c := range commands {
@@ -50,7 +50,7 @@ func TestIdsAreForEver(t *testing.T) {
 	}
 }
 
-// local proposes to an FSM of its own.
+// local is a Proposer that applies entries to its own FSM.
 type local struct {
 	*FSM
 	index uint64
@@ -65,24 +65,27 @@ func (l *local) Propose(_ context.Context, entry []byte) (uint64, any, error) {
 	return l.index, l.Apply(&raft.Log{Type: raft.LogCommand, Index: l.index, Data: entry}), nil
 }
 
-func TestPropose(t *testing.T) {
+func TestPropose_ReturnsTheResultOfTheCommand(t *testing.T) {
 	p := &local{FSM: New(state.New())}
 	ctx := context.Background()
-	index, err := Propose(ctx, p, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n", SecretID: "s"}})
+	node := &structs.Node{ID: "n", SecretID: "s"}
+	index, err := Propose(ctx, p, NodeRegister, &structs.NodeRegisterRequest{Node: node})
 	if index != 1 || err != nil || state.Node(p.store.Read(), "n") == nil {
 		t.Errorf("%d, %v", index, err)
 	}
-	index, err = Propose(ctx, p, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n", SecretID: "other"}})
+	impostor := &structs.Node{ID: "n", SecretID: "other"}
+	index, err = Propose(ctx, p, NodeRegister, &structs.NodeRegisterRequest{Node: impostor})
 	if index != 2 || !structs.IsKind(err, structs.KindDenied) {
 		t.Errorf("the command's answer: %d, %v", index, err)
 	}
 	p.err = structs.Errorf(structs.KindUnavailable, "no leader")
-	if _, err = Propose(ctx, p, PluginDelete, &structs.CSIPluginDeleteRequest{}); !errors.Is(err, p.err) {
+	_, err = Propose(ctx, p, PluginDelete, &structs.CSIPluginDeleteRequest{})
+	if !errors.Is(err, p.err) {
 		t.Errorf("the proposer's error: %v", err)
 	}
 }
 
-func TestWhatCannotBeReadStopsTheServer(t *testing.T) {
+func TestApply_StopsTheServerAtAnEntryThatItCannotDecode(t *testing.T) {
 	for name, c := range map[string]struct {
 		entry []byte
 		want  string
@@ -94,10 +97,11 @@ func TestWhatCannotBeReadStopsTheServer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := New(state.New())
 			defer func() {
-				if said := fmt.Sprint(recover()); !strings.Contains(said, c.want) || !strings.Contains(said, "log entry 7") {
-					t.Errorf("it said %q", said)
+				text := fmt.Sprint(recover())
+				if !strings.Contains(text, c.want) || !strings.Contains(text, "log entry 7") {
+					t.Errorf("it panicked with %q", text)
 				}
-				// The store is not left locked behind it.
+				// The panic has unlocked the store.
 				if err := f.store.Write(8, func(*state.WriteTx) error { return nil }); err != nil {
 					t.Error(err)
 				}
@@ -107,23 +111,25 @@ func TestWhatCannotBeReadStopsTheServer(t *testing.T) {
 	}
 }
 
-func TestABatchAnswersEachEntry(t *testing.T) {
+func TestApplyBatch_ReturnsAResultForEachEntry(t *testing.T) {
 	f := New(state.New())
 	entry := func(index uint64, id, secret string) *raft.Log {
-		b, err := NodeRegister.Encode(&structs.NodeRegisterRequest{Node: &structs.Node{ID: id, SecretID: secret}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &raft.Log{Type: raft.LogCommand, Index: index, Data: b}
+		return &raft.Log{Type: raft.LogCommand, Index: index, Data: nodeEntry(t, id, secret)}
 	}
-	answers := f.ApplyBatch([]*raft.Log{entry(1, "a", "x"), {Type: raft.LogConfiguration, Index: 2}, entry(3, "a", "y"), entry(4, "b", "y")})
+	answers := f.ApplyBatch([]*raft.Log{
+		entry(1, "a", "x"),
+		{Type: raft.LogConfiguration, Index: 2},
+		entry(3, "a", "y"),
+		entry(4, "b", "y"),
+	})
 	for n, want := range []structs.Kind{"", "", structs.KindDenied, ""} {
 		err, _ := answers[n].(error)
 		if structs.KindOf(err) != want {
 			t.Errorf("entry %d answered %v", n, answers[n])
 		}
 	}
-	if tx := f.store.Read(); state.Node(tx, "a").SecretID != "x" || state.Node(tx, "b") == nil || tx.Applied() != 4 {
+	tx := f.store.Read()
+	if state.Node(tx, "a").SecretID != "x" || state.Node(tx, "b") == nil || tx.Applied() != 4 {
 		t.Error("the batch was not applied as it should")
 	}
 }
@@ -145,26 +151,28 @@ func (s *sink) Write(b []byte) (int, error) {
 	return s.Buffer.Write(b)
 }
 
-func TestSnapshotAndRestore(t *testing.T) {
+func TestRestore_LoadsTheStateOfTheSnapshot(t *testing.T) {
 	from := &local{FSM: New(state.New())}
-	add := func(id string) {
-		if _, err := Propose(context.Background(), from, NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: id}}); err != nil {
+	addNode := func(id string) {
+		req := &structs.NodeRegisterRequest{Node: &structs.Node{ID: id}}
+		if _, err := Propose(context.Background(), from, NodeRegister, req); err != nil {
 			t.Fatal(err)
 		}
 	}
-	add("a")
+	addNode("a")
 	snap, err := from.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	add("b") // after the snapshot: not in it, though it is persisted only now
+	addNode("b") // not in the snapshot, although Persist has not run yet
 	var out sink
 	if err := snap.Persist(&out); err != nil || !out.closed {
 		t.Fatal(err)
 	}
 	snap.Release()
 	full := &sink{fail: errors.New("disk full")}
-	if err := snap.Persist(full); err == nil || !strings.Contains(err.Error(), "disk full") || !full.canceled || full.closed {
+	err = snap.Persist(full)
+	if err == nil || !strings.Contains(err.Error(), "disk full") || !full.canceled || full.closed {
 		t.Errorf("a full disk: %v, canceled %v", err, full.canceled)
 	}
 
@@ -173,12 +181,12 @@ func TestSnapshotAndRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if tx := to.store.Read(); state.Node(tx, "a") == nil || state.Node(tx, "b") != nil || tx.Applied() != 1 {
-		t.Error("not what was saved")
+		t.Error("the state differs from the saved one")
 	}
 	if err := to.Restore(io.NopCloser(bytes.NewReader(out.Bytes()[:out.Len()/2]))); err == nil {
 		t.Error("half a snapshot was restored")
 	}
 	if state.Node(to.store.Read(), "a") == nil {
-		t.Error("a restore that failed took the state along")
+		t.Error("a failed restore changed the state")
 	}
 }

@@ -17,10 +17,10 @@ type gcTuner struct {
 }
 
 // restoreGOGC is GOGC during a restore. At the end of a restore the heap of the store is a third to a half of
-// the memory of the process, as it is between two collections anyhow.
+// the memory of the process, as between two collections at other times.
 const restoreGOGC = 400
 
-func (t *gcTuner) begin() {
+func (t *gcTuner) addOwner() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.owners++
@@ -33,7 +33,7 @@ func (t *gcTuner) begin() {
 	}
 }
 
-func (t *gcTuner) end() {
+func (t *gcTuner) removeOwner() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.owners--

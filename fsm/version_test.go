@@ -2,8 +2,8 @@ package fsm
 
 import "testing"
 
-// TestCommands_KeepTheirVersions holds the commands of the versions that exist: the version that each one needs,
-// and whether it may share a batch. A later command has a later version.
+// TestCommands_KeepTheirVersions lists the commands of the existing versions, with the version that each one
+// needs and whether it may share a batch. A later command has a later version.
 func TestCommands_KeepTheirVersions(t *testing.T) {
 	const latest = 2
 	held := map[string]CommandInfo{
@@ -21,11 +21,11 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		entry := []byte{c.ID}
 		want, known := held[c.Name]
 		delete(held, c.Name)
-		if known && (Needs(entry) != want.Since || Packable(entry) != want.Batched) {
-			t.Errorf("%s needs version %d, batched %v, want %+v", c.Name, Needs(entry), Packable(entry), want)
+		if known && (Needs(entry) != want.Since || Batchable(entry) != want.Batched) {
+			t.Errorf("%s needs version %d, batched %v, want %+v", c.Name, Needs(entry), Batchable(entry), want)
 		}
 		if !known && c.Since <= latest {
-			t.Errorf("%s is new and has version %d, which servers of that version do not read", c.Name, c.Since)
+			t.Errorf("%s is new and has version %d, but servers of that version do not know it", c.Name, c.Since)
 		}
 		if c.Since > Version() {
 			t.Errorf("%s needs version %d of %d", c.Name, c.Since, Version())
@@ -38,8 +38,8 @@ func TestCommands_KeepTheirVersions(t *testing.T) {
 		t.Errorf("the version is %d, and was %d", Version(), latest)
 	}
 	for _, entry := range [][]byte{nil, {250}} {
-		if Needs(entry) != 0 || Packable(entry) {
-			t.Errorf("%v is no command: needs version %d, batched %v", entry, Needs(entry), Packable(entry))
+		if Needs(entry) != 0 || Batchable(entry) {
+			t.Errorf("%v is no command: needs version %d, batched %v", entry, Needs(entry), Batchable(entry))
 		}
 	}
 }

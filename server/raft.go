@@ -167,7 +167,7 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 	if fsm.Needs(entry) > int(c.commands.Load()) {
 		return 0, nil, structs.Errorf(structs.KindPrecondition, "nothing was written: there are servers of an older version, which could not read it")
 	}
-	if c.packs.Load() && fsm.Packable(entry) && !c.alone() {
+	if c.packs.Load() && fsm.Batchable(entry) && !c.alone() {
 		return c.group.propose(ctx, entry)
 	}
 	f := c.send(entry)
