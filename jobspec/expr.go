@@ -26,7 +26,8 @@ const (
 var functions = map[string]function.Function{
 	"abs": stdlib.AbsoluteFunc, "coalesce": stdlib.CoalesceFunc, "concat": stdlib.ConcatFunc,
 	"length": stdlib.LengthFunc, "lower": stdlib.LowerFunc, "max": stdlib.MaxFunc, "merge": stdlib.MergeFunc,
-	"min": stdlib.MinFunc, "split": stdlib.SplitFunc, "trimspace": stdlib.TrimSpaceFunc, "upper": stdlib.UpperFunc,
+	"min": stdlib.MinFunc, "split": stdlib.SplitFunc, "trimspace": stdlib.TrimSpaceFunc,
+	"upper": stdlib.UpperFunc,
 }
 
 // parseExpressions reads a job file's syntax and returns what is left when variables and locals are taken
@@ -101,7 +102,9 @@ func keepPlaceholders(body *hclsyntax.Body, src []byte) hcl.Diagnostics {
 			return hcl.Diagnostics{hclconf.Fault(node.Range(), "loops are not supported by berth yet")}
 		case *hclsyntax.ScopeTraversalExpr:
 			if uses++; uses == maxUses+1 {
-				return hcl.Diagnostics{hclconf.Fault(node.Range(), "too many uses of variables; expected at most %d", maxUses)}
+				return hcl.Diagnostics{
+					hclconf.Fault(node.Range(), "too many uses of variables; expected at most %d", maxUses),
+				}
 			}
 		}
 		return nil
@@ -141,7 +144,8 @@ func (s *scope) variable(b *hclsyntax.Block) {
 	}
 	for name, a := range b.Body.Attributes {
 		if name != "default" && name != "type" && name != "description" && name != "sensitive" {
-			s.fault(a.NameRange, "unsupported argument %q; expected one of: default, description, sensitive, type", name)
+			s.fault(a.NameRange, "unsupported argument %q; expected one of: default, description, sensitive, type",
+				name)
 		}
 	}
 	for _, in := range b.Body.Blocks {
@@ -176,7 +180,10 @@ func inOrder(attrs hclsyntax.Attributes) []*hclsyntax.Attribute {
 	for _, a := range attrs {
 		out = append(out, a)
 	}
-	slices.SortFunc(out, func(a, b *hclsyntax.Attribute) int { return a.NameRange.Start.Byte - b.NameRange.Start.Byte })
+	slices.SortFunc(out, func(a,
+		b *hclsyntax.Attribute) int {
+		return a.NameRange.Start.Byte - b.NameRange.Start.Byte
+	})
 	return out
 }
 

@@ -85,7 +85,8 @@ func TestPlaceholdersSurvive(t *testing.T) {
 	task := j.TaskGroups[0].Tasks[0]
 	for _, c := range []struct{ got, want string }{
 		{j.Constraints[0].LTarget, "${attr.kernel.name}"},
-		{task.Config["args"].([]any)[1].(string), `echo ${NOMAD_ALLOC_ID} ${HOME} ${env "HOME"}${env  "B"} busybox:v1`},
+		{task.Config["args"].([]any)[1].(string),
+			`echo ${NOMAD_ALLOC_ID} ${HOME} ${env "HOME"}${env  "B"} busybox:v1`},
 		{task.Env["NODE"], "${node.unique.name}"},
 		{task.Env["RACK"], `${meta["rack"]}`},
 		{task.Env["ALLOC"], "${BERTH_ALLOC_DIR}/x"},
@@ -133,16 +134,21 @@ const (
 func TestJobErrors(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{head + "    cout = 1" + tail, `j.hcl:3,5: unsupported argument "cout" (did you mean "count"?); expected one of: count, constraint, restart, reschedule, ephemeral_disk, volume, meta, shutdown_delay, task`},
-		{head + "    network {\n      port \"x\" {}\n    }" + tail, `j.hcl:3,5: "network" is not supported by berth yet`},
+		{head + "    network {\n      port \"x\" {}\n    }" + tail,
+			`j.hcl:3,5: "network" is not supported by berth yet`},
 		{head + "    update { }" + tail, `j.hcl:3,5: "update" is not supported by berth yet`},
 		{head + "    service { }" + tail, `"service" is not supported by berth yet`},
-		{"job \"j\" {\n  task \"t\" {\n    driver = \"exec\"\n    template {\n      data = \"x\"\n    }\n  }\n}\n", `j.hcl:4,5: "template" is not supported by berth yet`},
+		{"job \"j\" {\n  task \"t\" {\n    driver = \"exec\"\n    template {\n      data = \"x\"\n    }\n  }\n}\n",
+			`j.hcl:4,5: "template" is not supported by berth yet`},
 		{"job \"j\" {\n  periodic { cron = \"*\" }\n}\n", `j.hcl:2,3: "periodic" is not supported by berth yet`},
 		{head + "    volume \"a\" { type = \"csi\" }" + tail, `missing argument "source"; expected a string`},
-		{head + "    count = \"three\"" + tail, `j.hcl:3,13: invalid value for "count": got a string; expected a whole number`},
-		{head + "    count = var.n" + tail, `j.hcl:3,16: unsupported attribute: This object does not have an attribute named "n"`},
+		{head + "    count = \"three\"" + tail,
+			`j.hcl:3,13: invalid value for "count": got a string; expected a whole number`},
+		{head + "    count = var.n" + tail,
+			`j.hcl:3,16: unsupported attribute: This object does not have an attribute named "n"`},
 		{head + "    meta { a = \"${HOME}\" }" + tail, `j.hcl:3,19: unknown variable`},
-		{head + "    constraint {\n      attribute = \"x\"\n      value = \"y\"\n      regexp = \"z\"\n    }" + tail, `j.hcl:3,5: the constraint has more than one form`},
+		{head + "    constraint {\n      attribute = \"x\"\n      value = \"y\"\n      regexp = \"z\"\n    }" +
+			tail, `j.hcl:3,5: the constraint has more than one form`},
 		{"job \"j\" {\n  task \"t\" { }\n}\n", `missing argument "driver"; expected a string`},
 		{"job \"j\" {\n  group \"g\" { }\n  group \"g\" { }\n}\n", `j.hcl:3,3: duplicate group "g"`},
 		{"job \"j\" {\n  group \"g\" {\n    task \"t\" { driver = \"x\" }\n    task \"t\" { driver = \"x\" }\n  }\n}\n", `j.hcl:4,5: duplicate task "t"`},
@@ -160,7 +166,8 @@ func TestJobErrors(t *testing.T) {
 		{"locals {\n  a = [for x in [1]: x]\n}\n", `j.hcl:2,7: loops are not supported by berth yet`},
 		{"locals {\n  a = \"%{ for x in [1] }${x}%{ endfor }\"\n}\n", `loops are not supported by berth yet`},
 		{"locals {\n" + doubling(40) + "}\n", `the value is too large; expected at most 65536 bytes`},
-		{"locals {\n  a = 1\n  b = \"" + strings.Repeat("${local.a}", 1001) + "\"\n}\n", `too many uses of variables; expected at most 1000`},
+		{"locals {\n  a = 1\n  b = \"" + strings.Repeat("${local.a}", 1001) + "\"\n}\n",
+			`too many uses of variables; expected at most 1000`},
 		{"locals {\n  a = file(\"/etc/passwd\")\n}\n", `call to unknown function`},
 	} {
 		_, err := ParseJob("j.hcl", []byte(c.src))
@@ -192,13 +199,16 @@ func TestVolumeErrors(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
 		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_mim = 1\n", `v.hcl:3,1: unsupported argument "capacity_mim" (did you mean "capacity_min"?); expected one of: id, namespace, name, type, plugin_id, external_id`},
 		{"plugin_id = \"p\"\n", `missing argument "id"; expected a string`},
-		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"lots\"\n", `v.hcl:3,16: invalid value for "capacity_min": "lots" is not a size; expected a size such as "64MiB"`},
+		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"lots\"\n",
+			`v.hcl:3,16: invalid value for "capacity_min": "lots" is not a size; expected a size such as "64MiB"`},
 		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = -1\n", `is not a size`},
 		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"99999999999TiB\"\n", `is not a size`},
 		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = [1]\n", `got a list; expected a size such as "64MiB"`},
 		{"id = \"v\"\nplugin_id = \"p\"\ntype = \"host\"\n", `volumes of type "host" are not supported by berth`},
-		{"id = \"v\"\nplugin_id = \"p\"\nsecrets { a = [\"s3cret\"] }\n", `v.hcl:3,15: invalid value for "a": got a list; expected a string`},
-		{"id = \"v\"\nplugin_id = \"p\"\ntopology_request {\n  required {\n    topology { }\n  }\n}\n", `missing argument "segments"`},
+		{"id = \"v\"\nplugin_id = \"p\"\nsecrets { a = [\"s3cret\"] }\n",
+			`v.hcl:3,15: invalid value for "a": got a list; expected a string`},
+		{"id = \"v\"\nplugin_id = \"p\"\ntopology_request {\n  required {\n    topology { }\n  }\n}\n",
+			`missing argument "segments"`},
 		{"id = var.x\nplugin_id = \"p\"\n", `variables not allowed`},
 	} {
 		_, err := ParseVolume("v.hcl", []byte(c.src))

@@ -84,7 +84,8 @@ func find(body hcl.Body, kind, quoted, number string) *hcl.Block {
 	}
 	name, _ := strconv.Unquote(quoted)
 	for _, b := range content.Blocks {
-		if quoted == "" || len(content.Blocks) == 1 || len(b.Labels) > 0 && b.Labels[0] == name || constant(b.Body, "volume") == name {
+		if quoted == "" || len(content.Blocks) == 1 || len(b.Labels) > 0 && b.Labels[0] == name ||
+			constant(b.Body, "volume") == name {
 			return b
 		}
 	}

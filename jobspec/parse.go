@@ -47,13 +47,23 @@ func (c *converter) fault(at hcl.Range, format string, args ...any) {
 }
 
 func (c *converter) job(j *job) *structs.Job {
-	out := &structs.Job{Region: j.Region, Namespace: j.Namespace, ID: or(j.ID, j.Label), Name: j.Name, Type: j.Type,
-		Datacenters: j.Datacenters, NodePool: j.NodePool, Constraints: c.constraints(j.Constraints), Meta: j.Meta}
+	out := &structs.Job{
+		Region:      j.Region,
+		Namespace:   j.Namespace,
+		ID:          or(j.ID, j.Label),
+		Name:        j.Name,
+		Type:        j.Type,
+		Datacenters: j.Datacenters,
+		NodePool:    j.NodePool,
+		Constraints: c.constraints(j.Constraints),
+		Meta:        j.Meta,
+	}
 	c.jobType = or(j.Type, structs.JobService)
 	if j.Priority != nil {
 		out.Priority = *j.Priority
 		if out.Priority == 0 { // in a row it means that none was given
-			c.fault(j.At, "priority 0; expected a number from %d to %d", structs.JobMinPriority, structs.JobMaxPriority)
+			c.fault(j.At, "priority 0; expected a number from %d to %d", structs.JobMinPriority,
+				structs.JobMaxPriority)
 		}
 	}
 	seen := map[string]bool{}
@@ -83,8 +93,14 @@ func or(s, def string) string {
 }
 
 func (c *converter) group(g *group) *structs.TaskGroup {
-	out := &structs.TaskGroup{Name: g.Name, Count: 1, Constraints: c.constraints(g.Constraints), Meta: g.Meta,
-		ShutdownDelay: g.ShutdownDelay, ReschedulePolicy: g.Reschedule.over(structs.DefaultReschedulePolicy(c.jobType))}
+	out := &structs.TaskGroup{
+		Name:             g.Name,
+		Count:            1,
+		Constraints:      c.constraints(g.Constraints),
+		Meta:             g.Meta,
+		ShutdownDelay:    g.ShutdownDelay,
+		ReschedulePolicy: g.Reschedule.over(structs.DefaultReschedulePolicy(c.jobType)),
+	}
 	set(&out.Count, g.Count)
 	def := structs.DefaultRestartPolicy(c.jobType)
 	if g.Restart != nil {
@@ -92,7 +108,11 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 		def = *out.RestartPolicy
 	}
 	if d := g.EphemeralDisk; d != nil {
-		out.EphemeralDisk = &structs.EphemeralDisk{SizeMB: structs.DefaultDiskMB, Sticky: d.Sticky, Migrate: d.Migrate}
+		out.EphemeralDisk = &structs.EphemeralDisk{
+			SizeMB:  structs.DefaultDiskMB,
+			Sticky:  d.Sticky,
+			Migrate: d.Migrate,
+		}
 		set(&out.EphemeralDisk.SizeMB, d.Size)
 	}
 	for alias, v := range g.Volumes {
@@ -110,25 +130,52 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 }
 
 func (v *volume) request(alias string) *structs.VolumeRequest {
-	return &structs.VolumeRequest{Name: alias, Type: v.Type, Source: v.Source, ReadOnly: v.ReadOnly,
-		AccessMode: structs.CSIAccessMode(v.AccessMode), AttachmentMode: structs.CSIAttachmentMode(v.AttachmentMode),
-		MountOptions: (*structs.CSIMountOptions)(v.MountOptions), PerAlloc: v.PerAlloc}
+	return &structs.VolumeRequest{
+		Name:           alias,
+		Type:           v.Type,
+		Source:         v.Source,
+		ReadOnly:       v.ReadOnly,
+		AccessMode:     structs.CSIAccessMode(v.AccessMode),
+		AttachmentMode: structs.CSIAttachmentMode(v.AttachmentMode),
+		MountOptions:   (*structs.CSIMountOptions)(v.MountOptions),
+		PerAlloc:       v.PerAlloc,
+	}
 }
 
 func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
-	out := &structs.Task{Name: t.Name, Driver: t.Driver, User: t.User, Config: t.Config, Env: t.Env,
-		Constraints: c.constraints(t.Constraints), Meta: t.Meta, KillTimeout: t.KillTimeout, KillSignal: t.KillSignal,
-		LogConfig: (*structs.LogConfig)(t.Logs), Leader: t.Leader, ShutdownDelay: t.ShutdownDelay,
-		CSIPluginConfig: (*structs.CSIPluginConfig)(t.CSIPlugin)}
+	out := &structs.Task{
+		Name:            t.Name,
+		Driver:          t.Driver,
+		User:            t.User,
+		Config:          t.Config,
+		Env:             t.Env,
+		Constraints:     c.constraints(t.Constraints),
+		Meta:            t.Meta,
+		KillTimeout:     t.KillTimeout,
+		KillSignal:      t.KillSignal,
+		LogConfig:       (*structs.LogConfig)(t.Logs),
+		Leader:          t.Leader,
+		ShutdownDelay:   t.ShutdownDelay,
+		CSIPluginConfig: (*structs.CSIPluginConfig)(t.CSIPlugin),
+	}
 	if t.Restart != nil {
 		out.RestartPolicy = t.Restart.over(restart)
 	}
 	if r := t.Resources; r != nil {
-		out.Resources = &structs.Resources{CPU: r.CPU, Cores: r.Cores, MemoryMB: r.MemoryMB, MemoryMaxMB: r.MemoryMaxMB}
+		out.Resources = &structs.Resources{
+			CPU:         r.CPU,
+			Cores:       r.Cores,
+			MemoryMB:    r.MemoryMB,
+			MemoryMaxMB: r.MemoryMaxMB,
+		}
 	}
 	for _, m := range t.VolumeMounts {
-		out.VolumeMounts = append(out.VolumeMounts, &structs.VolumeMount{Volume: m.Volume, Destination: m.Destination,
-			ReadOnly: m.ReadOnly, PropagationMode: m.PropagationMode})
+		out.VolumeMounts = append(out.VolumeMounts, &structs.VolumeMount{
+			Volume:          m.Volume,
+			Destination:     m.Destination,
+			ReadOnly:        m.ReadOnly,
+			PropagationMode: m.PropagationMode,
+		})
 	}
 	return out
 }
@@ -184,7 +231,8 @@ func (c *converter) constraint(x *constraint) *structs.Constraint {
 		operand string
 		value   *string
 	}{
-		{structs.ConstraintVersion, x.Version}, {structs.ConstraintSemver, x.Semver}, {structs.ConstraintRegexp, x.Regexp},
+		{structs.ConstraintVersion, x.Version}, {structs.ConstraintSemver, x.Semver},
+		{structs.ConstraintRegexp, x.Regexp},
 		{structs.ConstraintSetContains, x.SetContains}, {structs.ConstraintSetContainsAny, x.SetContainsAny},
 		{structs.ConstraintDistinctHosts, boolText(x.DistinctHosts)},
 	} {

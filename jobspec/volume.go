@@ -59,7 +59,10 @@ func ParseVolume(filename string, src []byte) (*structs.CSIVolume, error) {
 		diags = hclconf.DecodeBody(body, nil, &f)
 	}
 	if !diags.HasErrors() && f.Type != "" && f.Type != structs.VolumeTypeCSI {
-		diags = hcl.Diagnostics{hclconf.Fault(body.MissingItemRange(), "volumes of type %q are not supported by berth; expected type = \"csi\"", f.Type)}
+		diags = hcl.Diagnostics{
+			hclconf.Fault(body.MissingItemRange(),
+				"volumes of type %q are not supported by berth; expected type = \"csi\"", f.Type),
+		}
 	}
 	if err := hclconf.Error(diags); err != nil {
 		return nil, err
@@ -68,16 +71,32 @@ func ParseVolume(filename string, src []byte) (*structs.CSIVolume, error) {
 }
 
 func (f *volumeFile) row() *structs.CSIVolume {
-	v := &structs.CSIVolume{ID: f.ID, Namespace: f.Namespace, Name: f.Name, PluginID: f.PluginID, ExternalID: f.ExternalID,
-		SnapshotID: f.SnapshotID, CloneID: f.CloneID, RequestedCapacityMin: int64(f.CapacityMin),
-		RequestedCapacityMax: int64(f.CapacityMax), MountOptions: (*structs.CSIMountOptions)(f.MountOptions),
-		Secrets: f.Secrets, Parameters: f.Parameters, Context: f.Context}
+	v := &structs.CSIVolume{
+		ID:                   f.ID,
+		Namespace:            f.Namespace,
+		Name:                 f.Name,
+		PluginID:             f.PluginID,
+		ExternalID:           f.ExternalID,
+		SnapshotID:           f.SnapshotID,
+		CloneID:              f.CloneID,
+		RequestedCapacityMin: int64(f.CapacityMin),
+		RequestedCapacityMax: int64(f.CapacityMax),
+		MountOptions:         (*structs.CSIMountOptions)(f.MountOptions),
+		Secrets:              f.Secrets,
+		Parameters:           f.Parameters,
+		Context:              f.Context,
+	}
 	for _, c := range f.Capabilities {
 		v.RequestedCapabilities = append(v.RequestedCapabilities, &structs.CSIVolumeCapability{
-			AttachmentMode: structs.CSIAttachmentMode(c.AttachmentMode), AccessMode: structs.CSIAccessMode(c.AccessMode)})
+			AttachmentMode: structs.CSIAttachmentMode(c.AttachmentMode),
+			AccessMode:     structs.CSIAccessMode(c.AccessMode),
+		})
 	}
 	if f.Topology != nil {
-		v.RequestedTopologies = &structs.CSITopologyRequest{Required: f.Topology.Required.rows(), Preferred: f.Topology.Preferred.rows()}
+		v.RequestedTopologies = &structs.CSITopologyRequest{
+			Required:  f.Topology.Required.rows(),
+			Preferred: f.Topology.Preferred.rows(),
+		}
 	}
 	return v
 }
