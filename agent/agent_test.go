@@ -63,7 +63,11 @@ func (l *lines) await(t *testing.T, text string) string {
 
 // command runs what a user types after `berth agent` and returns the exit code.
 func command(ctx context.Context, out, log io.Writer, args ...string) int {
-	return cli.Run(ctx, append([]string{"agent"}, args...), cli.Stdio{In: strings.NewReader(""), Out: out, Err: log}, Command())
+	return cli.Run(ctx, append([]string{"agent"}, args...), cli.Stdio{
+		In:  strings.NewReader(""),
+		Out: out,
+		Err: log,
+	}, Command())
 }
 
 // onLoopback are the options of a server alone, which needs no root.
@@ -183,7 +187,8 @@ func TestAnAgentThatCannotStartLeavesNothingOpen(t *testing.T) {
 	if err := os.WriteFile(inTheWay, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code := command(t.Context(), io.Discard, io.Discard, append(onLoopback, "-client", "-http-port", "0", "-data-dir", dir)...)
+	code := command(t.Context(), io.Discard, io.Discard,
+		append(onLoopback, "-client", "-http-port", "0", "-data-dir", dir)...)
 	if code == 0 {
 		t.Fatal("it ran")
 	}

@@ -27,15 +27,23 @@ has the server leave the cluster first.`
 // Command is `berth agent`: it runs an agent until ctx ends.
 func Command() cli.Command {
 	flags := []cli.Flag{
-		{Name: "config", Kind: cli.Strings, Value: "path", Usage: "A configuration file, or a directory of them; may be given more than once"},
+		{Name: "config", Kind: cli.Strings, Value: "path",
+			Usage: "A configuration file, or a directory of them; may be given more than once"},
 		{Name: "dev", Kind: cli.Bool, Usage: "Run a server and a node in one process that keeps nothing"},
 	}
 	for _, o := range options {
 		flags = append(flags, o.Flag)
 	}
-	return cli.Command{Name: "agent", Group: cli.GroupSelf, Synopsis: "Run a server, a node, or both", Help: help,
+	return cli.Command{
+		Name:     "agent",
+		Group:    cli.GroupSelf,
+		Synopsis: "Run a server, a node, or both",
+		Help:     help,
 		Examples: []string{"berth agent -dev", "berth agent -config /etc/berth"},
-		Flags:    flags, Local: true, Run: runCommand}
+		Flags:    flags,
+		Local:    true,
+		Run:      runCommand,
+	}
 }
 
 // option is a flag with what it changes in the configuration. One that is not given leaves it alone.
@@ -47,31 +55,50 @@ type option struct {
 var options = []option{
 	boolean("server", "Run a server", func(c *Config, v bool) { c.Server.Enabled = v }),
 	boolean("client", "Run a node", func(c *Config, v bool) { c.Client.Enabled = v }),
-	text("data-dir", "path", "Where the agent keeps all it keeps; absolute", func(c *Config, v string) { c.DataDir = v }),
+	text("data-dir", "path", "Where the agent keeps all it keeps; absolute",
+		func(c *Config, v string) { c.DataDir = v }),
 	text("bind", "address", "The address to listen on", func(c *Config, v string) { c.BindAddr = v }),
 	text("name", "name", "The agent's name. Default: the host's", func(c *Config, v string) { c.Name = v }),
 	text("dc", "name", "The datacenter", func(c *Config, v string) { c.Datacenter = v }),
 	text("region", "name", "The region", func(c *Config, v string) { c.Region = v }),
-	text("log-level", "level", "trace, debug, info, warn or error", func(c *Config, v string) { c.LogLevel = v }),
+	text("log-level", "level", "trace, debug, info, warn or error",
+		func(c *Config, v string) { c.LogLevel = v }),
 	boolean("log-json", "Log in JSON", func(c *Config, v bool) { c.LogJSON = v }),
 	port("http-port", "The port of the HTTP API; 0 takes any", func(c *Config, v int) { c.Ports.HTTP = v }),
 	port("rpc-port", "The port of RPC and Raft; 0 takes any", func(c *Config, v int) { c.Ports.RPC = v }),
 	port("serf-port", "The port of gossip; 0 takes any", func(c *Config, v int) { c.Ports.Serf = v }),
-	number("bootstrap-expect", "number", "How many servers form the cluster", func(c *Config, v int) { c.Server.BootstrapExpect = v }),
-	text("retry-join", "addresses", "Gossip addresses of other servers, comma-separated", func(c *Config, v string) { c.Server.RetryJoin = strings.Split(v, ",") }),
-	text("servers", "addresses", "RPC addresses of the servers that a node joins, comma-separated", func(c *Config, v string) { c.Client.Servers = strings.Split(v, ",") }),
+	number("bootstrap-expect", "number", "How many servers form the cluster",
+		func(c *Config, v int) { c.Server.BootstrapExpect = v }),
+	text("retry-join", "addresses", "Gossip addresses of other servers, comma-separated",
+		func(c *Config, v string) { c.Server.RetryJoin = strings.Split(v, ",") }),
+	text("servers", "addresses", "RPC addresses of the servers that a node joins, comma-separated",
+		func(c *Config, v string) { c.Client.Servers = strings.Split(v, ",") }),
 }
 
 func boolean(name, usage string, set func(*Config, bool)) option {
-	return option{cli.Flag{Name: name, Kind: cli.Bool, Usage: usage}, func(c *Config, call *cli.Call) { set(c, call.Bool(name)) }}
+	return option{cli.Flag{
+		Name:  name,
+		Kind:  cli.Bool,
+		Usage: usage,
+	}, func(c *Config, call *cli.Call) { set(c, call.Bool(name)) }}
 }
 
 func text(name, value, usage string, set func(*Config, string)) option {
-	return option{cli.Flag{Name: name, Kind: cli.String, Value: value, Usage: usage}, func(c *Config, call *cli.Call) { set(c, call.String(name)) }}
+	return option{cli.Flag{
+		Name:  name,
+		Kind:  cli.String,
+		Value: value,
+		Usage: usage,
+	}, func(c *Config, call *cli.Call) { set(c, call.String(name)) }}
 }
 
 func number(name, value, usage string, set func(*Config, int)) option {
-	return option{cli.Flag{Name: name, Kind: cli.Number, Value: value, Usage: usage}, func(c *Config, call *cli.Call) { set(c, int(call.Number(name))) }}
+	return option{cli.Flag{
+		Name:  name,
+		Kind:  cli.Number,
+		Value: value,
+		Usage: usage,
+	}, func(c *Config, call *cli.Call) { set(c, int(call.Number(name))) }}
 }
 
 func port(name, usage string, set func(*Config, int)) option { return number(name, "port", usage, set) }

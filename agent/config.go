@@ -115,16 +115,19 @@ func expand(path string) ([]string, error) {
 func (c *Config) Finish() error {
 	var faults []error
 	if hclog.LevelFromString(c.LogLevel) == hclog.NoLevel {
-		faults = append(faults, fmt.Errorf("log_level is %q; expected one of trace, debug, info, warn, error", c.LogLevel))
+		faults = append(faults, fmt.Errorf("log_level is %q; expected one of trace, debug, info, warn, error",
+			c.LogLevel))
 	}
 	if !c.Server.Enabled && !c.Client.Enabled {
 		faults = append(faults, errors.New("neither server nor client is enabled; expected server { enabled = true }, client { enabled = true }, or -dev"))
 	}
 	faults = append(faults, c.Limits.validate(), c.Telemetry.Validate())
 	if !filepath.IsAbs(c.DataDir) {
-		faults = append(faults, fmt.Errorf("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir))
+		faults = append(faults, fmt.Errorf("data_dir is %q; expected an absolute path, here or with -data-dir",
+			c.DataDir))
 	}
-	for _, a := range []struct{ name, addr string }{{"bind_addr", c.BindAddr}, {"addresses.http", c.Addresses.HTTP}} {
+	for _, a := range []struct{ name, addr string }{{"bind_addr", c.BindAddr},
+		{"addresses.http", c.Addresses.HTTP}} {
 		if a.addr != "" && net.ParseIP(a.addr) == nil {
 			faults = append(faults, fmt.Errorf("%s is %q; expected an IP address", a.name, a.addr))
 		}

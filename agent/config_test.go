@@ -49,7 +49,8 @@ func TestLaterFilesAndThenFlagsWin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Region != "eu" || c.Datacenter != "dc2" || c.LogLevel != "debug" || c.Ports != (Ports{HTTP: 7, RPC: 0, Serf: 4748}) {
+	if c.Region != "eu" || c.Datacenter != "dc2" || c.LogLevel != "debug" ||
+		c.Ports != (Ports{HTTP: 7, RPC: 0, Serf: 4748}) {
 		t.Errorf("%+v", c)
 	}
 	if !c.Server.Enabled || c.Server.HeartbeatTTL != 3*time.Second || c.Server.BootstrapExpect != 1 {

@@ -39,7 +39,8 @@ func TestConnectionsOverHTTPAreBounded(t *testing.T) {
 		"in all":        {HTTPMaxConns: 3, HTTPMaxConnsPerClient: 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv := serveConns(t, newConns(limits, nil, nil), http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			srv := serveConns(t, newConns(limits, nil, nil),
+				http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 			dial := func() net.Conn {
 				conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 				if err != nil {
@@ -56,7 +57,8 @@ func TestConnectionsOverHTTPAreBounded(t *testing.T) {
 				}
 				kept = append(kept, conn)
 			}
-			if status, again, closes := ask(t, dial()); status != http.StatusServiceUnavailable || again != "1" || !closes {
+			if status, again, closes := ask(t, dial()); status != http.StatusServiceUnavailable || again != "1" ||
+				!closes {
 				t.Errorf("one too many is answered %d, again %q, closed %v", status, again, closes)
 			}
 			if status, _, _ := ask(t, kept[0]); status != http.StatusOK {
@@ -78,7 +80,8 @@ func TestConnectionsOverHTTPAreBounded(t *testing.T) {
 }
 
 func TestLimitsAreChecked(t *testing.T) {
-	for _, l := range []Limits{{HTTPMaxConns: 0, HTTPMaxConnsPerClient: 1}, {HTTPMaxConns: 1, HTTPMaxConnsPerClient: -1}} {
+	for _, l := range []Limits{{HTTPMaxConns: 0, HTTPMaxConnsPerClient: 1},
+		{HTTPMaxConns: 1, HTTPMaxConnsPerClient: -1}} {
 		if l.validate() == nil {
 			t.Errorf("%+v passes", l)
 		}

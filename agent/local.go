@@ -21,17 +21,26 @@ func (l local) Self() *api.AgentSelf {
 	c := l.a.cfg
 	self := &api.AgentSelf{
 		Config: map[string]any{
-			"Region": c.Region, "Datacenter": c.Datacenter, "NodeName": c.Name, "DataDir": c.DataDir,
-			"BindAddr": c.BindAddr, "LogLevel": c.LogLevel, "DevMode": c.Dev,
-			"Version": map[string]string{"Version": version.Version},
-			"Server":  map[string]any{"Enabled": c.Server.Enabled, "BootstrapExpect": c.Server.BootstrapExpect},
-			"Client":  map[string]any{"Enabled": c.Client.Enabled, "NodePool": c.Client.NodePool, "NodeClass": c.Client.NodeClass},
-			"Ports":   map[string]int{"HTTP": c.Ports.HTTP, "RPC": c.Ports.RPC, "Serf": c.Ports.Serf},
+			"Region":     c.Region,
+			"Datacenter": c.Datacenter,
+			"NodeName":   c.Name,
+			"DataDir":    c.DataDir,
+			"BindAddr":   c.BindAddr,
+			"LogLevel":   c.LogLevel,
+			"DevMode":    c.Dev,
+			"Version":    map[string]string{"Version": version.Version},
+			"Server":     map[string]any{"Enabled": c.Server.Enabled, "BootstrapExpect": c.Server.BootstrapExpect},
+			"Client": map[string]any{
+				"Enabled":   c.Client.Enabled,
+				"NodePool":  c.Client.NodePool,
+				"NodeClass": c.Client.NodeClass,
+			},
+			"Ports": map[string]int{"HTTP": c.Ports.HTTP, "RPC": c.Ports.RPC, "Serf": c.Ports.Serf},
 		},
-		Stats: map[string]map[string]string{"berth": {
-			"server": strconv.FormatBool(l.a.server != nil), "client": strconv.FormatBool(l.a.client != nil),
-			"version": version.Version,
-		}},
+		Stats: map[string]map[string]string{
+			"berth": {"server": strconv.FormatBool(l.a.server != nil), "client": strconv.FormatBool(l.a.client != nil),
+				"version": version.Version},
+		},
 	}
 	if l.a.server != nil {
 		self.Stats["raft"] = l.a.server.Stats()
@@ -48,7 +57,8 @@ func (l local) Self() *api.AgentSelf {
 
 // noServer is the answer of an agent without a server to what only servers know.
 func noServer(what string) error {
-	return structs.Errorf(structs.KindPrecondition, "this agent runs no server; ask the HTTP API of a server for %s", what)
+	return structs.Errorf(structs.KindPrecondition,
+		"this agent runs no server; ask the HTTP API of a server for %s", what)
 }
 
 // Members lists the servers as the gossip sees them.

@@ -16,12 +16,13 @@ import (
 	"berth/rpc"
 )
 
-// BenchmarkReadOverHTTP is a read of one volume that is not there, which is as little as can be served; and one
-// that is refused, at the connection or, as connections without a gate leave it, by the procedure. It reports
-// the CPU time of the server alone.
+// BenchmarkReadOverHTTP is a read of one volume that is not there, which is as little as can be served; and
+// one that is refused, at the connection or, as connections without a gate leave it, by the procedure. It
+// reports the CPU time of the server alone.
 func BenchmarkReadOverHTTP(b *testing.B) {
 	for name, c := range map[string]struct{ refuses, atConn bool }{
-		"served": {false, true}, "served without the wrapper's gate": {}, "refused at the connection": {true, true}, "refused by the procedure": {true, false},
+		"served": {false, true}, "served without the wrapper's gate": {}, "refused at the connection": {true, true},
+		"refused by the procedure": {true, false},
 	} {
 		b.Run(name, func(b *testing.B) {
 			gate, status := admission.New(admission.DefaultConfig()), http.StatusNotFound
@@ -42,8 +43,8 @@ func BenchmarkReadOverHTTP(b *testing.B) {
 	}
 }
 
-// exchange asks over many connections at once, each again when all are answered, from one thread whose time can
-// be told from the server's.
+// exchange asks over many connections at once, each again when all are answered, from one thread whose time
+// can be told from the server's.
 func exchange(b *testing.B, port, status int) {
 	const head = "GET /v1/volume/csi/a-volume?namespace=default HTTP/1.1\r\nHost: 127.0.0.1:4646\r\nUser-Agent: Go-http-client/1.1\r\nAccept-Encoding: gzip\r\n\r\n"
 	var conns [32]int

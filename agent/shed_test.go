@@ -31,8 +31,8 @@ func procedures() []rpc.Endpoint {
 	return endpoints.New(endpoints.Deps{Store: state.New(), Raft: alone{}, Logger: hclog.NewNullLogger()}).List()
 }
 
-// TestRoutesAndProceduresShedAlike: what may be refused at the connection is what may be refused by the procedure
-// that a route calls, and nothing else.
+// TestRoutesAndProceduresShedAlike: what may be refused at the connection is what may be refused by the
+// procedure that a route calls, and nothing else.
 func TestRoutesAndProceduresShedAlike(t *testing.T) {
 	sheds := map[string]bool{}
 	for _, e := range procedures() {
@@ -58,7 +58,8 @@ func TestRoutesAndProceduresShedAlike(t *testing.T) {
 		}
 		got, _ := api.Sheds([]byte(path))
 		if got != want || r.Sheds != want {
-			t.Errorf("%s: it is said to shed: %v, at the connection: %v, its procedure does: %v", r.Path, r.Sheds, got, want)
+			t.Errorf("%s: it is said to shed: %v, at the connection: %v, its procedure does: %v", r.Path, r.Sheds, got,
+				want)
 		}
 		if waits, _ := api.Sheds([]byte(path + "?index=7")); waits {
 			t.Errorf("%s sheds while it waits", r.Path)

@@ -19,28 +19,37 @@ directories, and images of ext4 or xfs on loop devices. As the task of a job
 with a csi_plugin block it needs no option but -node-id.`
 
 func hostpathCommand() cli.Command {
-	return cli.Command{Name: "hostpath", Synopsis: "Run the CSI driver for storage on this node", Help: helpHostpath,
+	return cli.Command{Name: "hostpath", Synopsis: "Run the CSI driver for storage on this node",
+		Help:     helpHostpath,
 		Examples: []string{"berth plugin hostpath -node-id n1 -data-dir /var/lib/hostpath"},
 		Local:    true, Run: runHostpath, Flags: []cli.Flag{
 			{Name: "node-id", Kind: cli.String, Value: "name", Usage: "This node's name, unique among the nodes"},
-			{Name: "endpoint", Kind: cli.String, Value: "socket", Usage: "The unix socket to serve on. Default: CSI_ENDPOINT"},
-			{Name: "data-dir", Kind: cli.String, Value: "path", Usage: "The directory in which volumes live. Default: BERTH_PLUGIN_DATA"},
-			{Name: "capacity", Kind: cli.String, Value: "size", Default: "0", Usage: "The size of all volumes together, such as 10GiB; 0: what the file system has"},
-			{Name: "max-volumes", Kind: cli.Number, Value: "number", Default: "0", Usage: "How many volumes may be in use on this node; 0: any number"},
+			{Name: "endpoint", Kind: cli.String, Value: "socket",
+				Usage: "The unix socket to serve on. Default: CSI_ENDPOINT"},
+			{Name: "data-dir", Kind: cli.String, Value: "path",
+				Usage: "The directory in which volumes live. Default: BERTH_PLUGIN_DATA"},
+			{Name: "capacity", Kind: cli.String, Value: "size", Default: "0",
+				Usage: "The size of all volumes together, such as 10GiB; 0: what the file system has"},
+			{Name: "max-volumes", Kind: cli.Number, Value: "number", Default: "0",
+				Usage: "How many volumes may be in use on this node; 0: any number"},
 			{Name: "name", Kind: cli.String, Value: "name", Default: hostpath.DefaultName, Usage: "The driver's name"},
-			{Name: "topology-key", Kind: cli.String, Value: "key", Default: hostpath.DefaultTopologyKey, Usage: "The topology key that carries the node's name"},
-			{Name: "log-level", Kind: cli.String, Value: "level", Default: "info", Usage: "trace, debug, info, warn or error"},
+			{Name: "topology-key", Kind: cli.String, Value: "key", Default: hostpath.DefaultTopologyKey,
+				Usage: "The topology key that carries the node's name"},
+			{Name: "log-level", Kind: cli.String, Value: "level", Default: "info",
+				Usage: "trace, debug, info, warn or error"},
 		}}
 }
 
 func runHostpath(ctx context.Context, c *cli.Call) error {
 	capacity, err := humanize.ParseBytes(c.String("capacity"))
 	if err != nil {
-		return structs.Errorf(structs.KindInvalid, "the option -capacity is %q, expected a size such as 10GiB", c.String("capacity"))
+		return structs.Errorf(structs.KindInvalid, "the option -capacity is %q, expected a size such as 10GiB",
+			c.String("capacity"))
 	}
 	level := hclog.LevelFromString(c.String("log-level"))
 	if level == hclog.NoLevel {
-		return structs.Errorf(structs.KindInvalid, "the option -log-level is %q, expected trace, debug, info, warn or error", c.String("log-level"))
+		return structs.Errorf(structs.KindInvalid,
+			"the option -log-level is %q, expected trace, debug, info, warn or error", c.String("log-level"))
 	}
 	return hostpath.Run(ctx, hostpath.Config{
 		Endpoint: orEnv(c.String("endpoint"), "CSI_ENDPOINT"), NodeID: c.String("node-id"),
