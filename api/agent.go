@@ -267,7 +267,8 @@ func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 		return structs.Errorf(structs.KindUnavailable, "the snapshot broke off: %w", err)
 	}
 	if want := resp.Header.Get("Digest"); want != "sha-256="+base64.StdEncoding.EncodeToString(sum.Sum(nil)) {
-		return structs.Errorf(structs.KindUnavailable, "the snapshot was damaged on its way: its digest is not %q", want)
+		return structs.Errorf(structs.KindUnavailable, "the snapshot was damaged on its way: its digest is not %q",
+			want)
 	}
 	return nil
 }

@@ -36,8 +36,8 @@ func (noLeases) Renew(string) time.Duration { return time.Hour }
 // benchSize is how many rows of each kind are listed.
 const benchSize = 10000
 
-// benchHandler serves a state with many volumes, and of nodes, of their allocations and of their claims of one
-// volume as many as wanted.
+// benchHandler serves a state with many volumes, and of nodes, of their allocations and of their claims of
+// one volume as many as wanted.
 func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	store := state.New()
 	index := uint64(0)
@@ -48,8 +48,12 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 			t.Fatal(err)
 		}
 	}
-	volumes := &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume, benchSize)}}
-	plan := &structs.Plan{Eval: &structs.Evaluation{ID: "eval", JobID: benchshape.JobID, Status: structs.EvalComplete}}
+	volumes := &structs.CSIVolumeRegisterRequest{
+		Volumes: []*structs.CSIVolume{benchshape.Volume(benchshape.SharedVolume, benchSize)},
+	}
+	plan := &structs.Plan{
+		Eval: &structs.Evaluation{ID: "eval", JobID: benchshape.JobID, Status: structs.EvalComplete},
+	}
 	for i := range nodes {
 		put(func(tx *state.WriteTx) error {
 			return state.NodeRegister(tx, benchshape.Register(i, 0, benchshape.Plugin))
@@ -68,11 +72,19 @@ func benchHandler(t testing.TB, nodes int) (http.Handler, *state.Store) {
 	for i := range nodes {
 		put(func(tx *state.WriteTx) error {
 			c := benchshape.Claim(benchshape.SharedVolume, i, structs.ClaimRead)
-			return state.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{NodeID: benchshape.UUID("node", i), Claims: []*structs.CSIClaim{c}})
+			return state.VolumeClaim(tx, &structs.CSIVolumeClaimRequest{
+				NodeID: benchshape.UUID("node", i),
+				Claims: []*structs.CSIClaim{c},
+			})
 		})
 	}
 	batch.Commit()
-	e := endpoints.New(endpoints.Deps{Store: store, Raft: alone{}, Leases: noLeases{}, Logger: hclog.NewNullLogger()})
+	e := endpoints.New(endpoints.Deps{
+		Store:  store,
+		Raft:   alone{},
+		Leases: noLeases{},
+		Logger: hclog.NewNullLogger(),
+	})
 	s := rpc.NewServer(hclog.NewNullLogger(), e.List()...)
 	t.Cleanup(s.Close)
 	return api.NewHandler(api.Config{Caller: s, Agent: newAgent(), Logger: hclog.NewNullLogger(),
@@ -96,8 +108,9 @@ func BenchmarkHTTPList(b *testing.B) {
 	h, _ := benchHandler(b, benchSize)
 	for name, path := range map[string]string{
 		"volumes": "/v1/volumes?type=csi", "nodes": "/v1/nodes", "allocations": "/v1/allocations",
-		"claims": "/v1/volume/csi/" + benchshape.SharedVolume + "/claims", "filtered": "/v1/volumes?type=csi&filter=ID+contains+%22vol%22",
-		"page": "/v1/volumes?type=csi&per_page=100", "reversed": "/v1/volumes?type=csi&reverse",
+		"claims":   "/v1/volume/csi/" + benchshape.SharedVolume + "/claims",
+		"filtered": "/v1/volumes?type=csi&filter=ID+contains+%22vol%22",
+		"page":     "/v1/volumes?type=csi&per_page=100", "reversed": "/v1/volumes?type=csi&reverse",
 	} {
 		b.Run(name, func(b *testing.B) { benchGet(b, h, path) })
 	}

@@ -64,7 +64,8 @@ func badParam(name, value, expected string) error {
 
 // read makes the serveFunc that calls a reading method. bind fills in what the path and parameters say
 // beyond the common options, and may be nil; pick takes what is rendered out of the answer.
-func read[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) any) serveFunc {
+func read[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) error,
+	pick func(*Resp) any) serveFunc {
 	return func(c *call) (any, error) {
 		req := new(Req)
 		if err := c.bindQuery(any(req).(interface{ Query() *structs.QueryOptions }).Query()); err != nil {
@@ -87,7 +88,8 @@ func read[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) err
 }
 
 // write is read for a writing method.
-func write[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) any) serveFunc {
+func write[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) error,
+	pick func(*Resp) any) serveFunc {
 	return func(c *call) (any, error) {
 		req := new(Req)
 		c.bindWrite(any(req).(interface{ Write() *structs.WriteOptions }).Write())
@@ -113,7 +115,8 @@ func done(e *structs.Empty) any { return e }
 // bindQuery reads the options that every read has.
 func (c *call) bindQuery(q *structs.QueryOptions) (err error) {
 	q.Region, q.Namespace = c.param("region"), c.param("namespace")
-	q.Prefix, q.Filter, q.Sort, q.NextToken = c.param("prefix"), c.param("filter"), c.param("sort"), c.param("next_token")
+	q.Prefix, q.Filter, q.Sort, q.NextToken = c.param("prefix"), c.param("filter"), c.param("sort"),
+		c.param("next_token")
 	q.AuthToken = c.token()
 	if q.MinIndex, err = number[uint64](c, "index", 64); err != nil {
 		return err
@@ -230,7 +233,8 @@ func (c *call) secrets() (structs.Secrets, error) {
 			err = json.Unmarshal(b, &secrets)
 		}
 		if err != nil { // without the error's text, which may hold a secret
-			return nil, structs.Errorf(structs.KindInvalid, "the header %s is not an object of strings in base64", headerBerthSecrets)
+			return nil, structs.Errorf(structs.KindInvalid, "the header %s is not an object of strings in base64",
+				headerBerthSecrets)
 		}
 		return secrets, nil
 	}
@@ -252,7 +256,8 @@ func parseSecrets(header string) (structs.Secrets, error) {
 		case !ok && last != "":
 			secrets[last] += "," + piece
 		default:
-			return nil, structs.Errorf(structs.KindInvalid, "the header %s is not of the form key=value,key=value", headerSecrets)
+			return nil, structs.Errorf(structs.KindInvalid, "the header %s is not of the form key=value,key=value",
+				headerSecrets)
 		}
 	}
 	return secrets, nil

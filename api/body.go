@@ -118,8 +118,8 @@ func (b *requestBody) weigh(text []byte) error {
 	return nil
 }
 
-// nullElements counts the elements of lists that are null: each takes the memory of an element, which may be an
-// object. A null that is the value of a field takes none of its own, and clients send many.
+// nullElements counts the elements of lists that are null: each takes the memory of an element, which may be
+// an object. A null that is the value of a field takes none of its own, and clients send many.
 func nullElements(text []byte) (n int) {
 	null := []byte("null")
 	for at := 0; ; at += len(null) {

@@ -63,8 +63,10 @@ func parseAddress(s string) (*url.URL, error) {
 		s = "http://" + s
 	}
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "unix" || u.Host == "" && u.Scheme != "unix" {
-		return nil, structs.Errorf(structs.KindInvalid, "the address %q is not of the form http://host:port or unix:///path", s)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "unix" || u.Host == "" &&
+		u.Scheme != "unix" {
+		return nil, structs.Errorf(structs.KindInvalid,
+			"the address %q is not of the form http://host:port or unix:///path", s)
 	}
 	return u, nil
 }
@@ -127,8 +129,8 @@ func queryValues(q *Query) url.Values {
 // readTries is how often a read is asked for at most while the servers have too much to do.
 const readTries = 6
 
-// open sends a request and returns the answer when it is a success. A read that is refused because there is too
-// much to do is asked for again when it was told to come.
+// open sends a request and returns the answer when it is a success. A read that is refused because there is
+// too much to do is asked for again when it was told to come.
 func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
 	for tries := 1; ; tries++ {
 		resp, err := c.ask(ctx, r)
@@ -264,7 +266,8 @@ func (c *Client) do(ctx context.Context, r request, out any) (*structs.QueryMeta
 	}
 	if out != nil {
 		if err := json.Unmarshal(body, out); err != nil {
-			return nil, structs.Errorf(structs.KindInternal, "the answer of the agent at %s makes no sense: %w", c.cfg.Address, err)
+			return nil, structs.Errorf(structs.KindInternal, "the answer of the agent at %s makes no sense: %w",
+				c.cfg.Address, err)
 		}
 	}
 	return metaOf(resp.Header), nil

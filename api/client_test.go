@@ -24,8 +24,8 @@ import (
 	"berth/structs"
 )
 
-// TestClient_EachMethodReachesARoute calls all methods with made-up arguments: each makes one request, for which
-// there is a route, and sends the texts that it was given.
+// TestClient_EachMethodReachesARoute calls all methods with made-up arguments: each makes one request, for
+// which there is a route, and sends the texts that it was given.
 func TestClient_EachMethodReachesARoute(t *testing.T) {
 	s := newServer(t)
 	var asked []string
@@ -195,13 +195,23 @@ func TestClientMethods(t *testing.T) {
 func fullJob() *structs.Job {
 	delay := 3 * time.Second
 	return &structs.Job{
-		ID: "j", Namespace: "default", Type: "service", Meta: map[string]string{"a": "b"},
+		ID:        "j",
+		Namespace: "default",
+		Type:      "service",
+		Meta:      map[string]string{"a": "b"},
 		TaskGroups: []*structs.TaskGroup{{
-			Name: "g", Count: 0, ShutdownDelay: &delay,
+			Name:          "g",
+			Count:         0,
+			ShutdownDelay: &delay,
 			RestartPolicy: &structs.RestartPolicy{Attempts: 2, Interval: time.Minute},
-			Volumes:       map[string]*structs.VolumeRequest{"v": {Name: "v", Type: "csi", MountOptions: &structs.CSIMountOptions{MountFlags: []string{"ro"}}}},
+			Volumes: map[string]*structs.VolumeRequest{
+				"v": {Name: "v", Type: "csi", MountOptions: &structs.CSIMountOptions{MountFlags: []string{"ro"}}},
+			},
 			Tasks: []*structs.Task{{
-				Name: "t", Driver: "exec", Config: map[string]any{"args": []any{"x", true, 2.5}}, KillTimeout: time.Second,
+				Name:            "t",
+				Driver:          "exec",
+				Config:          map[string]any{"args": []any{"x", true, 2.5}},
+				KillTimeout:     time.Second,
 				Resources:       &structs.Resources{CPU: 100},
 				CSIPluginConfig: &structs.CSIPluginConfig{ID: "p", Type: "monolith", HealthTimeout: time.Minute},
 			}},
@@ -211,9 +221,17 @@ func fullJob() *structs.Job {
 
 func fullVolume() *structs.CSIVolume {
 	return &structs.CSIVolume{
-		ID: "/buckets/x", PluginID: "p", Secrets: structs.Secrets{"k": "v"}, Parameters: map[string]string{"a": "b"},
-		RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}},
-		RequestedTopologies:   &structs.CSITopologyRequest{Required: []*structs.CSITopology{{Segments: map[string]string{"z": "1"}}}},
+		ID:         "/buckets/x",
+		PluginID:   "p",
+		Secrets:    structs.Secrets{"k": "v"},
+		Parameters: map[string]string{"a": "b"},
+		RequestedCapabilities: []*structs.CSIVolumeCapability{{
+			AccessMode:     structs.CSISingleNodeWriter,
+			AttachmentMode: structs.CSIFileSystem,
+		}},
+		RequestedTopologies: &structs.CSITopologyRequest{
+			Required: []*structs.CSITopology{{Segments: map[string]string{"z": "1"}}},
+		},
 	}
 }
 
@@ -226,7 +244,8 @@ func TestClientOfTheAgent(t *testing.T) {
 		t.Errorf("%+v, %v", self, err)
 	}
 	members, err := c.AgentMembers(t.Context())
-	if err != nil || members.ServerName != "s1.global" || members.ServerRegion != "global" || len(members.Members) != 1 {
+	if err != nil || members.ServerName != "s1.global" || members.ServerRegion != "global" ||
+		len(members.Members) != 1 {
 		t.Errorf("%+v, %v", members, err)
 	}
 	health, err := c.AgentHealth(t.Context())
@@ -311,7 +330,8 @@ func TestClientErrors(t *testing.T) {
 		kind          structs.Kind
 		want          string
 	}{
-		{"nobody there", "http://" + closed, structs.KindUnavailable, "no agent can be reached at http://" + closed},
+		{"nobody there", "http://" + closed, structs.KindUnavailable, "no agent can be reached at http://" +
+			closed},
 		{"not a URL", "http://%", structs.KindInvalid, "is not of the form"},
 		{"not a scheme", "ftp://x", structs.KindInvalid, "is not of the form"},
 		{"no answer", silent.URL, structs.KindTimeout, "no answer"},
@@ -360,7 +380,8 @@ func TestWhoIsBusySaysWhenToComeAgain(t *testing.T) {
 		if got := resp.Header.Get("Retry-After"); resp.StatusCode != http.StatusServiceUnavailable || got != want {
 			t.Errorf("after %s: status %d, Retry-After %q, want 503 and %q", after, resp.StatusCode, got, want)
 		}
-		if err := c.NodePurge(t.Context(), "n1"); structs.RetryAfter(err) != after || err.Error() != "claiming: too much to do" {
+		if err := c.NodePurge(t.Context(), "n1"); structs.RetryAfter(err) != after ||
+			err.Error() != "claiming: too much to do" {
 			t.Errorf("the client got %v, after %s, want %s", err, structs.RetryAfter(err), after)
 		}
 	}

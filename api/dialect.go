@@ -24,7 +24,8 @@ func dialectDefault(field string, value json.RawMessage) bool {
 		return false
 	}
 	var got, want any
-	return json.Unmarshal(value, &got) == nil && json.Unmarshal([]byte(text), &want) == nil && reflect.DeepEqual(got, want)
+	return json.Unmarshal(value, &got) == nil && json.Unmarshal([]byte(text), &want) == nil &&
+		reflect.DeepEqual(got, want)
 }
 
 // DecodeJob reads one job in the JSON of the API, as strictly as the API does.

@@ -101,7 +101,12 @@ type handler struct {
 
 // NewHandler serves the API. It starts no goroutines beyond those of its requests.
 func NewHandler(cfg Config) http.Handler {
-	h := &handler{Config: cfg, mux: http.NewServeMux(), paths: http.NewServeMux(), methods: map[string][]string{}}
+	h := &handler{
+		Config:  cfg,
+		mux:     http.NewServeMux(),
+		paths:   http.NewServeMux(),
+		methods: map[string][]string{},
+	}
 	h.proxy, h.origin = newProxy(), http.NewCrossOriginProtection()
 	h.bodies = inflight.NewBudget(structs.MaxHTTPBodies)
 	for _, r := range Routes() {

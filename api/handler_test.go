@@ -31,7 +31,11 @@ type server struct {
 
 func newServer(t testing.TB) *server {
 	s := &server{caller: &apitest.Caller{}, agent: newAgent()}
-	s.Server = httptest.NewServer(api.NewHandler(api.Config{Caller: s.caller, Agent: s.agent, Logger: hclog.NewNullLogger()}))
+	s.Server = httptest.NewServer(api.NewHandler(api.Config{
+		Caller: s.caller,
+		Agent:  s.agent,
+		Logger: hclog.NewNullLogger(),
+	}))
 	t.Cleanup(func() {
 		http.DefaultClient.CloseIdleConnections()
 		s.Close()
@@ -40,12 +44,23 @@ func newServer(t testing.TB) *server {
 }
 
 func newAgent() *apitest.Agent {
-	me := &structs.AgentMember{Name: "s1.global", Addr: "10.0.0.1", Port: 4748, Status: "alive", Tags: map[string]string{"region": "global", "dc": "dc1", "port": "4747"}}
+	me := &structs.AgentMember{
+		Name:   "s1.global",
+		Addr:   "10.0.0.1",
+		Port:   4748,
+		Status: "alive",
+		Tags:   map[string]string{"region": "global", "dc": "dc1", "port": "4747"},
+	}
 	return &apitest.Agent{
-		SelfIs:    &api.AgentSelf{Config: map[string]any{"Region": "global"}, Member: me, Stats: map[string]map[string]string{"client": {"node_id": "n1"}}},
-		MembersAs: []*structs.AgentMember{me},
-		HealthIs:  &api.AgentHealth{Server: &api.HalfHealth{OK: true, Message: "ok"}},
-		StatsAre:  &structs.HostStats{Uptime: 7}, Node: "n1",
+		SelfIs: &api.AgentSelf{
+			Config: map[string]any{"Region": "global"},
+			Member: me,
+			Stats:  map[string]map[string]string{"client": {"node_id": "n1"}},
+		},
+		MembersAs:  []*structs.AgentMember{me},
+		HealthIs:   &api.AgentHealth{Server: &api.HalfHealth{OK: true, Message: "ok"}},
+		StatsAre:   &structs.HostStats{Uptime: 7},
+		Node:       "n1",
 		MetricsAre: apitest.Metrics{JSON: map[string]int{"Gauges": 1}},
 		Snapshot:   []byte("an archive"),
 	}
@@ -85,44 +100,79 @@ func requests() map[string]served {
 	vol := &structs.CSIVolume{ID: "a/b", Namespace: "default", PluginID: "p", Secrets: structs.Secrets{"k": "v"}}
 	volBody := `{"Volumes":[{"ID":"a/b","PluginID":"p","Secrets":{"k":"v"},"Schedulable":true,"NodesHealthy":3,"ResourceExhausted":"2026-01-02T03:04:05Z","Allocations":[{"ID":"x"}]}]}`
 	return map[string]served{
-		"GET /v1/jobs": {path: "/v1/jobs?prefix=x&index=7&wait=3s&per_page=5&next_token=t&filter=f&reverse=true&stale&region=eu", rpc: "Job.List", request: &structs.QueryRequest{QueryOptions: structs.QueryOptions{
-			Namespace: "", Prefix: "x", MinIndex: 7, MaxWait: 3 * time.Second, PerPage: 5, NextToken: "t", Filter: "f", Reverse: true, AllowStale: true, Region: "eu"}}},
-		"PUT /v1/jobs": {path: "/v1/jobs", body: `{"Job":{"ID":"j"},"EnforceIndex":true,"JobModifyIndex":4,"Submission":{"Source":"text"}}`, rpc: "Job.Register",
-			request: &structs.JobRegisterRequest{Job: &structs.Job{ID: "j", Namespace: "default"}, EnforceIndex: true, JobModifyIndex: 4}},
-		"PUT /v1/jobs/parse":           {path: "/v1/jobs/parse", body: `{"JobHCL":"job \"j\" {\n type = \"batch\"\n}\n","Canonicalize":true}`, status: 200},
-		"PUT /v1/validate/job":         {path: "/v1/validate/job", body: `{"Job":{"ID":"j"}}`, status: 200},
-		"GET /v1/job/{id}":             {path: "/v1/job/a%2Fb?namespace=default", rpc: "Job.GetJob", request: &structs.JobGetRequest{JobID: "a/b", QueryOptions: ns}},
-		"PUT /v1/job/{id}":             {path: "/v1/job/j?namespace=default", body: `{"Job":{"ID":"j"}}`, rpc: "Job.Register", request: &structs.JobRegisterRequest{Job: &structs.Job{ID: "j", Namespace: "default"}, WriteOptions: wns}},
-		"DELETE /v1/job/{id}":          {path: "/v1/job/j?purge=true&namespace=default", rpc: "Job.Deregister", request: &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: wns}},
-		"GET /v1/job/{id}/allocations": {path: "/v1/job/a/b/allocations?all=true", rpc: "Job.Allocations", request: &structs.JobGetRequest{JobID: "a/b", All: true}},
-		"GET /v1/job/{id}/evaluations": {path: "/v1/job/j/evaluations", rpc: "Job.Evaluations", request: &structs.JobGetRequest{JobID: "j"}},
-		"GET /v1/job/{id}/summary":     {path: "/v1/job/j/summary", rpc: "Job.Summary", request: &structs.JobGetRequest{JobID: "j"}},
-		"GET /v1/job/{id}/versions":    {path: "/v1/job/j/versions?diffs=false", rpc: "Job.GetJobVersions", request: &structs.JobGetRequest{JobID: "j"}},
-		"PUT /v1/job/{id}/evaluate":    {path: "/v1/job/j/evaluate", rpc: "Job.Evaluate", request: &structs.JobEvaluateRequest{JobID: "j"}},
+		"GET /v1/jobs": {path: "/v1/jobs?prefix=x&index=7&wait=3s&per_page=5&next_token=t&filter=f&reverse=true&stale&region=eu", rpc: "Job.List", request: &structs.QueryRequest{QueryOptions: structs.QueryOptions{Namespace: "", Prefix: "x", MinIndex: 7, MaxWait: 3 * time.Second, PerPage: 5, NextToken: "t", Filter: "f", Reverse: true, AllowStale: true, Region: "eu"}}},
+		"PUT /v1/jobs": {path: "/v1/jobs",
+			body: `{"Job":{"ID":"j"},"EnforceIndex":true,"JobModifyIndex":4,"Submission":{"Source":"text"}}`,
+			rpc:  "Job.Register", request: &structs.JobRegisterRequest{Job: &structs.Job{ID: "j", Namespace: "default"},
+				EnforceIndex: true, JobModifyIndex: 4}},
+		"PUT /v1/jobs/parse": {path: "/v1/jobs/parse",
+			body: `{"JobHCL":"job \"j\" {\n type = \"batch\"\n}\n","Canonicalize":true}`, status: 200},
+		"PUT /v1/validate/job": {path: "/v1/validate/job", body: `{"Job":{"ID":"j"}}`, status: 200},
+		"GET /v1/job/{id}": {path: "/v1/job/a%2Fb?namespace=default", rpc: "Job.GetJob",
+			request: &structs.JobGetRequest{JobID: "a/b", QueryOptions: ns}},
+		"PUT /v1/job/{id}": {path: "/v1/job/j?namespace=default", body: `{"Job":{"ID":"j"}}`,
+			rpc: "Job.Register", request: &structs.JobRegisterRequest{Job: &structs.Job{ID: "j", Namespace: "default"},
+				WriteOptions: wns}},
+		"DELETE /v1/job/{id}": {path: "/v1/job/j?purge=true&namespace=default", rpc: "Job.Deregister",
+			request: &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: wns}},
+		"GET /v1/job/{id}/allocations": {path: "/v1/job/a/b/allocations?all=true", rpc: "Job.Allocations",
+			request: &structs.JobGetRequest{JobID: "a/b", All: true}},
+		"GET /v1/job/{id}/evaluations": {path: "/v1/job/j/evaluations", rpc: "Job.Evaluations",
+			request: &structs.JobGetRequest{JobID: "j"}},
+		"GET /v1/job/{id}/summary": {path: "/v1/job/j/summary", rpc: "Job.Summary",
+			request: &structs.JobGetRequest{JobID: "j"}},
+		"GET /v1/job/{id}/versions": {path: "/v1/job/j/versions?diffs=false", rpc: "Job.GetJobVersions",
+			request: &structs.JobGetRequest{JobID: "j"}},
+		"PUT /v1/job/{id}/evaluate": {path: "/v1/job/j/evaluate", rpc: "Job.Evaluate",
+			request: &structs.JobEvaluateRequest{JobID: "j"}},
 
-		"GET /v1/allocations":                 {path: "/v1/allocations?namespace=*", rpc: "Alloc.List", request: &structs.QueryRequest{QueryOptions: structs.QueryOptions{Namespace: "*"}}},
-		"GET /v1/allocation/{id}":             {path: "/v1/allocation/x", rpc: "Alloc.GetAlloc", request: &structs.AllocGetRequest{AllocID: "x"}},
-		"PUT /v1/allocation/{id}/stop":        {path: "/v1/allocation/x/stop", rpc: "Alloc.Stop", request: &structs.AllocStopRequest{AllocID: "x"}},
-		"GET /v1/client/fs/logs/{id}":         {path: "/v1/client/fs/logs/x?task=t&type=stdout", rpc: "Alloc.GetAlloc", request: &structs.AllocGetRequest{AllocID: "x", QueryOptions: structs.QueryOptions{Namespace: "*", AllowStale: true}}},
-		"GET /v1/evaluations":                 {path: "/v1/evaluations", rpc: "Eval.List", request: &structs.QueryRequest{}},
-		"GET /v1/evaluation/{id}":             {path: "/v1/evaluation/x?related=true", rpc: "Eval.GetEval", request: &structs.EvalGetRequest{EvalID: "x"}},
-		"GET /v1/evaluation/{id}/allocations": {path: "/v1/evaluation/x/allocations", rpc: "Eval.Allocations", request: &structs.EvalGetRequest{EvalID: "x"}},
+		"GET /v1/allocations": {path: "/v1/allocations?namespace=*", rpc: "Alloc.List",
+			request: &structs.QueryRequest{QueryOptions: structs.QueryOptions{Namespace: "*"}}},
+		"GET /v1/allocation/{id}": {path: "/v1/allocation/x", rpc: "Alloc.GetAlloc",
+			request: &structs.AllocGetRequest{AllocID: "x"}},
+		"PUT /v1/allocation/{id}/stop": {path: "/v1/allocation/x/stop", rpc: "Alloc.Stop",
+			request: &structs.AllocStopRequest{AllocID: "x"}},
+		"GET /v1/client/fs/logs/{id}": {path: "/v1/client/fs/logs/x?task=t&type=stdout",
+			rpc: "Alloc.GetAlloc", request: &structs.AllocGetRequest{AllocID: "x",
+				QueryOptions: structs.QueryOptions{Namespace: "*", AllowStale: true}}},
+		"GET /v1/evaluations": {path: "/v1/evaluations", rpc: "Eval.List",
+			request: &structs.QueryRequest{}},
+		"GET /v1/evaluation/{id}": {path: "/v1/evaluation/x?related=true", rpc: "Eval.GetEval",
+			request: &structs.EvalGetRequest{EvalID: "x"}},
+		"GET /v1/evaluation/{id}/allocations": {path: "/v1/evaluation/x/allocations", rpc: "Eval.Allocations",
+			request: &structs.EvalGetRequest{EvalID: "x"}},
 
-		"GET /v1/nodes":                 {path: "/v1/nodes", rpc: "Node.List", request: &structs.QueryRequest{}},
-		"GET /v1/node/{id}":             {path: "/v1/node/n", rpc: "Node.Get", request: &structs.NodeGetRequest{NodeID: "n"}},
-		"GET /v1/node/{id}/allocations": {path: "/v1/node/n/allocations", rpc: "Node.GetAllocs", request: &structs.NodeGetRequest{NodeID: "n"}},
-		"PUT /v1/node/{id}/eligibility": {path: "/v1/node/n/eligibility", body: `{"NodeID":"n","Eligibility":"ineligible"}`, rpc: "Node.UpdateEligibility", request: &structs.NodeEligibilityRequest{NodeID: "n", Eligibility: "ineligible"}},
-		"PUT /v1/node/{id}/evaluate":    {path: "/v1/node/n/evaluate", rpc: "Node.Evaluate", request: &structs.NodeGetWriteRequest{NodeID: "n"}},
-		"PUT /v1/node/{id}/purge":       {path: "/v1/node/n/purge", rpc: "Node.Deregister", request: &structs.NodeDeregisterRequest{NodeIDs: []string{"n"}}},
+		"GET /v1/nodes": {path: "/v1/nodes", rpc: "Node.List", request: &structs.QueryRequest{}},
+		"GET /v1/node/{id}": {path: "/v1/node/n", rpc: "Node.Get",
+			request: &structs.NodeGetRequest{NodeID: "n"}},
+		"GET /v1/node/{id}/allocations": {path: "/v1/node/n/allocations", rpc: "Node.GetAllocs",
+			request: &structs.NodeGetRequest{NodeID: "n"}},
+		"PUT /v1/node/{id}/eligibility": {path: "/v1/node/n/eligibility",
+			body: `{"NodeID":"n","Eligibility":"ineligible"}`, rpc: "Node.UpdateEligibility",
+			request: &structs.NodeEligibilityRequest{NodeID: "n", Eligibility: "ineligible"}},
+		"PUT /v1/node/{id}/evaluate": {path: "/v1/node/n/evaluate", rpc: "Node.Evaluate",
+			request: &structs.NodeGetWriteRequest{NodeID: "n"}},
+		"PUT /v1/node/{id}/purge": {path: "/v1/node/n/purge", rpc: "Node.Deregister",
+			request: &structs.NodeDeregisterRequest{NodeIDs: []string{"n"}}},
 
-		"GET /v1/volumes":                   {path: "/v1/volumes?type=csi&plugin_id=p&node_id=n", rpc: "CSIVolume.List", request: &structs.CSIVolumeListRequest{PluginID: "p", NodeID: "n"}},
-		"PUT /v1/volumes":                   {path: "/v1/volumes", body: volBody, rpc: "CSIVolume.Register", request: &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{vol}, WriteOptions: wns}},
-		"GET /v1/volumes/external":          {path: "/v1/volumes/external?plugin_id=p&per_page=3", rpc: "CSIVolume.ListExternal", request: &structs.CSIVolumeExternalRequest{PluginID: "p", QueryOptions: structs.QueryOptions{PerPage: 3}}},
-		"GET /v1/volume/csi/{id}":           {path: "/v1/volume/csi/a/b", rpc: "CSIVolume.Get", request: &structs.CSIVolumeGetRequest{ID: "a/b"}},
-		"PUT /v1/volume/csi/{id}":           {path: "/v1/volume/csi/a/b", body: volBody, rpc: "CSIVolume.Register", request: &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{vol}, WriteOptions: wns}},
-		"DELETE /v1/volume/csi/{id}":        {path: "/v1/volume/csi/a%2Fb?force=true", rpc: "CSIVolume.Deregister", request: &structs.CSIVolumeDeregisterRequest{ID: "a/b", Force: true}},
-		"PUT /v1/volume/csi/{id}/create":    {path: "/v1/volume/csi/a/b/create", body: volBody, rpc: "CSIVolume.Create", request: &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{vol}, WriteOptions: wns}},
-		"DELETE /v1/volume/csi/{id}/delete": {path: "/v1/volume/csi/v/delete", rpc: "CSIVolume.Delete", request: &structs.CSIVolumeDeleteRequest{ID: "v"}},
+		"GET /v1/volumes": {path: "/v1/volumes?type=csi&plugin_id=p&node_id=n",
+			rpc: "CSIVolume.List", request: &structs.CSIVolumeListRequest{PluginID: "p", NodeID: "n"}},
+		"PUT /v1/volumes": {path: "/v1/volumes", body: volBody, rpc: "CSIVolume.Register",
+			request: &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{vol}, WriteOptions: wns}},
+		"GET /v1/volumes/external": {path: "/v1/volumes/external?plugin_id=p&per_page=3",
+			rpc: "CSIVolume.ListExternal", request: &structs.CSIVolumeExternalRequest{PluginID: "p",
+				QueryOptions: structs.QueryOptions{PerPage: 3}}},
+		"GET /v1/volume/csi/{id}": {path: "/v1/volume/csi/a/b", rpc: "CSIVolume.Get",
+			request: &structs.CSIVolumeGetRequest{ID: "a/b"}},
+		"PUT /v1/volume/csi/{id}": {path: "/v1/volume/csi/a/b", body: volBody, rpc: "CSIVolume.Register",
+			request: &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{vol}, WriteOptions: wns}},
+		"DELETE /v1/volume/csi/{id}": {path: "/v1/volume/csi/a%2Fb?force=true", rpc: "CSIVolume.Deregister",
+			request: &structs.CSIVolumeDeregisterRequest{ID: "a/b", Force: true}},
+		"PUT /v1/volume/csi/{id}/create": {path: "/v1/volume/csi/a/b/create", body: volBody,
+			rpc: "CSIVolume.Create", request: &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{vol},
+				WriteOptions: wns}},
+		"DELETE /v1/volume/csi/{id}/delete": {path: "/v1/volume/csi/v/delete", rpc: "CSIVolume.Delete",
+			request: &structs.CSIVolumeDeleteRequest{ID: "v"}},
 		"DELETE /v1/volume/csi/{id}/detach": {rpc: "CSIVolume.Detach",
 			path: "/v1/volume/csi/a%2Fb/detach?node=n&force=true&reason=burnt&by=me",
 			request: &structs.CSIVolumeDetachRequest{VolumeID: "a/b", NodeID: "n", Force: true,
@@ -162,10 +212,12 @@ func requests() map[string]served {
 			status: 200},
 		"DELETE /v1/operator/raft/peer": {path: "/v1/operator/raft/peer?id=s1",
 			rpc: "Operator.RaftRemovePeer", request: &structs.RaftRemovePeerRequest{ID: "s1"}},
-		"GET /v1/operator/raft/configuration": {path: "/v1/operator/raft/configuration", rpc: "Operator.RaftConfiguration", request: &structs.QueryRequest{}},
-		"GET /v1/operator/snapshot":           {path: "/v1/operator/snapshot", status: 200},
-		"PUT /v1/operator/snapshot":           {path: "/v1/operator/snapshot", body: "an archive", status: 200},
-		"PUT /v1/system/gc":                   {path: "/v1/system/gc", body: "{}", rpc: "System.GarbageCollect", request: &structs.WriteRequest{}},
+		"GET /v1/operator/raft/configuration": {path: "/v1/operator/raft/configuration",
+			rpc: "Operator.RaftConfiguration", request: &structs.QueryRequest{}},
+		"GET /v1/operator/snapshot": {path: "/v1/operator/snapshot", status: 200},
+		"PUT /v1/operator/snapshot": {path: "/v1/operator/snapshot", body: "an archive", status: 200},
+		"PUT /v1/system/gc": {path: "/v1/system/gc", body: "{}", rpc: "System.GarbageCollect",
+			request: &structs.WriteRequest{}},
 	}
 }
 
@@ -206,8 +258,10 @@ func TestEveryRoute(t *testing.T) {
 			if !reflect.DeepEqual(calls[0].Request, want.request) {
 				t.Errorf("%s %s asked\n%#v, want\n%#v", method, want.path, calls[0].Request, want.request)
 			}
-			if resp.StatusCode != 503 || resp.Header.Get("X-Berth-Error-Kind") != "unavailable" || !strings.HasPrefix(body, "nothing answers "+want.rpc) {
-				t.Errorf("%s %s: %d %s %q", method, want.path, resp.StatusCode, resp.Header.Get("X-Berth-Error-Kind"), body)
+			if resp.StatusCode != 503 || resp.Header.Get("X-Berth-Error-Kind") != "unavailable" ||
+				!strings.HasPrefix(body, "nothing answers "+want.rpc) {
+				t.Errorf("%s %s: %d %s %q", method, want.path, resp.StatusCode, resp.Header.Get("X-Berth-Error-Kind"),
+					body)
 			}
 		}
 	}
@@ -219,17 +273,24 @@ func TestEveryRoute(t *testing.T) {
 func TestAnswerOfARead(t *testing.T) {
 	s := newServer(t)
 	apitest.Answer(s.caller, structs.JobList, structs.JobListResponse{
-		Jobs:      []*structs.JobListStub{{ID: "j"}},
-		QueryMeta: structs.QueryMeta{Index: 42, LastContact: 17 * time.Millisecond, KnownLeader: true, NextToken: "more"},
+		Jobs: []*structs.JobListStub{{ID: "j"}},
+		QueryMeta: structs.QueryMeta{
+			Index:       42,
+			LastContact: 17 * time.Millisecond,
+			KnownLeader: true,
+			NextToken:   "more",
+		},
 	})
 	resp, body := s.do(t, "GET", "/v1/jobs?pretty", "")
-	for name, want := range map[string]string{"X-Nomad-Index": "42", "X-Nomad-LastContact": "17", "X-Nomad-KnownLeader": "true", "X-Nomad-NextToken": "more", "Content-Type": "application/json"} {
+	for name, want := range map[string]string{"X-Nomad-Index": "42", "X-Nomad-LastContact": "17",
+		"X-Nomad-KnownLeader": "true", "X-Nomad-NextToken": "more", "Content-Type": "application/json"} {
 		if got := resp.Header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
 	var jobs []*structs.JobListStub
-	if err := json.Unmarshal([]byte(body), &jobs); err != nil || len(jobs) != 1 || jobs[0].ID != "j" || !strings.Contains(body, "\n    ") {
+	if err := json.Unmarshal([]byte(body), &jobs); err != nil || len(jobs) != 1 || jobs[0].ID != "j" ||
+		!strings.Contains(body, "\n    ") {
 		t.Errorf("%q, %v", body, err)
 	}
 	apitest.Answer(s.caller, structs.JobList, structs.JobListResponse{})
@@ -255,11 +316,13 @@ func TestErrors(t *testing.T) {
 	s := newServer(t)
 	for kind, status := range map[structs.Kind]int{
 		structs.KindInvalid: 400, structs.KindDenied: 403, structs.KindNotFound: 404, structs.KindConflict: 409,
-		structs.KindPrecondition: 412, structs.KindInternal: 500, structs.KindUnavailable: 503, structs.KindTimeout: 504,
+		structs.KindPrecondition: 412, structs.KindInternal: 500, structs.KindUnavailable: 503,
+		structs.KindTimeout: 504,
 	} {
 		apitest.Fail(s.caller, structs.JobGet, structs.Errorf(kind, "because of %s", kind))
 		resp, body := s.do(t, "GET", "/v1/job/j", "")
-		if resp.StatusCode != status || resp.Header.Get("X-Berth-Error-Kind") != string(kind) || body != "because of "+string(kind)+"\n" {
+		if resp.StatusCode != status || resp.Header.Get("X-Berth-Error-Kind") != string(kind) ||
+			body != "because of "+string(kind)+"\n" {
 			t.Errorf("%s: %d %q %q", kind, resp.StatusCode, resp.Header.Get("X-Berth-Error-Kind"), body)
 		}
 		c := api.NewClient(api.ClientConfig{Address: s.URL})
@@ -273,8 +336,12 @@ func TestErrors(t *testing.T) {
 	if resp, _ := s.do(t, "GET", "/v1/job/j", ""); resp.StatusCode != 504 {
 		t.Errorf("a deadline gives %d", resp.StatusCode)
 	}
-	apitest.On(s.caller, structs.JobGet, func(context.Context, *structs.JobGetRequest) (*structs.JobGetResponse, error) { panic("oh") })
-	if resp, body := s.do(t, "GET", "/v1/job/j", ""); resp.StatusCode != 500 || !strings.Contains(body, "panicked: oh") {
+	apitest.On(s.caller, structs.JobGet, func(context.Context, *structs.JobGetRequest) (*structs.JobGetResponse,
+		error) {
+		panic("oh")
+	})
+	if resp, body := s.do(t, "GET", "/v1/job/j", ""); resp.StatusCode != 500 ||
+		!strings.Contains(body, "panicked: oh") {
 		t.Errorf("a panic gives %d %q", resp.StatusCode, body)
 	}
 	if _, body := s.do(t, "GET", "/v1/job/j%1B%5B2J", ""); !strings.Contains(body, `serving /v1/job/j\x1b[2J panicked`) {
@@ -303,7 +370,8 @@ func TestBadRequests(t *testing.T) {
 			"there is no route GET /v1/job/j/nothing/more/x in this API"},
 		{"PATCH", "/v1/job/j", "", 405, "PATCH cannot be asked of /v1/job/j, only GET, PUT, POST, DELETE"},
 		{"DELETE", "/v1/jobs", "", 405, "DELETE cannot be asked of /v1/jobs, only GET, PUT, POST"},
-		{"GET", "/v1/jobs?index=-1", "", 400, `the parameter index is "-1", expected a number that is not negative`},
+		{"GET", "/v1/jobs?index=-1", "", 400,
+			`the parameter index is "-1", expected a number that is not negative`},
 		{"GET", "/v1/jobs?per_page=99999999999", "", 400, "per_page"},
 		{"GET", "/v1/jobs?wait=long", "", 400, `the parameter wait is "long", expected a duration such as 30s`},
 		{"GET", "/v1/jobs?wait=-3s", "", 400, "wait"},
@@ -313,9 +381,12 @@ func TestBadRequests(t *testing.T) {
 		{"PUT", "/v1/jobs", "{", 400, "the body ends in the middle of a value (line 1, column 2)"},
 		{"PUT", "/v1/jobs", "[]", 400, "expected an object, found a list"},
 		{"PUT", "/v1/jobs", "{}", 400, "Job: expected a job, found none"},
-		{"PUT", "/v1/jobs", `{"Job":{"ID":"j","TaskGroups":[{"Name":"g","Networks":[{"Mode":"bridge"}]}]}}`, 400, "Job.TaskGroups[0].Networks: berth does not know this field (line 1, column 44)"},
-		{"PUT", "/v1/jobs", `{"Job":{"ID":"j","Update":{"MaxParallel":3}}}`, 400, "Job.Update: berth does not know this field"},
-		{"PUT", "/v1/jobs", `{"Job":{"ID":"j"},"EvalPriority":70}`, 400, "EvalPriority: berth does not know this field"},
+		{"PUT", "/v1/jobs", `{"Job":{"ID":"j","TaskGroups":[{"Name":"g","Networks":[{"Mode":"bridge"}]}]}}`, 400,
+			"Job.TaskGroups[0].Networks: berth does not know this field (line 1, column 44)"},
+		{"PUT", "/v1/jobs", `{"Job":{"ID":"j","Update":{"MaxParallel":3}}}`, 400,
+			"Job.Update: berth does not know this field"},
+		{"PUT", "/v1/jobs", `{"Job":{"ID":"j"},"EvalPriority":70}`, 400,
+			"EvalPriority: berth does not know this field"},
 		{"PUT", "/v1/jobs", `{"Job":{"ID":7}}`, 400, "Job.ID: expected a string, found a number"},
 		{"PUT", "/v1/job/other", `{"Job":{"ID":"j"}}`, 400, `the path names job "other", the body "j"`},
 		{"PUT", "/v1/jobs", `{"Job":{"ID":"` + strings.Repeat("x", 17<<20) + `"}}`, 413,
@@ -323,14 +394,18 @@ func TestBadRequests(t *testing.T) {
 		{"PUT", "/v1/jobs/parse", `{"JobHCL":"job \"j\" {"}`, 400, "job.hcl:1"},
 		{"PUT", "/v1/volumes", `{"Volumes":[]}`, 400, "Volumes: expected at least one volume, found none"},
 		{"PUT", "/v1/volumes", `{"Volumes":[null]}`, 400, "Volumes[0]: expected a volume, found null"},
-		{"PUT", "/v1/volumes", `{"Volumes":[{"ID":"v","Colour":"red"}]}`, 400, "Volumes[0].Colour: berth does not know this field"},
+		{"PUT", "/v1/volumes", `{"Volumes":[{"ID":"v","Colour":"red"}]}`, 400,
+			"Volumes[0].Colour: berth does not know this field"},
 		{"PUT", "/v1/volume/csi/v", `{"Volumes":[{"ID":"w"}]}`, 400, `the path names volume "v", the body "w"`},
-		{"PUT", "/v1/volume/csi/v/create", `{"Volumes":[{"ID":"v"},{"ID":"v"}]}`, 400, "expected one volume, found 2"},
+		{"PUT", "/v1/volume/csi/v/create", `{"Volumes":[{"ID":"v"},{"ID":"v"}]}`, 400,
+			"expected one volume, found 2"},
 		{"DELETE", "/v1/volume/csi/v/detach", "", 400, "the parameter node"},
 		{"GET", "/v1/volumes?type=zip", "", 400, `the parameter type is "zip", expected csi`},
 		{"GET", "/v1/volumes/external", "", 400, "plugin_id"},
-		{"PUT", "/v1/node/n/eligibility", `{"Eligibility":"perhaps"}`, 400, `Eligibility: expected "eligible" or "ineligible", found "perhaps"`},
-		{"PUT", "/v1/node/n/eligibility", `{"NodeID":"m","Eligibility":"eligible"}`, 400, `the path names node "n", the body "m"`},
+		{"PUT", "/v1/node/n/eligibility", `{"Eligibility":"perhaps"}`, 400,
+			`Eligibility: expected "eligible" or "ineligible", found "perhaps"`},
+		{"PUT", "/v1/node/n/eligibility", `{"NodeID":"m","Eligibility":"eligible"}`, 400,
+			`the path names node "n", the body "m"`},
 		{"GET", "/v1/client/fs/logs/a?type=stdout", "", 400, "task"},
 		{"GET", "/v1/client/fs/logs/a?task=t&type=stdboth", "", 400, "expected stdout or stderr"},
 		{"GET", "/v1/client/fs/logs/a?task=t&type=stdout&origin=middle", "", 400, "expected start or end"},
@@ -340,10 +415,13 @@ func TestBadRequests(t *testing.T) {
 	} {
 		resp, body := s.do(t, c.method, c.path, c.body)
 		if resp.StatusCode != c.status || !strings.Contains(body, c.want) {
-			t.Errorf("%s %s %.80s: %d %q, want %d %q", c.method, c.path, c.body, resp.StatusCode, body, c.status, c.want)
+			t.Errorf("%s %s %.80s: %d %q, want %d %q", c.method, c.path, c.body, resp.StatusCode, body, c.status,
+				c.want)
 		}
-		if ct := resp.Header.Get("Content-Type"); !strings.HasPrefix(ct, "text/plain") || resp.Header.Get("X-Berth-Error-Kind") == "" {
-			t.Errorf("%s %s: an error of type %s and kind %q", c.method, c.path, ct, resp.Header.Get("X-Berth-Error-Kind"))
+		if ct := resp.Header.Get("Content-Type"); !strings.HasPrefix(ct, "text/plain") ||
+			resp.Header.Get("X-Berth-Error-Kind") == "" {
+			t.Errorf("%s %s: an error of type %s and kind %q", c.method, c.path, ct,
+				resp.Header.Get("X-Berth-Error-Kind"))
 		}
 	}
 }
@@ -358,7 +436,8 @@ func TestWaitIsCapped(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	s := newServer(t)
-	for name, value := range map[string]string{"X-Nomad-Token": "secret", "X-Berth-Token": "secret", "Authorization": "Bearer secret"} {
+	for name, value := range map[string]string{"X-Nomad-Token": "secret", "X-Berth-Token": "secret",
+		"Authorization": "Bearer secret"} {
 		req, _ := http.NewRequest("GET", s.URL+"/v1/jobs", nil)
 		req.Header.Set(name, value)
 		resp, err := http.DefaultClient.Do(req)
@@ -422,7 +501,8 @@ func TestSecretsHeaders(t *testing.T) {
 			t.Errorf("%v: %v", header, map[string]string(got))
 		}
 	}
-	for _, bad := range [][2]string{{"X-Nomad-CSI-Secrets", "hunter2"}, {"X-Berth-CSI-Secrets", "hunter2"}, {"X-Berth-CSI-Secrets", "aHVudGVyMg=="}} {
+	for _, bad := range [][2]string{{"X-Nomad-CSI-Secrets", "hunter2"}, {"X-Berth-CSI-Secrets", "hunter2"},
+		{"X-Berth-CSI-Secrets", "aHVudGVyMg=="}} {
 		req, _ := http.NewRequest("DELETE", s.URL+"/v1/volume/csi/v/delete", nil)
 		req.Header.Set(bad[0], bad[1])
 		resp, err := http.DefaultClient.Do(req)
@@ -443,25 +523,37 @@ func TestNoAnswerShowsSecrets(t *testing.T) {
 		ID: "v", Secrets: structs.Secrets{"password": "hunter2"},
 		MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"password=hunter2"}},
 	}
-	attachment := &structs.CSIAttachment{VolumeID: "v", Secrets: vol.Secrets, PublishContext: vol.Secrets, MountOptions: vol.MountOptions}
+	attachment := &structs.CSIAttachment{
+		VolumeID:       "v",
+		Secrets:        vol.Secrets,
+		PublishContext: vol.Secrets,
+		MountOptions:   vol.MountOptions,
+	}
 	detail := &structs.CSIVolumeDetail{CSIVolume: vol, Attachments: []*structs.CSIAttachment{attachment}}
 	apitest.Answer(s.caller, structs.CSIVolumeGet, structs.CSIVolumeGetResponse{Volume: detail})
-	apitest.Answer(s.caller, structs.CSIVolumeRegister, structs.CSIVolumeRegisterResponse{Volumes: []*structs.CSIVolume{&vol}})
-	for _, r := range [][3]string{{"GET", "/v1/volume/csi/v", ""}, {"PUT", "/v1/volume/csi/v", `{"Volumes":[{"ID":"v"}]}`}} {
+	apitest.Answer(s.caller, structs.CSIVolumeRegister,
+		structs.CSIVolumeRegisterResponse{Volumes: []*structs.CSIVolume{&vol}})
+	for _, r := range [][3]string{{"GET", "/v1/volume/csi/v", ""},
+		{"PUT", "/v1/volume/csi/v", `{"Volumes":[{"ID":"v"}]}`}} {
 		resp, body := s.do(t, r[0], r[1], r[2])
 		if resp.StatusCode != 200 || strings.Contains(body, "hunter2") || !strings.Contains(body, `"[REDACTED]"`) {
 			t.Errorf("%s %s: %d %s", r[0], r[1], resp.StatusCode, body)
 		}
 	}
-	if vol.MountOptions.MountFlags[0] != "password=hunter2" || attachment.MountOptions.MountFlags[0] != "password=hunter2" {
+	if vol.MountOptions.MountFlags[0] != "password=hunter2" ||
+		attachment.MountOptions.MountFlags[0] != "password=hunter2" {
 		t.Error("what the answer shares with the state was changed")
 	}
 }
 
 func TestHealth(t *testing.T) {
 	s := newServer(t)
-	s.agent.HealthIs = &api.AgentHealth{Client: &api.HalfHealth{Message: "no server was reached yet"}, Server: &api.HalfHealth{OK: true}}
-	for path, want := range map[string]int{"/v1/agent/health": 500, "/v1/agent/health?type=client": 500, "/v1/agent/health?type=server": 200} {
+	s.agent.HealthIs = &api.AgentHealth{
+		Client: &api.HalfHealth{Message: "no server was reached yet"},
+		Server: &api.HalfHealth{OK: true},
+	}
+	for path, want := range map[string]int{"/v1/agent/health": 500, "/v1/agent/health?type=client": 500,
+		"/v1/agent/health?type=server": 200} {
 		if resp, body := s.do(t, "GET", path, ""); resp.StatusCode != want || !json.Valid([]byte(body)) {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, body)
 		}

@@ -198,15 +198,22 @@ func (c *call) passOnTo(addr string) {
 
 // agentOf is the HTTP address of the agent that an allocation is on.
 func (c *call) agentOf(allocID string) (string, error) {
-	opts := structs.QueryOptions{Region: c.param("region"), Namespace: structs.AllNamespaces, AuthToken: c.token(), AllowStale: true}
-	alloc, err := rpc.Call(c.ctx(), c.h.Caller, structs.AllocGet, &structs.AllocGetRequest{AllocID: allocID, QueryOptions: opts})
+	opts := structs.QueryOptions{
+		Region:     c.param("region"),
+		Namespace:  structs.AllNamespaces,
+		AuthToken:  c.token(),
+		AllowStale: true,
+	}
+	alloc, err := rpc.Call(c.ctx(), c.h.Caller, structs.AllocGet,
+		&structs.AllocGetRequest{AllocID: allocID, QueryOptions: opts})
 	if err != nil {
 		return "", err
 	}
 	if alloc.Alloc.NodeID == "" {
 		return "", nil
 	}
-	node, err := rpc.Call(c.ctx(), c.h.Caller, structs.NodeGet, &structs.NodeGetRequest{NodeID: alloc.Alloc.NodeID, QueryOptions: opts})
+	node, err := rpc.Call(c.ctx(), c.h.Caller, structs.NodeGet,
+		&structs.NodeGetRequest{NodeID: alloc.Alloc.NodeID, QueryOptions: opts})
 	if err != nil {
 		return "", err
 	}

@@ -125,15 +125,20 @@ func TestLogsOfAnotherAgent(t *testing.T) {
 	withLogs(t, far, "from afar\n")
 	addr := strings.TrimPrefix(far.URL, "http://")
 	for _, s := range []*server{far, near} {
-		apitest.Answer(s.caller, structs.AllocGet, structs.AllocGetResponse{Alloc: &structs.Allocation{ID: "here", NodeID: "n"}})
-		apitest.Answer(s.caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{Node: structs.Node{ID: "n", HTTPAddr: addr}}})
+		apitest.Answer(s.caller, structs.AllocGet, structs.AllocGetResponse{
+			Alloc: &structs.Allocation{ID: "here", NodeID: "n"},
+		})
+		apitest.Answer(s.caller, structs.NodeGet, structs.NodeGetResponse{
+			Node: &structs.NodeDetail{Node: structs.Node{ID: "n", HTTPAddr: addr}},
+		})
 	}
 	_, body := near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout&plain=true&namespace=default", "")
 	if body != "from afar\n" {
 		t.Errorf("%q", body)
 	}
 	resp, body := near.do(t, "GET", "/v1/client/fs/logs/gone?task=t&type=stdout", "")
-	if resp.StatusCode != 404 || resp.Header.Get("X-Berth-Error-Kind") != "not-found" || len(far.caller.Take()) != 0 {
+	if resp.StatusCode != 404 || resp.Header.Get("X-Berth-Error-Kind") != "not-found" ||
+		len(far.caller.Take()) != 0 {
 		t.Errorf("an allocation that is nowhere: %d %q", resp.StatusCode, body)
 	}
 	apitest.Answer(near.caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{}})
@@ -142,7 +147,9 @@ func TestLogsOfAnotherAgent(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 	far.Close()
-	apitest.Answer(near.caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{Node: structs.Node{ID: "n", HTTPAddr: addr}}})
+	apitest.Answer(near.caller, structs.NodeGet, structs.NodeGetResponse{
+		Node: &structs.NodeDetail{Node: structs.Node{ID: "n", HTTPAddr: addr}},
+	})
 	if resp, body := near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout", ""); resp.StatusCode != 503 {
 		t.Errorf("an agent that is gone: %d %q", resp.StatusCode, body)
 	}

@@ -78,7 +78,8 @@ func bindNodeEligibility(c *call, req *structs.NodeEligibilityRequest) error {
 		return err
 	}
 	if b.Eligibility != structs.NodeEligible && b.Eligibility != structs.NodeIneligible {
-		return structs.Errorf(structs.KindInvalid, "Eligibility: expected %q or %q, found %q", structs.NodeEligible, structs.NodeIneligible, b.Eligibility)
+		return structs.Errorf(structs.KindInvalid, "Eligibility: expected %q or %q, found %q", structs.NodeEligible,
+			structs.NodeIneligible, b.Eligibility)
 	}
 	req.NodeID, req.Eligibility = c.id(), b.Eligibility
 	return c.sameID("node", b.NodeID)

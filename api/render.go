@@ -128,7 +128,8 @@ func (c *call) encode(d *draft, answer any) (err error) {
 // renderError writes an error: its kind as the status and in a header, its text as the body.
 func renderError(w http.ResponseWriter, err error) {
 	kind := structs.KindOf(err)
-	if kind == structs.KindInternal && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+	if kind == structs.KindInternal && (errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, context.Canceled)) {
 		kind = structs.KindTimeout // the request was given up
 	}
 	h := w.Header()

@@ -37,8 +37,8 @@ const (
 	remove = "DELETE"
 )
 
-// routes are all routes, each declared in the file of its noun. Their order depends on the names of these files,
-// so only Routes reads them.
+// routes are all routes, each declared in the file of its noun. Their order depends on the names of these
+// files, so only Routes reads them.
 var routes []*Route
 
 // Routes returns the whole API in the order of paths, and of the methods of a path.
@@ -79,7 +79,8 @@ func route[T any](methods, path string, serve serveFunc, options ...func(*Route)
 }
 
 // fetch reads a resource. id is "" where the path has none.
-func (e endpoint[T]) fetch(ctx context.Context, c *Client, id string, q *Query) (T, *structs.QueryMeta, error) {
+func (e endpoint[T]) fetch(ctx context.Context, c *Client, id string, q *Query) (T, *structs.QueryMeta,
+	error) {
 	return e.do(ctx, c, request{id: id, query: queryValues(q)})
 }
 

@@ -61,9 +61,11 @@ func TestSheds(t *testing.T) {
 	}
 }
 
-// FuzzShedsIsWhatIsAsked: what may be refused at the connection is, for the handler, a read that does not wait.
+// FuzzShedsIsWhatIsAsked: what may be refused at the connection is, for the handler, a read that does not
+// wait.
 func FuzzShedsIsWhatIsAsked(f *testing.F) {
-	for _, target := range []string{"/v1/volumes?stale&per_page=3", "/v1/job/x/versions?index=", "/v1/node/a.b~c?stale=true&index=0", "/v1/jobs?inde%78=4&stale=1"} {
+	for _, target := range []string{"/v1/volumes?stale&per_page=3", "/v1/job/x/versions?index=",
+		"/v1/node/a.b~c?stale=true&index=0", "/v1/jobs?inde%78=4&stale=1"} {
 		f.Add(target)
 	}
 	var caller apitest.Caller
@@ -96,14 +98,17 @@ func FuzzShedsIsWhatIsAsked(f *testing.F) {
 
 // TestAnAnswerWithoutNetHTTPIsTheSame as that of the handler.
 func TestAnAnswerWithoutNetHTTPIsTheSame(t *testing.T) {
-	for _, again := range []time.Duration{time.Millisecond, 250 * time.Millisecond, time.Second, 1001 * time.Millisecond} {
+	for _, again := range []time.Duration{time.Millisecond, 250 * time.Millisecond, time.Second,
+		1001 * time.Millisecond} {
 		s := newServer(t)
-		apitest.On(s.caller, structs.NodeList, func(context.Context, *structs.QueryRequest) (*structs.NodeListResponse, error) {
+		apitest.On(s.caller, structs.NodeList, func(context.Context,
+			*structs.QueryRequest) (*structs.NodeListResponse, error) {
 			return nil, structs.Busy(again, "too much")
 		})
 		want, text := s.do(t, "GET", "/v1/nodes", "")
 		for _, closes := range []bool{false, true} {
-			got, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(api.AppendUnavailable(nil, "too much", again, closes))), nil)
+			got, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(api.AppendUnavailable(nil, "too much", again,
+				closes))), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

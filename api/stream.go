@@ -29,9 +29,10 @@ const (
 // rowStream is an answer that is a list of rows, each made when it is its turn.
 type rowStream func(do func(row any) error) error
 
-// list is read for a method that answers a list. One that is a page, or that is to be read by people, is fetched
-// whole, as is, from servers elsewhere, one that waits for news.
-func list[Req, Resp, Row any](m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) []*Row) serveFunc {
+// list is read for a method that answers a list. One that is a page, or that is to be read by people, is
+// fetched whole, as is, from servers elsewhere, one that waits for news.
+func list[Req, Resp, Row any](m structs.Method[Req, Resp], bind func(*call, *Req) error,
+	pick func(*Resp) []*Row) serveFunc {
 	return func(c *call) (any, error) {
 		req := new(Req)
 		q := any(req).(interface{ Query() *structs.QueryOptions }).Query()
@@ -75,7 +76,8 @@ func list[Req, Resp, Row any](m structs.Method[Req, Resp], bind func(*call, *Req
 }
 
 // pages are the rows of a page that is there and of those that follow it.
-func pages[Req, Resp, Row any](c *call, m structs.Method[Req, Resp], req *Req, page []*Row, next string, pick func(*Resp) []*Row) rowStream {
+func pages[Req, Resp, Row any](c *call, m structs.Method[Req, Resp], req *Req, page []*Row, next string,
+	pick func(*Resp) []*Row) rowStream {
 	return func(do func(any) error) error {
 		for {
 			for _, row := range page {

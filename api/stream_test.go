@@ -22,7 +22,8 @@ import (
 
 // volumesInPages answers a list page by page, as servers elsewhere do.
 func volumesInPages(s *server, n int) {
-	apitest.On(s.caller, structs.CSIVolumeList, func(_ context.Context, req *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
+	apitest.On(s.caller, structs.CSIVolumeList, func(_ context.Context,
+		req *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
 		resp := &structs.CSIVolumeListResponse{QueryMeta: structs.QueryMeta{Index: 7, KnownLeader: true}}
 		from := 0
 		if req.NextToken != "" {
@@ -44,7 +45,8 @@ func volumesInPages(s *server, n int) {
 
 // volumesAsRows answers a list row by row, as servers in the same process do.
 func volumesAsRows(s *server, n int, each func(i int) error) {
-	apitest.On(s.caller, structs.CSIVolumeList, func(_ context.Context, req *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
+	apitest.On(s.caller, structs.CSIVolumeList, func(_ context.Context,
+		req *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
 		if !req.Stream {
 			return nil, structs.Errorf(structs.KindInternal, "a stream was expected to be asked for")
 		}
@@ -88,7 +90,8 @@ func TestListsAreWholeHoweverTheyCome(t *testing.T) {
 			if want == "" {
 				want = body
 			}
-			if body != want || resp.Header.Get("X-Nomad-Index") != "7" || resp.Header.Get("X-Nomad-NextToken") != "" || resp.Header.Get("Content-Type") != "application/json" {
+			if body != want || resp.Header.Get("X-Nomad-Index") != "7" || resp.Header.Get("X-Nomad-NextToken") != "" ||
+				resp.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("%d by %s: headers %v, or another body", n, name, resp.Header)
 			}
 			if resp.Uncompressed != (len(body) >= 2<<10) {
@@ -100,7 +103,8 @@ func TestListsAreWholeHoweverTheyCome(t *testing.T) {
 	if resp, body := s.do(t, "GET", "/v1/volumes?per_page=20", ""); resp.Header.Get("X-Nomad-NextToken") != "20" || strings.Count(body, "ExternalID") != 20 {
 		t.Errorf("a page that was asked for: %v", resp.Header)
 	}
-	if _, body := s.do(t, "GET", "/v1/volumes?pretty", ""); !strings.Contains(body, "\n    {") || strings.Count(body, "ExternalID") != 50 {
+	if _, body := s.do(t, "GET", "/v1/volumes?pretty", ""); !strings.Contains(body, "\n    {") ||
+		strings.Count(body, "ExternalID") != 50 {
 		t.Errorf("for people: %.100s", body)
 	}
 }
@@ -178,11 +182,15 @@ func (w *slowReader) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// TestASlowReaderOfAListHoldsUpNoWriter: what is written while a list of 10,000 is being read neither waits for
-// it nor shows in it.
+// TestASlowReaderOfAListHoldsUpNoWriter: what is written while a list of 10,000 is being read neither waits
+// for it nor shows in it.
 func TestASlowReaderOfAListHoldsUpNoWriter(t *testing.T) {
 	h, store := benchHandler(t, 1)
-	w := &slowReader{ResponseRecorder: *httptest.NewRecorder(), first: make(chan struct{}), more: make(chan struct{})}
+	w := &slowReader{
+		ResponseRecorder: *httptest.NewRecorder(),
+		first:            make(chan struct{}),
+		more:             make(chan struct{}),
+	}
 	var list sync.WaitGroup
 	list.Go(func() { h.ServeHTTP(w, httptest.NewRequest("GET", "/v1/volumes?type=csi", nil)) })
 	<-w.first

@@ -253,14 +253,18 @@ func (c *Client) volumePut(
 		return nil, err
 	}
 	if len(answer.Volumes) != 1 {
-		return nil, structs.Errorf(structs.KindInternal, "the agent answered with %d volumes, expected one", len(answer.Volumes))
+		return nil, structs.Errorf(structs.KindInternal, "the agent answered with %d volumes, expected one",
+			len(answer.Volumes))
 	}
 	return answer.Volumes[0], nil
 }
 
 // VolumeDeregister forgets a volume without touching it at its plugin.
 func (c *Client) VolumeDeregister(ctx context.Context, id string, force bool) error {
-	return volumeDeregister.exec(ctx, c, request{id: id, query: url.Values{"force": {strconv.FormatBool(force)}}})
+	return volumeDeregister.exec(ctx, c, request{
+		id:    id,
+		query: url.Values{"force": {strconv.FormatBool(force)}},
+	})
 }
 
 // VolumeDelete has the plugin delete a volume, and forgets it.

@@ -30,7 +30,8 @@ type Caller struct {
 }
 
 // On sets the function of a method.
-func On[Req, Resp any](c *Caller, m structs.Method[Req, Resp], f func(ctx context.Context, req *Req) (*Resp, error)) {
+func On[Req, Resp any](c *Caller, m structs.Method[Req, Resp],
+	f func(ctx context.Context, req *Req) (*Resp, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.funcs == nil {
