@@ -45,8 +45,11 @@ var jobAllocSheet = sheet[*structs.AllocListStub]{
 
 var allocSheet = sheet[*structs.AllocListStub]{
 	titles: append([]string{"Job"}, jobAllocSheet.titles...),
-	row:    func(a *structs.AllocListStub) []string { return append([]string{a.JobID}, jobAllocSheet.row(a)...) },
-	order:  newestFirst,
+	row: func(a *structs.AllocListStub) []string {
+		return append([]string{a.JobID},
+			jobAllocSheet.row(a)...)
+	},
+	order: newestFirst,
 }
 
 // nodeName shows a node by its name and the beginning of its ID.
@@ -160,7 +163,14 @@ func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) erro
 			state = "granted, not released yet"
 			why = whyHeld(v.claim)
 		}
-		rows = append(rows, []string{v.alias, v.volume, string(v.request.AccessMode), yesNo(v.request.ReadOnly), state, why})
+		rows = append(rows, []string{
+			v.alias,
+			v.volume,
+			string(v.request.AccessMode),
+			yesNo(v.request.ReadOnly),
+			state,
+			why,
+		})
 	}
 	c.section("Volumes", []string{"Alias", "Volume", "Access Mode", "Read Only", "Claim", "Waits For"}, rows)
 	return nil
@@ -212,7 +222,8 @@ var allocLogsFlags = []Flag{
 	{Name: "f", Kind: Bool, Usage: "Go on showing what comes, until interrupted"},
 	{Name: "stderr", Kind: Bool, Usage: "Show the standard error instead of the standard output"},
 	{Name: "tail", Kind: Bool, Usage: "Begin near the end"},
-	{Name: "c", Kind: Number, Value: "bytes", Default: "8192", Usage: "With -tail: how many bytes before the end"},
+	{Name: "c", Kind: Number, Value: "bytes", Default: "8192",
+		Usage: "With -tail: how many bytes before the end"},
 }
 
 func allocLogs(ctx context.Context, c *Call) error {
@@ -260,7 +271,8 @@ func onlyTask(ctx context.Context, c *Call, allocID string) (string, error) {
 		names = slices.Sorted(maps.Keys(alloc.TaskStates))
 	}
 	if len(names) != 1 {
-		return "", badUsage("the allocation has %s, name one: %s", plural(len(names), "task"), strings.Join(names, ", "))
+		return "", badUsage("the allocation has %s, name one: %s", plural(len(names), "task"),
+			strings.Join(names, ", "))
 	}
 	return names[0], nil
 }
@@ -277,7 +289,8 @@ func allocStop(ctx context.Context, c *Call) error {
 	if err := c.answered(answer); err != nil {
 		return err
 	}
-	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Allocation %s is to stop", structs.ShortID(id)), func(ctx context.Context, w *watch) error {
-		return w.allocEnd(ctx, id)
-	})
+	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Allocation %s is to stop", structs.ShortID(id)),
+		func(ctx context.Context, w *watch) error {
+			return w.allocEnd(ctx, id)
+		})
 }

@@ -113,7 +113,10 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 		}
 	}
 	if strings.HasPrefix(name, "-") {
-		return &usageError{fmt.Sprintf("the option %s stands before the command; options come after it", name), path}
+		return &usageError{
+			fmt.Sprintf("the option %s stands before the command; options come after it", name),
+			path,
+		}
 	}
 	text := fmt.Sprintf("there is no command %q", strings.TrimPrefix(path+" "+name, "berth "))
 	if near := suggest.Closest(name, namesOf(cmd.Sub)); near != "" {

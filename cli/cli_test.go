@@ -27,7 +27,11 @@ func run(t *testing.T, args []string, extra ...Command) (code int, out, errs str
 
 func TestExitCodes(t *testing.T) {
 	caller := &apitest.Caller{}
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: caller, Agent: worldAgent(t.TempDir()), Logger: hclog.NewNullLogger()}))
+	srv := httptest.NewServer(api.NewHandler(api.Config{
+		Caller: caller,
+		Agent:  worldAgent(t.TempDir()),
+		Logger: hclog.NewNullLogger(),
+	}))
 	t.Cleanup(srv.Close)
 	for kind, want := range map[structs.Kind]int{
 		structs.KindInvalid: 2, structs.KindDenied: 3, structs.KindNotFound: 4, structs.KindConflict: 5,
@@ -39,7 +43,8 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d: %q", kind, code, want, errs)
 		}
 	}
-	if code, _, errs := run(t, []string{"volume", "deregister"}); code != 2 || !strings.Contains(errs, `"berth volume deregister -h"`) {
+	if code, _, errs := run(t, []string{"volume", "deregister"}); code != 2 ||
+		!strings.Contains(errs, `"berth volume deregister -h"`) {
 		t.Errorf("wrong usage: %d %q", code, errs)
 	}
 }
@@ -47,20 +52,24 @@ func TestExitCodes(t *testing.T) {
 func TestExtraCommands(t *testing.T) {
 	var got []string
 	extra := []Command{
-		{Name: "agent", Group: GroupSelf, Synopsis: "Run an agent", Local: true, Flags: []Flag{{Name: "config", Kind: Strings}},
+		{Name: "agent", Group: GroupSelf, Synopsis: "Run an agent", Local: true,
+			Flags: []Flag{{Name: "config", Kind: Strings}},
 			Run: func(_ context.Context, c *Call) error {
 				got = c.Strings("config")
 				return nil
 			}},
-		{Name: "plugin", Sub: []Command{{Name: "sample", Synopsis: "Run a plugin", Run: func(context.Context, *Call) error { return nil }}}},
+		{Name: "plugin", Sub: []Command{{Name: "sample", Synopsis: "Run a plugin",
+			Run: func(context.Context, *Call) error { return nil }}}},
 	}
-	if code, _, errs := run(t, []string{"agent", "-config", "a", "-config", "b"}, extra...); code != 0 || !reflect.DeepEqual(got, []string{"a", "b"}) {
+	if code, _, errs := run(t, []string{"agent", "-config", "a", "-config", "b"}, extra...); code != 0 ||
+		!reflect.DeepEqual(got, []string{"a", "b"}) {
 		t.Errorf("%d %q %q", code, got, errs)
 	}
 	if _, out, _ := run(t, nil, extra...); !strings.Contains(out, "Run an agent") {
 		t.Errorf("help shows\n%s", out)
 	}
-	if _, out, _ := run(t, []string{"plugin"}, extra...); !strings.Contains(out, "status") || !strings.Contains(out, "sample") {
+	if _, out, _ := run(t, []string{"plugin"}, extra...); !strings.Contains(out, "status") ||
+		!strings.Contains(out, "sample") {
 		t.Errorf("help of a group that others add to shows\n%s", out)
 	}
 }
@@ -148,7 +157,15 @@ func TestTree(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	cmd := &Command{Name: "x", Flags: []Flag{{Name: "on"}, {Name: "text", Kind: String, Default: "d"}, {Name: "list", Kind: Strings}, {Name: "for", Kind: Duration, Default: "5m"}}}
+	cmd := &Command{
+		Name: "x",
+		Flags: []Flag{
+			{Name: "on"},
+			{Name: "text", Kind: String, Default: "d"},
+			{Name: "list", Kind: Strings},
+			{Name: "for", Kind: Duration, Default: "5m"},
+		},
+	}
 	for _, c := range []struct {
 		line string
 		args []string
@@ -244,7 +261,8 @@ func TestSpan(t *testing.T) {
 
 func TestReference(t *testing.T) {
 	ref := Reference(Command{Name: "extra", Run: func(context.Context, *Call) error { return nil }})
-	for _, want := range []string{"## `berth job run <file>`", "## `berth extra`", "| `-timeout <duration>` | How long to watch. Default: 5m |", "## `berth operator snapshot save <file>`"} {
+	for _, want := range []string{"## `berth job run <file>`", "## `berth extra`",
+		"| `-timeout <duration>` | How long to watch. Default: 5m |", "## `berth operator snapshot save <file>`"} {
 		if !strings.Contains(ref, want) {
 			t.Errorf("the reference lacks %q", want)
 		}

@@ -88,7 +88,16 @@ func serverMembers(ctx context.Context, c *Call) error {
 		var rows [][]string
 		for _, m := range members.Members {
 			rpc := net.JoinHostPort(m.Addr, m.Tags["port"])
-			rows = append(rows, []string{m.Name, m.Addr, fmt.Sprint(m.Port), m.Status, yesNo(leader != "" && rpc == leader), m.Tags["build"], m.Tags["dc"], m.Tags["region"]})
+			rows = append(rows, []string{
+				m.Name,
+				m.Addr,
+				fmt.Sprint(m.Port),
+				m.Status,
+				yesNo(leader != "" && rpc == leader),
+				m.Tags["build"],
+				m.Tags["dc"],
+				m.Tags["region"],
+			})
 		}
 		c.table([]string{"Name", "Address", "Port", "Status", "Leader", "Version", "Datacenter", "Region"}, rows)
 		if leader == "" {

@@ -36,7 +36,13 @@ var evalSheet = sheet[*structs.Evaluation]{
 	titles: []string{"ID", "Priority", "Triggered By", "Job", "Status", "All Placed", "Created"},
 	row: func(e *structs.Evaluation) []string {
 		return []string{
-			structs.ShortID(e.ID), fmt.Sprint(e.Priority), e.TriggeredBy, e.JobID, e.Status, yesNo(len(e.FailedTGAllocs) == 0), age(e.CreateTime),
+			structs.ShortID(e.ID),
+			fmt.Sprint(e.Priority),
+			e.TriggeredBy,
+			e.JobID,
+			e.Status,
+			yesNo(len(e.FailedTGAllocs) == 0),
+			age(e.CreateTime),
 		}
 	},
 	order: newestEvalFirst,
@@ -80,7 +86,8 @@ func refusals(failed map[string]*structs.AllocMetric, queued map[string]int) str
 	for _, group := range slices.Sorted(maps.Keys(failed)) {
 		m := failed[group]
 		n := max(queued[group], m.CoalescedFailures+1)
-		fmt.Fprintf(&b, "  Group %q: %s cannot be placed (%s looked at)\n", group, plural(n, "allocation"), plural(m.NodesEvaluated, "node"))
+		fmt.Fprintf(&b, "  Group %q: %s cannot be placed (%s looked at)\n", group, plural(n, "allocation"),
+			plural(m.NodesEvaluated, "node"))
 		for _, line := range reasons(m) {
 			fmt.Fprintf(&b, "    %s\n", line)
 		}
@@ -105,7 +112,8 @@ func reasons(m *structs.AllocMetric) []string {
 		lines = append(lines, fmt.Sprintf("%s refused: %s", plural(m.ConstraintFiltered[reason], "node"), reason))
 	}
 	for _, dimension := range slices.Sorted(maps.Keys(m.DimensionExhausted)) {
-		lines = append(lines, fmt.Sprintf("%s without enough %s", plural(m.DimensionExhausted[dimension], "node"), dimension))
+		lines = append(lines, fmt.Sprintf("%s without enough %s", plural(m.DimensionExhausted[dimension], "node"),
+			dimension))
 	}
 	if lines == nil && m.NodesEvaluated == 0 {
 		lines = append(lines, "there is no node that could be looked at")

@@ -51,14 +51,19 @@ func (f *Flag) about() string {
 // The options of every command that calls an agent, and of those that render what they were answered.
 var (
 	commonFlags = []Flag{
-		{Name: "address", Kind: String, Value: "url", Usage: "The agent to call, http://host:port or unix:///path. Default: BERTH_ADDR, else " + api.DefaultAddress},
-		{Name: "namespace", Kind: String, Value: "name", Usage: "The namespace. Default: BERTH_NAMESPACE, else default"},
-		{Name: "region", Kind: String, Value: "name", Usage: "The region. Default: BERTH_REGION, else the agent's own"},
+		{Name: "address", Kind: String, Value: "url",
+			Usage: "The agent to call, http://host:port or unix:///path. Default: BERTH_ADDR, else " +
+				api.DefaultAddress},
+		{Name: "namespace", Kind: String, Value: "name",
+			Usage: "The namespace. Default: BERTH_NAMESPACE, else default"},
+		{Name: "region", Kind: String, Value: "name",
+			Usage: "The region. Default: BERTH_REGION, else the agent's own"},
 	}
 	renderFlags = []Flag{
 		{Name: "json", Kind: Bool, Usage: "Show the API's answer as JSON"},
 		{Name: "t", Kind: String, Value: "template", Usage: "Show the API's answer through a Go template"},
-		{Name: "no-color", Kind: Bool, Usage: "No colours. They are used on a terminal only, and not where NO_COLOR is set"},
+		{Name: "no-color", Kind: Bool,
+			Usage: "No colours. They are used on a terminal only, and not where NO_COLOR is set"},
 	}
 )
 

@@ -46,7 +46,8 @@ as soon as there is room), 8 when the time ran out, 2 when the file is wrong.`
 
 var jobRunFlags = append([]Flag{
 	{Name: "wait", Kind: Bool, Usage: "When something cannot be placed now, go on watching until it can"},
-	{Name: "check-index", Kind: Number, Value: "index", Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none"},
+	{Name: "check-index", Kind: Number, Value: "index",
+		Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none"},
 }, detachFlags...)
 
 // shownName is how messages call a file.
@@ -66,7 +67,8 @@ func jobRun(ctx context.Context, c *Call) error {
 	if c.Given("check-index") {
 		o.EnforceIndex, o.ModifyIndex = true, uint64(c.Number("check-index"))
 	}
-	if ns := orEnv(c.String("namespace"), "BERTH_NAMESPACE"); ns != "" && job.Namespace == structs.DefaultNamespace {
+	if ns := orEnv(c.String("namespace"), "BERTH_NAMESPACE"); ns != "" &&
+		job.Namespace == structs.DefaultNamespace {
 		job.Namespace = ns
 	}
 	answer, err := c.API().JobRegister(ctx, job, o)
@@ -79,9 +81,10 @@ func jobRun(ctx context.Context, c *Call) error {
 	if err := c.answered(answer); err != nil {
 		return err
 	}
-	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is registered", job.ID), func(ctx context.Context, w *watch) error {
-		return w.job(ctx, job, answer.EvalID)
-	})
+	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is registered", job.ID),
+		func(ctx context.Context, w *watch) error {
+			return w.job(ctx, job, answer.EvalID)
+		})
 }
 
 // job follows a job that was just registered.
@@ -115,14 +118,15 @@ func jobStop(ctx context.Context, c *Call) error {
 	if err := c.answered(answer); err != nil {
 		return err
 	}
-	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is to stop", id), func(ctx context.Context, w *watch) error {
-		if answer.EvalID != "" {
-			if _, err := w.evaluation(ctx, answer.EvalID); err != nil {
-				return err
+	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is to stop", id),
+		func(ctx context.Context, w *watch) error {
+			if answer.EvalID != "" {
+				if _, err := w.evaluation(ctx, answer.EvalID); err != nil {
+					return err
+				}
 			}
-		}
-		return w.jobEnd(ctx, id, volumesOf(job))
-	})
+			return w.jobEnd(ctx, id, volumesOf(job))
+		})
 }
 
 // maxHeldShown bounds how many volumes of one group, one per allocation, are followed when a job stops.
@@ -178,7 +182,12 @@ func jobValidate(_ context.Context, c *Call) error {
 	return nil
 }
 
-var jobInspectFlags = []Flag{{Name: "version", Kind: Number, Value: "number", Usage: "Show an earlier version"}}
+var jobInspectFlags = []Flag{{
+	Name:  "version",
+	Kind:  Number,
+	Value: "number",
+	Usage: "Show an earlier version",
+}}
 
 func jobInspect(ctx context.Context, c *Call) error {
 	id, err := c.jobID(ctx, c.Arg(0))
@@ -211,7 +220,8 @@ func jobVersion(ctx context.Context, c *Call, id string) (*structs.Job, error) {
 		}
 		kept = append(kept, fmt.Sprint(j.Version))
 	}
-	return nil, structs.Errorf(structs.KindNotFound, "job %q has no version %d, it has %s", id, version, strings.Join(kept, ", "))
+	return nil, structs.Errorf(structs.KindNotFound, "job %q has no version %d, it has %s", id, version,
+		strings.Join(kept, ", "))
 }
 
 func jobStatus(ctx context.Context, c *Call) error {
@@ -232,7 +242,14 @@ func jobListing(ctx context.Context, c *Call) error {
 var jobSheet = sheet[*structs.JobListStub]{
 	titles: []string{"ID", "Type", "Priority", "Status", "Running", "Submitted"},
 	row: func(j *structs.JobListStub) []string {
-		return []string{j.ID, j.Type, fmt.Sprint(j.Priority), orStopped(j.Status, j.Stop), runningOf(j.JobSummary), age(j.SubmitTime)}
+		return []string{
+			j.ID,
+			j.Type,
+			fmt.Sprint(j.Priority),
+			orStopped(j.Status, j.Stop),
+			runningOf(j.JobSummary),
+			age(j.SubmitTime),
+		}
 	},
 }
 
@@ -307,10 +324,12 @@ func printBlocked(ctx context.Context, c *Call, id string) error {
 		return err
 	}
 	slices.SortStableFunc(evals, newestEvalFirst)
-	waiting := slices.ContainsFunc(evals, func(e *structs.Evaluation) bool { return e.Status == structs.EvalBlocked })
+	waiting := slices.ContainsFunc(evals,
+		func(e *structs.Evaluation) bool { return e.Status == structs.EvalBlocked })
 	for _, e := range evals {
 		if waiting && len(e.FailedTGAllocs) > 0 {
-			c.Printf("\nNot placed (evaluation %s)\n%s", structs.ShortID(e.ID), refusals(e.FailedTGAllocs, e.QueuedAllocations))
+			c.Printf("\nNot placed (evaluation %s)\n%s", structs.ShortID(e.ID),
+				refusals(e.FailedTGAllocs, e.QueuedAllocations))
 			return nil
 		}
 	}

@@ -44,7 +44,15 @@ var (
 var nodeSheet = sheet[*structs.NodeListStub]{
 	titles: []string{"ID", "Name", "Datacenter", "Class", "Address", "Eligibility", "Status"},
 	row: func(n *structs.NodeListStub) []string {
-		return []string{structs.ShortID(n.ID), n.Name, n.Datacenter, n.NodeClass, n.Address, n.SchedulingEligibility, n.Status}
+		return []string{
+			structs.ShortID(n.ID),
+			n.Name,
+			n.Datacenter,
+			n.NodeClass,
+			n.Address,
+			n.SchedulingEligibility,
+			n.Status,
+		}
 	},
 }
 
@@ -52,7 +60,14 @@ var nodeSheet = sheet[*structs.NodeListStub]{
 var nodeAllocSheet = sheet[*structs.AllocListStub]{
 	titles: []string{"ID", "Job", "Group", "Desired", "Status", "Created"},
 	row: func(a *structs.AllocListStub) []string {
-		return []string{structs.ShortID(a.ID), a.JobID, a.TaskGroup, a.DesiredStatus, a.ClientStatus, age(a.CreateTime)}
+		return []string{
+			structs.ShortID(a.ID),
+			a.JobID,
+			a.TaskGroup,
+			a.DesiredStatus,
+			a.ClientStatus,
+			age(a.CreateTime),
+		}
 	},
 	order: newestFirst,
 }
@@ -81,7 +96,8 @@ func (c *Call) node(ctx context.Context, prefix string) (string, error) {
 	if id := self.Stats["client"]["node_id"]; id != "" {
 		return id, nil
 	}
-	return "", structs.Errorf(structs.KindPrecondition, "the agent at %s is not a node; name one instead of -self", c.API().Address())
+	return "", structs.Errorf(structs.KindPrecondition,
+		"the agent at %s is not a node; name one instead of -self", c.API().Address())
 }
 
 func nodeStatus(ctx context.Context, c *Call) error {
@@ -101,17 +117,12 @@ func nodeListing(ctx context.Context, c *Call) error {
 
 func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	free := n.Available()
-	c.pairs(
-		[2]string{"ID", n.ID},
-		[2]string{"Name", n.Name},
-		[2]string{"Datacenter", n.Datacenter},
-		[2]string{"Class", n.NodeClass},
-		[2]string{"Pool", n.NodePool},
-		[2]string{"HTTP", n.HTTPAddr},
+	c.pairs([2]string{"ID", n.ID}, [2]string{"Name", n.Name}, [2]string{"Datacenter", n.Datacenter},
+		[2]string{"Class", n.NodeClass}, [2]string{"Pool", n.NodePool}, [2]string{"HTTP", n.HTTPAddr},
 		[2]string{"Status", described(n.Status, n.StatusDescription)},
 		[2]string{"Eligibility", n.SchedulingEligibility},
-		[2]string{"Resources", fmt.Sprintf("%d MHz, %d MiB memory, %d MiB disk", free.CPU, free.MemoryMB, free.DiskMB)},
-	)
+		[2]string{"Resources", fmt.Sprintf("%d MHz, %d MiB memory, %d MiB disk", free.CPU, free.MemoryMB,
+			free.DiskMB)})
 	var drivers [][]string
 	for _, name := range slices.Sorted(maps.Keys(n.Drivers)) {
 		d := n.Drivers[name]

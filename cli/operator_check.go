@@ -48,7 +48,8 @@ func operatorCheck(_ context.Context, c *Call) error {
 		return nil
 	})
 	if err == nil && len(checked.Faults) > 0 {
-		err = structs.Errorf(structs.KindInternal, "%s: the state of index %d contradicts itself", c.Arg(0), meta.Index)
+		err = structs.Errorf(structs.KindInternal, "%s: the state of index %d contradicts itself", c.Arg(0),
+			meta.Index)
 	}
 	return err
 }

@@ -19,7 +19,16 @@ func pluginCommands() []Command {
 }
 
 func instanceTitles(first string) []string {
-	return []string{first, "Half", "Health", "Allocation", "Volumes At Most", "Topology", "Last Change", "Description"}
+	return []string{
+		first,
+		"Half",
+		"Health",
+		"Allocation",
+		"Volumes At Most",
+		"Topology",
+		"Last Change",
+		"Description",
+	}
 }
 
 // instanceRows shows plugin instances by their key, named by label.
@@ -61,7 +70,12 @@ func pluginListing(ctx context.Context, c *Call) error {
 var pluginSheet = sheet[*structs.CSIPluginListStub]{
 	titles: []string{"ID", "Provider", "Controllers Healthy", "Nodes Healthy"},
 	row: func(p *structs.CSIPluginListStub) []string {
-		return []string{p.ID, p.Provider, controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected), count(p.NodesHealthy, p.NodesExpected)}
+		return []string{
+			p.ID,
+			p.Provider,
+			controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected),
+			count(p.NodesHealthy, p.NodesExpected),
+		}
 	},
 }
 
@@ -74,14 +88,10 @@ func controllers(required bool, healthy, expected int) string {
 }
 
 func printPlugin(_ context.Context, c *Call, p *structs.CSIPlugin) error {
-	c.pairs(
-		[2]string{"ID", p.ID},
-		[2]string{"Provider", p.Provider},
-		[2]string{"Version", p.Version},
-		[2]string{"Controllers healthy", controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected)},
-		[2]string{"Nodes healthy", count(p.NodesHealthy, p.NodesExpected)},
-		[2]string{"Can", capabilities(p)},
-	)
+	c.pairs([2]string{"ID", p.ID}, [2]string{"Provider", p.Provider}, [2]string{"Version", p.Version}, [2]string{
+		"Controllers healthy",
+		controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected),
+	}, [2]string{"Nodes healthy", count(p.NodesHealthy, p.NodesExpected)}, [2]string{"Can", capabilities(p)})
 	c.section("Instances", instanceTitles("Node"), append(
 		instanceRows("controller", p.Controllers, structs.ShortID),
 		instanceRows("node", p.Nodes, structs.ShortID)...))

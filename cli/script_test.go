@@ -58,7 +58,11 @@ func TestScripts(t *testing.T) {
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"asked": asked},
 		Setup: func(e *testscript.Env) error {
 			w := newWorld(e.WorkDir)
-			srv := httptest.NewServer(api.NewHandler(api.Config{Caller: w.caller, Agent: w.agent, Logger: hclog.NewNullLogger()}))
+			srv := httptest.NewServer(api.NewHandler(api.Config{
+				Caller: w.caller,
+				Agent:  w.agent,
+				Logger: hclog.NewNullLogger(),
+			}))
 			e.Defer(srv.Close)
 			e.Values[worldKey{}] = w
 			e.Setenv("BERTH_ADDR", srv.URL)

@@ -86,8 +86,12 @@ var (
 		{Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"},
 		{Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"},
 	}
-	volumeDeregisterFlags = []Flag{{Name: "force", Kind: Bool, Usage: "Also when claims are waiting, or it is still being detached"}}
-	volumeDeleteFlags     = []Flag{
+	volumeDeregisterFlags = []Flag{{
+		Name:  "force",
+		Kind:  Bool,
+		Usage: "Also when claims are waiting, or it is still being detached",
+	}}
+	volumeDeleteFlags = []Flag{
 		{Name: "secret", Kind: Strings, Value: "key=value",
 			Usage: "A secret for the plugin; may be given more than once"},
 		{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m",
@@ -188,8 +192,8 @@ func (w *watch) progress(ctx context.Context, ns, id string) {
 	w.note("volume", "Volume %q is %s: %s", id, doing(d), why)
 }
 
-// doing says what is under way with a volume. One that has still to grow is ready only for who is content with its
-// present size.
+// doing says what is under way with a volume. One that has still to grow is ready only for who is content
+// with its present size.
 func doing(v *structs.CSIVolumeDetail) string {
 	if v.State == structs.VolumeReady && (v.ExpandPending || v.NodeExpandBytes > 0) {
 		return "being expanded"
@@ -330,7 +334,17 @@ func volumeListing(ctx context.Context, c *Call) error {
 }
 
 var volumeSheet = sheet[*structs.CSIVolumeListStub]{
-	titles: []string{"ID", "Name", "Plugin", "State", "Schedulable", "Access Mode", "Readers", "Writers", "Waiting"},
+	titles: []string{
+		"ID",
+		"Name",
+		"Plugin",
+		"State",
+		"Schedulable",
+		"Access Mode",
+		"Readers",
+		"Writers",
+		"Waiting",
+	},
 	row: func(v *structs.CSIVolumeListStub) []string {
 		name := v.Name
 		if name == v.ID { // most have no other one, and then the column is left out
@@ -376,7 +390,10 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		[2]string{"Grows to", growth(v)},
 		[2]string{"Schedulable", yesNo(v.Schedulable)},
 		[2]string{"Blocked", blocked(v)},
-		[2]string{"Controllers healthy", controllers(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected)},
+		[2]string{
+			"Controllers healthy",
+			controllers(v.ControllerRequired, v.ControllersHealthy, v.ControllersExpected),
+		},
 		[2]string{"Nodes healthy", count(v.NodesHealthy, v.NodesExpected)},
 		[2]string{"Access mode", string(v.AccessMode)},
 		[2]string{"Attachment mode", string(v.AttachmentMode)},

@@ -16,7 +16,8 @@ import (
 	"berth/structs"
 )
 
-// expandingWorld serves a volume whose expansion keeps failing. The request for it ends after a look at the volume.
+// expandingWorld serves a volume whose expansion keeps failing. The request for it ends after a look at the
+// volume.
 func expandingWorld(t *testing.T, volume structs.CSIVolume) (addr string) {
 	t.Helper()
 	c := &apitest.Caller{}
@@ -28,7 +29,8 @@ func expandingWorld(t *testing.T, volume structs.CSIVolume) (addr string) {
 		return &got{Volume: &structs.CSIVolumeDetail{CSIVolume: volume}}, nil
 	})
 	type put = structs.CSIVolumeRegisterResponse
-	apitest.On(c, structs.CSIVolumeCreate, func(ctx context.Context, _ *structs.CSIVolumeRegisterRequest) (*put, error) {
+	apitest.On(c, structs.CSIVolumeCreate, func(ctx context.Context, _ *structs.CSIVolumeRegisterRequest) (*put,
+		error) {
 		select {
 		case <-looked:
 		case <-ctx.Done():

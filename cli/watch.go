@@ -33,7 +33,8 @@ func newWatch(c *Call) *watch {
 }
 
 // follow shows the evaluation that a command began, with -detach; else it says what began and watches it.
-func (c *Call) follow(ctx context.Context, evalID, begun string, watch func(context.Context, *watch) error) error {
+func (c *Call) follow(ctx context.Context, evalID, begun string,
+	watch func(context.Context, *watch) error) error {
 	if c.Bool("detach") {
 		c.Printf("%s\n", evalID)
 		return nil
@@ -116,7 +117,8 @@ func (w *watch) placed(ctx context.Context, evalID string, wait bool) error {
 		return err
 	}
 	if e.Status == structs.EvalFailed || e.Status == structs.EvalCancelled {
-		return structs.Errorf(structs.KindInternal, "the evaluation ended as %s", described(e.Status, e.StatusDescription))
+		return structs.Errorf(structs.KindInternal, "the evaluation ended as %s",
+			described(e.Status, e.StatusDescription))
 	}
 	if len(e.FailedTGAllocs) == 0 {
 		return nil
@@ -255,7 +257,14 @@ func (w *watch) claims(ctx context.Context, job *structs.Job, a *structs.AllocLi
 	if group == nil || len(group.Volumes) == 0 {
 		return nil
 	}
-	full := &structs.Allocation{ID: a.ID, Namespace: a.Namespace, Name: a.Name, JobID: a.JobID, TaskGroup: a.TaskGroup, Job: job}
+	full := &structs.Allocation{
+		ID:        a.ID,
+		Namespace: a.Namespace,
+		Name:      a.Name,
+		JobID:     a.JobID,
+		TaskGroup: a.TaskGroup,
+		Job:       job,
+	}
 	claims, err := allocClaims(ctx, w.api, full)
 	if err != nil {
 		return err

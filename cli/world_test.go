@@ -45,7 +45,10 @@ func before(d time.Duration) int64 { return today.Add(-d).UnixNano() }
 
 func newWorld(logs string) *world {
 	w := &world{caller: &apitest.Caller{}, looks: map[string]int{}, slow: make(chan string, 1)}
-	w.jobs = map[string]*structs.Job{"web": webJob(), "web-old": {ID: "web-old", Type: "batch", Status: "dead", Priority: 40}}
+	w.jobs = map[string]*structs.Job{
+		"web":     webJob(),
+		"web-old": {ID: "web-old", Type: "batch", Status: "dead", Priority: 40},
+	}
 	w.agent = worldAgent(logs)
 	w.answerJobs()
 	w.answerCluster()
@@ -55,17 +58,36 @@ func newWorld(logs string) *world {
 
 func webJob() *structs.Job {
 	return &structs.Job{
-		ID: "web", Name: "web", Namespace: "default", Type: "service", Priority: 50, Datacenters: []string{"*"}, Status: "running", Version: 2, SubmitTime: before(time.Hour),
-		TaskGroups: []*structs.TaskGroup{{Name: "app", Count: 2,
-			Volumes: map[string]*structs.VolumeRequest{"data": {Name: "data", Type: "csi", Source: "data", AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}},
-			Tasks:   []*structs.Task{{Name: "server", Driver: "exec"}},
+		ID:          "web",
+		Name:        "web",
+		Namespace:   "default",
+		Type:        "service",
+		Priority:    50,
+		Datacenters: []string{"*"},
+		Status:      "running",
+		Version:     2,
+		SubmitTime:  before(time.Hour),
+		TaskGroups: []*structs.TaskGroup{{
+			Name:  "app",
+			Count: 2,
+			Volumes: map[string]*structs.VolumeRequest{
+				"data": {Name: "data", Type: "csi", Source: "data", AccessMode: structs.CSISingleNodeWriter,
+					AttachmentMode: structs.CSIFileSystem},
+			},
+			Tasks: []*structs.Task{{Name: "server", Driver: "exec"}},
 		}},
 	}
 }
 
 func worldAgent(logs string) *apitest.Agent {
 	member := func(name, addr string) *structs.AgentMember {
-		return &structs.AgentMember{Name: name, Addr: addr, Port: 4748, Status: "alive", Tags: map[string]string{"region": "global", "dc": "dc1", "port": "4747", "build": "0.1.0"}}
+		return &structs.AgentMember{
+			Name:   name,
+			Addr:   addr,
+			Port:   4748,
+			Status: "alive",
+			Tags:   map[string]string{"region": "global", "dc": "dc1", "port": "4747", "build": "0.1.0"},
+		}
 	}
 	var archive bytes.Buffer
 	state := strings.Repeat("state", 1000)
@@ -82,12 +104,14 @@ func worldAgent(logs string) *apitest.Agent {
 		Logs: func(allocID, task, kind string) (string, error) {
 			dir := filepath.Join(logs, "logs")
 			if allocID != alloc1 || task != "server" {
-				return "", structs.Errorf(structs.KindInvalid, "allocation %s has no task %q", structs.ShortID(allocID), task)
+				return "", structs.Errorf(structs.KindInvalid, "allocation %s has no task %q", structs.ShortID(allocID),
+					task)
 			}
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				return "", err
 			}
-			return dir, os.WriteFile(filepath.Join(dir, task+"."+kind+".0"), []byte(kind+" one\n"+kind+" two\n"), 0o600)
+			return dir, os.WriteFile(filepath.Join(dir, task+"."+kind+".0"), []byte(kind+" one\n"+kind+" two\n"),
+				0o600)
 		},
 	}
 }
@@ -95,16 +119,26 @@ func worldAgent(logs string) *apitest.Agent {
 // allocs are all allocations there are.
 func (w *world) allocs() []*structs.Allocation {
 	web := webJob()
-	claimWait := &structs.TaskEvent{Type: structs.TaskEventHookMessage, Time: before(time.Minute), DisplayMessage: "volume data: claim waits"}
+	claimWait := &structs.TaskEvent{
+		Type:           structs.TaskEventHookMessage,
+		Time:           before(time.Minute),
+		DisplayMessage: "volume data: claim waits",
+	}
 	all := []*structs.Allocation{
-		{ID: alloc1, Namespace: "default", Name: "web.app[0]", NodeID: node1, NodeName: "one", EvalID: eval1, JobID: "web", JobVersion: 2, Job: web, TaskGroup: "app",
-			DesiredStatus: "run", ClientStatus: "running", CreateTime: before(time.Hour), ModifyTime: before(50 * time.Minute), Indexes: structs.Indexes{CreateIndex: 10},
-			TaskStates: map[string]*structs.TaskState{"server": {State: "running", StartedAt: today.Add(-50 * time.Minute), Restarts: 1, LastRestart: today.Add(-51 * time.Minute), Events: []*structs.TaskEvent{
-				{Type: "Received", Time: before(time.Hour), DisplayMessage: "Task received by client"},
-				{Type: "Started", Time: before(50 * time.Minute), DisplayMessage: "Task started by client"}}}}},
-		{ID: alloc2, Namespace: "default", Name: "web.app[1]", NodeID: node2, NodeName: "two", EvalID: eval1, JobID: "web", JobVersion: 2, Job: web, TaskGroup: "app",
-			DesiredStatus: "run", ClientStatus: "pending", CreateTime: before(time.Hour), ModifyTime: before(time.Hour), Indexes: structs.Indexes{CreateIndex: 10},
-			TaskStates: map[string]*structs.TaskState{"server": {State: "pending", Events: []*structs.TaskEvent{claimWait}}}},
+		{ID: alloc1, Namespace: "default", Name: "web.app[0]", NodeID: node1, NodeName: "one", EvalID: eval1,
+			JobID: "web", JobVersion: 2, Job: web, TaskGroup: "app", DesiredStatus: "run", ClientStatus: "running",
+			CreateTime: before(time.Hour), ModifyTime: before(50 * time.Minute),
+			Indexes: structs.Indexes{CreateIndex: 10},
+			TaskStates: map[string]*structs.TaskState{"server": {State: "running",
+				StartedAt: today.Add(-50 * time.Minute), Restarts: 1, LastRestart: today.Add(-51 * time.Minute),
+				Events: []*structs.TaskEvent{{Type: "Received", Time: before(time.Hour),
+					DisplayMessage: "Task received by client"}, {Type: "Started", Time: before(50 * time.Minute),
+					DisplayMessage: "Task started by client"}}}}},
+		{ID: alloc2, Namespace: "default", Name: "web.app[1]", NodeID: node2, NodeName: "two", EvalID: eval1,
+			JobID: "web", JobVersion: 2, Job: web, TaskGroup: "app", DesiredStatus: "run", ClientStatus: "pending",
+			CreateTime: before(time.Hour), ModifyTime: before(time.Hour), Indexes: structs.Indexes{CreateIndex: 10},
+			TaskStates: map[string]*structs.TaskState{"server": {State: "pending",
+				Events: []*structs.TaskEvent{claimWait}}}},
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -128,7 +162,12 @@ func (w *world) allocs() []*structs.Allocation {
 	}
 	if job := w.jobs["broken"]; job != nil {
 		a := w.newAlloc(job, "failed")
-		a.TaskStates = map[string]*structs.TaskState{"server": {Events: []*structs.TaskEvent{{Type: "Driver Failure", DisplayMessage: "no such file: /bin/nope"}}}}
+		a.TaskStates = map[string]*structs.TaskState{
+			"server": {Events: []*structs.TaskEvent{{
+				Type:           "Driver Failure",
+				DisplayMessage: "no such file: /bin/nope",
+			}}},
+		}
 		all = append(all, a)
 	}
 	return all
@@ -138,8 +177,20 @@ func (w *world) allocs() []*structs.Allocation {
 // up, and complete when the job is stopped.
 func (w *world) newAlloc(job *structs.Job, end string) *structs.Allocation {
 	w.looks[job.ID]++
-	a := &structs.Allocation{ID: alloc3, Namespace: "default", Name: job.ID + ".app[0]", NodeID: node1, NodeName: "one", JobID: job.ID, Job: job, TaskGroup: "app",
-		JobVersion: job.Version, DesiredStatus: "run", ClientStatus: "pending", Indexes: structs.Indexes{CreateIndex: 20}}
+	a := &structs.Allocation{
+		ID:            alloc3,
+		Namespace:     "default",
+		Name:          job.ID + ".app[0]",
+		NodeID:        node1,
+		NodeName:      "one",
+		JobID:         job.ID,
+		Job:           job,
+		TaskGroup:     "app",
+		JobVersion:    job.Version,
+		DesiredStatus: "run",
+		ClientStatus:  "pending",
+		Indexes:       structs.Indexes{CreateIndex: 20},
+	}
 	if w.looks[job.ID] > 1 {
 		a.ClientStatus = end
 	}
@@ -174,16 +225,21 @@ func (w *world) job(id string) (*structs.Job, error) {
 func (w *world) answerJobs() {
 	c := w.caller
 	meta := structs.QueryMeta{Index: 42, KnownLeader: true}
-	apitest.On(c, structs.JobRegister, func(_ context.Context, r *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
+	apitest.On(c, structs.JobRegister, func(_ context.Context,
+		r *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if r.EnforceIndex {
-			return nil, structs.Errorf(structs.KindConflict, "job %q has JobModifyIndex 17, not %d", r.Job.ID, r.JobModifyIndex)
+			return nil, structs.Errorf(structs.KindConflict, "job %q has JobModifyIndex 17, not %d", r.Job.ID,
+				r.JobModifyIndex)
 		}
 		w.jobs[r.Job.ID] = r.Job
-		return &structs.JobRegisterResponse{EvalID: map[string]string{"big": eval2, "new": eval3, "broken": eval3}[r.Job.ID]}, nil
+		return &structs.JobRegisterResponse{
+			EvalID: map[string]string{"big": eval2, "new": eval3, "broken": eval3}[r.Job.ID],
+		}, nil
 	})
-	apitest.On(c, structs.JobDeregister, func(_ context.Context, r *structs.JobDeregisterRequest) (*structs.JobDeregisterResponse, error) {
+	apitest.On(c, structs.JobDeregister, func(_ context.Context,
+		r *structs.JobDeregisterRequest) (*structs.JobDeregisterResponse, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.jobs[r.JobID] == nil {
@@ -194,30 +250,47 @@ func (w *world) answerJobs() {
 		w.jobs[r.JobID] = stopped
 		return &structs.JobDeregisterResponse{EvalID: eval3}, nil
 	})
-	apitest.On(c, structs.JobGet, func(_ context.Context, r *structs.JobGetRequest) (*structs.JobGetResponse, error) {
+	apitest.On(c, structs.JobGet, func(_ context.Context, r *structs.JobGetRequest) (*structs.JobGetResponse,
+		error) {
 		j, err := w.job(r.JobID)
 		return &structs.JobGetResponse{Job: j, QueryMeta: meta}, err
 	})
-	apitest.On(c, structs.JobVersions, func(_ context.Context, r *structs.JobGetRequest) (*structs.JobVersionsResponse, error) {
+	apitest.On(c, structs.JobVersions, func(_ context.Context,
+		r *structs.JobGetRequest) (*structs.JobVersionsResponse, error) {
 		j, err := w.job(r.JobID)
 		return &structs.JobVersionsResponse{Versions: []*structs.Job{j}, QueryMeta: meta}, err
 	})
-	apitest.On(c, structs.JobList, func(_ context.Context, r *structs.QueryRequest) (*structs.JobListResponse, error) {
+	apitest.On(c, structs.JobList, func(_ context.Context, r *structs.QueryRequest) (*structs.JobListResponse,
+		error) {
 		resp := &structs.JobListResponse{QueryMeta: meta}
 		for _, id := range []string{"web", "web-old", "new"} {
 			if j, err := w.job(id); err == nil && strings.HasPrefix(id, r.Prefix) {
-				stub := &structs.JobListStub{ID: j.ID, Type: j.Type, Priority: j.Priority, Status: j.Status, Stop: j.Stop, SubmitTime: j.SubmitTime}
+				stub := &structs.JobListStub{
+					ID:         j.ID,
+					Type:       j.Type,
+					Priority:   j.Priority,
+					Status:     j.Status,
+					Stop:       j.Stop,
+					SubmitTime: j.SubmitTime,
+				}
 				stub.JobSummary = &structs.JobSummary{Summary: map[string]structs.TaskGroupSummary{"app": {Running: 1}}}
 				resp.Jobs = append(resp.Jobs, stub)
 			}
 		}
 		return resp, nil
 	})
-	apitest.Answer(c, structs.JobSummaryGet, structs.JobSummaryResponse{JobSummary: &structs.JobSummary{Summary: map[string]structs.TaskGroupSummary{"app": {Running: 1, Starting: 1, Failed: 3}}}})
-	apitest.On(c, structs.JobAllocations, func(_ context.Context, r *structs.JobGetRequest) (*structs.AllocListResponse, error) {
-		return &structs.AllocListResponse{QueryMeta: meta, Allocations: w.findAllocs(func(a *structs.Allocation) bool { return a.JobID == r.JobID })}, nil
+	apitest.Answer(c, structs.JobSummaryGet, structs.JobSummaryResponse{
+		JobSummary: &structs.JobSummary{
+			Summary: map[string]structs.TaskGroupSummary{"app": {Running: 1, Starting: 1, Failed: 3}},
+		},
 	})
-	apitest.On(c, structs.JobEvaluations, func(_ context.Context, r *structs.JobGetRequest) (*structs.EvalListResponse, error) {
+	apitest.On(c, structs.JobAllocations, func(_ context.Context,
+		r *structs.JobGetRequest) (*structs.AllocListResponse, error) {
+		return &structs.AllocListResponse{QueryMeta: meta,
+			Allocations: w.findAllocs(func(a *structs.Allocation) bool { return a.JobID == r.JobID })}, nil
+	})
+	apitest.On(c, structs.JobEvaluations, func(_ context.Context,
+		r *structs.JobGetRequest) (*structs.EvalListResponse, error) {
 		var evals []*structs.Evaluation
 		for _, e := range evaluations() {
 			if e.JobID == r.JobID {
@@ -230,22 +303,30 @@ func (w *world) answerJobs() {
 }
 
 func evaluations() []*structs.Evaluation {
-	refused := map[string]*structs.AllocMetric{"app": {NodesEvaluated: 2, CoalescedFailures: 1, Refusals: []*structs.PlacementRefusal{
-		{Filter: "resources", Reason: "cpu: 9000 MHz asked for, 1200 MHz free at most", Nodes: 1},
-		{Filter: "csi-plugin", Reason: "plugin hostpath is not healthy there", Nodes: 1}}}}
+	refused := map[string]*structs.AllocMetric{
+		"app": {NodesEvaluated: 2, CoalescedFailures: 1, Refusals: []*structs.PlacementRefusal{
+			{Filter: "resources", Reason: "cpu: 9000 MHz asked for, 1200 MHz free at most", Nodes: 1},
+			{Filter: "csi-plugin", Reason: "plugin hostpath is not healthy there", Nodes: 1},
+		}},
+	}
 	return []*structs.Evaluation{
-		{ID: eval1, JobID: "web", Type: "service", Priority: 50, TriggeredBy: "job-register", Status: "complete", CreateTime: before(time.Hour), ModifyTime: before(time.Hour), Indexes: structs.Indexes{CreateIndex: 9}},
-		{ID: eval2, JobID: "big", Type: "service", Priority: 50, TriggeredBy: "job-register", Status: "complete", BlockedEval: "b2b2b2b2-0", FailedTGAllocs: refused,
-			QueuedAllocations: map[string]int{"app": 2}, CreateTime: before(time.Minute), Indexes: structs.Indexes{CreateIndex: 12}},
-		{ID: "b2b2b2b2-0000-0000-0000-000000000002", JobID: "big", Type: "service", TriggeredBy: "queued-allocs", Status: "blocked", BlockedOn: []string{"capacity", "csi-plugin:hostpath"},
+		{ID: eval1, JobID: "web", Type: "service", Priority: 50, TriggeredBy: "job-register", Status: "complete",
+			CreateTime: before(time.Hour), ModifyTime: before(time.Hour), Indexes: structs.Indexes{CreateIndex: 9}},
+		{ID: eval2, JobID: "big", Type: "service", Priority: 50, TriggeredBy: "job-register", Status: "complete",
+			BlockedEval: "b2b2b2b2-0", FailedTGAllocs: refused, QueuedAllocations: map[string]int{"app": 2},
 			CreateTime: before(time.Minute), Indexes: structs.Indexes{CreateIndex: 12}},
-		{ID: eval3, JobID: "new", Type: "service", TriggeredBy: "job-register", Status: "complete", Indexes: structs.Indexes{CreateIndex: 15}},
+		{ID: "b2b2b2b2-0000-0000-0000-000000000002", JobID: "big", Type: "service", TriggeredBy: "queued-allocs",
+			Status: "blocked", BlockedOn: []string{"capacity", "csi-plugin:hostpath"}, CreateTime: before(time.Minute),
+			Indexes: structs.Indexes{CreateIndex: 12}},
+		{ID: eval3, JobID: "new", Type: "service", TriggeredBy: "job-register", Status: "complete",
+			Indexes: structs.Indexes{CreateIndex: 15}},
 	}
 }
 
 func (w *world) answerEvals(meta structs.QueryMeta) {
 	c := w.caller
-	apitest.On(c, structs.EvalGet, func(_ context.Context, r *structs.EvalGetRequest) (*structs.EvalGetResponse, error) {
+	apitest.On(c, structs.EvalGet, func(_ context.Context, r *structs.EvalGetRequest) (*structs.EvalGetResponse,
+		error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.looks[r.EvalID]++
@@ -259,17 +340,22 @@ func (w *world) answerEvals(meta structs.QueryMeta) {
 		}
 		return nil, missing("evaluation", r.EvalID)
 	})
-	apitest.On(c, structs.EvalList, func(_ context.Context, r *structs.QueryRequest) (*structs.EvalListResponse, error) {
-		evals := slices.DeleteFunc(evaluations(), func(e *structs.Evaluation) bool { return !strings.HasPrefix(e.ID, r.Prefix) })
+	apitest.On(c, structs.EvalList, func(_ context.Context, r *structs.QueryRequest) (*structs.EvalListResponse,
+		error) {
+		evals := slices.DeleteFunc(evaluations(),
+			func(e *structs.Evaluation) bool { return !strings.HasPrefix(e.ID, r.Prefix) })
 		return &structs.EvalListResponse{Evaluations: evals, QueryMeta: meta}, nil
 	})
-	apitest.On(c, structs.EvalAllocs, func(_ context.Context, r *structs.EvalGetRequest) (*structs.AllocListResponse, error) {
+	apitest.On(c, structs.EvalAllocs, func(_ context.Context,
+		r *structs.EvalGetRequest) (*structs.AllocListResponse, error) {
 		return &structs.AllocListResponse{Allocations: w.findAllocs(func(a *structs.Allocation) bool { return a.EvalID == r.EvalID })}, nil
 	})
-	apitest.On(c, structs.AllocList, func(_ context.Context, r *structs.QueryRequest) (*structs.AllocListResponse, error) {
+	apitest.On(c, structs.AllocList, func(_ context.Context,
+		r *structs.QueryRequest) (*structs.AllocListResponse, error) {
 		return &structs.AllocListResponse{Allocations: w.findAllocs(func(a *structs.Allocation) bool { return strings.HasPrefix(a.ID, r.Prefix) })}, nil
 	})
-	apitest.On(c, structs.AllocGet, func(_ context.Context, r *structs.AllocGetRequest) (*structs.AllocGetResponse, error) {
+	apitest.On(c, structs.AllocGet, func(_ context.Context,
+		r *structs.AllocGetRequest) (*structs.AllocGetResponse, error) {
 		for _, a := range w.allocs() {
 			if a.ID == r.AllocID {
 				w.mu.Lock()
@@ -284,7 +370,8 @@ func (w *world) answerEvals(meta structs.QueryMeta) {
 		}
 		return nil, missing("allocation", r.AllocID)
 	})
-	apitest.On(c, structs.AllocStop, func(context.Context, *structs.AllocStopRequest) (*structs.AllocStopResponse, error) {
+	apitest.On(c, structs.AllocStop, func(context.Context,
+		*structs.AllocStopRequest) (*structs.AllocStopResponse, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.looks["stop"] = 1
@@ -294,29 +381,60 @@ func (w *world) answerEvals(meta structs.QueryMeta) {
 
 func (w *world) answerCluster() {
 	c := w.caller
-	drivers := map[string]*structs.DriverInfo{"exec": {Detected: true, Healthy: true}, "raw_exec": {HealthDescription: "not enabled"}}
-	one := structs.Node{ID: node1, Name: "one", Datacenter: "dc1", HTTPAddr: "127.0.0.1:1", Status: "ready", SchedulingEligibility: "eligible", Drivers: drivers,
-		Attributes: map[string]string{"kernel.name": "linux"}, Events: []*structs.NodeEvent{{Message: "Node registered", Subsystem: "Cluster", Timestamp: today.Add(-26 * time.Hour)}},
-		NodeResources: &structs.NodeResources{CPU: structs.NodeCPUResources{CpuShares: 4000}, Memory: structs.NodeMemoryResources{MemoryMB: 2048}, Disk: structs.NodeDiskResources{DiskMB: 100}}}
+	drivers := map[string]*structs.DriverInfo{
+		"exec":     {Detected: true, Healthy: true},
+		"raw_exec": {HealthDescription: "not enabled"},
+	}
+	one := structs.Node{
+		ID:                    node1,
+		Name:                  "one",
+		Datacenter:            "dc1",
+		HTTPAddr:              "127.0.0.1:1",
+		Status:                "ready",
+		SchedulingEligibility: "eligible",
+		Drivers:               drivers,
+		Attributes:            map[string]string{"kernel.name": "linux"},
+		Events: []*structs.NodeEvent{{
+			Message:   "Node registered",
+			Subsystem: "Cluster",
+			Timestamp: today.Add(-26 * time.Hour),
+		}},
+		NodeResources: &structs.NodeResources{
+			CPU:    structs.NodeCPUResources{CpuShares: 4000},
+			Memory: structs.NodeMemoryResources{MemoryMB: 2048},
+			Disk:   structs.NodeDiskResources{DiskMB: 100},
+		},
+	}
 	apitest.Answer(c, structs.NodeDeregister, structs.Empty{})
-	apitest.On(c, structs.NodeList, func(_ context.Context, r *structs.QueryRequest) (*structs.NodeListResponse, error) {
+	apitest.On(c, structs.NodeList, func(_ context.Context, r *structs.QueryRequest) (*structs.NodeListResponse,
+		error) {
 		all := []*structs.NodeListStub{
-			{ID: node1, Name: "one", Datacenter: "dc1", Address: "10.0.0.1", SchedulingEligibility: "eligible", Status: "ready"},
-			{ID: node2, Name: "two", Datacenter: "dc1", NodeClass: "big", Address: "10.0.0.2", SchedulingEligibility: "ineligible", Status: "down"},
+			{ID: node1, Name: "one", Datacenter: "dc1", Address: "10.0.0.1", SchedulingEligibility: "eligible",
+				Status: "ready"},
+			{ID: node2, Name: "two", Datacenter: "dc1", NodeClass: "big", Address: "10.0.0.2",
+				SchedulingEligibility: "ineligible", Status: "down"},
 		}
 		return &structs.NodeListResponse{Nodes: slices.DeleteFunc(all, func(n *structs.NodeListStub) bool {
 			return !strings.HasPrefix(n.ID, r.Prefix) || r.Filter != "" &&
 				r.Filter != fmt.Sprintf("Name == %q", n.Name)
 		})}, nil
 	})
-	apitest.On(c, structs.NodeGet, func(_ context.Context, r *structs.NodeGetRequest) (*structs.NodeGetResponse, error) {
+	apitest.On(c, structs.NodeGet, func(_ context.Context, r *structs.NodeGetRequest) (*structs.NodeGetResponse,
+		error) {
 		if r.NodeID != node1 {
 			return nil, missing("node", r.NodeID)
 		}
-		return &structs.NodeGetResponse{Node: &structs.NodeDetail{Node: one, CSINodePlugins: map[string]*structs.CSIInfo{"hostpath": nodeInstance()}}}, nil
+		return &structs.NodeGetResponse{
+			Node: &structs.NodeDetail{
+				Node:           one,
+				CSINodePlugins: map[string]*structs.CSIInfo{"hostpath": nodeInstance()},
+			},
+		}, nil
 	})
-	apitest.On(c, structs.NodeAllocs, func(_ context.Context, r *structs.NodeGetRequest) (*structs.AllocsResponse, error) {
-		return &structs.AllocsResponse{Allocs: slices.DeleteFunc(w.allocs(), func(a *structs.Allocation) bool { return a.NodeID != r.NodeID })}, nil
+	apitest.On(c, structs.NodeAllocs, func(_ context.Context,
+		r *structs.NodeGetRequest) (*structs.AllocsResponse, error) {
+		return &structs.AllocsResponse{Allocs: slices.DeleteFunc(w.allocs(),
+			func(a *structs.Allocation) bool { return a.NodeID != r.NodeID })}, nil
 	})
 	apitest.Answer(c, structs.NodeEligibility, structs.Empty{})
 	apitest.Answer(c, structs.StatusLeader, structs.StatusLeaderResponse{Leader: "10.0.0.1:4747"})
@@ -329,18 +447,40 @@ func (w *world) answerCluster() {
 }
 
 func nodeInstance() *structs.CSIInfo {
-	return &structs.CSIInfo{PluginID: "hostpath", AllocID: alloc1, Healthy: true, UpdateTime: before(2 * time.Minute),
-		NodeInfo: &structs.CSINodeInfo{MaxVolumes: 100, RequiresNodeStageVolume: true, AccessibleTopology: &structs.CSITopology{Segments: map[string]string{"topology.berth/node": "one"}}}}
+	return &structs.CSIInfo{
+		PluginID:   "hostpath",
+		AllocID:    alloc1,
+		Healthy:    true,
+		UpdateTime: before(2 * time.Minute),
+		NodeInfo: &structs.CSINodeInfo{
+			MaxVolumes:              100,
+			RequiresNodeStageVolume: true,
+			AccessibleTopology:      &structs.CSITopology{Segments: map[string]string{"topology.berth/node": "one"}},
+		},
+	}
 }
 
 func (w *world) answerStorage() {
 	c := w.caller
-	controller := &structs.CSIInfo{PluginID: "hostpath", AllocID: alloc2, HealthDescription: "the probe timed out", UpdateTime: before(3 * time.Second),
-		ControllerInfo: &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsExpand: true}}
-	apitest.On(c, structs.CSIPluginList, func(_ context.Context, r *structs.QueryRequest) (*structs.CSIPluginListResponse, error) {
+	controller := &structs.CSIInfo{
+		PluginID:          "hostpath",
+		AllocID:           alloc2,
+		HealthDescription: "the probe timed out",
+		UpdateTime:        before(3 * time.Second),
+		ControllerInfo:    &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsExpand: true},
+	}
+	apitest.On(c, structs.CSIPluginList, func(_ context.Context,
+		r *structs.QueryRequest) (*structs.CSIPluginListResponse, error) {
 		resp := &structs.CSIPluginListResponse{}
 		if strings.HasPrefix("hostpath", r.Prefix) {
-			resp.Plugins = []*structs.CSIPluginListStub{{ID: "hostpath", Provider: "hostpath.berth", ControllerRequired: true, ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2}}
+			resp.Plugins = []*structs.CSIPluginListStub{{
+				ID:                  "hostpath",
+				Provider:            "hostpath.berth",
+				ControllerRequired:  true,
+				ControllersExpected: 1,
+				NodesHealthy:        1,
+				NodesExpected:       2,
+			}}
 		}
 		return resp, nil
 	})
@@ -372,7 +512,8 @@ func (w *world) answerStorage() {
 				Volumes: []*structs.CSIVolumeExternalStub{
 					{ExternalID: "stray", IsAbnormal: true, Status: "degraded"}}}, nil
 		})
-	apitest.On(c, structs.CSIVolumeList, func(_ context.Context, r *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
+	apitest.On(c, structs.CSIVolumeList, func(_ context.Context,
+		r *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
 		all := []*structs.CSIVolumeListStub{
 			{ID: "data", Name: "data", ExternalID: "vol-1", PluginID: "hostpath", State: "ready",
 				Schedulable: true, AccessMode: structs.CSISingleNodeWriter, CurrentWriters: 1, Waiting: 1},
@@ -382,20 +523,28 @@ func (w *world) answerStorage() {
 				return !strings.HasPrefix(v.ID, r.Prefix) || r.PluginID != "" && r.PluginID != v.PluginID
 			})}, nil
 	})
-	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context, r *structs.CSIVolumeGetRequest) (*structs.CSIVolumeGetResponse, error) {
+	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context,
+		r *structs.CSIVolumeGetRequest) (*structs.CSIVolumeGetResponse, error) {
 		if r.ID != "data" {
 			return nil, missing("volume", r.ID)
 		}
 		return &structs.CSIVolumeGetResponse{Volume: dataVolume()}, nil
 	})
-	apitest.On(c, structs.CSIClaimList, func(_ context.Context, r *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
+	apitest.On(c, structs.CSIClaimList, func(_ context.Context,
+		r *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
 		if r.VolumeID != "data" {
 			return nil, missing("volume", r.VolumeID)
 		}
-		claims := append(dataVolume().Claims, &structs.CSIClaim{VolumeID: "data", AllocID: alloc3, State: "waiting", Reason: "second in line, behind allocation a2a2a2a2"})
+		claims := append(dataVolume().Claims, &structs.CSIClaim{
+			VolumeID: "data",
+			AllocID:  alloc3,
+			State:    "waiting",
+			Reason:   "second in line, behind allocation a2a2a2a2",
+		})
 		return &structs.CSIClaimListResponse{Claims: claims}, nil
 	})
-	made := func(_ context.Context, r *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
+	made := func(_ context.Context, r *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse,
+		error) {
 		v := r.Volumes[0].Copy()
 		if v.PluginID != "hostpath" {
 			return nil, structs.Errorf(structs.KindPrecondition, "no plugin %q; run its job first", v.PluginID)
@@ -405,9 +554,11 @@ func (w *world) answerStorage() {
 	}
 	apitest.On(c, structs.CSIVolumeCreate, made)
 	apitest.On(c, structs.CSIVolumeRegister, made)
-	apitest.On(c, structs.CSIVolumeDeregister, func(_ context.Context, r *structs.CSIVolumeDeregisterRequest) (*structs.Empty, error) {
+	apitest.On(c, structs.CSIVolumeDeregister, func(_ context.Context,
+		r *structs.CSIVolumeDeregisterRequest) (*structs.Empty, error) {
 		if !r.Force {
-			return nil, structs.Errorf(structs.KindPrecondition, "volume %q is in use: claimed by allocation %s", r.ID, structs.ShortID(alloc1))
+			return nil, structs.Errorf(structs.KindPrecondition, "volume %q is in use: claimed by allocation %s", r.ID,
+				structs.ShortID(alloc1))
 		}
 		return &structs.Empty{}, nil
 	})
@@ -478,19 +629,46 @@ func (w *world) plug() (*structs.CSIPluginGetResponse, error) {
 
 func dataVolume() *structs.CSIVolumeDetail {
 	return &structs.CSIVolumeDetail{
-		CSIVolume: structs.CSIVolume{ID: "data", Name: "data", Namespace: "default", ExternalID: "vol-1", PluginID: "hostpath", State: "ready", Capacity: 10 << 20,
-			MountOptions: &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}}, CreateTime: before(24 * time.Hour), ModifyTime: before(time.Hour),
-			TurnedReadOnly: &structs.CSITurnedReadOnly{NodeID: node2, AllocID: alloc1,
-				Time: before(2 * time.Hour)},
-			Topologies:            []*structs.CSITopology{nil, {Segments: map[string]string{"topology.berth/node": "one"}}},
-			RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}}},
-		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem, Schedulable: true, Provider: "hostpath.berth", ProviderVersion: "0.1.0",
+		CSIVolume: structs.CSIVolume{
+			ID:             "data",
+			Name:           "data",
+			Namespace:      "default",
+			ExternalID:     "vol-1",
+			PluginID:       "hostpath",
+			State:          "ready",
+			Capacity:       10 << 20,
+			MountOptions:   &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
+			CreateTime:     before(24 * time.Hour),
+			ModifyTime:     before(time.Hour),
+			TurnedReadOnly: &structs.CSITurnedReadOnly{NodeID: node2, AllocID: alloc1, Time: before(2 * time.Hour)},
+			Topologies: []*structs.CSITopology{
+				nil,
+				{Segments: map[string]string{"topology.berth/node": "one"}},
+			},
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AccessMode:     structs.CSISingleNodeWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}},
+		},
+		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem, Schedulable: true,
+		Provider: "hostpath.berth", ProviderVersion: "0.1.0",
 		ControllerRequired: true, ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2,
 		Claims: []*structs.CSIClaim{
-			{VolumeID: "data", AllocID: alloc1, NodeID: node1, JobID: "web", Mode: "write", AccessMode: structs.CSISingleNodeWriter, State: "granted", CreateTime: before(time.Hour)},
-			{VolumeID: "data", AllocID: alloc2, NodeID: node2, JobID: "web", Mode: "write", AccessMode: structs.CSISingleNodeWriter, State: "waiting", CreateTime: before(time.Hour),
+			{VolumeID: "data", AllocID: alloc1, NodeID: node1, JobID: "web", Mode: "write",
+				AccessMode: structs.CSISingleNodeWriter, State: "granted", CreateTime: before(time.Hour)},
+			{VolumeID: "data", AllocID: alloc2, NodeID: node2, JobID: "web", Mode: "write",
+				AccessMode: structs.CSISingleNodeWriter, State: "waiting", CreateTime: before(time.Hour),
 				Reason: "allocation a1a1a1a1 on node one writes to it; stop it to make room"}},
-		Attachments: []*structs.CSIAttachment{{NodeID: node1, State: "attaching", ModifyTime: before(time.Minute),
-			LastError: &structs.OperationError{Message: "the device is busy", Code: "Unavailable", Attempts: 3, Time: before(5 * time.Second)}}},
+		Attachments: []*structs.CSIAttachment{{
+			NodeID:     node1,
+			State:      "attaching",
+			ModifyTime: before(time.Minute),
+			LastError: &structs.OperationError{
+				Message:  "the device is busy",
+				Code:     "Unavailable",
+				Attempts: 3,
+				Time:     before(5 * time.Second),
+			},
+		}},
 	}
 }
