@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/internal/admission"
 	"berth/internal/httpshed"
+	"berth/internal/loadshed"
 )
 
 // Limits bound what callers over HTTP may take of the process.
@@ -55,7 +55,7 @@ type conns struct {
 
 // newConns makes the connections of an agent. gate is nil where it has no server: those that it asks then refuse
 // by themselves. elsewhere says whether its server passes on what it may not answer by itself.
-func newConns(l Limits, gate *admission.Gate, elsewhere func() bool) *conns {
+func newConns(l Limits, gate *loadshed.Gate, elsewhere func() bool) *conns {
 	c := &conns{limits: l, of: map[string]int{}, shed: httpshed.Config{
 		Idle: idleConn, Head: headTime, Refusal: refusal, TurnAway: turnAway,
 	}}
@@ -77,7 +77,7 @@ func newConns(l Limits, gate *admission.Gate, elsewhere func() bool) *conns {
 }
 
 func refusal(b []byte, again time.Duration) []byte {
-	return api.AppendUnavailable(b, admission.Refused, again, false)
+	return api.AppendUnavailable(b, loadshed.Refused, again, false)
 }
 
 func turnAway(b []byte) []byte {

@@ -12,7 +12,7 @@ import (
 
 	"berth/api"
 	"berth/api/apitest"
-	"berth/internal/admission"
+	"berth/internal/loadshed"
 	"berth/rpc"
 )
 
@@ -25,7 +25,7 @@ func BenchmarkReadOverHTTP(b *testing.B) {
 		"refused by the procedure": {true, false},
 	} {
 		b.Run(name, func(b *testing.B) {
-			gate, status := admission.New(admission.DefaultConfig()), http.StatusNotFound
+			gate, status := loadshed.New(loadshed.DefaultConfig()), http.StatusNotFound
 			if c.refuses {
 				gate, status = refusing(999), http.StatusServiceUnavailable
 			}

@@ -14,7 +14,7 @@ import (
 	"berth/api"
 	"berth/api/apitest"
 	"berth/endpoints"
-	"berth/internal/admission"
+	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/state"
 )
@@ -74,14 +74,14 @@ func TestRoutesAndProceduresShedAlike(t *testing.T) {
 }
 
 // refusing is a gate that refuses so many of 1,000 reads.
-func refusing(many int) *admission.Gate {
-	c := admission.DefaultConfig()
+func refusing(many int) *loadshed.Gate {
+	c := loadshed.DefaultConfig()
 	c.Few = 0
-	g := admission.New(c)
+	g := loadshed.New(c)
 	for range 2 {
-		g.Observe(admission.Sample{Took: time.Second, Seen: 1000, In: 1000, Delay: time.Minute})
+		g.Observe(loadshed.Sample{Took: time.Second, Seen: 1000, In: 1000, Delay: time.Minute})
 	}
-	g.Observe(admission.Sample{Took: time.Second, Seen: 875 * 1000 / (1000 - many), In: 850})
+	g.Observe(loadshed.Sample{Took: time.Second, Seen: 875 * 1000 / (1000 - many), In: 850})
 	return g
 }
 
@@ -155,7 +155,7 @@ func TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused(t *testing.T) {
 		}
 		seen[resp.StatusCode]++
 		if resp.StatusCode == http.StatusServiceUnavailable &&
-			strings.TrimSpace(string(b)) != admission.Refused {
+			strings.TrimSpace(string(b)) != loadshed.Refused {
 			t.Fatalf("it says %q", b)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"berth/internal/inflight"
+	"berth/internal/loadshed"
 	"berth/structs"
 )
 
@@ -28,7 +28,7 @@ const busyBodies = time.Second
 type requestBody struct {
 	src     io.ReadCloser
 	conn    *http.ResponseController
-	all     *inflight.Budget
+	all     *loadshed.Budget
 	idle    time.Duration
 	most    int64 // bytes; 0 for a stream, which is not bounded and not counted
 	started time.Time

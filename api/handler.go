@@ -28,7 +28,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/internal/inflight"
+	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/structs"
 )
@@ -95,7 +95,7 @@ type handler struct {
 	paths   *http.ServeMux      // the same patterns without methods, to tell 405 from 404
 	methods map[string][]string // of each pattern
 	proxy   http.Handler        // to other agents
-	bodies  *inflight.Budget    // bytes of all bodies under way
+	bodies  *loadshed.Budget    // bytes of all bodies under way
 	origin  *http.CrossOriginProtection
 }
 
@@ -108,7 +108,7 @@ func NewHandler(cfg Config) http.Handler {
 		methods: map[string][]string{},
 	}
 	h.proxy, h.origin = newProxy(), http.NewCrossOriginProtection()
-	h.bodies = inflight.NewBudget(structs.MaxHTTPBodies)
+	h.bodies = loadshed.NewBudget(structs.MaxHTTPBodies)
 	for _, r := range Routes() {
 		if h.methods[r.Path] == nil {
 			h.paths.HandleFunc(r.Path, func(http.ResponseWriter, *http.Request) {})

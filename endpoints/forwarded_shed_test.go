@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	gates "berth/internal/admission"
+	gates "berth/internal/loadshed"
 	"berth/rpc"
 	"berth/structs"
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"berth/internal/codec"
-	"berth/internal/inflight"
+	"berth/internal/loadshed"
 	"berth/structs"
 )
 
@@ -111,7 +111,7 @@ func TestMessages_AreReadPastWithoutBytesForThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	stream := append(bytes.Repeat(append(large, 7), 3), large[:len(large)-1]...)
-	budget := inflight.NewBudget(256 << 10)
+	budget := loadshed.NewBudget(256 << 10)
 	m := newMessages(&slowReader{bytes.NewReader(stream)}, 1<<30)
 	m.budget = budget
 	for range 3 {

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"berth/internal/codec"
-	"berth/internal/inflight"
+	"berth/internal/loadshed"
 	"berth/structs"
 )
 
@@ -28,7 +28,7 @@ type messages struct {
 	// lost says that a value was too long or no msgpack: where the next one begins is unknown.
 	lost bool
 
-	budget  *inflight.Budget // of buffers above structs.SmallRPC; nil: no bound
+	budget  *loadshed.Budget // of buffers above structs.SmallRPC; nil: no bound
 	taken   int64            // of the budget, by buf
 	full    bool             // the budget has no bytes for the value that is being read
 	dropped int              // bytes of that value that are not kept

@@ -14,9 +14,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/tinylib/msgp/msgp"
 
-	"berth/internal/admission"
 	"berth/internal/codec"
-	"berth/internal/inflight"
+	"berth/internal/loadshed"
 	"berth/structs"
 )
 
@@ -27,8 +26,8 @@ type Server struct {
 	endpoints map[string]*method
 	limits    Limits
 	all       *load // of every connection and of this process
-	bytes     *inflight.Budget
-	gate      *admission.Gate
+	bytes     *loadshed.Budget
+	gate      *loadshed.Gate
 	coming    atomic.Int64 // requests that there was room for (Endpoint.Room) and whose serving has not begun
 
 	ctx    context.Context
@@ -62,7 +61,7 @@ func NewServer(logger hclog.Logger, endpoints ...Endpoint) *Server {
 // SetLimits changes the limits, before anything is served.
 func (s *Server) SetLimits(l Limits) {
 	s.limits = l
-	s.all, s.bytes = newLoad(l.AllCalls, l.AllWaiting), inflight.NewBudget(l.InFlight)
+	s.all, s.bytes = newLoad(l.AllCalls, l.AllWaiting), loadshed.NewBudget(l.InFlight)
 }
 
 // Close ends every connection and request and waits for them.

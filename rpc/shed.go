@@ -8,7 +8,7 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
-	"berth/internal/admission"
+	"berth/internal/loadshed"
 	"berth/structs"
 )
 
@@ -16,10 +16,10 @@ import (
 // a look at the payload's bytes is enough, and the answer is put together from what is ready.
 
 // Shed has a gate decide, before anything is served, which requests are let in to endpoints that say so
-// (Endpoint.Sheds). Of those that this server passes on (Endpoint.Elsewhere) it is admission.Gate.Passing that
+// (Endpoint.Sheds). Of those that this server passes on (Endpoint.Elsewhere) it is loadshed.Gate.Passing that
 // decides. Those that wait for news, or that a node makes about itself, are let in anyway. The gate's Run is
 // the caller's to run.
-func (s *Server) Shed(g *admission.Gate) { s.gate = g }
+func (s *Server) Shed(g *loadshed.Gate) { s.gate = g }
 
 // shed refuses a request that may be refused, while there are too many.
 func (s *Server) shed(e *Endpoint, req any) error {
@@ -38,7 +38,7 @@ func (s *Server) shed(e *Endpoint, req any) error {
 }
 
 // gateOf is the gate that decides on a read of an endpoint, which any server may answer if it may be stale.
-func (s *Server) gateOf(e *Endpoint, stale bool) *admission.Gate {
+func (s *Server) gateOf(e *Endpoint, stale bool) *loadshed.Gate {
 	if !stale && e.Elsewhere != nil && e.Elsewhere() {
 		return s.gate.Passing()
 	}
@@ -73,7 +73,7 @@ func NewNotice(text string) *Notice {
 }
 
 // tooMuch is for requests that a gate does not let in.
-var tooMuch = NewNotice(admission.Refused)
+var tooMuch = NewNotice(loadshed.Refused)
 
 // refusal is a notice with after how long a request may come again: 0 when it is not refused.
 type refusal struct {

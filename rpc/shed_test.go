@@ -10,7 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"berth/internal/admission"
+	"berth/internal/loadshed"
 	"berth/structs"
 )
 
@@ -30,12 +30,12 @@ var (
 )
 
 // refusing is a gate that refuses nearly all.
-func refusing() *admission.Gate {
-	c := admission.DefaultConfig()
+func refusing() *loadshed.Gate {
+	c := loadshed.DefaultConfig()
 	c.Few = 0
-	g := admission.New(c)
+	g := loadshed.New(c)
 	for range 3 {
-		g.Observe(admission.Sample{Took: time.Second, Seen: 1 << 20, In: 1, Delay: time.Minute})
+		g.Observe(loadshed.Sample{Took: time.Second, Seen: 1 << 20, In: 1, Delay: time.Minute})
 	}
 	g.Admit() // the first of so many is let in
 	return g
@@ -117,9 +117,9 @@ func TestWhatWouldBePassedOnTooLateIsRefused(t *testing.T) {
 	s, addr, served := flooded(t)
 	far := s.gate.Passing()
 	for range 2 {
-		far.Observe(admission.Sample{Took: time.Second, Seen: 1000, In: 1000, Delay: time.Minute})
+		far.Observe(loadshed.Sample{Took: time.Second, Seen: 1000, In: 1000, Delay: time.Minute})
 	}
-	far.Observe(admission.Sample{Took: time.Second, Seen: 1 << 20, In: 1})
+	far.Observe(loadshed.Sample{Took: time.Second, Seen: 1 << 20, In: 1})
 	for name, c := range map[string]Caller{"over a session": newPool(t, nil).At(addr), "in the process": s} {
 		refused := 0
 		for range 100 {

@@ -5,12 +5,12 @@ import (
 
 	"github.com/hashicorp/go-metrics"
 
-	"berth/internal/admission"
+	"berth/internal/loadshed"
 )
 
-// Gate decides which reads are let in. What it let in already where requests come in (admission.Ticket), Call does
+// Gate decides which reads are let in. What it let in already where requests come in (loadshed.Ticket), Call does
 // not ask it for again.
-func (s *Server) Gate() *admission.Gate { return s.gate }
+func (s *Server) Gate() *loadshed.Gate { return s.gate }
 
 // admit decides, for as long as the server lives, which reads it refuses so that others are answered.
 func (s *Server) admit(ctx context.Context) {

@@ -18,7 +18,7 @@ import (
 
 	"berth/endpoints"
 	"berth/fsm"
-	"berth/internal/admission"
+	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/server/control"
 	"berth/server/nodeconn"
@@ -41,7 +41,7 @@ type Server struct {
 	endpoints *endpoints.Endpoints
 	leases    *control.Leases
 	rpc       *rpc.Server
-	gate      *admission.Gate
+	gate      *loadshed.Gate
 	pool      *rpc.Pool
 	listener  *rpc.Listener
 	loops     func() []control.Loop // what a leader does
@@ -113,7 +113,7 @@ func (s *Server) serve(ln net.Listener) {
 	s.loops = s.leaderLoops
 	s.reign.over = make(chan struct{})
 	close(s.reign.over)
-	s.gate = admission.New(admission.DefaultConfig())
+	s.gate = loadshed.New(loadshed.DefaultConfig())
 	s.pool = rpc.NewPoolOver(cfg.network().Dial, logger.Named("rpc"), nil)
 	s.leases = control.NewLeases(cfg.control().Leases, time.Now)
 	s.nodes = nodeconn.NewSessions()

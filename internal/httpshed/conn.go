@@ -23,10 +23,10 @@ import (
 	"net/http"
 	"time"
 
-	"berth/internal/admission"
+	"berth/internal/loadshed"
 )
 
-// Gate lets a read in, or says after how long it may come again (admission.Gate).
+// Gate lets a read in, or says after how long it may come again (loadshed.Gate).
 type Gate interface {
 	Admit() (again time.Duration, ok bool)
 }
@@ -74,7 +74,7 @@ func (l *listener) Accept() (net.Conn, error) {
 type Conn struct {
 	net.Conn
 	config *Config
-	ticket admission.Ticket
+	ticket loadshed.Ticket
 
 	begins bool   // what is read next begins a request
 	isNew  bool   // no request was answered by net/http yet

@@ -19,7 +19,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"berth/internal/admission"
+	"berth/internal/loadshed"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -150,7 +150,7 @@ func TestRefusedAndThenServedOverOneConnection(t *testing.T) {
 func TestWhoIsLetInIsNotAskedForAgain(t *testing.T) {
 	var d door
 	srv := start(t, config(&d), func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, admission.Admitted(r.Context()))
+		fmt.Fprint(w, loadshed.Admitted(r.Context()))
 	}, nil)
 	d.lets.Store(true)
 	for _, c := range []struct{ path, want string }{{"/shed", "true"}, {"/other", "false"}, {"/shed", "true"}, {"/other", "false"}} {

@@ -1,4 +1,4 @@
-package inflight
+package loadshed
 
 import (
 	"sync"

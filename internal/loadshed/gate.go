@@ -1,4 +1,4 @@
-// Package admission refuses a part of the reads when a server is asked for more than it can do, so that those
+// Package loadshed refuses a part of the reads when a server is asked for more than it can do, so that those
 // it lets in are answered soon and those it does not are told so at once.
 //
 // The queue of a server that is overloaded stands where nobody counts it: in the sockets, in the kernel's list
@@ -17,7 +17,7 @@
 //     behind (Gate.Passing).
 //
 // Which requests are reads that may be refused is left to who asks.
-package admission
+package loadshed
 
 import (
 	"context"

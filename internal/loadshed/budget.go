@@ -1,13 +1,12 @@
-// Package inflight bounds the bytes that requests in flight take together, so that many large requests do not
-// take the memory of the process that serves them.
-//
-// A caller takes bytes before it allocates them and gives them back when nothing refers to them any more. A
-// Budget never blocks: a caller without bytes refuses its request.
-package inflight
+package loadshed
 
 import "sync/atomic"
 
-// Budget counts bytes up to a bound.
+// Budget bounds the bytes that requests in flight take together, so that many large requests do not take the
+// memory of the process that serves them.
+//
+// A caller takes bytes before it allocates them and gives them back when nothing refers to them any more. A
+// Budget never blocks: a caller without bytes refuses its request.
 type Budget struct {
 	most int64
 	used atomic.Int64
