@@ -36,7 +36,6 @@ type Agent struct {
 	ln     net.Listener
 	// metrics is ended last: every other part emits through it.
 	metrics *telemetry.Telemetry
-	conns   *conns
 	http    *http.Server
 
 	leaving sync.Mutex    // held while the server leaves
@@ -67,19 +66,8 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 		ErrorLog: logger.Named("http").StandardLogger(
 			&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
 	}
-	a.conns = a.newConns()
-	a.conns.serve(a.http)
+	cfg.Limits.bound(a.http)
 	return a, nil
-}
-
-func (a *Agent) newConns() *conns {
-	if a.server == nil {
-		return newConns(a.cfg.Limits, nil, nil)
-	}
-	return newConns(a.cfg.Limits, a.server.Gate(), func() bool {
-		_, leads, known, _ := a.server.Leader()
-		return known && !leads
-	})
 }
 
 // close closes what was opened and is never to run.
@@ -191,7 +179,7 @@ func (a *Agent) serveHTTP(ctx context.Context) error {
 			_ = a.http.Close()
 		}
 	})
-	err := a.http.Serve(a.conns.listen(a.ln))
+	err := a.http.Serve(a.ln)
 	if stopped() {
 		return err // by itself
 	}

@@ -24,10 +24,9 @@ func ask(t *testing.T, conn net.Conn) (status int, again string, closes bool) {
 }
 
 // serveConns serves on a real socket, as an agent does.
-func serveConns(t testing.TB, c *conns, h http.Handler) *httptest.Server {
+func serveConns(t testing.TB, l Limits, h http.Handler) *httptest.Server {
 	srv := httptest.NewUnstartedServer(h)
-	c.serve(srv.Config)
-	srv.Listener = c.listen(srv.Listener)
+	l.bound(srv.Config)
 	srv.Start()
 	t.Cleanup(srv.Close)
 	return srv
@@ -39,8 +38,7 @@ func TestConnectionsOverHTTPAreBounded(t *testing.T) {
 		"in all":        {HTTPMaxConns: 3, HTTPMaxConnsPerClient: 100},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv := serveConns(t, newConns(limits, nil, nil),
-				http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			srv := serveConns(t, limits, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 			dial := func() net.Conn {
 				conn, err := net.Dial("tcp", srv.Listener.Addr().String())
 				if err != nil {
@@ -57,8 +55,7 @@ func TestConnectionsOverHTTPAreBounded(t *testing.T) {
 				}
 				kept = append(kept, conn)
 			}
-			if status, again, closes := ask(t, dial()); status != http.StatusServiceUnavailable || again != "1" ||
-				!closes {
+			if status, again, closes := ask(t, dial()); status != http.StatusServiceUnavailable || again != "1" || !closes {
 				t.Errorf("one too many is answered %d, again %q, closed %v", status, again, closes)
 			}
 			if status, _, _ := ask(t, kept[0]); status != http.StatusOK {
@@ -80,8 +77,7 @@ func TestConnectionsOverHTTPAreBounded(t *testing.T) {
 }
 
 func TestLimitsAreChecked(t *testing.T) {
-	for _, l := range []Limits{{HTTPMaxConns: 0, HTTPMaxConnsPerClient: 1},
-		{HTTPMaxConns: 1, HTTPMaxConnsPerClient: -1}} {
+	for _, l := range []Limits{{HTTPMaxConns: 0, HTTPMaxConnsPerClient: 1}, {HTTPMaxConns: 1, HTTPMaxConnsPerClient: -1}} {
 		if l.validate() == nil {
 			t.Errorf("%+v passes", l)
 		}

@@ -7,44 +7,26 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
 
-	"berth/api"
-	"berth/api/apitest"
 	"berth/internal/loadshed"
-	"berth/rpc"
 )
 
-// BenchmarkReadOverHTTP is a read of one volume that is not there, which is as little as can be served; and
-// one that is refused, at the connection or, as connections without a gate leave it, by the procedure. It
-// reports the CPU time of the server alone.
+// BenchmarkReadOverHTTP is a read of one volume that is not there, which is as little as can be served; and one
+// that is refused. It reports the CPU time of the server alone.
 func BenchmarkReadOverHTTP(b *testing.B) {
-	for name, c := range map[string]struct{ refuses, atConn bool }{
-		"served": {false, true}, "served without the wrapper's gate": {}, "refused at the connection": {true, true},
-		"refused by the procedure": {true, false},
-	} {
-		b.Run(name, func(b *testing.B) {
-			gate, status := loadshed.New(loadshed.DefaultConfig()), http.StatusNotFound
-			if c.refuses {
-				gate, status = refusing(999), http.StatusServiceUnavailable
-			}
-			s := rpc.NewServer(hclog.NewNullLogger(), procedures()...)
-			defer s.Close()
-			s.Shed(gate)
-			conns := newConns(defaultLimits(), nil, nil)
-			if c.atConn {
-				conns = newConns(defaultLimits(), gate, func() bool { return false })
-			}
-			h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger(),
-				AllowedHosts: []string{"example.com"}})
-			exchange(b, serveConns(b, conns, h).Listener.Addr().(*net.TCPAddr).Port, status)
-		})
-	}
+	b.Run("served", func(b *testing.B) {
+		srv := underGate(b, loadshed.New(loadshed.DefaultConfig()))
+		exchange(b, srv.Listener.Addr().(*net.TCPAddr).Port, http.StatusNotFound)
+	})
+	b.Run("refused", func(b *testing.B) {
+		srv := underGate(b, refusing(999))
+		exchange(b, srv.Listener.Addr().(*net.TCPAddr).Port, http.StatusServiceUnavailable)
+	})
 }
 
-// exchange asks over many connections at once, each again when all are answered, from one thread whose time
-// can be told from the server's.
+// exchange asks over many connections at once, each again when all are answered, from one thread whose time can
+// be told from the server's.
 func exchange(b *testing.B, port, status int) {
 	const head = "GET /v1/volume/csi/a-volume?namespace=default HTTP/1.1\r\nHost: 127.0.0.1:4646\r\nUser-Agent: Go-http-client/1.1\r\nAccept-Encoding: gzip\r\n\r\n"
 	var conns [32]int

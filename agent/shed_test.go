@@ -31,48 +31,6 @@ func procedures() []rpc.Endpoint {
 	return endpoints.New(endpoints.Deps{Store: state.New(), Raft: alone{}, Logger: hclog.NewNullLogger()}).List()
 }
 
-// TestRoutesAndProceduresShedAlike: what may be refused at the connection is what may be refused by the
-// procedure that a route calls, and nothing else.
-func TestRoutesAndProceduresShedAlike(t *testing.T) {
-	sheds := map[string]bool{}
-	for _, e := range procedures() {
-		sheds[e.Name] = e.Sheds
-	}
-	var caller apitest.Caller
-	h := api.NewHandler(api.Config{Caller: &caller, Logger: hclog.NewNullLogger(),
-		AllowedHosts: []string{"example.com"},
-		Agent:        &apitest.Agent{HealthIs: &api.AgentHealth{}, SelfIs: &api.AgentSelf{}}})
-	some := 0
-	for _, r := range api.Routes() {
-		if !strings.Contains(r.Methods, "GET") {
-			if r.Sheds {
-				t.Errorf("%s %s sheds, and is no read", r.Methods, r.Path)
-			}
-			continue
-		}
-		path := strings.ReplaceAll(r.Path, "{id}", "an-id")
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path+"?plugin_id=p&task=t", nil))
-		want := false
-		for _, call := range caller.Take() {
-			want = sheds[call.Method] && !r.Streams
-		}
-		got, _ := api.Sheds([]byte(path))
-		if got != want || r.Sheds != want {
-			t.Errorf("%s: it is said to shed: %v, at the connection: %v, its procedure does: %v", r.Path, r.Sheds, got,
-				want)
-		}
-		if waits, _ := api.Sheds([]byte(path + "?index=7")); waits {
-			t.Errorf("%s sheds while it waits", r.Path)
-		}
-		if want {
-			some++
-		}
-	}
-	if some < 10 {
-		t.Errorf("%d routes shed", some)
-	}
-}
-
 // refusing is a gate that refuses so many of 1,000 reads.
 func refusing(many int) *loadshed.Gate {
 	c := loadshed.DefaultConfig()
@@ -85,105 +43,68 @@ func refusing(many int) *loadshed.Gate {
 	return g
 }
 
-// TestAReadIsRefusedOnceAtMost: at the connection or by its procedure, whichever sees it first, and alike.
-func TestAReadIsRefusedOnceAtMost(t *testing.T) {
-	gate := refusing(500)
+// underGate serves the API of a server whose gate refuses so many of 1,000 reads.
+func underGate(t testing.TB, gate *loadshed.Gate) *httptest.Server {
 	s := rpc.NewServer(hclog.NewNullLogger(), procedures()...)
-	defer s.Close()
+	t.Cleanup(s.Close)
 	s.Shed(gate)
-	h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger()})
-	srv := serveConns(t, newConns(defaultLimits(), gate, func() bool { return false }), h)
-	seen := map[string]int{}
+	return serveConns(t, defaultLimits(), api.NewHandler(api.Config{
+		Caller:       s,
+		Agent:        &apitest.Agent{},
+		Logger:       hclog.NewNullLogger(),
+		AllowedHosts: []string{"example.com"},
+	}))
+}
+
+// get asks for the volumes under the name of a host; "" is the address.
+func get(t *testing.T, srv *httptest.Server, host string) (resp *http.Response, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/v1/volumes", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	resp, err = srv.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(b)
+}
+
+// TestHTTP_AReadIsRefusedAsItsProcedureRefusesIt, once, and with when to come again.
+func TestHTTP_AReadIsRefusedAsItsProcedureRefusesIt(t *testing.T) {
 	const reads = 1000
-	for n := range reads {
-		path := "/v1/volumes"
-		if n%100 == 0 {
-			path += "?%73tale" // that one is left to the procedure
-		}
-		resp, err := srv.Client().Get(srv.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+	srv := underGate(t, refusing(500))
+	refused := 0
+	for range reads {
+		resp, body := get(t, srv, "")
 		if resp.StatusCode == http.StatusOK {
 			continue
 		}
-		if resp.Header.Get("Retry-After") == "" || resp.Header.Get("X-Berth-Error-Kind") != "unavailable" {
-			t.Fatalf("%d %v %s", resp.StatusCode, resp.Header, b)
+		refused++
+		h := resp.Header
+		if resp.StatusCode != http.StatusServiceUnavailable || h.Get("Retry-After") == "" ||
+			h.Get("X-Berth-Error-Kind") != "unavailable" || strings.TrimSpace(body) != loadshed.Refused {
+			t.Fatalf("%d %v %s", resp.StatusCode, h, body)
 		}
-		seen[resp.Status+resp.Header.Get("Content-Type")+string(b)]++
 	}
-	if len(seen) != 1 {
-		t.Errorf("it is said in several ways: %v", seen)
-	}
-	for _, n := range seen {
-		if n < reads*45/100 || n > reads*55/100 {
-			t.Errorf("%d of %d are refused, where half should be", n, reads)
-		}
+	if refused < reads*45/100 || refused > reads*55/100 {
+		t.Errorf("%d of %d are refused, where half should be", refused, reads)
 	}
 }
 
-// TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused: a read under a name that is not the agent's is
-// denied, or refused at the connection with the words that every read gets. Neither tells anything of the
-// cluster.
+// TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused: a read under a name that is not the agent's is denied
+// before anything is decided about it.
 func TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused(t *testing.T) {
-	gate := refusing(500)
-	s := rpc.NewServer(hclog.NewNullLogger(), procedures()...)
-	defer s.Close()
-	s.Shed(gate)
-	h := api.NewHandler(api.Config{Caller: s, Agent: &apitest.Agent{}, Logger: hclog.NewNullLogger()})
-	srv := serveConns(t, newConns(defaultLimits(), gate, func() bool { return false }), h)
-	seen := map[int]int{}
+	srv := underGate(t, refusing(500))
 	for range 200 {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, srv.URL+"/v1/volumes", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Host = "evil.example"
-		resp, err := srv.Client().Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen[resp.StatusCode]++
-		if resp.StatusCode == http.StatusServiceUnavailable &&
-			strings.TrimSpace(string(b)) != loadshed.Refused {
-			t.Fatalf("it says %q", b)
-		}
-	}
-	denied, refused := seen[http.StatusForbidden], seen[http.StatusServiceUnavailable]
-	if denied+refused != 200 || denied == 0 || refused == 0 {
-		t.Errorf("answers by status: %v", seen)
-	}
-}
-
-// TestWhatIsPassedOnIsTheLeadersToRefuse: a server refuses itself what any may answer, and nothing else.
-func TestWhatIsPassedOnIsTheLeadersToRefuse(t *testing.T) {
-	gate := refusing(999)
-	h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
-	srv := serveConns(t, newConns(defaultLimits(), gate, func() bool { return true }), h)
-	for path, want := range map[string]int{"/v1/nodes": 0, "/v1/nodes?stale": 50, "/v1/nodes?stale=false": 0} {
-		refused := 0
-		for range 100 {
-			resp, err := srv.Client().Get(srv.URL + path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusServiceUnavailable {
-				refused++
-			}
-		}
-		if refused < want || want == 0 && refused > 0 {
-			t.Errorf("%d of 100 of %s are refused, want %d", refused, path, want)
+		if resp, body := get(t, srv, "evil.example"); resp.StatusCode != http.StatusForbidden {
+			t.Fatalf("%d: %s", resp.StatusCode, body)
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 var (
 	allocList = route[[]*structs.AllocListStub](get, "/v1/allocations",
 		list(structs.AllocList, nil,
-			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }), sheds)
+			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }))
 	allocGet = route[*structs.Allocation](get, "/v1/allocation/{id}",
-		read(structs.AllocGet, bindAlloc, func(a *structs.AllocGetResponse) any { return a.Alloc }), sheds)
+		read(structs.AllocGet, bindAlloc, func(a *structs.AllocGetResponse) any { return a.Alloc }))
 	allocStop = route[*structs.AllocStopResponse](put, "/v1/allocation/{id}/stop",
 		write(structs.AllocStop, bindAllocStop, same[structs.AllocStopResponse]))
 )

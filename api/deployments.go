@@ -9,9 +9,9 @@ import (
 var (
 	_ = handle(get, "/v1/job/{id}/deployment",
 		read(structs.JobGet, bindJob,
-			func(*structs.JobGetResponse) any { return json.RawMessage("null") }), sheds)
+			func(*structs.JobGetResponse) any { return json.RawMessage("null") }))
 	_ = handle(get, "/v1/job/{id}/deployments",
-		read(structs.JobGet, bindJob, func(*structs.JobGetResponse) any { return []struct{}{} }), sheds)
+		read(structs.JobGet, bindJob, func(*structs.JobGetResponse) any { return []struct{}{} }))
 	_ = handle(get, "/v1/deployments", deploymentList)
 )
 

@@ -9,12 +9,12 @@ import (
 var (
 	evalList = route[[]*structs.Evaluation](get, "/v1/evaluations",
 		list(structs.EvalList, nil,
-			func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }), sheds)
+			func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }))
 	evalGet = route[*structs.Evaluation](get, "/v1/evaluation/{id}",
-		read(structs.EvalGet, bindEval, func(a *structs.EvalGetResponse) any { return a.Eval }), sheds)
+		read(structs.EvalGet, bindEval, func(a *structs.EvalGetResponse) any { return a.Eval }))
 	evalAllocations = route[[]*structs.AllocListStub](get, "/v1/evaluation/{id}/allocations",
 		list(structs.EvalAllocs, bindEval,
-			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }), sheds)
+			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }))
 )
 
 func bindEval(c *call, q *structs.EvalGetRequest) error {

@@ -12,26 +12,26 @@ import (
 var (
 	jobList = route[[]*structs.JobListStub](get, "/v1/jobs",
 		list(structs.JobList, nil,
-			func(a *structs.JobListResponse) []*structs.JobListStub { return a.Jobs }), sheds)
+			func(a *structs.JobListResponse) []*structs.JobListStub { return a.Jobs }))
 	jobRegister = route[*structs.JobRegisterResponse](put, "/v1/jobs",
 		write(structs.JobRegister, bindJobRegister, same[structs.JobRegisterResponse]), holdsJobs)
 	jobGet = route[*structs.Job](get, "/v1/job/{id}",
-		read(structs.JobGet, bindJob, func(a *structs.JobGetResponse) any { return a.Job }), sheds)
+		read(structs.JobGet, bindJob, func(a *structs.JobGetResponse) any { return a.Job }))
 	_             = handle(put, "/v1/job/{id}", jobRegister.serve, holdsJobs)
 	jobDeregister = route[*structs.JobDeregisterResponse](remove, "/v1/job/{id}",
 		write(structs.JobDeregister, bindJobDeregister, same[structs.JobDeregisterResponse]))
 	jobAllocations = route[[]*structs.AllocListStub](get, "/v1/job/{id}/allocations",
 		list(structs.JobAllocations, bindJob,
-			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }), sheds)
+			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }))
 	jobEvaluations = route[[]*structs.Evaluation](get, "/v1/job/{id}/evaluations",
 		list(structs.JobEvaluations, bindJob,
-			func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }), sheds)
+			func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }))
 	jobSummary = route[*structs.JobSummary](get, "/v1/job/{id}/summary",
 		read(structs.JobSummaryGet, bindJob,
-			func(a *structs.JobSummaryResponse) any { return a.JobSummary }), sheds)
+			func(a *structs.JobSummaryResponse) any { return a.JobSummary }))
 	jobVersions = route[jobVersionsAnswer](get, "/v1/job/{id}/versions",
 		read(structs.JobVersions, bindJob,
-			func(a *structs.JobVersionsResponse) any { return jobVersionsAnswer{Versions: a.Versions} }), sheds)
+			func(a *structs.JobVersionsResponse) any { return jobVersionsAnswer{Versions: a.Versions} }))
 	jobEvaluate = route[*structs.JobRegisterResponse](put, "/v1/job/{id}/evaluate",
 		write(structs.JobEvaluate, bindJobEvaluate, same[structs.JobRegisterResponse]))
 )

@@ -9,13 +9,13 @@ import (
 var (
 	nodeList = route[[]*structs.NodeListStub](get, "/v1/nodes",
 		list(structs.NodeList, nil,
-			func(a *structs.NodeListResponse) []*structs.NodeListStub { return a.Nodes }), sheds)
+			func(a *structs.NodeListResponse) []*structs.NodeListStub { return a.Nodes }))
 	nodeGet = route[*structs.NodeDetail](get, "/v1/node/{id}",
 		read(structs.NodeGet, bindNode,
-			func(a *structs.NodeGetResponse) any { return viewNode(a.Node) }), sheds)
+			func(a *structs.NodeGetResponse) any { return viewNode(a.Node) }))
 	nodeAllocations = route[[]*structs.Allocation](get, "/v1/node/{id}/allocations",
 		list(structs.NodeAllocs, bindNode,
-			func(a *structs.AllocsResponse) []*structs.Allocation { return a.Allocs }), sheds)
+			func(a *structs.AllocsResponse) []*structs.Allocation { return a.Allocs }))
 	nodeEligibility = route[structs.NodeEvaluateResponse](put, "/v1/node/{id}/eligibility",
 		write(structs.NodeEligibility, bindNodeEligibility, nodeWritten))
 	nodeEvaluate = route[*structs.NodeEvaluateResponse](put, "/v1/node/{id}/evaluate",

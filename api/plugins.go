@@ -9,10 +9,10 @@ import (
 var (
 	pluginList = route[[]*structs.CSIPluginListStub](get, "/v1/plugins",
 		ofTypeCSI(list(structs.CSIPluginList, nil,
-			func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return a.Plugins })), sheds)
+			func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return a.Plugins })))
 	pluginGet = route[*structs.CSIPlugin](get, "/v1/plugin/csi/{id}",
 		read(structs.CSIPluginGet, bindPlugin,
-			func(a *structs.CSIPluginGetResponse) any { return a.Plugin }), sheds)
+			func(a *structs.CSIPluginGetResponse) any { return a.Plugin }))
 	// The dialect does not have this route.
 	pluginDelete = route[structs.Empty](remove, "/v1/plugin/csi/{id}",
 		write(structs.CSIPluginDelete, bindPluginDelete, done))

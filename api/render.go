@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"berth/structs"
 )
@@ -147,6 +148,13 @@ func renderError(w http.ResponseWriter, err error) {
 		h.Set("Connection", "close") // nobody waits for the rest of the body
 	}
 	http.Error(w, structs.Cut(err.Error(), structs.MaxErrorText), status)
+}
+
+// Busy answers each request with unavailable and when to come again.
+func Busy(again time.Duration, text string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		renderError(w, structs.Busy(again, "%s", text))
+	})
 }
 
 // withStatus is an error whose answer has another status than others of its kind. It is of a body that is not

@@ -17,7 +17,6 @@ type Route struct {
 	serve   serveFunc
 	Jobs    bool // its body may hold jobs or volumes, and be larger than others
 	Streams bool // its body or answer is a stream and not bounded
-	Sheds   bool // it is a read that may be refused while a server is asked for more than it can do (see Sheds)
 }
 
 // mostBody bounds the body of a request, in bytes; 0 does not.
@@ -68,7 +67,6 @@ func handle(methods, path string, serve serveFunc, options ...func(*Route)) *Rou
 // The options of a route set its fields of the same names.
 func holdsJobs(r *Route) { r.Jobs = true }
 func streams(r *Route)   { r.Streams = true }
-func sheds(r *Route)     { r.Sheds = true }
 
 // endpoint is a route together with the client's call of it. The client decodes the answer into a T.
 type endpoint[T any] struct{ *Route }

@@ -12,7 +12,7 @@ import (
 var (
 	volumeList = route[[]*structs.CSIVolumeListStub](get, "/v1/volumes",
 		ofTypeCSI(list(structs.CSIVolumeList, bindVolumeList,
-			func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return a.Volumes })), sheds)
+			func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return a.Volumes })))
 	_ = handle(put, "/v1/volumes",
 		write(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
 	volumesExternal = route[*ExternalVolumes](get, "/v1/volumes/external",
@@ -21,7 +21,7 @@ var (
 		}))
 	volumeGet = route[*structs.CSIVolumeDetail](get, "/v1/volume/csi/{id}",
 		read(structs.CSIVolumeGet, bindVolume,
-			func(a *structs.CSIVolumeGetResponse) any { return redactDetail(a.Volume) }), sheds)
+			func(a *structs.CSIVolumeGetResponse) any { return redactDetail(a.Volume) }))
 	volumeRegister = route[volumesAnswer](put, "/v1/volume/csi/{id}",
 		write(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
 	volumeDeregister = route[structs.Empty](remove, "/v1/volume/csi/{id}",

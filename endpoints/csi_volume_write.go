@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 
-	"github.com/hashicorp/go-metrics"
-
 	"berth/fsm"
 	"berth/internal/keylock"
+	"berth/internal/loadshed"
 	"berth/server/nodeconn"
 	"berth/state"
 	"berth/structs"
@@ -184,7 +183,7 @@ func (i intents) lockVolumes(ctx context.Context, names []string) (unlock func()
 	if errors.Is(held, keylock.ErrFull) {
 		limit = "turn full"
 	}
-	metrics.IncrCounterWithLabels([]string{"rpc", "refused"}, 1, []metrics.Label{{Name: "limit", Value: limit}})
+	loadshed.CountRefused(limit, 1)
 	return nil, structs.Busy(i.config.WritePatience,
 		"nothing was written: others are changing %q and more wait for it", held.Key)
 }

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/hashicorp/go-metrics"
-
+	"berth/internal/loadshed"
 	"berth/structs"
 )
 
@@ -132,7 +131,7 @@ func (s *Server) weigh(q *question) (weight int64, err error) {
 
 // refuse says that there is too much to do, and counts it.
 func (s *Server) refuse(method, limit string) error {
-	metrics.IncrCounterWithLabels([]string{"rpc", "refused"}, 1, []metrics.Label{{Name: "limit", Value: limit}})
+	loadshed.CountRefused(limit, 1)
 	text := "too many requests of this connection are under way"
 	switch limit {
 	case "all":

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/hashicorp/go-metrics"
+
+	"berth/internal/loadshed"
 )
 
 // The first byte of a connection says what it is for.
@@ -31,8 +32,7 @@ type Listener struct {
 	handlers   map[byte]func(net.Conn)
 	maxPerAddr int
 
-	mu    sync.Mutex
-	conns map[string]int // by remote address: not yet said what they are for, or being handled
+	conns loadshed.Conns // that have not said what they are for, or are being handled
 }
 
 // DefaultConnsPerAddr is how many connections one remote address may have, if nobody says otherwise: many
@@ -41,7 +41,7 @@ const DefaultConnsPerAddr = 4096
 
 // NewListener wraps a listening socket. Connections with a first byte that no handler is for are closed.
 func NewListener(ln net.Listener, logger hclog.Logger, handlers map[byte]func(net.Conn)) *Listener {
-	return &Listener{ln: ln, logger: logger, handlers: handlers, maxPerAddr: DefaultConnsPerAddr, conns: map[string]int{}}
+	return &Listener{ln: ln, logger: logger, handlers: handlers, maxPerAddr: DefaultConnsPerAddr}
 }
 
 // LimitPerAddr changes how many connections one remote address may have, before Run. One counts until the
@@ -70,40 +70,18 @@ func (l *Listener) Run(ctx context.Context) {
 			}
 			return
 		}
-		addr, ok := l.count(conn)
-		if !ok {
-			metrics.IncrCounterWithLabels([]string{"rpc", "refused"}, 1, []metrics.Label{{Name: "limit", Value: "address"}})
-			l.logger.Debug("an address has too many connections", "remote", addr, "limit", l.maxPerAddr)
+		if _, ofHost := l.conns.Add(conn); ofHost > l.maxPerAddr {
+			l.conns.Remove(conn)
+			loadshed.CountRefused("address", 1)
+			l.logger.Debug("an address has too many connections", "remote", conn.RemoteAddr().String(),
+				"limit", l.maxPerAddr)
 			_ = conn.Close()
 			continue
 		}
 		wg.Go(func() {
-			defer l.discount(addr)
+			defer l.conns.Remove(conn)
 			l.dispatch(ctx, conn)
 		})
-	}
-}
-
-// count counts a connection of its address; false when that has too many.
-func (l *Listener) count(conn net.Conn) (addr string, ok bool) {
-	addr = conn.RemoteAddr().String()
-	if host, _, err := net.SplitHostPort(addr); err == nil {
-		addr = host
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conns[addr] >= l.maxPerAddr {
-		return addr, false
-	}
-	l.conns[addr]++
-	return addr, true
-}
-
-func (l *Listener) discount(addr string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conns[addr]--; l.conns[addr] == 0 {
-		delete(l.conns, addr)
 	}
 }
 

@@ -94,7 +94,7 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if no := s.room(e.Endpoint); no.after > 0 {
 		return no.error()
 	}
-	if err := s.shedHere(ctx, e.Endpoint, req); err != nil {
+	if err := s.shed(e.Endpoint, req); err != nil {
 		return err
 	}
 	done, err := s.enter(ctx, method, waits(e.Endpoint, req), nil, func() {})

@@ -187,7 +187,11 @@ func (s *Server) Run(ctx context.Context) error {
 	loops.Go(func() { s.watchLeader(ctx) })
 	loops.Go(func() { s.members.run(ctx) })
 	loops.Go(func() { s.bootstrap(ctx) })
-	loops.Go(func() { s.admit(ctx) })
+	loops.Go(func() {
+		if err := s.gate.Run(ctx); err != nil {
+			s.logger.Warn("no reads are refused under overload", "error", err)
+		}
+	})
 	loops.Go(func() { s.members.join(ctx, s.cfg.RetryJoin, s.cfg.RetryInterval) })
 	listening, stopListening := context.WithCancel(context.Background())
 	var port sync.WaitGroup

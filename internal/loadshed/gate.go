@@ -26,6 +26,9 @@ import (
 	"time"
 )
 
+// Refused says why a read is refused, to people.
+const Refused = "this server is asked for more than it can answer"
+
 // Config tunes a gate.
 type Config struct {
 	Window time.Duration // how often it is decided anew
@@ -140,9 +143,9 @@ func (g *Gate) Observe(s Sample) {
 // calmWindows is after how many windows with few reads nobody looks any more.
 const calmWindows = 10
 
-// Run times and decides until ctx ends. refused is told after each window how many reads were refused, if any.
-// It ends early where bytes cannot be sent; then all reads are let in.
-func (g *Gate) Run(ctx context.Context, refused func(int)) error {
+// Run times and decides until ctx ends, and counts the reads that were refused. It ends early where bytes cannot
+// be sent; then all reads are let in.
+func (g *Gate) Run(ctx context.Context) error {
 	p, err := newProbe()
 	if err != nil {
 		return err
@@ -151,7 +154,7 @@ func (g *Gate) Run(ctx context.Context, refused func(int)) error {
 	reader.Go(p.read)
 	defer reader.Wait()
 	defer p.close()
-	g.run(ctx, p, refused)
+	g.run(ctx, p, func(n int) { CountRefused("reads", n) })
 	return nil
 }
 

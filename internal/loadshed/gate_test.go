@@ -185,7 +185,7 @@ func TestAGateRunsAndEnds(t *testing.T) {
 	g := New(DefaultConfig())
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	go func() { ended <- g.Run(ctx, func(int) {}) }()
+	go func() { ended <- g.Run(ctx) }()
 	for range 100 {
 		g.Admit()
 	}

@@ -1,0 +1,96 @@
+package loadshed
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// Conns counts connections, in all and by remote host. The zero value counts none.
+type Conns struct {
+	mu   sync.Mutex
+	all  int
+	from map[string]int
+}
+
+// Add counts a connection, and returns how many there are with it: in all, and of its remote host.
+func (c *Conns) Add(conn net.Conn) (all, ofHost int) {
+	host := hostOf(conn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.from == nil {
+		c.from = map[string]int{}
+	}
+	c.all++
+	c.from[host]++
+	return c.all, c.from[host]
+}
+
+// Remove stops to count a connection that was added.
+func (c *Conns) Remove(conn net.Conn) {
+	host := hostOf(conn)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all--
+	c.from[host]--
+	if c.from[host] == 0 {
+		delete(c.from, host)
+	}
+}
+
+// hostOf returns the remote address of a connection without its port.
+func hostOf(conn net.Conn) string {
+	addr := conn.RemoteAddr().String()
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return addr
+	}
+	return host
+}
+
+// HTTPConns bounds the connections of an HTTP server. A connection beyond a bound is answered once, by Excess,
+// and closed: a connection that is only closed looks like a server that is down. At twice Most connections a
+// further one is only closed.
+type HTTPConns struct {
+	Most        int // connections in all
+	MostPerHost int // connections of one remote host
+	Excess      http.Handler
+	conns       Conns
+}
+
+// excess marks the context of a connection that is beyond a bound.
+type excess struct{}
+
+// Bound bounds the connections of a server that has not been started. The server keeps its handler.
+func (c *HTTPConns) Bound(s *http.Server) {
+	serve := s.Handler
+	s.ConnContext = c.connContext
+	s.ConnState = c.connState
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Context().Value(excess{}) == nil {
+			serve.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Connection", "close")
+		c.Excess.ServeHTTP(w, r)
+	})
+}
+
+// connContext counts a connection; net/http calls it once for each, before anything is read.
+func (c *HTTPConns) connContext(ctx context.Context, conn net.Conn) context.Context {
+	all, ofHost := c.conns.Add(conn)
+	if all > 2*c.Most {
+		_ = conn.Close() // connState is told
+	}
+	if all > c.Most || ofHost > c.MostPerHost {
+		return context.WithValue(ctx, excess{}, true)
+	}
+	return ctx
+}
+
+func (c *HTTPConns) connState(conn net.Conn, state http.ConnState) {
+	if state == http.StateClosed || state == http.StateHijacked {
+		c.conns.Remove(conn)
+	}
+}
