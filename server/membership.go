@@ -29,7 +29,7 @@ const (
 	tagExpect    = "expect"
 	tagBootstrap = "bootstrapped" // this server is or was part of a Raft cluster
 	tagVersion   = "build"
-	tagPacks     = "packs"    // this server reads batches: see group.go
+	tagPacks     = "packs"    // this server reads batches: see commit_batch.go
 	tagCommands  = "commands" // the fsm.Version of this server
 
 	roleServer = "berth-server"
