@@ -102,10 +102,10 @@ type caller struct {
 	done  bool
 }
 
-func call(ctx context.Context, g *group, n int) *caller {
+func call(ctx context.Context, b *batcher, n int) *caller {
 	c := &caller{}
 	go func() {
-		c.index, c.value, c.err = g.propose(ctx, numbered(n))
+		c.index, c.value, c.err = b.propose(ctx, numbered(n))
 		c.done = true
 	}()
 	synctest.Wait()
@@ -128,20 +128,20 @@ func (c *caller) wantKind(t *testing.T, kind structs.Kind) {
 	}
 }
 
-func TestWhatWaitsGoesTogetherAndInOrder(t *testing.T) {
+func TestBatcher_MergesWaitingProposalsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &paper{apart: names}
-		g := &group{send: p.send}
+		b := newBatcher(p.send)
 		var callers []*caller
 		for n := range 5 {
-			callers = append(callers, call(t.Context(), g, n))
+			callers = append(callers, call(t.Context(), b, n))
 		}
 		if got := p.recorded(); len(got) != 1 {
 			t.Fatalf("the first went with %v", got)
 		}
 		p.record(nil)
 		synctest.Wait()
-		callers = append(callers, call(t.Context(), g, 5))
+		callers = append(callers, call(t.Context(), b, 5))
 		p.record(nil)
 		synctest.Wait()
 		p.record(nil)
@@ -152,24 +152,21 @@ func TestWhatWaitsGoesTogetherAndInOrder(t *testing.T) {
 		if got := p.recorded(); !slices.EqualFunc(got, want, slices.Equal) {
 			t.Errorf("recorded were %v", got)
 		}
-		if g.rounds != 0 || len(g.waiting) != 0 {
-			t.Errorf("left are %d rounds and %d who wait", g.rounds, len(g.waiting))
-		}
 	})
 }
 
-func TestAllOfARoundLearnWhatBecameOfIt(t *testing.T) {
+func TestBatcher_FailsAllProposalsOfAnEntry(t *testing.T) {
 	for err, kind := range map[error]structs.Kind{
 		raft.ErrNotLeader: structs.KindUnavailable, raft.ErrRaftShutdown: structs.KindUnavailable,
 		raft.ErrLeadershipLost: structs.KindTimeout, errors.New("the disk"): structs.KindTimeout,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := &paper{apart: names}
-			g := &group{send: p.send}
-			before, one, other := call(t.Context(), g, 0), call(t.Context(), g, 1), call(t.Context(), g, 2)
+			b := newBatcher(p.send)
+			before, one, other := call(t.Context(), b, 0), call(t.Context(), b, 1), call(t.Context(), b, 2)
 			p.record(nil)
 			before.want(t, 1, nameOf(0))
-			after := call(t.Context(), g, 3)
+			after := call(t.Context(), b, 3)
 			p.record(err)
 			one.wantKind(t, kind)
 			other.wantKind(t, kind)
@@ -179,17 +176,17 @@ func TestAllOfARoundLearnWhatBecameOfIt(t *testing.T) {
 	}
 }
 
-// TestWhoLeaves: from the line without a trace, from a round without knowing what becomes of it; and who leads a round
-// stays for the others.
-func TestWhoLeaves(t *testing.T) {
+// A proposal that leaves while it waits is not written. One that leaves later does not know. The first of a
+// batch stays for the others.
+func TestBatcher_LetsProposalsLeaveWhileTheyWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &paper{apart: names}
-		g := &group{send: p.send}
+		b := newBatcher(p.send)
 		ctxs, ends := make([]context.Context, 5), make([]context.CancelFunc, 5)
 		callers := make([]*caller, 5)
 		for n := range callers {
 			ctxs[n], ends[n] = context.WithCancel(t.Context())
-			callers[n] = call(ctxs[n], g, n)
+			callers[n] = call(ctxs[n], b, n)
 		}
 		ends[0]() // its entry is under way
 		ends[2]() // waits in line
@@ -211,44 +208,33 @@ func TestWhoLeaves(t *testing.T) {
 	})
 }
 
-func TestARoundIsBounded(t *testing.T) {
-	g := &group{}
-	wait := func(sizes ...int) {
-		for _, size := range sizes {
-			g.waiting = append(g.waiting, &proposal{entry: make([]byte, size)})
+func TestBatcher_BoundsTheBytesOfAnEntry(t *testing.T) {
+	var all []*proposal
+	for _, size := range []int{2 * fsm.BytesInBatch, 10, fsm.BytesInBatch - 10, 1} {
+		all = append(all, &proposal{entry: make([]byte, size)})
+	}
+	for _, want := range []int{1, 2, 1} {
+		n := fitting(all)
+		if n != want {
+			t.Errorf("%d proposals in an entry, want %d", n, want)
 		}
-	}
-	for range fsm.MostInBatch + 3 {
-		wait(1)
-	}
-	if n := len(g.take()); n != fsm.MostInBatch {
-		t.Errorf("%d in a round", n)
-	}
-	if n := len(g.take()); n != 3 {
-		t.Errorf("%d in the next", n)
-	}
-	wait(2*fsm.BytesInBatch, 10, fsm.BytesInBatch-10, 1)
-	for _, want := range []int{1, 2, 1, 0} {
-		if n := len(g.take()); n != want {
-			t.Errorf("%d in a round, want %d", n, want)
-		}
+		all = all[n:]
 	}
 }
 
-// TestManyGetTheirOwnAnswers: a log that is quick, and callers who come as they please.
-func TestManyGetTheirOwnAnswers(t *testing.T) {
+func TestBatcher_GivesEachProposalItsOwnAnswer(t *testing.T) {
 	p := &paper{apart: names}
-	g := &group{send: func(entry []byte) raft.ApplyFuture {
+	b := newBatcher(func(entry []byte) raft.ApplyFuture {
 		f := p.send(entry)
 		p.record(nil)
 		return f
-	}}
+	})
 	var wg sync.WaitGroup
 	for who := range 32 {
 		wg.Go(func() {
 			for n := range 50 {
 				want := nameOf(who*50 + n)
-				if _, value, err := g.propose(t.Context(), numbered(who*50+n)); err != nil || value != want {
+				if _, value, err := b.propose(t.Context(), numbered(who*50+n)); err != nil || value != want {
 					t.Errorf("%v, %v, want %s", value, err, want)
 				}
 			}
@@ -262,19 +248,18 @@ func TestManyGetTheirOwnAnswers(t *testing.T) {
 	}
 }
 
-// TestAnOlderServerIsSpared: nothing is packed while one server would not understand it.
-func TestAnOlderServerIsSpared(t *testing.T) {
+func TestBatches_AreNotWrittenForAnOlderServer(t *testing.T) {
 	older := peer{name: "older", status: serf.StatusAlive}
 	for want, peers := range map[string][]peer{
-		"true":  {{packs: true}, {packs: true, status: serf.StatusFailed}, {status: serf.StatusLeft}},
-		"false": {{packs: true}, older},
+		"true":  {{readsBatches: true}, {readsBatches: true, status: serf.StatusFailed}, {status: serf.StatusLeft}},
+		"false": {{readsBatches: true}, older},
 	} {
-		if got := fmt.Sprint(allPack(peers)); got != want {
+		if got := fmt.Sprint(allReadBatches(peers)); got != want {
 			t.Errorf("%v: %s", peers, got)
 		}
 	}
 	older.status = serf.StatusFailed // and may come back
-	if allPack([]peer{older}) {
+	if allReadBatches([]peer{older}) {
 		t.Error("one that failed is forgotten")
 	}
 }

@@ -136,7 +136,7 @@ func (s *Server) collectGarbage(ctx context.Context, p fsm.Proposer) (index uint
 
 // learnVersions keeps what every server can read.
 func (s *Server) learnVersions(peers []peer) {
-	s.consensus.packs.Store(allPack(peers))
+	s.consensus.batches.Store(allReadBatches(peers))
 	s.consensus.commands.Store(int32(leastCommands(peers)))
 }
 
@@ -151,8 +151,8 @@ func leastCommands(peers []peer) int {
 	return least
 }
 
-// allPack reports whether every server reads batches. One that is older would stop at the first; it is upgraded
-// while the others do without.
-func allPack(peers []peer) bool {
-	return !slices.ContainsFunc(peers, func(p peer) bool { return !p.packs && p.status != serf.StatusLeft })
+// allReadBatches reports whether every server reads batches. An older one would stop at the first batch. Until
+// it is upgraded, the others write none.
+func allReadBatches(peers []peer) bool {
+	return !slices.ContainsFunc(peers, func(p peer) bool { return !p.readsBatches && p.status != serf.StatusLeft })
 }

@@ -29,7 +29,7 @@ const (
 	tagExpect    = "expect"
 	tagBootstrap = "bootstrapped" // this server is or was part of a Raft cluster
 	tagVersion   = "build"
-	tagPacks     = "packs"    // this server reads batches: see commit_batch.go
+	tagBatches   = "packs"    // this server reads batches: see commit_batch.go
 	tagCommands  = "commands" // the fsm.Version of this server
 
 	roleServer = "berth-server"
@@ -39,7 +39,7 @@ const (
 type peer struct {
 	name, id, rpcAddr, httpAddr string
 	expect, commands            int
-	bootstrapped, packs         bool
+	bootstrapped, readsBatches  bool
 	status                      serf.MemberStatus
 }
 
@@ -71,7 +71,7 @@ func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (
 	sc.Init()
 	sc.NodeName = cfg.Name + "." + cfg.Region
 	sc.Tags = tags
-	sc.Tags[tagPacks], sc.Tags[tagCommands] = "1", strconv.Itoa(fsm.Version())
+	sc.Tags[tagBatches], sc.Tags[tagCommands] = "1", strconv.Itoa(fsm.Version())
 	sc.EventCh = m.events
 	sc.SnapshotPath = snapshot
 	sc.RejoinAfterLeave = true
@@ -151,7 +151,7 @@ func (m *membership) peers() []peer {
 		commands, _ := strconv.Atoi(member.Tags[tagCommands]) // an older server says nothing
 		out = append(out, peer{
 			name: member.Name, id: member.Tags[tagID], rpcAddr: member.Tags[tagRPCAddr], httpAddr: member.Tags[tagHTTPAddr],
-			expect: expect, commands: commands, bootstrapped: member.Tags[tagBootstrap] == "1", packs: member.Tags[tagPacks] == "1", status: member.Status,
+			expect: expect, commands: commands, bootstrapped: member.Tags[tagBootstrap] == "1", readsBatches: member.Tags[tagBatches] == "1", status: member.Status,
 		})
 	}
 	slices.SortFunc(out, func(a, b peer) int {

@@ -31,8 +31,8 @@ type consensus struct {
 	id        raft.ServerID
 	addr      raft.ServerAddress
 	gate      gate
-	group     group
-	packs     atomic.Bool  // every server reads batches
+	batcher   *batcher
+	batches   atomic.Bool  // every server reads batches
 	commands  atomic.Int32 // the fsm.Version that every server has
 	verifier  *verifier
 	// fresh says that this server has never been part of a cluster.
@@ -49,9 +49,14 @@ func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM, logger
 	transport := transport{raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: layer, MaxPool: 3, Timeout: 10 * time.Second, Logger: logger.Named("transport"),
 	})}
-	c := &consensus{verifier: newVerifier(), files: files, transport: transport,
-		id: raft.ServerID(id), addr: raft.ServerAddress(layer.Addr().String())}
-	c.group.send = c.send
+	c := &consensus{
+		files:     files,
+		transport: transport,
+		id:        raft.ServerID(id),
+		addr:      raft.ServerAddress(layer.Addr().String()),
+	}
+	c.verifier = newVerifier(func() error { return c.VerifyLeader().Error() })
+	c.batcher = newBatcher(c.send)
 	if err := c.start(cfg, machine, logger); err != nil {
 		return nil, errors.Join(err, transport.Close(), files.Close())
 	}
@@ -151,8 +156,8 @@ func (s *Server) Propose(ctx context.Context, entry []byte) (uint64, any, error)
 	return s.consensus.propose(ctx, entry)
 }
 
-// propose puts an entry into the log, with others if there are some, and waits until it is applied here. A
-// server that is alone spares itself the company: it would save no messages, and its disk is shared already.
+// propose puts an entry into the log and waits until it is applied here. A sole voter does not batch: there
+// are no messages to save, and Raft shares the writes of its disk already.
 func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, nil, structs.Errorf(structs.KindUnavailable, "not proposed: %w", err)
@@ -167,8 +172,8 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 	if fsm.Needs(entry) > int(c.commands.Load()) {
 		return 0, nil, structs.Errorf(structs.KindPrecondition, "nothing was written: there are servers of an older version, which could not read it")
 	}
-	if c.packs.Load() && fsm.Batchable(entry) && !c.alone() {
-		return c.group.propose(ctx, entry)
+	if c.batches.Load() && fsm.Batchable(entry) && !c.alone() {
+		return c.batcher.propose(ctx, entry)
 	}
 	f := c.send(entry)
 	if err := f.Error(); err != nil {

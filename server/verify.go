@@ -1,49 +1,29 @@
 package server
 
 import (
-	"sync"
+	"context"
 
 	"github.com/hashicorp/raft"
 
+	"berth/internal/coalesce"
 	"berth/structs"
 )
 
-// verifier lets those who ask at the same time whether this server still leads share the answer: one
-// question is under way, and who comes meanwhile shares the next one, which begins after they came.
+// verifier merges concurrent questions whether this server still leads. A question that comes while one is in
+// flight shares the answer of the next one, which begins after it came.
 type verifier struct {
-	turn chan struct{} // holds one while a question is under way
-
-	mu   sync.Mutex
-	next *question // has not begun yet
+	coalesce.Batcher[struct{}, struct{}]
 }
 
-type question struct {
-	done chan struct{}
-	err  error
+func newVerifier(askQuorum func() error) *verifier {
+	v := &verifier{}
+	v.Propose = func(context.Context, struct{}, []struct{}) (uint64, error) { return 0, askQuorum() }
+	return v
 }
 
-func newVerifier() *verifier { return &verifier{turn: make(chan struct{}, 1)} }
-
-func (v *verifier) ask(quorum func() error) error {
-	v.mu.Lock()
-	q := v.next
-	if q != nil {
-		v.mu.Unlock()
-		<-q.done
-		return q.err
-	}
-	q = &question{done: make(chan struct{})}
-	v.next = q
-	v.mu.Unlock()
-
-	v.turn <- struct{}{}
-	v.mu.Lock()
-	v.next = nil
-	v.mu.Unlock()
-	q.err = quorum()
-	<-v.turn
-	close(q.done)
-	return q.err
+func (v *verifier) ask() error {
+	_, err := v.Do(context.Background(), struct{}{}, struct{}{})
+	return err
 }
 
 // verify asks a quorum whether this server still leads.
@@ -52,7 +32,7 @@ func (c *consensus) verify() error {
 		return err
 	}
 	defer c.gate.inside.Done()
-	if err := c.verifier.ask(func() error { return c.VerifyLeader().Error() }); err != nil {
+	if err := c.verifier.ask(); err != nil {
 		return structs.Errorf(structs.KindUnavailable, "this server may lead no more: %w", err)
 	}
 	return nil
@@ -64,10 +44,12 @@ func (c *consensus) alone() bool {
 	if c.State() != raft.Leader {
 		return false
 	}
-	voters, me := 0, false
+	voters := 0
+	me := false
 	for _, s := range c.GetConfiguration().Configuration().Servers {
 		if s.Suffrage == raft.Voter {
-			voters, me = voters+1, me || s.ID == c.id
+			voters++
+			me = me || s.ID == c.id
 		}
 	}
 	return voters == 1 && me

@@ -8,19 +8,18 @@ import (
 	"testing/synctest"
 )
 
-// TestThoseWhoAskTogetherShareTheAnswer, but never one of a question that began before they came.
-func TestThoseWhoAskTogetherShareTheAnswer(t *testing.T) {
+func TestVerifier_SharesAnswersOfQuestionsThatBeginLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var (
-			v       = newVerifier()
 			wg      sync.WaitGroup
 			asked   atomic.Int32
 			answers = make(chan error)
 			failed  atomic.Int32
+			v       = newVerifier(func() error { asked.Add(1); return <-answers })
 		)
 		ask := func() {
 			wg.Go(func() {
-				if err := v.ask(func() error { asked.Add(1); return <-answers }); err != nil {
+				if err := v.ask(); err != nil {
 					failed.Add(1)
 				}
 			})

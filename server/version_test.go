@@ -58,7 +58,7 @@ func joinAsAnOlderServer(t *testing.T, s *running) *serf.Serf {
 	t.Helper()
 	cfg := serf.DefaultConfig()
 	cfg.Init()
-	cfg.NodeName, cfg.Tags = "older", map[string]string{tagRole: roleServer, tagRegion: s.cfg.Region, tagPacks: "1"}
+	cfg.NodeName, cfg.Tags = "older", map[string]string{tagRole: roleServer, tagRegion: s.cfg.Region, tagBatches: "1"}
 	cfg.MemberlistConfig.BindAddr, cfg.MemberlistConfig.BindPort = "127.0.0.1", 0
 	cfg.LogOutput, cfg.MemberlistConfig.LogOutput = io.Discard, io.Discard
 	cfg.LeavePropagateDelay = 0

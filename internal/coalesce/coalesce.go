@@ -4,7 +4,8 @@
 //
 //   - A request that comes while a batch of its key is in flight joins the next batch. Alone, no request
 //     waits. Under load a batch carries many.
-//   - All requests of a batch get the same answer. A request that may be refused alone needs another way.
+//   - All requests of a batch get the same answer. Requests that get answers of their own are pointers, into
+//     which Propose writes.
 //   - It starts no goroutine: the first request of a batch proposes it for the others.
 //
 // The caller decides what a batch is: the package only collects its requests.
@@ -21,7 +22,7 @@ import (
 // Batcher makes batches of Ts, one after another for each key. Its exported fields are set before the first
 // Do.
 type Batcher[K comparable, T any] struct {
-	Most int           // in one batch
+	Most int           // in one batch; 0: any number
 	Wait time.Duration // how long the first of a batch waits for others in any case
 	// Propose records a batch and returns its index. ctx is that of the first, which may have ended.
 	Propose func(ctx context.Context, key K, all []T) (index uint64, err error)
@@ -32,17 +33,18 @@ type Batcher[K comparable, T any] struct {
 }
 
 type batch[T any] struct {
-	before *batch[T] // what was being proposed when this one was opened
+	before *batch[T] // was being proposed when this one was opened
 	all    []T
 	left   map[int]bool  // those of all that left before it was closed
-	full   chan struct{} // closed when no more may join
+	full   chan struct{} // closed when no more may join; nil if the first does not wait
 	done   chan struct{} // closed when index and err are known
 	index  uint64
 	err    error
 }
 
-// Do records one in a batch and returns the index of the batch. If ctx ends before the batch is closed, one
-// is not recorded and the error is unavailable. If it ends later, the error is a timeout: one may be recorded
+// Do records one in a batch and returns the index of the batch. The first of a batch stays until the end: if
+// its ctx ends, it proposes the batch at once. For another one, if ctx ends before the batch is closed, it is
+// not recorded and the error is unavailable. If ctx ends later, the error is a timeout: it may be recorded
 // yet.
 func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
 	e, at := b.join(key, one)
@@ -61,7 +63,7 @@ func (b *Batcher[K, T]) Do(ctx context.Context, key K, one T) (uint64, error) {
 			return 0, structs.Errorf(structs.KindUnavailable,
 				"nothing was written: waiting for other writes: %w", ctx.Err())
 		}
-		return 0, structs.Errorf(structs.KindTimeout, "what came of it is not known: %w", ctx.Err())
+		return 0, structs.Errorf(structs.KindTimeout, "the write may or may not have happened: %w", ctx.Err())
 	}
 }
 
@@ -70,20 +72,24 @@ func (b *Batcher[K, T]) join(key K, one T) (e *batch[T], at int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.open == nil {
-		b.open, b.inFlight = map[K]*batch[T]{}, map[K]*batch[T]{}
+		b.open = map[K]*batch[T]{}
+		b.inFlight = map[K]*batch[T]{}
 	}
 	e = b.open[key]
 	if e == nil {
-		e = &batch[T]{before: b.inFlight[key], left: map[int]bool{}}
-		e.full = make(chan struct{})
-		e.done = make(chan struct{})
+		e = &batch[T]{before: b.inFlight[key], done: make(chan struct{})}
+		if e.before != nil || b.Wait > 0 {
+			e.full = make(chan struct{})
+		}
 		b.open[key] = e
 	}
 	at = len(e.all)
 	e.all = append(e.all, one)
 	if len(e.all) == b.Most {
-		close(e.full)
 		delete(b.open, key)
+		if e.full != nil {
+			close(e.full)
+		}
 	}
 	return e, at
 }
@@ -94,6 +100,9 @@ func (b *Batcher[K, T]) leave(key K, e *batch[T], at int) bool {
 	defer b.mu.Unlock()
 	if b.open[key] != e {
 		return false
+	}
+	if e.left == nil {
+		e.left = map[int]bool{}
 	}
 	e.left[at] = true
 	return true
@@ -129,6 +138,9 @@ func (b *Batcher[K, T]) close(key K, e *batch[T]) {
 		delete(b.open, key)
 	}
 	b.inFlight[key] = e
+	if len(e.left) == 0 {
+		return
+	}
 	staying := make([]T, 0, len(e.all))
 	for at, one := range e.all {
 		if !e.left[at] {
