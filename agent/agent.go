@@ -95,12 +95,12 @@ func (a *Agent) open() (err error) {
 	if !a.cfg.Client.Enabled {
 		return nil
 	}
-	cc := a.cfg.Client.Copy()
+	cc := *a.cfg.Client
 	cc.HTTPAddr, cc.Version = httpAddr, version.Version
 	if a.server != nil {
 		cc.Servers = []string{a.server.RPCAddr()}
 	}
-	if a.client, err = client.New(cc, client.Deps{Logger: a.logger}); err != nil {
+	if a.client, err = client.New(&cc, client.Deps{Logger: a.logger}); err != nil {
 		return err
 	}
 	if a.caller == nil {

@@ -14,48 +14,44 @@ import (
 	"berth/structs"
 )
 
-// updates gathers what the servers should know of allocations: the newest of each.
-type updates struct {
-	sending sync.Mutex // one request at a time, so that an older state does not come after a newer one
+// allocUpdates holds the newest unsent state of each allocation.
+type allocUpdates struct {
+	sending sync.Mutex // one request at a time, so that no older state follows a newer one
 
-	mu      sync.Mutex
-	pending map[string]*structs.AllocClientUpdate
-	ended   map[string]bool // allocations of which the servers have acknowledged that they have ended
-	news    chan struct{}
+	mu        sync.Mutex
+	pending   map[string]*structs.AllocClientUpdate
+	ackedEnds map[string]bool // allocations whose end the servers have acknowledged
+	changed   chan struct{}
 }
 
-func newUpdates() *updates {
-	return &updates{
-		pending: map[string]*structs.AllocClientUpdate{}, ended: map[string]bool{}, news: make(chan struct{}, 1),
+func newUpdates() *allocUpdates {
+	return &allocUpdates{
+		pending:   map[string]*structs.AllocClientUpdate{},
+		ackedEnds: map[string]bool{},
+		changed:   make(chan struct{}, 1),
 	}
 }
 
-// put replaces what was to be said of the allocation. It does not block.
-func (u *updates) put(a *structs.AllocClientUpdate) {
+// enqueue replaces the unsent state of the allocation. It does not block.
+func (u *allocUpdates) enqueue(a *structs.AllocClientUpdate) {
 	u.mu.Lock()
 	u.pending[a.ID] = a
 	u.mu.Unlock()
-	u.signal()
+	notify(u.changed)
 }
 
-// putNewest is put of what state says. State is asked so that nothing newer can come before its answer.
-func (u *updates) putNewest(state func() *structs.AllocClientUpdate) {
+// enqueueNewest enqueues the result of state. It calls state under the lock, so that no newer state is
+// enqueued before that.
+func (u *allocUpdates) enqueueNewest(state func() *structs.AllocClientUpdate) {
 	u.mu.Lock()
 	a := state()
 	u.pending[a.ID] = a
 	u.mu.Unlock()
-	u.signal()
+	notify(u.changed)
 }
 
-func (u *updates) signal() {
-	select {
-	case u.news <- struct{}{}:
-	default:
-	}
-}
-
-// take empties the box, in the order of IDs.
-func (u *updates) take() []*structs.AllocClientUpdate {
+// takePending removes the unsent states and returns them in the order of IDs.
+func (u *allocUpdates) takePending() []*structs.AllocClientUpdate {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	all := slices.SortedFunc(maps.Values(u.pending), func(a, b *structs.AllocClientUpdate) int {
@@ -65,8 +61,8 @@ func (u *updates) take() []*structs.AllocClientUpdate {
 	return all
 }
 
-// putBack returns what could not be sent, except where something newer has come.
-func (u *updates) putBack(all []*structs.AllocClientUpdate) {
+// requeue puts unsent states back, except where there is a newer one.
+func (u *allocUpdates) requeue(all []*structs.AllocClientUpdate) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, a := range all {
@@ -76,35 +72,34 @@ func (u *updates) putBack(all []*structs.AllocClientUpdate) {
 	}
 }
 
-func (u *updates) acknowledge(all []*structs.AllocClientUpdate) {
+func (u *allocUpdates) markAcked(all []*structs.AllocClientUpdate) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, a := range all {
 		if a.ClientStatus == structs.AllocComplete || a.ClientStatus == structs.AllocFailed {
-			u.ended[a.ID] = true
+			u.ackedEnds[a.ID] = true
 		}
 	}
 }
 
-// acknowledged reports whether the servers know that an allocation has ended and nothing newer is to be
-// said of it.
-func (u *updates) acknowledged(a *structs.AllocClientUpdate) bool {
+// isAcked reports whether the servers know that an allocation has ended, and no newer state is unsent.
+func (u *allocUpdates) isAcked(a *structs.AllocClientUpdate) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	_, newer := u.pending[a.ID]
-	return u.ended[a.ID] && !newer
+	return u.ackedEnds[a.ID] && !newer
 }
 
-// forget drops what is known of an allocation that is gone.
-func (u *updates) forget(id string) {
+// forgetAlloc drops the states of an allocation that is gone.
+func (u *allocUpdates) forgetAlloc(id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	delete(u.ended, id)
+	delete(u.ackedEnds, id)
 	delete(u.pending, id)
 }
 
-// runUpdates tells the servers what has become of allocations: gathered for a moment, again until it is
-// acknowledged, and not before they were heard once.
+// runUpdates reports the states of allocations to the servers, gathered over UpdateInterval, until they
+// acknowledge them. It starts after the first pull of allocations.
 func (c *Client) runUpdates(ctx context.Context) {
 	select {
 	case <-c.contacted:
@@ -114,15 +109,15 @@ func (c *Client) runUpdates(ctx context.Context) {
 	pause := serverRetry
 	for {
 		select {
-		case <-c.updates.news:
+		case <-c.updates.changed:
 		case <-ctx.Done():
 			return
 		}
-		if !backoff.Sleep(ctx, c.config.Get().UpdateInterval) {
+		if !backoff.Sleep(ctx, c.config.UpdateInterval) {
 			return
 		}
 		if err := c.sendUpdates(ctx); err != nil {
-			c.updates.signal()
+			notify(c.updates.changed)
 			wait := pause.After(err)
 			if ctx.Err() == nil {
 				c.logger.Warn("telling the servers of allocations failed", "again_in", wait, "error", err)
@@ -133,44 +128,47 @@ func (c *Client) runUpdates(ctx context.Context) {
 			continue
 		}
 		pause.Reset()
-		c.collect()
-		c.gauge()
+		c.collectEnded()
+		c.gaugeAllocs()
 	}
 }
 
-// gauge counts the allocations on this node by their state.
-func (c *Client) gauge() {
-	count := map[string]int{structs.AllocPending: 0, structs.AllocRunning: 0, structs.AllocComplete: 0, structs.AllocFailed: 0}
+// gaugeAllocs counts the allocations on this node by their state.
+func (c *Client) gaugeAllocs() {
+	count := map[string]int{
+		structs.AllocPending: 0, structs.AllocRunning: 0, structs.AllocComplete: 0, structs.AllocFailed: 0,
+	}
 	for _, u := range c.Allocs() {
 		count[u.ClientStatus]++
 	}
 	for state, n := range count {
-		metrics.SetGaugeWithLabels([]string{"client", "allocs"}, float32(n), []metrics.Label{{Name: "state", Value: state}})
+		label := metrics.Label{Name: "state", Value: state}
+		metrics.SetGaugeWithLabels([]string{"client", "allocs"}, float32(n), []metrics.Label{label})
 	}
 }
 
-// updateBatch is how many allocations are reported in one call: all of them together could be more than one
-// request or log entry takes.
+// updateBatch is the most allocations that one call reports: all of them could exceed the size limit of a
+// request or a log entry.
 const updateBatch = 64
 
-// sendUpdates sends all pending updates in batches. Updates that could not be sent stay pending. A batch that
-// the servers refuse as wrong does not hold up the others.
+// sendUpdates sends all pending updates in batches. Unsent updates stay pending. A batch that the servers
+// reject as invalid does not delay the others.
 func (c *Client) sendUpdates(ctx context.Context) error {
 	c.updates.sending.Lock()
 	defer c.updates.sending.Unlock()
 	var refused error
-	all := c.updates.take()
+	all := c.updates.takePending()
 	for len(all) > 0 {
 		batch := all[:min(len(all), updateBatch)]
 		err := c.sendBatch(ctx, batch)
 		switch {
 		case err == nil:
-			c.updates.acknowledge(batch)
+			c.updates.markAcked(batch)
 		case structs.IsKind(err, structs.KindInvalid):
-			c.updates.putBack(batch)
+			c.updates.requeue(batch)
 			refused = err
 		default:
-			c.updates.putBack(all)
+			c.updates.requeue(all)
 			return err
 		}
 		all = all[len(batch):]
@@ -182,7 +180,7 @@ func (c *Client) sendBatch(ctx context.Context, batch []*structs.AllocClientUpda
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req := &structs.AllocsClientUpdateRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Allocs: batch}
-	req.Region = c.config.Get().Region
+	req.Region = c.config.Region
 	_, err := rpc.Call(ctx, c.servers, structs.NodeUpdateAllocs, req)
 	return err
 }

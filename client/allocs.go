@@ -14,21 +14,21 @@ import (
 	"berth/structs"
 )
 
-// fetchBatch is how many allocations are fetched in one call.
+// fetchBatch is the most allocations that one call fetches.
 const fetchBatch = 64
 
 func (c *Client) runnerDeps() allocrunner.Deps {
-	cfg := c.config.Get()
+	cfg := c.config
 	return allocrunner.Deps{
-		Logger: c.logger, DB: c.db, Dir: cfg.AllocDir(), Region: cfg.Region, Drivers: c.sub.Drivers,
-		Node: c.Node, AllocHooks: c.sub.AllocHooks, TaskHooks: c.sub.TaskHooks,
-		ServersContacted: c.contacted, Changed: c.updates.put, DeniedUsers: cfg.DeniedUsers(),
+		Logger: c.logger, DB: c.db, Dir: cfg.AllocDir(), Region: cfg.Region, Drivers: c.subsystems.Drivers,
+		Node: c.Node, AllocHooks: c.subsystems.AllocHooks, TaskHooks: c.subsystems.TaskHooks,
+		ServersContacted: c.contacted, Changed: c.updates.enqueue, DeniedUsers: cfg.DeniedUsers(),
 	}
 }
 
-// restore takes up the allocations in the store. Those that run plugins come first, and their tasks are
-// looked for before the others begin: the others may need them.
-func (c *Client) restore(ctx context.Context) {
+// restoreAllocs starts the runners of the allocations in the store. Allocations that run plugins come first,
+// and it waits until their tasks were looked for: the others may need them.
+func (c *Client) restoreAllocs(ctx context.Context) {
 	allocs, err := allocrunner.Saved(c.db)
 	if err != nil {
 		c.logger.Error("some records of allocations cannot be read", "error", err)
@@ -39,15 +39,16 @@ func (c *Client) restore(ctx context.Context) {
 	for _, alloc := range allocs {
 		r, err := allocrunner.Restore(c.runnerDeps(), alloc)
 		if err != nil {
-			// Its processes may run and its volumes be mounted: it is not to be without a runner.
-			c.logger.Error("the record of an allocation cannot be read, it is taken up without", "alloc_id", alloc.ID, "error", err)
+			// Its processes may run and its volumes may be mounted, so it needs a runner.
+			c.logger.Error("the record of an allocation cannot be read, it is taken up without",
+				"alloc_id", alloc.ID, "error", err)
 			r, err = allocrunner.Salvage(c.runnerDeps(), alloc)
 		}
 		if err != nil {
 			c.logger.Error("an allocation cannot be restored", "alloc_id", alloc.ID, "error", err)
 			continue
 		}
-		c.start(r)
+		c.startRunner(r)
 		if runsPlugin(alloc) {
 			c.waitAttached(ctx, r)
 		}
@@ -64,7 +65,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// waitAttached waits until each was asked once whether something of it still runs.
+// waitAttached waits until each runner has looked once for running tasks of an earlier agent.
 func (c *Client) waitAttached(ctx context.Context, runners ...*allocrunner.Runner) {
 	for _, r := range runners {
 		select {
@@ -76,8 +77,8 @@ func (c *Client) waitAttached(ctx context.Context, runners ...*allocrunner.Runne
 	}
 }
 
-// start runs an allocation until it is destroyed or the agent stops.
-func (c *Client) start(r *allocrunner.Runner) {
+// startRunner runs an allocation until it is destroyed or the agent stops.
+func (c *Client) startRunner(r *allocrunner.Runner) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runners[r.ID()] = r
@@ -90,11 +91,11 @@ func (c *Client) start(r *allocrunner.Runner) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.runners, r.ID())
-		c.updates.forget(r.ID())
+		c.updates.forgetAlloc(r.ID())
 	})
 }
 
-// runAllocs follows what the servers want this node to run.
+// runAllocs keeps the allocations of this node as the servers want them.
 func (c *Client) runAllocs(ctx context.Context) {
 	select {
 	case <-c.registered:
@@ -105,18 +106,19 @@ func (c *Client) runAllocs(ctx context.Context) {
 	var index uint64
 	var checked time.Time
 	for ctx.Err() == nil {
-		resp, err := c.wanted(ctx, index)
+		resp, err := c.awaitWanted(ctx, index)
 		if err == nil {
-			err = c.pull(ctx, resp.Allocs)
+			err = c.applyWanted(ctx, resp.Allocs)
 		}
-		if err == nil && (resp.Index < index || time.Since(checked) > claimsCheck) {
-			if err = c.checkClaims(ctx); err == nil {
+		if err == nil && (resp.Index < index || time.Since(checked) > claimCheckInterval) {
+			err = c.checkClaims(ctx)
+			if err == nil {
 				checked = time.Now()
 			}
 		}
 		if err == nil {
 			pause.Reset()
-			index = resp.Index // an older one, after the servers were restored, is as good
+			index = resp.Index // may be lower than before, after a restore of the servers
 			c.contactedOnce.Do(func() { close(c.contacted) })
 			continue
 		}
@@ -124,10 +126,10 @@ func (c *Client) runAllocs(ctx context.Context) {
 			return
 		}
 		if structs.IsKind(err, structs.KindNotFound) {
-			c.registerAgain()
+			notify(c.reregister)
 		}
-		index = 0 // it may be of a state that the servers do not have any more
-		if errors.Is(err, errAnew) {
+		index = 0 // it may belong to a state that the servers no longer have
+		if errors.Is(err, errStateRestored) {
 			continue
 		}
 		wait := pause.After(err)
@@ -136,42 +138,44 @@ func (c *Client) runAllocs(ctx context.Context) {
 	}
 }
 
-// errAnew ends a wait for news: the servers' state was restored, and may have an older index.
-var errAnew = errors.New("the servers went back to an older state")
+// errStateRestored ends a blocking pull: the servers were restored and may have a lower index.
+var errStateRestored = errors.New("the servers went back to an older state")
 
-// wanted waits for news after index.
-func (c *Client) wanted(ctx context.Context, index uint64) (*structs.NodeClientAllocsResponse, error) {
+// awaitWanted waits until the list of allocations has changed since index, and returns it.
+func (c *Client) awaitWanted(ctx context.Context, index uint64) (*structs.NodeClientAllocsResponse, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
-		case <-c.anew:
-			cancel(errAnew)
+		case <-c.pullAnew:
+			cancel(errStateRestored)
 		case <-ctx.Done():
 		}
 	})
 	defer watch.Wait()
 	defer cancel(nil)
-	resp, err := c.askWanted(ctx, index)
-	if cause := context.Cause(ctx); errors.Is(cause, errAnew) {
+	resp, err := c.fetchWanted(ctx, index)
+	if cause := context.Cause(ctx); errors.Is(cause, errStateRestored) {
 		return nil, cause
 	}
 	return resp, err
 }
 
-func (c *Client) askWanted(ctx context.Context, index uint64) (*structs.NodeClientAllocsResponse, error) {
+func (c *Client) fetchWanted(ctx context.Context, index uint64) (*structs.NodeClientAllocsResponse, error) {
 	req := &structs.NodeGetRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID}
-	req.Region, req.MinIndex, req.MaxWait = c.config.Get().Region, index, 5*time.Minute
+	req.Region = c.config.Region
+	req.MinIndex = index
+	req.MaxWait = 5 * time.Minute
 	return rpc.Call(ctx, c.servers, structs.NodeClientAllocs, req)
 }
 
-// pull brings this node in line with what the servers want: it starts and changes what is new to it and
-// destroys what they no longer know. It is all to be done again after an error.
-func (c *Client) pull(ctx context.Context, wanted map[string]uint64) error {
+// applyWanted compares this node's allocations with the servers' list. It fetches and applies new and changed
+// ones and destroys those that the servers no longer know. After an error the caller repeats it as a whole.
+func (c *Client) applyWanted(ctx context.Context, wanted map[string]uint64) error {
 	c.mu.Lock()
 	var fetch []string
 	for id, index := range wanted {
-		if c.haveAt(id) != index { // an older one, too: the servers may have been restored
+		if c.knownIndex(id) != index { // also if it is lower: the servers may have been restored
 			fetch = append(fetch, id)
 		}
 	}
@@ -192,17 +196,18 @@ func (c *Client) pull(ctx context.Context, wanted map[string]uint64) error {
 	}
 	slices.Sort(fetch)
 	for ids := range slices.Chunk(fetch, fetchBatch) {
-		if err := c.fetch(ctx, ids, wanted); err != nil {
+		if err := c.fetchAllocs(ctx, ids, wanted); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// haveAt is the index at which this node knows an allocation, 0 when it does not. c.mu is held.
-func (c *Client) haveAt(id string) uint64 {
+// knownIndex returns the index at which this node knows an allocation, 0 if it does not. The caller holds
+// c.mu.
+func (c *Client) knownIndex(id string) uint64 {
 	if i, ok := c.ignored[id]; ok {
-		return i.index
+		return i.modifyIndex
 	}
 	if r, ok := c.runners[id]; ok {
 		return r.Alloc().AllocModifyIndex
@@ -210,13 +215,14 @@ func (c *Client) haveAt(id string) uint64 {
 	return 0
 }
 
-// fetch fetches allocations and applies them. One that comes back missing or older than it was listed
-// makes the pull incomplete.
-func (c *Client) fetch(ctx context.Context, ids []string, wanted map[string]uint64) error {
+// fetchAllocs fetches allocations and applies them. It fails if one of them is missing in the answer, or is
+// older there than in the list.
+func (c *Client) fetchAllocs(ctx context.Context, ids []string, wanted map[string]uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req := &structs.AllocsGetRequest{AllocIDs: ids, NodeID: c.id.nodeID, SecretID: c.id.secretID}
-	req.Region, req.Namespace = c.config.Get().Region, structs.AllNamespaces
+	req.Region = c.config.Region
+	req.Namespace = structs.AllNamespaces
 	resp, err := rpc.Call(ctx, c.servers, structs.AllocsGet, req)
 	if err != nil {
 		return err
@@ -226,32 +232,33 @@ func (c *Client) fetch(ctx context.Context, ids []string, wanted map[string]uint
 		if alloc.AllocModifyIndex < wanted[alloc.ID] {
 			continue
 		}
-		if err := c.apply(alloc); err != nil {
+		if err := c.applyAlloc(alloc); err != nil {
 			return err
 		}
 		missing--
 	}
 	if missing > 0 {
-		return structs.Errorf(structs.KindUnavailable, "%d of %d allocations came back missing or out of date", missing, len(ids))
+		return structs.Errorf(structs.KindUnavailable,
+			"%d of %d allocations came back missing or out of date", missing, len(ids))
 	}
 	return nil
 }
 
-// apply takes over one allocation. One that cannot be run is told to the servers as failed; one that has
-// ended, and is not here, is of no concern. If there is something of it all the same, what it runs is found
-// and ended: to the servers it may have been lost.
-func (c *Client) apply(alloc *structs.Allocation) error {
+// applyAlloc applies one allocation. It reports an allocation that cannot run as failed. It ignores one that
+// has ended and is not here. If something of an ended one is left here, because the servers took it for lost,
+// it ends the tasks of that allocation.
+func (c *Client) applyAlloc(alloc *structs.Allocation) error {
 	if r := c.runner(alloc.ID); r != nil {
 		return r.Update(alloc)
 	}
 	left := alloc.ClientTerminal() && allocrunner.Leftover(c.runnerDeps(), alloc.ID)
 	if alloc.ClientTerminal() && !left {
-		c.ignore(alloc, endedAs(alloc))
+		c.ignoreAlloc(alloc, endedAs(alloc))
 		return nil
 	}
 	if ended := c.endedHere(alloc.ID); ended != nil && !left {
-		c.ignore(alloc, ended)
-		c.updates.put(ended)
+		c.ignoreAlloc(alloc, ended)
+		c.updates.enqueue(ended)
 		return nil
 	}
 	r, err := allocrunner.New(c.runnerDeps(), alloc)
@@ -260,8 +267,8 @@ func (c *Client) apply(alloc *structs.Allocation) error {
 		failed := &structs.AllocClientUpdate{
 			ID: alloc.ID, ClientStatus: structs.AllocFailed, ClientDescription: err.Error(),
 		}
-		c.ignore(alloc, failed)
-		c.updates.put(failed)
+		c.ignoreAlloc(alloc, failed)
+		c.updates.enqueue(failed)
 		return nil
 	}
 	if err != nil {
@@ -270,26 +277,26 @@ func (c *Client) apply(alloc *structs.Allocation) error {
 	if left {
 		r.Stop("it has ended for the servers")
 	}
-	c.start(r)
+	c.startRunner(r)
 	return nil
 }
 
-func (c *Client) ignore(alloc *structs.Allocation, ended *structs.AllocClientUpdate) {
+func (c *Client) ignoreAlloc(alloc *structs.Allocation, ended *structs.AllocClientUpdate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ignored[alloc.ID] = ignored{alloc.AllocModifyIndex, ended}
+	c.ignored[alloc.ID] = ignoredAlloc{alloc.AllocModifyIndex, ended}
 }
 
-// endedHere is what became of an allocation that is ignored, nil of any other.
+// endedHere returns the final state of an ignored allocation, nil for any other.
 func (c *Client) endedHere(id string) *structs.AllocClientUpdate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ignored[id].ended
 }
 
-// collect destroys the directories of allocations that have ended, have let go of everything and have
-// been acknowledged as ended, the oldest first, until no more are kept than configured.
-func (c *Client) collect() {
+// collectEnded destroys the directories of allocations that have ended, released everything, and whose end
+// the servers have acknowledged: the oldest first, until GCMaxAllocs are left.
+func (c *Client) collectEnded() {
 	type candidate struct {
 		r     *allocrunner.Runner
 		ended time.Time
@@ -301,14 +308,14 @@ func (c *Client) collect() {
 		default:
 			continue
 		}
-		if u := r.ClientState(); c.updates.acknowledged(u) {
+		if u := r.ClientState(); c.updates.isAcked(u) {
 			ended = append(ended, candidate{r, lastFinish(u)})
 		}
 	}
 	slices.SortFunc(ended, func(a, b candidate) int { return a.ended.Compare(b.ended) })
-	for i := range max(0, len(ended)-c.config.Get().GCMaxAllocs) {
+	for i := range max(0, len(ended)-c.config.GCMaxAllocs) {
 		r := ended[i].r
-		c.ignore(r.Alloc(), r.ClientState())
+		c.ignoreAlloc(r.Alloc(), r.ClientState())
 		r.Destroy()
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"berth/client/dynamicplugins"
 	"berth/client/hook"
 	"berth/client/mounts"
-	"berth/client/servers"
 	"berth/client/store"
 	"berth/internal/backoff"
 	"berth/structs"
@@ -40,11 +39,12 @@ func buildReal(p Parts) (*Subsystems, error) {
 		Registry: registry, DB: p.DB, Logger: p.Logger, NodeID: p.NodeID, Root: root, Metrics: measureCall,
 	})
 	volumes := csihooks.VolumesConfig{
-		Volumes: plugins.Volumes(), Servers: servers.Share(p.Servers), Logger: p.Logger, Progress: p.Progress,
+		Volumes: plugins.Volumes(), Servers: p.Servers, Logger: p.Logger, Progress: p.Progress,
 		Node: func() (id, secretID string) { return p.NodeID, p.SecretID },
 	}
 	supervisors := csihooks.SupervisorConfig{
-		Dir: csiDir, Registry: registry, Volumes: plugins.Volumes(), Logger: p.Logger, HostPaths: allocrunner.HostPaths,
+		Dir: csiDir, Registry: registry, Volumes: plugins.Volumes(), Logger: p.Logger,
+		HostPaths: allocrunner.HostPaths,
 	}
 	return &Subsystems{
 		Drivers: drivers,
@@ -73,7 +73,7 @@ func measureCall(plugin, method, code string, took time.Duration) {
 		})
 }
 
-// buildRegistry restores the registry of plugins, without those of allocations that are not here.
+// buildRegistry restores the registry of plugins, without the plugins of allocations that are not here.
 func buildRegistry(p Parts) (*dynamicplugins.Registry, error) {
 	registry, err := dynamicplugins.New(p.DB, p.Logger)
 	if err != nil {
@@ -82,7 +82,7 @@ func buildRegistry(p Parts) (*dynamicplugins.Registry, error) {
 	known, err := knownAllocs(p.DB)
 	if err != nil {
 		p.Logger.Error("some records of allocations cannot be read", "error", err)
-		return registry, nil // better a registration too many than one too few
+		return registry, nil // a registration too many does less harm than one too few
 	}
 	return registry, registry.Retain(func(id string) bool { return known[id] })
 }
@@ -96,13 +96,15 @@ func knownAllocs(db *store.DB) (map[string]bool, error) {
 	return known, err
 }
 
-// reconcile compares the book of volumes with the mount table when the agent starts, and lets go of what is
-// held for allocations that this node did not have then: again until it is gone, for nobody else may know.
+// reconcile returns a loop for the agent's start. It compares the volume store with the mount table and
+// releases volumes of allocations that this node did not have then. It tries again until they are gone,
+// because nothing else may know of them.
 func reconcile(p Parts, plugins *csimanager.Manager) func(context.Context) {
 	before, err := knownAllocs(p.DB)
 	return func(ctx context.Context) {
 		if err != nil {
-			p.Logger.Warn("volumes of allocations that are gone are not looked for: what cannot be read may hold them", "error", err)
+			p.Logger.Warn("volumes of allocations that are gone are not looked for: "+
+				"what cannot be read may hold them", "error", err)
 			return
 		}
 		known := func(id string) bool {

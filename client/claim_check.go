@@ -10,30 +10,22 @@ import (
 	"berth/structs"
 )
 
-// A claim that the servers no longer know was taken from this node, by force or because they went back to
-// an older state: the volume may be another's by now. So what the node's book says is published here is
-// held against the servers' claims: before anything that stood still is started again, after each time that
-// the servers were away, and whenever they say what this node should run. Whoever uses a volume without a
-// claim is killed, and then the volume is let go. Nothing is claimed anew: others may have written meanwhile,
+// If the servers no longer know a claim, somebody released it by force, or the servers were restored to an
+// older state. Another allocation may use the volume now. So the node compares the volumes that it holds with
+// the servers' claims: before it starts again anything that did not run, each time after the servers were
+// away, and when the list of its allocations changes. It kills an allocation that uses a volume without a
+// claim and then releases the volume. It does not claim the volume again: others may have written to it,
 // which a file system that stays mounted does not survive.
 
-// claimsCheck is how often at most news of what to run are reason enough to look. Servers that take a volume
-// by force say so themselves, and those that went back to an older state ask: see runLease.
-const claimsCheck = 30 * time.Second
+// claimCheckInterval is the least time between two checks because of a changed list of allocations. Servers
+// that release a claim by force call the node, and restored servers ask it: see runLease.
+const claimCheckInterval = 30 * time.Second
 
-// claimsAreDue has runClaims look, soon.
-func (c *Client) claimsAreDue() {
-	select {
-	case c.claimsDue <- struct{}{}:
-	default:
-	}
-}
-
-// runClaims looks at the claims each time that they are due, again until it has succeeded.
+// runClaims checks the claims each time a check is due, again until it has succeeded.
 func (c *Client) runClaims(ctx context.Context) {
 	for {
 		select {
-		case <-c.claimsDue:
+		case <-c.claimCheckDue:
 		case <-ctx.Done():
 			return
 		}
@@ -46,10 +38,10 @@ func (c *Client) runClaims(ctx context.Context) {
 	}
 }
 
-// checkClaims ends the allocations that hold volumes here without a claim. The book is read before and
-// after the servers are asked: what came or went between is as it should be.
+// checkClaims ends the allocations that hold volumes here without a claim. It reads the volume store before
+// and after it asks the servers: a volume that came or went in between has its claim.
 func (c *Client) checkClaims(ctx context.Context) error {
-	before := c.held()
+	before := c.heldClaims()
 	if len(before) == 0 {
 		return nil
 	}
@@ -57,21 +49,22 @@ func (c *Client) checkClaims(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("asking for this node's claims: %w", err)
 	}
-	after := c.held()
+	after := c.heldClaims()
 	for k, grant := range before {
-		if now, still := after[k]; still && now == grant && !stands(claims[k], grant) {
-			c.lose(k)
+		if now, still := after[k]; still && now == grant && !stillGranted(claims[k], grant) {
+			c.loseVolume(k)
 		}
 	}
 	return nil
 }
 
-// held is what the book says; what cannot be read of it is said and left alone.
-func (c *Client) held() map[structs.CSIClaimKey]uint64 {
-	if c.sub.Inventory == nil {
+// heldClaims returns the volumes that the store holds, with the index of each grant. It logs records that it
+// cannot read, and leaves them alone.
+func (c *Client) heldClaims() map[structs.CSIClaimKey]uint64 {
+	if c.subsystems.Inventory == nil {
 		return nil
 	}
-	inventory, err := c.sub.Inventory()
+	inventory, err := c.subsystems.Inventory()
 	if err != nil {
 		c.logger.Error("some records of volumes cannot be read", "error", err)
 	}
@@ -86,7 +79,8 @@ func (c *Client) ownClaims(ctx context.Context) (map[structs.CSIClaimKey]*struct
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	req := &structs.CSIClaimListRequest{NodeID: c.id.nodeID}
-	req.Region, req.Namespace = c.config.Get().Region, structs.AllNamespaces
+	req.Region = c.config.Region
+	req.Namespace = structs.AllNamespaces
 	resp, err := rpc.Call(ctx, c.servers, structs.CSIClaimList, req)
 	if err != nil {
 		return nil, err
@@ -98,16 +92,21 @@ func (c *Client) ownClaims(ctx context.Context) (map[structs.CSIClaimKey]*struct
 	return claims, nil
 }
 
-// stands reports whether a claim is still what the volume was brought here for.
-func stands(claim *structs.CSIClaim, grant uint64) bool {
-	return claim != nil && claim.State == structs.ClaimGranted && (grant == 0 || claim.GrantIndex == grant)
+// stillGranted reports whether a claim still has the grant under which the volume was mounted here.
+func stillGranted(claim *structs.CSIClaim, grant uint64) bool {
+	if claim == nil || claim.State != structs.ClaimGranted {
+		return false
+	}
+	return grant == 0 || claim.GrantIndex == grant
 }
 
-func (c *Client) lose(k structs.CSIClaimKey) {
+func (c *Client) loseVolume(k structs.CSIClaimKey) {
 	r := c.runner(k.AllocID)
 	if r == nil {
-		return // what nobody runs was let go when the agent started, or is being so: see Reconcile
+		return // csimanager.Volumes.Reconcile releases the volumes of allocations without a runner
 	}
-	c.logger.Error("a volume was taken from this node, its allocation is killed", "volume", k.VolumeID, "namespace", k.Namespace, "alloc_id", k.AllocID)
-	r.Lose(fmt.Sprintf("volume %s was taken from this node: the servers have no claim of this allocation on it any more", k.VolumeID))
+	c.logger.Error("a volume was taken from this node, its allocation is killed",
+		"volume", k.VolumeID, "namespace", k.Namespace, "alloc_id", k.AllocID)
+	r.Lose(fmt.Sprintf("volume %s was taken from this node: "+
+		"the servers have no claim of this allocation on it any more", k.VolumeID))
 }

@@ -95,7 +95,7 @@ func TestServersThatWentBackToAnOlderState(t *testing.T) {
 		r := newRig(t)
 		holding(r, "a1")
 		defer r.stop()
-		r.pass(claimsCheck)
+		r.pass(claimCheckInterval)
 		r.plane.do(func() { clear(r.plane.claims) })
 		r.plane.place(testAlloc("b1")) // any news at all
 		r.pass(time.Second)
@@ -134,7 +134,7 @@ func TestAnAllocationWithoutItsRecordIsNotForgotten(t *testing.T) {
 				if got := r.machine.Running(); !slices.Equal(got, c.want) || r.machine.Task("a1/web").Starts != 1 {
 					t.Errorf("running %v, started %d times", got, r.machine.Task("a1/web").Starts)
 				}
-				if r.client.running("a1") != (c.want != nil) {
+				if r.client.allocRunning("a1") != (c.want != nil) {
 					t.Error("the node says otherwise to the servers")
 				}
 			})
@@ -144,12 +144,12 @@ func TestAnAllocationWithoutItsRecordIsNotForgotten(t *testing.T) {
 
 // damage overwrites every record of a kind.
 func (r *rig) damage(bucket string) {
-	db, err := bbolt.Open(filepath.Join(r.client.Config().StateDir(), "client.db"), 0o600, nil)
+	db, err := bbolt.Open(filepath.Join(r.client.config.StateDir(), "client.db"), 0o600, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	defer db.Close()
-	if err := os.Remove(filepath.Join(r.client.Config().StateDir(), "client.lock")); err != nil {
+	if err := os.Remove(filepath.Join(r.client.config.StateDir(), "client.lock")); err != nil {
 		r.t.Fatal(err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
@@ -215,7 +215,7 @@ func TestWhileTheServersCannotSayWhoseAVolumeIs(t *testing.T) {
 		r.start(false)
 		defer r.stop()
 		r.pass(time.Minute)
-		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web"}) || ended(r.client.ServersContacted()) {
+		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web"}) || isClosed(r.client.ServersContacted()) {
 			t.Errorf("running %v", got)
 		}
 		r.plane.do(func() { r.plane.fail = nil })

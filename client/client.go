@@ -53,7 +53,7 @@ type Plugins interface {
 	Changes() <-chan struct{}
 }
 
-// Parts is what the agent's subsystems are built from.
+// Parts are the inputs of Deps.Build.
 type Parts struct {
 	Config   *Config
 	Logger   hclog.Logger
@@ -61,13 +61,13 @@ type Parts struct {
 	NodeID   string
 	SecretID string
 	Servers  rpc.Caller
-	// Running tells whether an allocation on this node has not ended.
+	// Running reports whether an allocation on this node has not ended.
 	Running func(allocID string) bool
-	// Progress is told what an allocation that is being set up waits for, "" when it waits no more.
+	// Progress takes the reason for which the set-up of an allocation waits, "" if it waits no more.
 	Progress func(allocID, reason string)
 }
 
-// Subsystems are what the agent runs allocations with.
+// Subsystems are the parts that run allocations.
 type Subsystems struct {
 	Drivers    Drivers
 	Plugins    Plugins
@@ -75,16 +75,16 @@ type Subsystems struct {
 	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task
 	// Inventory, if not nil, returns this node's records of volumes. With an error it is not complete.
 	Inventory func() (*structs.NodeInventory, error)
-	// Endpoints are what servers may call on this node.
+	// Endpoints are the procedures that servers may call on this node.
 	Endpoints []rpc.Endpoint
-	// Run are the subsystems' own loops: they end with ctx, after every allocation's runner.
+	// Run are the subsystems' own loops. They end with ctx, after the runner of every allocation.
 	Run []func(ctx context.Context)
-	// Destroy, if not nil, takes down what the subsystems made for the node itself; it is called after
-	// every allocation was destroyed.
+	// Destroy, if not nil, removes everything the subsystems made for the node itself. The agent calls it
+	// after it has destroyed every allocation.
 	Destroy func() error
 }
 
-// Deps are what the agent does not make itself. The zero value is a real agent without a log.
+// Deps are the agent's dependencies. The zero value makes a real agent without a log.
 type Deps struct {
 	Logger hclog.Logger
 	// Pool reaches the servers; nil makes an rpc.Pool over which they can call the node back.
@@ -93,44 +93,44 @@ type Deps struct {
 	Build func(Parts) (*Subsystems, error)
 }
 
-// Client is the agent of one node. After New, Run must be called: it releases what New took.
+// Client is the agent of one node. The caller of New must call Run, which releases everything New took.
 type Client struct {
-	logger  hclog.Logger
-	config  *config.Holder
-	db      *store.DB
-	id      identity
-	facts   *fingerprint.Facts
-	sub     *Subsystems
-	pool    servers.Pool
-	closers []func()
-	servers *servers.List
+	logger     hclog.Logger
+	config     *Config // never changes
+	db         *store.DB
+	id         identity
+	facts      *fingerprint.Facts
+	subsystems *Subsystems
+	pool       servers.Pool
+	closers    []func()
+	servers    *servers.List
 
-	node       atomic.Pointer[structs.Node] // as it would register now
-	building   sync.Mutex                   // of it
-	news       chan struct{}                // has a value: the configuration has changed it
-	nodeWrites chan struct{}                // has a value during a write of the node's rows
-	told       *structs.Node                // as the servers have acknowledged it; nil: not known; likewise reported
-	reported   map[structs.CSIInstanceKey]*structs.CSIPluginInstance
-	unsure     bool          // what was sent last of the node may still come to be
-	doubted    time.Time     // since when the servers wait to hear what this node holds, or zero; the lease's
-	reregister chan struct{} // has a value: what was registered is out of date, or forgotten
+	node atomic.Pointer[structs.Node] // as it would register now
+
+	nodeWrites     chan struct{} // has a value during a write of the node's rows, which guards these three:
+	lastAcked      *structs.Node // as the servers have acknowledged it; nil: not known
+	ackedInstances map[structs.CSIInstanceKey]*structs.CSIPluginInstance
+	inDoubt        bool // whether the servers may still carry out an earlier report of the node
+
+	unaccounted time.Time     // since when the servers wait for the node's inventory, or zero; of runLease
+	reregister  chan struct{} // has a value: the registration is out of date or forgotten
 
 	registered     chan struct{} // closed after the first registration
 	registeredOnce sync.Once
-	anew           chan struct{} // has a value: which allocations to run is to be asked from the start
-	claimsDue      chan struct{} // has a value: claims are to be held against the servers'
-	contacted      chan struct{} // closed after the first pull of allocations, when claims were looked at
+	pullAnew       chan struct{} // has a value: runAllocs has to pull from index 0
+	claimCheckDue  chan struct{} // has a value: runClaims has to compare its volumes with the servers' claims
+	contacted      chan struct{} // closed after the first pull of allocations and the first check of claims
 	contactedOnce  sync.Once
 
 	mu      sync.Mutex
 	runners map[string]*allocrunner.Runner
-	ignored map[string]ignored
+	ignored map[string]ignoredAlloc
 	life    context.Context // of the runners
 	wg      sync.WaitGroup  // the runners
-	updates *updates
+	updates *allocUpdates
 }
 
-// New opens the node's store and fingerprints the host. The configuration must be valid.
+// New opens the node's store and fingerprints the host. The configuration must be valid and must not change.
 func New(cfg *Config, deps Deps) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -139,12 +139,18 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 		deps.Logger = hclog.NewNullLogger()
 	}
 	c := &Client{
-		logger: deps.Logger.Named("client"), config: config.NewHolder(cfg),
-		reported:   map[structs.CSIInstanceKey]*structs.CSIPluginInstance{},
-		reregister: make(chan struct{}, 1), registered: make(chan struct{}), contacted: make(chan struct{}),
-		claimsDue: make(chan struct{}, 1), anew: make(chan struct{}, 1), news: make(chan struct{}, 1),
-		nodeWrites: make(chan struct{}, 1),
-		runners:    map[string]*allocrunner.Runner{}, ignored: map[string]ignored{}, updates: newUpdates(),
+		logger:         deps.Logger.Named("client"),
+		config:         cfg,
+		nodeWrites:     make(chan struct{}, 1),
+		ackedInstances: map[structs.CSIInstanceKey]*structs.CSIPluginInstance{},
+		reregister:     make(chan struct{}, 1),
+		registered:     make(chan struct{}),
+		pullAnew:       make(chan struct{}, 1),
+		claimCheckDue:  make(chan struct{}, 1),
+		contacted:      make(chan struct{}),
+		runners:        map[string]*allocrunner.Runner{},
+		ignored:        map[string]ignoredAlloc{},
+		updates:        newUpdates(),
 	}
 	if err := c.open(deps); err != nil {
 		c.close()
@@ -153,9 +159,9 @@ func New(cfg *Config, deps Deps) (*Client, error) {
 	return c, nil
 }
 
-// open makes everything that New makes; what it took is released by close.
+// open makes everything that New makes. close releases it.
 func (c *Client) open(deps Deps) (err error) {
-	cfg := c.config.Get()
+	cfg := c.config
 	for _, dir := range []struct {
 		path string
 		mode os.FileMode
@@ -164,25 +170,28 @@ func (c *Client) open(deps Deps) (err error) {
 			return err
 		}
 	}
-	if c.db, err = store.Open(cfg.StateDir()); err != nil {
+	c.db, err = store.Open(cfg.StateDir())
+	if err != nil {
 		return err
 	}
 	c.closers = append(c.closers, func() { _ = c.db.Close() })
-	if c.id, err = loadIdentity(c.db, cfg.StateDir(), cfg.NodeID); err != nil {
+	c.id, err = loadIdentity(c.db, cfg.StateDir(), cfg.NodeID)
+	if err != nil {
 		return err
 	}
 	c.logger = c.logger.With("node_id", c.id.nodeID)
-	if c.facts, err = fingerprint.Host(cfg.AllocDir()); err != nil {
+	c.facts, err = fingerprint.Host(cfg.AllocDir())
+	if err != nil {
 		return err
 	}
-	c.servers = servers.New(latePool{c}, cfg.Servers)
+	c.servers = servers.New(lazyPool{c}, cfg.Servers)
 	build := deps.Build
 	if build == nil {
 		build = buildReal
 	}
-	c.sub, err = build(Parts{
+	c.subsystems, err = build(Parts{
 		Config: cfg, Logger: c.logger, DB: c.db, NodeID: c.id.nodeID, SecretID: c.id.secretID,
-		Servers: c.servers, Running: c.running, Progress: c.progress,
+		Servers: c.servers, Running: c.allocRunning, Progress: c.setProgress,
 	})
 	if err != nil {
 		return err
@@ -198,17 +207,17 @@ func (c *Client) openPool(pool servers.Pool) {
 		c.pool = pool
 		return
 	}
-	serve := rpc.NewServer(c.logger.Named("rpc"), c.sub.Endpoints...)
+	serve := rpc.NewServer(c.logger.Named("rpc"), c.subsystems.Endpoints...)
 	p := rpc.NewPool(c.logger.Named("rpc"), serve)
 	c.pool = p
 	c.closers = append(c.closers, serve.Close, p.Close)
 }
 
-// latePool is the client's pool, which is made after those who call over it.
-type latePool struct{ c *Client }
+// lazyPool is the client's pool, which is made after those who call over it.
+type lazyPool struct{ c *Client }
 
 // Call implements servers.Pool.
-func (l latePool) Call(ctx context.Context, addr, method string, req, resp any) error {
+func (l lazyPool) Call(ctx context.Context, addr, method string, req, resp any) error {
 	return l.c.pool.Call(ctx, addr, method, req, resp)
 }
 
@@ -219,8 +228,8 @@ func (c *Client) close() {
 	}
 }
 
-// Run is the agent's life. It returns when ctx has ended and all it started has: tasks run on, unless
-// the configuration wants everything destroyed.
+// Run runs the agent. It returns when ctx has ended and everything it started has ended. Tasks run on,
+// unless the configuration demands that the agent destroys everything.
 func (c *Client) Run(ctx context.Context) {
 	defer c.close()
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -228,24 +237,25 @@ func (c *Client) Run(ctx context.Context) {
 	below, endBelow := context.WithCancel(context.WithoutCancel(ctx))
 	defer endBelow()
 	var loops, subsystems sync.WaitGroup
-	for _, run := range c.sub.Run {
+	for _, run := range c.subsystems.Run {
 		subsystems.Go(func() { run(below) })
 	}
 	c.mu.Lock()
 	c.life = life
 	c.mu.Unlock()
-	c.restore(ctx)
+	c.restoreAllocs(ctx)
 	for _, run := range []func(context.Context){c.runLease, c.runDrivers, c.runPlugins} {
 		loops.Go(func() { run(life) })
 	}
-	// A node that stops takes nothing new, and what it then stops has not ended for the servers: they
-	// place it elsewhere when the lease has ended, or this node runs it again when it is back before.
+	// A node that stops accepts no new allocation. It does not report the ends that it causes: the servers
+	// place these allocations elsewhere when the lease has ended, or this node runs them again if it is back
+	// before.
 	var exchange sync.WaitGroup
 	exchange.Go(func() { c.runAllocs(ctx) })
 	exchange.Go(func() { c.runUpdates(ctx) })
 	exchange.Go(func() { c.runClaims(ctx) })
 	exchange.Wait()
-	if c.config.Get().DestroyOnShutdown {
+	if c.config.DestroyOnShutdown {
 		c.destroyAll()
 	}
 	end()
@@ -253,32 +263,18 @@ func (c *Client) Run(ctx context.Context) {
 	c.wg.Wait()
 	endBelow()
 	subsystems.Wait()
-	if c.config.Get().DestroyOnShutdown && c.sub.Destroy != nil {
-		if err := c.sub.Destroy(); err != nil {
+	if c.config.DestroyOnShutdown && c.subsystems.Destroy != nil {
+		if err := c.subsystems.Destroy(); err != nil {
 			c.logger.Warn("shutting down leaves something behind", "error", err)
 		}
 	}
 }
 
-// NodeID is the node's.
+// NodeID returns the ID of the node.
 func (c *Client) NodeID() string { return c.id.nodeID }
 
-// Node is the node as it registers. It must not be changed.
+// Node returns the node as it registers. The caller must not change it.
 func (c *Client) Node() *structs.Node { return c.node.Load() }
-
-// Config is the current configuration. It must not be changed: see UpdateConfig.
-func (c *Client) Config() *Config { return c.config.Get() }
-
-// UpdateConfig edits a copy of the configuration and makes it the current one. runDrivers sends to the servers
-// whatever the edit changes in the node. The agent does not call it: a reload (SIGHUP) changes the log level alone.
-func (c *Client) UpdateConfig(edit func(*Config)) {
-	c.config.Update(edit)
-	c.rebuildNode()
-	select {
-	case c.news <- struct{}{}:
-	default:
-	}
-}
 
 // ServersContacted is closed once the servers have said which allocations this node should have.
 func (c *Client) ServersContacted() <-chan struct{} { return c.contacted }
@@ -286,20 +282,20 @@ func (c *Client) ServersContacted() <-chan struct{} { return c.contacted }
 // Registered is closed once the node has registered.
 func (c *Client) Registered() <-chan struct{} { return c.registered }
 
-// Servers are the servers' addresses, the one that is asked first in front.
+// Servers returns the servers' addresses in the order in which the node tries them.
 func (c *Client) Servers() []string { return c.servers.All() }
 
-// SetServers replaces the servers' addresses, for an agent that learns them by other ways.
-func (c *Client) SetServers(addrs []string) { c.servers.Set(addrs) }
+// Caller calls the servers as the node does: the leader first, another server if it does not answer.
+func (c *Client) Caller() rpc.Caller { return c.servers }
 
 // HostStats measures what this machine uses.
 func (c *Client) HostStats(ctx context.Context) (*structs.HostStats, error) {
-	host := hoststats.Host{Dir: c.config.Get().AllocDir(), MHz: c.facts.Resources.CPU.CpuShares}
+	host := hoststats.Host{Dir: c.config.AllocDir(), MHz: c.facts.Resources.CPU.CpuShares}
 	return host.Measure(ctx)
 }
 
-// LogFiles is the directory that holds <task>.<kind>.N, the logs of a task of an allocation on this
-// node. kind is stdout or stderr. Not-found when the allocation is not here or has no such task.
+// LogFiles returns the directory that holds <task>.<kind>.N, the logs of a task of an allocation on this
+// node. kind is stdout or stderr. The error is not-found if the allocation is not here or has no such task.
 func (c *Client) LogFiles(allocID, task, kind string) (dir string, err error) {
 	if kind != "stdout" && kind != "stderr" {
 		return "", structs.Errorf(structs.KindInvalid, "a task has the logs stdout and stderr, not %q", kind)
@@ -315,7 +311,7 @@ func (c *Client) LogFiles(allocID, task, kind string) (dir string, err error) {
 	return allocrunner.LogDir(r.Dir()), nil
 }
 
-// Allocs are the states of the allocations on this node, as the servers are told them.
+// Allocs returns the states of the allocations on this node, as the node reports them to the servers.
 func (c *Client) Allocs() map[string]*structs.AllocClientUpdate {
 	m := map[string]*structs.AllocClientUpdate{}
 	for _, r := range c.allRunners() {
@@ -324,8 +320,8 @@ func (c *Client) Allocs() map[string]*structs.AllocClientUpdate {
 	return m
 }
 
-// running tells whether an allocation on this node has not ended.
-func (c *Client) running(allocID string) bool {
+// allocRunning reports whether an allocation on this node has not ended.
+func (c *Client) allocRunning(allocID string) bool {
 	r := c.runner(allocID)
 	if r == nil {
 		return false
@@ -334,7 +330,7 @@ func (c *Client) running(allocID string) bool {
 	return s == structs.AllocPending || s == structs.AllocRunning
 }
 
-func (c *Client) progress(allocID, reason string) {
+func (c *Client) setProgress(allocID, reason string) {
 	if r := c.runner(allocID); r != nil {
 		r.SetProgress(reason)
 	}
@@ -352,43 +348,53 @@ func (c *Client) allRunners() []*allocrunner.Runner {
 	return slices.Collect(maps.Values(c.runners))
 }
 
-// destroyAll stops every allocation and takes down all they used: first those that use volumes, then the
-// plugins those need; then directories and records are removed. It is bounded, and says what is left.
+// destroyAll stops every allocation and removes everything it used. It ends the allocations that use volumes
+// before the plugins that those need, and then removes directories and records. ShutdownTimeout bounds it.
 func (c *Client) destroyAll() {
-	ctx, cancel := context.WithTimeout(context.Background(), c.config.Get().ShutdownTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), c.config.ShutdownTimeout)
 	defer cancel()
 	all := c.allRunners()
 	for _, plugins := range []bool{false, true} {
-		some := slices.DeleteFunc(slices.Clone(all), func(r *allocrunner.Runner) bool { return runsPlugin(r.Alloc()) != plugins })
+		some := slices.DeleteFunc(slices.Clone(all), func(r *allocrunner.Runner) bool {
+			return runsPlugin(r.Alloc()) != plugins
+		})
 		for _, r := range some {
 			r.Stop("the node agent shuts down")
 		}
 		for _, r := range some {
-			await(ctx, r.Unwound())
+			waitClosed(ctx, r.Unwound())
 		}
 	}
 	for _, r := range all {
 		r.Destroy()
 	}
 	for _, r := range all {
-		if !await(ctx, r.Ended()) {
+		if !waitClosed(ctx, r.Ended()) {
 			c.logger.Warn("shutting down leaves an allocation behind", "alloc_id", r.ID())
 		}
 	}
 }
 
-// await waits until ch is closed. It reports false when ctx ended first.
-func await(ctx context.Context, ch <-chan struct{}) bool {
+// notify puts a value into a channel of capacity 1 that its reader has not emptied.
+func notify(ch chan<- struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}
+
+// waitClosed waits until ch is closed. It reports false if ctx ended first.
+func waitClosed(ctx context.Context, ch <-chan struct{}) bool {
 	select {
 	case <-ch:
 		return true
 	case <-ctx.Done():
-		return ended(ch)
+		return isClosed(ch)
 	}
 }
 
-// ended reports whether ch is closed.
-func ended(ch <-chan struct{}) bool {
+// isClosed reports whether ch is closed.
+func isClosed(ch <-chan struct{}) bool {
 	select {
 	case <-ch:
 		return true
@@ -403,14 +409,14 @@ func runsPlugin(alloc *structs.Allocation) bool {
 	return g != nil && len(g.Plugins()) > 0
 }
 
-// firstFingerprint waits until what ran already was looked for, and drivers and the plugins that ran already have been fingerprinted once, at
-// most as long as configured.
+// firstFingerprint waits until the runners have looked for the tasks of an earlier agent, and until the
+// drivers and the plugins that already ran have been fingerprinted once. FirstFingerprintTimeout bounds it.
 func (c *Client) firstFingerprint(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, c.config.Get().FirstFingerprintTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.config.FirstFingerprintTimeout)
 	defer cancel()
 	begin := time.Now()
 	c.waitAttached(ctx, c.allRunners()...)
-	err := errors.Join(c.sub.Drivers.WaitFirst(ctx), c.sub.Plugins.WaitFirst(ctx))
+	err := errors.Join(c.subsystems.Drivers.WaitFirst(ctx), c.subsystems.Plugins.WaitFirst(ctx))
 	if err != nil {
 		c.logger.Warn("registering before everything was fingerprinted", "waited", time.Since(begin), "error", err)
 		return

@@ -37,7 +37,7 @@ func TestAnAllocationIsRunStoppedAndForgotten(t *testing.T) {
 		r := newRig(t)
 		r.start(false)
 		defer r.stop()
-		if !ended(r.client.ServersContacted()) {
+		if !isClosed(r.client.ServersContacted()) {
 			t.Error("the servers were not contacted")
 		}
 		r.plane.place(testAlloc("a1"), testAlloc("a2"))
@@ -45,7 +45,7 @@ func TestAnAllocationIsRunStoppedAndForgotten(t *testing.T) {
 		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web", "a2/web"}) {
 			t.Fatalf("running %v", got)
 		}
-		if r.plane.status("a1") != structs.AllocRunning || !r.client.running("a1") {
+		if r.plane.status("a1") != structs.AllocRunning || !r.client.allocRunning("a1") {
 			t.Errorf("status %s", r.plane.status("a1"))
 		}
 		if dir, err := r.client.LogFiles("a1", "web", "stdout"); err != nil || dir != filepath.Join(r.dir, "alloc/a1/alloc/logs") {
@@ -53,7 +53,7 @@ func TestAnAllocationIsRunStoppedAndForgotten(t *testing.T) {
 		}
 		r.plane.stopAlloc("a1")
 		r.pass(time.Second)
-		if r.plane.status("a1") != structs.AllocComplete || r.plane.status("a2") != structs.AllocRunning || r.client.running("a1") {
+		if r.plane.status("a1") != structs.AllocComplete || r.plane.status("a2") != structs.AllocRunning || r.client.allocRunning("a1") {
 			t.Errorf("a1 is %s, a2 %s", r.plane.status("a1"), r.plane.status("a2"))
 		}
 		r.plane.remove("a1")
@@ -161,7 +161,7 @@ func TestSendUpdates_ARefusedBatchHoldsUpNoOther(t *testing.T) {
 		r.start(false)
 		defer r.stop()
 		for i := range 2*updateBatch + 10 {
-			r.client.updates.put(&structs.AllocClientUpdate{ID: fmt.Sprintf("a%03d", i), ClientStatus: structs.AllocRunning})
+			r.client.updates.enqueue(&structs.AllocClientUpdate{ID: fmt.Sprintf("a%03d", i), ClientStatus: structs.AllocRunning})
 		}
 		r.pass(time.Minute)
 		var got []string
@@ -194,7 +194,7 @@ func TestTheAgentRestartsAndNothingElseDoes(t *testing.T) {
 		r.start(false)
 		defer r.stop()
 		r.pass(time.Minute)
-		if r.client.NodeID() != id || ended(r.client.ServersContacted()) {
+		if r.client.NodeID() != id || isClosed(r.client.ServersContacted()) {
 			t.Error("another node")
 		}
 		if n := len(r.plane.called("Node.UpdateAlloc")); n > 2 {

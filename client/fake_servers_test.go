@@ -104,7 +104,7 @@ func (p *plane) register(ctx context.Context, r *structs.NodeRegisterRequest) (*
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nodes[r.Node.ID] = r.Node
-	p.csi, p.session = byKey(r.CSI), rpc.SessionFrom(ctx)
+	p.csi, p.session = instancesByKey(r.CSI), rpc.SessionFrom(ctx)
 	healthy := 0
 	for _, i := range r.CSI {
 		if i.Healthy {
@@ -157,7 +157,7 @@ func (p *plane) updateCSI(_ context.Context, r *structs.NodeUpdateCSIRequest) (*
 	if r.Full {
 		clear(p.csi)
 	}
-	maps.Copy(p.csi, byKey(r.Upserts))
+	maps.Copy(p.csi, instancesByKey(r.Upserts))
 	for _, k := range r.Removes {
 		delete(p.csi, k)
 	}

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	callTimeout = 30 * time.Second       // bounds a call that is not meant to wait
-	defaultTTL  = 10 * time.Second       // of a lease whose length the server does not say
-	minBeatGap  = 250 * time.Millisecond // between two heartbeats, whatever happens
+	callTimeout = 30 * time.Second       // bounds a call that does not wait for a change
+	defaultTTL  = 10 * time.Second       // of a lease without a length in the server's answer
+	minBeatGap  = 250 * time.Millisecond // between two heartbeats, in any case
 
 	minBeatTimeout = time.Second // of one heartbeat, however short the lease is
 )
@@ -26,14 +26,14 @@ var (
 	leaseRetry  = backoff.Backoff{Min: 100 * time.Millisecond, Max: 2 * time.Second}
 )
 
-// buildNode puts the node together from what was found and what was configured.
+// buildNode makes the node's row of the fingerprint of the host, the drivers and the configuration.
 func (c *Client) buildNode() *structs.Node {
-	cfg := c.config.Get()
+	cfg := c.config
 	n := &structs.Node{
 		ID: c.id.nodeID, SecretID: c.id.secretID, Name: cfg.NodeName, Datacenter: cfg.Datacenter,
 		HTTPAddr: cfg.HTTPAddr, TLSEnabled: cfg.TLSEnabled, NodeClass: cfg.NodeClass, NodePool: cfg.NodePool,
 		Attributes: maps.Clone(c.facts.Attributes), Meta: maps.Clone(cfg.Meta),
-		Drivers: c.sub.Drivers.Infos(), Status: structs.NodeReady,
+		Drivers: c.subsystems.Drivers.Infos(), Status: structs.NodeReady,
 		SchedulingEligibility: structs.NodeEligible,
 	}
 	if n.Name == "" {
@@ -47,9 +47,9 @@ func (c *Client) buildNode() *structs.Node {
 		maps.Copy(n.Attributes, info.Attributes)
 	}
 	res := c.facts.Resources
-	override(&res.CPU.CpuShares, cfg.CPUTotalCompute)
-	override(&res.Memory.MemoryMB, cfg.MemoryTotalMB)
-	override(&res.Disk.DiskMB, cfg.DiskTotalMB)
+	overrideIfSet(&res.CPU.CpuShares, cfg.CPUTotalCompute)
+	overrideIfSet(&res.Memory.MemoryMB, cfg.MemoryTotalMB)
+	overrideIfSet(&res.Disk.DiskMB, cfg.DiskTotalMB)
 	n.Attributes["cpu.totalcompute"] = strconv.FormatInt(res.CPU.CpuShares, 10)
 	n.NodeResources = &res
 	n.ReservedResources = &structs.NodeReservedResources{}
@@ -61,17 +61,9 @@ func (c *Client) buildNode() *structs.Node {
 	return n
 }
 
-func override(v *int64, with int) {
+func overrideIfSet(v *int64, with int) {
 	if with > 0 {
 		*v = int64(with)
-	}
-}
-
-// registerAgain has the lease register instead of sending a heartbeat, soon.
-func (c *Client) registerAgain() {
-	select {
-	case c.reregister <- struct{}{}:
-	default:
 	}
 }
 
@@ -88,18 +80,18 @@ func (c *Client) runLease(ctx context.Context) {
 			beat = c.register
 		}
 		before, _ := c.servers.First()
-		ttl, err := c.beat(ctx, beat, held.ttl)
+		ttl, err := c.renewLease(ctx, beat, held.ttl)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
 			pause.Reset()
-			if unregistered || held.said {
-				c.claimsAreDue() // while nobody heard of this node, much may have been taken from it
+			if unregistered || held.graceOver {
+				notify(c.claimCheckDue) // the servers may have released claims of a node that was away
 			}
 			if !unregistered && held.ended(time.Now()) {
-				c.tellAllocs() // and the servers may have gone back to an older state
-				c.registerAgain()
+				c.resendAllocStates() // the servers may have been restored to an older state
+				notify(c.reregister)
 			}
 			held = lease{ttl: ttl, until: time.Now().Add(ttl)}
 			unregistered = c.waitBeat(ctx, c.untilNextBeat(ttl), before)
@@ -111,34 +103,34 @@ func (c *Client) runLease(ctx context.Context) {
 		}
 		wait := pause.After(err)
 		c.logger.Warn("reaching the servers failed", "again_in", wait, "error", err)
-		if held.lost(time.Now(), c.config.Get().HeartbeatGrace) {
+		if held.graceEnded(time.Now(), c.config.HeartbeatGrace) {
 			c.logger.Error("the lease has ended: the servers take this node for down", "ended_at", held.until)
 		}
 		backoff.Sleep(ctx, wait)
 	}
 }
 
-// lease is for how long the servers take this node for alive.
+// lease is the time for which the servers take this node for alive.
 type lease struct {
-	ttl   time.Duration // 0 before the first
-	until time.Time     // zero before the first
-	said  bool
+	ttl       time.Duration // 0 before the first
+	until     time.Time     // zero before the first
+	graceOver bool
 }
 
-// ended reports whether a lease that was held has ended.
+// ended reports whether there was a lease and it has ended.
 func (l *lease) ended(now time.Time) bool { return !l.until.IsZero() && now.After(l.until) }
 
-// lost reports, once, that a lease that was held has ended and its grace has, too.
-func (l *lease) lost(now time.Time, grace time.Duration) bool {
-	if l.said || l.until.IsZero() || now.Before(l.until.Add(grace)) {
+// graceEnded reports, once, that there was a lease and that its grace period has ended, too.
+func (l *lease) graceEnded(now time.Time, grace time.Duration) bool {
+	if l.graceOver || l.until.IsZero() || now.Before(l.until.Add(grace)) {
 		return false
 	}
-	l.said = true
+	l.graceOver = true
 	return true
 }
 
-// beatTimeout is how long a server may take to renew a lease. Half of the lease has passed when it is asked,
-// so another server can be asked before the lease ends.
+// beatTimeout returns the time that a server has to renew a lease of length ttl. The node asks when half of
+// the lease has passed, so it can still ask another server before the lease ends.
 func beatTimeout(ttl time.Duration) time.Duration {
 	if ttl <= 0 {
 		return callTimeout // there is no lease that could end
@@ -146,9 +138,9 @@ func beatTimeout(ttl time.Duration) time.Duration {
 	return min(max(ttl/2, minBeatTimeout), callTimeout)
 }
 
-// beat renews the lease. A server that does not answer in time may be cut off without a word, and the
-// connection to it with all calls under way on it: the connection is closed, so that they go on elsewhere.
-func (c *Client) beat(
+// renewLease renews the lease. It closes the connection to a server that does not answer in time: the server
+// may be unreachable without a reset, and all calls on that connection then continue with another server.
+func (c *Client) renewLease(
 	ctx context.Context, renew func(context.Context) (time.Duration, error), held time.Duration,
 ) (time.Duration, error) {
 	limited, cancel := context.WithTimeout(ctx, beatTimeout(held))
@@ -165,8 +157,8 @@ func (c *Client) beat(
 	return ttl, fmt.Errorf("server %s does not answer, turning to the others: %w", addr, err)
 }
 
-// lockNode returns when no other write of the node's rows is under way: they are made one at a time, in order.
-// The other may wait for a server that does not answer, so this wait ends with ctx.
+// lockNode waits until no other write of the node's rows is in flight: writes take place one at a time, in
+// order. The other write may wait for a server that does not answer, so this wait ends with ctx.
 func (c *Client) lockNode(ctx context.Context) (unlock func(), err error) {
 	select {
 	case c.nodeWrites <- struct{}{}:
@@ -177,36 +169,41 @@ func (c *Client) lockNode(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// register brings the node's rows up to date: itself and all its plugin instances.
+// register writes the node's rows: the node itself and all its plugin instances.
 func (c *Client) register(ctx context.Context) (ttl time.Duration, err error) {
 	unlock, err := c.lockNode(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer unlock()
-	instances := c.sub.Plugins.Instances()
+	instances := c.subsystems.Plugins.Instances()
 	node := c.node.Load()
-	req := &structs.NodeRegisterRequest{Node: node.Copy(), CSI: instances, Inventory: c.inventory(), Unsure: c.unsure}
-	req.Region = c.config.Get().Region
+	req := &structs.NodeRegisterRequest{
+		Node: node.Copy(), CSI: instances, Inventory: c.readInventory(), Unsure: c.inDoubt,
+	}
+	req.Region = c.config.Region
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeRegister, req)
 	if err != nil {
-		c.unsure = c.unsure || maybeDone(err)
+		c.inDoubt = c.inDoubt || outcomeUnknown(err)
 		return 0, err
 	}
-	c.reported, c.told, c.unsure = byKey(instances), node, false
+	c.ackedInstances = instancesByKey(instances)
+	c.lastAcked = node
+	c.inDoubt = false
 	c.servers.Set(resp.Servers)
 	c.registeredOnce.Do(func() {
-		c.logger.Info("the node is registered", "plugin_instances", len(instances), "drivers", len(req.Node.Drivers))
+		c.logger.Info("the node is registered",
+			"plugin_instances", len(instances), "drivers", len(req.Node.Drivers))
 		close(c.registered)
 	})
 	return resp.HeartbeatTTL, nil
 }
 
-// heartbeat renews the lease, and binds the connection it goes over to the node.
+// heartbeat renews the lease and binds its connection to the node.
 func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
 	req := &structs.NodeHeartbeatRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Status: structs.NodeReady}
-	req.Inventory = c.report(ctx)
-	req.Region = c.config.Get().Region
+	req.Inventory = c.reportInventory(ctx)
+	req.Region = c.config.Region
 	resp, err := rpc.Call(ctx, c.servers, structs.NodeHeartbeat, req)
 	if err != nil {
 		return 0, err
@@ -215,9 +212,9 @@ func (c *Client) heartbeat(ctx context.Context) (ttl time.Duration, err error) {
 	return c.leaseLength(resp), nil
 }
 
-// waitBeat waits until the next heartbeat is due: half the lease, or at once when another server than
-// before comes first (the leader has changed), the connection is lost (the leader cannot call back), or
-// the node has to register again, which it reports.
+// waitBeat waits until the next heartbeat is due: half the lease, or less if the first server is no longer
+// before (the leader has changed), if the connection is lost (the leader cannot call back), or if the node
+// has to register again, which it reports.
 func (c *Client) waitBeat(ctx context.Context, ttl time.Duration, before string) (register bool) {
 	if ttl <= 0 {
 		ttl = defaultTTL
@@ -233,7 +230,7 @@ func (c *Client) waitBeat(ctx context.Context, ttl time.Duration, before string)
 	case <-due.C:
 		return false
 	case <-moved:
-	case <-c.lost(ctx, addr, ttl/2):
+	case <-c.connectionLost(ctx, addr, ttl/2):
 	case <-c.reregister:
 		register = true
 	case <-ctx.Done():
@@ -243,9 +240,9 @@ func (c *Client) waitBeat(ctx context.Context, ttl time.Duration, before string)
 	return register
 }
 
-// lost is closed when the connection to a server is, also when it cannot be made within limit; a pool without
-// connections loses none.
-func (c *Client) lost(ctx context.Context, addr string, limit time.Duration) <-chan struct{} {
+// connectionLost returns a channel that is closed with the connection to a server, or at once if there is no
+// connection within limit. It is nil for a pool without connections.
+func (c *Client) connectionLost(ctx context.Context, addr string, limit time.Duration) <-chan struct{} {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	p, ok := c.pool.(*rpc.Pool)

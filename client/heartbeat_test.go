@@ -26,7 +26,7 @@ func TestRegistrationWaitsForTheFirstFingerprints(t *testing.T) {
 		close(r.parts.plugins.ready)
 		synctest.Wait()
 		calls := r.plane.called("Node.Register")
-		if len(calls) != 1 || !ended(r.client.Registered()) {
+		if len(calls) != 1 || !isClosed(r.client.Registered()) {
 			t.Fatalf("%d registrations", len(calls))
 		}
 		req := calls[0].req.(*structs.NodeRegisterRequest)
@@ -144,7 +144,7 @@ func TestAServerThatIsGoneIsReplaced(t *testing.T) {
 		r.plane.servers = []string{"s2:1", "s1:1"}
 		r.start(false)
 		defer r.stop()
-		if !ended(r.client.Registered()) || r.client.Servers()[0] != "s2:1" {
+		if !isClosed(r.client.Registered()) || r.client.Servers()[0] != "s2:1" {
 			t.Errorf("servers %v", r.client.Servers())
 		}
 	})
@@ -162,7 +162,7 @@ func TestServersThatAreAwayAreTriedAgain(t *testing.T) {
 		}
 		r.plane.do(func() { r.plane.fail = nil })
 		r.pass(15 * time.Second)
-		if !ended(r.client.Registered()) {
+		if !isClosed(r.client.Registered()) {
 			t.Error("not registered after the servers came back")
 		}
 	})
@@ -211,7 +211,7 @@ func TestPluginChangesAreBatchedAndSentAsDifferences(t *testing.T) {
 func TestALeaseIsLostOnce(t *testing.T) {
 	now := time.Unix(100, 0)
 	var none lease
-	if none.lost(now, 0) {
+	if none.graceEnded(now, 0) {
 		t.Error("a lease that was never held is lost")
 	}
 	l := lease{until: now}
@@ -219,7 +219,7 @@ func TestALeaseIsLostOnce(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{{0, false}, {9 * time.Second, false}, {10 * time.Second, true}, {time.Hour, false}} {
-		if got := l.lost(now.Add(tc.after), 10*time.Second); got != tc.want {
+		if got := l.graceEnded(now.Add(tc.after), 10*time.Second); got != tc.want {
 			t.Errorf("%s after its end: %v", tc.after, got)
 		}
 	}
@@ -228,7 +228,7 @@ func TestALeaseIsLostOnce(t *testing.T) {
 func TestDiffOfInstances(t *testing.T) {
 	a, b, b2 := instance("a", "node", true), instance("b", "node", true), instance("b", "node", false)
 	c := instance("c", "controller", true)
-	up, rm := diffInstances(byKey([]*structs.CSIPluginInstance{a, b}), byKey([]*structs.CSIPluginInstance{b2, c}))
+	up, rm := diffInstances(instancesByKey([]*structs.CSIPluginInstance{a, b}), instancesByKey([]*structs.CSIPluginInstance{b2, c}))
 	if !reflect.DeepEqual(up, []*structs.CSIPluginInstance{b2, c}) || !reflect.DeepEqual(rm, []structs.CSIInstanceKey{{PluginID: "a", Kind: "node"}}) {
 		t.Errorf("upserts %v, removes %v", up, rm)
 	}
@@ -252,7 +252,7 @@ func TestLease_IsRenewedElsewhereBeforeItEnds(t *testing.T) {
 						}
 					})
 					if method == "Node.Register" {
-						r.client.registerAgain()
+						notify(r.client.reregister)
 					}
 					cut := time.Now()
 					r.pass(3 * ttl)

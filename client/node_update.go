@@ -9,19 +9,17 @@ import (
 	"berth/structs"
 )
 
-// nodeBatch is how long changes of the node itself are gathered before they are sent.
+// nodeBatch is the time for which changes of the node itself are gathered before they are sent.
 const nodeBatch = 100 * time.Millisecond
 
-// rebuildNode puts the node together from what is known and configured now.
+// rebuildNode builds the node again and stores it. Its callers take turns.
 func (c *Client) rebuildNode() *structs.Node {
-	c.building.Lock() // who built it later has stored it later
-	defer c.building.Unlock()
 	n := c.buildNode()
 	c.node.Store(n)
 	return n
 }
 
-// runDrivers tells the servers what changes of the node itself, by its drivers or its configuration.
+// runDrivers reports to the servers each change of the node by its drivers.
 func (c *Client) runDrivers(ctx context.Context) {
 	select {
 	case <-c.registered:
@@ -30,8 +28,7 @@ func (c *Client) runDrivers(ctx context.Context) {
 	}
 	for {
 		select {
-		case <-c.sub.Drivers.Changes():
-		case <-c.news:
+		case <-c.subsystems.Drivers.Changes():
 		case <-ctx.Done():
 			return
 		}
@@ -48,9 +45,9 @@ func (c *Client) runDrivers(ctx context.Context) {
 	}
 }
 
-// sendNode sends what differs of the node from what the servers acknowledged last; nothing when nothing does. An
-// error says that nothing was done. Whatever else may have become of it, the node registers, which says all: also
-// when the servers know no such request, or take it to be of a node that they do not know like this.
+// sendNode sends the difference between the node and its last acknowledged version, if there is any. An
+// error means that the servers did nothing. After any other failure the node registers, which reports all of
+// it: also if the servers do not know the request or have another version of the node.
 func (c *Client) sendNode(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -60,30 +57,33 @@ func (c *Client) sendNode(ctx context.Context) error {
 	}
 	defer unlock()
 	now := c.rebuildNode()
-	if c.told == nil { // it is about to register
+	if c.lastAcked == nil { // it is about to register
 		return nil
 	}
-	req := structs.NodeChanges(c.told, now)
+	req := structs.NodeChanges(c.lastAcked, now)
 	if req == nil {
 		return nil
 	}
-	if req.Changed(c.told).Digest() == req.Digest { // else it has changed in what an update does not carry
-		req.Region = c.config.Get().Region
+	// else a field has changed that an update does not carry
+	if req.Changed(c.lastAcked).Digest() == req.Digest {
+		req.Region = c.config.Region
 		_, err = rpc.Call(ctx, c.servers, structs.NodeUpdate, req)
 		if err == nil {
-			c.told = now
+			c.lastAcked = now
 		}
 		if err == nil || structs.IsKind(err, structs.KindUnavailable) {
 			return err
 		}
 	}
 	c.logger.Info("the servers do not take what changed of the node alone, registering again", "error", err)
-	c.told, c.unsure = nil, c.unsure || maybeDone(err)
-	c.registerAgain()
+	c.lastAcked = nil
+	c.inDoubt = c.inDoubt || outcomeUnknown(err)
+	notify(c.reregister)
 	return nil
 }
 
-// maybeDone reports whether a request that failed so may have been carried out, or may be yet.
-func maybeDone(err error) bool {
+// outcomeUnknown reports whether the servers may have carried out a request that failed with err, or may
+// still do so.
+func outcomeUnknown(err error) bool {
 	return structs.IsKind(err, structs.KindTimeout) || structs.IsKind(err, structs.KindInternal)
 }

@@ -96,43 +96,6 @@ func TestADriverThatChangesIsSentAlone(t *testing.T) {
 	})
 }
 
-func TestAConfigurationThatChangesIsSentAsADifference(t *testing.T) {
-	inTime(t, func(t *testing.T) {
-		r := newRig(t)
-		r.start(false)
-		defer r.stop()
-		for n, c := range []struct {
-			edit func(*Config)
-			is   func(p *structs.NodeUpdateRequest) bool
-		}{
-			{func(c *Config) { c.Meta = map[string]string{"rack": "r2", "row": "1"} },
-				func(p *structs.NodeUpdateRequest) bool { return len(p.Meta) == 2 && p.Settings == nil }},
-			{func(c *Config) { delete(c.Meta, "row") },
-				func(p *structs.NodeUpdateRequest) bool {
-					return p.Meta == nil && slices.Equal(p.MetaGone, []string{"row"})
-				}},
-			{func(c *Config) { c.NodeClass, c.HTTPAddr = "large", "10.0.0.9:4646" },
-				func(p *structs.NodeUpdateRequest) bool { return p.Settings.NodeClass == "large" && p.Meta == nil }},
-			{func(c *Config) { c.CPUTotalCompute = 77 },
-				func(p *structs.NodeUpdateRequest) bool {
-					return p.Settings.NodeResources.CPU.CpuShares == 77 && len(p.Attributes) == 1
-				}},
-			{func(c *Config) { c.Meta = nil }, func(p *structs.NodeUpdateRequest) bool { return len(p.MetaGone) == 1 }},
-		} {
-			r.client.UpdateConfig(c.edit)
-			r.pass(nodeBatch)
-			r.wantCalls(1, n+1)
-			if p := r.lastUpdate(); !c.is(p) || p.Drivers != nil {
-				t.Errorf("%d: sent %+v", n, p)
-			}
-			r.wantKnown()
-		}
-		r.client.UpdateConfig(func(c *Config) { c.GCMaxAllocs++ })
-		r.pass(time.Second)
-		r.wantCalls(1, 5)
-	})
-}
-
 // TestServersThatDoNotTakeAnUpdateAreToldAll: older ones, those that know something else of the node, or nothing,
 // and those of which it is not known whether they did.
 func TestServersThatDoNotTakeAnUpdateAreToldAll(t *testing.T) {

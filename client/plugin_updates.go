@@ -12,11 +12,13 @@ import (
 	"berth/structs"
 )
 
-// pluginBatch is how long changes of plugin instances are gathered before they are sent.
+// pluginBatch is the time for which changes of plugin instances are gathered before they are sent.
 const pluginBatch = 100 * time.Millisecond
 
-// byKey indexes instances.
-func byKey(instances []*structs.CSIPluginInstance) map[structs.CSIInstanceKey]*structs.CSIPluginInstance {
+// instancesByKey indexes instances.
+func instancesByKey(
+	instances []*structs.CSIPluginInstance,
+) map[structs.CSIInstanceKey]*structs.CSIPluginInstance {
 	m := make(map[structs.CSIInstanceKey]*structs.CSIPluginInstance, len(instances))
 	for _, i := range instances {
 		m[structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}] = i
@@ -24,8 +26,10 @@ func byKey(instances []*structs.CSIPluginInstance) map[structs.CSIInstanceKey]*s
 	return m
 }
 
-// diffInstances says what turns the instances that the servers know into those there are.
-func diffInstances(known, now map[structs.CSIInstanceKey]*structs.CSIPluginInstance) (upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey) {
+// diffInstances returns the changes that turn the instances that the servers know into the current ones.
+func diffInstances(
+	known, now map[structs.CSIInstanceKey]*structs.CSIPluginInstance,
+) (upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey) {
 	for k, i := range now {
 		if o, ok := known[k]; !ok || !reflect.DeepEqual(i, o) {
 			upserts = append(upserts, i)
@@ -45,8 +49,8 @@ func diffInstances(known, now map[structs.CSIInstanceKey]*structs.CSIPluginInsta
 	return upserts, removes
 }
 
-// runPlugins tells the servers what changes among the node's plugin instances, batched, until they have
-// acknowledged it.
+// runPlugins reports changes of the node's plugin instances to the servers, batched, until they acknowledge
+// them.
 func (c *Client) runPlugins(ctx context.Context) {
 	select {
 	case <-c.registered:
@@ -61,7 +65,7 @@ func (c *Client) runPlugins(ctx context.Context) {
 				break
 			}
 			if structs.IsKind(err, structs.KindNotFound) {
-				c.registerAgain()
+				notify(c.reregister)
 			}
 			wait := pause.After(err)
 			if ctx.Err() == nil {
@@ -72,7 +76,7 @@ func (c *Client) runPlugins(ctx context.Context) {
 			}
 		}
 		select {
-		case <-c.sub.Plugins.Changes():
+		case <-c.subsystems.Plugins.Changes():
 			backoff.Sleep(ctx, pluginBatch)
 		case <-ctx.Done():
 			return
@@ -80,8 +84,8 @@ func (c *Client) runPlugins(ctx context.Context) {
 	}
 }
 
-// sendInstances sends what differs from what the servers acknowledged last; nothing when nothing does. When it is
-// not known what became of that, all is sent: a plugin that is again what it was would not differ.
+// sendInstances sends the difference between the instances and the last acknowledged ones, if there is any.
+// After a report with an unknown outcome it sends all: an instance that has changed back would not differ.
 func (c *Client) sendInstances(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -90,20 +94,23 @@ func (c *Client) sendInstances(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	now := byKey(c.sub.Plugins.Instances())
-	upserts, removes := diffInstances(c.reported, now)
-	full := c.reported == nil
+	now := instancesByKey(c.subsystems.Plugins.Instances())
+	upserts, removes := diffInstances(c.ackedInstances, now)
+	full := c.ackedInstances == nil
 	if len(upserts)+len(removes) == 0 && !full {
 		return nil
 	}
-	req := &structs.NodeUpdateCSIRequest{NodeID: c.id.nodeID, SecretID: c.id.secretID, Upserts: upserts, Removes: removes, Full: full, Unsure: full}
-	req.Region = c.config.Get().Region
+	req := &structs.NodeUpdateCSIRequest{
+		NodeID: c.id.nodeID, SecretID: c.id.secretID,
+		Upserts: upserts, Removes: removes, Full: full, Unsure: full,
+	}
+	req.Region = c.config.Region
 	if _, err := rpc.Call(ctx, c.servers, structs.NodeUpdateCSI, req); err != nil {
-		if maybeDone(err) {
-			c.reported = nil
+		if outcomeUnknown(err) {
+			c.ackedInstances = nil
 		}
 		return err
 	}
-	c.reported = now
+	c.ackedInstances = now
 	return nil
 }

@@ -8,70 +8,66 @@ import (
 	"berth/structs"
 )
 
-// Servers whose state was restored from a snapshot do not know what happened since. They answer heartbeats
-// with Unaccounted until this node has told them. The node then
+// Servers that were restored from a snapshot do not know what happened since. They answer heartbeats with
+// Unaccounted until this node has reported its volumes. The node then
 //
-//   - registers anew, with all its plugin instances;
-//   - asks from the start which allocations it is to run: the index of the state may be older than before;
-//   - sends the newest state of every allocation that it knows, also of those that have ended;
-//   - reports which volumes it holds or held (structs.NodeInventory), with each heartbeat;
-//   - ends what holds a volume without a claim (see checkClaims).
+//   - registers again, with all its plugin instances;
+//   - pulls its allocations from index 0: the index of the state may be lower than before;
+//   - sends the newest state of every allocation that it knows, also of ended ones;
+//   - reports the volumes that it holds or held (structs.NodeInventory) with each heartbeat;
+//   - ends allocations that hold a volume without a claim (see checkClaims).
 //
-// A report counts only once no volume can be staged any more on the word of the state before: see
-// csihooks.ConfirmAfter.
+// A report counts only after csihooks.ConfirmAfter: until then the node may still stage a volume because of
+// an answer from the state before.
 
-// doubtedTTL is how soon a node comes again that the servers wait for: as if its lease were so short. How
-// long a server may take to answer follows from the lease itself, because the report may take longer than
-// that.
-const doubtedTTL = 2 * time.Second
+// unaccountedTTL bounds the heartbeat interval of a node for which the servers wait. It does not shorten the
+// lease itself, which bounds the time for an answer: the report may take longer than unaccountedTTL.
+const unaccountedTTL = 2 * time.Second
 
-// untilNextBeat returns the lease by which the next heartbeat is sent.
+// untilNextBeat returns the lease from which the next heartbeat's time is computed.
 func (c *Client) untilNextBeat(ttl time.Duration) time.Duration {
-	if c.doubted.IsZero() {
+	if c.unaccounted.IsZero() {
 		return ttl
 	}
-	return min(ttl, doubtedTTL)
+	return min(ttl, unaccountedTTL)
 }
 
-// leaseLength returns for how long the lease of a heartbeat's answer is, and takes note of what the servers
-// wait for.
+// leaseLength returns the length of the lease that a heartbeat's answer grants. It starts a recovery if the
+// servers wait for the node's inventory.
 func (c *Client) leaseLength(resp *structs.NodeHeartbeatResponse) time.Duration {
 	if !resp.Unaccounted {
-		c.doubted = time.Time{}
+		c.unaccounted = time.Time{}
 		return resp.HeartbeatTTL
 	}
-	if c.doubted.IsZero() {
-		c.doubted = time.Now()
-		c.registerAgain()
-		select {
-		case c.anew <- struct{}{}:
-		default:
-		}
+	if c.unaccounted.IsZero() {
+		c.unaccounted = time.Now()
+		notify(c.reregister)
+		notify(c.pullAnew)
 	}
-	c.claimsAreDue()
+	notify(c.claimCheckDue)
 	return resp.HeartbeatTTL
 }
 
-// report tells what became of the allocations, and returns which volumes this node holds: nil while one of
-// both cannot be told.
-func (c *Client) report(ctx context.Context) *structs.NodeInventory {
-	if c.doubted.IsZero() || time.Since(c.doubted) < csihooks.ConfirmAfter {
+// reportInventory sends the states of the allocations and returns the volumes of this node. It returns nil
+// while one of the two fails.
+func (c *Client) reportInventory(ctx context.Context) *structs.NodeInventory {
+	if c.unaccounted.IsZero() || time.Since(c.unaccounted) < csihooks.ConfirmAfter {
 		return nil
 	}
-	c.tellAllocs()
+	c.resendAllocStates()
 	if err := c.sendUpdates(ctx); err != nil {
 		c.logger.Warn("failed to send the states of allocations, and the servers wait for them", "error", err)
 		return nil
 	}
-	return c.inventory()
+	return c.readInventory()
 }
 
-// inventory is what the book says of volumes; nil while that is not known.
-func (c *Client) inventory() *structs.NodeInventory {
-	if c.sub.Inventory == nil {
+// readInventory returns the volumes in the store, nil if the store cannot be read.
+func (c *Client) readInventory() *structs.NodeInventory {
+	if c.subsystems.Inventory == nil {
 		return &structs.NodeInventory{}
 	}
-	inventory, err := c.sub.Inventory()
+	inventory, err := c.subsystems.Inventory()
 	if err != nil {
 		c.logger.Error("failed to read the volumes of this node, for which the servers wait", "error", err)
 		return nil
@@ -79,29 +75,33 @@ func (c *Client) inventory() *structs.NodeInventory {
 	return inventory
 }
 
-// tellAllocs has the servers told what they may have forgotten: the newest state of each allocation.
-func (c *Client) tellAllocs() {
+// resendAllocStates queues the newest state of each allocation: the servers may have lost it.
+func (c *Client) resendAllocStates() {
 	for _, r := range c.allRunners() {
-		c.updates.putNewest(r.ClientState)
+		c.updates.enqueueNewest(r.ClientState)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, i := range c.ignored {
-		c.updates.put(i.ended)
+		c.updates.enqueue(i.ended)
 	}
 }
 
-// ignored is an allocation that is not run here, because it has ended or cannot be run.
-type ignored struct {
-	index uint64                     // its AllocModifyIndex when that was decided
-	ended *structs.AllocClientUpdate // what became of it
+// ignoredAlloc is an allocation that the node does not run because it has ended or cannot run.
+type ignoredAlloc struct {
+	modifyIndex uint64                     // its AllocModifyIndex at that decision
+	ended       *structs.AllocClientUpdate // its final state
 }
 
-// endedAs is what a node without an allocation says of one that has ended for the servers. One that they gave
-// up for lost does not run here.
+// endedAs returns the state that a node reports for an allocation that is not here and has ended for the
+// servers. An allocation that they took for lost does not run here: it has failed.
 func endedAs(alloc *structs.Allocation) *structs.AllocClientUpdate {
-	u := &structs.AllocClientUpdate{ID: alloc.ID, ClientStatus: alloc.ClientStatus,
-		ClientDescription: alloc.ClientDescription, TaskStates: alloc.TaskStates}
+	u := &structs.AllocClientUpdate{
+		ID:                alloc.ID,
+		ClientStatus:      alloc.ClientStatus,
+		ClientDescription: alloc.ClientDescription,
+		TaskStates:        alloc.TaskStates,
+	}
 	if u.ClientStatus == structs.AllocLost {
 		u.ClientStatus = structs.AllocFailed
 	}

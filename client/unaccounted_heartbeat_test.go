@@ -10,12 +10,12 @@ import (
 // A node that the servers wait for comes soon. Its lease, and with it the time that a server has for an answer, is as
 // long as ever: the report that it sends may take longer than a short lease would allow.
 func TestUnaccountedNode_KeepsItsLeaseAndComesSoon(t *testing.T) {
-	c := &Client{anew: make(chan struct{}, 1), reregister: make(chan struct{}, 1), claimsDue: make(chan struct{}, 1)}
+	c := &Client{pullAnew: make(chan struct{}, 1), reregister: make(chan struct{}, 1), claimCheckDue: make(chan struct{}, 1)}
 	answer := &structs.NodeHeartbeatResponse{HeartbeatTTL: time.Minute, Unaccounted: true}
 	if ttl := c.leaseLength(answer); ttl != time.Minute {
 		t.Errorf("the lease is %s, want a minute", ttl)
 	}
-	if next := c.untilNextBeat(time.Minute); next != doubtedTTL {
+	if next := c.untilNextBeat(time.Minute); next != unaccountedTTL {
 		t.Errorf("the next heartbeat is sent as for a lease of %s", next)
 	}
 	answer.Unaccounted = false

@@ -1,9 +1,6 @@
 // Package config holds the node agent's configuration: one plain struct with its defaults and its
-// validation, and the holder that keeps the one current copy.
-//
-// Its laws: a Config that has been handed out never changes; a change copies deeply, edits the copy and
-// swaps the pointer (see Holder). A nil map or slice copies to nil, an empty one to an empty one. What
-// belongs to the whole process (data directory, name, addresses) has no HCL tag: the agent fills it in.
+// validation. A Config does not change after the node agent has started. Settings of the whole process (data
+// directory, name, addresses) have no HCL tag: the agent fills them in.
 package config
 
 import (
@@ -158,14 +155,16 @@ func (c *Config) Validate() error {
 	bad(filepath.IsAbs(c.DataDir), "data_dir: %q is not an absolute path", c.DataDir)
 	bad(c.Datacenter != "", "datacenter: must not be empty")
 	bad(c.NodePool != "" && c.NodePool != "all", "client.node_pool: %q cannot be a node's pool", c.NodePool)
-	bad(!strings.ContainsAny(c.NodeID, "\x00/ "), "client.node_id: %q has characters that an ID may not have", c.NodeID)
+	bad(!strings.ContainsAny(c.NodeID, "\x00/ "),
+		"client.node_id: %q has characters that an ID may not have", c.NodeID)
 	if c.Drivers != nil {
 		if err := c.Drivers.Validate(); err != nil {
 			faults = append(faults, fmt.Errorf("client.drivers: %w", err))
 		}
 	}
 	for name := range c.Options {
-		bad(slices.Contains(optionNames, name), "client.options: there is no option %q; expected %s", name, strings.Join(optionNames, ", "))
+		bad(slices.Contains(optionNames, name),
+			"client.options: there is no option %q; expected %s", name, strings.Join(optionNames, ", "))
 	}
 	for _, addr := range c.Servers {
 		_, _, err := net.SplitHostPort(addr)

@@ -1,8 +1,7 @@
 // Package servers chooses the server that a node talks to: the leader first, so that the leader can call
 // the node back, and the next one when a server cannot be reached.
 //
-// It keeps no connections (the pool does). List knows no methods; Shared knows the two that claim and release
-// volumes, because it merges their requests.
+// It keeps no connections (the pool does) and knows no methods.
 package servers
 
 import (
@@ -72,10 +71,10 @@ func (l *List) First() (addr string, moved <-chan struct{}) {
 }
 
 // Failed puts a server at the end that a caller has found not to answer, if it is still the first.
-func (l *List) Failed(addr string) { l.failed(addr) }
+func (l *List) Failed(addr string) { l.moveToEnd(addr) }
 
-// failed puts a server at the end, if it is still the first.
-func (l *List) failed(addr string) {
+// moveToEnd puts a server at the end, if it is still the first.
+func (l *List) moveToEnd(addr string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.addrs) < 2 || l.addrs[0] != addr {
@@ -99,7 +98,7 @@ func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 		if kind != structs.KindUnavailable && kind != structs.KindTimeout || structs.RetryAfter(err) > 0 {
 			return err
 		}
-		l.failed(addr)
+		l.moveToEnd(addr)
 		if kind == structs.KindTimeout {
 			return err
 		}
