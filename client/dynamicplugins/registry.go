@@ -1,7 +1,6 @@
 package dynamicplugins
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -78,7 +77,7 @@ func (s *stack) front() *Instance {
 	return s.Instances[0]
 }
 
-func (s *stack) of(allocID string) int {
+func (s *stack) indexOf(allocID string) int {
 	if s == nil {
 		return -1
 	}
@@ -94,17 +93,18 @@ type Registry struct {
 
 	write sync.Mutex // one change at a time, over the write to disk; mu is only held in memory
 
-	mu      sync.RWMutex
-	stacks  map[Key]*stack
-	subs    map[*Subscription]struct{}
-	changed chan struct{} // closed at every change
+	mu     sync.RWMutex
+	stacks map[Key]*stack
+	subs   map[*Subscription]struct{}
 }
 
 // New restores the registry from the node's records. A record that does not read is left out and logged:
 // its plugin registers anew when its task is found again.
 func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
-	r := &Registry{db: db, logger: logger.Named("dynamic_plugins"), stacks: map[Key]*stack{},
-		subs: map[*Subscription]struct{}{}, changed: make(chan struct{})}
+	r := &Registry{
+		db: db, logger: logger.Named("dynamic_plugins"),
+		stacks: map[Key]*stack{}, subs: map[*Subscription]struct{}{},
+	}
 	records, err := stacks.All(db, "")
 	if err != nil {
 		r.logger.Error("a record of the plugin registry is lost", "error", err)
@@ -122,7 +122,8 @@ func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
 // the plugin's other allocations is refused with ErrOtherDriver (duty B10).
 func (r *Registry) Register(i *Instance) error {
 	if i.Kind == "" || i.ID == "" || i.AllocID == "" || i.SocketPath == "" {
-		return structs.Errorf(structs.KindInvalid, "a plugin instance needs kind, id, allocation and socket: %+v", *i)
+		return structs.Errorf(structs.KindInvalid,
+			"a plugin instance needs kind, id, allocation and socket: %+v", *i)
 	}
 	r.write.Lock()
 	defer r.write.Unlock()
@@ -133,7 +134,7 @@ func (r *Registry) Register(i *Instance) error {
 	now.RegisteredAt = time.Now().UnixNano()
 	old := r.stack(i.Key())
 	next := &stack{}
-	at := old.of(i.AllocID)
+	at := old.indexOf(i.AllocID)
 	switch {
 	case at < 0:
 		next.Instances = append([]*Instance{&now}, old.instances()...)
@@ -146,7 +147,7 @@ func (r *Registry) Register(i *Instance) error {
 	if err := stacks.Put(r.db, i.Key().record(), next); err != nil {
 		return err
 	}
-	r.apply(i.Key(), next)
+	r.setStack(i.Key(), next)
 	return nil
 }
 
@@ -173,7 +174,7 @@ func (r *Registry) checkDriver(i *Instance) error {
 func (r *Registry) Deregister(k Key, allocID string) error {
 	r.write.Lock()
 	defer r.write.Unlock()
-	return r.remove(k, allocID)
+	return r.removeInstance(k, allocID)
 }
 
 // Retain takes away every instance whose allocation keep does not want: for the agent's start, when it
@@ -182,19 +183,19 @@ func (r *Registry) Retain(keep func(allocID string) bool) error {
 	r.write.Lock()
 	defer r.write.Unlock()
 	var errs []error
-	for _, k := range r.keys() {
+	for _, k := range r.sortedKeys() {
 		for _, i := range r.Stack(k) {
 			if !keep(i.AllocID) {
-				errs = append(errs, r.remove(k, i.AllocID))
+				errs = append(errs, r.removeInstance(k, i.AllocID))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (r *Registry) remove(k Key, allocID string) error {
+func (r *Registry) removeInstance(k Key, allocID string) error {
 	old := r.stack(k)
-	at := old.of(allocID)
+	at := old.indexOf(allocID)
 	if at < 0 {
 		return nil
 	}
@@ -205,12 +206,12 @@ func (r *Registry) remove(k Key, allocID string) error {
 	} else {
 		err = stacks.Put(r.db, k.record(), next)
 	}
-	r.apply(k, next)
+	r.setStack(k, next)
 	return err
 }
 
-// apply makes a stack the current one and tells subscribers when another instance serves.
-func (r *Registry) apply(k Key, next *stack) {
+// setStack makes a stack the current one and tells subscribers when another instance serves.
+func (r *Registry) setStack(k Key, next *stack) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before, now := r.stacks[k].front(), next.front()
@@ -219,19 +220,17 @@ func (r *Registry) apply(k Key, next *stack) {
 	} else {
 		r.stacks[k] = next
 	}
-	close(r.changed)
-	r.changed = make(chan struct{})
 	if before == now {
 		return
 	}
 	for s := range r.subs {
-		s.push(Event{k, before, now})
+		s.pushEvent(Event{k, before, now})
 	}
 	r.logger.Info("another plugin instance serves", "plugin_id", k.ID, "kind", k.Kind,
-		"alloc_id", now.alloc(), "before", before.alloc())
+		"alloc_id", now.allocOrEmpty(), "before", before.allocOrEmpty())
 }
 
-func (i *Instance) alloc() string {
+func (i *Instance) allocOrEmpty() string {
 	if i == nil {
 		return ""
 	}
@@ -251,7 +250,7 @@ func (r *Registry) stack(k Key) *stack {
 	return r.stacks[k]
 }
 
-func (r *Registry) keys() []Key {
+func (r *Registry) sortedKeys() []Key {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	keys := make([]Key, 0, len(r.stacks))
@@ -271,7 +270,7 @@ func (r *Registry) Stack(k Key) []*Instance { return slices.Clone(r.stack(k).ins
 // Serving is the instance that serves of every half of every plugin, in the order of their keys.
 func (r *Registry) Serving() []*Instance {
 	var out []*Instance
-	for _, k := range r.keys() {
+	for _, k := range r.sortedKeys() {
 		if i := r.Get(k); i != nil {
 			out = append(out, i)
 		}
@@ -280,21 +279,4 @@ func (r *Registry) Serving() []*Instance {
 }
 
 // Registered reports whether the allocation is in the stack, serving or not.
-func (r *Registry) Registered(k Key, allocID string) bool { return r.stack(k).of(allocID) >= 0 }
-
-// Wait returns the instance that serves as soon as there is one, or an unavailable error when ctx ends.
-func (r *Registry) Wait(ctx context.Context, k Key) (*Instance, error) {
-	for {
-		r.mu.RLock()
-		i, changed := r.stacks[k].front(), r.changed
-		r.mu.RUnlock()
-		if i != nil {
-			return i, nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, structs.Errorf(structs.KindUnavailable, "no allocation on this node runs the %s of plugin %q", k.Kind, k.ID)
-		}
-	}
-}
+func (r *Registry) Registered(k Key, allocID string) bool { return r.stack(k).indexOf(allocID) >= 0 }

@@ -1,14 +1,12 @@
 package dynamicplugins
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"go.uber.org/goleak"
@@ -98,7 +96,7 @@ func TestTheNewestServesAndThePreviousServesAtOnceWhenItLeaves(t *testing.T) {
 	}
 	for i, s := range steps {
 		must(t, s.do())
-		if got := r.Get(k).alloc(); got != s.serves {
+		if got := r.Get(k).allocOrEmpty(); got != s.serves {
 			t.Errorf("step %d: %q serves, want %q", i, got, s.serves)
 		}
 		if got := allocsOf(r.Stack(k)); got != s.stack {
@@ -106,7 +104,7 @@ func TestTheNewestServesAndThePreviousServesAtOnceWhenItLeaves(t *testing.T) {
 		}
 		var got string
 		for _, e := range sub.Take() {
-			got += e.Before.alloc() + ">" + e.Now.alloc()
+			got += e.Before.allocOrEmpty() + ">" + e.Now.allocOrEmpty()
 		}
 		if got != s.event { // no waiting: the event is there when the call has returned
 			t.Errorf("step %d: event %q, want %q", i, got, s.event)
@@ -124,14 +122,14 @@ func TestARegistryThatIsNotEmptySurvivesARestart(t *testing.T) {
 	must(t, r.Register(node("gone", "x")))
 	must(t, r.Deregister(Key{structs.CSIKindNode, "gone"}, "x"))
 	before := map[Key][]*Instance{}
-	for _, k := range r.keys() {
+	for _, k := range r.sortedKeys() {
 		before[k] = r.Stack(k)
 	}
 	must(t, db.Close())
 
 	again, _ := open(t, dir)
 	after := map[Key][]*Instance{}
-	for _, k := range again.keys() {
+	for _, k := range again.sortedKeys() {
 		after[k] = again.Stack(k)
 	}
 	if len(after) != 3 || !reflect.DeepEqual(before, after) {
@@ -180,30 +178,6 @@ func TestAnIncompleteInstanceIsRefused(t *testing.T) {
 	}
 }
 
-func TestWaitReturnsWhenAnInstanceComes(t *testing.T) {
-	r, _ := open(t, t.TempDir())
-	k := Key{structs.CSIKindNode, "late"}
-	got := make(chan *Instance)
-	go func() {
-		i, err := r.Wait(context.Background(), k)
-		if err != nil {
-			t.Error(err)
-		}
-		got <- i
-	}()
-	must(t, r.Register(node("other", "z")))
-	must(t, r.Register(node("late", "a")))
-	if i := <-got; i.AllocID != "a" {
-		t.Errorf("got %v", i)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if _, err := r.Wait(ctx, Key{structs.CSIKindController, "never"}); !structs.IsKind(err, structs.KindUnavailable) ||
-		!strings.Contains(err.Error(), `"never"`) {
-		t.Errorf("got %v", err)
-	}
-}
-
 func TestASubscriberThatNeverReadsHoldsUpNobody(t *testing.T) {
 	r, _ := open(t, t.TempDir())
 	must(t, r.Register(node("p", "first")))
@@ -226,9 +200,7 @@ func TestASubscriberThatNeverReadsHoldsUpNobody(t *testing.T) {
 			t.Errorf("event %d is out of order: %+v", i, e)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if got := len(eager.Next(ctx)); got != n+1 {
+	if got := len(eager.Take()); got != n+1 {
 		t.Errorf("the other subscriber has %d events", got)
 	}
 	lazy.Close()
@@ -259,7 +231,7 @@ func TestConcurrentChangesLeaveAWholeRegistry(t *testing.T) {
 	wg.Wait()
 	restored, err := New(db, hclog.NewNullLogger())
 	must(t, err)
-	for _, k := range r.keys() {
+	for _, k := range r.sortedKeys() {
 		if a, b := allocsOf(r.Stack(k)), allocsOf(restored.Stack(k)); a != b {
 			t.Errorf("%s: memory has %q, disk %q", k.ID, a, b)
 		}

@@ -1,9 +1,6 @@
 package dynamicplugins
 
-import (
-	"context"
-	"sync"
-)
+import "sync"
 
 // Subscription is one reader's queue of events. It grows as needed: changes are rare, and a reader that
 // is slow must hold up nobody.
@@ -21,7 +18,7 @@ func (r *Registry) Subscribe() *Subscription {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for k, st := range r.stacks {
-		s.push(Event{Key: k, Now: st.front()})
+		s.pushEvent(Event{Key: k, Now: st.front()})
 	}
 	r.subs[s] = struct{}{}
 	return s
@@ -46,21 +43,7 @@ func (s *Subscription) Take() []Event {
 	return events
 }
 
-// Next waits for events, or returns none when ctx ends.
-func (s *Subscription) Next(ctx context.Context) []Event {
-	for {
-		if events := s.Take(); len(events) > 0 {
-			return events
-		}
-		select {
-		case <-s.more:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-func (s *Subscription) push(e Event) {
+func (s *Subscription) pushEvent(e Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = append(s.events, e)
