@@ -17,7 +17,8 @@ func TestVolumes_AskFromTheStartAfterAFailure(t *testing.T) {
 	go func() { done <- h.Up(r.ctx(), e) }()
 	must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 2))
 	r.servers.change(func() {
-		r.servers.fail["CSIVolume.GetClaim"] = []error{structs.Errorf(structs.KindUnavailable, "this server leads no more")}
+		r.servers.fail["CSIVolume.GetClaim"] = []error{structs.Errorf(structs.KindUnavailable,
+			"this server leads no more")}
 	})
 	must(t, r.servers.await(r.ctx(), "CSIVolume.GetClaim", 4))
 	r.servers.change(func() { clear(r.servers.blocked) })

@@ -1,15 +1,14 @@
-// Package csihooks holds the two hooks by which allocations meet CSI: Volumes brings a group's volumes to it
-// and takes them back; the plugin supervisor cares for a task that is itself a CSI plugin.
+// Package csihooks holds the two hooks that connect allocations with CSI. Volumes mounts a group's volumes
+// and takes them down; the plugin supervisor watches a task that is itself a CSI plugin.
 //
 // Its laws:
 //
-//   - Volumes: claim through the servers, wait for grant and attachment, stage and publish; down in
-//     reverse, past errors. A claim is released only for a volume that the node has let go of entirely.
-//     Down needs nothing but the book and the allocation's ID. Undoing an Up that failed is Down's, which
-//     the runner calls.
-//   - A plugin is asked whether it is healthy and never restarted for saying that it is still starting. It
-//     is registered when it has been healthy once, and stays so until its process ends.
-//   - Only an allocation's own registration is taken away by it.
+//   - Volumes claims through the servers, waits for grant and attachment, stages and publishes. Down goes in
+//     reverse, past errors. It releases a claim only when nothing of the volume is left on the node. Down
+//     needs only the volume store and the allocation's ID. Down also undoes an Up that failed.
+//   - The supervisor probes a plugin. It does not restart a plugin that answers that it is still starting. It
+//     registers the plugin when it is healthy for the first time, and deregisters it when its process ends.
+//   - An allocation removes only its own registration.
 //
-// The steps on the volumes themselves are the csimanager's.
+// Package csimanager does the steps on the volumes.
 package csihooks

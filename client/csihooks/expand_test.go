@@ -20,10 +20,12 @@ func TestDuty_J2_WhatIsMountedGrowsAndTheServersAreTold(t *testing.T) {
 				t.Fatalf("told %d times", len(r.servers.grown))
 			}
 			got := r.servers.grown[0]
-			if got.VolumeID != "data" || got.AllocID != "a1" || got.NodeID != "n1" || got.SecretID != "secret" || got.Bytes != 4<<20 {
+			if got.VolumeID != "data" || got.AllocID != "a1" || got.NodeID != "n1" || got.SecretID != "secret" ||
+				got.Bytes != 4<<20 {
 				t.Errorf("told %+v", got)
 			}
-			if (got.Err != nil) != (fail != nil) || fail != nil && (got.Err.Kind != structs.KindInternal || got.Err.Code != "Internal") {
+			if (got.Err != nil) != (fail != nil) || fail != nil && (got.Err.Kind != structs.KindInternal ||
+				got.Err.Code != "Internal") {
 				t.Errorf("told %+v", got.Err)
 			}
 			r.down(h)

@@ -98,8 +98,9 @@ func (r *rig) plugin(id string) *csitest.Plugin {
 	p := csitest.Start(r.t, csitest.Config{Node: true, Mounts: true, HostPath: func(path string) string {
 		return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
 	}})
-	must(r.t, r.registry.Register(&dynamicplugins.Instance{Kind: structs.CSIKindNode, ID: id, AllocID: "plug-" + id,
-		SocketPath: p.Socket(), HostMountPath: r.m.Volumes().Root(), PluginMountPath: scope}))
+	must(r.t,
+		r.registry.Register(&dynamicplugins.Instance{Kind: structs.CSIKindNode, ID: id, AllocID: "plug-" + id,
+			SocketPath: p.Socket(), HostMountPath: r.m.Volumes().Root(), PluginMountPath: scope}))
 	return p
 }
 
@@ -167,7 +168,9 @@ func env(allocID string, volumes map[string]string) *hook.AllocEnv {
 			AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}
 	}
 	return &hook.AllocEnv{Group: g, Alloc: &structs.Allocation{ID: allocID, Namespace: "default", JobID: "j",
-		TaskGroup: "g", Name: structs.AllocName("j", "g", 2), Job: &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{g}}}}
+		TaskGroup: "g", Name: structs.AllocName("j", "g", 2), Job: &structs.Job{
+			ID: "j", TaskGroups: []*structs.TaskGroup{g},
+		}}}
 }
 
 func must(t *testing.T, err error) {
@@ -306,7 +309,9 @@ func (s *servers) claim(r *structs.CSIVolumeClaimRequest, resp *structs.CSIVolum
 	return err
 }
 
-func (s *servers) get(ctx context.Context, r *structs.CSIClaimGetRequest, resp *structs.CSIClaimGetResponse) error {
+func (s *servers) get(
+	ctx context.Context, r *structs.CSIClaimGetRequest, resp *structs.CSIClaimGetResponse,
+) error {
 	for {
 		s.mu.Lock()
 		c := s.claims[structs.CSIClaimKey{Namespace: r.Namespace, VolumeID: r.VolumeID, AllocID: r.AllocID}]
@@ -315,7 +320,9 @@ func (s *servers) get(ctx context.Context, r *structs.CSIClaimGetRequest, resp *
 			resp.Claim, resp.Volume, resp.Index, resp.Ready, resp.Blocked = c, s.volumes[r.VolumeID], index, why == "", why
 			resp.Provider = s.provider
 			if s.publish != nil {
-				resp.Attachment = &structs.CSIAttachment{State: structs.AttachmentAttached, PublishContext: s.publish, ExternalNodeID: "i-1"}
+				resp.Attachment = &structs.CSIAttachment{
+					State: structs.AttachmentAttached, PublishContext: s.publish, ExternalNodeID: "i-1",
+				}
 			}
 			s.mu.Unlock()
 			return nil

@@ -39,7 +39,8 @@ func TestNothingIsStagedUnderAClaimThatWasTakenAway(t *testing.T) {
 			must(t, p.Await(r.ctx(), "NodeStageVolume", 2))
 			take(r)
 			err := <-done
-			if !structs.IsKind(err, structs.KindConflict) || !strings.Contains(err.Error(), "default/data: the claim was taken away") {
+			if !structs.IsKind(err, structs.KindConflict) ||
+				!strings.Contains(err.Error(), "default/data: the claim was taken away") {
 				t.Errorf("got %v", err)
 			}
 			must(t, h.Down(r.ctx()))

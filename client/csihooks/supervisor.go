@@ -80,7 +80,8 @@ func NewPluginSupervisor(cfg SupervisorConfig, env *hook.AllocEnv, task *structs
 		SupervisorConfig: cfg, allocID: env.Alloc.ID, plugin: p,
 		host:      cfg.HostPaths != nil && cfg.HostPaths(task),
 		socketDir: filepath.Join(cfg.Dir, "p", csimanager.ShortName(env.Alloc.ID, task.Name)),
-		logger:    cfg.Logger.Named("plugin_supervisor").With("alloc_id", env.Alloc.ID, "task", task.Name, "plugin_id", p.ID),
+		logger: cfg.Logger.Named("plugin_supervisor").
+			With("alloc_id", env.Alloc.ID, "task", task.Name, "plugin_id", p.ID),
 	}
 }
 
@@ -93,11 +94,11 @@ type supervisor struct {
 	logger    hclog.Logger
 
 	mu       sync.Mutex
-	watching *watching // nil while the process is not watched
+	watching *healthWatch // nil while the process is not watched
 }
 
-// watching is a watcher that runs.
-type watching struct {
+// healthWatch is a goroutine that watches the plugin.
+type healthWatch struct {
 	ctx     context.Context // as Started was given it: it ends when the agent stops
 	control hook.Control
 	cancel  context.CancelFunc
@@ -127,26 +128,32 @@ func (s *supervisor) Up(_ context.Context, env *hook.TaskEnv) error {
 			return fmt.Errorf("plugin %q: %w", s.plugin.ID, err)
 		}
 	}
-	s.configure(env.Config, data)
+	s.configureTask(env.Config, data)
 	return nil
 }
 
 func (s *supervisor) validate() error {
 	p := s.plugin
-	for name, dir := range map[string]string{"mount_dir": p.MountDir, "stage_publish_base_dir": p.StagePublishBaseDir} {
+	for name, dir := range map[string]string{
+		"mount_dir": p.MountDir, "stage_publish_base_dir": p.StagePublishBaseDir,
+	} {
 		if !path.IsAbs(dir) {
 			return structs.Errorf(structs.KindInvalid, "plugin %q: %s %q is not an absolute path", p.ID, name, dir)
 		}
 	}
 	if strings.HasPrefix(path.Clean(p.StagePublishBaseDir)+"/", path.Clean(p.MountDir)+"/") {
-		return structs.Errorf(structs.KindInvalid, "plugin %q: stage_publish_base_dir %q is within mount_dir %q", p.ID, p.StagePublishBaseDir, p.MountDir)
+		return structs.Errorf(structs.KindInvalid,
+			"plugin %q: stage_publish_base_dir %q is within mount_dir %q", p.ID, p.StagePublishBaseDir, p.MountDir)
 	}
 	if len(p.StagePublishBaseDir) > maxBaseDir {
-		return structs.Errorf(structs.KindInvalid, "plugin %q: stage_publish_base_dir is %d bytes long, at most %d are allowed: a path that is sent to a plugin has room for 128",
+		return structs.Errorf(structs.KindInvalid,
+			"plugin %q: stage_publish_base_dir is %d bytes long, at most %d are allowed: a path that is sent to a "+
+				"plugin has room for 128",
 			p.ID, len(p.StagePublishBaseDir), maxBaseDir)
 	}
 	if sock := s.socket(); len(sock) > maxSocketPath {
-		return structs.Errorf(structs.KindInvalid, "plugin %q: the socket path %s is %d bytes long, the kernel takes %d: choose a shorter data_dir",
+		return structs.Errorf(structs.KindInvalid,
+			"plugin %q: the socket path %s is %d bytes long, the kernel takes %d: choose a shorter data_dir",
 			p.ID, sock, len(sock), maxSocketPath)
 	}
 	return nil
@@ -173,8 +180,8 @@ func (s *supervisor) makeSocketDir() error {
 	return nil // it may be there, only busy
 }
 
-// configure adds mounts and environment to what the driver will see.
-func (s *supervisor) configure(c *driver.TaskConfig, data string) {
+// configureTask adds mounts and environment to what the driver will see.
+func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 	if c.Env == nil {
 		c.Env = map[string]string{}
 	}
@@ -190,7 +197,9 @@ func (s *supervisor) configure(c *driver.TaskConfig, data string) {
 		driver.Mount{HostPath: data, TaskPath: pluginData, Propagation: "private"})
 	if s.servesNode() {
 		c.Mounts = append(c.Mounts,
-			driver.Mount{HostPath: s.Volumes.Root(), TaskPath: s.plugin.StagePublishBaseDir, Propagation: "bidirectional"})
+			driver.Mount{
+				HostPath: s.Volumes.Root(), TaskPath: s.plugin.StagePublishBaseDir, Propagation: "bidirectional",
+			})
 	}
 }
 
@@ -204,7 +213,7 @@ func (s *supervisor) Down(context.Context) error {
 func (s *supervisor) Started(ctx context.Context, task hook.Control) {
 	s.endWatch()
 	within, cancel := context.WithCancel(ctx)
-	w := &watching{ctx, task, cancel, make(chan struct{})}
+	w := &healthWatch{ctx, task, cancel, make(chan struct{})}
 	s.mu.Lock()
 	s.watching = w
 	s.mu.Unlock()
@@ -228,7 +237,7 @@ func (s *supervisor) Stopped() {
 }
 
 // endWatch ends the watcher, waits for it and returns it, nil if none ran.
-func (s *supervisor) endWatch() *watching {
+func (s *supervisor) endWatch() *healthWatch {
 	s.mu.Lock()
 	w := s.watching
 	s.watching = nil
@@ -240,7 +249,7 @@ func (s *supervisor) endWatch() *watching {
 	return w
 }
 
-func (s *supervisor) keys() []dynamicplugins.Key {
+func (s *supervisor) pluginKeys() []dynamicplugins.Key {
 	var keys []dynamicplugins.Key
 	for _, kind := range s.plugin.Kinds() {
 		keys = append(keys, dynamicplugins.Key{Kind: kind, ID: s.plugin.ID})
@@ -250,7 +259,7 @@ func (s *supervisor) keys() []dynamicplugins.Key {
 
 func (s *supervisor) deregister() error {
 	var errs []error
-	for _, k := range s.keys() {
+	for _, k := range s.pluginKeys() {
 		errs = append(errs, s.Registry.Deregister(k, s.allocID))
 	}
 	return errors.Join(errs...)
@@ -274,7 +283,8 @@ func (s *supervisor) warnInUse(control hook.Control) {
 	}
 	s.logger.Warn("a plugin stopped while its volumes are in use", "volumes", names)
 	control.Emit(s.pluginEvent(structs.TaskEventHookMessage,
-		"stopped while volumes on this node are in use: %s. They cannot be let go until it runs here again", strings.Join(names, ", ")))
+		"stopped while volumes on this node are in use: %s. They cannot be let go until it runs here again",
+		strings.Join(names, ", ")))
 }
 
 // pluginEvent is a task event about the plugin's health.
@@ -287,7 +297,7 @@ func (s *supervisor) pluginEvent(kind, format string, args ...any) *structs.Task
 // register enters the plugin's halves, with what it says it is.
 func (s *supervisor) register(info *csi.PluginInfo) error {
 	var errs []error
-	for _, k := range s.keys() {
+	for _, k := range s.pluginKeys() {
 		i := &dynamicplugins.Instance{Kind: k.Kind, ID: k.ID, AllocID: s.allocID, SocketPath: s.socket(),
 			Provider: info.Name, Version: info.Version, FormerProvider: s.plugin.FormerProvider}
 		if s.servesNode() {
@@ -302,7 +312,7 @@ func (s *supervisor) register(info *csi.PluginInfo) error {
 }
 
 func (s *supervisor) registered() bool {
-	for _, k := range s.keys() {
+	for _, k := range s.pluginKeys() {
 		if !s.Registry.Registered(k, s.allocID) {
 			return false
 		}

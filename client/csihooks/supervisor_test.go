@@ -59,8 +59,12 @@ func (c *control) restarted(t *testing.T) string {
 	}
 }
 
-func (r *rig) supervisor(allocID string, edit func(*structs.CSIPluginConfig, *SupervisorConfig)) (*supervisor, *hook.TaskEnv) {
-	task := &structs.Task{Name: "plugin", CSIPluginConfig: &structs.CSIPluginConfig{ID: "ebs", Type: structs.CSIPluginMonolith}}
+func (r *rig) supervisor(
+	allocID string, edit func(*structs.CSIPluginConfig, *SupervisorConfig),
+) (*supervisor, *hook.TaskEnv) {
+	task := &structs.Task{
+		Name: "plugin", CSIPluginConfig: &structs.CSIPluginConfig{ID: "ebs", Type: structs.CSIPluginMonolith},
+	}
 	cfg := SupervisorConfig{Dir: r.dir, Registry: r.registry, Volumes: r.m.Volumes(),
 		StartInterval: time.Millisecond, ProbeInterval: time.Millisecond, ProbeTimeout: 30 * time.Second}
 	if edit != nil {
@@ -131,7 +135,8 @@ func TestDuty_A3_A5_A8_A9_A10_WhatAPluginsTaskIsGiven(t *testing.T) {
 
 func TestAControllerGetsNoStagingAndATaskWithoutARootHostPaths(t *testing.T) {
 	r := newRig(t)
-	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.Type = structs.CSIPluginController })
+	s, te := r.supervisor("a1",
+		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.Type = structs.CSIPluginController })
 	must(t, s.Up(r.ctx(), te))
 	if len(te.Config.Mounts) != 2 {
 		t.Errorf("mounts %+v", te.Config.Mounts)
@@ -158,7 +163,8 @@ func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
 		"shorter data_dir": func(_ *structs.CSIPluginConfig, c *SupervisorConfig) { c.Dir += "/" + strings.Repeat("x", 90) },
 	} {
 		s, te := r.supervisor("a1", edit)
-		if err := s.Up(r.ctx(), te); !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), want) {
+		if err := s.Up(r.ctx(), te); !structs.IsKind(err, structs.KindInvalid) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
@@ -241,7 +247,8 @@ func TestAfterTheAgentsRestartThePluginIsHealthyAllTheTime(t *testing.T) {
 	s.Started(r.ctx(), c)
 	must(t, p.Await(r.ctx(), "Probe", n+3))
 	if len(c.events)+len(c.restarts) != 0 || r.registry.Get(nodeKey) != before {
-		t.Errorf("%d events, %d restarts, registered anew %v", len(c.events), len(c.restarts), r.registry.Get(nodeKey) != before)
+		t.Errorf("%d events, %d restarts, registered anew %v",
+			len(c.events), len(c.restarts), r.registry.Get(nodeKey) != before)
 	}
 	s.Stopped()
 	must(t, s.Down(r.ctx()))
@@ -256,7 +263,10 @@ func TestAPluginLeavesOnlyItsOwnRegistration(t *testing.T) {
 	c := newControl()
 	s.Started(r.ctx(), c)
 	c.next(t)
-	must(t, r.registry.Register(&dynamicplugins.Instance{Kind: structs.CSIKindNode, ID: "ebs", AllocID: "newer", SocketPath: p.Socket()}))
+	must(t,
+		r.registry.Register(&dynamicplugins.Instance{
+			Kind: structs.CSIKindNode, ID: "ebs", AllocID: "newer", SocketPath: p.Socket(),
+		}))
 	s.Stopped()
 	must(t, s.Down(r.ctx()))
 	if i := r.registry.Get(nodeKey); i == nil || i.AllocID != "newer" {
@@ -303,7 +313,9 @@ func TestPluginSupervisor_HasASocketDirectoryOfItsOwn(t *testing.T) {
 		for _, task := range []string{"plugin", "other"} {
 			e := env(alloc, nil)
 			s := NewPluginSupervisor(SupervisorConfig{Dir: r.dir, Registry: r.registry, Volumes: r.m.Volumes()}, e,
-				&structs.Task{Name: task, CSIPluginConfig: &structs.CSIPluginConfig{ID: "ebs", Type: structs.CSIPluginNode}}).(*supervisor)
+				&structs.Task{
+					Name: task, CSIPluginConfig: &structs.CSIPluginConfig{ID: "ebs", Type: structs.CSIPluginNode},
+				}).(*supervisor)
 			if other := seen[s.socketDir]; other != "" {
 				t.Errorf("%s of %s shares its directory with %s", task, alloc, other)
 			}
@@ -362,10 +374,16 @@ func TestPluginSupervisors_OfTwoPluginsInOneAllocationServeBoth(t *testing.T) {
 	r := newRig(t)
 	for _, id := range []string{"ebs", "efs"} {
 		e := env("a1", nil)
-		task := &structs.Task{Name: id, CSIPluginConfig: &structs.CSIPluginConfig{ID: id, Type: structs.CSIPluginMonolith}}
-		s := NewPluginSupervisor(SupervisorConfig{Dir: r.dir, Registry: r.registry, Volumes: r.m.Volumes(), StartInterval: time.Millisecond}, e, task).(*supervisor)
+		task := &structs.Task{
+			Name: id, CSIPluginConfig: &structs.CSIPluginConfig{ID: id, Type: structs.CSIPluginMonolith},
+		}
+		s := NewPluginSupervisor(SupervisorConfig{
+			Dir: r.dir, Registry: r.registry, Volumes: r.m.Volumes(), StartInterval: time.Millisecond,
+		}, e, task).(*supervisor)
 		must(t, s.Up(r.ctx(), &hook.TaskEnv{AllocEnv: e, Task: task, Config: &driver.TaskConfig{}}))
-		p, err := csitest.New(csitest.Config{Name: id + ".csi", Controller: true, Node: true, SocketDir: s.socketDir})
+		p, err := csitest.New(csitest.Config{
+			Name: id + ".csi", Controller: true, Node: true, SocketDir: s.socketDir,
+		})
 		must(t, err)
 		t.Cleanup(p.Close)
 		must(t, p.Restart())

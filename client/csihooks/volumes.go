@@ -19,32 +19,31 @@ import (
 	"berth/structs"
 )
 
-// VolumesConfig is what the Volumes hooks of a node share.
+// VolumesConfig is shared by the volumes hooks of a node.
 type VolumesConfig struct {
 	Volumes *csimanager.Volumes
 	Servers rpc.Caller
 	Node    func() (id, secretID string)
 	Logger  hclog.Logger
-	// Progress, if not nil, is told what an allocation waits for, "" once it waits for nothing more.
+	// Progress, if not nil, takes the reason for which an allocation waits, "" once it does not wait.
 	Progress func(allocID, reason string)
 	// RetryMin and RetryMax pace calls to the servers; 250 ms, growing to 15 s.
 	RetryMin, RetryMax time.Duration
-	// ConfirmAfter is how old the servers' word on a claim may be when the plugin is called: ConfirmAfter.
-	// Nobody is to stage a volume that was taken away while it waited for something else.
+	// ConfirmAfter is the greatest age of a claim's answer with which the node calls the plugin: 1 s. The
+	// servers may have released the claim while the node waited for something else.
 	ConfirmAfter time.Duration
-	// Now is the clock by which that age is measured; nil is time.Now.
+	// Now is the clock that measures this age; nil is time.Now.
 	Now func() time.Time
 }
 
-// claimWait bounds one wait for news of a claim. After a restore the servers may have an older index than
-// that after which news are waited for.
+// claimWait bounds one blocking query for a claim. After a restore the servers' index may be lower than the
+// one that the query waits for.
 const claimWait = time.Minute
 
-// ConfirmAfter is how old the servers' word on a claim may be when the plugin is called.
+// ConfirmAfter is the default of VolumesConfig.ConfirmAfter.
 const ConfirmAfter = time.Second
 
-// notFoundTries is how often a plugin is asked again that does not know a volume, after the servers have
-// said that it exists.
+// notFoundTries is the number of tries if the plugin does not know a volume that exists for the servers.
 const notFoundTries = 3
 
 // NewVolumes makes the hook that brings an allocation's CSI volumes to it.
@@ -75,8 +74,8 @@ type volumes struct {
 	logger hclog.Logger
 }
 
-// want is one volume that the allocation wants, under one alias or more.
-type want struct {
+// requiredVolume is one volume of the allocation, under one alias or more.
+type requiredVolume struct {
 	csimanager.VolumeKey
 	request *structs.VolumeRequest
 	aliases []string
@@ -85,22 +84,22 @@ type want struct {
 // Name implements hook.Alloc.
 func (*volumes) Name() string { return "csi_volumes" }
 
-// Up claims the volumes, waits until each may be used, and brings it here. What an earlier agent brought
-// here already is recognised without asking anybody.
+// Up claims the volumes, waits until each may be used, and mounts it. It recognises the mounts of an earlier
+// agent without a call of servers or plugin.
 func (h *volumes) Up(ctx context.Context, env *hook.AllocEnv) error {
-	wants, err := h.wants()
+	wants, err := h.requiredVolumes()
 	if err != nil || len(wants) == 0 {
 		return err
 	}
-	ready, err := h.recognise(wants)
+	ready, err := h.findPublished(wants)
 	if err != nil {
 		return err
 	}
 	if len(ready) < len(wants) {
-		if err := h.claim(ctx, wants); err != nil {
+		if err := h.claimVolumes(ctx, wants); err != nil {
 			return err
 		}
-		if ready, err = h.bring(ctx, wants); err != nil {
+		if ready, err = h.mountAll(ctx, wants); err != nil {
 			return err
 		}
 		h.Progress(h.alloc.ID, "")
@@ -113,23 +112,26 @@ func (h *volumes) Up(ctx context.Context, env *hook.AllocEnv) error {
 	return nil
 }
 
-// wants are the group's CSI volumes, in the order of their aliases.
-func (h *volumes) wants() ([]*want, error) {
-	var wants []*want
+// requiredVolumes returns the group's CSI volumes in the order of their aliases.
+func (h *volumes) requiredVolumes() ([]*requiredVolume, error) {
+	var wants []*requiredVolume
 	for _, alias := range slices.Sorted(maps.Keys(h.group.Volumes)) {
 		r := h.group.Volumes[alias]
 		if r.Type != "csi" {
 			continue
 		}
-		k := csimanager.VolumeKey{Namespace: structs.NamespaceOr(h.alloc.Namespace), ID: r.VolumeID(h.alloc.Index())}
-		at := slices.IndexFunc(wants, func(w *want) bool { return w.VolumeKey == k })
+		k := csimanager.VolumeKey{
+			Namespace: structs.NamespaceOr(h.alloc.Namespace), ID: r.VolumeID(h.alloc.Index()),
+		}
+		at := slices.IndexFunc(wants, func(w *requiredVolume) bool { return w.VolumeKey == k })
 		if at < 0 {
-			wants = append(wants, &want{k, r, []string{alias}})
+			wants = append(wants, &requiredVolume{k, r, []string{alias}})
 			continue
 		}
 		w := wants[at]
 		if !sameUse(w.request, r) {
-			return nil, structs.Errorf(structs.KindInvalid, "volume blocks %q and %q of group %q name the same volume %s in different modes",
+			return nil, structs.Errorf(structs.KindInvalid,
+				"volume blocks %q and %q of group %q name the same volume %s in different modes",
 				w.aliases[0], alias, h.group.Name, k)
 		}
 		w.aliases = append(w.aliases, alias)
@@ -138,13 +140,15 @@ func (h *volumes) wants() ([]*want, error) {
 }
 
 func sameUse(a, b *structs.VolumeRequest) bool {
-	ao, bo := (&structs.CSIMountOptions{}).Merge(a.MountOptions), (&structs.CSIMountOptions{}).Merge(b.MountOptions)
+	none := &structs.CSIMountOptions{}
+	ao := none.Merge(a.MountOptions)
+	bo := none.Merge(b.MountOptions)
 	return a.ReadOnly == b.ReadOnly && a.AccessMode == b.AccessMode && a.AttachmentMode == b.AttachmentMode &&
 		ao.FSType == bo.FSType && slices.Equal(ao.MountFlags, bo.MountFlags)
 }
 
-// recognise finds those that are published already.
-func (h *volumes) recognise(wants []*want) (map[csimanager.VolumeKey]hook.VolumeMount, error) {
+// findPublished returns the volumes that are published already.
+func (h *volumes) findPublished(wants []*requiredVolume) (map[csimanager.VolumeKey]hook.VolumeMount, error) {
 	ready := map[csimanager.VolumeKey]hook.VolumeMount{}
 	for _, w := range wants {
 		m, ok, err := h.Volumes.Published(w.VolumeKey, h.alloc.ID)
@@ -158,8 +162,8 @@ func (h *volumes) recognise(wants []*want) (map[csimanager.VolumeKey]hook.Volume
 	return ready, nil
 }
 
-// claim takes every claim in one request, each on record before it is asked for.
-func (h *volumes) claim(ctx context.Context, wants []*want) error {
+// claimVolumes makes all claims in one request. It records each before that.
+func (h *volumes) claimVolumes(ctx context.Context, wants []*requiredVolume) error {
 	nodeID, secret := h.Node()
 	req := &structs.CSIVolumeClaimRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)
@@ -169,25 +173,29 @@ func (h *volumes) claim(ctx context.Context, wants []*want) error {
 		}
 		req.Claims = append(req.Claims, &structs.CSIClaim{
 			Namespace: w.Namespace, VolumeID: w.ID, AllocID: h.alloc.ID, NodeID: nodeID,
-			JobID: h.alloc.JobID, TaskGroup: h.alloc.TaskGroup, Mode: mode(w.request),
+			JobID: h.alloc.JobID, TaskGroup: h.alloc.TaskGroup, Mode: claimMode(w.request),
 			AccessMode: w.request.AccessMode, AttachmentMode: w.request.AttachmentMode,
 		})
 	}
-	_, err := ask(ctx, h, "claiming the volumes", func() (*structs.CSIVolumeClaimResponse, error) {
-		return rpc.Call(ctx, h.Servers, structs.CSIVolumeClaim, req)
+	_, err := callUntilFinal(ctx, h, "claiming the volumes", func() (*structs.CSIVolumeClaimResponse, error) {
+		limited, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		return rpc.Call(limited, h.Servers, structs.CSIVolumeClaim, req)
 	})
 	return err
 }
 
-func mode(r *structs.VolumeRequest) string {
+func claimMode(r *structs.VolumeRequest) string {
 	if r.ReadOnly || r.AccessMode.ReaderOnly() {
 		return structs.ClaimRead
 	}
 	return structs.ClaimWrite
 }
 
-// ask asks the servers until there is an answer or a failure that is final.
-func ask[T any](ctx context.Context, h *volumes, doing string, call func() (*T, error)) (*T, error) {
+// callUntilFinal repeats a call of the servers until it succeeds, fails with a final error, or ctx ends.
+func callUntilFinal[T any](
+	ctx context.Context, h *volumes, doing string, call func() (*T, error),
+) (*T, error) {
 	pause := backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 	for {
 		resp, err := call()
@@ -205,8 +213,10 @@ func ask[T any](ctx context.Context, h *volumes, doing string, call func() (*T, 
 	}
 }
 
-// bring brings all volumes here at the same time; the first that fails for good ends the others' waiting.
-func (h *volumes) bring(ctx context.Context, wants []*want) (map[csimanager.VolumeKey]hook.VolumeMount, error) {
+// mountAll mounts all volumes at the same time. The first failure ends the waits of the others.
+func (h *volumes) mountAll(
+	ctx context.Context, wants []*requiredVolume,
+) (map[csimanager.VolumeKey]hook.VolumeMount, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
@@ -217,7 +227,7 @@ func (h *volumes) bring(ctx context.Context, wants []*want) (map[csimanager.Volu
 	)
 	for _, w := range wants {
 		wg.Go(func() {
-			m, err := h.bringOne(ctx, w)
+			m, err := h.mountOne(ctx, w)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -225,7 +235,7 @@ func (h *volumes) bring(ctx context.Context, wants []*want) (map[csimanager.Volu
 				return
 			}
 			if ctx.Err() == nil || len(errs) == 0 {
-				errs = append(errs, err) // what is cut short by another's failure says nothing
+				errs = append(errs, err) // not a failure that another failure has caused
 			}
 			cancel()
 		})
@@ -234,14 +244,14 @@ func (h *volumes) bring(ctx context.Context, wants []*want) (map[csimanager.Volu
 	return ready, errors.Join(errs...)
 }
 
-func (h *volumes) bringOne(ctx context.Context, w *want) (hook.VolumeMount, error) {
+func (h *volumes) mountOne(ctx context.Context, w *requiredVolume) (hook.VolumeMount, error) {
 	pause := backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 	for try := 1; ; try++ {
-		claim, asked, err := h.await(ctx, w)
+		claim, asked, err := h.awaitClaim(ctx, w)
 		if err != nil {
 			return hook.VolumeMount{}, err
 		}
-		m, err := h.Volumes.Up(ctx, h.use(w, claim, asked), func(reason string) {
+		m, err := h.Volumes.Up(ctx, h.useOf(w, claim, asked), func(reason string) {
 			h.Progress(h.alloc.ID, fmt.Sprintf("volume %s: %s", w.VolumeKey, reason))
 		})
 		if errors.Is(err, csimanager.ErrOtherDriver) && ctx.Err() == nil {
@@ -250,26 +260,33 @@ func (h *volumes) bringOne(ctx context.Context, w *want) (hook.VolumeMount, erro
 			pause.Wait(ctx)
 			continue
 		}
+		if csi.Code(err) != "NotFound" || try == notFoundTries {
+			return m, err
+		}
 		// Not-found has to be verified before another try (CSI spec, errors of NodeStageVolume): a claim
-		// that is still ready says that the volume exists.
-		if csi.Code(err) != "NotFound" || try == notFoundTries || !backoff.Sleep(ctx, time.Duration(try)*h.RetryMin) {
+		// that is still ready shows that the volume exists.
+		if !backoff.Sleep(ctx, time.Duration(try)*h.RetryMin) {
 			return m, err
 		}
 	}
 }
 
-// await waits until the claim is granted and the volume attached. It also returns when that was asked for:
-// of a question that waited, the answer may be as old, for the server may have been cut off meanwhile.
-func (h *volumes) await(ctx context.Context, w *want) (resp *structs.CSIClaimGetResponse, asked time.Time, err error) {
+// awaitClaim waits until the claim is granted and the volume attached. It returns the time of its last
+// request as well: the answer of a blocking query may be as old as the request, because the server may have
+// been partitioned meanwhile.
+func (h *volumes) awaitClaim(
+	ctx context.Context, w *requiredVolume,
+) (resp *structs.CSIClaimGetResponse, asked time.Time, err error) {
 	req := h.claimRequest(w)
 	req.MaxWait = claimWait
 	pause := backoff.Backoff{Min: h.RetryMin, Max: h.RetryMax}
 	for {
 		asked = h.Now()
-		resp, err = ask(ctx, h, fmt.Sprintf("volume %s: waiting for the claim", w.VolumeKey), func() (*structs.CSIClaimGetResponse, error) {
+		doing := fmt.Sprintf("volume %s: waiting for the claim", w.VolumeKey)
+		resp, err = callUntilFinal(ctx, h, doing, func() (*structs.CSIClaimGetResponse, error) {
 			resp, err := rpc.Call(ctx, h.Servers, structs.CSIClaimGet, req)
 			if err != nil {
-				req.MinIndex = 0 // it may be of a state that the servers do not have any more
+				req.MinIndex = 0 // it may belong to a state that the servers no longer have
 			}
 			return resp, err
 		})
@@ -287,48 +304,52 @@ func (h *volumes) await(ctx context.Context, w *want) (resp *structs.CSIClaimGet
 			pause.Reset()
 			continue
 		}
-		// The wait ended without news, or the server does not wait: do not run in circles.
+		// The query ended without a change, or the server does not block: do not repeat it at once.
 		if !pause.Wait(ctx) {
-			return nil, asked, structs.Errorf(structs.KindTimeout, "volume %s: %s: %w", w.VolumeKey, resp.Blocked, ctx.Err())
+			return nil, asked, structs.Errorf(structs.KindTimeout,
+				"volume %s: %s: %w", w.VolumeKey, resp.Blocked, ctx.Err())
 		}
 	}
 }
 
-func (h *volumes) claimRequest(w *want) *structs.CSIClaimGetRequest {
+func (h *volumes) claimRequest(w *requiredVolume) *structs.CSIClaimGetRequest {
 	nodeID, secret := h.Node()
 	req := &structs.CSIClaimGetRequest{VolumeID: w.ID, AllocID: h.alloc.ID, NodeID: nodeID, SecretID: secret}
 	req.Namespace = w.Namespace
 	return req
 }
 
-func (h *volumes) use(w *want, r *structs.CSIClaimGetResponse, asked time.Time) *csimanager.Use {
+func (h *volumes) useOf(w *requiredVolume, r *structs.CSIClaimGetResponse, asked time.Time) *csimanager.Use {
 	u := &csimanager.Use{
 		VolumeKey: w.VolumeKey, AllocID: h.alloc.ID,
 		PluginID: r.Volume.PluginID, Provider: r.Provider, ExternalID: r.Volume.ExternalID,
-		AccessMode: w.request.AccessMode, AttachmentMode: w.request.AttachmentMode, ReadOnly: mode(w.request) == structs.ClaimRead,
+		AccessMode: w.request.AccessMode, AttachmentMode: w.request.AttachmentMode,
+		ReadOnly:      claimMode(w.request) == structs.ClaimRead,
 		VolumeContext: r.Volume.Context, Secrets: r.Volume.Secrets,
-		Grant: r.Claim.GrantIndex, Confirm: h.confirm(w, r.Claim.GrantIndex, asked),
-		ExpandBytes: r.Claim.ExpandBytes, Expanded: h.expanded(w, r.Claim),
+		Grant: r.Claim.GrantIndex, Confirm: h.confirmClaim(w, r.Claim.GrantIndex, asked),
+		ExpandBytes: r.Claim.ExpandBytes, Expanded: h.reportExpansion(w, r.Claim),
 	}
 	if u.AttachmentMode == structs.CSIFileSystem {
 		u.MountOptions = r.Volume.MountOptions.Merge(w.request.MountOptions)
 	}
 	if r.Attachment != nil {
-		u.PublishContext, u.ExternalNodeID = r.Attachment.PublishContext, r.Attachment.ExternalNodeID
+		u.PublishContext = r.Attachment.PublishContext
+		u.ExternalNodeID = r.Attachment.ExternalNodeID
 	}
 	return u
 }
 
-// confirmTimeout bounds the question whether a claim still holds.
-const confirmTimeout = 15 * time.Second
+// callTimeout bounds a call of the servers that does not wait for a change.
+const callTimeout = 15 * time.Second
 
-// confirm asks whether the claim still holds as it was granted, where what the servers said of it is old.
-func (h *volumes) confirm(w *want, grant uint64, asked time.Time) func(context.Context) error {
+// confirmClaim returns a function that asks the servers whether the claim still has its grant, if their last
+// answer is older than ConfirmAfter.
+func (h *volumes) confirmClaim(w *requiredVolume, grant uint64, asked time.Time) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if h.Now().Sub(asked) < h.ConfirmAfter {
 			return nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		again := h.Now()
 		resp, err := rpc.Call(ctx, h.Servers, structs.CSIClaimGet, h.claimRequest(w))
@@ -336,7 +357,8 @@ func (h *volumes) confirm(w *want, grant uint64, asked time.Time) func(context.C
 		case err != nil:
 			return fmt.Errorf("confirming the claim: %w", err)
 		case resp.Claim == nil || resp.Claim.State != structs.ClaimGranted || resp.Claim.GrantIndex != grant:
-			return structs.Errorf(structs.KindConflict, "the claim was taken away before the volume was brought here")
+			return structs.Errorf(structs.KindConflict,
+				"the claim was taken away before the volume was brought here")
 		case !resp.Ready:
 			return structs.Errorf(structs.KindUnavailable, "confirming the claim: %s", resp.Blocked)
 		}
@@ -345,9 +367,11 @@ func (h *volumes) confirm(w *want, grant uint64, asked time.Time) func(context.C
 	}
 }
 
-// expanded tells the servers what came of growing what is on a volume. Should they not hear it, they have the
-// node do it once more.
-func (h *volumes) expanded(w *want, claim *structs.CSIClaim) func(context.Context, int64, error) {
+// reportExpansion returns a function that reports the result of an expansion to the servers. If the report
+// does not reach them, they let the node expand the volume once more.
+func (h *volumes) reportExpansion(
+	w *requiredVolume, claim *structs.CSIClaim,
+) func(context.Context, int64, error) {
 	return func(ctx context.Context, capacity int64, err error) {
 		nodeID, secret := h.Node()
 		req := &structs.CSINodeExpandOutcome{
@@ -362,7 +386,7 @@ func (h *volumes) expanded(w *want, claim *structs.CSIClaim) func(context.Contex
 				Time: time.Now().UnixNano(),
 			}
 		}
-		ctx, cancel := context.WithTimeout(ctx, confirmTimeout)
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
 		if _, err := rpc.Call(ctx, h.Servers, structs.CSIVolumeNodeExpanded, req); err != nil {
 			h.logger.Warn("failed to report a volume's size", "volume", w.VolumeKey.String(), "error", err)
@@ -370,8 +394,8 @@ func (h *volumes) expanded(w *want, claim *structs.CSIClaim) func(context.Contex
 	}
 }
 
-// Down takes the volumes back, each past the others' errors, and then releases the claims of those that
-// are entirely gone from this node.
+// Down unmounts the volumes, each in spite of the others' errors. It then releases the claims of the volumes
+// of which nothing is left on this node.
 func (h *volumes) Down(ctx context.Context) error {
 	keys, err := h.Volumes.ForAlloc(h.alloc.ID)
 	errs := []error{err}
@@ -384,12 +408,12 @@ func (h *volumes) Down(ctx context.Context) error {
 		gone = append(gone, k)
 	}
 	if len(gone) > 0 {
-		errs = append(errs, h.release(ctx, gone))
+		errs = append(errs, h.releaseClaims(ctx, gone))
 	}
 	return errors.Join(errs...)
 }
 
-func (h *volumes) release(ctx context.Context, keys []csimanager.VolumeKey) error {
+func (h *volumes) releaseClaims(ctx context.Context, keys []csimanager.VolumeKey) error {
 	nodeID, secret := h.Node()
 	req := &structs.CSIVolumeUnpublishRequest{NodeID: nodeID, SecretID: secret}
 	req.Namespace = structs.NamespaceOr(h.alloc.Namespace)
@@ -404,7 +428,10 @@ func (h *volumes) release(ctx context.Context, keys []csimanager.VolumeKey) erro
 			req.TurnedReadOnly = append(req.TurnedReadOnly, key)
 		}
 	}
-	if _, err := rpc.Call(ctx, h.Servers, structs.CSIVolumeUnpublish, req); err != nil && !structs.IsKind(err, structs.KindNotFound) {
+	limited, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	_, err := rpc.Call(limited, h.Servers, structs.CSIVolumeUnpublish, req)
+	if err != nil && !structs.IsKind(err, structs.KindNotFound) {
 		return fmt.Errorf("releasing the claims: %w", err)
 	}
 	var errs []error

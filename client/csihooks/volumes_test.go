@@ -38,7 +38,8 @@ func TestVolumesComeUpAndGoDown(t *testing.T) {
 		t.Errorf("%d claim requests for three volumes", n)
 	}
 	for _, c := range p.Calls("NodeStageVolume", "NodePublishVolume") {
-		if c.Get("publish_context.device") != "/dev/xvdf" || c.Get("secrets.pw") != "x" || c.Get("volume_capability.mount.fs_type") != "ext4" {
+		if c.Get("publish_context.device") != "/dev/xvdf" || c.Get("secrets.pw") != "x" ||
+			c.Get("volume_capability.mount.fs_type") != "ext4" {
 			t.Errorf("%s: %v", c.RPC, c.Request)
 		}
 		if c.Get("volume_id") == "ext-data" && !strings.Contains(fmt.Sprint(c.Request), "noatime") {
@@ -226,7 +227,8 @@ func TestDown_TellsTheServersThatAFileSystemTurnedReadOnly(t *testing.T) {
 			r.boot()
 			must(t, r.volumes(e).Down(r.ctx()))
 			want := c.before != c.after
-			if told := r.servers.readOnly; want != (len(told) == 1) || want && (told[0].VolumeID != "data" || told[0].AllocID != "a1") {
+			if told := r.servers.readOnly; want != (len(told) == 1) || want && (told[0].VolumeID != "data" ||
+				told[0].AllocID != "a1") {
 				t.Errorf("told of %v", told)
 			}
 			r.clean()

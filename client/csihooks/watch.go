@@ -16,7 +16,7 @@ import (
 	"berth/structs"
 )
 
-// health is what one probe of a plugin said.
+// health is the result of one probe of a plugin.
 type health int
 
 const (
@@ -25,13 +25,13 @@ const (
 	healthy
 )
 
-// watch follows the plugin's health for as long as its process runs: until it is healthy for the first
-// time, when it is registered, and lightly from then on. A registration that is there already is that of
-// this very process, from before the agent restarted: it stands.
+// watch follows the plugin's health while its process runs. It registers the plugin when it is healthy for
+// the first time. An existing registration belongs to this very process, from before the agent restarted.
 func (s *supervisor) watch(ctx context.Context, task hook.Control) {
-	client, err := csi.Dial(ctx, s.socket(), s.logger, csi.WithName(s.plugin.ID), csi.WithTimeout(s.ProbeTimeout))
+	client, err := csi.Dial(ctx, s.socket(), s.logger,
+		csi.WithName(s.plugin.ID), csi.WithTimeout(s.ProbeTimeout))
 	if err != nil {
-		task.Restart(err.Error()) // the socket's path was checked: it does not come to this
+		task.Restart(err.Error()) // impossible: Up has checked the path of the socket
 		return
 	}
 	defer func() {
@@ -45,24 +45,23 @@ func (s *supervisor) watch(ctx context.Context, task hook.Control) {
 	s.watchHealth(ctx, task, client)
 }
 
-// watchStart probes often until the plugin is healthy and registered. It reports false when ctx ended or
-// the plugin is to be restarted, because it gave no answer for as long as health_timeout. A plugin that
-// answers that it is starting is given all the time it takes. So is one of another driver than the one that
-// serves the plugin's ID here: it is registered when the other one has gone.
+// watchStart probes often until the plugin is healthy and registered. It reports false if ctx ended, or if
+// the plugin has to restart because it did not answer for health_timeout. It waits without limit for a plugin
+// that answers that it is starting, and for a plugin whose ID another driver serves here.
 func (s *supervisor) watchStart(ctx context.Context, task hook.Control, client *csi.Client) bool {
 	deadline := time.Now().Add(s.plugin.HealthTimeout)
-	said := false
-	patient := func(kind, format string, args ...any) {
+	emitted := false
+	extendDeadline := func(kind, format string, args ...any) {
 		deadline = time.Now().Add(s.plugin.HealthTimeout)
-		if !said {
-			said = true
+		if !emitted {
+			emitted = true
 			task.Emit(s.pluginEvent(kind, format, args...))
 		}
 	}
 	for {
 		h, err := s.probe(ctx, client)
 		if h == healthy {
-			err = s.enter(ctx, client)
+			err = s.registerHealthy(ctx, client)
 		}
 		pause := s.StartInterval
 		switch {
@@ -72,10 +71,10 @@ func (s *supervisor) watchStart(ctx context.Context, task hook.Control, client *
 			task.Emit(s.pluginEvent(structs.TaskEventPluginHealthy, "is healthy"))
 			return true
 		case errors.Is(err, dynamicplugins.ErrOtherDriver):
-			patient(structs.TaskEventPluginUnhealthy, "is not used: %v", err)
+			extendDeadline(structs.TaskEventPluginUnhealthy, "is not used: %v", err)
 			pause = otherDriverPause * s.StartInterval
 		case h == starting:
-			patient(structs.TaskEventHookMessage, "answers that it is still starting")
+			extendDeadline(structs.TaskEventHookMessage, "answers that it is still starting")
 		case err != nil && time.Now().After(deadline):
 			s.restart(task, "did not become healthy within %s: %v", s.plugin.HealthTimeout, err)
 			return false
@@ -86,17 +85,17 @@ func (s *supervisor) watchStart(ctx context.Context, task hook.Control, client *
 	}
 }
 
-// otherDriverPause is how many start intervals pass between two tries to register beside another driver.
+// otherDriverPause is the number of start intervals between two tries to register beside another driver.
 const otherDriverPause = 10
 
-// restart has the process restarted under the task's restart policy, which bounds how often that is done.
+// restart restarts the plugin under the task's restart policy, which bounds the number of restarts.
 func (s *supervisor) restart(task hook.Control, format string, args ...any) {
 	e := s.pluginEvent(structs.TaskEventPluginUnhealthy, format, args...)
 	task.Emit(e)
 	task.Restart(e.Message)
 }
 
-func (s *supervisor) enter(ctx context.Context, client *csi.Client) error {
+func (s *supervisor) registerHealthy(ctx context.Context, client *csi.Client) error {
 	info, err := client.PluginInfo(ctx)
 	if err != nil {
 		return err
@@ -107,9 +106,9 @@ func (s *supervisor) enter(ctx context.Context, client *csi.Client) error {
 	return s.markHealth(true)
 }
 
-// watchHealth emits an event each time when the plugin's health has changed. It restarts a plugin that
-// answers no probe for as long as hang_timeout: nothing that needs the plugin can go on. A plugin that
-// answers, whatever it answers, is not restarted: with its process may go the mounts that tasks use.
+// watchHealth emits an event each time the plugin's health has changed. It restarts a plugin that answers no
+// probe for hang_timeout: nothing that needs the plugin can go on. It does not restart a plugin that answers,
+// even with errors: the mounts that tasks use may go with its process.
 func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client *csi.Client) {
 	was := !s.markedUnhealthy()
 	answered := time.Now()
@@ -140,7 +139,7 @@ func (s *supervisor) watchHealth(ctx context.Context, task hook.Control, client 
 func (s *supervisor) healthChanged(task hook.Control, h health, err error) {
 	e := s.pluginEvent(structs.TaskEventPluginHealthy, "is healthy again")
 	if h != healthy {
-		e = s.pluginEvent(structs.TaskEventPluginUnhealthy, "is not healthy: %s", why(h, err))
+		e = s.pluginEvent(structs.TaskEventPluginUnhealthy, "is not healthy: %s", describeHealth(h, err))
 	}
 	task.Emit(e)
 	if err := s.markHealth(h == healthy); err != nil {
@@ -169,7 +168,7 @@ func (s *supervisor) markHealth(healthy bool) error {
 	return os.WriteFile(s.unhealthyMark(), nil, 0o600)
 }
 
-func why(h health, err error) string {
+func describeHealth(h health, err error) string {
 	if h == starting {
 		return "it answers that it is not ready"
 	}

@@ -26,7 +26,8 @@ func TestEachChangeOfHealthIsAnEventAndRestartsNothing(t *testing.T) {
 	c.next(t)
 	for range 2 {
 		p.FailAlways("Probe", csitest.Error("FailedPrecondition", "no license"))
-		if e := c.next(t); e.Type != structs.TaskEventPluginUnhealthy || !strings.Contains(e.Message, "no license") {
+		if e := c.next(t); e.Type != structs.TaskEventPluginUnhealthy ||
+			!strings.Contains(e.Message, "no license") {
 			t.Errorf("event %+v", e)
 		}
 		p.Script("Probe", nil)
@@ -81,7 +82,8 @@ func TestPluginSupervisor_RestartsAPluginThatHangs(t *testing.T) {
 
 func TestPluginSupervisor_DoesNotRestartAPluginThatAnswersWithErrors(t *testing.T) {
 	r := newRig(t)
-	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HangTimeout = 10 * time.Millisecond })
+	s, te := r.supervisor("a1",
+		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HangTimeout = 10 * time.Millisecond })
 	must(t, s.Up(r.ctx(), te))
 	p := process(t, s)
 	must(t, p.Restart())
@@ -130,9 +132,12 @@ func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
 
 func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T) {
 	r := newRig(t)
-	first := &dynamicplugins.Instance{Kind: structs.CSIKindNode, ID: "ebs", AllocID: "first", SocketPath: "/first", Provider: "first.csi"}
+	first := &dynamicplugins.Instance{
+		Kind: structs.CSIKindNode, ID: "ebs", AllocID: "first", SocketPath: "/first", Provider: "first.csi",
+	}
 	must(t, r.registry.Register(first))
-	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
+	s, te := r.supervisor("a1",
+		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
 	must(t, s.Up(r.ctx(), te))
 	p := process(t, s)
 	must(t, p.Restart())
@@ -159,14 +164,16 @@ func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T
 
 func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
 	r := newRig(t)
-	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
+	s, te := r.supervisor("a1",
+		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
 	must(t, s.Up(r.ctx(), te))
 	c := newControl()
 	s.Started(r.ctx(), c)
 	if e := c.next(t); e.Type != structs.TaskEventPluginUnhealthy {
 		t.Errorf("event %+v", e)
 	}
-	if reason := c.restarted(t); !strings.Contains(reason, `CSI plugin "ebs" did not become healthy within 20ms`) {
+	if reason := c.restarted(t); !strings.Contains(reason,
+		`CSI plugin "ebs" did not become healthy within 20ms`) {
 		t.Errorf("reason %s", reason)
 	}
 	s.Stopped()
@@ -185,7 +192,8 @@ func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
 
 func TestDuty_E7_APluginThatSaysItIsStartingIsNotRestarted(t *testing.T) {
 	r := newRig(t)
-	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
+	s, te := r.supervisor("a1",
+		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
 	must(t, s.Up(r.ctx(), te))
 	p := process(t, s)
 	p.Answer("Probe", &spec.ProbeResponse{Ready: wrapperspb.Bool(false)})

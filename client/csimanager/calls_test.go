@@ -39,9 +39,12 @@ func over(t *testing.T) context.Context {
 	return ctx
 }
 
-// An allocation is stopped while its volume is staged or published: what the plugin does late is undone after it.
+// An allocation is stopped while its volume is staged or published: what the plugin does late is undone after
+// it.
 func TestDuty_C6_ACallThatWasGivenUpIsUndoneOnlyAfterItHasEnded(t *testing.T) {
-	for rpc, undo := range map[string]string{"NodeStageVolume": "NodeUnstageVolume", "NodePublishVolume": "NodeUnpublishVolume"} {
+	for rpc, undo := range map[string]string{
+		"NodeStageVolume": "NodeUnstageVolume", "NodePublishVolume": "NodeUnpublishVolume",
+	} {
 		t.Run(rpc, func(t *testing.T) {
 			r := newRig(t)
 			r.crash()
@@ -79,8 +82,8 @@ func TestDuty_C6_ACallThatWasGivenUpIsUndoneOnlyAfterItHasEnded(t *testing.T) {
 	}
 }
 
-// killedDuringStage has the agent killed while the plugin stages, starts it again, and checks that the volume is not
-// unstaged meanwhile.
+// killedDuringStage has the agent killed while the plugin stages, starts it again, and checks that the volume
+// is not unstaged meanwhile.
 func killedDuringStage(t *testing.T) (r *rig, p *csitest.Plugin, u *Use) {
 	r = newRig(t)
 	r.crash()
@@ -106,7 +109,8 @@ func killedDuringStage(t *testing.T) (r *rig, p *csitest.Plugin, u *Use) {
 func notUnstaged(t *testing.T, r *rig, p *csitest.Plugin, u *Use) {
 	t.Helper()
 	err := r.v.Down(r.ctx(), u.VolumeKey, "a1")
-	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), "NodeStageVolume was called at") {
+	if !structs.IsKind(err, structs.KindUnavailable) ||
+		!strings.Contains(err.Error(), "NodeStageVolume was called at") {
 		t.Fatalf("unstaging is not held up: %v", err)
 	}
 	if n := p.Count("NodeUnstageVolume"); n != 0 {
@@ -114,7 +118,8 @@ func notUnstaged(t *testing.T, r *rig, p *csitest.Plugin, u *Use) {
 	}
 }
 
-// The agent is killed during a call, and the plugin goes on. Nothing repeats the call: the one that undoes it waits.
+// The agent is killed during a call, and the plugin goes on. Nothing repeats the call: the one that undoes it
+// waits.
 func TestDuty_C6_AnAgentThatRestartsDoesNotUndoWhatIsStillCarriedOut(t *testing.T) {
 	r, _, u := killedDuringStage(t)
 	r.crash()
@@ -140,7 +145,8 @@ func TestDuty_C5_TheAnswerOfAnotherInstanceSettlesNothing(t *testing.T) {
 		return err == nil && conn.Registration.AllocID == "plug-2"
 	})
 	r.up(u)
-	must(t, r.v.book.putPublish(&publishRecord{Namespace: "default", VolumeID: "data", AllocID: "a1", State: claimed}))
+	must(t,
+		r.v.store.putPublish(&publishRecord{Namespace: "default", VolumeID: "data", AllocID: "a1", State: claimed}))
 	notUnstaged(t, r, p, u)
 	r.crash()
 	r.cfg.LateWait = time.Nanosecond
@@ -200,7 +206,7 @@ func TestDuty_K15_NotFoundProvesNothingWhereNoMountWasSeen(t *testing.T) {
 	if !structs.IsKind(err, structs.KindNotFound) || !strings.Contains(err.Error(), "which volume?") {
 		t.Fatalf("taken for unstaged: %v", err)
 	}
-	if s, err := r.v.book.stage(u.VolumeKey); err != nil || s == nil {
+	if s, err := r.v.store.getStage(u.VolumeKey); err != nil || s == nil {
 		t.Errorf("the record is gone: %v", err)
 	}
 	r.down(u)
@@ -233,8 +239,8 @@ func TestPresence_NamesWhatIsMounted(t *testing.T) {
 	if err != nil || len(has.Mounts) != 2 || has.Mounts[1] != target || len(has.Held) != 2 {
 		t.Errorf("%+v, %v", has, err)
 	}
-	must(t, r.v.book.deletePublish(u.VolumeKey, "a1"))
-	must(t, r.v.book.deleteStage(u.VolumeKey))
+	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
+	must(t, r.v.store.deleteStage(u.VolumeKey))
 	if has, err := r.v.Presence(u.VolumeKey); err != nil || len(has.Mounts) != 2 {
 		t.Errorf("without its records: %+v, %v", has, err)
 	}
@@ -248,7 +254,8 @@ func TestDetach_SaysWhatItWaitsFor(t *testing.T) {
 	r.up(u)
 	ended := func(string) bool { return false }
 	p.Fail("NodeUnpublishVolume", csitest.Error("Internal", "umount: target is busy"))
-	if err := r.v.Detach(r.ctx(), u.VolumeKey, "a1", ended); err == nil || !strings.Contains(err.Error(), "umount: target is busy") {
+	if err := r.v.Detach(r.ctx(), u.VolumeKey, "a1", ended); err == nil ||
+		!strings.Contains(err.Error(), "umount: target is busy") {
 		t.Errorf("%v", err)
 	}
 	release := p.Hang("NodeUnstageVolume")
@@ -261,7 +268,8 @@ func TestDetach_SaysWhatItWaitsFor(t *testing.T) {
 	if err := <-answered; err == nil || !strings.Contains(err.Error(), "NodeUnstageVolume was called at ") {
 		t.Errorf("%v", err)
 	}
-	if err := r.v.Detach(over(t), u.VolumeKey, "a1", ended); err == nil || !strings.Contains(err.Error(), "NodeUnstageVolume since ") {
+	if err := r.v.Detach(over(t), u.VolumeKey, "a1", ended); err == nil ||
+		!strings.Contains(err.Error(), "NodeUnstageVolume since ") {
 		t.Errorf("%v", err)
 	}
 	release()

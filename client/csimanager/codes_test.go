@@ -27,8 +27,8 @@ const (
 	looks  outcome = "made again while the mount table shows the volume"
 )
 
-// codes are all codes but OK, with what berth makes of them where the table of the RPC asks for nothing else (CSI
-// spec, "Error Scheme"). A call is made again when its outcome is not known.
+// codes are all codes but OK, with what berth makes of them where the table of the RPC asks for nothing else
+// (CSI spec, "Error Scheme"). A call is made again when its outcome is not known.
 var codes = map[string]outcome{
 	"Canceled": again, "Unknown": again, "DeadlineExceeded": again, "ResourceExhausted": again, "Aborted": again,
 	"Unavailable": again, "InvalidArgument": fails, "NotFound": fails, "AlreadyExists": fails, "PermissionDenied": fails,
@@ -53,8 +53,11 @@ func undone() map[string]outcome {
 	return kept
 }
 
-// The hook verifies NOT_FOUND of a call that brings a volume: see TestDuty_K8_K25_NotFoundIsVerifiedBeforeItIsTriedAgain.
-func TestDuty_C8_C9_C11_C13_K7_K9_K10_K14_K15_K20_K26_K27_K28_K33_K34_WhatEachCodeMakesOfACallForAVolume(t *testing.T) {
+// The hook verifies NOT_FOUND of a call that brings a volume: see
+// TestDuty_K8_K25_NotFoundIsVerifiedBeforeItIsTriedAgain.
+func TestDuty_C8_C9_C11_C13_K7_K9_K10_K14_K15_K20_K26_K27_K28_K33_K34_WhatEachCodeMakesOfACallForAVolume(
+	t *testing.T,
+) {
 	for rpc, want := range map[string]map[string]outcome{
 		"NodeStageVolume":     codes,
 		"NodePublishVolume":   codesBut("FailedPrecondition", stages),
@@ -83,7 +86,9 @@ func answers(t *testing.T, r *rig, p *csitest.Plugin, rpc, code string, want out
 	p.Forget()
 	p.Fail(rpc, csitest.Error(code, "out of order"))
 	err := step()
-	calls, made := 2, map[outcome]string{again: rpc + " " + rpc, looks: rpc + " " + rpc, stages: rpc + " NodeStageVolume " + rpc}
+	calls, made := 2, map[outcome]string{
+		again: rpc + " " + rpc, looks: rpc + " " + rpc, stages: rpc + " NodeStageVolume " + rpc,
+	}
 	switch want {
 	case fails, keeps, parks:
 		calls = 1
@@ -109,7 +114,7 @@ func answers(t *testing.T, r *rig, p *csitest.Plugin, rpc, code string, want out
 	if want == keeps || want == parks {
 		calls = 2
 	}
-	must(t, r.v.letGo(r.ctx(), u.VolumeKey, u.AllocID))
+	must(t, r.v.release(r.ctx(), u.VolumeKey, u.AllocID))
 	if n := p.Count(rpc); n != calls {
 		t.Errorf("%s: %d calls in the end", want, n)
 	}
@@ -123,14 +128,15 @@ func answers(t *testing.T, r *rig, p *csitest.Plugin, rpc, code string, want out
 // names are the plugin's calls for volumes, in their order.
 func names(p *csitest.Plugin) string {
 	var list []string
-	for _, c := range p.Calls("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume") {
+	for _, c := range p.Calls("NodeStageVolume",
+		"NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume") {
 		list = append(list, c.RPC)
 	}
 	return strings.Join(list, " ")
 }
 
-// A volume that does not grow is used as it is. Whether its node is asked again is the servers' decision, by the
-// error's kind and code.
+// A volume that does not grow is used as it is. Whether its node is asked again is the servers' decision, by
+// the error's kind and code.
 func TestDuty_C8_J10_J11_J12_J13_WhatEachCodeMakesOfNodeExpandVolume(t *testing.T) {
 	const rpc = "NodeExpandVolume"
 	r := newRig(t)
@@ -147,21 +153,22 @@ func TestDuty_C8_J10_J11_J12_J13_WhatEachCodeMakesOfNodeExpandVolume(t *testing.
 			must(t, err)
 			_, err = r.v.Expand(r.ctx(), u)
 			for step, err := range map[string]error{"when it is mounted": told, "at the servers' word": err} {
-				if csi.Code(err) != code || !strings.HasSuffix(err.Error(), `plugin "ebs": `+rpc+": "+code+": out of order") {
+				if csi.Code(err) != code ||
+					!strings.HasSuffix(err.Error(), `plugin "ebs": `+rpc+": "+code+": out of order") {
 					t.Errorf("%s: got %v", step, err)
 				}
 			}
 			if n := p.Count(rpc); n != 2 {
 				t.Errorf("%d calls, want one per step", n)
 			}
-			must(t, r.v.letGo(r.ctx(), u.VolumeKey, u.AllocID))
+			must(t, r.v.release(r.ctx(), u.VolumeKey, u.AllocID))
 		})
 	}
 	r.clean(p, "")
 }
 
-// A plugin that answers a question about itself with an error is not healthy, whatever the code, and keeps what was
-// known of it. The next fingerprint asks again: the plugin may be another version by then.
+// A plugin that answers a question about itself with an error is not healthy, whatever the code, and keeps
+// what was known of it. The next fingerprint asks again: the plugin may be another version by then.
 func TestDuty_C8_C13_E8_WhatEachCodeMakesOfAFingerprint(t *testing.T) {
 	r := newRig(t)
 	r.crash()
@@ -172,7 +179,9 @@ func TestDuty_C8_C13_E8_WhatEachCodeMakesOfAFingerprint(t *testing.T) {
 	r.serving(structs.CSIKindNode, "ebs", "plug")
 	for kind, asked := range map[structs.CSIKind][]string{
 		structs.CSIKindController: {"Probe", "GetPluginInfo", "GetPluginCapabilities", "ControllerGetCapabilities"},
-		structs.CSIKindNode:       {"Probe", "GetPluginInfo", "GetPluginCapabilities", "NodeGetCapabilities", "NodeGetInfo"},
+		structs.CSIKindNode: {
+			"Probe", "GetPluginInfo", "GetPluginCapabilities", "NodeGetCapabilities", "NodeGetInfo",
+		},
 	} {
 		r.m.mu.Lock()
 		i := r.m.slots[dynamicplugins.Key{Kind: kind, ID: "ebs"}].current
@@ -184,7 +193,8 @@ func TestDuty_C8_C13_E8_WhatEachCodeMakesOfAFingerprint(t *testing.T) {
 				if got.Healthy || got.HealthDescription != `plugin "ebs": `+rpc+": "+code+": out of order" {
 					t.Errorf("%s: %s: healthy %v, %q", rpc, code, got.Healthy, got.HealthDescription)
 				}
-				if known := i.reported(); got.Provider != known.Provider || got.NodeInfo != known.NodeInfo || got.ControllerInfo != known.ControllerInfo {
+				if known := i.lastReport(); got.Provider != known.Provider || got.NodeInfo != known.NodeInfo ||
+					got.ControllerInfo != known.ControllerInfo {
 					t.Errorf("%s: %s: forgotten: %+v", rpc, code, got)
 				}
 				if again := r.m.fingerprint(r.ctx(), i); !again.Healthy {

@@ -13,7 +13,9 @@ import (
 // whether the allocation goes on (its Up and then its Down) or not (its Down alone), and must not disturb
 // another allocation that uses the volume.
 func TestKilledBetweenRecordActAndMark(t *testing.T) {
-	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume"} {
+	for _, rpc := range []string{
+		"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume",
+	} {
 		for _, acted := range []bool{false, true} {
 			for _, again := range []bool{false, true} {
 				for _, shared := range []bool{false, true} {

@@ -1,21 +1,24 @@
-// Package csimanager is the node's side of CSI: it keeps one connection to each plugin that runs here,
-// knows what each says of itself, and brings volumes to allocations and back.
+// Package csimanager is the node's side of CSI. It keeps one connection to each plugin that runs here,
+// collects the plugins' reports, mounts volumes for allocations and takes them down.
 //
 // Its laws:
 //
-//   - One instance manager per half of a plugin. A newer allocation replaces it without a moment of
-//     "unhealthy" in between, and only the registration's own end removes it. Nobody waits for a plugin
-//     while holding a lock that others need: a plugin that hangs holds up itself alone.
-//   - What is done to a volume is in the node's book (client/store) before it is done and marked after.
-//     A step with a record and no mark may or may not have happened: it is done again, with the same
-//     arguments, or undone; it is never taken for either.
-//   - Who uses a volume is counted from the book and never from memory, so the count survives the agent.
+//   - One instance manager exists per half of a plugin. A newer allocation replaces it without a moment of
+//     "unhealthy" in between, and only the end of the registration removes it. Nothing waits for a plugin
+//     while it holds a lock that others need: a plugin that hangs delays only itself.
+//   - The volume store (a part of client/store) has a record before each step on a volume and a mark after
+//     it.
+//     A step with a record and no mark may or may not have taken place: it is repeated with the same
+//     arguments, or undone.
+//   - The users of a volume are counted from the store and never from memory, so the count survives the
+//     agent.
 //   - A staging record lives no longer than the last publish record of its volume, so there is always an
-//     allocation whose Down takes both away.
+//     allocation whose Down removes both.
 //   - One sequence of steps per volume at a time, one call in flight per volume at a time, over both
-//     halves of the plugin (CSI spec, "Concurrency"). A wait for another that is cut short is an error.
-//   - A plugin is told paths in its own scope, at most 128 bytes long. The mount table decides what is
-//     mounted, not the book; nothing is removed recursively or through a mount.
+//     halves of the plugin (CSI spec, "Concurrency"). A wait that is cut short is an error.
+//   - A plugin receives paths in its own scope, at most 128 bytes long. The mount table decides which paths
+//     are
+//     mounted, not the store. Nothing is removed recursively or through a mount.
 //
-// Claims and attachments are the servers'; processes and their mount namespaces are the drivers'.
+// The servers own claims and attachments; the drivers own processes and their mount namespaces.
 package csimanager

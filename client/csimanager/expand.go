@@ -58,13 +58,13 @@ func (w *work) expand(u *Use) (capacity int64, err error) {
 		Secrets: u.Secrets,
 	}
 	if w.stage != nil {
-		if req.StagingPath, err = w.inPlugin(stagePath(w.stage.Dir)); err != nil {
+		if req.StagingPath, err = w.pluginPath(stagePath(w.stage.Dir)); err != nil {
 			return 0, err
 		}
 	}
 	// A read-only publication may refuse to grow: a file system that is staged grows where it is staged.
 	if req.VolumePath = req.StagingPath; w.stage == nil || u.AttachmentMode != structs.CSIFileSystem {
-		if req.VolumePath, err = w.inPlugin(targetPath(w.publish.Dir, w.publish.AllocID)); err != nil {
+		if req.VolumePath, err = w.pluginPath(targetPath(w.publish.Dir, w.publish.AllocID)); err != nil {
 			return 0, err
 		}
 	}
@@ -73,7 +73,7 @@ func (w *work) expand(u *Use) (capacity int64, err error) {
 		grown, err = conn.NodeExpandVolume(ctx, req)
 		return err
 	}
-	err = w.call("NodeExpandVolume", u.PluginID, u.ExternalID, req.VolumePath, call)
+	err = w.callPlugin("NodeExpandVolume", u.PluginID, u.ExternalID, req.VolumePath, call)
 	if err != nil {
 		return 0, fmt.Errorf("growing what is on it: %w", err)
 	}
@@ -92,7 +92,7 @@ func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error
 		return 0, err
 	}
 	defer release()
-	w, err := v.load(ctx, conn, u.VolumeKey, u.AllocID)
+	w, err := v.loadWork(ctx, conn, u.VolumeKey, u.AllocID)
 	if err != nil {
 		return 0, err
 	}

@@ -99,7 +99,8 @@ func TestDuty_J2_AVolumeInUseGrowsAtTheServersWord(t *testing.T) {
 			p := r.plugin("ebs", "plug", cfg)
 			u := use("data", "a1")
 			u.ExpandBytes = 4 << 20
-			if _, err := r.v.Expand(r.ctx(), u); !structs.IsKind(err, structs.KindUnavailable) || p.Count("NodeExpandVolume") != 0 {
+			if _, err := r.v.Expand(r.ctx(), u); !structs.IsKind(err, structs.KindUnavailable) ||
+				p.Count("NodeExpandVolume") != 0 {
 				t.Errorf("it is not mounted yet: %v", err)
 			}
 			before := *u
@@ -109,7 +110,8 @@ func TestDuty_J2_AVolumeInUseGrowsAtTheServersWord(t *testing.T) {
 				t.Errorf("got %d, %v", n, err)
 			}
 			r.down(u)
-			if _, err := r.v.Expand(r.ctx(), u); !structs.IsKind(err, structs.KindUnavailable) || p.Count("NodeExpandVolume") != 1 {
+			if _, err := r.v.Expand(r.ctx(), u); !structs.IsKind(err, structs.KindUnavailable) ||
+				p.Count("NodeExpandVolume") != 1 {
 				t.Errorf("it is gone: %v", err)
 			}
 			r.clean(p, "ext-data")
@@ -117,8 +119,8 @@ func TestDuty_J2_AVolumeInUseGrowsAtTheServersWord(t *testing.T) {
 	}
 }
 
-// An agent that is killed in the middle of the node's step makes it again: at the next Up while the volume is not
-// marked published, at the servers' word after that.
+// An agent that is killed in the middle of the node's step makes it again: at the next Up while the volume is
+// not marked published, at the servers' word after that.
 func TestCrash_TheNodesStepIsRepeated(t *testing.T) {
 	for name, caps := range map[string][]string{"staged": nil, "not staged": {"EXPAND_VOLUME"}} {
 		t.Run(name, func(t *testing.T) {
@@ -150,7 +152,8 @@ func TestCrash_TheNodesStepIsRepeated(t *testing.T) {
 			if n := p.Count("NodeExpandVolume"); n != 2 {
 				t.Errorf("%d calls", n)
 			}
-			if err := os.WriteFile(filepath.Join(r.v.host(targetPath(volumeDir(u.VolumeKey), "a1")), "f"), nil, 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(r.v.hostPath(targetPath(volumeDir(u.VolumeKey), "a1")), "f"),
+				nil, 0o600); err != nil {
 				t.Error(err)
 			}
 			r.down(u)
@@ -178,8 +181,8 @@ func TestExpand_WaitsForOtherWorkOnTheVolume(t *testing.T) {
 	must(t, <-ended)
 }
 
-// The record keeps whether the file system could be written when it was published. One that was mounted read-only on
-// purpose has not turned so.
+// The record keeps whether the file system could be written when it was published. One that was mounted
+// read-only on purpose has not turned so.
 func TestUp_RemembersWhetherTheFileSystemCouldBeWritten(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)

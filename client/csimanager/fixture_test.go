@@ -109,7 +109,9 @@ func (r *rig) plugin(id, allocID string, cfg csitest.Config) *csitest.Plugin {
 
 func (r *rig) register(id, allocID string, p *csitest.Plugin, cfg csitest.Config) {
 	r.t.Helper()
-	for kind, on := range map[structs.CSIKind]bool{structs.CSIKindController: cfg.Controller, structs.CSIKindNode: cfg.Node} {
+	for kind, on := range map[structs.CSIKind]bool{
+		structs.CSIKindController: cfg.Controller, structs.CSIKindNode: cfg.Node,
+	} {
 		if on {
 			must(r.t, r.registry.Register(&dynamicplugins.Instance{Kind: kind, ID: id, AllocID: allocID,
 				SocketPath: p.Socket(), HostMountPath: r.v.Root(), PluginMountPath: scope}))
@@ -143,14 +145,15 @@ func (r *rig) up(u *Use) string {
 // down lets go entirely, as the hook does.
 func (r *rig) down(u *Use) {
 	r.t.Helper()
-	must(r.t, r.v.letGo(r.ctx(), u.VolumeKey, u.AllocID))
+	must(r.t, r.v.release(r.ctx(), u.VolumeKey, u.AllocID))
 }
 
 // clean checks that nothing is left: no record, no mount, no directory, nothing at the plugin.
 func (r *rig) clean(p *csitest.Plugin, volume string) {
 	r.t.Helper()
 	r.consistent()
-	if all, err := r.v.book.publishes(func(*publishRecord) bool { return true }); err != nil || len(all) > 0 {
+	if all, err := r.v.store.publishesWhere(func(*publishRecord) bool { return true }); err != nil ||
+		len(all) > 0 {
 		r.t.Errorf("publish records are left: %+v, %v", all, err)
 	}
 	if all, err := stageTable.All(r.db, ""); err != nil || len(all) > 0 {
@@ -197,7 +200,8 @@ func use(volume, allocID string) *Use {
 
 func rpcs(p *csitest.Plugin) string {
 	var names []string
-	for _, c := range p.Calls("NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume") {
+	for _, c := range p.Calls("NodeStageVolume",
+		"NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume") {
 		names = append(names, strings.TrimSuffix(strings.TrimPrefix(c.RPC, "Node"), "Volume"))
 	}
 	return strings.Join(names, " ")

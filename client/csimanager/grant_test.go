@@ -63,7 +63,8 @@ func TestAMountOfAnEarlierGrantIsNotRecognised(t *testing.T) {
 	u := use("data", "a1")
 	u.Grant = 7
 	r.up(u)
-	if i, err := r.v.Inventory(); err != nil || len(i.Held) != 1 || i.Held[0].AllocID != "a1" || i.Held[0].GrantIndex != 7 {
+	if i, err := r.v.Inventory(); err != nil || len(i.Held) != 1 || i.Held[0].AllocID != "a1" ||
+		i.Held[0].GrantIndex != 7 {
 		t.Errorf("inventory: %+v, %v", i, err)
 	}
 	r.up(u)

@@ -19,7 +19,8 @@ type instance struct {
 	registration *dynamicplugins.Instance
 	client       *csi.Client
 	cancel       context.CancelFunc // ends it at once
-	retire       context.CancelFunc // ends it, but leaves calls under way, or about to begin, the time they may take
+	// ends it, but leaves calls under way, or about to begin, the time they may take
+	retire context.CancelFunc
 
 	mu     sync.Mutex
 	report *structs.CSIInfo // nil until the first fingerprint has ended
@@ -36,14 +37,14 @@ func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instanc
 			m.cfg.Metrics(reg.ID, method, code, took)
 		}))
 	if err != nil { // the path is no path: nothing will ever answer
-		i.update(&structs.CSIInfo{PluginID: reg.ID, AllocID: reg.AllocID, HealthDescription: err.Error()})
+		i.setReport(&structs.CSIInfo{PluginID: reg.ID, AllocID: reg.AllocID, HealthDescription: err.Error()})
 		return i
 	}
 	i.client = client
 	m.wg.Go(func() {
-		m.follow(watching, i)
+		m.fingerprintLoop(watching, i)
 		if ctx.Err() == nil {
-			sleep(ctx, m.cfg.callLimit())
+			sleepAbout(ctx, m.cfg.callLimit())
 		}
 		if err := client.Close(); err != nil {
 			m.logger.Debug("closing a plugin connection", "plugin_id", reg.ID, "error", err)
@@ -59,14 +60,14 @@ func (i *instance) stop() {
 	}
 }
 
-func (i *instance) reported() *structs.CSIInfo {
+func (i *instance) lastReport() *structs.CSIInfo {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.report
 }
 
-// update keeps a report and tells whether it says anything new.
-func (i *instance) update(r *structs.CSIInfo) bool {
+// setReport stores a report and reports whether it differs from the last one.
+func (i *instance) setReport(r *structs.CSIInfo) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.report != nil {
@@ -80,19 +81,19 @@ func (i *instance) update(r *structs.CSIInfo) bool {
 	return true
 }
 
-// follow fingerprints until ctx ends: now, then at the interval; one that is not healthy is asked again
-// sooner, at growing distances. Distances vary, so that a node's plugins are not all asked at once.
-func (m *Manager) follow(ctx context.Context, i *instance) {
+// fingerprintLoop fingerprints until ctx ends: now, then at the interval. It asks an unhealthy instance again
+// sooner, with a backoff. The delays vary, so that a node's plugins are not all asked at once.
+func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
 	sooner := backoff.Backoff{Min: m.cfg.RetryMin, Max: m.cfg.FingerprintInterval}
 	for {
 		r := m.fingerprint(ctx, i)
 		if ctx.Err() != nil {
 			return // what a cancelled fingerprint says is not worth anything
 		}
-		if i.update(r) {
+		if i.setReport(r) {
 			m.logReport(i, r)
 			select {
-			case m.kicks <- i.registration.Key():
+			case m.newReports <- i.registration.Key():
 			case <-ctx.Done():
 				return
 			}
@@ -103,7 +104,7 @@ func (m *Manager) follow(ctx context.Context, i *instance) {
 		} else {
 			wait = sooner.Next()
 		}
-		if !sleep(ctx, wait) {
+		if !sleepAbout(ctx, wait) {
 			return
 		}
 	}
@@ -111,11 +112,12 @@ func (m *Manager) follow(ctx context.Context, i *instance) {
 
 func (m *Manager) logReport(i *instance, r *structs.CSIInfo) {
 	m.logger.Info("a plugin was fingerprinted", "plugin_id", r.PluginID, "kind", i.registration.Kind,
-		"alloc_id", r.AllocID, "healthy", r.Healthy, "description", r.HealthDescription, "version", r.ProviderVersion)
+		"alloc_id", r.AllocID, "healthy", r.Healthy, "description", r.HealthDescription,
+		"version", r.ProviderVersion)
 }
 
-// sleep waits about as long as told, so that plugins are not all asked at once, or reports that ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleepAbout sleeps for about d, at random a little less. It reports false if ctx ended.
+func sleepAbout(ctx context.Context, d time.Duration) bool {
 	return backoff.Sleep(ctx, d-time.Duration(rand.Int64N(int64(d)/10+1)))
 }
 
@@ -125,7 +127,7 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
 	defer cancel()
 	r := &structs.CSIInfo{Provider: i.registration.Provider, ProviderVersion: i.registration.Version}
-	if last := i.reported(); last != nil {
+	if last := i.lastReport(); last != nil {
 		*r = *last
 	}
 	r.PluginID, r.AllocID = i.registration.ID, i.registration.AllocID
@@ -138,7 +140,7 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 	case !ready:
 		r.HealthDescription = "the plugin is starting: Probe answers ready=false"
 	default:
-		if err := learn(ctx, i.client, i.registration.Kind, r); err != nil {
+		if err := queryPlugin(ctx, i.client, i.registration.Kind, r); err != nil {
 			r.HealthDescription = err.Error()
 			break
 		}
@@ -147,8 +149,8 @@ func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo
 	return r
 }
 
-// learn fills in what a plugin says of itself. An answer that fails leaves what was known.
-func learn(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.CSIInfo) error {
+// queryPlugin fills in the report of a plugin. A call that fails leaves the earlier values.
+func queryPlugin(ctx context.Context, c *csi.Client, kind structs.CSIKind, r *structs.CSIInfo) error {
 	info, err := c.PluginInfo(ctx)
 	if err != nil {
 		return err

@@ -43,7 +43,9 @@ func TestInventory_TellsOfAVolumeFromClaimToRelease(t *testing.T) {
 	r.wantListed("let go", "", "a1@i-1 ")
 	i, err := r.v.Inventory()
 	must(t, err)
-	want := structs.CSIHeldClaim{CSIClaimKey: structs.CSIClaimKey{Namespace: u.Namespace, VolumeID: "data", AllocID: "a1"},
+	want := structs.CSIHeldClaim{CSIClaimKey: structs.CSIClaimKey{
+		Namespace: u.Namespace, VolumeID: "data", AllocID: "a1",
+	},
 		GrantIndex: u.Grant, PluginID: u.PluginID, ExternalVolumeID: u.ExternalID, ExternalNodeID: "i-1",
 		AccessMode: u.AccessMode, AttachmentMode: u.AttachmentMode}
 	if i.Left[0] != want {
@@ -64,10 +66,11 @@ func TestInventory_AStagedVolumeIsHeld(t *testing.T) {
 	if _, err := r.v.Up(r.ctx(), u, nil); err == nil {
 		t.Fatal("it is published")
 	}
-	must(t, r.v.book.putPublish(&publishRecord{Namespace: u.Namespace, VolumeID: u.ID, AllocID: "a1", PluginID: u.PluginID,
-		ExternalID: u.ExternalID, Dir: volumeDir(u.VolumeKey), State: claimed}))
+	must(t,
+		r.v.store.putPublish(&publishRecord{Namespace: u.Namespace, VolumeID: u.ID, AllocID: "a1", PluginID: u.PluginID,
+			ExternalID: u.ExternalID, Dir: volumeDir(u.VolumeKey), State: claimed}))
 	r.wantListed("staged", "a1@ ", "a2@ ")
-	must(t, r.v.book.deletePublish(u.VolumeKey, "a1"))
+	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
 	r.wantListed("staged, and on nobody's record", "@ ", "a2@ ")
 	must(t, r.v.Detach(context.Background(), u.VolumeKey, "a2", func(string) bool { return false }))
 	r.wantListed("let go", "", "")

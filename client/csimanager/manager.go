@@ -66,12 +66,12 @@ type Manager struct {
 	volumes *Volumes
 	calls   keylock.Map // one call in flight per volume of a plugin, over both halves
 
-	kicks   chan dynamicplugins.Key // instances that have something new
-	changes chan struct{}
-	wg      sync.WaitGroup  // instance managers
-	calling sync.WaitGroup  // calls for volumes
-	life    context.Context // of the calls
-	endLife context.CancelFunc
+	newReports chan dynamicplugins.Key // instances that have something new
+	changes    chan struct{}
+	wg         sync.WaitGroup  // instance managers
+	calling    sync.WaitGroup  // calls for volumes
+	life       context.Context // of the calls
+	endLife    context.CancelFunc
 
 	mu      sync.Mutex
 	closed  bool // no call for a volume is to begin any more
@@ -81,11 +81,11 @@ type Manager struct {
 	first   chan struct{}                   // closed when pending is empty
 }
 
-// slot is one half of one plugin: the instance that is used and reported, and a newer one that will take
-// its place once it has been fingerprinted.
+// slot is one half of one plugin: the instance in use, and a newer one that replaces it after its first
+// fingerprint.
 type slot struct {
 	current, next *instance
-	told          *structs.CSIInfo // the report of current that Changes was last told of
+	lastNotified  *structs.CSIInfo // the report of current that Changes was last told of
 }
 
 // New makes a manager; nothing happens before Run.
@@ -93,7 +93,7 @@ func New(cfg Config) *Manager {
 	cfg = cfg.withDefaults()
 	m := &Manager{
 		cfg: cfg, logger: cfg.Logger.Named("csi_manager"),
-		kicks: make(chan dynamicplugins.Key), changes: make(chan struct{}, 1),
+		newReports: make(chan dynamicplugins.Key), changes: make(chan struct{}, 1),
 		slots: map[dynamicplugins.Key]*slot{}, changed: make(chan struct{}),
 		pending: map[dynamicplugins.Key]struct{}{}, first: make(chan struct{}),
 	}
@@ -125,13 +125,13 @@ func (m *Manager) Run(ctx context.Context) {
 		select {
 		case <-sub.More():
 			for _, e := range sub.Take() {
-				m.settle(connections, e.Key)
+				m.syncSlot(connections, e.Key)
 			}
-		case k := <-m.kicks:
-			m.settle(connections, k)
+		case k := <-m.newReports:
+			m.syncSlot(connections, k)
 		case <-resync.C:
-			for _, k := range m.keys() {
-				m.settle(connections, k)
+			for _, k := range m.pluginKeys() {
+				m.syncSlot(connections, k)
 			}
 		case <-ctx.Done():
 			return
@@ -139,8 +139,8 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// keys are all halves of plugins that are registered or still have an instance.
-func (m *Manager) keys() []dynamicplugins.Key {
+// pluginKeys returns all halves of plugins that are registered or still have an instance.
+func (m *Manager) pluginKeys() []dynamicplugins.Key {
 	seen := map[dynamicplugins.Key]struct{}{}
 	for _, i := range m.cfg.Registry.Serving() {
 		seen[i.Key()] = struct{}{}
@@ -157,14 +157,14 @@ func (m *Manager) keys() []dynamicplugins.Key {
 	return keys
 }
 
-// settle brings one slot in line with the registry. It is called by Run alone and waits for nothing.
-func (m *Manager) settle(ctx context.Context, k dynamicplugins.Key) {
+// syncSlot brings one slot in line with the registry. Only Run calls it. It waits for nothing.
+func (m *Manager) syncSlot(ctx context.Context, k dynamicplugins.Key) {
 	want := m.cfg.Registry.Get(k)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.slots[k]
 	if want == nil {
-		m.remove(k, s)
+		m.removeSlot(k, s)
 		return
 	}
 	if s == nil {
@@ -187,38 +187,38 @@ func (m *Manager) settle(ctx context.Context, k dynamicplugins.Key) {
 		s.current.retire()
 		s.current, s.next = s.next, nil
 	}
-	r := s.current.reported()
+	r := s.current.lastReport()
 	if r != nil {
-		m.fingerprinted(k)
+		m.markFingerprinted(k)
 	}
-	if r != s.told {
-		s.told = r
-		m.tell()
+	if r != s.lastNotified {
+		s.lastNotified = r
+		m.notifyChanges()
 	}
-	m.wake()
+	m.notifyWaiters()
 }
 
-// mayTakeOver: a healthy newer instance replaces the older at once; one that is not waits as long as the
-// older one is still there to serve.
+// mayTakeOver reports whether the newer instance replaces the older one: at once if it is healthy, otherwise
+// when the older one is no longer registered.
 func (m *Manager) mayTakeOver(k dynamicplugins.Key, s *slot) bool {
-	r := s.next.reported()
+	r := s.next.lastReport()
 	return r != nil && (r.Healthy || !m.cfg.Registry.Registered(k, s.current.registration.AllocID))
 }
 
-func (m *Manager) remove(k dynamicplugins.Key, s *slot) {
-	m.fingerprinted(k)
+func (m *Manager) removeSlot(k dynamicplugins.Key, s *slot) {
+	m.markFingerprinted(k)
 	if s == nil {
 		return
 	}
 	s.current.stop()
 	s.next.stop()
 	delete(m.slots, k)
-	m.tell()
-	m.wake()
+	m.notifyChanges()
+	m.notifyWaiters()
 }
 
-// fingerprinted notes that a restored plugin is not waited for any more.
-func (m *Manager) fingerprinted(k dynamicplugins.Key) {
+// markFingerprinted records that WaitFirst need not wait for a restored plugin any more.
+func (m *Manager) markFingerprinted(k dynamicplugins.Key) {
 	if len(m.pending) == 0 {
 		return
 	}
@@ -227,14 +227,14 @@ func (m *Manager) fingerprinted(k dynamicplugins.Key) {
 	}
 }
 
-// wake lets those who wait for an instance look again. m.mu is held.
-func (m *Manager) wake() {
+// notifyWaiters makes the waiters for an instance look again. The caller holds m.mu.
+func (m *Manager) notifyWaiters() {
 	close(m.changed)
 	m.changed = make(chan struct{})
 }
 
-// tell lets the reader of Changes know.
-func (m *Manager) tell() {
+// notifyChanges notifies the reader of Changes.
+func (m *Manager) notifyChanges() {
 	select {
 	case m.changes <- struct{}{}:
 	default: // it is told already
@@ -262,7 +262,8 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 		return nil
 	}
 	slices.Sort(names)
-	return structs.Errorf(structs.KindTimeout, "not fingerprinted yet: %s: %w", strings.Join(names, ", "), ctx.Err())
+	return structs.Errorf(structs.KindTimeout,
+		"not fingerprinted yet: %s: %w", strings.Join(names, ", "), ctx.Err())
 }
 
 // Instances is what each plugin instance last said of itself, in the order of plugin and kind. UpdateTime
@@ -272,7 +273,7 @@ func (m *Manager) Instances() []*structs.CSIPluginInstance {
 	defer m.mu.Unlock()
 	out := []*structs.CSIPluginInstance{}
 	for k, s := range m.slots {
-		if r := s.current.reported(); r != nil {
+		if r := s.current.lastReport(); r != nil {
 			row := &structs.CSIPluginInstance{Kind: k.Kind, NodeID: m.cfg.NodeID, CSIInfo: *r}
 			out = append(out, row.Copy())
 		}
@@ -307,7 +308,7 @@ var ErrOtherDriver = dynamicplugins.ErrOtherDriver
 
 // Healthy is the instance that serves now, or an unavailable error that says why there is none.
 func (m *Manager) Healthy(kind structs.CSIKind, id string) (*Conn, error) {
-	conn, _, err := m.look(dynamicplugins.Key{Kind: kind, ID: id})
+	conn, _, err := m.findHealthy(dynamicplugins.Key{Kind: kind, ID: id})
 	return conn, err
 }
 
@@ -317,7 +318,7 @@ func (m *Manager) Client(ctx context.Context, kind structs.CSIKind, id string) (
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClientWait)
 	defer cancel()
 	for {
-		conn, changed, err := m.look(dynamicplugins.Key{Kind: kind, ID: id})
+		conn, changed, err := m.findHealthy(dynamicplugins.Key{Kind: kind, ID: id})
 		if err == nil {
 			return conn, nil
 		}
@@ -329,22 +330,24 @@ func (m *Manager) Client(ctx context.Context, kind structs.CSIKind, id string) (
 	}
 }
 
-// look finds the instance to use. While a newer one has not taken over yet, the older is used as long as
-// its allocation is still registered.
-func (m *Manager) look(k dynamicplugins.Key) (*Conn, <-chan struct{}, error) {
+// findHealthy returns the instance to use. Until a newer one has taken over, that is the older one as long as
+// its allocation is registered.
+func (m *Manager) findHealthy(k dynamicplugins.Key) (*Conn, <-chan struct{}, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.slots[k]
 	if s == nil || !m.cfg.Registry.Registered(k, s.current.registration.AllocID) {
-		return nil, m.changed, structs.Errorf(structs.KindUnavailable, "plugin %q: no allocation on this node serves its %s", k.ID, k.Kind)
+		return nil, m.changed, structs.Errorf(structs.KindUnavailable,
+			"plugin %q: no allocation on this node serves its %s", k.ID, k.Kind)
 	}
-	r := s.current.reported()
+	r := s.current.lastReport()
 	if r == nil || !r.Healthy {
 		why := "it has not answered yet"
 		if r != nil {
 			why = r.HealthDescription
 		}
-		return nil, m.changed, structs.Errorf(structs.KindUnavailable, "plugin %q: its %s on this node is not healthy: %s", k.ID, k.Kind, why)
+		return nil, m.changed, structs.Errorf(structs.KindUnavailable,
+			"plugin %q: its %s on this node is not healthy: %s", k.ID, k.Kind, why)
 	}
 	return &Conn{Client: s.current.client, Registration: s.current.registration, Info: *r}, m.changed, nil
 }

@@ -18,7 +18,9 @@ import (
 	"berth/structs"
 )
 
-var both = csitest.Config{Controller: true, Node: true, NodeID: "i-123", MaxVolumes: 7, Topology: map[string]string{"zone": "a"}}
+var both = csitest.Config{
+	Controller: true, Node: true, NodeID: "i-123", MaxVolumes: 7, Topology: map[string]string{"zone": "a"},
+}
 
 func (r *rig) instance(kind structs.CSIKind, id string) *structs.CSIPluginInstance {
 	for _, i := range r.m.Instances() {
@@ -94,7 +96,8 @@ func TestDuty_E8_APluginThatIsNotHealthySaysWhyAndKeepsWhatWasKnown(t *testing.T
 	p.FailAlways("Probe", csitest.Error("FailedPrecondition", "no kernel module"))
 	waitFor(t, r, func() bool { return !r.instance(structs.CSIKindNode, "ebs").Healthy })
 	i := r.instance(structs.CSIKindNode, "ebs")
-	if !strings.Contains(i.HealthDescription, "no kernel module") || i.NodeInfo == nil || i.NodeInfo.ID != "i-123" {
+	if !strings.Contains(i.HealthDescription, "no kernel module") || i.NodeInfo == nil ||
+		i.NodeInfo.ID != "i-123" {
 		t.Errorf("%+v", i)
 	}
 	_, err := r.m.Healthy(structs.CSIKindNode, "ebs")
@@ -114,7 +117,8 @@ func TestDuty_E7_NotReadyIsStarting(t *testing.T) {
 	must(t, p.Restart())
 	r.register("ebs", "plug", p, both)
 	waitFor(t, r, func() bool { return r.instance(structs.CSIKindNode, "ebs") != nil })
-	if i := r.instance(structs.CSIKindNode, "ebs"); i.Healthy || !strings.Contains(i.HealthDescription, "starting") {
+	if i := r.instance(structs.CSIKindNode, "ebs"); i.Healthy ||
+		!strings.Contains(i.HealthDescription, "starting") {
 		t.Errorf("%+v", i)
 	}
 	p.Script("Probe", nil)
@@ -200,7 +204,8 @@ func TestAnOlderAllocationsEndDisturbsNobody(t *testing.T) {
 	k := dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
 	must(t, r.registry.Deregister(k, "old"))
 	must(t, r.registry.Deregister(k, "stranger"))
-	if c, err := r.m.Healthy(structs.CSIKindNode, "ebs"); err != nil || c.Info.AllocID != "new" || p.Count("NodeGetInfo") != n {
+	if c, err := r.m.Healthy(structs.CSIKindNode, "ebs"); err != nil || c.Info.AllocID != "new" ||
+		p.Count("NodeGetInfo") != n {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
@@ -249,7 +254,8 @@ func TestAPluginThatHangsHoldsUpItselfAlone(t *testing.T) {
 		t.Errorf("instances %+v", r.m.Instances())
 	}
 	cancel()
-	if err := <-ended; !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), `"stuck"`) {
+	if err := <-ended; !structs.IsKind(err, structs.KindUnavailable) ||
+		!strings.Contains(err.Error(), `"stuck"`) {
 		t.Errorf("got %v", err)
 	}
 	// And it can be taken away while it hangs.
@@ -301,7 +307,8 @@ func TestWaitFirstWaitsForEveryRestoredPlugin(t *testing.T) {
 	})
 	cancel()
 	err := r.m.WaitFirst(ctx)
-	if !structs.IsKind(err, structs.KindTimeout) || !strings.Contains(err.Error(), "ebs (node)") || strings.Contains(err.Error(), "dead") {
+	if !structs.IsKind(err, structs.KindTimeout) || !strings.Contains(err.Error(), "ebs (node)") ||
+		strings.Contains(err.Error(), "dead") {
 		t.Errorf("got %v", err)
 	}
 	release()
@@ -364,8 +371,13 @@ func TestManager_FindsWhatItMissedAtTheNextResync(t *testing.T) {
 
 func TestManager_DefaultsAreTheDocumentedOnes(t *testing.T) {
 	c := Config{}.withDefaults()
-	got := []time.Duration{c.FingerprintInterval, c.ProbeTimeout, c.CallTimeout, c.ClientWait, c.RetryMin, c.RetryMax}
-	want := []time.Duration{30 * time.Second, 10 * time.Second, 2 * time.Minute, 30 * time.Second, 250 * time.Millisecond, 30 * time.Second}
+	got := []time.Duration{
+		c.FingerprintInterval, c.ProbeTimeout, c.CallTimeout, c.ClientWait, c.RetryMin, c.RetryMax,
+	}
+	want := []time.Duration{
+		30 * time.Second, 10 * time.Second, 2 * time.Minute, 30 * time.Second, 250 * time.Millisecond,
+		30 * time.Second,
+	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

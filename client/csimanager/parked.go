@@ -14,8 +14,8 @@ import (
 
 // A plugin that answers UNIMPLEMENTED must not be asked again, and one that answers INVALID_ARGUMENT not with
 // the same request (CSI spec, "Error Scheme"). Nothing but its RPC takes a volume back, so the node keeps the
-// volume and parks the call: the same process of the plugin is not asked again before an operator wants it. The
-// answers are in memory alone, so that an agent that is started again makes the call once.
+// volume and parks the call: the same process of the plugin is not asked again before an operator wants it.
+// The answers are in memory alone, so that an agent that is started again makes the call once.
 
 // parkedCodes are the answers after which a call that takes a volume back is parked.
 var parkedCodes = []string{"InvalidArgument", "Unimplemented"}
@@ -27,8 +27,8 @@ type undoCall struct {
 	path string // of the volume, on the host
 }
 
-// process is the process of a plugin that answers, as far as the node can tell. Each instance has a client of its
-// own, and another process behind the same socket is reached by another connection.
+// process is the process of a plugin that answers, as far as the node can tell. Each instance has a client of
+// its own, and another process behind the same socket is reached by another connection.
 type process struct {
 	client            *csi.Client
 	connections       uint64
@@ -39,7 +39,7 @@ func (c *Conn) process() process {
 	return process{c.Client, c.Connections(), c.Info.Provider, c.Info.ProviderVersion}
 }
 
-// parking has the calls that are parked.
+// parking holds the calls that are parked.
 type parking struct {
 	mu      sync.Mutex
 	answers map[undoCall]refusal
@@ -61,8 +61,8 @@ func (p *parking) refused(c undoCall, by process) error {
 	return nil
 }
 
-// note keeps an answer that parks the call, and drops the former one else.
-func (p *parking) note(c undoCall, by process, err error) {
+// recordAnswer stores an answer that parks the call. Any other answer removes the stored one.
+func (p *parking) recordAnswer(c undoCall, by process, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !slices.Contains(parkedCodes, csi.Code(err)) {
@@ -75,8 +75,8 @@ func (p *parking) note(c undoCall, by process, err error) {
 	p.answers[c] = refusal{by, err}
 }
 
-// drop lets all calls for a volume be made again.
-func (p *parking) drop(k VolumeKey) {
+// forgetAnswers allows all calls for a volume again.
+func (p *parking) forgetAnswers(k VolumeKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(p.answers, func(c undoCall, _ refusal) bool { return c.VolumeKey == k })
@@ -97,11 +97,11 @@ func (w *work) unlessParked(
 				"process of it answers or an operator asks: restart or replace its allocation %s",
 				err, clock(time.Now().UnixNano()), structs.ShortID(conn.Registration.AllocID))
 		}
-		w.parking.note(c, conn.process(), err)
+		w.parking.recordAnswer(c, conn.process(), err)
 		return err
 	}
 }
 
-// AskAgain lets the calls that take a volume back be made again though the plugin has refused them: an operator
-// asks for it.
-func (v *Volumes) AskAgain(k VolumeKey) { v.parking.drop(k) }
+// AskAgain lets the calls that take a volume back be made again though the plugin has refused them: an
+// operator asks for it.
+func (v *Volumes) AskAgain(k VolumeKey) { v.parking.forgetAnswers(k) }

@@ -41,7 +41,7 @@ var changes = map[string]func(r *rig, p *csitest.Plugin, k VolumeKey){
 		for ctx := r.ctx(); before.Connections() == connections && ctx.Err() == nil; {
 			r.fingerprint()
 		}
-		waitFor(r.t, r, func() bool { r.fingerprint(); return r.current().reported().Healthy })
+		waitFor(r.t, r, func() bool { r.fingerprint(); return r.current().lastReport().Healthy })
 	},
 	"another version": func(r *rig, p *csitest.Plugin, _ VolumeKey) {
 		name := r.conn().Info.Provider
@@ -68,10 +68,11 @@ func (r *rig) current() *instance {
 // fingerprint makes one that follow would make later.
 func (r *rig) fingerprint() {
 	i := r.current()
-	i.update(r.m.fingerprint(r.ctx(), i))
+	i.setReport(r.m.fingerprint(r.ctx(), i))
 }
 
-// A call that takes a volume back and that the plugin refuses for good is made once to each process of the plugin.
+// A call that takes a volume back and that the plugin refuses for good is made once to each process of the
+// plugin.
 func TestDuty_C9_C13_ARefusedCallIsMadeAgainOnlyWhenSomethingHasChanged(t *testing.T) {
 	for _, rpc := range []string{"NodeUnpublishVolume", "NodeUnstageVolume"} {
 		for _, code := range parkedCodes {
@@ -162,8 +163,8 @@ func TestDuty_C9_C13_ALateRefusalParksTheCall(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-// An operator's word for one volume, another process and another path leave the other calls parked; no time does
-// anything.
+// An operator's word for one volume, another process and another path leave the other calls parked; no time
+// does anything.
 func TestParking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p parking
@@ -187,11 +188,11 @@ func TestParking(t *testing.T) {
 		if p.refused(w, process{connections: 2}) != nil {
 			t.Error("another process is not asked")
 		}
-		p.drop(VolumeKey{"default", "v"})
+		p.forgetAnswers(VolumeKey{"default", "v"})
 		if p.refused(v, by) != nil || p.refused(w, by) != why {
 			t.Errorf("dropped: %v", p.answers)
 		}
-		if p.note(w, by, nil); len(p.answers) > 0 {
+		if p.recordAnswer(w, by, nil); len(p.answers) > 0 {
 			t.Errorf("left after another answer: %v", p.answers)
 		}
 	})

@@ -18,16 +18,16 @@ type Presence struct {
 
 // Presence finds out what this node has of a volume. It calls no plugin and waits for nothing.
 func (v *Volumes) Presence(k VolumeKey) (*Presence, error) {
-	s, stageErr := v.book.stage(k)
-	users, usersErr := v.book.publishes(func(p *publishRecord) bool { return p.key() == k && p.touched() })
+	s, stageErr := v.store.getStage(k)
+	users, usersErr := v.store.usersOf(k, "")
 	table, tableErr := mounts.Read()
 	if err := errors.Join(stageErr, usersErr, tableErr); err != nil {
 		return nil, err
 	}
-	has := &Presence{Mounts: table.Below(v.host(volumeDir(k)))}
+	has := &Presence{Mounts: table.Below(v.hostPath(volumeDir(k)))}
 	names := map[[2]string]bool{}
 	for _, p := range users {
-		target := v.host(targetPath(p.Dir, p.AllocID))
+		target := v.hostPath(targetPath(p.Dir, p.AllocID))
 		if p.AttachmentMode == structs.CSIBlockDevice && !table.Mounted(target) && isDevice(target) {
 			has.Mounts = append(has.Mounts, target)
 		}

@@ -43,7 +43,8 @@ func walk(t *testing.T, rnd *rand.Rand) {
 				must(t, r.v.Forget(u.VolumeKey, u.AllocID))
 			}
 		case 6:
-			p.Fail(rpcNames[rnd.IntN(4)], csitest.Error([]string{"Internal", "Aborted", "NotFound", "InvalidArgument"}[rnd.IntN(4)], "chance"))
+			p.Fail(rpcNames[rnd.IntN(4)],
+				csitest.Error([]string{"Internal", "Aborted", "NotFound", "InvalidArgument"}[rnd.IntN(4)], "chance"))
 		case 7:
 			r.crash()
 			r.boot()
@@ -61,7 +62,7 @@ func walk(t *testing.T, rnd *rand.Rand) {
 		p.Fail(rpc)
 	}
 	for _, name := range names {
-		must(t, r.v.letGo(context.Background(), uses[name].VolumeKey, uses[name].AllocID))
+		must(t, r.v.release(context.Background(), uses[name].VolumeKey, uses[name].AllocID))
 	}
 	r.clean(p, "ext-data")
 	if _, staged, published, _ := p.Volume("ext-logs"); len(staged)+len(published) > 0 {

@@ -25,10 +25,10 @@ const (
 	publishing   = "publishing"
 	published    = "published"
 	unpublishing = "unpublishing"
-	released     = "released" // nothing of it is left on the node; the servers are to be told
+	released     = "released" // nothing of it is left on the node; the servers do not know yet
 )
 
-// stageRecord is in the book while the volume is, or may be, staged on this node.
+// stageRecord exists while the volume is, or may be, staged on this node.
 type stageRecord struct {
 	Namespace  string
 	VolumeID   string
@@ -42,7 +42,7 @@ type stageRecord struct {
 	Mounted    bool   // a mount was seen at the staging path when it had been staged
 }
 
-// publishRecord is in the book while an allocation uses, or may use, a volume on this node.
+// publishRecord exists while an allocation uses, or may use, a volume on this node.
 type publishRecord struct {
 	Namespace      string
 	VolumeID       string
@@ -68,60 +68,61 @@ var (
 	publishTable = store.NewTable[publishRecord]("csi_published")
 )
 
-// holds reports whether its allocation still has to let go of the volume.
+// holds reports whether its allocation still has to release the volume.
 func (p *publishRecord) holds() bool { return p.State != released }
 
-// touched reports whether the volume may be published for its allocation: then it has to stay staged. An
-// allocation that waits in line, or has its volume unpublished already, keeps it from nobody.
-func (p *publishRecord) touched() bool { return p.State != claimed && p.State != released }
+// mayBePublished reports whether the volume may be published for its allocation: then it has to stay staged.
+// An allocation that waits for its claim, or whose volume is unpublished already, keeps the volume from
+// nobody.
+func (p *publishRecord) mayBePublished() bool { return p.State != claimed && p.State != released }
 
-// book is the node's durable record of volumes.
-type book struct{ db *store.DB }
+// volumeStore holds the node's durable records of volumes.
+type volumeStore struct{ db *store.DB }
 
-func (b book) stage(v VolumeKey) (*stageRecord, error) {
+func (b volumeStore) getStage(v VolumeKey) (*stageRecord, error) {
 	return stageTable.Get(b.db, store.Key(v.Namespace, v.ID))
 }
 
-func (b book) putStage(s *stageRecord) error {
+func (b volumeStore) putStage(s *stageRecord) error {
 	return stageTable.Put(b.db, store.Key(s.Namespace, s.VolumeID), s)
 }
 
-func (b book) deleteStage(v VolumeKey) error {
+func (b volumeStore) deleteStage(v VolumeKey) error {
 	return stageTable.Delete(b.db, store.Key(v.Namespace, v.ID))
 }
 
-func (b book) publish(v VolumeKey, allocID string) (*publishRecord, error) {
+func (b volumeStore) getPublish(v VolumeKey, allocID string) (*publishRecord, error) {
 	return publishTable.Get(b.db, store.Key(v.Namespace, v.ID, allocID))
 }
 
-func (b book) putPublish(p *publishRecord) error {
+func (b volumeStore) putPublish(p *publishRecord) error {
 	return publishTable.Put(b.db, store.Key(p.Namespace, p.VolumeID, p.AllocID), p)
 }
 
-func (b book) deletePublish(v VolumeKey, allocID string) error {
+func (b volumeStore) deletePublish(v VolumeKey, allocID string) error {
 	return publishTable.Delete(b.db, store.Key(v.Namespace, v.ID, allocID))
 }
 
-// users are the publish records for which a volume has to stay staged, without the one of an allocation.
-func (b book) users(v VolumeKey, without string) ([]*publishRecord, error) {
+// usersOf returns the publish records for which a volume has to stay staged, except that of one allocation.
+func (b volumeStore) usersOf(v VolumeKey, without string) ([]*publishRecord, error) {
 	records, err := publishTable.All(b.db, store.Key(v.Namespace, v.ID, ""))
 	var out []*publishRecord
 	for _, r := range records {
-		if r.Value.AllocID != without && r.Value.touched() {
+		if r.Value.AllocID != without && r.Value.mayBePublished() {
 			out = append(out, r.Value)
 		}
 	}
-	return out, err // with an error out is not all: no decision may be taken on it
+	return out, err // with an error out is incomplete: no decision may rest on it
 }
 
-// owned reports whether some allocation will let go of the volume.
-func (b book) owned(v VolumeKey) (bool, error) {
-	owners, err := b.publishes(func(p *publishRecord) bool { return p.key() == v && p.holds() })
+// hasHolder reports whether an allocation will release the volume.
+func (b volumeStore) hasHolder(v VolumeKey) (bool, error) {
+	owners, err := b.publishesWhere(func(p *publishRecord) bool { return p.key() == v && p.holds() })
 	return len(owners) > 0, err
 }
 
-// publishes are all publish records for which want is true.
-func (b book) publishes(want func(*publishRecord) bool) ([]*publishRecord, error) {
+// publishesWhere returns all publish records for which want is true.
+func (b volumeStore) publishesWhere(want func(*publishRecord) bool) ([]*publishRecord, error) {
 	records, err := publishTable.All(b.db, "")
 	var out []*publishRecord
 	for _, r := range records {

@@ -11,21 +11,21 @@ import (
 	"berth/structs"
 )
 
-// maxStacked is how often a plugin is asked to undo one thing. One that is not idempotent may have
-// mounted several times on the same place.
+// maxStacked bounds the repeats of one undo call. A plugin that is not idempotent may have mounted several
+// times on the same path.
 const maxStacked = 8
 
-// Down takes a volume from an allocation: unpublished, and unstaged when no other allocation on this node
-// uses it, by the book alone. Each step is tried once: whoever calls tries again. When it returns without
-// an error nothing is left on the node, and the record says so until Forget.
+// Down takes a volume from an allocation, by the records alone: it unpublishes the volume, and unstages it if
+// no other allocation on this node uses it. It tries each step once; the caller repeats it. Without an error
+// nothing is left on the node, and the record says so until Forget.
 func (v *Volumes) Down(ctx context.Context, k VolumeKey, allocID string) error {
-	if err := v.down(ctx, k, allocID); err != nil {
+	if err := v.tryDown(ctx, k, allocID); err != nil {
 		return fmt.Errorf("volume %s: %w", k, err)
 	}
 	return nil
 }
 
-func (v *Volumes) down(ctx context.Context, k VolumeKey, allocID string) error {
+func (v *Volumes) tryDown(ctx context.Context, k VolumeKey, allocID string) error {
 	conn, err := v.connFor(ctx, k, allocID)
 	if err != nil {
 		return err
@@ -35,14 +35,14 @@ func (v *Volumes) down(ctx context.Context, k VolumeKey, allocID string) error {
 		return err
 	}
 	defer release()
-	w, err := v.load(ctx, conn, k, allocID)
+	w, err := v.loadWork(ctx, conn, k, allocID)
 	if err != nil {
 		return err
 	}
 	if plugin := w.needsPlugin(); plugin != "" && conn == nil {
 		return structs.Errorf(structs.KindUnavailable, "plugin %q: its use has changed meanwhile", plugin)
 	}
-	if w.publish != nil && w.publish.touched() {
+	if w.publish != nil && w.publish.mayBePublished() {
 		if err := w.unpublishVolume(); err != nil {
 			return err
 		}
@@ -56,12 +56,13 @@ func (v *Volumes) down(ctx context.Context, k VolumeKey, allocID string) error {
 		return nil
 	}
 	w.publish.State = released
-	return w.book.putPublish(w.publish)
+	return w.store.putPublish(w.publish)
 }
 
-// connFor waits for the plugin that Down will need, before the volume is locked; nil if it needs none.
+// connFor waits for the plugin that Down needs, before it locks the volume. It returns nil if Down needs
+// none.
 func (v *Volumes) connFor(ctx context.Context, k VolumeKey, allocID string) (*Conn, error) {
-	w, err := v.load(ctx, nil, k, allocID)
+	w, err := v.loadWork(ctx, nil, k, allocID)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (v *Volumes) connFor(ctx context.Context, k VolumeKey, allocID string) (*Co
 // needsPlugin names the plugin that has to be called to let go of the volume, "" for none.
 func (w *work) needsPlugin() string {
 	switch {
-	case w.publish != nil && w.publish.touched():
+	case w.publish != nil && w.publish.mayBePublished():
 		return w.publish.PluginID
 	case len(w.users) == 0 && w.stage != nil:
 		return w.stage.PluginID
@@ -86,96 +87,97 @@ func (w *work) needsPlugin() string {
 func (w *work) unpublishVolume() error {
 	p := w.publish
 	rel := targetPath(p.Dir, p.AllocID)
-	p.TurnedReadOnly = p.TurnedReadOnly || p.Writable && w.table.ReadOnly(w.host(rel))
+	p.TurnedReadOnly = p.TurnedReadOnly || p.Writable && w.table.ReadOnly(w.hostPath(rel))
 	p.State = unpublishing
-	if err := w.book.putPublish(p); err != nil {
+	if err := w.store.putPublish(p); err != nil {
 		return err
 	}
-	path, err := w.inPlugin(rel)
+	path, err := w.pluginPath(rel)
 	if err != nil {
 		return err
 	}
-	provable := p.Mounted || p.BootID != w.boot || !exists(w.host(rel))
+	provable := p.Mounted || p.BootID != w.boot || !pathExists(w.hostPath(rel))
 	plugin, volume := p.PluginID, p.ExternalID
-	name := undoCall{w.key, "NodeUnpublishVolume", w.host(rel)}
+	name := undoCall{w.key, "NodeUnpublishVolume", w.hostPath(rel)}
 	call := w.unlessParked(name, func(ctx context.Context, conn *Conn) error {
 		return conn.NodeUnpublishVolume(ctx, volume, path)
 	})
-	err = w.undo(name.rpc, plugin, name.path, provable, func() error {
-		return w.call(name.rpc, plugin, volume, path, call)
+	err = w.undoUntilUnmounted(name.rpc, plugin, name.path, provable, func() error {
+		return w.callPlugin(name.rpc, plugin, volume, path, call)
 	})
 	if err != nil {
 		return fmt.Errorf("unpublishing: %w", err)
 	}
-	w.remove(w.host(rel), w.host(targetParent(p.Dir, p.AllocID)))
+	w.removeDirs(w.hostPath(rel), w.hostPath(targetParent(p.Dir, p.AllocID)))
 	if w.stage == nil && len(w.users) == 0 {
-		w.remove(w.host(p.Dir))
+		w.removeDirs(w.hostPath(p.Dir))
 	}
-	// From here on there is nothing to unpublish any more, only perhaps to unstage.
-	p.State, p.Mounted = claimed, false
-	return w.book.putPublish(p)
+	// From here on nothing is published; the volume may still be staged.
+	p.State = claimed
+	p.Mounted = false
+	return w.store.putPublish(p)
 }
 
 func (w *work) unstageVolume() error {
 	s := w.stage
 	s.State = unstaging
-	if err := w.book.putStage(s); err != nil {
+	if err := w.store.putStage(s); err != nil {
 		return err
 	}
 	rel := stagePath(s.Dir)
-	path, err := w.inPlugin(rel)
+	path, err := w.pluginPath(rel)
 	if err != nil {
 		return err
 	}
 	provable := s.Mounted || s.BootID != w.boot
 	plugin, volume := s.PluginID, s.ExternalID
-	name := undoCall{w.key, "NodeUnstageVolume", w.host(rel)}
+	name := undoCall{w.key, "NodeUnstageVolume", w.hostPath(rel)}
 	call := w.unlessParked(name, func(ctx context.Context, conn *Conn) error {
 		return conn.NodeUnstageVolume(ctx, volume, path)
 	})
-	err = w.undo(name.rpc, plugin, name.path, provable, func() error {
-		return w.call(name.rpc, plugin, volume, path, call)
+	err = w.undoUntilUnmounted(name.rpc, plugin, name.path, provable, func() error {
+		return w.callPlugin(name.rpc, plugin, volume, path, call)
 	})
 	if err != nil {
 		return fmt.Errorf("unstaging: %w", err)
 	}
-	w.remove(w.host(rel), w.host(s.Dir))
-	if err := w.book.deleteStage(w.key); err != nil {
+	w.removeDirs(w.hostPath(rel), w.hostPath(s.Dir))
+	if err := w.store.deleteStage(w.key); err != nil {
 		return err
 	}
 	w.stage = nil
 	return nil
 }
 
-// undo asks until nothing is mounted at the path any more: a plugin's word alone is not enough. Not-found
-// says that the plugin does not know the volume, not that it has undone anything. It is taken for that only
-// where the mount table can prove it: something was seen mounted and is gone, or the step never succeeded
-// under this boot of the kernel.
-func (w *work) undo(rpc, pluginID, path string, provable bool, ask func() error) error {
+// undoUntilUnmounted repeats a call until nothing is mounted at the path any more: the plugin's answer alone
+// does not suffice. Not-found says that the plugin does not know the volume, not that it has undone anything.
+// It counts as success only where the mount table proves it: a mount was seen and is gone, or the step never
+// succeeded under this boot of the kernel.
+func (w *work) undoUntilUnmounted(rpc, pluginID, path string, provable bool, ask func() error) error {
 	for range maxStacked {
 		err := ask()
 		if err != nil && (!structs.IsKind(err, structs.KindNotFound) || !provable) {
 			return err
 		}
-		if err := w.reread(); err != nil {
+		if err := w.rereadMounts(); err != nil {
 			return err
 		}
 		if !w.table.Mounted(path) {
 			return nil
 		}
 	}
-	return structs.Errorf(structs.KindUnavailable, "plugin %q: %s: it answers that this is done, but %s is still mounted", pluginID, rpc, path)
+	return structs.Errorf(structs.KindUnavailable,
+		"plugin %q: %s: it answers that this is done, but %s is still mounted", pluginID, rpc, path)
 }
 
-// exists reports whether there is something at a path, without looking into it.
-func exists(path string) bool {
+// pathExists reports whether a path exists, without looking into it.
+func pathExists(path string) bool {
 	_, err := os.Lstat(path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// remove removes what is left of directories that berth made, and of targets that a plugin forgot, as
-// far as they are empty. What is not empty is not ours to remove.
-func (w *work) remove(paths ...string) {
+// removeDirs removes directories that berth made, and targets that a plugin left, if they are empty.
+func (w *work) removeDirs(paths ...string) {
 	for _, path := range paths {
 		if err := mounts.Remove(path); err != nil {
 			w.logger.Debug("a directory is left behind", "volume", w.key.String(), "path", path, "error", err)

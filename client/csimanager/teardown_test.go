@@ -36,7 +36,8 @@ func TestDuty_K7_K14_AfterAFailedUnstageTheVolumeIsStagedAgainBeforeThePublish(t
 	a, b := use("data", "a1"), use("data", "a2")
 	r.up(a)
 	p.Fail("NodeUnstageVolume", csitest.Error("Internal", "half"))
-	if err := r.v.Down(r.ctx(), a.VolumeKey, "a1"); err == nil || !strings.Contains(err.Error(), "unstaging: plugin") {
+	if err := r.v.Down(r.ctx(), a.VolumeKey, "a1"); err == nil ||
+		!strings.Contains(err.Error(), "unstaging: plugin") {
 		t.Fatalf("got %v", err)
 	}
 	p.Forget()
@@ -86,12 +87,14 @@ func TestDuty_K30_APluginThatLiesIsNotBelieved(t *testing.T) {
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	target := r.up(u)
-	p.Script("NodeUnpublishVolume", func(context.Context, any) (any, error) { return nil, csitest.Error("NotFound", "") })
+	p.Script("NodeUnpublishVolume",
+		func(context.Context, any) (any, error) { return nil, csitest.Error("NotFound", "") })
 	err := r.v.Down(r.ctx(), u.VolumeKey, u.AllocID)
 	if err == nil || !strings.Contains(err.Error(), "still mounted") || p.Count("NodeUnstageVolume") != 0 {
 		t.Fatalf("got %v, calls %s", err, rpcs(p))
 	}
-	if err := r.v.Forget(u.VolumeKey, u.AllocID); !structs.IsKind(err, structs.KindPrecondition) || !r.mounted(target) {
+	if err := r.v.Forget(u.VolumeKey, u.AllocID); !structs.IsKind(err, structs.KindPrecondition) ||
+		!r.mounted(target) {
 		t.Errorf("forgotten: %v", err)
 	}
 	p.Script("NodeUnpublishVolume", nil)
@@ -106,7 +109,8 @@ func TestDuty_K32_WhatIsLeftInADirectoryIsNeverRemoved(t *testing.T) {
 	target := r.up(u)
 	p.Script("NodeUnpublishVolume", func(context.Context, any) (any, error) {
 		_ = unix.Unmount(target, 0)
-		_ = os.WriteFile(filepath.Join(target, "precious"), nil, 0o600) // the plugin leaves the directory, with data
+		// the plugin leaves the directory, with data
+		_ = os.WriteFile(filepath.Join(target, "precious"), nil, 0o600)
 		return nil, csitest.Error("NotFound", "")
 	})
 	r.down(u)
@@ -120,7 +124,8 @@ func TestAVolumeThatTheHostDoesNotSeeIsNotGivenToATask(t *testing.T) {
 	p := r.plugin("ebs", "plug", csitest.Config{Node: true}) // mounts nothing
 	u := use("data", "a1")
 	_, err := r.v.Up(r.ctx(), u, nil)
-	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "the host sees nothing mounted") {
+	if !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), "the host sees nothing mounted") {
 		t.Errorf("got %v", err)
 	}
 	r.down(u)
@@ -129,16 +134,17 @@ func TestAVolumeThatTheHostDoesNotSeeIsNotGivenToATask(t *testing.T) {
 
 func TestABlockDeviceIsADeviceFile(t *testing.T) {
 	r := newRig(t)
-	r.plugin("ebs", "plug", csitest.Config{Node: true, Mounts: true, NodeCaps: []string{}, HostPath: func(path string) string {
-		host := r.hostPath(path)
-		if _, err := os.Lstat(host); err == nil {
-			return host
-		}
-		if err := unix.Mknod(host, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 250))); err != nil {
-			t.Error(err)
-		}
-		return filepath.Join(r.dir, "outside", path) // keeps the fake from mounting over it
-	}})
+	r.plugin("ebs",
+		"plug", csitest.Config{Node: true, Mounts: true, NodeCaps: []string{}, HostPath: func(path string) string {
+			host := r.hostPath(path)
+			if _, err := os.Lstat(host); err == nil {
+				return host
+			}
+			if err := unix.Mknod(host, unix.S_IFBLK|0o600, int(unix.Mkdev(7, 250))); err != nil {
+				t.Error(err)
+			}
+			return filepath.Join(r.dir, "outside", path) // keeps the fake from mounting over it
+		}})
 	u := use("disk", "a1")
 	u.AttachmentMode, u.MountOptions = structs.CSIBlockDevice, nil
 	m, err := r.v.Up(r.ctx(), u, nil)
@@ -211,10 +217,11 @@ func TestWithoutItsBookTheNodeDoesNotCallAVolumeFree(t *testing.T) {
 	r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	r.up(u)
-	must(t, r.v.book.deletePublish(u.VolumeKey, "a1"))
-	must(t, r.v.book.deleteStage(u.VolumeKey))
+	must(t, r.v.store.deletePublish(u.VolumeKey, "a1"))
+	must(t, r.v.store.deleteStage(u.VolumeKey))
 	err := r.v.Detach(r.ctx(), u.VolumeKey, "a1", func(string) bool { return false })
-	if !structs.IsKind(err, structs.KindPrecondition) || !strings.Contains(err.Error(), "the node's book does not say") {
+	if !structs.IsKind(err, structs.KindPrecondition) ||
+		!strings.Contains(err.Error(), "the node has no record of its allocation") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -266,7 +273,8 @@ func TestAnAllocationThatWaitsInLineHereKeepsTheVolumeFromNobody(t *testing.T) {
 	must(t, r.v.Claim(b.VolumeKey, "b2"))
 	r.up(a)
 	must(t, r.v.Down(r.ctx(), a.VolumeKey, "a1"))
-	if _, staged, _, _ := p.Volume("ext-data"); len(staged) != 0 { // else it would be detached while it is staged
+	// else it would be detached while it is staged
+	if _, staged, _, _ := p.Volume("ext-data"); len(staged) != 0 {
 		t.Error("it stays staged for one that only waits")
 	}
 	must(t, r.v.Forget(a.VolumeKey, "a1"))
@@ -323,10 +331,10 @@ func TestADeadFileSystemHoldsUpNothing(t *testing.T) {
 	_, err := r.v.Reconcile(r.ctx(), func(string) bool { return true })
 	must(t, err)
 	r.consistent()
-	s, err := r.v.book.stage(u.VolumeKey) // as if it had been interrupted while it was staged
+	s, err := r.v.store.getStage(u.VolumeKey) // as if it had been interrupted while it was staged
 	must(t, err)
 	s.State = staging
-	must(t, r.v.book.putStage(s))
+	must(t, r.v.store.putStage(s))
 	r.up(u)
 	r.down(u)
 }
@@ -335,10 +343,12 @@ func TestADeadFileSystemHoldsUpNothing(t *testing.T) {
 func deadFUSE(t *testing.T, path string) {
 	t.Helper()
 	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENXIO) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENODEV) ||
+		errors.Is(err, unix.ENXIO) {
 		testskip.Lacking(t, "this machine gives no FUSE: "+err.Error())
 	}
 	must(t, err)
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	must(t, unix.Mount("dead", path, "fuse.dead", 0, "fd="+strconv.Itoa(fd)+",rootmode=40000,user_id=0,group_id=0"))
+	must(t,
+		unix.Mount("dead", path, "fuse.dead", 0, "fd="+strconv.Itoa(fd)+",rootmode=40000,user_id=0,group_id=0"))
 }

@@ -19,7 +19,7 @@ import (
 	"berth/structs"
 )
 
-// maxPath is the longest path that every plugin has to take (CSI spec, "Size Limits").
+// maxPath is the longest path that every plugin has to accept (CSI spec, "Size Limits").
 const maxPath = 128
 
 // VolumeKey names a volume.
@@ -27,12 +27,12 @@ type VolumeKey struct{ Namespace, ID string }
 
 func (k VolumeKey) String() string { return k.Namespace + "/" + k.ID }
 
-// Use is one allocation's use of a volume, with all that the plugin is to be told.
+// Use is one allocation's use of a volume, with all arguments of the plugin calls.
 type Use struct {
 	VolumeKey
 	AllocID        string
 	PluginID       string
-	Provider       string // the driver that the plugin's ID belongs to, "" if that is not known
+	Provider       string // the driver that owns the plugin's ID, "" if that is not known
 	ExternalID     string
 	AccessMode     structs.CSIAccessMode
 	AttachmentMode structs.CSIAttachmentMode
@@ -42,22 +42,22 @@ type Use struct {
 	PublishContext structs.Secrets
 	ExternalNodeID string // the plugin's ID of this node, where the volume is attached
 	Secrets        structs.Secrets
-	// Grant is the index of the claim's grant: what is mounted here under an earlier one is not believed.
+	// Grant is the index of the claim's grant. A mount under an earlier grant is not trusted.
 	Grant uint64
-	// ExpandBytes is the size to which the node has to grow what is on the volume, 0 if it has not to.
+	// ExpandBytes is the size to which the node has to expand the volume's file system or device, 0 for none.
 	ExpandBytes int64
-	// Expanded, if not nil, is told what came of that, without a lock. A volume that did not grow is used.
+	// Expanded, if not nil, takes the result of the expansion, without a lock. A failure does not stop Up.
 	Expanded func(ctx context.Context, capacity int64, err error)
-	// Confirm, if not nil, is asked right before the plugin is to make the volume usable here, and says
-	// whether the claim still holds: what came before may have taken long.
+	// Confirm, if not nil, is called right before the plugin calls that mount the volume. It returns an error
+	// unless the claim still holds: earlier steps may have taken long.
 	Confirm func(ctx context.Context) error
 }
 
-// Volumes brings volumes to the allocations of this node and back, and keeps the book of them.
+// Volumes mounts volumes for the allocations of this node, takes them down, and keeps their records.
 type Volumes struct {
 	m       *Manager
 	logger  hclog.Logger
-	book    book
+	store   volumeStore
 	seq     keylock.Map // one sequence of steps per volume
 	parking parking
 	root    string
@@ -66,32 +66,36 @@ type Volumes struct {
 
 func newVolumes(m *Manager) *Volumes {
 	root := filepath.Clean(m.cfg.Root)
-	if real, err := mounts.Resolve(root); err == nil { // else every Up will say why
+	if real, err := mounts.Resolve(root); err == nil { // else every Up fails with the reason
 		root = real
 	}
-	return &Volumes{m: m, logger: m.logger.Named("volumes"), book: book{m.cfg.DB}, root: root, boot: bootID()}
+	return &Volumes{
+		m: m, logger: m.logger.Named("volumes"), store: volumeStore{m.cfg.DB}, root: root, boot: bootID(),
+	}
 }
 
 // Root is the directory on the host under which volumes are staged and published.
 func (v *Volumes) Root() string { return v.root }
 
-// Claim writes down that an allocation is about to claim a volume, so that its Down will release it.
+// Claim records that an allocation is about to claim a volume, so that its Down will release the claim.
 func (v *Volumes) Claim(k VolumeKey, allocID string) error {
-	p, err := v.book.publish(k, allocID)
+	p, err := v.store.getPublish(k, allocID)
 	if err != nil || p != nil && p.State != released {
 		return err
 	}
-	return v.book.putPublish(&publishRecord{Namespace: k.Namespace, VolumeID: k.ID, AllocID: allocID, State: claimed})
+	return v.store.putPublish(&publishRecord{
+		Namespace: k.Namespace, VolumeID: k.ID, AllocID: allocID, State: claimed,
+	})
 }
 
-// Up brings a volume to an allocation: staged where the plugin wants that, published, and written down.
-// What is there already is left as it is. Failures that are not final are tried again with the same
-// arguments until ctx ends; progress, if not nil, is told what is being waited for.
+// Up stages a volume, where the plugin wants that, and publishes it for an allocation. It leaves existing
+// mounts alone. It repeats failures that are not final, with the same arguments, until ctx ends. progress, if
+// not nil, takes the reason of the wait.
 func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hook.VolumeMount, error) {
 	var m hook.VolumeMount
 	var grown *growth
-	err := v.retry(ctx, progress, func() (err error) {
-		m, grown, err = v.up(ctx, u)
+	err := v.retryUntilFinal(ctx, progress, func() (err error) {
+		m, grown, err = v.tryUp(ctx, u)
 		return err
 	})
 	if grown != nil && u.Expanded != nil {
@@ -103,7 +107,7 @@ func (v *Volumes) Up(ctx context.Context, u *Use, progress func(string)) (hook.V
 	return m, nil
 }
 
-func (v *Volumes) retry(ctx context.Context, progress func(string), try func() error) error {
+func (v *Volumes) retryUntilFinal(ctx context.Context, progress func(string), try func() error) error {
 	delays := backoff.Backoff{Min: v.m.cfg.RetryMin, Max: v.m.cfg.RetryMax}
 	for {
 		err := try()
@@ -113,15 +117,15 @@ func (v *Volumes) retry(ctx context.Context, progress func(string), try func() e
 		if progress != nil {
 			progress(err.Error())
 		}
-		if !sleep(ctx, delays.Next()) {
+		if !sleepAbout(ctx, delays.Next()) {
 			return err
 		}
 	}
 }
 
-// up is one try. It holds the volume's lock for no longer than its own calls may take. grown is nil when it
-// did not come so far as to grow what is on the volume.
-func (v *Volumes) up(ctx context.Context, u *Use) (m hook.VolumeMount, grown *growth, err error) {
+// tryUp is one try. It holds the volume's lock no longer than its own calls may take. grown is nil if the try
+// did not get as far as to expand the volume.
+func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hook.VolumeMount, grown *growth, err error) {
 	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
 	if err != nil {
 		return m, nil, err
@@ -134,11 +138,11 @@ func (v *Volumes) up(ctx context.Context, u *Use) (m hook.VolumeMount, grown *gr
 		return m, nil, err
 	}
 	defer release()
-	w, err := v.load(ctx, conn, u.VolumeKey, u.AllocID)
+	w, err := v.loadWork(ctx, conn, u.VolumeKey, u.AllocID)
 	if err != nil {
 		return m, nil, err
 	}
-	if err := w.begin(u); err != nil {
+	if err := w.recordUse(u); err != nil {
 		return m, nil, err
 	}
 	if u.Confirm != nil && !w.isPublished() {
@@ -155,15 +159,15 @@ func (v *Volumes) up(ctx context.Context, u *Use) (m hook.VolumeMount, grown *gr
 	if err := w.publishVolume(u); err != nil {
 		return m, w.grown, err
 	}
-	return w.mount(), w.grown, nil
+	return w.volumeMount(), w.grown, nil
 }
 
-// work is one sequence of steps on one volume for one allocation, under the volume's lock.
+// work is one sequence of steps on one volume for one allocation. It holds the volume's lock.
 type work struct {
 	ctx context.Context
 	*Volumes
 	key     VolumeKey
-	conn    *Conn // nil when no call will be needed
+	conn    *Conn // nil if no call is needed
 	table   *mounts.Table
 	stage   *stageRecord
 	publish *publishRecord
@@ -171,13 +175,13 @@ type work struct {
 	grown   *growth          // nil unless what is on it was to grow
 }
 
-// load reads all that decisions are taken on: the book and the mount table. Without both nothing is done.
-func (v *Volumes) load(ctx context.Context, conn *Conn, k VolumeKey, allocID string) (*work, error) {
+// loadWork reads the inputs of all decisions: the records and the mount table. Without both it fails.
+func (v *Volumes) loadWork(ctx context.Context, conn *Conn, k VolumeKey, allocID string) (*work, error) {
 	w := &work{ctx: ctx, Volumes: v, key: k, conn: conn}
 	var errs [4]error
-	w.stage, errs[0] = v.book.stage(k)
-	w.publish, errs[1] = v.book.publish(k, allocID)
-	w.users, errs[2] = v.book.users(k, allocID)
+	w.stage, errs[0] = v.store.getStage(k)
+	w.publish, errs[1] = v.store.getPublish(k, allocID)
+	w.users, errs[2] = v.store.usersOf(k, allocID)
 	w.table, errs[3] = mounts.Read()
 	if err := errors.Join(errs[:]...); err != nil || conn == nil {
 		return w, err
@@ -185,15 +189,15 @@ func (v *Volumes) load(ctx context.Context, conn *Conn, k VolumeKey, allocID str
 	return w, w.checkDriver()
 }
 
-// checkDriver refuses to call another driver than the one that staged or published the volume: it would
-// answer that an unknown volume is gone.
+// checkDriver returns an error if the plugin is not of the driver that staged or published the volume:
+// another driver would answer that an unknown volume is gone.
 func (w *work) checkDriver() error {
 	if w.stage != nil {
 		if err := w.conn.CheckDriver(w.stage.Provider, "called for the staged volume"); err != nil {
 			return err
 		}
 	}
-	if w.publish != nil && w.publish.touched() {
+	if w.publish != nil && w.publish.mayBePublished() {
 		return w.conn.CheckDriver(w.publish.Provider, "called for the published volume")
 	}
 	return nil
@@ -208,34 +212,39 @@ func targetPath(dir, allocID string) string {
 	return filepath.Join(targetParent(dir, allocID), "mount")
 }
 
-func (v *Volumes) host(rel string) string { return filepath.Join(v.root, rel) }
+func (v *Volumes) hostPath(rel string) string { return filepath.Join(v.root, rel) }
 
-// inPlugin translates a path on the host into the plugin's scope.
-func (w *work) inPlugin(rel string) (string, error) {
+// pluginPath translates a path on the host into the plugin's scope.
+func (w *work) pluginPath(rel string) (string, error) {
 	reg := w.conn.Registration
-	below, ok := strings.CutPrefix(w.host(rel), strings.TrimSuffix(reg.HostMountPath, "/")+"/")
+	below, ok := strings.CutPrefix(w.hostPath(rel), strings.TrimSuffix(reg.HostMountPath, "/")+"/")
 	if !ok || reg.PluginMountPath == "" {
-		return "", structs.Errorf(structs.KindPrecondition, "plugin %q: %s is not within what the plugin sees of the host (%q as %q)",
-			reg.ID, w.host(rel), reg.HostMountPath, reg.PluginMountPath)
+		return "", structs.Errorf(structs.KindPrecondition,
+			"plugin %q: %s is not within what the plugin sees of the host (%q as %q)",
+			reg.ID, w.hostPath(rel), reg.HostMountPath, reg.PluginMountPath)
 	}
 	path := filepath.Join(reg.PluginMountPath, below)
 	if len(path) > maxPath {
-		return "", structs.Errorf(structs.KindInvalid, "plugin %q: the path %s is %d bytes long, plugins need not take more than %d: shorten stage_publish_base_dir",
+		return "", structs.Errorf(structs.KindInvalid,
+			"plugin %q: the path %s is %d bytes long, plugins need not take more than %d: shorten "+
+				"stage_publish_base_dir",
 			reg.ID, path, len(path), maxPath)
 	}
 	return path, nil
 }
 
-// begin checks the use against what is in the book, and enters it.
-func (w *work) begin(u *Use) error {
+// recordUse compares the use with the existing records and records it.
+func (w *work) recordUse(u *Use) error {
 	if len(w.users) > 0 && u.AccessMode.SingleNode() {
-		return structs.Errorf(structs.KindUnavailable, "it is still in use on this node by %s, and its access mode %s allows one user",
-			allocs(w.users), u.AccessMode)
+		return structs.Errorf(structs.KindUnavailable,
+			"it is still in use on this node by %s, and its access mode %s allows one user",
+			allocNames(w.users), u.AccessMode)
 	}
 	if w.stage != nil && w.stage.Use != useDigest(u) {
 		if len(w.users) > 0 {
-			return structs.Errorf(structs.KindPrecondition, "plugin %q: it is staged on this node for %s with other modes or mount options",
-				u.PluginID, allocs(w.users))
+			return structs.Errorf(structs.KindPrecondition,
+				"plugin %q: it is staged on this node for %s with other modes or mount options",
+				u.PluginID, allocNames(w.users))
 		}
 		if err := w.unstageVolume(); err != nil {
 			return err
@@ -243,27 +252,33 @@ func (w *work) begin(u *Use) error {
 	}
 	before := w.publish
 	p := &publishRecord{Namespace: u.Namespace, VolumeID: u.ID, AllocID: u.AllocID, State: claimed}
-	if before != nil && before.touched() {
+	if before != nil && before.mayBePublished() {
 		if before.Grant != 0 && before.Grant != u.Grant {
-			return structs.Errorf(structs.KindConflict, "it is still mounted here under a former grant of the claim (%d, now %d): others may have used it since",
+			return structs.Errorf(structs.KindConflict,
+				"it is still mounted here under a former grant of the claim (%d, now %d): others may have used it since",
 				before.Grant, u.Grant)
 		}
 		*p = *before
 	}
-	w.publish, p.Grant = p, u.Grant
-	p.PluginID, p.ExternalID, p.Provider = u.PluginID, u.ExternalID, w.conn.Info.Provider
+	w.publish = p
+	p.Grant = u.Grant
+	p.PluginID = u.PluginID
+	p.ExternalID = u.ExternalID
+	p.Provider = w.conn.Info.Provider
 	p.ExternalNodeID = u.ExternalNodeID
-	p.AccessMode, p.AttachmentMode, p.ReadOnly = u.AccessMode, u.AttachmentMode, u.ReadOnly
+	p.AccessMode = u.AccessMode
+	p.AttachmentMode = u.AttachmentMode
+	p.ReadOnly = u.ReadOnly
 	if p.Dir == "" {
 		p.Dir = volumeDir(u.VolumeKey)
 	}
 	if before != nil && *before == *p {
 		return nil
 	}
-	return w.book.putPublish(p)
+	return w.store.putPublish(p)
 }
 
-func allocs(users []*publishRecord) string {
+func allocNames(users []*publishRecord) string {
 	names := make([]string, len(users))
 	for i, p := range users {
 		names[i] = "allocation " + structs.ShortID(p.AllocID)
@@ -272,18 +287,18 @@ func allocs(users []*publishRecord) string {
 	return strings.Join(names, ", ")
 }
 
-// isStaged believes the book only as far as it can be checked: under this boot of the kernel, and with
-// the mount still there if one was seen.
+// isStaged trusts a record only under the boot of the kernel that it was made under, and only while a mount
+// that was seen is still there.
 func (w *work) isStaged() bool {
 	s := w.stage
 	return s != nil && s.State == staged && s.BootID == w.boot &&
-		(!s.Mounted || w.table.Mounted(w.host(stagePath(s.Dir))))
+		(!s.Mounted || w.table.Mounted(w.hostPath(stagePath(s.Dir))))
 }
 
 func (w *work) isPublished() bool {
 	p := w.publish
 	return p.State == published && p.BootID == w.boot &&
-		(!p.Mounted || w.table.Mounted(w.host(targetPath(p.Dir, p.AllocID))))
+		(!p.Mounted || w.table.Mounted(w.hostPath(targetPath(p.Dir, p.AllocID))))
 }
 
 func (w *work) stageVolume(u *Use) error {
@@ -291,14 +306,18 @@ func (w *work) stageVolume(u *Use) error {
 		return nil
 	}
 	if w.stage == nil {
-		w.stage = &stageRecord{Namespace: u.Namespace, VolumeID: u.ID, PluginID: u.PluginID, ExternalID: u.ExternalID, Dir: w.publish.Dir}
+		w.stage = &stageRecord{
+			Namespace: u.Namespace, VolumeID: u.ID, PluginID: u.PluginID, ExternalID: u.ExternalID, Dir: w.publish.Dir,
+		}
 	}
 	s := w.stage
-	s.State, s.Use, s.Provider = staging, useDigest(u), w.conn.Info.Provider
-	if err := w.book.putStage(s); err != nil {
+	s.State = staging
+	s.Use = useDigest(u)
+	s.Provider = w.conn.Info.Provider
+	if err := w.store.putStage(s); err != nil {
 		return err
 	}
-	path, err := w.inPlugin(stagePath(s.Dir))
+	path, err := w.pluginPath(stagePath(s.Dir))
 	if err != nil {
 		return err
 	}
@@ -308,15 +327,17 @@ func (w *work) stageVolume(u *Use) error {
 	call := func(ctx context.Context, conn *Conn) error {
 		return conn.NodeStageVolume(ctx, &csi.StageRequest{Use: u.forPlugin(), StagingPath: path})
 	}
-	err = w.call("NodeStageVolume", u.PluginID, u.ExternalID, path, call)
+	err = w.callPlugin("NodeStageVolume", u.PluginID, u.ExternalID, path, call)
 	if err != nil {
 		return fmt.Errorf("staging: %w", err)
 	}
-	if err := w.reread(); err != nil {
+	if err := w.rereadMounts(); err != nil {
 		return err
 	}
-	s.State, s.BootID, s.Mounted = staged, w.boot, w.table.Mounted(w.host(stagePath(s.Dir)))
-	return w.book.putStage(s)
+	s.State = staged
+	s.BootID = w.boot
+	s.Mounted = w.table.Mounted(w.hostPath(stagePath(s.Dir)))
+	return w.store.putStage(s)
 }
 
 func (w *work) publishVolume(u *Use) error {
@@ -325,46 +346,48 @@ func (w *work) publishVolume(u *Use) error {
 	}
 	p := w.publish
 	p.State = publishing
-	if err := w.book.putPublish(p); err != nil {
+	if err := w.store.putPublish(p); err != nil {
 		return err
 	}
-	err := w.askPublish(u)
+	err := w.callPublish(u)
 	if csi.Code(err) == "FailedPrecondition" && w.stage != nil {
 		// The plugin may have lost what was staged (CSI spec, NodePublishVolume errors): stage again, once.
 		w.stage.State = staging
 		if err := w.stageVolume(u); err != nil {
 			return err
 		}
-		err = w.askPublish(u)
+		err = w.callPublish(u)
 	}
 	if err != nil {
 		return fmt.Errorf("publishing: %w", err)
 	}
-	if err := w.reread(); err != nil {
+	if err := w.rereadMounts(); err != nil {
 		return err
 	}
-	target := w.host(targetPath(p.Dir, p.AllocID))
+	target := w.hostPath(targetPath(p.Dir, p.AllocID))
 	p.Mounted = w.table.Mounted(target)
 	p.Writable = p.Mounted && !w.table.ReadOnly(target) && u.AttachmentMode == structs.CSIFileSystem
-	if err := w.visible(u, target); err != nil {
+	if err := w.checkVisible(u, target); err != nil {
 		return err
 	}
 	if err := w.expandPublished(u); err != nil {
 		return err
 	}
 	p.State, p.BootID = published, w.boot
-	return w.book.putPublish(p)
+	return w.store.putPublish(p)
 }
 
-func (w *work) askPublish(u *Use) error {
+func (w *work) callPublish(u *Use) error {
 	p := w.publish
-	target, err := w.inPlugin(targetPath(p.Dir, p.AllocID))
+	target, err := w.pluginPath(targetPath(p.Dir, p.AllocID))
 	if err != nil {
 		return err
 	}
-	req := &csi.PublishRequest{Use: u.forPlugin(), TargetPath: target, ReadOnly: u.ReadOnly || u.AccessMode.ReaderOnly()}
+	req := &csi.PublishRequest{
+		Use: u.forPlugin(), TargetPath: target, ReadOnly: u.ReadOnly || u.AccessMode.ReaderOnly(),
+	}
 	if w.stage != nil {
-		if req.StagingPath, err = w.inPlugin(stagePath(w.stage.Dir)); err != nil {
+		if req.StagingPath, err = w.pluginPath(stagePath(w.stage.Dir)); err != nil {
 			return err
 		}
 	}
@@ -372,21 +395,21 @@ func (w *work) askPublish(u *Use) error {
 		return fmt.Errorf("making the directory of its target: %w", err)
 	}
 	call := func(ctx context.Context, conn *Conn) error { return conn.NodePublishVolume(ctx, req) }
-	return w.call("NodePublishVolume", u.PluginID, u.ExternalID, target, call)
+	return w.callPlugin("NodePublishVolume", u.PluginID, u.ExternalID, target, call)
 }
 
-// makeDir makes a directory of the volume's. One that is mounted on is not looked into: what is there may
-// never answer.
+// makeDir makes a directory of the volume. It does not look into a mounted one: a file system may hang.
 func (w *work) makeDir(rel string) error {
-	path := w.host(rel)
+	path := w.hostPath(rel)
 	if w.table.Mounted(path) {
 		return nil
 	}
 	return os.MkdirAll(path, 0o750)
 }
 
-// visible makes sure that a task would find the volume, and not a directory of the host, at the target.
-func (w *work) visible(u *Use, target string) error {
+// checkVisible returns an error if a task would find a directory of the host at the target instead of the
+// volume.
+func (w *work) checkVisible(u *Use, target string) error {
 	if w.publish.Mounted || w.m.cfg.AcceptUnmounted {
 		return nil
 	}
@@ -397,33 +420,40 @@ func (w *work) visible(u *Use, target string) error {
 		}
 	}
 	return structs.Errorf(structs.KindPrecondition,
-		"plugin %q: NodePublishVolume: it answered that the volume is published, but the host sees nothing mounted at %s: the plugin's mounts do not reach the host",
+		"plugin %q: NodePublishVolume: it answered that the volume is published, but the host sees nothing "+
+			"mounted at %s: the plugin's mounts do not reach the host",
 		u.PluginID, target)
 }
 
 func (u *Use) forPlugin() csi.Use {
-	return csi.Use{VolumeID: u.ExternalID, AccessMode: u.AccessMode, AttachmentMode: u.AttachmentMode,
-		MountOptions: u.MountOptions, PublishContext: u.PublishContext, VolumeContext: u.VolumeContext, Secrets: u.Secrets}
+	return csi.Use{
+		VolumeID: u.ExternalID, AccessMode: u.AccessMode, AttachmentMode: u.AttachmentMode,
+		MountOptions: u.MountOptions, PublishContext: u.PublishContext, VolumeContext: u.VolumeContext,
+		Secrets: u.Secrets,
+	}
 }
 
-// call makes a call that concerns a path as the only one in flight for the volume. It may outlive the work.
-func (w *work) call(rpc, pluginID, externalID, path string, fn func(context.Context, *Conn) error) error {
+// callPlugin makes a call for a path, as the only one in flight for the volume. The call may outlive the
+// work.
+func (w *work) callPlugin(
+	rpc, pluginID, externalID, path string, fn func(context.Context, *Conn) error,
+) error {
 	conn := w.conn
 	instance := conn.Registration.AllocID
 	c := Call{PluginID: pluginID, Instance: instance, Volume: externalID, RPC: rpc, Where: path}
 	return w.m.Exclusive(w.ctx, c, func(ctx context.Context) error { return fn(ctx, conn) })
 }
 
-func (w *work) reread() (err error) {
+func (w *work) rereadMounts() (err error) {
 	w.table, err = mounts.Read()
 	return err
 }
 
-func (w *work) mount() hook.VolumeMount { return w.mountOf(w.publish) }
+func (w *work) volumeMount() hook.VolumeMount { return w.mountOf(w.publish) }
 
 func (v *Volumes) mountOf(p *publishRecord) hook.VolumeMount {
 	return hook.VolumeMount{
-		HostPath: v.host(targetPath(p.Dir, p.AllocID)),
+		HostPath: v.hostPath(targetPath(p.Dir, p.AllocID)),
 		ReadOnly: p.ReadOnly || p.AccessMode.ReaderOnly(),
 		Device:   p.AttachmentMode == structs.CSIBlockDevice,
 		Writable: p.Writable,

@@ -50,7 +50,8 @@ func TestDuty_K6_K21_K22_K24_WhatIsSentIsWhatIsUsed(t *testing.T) {
 	if pub.Get("readonly") != "true" {
 		t.Error("published writable")
 	}
-	if st := p.Calls("NodeStageVolume")[0].Get("staging_target_path"); st == "" || pub.Get("staging_target_path") != st {
+	if st := p.Calls("NodeStageVolume")[0].Get("staging_target_path"); st == "" ||
+		pub.Get("staging_target_path") != st {
 		t.Errorf("staged at %q, published from %q", st, pub.Get("staging_target_path"))
 	}
 	r.down(u)
@@ -79,7 +80,8 @@ func TestDuty_K5_K23_B4_PathsAreInThePluginsScopeAndTheirDirectoriesAreMadeAsThe
 			seen[path] = true
 			_, err := os.Stat(host)
 			parent, parentErr := os.Stat(filepath.Dir(host))
-			if isStage := strings.HasSuffix(path, "/stage"); isStage != (err == nil) || parentErr != nil || !parent.IsDir() {
+			if isStage := strings.HasSuffix(path, "/stage"); isStage != (err == nil) || parentErr != nil ||
+				!parent.IsDir() {
 				t.Errorf("%s when the plugin gets it: exists %v, its parent %v", path, err == nil, parentErr)
 			}
 		}

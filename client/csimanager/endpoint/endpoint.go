@@ -96,7 +96,9 @@ func empty(fn func(context.Context, *conn) error) func(context.Context, *conn) (
 	}
 }
 
-func (e *endpoints) create(ctx context.Context, req *structs.ClientCSICreateRequest) (*structs.ClientCSICreateResponse, error) {
+func (e *endpoints) create(
+	ctx context.Context, req *structs.ClientCSICreateRequest,
+) (*structs.ClientCSICreateResponse, error) {
 	c := csimanager.Call{Volume: "name:" + req.Name, RPC: "CreateVolume"}
 	return ask(ctx, e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSICreateResponse, error) {
 		resp, err := c.CreateVolume(ctx, req)
@@ -110,11 +112,14 @@ func (e *endpoints) create(ctx context.Context, req *structs.ClientCSICreateRequ
 			return nil, err
 		}
 		// The plugin made a volume that is not what was asked for: it is of no use to anybody.
-		del := &structs.ClientCSIDeleteRequest{PluginID: req.PluginID, ExternalID: resp.ExternalID, Secrets: req.Secrets}
+		del := &structs.ClientCSIDeleteRequest{
+			PluginID: req.PluginID, ExternalID: resp.ExternalID, Secrets: req.Secrets,
+		}
 		if delErr := c.DeleteVolume(ctx, del); delErr != nil {
 			return nil, errors.Join(err, delErr)
 		}
-		return nil, structs.Errorf(structs.KindInvalid, "%v; the volume %q that was made is deleted again", err, resp.ExternalID)
+		return nil, structs.Errorf(structs.KindInvalid,
+			"%v; the volume %q that was made is deleted again", err, resp.ExternalID)
 	})
 }
 
@@ -125,7 +130,9 @@ func (e *endpoints) delete(ctx context.Context, req *structs.ClientCSIDeleteRequ
 	}))
 }
 
-func (e *endpoints) attach(ctx context.Context, req *structs.ClientCSIAttachRequest) (*structs.ClientCSIAttachResponse, error) {
+func (e *endpoints) attach(
+	ctx context.Context, req *structs.ClientCSIAttachRequest,
+) (*structs.ClientCSIAttachResponse, error) {
 	c := csimanager.Call{Volume: req.ExternalID, RPC: "ControllerPublishVolume", Where: req.ExternalNodeID}
 	return ask(ctx, e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSIAttachResponse, error) {
 		resp, err := c.ControllerPublishVolume(ctx, req)
@@ -144,7 +151,9 @@ func (e *endpoints) detach(ctx context.Context, req *structs.ClientCSIDetachRequ
 }
 
 // validate changes nothing: where the plugin cannot answer, another may be asked.
-func (e *endpoints) validate(ctx context.Context, req *structs.ClientCSIValidateRequest) (*structs.Empty, error) {
+func (e *endpoints) validate(
+	ctx context.Context, req *structs.ClientCSIValidateRequest,
+) (*structs.Empty, error) {
 	conn, err := e.controller(req)
 	if err != nil {
 		return nil, err
@@ -159,7 +168,9 @@ func (e *endpoints) validate(ctx context.Context, req *structs.ClientCSIValidate
 	return &structs.Empty{}, nil
 }
 
-func (e *endpoints) expand(ctx context.Context, req *structs.ClientCSIExpandRequest) (*structs.ClientCSIExpandResponse, error) {
+func (e *endpoints) expand(
+	ctx context.Context, req *structs.ClientCSIExpandRequest,
+) (*structs.ClientCSIExpandResponse, error) {
 	c := csimanager.Call{Volume: req.ExternalID, RPC: "ControllerExpandVolume"}
 	return ask(ctx, e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSIExpandResponse, error) {
 		resp, err := c.ControllerExpandVolume(ctx, req)
@@ -174,7 +185,9 @@ func (e *endpoints) expand(ctx context.Context, req *structs.ClientCSIExpandRequ
 }
 
 // list is about no single volume and waits for none.
-func (e *endpoints) list(ctx context.Context, req *structs.ClientCSIListRequest) (*structs.ClientCSIListResponse, error) {
+func (e *endpoints) list(
+	ctx context.Context, req *structs.ClientCSIListRequest,
+) (*structs.ClientCSIListResponse, error) {
 	conn, err := e.controller(req)
 	if err != nil {
 		return nil, err
@@ -187,7 +200,9 @@ func (e *endpoints) list(ctx context.Context, req *structs.ClientCSIListRequest)
 // The call of the plugin goes on.
 const detachTime = 20 * time.Second
 
-func (e *endpoints) nodeDetach(ctx context.Context, req *structs.ClientCSINodeDetachRequest) (*structs.Empty, error) {
+func (e *endpoints) nodeDetach(
+	ctx context.Context, req *structs.ClientCSINodeDetachRequest,
+) (*structs.Empty, error) {
 	ctx, cancel := context.WithTimeout(ctx, detachTime)
 	defer cancel()
 	k := volumeKey(req.VolumeNamespace, req.VolumeID)
