@@ -28,11 +28,11 @@ type dirMode struct {
 	once bool // a driver changes it later: the mode of one that is there stays
 }
 
-// layout lists the directories of an allocation with their modes. The shared ones are open to the users of all
-// tasks. A task's own are root's until its driver, which knows the task's user, gives them to that user: what a
-// driver or a task has made of them stays when the agent starts again. A closed directory above them keeps the
-// other users of the machine out: a driver with roots shows each task the inner directories only. A driver
-// without roots opens the closed ones to the user of the task.
+// layout lists the directories of an allocation with their modes. The shared ones are open to the users of
+// all tasks. A task's own are root's until its driver, which knows the task's user, gives them to that user:
+// what a driver or a task has made of them stays when the agent starts again. A closed directory above them
+// keeps the other users of the machine out: a driver with roots shows each task the inner directories only. A
+// driver without roots opens the closed ones to the user of the task.
 func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 	shared := filepath.Join(root, sharedDir)
 	rootless := slices.ContainsFunc(g.Tasks, HostPaths)
@@ -117,7 +117,8 @@ func removeDirs(root string) error {
 		below = append(below, m.Mountpoint)
 	}
 	if len(below) > 0 {
-		return structs.Errorf(structs.KindPrecondition, "not removing %s: mounted in it are still %s", resolved, strings.Join(below, ", "))
+		return structs.Errorf(structs.KindPrecondition,
+			"not removing %s: mounted in it are still %s", resolved, strings.Join(below, ", "))
 	}
 	return os.RemoveAll(resolved)
 }

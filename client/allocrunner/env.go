@@ -21,7 +21,10 @@ type variables map[string]string
 
 // taskVariables gathers a task's environment and the node's facts. It returns the task's environment and
 // everything that may be referred to, the environment included.
-func taskVariables(alloc *structs.Allocation, g *structs.TaskGroup, t *structs.Task, node *structs.Node, paths TaskPaths, region string) (env map[string]string, vars variables) {
+func taskVariables(
+	alloc *structs.Allocation, g *structs.TaskGroup, t *structs.Task,
+	node *structs.Node, paths TaskPaths, region string,
+) (env map[string]string, vars variables) {
 	own := map[string]string{
 		"ALLOC_ID": alloc.ID, "SHORT_ALLOC_ID": structs.ShortID(alloc.ID), "ALLOC_NAME": alloc.Name,
 		"ALLOC_INDEX": strconv.Itoa(alloc.Index()), "TASK_NAME": t.Name, "GROUP_NAME": g.Name,

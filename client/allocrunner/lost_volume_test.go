@@ -60,7 +60,7 @@ func TestWhatIsLostStaysLost(t *testing.T) {
 		w.fail["up b"] = func() error { <-block; return context.Canceled }
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
-		r.record("volume data was taken away", true) // and then the agent is killed
+		r.recordFailure("volume data was taken away", true) // and then the agent is killed
 		a.cancel()
 		close(block)
 		a.stop()

@@ -68,51 +68,51 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 	t.env = t.buildEnv()
 	if user := t.env.Config.User; slices.Contains(t.r.deps.DeniedUsers, user) {
 		err := structs.Errorf(structs.KindDenied, "this node runs no task as user %q", user)
-		return t.notStarted(ctx, structs.TaskEventSetupFailure, err), false
+		return t.recordStartFailure(ctx, structs.TaskEventSetupFailure, err), false
 	}
 	if err := t.hooks.up(ctx); err != nil {
-		return t.notStarted(ctx, structs.TaskEventHookFailed, err), false
+		return t.recordStartFailure(ctx, structs.TaskEventHookFailed, err), false
 	}
 	// Hooks add to the environment (a plugin's socket, say); the driver's config may name what they added.
 	t.env.Config.Config = variables(t.env.Config.Env).expandMap(t.env.Config.Config)
 	d, err := t.r.deps.Drivers.Driver(t.env.Task.Driver)
 	if err != nil {
-		return t.notStarted(ctx, structs.TaskEventDriverFailure, err), false
+		return t.recordStartFailure(ctx, structs.TaskEventDriverFailure, err), false
 	}
 	if err := d.Validate(t.env.Config.Config); err != nil {
-		return t.notStarted(ctx, structs.TaskEventDriverFailure, err), false
+		return t.recordStartFailure(ctx, structs.TaskEventDriverFailure, err), false
 	}
-	if err := t.save(func(rec *taskRecord) { rec.Starting = true }); err != nil {
-		return t.notStarted(ctx, structs.TaskEventSetupFailure, err), false
+	if err := t.saveRecord(func(rec *taskRecord) { rec.Starting = true }); err != nil {
+		return t.recordStartFailure(ctx, structs.TaskEventSetupFailure, err), false
 	}
 	t.clean = false
 	h, err := d.Start(ctx, t.env.Config)
 	if err != nil {
-		return t.notStarted(ctx, structs.TaskEventDriverFailure, err), false
+		return t.recordStartFailure(ctx, structs.TaskEventDriverFailure, err), false
 	}
-	t.set(func(rec *taskRecord, s *structs.TaskState) {
+	t.updateRecord(func(rec *taskRecord, s *structs.TaskState) {
 		rec.Handle, rec.Starting, rec.Ran = h, false, true
 		s.State, s.StartedAt = structs.TaskRunning, time.Now()
-	}, event(structs.TaskEventStarted, "Task started by client"))
+	}, newEvent(structs.TaskEventStarted, "Task started by client"))
 	t.logger.Info("task started", "pid", h.PID, "driver", h.Driver)
 	return ending{}, true
 }
 
-// notStarted records why the process could not be started, unless it was to stop anyway. What can never
-// succeed is final.
-func (t *task) notStarted(ctx context.Context, kind string, err error) ending {
+// recordStartFailure records why the process could not be started, unless it was to stop anyway. What can
+// never succeed is final.
+func (t *task) recordStartFailure(ctx context.Context, kind string, err error) ending {
 	if ctx.Err() == nil {
 		t.logger.Warn("starting the task failed", "error", err)
-		t.set(nil, event(kind, "%v", err))
+		t.updateRecord(nil, newEvent(kind, "%v", err))
 	}
 	final := structs.IsKind(err, structs.KindInvalid) || structs.IsKind(err, structs.KindDenied) ||
 		errors.Is(err, errReadOnly)
 	return ending{final: final, reason: err.Error()}
 }
 
-// follow accompanies a running process to its end, which it brings about when the task is killed or a
-// hook wants it restarted. It reports false when the task was killed, or ctx ended.
-func (t *task) follow(ctx context.Context, d driver.Driver) (ending, bool) {
+// superviseProcess accompanies a running process to its end, which it brings about when the task is killed or
+// a hook wants it restarted. It reports false when the task was killed, or ctx ended.
+func (t *task) superviseProcess(ctx context.Context, d driver.Driver) (ending, bool) {
 	select {
 	case <-t.restarts: // meant a process that has ended by itself
 	default:
@@ -122,30 +122,30 @@ func (t *task) follow(ctx context.Context, d driver.Driver) (ending, bool) {
 	waited := make(chan struct{})
 	go func() {
 		defer close(waited)
-		t.wait(waiting, d, exited)
+		t.waitForExit(waiting, d, exited)
 	}()
 	defer func() { stopWaiting(); <-waited }()
 	stopHooks := t.startHooks(ctx)
 	defer stopHooks()
 	select {
 	case res := <-exited:
-		return t.exited(res), true
+		return t.recordExit(res), true
 	case reason := <-t.restarts:
-		t.set(nil, event(structs.TaskEventRestartSignal, "%s", reason))
+		t.updateRecord(nil, newEvent(structs.TaskEventRestartSignal, "%s", reason))
 		res := t.stopProcess(ctx, d, exited)
 		if res != nil {
-			t.exited(res)
+			t.recordExit(res)
 		}
 		return ending{reason: reason}, res != nil
 	case <-t.killed.Done():
-		t.killing(ctx, d, exited)
+		t.killProcess(ctx, d, exited)
 	case <-ctx.Done():
 	}
 	return ending{}, false
 }
 
-// wait sends how the process ended. It sends nothing when ctx ends first.
-func (t *task) wait(ctx context.Context, d driver.Driver, exited chan<- *driver.ExitResult) {
+// waitForExit sends how the process ended. It sends nothing when ctx ends first.
+func (t *task) waitForExit(ctx context.Context, d driver.Driver, exited chan<- *driver.ExitResult) {
 	res, err := d.Wait(ctx, t.id)
 	if ctx.Err() != nil {
 		return
@@ -167,7 +167,7 @@ func (t *task) startHooks(agent context.Context) (stop func()) {
 	var started []hook.Started
 	begin := func() {
 		defer close(done)
-		if t.live && !t.upAgain(waiting) {
+		if t.live && !t.setUpAgain(waiting) {
 			return
 		}
 		for _, h := range t.list {
@@ -195,9 +195,9 @@ func (t *task) startHooks(agent context.Context) (stop func()) {
 	}
 }
 
-// upAgain takes the hooks of a process that was taken up again up, once the allocation's are; a fault is
+// setUpAgain takes the hooks of a process that was taken up again up, once the allocation's are; a fault is
 // tried again, since the process runs on all the same. It reports false when ctx ended.
-func (t *task) upAgain(ctx context.Context) bool {
+func (t *task) setUpAgain(ctx context.Context) bool {
 	select {
 	case <-t.r.ready:
 	case <-ctx.Done():
@@ -217,14 +217,14 @@ func (t *task) upAgain(ctx context.Context) bool {
 	}
 }
 
-// killing carries out a kill and waits for the end.
-func (t *task) killing(ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult) {
+// killProcess carries out a kill and waits for the end.
+func (t *task) killProcess(ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult) {
 	cause := context.Cause(t.killed)
 	var why stopError
 	if errors.As(cause, &why) && why.event != "" {
-		t.set(nil, event(why.event, "%s", why.reason))
+		t.updateRecord(nil, newEvent(why.event, "%s", why.reason))
 	}
-	t.set(nil, event(structs.TaskEventKilling, "Sent interrupt: %v", cause))
+	t.updateRecord(nil, newEvent(structs.TaskEventKilling, "Sent interrupt: %v", cause))
 	if delay := t.spec().ShutdownDelay; delay > 0 {
 		timer := time.NewTimer(delay)
 		defer timer.Stop()
@@ -232,21 +232,21 @@ func (t *task) killing(ctx context.Context, d driver.Driver, exited <-chan *driv
 		case <-timer.C:
 		case <-t.r.lost.Done():
 		case res := <-exited:
-			t.killedWith(res)
+			t.recordKilled(res)
 			return
 		case <-ctx.Done():
 			return
 		}
 	}
 	if res := t.stopProcess(ctx, d, exited); res != nil {
-		t.killedWith(res)
+		t.recordKilled(res)
 	}
 }
 
-func (t *task) killedWith(res *driver.ExitResult) {
-	e := event(structs.TaskEventKilled, "Task successfully killed")
+func (t *task) recordKilled(res *driver.ExitResult) {
+	e := newEvent(structs.TaskEventKilled, "Task successfully killed")
 	e.ExitCode, e.Signal = res.ExitCode, res.Signal
-	t.set(nil, e)
+	t.updateRecord(nil, e)
 }
 
 // defaultKillTimeout applies to a task that names none.
@@ -254,14 +254,16 @@ const defaultKillTimeout = 5 * time.Second
 
 // stopProcess has the driver stop the process, again until it has ended; one for which there is no time
 // is killed. It returns nil when ctx ends first.
-func (t *task) stopProcess(ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult) *driver.ExitResult {
+func (t *task) stopProcess(
+	ctx context.Context, d driver.Driver, exited <-chan *driver.ExitResult,
+) *driver.ExitResult {
 	pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
 	for {
 		lost := t.r.lost.Done()
 		if t.r.lost.Err() != nil {
 			lost = nil
 		}
-		err := t.askToStop(ctx, d)
+		err := t.stopOnce(ctx, d)
 		timer := time.NewTimer(pause.Next())
 		select {
 		case res := <-exited:
@@ -278,8 +280,8 @@ func (t *task) stopProcess(ctx context.Context, d driver.Driver, exited <-chan *
 	}
 }
 
-// askToStop gives the process its time to end, which is over when the allocation is lost.
-func (t *task) askToStop(ctx context.Context, d driver.Driver) error {
+// stopOnce gives the process its time to end, which is over when the allocation is lost.
+func (t *task) stopOnce(ctx context.Context, d driver.Driver) error {
 	if t.r.lost.Err() != nil {
 		return d.Stop(ctx, t.id, "SIGKILL", 0)
 	}
@@ -294,15 +296,16 @@ func (t *task) askToStop(ctx context.Context, d driver.Driver) error {
 	return d.Stop(ctx, t.id, spec.KillSignal, timeout)
 }
 
-// exited records how the process ended.
-func (t *task) exited(res *driver.ExitResult) ending {
-	e := event(structs.TaskEventTerminated, "%s", describeExit(res))
+// recordExit records how the process ended.
+func (t *task) recordExit(res *driver.ExitResult) ending {
+	e := newEvent(structs.TaskEventTerminated, "%s", describeExit(res))
 	e.ExitCode, e.Signal = res.ExitCode, res.Signal
 	if res.OOMKilled {
 		e.Details = map[string]string{"oom_killed": "true"}
 	}
-	t.set(nil, e)
-	t.logger.Info("task ended", "exit_code", res.ExitCode, "signal", res.Signal, "oom_killed", res.OOMKilled, "error", res.Err)
+	t.updateRecord(nil, e)
+	t.logger.Info("task ended",
+		"exit_code", res.ExitCode, "signal", res.Signal, "oom_killed", res.OOMKilled, "error", res.Err)
 	return ending{ok: res.Successful(), reason: describeExit(res)}
 }
 

@@ -41,7 +41,7 @@ func TestRestartPolicy(t *testing.T) {
 		{"what never can", history{}, fail, false, ending{final: true, reason: "r"}, decision{failed: true, reason: "r"}, 0},
 	} {
 		h := tc.h
-		if got := h.next(tc.p, tc.finite, now, tc.e); got != tc.want || h.Count != tc.count {
+		if got := h.decide(tc.p, tc.finite, now, tc.e); got != tc.want || h.Count != tc.count {
 			t.Errorf("%s: got %+v, count %d; want %+v, count %d", tc.name, got, h.Count, tc.want, tc.count)
 		}
 	}
@@ -74,7 +74,7 @@ func TestStatus(t *testing.T) {
 			state, failed := strings.CutPrefix(word, "!")
 			tasks[string(rune('a'+i))] = &structs.TaskState{State: state, Failed: failed}
 		}
-		if got, _ := status(tasks); got != tc.want {
+		if got, _ := summarizeTasks(tasks); got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.states, got, tc.want)
 		}
 	}
@@ -151,9 +151,9 @@ func TestSteps(t *testing.T) {
 	}
 	var saved [][]string
 	var full error
-	s := &steps{logger: hclog.NewNullLogger(), save: func(b []string) error { saved = append(saved, b); return full }}
+	s := &hookSequence{logger: hclog.NewNullLogger(), save: func(b []string) error { saved = append(saved, b); return full }}
 	for _, n := range []string{"a", "b", "c"} {
-		s.list = append(s.list, step{n, do("up " + n), do("down " + n)})
+		s.list = append(s.list, boundHook{n, do("up " + n), do("down " + n)})
 	}
 	ctx := context.Background()
 	failing["up c"] = 1

@@ -42,7 +42,8 @@ func Saved(db *store.DB) ([]*structs.Allocation, error) {
 	allocs := make([]*structs.Allocation, 0, len(records))
 	for _, r := range records {
 		if r.Value.Alloc == nil || r.Value.Alloc.Job == nil {
-			err = errors.Join(err, structs.Errorf(structs.KindInternal, "the record of allocation %s is not whole", r.Key))
+			err = errors.Join(err,
+				structs.Errorf(structs.KindInternal, "the record of allocation %s is not whole", r.Key))
 			continue
 		}
 		allocs = append(allocs, r.Value.Alloc)
@@ -50,8 +51,8 @@ func Saved(db *store.DB) ([]*structs.Allocation, error) {
 	return allocs, err
 }
 
-// forget removes every record of an allocation, its own last.
-func forget(db *store.DB, alloc *structs.Allocation) error {
+// deleteRecords removes every record of an allocation, its own last.
+func deleteRecords(db *store.DB, alloc *structs.Allocation) error {
 	tasks, err := taskTable.All(db, store.Key(alloc.ID, ""))
 	for _, t := range tasks {
 		err = errors.Join(err, taskTable.Delete(db, t.Key))

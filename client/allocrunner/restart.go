@@ -36,7 +36,9 @@ const (
 )
 
 // defaultRestart applies to a task whose job names no policy.
-var defaultRestart = structs.RestartPolicy{Attempts: 2, Interval: 30 * time.Minute, Delay: 15 * time.Second, Mode: restartFail}
+var defaultRestart = structs.RestartPolicy{
+	Attempts: 2, Interval: 30 * time.Minute, Delay: 15 * time.Second, Mode: restartFail,
+}
 
 // restartPolicy is the task's own policy, else its group's.
 func restartPolicy(g *structs.TaskGroup, t *structs.Task) structs.RestartPolicy {
@@ -49,9 +51,9 @@ func restartPolicy(g *structs.TaskGroup, t *structs.Task) structs.RestartPolicy 
 	return defaultRestart
 }
 
-// next decides what follows an ending. finite says that the task is expected to end by itself, so that a
+// decide decides what follows an ending. finite says that the task is expected to end by itself, so that a
 // success is its end. The history counts every restart, also those after a success.
-func (h *history) next(p structs.RestartPolicy, finite bool, now time.Time, e ending) decision {
+func (h *history) decide(p structs.RestartPolicy, finite bool, now time.Time, e ending) decision {
 	switch {
 	case e.ok && finite:
 		return decision{}
@@ -70,5 +72,7 @@ func (h *history) next(p structs.RestartPolicy, finite bool, now time.Time, e en
 		*h = history{}
 		return decision{restart: true, delay: delay, reason: e.reason + "; attempts of this interval are used up"}
 	}
-	return decision{failed: true, reason: fmt.Sprintf("exceeded %d restarts in %s: %s", p.Attempts, p.Interval, e.reason)}
+	return decision{
+		failed: true, reason: fmt.Sprintf("exceeded %d restarts in %s: %s", p.Attempts, p.Interval, e.reason),
+	}
 }

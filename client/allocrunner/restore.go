@@ -10,7 +10,9 @@ import (
 
 // Salvage makes the runner of an allocation that was on this node before, without its record: its tasks are
 // looked for as after a restart, and every hook is taken to be up.
-func Salvage(deps Deps, alloc *structs.Allocation) (*Runner, error) { return begin(deps, alloc, true) }
+func Salvage(deps Deps, alloc *structs.Allocation) (*Runner, error) {
+	return newRecorded(deps, alloc, true)
+}
 
 // Leftover reports whether there is something of an allocation on this node, whatever the store says.
 func Leftover(deps Deps, id string) bool {
@@ -52,7 +54,7 @@ func Restore(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 		r.hooks.begun = rec.Begun
 	}
 	for _, t := range r.tasks {
-		if err := t.load(); err != nil {
+		if err := t.loadRecord(); err != nil {
 			return nil, err
 		}
 	}

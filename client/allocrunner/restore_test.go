@@ -402,7 +402,7 @@ func TestAHandleThatWasNotRecordedIsFoundByItsTask(t *testing.T) {
 			t.Fatal(err)
 		}
 		d, _ := a.deps.Drivers.Driver("fake")
-		if err := r.tasks[0].save(func(rec *taskRecord) { rec.Starting = true }); err != nil {
+		if err := r.tasks[0].saveRecord(func(rec *taskRecord) { rec.Starting = true }); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := d.Start(context.Background(), &driver.TaskConfig{ID: "alloc1/web"}); err != nil {
@@ -443,8 +443,8 @@ func TestTheOrderToStopIsHeardBeforeTheServersAre(t *testing.T) {
 		up, cancel := r.whileWanted(b.ctx)
 		defer cancel()
 		var begins, starts bool
-		b.wg.Go(func() { begins = r.mayBegin(up) })
-		b.wg.Go(func() { starts = r.tasks[0].mayStart(b.ctx) })
+		b.wg.Go(func() { begins = r.awaitMaySetUp(up) })
+		b.wg.Go(func() { starts = r.tasks[0].awaitMayStart(b.ctx) })
 		synctest.Wait()
 		r.Stop("it is not wanted") // nobody carries the order to the task: Run was not called
 		if up.Err() == nil {

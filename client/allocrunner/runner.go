@@ -51,7 +51,7 @@ type Runner struct {
 	env      *hook.AllocEnv
 	restored bool // by an agent that found it in the store
 	tasks    []*task
-	hooks    *steps
+	hooks    *hookSequence
 
 	mu       sync.Mutex
 	rec      allocRecord
@@ -77,10 +77,10 @@ type Runner struct {
 // New makes the runner of an allocation that is new to this node and records it. alloc has its Job. Where
 // something of it is left whose record was lost, it is salvaged.
 func New(deps Deps, alloc *structs.Allocation) (*Runner, error) {
-	return begin(deps, alloc, Leftover(deps, alloc.ID))
+	return newRecorded(deps, alloc, Leftover(deps, alloc.ID))
 }
 
-func begin(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, error) {
+func newRecorded(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, error) {
 	r, err := newRunner(deps, alloc)
 	if err != nil {
 		return nil, err
@@ -92,14 +92,15 @@ func begin(deps Deps, alloc *structs.Allocation, salvaged bool) (*Runner, error)
 		return nil, err
 	}
 	for _, t := range r.tasks {
-		t.received()
+		t.recordReceived()
 	}
 	return r, nil
 }
 
 func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	if alloc.Job == nil || alloc.Job.Group(alloc.TaskGroup) == nil {
-		return nil, structs.Errorf(structs.KindInvalid, "allocation %s: its job has no group %q", alloc.ID, alloc.TaskGroup)
+		return nil, structs.Errorf(structs.KindInvalid,
+			"allocation %s: its job has no group %q", alloc.ID, alloc.TaskGroup)
 	}
 	r := &Runner{
 		deps: deps, logger: deps.Logger.With("alloc_id", alloc.ID), id: alloc.ID,
@@ -111,9 +112,10 @@ func newRunner(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	r.lost, r.lose = context.WithCancel(context.Background())
 	group := alloc.Job.Group(alloc.TaskGroup)
 	r.env = &hook.AllocEnv{Alloc: alloc, Group: group, Dir: r.dir}
-	r.hooks = &steps{logger: r.logger, save: r.saveBegun}
+	r.hooks = &hookSequence{logger: r.logger, save: r.saveBegun}
 	for _, h := range deps.AllocHooks(r.env) {
-		r.hooks.list = append(r.hooks.list, step{h.Name(), func(ctx context.Context) error { return h.Up(ctx, r.env) }, h.Down})
+		r.hooks.list = append(r.hooks.list,
+			boundHook{h.Name(), func(ctx context.Context) error { return h.Up(ctx, r.env) }, h.Down})
 	}
 	for _, spec := range group.Tasks {
 		r.tasks = append(r.tasks, newTask(r, spec))
@@ -181,7 +183,7 @@ func (r *Runner) Stop(reason string) { r.stop(stopError{reason: reason}) }
 // Lose ends the allocation as failed because something it uses is no longer its own: its tasks are killed
 // at once, also when they are being stopped already, and everything is taken down. The next agent knows.
 func (r *Runner) Lose(reason string) {
-	r.record(reason, true)
+	r.recordFailure(reason, true)
 	r.lose()
 	r.stop(failError{reason, structs.TaskEventLost})
 }
@@ -193,8 +195,8 @@ func (r *Runner) Destroy() {
 	r.destroyed.Do(func() { close(r.destroy) })
 }
 
-// changed tells what the servers should know.
-func (r *Runner) changed() { r.deps.Changed(r.ClientState()) }
+// notifyChanged tells what the servers should know.
+func (r *Runner) notifyChanged() { r.deps.Changed(r.ClientState()) }
 
 // ClientState is what the servers should know of the allocation.
 func (r *Runner) ClientState() *structs.AllocClientUpdate {
@@ -202,7 +204,7 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	for _, t := range r.tasks {
 		u.TaskStates[t.name] = t.state()
 	}
-	u.ClientStatus, u.ClientDescription = status(u.TaskStates)
+	u.ClientStatus, u.ClientDescription = summarizeTasks(u.TaskStates)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
@@ -221,7 +223,7 @@ func (r *Runner) SetProgress(reason string) {
 	r.progress = reason
 	r.mu.Unlock()
 	if !same {
-		r.changed()
+		r.notifyChanged()
 	}
 }
 
@@ -251,8 +253,8 @@ func (r *Runner) Run(ctx context.Context) {
 		t.reattach(ctx)
 	}
 	close(r.attached)
-	r.resume()
-	r.changed()
+	r.resumeStop()
+	r.notifyChanged()
 	r.wg.Go(func() { r.stopTasks(ctx) })
 	var tasks sync.WaitGroup
 	for _, t := range r.tasks {
@@ -267,13 +269,13 @@ func (r *Runner) Run(ctx context.Context) {
 	close(r.unwound)
 	select {
 	case <-r.destroy:
-		r.remove(ctx)
+		r.removeUntilDone(ctx)
 	case <-ctx.Done():
 	}
 }
 
-// resume takes up again an end that was decided before the agent restarted.
-func (r *Runner) resume() {
+// resumeStop takes up again an end that was decided before the agent restarted.
+func (r *Runner) resumeStop() {
 	r.mu.Lock()
 	rec := r.rec
 	r.mu.Unlock()
@@ -288,13 +290,13 @@ func (r *Runner) resume() {
 	}
 }
 
-// remove removes directory and records, again and again until done.
-func (r *Runner) remove(ctx context.Context) {
+// removeUntilDone removes directory and records, again and again until done.
+func (r *Runner) removeUntilDone(ctx context.Context) {
 	pause := downRetry
 	for {
 		err := removeDirs(r.dir)
 		if err == nil {
-			err = forget(r.deps.DB, r.Alloc())
+			err = deleteRecords(r.deps.DB, r.Alloc())
 		}
 		if err == nil {
 			return
@@ -311,7 +313,7 @@ func (r *Runner) remove(ctx context.Context) {
 func (r *Runner) setUp(ctx context.Context) {
 	up, cancel := r.whileWanted(ctx)
 	defer cancel()
-	if r.finished() || ctx.Err() != nil || !r.mayBegin(up) {
+	if r.finished() || ctx.Err() != nil || !r.awaitMaySetUp(up) {
 		return
 	}
 	pause := downRetry
@@ -327,7 +329,7 @@ func (r *Runner) setUp(ctx context.Context) {
 			close(r.ready)
 			return
 		case !r.anyRunning():
-			r.fail(err)
+			r.failSetup(err)
 			return
 		}
 		wait := pause.Next()
@@ -347,9 +349,9 @@ func (r *Runner) whileWanted(ctx context.Context) (context.Context, context.Canc
 	return wanted, func() { leave(); cancel() }
 }
 
-// mayBegin waits, for an allocation of a former agent of which nothing runs any more, until the servers
+// awaitMaySetUp waits, for an allocation of a former agent of which nothing runs any more, until the servers
 // have been heard: they may not want it now.
-func (r *Runner) mayBegin(ctx context.Context) bool {
+func (r *Runner) awaitMaySetUp(ctx context.Context) bool {
 	if ctx.Err() != nil {
 		return false
 	}
@@ -364,16 +366,16 @@ func (r *Runner) mayBegin(ctx context.Context) bool {
 	}
 }
 
-// fail ends an allocation whose hooks did not come up: every task fails with an event that says why.
-func (r *Runner) fail(err error) {
+// failSetup ends an allocation whose hooks did not come up: every task fails with an event that says why.
+func (r *Runner) failSetup(err error) {
 	r.logger.Error("setting up the allocation failed", "error", err)
 	reason := "setting up the allocation failed: " + err.Error()
-	r.record(reason, false)
+	r.recordFailure(reason, false)
 	r.stop(failError{reason, structs.TaskEventSetupFailure})
 }
 
-// record makes durable why the allocation fails; the first reason stays.
-func (r *Runner) record(reason string, lost bool) {
+// recordFailure makes durable why the allocation fails; the first reason stays.
+func (r *Runner) recordFailure(reason string, lost bool) {
 	err := r.saveRecord(func(rec *allocRecord) {
 		rec.Failure, rec.Lost = cmp.Or(rec.Failure, reason), rec.Lost || lost
 	})
@@ -398,7 +400,7 @@ func (r *Runner) stopTasks(ctx context.Context) {
 		return
 	}
 	cause := context.Cause(r.stopping)
-	if d := r.group().ShutdownDelay; d != nil && r.anyRunning() && !r.delay(ctx, *d) {
+	if d := r.group().ShutdownDelay; d != nil && r.anyRunning() && !r.waitShutdownDelay(ctx, *d) {
 		return
 	}
 	for _, leaders := range []bool{true, false} {
@@ -412,8 +414,8 @@ func (r *Runner) stopTasks(ctx context.Context) {
 	}
 }
 
-// delay waits, unless there is no time for it. It reports false when ctx ended.
-func (r *Runner) delay(ctx context.Context, d time.Duration) bool {
+// waitShutdownDelay waits, unless there is no time for it. It reports false when ctx ended.
+func (r *Runner) waitShutdownDelay(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

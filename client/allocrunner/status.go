@@ -2,9 +2,9 @@ package allocrunner
 
 import "berth/structs"
 
-// status sums the states of an allocation's tasks up. It is terminal only when every task is dead:
+// summarizeTasks sums the states of an allocation's tasks up. It is terminal only when every task is dead:
 // until then something of the allocation may still use what it was given.
-func status(tasks map[string]*structs.TaskState) (state, description string) {
+func summarizeTasks(tasks map[string]*structs.TaskState) (state, description string) {
 	var pending, running, dead, failed int
 	for _, t := range tasks {
 		switch t.State {

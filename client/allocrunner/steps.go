@@ -15,16 +15,16 @@ import (
 // downRetry paces the attempts to take down what would not go down.
 var downRetry = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
-// step is a hook of either kind with its environment bound.
-type step struct {
+// boundHook is a hook of either kind with its environment bound.
+type boundHook struct {
 	name string
 	up   func(ctx context.Context) error
 	down func(ctx context.Context) error
 }
 
-// steps runs hooks up in order and down in reverse, and keeps on record which are begun.
-type steps struct {
-	list  []step
+// hookSequence runs hooks up in order and down in reverse, and keeps on record which are begun.
+type hookSequence struct {
+	list  []boundHook
 	begun []string
 	// save makes begun durable.
 	save   func(begun []string) error
@@ -42,9 +42,9 @@ func (e *hookError) Unwrap() error { return e.err }
 
 // up takes every hook up, each on record before it is begun. At the first that fails it stops: down then
 // takes down that one and those before it.
-func (s *steps) up(ctx context.Context) error {
+func (s *hookSequence) up(ctx context.Context) error {
 	for _, st := range s.list {
-		if err := s.begin(st.name); err != nil {
+		if err := s.recordBegun(st.name); err != nil {
 			return &hookError{st.name, err}
 		}
 		begin := time.Now()
@@ -56,7 +56,7 @@ func (s *steps) up(ctx context.Context) error {
 	return nil
 }
 
-func (s *steps) begin(name string) error {
+func (s *hookSequence) recordBegun(name string) error {
 	if slices.Contains(s.begun, name) {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (s *steps) begin(name string) error {
 // down takes what is begun down in reverse, past errors, and returns all of them. What went down is off
 // the record, so that the next call does only the rest. A hook on record that this agent does not have
 // (it is of another version) is dropped.
-func (s *steps) down(ctx context.Context) error {
+func (s *hookSequence) down(ctx context.Context) error {
 	var errs []error
 	for _, st := range slices.Backward(s.list) {
 		if !slices.Contains(s.begun, st.name) {
@@ -95,7 +95,7 @@ func (s *steps) down(ctx context.Context) error {
 }
 
 // downUntilDone repeats down until it succeeds. It reports false when ctx ended first.
-func (s *steps) downUntilDone(ctx context.Context) bool {
+func (s *hookSequence) downUntilDone(ctx context.Context) bool {
 	pause := downRetry
 	for {
 		err := s.down(ctx)

@@ -22,14 +22,14 @@ type task struct {
 	name   string
 	id     string // the driver's: "<alloc id>/<task>"
 	logger hclog.Logger
-	hooks  *steps
+	hooks  *hookSequence
 	list   []hook.Task
 	env    *hook.TaskEnv // of the current start; only the task's own goroutine touches it
 
 	mu  sync.Mutex
 	rec taskRecord
 
-	seeking  *driver.Handle // a process of a former agent of which it is not known whether it runs
+	sought   *driver.Handle // a process of a former agent of which it is not known whether it runs
 	live     bool           // the process of a former agent was found again
 	clean    bool           // the driver surely holds nothing of the task: it may start
 	restarts chan string    // reasons to restart, from hooks
@@ -47,17 +47,18 @@ func newTask(r *Runner, spec *structs.Task) *task {
 	}
 	t.killed, t.kill = context.WithCancelCause(context.Background())
 	t.list = append([]hook.Task{&volumeMounts{t}}, r.deps.TaskHooks(r.env, spec)...)
-	t.hooks = &steps{logger: t.logger, save: func(begun []string) error {
-		return t.save(func(rec *taskRecord) { rec.Begun = begun })
+	t.hooks = &hookSequence{logger: t.logger, save: func(begun []string) error {
+		return t.saveRecord(func(rec *taskRecord) { rec.Begun = begun })
 	}}
 	for _, h := range t.list {
-		t.hooks.list = append(t.hooks.list, step{h.Name(), func(ctx context.Context) error { return h.Up(ctx, t.env) }, h.Down})
+		t.hooks.list = append(t.hooks.list,
+			boundHook{h.Name(), func(ctx context.Context) error { return h.Up(ctx, t.env) }, h.Down})
 	}
 	return t
 }
 
-// load reads the task's record.
-func (t *task) load() error {
+// loadRecord reads the task's record.
+func (t *task) loadRecord() error {
 	rec, err := taskTable.Get(t.r.deps.DB, t.key())
 	if err != nil || rec == nil {
 		return err
@@ -87,8 +88,8 @@ func (t *task) state() *structs.TaskState {
 	return t.rec.State.Copy()
 }
 
-// save edits the record and makes it durable. The edit must not change what the record points to.
-func (t *task) save(edit func(*taskRecord)) error {
+// saveRecord edits the record and makes it durable. The edit must not change what the record points to.
+func (t *task) saveRecord(edit func(*taskRecord)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rec := t.rec
@@ -100,9 +101,9 @@ func (t *task) save(edit func(*taskRecord)) error {
 	return nil
 }
 
-// set is save for a change that has happened in the world whether it can be recorded or not: the task
-// goes on with it in memory, and the fault is logged. It tells the servers.
-func (t *task) set(edit func(rec *taskRecord, s *structs.TaskState), events ...*structs.TaskEvent) {
+// updateRecord is save for a change that has happened in the world whether it can be recorded or not: the
+// task goes on with it in memory, and the fault is logged. It tells the servers.
+func (t *task) updateRecord(edit func(rec *taskRecord, s *structs.TaskState), events ...*structs.TaskEvent) {
 	t.mu.Lock()
 	rec := t.rec
 	rec.State = rec.State.Copy()
@@ -124,11 +125,11 @@ func (t *task) set(edit func(rec *taskRecord, s *structs.TaskState), events ...*
 	if err != nil {
 		t.logger.Error("recording the task's state failed", "error", err)
 	}
-	t.r.changed()
+	t.r.notifyChanged()
 }
 
 // Emit implements hook.Control.
-func (t *task) Emit(e *structs.TaskEvent) { t.set(nil, e) }
+func (t *task) Emit(e *structs.TaskEvent) { t.updateRecord(nil, e) }
 
 // Restart implements hook.Control. One request at a time is remembered.
 func (t *task) Restart(reason string) {
@@ -138,13 +139,13 @@ func (t *task) Restart(reason string) {
 	}
 }
 
-func event(kind, format string, args ...any) *structs.TaskEvent {
+func newEvent(kind, format string, args ...any) *structs.TaskEvent {
 	return &structs.TaskEvent{Type: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// received records the task for the first time.
-func (t *task) received() {
-	t.set(nil, event(structs.TaskEventReceived, "Task received by client"))
+// recordReceived records the task for the first time.
+func (t *task) recordReceived() {
+	t.updateRecord(nil, newEvent(structs.TaskEventReceived, "Task received by client"))
 }
 
 // recoverTimeout bounds one attempt to find a process again.
@@ -161,45 +162,47 @@ func (t *task) reattach(ctx context.Context) {
 	if h == nil || rec.State.State == structs.TaskDead {
 		return
 	}
-	t.clean, t.seeking = false, h
-	t.seek(ctx)
+	t.clean, t.sought = false, h
+	t.findProcess(ctx)
 }
 
-// seek tries once to find the process that is sought. As long as the driver can neither find it nor say
-// that it is gone it is taken for running.
-func (t *task) seek(ctx context.Context) {
+// findProcess tries once to find the process that is sought. As long as the driver can neither find it nor
+// say that it is gone it is taken for running.
+func (t *task) findProcess(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
 	defer cancel()
-	h := t.seeking
+	h := t.sought
 	d, err := t.r.deps.Drivers.Driver(h.Driver)
-	unknown := structs.IsKind(err, structs.KindInvalid) // this agent does not have the driver: it cannot even clean up
+	// this agent does not have the driver: it cannot even clean up
+	unknown := structs.IsKind(err, structs.KindInvalid)
 	if err == nil {
 		err = d.Recover(ctx, h)
 	}
 	switch {
 	case err == nil:
 		t.live = true
-		t.set(func(rec *taskRecord, s *structs.TaskState) {
+		t.updateRecord(func(rec *taskRecord, s *structs.TaskState) {
 			rec.Handle, rec.Starting, rec.Ran = h, false, true
 			s.State = structs.TaskRunning
-		}, event(structs.TaskEventRestored, "Task is running since before the agent restarted"))
+		}, newEvent(structs.TaskEventRestored, "Task is running since before the agent restarted"))
 	case unknown || structs.IsKind(err, structs.KindNotFound):
 		t.clean = unknown
-		t.set(func(_ *taskRecord, s *structs.TaskState) { s.State = structs.TaskPending },
-			event(structs.TaskEventRestored, "Not running any more: %v; starts again once the servers were contacted", err))
+		t.updateRecord(func(_ *taskRecord, s *structs.TaskState) { s.State = structs.TaskPending },
+			newEvent(structs.TaskEventRestored,
+				"Not running any more: %v; starts again once the servers were contacted", err))
 	default:
 		t.logger.Warn("whether the task's process still runs is not known, it is looked for again", "error", err)
 		return
 	}
-	t.seeking = nil
+	t.sought = nil
 }
 
-// seekUntilKnown goes on seeking until it is known whether the process still runs, the task is killed or
-// ctx ends.
-func (t *task) seekUntilKnown(ctx context.Context) {
+// findProcessUntilKnown goes on seeking until it is known whether the process still runs, the task is killed
+// or ctx ends.
+func (t *task) findProcessUntilKnown(ctx context.Context) {
 	pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
-	for t.seeking != nil && t.pause(ctx, pause.Next()) {
-		t.seek(ctx)
+	for t.sought != nil && t.waitRestart(ctx, pause.Next()) {
+		t.findProcess(ctx)
 	}
 }
 
@@ -230,36 +233,36 @@ func (t *task) runUntilDead(ctx context.Context) {
 			return
 		}
 		if !ok { // killed
-			t.finish(false)
+			t.markDead(false)
 			return
 		}
 		spec := t.spec()
 		h := t.snapshot().History
-		d := h.next(restartPolicy(t.r.group(), spec), t.r.Alloc().Job.Finite(), time.Now(), e)
+		d := h.decide(restartPolicy(t.r.group(), spec), t.r.Alloc().Job.Finite(), time.Now(), e)
 		if !d.restart {
 			if d.failed {
-				ev := event(structs.TaskEventNotRestarting, "%s", d.reason)
+				ev := newEvent(structs.TaskEventNotRestarting, "%s", d.reason)
 				ev.FailsTask = true
-				t.set(nil, ev)
+				t.updateRecord(nil, ev)
 			}
-			t.finish(d.failed)
+			t.markDead(d.failed)
 			return
 		}
-		t.set(func(rec *taskRecord, s *structs.TaskState) {
+		t.updateRecord(func(rec *taskRecord, s *structs.TaskState) {
 			rec.History = h
 			s.State, s.Restarts, s.LastRestart = structs.TaskPending, s.Restarts+1, time.Now()
-		}, event(structs.TaskEventRestarting, "Restarting in %s: %s", d.delay, d.reason))
-		if !t.pause(ctx, d.delay) {
+		}, newEvent(structs.TaskEventRestarting, "Restarting in %s: %s", d.delay, d.reason))
+		if !t.waitRestart(ctx, d.delay) {
 			if ctx.Err() == nil {
-				t.finish(false)
+				t.markDead(false)
 			}
 			return
 		}
 	}
 }
 
-// pause waits for d. It reports false when the task was killed or ctx ended.
-func (t *task) pause(ctx context.Context, d time.Duration) bool {
+// waitRestart waits for d. It reports false when the task was killed or ctx ended.
+func (t *task) waitRestart(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -271,17 +274,17 @@ func (t *task) pause(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// finish marks the task dead.
-func (t *task) finish(failed bool) {
+// markDead marks the task dead.
+func (t *task) markDead(failed bool) {
 	var whole failError
 	var events []*structs.TaskEvent
 	if errors.As(context.Cause(t.killed), &whole) {
 		failed = true
-		e := event(whole.event, "%s", whole.reason)
+		e := newEvent(whole.event, "%s", whole.reason)
 		e.FailsTask = true
 		events = append(events, e)
 	}
-	t.set(func(_ *taskRecord, s *structs.TaskState) {
+	t.updateRecord(func(_ *taskRecord, s *structs.TaskState) {
 		s.State, s.Failed, s.FinishedAt = structs.TaskDead, failed, time.Now()
 	}, events...)
 }
@@ -299,25 +302,25 @@ func (t *task) stopAndWait(ctx context.Context, cause error) {
 // false when the task was killed, or ctx ended.
 func (t *task) runOnce(ctx context.Context) (ending, bool) {
 	defer t.cleanUp(ctx)
-	t.seekUntilKnown(ctx)
+	t.findProcessUntilKnown(ctx)
 	if !t.live {
-		if !t.mayStart(ctx) {
+		if !t.awaitMayStart(ctx) {
 			return ending{}, false
 		}
 		if e, ok := t.start(ctx); !ok {
-			return e, !t.toStop(ctx)
+			return e, !t.awaitStopOrder(ctx)
 		}
 	}
 	d, err := t.r.deps.Drivers.Driver(t.snapshot().Handle.Driver)
 	if err != nil { // it worked a moment ago
 		return ending{reason: err.Error()}, true
 	}
-	return t.follow(ctx, d)
+	return t.superviseProcess(ctx, d)
 }
 
-// mayStart waits until the allocation's hooks are up and, after an agent's restart, the servers were
+// awaitMayStart waits until the allocation's hooks are up and, after an agent's restart, the servers were
 // heard. It reports false when the allocation is to stop, or ctx ended meanwhile.
-func (t *task) mayStart(ctx context.Context) bool {
+func (t *task) awaitMayStart(ctx context.Context) bool {
 	gates := []<-chan struct{}{t.r.ready}
 	if t.r.restored {
 		gates = append(gates, t.r.deps.ServersContacted)
@@ -329,12 +332,12 @@ func (t *task) mayStart(ctx context.Context) bool {
 		case <-ctx.Done():
 		}
 	}
-	return !t.toStop(ctx)
+	return !t.awaitStopOrder(ctx)
 }
 
-// toStop reports whether the task is to end. When the allocation is to stop, nothing of it starts any more,
-// though the order reaches each task only in its turn: that is waited for.
-func (t *task) toStop(ctx context.Context) bool {
+// awaitStopOrder reports whether the task is to end. When the allocation is to stop, nothing of it starts any
+// more, though the order reaches each task only in its turn: that is waited for.
+func (t *task) awaitStopOrder(ctx context.Context) bool {
 	if t.r.stopping.Err() == nil {
 		return ctx.Err() != nil
 	}
@@ -354,7 +357,7 @@ func (t *task) cleanUp(ctx context.Context) {
 		err := t.destroyProcess(ctx)
 		if err == nil {
 			t.live, t.clean = false, true
-			t.set(func(rec *taskRecord, _ *structs.TaskState) { rec.Handle, rec.Starting = nil, false })
+			t.updateRecord(func(rec *taskRecord, _ *structs.TaskState) { rec.Handle, rec.Starting = nil, false })
 			return
 		}
 		t.logger.Warn("cleaning up after the task failed, it is tried again", "error", err)

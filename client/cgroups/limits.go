@@ -90,7 +90,9 @@ func has(dir, controller string) bool {
 	return err == nil
 }
 
-var probeFile = map[string]string{CPU: "cpu.weight", Memory: "memory.max", PIDs: "pids.max", CPUAcct: "cpu.stat"}
+var probeFile = map[string]string{
+	CPU: "cpu.weight", Memory: "memory.max", PIDs: "pids.max", CPUAcct: "cpu.stat",
+}
 
 func shares(mhz int) int {
 	if mhz == 0 {

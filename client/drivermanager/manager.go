@@ -50,13 +50,14 @@ func (c Config) Validate() error {
 		errs = append(errs, c.RawExec.Validate())
 	}
 	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
-		errs = append(errs, structs.Errorf(structs.KindInvalid, "drivers: dir %q: expected an absolute path", c.Dir))
+		errs = append(errs,
+			structs.Errorf(structs.KindInvalid, "drivers: dir %q: expected an absolute path", c.Dir))
 	}
 	return errors.Join(errs...)
 }
 
-// drivers is the list of all there are.
-func drivers(c Config, command []string) []driver.Driver {
+// newDrivers is the list of all there are.
+func newDrivers(c Config, command []string) []driver.Driver {
 	return []driver.Driver{
 		exec.New(*c.Exec, executor.Config{Dir: filepath.Join(c.Dir, exec.Name), Command: command}),
 		rawexec.New(*c.RawExec, executor.Config{Dir: filepath.Join(c.Dir, rawexec.Name), Command: command}),
@@ -65,8 +66,8 @@ func drivers(c Config, command []string) []driver.Driver {
 
 // interval is the time between two fingerprints of a driver, patience how long one may take.
 const (
-	interval = 30 * time.Second
-	patience = 10 * time.Second
+	fingerprintInterval = 30 * time.Second
+	fingerprintTimeout  = 10 * time.Second
 )
 
 // Manager is a node's drivers. Run must be running for anything to be known of them.
@@ -99,7 +100,7 @@ func New(cfg Config, logger hclog.Logger) (*Manager, error) {
 			return nil, err
 		}
 	}
-	return newManager(drivers(cfg, command), logger), nil
+	return newManager(newDrivers(cfg, command), logger), nil
 }
 
 func newManager(ds []driver.Driver, logger hclog.Logger) *Manager {
@@ -120,7 +121,7 @@ func (m *Manager) Run(ctx context.Context) {
 }
 
 func (m *Manager) watch(ctx context.Context, d driver.Driver) {
-	again := time.NewTicker(interval)
+	again := time.NewTicker(fingerprintInterval)
 	defer again.Stop()
 	for {
 		m.fingerprint(ctx, d)
@@ -134,7 +135,7 @@ func (m *Manager) watch(ctx context.Context, d driver.Driver) {
 
 // fingerprint asks a driver and tells when it answers differently from before.
 func (m *Manager) fingerprint(ctx context.Context, d driver.Driver) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, fingerprintTimeout)
 	defer cancel()
 	info := d.Fingerprint(ctx)
 	if !m.put(d.Name(), info) {
@@ -204,7 +205,8 @@ func (m *Manager) Get(name string) (driver.Driver, error) {
 			return d, nil
 		}
 	}
-	return nil, structs.Errorf(structs.KindNotFound, "there is no task driver %q, only %s", name, strings.Join(m.names(), ", "))
+	return nil, structs.Errorf(structs.KindNotFound,
+		"there is no task driver %q, only %s", name, strings.Join(m.names(), ", "))
 }
 
 // Driver is Get for a task that names the driver: that there is none makes the task invalid.

@@ -75,12 +75,12 @@ func TestChanges(t *testing.T) {
 		if infos := m.Infos(); len(infos) != 2 || !infos["a"].Healthy || !changed(m) {
 			t.Fatalf("known are %v", infos)
 		}
-		time.Sleep(interval + time.Second)
+		time.Sleep(fingerprintInterval + time.Second)
 		if changed(m) {
 			t.Fatal("a later time is no change")
 		}
 		b.answer.Store(&structs.DriverInfo{HealthDescription: "broken"})
-		time.Sleep(interval)
+		time.Sleep(fingerprintInterval)
 		if !changed(m) || m.Infos()["b"].HealthDescription != "broken" || !m.Infos()["a"].Healthy {
 			t.Fatalf("known are %v", m.Infos())
 		}

@@ -111,7 +111,8 @@ func (m *Machine) Held() []string { return m.list(func(t *Task) bool { return t.
 func (m *Machine) list(want func(*Task) bool) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(m.tasks)), func(id string) bool { return !want(m.tasks[id]) })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(m.tasks)),
+		func(id string) bool { return !want(m.tasks[id]) })
 }
 
 // Log is what was done, in order.

@@ -61,7 +61,9 @@ func (f *Facts) cpu(root string) error {
 	if mhz <= 0 {
 		mhz = 1000 // arm and others do not say; a core still has to count for something
 	}
-	f.Resources.CPU = structs.NodeCPUResources{CpuShares: int64(mhz) * int64(cores), TotalCpuCores: uint16(cores)}
+	f.Resources.CPU = structs.NodeCPUResources{
+		CpuShares: int64(mhz) * int64(cores), TotalCpuCores: uint16(cores),
+	}
 	f.set("cpu.arch", runtime.GOARCH)
 	f.set("cpu.modelname", model)
 	f.set("cpu.numcores", strconv.Itoa(cores))

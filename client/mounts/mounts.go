@@ -112,7 +112,9 @@ func MakeShared(dir string) error {
 	}
 	if !t.Mounted(dir) {
 		if below := t.Below(dir); len(below) > 0 {
-			return structs.Errorf(structs.KindPrecondition, "%s cannot be made a shared mount: it would hide what is mounted below it: %s", dir, strings.Join(below, ", "))
+			return structs.Errorf(structs.KindPrecondition,
+				"%s cannot be made a shared mount: it would hide what is mounted below it: %s",
+				dir, strings.Join(below, ", "))
 		}
 		if err := mount.Mount(dir, dir, "none", "bind"); err != nil {
 			return needRoot(fmt.Errorf("binding %s on itself: %w", dir, err))
@@ -142,7 +144,8 @@ func releaseShared(dir string) error {
 			return nil
 		}
 		if below := t.Below(dir); len(below) > 0 {
-			return structs.Errorf(structs.KindPrecondition, "%s still has mounts below it: %s", dir, strings.Join(below, ", "))
+			return structs.Errorf(structs.KindPrecondition,
+				"%s still has mounts below it: %s", dir, strings.Join(below, ", "))
 		}
 		if err := unix.Unmount(dir, unix.UMOUNT_NOFOLLOW); err != nil {
 			return fmt.Errorf("unmounting %s: %w", dir, err)

@@ -37,7 +37,7 @@ func (t Table[T]) Put(db *DB, key string, v *T) error {
 	if err != nil {
 		return fmt.Errorf("encoding a record of %s: %w", t.bucket, err)
 	}
-	return t.failed("writing", key, db.bolt.Update(func(tx *bbolt.Tx) error {
+	return t.wrapError("writing", key, db.bolt.Update(func(tx *bbolt.Tx) error {
 		return changeRecord(tx, t.bucket, []byte(key), b)
 	}))
 }
@@ -57,14 +57,14 @@ func (t Table[T]) Get(db *DB, key string) (v *T, err error) {
 		return codec.Decode(b, v)
 	})
 	if err != nil {
-		return nil, t.failed("reading", key, err)
+		return nil, t.wrapError("reading", key, err)
 	}
 	return v, nil
 }
 
 // Delete removes a record; one that is not there is removed already.
 func (t Table[T]) Delete(db *DB, key string) error {
-	return t.failed("deleting", key, db.bolt.Update(func(tx *bbolt.Tx) error {
+	return t.wrapError("deleting", key, db.bolt.Update(func(tx *bbolt.Tx) error {
 		return changeRecord(tx, t.bucket, []byte(key), nil)
 	}))
 }
@@ -88,7 +88,7 @@ func (t Table[T]) All(db *DB, prefix string) (records []Record[T], err error) {
 		for k, b := c.Seek([]byte(prefix)); k != nil && strings.HasPrefix(string(k), prefix); k, b = c.Next() {
 			v := new(T)
 			if err := codec.Decode(b, v); err != nil {
-				bad = t.failed("reading", string(k), err)
+				bad = t.wrapError("reading", string(k), err)
 				continue
 			}
 			records = append(records, Record[T]{string(k), v})
@@ -101,9 +101,10 @@ func (t Table[T]) All(db *DB, prefix string) (records []Record[T], err error) {
 	return records, err
 }
 
-func (t Table[T]) failed(doing, key string, err error) error {
+func (t Table[T]) wrapError(doing, key string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s the node's record %s %q: %w", doing, t.bucket, strings.ReplaceAll(key, "\x00", "/"), err)
+	return fmt.Errorf("%s the node's record %s %q: %w",
+		doing, t.bucket, strings.ReplaceAll(key, "\x00", "/"), err)
 }

@@ -81,10 +81,13 @@ func (c Config) Validate() error {
 	for _, from := range slices.Sorted(maps.Keys(c.ChrootEnv)) {
 		to := c.ChrootEnv[from]
 		if !filepath.IsAbs(from) || filepath.Clean(from) != from {
-			faults = append(faults, fmt.Sprintf("exec.chroot_env: %q: expected an absolute path of this machine", from))
+			faults = append(faults,
+				fmt.Sprintf("exec.chroot_env: %q: expected an absolute path of this machine", from))
 		}
 		if !filepath.IsAbs(to) || filepath.Clean(to) != to || slices.Contains(own, to) {
-			faults = append(faults, fmt.Sprintf("exec.chroot_env[%q]: %q: expected an absolute path that tasks do not have their own of", from, to))
+			faults = append(faults,
+				fmt.Sprintf("exec.chroot_env[%q]: %q: expected an absolute path that tasks do not have their own of",
+					from, to))
 		}
 	}
 	if fault := executor.CheckCgroupParent("exec.cgroup_parent", c.CgroupParent); fault != "" {
@@ -129,7 +132,9 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 		err = sandbox.FilterSupported()
 	}
 	if err != nil {
-		return &structs.DriverInfo{UpdateTime: time.Now(), HealthDescription: "tasks cannot be isolated on this machine: " + err.Error()}
+		return &structs.DriverInfo{
+			UpdateTime: time.Now(), HealthDescription: "tasks cannot be isolated on this machine: " + err.Error(),
+		}
 	}
 	return d.limits.Fingerprint(Name)
 }
@@ -138,7 +143,8 @@ func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
 func (d *Driver) Validate(config map[string]any) error {
 	c, err := executor.DecodeCommand(config)
 	if err == nil && c.WorkDir != "" && !filepath.IsAbs(c.WorkDir) {
-		err = structs.Errorf(structs.KindInvalid, "config.work_dir: %q: expected an absolute path inside the task", c.WorkDir)
+		err = structs.Errorf(structs.KindInvalid,
+			"config.work_dir: %q: expected an absolute path inside the task", c.WorkDir)
 	}
 	return err
 }
@@ -153,7 +159,8 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, err
 	}
 	return d.Launch(ctx, &executor.Spec{
-		TaskID: cfg.ID, Driver: Name, Cgroup: d.limits.Cgroup(cfg.Resources), Sandbox: box, Logs: executor.LogsOf(cfg),
+		TaskID: cfg.ID, Driver: Name, Cgroup: d.limits.Cgroup(cfg.Resources),
+		Sandbox: box, Logs: executor.LogsOf(cfg),
 	})
 }
 

@@ -57,16 +57,19 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 	for _, m := range mounts {
 		p, ok := propagations[m.Propagation]
 		if !ok {
-			return nil, structs.Errorf(structs.KindInvalid, "mount %s: propagation %q: expected private, host-to-task or bidirectional", m.TaskPath, m.Propagation)
+			return nil, structs.Errorf(structs.KindInvalid,
+				"mount %s: propagation %q: expected private, host-to-task or bidirectional", m.TaskPath, m.Propagation)
 		}
 		if !filepath.IsAbs(m.TaskPath) || filepath.Clean(m.TaskPath) == "/" {
-			return nil, structs.Errorf(structs.KindInvalid, "mount %q: expected an absolute path inside the task", m.TaskPath)
+			return nil, structs.Errorf(structs.KindInvalid,
+				"mount %q: expected an absolute path inside the task", m.TaskPath)
 		}
 		if err := checkSource(m); err != nil {
 			return nil, err
 		}
 		binds = append(binds, sandbox.Bind{
-			Source: m.HostPath, Target: filepath.Clean(m.TaskPath), ReadOnly: m.ReadOnly, Propagation: p, Device: m.Device,
+			Source: m.HostPath, Target: filepath.Clean(m.TaskPath),
+			ReadOnly: m.ReadOnly, Propagation: p, Device: m.Device,
 		})
 	}
 	slices.SortStableFunc(binds, func(a, b sandbox.Bind) int {
@@ -89,7 +92,9 @@ func checkSource(m driver.Mount) error {
 	}
 	shared, err := onShared(m.HostPath)
 	if err == nil && !shared {
-		err = structs.Errorf(structs.KindPrecondition, "mount %s: %s is not on a shared mount, so mounts made by the task could not be seen by the host", m.TaskPath, m.HostPath)
+		err = structs.Errorf(structs.KindPrecondition,
+			"mount %s: %s is not on a shared mount, so mounts made by the task could not be seen by the host",
+			m.TaskPath, m.HostPath)
 	}
 	return err
 }

@@ -56,7 +56,8 @@ func (t *task) ask(ctx context.Context, req *request) (*reply, error) {
 	case err == nil:
 		return r, r.err()
 	case ctx.Err() != nil:
-		return nil, structs.Errorf(structs.KindTimeout, "the supervisor of task %q does not answer: %w", t.id, ctx.Err())
+		return nil, structs.Errorf(structs.KindTimeout,
+			"the supervisor of task %q does not answer: %w", t.id, ctx.Err())
 	}
 	return nil, structs.Errorf(structs.KindPrecondition, "task %q has ended", t.id) // and the supervisor with it
 }

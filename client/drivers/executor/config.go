@@ -28,7 +28,9 @@ var fields = []struct {
 }{
 	{"command", func(c *Command, path string, v any) (err error) { c.Command, err = text(path, v); return err }},
 	{"args", func(c *Command, path string, v any) (err error) { c.Args, err = texts(path, v); return err }},
-	{"work_dir", func(c *Command, path string, v any) (err error) { c.WorkDir, err = text(path, v); return err }},
+	{
+		"work_dir", func(c *Command, path string, v any) (err error) { c.WorkDir, err = text(path, v); return err },
+	},
 }
 
 // DecodeCommand reads the block. All faults are named, each with its path.
@@ -48,7 +50,8 @@ func DecodeCommand(config map[string]any) (*Command, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(config)) {
 		if !known[name] {
-			faults = append(faults, fmt.Sprintf("config.%s: unknown field; expected %s", name, strings.Join(names, ", ")))
+			faults = append(faults,
+				fmt.Sprintf("config.%s: unknown field; expected %s", name, strings.Join(names, ", ")))
 		}
 	}
 	if _, ok := config["command"]; !ok {
@@ -188,7 +191,9 @@ const (
 
 // LogsOf is where a task's output goes.
 func LogsOf(cfg *driver.TaskConfig) Logs {
-	l := Logs{Dir: cfg.Dirs.Logs, Task: cfg.Task, MaxFiles: cfg.LogConfig.MaxFiles, Disabled: cfg.LogConfig.Disabled}
+	l := Logs{
+		Dir: cfg.Dirs.Logs, Task: cfg.Task, MaxFiles: cfg.LogConfig.MaxFiles, Disabled: cfg.LogConfig.Disabled,
+	}
 	if l.MaxFiles <= 0 {
 		l.MaxFiles = defaultLogFiles
 	}

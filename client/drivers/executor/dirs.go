@@ -14,22 +14,24 @@ import (
 	"berth/structs"
 )
 
-// The modes of a task's tmp. OwnTmp is for a task that sees the host's paths. OpenTmp is for one that has a root
-// of its own, where it is /tmp: a task that switches users expects to write there, and no other task sees it.
+// The modes of a task's tmp. OwnTmp is for a task that sees the host's paths. OpenTmp is for one that has a
+// root of its own, where it is /tmp: a task that switches users expects to write there, and no other task
+// sees it.
 const (
 	OwnTmp  os.FileMode = 0o755
 	OpenTmp             = 0o777 | os.ModeSticky
 )
 
-// GiveDirs makes the user, nil for that of the agent, the owner of the task's own directories. Others may read
-// local, and only the user enters secrets. Files in the directories keep their owners. A symbolic link that a
-// task has put in the place of a directory is an error.
+// GiveDirs makes the user, nil for that of the agent, the owner of the task's own directories. Others may
+// read local, and only the user enters secrets. Files in the directories keep their owners. A symbolic link
+// that a task has put in the place of a directory is an error.
 func GiveDirs(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
 	path := filepath.Join(dirs.Task, "tmp")
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return errors.Join(giveTo(dirs.Local, user, 0o755), giveTo(path, user, tmp), giveTo(dirs.Secrets, user, 0o700))
+	return errors.Join(
+		giveTo(dirs.Local, user, 0o755), giveTo(path, user, tmp), giveTo(dirs.Secrets, user, 0o700))
 }
 
 func giveTo(dir string, user *sandbox.User, mode os.FileMode) error {

@@ -112,7 +112,8 @@ func parseSignal(name string) (unix.Signal, error) {
 	}
 	sig := unix.SignalNum(name)
 	if sig == 0 {
-		return 0, structs.Errorf(structs.KindInvalid, "unknown signal %q; expected a name such as SIGTERM or SIGHUP", name)
+		return 0, structs.Errorf(structs.KindInvalid,
+			"unknown signal %q; expected a name such as SIGTERM or SIGHUP", name)
 	}
 	return sig, nil
 }

@@ -116,7 +116,9 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 		return nil, errors.Join(err, t.clear(clean))
 	}
 	ts.hold(t)
-	return &driver.Handle{Driver: spec.Driver, TaskID: spec.TaskID, Version: handleVersion, PID: pid, State: []byte(t.dir)}, nil
+	return &driver.Handle{
+		Driver: spec.Driver, TaskID: spec.TaskID, Version: handleVersion, PID: pid, State: []byte(t.dir),
+	}, nil
 }
 
 // handleVersion is that of Handle.State: the task's directory.
@@ -127,7 +129,8 @@ const handleVersion = 1
 // be learnt now is let be.
 func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 	if h.Version != handleVersion && h.State != nil {
-		return structs.Errorf(structs.KindNotFound, "task %q was started by another version of berth (handle version %d)", h.TaskID, h.Version)
+		return structs.Errorf(structs.KindNotFound,
+			"task %q was started by another version of berth (handle version %d)", h.TaskID, h.Version)
 	}
 	t := ts.adopt(h.TaskID)
 	t.busy.Lock()

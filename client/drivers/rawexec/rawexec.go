@@ -65,7 +65,8 @@ func New(cfg Config, ex executor.Config) *Driver {
 // Name implements driver.Driver.
 func (d *Driver) Name() string { return Name }
 
-const howToEnable = `disabled: tasks would not be isolated; enable it with raw_exec { enabled = true } in the client's drivers`
+const howToEnable = "disabled: tasks would not be isolated; " +
+	"enable it with raw_exec { enabled = true } in the client's drivers"
 
 // Fingerprint implements driver.Driver.
 func (d *Driver) Fingerprint(context.Context) *structs.DriverInfo {
@@ -91,7 +92,9 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		return nil, err
 	}
 	if len(cfg.Mounts) > 0 {
-		return nil, structs.Errorf(structs.KindInvalid, "raw_exec cannot mount %s into the task: it has no root of its own; use the exec driver", cfg.Mounts[0].TaskPath)
+		return nil, structs.Errorf(structs.KindInvalid,
+			"raw_exec cannot mount %s into the task: it has no root of its own; use the exec driver",
+			cfg.Mounts[0].TaskPath)
 	}
 	user, err := executor.LookupUser(cfg.User)
 	if err != nil {

@@ -94,7 +94,8 @@ func remount(from, to string) error {
 		return fmt.Errorf("protecting %s: %w", to, err)
 	}
 	defer unix.Close(fd)
-	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}); err != nil {
+	readOnly := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, readOnly); err != nil {
 		return fmt.Errorf("protecting %s: %w", to, err)
 	}
 	if err := unix.MoveMount(fd, "", unix.AT_FDCWD, to, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {

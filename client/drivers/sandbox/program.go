@@ -87,7 +87,8 @@ func (p *Program) find() (string, error) {
 		case err != nil:
 			return "", structs.Errorf(structs.KindInvalid, "%s: command %q not found %s", p.Driver, p.Command, p.Where)
 		case info.IsDir() || info.Mode()&0o111 == 0:
-			return "", structs.Errorf(structs.KindInvalid, "%s: command %q is not an executable file", p.Driver, p.Command)
+			return "", structs.Errorf(structs.KindInvalid,
+				"%s: command %q is not an executable file", p.Driver, p.Command)
 		}
 		return path, nil
 	}
@@ -103,13 +104,15 @@ func (p *Program) find() (string, error) {
 			return path, nil
 		}
 	}
-	return "", structs.Errorf(structs.KindInvalid, "%s: command %q not found %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
+	return "", structs.Errorf(structs.KindInvalid,
+		"%s: command %q not found %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
 }
 
 // explain turns what the kernel said on starting the program into a sentence.
 func (p *Program) explain(path string, err error) error {
 	if info, serr := os.Stat(p.Dir); p.Dir != "" && (serr != nil || !info.IsDir()) {
-		return structs.Errorf(structs.KindInvalid, "%s: work_dir %q is not a directory %s", p.Driver, p.Dir, p.Where)
+		return structs.Errorf(structs.KindInvalid,
+			"%s: work_dir %q is not a directory %s", p.Driver, p.Dir, p.Where)
 	}
 	hint := map[error]string{
 		unix.ENOENT:  " (is the interpreter it names, or its dynamic loader, " + p.Where + "?)",

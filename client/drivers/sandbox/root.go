@@ -82,7 +82,8 @@ func clone(binds []Bind) ([]tree, error) {
 		if err != nil {
 			return nil, structs.Errorf(structs.KindPrecondition, "mounting %s: %w", b.Target, err)
 		}
-		fd, err := unix.OpenTree(unix.AT_FDCWD, b.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+		fd, err := unix.OpenTree(unix.AT_FDCWD,
+			b.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 		if err != nil {
 			return nil, fmt.Errorf("mounting %s from %s: %w", b.Target, b.Source, err)
 		}
@@ -212,7 +213,8 @@ func place(target string, dir bool) error {
 		}
 	}
 	if errors.Is(err, unix.EROFS) {
-		return structs.Errorf(structs.KindPrecondition, "mounting %s: it does not exist, and cannot be made in a read-only directory of the host", target)
+		return structs.Errorf(structs.KindPrecondition,
+			"mounting %s: it does not exist, and cannot be made in a read-only directory of the host", target)
 	}
 	if err != nil {
 		return structs.Errorf(structs.KindPrecondition, "making the mount point %s: %w", target, err)
