@@ -11,20 +11,48 @@ import (
 type controllerSet = map[spec.ControllerServiceCapability_RPC_Type]func(*structs.CSIControllerInfo)
 
 var controllerRPCs = controllerSet{
-	spec.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME:         func(i *structs.CSIControllerInfo) { i.SupportsCreateDelete = true },
-	spec.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME:     func(i *structs.CSIControllerInfo) { i.SupportsAttachDetach = true },
-	spec.ControllerServiceCapability_RPC_LIST_VOLUMES:                 func(i *structs.CSIControllerInfo) { i.SupportsListVolumes = true },
-	spec.ControllerServiceCapability_RPC_GET_CAPACITY:                 func(i *structs.CSIControllerInfo) { i.SupportsGetCapacity = true },
-	spec.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT:       func(i *structs.CSIControllerInfo) { i.SupportsCreateDeleteSnapshot = true },
-	spec.ControllerServiceCapability_RPC_LIST_SNAPSHOTS:               func(i *structs.CSIControllerInfo) { i.SupportsListSnapshots = true },
-	spec.ControllerServiceCapability_RPC_CLONE_VOLUME:                 func(i *structs.CSIControllerInfo) { i.SupportsClone = true },
-	spec.ControllerServiceCapability_RPC_PUBLISH_READONLY:             func(i *structs.CSIControllerInfo) { i.SupportsReadOnlyAttach = true },
-	spec.ControllerServiceCapability_RPC_EXPAND_VOLUME:                func(i *structs.CSIControllerInfo) { i.SupportsExpand = true },
-	spec.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES: func(i *structs.CSIControllerInfo) { i.SupportsListVolumesAttachedNodes = true },
-	spec.ControllerServiceCapability_RPC_GET_VOLUME:                   func(i *structs.CSIControllerInfo) { i.SupportsGet = true },
-	spec.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER:     func(i *structs.CSIControllerInfo) { i.SupportsSingleNodeMultiWriter = true },
-	spec.ControllerServiceCapability_RPC_MODIFY_VOLUME:                func(i *structs.CSIControllerInfo) { i.SupportsModify = true },
-	spec.ControllerServiceCapability_RPC_GET_VOLUME_HEALTH:            func(i *structs.CSIControllerInfo) { i.SupportsCondition = true },
+	spec.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME: func(i *structs.CSIControllerInfo) {
+		i.SupportsCreateDelete = true
+	},
+	spec.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME: func(i *structs.CSIControllerInfo) {
+		i.SupportsAttachDetach = true
+	},
+	spec.ControllerServiceCapability_RPC_LIST_VOLUMES: func(i *structs.CSIControllerInfo) {
+		i.SupportsListVolumes = true
+	},
+	spec.ControllerServiceCapability_RPC_GET_CAPACITY: func(i *structs.CSIControllerInfo) {
+		i.SupportsGetCapacity = true
+	},
+	spec.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT: func(i *structs.CSIControllerInfo) {
+		i.SupportsCreateDeleteSnapshot = true
+	},
+	spec.ControllerServiceCapability_RPC_LIST_SNAPSHOTS: func(i *structs.CSIControllerInfo) {
+		i.SupportsListSnapshots = true
+	},
+	spec.ControllerServiceCapability_RPC_CLONE_VOLUME: func(i *structs.CSIControllerInfo) {
+		i.SupportsClone = true
+	},
+	spec.ControllerServiceCapability_RPC_PUBLISH_READONLY: func(i *structs.CSIControllerInfo) {
+		i.SupportsReadOnlyAttach = true
+	},
+	spec.ControllerServiceCapability_RPC_EXPAND_VOLUME: func(i *structs.CSIControllerInfo) {
+		i.SupportsExpand = true
+	},
+	spec.ControllerServiceCapability_RPC_LIST_VOLUMES_PUBLISHED_NODES: func(i *structs.CSIControllerInfo) {
+		i.SupportsListVolumesAttachedNodes = true
+	},
+	spec.ControllerServiceCapability_RPC_GET_VOLUME: func(i *structs.CSIControllerInfo) {
+		i.SupportsGet = true
+	},
+	spec.ControllerServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER: func(i *structs.CSIControllerInfo) {
+		i.SupportsSingleNodeMultiWriter = true
+	},
+	spec.ControllerServiceCapability_RPC_MODIFY_VOLUME: func(i *structs.CSIControllerInfo) {
+		i.SupportsModify = true
+	},
+	spec.ControllerServiceCapability_RPC_GET_VOLUME_HEALTH: func(i *structs.CSIControllerInfo) {
+		i.SupportsCondition = true
+	},
 }
 
 // nodeCaps is the node's answer with the one capability that the wire type does not show.
@@ -34,12 +62,24 @@ type nodeCaps struct {
 }
 
 var nodeRPCs = map[spec.NodeServiceCapability_RPC_Type]func(*nodeCaps){
-	spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME:     func(n *nodeCaps) { n.RequiresNodeStageVolume = true },
-	spec.NodeServiceCapability_RPC_GET_VOLUME_STATS:         func(n *nodeCaps) { n.SupportsStats = true },
-	spec.NodeServiceCapability_RPC_EXPAND_VOLUME:            func(n *nodeCaps) { n.SupportsExpand = true },
-	spec.NodeServiceCapability_RPC_GET_VOLUME_HEALTH:        func(n *nodeCaps) { n.SupportsCondition = true },
-	spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP:       func(n *nodeCaps) { n.SupportsMountGroup = true },
-	spec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER: func(n *nodeCaps) { n.single = true },
+	spec.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME: func(n *nodeCaps) {
+		n.RequiresNodeStageVolume = true
+	},
+	spec.NodeServiceCapability_RPC_GET_VOLUME_STATS: func(n *nodeCaps) {
+		n.SupportsStats = true
+	},
+	spec.NodeServiceCapability_RPC_EXPAND_VOLUME: func(n *nodeCaps) {
+		n.SupportsExpand = true
+	},
+	spec.NodeServiceCapability_RPC_GET_VOLUME_HEALTH: func(n *nodeCaps) {
+		n.SupportsCondition = true
+	},
+	spec.NodeServiceCapability_RPC_VOLUME_MOUNT_GROUP: func(n *nodeCaps) {
+		n.SupportsMountGroup = true
+	},
+	spec.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER: func(n *nodeCaps) {
+		n.single = true
+	},
 }
 
 // ControllerCapabilities asks what the controller can do. The answer is remembered: later calls leave out
@@ -62,7 +102,8 @@ func (c *Client) ControllerCapabilities(ctx context.Context) (*structs.CSIContro
 // NodeCapabilities asks what the node half can do; ID, MaxVolumes and AccessibleTopology stay empty
 // (NodeInfo asks for those too). The answer is remembered.
 func (c *Client) NodeCapabilities(ctx context.Context) (*structs.CSINodeInfo, error) {
-	resp, err := call(ctx, c, "NodeGetCapabilities", c.node.NodeGetCapabilities, &spec.NodeGetCapabilitiesRequest{})
+	resp, err := call(ctx, c, "NodeGetCapabilities", c.node.NodeGetCapabilities,
+		&spec.NodeGetCapabilitiesRequest{})
 	if err != nil {
 		return nil, err
 	}

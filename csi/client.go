@@ -101,7 +101,9 @@ func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Optio
 			return conn, err
 		}),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 250 * time.Millisecond},
+			Backoff: backoff.Config{
+				BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 250 * time.Millisecond,
+			},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
@@ -128,8 +130,8 @@ func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Optio
 // Close ends the connection; calls in flight fail with a timeout error (their outcome is unknown).
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Connections returns how often the client has connected. A connection lasts as long as the process at its other
-// end, so another number says that the plugin may be another process.
+// Connections returns how often the client has connected. A connection lasts as long as the process at its
+// other end, so another number says that the plugin may be another process.
 func (c *Client) Connections() uint64 { return c.connections.Load() }
 
 // title is how errors name the plugin.

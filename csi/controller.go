@@ -11,7 +11,9 @@ import (
 
 // CreateVolume makes the volume named req.Name, or finds it again. When the plugin made a volume of the
 // wrong size the answer comes beside the error, so that the caller can delete it.
-func (c *Client) CreateVolume(ctx context.Context, req *structs.ClientCSICreateRequest) (*structs.ClientCSICreateResponse, error) {
+func (c *Client) CreateVolume(
+	ctx context.Context, req *structs.ClientCSICreateRequest,
+) (*structs.ClientCSICreateResponse, error) {
 	const rpc = "CreateVolume"
 	has, err := c.controllerHas(ctx)
 	if err != nil {
@@ -43,7 +45,9 @@ func (c *Client) CreateVolume(ctx context.Context, req *structs.ClientCSICreateR
 }
 
 // created checks and reads the volume of an answer.
-func (c *Client) created(rpc string, v *spec.Volume, asked structs.CSICapacityRange) (*structs.ClientCSICreateResponse, error) {
+func (c *Client) created(
+	rpc string, v *spec.Volume, asked structs.CSICapacityRange,
+) (*structs.ClientCSICreateResponse, error) {
 	err := c.expects(rpc,
 		demand{"volume", missing(v == nil)},
 		demand{"volume.volume_id", badID(v.GetVolumeId(), maxID)},
@@ -80,7 +84,9 @@ func badSource(req *structs.ClientCSICreateRequest, has *structs.CSIControllerIn
 }
 
 // requirement is the topology to send: none to a plugin that knows no topology.
-func (c *Client) requirement(ctx context.Context, r *structs.CSITopologyRequest) (*spec.TopologyRequirement, error) {
+func (c *Client) requirement(
+	ctx context.Context, r *structs.CSITopologyRequest,
+) (*spec.TopologyRequirement, error) {
 	req := toRequirement(r)
 	if req == nil {
 		return nil, nil
@@ -105,7 +111,9 @@ func (c *Client) DeleteVolume(ctx context.Context, req *structs.ClientCSIDeleteR
 
 // ControllerPublishVolume makes a volume reachable from a node. ReadOnly is sent only to plugins that know
 // a read-only attach; read-only mounts are NodePublishVolume's matter in any case.
-func (c *Client) ControllerPublishVolume(ctx context.Context, req *structs.ClientCSIAttachRequest) (*structs.ClientCSIAttachResponse, error) {
+func (c *Client) ControllerPublishVolume(
+	ctx context.Context, req *structs.ClientCSIAttachRequest,
+) (*structs.ClientCSIAttachResponse, error) {
 	const rpc = "ControllerPublishVolume"
 	has, err := c.controllerHas(ctx)
 	if err != nil {
@@ -120,7 +128,8 @@ func (c *Client) ControllerPublishVolume(ctx context.Context, req *structs.Clien
 	}
 	resp, err := call(ctx, c, rpc, c.controller.ControllerPublishVolume, &spec.ControllerPublishVolumeRequest{
 		VolumeId: req.ExternalID, NodeId: req.ExternalNodeID, VolumeCapability: cap,
-		Readonly: req.ReadOnly && has.SupportsReadOnlyAttach, Secrets: req.Secrets, VolumeContext: req.VolumeContext,
+		Readonly: req.ReadOnly && has.SupportsReadOnlyAttach,
+		Secrets:  req.Secrets, VolumeContext: req.VolumeContext,
 	})
 	if err != nil {
 		return nil, err
@@ -144,7 +153,9 @@ func (c *Client) ControllerUnpublishVolume(ctx context.Context, req *structs.Cli
 
 // ValidateVolumeCapabilities asks whether an existing volume can be used as wanted; nil is yes. What the
 // plugin confirms is compared with what was asked, since an old plugin confirms what it does not know.
-func (c *Client) ValidateVolumeCapabilities(ctx context.Context, req *structs.ClientCSIValidateRequest) error {
+func (c *Client) ValidateVolumeCapabilities(
+	ctx context.Context, req *structs.ClientCSIValidateRequest,
+) error {
 	const rpc = "ValidateVolumeCapabilities"
 	has, err := c.controllerHas(ctx)
 	if err != nil {
@@ -170,7 +181,9 @@ func (c *Client) ValidateVolumeCapabilities(ctx context.Context, req *structs.Cl
 }
 
 // unconfirmed says what of a request a plugin did not confirm.
-func unconfirmed(req *spec.ValidateVolumeCapabilitiesRequest, resp *spec.ValidateVolumeCapabilitiesResponse) string {
+func unconfirmed(
+	req *spec.ValidateVolumeCapabilitiesRequest, resp *spec.ValidateVolumeCapabilitiesResponse,
+) string {
 	if resp.GetConfirmed() == nil {
 		if resp.GetMessage() == "" {
 			return "not confirmed, and no reason given"
@@ -207,20 +220,25 @@ func accessType(cap *spec.VolumeCapability) string {
 }
 
 // ControllerExpandVolume grows a volume. The answer says whether the node has to grow something too.
-func (c *Client) ControllerExpandVolume(ctx context.Context, req *structs.ClientCSIExpandRequest) (*structs.ClientCSIExpandResponse, error) {
+func (c *Client) ControllerExpandVolume(
+	ctx context.Context, req *structs.ClientCSIExpandRequest,
+) (*structs.ClientCSIExpandResponse, error) {
 	const rpc = "ControllerExpandVolume"
 	has, err := c.controllerHas(ctx)
 	if err != nil {
 		return nil, err
 	}
-	msg := &spec.ControllerExpandVolumeRequest{VolumeId: req.ExternalID, CapacityRange: toRange(req.Capacity), Secrets: req.Secrets}
+	msg := &spec.ControllerExpandVolumeRequest{
+		VolumeId: req.ExternalID, CapacityRange: toRange(req.Capacity), Secrets: req.Secrets,
+	}
 	fault := ""
 	if req.Capability != nil {
 		u := use{req.Capability.AccessMode, req.Capability.AttachmentMode, nil, ""}
 		msg.VolumeCapability, fault = u.capability(has.SupportsSingleNodeMultiWriter)
 	}
 	err = c.demands(rpc, given("volume_id", req.ExternalID), demand{"volume_capability", fault},
-		demand{"capacity_range", badRange(req.Capacity)}, demand{"capacity_range", missing(msg.CapacityRange == nil)})
+		demand{"capacity_range", badRange(req.Capacity)},
+		demand{"capacity_range", missing(msg.CapacityRange == nil)})
 	if err != nil {
 		return nil, err
 	}
@@ -228,6 +246,10 @@ func (c *Client) ControllerExpandVolume(ctx context.Context, req *structs.Client
 	if err != nil {
 		return nil, err
 	}
-	return &structs.ClientCSIExpandResponse{Capacity: resp.GetCapacityBytes(), NodeExpansionRequired: resp.GetNodeExpansionRequired()},
-		c.expects(rpc, demand{"capacity_bytes", outside(resp.GetCapacityBytes(), structs.CSICapacityRange{RequiredBytes: req.Capacity.RequiredBytes})})
+	atLeast := structs.CSICapacityRange{RequiredBytes: req.Capacity.RequiredBytes}
+	err = c.expects(rpc, demand{"capacity_bytes", outside(resp.GetCapacityBytes(), atLeast)})
+	return &structs.ClientCSIExpandResponse{
+		Capacity:              resp.GetCapacityBytes(),
+		NodeExpansionRequired: resp.GetNodeExpansionRequired(),
+	}, err
 }

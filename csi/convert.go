@@ -17,11 +17,26 @@ type accessMode struct {
 }
 
 var accessModes = []accessMode{
-	{structs.CSISingleNodeReader, spec.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY, spec.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY},
-	{structs.CSISingleNodeWriter, spec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, spec.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER},
-	{structs.CSIMultiNodeReader, spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY, spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY},
-	{structs.CSIMultiNodeSingleWriter, spec.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER, spec.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER},
-	{structs.CSIMultiNodeMultipleWriter, spec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER, spec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER},
+	{
+		structs.CSISingleNodeReader, spec.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
+		spec.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
+	},
+	{
+		structs.CSISingleNodeWriter, spec.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
+		spec.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER,
+	},
+	{
+		structs.CSIMultiNodeReader, spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
+		spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
+	},
+	{
+		structs.CSIMultiNodeSingleWriter, spec.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
+		spec.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
+	},
+	{
+		structs.CSIMultiNodeMultipleWriter, spec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
+		spec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER,
+	},
 }
 
 // toMode finds what to send for a mode.
@@ -70,7 +85,9 @@ func (u use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 }
 
 // capabilities renders the uses a volume is made for.
-func capabilities(list []*structs.CSIVolumeCapability, options *structs.CSIMountOptions, fine bool) (caps []*spec.VolumeCapability, fault string) {
+func capabilities(
+	list []*structs.CSIVolumeCapability, options *structs.CSIMountOptions, fine bool,
+) (caps []*spec.VolumeCapability, fault string) {
 	for _, l := range list {
 		if l == nil {
 			continue

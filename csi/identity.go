@@ -35,16 +35,30 @@ type PluginCapabilities struct {
 }
 
 var pluginServices = map[spec.PluginCapability_Service_Type]func(*PluginCapabilities){
-	spec.PluginCapability_Service_CONTROLLER_SERVICE:                 func(p *PluginCapabilities) { p.Controller = true },
-	spec.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS:   func(p *PluginCapabilities) { p.Topology = true },
-	spec.PluginCapability_Service_GROUP_CONTROLLER_SERVICE:           func(p *PluginCapabilities) { p.GroupController = true },
-	spec.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE:          func(p *PluginCapabilities) { p.SnapshotMetadata = true },
-	spec.PluginCapability_Service_SNAPSHOT_ACCESSIBILITY_CONSTRAINTS: func(p *PluginCapabilities) { p.SnapshotTopology = true },
+	spec.PluginCapability_Service_CONTROLLER_SERVICE: func(p *PluginCapabilities) {
+		p.Controller = true
+	},
+	spec.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS: func(p *PluginCapabilities) {
+		p.Topology = true
+	},
+	spec.PluginCapability_Service_GROUP_CONTROLLER_SERVICE: func(p *PluginCapabilities) {
+		p.GroupController = true
+	},
+	spec.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE: func(p *PluginCapabilities) {
+		p.SnapshotMetadata = true
+	},
+	spec.PluginCapability_Service_SNAPSHOT_ACCESSIBILITY_CONSTRAINTS: func(p *PluginCapabilities) {
+		p.SnapshotTopology = true
+	},
 }
 
 var pluginExpansion = map[spec.PluginCapability_VolumeExpansion_Type]func(*PluginCapabilities){
-	spec.PluginCapability_VolumeExpansion_ONLINE:  func(p *PluginCapabilities) { p.ExpandOnline = true },
-	spec.PluginCapability_VolumeExpansion_OFFLINE: func(p *PluginCapabilities) { p.ExpandOffline = true },
+	spec.PluginCapability_VolumeExpansion_ONLINE: func(p *PluginCapabilities) {
+		p.ExpandOnline = true
+	},
+	spec.PluginCapability_VolumeExpansion_OFFLINE: func(p *PluginCapabilities) {
+		p.ExpandOffline = true
+	},
 }
 
 // Probe asks whether the plugin can work. Not ready without an error means that it is still starting: it

@@ -12,7 +12,9 @@ import (
 
 // ListVolumes asks for one page. Pages are no consistent view: a volume may be missing from one pass or
 // come twice. Where a volume is attached is read only from plugins that announce that they tell.
-func (c *Client) ListVolumes(ctx context.Context, req *structs.ClientCSIListRequest) (*structs.ClientCSIListResponse, error) {
+func (c *Client) ListVolumes(
+	ctx context.Context, req *structs.ClientCSIListRequest,
+) (*structs.ClientCSIListResponse, error) {
 	const rpc = "ListVolumes"
 	if err := c.demands(rpc, notNegative("max_entries", int64(req.MaxEntries))); err != nil {
 		return nil, err
@@ -43,7 +45,9 @@ func (c *Client) ListVolumes(ctx context.Context, req *structs.ClientCSIListRequ
 	return page, nil
 }
 
-func (c *Client) listed(rpc string, i int, e *spec.ListVolumesResponse_Entry, has *structs.CSIControllerInfo) (*structs.CSIVolumeExternalStub, error) {
+func (c *Client) listed(
+	rpc string, i int, e *spec.ListVolumesResponse_Entry, has *structs.CSIControllerInfo,
+) (*structs.CSIVolumeExternalStub, error) {
 	v, at := e.GetVolume(), fmt.Sprintf("entries[%d].volume", i)
 	from := v.GetContentSource()
 	clone, snapshot := from.GetVolume().GetVolumeId(), from.GetSnapshot().GetSnapshotId()
@@ -62,7 +66,8 @@ func (c *Client) listed(rpc string, i int, e *spec.ListVolumesResponse_Entry, ha
 	}
 	if has.SupportsListVolumesAttachedNodes && e.GetStatus() != nil {
 		for _, node := range e.GetStatus().GetPublishedNodeIds() {
-			err := c.expects(rpc, short(fmt.Sprintf("entries[%d].status.published_node_ids", i), node, structs.MaxCSINodeID))
+			err := c.expects(rpc,
+				short(fmt.Sprintf("entries[%d].status.published_node_ids", i), node, structs.MaxCSINodeID))
 			if err != nil {
 				return nil, err
 			}
@@ -116,7 +121,9 @@ func (c *Client) GetCapacity(ctx context.Context, req *CapacityRequest) (*Capaci
 	if err != nil {
 		return nil, err
 	}
-	room := &Capacity{resp.GetAvailableCapacity(), resp.GetMaximumVolumeSize().GetValue(), resp.GetMinimumVolumeSize().GetValue()}
+	room := &Capacity{
+		resp.GetAvailableCapacity(), resp.GetMaximumVolumeSize().GetValue(), resp.GetMinimumVolumeSize().GetValue(),
+	}
 	err = c.expects(rpc, notNegative("available_capacity", room.Available),
 		notNegative("maximum_volume_size", room.MaxVolume), notNegative("minimum_volume_size", room.MinVolume))
 	if err != nil {

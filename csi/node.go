@@ -38,7 +38,9 @@ type PublishRequest struct {
 }
 
 // capability is the use as this node half wants it named.
-func (c *Client) capability(ctx context.Context, u Use) (cap *spec.VolumeCapability, fault string, err error) {
+func (c *Client) capability(
+	ctx context.Context, u Use,
+) (cap *spec.VolumeCapability, fault string, err error) {
 	has, err := c.nodeHas(ctx)
 	if err != nil {
 		return nil, "", err
@@ -72,10 +74,11 @@ func (c *Client) NodeStageVolume(ctx context.Context, req *StageRequest) error {
 // NodeUnstageVolume undoes NodeStageVolume. Not-found means that the plugin does not know the volume.
 func (c *Client) NodeUnstageVolume(ctx context.Context, volumeID, stagingPath string) error {
 	const rpc = "NodeUnstageVolume"
-	if err := c.demands(rpc, given("volume_id", volumeID), absolute("staging_target_path", stagingPath)); err != nil {
+	err := c.demands(rpc, given("volume_id", volumeID), absolute("staging_target_path", stagingPath))
+	if err != nil {
 		return err
 	}
-	_, err := call(ctx, c, rpc, c.node.NodeUnstageVolume,
+	_, err = call(ctx, c, rpc, c.node.NodeUnstageVolume,
 		&spec.NodeUnstageVolumeRequest{VolumeId: volumeID, StagingTargetPath: stagingPath})
 	return err
 }

@@ -53,7 +53,8 @@ func (c *Client) DeleteSnapshot(ctx context.Context, id string, secrets structs.
 	if err := c.demands(rpc, given("snapshot_id", id)); err != nil {
 		return err
 	}
-	_, err := call(ctx, c, rpc, c.controller.DeleteSnapshot, &spec.DeleteSnapshotRequest{SnapshotId: id, Secrets: secrets})
+	req := &spec.DeleteSnapshotRequest{SnapshotId: id, Secrets: secrets}
+	_, err := call(ctx, c, rpc, c.controller.DeleteSnapshot, req)
 	return err
 }
 
@@ -67,7 +68,9 @@ type SnapshotListRequest struct {
 }
 
 // ListSnapshots asks for one page; next is "" on the last.
-func (c *Client) ListSnapshots(ctx context.Context, req *SnapshotListRequest) (list []*Snapshot, next string, err error) {
+func (c *Client) ListSnapshots(
+	ctx context.Context, req *SnapshotListRequest,
+) (list []*Snapshot, next string, err error) {
 	const rpc = "ListSnapshots"
 	if err := c.demands(rpc, notNegative("max_entries", int64(req.MaxEntries))); err != nil {
 		return nil, "", err

@@ -162,11 +162,12 @@ type Allocation struct {
 	RescheduleTracker  *RescheduleTracker
 	Migrate            bool // an operator asked that it be stopped and placed again
 	Metrics            *AllocMetric
-	CSIPlugins         []string       `json:",omitempty"` // the CSI plugins its tasks run; set by the state when it is placed
-	CSIVolumes         []CSIVolumeUse `json:",omitempty"` // the CSI volumes it is to claim; set likewise
-	AllocModifyIndex   uint64         // when the servers last changed it, as against its node
-	CreateTime         int64
-	ModifyTime         int64
+	// the CSI plugins its tasks run; set by the state when it is placed
+	CSIPlugins       []string       `json:",omitempty"`
+	CSIVolumes       []CSIVolumeUse `json:",omitempty"` // the CSI volumes it is to claim; set likewise
+	AllocModifyIndex uint64         // when the servers last changed it, as against its node
+	CreateTime       int64
+	ModifyTime       int64
 	Indexes
 }
 
@@ -183,7 +184,9 @@ func (a *Allocation) Copy() *Allocation {
 	c := *a
 	c.TaskStates = maps.Clone(a.TaskStates)
 	if a.RescheduleTracker != nil {
-		c.RescheduleTracker = &RescheduleTracker{Events: append([]*RescheduleEvent(nil), a.RescheduleTracker.Events...)}
+		c.RescheduleTracker = &RescheduleTracker{
+			Events: append([]*RescheduleEvent(nil), a.RescheduleTracker.Events...),
+		}
 	}
 	return &c
 }

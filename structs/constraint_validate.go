@@ -21,9 +21,11 @@ const (
 	ConstraintDistinctHosts  = "distinct_hosts"
 )
 
-var constraintOperands = []string{"=", "==", "is", "!=", "not", "<", "<=", ">", ">=", ConstraintRegexp, ConstraintVersion,
-	ConstraintSemver, ConstraintSetContains, ConstraintSetContainsAll, ConstraintSetContainsAny, ConstraintIsSet,
-	ConstraintIsNotSet, ConstraintDistinctHosts}
+var constraintOperands = []string{
+	"=", "==", "is", "!=", "not", "<", "<=", ">", ">=", ConstraintRegexp, ConstraintVersion, ConstraintSemver,
+	ConstraintSetContains, ConstraintSetContainsAll, ConstraintSetContainsAny, ConstraintIsSet,
+	ConstraintIsNotSet, ConstraintDistinctHosts,
+}
 
 // constraints checks each; what it compares with is known on the nodes alone.
 func (f faults) constraints(list []*Constraint) {

@@ -44,7 +44,8 @@ type CSIClaim struct {
 	GrantIndex     uint64 // Raft index of the grant: grows with every grant of a volume (a fencing token)
 	CreateTime     int64
 	GrantTime      int64
-	EndTime        int64 `json:",omitempty"` // UnixNano; when its allocation ended, for one that is not yet released
+	// UnixNano; when its allocation ended, for one that is not yet released
+	EndTime int64 `json:",omitempty"`
 	// ExpandBytes is the size to which the node still has to grow what the allocation sees of the volume.
 	ExpandBytes int64 `json:",omitempty"`
 	// ExpandError is why that failed last. With ExpandBytes 0 it is not tried again before the next mount.
@@ -89,8 +90,9 @@ type CSIVolumeClaimResponse struct {
 // path is unpublished, and where no other allocation on the node uses the volume it is unstaged. A claim
 // that does not exist is done already. Operator says that a person decided it without the node.
 type CSIVolumeUnpublishRequest struct {
-	Claims         []CSIClaimKey
-	TurnedReadOnly []CSIClaimKey `json:",omitempty"` // those of Claims under which the volume's file system turned read-only
+	Claims []CSIClaimKey
+	// those of Claims under which the volume's file system turned read-only
+	TurnedReadOnly []CSIClaimKey `json:",omitempty"`
 	NodeID         string
 	SecretID       string
 	Operator       string // why, when a person forced it; kept in the log
@@ -112,10 +114,11 @@ type CSIVolumeDetachRequest struct {
 const (
 	DetachNothingHeld = "nothing-held" // no claim and no attachment named the node
 	DetachLetGo       = "let-go"       // the node itself: nothing of it is mounted there
-	DetachNotMounted  = "not-mounted"  // forced; the node: nothing is mounted, but the plugin did not confirm its end
-	DetachVouched     = "vouched"      // forced; nobody was asked
-	DetachForgotten   = "forgotten"    // forced; the plugin's controller never confirmed the detach
-	DetachPending     = "pending"      // the plugin's controller is asked again now
+	// forced; the node: nothing is mounted, but the plugin did not confirm its end
+	DetachNotMounted = "not-mounted"
+	DetachVouched    = "vouched"   // forced; nobody was asked
+	DetachForgotten  = "forgotten" // forced; the plugin's controller never confirmed the detach
+	DetachPending    = "pending"   // the plugin's controller is asked again now
 )
 
 // CSIVolumeDetachResponse says what was proved, by one of the words above, and in a sentence.
@@ -182,10 +185,11 @@ type CSIAttachment struct {
 	ReadOnly         bool
 	MountOptions     *CSIMountOptions
 	VolumeContext    map[string]string
-	Secrets          Secrets `codec:"Secrets"` // of the attach, for the detach (CSI spec, ControllerUnpublishVolumeRequest.secrets)
-	State            string
-	PublishContext   Secrets         `codec:"PublishContext"` // opaque, for stage and publish
-	LastError        *OperationError `json:",omitempty"`
+	// of the attach, for the detach (CSI spec, ControllerUnpublishVolumeRequest.secrets)
+	Secrets        Secrets `codec:"Secrets"`
+	State          string
+	PublishContext Secrets         `codec:"PublishContext"` // opaque, for stage and publish
+	LastError      *OperationError `json:",omitempty"`
 	// Found says that no claim made the attachment: a node or the plugin reported it after the servers' state
 	// was restored, or an operator named it. It is always detaching.
 	Found      bool `json:",omitempty"`
@@ -212,10 +216,11 @@ func (a *CSIAttachment) Copy() *CSIAttachment {
 // CSIAttachmentOutcome records what came of an attach or a detach. Op is "attach" or "detach": an
 // outcome of an operation the row no longer asks for is ignored. With Err nil the call succeeded.
 type CSIAttachmentOutcome struct {
-	VolumeID       string
-	NodeID         string
-	Op             string
-	RowIndex       uint64  // CreateIndex of the row the call was made for: one that took its place has seen no call; 0 for any
+	VolumeID string
+	NodeID   string
+	Op       string
+	// CreateIndex of the row the call was made for: one that took its place has seen no call; 0 for any
+	RowIndex       uint64
 	PublishContext Secrets `codec:"PublishContext"`
 	Err            *OperationError
 	KeepCall       bool // the outcome of the call that the row names is still not known
@@ -223,16 +228,17 @@ type CSIAttachmentOutcome struct {
 }
 
 // CSICallNote records, before a controller is called, which node is asked: a new leader then knows where a
-// call of unknown outcome is to be settled. For a claim (AllocID set) it records instead why its node does not
-// let go. A row that is not the one of RowIndex is left alone.
+// call of unknown outcome is to be settled. For a claim (AllocID set) it records instead why its node does
+// not let go. A row that is not the one of RowIndex is left alone.
 type CSICallNote struct {
 	VolumeID string
 	NodeID   string // of the attachment or claim; "" for the volume itself
 	AllocID  string // of the claim; "" otherwise
 	RowIndex uint64 // CreateIndex of the row
 	Call     *CSICall
-	Secrets  Secrets         `codec:"Secrets"` // of an attachment: those that the call is made with, nil: as they are
-	Err      *OperationError // of the claim, nil: none any more
+	// of an attachment: those that the call is made with, nil: as they are
+	Secrets Secrets         `codec:"Secrets"`
+	Err     *OperationError // of the claim, nil: none any more
 	WriteOptions
 }
 
@@ -264,9 +270,9 @@ type CSINodeExpandOutcome struct {
 }
 
 // CSIAttachmentsFound records attachments that no row names: each gets a row that is detaching. Of an
-// attachment the fields Namespace, VolumeID and NodeID are required. PluginID, ExternalVolumeID, ExternalNodeID and
-// Secrets may be empty where the row of the volume or of a plugin instance has them. An attachment that has a row,
-// that a granted claim uses, or of which too little is known is left out.
+// attachment the fields Namespace, VolumeID and NodeID are required. PluginID, ExternalVolumeID,
+// ExternalNodeID and Secrets may be empty where the row of the volume or of a plugin instance has them. An
+// attachment that has a row, that a granted claim uses, or of which too little is known is left out.
 type CSIAttachmentsFound struct {
 	Attachments []*CSIAttachment
 	WriteOptions

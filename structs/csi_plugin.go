@@ -113,10 +113,12 @@ type CSIInfo struct {
 	ProviderVersion          string
 	RequiresControllerPlugin bool
 	RequiresTopologies       bool
-	ExpandsOffline           bool               `json:",omitempty"` // volumes grow only while they are published nowhere (CSI spec, VolumeExpansion)
-	ControllerInfo           *CSIControllerInfo `json:",omitempty"`
-	NodeInfo                 *CSINodeInfo       `json:",omitempty"`
-	FormerProvider           string             `json:",omitempty"` // the name that the driver had before its vendor renamed it
+	// volumes grow only while they are published nowhere (CSI spec, VolumeExpansion)
+	ExpandsOffline bool               `json:",omitempty"`
+	ControllerInfo *CSIControllerInfo `json:",omitempty"`
+	NodeInfo       *CSINodeInfo       `json:",omitempty"`
+	// the name that the driver had before its vendor renamed it
+	FormerProvider string `json:",omitempty"`
 }
 
 // IsDriver reports whether the instance is a process of the driver with the given Provider, under its present
@@ -155,12 +157,12 @@ func (i *CSIPluginInstance) Copy() *CSIPluginInstance {
 	return &c
 }
 
-// CSIPluginRow is the row of one plugin in the cluster. It exists while anything refers to it: an
-// instance, an allocation of a job that runs it, or a volume. What it remembers of the controller
-// outlives the controller's instances, because a volume's attachments outlive them too.
+// CSIPluginRow is the row of one plugin in the cluster. It exists while anything refers to it: an instance,
+// an allocation of a job that runs it, or a volume. What it remembers of the controller outlives the
+// controller's instances, because a volume's attachments outlive them too.
 //
-// The first healthy instance defines Provider. Instances of another Provider are not used while an instance of
-// the first one, a volume or an attachment refers to the plugin (duty B10).
+// The first healthy instance defines Provider. Instances of another Provider are not used while an instance
+// of the first one, a volume or an attachment refers to the plugin (duty B10).
 type CSIPluginRow struct {
 	ID                   string
 	Provider             string
@@ -236,8 +238,8 @@ type CSIInstanceKey struct {
 	Kind     CSIKind
 }
 
-// NodeUpdateCSIRequest carries what changed among one node's plugin instances. Full says that Upserts is
-// all there is: instances of the node that are not among them are removed; Unsure, that it is written though it
+// NodeUpdateCSIRequest carries what changed among one node's plugin instances. Full says that Upserts is all
+// there is: instances of the node that are not among them are removed; Unsure, that it is written though it
 // says what is known, since an earlier request may still be under way.
 type NodeUpdateCSIRequest struct {
 	NodeID   string

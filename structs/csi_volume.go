@@ -133,8 +133,9 @@ type OperationError struct {
 	Code     string // the name of the gRPC code that the plugin answered, where that says more than Kind
 	Attempts int    // failures in a row
 	Time     int64  // UnixNano of the last
-	// RetryTime is when it is tried again (UnixNano); 0 where that does not depend on time. NeverTry says that the
-	// same call would be refused again: it is not repeated before something changes, or an operator asks for it.
+	// RetryTime is when it is tried again (UnixNano); 0 where that does not depend on time. NeverTry says that
+	// the same call would be refused again: it is not repeated before something changes, or an operator asks for
+	// it.
 	RetryTime int64 `json:",omitempty"`
 }
 
@@ -158,8 +159,8 @@ type CSIForced struct {
 	Time   int64 // UnixNano
 }
 
-// CSITurnedReadOnly says where a volume's file system turned read-only that an allocation had mounted for writing, as one
-// does whose disk fails or is full.
+// CSITurnedReadOnly says where a volume's file system turned read-only that an allocation had mounted for
+// writing, as one does whose disk fails or is full.
 type CSITurnedReadOnly struct {
 	NodeID  string
 	AllocID string
@@ -174,14 +175,16 @@ type CSIDeletion struct {
 // CSIVolume is the row of one volume. Key: (Namespace, ID). Its claims and attachments are rows of their
 // own.
 type CSIVolume struct {
-	ID            string
-	Name          string // what CreateVolume is called with; generated when not given (CSI spec, CreateVolumeRequest.name)
-	ExternalID    string // the plugin's volume_id, "" until created
-	Namespace     string
-	PluginID      string
-	State         string
-	LastError     *OperationError `json:",omitempty"`
-	ExpandPending bool            `json:",omitempty"` // the requested capacity is above Capacity and to be asked for
+	ID string
+	// what CreateVolume is called with; generated when not given (CSI spec, CreateVolumeRequest.name)
+	Name       string
+	ExternalID string // the plugin's volume_id, "" until created
+	Namespace  string
+	PluginID   string
+	State      string
+	LastError  *OperationError `json:",omitempty"`
+	// the requested capacity is above Capacity and to be asked for
+	ExpandPending bool `json:",omitempty"`
 	// NodeExpandBytes is the size to which a node still has to grow what is on the volume: the next one that
 	// stages or publishes it, and each that has it now (CSI spec, NodeExpandVolume). 0 if nothing is left to do.
 	NodeExpandBytes       int64 `json:",omitempty"`
@@ -199,9 +202,10 @@ type CSIVolume struct {
 	SnapshotID            string
 	CreateTime            int64
 	ModifyTime            int64
-	Call                  *CSICall           `json:",omitempty"` // a call for the volume itself whose outcome is not known
-	Forced                *CSIForced         `json:",omitempty"` // the last thing that an operator forced
-	TurnedReadOnly        *CSITurnedReadOnly `json:",omitempty"` // the last time that its file system did
+	// a call for the volume itself whose outcome is not known
+	Call           *CSICall           `json:",omitempty"`
+	Forced         *CSIForced         `json:",omitempty"` // the last thing that an operator forced
+	TurnedReadOnly *CSITurnedReadOnly `json:",omitempty"` // the last time that its file system did
 	// Deletion is what the volume gets back when its deletion is given up; nil where there is nothing.
 	Deletion *CSIDeletion `json:"-" codec:"Deletion,omitempty"`
 	Indexes
@@ -275,18 +279,20 @@ func (v *CSIVolume) ReachableFrom(node *CSITopology) bool {
 // attachments and its allocations as they are at the time of reading.
 type CSIVolumeDetail struct {
 	CSIVolume
-	AccessMode          CSIAccessMode     // of the claims granted now, "" if none
-	AttachmentMode      CSIAttachmentMode // likewise
-	ReadAllocs          map[string]*AllocListStub
-	WriteAllocs         map[string]*AllocListStub
-	Allocations         []*AllocListStub
-	Claims              []*CSIClaim
-	Attachments         []*CSIAttachment
-	Schedulable         bool
-	Blocked             string   `json:",omitempty"` // why it is not schedulable, or what is being waited for
-	Warnings            []string `json:",omitempty"` // what a person should look at
-	WaitingJobs         []string `json:",omitempty"` // jobs that wait for it without an allocation, at most MaxWaitingJobs
-	ExpandBlocked       string   `json:",omitempty"` // the users that have to leave before the plugin may expand it
+	AccessMode     CSIAccessMode     // of the claims granted now, "" if none
+	AttachmentMode CSIAttachmentMode // likewise
+	ReadAllocs     map[string]*AllocListStub
+	WriteAllocs    map[string]*AllocListStub
+	Allocations    []*AllocListStub
+	Claims         []*CSIClaim
+	Attachments    []*CSIAttachment
+	Schedulable    bool
+	Blocked        string   `json:",omitempty"` // why it is not schedulable, or what is being waited for
+	Warnings       []string `json:",omitempty"` // what a person should look at
+	// jobs that wait for it without an allocation, at most MaxWaitingJobs
+	WaitingJobs []string `json:",omitempty"`
+	// the users that have to leave before the plugin may expand it
+	ExpandBlocked       string `json:",omitempty"`
 	Provider            string
 	ProviderVersion     string
 	ControllerRequired  bool
@@ -390,7 +396,8 @@ type CSIVolumeOutcome struct {
 	Topologies []*CSITopology
 	Err        *OperationError
 	Final      bool
-	// NodeExpandBytes is the size that nodes have to make usable after an expansion; 0 if they have nothing to do.
+	// NodeExpandBytes is the size that nodes have to make usable after an expansion; 0 if they have nothing to
+	// do.
 	NodeExpandBytes int64 `json:",omitempty"`
 	KeepCall        bool  // the outcome of the call that the row names is still not known
 	WriteOptions

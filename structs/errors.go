@@ -143,7 +143,9 @@ func IsKind(err error, kind Kind) bool { return err != nil && KindOf(err) == kin
 // Busy makes the error of one who has too much to do: unavailable, nothing was done, and the same request
 // is welcome after a while.
 func Busy(after time.Duration, format string, args ...any) error {
-	return &Error{Kind: KindUnavailable, Text: Cut(fmt.Sprintf(format, args...), MaxErrorText), RetryAfter: after}
+	return &Error{
+		Kind: KindUnavailable, Text: Cut(fmt.Sprintf(format, args...), MaxErrorText), RetryAfter: after,
+	}
 }
 
 // RetryAfter is how soon the request that failed so may come again, through any wrapping; 0 when the error
@@ -162,14 +164,15 @@ func RetryAfter(err error) time.Duration {
 	return 0
 }
 
-// retryMark stands on the wire between an error's text and its RetryAfter, codeMark between its text and its Code.
+// retryMark stands on the wire between an error's text and its RetryAfter, codeMark between its text and its
+// Code.
 const (
 	retryMark = "; retry after "
 	codeMark  = "; csi code "
 )
 
-// ErrorToWire writes an error as "kind: text", followed by "; csi code NotFound" and "; retry after 250ms" where
-// it says so: the only form in which a net/rpc reply carries one.
+// ErrorToWire writes an error as "kind: text", followed by "; csi code NotFound" and "; retry after 250ms"
+// where it says so: the only form in which a net/rpc reply carries one.
 func ErrorToWire(err error) string {
 	s := string(KindOf(err)) + ": " + Cut(err.Error(), MaxErrorText)
 	if code := CodeOf(err); code != "" {

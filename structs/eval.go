@@ -74,19 +74,22 @@ type Evaluation struct {
 	NodeID            string
 	Status            string
 	StatusDescription string
-	Again             string `json:",omitempty"` // why a pending one is processed again; "": it is new, or its plan did not fit
+	// why a pending one is processed again; "": it is new, or its plan did not fit
+	Again             string `json:",omitempty"`
 	WaitUntil         int64  // UnixNano before which it is not to be processed; 0: at once
 	NextEval          string
 	PreviousEval      string
 	BlockedEval       string
 	FailedTGAllocs    map[string]*AllocMetric
 	QueuedAllocations map[string]int
-	BlockedOn         []string // wake keys, of a blocked evaluation, and of one that was woken until it is processed
-	Shape             string   `json:",omitempty"` // two with one shape find room, or none, alike; "": it is like no other
-	Placed            bool     `json:",omitempty"` // allocations name it
-	SnapshotIndex     uint64   // of the state it was last processed against
-	CreateTime        int64
-	ModifyTime        int64
+	// wake keys, of a blocked evaluation, and of one that was woken until it is processed
+	BlockedOn []string
+	// two with one shape find room, or none, alike; "": it is like no other
+	Shape         string `json:",omitempty"`
+	Placed        bool   `json:",omitempty"` // allocations name it
+	SnapshotIndex uint64 // of the state it was last processed against
+	CreateTime    int64
+	ModifyTime    int64
 	Indexes
 }
 

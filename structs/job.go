@@ -171,13 +171,15 @@ type VolumeMount struct {
 
 // CSIPluginConfig is a task's `csi_plugin {}`: the task runs a CSI plugin.
 type CSIPluginConfig struct {
-	ID                  string
-	Type                string        // node, controller, monolith
-	MountDir            string        // where the task finds its socket directory, default /csi
-	StagePublishBaseDir string        // where the task sees the staging and publish directories, default /local/csi
+	ID       string
+	Type     string // node, controller, monolith
+	MountDir string // where the task finds its socket directory, default /csi
+	// where the task sees the staging and publish directories, default /local/csi
+	StagePublishBaseDir string
 	HealthTimeout       time.Duration // default 30s
-	HangTimeout         time.Duration // how long a plugin that was healthy may answer no probe; 0 is DefaultHangTimeout
-	FormerProvider      string        // the driver's name before its vendor renamed it (CSI spec, GetPluginInfo)
+	// how long a plugin that was healthy may answer no probe; 0 is DefaultHangTimeout
+	HangTimeout    time.Duration
+	FormerProvider string // the driver's name before its vendor renamed it (CSI spec, GetPluginInfo)
 }
 
 // The types of a csi_plugin block.

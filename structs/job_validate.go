@@ -18,11 +18,13 @@ func (j *Job) Validate() error {
 	f = f.at("job %q", j.ID)
 	f.name("region", j.Region)
 	f.namespace(j.Namespace)
-	f.check(len(j.Name) <= MaxName && !strings.ContainsRune(j.Name, 0), "name must have at most %d bytes and no NUL", MaxName)
+	f.check(len(j.Name) <= MaxName && !strings.ContainsRune(j.Name, 0),
+		"name must have at most %d bytes and no NUL", MaxName)
 	f.check(slices.Contains(jobTypes, j.Type), "type %q must be %s", j.Type, oneOf(jobTypes))
 	f.check(j.Priority >= JobMinPriority && j.Priority <= JobMaxPriority,
 		"priority %d must be between %d and %d", j.Priority, JobMinPriority, JobMaxPriority)
-	f.check(nodePoolForm.MatchString(j.NodePool), "node_pool %q must be 1 to 128 letters, digits, dashes and underscores", j.NodePool)
+	f.check(nodePoolForm.MatchString(j.NodePool),
+		"node_pool %q must be 1 to 128 letters, digits, dashes and underscores", j.NodePool)
 	for _, dc := range j.Datacenters[:f.atMost("datacenters", len(j.Datacenters), MaxListed)] {
 		f.name("datacenters: name", dc)
 	}
@@ -62,7 +64,8 @@ func (g *TaskGroup) validate(f faults, j *Job) {
 	f.name("name", g.Name)
 	f.check(g.Count >= 0, "count %d must not be negative", g.Count)
 	f.check(g.Count <= MaxGroupCount, "count %d must be at most %d", g.Count, MaxGroupCount)
-	f.check(!j.PerNode() || g.Count <= 1, "count %d: a %s job places one on every feasible node; leave count out", g.Count, j.Type)
+	f.check(!j.PerNode() || g.Count <= 1,
+		"count %d: a %s job places one on every feasible node; leave count out", g.Count, j.Type)
 	f.constraints(g.Constraints)
 	f.meta("meta", g.Meta)
 	g.RestartPolicy.validate(f.at("restart"))
@@ -95,7 +98,9 @@ func (g *TaskGroup) validateVolumes(f faults, j *Job) {
 		}
 		f.name("volume: name", alias)
 		v.validate(f.at("volume %q", alias), j, g)
-		f.check(aliases[v.Source] == "", "volume %q: source %q is that of volume %q too; mount one volume in several places instead", alias, v.Source, aliases[v.Source])
+		f.check(aliases[v.Source] == "",
+			"volume %q: source %q is that of volume %q too; mount one volume in several places instead", alias,
+			v.Source, aliases[v.Source])
 		aliases[v.Source] = alias
 	}
 }
@@ -132,7 +137,8 @@ func (p *RestartPolicy) validate(f faults) {
 	if p == nil {
 		return
 	}
-	f.check(p.Mode == RestartModeFail || p.Mode == RestartModeDelay, "mode %q must be one of fail, delay", p.Mode)
+	f.check(p.Mode == RestartModeFail || p.Mode == RestartModeDelay,
+		"mode %q must be one of fail, delay", p.Mode)
 	f.between("attempts", p.Attempts, 0, MaxRestarts, "")
 	f.wait("delay", p.Delay, MaxInterval)
 	f.check(p.Interval > 0, "interval must be above zero")
@@ -150,10 +156,12 @@ func (p *ReschedulePolicy) validate(f faults) {
 		return // never rescheduled: nothing else matters
 	}
 	functions := []string{RescheduleConstant, RescheduleExponential}
-	f.check(slices.Contains(functions, p.DelayFunction), "delay_function %q must be %s", p.DelayFunction, oneOf(functions))
+	f.check(slices.Contains(functions, p.DelayFunction),
+		"delay_function %q must be %s", p.DelayFunction, oneOf(functions))
 	f.check(p.Delay > 0, "delay must be above zero")
 	f.check(p.Unlimited || p.Interval > 0, "interval must be above zero")
-	f.check(p.DelayFunction != RescheduleExponential || p.MaxDelay >= p.Delay, "max_delay %s must not be below delay %s", p.MaxDelay, p.Delay)
+	f.check(p.DelayFunction != RescheduleExponential || p.MaxDelay >= p.Delay,
+		"max_delay %s must not be below delay %s", p.MaxDelay, p.Delay)
 }
 
 func (v *VolumeRequest) validate(f faults, j *Job, g *TaskGroup) {
@@ -168,12 +176,15 @@ func (v *VolumeRequest) validate(f faults, j *Job, g *TaskGroup) {
 		f.add("attachment_mode %s; one of %s, %s", requiredOr(v.AttachmentMode), CSIFileSystem, CSIBlockDevice)
 	}
 	f.check(!v.AccessMode.ReaderOnly() || v.ReadOnly, "access_mode %s needs read_only = true", v.AccessMode)
-	f.check(v.AttachmentMode != CSIBlockDevice || v.MountOptions == nil, "mount_options must not be there with attachment_mode block-device")
+	f.check(v.AttachmentMode != CSIBlockDevice || v.MountOptions == nil,
+		"mount_options must not be there with attachment_mode block-device")
 	f.mountOptions(v.MountOptions)
-	f.check(!v.PerAlloc || !j.PerNode(), "per_alloc is not for %s jobs: their allocations have no index of their own", j.Type)
+	f.check(!v.PerAlloc || !j.PerNode(),
+		"per_alloc is not for %s jobs: their allocations have no index of their own", j.Type)
 	alone := v.AccessMode.SingleNode() || v.AccessMode == CSIMultiNodeSingleWriter && !v.ReadOnly
 	f.check(!alone || v.PerAlloc || g.Count <= 1,
-		"access_mode %s allows one allocation, but count is %d; use per_alloc, another access mode or count = 1", v.AccessMode, g.Count)
+		"access_mode %s allows one allocation, but count is %d; "+
+			"use per_alloc, another access mode or count = 1", v.AccessMode, g.Count)
 }
 
 // requiredOr says of a value that is not one of those there are that it is missing, or what it is.
@@ -186,7 +197,8 @@ func requiredOr[T ~string](value T) words {
 
 func (t *Task) validate(f faults, g *TaskGroup) {
 	f.name("name", t.Name)
-	f.check(t.Name != "alloc", "name %q is taken: so is called the directory that the tasks of a group share", t.Name)
+	f.check(t.Name != "alloc",
+		"name %q is taken: so is called the directory that the tasks of a group share", t.Name)
 	f.check(t.Driver != "", "driver is required")
 	f.check(len(t.Driver) <= MaxName, "driver has %d bytes; at most %d are allowed", len(t.Driver), MaxName)
 	f.check(len(t.User) <= MaxName, "user has %d bytes; at most %d are allowed", len(t.User), MaxName)
@@ -196,7 +208,8 @@ func (t *Task) validate(f faults, g *TaskGroup) {
 	t.RestartPolicy.validate(f.at("restart"))
 	f.wait("kill_timeout", t.KillTimeout, MaxTaskWait)
 	f.wait("shutdown_delay", t.ShutdownDelay, MaxTaskWait)
-	f.check(t.KillSignal == "" || slices.Contains(signals, strings.TrimPrefix(strings.ToUpper(t.KillSignal), "SIG")),
+	signal := strings.TrimPrefix(strings.ToUpper(t.KillSignal), "SIG")
+	f.check(t.KillSignal == "" || slices.Contains(signals, signal),
 		"kill_signal %q is not a signal such as SIGTERM", t.KillSignal)
 	if r := t.Resources; r != nil {
 		r.validate(f.at("resources"))
@@ -209,23 +222,27 @@ func (t *Task) validate(f faults, g *TaskGroup) {
 		c.validate(f.at("csi_plugin"))
 	}
 	f.check(len(t.VolumeMounts) == 0 || t.Driver != driverRawExec,
-		"volume_mount: a task of the driver %s has no file system of its own to mount volumes into; use exec", driverRawExec)
+		"volume_mount: a task of the driver %s has no file system of its own to mount volumes into; use exec",
+		driverRawExec)
 	t.validateMounts(f, g)
 }
 
 // driverRawExec is the driver whose tasks see the host's own paths.
 const driverRawExec = "raw_exec"
 
-var signals = []string{"HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
-	"PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
-	"VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS"}
+var signals = []string{
+	"HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM",
+	"TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF",
+	"WINCH", "IO", "PWR", "SYS",
+}
 
 func (r *Resources) validate(f faults) {
 	f.check(r.Cores == 0, "cores is not supported by berth yet; use cpu")
 	f.between("cpu", r.CPU, 1, MaxCPU, " MHz")
 	f.between("memory", r.MemoryMB, 1, MaxMemoryMB, " MiB")
 	f.check(r.MemoryMaxMB <= MaxMemoryMB, "memory_max %d must be at most %d MiB", r.MemoryMaxMB, MaxMemoryMB)
-	f.check(r.MemoryMaxMB == 0 || r.MemoryMaxMB >= r.MemoryMB, "memory_max %d must not be below memory %d", r.MemoryMaxMB, r.MemoryMB)
+	f.check(r.MemoryMaxMB == 0 || r.MemoryMaxMB >= r.MemoryMB,
+		"memory_max %d must not be below memory %d", r.MemoryMaxMB, r.MemoryMB)
 	f.check(r.DiskMB == 0, "disk %d: scratch space is asked for by the group's ephemeral_disk", r.DiskMB)
 }
 
@@ -243,8 +260,10 @@ func (c *CSIPluginConfig) validate(f faults) {
 	f.absolute("mount_dir", c.MountDir)
 	f.absolute("stage_publish_base_dir", c.StagePublishBaseDir)
 	mount, stage := path.Clean(c.MountDir), path.Clean(c.StagePublishBaseDir)
-	f.check(stage != mount && !strings.HasPrefix(stage, mount+"/"), "stage_publish_base_dir %q must not be within mount_dir %q", stage, mount)
-	f.check(!strings.HasPrefix(mount, stage+"/"), "mount_dir %q must not be within stage_publish_base_dir %q", mount, stage)
+	f.check(stage != mount && !strings.HasPrefix(stage, mount+"/"),
+		"stage_publish_base_dir %q must not be within mount_dir %q", stage, mount)
+	f.check(!strings.HasPrefix(mount, stage+"/"),
+		"mount_dir %q must not be within stage_publish_base_dir %q", mount, stage)
 	f.check(c.HealthTimeout > 0, "health_timeout must be above zero")
 	f.wait("hang_timeout", c.HangTimeout, MaxTaskWait)
 	f.check(len(c.FormerProvider) <= MaxProvider, "former_provider is longer than %d bytes", MaxProvider)
@@ -254,7 +273,8 @@ func (c *CSIPluginConfig) validate(f faults) {
 // absolute checks a directory inside a task that something is mounted on.
 func (f faults) absolute(what, dir string) {
 	f.text(what, dir)
-	f.check(path.IsAbs(dir) && path.Clean(dir) != "/" && !strings.ContainsRune(dir, 0), "%s %q must be an absolute path other than /", what, dir)
+	f.check(path.IsAbs(dir) && path.Clean(dir) != "/" && !strings.ContainsRune(dir, 0),
+		"%s %q must be an absolute path other than /", what, dir)
 }
 
 func (t *Task) validateMounts(f faults, g *TaskGroup) {
@@ -299,7 +319,8 @@ func (f faults) destination(dir string) {
 	case dir == "":
 		f.add("destination is required")
 	case strings.Contains(dir, "${"): // known on the node alone
-	case strings.ContainsRune(dir, 0) || slices.Contains(strings.Split(dir, "/"), "..") || path.Clean("/"+dir) == "/":
+	case strings.ContainsRune(dir, 0) || slices.Contains(strings.Split(dir, "/"), "..") ||
+		path.Clean("/"+dir) == "/":
 		f.add("destination %q must be a path inside the task without \"..\", other than /", dir)
 	}
 }

@@ -82,8 +82,9 @@ const (
 	MaxHTTPBody   = 1 << 20   // bytes of one body
 	MaxHTTPJob    = 16 << 20  // bytes of a body that holds a job
 	MaxHTTPBodies = 128 << 20 // bytes of all bodies that are being read or served
-	MaxJSONParts  = 100_000   // objects, lists and null elements of lists in one body; each counts as JSONPartBytes
-	JSONPartBytes = 512       // of memory, about, that an object or a list takes when it is decoded
+	// objects, lists and null elements of lists in one body; each counts as JSONPartBytes
+	MaxJSONParts  = 100_000
+	JSONPartBytes = 512 // of memory, about, that an object or a list takes when it is decoded
 
 	// Of RPC.
 	MaxRPCRequest  = 64 << 20  // bytes of one request, and of the answer of a node
@@ -125,27 +126,51 @@ var Limits = []limit{
 	{"MaxTasks", MaxTasks, "", "tasks of one group", beyondInvalid},
 	{"MaxVolumes", MaxVolumes, "", "volumes of one group", beyondInvalid},
 	{"MaxConstraints", MaxConstraints, "", "constraints of a job, a group or a task", beyondInvalid},
-	{"MaxListed", MaxListed, "", "entries of another list: datacenters, volume mounts, topologies, capabilities", beyondInvalid},
+	{
+		"MaxListed", MaxListed, "", "entries of another list: datacenters, volume mounts, topologies, capabilities",
+		beyondInvalid,
+	},
 	{"MaxPairs", MaxPairs, "", "entries of one map: `meta`, `env`", beyondInvalid},
 	{"MaxPairsBytes", MaxPairsBytes, "bytes", "keys and values of one map", beyondInvalid},
 	{"MaxJobBytes", MaxJobBytes, "bytes", "one job, encoded", beyondInvalid},
 	{"MaxName", MaxName, "bytes", "an ID or a name", beyondInvalid},
-	{"MaxText", MaxText, "bytes", "a free text: a constraint's value, a path; one in a node's report is cut", beyondInvalid},
+	{
+		"MaxText", MaxText, "bytes", "a free text: a constraint's value, a path; one in a node's report is cut",
+		beyondInvalid,
+	},
 	{"MaxCPU", MaxCPU, "MHz", "CPU of one task, one allocation, one node", beyondInvalid},
 	{"MaxMemoryMB", MaxMemoryMB, "MiB", "memory of one task, one allocation, one node", beyondInvalid},
 	{"MaxDiskMB", MaxDiskMB, "MiB", "disk of one allocation, one node", beyondInvalid},
-	{"MaxVolumeBytes", MaxVolumeBytes, "bytes", "`capacity_min`, `capacity_max` and `Capacity` of a volume; beyond it the answer of a plugin fails its call", beyondInvalid},
+	{
+		"MaxVolumeBytes", MaxVolumeBytes, "bytes",
+		"`capacity_min`, `capacity_max` and `Capacity` of a volume; " +
+			"beyond it the answer of a plugin fails its call",
+		beyondInvalid,
+	},
 	{"MaxRestarts", MaxRestarts, "", "`attempts` of a restart policy", beyondInvalid},
 	{"MaxReschedules", MaxReschedules, "", "`attempts` of a reschedule policy", beyondInvalid},
-	{"MaxInterval", int64(MaxInterval), "duration", "`interval`, `delay` and `max_delay` of either policy", beyondInvalid},
-	{"MaxTaskWait", int64(MaxTaskWait), "duration", "`kill_timeout`, `shutdown_delay`, `health_timeout`, `hang_timeout`", beyondInvalid},
+	{
+		"MaxInterval", int64(MaxInterval), "duration", "`interval`, `delay` and `max_delay` of either policy",
+		beyondInvalid,
+	},
+	{
+		"MaxTaskWait", int64(MaxTaskWait), "duration",
+		"`kill_timeout`, `shutdown_delay`, `health_timeout`, `hang_timeout`", beyondInvalid,
+	},
 	{"MaxWait", int64(MaxWait), "duration", "`wait` of a read that waits for news", "the answer comes then"},
 	{"MaxLogFiles", MaxLogFiles, "", "log files of one task", beyondInvalid},
 	{"MaxLogFileSizeMB", MaxLogFileSizeMB, "MiB", "one log file", beyondInvalid},
-	{"MaxNodeAttributes", MaxNodeAttributes, "", "attributes, `meta` entries and drivers that one node reports; its reservable cores likewise", beyondInvalid},
+	{
+		"MaxNodeAttributes", MaxNodeAttributes, "",
+		"attributes, `meta` entries and drivers that one node reports; its reservable cores likewise",
+		beyondInvalid,
+	},
 	{"MaxNodeBytes", MaxNodeBytes, "bytes", "keys and values of these", beyondInvalid},
 	{"MaxNodePlugins", MaxNodePlugins, "", "plugin instances that one node reports", beyondInvalid},
-	{"MaxNodeVolumes", MaxNodeVolumes, "", "volumes that one node reports after a restore, held or left", beyondInvalid},
+	{
+		"MaxNodeVolumes", MaxNodeVolumes, "", "volumes that one node reports after a restore, held or left",
+		beyondInvalid,
+	},
 	{"MaxTaskEvents", MaxTaskEvents, "", "events of one task that a node reports", "the oldest are dropped"},
 	{"MaxFilter", MaxFilter, "bytes", "a filter expression", beyondInvalid},
 	{"MaxSource", MaxSource, "bytes", "a file in HCL or JSON: a job, a volume, a configuration", beyondInvalid},
@@ -157,18 +182,33 @@ var Limits = []limit{
 	{"MaxReasons", MaxReasons, "", "such reasons of one task group; those of most nodes are named", "counted"},
 	{"MaxVolumePuts", MaxVolumePuts, "", "volumes that one request registers or creates", beyondInvalid},
 	{"MaxClaims", MaxClaims, "", "claims in one claim or release", beyondInvalid},
-	{"MaxExternalAsk", MaxExternalAsk, "", "calls of plugins for a page of `/v1/volumes/external`", "the next page goes on"},
-	{"MaxExternalSum", MaxExternalSum, "bytes", "the volumes on a page of `/v1/volumes/external`", "the next page goes on"},
-	{"MaxExternal", MaxExternal, "", "volumes on a page of `/v1/volumes/external` whose size is not given", "the next page goes on"},
+	{
+		"MaxExternalAsk", MaxExternalAsk, "", "calls of plugins for a page of `/v1/volumes/external`",
+		"the next page goes on",
+	},
+	{
+		"MaxExternalSum", MaxExternalSum, "bytes", "the volumes on a page of `/v1/volumes/external`",
+		"the next page goes on",
+	},
+	{
+		"MaxExternal", MaxExternal, "", "volumes on a page of `/v1/volumes/external` whose size is not given",
+		"the next page goes on",
+	},
 	{"MaxWaitingJobs", MaxWaitingJobs, "", "jobs that a volume's `WaitingJobs` names", beyondCut},
 	{"MaxCSIString", MaxCSIString, "bytes", "a string that a CSI plugin gets or answers", beyondInvalid},
-	{"MaxCSIMap", MaxCSIMap, "bytes", "a map, the mount flags or the topologies that a CSI plugin gets or answers", beyondInvalid},
+	{
+		"MaxCSIMap", MaxCSIMap, "bytes",
+		"a map, the mount flags or the topologies that a CSI plugin gets or answers", beyondInvalid,
+	},
 	{"MaxCSIName", MaxCSIName, "bytes", "the name of a CSI plugin", refusedAnswer},
 	{"MaxProvider", MaxProvider, "bytes", "`former_provider` of a job, a driver's name", beyondInvalid},
 	{"MaxCSIID", MaxCSIID, "bytes", "a CSI plugin's ID of a volume", refusedAnswer},
 	{"MaxCSINodeID", MaxCSINodeID, "bytes", "a CSI plugin's ID of a node", refusedAnswer},
 	{"MaxCSIContext", MaxCSIContext, "bytes", "a context that a CSI plugin answers", refusedAnswer},
-	{"MaxCSIPlaces", MaxCSIPlaces, "", "topologies of one volume that a CSI plugin answers, or that a registration gives", refusedAnswer},
+	{
+		"MaxCSIPlaces", MaxCSIPlaces, "",
+		"topologies of one volume that a CSI plugin answers, or that a registration gives", refusedAnswer,
+	},
 	{"MaxCSIToken", MaxCSIToken, "bytes", "a page token of a CSI plugin", refusedAnswer},
 	{"MaxCSIAnswer", MaxCSIAnswer, "bytes", "an answer of a CSI plugin", refusedAnswer},
 	{"MaxCSIListed", MaxCSIListed, "", "volumes in one answer of a CSI plugin that lists them", refusedAnswer},
@@ -179,17 +219,37 @@ var Limits = []limit{
 	{"MaxErrorText", MaxErrorText, "bytes", "the text of an error", beyondCut},
 	{"MaxHTTPHead", MaxHTTPHead, "bytes", "the head of one HTTP request", "status 431"},
 	{"MaxHTTPBody", MaxHTTPBody, "bytes", "the body of one HTTP request", "status 413"},
-	{"MaxHTTPJob", MaxHTTPJob, "bytes", "the body of one HTTP request that holds a job or volumes", "status 413"},
-	{"MaxJSONParts", MaxJSONParts, "", "objects, lists and null elements of lists in the body of one HTTP request", "status 413"},
-	{"MaxHTTPBodies", MaxHTTPBodies, "bytes", "the bodies of all HTTP requests under way", "*unavailable*, status 503"},
-	{"JSONPartBytes", JSONPartBytes, "bytes", "an object, a list or a null element of a list in a body counts as so many among these", "counted"},
+	{
+		"MaxHTTPJob", MaxHTTPJob, "bytes", "the body of one HTTP request that holds a job or volumes", "status 413",
+	},
+	{
+		"MaxJSONParts", MaxJSONParts, "",
+		"objects, lists and null elements of lists in the body of one HTTP request", "status 413",
+	},
+	{
+		"MaxHTTPBodies", MaxHTTPBodies, "bytes", "the bodies of all HTTP requests under way",
+		"*unavailable*, status 503",
+	},
+	{
+		"JSONPartBytes", JSONPartBytes, "bytes",
+		"an object, a list or a null element of a list in a body counts as so many among these", "counted",
+	},
 	{"MaxRPCRequest", MaxRPCRequest, "bytes", "one RPC request, and the answer of a node", beyondInvalid},
 	{"MaxRPCAnswer", MaxRPCAnswer, "bytes", "the RPC answer of a server", beyondInvalid},
 	{"MaxAllocIDs", MaxAllocIDs, "", "allocations that one RPC request asks for by ID", beyondInvalid},
-	{"MaxRPCParts", MaxRPCParts, "", "lists, maps and entries in one RPC request; eight entries of a map count as one", beyondInvalid},
+	{
+		"MaxRPCParts", MaxRPCParts, "",
+		"lists, maps and entries in one RPC request; eight entries of a map count as one", beyondInvalid,
+	},
 	{"MaxRPCInFlight", MaxRPCInFlight, "bytes", "all RPC requests in flight on one agent", "*unavailable*"},
-	{"RPCPartBytes", RPCPartBytes, "bytes", "a list, a map or an entry in an RPC request counts as so many among these", "counted"},
-	{"SmallRPC", SmallRPC, "bytes", "an RPC request that takes no more does not count among these and is not refused for them", "counted"},
+	{
+		"RPCPartBytes", RPCPartBytes, "bytes",
+		"a list, a map or an entry in an RPC request counts as so many among these", "counted",
+	},
+	{
+		"SmallRPC", SmallRPC, "bytes",
+		"an RPC request that takes no more does not count among these and is not refused for them", "counted",
+	},
 	{"MaxEntry", MaxEntry, "bytes", "one entry of the log: a write, or a plan of the scheduler", beyondInvalid},
 	{"MaxArchive", MaxArchive, "bytes", "the state in an archive of `operator snapshot`", beyondInvalid},
 	{"MaxArchiveIndex", MaxArchiveIndex, "", "the index and the term of an archive", beyondInvalid},

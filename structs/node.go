@@ -148,7 +148,9 @@ func (n *Node) Available() Resources {
 		has = Resources{CPU: int(r.CPU.CpuShares), MemoryMB: int(r.Memory.MemoryMB), DiskMB: int(r.Disk.DiskMB)}
 	}
 	if r := n.ReservedResources; r != nil {
-		kept = Resources{CPU: int(min(r.CPU.CpuShares, MaxCPU)), MemoryMB: int(r.Memory.MemoryMB), DiskMB: int(r.Disk.DiskMB)}
+		kept = Resources{
+			CPU: int(min(r.CPU.CpuShares, MaxCPU)), MemoryMB: int(r.Memory.MemoryMB), DiskMB: int(r.Disk.DiskMB),
+		}
 	}
 	return has.Sub(kept)
 }
@@ -181,8 +183,8 @@ type NodeListStub struct {
 	Indexes
 }
 
-// NodeRegisterRequest brings a node in, or up to date. CSI carries all its plugin instances. One that is Unsure is
-// written though it says what is known: what is under way would be known only later.
+// NodeRegisterRequest brings a node in, or up to date. CSI carries all its plugin instances. One that is
+// Unsure is written though it says what is known: what is under way would be known only later.
 type NodeRegisterRequest struct {
 	Node      *Node
 	CSI       []*CSIPluginInstance
@@ -227,12 +229,13 @@ type NodeInventory struct {
 // needs. AllocID is "" for a staged volume that no allocation uses.
 type CSIHeldClaim struct {
 	CSIClaimKey
-	GrantIndex       uint64            // 0: not known
-	PluginID         string            `json:",omitempty"` // "": not known
-	ExternalVolumeID string            `json:",omitempty"` // "": not known
-	ExternalNodeID   string            `json:",omitempty"` // the plugin's ID of the node; "": not attached, or not known
-	AccessMode       CSIAccessMode     `json:",omitempty"`
-	AttachmentMode   CSIAttachmentMode `json:",omitempty"`
+	GrantIndex       uint64 // 0: not known
+	PluginID         string `json:",omitempty"` // "": not known
+	ExternalVolumeID string `json:",omitempty"` // "": not known
+	// the plugin's ID of the node; "": not attached, or not known
+	ExternalNodeID string            `json:",omitempty"`
+	AccessMode     CSIAccessMode     `json:",omitempty"`
+	AttachmentMode CSIAttachmentMode `json:",omitempty"`
 }
 
 // NodeHeartbeatResponse tells the node when to come again, and whether it has yet to say what it holds.

@@ -49,16 +49,29 @@ type NodeSettings struct {
 
 // Settings are those of the node, which shares what they hold.
 func (n *Node) Settings() *NodeSettings {
-	return &NodeSettings{Datacenter: n.Datacenter, Name: n.Name, HTTPAddr: n.HTTPAddr, TLSEnabled: n.TLSEnabled, NodeClass: n.NodeClass,
-		NodePool: n.NodePool, NodeResources: n.NodeResources, ReservedResources: n.ReservedResources}
+	return &NodeSettings{
+		Datacenter:        n.Datacenter,
+		Name:              n.Name,
+		HTTPAddr:          n.HTTPAddr,
+		TLSEnabled:        n.TLSEnabled,
+		NodeClass:         n.NodeClass,
+		NodePool:          n.NodePool,
+		NodeResources:     n.NodeResources,
+		ReservedResources: n.ReservedResources,
+	}
 }
 
-// Digest stands for all that a node says of itself, but for the times at which its drivers were seen. A node and
-// servers that do not agree on it know different things of the node.
+// Digest stands for all that a node says of itself, but for the times at which its drivers were seen. A node
+// and servers that do not agree on it know different things of the node.
 func (n *Node) Digest() string {
 	said := *n
-	said.ComputedClass, said.Indexes = "", Indexes{} // the servers'; so is the rest of these
-	said.Status, said.StatusDescription, said.StatusUpdatedAt, said.Unaccounted = "", "", 0, false
+	// The servers write these.
+	said.ComputedClass = ""
+	said.Indexes = Indexes{}
+	said.Status = ""
+	said.StatusDescription = ""
+	said.StatusUpdatedAt = 0
+	said.Unaccounted = false
 	said.SchedulingEligibility, said.Drain, said.Events = "", false, nil
 	said.Attributes, said.Meta, said.Drivers = orNil(n.Attributes), orNil(n.Meta), nil
 	for name, d := range n.Drivers {
@@ -83,8 +96,8 @@ func orNil[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// NodeChanges is what makes of the node that the servers know the one there is; nil when nothing differs but the
-// times at which drivers were seen. It says in Digest what must come of it.
+// NodeChanges is what makes of the node that the servers know the one there is; nil when nothing differs but
+// the times at which drivers were seen. It says in Digest what must come of it.
 func NodeChanges(known, is *Node) *NodeUpdateRequest {
 	p := &NodeUpdateRequest{NodeID: is.ID, SecretID: is.SecretID, Digest: is.Digest()}
 	if known.Digest() == p.Digest {
@@ -100,15 +113,22 @@ func NodeChanges(known, is *Node) *NodeUpdateRequest {
 	return p
 }
 
-// Changed is the node as the request makes it. It shares with the one before what the request does not change.
+// Changed is the node as the request makes it. It shares with the one before what the request does not
+// change.
 func (p *NodeUpdateRequest) Changed(n *Node) *Node {
 	c := *n
 	change(&c.Attributes, p.Attributes, p.AttributesGone)
 	change(&c.Meta, p.Meta, p.MetaGone)
 	change(&c.Drivers, p.Drivers, p.DriversGone)
 	if s := p.Settings; s != nil {
-		c.Datacenter, c.Name, c.HTTPAddr, c.TLSEnabled = s.Datacenter, s.Name, s.HTTPAddr, s.TLSEnabled
-		c.NodeClass, c.NodePool, c.NodeResources, c.ReservedResources = s.NodeClass, s.NodePool, s.NodeResources, s.ReservedResources
+		c.Datacenter = s.Datacenter
+		c.Name = s.Name
+		c.HTTPAddr = s.HTTPAddr
+		c.TLSEnabled = s.TLSEnabled
+		c.NodeClass = s.NodeClass
+		c.NodePool = s.NodePool
+		c.NodeResources = s.NodeResources
+		c.ReservedResources = s.ReservedResources
 	}
 	return &c
 }

@@ -8,8 +8,10 @@ import (
 // Validate checks the numbers and sizes that a node reports of itself.
 func (n *Node) Validate() error {
 	f := newFaults("").at("node %q", n.ID)
-	for _, text := range []struct{ what, value string }{{"ID", n.ID}, {"Name", n.Name},
-		{"Datacenter", n.Datacenter}, {"NodeClass", n.NodeClass}, {"NodePool", n.NodePool}, {"SecretID", n.SecretID}, {"HTTPAddr", n.HTTPAddr}} {
+	for _, text := range []struct{ what, value string }{
+		{"ID", n.ID}, {"Name", n.Name}, {"Datacenter", n.Datacenter}, {"NodeClass", n.NodeClass},
+		{"NodePool", n.NodePool}, {"SecretID", n.SecretID}, {"HTTPAddr", n.HTTPAddr},
+	} {
 		f.check(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what,
 			len(text.value), MaxName)
 	}
@@ -124,7 +126,8 @@ func (i *CSIInfo) validate(f faults) {
 	}
 }
 
-// Validate checks the sizes in a node's answer about a volume that its plugin made, of at least the given bytes.
+// Validate checks the sizes in a node's answer about a volume that its plugin made, of at least the given
+// bytes.
 func (r *ClientCSICreateResponse) Validate(asked int64) error {
 	f := newFaults("the node's answer")
 	f.size(r.Capacity, asked)

@@ -6,7 +6,8 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// FormatBytes writes a size for people: rounded with its unit, and exactly where the rounding hides something.
+// FormatBytes writes a size for people: rounded with its unit, and exactly where the rounding hides
+// something.
 func FormatBytes(n int64) string {
 	if n < 0 {
 		return fmt.Sprintf("%d bytes", n)

@@ -125,7 +125,8 @@ func (f faults) pluginID(what, id string) {
 	case id == "":
 		f.add("%s is required", what)
 	case !pluginIDForm.MatchString(id):
-		f.add("%s %q must be at most 128 letters, digits, dots, dashes and underscores, beginning and ending with a letter or digit", what, id)
+		f.add("%s %q must be at most 128 letters, digits, dots, dashes and underscores, beginning and ending "+
+			"with a letter or digit", what, id)
 	}
 }
 
@@ -141,7 +142,8 @@ func (f faults) csiMap(what string, m map[string]string) {
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		total += len(k) + len(m[k])
 		f.check(k != "", "%s has an empty key", what)
-		f.check(utf8.ValidString(k) && utf8.ValidString(m[k]), "%s: key or value is not text in UTF-8; encode it, for example in base64", what)
+		f.check(utf8.ValidString(k) && utf8.ValidString(m[k]),
+			"%s: key or value is not text in UTF-8; encode it, for example in base64", what)
 	}
 	f.check(total <= MaxCSIMap, "%s has %d bytes; CSI allows %d", what, total, MaxCSIMap)
 }
@@ -157,9 +159,11 @@ func (f faults) mountOptions(o *CSIMountOptions) {
 	for _, flag := range o.MountFlags {
 		total += len(flag)
 		f.check(flag != "", "mount_options: mount_flags holds an empty flag")
-		f.check(utf8.ValidString(flag) && !strings.ContainsRune(flag, 0), "mount_options: a mount flag must be text in UTF-8 without NUL")
+		f.check(utf8.ValidString(flag) && !strings.ContainsRune(flag, 0),
+			"mount_options: a mount flag must be text in UTF-8 without NUL")
 	}
-	f.check(total <= MaxCSIMap, "mount_options: mount_flags have %d bytes in all; CSI allows %d", total, MaxCSIMap)
+	f.check(total <= MaxCSIMap,
+		"mount_options: mount_flags have %d bytes in all; CSI allows %d", total, MaxCSIMap)
 }
 
 // words is a text of berth's own, which a fault shows whole.

@@ -53,11 +53,12 @@ func (f faults) secrets(given Secrets) {
 			bad++
 		}
 	}
-	f.check(bad == 0, "secrets: %d keys hold other characters than letters, digits, dots, dashes and underscores", bad)
+	f.check(bad == 0,
+		"secrets: %d keys hold other characters than letters, digits, dots, dashes and underscores", bad)
 }
 
-// ValidateMade checks the facts of a volume that its plugin answers when it makes one, and that a person may give
-// of one that exists already.
+// ValidateMade checks the facts of a volume that its plugin answers when it makes one, and that a person may
+// give of one that exists already.
 func (v *CSIVolume) ValidateMade() error {
 	f := newFaults("").at("volume %q", v.ID)
 	f.total("capacity", v.Capacity, MaxVolumeBytes, "bytes")
@@ -96,9 +97,11 @@ func barredInName(r rune) bool {
 func (v *CSIVolume) validateCapacity(f faults) {
 	f.check(v.RequestedCapacityMin >= 0, "capacity_min must not be negative")
 	f.check(v.RequestedCapacityMax >= 0, "capacity_max must not be negative")
-	f.check(v.RequestedCapacityMin <= MaxVolumeBytes, "capacity_min %s is above the largest size of a volume, %s",
+	f.check(v.RequestedCapacityMin <= MaxVolumeBytes,
+		"capacity_min %s is above the largest size of a volume, %s",
 		FormatBytes(v.RequestedCapacityMin), FormatBytes(MaxVolumeBytes))
-	f.check(v.RequestedCapacityMax <= MaxVolumeBytes, "capacity_max %s is above the largest size of a volume, %s",
+	f.check(v.RequestedCapacityMax <= MaxVolumeBytes,
+		"capacity_max %s is above the largest size of a volume, %s",
 		FormatBytes(v.RequestedCapacityMax), FormatBytes(MaxVolumeBytes))
 	f.check(v.RequestedCapacityMax <= 0 || v.RequestedCapacityMax >= v.RequestedCapacityMin,
 		"capacity_max (%s) must not be below capacity_min (%s)",
@@ -106,22 +109,26 @@ func (v *CSIVolume) validateCapacity(f faults) {
 }
 
 func (v *CSIVolume) validateCapabilities(f faults) {
-	f.check(len(v.RequestedCapabilities) > 0, "at least one capability { access_mode, attachment_mode } is required")
+	f.check(len(v.RequestedCapabilities) > 0,
+		"at least one capability { access_mode, attachment_mode } is required")
 	seen := map[CSIVolumeCapability]bool{}
 	mounted := false
-	for i, c := range v.RequestedCapabilities[:f.atMost("capabilities", len(v.RequestedCapabilities), MaxListed)] {
+	for i, c := range v.RequestedCapabilities[:f.atMost("capabilities",
+		len(v.RequestedCapabilities), MaxListed)] {
 		f := f.at("capability %d", i+1)
 		if c == nil {
 			f.add("it is null")
 			continue
 		}
 		f.check(c.AccessMode.Valid(), "access_mode %s; %s", requiredOr(c.AccessMode), oneOf(CSIAccessModes))
-		f.check(c.AttachmentMode.Valid(), "attachment_mode %s; one of %s, %s", requiredOr(c.AttachmentMode), CSIFileSystem, CSIBlockDevice)
+		f.check(c.AttachmentMode.Valid(),
+			"attachment_mode %s; one of %s, %s", requiredOr(c.AttachmentMode), CSIFileSystem, CSIBlockDevice)
 		f.check(!seen[*c], "it is there twice")
 		seen[*c] = true
 		mounted = mounted || c.AttachmentMode != CSIBlockDevice
 	}
-	f.check(v.MountOptions == nil || mounted || len(seen) == 0, "mount_options need a capability with attachment_mode file-system")
+	f.check(v.MountOptions == nil || mounted || len(seen) == 0,
+		"mount_options need a capability with attachment_mode file-system")
 }
 
 func (r *CSITopologyRequest) validate(f faults) {
@@ -158,8 +165,10 @@ func (t *CSITopology) validate(f faults) {
 		}
 		f.check(topologyForm.MatchString(name) && (!ok || topologyForm.MatchString(prefix)),
 			"segment key %q must be [prefix/]name, each at most 63 letters, digits, dots, dashes and underscores", key)
-		f.check(topologyForm.MatchString(t.Segments[key]), "the value of segment %q must be at most 63 letters, digits, dots, dashes and underscores", key)
-		f.check(!lower[strings.ToLower(key)], "segment key %q is there twice: keys compare without regard to case", key)
+		f.check(topologyForm.MatchString(t.Segments[key]),
+			"the value of segment %q must be at most 63 letters, digits, dots, dashes and underscores", key)
+		f.check(!lower[strings.ToLower(key)],
+			"segment key %q is there twice: keys compare without regard to case", key)
 		lower[strings.ToLower(key)] = true
 	}
 }

@@ -12,7 +12,9 @@ type node struct {
 	p *Plugin
 }
 
-func (s node) NodeGetCapabilities(context.Context, *spec.NodeGetCapabilitiesRequest) (*spec.NodeGetCapabilitiesResponse, error) {
+func (s node) NodeGetCapabilities(
+	context.Context, *spec.NodeGetCapabilitiesRequest,
+) (*spec.NodeGetCapabilitiesResponse, error) {
 	resp := &spec.NodeGetCapabilitiesResponse{}
 	for _, name := range s.p.cfg.NodeCaps {
 		resp.Capabilities = append(resp.Capabilities, &spec.NodeServiceCapability{
@@ -30,7 +32,9 @@ func (s node) NodeGetInfo(context.Context, *spec.NodeGetInfoRequest) (*spec.Node
 	return resp, nil
 }
 
-func (s node) NodeStageVolume(_ context.Context, req *spec.NodeStageVolumeRequest) (*spec.NodeStageVolumeResponse, error) {
+func (s node) NodeStageVolume(
+	_ context.Context, req *spec.NodeStageVolumeRequest,
+) (*spec.NodeStageVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	v, err := w.onNode(req.GetVolumeId())
@@ -52,7 +56,9 @@ func (w *world) onNode(id string) (*volume, error) {
 	return w.find(id)
 }
 
-func (s node) NodeUnstageVolume(_ context.Context, req *spec.NodeUnstageVolumeRequest) (*spec.NodeUnstageVolumeResponse, error) {
+func (s node) NodeUnstageVolume(
+	_ context.Context, req *spec.NodeUnstageVolumeRequest,
+) (*spec.NodeUnstageVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	if v := w.volumes[req.GetVolumeId()]; v != nil {
@@ -61,7 +67,9 @@ func (s node) NodeUnstageVolume(_ context.Context, req *spec.NodeUnstageVolumeRe
 	return &spec.NodeUnstageVolumeResponse{}, w.unbind(req.GetStagingTargetPath(), false)
 }
 
-func (s node) NodePublishVolume(_ context.Context, req *spec.NodePublishVolumeRequest) (*spec.NodePublishVolumeResponse, error) {
+func (s node) NodePublishVolume(
+	_ context.Context, req *spec.NodePublishVolumeRequest,
+) (*spec.NodePublishVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	v, err := w.onNode(req.GetVolumeId())
@@ -82,7 +90,9 @@ func (s node) NodePublishVolume(_ context.Context, req *spec.NodePublishVolumeRe
 	return &spec.NodePublishVolumeResponse{}, nil
 }
 
-func (s node) NodeUnpublishVolume(_ context.Context, req *spec.NodeUnpublishVolumeRequest) (*spec.NodeUnpublishVolumeResponse, error) {
+func (s node) NodeUnpublishVolume(
+	_ context.Context, req *spec.NodeUnpublishVolumeRequest,
+) (*spec.NodeUnpublishVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	if v := w.volumes[req.GetVolumeId()]; v != nil {
@@ -91,7 +101,9 @@ func (s node) NodeUnpublishVolume(_ context.Context, req *spec.NodeUnpublishVolu
 	return &spec.NodeUnpublishVolumeResponse{}, w.unbind(req.GetTargetPath(), true)
 }
 
-func (s node) NodeGetVolumeStats(_ context.Context, req *spec.NodeGetVolumeStatsRequest) (*spec.NodeGetVolumeStatsResponse, error) {
+func (s node) NodeGetVolumeStats(
+	_ context.Context, req *spec.NodeGetVolumeStatsRequest,
+) (*spec.NodeGetVolumeStatsResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	v, err := w.onNode(req.GetVolumeId())
@@ -102,12 +114,16 @@ func (s node) NodeGetVolumeStats(_ context.Context, req *spec.NodeGetVolumeStats
 		{Unit: spec.VolumeUsage_BYTES, Total: v.GetCapacityBytes(), Available: v.GetCapacityBytes()}}}, nil
 }
 
-func (s node) NodeExpandVolume(_ context.Context, req *spec.NodeExpandVolumeRequest) (*spec.NodeExpandVolumeResponse, error) {
+func (s node) NodeExpandVolume(
+	_ context.Context, req *spec.NodeExpandVolumeRequest,
+) (*spec.NodeExpandVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	v, err := w.onNode(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	return &spec.NodeExpandVolumeResponse{CapacityBytes: max(v.GetCapacityBytes(), req.GetCapacityRange().GetRequiredBytes())}, nil
+	return &spec.NodeExpandVolumeResponse{
+		CapacityBytes: max(v.GetCapacityBytes(), req.GetCapacityRange().GetRequiredBytes()),
+	}, nil
 }

@@ -44,9 +44,11 @@ type Config struct {
 
 // The usual capabilities.
 var (
-	usualController = []string{"CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "LIST_VOLUMES", "GET_CAPACITY",
+	usualController = []string{
+		"CREATE_DELETE_VOLUME", "PUBLISH_UNPUBLISH_VOLUME", "LIST_VOLUMES", "GET_CAPACITY",
 		"CREATE_DELETE_SNAPSHOT", "LIST_SNAPSHOTS", "CLONE_VOLUME", "PUBLISH_READONLY", "EXPAND_VOLUME",
-		"LIST_VOLUMES_PUBLISHED_NODES"}
+		"LIST_VOLUMES_PUBLISHED_NODES",
+	}
 	usualNode = []string{"STAGE_UNSTAGE_VOLUME", "GET_VOLUME_STATS", "EXPAND_VOLUME"}
 )
 
@@ -199,7 +201,9 @@ func Error(code, format string, args ...any) error {
 }
 
 // intercept is what every call goes through: recorded, then scripted, then served.
-func (p *Plugin) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (any, error) {
+func (p *Plugin) intercept(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
+) (any, error) {
 	rpc := filepath.Base(info.FullMethod)
 	script, err := p.scripts.enter(ctx, rpc, req)
 	if err != nil {

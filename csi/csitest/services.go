@@ -16,11 +16,15 @@ func (s identity) Probe(context.Context, *spec.ProbeRequest) (*spec.ProbeRespons
 	return &spec.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
 }
 
-func (s identity) GetPluginInfo(context.Context, *spec.GetPluginInfoRequest) (*spec.GetPluginInfoResponse, error) {
+func (s identity) GetPluginInfo(
+	context.Context, *spec.GetPluginInfoRequest,
+) (*spec.GetPluginInfoResponse, error) {
 	return &spec.GetPluginInfoResponse{Name: s.p.cfg.Name, VendorVersion: s.p.cfg.Version}, nil
 }
 
-func (s identity) GetPluginCapabilities(context.Context, *spec.GetPluginCapabilitiesRequest) (*spec.GetPluginCapabilitiesResponse, error) {
+func (s identity) GetPluginCapabilities(
+	context.Context, *spec.GetPluginCapabilitiesRequest,
+) (*spec.GetPluginCapabilitiesResponse, error) {
 	resp := &spec.GetPluginCapabilitiesResponse{}
 	for _, name := range s.p.cfg.PluginCaps {
 		cap := &spec.PluginCapability{}
@@ -47,7 +51,9 @@ func (p *Plugin) lock() (w *world, unlock func()) {
 	return p.world, p.world.mu.Unlock
 }
 
-func (s controller) ControllerGetCapabilities(context.Context, *spec.ControllerGetCapabilitiesRequest) (*spec.ControllerGetCapabilitiesResponse, error) {
+func (s controller) ControllerGetCapabilities(
+	context.Context, *spec.ControllerGetCapabilitiesRequest,
+) (*spec.ControllerGetCapabilitiesResponse, error) {
 	resp := &spec.ControllerGetCapabilitiesResponse{}
 	for _, name := range s.p.cfg.ControllerCaps {
 		resp.Capabilities = append(resp.Capabilities, &spec.ControllerServiceCapability{
@@ -57,7 +63,9 @@ func (s controller) ControllerGetCapabilities(context.Context, *spec.ControllerG
 	return resp, nil
 }
 
-func (s controller) CreateVolume(_ context.Context, req *spec.CreateVolumeRequest) (*spec.CreateVolumeResponse, error) {
+func (s controller) CreateVolume(
+	_ context.Context, req *spec.CreateVolumeRequest,
+) (*spec.CreateVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	v, err := w.create(req)
@@ -67,13 +75,17 @@ func (s controller) CreateVolume(_ context.Context, req *spec.CreateVolumeReques
 	return &spec.CreateVolumeResponse{Volume: v}, nil
 }
 
-func (s controller) DeleteVolume(_ context.Context, req *spec.DeleteVolumeRequest) (*spec.DeleteVolumeResponse, error) {
+func (s controller) DeleteVolume(
+	_ context.Context, req *spec.DeleteVolumeRequest,
+) (*spec.DeleteVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	return &spec.DeleteVolumeResponse{}, w.delete(req.GetVolumeId())
 }
 
-func (s controller) ControllerPublishVolume(_ context.Context, req *spec.ControllerPublishVolumeRequest) (*spec.ControllerPublishVolumeResponse, error) {
+func (s controller) ControllerPublishVolume(
+	_ context.Context, req *spec.ControllerPublishVolumeRequest,
+) (*spec.ControllerPublishVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	v, err := w.find(req.GetVolumeId())
@@ -81,23 +93,29 @@ func (s controller) ControllerPublishVolume(_ context.Context, req *spec.Control
 		return nil, err
 	}
 	mode := req.GetVolumeCapability().GetAccessMode().GetMode()
-	if other := keys(v.attached); singleNode(mode) && len(other) > 0 && !(len(other) == 1 && other[0] == req.GetNodeId()) {
+	other := keys(v.attached)
+	if singleNode(mode) && len(other) > 0 && (len(other) > 1 || other[0] != req.GetNodeId()) {
 		return nil, Error("FailedPrecondition", "volume %q is attached to %v", req.GetVolumeId(), other)
 	}
 	v.attached[req.GetNodeId()] = req.GetReadonly()
-	return &spec.ControllerPublishVolumeResponse{PublishContext: map[string]string{"device": "/dev/" + req.GetVolumeId()}}, nil
+	return &spec.ControllerPublishVolumeResponse{
+		PublishContext: map[string]string{"device": "/dev/" + req.GetVolumeId()},
+	}, nil
 }
 
 func singleNode(m spec.VolumeCapability_AccessMode_Mode) bool {
 	switch m {
-	case spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY, spec.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
+	case spec.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY,
+		spec.VolumeCapability_AccessMode_MULTI_NODE_SINGLE_WRITER,
 		spec.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER:
 		return false
 	}
 	return true
 }
 
-func (s controller) ControllerUnpublishVolume(_ context.Context, req *spec.ControllerUnpublishVolumeRequest) (*spec.ControllerUnpublishVolumeResponse, error) {
+func (s controller) ControllerUnpublishVolume(
+	_ context.Context, req *spec.ControllerUnpublishVolumeRequest,
+) (*spec.ControllerUnpublishVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	if v := w.volumes[req.GetVolumeId()]; v != nil {
@@ -106,17 +124,26 @@ func (s controller) ControllerUnpublishVolume(_ context.Context, req *spec.Contr
 	return &spec.ControllerUnpublishVolumeResponse{}, nil
 }
 
-func (s controller) ValidateVolumeCapabilities(_ context.Context, req *spec.ValidateVolumeCapabilitiesRequest) (*spec.ValidateVolumeCapabilitiesResponse, error) {
+func (s controller) ValidateVolumeCapabilities(
+	_ context.Context, req *spec.ValidateVolumeCapabilitiesRequest,
+) (*spec.ValidateVolumeCapabilitiesResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	if _, err := w.find(req.GetVolumeId()); err != nil {
 		return nil, err
 	}
-	return &spec.ValidateVolumeCapabilitiesResponse{Confirmed: &spec.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(), Parameters: req.GetParameters()}}, nil
+	return &spec.ValidateVolumeCapabilitiesResponse{
+		Confirmed: &spec.ValidateVolumeCapabilitiesResponse_Confirmed{
+			VolumeContext:      req.GetVolumeContext(),
+			VolumeCapabilities: req.GetVolumeCapabilities(),
+			Parameters:         req.GetParameters(),
+		},
+	}, nil
 }
 
-func (s controller) ListVolumes(_ context.Context, req *spec.ListVolumesRequest) (*spec.ListVolumesResponse, error) {
+func (s controller) ListVolumes(
+	_ context.Context, req *spec.ListVolumesRequest,
+) (*spec.ListVolumesResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	ids, next, err := page(keys(w.volumes), req.GetStartingToken(), req.GetMaxEntries())
@@ -131,11 +158,17 @@ func (s controller) ListVolumes(_ context.Context, req *spec.ListVolumesRequest)
 	return resp, nil
 }
 
-func (s controller) GetCapacity(context.Context, *spec.GetCapacityRequest) (*spec.GetCapacityResponse, error) {
-	return &spec.GetCapacityResponse{AvailableCapacity: 1 << 30, MaximumVolumeSize: wrapperspb.Int64(1 << 28)}, nil
+func (s controller) GetCapacity(
+	context.Context, *spec.GetCapacityRequest,
+) (*spec.GetCapacityResponse, error) {
+	return &spec.GetCapacityResponse{
+		AvailableCapacity: 1 << 30, MaximumVolumeSize: wrapperspb.Int64(1 << 28),
+	}, nil
 }
 
-func (s controller) ControllerExpandVolume(_ context.Context, req *spec.ControllerExpandVolumeRequest) (*spec.ControllerExpandVolumeResponse, error) {
+func (s controller) ControllerExpandVolume(
+	_ context.Context, req *spec.ControllerExpandVolumeRequest,
+) (*spec.ControllerExpandVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	v, err := w.find(req.GetVolumeId())
@@ -146,7 +179,9 @@ func (s controller) ControllerExpandVolume(_ context.Context, req *spec.Controll
 	return &spec.ControllerExpandVolumeResponse{CapacityBytes: v.CapacityBytes, NodeExpansionRequired: true}, nil
 }
 
-func (s controller) CreateSnapshot(_ context.Context, req *spec.CreateSnapshotRequest) (*spec.CreateSnapshotResponse, error) {
+func (s controller) CreateSnapshot(
+	_ context.Context, req *spec.CreateSnapshotRequest,
+) (*spec.CreateSnapshotResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	snap, err := w.snapshot(req)
@@ -156,7 +191,9 @@ func (s controller) CreateSnapshot(_ context.Context, req *spec.CreateSnapshotRe
 	return &spec.CreateSnapshotResponse{Snapshot: snap}, nil
 }
 
-func (s controller) DeleteSnapshot(_ context.Context, req *spec.DeleteSnapshotRequest) (*spec.DeleteSnapshotResponse, error) {
+func (s controller) DeleteSnapshot(
+	_ context.Context, req *spec.DeleteSnapshotRequest,
+) (*spec.DeleteSnapshotResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	delete(w.snapshots, req.GetSnapshotId())
@@ -168,7 +205,9 @@ func (s controller) DeleteSnapshot(_ context.Context, req *spec.DeleteSnapshotRe
 	return &spec.DeleteSnapshotResponse{}, nil
 }
 
-func (s controller) ListSnapshots(_ context.Context, req *spec.ListSnapshotsRequest) (*spec.ListSnapshotsResponse, error) {
+func (s controller) ListSnapshots(
+	_ context.Context, req *spec.ListSnapshotsRequest,
+) (*spec.ListSnapshotsResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
 	var ids []string

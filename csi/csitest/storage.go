@@ -79,7 +79,9 @@ func (p *Plugin) Volumes() []string {
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 func (w *world) add(name string, v *spec.Volume) *volume {
-	made := &volume{Volume: v, name: name, attached: map[string]bool{}, staged: map[string]bool{}, published: map[string]bool{}}
+	made := &volume{
+		Volume: v, name: name, attached: map[string]bool{}, staged: map[string]bool{}, published: map[string]bool{},
+	}
 	w.volumes[v.GetVolumeId()] = made
 	return made
 }

@@ -32,14 +32,16 @@ func allows(typ, fsType string, c *csi.VolumeCapability) error {
 		return nil
 	}
 	if want := c.GetMount().GetFsType(); want != "" && want != fsType {
-		return fail(codes.FailedPrecondition, "a file system of type %s is asked for, the volume has %s", want, or(fsType, "none"))
+		return fail(codes.FailedPrecondition,
+			"a file system of type %s is asked for, the volume has %s", want, or(fsType, "none"))
 	}
 	bits, data, _ := mountFlags(c.GetMount().GetMountFlags())
 	switch {
 	case typ == typeImage && fsType == "":
 		return fail(codes.FailedPrecondition, "the volume was made as a block device, without a file system")
 	case typ == typeDirectory && (len(data) > 0 || bits&^perMount != 0):
-		return fail(codes.FailedPrecondition, "a directory volume takes none of the mount flags that are a file system's")
+		return fail(codes.FailedPrecondition,
+			"a directory volume takes none of the mount flags that are a file system's")
 	}
 	return nil
 }
@@ -53,7 +55,9 @@ func or(s, other string) string {
 
 // useOf is what a record keeps of a capability.
 func useOf(c *csi.VolumeCapability) use {
-	return use{Block: c.GetBlock() != nil, Mode: int32(c.GetAccessMode().GetMode()), Flags: c.GetMount().GetMountFlags()}
+	return use{
+		Block: c.GetBlock() != nil, Mode: int32(c.GetAccessMode().GetMode()), Flags: c.GetMount().GetMountFlags(),
+	}
 }
 
 // readers are the modes without a writer.

@@ -16,7 +16,9 @@ import (
 var crash = func(point string) {}
 
 // ControllerGetCapabilities names what the controller can do. There is no attach: a volume is where it is.
-func (d *driver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+func (d *driver) ControllerGetCapabilities(
+	context.Context, *csi.ControllerGetCapabilitiesRequest,
+) (*csi.ControllerGetCapabilitiesResponse, error) {
 	resp := &csi.ControllerGetCapabilitiesResponse{}
 	for _, c := range []csi.ControllerServiceCapability_RPC_Type{
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
@@ -36,9 +38,14 @@ func (d *driver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCa
 }
 
 // CreateVolume makes a volume on this node, or finds the one of that name.
-func (d *driver) CreateVolume(_ context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+func (d *driver) CreateVolume(
+	_ context.Context, req *csi.CreateVolumeRequest,
+) (*csi.CreateVolumeResponse, error) {
 	keys := []string{"volume name " + req.GetName()}
-	for _, id := range []string{req.GetVolumeContentSource().GetVolume().GetVolumeId(), req.GetVolumeContentSource().GetSnapshot().GetSnapshotId()} {
+	for _, id := range []string{
+		req.GetVolumeContentSource().GetVolume().GetVolumeId(),
+		req.GetVolumeContentSource().GetSnapshot().GetSnapshotId(),
+	} {
 		if id != "" {
 			keys = append(keys, id) // a source stays as it is while it is copied
 		}
@@ -109,7 +116,8 @@ func (d *driver) admit(size int64, put func() error) error {
 		return err
 	}
 	if size > left {
-		return fail(codes.ResourceExhausted, "node %s has room for %d bytes, %d are asked for", d.cfg.NodeID, left, size)
+		return fail(codes.ResourceExhausted,
+			"node %s has room for %d bytes, %d are asked for", d.cfg.NodeID, left, size)
 	}
 	return put()
 }
@@ -171,7 +179,9 @@ func (d *driver) fill(v *volume, w *want) error {
 }
 
 // DeleteVolume removes a volume and its data. One that anything still shows is refused.
-func (d *driver) DeleteVolume(_ context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+func (d *driver) DeleteVolume(
+	_ context.Context, req *csi.DeleteVolumeRequest,
+) (*csi.DeleteVolumeResponse, error) {
 	id := req.GetVolumeId()
 	if id == "" {
 		return nil, fail(codes.InvalidArgument, "volume_id is missing")
@@ -232,7 +242,9 @@ func (d *driver) erase(v *volume) error {
 }
 
 // ValidateVolumeCapabilities says whether a volume can be used as asked.
-func (d *driver) ValidateVolumeCapabilities(_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+func (d *driver) ValidateVolumeCapabilities(
+	_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest,
+) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if req.GetVolumeId() != "" && len(req.GetVolumeCapabilities()) == 0 {
 		return nil, fail(codes.InvalidArgument, "volume_capabilities are missing")
 	}
@@ -249,11 +261,14 @@ func (d *driver) ValidateVolumeCapabilities(_ context.Context, req *csi.Validate
 		}
 	}
 	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(), Parameters: req.GetParameters()}}, nil
+		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(),
+		Parameters: req.GetParameters()}}, nil
 }
 
 // GetCapacity tells how much may still be booked here.
-func (d *driver) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+func (d *driver) GetCapacity(
+	_ context.Context, req *csi.GetCapacityRequest,
+) (*csi.GetCapacityResponse, error) {
 	if t := req.GetAccessibleTopology(); t != nil && !d.isHere(t) {
 		return &csi.GetCapacityResponse{}, nil
 	}
@@ -261,7 +276,8 @@ func (d *driver) GetCapacity(_ context.Context, req *csi.GetCapacityRequest) (*c
 	if err := decideParams(w, nil); err != nil {
 		return nil, err
 	}
-	if err := decideType(w, &csi.CreateVolumeRequest{VolumeCapabilities: req.GetVolumeCapabilities()}); err != nil {
+	err := decideType(w, &csi.CreateVolumeRequest{VolumeCapabilities: req.GetVolumeCapabilities()})
+	if err != nil {
 		return nil, err
 	}
 	left, err := d.left()

@@ -254,7 +254,8 @@ func (t *tree) special(name string, st *unixStat) error {
 	if err := unix.Mknodat(int(parent.Fd()), path.Base(name), st.Mode, int(st.Rdev)); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return errors.Join(t.dst.Lchown(name, int(st.Uid), int(st.Gid)), t.dst.Chmod(name, fs.FileMode(st.Mode&0o777)))
+	return errors.Join(t.dst.Lchown(name, int(st.Uid), int(st.Gid)),
+		t.dst.Chmod(name, fs.FileMode(st.Mode&0o777)))
 }
 
 // attributes copies owner, mode, extended attributes and times, in the order in which they survive each

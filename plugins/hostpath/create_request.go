@@ -128,7 +128,8 @@ func decideType(w *want, req *csi.CreateVolumeRequest) error {
 	w.typ = or(or(w.typ, w.source.typ), typeDirectory)
 	if w.source.kind != "" {
 		if w.source.typ != w.typ || (w.fsType != "" && w.fsType != w.source.fsType) {
-			return fail(codes.InvalidArgument, "the source is a %s volume with file system %s: the new volume can only be the same",
+			return fail(codes.InvalidArgument,
+				"the source is a %s volume with file system %s: the new volume can only be the same",
 				w.source.typ, or(w.source.fsType, "none"))
 		}
 		w.fsType = w.source.fsType
@@ -137,7 +138,8 @@ func decideType(w *want, req *csi.CreateVolumeRequest) error {
 		w.fsType = or(w.fsType, defaultFS)
 	}
 	if w.typ == typeDirectory && w.fsType != "" {
-		return fail(codes.InvalidArgument, "a directory volume has no file system of its own: leave the type %q out, or ask for an image", w.fsType)
+		return fail(codes.InvalidArgument,
+			"a directory volume has no file system of its own: leave the type %q out, or ask for an image", w.fsType)
 	}
 	if _, ok := filesystems[w.fsType]; w.fsType != "" && !ok {
 		return fail(codes.InvalidArgument, "no file-system type %q (there are ext4 and xfs)", w.fsType)

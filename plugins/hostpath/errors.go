@@ -36,7 +36,8 @@ func codeOf(err error) codes.Code {
 	switch {
 	case errors.As(err, &f):
 		return f.code
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT),
+		errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		return codes.ResourceExhausted
 	case errors.Is(err, unix.EBUSY), errors.Is(err, context.Canceled):
 		return codes.Unavailable
@@ -58,7 +59,9 @@ var early = map[string]bool{"Probe": true, "GetPluginInfo": true, "GetPluginCapa
 
 // intercept is what every call goes through: refused while starting, logged, its error given a code, and
 // a panic made into an error of this one call.
-func (d *driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler) (resp any, err error) {
+func (d *driver) intercept(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
+) (resp any, err error) {
 	method, start := path.Base(info.FullMethod), time.Now()
 	defer func() {
 		if p := recover(); p != nil {
@@ -67,7 +70,8 @@ func (d *driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 		}
 		if err != nil {
 			code := codeOf(err)
-			d.logger.Warn("csi call failed", "method", method, "code", code.String(), "error", err, "took", time.Since(start))
+			d.logger.Warn("csi call failed",
+				"method", method, "code", code.String(), "error", err, "took", time.Since(start))
 			resp, err = nil, status.Error(code, err.Error())
 			return
 		}

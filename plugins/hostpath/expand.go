@@ -12,7 +12,9 @@ import (
 
 // ControllerExpandVolume books and grows a volume. Its file system grows here too when the volume is not
 // in use; else that is left to the node.
-func (d *driver) ControllerExpandVolume(_ context.Context, req *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+func (d *driver) ControllerExpandVolume(
+	_ context.Context, req *csi.ControllerExpandVolumeRequest,
+) (*csi.ControllerExpandVolumeResponse, error) {
 	v, err := d.volume(req.GetVolumeId())
 	if err != nil {
 		return nil, err
@@ -40,7 +42,9 @@ func (d *driver) ControllerExpandVolume(_ context.Context, req *csi.ControllerEx
 	if err != nil {
 		return nil, err
 	}
-	return &csi.ControllerExpandVolumeResponse{CapacityBytes: v.Size, NodeExpansionRequired: v.Type == typeImage && v.Stage != nil}, nil
+	return &csi.ControllerExpandVolumeResponse{
+		CapacityBytes: v.Size, NodeExpansionRequired: v.Type == typeImage && v.Stage != nil,
+	}, nil
 }
 
 // expand grows a volume to size: the booking first, then the image, then what is on it if nobody uses it.
@@ -66,7 +70,8 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 		return v, nil
 	}
 	settled, err := d.settle(v)
-	if codeIs(err, codes.FailedPrecondition) { // somebody uses it although it is not staged: the next stage grows it
+	// somebody uses it although it is not staged: the next stage grows it
+	if codeIs(err, codes.FailedPrecondition) {
 		d.logger.Warn("file system grows with the next stage", "volume_id", v.ID, "error", err)
 		return v, nil
 	}
@@ -94,7 +99,9 @@ func (d *driver) settle(v *volume) (*volume, error) {
 }
 
 // NodeExpandVolume grows what is on a volume that the controller has grown.
-func (d *driver) NodeExpandVolume(_ context.Context, req *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+func (d *driver) NodeExpandVolume(
+	_ context.Context, req *csi.NodeExpandVolumeRequest,
+) (*csi.NodeExpandVolumeResponse, error) {
 	if req.GetVolumeId() == "" || req.GetVolumePath() == "" {
 		return nil, fail(codes.InvalidArgument, "volume_id or volume_path is missing")
 	}

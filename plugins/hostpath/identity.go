@@ -10,13 +10,17 @@ import (
 )
 
 // GetPluginInfo says who the driver is.
-func (d *driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+func (d *driver) GetPluginInfo(
+	context.Context, *csi.GetPluginInfoRequest,
+) (*csi.GetPluginInfoResponse, error) {
 	return &csi.GetPluginInfoResponse{Name: d.cfg.Name, VendorVersion: d.cfg.Version}, nil
 }
 
 // GetPluginCapabilities names the services: a volume is on one node, and grows while it is in use. The
 // same goes for snapshots, but that capability is young; a restore elsewhere is refused, not misled.
-func (d *driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+func (d *driver) GetPluginCapabilities(
+	context.Context, *csi.GetPluginCapabilitiesRequest,
+) (*csi.GetPluginCapabilitiesResponse, error) {
 	resp := &csi.GetPluginCapabilitiesResponse{}
 	for _, s := range []csi.PluginCapability_Service_Type{
 		csi.PluginCapability_Service_CONTROLLER_SERVICE,
@@ -25,8 +29,10 @@ func (d *driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 		resp.Capabilities = append(resp.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{
 			Service: &csi.PluginCapability_Service{Type: s}}})
 	}
-	resp.Capabilities = append(resp.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_VolumeExpansion_{
-		VolumeExpansion: &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE}}})
+	online := &csi.PluginCapability_VolumeExpansion{Type: csi.PluginCapability_VolumeExpansion_ONLINE}
+	resp.Capabilities = append(resp.Capabilities, &csi.PluginCapability{
+		Type: &csi.PluginCapability_VolumeExpansion_{VolumeExpansion: online},
+	})
 	return resp, nil
 }
 
@@ -35,7 +41,8 @@ func (d *driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, 
 	ready := d.ready.Load()
 	if ready {
 		if err := unix.Access(d.store.dir, unix.W_OK); err != nil {
-			return nil, fail(codes.FailedPrecondition, "the data directory %s cannot be written: %w", d.cfg.DataDir, err)
+			return nil, fail(codes.FailedPrecondition,
+				"the data directory %s cannot be written: %w", d.cfg.DataDir, err)
 		}
 	}
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(ready)}, nil
@@ -61,7 +68,9 @@ func (d *driver) reachable(r *csi.TopologyRequirement) error {
 			}
 		}
 		if len(list) > 0 {
-			return fail(codes.ResourceExhausted, "what is made here can be reached from node %s only, which is not among the places asked for", d.cfg.NodeID)
+			return fail(codes.ResourceExhausted,
+				"what is made here can be reached from node %s only, which is not among the places asked for",
+				d.cfg.NodeID)
 		}
 	}
 	return nil

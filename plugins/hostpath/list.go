@@ -46,7 +46,9 @@ func page[R row](rows []R, token string, most int32) (cut []R, next string, err 
 }
 
 // ListVolumes lists the volumes of this node.
-func (d *driver) ListVolumes(_ context.Context, req *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+func (d *driver) ListVolumes(
+	_ context.Context, req *csi.ListVolumesRequest,
+) (*csi.ListVolumesResponse, error) {
 	var ready []*volume
 	for _, v := range d.store.volumes.list() {
 		if v.State == stateReady {
@@ -65,7 +67,9 @@ func (d *driver) ListVolumes(_ context.Context, req *csi.ListVolumesRequest) (*c
 }
 
 // ListSnapshots lists the snapshots of this node, of one volume, or one.
-func (d *driver) ListSnapshots(_ context.Context, req *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
+func (d *driver) ListSnapshots(
+	_ context.Context, req *csi.ListSnapshotsRequest,
+) (*csi.ListSnapshotsResponse, error) {
 	var ready []*snapshot
 	for _, n := range d.store.snapshots.list() {
 		if n.State == stateReady && (req.GetSnapshotId() == "" || req.GetSnapshotId() == n.ID) &&

@@ -24,7 +24,9 @@ type loopDevice struct {
 // attach makes an image a block device, reusing one that shows it already. With auto the kernel detaches
 // it when its last user is gone, so that nothing is left of a mount that is gone; the returned file is
 // that user until the device is mounted. A device that is only bound as a file has no user: not for auto.
-func attach(ctx context.Context, image string, readOnly, auto bool) (dev loopDevice, hold *os.File, err error) {
+func attach(
+	ctx context.Context, image string, readOnly, auto bool,
+) (dev loopDevice, hold *os.File, err error) {
 	devices, err := loopsOf(image)
 	if err != nil {
 		return dev, nil, err
@@ -61,7 +63,9 @@ func openMode(readOnly bool) int {
 	return os.O_RDWR | unix.O_CLOEXEC
 }
 
-func attachNew(ctx context.Context, image string, readOnly, auto bool) (dev loopDevice, hold *os.File, err error) {
+func attachNew(
+	ctx context.Context, image string, readOnly, auto bool,
+) (dev loopDevice, hold *os.File, err error) {
 	file, err := os.OpenFile(image, openMode(readOnly), 0)
 	if err != nil {
 		return dev, nil, err
@@ -86,7 +90,8 @@ func attachNew(ctx context.Context, image string, readOnly, auto bool) (dev loop
 }
 
 // configure binds a file to a loop device in one step, so that a kill leaves it bound or free. A device that
-// /dev lacks is as good as busy: the kernel would make one more, but who made /dev put a number of them there.
+// /dev lacks is as good as busy: the kernel would make one more, but who made /dev put a number of them
+// there.
 func configure(path string, file *os.File, readOnly, auto bool) (loopDevice, *os.File, error) {
 	hold, err := os.OpenFile(path, openMode(readOnly), 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -147,7 +152,8 @@ func loopsOf(image string) ([]loopDevice, error) {
 		}
 		info, err := unix.IoctlLoopGetStatus64(int(f.Fd()))
 		var st unix.Stat_t
-		if err == nil && unix.Fstat(int(f.Fd()), &st) == nil && info.Inode == want.Ino && info.Device == uint64(want.Dev) {
+		if err == nil && unix.Fstat(int(f.Fd()), &st) == nil && info.Inode == want.Ino &&
+			info.Device == uint64(want.Dev) {
 			found = append(found, loopDevice{p, uint64(st.Rdev), info.Flags&unix.LO_FLAGS_READ_ONLY != 0})
 		}
 		_ = f.Close()

@@ -49,8 +49,10 @@ func mountFlags(options []string) (bits uintptr, data []string, err error) {
 			case known:
 				bits |= f.bit
 			case strings.Contains(o, "bind") || strings.Contains(o, "shared") || strings.Contains(o, "slave") ||
-				strings.Contains(o, "private") || o == "remount" || o == "move" || o == "loop" || strings.HasPrefix(o, "loop="):
-				return 0, nil, fail(codes.InvalidArgument, "a mount flag is not allowed: it is the driver's to decide how a volume is mounted")
+				strings.Contains(o, "private") || o == "remount" || o == "move" || o == "loop" ||
+				strings.HasPrefix(o, "loop="):
+				return 0, nil, fail(codes.InvalidArgument,
+					"a mount flag is not allowed: it is the driver's to decide how a volume is mounted")
 			default:
 				data = append(data, o)
 			}
@@ -147,7 +149,8 @@ func (d *driver) exposures(v *volume) ([]string, error) {
 	dir := d.store.volumes.path(v.ID)
 	var base *mountinfo.Info // the mount that holds the data directory
 	for _, m := range list {
-		if within(dir, m.Mountpoint) && dir != m.Mountpoint && (base == nil || len(m.Mountpoint) >= len(base.Mountpoint)) {
+		if within(dir, m.Mountpoint) && dir != m.Mountpoint && (base == nil ||
+			len(m.Mountpoint) >= len(base.Mountpoint)) {
 			base = m
 		}
 	}
@@ -180,7 +183,8 @@ func (d *driver) bind(source, path string, bits uintptr, bound bool) error {
 	if bits &= perMount; bits == 0 {
 		return nil
 	}
-	err := patiently(d.ctx, func() error { return unix.Mount("", path, "", unix.MS_BIND|unix.MS_REMOUNT|bits, "") })
+	err := patiently(d.ctx,
+		func() error { return unix.Mount("", path, "", unix.MS_BIND|unix.MS_REMOUNT|bits, "") })
 	if err == nil {
 		return nil
 	}

@@ -15,7 +15,9 @@ import (
 // NodePublishVolume shows a staged volume at a target path: its directory or file system is bound there,
 // or its device as a file. A read-only publication of a device is of a loop device of its own, because a
 // read-only mount does not keep anyone from writing to a device.
-func (d *driver) NodePublishVolume(_ context.Context, req *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+func (d *driver) NodePublishVolume(
+	_ context.Context, req *csi.NodePublishVolumeRequest,
+) (*csi.NodePublishVolumeResponse, error) {
 	path, err := d.checkPath("target_path", req.GetTargetPath())
 	if err != nil {
 		return nil, err
@@ -168,7 +170,9 @@ func missingParent(err error) error {
 }
 
 // NodeUnpublishVolume undoes NodePublishVolume and removes the target path.
-func (d *driver) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (d *driver) NodeUnpublishVolume(
+	_ context.Context, req *csi.NodeUnpublishVolumeRequest,
+) (*csi.NodeUnpublishVolumeResponse, error) {
 	path, err := d.checkPath("target_path", req.GetTargetPath())
 	if err != nil {
 		return nil, err

@@ -19,7 +19,8 @@ func (d *driver) reconcile() error {
 		}
 	}
 	if foreign > 0 {
-		d.logger.Warn("volumes here were made under another node id: orchestrators may look for them there", "volumes", foreign, "node_id", d.cfg.NodeID)
+		d.logger.Warn("volumes here were made under another node id: orchestrators may look for them there",
+			"volumes", foreign, "node_id", d.cfg.NodeID)
 	}
 	for _, n := range d.store.snapshots.list() {
 		if n.State != stateReady {

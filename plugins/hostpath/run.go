@@ -58,7 +58,8 @@ func (c *Config) Validate() error {
 		}
 	}
 	_, err := socketPath(c.Endpoint)
-	add(err != nil, fmt.Sprintf("endpoint %q: expected unix:///path, unix:/path or an absolute path", c.Endpoint))
+	add(err != nil,
+		fmt.Sprintf("endpoint %q: expected unix:///path, unix:/path or an absolute path", c.Endpoint))
 	add(c.NodeID == "", "node id is missing")
 	add(len(c.NodeID) > 256, "node id is longer than 256 bytes")
 	add(!filepath.IsAbs(c.DataDir), fmt.Sprintf("data directory %q is not an absolute path", c.DataDir))
@@ -134,7 +135,8 @@ func Run(ctx context.Context, cfg Config) error {
 	csi.RegisterIdentityServer(srv, d)
 	csi.RegisterControllerServer(srv, d)
 	csi.RegisterNodeServer(srv, d)
-	cfg.Logger.Info("csi driver listens", "endpoint", cfg.Endpoint, "node_id", cfg.NodeID, "data_dir", cfg.DataDir)
+	cfg.Logger.Info("csi driver listens",
+		"endpoint", cfg.Endpoint, "node_id", cfg.NodeID, "data_dir", cfg.DataDir)
 
 	group.Go(func() error {
 		if err := srv.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
@@ -205,7 +207,8 @@ func (d *driver) open() error {
 		return fmt.Errorf("hostpath: %w", err)
 	}
 	d.ready.Store(true)
-	d.logger.Info("csi driver is ready", "volumes", len(d.store.volumes.list()), "snapshots", len(d.store.snapshots.list()))
+	d.logger.Info("csi driver is ready",
+		"volumes", len(d.store.volumes.list()), "snapshots", len(d.store.snapshots.list()))
 	return nil
 }
 

@@ -13,7 +13,9 @@ import (
 )
 
 // CreateSnapshot copies a volume's data. It returns when the copy is whole, so a snapshot is always ready.
-func (d *driver) CreateSnapshot(_ context.Context, req *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+func (d *driver) CreateSnapshot(
+	_ context.Context, req *csi.CreateSnapshotRequest,
+) (*csi.CreateSnapshotResponse, error) {
 	name := req.GetName()
 	if name == "" {
 		return nil, fail(codes.InvalidArgument, "name is missing")
@@ -54,7 +56,8 @@ func (d *driver) describeSnapshot(n *snapshot) *csi.Snapshot {
 
 // cut makes a snapshot: recorded, copied, marked ready.
 func (d *driver) cut(name string, v *volume) (*snapshot, error) {
-	n := &snapshot{ID: d.newID("snap"), Name: name, State: stateCreating, Source: v.ID, Type: v.Type, FSType: v.FSType,
+	n := &snapshot{
+		ID: d.newID("snap"), Name: name, State: stateCreating, Source: v.ID, Type: v.Type, FSType: v.FSType,
 		Size: v.Size, FSSize: v.FSSize, Created: time.Now().UTC()}
 	if err := d.admit(n.Size, func() error { return d.store.snapshots.put(n) }); err != nil {
 		return nil, err
@@ -138,14 +141,17 @@ func (d *driver) rest(v *volume) (wake func() error, err error) {
 	for path, t := range v.Targets {
 		if !t.ReadOnly && !canReflink(d.store.dir) {
 			return none, fail(codes.FailedPrecondition,
-				"volume %s is written to as a block device at %s, and the file system of %s cannot copy it in one instant", v.ID, path, d.store.dir)
+				"volume %s is written to as a block device at %s, "+
+					"and the file system of %s cannot copy it in one instant", v.ID, path, d.store.dir)
 		}
 	}
 	return none, flush(d.dataOf(v))
 }
 
 // DeleteSnapshot removes a snapshot. Volumes made from it have copies of their own.
-func (d *driver) DeleteSnapshot(_ context.Context, req *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+func (d *driver) DeleteSnapshot(
+	_ context.Context, req *csi.DeleteSnapshotRequest,
+) (*csi.DeleteSnapshotResponse, error) {
 	id := req.GetSnapshotId()
 	if id == "" {
 		return nil, fail(codes.InvalidArgument, "snapshot_id is missing")
@@ -168,7 +174,9 @@ func (d *driver) DeleteSnapshot(_ context.Context, req *csi.DeleteSnapshotReques
 }
 
 // GetSnapshot tells of one snapshot.
-func (d *driver) GetSnapshot(_ context.Context, req *csi.GetSnapshotRequest) (*csi.GetSnapshotResponse, error) {
+func (d *driver) GetSnapshot(
+	_ context.Context, req *csi.GetSnapshotRequest,
+) (*csi.GetSnapshotResponse, error) {
 	n, err := d.snapshot(req.GetSnapshotId())
 	if err != nil {
 		return nil, err

@@ -12,7 +12,9 @@ import (
 
 // NodeStageVolume shows a volume at its staging path: a directory is bound there, the file system of an
 // image is mounted there (grown first if it is behind), and a block volume gets its loop device.
-func (d *driver) NodeStageVolume(_ context.Context, req *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+func (d *driver) NodeStageVolume(
+	_ context.Context, req *csi.NodeStageVolumeRequest,
+) (*csi.NodeStageVolumeResponse, error) {
 	path, err := d.checkPath("staging_target_path", req.GetStagingTargetPath())
 	if err != nil {
 		return nil, err
@@ -170,7 +172,9 @@ func (d *driver) stageFileSystem(v *volume) error {
 }
 
 // NodeUnstageVolume undoes NodeStageVolume. A volume that is still published is refused.
-func (d *driver) NodeUnstageVolume(_ context.Context, req *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+func (d *driver) NodeUnstageVolume(
+	_ context.Context, req *csi.NodeUnstageVolumeRequest,
+) (*csi.NodeUnstageVolumeResponse, error) {
 	path, err := d.checkPath("staging_target_path", req.GetStagingTargetPath())
 	if err != nil {
 		return nil, err

@@ -30,14 +30,15 @@ const (
 
 // volume is the record of one volume, in <id>/record.json beside its data.
 type volume struct {
-	ID         string
-	Name       string
-	State      string
-	Type       string
-	FSType     string `json:",omitempty"` // of an image that has a file system
-	Thick      bool   `json:",omitempty"` // of an image: its blocks are reserved
-	Size       int64
-	FSSize     int64             `json:",omitempty"` // what the file system has been grown to; behind Size until the next stage
+	ID     string
+	Name   string
+	State  string
+	Type   string
+	FSType string `json:",omitempty"` // of an image that has a file system
+	Thick  bool   `json:",omitempty"` // of an image: its blocks are reserved
+	Size   int64
+	// what the file system has been grown to; behind Size until the next stage
+	FSSize     int64             `json:",omitempty"`
 	Source     string            `json:",omitempty"` // "volume:<id>" or "snapshot:<id>"
 	Parameters map[string]string `json:",omitempty"`
 	Created    time.Time
@@ -140,8 +141,10 @@ func openStore(dir string) (*store, error) {
 	spare := &spare{path: filepath.Join(dir, "spare")}
 	spare.lay()
 	s := &store{dir: dir, lock: lock,
-		volumes:   &shelf[*volume]{dir: filepath.Join(dir, "volumes"), spare: spare, rows: map[string]*volume{}},
-		snapshots: &shelf[*snapshot]{dir: filepath.Join(dir, "snapshots"), spare: spare, rows: map[string]*snapshot{}},
+		volumes: &shelf[*volume]{dir: filepath.Join(dir, "volumes"), spare: spare, rows: map[string]*volume{}},
+		snapshots: &shelf[*snapshot]{
+			dir: filepath.Join(dir, "snapshots"), spare: spare, rows: map[string]*snapshot{},
+		},
 	}
 	err = errors.Join(s.volumes.load(), s.snapshots.load())
 	if err != nil {

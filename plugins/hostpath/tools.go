@@ -27,7 +27,10 @@ type filesystem struct {
 var filesystems = map[string]filesystem{
 	// No blocks are kept back for root: the volume is data only. Tables are written when first used, so
 	// that a new thin image stays sparse.
-	"ext4": {[]string{"mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1"}, 4 << 20, 64 << 20, ""},
+	"ext4": {
+		[]string{"mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1"}, 4 << 20,
+		64 << 20, "",
+	},
 	// A clone has its source's UUID: without nouuid it could not be mounted beside it.
 	"xfs": {[]string{"mkfs.xfs", "-q", "-f"}, 300 << 20, 300 << 20, "nouuid"},
 }
@@ -125,7 +128,8 @@ func growOnline(ctx context.Context, fsType, path string, size int64) error {
 	case 0:
 		return nil
 	case unix.EPERM, unix.EACCES, unix.EOPNOTSUPP:
-		return fail(codes.FailedPrecondition, "the file system cannot grow while it is mounted (%w); the next stage grows it", errno)
+		return fail(codes.FailedPrecondition,
+			"the file system cannot grow while it is mounted (%w); the next stage grows it", errno)
 	}
 	return fmt.Errorf("growing the file system at %s: %w", path, errno)
 }
