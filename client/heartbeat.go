@@ -150,7 +150,7 @@ func (c *Client) renewLease(
 		return ttl, err
 	}
 	addr, _ := c.servers.First()
-	c.servers.Failed(addr)
+	c.servers.MoveToEnd(addr)
 	if p, ok := c.pool.(*rpc.Pool); ok {
 		p.Drop(addr)
 	}

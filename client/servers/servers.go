@@ -70,11 +70,8 @@ func (l *List) First() (addr string, moved <-chan struct{}) {
 	return addr, l.moved
 }
 
-// Failed puts a server at the end that a caller has found not to answer, if it is still the first.
-func (l *List) Failed(addr string) { l.moveToEnd(addr) }
-
-// moveToEnd puts a server at the end, if it is still the first.
-func (l *List) moveToEnd(addr string) {
+// MoveToEnd puts a server that does not answer at the end, if it is still the first.
+func (l *List) MoveToEnd(addr string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.addrs) < 2 || l.addrs[0] != addr {
@@ -98,7 +95,7 @@ func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 		if kind != structs.KindUnavailable && kind != structs.KindTimeout || structs.RetryAfter(err) > 0 {
 			return err
 		}
-		l.moveToEnd(addr)
+		l.MoveToEnd(addr)
 		if kind == structs.KindTimeout {
 			return err
 		}
