@@ -51,9 +51,9 @@ func (a *admission) room(coming int) (*rpc.Notice, time.Duration) {
 	return a.full, a.again()
 }
 
-// mostlyKnown marks a write that mostly says what is known already and then goes past the log: it is refused
+// mostlyUnchanged marks a write that mostly says what is known already and then goes past the log: it is refused
 // only where there is something to be written.
-func mostlyKnown(e rpc.Endpoint) rpc.Endpoint {
+func mostlyUnchanged(e rpc.Endpoint) rpc.Endpoint {
 	e.Room = nil
 	return e
 }

@@ -13,8 +13,8 @@ import (
 // claims serve those methods of CSIVolume that take, show and release claims.
 type claims struct{ *Endpoints }
 
-// take takes claims for allocations on the node that asks, and for those alone.
-func (c claims) take(ctx context.Context, req *structs.CSIVolumeClaimRequest) (*structs.CSIVolumeClaimResponse, error) {
+// claim takes claims for allocations on the node that asks, and for those alone.
+func (c claims) claim(ctx context.Context, req *structs.CSIVolumeClaimRequest) (*structs.CSIVolumeClaimResponse, error) {
 	if len(req.Claims) == 0 {
 		return nil, structs.Errorf(structs.KindInvalid, "Claims: nothing is given; expected at least one claim")
 	}
@@ -75,9 +75,9 @@ func ownClaims(tx *state.ReadTx, req *structs.CSIVolumeClaimRequest) ([]*structs
 	return own, nil
 }
 
-// release is said by the node that let go of the volumes; only its own claims are released. All of a
+// unpublish is said by the node that let go of the volumes; only its own claims are released. All of a
 // request are released at once: a node that is emptied needs one log entry.
-func (c claims) release(ctx context.Context, req *structs.CSIVolumeUnpublishRequest) (*structs.Empty, error) {
+func (c claims) unpublish(ctx context.Context, req *structs.CSIVolumeUnpublishRequest) (*structs.Empty, error) {
 	if req.Operator != "" {
 		return nil, structs.Errorf(structs.KindInvalid, "Operator: a node releases its claims in its own name")
 	}

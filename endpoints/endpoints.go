@@ -105,11 +105,11 @@ type Endpoints struct {
 
 	volumeLocks keylock.Map // held while a volume is recorded, by namespace and ID
 
-	standings coalesce.Batcher[standing, string] // nodes by what their heartbeats change
+	statusBatch coalesce.Batcher[statusChange, string] // nodes by what their heartbeats change
 }
 
-// standingsMost is how many nodes' standing one log entry changes at most.
-const standingsMost = 4096
+// statusBatchMost bounds the nodes whose status one log entry changes.
+const statusBatchMost = 4096
 
 // New makes the procedures.
 func New(d Deps) *Endpoints {
@@ -129,7 +129,7 @@ func New(d Deps) *Endpoints {
 		logger:  d.Logger, region: d.Region, now: d.Now, config: d.Config,
 		queries: query.NewEngine(d.Store, d.Raft), volumeLocks: keylock.Map{MaxUsers: 1 + d.Config.VolumeQueue},
 	}
-	e.standings.Most, e.standings.Propose = standingsMost, e.recordStanding
+	e.statusBatch.Most, e.statusBatch.Propose = statusBatchMost, e.recordStatus
 	return e
 }
 
@@ -181,7 +181,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		plugin = plugins{e}
 		volume = volumes{e}
 		claim  = claims{e}
-		intent = intents{e}
+		change = volumeWrites{e}
 	)
 	return []rpc.Endpoint{
 		local(e, structs.StatusPing, status.ping),
@@ -191,13 +191,13 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.OperatorRemove, anyone, status.removePeer),
 		write(e, structs.SystemGC, anyone, status.collectGarbage),
 
-		mostlyKnown(write(e, structs.NodeRegister, anyone, node.register)), // proves itself by the secret in its row
+		mostlyUnchanged(write(e, structs.NodeRegister, anyone, node.register)), // proves itself by the secret in its row
 		write(e, structs.NodeDeregister, anyone, node.deregister),
-		e.quick(mostlyKnown(report(e, structs.NodeHeartbeat, node.heartbeat))),
-		mostlyKnown(report(e, structs.NodeUpdate, node.update)),
+		e.quick(mostlyUnchanged(report(e, structs.NodeHeartbeat, node.heartbeat))),
+		mostlyUnchanged(report(e, structs.NodeUpdate, node.update)),
 		report(e, structs.NodeUpdateCSI, node.updateCSI),
 		write(e, structs.NodeEligibility, anyone, node.eligibility),
-		mostlyKnown(write(e, structs.NodeUpdateAllocs, aNode, node.updateAllocs)),
+		mostlyUnchanged(write(e, structs.NodeUpdateAllocs, aNode, node.updateAllocs)),
 		shed(e.quick(read(e, structs.NodeGet, anyone, node.get))),
 		shed(read(e, structs.NodeList, anyone, node.list)),
 		shed(read(e, structs.NodeAllocs, anyone, node.allocs)),
@@ -230,13 +230,13 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		shed(quickIf(e.quick(read(e, structs.CSIVolumeGet, anyone, volume.get)), volume.isSmall)),
 		shed(read(e, structs.CSIVolumeList, anyone, volume.list)),
 		slow(call(e, structs.CSIVolumeExternal, anyone, volume.external)),
-		slow(write(e, structs.CSIVolumeRegister, anyone, intent.register)),
-		slow(write(e, structs.CSIVolumeCreate, anyone, intent.create)),
+		slow(write(e, structs.CSIVolumeRegister, anyone, change.register)),
+		slow(write(e, structs.CSIVolumeCreate, anyone, change.create)),
 		write(e, structs.CSIVolumeDeregister, anyone, propose(e, fsm.VolumeDeregister)),
-		slow(write(e, structs.CSIVolumeDelete, anyone, intent.remove)),
+		slow(write(e, structs.CSIVolumeDelete, anyone, change.remove)),
 
-		write(e, structs.CSIVolumeClaim, aNode, claim.take),
-		write(e, structs.CSIVolumeUnpublish, aNode, claim.release),
+		write(e, structs.CSIVolumeClaim, aNode, claim.claim),
+		write(e, structs.CSIVolumeUnpublish, aNode, claim.unpublish),
 		slow(write(e, structs.CSIVolumeDetach, anyone, claim.detach)),
 		write(e, structs.CSIVolumeNodeExpanded, aNode, claim.nodeExpanded),
 		write(e, structs.CSIVolumeRetry, anyone, propose(e, fsm.VolumeRetry)),

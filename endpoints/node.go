@@ -40,8 +40,8 @@ func (n nodes) register(ctx context.Context, req *structs.NodeRegisterRequest) (
 		if err := n.checkNode(old, node.SecretID); err != nil {
 			return nil, err
 		}
-		switch known := !req.Unsure && registeredAlready(old, node); {
-		case known && reportedAlready(tx, node.ID, req.CSI, nil, true):
+		switch known := !req.Unsure && nodeUnchanged(old, node); {
+		case known && instancesUnchanged(tx, node.ID, req.CSI, nil, true):
 			index = old.ModifyIndex
 		case known: // the log need not hear all of the node for a change of its plugins
 			if index, err = n.registerCSI(ctx, req); err != nil {
@@ -83,8 +83,8 @@ func (n nodes) heartbeat(ctx context.Context, node *structs.Node, req *structs.N
 	index, accounted := node.ModifyIndex, node.Unaccounted && n.accounted(ctx, node, req.Inventory)
 	if req.Status != "" && req.Status != node.Status || accounted {
 		var err error
-		news := standing{status: orElse(req.Status, node.Status), accounted: accounted, back: node.Status == structs.NodeDown}
-		if index, err = n.standings.Do(ctx, news, req.NodeID); err != nil {
+		change := statusChange{status: orElse(req.Status, node.Status), accounted: accounted, wasDown: node.Status == structs.NodeDown}
+		if index, err = n.statusBatch.Do(ctx, change, req.NodeID); err != nil {
 			return nil, err
 		}
 	}
@@ -95,19 +95,19 @@ func (n nodes) heartbeat(ctx context.Context, node *structs.Node, req *structs.N
 	}, nil
 }
 
-// standing is what a heartbeat may change of its node.
-type standing struct {
+// statusChange is what a heartbeat may change of its node.
+type statusChange struct {
 	status    string
 	accounted bool // see NodeStatusUpdate
-	back      bool // it was down
+	wasDown   bool
 }
 
-// recordStanding records what heartbeats of many nodes change, as after the servers were out of reach.
-func (e *Endpoints) recordStanding(ctx context.Context, news standing, nodes []string) (uint64, error) {
+// recordStatus records what heartbeats of many nodes change, as after the servers were out of reach.
+func (e *Endpoints) recordStatus(ctx context.Context, change statusChange, nodes []string) (uint64, error) {
 	now := e.now()
-	update := &structs.NodeStatusUpdate{NodeIDs: nodes, Status: news.status, Accounted: news.accounted,
+	update := &structs.NodeStatusUpdate{NodeIDs: nodes, Status: change.status, Accounted: change.accounted,
 		WriteOptions: structs.WriteOptions{Now: now.UnixNano()}}
-	if news.back {
+	if change.wasDown {
 		update.Event = &structs.NodeEvent{Message: "Node reregistered by heartbeat", Subsystem: "Cluster", Timestamp: now}
 	}
 	return fsm.Propose(ctx, e.raft, fsm.NodeStatus, update)
@@ -139,7 +139,7 @@ func (n nodes) updateCSI(ctx context.Context, node *structs.Node, req *structs.N
 	if err := checkInstances(req.NodeID, "Upserts", req.Upserts); err != nil {
 		return nil, err
 	}
-	if !req.Unsure && node.Status != structs.NodeDown && reportedAlready(n.store.Read(), req.NodeID, req.Upserts, req.Removes, req.Full) {
+	if !req.Unsure && node.Status != structs.NodeDown && instancesUnchanged(n.store.Read(), req.NodeID, req.Upserts, req.Removes, req.Full) {
 		return done(node.ModifyIndex, nil)
 	}
 	return done(fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req))
@@ -170,7 +170,7 @@ func (n nodes) updateAllocs(ctx context.Context, req *structs.AllocsClientUpdate
 			continue
 		}
 		u = ofItsTasks(tx, a, u).Bounded()
-		if saidAlready(a, u) {
+		if allocUpdateUnchanged(a, u) {
 			continue
 		}
 		if err := u.CheckStates(); err != nil {

@@ -8,11 +8,11 @@ import (
 	"berth/structs"
 )
 
-// registeredAlready reports whether registering a node would change nothing of the node itself but times at
+// nodeUnchanged reports whether registering a node would change nothing of the node itself but times at
 // which things were seen: a node that starts again, or that has lost its leader, mostly is what it was. What
 // it says has been checked and completed (see registration). It may be false for what would change nothing
 // after all.
-func registeredAlready(old, node *structs.Node) bool {
+func nodeUnchanged(old, node *structs.Node) bool {
 	if old.Status != structs.NodeReady && old.Status != node.Status || old.Status == structs.NodeDown {
 		return false
 	}
@@ -22,9 +22,9 @@ func registeredAlready(old, node *structs.Node) bool {
 // reported leaves of a node what it reports of itself, but for the times at which drivers were seen.
 const reported = structs.IgnoreServersPart | structs.IgnoreDriverTimes
 
-// reportedAlready reports whether a report of plugin instances, all there are or what differs, says only
+// instancesUnchanged reports whether a report of plugin instances, all there are or what differs, says only
 // what is known.
-func reportedAlready(tx *state.ReadTx, node string, upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey, full bool) bool {
+func instancesUnchanged(tx *state.ReadTx, node string, upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey, full bool) bool {
 	for _, i := range upserts {
 		row := state.Instance(tx, i.PluginID, i.Kind, node)
 		if row == nil || !state.SameInstance(row, i) {
@@ -47,7 +47,7 @@ func reportedAlready(tx *state.ReadTx, node string, upserts []*structs.CSIPlugin
 	return true
 }
 
-// saidAlready reports whether a node says of an allocation only what is known.
-func saidAlready(a *structs.Allocation, u *structs.AllocClientUpdate) bool {
+// allocUpdateUnchanged reports whether a node says of an allocation only what is known.
+func allocUpdateUnchanged(a *structs.Allocation, u *structs.AllocClientUpdate) bool {
 	return u.ClientStatus == a.ClientStatus && u.ClientDescription == a.ClientDescription && codec.SameBytes(a.TaskStates, u.TaskStates)
 }

@@ -5,18 +5,18 @@ import (
 	"berth/structs"
 )
 
-// desire works out what to record for a volume that was given, from the row that is there (nil: none). What
+// buildRow works out what to record for a volume that was given, from the row that is there (nil: none). What
 // is laid over what, and what cannot be changed, is state's to say when the entry is applied.
-type desire func(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error)
+type buildRow func(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error)
 
-// unmade reports whether nothing of the volume exists yet.
-func unmade(old *structs.CSIVolume) bool {
+// neverCreated reports whether nothing of the volume exists yet.
+func neverCreated(old *structs.CSIVolume) bool {
 	return old == nil || old.State == structs.VolumeFailed && old.ExternalID == ""
 }
 
-// keepMade takes from the row of a volume that exists the facts that only its plugin changes: what is given of
+// keepCreated takes from the row of a volume that exists the facts that only its plugin changes: what is given of
 // them is an answer put back, or wrong.
-func keepMade(v, old *structs.CSIVolume) {
+func keepCreated(v, old *structs.CSIVolume) {
 	v.Topologies, v.Capacity = old.Topologies, old.Capacity
 }
 
@@ -27,8 +27,8 @@ func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVo
 	if old != nil && old.State == structs.VolumeCreating {
 		return nil, structs.Errorf(structs.KindPrecondition, "volume %q is being created; wait for it, or delete it first", v.ID)
 	}
-	if !unmade(old) {
-		keepMade(v, old)
+	if !neverCreated(old) {
+		keepCreated(v, old)
 		return v, expandable(tx, old, v)
 	}
 	if err := v.ValidateMade(); err != nil {
@@ -52,8 +52,8 @@ func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVo
 func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeCreating
-	if !unmade(old) {
-		keepMade(v, old)
+	if !neverCreated(old) {
+		keepCreated(v, old)
 		return v, expandable(tx, old, v)
 	}
 	v.Topologies, v.Capacity = nil, 0 // the plugin says

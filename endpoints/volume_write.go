@@ -12,43 +12,43 @@ import (
 	"berth/structs"
 )
 
-// intents serve those methods of CSIVolume that change volumes. They record what is wanted; the leader's
+// volumeWrites serve those methods of CSIVolume that change volumes. They record what is wanted; the leader's
 // loop has the plugin do it and records what came of it, which is what the caller waits for.
-type intents struct{ *Endpoints }
+type volumeWrites struct{ *Endpoints }
 
 // register makes volumes known that exist at their plugin, after the plugin has confirmed them.
-func (i intents) register(ctx context.Context, req *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
-	given, err := i.given(req)
+func (w volumeWrites) register(ctx context.Context, req *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
+	given, err := w.given(req)
 	if err != nil {
 		return nil, err
 	}
-	tx := i.store.Read()
+	tx := w.store.Read()
 	for _, v := range given {
 		wanted, err := toRegister(tx, state.Volume(tx, v.Namespace, v.ID), v)
 		if err != nil {
 			return nil, err
 		}
-		if err := i.confirm(ctx, tx, wanted); err != nil {
+		if err := w.confirm(ctx, tx, wanted); err != nil {
 			return nil, structs.Errorf(structs.KindOf(err), "volume %q: %w", v.ID, err)
 		}
 	}
-	return i.put(ctx, req, given, toRegister)
+	return w.put(ctx, req, given, toRegister)
 }
 
 // create has volumes made, or waits for those that are being made. A volume that is ready and asked for in
 // the same way is the answer.
-func (i intents) create(ctx context.Context, req *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
-	given, err := i.given(req)
+func (w volumeWrites) create(ctx context.Context, req *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
+	given, err := w.given(req)
 	if err != nil {
 		return nil, err
 	}
-	return i.put(ctx, req, given, toCreate)
+	return w.put(ctx, req, given, toCreate)
 }
 
 // given are the volumes of a request, checked, in copies.
-func (i intents) given(req *structs.CSIVolumeRegisterRequest) ([]*structs.CSIVolume, error) {
-	if n := len(req.Volumes); n == 0 || n > i.config.MaxVolumesAtOnce {
-		return nil, structs.Errorf(structs.KindInvalid, "Volumes: %d are given; expected 1 to %d", n, i.config.MaxVolumesAtOnce)
+func (w volumeWrites) given(req *structs.CSIVolumeRegisterRequest) ([]*structs.CSIVolume, error) {
+	if n := len(req.Volumes); n == 0 || n > w.config.MaxVolumesAtOnce {
+		return nil, structs.Errorf(structs.KindInvalid, "Volumes: %d are given; expected 1 to %d", n, w.config.MaxVolumesAtOnce)
 	}
 	var faults []error
 	seen := map[string]bool{}
@@ -81,7 +81,7 @@ func (i intents) given(req *structs.CSIVolumeRegisterRequest) ([]*structs.CSIVol
 
 // confirm has the plugin confirm a volume, where it has a controller to ask (CSI spec,
 // ValidateVolumeCapabilities).
-func (i intents) confirm(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume) error {
+func (w volumeWrites) confirm(ctx context.Context, tx *state.ReadTx, v *structs.CSIVolume) error {
 	plugin := state.Plugin(tx, v.PluginID)
 	if plugin == nil {
 		return structs.Errorf(structs.KindPrecondition, "CSI plugin %q is not there; run its job first", v.PluginID)
@@ -110,24 +110,24 @@ func (i intents) confirm(ctx context.Context, tx *state.ReadTx, v *structs.CSIVo
 	}
 	nodeconn.AddressDriver(tx, req)
 	candidates := nodeconn.VolumeControllers(tx, v)
-	_, err := nodeconn.CallController(ctx, i.nodes, i.config.CallTimeout, candidates, structs.ClientCSIControllerValidate, req)
+	_, err := nodeconn.CallController(ctx, w.nodes, w.config.CallTimeout, candidates, structs.ClientCSIControllerValidate, req)
 	// Where controllers each know the volumes of their own node, the others have not found it.
 	for n := 1; n < len(candidates) && structs.IsKind(err, structs.KindNotFound) && len(v.Topologies) == 0; n++ {
-		_, err = nodeconn.CallController(ctx, i.nodes, i.config.CallTimeout, candidates[n:], structs.ClientCSIControllerValidate, req)
+		_, err = nodeconn.CallController(ctx, w.nodes, w.config.CallTimeout, candidates[n:], structs.ClientCSIControllerValidate, req)
 	}
 	return err
 }
 
 // put proposes what is to change and waits until every volume is settled.
-func (i intents) put(ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, want desire) (*structs.CSIVolumeRegisterResponse, error) {
-	index, err := i.record(ctx, req, given, want)
+func (w volumeWrites) put(ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, build buildRow) (*structs.CSIVolumeRegisterResponse, error) {
+	index, err := w.record(ctx, req, given, build)
 	if err != nil {
 		return nil, err
 	}
 	resp := &structs.CSIVolumeRegisterResponse{}
 	var faults []error
 	for _, v := range given {
-		row, err := i.await(ctx, v.Namespace, v.ID, func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error) {
+		row, err := w.await(ctx, v.Namespace, v.ID, func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error) {
 			return settled(tx, row, v)
 		})
 		if err != nil {
@@ -147,34 +147,34 @@ func (i intents) put(ctx context.Context, req *structs.CSIVolumeRegisterRequest,
 // record proposes what is wanted, one request at a time for each volume: of two that create one volume at
 // once, the second has to see the first one's row with its name. Different volumes are recorded side by side;
 // that no two of them are one at their plugin is for who applies the entries to see to.
-func (i intents) record(ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, want desire) (uint64, error) {
+func (w volumeWrites) record(ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, build buildRow) (uint64, error) {
 	names := make([]string, len(given))
 	for n, v := range given {
 		names[n] = v.Namespace + "/" + v.ID
 	}
-	unlock, err := i.lockVolumes(ctx, names)
+	unlock, err := w.lockVolumes(ctx, names)
 	if err != nil {
 		return 0, err
 	}
 	defer unlock()
-	tx := i.store.Read()
+	tx := w.store.Read()
 	entry := &structs.CSIVolumeRegisterRequest{WriteOptions: req.WriteOptions}
 	for _, v := range given {
-		wanted, err := want(tx, state.Volume(tx, v.Namespace, v.ID), v)
+		wanted, err := build(tx, state.Volume(tx, v.Namespace, v.ID), v)
 		if err != nil {
 			return 0, err
 		}
 		entry.Volumes = append(entry.Volumes, wanted)
 	}
-	return fsm.Propose(ctx, i.raft, fsm.VolumePut, entry)
+	return fsm.Propose(ctx, w.raft, fsm.VolumePut, entry)
 }
 
 // lockVolumes waits until no other request records one of the volumes. It waits no longer than WritePatience,
 // and not at all where VolumeQueue requests wait already. Then the caller is told when to come again.
-func (i intents) lockVolumes(ctx context.Context, names []string) (unlock func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, i.config.WritePatience)
+func (w volumeWrites) lockVolumes(ctx context.Context, names []string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, w.config.WritePatience)
 	defer cancel()
-	unlock, err = i.volumeLocks.Lock(ctx, "", names...)
+	unlock, err = w.volumeLocks.Lock(ctx, "", names...)
 	var held *keylock.Error
 	if !errors.As(err, &held) {
 		return unlock, err
@@ -184,7 +184,7 @@ func (i intents) lockVolumes(ctx context.Context, names []string) (unlock func()
 		limit = "turn full"
 	}
 	loadshed.CountRefused(limit, 1)
-	return nil, structs.Busy(i.config.WritePatience,
+	return nil, structs.Busy(w.config.WritePatience,
 		"nothing was written: others are changing %q and more wait for it", held.Key)
 }
 
@@ -216,18 +216,18 @@ func lastError(doing string, v *structs.CSIVolume) error {
 }
 
 // await waits until a volume's row satisfies done, at most as long as a volume may take.
-func (i intents) await(ctx context.Context, ns, id string,
+func (w volumeWrites) await(ctx context.Context, ns, id string,
 	done func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error),
 ) (*structs.CSIVolume, error) {
-	ctx, cancel := context.WithTimeout(ctx, i.config.VolumeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.config.VolumeTimeout)
 	defer cancel()
 	for {
-		tx := i.store.ReadWatched()
+		tx := w.store.ReadWatched()
 		row := state.Volume(tx, ns, id)
 		if ok, err := done(tx, row); ok || err != nil {
 			return row, err
 		}
-		if err := i.store.Wait(ctx, tx); err == nil {
+		if err := w.store.Wait(ctx, tx); err == nil {
 			continue
 		}
 		why := "the plugin has not answered"
@@ -246,11 +246,11 @@ func pendingName(v *structs.CSIVolume) string {
 }
 
 // remove has a volume deleted at its plugin and waits until it is gone.
-func (i intents) remove(ctx context.Context, req *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
+func (w volumeWrites) remove(ctx context.Context, req *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}
-	ns, tx := req.RequestNamespace(), i.store.Read()
+	ns, tx := req.RequestNamespace(), w.store.Read()
 	row := state.Volume(tx, ns, req.ID)
 	if row == nil {
 		return nil, noVolume(ns, req.ID)
@@ -258,11 +258,11 @@ func (i intents) remove(ctx context.Context, req *structs.CSIVolumeDeleteRequest
 	if err := deletable(tx, row); err != nil {
 		return nil, err
 	}
-	index, err := fsm.Propose(ctx, i.raft, fsm.VolumeDelete, req)
+	index, err := fsm.Propose(ctx, w.raft, fsm.VolumeDelete, req)
 	if err != nil {
 		return nil, err
 	}
-	_, err = i.await(ctx, ns, req.ID, func(_ *state.ReadTx, row *structs.CSIVolume) (bool, error) {
+	_, err = w.await(ctx, ns, req.ID, func(_ *state.ReadTx, row *structs.CSIVolume) (bool, error) {
 		switch {
 		case row == nil:
 			return true, nil
@@ -271,5 +271,5 @@ func (i intents) remove(ctx context.Context, req *structs.CSIVolumeDeleteRequest
 		}
 		return false, lastError("deleting", row)
 	})
-	return done(max(index, i.store.Index()), err)
+	return done(max(index, w.store.Index()), err)
 }
