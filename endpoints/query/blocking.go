@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-// defaultWait is how long a read waits that does not say.
+// defaultWait is how long a query waits without a MaxWait.
 const defaultWait = 5 * time.Minute
 
 // WaitLimit returns how long a query may wait.
@@ -31,16 +31,16 @@ type Leadership interface {
 
 // Engine runs the queries of one server.
 type Engine struct {
-	store *state.Store
-	raft  Leadership
-	known *known        // what blocking reads were answered
-	pace  pace          // of those that take long
-	wakes atomic.Uint64 // how often a waiting read has looked again
+	store   *state.Store
+	raft    Leadership
+	digests *digestCache
+	slow    slowLimiter
+	wakes   atomic.Uint64 // see Woken
 }
 
 // NewEngine runs queries on a store.
 func NewEngine(store *state.Store, raft Leadership) *Engine {
-	return &Engine{store: store, raft: raft, known: newKnown(), pace: newPace()}
+	return &Engine{store: store, raft: raft, digests: newDigestCache(), slow: newSlowLimiter()}
 }
 
 // Woken returns how often a waiting query has run again because a row or range that it read has changed.
@@ -61,9 +61,9 @@ func MetaOf(resp any) *structs.QueryMeta {
 	return resp.(interface{ Meta() *structs.QueryMeta }).Meta()
 }
 
-// waiting bounds ctx by how long a read may wait. One that is not to be stale also ends when this server is
-// deposed: it may be cut off, and then hears of no news.
-func (e *Engine) waiting(ctx context.Context, q *structs.QueryOptions) (context.Context, context.CancelFunc) {
+// limit bounds ctx by the time that a query may wait. A query that is not stale also ends when this server
+// loses its leadership: the server may be cut off and then gets no news.
+func (e *Engine) limit(ctx context.Context, q *structs.QueryOptions) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithTimeout(ctx, WaitLimit(q))
 	if q.AllowStale {
 		return ctx, stop
@@ -79,116 +79,145 @@ func (e *Engine) waiting(ctx context.Context, q *structs.QueryOptions) (context.
 	return ctx, stop
 }
 
-// gaveUp is the error of a wait that ended because its caller did or this server was deposed, nil when its
-// time was over.
-func gaveUp(ctx, limited context.Context, q *structs.QueryOptions) error {
+// waitError returns the error of a wait that ended with its caller or with the leadership, nil if its time was
+// over.
+func waitError(ctx, limited context.Context, q *structs.QueryOptions) error {
 	switch {
 	case ctx.Err() != nil:
 		return structs.Errorf(structs.KindTimeout, "waiting for news after index %d: %w", q.MinIndex, ctx.Err())
 	case errors.Is(limited.Err(), context.Canceled):
-		return structs.Errorf(structs.KindUnavailable, "this server leads no more and hears no news; ask the others")
+		return structs.Errorf(structs.KindUnavailable,
+			"this server leads no more and hears no news; ask the others")
 	}
 	return nil
 }
 
-// woke counts that something a waiting read had looked at has changed.
+// woke counts a query that runs again because something it read has changed.
 func (e *Engine) woke(method string) {
 	e.wakes.Add(1)
-	metrics.IncrCounterWithLabels([]string{"rpc", "woken"}, 1, []metrics.Label{{Name: "method", Value: method}})
+	labels := []metrics.Label{{Name: "method", Value: method}}
+	metrics.IncrCounterWithLabels([]string{"rpc", "woken"}, 1, labels)
 }
 
-// Watch runs a read and, if the caller asked to wait (MinIndex above 0), waits until its answer is news.
+// Watch runs a query and, if the caller asked to wait (MinIndex above 0), waits until its answer is news.
 //
-//   - look is run on a consistent snapshot, once or several times.
-//   - The index is the newest of the tables look read, at least 1. It goes with the answer, also with a
+//   - read runs on a consistent snapshot, once or several times.
+//   - The index is the newest of the tables that read has read, at least 1. It goes with the answer, also with a
 //     not-found: the caller gives it back as MinIndex to wait for the next news.
-//   - It is answered when that index is above MinIndex, unless the answer is known to have been the same at
-//     MinIndex (see known); or when look has been run again, because a row or range it looked at has
-//     changed, and its answer is another; or when a restored snapshot has an older one, so that the caller
-//     learns of the older index.
-//   - A look that fails with not-found waits too, for what it looked for to appear. Any other error is
-//     returned at once.
-//   - Looks that take long take turns (see pace).
-//   - After MaxWait (default 5 minutes, at most 10) the answer is returned as it is.
+//   - Watch answers when that index is above MinIndex, unless the answer is known to have been the same at
+//     MinIndex (see digestCache). It answers when read has run again, because a row or range that it read has
+//     changed, and its answer is another. It answers when a restored snapshot has an older index, so that the
+//     caller learns of that index.
+//   - A read that fails with not-found waits too, for the row to appear. Watch returns any other error at once.
+//   - A query that takes long may wait before it runs again (see slowLimiter).
+//   - After MaxWait (default 5 minutes, at most 10) Watch returns the answer as it is.
 //   - When ctx ends the error is a timeout.
 func Watch[Resp any](ctx context.Context, e *Engine, req Request,
-	look func(tx *state.ReadTx) (*Resp, error),
+	read func(tx *state.ReadTx) (*Resp, error),
 ) (resp *Resp, index uint64, err error) {
 	if req.options().MinIndex == 0 {
 		tx := e.store.Read()
-		resp, err = look(tx)
+		resp, err = read(tx)
 		return resp, tx.Newest(), err
 	}
-	return news(ctx, e, req, look)
+	b := &blockingQuery[Resp]{Engine: e, req: req, read: read, key: e.digests.requestKey(req)}
+	return b.await(ctx)
 }
 
-// news is the blocking path of Watch.
-func news[Resp any](ctx context.Context, e *Engine, req Request,
-	look func(tx *state.ReadTx) (*Resp, error),
-) (resp *Resp, index uint64, err error) {
-	q := req.options()
-	limited, cancel := e.waiting(ctx, q)
+// blockingQuery is a query that waits for news.
+type blockingQuery[Resp any] struct {
+	*Engine
+	req  Request
+	read func(tx *state.ReadTx) (*Resp, error)
+	key  uint64 // of the request in the digest cache
+
+	// The last run.
+	resp   *Resp // nil also where it would hold all of an old state
+	index  uint64
+	err    error
+	digest uint64
+	took   time.Duration
+}
+
+func (b *blockingQuery[Resp]) await(ctx context.Context) (*Resp, uint64, error) {
+	q := b.req.options()
+	limited, cancel := b.limit(ctx, q)
 	defer cancel()
-	question, last, before := e.known.question(req), uint64(0), uint64(0)
-	took, made := e.known.took(question), true
+	b.took = b.digests.took(b.key)
 	for again := false; ; again = true {
-		done, late := e.pace.turn(limited, took)
+		release, late := b.slow.acquire(limited, b.took)
 		if late != nil && again || ctx.Err() != nil {
 			break
 		}
-		start, tx := time.Now(), e.store.ReadWatched()
-		resp, err = look(tx)
-		var digest uint64
-		digest, err = e.known.answer(resp, err)
-		index, took = tx.Newest(), time.Since(start)
-		if done(took); err != nil && !structs.IsKind(err, structs.KindNotFound) {
-			return resp, index, err
-		}
-		isNews := again && (digest != last || index < before) || !again && index > q.MinIndex && !e.known.same(question, digest, q.MinIndex)
-		last, before = digest, index
-		e.known.learn(question, stretch{digest, index, max(index, tx.Applied()), took})
+		tx, isNews := b.run(again)
+		release(b.took)
 		if isNews {
-			return resp, index, err
+			return b.resp, b.index, b.err
 		}
-		if made = err != nil || MetaOf(resp).Rows == nil; !made {
-			resp = nil // it holds all of the old state; what it says can be found again
+		if b.err == nil && MetaOf(b.resp).Rows != nil {
+			b.resp = nil // the rows of a stream can be read again
 		}
-		if e.store.Wait(limited, tx) != nil {
+		if b.store.Wait(limited, tx) != nil {
 			break
 		}
-		e.woke(req.Method)
+		b.woke(b.req.Method)
 	}
-	if ended := gaveUp(ctx, limited, q); ended != nil {
-		return nil, index, ended
+	if ended := waitError(ctx, limited, q); ended != nil {
+		return nil, b.index, ended
 	}
-	if !made {
-		tx := e.store.Read()
-		resp, err = look(tx)
-		index = tx.Newest()
+	if b.resp == nil && b.err == nil {
+		tx := b.store.Read()
+		b.resp, b.err = b.read(tx)
+		b.index = tx.Newest()
 	}
-	return resp, index, err
+	return b.resp, b.index, b.err
 }
 
-// Wait is the blocking read of those who are many: nodes. It differs from Watch in that the answer's index
-// is that of the rows in it, not of their tables, so that nothing has to be remembered of it.
+// run runs the query and reports whether its answer is news.
+func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, isNews bool) {
+	start := time.Now()
+	tx = b.store.ReadWatched()
+	b.resp, b.err = b.read(tx)
+	digest, err := b.digests.answer(b.resp, b.err)
+	index := tx.Newest()
+	b.err = err
+	b.took = time.Since(start)
+	least := b.req.options().MinIndex
+	switch {
+	case err != nil && !structs.IsKind(err, structs.KindNotFound):
+		b.index = index
+		return tx, true
+	case again:
+		isNews = digest != b.digest || index < b.index
+	default:
+		isNews = index > least && !b.digests.same(b.key, digest, least)
+	}
+	b.index = index
+	b.digest = digest
+	b.digests.record(b.key, validRange{digest, index, max(index, tx.Applied()), b.took})
+	return tx, isNews
+}
+
+// Wait is the blocking query of the many: nodes. It differs from Watch in that the index of the answer is that
+// of its rows, not of their tables, so that nothing has to be remembered of it.
 //
-// look fills an answer with its index from tx. It is answered when its index is above MinIndex, or when look
-// has been run again, because something it looked at has changed, and says that this is news. An error is
-// returned at once. After MaxWait the answer is returned as it is.
+// read fills an answer with its index from tx. Wait answers when the index is above MinIndex, or when read has
+// run again, because something it read has changed, and says that this is news. It returns an error at once.
+// After MaxWait it returns the answer as it is.
 func Wait[Resp any](ctx context.Context, e *Engine, req Request,
-	look func(tx *state.ReadTx) (resp *Resp, news bool, err error),
+	read func(tx *state.ReadTx) (resp *Resp, news bool, err error),
 ) (*Resp, error) {
 	q := req.options()
-	limited, cancel := e.waiting(ctx, q)
+	limited, cancel := e.limit(ctx, q)
 	defer cancel()
 	for again := false; ; again = true {
 		tx := e.store.ReadWatched()
-		resp, news, err := look(tx)
+		resp, news, err := read(tx)
 		if err != nil || again && news || MetaOf(resp).Index > q.MinIndex {
 			return resp, err
 		}
 		if e.store.Wait(limited, tx) != nil {
-			if ended := gaveUp(ctx, limited, q); ended != nil {
+			if ended := waitError(ctx, limited, q); ended != nil {
 				return nil, ended
 			}
 			return resp, nil

@@ -9,35 +9,37 @@ import (
 	"berth/structs"
 )
 
-// known remembers what blocking reads were answered, as digests, so that somebody who asks again with the
-// index of an answer waits until that very answer has changed. The index of an answer is that of the tables
-// it was read from (structs.QueryMeta), and tables change all the time; without this, who asks again in a
-// busy cluster would be answered at once, always the same. Rows that were deleted change the digest, too.
+// digestCache remembers the digests of answers to blocking queries. A caller that asks again with the index of
+// an answer then waits until that answer has changed. The index of an answer is that of the tables it was read from
+// (structs.QueryMeta), and tables change all the time: without the cache a busy cluster would answer at once,
+// always the same. A row that was deleted changes the digest, too.
 //
-// It may forget: then a question is answered too early, never too late.
-type known struct {
+// The cache may forget. A query is then answered too early, never too late.
+type digestCache struct {
 	seed maphash.Seed
 
-	mu        sync.Mutex
-	now, past map[uint64]*stretch // by question; past is given up when now is full
+	mu sync.Mutex
+	// By request. When now is full it becomes past, and past is dropped.
+	now, past map[uint64]*validRange
 }
 
-// stretch says that the answer had the digest from one index to another, and how long it took last to look.
-type stretch struct {
-	digest, from, to uint64
-	took             time.Duration
+// validRange says that an answer had the digest from one index to another, and how long it took to read.
+type validRange struct {
+	digest   uint64
+	from, to uint64
+	took     time.Duration
 }
 
 // keptAnswers is how many answers are remembered at least.
 const keptAnswers = 1 << 14
 
-func newKnown() *known {
-	return &known{seed: maphash.MakeSeed(), now: map[uint64]*stretch{}, past: map[uint64]*stretch{}}
+func newDigestCache() *digestCache {
+	return &digestCache{seed: maphash.MakeSeed(), now: map[uint64]*validRange{}, past: map[uint64]*validRange{}}
 }
 
-// digest is a number that stands for values.
-func (k *known) digest(values ...any) uint64 {
-	d := k.digester()
+// digest returns a number that stands for values.
+func (c *digestCache) digest(values ...any) uint64 {
+	d := c.digester()
 	for _, v := range values {
 		d.add(v)
 	}
@@ -50,37 +52,41 @@ type digester struct {
 	buf []byte
 }
 
-func (k *known) digester() *digester {
+func (c *digestCache) digester() *digester {
 	d := new(digester)
-	d.SetSeed(k.seed)
+	d.SetSeed(c.seed)
 	return d
 }
 
 func (d *digester) add(value any) {
 	b, err := codec.Append(d.buf[:0], value)
 	if err != nil {
-		panic(err) // what is answered can be sent
+		panic(err) // an answer always encodes
 	}
 	d.buf = b
 	_, _ = d.Write(b) // never fails
 }
 
-// question is the digest of a request, whatever it says of how to wait.
-func (k *known) question(req Request) uint64 {
+// requestKey returns the digest of a request without the options that say how to wait.
+func (c *digestCache) requestKey(req Request) uint64 {
 	q := req.options()
 	whole := *q
 	defer func() { *q = whole }()
-	q.MinIndex, q.MaxWait, q.AllowStale, q.Forwarded, q.AuthToken = 0, 0, false, false, ""
-	return k.digest(req.Method, req.Body)
+	q.MinIndex = 0
+	q.MaxWait = 0
+	q.AllowStale = false
+	q.Forwarded = false
+	q.AuthToken = ""
+	return c.digest(req.Method, req.Body)
 }
 
-// answer is the digest of an answer or of the error in its place. Rows that are yet to be made are made, one after
-// the other.
-func (k *known) answer(resp any, err error) (uint64, error) {
+// answer returns the digest of an answer, or of the error in its place. It makes the rows of a stream one after
+// another.
+func (c *digestCache) answer(resp any, err error) (uint64, error) {
 	if err != nil {
-		return k.digest(structs.ErrorToWire(err)), err
+		return c.digest(structs.ErrorToWire(err)), err
 	}
-	d := k.digester()
+	d := c.digester()
 	if rows := MetaOf(resp).Rows; rows != nil {
 		err = rows(func(row any) error {
 			d.add(row)
@@ -91,49 +97,53 @@ func (k *known) answer(resp any, err error) (uint64, error) {
 	return d.Sum64(), err
 }
 
-// same reports whether the answer to a question was the same at an index.
-func (k *known) same(question, digest, at uint64) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := k.find(question)
-	return s != nil && s.digest == digest && s.from <= at && at <= s.to
+// same reports whether the answer to a request is known to have had a digest at an index.
+func (c *digestCache) same(request, digest, at uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.find(request)
+	return r != nil && r.digest == digest && r.from <= at && at <= r.to
 }
 
-// took is how long it took last to find the answer to a question; 0 where that is not known.
-func (k *known) took(question uint64) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s := k.find(question); s != nil {
-		return s.took
+// took returns how long the last answer to a request took, 0 if the cache does not know it.
+func (c *digestCache) took(request uint64) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.find(request); r != nil {
+		return r.took
 	}
 	return 0
 }
 
-// learn keeps that the answer to a question is as the stretch says.
-func (k *known) learn(question uint64, is stretch) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if s := k.find(question); s != nil && s.digest == is.digest {
-		s.from, s.to, s.took = min(s.from, is.from), max(s.to, is.to), is.took
+// record keeps the range of the answer to a request. It extends the known range if the digest is the same.
+func (c *digestCache) record(request uint64, is validRange) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.find(request)
+	if r == nil || r.digest != is.digest {
+		c.keep(request, &is)
 		return
 	}
-	k.keep(question, &is)
+	r.from = min(r.from, is.from)
+	r.to = max(r.to, is.to)
+	r.took = is.took
 }
 
-func (k *known) find(question uint64) *stretch {
-	if s := k.now[question]; s != nil {
-		return s
+func (c *digestCache) find(request uint64) *validRange {
+	if r := c.now[request]; r != nil {
+		return r
 	}
-	s := k.past[question]
-	if s != nil {
-		k.keep(question, s)
+	r := c.past[request]
+	if r != nil {
+		c.keep(request, r)
 	}
-	return s
+	return r
 }
 
-func (k *known) keep(question uint64, s *stretch) {
-	if len(k.now) >= keptAnswers {
-		k.now, k.past = map[uint64]*stretch{}, k.now
+func (c *digestCache) keep(request uint64, r *validRange) {
+	if len(c.now) >= keptAnswers {
+		c.past = c.now
+		c.now = map[uint64]*validRange{}
 	}
-	k.now[question] = s
+	c.now[request] = r
 }

@@ -6,33 +6,32 @@ import (
 	"time"
 )
 
-// pace is for reads that wait for news of so much that to look takes long, such as lists of all volumes. Each change
-// wakes all of them; if each looked at once, the servers would do nothing else while much changes. So these
-// look one after the other, and after each look there is a rest in which nobody does. They see the news later, all
-// of it at once. It holds a token for each that may look now.
-type pace chan struct{}
+// slowLimiter bounds the blocking queries that take long, such as lists of all volumes. Each change wakes all of
+// them. If all ran at once, the servers would do nothing else while much changes. So they run one after another,
+// with an idle time after each, and see many changes at once. It holds a token for each that may run now.
+type slowLimiter chan struct{}
 
 const (
-	longLook = 2 * time.Millisecond // what takes less may always look
-	rest     = 3                    // times as long as a look has taken
+	slowQuery = 2 * time.Millisecond // a query that takes less always runs
+	idleTimes = 3                    // the idle time is that many times as long as the query took
 )
 
-func newPace() pace {
-	p := make(pace, max(1, runtime.GOMAXPROCS(0)/2))
-	for range cap(p) {
-		p <- struct{}{}
+func newSlowLimiter() slowLimiter {
+	l := make(slowLimiter, max(1, runtime.GOMAXPROCS(0)/2))
+	for range cap(l) {
+		l <- struct{}{}
 	}
-	return p
+	return l
 }
 
-// turn waits until somebody may look whose look took so long the last time. done is to be called after it.
-func (p pace) turn(ctx context.Context, took time.Duration) (done func(took time.Duration), err error) {
-	if took < longLook {
+// acquire waits until a query may run that took so long the last time. The caller calls release after it.
+func (l slowLimiter) acquire(ctx context.Context, took time.Duration) (release func(took time.Duration), err error) {
+	if took < slowQuery {
 		return func(time.Duration) {}, nil
 	}
 	select {
-	case <-p:
-		return func(took time.Duration) { time.AfterFunc(rest*took, func() { p <- struct{}{} }) }, nil
+	case <-l:
+		return func(took time.Duration) { time.AfterFunc(idleTimes*took, func() { l <- struct{}{} }) }, nil
 	case <-ctx.Done():
 		return func(time.Duration) {}, ctx.Err()
 	}
