@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// answerMeter passes an answer on and notes its status and its size.
+// answerMeter records the status and the size of an answer.
 type answerMeter struct {
 	http.ResponseWriter
 	status int
 	size   int64 // bytes of the body
 }
 
-// WriteHeader notes the status; those below 200 announce another one.
+// WriteHeader records the status. A status below 200 is not final.
 func (m *answerMeter) WriteHeader(status int) {
 	if m.status < http.StatusOK {
 		m.status = status
@@ -21,37 +21,37 @@ func (m *answerMeter) WriteHeader(status int) {
 	m.ResponseWriter.WriteHeader(status)
 }
 
-// Write passes a part of the body on and counts it.
+// Write counts the bytes of the body.
 func (m *answerMeter) Write(p []byte) (int, error) {
-	m.began()
+	m.defaultStatus()
 	n, err := m.ResponseWriter.Write(p)
 	m.size += int64(n)
 	return n, err
 }
 
-// ReadFrom lets files be sent past this process.
+// ReadFrom lets the kernel send files.
 func (m *answerMeter) ReadFrom(r io.Reader) (int64, error) {
-	m.began()
+	m.defaultStatus()
 	n, err := io.Copy(m.ResponseWriter, r)
 	m.size += n
 	return n, err
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap serves http.ResponseController.
 func (m *answerMeter) Unwrap() http.ResponseWriter { return m.ResponseWriter }
 
-func (m *answerMeter) began() {
+// defaultStatus sets the status that net/http sends for a handler that sets none.
+func (m *answerMeter) defaultStatus() {
 	if m.status < http.StatusOK {
 		m.status = http.StatusOK
 	}
 }
 
-// logAccess writes a line for a request that was served.
+// logAccess logs a served request.
 func (h *handler) logAccess(m *answerMeter, r *http.Request, path string, start time.Time) {
 	if h.Logger.IsDebug() {
-		m.began() // net/http answers with 200 for a handler that writes nothing
-		h.Logger.Debug("request complete", "method", r.Method, "path", path, "status", m.status, "size",
-			m.size,
-			"peer", r.RemoteAddr, "duration", time.Since(start))
+		m.defaultStatus()
+		h.Logger.Debug("request complete", "method", r.Method, "path", path, "status", m.status,
+			"size", m.size, "peer", r.RemoteAddr, "duration", time.Since(start))
 	}
 }

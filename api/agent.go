@@ -23,25 +23,25 @@ var (
 	agentLeave      = route[struct{}](put, "/v1/agent/leave", serveLeave)
 	agentForceLeave = route[struct{}](put, "/v1/agent/force-leave", serveForceLeave)
 	statusLeader    = route[string](get, "/v1/status/leader",
-		read(structs.StatusLeader, nil, func(a *structs.StatusLeaderResponse) any { return a.Leader }))
+		serveRead(structs.StatusLeader, nil, func(a *structs.StatusLeaderResponse) any { return a.Leader }))
 	statusPeers = route[[]string](get, "/v1/status/peers",
-		read(structs.StatusPeers, nil, func(a *structs.StatusPeersResponse) any { return a.Peers }))
+		serveRead(structs.StatusPeers, nil, func(a *structs.StatusPeersResponse) any { return a.Peers }))
 	_                 = handle(get, "/v1/agent/servers", statusPeers.serve)
 	_                 = handle(get, "/v1/regions", regions)
 	_                 = handle(get, "/v1/namespaces", namespaces)
 	_                 = handle(get, "/v1/namespace/{id}", namespaceGet)
 	raftConfiguration = route[raftAnswer](get, "/v1/operator/raft/configuration",
-		read(structs.OperatorRaft, nil, func(a *structs.RaftConfigurationResponse) any {
+		serveRead(structs.OperatorRaft, nil, func(a *structs.RaftConfigurationResponse) any {
 			return raftAnswer{Servers: a.Servers, Index: a.Index}
 		}))
 	raftRemovePeer = route[structs.Empty](remove, "/v1/operator/raft/peer",
-		write(structs.OperatorRemove, func(c *call, r *structs.RaftRemovePeerRequest) error {
+		serveWrite(structs.OperatorRemove, func(c *call, r *structs.RaftRemovePeerRequest) error {
 			r.ID, r.Address = c.param("id"), c.param("address")
 			return nil
-		}, done))
+		}, whole))
 	snapshotSave    = route[[]byte](get, "/v1/operator/snapshot", serveSnapshot, streams)
 	snapshotRestore = route[struct{}](put, "/v1/operator/snapshot", serveRestore, streams)
-	systemGC        = route[structs.Empty](put, "/v1/system/gc", write(structs.SystemGC, nil, done))
+	systemGC        = route[structs.Empty](put, "/v1/system/gc", serveWrite(structs.SystemGC, nil, whole))
 )
 
 // raftAnswer is the Raft configuration in the dialect's shape.
@@ -52,7 +52,7 @@ type raftAnswer struct {
 
 func serveSelf(c *call) (any, error) { return c.h.Agent.Self(), nil }
 
-// ServerMembers are the servers as one agent sees them.
+// ServerMembers has the servers that one agent knows.
 type ServerMembers struct {
 	ServerName   string
 	ServerRegion string
@@ -67,7 +67,9 @@ func serveMembers(c *call) (any, error) {
 	}
 	answer := ServerMembers{Members: members}
 	if me := c.h.Agent.Self().Member; me != nil {
-		answer.ServerName, answer.ServerRegion, answer.ServerDC = me.Name, me.Tags["region"], me.Tags["dc"]
+		answer.ServerName = me.Name
+		answer.ServerRegion = me.Tags["region"]
+		answer.ServerDC = me.Tags["dc"]
 	}
 	return answer, nil
 }
@@ -91,7 +93,7 @@ func serveForceLeave(c *call) (any, error) {
 	return struct{}{}, c.h.Agent.ForceLeave(c.ctx(), c.param("node"), prune)
 }
 
-// serveHealth answers with 500 when a half asked for is not well; ?type names one half.
+// serveHealth answers with status 500 if a requested half is unhealthy. ?type names one half.
 func serveHealth(c *call) (any, error) {
 	health := *c.h.Agent.Health()
 	switch t := c.param("type"); t {
@@ -131,7 +133,7 @@ func regions(c *call) (any, error) {
 	return names, nil
 }
 
-// namespace is the dialect's; berth has the default one only.
+// namespace has the shape of the dialect. berth has only the default namespace.
 type namespace struct {
 	Name        string
 	Description string
@@ -139,8 +141,9 @@ type namespace struct {
 }
 
 var defaultNamespace = namespace{
-	Name: structs.DefaultNamespace, Description: "The only namespace",
-	Indexes: structs.Indexes{CreateIndex: 1, ModifyIndex: 1},
+	Name:        structs.DefaultNamespace,
+	Description: "The only namespace",
+	Indexes:     structs.Indexes{CreateIndex: 1, ModifyIndex: 1},
 }
 
 func namespaces(c *call) (any, error) {
@@ -156,8 +159,8 @@ func namespaceGet(c *call) (any, error) {
 	return defaultNamespace, nil
 }
 
-// serveSnapshot spools the archive to a file first, because the dialect has its digest in a header and
-// because a failure can then still be told.
+// serveSnapshot first writes the archive to a temporary file. The dialect has the digest in a header, and an
+// error can then still become the answer.
 func serveSnapshot(c *call) (any, error) {
 	spool, err := os.CreateTemp("", "berth-snapshot-*")
 	if err != nil {
@@ -194,68 +197,67 @@ func serveRestore(c *call) (any, error) {
 	return struct{}{}, nil
 }
 
-// AgentSelf is what the agent says of itself.
+// AgentSelf returns the agent's description of itself.
 func (c *Client) AgentSelf(ctx context.Context) (*AgentSelf, error) {
 	self, _, err := agentSelf.fetch(ctx, c, "", nil)
 	return self, err
 }
 
-// AgentMembers are the servers as the agent sees them.
+// AgentMembers returns the servers that the agent knows.
 func (c *Client) AgentMembers(ctx context.Context) (*ServerMembers, error) {
 	members, _, err := agentMembers.fetch(ctx, c, "", nil)
 	return members, err
 }
 
-// AgentHealth is the agent's health; one that is not well is an error.
+// AgentHealth returns the health of the agent. It returns an error if the agent is unhealthy.
 func (c *Client) AgentHealth(ctx context.Context) (*AgentHealth, error) {
 	health, _, err := agentHealth.fetch(ctx, c, "", nil)
 	return health, err
 }
 
-// StatusLeader is the RPC address of the leader, "" while there is none.
+// StatusLeader returns the RPC address of the leader, or "" if there is none.
 func (c *Client) StatusLeader(ctx context.Context) (string, error) {
 	leader, _, err := statusLeader.fetch(ctx, c, "", nil)
 	return leader, err
 }
 
-// StatusPeers are the RPC addresses of the servers.
+// StatusPeers returns the RPC addresses of the servers.
 func (c *Client) StatusPeers(ctx context.Context) ([]string, error) {
 	peers, _, err := statusPeers.fetch(ctx, c, "", nil)
 	return peers, err
 }
 
-// RaftConfiguration is the Raft configuration.
+// RaftConfiguration returns the servers of the Raft configuration.
 func (c *Client) RaftConfiguration(ctx context.Context, q *Query) ([]*structs.RaftServer, error) {
 	answer, _, err := raftConfiguration.fetch(ctx, c, "", q)
 	return answer.Servers, err
 }
 
-// RaftRemovePeer takes the vote of a server away that is not alive. The server is named by its ID or, where
-// that is empty, by its address.
+// RaftRemovePeer removes a failed server from the Raft configuration. It uses the address if the ID is "".
 func (c *Client) RaftRemovePeer(ctx context.Context, id, address string) error {
 	params := url.Values{"id": {id}, "address": {address}}
 	return raftRemovePeer.exec(ctx, c, request{query: params})
 }
 
-// AgentLeave has the agent's server leave the cluster, and then the agent end.
+// AgentLeave removes the agent's server from the cluster and then stops the agent.
 func (c *Client) AgentLeave(ctx context.Context, force bool) error {
 	params := url.Values{"force": {strconv.FormatBool(force)}}
 	return agentLeave.exec(ctx, c, request{query: params})
 }
 
-// AgentForceLeave has a server that has failed count as one that has left; prune forgets it at once.
+// AgentForceLeave marks a failed server as one that has left. prune removes it at once.
 func (c *Client) AgentForceLeave(ctx context.Context, node string, prune bool) error {
 	params := url.Values{"node": {node}, "prune": {strconv.FormatBool(prune)}}
 	return agentForceLeave.exec(ctx, c, request{query: params})
 }
 
-// SystemGC collects what is of no more use.
+// SystemGC deletes the rows that are past their retention.
 func (c *Client) SystemGC(ctx context.Context) error {
 	return systemGC.exec(ctx, c, request{})
 }
 
-// SnapshotSave writes an archive of the whole state to w, checked against the agent's digest: after an
-// error what w has is of no use.
+// SnapshotSave writes an archive of the whole state to w and verifies the agent's digest. The content of w is
+// useless after an error.
 func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 	resp, err := snapshotSave.open(ctx, c, request{})
 	if err != nil {
@@ -264,16 +266,17 @@ func (c *Client) SnapshotSave(ctx context.Context, w io.Writer) error {
 	defer func() { _ = resp.Body.Close() }()
 	sum := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(w, sum), resp.Body); err != nil {
-		return structs.Errorf(structs.KindUnavailable, "the snapshot broke off: %w", err)
+		return structs.Errorf(structs.KindUnavailable, "the snapshot is incomplete: %w", err)
 	}
-	if want := resp.Header.Get("Digest"); want != "sha-256="+base64.StdEncoding.EncodeToString(sum.Sum(nil)) {
-		return structs.Errorf(structs.KindUnavailable, "the snapshot was damaged on its way: its digest is not %q",
-			want)
+	want := resp.Header.Get("Digest")
+	if want != "sha-256="+base64.StdEncoding.EncodeToString(sum.Sum(nil)) {
+		return structs.Errorf(structs.KindUnavailable,
+			"the snapshot was damaged on its way: its digest is not %q", want)
 	}
 	return nil
 }
 
-// SnapshotRestore replaces the cluster's whole state by what an archive holds.
+// SnapshotRestore replaces the whole state of the cluster by that of an archive.
 func (c *Client) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	return snapshotRestore.exec(ctx, c, request{body: r})
 }

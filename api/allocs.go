@@ -2,19 +2,18 @@ package api
 
 import (
 	"context"
-	"strings"
 
 	"berth/structs"
 )
 
 var (
 	allocList = route[[]*structs.AllocListStub](get, "/v1/allocations",
-		list(structs.AllocList, nil,
+		serveList(structs.AllocList, nil,
 			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }))
 	allocGet = route[*structs.Allocation](get, "/v1/allocation/{id}",
-		read(structs.AllocGet, bindAlloc, func(a *structs.AllocGetResponse) any { return a.Alloc }))
+		serveRead(structs.AllocGet, bindAlloc, func(a *structs.AllocGetResponse) any { return a.Alloc }))
 	allocStop = route[*structs.AllocStopResponse](put, "/v1/allocation/{id}/stop",
-		write(structs.AllocStop, bindAllocStop, same[structs.AllocStopResponse]))
+		serveWrite(structs.AllocStop, bindAllocStop, whole))
 )
 
 func bindAlloc(c *call, q *structs.AllocGetRequest) error {
@@ -25,11 +24,6 @@ func bindAlloc(c *call, q *structs.AllocGetRequest) error {
 func bindAllocStop(c *call, req *structs.AllocStopRequest) error {
 	req.AllocID = c.id()
 	return c.optionalBody(&dialectOptions{})
-}
-
-// lines are the lines of a text that are not empty.
-func lines(s string) []string {
-	return strings.FieldsFunc(s, func(r rune) bool { return r == '\n' })
 }
 
 // Allocations lists allocations.
@@ -46,7 +40,7 @@ func (c *Client) Allocation(ctx context.Context, id string, q *Query) (
 	return allocGet.fetch(ctx, c, id, q)
 }
 
-// AllocStop stops an allocation and lets the scheduler place it anew.
+// AllocStop stops an allocation. The scheduler then replaces it.
 func (c *Client) AllocStop(ctx context.Context, id string) (*structs.AllocStopResponse, error) {
 	return allocStop.send(ctx, c, request{id: id})
 }

@@ -103,7 +103,7 @@ func (w *nowhere) WriteHeader(status int)      { w.status = status }
 func (w *nowhere) Write(b []byte) (int, error) { w.size += len(b); return len(b), nil }
 func (w *nowhere) Flush()                      {}
 
-// BenchmarkHTTPList makes lists of 10,000 rows, without the socket they go over.
+// BenchmarkHTTPList renders lists of 10,000 rows without a socket.
 func BenchmarkHTTPList(b *testing.B) {
 	h, _ := benchHandler(b, benchSize)
 	for name, path := range map[string]string{

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -17,16 +18,16 @@ import (
 	"berth/structs"
 )
 
-// call is one request being served.
+// call is one request that the handler serves.
 type call struct {
 	h      *handler
 	w      http.ResponseWriter
 	r      *http.Request
-	began  bool // the answer has begun to be written: too late for a status code
+	began  bool // the answer is partly written, so its status cannot change
 	params url.Values
 }
 
-// serveFunc serves a route: it returns what is to be rendered as JSON, or has written the answer itself.
+// serveFunc serves a route. It returns a value to render as JSON, or it writes the answer itself.
 type serveFunc func(c *call) (answer any, err error)
 
 func (c *call) ctx() context.Context { return c.r.Context() }
@@ -41,7 +42,7 @@ func (c *call) values() url.Values {
 	return c.params
 }
 
-// flag is a parameter that is on when it is there, unless it says false.
+// flag reads a parameter that is true if it is present without a value.
 func (c *call) flag(name string) (bool, error) {
 	switch v := c.param(name); {
 	case !c.values().Has(name):
@@ -62,10 +63,11 @@ func badParam(name, value, expected string) error {
 		structs.Cut(value, structs.MaxQuoted), expected)
 }
 
-// read makes the serveFunc that calls a reading method. bind fills in what the path and parameters say
-// beyond the common options, and may be nil; pick takes what is rendered out of the answer.
-func read[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) error,
-	pick func(*Resp) any) serveFunc {
+// serveRead returns the serveFunc of a reading method. bind sets the fields of the request that are not
+// common options and may be nil. pick selects the part of the response that is rendered.
+func serveRead[Req, Resp any](
+	m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) any,
+) serveFunc {
 	return func(c *call) (any, error) {
 		req := new(Req)
 		if err := c.bindQuery(any(req).(interface{ Query() *structs.QueryOptions }).Query()); err != nil {
@@ -87,9 +89,10 @@ func read[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) err
 	}
 }
 
-// write is read for a writing method.
-func write[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) error,
-	pick func(*Resp) any) serveFunc {
+// serveWrite is like serveRead, for a writing method.
+func serveWrite[Req, Resp any](
+	m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) any,
+) serveFunc {
 	return func(c *call) (any, error) {
 		req := new(Req)
 		c.bindWrite(any(req).(interface{ Write() *structs.WriteOptions }).Write())
@@ -109,42 +112,39 @@ func write[Req, Resp any](m structs.Method[Req, Resp], bind func(*call, *Req) er
 	}
 }
 
-// done is the answer to a write that has none of its own.
-func done(e *structs.Empty) any { return e }
-
-// bindQuery reads the options that every read has.
-func (c *call) bindQuery(q *structs.QueryOptions) (err error) {
-	q.Region, q.Namespace = c.param("region"), c.param("namespace")
-	q.Prefix, q.Filter, q.Sort, q.NextToken = c.param("prefix"), c.param("filter"), c.param("sort"),
-		c.param("next_token")
+// bindQuery reads the options that every read has. It returns the error of the first invalid one.
+func (c *call) bindQuery(q *structs.QueryOptions) error {
+	q.Region = c.param("region")
+	q.Namespace = c.param("namespace")
+	q.Prefix = c.param("prefix")
+	q.Filter = c.param("filter")
+	q.Sort = c.param("sort")
+	q.NextToken = c.param("next_token")
 	q.AuthToken = c.token()
-	if q.MinIndex, err = number[uint64](c, "index", 64); err != nil {
+	var consistent bool
+	var faults [6]error
+	q.MinIndex, faults[0] = number[uint64](c, "index", 64)
+	q.PerPage, faults[1] = number[int32](c, "per_page", 31)
+	q.MaxWait, faults[2] = c.wait()
+	q.Reverse, faults[3] = c.flag("reverse")
+	q.AllowStale, faults[4] = c.flag("stale")
+	consistent, faults[5] = c.flag("consistent")
+	if err := cmp.Or(faults[:]...); err != nil {
 		return err
 	}
-	if q.PerPage, err = number[int32](c, "per_page", 31); err != nil {
-		return err
+	if consistent && q.AllowStale {
+		return structs.Errorf(structs.KindInvalid, "stale and consistent exclude each other")
 	}
-	if q.MaxWait, err = c.wait(); err != nil {
-		return err
-	}
-	if q.Reverse, err = c.flag("reverse"); err != nil {
-		return err
-	}
-	if q.AllowStale, err = c.flag("stale"); err != nil {
-		return err
-	}
-	consistent, err := c.flag("consistent")
-	if err == nil && consistent && q.AllowStale {
-		err = structs.Errorf(structs.KindInvalid, "stale and consistent exclude each other")
-	}
-	return err
+	return nil
 }
 
 func (c *call) bindWrite(w *structs.WriteOptions) {
-	w.Region, w.Namespace, w.AuthToken = c.param("region"), c.param("namespace"), c.token()
+	w.Region = c.param("region")
+	w.Namespace = c.param("namespace")
+	w.AuthToken = c.token()
 }
 
-// maxWait caps how long a blocking read may be asked to wait.
+// maxWait bounds the time for which a blocking read waits.
 const maxWait = 10 * time.Minute
 
 func (c *call) wait() (time.Duration, error) {
@@ -159,7 +159,7 @@ func (c *call) wait() (time.Duration, error) {
 	return min(d, maxWait), nil
 }
 
-// number reads a parameter that is a number of at most some bits and not negative.
+// number reads a parameter that is a non-negative number of at most some bits.
 func number[T uint64 | int32 | int64](c *call, name string, bits int) (T, error) {
 	s := c.param(name)
 	if s == "" {
@@ -172,7 +172,7 @@ func number[T uint64 | int32 | int64](c *call, name string, bits int) (T, error)
 	return T(n), nil
 }
 
-// token is the caller's secret, from whichever header carries it.
+// token returns the secret of the caller from the first header that has it.
 func (c *call) token() string {
 	for _, name := range []string{"X-Berth-Token", "X-Nomad-Token"} {
 		if t := c.r.Header.Get(name); t != "" {
@@ -186,11 +186,11 @@ func (c *call) token() string {
 	return strings.TrimSpace(bearer)
 }
 
-// body decodes the request's body into dst and refuses what berth does not know of it.
+// body decodes the body of the request into dst and rejects unknown fields.
 func (c *call) body(dst any) error {
 	text, err := io.ReadAll(c.r.Body)
 	if bound, ok := c.r.Body.(*requestBody); ok && err == nil {
-		err = bound.weigh(text)
+		err = bound.reserveDecoded(text)
 	}
 	if err == nil {
 		err = strictjson.DecodeBytes(text, dst, strictjson.Options{Ignore: dialectDefault})
@@ -202,7 +202,7 @@ func (c *call) body(dst any) error {
 	return structs.Errorf(structs.KindInvalid, "the body could not be read: %w", err)
 }
 
-// optionalBody is body for requests that may come without one.
+// optionalBody is like body, for a request that may have none.
 func (c *call) optionalBody(dst any) error {
 	if c.r.ContentLength == 0 || c.r.Body == http.NoBody {
 		return nil
@@ -210,54 +210,57 @@ func (c *call) optionalBody(dst any) error {
 	return c.body(dst)
 }
 
-// sameID refuses a body that names something other than the path.
-func (c *call) sameID(what, inBody string) error {
+// sameID rejects a body whose ID differs from that of the path.
+func (c *call) sameID(noun, inBody string) error {
 	if inBody == "" || inBody == c.id() {
 		return nil
 	}
-	return structs.Errorf(structs.KindInvalid, "the path names %s %q, the body %q", what,
+	return structs.Errorf(structs.KindInvalid, "the path names %s %q, the body %q", noun,
 		structs.Cut(c.id(), structs.MaxQuoted), structs.Cut(inBody, structs.MaxQuoted))
 }
 
 const (
 	headerSecrets      = "X-Nomad-CSI-Secrets" // k=v,k=v
-	headerBerthSecrets = "X-Berth-CSI-Secrets" // base64 of a JSON object: for values of every kind
+	headerBerthSecrets = "X-Berth-CSI-Secrets" // base64 of a JSON object, for any value
 )
 
-// secrets reads a plugin's secrets from the headers.
+// secrets reads the secrets of a plugin from the headers.
 func (c *call) secrets() (structs.Secrets, error) {
-	if s := c.r.Header.Get(headerBerthSecrets); s != "" {
-		var secrets structs.Secrets
-		b, err := base64.StdEncoding.DecodeString(s)
-		if err == nil {
-			err = json.Unmarshal(b, &secrets)
-		}
-		if err != nil { // without the error's text, which may hold a secret
-			return nil, structs.Errorf(structs.KindInvalid, "the header %s is not an object of strings in base64",
-				headerBerthSecrets)
-		}
-		return secrets, nil
+	encoded := c.r.Header.Get(headerBerthSecrets)
+	if encoded == "" {
+		return parseSecrets(c.r.Header.Get(headerSecrets))
 	}
-	return parseSecrets(c.r.Header.Get(headerSecrets))
+	var secrets structs.Secrets
+	b, err := base64.StdEncoding.DecodeString(encoded)
+	if err == nil {
+		err = json.Unmarshal(b, &secrets)
+	}
+	if err != nil { // its text may have a secret
+		return nil, structs.Errorf(structs.KindInvalid,
+			"the header %s is not an object of strings in base64", headerBerthSecrets)
+	}
+	return secrets, nil
 }
 
-// parseSecrets reads k=v,k=v. A piece without "=" continues the value before it, which had a comma in it.
+// parseSecrets reads k=v,k=v. A piece without "=" continues the value before it, which has a comma.
 func parseSecrets(header string) (structs.Secrets, error) {
 	if header == "" {
 		return nil, nil
 	}
-	secrets, last := structs.Secrets{}, ""
+	secrets := structs.Secrets{}
+	last := ""
 	for _, piece := range strings.Split(header, ",") {
 		k, v, ok := strings.Cut(piece, "=")
 		k = strings.TrimSpace(k)
 		switch {
 		case ok && k != "":
-			secrets[k], last = v, k
+			secrets[k] = v
+			last = k
 		case !ok && last != "":
 			secrets[last] += "," + piece
 		default:
-			return nil, structs.Errorf(structs.KindInvalid, "the header %s is not of the form key=value,key=value",
-				headerSecrets)
+			return nil, structs.Errorf(structs.KindInvalid,
+				"the header %s is not of the form key=value,key=value", headerSecrets)
 		}
 	}
 	return secrets, nil

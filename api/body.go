@@ -12,19 +12,19 @@ import (
 	"berth/structs"
 )
 
-// How long a body may take: each part of it arrives within bodyIdle, and all but streams arrive at bodyRate.
+// The bounds of the time in which a body arrives. Each part arrives within bodyIdle. A body that is not a
+// stream arrives at bodyRate or faster.
 const (
 	bodyIdle = 30 * time.Second
-	bodyRate = 1 << 10 // bytes in a second, on average, after the first bodyIdle
+	bodyRate = 1 << 10 // bytes per second on average, after the first bodyIdle
 )
 
-// busyBodies is how soon a request is welcome again that is refused because of the bodies of others.
+// busyBodies is the delay for a client whose request was rejected because of the bodies of others.
 const busyBodies = time.Second
 
-// requestBody reads the body of one request within bounds: of its own size, of the memory of all bodies
-// together, and of the time that it may take to arrive. It sets the deadline for reads of the connection,
-// from before the first byte until the last one: net/http itself would wait for ever for a body that the
-// handler has not read.
+// requestBody reads the body of one request within three bounds: its own size, the memory of all bodies
+// together, and the time in which it arrives. It sets the read deadline of the connection from the first byte
+// to the last one, because net/http would wait for ever for a body that the handler has not read.
 type requestBody struct {
 	src     io.ReadCloser
 	conn    *http.ResponseController
@@ -33,27 +33,34 @@ type requestBody struct {
 	most    int64 // bytes; 0 for a stream, which is not bounded and not counted
 	started time.Time
 	read    int64
-	taken   int64 // of the budget
+	used    int64 // bytes of the budget
 	ended   bool
 }
 
-// boundBody bounds the body of a request, nil for a request that has none.
+// boundBody bounds the body of a request. It returns nil if the request has no body.
 func (h *handler) boundBody(w http.ResponseWriter, r *http.Request) *requestBody {
 	if r.ContentLength == 0 || r.Body == nil || r.Body == http.NoBody {
 		return nil
 	}
-	b := &requestBody{src: r.Body, conn: http.NewResponseController(w), all: h.bodies, idle: h.BodyIdle,
-		most: structs.MaxHTTPBody, started: time.Now()}
+	b := &requestBody{
+		src:     r.Body,
+		conn:    http.NewResponseController(w),
+		all:     h.bodies,
+		idle:    h.BodyIdle,
+		most:    structs.MaxHTTPBody,
+		started: time.Now(),
+	}
 	if b.idle == 0 {
 		b.idle = bodyIdle
 	}
-	b.extend()
+	b.extendDeadline()
 	r.Body = b
 	return b
 }
 
-// extend moves the deadline for the next part. A connection without deadlines, as in tests, has none.
-func (b *requestBody) extend() {
+// extendDeadline moves the deadline for the next part. It ignores a connection without deadlines, as in
+// tests.
+func (b *requestBody) extendDeadline() {
 	by := time.Now().Add(b.idle)
 	least := b.started.Add(b.idle + time.Duration(b.read)*time.Second/bodyRate)
 	if b.most > 0 && least.Before(by) {
@@ -62,28 +69,28 @@ func (b *requestBody) extend() {
 	_ = b.conn.SetReadDeadline(by)
 }
 
-// Read reads on. Its errors have the words for the client.
+// Read reads the next part. Its errors go to the client.
 func (b *requestBody) Read(p []byte) (int, error) {
-	if b.ended { // net/http has taken the deadline away: the answer may take as long as it likes
+	if b.ended { // net/http has removed the deadline, because the answer may take any time
 		return 0, io.EOF
 	}
 	if b.most > 0 && int64(len(p)) > b.most-b.read {
 		p = p[:b.most-b.read+1]
 	}
-	b.extend()
+	b.extendDeadline()
 	n, err := b.src.Read(p)
 	b.read += int64(n)
 	switch {
 	case b.most > 0 && b.read > b.most:
 		return 0, tooLarge("the body is larger than %d bytes", b.most)
-	case b.most > 0 && !b.take(int64(n)):
+	case b.most > 0 && !b.reserve(int64(n)):
 		return 0, busy()
 	case errors.Is(err, io.EOF):
 		b.ended = true
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return n, withStatus{structs.Errorf(structs.KindInvalid,
-			"the body did not arrive: %d bytes came in %s",
-			b.read, time.Since(b.started).Round(time.Millisecond)), http.StatusRequestTimeout}
+		took := time.Since(b.started).Round(time.Millisecond)
+		err = structs.Errorf(structs.KindInvalid, "the body did not arrive: %d bytes came in %s", b.read, took)
+		return n, withStatus{err, http.StatusRequestTimeout}
 	}
 	return n, err
 }
@@ -91,35 +98,36 @@ func (b *requestBody) Read(p []byte) (int, error) {
 // Close leaves the unread rest to net/http, which discards a little of it before the deadline.
 func (b *requestBody) Close() error { return b.src.Close() }
 
-func (b *requestBody) take(n int64) bool {
+// reserve adds bytes to the share of the body in the budget, if the budget allows it.
+func (b *requestBody) reserve(n int64) bool {
 	if !b.all.Take(n) {
 		return false
 	}
-	b.taken += n
+	b.used += n
 	return true
 }
 
-// release gives the share of the body back. It is called when the request is served.
+// release returns the share of the body to the budget after the request.
 func (b *requestBody) release() {
 	if b != nil {
-		b.all.Give(b.taken)
+		b.all.Give(b.used)
 	}
 }
 
-// weigh counts the memory that a body takes when it is decoded, which may be far more than its bytes.
-func (b *requestBody) weigh(text []byte) error {
+// reserveDecoded reserves the memory of the decoded body, which may be far more than its bytes.
+func (b *requestBody) reserveDecoded(text []byte) error {
 	parts := bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("[")) + nullElements(text)
 	switch {
 	case parts > structs.MaxJSONParts:
 		return tooLarge("the body has more than %d objects, lists and null elements", structs.MaxJSONParts)
-	case !b.take(int64(parts) * structs.JSONPartBytes):
+	case !b.reserve(int64(parts) * structs.JSONPartBytes):
 		return busy()
 	}
 	return nil
 }
 
-// nullElements counts the elements of lists that are null: each takes the memory of an element, which may be
-// an object. A null that is the value of a field takes none of its own, and clients send many.
+// nullElements counts the list elements that are null. Each takes the memory of an element, which may be an
+// object. The null of a field takes none, and clients send many of them.
 func nullElements(text []byte) (n int) {
 	null := []byte("null")
 	for at := 0; ; at += len(null) {

@@ -63,7 +63,7 @@ func ended(t *testing.T, r *bufio.Reader) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-func TestBody_ThatNeverComesKeepsNoConnection(t *testing.T) {
+func TestBody_ThatNeverArrivesClosesTheConnection(t *testing.T) {
 	s := idleServer(t, 50*time.Millisecond)
 	for request, want := range map[string]int{
 		"PUT /v1/jobs": 408, "PUT /v1/operator/snapshot": 408, "PUT /v1/node/n/eligibility": 408,
@@ -78,7 +78,7 @@ func TestBody_ThatNeverComesKeepsNoConnection(t *testing.T) {
 	}
 }
 
-func TestBody_ThatTricklesKeepsNoConnection(t *testing.T) {
+func TestBody_ThatArrivesTooSlowlyClosesTheConnection(t *testing.T) {
 	s := idleServer(t, 100*time.Millisecond)
 	conn, r := begin(t, s, "PUT /v1/jobs", 1<<20)
 	stop := make(chan struct{})
@@ -101,7 +101,7 @@ func TestBody_ThatTricklesKeepsNoConnection(t *testing.T) {
 	}
 }
 
-func TestBody_OfAStreamMayTrickle(t *testing.T) {
+func TestBody_OfAStreamMayArriveSlowly(t *testing.T) {
 	s := idleServer(t, 500*time.Millisecond)
 	const parts = 80
 	conn, r := begin(t, s, "PUT /v1/operator/snapshot", parts)
@@ -139,7 +139,7 @@ func (a restorer) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	return nil
 }
 
-func TestBody_OnceThereLeavesTheRequestAllTime(t *testing.T) {
+func TestBody_ThatHasArrivedHasNoDeadline(t *testing.T) {
 	ended := make(chan error, 1)
 	s := &server{}
 	s.Server = httptest.NewServer(api.NewHandler(api.Config{Caller: &apitest.Caller{},
@@ -256,7 +256,8 @@ func TestAccessLog_NamesStatusSizeAndPeer(t *testing.T) {
 		edit(r)
 		out.Reset()
 		h.ServeHTTP(httptest.NewRecorder(), r)
-		if want = "method=GET path=" + want; !strings.Contains(out.String(), want) {
+		want = "method=GET path=" + want
+		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s\nwant %s", out.String(), want)
 		}
 	}

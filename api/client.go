@@ -21,27 +21,27 @@ import (
 	"berth/structs"
 )
 
-// DefaultAddress is where an agent serves HTTP unless it is told otherwise.
+// DefaultAddress is the address of an agent's HTTP API without configuration.
 const DefaultAddress = "http://127.0.0.1:4746"
 
-// ClientConfig says which agent to call, and on whose behalf.
+// ClientConfig has the settings of a client.
 type ClientConfig struct {
-	Address   string // http://host:port or unix:///path; else BERTH_ADDR, else DefaultAddress
+	Address   string // http://host:port or unix:///path; default: BERTH_ADDR, then DefaultAddress
 	Namespace string
 	Region    string
 	Token     string
 }
 
-// Client calls one agent. Its methods' errors have the kinds that the agent gave them; an agent that
-// cannot be reached is unavailable. It may be used by many goroutines.
+// Client calls one agent. An error has the kind that the agent gave it. The kind is unavailable if the agent
+// cannot be reached. A Client is safe for concurrent use.
 type Client struct {
 	cfg  ClientConfig
 	base *url.URL
-	bad  error // why the configuration is of no use; every call answers it
+	bad  error // the fault of the configuration; every call returns it
 	http *http.Client
 }
 
-// NewClient makes a client. An address that makes no sense is reported by its calls.
+// NewClient returns a client. The calls of a client with an invalid address return an error.
 func NewClient(cfg ClientConfig) *Client {
 	cfg.Address = firstOf(cfg.Address, os.Getenv("BERTH_ADDR"), DefaultAddress)
 	c := &Client{cfg: cfg}
@@ -63,21 +63,23 @@ func parseAddress(s string) (*url.URL, error) {
 		s = "http://" + s
 	}
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "unix" || u.Host == "" &&
-		u.Scheme != "unix" {
-		return nil, structs.Errorf(structs.KindInvalid,
-			"the address %q is not of the form http://host:port or unix:///path", s)
+	if err == nil {
+		overTCP := u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+		if overTCP || u.Scheme == "unix" {
+			return u, nil
+		}
 	}
-	return u, nil
+	return nil, structs.Errorf(structs.KindInvalid,
+		"the address %q is not of the form http://host:port or unix:///path", s)
 }
 
-// Close lets go of idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Address is where the client calls.
+// Address returns the address of the agent.
 func (c *Client) Address() string { return c.cfg.Address }
 
-// Namespace is the namespace that the client names, the default filled in.
+// Namespace returns the namespace of the calls.
 func (c *Client) Namespace() string { return structs.NamespaceOr(c.cfg.Namespace) }
 
 // request is one call of a route.
@@ -86,10 +88,10 @@ type request struct {
 	id     string // in place of {id} in the path
 	query  url.Values
 	header http.Header
-	body   any // an io.Reader, or what is sent as JSON
+	body   any // an io.Reader, or a value to send as JSON
 }
 
-// Query are the options of a read: namespace and region come from the client unless set here.
+// Query has the options of a read. An empty namespace or region is that of the client.
 type Query = structs.QueryOptions
 
 func queryValues(q *Query) url.Values {
@@ -126,32 +128,31 @@ func queryValues(q *Query) url.Values {
 	return v
 }
 
-// readTries is how often a read is asked for at most while the servers have too much to do.
+// readTries bounds the attempts of a read while the servers are overloaded.
 const readTries = 6
 
-// open sends a request and returns the answer when it is a success. A read that is refused because there is
-// too much to do is asked for again when it was told to come.
+// open sends a request and returns a successful answer. It repeats a read that an overloaded server rejected,
+// after the delay that the server names.
 func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
 	for tries := 1; ; tries++ {
-		resp, err := c.ask(ctx, r)
+		resp, err := c.openOnce(ctx, r)
 		after := structs.RetryAfter(err)
 		if after == 0 || r.route.method() != http.MethodGet || tries == readTries {
 			return resp, err
 		}
 		select {
-		case <-time.After(after + rand.N(after/2+1)): // others were told, too
+		case <-time.After(after + rand.N(after/2+1)): // spread, because other clients wait as long
 		case <-ctx.Done():
 			return nil, err
 		}
 	}
 }
 
-// ask sends a request once.
-func (c *Client) ask(ctx context.Context, r request) (*http.Response, error) {
+func (c *Client) openOnce(ctx context.Context, r request) (*http.Response, error) {
 	if c.bad != nil {
 		return nil, c.bad
 	}
-	req, err := c.build(ctx, r)
+	req, err := c.newRequest(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +167,7 @@ func (c *Client) ask(ctx context.Context, r request) (*http.Response, error) {
 	return resp, nil
 }
 
-func (c *Client) build(ctx context.Context, r request) (*http.Request, error) {
+func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, error) {
 	u := *c.base
 	for _, s := range strings.Split(r.route.Path[1:], "/") {
 		if s == "{id}" {
@@ -210,18 +211,18 @@ func (c *Client) build(ctx context.Context, r request) (*http.Request, error) {
 	return req, nil
 }
 
-// transportError says that the agent was not reached, or that its answer did not come.
+// transportError explains why the agent could not be reached or did not answer.
 func (c *Client) transportError(ctx context.Context, err error) error {
 	var op *net.OpError
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
-		err = wrapped.Err // without the URL, which says the address a second time
+		err = wrapped.Err // drops the URL, because the text has the address already
 	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return structs.Errorf(structs.KindTimeout, "no answer from the agent at %s in time", c.cfg.Address)
 	case ctx.Err() != nil:
-		return structs.Errorf(structs.KindTimeout, "given up: %w", ctx.Err())
+		return structs.Errorf(structs.KindTimeout, "the call was cancelled: %w", ctx.Err())
 	case errors.As(err, &op) && op.Op == "dial":
 		return structs.Errorf(structs.KindUnavailable,
 			"no agent can be reached at %s (-address, BERTH_ADDR): %w", c.cfg.Address, netfault.Plain(err))
@@ -230,7 +231,7 @@ func (c *Client) transportError(ctx context.Context, err error) error {
 		netfault.Plain(err))
 }
 
-// errorOf turns an answer that is not a success into an error of its kind.
+// errorOf returns the error of an answer that is not a success.
 func errorOf(resp *http.Response) error {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	kind := structs.Kind(resp.Header.Get(headerErrorKind))
@@ -244,16 +245,16 @@ func errorOf(resp *http.Response) error {
 	return &structs.Error{Kind: kind, Text: message, RetryAfter: retryAfter(resp.Header)}
 }
 
-// retryAfter is when the agent, or what stands before it, says to come again; 0 if it does not.
+// retryAfter returns the delay before a retry that the agent or a proxy names. 0 is none.
 func retryAfter(h http.Header) time.Duration {
 	if exact, err := time.ParseDuration(h.Get(headerRetryExact)); err == nil && exact > 0 {
 		return exact
 	}
-	seconds, _ := strconv.ParseUint(h.Get(headerRetryAfter), 10, 16) // a date says nothing here
+	seconds, _ := strconv.ParseUint(h.Get(headerRetryAfter), 10, 16) // a date counts as none
 	return time.Duration(seconds) * time.Second
 }
 
-// do sends a request, reads its answer into out (nil: not at all) and returns what the headers say.
+// do sends a request, decodes the answer into out and returns the metadata of the headers.
 func (c *Client) do(ctx context.Context, r request, out any) (*structs.QueryMeta, error) {
 	resp, err := c.open(ctx, r)
 	if err != nil {
@@ -264,24 +265,22 @@ func (c *Client) do(ctx context.Context, r request, out any) (*structs.QueryMeta
 	if err != nil {
 		return nil, c.transportError(ctx, err)
 	}
-	if out != nil {
-		if err := json.Unmarshal(body, out); err != nil {
-			return nil, structs.Errorf(structs.KindInternal, "the answer of the agent at %s makes no sense: %w",
-				c.cfg.Address, err)
-		}
+	if err := json.Unmarshal(body, out); err != nil {
+		return nil, structs.Errorf(structs.KindInternal,
+			"the answer of the agent at %s is invalid: %w", c.cfg.Address, err)
 	}
 	return metaOf(resp.Header), nil
 }
 
 func metaOf(h http.Header) *structs.QueryMeta {
 	m := &structs.QueryMeta{KnownLeader: h.Get(headerKnownLeader) == "true", NextToken: h.Get(headerNextToken)}
-	m.Index, _ = strconv.ParseUint(h.Get(headerIndex), 10, 64) // absent from answers that have none
+	m.Index, _ = strconv.ParseUint(h.Get(headerIndex), 10, 64) // some answers have none
 	ms, _ := strconv.ParseInt(h.Get(headerLastContact), 10, 64)
 	m.LastContact = time.Duration(ms) * time.Millisecond
 	return m
 }
 
-// secretsHeader carries a plugin's secrets.
+// secretsHeader returns the header with the secrets of a plugin.
 func secretsHeader(s structs.Secrets) (http.Header, error) {
 	if len(s) == 0 {
 		return nil, nil

@@ -24,8 +24,8 @@ import (
 	"berth/structs"
 )
 
-// TestClient_EachMethodReachesARoute calls all methods with made-up arguments: each makes one request, for
-// which there is a route, and sends the texts that it was given.
+// TestClient_EachMethodReachesARoute calls all methods with invented arguments. Each sends one request to a
+// route, and the request has the texts of the arguments.
 func TestClient_EachMethodReachesARoute(t *testing.T) {
 	s := newServer(t)
 	var asked []string
@@ -92,8 +92,8 @@ func madeUp(of reflect.Type) reflect.Value {
 	return v
 }
 
-// TestClientMethods calls methods of the client with arguments of their own: each must reach its procedure.
-func TestClientMethods(t *testing.T) {
+// TestClient_MethodsReachTheirProcedures calls methods with arguments that their types do not suggest.
+func TestClient_MethodsReachTheirProcedures(t *testing.T) {
 	s := newServer(t)
 	c := api.NewClient(api.ClientConfig{Address: s.URL, Namespace: "n s", Region: "r", Token: "tok"})
 	defer c.Close()
@@ -235,7 +235,7 @@ func fullVolume() *structs.CSIVolume {
 	}
 }
 
-func TestClientOfTheAgent(t *testing.T) {
+func TestClient_CallsTheAgent(t *testing.T) {
 	s := newServer(t)
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	defer c.Close()
@@ -279,7 +279,7 @@ func TestClientOfTheAgent(t *testing.T) {
 	}
 }
 
-func TestClientOverAUnixSocket(t *testing.T) {
+func TestClient_CallsOverAUnixSocket(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "b")
 	if err != nil {
 		t.Fatal(err)
@@ -301,7 +301,7 @@ func TestClientOverAUnixSocket(t *testing.T) {
 	}
 }
 
-func TestClientErrors(t *testing.T) {
+func TestClient_ErrorsHaveKindAndAddress(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -330,8 +330,8 @@ func TestClientErrors(t *testing.T) {
 		kind          structs.Kind
 		want          string
 	}{
-		{"nobody there", "http://" + closed, structs.KindUnavailable, "no agent can be reached at http://" +
-			closed},
+		{"no listener", "http://" + closed, structs.KindUnavailable,
+			"no agent can be reached at http://" + closed},
 		{"not a URL", "http://%", structs.KindInvalid, "is not of the form"},
 		{"not a scheme", "ftp://x", structs.KindInvalid, "is not of the form"},
 		{"no answer", silent.URL, structs.KindTimeout, "no answer"},
@@ -353,7 +353,7 @@ func TestClientErrors(t *testing.T) {
 	}
 }
 
-func TestClientAddressFromTheEnvironment(t *testing.T) {
+func TestClient_ReadsItsAddressFromTheEnvironment(t *testing.T) {
 	t.Setenv("BERTH_ADDR", "10.1.2.3:99")
 	if got := api.NewClient(api.ClientConfig{}).Address(); got != "10.1.2.3:99" {
 		t.Error(got)
@@ -367,7 +367,7 @@ func TestClientAddressFromTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestWhoIsBusySaysWhenToComeAgain(t *testing.T) {
+func TestClient_ReadsTheDelayBeforeARetry(t *testing.T) {
 	s := newServer(t)
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
 	defer c.Close()

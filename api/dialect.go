@@ -8,16 +8,18 @@ import (
 	"berth/structs"
 )
 
-// dialectDefaults are values that clients of the dialect fill in by themselves into fields that berth does
-// not have: where such a field has exactly this value, its author asked for nothing.
+// dialectDefaults has the values that clients of the dialect fill into fields that berth does not have. A
+// field with exactly this value asks for nothing.
 var dialectDefaults = map[string]string{
 	"Update": `{"Stagger":30000000000,"MaxParallel":1,"HealthCheck":"checks","MinHealthyTime":10000000000,
-		"HealthyDeadline":300000000000,"ProgressDeadline":600000000000,"AutoRevert":false,"Canary":0,"AutoPromote":false}`,
-	"Migrate": `{"MaxParallel":1,"HealthCheck":"checks","MinHealthyTime":10000000000,"HealthyDeadline":300000000000}`,
+		"HealthyDeadline":300000000000,"ProgressDeadline":600000000000,"AutoRevert":false,"Canary":0,
+		"AutoPromote":false}`,
+	"Migrate": `{"MaxParallel":1,"HealthCheck":"checks","MinHealthyTime":10000000000,
+		"HealthyDeadline":300000000000}`,
 	"Enabled": `true`, // of logs; berth has Disabled
 }
 
-// dialectDefault reports whether a field that berth does not know has the dialect's default.
+// dialectDefault reports whether an unknown field has the default of the dialect.
 func dialectDefault(field string, value json.RawMessage) bool {
 	text, ok := dialectDefaults[field]
 	if !ok {
@@ -28,7 +30,7 @@ func dialectDefault(field string, value json.RawMessage) bool {
 		reflect.DeepEqual(got, want)
 }
 
-// DecodeJob reads one job in the JSON of the API, as strictly as the API does.
+// DecodeJob decodes one job from the JSON of the API, as strictly as the API does.
 func DecodeJob(src []byte) (*structs.Job, error) {
 	job := &structs.Job{}
 	if err := strictjson.DecodeBytes(src, job, strictjson.Options{Ignore: dialectDefault}); err != nil {

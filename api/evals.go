@@ -8,12 +8,12 @@ import (
 
 var (
 	evalList = route[[]*structs.Evaluation](get, "/v1/evaluations",
-		list(structs.EvalList, nil,
+		serveList(structs.EvalList, nil,
 			func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }))
 	evalGet = route[*structs.Evaluation](get, "/v1/evaluation/{id}",
-		read(structs.EvalGet, bindEval, func(a *structs.EvalGetResponse) any { return a.Eval }))
+		serveRead(structs.EvalGet, bindEval, func(a *structs.EvalGetResponse) any { return a.Eval }))
 	evalAllocations = route[[]*structs.AllocListStub](get, "/v1/evaluation/{id}/allocations",
-		list(structs.EvalAllocs, bindEval,
+		serveList(structs.EvalAllocs, bindEval,
 			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }))
 )
 
@@ -36,7 +36,7 @@ func (c *Client) Evaluation(ctx context.Context, id string, q *Query) (
 	return evalGet.fetch(ctx, c, id, q)
 }
 
-// EvalAllocations lists the allocations that an evaluation made or changed.
+// EvalAllocations lists the allocations that an evaluation created or changed.
 func (c *Client) EvalAllocations(ctx context.Context, id string, q *Query) (
 	[]*structs.AllocListStub, *structs.QueryMeta, error,
 ) {

@@ -17,7 +17,7 @@ import (
 	"berth/structs"
 )
 
-// FuzzHTTP: whatever is asked, the handler answers, without a panic, with an error of bounded length.
+// FuzzHTTP holds that the handler answers every request without a panic, and that its errors are bounded.
 func FuzzHTTP(f *testing.F) {
 	for name, r := range requests() {
 		method, _, _ := strings.Cut(name, " ")

@@ -1,18 +1,17 @@
-// Package api is the HTTP API: the handler that serves it and the Go client that calls it.
+// Package api has the HTTP handler of an agent and the Go client that calls it.
 //
-// Its laws:
+// Its rules:
 //
-//   - Under /v1 it speaks the dialect of the Nomad HTTP API wherever both have the resource; what berth
-//     adds is added as paths, parameters and fields. Each route is declared once, together
-//     with the client's call (see route).
-//   - A handler binds a request, calls one remote procedure and renders its answer; it decides nothing.
-//   - An error's kind gives the status code and travels in the header X-Berth-Error-Kind; the body is its
-//     text, plain.
-//   - What a body says and berth does not know is refused with its path (see internal/strictjson).
-//   - A web page of another origin that a browser on the machine happens to show can change nothing.
-//   - No answer shows a secret; mount flags show as [REDACTED].
+//   - The resources that berth shares with Nomad follow the Nomad HTTP API under /v1. berth adds paths,
+//     parameters and fields. Each route is declared once, together with the call of the client (see route).
+//   - A handler binds a request, calls one remote procedure and renders the result. It decides nothing.
+//   - The kind of an error gives the status code and is in the header X-Berth-Error-Kind. The body is the
+//     text of the error.
+//   - A body with an unknown field is rejected with the path of the field (see internal/strictjson).
+//   - A web page of another origin in a browser on the machine can change nothing.
+//   - No answer shows a secret. Mount flags show as [REDACTED].
 //
-// Who may do what, and whether it makes sense, is left to the endpoints behind the Caller.
+// The endpoints behind the Caller authorize and validate requests.
 package api
 
 import (
@@ -37,34 +36,34 @@ import (
 type Agent interface {
 	Self() *AgentSelf
 	Members(ctx context.Context) ([]*structs.AgentMember, error)
-	// Leave has the agent's server leave the cluster, and then the agent end. Without force it is refused
-	// where the cluster would lose its majority with the server.
+	// Leave removes the agent's server from the cluster and then stops the agent. Without force it fails if
+	// the cluster would lose its majority.
 	Leave(ctx context.Context, force bool) error
-	// ForceLeave has a server that has failed count as one that has left; prune forgets it at once.
+	// ForceLeave marks a failed server as one that has left. prune removes it at once.
 	ForceLeave(ctx context.Context, node string, prune bool) error
 	Health() *AgentHealth
-	// Metrics gathers the metrics of the process.
+	// Metrics returns the metrics of the process.
 	Metrics() Metrics
 	// SnapshotSave writes an archive of the whole state (see internal/snaparchive).
 	SnapshotSave(ctx context.Context, w io.Writer) error
-	// SnapshotRestore replaces the whole state by what an archive holds.
+	// SnapshotRestore replaces the whole state by that of an archive.
 	SnapshotRestore(ctx context.Context, r io.Reader) error
-	// HostStats measures the machine of the agent's node. nodeID is "" or the ID of a node; not-found when
-	// the agent does not run that node.
+	// HostStats measures the machine of the agent's node. nodeID is "" or the ID of a node. The error is
+	// not-found if the agent does not run that node.
 	HostStats(ctx context.Context, nodeID string) (*structs.HostStats, error)
-	// LogFiles is the directory of a task's rotated log files, named <task>.<kind>.<number>, kind being
-	// stdout or stderr; not-found when the allocation is not on this agent, invalid when it has no such task.
+	// LogFiles returns the directory of a task's log files (see internal/logfile). kind is stdout or stderr.
+	// The error is not-found if the allocation is not on this agent, and invalid if it has no such task.
 	LogFiles(allocID, task, kind string) (dir string, err error)
 }
 
-// AgentSelf is what an agent says of itself.
+// AgentSelf describes an agent.
 type AgentSelf struct {
 	Config map[string]any               `json:"config"`
 	Member *structs.AgentMember         `json:"member"`
 	Stats  map[string]map[string]string `json:"stats"`
 }
 
-// AgentHealth is the health of the halves that an agent has.
+// AgentHealth is the health of an agent's client and server. A half that the agent does not run is nil.
 type AgentHealth struct {
 	Client *HalfHealth `json:"client,omitempty"`
 	Server *HalfHealth `json:"server,omitempty"`
@@ -76,15 +75,15 @@ type HalfHealth struct {
 	Message string `json:"message"`
 }
 
-// Config is what a handler is made of.
+// Config has the dependencies and settings of a handler.
 type Config struct {
-	Caller rpc.Caller // reaches the servers
+	Caller rpc.Caller // calls the servers
 	Agent  Agent
 	Logger hclog.Logger
-	// AllowedHosts are the names, beside addresses and localhost, by which clients may call the agent.
-	// *.example.com allows every name below example.com.
+	// AllowedHosts lists the names by which clients may call the agent, in addition to addresses and
+	// localhost. *.example.com allows every name below example.com.
 	AllowedHosts []string
-	// BodyIdle is how long the next part of a body may take to arrive. Default: 30s.
+	// BodyIdle is the time within which the next part of a body must arrive. Default: 30s.
 	BodyIdle time.Duration
 }
 
@@ -95,11 +94,11 @@ type handler struct {
 	paths   *http.ServeMux      // the same patterns without methods, to tell 405 from 404
 	methods map[string][]string // of each pattern
 	proxy   http.Handler        // to other agents
-	bodies  *loadshed.Budget    // bytes of all bodies under way
+	bodies  *loadshed.Budget    // bytes of all bodies in flight
 	origin  *http.CrossOriginProtection
 }
 
-// NewHandler serves the API. It starts no goroutines beyond those of its requests.
+// NewHandler returns the handler of the API. It starts no goroutines except those of its requests.
 func NewHandler(cfg Config) http.Handler {
 	h := &handler{
 		Config:  cfg,
@@ -107,7 +106,8 @@ func NewHandler(cfg Config) http.Handler {
 		paths:   http.NewServeMux(),
 		methods: map[string][]string{},
 	}
-	h.proxy, h.origin = newProxy(), http.NewCrossOriginProtection()
+	h.proxy = newProxy()
+	h.origin = http.NewCrossOriginProtection()
 	h.bodies = loadshed.NewBudget(structs.MaxHTTPBodies)
 	for _, r := range Routes() {
 		if h.methods[r.Path] == nil {
@@ -128,8 +128,8 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.logAccess(m, r, path, start)
 	defer func() {
 		if p := recover(); p != nil {
-			h.Logger.Error("a request panicked", "method", r.Method, "path", path, "panic", p, "stack",
-				string(debug.Stack()))
+			h.Logger.Error("request panicked", "method", r.Method, "path", path,
+				"panic", p, "stack", string(debug.Stack()))
 			renderError(m, structs.Errorf(structs.KindInternal, "serving %s panicked: %v", shownPath(r), p))
 		}
 	}()
@@ -148,7 +148,7 @@ func (h *handler) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mux.ServeHTTP(m, r)
 }
 
-// serve makes the http.Handler of a route.
+// serve returns the http.Handler of a route.
 func (h *handler) serve(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if b, ok := r.Body.(*requestBody); ok {
@@ -164,10 +164,10 @@ func (h *handler) serve(route Route) http.Handler {
 		}
 		switch {
 		case err != nil && r.Context().Err() != nil && !errors.As(err, new(withStatus)):
-			// A request that has an answer of its own was not given up: its body did not arrive in time.
-			h.Logger.Debug("a client went away", "path", r.URL.Path, "error", err)
+			// An error with a status of its own goes to the client: the body did not arrive in time.
+			h.Logger.Debug("client disconnected", "path", r.URL.Path, "error", err)
 		case err != nil && c.began:
-			h.Logger.Warn("an answer broke off", "path", r.URL.Path, "error", err)
+			h.Logger.Warn("failed to finish a response", "path", r.URL.Path, "error", err)
 		case err != nil:
 			renderError(w, err)
 		case c.began:
@@ -179,28 +179,30 @@ func (h *handler) serve(route Route) http.Handler {
 	})
 }
 
-// shownPath is the path of a request as an error shows it.
+// shownPath returns the path of a request for an error text.
 func shownPath(r *http.Request) string {
 	return structs.Printable(structs.Cut(r.URL.Path, structs.MaxName))
 }
 
-// isNil reports whether an endpoint came back with a pointer to nothing.
+// isNil reports whether an answer is a nil pointer.
 func isNil(answer any) bool {
 	v := reflect.ValueOf(answer)
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// unknown answers what no route is for.
+// unknown answers a request without a route.
 func (h *handler) unknown(w http.ResponseWriter, r *http.Request) {
 	_, pattern := h.paths.Handler(r)
-	allowed, known := h.methods[pattern]
+	methods, known := h.methods[pattern]
+	method := structs.Cut(r.Method, structs.MaxQuoted)
 	if !known {
 		renderError(w, structs.Errorf(structs.KindNotFound, "there is no route %s %s in this API",
-			structs.Cut(r.Method, structs.MaxQuoted), shownPath(r)))
+			method, shownPath(r)))
 		return
 	}
-	w.Header().Set("Allow", strings.Join(allowed, ", "))
+	allowed := strings.Join(methods, ", ")
+	w.Header().Set("Allow", allowed)
 	w.Header().Set(headerErrorKind, string(structs.KindInvalid))
-	http.Error(w, fmt.Sprintf("%s cannot be asked of %s, only %s", structs.Cut(r.Method, structs.MaxQuoted),
-		shownPath(r), strings.Join(allowed, ", ")), http.StatusMethodNotAllowed)
+	text := fmt.Sprintf("%s does not allow the method %s, only %s", shownPath(r), method, allowed)
+	http.Error(w, text, http.StatusMethodNotAllowed)
 }

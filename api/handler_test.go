@@ -85,150 +85,16 @@ func (s *server) do(t testing.TB, method, path, body string) (*http.Response, st
 	return resp, string(b)
 }
 
-// served is a request to a route and what is to come of it.
-type served struct {
-	path, body string
-	rpc        string // the remote procedure that is called, "" for none
-	request    any    // what it is asked
-	status     int    // of the answer; the fake caller answers nothing, so 503 where a procedure is called
-}
-
-// requests has a request for each route that takes more than its path, or does not call a procedure.
-func requests() map[string]served {
-	ns := structs.QueryOptions{Namespace: "default"}
-	wns := structs.WriteOptions{Namespace: "default"}
-	vol := &structs.CSIVolume{ID: "a/b", Namespace: "default", PluginID: "p", Secrets: structs.Secrets{"k": "v"}}
-	volBody := `{"Volumes":[{"ID":"a/b","PluginID":"p","Secrets":{"k":"v"},"Schedulable":true,"NodesHealthy":3,"ResourceExhausted":"2026-01-02T03:04:05Z","Allocations":[{"ID":"x"}]}]}`
-	return map[string]served{
-		"GET /v1/jobs": {path: "/v1/jobs?prefix=x&index=7&wait=3s&per_page=5&next_token=t&filter=f&reverse=true&stale&region=eu", rpc: "Job.List", request: &structs.QueryRequest{QueryOptions: structs.QueryOptions{Namespace: "", Prefix: "x", MinIndex: 7, MaxWait: 3 * time.Second, PerPage: 5, NextToken: "t", Filter: "f", Reverse: true, AllowStale: true, Region: "eu"}}},
-		"PUT /v1/jobs": {path: "/v1/jobs",
-			body: `{"Job":{"ID":"j"},"EnforceIndex":true,"JobModifyIndex":4,"Submission":{"Source":"text"}}`,
-			rpc:  "Job.Register", request: &structs.JobRegisterRequest{Job: &structs.Job{ID: "j", Namespace: "default"},
-				EnforceIndex: true, JobModifyIndex: 4}},
-		"PUT /v1/jobs/parse": {path: "/v1/jobs/parse",
-			body: `{"JobHCL":"job \"j\" {\n type = \"batch\"\n}\n","Canonicalize":true}`, status: 200},
-		"PUT /v1/validate/job": {path: "/v1/validate/job", body: `{"Job":{"ID":"j"}}`, status: 200},
-		"GET /v1/job/{id}": {path: "/v1/job/a%2Fb?namespace=default", rpc: "Job.GetJob",
-			request: &structs.JobGetRequest{JobID: "a/b", QueryOptions: ns}},
-		"PUT /v1/job/{id}": {path: "/v1/job/j?namespace=default", body: `{"Job":{"ID":"j"}}`,
-			rpc: "Job.Register", request: &structs.JobRegisterRequest{Job: &structs.Job{ID: "j", Namespace: "default"},
-				WriteOptions: wns}},
-		"DELETE /v1/job/{id}": {path: "/v1/job/j?purge=true&namespace=default", rpc: "Job.Deregister",
-			request: &structs.JobDeregisterRequest{JobID: "j", Purge: true, WriteOptions: wns}},
-		"GET /v1/job/{id}/allocations": {path: "/v1/job/a/b/allocations?all=true", rpc: "Job.Allocations",
-			request: &structs.JobGetRequest{JobID: "a/b", All: true}},
-		"GET /v1/job/{id}/evaluations": {path: "/v1/job/j/evaluations", rpc: "Job.Evaluations",
-			request: &structs.JobGetRequest{JobID: "j"}},
-		"GET /v1/job/{id}/summary": {path: "/v1/job/j/summary", rpc: "Job.Summary",
-			request: &structs.JobGetRequest{JobID: "j"}},
-		"GET /v1/job/{id}/versions": {path: "/v1/job/j/versions?diffs=false", rpc: "Job.GetJobVersions",
-			request: &structs.JobGetRequest{JobID: "j"}},
-		"PUT /v1/job/{id}/evaluate": {path: "/v1/job/j/evaluate", rpc: "Job.Evaluate",
-			request: &structs.JobEvaluateRequest{JobID: "j"}},
-
-		"GET /v1/allocations": {path: "/v1/allocations?namespace=*", rpc: "Alloc.List",
-			request: &structs.QueryRequest{QueryOptions: structs.QueryOptions{Namespace: "*"}}},
-		"GET /v1/allocation/{id}": {path: "/v1/allocation/x", rpc: "Alloc.GetAlloc",
-			request: &structs.AllocGetRequest{AllocID: "x"}},
-		"PUT /v1/allocation/{id}/stop": {path: "/v1/allocation/x/stop", rpc: "Alloc.Stop",
-			request: &structs.AllocStopRequest{AllocID: "x"}},
-		"GET /v1/client/fs/logs/{id}": {path: "/v1/client/fs/logs/x?task=t&type=stdout",
-			rpc: "Alloc.GetAlloc", request: &structs.AllocGetRequest{AllocID: "x",
-				QueryOptions: structs.QueryOptions{Namespace: "*", AllowStale: true}}},
-		"GET /v1/evaluations": {path: "/v1/evaluations", rpc: "Eval.List",
-			request: &structs.QueryRequest{}},
-		"GET /v1/evaluation/{id}": {path: "/v1/evaluation/x?related=true", rpc: "Eval.GetEval",
-			request: &structs.EvalGetRequest{EvalID: "x"}},
-		"GET /v1/evaluation/{id}/allocations": {path: "/v1/evaluation/x/allocations", rpc: "Eval.Allocations",
-			request: &structs.EvalGetRequest{EvalID: "x"}},
-
-		"GET /v1/nodes": {path: "/v1/nodes", rpc: "Node.List", request: &structs.QueryRequest{}},
-		"GET /v1/node/{id}": {path: "/v1/node/n", rpc: "Node.Get",
-			request: &structs.NodeGetRequest{NodeID: "n"}},
-		"GET /v1/node/{id}/allocations": {path: "/v1/node/n/allocations", rpc: "Node.GetAllocs",
-			request: &structs.NodeGetRequest{NodeID: "n"}},
-		"PUT /v1/node/{id}/eligibility": {path: "/v1/node/n/eligibility",
-			body: `{"NodeID":"n","Eligibility":"ineligible"}`, rpc: "Node.UpdateEligibility",
-			request: &structs.NodeEligibilityRequest{NodeID: "n", Eligibility: "ineligible"}},
-		"PUT /v1/node/{id}/evaluate": {path: "/v1/node/n/evaluate", rpc: "Node.Evaluate",
-			request: &structs.NodeGetWriteRequest{NodeID: "n"}},
-		"PUT /v1/node/{id}/purge": {path: "/v1/node/n/purge", rpc: "Node.Deregister",
-			request: &structs.NodeDeregisterRequest{NodeIDs: []string{"n"}}},
-
-		"GET /v1/volumes": {path: "/v1/volumes?type=csi&plugin_id=p&node_id=n",
-			rpc: "CSIVolume.List", request: &structs.CSIVolumeListRequest{PluginID: "p", NodeID: "n"}},
-		"PUT /v1/volumes": {path: "/v1/volumes", body: volBody, rpc: "CSIVolume.Register",
-			request: &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{vol}, WriteOptions: wns}},
-		"GET /v1/volumes/external": {path: "/v1/volumes/external?plugin_id=p&per_page=3",
-			rpc: "CSIVolume.ListExternal", request: &structs.CSIVolumeExternalRequest{PluginID: "p",
-				QueryOptions: structs.QueryOptions{PerPage: 3}}},
-		"GET /v1/volume/csi/{id}": {path: "/v1/volume/csi/a/b", rpc: "CSIVolume.Get",
-			request: &structs.CSIVolumeGetRequest{ID: "a/b"}},
-		"PUT /v1/volume/csi/{id}": {path: "/v1/volume/csi/a/b", body: volBody, rpc: "CSIVolume.Register",
-			request: &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{vol}, WriteOptions: wns}},
-		"DELETE /v1/volume/csi/{id}": {path: "/v1/volume/csi/a%2Fb?force=true", rpc: "CSIVolume.Deregister",
-			request: &structs.CSIVolumeDeregisterRequest{ID: "a/b", Force: true}},
-		"PUT /v1/volume/csi/{id}/create": {path: "/v1/volume/csi/a/b/create", body: volBody,
-			rpc: "CSIVolume.Create", request: &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{vol},
-				WriteOptions: wns}},
-		"DELETE /v1/volume/csi/{id}/delete": {path: "/v1/volume/csi/v/delete", rpc: "CSIVolume.Delete",
-			request: &structs.CSIVolumeDeleteRequest{ID: "v"}},
-		"DELETE /v1/volume/csi/{id}/detach": {rpc: "CSIVolume.Detach",
-			path: "/v1/volume/csi/a%2Fb/detach?node=n&force=true&reason=burnt&by=me",
-			request: &structs.CSIVolumeDetachRequest{VolumeID: "a/b", NodeID: "n", Force: true,
-				Reason: "burnt",
-				By:     "me"}},
-		"GET /v1/volume/csi/{id}/claims": {path: "/v1/volume/csi/v/claims", rpc: "CSIVolume.ListClaims",
-			request: &structs.CSIClaimListRequest{VolumeID: "v"}},
-		"GET /v1/plugins": {path: "/v1/plugins?type=csi", rpc: "CSIPlugin.List",
-			request: &structs.QueryRequest{}},
-		"GET /v1/plugin/csi/{id}": {path: "/v1/plugin/csi/p", rpc: "CSIPlugin.Get",
-			request: &structs.CSIPluginGetRequest{ID: "p"}},
-		"DELETE /v1/plugin/csi/{id}": {path: "/v1/plugin/csi/p", rpc: "CSIPlugin.Delete",
-			request: &structs.CSIPluginDeleteRequest{ID: "p"}},
-
-		"GET /v1/agent/self":    {path: "/v1/agent/self", status: 200},
-		"GET /v1/agent/members": {path: "/v1/agent/members", status: 200},
-		"GET /v1/agent/health":  {path: "/v1/agent/health?type=server", status: 200},
-		"GET /v1/agent/servers": {path: "/v1/agent/servers", rpc: "Status.Peers",
-			request: &structs.QueryRequest{}},
-		"GET /v1/status/leader": {path: "/v1/status/leader", rpc: "Status.Leader",
-			request: &structs.QueryRequest{}},
-		"GET /v1/status/peers": {path: "/v1/status/peers", rpc: "Status.Peers",
-			request: &structs.QueryRequest{}},
-		"GET /v1/metrics":      {path: "/v1/metrics", status: 200},
-		"GET /v1/deployments":  {path: "/v1/deployments", status: 200},
-		"GET /v1/client/stats": {path: "/v1/client/stats", status: 200},
-		"GET /v1/job/{id}/deployment": {path: "/v1/job/a%2Fb/deployment?namespace=default", rpc: "Job.GetJob",
-			request: &structs.JobGetRequest{JobID: "a/b", QueryOptions: ns}},
-		"GET /v1/job/{id}/deployments": {path: "/v1/job/a%2Fb/deployments?namespace=default",
-			rpc:     "Job.GetJob",
-			request: &structs.JobGetRequest{JobID: "a/b", QueryOptions: ns}},
-		"GET /v1/regions":        {path: "/v1/regions", status: 200},
-		"GET /v1/namespaces":     {path: "/v1/namespaces", status: 200},
-		"GET /v1/namespace/{id}": {path: "/v1/namespace/default", status: 200},
-		"PUT /v1/agent/leave":    {path: "/v1/agent/leave?force=true", status: 200},
-		"PUT /v1/agent/force-leave": {path: "/v1/agent/force-leave?node=s1.global&prune=1",
-			status: 200},
-		"DELETE /v1/operator/raft/peer": {path: "/v1/operator/raft/peer?id=s1",
-			rpc: "Operator.RaftRemovePeer", request: &structs.RaftRemovePeerRequest{ID: "s1"}},
-		"GET /v1/operator/raft/configuration": {path: "/v1/operator/raft/configuration",
-			rpc: "Operator.RaftConfiguration", request: &structs.QueryRequest{}},
-		"GET /v1/operator/snapshot": {path: "/v1/operator/snapshot", status: 200},
-		"PUT /v1/operator/snapshot": {path: "/v1/operator/snapshot", body: "an archive", status: 200},
-		"PUT /v1/system/gc": {path: "/v1/system/gc", body: "{}", rpc: "System.GarbageCollect",
-			request: &structs.WriteRequest{}},
-	}
-}
-
-// unstream takes out of a request how its list is fetched.
+// unstream clears the options of a request that select how its list is fetched.
 func unstream(req any) {
-	if r, ok := req.(interface{ Query() *structs.QueryOptions }); ok && r.Query().Stream {
-		r.Query().Stream, r.Query().PerPage = false, 0
+	r, ok := req.(interface{ Query() *structs.QueryOptions })
+	if ok && r.Query().Stream {
+		r.Query().Stream = false
+		r.Query().PerPage = 0
 	}
 }
 
-func TestEveryRoute(t *testing.T) {
+func TestHandler_RoutesCallTheirProcedures(t *testing.T) {
 	s := newServer(t)
 	all := requests()
 	for _, r := range api.Routes() {
@@ -270,7 +136,7 @@ func TestEveryRoute(t *testing.T) {
 	}
 }
 
-func TestAnswerOfARead(t *testing.T) {
+func TestHandler_RendersARead(t *testing.T) {
 	s := newServer(t)
 	apitest.Answer(s.caller, structs.JobList, structs.JobListResponse{
 		Jobs: []*structs.JobListStub{{ID: "j"}},
@@ -299,7 +165,7 @@ func TestAnswerOfARead(t *testing.T) {
 	}
 }
 
-func TestLargeAnswersAreCompressed(t *testing.T) {
+func TestHandler_CompressesLargeAnswers(t *testing.T) {
 	s := newServer(t)
 	stubs := make([]*structs.JobListStub, 100)
 	for i := range stubs {
@@ -312,7 +178,7 @@ func TestLargeAnswersAreCompressed(t *testing.T) {
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestHandler_RendersErrorsByKind(t *testing.T) {
 	s := newServer(t)
 	for kind, status := range map[structs.Kind]int{
 		structs.KindInvalid: 400, structs.KindDenied: 403, structs.KindNotFound: 404, structs.KindConflict: 409,
@@ -336,28 +202,29 @@ func TestErrors(t *testing.T) {
 	if resp, _ := s.do(t, "GET", "/v1/job/j", ""); resp.StatusCode != 504 {
 		t.Errorf("a deadline gives %d", resp.StatusCode)
 	}
-	apitest.On(s.caller, structs.JobGet, func(context.Context, *structs.JobGetRequest) (*structs.JobGetResponse,
-		error) {
+	type response = *structs.JobGetResponse
+	apitest.On(s.caller, structs.JobGet, func(context.Context, *structs.JobGetRequest) (response, error) {
 		panic("oh")
 	})
-	if resp, body := s.do(t, "GET", "/v1/job/j", ""); resp.StatusCode != 500 ||
-		!strings.Contains(body, "panicked: oh") {
+	resp, body := s.do(t, "GET", "/v1/job/j", "")
+	if resp.StatusCode != 500 || !strings.Contains(body, "panicked: oh") {
 		t.Errorf("a panic gives %d %q", resp.StatusCode, body)
 	}
-	if _, body := s.do(t, "GET", "/v1/job/j%1B%5B2J", ""); !strings.Contains(body, `serving /v1/job/j\x1b[2J panicked`) {
+	_, body = s.do(t, "GET", "/v1/job/j%1B%5B2J", "")
+	if !strings.Contains(body, `serving /v1/job/j\x1b[2J panicked`) {
 		t.Errorf("a panic shows the path as %q", body)
 	}
 	apitest.Answer(s.caller, structs.JobGet, structs.JobGetResponse{})
 	if resp, _ := s.do(t, "GET", "/v1/job/j", ""); resp.StatusCode != 404 {
 		t.Errorf("an answer without a job gives %d", resp.StatusCode)
 	}
-	_, body := s.do(t, "GET", "/v1/job/j%1B%5B2J"+strings.Repeat("x", 300), "")
+	_, body = s.do(t, "GET", "/v1/job/j%1B%5B2J"+strings.Repeat("x", 300), "")
 	if !strings.Contains(body, `nothing at /v1/job/j\x1b[2Jx`) || len(body) > 2*structs.MaxName {
 		t.Errorf("an answer without a job shows the path as %q", body)
 	}
 }
 
-func TestBadRequests(t *testing.T) {
+func TestHandler_RejectsInvalidRequests(t *testing.T) {
 	s := newServer(t)
 	for _, c := range []struct {
 		method, path, body string
@@ -368,8 +235,8 @@ func TestBadRequests(t *testing.T) {
 		{"GET", "/", "", 404, "there is no route GET / in this API"},
 		{"GET", "/v1/job/j/nothing/more/x", "", 404,
 			"there is no route GET /v1/job/j/nothing/more/x in this API"},
-		{"PATCH", "/v1/job/j", "", 405, "PATCH cannot be asked of /v1/job/j, only GET, PUT, POST, DELETE"},
-		{"DELETE", "/v1/jobs", "", 405, "DELETE cannot be asked of /v1/jobs, only GET, PUT, POST"},
+		{"PATCH", "/v1/job/j", "", 405, "/v1/job/j does not allow the method PATCH, only GET, PUT, POST, DELETE"},
+		{"DELETE", "/v1/jobs", "", 405, "/v1/jobs does not allow the method DELETE, only GET, PUT, POST"},
 		{"GET", "/v1/jobs?index=-1", "", 400,
 			`the parameter index is "-1", expected a number that is not negative`},
 		{"GET", "/v1/jobs?per_page=99999999999", "", 400, "per_page"},
@@ -426,7 +293,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-func TestWaitIsCapped(t *testing.T) {
+func TestHandler_BoundsTheWaitOfABlockingQuery(t *testing.T) {
 	s := newServer(t)
 	s.do(t, "GET", "/v1/jobs?wait=99h", "")
 	if got := s.caller.Take()[0].Request.(*structs.QueryRequest).MaxWait; got != 10*time.Minute {
@@ -434,7 +301,7 @@ func TestWaitIsCapped(t *testing.T) {
 	}
 }
 
-func TestTokens(t *testing.T) {
+func TestHandler_ReadsTheTokenFromThreeHeaders(t *testing.T) {
 	s := newServer(t)
 	for name, value := range map[string]string{"X-Nomad-Token": "secret", "X-Berth-Token": "secret",
 		"Authorization": "Bearer secret"} {
@@ -451,7 +318,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestIDsWithSlashes(t *testing.T) {
+func TestHandler_AcceptsIDsWithSlashes(t *testing.T) {
 	s := newServer(t)
 	for path, want := range map[string]string{
 		"/v1/job/a%2Fb":                    "a/b",
@@ -482,7 +349,7 @@ func TestIDsWithSlashes(t *testing.T) {
 	}
 }
 
-func TestSecretsHeaders(t *testing.T) {
+func TestHandler_ReadsSecretsFromHeaders(t *testing.T) {
 	s := newServer(t)
 	for header, want := range map[[2]string]structs.Secrets{
 		{"X-Nomad-CSI-Secrets", "a=1,b=2"}:                          {"a": "1", "b": "2"},
@@ -497,7 +364,8 @@ func TestSecretsHeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
-		if got := s.caller.Take()[0].Request.(*structs.CSIVolumeDeleteRequest).Secrets; !reflect.DeepEqual(got, want) {
+		got := s.caller.Take()[0].Request.(*structs.CSIVolumeDeleteRequest).Secrets
+		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%v: %v", header, map[string]string(got))
 		}
 	}
@@ -517,7 +385,7 @@ func TestSecretsHeaders(t *testing.T) {
 	}
 }
 
-func TestNoAnswerShowsSecrets(t *testing.T) {
+func TestHandler_HidesSecrets(t *testing.T) {
 	s := newServer(t)
 	vol := structs.CSIVolume{
 		ID: "v", Secrets: structs.Secrets{"password": "hunter2"},
@@ -546,7 +414,7 @@ func TestNoAnswerShowsSecrets(t *testing.T) {
 	}
 }
 
-func TestHealth(t *testing.T) {
+func TestHandler_HealthHasTheStatusOfTheHalves(t *testing.T) {
 	s := newServer(t)
 	s.agent.HealthIs = &api.AgentHealth{
 		Client: &api.HalfHealth{Message: "no server was reached yet"},
@@ -560,7 +428,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-func TestPagesOfOtherOriginsChangeNothing(t *testing.T) {
+func TestHandler_RejectsWritesFromOtherOrigins(t *testing.T) {
 	s := newServer(t)
 	for _, c := range []struct {
 		method, header, value string

@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-func TestHostStats_OfAnotherNodeAreThoseItsAgentMeasures(t *testing.T) {
+func TestHostStats_OfAnotherNodeComeFromItsAgent(t *testing.T) {
 	there := newServer(t)
 	there.agent.Node = "n2"
 	there.agent.StatsAre = &structs.HostStats{Uptime: 99}
@@ -35,7 +35,7 @@ func TestHostStats_OfAnotherNodeAreThoseItsAgentMeasures(t *testing.T) {
 	}
 }
 
-func TestNode_HasItsResourcesInTheOlderShapeToo(t *testing.T) {
+func TestNode_AlsoHasItsResourcesInTheOlderShape(t *testing.T) {
 	s := newServer(t)
 	node := &structs.NodeDetail{}
 	node.ID = "n1"

@@ -2,30 +2,31 @@ package api
 
 import (
 	"net"
-	"slices"
 	"strings"
 
 	"berth/structs"
 )
 
-// checkHost refuses a request whose Host header names neither an address nor a name of this agent: a page
-// that a browser was lured to may have its own name resolve to the agent (DNS rebinding), and is then of the
-// same origin as the agent. An address, and localhost, cannot be made to resolve to something else. A request
-// without a host, of HTTP/1.0, is no browser's.
+// checkHost rejects a request whose Host header is neither an address nor a name of this agent. A hostile
+// page may have its own name resolve to the agent (DNS rebinding) and then has the same origin as the agent.
+// An address and localhost cannot resolve to another machine. A request of HTTP/1.0 without a host does not
+// come from a browser.
 func (h *handler) checkHost(host string) error {
 	name := hostName(host)
-	if name == "" || name == "localhost" || net.ParseIP(name) != nil ||
-		slices.ContainsFunc(h.AllowedHosts, func(allowed string) bool {
-			return isHost(name, strings.ToLower(allowed))
-		}) {
+	if name == "" || name == "localhost" || net.ParseIP(name) != nil {
 		return nil
 	}
+	for _, allowed := range h.AllowedHosts {
+		if isHost(name, strings.ToLower(allowed)) {
+			return nil
+		}
+	}
 	return structs.Errorf(structs.KindDenied, "the host %q is not a name of this agent; "+
-		"add it to http_allowed_hosts in the agent's configuration if it is", structs.Cut(name,
-		structs.MaxQuoted))
+		"add it to http_allowed_hosts in the agent's configuration if it is",
+		structs.Cut(name, structs.MaxQuoted))
 }
 
-// hostName is a Host header without its port, in lower case.
+// hostName returns the Host header without its port and in lower case.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -34,7 +35,7 @@ func hostName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
 
-// isHost compares a name with one that is allowed; *.example.com allows every name below example.com.
+// isHost reports whether a name matches an allowed one. *.example.com matches every name below example.com.
 func isHost(name, allowed string) bool {
 	if domain, ok := strings.CutPrefix(allowed, "*"); ok && strings.HasPrefix(domain, ".") {
 		return strings.HasSuffix(name, domain)

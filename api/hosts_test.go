@@ -13,7 +13,7 @@ import (
 	"berth/structs"
 )
 
-func TestHandler_RefusesHostsThatAreNotTheAgents(t *testing.T) {
+func TestHandler_RejectsHostsThatAreNotTheAgents(t *testing.T) {
 	caller := &apitest.Caller{}
 	apitest.Answer(caller, structs.JobList, structs.JobListResponse{})
 	h := api.NewHandler(api.Config{Caller: caller, Agent: newAgent(), Logger: hclog.NewNullLogger(),
@@ -46,7 +46,7 @@ func TestHandler_RefusesHostsThatAreNotTheAgents(t *testing.T) {
 	}
 }
 
-func TestHandler_RoutesThatDoNotExistSaySo(t *testing.T) {
+func TestHandler_ReportsUnknownRoutes(t *testing.T) {
 	s := newServer(t)
 	for _, c := range [][3]string{
 		{"GET", "/v1/job/napp/nothing", ""},

@@ -11,35 +11,35 @@ import (
 
 var (
 	jobList = route[[]*structs.JobListStub](get, "/v1/jobs",
-		list(structs.JobList, nil,
+		serveList(structs.JobList, nil,
 			func(a *structs.JobListResponse) []*structs.JobListStub { return a.Jobs }))
 	jobRegister = route[*structs.JobRegisterResponse](put, "/v1/jobs",
-		write(structs.JobRegister, bindJobRegister, same[structs.JobRegisterResponse]), holdsJobs)
+		serveWrite(structs.JobRegister, bindJobRegister, whole), holdsJobs)
 	jobGet = route[*structs.Job](get, "/v1/job/{id}",
-		read(structs.JobGet, bindJob, func(a *structs.JobGetResponse) any { return a.Job }))
+		serveRead(structs.JobGet, bindJob, func(a *structs.JobGetResponse) any { return a.Job }))
 	_             = handle(put, "/v1/job/{id}", jobRegister.serve, holdsJobs)
 	jobDeregister = route[*structs.JobDeregisterResponse](remove, "/v1/job/{id}",
-		write(structs.JobDeregister, bindJobDeregister, same[structs.JobDeregisterResponse]))
+		serveWrite(structs.JobDeregister, bindJobDeregister, whole))
 	jobAllocations = route[[]*structs.AllocListStub](get, "/v1/job/{id}/allocations",
-		list(structs.JobAllocations, bindJob,
+		serveList(structs.JobAllocations, bindJob,
 			func(a *structs.AllocListResponse) []*structs.AllocListStub { return a.Allocations }))
 	jobEvaluations = route[[]*structs.Evaluation](get, "/v1/job/{id}/evaluations",
-		list(structs.JobEvaluations, bindJob,
+		serveList(structs.JobEvaluations, bindJob,
 			func(a *structs.EvalListResponse) []*structs.Evaluation { return a.Evaluations }))
 	jobSummary = route[*structs.JobSummary](get, "/v1/job/{id}/summary",
-		read(structs.JobSummaryGet, bindJob,
+		serveRead(structs.JobSummaryGet, bindJob,
 			func(a *structs.JobSummaryResponse) any { return a.JobSummary }))
 	jobVersions = route[jobVersionsAnswer](get, "/v1/job/{id}/versions",
-		read(structs.JobVersions, bindJob,
+		serveRead(structs.JobVersions, bindJob,
 			func(a *structs.JobVersionsResponse) any { return jobVersionsAnswer{Versions: a.Versions} }))
 	jobEvaluate = route[*structs.JobRegisterResponse](put, "/v1/job/{id}/evaluate",
-		write(structs.JobEvaluate, bindJobEvaluate, same[structs.JobRegisterResponse]))
+		serveWrite(structs.JobEvaluate, bindJobEvaluate, whole))
 )
 
-// same renders an answer as it is.
-func same[Resp any](a *Resp) any { return a }
+// whole selects the whole response.
+func whole[Resp any](a *Resp) any { return a }
 
-// jobVersionsAnswer has the dialect's shape; berth computes no differences.
+// jobVersionsAnswer has the shape of the dialect. berth computes no differences.
 type jobVersionsAnswer struct {
 	Versions []*structs.Job
 	Diffs    []struct{}
@@ -51,7 +51,7 @@ func bindJob(c *call, q *structs.JobGetRequest) (err error) {
 	return err
 }
 
-// jobBody is what registers a job. Submission, the text it was parsed from, is not kept.
+// jobBody is the body that registers a job. berth does not store Submission, the source of the job.
 type jobBody struct {
 	Job            *structs.Job
 	EnforceIndex   bool
@@ -60,7 +60,7 @@ type jobBody struct {
 	dialectOptions
 }
 
-// dialectOptions are what the public client repeats in the body of what its parameters say already.
+// dialectOptions has the parameters that the public client repeats in bodies.
 type dialectOptions struct {
 	Region    string
 	Namespace string
@@ -83,7 +83,9 @@ func bindJobRegister(c *call, req *structs.JobRegisterRequest) error {
 	req.Namespace = firstOf(b.Job.Namespace, req.Namespace, b.Namespace)
 	req.Region = firstOf(req.Region, b.Region)
 	b.Job.Namespace = structs.NamespaceOr(req.Namespace)
-	req.Job, req.EnforceIndex, req.JobModifyIndex = b.Job, b.EnforceIndex, b.JobModifyIndex
+	req.Job = b.Job
+	req.EnforceIndex = b.EnforceIndex
+	req.JobModifyIndex = b.JobModifyIndex
 	return nil
 }
 
@@ -146,7 +148,7 @@ func (c *Client) JobEvaluations(ctx context.Context, id string, q *Query) (
 	return jobEvaluations.fetch(ctx, c, id, q)
 }
 
-// JobVersions lists the versions of a job that are kept, newest first.
+// JobVersions lists the stored versions of a job, newest first.
 func (c *Client) JobVersions(ctx context.Context, id string, q *Query) (
 	[]*structs.Job, *structs.QueryMeta, error,
 ) {
@@ -154,8 +156,8 @@ func (c *Client) JobVersions(ctx context.Context, id string, q *Query) (
 	return answer.Versions, meta, err
 }
 
-// JobRegisterOptions are what may go with a job. With EnforceIndex the stored job's JobModifyIndex must be
-// ModifyIndex (0: there must be none).
+// JobRegisterOptions has conditions for a registration. With EnforceIndex the stored job must have the
+// JobModifyIndex ModifyIndex. 0 requires that no job is stored.
 type JobRegisterOptions struct {
 	EnforceIndex bool
 	ModifyIndex  uint64
@@ -173,14 +175,14 @@ func (c *Client) JobRegister(ctx context.Context, job *structs.Job, o JobRegiste
 	return jobRegister.send(ctx, c, request{body: body})
 }
 
-// JobDeregister stops a job; purge also forgets it.
+// JobDeregister stops a job. purge also deletes it.
 func (c *Client) JobDeregister(ctx context.Context, id string, purge bool) (
 	*structs.JobDeregisterResponse, error,
 ) {
 	return jobDeregister.send(ctx, c, request{id: id, query: url.Values{"purge": {strconv.FormatBool(purge)}}})
 }
 
-// JobEvaluate asks for a new evaluation of a job.
+// JobEvaluate creates an evaluation of a job.
 func (c *Client) JobEvaluate(ctx context.Context, id string) (*structs.JobRegisterResponse, error) {
 	return jobEvaluate.send(ctx, c, request{id: id})
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"strings"
 
 	"berth/jobspec"
 	"berth/structs"
@@ -12,7 +13,7 @@ var (
 	_        = handle(put, "/v1/validate/job", validateJob, holdsJobs)
 )
 
-// parseJob turns a job file into a job, without any server.
+// parseJob parses a job file in the agent, without a server.
 func parseJob(c *call) (any, error) {
 	var b struct {
 		JobHCL       string
@@ -31,7 +32,7 @@ func parseJob(c *call) (any, error) {
 	return job, nil
 }
 
-// jobValidation has the dialect's shape: a job that is not valid is an answer here, not an error.
+// jobValidation has the shape of the dialect, in which an invalid job is an answer and not an error.
 type jobValidation struct {
 	DriverConfigValidated bool
 	ValidationErrors      []string
@@ -51,12 +52,12 @@ func validateJob(c *call) (any, error) {
 	answer := jobValidation{}
 	if err := b.Job.Validate(); err != nil {
 		answer.Error = err.Error()
-		answer.ValidationErrors = lines(answer.Error)
+		answer.ValidationErrors = strings.Split(answer.Error, "\n")
 	}
 	return answer, nil
 }
 
-// JobParse has the agent turn a job file into a job.
+// JobParse parses a job file in the agent.
 func (c *Client) JobParse(ctx context.Context, hcl string, canonicalize bool) (*structs.Job, error) {
 	body := struct {
 		JobHCL       string

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +20,8 @@ import (
 
 var allocLogs = route[[]byte](get, "/v1/client/fs/logs/{id}", serveLogs, streams)
 
-// Frame is one piece of a streamed log: bytes of a file from an offset, or an event (a new file). An
-// empty frame only shows that the stream lives.
+// Frame is a part of a streamed log: bytes of a file from an offset, or an event (a new file). An empty frame
+// shows that the stream is alive.
 type Frame struct {
 	Offset    int64  `json:",omitempty"`
 	Data      []byte `json:",omitempty"`
@@ -28,18 +29,18 @@ type Frame struct {
 	FileEvent string `json:",omitempty"`
 }
 
-// headerHops marks a request that another agent passed on, which must not be passed on again.
+// headerHops marks a request that another agent has forwarded. It is not forwarded again.
 const headerHops = "X-Berth-Passed-On"
 
-// logRequest is what a request for logs says.
+// logRequest has the parameters of a request for logs.
 type logRequest struct {
 	alloc, task, kind, origin string
 	offset                    int64
 	follow, plain             bool
 }
 
-// serveLogs streams a task's log: framed JSON as the dialect has it, or the bytes alone (plain). It is
-// served by the agent that runs the allocation; any other passes the request on to that one.
+// serveLogs streams the log of a task, in JSON frames as the dialect or as bytes (plain). Only the agent that
+// runs the allocation serves it. Another agent forwards the request.
 func serveLogs(c *call) (any, error) {
 	req, err := bindLogs(c)
 	if err != nil {
@@ -47,35 +48,40 @@ func serveLogs(c *call) (any, error) {
 	}
 	dir, err := c.h.Agent.LogFiles(req.alloc, req.task, req.kind)
 	if structs.IsKind(err, structs.KindNotFound) && c.r.Header.Get(headerHops) == "" {
-		return nil, c.passOn(req, err)
+		return nil, c.proxyLogs(req, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	write, contentType := c.framed, "application/json"
+	write, contentType := c.writeFrame, "application/json"
 	if req.plain {
-		write, contentType = c.unframed, "text/plain; charset=utf-8"
+		write, contentType = c.writeData, "text/plain; charset=utf-8"
 	}
 	c.w.Header().Set("Content-Type", contentType)
 	c.w.Header().Set("X-Content-Type-Options", "nosniff")
 	return nil, streamLog(c.ctx(), logfile.Options{
-		Dir: dir, Task: req.task, Kind: req.kind, Origin: req.origin, Offset: req.offset, Follow: req.follow,
+		Dir:    dir,
+		Task:   req.task,
+		Kind:   req.kind,
+		Origin: req.origin,
+		Offset: req.offset,
+		Follow: req.follow,
 	}, write)
 }
 
-func (c *call) framed(f Frame) error { return json.NewEncoder(c).Encode(f) }
+func (c *call) writeFrame(f Frame) error { return json.NewEncoder(c).Encode(f) }
 
-func (c *call) unframed(f Frame) error {
+func (c *call) writeData(f Frame) error {
 	_, err := c.Write(f.Data)
 	return err
 }
 
 const (
-	heartbeatEvery = 10 * time.Second // how often an idle stream shows that it lives
+	heartbeatEvery = 10 * time.Second // interval of empty frames in an idle stream
 	frameSize      = 64 << 10
 )
 
-// streamLog writes a log frame by frame. A log of which there is nothing yet is an empty one.
+// streamLog writes a log frame by frame. A log without files is empty.
 func streamLog(ctx context.Context, o logfile.Options, write func(Frame) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	log, err := logfile.Open(ctx, o)
@@ -86,14 +92,15 @@ func streamLog(ctx context.Context, o logfile.Options, write func(Frame) error) 
 		}
 		return err
 	}
-	chunks, ended := make(chan []byte), make(chan error, 1)
+	chunks := make(chan []byte)
+	ended := make(chan error, 1)
 	go func() {
 		defer close(chunks)
 		ended <- readChunks(ctx, log, chunks)
 	}()
 	err = writeChunks(o.Task+"."+o.Kind, chunks, write)
 	cancel()
-	readErr := <-ended // after it nobody reads, so that the log may be closed
+	readErr := <-ended // the reader has ended, so the log may be closed
 	return errors.Join(err, readErr, log.Close())
 }
 
@@ -121,7 +128,7 @@ func writeChunks(name string, chunks <-chan []byte, write func(Frame) error) err
 	idle := time.NewTicker(heartbeatEvery)
 	defer idle.Stop()
 	frame := Frame{File: name}
-	if err := write(Frame{}); err != nil { // the headers, for one who follows a log that is still empty
+	if err := write(Frame{}); err != nil { // sends the headers to a follower of an empty log
 		return err
 	}
 	for {
@@ -144,7 +151,7 @@ func writeChunks(name string, chunks <-chan []byte, write func(Frame) error) err
 	}
 }
 
-// Write lets a stream be written to its client piece by piece.
+// Write sends bytes to the client at once.
 func (c *call) Write(p []byte) (int, error) {
 	c.began = true
 	n, err := c.w.Write(p)
@@ -154,8 +161,8 @@ func (c *call) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func bindLogs(c *call) (req logRequest, err error) {
-	req = logRequest{alloc: c.id(), task: c.param("task"), kind: c.param("type"), origin: c.param("origin")}
+func bindLogs(c *call) (logRequest, error) {
+	req := logRequest{alloc: c.id(), task: c.param("task"), kind: c.param("type"), origin: c.param("origin")}
 	if req.task == "" {
 		return req, badParam("task", "", "the name of a task")
 	}
@@ -165,18 +172,15 @@ func bindLogs(c *call) (req logRequest, err error) {
 	if req.origin != "" && req.origin != logfile.FromStart && req.origin != logfile.FromEnd {
 		return req, badParam("origin", req.origin, "start or end")
 	}
-	if req.offset, err = number[int64](c, "offset", 63); err != nil {
-		return req, err
-	}
-	if req.follow, err = c.flag("follow"); err != nil {
-		return req, err
-	}
-	req.plain, err = c.flag("plain")
-	return req, err
+	var faults [3]error
+	req.offset, faults[0] = number[int64](c, "offset", 63)
+	req.follow, faults[1] = c.flag("follow")
+	req.plain, faults[2] = c.flag("plain")
+	return req, cmp.Or(faults[:]...)
 }
 
-// passOn finds the agent that runs the allocation and passes the request on to it, one hop.
-func (c *call) passOn(req logRequest, notHere error) error {
+// proxyLogs forwards the request to the agent that runs the allocation, over one hop.
+func (c *call) proxyLogs(req logRequest, notHere error) error {
 	addr, err := c.agentOf(req.alloc)
 	if err != nil {
 		return err
@@ -184,19 +188,19 @@ func (c *call) passOn(req logRequest, notHere error) error {
 	if addr == "" {
 		return notHere
 	}
-	c.passOnTo(addr)
+	c.proxyTo(addr)
 	return nil
 }
 
-// passOnTo lets another agent answer the request.
-func (c *call) passOnTo(addr string) {
+// proxyTo forwards the request to another agent and returns its answer to the client.
+func (c *call) proxyTo(addr string) {
 	c.began = true
 	c.r.Header.Set(headerHops, "1")
 	ctx := context.WithValue(c.ctx(), proxyTarget{}, addr)
 	c.h.proxy.ServeHTTP(c.w, c.r.WithContext(ctx))
 }
 
-// agentOf is the HTTP address of the agent that an allocation is on.
+// agentOf returns the HTTP address of the agent that runs an allocation, or "" if none does.
 func (c *call) agentOf(allocID string) (string, error) {
 	opts := structs.QueryOptions{
 		Region:     c.param("region"),
@@ -204,16 +208,18 @@ func (c *call) agentOf(allocID string) (string, error) {
 		AuthToken:  c.token(),
 		AllowStale: true,
 	}
-	alloc, err := rpc.Call(c.ctx(), c.h.Caller, structs.AllocGet,
-		&structs.AllocGetRequest{AllocID: allocID, QueryOptions: opts})
-	if err != nil {
+	req := &structs.AllocGetRequest{AllocID: allocID, QueryOptions: opts}
+	alloc, err := rpc.Call(c.ctx(), c.h.Caller, structs.AllocGet, req)
+	if err != nil || alloc.Alloc.NodeID == "" {
 		return "", err
 	}
-	if alloc.Alloc.NodeID == "" {
-		return "", nil
-	}
-	node, err := rpc.Call(c.ctx(), c.h.Caller, structs.NodeGet,
-		&structs.NodeGetRequest{NodeID: alloc.Alloc.NodeID, QueryOptions: opts})
+	return c.agentOfNode(alloc.Alloc.NodeID, opts)
+}
+
+// agentOfNode returns the HTTP address of a node's agent.
+func (c *call) agentOfNode(nodeID string, opts structs.QueryOptions) (string, error) {
+	req := &structs.NodeGetRequest{NodeID: nodeID, QueryOptions: opts}
+	node, err := rpc.Call(c.ctx(), c.h.Caller, structs.NodeGet, req)
 	if err != nil {
 		return "", err
 	}
@@ -222,10 +228,10 @@ func (c *call) agentOf(allocID string) (string, error) {
 
 type proxyTarget struct{}
 
-// newProxy passes requests on to the agent that their context names.
+// newProxy returns a handler that forwards requests to the agent that their context names.
 func newProxy() http.Handler {
 	return &httputil.ReverseProxy{
-		FlushInterval: -1, // at once: a followed log is watched by a person
+		FlushInterval: -1, // at once, because a person may follow the log
 		Rewrite: func(r *httputil.ProxyRequest) {
 			addr, _ := r.In.Context().Value(proxyTarget{}).(string)
 			r.SetURL(&url.URL{Scheme: "http", Host: addr})
@@ -237,13 +243,13 @@ func newProxy() http.Handler {
 		},
 		Transport: &http.Transport{
 			ResponseHeaderTimeout: 30 * time.Second,
-			DisableKeepAlives:     true, // such requests are rare, and nobody would close idle connections
+			DisableKeepAlives:     true, // such requests are rare, and the handler has no Close
 		},
 	}
 }
 
-// LogOptions say which log, and from where. Offset counts bytes from the start or, with FromEnd, back
-// from the end.
+// LogOptions select a log and a position in it. Offset counts bytes from the start, or back from the end with
+// FromEnd.
 type LogOptions struct {
 	Task    string
 	Stderr  bool
@@ -252,7 +258,7 @@ type LogOptions struct {
 	Offset  int64
 }
 
-// AllocLogs streams a task's log as plain bytes; the caller closes it.
+// AllocLogs streams the log of a task as bytes. The caller closes the stream.
 func (c *Client) AllocLogs(ctx context.Context, id string, o LogOptions) (io.ReadCloser, error) {
 	kind, origin := "stdout", "start"
 	if o.Stderr {
@@ -264,8 +270,12 @@ func (c *Client) AllocLogs(ctx context.Context, id string, o LogOptions) (io.Rea
 	resp, err := allocLogs.open(ctx, c, request{
 		id: id,
 		query: url.Values{
-			"task": {o.Task}, "type": {kind}, "origin": {origin}, "plain": {"true"},
-			"offset": {strconv.FormatInt(o.Offset, 10)}, "follow": {strconv.FormatBool(o.Follow)},
+			"task":   {o.Task},
+			"type":   {kind},
+			"origin": {origin},
+			"plain":  {"true"},
+			"offset": {strconv.FormatInt(o.Offset, 10)},
+			"follow": {strconv.FormatBool(o.Follow)},
 		},
 	})
 	if err != nil {

@@ -35,7 +35,7 @@ func withLogs(t *testing.T, s *server, parts ...string) (dir string) {
 	return dir
 }
 
-func TestLogs(t *testing.T) {
+func TestLogs_BeginAtTheirOffset(t *testing.T) {
 	s := newServer(t)
 	withLogs(t, s, "one\n", "two\n", "three\n")
 	for query, want := range map[string]string{
@@ -46,17 +46,18 @@ func TestLogs(t *testing.T) {
 		"&origin=end":            "",
 		"&origin=start&offset=9": "hree\n",
 	} {
-		if _, body := s.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout&plain=true"+query, ""); body != want {
+		const path = "/v1/client/fs/logs/here?task=t&type=stdout"
+		if _, body := s.do(t, "GET", path+"&plain=true"+query, ""); body != want {
 			t.Errorf("%s: %q, want %q", query, body, want)
 		}
-		_, body := s.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout"+query, "")
+		_, body := s.do(t, "GET", path+query, "")
 		if got := unframe(t, body); got != want {
 			t.Errorf("%s, framed: %q, want %q", query, got, want)
 		}
 	}
 	resp, body := s.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stderr", "")
 	if resp.StatusCode != 200 || unframe(t, body) != "" {
-		t.Errorf("a log that is not there yet: %d %q", resp.StatusCode, body)
+		t.Errorf("a log without files: %d %q", resp.StatusCode, body)
 	}
 }
 
@@ -73,13 +74,14 @@ func unframe(t *testing.T, body string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out.Write(f.Data); f.Data != nil && f.Offset != int64(out.Len()) {
+		out.Write(f.Data)
+		if f.Data != nil && f.Offset != int64(out.Len()) {
 			t.Errorf("offset %d after %d bytes", f.Offset, out.Len())
 		}
 	}
 }
 
-func TestLogsFollowed(t *testing.T) {
+func TestLogs_FollowARunningTask(t *testing.T) {
 	s := newServer(t)
 	dir := withLogs(t, s, "one\n")
 	c := api.NewClient(api.ClientConfig{Address: s.URL})
@@ -118,9 +120,9 @@ func TestLogsFollowed(t *testing.T) {
 	}
 }
 
-// TestLogsOfAnotherAgent: the agent that is asked passes the request on to the one that has the log, and
-// that one never passes it on again.
-func TestLogsOfAnotherAgent(t *testing.T) {
+// TestLogs_AreForwardedOnce holds that an agent forwards a request to the agent with the log, and that the
+// second one never forwards it again.
+func TestLogs_AreForwardedOnce(t *testing.T) {
 	far, near := newServer(t), newServer(t)
 	withLogs(t, far, "from afar\n")
 	addr := strings.TrimPrefix(far.URL, "http://")
@@ -139,10 +141,11 @@ func TestLogsOfAnotherAgent(t *testing.T) {
 	resp, body := near.do(t, "GET", "/v1/client/fs/logs/gone?task=t&type=stdout", "")
 	if resp.StatusCode != 404 || resp.Header.Get("X-Berth-Error-Kind") != "not-found" ||
 		len(far.caller.Take()) != 0 {
-		t.Errorf("an allocation that is nowhere: %d %q", resp.StatusCode, body)
+		t.Errorf("an unknown allocation: %d %q", resp.StatusCode, body)
 	}
 	apitest.Answer(near.caller, structs.NodeGet, structs.NodeGetResponse{Node: &structs.NodeDetail{}})
-	if resp, body := near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout", ""); resp.StatusCode != 404 {
+	resp, body = near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout", "")
+	if resp.StatusCode != 404 {
 		t.Errorf("a node without an address: %d %q", resp.StatusCode, body)
 	}
 	http.DefaultClient.CloseIdleConnections()
@@ -150,7 +153,8 @@ func TestLogsOfAnotherAgent(t *testing.T) {
 	apitest.Answer(near.caller, structs.NodeGet, structs.NodeGetResponse{
 		Node: &structs.NodeDetail{Node: structs.Node{ID: "n", HTTPAddr: addr}},
 	})
-	if resp, body := near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout", ""); resp.StatusCode != 503 {
-		t.Errorf("an agent that is gone: %d %q", resp.StatusCode, body)
+	resp, body = near.do(t, "GET", "/v1/client/fs/logs/here?task=t&type=stdout", "")
+	if resp.StatusCode != 503 {
+		t.Errorf("an agent that has stopped: %d %q", resp.StatusCode, body)
 	}
 }

@@ -13,13 +13,13 @@ var metricsGet = route[[]byte](get, "/v1/metrics", serveMetrics)
 
 // Metrics are the metrics of one process (see internal/telemetry).
 type Metrics interface {
-	// Summary is the newest finished interval, rendered as JSON.
+	// Summary returns the newest finished interval for JSON.
 	Summary() (any, error)
-	// Prometheus serves all series as text; nil if the agent's configuration does not enable it.
+	// Prometheus serves all series as text. It is nil if the agent's configuration does not enable it.
 	Prometheus() http.Handler
 }
 
-// maxMetrics is the number of bytes that the client reads of an answer at most.
+// maxMetrics bounds the bytes that the client reads of an answer.
 const maxMetrics = 64 << 20
 
 // The values of ?format of /v1/metrics.
@@ -28,8 +28,8 @@ const (
 	MetricsPrometheus = "prometheus"
 )
 
-// serveMetrics answers with the metrics of the agent that is asked: in JSON those of the newest finished
-// interval, or as text for Prometheus.
+// serveMetrics answers with the metrics of this agent: the newest finished interval in JSON, or all series as
+// text for Prometheus.
 func serveMetrics(c *call) (any, error) {
 	switch format := c.param("format"); format {
 	case "", MetricsJSON:
@@ -52,8 +52,7 @@ func (c *call) prometheus() error {
 	return nil
 }
 
-// Metrics returns the metrics of the agent that is asked as the agent renders them; format is MetricsJSON or
-// MetricsPrometheus.
+// Metrics returns the metrics of the called agent in a format, MetricsJSON or MetricsPrometheus.
 func (c *Client) Metrics(ctx context.Context, format string) ([]byte, error) {
 	resp, err := metricsGet.open(ctx, c, request{query: url.Values{"format": {format}}})
 	if err != nil {
@@ -62,7 +61,7 @@ func (c *Client) Metrics(ctx context.Context, format string) ([]byte, error) {
 	defer func() { _ = resp.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxMetrics))
 	if err != nil {
-		return nil, structs.Errorf(structs.KindUnavailable, "the metrics broke off: %w", err)
+		return nil, structs.Errorf(structs.KindUnavailable, "the metrics are incomplete: %w", err)
 	}
 	return text, nil
 }

@@ -8,31 +8,31 @@ import (
 
 var (
 	nodeList = route[[]*structs.NodeListStub](get, "/v1/nodes",
-		list(structs.NodeList, nil,
+		serveList(structs.NodeList, nil,
 			func(a *structs.NodeListResponse) []*structs.NodeListStub { return a.Nodes }))
 	nodeGet = route[*structs.NodeDetail](get, "/v1/node/{id}",
-		read(structs.NodeGet, bindNode,
+		serveRead(structs.NodeGet, bindNode,
 			func(a *structs.NodeGetResponse) any { return viewNode(a.Node) }))
 	nodeAllocations = route[[]*structs.Allocation](get, "/v1/node/{id}/allocations",
-		list(structs.NodeAllocs, bindNode,
+		serveList(structs.NodeAllocs, bindNode,
 			func(a *structs.AllocsResponse) []*structs.Allocation { return a.Allocs }))
 	nodeEligibility = route[structs.NodeEvaluateResponse](put, "/v1/node/{id}/eligibility",
-		write(structs.NodeEligibility, bindNodeEligibility, nodeWritten))
+		serveWrite(structs.NodeEligibility, bindNodeEligibility, nodeWritten))
 	nodeEvaluate = route[*structs.NodeEvaluateResponse](put, "/v1/node/{id}/evaluate",
-		write(structs.NodeEvaluate, bindNodeWrite, same[structs.NodeEvaluateResponse]))
+		serveWrite(structs.NodeEvaluate, bindNodeWrite, whole))
 	nodePurge = route[structs.NodeEvaluateResponse](put, "/v1/node/{id}/purge",
-		write(structs.NodeDeregister, bindNodePurge, nodeWritten))
+		serveWrite(structs.NodeDeregister, bindNodePurge, nodeWritten))
 )
 
-// nodeView is a node with its resources in the dialect's older shape too, which its clients up to version
-// 1.11 read without a look whether it is there.
+// nodeView is a node that also has its resources in the older shape of the dialect. Its clients up to version
+// 1.11 read that shape without a check for nil.
 type nodeView struct {
 	*structs.NodeDetail
 	Resources *structs.Resources
 	Reserved  *structs.Resources
 }
 
-// viewNode returns nil for a node that does not exist, as an endpoint without an answer does.
+// viewNode returns a nil pointer for a node that does not exist.
 func viewNode(n *structs.NodeDetail) any {
 	if n == nil {
 		return (*nodeView)(nil)
@@ -51,8 +51,8 @@ func viewNode(n *structs.NodeDetail) any {
 	return view
 }
 
-// nodeWritten is the dialect's answer to a change of a node. berth makes the evaluations that follow
-// from it inside the log entry, so it names none.
+// nodeWritten returns the dialect's answer to a change of a node. It names no evaluations, because the log
+// entry itself creates them.
 func nodeWritten(e *structs.Empty) any {
 	return &structs.NodeEvaluateResponse{NodeModifyIndex: e.Index, WriteMeta: e.WriteMeta}
 }
@@ -78,10 +78,11 @@ func bindNodeEligibility(c *call, req *structs.NodeEligibilityRequest) error {
 		return err
 	}
 	if b.Eligibility != structs.NodeEligible && b.Eligibility != structs.NodeIneligible {
-		return structs.Errorf(structs.KindInvalid, "Eligibility: expected %q or %q, found %q", structs.NodeEligible,
-			structs.NodeIneligible, b.Eligibility)
+		return structs.Errorf(structs.KindInvalid, "Eligibility: expected %q or %q, found %q",
+			structs.NodeEligible, structs.NodeIneligible, b.Eligibility)
 	}
-	req.NodeID, req.Eligibility = c.id(), b.Eligibility
+	req.NodeID = c.id()
+	req.Eligibility = b.Eligibility
 	return c.sameID("node", b.NodeID)
 }
 
@@ -113,12 +114,12 @@ func (c *Client) NodeEligibility(ctx context.Context, id string, eligible bool) 
 	return nodeEligibility.exec(ctx, c, request{id: id, body: body})
 }
 
-// NodeEvaluate asks for new evaluations of every job on a node.
+// NodeEvaluate creates an evaluation of every job on a node.
 func (c *Client) NodeEvaluate(ctx context.Context, id string) (*structs.NodeEvaluateResponse, error) {
 	return nodeEvaluate.send(ctx, c, request{id: id})
 }
 
-// NodePurge forgets a node.
+// NodePurge deletes a node.
 func (c *Client) NodePurge(ctx context.Context, id string) error {
 	return nodePurge.exec(ctx, c, request{id: id})
 }

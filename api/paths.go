@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// escapeID lets an ID with raw slashes be one segment of the path, where it cannot be anything else. The
-// routes say which segments may follow an ID, so /v1/volume/csi/a/b/create is the volume a/b, and
-// /v1/job/a%2Fcreate stays the job a/create. A segment that no route has is not part of an ID: /v1/job/a/plan
-// is not the job a/plan. Clients of the dialect escape the IDs of jobs and send those of volumes as they are.
-// So in the path of a volume a last segment that no route has is the end of the ID.
+// escapeID escapes the raw slashes of an ID if the path has only one meaning, so that the ID is one segment.
+// The routes define the segments that may follow an ID. So /v1/volume/csi/a/b/create is the volume a/b, and
+// /v1/job/a%2Fcreate stays the job a/create. A segment of no route does not belong to an ID: /v1/job/a/plan
+// is not the job a/plan. Clients of the dialect escape the IDs of jobs but not those of volumes. So in the
+// path of a volume a last segment of no route is the end of the ID.
 func escapeID(u *url.URL) {
 	path := u.EscapedPath()
 	for _, f := range families() {
@@ -29,34 +29,35 @@ func escapeID(u *url.URL) {
 		if suffix == "" && !f.raw(rest) {
 			return
 		}
-		if u.RawPath = f.prefix + strings.ReplaceAll(id, "/", "%2F") + suffix; u.Path == "" {
-			u.RawPath = ""
+		if u.Path != "" {
+			u.RawPath = f.prefix + strings.ReplaceAll(id, "/", "%2F") + suffix
 		}
 		return
 	}
 }
 
-// family are the routes that begin alike up to their ID.
+// family describes the routes that have the same prefix before their ID.
 type family struct {
 	prefix   string
 	suffixes []string
 }
 
-// The prefixes whose IDs may hold slashes, and that under which clients send them unescaped.
+// volumePrefix is the prefix after which clients send IDs unescaped.
 const volumePrefix = "/v1/volume/csi/"
 
+// slashed lists the prefixes of IDs that may have slashes.
 var slashed = []string{"/v1/job/", volumePrefix, "/v1/plugin/csi/"}
 
-// volumeVerbs are verbs that a client could ask of a volume and that berth has no route for.
+// volumeVerbs lists verbs that a client could try on a volume although berth has no route for them.
 var volumeVerbs = []string{"deregister", "expand", "register", "snapshot", "snapshots", "status"}
 
-// raw reports whether rest, the path behind the prefix, is an ID that no suffix of a route follows.
+// raw reports whether rest, the path after the prefix, is an ID without the suffix of a route.
 func (f family) raw(rest string) bool {
 	verb := rest[strings.LastIndexByte(rest, '/')+1:]
 	return f.prefix == volumePrefix && verb != "" && !slices.Contains(volumeVerbs, verb)
 }
 
-// families are found among the routes, so that no other place names a path.
+// families derives the families from the routes, so that no other place names a path.
 var families = sync.OnceValue(findFamilies)
 
 func findFamilies() []family {

@@ -8,14 +8,14 @@ import (
 
 var (
 	pluginList = route[[]*structs.CSIPluginListStub](get, "/v1/plugins",
-		ofTypeCSI(list(structs.CSIPluginList, nil,
+		ofTypeCSI(serveList(structs.CSIPluginList, nil,
 			func(a *structs.CSIPluginListResponse) []*structs.CSIPluginListStub { return a.Plugins })))
 	pluginGet = route[*structs.CSIPlugin](get, "/v1/plugin/csi/{id}",
-		read(structs.CSIPluginGet, bindPlugin,
+		serveRead(structs.CSIPluginGet, bindPlugin,
 			func(a *structs.CSIPluginGetResponse) any { return a.Plugin }))
 	// The dialect does not have this route.
 	pluginDelete = route[structs.Empty](remove, "/v1/plugin/csi/{id}",
-		write(structs.CSIPluginDelete, bindPluginDelete, done))
+		serveWrite(structs.CSIPluginDelete, bindPluginDelete, whole))
 )
 
 func bindPlugin(c *call, q *structs.CSIPluginGetRequest) error {
@@ -44,7 +44,7 @@ func (c *Client) Plugin(ctx context.Context, id string, q *Query) (
 	return pluginGet.fetch(ctx, c, id, q)
 }
 
-// PluginDelete forgets a plugin that nothing refers to.
+// PluginDelete deletes a plugin without references.
 func (c *Client) PluginDelete(ctx context.Context, id string) error {
 	return pluginDelete.exec(ctx, c, request{id: id})
 }

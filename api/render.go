@@ -29,7 +29,7 @@ const (
 	headerRetryExact  = "X-Berth-Retry-After" // the same as a duration: 250ms
 )
 
-// gzipFrom is the size from which an answer is worth compressing.
+// gzipFrom is the least size of an answer that is compressed.
 const gzipFrom = 2 << 10
 
 func (c *call) setIndex(index uint64) {
@@ -46,7 +46,7 @@ func (c *call) setMeta(m *structs.QueryMeta) {
 	}
 }
 
-// render writes an answer as JSON. A nil list is an empty one.
+// render writes an answer as JSON. A nil list becomes an empty one.
 func (c *call) render(answer any) { c.renderStatus(http.StatusOK, answer) }
 
 func (c *call) renderStatus(status int, answer any) {
@@ -59,11 +59,11 @@ func (c *call) renderStatus(status int, answer any) {
 		renderError(c.w, structs.Errorf(structs.KindInternal, "encoding the answer: %w", err))
 		return
 	}
-	c.write(status, d.buf)
+	c.writeBody(status, d.buf)
 }
 
-// beginJSON says that an answer in JSON follows: from then on it is too late for an error.
-func (c *call) beginJSON() http.Header {
+// setJSONHeaders sets the headers of an answer in JSON. The status cannot become an error after it.
+func (c *call) setJSONHeaders() http.Header {
 	c.began = true
 	h := c.w.Header()
 	h.Set("Content-Type", "application/json")
@@ -71,15 +71,15 @@ func (c *call) beginJSON() http.Header {
 	return h
 }
 
-// write writes a body that is whole, compressed where it is worth it.
-func (c *call) write(status int, body []byte) {
-	h := c.beginJSON()
-	if len(body) >= gzipFrom && c.takesGzip() {
+// writeBody writes a complete body and compresses a large one.
+func (c *call) writeBody(status int, body []byte) {
+	h := c.setJSONHeaders()
+	if len(body) >= gzipFrom && c.acceptsGzip() {
 		h.Set("Content-Encoding", "gzip")
 		c.w.WriteHeader(status)
 		zip := newGzip(c.w)
 		defer putGzip(zip)
-		_, _ = zip.Write(body) // an error means that the client is gone
+		_, _ = zip.Write(body) // it fails only if the client has disconnected
 		_ = zip.Close()
 		return
 	}
@@ -88,12 +88,12 @@ func (c *call) write(status int, body []byte) {
 	_, _ = c.w.Write(body)
 }
 
-func (c *call) takesGzip() bool {
+func (c *call) acceptsGzip() bool {
 	return strings.Contains(c.r.Header.Get("Accept-Encoding"), "gzip")
 }
 
-// gzips are compressors that are used again: each is large. They are quick rather than thorough, for most
-// answers go to a machine nearby.
+// gzips has compressors for reuse, because each is large. They favour speed over size, because most clients
+// are near.
 var gzips sync.Pool
 
 func newGzip(w io.Writer) *gzip.Writer {
@@ -101,16 +101,16 @@ func newGzip(w io.Writer) *gzip.Writer {
 		zip.Reset(w)
 		return zip
 	}
-	zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is one there is
+	zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // it fails only for an unknown level
 	return zip
 }
 
 func putGzip(zip *gzip.Writer) {
-	zip.Reset(io.Discard) // else the answer's connection would be kept
+	zip.Reset(io.Discard) // the pool must not keep the connection
 	gzips.Put(zip)
 }
 
-// encode writes an answer and a line end, for people over several lines.
+// encode writes an answer and a line end. ?pretty indents it.
 func (c *call) encode(d *draft, answer any) (err error) {
 	if pretty, _ := c.flag("pretty"); pretty {
 		var b bytes.Buffer
@@ -120,18 +120,17 @@ func (c *call) encode(d *draft, answer any) (err error) {
 		d.buf = append(d.buf, b.Bytes()...)
 		return err
 	}
-	if d.buf, err = d.Append(d.buf, answer); err == nil {
-		d.buf = append(d.buf, '\n')
-	}
+	d.buf, err = d.Append(d.buf, answer)
+	d.buf = append(d.buf, '\n')
 	return err
 }
 
-// renderError writes an error: its kind as the status and in a header, its text as the body.
+// renderError writes an error. The status and a header have its kind, and the body has its text.
 func renderError(w http.ResponseWriter, err error) {
 	kind := structs.KindOf(err)
-	if kind == structs.KindInternal && (errors.Is(err, context.DeadlineExceeded) ||
-		errors.Is(err, context.Canceled)) {
-		kind = structs.KindTimeout // the request was given up
+	ended := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	if kind == structs.KindInternal && ended {
+		kind = structs.KindTimeout // the context of the request has ended
 	}
 	h := w.Header()
 	h.Del("Content-Length")
@@ -145,20 +144,19 @@ func renderError(w http.ResponseWriter, err error) {
 	var other withStatus
 	if errors.As(err, &other) {
 		status = other.status
-		h.Set("Connection", "close") // nobody waits for the rest of the body
+		h.Set("Connection", "close") // the server does not read the rest of the body
 	}
 	http.Error(w, structs.Cut(err.Error(), structs.MaxErrorText), status)
 }
 
-// Busy answers each request with unavailable and when to come again.
+// Busy returns a handler that rejects each request with unavailable and the delay before a retry.
 func Busy(again time.Duration, text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		renderError(w, structs.Busy(again, "%s", text))
 	})
 }
 
-// withStatus is an error whose answer has another status than others of its kind. It is of a body that is not
-// read to its end.
+// withStatus is an error with a status of its own. It belongs to a body that is not read to its end.
 type withStatus struct {
 	error
 	status int

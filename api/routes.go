@@ -13,13 +13,13 @@ import (
 // Route is one line of the API.
 type Route struct {
 	Methods string // separated by blanks
-	Path    string // a pattern of net/http's ServeMux, without its method
+	Path    string // a pattern of net/http's ServeMux without a method
 	serve   serveFunc
-	Jobs    bool // its body may hold jobs or volumes, and be larger than others
-	Streams bool // its body or answer is a stream and not bounded
+	Jobs    bool // its body may have jobs or volumes, and therefore a larger bound
+	Streams bool // its body or its answer is a stream without a bound
 }
 
-// mostBody bounds the body of a request, in bytes; 0 does not.
+// mostBody returns the bound of a request's body in bytes. 0 is no bound.
 func (r Route) mostBody() int64 {
 	switch {
 	case r.Streams:
@@ -32,15 +32,15 @@ func (r Route) mostBody() int64 {
 
 const (
 	get    = "GET"
-	put    = "PUT POST" // the dialect takes both
+	put    = "PUT POST" // the dialect allows both
 	remove = "DELETE"
 )
 
-// routes are all routes, each declared in the file of its noun. Their order depends on the names of these
-// files, so only Routes reads them.
+// routes has all routes. The file of each noun declares its own. Their order depends on the names of these
+// files, so only Routes reads the variable.
 var routes []*Route
 
-// Routes returns the whole API in the order of paths, and of the methods of a path.
+// Routes returns all routes in the order of their paths. Of one path, reads come first and removals last.
 func Routes() []Route {
 	all := make([]Route, 0, len(routes))
 	for _, r := range routes {
@@ -54,7 +54,7 @@ func Routes() []Route {
 	return all
 }
 
-// handle declares a route that the client has no method for.
+// handle declares a route without a client method.
 func handle(methods, path string, serve serveFunc, options ...func(*Route)) *Route {
 	r := &Route{Methods: methods, Path: path, serve: serve}
 	for _, set := range options {
@@ -68,7 +68,7 @@ func handle(methods, path string, serve serveFunc, options ...func(*Route)) *Rou
 func holdsJobs(r *Route) { r.Jobs = true }
 func streams(r *Route)   { r.Streams = true }
 
-// endpoint is a route together with the client's call of it. The client decodes the answer into a T.
+// endpoint is a route together with its client call. The client decodes the answer into a T.
 type endpoint[T any] struct{ *Route }
 
 // route declares an endpoint.
@@ -76,19 +76,20 @@ func route[T any](methods, path string, serve serveFunc, options ...func(*Route)
 	return endpoint[T]{handle(methods, path, serve, options...)}
 }
 
-// fetch reads a resource. id is "" where the path has none.
-func (e endpoint[T]) fetch(ctx context.Context, c *Client, id string, q *Query) (T, *structs.QueryMeta,
-	error) {
+// fetch reads a resource. id is "" if the path has none.
+func (e endpoint[T]) fetch(
+	ctx context.Context, c *Client, id string, q *Query,
+) (T, *structs.QueryMeta, error) {
 	return e.do(ctx, c, request{id: id, query: queryValues(q)})
 }
 
-// exec calls an endpoint whose answer says nothing.
+// exec calls an endpoint and drops the answer.
 func (e endpoint[T]) exec(ctx context.Context, c *Client, r request) error {
 	_, _, err := e.do(ctx, c, r)
 	return err
 }
 
-// send calls an endpoint whose answer has no headers of interest.
+// send calls an endpoint and drops the headers of the answer.
 func (e endpoint[T]) send(ctx context.Context, c *Client, r request) (T, error) {
 	out, _, err := e.do(ctx, c, r)
 	return out, err
@@ -101,11 +102,11 @@ func (e endpoint[T]) do(ctx context.Context, c *Client, r request) (T, *structs.
 	return out, meta, err
 }
 
-// open calls an endpoint whose answer is no JSON. The caller closes its body.
+// open calls an endpoint whose answer is not JSON. The caller closes the body.
 func (e endpoint[T]) open(ctx context.Context, c *Client, r request) (*http.Response, error) {
 	r.route = e.Route
 	return c.open(ctx, r)
 }
 
-// method is the one that the client uses.
+// method returns the method that the client uses.
 func (r *Route) method() string { return strings.Fields(r.Methods)[0] }

@@ -10,8 +10,8 @@ import (
 	"berth/api"
 )
 
-// TestRoutes_AreInOrder holds that the list does not depend on the order of declarations: by path, and in a
-// path reads come first and removals last.
+// TestRoutes_AreInOrder holds that the list does not depend on the order of declarations. Its order is that
+// of paths. Of one path, reads come first and removals last.
 func TestRoutes_AreInOrder(t *testing.T) {
 	var lines []string
 	for _, r := range api.Routes() {

@@ -12,27 +12,28 @@ import (
 	"berth/structs"
 )
 
-// A list is written while it is read, row by row: neither the server nor the client that wants all of it
-// makes it whole in memory. Where the servers are in this process its rows are of one snapshot; elsewhere it
-// is fetched page by page.
+// The handler writes a list row by row while it reads the list, so that the list is never whole in memory. If
+// the server is in this process, the rows are of one snapshot. Otherwise the handler fetches them page by
+// page.
 
-// rowsPerPage is how many rows are fetched at once from servers elsewhere.
+// rowsPerPage is the number of rows in a page from another process.
 const rowsPerPage = 1000
 
-// A list is written in pieces: a small one first, so that who waits sees something, then large ones, which
+// The sizes of the chunks of a list. The first one is small so that the client sees rows soon. Large ones
 // cost less.
 const (
-	firstPiece = 32 << 10
-	nextPieces = 256 << 10
+	firstChunk = 32 << 10
+	nextChunks = 256 << 10
 )
 
-// rowStream is an answer that is a list of rows, each made when it is its turn.
+// rowStream calls do for each row of a list.
 type rowStream func(do func(row any) error) error
 
-// list is read for a method that answers a list. One that is a page, or that is to be read by people, is
-// fetched whole, as is, from servers elsewhere, one that waits for news.
-func list[Req, Resp, Row any](m structs.Method[Req, Resp], bind func(*call, *Req) error,
-	pick func(*Resp) []*Row) serveFunc {
+// serveList is like serveRead, for a method that returns a list. It fetches the list whole if the request
+// asks for one page or for indented JSON, and also if a server in another process blocks the query.
+func serveList[Req, Resp, Row any](
+	m structs.Method[Req, Resp], bind func(*call, *Req) error, pick func(*Resp) []*Row,
+) serveFunc {
 	return func(c *call) (any, error) {
 		req := new(Req)
 		q := any(req).(interface{ Query() *structs.QueryOptions }).Query()
@@ -49,7 +50,8 @@ func list[Req, Resp, Row any](m structs.Method[Req, Resp], bind func(*call, *Req
 			return nil, err
 		}
 		whole := pretty || q.PerPage > 0
-		if q.Stream = !whole; q.Stream && q.MinIndex == 0 {
+		q.Stream = !whole
+		if q.Stream && q.MinIndex == 0 {
 			q.PerPage = rowsPerPage
 		}
 		resp, err := rpc.Call(c.ctx(), c.h.Caller, m, req)
@@ -65,19 +67,20 @@ func list[Req, Resp, Row any](m structs.Method[Req, Resp], bind func(*call, *Req
 		if whole {
 			next = ""
 		} else {
-			meta.NextToken = "" // all there is follows
+			meta.NextToken = "" // the answer has all pages
 		}
 		if rows == nil {
-			rows = pages(c, m, req, pick(resp), next, pick)
+			rows = rowsOfPages(c, m, req, pick(resp), next, pick)
 		}
 		c.setMeta(meta)
 		return rows, nil
 	}
 }
 
-// pages are the rows of a page that is there and of those that follow it.
-func pages[Req, Resp, Row any](c *call, m structs.Method[Req, Resp], req *Req, page []*Row, next string,
-	pick func(*Resp) []*Row) rowStream {
+// rowsOfPages streams the rows of a page and fetches the following pages.
+func rowsOfPages[Req, Resp, Row any](
+	c *call, m structs.Method[Req, Resp], req *Req, page []*Row, next string, pick func(*Resp) []*Row,
+) rowStream {
 	return func(do func(any) error) error {
 		for {
 			for _, row := range page {
@@ -89,80 +92,78 @@ func pages[Req, Resp, Row any](c *call, m structs.Method[Req, Resp], req *Req, p
 			if next == "" || next == q.NextToken {
 				return nil
 			}
-			own := *req // the last one may be in use still
-			any(&own).(interface{ Query() *structs.QueryOptions }).Query().NextToken = next
-			req = &own
+			following := *req // a copy, because the last request may still be in use
+			any(&following).(interface{ Query() *structs.QueryOptions }).Query().NextToken = next
+			req = &following
 			resp, err := rpc.Call(c.ctx(), c.h.Caller, m, req)
 			if err != nil {
 				return err
 			}
-			page, next = pick(resp), any(resp).(interface{ Meta() *structs.QueryMeta }).Meta().NextToken
+			page = pick(resp)
+			next = any(resp).(interface{ Meta() *structs.QueryMeta }).Meta().NextToken
 		}
 	}
 }
 
-// renderRows writes a list as JSON while it is made.
+// renderRows writes a list as JSON while it reads the rows.
 func (c *call) renderRows(rows rowStream) error {
-	out := &pieces{c: c, draft: drafts.Get().(*draft)}
+	out := &chunkWriter{c: c, draft: drafts.Get().(*draft)}
 	defer out.release()
 	before := byte('[')
 	err := rows(func(row any) (err error) {
 		out.buf = append(out.buf, before)
 		before = ','
-		if out.buf, err = out.Append(out.buf, row); err != nil {
+		out.buf, err = out.Append(out.buf, row)
+		if err != nil {
 			return err
 		}
-		return out.flush()
+		return out.flushChunk()
 	})
 	if err != nil {
-		return err // what has been written is no JSON: nobody takes it for the whole
+		return err // the client cannot take the part for the whole, because the part is not valid JSON
 	}
 	if before == '[' {
 		out.buf = append(out.buf, '[')
 	}
 	out.buf = append(out.buf, "]\n"...)
-	return out.end()
+	return out.finish()
 }
 
-// draft is what an answer is made in before it is written.
+// draft is a buffer with an encoder.
 type draft struct {
 	fastjson.Encoder
 	buf []byte
 }
 
-// drafts are used again.
+// drafts has drafts for reuse.
 var drafts = sync.Pool{New: func() any { return new(draft) }}
 
-// release gives a draft back; nobody may have kept anything of it.
+// release returns a draft to the pool. The caller must not use its buffer afterwards.
 func (d *draft) release() {
-	if cap(d.buf) > 2*nextPieces {
-		d.buf = nil // one large row is no reason to keep so much
+	if cap(d.buf) > 2*nextChunks {
+		d.buf = nil // the pool does not keep the memory of a large row
 	}
 	d.buf = d.buf[:0]
 	drafts.Put(d)
 }
 
-// pieces writes an answer piece by piece, compressed if the client likes. One that fits the first piece is
-// written like any other answer.
-type pieces struct {
+// chunkWriter writes an answer in chunks and compresses it if the client accepts that. An answer that fits
+// into the first chunk is written like any other answer.
+type chunkWriter struct {
 	*draft
 	c   *call
-	out io.Writer // nil before the first piece
+	out io.Writer // nil before the first chunk
 	zip *gzip.Writer
 }
 
-// flush writes what has been gathered, if that is worth it.
-func (p *pieces) flush() error {
-	if len(p.buf) < firstPiece || p.out != nil && len(p.buf) < nextPieces {
+// flushChunk writes the buffer if it has the size of a chunk.
+func (p *chunkWriter) flushChunk() error {
+	if len(p.buf) < firstChunk || p.out != nil && len(p.buf) < nextChunks {
 		return nil
 	}
 	if p.out == nil {
-		p.begin()
+		p.writeHeader()
 	}
-	return p.write()
-}
-
-func (p *pieces) write() error {
 	if _, err := p.out.Write(p.buf); err != nil {
 		return err
 	}
@@ -175,10 +176,10 @@ func (p *pieces) write() error {
 	return http.NewResponseController(p.c.w).Flush()
 }
 
-func (p *pieces) begin() {
-	h := p.c.beginJSON()
+func (p *chunkWriter) writeHeader() {
+	h := p.c.setJSONHeaders()
 	p.out = p.c.w
-	if p.c.takesGzip() {
+	if p.c.acceptsGzip() {
 		h.Set("Content-Encoding", "gzip")
 		p.zip = newGzip(p.c.w)
 		p.out = p.zip
@@ -186,10 +187,10 @@ func (p *pieces) begin() {
 	p.c.w.WriteHeader(http.StatusOK)
 }
 
-// end writes what is left.
-func (p *pieces) end() error {
+// finish writes the rest of the buffer.
+func (p *chunkWriter) finish() error {
 	if p.out == nil {
-		p.c.write(http.StatusOK, p.buf)
+		p.c.writeBody(http.StatusOK, p.buf)
 		return nil
 	}
 	_, err := p.out.Write(p.buf)
@@ -199,8 +200,8 @@ func (p *pieces) end() error {
 	return err
 }
 
-// release gives back what is used again.
-func (p *pieces) release() {
+// release returns the draft and the compressor to their pools.
+func (p *chunkWriter) release() {
 	p.draft.release()
 	if p.zip != nil {
 		putGzip(p.zip)

@@ -68,7 +68,7 @@ func volumesAsRows(s *server, n int, each func(i int) error) {
 	})
 }
 
-func TestListsAreWholeHoweverTheyCome(t *testing.T) {
+func TestList_IsCompleteFromPagesAndFromRows(t *testing.T) {
 	s := newServer(t)
 	for _, n := range []int{0, 1, 7, 999, 1000, 1001, 3500} {
 		var want string
@@ -100,17 +100,18 @@ func TestListsAreWholeHoweverTheyCome(t *testing.T) {
 		}
 	}
 	volumesInPages(s, 50)
-	if resp, body := s.do(t, "GET", "/v1/volumes?per_page=20", ""); resp.Header.Get("X-Nomad-NextToken") != "20" || strings.Count(body, "ExternalID") != 20 {
-		t.Errorf("a page that was asked for: %v", resp.Header)
+	resp, body := s.do(t, "GET", "/v1/volumes?per_page=20", "")
+	if resp.Header.Get("X-Nomad-NextToken") != "20" || strings.Count(body, "ExternalID") != 20 {
+		t.Errorf("with per_page: %v", resp.Header)
 	}
-	if _, body := s.do(t, "GET", "/v1/volumes?pretty", ""); !strings.Contains(body, "\n    {") ||
-		strings.Count(body, "ExternalID") != 50 {
-		t.Errorf("for people: %.100s", body)
+	_, body = s.do(t, "GET", "/v1/volumes?pretty", "")
+	if !strings.Contains(body, "\n    {") || strings.Count(body, "ExternalID") != 50 {
+		t.Errorf("with pretty: %.100s", body)
 	}
 }
 
-// TestAListIsWrittenWhileItIsMade: the first rows arrive before the last one is made.
-func TestAListIsWrittenWhileItIsMade(t *testing.T) {
+// TestList_SendsTheFirstRowsBeforeTheLastIsRead blocks the last row until the client has the first.
+func TestList_SendsTheFirstRowsBeforeTheLastIsRead(t *testing.T) {
 	for _, encoding := range []string{"identity", "gzip"} {
 		s := newServer(t)
 		arrived := make(chan struct{})
@@ -131,7 +132,8 @@ func TestAListIsWrittenWhileItIsMade(t *testing.T) {
 		}
 		body := io.Reader(resp.Body)
 		if encoding == "gzip" {
-			if body, err = gzip.NewReader(resp.Body); err != nil {
+			body, err = gzip.NewReader(resp.Body)
+			if err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -148,7 +150,7 @@ func TestAListIsWrittenWhileItIsMade(t *testing.T) {
 	}
 }
 
-func TestAListThatFails(t *testing.T) {
+func TestList_BreaksOffAfterAnError(t *testing.T) {
 	s := newServer(t)
 	fail := func(at int) {
 		volumesAsRows(s, 5000, func(i int) error {
@@ -182,9 +184,9 @@ func (w *slowReader) Write(b []byte) (int, error) {
 	return w.ResponseRecorder.Write(b)
 }
 
-// TestASlowReaderOfAListHoldsUpNoWriter: what is written while a list of 10,000 is being read neither waits
-// for it nor shows in it.
-func TestASlowReaderOfAListHoldsUpNoWriter(t *testing.T) {
+// TestList_SlowReaderBlocksNoWriter holds that a write during the read of 10,000 rows does not wait for the
+// reader and does not show in the list.
+func TestList_SlowReaderBlocksNoWriter(t *testing.T) {
 	h, store := benchHandler(t, 1)
 	w := &slowReader{
 		ResponseRecorder: *httptest.NewRecorder(),
@@ -215,8 +217,8 @@ func TestASlowReaderOfAListHoldsUpNoWriter(t *testing.T) {
 	}
 }
 
-// TestAListMakesNoGarbagePerRow: what a list of 10,000 volumes costs in allocations is what a request costs.
-func TestAListMakesNoGarbagePerRow(t *testing.T) {
+// TestList_AllocatesNothingPerRow holds that a list of 10,000 volumes allocates as little as one request.
+func TestList_AllocatesNothingPerRow(t *testing.T) {
 	h, _ := benchHandler(t, 1)
 	req := httptest.NewRequest("GET", "/v1/volumes?type=csi", nil)
 	n := testing.AllocsPerRun(5, func() {

@@ -11,46 +11,45 @@ import (
 
 var (
 	volumeList = route[[]*structs.CSIVolumeListStub](get, "/v1/volumes",
-		ofTypeCSI(list(structs.CSIVolumeList, bindVolumeList,
+		ofTypeCSI(serveList(structs.CSIVolumeList, bindVolumeList,
 			func(a *structs.CSIVolumeListResponse) []*structs.CSIVolumeListStub { return a.Volumes })))
 	_ = handle(put, "/v1/volumes",
-		write(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
+		serveWrite(structs.CSIVolumeRegister, bindVolumesPut, volumesWritten), holdsJobs)
 	volumesExternal = route[*ExternalVolumes](get, "/v1/volumes/external",
-		read(structs.CSIVolumeExternal, bindExternal, func(a *structs.CSIVolumeExternalResponse) any {
+		serveRead(structs.CSIVolumeExternal, bindExternal, func(a *structs.CSIVolumeExternalResponse) any {
 			return ExternalVolumes{Volumes: a.Volumes, NextToken: a.NextToken, Warnings: a.Warnings}
 		}))
 	volumeGet = route[*structs.CSIVolumeDetail](get, "/v1/volume/csi/{id}",
-		read(structs.CSIVolumeGet, bindVolume,
+		serveRead(structs.CSIVolumeGet, bindVolume,
 			func(a *structs.CSIVolumeGetResponse) any { return redactDetail(a.Volume) }))
 	volumeRegister = route[volumesAnswer](put, "/v1/volume/csi/{id}",
-		write(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
+		serveWrite(structs.CSIVolumeRegister, bindVolumePut, volumesWritten), holdsJobs)
 	volumeDeregister = route[structs.Empty](remove, "/v1/volume/csi/{id}",
-		write(structs.CSIVolumeDeregister, bindVolumeDeregister, done))
+		serveWrite(structs.CSIVolumeDeregister, bindVolumeDeregister, whole))
 	volumeCreate = route[volumesAnswer](put, "/v1/volume/csi/{id}/create",
-		write(structs.CSIVolumeCreate, bindVolumePut, volumesWritten), holdsJobs)
+		serveWrite(structs.CSIVolumeCreate, bindVolumePut, volumesWritten), holdsJobs)
 	volumeDelete = route[structs.Empty](remove, "/v1/volume/csi/{id}/delete",
-		write(structs.CSIVolumeDelete, bindVolumeDelete, done))
+		serveWrite(structs.CSIVolumeDelete, bindVolumeDelete, whole))
 	volumeDetach = route[structs.CSIVolumeDetachResponse](remove, "/v1/volume/csi/{id}/detach",
-		write(structs.CSIVolumeDetach, bindVolumeDetach,
-			func(a *structs.CSIVolumeDetachResponse) any { return a }))
+		serveWrite(structs.CSIVolumeDetach, bindVolumeDetach, whole))
 	// The dialect does not have this route.
 	volumeRetry = route[structs.Empty](put, "/v1/volume/csi/{id}/retry",
-		write(structs.CSIVolumeRetry, bindVolumeRetry, done))
+		serveWrite(structs.CSIVolumeRetry, bindVolumeRetry, whole))
 	// The dialect does not have this route.
 	volumeClaims = route[[]*structs.CSIClaim](get, "/v1/volume/csi/{id}/claims",
-		list(structs.CSIClaimList, bindClaims,
+		serveList(structs.CSIClaimList, bindClaims,
 			func(a *structs.CSIClaimListResponse) []*structs.CSIClaim { return a.Claims }))
 )
 
-// ExternalVolumes is one page of volumes as their plugin lists them, in the dialect's shape. Warnings say
-// which part of the plugin's storage is missing, and why.
+// ExternalVolumes is a page of the plugin's own list of volumes, in the shape of the dialect. Warnings name
+// the missing parts of the plugin's storage and the reasons.
 type ExternalVolumes struct {
 	Volumes   []*structs.CSIVolumeExternalStub
 	NextToken string
 	Warnings  []string `json:",omitempty"`
 }
 
-// ofTypeCSI serves lists that the dialect has for several types: of the others berth has none.
+// ofTypeCSI serves lists that the dialect has for several types. berth has no volumes of other types.
 func ofTypeCSI(list serveFunc) serveFunc {
 	return func(c *call) (any, error) {
 		switch t := c.param("type"); t {
@@ -80,15 +79,16 @@ func bindClaims(c *call, q *structs.CSIClaimListRequest) error {
 }
 
 func bindExternal(c *call, q *structs.CSIVolumeExternalRequest) (err error) {
-	if q.PluginID = c.param("plugin_id"); q.PluginID == "" {
+	q.PluginID = c.param("plugin_id")
+	if q.PluginID == "" {
 		return badParam("plugin_id", "", "the ID of a plugin")
 	}
 	q.Secrets, err = c.secrets()
 	return err
 }
 
-// volumeBody is a volume that a client puts. What an answer shows beyond the volume itself may come back
-// in it and is dropped: it is put together anew whenever the volume is read.
+// volumeBody is a volume that a client writes. The fields that a read adds to the volume may come back in it
+// and are dropped.
 type volumeBody struct {
 	structs.CSIVolume
 	AccessMode, AttachmentMode, ReadAllocs, WriteAllocs, Allocations  json.RawMessage
@@ -148,8 +148,10 @@ func bindVolumeDelete(c *call, req *structs.CSIVolumeDeleteRequest) (err error) 
 }
 
 func bindVolumeDetach(c *call, req *structs.CSIVolumeDetachRequest) (err error) {
-	req.VolumeID, req.NodeID = c.id(), c.param("node")
-	req.Reason, req.By = c.param("reason"), c.param("by")
+	req.VolumeID = c.id()
+	req.NodeID = c.param("node")
+	req.Reason = c.param("reason")
+	req.By = c.param("by")
 	if req.NodeID == "" {
 		return badParam("node", "", "the ID of a node")
 	}
@@ -162,7 +164,7 @@ func bindVolumeRetry(c *call, req *structs.CSIVolumeRetryRequest) error {
 	return nil
 }
 
-// volumesAnswer is the dialect's answer to a put of volumes.
+// volumesAnswer is the dialect's answer to a write of volumes.
 type volumesAnswer struct {
 	Volumes  []*structs.CSIVolume
 	Warnings string
@@ -178,7 +180,7 @@ func volumesWritten(a *structs.CSIVolumeRegisterResponse) any {
 	return answer
 }
 
-// redactDetail hides mount flags. The answer may be shared with the state: it is copied where it changes.
+// redactDetail hides mount flags. It copies the parts that it changes, because the state may share them.
 func redactDetail(v *structs.CSIVolumeDetail) *structs.CSIVolumeDetail {
 	if v == nil {
 		return nil
@@ -194,7 +196,7 @@ func redactDetail(v *structs.CSIVolumeDetail) *structs.CSIVolumeDetail {
 	return &c
 }
 
-// VolumeFilter narrows a list of volumes to one plugin's, or to those in use on one node.
+// VolumeFilter selects the volumes of a plugin and those in use on a node. "" selects all.
 type VolumeFilter struct {
 	PluginID string
 	NodeID   string
@@ -221,24 +223,24 @@ func (c *Client) Volume(ctx context.Context, id string, q *Query) (
 	return volumeGet.fetch(ctx, c, id, q)
 }
 
-// VolumeClaims lists a volume's claims in the order of its line.
+// VolumeClaims lists the claims of a volume in the order of the claim queue.
 func (c *Client) VolumeClaims(ctx context.Context, id string, q *Query) (
 	[]*structs.CSIClaim, *structs.QueryMeta, error,
 ) {
 	return volumeClaims.fetch(ctx, c, id, q)
 }
 
-// VolumeRegister registers a volume that its plugin has already.
+// VolumeRegister registers an existing volume of a plugin.
 func (c *Client) VolumeRegister(ctx context.Context, v *structs.CSIVolume) (*structs.CSIVolume, error) {
 	return c.volumePut(ctx, volumeRegister, v)
 }
 
-// VolumeCreate has the plugin make a volume, and returns when it has.
+// VolumeCreate creates a volume at its plugin. It returns after the plugin has created the volume.
 func (c *Client) VolumeCreate(ctx context.Context, v *structs.CSIVolume) (*structs.CSIVolume, error) {
 	return c.volumePut(ctx, volumeCreate, v)
 }
 
-// volumeSent is a volume with its secrets in clear: their own type never shows them in JSON.
+// volumeSent is a volume with its secrets in clear text, because structs.Secrets hides them in JSON.
 type volumeSent struct {
 	*structs.CSIVolume
 	Secrets map[string]string
@@ -259,7 +261,7 @@ func (c *Client) volumePut(
 	return answer.Volumes[0], nil
 }
 
-// VolumeDeregister forgets a volume without touching it at its plugin.
+// VolumeDeregister deletes the row of a volume and leaves the volume at its plugin.
 func (c *Client) VolumeDeregister(ctx context.Context, id string, force bool) error {
 	return volumeDeregister.exec(ctx, c, request{
 		id:    id,
@@ -267,7 +269,7 @@ func (c *Client) VolumeDeregister(ctx context.Context, id string, force bool) er
 	})
 }
 
-// VolumeDelete has the plugin delete a volume, and forgets it.
+// VolumeDelete deletes a volume at its plugin and then its row.
 func (c *Client) VolumeDelete(ctx context.Context, id string, secrets structs.Secrets) error {
 	header, err := secretsHeader(secrets)
 	if err != nil {
@@ -276,8 +278,8 @@ func (c *Client) VolumeDelete(ctx context.Context, id string, secrets structs.Se
 	return volumeDelete.exec(ctx, c, request{id: id, header: header})
 }
 
-// VolumeDetachOptions say which node is to let go. Force releases the claims although the node cannot be
-// asked, or the plugin fails there; By and Reason are recorded.
+// VolumeDetachOptions select the node to detach from. Force releases the claims even if the node is
+// unreachable or the plugin fails there. By and Reason are recorded.
 type VolumeDetachOptions struct {
 	NodeID string
 	Force  bool
@@ -285,9 +287,10 @@ type VolumeDetachOptions struct {
 	By     string
 }
 
-// VolumeDetach has a node let go of a volume, and returns the proof of it.
-func (c *Client) VolumeDetach(ctx context.Context, id string,
-	o VolumeDetachOptions) (*structs.CSIVolumeDetachResponse, error) {
+// VolumeDetach detaches a volume from a node and returns the proof of it.
+func (c *Client) VolumeDetach(
+	ctx context.Context, id string, o VolumeDetachOptions,
+) (*structs.CSIVolumeDetachResponse, error) {
 	params := url.Values{"node": {o.NodeID}, "force": {strconv.FormatBool(o.Force)}}
 	if o.Reason != "" {
 		params.Set("reason", o.Reason)
@@ -299,12 +302,12 @@ func (c *Client) VolumeDetach(ctx context.Context, id string,
 	return &resp, err
 }
 
-// VolumeRetry has every failed operation of a volume tried again at once.
+// VolumeRetry retries all failed operations of a volume at once.
 func (c *Client) VolumeRetry(ctx context.Context, id string) error {
 	return volumeRetry.exec(ctx, c, request{id: id})
 }
 
-// VolumesExternal lists one page of volumes as a plugin knows them.
+// VolumesExternal returns a page of the plugin's own list of volumes.
 func (c *Client) VolumesExternal(ctx context.Context, pluginID string, q *Query) (*ExternalVolumes, error) {
 	params := queryValues(q)
 	params.Set("plugin_id", pluginID)

@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// TestVolumePut_TakesEveryFieldThatAReadShows keeps "read, change, put" working when the answer gets a field.
-func TestVolumePut_TakesEveryFieldThatAReadShows(t *testing.T) {
+// TestVolumePut_AcceptsEveryFieldOfARead keeps "read, change, write" working when the answer gets a field.
+func TestVolumePut_AcceptsEveryFieldOfARead(t *testing.T) {
 	s := newServer(t)
 	apitest.Answer(s.caller, structs.CSIVolumeCreate, structs.CSIVolumeRegisterResponse{})
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[structs.CSIVolumeDetail]()) {

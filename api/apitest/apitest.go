@@ -1,5 +1,5 @@
-// Package apitest stands in for the servers and the agent behind the HTTP API, in tests of the API and of
-// what calls it.
+// Package apitest has fakes of the servers and the agent behind the HTTP API, for tests of the API and of its
+// callers.
 package apitest
 
 import (
@@ -15,14 +15,14 @@ import (
 	"berth/structs"
 )
 
-// Recorded is a call that was made.
+// Recorded is one recorded call.
 type Recorded struct {
 	Method  string
 	Request any
 }
 
-// Caller answers remote procedures from functions and remembers what it was asked. A method that no
-// function is for is unavailable.
+// Caller answers remote procedures from functions and records the calls. A method without a function is
+// unavailable.
 type Caller struct {
 	mu    sync.Mutex
 	funcs map[string]func(ctx context.Context, req any) (any, error)
@@ -30,8 +30,9 @@ type Caller struct {
 }
 
 // On sets the function of a method.
-func On[Req, Resp any](c *Caller, m structs.Method[Req, Resp],
-	f func(ctx context.Context, req *Req) (*Resp, error)) {
+func On[Req, Resp any](
+	c *Caller, m structs.Method[Req, Resp], f func(ctx context.Context, req *Req) (*Resp, error),
+) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.funcs == nil {
@@ -40,12 +41,12 @@ func On[Req, Resp any](c *Caller, m structs.Method[Req, Resp],
 	c.funcs[m.Name] = func(ctx context.Context, req any) (any, error) { return f(ctx, req.(*Req)) }
 }
 
-// Answer lets a method give the same answer always.
+// Answer sets the response of a method.
 func Answer[Req, Resp any](c *Caller, m structs.Method[Req, Resp], resp Resp) {
 	On(c, m, func(context.Context, *Req) (*Resp, error) { return &resp, nil })
 }
 
-// Fail lets a method fail always.
+// Fail sets the error of a method.
 func Fail[Req, Resp any](c *Caller, m structs.Method[Req, Resp], err error) {
 	On(c, m, func(context.Context, *Req) (*Resp, error) { return nil, err })
 }
@@ -67,7 +68,7 @@ func (c *Caller) Call(ctx context.Context, method string, req, resp any) error {
 	return nil
 }
 
-// Take returns the calls made since it was last called.
+// Take returns the calls since the last Take.
 func (c *Caller) Take() []Recorded {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,15 +77,14 @@ func (c *Caller) Take() []Recorded {
 	return calls
 }
 
-// Agent is an agent that is what its fields say.
+// Agent is an agent whose methods return its fields.
 type Agent struct {
 	SelfIs    *api.AgentSelf
 	MembersAs []*structs.AgentMember
 	HealthIs  *api.AgentHealth
-	// StatsAre are those of the node with the ID Node.
-	StatsAre *structs.HostStats
-	Node     string
-	// MetricsAre answers /v1/metrics.
+	// StatsAre is the result of HostStats for the node with the ID Node.
+	StatsAre   *structs.HostStats
+	Node       string
 	MetricsAre api.Metrics
 	Logs       func(allocID, task, kind string) (string, error)
 	Snapshot   []byte
@@ -94,13 +94,13 @@ type Agent struct {
 	leaves   []string
 }
 
-// Metrics are metrics as the agent renders them.
+// Metrics has fixed metrics.
 type Metrics struct {
 	JSON any
 	Text string // for Prometheus; "" if it is not enabled
 }
 
-// Summary is JSON.
+// Summary returns JSON.
 func (m Metrics) Summary() (any, error) { return m.JSON, nil }
 
 // Prometheus serves Text.
@@ -111,16 +111,16 @@ func (m Metrics) Prometheus() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, m.Text) })
 }
 
-// Self is SelfIs.
+// Self returns SelfIs.
 func (a *Agent) Self() *api.AgentSelf { return a.SelfIs }
 
-// Members are MembersAs.
+// Members returns MembersAs.
 func (a *Agent) Members(context.Context) ([]*structs.AgentMember, error) { return a.MembersAs, nil }
 
-// Metrics are MetricsAre.
+// Metrics returns MetricsAre.
 func (a *Agent) Metrics() api.Metrics { return a.MetricsAre }
 
-// Leave records that it was called.
+// Leave records the call.
 func (a *Agent) Leave(_ context.Context, force bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -128,7 +128,7 @@ func (a *Agent) Leave(_ context.Context, force bool) error {
 	return nil
 }
 
-// ForceLeave records that it was called; a server that is no member is not found.
+// ForceLeave records the call. It returns not-found for a server that is not in MembersAs.
 func (a *Agent) ForceLeave(_ context.Context, node string, prune bool) error {
 	if !slices.ContainsFunc(a.MembersAs, func(m *structs.AgentMember) bool { return m.Name == node }) {
 		return structs.Errorf(structs.KindNotFound, "server %q is unknown", node)
@@ -146,10 +146,10 @@ func (a *Agent) Leaves() []string {
 	return slices.Clone(a.leaves)
 }
 
-// Health is HealthIs.
+// Health returns HealthIs.
 func (a *Agent) Health() *api.AgentHealth { return a.HealthIs }
 
-// SnapshotSave writes Snapshot; without one it is unavailable.
+// SnapshotSave writes Snapshot. It is unavailable without one.
 func (a *Agent) SnapshotSave(_ context.Context, w io.Writer) error {
 	if a.Snapshot == nil {
 		return structs.Errorf(structs.KindUnavailable, "there is no leader")
@@ -158,7 +158,7 @@ func (a *Agent) SnapshotSave(_ context.Context, w io.Writer) error {
 	return err
 }
 
-// SnapshotRestore keeps what it is given.
+// SnapshotRestore records the archive.
 func (a *Agent) SnapshotRestore(_ context.Context, r io.Reader) error {
 	b, err := io.ReadAll(r)
 	a.mu.Lock()
@@ -167,14 +167,14 @@ func (a *Agent) SnapshotRestore(_ context.Context, r io.Reader) error {
 	return err
 }
 
-// Restored is what SnapshotRestore was given last.
+// Restored returns the archive of the last SnapshotRestore.
 func (a *Agent) Restored() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.restored
 }
 
-// HostStats are StatsAre, of the node Node.
+// HostStats returns StatsAre for the node Node.
 func (a *Agent) HostStats(_ context.Context, nodeID string) (*structs.HostStats, error) {
 	if a.StatsAre == nil || nodeID != "" && nodeID != a.Node {
 		return nil, structs.Errorf(structs.KindNotFound, "node %s is not this agent's", nodeID)
@@ -182,7 +182,7 @@ func (a *Agent) HostStats(_ context.Context, nodeID string) (*structs.HostStats,
 	return a.StatsAre, nil
 }
 
-// LogFiles asks Logs.
+// LogFiles calls Logs.
 func (a *Agent) LogFiles(allocID, task, kind string) (string, error) {
 	if a.Logs == nil {
 		return "", structs.Errorf(structs.KindNotFound, "allocation %s is not here", allocID)

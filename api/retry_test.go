@@ -13,11 +13,11 @@ import (
 	"berth/structs"
 )
 
-// TestAReadThatIsRefusedIsAskedAgain by a client of the house, when it was told to; a write is not.
-func TestAReadThatIsRefusedIsAskedAgain(t *testing.T) {
-	var asked atomic.Int64
+// TestClient_RetriesARejectedRead after the delay that the agent names. It does not retry a write.
+func TestClient_RetriesARejectedRead(t *testing.T) {
+	var requests atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n := asked.Add(1); n%3 != 0 {
+		if n := requests.Add(1); n%3 != 0 {
 			w.Header().Set("X-Berth-Retry-After", "1ms")
 			w.Header().Set("X-Berth-Error-Kind", "unavailable")
 			w.WriteHeader(http.StatusServiceUnavailable)
@@ -28,18 +28,18 @@ func TestAReadThatIsRefusedIsAskedAgain(t *testing.T) {
 	defer srv.Close()
 	c := api.NewClient(api.ClientConfig{Address: srv.URL})
 	defer c.Close()
-	if _, _, err := c.Nodes(t.Context(), nil); err != nil || asked.Load() != 3 {
-		t.Errorf("%d times asked: %v", asked.Load(), err)
+	if _, _, err := c.Nodes(t.Context(), nil); err != nil || requests.Load() != 3 {
+		t.Errorf("a read: %d requests: %v", requests.Load(), err)
 	}
-	if err := c.NodePurge(t.Context(), "n"); structs.RetryAfter(err) == 0 || asked.Load() != 4 {
-		t.Errorf("a write: %d times asked: %v", asked.Load()-3, err)
+	if err := c.NodePurge(t.Context(), "n"); structs.RetryAfter(err) == 0 || requests.Load() != 4 {
+		t.Errorf("a write: %d requests: %v", requests.Load()-3, err)
 	}
 }
 
-func TestAReadIsNotAskedForEver(t *testing.T) {
-	var asked atomic.Int64
+func TestClient_BoundsTheRetriesOfARead(t *testing.T) {
+	var requests atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
+		requests.Add(1)
 		w.Header().Set("X-Berth-Retry-After", r.URL.Query().Get("namespace"))
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
@@ -47,13 +47,14 @@ func TestAReadIsNotAskedForEver(t *testing.T) {
 	c := api.NewClient(api.ClientConfig{Address: srv.URL})
 	defer c.Close()
 	_, _, err := c.Nodes(t.Context(), &api.Query{Namespace: "1ms"})
-	if n := asked.Load(); structs.RetryAfter(err) != time.Millisecond || n < 2 || n > 10 {
-		t.Errorf("%d times asked: %v", n, err)
+	if n := requests.Load(); structs.RetryAfter(err) != time.Millisecond || n < 2 || n > 10 {
+		t.Errorf("%d requests: %v", n, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	asked.Store(0)
-	if _, _, err := c.Nodes(ctx, &api.Query{Namespace: "1h"}); err == nil || asked.Load() != 1 {
-		t.Errorf("with little time: %d times asked: %v", asked.Load(), err)
+	requests.Store(0)
+	_, _, err = c.Nodes(ctx, &api.Query{Namespace: "1h"})
+	if err == nil || requests.Load() != 1 {
+		t.Errorf("with little time: %d requests: %v", requests.Load(), err)
 	}
 }
