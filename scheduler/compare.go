@@ -7,8 +7,8 @@ import (
 	"berth/structs"
 )
 
-// runs is what of a job its running tasks were started from: all of a group but how many of it there
-// are and where they may be.
+// runs holds the parts of a job from which its running tasks were started: all of a group but its count and
+// its constraints.
 type runs struct {
 	Name    string
 	PerNode bool
@@ -17,10 +17,13 @@ type runs struct {
 	Tasks   []structs.Task
 }
 
-// encodeRuns writes it as JSON, in which numbers in a task's config are equal whichever way they came.
+// encodeRuns encodes it as JSON, in which equal numbers in a task's config are equal whatever their Go type.
 func encodeRuns(j *structs.Job, g *structs.TaskGroup) []byte {
 	r := runs{Name: j.Name, PerNode: j.PerNode(), Meta: j.Meta, Group: *g}
-	r.Group.Count, r.Group.Constraints, r.Group.ReschedulePolicy, r.Group.Tasks = 0, nil, nil, nil
+	r.Group.Count = 0
+	r.Group.Constraints = nil
+	r.Group.ReschedulePolicy = nil
+	r.Group.Tasks = nil
 	for _, t := range g.Tasks {
 		task := *t
 		task.Constraints = nil
@@ -28,12 +31,12 @@ func encodeRuns(j *structs.Job, g *structs.TaskGroup) []byte {
 	}
 	out, err := json.Marshal(r)
 	if err != nil {
-		return nil // it cannot be compared, so it is not the same
+		return nil // sameRuns takes it for different
 	}
 	return out
 }
 
-// sameRuns reports whether tasks of the one version of the group may go on as tasks of the other.
+// sameRuns reports whether tasks of one version of the group may continue as tasks of the other.
 func sameRuns(a *structs.Job, ga *structs.TaskGroup, b *structs.Job, gb *structs.TaskGroup) bool {
 	if a == nil || ga == nil {
 		return false

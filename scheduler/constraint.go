@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-// constraint is one constraint, made ready to be asked of many nodes.
+// constraint is one constraint, compiled for many nodes.
 type constraint struct {
 	text  string // as people read it in a refusal
 	left  target
@@ -20,13 +20,13 @@ type constraint struct {
 	holds func(left, right value) bool
 }
 
-// value is what a target is on a node, if it is anything there.
+// value is the value of a target on a node, if it is set there.
 type value struct {
 	text string
 	set  bool
 }
 
-// operands are all but distinct_hosts, which looks at allocations and not at the node.
+// operands are all but distinct_hosts, which depends on allocations and not on the node.
 var operands = map[string]func(l, r value) bool{
 	"=":                              equal,
 	"==":                             equal,
@@ -47,8 +47,8 @@ var operands = map[string]func(l, r value) bool{
 	structs.ConstraintSemver:         semverFits,
 }
 
-// compile makes constraints ready. One that cannot be understood is met by no node.
-func compile(lists ...[]*structs.Constraint) []constraint {
+// compileConstraints compiles constraints. No node meets one with an unknown operand.
+func compileConstraints(lists ...[]*structs.Constraint) []constraint {
 	var out []constraint
 	for _, list := range lists {
 		for _, c := range list {
@@ -59,16 +59,22 @@ func compile(lists ...[]*structs.Constraint) []constraint {
 			if holds == nil {
 				holds = func(value, value) bool { return false }
 			}
-			out = append(out, constraint{text: structs.Cut(textOf(c), structs.MaxReason), left: targetOf(c.LTarget), right: targetOf(c.RTarget), holds: remembering(holds)})
+			out = append(out, constraint{
+				text:  structs.Cut(textOf(c), structs.MaxReason),
+				left:  targetOf(c.LTarget),
+				right: targetOf(c.RTarget),
+				holds: remembering(holds),
+			})
 		}
 	}
 	return out
 }
 
-// onlyNode is the ID of a node if constraints allow no other, "" if they do.
+// onlyNode returns the ID of the only node that the constraints allow, "" if there may be others.
 func onlyNode(lists ...[]*structs.Constraint) string {
 	for _, c := range slices.Concat(lists...) {
-		if c != nil && slices.Contains([]string{"=", "==", "is"}, c.Operand) && c.LTarget == "${node.unique.id}" && !strings.HasPrefix(c.RTarget, "${") {
+		if c != nil && slices.Contains([]string{"=", "==", "is"}, c.Operand) && c.LTarget == "${node.unique.id}" &&
+			!strings.HasPrefix(c.RTarget, "${") {
 			return c.RTarget
 		}
 	}
@@ -161,12 +167,14 @@ func listOf(v value) []string {
 
 func containsAll(l, r value) bool {
 	have := listOf(l)
-	return l.set && r.set && !slices.ContainsFunc(listOf(r), func(s string) bool { return !slices.Contains(have, s) })
+	return l.set && r.set && !slices.ContainsFunc(listOf(r),
+		func(s string) bool { return !slices.Contains(have, s) })
 }
 
 func containsAny(l, r value) bool {
 	have := listOf(l)
-	return l.set && r.set && slices.ContainsFunc(listOf(r), func(s string) bool { return slices.Contains(have, s) })
+	return l.set && r.set && slices.ContainsFunc(listOf(r),
+		func(s string) bool { return slices.Contains(have, s) })
 }
 
 func matches(l, r value) bool {

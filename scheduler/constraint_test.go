@@ -69,14 +69,14 @@ func TestConstraints(t *testing.T) {
 		{"${attr.kernel.name}", "is_not_set", "", false},
 		{"${attr.kernel.name}", "resembles", "linux", false},
 	} {
-		compiled := compile([]*structs.Constraint{{LTarget: c.left, Operand: c.operand, RTarget: c.right}})
+		compiled := compileConstraints([]*structs.Constraint{{LTarget: c.left, Operand: c.operand, RTarget: c.right}})
 		for range 2 { // the second time from memory
 			if got := compiled[0].met(n); got != c.want {
 				t.Errorf("%s %s %s: %v", c.left, c.operand, c.right, got)
 			}
 		}
 	}
-	if got := compile([]*structs.Constraint{nil, {Operand: structs.ConstraintDistinctHosts}}); len(got) != 0 {
+	if got := compileConstraints([]*structs.Constraint{nil, {Operand: structs.ConstraintDistinctHosts}}); len(got) != 0 {
 		t.Errorf("compiled %+v", got)
 	}
 }

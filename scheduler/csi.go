@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// volumeUse is one volume that one allocation wants, looked up.
+// volumeUse is one volume of one allocation, looked up.
 type volumeUse struct {
 	claim  *structs.CSIClaim
 	volume *structs.CSIVolume // nil: there is none
@@ -18,7 +18,7 @@ type volumeUse struct {
 	where  string             // that it is reachable from, for people; "" until asked for
 }
 
-// usesOf looks up the volumes that an allocation of the group with the index wants, by alias.
+// usesOf looks up the volumes of the allocation of the group with the index, by alias.
 func (p *planner) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 	var out []volumeUse
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
@@ -28,7 +28,10 @@ func (p *planner) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 		}
 		c := r.Claim(p.ns, index)
 		c.JobID, c.TaskGroup = p.eval.JobID, g.Name
-		u := volumeUse{claim: c, volume: state.Volume(p.tx, c.Namespace, c.VolumeID), keys: []string{structs.WakeVolume(c.Namespace, c.VolumeID)}}
+		u := volumeUse{
+			claim: c, volume: state.Volume(p.tx, c.Namespace, c.VolumeID),
+			keys: []string{structs.WakeVolume(c.Namespace, c.VolumeID)},
+		}
 		if u.volume != nil {
 			u.keys = append(u.keys, structs.WakePlugin(u.volume.PluginID))
 		}
@@ -37,8 +40,9 @@ func (p *planner) usesOf(g *structs.TaskGroup, index int) []volumeUse {
 	return out
 }
 
-// barred is why every node alike refuses: a volume is missing, not ready, or held by a claim that excludes ours.
-func (p *planner) barred(w *want) *refusal {
+// blockedEverywhere returns the reason for which every node refuses alike: a volume is missing, not ready, or
+// held by a claim that excludes this one.
+func (p *planner) blockedEverywhere(w *placement) *refusal {
 	if !w.looked {
 		w.uses, w.looked = p.usesOf(w.plan.group, w.index), true
 	}
@@ -51,7 +55,7 @@ func (p *planner) barred(w *want) *refusal {
 }
 
 func (p *planner) unclaimable(u volumeUse) string {
-	if ok, why := state.Claimable(p.tx, u.claim, p.letsGo); !ok {
+	if ok, why := state.Claimable(p.tx, u.claim, p.willRelease); !ok {
 		return why
 	}
 	if p.lacksController(u.volume.PluginID) {
@@ -71,12 +75,13 @@ func (p *planner) unclaimable(u volumeUse) string {
 }
 
 func placedToUse(i *structs.CSIClaim) string {
-	return fmt.Sprintf("allocation %s (job %s) is placed to use it as %s, %s", structs.ShortID(i.AllocID), i.JobID, i.AccessMode, i.Mode)
+	return fmt.Sprintf("allocation %s (job %s) is placed to use it as %s, %s",
+		structs.ShortID(i.AllocID), i.JobID, i.AccessMode, i.Mode)
 }
 
-// letsGo reports whether the claims of an allocation will be released by themselves: it has ended or is
-// to end, and its node is there to say that it has let go.
-func (p *planner) letsGo(allocID string) bool {
+// willRelease reports whether the claims of an allocation will be released without further action: it has
+// ended or will end, and its node is there to report that.
+func (p *planner) willRelease(allocID string) bool {
 	a := state.Alloc(p.tx, allocID)
 	if a == nil || p.lost(a.NodeID) {
 		return false
@@ -87,14 +92,17 @@ func (p *planner) letsGo(allocID string) bool {
 // lacksController reports whether the plugin needs a controller and none is healthy.
 func (p *planner) lacksController(plugin string) bool {
 	row := state.Plugin(p.tx, plugin)
-	return row != nil && row.ControllerRequired && !state.HealthyInstance(p.tx, plugin, structs.CSIKindController)
+	return row != nil && row.ControllerRequired &&
+		!state.HealthyInstance(p.tx, plugin, structs.CSIKindController)
 }
 
-// intend notes what an allocation that the plan places is going to claim.
-func (p *planner) intend(a *structs.Allocation, uses []volumeUse, v *view) {
+// addIntendedClaims records the claims that an allocation of the plan will make.
+func (p *planner) addIntendedClaims(a *structs.Allocation, uses []volumeUse, v *nodeView) {
 	for _, u := range uses {
 		c := *u.claim
-		c.AllocID, c.NodeID, c.PluginID = a.ID, a.NodeID, u.volume.PluginID
+		c.AllocID = a.ID
+		c.NodeID = a.NodeID
+		c.PluginID = u.volume.PluginID
 		p.intended[volumeKey(&c)] = append(p.intended[volumeKey(&c)], &c)
 		v.intended = append(v.intended, &c)
 	}
@@ -102,15 +110,15 @@ func (p *planner) intend(a *structs.Allocation, uses []volumeUse, v *view) {
 
 func volumeKey(c *structs.CSIClaim) string { return c.Namespace + "\x00" + c.VolumeID }
 
-// storage is one plugin on one node as the state has it; a plan does not change it.
+// storage is one plugin on one node in the state. A plan does not change it.
 type storage struct {
 	half    *structs.CSIPluginInstance
 	unfit   string                       // why the node's half cannot be used
 	volumes map[string]*structs.CSIClaim // that take a place; nil until asked for
 }
 
-// storageOn looks at a plugin on a node, once.
-func (p *planner) storageOn(v *view, plugin string) *storage {
+// storageOn looks up a plugin on a node, once.
+func (p *planner) storageOn(v *nodeView, plugin string) *storage {
 	if s := v.storage[plugin]; s != nil {
 		return s
 	}
@@ -119,7 +127,8 @@ func (p *planner) storageOn(v *view, plugin string) *storage {
 	case s.half == nil:
 		s.unfit = "CSI plugin " + plugin + " has no node instance here"
 	case !s.half.Healthy:
-		s.unfit = fmt.Sprintf("CSI plugin %s has no healthy node instance here (unhealthy%s)", plugin, colon(s.half.HealthDescription))
+		s.unfit = fmt.Sprintf("CSI plugin %s has no healthy node instance here (unhealthy%s)",
+			plugin, colon(s.half.HealthDescription))
 	}
 	if v.storage == nil {
 		v.storage = map[string]*storage{}
@@ -128,9 +137,9 @@ func (p *planner) storageOn(v *view, plugin string) *storage {
 	return s
 }
 
-// placesOn are a plugin's volumes that take a place on a node: claimed, waited for, attached or still being
-// detached.
-func (p *planner) placesOn(v *view, plugin string) map[string]*structs.CSIClaim {
+// attachedOn returns a plugin's volumes that count against the limit of a node: claimed, waiting, attached or
+// still detaching.
+func (p *planner) attachedOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
 	s := p.storageOn(v, plugin)
 	if s.volumes != nil {
 		return s.volumes
@@ -142,14 +151,15 @@ func (p *planner) placesOn(v *view, plugin string) map[string]*structs.CSIClaim 
 		}
 	}
 	for a := range state.AttachmentsByNode(p.tx, v.node.ID) {
-		if c := (&structs.CSIClaim{Namespace: a.Namespace, VolumeID: a.VolumeID}); a.PluginID == plugin && s.volumes[volumeKey(c)] == nil {
+		c := &structs.CSIClaim{Namespace: a.Namespace, VolumeID: a.VolumeID}
+		if a.PluginID == plugin && s.volumes[volumeKey(c)] == nil {
 			s.volumes[volumeKey(c)] = c
 		}
 	}
 	return s.volumes
 }
 
-// limit is how many volumes the plugin allows the node, 0 for any number.
+// limit returns the most volumes that the plugin allows the node, 0 for any number.
 func (s *storage) limit() int64 {
 	if s.half == nil || s.half.NodeInfo == nil {
 		return 0
@@ -164,7 +174,7 @@ func colon(description string) string {
 	return ": " + description
 }
 
-func pluginsHealthy(p *planner, w *want, v *view) *refusal {
+func pluginsHealthy(p *planner, w *placement, v *nodeView) *refusal {
 	for _, u := range w.uses {
 		if s := p.storageOn(v, u.volume.PluginID); s.unfit != "" {
 			return &refusal{reason: s.unfit, keys: u.keys}
@@ -173,16 +183,18 @@ func pluginsHealthy(p *planner, w *want, v *view) *refusal {
 	return nil
 }
 
-func volumesReachable(p *planner, w *want, v *view) *refusal {
+func volumesReachable(p *planner, w *placement, v *nodeView) *refusal {
 	for i := range w.uses {
 		u := &w.uses[i]
 		if u.volume.ReachableFrom(topologyOf(p.storageOn(v, u.volume.PluginID).half)) {
 			continue
 		}
 		if u.where == "" {
-			u.where = places(u.volume)
+			u.where = describeTopologies(u.volume)
 		}
-		return &refusal{reason: "CSI volume " + u.volume.ID + ": it is reachable only from " + u.where, keys: u.keys}
+		return &refusal{
+			reason: "CSI volume " + u.volume.ID + ": it is reachable only from " + u.where, keys: u.keys,
+		}
 	}
 	return nil
 }
@@ -194,8 +206,8 @@ func topologyOf(i *structs.CSIPluginInstance) *structs.CSITopology {
 	return i.NodeInfo.AccessibleTopology
 }
 
-// places writes the topologies of a volume.
-func places(v *structs.CSIVolume) string {
+// describeTopologies formats the topologies of a volume.
+func describeTopologies(v *structs.CSIVolume) string {
 	var out []string
 	for _, t := range v.Topologies {
 		if t == nil { // an older version let it in
@@ -205,18 +217,18 @@ func places(v *structs.CSIVolume) string {
 		for _, k := range slices.Sorted(maps.Keys(t.Segments)) {
 			parts = append(parts, k+"="+t.Segments[k])
 		}
-		out = append(out, brief(parts, ","))
+		out = append(out, joinBrief(parts, ","))
 	}
-	return brief(out, " or ")
+	return joinBrief(out, " or ")
 }
 
-// volumesWithinLimit counts, for each plugin, the different volumes that take a place on the node, those of
-// allocations that are placed there and have not claimed yet, and those of this allocation.
-func volumesWithinLimit(p *planner, w *want, v *view) *refusal {
+// volumesWithinLimit counts, for each plugin, the different volumes that count against the node's limit,
+// those of allocations that are placed there and have not claimed yet, and those of this allocation.
+func volumesWithinLimit(p *planner, w *placement, v *nodeView) *refusal {
 	for _, u := range w.uses {
 		plugin := u.volume.PluginID
 		limit := p.storageOn(v, plugin).limit()
-		if limit <= 0 || int64(len(p.placesOn(v, plugin))+v.wanted+len(v.intended)+len(w.uses)) <= limit {
+		if limit <= 0 || int64(len(p.attachedOn(v, plugin))+v.wanted+len(v.intended)+len(w.uses)) <= limit {
 			continue
 		}
 		there := p.volumesOn(v, plugin)
@@ -227,16 +239,18 @@ func volumesWithinLimit(p *planner, w *want, v *view) *refusal {
 			}
 		}
 		if len(there) > before && int64(len(there)) > limit {
-			return &refusal{reason: fmt.Sprintf("CSI plugin %s has its limit of %d volumes on this node", plugin, limit),
-				keys: append(p.wakesOf(there), structs.WakePlugin(plugin))}
+			return &refusal{
+				reason: fmt.Sprintf("CSI plugin %s has its limit of %d volumes on this node", plugin, limit),
+				keys:   append(p.keysOfVolumes(there), structs.WakePlugin(plugin)),
+			}
 		}
 	}
 	return nil
 }
 
-// volumesOn are the volumes of a plugin that take, or are about to take, a place on a node.
-func (p *planner) volumesOn(v *view, plugin string) map[string]*structs.CSIClaim {
-	there := maps.Clone(p.placesOn(v, plugin))
+// volumesOn returns the volumes of a plugin that count, or will count, against the limit of a node.
+func (p *planner) volumesOn(v *nodeView, plugin string) map[string]*structs.CSIClaim {
+	there := maps.Clone(p.attachedOn(v, plugin))
 	add := func(cs []*structs.CSIClaim) {
 		for _, c := range cs {
 			if c.PluginID == plugin && !p.stopped[c.AllocID] {
@@ -251,16 +265,17 @@ func (p *planner) volumesOn(v *view, plugin string) map[string]*structs.CSIClaim
 	return there
 }
 
-// mostWakes is how many volumes an evaluation waits for because nodes have as many as they may. Where there are
-// more, it looks again after a while, too.
+// maxKeys is the most volumes whose release an evaluation waits for because of full nodes. If there are more,
+// it is also retried after retryDelay.
 const (
-	mostWakes = 1024
-	aWhile    = time.Minute
+	maxKeys    = 1024
+	retryDelay = time.Minute
 )
 
-// wakesOf are the keys of what would make room on a node.
-func (p *planner) wakesOf(there map[string]*structs.CSIClaim) []string {
-	if p.crowded = p.crowded || p.wakes+len(there) > mostWakes; p.crowded {
+// keysOfVolumes returns the unblock keys of the volumes on a node.
+func (p *planner) keysOfVolumes(there map[string]*structs.CSIClaim) []string {
+	p.tooManyKeys = p.tooManyKeys || p.namedVolumes+len(there) > maxKeys
+	if p.tooManyKeys {
 		return nil
 	}
 	var keys []string
@@ -269,6 +284,6 @@ func (p *planner) wakesOf(there map[string]*structs.CSIClaim) []string {
 			keys = append(keys, structs.WakeVolume(there[k].Namespace, there[k].VolumeID))
 		}
 	}
-	p.wakes += len(keys)
+	p.namedVolumes += len(keys)
 	return keys
 }

@@ -241,7 +241,7 @@ func TestTopology_NullIsEverywhere(t *testing.T) {
 	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
 	w.run("db")
 	w.wantPlaced("db", "0@n1")
-	if got := places(state.Volume(w.s.Read(), structs.DefaultNamespace, "db")); got != "node=n3" {
+	if got := describeTopologies(state.Volume(w.s.Read(), structs.DefaultNamespace, "db")); got != "node=n3" {
 		t.Errorf("shown as %q", got)
 	}
 }

@@ -1,24 +1,27 @@
-// Package scheduler plans: from one consistent state and one evaluation it works out what is to be
-// placed, stopped and changed, so that the job is as its specification wants it.
+// Package scheduler computes plans: from one consistent state and one evaluation, the allocations to place, stop
+// and update so that the job matches its specification.
 //
 // Its laws:
 //
-//   - It is pure. It reads a snapshot, no clock and no network, and what it decides takes effect only
-//     when the plan is applied to the log, which checks it again. Its only chance is in new ids.
-//   - Planning again right after a plan was applied finds nothing to do.
-//   - A node is never given more than it has; of allocations that exclude each other from a volume it
-//     places one, counting those placed before that have not claimed yet and those of the same plan.
-//   - To place an allocation costs the same in a fleet of any size. It goes by the volume, the plugin or the node
-//     that it names, and where these leave many nodes to a sample of them, begun elsewhere by each evaluation
-//     (node_iterator.go). What is counted in its metrics are the nodes that were looked at.
-//   - That nothing fits is said when every node was asked. A group that cannot be placed says for each filter how
-//     many nodes it refused and why, and its blocked evaluation names the keys of everything that could make room.
-//     Who has waited since then asks those with more room, and a few others in turn, if it is known which these are.
-//     What bars an allocation from all nodes alike, as a volume that is held, is said with 0 nodes: none was asked.
-//   - An evaluation of a job per node that is about one node looks at that node and at no other.
-//   - An allocation that is to be replaced by a newer version of itself keeps running while there is no
-//     place for the newer one; one whose node drains, or that an operator stops, does not.
+//   - It is pure. It reads a snapshot, no clock and no network. Its decisions take effect only when the log
+//     applies the plan, which checks it again. Only new IDs are random.
+//   - A second plan right after a plan was applied is empty.
+//   - A node never gets more than it has. Of allocations that exclude each other from a volume it places one.
+//     It counts allocations that are placed and have not claimed yet, and those of the same plan.
+//   - The cost of a placement does not depend on the size of the fleet. The candidates come from the volume,
+//     the plugin or the node that the allocation names. If these are many nodes, it looks at a sample, which
+//     begins at another node for each evaluation (node_iterator.go). The metrics count the nodes that it
+//     looked at.
+//   - It says that nothing fits only after it has asked every node. A group without a place counts the
+//     refusing nodes by filter and reason. Its blocked evaluation names the unblock keys of everything that
+//     could free capacity. An evaluation that was unblocked asks the nodes with freed capacity, and a few
+//     others in turn, if these nodes are known. What blocks an allocation on all nodes alike, for example a
+//     held volume, has a count of 0 nodes: it asked none.
+//   - An evaluation of a per-node job for one node looks at that node only.
+//   - An allocation that a newer version of itself replaces keeps running until there is a place for the
+//     newer one. One whose node drains, or that an operator stops, does not.
 //
-// Reading order: process.go (the frame), reconcile.go and pernode.go (what is wanted against what is
-// there), place.go and node_iterator.go (the choice of a node), feasible.go and csi.go (the filters), rank.go (the scores).
+// Reading order: process.go (the frame), reconcile.go and pernode.go (the job against its allocations),
+// place.go and node_iterator.go (the choice of a node), feasible.go and csi.go (the filters), rank.go (the
+// scores).
 package scheduler

@@ -23,11 +23,11 @@ const (
 	filterResources   = "resources"
 )
 
-// outside are the filters by which a node is no candidate of the job at all.
-var outside = map[string]bool{filterEligibility: true, filterDatacenter: true, filterPool: true}
+// notCandidates are the filters by which a node is no candidate of the job at all.
+var notCandidates = map[string]bool{filterEligibility: true, filterDatacenter: true, filterPool: true}
 
-// groupFilter asks something of a node that is the same for every allocation of a group. It answers "" or
-// why the node is refused.
+// groupFilter checks a condition that is the same for every allocation of a group. It returns "" or the
+// reason of the refusal.
 type groupFilter struct {
 	name  string
 	check func(g *groupPlan, n *structs.Node) string
@@ -41,10 +41,10 @@ var groupFilters = []groupFilter{
 	{filterConstraint, meetsConstraints},
 }
 
-// placeFilter asks something that depends on the allocation or on what the plan has placed before.
+// placeFilter checks a condition that depends on the allocation or on the plan so far.
 type placeFilter struct {
 	name  string
-	check func(p *planner, w *want, v *view) *refusal
+	check func(p *planner, w *placement, v *nodeView) *refusal
 }
 
 var placeFilters = []placeFilter{
@@ -55,20 +55,20 @@ var placeFilters = []placeFilter{
 	{filterResources, resourcesFit},
 }
 
-// groupPlan is a group with what is worked out once for all its allocations.
+// groupPlan is a group with values that are computed once for all its allocations.
 type groupPlan struct {
-	job         *structs.Job
-	group       *structs.TaskGroup
-	ask         structs.Resources
-	drivers     []string
-	constraints []constraint
-	distinct    string           // distinct_hosts: "job", "group" or ""
-	only        string           // the ID of the one node that constraints allow, ""
-	pools       map[string]*pool // by source
-	candidates  []*structs.Node  // of all nodes, by ID
-	static      *tally           // of all nodes; nil until somebody must look at all
-	failed      *tally           // the first failure to place
-	queued      int
+	job           *structs.Job
+	group         *structs.TaskGroup
+	ask           structs.Resources
+	drivers       []string
+	constraints   []constraint
+	distinct      string                   // distinct_hosts: "job", "group" or ""
+	only          string                   // the ID of the one node that constraints allow, ""
+	candidateSets map[string]*candidateSet // by source
+	passing       []*structs.Node          // of all nodes, by ID
+	static        *tally                   // of all nodes; nil until somebody must look at all
+	failed        *tally                   // the first failure to place
+	queued        int
 }
 
 func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
@@ -80,7 +80,7 @@ func newGroupPlan(j *structs.Job, g *structs.TaskGroup) *groupPlan {
 			p.drivers = append(p.drivers, t.Driver)
 		}
 	}
-	p.constraints, p.only = compile(lists...), onlyNode(lists...)
+	p.constraints, p.only = compileConstraints(lists...), onlyNode(lists...)
 	switch {
 	case wantsDistinct(j.Constraints):
 		p.distinct = "job"
@@ -96,33 +96,33 @@ func wantsDistinct(list []*structs.Constraint) bool {
 	})
 }
 
-// sift keeps the nodes that the group's own filters let through and counts the others, once.
-func (g *groupPlan) sift(nodes []*structs.Node) {
+// filter keeps the nodes that pass the group's own filters and counts the others, once.
+func (g *groupPlan) filter(nodes []*structs.Node) {
 	if g.static != nil {
 		return
 	}
 	g.static = newTally()
 	for _, n := range nodes {
-		if g.sorted(g.static, n) {
-			g.candidates = append(g.candidates, n)
+		if g.admit(g.static, n) {
+			g.passing = append(g.passing, n)
 		}
 	}
 }
 
-// sorted counts a node, and reports whether the group's own filters let it through.
-func (g *groupPlan) sorted(t *tally, n *structs.Node) bool {
-	r := g.refuses(n)
+// admit counts a node and reports whether it passes the group's own filters.
+func (g *groupPlan) admit(t *tally, n *structs.Node) bool {
+	r := g.checkNode(n)
 	if r == nil {
-		t.count(n, "")
+		t.countNode(n, "")
 		return true
 	}
-	t.refuse(n, *r)
-	t.count(n, r.filter)
+	t.countRefusal(n, *r)
+	t.countNode(n, r.filter)
 	return false
 }
 
-// count counts a node as the dialect does: the pool's, those of the datacenters, those looked at.
-func (t *tally) count(n *structs.Node, refusedBy string) {
+// countNode counts a node as the dialect does: in the pool, in the datacenters, looked at.
+func (t *tally) countNode(n *structs.Node, refusedBy string) {
 	switch refusedBy {
 	case filterEligibility, filterPool:
 		return
@@ -135,13 +135,14 @@ func (t *tally) count(n *structs.Node, refusedBy string) {
 	t.metric.NodesEvaluated++
 }
 
-// candidate reports whether the node was let through.
-func (g *groupPlan) candidate(n *structs.Node) bool {
-	_, found := slices.BinarySearchFunc(g.candidates, n, func(a, b *structs.Node) int { return strings.Compare(a.ID, b.ID) })
+// passes reports whether the node has passed filter.
+func (g *groupPlan) passes(n *structs.Node) bool {
+	_, found := slices.BinarySearchFunc(g.passing,
+		n, func(a, b *structs.Node) int { return strings.Compare(a.ID, b.ID) })
 	return found
 }
 
-func (g *groupPlan) refuses(n *structs.Node) *refusal {
+func (g *groupPlan) checkNode(n *structs.Node) *refusal {
 	for _, f := range groupFilters {
 		if why := f.check(g, n); why != "" {
 			return &refusal{filter: f.name, reason: why}
@@ -150,9 +151,9 @@ func (g *groupPlan) refuses(n *structs.Node) *refusal {
 	return nil
 }
 
-// fits reports whether a node that runs an allocation of the group may go on to do so: whether new ones
-// may come to it does not matter.
-func (g *groupPlan) fits(n *structs.Node) string {
+// checkRunning returns the reason for which a node may no longer run an allocation of the group, "" if it
+// may. It does not matter whether the node takes new ones.
+func (g *groupPlan) checkRunning(n *structs.Node) string {
 	for _, f := range groupFilters {
 		if f.name == filterEligibility || f.name == filterDriver {
 			continue
@@ -182,11 +183,11 @@ func inDatacenter(g *groupPlan, n *structs.Node) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("datacenter %s is not one of %s", n.Datacenter, brief(g.job.Datacenters, ", "))
+	return fmt.Sprintf("datacenter %s is not one of %s", n.Datacenter, joinBrief(g.job.Datacenters, ", "))
 }
 
-// brief joins texts as far as a reason may show them.
-func brief(all []string, between string) string {
+// joinBrief joins texts to the length that a reason may have.
+func joinBrief(all []string, between string) string {
 	var b strings.Builder
 	for i, text := range all {
 		if b.Len() > structs.MaxReason/2 {
@@ -201,7 +202,7 @@ func brief(all []string, between string) string {
 	return b.String()
 }
 
-// allPools is the node pool of a job that takes the nodes of every pool.
+// allPools is the node pool of a job that may use the nodes of every pool.
 const allPools = "all"
 
 func inPool(g *groupPlan, n *structs.Node) string {
@@ -255,9 +256,9 @@ func meetsConstraints(g *groupPlan, n *structs.Node) string {
 	return ""
 }
 
-func onDistinctHosts(p *planner, w *want, v *view) *refusal {
+func onDistinctHosts(p *planner, w *placement, v *nodeView) *refusal {
 	switch {
-	case w.plan.distinct == "job" && v.ofJob() > 0:
+	case w.plan.distinct == "job" && v.jobAllocs() > 0:
 		return &refusal{reason: "distinct_hosts: the node has an allocation of the job"}
 	case w.plan.distinct == "group" && v.groups[w.plan.group.Name] > 0:
 		return &refusal{reason: "distinct_hosts: the node has an allocation of the group"}
@@ -265,7 +266,7 @@ func onDistinctHosts(p *planner, w *want, v *view) *refusal {
 	return nil
 }
 
-func resourcesFit(_ *planner, w *want, v *view) *refusal {
+func resourcesFit(_ *planner, w *placement, v *nodeView) *refusal {
 	if short := v.node.Available().Exceeded(v.used.Add(w.plan.ask)); short != "" {
 		return &refusal{reason: short + " exhausted", dimension: short}
 	}

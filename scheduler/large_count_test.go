@@ -89,13 +89,13 @@ func TestCount_OfManyVolumesNamesFewOfThem(t *testing.T) {
 	w.nodes("a")
 	w.job(aJob("j", structs.JobService, count(2_000_000_000), volume("v", structs.CSISingleNodeWriter, true)))
 	p := bounded(t, w, w.eval("j"))
-	if p.Blocked == nil || len(p.Blocked.BlockedOn) > mostWakes+8 || len(p.Followups) != 1 {
+	if p.Blocked == nil || len(p.Blocked.BlockedOn) > maxKeys+8 || len(p.Followups) != 1 {
 		t.Fatalf("%d keys, %d follow-ups", len(p.Blocked.BlockedOn), len(p.Followups))
 	}
 	if !slices.Contains(p.Blocked.BlockedOn, structs.WakeCapacity) {
 		t.Error("it does not wait for capacity")
 	}
-	if due := time.Unix(0, p.Followups[0].WaitUntil).Sub(w.clock); due != aWhile {
+	if due := time.Unix(0, p.Followups[0].WaitUntil).Sub(w.clock); due != retryDelay {
 		t.Errorf("it looks again after %s", due)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// refusal is why a filter lets a node not have an allocation.
+// refusal is the reason for which a filter refuses a node.
 type refusal struct {
 	filter    string
 	reason    string
@@ -33,7 +33,7 @@ func newTally() *tally {
 	return t
 }
 
-// tallyOf is the tally that a metric was made of, without its keys.
+// tallyOf returns the tally of a metric, without its keys.
 func tallyOf(m *structs.AllocMetric) *tally {
 	t := newTally()
 	was := &tally{metric: *m}
@@ -56,15 +56,15 @@ func (t *tally) clone() *tally {
 	return c
 }
 
-// refuse counts a refusal by the dialect's words and by ours.
-func (t *tally) refuse(n *structs.Node, r refusal) {
+// countRefusal counts a refusal under the names of the dialect and under berth's.
+func (t *tally) countRefusal(n *structs.Node, r refusal) {
 	r.reason = structs.Cut(r.reason, structs.MaxReason)
 	t.refusals[[2]string{r.filter, r.reason}]++
 	for _, k := range r.keys {
 		t.keys[k] = true
 	}
 	switch {
-	case outside[r.filter]: // the dialect does not count them among those evaluated
+	case notCandidates[r.filter]: // the dialect does not count them among those evaluated
 	case r.dimension != "":
 		t.metric.NodesExhausted++
 		t.metric.DimensionExhausted[r.dimension]++
@@ -76,8 +76,8 @@ func (t *tally) refuse(n *structs.Node, r refusal) {
 	}
 }
 
-// bar counts a refusal that is every node's, so that none was asked.
-func (t *tally) bar(r refusal) {
+// noteBlocked records a refusal by all nodes alike, none of which was asked.
+func (t *tally) noteBlocked(r refusal) {
 	r.reason = structs.Cut(r.reason, structs.MaxReason)
 	t.refusals[[2]string{r.filter, r.reason}] += 0
 	t.metric.ConstraintFiltered[r.reason] += 0
@@ -92,13 +92,13 @@ func countClass(m map[string]int, n *structs.Node) {
 	}
 }
 
-// others stands for what a metric counts without naming it.
-const others = "others"
+// otherReasons stands for everything that a metric counts without a name.
+const otherReasons = "others"
 
-// finished is the metric with its refusals in order: most nodes first. A metric is a part of a log entry, and
-// its texts come from the job and from the nodes: it names at most so many reasons, and four times as many
-// datacenters and classes.
-func (t *tally) finished(most int) *structs.AllocMetric {
+// toMetric returns the metric with its refusals in order: most nodes first. A metric is a part of a log
+// entry, and its texts come from the job and the nodes: it names at most the given number of reasons, and
+// four times as many datacenters and classes.
+func (t *tally) toMetric(most int) *structs.AllocMetric {
 	m := t.clone().metric
 	for at, nodes := range t.refusals {
 		m.Refusals = append(m.Refusals, &structs.PlacementRefusal{Filter: at[0], Reason: at[1], Nodes: nodes})
@@ -114,15 +114,15 @@ func (t *tally) finished(most int) *structs.AllocMetric {
 	return &m
 }
 
-// firstRefusals keeps the first refusals and adds the others up in one.
+// firstRefusals keeps the first refusals and sums up the others.
 func firstRefusals(all []*structs.PlacementRefusal, most int) []*structs.PlacementRefusal {
 	if len(all) <= most {
 		return all
 	}
-	rest := &structs.PlacementRefusal{Filter: others, Reason: "further reasons, which are not named"}
+	rest := &structs.PlacementRefusal{Filter: otherReasons, Reason: "further reasons, which are not named"}
 	kept := make([]*structs.PlacementRefusal, 0, most+1)
 	for _, r := range all {
-		if len(kept) < most && r.Filter != others {
+		if len(kept) < most && r.Filter != otherReasons {
 			kept = append(kept, r)
 		} else {
 			rest.Nodes += r.Nodes
@@ -131,7 +131,7 @@ func firstRefusals(all []*structs.PlacementRefusal, most int) []*structs.Placeme
 	return append(kept, rest)
 }
 
-// largest keeps the largest counts and adds the others up in one.
+// largest keeps the largest counts and sums up the others.
 func largest(counts map[string]int, most int) map[string]int {
 	if len(counts) <= most {
 		return counts
@@ -141,16 +141,16 @@ func largest(counts map[string]int, most int) map[string]int {
 	})
 	kept := map[string]int{}
 	for _, k := range keys {
-		if len(kept) < most && k != others {
+		if len(kept) < most && k != otherReasons {
 			kept[k] = counts[k]
 		} else {
-			kept[others] += counts[k]
+			kept[otherReasons] += counts[k]
 		}
 	}
 	return kept
 }
 
-// metricBytes is about the size of a metric in a log entry.
+// metricBytes returns about the size of a metric in a log entry.
 func metricBytes(m *structs.AllocMetric) int {
 	size := 512
 	for _, r := range m.Refusals {

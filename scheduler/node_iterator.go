@@ -13,43 +13,49 @@ import (
 	"berth/structs"
 )
 
-// An allocation is placed on the best of a sample of the nodes that would take it: the sample begins anywhere,
-// another place for each evaluation, and ends when enough nodes would take it, or when many were looked at and some
-// of them would. So the cost of placing does not depend on the size of the fleet; and that nothing fits is said
-// only when every node was asked.
+// The scheduler places an allocation on the best node of a sample of feasible nodes. The sample begins at
+// another node for each evaluation. It ends when it has enough feasible nodes, or when it has looked at many
+// nodes and some of them are feasible. So the cost of a placement does not depend on the size of the fleet,
+// and the scheduler says that nothing fits only after it has asked every node.
 const (
-	enough   = 64
-	patience = 512
-	stride   = 32 // nodes are read so many at a time
-	stretch  = 64 // nodes that are asked again by who asked all, beside those with more room since
+	enough       = 64  // feasible nodes of a sample
+	maxSampled   = 512 // nodes that a sample looks at, if one of them is feasible
+	readBatch    = 32  // nodes that one read returns
+	retriedNodes = 64  // nodes that an unblocked evaluation asks beside those with freed capacity
 )
 
-// source is where nodes are taken from: those that may do, by ID, from one on.
+// source yields the nodes that may be feasible, by ID.
 type source struct {
-	name string // of equal ones
+	name string // equal sources have equal names
 	size int    // about
 	from func(id string) iter.Seq[*structs.Node]
 }
 
-// sourceOf is the smallest of the sources that hold every node that may take the allocation.
-func (p *planner) sourceOf(w *want) source {
-	best := source{"", math.MaxInt, func(id string) iter.Seq[*structs.Node] { return state.NodesFrom(p.tx, "", []string{id}) }}
+// sourceOf returns the smallest source that holds every feasible node of the allocation.
+func (p *planner) sourceOf(w *placement) source {
+	best := source{
+		"", math.MaxInt, func(id string) iter.Seq[*structs.Node] { return state.NodesFrom(p.tx, "", []string{id}) },
+	}
 	if id := w.plan.only; id != "" {
 		n := state.Node(p.tx, id)
-		best = listed("node "+id, slices.DeleteFunc([]*structs.Node{n}, func(n *structs.Node) bool { return n == nil }))
+		best = listed("node "+id,
+			slices.DeleteFunc([]*structs.Node{n}, func(n *structs.Node) bool { return n == nil }))
 	}
 	for i := range w.uses {
 		v := w.uses[i].volume
 		if there, ok := p.nodesAt(v); ok && len(there) < best.size {
 			best = listed("volume "+v.Namespace+"/"+v.ID, there)
 		} else if size := state.PluginSpread(p.tx, v.PluginID); !ok && size < best.size {
-			best = source{"plugin " + v.PluginID, size, func(id string) iter.Seq[*structs.Node] { return state.PluginNodes(p.tx, v.PluginID, id) }}
+			best = source{
+				"plugin " + v.PluginID, size,
+				func(id string) iter.Seq[*structs.Node] { return state.PluginNodes(p.tx, v.PluginID, id) },
+			}
 		}
 	}
 	return best
 }
 
-// nodesAt are the nodes that a volume is reachable from, where its topologies name them one by one.
+// nodesAt returns the nodes from which a volume is reachable, if its topologies name them one by one.
 func (p *planner) nodesAt(v *structs.CSIVolume) (there []*structs.Node, ok bool) {
 	for _, t := range v.Topologies {
 		at, own := state.PluginNodesAt(p.tx, v.PluginID, t)
@@ -59,19 +65,22 @@ func (p *planner) nodesAt(v *structs.CSIVolume) (there []*structs.Node, ok bool)
 		there = append(there, at...)
 	}
 	slices.SortFunc(there, func(a, b *structs.Node) int { return strings.Compare(a.ID, b.ID) })
-	return slices.CompactFunc(there, func(a, b *structs.Node) bool { return a.ID == b.ID }), len(v.Topologies) > 0
+	there = slices.CompactFunc(there, func(a, b *structs.Node) bool { return a.ID == b.ID })
+	return there, len(v.Topologies) > 0
 }
 
-// listed is a source of few nodes that are known, by ID.
+// listed returns a source of a few known nodes, sorted by ID.
 func listed(name string, nodes []*structs.Node) source {
 	return source{name, len(nodes), func(id string) iter.Seq[*structs.Node] {
-		at, _ := slices.BinarySearchFunc(nodes, id, func(n *structs.Node, id string) int { return strings.Compare(n.ID, id) })
+		at, _ := slices.BinarySearchFunc(nodes, id, func(n *structs.Node, id string) int {
+			return strings.Compare(n.ID, id)
+		})
 		return slices.Values(nodes[at:])
 	}}
 }
 
-// ring goes once around a source.
-type ring struct {
+// cyclicIter iterates once around a source, from a node in its middle.
+type cyclicIter struct {
 	source
 	first   string // the ID where it begins
 	next    string // the ID to go on from
@@ -79,16 +88,18 @@ type ring struct {
 	ended   bool
 }
 
-// read returns the next few nodes, none when it has been all around.
-func (r *ring) read(few int) (out []*structs.Node) {
+// readNodes returns the next few nodes, none at the end.
+func (r *cyclicIter) readNodes(few int) (out []*structs.Node) {
 	for !r.ended && len(out) < few {
 		full := false
 		for n := range r.from(r.next) {
 			if r.wrapped && n.ID >= r.first {
 				break
 			}
-			out, r.next = append(out, n), n.ID+"\x00"
-			if full = len(out) == few; full {
+			out = append(out, n)
+			r.next = n.ID + "\x00"
+			full = len(out) == few
+			if full {
 				break
 			}
 		}
@@ -103,8 +114,8 @@ func (r *ring) read(few int) (out []*structs.Node) {
 	return out
 }
 
-// origin is the ID from which the evaluation looks at nodes: each begins elsewhere, and the same always at the
-// same. Those of evaluations are spread evenly where nodes' IDs are random, or are numbered.
+// origin returns the ID from which the evaluation looks at nodes. It differs between evaluations and is
+// always the same for one. The origins are spread evenly if the IDs of nodes are random or numbers.
 func (p *planner) origin() string {
 	if p.start != "" {
 		return p.start
@@ -113,15 +124,15 @@ func (p *planner) origin() string {
 	_, _ = fmt.Fprint(h, p.eval.ID, p.eval.SnapshotIndex)
 	chance := rand.New(rand.NewPCG(h.Sum64(), 0))
 	for n := range state.Nodes(p.tx) {
-		p.start = p.anywhere(n.ID, chance)
+		p.start = p.randomID(n.ID, chance)
 		break
 	}
 	return p.start
 }
 
-// anywhere is an ID like that of the first node, but with other digits: so many of its first ones left as they
-// are that there is a node behind it.
-func (p *planner) anywhere(first string, chance *rand.Rand) string {
+// randomID returns an ID like that of the first node with random digits. It keeps as few leading digits as it
+// can so that a node follows.
+func (p *planner) randomID(first string, chance *rand.Rand) string {
 	digits := "0123456789"
 	if strings.Trim(strings.ToLower(first), "0123456789abcdef-") == "" {
 		digits += "abcdef"
@@ -141,61 +152,66 @@ func (p *planner) anywhere(first string, chance *rand.Rand) string {
 	return first
 }
 
-// pool is what a group knows of the nodes of a source, as far as it has been looked at.
-type pool struct {
-	group *groupPlan
-	ring  ring
-	known map[string]bool // by node: looked at
-	spent map[string]bool // by node: full
-	fit   []*structs.Node // let through by the group's filters and not full, in the order in which they are asked
-	taken []*structs.Node // such, that the plan places the group on: they come again when there are no others
-	tally *tally          // of those looked at: refused by the group's filters, or full
+// candidateSet holds the nodes of a source that a group has looked at.
+type candidateSet struct {
+	group    *groupPlan
+	iter     cyclicIter
+	seen     map[string]bool // by node
+	full     map[string]bool // by node
+	feasible []*structs.Node // passed the group's filters and not full, in the order in which it asks them
+	chosen   []*structs.Node // feasible, with an allocation of the plan: they follow when no others are left
+	tally    *tally          // of seen nodes that the group's filters refused, or that are full
 }
 
-func (p *planner) poolOf(w *want) *pool {
+func (p *planner) candidatesOf(w *placement) *candidateSet {
 	s := p.sourceOf(w)
-	o := w.plan.pools[s.name]
+	o := w.plan.candidateSets[s.name]
 	if o == nil {
-		o = &pool{group: w.plan, ring: ring{source: s, first: p.origin()}, known: map[string]bool{}, spent: map[string]bool{}, tally: newTally()}
-		o.ring.next = o.ring.first
-		if w.plan.pools == nil {
-			w.plan.pools = map[string]*pool{}
+		o = &candidateSet{
+			group: w.plan, iter: cyclicIter{source: s, first: p.origin()}, seen: map[string]bool{},
+			full: map[string]bool{}, tally: newTally(),
 		}
-		w.plan.pools[s.name] = o
+		o.iter.next = o.iter.first
+		if w.plan.candidateSets == nil {
+			w.plan.candidateSets = map[string]*candidateSet{}
+		}
+		w.plan.candidateSets[s.name] = o
 	}
 	return o
 }
 
-// more looks at a few more nodes and returns how many; 0 when there are none.
-func (o *pool) more() int {
-	few := o.ring.read(stride)
+// readMore looks at a few more nodes and returns their number; 0 if there are none.
+func (o *candidateSet) readMore() int {
+	few := o.iter.readNodes(readBatch)
 	if len(few) == 0 {
-		o.fit, o.taken = append(o.fit, o.taken...), nil
+		o.feasible, o.chosen = append(o.feasible, o.chosen...), nil
 	}
 	for _, n := range few {
-		if !o.known[n.ID] && o.group.sorted(o.tally, n) {
-			o.fit = append(o.fit, n)
+		if !o.seen[n.ID] && o.group.admit(o.tally, n) {
+			o.feasible = append(o.feasible, n)
 		}
-		o.known[n.ID] = true
+		o.seen[n.ID] = true
 	}
 	return len(few)
 }
 
-// ahead makes a node the next to be asked.
-func (o *pool) ahead(n *structs.Node) {
-	if !o.known[n.ID] && !o.group.sorted(o.tally, n) || o.known[n.ID] && o.group.refuses(n) != nil {
-		o.known[n.ID] = true
+// moveToFront makes a node the next candidate.
+func (o *candidateSet) moveToFront(n *structs.Node) {
+	if !o.seen[n.ID] && !o.group.admit(o.tally, n) || o.seen[n.ID] && o.group.checkNode(n) != nil {
+		o.seen[n.ID] = true
 		return
 	}
-	o.known[n.ID] = true
+	o.seen[n.ID] = true
 	same := func(other *structs.Node) bool { return other.ID == n.ID }
-	o.fit, o.taken = slices.Insert(slices.DeleteFunc(o.fit, same), 0, n), slices.DeleteFunc(o.taken, same)
+	o.feasible = slices.Insert(slices.DeleteFunc(o.feasible, same), 0, n)
+	o.chosen = slices.DeleteFunc(o.chosen, same)
 }
 
-// whole reports whether every node there is has been looked at, and none of them is full because of the group.
-func (o *pool) whole() bool { return o.ring.name == "" && o.ring.ended && len(o.spent) == 0 }
+// exhausted reports whether it has looked at every node there is, and none of them is full because of the
+// group.
+func (o *candidateSet) exhausted() bool { return o.iter.name == "" && o.iter.ended && len(o.full) == 0 }
 
-// answers are what nodes said to one allocation.
+// answers are the results of all nodes for one allocation.
 type answers struct {
 	takers  []ranked
 	refused []refused
@@ -206,63 +222,65 @@ type refused struct {
 	why  refusal
 }
 
-// ask asks one node.
-func (s *answers) ask(p *planner, w *want, n *structs.Node) {
-	v := p.view(n)
-	if r := p.refuses(w, v); r != nil {
+// askNode asks one node.
+func (s *answers) askNode(p *planner, w *placement, n *structs.Node) {
+	v := p.viewOf(n)
+	if r := p.checkPlacement(w, v); r != nil {
 		s.refused = append(s.refused, refused{n, *r})
 		return
 	}
 	s.takers = append(s.takers, rank(w, v))
 }
 
-// best are the best of those that would take it.
-func (s *answers) best() (top podium) {
+// best returns the best feasible nodes.
+func (s *answers) best() (top topN) {
 	for _, r := range s.takers {
-		top.add(r)
+		top.insert(r)
 	}
 	return top
 }
 
-// sample asks nodes of a pool until it has answers enough; where most is not 0, of no more nodes than that. all is
-// whether these are the answers of every node.
-func (p *planner) sample(w *want, o *pool, most int) (top podium, t *tally, all bool) {
+// sampleNodes asks candidates until it has enough feasible nodes, or most nodes if most is not 0. all reports
+// whether it has the answers of every node.
+func (p *planner) sampleNodes(w *placement, o *candidateSet, most int) (top topN, t *tally, all bool) {
 	var s answers
-	next, looked, bound := 0, 0, most
+	next := 0
+	looked := 0
+	bound := most
 	if most == 0 {
-		bound = max(patience, p.enough)
+		bound = max(maxSampled, p.enough)
 	}
 	for len(s.takers) < p.enough && (len(s.takers) == 0 && most == 0 || looked < bound) {
-		if next < len(o.fit) {
-			s.ask(p, w, o.fit[next])
+		if next < len(o.feasible) {
+			s.askNode(p, w, o.feasible[next])
 			next++
 			looked++
 			continue
 		}
-		before := len(o.fit)
-		read := o.more()
-		if read == 0 && before == len(o.fit) {
+		before := len(o.feasible)
+		read := o.readMore()
+		if read == 0 && before == len(o.feasible) {
 			break
 		}
-		looked += max(0, read-(len(o.fit)-before))
+		looked += max(0, read-(len(o.feasible)-before))
 	}
-	all = o.whole() && next == len(o.fit)
+	all = o.exhausted() && next == len(o.feasible)
 	t = o.tally.clone()
 	for _, r := range s.refused {
-		if !o.spent[r.node.ID] {
-			t.refuse(r.node, r.why)
+		if !o.full[r.node.ID] {
+			t.countRefusal(r.node, r.why)
 		}
 	}
 	top = s.best()
-	o.arrange(&s, o.fit[next:], top)
+	o.reorder(&s, o.feasible[next:], top)
 	return top, t, all
 }
 
-// arrange puts nodes in the order in which the next allocation asks them: those that would have taken this one;
-// those that were not asked; those that refused. The one that takes it comes again after all others, so that a group
-// is not confined to as many nodes as a sample has. Full ones are asked no more, but by who finds no place elsewhere.
-func (o *pool) arrange(s *answers, unasked []*structs.Node, top podium) {
-	fit := make([]*structs.Node, 0, len(o.fit))
+// reorder sorts the candidates for the next allocation: first the other feasible nodes of this sample, then
+// those that were not asked, then those that refused. The chosen node comes again after all others, so that a
+// group spreads over more nodes than a sample has. It drops full nodes.
+func (o *candidateSet) reorder(s *answers, unasked []*structs.Node, top topN) {
+	fit := make([]*structs.Node, 0, len(o.feasible))
 	for _, r := range s.takers {
 		if r.view != top[0].view {
 			fit = append(fit, r.view.node)
@@ -273,13 +291,13 @@ func (o *pool) arrange(s *answers, unasked []*structs.Node, top podium) {
 		switch full := r.why.filter == filterResources || r.why.filter == filterHosts; {
 		case !full:
 			fit = append(fit, r.node)
-		case !o.spent[r.node.ID]:
-			o.spent[r.node.ID] = true
-			o.tally.refuse(r.node, r.why)
+		case !o.full[r.node.ID]:
+			o.full[r.node.ID] = true
+			o.tally.countRefusal(r.node, r.why)
 		}
 	}
 	if len(top) > 0 {
-		o.taken = append(o.taken, top[0].view.node)
+		o.chosen = append(o.chosen, top[0].view.node)
 	}
-	o.fit = fit
+	o.feasible = fit
 }

@@ -7,18 +7,18 @@ import (
 	"berth/structs"
 )
 
-// reconcilePerNode compares a system or sysbatch job, which has one of each group on every node that is
-// fit for it, with its allocations; on the one node that the evaluation is about, if it is about one.
+// reconcilePerNode compares a system or sysbatch job, which has one allocation of each group on every
+// feasible node, with its allocations: on all nodes, or on the one node of the evaluation.
 func (p *planner) reconcilePerNode() {
-	nodes := p.all
+	nodes := p.allNodes
 	if p.eval.NodeID != "" {
-		p.scope, nodes = p.eval.NodeID, p.alone
+		p.scope, nodes = p.eval.NodeID, p.scopeNode
 	}
 	byGroup := map[string]map[string][]*structs.Allocation{}
-	for _, a := range p.live() {
+	for _, a := range p.liveAllocs() {
 		group := p.job.Group(a.TaskGroup)
 		if group == nil || group.Count == 0 {
-			p.end(a, "its group is no longer in the job")
+			p.endAlloc(a, "its group is no longer in the job")
 			continue
 		}
 		if byGroup[a.TaskGroup] == nil {
@@ -30,87 +30,91 @@ func (p *planner) reconcilePerNode() {
 		g := newGroupPlan(p.job, group)
 		p.groups = append(p.groups, g)
 		if group.Count > 0 {
-			g.sift(nodes())
+			g.filter(nodes())
 			p.reconcileNodes(g, nodes(), byGroup[group.Name])
 		}
 	}
 }
 
-// alone is the node that the evaluation is about, if it is there.
-func (p *planner) alone() []*structs.Node {
+// scopeNode returns the node of the scope, if it exists.
+func (p *planner) scopeNode() []*structs.Node {
 	if n := p.node(p.scope); n != nil {
 		return []*structs.Node{n}
 	}
 	return nil
 }
 
-func (p *planner) reconcileNodes(g *groupPlan, nodes []*structs.Node, byNode map[string][]*structs.Allocation) {
-	before, anywhere := len(p.wants), p.scope != ""
+func (p *planner) reconcileNodes(
+	g *groupPlan, nodes []*structs.Node, byNode map[string][]*structs.Allocation,
+) {
+	before, anywhere := len(p.placements), p.scope != ""
 	for _, n := range nodes {
 		served := p.reconcileNode(g, n, byNode[n.ID])
 		anywhere = anywhere || served
-		if !served && g.candidate(n) {
-			p.wants = append(p.wants, &want{plan: g, node: n})
+		if !served && g.passes(n) {
+			p.placements = append(p.placements, &placement{plan: g, node: n})
 		}
 		delete(byNode, n.ID)
 	}
 	for _, id := range slices.Sorted(maps.Keys(byNode)) {
 		for _, a := range byNode[id] {
-			p.end(a, "node is gone")
+			p.endAlloc(a, "node is gone")
 		}
 	}
-	if !anywhere && len(p.wants) == before {
-		g.failed, p.nowhere = g.static, true // no node's fault, but nothing of the group runs: say why
+	if !anywhere && len(p.placements) == before {
+		g.failed = g.static // no node has refused, but the group runs nowhere: give the reasons
+		p.nowhere = true
 	}
 }
 
-// reconcileNode deals with the group's allocations on one node and reports whether it is served: nothing
-// more is to be placed there.
+// reconcileNode decides on the group's allocations on one node. It reports whether the node is served and
+// needs no placement.
 func (p *planner) reconcileNode(g *groupPlan, n *structs.Node, allocs []*structs.Allocation) bool {
-	var best *slot
+	var best *classified
 	for _, a := range allocs {
-		s := p.judgeOn(g, n, a)
+		s := p.classifyOnNode(g, n, a)
 		switch {
-		case s.fate == gone:
+		case s.action == actionNone:
 		case best == nil:
 			best = &s
-		case s.fate < best.fate || s.fate == best.fate && a.CreateIndex > best.alloc.CreateIndex:
-			p.end(best.alloc, "another allocation serves this node")
+		case s.action < best.action || s.action == best.action && a.CreateIndex > best.alloc.CreateIndex:
+			p.endAlloc(best.alloc, "another allocation serves this node")
 			best = &s
 		default:
-			p.end(a, "another allocation serves this node")
+			p.endAlloc(a, "another allocation serves this node")
 		}
 	}
 	if best == nil {
 		return false
 	}
-	switch best.fate {
-	case keep, held, refresh:
-		p.act(g, *best)
-	case lose:
-		p.end(best.alloc, best.why)
-	case move:
-		if p.endToMove(*best) && g.refuses(n) == nil {
-			p.wants = append(p.wants, &want{plan: g, node: n, prev: best.alloc, ended: true})
+	switch best.action {
+	case actionKeep, actionHold, actionRefresh:
+		p.planAction(g, *best)
+	case actionLose:
+		p.endAlloc(best.alloc, best.why)
+	case actionMove:
+		if p.endToMove(*best) && g.checkNode(n) == nil {
+			p.placements = append(p.placements, &placement{plan: g, node: n, prev: best.alloc, ended: true})
 		}
-	case update, reschedule:
-		if g.refuses(n) == nil {
-			p.wants = append(p.wants, &want{plan: g, node: n, prev: best.alloc, update: best.fate == update,
-				rescheduled: best.fate == reschedule, delay: best.delay})
+	case actionUpdate, actionReschedule:
+		if g.checkNode(n) == nil {
+			p.placements = append(p.placements,
+				&placement{plan: g, node: n, prev: best.alloc, update: best.action == actionUpdate,
+					rescheduled: best.action == actionReschedule, delay: best.delay})
 		}
 	}
 	return true
 }
 
-// judgeOn is judge for a job per node: one that may no longer be on its node is stopped.
-func (p *planner) judgeOn(g *groupPlan, n *structs.Node, a *structs.Allocation) slot {
-	s := p.judge(g, a)
-	if s.fate != update && s.fate != refresh {
+// classifyOnNode is classify for a per-node job. It stops an allocation that may no longer be on its node.
+func (p *planner) classifyOnNode(g *groupPlan, n *structs.Node, a *structs.Allocation) classified {
+	s := p.classify(g, a)
+	if s.action != actionUpdate && s.action != actionRefresh {
 		return s
 	}
-	if why := g.fits(n); why != "" {
-		p.end(a, "the job is no longer for this node: "+why)
-		s.fate = gone
+	if why := g.checkRunning(n); why != "" {
+		p.endAlloc(a, "the job is no longer for this node: "+why)
+		s.action = actionNone
 	}
 	return s
 }

@@ -5,14 +5,13 @@ import (
 	"berth/structs"
 )
 
-// mostPlaced is how many allocations one plan places, and how many it moves: a plan is one entry of the log,
-// however many instances a job has. When there are more the evaluation stays pending, and the next plan goes
-// on.
+// mostPlaced is the most allocations that one plan places, and the most that it moves, because a plan is one
+// log entry. If there are more, the evaluation stays pending for another plan.
 const mostPlaced = structs.MaxPlaced
 
-// placeAll places what is wanted, in order.
+// placeAll places all placements in order.
 func (p *planner) placeAll() {
-	for _, w := range p.wants {
+	for _, w := range p.placements {
 		switch {
 		case w.fresh > 0:
 			p.placeFresh(w)
@@ -20,22 +19,24 @@ func (p *planner) placeAll() {
 			p.more = true
 			w.plan.queued++
 		default:
-			p.place(w)
+			p.placeOne(w)
 		}
 	}
 }
 
-// placedBytes is about how many bytes the allocations of one plan may have. What stands beside them in the same
-// log entry must fit as well: see structs.MaxEntry.
+// placedBytes bounds the size of a plan's allocations, about. The rest of the plan has to fit into the same
+// log entry: see structs.MaxEntry.
 const placedBytes = structs.MaxEntry / 4
 
-// full reports whether the plan places as many as it may.
+// full reports whether the plan has reached its bounds.
 func (p *planner) full() bool { return len(p.plan.Place) >= mostPlaced || p.placed >= placedBytes }
 
-// placeFresh places those that replace none. It makes them one by one, and no more than find a place: a job
-// that was stored before counts were bounded may ask for any number.
-func (p *planner) placeFresh(w *want) {
-	g, left, tried := w.plan, w.fresh, 0
+// placeFresh places allocations that replace none, one by one, until one finds no place: a job that was
+// stored before counts were bounded may demand any number.
+func (p *planner) placeFresh(w *placement) {
+	g := w.plan
+	left := w.fresh
+	tried := 0
 	for index := 0; left > 0; index++ {
 		switch {
 		case w.taken[index]:
@@ -45,44 +46,44 @@ func (p *planner) placeFresh(w *want) {
 			g.queued += left
 			return
 		case g.failed != nil && (!g.perAlloc() || tried >= structs.MaxGroupCount):
-			g.failed.metric.CoalescedFailures += left // the plan makes no room
+			g.failed.metric.CoalescedFailures += left // the plan frees no capacity
 			g.queued += left
 			return
 		}
-		p.place(&want{plan: g, index: index})
+		p.placeOne(&placement{plan: g, index: index})
 		tried++
 		left--
 	}
 }
 
-// place finds a node for what is wanted and adds it to the plan, or notes why there is none.
-func (p *planner) place(w *want) {
+// placeOne finds a node for a placement and adds it to the plan, or records why there is none.
+func (p *planner) placeOne(w *placement) {
 	g := w.plan
 	if g.failed != nil && w.node == nil && !w.update && !g.perAlloc() {
-		g.failed.metric.CoalescedFailures++ // what there was no room for before, there is none for now
+		g.failed.metric.CoalescedFailures++ // an equal placement has failed before
 		g.queued++
 		return
 	}
 	if w.update {
-		p.stop(w.prev, "replaced by a newer version of the job", "")
+		p.stopAlloc(w.prev, "replaced by a newer version of the job", "")
 	}
-	top, t := p.choose(w)
+	top, t := p.chooseNode(w)
 	if len(top) == 0 {
 		if w.update {
-			p.unstop(w.prev)
+			p.unstopAlloc(w.prev)
 		}
 		if w.node != nil {
-			p.short[w.node.ID] = true
+			p.exhaustedNodes[w.node.ID] = true
 		}
-		g.fail(w, t)
+		g.recordFailure(w, t)
 		return
 	}
 	t.metric.ScoreMetaData = top.scores(w)
-	p.add(w, top[0].view, t)
+	p.addToPlan(w, top[0].view, t)
 }
 
-// fail keeps the first failure of a group, and of a job per node what each node says.
-func (g *groupPlan) fail(w *want, t *tally) {
+// recordFailure keeps the first failure of a group, and for a per-node job the refusal of each node.
+func (g *groupPlan) recordFailure(w *placement, t *tally) {
 	g.queued++
 	switch {
 	case g.failed == nil:
@@ -97,7 +98,7 @@ func (g *groupPlan) fail(w *want, t *tally) {
 	}
 }
 
-// merge adds what other has beyond base, the tally both began with.
+// merge adds the counts of other beyond base, from which both began.
 func (t *tally) merge(base, other *tally) {
 	for at, n := range other.refusals {
 		t.refusals[at] += n - base.refusals[at]
@@ -112,7 +113,9 @@ func (t *tally) merge(base, other *tally) {
 			}
 		}
 	}
-	m, o, b := &t.metric, &other.metric, &base.metric
+	m := &t.metric
+	o := &other.metric
+	b := &base.metric
 	m.NodesFiltered += o.NodesFiltered - b.NodesFiltered
 	m.NodesExhausted += o.NodesExhausted - b.NodesExhausted
 	add(m.ConstraintFiltered, o.ConstraintFiltered, b.ConstraintFiltered)
@@ -121,59 +124,60 @@ func (t *tally) merge(base, other *tally) {
 	add(m.DimensionExhausted, o.DimensionExhausted, b.DimensionExhausted)
 }
 
-// choose finds the best nodes of those that take the allocation: of a sample, and where nobody in it does, of
-// all. It finds none when every node refused, or when the allocation is barred from all alike.
-func (p *planner) choose(w *want) (podium, *tally) {
-	g, barred := w.plan, p.barred(w)
+// chooseNode returns the best feasible nodes: of a sample, or of all nodes if the sample has none. It returns
+// none if every node refused, or if all nodes alike are blocked.
+func (p *planner) chooseNode(w *placement) (topN, *tally) {
+	g, barred := w.plan, p.blockedEverywhere(w)
 	switch {
 	case w.node != nil && barred != nil:
 		t := g.static.clone()
-		t.refuse(w.node, *barred)
+		t.countRefusal(w.node, *barred)
 		return nil, t
 	case w.node != nil:
 		return p.askAll(w, []*structs.Node{w.node})
 	case barred != nil:
 		t := newTally()
-		t.bar(*barred)
+		t.noteBlocked(*barred)
 		return nil, t
 	}
-	o := p.poolOf(w)
+	o := p.candidatesOf(w)
 	if w.update {
 		if n := p.node(w.prev.NodeID); n != nil {
-			o.ahead(n)
+			o.moveToFront(n)
 		}
 	}
-	past, rooms := p.refusedBefore(w)
+	past, rooms := p.lastRefusals(w)
 	for _, n := range rooms {
-		o.ahead(n)
+		o.moveToFront(n)
 	}
 	most := 0
 	if past != nil {
-		most = len(rooms) + stretch
+		most = len(rooms) + retriedNodes
 	}
-	wakes, crowded := p.wakes, p.crowded
-	top, t, all := p.sample(w, o, most)
-	p.wakes, p.crowded = wakes, crowded // what it waits for is said by all
+	wakes, crowded := p.namedVolumes, p.tooManyKeys
+	top, t, all := p.sampleNodes(w, o, most)
+	p.namedVolumes, p.tooManyKeys = wakes, crowded // only all nodes together decide the keys
 	switch {
 	case len(top) > 0 || all:
 		return top, t
 	case past != nil:
 		return nil, past
 	}
-	g.sift(p.all())
-	return p.askAll(w, g.candidates)
+	g.filter(p.allNodes())
+	return p.askAll(w, g.passing)
 }
 
-// refusedBefore is what every node said when the evaluation looked last, if nothing but room on a few nodes has
-// come since, with these nodes; else nil. A group that it speaks for depends on nothing but the nodes.
-func (p *planner) refusedBefore(w *want) (*tally, []*structs.Node) {
+// lastRefusals returns the answers of all nodes for the evaluation's last plan, and the nodes with capacity
+// freed since, if nothing else has changed since; else nil. Such a group depends on nothing but the nodes.
+func (p *planner) lastRefusals(w *placement) (*tally, []*structs.Node) {
 	g, e := w.plan, p.eval
 	before := e.FailedTGAllocs[g.group.Name]
-	if before == nil || len(e.BlockedOn) == 0 || e.JobModifyIndex != p.job.JobModifyIndex || len(w.uses) > 0 || w.update || g.distinct != "" {
+	if before == nil || len(e.BlockedOn) == 0 || e.JobModifyIndex != p.job.JobModifyIndex || len(w.uses) > 0 ||
+		w.update || g.distinct != "" {
 		return nil, nil
 	}
 	ids, known := state.RoomSince(p.tx, e.SnapshotIndex)
-	if !known || len(p.plan.Stop) > stride {
+	if !known || len(p.plan.Stop) > readBatch {
 		return nil, nil
 	}
 	for _, s := range p.plan.Stop {
@@ -191,21 +195,21 @@ func (p *planner) refusedBefore(w *want) (*tally, []*structs.Node) {
 }
 
 // askAll asks each of the candidates.
-func (p *planner) askAll(w *want, candidates []*structs.Node) (podium, *tally) {
+func (p *planner) askAll(w *placement, candidates []*structs.Node) (topN, *tally) {
 	t := w.plan.static.clone()
-	var top podium
+	var top topN
 	for _, n := range candidates {
-		v := p.view(n)
-		if r := p.refuses(w, v); r != nil {
-			t.refuse(n, *r)
+		v := p.viewOf(n)
+		if r := p.checkPlacement(w, v); r != nil {
+			t.countRefusal(n, *r)
 			continue
 		}
-		top.add(rank(w, v))
+		top.insert(rank(w, v))
 	}
 	return top, t
 }
 
-func (p *planner) refuses(w *want, v *view) *refusal {
+func (p *planner) checkPlacement(w *placement, v *nodeView) *refusal {
 	for _, f := range placeFilters {
 		if r := f.check(p, w, v); r != nil {
 			r := *r
@@ -216,25 +220,27 @@ func (p *planner) refuses(w *want, v *view) *refusal {
 	return nil
 }
 
-// add puts the allocation into the plan and counts it from here on.
-func (p *planner) add(w *want, v *view, t *tally) {
+// addToPlan adds the allocation to the plan and counts it from here on.
+func (p *planner) addToPlan(w *placement, v *nodeView, t *tally) {
 	ask := w.plan.ask
 	a := &structs.Allocation{
-		ID: structs.NewID(), Namespace: p.ns, EvalID: p.eval.ID, Name: structs.AllocName(p.job.ID, w.plan.group.Name, w.index),
-		NodeID: v.node.ID, NodeName: v.node.Name, JobID: p.job.ID, JobVersion: p.job.Version, TaskGroup: w.plan.group.Name,
+		ID: structs.NewID(), Namespace: p.ns, EvalID: p.eval.ID,
+		Name:   structs.AllocName(p.job.ID, w.plan.group.Name, w.index),
+		NodeID: v.node.ID, NodeName: v.node.Name,
+		JobID: p.job.ID, JobVersion: p.job.Version, TaskGroup: w.plan.group.Name,
 		Resources: &ask, DesiredStatus: structs.AllocDesiredRun, ClientStatus: structs.AllocPending,
-		RescheduleTracker: p.trackerFor(w), Metrics: t.finished(structs.MaxReasons),
+		RescheduleTracker: p.trackerFor(w), Metrics: t.toMetric(structs.MaxReasons),
 	}
 	if w.prev != nil {
 		a.PreviousAllocation = w.prev.ID
 	}
 	p.plan.Place = append(p.plan.Place, a)
 	p.placed += allocBytes(a)
-	v.add(p, a, 1)
-	p.intend(a, w.uses, v)
+	v.countAlloc(p, a, 1)
+	p.addIntendedClaims(a, w.uses, v)
 }
 
-// allocBytes is about the size of an allocation in a log entry.
+// allocBytes returns about the size of an allocation in a log entry.
 func allocBytes(a *structs.Allocation) int {
 	size := 512 + len(a.Namespace) + len(a.Name) + len(a.NodeName) + len(a.JobID) + len(a.TaskGroup)
 	if a.RescheduleTracker != nil {

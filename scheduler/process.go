@@ -10,20 +10,26 @@ import (
 	"berth/structs"
 )
 
-// Process works out the plan for an evaluation. The plan's evaluation is complete, or blocked again when
-// it is one that had been blocked; what could not be placed is in its FailedTGAllocs, and a blocked
-// evaluation beside it waits for room.
+// Process computes the plan for an evaluation. The evaluation in the plan is complete, or blocked again if it
+// was a blocked one. Its FailedTGAllocs holds the groups without a place, and another blocked evaluation
+// waits for capacity.
 func Process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) {
 	return process(tx, eval, now, enough)
 }
 
-// process is Process with samples of a size.
+// process is Process with a given sample size.
 func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough int) (*structs.Plan, error) {
 	if eval == nil || eval.ID == "" || eval.JobID == "" {
 		return nil, structs.Errorf(structs.KindInvalid, "an evaluation needs an ID and a job")
 	}
-	p := &planner{tx: tx, eval: eval, ns: structs.NamespaceOr(eval.Namespace), now: now, enough: enough, plan: &structs.Plan{},
-		stopped: map[string]bool{}, short: map[string]bool{}, views: map[string]*view{}, intended: map[string][]*structs.CSIClaim{}}
+	p := &planner{
+		tx: tx, eval: eval, ns: structs.NamespaceOr(eval.Namespace), now: now, enough: enough,
+		plan:           &structs.Plan{},
+		stopped:        map[string]bool{},
+		exhaustedNodes: map[string]bool{},
+		views:          map[string]*nodeView{},
+		intended:       map[string][]*structs.CSIClaim{},
+	}
 	p.job = state.Job(tx, p.ns, eval.JobID)
 	switch {
 	case p.job == nil || p.job.Stop:
@@ -35,74 +41,74 @@ func process(tx *state.ReadTx, eval *structs.Evaluation, now time.Time, enough i
 	}
 	p.placeAll()
 	p.followUp()
-	p.finish()
+	p.finishEval()
 	return p.plan, nil
 }
 
-// planner is one evaluation being worked out.
+// planner computes the plan of one evaluation.
 type planner struct {
 	tx   *state.ReadTx
 	eval *structs.Evaluation
 	ns   string
-	job  *structs.Job // nil when it is gone
+	job  *structs.Job // nil if it is gone
 	now  time.Time
 	plan *structs.Plan
 
-	enough int // nodes that would take an allocation
+	enough int // feasible nodes of a sample
 
-	scope   string          // of a job per node: the ID of the one node that is looked at; "" for all
-	fleet   []*structs.Node // all nodes, by ID; nil until somebody must look at all
-	start   string          // where in the fleet to begin; see origin
-	views   map[string]*view
-	groups  []*groupPlan
-	wants   []*want
-	delayed []waiting
-	stopped map[string]bool // allocations that the plan stops
-	nowhere bool            // a job per node runs on none
-	moves   int             // allocations that the plan stops and places anew
-	placed  int             // about how many bytes its allocations have
-	more    bool            // it leaves some to the next plan
-	short   map[string]bool // nodes on which one finds no room
+	scope          string          // in per-node jobs: the ID of the only node to look at; "" for all
+	fleet          []*structs.Node // all nodes, by ID; nil until allNodes
+	start          string          // the result of origin
+	views          map[string]*nodeView
+	groups         []*groupPlan
+	placements     []*placement
+	delayed        []delayedReplacement
+	stopped        map[string]bool // allocations that the plan stops
+	nowhere        bool            // a per-node job runs on no node
+	moves          int             // allocations that the plan stops and places again
+	placed         int             // bytes of the plan's allocations, about
+	more           bool            // another plan has to follow
+	exhaustedNodes map[string]bool // by node: without room for an allocation of a per-node job
 
-	wakes    int                            // volumes that would make room on nodes, as far as they are named
-	crowded  bool                           // there are too many to name all
-	intended map[string][]*structs.CSIClaim // claims of what this plan places, by volume
+	namedVolumes int                            // volumes among the unblock keys
+	tooManyKeys  bool                           // there are more keys than an evaluation may name
+	intended     map[string][]*structs.CSIClaim // claims of the plan's allocations, by volume
 }
 
-// stopAll ends what is left of a job that is stopped or gone.
+// stopAll stops the allocations of a job that is stopped or gone.
 func (p *planner) stopAll() {
 	for a := range state.AllocsByJob(p.tx, p.ns, p.eval.JobID) {
-		p.end(a, "job is stopped")
+		p.endAlloc(a, "job is stopped")
 	}
 }
 
-// end stops an allocation, or gives it up for lost with its node.
-func (p *planner) end(a *structs.Allocation, why string) {
+// endAlloc stops an allocation, or marks it lost if its node is down.
+func (p *planner) endAlloc(a *structs.Allocation, why string) {
 	switch {
 	case a.ClientTerminal():
 	case p.lost(a.NodeID):
-		p.stop(a, "node is down", structs.AllocLost)
+		p.stopAlloc(a, "node is down", structs.AllocLost)
 	case !a.ServerTerminal():
-		p.stop(a, why, "")
+		p.stopAlloc(a, why, "")
 	}
 }
 
-// live are the job's allocations that the servers want to run, and on the way it gives up for lost those
-// that were being stopped when their node went down.
-func (p *planner) live() []*structs.Allocation {
+// liveAllocs returns the job's allocations that the servers want to run. It marks those lost that were
+// stopping when their node went down.
+func (p *planner) liveAllocs() []*structs.Allocation {
 	var out []*structs.Allocation
-	for a := range p.ofJob() {
+	for a := range p.jobAllocs() {
 		if !a.ServerTerminal() {
 			out = append(out, a)
 		} else if !a.ClientTerminal() && p.lost(a.NodeID) {
-			p.stop(a, "node is down", structs.AllocLost)
+			p.stopAlloc(a, "node is down", structs.AllocLost)
 		}
 	}
 	return out
 }
 
-// ofJob yields the job's allocations: all, or those on the one node that is looked at.
-func (p *planner) ofJob() iter.Seq[*structs.Allocation] {
+// jobAllocs yields the job's allocations: all, or those on the one node of the scope.
+func (p *planner) jobAllocs() iter.Seq[*structs.Allocation] {
 	if p.scope == "" {
 		return state.AllocsByJob(p.tx, p.ns, p.eval.JobID)
 	}
@@ -115,8 +121,8 @@ func (p *planner) ofJob() iter.Seq[*structs.Allocation] {
 	}
 }
 
-// all are the nodes, by ID. It is for who must look at every one.
-func (p *planner) all() []*structs.Node {
+// allNodes returns all nodes, by ID.
+func (p *planner) allNodes() []*structs.Node {
 	if p.fleet == nil {
 		p.fleet = slices.Collect(state.Nodes(p.tx))
 	}
@@ -125,17 +131,23 @@ func (p *planner) all() []*structs.Node {
 
 func (p *planner) node(id string) *structs.Node { return state.Node(p.tx, id) }
 
-// reasonsInAll is about how many reasons an evaluation names for all its groups together: with those of a
-// job with many groups it would be too large a log entry.
+// reasonsInAll bounds the reasons that an evaluation names for all its groups together, about: a job with
+// many groups would make the log entry too large.
 const reasonsInAll = 2000
 
-// finish writes down what became of the evaluation, and what it now waits for.
-func (p *planner) finish() {
+// finishEval completes or blocks the evaluation.
+func (p *planner) finishEval() {
 	e := p.eval.Copy()
-	e.Namespace, e.Status, e.StatusDescription = p.ns, structs.EvalComplete, ""
-	e.Again, e.BlockedEval, e.BlockedOn, e.Shape = "", "", nil, ""
-	e.FailedTGAllocs, e.QueuedAllocations = nil, map[string]int{}
-	keys := p.roomKeys()
+	e.Namespace = p.ns
+	e.Status = structs.EvalComplete
+	e.StatusDescription = ""
+	e.Again = ""
+	e.BlockedEval = ""
+	e.BlockedOn = nil
+	e.Shape = ""
+	e.FailedTGAllocs = nil
+	e.QueuedAllocations = map[string]int{}
+	keys := p.capacityKeys()
 	most := min(structs.MaxReasons, max(1, reasonsInAll/max(1, len(p.groups))))
 	for _, g := range p.groups {
 		e.QueuedAllocations[g.group.Name] = g.queued
@@ -145,7 +157,7 @@ func (p *planner) finish() {
 		if e.FailedTGAllocs == nil {
 			e.FailedTGAllocs = map[string]*structs.AllocMetric{}
 		}
-		e.FailedTGAllocs[g.group.Name] = g.failed.finished(most)
+		e.FailedTGAllocs[g.group.Name] = g.failed.toMetric(most)
 		maps.Copy(keys, g.failed.keys)
 	}
 	p.addWaiting(e)
@@ -159,8 +171,8 @@ func (p *planner) finish() {
 	}
 	if e.FailedTGAllocs != nil {
 		keys = p.boundKeys(keys)
-		p.block(e, slices.Sorted(maps.Keys(keys)))
-		p.lookAgain()
+		p.blockEval(e, slices.Sorted(maps.Keys(keys)))
+		p.addRetryEval()
 	}
 	e.SnapshotIndex = p.snapshotIndex()
 	if p.plan.Blocked != nil {
@@ -168,51 +180,57 @@ func (p *planner) finish() {
 	}
 }
 
-// lookAgain makes an evaluation for later, if there is none, where not all that would make room could be named.
-func (p *planner) lookAgain() {
-	if !p.crowded {
+// addRetryEval adds an evaluation for later, if there is none, when the keys that could unblock this one were
+// too many to name.
+func (p *planner) addRetryEval() {
+	if !p.tooManyKeys {
 		return
 	}
 	for e := range state.LaterEvalsByJob(p.tx, p.ns, p.job.ID) {
-		if e.ID != p.eval.ID && (e.NodeID == "" || e.NodeID == p.scope) && e.WaitUntil <= p.now.Add(aWhile).UnixNano() {
+		if e.ID != p.eval.ID && (e.NodeID == "" || e.NodeID == p.scope) &&
+			e.WaitUntil <= p.now.Add(retryDelay).UnixNano() {
 			return
 		}
 	}
-	p.plan.Followups = append(p.plan.Followups, p.later(p.now.Add(aWhile).UnixNano()))
+	p.plan.Followups = append(p.plan.Followups, p.evalAt(p.now.Add(retryDelay).UnixNano()))
 }
 
-// boundKeys keeps to so many volumes that an evaluation waits for. Where there are more, it looks again after a while.
+// boundKeys keeps at most maxKeys unblock keys of volumes. If there are more, the evaluation is retried
+// later.
 func (p *planner) boundKeys(keys map[string]bool) map[string]bool {
-	if len(keys) <= mostWakes {
+	if len(keys) <= maxKeys {
 		return keys
 	}
-	p.crowded = true
+	p.tooManyKeys = true
 	kept := map[string]bool{}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		if len(kept) < mostWakes || !structs.WakesVolume(k) {
+		if len(kept) < maxKeys || !structs.WakesVolume(k) {
 			kept[k] = true
 		}
 	}
 	return kept
 }
 
-// roomKeys name what could make room: anywhere; of a job per node, which uses no volumes, on the nodes that have none.
-func (p *planner) roomKeys() map[string]bool {
+// capacityKeys returns the unblock keys of freed capacity: on any node, or for a per-node job without volumes
+// on the nodes without room.
+func (p *planner) capacityKeys() map[string]bool {
 	volumes := slices.ContainsFunc(p.groups, func(g *groupPlan) bool { return len(g.group.Volumes) > 0 })
-	if p.job == nil || !p.job.PerNode() || volumes || len(p.short) > structs.ManyNodes || len(p.short) == 0 && !p.nowhere {
+	if p.job == nil || !p.job.PerNode() || volumes || len(p.exhaustedNodes) > structs.ManyNodes ||
+		len(p.exhaustedNodes) == 0 &&
+			!p.nowhere {
 		return map[string]bool{structs.WakeCapacity: true}
 	}
 	keys := map[string]bool{}
 	if p.nowhere {
 		keys[structs.WakeNodes] = true
 	}
-	for id := range p.short {
+	for id := range p.exhaustedNodes {
 		keys[structs.WakeNode(id)] = true
 	}
 	return keys
 }
 
-// addWaiting counts in what the job waits for on nodes that were not looked at.
+// addWaiting adds the counts of nodes outside the scope for which the job waits.
 func (p *planner) addWaiting(e *structs.Evaluation) {
 	if p.scope == "" {
 		return
@@ -224,30 +242,41 @@ func (p *planner) addWaiting(e *structs.Evaluation) {
 	}
 }
 
-// block makes an evaluation wait for the keys: the very one, if it is one that had been waiting, else the
-// job's that waits already, else a new one.
-func (p *planner) block(e *structs.Evaluation, keys []string) {
+// blockEval blocks an evaluation on the keys: the evaluation itself if it was blocked before, else the job's
+// blocked one, else a new one.
+func (p *planner) blockEval(e *structs.Evaluation, keys []string) {
 	if e.TriggeredBy == structs.TriggerQueuedAllocs {
-		e.Status, e.BlockedOn, e.Shape, e.JobModifyIndex = structs.EvalBlocked, keys, p.shape(), p.job.JobModifyIndex
+		e.Status = structs.EvalBlocked
 		e.StatusDescription = "waiting for room"
+		e.BlockedOn = keys
+		e.Shape = p.shape()
+		e.JobModifyIndex = p.job.JobModifyIndex
 		return
 	}
 	b := &structs.Evaluation{ID: structs.NewID(), PreviousEval: e.ID, CreateTime: p.now.UnixNano()}
 	if other := state.BlockedEval(p.tx, p.ns, e.JobID); other != nil {
 		b = other.Copy()
 	}
-	b.Again, b.Shape = "", p.shape()
-	b.Namespace, b.Priority, b.Type, b.JobID = p.ns, p.job.Priority, p.job.Type, e.JobID
-	b.JobModifyIndex, b.TriggeredBy = p.job.JobModifyIndex, structs.TriggerQueuedAllocs
-	b.Status, b.StatusDescription, b.BlockedOn = structs.EvalBlocked, "waiting for room", keys
-	b.FailedTGAllocs, b.QueuedAllocations = maps.Clone(e.FailedTGAllocs), maps.Clone(e.QueuedAllocations)
+	b.Namespace = p.ns
+	b.Priority = p.job.Priority
+	b.Type = p.job.Type
+	b.JobID = e.JobID
+	b.JobModifyIndex = p.job.JobModifyIndex
+	b.TriggeredBy = structs.TriggerQueuedAllocs
+	b.Status = structs.EvalBlocked
+	b.StatusDescription = "waiting for room"
+	b.BlockedOn = keys
+	b.Again = ""
+	b.Shape = p.shape()
+	b.FailedTGAllocs = maps.Clone(e.FailedTGAllocs)
+	b.QueuedAllocations = maps.Clone(e.QueuedAllocations)
 	b.ModifyTime = p.now.UnixNano()
 	e.BlockedEval = b.ID
 	p.plan.Blocked = b
 }
 
-// snapshotIndex is the index that wakes are compared with: it must not be below that of any wake that the
-// snapshot has seen, so every table whose changes wake is among those read.
+// snapshotIndex returns the index of the state that the plan has seen. It must not be below the index of any
+// unblock in the snapshot, so it reads every table whose changes unblock.
 func (p *planner) snapshotIndex() uint64 {
 	state.Node(p.tx, "")
 	state.Volume(p.tx, "", "")

@@ -7,27 +7,29 @@ import (
 	"berth/structs"
 )
 
-// scorer is one view of how good a node is for an allocation: from -1 to 1, or nothing to say.
+// scorer rates a node for an allocation, from -1 to 1, or abstains.
 type scorer struct {
 	name  string
-	score func(w *want, v *view) (float64, bool)
+	score func(w *placement, v *nodeView) (float64, bool)
 }
 
 var scorers = []scorer{
 	{"binpack", binpack},
 	{"job-anti-affinity", antiAffinity},
-	{"node-reschedule-penalty", penalty},
+	{"node-reschedule-penalty", reschedulePenalty},
 }
 
-// keptScores is how many nodes an allocation remembers the scores of.
+// keptScores is the number of nodes whose scores an allocation remembers.
 const keptScores = 5
 
-// binpack prefers nodes that are fuller, so that others stay free for what is large. It is 1 for a node
-// that the allocation fills in every dimension, 0 for an empty one; free space counts progressively.
-func binpack(w *want, v *view) (float64, bool) {
+// binpack prefers fuller nodes, so that others stay free for large allocations. It is 1 for a node that the
+// allocation fills in every dimension, 0 for an empty one; free space counts progressively.
+func binpack(w *placement, v *nodeView) (float64, bool) {
 	have, used := v.node.Available(), v.used.Add(w.plan.ask)
 	sum, dimensions := 0.0, 0.0
-	for _, d := range [][2]int{{have.CPU, used.CPU}, {have.MemoryMB, used.MemoryMB}, {have.DiskMB, used.DiskMB}} {
+	for _, d := range [][2]int{
+		{have.CPU, used.CPU}, {have.MemoryMB, used.MemoryMB}, {have.DiskMB, used.DiskMB},
+	} {
 		if d[0] <= 0 {
 			continue
 		}
@@ -42,7 +44,7 @@ func binpack(w *want, v *view) (float64, bool) {
 }
 
 // antiAffinity spreads a group: losing one node should not lose all of it.
-func antiAffinity(w *want, v *view) (float64, bool) {
+func antiAffinity(w *placement, v *nodeView) (float64, bool) {
 	there := v.groups[w.plan.group.Name]
 	if there == 0 || w.plan.group.Count <= 1 {
 		return 0, false
@@ -50,18 +52,18 @@ func antiAffinity(w *want, v *view) (float64, bool) {
 	return -min(1, float64(there+1)/float64(w.plan.group.Count)), true
 }
 
-// penalty keeps away from the node where the allocation failed.
-func penalty(w *want, v *view) (float64, bool) {
+// reschedulePenalty avoids the node on which the allocation failed.
+func reschedulePenalty(w *placement, v *nodeView) (float64, bool) {
 	return -1, w.rescheduled && w.prev.NodeID == v.node.ID
 }
 
-// ranked is a node with the mean of what the scorers say of it.
+// ranked is a node with the mean of its scores.
 type ranked struct {
-	view *view
+	view *nodeView
 	mean float64
 }
 
-func rank(w *want, v *view) ranked {
+func rank(w *placement, v *nodeView) ranked {
 	sum, n := 0.0, 0.0
 	for _, s := range scorers {
 		if score, ok := s.score(w, v); ok {
@@ -77,10 +79,10 @@ func (r ranked) before(o ranked) bool {
 	return r.mean > o.mean || r.mean == o.mean && r.view.node.ID < o.view.node.ID
 }
 
-// podium keeps the best few of many, in order.
-type podium []ranked
+// topN keeps the best few nodes, in order.
+type topN []ranked
 
-func (p *podium) add(r ranked) {
+func (p *topN) insert(r ranked) {
 	at := len(*p)
 	for at > 0 && r.before((*p)[at-1]) {
 		at--
@@ -91,8 +93,8 @@ func (p *podium) add(r ranked) {
 	}
 }
 
-// scores writes down what each scorer says of them.
-func (p podium) scores(w *want) []*structs.NodeScoreMeta {
+// scores returns each scorer's score of each node.
+func (p topN) scores(w *placement) []*structs.NodeScoreMeta {
 	var out []*structs.NodeScoreMeta
 	for _, r := range p {
 		m := &structs.NodeScoreMeta{NodeID: r.view.node.ID, Scores: map[string]float64{}, NormScore: r.mean}

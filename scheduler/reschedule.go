@@ -7,26 +7,26 @@ import (
 	"berth/structs"
 )
 
-// perNodePolicy is that of system jobs, which have none of their own: what belongs on a node comes back
-// there for ever, ever more slowly while it keeps failing.
+// perNodePolicy is the policy of system jobs, which have none of their own: an allocation comes back to its
+// node without limit, with a growing delay while it keeps failing.
 var perNodePolicy = &structs.ReschedulePolicy{Delay: 10 * time.Second, MaxDelay: 5 * time.Minute,
 	DelayFunction: structs.RescheduleExponential, Unlimited: true}
 
-// keptReschedules is how many reschedulings an allocation remembers when there is no limit to them.
+// keptReschedules is the number of reschedules that an allocation remembers under an unlimited policy.
 const keptReschedules = 10
 
-// waiting is an allocation that ended and is to be replaced later.
-type waiting struct {
+// delayedReplacement is an ended allocation that is replaced later.
+type delayedReplacement struct {
 	alloc *structs.Allocation
 	due   int64 // UnixNano
 }
 
-// judgeEnded says what becomes of an allocation that has ended on its node although it was to run.
-func (p *planner) judgeEnded(g *groupPlan, a *structs.Allocation) slot {
-	s := slot{alloc: a, fate: held}
+// classifyEnded decides on an allocation that has ended on its node although it was to run.
+func (p *planner) classifyEnded(g *groupPlan, a *structs.Allocation) classified {
+	s := classified{alloc: a, action: actionHold}
 	switch {
 	case a.NextAllocation != "", a.JobVersion != p.job.Version, a.ClientStatus == structs.AllocLost:
-		s.fate = gone
+		s.action = actionNone
 		return s
 	case p.job.Finite() && a.ClientStatus == structs.AllocComplete:
 		return s
@@ -35,7 +35,7 @@ func (p *planner) judgeEnded(g *groupPlan, a *structs.Allocation) slot {
 	switch {
 	case !ok:
 	case a.Migrate || due <= p.now.UnixNano():
-		s.fate, s.delay = reschedule, int64(delay)
+		s.action, s.delay = actionReschedule, int64(delay)
 	default:
 		s.due = due
 	}
@@ -49,8 +49,10 @@ func (p *planner) policyOf(g *groupPlan) *structs.ReschedulePolicy {
 	return g.group.ReschedulePolicy
 }
 
-// nextTry says when an allocation that ended is to be replaced, and after which delay; false if never.
-func nextTry(policy *structs.ReschedulePolicy, a *structs.Allocation) (due int64, delay time.Duration, ok bool) {
+// nextTry returns the time of the replacement of an ended allocation, and its delay; false for never.
+func nextTry(
+	policy *structs.ReschedulePolicy, a *structs.Allocation,
+) (due int64, delay time.Duration, ok bool) {
 	if policy == nil || !policy.Unlimited && policy.Attempts <= 0 {
 		return 0, 0, false
 	}
@@ -62,7 +64,7 @@ func nextTry(policy *structs.ReschedulePolicy, a *structs.Allocation) (due int64
 	return ended + int64(delay), delay, true
 }
 
-// endOf is when the allocation's last task ended, UnixNano.
+// endOf returns the time at which the allocation's last task ended, UnixNano.
 func endOf(a *structs.Allocation) int64 {
 	var last int64
 	for _, t := range a.TaskStates {
@@ -88,10 +90,11 @@ func triesSince(a *structs.Allocation, since int64) int {
 	return n
 }
 
-// nextDelay doubles the last delay where the policy says so, and begins anew after an allocation that
+// nextDelay doubles the last delay under an exponential policy. It starts again after an allocation that
 // lived longer than the longest delay.
 func nextDelay(policy *structs.ReschedulePolicy, a *structs.Allocation, ended int64) time.Duration {
-	if policy.DelayFunction != structs.RescheduleExponential || a.RescheduleTracker == nil || len(a.RescheduleTracker.Events) == 0 {
+	if policy.DelayFunction != structs.RescheduleExponential || a.RescheduleTracker == nil ||
+		len(a.RescheduleTracker.Events) == 0 {
 		return policy.Delay
 	}
 	if time.Duration(ended-a.CreateTime) > policy.MaxDelay {
@@ -101,8 +104,8 @@ func nextDelay(policy *structs.ReschedulePolicy, a *structs.Allocation, ended in
 	return max(policy.Delay, min(2*last.Delay, policy.MaxDelay))
 }
 
-// trackerFor is what the replacement remembers of those before it.
-func (p *planner) trackerFor(w *want) *structs.RescheduleTracker {
+// trackerFor returns the reschedules that the replacement remembers.
+func (p *planner) trackerFor(w *placement) *structs.RescheduleTracker {
 	if w.prev == nil || w.update {
 		return nil
 	}
@@ -124,8 +127,8 @@ func (p *planner) trackerFor(w *want) *structs.RescheduleTracker {
 	return &structs.RescheduleTracker{Events: events[max(0, len(events)-most):]}
 }
 
-// followUp makes one evaluation for the first of the allocations that are to be replaced later and have
-// none yet; when it comes, it makes one for the next.
+// followUp adds one evaluation for the first of the delayed replacements without one. That evaluation adds
+// the next.
 func (p *planner) followUp() {
 	var f *structs.Evaluation
 	for _, w := range p.delayed {
@@ -133,7 +136,7 @@ func (p *planner) followUp() {
 			continue
 		}
 		if f == nil {
-			f = p.later(w.due)
+			f = p.evalAt(w.due)
 			p.plan.Followups = append(p.plan.Followups, f)
 		}
 		f.WaitUntil = min(f.WaitUntil, w.due)
@@ -141,15 +144,19 @@ func (p *planner) followUp() {
 	}
 }
 
-// later is an evaluation of the job, as far as this one looks at it, for a time.
-func (p *planner) later(due int64) *structs.Evaluation {
-	return &structs.Evaluation{ID: structs.NewID(), Namespace: p.ns, Priority: p.job.Priority, Type: p.job.Type,
-		TriggeredBy: structs.TriggerScheduled, JobID: p.job.ID, NodeID: p.scope, JobModifyIndex: p.job.JobModifyIndex,
-		Status: structs.EvalPending, WaitUntil: due, PreviousEval: p.eval.ID, CreateTime: p.now.UnixNano(), ModifyTime: p.now.UnixNano()}
+// evalAt returns an evaluation of the job, with the same scope, for a time.
+func (p *planner) evalAt(due int64) *structs.Evaluation {
+	now := p.now.UnixNano()
+	return &structs.Evaluation{
+		ID: structs.NewID(), Namespace: p.ns, Priority: p.job.Priority, Type: p.job.Type,
+		TriggeredBy: structs.TriggerScheduled, JobID: p.job.ID, NodeID: p.scope,
+		JobModifyIndex: p.job.JobModifyIndex, Status: structs.EvalPending, WaitUntil: due,
+		PreviousEval: p.eval.ID, CreateTime: now, ModifyTime: now,
+	}
 }
 
-// isFollowed reports whether an evaluation is to come for the allocation, in time or early.
-func (p *planner) isFollowed(w waiting) bool {
+// isFollowed reports whether an evaluation follows for the replacement, in time or early.
+func (p *planner) isFollowed(w delayedReplacement) bool {
 	f := state.Eval(p.tx, w.alloc.FollowupEvalID)
 	return f != nil && f.ID != p.eval.ID && f.Status == structs.EvalPending && f.WaitUntil <= w.due
 }

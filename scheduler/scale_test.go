@@ -83,10 +83,10 @@ var works = []struct {
 	perNode   bool
 	most      int // nodes that are looked at
 }{
-	{"plain", "web", false, enough + stride},
-	{"volume", "db", false, enough + stride},
+	{"plain", "web", false, enough + readBatch},
+	{"volume", "db", false, enough + readBatch},
 	{"volume of one node", "local", false, 1},
-	{"volume of a zone", "zonal", false, 3*enough + stride},
+	{"volume of a zone", "zonal", false, 3*enough + readBatch},
 	{"a named node", "one", false, 1},
 	{"one node of a job per node", "log", true, 1},
 }
@@ -199,7 +199,7 @@ func TestWhoWaitsAsksWhereRoomWasMade(t *testing.T) {
 
 		large := aNode(nodeID(n/3) + "x")
 		p = w.plan(t, wake(large), enough)
-		if len(p.Place) != 1 || p.Place[0].NodeID != large.ID || p.Eval.QueuedAllocations["g"] != 1 || p.Place[0].Metrics.NodesEvaluated > 2*stretch {
+		if len(p.Place) != 1 || p.Place[0].NodeID != large.ID || p.Eval.QueuedAllocations["g"] != 1 || p.Place[0].Metrics.NodesEvaluated > 2*retriedNodes {
 			t.Fatalf("%s, %+v", describe(p), p.Eval)
 		}
 		w.carryOut(t, p)
@@ -261,16 +261,16 @@ func TestTheNextInLineKnowsWhatTheFirstWasTold(t *testing.T) {
 
 // TestWhatWouldMakeRoomOnManyNodesIsNotAllNamed: who waits for less than that looks again after a while.
 func TestWhatWouldMakeRoomOnManyNodesIsNotAllNamed(t *testing.T) {
-	const n = mostWakes + 100
+	const n = maxKeys + 100
 	w := fleetWithin(t, n, 1)
 	p := w.plan(t, w.eval("db"), enough)
 	if got := refusals(p, "g"); got != fmt.Sprintf("csi-limit: CSI plugin p has its limit of 1 volumes on this node (%d)", n) {
 		t.Fatalf("refusals: %s", got)
 	}
-	if got := len(blockedOn(p)); got < mostWakes/2 || got > mostWakes+2 {
+	if got := len(blockedOn(p)); got < maxKeys/2 || got > maxKeys+2 {
 		t.Errorf("it waits for %d keys", got)
 	}
-	if len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(aWhile).UnixNano() || p.Followups[0].JobID != "db" {
+	if len(p.Followups) != 1 || p.Followups[0].WaitUntil != w.clock.Add(retryDelay).UnixNano() || p.Followups[0].JobID != "db" {
 		t.Fatalf("%s", describe(p))
 	}
 	w.carryOut(t, p)
@@ -308,11 +308,11 @@ func TestAFleetIsBegunEverywhere(t *testing.T) {
 		begun := map[string]bool{}
 		for i := range 300 {
 			p := &planner{tx: tx, eval: &structs.Evaluation{ID: structs.DeriveID(uint64(i), "eval")}}
-			r := ring{first: p.origin(), source: p.sourceOf(&want{plan: &groupPlan{}})}
+			r := cyclicIter{first: p.origin(), source: p.sourceOf(&placement{plan: &groupPlan{}})}
 			r.next = r.first
-			begun[r.read(1)[0].ID] = true
+			begun[r.readNodes(1)[0].ID] = true
 			seen := map[string]bool{}
-			for few := r.read(stride); len(few) > 0; few = r.read(stride) {
+			for few := r.readNodes(readBatch); len(few) > 0; few = r.readNodes(readBatch) {
 				for _, n := range few {
 					seen[n.ID] = true
 				}

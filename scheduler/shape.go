@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// groupShape is all of a group that decides whether an allocation of it finds a place.
+// groupShape holds everything of a group that decides whether one of its allocations finds a place.
 type groupShape struct {
 	Namespace, NodePool string
 	Datacenters         []string
@@ -19,9 +19,9 @@ type groupShape struct {
 	Volumes             map[string]*structs.VolumeRequest
 }
 
-// shape says in short what the evaluation found no place for. Where one evaluation finds none, no other of the same
-// shape does in the same state: so of those that wait for room one stands for all. It is "" where that depends
-// on more than what the groups ask for: on what there is of the job already, or where it is.
+// shape returns a digest of the groups without a place. Evaluations of equal shape fit or fail together in
+// one state, so one of them stands for all that are blocked. It is "" if that depends on more than the
+// groups' demands: on the job's existing allocations or their nodes.
 func (p *planner) shape() string {
 	if p.job == nil || p.job.PerNode() {
 		return ""
@@ -34,8 +34,11 @@ func (p *planner) shape() string {
 		case g.distinct != "" || g.perAlloc() || p.updates(g):
 			return ""
 		}
-		s := groupShape{Namespace: p.ns, NodePool: poolOr(p.job.NodePool), Datacenters: p.job.Datacenters, Drivers: g.drivers,
-			Constraints: [][]*structs.Constraint{p.job.Constraints, g.group.Constraints}, Ask: g.ask, Volumes: g.group.Volumes}
+		s := groupShape{
+			Namespace: p.ns, NodePool: poolOr(p.job.NodePool), Datacenters: p.job.Datacenters,
+			Drivers: g.drivers, Ask: g.ask, Volumes: g.group.Volumes,
+			Constraints: [][]*structs.Constraint{p.job.Constraints, g.group.Constraints},
+		}
 		for _, t := range g.group.Tasks {
 			s.Constraints = append(s.Constraints, t.Constraints)
 		}
@@ -43,13 +46,13 @@ func (p *planner) shape() string {
 	}
 	b, err := codec.Encode(asks)
 	if err != nil {
-		return "" // it is tried by itself
+		return "" // such an evaluation is like no other
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(b))[:32]
 }
 
-// updates reports whether an allocation of the group is to make way for its successor: that finds room where no
-// other does.
+// updates reports whether an allocation of the group makes way for its successor, which finds room where
+// another does not.
 func (p *planner) updates(g *groupPlan) bool {
-	return slices.ContainsFunc(p.wants, func(w *want) bool { return w.plan == g && w.update })
+	return slices.ContainsFunc(p.placements, func(w *placement) bool { return w.plan == g && w.update })
 }

@@ -5,8 +5,8 @@ import (
 	"berth/structs"
 )
 
-// view is a node as it will be when what is planned so far is done.
-type view struct {
+// nodeView is a node with the effects of the plan so far.
+type nodeView struct {
 	node    *structs.Node
 	used    structs.Resources
 	groups  map[string]int      // this job's live allocations, by group
@@ -17,7 +17,7 @@ type view struct {
 	intended []*structs.CSIClaim   // of what the plan places here
 }
 
-func (v *view) ofJob() int {
+func (v *nodeView) jobAllocs() int {
 	n := 0
 	for _, c := range v.groups {
 		n += c
@@ -25,8 +25,8 @@ func (v *view) ofJob() int {
 	return n
 }
 
-// add counts an allocation in, or with by -1 out.
-func (v *view) add(p *planner, a *structs.Allocation, by int) {
+// countAlloc adds an allocation to the counts, or removes it if by is -1.
+func (v *nodeView) countAlloc(p *planner, a *structs.Allocation, by int) {
 	if a.Resources != nil {
 		if by > 0 {
 			v.used = v.used.Add(*a.Resources)
@@ -42,15 +42,15 @@ func (v *view) add(p *planner, a *structs.Allocation, by int) {
 	}
 }
 
-// view looks at a node, from the state the first time and from the plan ever after.
-func (p *planner) view(n *structs.Node) *view {
+// viewOf returns the view of a node: from the state the first time, and with the plan's effects later.
+func (p *planner) viewOf(n *structs.Node) *nodeView {
 	if v := p.views[n.ID]; v != nil {
 		return v
 	}
-	v := &view{node: n}
+	v := &nodeView{node: n}
 	for a := range state.LiveAllocsByNode(p.tx, n.ID) {
 		if !p.stopped[a.ID] {
-			v.add(p, a, 1)
+			v.countAlloc(p, a, 1)
 		}
 		if len(a.CSIVolumes) > 0 {
 			v.users = append(v.users, a)
@@ -61,28 +61,29 @@ func (p *planner) view(n *structs.Node) *view {
 	return v
 }
 
-// stop plans to stop an allocation; with a client status it is said to have ended so.
-func (p *planner) stop(a *structs.Allocation, why, clientStatus string) {
+// stopAlloc plans to stop an allocation, which has ended with clientStatus if that is not empty.
+func (p *planner) stopAlloc(a *structs.Allocation, why, clientStatus string) {
 	if p.stopped[a.ID] {
 		return
 	}
 	p.stopped[a.ID] = true
-	p.plan.Stop = append(p.plan.Stop, &structs.PlanStop{AllocID: a.ID, Description: why, ClientStatus: clientStatus})
+	p.plan.Stop = append(p.plan.Stop,
+		&structs.PlanStop{AllocID: a.ID, Description: why, ClientStatus: clientStatus})
 	if v := p.views[a.NodeID]; v != nil && !a.Terminal() {
-		v.add(p, a, -1)
+		v.countAlloc(p, a, -1)
 	}
 }
 
-// unstop takes back the newest stop: its replacement found no place, so it goes on running.
-func (p *planner) unstop(a *structs.Allocation) {
+// unstopAlloc takes back the newest stop: the replacement found no place, so the allocation keeps running.
+func (p *planner) unstopAlloc(a *structs.Allocation) {
 	delete(p.stopped, a.ID)
 	p.plan.Stop = p.plan.Stop[:len(p.plan.Stop)-1]
 	if v := p.views[a.NodeID]; v != nil && !a.Terminal() {
-		v.add(p, a, 1)
+		v.countAlloc(p, a, 1)
 	}
 }
 
-// lost reports whether the node of an allocation is down or gone: nothing that runs there can be known.
+// lost reports whether the node of an allocation is down or gone.
 func (p *planner) lost(nodeID string) bool {
 	n := state.Node(p.tx, nodeID)
 	return n == nil || n.Status == structs.NodeDown
