@@ -33,13 +33,13 @@ func procedures() []rpc.Endpoint {
 
 // refusing is a gate that refuses so many of 1,000 reads.
 func refusing(many int) *loadshed.Gate {
-	c := loadshed.DefaultConfig()
-	c.Few = 0
-	g := loadshed.New(c)
+	c := loadshed.DefaultGateConfig()
+	c.MinAdmit = 0
+	g := loadshed.NewGate(c)
 	for range 2 {
-		g.Observe(loadshed.Sample{Took: time.Second, Seen: 1000, In: 1000, Delay: time.Minute})
+		g.Observe(loadshed.Sample{Took: time.Second, Seen: 1000, Admitted: 1000, Delay: time.Minute})
 	}
-	g.Observe(loadshed.Sample{Took: time.Second, Seen: 875 * 1000 / (1000 - many), In: 850})
+	g.Observe(loadshed.Sample{Took: time.Second, Seen: 875 * 1000 / (1000 - many), Admitted: 850})
 	return g
 }
 

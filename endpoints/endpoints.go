@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -10,6 +11,7 @@ import (
 	"berth/fsm"
 	"berth/internal/coalesce"
 	"berth/internal/keylock"
+	"berth/internal/loadshed"
 	"berth/rpc"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -95,7 +97,7 @@ type Endpoints struct {
 	store   *state.Store
 	queries *query.Engine
 	raft    Raft
-	writes  *admission // the same, which knows how many
+	writes  *loadshed.Queue // of raft
 	leases  Leases
 	collect func(context.Context, fsm.Proposer) (uint64, error) // see Deps.CollectGarbage
 	logger  hclog.Logger
@@ -122,9 +124,9 @@ func New(d Deps) *Endpoints {
 	if d.Region == "" {
 		d.Region = structs.DefaultRegion
 	}
-	writes := admit(d.Raft, d.Config)
+	writes := newWrites(d.Config)
 	e := &Endpoints{
-		nodes: d.Nodes, store: d.Store, raft: writes, writes: writes, leases: d.Leases,
+		nodes: d.Nodes, store: d.Store, raft: boundedRaft{d.Raft, writes}, writes: writes, leases: d.Leases,
 		collect: d.CollectGarbage,
 		logger:  d.Logger, region: d.Region, now: d.Now, config: d.Config,
 		queries: query.NewEngine(d.Store, d.Raft), volumeLocks: keylock.Map{MaxUsers: 1 + d.Config.VolumeQueue},
@@ -168,6 +170,42 @@ func slow(e rpc.Endpoint) rpc.Endpoint {
 func shed(e rpc.Endpoint) rpc.Endpoint {
 	e.Sheds = true
 	return e
+}
+
+// mostlyUnchanged marks a write that mostly reports what is known already and then goes past the log: it is
+// refused only where there is something to be written.
+func mostlyUnchanged(e rpc.Endpoint) rpc.Endpoint {
+	e.Room = nil
+	return e
+}
+
+// boundedRaft is a Raft into which only so many entries are let at once.
+type boundedRaft struct {
+	Raft
+	writes *loadshed.Queue
+}
+
+// newWrites returns the bound on the log entries of requests.
+func newWrites(c Config) *loadshed.Queue {
+	return loadshed.NewQueue(loadshed.QueueConfig{
+		Limit:    "writes",
+		Text:     fmt.Sprintf("nothing was written: %d writes are under way and others wait", c.Writes),
+		Places:   c.Writes,
+		Waiting:  c.WriteQueue,
+		Patience: c.WritePatience,
+		Soonest:  50 * time.Millisecond,
+		Latest:   5 * time.Second,
+	})
+}
+
+// Propose proposes an entry when it is its turn.
+func (r boundedRaft) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
+	leave, err := r.writes.Enter(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer leave()
+	return r.Raft.Propose(ctx, entry)
 }
 
 // List is every procedure that a server serves, wrapped in the middleware.

@@ -228,7 +228,7 @@ func writeAs[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 		any(req).(interface{ Write() *structs.WriteOptions }).Write().Now = e.now().UnixNano()
 		return handler(ctx, who, req)
 	})
-	endpoint.Room = e.writes.room
+	endpoint.Room = e.writes.Full
 	return endpoint
 }
 

@@ -154,7 +154,7 @@ func TestSystemGC_AnswersWithTheIndexOfTheCollection(t *testing.T) {
 		return collected, nil
 	}
 	got := must(s, structs.SystemGC, &structs.WriteRequest{})
-	if got.Index != s.store.Index() || by != fsm.Proposer(s.writes) {
+	if got.Index != s.store.Index() || by != fsm.Proposer(s.Endpoints.raft) {
 		t.Errorf("nothing was collected, by %T: index %d, want %d", by, got.Index, s.store.Index())
 	}
 	collected = 1000

@@ -148,24 +148,6 @@ func (w *writer) keep(m *buffer) {
 	}
 }
 
-// refuse keeps the answer to a question that is refused, as keep does.
-func (w *writer) refuse(q *question, no refusal) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for w.busy && w.size > keptBuffer {
-		w.room.Wait()
-	}
-	if w.left == nil {
-		w.left = buffers.Get().(*buffer)
-		w.end = w.left
-	}
-	before := len(w.end.b)
-	w.end.b = no.append(w.end.b, q.refused, q.seq)
-	if w.size += len(w.end.b) - before; w.size > keptBuffer {
-		_ = w.send() // who writes next is told
-	}
-}
-
 // flush writes what was kept.
 func (w *writer) flush() {
 	w.mu.Lock()

@@ -14,8 +14,8 @@
 //     when to come again, before anything is done.
 //   - The memory of large requests is counted from their first bytes until they are served, and bounded in all.
 //     One that is refused for it is read past, so that its stream goes on. Small ones are never refused for it.
-//   - What can be refused without its payload's meaning is refused before the payload is decoded (Server.door),
-//     and its answer costs no memory.
+//   - A write that there is no room for is refused before its payload is decoded (Endpoint.Room), a read that is
+//     too much before its procedure runs (Server.Shed).
 //   - A message is written at once and in one piece; those that come while another is being written go
 //     together after it, and what is refused or is a quick read is answered when nothing more has come, or it
 //     would have to be waited for others. A request that is Quick is served by the goroutine that read it, any

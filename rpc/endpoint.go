@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"reflect"
-	"time"
 
 	"berth/structs"
 )
@@ -31,13 +30,12 @@ func Call[Req, Resp any](ctx context.Context, c Caller, m structs.Method[Req, Re
 // nobody. It is then served by the goroutine that read it: the next request of the stream waits for it, and
 // it does not hear that its caller has gone.
 //
-// Sheds says that a request may be refused while the server is asked for more than it can do (see Server.Shed),
-// and Elsewhere, if not nil, whether this server would only pass a request on that is not for any server to
-// answer: that one's gate decides then, and here only admission.Gate.Passing.
+// Sheds says that a request may be refused while the server is asked for more than it can do (see Server.Shed).
+// Elsewhere, if not nil, reports whether this server passes on a request that not any server may answer: the
+// gate of that other server decides then.
 //
-// Room, if not nil, says whether there is room for one more request, beside so many that were let in and whose
-// serving has not begun: a duration above 0 says that there is none, and after how long there may be. Such
-// a request is refused before it is decoded, whatever it says. One that is let in has Serve to refuse it yet.
+// Room, if not nil, refuses a request that there is no room for, before it is decoded. Serve may still refuse
+// a request that Room lets in.
 //
 // Wire, if not nil, serves in Serve's place who is not in this process; its answer may be an Appender.
 type Endpoint struct {
@@ -48,7 +46,7 @@ type Endpoint struct {
 	Quick func(req any) bool
 
 	Elsewhere func() bool
-	Room      func(coming int) (no *Notice, after time.Duration)
+	Room      func() error
 
 	New   func() any
 	Copy  func(req any) any

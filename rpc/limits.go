@@ -38,37 +38,12 @@ func DefaultLimits() Limits {
 	}
 }
 
-// turns hands out a number of turns.
-type turns chan struct{}
-
-func (t turns) done() { <-t }
-
-// take gets a turn, waiting at most as long as limit; before is called before it waits.
-func (t turns) take(ctx context.Context, limit time.Duration, before func()) bool {
-	select {
-	case t <- struct{}{}:
-		return true
-	default:
-	}
-	if limit <= 0 {
-		return false
-	}
-	before()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case t <- struct{}{}:
-		return true
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-	return false
-}
-
 // load is what is under way: of one connection, or of all.
-type load struct{ calls, waiting turns }
+type load struct{ calls, waiting loadshed.Places }
 
-func newLoad(calls, waiting int) *load { return &load{make(turns, calls), make(turns, waiting)} }
+func newLoad(calls, waiting int) *load {
+	return &load{make(loadshed.Places, calls), make(loadshed.Places, waiting)}
+}
 
 // waits reports whether a request is one of those that wait.
 func waits(e *Endpoint, req any) bool {
@@ -79,36 +54,85 @@ func waits(e *Endpoint, req any) bool {
 	return ok && r.Query().MinIndex > 0
 }
 
-// enter lets a request in, which says done when it is served. of is its connection's load, nil for a
-// request of this process. before is called before it is waited for others.
+// enter lets a request in, and returns done for its end. of is the load of its connection, nil for a request
+// of this process. before is called before it is waited for others.
 func (s *Server) enter(ctx context.Context, method string, waiting bool, of *load, before func()) (done func(), err error) {
-	all := s.all.of(waiting)
-	limit := s.limits.Queue
-	if waiting {
-		limit = 0
+	take := func(places loadshed.Places) bool {
+		if places.TryEnter() {
+			return true
+		}
+		if waiting || s.limits.Queue <= 0 {
+			return false
+		}
+		before()
+		return places.Enter(ctx, s.limits.Queue)
 	}
+	all := s.all.of(waiting)
 	if of == nil {
-		if !all.take(ctx, limit, before) {
+		if !take(all) {
 			return nil, s.refuse(method, "all")
 		}
-		return all.done, nil
+		return all.Leave, nil
 	}
 	own := of.of(waiting)
-	if !own.take(ctx, limit, before) {
+	if !take(own) {
 		return nil, s.refuse(method, "connection")
 	}
-	if !all.take(ctx, limit, before) {
-		own.done()
+	if !take(all) {
+		own.Leave()
 		return nil, s.refuse(method, "all")
 	}
-	return func() { all.done(); own.done() }, nil
+	return func() { all.Leave(); own.Leave() }, nil
 }
 
-func (l *load) of(waiting bool) turns {
+func (l *load) of(waiting bool) loadshed.Places {
 	if waiting {
 		return l.waiting
 	}
 	return l.calls
+}
+
+// Shed has a gate decide which reads are let in to endpoints that say so (Endpoint.Sheds). A request of this
+// process passes it if its endpoint is Quick. Shed is called before anything is served. The gate's Run is the
+// caller's to run.
+func (s *Server) Shed(g *loadshed.Gate) { s.gate = g }
+
+// shed refuses a read that may be refused, while there are too many.
+func (s *Server) shed(e *Endpoint, req any) error {
+	if s.gate == nil || !e.mayShed(req) {
+		return nil
+	}
+	return s.gate.Admit()
+}
+
+// mayShed reports whether the gate of this server may refuse a request. It lets in a read that waits for news,
+// one that a node makes about itself, and one that the gate of another server decides on.
+func (e *Endpoint) mayShed(req any) bool {
+	if !e.Sheds {
+		return false
+	}
+	if r, ok := req.(interface{ Query() *structs.QueryOptions }); ok {
+		q := r.Query()
+		if q.MinIndex > 0 || !q.AllowStale && e.Elsewhere != nil && e.Elsewhere() {
+			return false
+		}
+	}
+	r, ok := req.(interface {
+		Credentials() (nodeID, secretID string)
+	})
+	if !ok {
+		return true
+	}
+	_, secret := r.Credentials()
+	return secret == ""
+}
+
+// room refuses a request that its endpoint has no room for.
+func (e *Endpoint) room() error {
+	if e.Room == nil {
+		return nil
+	}
+	return e.Room()
 }
 
 // weigh takes the bytes of memory that a request takes until it is served, about: those that arrived, and those

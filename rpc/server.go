@@ -8,7 +8,6 @@ import (
 	"net"
 	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -23,12 +22,11 @@ import (
 // them and waits.
 type Server struct {
 	logger    hclog.Logger
-	endpoints map[string]*method
+	endpoints map[string]*Endpoint
 	limits    Limits
 	all       *load // of every connection and of this process
 	bytes     *loadshed.Budget
-	gate      *loadshed.Gate
-	coming    atomic.Int64 // requests that there was room for (Endpoint.Room) and whose serving has not begun
+	gate      *loadshed.Gate // nil: no read is refused
 
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -38,20 +36,14 @@ type Server struct {
 	closed bool
 }
 
-// method is an endpoint with how answers to its refused requests begin.
-type method struct {
-	*Endpoint
-	refused []byte
-}
-
 // NewServer serves the endpoints within DefaultLimits. Two of one name are a programming error and panic.
 func NewServer(logger hclog.Logger, endpoints ...Endpoint) *Server {
-	s := &Server{logger: logger, endpoints: make(map[string]*method, len(endpoints))}
+	s := &Server{logger: logger, endpoints: make(map[string]*Endpoint, len(endpoints))}
 	for _, e := range endpoints {
 		if _, dup := s.endpoints[e.Name]; dup {
 			panic("two endpoints of the name " + e.Name)
 		}
-		s.endpoints[e.Name] = &method{&e, refusalHead(e.Name)}
+		s.endpoints[e.Name] = &e
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.SetLimits(DefaultLimits())
@@ -91,18 +83,20 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if !ok {
 		return unknownMethod(method)
 	}
-	if no := s.room(e.Endpoint); no.after > 0 {
-		return no.error()
-	}
-	if err := s.shed(e.Endpoint, req); err != nil {
+	if err := e.room(); err != nil {
 		return err
 	}
-	done, err := s.enter(ctx, method, waits(e.Endpoint, req), nil, func() {})
+	if e.Quick == nil { // to refuse a read of one thing costs as much as to serve it here
+		if err := s.shed(e, req); err != nil {
+			return err
+		}
+	}
+	done, err := s.enter(ctx, method, waits(e, req), nil, func() {})
 	if err != nil {
 		return err
 	}
 	defer done()
-	out, err := s.serve(ctx, e.Endpoint, e.Serve, e.Copy(req)) // the caller may send the same again
+	out, err := s.serve(ctx, e, e.Serve, e.Copy(req)) // the caller may send the same again
 	if err != nil {
 		return err
 	}
@@ -136,7 +130,7 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	defer cancel() // first of all, so that handlers learn that their caller is gone
 	for {
 		q, err := s.receive(in)
-		if q.method == nil {
+		if q.Endpoint == nil {
 			out.flush()
 			s.logReadError(conn, err)
 			return
@@ -157,17 +151,15 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 
 // answer answers a question or has it answered. An error is the answer.
 func (s *Server) answer(ctx context.Context, q *question, of *load, out *writer, requests *sync.WaitGroup) error {
-	no, decided := s.door(q)
-	if no.after > 0 {
-		out.refuse(q, no)
-		return nil
+	if err := q.room(); err != nil {
+		return err
 	}
 	weight, err := s.weigh(q)
 	if err != nil {
 		return err
 	}
 	req := &request{Endpoint: q.Endpoint, seq: q.seq, body: q.New(), weight: weight}
-	if err = s.understand(q, req, decided); err == nil {
+	if err = s.understand(q, req); err == nil {
 		err = s.begin(ctx, req, of, out, requests)
 	}
 	if err != nil {
@@ -176,13 +168,10 @@ func (s *Server) answer(ctx context.Context, q *question, of *load, out *writer,
 	return err
 }
 
-// understand decodes a question, and refuses one that is not decided about and may be refused.
-func (s *Server) understand(q *question, req *request, decided bool) error {
+// understand decodes a question, and refuses a read that may be refused.
+func (s *Server) understand(q *question, req *request) error {
 	if err := codec.Decode(q.payload, req.body); err != nil {
 		return badPayload(q.Name, fmt.Errorf("it does not decode: %w", err))
-	}
-	if decided {
-		return nil
 	}
 	return s.shed(q.Endpoint, req.body)
 }
@@ -194,9 +183,6 @@ func (s *Server) begin(ctx context.Context, req *request, of *load, out *writer,
 	done, err := s.enter(ctx, req.Name, waiting, of, out.flush)
 	if err != nil {
 		return err
-	}
-	if req.Room != nil {
-		s.coming.Add(1)
 	}
 	switch {
 	case waiting || req.Quick == nil || !req.Quick(req.body):
@@ -214,9 +200,6 @@ func (s *Server) begin(ctx context.Context, req *request, of *load, out *writer,
 func (s *Server) perform(ctx context.Context, req *request, done func()) *buffer {
 	defer done()
 	defer s.bytes.Give(req.weight)
-	if req.Room != nil {
-		s.coming.Add(-1)
-	}
 	serve := req.Serve
 	if req.Wire != nil {
 		serve = req.Wire
@@ -227,7 +210,7 @@ func (s *Server) perform(ctx context.Context, req *request, done func()) *buffer
 
 // question is a request as it came. Of an unknown method there is but the name.
 type question struct {
-	*method
+	*Endpoint
 	seq     uint64
 	payload []byte // good until the next question is read
 	parts   int    // of the payload
@@ -251,20 +234,20 @@ func (s *Server) receive(in *messages) (q question, err error) {
 	if err := head.decode(b); err != nil {
 		return q, fmt.Errorf("the head of a request does not decode: %w", err)
 	}
-	m, known := s.endpoints[string(head.method)]
+	e, known := s.endpoints[string(head.method)]
 	if !known {
-		m = &method{Endpoint: &Endpoint{Name: string(head.method)}}
+		e = &Endpoint{Name: string(head.method)}
 	}
-	q = question{method: m, seq: head.seq}
+	q = question{Endpoint: e, seq: head.seq}
 	q.payload, err = in.next()
 	q.parts = in.parts
 	switch {
 	case errors.Is(err, errFull):
-		return q, s.refuse(m.Name, "bytes")
+		return q, s.refuse(e.Name, "bytes")
 	case err != nil:
-		return q, badPayload(m.Name, err)
+		return q, badPayload(e.Name, err)
 	case !known:
-		return q, unknownMethod(m.Name)
+		return q, unknownMethod(e.Name)
 	}
 	return q, nil
 }
@@ -287,7 +270,7 @@ func (s *Server) turnAway(conn net.Conn) {
 	in := newMessages(conn, s.limits.Message)
 	in.budget = s.bytes
 	defer in.free()
-	if q, _ := s.receive(in); q.method != nil && !in.lost { // whatever it asks for
+	if q, _ := s.receive(in); q.Endpoint != nil && !in.lost { // whatever it asks for
 		s.send(newWriter(conn), q.Name, s.message(q.Endpoint, q.seq, nil, s.refuse(q.Name, "connection")))
 	}
 }

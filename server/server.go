@@ -113,7 +113,7 @@ func (s *Server) serve(ln net.Listener) {
 	s.loops = s.leaderLoops
 	s.reign.over = make(chan struct{})
 	close(s.reign.over)
-	s.gate = loadshed.New(loadshed.DefaultConfig())
+	s.gate = loadshed.NewGate(loadshed.DefaultGateConfig())
 	s.pool = rpc.NewPoolOver(cfg.network().Dial, logger.Named("rpc"), nil)
 	s.leases = control.NewLeases(cfg.control().Leases, time.Now)
 	s.nodes = nodeconn.NewSessions()

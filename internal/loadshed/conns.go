@@ -49,9 +49,9 @@ func hostOf(conn net.Conn) string {
 	return host
 }
 
-// HTTPConns bounds the connections of an HTTP server. A connection beyond a bound is answered once, by Excess,
-// and closed: a connection that is only closed looks like a server that is down. At twice Most connections a
-// further one is only closed.
+// HTTPConns bounds the connections of an HTTP server. A connection beyond a bound is answered once, by
+// Excess, and closed: a connection that is only closed looks like a server that is down. At twice Most
+// connections a further one is only closed.
 type HTTPConns struct {
 	Most        int // connections in all
 	MostPerHost int // connections of one remote host

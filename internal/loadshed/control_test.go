@@ -9,7 +9,7 @@ import (
 // model is a server that does one thing after another: it takes requests in the order in which they came, finds
 // out only then whether one is let in, and needs some time even to refuse.
 type model struct {
-	config       Config
+	config       GateConfig
 	serve, spurn time.Duration // what a read that is let in takes, and one that is refused
 
 	control control
@@ -25,7 +25,7 @@ type model struct {
 }
 
 func newModel() *model {
-	return &model{config: DefaultConfig(), serve: 50 * time.Microsecond, spurn: 8 * time.Microsecond, least: -1}
+	return &model{config: DefaultGateConfig(), serve: 50 * time.Microsecond, spurn: 8 * time.Microsecond, least: -1}
 }
 
 // offer offers so many reads in a second, and returns how many a second were answered.
@@ -48,7 +48,7 @@ func (m *model) offer(rate float64, during time.Duration) (good float64) {
 func (m *model) one(due time.Duration) {
 	m.turn(m.now - due)
 	m.seen++
-	if m.carry += m.share; m.carry >= 1 && m.seen > m.config.Few {
+	if m.carry += m.share; m.carry >= 1 && m.seen > m.config.MinAdmit {
 		m.carry--
 		m.now += m.spurn
 		m.refusedAfter = append(m.refusedAfter, m.now-due)
@@ -65,7 +65,7 @@ func (m *model) turn(delay time.Duration) {
 		m.least = delay
 	}
 	if took := m.now - m.window; took >= m.config.Window {
-		m.share = m.control.step(&m.config, Sample{Took: took, Seen: m.seen, In: m.in, Delay: m.least})
+		m.share = m.control.step(&m.config, Sample{Took: took, Seen: m.seen, Admitted: m.in, Delay: m.least})
 		m.seen, m.in, m.window, m.least = 0, 0, m.now, -1
 	}
 }
@@ -78,7 +78,7 @@ func p99(d []time.Duration) time.Duration {
 	return d[len(d)*99/100]
 }
 
-func TestReadsBeyondWhatIsSustainedAreRefusedAndTheOthersAnsweredSoon(t *testing.T) {
+func TestControl_RefusesBeyondTheSustainedRate(t *testing.T) {
 	const sustained = 20_000 * .95
 	for name, c := range map[string]struct {
 		times, good float64 // what is offered, and what is answered at least, of what is sustained
@@ -109,11 +109,11 @@ func TestReadsBeyondWhatIsSustainedAreRefusedAndTheOthersAnsweredSoon(t *testing
 	}
 }
 
-func TestWhatIsDecided(t *testing.T) {
-	c := DefaultConfig()
+func TestControl_Step(t *testing.T) {
+	c := DefaultGateConfig()
 	late, soon := c.Delay+time.Millisecond, c.Delay/2
 	sample := func(seen, in int, delay time.Duration) Sample {
-		return Sample{Took: c.Window, Seen: seen, In: in, Delay: delay}
+		return Sample{Took: c.Window, Seen: seen, Admitted: in, Delay: delay}
 	}
 	for name, run := range map[string]struct {
 		windows []Sample
@@ -123,12 +123,12 @@ func TestWhatIsDecided(t *testing.T) {
 		"late once":                     {[]Sample{sample(1000, 1000, late)}, false},
 		"late, with a breath between":   {[]Sample{sample(1000, 1000, late), sample(1000, 1000, soon), sample(1000, 1000, late)}, false},
 		"late and late again":           {[]Sample{sample(1000, 1000, late), sample(1000, 1000, late)}, true},
-		"late, but not for few reads":   {[]Sample{sample(c.Few, c.Few, late), sample(c.Few, c.Few, 2*late), sample(c.Few, c.Few, time.Hour)}, false},
+		"late, but not for few reads":   {[]Sample{sample(c.MinAdmit, c.MinAdmit, late), sample(c.MinAdmit, c.MinAdmit, 2*late), sample(c.MinAdmit, c.MinAdmit, time.Hour)}, false},
 		"late for few, and then more":   {[]Sample{sample(1, 1, late), sample(1, 1, late), sample(2000, 2000, late)}, true},
 		"the flood is over":             {[]Sample{sample(1000, 1000, late), sample(1000, 1000, late), sample(300, 300, soon)}, false},
 		"the flood goes on in time":     {[]Sample{sample(1000, 1000, late), sample(1000, 1000, late), sample(2000, 850, soon)}, true},
-		"a window of no time":           {[]Sample{{Seen: 1000, In: 1000, Delay: late}, {Seen: 1000, In: 1000, Delay: late}}, false},
-		"late with nothing that is in":  {[]Sample{sample(1000, 0, late), sample(1000, 0, late), sample(c.Few, c.Few, late)}, false},
+		"a window of no time":           {[]Sample{{Seen: 1000, Admitted: 1000, Delay: late}, {Seen: 1000, Admitted: 1000, Delay: late}}, false},
+		"late with nothing that is in":  {[]Sample{sample(1000, 0, late), sample(1000, 0, late), sample(c.MinAdmit, c.MinAdmit, late)}, false},
 		"a machine that others work on": {[]Sample{sample(3, 3, time.Second), sample(0, 0, time.Second), sample(5, 5, time.Second)}, false},
 	} {
 		var ctl control
@@ -145,27 +145,27 @@ func TestWhatIsDecided(t *testing.T) {
 	}
 }
 
-// TestReadsDoNotStarveForOthersSake: where bytes take long whatever is refused, a part is let in all the same.
-func TestReadsDoNotStarveForOthersSake(t *testing.T) {
-	c := DefaultConfig()
+// TestControl_LetsAPartInWhateverIsRefused: where bytes take long whatever is refused, a part is let in all the same.
+func TestControl_LetsAPartInWhateverIsRefused(t *testing.T) {
+	c := DefaultGateConfig()
 	var ctl control
 	share := 0.0
 	for range 1000 {
-		share = ctl.step(&c, Sample{Took: c.Window, Seen: 1000, In: int(1000 * (1 - share)), Delay: time.Second})
+		share = ctl.step(&c, Sample{Took: c.Window, Seen: 1000, Admitted: int(1000 * (1 - share)), Delay: time.Second})
 	}
-	if share > 1-least+.001 {
+	if share > 1-leastPart+.001 {
 		t.Errorf("a share of %f is refused", share)
 	}
 }
 
-func TestTheLimitIsForgottenWhenNothingIsRefused(t *testing.T) {
-	c := DefaultConfig()
+func TestControl_ForgetsItsLimit(t *testing.T) {
+	c := DefaultGateConfig()
 	var ctl control
 	for range 3 {
-		ctl.step(&c, Sample{Took: c.Window, Seen: 1000, In: 1000, Delay: time.Second})
+		ctl.step(&c, Sample{Took: c.Window, Seen: 1000, Admitted: 1000, Delay: time.Second})
 	}
 	for range enough {
-		ctl.step(&c, Sample{Took: c.Window, Seen: 10, In: 10})
+		ctl.step(&c, Sample{Took: c.Window, Seen: 10, Admitted: 10})
 	}
 	if ctl.limit != 0 {
 		t.Errorf("a limit of %f reads a second", ctl.limit)

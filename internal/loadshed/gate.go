@@ -1,22 +1,3 @@
-// Package loadshed refuses a part of the reads when a server is asked for more than it can do, so that those
-// it lets in are answered soon and those it does not are told so at once.
-//
-// The queue of a server that is overloaded stands where nobody counts it: in the sockets, in the kernel's list
-// of sockets that have something, among the goroutines that could run. So it is not counted but timed: a byte
-// through a pipe goes the way that a request's bytes go, and how long it takes until its reader runs is how
-// long requests wait before anybody knows of them. When that is too long for a while, reads are limited to
-// somewhat fewer than were served meanwhile, and to more again as soon as it is short.
-//
-// Its laws:
-//
-//   - Some reads are let in at any time, however long the bytes take (Config.Few): a server with little to do
-//     on a machine that others keep busy refuses nothing.
-//   - What is decided is a pure function of what was seen (control.step).
-//   - A server that nobody reads from is not woken by it.
-//   - What is passed on to another server is that one's to refuse; here a server refuses it only when it is far
-//     behind (Gate.Passing).
-//
-// Which requests are reads that may be refused is left to who asks.
 package loadshed
 
 import (
@@ -24,109 +5,105 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"berth/structs"
 )
 
-// Refused says why a read is refused, to people.
+// Refused is the text of the refusal of a read.
 const Refused = "this server is asked for more than it can answer"
 
-// Config tunes a gate.
-type Config struct {
-	Window time.Duration // how often it is decided anew
-	Delay  time.Duration // how long bytes may take
-	Few    int           // reads of one window that are let in whatever happens
-	Soonest,
-	Latest time.Duration // what who is refused is told, at least and at most
+// GateConfig tunes a gate.
+type GateConfig struct {
+	Window   time.Duration // how often the gate decides anew
+	Delay    time.Duration // how long a byte may take
+	MinAdmit int           // reads of one window that are let in whatever happens
+	Soonest  time.Duration // the least and the most after which a refused read may come back
+	Latest   time.Duration
 }
 
-// DefaultConfig suits servers whose answers may take some tenths of a second at worst.
-func DefaultConfig() Config {
-	return Config{Window: 50 * time.Millisecond, Delay: 30 * time.Millisecond, Few: 16, Soonest: 200 * time.Millisecond, Latest: 5 * time.Second}
+// DefaultGateConfig suits servers whose answers may take some tenths of a second at worst.
+func DefaultGateConfig() GateConfig {
+	return GateConfig{
+		Window:   50 * time.Millisecond,
+		Delay:    30 * time.Millisecond,
+		MinAdmit: 16,
+		Soonest:  200 * time.Millisecond,
+		Latest:   5 * time.Second,
+	}
 }
 
-// probesOf is how many bytes are sent in a window.
-const probesOf = 5
+const (
+	probesPerWindow = 5
+	calmWindows     = 10      // windows with few reads after which the gate stops to watch
+	scale           = 1 << 16 // all reads, of which a share is refused
+)
 
-// one is all reads, where a share of them is meant.
-const one = 1 << 16
-
-// Gate lets reads in. Until Run runs it lets all in.
+// Gate refuses a part of the reads when a server is asked for more than it can do, so that those that it
+// lets in are answered soon, and the others are refused at once.
+//
+// Most of the queue of an overloaded server is where nobody can count it: in the sockets, in the kernel's
+// list of ready sockets, among the goroutines that could run. So the gate times it. A byte through a pipe
+// goes the way of the bytes of a request, and the time until its reader runs is the time that requests wait.
+// While that is too long, reads are limited to somewhat fewer than were served meanwhile, and to more again
+// as soon as it is short.
+//
+//   - Some reads are let in at any time (GateConfig.MinAdmit): a server with little to do on a machine that
+//     others keep busy refuses nothing.
+//   - The decision is a pure function of what was seen (control.step).
+//   - The gate does not wake a server that nobody reads from.
+//
+// Until Run runs, a gate lets all reads in.
 type Gate struct {
-	config Config
+	config GateConfig
 
-	seen    atomic.Int64  // reads of this window
-	share   atomic.Uint64 // of them that is refused
-	carry   atomic.Uint64 // shares added up: with each whole one a read is refused
-	refused atomic.Int64  // reads of this window
-	wake    chan struct{} // has room for one: there are reads again
+	seen      atomic.Int64  // reads of this window
+	refused   atomic.Int64  // reads of this window
+	share     atomic.Uint64 // of the reads that are refused, of scale
+	remainder atomic.Uint64 // shares added up: with each whole one a read is refused
+	wake      chan struct{} // has room for one: there are reads again
+	interval  atomic.Int64  // nanoseconds between two refused reads that come back
 
+	pacer   pacer
 	mu      sync.Mutex
 	control control
-	next    time.Time     // when the next one that is refused had better come again
-	apart   time.Duration // how long after the one before
-
-	passing *Gate // goes by the same bytes
 }
 
-// farther is how many times as long bytes may take for the sake of reads that are passed on.
-const farther = 4
-
-// New makes a gate.
-func New(c Config) *Gate {
-	g := &Gate{config: c, wake: make(chan struct{}, 1)}
-	c.Delay *= farther
-	g.passing = &Gate{config: c, wake: g.wake}
-	return g
+// NewGate returns a gate that lets all reads in.
+func NewGate(c GateConfig) *Gate {
+	return &Gate{
+		config: c,
+		wake:   make(chan struct{}, 1),
+		pacer:  pacer{soonest: c.Soonest, latest: c.Latest},
+	}
 }
 
-// Passing is the gate for reads that this server would only pass on. They are refused by whom they are passed on
-// to, which is the other gate's part there; here only when this server is so far behind that it cannot even
-// pass them on in time. To pass one on costs no less than to answer it, so somebody has to.
-func (g *Gate) Passing() *Gate { return g.passing }
-
-// Refuses reports whether some reads are refused as of now, so that it is worth while to ask Admit early.
-func (g *Gate) Refuses() bool { return g.share.Load() > 0 }
-
-// Admit lets a read in, or says after how long it may come again.
-func (g *Gate) Admit() (again time.Duration, ok bool) {
+// Admit lets a read in, or refuses it with the time after which it may come back.
+func (g *Gate) Admit() error {
 	n := g.seen.Add(1)
-	if n == int64(g.config.Few) {
+	if n == int64(g.config.MinAdmit) {
 		select {
 		case g.wake <- struct{}{}:
 		default:
 		}
 	}
 	share := g.share.Load()
-	if share == 0 || n <= int64(g.config.Few) {
-		return 0, true
+	if share == 0 || n <= int64(g.config.MinAdmit) {
+		return nil
 	}
-	if sum := g.carry.Add(share); sum/one == (sum-share)/one {
-		return 0, true
+	sum := g.remainder.Add(share)
+	if sum/scale == (sum-share)/scale {
+		return nil
 	}
 	g.refused.Add(1)
-	return g.again(), false
-}
-
-// again is another time for each, so that those who are refused come back as fast as reads are let in.
-func (g *Gate) again() time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := time.Now()
-	if first := now.Add(g.config.Soonest); g.next.Before(first) {
-		g.next = first
-	}
-	g.next = g.next.Add(g.apart)
-	if last := now.Add(g.config.Latest); g.next.After(last) {
-		g.next = last
-	}
-	return g.next.Sub(now).Round(time.Millisecond)
+	return structs.Busy(g.pacer.after(0, time.Duration(g.interval.Load())), Refused)
 }
 
 // Sample is what was seen in a window.
 type Sample struct {
-	Took  time.Duration // the window
-	Seen  int           // reads
-	In    int           // of them that were let in
-	Delay time.Duration // the least that a byte took
+	Took     time.Duration // the window
+	Seen     int           // reads
+	Admitted int           // reads that were let in
+	Delay    time.Duration // the least that a byte took
 }
 
 // Observe decides anew after a window.
@@ -134,17 +111,14 @@ func (g *Gate) Observe(s Sample) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	share := g.control.step(&g.config, s)
-	g.share.Store(uint64(share * one))
+	g.share.Store(uint64(share * scale))
 	if g.control.limit > 0 {
-		g.apart = time.Duration(float64(time.Second) / g.control.limit)
+		g.interval.Store(int64(float64(time.Second) / g.control.limit))
 	}
 }
 
-// calmWindows is after how many windows with few reads nobody looks any more.
-const calmWindows = 10
-
-// Run times and decides until ctx ends, and counts the reads that were refused. It ends early where bytes cannot
-// be sent; then all reads are let in.
+// Run times bytes and decides until ctx ends, and counts the refused reads. It ends early if bytes cannot be
+// sent; then all reads are let in.
 func (g *Gate) Run(ctx context.Context) error {
 	p, err := newProbe()
 	if err != nil {
@@ -154,15 +128,15 @@ func (g *Gate) Run(ctx context.Context) error {
 	reader.Go(p.read)
 	defer reader.Wait()
 	defer p.close()
-	g.run(ctx, p, func(n int) { CountRefused("reads", n) })
+	g.run(ctx, p)
 	return nil
 }
 
-func (g *Gate) run(ctx context.Context, p prober, refused func(int)) {
+func (g *Gate) run(ctx context.Context, p prober) {
 	for {
 		select {
 		case <-g.wake:
-			g.watch(ctx, p, refused)
+			g.watch(ctx, p)
 		case <-ctx.Done():
 			return
 		}
@@ -170,39 +144,40 @@ func (g *Gate) run(ctx context.Context, p prober, refused func(int)) {
 }
 
 // watch decides after each window until there are few reads for some time.
-func (g *Gate) watch(ctx context.Context, p prober, refused func(int)) {
-	tick := time.NewTicker(g.config.Window / probesOf)
+func (g *Gate) watch(ctx context.Context, p prober) {
+	tick := time.NewTicker(g.config.Window / probesPerWindow)
 	defer tick.Stop()
 	begin := time.Now()
 	g.seen.Store(0)
-	g.passing.seen.Store(0)
-	for n, calm := 1, 0; calm < calmWindows; n++ {
+	probes, calm := 0, 0
+	for calm < calmWindows {
 		p.send()
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
+		probes++
 		took := time.Since(begin)
-		if n%probesOf != 0 && took < g.config.Window {
+		if probes < probesPerWindow && took < g.config.Window {
 			continue
 		}
-		n, begin = 0, begin.Add(took)
-		delay := p.least()
-		seen, out := g.window(took, delay)
-		passing, notPassed := g.passing.window(took, delay)
-		if calm++; max(seen, passing) >= g.config.Few {
+		probes = 0
+		begin = begin.Add(took)
+		calm++
+		if g.window(took, p.least()) >= g.config.MinAdmit {
 			calm = 0
-		}
-		if out+notPassed > 0 {
-			refused(out + notPassed)
 		}
 	}
 }
 
-// window ends a window; it returns how many reads were seen in it, and how many of them refused.
-func (g *Gate) window(took, delay time.Duration) (seen, out int) {
-	seen, out = int(g.seen.Swap(0)), int(g.refused.Swap(0))
-	g.Observe(Sample{Took: took, Seen: seen, In: seen - out, Delay: delay})
-	return seen, out
+// window ends a window, and returns how many reads were seen in it.
+func (g *Gate) window(took, delay time.Duration) (seen int) {
+	seen = int(g.seen.Swap(0))
+	refused := int(g.refused.Swap(0))
+	g.Observe(Sample{Took: took, Seen: seen, Admitted: seen - refused, Delay: delay})
+	if refused > 0 {
+		CountRefused("reads", refused)
+	}
+	return seen
 }

@@ -11,19 +11,19 @@ import (
 type prober interface {
 	// send sends a byte, unless one is on its way.
 	send()
-	// least is the least that one took since it was asked last, or has taken so far.
+	// least returns the least time that a byte took since the last call, or has taken so far.
 	least() time.Duration
 }
 
-// probe sends bytes through a pipe. Its reader is woken as those who read from sockets are: by the runtime's
+// probe sends bytes through a pipe. Its reader is woken as the readers of sockets are: by the runtime's
 // poller, after all that were ready before, and it runs after all that could run before.
 type probe struct {
 	in, out *os.File
 
-	mu   sync.Mutex
-	sent time.Time     // when the one that is on its way was sent, zero when there is none
-	took time.Duration // the least since it was asked for
-	any  bool          // there is one
+	mu    sync.Mutex
+	sent  time.Time     // when the byte that is on its way was sent, zero if there is none
+	took  time.Duration // the least since the last call of least
+	timed bool          // took is set
 }
 
 func newProbe() (*probe, error) {
@@ -45,13 +45,20 @@ func (p *probe) read() {
 		if _, err := p.out.Read(b[:]); err != nil {
 			return
 		}
-		p.mu.Lock()
-		if took := time.Since(p.sent); !p.any || took < p.took {
-			p.took, p.any = took, true
-		}
-		p.sent = time.Time{}
-		p.mu.Unlock()
+		p.arrived()
 	}
+}
+
+// arrived notes the time that the byte on its way took.
+func (p *probe) arrived() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	took := time.Since(p.sent)
+	if !p.timed || took < p.took {
+		p.took = took
+		p.timed = true
+	}
+	p.sent = time.Time{}
 }
 
 func (p *probe) send() {
@@ -62,7 +69,7 @@ func (p *probe) send() {
 	}
 	p.mu.Unlock()
 	if !onItsWay {
-		_, _ = p.in.Write([]byte{1}) // one byte always has room; when the pipe is closed nobody asks any more
+		_, _ = p.in.Write([]byte{1}) // a byte always has room; after close nobody asks any more
 	}
 }
 
@@ -70,9 +77,10 @@ func (p *probe) least() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	took := p.took
-	if !p.any && !p.sent.IsZero() {
+	if !p.timed && !p.sent.IsZero() {
 		took = time.Since(p.sent)
 	}
-	p.took, p.any = 0, false
+	p.took = 0
+	p.timed = false
 	return took
 }

@@ -15,6 +15,12 @@ import (
 	"berth/structs"
 )
 
+// The bounds of the time after which a refused write may come back.
+const (
+	soonest = 50 * time.Millisecond
+	latest  = 5 * time.Second
+)
+
 // pacedRaft applies one entry after another, each in the same time, and never says no.
 type pacedRaft struct {
 	*fakeRaft

@@ -1,0 +1,136 @@
+package loadshed
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"berth/structs"
+)
+
+// Places are a number of places, each for one that goes on.
+type Places chan struct{}
+
+// TryEnter takes a place if there is one.
+func (p Places) TryEnter() bool {
+	select {
+	case p <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+// Enter takes a place, and waits for it until patience is over or ctx ends.
+func (p Places) Enter(ctx context.Context, patience time.Duration) bool {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case p <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// Leave gives a place back.
+func (p Places) Leave() { <-p }
+
+// QueueConfig tunes a queue.
+type QueueConfig struct {
+	Limit    string        // its label in the count of refused requests
+	Text     string        // the text of a refusal, and of the error of a request whose context ends
+	Places   int           // requests that go on at once
+	Waiting  int           // requests that wait for a place
+	Patience time.Duration // how long a request waits
+	Soonest  time.Duration // the least and the most after which a refused request may come back
+	Latest   time.Duration
+}
+
+// Queue lets only so many requests go on at once. Some more wait, in the order in which they came and not
+// for long. Any other is refused at once, so that a load beyond the sustainable one costs little, and the
+// requests that are let in take no longer for it.
+type Queue struct {
+	config QueueConfig
+	places Places
+	pacer  pacer
+
+	mu      sync.Mutex
+	waiting int
+	took    time.Duration // about the time that a request takes, lately
+}
+
+// NewQueue returns an empty queue.
+func NewQueue(c QueueConfig) *Queue {
+	return &Queue{
+		config: c,
+		places: make(Places, c.Places),
+		pacer:  pacer{soonest: c.Soonest, latest: c.Latest},
+	}
+}
+
+// Full refuses one more request if the queue has neither a place for it nor room for it to wait. A request
+// that Full does not refuse may still be refused by Enter.
+func (q *Queue) Full() error {
+	q.mu.Lock()
+	full := q.waiting >= q.config.Waiting && len(q.places) == cap(q.places)
+	q.mu.Unlock()
+	if full {
+		return q.refuse("full")
+	}
+	return nil
+}
+
+// Enter takes a place, and waits for one if it may. The request says leave when it has ended.
+func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
+	if !q.places.TryEnter() {
+		if !q.wait(1) {
+			return nil, q.refuse("full")
+		}
+		entered := q.places.Enter(ctx, q.config.Patience)
+		q.wait(-1)
+		switch {
+		case entered:
+		case ctx.Err() != nil:
+			return nil, structs.Errorf(structs.KindUnavailable, "%s: %w", q.config.Text, ctx.Err())
+		default:
+			return nil, q.refuse("patience")
+		}
+	}
+	start := time.Now()
+	return func() {
+		q.places.Leave()
+		q.learn(time.Since(start))
+	}, nil
+}
+
+// wait changes how many requests wait; it returns false if no more may.
+func (q *Queue) wait(by int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.waiting+by > q.config.Waiting {
+		return false
+	}
+	q.waiting += by
+	return true
+}
+
+// learn takes in how long a request has taken.
+func (q *Queue) learn(took time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.took += (took - q.took) / 8
+}
+
+// refuse returns the error of a refused request. It may come back when those that wait now, and those that
+// were refused before, have had their turn.
+func (q *Queue) refuse(why string) error {
+	CountRefused(q.config.Limit+" "+why, 1)
+	q.mu.Lock()
+	places := time.Duration(q.config.Places)
+	rounds := 1 + time.Duration(q.waiting)/places
+	took := q.took
+	q.mu.Unlock()
+	return structs.Busy(q.pacer.after(rounds*took, took/places), "%s", q.config.Text)
+}
