@@ -54,8 +54,9 @@ func (c claims) detach(
 		release := &structs.CSIVolumeUnpublishRequest{Claims: keys, NodeID: req.NodeID,
 			WriteOptions: req.WriteOptions}
 		index, err := fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, release)
-		return proved(structs.DetachLetGo, "%s has let go of volume %q: nothing of it is mounted there",
-			index, err, nodeNamed(tx, req.NodeID), req.VolumeID)
+		detail := fmt.Sprintf("%s has let go of volume %q: nothing of it is mounted there",
+			nodeNamed(tx, req.NodeID), req.VolumeID)
+		return proved(structs.DetachLetGo, detail, index, err)
 	}
 	if !req.Force {
 		return nil, refusal
@@ -96,7 +97,8 @@ func (c claims) force(ctx context.Context, req *structs.CSIVolumeDetachRequest, 
 		"namespace", req.RequestNamespace(), "node", req.NodeID, "by", req.By, "reason", req.Reason,
 		"claims", len(keys), "proof", because.proof, "error", refusal)
 	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce, forced(req, because.record, keys, 0))
-	return proved(because.proof, because.sentence, index, err, nodeNamed(tx, req.NodeID), req.VolumeID)
+	detail := fmt.Sprintf(because.sentence, nodeNamed(tx, req.NodeID), req.VolumeID)
+	return proved(because.proof, detail, index, err)
 }
 
 func forced(req *structs.CSIVolumeDetachRequest, what string, keys []structs.CSIClaimKey,
@@ -107,14 +109,14 @@ func forced(req *structs.CSIVolumeDetachRequest, what string, keys []structs.CSI
 		Reason: orElse(req.Reason, "no reason was given"), WriteOptions: req.WriteOptions}
 }
 
-func proved(proof, sentence string, index uint64, err error,
-	args ...any,
-) (*structs.CSIVolumeDetachResponse, error) {
+// proved returns the answer of a detach, or the error of its write.
+func proved(proof, detail string, index uint64, err error) (*structs.CSIVolumeDetachResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &structs.CSIVolumeDetachResponse{Proof: proof, Detail: fmt.Sprintf(sentence, args...),
-		WriteMeta: structs.WriteMeta{Index: index}}, nil
+	resp := &structs.CSIVolumeDetachResponse{Proof: proof, Detail: detail}
+	resp.Index = index
+	return resp, nil
 }
 
 // unmounted asks the node for its mounts. It reports false when the node is down and gives no answer, and
@@ -122,7 +124,8 @@ func proved(proof, sentence string, index uint64, err error,
 func (c claims) unmounted(ctx context.Context, tx *state.ReadTx, req *structs.CSIVolumeDetachRequest,
 	refusal error,
 ) (answered bool, err error) {
-	has, err := nodeconn.CallNode(ctx, c.nodes, askTimeout, req.NodeID, structs.ClientCSINodeVolume,
+	to := nodeconn.Target{Nodes: c.nodes, IDs: []string{req.NodeID}, Limit: askTimeout}
+	has, err := nodeconn.Call(ctx, to, structs.ClientCSINodeVolume,
 		&structs.ClientCSINodeVolumeRequest{VolumeID: req.VolumeID, VolumeNamespace: req.RequestNamespace()})
 	name := nodeNamed(tx, req.NodeID)
 	switch {
@@ -154,15 +157,16 @@ func (c claims) detachAttached(
 	a := state.Attachment(tx, req.RequestNamespace(), req.VolumeID, req.NodeID)
 	switch {
 	case a == nil:
-		return proved(structs.DetachNothingHeld, nothingHeld, c.store.Index(), nil, req.VolumeID, name)
+		return proved(structs.DetachNothingHeld, nothingHeld(req.VolumeID, name), c.store.Index(), nil)
 	case a.State != structs.AttachmentDetaching || !req.Force:
 		index, err := fsm.Propose(ctx, c.raft, fsm.VolumeRetry,
 			&structs.CSIVolumeRetryRequest{ID: req.VolumeID, WriteOptions: req.WriteOptions})
 		if structs.IsKind(err, structs.KindNotFound) {
 			err = nil // the volume is forgotten; its attachment goes on being detached
 		}
-		return proved(structs.DetachPending, "Volume %q is %s at %s; what is left to do is tried again now%s",
-			index, err, req.VolumeID, a.State, name, lastFailure(a))
+		detail := fmt.Sprintf("Volume %q is %s at %s; what is left to do is tried again now%s",
+			req.VolumeID, a.State, name, lastFailure(a))
+		return proved(structs.DetachPending, detail, index, err)
 	case a.LastError == nil:
 		return nil, structs.Errorf(structs.KindPrecondition,
 			"volume %q is being detached from %s, and nothing has failed yet: wait for it",
@@ -176,13 +180,14 @@ func (c claims) detachAttached(
 		"node", req.NodeID, "by", req.By, "reason", req.Reason, "error", a.LastError.Message)
 	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce,
 		forced(req, "attachment forgotten; the plugin did not confirm the detach", nil, a.CreateIndex))
-	return proved(structs.DetachForgotten,
-		"The attachment of volume %q to %s is forgotten because you vouch for it; "+
-			"the plugin did not confirm the detach%s",
-		index, err, req.VolumeID, name, lastFailure(a))
+	detail := fmt.Sprintf("The attachment of volume %q to %s is forgotten because you vouch for it; "+
+		"the plugin did not confirm the detach%s", req.VolumeID, name, lastFailure(a))
+	return proved(structs.DetachForgotten, detail, index, err)
 }
 
-const nothingHeld = "No claim and no attachment of volume %q names %s"
+func nothingHeld(volume, node string) string {
+	return fmt.Sprintf("No claim and no attachment of volume %q names %s", volume, node)
+}
 
 func lastFailure(a *structs.CSIAttachment) string {
 	if a.LastError == nil {
@@ -216,7 +221,8 @@ func detachable(tx *state.ReadTx, row *structs.CSIClaim, force bool) error {
 			alloc.ID, alloc.JobID, row.VolumeID, row.NodeID, structs.ShortID(alloc.ID))
 	case down && !force:
 		return structs.Errorf(structs.KindUnavailable,
-			"node %s is down and cannot say whether it let go of volume %q; bring it back, or, once it is surely off: %s",
+			"node %s is down and cannot say whether it let go of volume %q; "+
+				"bring it back, or, once it is surely off: %s",
 			row.NodeID, row.VolumeID, state.DetachCommand(row.Namespace, row.VolumeID, row.NodeID))
 	}
 	return nil

@@ -3,6 +3,7 @@ package endpoints
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"berth/fsm"
 	"berth/state"
@@ -19,8 +20,8 @@ func (c claims) detachUnclaimed(
 	v := state.Volume(tx, ns, req.VolumeID)
 	plugin := state.Plugin(tx, v.PluginID)
 	if plugin == nil || !plugin.SupportsAttachDetach { // it attaches nothing
-		return proved(structs.DetachNothingHeld, nothingHeld, c.store.Index(), nil, v.ID,
-			nodeNamed(tx, req.NodeID))
+		detail := nothingHeld(v.ID, nodeNamed(tx, req.NodeID))
+		return proved(structs.DetachNothingHeld, detail, c.store.Index(), nil)
 	}
 	found := &structs.CSIAttachment{Namespace: ns, VolumeID: v.ID, NodeID: req.NodeID}
 	node := state.Node(tx, req.NodeID)
@@ -43,9 +44,9 @@ func (c claims) detachUnclaimed(
 	index, err := fsm.Propose(ctx, c.raft, fsm.AttachmentsFound, &structs.CSIAttachmentsFound{
 		Attachments: []*structs.CSIAttachment{found}, WriteOptions: req.WriteOptions,
 	})
-	return proved(structs.DetachPending,
-		"No claim of volume %q names %s; its plugin is asked to detach it there",
-		index, err, v.ID, nodeNamed(tx, found.NodeID))
+	detail := fmt.Sprintf("No claim of volume %q names %s; its plugin is asked to detach it there",
+		v.ID, nodeNamed(tx, found.NodeID))
+	return proved(structs.DetachPending, detail, index, err)
 }
 
 // unused makes sure that nothing on the node uses the volume. A node that is up is asked; for another one an

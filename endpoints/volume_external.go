@@ -20,8 +20,8 @@ const (
 	externalAtOnce  = 8                // places that are asked at the same time
 )
 
-// place is a part of a plugin's storage: the volumes that the controllers of one topology know. Drivers of node-local
-// storage run a controller on each node that knows only its own volumes.
+// place is a part of a plugin's storage: the volumes that the controllers of one topology know. Drivers of
+// node-local storage run a controller on each node that knows only its own volumes.
 type place struct {
 	key   string   // orders the places and names one in a page token
 	nodes []string // whose controllers can be asked, any of them
@@ -73,7 +73,9 @@ func from(places []*place, token string) ([]*place, error) {
 	if err != nil || len(key) == 0 {
 		return places, err
 	}
-	at, found := slices.BinarySearchFunc(places, key[0], func(p *place, k string) int { return strings.Compare(p.key, k) })
+	at, found := slices.BinarySearchFunc(places, key[0], func(p *place, key string) int {
+		return strings.Compare(p.key, key)
+	})
 	if found {
 		places[at].token = strings.Join(key[1:], "\x00")
 	}
@@ -97,8 +99,9 @@ func (v volumes) external(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	l := &externalList{volumes: v, plugin: plugin, places: places, limit: int(max(0, req.PerPage)),
-		seen: map[string]bool{}, resp: &structs.CSIVolumeExternalResponse{Volumes: []*structs.CSIVolumeExternalStub{}}}
+	l := &externalList{volumes: v, plugin: plugin, places: places, limit: int(max(0, req.PerPage))}
+	l.seen = map[string]bool{}
+	l.resp = &structs.CSIVolumeExternalResponse{Volumes: []*structs.CSIVolumeExternalStub{}}
 	if err := l.fill(ctx); err != nil {
 		return nil, structs.Errorf(structs.KindOf(err), "listing the volumes of plugin %q: %w", plugin.ID, err)
 	}
@@ -141,13 +144,10 @@ func (l *externalList) fill(ctx context.Context) error {
 		return l.failed
 	}
 	if asked == 0 {
-		return noController
+		return nodeconn.ErrNoController
 	}
 	return nil
 }
-
-var noController = structs.Errorf(structs.KindUnavailable,
-	"no controller of the plugin is healthy on a node that is ready")
 
 // full reports whether the page takes no more.
 func (l *externalList) full() bool {
@@ -192,13 +192,10 @@ func (l *externalList) rest() int {
 }
 
 func (l *externalList) ask(ctx context.Context, p *place, rest int) externalAnswer {
-	if len(p.nodes) == 0 {
-		return externalAnswer{err: noController}
-	}
-	page, err := nodeconn.CallController(ctx, l.nodes, min(externalTimeout, l.config.CallTimeout), p.nodes,
-		structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
-			PluginID: l.plugin.ID, Provider: l.plugin.Provider, MaxEntries: int32(rest), StartingToken: p.token,
-		})
+	to := nodeconn.Target{Nodes: l.nodes, IDs: p.nodes, Limit: min(externalTimeout, l.config.CallTimeout)}
+	page, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{
+		PluginID: l.plugin.ID, Provider: l.plugin.Provider, MaxEntries: int32(rest), StartingToken: p.token,
+	})
 	if err == nil {
 		err = page.Validate()
 	}

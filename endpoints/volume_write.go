@@ -17,7 +17,9 @@ import (
 type volumeWrites struct{ *Endpoints }
 
 // register makes volumes known that exist at their plugin, after the plugin has confirmed them.
-func (w volumeWrites) register(ctx context.Context, req *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
+func (w volumeWrites) register(
+	ctx context.Context, req *structs.CSIVolumeRegisterRequest,
+) (*structs.CSIVolumeRegisterResponse, error) {
 	given, err := w.given(req)
 	if err != nil {
 		return nil, err
@@ -37,7 +39,9 @@ func (w volumeWrites) register(ctx context.Context, req *structs.CSIVolumeRegist
 
 // create has volumes made, or waits for those that are being made. A volume that is ready and asked for in
 // the same way is the answer.
-func (w volumeWrites) create(ctx context.Context, req *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse, error) {
+func (w volumeWrites) create(
+	ctx context.Context, req *structs.CSIVolumeRegisterRequest,
+) (*structs.CSIVolumeRegisterResponse, error) {
 	given, err := w.given(req)
 	if err != nil {
 		return nil, err
@@ -48,7 +52,8 @@ func (w volumeWrites) create(ctx context.Context, req *structs.CSIVolumeRegister
 // given are the volumes of a request, checked, in copies.
 func (w volumeWrites) given(req *structs.CSIVolumeRegisterRequest) ([]*structs.CSIVolume, error) {
 	if n := len(req.Volumes); n == 0 || n > w.config.MaxVolumesAtOnce {
-		return nil, structs.Errorf(structs.KindInvalid, "Volumes: %d are given; expected 1 to %d", n, w.config.MaxVolumesAtOnce)
+		return nil, structs.Errorf(structs.KindInvalid,
+			"Volumes: %d are given; expected 1 to %d", n, w.config.MaxVolumesAtOnce)
 	}
 	var faults []error
 	seen := map[string]bool{}
@@ -109,17 +114,20 @@ func (w volumeWrites) confirm(ctx context.Context, tx *state.ReadTx, v *structs.
 		MountOptions: v.MountOptions, Context: v.Context, Parameters: v.Parameters, Secrets: v.Secrets,
 	}
 	nodeconn.AddressDriver(tx, req)
-	candidates := nodeconn.VolumeControllers(tx, v)
-	_, err := nodeconn.CallController(ctx, w.nodes, w.config.CallTimeout, candidates, structs.ClientCSIControllerValidate, req)
+	to := nodeconn.Target{Nodes: w.nodes, IDs: nodeconn.VolumeControllers(tx, v), Limit: w.config.CallTimeout}
+	_, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
 	// Where controllers each know the volumes of their own node, the others have not found it.
-	for n := 1; n < len(candidates) && structs.IsKind(err, structs.KindNotFound) && len(v.Topologies) == 0; n++ {
-		_, err = nodeconn.CallController(ctx, w.nodes, w.config.CallTimeout, candidates[n:], structs.ClientCSIControllerValidate, req)
+	for len(to.IDs) > 1 && structs.IsKind(err, structs.KindNotFound) && len(v.Topologies) == 0 {
+		to.IDs = to.IDs[1:]
+		_, err = nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
 	}
 	return err
 }
 
 // put proposes what is to change and waits until every volume is settled.
-func (w volumeWrites) put(ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, build buildRow) (*structs.CSIVolumeRegisterResponse, error) {
+func (w volumeWrites) put(
+	ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, build buildRow,
+) (*structs.CSIVolumeRegisterResponse, error) {
 	index, err := w.record(ctx, req, given, build)
 	if err != nil {
 		return nil, err
@@ -147,7 +155,9 @@ func (w volumeWrites) put(ctx context.Context, req *structs.CSIVolumeRegisterReq
 // record proposes what is wanted, one request at a time for each volume: of two that create one volume at
 // once, the second has to see the first one's row with its name. Different volumes are recorded side by side;
 // that no two of them are one at their plugin is for who applies the entries to see to.
-func (w volumeWrites) record(ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, build buildRow) (uint64, error) {
+func (w volumeWrites) record(
+	ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, build buildRow,
+) (uint64, error) {
 	names := make([]string, len(given))
 	for n, v := range given {
 		names[n] = v.Namespace + "/" + v.ID
@@ -234,7 +244,8 @@ func (w volumeWrites) await(ctx context.Context, ns, id string,
 		if row.LastError != nil {
 			why = row.LastError.Message
 		}
-		return nil, structs.Errorf(structs.KindTimeout, "volume %q is still %s: %s; it is tried on, ask again later", id, pendingName(row), why)
+		return nil, structs.Errorf(structs.KindTimeout,
+			"volume %q is still %s: %s; it is tried on, ask again later", id, pendingName(row), why)
 	}
 }
 
@@ -246,7 +257,9 @@ func pendingName(v *structs.CSIVolume) string {
 }
 
 // remove has a volume deleted at its plugin and waits until it is gone.
-func (w volumeWrites) remove(ctx context.Context, req *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
+func (w volumeWrites) remove(
+	ctx context.Context, req *structs.CSIVolumeDeleteRequest,
+) (*structs.Empty, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
 	}

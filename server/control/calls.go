@@ -65,7 +65,8 @@ func callController[Req, Resp any](ctx context.Context, c controllerLoop, candid
 			}
 		}
 		var resp *Resp
-		resp, err = nodeconn.CallNode(ctx, c.Nodes, c.Config.CallTimeout, node, m, req)
+		to := nodeconn.Target{Nodes: c.Nodes, IDs: []string{node}, Limit: c.Config.CallTimeout}
+		resp, err = nodeconn.Call(ctx, to, m, req)
 		if err == nil || !structs.IsKind(err, structs.KindUnavailable) || ctx.Err() != nil {
 			return resp, uncertain(err)
 		}

@@ -73,9 +73,9 @@ func (c controllerLoop) listed(ctx context.Context, candidates []string,
 	}
 	req := &structs.ClientCSIListRequest{PluginID: a.PluginID}
 	nodeconn.AddressDriver(tx, req)
+	to := nodeconn.Target{Nodes: c.Nodes, IDs: candidates[at : at+1], Limit: c.Config.CallTimeout}
 	for range listPages {
-		page, err := nodeconn.CallNode(ctx, c.Nodes, c.Config.CallTimeout, candidates[at],
-			structs.ClientCSIControllerList, req)
+		page, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerList, req)
 		if err == nil {
 			err = page.Validate()
 		}

@@ -38,8 +38,8 @@ func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) work
 		if req == nil {
 			return nil
 		}
-		grown, err := nodeconn.CallNode(ctx, c.Nodes, c.Config.CallTimeout, claim.NodeID,
-			structs.ClientCSINodeExpand, req)
+		to := nodeconn.Target{Nodes: c.Nodes, IDs: []string{claim.NodeID}, Limit: c.Config.CallTimeout}
+		grown, err := nodeconn.Call(ctx, to, structs.ClientCSINodeExpand, req)
 		if ctx.Err() != nil {
 			return ctx.Err() // the outcome is not known; the next leader makes the same call
 		}

@@ -1,11 +1,9 @@
 package nodeconn
 
 import (
-	"context"
 	"hash/fnv"
 	"slices"
 	"strings"
-	"time"
 
 	"berth/state"
 	"berth/structs"
@@ -115,21 +113,6 @@ func Provider(tx *state.ReadTx, pluginID string) string {
 	return ""
 }
 
-// CallController makes a call at the first of the nodes that can be reached. The next one is tried only
-// after unavailable: nothing was done there, or the same call may be made again.
-func CallController[Req, Resp any](ctx context.Context, nodes Caller, limit time.Duration, candidates []string,
-	m structs.Method[Req, Resp], req *Req,
-) (*Resp, error) {
-	err := error(nil)
-	for _, id := range candidates {
-		var resp *Resp
-		resp, err = CallNode(ctx, nodes, limit, id, m, req)
-		if err == nil || !structs.IsKind(err, structs.KindUnavailable) || ctx.Err() != nil {
-			return resp, err
-		}
-	}
-	if err == nil {
-		err = structs.Errorf(structs.KindUnavailable, "no healthy controller of the plugin is on a fitting node that is ready")
-	}
-	return nil, err
-}
+// ErrNoController is the error of a call without a node to make it at.
+var ErrNoController = structs.Errorf(structs.KindUnavailable,
+	"no healthy controller of the plugin is on a fitting node that is ready")

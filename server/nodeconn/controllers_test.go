@@ -159,12 +159,12 @@ func TestTheNextControllerIsTriedOnlyWhenNothingWasDone(t *testing.T) {
 		if c.first != "" {
 			s.errors["n1"] = []error{structs.Errorf(c.first, "no")}
 		}
-		_, err := CallController(t.Context(), s, time.Second, []string{"n1", "n2"}, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{})
+		_, err := Call(t.Context(), Target{s, []string{"n1", "n2"}, time.Second}, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{})
 		if structs.KindOf(err) != c.err || !slices.Equal(s.calls, c.want) {
 			t.Errorf("after %q: asked %v and got %v, want %v and %q", c.first, s.calls, err, c.want, c.err)
 		}
 	}
-	_, err := CallController(t.Context(), &script{}, time.Second, nil, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{})
+	_, err := Call(t.Context(), Target{Nodes: &script{}, Limit: time.Second}, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{})
 	if !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("nobody to ask: %v", err)
 	}

@@ -17,10 +17,10 @@ type Detach struct {
 
 // DetachFromNode asks a node to let go of a claim's volume. Without an error nothing of it is left there.
 func DetachFromNode(ctx context.Context, nodes Caller, limit time.Duration, d Detach) error {
-	_, err := CallNode(ctx, nodes, limit, d.NodeID, structs.ClientCSINodeDetach,
-		&structs.ClientCSINodeDetachRequest{
-			VolumeID: d.Claim.VolumeID, VolumeNamespace: d.Claim.Namespace, AllocID: d.Claim.AllocID,
-			ByOperator: d.ByOperator,
-		})
+	to := Target{Nodes: nodes, IDs: []string{d.NodeID}, Limit: limit}
+	_, err := Call(ctx, to, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{
+		VolumeID: d.Claim.VolumeID, VolumeNamespace: d.Claim.Namespace, AllocID: d.Claim.AllocID,
+		ByOperator: d.ByOperator,
+	})
 	return err
 }

@@ -86,16 +86,30 @@ type Caller interface {
 	Call(ctx context.Context, nodeID, method string, req, resp any) error
 }
 
-// CallNode calls a typed method of a node and bounds the time it may take. Unavailable says that the call was not
-// delivered, or that the node did not begin it.
-func CallNode[Req, Resp any](ctx context.Context, c Caller, limit time.Duration, nodeID string,
-	m structs.Method[Req, Resp], req *Req,
+// Target is where a call goes.
+type Target struct {
+	Nodes Caller
+	IDs   []string      // of the nodes that can serve it, the best first
+	Limit time.Duration // of the call of one node
+}
+
+// Call makes a call at the first node of the target that can be reached. Unavailable says of a node that it did
+// not get the call or did not begin it. Call then tries the next node, and returns the error of the last.
+func Call[Req, Resp any](
+	ctx context.Context, to Target, m structs.Method[Req, Resp], req *Req,
 ) (*Resp, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	resp := new(Resp)
-	if err := c.Call(ctx, nodeID, m.Name, req, resp); err != nil {
-		return nil, err
+	err := ErrNoController
+	for _, id := range to.IDs {
+		resp := new(Resp)
+		limited, cancel := context.WithTimeout(ctx, to.Limit)
+		err = to.Nodes.Call(limited, id, m.Name, req, resp)
+		cancel()
+		if err == nil {
+			return resp, nil
+		}
+		if !structs.IsKind(err, structs.KindUnavailable) || ctx.Err() != nil {
+			break
+		}
 	}
-	return resp, nil
+	return nil, err
 }
