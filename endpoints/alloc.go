@@ -39,7 +39,9 @@ func (a allocs) get(tx *state.ReadTx, req *structs.AllocGetRequest, resp *struct
 // getMany leaves out what does not exist and, for a node, what is on another node. A secret that is not
 // the node's was refused before; a node ID without a secret only narrows an operator's question. An
 // allocation that the request names twice is answered once: each comes with its whole job.
-func (a allocs) getMany(tx *state.ReadTx, req *structs.AllocsGetRequest, resp *structs.AllocsResponse) (err error) {
+func (a allocs) getMany(
+	tx *state.ReadTx, req *structs.AllocsGetRequest, resp *structs.AllocsResponse,
+) (err error) {
 	if len(req.AllocIDs) > structs.MaxAllocIDs {
 		return structs.Errorf(structs.KindInvalid, "the request asks for %d allocations; at most %d are allowed",
 			len(req.AllocIDs), structs.MaxAllocIDs)
@@ -65,7 +67,9 @@ func wholeAllocs(tx *state.ReadTx) query.List[structs.Allocation, structs.Alloca
 	}
 }
 
-func (a allocs) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.AllocListResponse) (err error) {
+func (a allocs) list(
+	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.AllocListResponse,
+) (err error) {
 	rows := state.AllocsFrom(tx, req.RequestNamespace(), req.Prefix, query.Start(&req.QueryOptions))
 	resp.Allocations, err = allocListing(tx).Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
@@ -86,7 +90,8 @@ func (a allocs) stop(ctx context.Context, req *structs.AllocStopRequest) (*struc
 		job = state.AllocWithJob(tx, row).Job
 	}
 	if job == nil {
-		return nil, structs.Errorf(structs.KindPrecondition, "the job of allocation %s is gone; it is being stopped already", req.AllocID)
+		return nil, structs.Errorf(structs.KindPrecondition,
+			"the job of allocation %s is gone; it is being stopped already", req.AllocID)
 	}
 	req.Eval = evaluationOf(job, structs.TriggerAllocStop, req.Now)
 	index, err := fsm.Propose(ctx, a.raft, fsm.AllocStop, req)

@@ -10,11 +10,13 @@ import (
 	"berth/structs"
 )
 
-// claims serve those methods of CSIVolume that take, show and release claims.
+// claims serve the methods of CSIVolume for claims.
 type claims struct{ *Endpoints }
 
 // claim takes claims for allocations on the node that asks, and for those alone.
-func (c claims) claim(ctx context.Context, req *structs.CSIVolumeClaimRequest) (*structs.CSIVolumeClaimResponse, error) {
+func (c claims) claim(
+	ctx context.Context, req *structs.CSIVolumeClaimRequest,
+) (*structs.CSIVolumeClaimResponse, error) {
 	if len(req.Claims) == 0 {
 		return nil, structs.Errorf(structs.KindInvalid, "Claims: nothing is given; expected at least one claim")
 	}
@@ -35,7 +37,8 @@ func (c claims) claim(ctx context.Context, req *structs.CSIVolumeClaimRequest) (
 	for _, k := range own {
 		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row == nil {
-			return nil, structs.Errorf(structs.KindConflict, "the claim of allocation %s on volume %q was released at once", k.AllocID, k.VolumeID)
+			return nil, structs.Errorf(structs.KindConflict,
+				"the claim of allocation %s on volume %q was released at once", k.AllocID, k.VolumeID)
 		}
 		resp.Claims = append(resp.Claims, row)
 	}
@@ -45,7 +48,8 @@ func (c claims) claim(ctx context.Context, req *structs.CSIVolumeClaimRequest) (
 // notTooMany bounds what is one log entry, and with it for how long an entry holds up the others.
 func (c claims) notTooMany(n int) error {
 	if n > c.config.MaxClaimsAtOnce {
-		return structs.Errorf(structs.KindInvalid, "Claims: %d are given; expected at most %d, more in several requests", n, c.config.MaxClaimsAtOnce)
+		return structs.Errorf(structs.KindInvalid,
+			"Claims: %d are given; expected at most %d, more in several requests", n, c.config.MaxClaimsAtOnce)
 	}
 	return nil
 }
@@ -61,12 +65,17 @@ func ownClaims(tx *state.ReadTx, req *structs.CSIVolumeClaimRequest) ([]*structs
 		c := given.Copy()
 		alloc := state.Alloc(tx, c.AllocID)
 		if alloc == nil {
-			return nil, structs.Errorf(structs.KindNotFound, "there is no allocation %q to claim volume %q for", c.AllocID, c.VolumeID)
+			return nil, structs.Errorf(structs.KindNotFound,
+				"there is no allocation %q to claim volume %q for", c.AllocID, c.VolumeID)
 		}
 		if alloc.NodeID != req.NodeID || c.NodeID != "" && c.NodeID != req.NodeID {
-			return nil, structs.Errorf(structs.KindDenied, "allocation %s is not on node %s: a node claims for its own allocations alone", c.AllocID, req.NodeID)
+			return nil, structs.Errorf(structs.KindDenied,
+				"allocation %s is not on node %s: a node claims for its own allocations alone", c.AllocID, req.NodeID)
 		}
-		c.Namespace, c.NodeID, c.JobID, c.TaskGroup = alloc.Namespace, req.NodeID, alloc.JobID, alloc.TaskGroup
+		c.Namespace = alloc.Namespace
+		c.NodeID = req.NodeID
+		c.JobID = alloc.JobID
+		c.TaskGroup = alloc.TaskGroup
 		if v := state.Volume(tx, c.Namespace, c.VolumeID); v != nil {
 			c.PluginID = v.PluginID
 		}
@@ -77,7 +86,9 @@ func ownClaims(tx *state.ReadTx, req *structs.CSIVolumeClaimRequest) ([]*structs
 
 // unpublish is said by the node that let go of the volumes; only its own claims are released. All of a
 // request are released at once: a node that is emptied needs one log entry.
-func (c claims) unpublish(ctx context.Context, req *structs.CSIVolumeUnpublishRequest) (*structs.Empty, error) {
+func (c claims) unpublish(
+	ctx context.Context, req *structs.CSIVolumeUnpublishRequest,
+) (*structs.Empty, error) {
 	if req.Operator != "" {
 		return nil, structs.Errorf(structs.KindInvalid, "Operator: a node releases its claims in its own name")
 	}
@@ -87,12 +98,14 @@ func (c claims) unpublish(ctx context.Context, req *structs.CSIVolumeUnpublishRe
 	tx := c.store.Read()
 	if node := state.Node(tx, req.NodeID); node != nil && node.Unaccounted {
 		// The node forgets a volume with the answer. It has to report the volume first: it may be attached.
-		return nil, structs.Errorf(structs.KindUnavailable, "node %s has to report its volumes first: the servers' state was restored", req.NodeID)
+		return nil, structs.Errorf(structs.KindUnavailable,
+			"node %s has to report its volumes first: the servers' state was restored", req.NodeID)
 	}
 	for _, k := range req.Claims {
 		row := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 		if row != nil && row.NodeID != req.NodeID {
-			return nil, structs.Errorf(structs.KindDenied, "the claim of allocation %s on volume %q is another node's", k.AllocID, k.VolumeID)
+			return nil, structs.Errorf(structs.KindDenied,
+				"the claim of allocation %s on volume %q is another node's", k.AllocID, k.VolumeID)
 		}
 	}
 	return done(fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, req))
@@ -101,29 +114,34 @@ func (c claims) unpublish(ctx context.Context, req *structs.CSIVolumeUnpublishRe
 // get is the one answer that carries a volume's secrets: for the node that has to use them. Nodes wait for
 // it in great numbers, so it waits for its own rows alone; a claim that is gone is not waited for, because
 // it does not come back.
-func (c claims) get(ctx context.Context, req *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
+func (c claims) get(
+	ctx context.Context, req *structs.CSIClaimGetRequest,
+) (*structs.CSIClaimGetResponse, error) {
 	var last structs.CSIClaimGetResponse
 	asked := query.Request{Method: structs.CSIClaimGet.Name, Body: req}
-	return query.Wait(ctx, c.queries, asked, func(tx *state.ReadTx) (*structs.CSIClaimGetResponse, bool, error) {
+	type answer = structs.CSIClaimGetResponse
+	return query.Wait(ctx, c.queries, asked, func(tx *state.ReadTx) (*answer, bool, error) {
 		resp, err := c.look(tx, req)
 		if err != nil {
 			return nil, false, err
 		}
 		recovering := ""
 		if resp.Ready {
-			if recovering = state.Recovering(c.store.Read()); recovering != "" {
-				_ = state.Recovering(tx) // waits for its end; nodes' rows are not looked at otherwise
-				resp.Ready = false
-			}
+			recovering = state.Recovering(c.store.Read())
 		}
-		// Rows never change: another row is news, the same one is not.
+		if recovering != "" {
+			_ = state.Recovering(tx) // so that its end is news; no other read of tx looks at the rows of nodes
+			resp.Ready = false
+		}
 		if resp.Ready {
 			resp.Provider = nodeconn.Provider(c.store.Read(), resp.Volume.PluginID)
 		}
-		news := resp.Claim != last.Claim || resp.Volume != last.Volume || resp.Attachment != last.Attachment || resp.Ready != last.Ready
+		// Rows never change: another row is news, the same one is not.
+		news := resp.Claim != last.Claim || resp.Volume != last.Volume ||
+			resp.Attachment != last.Attachment || resp.Ready != last.Ready
 		last = *resp
 		if !resp.Ready {
-			// Looked up beside tx: the reason names others, and their coming and going is not to wake this node.
+			// Not from tx: the reason names other claims, and a change of these is no news to this node.
 			resp.Blocked = orElse(recovering, state.ClaimBlocked(c.store.Read(), resp.Claim))
 		}
 		return resp, news, nil
@@ -132,14 +150,18 @@ func (c claims) get(ctx context.Context, req *structs.CSIClaimGetRequest) (*stru
 
 // look puts a claim together with what its node needs of it. The grant makes the attachment, so a claim that
 // waits reads neither attachment nor plugin: a change of these does not end the node's wait.
-func (c claims) look(tx *state.ReadTx, req *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
+func (c claims) look(
+	tx *state.ReadTx, req *structs.CSIClaimGetRequest,
+) (*structs.CSIClaimGetResponse, error) {
 	ns := req.RequestNamespace()
 	claim := state.Claim(tx, ns, req.VolumeID, req.AllocID)
 	if claim == nil {
-		return nil, structs.Errorf(structs.KindNotFound, "allocation %s has no claim on volume %q", req.AllocID, req.VolumeID)
+		return nil, structs.Errorf(structs.KindNotFound,
+			"allocation %s has no claim on volume %q", req.AllocID, req.VolumeID)
 	}
 	if claim.NodeID != req.NodeID {
-		return nil, structs.Errorf(structs.KindDenied, "the claim of allocation %s on volume %q is another node's", req.AllocID, req.VolumeID)
+		return nil, structs.Errorf(structs.KindDenied,
+			"the claim of allocation %s on volume %q is another node's", req.AllocID, req.VolumeID)
 	}
 	resp := &structs.CSIClaimGetResponse{Claim: claim, Volume: state.Volume(tx, ns, req.VolumeID)}
 	resp.Index = claim.ModifyIndex
@@ -149,7 +171,8 @@ func (c claims) look(tx *state.ReadTx, req *structs.CSIClaimGetRequest) (*struct
 	if claim.State != structs.ClaimGranted || resp.Volume == nil {
 		return resp, nil
 	}
-	if resp.Attachment = state.Attachment(tx, ns, req.VolumeID, claim.NodeID); resp.Attachment != nil {
+	resp.Attachment = state.Attachment(tx, ns, req.VolumeID, claim.NodeID)
+	if resp.Attachment != nil {
 		resp.Index = max(resp.Index, resp.Attachment.ModifyIndex)
 		resp.Ready = resp.Attachment.State == structs.AttachmentAttached
 		return resp, nil

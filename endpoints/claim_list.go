@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// list says why each claim that holds its allocation up waits, as of now. Claims come volume by volume, and those
-// of a volume in the order of its queue.
+// list says why each claim that holds its allocation up waits, as of now. Claims come volume by volume, and
+// those of a volume in the order of its queue.
 func (c claims) list(
 	tx *state.ReadTx, req *structs.CSIClaimListRequest, resp *structs.CSIClaimListResponse,
 ) error {
@@ -94,7 +94,8 @@ func claimOfToken(q *structs.QueryOptions) (*structs.CSIClaim, error) {
 		}
 	}
 	if len(key) != 4 || err != nil {
-		return nil, structs.Errorf(structs.KindInvalid, "the page token %q is not one that a list of claims gave", q.NextToken)
+		return nil, structs.Errorf(structs.KindInvalid,
+			"the page token %q is not one that a list of claims gave", q.NextToken)
 	}
 	return c, nil
 }

@@ -229,7 +229,7 @@ func (e *Endpoints) List() []rpc.Endpoint {
 		write(e, structs.OperatorRemove, anyone, status.removePeer),
 		write(e, structs.SystemGC, anyone, status.collectGarbage),
 
-		mostlyUnchanged(write(e, structs.NodeRegister, anyone, node.register)), // proves itself by the secret in its row
+		mostlyUnchanged(write(e, structs.NodeRegister, anyone, node.register)), // checks the secret of its row
 		write(e, structs.NodeDeregister, anyone, node.deregister),
 		e.quick(mostlyUnchanged(report(e, structs.NodeHeartbeat, node.heartbeat))),
 		mostlyUnchanged(report(e, structs.NodeUpdate, node.update)),

@@ -16,10 +16,14 @@ func evalKey(e *structs.Evaluation) []string { return []string{e.ID} }
 func compareEvals(a, b *structs.Evaluation) int { return cmp.Compare(a.ID, b.ID) }
 
 // evalListing shows evaluations whole.
-var evalListing = query.List[structs.Evaluation, structs.Evaluation]{Key: evalKey, Stub: query.Whole[structs.Evaluation]}
+var evalListing = query.List[structs.Evaluation, structs.Evaluation]{
+	Key:  evalKey,
+	Stub: query.Whole[structs.Evaluation],
+}
 
 func (e evals) get(tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.EvalGetResponse) error {
-	if resp.Eval = state.Eval(tx, req.EvalID); resp.Eval == nil {
+	resp.Eval = state.Eval(tx, req.EvalID)
+	if resp.Eval == nil {
 		return structs.Errorf(structs.KindNotFound, "there is no evaluation %q", req.EvalID)
 	}
 	return nil
@@ -31,7 +35,9 @@ func (e evals) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.E
 	return err
 }
 
-func (e evals) allocations(tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.AllocListResponse) (err error) {
+func (e evals) allocations(
+	tx *state.ReadTx, req *structs.EvalGetRequest, resp *structs.AllocListResponse,
+) (err error) {
 	rows := state.AllocsByEvalFrom(tx, req.EvalID, query.Start(&req.QueryOptions))
 	resp.Allocations, err = allocListing(tx).Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err

@@ -74,7 +74,8 @@ func (p *passing) hold(ctx context.Context, leads context.Context, err error) (a
 		p.until = now.Add(p.config.HoldTimeout)
 	}
 	if now.After(p.until) {
-		return false, structs.Errorf(structs.KindUnavailable, noLeader+": the last one known cannot be reached: %w", err)
+		return false, structs.Errorf(structs.KindUnavailable,
+			noLeader+": the last one known cannot be reached: %w", err)
 	}
 	timer := time.NewTimer(holdPoll)
 	defer timer.Stop()

@@ -24,7 +24,9 @@ func evaluationOf(job *structs.Job, trigger string, now int64) *structs.Evaluati
 	}
 }
 
-func (j jobs) register(ctx context.Context, req *structs.JobRegisterRequest) (*structs.JobRegisterResponse, error) {
+func (j jobs) register(
+	ctx context.Context, req *structs.JobRegisterRequest,
+) (*structs.JobRegisterResponse, error) {
 	if req.Job == nil {
 		return nil, structs.Errorf(structs.KindInvalid, "Job: nothing is given; expected the job to register")
 	}
@@ -34,7 +36,8 @@ func (j jobs) register(ctx context.Context, req *structs.JobRegisterRequest) (*s
 	}
 	job.Namespace, job.Region = orElse(job.Namespace, req.RequestNamespace()), orElse(job.Region, j.region)
 	if job.Region != j.region {
-		return nil, structs.Errorf(structs.KindInvalid, "Job.Region is %q; expected %q, the region of these servers", job.Region, j.region)
+		return nil, structs.Errorf(structs.KindInvalid,
+			"Job.Region is %q; expected %q, the region of these servers", job.Region, j.region)
 	}
 	job.DropServerFields()
 	job.Canonicalize()
@@ -58,7 +61,8 @@ func (j jobs) register(ctx context.Context, req *structs.JobRegisterRequest) (*s
 func deepCopy(job *structs.Job) (*structs.Job, error) {
 	b, err := codec.Encode(job)
 	if len(b) > structs.MaxJobBytes {
-		return nil, structs.Errorf(structs.KindInvalid, "the job has %d bytes; at most %d are allowed", len(b), structs.MaxJobBytes)
+		return nil, structs.Errorf(structs.KindInvalid,
+			"the job has %d bytes; at most %d are allowed", len(b), structs.MaxJobBytes)
 	}
 	if err == nil {
 		job = new(structs.Job)
@@ -100,7 +104,9 @@ func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 	return structs.JoinFaults(missing)
 }
 
-func (j jobs) deregister(ctx context.Context, req *structs.JobDeregisterRequest) (*structs.JobDeregisterResponse, error) {
+func (j jobs) deregister(
+	ctx context.Context, req *structs.JobDeregisterRequest,
+) (*structs.JobDeregisterResponse, error) {
 	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
 	if job == nil {
 		return nil, noJob(req.RequestNamespace(), req.JobID)
@@ -111,11 +117,14 @@ func (j jobs) deregister(ctx context.Context, req *structs.JobDeregisterRequest)
 		return nil, err
 	}
 	return &structs.JobDeregisterResponse{
-		EvalID: req.Eval.ID, EvalCreateIndex: index, JobModifyIndex: index, WriteMeta: structs.WriteMeta{Index: index},
+		EvalID: req.Eval.ID, EvalCreateIndex: index, JobModifyIndex: index,
+		WriteMeta: structs.WriteMeta{Index: index},
 	}, nil
 }
 
-func (j jobs) evaluate(ctx context.Context, req *structs.JobEvaluateRequest) (*structs.JobRegisterResponse, error) {
+func (j jobs) evaluate(
+	ctx context.Context, req *structs.JobEvaluateRequest,
+) (*structs.JobRegisterResponse, error) {
 	job := state.Job(j.store.Read(), req.RequestNamespace(), req.JobID)
 	if job == nil {
 		return nil, noJob(req.RequestNamespace(), req.JobID)
@@ -127,7 +136,8 @@ func (j jobs) evaluate(ctx context.Context, req *structs.JobEvaluateRequest) (*s
 		return nil, err
 	}
 	return &structs.JobRegisterResponse{
-		EvalID: e.ID, EvalCreateIndex: index, JobModifyIndex: job.JobModifyIndex, WriteMeta: structs.WriteMeta{Index: index},
+		EvalID: e.ID, EvalCreateIndex: index, JobModifyIndex: job.JobModifyIndex,
+		WriteMeta: structs.WriteMeta{Index: index},
 	}, nil
 }
 
@@ -136,7 +146,8 @@ func noJob(ns, id string) error {
 }
 
 func (j jobs) get(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobGetResponse) error {
-	if resp.Job = state.Job(tx, req.RequestNamespace(), req.JobID); resp.Job == nil {
+	resp.Job = state.Job(tx, req.RequestNamespace(), req.JobID)
+	if resp.Job == nil {
 		return noJob(req.RequestNamespace(), req.JobID)
 	}
 	return nil
@@ -163,7 +174,9 @@ func jobStub(tx *state.ReadTx, j *structs.Job) structs.JobListStub {
 	}
 }
 
-func (j jobs) versions(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobVersionsResponse) error {
+func (j jobs) versions(
+	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.JobVersionsResponse,
+) error {
 	resp.Versions = slices.Collect(state.JobVersions(tx, req.RequestNamespace(), req.JobID))
 	slices.Reverse(resp.Versions)
 	if len(resp.Versions) == 0 {
@@ -183,17 +196,24 @@ func (j jobs) summary(tx *state.ReadTx, req *structs.JobGetRequest, resp *struct
 
 // allocations lists also those of a job that is gone. Without All, those are left out that belong to an
 // earlier job of the same ID.
-func (j jobs) allocations(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.AllocListResponse) (err error) {
+func (j jobs) allocations(
+	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.AllocListResponse,
+) (err error) {
 	job := state.Job(tx, req.RequestNamespace(), req.JobID)
 	l := allocListing(tx)
-	l.Keep = func(a *structs.Allocation) bool { return req.All || job == nil || a.CreateIndex >= job.CreateIndex }
+	l.Keep = func(a *structs.Allocation) bool {
+		return req.All || job == nil || a.CreateIndex >= job.CreateIndex
+	}
 	rows := state.AllocsByJobFrom(tx, req.RequestNamespace(), req.JobID, query.Start(&req.QueryOptions))
 	resp.Allocations, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }
 
-func (j jobs) evaluations(tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.EvalListResponse) (err error) {
-	rows := query.Sorted(state.EvalsByJob(tx, req.RequestNamespace(), req.JobID), compareEvals, &req.QueryOptions)
+func (j jobs) evaluations(
+	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.EvalListResponse,
+) (err error) {
+	rows := state.EvalsByJob(tx, req.RequestNamespace(), req.JobID)
+	rows = query.Sorted(rows, compareEvals, &req.QueryOptions)
 	resp.Evaluations, err = evalListing.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

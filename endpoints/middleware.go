@@ -96,7 +96,8 @@ func (l servedLabels) measure(start time.Time, err error) {
 }
 
 // noLeader is the error of a request that has waited for a leader in vain.
-const noLeader = "the cluster has no leader: its servers are electing one, or too few of them reach each other; try again"
+const noLeader = "the cluster has no leader: " +
+	"its servers are electing one, or too few of them reach each other; try again"
 
 // holdPoll is how often a request that waits for an election looks for its result.
 const holdPoll = 50 * time.Millisecond
@@ -106,7 +107,8 @@ const holdPoll = 50 * time.Millisecond
 // play ball.
 func (e *Endpoints) route(ctx context.Context, o options) (leader string, err error) {
 	if o.region != "" && o.region != e.region {
-		return "", structs.Errorf(structs.KindInvalid, "this is region %q; there is no path to region %q", e.region, o.region)
+		return "", structs.Errorf(structs.KindInvalid,
+			"this is region %q; there is no path to region %q", e.region, o.region)
 	}
 	if o.stale {
 		return "", nil
@@ -122,7 +124,8 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 				return "", err
 			}
 		case *o.forwarded && known:
-			return "", structs.Errorf(structs.KindUnavailable, "the server asked is not the leader, though it was taken for it")
+			return "", structs.Errorf(structs.KindUnavailable,
+				"the server asked is not the leader, though it was taken for it")
 		case known && addr != "":
 			return addr, nil
 		case !time.Now().Before(deadline):
@@ -141,9 +144,10 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(tx *state.ReadTx, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
-	return query.StreamRows[Resp](serve(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
+	endpoint := serve(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
 		var applied uint64
-		resp, index, err := query.Watch(ctx, e.queries, query.Request{Method: m.Name, Body: req}, func(tx *state.ReadTx) (*Resp, error) {
+		asked := query.Request{Method: m.Name, Body: req}
+		resp, index, err := query.Watch(ctx, e.queries, asked, func(tx *state.ReadTx) (*Resp, error) {
 			resp := new(Resp)
 			applied = max(1, tx.Applied())
 			return resp, handler(tx, req, resp)
@@ -152,12 +156,14 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 			return nil, err
 		}
 		meta := query.MetaOf(resp)
-		if meta.Index = index; meta.Rows != nil {
+		meta.Index = index
+		if meta.Rows != nil {
 			meta.Index = applied // which tables the rows are from is known too late
 		}
 		_, _, meta.KnownLeader, meta.LastContact = e.raft.Leader()
 		return resp, nil
-	}))
+	})
+	return query.StreamRows[Resp](endpoint)
 }
 
 // call serves a read whose handler does more than look at the state once: it calls a plugin, or waits in
@@ -205,7 +211,9 @@ func local[Resp any](e *Endpoints, m structs.Method[structs.QueryRequest, Resp],
 func write[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(context.Context, *Req) (*Resp, error),
 ) rpc.Endpoint {
-	return writeAs(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) { return handler(ctx, req) })
+	return writeAs(e, m, may, func(ctx context.Context, _ identity, req *Req) (*Resp, error) {
+		return handler(ctx, req)
+	})
 }
 
 // report serves a write of a node about itself. The handler gets the node's row as it was when it proved

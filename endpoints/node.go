@@ -25,12 +25,14 @@ func (n nodes) bind(ctx context.Context, nodeID string, w *structs.WriteOptions)
 	}
 }
 
-// register brings a node in or up to date. One that says nothing new goes past the log, as a heartbeat does.
-func (n nodes) register(ctx context.Context, req *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
-	tx, index := n.store.Read(), uint64(0)
+// register brings a node in or up to date. A registration without news goes past the log, as a heartbeat
+// does.
+func (n nodes) register(
+	ctx context.Context, req *structs.NodeRegisterRequest,
+) (*structs.NodeRegisterResponse, error) {
 	var old *structs.Node
 	if req.Node != nil {
-		old = state.Node(tx, req.Node.ID)
+		old = state.Node(n.store.Read(), req.Node.ID)
 	}
 	node, err := registration(req, old)
 	if err != nil {
@@ -40,20 +42,10 @@ func (n nodes) register(ctx context.Context, req *structs.NodeRegisterRequest) (
 		if err := n.checkNode(old, node.SecretID); err != nil {
 			return nil, err
 		}
-		switch known := !req.Unsure && nodeUnchanged(old, node); {
-		case known && instancesUnchanged(tx, node.ID, req.CSI, nil, true):
-			index = old.ModifyIndex
-		case known: // the log need not hear all of the node for a change of its plugins
-			if index, err = n.registerCSI(ctx, req); err != nil {
-				return nil, err
-			}
-		}
 	}
-	if index == 0 {
-		req.Node = node
-		if index, err = fsm.Propose(ctx, n.raft, fsm.NodeRegister, req); err != nil {
-			return nil, err
-		}
+	index, err := n.recordRegistration(ctx, req, old, node)
+	if err != nil {
+		return nil, err
 	}
 	n.bind(ctx, node.ID, &req.WriteOptions)
 	return &structs.NodeRegisterResponse{
@@ -62,17 +54,31 @@ func (n nodes) register(ctx context.Context, req *structs.NodeRegisterRequest) (
 	}, nil
 }
 
-// registerCSI takes the plugin instances of a node that is otherwise what it was: all there are.
-func (n nodes) registerCSI(ctx context.Context, req *structs.NodeRegisterRequest) (uint64, error) {
-	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{
-		NodeID: req.Node.ID, SecretID: req.Node.SecretID, Upserts: req.CSI, Full: true, WriteOptions: req.WriteOptions,
-	})
+// recordRegistration writes what a registration changes: all of the node, its plugin instances alone, or
+// nothing.
+func (n nodes) recordRegistration(
+	ctx context.Context, req *structs.NodeRegisterRequest, old, node *structs.Node,
+) (index uint64, err error) {
+	if old == nil || req.Unsure || !nodeUnchanged(old, node) {
+		req.Node = node
+		return fsm.Propose(ctx, n.raft, fsm.NodeRegister, req)
+	}
+	report := &structs.NodeUpdateCSIRequest{
+		NodeID: node.ID, SecretID: node.SecretID, Upserts: req.CSI, Full: true, WriteOptions: req.WriteOptions,
+	}
+	if instancesUnchanged(n.store.Read(), report) {
+		return old.ModifyIndex, nil
+	}
+	return fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, report)
 }
 
-// heartbeat renews a lease of the node that asks. Only a status that is news goes through the log.
-func (n nodes) heartbeat(ctx context.Context, node *structs.Node, req *structs.NodeHeartbeatRequest) (*structs.NodeHeartbeatResponse, error) {
+// heartbeat renews the lease of the node that asks. Only a status that is news goes through the log.
+func (n nodes) heartbeat(
+	ctx context.Context, node *structs.Node, req *structs.NodeHeartbeatRequest,
+) (*structs.NodeHeartbeatResponse, error) {
 	if !slices.Contains([]string{"", structs.NodeInit, structs.NodeReady}, req.Status) {
-		return nil, structs.Errorf(structs.KindInvalid, "a node cannot say that its status is %q; expected %q or %q",
+		return nil, structs.Errorf(structs.KindInvalid,
+			"a node cannot say that its status is %q; expected %q or %q",
 			req.Status, structs.NodeInit, structs.NodeReady)
 	}
 	if req.Inventory != nil {
@@ -80,18 +86,21 @@ func (n nodes) heartbeat(ctx context.Context, node *structs.Node, req *structs.N
 			return nil, err
 		}
 	}
-	index, accounted := node.ModifyIndex, node.Unaccounted && n.accounted(ctx, node, req.Inventory)
+	index := node.ModifyIndex
+	accounted := node.Unaccounted && n.accounted(ctx, node, req.Inventory)
 	if req.Status != "" && req.Status != node.Status || accounted {
+		change := statusChange{status: orElse(req.Status, node.Status), accounted: accounted}
+		change.wasDown = node.Status == structs.NodeDown
 		var err error
-		change := statusChange{status: orElse(req.Status, node.Status), accounted: accounted, wasDown: node.Status == structs.NodeDown}
-		if index, err = n.statusBatch.Do(ctx, change, req.NodeID); err != nil {
+		index, err = n.statusBatch.Do(ctx, change, req.NodeID)
+		if err != nil {
 			return nil, err
 		}
 	}
 	n.bind(ctx, req.NodeID, &req.WriteOptions)
 	return &structs.NodeHeartbeatResponse{
-		HeartbeatTTL: n.leases.Renew(req.NodeID), Servers: n.raft.Servers(), Unaccounted: node.Unaccounted && !accounted,
-		WriteMeta: structs.WriteMeta{Index: index},
+		HeartbeatTTL: n.leases.Renew(req.NodeID), Servers: n.raft.Servers(),
+		Unaccounted: node.Unaccounted && !accounted, WriteMeta: structs.WriteMeta{Index: index},
 	}, nil
 }
 
@@ -102,13 +111,15 @@ type statusChange struct {
 	wasDown   bool
 }
 
-// recordStatus records what heartbeats of many nodes change, as after the servers were out of reach.
+// recordStatus records what the heartbeats of many nodes change, as after the servers were out of reach.
 func (e *Endpoints) recordStatus(ctx context.Context, change statusChange, nodes []string) (uint64, error) {
 	now := e.now()
-	update := &structs.NodeStatusUpdate{NodeIDs: nodes, Status: change.status, Accounted: change.accounted,
-		WriteOptions: structs.WriteOptions{Now: now.UnixNano()}}
+	update := &structs.NodeStatusUpdate{NodeIDs: nodes, Status: change.status, Accounted: change.accounted}
+	update.Now = now.UnixNano()
 	if change.wasDown {
-		update.Event = &structs.NodeEvent{Message: "Node reregistered by heartbeat", Subsystem: "Cluster", Timestamp: now}
+		update.Event = &structs.NodeEvent{
+			Message: "Node reregistered by heartbeat", Subsystem: "Cluster", Timestamp: now,
+		}
 	}
 	return fsm.Propose(ctx, e.raft, fsm.NodeStatus, update)
 }
@@ -116,8 +127,8 @@ func (e *Endpoints) recordStatus(ctx context.Context, change statusChange, nodes
 // deregister forgets nodes. Each must be known: nothing of any size or form reaches the log.
 func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterRequest) (*structs.Empty, error) {
 	if len(req.NodeIDs) > structs.MaxListed {
-		return nil, structs.Errorf(structs.KindInvalid, "%d nodes are too many for one request; at most %d are allowed",
-			len(req.NodeIDs), structs.MaxListed)
+		return nil, structs.Errorf(structs.KindInvalid,
+			"%d nodes are too many for one request; at most %d are allowed", len(req.NodeIDs), structs.MaxListed)
 	}
 	tx := n.store.Read()
 	for _, id := range req.NodeIDs {
@@ -135,11 +146,13 @@ func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterReques
 }
 
 // updateCSI takes what changed among the instances on the node that asks.
-func (n nodes) updateCSI(ctx context.Context, node *structs.Node, req *structs.NodeUpdateCSIRequest) (*structs.Empty, error) {
+func (n nodes) updateCSI(
+	ctx context.Context, node *structs.Node, req *structs.NodeUpdateCSIRequest,
+) (*structs.Empty, error) {
 	if err := checkInstances(req.NodeID, "Upserts", req.Upserts); err != nil {
 		return nil, err
 	}
-	if !req.Unsure && node.Status != structs.NodeDown && instancesUnchanged(n.store.Read(), req.NodeID, req.Upserts, req.Removes, req.Full) {
+	if !req.Unsure && node.Status != structs.NodeDown && instancesUnchanged(n.store.Read(), req) {
 		return done(node.ModifyIndex, nil)
 	}
 	return done(fsm.Propose(ctx, n.raft, fsm.NodeUpdateCSI, req))
@@ -156,7 +169,9 @@ func (n nodes) eligibility(ctx context.Context, req *structs.NodeEligibilityRequ
 // updateAllocs takes what a node says of its own allocations. One that is not the node's, for instance
 // because it was deleted meanwhile, is left out rather than holding up the others; so is what is known: an
 // agent that starts again says all anew. A state that does not exist is refused once the others are recorded.
-func (n nodes) updateAllocs(ctx context.Context, req *structs.AllocsClientUpdateRequest) (*structs.Empty, error) {
+func (n nodes) updateAllocs(
+	ctx context.Context, req *structs.AllocsClientUpdateRequest,
+) (*structs.Empty, error) {
 	tx := n.store.Read()
 	own := *req
 	own.Allocs = nil
@@ -186,9 +201,11 @@ func (n nodes) updateAllocs(ctx context.Context, req *structs.AllocsClientUpdate
 	return done(index, cmp.Or(err, unknown))
 }
 
-// ofItsTasks returns the report without tasks that the allocation does not have, itself where there are none. The
-// version of the job is kept as long as an allocation uses it.
-func ofItsTasks(tx *state.ReadTx, a *structs.Allocation, u *structs.AllocClientUpdate) *structs.AllocClientUpdate {
+// ofItsTasks returns the report without tasks that the allocation does not have, itself where there are
+// none. The version of the job is kept as long as an allocation uses it.
+func ofItsTasks(
+	tx *state.ReadTx, a *structs.Allocation, u *structs.AllocClientUpdate,
+) *structs.AllocClientUpdate {
 	job := state.JobVersion(tx, a.Namespace, a.JobID, a.JobVersion)
 	if job == nil || job.Group(a.TaskGroup) == nil {
 		return u
@@ -207,7 +224,9 @@ func ofItsTasks(tx *state.ReadTx, a *structs.Allocation, u *structs.AllocClientU
 }
 
 // evaluate looks anew at every job that has or may have something on the node.
-func (n nodes) evaluate(ctx context.Context, req *structs.NodeGetWriteRequest) (*structs.NodeEvaluateResponse, error) {
+func (n nodes) evaluate(
+	ctx context.Context, req *structs.NodeGetWriteRequest,
+) (*structs.NodeEvaluateResponse, error) {
 	tx := n.store.Read()
 	node := state.Node(tx, req.NodeID)
 	if node == nil {
@@ -265,7 +284,9 @@ func putNodeStub(n *structs.Node, s *structs.NodeListStub) {
 }
 
 // allocs lists a node's allocations with their jobs, by ID.
-func (n nodes) allocs(tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.AllocsResponse) (err error) {
+func (n nodes) allocs(
+	tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.AllocsResponse,
+) (err error) {
 	if state.Node(tx, req.NodeID) == nil {
 		return noNode(req.NodeID)
 	}
@@ -276,11 +297,14 @@ func (n nodes) allocs(tx *state.ReadTx, req *structs.NodeGetRequest, resp *struc
 
 // clientAllocs tells a node what it should have. It waits for what the servers change about the node's own
 // allocations: neither those of other nodes nor what the node itself reports are news to it.
-func (n nodes) clientAllocs(ctx context.Context, req *structs.NodeGetRequest) (*structs.NodeClientAllocsResponse, error) {
+func (n nodes) clientAllocs(
+	ctx context.Context, req *structs.NodeGetRequest,
+) (*structs.NodeClientAllocsResponse, error) {
 	var before map[string]uint64
 	asked := query.Request{Method: structs.NodeClientAllocs.Name, Body: req}
-	return query.Wait(ctx, n.queries, asked, func(tx *state.ReadTx) (*structs.NodeClientAllocsResponse, bool, error) {
-		resp := &structs.NodeClientAllocsResponse{Allocs: map[string]uint64{}}
+	type answer = structs.NodeClientAllocsResponse
+	return query.Wait(ctx, n.queries, asked, func(tx *state.ReadTx) (*answer, bool, error) {
+		resp := &answer{Allocs: map[string]uint64{}}
 		resp.Index = 1
 		for a := range state.AllocsByNode(tx, req.NodeID) {
 			resp.Allocs[a.ID] = a.AllocModifyIndex

@@ -1,8 +1,6 @@
 package endpoints
 
 import (
-	"slices"
-
 	"berth/internal/codec"
 	"berth/state"
 	"berth/structs"
@@ -22,25 +20,26 @@ func nodeUnchanged(old, node *structs.Node) bool {
 // reported leaves of a node what it reports of itself, but for the times at which drivers were seen.
 const reported = structs.IgnoreServersPart | structs.IgnoreDriverTimes
 
-// instancesUnchanged reports whether a report of plugin instances, all there are or what differs, says only
-// what is known.
-func instancesUnchanged(tx *state.ReadTx, node string, upserts []*structs.CSIPluginInstance, removes []structs.CSIInstanceKey, full bool) bool {
-	for _, i := range upserts {
-		row := state.Instance(tx, i.PluginID, i.Kind, node)
+// instancesUnchanged reports whether a report of plugin instances says only what is known.
+func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool {
+	reported := map[structs.CSIInstanceKey]bool{}
+	for _, i := range r.Upserts {
+		row := state.Instance(tx, i.PluginID, i.Kind, r.NodeID)
 		if row == nil || !state.SameInstance(row, i) {
 			return false
 		}
+		reported[structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind}] = true
 	}
-	for _, k := range removes {
-		if state.Instance(tx, k.PluginID, k.Kind, node) != nil {
+	for _, k := range r.Removes {
+		if state.Instance(tx, k.PluginID, k.Kind, r.NodeID) != nil {
 			return false
 		}
 	}
-	if !full {
+	if !r.Full {
 		return true
 	}
-	for row := range state.InstancesByNode(tx, node) {
-		if !slices.ContainsFunc(upserts, func(i *structs.CSIPluginInstance) bool { return i.PluginID == row.PluginID && i.Kind == row.Kind }) {
+	for row := range state.InstancesByNode(tx, r.NodeID) {
+		if !reported[structs.CSIInstanceKey{PluginID: row.PluginID, Kind: row.Kind}] {
 			return false
 		}
 	}
@@ -49,5 +48,6 @@ func instancesUnchanged(tx *state.ReadTx, node string, upserts []*structs.CSIPlu
 
 // allocUpdateUnchanged reports whether a node says of an allocation only what is known.
 func allocUpdateUnchanged(a *structs.Allocation, u *structs.AllocClientUpdate) bool {
-	return u.ClientStatus == a.ClientStatus && u.ClientDescription == a.ClientDescription && codec.SameBytes(a.TaskStates, u.TaskStates)
+	return u.ClientStatus == a.ClientStatus && u.ClientDescription == a.ClientDescription &&
+		codec.SameBytes(a.TaskStates, u.TaskStates)
 }

@@ -18,7 +18,8 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 		{"ID", node.ID}, {"SecretID", node.SecretID}, {"Name", node.Name},
 	} {
 		if required.value == "" {
-			return nil, structs.Errorf(structs.KindInvalid, "Node.%s: nothing is given; expected a text", required.path)
+			return nil, structs.Errorf(structs.KindInvalid,
+				"Node.%s: nothing is given; expected a text", required.path)
 		}
 	}
 	node.DropServerFields()
@@ -44,9 +45,11 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 		}
 	}
 	if node.Status != structs.NodeInit && node.Status != structs.NodeReady {
-		return nil, structs.Errorf(structs.KindInvalid, "Node.Status is %.40q; expected %q or %q", node.Status, structs.NodeInit, structs.NodeReady)
+		return nil, structs.Errorf(structs.KindInvalid,
+			"Node.Status is %.40q; expected %q or %q", node.Status, structs.NodeInit, structs.NodeReady)
 	}
-	if old == nil && node.SchedulingEligibility != structs.NodeEligible && node.SchedulingEligibility != structs.NodeIneligible {
+	if old == nil && node.SchedulingEligibility != structs.NodeEligible &&
+		node.SchedulingEligibility != structs.NodeIneligible {
 		return nil, structs.Errorf(structs.KindInvalid, "Node.SchedulingEligibility is %.40q; expected %q or %q",
 			node.SchedulingEligibility, structs.NodeEligible, structs.NodeIneligible)
 	}
@@ -56,12 +59,14 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 	return node, nil
 }
 
-// checkInstances refuses instances that are not whole, are said to be on another node, or are too many or too large.
+// checkInstances refuses instances that are not whole, are said to be on another node, or are too many or
+// too large.
 func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance) error {
 	for i, c := range instances {
 		if c == nil || c.PluginID == "" || c.NodeID != nodeID ||
 			c.Kind != structs.CSIKindController && c.Kind != structs.CSIKindNode {
-			return structs.Errorf(structs.KindInvalid, "%s[%d]: expected an instance on the node itself, with PluginID and Kind", path, i)
+			return structs.Errorf(structs.KindInvalid,
+				"%s[%d]: expected an instance on the node itself, with PluginID and Kind", path, i)
 		}
 	}
 	return structs.ValidateInstances(nodeID, instances)

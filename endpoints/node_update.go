@@ -7,9 +7,9 @@ import (
 	"berth/structs"
 )
 
-// update takes what changed of the node that asks. The node says what is to come of it. Where that differs, the
-// node and the servers do not know the same of it; the update is refused (precondition) so that the node
-// registers. An update that changes nothing goes past the log.
+// update takes what changed of the node that asks. The node says what is to come of it. Where that differs,
+// the node and the servers do not know the same of it; the update is refused (precondition) so that the
+// node registers. An update that changes nothing goes past the log.
 func (n nodes) update(
 	ctx context.Context, node *structs.Node, req *structs.NodeUpdateRequest,
 ) (*structs.Empty, error) {

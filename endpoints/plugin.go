@@ -13,18 +13,23 @@ func noPlugin(id string) error {
 	return structs.Errorf(structs.KindNotFound, "there is no CSI plugin %q", id)
 }
 
-func (p plugins) get(tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse) error {
+func (p plugins) get(
+	tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse,
+) error {
 	if req.PerPage > 0 {
 		return p.page(tx, req, resp)
 	}
-	if resp.Plugin = state.PluginDetail(tx, req.ID); resp.Plugin == nil {
+	resp.Plugin = state.PluginDetail(tx, req.ID)
+	if resp.Plugin == nil {
 		return noPlugin(req.ID)
 	}
 	return nil
 }
 
 // page shows some of a plugin's instances, which may be as many as there are nodes, with all of the rest.
-func (p plugins) page(tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse) error {
+func (p plugins) page(
+	tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse,
+) error {
 	begin, err := query.ParseToken(req.NextToken)
 	if err != nil {
 		return err
@@ -37,7 +42,8 @@ func (p plugins) page(tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *
 	if plugin == nil {
 		return noPlugin(req.ID)
 	}
-	if resp.Plugin = plugin; next != nil {
+	resp.Plugin = plugin
+	if next != nil {
 		resp.NextToken = query.Token(string(next.Kind), next.NodeID)
 	}
 	return nil
@@ -45,7 +51,9 @@ func (p plugins) page(tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *
 
 func pluginKey(p *structs.CSIPluginRow) []string { return []string{p.ID} }
 
-func (p plugins) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.CSIPluginListResponse) (err error) {
+func (p plugins) list(
+	tx *state.ReadTx, req *structs.QueryRequest, resp *structs.CSIPluginListResponse,
+) (err error) {
 	l := query.List[structs.CSIPluginRow, structs.CSIPluginListStub]{
 		Key:  pluginKey,
 		Stub: func(row *structs.CSIPluginRow, s *structs.CSIPluginListStub) { *s = *state.PluginStub(tx, row) },

@@ -14,7 +14,9 @@ func publicVolume(v *structs.CSIVolume) *structs.CSIVolume {
 func publicDetail(d *structs.CSIVolumeDetail) *structs.CSIVolumeDetail {
 	d.CSIVolume = *publicVolume(&d.CSIVolume)
 	for _, a := range d.Attachments {
-		a.Secrets, a.PublishContext, a.MountOptions = nil, nil, a.MountOptions.Redacted()
+		a.Secrets = nil
+		a.PublishContext = nil
+		a.MountOptions = a.MountOptions.Redacted()
 	}
 	return d
 }

@@ -27,12 +27,16 @@ func (s statuses) peers(resp *structs.StatusPeersResponse) {
 	}
 }
 
-func (s statuses) raftConfiguration(_ *state.ReadTx, _ *structs.QueryRequest, resp *structs.RaftConfigurationResponse) (err error) {
+func (s statuses) raftConfiguration(
+	_ *state.ReadTx, _ *structs.QueryRequest, resp *structs.RaftConfigurationResponse,
+) (err error) {
 	resp.Servers, err = s.raft.Configuration()
 	return err
 }
 
-func (s statuses) removePeer(ctx context.Context, req *structs.RaftRemovePeerRequest) (*structs.Empty, error) {
+func (s statuses) removePeer(
+	ctx context.Context, req *structs.RaftRemovePeerRequest,
+) (*structs.Empty, error) {
 	if (req.ID == "") == (req.Address == "") {
 		return nil, structs.Errorf(structs.KindInvalid, "removing a server: expected either its ID or its address")
 	}

@@ -16,7 +16,9 @@ func noVolume(ns, id string) error {
 	return structs.Errorf(structs.KindNotFound, "there is no volume %q in namespace %q", id, ns)
 }
 
-func (v volumes) get(tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *structs.CSIVolumeGetResponse) error {
+func (v volumes) get(
+	tx *state.ReadTx, req *structs.CSIVolumeGetRequest, resp *structs.CSIVolumeGetResponse,
+) error {
 	row := state.Volume(tx, req.RequestNamespace(), req.ID)
 	if row == nil {
 		return noVolume(req.RequestNamespace(), req.ID)
@@ -35,7 +37,9 @@ func (v volumes) isSmall(req *structs.CSIVolumeGetRequest) bool {
 
 func volumeKey(v *structs.CSIVolume) []string { return []string{v.Namespace, v.ID} }
 
-func (v volumes) list(tx *state.ReadTx, req *structs.CSIVolumeListRequest, resp *structs.CSIVolumeListResponse) (err error) {
+func (v volumes) list(
+	tx *state.ReadTx, req *structs.CSIVolumeListRequest, resp *structs.CSIVolumeListResponse,
+) (err error) {
 	l := query.List[structs.CSIVolume, structs.CSIVolumeListStub]{
 		Key:  volumeKey,
 		Stub: state.VolumeStubs(tx),
@@ -61,7 +65,8 @@ func usedOn(tx *state.ReadTx, req *structs.CSIVolumeListRequest) iter.Seq[*struc
 			if row == nil || row == last || !strings.HasPrefix(row.ID, req.Prefix) {
 				continue
 			}
-			if last = row; !yield(row) {
+			last = row
+			if !yield(row) {
 				return
 			}
 		}

@@ -37,7 +37,8 @@ func grown(tx *state.ReadTx, v *structs.CSIVolume) (bool, error) {
 		switch {
 		case c.ExpandBytes == 0 || c.EndTime != 0 || node == nil || node.Status != structs.NodeReady:
 		case c.ExpandError != nil:
-			return false, structs.Errorf(c.ExpandError.Kind, "volume %q is larger now, but not what allocation %s sees of it: %s",
+			return false, structs.Errorf(c.ExpandError.Kind,
+				"volume %q is larger now, but not what allocation %s sees of it: %s",
 				v.ID, structs.ShortID(c.AllocID), c.ExpandError.Message)
 		default:
 			return false, nil

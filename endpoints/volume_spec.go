@@ -14,8 +14,8 @@ func neverCreated(old *structs.CSIVolume) bool {
 	return old == nil || old.State == structs.VolumeFailed && old.ExternalID == ""
 }
 
-// keepCreated takes from the row of a volume that exists the facts that only its plugin changes: what is given of
-// them is an answer put back, or wrong.
+// keepCreated takes from the row of a volume that exists the facts that only its plugin changes: what is
+// given of them is an answer put back, or wrong.
 func keepCreated(v, old *structs.CSIVolume) {
 	v.Topologies, v.Capacity = old.Topologies, old.Capacity
 }
@@ -25,7 +25,8 @@ func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVo
 	v := given.Copy()
 	v.State = structs.VolumeReady
 	if old != nil && old.State == structs.VolumeCreating {
-		return nil, structs.Errorf(structs.KindPrecondition, "volume %q is being created; wait for it, or delete it first", v.ID)
+		return nil, structs.Errorf(structs.KindPrecondition,
+			"volume %q is being created; wait for it, or delete it first", v.ID)
 	}
 	if !neverCreated(old) {
 		keepCreated(v, old)
@@ -75,7 +76,9 @@ func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolu
 
 // errRedacted refuses what an answer showed in place of mount flags where there are none to keep.
 func errRedacted(v *structs.CSIVolume) error {
-	return structs.Errorf(structs.KindInvalid, "volume %q: mount_flags are redacted, and there is no volume whose flags could be kept; write them out", v.ID)
+	return structs.Errorf(structs.KindInvalid,
+		"volume %q: mount_flags are redacted, and there is no volume whose flags could be kept; write them out",
+		v.ID)
 }
 
 // volumeName makes the name that CreateVolume is called with: readable, unique, and within 128 bytes
@@ -118,7 +121,8 @@ func creatable(tx *state.ReadTx, v *structs.CSIVolume) error {
 func expandable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
 	info := controllerInfo(tx, old.PluginID)
 	grows := v.RequestedCapacityMin > max(old.Capacity, old.RequestedCapacityMin)
-	if grows && old.State == structs.VolumeReady && info != nil && !info.SupportsExpand && !state.NodeExpands(tx, old.PluginID) {
+	if grows && old.State == structs.VolumeReady && info != nil && !info.SupportsExpand &&
+		!state.NodeExpands(tx, old.PluginID) {
 		return unable(old, "cannot expand volumes")
 	}
 	return nil

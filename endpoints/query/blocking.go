@@ -79,8 +79,8 @@ func (e *Engine) limit(ctx context.Context, q *structs.QueryOptions) (context.Co
 	return ctx, stop
 }
 
-// waitError returns the error of a wait that ended with its caller or with the leadership, nil if its time was
-// over.
+// waitError returns the error of a wait that ended with its caller or with the leadership, nil if its time
+// was over.
 func waitError(ctx, limited context.Context, q *structs.QueryOptions) error {
 	switch {
 	case ctx.Err() != nil:
@@ -102,13 +102,14 @@ func (e *Engine) woke(method string) {
 // Watch runs a query and, if the caller asked to wait (MinIndex above 0), waits until its answer is news.
 //
 //   - read runs on a consistent snapshot, once or several times.
-//   - The index is the newest of the tables that read has read, at least 1. It goes with the answer, also with a
-//     not-found: the caller gives it back as MinIndex to wait for the next news.
+//   - The index is the newest of the tables that read has read, at least 1. It goes with the answer, also
+//     with a not-found: the caller gives it back as MinIndex to wait for the next news.
 //   - Watch answers when that index is above MinIndex, unless the answer is known to have been the same at
 //     MinIndex (see digestCache). It answers when read has run again, because a row or range that it read has
 //     changed, and its answer is another. It answers when a restored snapshot has an older index, so that the
 //     caller learns of that index.
-//   - A read that fails with not-found waits too, for the row to appear. Watch returns any other error at once.
+//   - A read that fails with not-found waits too, for the row to appear. Watch returns any other error at
+//     once.
 //   - A query that takes long may wait before it runs again (see slowLimiter).
 //   - After MaxWait (default 5 minutes, at most 10) Watch returns the answer as it is.
 //   - When ctx ends the error is a timeout.
@@ -198,12 +199,12 @@ func (b *blockingQuery[Resp]) run(again bool) (tx *state.ReadTx, isNews bool) {
 	return tx, isNews
 }
 
-// Wait is the blocking query of the many: nodes. It differs from Watch in that the index of the answer is that
-// of its rows, not of their tables, so that nothing has to be remembered of it.
+// Wait is the blocking query of the many: nodes. It differs from Watch in that the index of the answer is
+// that of its rows, not of their tables, so that nothing has to be remembered of it.
 //
-// read fills an answer with its index from tx. Wait answers when the index is above MinIndex, or when read has
-// run again, because something it read has changed, and says that this is news. It returns an error at once.
-// After MaxWait it returns the answer as it is.
+// read fills an answer with its index from tx. Wait answers when the index is above MinIndex, or when read
+// has run again, because something it read has changed, and says that this is news. It returns an error at
+// once. After MaxWait it returns the answer as it is.
 func Wait[Resp any](ctx context.Context, e *Engine, req Request,
 	read func(tx *state.ReadTx) (resp *Resp, news bool, err error),
 ) (*Resp, error) {

@@ -9,10 +9,10 @@ import (
 	"berth/structs"
 )
 
-// digestCache remembers the digests of answers to blocking queries. A caller that asks again with the index of
-// an answer then waits until that answer has changed. The index of an answer is that of the tables it was read from
-// (structs.QueryMeta), and tables change all the time: without the cache a busy cluster would answer at once,
-// always the same. A row that was deleted changes the digest, too.
+// digestCache remembers the digests of answers to blocking queries. A caller that asks again with the index
+// of an answer then waits until that answer has changed. The index of an answer is that of the tables it
+// was read from (structs.QueryMeta), and tables change all the time: without the cache a busy cluster would
+// answer at once, always the same. A row that was deleted changes the digest, too.
 //
 // The cache may forget. A query is then answered too early, never too late.
 type digestCache struct {
@@ -80,8 +80,8 @@ func (c *digestCache) requestKey(req Request) uint64 {
 	return c.digest(req.Method, req.Body)
 }
 
-// answer returns the digest of an answer, or of the error in its place. It makes the rows of a stream one after
-// another.
+// answer returns the digest of an answer, or of the error in its place. It makes the rows of a stream one
+// after another.
 func (c *digestCache) answer(resp any, err error) (uint64, error) {
 	if err != nil {
 		return c.digest(structs.ErrorToWire(err)), err

@@ -15,10 +15,11 @@
 //	l := query.List[structs.Job, structs.JobListStub]{Key: jobKey, Stub: jobStub}
 //	resp.Jobs, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 //
-// Start tells the state where the page begins, so no row before it is read. Rows that the state has in another order
-// pass through Sorted. Page applies the filter, the order by index (QueryOptions.Sort), the size of the page and
-// its token. A caller in this process that asked to stream gets a function that makes the rows. StreamRows, around
-// the endpoint, writes these rows to a caller in another process while it makes them.
+// Start tells the state where the page begins, so no row before it is read. Rows that the state has in
+// another order pass through Sorted. Page applies the filter, the order by index (QueryOptions.Sort), the
+// size of the page and its token. A caller in this process that asked to stream gets a function that makes
+// the rows. StreamRows, around the endpoint, writes these rows to a caller in another process while it
+// makes them.
 //
 // The package knows no noun and no row: it gets a function that reads.
 package query

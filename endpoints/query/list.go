@@ -29,9 +29,9 @@ func Whole[Row any](row, stub *Row) { *stub = *row }
 // errFull ends a page that has its rows.
 var errFull = errors.New("the page is full")
 
-// Page returns the stubs that the options ask for, and sets NextToken. The rows come in the order of Key or, with
-// q.Reverse, in its opposite, and may begin at Start. Page reads no more of them than it needs. If the caller
-// asked to stream, Page makes no stubs and sets meta.Rows.
+// Page returns the stubs that the options ask for, and sets NextToken. The rows come in the order of Key
+// or, with q.Reverse, in its opposite, and may begin at Start. Page reads no more of them than it needs. If
+// the caller asked to stream, Page makes no stubs and sets meta.Rows.
 func (l List[Row, Stub]) Page(
 	rows iter.Seq[*Row], q *structs.QueryOptions, meta *structs.QueryMeta,
 ) ([]*Stub, error) {

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// slowLimiter bounds the blocking queries that take long, such as lists of all volumes. Each change wakes all of
-// them. If all ran at once, the servers would do nothing else while much changes. So they run one after another,
-// with an idle time after each, and see many changes at once. It holds a token for each that may run now.
+// slowLimiter bounds the blocking queries that take long, such as lists of all volumes. Each change wakes
+// all of them. If all ran at once, the servers would do nothing else while much changes. So they run one
+// after another, with an idle time after each, and see many changes at once. It holds a token for each that
+// may run now.
 type slowLimiter chan struct{}
 
 const (
@@ -25,7 +26,9 @@ func newSlowLimiter() slowLimiter {
 }
 
 // acquire waits until a query may run that took so long the last time. The caller calls release after it.
-func (l slowLimiter) acquire(ctx context.Context, took time.Duration) (release func(took time.Duration), err error) {
+func (l slowLimiter) acquire(
+	ctx context.Context, took time.Duration,
+) (release func(took time.Duration), err error) {
 	if took < slowQuery {
 		return func(time.Duration) {}, nil
 	}

@@ -52,8 +52,8 @@ func yieldSorted[Row any](
 	return true
 }
 
-// sortBy puts the rows into the order of an index, and those of one entry into the order of their keys. The index
-// is the first part of the keys from then on.
+// sortBy puts the rows into the order of an index, and those of one entry into the order of their keys. The
+// index is the first part of the keys from then on.
 func (p *part[Row, Stub]) sortBy(q *structs.QueryOptions) error {
 	if q.Sort != structs.SortCreate && q.Sort != structs.SortModify {
 		return structs.Errorf(structs.KindInvalid, "sort is %q; expected %s or %s",

@@ -13,9 +13,9 @@ import (
 	"berth/structs"
 )
 
-// StreamRows has the answer of a list written row by row to a caller in another process. Neither all stubs of
-// the list nor a second copy of them exist at any time. A page is made before it is written. Another endpoint than
-// that of a list stays as it is.
+// StreamRows has the answer of a list written row by row to a caller in another process. Neither all stubs
+// of the list nor a second copy of them exist at any time. A page is made before it is written. Another
+// endpoint than that of a list stays as it is.
 func StreamRows[Resp any](endpoint rpc.Endpoint) rpc.Endpoint {
 	list := listField(reflect.TypeFor[Resp]())
 	if list == "" {
