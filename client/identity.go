@@ -32,10 +32,12 @@ func loadIdentity(db *store.DB, dir, configured string) (id identity, err error)
 	if known == nil {
 		known = &identityRecord{}
 	}
-	if id.nodeID, err = loadOrMake(filepath.Join(dir, "node-id"), known.NodeID, configured); err != nil {
+	id.nodeID, err = loadOrMake(filepath.Join(dir, "node-id"), known.NodeID, configured)
+	if err != nil {
 		return id, err
 	}
-	if id.secretID, err = loadOrMake(filepath.Join(dir, "secret-id"), known.SecretID, ""); err != nil {
+	id.secretID, err = loadOrMake(filepath.Join(dir, "secret-id"), known.SecretID, "")
+	if err != nil {
 		return id, err
 	}
 	if *known == (identityRecord{id.nodeID, id.secretID}) {

@@ -34,7 +34,8 @@ func (c *Client) CreateVolume(
 		Parameters: req.Parameters, Secrets: req.Secrets,
 		VolumeContentSource: toSource(req.CloneID, req.SnapshotID),
 	}
-	if msg.AccessibilityRequirements, err = c.requirement(ctx, req.Topologies); err != nil {
+	msg.AccessibilityRequirements, err = c.requirement(ctx, req.Topologies)
+	if err != nil {
 		return nil, err
 	}
 	resp, err := call(ctx, c, rpc, c.controller.CreateVolume, msg)

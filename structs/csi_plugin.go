@@ -46,7 +46,8 @@ func (t *CSITopology) Matches(other *CSITopology) bool {
 
 // segment finds the value of a key, which mostly is spelled alike everywhere.
 func (t *CSITopology) segment(key string) (value string, ok bool) {
-	if value, ok = t.Segments[key]; ok {
+	value, ok = t.Segments[key]
+	if ok {
 		return value, true
 	}
 	for k, v := range t.Segments {

@@ -218,7 +218,9 @@ func (v *CSIVolume) Copy() *CSIVolume {
 		e := *v.LastError
 		c.LastError = &e
 	}
-	c.Call, c.Forced, c.TurnedReadOnly = clonePtr(v.Call), clonePtr(v.Forced), clonePtr(v.TurnedReadOnly)
+	c.Call = clonePtr(v.Call)
+	c.Forced = clonePtr(v.Forced)
+	c.TurnedReadOnly = clonePtr(v.TurnedReadOnly)
 	if v.RequestedTopologies != nil {
 		c.RequestedTopologies = &CSITopologyRequest{
 			Required:  copyTopologies(v.RequestedTopologies.Required),

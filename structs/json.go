@@ -89,7 +89,9 @@ func (i *CSIPluginInstance) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
 	}
-	i.Kind, i.NodeID, i.Indexes = v.Kind, v.NodeID, v.Indexes
+	i.Kind = v.Kind
+	i.NodeID = v.NodeID
+	i.Indexes = v.Indexes
 	i.CSIInfo = CSIInfo(v.plainCSIInfo)
 	i.UpdateTime = nanosOf(v.csiInfoJSON.UpdateTime)
 	return nil

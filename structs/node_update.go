@@ -72,8 +72,12 @@ func (n *Node) Digest() string {
 	said.StatusDescription = ""
 	said.StatusUpdatedAt = 0
 	said.Unaccounted = false
-	said.SchedulingEligibility, said.Drain, said.Events = "", false, nil
-	said.Attributes, said.Meta, said.Drivers = orNil(n.Attributes), orNil(n.Meta), nil
+	said.SchedulingEligibility = ""
+	said.Drain = false
+	said.Events = nil
+	said.Attributes = orNil(n.Attributes)
+	said.Meta = orNil(n.Meta)
+	said.Drivers = nil
 	for name, d := range n.Drivers {
 		if d != nil {
 			timeless := *d

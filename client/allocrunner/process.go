@@ -34,7 +34,9 @@ func (t *task) paths(spec *structs.Task) TaskPaths {
 
 // buildEnv makes the environment for the task's next start.
 func (t *task) buildEnv() *hook.TaskEnv {
-	alloc, group, spec := t.r.Alloc(), t.r.group(), t.spec()
+	alloc := t.r.Alloc()
+	group := t.r.group()
+	spec := t.spec()
 	dirs := taskDirs(t.r.dir, t.name)
 	env, vars := taskVariables(alloc, group, spec, t.r.deps.Node(), t.paths(spec), t.r.deps.Region)
 	cfg := &driver.TaskConfig{
@@ -91,7 +93,9 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 		return t.recordStartFailure(ctx, structs.TaskEventDriverFailure, err), false
 	}
 	t.updateRecord(func(rec *taskRecord, s *structs.TaskState) {
-		rec.Handle, rec.Starting, rec.Ran = h, false, true
+		rec.Handle = h
+		rec.Starting = false
+		rec.Ran = true
 		s.State, s.StartedAt = structs.TaskRunning, time.Now()
 	}, newEvent(structs.TaskEventStarted, "Task started by client"))
 	t.logger.Info("task started", "pid", h.PID, "driver", h.Driver)

@@ -182,7 +182,9 @@ func (t *task) findProcess(ctx context.Context) {
 	case err == nil:
 		t.live = true
 		t.updateRecord(func(rec *taskRecord, s *structs.TaskState) {
-			rec.Handle, rec.Starting, rec.Ran = h, false, true
+			rec.Handle = h
+			rec.Starting = false
+			rec.Ran = true
 			s.State = structs.TaskRunning
 		}, newEvent(structs.TaskEventRestored, "Task is running since before the agent restarted"))
 	case unknown || structs.IsKind(err, structs.KindNotFound):
@@ -250,7 +252,9 @@ func (t *task) runUntilDead(ctx context.Context) {
 		}
 		t.updateRecord(func(rec *taskRecord, s *structs.TaskState) {
 			rec.History = h
-			s.State, s.Restarts, s.LastRestart = structs.TaskPending, s.Restarts+1, time.Now()
+			s.State = structs.TaskPending
+			s.Restarts++
+			s.LastRestart = time.Now()
 		}, newEvent(structs.TaskEventRestarting, "Restarting in %s: %s", d.delay, d.reason))
 		if !t.waitRestart(ctx, d.delay) {
 			if ctx.Err() == nil {
@@ -285,7 +289,9 @@ func (t *task) markDead(failed bool) {
 		events = append(events, e)
 	}
 	t.updateRecord(func(_ *taskRecord, s *structs.TaskState) {
-		s.State, s.Failed, s.FinishedAt = structs.TaskDead, failed, time.Now()
+		s.State = structs.TaskDead
+		s.Failed = failed
+		s.FinishedAt = time.Now()
 	}, events...)
 }
 

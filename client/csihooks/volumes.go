@@ -99,7 +99,8 @@ func (h *volumes) Up(ctx context.Context, env *hook.AllocEnv) error {
 		if err := h.claimVolumes(ctx, wants); err != nil {
 			return err
 		}
-		if ready, err = h.mountAll(ctx, wants); err != nil {
+		ready, err = h.mountAll(ctx, wants)
+		if err != nil {
 			return err
 		}
 		h.Progress(h.alloc.ID, "")

@@ -58,13 +58,16 @@ func (w *work) expand(u *Use) (capacity int64, err error) {
 		Secrets: u.Secrets,
 	}
 	if w.stage != nil {
-		if req.StagingPath, err = w.pluginPath(stagePath(w.stage.Dir)); err != nil {
+		req.StagingPath, err = w.pluginPath(stagePath(w.stage.Dir))
+		if err != nil {
 			return 0, err
 		}
 	}
 	// A read-only publication may refuse to grow: a file system that is staged grows where it is staged.
-	if req.VolumePath = req.StagingPath; w.stage == nil || u.AttachmentMode != structs.CSIFileSystem {
-		if req.VolumePath, err = w.pluginPath(targetPath(w.publish.Dir, w.publish.AllocID)); err != nil {
+	req.VolumePath = req.StagingPath
+	if w.stage == nil || u.AttachmentMode != structs.CSIFileSystem {
+		req.VolumePath, err = w.pluginPath(targetPath(w.publish.Dir, w.publish.AllocID))
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -100,7 +103,8 @@ func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error
 		return 0, structs.Errorf(structs.KindUnavailable, "volume %s is not mounted yet for allocation %s",
 			u.VolumeKey, u.AllocID)
 	}
-	if capacity, err = w.expand(u); err != nil {
+	capacity, err = w.expand(u)
+	if err != nil {
 		return 0, fmt.Errorf("volume %s: %w", u.VolumeKey, err)
 	}
 	return capacity, nil

@@ -222,7 +222,8 @@ func (m *Manager) markFingerprinted(k dynamicplugins.Key) {
 	if len(m.pending) == 0 {
 		return
 	}
-	if delete(m.pending, k); len(m.pending) == 0 {
+	delete(m.pending, k)
+	if len(m.pending) == 0 {
 		close(m.first)
 	}
 }

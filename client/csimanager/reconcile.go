@@ -62,7 +62,9 @@ func (v *Volumes) InUse(pluginID string) ([]VolumeKey, error) {
 func (v *Volumes) Inventory() (*structs.NodeInventory, error) {
 	records, err := v.store.publishesWhere(func(*publishRecord) bool { return true })
 	stages, stageErr := stageTable.All(v.store.db, "")
-	staged, used, owned := map[VolumeKey]bool{}, map[VolumeKey]bool{}, map[VolumeKey]bool{}
+	staged := map[VolumeKey]bool{}
+	used := map[VolumeKey]bool{}
+	owned := map[VolumeKey]bool{}
 	for _, s := range stages {
 		staged[VolumeKey{s.Value.Namespace, s.Value.VolumeID}] = true
 	}
@@ -134,7 +136,8 @@ func (v *Volumes) Detach(
 	ids := []string{allocID}
 	if allocID == "" {
 		var err error
-		if ids, err = v.Users(k); err != nil {
+		ids, err = v.Users(k)
+		if err != nil {
 			return err
 		}
 	}

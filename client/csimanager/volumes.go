@@ -387,7 +387,8 @@ func (w *work) callPublish(u *Use) error {
 		Use: u.forPlugin(), TargetPath: target, ReadOnly: u.ReadOnly || u.AccessMode.ReaderOnly(),
 	}
 	if w.stage != nil {
-		if req.StagingPath, err = w.pluginPath(stagePath(w.stage.Dir)); err != nil {
+		req.StagingPath, err = w.pluginPath(stagePath(w.stage.Dir))
+		if err != nil {
 			return err
 		}
 	}

@@ -96,7 +96,8 @@ func New(cfg Config, logger hclog.Logger) (*Manager, error) {
 	command := cfg.Executor
 	if len(command) == 0 {
 		var err error
-		if command, err = executor.DefaultCommand(); err != nil {
+		command, err = executor.DefaultCommand()
+		if err != nil {
 			return nil, err
 		}
 	}

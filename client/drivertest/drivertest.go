@@ -194,7 +194,11 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 		if t.held {
 			return structs.Errorf(structs.KindConflict, "task %s is started twice", cfg.ID)
 		}
-		t.Config, t.Result, t.held, t.known, t.ended = *cfg, nil, true, true, make(chan struct{})
+		t.Config = *cfg
+		t.Result = nil
+		t.held = true
+		t.known = true
+		t.ended = make(chan struct{})
 		t.Starts++
 		return nil
 	})

@@ -38,10 +38,12 @@ func (h Host) Measure(ctx context.Context) (*structs.HostStats, error) {
 	if err := h.processors(ctx, proc, s); err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "measuring the processors: %w", err)
 	}
-	if s.Memory, err = memory(proc); err != nil {
+	s.Memory, err = memory(proc)
+	if err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "measuring the memory: %w", err)
 	}
-	if s.DiskStats, err = disks(); err != nil {
+	s.DiskStats, err = disks()
+	if err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "reading the mount table: %w", err)
 	}
 	s.AllocDirStats = diskAt("", h.Dir)

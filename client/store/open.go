@@ -155,7 +155,8 @@ func readGuarded(path string, read func(*bbolt.Tx) error) (err error) {
 			err = errors.Join(err, src.Close())
 		}
 	}()
-	if src, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockPatience, ReadOnly: true}); err != nil {
+	src, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockPatience, ReadOnly: true})
+	if err != nil {
 		return err
 	}
 	return src.View(read)

@@ -67,7 +67,9 @@ type scripts struct {
 }
 
 func (s *scripts) init() {
-	s.funcs, s.fails, s.hung = map[string]Func{}, map[string][]error{}, map[string]chan struct{}{}
+	s.funcs = map[string]Func{}
+	s.fails = map[string][]error{}
+	s.hung = map[string]chan struct{}{}
 	s.notify, s.broken = make(chan struct{}), make(chan struct{})
 }
 

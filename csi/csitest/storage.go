@@ -162,7 +162,8 @@ func (w *world) snapshot(req *spec.CreateSnapshotRequest) (*spec.Snapshot, error
 func page(ids []string, token string, n int32) (cut []string, next string, err error) {
 	from := 0
 	if token != "" {
-		if from, err = strconv.Atoi(token); err != nil || from < 0 || from > len(ids) {
+		from, err = strconv.Atoi(token)
+		if err != nil || from < 0 || from > len(ids) {
 			return nil, "", Error("Aborted", "bad starting_token %q", token)
 		}
 	}

@@ -71,7 +71,8 @@ func (d *driver) CreateVolume(
 			return nil, fail(codes.AlreadyExists, "volume %s of that name has another %s", v.ID, what)
 		}
 	default:
-		if v, err = d.create(w); err != nil {
+		v, err = d.create(w)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -238,7 +238,8 @@ func (t *tree) file(name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err = copyFile(t.ctx, src, dst); err == nil {
+	_, err = copyFile(t.ctx, src, dst)
+	if err == nil {
 		err = t.attributes(src, dst, name)
 	}
 	return errors.Join(err, dst.Close())

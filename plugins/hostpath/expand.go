@@ -31,7 +31,8 @@ func (d *driver) ControllerExpandVolume(
 		return nil, err
 	}
 	defer release()
-	if v, err = d.volume(v.ID); err != nil { // as it is now that it is ours
+	v, err = d.volume(v.ID)
+	if err != nil { // as it is now that it is ours
 		return nil, err
 	}
 	size := rounded(v.Type, max(r.GetRequiredBytes(), v.Size), r.GetLimitBytes())

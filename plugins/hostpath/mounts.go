@@ -180,7 +180,8 @@ func (d *driver) bind(source, path string, bits uintptr, bound bool) error {
 			return fmt.Errorf("binding %s to %s: %w", source, path, err)
 		}
 	}
-	if bits &= perMount; bits == 0 {
+	bits &= perMount
+	if bits == 0 {
 		return nil
 	}
 	err := patiently(d.ctx,

@@ -41,7 +41,8 @@ func (d *driver) claim(id string) (v *volume, release func(), err error) {
 	if _, err := d.volume(id); err != nil {
 		return nil, nil, err
 	}
-	if release, err = d.locks.take(id); err != nil {
+	release, err = d.locks.take(id)
+	if err != nil {
 		return nil, nil, err
 	}
 	v, err = d.volume(id)
@@ -58,7 +59,8 @@ func (d *driver) claimFor(id string, c *csi.VolumeCapability) (v *volume, releas
 	if err := wellFormed(c); err != nil {
 		return nil, nil, err
 	}
-	if v, release, err = d.claim(id); err != nil {
+	v, release, err = d.claim(id)
+	if err != nil {
 		return nil, nil, err
 	}
 	if err := allows(v.Type, v.FSType, c); err != nil {

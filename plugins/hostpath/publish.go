@@ -179,7 +179,8 @@ func (d *driver) NodeUnpublishVolume(
 	}
 	v, release, err := d.claim(req.GetVolumeId())
 	if codeIs(err, codes.NotFound) {
-		if err = nothingAt(path, err); err == nil {
+		err = nothingAt(path, err)
+		if err == nil {
 			err = removeTarget(path)
 		}
 		return &csi.NodeUnpublishVolumeResponse{}, err

@@ -42,7 +42,8 @@ func (d *driver) CreateSnapshot(
 		if err != nil {
 			return nil, err
 		}
-		if n, err = d.cut(name, v); err != nil {
+		n, err = d.cut(name, v)
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -341,7 +341,8 @@ func writeDurably(dir, name string, b []byte) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	err = errors.Join(err, f.Close())
+	if err != nil {
 		return errors.Join(err, os.Remove(tmp))
 	}
 	if err := os.Rename(tmp, filepath.Join(dir, name)); err != nil {

@@ -27,7 +27,8 @@ func (t *task) dial(ctx context.Context) (net.Conn, error) {
 		defer unix.Close(fd)
 		var d net.Dialer
 		var conn net.Conn
-		if conn, err = d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketFile)); err == nil {
+		conn, err = d.DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", fd, socketFile))
+		if err == nil {
 			return conn, nil
 		}
 	}
@@ -130,7 +131,8 @@ func (t *task) kill(ctx context.Context) error {
 	}
 	t.reapChild()
 	// The record's newest state is known only now.
-	if r, err = readRecord(t.dir); err != nil || r == nil {
+	r, err = readRecord(t.dir)
+	if err != nil || r == nil {
 		return err
 	}
 	if err := r.Task.kill(ctx); err != nil {

@@ -130,7 +130,9 @@ func Environ(env map[string]string, defaultPath string, dirs ...string) []string
 func DirEnv(alloc, local, secrets string) map[string]string {
 	env := map[string]string{}
 	for _, p := range []string{"BERTH_", "NOMAD_"} { // the second is the dialect's
-		env[p+"ALLOC_DIR"], env[p+"TASK_DIR"], env[p+"SECRETS_DIR"] = alloc, local, secrets
+		env[p+"ALLOC_DIR"] = alloc
+		env[p+"TASK_DIR"] = local
+		env[p+"SECRETS_DIR"] = secrets
 	}
 	return env
 }

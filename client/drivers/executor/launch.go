@@ -84,7 +84,9 @@ func (t *task) exec(log, spec, lock, status *os.File) error {
 	command := t.command
 	cmd := exec.Command(command[0], append(command[1:len(command):len(command)], t.dir)...)
 	cmd.Env = sandbox.RuntimeEnv(2)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = spec, log, log
+	cmd.Stdin = spec
+	cmd.Stdout = log
+	cmd.Stderr = log
 	cmd.ExtraFiles = []*os.File{lock, status}
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -28,7 +28,8 @@ type stream struct {
 func openOutput(l Logs) (*output, error) {
 	o := &output{}
 	var err error
-	if o.stdout, err = openStream(l, logfile.Stdout); err == nil {
+	o.stdout, err = openStream(l, logfile.Stdout)
+	if err == nil {
 		o.stderr, err = openStream(l, logfile.Stderr)
 	}
 	if err != nil {

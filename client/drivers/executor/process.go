@@ -57,7 +57,9 @@ func parseStat(text string) (s procStat, err error) {
 		errs = append(errs, err)
 		return n
 	}
-	s.ppid, s.session, s.start = int(number(1)), int(number(3)), uint64(number(19))
+	s.ppid = int(number(1))
+	s.session = int(number(3))
+	s.start = uint64(number(19))
 	s.cpu, s.pages = uint64(number(11)+number(12)), uint64(number(21))
 	return s, errors.Join(errs...)
 }

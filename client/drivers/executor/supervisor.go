@@ -61,12 +61,14 @@ func (s *supervisor) prepare() (err error) {
 		return err
 	}
 	if c := s.spec.Cgroup; c != nil {
-		if s.group, err = cgroups.Detect().New(c.Parent, groupName(s.dir()), c.Limits); err != nil {
+		s.group, err = cgroups.Detect().New(c.Parent, groupName(s.dir()), c.Limits)
+		if err != nil {
 			s.group = &cgroups.Group{}
 			return err
 		}
 	}
-	if s.out, err = openOutput(s.spec.Logs); err != nil {
+	s.out, err = openOutput(s.spec.Logs)
+	if err != nil {
 		return fmt.Errorf("opening the task's logs: %w", err)
 	}
 	s.ln, err = net.Listen("unix", socketFile)
@@ -115,7 +117,8 @@ func (s *supervisor) launch() error {
 	if err != nil {
 		return err
 	}
-	if s.record.Task, err = refOf(s.proc.PID()); err == nil {
+	s.record.Task, err = refOf(s.proc.PID())
+	if err == nil {
 		err = s.record.write(".")
 	}
 	if err != nil {

@@ -19,11 +19,13 @@ import (
 func (p *Program) fork(path string, attr *syscall.ProcAttr, entry *cgroups.Entry) (pid int, err error) {
 	argv := append([]string{p.Command}, p.Args...)
 	cgroups.OnOwnThread(func() {
-		if err = entry.MoveThread(); err != nil {
+		err = entry.MoveThread()
+		if err != nil {
 			return
 		}
 		if p.Restrict {
-			if err = restrict(); err != nil {
+			err = restrict()
+			if err != nil {
 				return
 			}
 		}

@@ -67,7 +67,8 @@ func hostPaths(paths map[string]string) (links map[string]string, binds []Bind, 
 			binds = append(binds, Bind{Source: at, Target: paths[at], ReadOnly: true})
 			continue
 		}
-		if links[paths[at]], err = os.Readlink(at); err != nil {
+		links[paths[at]], err = os.Readlink(at)
+		if err != nil {
 			return nil, nil, err
 		}
 	}
@@ -208,7 +209,8 @@ func place(target string, dir bool) error {
 	err := os.MkdirAll(parent, 0o755)
 	if err == nil && !dir {
 		var f *os.File
-		if f, err = os.OpenFile(target, os.O_CREATE|os.O_RDONLY, 0o644); err == nil {
+		f, err = os.OpenFile(target, os.O_CREATE|os.O_RDONLY, 0o644)
+		if err == nil {
 			err = f.Close()
 		}
 	}

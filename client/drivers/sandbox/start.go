@@ -51,7 +51,9 @@ func Start(cfg *Config, o Options) (*Proc, error) {
 	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", socketFD+len(files)-1), o.Command[1:]...)
 	cmd.Args[0] = "berth" // for lists of processes
 	cmd.Env = RuntimeEnv(1)
-	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = o.Stdout, o.Stderr, files
+	cmd.Stdout = o.Stdout
+	cmd.Stderr = o.Stderr
+	cmd.ExtraFiles = files
 	cmd.SysProcAttr = &unix.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS,
 		Pdeathsig:  unix.SIGKILL,
