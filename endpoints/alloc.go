@@ -36,9 +36,9 @@ func (a allocs) get(tx *state.ReadTx, req *structs.AllocGetRequest, resp *struct
 	return nil
 }
 
-// getMany leaves out what does not exist and, for a node, what is on another node. A secret that is not
-// the node's was refused before; a node ID without a secret only narrows an operator's question. An
-// allocation that the request names twice is answered once: each comes with its whole job.
+// getMany leaves out allocations that do not exist and, for a node, those of other nodes. A wrong secret
+// was refused before. An operator may name a node without its secret to narrow the answer. An allocation
+// that the request names twice is answered once, because each comes with its whole job.
 func (a allocs) getMany(
 	tx *state.ReadTx, req *structs.AllocsGetRequest, resp *structs.AllocsResponse,
 ) (err error) {
@@ -86,7 +86,7 @@ func (a allocs) stop(ctx context.Context, req *structs.AllocStopRequest) (*struc
 		return nil, noAlloc(req.AllocID)
 	}
 	job := state.Job(tx, row.Namespace, row.JobID)
-	if job == nil { // gone: what is left of it is stopped by an evaluation all the same
+	if job == nil { // it is gone, but an evaluation stops its allocations
 		job = state.AllocWithJob(tx, row).Job
 	}
 	if job == nil {

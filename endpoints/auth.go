@@ -7,18 +7,18 @@ import (
 	"berth/structs"
 )
 
-// identity is who asks. Until there are access policies everybody who is not a node is an operator.
+// identity is the caller. There are no access policies yet: each caller that is not a node is an operator.
 type identity struct {
-	Node *structs.Node // the row of a node that proved itself, nil for anybody else
+	Node *structs.Node // the row of a node that gave its secret, nil for others
 }
 
-// rule says whether somebody may use a method at all; what they may do with it is the handler's matter.
+// rule says whether a caller may use a method at all. The handler decides about the rows.
 type rule func(identity) error
 
-// anyone is the rule of methods for operators: the seam where access policies go.
+// anyone is the rule of methods for operators. Access policies will go here.
 func anyone(identity) error { return nil }
 
-// aNode is the rule of methods that only a node may use, about itself.
+// aNode is the rule of methods that a node uses about itself.
 func aNode(who identity) error {
 	if who.Node == nil {
 		return structs.Errorf(structs.KindDenied, "only a node may ask this, with its ID and secret")
@@ -26,7 +26,7 @@ func aNode(who identity) error {
 	return nil
 }
 
-// authenticate finds out who asks. A request without a secret is an operator's.
+// authenticate finds the caller. A request without a secret is an operator's.
 func (e *Endpoints) authenticate(req any) (identity, error) {
 	r, ok := req.(interface {
 		Credentials() (nodeID, secretID string)
@@ -42,8 +42,8 @@ func (e *Endpoints) authenticate(req any) (identity, error) {
 	return identity{Node: node}, e.checkNode(node, secret)
 }
 
-// checkNode compares a secret with the node's row in constant time. A node that this server does not know
-// is told not-found, so that it registers again; on a server that lags behind it tries again.
+// checkNode compares a secret with the row of a node in constant time. The error for an unknown node is
+// not-found at the leader, so that the node registers again, and unavailable at a follower, which may lag.
 func (e *Endpoints) checkNode(node *structs.Node, secret string) error {
 	if node == nil {
 		if _, isMe, _, _ := e.raft.Leader(); !isMe {

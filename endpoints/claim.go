@@ -13,7 +13,7 @@ import (
 // claims serve the methods of CSIVolume for claims.
 type claims struct{ *Endpoints }
 
-// claim takes claims for allocations on the node that asks, and for those alone.
+// claim records claims for allocations of the node that asks, and no others.
 func (c claims) claim(
 	ctx context.Context, req *structs.CSIVolumeClaimRequest,
 ) (*structs.CSIVolumeClaimResponse, error) {
@@ -45,7 +45,7 @@ func (c claims) claim(
 	return resp, nil
 }
 
-// notTooMany bounds what is one log entry, and with it for how long an entry holds up the others.
+// notTooMany bounds a log entry: it holds up the entries behind it.
 func (c claims) notTooMany(n int) error {
 	if n > c.config.MaxClaimsAtOnce {
 		return structs.Errorf(structs.KindInvalid,
@@ -54,8 +54,8 @@ func (c claims) notTooMany(n int) error {
 	return nil
 }
 
-// ownClaims checks that every claim is for an allocation on the asking node and fills in, in copies, what
-// follows from the rows.
+// ownClaims checks that each claim is for an allocation on the node that asks. It fills in, in copies, the
+// fields that follow from the rows.
 func ownClaims(tx *state.ReadTx, req *structs.CSIVolumeClaimRequest) ([]*structs.CSIClaim, error) {
 	own := make([]*structs.CSIClaim, len(req.Claims))
 	for i, given := range req.Claims {
@@ -84,8 +84,8 @@ func ownClaims(tx *state.ReadTx, req *structs.CSIVolumeClaimRequest) ([]*structs
 	return own, nil
 }
 
-// unpublish is said by the node that let go of the volumes; only its own claims are released. All of a
-// request are released at once: a node that is emptied needs one log entry.
+// unpublish releases claims of the node that asks, which has let go of the volumes. One log entry releases
+// all claims of a request, as when a node is emptied.
 func (c claims) unpublish(
 	ctx context.Context, req *structs.CSIVolumeUnpublishRequest,
 ) (*structs.Empty, error) {
@@ -111,9 +111,9 @@ func (c claims) unpublish(
 	return done(fsm.Propose(ctx, c.raft, fsm.VolumeUnpublish, req))
 }
 
-// get is the one answer that carries a volume's secrets: for the node that has to use them. Nodes wait for
-// it in great numbers, so it waits for its own rows alone; a claim that is gone is not waited for, because
-// it does not come back.
+// get returns a claim with the secrets of its volume, for the node that uses them; no other answer has
+// secrets. Many nodes wait here, so a node waits for the rows of its claim alone. A claim that is gone does
+// not come back, so the node does not wait for it.
 func (c claims) get(
 	ctx context.Context, req *structs.CSIClaimGetRequest,
 ) (*structs.CSIClaimGetResponse, error) {
@@ -148,8 +148,8 @@ func (c claims) get(
 	})
 }
 
-// look puts a claim together with what its node needs of it. The grant makes the attachment, so a claim that
-// waits reads neither attachment nor plugin: a change of these does not end the node's wait.
+// look puts a claim together with the rows that its node needs. The grant makes the attachment, so a claim
+// that waits reads neither attachment nor plugin, and a change of these does not end the wait of the node.
 func (c claims) look(
 	tx *state.ReadTx, req *structs.CSIClaimGetRequest,
 ) (*structs.CSIClaimGetResponse, error) {

@@ -14,13 +14,13 @@ import (
 	"berth/structs"
 )
 
-// askTimeout bounds the question what a node has of a volume: it makes no call to a plugin.
+// askTimeout bounds the call that asks a node for its mounts of a volume. It makes no call to a plugin.
 const askTimeout = 10 * time.Second
 
-// detach makes a node let go of a volume whose allocations there have ended, and releases their claims. The
-// node is asked, and nothing is released while it has the volume mounted, whoever wants it. Force is for a
-// node that cannot be asked: a person vouches that it does not write, and the allocations are ended. It also
-// helps where the plugin does not confirm its end, and the node sees nothing mounted.
+// detach makes a node let go of a volume whose allocations there have ended, and releases their claims. It
+// asks the node, and releases nothing while the node has the volume mounted. Force is for a node that
+// cannot be asked: a person vouches that it does not write, and the allocations count as ended. Force also
+// helps where the plugin does not confirm its end and the node sees nothing mounted.
 func (c claims) detach(
 	ctx context.Context, req *structs.CSIVolumeDetachRequest,
 ) (*structs.CSIVolumeDetachResponse, error) {
@@ -64,14 +64,14 @@ func (c claims) detach(
 	return c.force(ctx, req, keys, refusal)
 }
 
-// forcing is the ground on which claims are released without the node's word.
+// forcing is the ground on which claims are released without the confirmation of the node.
 type forcing struct {
 	proof    string // see structs.DetachNotMounted
 	sentence string // for the operator
 	record   string // in the volume's row
 }
 
-// force releases claims without the node's word for it, unless the node is known to use the volume.
+// force releases claims without the confirmation of the node, unless the node is known to use the volume.
 func (c claims) force(ctx context.Context, req *structs.CSIVolumeDetachRequest, keys []structs.CSIClaimKey,
 	refusal error,
 ) (*structs.CSIVolumeDetachResponse, error) {
@@ -119,8 +119,9 @@ func proved(proof, detail string, index uint64, err error) (*structs.CSIVolumeDe
 	return resp, nil
 }
 
-// unmounted asks the node for its mounts. It reports false when the node is down and gives no answer, and
-// refuses when the volume is mounted there or may become so, or when a node that is up gives no answer.
+// unmounted asks the node for its mounts. It reports false when the node is down and does not answer. It
+// returns an error when the volume is mounted there or may become so, or when a node that is up does not
+// answer.
 func (c claims) unmounted(ctx context.Context, tx *state.ReadTx, req *structs.CSIVolumeDetachRequest,
 	refusal error,
 ) (answered bool, err error) {
@@ -147,8 +148,8 @@ func (c claims) unmounted(ctx context.Context, tx *state.ReadTx, req *structs.CS
 		name, req.VolumeID, strings.Join(uses, ", "), refusal)
 }
 
-// detachAttached serves a detach from a node that has no claim of the volume, and an attachment that the
-// plugin's controller has still to detach.
+// detachAttached serves a detach from a node without a claim of the volume, where the controller of the
+// plugin has still to detach an attachment.
 func (c claims) detachAttached(
 	ctx context.Context, req *structs.CSIVolumeDetachRequest,
 ) (*structs.CSIVolumeDetachResponse, error) {
@@ -196,7 +197,7 @@ func lastFailure(a *structs.CSIAttachment) string {
 	return fmt.Sprintf(" (it failed %d times, last with: %s)", a.LastError.Attempts, a.LastError.Message)
 }
 
-// nodeNamed is how sentences name a node.
+// nodeNamed returns the name of a node in a sentence.
 func nodeNamed(tx *state.ReadTx, id string) string {
 	if n := state.Node(tx, id); n != nil && n.Name != "" {
 		return fmt.Sprintf("Node %s (%s)", n.Name, structs.ShortID(id))
@@ -204,14 +205,14 @@ func nodeNamed(tx *state.ReadTx, id string) string {
 	return "Node " + id
 }
 
-// isDown reports whether a node's lease has ended, or nothing is known of it.
+// isDown reports whether the lease of a node has ended, or the node is unknown.
 func isDown(tx *state.ReadTx, id string) bool {
 	node := state.Node(tx, id)
 	return node == nil || node.Status == structs.NodeDown
 }
 
-// detachable refuses while the allocation may still use the volume. That of a node which is down may, too:
-// only Force takes it to have ended.
+// detachable returns an error while the allocation may still use the volume. An allocation on a node that
+// is down may; with force it counts as ended.
 func detachable(tx *state.ReadTx, row *structs.CSIClaim, force bool) error {
 	alloc, down := state.Alloc(tx, row.AllocID), isDown(tx, row.NodeID)
 	switch {
@@ -228,9 +229,9 @@ func detachable(tx *state.ReadTx, row *structs.CSIClaim, force bool) error {
 	return nil
 }
 
-// vouchable reports whether a person may overrule the node's refusal: of one that is up only while it does
-// not say that the allocation runs, and has said itself that it ended. One that was given up for lost may
-// run there; the node ends it and says so.
+// vouchable reports whether a person may overrule the refusal of a node. A node that is up may be overruled
+// only if it does not say that the allocation runs, and has said itself that the allocation ended. An
+// allocation that was given up for lost may run there: the node ends it and says so.
 func vouchable(tx *state.ReadTx, keys []structs.CSIClaimKey, nodeID string, refusal error) bool {
 	if isDown(tx, nodeID) {
 		return true
@@ -265,7 +266,7 @@ func (c claims) nodeLetsGo(ctx context.Context, keys []structs.CSIClaimKey, node
 	return structs.Errorf(kind, "the node did not let go: %w", errors.Join(faults...))
 }
 
-// operatorDetach asks a node to let go of a claim's volume at an operator's word.
+// operatorDetach asks a node to let go of the volume of a claim, for an operator.
 func (c claims) operatorDetach(ctx context.Context, k structs.CSIClaimKey, nodeID string) error {
 	return nodeconn.DetachFromNode(ctx, c.nodes, c.config.CallTimeout,
 		nodeconn.Detach{Claim: k, NodeID: nodeID, ByOperator: true})

@@ -10,9 +10,9 @@ import (
 	"berth/structs"
 )
 
-// detachUnclaimed has a volume detached from a node without a claim on it: after a restore the volume may be
-// attached where no row says so. The call is recorded as a row; the leader makes it. Where no node has the
-// ID, it is taken for the plugin's own ID of a node.
+// detachUnclaimed detaches a volume from a node without a claim on it: after a restore the volume may be
+// attached where no row says so. A row records the call, and the leader makes it. An ID that no node has is
+// taken for the ID that the plugin has for a node.
 func (c claims) detachUnclaimed(
 	ctx context.Context, req *structs.CSIVolumeDetachRequest,
 ) (*structs.CSIVolumeDetachResponse, error) {
@@ -49,8 +49,8 @@ func (c claims) detachUnclaimed(
 	return proved(structs.DetachPending, detail, index, err)
 }
 
-// unused makes sure that nothing on the node uses the volume. A node that is up is asked; for another one an
-// operator vouches with force.
+// unused makes sure that nothing on the node uses the volume. It asks a node that is up. For another node,
+// force says that an operator vouches.
 func (c claims) unused(ctx context.Context, found *structs.CSIAttachment, node *structs.Node,
 	force bool,
 ) error {

@@ -3,14 +3,14 @@
 // Its laws:
 //
 //   - Every request passes, in this order: measure, forward to the leader unless a stale read is allowed
-//     (one hop at most), authenticate, authorize, serve. A node's identity is checked where the request is
-//     served, because only there is the node's row surely known.
+//     (one hop at most), authenticate, authorize, serve. The server that serves a request checks the
+//     identity of its node, because no other server is sure to have the row of the node.
 //   - A read that is not stale is linearizable: the leader makes sure that it still leads before it reads.
-//   - A write stamps the clock of the server that proposes it; nothing here touches the store but through
-//     the log.
-//   - Rows are never changed: what leaves for an operator without its secrets is a copy.
-//   - What a plugin has to do for a volume is recorded as an intent; the leader's loops carry it out and
-//     the handler waits for the row. So neither a crash nor a new leader forgets it.
+//   - A write has the time of the server that proposes it. A handler changes the store through the log alone.
+//   - A handler never changes a row. An operator gets a copy without secrets.
+//   - A call of a plugin for a volume is recorded first. The loops of the leader make it, and the handler
+//     waits for the row. So neither a crash nor a new leader forgets it.
 //
-// What the loops do is in server/control; how entries are applied is in fsm and state.
+// Package query runs the reads and makes the lists. The loops are in server/control; fsm and state apply
+// entries.
 package endpoints

@@ -18,24 +18,25 @@ import (
 	"berth/structs"
 )
 
-// Raft is what the procedures need of this server's membership in the cluster.
+// Raft is the membership of this server in the cluster, as the procedures use it.
 type Raft interface {
 	fsm.Proposer
-	// Leader says who leads. isMe only once this server has applied all that was committed before its term
-	// began; known is false while nobody leads; lastContact is how long ago a follower heard of its leader.
+	// Leader names the leader. isMe is true once this server has applied all entries that were committed before
+	// its term began. known is false while there is no leader. lastContact is the time since a follower heard
+	// of its leader.
 	Leader() (addr string, isMe bool, known bool, lastContact time.Duration)
-	// Leads returns a context that ends when the server at an address does not lead any more, as far as this
+	// Leads returns a context that ends when the server at an address has lost its leadership, as far as this
 	// server knows.
 	Leads(addr string) context.Context
 	// VerifyLeader asks a quorum whether this server still leads; unavailable when it does not.
 	VerifyLeader(ctx context.Context) error
-	// Alone reports whether this server leads and is all there is of a quorum, so that it need not ask.
+	// Alone reports whether this server leads and is a quorum by itself.
 	Alone() bool
-	// Deposed is closed when this server leads no more; it is closed already where it does not lead.
+	// Deposed is closed when this server loses its leadership, and while it does not lead.
 	Deposed() <-chan struct{}
 	// Configuration is the Raft configuration as this server knows it.
 	Configuration() ([]*structs.RaftServer, error)
-	// RemovePeer takes a server that is not alive out of the Raft configuration, and its vote with it.
+	// RemovePeer removes a server that is not alive from the Raft configuration, and its vote with it.
 	RemovePeer(ctx context.Context, id, address string) (index uint64, err error)
 	// Forward calls a method at another server.
 	Forward(ctx context.Context, addr, method string, req, resp any) error
@@ -45,7 +46,7 @@ type Raft interface {
 
 // Leases are the nodes' heartbeats, kept by the leader.
 type Leases interface {
-	// Renew starts a node's lease anew and says how soon the next heartbeat is expected.
+	// Renew begins the lease of a node anew and returns the time until the next heartbeat is due.
 	Renew(nodeID string) time.Duration
 }
 
@@ -53,16 +54,16 @@ type Leases interface {
 type Config struct {
 	HoldTimeout      time.Duration // how long a request waits for a leader to be elected
 	CallTimeout      time.Duration // of one call to a node
-	VolumeTimeout    time.Duration // how long creating or deleting a volume is waited for
+	VolumeTimeout    time.Duration // how long a request waits for a volume to be created or deleted
 	MaxVolumesAtOnce int           // volumes in one register or create request
 	MaxClaimsAtOnce  int           // claims in one claim or unpublish request
-	Writes           int           // log entries that requests have under way at once
-	WriteQueue       int           // requests that wait for one of them to be through
-	WritePatience    time.Duration // how long those wait
-	VolumeQueue      int           // requests that wait while another one records the same volume, as long
+	Writes           int           // log entries of requests in flight
+	WriteQueue       int           // requests that wait for one of them to end
+	WritePatience    time.Duration // how long a request waits so
+	VolumeQueue      int           // requests that wait, as long, while another records the same volume
 }
 
-// DefaultConfig is what suits a small and a large cluster alike.
+// DefaultConfig returns values for small and large clusters.
 func DefaultConfig() Config {
 	return Config{
 		HoldTimeout:      5 * time.Second,
@@ -77,7 +78,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Deps are what the procedures work with. A zero Config means DefaultConfig.
+// Deps are the parts that the procedures use. A zero Config means DefaultConfig.
 type Deps struct {
 	Store  *state.Store
 	Raft   Raft
@@ -107,7 +108,9 @@ type Endpoints struct {
 
 	volumeLocks keylock.Map // held while a volume is recorded, by namespace and ID
 
-	statusBatch coalesce.Batcher[statusChange, string] // nodes by what their heartbeats change
+	// Nodes by the change that their heartbeats make. 10,000 nodes that come back at once are so some 300 log
+	// entries; without it the bound on writes refuses two thirds of them.
+	statusBatch coalesce.Batcher[statusChange, string]
 }
 
 // statusBatchMost bounds the nodes whose status one log entry changes.
@@ -135,10 +138,9 @@ func New(d Deps) *Endpoints {
 	return e
 }
 
-// quick marks a procedure that answers from memory, or mostly: those who ask are many, and a goroutine of
-// its own would be a large part of what such a request costs. It is not quick where the request is passed on
-// or waits for others; a write that is among them now and then goes through the log holds up its own
-// connection.
+// quick marks a procedure that mostly answers from memory. Its callers are many, and a goroutine would be a
+// large part of the cost of a request. A request that is passed on or waits for others is not quick. A
+// write of this kind goes through the log now and then, and holds up its own connection then.
 func (e *Endpoints) quick(endpoint rpc.Endpoint) rpc.Endpoint {
 	endpoint.Quick = func(req any) bool {
 		switch o := optionsOf(req, endpoint.Write); {
@@ -153,7 +155,7 @@ func (e *Endpoints) quick(endpoint rpc.Endpoint) rpc.Endpoint {
 	return endpoint
 }
 
-// quickIf is for a procedure that is quick but for some requests.
+// quickIf marks a procedure of which some requests are quick.
 func quickIf[Req any](endpoint rpc.Endpoint, small func(*Req) bool) rpc.Endpoint {
 	quick := endpoint.Quick
 	endpoint.Quick = func(req any) bool { return quick(req) && small(req.(*Req)) }

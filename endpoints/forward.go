@@ -10,10 +10,10 @@ import (
 	"berth/structs"
 )
 
-// answerTimeout is how long a leader that was voted out may take to show that it still answers.
+// answerTimeout bounds the time in which a leader that was voted out shows that it still answers.
 const answerTimeout = 2 * time.Second
 
-// passing is a request that this server passes on to the leader, to one after the other while they change.
+// passing is a request that this server passes on to the leader, and to the next one if the leader changes.
 type passing struct {
 	*Endpoints
 	write bool
@@ -31,8 +31,8 @@ func (e *Endpoints) passingOf(req any, write bool) *passing {
 	return p
 }
 
-// pass calls the leader. With again the request has to be routed anew: its leader was not reached, or does
-// not lead any more, and either nothing was done or the request is a read.
+// pass calls the leader. It reports again if the request has to be routed anew: the leader was not reached
+// or has lost its leadership, and nothing was done or the request is a read.
 func (p *passing) pass(ctx context.Context, leader string,
 	call func(ctx context.Context) error,
 ) (again bool, err error) {
@@ -67,7 +67,7 @@ func (p *passing) pass(ctx context.Context, leader string,
 	return p.hold(ctx, leads, err)
 }
 
-// hold waits for the next try. It is over when the cluster has had its time to elect a leader.
+// hold waits for the next try. It gives up after the time in which a cluster elects a leader.
 func (p *passing) hold(ctx context.Context, leads context.Context, err error) (again bool, fault error) {
 	now := time.Now()
 	if p.until.IsZero() {
@@ -88,7 +88,7 @@ func (p *passing) hold(ctx context.Context, leads context.Context, err error) (a
 	return true, nil
 }
 
-// answers reports whether a server is there.
+// answers reports whether a server answers.
 func (e *Endpoints) answers(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 // jobs serve Job.
 type jobs struct{ *Endpoints }
 
-// evaluationOf makes the wish to bring a job's placement up to date.
+// evaluationOf returns a request to bring the placement of a job up to date.
 func evaluationOf(job *structs.Job, trigger string, now int64) *structs.Evaluation {
 	return &structs.Evaluation{
 		ID: structs.NewID(), Namespace: job.Namespace, JobID: job.ID, Type: job.Type, Priority: job.Priority,
@@ -57,7 +57,7 @@ func (j jobs) register(
 	}, nil
 }
 
-// deepCopy copies a job with its groups and tasks, which the defaults are filled into.
+// deepCopy copies a job with its groups and tasks, because defaults are written into these.
 func deepCopy(job *structs.Job) (*structs.Job, error) {
 	b, err := codec.Encode(job)
 	if len(b) > structs.MaxJobBytes {
@@ -81,8 +81,8 @@ func jobModifyIndex(tx *state.ReadTx, job *structs.Job) uint64 {
 	return 0
 }
 
-// missingVolumes warns of volumes that a job names and nobody has registered yet: that is allowed, the job
-// waits for them. It names the first of many.
+// missingVolumes warns of volumes that a job names and that are not registered yet. That is allowed: the
+// job waits for them. The warning names the first of many.
 func missingVolumes(tx *state.ReadTx, job *structs.Job) string {
 	var missing []string
 	for _, g := range job.TaskGroups {
@@ -194,8 +194,8 @@ func (j jobs) summary(tx *state.ReadTx, req *structs.JobGetRequest, resp *struct
 	return nil
 }
 
-// allocations lists also those of a job that is gone. Without All, those are left out that belong to an
-// earlier job of the same ID.
+// allocations also lists the allocations of a job that is gone. Without All, it leaves out those of an
+// earlier job with the same ID.
 func (j jobs) allocations(
 	tx *state.ReadTx, req *structs.JobGetRequest, resp *structs.AllocListResponse,
 ) (err error) {

@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-// options are what reads and writes have in common.
+// options are common to reads and writes.
 type options struct {
 	region    string
 	forwarded *bool
@@ -102,9 +102,9 @@ const noLeader = "the cluster has no leader: " +
 // holdPoll is how often a request that waits for an election looks for its result.
 const holdPoll = 50 * time.Millisecond
 
-// route decides where a request is served: here (""), or at the leader's address. It waits a while for a
-// leader to be elected, but not for a second hop: two servers that take each other for the leader must not
-// play ball.
+// route returns where a request is served: here (""), or at the address of the leader. It waits a while for
+// a leader to be elected, but not for a second hop: two servers that take each other for the leader must
+// not forward to each other in a loop.
 func (e *Endpoints) route(ctx context.Context, o options) (leader string, err error) {
 	if o.region != "" && o.region != e.region {
 		return "", structs.Errorf(structs.KindInvalid,
@@ -139,8 +139,8 @@ func (e *Endpoints) route(ctx context.Context, o options) (leader string, err er
 	}
 }
 
-// read serves a method from the state. The handler fills resp, an empty answer, from tx and may run many
-// times: with MinIndex set it runs again when what it read has changed. One that found nothing waits too.
+// read serves a method from the state. The handler fills resp, an empty answer, from tx. It may run many
+// times: with MinIndex set it runs again when something that it read has changed, and also after not-found.
 func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(tx *state.ReadTx, req *Req, resp *Resp) error,
 ) rpc.Endpoint {
@@ -166,8 +166,8 @@ func read[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	return query.StreamRows[Resp](endpoint)
 }
 
-// call serves a read whose handler does more than look at the state once: it calls a plugin, or waits in
-// its own way. The handler may set the index.
+// call serves a read whose handler does more than read the state once: it calls a plugin, or waits in its
+// own way. The handler may set the index.
 func call[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(context.Context, *Req) (*Resp, error),
 ) rpc.Endpoint {
@@ -185,7 +185,7 @@ func call[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	})
 }
 
-// local serves a method that any server answers for itself, whether there is a leader or not.
+// local serves a method that any server answers for itself, with or without a leader.
 func local[Resp any](e *Endpoints, m structs.Method[structs.QueryRequest, Resp],
 	handler func(resp *Resp),
 ) rpc.Endpoint {
@@ -216,8 +216,8 @@ func write[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	})
 }
 
-// report serves a write of a node about itself. The handler gets the node's row as it was when it proved
-// itself.
+// report serves a write of a node about itself. The handler gets the row that the node was authenticated
+// with.
 func report[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp],
 	handler func(context.Context, *structs.Node, *Req) (*Resp, error),
 ) rpc.Endpoint {
@@ -247,7 +247,7 @@ func propose[P any](e *Endpoints, c fsm.Command[P]) func(context.Context, *P) (*
 	}
 }
 
-// done is the answer that says nothing but where in the log a write is.
+// done returns an answer with the index of a write alone.
 func done(index uint64, err error) (*structs.Empty, error) {
 	if err != nil {
 		return nil, err

@@ -17,8 +17,8 @@ import (
 // nodes serve Node.
 type nodes struct{ *Endpoints }
 
-// bind remembers the connection of a request that a node made itself: the leader calls it back there. A
-// request that another server passed on came over that server's connection.
+// bind remembers the connection of a request that a node made itself; the leader calls the node over it. A
+// request that another server passed on came over the connection of that server.
 func (n nodes) bind(ctx context.Context, nodeID string, w *structs.WriteOptions) {
 	if session := rpc.SessionFrom(ctx); session != nil && !w.Forwarded {
 		n.nodes.Bind(nodeID, session)
@@ -124,7 +124,7 @@ func (e *Endpoints) recordStatus(ctx context.Context, change statusChange, nodes
 	return fsm.Propose(ctx, e.raft, fsm.NodeStatus, update)
 }
 
-// deregister forgets nodes. Each must be known: nothing of any size or form reaches the log.
+// deregister forgets nodes. Each must be known, so that no request of any size or form reaches the log.
 func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterRequest) (*structs.Empty, error) {
 	if len(req.NodeIDs) > structs.MaxListed {
 		return nil, structs.Errorf(structs.KindInvalid,
@@ -145,7 +145,7 @@ func (n nodes) deregister(ctx context.Context, req *structs.NodeDeregisterReques
 	return answer, err
 }
 
-// updateCSI takes what changed among the instances on the node that asks.
+// updateCSI records changes of the plugin instances on the node that asks.
 func (n nodes) updateCSI(
 	ctx context.Context, node *structs.Node, req *structs.NodeUpdateCSIRequest,
 ) (*structs.Empty, error) {
@@ -166,9 +166,10 @@ func (n nodes) eligibility(ctx context.Context, req *structs.NodeEligibilityRequ
 	return done(fsm.Propose(ctx, n.raft, fsm.NodeEligibility, req))
 }
 
-// updateAllocs takes what a node says of its own allocations. One that is not the node's, for instance
-// because it was deleted meanwhile, is left out rather than holding up the others; so is what is known: an
-// agent that starts again says all anew. A state that does not exist is refused once the others are recorded.
+// updateAllocs records the reports of a node on its own allocations. It leaves out an allocation that is
+// not the node's, for instance because it was deleted meanwhile, rather than hold up the others. It leaves
+// out reports without news: an agent that starts again reports all. It refuses an unknown state after the
+// others are recorded.
 func (n nodes) updateAllocs(
 	ctx context.Context, req *structs.AllocsClientUpdateRequest,
 ) (*structs.Empty, error) {
@@ -223,7 +224,7 @@ func ofItsTasks(
 	return u
 }
 
-// evaluate looks anew at every job that has or may have something on the node.
+// evaluate requests an evaluation of each job that has or may have an allocation on the node.
 func (n nodes) evaluate(
 	ctx context.Context, req *structs.NodeGetWriteRequest,
 ) (*structs.NodeEvaluateResponse, error) {
@@ -295,8 +296,8 @@ func (n nodes) allocs(
 	return err
 }
 
-// clientAllocs tells a node what it should have. It waits for what the servers change about the node's own
-// allocations: neither those of other nodes nor what the node itself reports are news to it.
+// clientAllocs returns the allocations that a node should have. It waits for changes of them that the
+// servers make. Changes that the node reports itself, and other nodes' allocations, are no news.
 func (n nodes) clientAllocs(
 	ctx context.Context, req *structs.NodeGetRequest,
 ) (*structs.NodeClientAllocsResponse, error) {

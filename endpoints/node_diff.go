@@ -6,10 +6,9 @@ import (
 	"berth/structs"
 )
 
-// nodeUnchanged reports whether registering a node would change nothing of the node itself but times at
-// which things were seen: a node that starts again, or that has lost its leader, mostly is what it was. What
-// it says has been checked and completed (see registration). It may be false for what would change nothing
-// after all.
+// nodeUnchanged reports whether the registration of a node would change nothing of the node itself, times
+// aside: a node that starts again or has lost its leader is mostly the same. The node has passed
+// registration. The report may be false for a registration that would change nothing after all.
 func nodeUnchanged(old, node *structs.Node) bool {
 	if old.Status != structs.NodeReady && old.Status != node.Status || old.Status == structs.NodeDown {
 		return false
@@ -17,10 +16,10 @@ func nodeUnchanged(old, node *structs.Node) bool {
 	return structs.NodeEqual(old, node, reported)
 }
 
-// reported leaves of a node what it reports of itself, but for the times at which drivers were seen.
+// reported selects the part of a node that it reports itself, without the times at which drivers were seen.
 const reported = structs.IgnoreServersPart | structs.IgnoreDriverTimes
 
-// instancesUnchanged reports whether a report of plugin instances says only what is known.
+// instancesUnchanged reports whether a report of plugin instances has no news.
 func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool {
 	reported := map[structs.CSIInstanceKey]bool{}
 	for _, i := range r.Upserts {
@@ -46,7 +45,7 @@ func instancesUnchanged(tx *state.ReadTx, r *structs.NodeUpdateCSIRequest) bool 
 	return true
 }
 
-// allocUpdateUnchanged reports whether a node says of an allocation only what is known.
+// allocUpdateUnchanged reports whether the report of a node on an allocation has no news.
 func allocUpdateUnchanged(a *structs.Allocation, u *structs.AllocClientUpdate) bool {
 	return u.ClientStatus == a.ClientStatus && u.ClientDescription == a.ClientDescription &&
 		codec.SameBytes(a.TaskStates, u.TaskStates)

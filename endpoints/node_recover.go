@@ -9,8 +9,8 @@ import (
 	"berth/structs"
 )
 
-// accounted reports whether a node of a restored state has reported what it holds and holds no volume without
-// a claim. Before that is so, each attachment that the report tells of has a row.
+// accounted reports whether a node of a restored state has reported its volumes and holds no volume without
+// a claim. By then each attachment of the report has a row.
 func (n nodes) accounted(ctx context.Context, node *structs.Node, said *structs.NodeInventory) bool {
 	if said == nil {
 		return false

@@ -6,8 +6,8 @@ import (
 	"berth/structs"
 )
 
-// registration checks what a node says of itself and fills in what it leaves out, in a copy that shares what
-// it holds. old is the node as it is known, nil for a new one.
+// registration checks the report of a node on itself and fills in its gaps, in a copy that shares its maps.
+// old is the known row, nil for a new node.
 func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs.Node, error) {
 	if req.Node == nil {
 		return nil, structs.Errorf(structs.KindInvalid, "Node: nothing is given; expected the node to register")
@@ -59,7 +59,7 @@ func registration(req *structs.NodeRegisterRequest, old *structs.Node) (*structs
 	return node, nil
 }
 
-// checkInstances refuses instances that are not whole, are said to be on another node, or are too many or
+// checkInstances refuses instances that are not whole, that are on another node, or that are too many or
 // too large.
 func checkInstances(nodeID, path string, instances []*structs.CSIPluginInstance) error {
 	for i, c := range instances {

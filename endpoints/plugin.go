@@ -26,7 +26,8 @@ func (p plugins) get(
 	return nil
 }
 
-// page shows some of a plugin's instances, which may be as many as there are nodes, with all of the rest.
+// page shows some instances of a plugin, which may be as many as there are nodes, with the rest of the
+// plugin.
 func (p plugins) page(
 	tx *state.ReadTx, req *structs.CSIPluginGetRequest, resp *structs.CSIPluginGetResponse,
 ) error {

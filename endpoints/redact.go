@@ -2,7 +2,7 @@ package endpoints
 
 import "berth/structs"
 
-// publicVolume is a volume as people see it.
+// publicVolume returns a volume without its secrets.
 func publicVolume(v *structs.CSIVolume) *structs.CSIVolume {
 	c := *v
 	c.Secrets, c.Deletion = nil, nil
@@ -10,7 +10,8 @@ func publicVolume(v *structs.CSIVolume) *structs.CSIVolume {
 	return &c
 }
 
-// publicDetail takes out of a volume's detail, which is the caller's own, what state leaves in it.
+// publicDetail removes the secrets that state leaves in the detail of a volume. The detail is the caller's
+// own.
 func publicDetail(d *structs.CSIVolumeDetail) *structs.CSIVolumeDetail {
 	d.CSIVolume = *publicVolume(&d.CSIVolume)
 	for _, a := range d.Attachments {

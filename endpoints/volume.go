@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// volumes serve those methods of CSIVolume that show volumes.
+// volumes serve the methods of CSIVolume that show volumes.
 type volumes struct{ *Endpoints }
 
 func noVolume(ns, id string) error {
@@ -27,10 +27,10 @@ func (v volumes) get(
 	return nil
 }
 
-// fewClaims is how many claims of a volume are put together in passing.
+// fewClaims is how many claims of a volume a quick answer has at most.
 const fewClaims = 64
 
-// isSmall reports whether a volume is put together in no time: the answer has all of its claims.
+// isSmall reports whether the answer for a volume, which has all of its claims, takes no time.
 func (v volumes) isSmall(req *structs.CSIVolumeGetRequest) bool {
 	return state.ClaimCount(v.store.Read(), req.RequestNamespace(), req.ID) <= fewClaims
 }
@@ -73,7 +73,8 @@ func usedOn(tx *state.ReadTx, req *structs.CSIVolumeListRequest) iter.Seq[*struc
 	}
 }
 
-// controllerInfo is what a healthy controller of the plugin says it can do, nil while there is none.
+// controllerInfo returns the capabilities that a healthy controller of the plugin reports, nil if there is
+// none.
 func controllerInfo(tx *state.ReadTx, pluginID string) *structs.CSIControllerInfo {
 	for i := range state.InstancesByPluginKind(tx, pluginID, structs.CSIKindController) {
 		if i.Healthy && i.ControllerInfo != nil {

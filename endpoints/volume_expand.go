@@ -8,8 +8,7 @@ import (
 	"berth/structs"
 )
 
-// nodeExpanded is said by a node that has grown what is on a volume, or failed to, when it mounted the
-// volume.
+// nodeExpanded records the outcome of the expansion that a node made when it mounted a volume.
 func (c claims) nodeExpanded(ctx context.Context, req *structs.CSINodeExpandOutcome) (*structs.Empty, error) {
 	plugin := ""
 	if v := state.Volume(c.store.Read(), req.RequestNamespace(), req.VolumeID); v != nil {
@@ -26,8 +25,8 @@ func (c claims) nodeExpanded(ctx context.Context, req *structs.CSINodeExpandOutc
 	return done(fsm.Propose(ctx, c.raft, fsm.NodeExpanded, req))
 }
 
-// grown reports whether every node that has the volume has grown what is on it, or why one has not. One that
-// is down and one whose plugin grows it at the next mount are not waited for.
+// grown reports whether each node that has the volume has expanded the file system on it, or why a node has
+// not. It does not wait for a node that is down, or whose plugin expands at the next mount.
 func grown(tx *state.ReadTx, v *structs.CSIVolume) (bool, error) {
 	if v.NodeExpandBytes == 0 {
 		return true, nil

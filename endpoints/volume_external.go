@@ -20,8 +20,8 @@ const (
 	externalAtOnce  = 8                // places that are asked at the same time
 )
 
-// place is a part of a plugin's storage: the volumes that the controllers of one topology know. Drivers of
-// node-local storage run a controller on each node that knows only its own volumes.
+// place is a part of the storage of a plugin: the volumes that the controllers of one topology know.
+// Drivers of node-local storage run a controller on each node that knows only its own volumes.
 type place struct {
 	key   string   // orders the places and names one in a page token
 	nodes []string // whose controllers can be asked, any of them
@@ -54,7 +54,7 @@ func placesOf(tx *state.ReadTx, pluginID string) []*place {
 	return places
 }
 
-// topologyKey writes a topology in one way, "" for none. Keys compare without regard to case.
+// topologyKey returns a topology as a text, "" for none. Segment keys compare without regard to case.
 func topologyKey(t *structs.CSITopology) string {
 	if t == nil {
 		return ""
@@ -67,7 +67,8 @@ func topologyKey(t *structs.CSITopology) string {
 	return strings.Join(parts, ",")
 }
 
-// from returns the places from the one that a page token names, which begins at the plugin's own token.
+// from returns the places from the one that a page token names. That place begins at the token of the
+// plugin.
 func from(places []*place, token string) ([]*place, error) {
 	key, err := query.ParseToken(token)
 	if err != nil || len(key) == 0 {
@@ -82,8 +83,8 @@ func from(places []*place, token string) ([]*place, error) {
 	return places[at:], nil
 }
 
-// external shows one page of what the plugin itself lists, of all parts of its storage. A part that cannot be
-// asked is a warning, unless nothing else answers.
+// external shows one page of the volumes that the plugin itself lists, in all parts of its storage. A part
+// that cannot be asked is a warning, unless no other part answers.
 func (v volumes) external(ctx context.Context,
 	req *structs.CSIVolumeExternalRequest,
 ) (*structs.CSIVolumeExternalResponse, error) {
@@ -108,7 +109,7 @@ func (v volumes) external(ctx context.Context,
 	return l.resp, nil
 }
 
-// externalList is one page that is being put together.
+// externalList is a page in the making.
 type externalList struct {
 	volumes
 	plugin *structs.CSIPluginRow
@@ -155,7 +156,7 @@ func (l *externalList) full() bool {
 		l.bytes >= structs.MaxExternalSum
 }
 
-// externalAnswer is what one place answered.
+// externalAnswer is the answer of one place.
 type externalAnswer struct {
 	page *structs.ClientCSIListResponse
 	err  error
@@ -174,8 +175,8 @@ func (l *externalList) askAll(ctx context.Context, places []*place) []externalAn
 	return answers
 }
 
-// atOnce returns how many places are asked at the same time. Where the page has a size, what a place may
-// answer depends on the answers before.
+// atOnce returns how many places are asked at the same time. On a page with a size, the limit of one place
+// depends on the answers before.
 func (l *externalList) atOnce() int {
 	if l.limit > 0 {
 		return 1
@@ -183,7 +184,7 @@ func (l *externalList) atOnce() int {
 	return externalAtOnce
 }
 
-// rest is how many volumes the page still takes, 0 where its size is not given.
+// rest returns how many more volumes the page takes, 0 for any number.
 func (l *externalList) rest() int {
 	if l.limit == 0 {
 		return 0
@@ -202,8 +203,8 @@ func (l *externalList) ask(ctx context.Context, p *place, rest int) externalAnsw
 	return externalAnswer{page, err}
 }
 
-// drain takes a place's answer and its further pages. It reports false when the page is full before the place
-// is at its end: the place's token says where to go on.
+// drain takes the answer of a place and its further pages. It reports false if the page is full before the
+// place ends; the token of the place says where to go on.
 func (l *externalList) drain(ctx context.Context, p *place, a externalAnswer) bool {
 	for {
 		if a.err != nil {

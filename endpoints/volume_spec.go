@@ -5,22 +5,21 @@ import (
 	"berth/structs"
 )
 
-// buildRow works out what to record for a volume that was given, from the row that is there (nil: none). What
-// is laid over what, and what cannot be changed, is state's to say when the entry is applied.
+// buildRow returns the row to record for a given volume; old is the row before, nil for none. The state
+// function merges the two and decides which fields cannot change.
 type buildRow func(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error)
 
-// neverCreated reports whether nothing of the volume exists yet.
+// neverCreated reports whether nothing of the volume exists at the plugin.
 func neverCreated(old *structs.CSIVolume) bool {
 	return old == nil || old.State == structs.VolumeFailed && old.ExternalID == ""
 }
 
-// keepCreated takes from the row of a volume that exists the facts that only its plugin changes: what is
-// given of them is an answer put back, or wrong.
+// keepCreated takes over from the row of an existing volume the facts that only its plugin changes.
 func keepCreated(v, old *structs.CSIVolume) {
 	v.Topologies, v.Capacity = old.Topologies, old.Capacity
 }
 
-// toRegister makes known a volume that exists at its plugin, or changes one that is known.
+// toRegister records a volume that exists at its plugin, or changes a known one.
 func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeReady
@@ -48,8 +47,8 @@ func toRegister(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVo
 	return v, nil
 }
 
-// toCreate has the plugin make a volume, or changes one that was made. One that failed for good may be
-// asked for anew and differently, under the name it had: nothing of it was made.
+// toCreate has the plugin create a volume, or changes a created one. A volume whose creation failed for
+// good may be requested anew and differently under its name, because nothing of it exists.
 func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolume, error) {
 	v := given.Copy()
 	v.State = structs.VolumeCreating
@@ -74,7 +73,7 @@ func toCreate(tx *state.ReadTx, old, given *structs.CSIVolume) (*structs.CSIVolu
 	return v, creatable(tx, v)
 }
 
-// errRedacted refuses what an answer showed in place of mount flags where there are none to keep.
+// errRedacted refuses redacted mount flags where no stored flags can stand in for them.
 func errRedacted(v *structs.CSIVolume) error {
 	return structs.Errorf(structs.KindInvalid,
 		"volume %q: mount_flags are redacted, and there is no volume whose flags could be kept; write them out",
@@ -96,8 +95,8 @@ func volumeName(id string) string {
 	return string(readable) + "-" + structs.NewID()
 }
 
-// creatable refuses what the plugin is known to be unable to do. One whose controller is not up yet is
-// given the benefit of the doubt: the intent waits for it.
+// creatable refuses a volume that the plugin is known to be unable to create. A plugin whose controller is
+// not up yet may be able: the request waits for it.
 func creatable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	plugin, info := state.Plugin(tx, v.PluginID), controllerInfo(tx, v.PluginID)
 	switch {
@@ -117,7 +116,7 @@ func creatable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	return nil
 }
 
-// expandable refuses to ask for more space where the plugin is known to be unable to give it.
+// expandable refuses a larger size where the plugin is known to be unable to expand.
 func expandable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
 	info := controllerInfo(tx, old.PluginID)
 	grows := v.RequestedCapacityMin > max(old.Capacity, old.RequestedCapacityMin)
@@ -128,7 +127,7 @@ func expandable(tx *state.ReadTx, old, v *structs.CSIVolume) error {
 	return nil
 }
 
-// deletable refuses to wait for a deletion that the plugin is known to be unable to make.
+// deletable refuses a deletion that the plugin is known to be unable to make.
 func deletable(tx *state.ReadTx, v *structs.CSIVolume) error {
 	plugin, info := state.Plugin(tx, v.PluginID), controllerInfo(tx, v.PluginID)
 	switch {

@@ -12,11 +12,11 @@ import (
 	"berth/structs"
 )
 
-// volumeWrites serve those methods of CSIVolume that change volumes. They record what is wanted; the leader's
-// loop has the plugin do it and records what came of it, which is what the caller waits for.
+// volumeWrites serve the methods of CSIVolume that change volumes. They record the request. The loop of the
+// leader has the plugin carry it out and records the outcome, for which the caller waits.
 type volumeWrites struct{ *Endpoints }
 
-// register makes volumes known that exist at their plugin, after the plugin has confirmed them.
+// register records volumes that exist at their plugin, after the plugin has confirmed them.
 func (w volumeWrites) register(
 	ctx context.Context, req *structs.CSIVolumeRegisterRequest,
 ) (*structs.CSIVolumeRegisterResponse, error) {
@@ -37,8 +37,8 @@ func (w volumeWrites) register(
 	return w.put(ctx, req, given, toRegister)
 }
 
-// create has volumes made, or waits for those that are being made. A volume that is ready and asked for in
-// the same way is the answer.
+// create has volumes created, or waits for those in creation. A volume that is ready and was requested
+// alike is the answer.
 func (w volumeWrites) create(
 	ctx context.Context, req *structs.CSIVolumeRegisterRequest,
 ) (*structs.CSIVolumeRegisterResponse, error) {
@@ -49,7 +49,7 @@ func (w volumeWrites) create(
 	return w.put(ctx, req, given, toCreate)
 }
 
-// given are the volumes of a request, checked, in copies.
+// given returns checked copies of the volumes of a request.
 func (w volumeWrites) given(req *structs.CSIVolumeRegisterRequest) ([]*structs.CSIVolume, error) {
 	if n := len(req.Volumes); n == 0 || n > w.config.MaxVolumesAtOnce {
 		return nil, structs.Errorf(structs.KindInvalid,
@@ -97,7 +97,7 @@ func (w volumeWrites) confirm(ctx context.Context, tx *state.ReadTx, v *structs.
 		}
 		return nil
 	}
-	if old := state.Volume(tx, v.Namespace, v.ID); old != nil { // what is not given stays
+	if old := state.Volume(tx, v.Namespace, v.ID); old != nil { // a field without a value stays
 		v.ExternalID = orElse(v.ExternalID, old.ExternalID)
 		if len(v.Secrets) == 0 {
 			v.Secrets = old.Secrets
@@ -116,7 +116,7 @@ func (w volumeWrites) confirm(ctx context.Context, tx *state.ReadTx, v *structs.
 	nodeconn.AddressDriver(tx, req)
 	to := nodeconn.Target{Nodes: w.nodes, IDs: nodeconn.VolumeControllers(tx, v), Limit: w.config.CallTimeout}
 	_, err := nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
-	// Where controllers each know the volumes of their own node, the others have not found it.
+	// Each controller may know only the volumes of its own node.
 	for len(to.IDs) > 1 && structs.IsKind(err, structs.KindNotFound) && len(v.Topologies) == 0 {
 		to.IDs = to.IDs[1:]
 		_, err = nodeconn.Call(ctx, to, structs.ClientCSIControllerValidate, req)
@@ -124,7 +124,7 @@ func (w volumeWrites) confirm(ctx context.Context, tx *state.ReadTx, v *structs.
 	return err
 }
 
-// put proposes what is to change and waits until every volume is settled.
+// put proposes the changes and waits until every volume is settled.
 func (w volumeWrites) put(
 	ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, build buildRow,
 ) (*structs.CSIVolumeRegisterResponse, error) {
@@ -152,9 +152,9 @@ func (w volumeWrites) put(
 	return resp, nil
 }
 
-// record proposes what is wanted, one request at a time for each volume: of two that create one volume at
-// once, the second has to see the first one's row with its name. Different volumes are recorded side by side;
-// that no two of them are one at their plugin is for who applies the entries to see to.
+// record proposes the rows, for one request at a time per volume: of two requests that create one volume,
+// the second has to see the row of the first with its name. Requests for different volumes run side by
+// side. The state function rejects two volumes with the same external ID.
 func (w volumeWrites) record(
 	ctx context.Context, req *structs.CSIVolumeRegisterRequest, given []*structs.CSIVolume, build buildRow,
 ) (uint64, error) {
@@ -179,8 +179,8 @@ func (w volumeWrites) record(
 	return fsm.Propose(ctx, w.raft, fsm.VolumePut, entry)
 }
 
-// lockVolumes waits until no other request records one of the volumes. It waits no longer than WritePatience,
-// and not at all where VolumeQueue requests wait already. Then the caller is told when to come again.
+// lockVolumes waits until no other request records one of the volumes. It waits no longer than
+// WritePatience, and not at all while VolumeQueue requests wait. The error then says when to try again.
 func (w volumeWrites) lockVolumes(ctx context.Context, names []string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.config.WritePatience)
 	defer cancel()
@@ -198,7 +198,7 @@ func (w volumeWrites) lockVolumes(ctx context.Context, names []string) (unlock f
 		"nothing was written: others are changing %q and more wait for it", held.Key)
 }
 
-// settled reports whether nothing is pending for a volume that was asked for so, or why it never will be.
+// settled reports whether nothing is pending for a requested volume, or why it never will be.
 func settled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 	switch {
 	case row == nil:
@@ -209,15 +209,15 @@ func settled(tx *state.ReadTx, row, asked *structs.CSIVolume) (bool, error) {
 		return false, structs.Errorf(structs.KindPrecondition, "volume %q is being deleted", asked.ID)
 	case row.State == structs.VolumeCreating:
 		return false, nil
-	case row.ExpandPending: // its users may stay for long
+	case row.ExpandPending: // its users may keep it for long
 		return state.ExpandBlocked(tx, row) != "", nil
 	case row.LastError != nil && asked.RequestedCapacityMin > row.RequestedCapacityMin:
-		return false, lastError("expanding", row) // a size that was refused for good is given up
+		return false, lastError("expanding", row) // the loop gives up a size that was refused for good
 	}
 	return grown(tx, row)
 }
 
-// lastError is what the plugin said, with its kind.
+// lastError returns the last error of the plugin, with its kind.
 func lastError(doing string, v *structs.CSIVolume) error {
 	if v.LastError == nil {
 		return structs.Errorf(structs.KindInternal, "%s volume %q failed", doing, v.ID)
@@ -225,7 +225,7 @@ func lastError(doing string, v *structs.CSIVolume) error {
 	return structs.Errorf(v.LastError.Kind, "%s volume %q: %s", doing, v.ID, v.LastError.Message)
 }
 
-// await waits until a volume's row satisfies done, at most as long as a volume may take.
+// await waits until the row of a volume satisfies done, at most VolumeTimeout.
 func (w volumeWrites) await(ctx context.Context, ns, id string,
 	done func(tx *state.ReadTx, row *structs.CSIVolume) (bool, error),
 ) (*structs.CSIVolume, error) {

@@ -8,7 +8,7 @@ import (
 // shownOfFilter is how much of a filter its errors repeat.
 const shownOfFilter = 1000
 
-// filter makes a filter expression ready for the rows of one list, one at a time; "" matches everything.
+// filter prepares a filter expression for the rows of one list; "" matches every row.
 func filter(expression string) (func(stub any) (bool, error), error) {
 	if expression == "" {
 		return func(any) (bool, error) { return true, nil }, nil
@@ -26,7 +26,7 @@ func filter(expression string) (func(stub any) (bool, error), error) {
 	}, nil
 }
 
-// badFilter puts what is wrong with a filter behind the filter.
+// badFilter returns the error of a filter, behind the filter itself.
 func badFilter(expression string, err error) error {
 	if len(expression) > shownOfFilter {
 		expression = expression[:shownOfFilter] + "..."
