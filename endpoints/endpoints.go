@@ -32,8 +32,8 @@ type Raft interface {
 	VerifyLeader(ctx context.Context) error
 	// Alone reports whether this server leads and is a quorum by itself.
 	Alone() bool
-	// Deposed is closed when this server loses its leadership, and while it does not lead.
-	Deposed() <-chan struct{}
+	// LostLeadership is closed while this server does not lead.
+	LostLeadership() <-chan struct{}
 	// Configuration is the Raft configuration as this server knows it.
 	Configuration() ([]*structs.RaftServer, error)
 	// RemovePeer removes a server that is not alive from the Raft configuration, and its vote with it.

@@ -57,7 +57,7 @@ func (r *fakeRaft) Leader() (string, bool, bool, time.Duration) {
 
 func (r *fakeRaft) VerifyLeader(context.Context) error { return r.verify }
 func (r *fakeRaft) Alone() bool                        { return r.isMe && r.verify == nil }
-func (r *fakeRaft) Deposed() <-chan struct{}           { return r.deposed }
+func (r *fakeRaft) LostLeadership() <-chan struct{}    { return r.deposed }
 func (r *fakeRaft) Servers() []string                  { return []string{r.leader} }
 func (r *fakeRaft) Configuration() ([]*structs.RaftServer, error) {
 	return []*structs.RaftServer{{ID: "s1", Address: r.leader, Leader: true, Voter: true}}, nil

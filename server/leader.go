@@ -66,41 +66,41 @@ func (s *Server) startLeading(ctx context.Context) (stop func()) {
 		}
 		s.learnVersions(s.members.peers())
 		s.logger.Info("leadership gained", "term", term)
-		s.beginReign(term)
+		s.beginLeadership(term)
 		for _, loop := range s.loops() {
 			wg.Go(func() { loop.Run(ctx) })
 		}
 	})
 	return func() {
-		s.endReign()
+		s.endLeadership()
 		cancel()
 		wg.Wait()
-		s.endReign() // if it had only just begun
+		s.endLeadership() // if it had only just begun
 		s.logger.Info("leadership ended")
 	}
 }
 
-func (s *Server) beginReign(term uint64) {
-	s.reign.Lock()
-	defer s.reign.Unlock()
+func (s *Server) beginLeadership(term uint64) {
+	s.leadership.Lock()
+	defer s.leadership.Unlock()
 	s.leading.Store(term)
-	s.reign.over = make(chan struct{})
+	s.leadership.lost = make(chan struct{})
 }
 
-func (s *Server) endReign() {
-	s.reign.Lock()
-	defer s.reign.Unlock()
+func (s *Server) endLeadership() {
+	s.leadership.Lock()
+	defer s.leadership.Unlock()
 	if s.leading.Swap(0) != 0 {
-		close(s.reign.over)
+		close(s.leadership.lost)
 	}
 }
 
-// Deposed is closed when this server leads no more; it is closed already where it does not lead
+// LostLeadership is closed while this server does not lead
 // (endpoints.Raft).
-func (s *Server) Deposed() <-chan struct{} {
-	s.reign.Lock()
-	defer s.reign.Unlock()
-	return s.reign.over
+func (s *Server) LostLeadership() <-chan struct{} {
+	s.leadership.Lock()
+	defer s.leadership.Unlock()
+	return s.leadership.lost
 }
 
 // caughtUp waits until everything that earlier leaders committed is applied here: before that the loops

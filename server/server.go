@@ -48,11 +48,11 @@ type Server struct {
 	lock      *os.File              // held while the data directory is this server's
 	// leading is the term in which this server leads and has applied everything that earlier leaders
 	// committed, 0 if there is none.
-	leading atomic.Uint64
-	watch   leaderWatch
-	reign   struct {
+	leading    atomic.Uint64
+	watch      leaderWatch
+	leadership struct {
 		sync.Mutex
-		over chan struct{} // closed while this server does not lead
+		lost chan struct{} // closed while this server does not lead
 	}
 	servers   atomic.Pointer[serverList]
 	between   chan func()   // called while none of the leader's loops runs
@@ -111,8 +111,8 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 func (s *Server) serve(ln net.Listener) {
 	cfg, logger := &s.cfg, s.logger
 	s.loops = s.leaderLoops
-	s.reign.over = make(chan struct{})
-	close(s.reign.over)
+	s.leadership.lost = make(chan struct{})
+	close(s.leadership.lost)
 	s.gate = loadshed.NewGate(loadshed.DefaultGateConfig())
 	s.pool = rpc.NewPoolOver(cfg.network().Dial, logger.Named("rpc"), nil)
 	s.leases = control.NewLeases(cfg.control().Leases, time.Now)

@@ -25,8 +25,8 @@ func WaitLimit(q *structs.QueryOptions) time.Duration {
 
 // Leadership tells when this server loses its leadership.
 type Leadership interface {
-	// Deposed is closed when this server does not lead; see endpoints.Raft.
-	Deposed() <-chan struct{}
+	// LostLeadership is closed while this server does not lead; see endpoints.Raft.
+	LostLeadership() <-chan struct{}
 }
 
 // Engine runs the queries of one server.
@@ -68,10 +68,10 @@ func (e *Engine) limit(ctx context.Context, q *structs.QueryOptions) (context.Co
 	if q.AllowStale {
 		return ctx, stop
 	}
-	deposed := e.raft.Deposed()
+	lost := e.raft.LostLeadership()
 	go func() {
 		select {
-		case <-deposed:
+		case <-lost:
 			stop()
 		case <-ctx.Done():
 		}

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // leader is a server that leads all the time.
 type leader struct{}
 
-func (leader) Deposed() <-chan struct{} { return nil }
+func (leader) LostLeadership() <-chan struct{} { return nil }
 
 // asking is a read that waits, and what came of it.
 type asking struct {

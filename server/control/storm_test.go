@@ -16,8 +16,8 @@ import (
 	"berth/structs"
 )
 
-// reign runs both loops as one leader does, who keeps so many changes until it looks at them.
-func (w *world) reign(most int) (stop func()) {
+// runLoops runs both loops as a leader does, with so many changes kept at most.
+func (w *world) runLoops(most int) (stop func()) {
 	calls, reaps := controllerLoop{Deps: w.Deps}.runner(), reaperLoop{w.Deps}.runner()
 	calls.MaxChanges, reaps.MaxChanges = most, most
 	stopCalls, stopReaps := start(calls.Run), start(reaps.Run)
@@ -52,7 +52,7 @@ func (s *storm) step() {
 		})
 	case 8:
 		s.stop()
-		s.stop = s.reign([]int{1, 3, workqueue.KeptChanges}[s.IntN(3)])
+		s.stop = s.runLoops([]int{1, 3, workqueue.KeptChanges}[s.IntN(3)])
 	case 9:
 		s.logDown([]error{nil, unavailable()}[s.IntN(2)])
 	case 10:
@@ -144,7 +144,7 @@ func TestNothingIsLost(t *testing.T) {
 				for i := range 4 {
 					w.addNode(fmt.Sprint("n", i), i < 2)
 				}
-				s := &storm{world: w, Rand: rand.New(rand.NewPCG(seed, 7)), running: map[string]string{}, stop: w.reign(workqueue.KeptChanges)}
+				s := &storm{world: w, Rand: rand.New(rand.NewPCG(seed, 7)), running: map[string]string{}, stop: w.runLoops(workqueue.KeptChanges)}
 				defer func() { s.stop() }()
 				var mu sync.Mutex
 				chance := rand.New(rand.NewPCG(seed, 8))
