@@ -13,101 +13,106 @@ import (
 	"berth/structs"
 )
 
-// mostInFlight is how many plans are on their way through the log at once. Each is made on the newest state, which
-// does not know of the others: what two of them want of one node is seen when they are carried out, and the second
-// is made anew.
+// mostInFlight is how many plans are in flight at once. Each is made on the newest state, which does not know
+// the others. The state refuses the second of two plans that want the same capacity of a node; it is made again.
 const mostInFlight = 16
 
-// flight is a plan that is proposed and has not come back.
-type flight struct {
-	eval    *structs.Evaluation
-	began   time.Time
-	oneNode bool // it is about one node of its job
-	storage bool // its job uses volumes
-	err     error
+// proposedPlan is a plan that is proposed and has no answer yet.
+type proposedPlan struct {
+	eval        *structs.Evaluation
+	began       time.Time
+	oneNode     bool // it is about one node of its job
+	usesVolumes bool // its job does
+	err         error
 }
 
-// flights are the plans on their way, by evaluation. They belong to the goroutine of the loop.
+// inFlight holds the proposed plans, by evaluation. It belongs to the goroutine of the loop.
 //
-// Nothing looks again, when a plan is carried out, at how many allocations its job has, and at who is about to claim
-// a volume. So of one job one plan is on its way, but for plans of different nodes of a job per node; and one of all
-// jobs that use volumes.
-type flights struct {
-	aloft  map[string]flight
-	landed chan flight
-	crew   sync.WaitGroup
+// When a plan is applied, the state checks neither how many allocations its job has nor which volumes are about
+// to be claimed. So one plan of a job is in flight, but for plans of different nodes of a system job; and one
+// plan of all jobs that use volumes.
+type inFlight struct {
+	plans map[string]proposedPlan
+	done  chan proposedPlan
+	wg    sync.WaitGroup
 }
 
-func newFlights() *flights {
-	return &flights{aloft: map[string]flight{}, landed: make(chan flight, mostInFlight)}
+func newInFlight() *inFlight {
+	return &inFlight{plans: map[string]proposedPlan{}, done: make(chan proposedPlan, mostInFlight)}
 }
 
-// clear reports whether a plan may be made while the others are on their way.
-func (f *flights) clear(of flight) bool {
-	for _, other := range f.aloft {
-		sameJob := other.eval.JobID == of.eval.JobID && other.eval.Namespace == of.eval.Namespace
-		apart := other.oneNode && of.oneNode && other.eval.NodeID != of.eval.NodeID
-		if sameJob && !apart || other.storage && of.storage {
+// allows reports whether a plan may be made while the others are in flight.
+func (f *inFlight) allows(p proposedPlan) bool {
+	for _, other := range f.plans {
+		sameJob := other.eval.JobID == p.eval.JobID && other.eval.Namespace == p.eval.Namespace
+		otherNode := other.oneNode && p.oneNode && other.eval.NodeID != p.eval.NodeID
+		if sameJob && !otherNode || other.usesVolumes && p.usesVolumes {
 			return false
 		}
 	}
-	return len(f.aloft) < mostInFlight
+	return len(f.plans) < mostInFlight
 }
 
-// begin plans an evaluation on the newest state and sends the plan off. It reports false when that has to wait for
-// others to come back.
-func (s scheduleLoop) begin(ctx context.Context, id string, past tries, all *flights) bool {
+// begin plans an evaluation on the newest state and proposes the plan. It reports false when that has to wait
+// for plans in flight.
+func (s *scheduling) begin(ctx context.Context, id string) bool {
 	tx := s.Store.Read()
 	eval := state.Eval(tx, id)
 	if eval == nil || eval.Status != structs.EvalPending {
-		return true // done along with another, or woken and blocked again
+		return true // another plan has completed it, or it is blocked again
 	}
 	job := state.Job(tx, structs.NamespaceOr(eval.Namespace), eval.JobID)
-	f := flight{eval: eval, began: s.Now(), storage: usesVolumes(job), oneNode: job != nil && !job.Stop && job.PerNode() && eval.NodeID != ""}
-	if !all.clear(f) {
+	p := proposedPlan{
+		eval:        eval,
+		began:       s.Now(),
+		usesVolumes: usesVolumes(job),
+		oneNode:     job != nil && !job.Stop && job.PerNode() && eval.NodeID != "",
+	}
+	if !s.inFlight.allows(p) {
 		return false
 	}
 	defer metrics.MeasureSince([]string{"control", "schedule"}, time.Now())
 	plan, err := s.decide(tx, eval)
 	if err != nil {
-		f.err = err
-		s.settle(ctx, f, past)
+		p.err = err
+		s.settle(ctx, p)
 		return true
 	}
 	plan.Now = s.Now().UnixNano()
-	all.aloft[id] = f
-	all.crew.Go(func() {
-		_, f.err = fsm.Propose(ctx, s.Proposer, fsm.PlanApply, plan)
-		all.landed <- f // there is room for all
+	s.inFlight.plans[id] = p
+	s.inFlight.wg.Go(func() {
+		_, p.err = fsm.Propose(ctx, s.Proposer, fsm.PlanApply, plan)
+		s.inFlight.done <- p // the channel holds all plans in flight
 	})
 	return true
 }
 
 func usesVolumes(job *structs.Job) bool {
-	return job != nil && slices.ContainsFunc(job.TaskGroups, func(g *structs.TaskGroup) bool { return len(g.Volumes) > 0 })
+	hasVolumes := func(g *structs.TaskGroup) bool { return len(g.Volumes) > 0 }
+	return job != nil && slices.ContainsFunc(job.TaskGroups, hasVolumes)
 }
 
-// land takes note of the plans that have come back.
-func (s scheduleLoop) land(ctx context.Context, past tries, all *flights) {
+// settleDone settles the plans that have been answered.
+func (s *scheduling) settleDone(ctx context.Context) {
 	for {
 		select {
-		case f := <-all.landed:
-			delete(all.aloft, f.eval.ID)
-			s.settle(ctx, f, past)
+		case p := <-s.inFlight.done:
+			delete(s.inFlight.plans, p.eval.ID)
+			s.settle(ctx, p)
 		default:
 			return
 		}
 	}
 }
 
-// wait returns when something has changed of what tx has read, a plan has come back, or it is time.
-func (s scheduleLoop) wait(ctx context.Context, tx *state.ReadTx, wake time.Time, all *flights) {
+// wait returns when a row that tx has read changes, a plan is answered, or wake comes.
+func (s *scheduling) wait(ctx context.Context, tx *state.ReadTx, wake time.Time) {
 	limited, cancel := context.WithCancel(ctx)
 	if !wake.IsZero() {
 		limited, cancel = context.WithTimeout(ctx, max(time.Millisecond, wake.Sub(s.Now())))
 	}
 	defer cancel()
-	if len(all.aloft) == 0 {
+	if len(s.inFlight.plans) == 0 {
 		_ = s.Store.Wait(limited, tx) // a change, the time or the end: each is a reason to look again
 		return
 	}
@@ -116,8 +121,8 @@ func (s scheduleLoop) wait(ctx context.Context, tx *state.ReadTx, wake time.Time
 	defer cancel()
 	changed.Go(func() { defer cancel(); _ = s.Store.Wait(limited, tx) })
 	select {
-	case f := <-all.landed:
-		all.landed <- f
+	case p := <-s.inFlight.done:
+		s.inFlight.done <- p
 	case <-limited.Done():
 	}
 }

@@ -21,7 +21,7 @@ type slowLog struct {
 	takes time.Duration
 
 	mu      sync.Mutex
-	aloft   map[string]*structs.Plan
+	plans   map[string]*structs.Plan
 	most    int
 	total   int
 	refused int
@@ -39,7 +39,7 @@ func (l *slowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error
 	l.begins(p)
 	time.Sleep(l.takes)
 	l.mu.Lock()
-	delete(l.aloft, p.Eval.ID)
+	delete(l.plans, p.Eval.ID)
 	l.mu.Unlock()
 	index, answer, err := l.world.Propose(ctx, entry)
 	if e := l.eval(p.Eval.ID); e != nil && e.Status == structs.EvalPending {
@@ -53,7 +53,7 @@ func (l *slowLog) Propose(ctx context.Context, entry []byte) (uint64, any, error
 func (l *slowLog) flying() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.aloft)
+	return len(l.plans)
 }
 
 func (l *slowLog) begins(p *structs.Plan) {
@@ -61,7 +61,7 @@ func (l *slowLog) begins(p *structs.Plan) {
 	defer l.mu.Unlock()
 	tx := l.Store.Read()
 	volumes := func(e *structs.Evaluation) bool { return usesVolumes(state.Job(tx, e.Namespace, e.JobID)) }
-	for _, other := range l.aloft {
+	for _, other := range l.plans {
 		a, b := other.Eval, p.Eval
 		if a.JobID == b.JobID && (a.Type != structs.JobSystem || a.NodeID == "" || b.NodeID == "" || a.NodeID == b.NodeID) {
 			l.faults = append(l.faults, fmt.Sprintf("two plans of %s: of nodes %q and %q", a.JobID, a.NodeID, b.NodeID))
@@ -70,14 +70,14 @@ func (l *slowLog) begins(p *structs.Plan) {
 			l.faults = append(l.faults, fmt.Sprintf("plans of %s and %s, which use volumes", a.JobID, b.JobID))
 		}
 	}
-	l.aloft[p.Eval.ID] = p
-	l.most, l.total = max(l.most, len(l.aloft)), l.total+1
+	l.plans[p.Eval.ID] = p
+	l.most, l.total = max(l.most, len(l.plans)), l.total+1
 }
 
 // slowly runs a test with a log that takes a second for each plan.
 func slowly(t *testing.T, test func(t *testing.T, w *world, l *slowLog)) {
 	virtual(t, func(t *testing.T, w *world) {
-		l := &slowLog{world: w, takes: time.Second, aloft: map[string]*structs.Plan{}}
+		l := &slowLog{world: w, takes: time.Second, plans: map[string]*structs.Plan{}}
 		w.Proposer = l
 		test(t, w, l)
 		for _, f := range l.faults {

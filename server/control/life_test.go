@@ -22,7 +22,7 @@ type alone struct{ *world }
 
 func (a alone) Leader() (string, bool, bool, time.Duration)                { return "me", true, true, 0 }
 func (a alone) Alone() bool                                                { return true }
-func (a alone) LostLeadership() <-chan struct{}                                   { return nil }
+func (a alone) LostLeadership() <-chan struct{}                            { return nil }
 func (a alone) VerifyLeader(context.Context) error                         { return nil }
 func (a alone) Leads(string) context.Context                               { return context.Background() }
 func (a alone) RemovePeer(context.Context, string, string) (uint64, error) { return 0, nil }

@@ -13,90 +13,103 @@ import (
 	"berth/structs"
 )
 
-// scheduleLoop works off the pending evaluations, the most important first.
+// scheduleLoop processes the pending evaluations, the most important first.
 type scheduleLoop struct {
 	Deps
 	plan func(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) // scheduler.Process
 }
 
-// tries are the evaluations that did not go through at once, with how often and until when they rest.
-type tries map[string]try
+// scheduling is the loop while it runs.
+type scheduling struct {
+	scheduleLoop
+	backoffs backoffs
+	inFlight *inFlight
+}
 
-type try struct {
+// backoffs are the evaluations whose last plan did not succeed.
+type backoffs map[string]evalBackoff
+
+// evalBackoff says until when an evaluation is left alone.
+type evalBackoff struct {
 	failures int
-	refused  int // plans that no longer fitted when they were applied
-	rest     time.Time
-	version  uint64 // of the row that is to rest; 0 of any
+	refused  int // plans that did not fit any more when they were applied
+	until    time.Time
+	version  uint64 // of the row; a row of another version is not left alone. 0: of any version
 }
 
 func (s scheduleLoop) run(ctx context.Context) {
-	past, all := tries{}, newFlights()
-	defer all.crew.Wait()
+	now := &scheduling{scheduleLoop: s, backoffs: backoffs{}, inFlight: newInFlight()}
+	defer now.inFlight.wg.Wait()
 	for ctx.Err() == nil {
-		s.land(ctx, past, all)
+		now.settleDone(ctx)
 		tx := s.Store.ReadWatched()
-		queue, wake := nextEvals(tx, past, s.Now(), s.Config.SchedulerBatch+len(all.aloft))
-		past.forget(tx)
+		queue, wake := nextEvals(tx, now.backoffs, s.Now(), s.Config.SchedulerBatch+len(now.inFlight.plans))
+		now.backoffs.forget(tx)
 		more := len(queue) < s.Config.SchedulerBatch && state.WakesDue(tx)
 		if more {
-			s.wakeMore(ctx)
+			s.unblockMore(ctx)
 		}
-		if !s.work(ctx, queue, past, all) && !more {
-			s.wait(ctx, tx, wake, all)
+		if !now.work(ctx, queue) && !more {
+			now.wait(ctx, tx, wake)
 		}
 	}
 }
 
-// work begins with those of the queue that can be begun, and reports whether there were any.
-func (s scheduleLoop) work(ctx context.Context, queue []string, past tries, all *flights) (begun bool) {
+// work begins the evaluations of the queue that can begin. It reports whether there were any.
+func (s *scheduling) work(ctx context.Context, queue []string) (begun bool) {
 	for _, id := range queue {
 		if ctx.Err() != nil {
 			return true
 		}
-		if _, aloft := all.aloft[id]; !aloft && s.begin(ctx, id, past, all) {
+		_, proposed := s.inFlight.plans[id]
+		if !proposed && s.begin(ctx, id) {
 			begun = true
 		}
-		if len(all.aloft) == mostInFlight {
+		if len(s.inFlight.plans) == mostInFlight {
 			return begun
 		}
 	}
 	return begun
 }
 
-// wakeMore lets more of those go on that wait for a key that was woken.
-func (s scheduleLoop) wakeMore(ctx context.Context) {
+// unblockMore unblocks more of the evaluations whose key was unblocked.
+func (s scheduleLoop) unblockMore(ctx context.Context) {
 	update := &structs.EvalUpdateRequest{Wake: s.Config.SchedulerBatch, WriteOptions: s.stamp("")}
-	if _, err := fsm.Propose(ctx, s.Proposer, fsm.EvalUpdate, update); err != nil && ctx.Err() == nil {
-		s.Logger.Warn("evaluations could not be woken, trying again", "error", err)
-		select {
-		case <-time.After(s.Config.Retry.Min):
-		case <-ctx.Done():
-		}
+	_, err := fsm.Propose(ctx, s.Proposer, fsm.EvalUpdate, update)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	s.Logger.Warn("failed to unblock evaluations, retrying", "error", err)
+	select {
+	case <-time.After(s.Config.Retry.Min):
+	case <-ctx.Done():
 	}
 }
 
-// nextEvals are the first of the evaluations that are due, by priority and then by age, and when the next of the
-// others comes due. It looks at as many as it names, and at those that rest.
-func nextEvals(tx *state.ReadTx, past tries, now time.Time, most int) (queue []string, wake time.Time) {
+// nextEvals returns the first most evaluations that are due, by priority and then by age, and when the next of
+// the others comes due. It reads those that it returns and those that are left alone.
+func nextEvals(tx *state.ReadTx, past backoffs, now time.Time, most int) (queue []string, wake time.Time) {
 	var due []*structs.Evaluation
-	later := func(at time.Time) {
+	wakeAt := func(at time.Time) {
 		if wake.IsZero() || at.Before(wake) {
 			wake = at
 		}
 	}
-	rests := func(e *structs.Evaluation) bool {
-		rest := past.rest(e)
-		if rest.After(now) {
-			later(rest)
+	isDue := func(e *structs.Evaluation) bool {
+		until := past.until(e)
+		if until.After(now) {
+			wakeAt(until)
+			return false
 		}
-		return rest.After(now)
+		return true
 	}
 	for e := range state.LaterEvals(tx) {
-		if at := time.Unix(0, e.WaitUntil); at.After(now) {
-			later(at)
+		at := time.Unix(0, e.WaitUntil)
+		if at.After(now) {
+			wakeAt(at)
 			break
 		}
-		if !rests(e) {
+		if isDue(e) {
 			due = append(due, e)
 		}
 		if len(due) == most {
@@ -105,7 +118,7 @@ func nextEvals(tx *state.ReadTx, past tries, now time.Time, most int) (queue []s
 	}
 	timed := len(due)
 	for e := range state.ReadyEvals(tx) {
-		if !rests(e) {
+		if isDue(e) {
 			due = append(due, e)
 		}
 		if len(due) == timed+most {
@@ -121,81 +134,89 @@ func nextEvals(tx *state.ReadTx, past tries, now time.Time, most int) (queue []s
 	return queue, wake
 }
 
-// settle decides what becomes of an evaluation after its plan was carried out, or was not.
-func (s scheduleLoop) settle(ctx context.Context, f flight, past tries) {
-	id := f.eval.ID
+// settle decides when an evaluation is processed again after its plan was answered.
+func (s *scheduling) settle(ctx context.Context, p proposedPlan) {
+	id := p.eval.ID
 	switch after := state.Eval(s.Store.Read(), id); {
 	case ctx.Err() != nil:
-	case structs.IsKind(f.err, structs.KindUnavailable) || structs.IsKind(f.err, structs.KindTimeout):
-		past.refuse(id, 0, s.Now(), s.Config.Retry) // the log's fault, not the evaluation's
-	case f.err != nil:
-		s.failed(ctx, f.eval, f.err, past)
+	case structs.IsKind(p.err, structs.KindUnavailable) || structs.IsKind(p.err, structs.KindTimeout):
+		s.backoffs.refuse(id, 0, s.Now(), s.Config.Retry) // the log has failed, not the evaluation
+	case p.err != nil:
+		s.failed(ctx, p.eval, p.err)
 	case after == nil, after.Status != structs.EvalPending,
 		after.Again == structs.EvalMore, after.Again == structs.EvalWoken:
-		delete(past, id) // done; or it goes on, or was woken since, which is no reason to rest
+		delete(s.backoffs, id) // done, or it goes on, or was unblocked since
 	case after.Again == structs.EvalChanged:
-		past[id] = try{rest: s.Now().Add(s.Now().Sub(f.began))} // as long as it took: more changes may be about to come
+		took := s.Now().Sub(p.began)
+		s.backoffs[id] = evalBackoff{until: s.Now().Add(took)} // more changes may be about to come
 	default:
-		past.refuse(id, after.ModifyIndex, s.Now(), s.Config.Retry)
+		s.backoffs.refuse(id, after.ModifyIndex, s.Now(), s.Config.Retry)
 	}
 }
 
-// decide keeps one evaluation from taking the leader down again and again.
+// decide makes the plan of an evaluation. A panic of the scheduler is an error, so that one evaluation does not
+// end every leader.
 func (s scheduleLoop) decide(tx *state.ReadTx, eval *structs.Evaluation) (p *structs.Plan, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			p, err = nil, structs.Errorf(structs.KindInternal, "the scheduler panicked: %v", fault)
+			p = nil
+			err = structs.Errorf(structs.KindInternal, "the scheduler panicked: %v", fault)
 		}
 	}()
-	if p, err = s.plan(tx, eval, s.Now()); err == nil && p == nil {
+	p, err = s.plan(tx, eval, s.Now())
+	if err == nil && p == nil {
 		err = structs.Errorf(structs.KindInternal, "the scheduler made no plan")
 	}
 	return p, err
 }
 
-// failed rests an evaluation, or gives it up and says why.
-func (s scheduleLoop) failed(ctx context.Context, eval *structs.Evaluation, cause error, past tries) {
-	t := past[eval.ID]
-	t.failures++
-	t.rest, t.version = s.Now().Add(s.Config.Retry.Delay(t.failures)), 0
-	past[eval.ID] = t
-	s.Logger.Error("an evaluation failed", "eval", eval.ID, "job", eval.JobID, "namespace", eval.Namespace,
-		"failures", t.failures, "error", cause)
-	if t.failures < s.Config.EvalAttempts {
+// failed leaves an evaluation alone for a while. After too many failures it gives the evaluation up.
+func (s *scheduling) failed(ctx context.Context, eval *structs.Evaluation, cause error) {
+	b := s.backoffs[eval.ID]
+	b.failures++
+	b.until = s.Now().Add(s.Config.Retry.Delay(b.failures))
+	b.version = 0
+	s.backoffs[eval.ID] = b
+	s.Logger.Error("evaluation failed", "eval", eval.ID, "job", eval.JobID, "namespace", eval.Namespace,
+		"failures", b.failures, "error", cause)
+	if b.failures < s.Config.EvalAttempts {
 		return
 	}
 	e := eval.Copy()
 	e.Status = structs.EvalFailed
-	e.StatusDescription = fmt.Sprintf("given up after %d failures, the last: %v", t.failures, cause)
+	e.StatusDescription = fmt.Sprintf("given up after %d failures, the last: %v", b.failures, cause)
 	update := &structs.EvalUpdateRequest{Evals: []*structs.Evaluation{e}, WriteOptions: s.stamp(e.Namespace)}
-	if _, err := fsm.Propose(ctx, s.Proposer, fsm.EvalUpdate, update); err != nil && ctx.Err() == nil {
-		s.Logger.Error("an evaluation could not be given up, trying on", "eval", eval.ID, "error", err)
+	_, err := fsm.Propose(ctx, s.Proposer, fsm.EvalUpdate, update)
+	if err != nil && ctx.Err() == nil {
+		s.Logger.Error("failed to give up an evaluation, retrying", "eval", eval.ID, "error", err)
 	}
 }
 
-// refuse rests an evaluation whose plan did not fit any more: shortly, for the state is newer now; longer if
-// it goes on. When what it looks at changes it need not rest on.
-func (t tries) refuse(id string, version uint64, now time.Time, retry backoff.Backoff) {
-	last := t[id]
+// refuse leaves an evaluation alone whose plan did not fit any more: shortly at first, for the state is newer
+// now, and longer each time.
+func (b backoffs) refuse(id string, version uint64, now time.Time, retry backoff.Backoff) {
+	last := b[id]
 	last.refused++
-	last.rest, last.version = now.Add(retry.Delay(last.refused-1)), version
-	t[id] = last
+	last.until = now.Add(retry.Delay(last.refused - 1))
+	last.version = version
+	b[id] = last
 }
 
-// rest is until when an evaluation rests.
-func (t tries) rest(e *structs.Evaluation) time.Time {
-	last := t[e.ID]
+// until returns until when an evaluation is left alone.
+func (b backoffs) until(e *structs.Evaluation) time.Time {
+	last := b[e.ID]
 	if last.version != 0 && last.version != e.ModifyIndex {
 		return time.Time{}
 	}
-	return last.rest
+	return last.until
 }
 
-// forget drops evaluations that are pending no more.
-func (t tries) forget(tx *state.ReadTx) {
-	for id := range t {
-		if e := state.Eval(tx, id); e == nil || e.Status != structs.EvalPending {
-			delete(t, id)
+// forget drops evaluations that are not pending any more.
+func (b backoffs) forget(tx *state.ReadTx) {
+	for id := range b {
+		e := state.Eval(tx, id)
+		if e == nil || e.Status != structs.EvalPending {
+			delete(b, id)
 		}
 	}
 }

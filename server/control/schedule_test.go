@@ -25,7 +25,7 @@ func TestEvaluationsGoByPriorityThenAge(t *testing.T) {
 		}
 		w.addEval(&structs.Evaluation{ID: id, Priority: priority, WaitUntil: until})
 	}
-	next := func(past tries, most int, want ...string) time.Time {
+	next := func(past backoffs, most int, want ...string) time.Time {
 		t.Helper()
 		queue, wake := nextEvals(w.Store.Read(), past, now, most)
 		if !slices.Equal(queue, want) {
@@ -33,7 +33,7 @@ func TestEvaluationsGoByPriorityThenAge(t *testing.T) {
 		}
 		return wake
 	}
-	if wake := next(tries{}, 9); !wake.IsZero() {
+	if wake := next(backoffs{}, 9); !wake.IsZero() {
 		t.Errorf("of nothing: %s", wake)
 	}
 	e("resting", 99, 0)
@@ -43,11 +43,11 @@ func TestEvaluationsGoByPriorityThenAge(t *testing.T) {
 	e("new", 50, 0)
 	e("urgent", 90, 0)
 	e("was later", 50, -time.Hour)
-	past := tries{"resting": {rest: now.Add(time.Minute)}}
+	past := backoffs{"resting": {until: now.Add(time.Minute)}}
 	if wake := next(past, 9, "urgent", "old", "new", "was later"); !wake.Equal(now.Add(time.Minute)) {
 		t.Errorf("wakes at %s", wake)
 	}
-	if wake := next(tries{}, 9, "resting", "urgent", "old", "new", "was later"); !wake.Equal(now.Add(time.Hour)) {
+	if wake := next(backoffs{}, 9, "resting", "urgent", "old", "new", "was later"); !wake.Equal(now.Add(time.Hour)) {
 		t.Errorf("wakes at %s", wake)
 	}
 	next(past, 2, "urgent", "old")
