@@ -15,16 +15,16 @@ import (
 type Config struct {
 	Enabled         bool          `hcl:"enabled"`
 	BootstrapExpect int           `hcl:"bootstrap_expect"` // how many servers form the cluster the first time
-	RetryJoin       []string      `hcl:"retry_join"`       // gossip addresses, host or host:port, of other servers
+	RetryJoin       []string      `hcl:"retry_join"`       // gossip addresses of servers: host or host:port
 	RetryInterval   time.Duration `hcl:"retry_interval"`
 
 	HeartbeatTTL   time.Duration `hcl:"heartbeat_ttl"`     // a node sends its next heartbeat within this
 	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`   // how late it may be before it is taken for down
-	EvalGC         time.Duration `hcl:"eval_gc_threshold"` // age at which ended evaluations and allocations are forgotten
+	EvalGC         time.Duration `hcl:"eval_gc_threshold"` // age of ended evaluations and allocations to delete
 	JobGC          time.Duration `hcl:"job_gc_threshold"`
 	NodeGC         time.Duration `hcl:"node_gc_threshold"`
 	GCInterval     time.Duration `hcl:"gc_interval"`
-	RaftMultiplier int           `hcl:"raft_multiplier"` // scales Raft's timeouts: 1 for fast machines and networks
+	RaftMultiplier int           `hcl:"raft_multiplier"` // scales Raft's timeouts: 1 for a fast network
 
 	SnapshotThreshold uint64 `hcl:"raft_snapshot_threshold"` // log entries between snapshots
 	TrailingLogs      uint64 `hcl:"raft_trailing_logs"`      // entries kept behind a snapshot for slow followers
@@ -47,8 +47,9 @@ type Config struct {
 	RaftTimeout time.Duration // of heartbeats and elections, times RaftMultiplier; 0 for Raft's own default
 }
 
-// leastHeartbeat is the least heartbeat_ttl and heartbeat_grace. A node notices within half of the TTL, or a
-// second, that a server does not answer (client.beatTimeout), and has the rest and the grace to reach another.
+// leastHeartbeat is the least heartbeat_ttl and heartbeat_grace. A node notices within half of the TTL, or
+// a second, that a server does not answer (client.beatTimeout), and has the rest and the grace to reach
+// another.
 const leastHeartbeat = time.Second
 
 // DefaultConfig is a server for one fast machine.
@@ -78,10 +79,12 @@ func (c *Config) Validate() error {
 		bad("server: name is required")
 	}
 	if c.BootstrapExpect < 0 || c.BootstrapExpect > 9 {
-		bad("server: bootstrap_expect is %d; expected the number of servers, 1 to 9, or 0 to join others only", c.BootstrapExpect)
+		bad("server: bootstrap_expect is %d; expected the number of servers, 1 to 9, or 0 to join others only",
+			c.BootstrapExpect)
 	}
 	if c.BootstrapExpect > 1 && c.BootstrapExpect%2 == 0 {
-		bad("server: bootstrap_expect is %d; expected an odd number, since an even one survives no more failures than the odd one below it", c.BootstrapExpect)
+		bad("server: bootstrap_expect is %d; expected an odd number, since an even one survives no more "+
+			"failures than the odd one below it", c.BootstrapExpect)
 	}
 	if c.BootstrapExpect != 1 && len(c.RetryJoin) == 0 {
 		bad("server: retry_join is required where bootstrap_expect is not 1: the servers have to find each other")
@@ -115,7 +118,8 @@ func (c *Config) Validate() error {
 		d    time.Duration
 	}{{"heartbeat_ttl", c.HeartbeatTTL}, {"heartbeat_grace", c.HeartbeatGrace}} {
 		if v.d < leastHeartbeat {
-			bad("server: %s is %s; expected %s or more: nodes need that time to turn to another server when one is cut off", v.name, v.d, leastHeartbeat)
+			bad("server: %s is %s; expected %s or more: nodes need that time to turn to another server "+
+				"when one is cut off", v.name, v.d, leastHeartbeat)
 		}
 	}
 	for name, addr := range map[string]string{"addresses.rpc": c.RPCBind, "addresses.serf": c.SerfBind} {

@@ -12,7 +12,8 @@ import (
 )
 
 // portTries is how often a port that is free for both TCP and UDP is looked for: one is found for TCP, and
-// for UDP somebody else may have it. The library's errors do not tell this from others, so any is tried again.
+// for UDP somebody else may have it. The library's errors do not tell this from others, so any is tried
+// again.
 const portTries = 10
 
 // gossip is the gossip's sockets, sending by way of a Network.
@@ -37,7 +38,10 @@ func openGossip(cfg *Config, mc *memberlist.Config) (*gossip, error) {
 		return nil, structs.Errorf(structs.KindInternal, "listening for the gossip on %s: %w", cfg.SerfBind, err)
 	}
 	g := &gossip{NetTransport: t, network: cfg.network()}
-	mc.BindAddr, mc.BindPort, mc.AdvertisePort, mc.Transport = host, t.GetAutoBindPort(), t.GetAutoBindPort(), g
+	mc.BindAddr = host
+	mc.BindPort = t.GetAutoBindPort()
+	mc.AdvertisePort = mc.BindPort
+	mc.Transport = g
 	if err := g.advertise(cfg.SerfAdvertise, mc); err != nil {
 		return nil, errors.Join(err, t.Shutdown())
 	}
@@ -62,7 +66,8 @@ func (g *gossip) advertise(configured string, mc *memberlist.Config) error {
 		}
 	}
 	if _, _, err := g.FinalAdvertiseAddr(mc.AdvertiseAddr, mc.AdvertisePort); err != nil {
-		return structs.Errorf(structs.KindInvalid, "server: the gossip has no address for others; set advertise.serf: %w", err)
+		return structs.Errorf(structs.KindInvalid,
+			"server: the gossip has no address for others; set advertise.serf: %w", err)
 	}
 	return nil
 }

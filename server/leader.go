@@ -151,8 +151,9 @@ func leastCommands(peers []peer) int {
 	return least
 }
 
-// allReadBatches reports whether every server reads batches. An older one would stop at the first batch. Until
-// it is upgraded, the others write none.
+// allReadBatches reports whether every server reads batches. An older one would stop at the first batch.
+// Until it is upgraded, the others write none.
 func allReadBatches(peers []peer) bool {
-	return !slices.ContainsFunc(peers, func(p peer) bool { return !p.readsBatches && p.status != serf.StatusLeft })
+	older := func(p peer) bool { return !p.readsBatches && p.status != serf.StatusLeft }
+	return !slices.ContainsFunc(peers, older)
 }

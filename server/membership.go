@@ -3,10 +3,12 @@ package server
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -62,7 +64,13 @@ type membership struct {
 const reclaimAfter = time.Millisecond
 
 func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (*membership, error) {
-	m := &membership{logger: logger, region: cfg.Region, events: make(chan serf.Event, 256), changed: make(chan struct{}, 1), joined: make(chan struct{})}
+	m := &membership{
+		logger:  logger,
+		region:  cfg.Region,
+		events:  make(chan serf.Event, 256),
+		changed: make(chan struct{}, 1),
+		joined:  make(chan struct{}),
+	}
 	snapshot := filepath.Join(cfg.DataDir, "serf", "local.snapshot")
 	if err := os.MkdirAll(filepath.Dir(snapshot), 0o700); err != nil {
 		return nil, err
@@ -83,8 +91,10 @@ func startMembership(cfg *Config, tags map[string]string, logger hclog.Logger) (
 	if err != nil {
 		return nil, err
 	}
-	if m.serf, err = serf.Create(sc); err != nil {
-		return nil, errors.Join(structs.Errorf(structs.KindInternal, "starting the gossip on %s: %w", cfg.SerfBind, err), transport.Shutdown())
+	m.serf, err = serf.Create(sc)
+	if err != nil {
+		err = structs.Errorf(structs.KindInternal, "starting the gossip on %s: %w", cfg.SerfBind, err)
+		return nil, errors.Join(err, transport.Shutdown())
 	}
 	return m, nil
 }
@@ -150,19 +160,18 @@ func (m *membership) peers() []peer {
 		expect, _ := strconv.Atoi(member.Tags[tagExpect])
 		commands, _ := strconv.Atoi(member.Tags[tagCommands]) // an older server says nothing
 		out = append(out, peer{
-			name: member.Name, id: member.Tags[tagID], rpcAddr: member.Tags[tagRPCAddr], httpAddr: member.Tags[tagHTTPAddr],
-			expect: expect, commands: commands, bootstrapped: member.Tags[tagBootstrap] == "1", readsBatches: member.Tags[tagBatches] == "1", status: member.Status,
+			name:         member.Name,
+			id:           member.Tags[tagID],
+			rpcAddr:      member.Tags[tagRPCAddr],
+			httpAddr:     member.Tags[tagHTTPAddr],
+			expect:       expect,
+			commands:     commands,
+			bootstrapped: member.Tags[tagBootstrap] == "1",
+			readsBatches: member.Tags[tagBatches] == "1",
+			status:       member.Status,
 		})
 	}
-	slices.SortFunc(out, func(a, b peer) int {
-		switch {
-		case a.id < b.id:
-			return -1
-		case a.id > b.id:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(out, func(a, b peer) int { return strings.Compare(a.id, b.id) })
 	return out
 }
 
@@ -174,10 +183,7 @@ func (m *membership) markBootstrapped() {
 	if tags[tagBootstrap] == "1" {
 		return
 	}
-	copied := map[string]string{tagBootstrap: "1"}
-	for k, v := range tags {
-		copied[k] = v
-	}
+	copied := maps.Clone(tags)
 	copied[tagBootstrap] = "1"
 	if err := m.serf.SetTags(copied); err != nil {
 		m.logger.Warn("the gossip was not told of the cluster", "error", err)

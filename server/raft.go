@@ -39,7 +39,9 @@ type consensus struct {
 	fresh bool
 }
 
-func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM, logger hclog.Logger) (*consensus, error) {
+func openRaft(cfg *Config, id string, layer *raftLayer, machine raft.FSM,
+	logger hclog.Logger,
+) (*consensus, error) {
 	files, err := raftfiles.Open(raftfiles.Options{
 		DataDir: cfg.DataDir, ID: id, SnapshotsKept: snapshotsKept, Logger: logger, Fatal: exitOnDamage(logger),
 	})
@@ -86,7 +88,9 @@ func (c *consensus) start(cfg *Config, machine raft.FSM, logger hclog.Logger) (e
 		return fmt.Errorf("reading the Raft log: %w", err)
 	}
 	c.fresh = !has
-	if err := errors.Join(c.recoverPeers(cfg, logger), writePeersInfo(cfg.DataDir, string(c.id), string(c.addr))); err != nil {
+	err = c.recoverPeers(cfg, logger)
+	err = errors.Join(err, writePeersInfo(cfg.DataDir, string(c.id), string(c.addr)))
+	if err != nil {
 		return err
 	}
 	c.Raft, err = raft.NewRaft(raftConfig(cfg, c.id, logger), machine, log, log, snapshots, c.transport)
@@ -102,7 +106,9 @@ func raftConfig(cfg *Config, id raft.ServerID, logger hclog.Logger) *raft.Config
 	rc.LocalID = id
 	rc.Logger = logger
 	if cfg.RaftTimeout > 0 {
-		rc.HeartbeatTimeout, rc.ElectionTimeout, rc.LeaderLeaseTimeout = cfg.RaftTimeout, cfg.RaftTimeout, cfg.RaftTimeout
+		rc.HeartbeatTimeout = cfg.RaftTimeout
+		rc.ElectionTimeout = cfg.RaftTimeout
+		rc.LeaderLeaseTimeout = cfg.RaftTimeout
 	}
 	scale := time.Duration(cfg.RaftMultiplier)
 	rc.HeartbeatTimeout *= scale
@@ -170,7 +176,8 @@ func (c *consensus) propose(ctx context.Context, entry []byte) (uint64, any, err
 	}
 	defer c.gate.inside.Done()
 	if fsm.Needs(entry) > int(c.commands.Load()) {
-		return 0, nil, structs.Errorf(structs.KindPrecondition, "nothing was written: there are servers of an older version, which could not read it")
+		return 0, nil, structs.Errorf(structs.KindPrecondition,
+			"nothing was written: there are servers of an older version, which could not read it")
 	}
 	if c.batches.Load() && fsm.Batchable(entry) && !c.alone() {
 		return c.batcher.propose(ctx, entry)

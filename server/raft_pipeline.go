@@ -13,7 +13,9 @@ import (
 type transport struct{ *raft.NetworkTransport }
 
 // AppendEntriesPipeline implements raft.Transport.
-func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
+func (t transport) AppendEntriesPipeline(id raft.ServerID,
+	target raft.ServerAddress,
+) (raft.AppendPipeline, error) {
 	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, target)
 	if err != nil {
 		return nil, err

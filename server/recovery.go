@@ -76,7 +76,8 @@ func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 	store := state.New()
 	machine := recovering{fsm.New(store), store}
 	log := c.files.Log
-	err = raft.RecoverCluster(raftConfig(cfg, c.id, logger), machine, log, log, c.files.Snapshots, c.transport, *peers)
+	rc := raftConfig(cfg, c.id, logger)
+	err = raft.RecoverCluster(rc, machine, log, log, c.files.Snapshots, c.transport, *peers)
 	if err != nil {
 		return structs.Errorf(structs.KindInternal, "%s: replacing the members of the Raft configuration: %w",
 			path, err)

@@ -141,7 +141,9 @@ func (s *Server) mayLeave(ctx context.Context, force bool) ([]*structs.RaftServe
 	if err != nil {
 		return nil, fmt.Errorf("server %s stays: %w", s.cfg.Name, err)
 	}
-	others, alive, votes := 0, 0, false
+	others := 0
+	alive := 0
+	votes := false
 	for _, server := range servers {
 		switch {
 		case server.ID == s.id:

@@ -75,14 +75,16 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 			}
 		}
 	}()
-	if s.lock, err = lockDataDir(cfg.DataDir); err != nil {
+	s.lock, err = lockDataDir(cfg.DataDir)
+	if err != nil {
 		return nil, err
 	}
 	opened = append(opened, s.lock.Close)
 	if err := removeRestoreFiles(cfg.DataDir); err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "removing what an interrupted restore left: %w", err)
 	}
-	if s.id, err = raftfiles.ServerID(cfg.DataDir); err != nil {
+	s.id, err = raftfiles.ServerID(cfg.DataDir)
+	if err != nil {
 		return nil, err
 	}
 	ln, err := net.Listen("tcp", cfg.RPCBind)
@@ -96,12 +98,14 @@ func New(cfg Config, logger hclog.Logger) (_ *Server, err error) {
 	}
 	s.addr = advertised.String()
 	s.layer = newRaftLayer(advertised, cfg.network())
-	if s.consensus, err = openRaft(&s.cfg, s.id, s.layer, fsm.New(s.store), logger.Named("raft")); err != nil {
+	s.consensus, err = openRaft(&s.cfg, s.id, s.layer, fsm.New(s.store), logger.Named("raft"))
+	if err != nil {
 		return nil, err
 	}
 	opened = append(opened, s.consensus.close)
 	s.serve(ln)
-	if s.members, err = startMembership(&s.cfg, s.tags(), logger.Named("serf")); err != nil {
+	s.members, err = startMembership(&s.cfg, s.tags(), logger.Named("serf"))
+	if err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -134,7 +138,8 @@ func advertise(bound net.Addr, configured string) (*net.TCPAddr, error) {
 	if configured == "" {
 		addr := *bound.(*net.TCPAddr)
 		if addr.IP.IsUnspecified() {
-			return nil, structs.Errorf(structs.KindInvalid, "server: the RPC address %s is no address for others; set advertise.rpc", bound)
+			return nil, structs.Errorf(structs.KindInvalid,
+				"server: the RPC address %s is no address for others; set advertise.rpc", bound)
 		}
 		return &addr, nil
 	}
@@ -159,7 +164,8 @@ func lockDataDir(dir string) (*os.File, error) {
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		_ = f.Close() // the error that counts is the other
-		return nil, structs.Errorf(structs.KindPrecondition, "server: another server uses the data directory %s: %w", dir, err)
+		return nil, structs.Errorf(structs.KindPrecondition,
+			"server: another server uses the data directory %s: %w", dir, err)
 	}
 	return f, nil
 }
@@ -269,7 +275,8 @@ func (s *Server) VerifyLeader(context.Context) error {
 		}
 	}
 	if _, isMe, _, _ := s.Leader(); !isMe {
-		return structs.Errorf(structs.KindUnavailable, "this server has just begun to lead and is not up to date yet")
+		return structs.Errorf(structs.KindUnavailable,
+			"this server has just begun to lead and is not up to date yet")
 	}
 	return nil
 }

@@ -92,7 +92,9 @@ func loadAside(f *os.File, index uint64) (*state.Store, error) {
 // one of them recorded after state.Recover had read the state, for example a controller call, would be
 // forgotten, and the call would take effect all the same. For the same reason no other server may have led
 // since the state was read.
-func (s *Server) replaceState(ctx context.Context, aside *state.Store, meta snaparchive.Meta, f *os.File) error {
+func (s *Server) replaceState(ctx context.Context, aside *state.Store, meta snaparchive.Meta,
+	f *os.File,
+) error {
 	term := s.consensus.CurrentTerm()
 	if !s.caughtUp(ctx) {
 		return structs.Errorf(structs.KindUnavailable, "nothing was restored: this server does not lead any more")
@@ -102,7 +104,8 @@ func (s *Server) replaceState(ctx context.Context, aside *state.Store, meta snap
 		return err
 	}
 	if s.consensus.CurrentTerm() != term {
-		return structs.Errorf(structs.KindUnavailable, "nothing was restored: the leader has changed meanwhile; restore again")
+		return structs.Errorf(structs.KindUnavailable,
+			"nothing was restored: the leader has changed meanwhile; restore again")
 	}
 	rm := &raft.SnapshotMeta{Version: raft.SnapshotVersionMax, Index: meta.Index, Term: meta.Term, Size: size}
 	if err := s.consensus.Restore(rm, f, 0); err != nil {
@@ -115,7 +118,9 @@ func (s *Server) replaceState(ctx context.Context, aside *state.Store, meta snap
 // (state.Recover), and writes the state to a file. It says how long it is, and leaves the file at its
 // beginning.
 func (s *Server) prepareState(aside *state.Store, f *os.File) (size int64, err error) {
-	fault := func(err error) (int64, error) { return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err) }
+	fault := func(err error) (int64, error) {
+		return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err)
+	}
 	err = aside.Write(aside.Index(), func(tx *state.WriteTx) error {
 		state.Recover(tx, s.store.Read(), time.Now().UnixNano())
 		return nil
@@ -133,7 +138,8 @@ func (s *Server) prepareState(aside *state.Store, f *os.File) (size int64, err e
 	if err := errors.Join(aside.Save(out), out.Flush()); err != nil {
 		return fault(err)
 	}
-	if size, err = f.Seek(0, io.SeekEnd); err != nil {
+	size, err = f.Seek(0, io.SeekEnd)
+	if err != nil {
 		return fault(err)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {

@@ -51,8 +51,8 @@ func (s *Server) watchLeader(ctx context.Context) {
 	}
 }
 
-// Leads returns a context that ends when the server at an address does not lead any more, as far as this server
-// knows (endpoints.Raft).
+// Leads returns a context that ends when the server at an address does not lead any more, as far as this
+// server knows (endpoints.Raft).
 func (s *Server) Leads(addr string) context.Context {
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()

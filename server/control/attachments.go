@@ -27,7 +27,8 @@ func nextAttachment(a *structs.CSIAttachment) string {
 	return ""
 }
 
-// attachmentRanks say what is done first of what one volume asks for; calls for the volume itself go before both.
+// attachmentRanks say what is done first of what one volume asks for; calls for the volume itself go
+// before both.
 var attachmentRanks = map[string]int{opAttach: 1, opDetach: 2}
 
 // attachmentWork needs the volume only to choose a controller near it: a detach works without.
@@ -53,13 +54,13 @@ func (c controllerLoop) attachmentWork(tx *state.ReadTx, a *structs.CSIAttachmen
 		return nodeconn.Controllers(tx, a.PluginID, nil, volume)
 	}
 	w.act = func(ctx context.Context, candidates []string) error {
-		published, err := c.callFor(ctx, op, candidates, a)
+		published, err := c.attachOrDetach(ctx, candidates, a)
 		if ctx.Err() != nil {
 			return ctx.Err() // the row names the node; the next leader asks it
 		}
-		return c.attachmentOutcome(ctx, a, op, published, err)
+		return c.attachmentOutcome(ctx, a, published, err)
 	}
-	w.fail = func(ctx context.Context, err error) error { return c.attachmentOutcome(ctx, a, op, nil, err) }
+	w.fail = func(ctx context.Context, err error) error { return c.attachmentOutcome(ctx, a, nil, err) }
 	return w
 }
 
@@ -75,9 +76,11 @@ func freshSecrets(tx *state.ReadTx, a *structs.CSIAttachment) structs.Secrets {
 	return v.Secrets
 }
 
-// callFor attaches, and returns the publish_context, or detaches.
-func (c controllerLoop) callFor(ctx context.Context, op string, candidates []string, a *structs.CSIAttachment) (structs.Secrets, error) {
-	if op == opDetach {
+// attachOrDetach makes the call that the row asks for. It returns the publish_context of an attach.
+func (c controllerLoop) attachOrDetach(ctx context.Context, candidates []string,
+	a *structs.CSIAttachment,
+) (structs.Secrets, error) {
+	if nextAttachment(a) == opDetach {
 		return nil, c.detach(ctx, candidates, a)
 	}
 	resp, err := callController(ctx, c, candidates, structs.ClientCSIControllerAttach, attachRequest(a))
@@ -110,14 +113,17 @@ func detachRequest(a *structs.CSIAttachment) *structs.ClientCSIDetachRequest {
 	}
 }
 
-// attachmentOutcome records what came of a call. A failure leaves the row as it is but for its LastError.
-func (c controllerLoop) attachmentOutcome(ctx context.Context, a *structs.CSIAttachment, op string, published structs.Secrets, err error) error {
+// attachmentOutcome records the outcome of a call. A failure changes only the LastError of the row.
+func (c controllerLoop) attachmentOutcome(ctx context.Context, a *structs.CSIAttachment,
+	published structs.Secrets, err error,
+) error {
 	outcome := &structs.CSIAttachmentOutcome{
-		VolumeID: a.VolumeID, NodeID: a.NodeID, Op: op, RowIndex: a.CreateIndex,
+		VolumeID: a.VolumeID, NodeID: a.NodeID, Op: nextAttachment(a), RowIndex: a.CreateIndex,
 		PublishContext: published, WriteOptions: c.stamp(a.Namespace),
 	}
 	if err != nil {
-		outcome.Err, outcome.KeepCall = c.failure(err, a.LastError), keepsCall(a.Call, err)
+		outcome.Err = c.failure(err, a.LastError)
+		outcome.KeepCall = keepsCall(a.Call, err)
 		if outcome.Err.RetryTime != 0 {
 			outcome.Err.RetryTime = c.Config.retryTime(outcome.Err)
 		}

@@ -97,7 +97,8 @@ func (c controllerLoop) deletable(w work, v *structs.CSIVolume) work {
 	act := w.act
 	w.act = func(ctx context.Context, candidates []string) error {
 		if a := state.AttachedAs(c.Store.Read(), v.PluginID, v.ExternalID); a != nil {
-			return w.fail(ctx, structs.Errorf(structs.KindPrecondition, "volume %q is still %s at node %s, as volume %q in namespace %q",
+			return w.fail(ctx, structs.Errorf(structs.KindPrecondition,
+				"volume %q is still %s at node %s, as volume %q in namespace %q",
 				v.ID, a.State, a.NodeID, a.VolumeID, a.Namespace))
 		}
 		return act(ctx, candidates)

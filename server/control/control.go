@@ -67,17 +67,26 @@ func (c Config) Validate() error {
 		name  string
 		value float64
 	}{
-		{"leases: ttl", float64(c.Leases.TTL)}, {"leases: grace", float64(c.Leases.Grace)},
-		{"call timeout", float64(c.CallTimeout)}, {"calls per plugin", float64(c.CallsPerPlugin)},
-		{"calls per node", float64(c.CallsPerNode)}, {"together", float64(c.Together)}, {"retry: min", float64(c.Retry.Min)},
-		{"retry: max", float64(c.Retry.Max)}, {"final retry", float64(c.FinalRetry)}, {"mount grace", float64(c.MountGrace)},
+		{"leases: ttl", float64(c.Leases.TTL)},
+		{"leases: grace", float64(c.Leases.Grace)},
+		{"call timeout", float64(c.CallTimeout)},
+		{"calls per plugin", float64(c.CallsPerPlugin)},
+		{"calls per node", float64(c.CallsPerNode)},
+		{"together", float64(c.Together)},
+		{"retry: min", float64(c.Retry.Min)},
+		{"retry: max", float64(c.Retry.Max)},
+		{"final retry", float64(c.FinalRetry)},
+		{"mount grace", float64(c.MountGrace)},
 		{"outcome wait", float64(c.OutcomeWait)},
 		{"evaluation attempts", float64(c.EvalAttempts)},
-		{"gc interval", float64(c.GCInterval)}, {"gc batch", float64(c.GCBatch)}, {"scheduler batch", float64(c.SchedulerBatch)},
+		{"gc interval", float64(c.GCInterval)},
+		{"gc batch", float64(c.GCBatch)},
+		{"scheduler batch", float64(c.SchedulerBatch)},
 		{"gauge interval", float64(c.GaugeInterval)},
 	} {
 		if v.value <= 0 {
-			faults = append(faults, structs.Errorf(structs.KindInvalid, "%s is %v; expected more than 0", v.name, v.value))
+			fault := structs.Errorf(structs.KindInvalid, "%s is %v; expected more than 0", v.name, v.value)
+			faults = append(faults, fault)
 		}
 	}
 	return errors.Join(faults...)

@@ -25,10 +25,18 @@ func (c controllerLoop) run(ctx context.Context) { c.runner().Run(ctx) }
 
 func (c controllerLoop) runner() workqueue.Runner[callKey] {
 	return workqueue.Runner[callKey]{
-		Name: "controllers", Logger: c.Logger, Store: c.Store, Now: c.Now, Retry: c.Config.Retry, Parallel: c.Config.CallsPerPlugin,
+		Name:     "controllers",
+		Logger:   c.Logger,
+		Store:    c.Store,
+		Now:      c.Now,
+		Retry:    c.Config.Retry,
+		Parallel: c.Config.CallsPerPlugin,
 		Topics: []state.Topic{state.VolumeRows, state.AttachmentRows, state.GrowingClaimRows,
 			state.InstanceRows, state.NodeRows},
-		All: unsettled, Read: c.read, Keys: callKeys, Signals: controllerSignals,
+		All:     unsettled,
+		Read:    c.read,
+		Keys:    callKeys,
+		Signals: controllerSignals,
 	}
 }
 
@@ -124,7 +132,8 @@ type work struct {
 	fail       func(ctx context.Context, err error) error           // records that there was nobody to call
 }
 
-// read says what a row asks for. What has failed comes after what has not, so that one bad volume holds up nobody.
+// read says what a row asks for. What has failed comes after what has not, so that one bad volume holds up
+// nobody.
 func (c controllerLoop) read(tx *state.ReadTx, k callKey) workqueue.Step {
 	if k.alloc != "" {
 		if claim := state.Claim(tx, k.namespace, k.volume, k.alloc); nextGrowing(claim) != "" {
@@ -150,8 +159,15 @@ func (c controllerLoop) read(tx *state.ReadTx, k callKey) workqueue.Step {
 // step turns work into a step. Which node serves it is looked up when the call is made. While none can, that
 // is recorded once, and the call is made as soon as one can.
 func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
-	s := workqueue.Step{Op: w.op, Version: w.version, Group: w.plugin, Serial: w.volume, Rank: w.rank,
-		Failed: w.lastError != nil, Due: c.Config.dueAfter(w.lastError)}
+	s := workqueue.Step{
+		Op:      w.op,
+		Version: w.version,
+		Group:   w.plugin,
+		Serial:  w.volume,
+		Rank:    w.rank,
+		Failed:  w.lastError != nil,
+		Due:     c.Config.dueAfter(w.lastError),
+	}
 	switch {
 	case s.Failed && w.lastError.Code == codeNoController:
 		s.Due = time.Time{}
@@ -159,7 +175,8 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 			s.Awaits = []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
 		}
 	case s.Failed && w.lastError.RetryTime == structs.NeverTry && !c.changedSince(tx, w):
-		s.Due, s.Awaits = time.Time{}, []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
+		s.Due = time.Time{}
+		s.Awaits = []string{pluginSignal(w.plugin), volumeSignal(w.volume)}
 	case w.call != nil:
 		if _, until := c.where(tx, w); !until.IsZero() {
 			if again := c.Now().Add(lookAgain); again.Before(until) {

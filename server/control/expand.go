@@ -26,9 +26,12 @@ func nextGrowing(c *structs.CSIClaim) string {
 // other: a node whose plugin hangs is in nobody's way. A node that is down is asked when it is back.
 func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) workqueue.Step {
 	s := workqueue.Step{
-		Op: nextGrowing(claim), Version: claim.ModifyIndex, Group: claim.PluginID,
-		Serial: claim.Namespace + "/" + claim.VolumeID + " on " + claim.NodeID,
-		Failed: claim.ExpandError != nil, Due: c.growDue(claim),
+		Op:      nextGrowing(claim),
+		Version: claim.ModifyIndex,
+		Group:   claim.PluginID,
+		Serial:  claim.Namespace + "/" + claim.VolumeID + " on " + claim.NodeID,
+		Failed:  claim.ExpandError != nil,
+		Due:     c.growDue(claim),
 	}
 	if n := state.Node(tx, claim.NodeID); n == nil || n.Status != structs.NodeReady {
 		s.Awaits = []string{nodeSignal(claim.NodeID)}
@@ -80,8 +83,15 @@ func growRequest(tx *state.ReadTx, claim *structs.CSIClaim) *structs.ClientCSINo
 		return nil
 	}
 	req := &structs.ClientCSINodeExpandRequest{
-		VolumeID: v.ID, VolumeNamespace: v.Namespace, AllocID: claim.AllocID, PluginID: v.PluginID, ExternalID: v.ExternalID,
-		RequiredBytes: claim.ExpandBytes, AccessMode: claim.AccessMode, AttachmentMode: claim.AttachmentMode, Secrets: v.Secrets,
+		VolumeID:        v.ID,
+		VolumeNamespace: v.Namespace,
+		AllocID:         claim.AllocID,
+		PluginID:        v.PluginID,
+		ExternalID:      v.ExternalID,
+		RequiredBytes:   claim.ExpandBytes,
+		AccessMode:      claim.AccessMode,
+		AttachmentMode:  claim.AttachmentMode,
+		Secrets:         v.Secrets,
 	}
 	if claim.AttachmentMode == structs.CSIFileSystem {
 		req.MountOptions = v.MountOptions.Merge(jobMountOptions(tx, claim))

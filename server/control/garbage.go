@@ -30,7 +30,8 @@ type Collection struct {
 func (c Collection) Run(ctx context.Context, tx *state.ReadTx, p fsm.Proposer) (index uint64, err error) {
 	for _, r := range c.list(tx) {
 		r.Now = c.Now.UnixNano()
-		if index, err = fsm.Propose(ctx, p, fsm.Reap, r); err != nil {
+		index, err = fsm.Propose(ctx, p, fsm.Reap, r)
+		if err != nil {
 			return index, err
 		}
 	}
@@ -90,7 +91,8 @@ type garbage struct {
 // applied: an evaluation goes after its allocations.
 func (g *garbage) entry() *structs.ReapRequest {
 	if len(g.entries) == 0 || g.rows >= g.batch {
-		g.entries, g.rows = append(g.entries, &structs.ReapRequest{}), 0
+		g.entries = append(g.entries, &structs.ReapRequest{})
+		g.rows = 0
 	}
 	g.rows++
 	return g.entries[len(g.entries)-1]
@@ -111,8 +113,9 @@ func (g *garbage) drop(a *structs.Allocation) {
 func (g *garbage) job(job *structs.Job) {
 	allocs := slices.Collect(state.AllocsByJob(g.tx, job.Namespace, job.ID))
 	evals := slices.Collect(state.EvalsByJob(g.tx, job.Namespace, job.ID))
-	if slices.ContainsFunc(allocs, func(a *structs.Allocation) bool { return !a.ClientTerminal() || g.claims(a) }) ||
-		slices.ContainsFunc(evals, func(e *structs.Evaluation) bool { return !e.Terminal() }) {
+	inUse := func(a *structs.Allocation) bool { return !a.ClientTerminal() || g.claims(a) }
+	open := func(e *structs.Evaluation) bool { return !e.Terminal() }
+	if slices.ContainsFunc(allocs, inUse) || slices.ContainsFunc(evals, open) {
 		return
 	}
 	for _, a := range allocs {

@@ -9,8 +9,8 @@ import (
 	"berth/state"
 )
 
-// gaugeLoop reports how many rows are in which state. When it ends it sets every gauge that it set to 0, so that
-// the sum over all servers counts each row once.
+// gaugeLoop reports how many rows are in which state. When it ends it sets every gauge that it set to 0,
+// so that the sum over all servers counts each row once.
 type gaugeLoop struct{ Deps }
 
 func (g gaugeLoop) run(ctx context.Context) {

@@ -13,8 +13,9 @@ import (
 	"berth/structs"
 )
 
-// mostInFlight is how many plans are in flight at once. Each is made on the newest state, which does not know
-// the others. The state refuses the second of two plans that want the same capacity of a node; it is made again.
+// mostInFlight is how many plans are in flight at once. Each is made on the newest state, which does not
+// know the others. The state refuses the second of two plans that want the same capacity of a node; it is
+// made again.
 const mostInFlight = 16
 
 // proposedPlan is a plan that is proposed and has no answer yet.
@@ -28,9 +29,9 @@ type proposedPlan struct {
 
 // inFlight holds the proposed plans, by evaluation. It belongs to the goroutine of the loop.
 //
-// When a plan is applied, the state checks neither how many allocations its job has nor which volumes are about
-// to be claimed. So one plan of a job is in flight, but for plans of different nodes of a system job; and one
-// plan of all jobs that use volumes.
+// When a plan is applied, the state checks neither how many allocations its job has nor which volumes are
+// about to be claimed. So one plan of a job is in flight, but for plans of different nodes of a system
+// job; and one plan of all jobs that use volumes.
 type inFlight struct {
 	plans map[string]proposedPlan
 	done  chan proposedPlan

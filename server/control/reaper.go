@@ -28,11 +28,20 @@ func (r reaperLoop) run(ctx context.Context) { r.runner().Run(ctx) }
 
 func (r reaperLoop) runner() workqueue.Runner[reapKey] {
 	w := &reaper{reaperLoop: r, nodes: keylock.Map{Width: r.Config.CallsPerNode}}
-	w.released.Most, w.released.Wait, w.released.Propose = entryMost, r.Config.Together, w.record
+	w.released.Most = entryMost
+	w.released.Wait = r.Config.Together
+	w.released.Propose = w.record
 	return workqueue.Runner[reapKey]{
-		Name: "reaper", Logger: r.Logger, Store: r.Store, Now: r.Now, Retry: r.Config.Retry, Parallel: reapsPerNode,
-		Topics: []state.Topic{state.EndedClaimRows, state.NodeRows},
-		All:    reapable, Read: w.read, Keys: reapKeys,
+		Name:     "reaper",
+		Logger:   r.Logger,
+		Store:    r.Store,
+		Now:      r.Now,
+		Retry:    r.Config.Retry,
+		Parallel: reapsPerNode,
+		Topics:   []state.Topic{state.EndedClaimRows, state.NodeRows},
+		All:      reapable,
+		Read:     w.read,
+		Keys:     reapKeys,
 	}
 }
 
@@ -51,8 +60,8 @@ type reaper struct {
 	released coalesce.Batcher[string, structs.CSIClaimKey] // by node
 }
 
-// reapable yields the claims to release of nodes that can be asked. Those of other nodes it passes over, however
-// many they are.
+// reapable yields the claims to release of nodes that can be asked. Those of other nodes it passes over,
+// however many they are.
 func reapable(tx *state.ReadTx) iter.Seq[reapKey] {
 	return func(yield func(reapKey) bool) {
 		for node := range state.NodesWithEndedClaims(tx) {
@@ -126,8 +135,8 @@ func (r *reaper) release(ctx context.Context, c *structs.CSIClaim) error {
 // tellEvery is how often at most the same reason is recorded again.
 const tellEvery = time.Minute
 
-// notRepeated are the plugin's answers after which a node does not make the same call again by itself, however often
-// it is asked to let go. Another process of the plugin may answer it.
+// notRepeated are the plugin's answers after which a node does not make the same call again by itself,
+// however often it is asked to let go. Another process of the plugin may answer it.
 var notRepeated = map[string]bool{"InvalidArgument": true, "Unimplemented": true}
 
 // tell records why a node does not let go, for people to read.
@@ -139,8 +148,11 @@ func (r *reaper) tell(ctx context.Context, c *structs.CSIClaim, why error) {
 	if notRepeated[e.Code] {
 		e.RetryTime = structs.NeverTry
 	}
-	_, err := fsm.Propose(ctx, r.Proposer, fsm.CallNote, &structs.CSICallNote{VolumeID: c.VolumeID, NodeID: c.NodeID, AllocID: c.AllocID,
-		RowIndex: c.CreateIndex, Err: e, WriteOptions: r.stamp(c.Namespace)})
+	note := &structs.CSICallNote{
+		VolumeID: c.VolumeID, NodeID: c.NodeID, AllocID: c.AllocID,
+		RowIndex: c.CreateIndex, Err: e, WriteOptions: r.stamp(c.Namespace),
+	}
+	_, err := fsm.Propose(ctx, r.Proposer, fsm.CallNote, note)
 	if err != nil {
 		r.Logger.Debug("why a node does not let go could not be recorded", "volume", c.VolumeID,
 			"node", c.NodeID, "error", err)

@@ -62,7 +62,8 @@ func (c controllerLoop) explainRefusal(ctx context.Context, candidates []string,
 	}
 	var external []string
 	if v := c.listed(ctx, candidates, a); v != nil {
-		external = slices.DeleteFunc(v.PublishedExternalNodeIDs, func(id string) bool { return id == a.ExternalNodeID })
+		isThis := func(id string) bool { return id == a.ExternalNodeID }
+		external = slices.DeleteFunc(v.PublishedExternalNodeIDs, isThis)
 	}
 	if len(external) == 0 {
 		return fmt.Errorf("%w; if the volume is attached to another node, and surely not used there: %s",

@@ -16,7 +16,8 @@ import (
 // scheduleLoop processes the pending evaluations, the most important first.
 type scheduleLoop struct {
 	Deps
-	plan func(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error) // scheduler.Process
+	// plan is scheduler.Process.
+	plan func(tx *state.ReadTx, eval *structs.Evaluation, now time.Time) (*structs.Plan, error)
 }
 
 // scheduling is the loop while it runs.
@@ -86,8 +87,8 @@ func (s scheduleLoop) unblockMore(ctx context.Context) {
 	}
 }
 
-// nextEvals returns the first most evaluations that are due, by priority and then by age, and when the next of
-// the others comes due. It reads those that it returns and those that are left alone.
+// nextEvals returns the first most evaluations that are due, by priority and then by age, and when the
+// next of the others comes due. It reads those that it returns and those that are left alone.
 func nextEvals(tx *state.ReadTx, past backoffs, now time.Time, most int) (queue []string, wake time.Time) {
 	var due []*structs.Evaluation
 	wakeAt := func(at time.Time) {
@@ -154,8 +155,8 @@ func (s *scheduling) settle(ctx context.Context, p proposedPlan) {
 	}
 }
 
-// decide makes the plan of an evaluation. A panic of the scheduler is an error, so that one evaluation does not
-// end every leader.
+// decide makes the plan of an evaluation. A panic of the scheduler is an error, so that one evaluation
+// does not end every leader.
 func (s scheduleLoop) decide(tx *state.ReadTx, eval *structs.Evaluation) (p *structs.Plan, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {

@@ -43,20 +43,22 @@ func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 		candidates: func(tx *state.ReadTx) []string { return nodeconn.VolumeControllers(tx, v) },
 	}
 	w.act = func(ctx context.Context, candidates []string) error {
-		outcome, err := c.volumeCall(ctx, op, candidates, v)
+		outcome, err := c.volumeCall(ctx, candidates, v)
 		if ctx.Err() != nil {
 			return ctx.Err() // nobody knows; the next leader makes the same call
 		}
-		return c.volumeOutcome(ctx, v, op, outcome, err)
+		return c.volumeOutcome(ctx, v, outcome, err)
 	}
-	w.fail = func(ctx context.Context, err error) error { return c.volumeOutcome(ctx, v, op, nil, err) }
+	w.fail = func(ctx context.Context, err error) error { return c.volumeOutcome(ctx, v, nil, err) }
 	return w
 }
 
-// volumeCall makes a call for a volume; without an outcome it says only that it succeeded.
-func (c controllerLoop) volumeCall(ctx context.Context, op string, candidates []string, v *structs.CSIVolume) (*structs.CSIVolumeOutcome, error) {
+// volumeCall makes the call that a volume's row asks for. A nil outcome says only that it succeeded.
+func (c controllerLoop) volumeCall(ctx context.Context, candidates []string,
+	v *structs.CSIVolume,
+) (*structs.CSIVolumeOutcome, error) {
 	tx := c.Store.Read()
-	switch op {
+	switch nextVolume(v) {
 	case opCreate:
 		return c.create(ctx, candidates, createRequest(tx, v))
 	case opLearn:
@@ -67,8 +69,11 @@ func (c controllerLoop) volumeCall(ctx context.Context, op string, candidates []
 	return nil, c.remove(ctx, candidates, v)
 }
 
-// volumeOutcome records what came of a call.
-func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume, op string, outcome *structs.CSIVolumeOutcome, err error) error {
+// volumeOutcome records the outcome of a call.
+func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume,
+	outcome *structs.CSIVolumeOutcome, err error,
+) error {
+	op := nextVolume(v)
 	if outcome == nil {
 		outcome = &structs.CSIVolumeOutcome{Op: op}
 	}
@@ -76,7 +81,8 @@ func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume,
 		outcome.Op = opDelete
 	}
 	if err != nil {
-		outcome.Err, outcome.Final = c.failure(err, v.LastError), c.givenUp(v, op, err)
+		outcome.Err = c.failure(err, v.LastError)
+		outcome.Final = c.givenUp(v, op, err)
 		outcome.KeepCall = keepsCall(v.Call, err)
 		switch {
 		case outcome.Final:
@@ -88,7 +94,9 @@ func (c controllerLoop) volumeOutcome(ctx context.Context, v *structs.CSIVolume,
 	if errors.Is(err, errExhausted) {
 		outcome.Err.Code = structs.CSICodeExhausted
 	}
-	outcome.ID, outcome.RowIndex, outcome.WriteOptions = v.ID, v.CreateIndex, c.stamp(v.Namespace)
+	outcome.ID = v.ID
+	outcome.RowIndex = v.CreateIndex
+	outcome.WriteOptions = c.stamp(v.Namespace)
 	_, err = fsm.Propose(ctx, c.Proposer, fsm.VolumeOutcome, outcome)
 	return err
 }
@@ -121,18 +129,31 @@ func exhausted(text string) error {
 // "Timeouts").
 func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSICreateRequest {
 	clone := v.CloneID
-	if source := state.Volume(tx, v.Namespace, clone); source != nil && source.PluginID == v.PluginID && source.ExternalID != "" {
+	source := state.Volume(tx, v.Namespace, clone)
+	if source != nil && source.PluginID == v.PluginID && source.ExternalID != "" {
 		clone = source.ExternalID // a volume of ours by its own ID; any other is the plugin's ID already
 	}
 	return &structs.ClientCSICreateRequest{
-		PluginID: v.PluginID, Name: v.Name,
-		Capacity:     structs.CSICapacityRange{RequiredBytes: v.RequestedCapacityMin, LimitBytes: v.RequestedCapacityMax},
-		Capabilities: v.RequestedCapabilities, MountOptions: v.MountOptions, Parameters: v.Parameters,
-		Secrets: v.Secrets, CloneID: clone, SnapshotID: v.SnapshotID, Topologies: v.RequestedTopologies,
+		PluginID:     v.PluginID,
+		Name:         v.Name,
+		Capacity:     requestedCapacity(v),
+		Capabilities: v.RequestedCapabilities,
+		MountOptions: v.MountOptions,
+		Parameters:   v.Parameters,
+		Secrets:      v.Secrets,
+		CloneID:      clone,
+		SnapshotID:   v.SnapshotID,
+		Topologies:   v.RequestedTopologies,
 	}
 }
 
-func (c controllerLoop) create(ctx context.Context, candidates []string, req *structs.ClientCSICreateRequest) (*structs.CSIVolumeOutcome, error) {
+func requestedCapacity(v *structs.CSIVolume) structs.CSICapacityRange {
+	return structs.CSICapacityRange{RequiredBytes: v.RequestedCapacityMin, LimitBytes: v.RequestedCapacityMax}
+}
+
+func (c controllerLoop) create(ctx context.Context, candidates []string,
+	req *structs.ClientCSICreateRequest,
+) (*structs.CSIVolumeOutcome, error) {
 	made, err := callController(ctx, c, candidates, structs.ClientCSIControllerCreate, req)
 	switch {
 	case err != nil:
@@ -140,19 +161,26 @@ func (c controllerLoop) create(ctx context.Context, candidates []string, req *st
 	case made.Exhausted != "":
 		return nil, exhausted(made.Exhausted)
 	case made.ExternalID == "":
-		return nil, structs.Errorf(structs.KindInternal, "plugin %s answered CreateVolume without a volume_id", req.PluginID)
+		return nil, structs.Errorf(structs.KindInternal,
+			"plugin %s answered CreateVolume without a volume_id", req.PluginID)
 	}
 	if err := made.Validate(req.Capacity.RequiredBytes); err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "plugin %s: CreateVolume: %w", req.PluginID, err)
 	}
 	return &structs.CSIVolumeOutcome{
-		Op: opCreate, ExternalID: made.ExternalID, Capacity: made.Capacity, Context: made.Context, Topologies: made.Topologies,
+		Op:         opCreate,
+		ExternalID: made.ExternalID,
+		Capacity:   made.Capacity,
+		Context:    made.Context,
+		Topologies: made.Topologies,
 	}, nil
 }
 
 // learn finds out what a creation made that is to be undone. One that the plugin refuses for good made
 // nothing: then the volume is deleted.
-func (c controllerLoop) learn(ctx context.Context, candidates []string, req *structs.ClientCSICreateRequest) (*structs.CSIVolumeOutcome, error) {
+func (c controllerLoop) learn(ctx context.Context, candidates []string,
+	req *structs.ClientCSICreateRequest,
+) (*structs.CSIVolumeOutcome, error) {
 	outcome, err := c.create(ctx, candidates, req)
 	if err != nil && lasting[structs.KindOf(err)] {
 		return &structs.CSIVolumeOutcome{Op: opDelete}, nil
@@ -161,9 +189,8 @@ func (c controllerLoop) learn(ctx context.Context, candidates []string, req *str
 }
 
 func (c controllerLoop) remove(ctx context.Context, candidates []string, v *structs.CSIVolume) error {
-	_, err := callController(ctx, c, candidates, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{
-		PluginID: v.PluginID, ExternalID: v.ExternalID, Secrets: v.Secrets,
-	})
+	req := &structs.ClientCSIDeleteRequest{PluginID: v.PluginID, ExternalID: v.ExternalID, Secrets: v.Secrets}
+	_, err := callController(ctx, c, candidates, structs.ClientCSIControllerDelete, req)
 	if structs.IsKind(err, structs.KindNotFound) {
 		return nil // gone is what was wanted
 	}
@@ -173,22 +200,29 @@ func (c controllerLoop) remove(ctx context.Context, candidates []string, v *stru
 // expandRequest names, of the uses a volume has, the one it is put to now.
 func expandRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSIExpandRequest {
 	req := &structs.ClientCSIExpandRequest{
-		PluginID: v.PluginID, ExternalID: v.ExternalID, Secrets: v.Secrets,
-		Capacity: structs.CSICapacityRange{RequiredBytes: v.RequestedCapacityMin, LimitBytes: v.RequestedCapacityMax},
+		PluginID:   v.PluginID,
+		ExternalID: v.ExternalID,
+		Secrets:    v.Secrets,
+		Capacity:   requestedCapacity(v),
 	}
 	if len(v.RequestedCapabilities) > 0 {
 		req.Capability = v.RequestedCapabilities[0]
 	}
 	for _, claim := range state.ClaimsByVolume(tx, v.Namespace, v.ID) {
 		if claim.State == structs.ClaimGranted {
-			req.Capability = &structs.CSIVolumeCapability{AccessMode: claim.AccessMode, AttachmentMode: claim.AttachmentMode}
+			req.Capability = &structs.CSIVolumeCapability{
+				AccessMode:     claim.AccessMode,
+				AttachmentMode: claim.AttachmentMode,
+			}
 			break
 		}
 	}
 	return req
 }
 
-func (c controllerLoop) expand(ctx context.Context, candidates []string, req *structs.ClientCSIExpandRequest) (*structs.CSIVolumeOutcome, error) {
+func (c controllerLoop) expand(ctx context.Context, candidates []string,
+	req *structs.ClientCSIExpandRequest,
+) (*structs.CSIVolumeOutcome, error) {
 	grown, err := callController(ctx, c, candidates, structs.ClientCSIControllerExpand, req)
 	switch {
 	case err != nil:

@@ -62,8 +62,8 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	return nil
 }
 
-// GetLog reads an entry (raft.LogStore). A damaged entry ends the process with a sentence that names the file: Raft
-// would panic on the error, and a panic reads like a fault of the program.
+// GetLog reads an entry (raft.LogStore). A damaged entry ends the process with a sentence that names the
+// file: Raft would panic on the error, and a panic reads like a fault of the program.
 func (l *Log) GetLog(index uint64, entry *raft.Log) error {
 	err := l.read(index, entry)
 	if err == nil || err == raft.ErrLogNotFound || l.closed.Load() { // Raft compares it, too
@@ -125,8 +125,8 @@ func (l *Log) Close() error {
 	return errors.Join(l.WAL.Close(), l.mark.close())
 }
 
-// recordOverhead bounds the bytes that raft-wal adds to the data and the extensions of an entry: five numbers of
-// at most 10 bytes, and a time of at most 16 with its length.
+// recordOverhead bounds the bytes that raft-wal adds to the data and the extensions of an entry: five
+// numbers of at most 10 bytes, and a time of at most 16 with its length.
 const recordOverhead = 128
 
 // recordSize is an upper bound of the size of an entry in a segment.

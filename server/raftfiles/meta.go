@@ -74,7 +74,8 @@ func loadMeta(dir string, olderAllowed bool) (*metaStore, error) {
 	case len(b) == 0:
 		return nil, errors.New("the file is empty")
 	case olderAllowed && !bytes.HasPrefix(b, []byte(metaKind)):
-		if m.content, err = readBolt(dir); err != nil {
+		m.content, err = readBolt(dir)
+		if err != nil {
 			return nil, err
 		}
 		return m, m.replace(m.content)
@@ -94,7 +95,8 @@ func readBolt(dir string) (c metaContent, err error) {
 	}()
 	db := &metadb.BoltMetaDB{}
 	c.Stable = map[string][]byte{}
-	if c.State, err = db.Load(dir); err != nil {
+	c.State, err = db.Load(dir)
+	if err != nil {
 		return c, err
 	}
 	for _, key := range stableKeys {

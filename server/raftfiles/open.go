@@ -60,7 +60,8 @@ func Open(options Options) (*Files, error) {
 	o := &opening{Options: options, logger: options.Logger,
 		walDir: filepath.Join(raftDir, "wal"), snapDir: filepath.Join(raftDir, "snapshots")}
 	var err error
-	if o.mark, err = readMark(o.DataDir); err != nil {
+	o.mark, err = readMark(o.DataDir)
+	if err != nil {
 		return nil, err
 	}
 	if err := o.checkPresence(raftDir); err != nil {
@@ -69,8 +70,10 @@ func Open(options Options) (*Files, error) {
 	if err := os.MkdirAll(o.walDir, 0o700); err != nil {
 		return nil, err
 	}
-	if o.meta, err = loadMeta(o.walDir, o.mark == nil); err != nil {
-		return nil, o.damage(filepath.Join(o.walDir, metaName), "the list of the log's segments is damaged: %w", err)
+	o.meta, err = loadMeta(o.walDir, o.mark == nil)
+	if err != nil {
+		return nil, o.damage(filepath.Join(o.walDir, metaName),
+			"the list of the log's segments is damaged: %w", err)
 	}
 	record, err := o.check()
 	if err != nil {
@@ -117,7 +120,8 @@ func (o *opening) check() (markRecord, error) {
 	first := o.firstIndex()
 	switch {
 	case last < o.recorded().last:
-		return none, o.damage(o.walDir, "the log ends at entry %d; it had entries up to %d", last, o.recorded().last)
+		return none, o.damage(o.walDir,
+			"the log ends at entry %d; it had entries up to %d", last, o.recorded().last)
 	case snapshot < o.recorded().snapshot:
 		return none, o.damage(o.snapDir, "the snapshot of entry %d is missing", o.recorded().snapshot)
 	case last > 0 && first > snapshot+1:

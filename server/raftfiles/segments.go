@@ -155,7 +155,9 @@ func (o *opening) sealTail(c segmentContent, last uint64) error {
 	state := o.meta.state()
 	state.Segments = slices.Clone(state.Segments)
 	full := &state.Segments[len(state.Segments)-1]
-	full.SealTime, full.MaxIndex, full.IndexStart = time.Now(), last, c.indexStart
+	full.SealTime = time.Now()
+	full.MaxIndex = last
+	full.IndexStart = c.indexStart
 	next := types.SegmentInfo{
 		ID: state.NextSegmentID, BaseIndex: last + 1, MinIndex: last + 1,
 		Codec: full.Codec, CreateTime: full.SealTime, SizeLimit: full.SizeLimit,

@@ -1,5 +1,5 @@
-// Package workqueue runs the steps that rows of the state ask for. A leader loop says what a row asks for; the
-// queue decides which step is taken next.
+// Package workqueue runs the steps that rows of the state ask for. A leader loop says what a row asks for;
+// the queue decides which step is taken next.
 //
 // Its rules:
 //

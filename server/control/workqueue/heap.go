@@ -2,8 +2,8 @@ package workqueue
 
 import "container/heap"
 
-// indexedHeap is a heap whose items know their index, so that each can be removed. It implements heap.Interface;
-// the methods below that are for use.
+// indexedHeap is a heap whose items know their index, so that each can be removed. It implements
+// heap.Interface; the methods below that are for use.
 type indexedHeap[T any] struct {
 	items    []T
 	less     func(a, b T) bool

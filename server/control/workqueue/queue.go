@@ -9,15 +9,16 @@ import (
 	"berth/internal/backoff"
 )
 
-// queue holds one entry for each key whose rows ask for something. The place of an entry says what it waits for:
+// queue holds one entry for each key whose rows ask for something. The place of an entry says what it
+// waits for:
 //
 //	later    its time
 //	ready    its turn in its serial queue
 //	waiting  one of the signals that it awaits
 //	working  the end of its step
 //
-// A group keeps a heap of its serial queues that have no step in work. So the next step is found, and an entry
-// moved from one place to another, in a time that hardly depends on the number of entries.
+// A group keeps a heap of its serial queues that have no step in work. So the next step is found, and an
+// entry moved from one place to another, in a time that hardly depends on the number of entries.
 type queue[K Key] struct {
 	retry    backoff.Backoff
 	entries  map[K]*entry[K]
@@ -91,8 +92,8 @@ func newQueue[K Key](retry backoff.Backoff) *queue[K] {
 
 func setEntryIndex[K Key](e *entry[K], index int) { e.index = index }
 
-// update moves a key to the place that s, its step as just read, asks for. A step in work stays in work. A ready
-// one keeps its turn.
+// update moves a key to the place that s, its step as just read, asks for. A step in work stays in work. A
+// ready one keeps its turn.
 func (q *queue[K]) update(key K, s Step, now time.Time) {
 	e := q.entries[key]
 	if e == nil {

@@ -25,8 +25,8 @@ type Runner[K Key] struct {
 	Now      func() time.Time
 	Retry    backoff.Backoff // of a step that failed or changed nothing
 	Parallel int             // steps of one group in work at once
-	// MaxChanges is the number of changed rows that are kept while the runner is busy. Beyond that it looks at all
-	// keys. 0 stands for KeptChanges.
+	// MaxChanges is the number of changed rows that are kept while the runner is busy. Beyond that it looks
+	// at all keys. 0 stands for KeptChanges.
 	MaxChanges int
 
 	Topics []state.Topic // the tables that Read, Keys and Signals read
@@ -155,7 +155,8 @@ func (r *running[K]) start(ctx context.Context, e *entry[K], s Step) {
 	})
 }
 
-// await returns when a step has ended, rows have changed or a step comes due, and looks at what that concerns.
+// await returns when a step has ended, rows have changed or a step comes due, and looks at what that
+// concerns.
 func (r *running[K]) await(ctx context.Context, next time.Time) {
 	var due <-chan time.Time
 	if !next.IsZero() {
