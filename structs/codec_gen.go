@@ -58,9 +58,9 @@ func (v *AgentMember) readField(name, b []byte) (_ []byte, known bool, err error
 	case "Port":
 		v.Port, b, err = codec.ReadUint[uint16](b)
 	case "Tags":
-		b, err = codec.ReadStringMap(b, &v.Tags)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Tags))
 	case "Status":
-		v.Status, b, err = codec.ReadShared[string](b)
+		v.Status, b, err = codec.ReadString(b)
 	case "ProtocolMin":
 		v.ProtocolMin, b, err = codec.ReadUint[uint8](b)
 	case "ProtocolMax":
@@ -113,9 +113,9 @@ func (v *AllocClientUpdate) readField(name, b []byte) (_ []byte, known bool, err
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	case "ClientStatus":
-		v.ClientStatus, b, err = codec.ReadShared[string](b)
+		v.ClientStatus, b, err = codec.ReadString(b)
 	case "ClientDescription":
-		v.ClientDescription, b, err = codec.ReadShared[string](b)
+		v.ClientDescription, b, err = codec.ReadString(b)
 	case "TaskStates":
 		b, err = codec.ReadMap(b, &v.TaskStates, func(e **TaskState, b []byte) ([]byte, error) {
 			return codec.ReadPointer(b, e, (*TaskState).DecodeMsgpack)
@@ -411,27 +411,27 @@ func (v *AllocListStub) readField(name, b []byte) (_ []byte, known bool, err err
 	case "Name":
 		v.Name, b, err = codec.ReadString(b)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "NodeID":
 		v.NodeID, b, err = codec.ReadString(b)
 	case "NodeName":
 		v.NodeName, b, err = codec.ReadString(b)
 	case "JobID":
-		v.JobID, b, err = codec.ReadShared[string](b)
+		v.JobID, b, err = codec.ReadString(b)
 	case "JobType":
 		v.JobType, b, err = codec.ReadString(b)
 	case "JobVersion":
 		v.JobVersion, b, err = codec.ReadUint[uint64](b)
 	case "TaskGroup":
-		v.TaskGroup, b, err = codec.ReadShared[string](b)
+		v.TaskGroup, b, err = codec.ReadString(b)
 	case "DesiredStatus":
-		v.DesiredStatus, b, err = codec.ReadShared[string](b)
+		v.DesiredStatus, b, err = codec.ReadString(b)
 	case "DesiredDescription":
-		v.DesiredDescription, b, err = codec.ReadShared[string](b)
+		v.DesiredDescription, b, err = codec.ReadString(b)
 	case "ClientStatus":
-		v.ClientStatus, b, err = codec.ReadShared[string](b)
+		v.ClientStatus, b, err = codec.ReadString(b)
 	case "ClientDescription":
-		v.ClientDescription, b, err = codec.ReadShared[string](b)
+		v.ClientDescription, b, err = codec.ReadString(b)
 	case "TaskStates":
 		b, err = codec.ReadMap(b, &v.TaskStates, func(e **TaskState, b []byte) ([]byte, error) {
 			return codec.ReadPointer(b, e, (*TaskState).DecodeMsgpack)
@@ -774,7 +774,7 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "EvalID":
 		v.EvalID, b, err = codec.ReadString(b)
 	case "Name":
@@ -784,23 +784,23 @@ func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error)
 	case "NodeName":
 		v.NodeName, b, err = codec.ReadString(b)
 	case "JobID":
-		v.JobID, b, err = codec.ReadShared[string](b)
+		v.JobID, b, err = codec.ReadString(b)
 	case "JobVersion":
 		v.JobVersion, b, err = codec.ReadUint[uint64](b)
 	case "Job":
 		b, err = codec.ReadPointer(b, &v.Job, (*Job).DecodeMsgpack)
 	case "TaskGroup":
-		v.TaskGroup, b, err = codec.ReadShared[string](b)
+		v.TaskGroup, b, err = codec.ReadString(b)
 	case "Resources":
 		b, err = codec.ReadPointer(b, &v.Resources, (*Resources).DecodeMsgpack)
 	case "DesiredStatus":
-		v.DesiredStatus, b, err = codec.ReadShared[string](b)
+		v.DesiredStatus, b, err = codec.ReadString(b)
 	case "DesiredDescription":
-		v.DesiredDescription, b, err = codec.ReadShared[string](b)
+		v.DesiredDescription, b, err = codec.ReadString(b)
 	case "ClientStatus":
-		v.ClientStatus, b, err = codec.ReadShared[string](b)
+		v.ClientStatus, b, err = codec.ReadString(b)
 	case "ClientDescription":
-		v.ClientDescription, b, err = codec.ReadShared[string](b)
+		v.ClientDescription, b, err = codec.ReadString(b)
 	case "TaskStates":
 		b, err = codec.ReadMap(b, &v.TaskStates, func(e **TaskState, b []byte) ([]byte, error) {
 			return codec.ReadPointer(b, e, (*TaskState).DecodeMsgpack)
@@ -1160,33 +1160,33 @@ func (v *CSIAttachment) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIAttachment) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "VolumeID":
 		v.VolumeID, b, err = codec.ReadString(b)
 	case "NodeID":
 		v.NodeID, b, err = codec.ReadString(b)
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "ExternalVolumeID":
 		v.ExternalVolumeID, b, err = codec.ReadString(b)
 	case "ExternalNodeID":
 		v.ExternalNodeID, b, err = codec.ReadString(b)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
 	case "ReadOnly":
 		v.ReadOnly, b, err = codec.ReadBool(b)
 	case "MountOptions":
 		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "VolumeContext":
-		b, err = codec.ReadStringMap(b, &v.VolumeContext)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.VolumeContext))
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "State":
-		v.State, b, err = codec.ReadShared[string](b)
+		v.State, b, err = codec.ReadString(b)
 	case "PublishContext":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.PublishContext))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.PublishContext))
 	case "LastError":
 		b, err = codec.ReadPointer(b, &v.LastError, (*OperationError).DecodeMsgpack)
 	case "Found":
@@ -1275,11 +1275,11 @@ func (v *CSIAttachmentOutcome) readField(name, b []byte) (_ []byte, known bool, 
 	case "NodeID":
 		v.NodeID, b, err = codec.ReadString(b)
 	case "Op":
-		v.Op, b, err = codec.ReadShared[string](b)
+		v.Op, b, err = codec.ReadString(b)
 	case "RowIndex":
 		v.RowIndex, b, err = codec.ReadUint[uint64](b)
 	case "PublishContext":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.PublishContext))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.PublishContext))
 	case "Err":
 		b, err = codec.ReadPointer(b, &v.Err, (*OperationError).DecodeMsgpack)
 	case "KeepCall":
@@ -1383,7 +1383,7 @@ func (v *CSICall) readField(name, b []byte) (_ []byte, known bool, err error) {
 	case "NodeID":
 		v.NodeID, b, err = codec.ReadString(b)
 	case "Op":
-		v.Op, b, err = codec.ReadShared[string](b)
+		v.Op, b, err = codec.ReadString(b)
 	case "Time":
 		v.Time, b, err = codec.ReadInt[int64](b)
 	default:
@@ -1472,7 +1472,7 @@ func (v *CSICallNote) readField(name, b []byte) (_ []byte, known bool, err error
 	case "Call":
 		b, err = codec.ReadPointer(b, &v.Call, (*CSICall).DecodeMsgpack)
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "Err":
 		b, err = codec.ReadPointer(b, &v.Err, (*OperationError).DecodeMsgpack)
 	default:
@@ -1611,7 +1611,7 @@ func (v *CSIClaim) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIClaim) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "VolumeID":
 		v.VolumeID, b, err = codec.ReadString(b)
 	case "AllocID":
@@ -1619,21 +1619,21 @@ func (v *CSIClaim) readField(name, b []byte) (_ []byte, known bool, err error) {
 	case "NodeID":
 		v.NodeID, b, err = codec.ReadString(b)
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "JobID":
-		v.JobID, b, err = codec.ReadShared[string](b)
+		v.JobID, b, err = codec.ReadString(b)
 	case "TaskGroup":
-		v.TaskGroup, b, err = codec.ReadShared[string](b)
+		v.TaskGroup, b, err = codec.ReadString(b)
 	case "Mode":
-		v.Mode, b, err = codec.ReadShared[string](b)
+		v.Mode, b, err = codec.ReadString(b)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
 	case "State":
-		v.State, b, err = codec.ReadShared[string](b)
+		v.State, b, err = codec.ReadString(b)
 	case "Reason":
-		v.Reason, b, err = codec.ReadShared[string](b)
+		v.Reason, b, err = codec.ReadString(b)
 	case "Seq":
 		v.Seq, b, err = codec.ReadInt[int](b)
 	case "GrantIndex":
@@ -1853,7 +1853,7 @@ func (v *CSIClaimGetResponse) readField(name, b []byte) (_ []byte, known bool, e
 	case "Blocked":
 		v.Blocked, b, err = codec.ReadString(b)
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}
@@ -1888,7 +1888,7 @@ func (v *CSIClaimKey) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIClaimKey) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "VolumeID":
 		v.VolumeID, b, err = codec.ReadString(b)
 	case "AllocID":
@@ -2100,7 +2100,7 @@ func (v *CSIClaimQueueRow) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIClaimQueueRow) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "VolumeID":
 		v.VolumeID, b, err = codec.ReadString(b)
 	case "Classes":
@@ -2143,11 +2143,11 @@ func (v *CSIClassCount) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIClassCount) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
 	case "Mode":
-		v.Mode, b, err = codec.ReadShared[string](b)
+		v.Mode, b, err = codec.ReadString(b)
 	case "Granted":
 		v.Granted, b, err = codec.ReadInt[int](b)
 	case "Waiting":
@@ -2265,7 +2265,7 @@ func (v *CSIDeletion) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIDeletion) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	default:
 		return b, false, nil
 	}
@@ -2310,7 +2310,7 @@ func (v *CSIForced) readField(name, b []byte) (_ []byte, known bool, err error) 
 	case "By":
 		v.By, b, err = codec.ReadString(b)
 	case "Reason":
-		v.Reason, b, err = codec.ReadShared[string](b)
+		v.Reason, b, err = codec.ReadString(b)
 	case "Time":
 		v.Time, b, err = codec.ReadInt[int64](b)
 	default:
@@ -2386,15 +2386,15 @@ func (v *CSIHeldClaim) readField(name, b []byte) (_ []byte, known bool, err erro
 	case "GrantIndex":
 		v.GrantIndex, b, err = codec.ReadUint[uint64](b)
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "ExternalVolumeID":
 		v.ExternalVolumeID, b, err = codec.ReadString(b)
 	case "ExternalNodeID":
 		v.ExternalNodeID, b, err = codec.ReadString(b)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
 	default:
 		return v.CSIClaimKey.readField(name, b)
 	}
@@ -2473,19 +2473,19 @@ func (v *CSIInfo) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIInfo) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "AllocID":
 		v.AllocID, b, err = codec.ReadString(b)
 	case "Healthy":
 		v.Healthy, b, err = codec.ReadBool(b)
 	case "HealthDescription":
-		v.HealthDescription, b, err = codec.ReadShared[string](b)
+		v.HealthDescription, b, err = codec.ReadString(b)
 	case "UpdateTime":
 		v.UpdateTime, b, err = codec.ReadInt[int64](b)
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	case "ProviderVersion":
-		v.ProviderVersion, b, err = codec.ReadShared[string](b)
+		v.ProviderVersion, b, err = codec.ReadString(b)
 	case "RequiresControllerPlugin":
 		v.RequiresControllerPlugin, b, err = codec.ReadBool(b)
 	case "RequiresTopologies":
@@ -2530,9 +2530,9 @@ func (v *CSIInstanceKey) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIInstanceKey) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "Kind":
-		v.Kind, b, err = codec.ReadShared[CSIKind](b)
+		v.Kind, b, err = codec.ReadText[CSIKind](b)
 	default:
 		return b, false, nil
 	}
@@ -2565,7 +2565,7 @@ func (v *CSIMountOptions) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIMountOptions) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "FSType":
-		v.FSType, b, err = codec.ReadShared[string](b)
+		v.FSType, b, err = codec.ReadString(b)
 	case "MountFlags":
 		b, err = codec.ReadStrings(b, &v.MountFlags)
 	default:
@@ -2782,9 +2782,9 @@ func (v *CSIPlugin) readField(name, b []byte) (_ []byte, known bool, err error) 
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	case "Version":
-		v.Version, b, err = codec.ReadShared[string](b)
+		v.Version, b, err = codec.ReadString(b)
 	case "ControllerRequired":
 		v.ControllerRequired, b, err = codec.ReadBool(b)
 	case "Controllers":
@@ -2845,7 +2845,7 @@ func (v *CSIPluginConfig) readField(name, b []byte) (_ []byte, known bool, err e
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	case "Type":
-		v.Type, b, err = codec.ReadShared[string](b)
+		v.Type, b, err = codec.ReadString(b)
 	case "MountDir":
 		v.MountDir, b, err = codec.ReadString(b)
 	case "StagePublishBaseDir":
@@ -2896,9 +2896,9 @@ func (v *CSIPluginCountRow) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIPluginCountRow) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "Kind":
-		v.Kind, b, err = codec.ReadShared[CSIKind](b)
+		v.Kind, b, err = codec.ReadText[CSIKind](b)
 	case "Tally":
 		b, err = (&v.Tally).DecodeMsgpack(b)
 	default:
@@ -3225,7 +3225,7 @@ func (v *CSIPluginInstance) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIPluginInstance) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Kind":
-		v.Kind, b, err = codec.ReadShared[CSIKind](b)
+		v.Kind, b, err = codec.ReadText[CSIKind](b)
 	case "NodeID":
 		v.NodeID, b, err = codec.ReadString(b)
 	case "OtherDriver":
@@ -3329,7 +3329,7 @@ func (v *CSIPluginListStub) readField(name, b []byte) (_ []byte, known bool, err
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	case "ControllerRequired":
 		v.ControllerRequired, b, err = codec.ReadBool(b)
 	case "ControllersHealthy":
@@ -3397,9 +3397,9 @@ func (v *CSIPluginRow) readField(name, b []byte) (_ []byte, known bool, err erro
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	case "Version":
-		v.Version, b, err = codec.ReadShared[string](b)
+		v.Version, b, err = codec.ReadString(b)
 	case "Known":
 		v.Known, b, err = codec.ReadBool(b)
 	case "ControllerRequired":
@@ -3481,7 +3481,7 @@ func (v *CSITopology) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSITopology) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Segments":
-		b, err = codec.ReadStringMap(b, &v.Segments)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Segments))
 	default:
 		return b, false, nil
 	}
@@ -3705,11 +3705,11 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 	case "ExternalID":
 		v.ExternalID, b, err = codec.ReadString(b)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "State":
-		v.State, b, err = codec.ReadShared[string](b)
+		v.State, b, err = codec.ReadString(b)
 	case "LastError":
 		b, err = codec.ReadPointer(b, &v.LastError, (*OperationError).DecodeMsgpack)
 	case "ExpandPending":
@@ -3723,11 +3723,11 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 	case "MountOptions":
 		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "Parameters":
-		b, err = codec.ReadStringMap(b, &v.Parameters)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Parameters))
 	case "Context":
-		b, err = codec.ReadStringMap(b, &v.Context)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Context))
 	case "Capacity":
 		v.Capacity, b, err = codec.ReadInt[int64](b)
 	case "RequestedCapacityMin":
@@ -3784,9 +3784,9 @@ func (v *CSIVolumeCapability) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIVolumeCapability) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
 	default:
 		return b, false, nil
 	}
@@ -3957,7 +3957,7 @@ func (v *CSIVolumeDeleteRequest) readField(name, b []byte) (_ []byte, known bool
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -4097,7 +4097,7 @@ func (v *CSIVolumeDetachRequest) readField(name, b []byte) (_ []byte, known bool
 	case "Force":
 		v.Force, b, err = codec.ReadBool(b)
 	case "Reason":
-		v.Reason, b, err = codec.ReadShared[string](b)
+		v.Reason, b, err = codec.ReadString(b)
 	case "By":
 		v.By, b, err = codec.ReadString(b)
 	default:
@@ -4344,9 +4344,9 @@ func (v *CSIVolumeDetail) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIVolumeDetail) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
 	case "ReadAllocs":
 		b, err = codec.ReadMap(b, &v.ReadAllocs, func(e **AllocListStub, b []byte) ([]byte, error) {
 			return codec.ReadPointer(b, e, (*AllocListStub).DecodeMsgpack)
@@ -4372,9 +4372,9 @@ func (v *CSIVolumeDetail) readField(name, b []byte) (_ []byte, known bool, err e
 	case "ExpandBlocked":
 		v.ExpandBlocked, b, err = codec.ReadString(b)
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	case "ProviderVersion":
-		v.ProviderVersion, b, err = codec.ReadShared[string](b)
+		v.ProviderVersion, b, err = codec.ReadString(b)
 	case "ControllerRequired":
 		v.ControllerRequired, b, err = codec.ReadBool(b)
 	case "ControllersHealthy":
@@ -4503,9 +4503,9 @@ func (v *CSIVolumeExternalRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIVolumeExternalRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	default:
 		return v.QueryOptions.readField(name, b)
 	}
@@ -4608,7 +4608,7 @@ func (v *CSIVolumeExternalStub) readField(name, b []byte) (_ []byte, known bool,
 	case "CapacityBytes":
 		v.CapacityBytes, b, err = codec.ReadInt[int64](b)
 	case "VolumeContext":
-		b, err = codec.ReadStringMap(b, &v.VolumeContext)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.VolumeContext))
 	case "CloneID":
 		v.CloneID, b, err = codec.ReadString(b)
 	case "SnapshotID":
@@ -4620,7 +4620,7 @@ func (v *CSIVolumeExternalStub) readField(name, b []byte) (_ []byte, known bool,
 	case "IsAbnormal":
 		v.IsAbnormal, b, err = codec.ReadBool(b)
 	case "Status":
-		v.Status, b, err = codec.ReadShared[string](b)
+		v.Status, b, err = codec.ReadString(b)
 	default:
 		return b, false, nil
 	}
@@ -4707,7 +4707,7 @@ func (v *CSIVolumeForceRequest) readField(name, b []byte) (_ []byte, known bool,
 	case "By":
 		v.By, b, err = codec.ReadString(b)
 	case "Reason":
-		v.Reason, b, err = codec.ReadShared[string](b)
+		v.Reason, b, err = codec.ReadString(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -4989,7 +4989,7 @@ func (v *CSIVolumeListRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIVolumeListRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "NodeID":
 		v.NodeID, b, err = codec.ReadString(b)
 	default:
@@ -5116,19 +5116,19 @@ func (v *CSIVolumeListStub) readField(name, b []byte) (_ []byte, known bool, err
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "Name":
 		v.Name, b, err = codec.ReadString(b)
 	case "ExternalID":
 		v.ExternalID, b, err = codec.ReadString(b)
 	case "State":
-		v.State, b, err = codec.ReadShared[string](b)
+		v.State, b, err = codec.ReadString(b)
 	case "Topologies":
 		b, err = codec.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
 	case "CurrentReaders":
 		v.CurrentReaders, b, err = codec.ReadInt[int](b)
 	case "CurrentWriters":
@@ -5138,9 +5138,9 @@ func (v *CSIVolumeListStub) readField(name, b []byte) (_ []byte, known bool, err
 	case "Schedulable":
 		v.Schedulable, b, err = codec.ReadBool(b)
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	case "ControllerRequired":
 		v.ControllerRequired, b, err = codec.ReadBool(b)
 	case "ControllersHealthy":
@@ -5246,7 +5246,7 @@ func (v *CSIVolumeOutcome) readField(name, b []byte) (_ []byte, known bool, err 
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	case "Op":
-		v.Op, b, err = codec.ReadShared[string](b)
+		v.Op, b, err = codec.ReadString(b)
 	case "RowIndex":
 		v.RowIndex, b, err = codec.ReadUint[uint64](b)
 	case "ExternalID":
@@ -5254,7 +5254,7 @@ func (v *CSIVolumeOutcome) readField(name, b []byte) (_ []byte, known bool, err 
 	case "Capacity":
 		v.Capacity, b, err = codec.ReadInt[int64](b)
 	case "Context":
-		b, err = codec.ReadStringMap(b, &v.Context)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Context))
 	case "Topologies":
 		b, err = codec.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
 	case "Err":
@@ -5548,11 +5548,11 @@ func (v *CSIVolumeUse) readField(name, b []byte) (_ []byte, known bool, err erro
 	case "VolumeID":
 		v.VolumeID, b, err = codec.ReadString(b)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
 	case "Mode":
-		v.Mode, b, err = codec.ReadShared[string](b)
+		v.Mode, b, err = codec.ReadString(b)
 	default:
 		return b, false, nil
 	}
@@ -5587,11 +5587,11 @@ func (v *ClaimClass) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *ClaimClass) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
 	case "Mode":
-		v.Mode, b, err = codec.ReadShared[string](b)
+		v.Mode, b, err = codec.ReadString(b)
 	default:
 		return b, false, nil
 	}
@@ -5677,25 +5677,25 @@ func (v *ClientCSIAttachRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *ClientCSIAttachRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "ExternalID":
 		v.ExternalID, b, err = codec.ReadString(b)
 	case "ExternalNodeID":
 		v.ExternalNodeID, b, err = codec.ReadString(b)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
 	case "MountOptions":
 		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "ReadOnly":
 		v.ReadOnly, b, err = codec.ReadBool(b)
 	case "VolumeContext":
-		b, err = codec.ReadStringMap(b, &v.VolumeContext)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.VolumeContext))
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5728,7 +5728,7 @@ func (v *ClientCSIAttachResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *ClientCSIAttachResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PublishContext":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.PublishContext))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.PublishContext))
 	default:
 		return v.WriteMeta.readField(name, b)
 	}
@@ -5822,7 +5822,7 @@ func (v *ClientCSICreateRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *ClientCSICreateRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "Name":
 		v.Name, b, err = codec.ReadString(b)
 	case "Capacity":
@@ -5832,9 +5832,9 @@ func (v *ClientCSICreateRequest) readField(name, b []byte) (_ []byte, known bool
 	case "MountOptions":
 		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "Parameters":
-		b, err = codec.ReadStringMap(b, &v.Parameters)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Parameters))
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "CloneID":
 		v.CloneID, b, err = codec.ReadString(b)
 	case "SnapshotID":
@@ -5842,7 +5842,7 @@ func (v *ClientCSICreateRequest) readField(name, b []byte) (_ []byte, known bool
 	case "Topologies":
 		b, err = codec.ReadPointer(b, &v.Topologies, (*CSITopologyRequest).DecodeMsgpack)
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5894,7 +5894,7 @@ func (v *ClientCSICreateResponse) readField(name, b []byte) (_ []byte, known boo
 	case "Capacity":
 		v.Capacity, b, err = codec.ReadInt[int64](b)
 	case "Context":
-		b, err = codec.ReadStringMap(b, &v.Context)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Context))
 	case "Topologies":
 		b, err = codec.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
 	case "Exhausted":
@@ -5970,13 +5970,13 @@ func (v *ClientCSIDeleteRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *ClientCSIDeleteRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "ExternalID":
 		v.ExternalID, b, err = codec.ReadString(b)
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -6050,15 +6050,15 @@ func (v *ClientCSIDetachRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *ClientCSIDetachRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "ExternalID":
 		v.ExternalID, b, err = codec.ReadString(b)
 	case "ExternalNodeID":
 		v.ExternalNodeID, b, err = codec.ReadString(b)
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -6138,7 +6138,7 @@ func (v *ClientCSIExpandRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *ClientCSIExpandRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "ExternalID":
 		v.ExternalID, b, err = codec.ReadString(b)
 	case "Capacity":
@@ -6146,9 +6146,9 @@ func (v *ClientCSIExpandRequest) readField(name, b []byte) (_ []byte, known bool
 	case "Capability":
 		b, err = codec.ReadPointer(b, &v.Capability, (*CSIVolumeCapability).DecodeMsgpack)
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -6322,13 +6322,13 @@ func (v *ClientCSIListRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *ClientCSIListRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "MaxEntries":
 		v.MaxEntries, b, err = codec.ReadInt[int32](b)
 	case "StartingToken":
 		v.StartingToken, b, err = codec.ReadString(b)
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	default:
 		return v.QueryOptions.readField(name, b)
 	}
@@ -6536,19 +6536,19 @@ func (v *ClientCSINodeExpandRequest) readField(name, b []byte) (_ []byte, known 
 	case "AllocID":
 		v.AllocID, b, err = codec.ReadString(b)
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "ExternalID":
 		v.ExternalID, b, err = codec.ReadString(b)
 	case "RequiredBytes":
 		v.RequiredBytes, b, err = codec.ReadInt[int64](b)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
 	case "MountOptions":
 		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -6838,7 +6838,7 @@ func (v *ClientCSIValidateRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *ClientCSIValidateRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadShared[string](b)
+		v.PluginID, b, err = codec.ReadString(b)
 	case "ExternalID":
 		v.ExternalID, b, err = codec.ReadString(b)
 	case "Capabilities":
@@ -6846,13 +6846,13 @@ func (v *ClientCSIValidateRequest) readField(name, b []byte) (_ []byte, known bo
 	case "MountOptions":
 		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "Context":
-		b, err = codec.ReadStringMap(b, &v.Context)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Context))
 	case "Parameters":
-		b, err = codec.ReadStringMap(b, &v.Parameters)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Parameters))
 	case "Secrets":
-		b, err = codec.ReadSecretMap(b, (*map[string]string)(&v.Secrets))
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "Provider":
-		v.Provider, b, err = codec.ReadShared[string](b)
+		v.Provider, b, err = codec.ReadString(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -6891,7 +6891,7 @@ func (v *Constraint) readField(name, b []byte) (_ []byte, known bool, err error)
 	case "RTarget":
 		v.RTarget, b, err = codec.ReadString(b)
 	case "Operand":
-		v.Operand, b, err = codec.ReadShared[string](b)
+		v.Operand, b, err = codec.ReadString(b)
 	default:
 		return b, false, nil
 	}
@@ -6930,13 +6930,13 @@ func (v *DriverInfo) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *DriverInfo) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Attributes":
-		b, err = codec.ReadStringMap(b, &v.Attributes)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Attributes))
 	case "Detected":
 		v.Detected, b, err = codec.ReadBool(b)
 	case "Healthy":
 		v.Healthy, b, err = codec.ReadBool(b)
 	case "HealthDescription":
-		v.HealthDescription, b, err = codec.ReadShared[string](b)
+		v.HealthDescription, b, err = codec.ReadString(b)
 	case "UpdateTime":
 		v.UpdateTime, b, err = codec.ReadTime(b)
 	default:
@@ -7039,7 +7039,7 @@ func (v *Error) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *Error) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Kind":
-		v.Kind, b, err = codec.ReadShared[Kind](b)
+		v.Kind, b, err = codec.ReadText[Kind](b)
 	case "Text":
 		v.Text, b, err = codec.ReadString(b)
 	case "RetryAfter":
@@ -7421,23 +7421,23 @@ func (v *Evaluation) readField(name, b []byte) (_ []byte, known bool, err error)
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "Priority":
 		v.Priority, b, err = codec.ReadInt[int](b)
 	case "Type":
-		v.Type, b, err = codec.ReadShared[string](b)
+		v.Type, b, err = codec.ReadString(b)
 	case "TriggeredBy":
-		v.TriggeredBy, b, err = codec.ReadShared[string](b)
+		v.TriggeredBy, b, err = codec.ReadString(b)
 	case "JobID":
-		v.JobID, b, err = codec.ReadShared[string](b)
+		v.JobID, b, err = codec.ReadString(b)
 	case "JobModifyIndex":
 		v.JobModifyIndex, b, err = codec.ReadUint[uint64](b)
 	case "NodeID":
 		v.NodeID, b, err = codec.ReadString(b)
 	case "Status":
-		v.Status, b, err = codec.ReadShared[string](b)
+		v.Status, b, err = codec.ReadString(b)
 	case "StatusDescription":
-		v.StatusDescription, b, err = codec.ReadShared[string](b)
+		v.StatusDescription, b, err = codec.ReadString(b)
 	case "Again":
 		v.Again, b, err = codec.ReadString(b)
 	case "WaitUntil":
@@ -7815,33 +7815,33 @@ func (v *Job) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *Job) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Region":
-		v.Region, b, err = codec.ReadShared[string](b)
+		v.Region, b, err = codec.ReadString(b)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	case "Name":
 		v.Name, b, err = codec.ReadString(b)
 	case "Type":
-		v.Type, b, err = codec.ReadShared[string](b)
+		v.Type, b, err = codec.ReadString(b)
 	case "Priority":
 		v.Priority, b, err = codec.ReadInt[int](b)
 	case "Datacenters":
 		b, err = codec.ReadStrings(b, &v.Datacenters)
 	case "NodePool":
-		v.NodePool, b, err = codec.ReadShared[string](b)
+		v.NodePool, b, err = codec.ReadString(b)
 	case "Constraints":
 		b, err = codec.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
 	case "TaskGroups":
 		b, err = codec.ReadPointers(b, &v.TaskGroups, (*TaskGroup).DecodeMsgpack)
 	case "Meta":
-		b, err = codec.ReadStringMap(b, &v.Meta)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
 	case "Stop":
 		v.Stop, b, err = codec.ReadBool(b)
 	case "Status":
-		v.Status, b, err = codec.ReadShared[string](b)
+		v.Status, b, err = codec.ReadString(b)
 	case "StatusDescription":
-		v.StatusDescription, b, err = codec.ReadShared[string](b)
+		v.StatusDescription, b, err = codec.ReadString(b)
 	case "Stable":
 		v.Stable, b, err = codec.ReadBool(b)
 	case "Version":
@@ -7916,7 +7916,7 @@ func (v *JobDeregisterRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *JobDeregisterRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "JobID":
-		v.JobID, b, err = codec.ReadShared[string](b)
+		v.JobID, b, err = codec.ReadString(b)
 	case "Purge":
 		v.Purge, b, err = codec.ReadBool(b)
 	case "Eval":
@@ -8022,7 +8022,7 @@ func (v *JobEvaluateRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *JobEvaluateRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "JobID":
-		v.JobID, b, err = codec.ReadShared[string](b)
+		v.JobID, b, err = codec.ReadString(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -8141,7 +8141,7 @@ func (v *JobGetRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *JobGetRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "JobID":
-		v.JobID, b, err = codec.ReadShared[string](b)
+		v.JobID, b, err = codec.ReadString(b)
 	case "All":
 		v.All, b, err = codec.ReadBool(b)
 	default:
@@ -8222,7 +8222,7 @@ func (v *JobKey) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *JobKey) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	default:
@@ -8343,13 +8343,13 @@ func (v *JobListStub) readField(name, b []byte) (_ []byte, known bool, err error
 	case "Name":
 		v.Name, b, err = codec.ReadString(b)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "Datacenters":
 		b, err = codec.ReadStrings(b, &v.Datacenters)
 	case "NodePool":
-		v.NodePool, b, err = codec.ReadShared[string](b)
+		v.NodePool, b, err = codec.ReadString(b)
 	case "Type":
-		v.Type, b, err = codec.ReadShared[string](b)
+		v.Type, b, err = codec.ReadString(b)
 	case "Priority":
 		v.Priority, b, err = codec.ReadInt[int](b)
 	case "Periodic":
@@ -8359,9 +8359,9 @@ func (v *JobListStub) readField(name, b []byte) (_ []byte, known bool, err error
 	case "Stop":
 		v.Stop, b, err = codec.ReadBool(b)
 	case "Status":
-		v.Status, b, err = codec.ReadShared[string](b)
+		v.Status, b, err = codec.ReadString(b)
 	case "StatusDescription":
-		v.StatusDescription, b, err = codec.ReadShared[string](b)
+		v.StatusDescription, b, err = codec.ReadString(b)
 	case "JobSummary":
 		b, err = codec.ReadPointer(b, &v.JobSummary, (*JobSummary).DecodeMsgpack)
 	case "CreateIndex":
@@ -8534,9 +8534,9 @@ func (v *JobSummary) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *JobSummary) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "JobID":
-		v.JobID, b, err = codec.ReadShared[string](b)
+		v.JobID, b, err = codec.ReadString(b)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "Summary":
 		b, err = codec.ReadMap(b, &v.Summary, (*TaskGroupSummary).DecodeMsgpack)
 	case "CreateIndex":
@@ -8765,7 +8765,7 @@ func (v *Node) readField(name, b []byte) (_ []byte, known bool, err error) {
 	case "SecretID":
 		v.SecretID, b, err = codec.ReadString(b)
 	case "Datacenter":
-		v.Datacenter, b, err = codec.ReadShared[string](b)
+		v.Datacenter, b, err = codec.ReadString(b)
 	case "Name":
 		v.Name, b, err = codec.ReadString(b)
 	case "HTTPAddr":
@@ -8773,33 +8773,33 @@ func (v *Node) readField(name, b []byte) (_ []byte, known bool, err error) {
 	case "TLSEnabled":
 		v.TLSEnabled, b, err = codec.ReadBool(b)
 	case "Attributes":
-		b, err = codec.ReadStringMap(b, &v.Attributes)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Attributes))
 	case "NodeResources":
 		b, err = codec.ReadPointer(b, &v.NodeResources, (*NodeResources).DecodeMsgpack)
 	case "ReservedResources":
 		b, err = codec.ReadPointer(b, &v.ReservedResources, (*NodeReservedResources).DecodeMsgpack)
 	case "Meta":
-		b, err = codec.ReadStringMap(b, &v.Meta)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
 	case "NodeClass":
-		v.NodeClass, b, err = codec.ReadShared[string](b)
+		v.NodeClass, b, err = codec.ReadString(b)
 	case "NodePool":
-		v.NodePool, b, err = codec.ReadShared[string](b)
+		v.NodePool, b, err = codec.ReadString(b)
 	case "ComputedClass":
-		v.ComputedClass, b, err = codec.ReadShared[string](b)
+		v.ComputedClass, b, err = codec.ReadString(b)
 	case "Drivers":
 		b, err = codec.ReadMap(b, &v.Drivers, func(e **DriverInfo, b []byte) ([]byte, error) {
 			return codec.ReadPointer(b, e, (*DriverInfo).DecodeMsgpack)
 		})
 	case "Status":
-		v.Status, b, err = codec.ReadShared[string](b)
+		v.Status, b, err = codec.ReadString(b)
 	case "StatusDescription":
-		v.StatusDescription, b, err = codec.ReadShared[string](b)
+		v.StatusDescription, b, err = codec.ReadString(b)
 	case "StatusUpdatedAt":
 		v.StatusUpdatedAt, b, err = codec.ReadInt[int64](b)
 	case "Unaccounted":
 		v.Unaccounted, b, err = codec.ReadBool(b)
 	case "SchedulingEligibility":
-		v.SchedulingEligibility, b, err = codec.ReadShared[string](b)
+		v.SchedulingEligibility, b, err = codec.ReadString(b)
 	case "Drain":
 		v.Drain, b, err = codec.ReadBool(b)
 	case "Events":
@@ -9236,11 +9236,11 @@ func (v *NodeEvent) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeEvent) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Message":
-		v.Message, b, err = codec.ReadShared[string](b)
+		v.Message, b, err = codec.ReadString(b)
 	case "Subsystem":
-		v.Subsystem, b, err = codec.ReadShared[string](b)
+		v.Subsystem, b, err = codec.ReadString(b)
 	case "Details":
-		b, err = codec.ReadStringMap(b, &v.Details)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Details))
 	case "Timestamp":
 		v.Timestamp, b, err = codec.ReadTime(b)
 	case "CreateIndex":
@@ -9617,7 +9617,7 @@ func (v *NodeHeartbeatRequest) readField(name, b []byte) (_ []byte, known bool, 
 	case "SecretID":
 		v.SecretID, b, err = codec.ReadString(b)
 	case "Status":
-		v.Status, b, err = codec.ReadShared[string](b)
+		v.Status, b, err = codec.ReadString(b)
 	case "Inventory":
 		b, err = codec.ReadPointer(b, &v.Inventory, (*NodeInventory).DecodeMsgpack)
 	default:
@@ -9838,25 +9838,25 @@ func (v *NodeListStub) readField(name, b []byte) (_ []byte, known bool, err erro
 	case "ID":
 		v.ID, b, err = codec.ReadString(b)
 	case "Attributes":
-		b, err = codec.ReadStringMap(b, &v.Attributes)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Attributes))
 	case "Datacenter":
-		v.Datacenter, b, err = codec.ReadShared[string](b)
+		v.Datacenter, b, err = codec.ReadString(b)
 	case "Name":
 		v.Name, b, err = codec.ReadString(b)
 	case "NodeClass":
-		v.NodeClass, b, err = codec.ReadShared[string](b)
+		v.NodeClass, b, err = codec.ReadString(b)
 	case "NodePool":
-		v.NodePool, b, err = codec.ReadShared[string](b)
+		v.NodePool, b, err = codec.ReadString(b)
 	case "Version":
-		v.Version, b, err = codec.ReadShared[string](b)
+		v.Version, b, err = codec.ReadString(b)
 	case "Drain":
 		v.Drain, b, err = codec.ReadBool(b)
 	case "SchedulingEligibility":
-		v.SchedulingEligibility, b, err = codec.ReadShared[string](b)
+		v.SchedulingEligibility, b, err = codec.ReadString(b)
 	case "Status":
-		v.Status, b, err = codec.ReadShared[string](b)
+		v.Status, b, err = codec.ReadString(b)
 	case "StatusDescription":
-		v.StatusDescription, b, err = codec.ReadShared[string](b)
+		v.StatusDescription, b, err = codec.ReadString(b)
 	case "Drivers":
 		b, err = codec.ReadMap(b, &v.Drivers, func(e **DriverInfo, b []byte) ([]byte, error) {
 			return codec.ReadPointer(b, e, (*DriverInfo).DecodeMsgpack)
@@ -10239,7 +10239,7 @@ func (v *NodeSettings) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeSettings) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Datacenter":
-		v.Datacenter, b, err = codec.ReadShared[string](b)
+		v.Datacenter, b, err = codec.ReadString(b)
 	case "Name":
 		v.Name, b, err = codec.ReadString(b)
 	case "HTTPAddr":
@@ -10247,9 +10247,9 @@ func (v *NodeSettings) readField(name, b []byte) (_ []byte, known bool, err erro
 	case "TLSEnabled":
 		v.TLSEnabled, b, err = codec.ReadBool(b)
 	case "NodeClass":
-		v.NodeClass, b, err = codec.ReadShared[string](b)
+		v.NodeClass, b, err = codec.ReadString(b)
 	case "NodePool":
-		v.NodePool, b, err = codec.ReadShared[string](b)
+		v.NodePool, b, err = codec.ReadString(b)
 	case "NodeResources":
 		b, err = codec.ReadPointer(b, &v.NodeResources, (*NodeResources).DecodeMsgpack)
 	case "ReservedResources":
@@ -10324,7 +10324,7 @@ func (v *NodeStatusUpdate) readField(name, b []byte) (_ []byte, known bool, err 
 	case "NodeIDs":
 		b, err = codec.ReadStrings(b, &v.NodeIDs)
 	case "Status":
-		v.Status, b, err = codec.ReadShared[string](b)
+		v.Status, b, err = codec.ReadString(b)
 	case "Accounted":
 		v.Accounted, b, err = codec.ReadBool(b)
 	case "Event":
@@ -10509,11 +10509,11 @@ func (v *NodeUpdateRequest) readField(name, b []byte) (_ []byte, known bool, err
 	case "SecretID":
 		v.SecretID, b, err = codec.ReadString(b)
 	case "Attributes":
-		b, err = codec.ReadStringMap(b, &v.Attributes)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Attributes))
 	case "AttributesGone":
 		b, err = codec.ReadStrings(b, &v.AttributesGone)
 	case "Meta":
-		b, err = codec.ReadStringMap(b, &v.Meta)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
 	case "MetaGone":
 		b, err = codec.ReadStrings(b, &v.MetaGone)
 	case "Drivers":
@@ -10527,7 +10527,7 @@ func (v *NodeUpdateRequest) readField(name, b []byte) (_ []byte, known bool, err
 	case "Digest":
 		v.Digest, b, err = codec.ReadString(b)
 	case "ComputedClass":
-		v.ComputedClass, b, err = codec.ReadShared[string](b)
+		v.ComputedClass, b, err = codec.ReadString(b)
 	case "Was":
 		v.Was, b, err = codec.ReadUint[uint64](b)
 	default:
@@ -10575,9 +10575,9 @@ func (v *OperationError) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *OperationError) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Message":
-		v.Message, b, err = codec.ReadShared[string](b)
+		v.Message, b, err = codec.ReadString(b)
 	case "Kind":
-		v.Kind, b, err = codec.ReadShared[Kind](b)
+		v.Kind, b, err = codec.ReadText[Kind](b)
 	case "Code":
 		v.Code, b, err = codec.ReadString(b)
 	case "Attempts":
@@ -10622,7 +10622,7 @@ func (v *PlacementRefusal) readField(name, b []byte) (_ []byte, known bool, err 
 	case "Filter":
 		v.Filter, b, err = codec.ReadString(b)
 	case "Reason":
-		v.Reason, b, err = codec.ReadShared[string](b)
+		v.Reason, b, err = codec.ReadString(b)
 	case "Nodes":
 		v.Nodes, b, err = codec.ReadInt[int](b)
 	default:
@@ -10762,7 +10762,7 @@ func (v *PlanStop) readField(name, b []byte) (_ []byte, known bool, err error) {
 	case "Description":
 		v.Description, b, err = codec.ReadString(b)
 	case "ClientStatus":
-		v.ClientStatus, b, err = codec.ReadShared[string](b)
+		v.ClientStatus, b, err = codec.ReadString(b)
 	case "FollowupEvalID":
 		v.FollowupEvalID, b, err = codec.ReadString(b)
 	default:
@@ -10970,9 +10970,9 @@ func (v *QueryOptions) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *QueryOptions) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Region":
-		v.Region, b, err = codec.ReadShared[string](b)
+		v.Region, b, err = codec.ReadString(b)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "MinIndex":
 		v.MinIndex, b, err = codec.ReadUint[uint64](b)
 	case "MaxWait":
@@ -11269,7 +11269,7 @@ func (v *RaftServer) readField(name, b []byte) (_ []byte, known bool, err error)
 	case "RaftProtocol":
 		v.RaftProtocol, b, err = codec.ReadString(b)
 	case "Status":
-		v.Status, b, err = codec.ReadShared[string](b)
+		v.Status, b, err = codec.ReadString(b)
 	default:
 		return b, false, nil
 	}
@@ -11561,7 +11561,7 @@ func (v *RestartPolicy) readField(name, b []byte) (_ []byte, known bool, err err
 	case "Delay":
 		v.Delay, b, err = codec.ReadInt[time.Duration](b)
 	case "Mode":
-		v.Mode, b, err = codec.ReadShared[string](b)
+		v.Mode, b, err = codec.ReadString(b)
 	default:
 		return b, false, nil
 	}
@@ -11765,13 +11765,13 @@ func (v *Task) readField(name, b []byte) (_ []byte, known bool, err error) {
 	case "Name":
 		v.Name, b, err = codec.ReadString(b)
 	case "Driver":
-		v.Driver, b, err = codec.ReadShared[string](b)
+		v.Driver, b, err = codec.ReadString(b)
 	case "User":
 		v.User, b, err = codec.ReadString(b)
 	case "Config":
 		b, err = codec.ReadMap(b, &v.Config, func(e *any, b []byte) ([]byte, error) { return codec.ReadAny(b, e) })
 	case "Env":
-		b, err = codec.ReadStringMap(b, &v.Env)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Env))
 	case "Constraints":
 		b, err = codec.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
 	case "RestartPolicy":
@@ -11779,7 +11779,7 @@ func (v *Task) readField(name, b []byte) (_ []byte, known bool, err error) {
 	case "Resources":
 		b, err = codec.ReadPointer(b, &v.Resources, (*Resources).DecodeMsgpack)
 	case "Meta":
-		b, err = codec.ReadStringMap(b, &v.Meta)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
 	case "KillTimeout":
 		v.KillTimeout, b, err = codec.ReadInt[time.Duration](b)
 	case "KillSignal":
@@ -11838,15 +11838,15 @@ func (v *TaskEvent) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *TaskEvent) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Type":
-		v.Type, b, err = codec.ReadShared[string](b)
+		v.Type, b, err = codec.ReadString(b)
 	case "Time":
 		v.Time, b, err = codec.ReadInt[int64](b)
 	case "DisplayMessage":
-		v.DisplayMessage, b, err = codec.ReadShared[string](b)
+		v.DisplayMessage, b, err = codec.ReadString(b)
 	case "Message":
-		v.Message, b, err = codec.ReadShared[string](b)
+		v.Message, b, err = codec.ReadString(b)
 	case "Details":
-		b, err = codec.ReadStringMap(b, &v.Details)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Details))
 	case "ExitCode":
 		v.ExitCode, b, err = codec.ReadInt[int](b)
 	case "Signal":
@@ -11938,7 +11938,7 @@ func (v *TaskGroup) readField(name, b []byte) (_ []byte, known bool, err error) 
 			return codec.ReadPointer(b, e, (*VolumeRequest).DecodeMsgpack)
 		})
 	case "Meta":
-		b, err = codec.ReadStringMap(b, &v.Meta)
+		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
 	case "ShutdownDelay":
 		b, err = codec.ReadPointer(b, &v.ShutdownDelay, func(e *time.Duration, b []byte) (rest []byte, err error) {
 			*e, rest, err = codec.ReadInt[time.Duration](b)
@@ -12043,7 +12043,7 @@ func (v *TaskState) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *TaskState) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "State":
-		v.State, b, err = codec.ReadShared[string](b)
+		v.State, b, err = codec.ReadString(b)
 	case "Failed":
 		v.Failed, b, err = codec.ReadBool(b)
 	case "Restarts":
@@ -12247,15 +12247,15 @@ func (v *VolumeRequest) readField(name, b []byte) (_ []byte, known bool, err err
 	case "Name":
 		v.Name, b, err = codec.ReadString(b)
 	case "Type":
-		v.Type, b, err = codec.ReadShared[string](b)
+		v.Type, b, err = codec.ReadString(b)
 	case "Source":
 		v.Source, b, err = codec.ReadString(b)
 	case "ReadOnly":
 		v.ReadOnly, b, err = codec.ReadBool(b)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadShared[CSIAccessMode](b)
+		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadShared[CSIAttachmentMode](b)
+		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
 	case "MountOptions":
 		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "PerAlloc":
@@ -12349,9 +12349,9 @@ func (v *WriteOptions) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *WriteOptions) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Region":
-		v.Region, b, err = codec.ReadShared[string](b)
+		v.Region, b, err = codec.ReadString(b)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadShared[string](b)
+		v.Namespace, b, err = codec.ReadString(b)
 	case "AuthToken":
 		v.AuthToken, b, err = codec.ReadString(b)
 	case "Forwarded":

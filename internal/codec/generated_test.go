@@ -2,15 +2,11 @@ package codec_test
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
-
-	"github.com/tinylib/msgp/msgp"
 
 	"berth/internal/codec"
 	"berth/structs"
@@ -114,35 +110,5 @@ func TestNothingIsTooDeep(t *testing.T) {
 				t.Errorf("%T takes it", v)
 			}
 		}
-	}
-}
-
-func TestWhatComesOftenIsOneString(t *testing.T) {
-	b := byHandle(t, &structs.CSIClaim{Namespace: "default", PluginID: "a plugin", State: structs.ClaimGranted})
-	var c structs.CSIClaim
-	if n := testing.AllocsPerRun(100, func() {
-		if err := codec.Decode(b, &c); err != nil {
-			t.Error(err)
-		}
-	}); n > 1 {
-		t.Errorf("%v allocations for a claim that came before", n)
-	}
-}
-
-func TestWhatIsRememberedIsRight(t *testing.T) {
-	var readers sync.WaitGroup
-	defer readers.Wait()
-	for reader := range 4 {
-		readers.Go(func() {
-			for i := range 20_000 {
-				kind := fmt.Sprint("kind ", (i+reader*1000)%8_000)
-				b := msgp.AppendString([]byte("\x81\xa6Status"), kind)
-				var e structs.Evaluation
-				if err := codec.Decode(b, &e); err != nil || e.Status != kind {
-					t.Errorf("%q, not %q, %v", e.Status, kind, err)
-					return
-				}
-			}
-		})
 	}
 }

@@ -137,7 +137,7 @@ func ReadMap[K ~string, E any](b []byte, m *map[K]E, one func(*E, []byte) ([]byt
 	for range n {
 		entry, k := b, ""
 		e = zero
-		if k, b, err = readKey(b); err != nil {
+		if k, b, err = ReadString(b); err != nil {
 			return b, within("a key", err)
 		}
 		if _, there := (*m)[K(k)]; there {
@@ -173,17 +173,8 @@ func readStringAt(s *string, b []byte) (rest []byte, err error) {
 	return rest, err
 }
 
-// ReadStringMap reads into a map of strings, of which it shares the memory of those that come often.
+// ReadStringMap reads into a map of strings, which is made if it is nil.
 func ReadStringMap(b []byte, m *map[string]string) ([]byte, error) {
-	return readStrings(b, m, ReadShared[string])
-}
-
-// ReadSecretMap reads into a map of strings of which nothing is kept.
-func ReadSecretMap(b []byte, m *map[string]string) ([]byte, error) {
-	return readStrings(b, m, ReadString)
-}
-
-func readStrings(b []byte, m *map[string]string, one func([]byte) (string, []byte, error)) ([]byte, error) {
 	if len(b) == 0 || !isMap(b[0]) {
 		return otherwise(b, m)
 	}
@@ -196,19 +187,16 @@ func readStrings(b []byte, m *map[string]string, one func([]byte) (string, []byt
 	}
 	for range n {
 		var k, v string
-		if k, b, err = one(b); err != nil {
+		if k, b, err = ReadString(b); err != nil {
 			return b, within("a key", err)
 		}
-		if v, b, err = one(b); err != nil {
+		if v, b, err = ReadString(b); err != nil {
 			return b, within(placeOf(k), err)
 		}
 		(*m)[k] = v
 	}
 	return b, nil
 }
-
-// readKey reads the key of a map.
-func readKey(b []byte) (string, []byte, error) { return ReadShared[string](b) }
 
 // ReadAny reads a value of any shape. Into what is not nil it is read as into a value of that type.
 func ReadAny(b []byte, v *any) ([]byte, error) {

@@ -19,21 +19,15 @@ func readText(b []byte) (text, rest []byte, err error) {
 }
 
 // ReadString reads a string.
-func ReadString(b []byte) (string, []byte, error) {
-	s, rest, err := readText(b)
-	if err != nil {
-		return other[string](b)
-	}
-	return string(s), rest, nil
-}
+func ReadString(b []byte) (string, []byte, error) { return ReadText[string](b) }
 
-// ReadShared reads a string that comes often: where it can, it returns one that is there already.
-func ReadShared[S ~string](b []byte) (S, []byte, error) {
+// ReadText reads a string of any type.
+func ReadText[S ~string](b []byte) (S, []byte, error) {
 	s, rest, err := readText(b)
 	if err != nil {
 		return other[S](b)
 	}
-	return S(shared(s)), rest, nil
+	return S(s), rest, nil
 }
 
 // ReadBool reads a bool.

@@ -20,13 +20,10 @@ func (g *generator) pointee(t types.Type) (string, bool) {
 	return g.goName(p.Elem()), true
 }
 
-// isStrings reports whether a type is a map of strings, and whether of the plain type.
-func isStrings(t types.Type) (ok, plain bool) {
-	m, isMap := t.Underlying().(*types.Map)
-	if !isMap || m.Key() != types.Typ[types.String] || m.Elem() != types.Typ[types.String] {
-		return false, false
-	}
-	return true, t == t.Underlying()
+// isStrings reports whether a type is a map of strings. It may have a name.
+func isStrings(t types.Type) bool {
+	m, ok := t.Underlying().(*types.Map)
+	return ok && m.Key() == types.Typ[types.String] && m.Elem() == types.Typ[types.String]
 }
 
 // appendExpr is an expression that appends x of type t to b. It fails if its value is ([]byte, error).
@@ -35,11 +32,10 @@ func (g *generator) appendExpr(x string, t types.Type) (expr string, fails bool,
 		return "", false, fmt.Errorf("%s writes itself", t)
 	}
 	_, toStruct := g.pointee(t)
-	strings, _ := isStrings(t)
 	switch {
 	case toStruct || g.codecOf(t):
 		return x + ".AppendMsgpack(b)", true, nil
-	case strings:
+	case isStrings(t):
 		return fmt.Sprintf("codec.AppendStringMap(b, %s)", x), false, nil
 	case isTime(t):
 		return fmt.Sprintf("codec.AppendTime(b, %s)", x), false, nil
@@ -119,9 +115,6 @@ var appendBasic = map[types.BasicKind]struct{ with, as string }{
 
 // readStmt is a statement that reads a field into x, from and to b, and sets err.
 func (g *generator) readStmt(x string, f field) (string, error) {
-	if common[f.wire] && f.typ == types.Typ[types.String] {
-		return fmt.Sprintf("%s, b, err = codec.ReadShared[string](b)", x), nil
-	}
 	expr, err := g.readExpr("&"+x, f.typ)
 	if err == nil {
 		return "b, err = " + expr, nil
@@ -142,7 +135,7 @@ func (g *generator) readBasic(t types.Type) (string, error) {
 	named := t != t.Underlying()
 	switch info := basic.Info(); {
 	case info&types.IsString != 0 && named:
-		return fmt.Sprintf("codec.ReadShared[%s]", g.goName(t)), nil
+		return fmt.Sprintf("codec.ReadText[%s]", g.goName(t)), nil
 	case info&types.IsString != 0:
 		return "codec.ReadString", nil
 	case info&types.IsBoolean != 0 && !named:
@@ -162,10 +155,8 @@ func (g *generator) readExpr(p string, t types.Type) (string, error) {
 	if g.codecOf(t) {
 		return fmt.Sprintf("(%s).DecodeMsgpack(b)", p), nil
 	}
-	if ok, plain := isStrings(t); ok && plain {
-		return fmt.Sprintf("codec.ReadStringMap(b, %s)", p), nil
-	} else if ok {
-		return fmt.Sprintf("codec.ReadSecretMap(b, (*map[string]string)(%s))", p), nil
+	if isStrings(t) {
+		return fmt.Sprintf("codec.ReadStringMap(b, (*map[string]string)(%s))", p), nil
 	}
 	switch u := t.Underlying().(type) {
 	case *types.Pointer:
@@ -204,14 +195,4 @@ func (g *generator) readFunc(t types.Type) (string, error) {
 	}
 	value, err := g.readBasic(t)
 	return fmt.Sprintf("func(e *%s, b []byte) (rest []byte, err error) { *e, rest, err = %s(b); return rest, err }", name, value), err
-}
-
-// common are the fields whose values are few: names of kinds, states and things that many rows refer to.
-var common = map[string]bool{
-	"Namespace": true, "Region": true, "PluginID": true, "JobID": true, "TaskGroup": true, "Mode": true, "State": true,
-	"Status": true, "StatusDescription": true, "ClientStatus": true, "ClientDescription": true, "DesiredStatus": true,
-	"DesiredDescription": true, "Datacenter": true, "NodeClass": true, "NodePool": true, "ComputedClass": true,
-	"Provider": true, "ProviderVersion": true, "Type": true, "Driver": true, "Operand": true, "FSType": true, "Op": true,
-	"Version": true, "HealthDescription": true, "SchedulingEligibility": true, "TriggeredBy": true, "Subsystem": true,
-	"Message": true, "DisplayMessage": true, "Reason": true,
 }
