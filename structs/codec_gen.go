@@ -5,79 +5,7 @@ package structs
 import (
 	"berth/internal/codec"
 	"github.com/tinylib/msgp/msgp"
-	"time"
 )
-
-func (v *AgentMember) MsgpackSelf() any { return v }
-
-func (v *AgentMember) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(11)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa4Addr"...)
-	b = msgp.AppendString(b, v.Addr)
-	b = append(b, "\xabDelegateCur"...)
-	b = msgp.AppendUint64(b, uint64(v.DelegateCur))
-	b = append(b, "\xabDelegateMax"...)
-	b = msgp.AppendUint64(b, uint64(v.DelegateMax))
-	b = append(b, "\xabDelegateMin"...)
-	b = msgp.AppendUint64(b, uint64(v.DelegateMin))
-	b = append(b, "\xa4Name"...)
-	b = msgp.AppendString(b, v.Name)
-	b = append(b, "\xa4Port"...)
-	b = msgp.AppendUint64(b, uint64(v.Port))
-	b = append(b, "\xabProtocolCur"...)
-	b = msgp.AppendUint64(b, uint64(v.ProtocolCur))
-	b = append(b, "\xabProtocolMax"...)
-	b = msgp.AppendUint64(b, uint64(v.ProtocolMax))
-	b = append(b, "\xabProtocolMin"...)
-	b = msgp.AppendUint64(b, uint64(v.ProtocolMin))
-	b = append(b, "\xa6Status"...)
-	b = msgp.AppendString(b, v.Status)
-	b = append(b, "\xa4Tags"...)
-	b = codec.AppendStringMap(b, v.Tags)
-	return b, nil
-}
-
-func (v *AgentMember) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = AgentMember{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *AgentMember) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Name":
-		v.Name, b, err = codec.ReadString(b)
-	case "Addr":
-		v.Addr, b, err = codec.ReadString(b)
-	case "Port":
-		v.Port, b, err = codec.ReadUint[uint16](b)
-	case "Tags":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Tags))
-	case "Status":
-		v.Status, b, err = codec.ReadString(b)
-	case "ProtocolMin":
-		v.ProtocolMin, b, err = codec.ReadUint[uint8](b)
-	case "ProtocolMax":
-		v.ProtocolMax, b, err = codec.ReadUint[uint8](b)
-	case "ProtocolCur":
-		v.ProtocolCur, b, err = codec.ReadUint[uint8](b)
-	case "DelegateMin":
-		v.DelegateMin, b, err = codec.ReadUint[uint8](b)
-	case "DelegateMax":
-		v.DelegateMax, b, err = codec.ReadUint[uint8](b)
-	case "DelegateCur":
-		v.DelegateCur, b, err = codec.ReadUint[uint8](b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
 
 func (v *AllocClientUpdate) MsgpackSelf() any { return v }
 
@@ -95,7 +23,7 @@ func (v *AllocClientUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ID)
 	b = append(b, "\xaaTaskStates"...)
 	if b, err = codec.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("TaskStates", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -111,180 +39,15 @@ func (v *AllocClientUpdate) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *AllocClientUpdate) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		v.ID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ID)
 	case "ClientStatus":
-		v.ClientStatus, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ClientStatus)
 	case "ClientDescription":
-		v.ClientDescription, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ClientDescription)
 	case "TaskStates":
-		b, err = codec.ReadMap(b, &v.TaskStates, func(e **TaskState, b []byte) ([]byte, error) {
-			return codec.ReadPointer(b, e, (*TaskState).DecodeMsgpack)
-		})
+		b, err = codec.ReadMap(b, &v.TaskStates, (*TaskState).DecodeMsgpack)
 	default:
 		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *AllocGetRequest) MsgpackSelf() any { return v }
-
-func (v *AllocGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(14)
-	if !(v.QueryOptions.AllowStale) {
-		n--
-	}
-	if !(v.QueryOptions.Filter != "") {
-		n--
-	}
-	if !(v.QueryOptions.Forwarded) {
-		n--
-	}
-	if !(v.QueryOptions.MaxWait != 0) {
-		n--
-	}
-	if !(v.QueryOptions.MinIndex != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Namespace != "") {
-		n--
-	}
-	if !(v.QueryOptions.NextToken != "") {
-		n--
-	}
-	if !(v.QueryOptions.PerPage != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Prefix != "") {
-		n--
-	}
-	if !(v.QueryOptions.Region != "") {
-		n--
-	}
-	if !(v.QueryOptions.Reverse) {
-		n--
-	}
-	if !(v.QueryOptions.Sort != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa7AllocID"...)
-	b = msgp.AppendString(b, v.AllocID)
-	if v.QueryOptions.AllowStale {
-		b = append(b, "\xaaAllowStale"...)
-		b = msgp.AppendBool(b, v.QueryOptions.AllowStale)
-	}
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.QueryOptions.AuthToken)
-	if v.QueryOptions.Filter != "" {
-		b = append(b, "\xa6Filter"...)
-		b = msgp.AppendString(b, v.QueryOptions.Filter)
-	}
-	if v.QueryOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Forwarded)
-	}
-	if v.QueryOptions.MaxWait != 0 {
-		b = append(b, "\xa7MaxWait"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.MaxWait))
-	}
-	if v.QueryOptions.MinIndex != 0 {
-		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
-	}
-	if v.QueryOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.QueryOptions.Namespace)
-	}
-	if v.QueryOptions.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryOptions.NextToken)
-	}
-	if v.QueryOptions.PerPage != 0 {
-		b = append(b, "\xa7PerPage"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
-	}
-	if v.QueryOptions.Prefix != "" {
-		b = append(b, "\xa6Prefix"...)
-		b = msgp.AppendString(b, v.QueryOptions.Prefix)
-	}
-	if v.QueryOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.QueryOptions.Region)
-	}
-	if v.QueryOptions.Reverse {
-		b = append(b, "\xa7Reverse"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
-	}
-	if v.QueryOptions.Sort != "" {
-		b = append(b, "\xa4Sort"...)
-		b = msgp.AppendString(b, v.QueryOptions.Sort)
-	}
-	return b, nil
-}
-
-func (v *AllocGetRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = AllocGetRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *AllocGetRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
-	default:
-		return v.QueryOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *AllocGetResponse) MsgpackSelf() any { return v }
-
-func (v *AllocGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Alloc"...)
-	if b, err = v.Alloc.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Alloc", err)
-	}
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	return b, nil
-}
-
-func (v *AllocGetResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = AllocGetResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *AllocGetResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Alloc":
-		b, err = codec.ReadPointer(b, &v.Alloc, (*Allocation).DecodeMsgpack)
-	default:
-		return v.QueryMeta.readField(name, b)
 	}
 	return b, true, err
 }
@@ -302,10 +65,10 @@ func (v *AllocListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xabAllocations"...)
 	if b, err = codec.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Allocations", err)
+		return b, err
 	}
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
+	b = msgp.AppendUint64(b, uint64(v.QueryMeta.Index))
 	b = append(b, "\xabKnownLeader"...)
 	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
 	b = append(b, "\xabLastContact"...)
@@ -348,9 +111,9 @@ func (v *AllocListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xacClientStatus"...)
 	b = msgp.AppendString(b, v.ClientStatus)
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
-	b = msgp.AppendInt64(b, v.CreateTime)
+	b = msgp.AppendInt64(b, int64(v.CreateTime))
 	b = append(b, "\xb2DesiredDescription"...)
 	b = msgp.AppendString(b, v.DesiredDescription)
 	b = append(b, "\xadDesiredStatus"...)
@@ -366,11 +129,11 @@ func (v *AllocListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa7JobType"...)
 	b = msgp.AppendString(b, v.JobType)
 	b = append(b, "\xaaJobVersion"...)
-	b = msgp.AppendUint64(b, v.JobVersion)
+	b = msgp.AppendUint64(b, uint64(v.JobVersion))
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xaaModifyTime"...)
-	b = msgp.AppendInt64(b, v.ModifyTime)
+	b = msgp.AppendInt64(b, int64(v.ModifyTime))
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.Name)
 	b = append(b, "\xa9Namespace"...)
@@ -382,14 +145,14 @@ func (v *AllocListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa8NodeName"...)
 	b = msgp.AppendString(b, v.NodeName)
 	b = append(b, "\xb1RescheduleTracker"...)
-	if b, err = v.RescheduleTracker.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("RescheduleTracker", err)
+	if b, err = codec.AppendOther(b, &v.RescheduleTracker); err != nil {
+		return b, err
 	}
 	b = append(b, "\xa9TaskGroup"...)
 	b = msgp.AppendString(b, v.TaskGroup)
 	b = append(b, "\xaaTaskStates"...)
 	if b, err = codec.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("TaskStates", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -405,262 +168,47 @@ func (v *AllocListStub) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *AllocListStub) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		v.ID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ID)
 	case "EvalID":
-		v.EvalID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.EvalID)
 	case "Name":
-		v.Name, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Name)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Namespace)
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "NodeName":
-		v.NodeName, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeName)
 	case "JobID":
-		v.JobID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.JobID)
 	case "JobType":
-		v.JobType, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.JobType)
 	case "JobVersion":
-		v.JobVersion, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.JobVersion)
 	case "TaskGroup":
-		v.TaskGroup, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.TaskGroup)
 	case "DesiredStatus":
-		v.DesiredStatus, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.DesiredStatus)
 	case "DesiredDescription":
-		v.DesiredDescription, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.DesiredDescription)
 	case "ClientStatus":
-		v.ClientStatus, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ClientStatus)
 	case "ClientDescription":
-		v.ClientDescription, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ClientDescription)
 	case "TaskStates":
-		b, err = codec.ReadMap(b, &v.TaskStates, func(e **TaskState, b []byte) ([]byte, error) {
-			return codec.ReadPointer(b, e, (*TaskState).DecodeMsgpack)
-		})
+		b, err = codec.ReadMap(b, &v.TaskStates, (*TaskState).DecodeMsgpack)
 	case "FollowupEvalID":
-		v.FollowupEvalID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.FollowupEvalID)
 	case "NextAllocation":
-		v.NextAllocation, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NextAllocation)
 	case "RescheduleTracker":
-		b, err = codec.ReadPointer(b, &v.RescheduleTracker, (*RescheduleTracker).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.RescheduleTracker)
 	case "CreateTime":
-		v.CreateTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		v.ModifyTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.ModifyTime)
 	default:
 		return v.Indexes.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *AllocMetric) MsgpackSelf() any { return v }
-
-func (v *AllocMetric) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(13)
-	if !(len(v.Refusals) != 0) {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xaeAllocationTime"...)
-	b = msgp.AppendInt64(b, int64(v.AllocationTime))
-	b = append(b, "\xaeClassExhausted"...)
-	if b, err = codec.AppendMap(b, v.ClassExhausted, func(e int, b []byte) ([]byte, error) { return msgp.AppendInt64(b, int64(e)), nil }); err != nil {
-		return b, codec.EncodeError("ClassExhausted", err)
-	}
-	b = append(b, "\xadClassFiltered"...)
-	if b, err = codec.AppendMap(b, v.ClassFiltered, func(e int, b []byte) ([]byte, error) { return msgp.AppendInt64(b, int64(e)), nil }); err != nil {
-		return b, codec.EncodeError("ClassFiltered", err)
-	}
-	b = append(b, "\xb1CoalescedFailures"...)
-	b = msgp.AppendInt64(b, int64(v.CoalescedFailures))
-	b = append(b, "\xb2ConstraintFiltered"...)
-	if b, err = codec.AppendMap(b, v.ConstraintFiltered, func(e int, b []byte) ([]byte, error) { return msgp.AppendInt64(b, int64(e)), nil }); err != nil {
-		return b, codec.EncodeError("ConstraintFiltered", err)
-	}
-	b = append(b, "\xb2DimensionExhausted"...)
-	if b, err = codec.AppendMap(b, v.DimensionExhausted, func(e int, b []byte) ([]byte, error) { return msgp.AppendInt64(b, int64(e)), nil }); err != nil {
-		return b, codec.EncodeError("DimensionExhausted", err)
-	}
-	b = append(b, "\xaeNodesAvailable"...)
-	if b, err = codec.AppendMap(b, v.NodesAvailable, func(e int, b []byte) ([]byte, error) { return msgp.AppendInt64(b, int64(e)), nil }); err != nil {
-		return b, codec.EncodeError("NodesAvailable", err)
-	}
-	b = append(b, "\xaeNodesEvaluated"...)
-	b = msgp.AppendInt64(b, int64(v.NodesEvaluated))
-	b = append(b, "\xaeNodesExhausted"...)
-	b = msgp.AppendInt64(b, int64(v.NodesExhausted))
-	b = append(b, "\xadNodesFiltered"...)
-	b = msgp.AppendInt64(b, int64(v.NodesFiltered))
-	b = append(b, "\xabNodesInPool"...)
-	b = msgp.AppendInt64(b, int64(v.NodesInPool))
-	if len(v.Refusals) != 0 {
-		b = append(b, "\xa8Refusals"...)
-		if b, err = codec.AppendPointers(b, v.Refusals, (*PlacementRefusal).AppendMsgpack); err != nil {
-			return b, codec.EncodeError("Refusals", err)
-		}
-	}
-	b = append(b, "\xadScoreMetaData"...)
-	if b, err = codec.AppendPointers(b, v.ScoreMetaData, (*NodeScoreMeta).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("ScoreMetaData", err)
-	}
-	return b, nil
-}
-
-func (v *AllocMetric) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = AllocMetric{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *AllocMetric) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "NodesEvaluated":
-		v.NodesEvaluated, b, err = codec.ReadInt[int](b)
-	case "NodesFiltered":
-		v.NodesFiltered, b, err = codec.ReadInt[int](b)
-	case "NodesInPool":
-		v.NodesInPool, b, err = codec.ReadInt[int](b)
-	case "NodesAvailable":
-		b, err = codec.ReadMap(b, &v.NodesAvailable, func(e *int, b []byte) (rest []byte, err error) {
-			*e, rest, err = codec.ReadInt[int](b)
-			return rest, err
-		})
-	case "ClassFiltered":
-		b, err = codec.ReadMap(b, &v.ClassFiltered, func(e *int, b []byte) (rest []byte, err error) {
-			*e, rest, err = codec.ReadInt[int](b)
-			return rest, err
-		})
-	case "ConstraintFiltered":
-		b, err = codec.ReadMap(b, &v.ConstraintFiltered, func(e *int, b []byte) (rest []byte, err error) {
-			*e, rest, err = codec.ReadInt[int](b)
-			return rest, err
-		})
-	case "NodesExhausted":
-		v.NodesExhausted, b, err = codec.ReadInt[int](b)
-	case "ClassExhausted":
-		b, err = codec.ReadMap(b, &v.ClassExhausted, func(e *int, b []byte) (rest []byte, err error) {
-			*e, rest, err = codec.ReadInt[int](b)
-			return rest, err
-		})
-	case "DimensionExhausted":
-		b, err = codec.ReadMap(b, &v.DimensionExhausted, func(e *int, b []byte) (rest []byte, err error) {
-			*e, rest, err = codec.ReadInt[int](b)
-			return rest, err
-		})
-	case "ScoreMetaData":
-		b, err = codec.ReadPointers(b, &v.ScoreMetaData, (*NodeScoreMeta).DecodeMsgpack)
-	case "AllocationTime":
-		v.AllocationTime, b, err = codec.ReadInt[time.Duration](b)
-	case "CoalescedFailures":
-		v.CoalescedFailures, b, err = codec.ReadInt[int](b)
-	case "Refusals":
-		b, err = codec.ReadPointers(b, &v.Refusals, (*PlacementRefusal).DecodeMsgpack)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *AllocStopRequest) MsgpackSelf() any { return v }
-
-func (v *AllocStopRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(7)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa7AllocID"...)
-	b = msgp.AppendString(b, v.AllocID)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xa4Eval"...)
-	if b, err = v.Eval.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Eval", err)
-	}
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *AllocStopRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = AllocStopRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *AllocStopRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
-	case "Eval":
-		b, err = codec.ReadPointer(b, &v.Eval, (*Evaluation).DecodeMsgpack)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *AllocStopResponse) MsgpackSelf() any { return v }
-
-func (v *AllocStopResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(2)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa6EvalID"...)
-	b = msgp.AppendString(b, v.EvalID)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
-	return b, nil
-}
-
-func (v *AllocStopResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = AllocStopResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *AllocStopResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "EvalID":
-		v.EvalID, b, err = codec.ReadString(b)
-	default:
-		return v.WriteMeta.readField(name, b)
 	}
 	return b, true, err
 }
@@ -683,7 +231,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xb0AllocModifyIndex"...)
-	b = msgp.AppendUint64(b, v.AllocModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.AllocModifyIndex))
 	if len(v.CSIPlugins) != 0 {
 		b = append(b, "\xaaCSIPlugins"...)
 		b = codec.AppendStrings(b, v.CSIPlugins)
@@ -691,7 +239,7 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if len(v.CSIVolumes) != 0 {
 		b = append(b, "\xaaCSIVolumes"...)
 		if b, err = codec.AppendSlice(b, v.CSIVolumes, (*CSIVolumeUse).AppendMsgpack); err != nil {
-			return b, codec.EncodeError("CSIVolumes", err)
+			return b, err
 		}
 	}
 	b = append(b, "\xb1ClientDescription"...)
@@ -699,9 +247,9 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xacClientStatus"...)
 	b = msgp.AppendString(b, v.ClientStatus)
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
-	b = msgp.AppendInt64(b, v.CreateTime)
+	b = msgp.AppendInt64(b, int64(v.CreateTime))
 	b = append(b, "\xb2DesiredDescription"...)
 	b = msgp.AppendString(b, v.DesiredDescription)
 	b = append(b, "\xadDesiredStatus"...)
@@ -714,24 +262,24 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ID)
 	if v.Job != nil {
 		b = append(b, "\xa3Job"...)
-		if b, err = v.Job.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("Job", err)
+		if b, err = codec.AppendOther(b, &v.Job); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xa5JobID"...)
 	b = msgp.AppendString(b, v.JobID)
 	b = append(b, "\xaaJobVersion"...)
-	b = msgp.AppendUint64(b, v.JobVersion)
+	b = msgp.AppendUint64(b, uint64(v.JobVersion))
 	b = append(b, "\xa7Metrics"...)
-	if b, err = v.Metrics.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Metrics", err)
+	if b, err = codec.AppendOther(b, &v.Metrics); err != nil {
+		return b, err
 	}
 	b = append(b, "\xa7Migrate"...)
 	b = msgp.AppendBool(b, v.Migrate)
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xaaModifyTime"...)
-	b = msgp.AppendInt64(b, v.ModifyTime)
+	b = msgp.AppendInt64(b, int64(v.ModifyTime))
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.Name)
 	b = append(b, "\xa9Namespace"...)
@@ -745,18 +293,18 @@ func (v *Allocation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb2PreviousAllocation"...)
 	b = msgp.AppendString(b, v.PreviousAllocation)
 	b = append(b, "\xb1RescheduleTracker"...)
-	if b, err = v.RescheduleTracker.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("RescheduleTracker", err)
+	if b, err = codec.AppendOther(b, &v.RescheduleTracker); err != nil {
+		return b, err
 	}
 	b = append(b, "\xa9Resources"...)
 	if b, err = v.Resources.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Resources", err)
+		return b, err
 	}
 	b = append(b, "\xa9TaskGroup"...)
 	b = msgp.AppendString(b, v.TaskGroup)
 	b = append(b, "\xaaTaskStates"...)
 	if b, err = codec.AppendMap(b, v.TaskStates, (*TaskState).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("TaskStates", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -772,61 +320,59 @@ func (v *Allocation) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *Allocation) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		v.ID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ID)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Namespace)
 	case "EvalID":
-		v.EvalID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.EvalID)
 	case "Name":
-		v.Name, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Name)
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "NodeName":
-		v.NodeName, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeName)
 	case "JobID":
-		v.JobID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.JobID)
 	case "JobVersion":
-		v.JobVersion, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.JobVersion)
 	case "Job":
-		b, err = codec.ReadPointer(b, &v.Job, (*Job).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.Job)
 	case "TaskGroup":
-		v.TaskGroup, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.TaskGroup)
 	case "Resources":
 		b, err = codec.ReadPointer(b, &v.Resources, (*Resources).DecodeMsgpack)
 	case "DesiredStatus":
-		v.DesiredStatus, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.DesiredStatus)
 	case "DesiredDescription":
-		v.DesiredDescription, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.DesiredDescription)
 	case "ClientStatus":
-		v.ClientStatus, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ClientStatus)
 	case "ClientDescription":
-		v.ClientDescription, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ClientDescription)
 	case "TaskStates":
-		b, err = codec.ReadMap(b, &v.TaskStates, func(e **TaskState, b []byte) ([]byte, error) {
-			return codec.ReadPointer(b, e, (*TaskState).DecodeMsgpack)
-		})
+		b, err = codec.ReadMap(b, &v.TaskStates, (*TaskState).DecodeMsgpack)
 	case "PreviousAllocation":
-		v.PreviousAllocation, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.PreviousAllocation)
 	case "NextAllocation":
-		v.NextAllocation, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NextAllocation)
 	case "FollowupEvalID":
-		v.FollowupEvalID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.FollowupEvalID)
 	case "RescheduleTracker":
-		b, err = codec.ReadPointer(b, &v.RescheduleTracker, (*RescheduleTracker).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.RescheduleTracker)
 	case "Migrate":
-		v.Migrate, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Migrate)
 	case "Metrics":
-		b, err = codec.ReadPointer(b, &v.Metrics, (*AllocMetric).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.Metrics)
 	case "CSIPlugins":
 		b, err = codec.ReadStrings(b, &v.CSIPlugins)
 	case "CSIVolumes":
 		b, err = codec.ReadSlice(b, &v.CSIVolumes, (*CSIVolumeUse).DecodeMsgpack)
 	case "AllocModifyIndex":
-		v.AllocModifyIndex, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.AllocModifyIndex)
 	case "CreateTime":
-		v.CreateTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		v.ModifyTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.ModifyTime)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -855,7 +401,7 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Allocs"...)
 	if b, err = codec.AppendPointers(b, v.Allocs, (*AllocClientUpdate).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Allocs", err)
+		return b, err
 	}
 	b = append(b, "\xa9AuthToken"...)
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
@@ -871,7 +417,7 @@ func (v *AllocsClientUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	b = msgp.AppendString(b, v.NodeID)
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -893,138 +439,13 @@ func (v *AllocsClientUpdateRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *AllocsClientUpdateRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "SecretID":
-		v.SecretID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.SecretID)
 	case "Allocs":
 		b, err = codec.ReadPointers(b, &v.Allocs, (*AllocClientUpdate).DecodeMsgpack)
 	default:
 		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *AllocsGetRequest) MsgpackSelf() any { return v }
-
-func (v *AllocsGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(16)
-	if !(v.QueryOptions.AllowStale) {
-		n--
-	}
-	if !(v.QueryOptions.Filter != "") {
-		n--
-	}
-	if !(v.QueryOptions.Forwarded) {
-		n--
-	}
-	if !(v.QueryOptions.MaxWait != 0) {
-		n--
-	}
-	if !(v.QueryOptions.MinIndex != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Namespace != "") {
-		n--
-	}
-	if !(v.QueryOptions.NextToken != "") {
-		n--
-	}
-	if !(v.QueryOptions.PerPage != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Prefix != "") {
-		n--
-	}
-	if !(v.QueryOptions.Region != "") {
-		n--
-	}
-	if !(v.QueryOptions.Reverse) {
-		n--
-	}
-	if !(v.QueryOptions.Sort != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa8AllocIDs"...)
-	b = codec.AppendStrings(b, v.AllocIDs)
-	if v.QueryOptions.AllowStale {
-		b = append(b, "\xaaAllowStale"...)
-		b = msgp.AppendBool(b, v.QueryOptions.AllowStale)
-	}
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.QueryOptions.AuthToken)
-	if v.QueryOptions.Filter != "" {
-		b = append(b, "\xa6Filter"...)
-		b = msgp.AppendString(b, v.QueryOptions.Filter)
-	}
-	if v.QueryOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Forwarded)
-	}
-	if v.QueryOptions.MaxWait != 0 {
-		b = append(b, "\xa7MaxWait"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.MaxWait))
-	}
-	if v.QueryOptions.MinIndex != 0 {
-		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
-	}
-	if v.QueryOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.QueryOptions.Namespace)
-	}
-	if v.QueryOptions.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryOptions.NextToken)
-	}
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	if v.QueryOptions.PerPage != 0 {
-		b = append(b, "\xa7PerPage"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
-	}
-	if v.QueryOptions.Prefix != "" {
-		b = append(b, "\xa6Prefix"...)
-		b = msgp.AppendString(b, v.QueryOptions.Prefix)
-	}
-	if v.QueryOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.QueryOptions.Region)
-	}
-	if v.QueryOptions.Reverse {
-		b = append(b, "\xa7Reverse"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
-	}
-	b = append(b, "\xa8SecretID"...)
-	b = msgp.AppendString(b, v.SecretID)
-	if v.QueryOptions.Sort != "" {
-		b = append(b, "\xa4Sort"...)
-		b = msgp.AppendString(b, v.QueryOptions.Sort)
-	}
-	return b, nil
-}
-
-func (v *AllocsGetRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = AllocsGetRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *AllocsGetRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "AllocIDs":
-		b, err = codec.ReadStrings(b, &v.AllocIDs)
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	case "SecretID":
-		v.SecretID, b, err = codec.ReadString(b)
-	default:
-		return v.QueryOptions.readField(name, b)
 	}
 	return b, true, err
 }
@@ -1042,10 +463,10 @@ func (v *AllocsResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Allocs"...)
 	if b, err = codec.AppendPointers(b, v.Allocs, (*Allocation).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Allocs", err)
+		return b, err
 	}
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
+	b = msgp.AppendUint64(b, uint64(v.QueryMeta.Index))
 	b = append(b, "\xabKnownLeader"...)
 	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
 	b = append(b, "\xabLastContact"...)
@@ -1098,14 +519,14 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, string(v.AttachmentMode))
 	if v.Call != nil {
 		b = append(b, "\xa4Call"...)
-		if b, err = v.Call.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("Call", err)
+		if b, err = codec.AppendOther(b, &v.Call); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
-	b = msgp.AppendInt64(b, v.CreateTime)
+	b = msgp.AppendInt64(b, int64(v.CreateTime))
 	b = append(b, "\xaeExternalNodeID"...)
 	b = msgp.AppendString(b, v.ExternalNodeID)
 	b = append(b, "\xb0ExternalVolumeID"...)
@@ -1116,17 +537,17 @@ func (v *CSIAttachment) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.LastError != nil {
 		b = append(b, "\xa9LastError"...)
-		if b, err = v.LastError.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("LastError", err)
+		if b, err = codec.AppendOther(b, &v.LastError); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xaaModifyTime"...)
-	b = msgp.AppendInt64(b, v.ModifyTime)
+	b = msgp.AppendInt64(b, int64(v.ModifyTime))
 	b = append(b, "\xacMountOptions"...)
 	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("MountOptions", err)
+		return b, err
 	}
 	b = append(b, "\xa9Namespace"...)
 	b = msgp.AppendString(b, v.Namespace)
@@ -1160,23 +581,23 @@ func (v *CSIAttachment) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIAttachment) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Namespace)
 	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.VolumeID)
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.PluginID)
 	case "ExternalVolumeID":
-		v.ExternalVolumeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ExternalVolumeID)
 	case "ExternalNodeID":
-		v.ExternalNodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ExternalNodeID)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
+		b, err = codec.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
+		b, err = codec.ReadString(b, &v.AttachmentMode)
 	case "ReadOnly":
-		v.ReadOnly, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.ReadOnly)
 	case "MountOptions":
 		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
 	case "VolumeContext":
@@ -1184,334 +605,21 @@ func (v *CSIAttachment) readField(name, b []byte) (_ []byte, known bool, err err
 	case "Secrets":
 		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
 	case "State":
-		v.State, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.State)
 	case "PublishContext":
 		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.PublishContext))
 	case "LastError":
-		b, err = codec.ReadPointer(b, &v.LastError, (*OperationError).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.LastError)
 	case "Found":
-		v.Found, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Found)
 	case "CreateTime":
-		v.CreateTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		v.ModifyTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.ModifyTime)
 	case "Call":
-		b, err = codec.ReadPointer(b, &v.Call, (*CSICall).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.Call)
 	default:
 		return v.Indexes.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIAttachmentOutcome) MsgpackSelf() any { return v }
-
-func (v *CSIAttachmentOutcome) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(12)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xa3Err"...)
-	if b, err = v.Err.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Err", err)
-	}
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xa8KeepCall"...)
-	b = msgp.AppendBool(b, v.KeepCall)
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	b = append(b, "\xa2Op"...)
-	b = msgp.AppendString(b, v.Op)
-	b = append(b, "\xaePublishContext"...)
-	b = codec.AppendStringMap(b, v.PublishContext)
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa8RowIndex"...)
-	b = msgp.AppendUint64(b, v.RowIndex)
-	b = append(b, "\xa8VolumeID"...)
-	b = msgp.AppendString(b, v.VolumeID)
-	return b, nil
-}
-
-func (v *CSIAttachmentOutcome) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIAttachmentOutcome{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIAttachmentOutcome) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	case "Op":
-		v.Op, b, err = codec.ReadString(b)
-	case "RowIndex":
-		v.RowIndex, b, err = codec.ReadUint[uint64](b)
-	case "PublishContext":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.PublishContext))
-	case "Err":
-		b, err = codec.ReadPointer(b, &v.Err, (*OperationError).DecodeMsgpack)
-	case "KeepCall":
-		v.KeepCall, b, err = codec.ReadBool(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIAttachmentsFound) MsgpackSelf() any { return v }
-
-func (v *CSIAttachmentsFound) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(6)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xabAttachments"...)
-	if b, err = codec.AppendPointers(b, v.Attachments, (*CSIAttachment).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Attachments", err)
-	}
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *CSIAttachmentsFound) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIAttachmentsFound{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIAttachmentsFound) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Attachments":
-		b, err = codec.ReadPointers(b, &v.Attachments, (*CSIAttachment).DecodeMsgpack)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSICall) MsgpackSelf() any { return v }
-
-func (v *CSICall) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(3)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	b = append(b, "\xa2Op"...)
-	b = msgp.AppendString(b, v.Op)
-	b = append(b, "\xa4Time"...)
-	b = msgp.AppendInt64(b, v.Time)
-	return b, nil
-}
-
-func (v *CSICall) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSICall{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSICall) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	case "Op":
-		v.Op, b, err = codec.ReadString(b)
-	case "Time":
-		v.Time, b, err = codec.ReadInt[int64](b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *CSICallNote) MsgpackSelf() any { return v }
-
-func (v *CSICallNote) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(12)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa7AllocID"...)
-	b = msgp.AppendString(b, v.AllocID)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xa4Call"...)
-	if b, err = v.Call.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Call", err)
-	}
-	b = append(b, "\xa3Err"...)
-	if b, err = v.Err.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Err", err)
-	}
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa8RowIndex"...)
-	b = msgp.AppendUint64(b, v.RowIndex)
-	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
-	b = append(b, "\xa8VolumeID"...)
-	b = msgp.AppendString(b, v.VolumeID)
-	return b, nil
-}
-
-func (v *CSICallNote) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSICallNote{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSICallNote) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
-	case "RowIndex":
-		v.RowIndex, b, err = codec.ReadUint[uint64](b)
-	case "Call":
-		b, err = codec.ReadPointer(b, &v.Call, (*CSICall).DecodeMsgpack)
-	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
-	case "Err":
-		b, err = codec.ReadPointer(b, &v.Err, (*OperationError).DecodeMsgpack)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSICapacityRange) MsgpackSelf() any { return v }
-
-func (v *CSICapacityRange) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(2)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xaaLimitBytes"...)
-	b = msgp.AppendInt64(b, v.LimitBytes)
-	b = append(b, "\xadRequiredBytes"...)
-	b = msgp.AppendInt64(b, v.RequiredBytes)
-	return b, nil
-}
-
-func (v *CSICapacityRange) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSICapacityRange{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSICapacityRange) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "RequiredBytes":
-		v.RequiredBytes, b, err = codec.ReadInt[int64](b)
-	case "LimitBytes":
-		v.LimitBytes, b, err = codec.ReadInt[int64](b)
-	default:
-		return b, false, nil
 	}
 	return b, true, err
 }
@@ -1546,33 +654,33 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaeAttachmentMode"...)
 	b = msgp.AppendString(b, string(v.AttachmentMode))
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
-	b = msgp.AppendInt64(b, v.CreateTime)
+	b = msgp.AppendInt64(b, int64(v.CreateTime))
 	if v.EndTime != 0 {
 		b = append(b, "\xa7EndTime"...)
-		b = msgp.AppendInt64(b, v.EndTime)
+		b = msgp.AppendInt64(b, int64(v.EndTime))
 	}
 	if v.ExpandBytes != 0 {
 		b = append(b, "\xabExpandBytes"...)
-		b = msgp.AppendInt64(b, v.ExpandBytes)
+		b = msgp.AppendInt64(b, int64(v.ExpandBytes))
 	}
 	if v.ExpandError != nil {
 		b = append(b, "\xabExpandError"...)
-		if b, err = v.ExpandError.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("ExpandError", err)
+		if b, err = codec.AppendOther(b, &v.ExpandError); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xaaGrantIndex"...)
-	b = msgp.AppendUint64(b, v.GrantIndex)
+	b = msgp.AppendUint64(b, uint64(v.GrantIndex))
 	b = append(b, "\xa9GrantTime"...)
-	b = msgp.AppendInt64(b, v.GrantTime)
+	b = msgp.AppendInt64(b, int64(v.GrantTime))
 	b = append(b, "\xa5JobID"...)
 	b = msgp.AppendString(b, v.JobID)
 	b = append(b, "\xa4Mode"...)
 	b = msgp.AppendString(b, v.Mode)
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xa9Namespace"...)
 	b = msgp.AppendString(b, v.Namespace)
 	b = append(b, "\xa6NodeID"...)
@@ -1585,8 +693,8 @@ func (v *CSIClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.ReleaseError != nil {
 		b = append(b, "\xacReleaseError"...)
-		if b, err = v.ReleaseError.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("ReleaseError", err)
+		if b, err = codec.AppendOther(b, &v.ReleaseError); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xa3Seq"...)
@@ -1611,45 +719,45 @@ func (v *CSIClaim) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIClaim) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Namespace)
 	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.VolumeID)
 	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.AllocID)
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.PluginID)
 	case "JobID":
-		v.JobID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.JobID)
 	case "TaskGroup":
-		v.TaskGroup, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.TaskGroup)
 	case "Mode":
-		v.Mode, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Mode)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
+		b, err = codec.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
+		b, err = codec.ReadString(b, &v.AttachmentMode)
 	case "State":
-		v.State, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.State)
 	case "Reason":
-		v.Reason, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Reason)
 	case "Seq":
-		v.Seq, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.Seq)
 	case "GrantIndex":
-		v.GrantIndex, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.GrantIndex)
 	case "CreateTime":
-		v.CreateTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.CreateTime)
 	case "GrantTime":
-		v.GrantTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.GrantTime)
 	case "EndTime":
-		v.EndTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.EndTime)
 	case "ExpandBytes":
-		v.ExpandBytes, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.ExpandBytes)
 	case "ExpandError":
-		b, err = codec.ReadPointer(b, &v.ExpandError, (*OperationError).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.ExpandError)
 	case "ReleaseError":
-		b, err = codec.ReadPointer(b, &v.ReleaseError, (*OperationError).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.ReleaseError)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -1722,7 +830,7 @@ func (v *CSIClaimGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.QueryOptions.MinIndex != 0 {
 		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
+		b = msgp.AppendUint64(b, uint64(v.QueryOptions.MinIndex))
 	}
 	if v.QueryOptions.Namespace != "" {
 		b = append(b, "\xa9Namespace"...)
@@ -1772,13 +880,13 @@ func (v *CSIClaimGetRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIClaimGetRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.VolumeID)
 	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.AllocID)
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "SecretID":
-		v.SecretID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.SecretID)
 	default:
 		return v.QueryOptions.readField(name, b)
 	}
@@ -1801,16 +909,16 @@ func (v *CSIClaimGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xaaAttachment"...)
 	if b, err = v.Attachment.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Attachment", err)
+		return b, err
 	}
 	b = append(b, "\xa7Blocked"...)
 	b = msgp.AppendString(b, v.Blocked)
 	b = append(b, "\xa5Claim"...)
 	if b, err = v.Claim.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Claim", err)
+		return b, err
 	}
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
+	b = msgp.AppendUint64(b, uint64(v.QueryMeta.Index))
 	b = append(b, "\xabKnownLeader"...)
 	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
 	b = append(b, "\xabLastContact"...)
@@ -1827,7 +935,7 @@ func (v *CSIClaimGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendBool(b, v.Ready)
 	b = append(b, "\xa6Volume"...)
 	if b, err = v.Volume.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Volume", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -1849,11 +957,11 @@ func (v *CSIClaimGetResponse) readField(name, b []byte) (_ []byte, known bool, e
 	case "Attachment":
 		b, err = codec.ReadPointer(b, &v.Attachment, (*CSIAttachment).DecodeMsgpack)
 	case "Ready":
-		v.Ready, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Ready)
 	case "Blocked":
-		v.Blocked, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Blocked)
 	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Provider)
 	default:
 		return v.QueryMeta.readField(name, b)
 	}
@@ -1888,134 +996,13 @@ func (v *CSIClaimKey) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIClaimKey) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Namespace)
 	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.VolumeID)
 	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.AllocID)
 	default:
 		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *CSIClaimListRequest) MsgpackSelf() any { return v }
-
-func (v *CSIClaimListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(15)
-	if !(v.QueryOptions.AllowStale) {
-		n--
-	}
-	if !(v.QueryOptions.Filter != "") {
-		n--
-	}
-	if !(v.QueryOptions.Forwarded) {
-		n--
-	}
-	if !(v.QueryOptions.MaxWait != 0) {
-		n--
-	}
-	if !(v.QueryOptions.MinIndex != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Namespace != "") {
-		n--
-	}
-	if !(v.QueryOptions.NextToken != "") {
-		n--
-	}
-	if !(v.QueryOptions.PerPage != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Prefix != "") {
-		n--
-	}
-	if !(v.QueryOptions.Region != "") {
-		n--
-	}
-	if !(v.QueryOptions.Reverse) {
-		n--
-	}
-	if !(v.QueryOptions.Sort != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	if v.QueryOptions.AllowStale {
-		b = append(b, "\xaaAllowStale"...)
-		b = msgp.AppendBool(b, v.QueryOptions.AllowStale)
-	}
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.QueryOptions.AuthToken)
-	if v.QueryOptions.Filter != "" {
-		b = append(b, "\xa6Filter"...)
-		b = msgp.AppendString(b, v.QueryOptions.Filter)
-	}
-	if v.QueryOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Forwarded)
-	}
-	if v.QueryOptions.MaxWait != 0 {
-		b = append(b, "\xa7MaxWait"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.MaxWait))
-	}
-	if v.QueryOptions.MinIndex != 0 {
-		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
-	}
-	if v.QueryOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.QueryOptions.Namespace)
-	}
-	if v.QueryOptions.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryOptions.NextToken)
-	}
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	if v.QueryOptions.PerPage != 0 {
-		b = append(b, "\xa7PerPage"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
-	}
-	if v.QueryOptions.Prefix != "" {
-		b = append(b, "\xa6Prefix"...)
-		b = msgp.AppendString(b, v.QueryOptions.Prefix)
-	}
-	if v.QueryOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.QueryOptions.Region)
-	}
-	if v.QueryOptions.Reverse {
-		b = append(b, "\xa7Reverse"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
-	}
-	if v.QueryOptions.Sort != "" {
-		b = append(b, "\xa4Sort"...)
-		b = msgp.AppendString(b, v.QueryOptions.Sort)
-	}
-	b = append(b, "\xa8VolumeID"...)
-	b = msgp.AppendString(b, v.VolumeID)
-	return b, nil
-}
-
-func (v *CSIClaimListRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIClaimListRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIClaimListRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	default:
-		return v.QueryOptions.readField(name, b)
 	}
 	return b, true, err
 }
@@ -2033,10 +1020,10 @@ func (v *CSIClaimListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Claims"...)
 	if b, err = codec.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Claims", err)
+		return b, err
 	}
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
+	b = msgp.AppendUint64(b, uint64(v.QueryMeta.Index))
 	b = append(b, "\xabKnownLeader"...)
 	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
 	b = append(b, "\xabLastContact"...)
@@ -2076,12 +1063,12 @@ func (v *CSIClaimQueueRow) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa7Classes"...)
 	if b, err = codec.AppendSlice(b, v.Classes, (*CSIClassCount).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Classes", err)
+		return b, err
 	}
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xa9Namespace"...)
 	b = msgp.AppendString(b, v.Namespace)
 	b = append(b, "\xa8VolumeID"...)
@@ -2100,9 +1087,9 @@ func (v *CSIClaimQueueRow) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIClaimQueueRow) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Namespace)
 	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.VolumeID)
 	case "Classes":
 		b, err = codec.ReadSlice(b, &v.Classes, (*CSIClassCount).DecodeMsgpack)
 	default:
@@ -2143,260 +1130,17 @@ func (v *CSIClassCount) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIClassCount) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
+		b, err = codec.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
+		b, err = codec.ReadString(b, &v.AttachmentMode)
 	case "Mode":
-		v.Mode, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Mode)
 	case "Granted":
-		v.Granted, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.Granted)
 	case "Waiting":
-		v.Waiting, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.Waiting)
 	default:
 		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *CSIControllerInfo) MsgpackSelf() any { return v }
-
-func (v *CSIControllerInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(14)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xb4SupportsAttachDetach"...)
-	b = msgp.AppendBool(b, v.SupportsAttachDetach)
-	b = append(b, "\xadSupportsClone"...)
-	b = msgp.AppendBool(b, v.SupportsClone)
-	b = append(b, "\xb1SupportsCondition"...)
-	b = msgp.AppendBool(b, v.SupportsCondition)
-	b = append(b, "\xb4SupportsCreateDelete"...)
-	b = msgp.AppendBool(b, v.SupportsCreateDelete)
-	b = append(b, "\xbcSupportsCreateDeleteSnapshot"...)
-	b = msgp.AppendBool(b, v.SupportsCreateDeleteSnapshot)
-	b = append(b, "\xaeSupportsExpand"...)
-	b = msgp.AppendBool(b, v.SupportsExpand)
-	b = append(b, "\xabSupportsGet"...)
-	b = msgp.AppendBool(b, v.SupportsGet)
-	b = append(b, "\xb3SupportsGetCapacity"...)
-	b = msgp.AppendBool(b, v.SupportsGetCapacity)
-	b = append(b, "\xb5SupportsListSnapshots"...)
-	b = msgp.AppendBool(b, v.SupportsListSnapshots)
-	b = append(b, "\xb3SupportsListVolumes"...)
-	b = msgp.AppendBool(b, v.SupportsListVolumes)
-	b = append(b, "\xd9 SupportsListVolumesAttachedNodes"...)
-	b = msgp.AppendBool(b, v.SupportsListVolumesAttachedNodes)
-	b = append(b, "\xaeSupportsModify"...)
-	b = msgp.AppendBool(b, v.SupportsModify)
-	b = append(b, "\xb6SupportsReadOnlyAttach"...)
-	b = msgp.AppendBool(b, v.SupportsReadOnlyAttach)
-	b = append(b, "\xbdSupportsSingleNodeMultiWriter"...)
-	b = msgp.AppendBool(b, v.SupportsSingleNodeMultiWriter)
-	return b, nil
-}
-
-func (v *CSIControllerInfo) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIControllerInfo{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIControllerInfo) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "SupportsCreateDelete":
-		v.SupportsCreateDelete, b, err = codec.ReadBool(b)
-	case "SupportsAttachDetach":
-		v.SupportsAttachDetach, b, err = codec.ReadBool(b)
-	case "SupportsListVolumes":
-		v.SupportsListVolumes, b, err = codec.ReadBool(b)
-	case "SupportsGetCapacity":
-		v.SupportsGetCapacity, b, err = codec.ReadBool(b)
-	case "SupportsCreateDeleteSnapshot":
-		v.SupportsCreateDeleteSnapshot, b, err = codec.ReadBool(b)
-	case "SupportsListSnapshots":
-		v.SupportsListSnapshots, b, err = codec.ReadBool(b)
-	case "SupportsClone":
-		v.SupportsClone, b, err = codec.ReadBool(b)
-	case "SupportsReadOnlyAttach":
-		v.SupportsReadOnlyAttach, b, err = codec.ReadBool(b)
-	case "SupportsExpand":
-		v.SupportsExpand, b, err = codec.ReadBool(b)
-	case "SupportsListVolumesAttachedNodes":
-		v.SupportsListVolumesAttachedNodes, b, err = codec.ReadBool(b)
-	case "SupportsCondition":
-		v.SupportsCondition, b, err = codec.ReadBool(b)
-	case "SupportsGet":
-		v.SupportsGet, b, err = codec.ReadBool(b)
-	case "SupportsSingleNodeMultiWriter":
-		v.SupportsSingleNodeMultiWriter, b, err = codec.ReadBool(b)
-	case "SupportsModify":
-		v.SupportsModify, b, err = codec.ReadBool(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *CSIDeletion) MsgpackSelf() any { return v }
-
-func (v *CSIDeletion) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(1)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
-	return b, nil
-}
-
-func (v *CSIDeletion) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIDeletion{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIDeletion) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *CSIForced) MsgpackSelf() any { return v }
-
-func (v *CSIForced) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa2By"...)
-	b = msgp.AppendString(b, v.By)
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	b = append(b, "\xa6Reason"...)
-	b = msgp.AppendString(b, v.Reason)
-	b = append(b, "\xa4Time"...)
-	b = msgp.AppendInt64(b, v.Time)
-	b = append(b, "\xa4What"...)
-	b = msgp.AppendString(b, v.What)
-	return b, nil
-}
-
-func (v *CSIForced) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIForced{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIForced) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	case "What":
-		v.What, b, err = codec.ReadString(b)
-	case "By":
-		v.By, b, err = codec.ReadString(b)
-	case "Reason":
-		v.Reason, b, err = codec.ReadString(b)
-	case "Time":
-		v.Time, b, err = codec.ReadInt[int64](b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *CSIHeldClaim) MsgpackSelf() any { return v }
-
-func (v *CSIHeldClaim) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(9)
-	if !(v.AccessMode != "") {
-		n--
-	}
-	if !(v.AttachmentMode != "") {
-		n--
-	}
-	if !(v.ExternalNodeID != "") {
-		n--
-	}
-	if !(v.ExternalVolumeID != "") {
-		n--
-	}
-	if !(v.PluginID != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	if v.AccessMode != "" {
-		b = append(b, "\xaaAccessMode"...)
-		b = msgp.AppendString(b, string(v.AccessMode))
-	}
-	b = append(b, "\xa7AllocID"...)
-	b = msgp.AppendString(b, v.CSIClaimKey.AllocID)
-	if v.AttachmentMode != "" {
-		b = append(b, "\xaeAttachmentMode"...)
-		b = msgp.AppendString(b, string(v.AttachmentMode))
-	}
-	if v.ExternalNodeID != "" {
-		b = append(b, "\xaeExternalNodeID"...)
-		b = msgp.AppendString(b, v.ExternalNodeID)
-	}
-	if v.ExternalVolumeID != "" {
-		b = append(b, "\xb0ExternalVolumeID"...)
-		b = msgp.AppendString(b, v.ExternalVolumeID)
-	}
-	b = append(b, "\xaaGrantIndex"...)
-	b = msgp.AppendUint64(b, v.GrantIndex)
-	b = append(b, "\xa9Namespace"...)
-	b = msgp.AppendString(b, v.CSIClaimKey.Namespace)
-	if v.PluginID != "" {
-		b = append(b, "\xa8PluginID"...)
-		b = msgp.AppendString(b, v.PluginID)
-	}
-	b = append(b, "\xa8VolumeID"...)
-	b = msgp.AppendString(b, v.CSIClaimKey.VolumeID)
-	return b, nil
-}
-
-func (v *CSIHeldClaim) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIHeldClaim{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIHeldClaim) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "GrantIndex":
-		v.GrantIndex, b, err = codec.ReadUint[uint64](b)
-	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
-	case "ExternalVolumeID":
-		v.ExternalVolumeID, b, err = codec.ReadString(b)
-	case "ExternalNodeID":
-		v.ExternalNodeID, b, err = codec.ReadString(b)
-	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
-	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
-	default:
-		return v.CSIClaimKey.readField(name, b)
 	}
 	return b, true, err
 }
@@ -2425,8 +1169,8 @@ func (v *CSIInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.AllocID)
 	if v.ControllerInfo != nil {
 		b = append(b, "\xaeControllerInfo"...)
-		if b, err = v.ControllerInfo.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("ControllerInfo", err)
+		if b, err = codec.AppendOther(b, &v.ControllerInfo); err != nil {
+			return b, err
 		}
 	}
 	if v.ExpandsOffline {
@@ -2444,7 +1188,7 @@ func (v *CSIInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.NodeInfo != nil {
 		b = append(b, "\xa8NodeInfo"...)
 		if b, err = v.NodeInfo.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("NodeInfo", err)
+			return b, err
 		}
 	}
 	b = append(b, "\xa8PluginID"...)
@@ -2458,7 +1202,7 @@ func (v *CSIInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb2RequiresTopologies"...)
 	b = msgp.AppendBool(b, v.RequiresTopologies)
 	b = append(b, "\xaaUpdateTime"...)
-	b = msgp.AppendInt64(b, v.UpdateTime)
+	b = msgp.AppendInt64(b, int64(v.UpdateTime))
 	return b, nil
 }
 
@@ -2473,66 +1217,31 @@ func (v *CSIInfo) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIInfo) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.PluginID)
 	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.AllocID)
 	case "Healthy":
-		v.Healthy, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Healthy)
 	case "HealthDescription":
-		v.HealthDescription, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.HealthDescription)
 	case "UpdateTime":
-		v.UpdateTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.UpdateTime)
 	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Provider)
 	case "ProviderVersion":
-		v.ProviderVersion, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ProviderVersion)
 	case "RequiresControllerPlugin":
-		v.RequiresControllerPlugin, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.RequiresControllerPlugin)
 	case "RequiresTopologies":
-		v.RequiresTopologies, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.RequiresTopologies)
 	case "ExpandsOffline":
-		v.ExpandsOffline, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.ExpandsOffline)
 	case "ControllerInfo":
-		b, err = codec.ReadPointer(b, &v.ControllerInfo, (*CSIControllerInfo).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.ControllerInfo)
 	case "NodeInfo":
 		b, err = codec.ReadPointer(b, &v.NodeInfo, (*CSINodeInfo).DecodeMsgpack)
 	case "FormerProvider":
-		v.FormerProvider, b, err = codec.ReadString(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *CSIInstanceKey) MsgpackSelf() any { return v }
-
-func (v *CSIInstanceKey) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(2)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa4Kind"...)
-	b = msgp.AppendString(b, string(v.Kind))
-	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.PluginID)
-	return b, nil
-}
-
-func (v *CSIInstanceKey) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIInstanceKey{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIInstanceKey) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
-	case "Kind":
-		v.Kind, b, err = codec.ReadText[CSIKind](b)
+		b, err = codec.ReadString(b, &v.FormerProvider)
 	default:
 		return b, false, nil
 	}
@@ -2565,102 +1274,11 @@ func (v *CSIMountOptions) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIMountOptions) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "FSType":
-		v.FSType, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.FSType)
 	case "MountFlags":
 		b, err = codec.ReadStrings(b, &v.MountFlags)
 	default:
 		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *CSINodeExpandOutcome) MsgpackSelf() any { return v }
-
-func (v *CSINodeExpandOutcome) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(13)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa7AllocID"...)
-	b = msgp.AppendString(b, v.AllocID)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xa5Bytes"...)
-	b = msgp.AppendInt64(b, v.Bytes)
-	b = append(b, "\xa8Capacity"...)
-	b = msgp.AppendInt64(b, v.Capacity)
-	b = append(b, "\xa3Err"...)
-	if b, err = v.Err.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Err", err)
-	}
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa8RowIndex"...)
-	b = msgp.AppendUint64(b, v.RowIndex)
-	b = append(b, "\xa8SecretID"...)
-	b = msgp.AppendString(b, v.SecretID)
-	b = append(b, "\xa8VolumeID"...)
-	b = msgp.AppendString(b, v.VolumeID)
-	return b, nil
-}
-
-func (v *CSINodeExpandOutcome) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSINodeExpandOutcome{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSINodeExpandOutcome) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
-	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	case "SecretID":
-		v.SecretID, b, err = codec.ReadString(b)
-	case "RowIndex":
-		v.RowIndex, b, err = codec.ReadUint[uint64](b)
-	case "Bytes":
-		v.Bytes, b, err = codec.ReadInt[int64](b)
-	case "Capacity":
-		v.Capacity, b, err = codec.ReadInt[int64](b)
-	case "Err":
-		b, err = codec.ReadPointer(b, &v.Err, (*OperationError).DecodeMsgpack)
-	default:
-		return v.WriteOptions.readField(name, b)
 	}
 	return b, true, err
 }
@@ -2675,12 +1293,12 @@ func (v *CSINodeInfo) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xb2AccessibleTopology"...)
 	if b, err = v.AccessibleTopology.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("AccessibleTopology", err)
+		return b, err
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
 	b = append(b, "\xaaMaxVolumes"...)
-	b = msgp.AppendInt64(b, v.MaxVolumes)
+	b = msgp.AppendInt64(b, int64(v.MaxVolumes))
 	b = append(b, "\xb7RequiresNodeStageVolume"...)
 	b = msgp.AppendBool(b, v.RequiresNodeStageVolume)
 	b = append(b, "\xb1SupportsCondition"...)
@@ -2705,21 +1323,21 @@ func (v *CSINodeInfo) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSINodeInfo) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		v.ID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ID)
 	case "MaxVolumes":
-		v.MaxVolumes, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.MaxVolumes)
 	case "AccessibleTopology":
 		b, err = codec.ReadPointer(b, &v.AccessibleTopology, (*CSITopology).DecodeMsgpack)
 	case "RequiresNodeStageVolume":
-		v.RequiresNodeStageVolume, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.RequiresNodeStageVolume)
 	case "SupportsStats":
-		v.SupportsStats, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.SupportsStats)
 	case "SupportsExpand":
-		v.SupportsExpand, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.SupportsExpand)
 	case "SupportsCondition":
-		v.SupportsCondition, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.SupportsCondition)
 	case "SupportsMountGroup":
-		v.SupportsMountGroup, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.SupportsMountGroup)
 	default:
 		return b, false, nil
 	}
@@ -2736,27 +1354,27 @@ func (v *CSIPlugin) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xabAllocations"...)
 	if b, err = codec.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Allocations", err)
+		return b, err
 	}
 	b = append(b, "\xb2ControllerRequired"...)
 	b = msgp.AppendBool(b, v.ControllerRequired)
 	b = append(b, "\xabControllers"...)
 	if b, err = codec.AppendMap(b, v.Controllers, (*CSIInfo).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Controllers", err)
+		return b, err
 	}
 	b = append(b, "\xb3ControllersExpected"...)
 	b = msgp.AppendInt64(b, int64(v.ControllersExpected))
 	b = append(b, "\xb2ControllersHealthy"...)
 	b = msgp.AppendInt64(b, int64(v.ControllersHealthy))
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xa5Nodes"...)
 	if b, err = codec.AppendMap(b, v.Nodes, (*CSIInfo).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Nodes", err)
+		return b, err
 	}
 	b = append(b, "\xadNodesExpected"...)
 	b = msgp.AppendInt64(b, int64(v.NodesExpected))
@@ -2780,307 +1398,29 @@ func (v *CSIPlugin) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIPlugin) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		v.ID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ID)
 	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Provider)
 	case "Version":
-		v.Version, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Version)
 	case "ControllerRequired":
-		v.ControllerRequired, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.ControllerRequired)
 	case "Controllers":
-		b, err = codec.ReadMap(b, &v.Controllers, func(e **CSIInfo, b []byte) ([]byte, error) { return codec.ReadPointer(b, e, (*CSIInfo).DecodeMsgpack) })
+		b, err = codec.ReadMap(b, &v.Controllers, (*CSIInfo).DecodeMsgpack)
 	case "Nodes":
-		b, err = codec.ReadMap(b, &v.Nodes, func(e **CSIInfo, b []byte) ([]byte, error) { return codec.ReadPointer(b, e, (*CSIInfo).DecodeMsgpack) })
+		b, err = codec.ReadMap(b, &v.Nodes, (*CSIInfo).DecodeMsgpack)
 	case "Allocations":
 		b, err = codec.ReadPointers(b, &v.Allocations, (*AllocListStub).DecodeMsgpack)
 	case "ControllersHealthy":
-		v.ControllersHealthy, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.ControllersHealthy)
 	case "ControllersExpected":
-		v.ControllersExpected, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.ControllersExpected)
 	case "NodesHealthy":
-		v.NodesHealthy, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.NodesHealthy)
 	case "NodesExpected":
-		v.NodesExpected, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.NodesExpected)
 	default:
 		return v.Indexes.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIPluginConfig) MsgpackSelf() any { return v }
-
-func (v *CSIPluginConfig) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(7)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xaeFormerProvider"...)
-	b = msgp.AppendString(b, v.FormerProvider)
-	b = append(b, "\xabHangTimeout"...)
-	b = msgp.AppendInt64(b, int64(v.HangTimeout))
-	b = append(b, "\xadHealthTimeout"...)
-	b = msgp.AppendInt64(b, int64(v.HealthTimeout))
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	b = append(b, "\xa8MountDir"...)
-	b = msgp.AppendString(b, v.MountDir)
-	b = append(b, "\xb3StagePublishBaseDir"...)
-	b = msgp.AppendString(b, v.StagePublishBaseDir)
-	b = append(b, "\xa4Type"...)
-	b = msgp.AppendString(b, v.Type)
-	return b, nil
-}
-
-func (v *CSIPluginConfig) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIPluginConfig{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIPluginConfig) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	case "Type":
-		v.Type, b, err = codec.ReadString(b)
-	case "MountDir":
-		v.MountDir, b, err = codec.ReadString(b)
-	case "StagePublishBaseDir":
-		v.StagePublishBaseDir, b, err = codec.ReadString(b)
-	case "HealthTimeout":
-		v.HealthTimeout, b, err = codec.ReadInt[time.Duration](b)
-	case "HangTimeout":
-		v.HangTimeout, b, err = codec.ReadInt[time.Duration](b)
-	case "FormerProvider":
-		v.FormerProvider, b, err = codec.ReadString(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *CSIPluginCountRow) MsgpackSelf() any { return v }
-
-func (v *CSIPluginCountRow) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
-	b = append(b, "\xa4Kind"...)
-	b = msgp.AppendString(b, string(v.Kind))
-	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
-	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.PluginID)
-	b = append(b, "\xa5Tally"...)
-	if b, err = v.Tally.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Tally", err)
-	}
-	return b, nil
-}
-
-func (v *CSIPluginCountRow) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIPluginCountRow{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIPluginCountRow) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
-	case "Kind":
-		v.Kind, b, err = codec.ReadText[CSIKind](b)
-	case "Tally":
-		b, err = (&v.Tally).DecodeMsgpack(b)
-	default:
-		return v.Indexes.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIPluginDeleteRequest) MsgpackSelf() any { return v }
-
-func (v *CSIPluginDeleteRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(6)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *CSIPluginDeleteRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIPluginDeleteRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIPluginDeleteRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIPluginGetRequest) MsgpackSelf() any { return v }
-
-func (v *CSIPluginGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(14)
-	if !(v.QueryOptions.AllowStale) {
-		n--
-	}
-	if !(v.QueryOptions.Filter != "") {
-		n--
-	}
-	if !(v.QueryOptions.Forwarded) {
-		n--
-	}
-	if !(v.QueryOptions.MaxWait != 0) {
-		n--
-	}
-	if !(v.QueryOptions.MinIndex != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Namespace != "") {
-		n--
-	}
-	if !(v.QueryOptions.NextToken != "") {
-		n--
-	}
-	if !(v.QueryOptions.PerPage != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Prefix != "") {
-		n--
-	}
-	if !(v.QueryOptions.Region != "") {
-		n--
-	}
-	if !(v.QueryOptions.Reverse) {
-		n--
-	}
-	if !(v.QueryOptions.Sort != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	if v.QueryOptions.AllowStale {
-		b = append(b, "\xaaAllowStale"...)
-		b = msgp.AppendBool(b, v.QueryOptions.AllowStale)
-	}
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.QueryOptions.AuthToken)
-	if v.QueryOptions.Filter != "" {
-		b = append(b, "\xa6Filter"...)
-		b = msgp.AppendString(b, v.QueryOptions.Filter)
-	}
-	if v.QueryOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Forwarded)
-	}
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	if v.QueryOptions.MaxWait != 0 {
-		b = append(b, "\xa7MaxWait"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.MaxWait))
-	}
-	if v.QueryOptions.MinIndex != 0 {
-		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
-	}
-	if v.QueryOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.QueryOptions.Namespace)
-	}
-	if v.QueryOptions.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryOptions.NextToken)
-	}
-	if v.QueryOptions.PerPage != 0 {
-		b = append(b, "\xa7PerPage"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
-	}
-	if v.QueryOptions.Prefix != "" {
-		b = append(b, "\xa6Prefix"...)
-		b = msgp.AppendString(b, v.QueryOptions.Prefix)
-	}
-	if v.QueryOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.QueryOptions.Region)
-	}
-	if v.QueryOptions.Reverse {
-		b = append(b, "\xa7Reverse"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
-	}
-	if v.QueryOptions.Sort != "" {
-		b = append(b, "\xa4Sort"...)
-		b = msgp.AppendString(b, v.QueryOptions.Sort)
-	}
-	return b, nil
-}
-
-func (v *CSIPluginGetRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIPluginGetRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIPluginGetRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	default:
-		return v.QueryOptions.readField(name, b)
 	}
 	return b, true, err
 }
@@ -3097,7 +1437,7 @@ func (v *CSIPluginGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
+	b = msgp.AppendUint64(b, uint64(v.QueryMeta.Index))
 	b = append(b, "\xabKnownLeader"...)
 	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
 	b = append(b, "\xabLastContact"...)
@@ -3108,7 +1448,7 @@ func (v *CSIPluginGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa6Plugin"...)
 	if b, err = v.Plugin.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Plugin", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -3161,12 +1501,12 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.CSIInfo.AllocID)
 	if v.CSIInfo.ControllerInfo != nil {
 		b = append(b, "\xaeControllerInfo"...)
-		if b, err = v.CSIInfo.ControllerInfo.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("ControllerInfo", err)
+		if b, err = codec.AppendOther(b, &v.CSIInfo.ControllerInfo); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	if v.DownWithNode {
 		b = append(b, "\xacDownWithNode"...)
 		b = msgp.AppendBool(b, v.DownWithNode)
@@ -3186,13 +1526,13 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa4Kind"...)
 	b = msgp.AppendString(b, string(v.Kind))
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xa6NodeID"...)
 	b = msgp.AppendString(b, v.NodeID)
 	if v.CSIInfo.NodeInfo != nil {
 		b = append(b, "\xa8NodeInfo"...)
 		if b, err = v.CSIInfo.NodeInfo.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("NodeInfo", err)
+			return b, err
 		}
 	}
 	if v.OtherDriver {
@@ -3210,7 +1550,7 @@ func (v *CSIPluginInstance) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb2RequiresTopologies"...)
 	b = msgp.AppendBool(b, v.CSIInfo.RequiresTopologies)
 	b = append(b, "\xaaUpdateTime"...)
-	b = msgp.AppendInt64(b, v.CSIInfo.UpdateTime)
+	b = msgp.AppendInt64(b, int64(v.CSIInfo.UpdateTime))
 	return b, nil
 }
 
@@ -3225,234 +1565,18 @@ func (v *CSIPluginInstance) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIPluginInstance) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Kind":
-		v.Kind, b, err = codec.ReadText[CSIKind](b)
+		b, err = codec.ReadString(b, &v.Kind)
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "OtherDriver":
-		v.OtherDriver, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.OtherDriver)
 	case "DownWithNode":
-		v.DownWithNode, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.DownWithNode)
 	default:
 		if b, known, err = v.CSIInfo.readField(name, b); known {
 			return b, true, err
 		}
 		return v.Indexes.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIPluginListResponse) MsgpackSelf() any { return v }
-
-func (v *CSIPluginListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	b = append(b, "\xa7Plugins"...)
-	if b, err = codec.AppendPointers(b, v.Plugins, (*CSIPluginListStub).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Plugins", err)
-	}
-	return b, nil
-}
-
-func (v *CSIPluginListResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIPluginListResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIPluginListResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Plugins":
-		b, err = codec.ReadPointers(b, &v.Plugins, (*CSIPluginListStub).DecodeMsgpack)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIPluginListStub) MsgpackSelf() any { return v }
-
-func (v *CSIPluginListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(9)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xb2ControllerRequired"...)
-	b = msgp.AppendBool(b, v.ControllerRequired)
-	b = append(b, "\xb3ControllersExpected"...)
-	b = msgp.AppendInt64(b, int64(v.ControllersExpected))
-	b = append(b, "\xb2ControllersHealthy"...)
-	b = msgp.AppendInt64(b, int64(v.ControllersHealthy))
-	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
-	b = append(b, "\xadNodesExpected"...)
-	b = msgp.AppendInt64(b, int64(v.NodesExpected))
-	b = append(b, "\xacNodesHealthy"...)
-	b = msgp.AppendInt64(b, int64(v.NodesHealthy))
-	b = append(b, "\xa8Provider"...)
-	b = msgp.AppendString(b, v.Provider)
-	return b, nil
-}
-
-func (v *CSIPluginListStub) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIPluginListStub{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIPluginListStub) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
-	case "ControllerRequired":
-		v.ControllerRequired, b, err = codec.ReadBool(b)
-	case "ControllersHealthy":
-		v.ControllersHealthy, b, err = codec.ReadInt[int](b)
-	case "ControllersExpected":
-		v.ControllersExpected, b, err = codec.ReadInt[int](b)
-	case "NodesHealthy":
-		v.NodesHealthy, b, err = codec.ReadInt[int](b)
-	case "NodesExpected":
-		v.NodesExpected, b, err = codec.ReadInt[int](b)
-	default:
-		return v.Indexes.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIPluginRow) MsgpackSelf() any { return v }
-
-func (v *CSIPluginRow) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(11)
-	if !(v.ExpandsOffline) {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xb2ControllerRequired"...)
-	b = msgp.AppendBool(b, v.ControllerRequired)
-	b = append(b, "\xaeControllerSeen"...)
-	b = msgp.AppendBool(b, v.ControllerSeen)
-	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
-	if v.ExpandsOffline {
-		b = append(b, "\xaeExpandsOffline"...)
-		b = msgp.AppendBool(b, v.ExpandsOffline)
-	}
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	b = append(b, "\xa5Known"...)
-	b = msgp.AppendBool(b, v.Known)
-	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
-	b = append(b, "\xa8Provider"...)
-	b = msgp.AppendString(b, v.Provider)
-	b = append(b, "\xb4SupportsAttachDetach"...)
-	b = msgp.AppendBool(b, v.SupportsAttachDetach)
-	b = append(b, "\xb0SupportsReadOnly"...)
-	b = msgp.AppendBool(b, v.SupportsReadOnly)
-	b = append(b, "\xa7Version"...)
-	b = msgp.AppendString(b, v.Version)
-	return b, nil
-}
-
-func (v *CSIPluginRow) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIPluginRow{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIPluginRow) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
-	case "Version":
-		v.Version, b, err = codec.ReadString(b)
-	case "Known":
-		v.Known, b, err = codec.ReadBool(b)
-	case "ControllerRequired":
-		v.ControllerRequired, b, err = codec.ReadBool(b)
-	case "ControllerSeen":
-		v.ControllerSeen, b, err = codec.ReadBool(b)
-	case "SupportsAttachDetach":
-		v.SupportsAttachDetach, b, err = codec.ReadBool(b)
-	case "SupportsReadOnly":
-		v.SupportsReadOnly, b, err = codec.ReadBool(b)
-	case "ExpandsOffline":
-		v.ExpandsOffline, b, err = codec.ReadBool(b)
-	default:
-		return v.Indexes.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIPluginTally) MsgpackSelf() any { return v }
-
-func (v *CSIPluginTally) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(3)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa7Healthy"...)
-	b = msgp.AppendInt64(b, int64(v.Healthy))
-	b = append(b, "\xa9Instances"...)
-	b = msgp.AppendInt64(b, int64(v.Instances))
-	b = append(b, "\xa4Runs"...)
-	b = msgp.AppendInt64(b, int64(v.Runs))
-	return b, nil
-}
-
-func (v *CSIPluginTally) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIPluginTally{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIPluginTally) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Instances":
-		v.Instances, b, err = codec.ReadInt[int](b)
-	case "Healthy":
-		v.Healthy, b, err = codec.ReadInt[int](b)
-	case "Runs":
-		v.Runs, b, err = codec.ReadInt[int](b)
-	default:
-		return b, false, nil
 	}
 	return b, true, err
 }
@@ -3482,84 +1606,6 @@ func (v *CSITopology) readField(name, b []byte) (_ []byte, known bool, err error
 	switch string(name) {
 	case "Segments":
 		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Segments))
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *CSITopologyRequest) MsgpackSelf() any { return v }
-
-func (v *CSITopologyRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(2)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9Preferred"...)
-	if b, err = codec.AppendPointers(b, v.Preferred, (*CSITopology).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Preferred", err)
-	}
-	b = append(b, "\xa8Required"...)
-	if b, err = codec.AppendPointers(b, v.Required, (*CSITopology).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Required", err)
-	}
-	return b, nil
-}
-
-func (v *CSITopologyRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSITopologyRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSITopologyRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Required":
-		b, err = codec.ReadPointers(b, &v.Required, (*CSITopology).DecodeMsgpack)
-	case "Preferred":
-		b, err = codec.ReadPointers(b, &v.Preferred, (*CSITopology).DecodeMsgpack)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *CSITurnedReadOnly) MsgpackSelf() any { return v }
-
-func (v *CSITurnedReadOnly) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(3)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa7AllocID"...)
-	b = msgp.AppendString(b, v.AllocID)
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	b = append(b, "\xa4Time"...)
-	b = msgp.AppendInt64(b, v.Time)
-	return b, nil
-}
-
-func (v *CSITurnedReadOnly) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSITurnedReadOnly{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSITurnedReadOnly) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
-	case "Time":
-		v.Time, b, err = codec.ReadInt[int64](b)
 	default:
 		return b, false, nil
 	}
@@ -3597,24 +1643,24 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	if v.Call != nil {
 		b = append(b, "\xa4Call"...)
-		if b, err = v.Call.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("Call", err)
+		if b, err = codec.AppendOther(b, &v.Call); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xa8Capacity"...)
-	b = msgp.AppendInt64(b, v.Capacity)
+	b = msgp.AppendInt64(b, int64(v.Capacity))
 	b = append(b, "\xa7CloneID"...)
 	b = msgp.AppendString(b, v.CloneID)
 	b = append(b, "\xa7Context"...)
 	b = codec.AppendStringMap(b, v.Context)
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
-	b = msgp.AppendInt64(b, v.CreateTime)
+	b = msgp.AppendInt64(b, int64(v.CreateTime))
 	if v.Deletion != nil {
 		b = append(b, "\xa8Deletion"...)
-		if b, err = v.Deletion.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("Deletion", err)
+		if b, err = codec.AppendOther(b, &v.Deletion); err != nil {
+			return b, err
 		}
 	}
 	if v.ExpandPending {
@@ -3625,25 +1671,25 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ExternalID)
 	if v.Forced != nil {
 		b = append(b, "\xa6Forced"...)
-		if b, err = v.Forced.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("Forced", err)
+		if b, err = codec.AppendOther(b, &v.Forced); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
 	if v.LastError != nil {
 		b = append(b, "\xa9LastError"...)
-		if b, err = v.LastError.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("LastError", err)
+		if b, err = codec.AppendOther(b, &v.LastError); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xaaModifyTime"...)
-	b = msgp.AppendInt64(b, v.ModifyTime)
+	b = msgp.AppendInt64(b, int64(v.ModifyTime))
 	b = append(b, "\xacMountOptions"...)
 	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("MountOptions", err)
+		return b, err
 	}
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.Name)
@@ -3651,7 +1697,7 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Namespace)
 	if v.NodeExpandBytes != 0 {
 		b = append(b, "\xafNodeExpandBytes"...)
-		b = msgp.AppendInt64(b, v.NodeExpandBytes)
+		b = msgp.AppendInt64(b, int64(v.NodeExpandBytes))
 	}
 	b = append(b, "\xaaParameters"...)
 	b = codec.AppendStringMap(b, v.Parameters)
@@ -3659,15 +1705,15 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.PluginID)
 	b = append(b, "\xb5RequestedCapabilities"...)
 	if b, err = codec.AppendPointers(b, v.RequestedCapabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("RequestedCapabilities", err)
+		return b, err
 	}
 	b = append(b, "\xb4RequestedCapacityMax"...)
-	b = msgp.AppendInt64(b, v.RequestedCapacityMax)
+	b = msgp.AppendInt64(b, int64(v.RequestedCapacityMax))
 	b = append(b, "\xb4RequestedCapacityMin"...)
-	b = msgp.AppendInt64(b, v.RequestedCapacityMin)
+	b = msgp.AppendInt64(b, int64(v.RequestedCapacityMin))
 	b = append(b, "\xb3RequestedTopologies"...)
-	if b, err = v.RequestedTopologies.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("RequestedTopologies", err)
+	if b, err = codec.AppendOther(b, &v.RequestedTopologies); err != nil {
+		return b, err
 	}
 	b = append(b, "\xa7Secrets"...)
 	b = codec.AppendStringMap(b, v.Secrets)
@@ -3677,12 +1723,12 @@ func (v *CSIVolume) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.State)
 	b = append(b, "\xaaTopologies"...)
 	if b, err = codec.AppendPointers(b, v.Topologies, (*CSITopology).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Topologies", err)
+		return b, err
 	}
 	if v.TurnedReadOnly != nil {
 		b = append(b, "\xaeTurnedReadOnly"...)
-		if b, err = v.TurnedReadOnly.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("TurnedReadOnly", err)
+		if b, err = codec.AppendOther(b, &v.TurnedReadOnly); err != nil {
+			return b, err
 		}
 	}
 	return b, nil
@@ -3699,25 +1745,25 @@ func (v *CSIVolume) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		v.ID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ID)
 	case "Name":
-		v.Name, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Name)
 	case "ExternalID":
-		v.ExternalID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ExternalID)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Namespace)
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.PluginID)
 	case "State":
-		v.State, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.State)
 	case "LastError":
-		b, err = codec.ReadPointer(b, &v.LastError, (*OperationError).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.LastError)
 	case "ExpandPending":
-		v.ExpandPending, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.ExpandPending)
 	case "NodeExpandBytes":
-		v.NodeExpandBytes, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.NodeExpandBytes)
 	case "RequestedTopologies":
-		b, err = codec.ReadPointer(b, &v.RequestedTopologies, (*CSITopologyRequest).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.RequestedTopologies)
 	case "Topologies":
 		b, err = codec.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
 	case "MountOptions":
@@ -3729,29 +1775,29 @@ func (v *CSIVolume) readField(name, b []byte) (_ []byte, known bool, err error) 
 	case "Context":
 		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Context))
 	case "Capacity":
-		v.Capacity, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.Capacity)
 	case "RequestedCapacityMin":
-		v.RequestedCapacityMin, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.RequestedCapacityMin)
 	case "RequestedCapacityMax":
-		v.RequestedCapacityMax, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.RequestedCapacityMax)
 	case "RequestedCapabilities":
 		b, err = codec.ReadPointers(b, &v.RequestedCapabilities, (*CSIVolumeCapability).DecodeMsgpack)
 	case "CloneID":
-		v.CloneID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.CloneID)
 	case "SnapshotID":
-		v.SnapshotID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.SnapshotID)
 	case "CreateTime":
-		v.CreateTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		v.ModifyTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.ModifyTime)
 	case "Call":
-		b, err = codec.ReadPointer(b, &v.Call, (*CSICall).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.Call)
 	case "Forced":
-		b, err = codec.ReadPointer(b, &v.Forced, (*CSIForced).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.Forced)
 	case "TurnedReadOnly":
-		b, err = codec.ReadPointer(b, &v.TurnedReadOnly, (*CSITurnedReadOnly).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.TurnedReadOnly)
 	case "Deletion":
-		b, err = codec.ReadPointer(b, &v.Deletion, (*CSIDeletion).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.Deletion)
 	default:
 		return v.Indexes.readField(name, b)
 	}
@@ -3784,9 +1830,9 @@ func (v *CSIVolumeCapability) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIVolumeCapability) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
+		b, err = codec.ReadString(b, &v.AttachmentMode)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
+		b, err = codec.ReadString(b, &v.AccessMode)
 	default:
 		return b, false, nil
 	}
@@ -3817,7 +1863,7 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa6Claims"...)
 	if b, err = codec.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Claims", err)
+		return b, err
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -3831,7 +1877,7 @@ func (v *CSIVolumeClaimRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.NodeID)
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -3855,9 +1901,9 @@ func (v *CSIVolumeClaimRequest) readField(name, b []byte) (_ []byte, known bool,
 	case "Claims":
 		b, err = codec.ReadPointers(b, &v.Claims, (*CSIClaim).DecodeMsgpack)
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "SecretID":
-		v.SecretID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.SecretID)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -3874,10 +1920,10 @@ func (v *CSIVolumeClaimResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Claims"...)
 	if b, err = codec.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Claims", err)
+		return b, err
 	}
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
+	b = msgp.AppendUint64(b, uint64(v.WriteMeta.Index))
 	return b, nil
 }
 
@@ -3893,250 +1939,6 @@ func (v *CSIVolumeClaimResponse) readField(name, b []byte) (_ []byte, known bool
 	switch string(name) {
 	case "Claims":
 		b, err = codec.ReadPointers(b, &v.Claims, (*CSIClaim).DecodeMsgpack)
-	default:
-		return v.WriteMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIVolumeDeleteRequest) MsgpackSelf() any { return v }
-
-func (v *CSIVolumeDeleteRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(7)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
-	return b, nil
-}
-
-func (v *CSIVolumeDeleteRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIVolumeDeleteRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIVolumeDeleteRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIVolumeDeregisterRequest) MsgpackSelf() any { return v }
-
-func (v *CSIVolumeDeregisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(7)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xa5Force"...)
-	b = msgp.AppendBool(b, v.Force)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *CSIVolumeDeregisterRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIVolumeDeregisterRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIVolumeDeregisterRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	case "Force":
-		v.Force, b, err = codec.ReadBool(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIVolumeDetachRequest) MsgpackSelf() any { return v }
-
-func (v *CSIVolumeDetachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(10)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xa2By"...)
-	b = msgp.AppendString(b, v.By)
-	b = append(b, "\xa5Force"...)
-	b = msgp.AppendBool(b, v.Force)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	b = append(b, "\xa6Reason"...)
-	b = msgp.AppendString(b, v.Reason)
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa8VolumeID"...)
-	b = msgp.AppendString(b, v.VolumeID)
-	return b, nil
-}
-
-func (v *CSIVolumeDetachRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIVolumeDetachRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIVolumeDetachRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	case "Force":
-		v.Force, b, err = codec.ReadBool(b)
-	case "Reason":
-		v.Reason, b, err = codec.ReadString(b)
-	case "By":
-		v.By, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIVolumeDetachResponse) MsgpackSelf() any { return v }
-
-func (v *CSIVolumeDetachResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(3)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa6Detail"...)
-	b = msgp.AppendString(b, v.Detail)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
-	b = append(b, "\xa5Proof"...)
-	b = msgp.AppendString(b, v.Proof)
-	return b, nil
-}
-
-func (v *CSIVolumeDetachResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIVolumeDetachResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIVolumeDetachResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Proof":
-		v.Proof, b, err = codec.ReadString(b)
-	case "Detail":
-		v.Detail, b, err = codec.ReadString(b)
 	default:
 		return v.WriteMeta.readField(name, b)
 	}
@@ -4188,13 +1990,13 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, string(v.AccessMode))
 	b = append(b, "\xabAllocations"...)
 	if b, err = codec.AppendPointers(b, v.Allocations, (*AllocListStub).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Allocations", err)
+		return b, err
 	}
 	b = append(b, "\xaeAttachmentMode"...)
 	b = msgp.AppendString(b, string(v.AttachmentMode))
 	b = append(b, "\xabAttachments"...)
 	if b, err = codec.AppendPointers(b, v.Attachments, (*CSIAttachment).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Attachments", err)
+		return b, err
 	}
 	if v.Blocked != "" {
 		b = append(b, "\xa7Blocked"...)
@@ -4202,15 +2004,15 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.CSIVolume.Call != nil {
 		b = append(b, "\xa4Call"...)
-		if b, err = v.CSIVolume.Call.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("Call", err)
+		if b, err = codec.AppendOther(b, &v.CSIVolume.Call); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xa8Capacity"...)
-	b = msgp.AppendInt64(b, v.CSIVolume.Capacity)
+	b = msgp.AppendInt64(b, int64(v.CSIVolume.Capacity))
 	b = append(b, "\xa6Claims"...)
 	if b, err = codec.AppendPointers(b, v.Claims, (*CSIClaim).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Claims", err)
+		return b, err
 	}
 	b = append(b, "\xa7CloneID"...)
 	b = msgp.AppendString(b, v.CSIVolume.CloneID)
@@ -4223,13 +2025,13 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb2ControllersHealthy"...)
 	b = msgp.AppendInt64(b, int64(v.ControllersHealthy))
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.CSIVolume.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.CSIVolume.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
-	b = msgp.AppendInt64(b, v.CSIVolume.CreateTime)
+	b = msgp.AppendInt64(b, int64(v.CSIVolume.CreateTime))
 	if v.CSIVolume.Deletion != nil {
 		b = append(b, "\xa8Deletion"...)
-		if b, err = v.CSIVolume.Deletion.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("Deletion", err)
+		if b, err = codec.AppendOther(b, &v.CSIVolume.Deletion); err != nil {
+			return b, err
 		}
 	}
 	if v.ExpandBlocked != "" {
@@ -4244,25 +2046,25 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.CSIVolume.ExternalID)
 	if v.CSIVolume.Forced != nil {
 		b = append(b, "\xa6Forced"...)
-		if b, err = v.CSIVolume.Forced.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("Forced", err)
+		if b, err = codec.AppendOther(b, &v.CSIVolume.Forced); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.CSIVolume.ID)
 	if v.CSIVolume.LastError != nil {
 		b = append(b, "\xa9LastError"...)
-		if b, err = v.CSIVolume.LastError.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("LastError", err)
+		if b, err = codec.AppendOther(b, &v.CSIVolume.LastError); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.CSIVolume.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.CSIVolume.Indexes.ModifyIndex))
 	b = append(b, "\xaaModifyTime"...)
-	b = msgp.AppendInt64(b, v.CSIVolume.ModifyTime)
+	b = msgp.AppendInt64(b, int64(v.CSIVolume.ModifyTime))
 	b = append(b, "\xacMountOptions"...)
 	if b, err = v.CSIVolume.MountOptions.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("MountOptions", err)
+		return b, err
 	}
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.CSIVolume.Name)
@@ -4270,7 +2072,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.CSIVolume.Namespace)
 	if v.CSIVolume.NodeExpandBytes != 0 {
 		b = append(b, "\xafNodeExpandBytes"...)
-		b = msgp.AppendInt64(b, v.CSIVolume.NodeExpandBytes)
+		b = msgp.AppendInt64(b, int64(v.CSIVolume.NodeExpandBytes))
 	}
 	b = append(b, "\xadNodesExpected"...)
 	b = msgp.AppendInt64(b, int64(v.NodesExpected))
@@ -4286,19 +2088,19 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.ProviderVersion)
 	b = append(b, "\xaaReadAllocs"...)
 	if b, err = codec.AppendMap(b, v.ReadAllocs, (*AllocListStub).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("ReadAllocs", err)
+		return b, err
 	}
 	b = append(b, "\xb5RequestedCapabilities"...)
 	if b, err = codec.AppendPointers(b, v.CSIVolume.RequestedCapabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("RequestedCapabilities", err)
+		return b, err
 	}
 	b = append(b, "\xb4RequestedCapacityMax"...)
-	b = msgp.AppendInt64(b, v.CSIVolume.RequestedCapacityMax)
+	b = msgp.AppendInt64(b, int64(v.CSIVolume.RequestedCapacityMax))
 	b = append(b, "\xb4RequestedCapacityMin"...)
-	b = msgp.AppendInt64(b, v.CSIVolume.RequestedCapacityMin)
+	b = msgp.AppendInt64(b, int64(v.CSIVolume.RequestedCapacityMin))
 	b = append(b, "\xb3RequestedTopologies"...)
-	if b, err = v.CSIVolume.RequestedTopologies.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("RequestedTopologies", err)
+	if b, err = codec.AppendOther(b, &v.CSIVolume.RequestedTopologies); err != nil {
+		return b, err
 	}
 	b = append(b, "\xabSchedulable"...)
 	b = msgp.AppendBool(b, v.Schedulable)
@@ -4310,12 +2112,12 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.CSIVolume.State)
 	b = append(b, "\xaaTopologies"...)
 	if b, err = codec.AppendPointers(b, v.CSIVolume.Topologies, (*CSITopology).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Topologies", err)
+		return b, err
 	}
 	if v.CSIVolume.TurnedReadOnly != nil {
 		b = append(b, "\xaeTurnedReadOnly"...)
-		if b, err = v.CSIVolume.TurnedReadOnly.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("TurnedReadOnly", err)
+		if b, err = codec.AppendOther(b, &v.CSIVolume.TurnedReadOnly); err != nil {
+			return b, err
 		}
 	}
 	if len(v.WaitingJobs) != 0 {
@@ -4328,7 +2130,7 @@ func (v *CSIVolumeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xabWriteAllocs"...)
 	if b, err = codec.AppendMap(b, v.WriteAllocs, (*AllocListStub).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("WriteAllocs", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -4344,17 +2146,13 @@ func (v *CSIVolumeDetail) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIVolumeDetail) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
+		b, err = codec.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
+		b, err = codec.ReadString(b, &v.AttachmentMode)
 	case "ReadAllocs":
-		b, err = codec.ReadMap(b, &v.ReadAllocs, func(e **AllocListStub, b []byte) ([]byte, error) {
-			return codec.ReadPointer(b, e, (*AllocListStub).DecodeMsgpack)
-		})
+		b, err = codec.ReadMap(b, &v.ReadAllocs, (*AllocListStub).DecodeMsgpack)
 	case "WriteAllocs":
-		b, err = codec.ReadMap(b, &v.WriteAllocs, func(e **AllocListStub, b []byte) ([]byte, error) {
-			return codec.ReadPointer(b, e, (*AllocListStub).DecodeMsgpack)
-		})
+		b, err = codec.ReadMap(b, &v.WriteAllocs, (*AllocListStub).DecodeMsgpack)
 	case "Allocations":
 		b, err = codec.ReadPointers(b, &v.Allocations, (*AllocListStub).DecodeMsgpack)
 	case "Claims":
@@ -4362,354 +2160,31 @@ func (v *CSIVolumeDetail) readField(name, b []byte) (_ []byte, known bool, err e
 	case "Attachments":
 		b, err = codec.ReadPointers(b, &v.Attachments, (*CSIAttachment).DecodeMsgpack)
 	case "Schedulable":
-		v.Schedulable, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Schedulable)
 	case "Blocked":
-		v.Blocked, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Blocked)
 	case "Warnings":
 		b, err = codec.ReadStrings(b, &v.Warnings)
 	case "WaitingJobs":
 		b, err = codec.ReadStrings(b, &v.WaitingJobs)
 	case "ExpandBlocked":
-		v.ExpandBlocked, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ExpandBlocked)
 	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Provider)
 	case "ProviderVersion":
-		v.ProviderVersion, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ProviderVersion)
 	case "ControllerRequired":
-		v.ControllerRequired, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.ControllerRequired)
 	case "ControllersHealthy":
-		v.ControllersHealthy, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.ControllersHealthy)
 	case "ControllersExpected":
-		v.ControllersExpected, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.ControllersExpected)
 	case "NodesHealthy":
-		v.NodesHealthy, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.NodesHealthy)
 	case "NodesExpected":
-		v.NodesExpected, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.NodesExpected)
 	default:
 		return v.CSIVolume.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIVolumeExternalRequest) MsgpackSelf() any { return v }
-
-func (v *CSIVolumeExternalRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(15)
-	if !(v.QueryOptions.AllowStale) {
-		n--
-	}
-	if !(v.QueryOptions.Filter != "") {
-		n--
-	}
-	if !(v.QueryOptions.Forwarded) {
-		n--
-	}
-	if !(v.QueryOptions.MaxWait != 0) {
-		n--
-	}
-	if !(v.QueryOptions.MinIndex != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Namespace != "") {
-		n--
-	}
-	if !(v.QueryOptions.NextToken != "") {
-		n--
-	}
-	if !(v.QueryOptions.PerPage != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Prefix != "") {
-		n--
-	}
-	if !(v.QueryOptions.Region != "") {
-		n--
-	}
-	if !(v.QueryOptions.Reverse) {
-		n--
-	}
-	if !(v.QueryOptions.Sort != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	if v.QueryOptions.AllowStale {
-		b = append(b, "\xaaAllowStale"...)
-		b = msgp.AppendBool(b, v.QueryOptions.AllowStale)
-	}
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.QueryOptions.AuthToken)
-	if v.QueryOptions.Filter != "" {
-		b = append(b, "\xa6Filter"...)
-		b = msgp.AppendString(b, v.QueryOptions.Filter)
-	}
-	if v.QueryOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Forwarded)
-	}
-	if v.QueryOptions.MaxWait != 0 {
-		b = append(b, "\xa7MaxWait"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.MaxWait))
-	}
-	if v.QueryOptions.MinIndex != 0 {
-		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
-	}
-	if v.QueryOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.QueryOptions.Namespace)
-	}
-	if v.QueryOptions.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryOptions.NextToken)
-	}
-	if v.QueryOptions.PerPage != 0 {
-		b = append(b, "\xa7PerPage"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
-	}
-	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.PluginID)
-	if v.QueryOptions.Prefix != "" {
-		b = append(b, "\xa6Prefix"...)
-		b = msgp.AppendString(b, v.QueryOptions.Prefix)
-	}
-	if v.QueryOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.QueryOptions.Region)
-	}
-	if v.QueryOptions.Reverse {
-		b = append(b, "\xa7Reverse"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
-	}
-	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
-	if v.QueryOptions.Sort != "" {
-		b = append(b, "\xa4Sort"...)
-		b = msgp.AppendString(b, v.QueryOptions.Sort)
-	}
-	return b, nil
-}
-
-func (v *CSIVolumeExternalRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIVolumeExternalRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIVolumeExternalRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
-	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
-	default:
-		return v.QueryOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIVolumeExternalResponse) MsgpackSelf() any { return v }
-
-func (v *CSIVolumeExternalResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(6)
-	if !(len(v.Warnings) != 0) {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	b = append(b, "\xa9NextToken"...)
-	b = msgp.AppendString(b, v.NextToken)
-	b = append(b, "\xa7Volumes"...)
-	if b, err = codec.AppendPointers(b, v.Volumes, (*CSIVolumeExternalStub).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Volumes", err)
-	}
-	if len(v.Warnings) != 0 {
-		b = append(b, "\xa8Warnings"...)
-		b = codec.AppendStrings(b, v.Warnings)
-	}
-	return b, nil
-}
-
-func (v *CSIVolumeExternalResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIVolumeExternalResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIVolumeExternalResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Volumes":
-		b, err = codec.ReadPointers(b, &v.Volumes, (*CSIVolumeExternalStub).DecodeMsgpack)
-	case "NextToken":
-		v.NextToken, b, err = codec.ReadString(b)
-	case "Warnings":
-		b, err = codec.ReadStrings(b, &v.Warnings)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIVolumeExternalStub) MsgpackSelf() any { return v }
-
-func (v *CSIVolumeExternalStub) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(9)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xadCapacityBytes"...)
-	b = msgp.AppendInt64(b, v.CapacityBytes)
-	b = append(b, "\xa7CloneID"...)
-	b = msgp.AppendString(b, v.CloneID)
-	b = append(b, "\xaaExternalID"...)
-	b = msgp.AppendString(b, v.ExternalID)
-	b = append(b, "\xaaIsAbnormal"...)
-	b = msgp.AppendBool(b, v.IsAbnormal)
-	b = append(b, "\xb8PublishedExternalNodeIDs"...)
-	b = codec.AppendStrings(b, v.PublishedExternalNodeIDs)
-	b = append(b, "\xb3PublishedNodesKnown"...)
-	b = msgp.AppendBool(b, v.PublishedNodesKnown)
-	b = append(b, "\xaaSnapshotID"...)
-	b = msgp.AppendString(b, v.SnapshotID)
-	b = append(b, "\xa6Status"...)
-	b = msgp.AppendString(b, v.Status)
-	b = append(b, "\xadVolumeContext"...)
-	b = codec.AppendStringMap(b, v.VolumeContext)
-	return b, nil
-}
-
-func (v *CSIVolumeExternalStub) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIVolumeExternalStub{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIVolumeExternalStub) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ExternalID":
-		v.ExternalID, b, err = codec.ReadString(b)
-	case "CapacityBytes":
-		v.CapacityBytes, b, err = codec.ReadInt[int64](b)
-	case "VolumeContext":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.VolumeContext))
-	case "CloneID":
-		v.CloneID, b, err = codec.ReadString(b)
-	case "SnapshotID":
-		v.SnapshotID, b, err = codec.ReadString(b)
-	case "PublishedExternalNodeIDs":
-		b, err = codec.ReadStrings(b, &v.PublishedExternalNodeIDs)
-	case "PublishedNodesKnown":
-		v.PublishedNodesKnown, b, err = codec.ReadBool(b)
-	case "IsAbnormal":
-		v.IsAbnormal, b, err = codec.ReadBool(b)
-	case "Status":
-		v.Status, b, err = codec.ReadString(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *CSIVolumeForceRequest) MsgpackSelf() any { return v }
-
-func (v *CSIVolumeForceRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(12)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xaaAttachment"...)
-	b = msgp.AppendUint64(b, v.Attachment)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xa2By"...)
-	b = msgp.AppendString(b, v.By)
-	b = append(b, "\xa6Claims"...)
-	if b, err = codec.AppendSlice(b, v.Claims, (*CSIClaimKey).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Claims", err)
-	}
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	b = append(b, "\xa6Reason"...)
-	b = msgp.AppendString(b, v.Reason)
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa8VolumeID"...)
-	b = msgp.AppendString(b, v.VolumeID)
-	b = append(b, "\xa4What"...)
-	b = msgp.AppendString(b, v.What)
-	return b, nil
-}
-
-func (v *CSIVolumeForceRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIVolumeForceRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIVolumeForceRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	case "Claims":
-		b, err = codec.ReadSlice(b, &v.Claims, (*CSIClaimKey).DecodeMsgpack)
-	case "Attachment":
-		v.Attachment, b, err = codec.ReadUint[uint64](b)
-	case "What":
-		v.What, b, err = codec.ReadString(b)
-	case "By":
-		v.By, b, err = codec.ReadString(b)
-	case "Reason":
-		v.Reason, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
 	}
 	return b, true, err
 }
@@ -4780,7 +2255,7 @@ func (v *CSIVolumeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.QueryOptions.MinIndex != 0 {
 		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
+		b = msgp.AppendUint64(b, uint64(v.QueryOptions.MinIndex))
 	}
 	if v.QueryOptions.Namespace != "" {
 		b = append(b, "\xa9Namespace"...)
@@ -4824,7 +2299,7 @@ func (v *CSIVolumeGetRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIVolumeGetRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		v.ID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ID)
 	default:
 		return v.QueryOptions.readField(name, b)
 	}
@@ -4843,7 +2318,7 @@ func (v *CSIVolumeGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
+	b = msgp.AppendUint64(b, uint64(v.QueryMeta.Index))
 	b = append(b, "\xabKnownLeader"...)
 	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
 	b = append(b, "\xabLastContact"...)
@@ -4854,7 +2329,7 @@ func (v *CSIVolumeGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa6Volume"...)
 	if b, err = v.Volume.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Volume", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -4941,7 +2416,7 @@ func (v *CSIVolumeListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.QueryOptions.MinIndex != 0 {
 		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
+		b = msgp.AppendUint64(b, uint64(v.QueryOptions.MinIndex))
 	}
 	if v.QueryOptions.Namespace != "" {
 		b = append(b, "\xa9Namespace"...)
@@ -4989,9 +2464,9 @@ func (v *CSIVolumeListRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIVolumeListRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.PluginID)
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	default:
 		return v.QueryOptions.readField(name, b)
 	}
@@ -5010,7 +2485,7 @@ func (v *CSIVolumeListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
+	b = msgp.AppendUint64(b, uint64(v.QueryMeta.Index))
 	b = append(b, "\xabKnownLeader"...)
 	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
 	b = append(b, "\xabLastContact"...)
@@ -5021,7 +2496,7 @@ func (v *CSIVolumeListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa7Volumes"...)
 	if b, err = codec.AppendPointers(b, v.Volumes, (*CSIVolumeListStub).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Volumes", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -5063,9 +2538,9 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb2ControllersHealthy"...)
 	b = msgp.AppendInt64(b, int64(v.ControllersHealthy))
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
-	b = msgp.AppendInt64(b, v.CreateTime)
+	b = msgp.AppendInt64(b, int64(v.CreateTime))
 	b = append(b, "\xaeCurrentReaders"...)
 	b = msgp.AppendInt64(b, int64(v.CurrentReaders))
 	b = append(b, "\xaeCurrentWriters"...)
@@ -5075,9 +2550,9 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xaaModifyTime"...)
-	b = msgp.AppendInt64(b, v.ModifyTime)
+	b = msgp.AppendInt64(b, int64(v.ModifyTime))
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.Name)
 	b = append(b, "\xa9Namespace"...)
@@ -5096,7 +2571,7 @@ func (v *CSIVolumeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.State)
 	b = append(b, "\xaaTopologies"...)
 	if b, err = codec.AppendPointers(b, v.Topologies, (*CSITopology).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Topologies", err)
+		return b, err
 	}
 	b = append(b, "\xa7Waiting"...)
 	b = msgp.AppendInt64(b, int64(v.Waiting))
@@ -5114,159 +2589,49 @@ func (v *CSIVolumeListStub) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIVolumeListStub) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		v.ID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ID)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Namespace)
 	case "Name":
-		v.Name, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Name)
 	case "ExternalID":
-		v.ExternalID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ExternalID)
 	case "State":
-		v.State, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.State)
 	case "Topologies":
 		b, err = codec.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
+		b, err = codec.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
+		b, err = codec.ReadString(b, &v.AttachmentMode)
 	case "CurrentReaders":
-		v.CurrentReaders, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.CurrentReaders)
 	case "CurrentWriters":
-		v.CurrentWriters, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.CurrentWriters)
 	case "Waiting":
-		v.Waiting, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.Waiting)
 	case "Schedulable":
-		v.Schedulable, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Schedulable)
 	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.PluginID)
 	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Provider)
 	case "ControllerRequired":
-		v.ControllerRequired, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.ControllerRequired)
 	case "ControllersHealthy":
-		v.ControllersHealthy, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.ControllersHealthy)
 	case "ControllersExpected":
-		v.ControllersExpected, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.ControllersExpected)
 	case "NodesHealthy":
-		v.NodesHealthy, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.NodesHealthy)
 	case "NodesExpected":
-		v.NodesExpected, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.NodesExpected)
 	case "CreateTime":
-		v.CreateTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		v.ModifyTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.ModifyTime)
 	default:
 		return v.Indexes.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIVolumeOutcome) MsgpackSelf() any { return v }
-
-func (v *CSIVolumeOutcome) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(16)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.NodeExpandBytes != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xa8Capacity"...)
-	b = msgp.AppendInt64(b, v.Capacity)
-	b = append(b, "\xa7Context"...)
-	b = codec.AppendStringMap(b, v.Context)
-	b = append(b, "\xa3Err"...)
-	if b, err = v.Err.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Err", err)
-	}
-	b = append(b, "\xaaExternalID"...)
-	b = msgp.AppendString(b, v.ExternalID)
-	b = append(b, "\xa5Final"...)
-	b = msgp.AppendBool(b, v.Final)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	b = append(b, "\xa8KeepCall"...)
-	b = msgp.AppendBool(b, v.KeepCall)
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.NodeExpandBytes != 0 {
-		b = append(b, "\xafNodeExpandBytes"...)
-		b = msgp.AppendInt64(b, v.NodeExpandBytes)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	b = append(b, "\xa2Op"...)
-	b = msgp.AppendString(b, v.Op)
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa8RowIndex"...)
-	b = msgp.AppendUint64(b, v.RowIndex)
-	b = append(b, "\xaaTopologies"...)
-	if b, err = codec.AppendPointers(b, v.Topologies, (*CSITopology).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Topologies", err)
-	}
-	return b, nil
-}
-
-func (v *CSIVolumeOutcome) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIVolumeOutcome{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIVolumeOutcome) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	case "Op":
-		v.Op, b, err = codec.ReadString(b)
-	case "RowIndex":
-		v.RowIndex, b, err = codec.ReadUint[uint64](b)
-	case "ExternalID":
-		v.ExternalID, b, err = codec.ReadString(b)
-	case "Capacity":
-		v.Capacity, b, err = codec.ReadInt[int64](b)
-	case "Context":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Context))
-	case "Topologies":
-		b, err = codec.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
-	case "Err":
-		b, err = codec.ReadPointer(b, &v.Err, (*OperationError).DecodeMsgpack)
-	case "Final":
-		v.Final, b, err = codec.ReadBool(b)
-	case "NodeExpandBytes":
-		v.NodeExpandBytes, b, err = codec.ReadInt[int64](b)
-	case "KeepCall":
-		v.KeepCall, b, err = codec.ReadBool(b)
-	default:
-		return v.WriteOptions.readField(name, b)
 	}
 	return b, true, err
 }
@@ -5303,7 +2668,7 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	}
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -5311,7 +2676,7 @@ func (v *CSIVolumeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error)
 	}
 	b = append(b, "\xa7Volumes"...)
 	if b, err = codec.AppendPointers(b, v.Volumes, (*CSIVolume).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Volumes", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -5328,102 +2693,6 @@ func (v *CSIVolumeRegisterRequest) readField(name, b []byte) (_ []byte, known bo
 	switch string(name) {
 	case "Volumes":
 		b, err = codec.ReadPointers(b, &v.Volumes, (*CSIVolume).DecodeMsgpack)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIVolumeRegisterResponse) MsgpackSelf() any { return v }
-
-func (v *CSIVolumeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(2)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
-	b = append(b, "\xa7Volumes"...)
-	if b, err = codec.AppendPointers(b, v.Volumes, (*CSIVolume).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Volumes", err)
-	}
-	return b, nil
-}
-
-func (v *CSIVolumeRegisterResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIVolumeRegisterResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIVolumeRegisterResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Volumes":
-		b, err = codec.ReadPointers(b, &v.Volumes, (*CSIVolume).DecodeMsgpack)
-	default:
-		return v.WriteMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *CSIVolumeRetryRequest) MsgpackSelf() any { return v }
-
-func (v *CSIVolumeRetryRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(6)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *CSIVolumeRetryRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = CSIVolumeRetryRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *CSIVolumeRetryRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5457,7 +2726,7 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa6Claims"...)
 	if b, err = codec.AppendSlice(b, v.Claims, (*CSIClaimKey).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Claims", err)
+		return b, err
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -5471,7 +2740,7 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	b = msgp.AppendString(b, v.NodeID)
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
 	b = append(b, "\xa8Operator"...)
 	b = msgp.AppendString(b, v.Operator)
@@ -5484,7 +2753,7 @@ func (v *CSIVolumeUnpublishRequest) AppendMsgpack(b []byte) (_ []byte, err error
 	if len(v.TurnedReadOnly) != 0 {
 		b = append(b, "\xaeTurnedReadOnly"...)
 		if b, err = codec.AppendSlice(b, v.TurnedReadOnly, (*CSIClaimKey).AppendMsgpack); err != nil {
-			return b, codec.EncodeError("TurnedReadOnly", err)
+			return b, err
 		}
 	}
 	return b, nil
@@ -5505,11 +2774,11 @@ func (v *CSIVolumeUnpublishRequest) readField(name, b []byte) (_ []byte, known b
 	case "TurnedReadOnly":
 		b, err = codec.ReadSlice(b, &v.TurnedReadOnly, (*CSIClaimKey).DecodeMsgpack)
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "SecretID":
-		v.SecretID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.SecretID)
 	case "Operator":
-		v.Operator, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Operator)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -5546,1352 +2815,13 @@ func (v *CSIVolumeUse) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *CSIVolumeUse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.VolumeID)
 	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
+		b, err = codec.ReadString(b, &v.AccessMode)
 	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
+		b, err = codec.ReadString(b, &v.AttachmentMode)
 	case "Mode":
-		v.Mode, b, err = codec.ReadString(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *ClaimClass) MsgpackSelf() any { return v }
-
-func (v *ClaimClass) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(3)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xaaAccessMode"...)
-	b = msgp.AppendString(b, string(v.AccessMode))
-	b = append(b, "\xaeAttachmentMode"...)
-	b = msgp.AppendString(b, string(v.AttachmentMode))
-	b = append(b, "\xa4Mode"...)
-	b = msgp.AppendString(b, v.Mode)
-	return b, nil
-}
-
-func (v *ClaimClass) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClaimClass{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClaimClass) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
-	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
-	case "Mode":
-		v.Mode, b, err = codec.ReadString(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *ClientCSIAttachRequest) MsgpackSelf() any { return v }
-
-func (v *ClientCSIAttachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(15)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.Provider != "") {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xaaAccessMode"...)
-	b = msgp.AppendString(b, string(v.AccessMode))
-	b = append(b, "\xaeAttachmentMode"...)
-	b = msgp.AppendString(b, string(v.AttachmentMode))
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xaaExternalID"...)
-	b = msgp.AppendString(b, v.ExternalID)
-	b = append(b, "\xaeExternalNodeID"...)
-	b = msgp.AppendString(b, v.ExternalNodeID)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xacMountOptions"...)
-	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("MountOptions", err)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.PluginID)
-	if v.Provider != "" {
-		b = append(b, "\xa8Provider"...)
-		b = msgp.AppendString(b, v.Provider)
-	}
-	b = append(b, "\xa8ReadOnly"...)
-	b = msgp.AppendBool(b, v.ReadOnly)
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
-	b = append(b, "\xadVolumeContext"...)
-	b = codec.AppendStringMap(b, v.VolumeContext)
-	return b, nil
-}
-
-func (v *ClientCSIAttachRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSIAttachRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSIAttachRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
-	case "ExternalID":
-		v.ExternalID, b, err = codec.ReadString(b)
-	case "ExternalNodeID":
-		v.ExternalNodeID, b, err = codec.ReadString(b)
-	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
-	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
-	case "MountOptions":
-		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
-	case "ReadOnly":
-		v.ReadOnly, b, err = codec.ReadBool(b)
-	case "VolumeContext":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.VolumeContext))
-	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
-	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSIAttachResponse) MsgpackSelf() any { return v }
-
-func (v *ClientCSIAttachResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(2)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
-	b = append(b, "\xaePublishContext"...)
-	b = codec.AppendStringMap(b, v.PublishContext)
-	return b, nil
-}
-
-func (v *ClientCSIAttachResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSIAttachResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSIAttachResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "PublishContext":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.PublishContext))
-	default:
-		return v.WriteMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSICreateRequest) MsgpackSelf() any { return v }
-
-func (v *ClientCSICreateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(16)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.Provider != "") {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xacCapabilities"...)
-	if b, err = codec.AppendPointers(b, v.Capabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Capabilities", err)
-	}
-	b = append(b, "\xa8Capacity"...)
-	if b, err = v.Capacity.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Capacity", err)
-	}
-	b = append(b, "\xa7CloneID"...)
-	b = msgp.AppendString(b, v.CloneID)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xacMountOptions"...)
-	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("MountOptions", err)
-	}
-	b = append(b, "\xa4Name"...)
-	b = msgp.AppendString(b, v.Name)
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	b = append(b, "\xaaParameters"...)
-	b = codec.AppendStringMap(b, v.Parameters)
-	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.PluginID)
-	if v.Provider != "" {
-		b = append(b, "\xa8Provider"...)
-		b = msgp.AppendString(b, v.Provider)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
-	b = append(b, "\xaaSnapshotID"...)
-	b = msgp.AppendString(b, v.SnapshotID)
-	b = append(b, "\xaaTopologies"...)
-	if b, err = v.Topologies.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Topologies", err)
-	}
-	return b, nil
-}
-
-func (v *ClientCSICreateRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSICreateRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSICreateRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
-	case "Name":
-		v.Name, b, err = codec.ReadString(b)
-	case "Capacity":
-		b, err = (&v.Capacity).DecodeMsgpack(b)
-	case "Capabilities":
-		b, err = codec.ReadPointers(b, &v.Capabilities, (*CSIVolumeCapability).DecodeMsgpack)
-	case "MountOptions":
-		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
-	case "Parameters":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Parameters))
-	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
-	case "CloneID":
-		v.CloneID, b, err = codec.ReadString(b)
-	case "SnapshotID":
-		v.SnapshotID, b, err = codec.ReadString(b)
-	case "Topologies":
-		b, err = codec.ReadPointer(b, &v.Topologies, (*CSITopologyRequest).DecodeMsgpack)
-	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSICreateResponse) MsgpackSelf() any { return v }
-
-func (v *ClientCSICreateResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(6)
-	if !(v.Exhausted != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa8Capacity"...)
-	b = msgp.AppendInt64(b, v.Capacity)
-	b = append(b, "\xa7Context"...)
-	b = codec.AppendStringMap(b, v.Context)
-	if v.Exhausted != "" {
-		b = append(b, "\xa9Exhausted"...)
-		b = msgp.AppendString(b, v.Exhausted)
-	}
-	b = append(b, "\xaaExternalID"...)
-	b = msgp.AppendString(b, v.ExternalID)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
-	b = append(b, "\xaaTopologies"...)
-	if b, err = codec.AppendPointers(b, v.Topologies, (*CSITopology).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Topologies", err)
-	}
-	return b, nil
-}
-
-func (v *ClientCSICreateResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSICreateResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSICreateResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ExternalID":
-		v.ExternalID, b, err = codec.ReadString(b)
-	case "Capacity":
-		v.Capacity, b, err = codec.ReadInt[int64](b)
-	case "Context":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Context))
-	case "Topologies":
-		b, err = codec.ReadPointers(b, &v.Topologies, (*CSITopology).DecodeMsgpack)
-	case "Exhausted":
-		v.Exhausted, b, err = codec.ReadString(b)
-	default:
-		return v.WriteMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSIDeleteRequest) MsgpackSelf() any { return v }
-
-func (v *ClientCSIDeleteRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(9)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.Provider != "") {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xaaExternalID"...)
-	b = msgp.AppendString(b, v.ExternalID)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.PluginID)
-	if v.Provider != "" {
-		b = append(b, "\xa8Provider"...)
-		b = msgp.AppendString(b, v.Provider)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
-	return b, nil
-}
-
-func (v *ClientCSIDeleteRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSIDeleteRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSIDeleteRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
-	case "ExternalID":
-		v.ExternalID, b, err = codec.ReadString(b)
-	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
-	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSIDetachRequest) MsgpackSelf() any { return v }
-
-func (v *ClientCSIDetachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(10)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.Provider != "") {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xaaExternalID"...)
-	b = msgp.AppendString(b, v.ExternalID)
-	b = append(b, "\xaeExternalNodeID"...)
-	b = msgp.AppendString(b, v.ExternalNodeID)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.PluginID)
-	if v.Provider != "" {
-		b = append(b, "\xa8Provider"...)
-		b = msgp.AppendString(b, v.Provider)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
-	return b, nil
-}
-
-func (v *ClientCSIDetachRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSIDetachRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSIDetachRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
-	case "ExternalID":
-		v.ExternalID, b, err = codec.ReadString(b)
-	case "ExternalNodeID":
-		v.ExternalNodeID, b, err = codec.ReadString(b)
-	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
-	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSIExpandRequest) MsgpackSelf() any { return v }
-
-func (v *ClientCSIExpandRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(11)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.Provider != "") {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xaaCapability"...)
-	if b, err = v.Capability.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Capability", err)
-	}
-	b = append(b, "\xa8Capacity"...)
-	if b, err = v.Capacity.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Capacity", err)
-	}
-	b = append(b, "\xaaExternalID"...)
-	b = msgp.AppendString(b, v.ExternalID)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.PluginID)
-	if v.Provider != "" {
-		b = append(b, "\xa8Provider"...)
-		b = msgp.AppendString(b, v.Provider)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
-	return b, nil
-}
-
-func (v *ClientCSIExpandRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSIExpandRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSIExpandRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
-	case "ExternalID":
-		v.ExternalID, b, err = codec.ReadString(b)
-	case "Capacity":
-		b, err = (&v.Capacity).DecodeMsgpack(b)
-	case "Capability":
-		b, err = codec.ReadPointer(b, &v.Capability, (*CSIVolumeCapability).DecodeMsgpack)
-	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
-	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSIExpandResponse) MsgpackSelf() any { return v }
-
-func (v *ClientCSIExpandResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(4)
-	if !(v.Exhausted != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa8Capacity"...)
-	b = msgp.AppendInt64(b, v.Capacity)
-	if v.Exhausted != "" {
-		b = append(b, "\xa9Exhausted"...)
-		b = msgp.AppendString(b, v.Exhausted)
-	}
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
-	b = append(b, "\xb5NodeExpansionRequired"...)
-	b = msgp.AppendBool(b, v.NodeExpansionRequired)
-	return b, nil
-}
-
-func (v *ClientCSIExpandResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSIExpandResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSIExpandResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Capacity":
-		v.Capacity, b, err = codec.ReadInt[int64](b)
-	case "NodeExpansionRequired":
-		v.NodeExpansionRequired, b, err = codec.ReadBool(b)
-	case "Exhausted":
-		v.Exhausted, b, err = codec.ReadString(b)
-	default:
-		return v.WriteMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSIListRequest) MsgpackSelf() any { return v }
-
-func (v *ClientCSIListRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(17)
-	if !(v.QueryOptions.AllowStale) {
-		n--
-	}
-	if !(v.QueryOptions.Filter != "") {
-		n--
-	}
-	if !(v.QueryOptions.Forwarded) {
-		n--
-	}
-	if !(v.QueryOptions.MaxWait != 0) {
-		n--
-	}
-	if !(v.QueryOptions.MinIndex != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Namespace != "") {
-		n--
-	}
-	if !(v.QueryOptions.NextToken != "") {
-		n--
-	}
-	if !(v.QueryOptions.PerPage != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Prefix != "") {
-		n--
-	}
-	if !(v.Provider != "") {
-		n--
-	}
-	if !(v.QueryOptions.Region != "") {
-		n--
-	}
-	if !(v.QueryOptions.Reverse) {
-		n--
-	}
-	if !(v.QueryOptions.Sort != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	if v.QueryOptions.AllowStale {
-		b = append(b, "\xaaAllowStale"...)
-		b = msgp.AppendBool(b, v.QueryOptions.AllowStale)
-	}
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.QueryOptions.AuthToken)
-	if v.QueryOptions.Filter != "" {
-		b = append(b, "\xa6Filter"...)
-		b = msgp.AppendString(b, v.QueryOptions.Filter)
-	}
-	if v.QueryOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Forwarded)
-	}
-	b = append(b, "\xaaMaxEntries"...)
-	b = msgp.AppendInt64(b, int64(v.MaxEntries))
-	if v.QueryOptions.MaxWait != 0 {
-		b = append(b, "\xa7MaxWait"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.MaxWait))
-	}
-	if v.QueryOptions.MinIndex != 0 {
-		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
-	}
-	if v.QueryOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.QueryOptions.Namespace)
-	}
-	if v.QueryOptions.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryOptions.NextToken)
-	}
-	if v.QueryOptions.PerPage != 0 {
-		b = append(b, "\xa7PerPage"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
-	}
-	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.PluginID)
-	if v.QueryOptions.Prefix != "" {
-		b = append(b, "\xa6Prefix"...)
-		b = msgp.AppendString(b, v.QueryOptions.Prefix)
-	}
-	if v.Provider != "" {
-		b = append(b, "\xa8Provider"...)
-		b = msgp.AppendString(b, v.Provider)
-	}
-	if v.QueryOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.QueryOptions.Region)
-	}
-	if v.QueryOptions.Reverse {
-		b = append(b, "\xa7Reverse"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
-	}
-	if v.QueryOptions.Sort != "" {
-		b = append(b, "\xa4Sort"...)
-		b = msgp.AppendString(b, v.QueryOptions.Sort)
-	}
-	b = append(b, "\xadStartingToken"...)
-	b = msgp.AppendString(b, v.StartingToken)
-	return b, nil
-}
-
-func (v *ClientCSIListRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSIListRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSIListRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
-	case "MaxEntries":
-		v.MaxEntries, b, err = codec.ReadInt[int32](b)
-	case "StartingToken":
-		v.StartingToken, b, err = codec.ReadString(b)
-	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
-	default:
-		return v.QueryOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSIListResponse) MsgpackSelf() any { return v }
-
-func (v *ClientCSIListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	b = append(b, "\xa9NextToken"...)
-	b = msgp.AppendString(b, v.NextToken)
-	b = append(b, "\xa7Volumes"...)
-	if b, err = codec.AppendPointers(b, v.Volumes, (*CSIVolumeExternalStub).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Volumes", err)
-	}
-	return b, nil
-}
-
-func (v *ClientCSIListResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSIListResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSIListResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Volumes":
-		b, err = codec.ReadPointers(b, &v.Volumes, (*CSIVolumeExternalStub).DecodeMsgpack)
-	case "NextToken":
-		v.NextToken, b, err = codec.ReadString(b)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSINodeDetachRequest) MsgpackSelf() any { return v }
-
-func (v *ClientCSINodeDetachRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(9)
-	if !(v.ByOperator) {
-		n--
-	}
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa7AllocID"...)
-	b = msgp.AppendString(b, v.AllocID)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.ByOperator {
-		b = append(b, "\xaaByOperator"...)
-		b = msgp.AppendBool(b, v.ByOperator)
-	}
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa8VolumeID"...)
-	b = msgp.AppendString(b, v.VolumeID)
-	b = append(b, "\xafVolumeNamespace"...)
-	b = msgp.AppendString(b, v.VolumeNamespace)
-	return b, nil
-}
-
-func (v *ClientCSINodeDetachRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSINodeDetachRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSINodeDetachRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
-	case "VolumeNamespace":
-		v.VolumeNamespace, b, err = codec.ReadString(b)
-	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
-	case "ByOperator":
-		v.ByOperator, b, err = codec.ReadBool(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSINodeExpandRequest) MsgpackSelf() any { return v }
-
-func (v *ClientCSINodeExpandRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(15)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xaaAccessMode"...)
-	b = msgp.AppendString(b, string(v.AccessMode))
-	b = append(b, "\xa7AllocID"...)
-	b = msgp.AppendString(b, v.AllocID)
-	b = append(b, "\xaeAttachmentMode"...)
-	b = msgp.AppendString(b, string(v.AttachmentMode))
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xaaExternalID"...)
-	b = msgp.AppendString(b, v.ExternalID)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xacMountOptions"...)
-	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("MountOptions", err)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.PluginID)
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xadRequiredBytes"...)
-	b = msgp.AppendInt64(b, v.RequiredBytes)
-	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
-	b = append(b, "\xa8VolumeID"...)
-	b = msgp.AppendString(b, v.VolumeID)
-	b = append(b, "\xafVolumeNamespace"...)
-	b = msgp.AppendString(b, v.VolumeNamespace)
-	return b, nil
-}
-
-func (v *ClientCSINodeExpandRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSINodeExpandRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSINodeExpandRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
-	case "VolumeNamespace":
-		v.VolumeNamespace, b, err = codec.ReadString(b)
-	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
-	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
-	case "ExternalID":
-		v.ExternalID, b, err = codec.ReadString(b)
-	case "RequiredBytes":
-		v.RequiredBytes, b, err = codec.ReadInt[int64](b)
-	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
-	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
-	case "MountOptions":
-		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
-	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSINodeExpandResponse) MsgpackSelf() any { return v }
-
-func (v *ClientCSINodeExpandResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(2)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa8Capacity"...)
-	b = msgp.AppendInt64(b, v.Capacity)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
-	return b, nil
-}
-
-func (v *ClientCSINodeExpandResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSINodeExpandResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSINodeExpandResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Capacity":
-		v.Capacity, b, err = codec.ReadInt[int64](b)
-	default:
-		return v.WriteMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSINodeVolumeRequest) MsgpackSelf() any { return v }
-
-func (v *ClientCSINodeVolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(15)
-	if !(v.QueryOptions.AllowStale) {
-		n--
-	}
-	if !(v.QueryOptions.Filter != "") {
-		n--
-	}
-	if !(v.QueryOptions.Forwarded) {
-		n--
-	}
-	if !(v.QueryOptions.MaxWait != 0) {
-		n--
-	}
-	if !(v.QueryOptions.MinIndex != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Namespace != "") {
-		n--
-	}
-	if !(v.QueryOptions.NextToken != "") {
-		n--
-	}
-	if !(v.QueryOptions.PerPage != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Prefix != "") {
-		n--
-	}
-	if !(v.QueryOptions.Region != "") {
-		n--
-	}
-	if !(v.QueryOptions.Reverse) {
-		n--
-	}
-	if !(v.QueryOptions.Sort != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	if v.QueryOptions.AllowStale {
-		b = append(b, "\xaaAllowStale"...)
-		b = msgp.AppendBool(b, v.QueryOptions.AllowStale)
-	}
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.QueryOptions.AuthToken)
-	if v.QueryOptions.Filter != "" {
-		b = append(b, "\xa6Filter"...)
-		b = msgp.AppendString(b, v.QueryOptions.Filter)
-	}
-	if v.QueryOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Forwarded)
-	}
-	if v.QueryOptions.MaxWait != 0 {
-		b = append(b, "\xa7MaxWait"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.MaxWait))
-	}
-	if v.QueryOptions.MinIndex != 0 {
-		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
-	}
-	if v.QueryOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.QueryOptions.Namespace)
-	}
-	if v.QueryOptions.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryOptions.NextToken)
-	}
-	if v.QueryOptions.PerPage != 0 {
-		b = append(b, "\xa7PerPage"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
-	}
-	if v.QueryOptions.Prefix != "" {
-		b = append(b, "\xa6Prefix"...)
-		b = msgp.AppendString(b, v.QueryOptions.Prefix)
-	}
-	if v.QueryOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.QueryOptions.Region)
-	}
-	if v.QueryOptions.Reverse {
-		b = append(b, "\xa7Reverse"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
-	}
-	if v.QueryOptions.Sort != "" {
-		b = append(b, "\xa4Sort"...)
-		b = msgp.AppendString(b, v.QueryOptions.Sort)
-	}
-	b = append(b, "\xa8VolumeID"...)
-	b = msgp.AppendString(b, v.VolumeID)
-	b = append(b, "\xafVolumeNamespace"...)
-	b = msgp.AppendString(b, v.VolumeNamespace)
-	return b, nil
-}
-
-func (v *ClientCSINodeVolumeRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSINodeVolumeRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSINodeVolumeRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "VolumeID":
-		v.VolumeID, b, err = codec.ReadString(b)
-	case "VolumeNamespace":
-		v.VolumeNamespace, b, err = codec.ReadString(b)
-	default:
-		return v.QueryOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSINodeVolumeResponse) MsgpackSelf() any { return v }
-
-func (v *ClientCSINodeVolumeResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(7)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa4Held"...)
-	b = codec.AppendStrings(b, v.Held)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	b = append(b, "\xa6Mounts"...)
-	b = codec.AppendStrings(b, v.Mounts)
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	b = append(b, "\xa7Pending"...)
-	b = codec.AppendStrings(b, v.Pending)
-	return b, nil
-}
-
-func (v *ClientCSINodeVolumeResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSINodeVolumeResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSINodeVolumeResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Mounts":
-		b, err = codec.ReadStrings(b, &v.Mounts)
-	case "Pending":
-		b, err = codec.ReadStrings(b, &v.Pending)
-	case "Held":
-		b, err = codec.ReadStrings(b, &v.Held)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *ClientCSIValidateRequest) MsgpackSelf() any { return v }
-
-func (v *ClientCSIValidateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(13)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.Provider != "") {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xacCapabilities"...)
-	if b, err = codec.AppendPointers(b, v.Capabilities, (*CSIVolumeCapability).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Capabilities", err)
-	}
-	b = append(b, "\xa7Context"...)
-	b = codec.AppendStringMap(b, v.Context)
-	b = append(b, "\xaaExternalID"...)
-	b = msgp.AppendString(b, v.ExternalID)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xacMountOptions"...)
-	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("MountOptions", err)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	b = append(b, "\xaaParameters"...)
-	b = codec.AppendStringMap(b, v.Parameters)
-	b = append(b, "\xa8PluginID"...)
-	b = msgp.AppendString(b, v.PluginID)
-	if v.Provider != "" {
-		b = append(b, "\xa8Provider"...)
-		b = msgp.AppendString(b, v.Provider)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	b = append(b, "\xa7Secrets"...)
-	b = codec.AppendStringMap(b, v.Secrets)
-	return b, nil
-}
-
-func (v *ClientCSIValidateRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ClientCSIValidateRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ClientCSIValidateRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "PluginID":
-		v.PluginID, b, err = codec.ReadString(b)
-	case "ExternalID":
-		v.ExternalID, b, err = codec.ReadString(b)
-	case "Capabilities":
-		b, err = codec.ReadPointers(b, &v.Capabilities, (*CSIVolumeCapability).DecodeMsgpack)
-	case "MountOptions":
-		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
-	case "Context":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Context))
-	case "Parameters":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Parameters))
-	case "Secrets":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Secrets))
-	case "Provider":
-		v.Provider, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *Constraint) MsgpackSelf() any { return v }
-
-func (v *Constraint) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(3)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa7LTarget"...)
-	b = msgp.AppendString(b, v.LTarget)
-	b = append(b, "\xa7Operand"...)
-	b = msgp.AppendString(b, v.Operand)
-	b = append(b, "\xa7RTarget"...)
-	b = msgp.AppendString(b, v.RTarget)
-	return b, nil
-}
-
-func (v *Constraint) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = Constraint{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *Constraint) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "LTarget":
-		v.LTarget, b, err = codec.ReadString(b)
-	case "RTarget":
-		v.RTarget, b, err = codec.ReadString(b)
-	case "Operand":
-		v.Operand, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Mode)
 	default:
 		return b, false, nil
 	}
@@ -6932,13 +2862,13 @@ func (v *DriverInfo) readField(name, b []byte) (_ []byte, known bool, err error)
 	case "Attributes":
 		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Attributes))
 	case "Detected":
-		v.Detected, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Detected)
 	case "Healthy":
-		v.Healthy, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Healthy)
 	case "HealthDescription":
-		v.HealthDescription, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.HealthDescription)
 	case "UpdateTime":
-		v.UpdateTime, b, err = codec.ReadTime(b)
+		b, err = codec.ReadTime(b, &v.UpdateTime)
 	default:
 		return b, false, nil
 	}
@@ -6954,7 +2884,7 @@ func (v *Empty) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(1)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
+	b = msgp.AppendUint64(b, uint64(v.WriteMeta.Index))
 	return b, nil
 }
 
@@ -6968,297 +2898,6 @@ func (v *Empty) DecodeMsgpack(b []byte) ([]byte, error) {
 
 func (v *Empty) readField(name, b []byte) (_ []byte, known bool, err error) {
 	return v.WriteMeta.readField(name, b)
-}
-
-func (v *EphemeralDisk) MsgpackSelf() any { return v }
-
-func (v *EphemeralDisk) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(3)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa7Migrate"...)
-	b = msgp.AppendBool(b, v.Migrate)
-	b = append(b, "\xa6SizeMB"...)
-	b = msgp.AppendInt64(b, int64(v.SizeMB))
-	b = append(b, "\xa6Sticky"...)
-	b = msgp.AppendBool(b, v.Sticky)
-	return b, nil
-}
-
-func (v *EphemeralDisk) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = EphemeralDisk{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *EphemeralDisk) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "SizeMB":
-		v.SizeMB, b, err = codec.ReadInt[int](b)
-	case "Sticky":
-		v.Sticky, b, err = codec.ReadBool(b)
-	case "Migrate":
-		v.Migrate, b, err = codec.ReadBool(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *Error) MsgpackSelf() any { return v }
-
-func (v *Error) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(4)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa4Code"...)
-	b = msgp.AppendString(b, v.Code)
-	b = append(b, "\xa4Kind"...)
-	b = msgp.AppendString(b, string(v.Kind))
-	b = append(b, "\xaaRetryAfter"...)
-	b = msgp.AppendInt64(b, int64(v.RetryAfter))
-	b = append(b, "\xa4Text"...)
-	b = msgp.AppendString(b, v.Text)
-	return b, nil
-}
-
-func (v *Error) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = Error{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *Error) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Kind":
-		v.Kind, b, err = codec.ReadText[Kind](b)
-	case "Text":
-		v.Text, b, err = codec.ReadString(b)
-	case "RetryAfter":
-		v.RetryAfter, b, err = codec.ReadInt[time.Duration](b)
-	case "Code":
-		v.Code, b, err = codec.ReadString(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *EvalGetRequest) MsgpackSelf() any { return v }
-
-func (v *EvalGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(14)
-	if !(v.QueryOptions.AllowStale) {
-		n--
-	}
-	if !(v.QueryOptions.Filter != "") {
-		n--
-	}
-	if !(v.QueryOptions.Forwarded) {
-		n--
-	}
-	if !(v.QueryOptions.MaxWait != 0) {
-		n--
-	}
-	if !(v.QueryOptions.MinIndex != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Namespace != "") {
-		n--
-	}
-	if !(v.QueryOptions.NextToken != "") {
-		n--
-	}
-	if !(v.QueryOptions.PerPage != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Prefix != "") {
-		n--
-	}
-	if !(v.QueryOptions.Region != "") {
-		n--
-	}
-	if !(v.QueryOptions.Reverse) {
-		n--
-	}
-	if !(v.QueryOptions.Sort != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	if v.QueryOptions.AllowStale {
-		b = append(b, "\xaaAllowStale"...)
-		b = msgp.AppendBool(b, v.QueryOptions.AllowStale)
-	}
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.QueryOptions.AuthToken)
-	b = append(b, "\xa6EvalID"...)
-	b = msgp.AppendString(b, v.EvalID)
-	if v.QueryOptions.Filter != "" {
-		b = append(b, "\xa6Filter"...)
-		b = msgp.AppendString(b, v.QueryOptions.Filter)
-	}
-	if v.QueryOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Forwarded)
-	}
-	if v.QueryOptions.MaxWait != 0 {
-		b = append(b, "\xa7MaxWait"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.MaxWait))
-	}
-	if v.QueryOptions.MinIndex != 0 {
-		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
-	}
-	if v.QueryOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.QueryOptions.Namespace)
-	}
-	if v.QueryOptions.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryOptions.NextToken)
-	}
-	if v.QueryOptions.PerPage != 0 {
-		b = append(b, "\xa7PerPage"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
-	}
-	if v.QueryOptions.Prefix != "" {
-		b = append(b, "\xa6Prefix"...)
-		b = msgp.AppendString(b, v.QueryOptions.Prefix)
-	}
-	if v.QueryOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.QueryOptions.Region)
-	}
-	if v.QueryOptions.Reverse {
-		b = append(b, "\xa7Reverse"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
-	}
-	if v.QueryOptions.Sort != "" {
-		b = append(b, "\xa4Sort"...)
-		b = msgp.AppendString(b, v.QueryOptions.Sort)
-	}
-	return b, nil
-}
-
-func (v *EvalGetRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = EvalGetRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *EvalGetRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "EvalID":
-		v.EvalID, b, err = codec.ReadString(b)
-	default:
-		return v.QueryOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *EvalGetResponse) MsgpackSelf() any { return v }
-
-func (v *EvalGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa4Eval"...)
-	if b, err = v.Eval.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Eval", err)
-	}
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	return b, nil
-}
-
-func (v *EvalGetResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = EvalGetResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *EvalGetResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Eval":
-		b, err = codec.ReadPointer(b, &v.Eval, (*Evaluation).DecodeMsgpack)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *EvalListResponse) MsgpackSelf() any { return v }
-
-func (v *EvalListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xabEvaluations"...)
-	if b, err = codec.AppendPointers(b, v.Evaluations, (*Evaluation).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Evaluations", err)
-	}
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	return b, nil
-}
-
-func (v *EvalListResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = EvalListResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *EvalListResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Evaluations":
-		b, err = codec.ReadPointers(b, &v.Evaluations, (*Evaluation).DecodeMsgpack)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
 }
 
 func (v *EvalUpdateRequest) MsgpackSelf() any { return v }
@@ -7285,7 +2924,7 @@ func (v *EvalUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa5Evals"...)
 	if b, err = codec.AppendPointers(b, v.Evals, (*Evaluation).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Evals", err)
+		return b, err
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -7297,7 +2936,7 @@ func (v *EvalUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -7321,7 +2960,7 @@ func (v *EvalUpdateRequest) readField(name, b []byte) (_ []byte, known bool, err
 	case "Evals":
 		b, err = codec.ReadPointers(b, &v.Evals, (*Evaluation).DecodeMsgpack)
 	case "Wake":
-		v.Wake, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.Wake)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -7354,23 +2993,23 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa9BlockedOn"...)
 	b = codec.AppendStrings(b, v.BlockedOn)
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaCreateTime"...)
-	b = msgp.AppendInt64(b, v.CreateTime)
+	b = msgp.AppendInt64(b, int64(v.CreateTime))
 	b = append(b, "\xaeFailedTGAllocs"...)
-	if b, err = codec.AppendMap(b, v.FailedTGAllocs, (*AllocMetric).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("FailedTGAllocs", err)
+	if b, err = codec.AppendOther(b, &v.FailedTGAllocs); err != nil {
+		return b, err
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
 	b = append(b, "\xa5JobID"...)
 	b = msgp.AppendString(b, v.JobID)
 	b = append(b, "\xaeJobModifyIndex"...)
-	b = msgp.AppendUint64(b, v.JobModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.JobModifyIndex))
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xaaModifyTime"...)
-	b = msgp.AppendInt64(b, v.ModifyTime)
+	b = msgp.AppendInt64(b, int64(v.ModifyTime))
 	b = append(b, "\xa9Namespace"...)
 	b = msgp.AppendString(b, v.Namespace)
 	b = append(b, "\xa8NextEval"...)
@@ -7386,15 +3025,15 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa8Priority"...)
 	b = msgp.AppendInt64(b, int64(v.Priority))
 	b = append(b, "\xb1QueuedAllocations"...)
-	if b, err = codec.AppendMap(b, v.QueuedAllocations, func(e int, b []byte) ([]byte, error) { return msgp.AppendInt64(b, int64(e)), nil }); err != nil {
-		return b, codec.EncodeError("QueuedAllocations", err)
+	if b, err = codec.AppendOther(b, &v.QueuedAllocations); err != nil {
+		return b, err
 	}
 	if v.Shape != "" {
 		b = append(b, "\xa5Shape"...)
 		b = msgp.AppendString(b, v.Shape)
 	}
 	b = append(b, "\xadSnapshotIndex"...)
-	b = msgp.AppendUint64(b, v.SnapshotIndex)
+	b = msgp.AppendUint64(b, uint64(v.SnapshotIndex))
 	b = append(b, "\xa6Status"...)
 	b = msgp.AppendString(b, v.Status)
 	b = append(b, "\xb1StatusDescription"...)
@@ -7404,7 +3043,7 @@ func (v *Evaluation) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa4Type"...)
 	b = msgp.AppendString(b, v.Type)
 	b = append(b, "\xa9WaitUntil"...)
-	b = msgp.AppendInt64(b, v.WaitUntil)
+	b = msgp.AppendInt64(b, int64(v.WaitUntil))
 	return b, nil
 }
 
@@ -7419,297 +3058,53 @@ func (v *Evaluation) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *Evaluation) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		v.ID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ID)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Namespace)
 	case "Priority":
-		v.Priority, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.Priority)
 	case "Type":
-		v.Type, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Type)
 	case "TriggeredBy":
-		v.TriggeredBy, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.TriggeredBy)
 	case "JobID":
-		v.JobID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.JobID)
 	case "JobModifyIndex":
-		v.JobModifyIndex, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.JobModifyIndex)
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "Status":
-		v.Status, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Status)
 	case "StatusDescription":
-		v.StatusDescription, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.StatusDescription)
 	case "Again":
-		v.Again, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Again)
 	case "WaitUntil":
-		v.WaitUntil, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.WaitUntil)
 	case "NextEval":
-		v.NextEval, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NextEval)
 	case "PreviousEval":
-		v.PreviousEval, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.PreviousEval)
 	case "BlockedEval":
-		v.BlockedEval, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.BlockedEval)
 	case "FailedTGAllocs":
-		b, err = codec.ReadMap(b, &v.FailedTGAllocs, func(e **AllocMetric, b []byte) ([]byte, error) {
-			return codec.ReadPointer(b, e, (*AllocMetric).DecodeMsgpack)
-		})
+		b, err = codec.ReadOther(b, &v.FailedTGAllocs)
 	case "QueuedAllocations":
-		b, err = codec.ReadMap(b, &v.QueuedAllocations, func(e *int, b []byte) (rest []byte, err error) {
-			*e, rest, err = codec.ReadInt[int](b)
-			return rest, err
-		})
+		b, err = codec.ReadOther(b, &v.QueuedAllocations)
 	case "BlockedOn":
 		b, err = codec.ReadStrings(b, &v.BlockedOn)
 	case "Shape":
-		v.Shape, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Shape)
 	case "Placed":
-		v.Placed, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Placed)
 	case "SnapshotIndex":
-		v.SnapshotIndex, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.SnapshotIndex)
 	case "CreateTime":
-		v.CreateTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.CreateTime)
 	case "ModifyTime":
-		v.ModifyTime, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.ModifyTime)
 	default:
 		return v.Indexes.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *FreedNode) MsgpackSelf() any { return v }
-
-func (v *FreedNode) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(2)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa2At"...)
-	b = msgp.AppendUint64(b, v.At)
-	b = append(b, "\xa4Node"...)
-	b = msgp.AppendString(b, v.Node)
-	return b, nil
-}
-
-func (v *FreedNode) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = FreedNode{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *FreedNode) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Node":
-		v.Node, b, err = codec.ReadString(b)
-	case "At":
-		v.At, b, err = codec.ReadUint[uint64](b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *HostCPUStats) MsgpackSelf() any { return v }
-
-func (v *HostCPUStats) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa3CPU"...)
-	b = msgp.AppendString(b, v.CPU)
-	b = append(b, "\xa4Idle"...)
-	b = msgp.AppendFloat64(b, v.Idle)
-	b = append(b, "\xa6System"...)
-	b = msgp.AppendFloat64(b, v.System)
-	b = append(b, "\xa5Total"...)
-	b = msgp.AppendFloat64(b, v.Total)
-	b = append(b, "\xa4User"...)
-	b = msgp.AppendFloat64(b, v.User)
-	return b, nil
-}
-
-func (v *HostCPUStats) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = HostCPUStats{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *HostCPUStats) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "CPU":
-		v.CPU, b, err = codec.ReadString(b)
-	case "User":
-		v.User, b, err = codec.ReadFloat(b)
-	case "System":
-		v.System, b, err = codec.ReadFloat(b)
-	case "Idle":
-		v.Idle, b, err = codec.ReadFloat(b)
-	case "Total":
-		v.Total, b, err = codec.ReadFloat(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *HostDiskStats) MsgpackSelf() any { return v }
-
-func (v *HostDiskStats) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(7)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9Available"...)
-	b = msgp.AppendUint64(b, v.Available)
-	b = append(b, "\xa6Device"...)
-	b = msgp.AppendString(b, v.Device)
-	b = append(b, "\xb1InodesUsedPercent"...)
-	b = msgp.AppendFloat64(b, v.InodesUsedPercent)
-	b = append(b, "\xaaMountpoint"...)
-	b = msgp.AppendString(b, v.Mountpoint)
-	b = append(b, "\xa4Size"...)
-	b = msgp.AppendUint64(b, v.Size)
-	b = append(b, "\xa4Used"...)
-	b = msgp.AppendUint64(b, v.Used)
-	b = append(b, "\xabUsedPercent"...)
-	b = msgp.AppendFloat64(b, v.UsedPercent)
-	return b, nil
-}
-
-func (v *HostDiskStats) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = HostDiskStats{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *HostDiskStats) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Device":
-		v.Device, b, err = codec.ReadString(b)
-	case "Mountpoint":
-		v.Mountpoint, b, err = codec.ReadString(b)
-	case "Size":
-		v.Size, b, err = codec.ReadUint[uint64](b)
-	case "Used":
-		v.Used, b, err = codec.ReadUint[uint64](b)
-	case "Available":
-		v.Available, b, err = codec.ReadUint[uint64](b)
-	case "UsedPercent":
-		v.UsedPercent, b, err = codec.ReadFloat(b)
-	case "InodesUsedPercent":
-		v.InodesUsedPercent, b, err = codec.ReadFloat(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *HostMemoryStats) MsgpackSelf() any { return v }
-
-func (v *HostMemoryStats) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(4)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9Available"...)
-	b = msgp.AppendUint64(b, v.Available)
-	b = append(b, "\xa4Free"...)
-	b = msgp.AppendUint64(b, v.Free)
-	b = append(b, "\xa5Total"...)
-	b = msgp.AppendUint64(b, v.Total)
-	b = append(b, "\xa4Used"...)
-	b = msgp.AppendUint64(b, v.Used)
-	return b, nil
-}
-
-func (v *HostMemoryStats) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = HostMemoryStats{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *HostMemoryStats) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Total":
-		v.Total, b, err = codec.ReadUint[uint64](b)
-	case "Available":
-		v.Available, b, err = codec.ReadUint[uint64](b)
-	case "Used":
-		v.Used, b, err = codec.ReadUint[uint64](b)
-	case "Free":
-		v.Free, b, err = codec.ReadUint[uint64](b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *HostStats) MsgpackSelf() any { return v }
-
-func (v *HostStats) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(6)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xadAllocDirStats"...)
-	if b, err = v.AllocDirStats.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("AllocDirStats", err)
-	}
-	b = append(b, "\xa3CPU"...)
-	if b, err = codec.AppendPointers(b, v.CPU, (*HostCPUStats).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("CPU", err)
-	}
-	b = append(b, "\xb0CPUTicksConsumed"...)
-	b = msgp.AppendFloat64(b, v.CPUTicksConsumed)
-	b = append(b, "\xa9DiskStats"...)
-	if b, err = codec.AppendPointers(b, v.DiskStats, (*HostDiskStats).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("DiskStats", err)
-	}
-	b = append(b, "\xa6Memory"...)
-	if b, err = v.Memory.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Memory", err)
-	}
-	b = append(b, "\xa6Uptime"...)
-	b = msgp.AppendUint64(b, v.Uptime)
-	return b, nil
-}
-
-func (v *HostStats) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = HostStats{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *HostStats) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Memory":
-		b, err = codec.ReadPointer(b, &v.Memory, (*HostMemoryStats).DecodeMsgpack)
-	case "CPU":
-		b, err = codec.ReadPointers(b, &v.CPU, (*HostCPUStats).DecodeMsgpack)
-	case "DiskStats":
-		b, err = codec.ReadPointers(b, &v.DiskStats, (*HostDiskStats).DecodeMsgpack)
-	case "AllocDirStats":
-		b, err = codec.ReadPointer(b, &v.AllocDirStats, (*HostDiskStats).DecodeMsgpack)
-	case "Uptime":
-		v.Uptime, b, err = codec.ReadUint[uint64](b)
-	case "CPUTicksConsumed":
-		v.CPUTicksConsumed, b, err = codec.ReadFloat(b)
-	default:
-		return b, false, nil
 	}
 	return b, true, err
 }
@@ -7723,9 +3118,9 @@ func (v *Indexes) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(2)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.CreateIndex))
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.ModifyIndex))
 	return b, nil
 }
 
@@ -7740,940 +3135,9 @@ func (v *Indexes) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *Indexes) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "CreateIndex":
-		v.CreateIndex, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.CreateIndex)
 	case "ModifyIndex":
-		v.ModifyIndex, b, err = codec.ReadUint[uint64](b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *Job) MsgpackSelf() any { return v }
-
-func (v *Job) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(20)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xabConstraints"...)
-	if b, err = codec.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Constraints", err)
-	}
-	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
-	b = append(b, "\xabDatacenters"...)
-	b = codec.AppendStrings(b, v.Datacenters)
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	b = append(b, "\xaeJobModifyIndex"...)
-	b = msgp.AppendUint64(b, v.JobModifyIndex)
-	b = append(b, "\xa4Meta"...)
-	b = codec.AppendStringMap(b, v.Meta)
-	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
-	b = append(b, "\xa4Name"...)
-	b = msgp.AppendString(b, v.Name)
-	b = append(b, "\xa9Namespace"...)
-	b = msgp.AppendString(b, v.Namespace)
-	b = append(b, "\xa8NodePool"...)
-	b = msgp.AppendString(b, v.NodePool)
-	b = append(b, "\xa8Priority"...)
-	b = msgp.AppendInt64(b, int64(v.Priority))
-	b = append(b, "\xa6Region"...)
-	b = msgp.AppendString(b, v.Region)
-	b = append(b, "\xa6Stable"...)
-	b = msgp.AppendBool(b, v.Stable)
-	b = append(b, "\xa6Status"...)
-	b = msgp.AppendString(b, v.Status)
-	b = append(b, "\xb1StatusDescription"...)
-	b = msgp.AppendString(b, v.StatusDescription)
-	b = append(b, "\xa4Stop"...)
-	b = msgp.AppendBool(b, v.Stop)
-	b = append(b, "\xaaSubmitTime"...)
-	b = msgp.AppendInt64(b, v.SubmitTime)
-	b = append(b, "\xaaTaskGroups"...)
-	if b, err = codec.AppendPointers(b, v.TaskGroups, (*TaskGroup).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("TaskGroups", err)
-	}
-	b = append(b, "\xa4Type"...)
-	b = msgp.AppendString(b, v.Type)
-	b = append(b, "\xa7Version"...)
-	b = msgp.AppendUint64(b, v.Version)
-	return b, nil
-}
-
-func (v *Job) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = Job{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *Job) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Region":
-		v.Region, b, err = codec.ReadString(b)
-	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	case "Name":
-		v.Name, b, err = codec.ReadString(b)
-	case "Type":
-		v.Type, b, err = codec.ReadString(b)
-	case "Priority":
-		v.Priority, b, err = codec.ReadInt[int](b)
-	case "Datacenters":
-		b, err = codec.ReadStrings(b, &v.Datacenters)
-	case "NodePool":
-		v.NodePool, b, err = codec.ReadString(b)
-	case "Constraints":
-		b, err = codec.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
-	case "TaskGroups":
-		b, err = codec.ReadPointers(b, &v.TaskGroups, (*TaskGroup).DecodeMsgpack)
-	case "Meta":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
-	case "Stop":
-		v.Stop, b, err = codec.ReadBool(b)
-	case "Status":
-		v.Status, b, err = codec.ReadString(b)
-	case "StatusDescription":
-		v.StatusDescription, b, err = codec.ReadString(b)
-	case "Stable":
-		v.Stable, b, err = codec.ReadBool(b)
-	case "Version":
-		v.Version, b, err = codec.ReadUint[uint64](b)
-	case "SubmitTime":
-		v.SubmitTime, b, err = codec.ReadInt[int64](b)
-	case "JobModifyIndex":
-		v.JobModifyIndex, b, err = codec.ReadUint[uint64](b)
-	default:
-		return v.Indexes.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *JobDeregisterRequest) MsgpackSelf() any { return v }
-
-func (v *JobDeregisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(8)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xa4Eval"...)
-	if b, err = v.Eval.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Eval", err)
-	}
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xa5JobID"...)
-	b = msgp.AppendString(b, v.JobID)
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	b = append(b, "\xa5Purge"...)
-	b = msgp.AppendBool(b, v.Purge)
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *JobDeregisterRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobDeregisterRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobDeregisterRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "JobID":
-		v.JobID, b, err = codec.ReadString(b)
-	case "Purge":
-		v.Purge, b, err = codec.ReadBool(b)
-	case "Eval":
-		b, err = codec.ReadPointer(b, &v.Eval, (*Evaluation).DecodeMsgpack)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *JobDeregisterResponse) MsgpackSelf() any { return v }
-
-func (v *JobDeregisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(4)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xafEvalCreateIndex"...)
-	b = msgp.AppendUint64(b, v.EvalCreateIndex)
-	b = append(b, "\xa6EvalID"...)
-	b = msgp.AppendString(b, v.EvalID)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
-	b = append(b, "\xaeJobModifyIndex"...)
-	b = msgp.AppendUint64(b, v.JobModifyIndex)
-	return b, nil
-}
-
-func (v *JobDeregisterResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobDeregisterResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobDeregisterResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "EvalID":
-		v.EvalID, b, err = codec.ReadString(b)
-	case "EvalCreateIndex":
-		v.EvalCreateIndex, b, err = codec.ReadUint[uint64](b)
-	case "JobModifyIndex":
-		v.JobModifyIndex, b, err = codec.ReadUint[uint64](b)
-	default:
-		return v.WriteMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *JobEvaluateRequest) MsgpackSelf() any { return v }
-
-func (v *JobEvaluateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(6)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xa5JobID"...)
-	b = msgp.AppendString(b, v.JobID)
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *JobEvaluateRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobEvaluateRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobEvaluateRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "JobID":
-		v.JobID, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *JobGetRequest) MsgpackSelf() any { return v }
-
-func (v *JobGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(15)
-	if !(v.QueryOptions.AllowStale) {
-		n--
-	}
-	if !(v.QueryOptions.Filter != "") {
-		n--
-	}
-	if !(v.QueryOptions.Forwarded) {
-		n--
-	}
-	if !(v.QueryOptions.MaxWait != 0) {
-		n--
-	}
-	if !(v.QueryOptions.MinIndex != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Namespace != "") {
-		n--
-	}
-	if !(v.QueryOptions.NextToken != "") {
-		n--
-	}
-	if !(v.QueryOptions.PerPage != 0) {
-		n--
-	}
-	if !(v.QueryOptions.Prefix != "") {
-		n--
-	}
-	if !(v.QueryOptions.Region != "") {
-		n--
-	}
-	if !(v.QueryOptions.Reverse) {
-		n--
-	}
-	if !(v.QueryOptions.Sort != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa3All"...)
-	b = msgp.AppendBool(b, v.All)
-	if v.QueryOptions.AllowStale {
-		b = append(b, "\xaaAllowStale"...)
-		b = msgp.AppendBool(b, v.QueryOptions.AllowStale)
-	}
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.QueryOptions.AuthToken)
-	if v.QueryOptions.Filter != "" {
-		b = append(b, "\xa6Filter"...)
-		b = msgp.AppendString(b, v.QueryOptions.Filter)
-	}
-	if v.QueryOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Forwarded)
-	}
-	b = append(b, "\xa5JobID"...)
-	b = msgp.AppendString(b, v.JobID)
-	if v.QueryOptions.MaxWait != 0 {
-		b = append(b, "\xa7MaxWait"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.MaxWait))
-	}
-	if v.QueryOptions.MinIndex != 0 {
-		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
-	}
-	if v.QueryOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.QueryOptions.Namespace)
-	}
-	if v.QueryOptions.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryOptions.NextToken)
-	}
-	if v.QueryOptions.PerPage != 0 {
-		b = append(b, "\xa7PerPage"...)
-		b = msgp.AppendInt64(b, int64(v.QueryOptions.PerPage))
-	}
-	if v.QueryOptions.Prefix != "" {
-		b = append(b, "\xa6Prefix"...)
-		b = msgp.AppendString(b, v.QueryOptions.Prefix)
-	}
-	if v.QueryOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.QueryOptions.Region)
-	}
-	if v.QueryOptions.Reverse {
-		b = append(b, "\xa7Reverse"...)
-		b = msgp.AppendBool(b, v.QueryOptions.Reverse)
-	}
-	if v.QueryOptions.Sort != "" {
-		b = append(b, "\xa4Sort"...)
-		b = msgp.AppendString(b, v.QueryOptions.Sort)
-	}
-	return b, nil
-}
-
-func (v *JobGetRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobGetRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobGetRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "JobID":
-		v.JobID, b, err = codec.ReadString(b)
-	case "All":
-		v.All, b, err = codec.ReadBool(b)
-	default:
-		return v.QueryOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *JobGetResponse) MsgpackSelf() any { return v }
-
-func (v *JobGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xa3Job"...)
-	if b, err = v.Job.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Job", err)
-	}
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	return b, nil
-}
-
-func (v *JobGetResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobGetResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobGetResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Job":
-		b, err = codec.ReadPointer(b, &v.Job, (*Job).DecodeMsgpack)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *JobKey) MsgpackSelf() any { return v }
-
-func (v *JobKey) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(2)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	b = append(b, "\xa9Namespace"...)
-	b = msgp.AppendString(b, v.Namespace)
-	return b, nil
-}
-
-func (v *JobKey) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobKey{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobKey) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *JobListResponse) MsgpackSelf() any { return v }
-
-func (v *JobListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xa4Jobs"...)
-	if b, err = codec.AppendPointers(b, v.Jobs, (*JobListStub).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Jobs", err)
-	}
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	return b, nil
-}
-
-func (v *JobListResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobListResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobListResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Jobs":
-		b, err = codec.ReadPointers(b, &v.Jobs, (*JobListStub).DecodeMsgpack)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *JobListStub) MsgpackSelf() any { return v }
-
-func (v *JobListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(18)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.CreateIndex)
-	b = append(b, "\xabDatacenters"...)
-	b = codec.AppendStrings(b, v.Datacenters)
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	b = append(b, "\xaeJobModifyIndex"...)
-	b = msgp.AppendUint64(b, v.JobModifyIndex)
-	b = append(b, "\xaaJobSummary"...)
-	if b, err = v.JobSummary.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("JobSummary", err)
-	}
-	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.ModifyIndex)
-	b = append(b, "\xa4Name"...)
-	b = msgp.AppendString(b, v.Name)
-	b = append(b, "\xa9Namespace"...)
-	b = msgp.AppendString(b, v.Namespace)
-	b = append(b, "\xa8NodePool"...)
-	b = msgp.AppendString(b, v.NodePool)
-	b = append(b, "\xb0ParameterizedJob"...)
-	b = msgp.AppendBool(b, v.ParameterizedJob)
-	b = append(b, "\xa8ParentID"...)
-	b = msgp.AppendString(b, v.ParentID)
-	b = append(b, "\xa8Periodic"...)
-	b = msgp.AppendBool(b, v.Periodic)
-	b = append(b, "\xa8Priority"...)
-	b = msgp.AppendInt64(b, int64(v.Priority))
-	b = append(b, "\xa6Status"...)
-	b = msgp.AppendString(b, v.Status)
-	b = append(b, "\xb1StatusDescription"...)
-	b = msgp.AppendString(b, v.StatusDescription)
-	b = append(b, "\xa4Stop"...)
-	b = msgp.AppendBool(b, v.Stop)
-	b = append(b, "\xaaSubmitTime"...)
-	b = msgp.AppendInt64(b, v.SubmitTime)
-	b = append(b, "\xa4Type"...)
-	b = msgp.AppendString(b, v.Type)
-	return b, nil
-}
-
-func (v *JobListStub) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobListStub{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobListStub) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	case "ParentID":
-		v.ParentID, b, err = codec.ReadString(b)
-	case "Name":
-		v.Name, b, err = codec.ReadString(b)
-	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
-	case "Datacenters":
-		b, err = codec.ReadStrings(b, &v.Datacenters)
-	case "NodePool":
-		v.NodePool, b, err = codec.ReadString(b)
-	case "Type":
-		v.Type, b, err = codec.ReadString(b)
-	case "Priority":
-		v.Priority, b, err = codec.ReadInt[int](b)
-	case "Periodic":
-		v.Periodic, b, err = codec.ReadBool(b)
-	case "ParameterizedJob":
-		v.ParameterizedJob, b, err = codec.ReadBool(b)
-	case "Stop":
-		v.Stop, b, err = codec.ReadBool(b)
-	case "Status":
-		v.Status, b, err = codec.ReadString(b)
-	case "StatusDescription":
-		v.StatusDescription, b, err = codec.ReadString(b)
-	case "JobSummary":
-		b, err = codec.ReadPointer(b, &v.JobSummary, (*JobSummary).DecodeMsgpack)
-	case "CreateIndex":
-		v.CreateIndex, b, err = codec.ReadUint[uint64](b)
-	case "ModifyIndex":
-		v.ModifyIndex, b, err = codec.ReadUint[uint64](b)
-	case "JobModifyIndex":
-		v.JobModifyIndex, b, err = codec.ReadUint[uint64](b)
-	case "SubmitTime":
-		v.SubmitTime, b, err = codec.ReadInt[int64](b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *JobRegisterRequest) MsgpackSelf() any { return v }
-
-func (v *JobRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(9)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xacEnforceIndex"...)
-	b = msgp.AppendBool(b, v.EnforceIndex)
-	b = append(b, "\xa4Eval"...)
-	if b, err = v.Eval.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Eval", err)
-	}
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xa3Job"...)
-	if b, err = v.Job.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Job", err)
-	}
-	b = append(b, "\xaeJobModifyIndex"...)
-	b = msgp.AppendUint64(b, v.JobModifyIndex)
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *JobRegisterRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobRegisterRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobRegisterRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Job":
-		b, err = codec.ReadPointer(b, &v.Job, (*Job).DecodeMsgpack)
-	case "EnforceIndex":
-		v.EnforceIndex, b, err = codec.ReadBool(b)
-	case "JobModifyIndex":
-		v.JobModifyIndex, b, err = codec.ReadUint[uint64](b)
-	case "Eval":
-		b, err = codec.ReadPointer(b, &v.Eval, (*Evaluation).DecodeMsgpack)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *JobRegisterResponse) MsgpackSelf() any { return v }
-
-func (v *JobRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xafEvalCreateIndex"...)
-	b = msgp.AppendUint64(b, v.EvalCreateIndex)
-	b = append(b, "\xa6EvalID"...)
-	b = msgp.AppendString(b, v.EvalID)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
-	b = append(b, "\xaeJobModifyIndex"...)
-	b = msgp.AppendUint64(b, v.JobModifyIndex)
-	b = append(b, "\xa8Warnings"...)
-	b = msgp.AppendString(b, v.Warnings)
-	return b, nil
-}
-
-func (v *JobRegisterResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobRegisterResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobRegisterResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "EvalID":
-		v.EvalID, b, err = codec.ReadString(b)
-	case "EvalCreateIndex":
-		v.EvalCreateIndex, b, err = codec.ReadUint[uint64](b)
-	case "JobModifyIndex":
-		v.JobModifyIndex, b, err = codec.ReadUint[uint64](b)
-	case "Warnings":
-		v.Warnings, b, err = codec.ReadString(b)
-	default:
-		return v.WriteMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *JobSummary) MsgpackSelf() any { return v }
-
-func (v *JobSummary) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.CreateIndex)
-	b = append(b, "\xa5JobID"...)
-	b = msgp.AppendString(b, v.JobID)
-	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.ModifyIndex)
-	b = append(b, "\xa9Namespace"...)
-	b = msgp.AppendString(b, v.Namespace)
-	b = append(b, "\xa7Summary"...)
-	if b, err = codec.AppendMap(b, v.Summary, func(e TaskGroupSummary, b []byte) ([]byte, error) { return e.AppendMsgpack(b) }); err != nil {
-		return b, codec.EncodeError("Summary", err)
-	}
-	return b, nil
-}
-
-func (v *JobSummary) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobSummary{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobSummary) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "JobID":
-		v.JobID, b, err = codec.ReadString(b)
-	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
-	case "Summary":
-		b, err = codec.ReadMap(b, &v.Summary, (*TaskGroupSummary).DecodeMsgpack)
-	case "CreateIndex":
-		v.CreateIndex, b, err = codec.ReadUint[uint64](b)
-	case "ModifyIndex":
-		v.ModifyIndex, b, err = codec.ReadUint[uint64](b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *JobSummaryResponse) MsgpackSelf() any { return v }
-
-func (v *JobSummaryResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xaaJobSummary"...)
-	if b, err = v.JobSummary.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("JobSummary", err)
-	}
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	return b, nil
-}
-
-func (v *JobSummaryResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobSummaryResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobSummaryResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "JobSummary":
-		b, err = codec.ReadPointer(b, &v.JobSummary, (*JobSummary).DecodeMsgpack)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *JobVersionsResponse) MsgpackSelf() any { return v }
-
-func (v *JobVersionsResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	b = append(b, "\xa8Versions"...)
-	if b, err = codec.AppendPointers(b, v.Versions, (*Job).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Versions", err)
-	}
-	return b, nil
-}
-
-func (v *JobVersionsResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = JobVersionsResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *JobVersionsResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Versions":
-		b, err = codec.ReadPointers(b, &v.Versions, (*Job).DecodeMsgpack)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *LogConfig) MsgpackSelf() any { return v }
-
-func (v *LogConfig) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(3)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa8Disabled"...)
-	b = msgp.AppendBool(b, v.Disabled)
-	b = append(b, "\xadMaxFileSizeMB"...)
-	b = msgp.AppendInt64(b, int64(v.MaxFileSizeMB))
-	b = append(b, "\xa8MaxFiles"...)
-	b = msgp.AppendInt64(b, int64(v.MaxFiles))
-	return b, nil
-}
-
-func (v *LogConfig) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = LogConfig{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *LogConfig) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "MaxFiles":
-		v.MaxFiles, b, err = codec.ReadInt[int](b)
-	case "MaxFileSizeMB":
-		v.MaxFileSizeMB, b, err = codec.ReadInt[int](b)
-	case "Disabled":
-		v.Disabled, b, err = codec.ReadBool(b)
+		b, err = codec.ReadUint(b, &v.ModifyIndex)
 	default:
 		return b, false, nil
 	}
@@ -8696,18 +3160,18 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xadComputedClass"...)
 	b = msgp.AppendString(b, v.ComputedClass)
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaDatacenter"...)
 	b = msgp.AppendString(b, v.Datacenter)
 	b = append(b, "\xa5Drain"...)
 	b = msgp.AppendBool(b, v.Drain)
 	b = append(b, "\xa7Drivers"...)
 	if b, err = codec.AppendMap(b, v.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Drivers", err)
+		return b, err
 	}
 	b = append(b, "\xa6Events"...)
 	if b, err = codec.AppendPointers(b, v.Events, (*NodeEvent).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Events", err)
+		return b, err
 	}
 	b = append(b, "\xa8HTTPAddr"...)
 	b = msgp.AppendString(b, v.HTTPAddr)
@@ -8716,7 +3180,7 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa4Meta"...)
 	b = codec.AppendStringMap(b, v.Meta)
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.Name)
 	b = append(b, "\xa9NodeClass"...)
@@ -8725,11 +3189,11 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.NodePool)
 	b = append(b, "\xadNodeResources"...)
 	if b, err = v.NodeResources.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("NodeResources", err)
+		return b, err
 	}
 	b = append(b, "\xb1ReservedResources"...)
 	if b, err = v.ReservedResources.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("ReservedResources", err)
+		return b, err
 	}
 	b = append(b, "\xb5SchedulingEligibility"...)
 	b = msgp.AppendString(b, v.SchedulingEligibility)
@@ -8740,7 +3204,7 @@ func (v *Node) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xb1StatusDescription"...)
 	b = msgp.AppendString(b, v.StatusDescription)
 	b = append(b, "\xafStatusUpdatedAt"...)
-	b = msgp.AppendInt64(b, v.StatusUpdatedAt)
+	b = msgp.AppendInt64(b, int64(v.StatusUpdatedAt))
 	b = append(b, "\xaaTLSEnabled"...)
 	b = msgp.AppendBool(b, v.TLSEnabled)
 	if v.Unaccounted {
@@ -8761,17 +3225,17 @@ func (v *Node) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *Node) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "ID":
-		v.ID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ID)
 	case "SecretID":
-		v.SecretID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.SecretID)
 	case "Datacenter":
-		v.Datacenter, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Datacenter)
 	case "Name":
-		v.Name, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Name)
 	case "HTTPAddr":
-		v.HTTPAddr, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.HTTPAddr)
 	case "TLSEnabled":
-		v.TLSEnabled, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.TLSEnabled)
 	case "Attributes":
 		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Attributes))
 	case "NodeResources":
@@ -8781,27 +3245,25 @@ func (v *Node) readField(name, b []byte) (_ []byte, known bool, err error) {
 	case "Meta":
 		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
 	case "NodeClass":
-		v.NodeClass, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeClass)
 	case "NodePool":
-		v.NodePool, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodePool)
 	case "ComputedClass":
-		v.ComputedClass, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ComputedClass)
 	case "Drivers":
-		b, err = codec.ReadMap(b, &v.Drivers, func(e **DriverInfo, b []byte) ([]byte, error) {
-			return codec.ReadPointer(b, e, (*DriverInfo).DecodeMsgpack)
-		})
+		b, err = codec.ReadMap(b, &v.Drivers, (*DriverInfo).DecodeMsgpack)
 	case "Status":
-		v.Status, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Status)
 	case "StatusDescription":
-		v.StatusDescription, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.StatusDescription)
 	case "StatusUpdatedAt":
-		v.StatusUpdatedAt, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.StatusUpdatedAt)
 	case "Unaccounted":
-		v.Unaccounted, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Unaccounted)
 	case "SchedulingEligibility":
-		v.SchedulingEligibility, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.SchedulingEligibility)
 	case "Drain":
-		v.Drain, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Drain)
 	case "Events":
 		b, err = codec.ReadPointers(b, &v.Events, (*NodeEvent).DecodeMsgpack)
 	default:
@@ -8822,11 +3284,11 @@ func (v *NodeCPUResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9CpuShares"...)
-	b = msgp.AppendInt64(b, v.CpuShares)
+	b = msgp.AppendInt64(b, int64(v.CpuShares))
 	if len(v.ReservableCpuCores) != 0 {
 		b = append(b, "\xb2ReservableCpuCores"...)
-		if b, err = codec.AppendSlice(b, v.ReservableCpuCores, func(e *uint16, b []byte) ([]byte, error) { return msgp.AppendUint64(b, uint64((*e))), nil }); err != nil {
-			return b, codec.EncodeError("ReservableCpuCores", err)
+		if b, err = codec.AppendOther(b, &v.ReservableCpuCores); err != nil {
+			return b, err
 		}
 	}
 	b = append(b, "\xadTotalCpuCores"...)
@@ -8845,224 +3307,13 @@ func (v *NodeCPUResources) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeCPUResources) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "CpuShares":
-		v.CpuShares, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.CpuShares)
 	case "TotalCpuCores":
-		v.TotalCpuCores, b, err = codec.ReadUint[uint16](b)
+		b, err = codec.ReadUint(b, &v.TotalCpuCores)
 	case "ReservableCpuCores":
-		b, err = codec.ReadSlice(b, &v.ReservableCpuCores, func(e *uint16, b []byte) (rest []byte, err error) {
-			*e, rest, err = codec.ReadUint[uint16](b)
-			return rest, err
-		})
+		b, err = codec.ReadOther(b, &v.ReservableCpuCores)
 	default:
 		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *NodeClientAllocsResponse) MsgpackSelf() any { return v }
-
-func (v *NodeClientAllocsResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa6Allocs"...)
-	if b, err = codec.AppendMap(b, v.Allocs, func(e uint64, b []byte) ([]byte, error) { return msgp.AppendUint64(b, e), nil }); err != nil {
-		return b, codec.EncodeError("Allocs", err)
-	}
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	return b, nil
-}
-
-func (v *NodeClientAllocsResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = NodeClientAllocsResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *NodeClientAllocsResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Allocs":
-		b, err = codec.ReadMap(b, &v.Allocs, func(e *uint64, b []byte) (rest []byte, err error) {
-			*e, rest, err = codec.ReadUint[uint64](b)
-			return rest, err
-		})
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *NodeDeregisterRequest) MsgpackSelf() any { return v }
-
-func (v *NodeDeregisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(6)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	b = append(b, "\xa7NodeIDs"...)
-	b = codec.AppendStrings(b, v.NodeIDs)
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *NodeDeregisterRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = NodeDeregisterRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *NodeDeregisterRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "NodeIDs":
-		b, err = codec.ReadStrings(b, &v.NodeIDs)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *NodeDetail) MsgpackSelf() any { return v }
-
-func (v *NodeDetail) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(25)
-	if !(v.Node.Unaccounted) {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xaaAttributes"...)
-	b = codec.AppendStringMap(b, v.Node.Attributes)
-	b = append(b, "\xb4CSIControllerPlugins"...)
-	if b, err = codec.AppendMap(b, v.CSIControllerPlugins, (*CSIInfo).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("CSIControllerPlugins", err)
-	}
-	b = append(b, "\xaeCSINodePlugins"...)
-	if b, err = codec.AppendMap(b, v.CSINodePlugins, (*CSIInfo).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("CSINodePlugins", err)
-	}
-	b = append(b, "\xadComputedClass"...)
-	b = msgp.AppendString(b, v.Node.ComputedClass)
-	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Node.Indexes.CreateIndex)
-	b = append(b, "\xaaDatacenter"...)
-	b = msgp.AppendString(b, v.Node.Datacenter)
-	b = append(b, "\xa5Drain"...)
-	b = msgp.AppendBool(b, v.Node.Drain)
-	b = append(b, "\xa7Drivers"...)
-	if b, err = codec.AppendMap(b, v.Node.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Drivers", err)
-	}
-	b = append(b, "\xa6Events"...)
-	if b, err = codec.AppendPointers(b, v.Node.Events, (*NodeEvent).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Events", err)
-	}
-	b = append(b, "\xa8HTTPAddr"...)
-	b = msgp.AppendString(b, v.Node.HTTPAddr)
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.Node.ID)
-	b = append(b, "\xa4Meta"...)
-	b = codec.AppendStringMap(b, v.Node.Meta)
-	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Node.Indexes.ModifyIndex)
-	b = append(b, "\xa4Name"...)
-	b = msgp.AppendString(b, v.Node.Name)
-	b = append(b, "\xa9NodeClass"...)
-	b = msgp.AppendString(b, v.Node.NodeClass)
-	b = append(b, "\xa8NodePool"...)
-	b = msgp.AppendString(b, v.Node.NodePool)
-	b = append(b, "\xadNodeResources"...)
-	if b, err = v.Node.NodeResources.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("NodeResources", err)
-	}
-	b = append(b, "\xb1ReservedResources"...)
-	if b, err = v.Node.ReservedResources.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("ReservedResources", err)
-	}
-	b = append(b, "\xb5SchedulingEligibility"...)
-	b = msgp.AppendString(b, v.Node.SchedulingEligibility)
-	b = append(b, "\xa8SecretID"...)
-	b = msgp.AppendString(b, v.Node.SecretID)
-	b = append(b, "\xa6Status"...)
-	b = msgp.AppendString(b, v.Node.Status)
-	b = append(b, "\xb1StatusDescription"...)
-	b = msgp.AppendString(b, v.Node.StatusDescription)
-	b = append(b, "\xafStatusUpdatedAt"...)
-	b = msgp.AppendInt64(b, v.Node.StatusUpdatedAt)
-	b = append(b, "\xaaTLSEnabled"...)
-	b = msgp.AppendBool(b, v.Node.TLSEnabled)
-	if v.Node.Unaccounted {
-		b = append(b, "\xabUnaccounted"...)
-		b = msgp.AppendBool(b, v.Node.Unaccounted)
-	}
-	return b, nil
-}
-
-func (v *NodeDetail) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = NodeDetail{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *NodeDetail) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "CSIControllerPlugins":
-		b, err = codec.ReadMap(b, &v.CSIControllerPlugins, func(e **CSIInfo, b []byte) ([]byte, error) { return codec.ReadPointer(b, e, (*CSIInfo).DecodeMsgpack) })
-	case "CSINodePlugins":
-		b, err = codec.ReadMap(b, &v.CSINodePlugins, func(e **CSIInfo, b []byte) ([]byte, error) { return codec.ReadPointer(b, e, (*CSIInfo).DecodeMsgpack) })
-	default:
-		return v.Node.readField(name, b)
 	}
 	return b, true, err
 }
@@ -9076,7 +3327,7 @@ func (v *NodeDiskResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(1)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6DiskMB"...)
-	b = msgp.AppendInt64(b, v.DiskMB)
+	b = msgp.AppendInt64(b, int64(v.DiskMB))
 	return b, nil
 }
 
@@ -9091,115 +3342,9 @@ func (v *NodeDiskResources) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeDiskResources) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "DiskMB":
-		v.DiskMB, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.DiskMB)
 	default:
 		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *NodeEligibilityRequest) MsgpackSelf() any { return v }
-
-func (v *NodeEligibilityRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(7)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xabEligibility"...)
-	b = msgp.AppendString(b, v.Eligibility)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *NodeEligibilityRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = NodeEligibilityRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *NodeEligibilityRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	case "Eligibility":
-		v.Eligibility, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *NodeEvaluateResponse) MsgpackSelf() any { return v }
-
-func (v *NodeEvaluateResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(4)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xafEvalCreateIndex"...)
-	b = msgp.AppendUint64(b, v.EvalCreateIndex)
-	b = append(b, "\xa7EvalIDs"...)
-	b = codec.AppendStrings(b, v.EvalIDs)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
-	b = append(b, "\xafNodeModifyIndex"...)
-	b = msgp.AppendUint64(b, v.NodeModifyIndex)
-	return b, nil
-}
-
-func (v *NodeEvaluateResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = NodeEvaluateResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *NodeEvaluateResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "EvalIDs":
-		b, err = codec.ReadStrings(b, &v.EvalIDs)
-	case "EvalCreateIndex":
-		v.EvalCreateIndex, b, err = codec.ReadUint[uint64](b)
-	case "NodeModifyIndex":
-		v.NodeModifyIndex, b, err = codec.ReadUint[uint64](b)
-	default:
-		return v.WriteMeta.readField(name, b)
 	}
 	return b, true, err
 }
@@ -9213,7 +3358,7 @@ func (v *NodeEvent) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(5)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.CreateIndex))
 	b = append(b, "\xa7Details"...)
 	b = codec.AppendStringMap(b, v.Details)
 	b = append(b, "\xa7Message"...)
@@ -9236,84 +3381,17 @@ func (v *NodeEvent) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeEvent) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Message":
-		v.Message, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Message)
 	case "Subsystem":
-		v.Subsystem, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Subsystem)
 	case "Details":
 		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Details))
 	case "Timestamp":
-		v.Timestamp, b, err = codec.ReadTime(b)
+		b, err = codec.ReadTime(b, &v.Timestamp)
 	case "CreateIndex":
-		v.CreateIndex, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.CreateIndex)
 	default:
 		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *NodeEventsRequest) MsgpackSelf() any { return v }
-
-func (v *NodeEventsRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(6)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xa6Events"...)
-	if b, err = codec.AppendMap(b, v.Events, func(e []*NodeEvent, b []byte) ([]byte, error) {
-		return codec.AppendPointers(b, e, (*NodeEvent).AppendMsgpack)
-	}); err != nil {
-		return b, codec.EncodeError("Events", err)
-	}
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *NodeEventsRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = NodeEventsRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *NodeEventsRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Events":
-		b, err = codec.ReadMap(b, &v.Events, func(e *[]*NodeEvent, b []byte) ([]byte, error) {
-			return codec.ReadPointers(b, e, (*NodeEvent).DecodeMsgpack)
-		})
-	default:
-		return v.WriteOptions.readField(name, b)
 	}
 	return b, true, err
 }
@@ -9382,7 +3460,7 @@ func (v *NodeGetRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.QueryOptions.MinIndex != 0 {
 		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
+		b = msgp.AppendUint64(b, uint64(v.QueryOptions.MinIndex))
 	}
 	if v.QueryOptions.Namespace != "" {
 		b = append(b, "\xa9Namespace"...)
@@ -9430,118 +3508,11 @@ func (v *NodeGetRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeGetRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "SecretID":
-		v.SecretID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.SecretID)
 	default:
 		return v.QueryOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *NodeGetResponse) MsgpackSelf() any { return v }
-
-func (v *NodeGetResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	b = append(b, "\xa4Node"...)
-	if b, err = v.Node.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Node", err)
-	}
-	return b, nil
-}
-
-func (v *NodeGetResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = NodeGetResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *NodeGetResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Node":
-		b, err = codec.ReadPointer(b, &v.Node, (*NodeDetail).DecodeMsgpack)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *NodeGetWriteRequest) MsgpackSelf() any { return v }
-
-func (v *NodeGetWriteRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(6)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *NodeGetWriteRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = NodeGetWriteRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *NodeGetWriteRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
 	}
 	return b, true, err
 }
@@ -9577,8 +3548,8 @@ func (v *NodeHeartbeatRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.Inventory != nil {
 		b = append(b, "\xa9Inventory"...)
-		if b, err = v.Inventory.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("Inventory", err)
+		if b, err = codec.AppendOther(b, &v.Inventory); err != nil {
+			return b, err
 		}
 	}
 	if v.WriteOptions.Namespace != "" {
@@ -9589,7 +3560,7 @@ func (v *NodeHeartbeatRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.NodeID)
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -9613,13 +3584,13 @@ func (v *NodeHeartbeatRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeHeartbeatRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "SecretID":
-		v.SecretID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.SecretID)
 	case "Status":
-		v.Status, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Status)
 	case "Inventory":
-		b, err = codec.ReadPointer(b, &v.Inventory, (*NodeInventory).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.Inventory)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -9637,7 +3608,7 @@ func (v *NodeHeartbeatResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xacHeartbeatTTL"...)
 	b = msgp.AppendInt64(b, int64(v.HeartbeatTTL))
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
+	b = msgp.AppendUint64(b, uint64(v.WriteMeta.Index))
 	b = append(b, "\xa7Servers"...)
 	b = codec.AppendStrings(b, v.Servers)
 	b = append(b, "\xabUnaccounted"...)
@@ -9656,57 +3627,13 @@ func (v *NodeHeartbeatResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeHeartbeatResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "HeartbeatTTL":
-		v.HeartbeatTTL, b, err = codec.ReadInt[time.Duration](b)
+		b, err = codec.ReadInt(b, &v.HeartbeatTTL)
 	case "Servers":
 		b, err = codec.ReadStrings(b, &v.Servers)
 	case "Unaccounted":
-		v.Unaccounted, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Unaccounted)
 	default:
 		return v.WriteMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *NodeInventory) MsgpackSelf() any { return v }
-
-func (v *NodeInventory) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(2)
-	if !(len(v.Left) != 0) {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa4Held"...)
-	if b, err = codec.AppendSlice(b, v.Held, (*CSIHeldClaim).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Held", err)
-	}
-	if len(v.Left) != 0 {
-		b = append(b, "\xa4Left"...)
-		if b, err = codec.AppendSlice(b, v.Left, (*CSIHeldClaim).AppendMsgpack); err != nil {
-			return b, codec.EncodeError("Left", err)
-		}
-	}
-	return b, nil
-}
-
-func (v *NodeInventory) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = NodeInventory{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *NodeInventory) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Held":
-		b, err = codec.ReadSlice(b, &v.Held, (*CSIHeldClaim).DecodeMsgpack)
-	case "Left":
-		b, err = codec.ReadSlice(b, &v.Left, (*CSIHeldClaim).DecodeMsgpack)
-	default:
-		return b, false, nil
 	}
 	return b, true, err
 }
@@ -9723,7 +3650,7 @@ func (v *NodeListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
+	b = msgp.AppendUint64(b, uint64(v.QueryMeta.Index))
 	b = append(b, "\xabKnownLeader"...)
 	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
 	b = append(b, "\xabLastContact"...)
@@ -9734,7 +3661,7 @@ func (v *NodeListResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa5Nodes"...)
 	if b, err = codec.AppendPointers(b, v.Nodes, (*NodeListStub).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Nodes", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -9781,19 +3708,19 @@ func (v *NodeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 		b = codec.AppendStringMap(b, v.Attributes)
 	}
 	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.CreateIndex))
 	b = append(b, "\xaaDatacenter"...)
 	b = msgp.AppendString(b, v.Datacenter)
 	b = append(b, "\xa5Drain"...)
 	b = msgp.AppendBool(b, v.Drain)
 	b = append(b, "\xa7Drivers"...)
 	if b, err = codec.AppendMap(b, v.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Drivers", err)
+		return b, err
 	}
 	b = append(b, "\xa2ID"...)
 	b = msgp.AppendString(b, v.ID)
 	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.Indexes.ModifyIndex))
 	b = append(b, "\xa4Name"...)
 	b = msgp.AppendString(b, v.Name)
 	b = append(b, "\xa9NodeClass"...)
@@ -9803,13 +3730,13 @@ func (v *NodeListStub) AppendMsgpack(b []byte) (_ []byte, err error) {
 	if v.NodeResources != nil {
 		b = append(b, "\xadNodeResources"...)
 		if b, err = v.NodeResources.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("NodeResources", err)
+			return b, err
 		}
 	}
 	if v.ReservedResources != nil {
 		b = append(b, "\xb1ReservedResources"...)
 		if b, err = v.ReservedResources.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("ReservedResources", err)
+			return b, err
 		}
 	}
 	b = append(b, "\xb5SchedulingEligibility"...)
@@ -9834,33 +3761,31 @@ func (v *NodeListStub) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeListStub) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Address":
-		v.Address, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Address)
 	case "ID":
-		v.ID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ID)
 	case "Attributes":
 		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Attributes))
 	case "Datacenter":
-		v.Datacenter, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Datacenter)
 	case "Name":
-		v.Name, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Name)
 	case "NodeClass":
-		v.NodeClass, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeClass)
 	case "NodePool":
-		v.NodePool, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodePool)
 	case "Version":
-		v.Version, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Version)
 	case "Drain":
-		v.Drain, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Drain)
 	case "SchedulingEligibility":
-		v.SchedulingEligibility, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.SchedulingEligibility)
 	case "Status":
-		v.Status, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Status)
 	case "StatusDescription":
-		v.StatusDescription, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.StatusDescription)
 	case "Drivers":
-		b, err = codec.ReadMap(b, &v.Drivers, func(e **DriverInfo, b []byte) ([]byte, error) {
-			return codec.ReadPointer(b, e, (*DriverInfo).DecodeMsgpack)
-		})
+		b, err = codec.ReadMap(b, &v.Drivers, (*DriverInfo).DecodeMsgpack)
 	case "NodeResources":
 		b, err = codec.ReadPointer(b, &v.NodeResources, (*NodeResources).DecodeMsgpack)
 	case "ReservedResources":
@@ -9880,7 +3805,7 @@ func (v *NodeMemoryResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(1)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa8MemoryMB"...)
-	b = msgp.AppendInt64(b, v.MemoryMB)
+	b = msgp.AppendInt64(b, int64(v.MemoryMB))
 	return b, nil
 }
 
@@ -9895,7 +3820,7 @@ func (v *NodeMemoryResources) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeMemoryResources) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "MemoryMB":
-		v.MemoryMB, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.MemoryMB)
 	default:
 		return b, false, nil
 	}
@@ -9932,7 +3857,7 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa3CSI"...)
 	if b, err = codec.AppendPointers(b, v.CSI, (*CSIPluginInstance).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("CSI", err)
+		return b, err
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -9940,8 +3865,8 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.Inventory != nil {
 		b = append(b, "\xa9Inventory"...)
-		if b, err = v.Inventory.AppendMsgpack(b); err != nil {
-			return b, codec.EncodeError("Inventory", err)
+		if b, err = codec.AppendOther(b, &v.Inventory); err != nil {
+			return b, err
 		}
 	}
 	if v.WriteOptions.Namespace != "" {
@@ -9950,11 +3875,11 @@ func (v *NodeRegisterRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa4Node"...)
 	if b, err = v.Node.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Node", err)
+		return b, err
 	}
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -9982,9 +3907,9 @@ func (v *NodeRegisterRequest) readField(name, b []byte) (_ []byte, known bool, e
 	case "CSI":
 		b, err = codec.ReadPointers(b, &v.CSI, (*CSIPluginInstance).DecodeMsgpack)
 	case "Inventory":
-		b, err = codec.ReadPointer(b, &v.Inventory, (*NodeInventory).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.Inventory)
 	case "Unsure":
-		v.Unsure, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Unsure)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -10004,7 +3929,7 @@ func (v *NodeRegisterResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xacHeartbeatTTL"...)
 	b = msgp.AppendInt64(b, int64(v.HeartbeatTTL))
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.WriteMeta.Index)
+	b = msgp.AppendUint64(b, uint64(v.WriteMeta.Index))
 	b = append(b, "\xa7Servers"...)
 	b = codec.AppendStrings(b, v.Servers)
 	return b, nil
@@ -10021,7 +3946,7 @@ func (v *NodeRegisterResponse) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeRegisterResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "HeartbeatTTL":
-		v.HeartbeatTTL, b, err = codec.ReadInt[time.Duration](b)
+		b, err = codec.ReadInt(b, &v.HeartbeatTTL)
 	case "Servers":
 		b, err = codec.ReadStrings(b, &v.Servers)
 	case "EvalIDs":
@@ -10041,7 +3966,7 @@ func (v *NodeReservedCPU) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(1)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa9CpuShares"...)
-	b = msgp.AppendUint64(b, v.CpuShares)
+	b = msgp.AppendUint64(b, uint64(v.CpuShares))
 	return b, nil
 }
 
@@ -10056,7 +3981,7 @@ func (v *NodeReservedCPU) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeReservedCPU) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "CpuShares":
-		v.CpuShares, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.CpuShares)
 	default:
 		return b, false, nil
 	}
@@ -10073,15 +3998,15 @@ func (v *NodeReservedResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa3Cpu"...)
 	if b, err = v.CPU.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Cpu", err)
+		return b, err
 	}
 	b = append(b, "\xa4Disk"...)
 	if b, err = v.Disk.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Disk", err)
+		return b, err
 	}
 	b = append(b, "\xa6Memory"...)
 	if b, err = v.Memory.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Memory", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -10097,11 +4022,11 @@ func (v *NodeReservedResources) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeReservedResources) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Cpu":
-		b, err = (&v.CPU).DecodeMsgpack(b)
+		b, err = v.CPU.DecodeMsgpack(b)
 	case "Memory":
-		b, err = (&v.Memory).DecodeMsgpack(b)
+		b, err = v.Memory.DecodeMsgpack(b)
 	case "Disk":
-		b, err = (&v.Disk).DecodeMsgpack(b)
+		b, err = v.Disk.DecodeMsgpack(b)
 	default:
 		return b, false, nil
 	}
@@ -10118,15 +4043,15 @@ func (v *NodeResources) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa3Cpu"...)
 	if b, err = v.CPU.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Cpu", err)
+		return b, err
 	}
 	b = append(b, "\xa4Disk"...)
 	if b, err = v.Disk.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Disk", err)
+		return b, err
 	}
 	b = append(b, "\xa6Memory"...)
 	if b, err = v.Memory.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Memory", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -10142,118 +4067,11 @@ func (v *NodeResources) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeResources) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Cpu":
-		b, err = (&v.CPU).DecodeMsgpack(b)
+		b, err = v.CPU.DecodeMsgpack(b)
 	case "Memory":
-		b, err = (&v.Memory).DecodeMsgpack(b)
+		b, err = v.Memory.DecodeMsgpack(b)
 	case "Disk":
-		b, err = (&v.Disk).DecodeMsgpack(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *NodeScoreMeta) MsgpackSelf() any { return v }
-
-func (v *NodeScoreMeta) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(3)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa6NodeID"...)
-	b = msgp.AppendString(b, v.NodeID)
-	b = append(b, "\xa9NormScore"...)
-	b = msgp.AppendFloat64(b, v.NormScore)
-	b = append(b, "\xa6Scores"...)
-	if b, err = codec.AppendMap(b, v.Scores, func(e float64, b []byte) ([]byte, error) { return msgp.AppendFloat64(b, e), nil }); err != nil {
-		return b, codec.EncodeError("Scores", err)
-	}
-	return b, nil
-}
-
-func (v *NodeScoreMeta) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = NodeScoreMeta{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *NodeScoreMeta) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
-	case "Scores":
-		b, err = codec.ReadMap(b, &v.Scores, func(e *float64, b []byte) (rest []byte, err error) {
-			*e, rest, err = codec.ReadFloat(b)
-			return rest, err
-		})
-	case "NormScore":
-		v.NormScore, b, err = codec.ReadFloat(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *NodeSettings) MsgpackSelf() any { return v }
-
-func (v *NodeSettings) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(8)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xaaDatacenter"...)
-	b = msgp.AppendString(b, v.Datacenter)
-	b = append(b, "\xa8HTTPAddr"...)
-	b = msgp.AppendString(b, v.HTTPAddr)
-	b = append(b, "\xa4Name"...)
-	b = msgp.AppendString(b, v.Name)
-	b = append(b, "\xa9NodeClass"...)
-	b = msgp.AppendString(b, v.NodeClass)
-	b = append(b, "\xa8NodePool"...)
-	b = msgp.AppendString(b, v.NodePool)
-	b = append(b, "\xadNodeResources"...)
-	if b, err = v.NodeResources.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("NodeResources", err)
-	}
-	b = append(b, "\xb1ReservedResources"...)
-	if b, err = v.ReservedResources.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("ReservedResources", err)
-	}
-	b = append(b, "\xaaTLSEnabled"...)
-	b = msgp.AppendBool(b, v.TLSEnabled)
-	return b, nil
-}
-
-func (v *NodeSettings) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = NodeSettings{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *NodeSettings) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Datacenter":
-		v.Datacenter, b, err = codec.ReadString(b)
-	case "Name":
-		v.Name, b, err = codec.ReadString(b)
-	case "HTTPAddr":
-		v.HTTPAddr, b, err = codec.ReadString(b)
-	case "TLSEnabled":
-		v.TLSEnabled, b, err = codec.ReadBool(b)
-	case "NodeClass":
-		v.NodeClass, b, err = codec.ReadString(b)
-	case "NodePool":
-		v.NodePool, b, err = codec.ReadString(b)
-	case "NodeResources":
-		b, err = codec.ReadPointer(b, &v.NodeResources, (*NodeResources).DecodeMsgpack)
-	case "ReservedResources":
-		b, err = codec.ReadPointer(b, &v.ReservedResources, (*NodeReservedResources).DecodeMsgpack)
+		b, err = v.Disk.DecodeMsgpack(b)
 	default:
 		return b, false, nil
 	}
@@ -10286,7 +4104,7 @@ func (v *NodeStatusUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa5Event"...)
 	if b, err = v.Event.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Event", err)
+		return b, err
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
@@ -10300,7 +4118,7 @@ func (v *NodeStatusUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = codec.AppendStrings(b, v.NodeIDs)
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -10324,9 +4142,9 @@ func (v *NodeStatusUpdate) readField(name, b []byte) (_ []byte, known bool, err 
 	case "NodeIDs":
 		b, err = codec.ReadStrings(b, &v.NodeIDs)
 	case "Status":
-		v.Status, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Status)
 	case "Accounted":
-		v.Accounted, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Accounted)
 	case "Event":
 		b, err = codec.ReadPointer(b, &v.Event, (*NodeEvent).DecodeMsgpack)
 	default:
@@ -10374,15 +4192,15 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.NodeID)
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
 		b = msgp.AppendString(b, v.WriteOptions.Region)
 	}
 	b = append(b, "\xa7Removes"...)
-	if b, err = codec.AppendSlice(b, v.Removes, (*CSIInstanceKey).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Removes", err)
+	if b, err = codec.AppendOther(b, &v.Removes); err != nil {
+		return b, err
 	}
 	b = append(b, "\xa8SecretID"...)
 	b = msgp.AppendString(b, v.SecretID)
@@ -10392,7 +4210,7 @@ func (v *NodeUpdateCSIRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa7Upserts"...)
 	if b, err = codec.AppendPointers(b, v.Upserts, (*CSIPluginInstance).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Upserts", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -10408,17 +4226,17 @@ func (v *NodeUpdateCSIRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeUpdateCSIRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "SecretID":
-		v.SecretID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.SecretID)
 	case "Upserts":
 		b, err = codec.ReadPointers(b, &v.Upserts, (*CSIPluginInstance).DecodeMsgpack)
 	case "Removes":
-		b, err = codec.ReadSlice(b, &v.Removes, (*CSIInstanceKey).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.Removes)
 	case "Full":
-		v.Full, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Full)
 	case "Unsure":
-		v.Unsure, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Unsure)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -10457,7 +4275,7 @@ func (v *NodeUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.Digest)
 	b = append(b, "\xa7Drivers"...)
 	if b, err = codec.AppendMap(b, v.Drivers, (*DriverInfo).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Drivers", err)
+		return b, err
 	}
 	b = append(b, "\xabDriversGone"...)
 	b = codec.AppendStrings(b, v.DriversGone)
@@ -10477,7 +4295,7 @@ func (v *NodeUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.NodeID)
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -10486,11 +4304,11 @@ func (v *NodeUpdateRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa8SecretID"...)
 	b = msgp.AppendString(b, v.SecretID)
 	b = append(b, "\xa8Settings"...)
-	if b, err = v.Settings.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Settings", err)
+	if b, err = codec.AppendOther(b, &v.Settings); err != nil {
+		return b, err
 	}
 	b = append(b, "\xa3Was"...)
-	b = msgp.AppendUint64(b, v.Was)
+	b = msgp.AppendUint64(b, uint64(v.Was))
 	return b, nil
 }
 
@@ -10505,9 +4323,9 @@ func (v *NodeUpdateRequest) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *NodeUpdateRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "NodeID":
-		v.NodeID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NodeID)
 	case "SecretID":
-		v.SecretID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.SecretID)
 	case "Attributes":
 		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Attributes))
 	case "AttributesGone":
@@ -10517,116 +4335,19 @@ func (v *NodeUpdateRequest) readField(name, b []byte) (_ []byte, known bool, err
 	case "MetaGone":
 		b, err = codec.ReadStrings(b, &v.MetaGone)
 	case "Drivers":
-		b, err = codec.ReadMap(b, &v.Drivers, func(e **DriverInfo, b []byte) ([]byte, error) {
-			return codec.ReadPointer(b, e, (*DriverInfo).DecodeMsgpack)
-		})
+		b, err = codec.ReadMap(b, &v.Drivers, (*DriverInfo).DecodeMsgpack)
 	case "DriversGone":
 		b, err = codec.ReadStrings(b, &v.DriversGone)
 	case "Settings":
-		b, err = codec.ReadPointer(b, &v.Settings, (*NodeSettings).DecodeMsgpack)
+		b, err = codec.ReadOther(b, &v.Settings)
 	case "Digest":
-		v.Digest, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Digest)
 	case "ComputedClass":
-		v.ComputedClass, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ComputedClass)
 	case "Was":
-		v.Was, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.Was)
 	default:
 		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *OperationError) MsgpackSelf() any { return v }
-
-func (v *OperationError) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(6)
-	if !(v.RetryTime != 0) {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa8Attempts"...)
-	b = msgp.AppendInt64(b, int64(v.Attempts))
-	b = append(b, "\xa4Code"...)
-	b = msgp.AppendString(b, v.Code)
-	b = append(b, "\xa4Kind"...)
-	b = msgp.AppendString(b, string(v.Kind))
-	b = append(b, "\xa7Message"...)
-	b = msgp.AppendString(b, v.Message)
-	if v.RetryTime != 0 {
-		b = append(b, "\xa9RetryTime"...)
-		b = msgp.AppendInt64(b, v.RetryTime)
-	}
-	b = append(b, "\xa4Time"...)
-	b = msgp.AppendInt64(b, v.Time)
-	return b, nil
-}
-
-func (v *OperationError) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = OperationError{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *OperationError) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Message":
-		v.Message, b, err = codec.ReadString(b)
-	case "Kind":
-		v.Kind, b, err = codec.ReadText[Kind](b)
-	case "Code":
-		v.Code, b, err = codec.ReadString(b)
-	case "Attempts":
-		v.Attempts, b, err = codec.ReadInt[int](b)
-	case "Time":
-		v.Time, b, err = codec.ReadInt[int64](b)
-	case "RetryTime":
-		v.RetryTime, b, err = codec.ReadInt[int64](b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *PlacementRefusal) MsgpackSelf() any { return v }
-
-func (v *PlacementRefusal) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(3)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa6Filter"...)
-	b = msgp.AppendString(b, v.Filter)
-	b = append(b, "\xa5Nodes"...)
-	b = msgp.AppendInt64(b, int64(v.Nodes))
-	b = append(b, "\xa6Reason"...)
-	b = msgp.AppendString(b, v.Reason)
-	return b, nil
-}
-
-func (v *PlacementRefusal) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = PlacementRefusal{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *PlacementRefusal) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Filter":
-		v.Filter, b, err = codec.ReadString(b)
-	case "Reason":
-		v.Reason, b, err = codec.ReadString(b)
-	case "Nodes":
-		v.Nodes, b, err = codec.ReadInt[int](b)
-	default:
-		return b, false, nil
 	}
 	return b, true, err
 }
@@ -10655,33 +4376,33 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
 	b = append(b, "\xa7Blocked"...)
 	if b, err = v.Blocked.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Blocked", err)
+		return b, err
 	}
 	b = append(b, "\xa4Eval"...)
 	if b, err = v.Eval.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Eval", err)
+		return b, err
 	}
 	b = append(b, "\xa9Followups"...)
 	if b, err = codec.AppendPointers(b, v.Followups, (*Evaluation).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Followups", err)
+		return b, err
 	}
 	if v.WriteOptions.Forwarded {
 		b = append(b, "\xa9Forwarded"...)
 		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
 	}
 	b = append(b, "\xaeJobModifyIndex"...)
-	b = msgp.AppendUint64(b, v.JobModifyIndex)
+	b = msgp.AppendUint64(b, uint64(v.JobModifyIndex))
 	if v.WriteOptions.Namespace != "" {
 		b = append(b, "\xa9Namespace"...)
 		b = msgp.AppendString(b, v.WriteOptions.Namespace)
 	}
 	if v.WriteOptions.Now != 0 {
 		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
+		b = msgp.AppendInt64(b, int64(v.WriteOptions.Now))
 	}
 	b = append(b, "\xa5Place"...)
 	if b, err = codec.AppendPointers(b, v.Place, (*Allocation).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Place", err)
+		return b, err
 	}
 	if v.WriteOptions.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -10689,11 +4410,11 @@ func (v *Plan) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = append(b, "\xa4Stop"...)
 	if b, err = codec.AppendPointers(b, v.Stop, (*PlanStop).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Stop", err)
+		return b, err
 	}
 	b = append(b, "\xa6Update"...)
 	if b, err = codec.AppendPointers(b, v.Update, (*PlanUpdate).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Update", err)
+		return b, err
 	}
 	return b, nil
 }
@@ -10721,7 +4442,7 @@ func (v *Plan) readField(name, b []byte) (_ []byte, known bool, err error) {
 	case "Update":
 		b, err = codec.ReadPointers(b, &v.Update, (*PlanUpdate).DecodeMsgpack)
 	case "JobModifyIndex":
-		v.JobModifyIndex, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.JobModifyIndex)
 	default:
 		return v.WriteOptions.readField(name, b)
 	}
@@ -10758,13 +4479,13 @@ func (v *PlanStop) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *PlanStop) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.AllocID)
 	case "Description":
-		v.Description, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Description)
 	case "ClientStatus":
-		v.ClientStatus, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.ClientStatus)
 	case "FollowupEvalID":
-		v.FollowupEvalID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.FollowupEvalID)
 	default:
 		return b, false, nil
 	}
@@ -10784,7 +4505,7 @@ func (v *PlanUpdate) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xaeFollowupEvalID"...)
 	b = msgp.AppendString(b, v.FollowupEvalID)
 	b = append(b, "\xaaJobVersion"...)
-	b = msgp.AppendUint64(b, v.JobVersion)
+	b = msgp.AppendUint64(b, uint64(v.JobVersion))
 	b = append(b, "\xadSetJobVersion"...)
 	b = msgp.AppendBool(b, v.SetJobVersion)
 	return b, nil
@@ -10801,13 +4522,13 @@ func (v *PlanUpdate) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *PlanUpdate) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "AllocID":
-		v.AllocID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.AllocID)
 	case "JobVersion":
-		v.JobVersion, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.JobVersion)
 	case "SetJobVersion":
-		v.SetJobVersion, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.SetJobVersion)
 	case "FollowupEvalID":
-		v.FollowupEvalID, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.FollowupEvalID)
 	default:
 		return b, false, nil
 	}
@@ -10826,7 +4547,7 @@ func (v *QueryMeta) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.Index)
+	b = msgp.AppendUint64(b, uint64(v.Index))
 	b = append(b, "\xabKnownLeader"...)
 	b = msgp.AppendBool(b, v.KnownLeader)
 	b = append(b, "\xabLastContact"...)
@@ -10849,13 +4570,13 @@ func (v *QueryMeta) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *QueryMeta) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Index":
-		v.Index, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.Index)
 	case "LastContact":
-		v.LastContact, b, err = codec.ReadInt[time.Duration](b)
+		b, err = codec.ReadInt(b, &v.LastContact)
 	case "KnownLeader":
-		v.KnownLeader, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.KnownLeader)
 	case "NextToken":
-		v.NextToken, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NextToken)
 	default:
 		return b, false, nil
 	}
@@ -10926,7 +4647,7 @@ func (v *QueryOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.MinIndex != 0 {
 		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.MinIndex)
+		b = msgp.AppendUint64(b, uint64(v.MinIndex))
 	}
 	if v.Namespace != "" {
 		b = append(b, "\xa9Namespace"...)
@@ -10970,31 +4691,31 @@ func (v *QueryOptions) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *QueryOptions) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Region":
-		v.Region, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Region)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Namespace)
 	case "MinIndex":
-		v.MinIndex, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.MinIndex)
 	case "MaxWait":
-		v.MaxWait, b, err = codec.ReadInt[time.Duration](b)
+		b, err = codec.ReadInt(b, &v.MaxWait)
 	case "AllowStale":
-		v.AllowStale, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.AllowStale)
 	case "Prefix":
-		v.Prefix, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Prefix)
 	case "Filter":
-		v.Filter, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Filter)
 	case "PerPage":
-		v.PerPage, b, err = codec.ReadInt[int32](b)
+		b, err = codec.ReadInt(b, &v.PerPage)
 	case "NextToken":
-		v.NextToken, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.NextToken)
 	case "Sort":
-		v.Sort, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Sort)
 	case "Reverse":
-		v.Reverse, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Reverse)
 	case "AuthToken":
-		v.AuthToken, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.AuthToken)
 	case "Forwarded":
-		v.Forwarded, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Forwarded)
 	default:
 		return b, false, nil
 	}
@@ -11065,7 +4786,7 @@ func (v *QueryRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.QueryOptions.MinIndex != 0 {
 		b = append(b, "\xa8MinIndex"...)
-		b = msgp.AppendUint64(b, v.QueryOptions.MinIndex)
+		b = msgp.AppendUint64(b, uint64(v.QueryOptions.MinIndex))
 	}
 	if v.QueryOptions.Namespace != "" {
 		b = append(b, "\xa9Namespace"...)
@@ -11110,374 +4831,6 @@ func (v *QueryRequest) readField(name, b []byte) (_ []byte, known bool, err erro
 	return v.QueryOptions.readField(name, b)
 }
 
-func (v *RaftConfigurationResponse) MsgpackSelf() any { return v }
-
-func (v *RaftConfigurationResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	b = append(b, "\xa7Servers"...)
-	if b, err = codec.AppendPointers(b, v.Servers, (*RaftServer).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Servers", err)
-	}
-	return b, nil
-}
-
-func (v *RaftConfigurationResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = RaftConfigurationResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *RaftConfigurationResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Servers":
-		b, err = codec.ReadPointers(b, &v.Servers, (*RaftServer).DecodeMsgpack)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *RaftRemovePeerRequest) MsgpackSelf() any { return v }
-
-func (v *RaftRemovePeerRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(7)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa7Address"...)
-	b = msgp.AppendString(b, v.Address)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *RaftRemovePeerRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = RaftRemovePeerRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *RaftRemovePeerRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	case "Address":
-		v.Address, b, err = codec.ReadString(b)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *RaftServer) MsgpackSelf() any { return v }
-
-func (v *RaftServer) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(7)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa7Address"...)
-	b = msgp.AppendString(b, v.Address)
-	b = append(b, "\xa2ID"...)
-	b = msgp.AppendString(b, v.ID)
-	b = append(b, "\xa6Leader"...)
-	b = msgp.AppendBool(b, v.Leader)
-	b = append(b, "\xa4Node"...)
-	b = msgp.AppendString(b, v.Node)
-	b = append(b, "\xacRaftProtocol"...)
-	b = msgp.AppendString(b, v.RaftProtocol)
-	b = append(b, "\xa6Status"...)
-	b = msgp.AppendString(b, v.Status)
-	b = append(b, "\xa5Voter"...)
-	b = msgp.AppendBool(b, v.Voter)
-	return b, nil
-}
-
-func (v *RaftServer) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = RaftServer{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *RaftServer) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "ID":
-		v.ID, b, err = codec.ReadString(b)
-	case "Node":
-		v.Node, b, err = codec.ReadString(b)
-	case "Address":
-		v.Address, b, err = codec.ReadString(b)
-	case "Leader":
-		v.Leader, b, err = codec.ReadBool(b)
-	case "Voter":
-		v.Voter, b, err = codec.ReadBool(b)
-	case "RaftProtocol":
-		v.RaftProtocol, b, err = codec.ReadString(b)
-	case "Status":
-		v.Status, b, err = codec.ReadString(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *ReapRequest) MsgpackSelf() any { return v }
-
-func (v *ReapRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(9)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa6Allocs"...)
-	b = codec.AppendStrings(b, v.Allocs)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	b = append(b, "\xa5Evals"...)
-	b = codec.AppendStrings(b, v.Evals)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	b = append(b, "\xa4Jobs"...)
-	if b, err = codec.AppendSlice(b, v.Jobs, (*JobKey).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Jobs", err)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	b = append(b, "\xa5Nodes"...)
-	b = codec.AppendStrings(b, v.Nodes)
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *ReapRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ReapRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ReapRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Evals":
-		b, err = codec.ReadStrings(b, &v.Evals)
-	case "Allocs":
-		b, err = codec.ReadStrings(b, &v.Allocs)
-	case "Jobs":
-		b, err = codec.ReadSlice(b, &v.Jobs, (*JobKey).DecodeMsgpack)
-	case "Nodes":
-		b, err = codec.ReadStrings(b, &v.Nodes)
-	default:
-		return v.WriteOptions.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *RescheduleEvent) MsgpackSelf() any { return v }
-
-func (v *RescheduleEvent) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(4)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Delay"...)
-	b = msgp.AppendInt64(b, int64(v.Delay))
-	b = append(b, "\xabPrevAllocID"...)
-	b = msgp.AppendString(b, v.PrevAllocID)
-	b = append(b, "\xaaPrevNodeID"...)
-	b = msgp.AppendString(b, v.PrevNodeID)
-	b = append(b, "\xaeRescheduleTime"...)
-	b = msgp.AppendInt64(b, v.RescheduleTime)
-	return b, nil
-}
-
-func (v *RescheduleEvent) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = RescheduleEvent{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *RescheduleEvent) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "RescheduleTime":
-		v.RescheduleTime, b, err = codec.ReadInt[int64](b)
-	case "PrevAllocID":
-		v.PrevAllocID, b, err = codec.ReadString(b)
-	case "PrevNodeID":
-		v.PrevNodeID, b, err = codec.ReadString(b)
-	case "Delay":
-		v.Delay, b, err = codec.ReadInt[time.Duration](b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *ReschedulePolicy) MsgpackSelf() any { return v }
-
-func (v *ReschedulePolicy) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(6)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa8Attempts"...)
-	b = msgp.AppendInt64(b, int64(v.Attempts))
-	b = append(b, "\xa5Delay"...)
-	b = msgp.AppendInt64(b, int64(v.Delay))
-	b = append(b, "\xadDelayFunction"...)
-	b = msgp.AppendString(b, v.DelayFunction)
-	b = append(b, "\xa8Interval"...)
-	b = msgp.AppendInt64(b, int64(v.Interval))
-	b = append(b, "\xa8MaxDelay"...)
-	b = msgp.AppendInt64(b, int64(v.MaxDelay))
-	b = append(b, "\xa9Unlimited"...)
-	b = msgp.AppendBool(b, v.Unlimited)
-	return b, nil
-}
-
-func (v *ReschedulePolicy) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = ReschedulePolicy{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *ReschedulePolicy) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Attempts":
-		v.Attempts, b, err = codec.ReadInt[int](b)
-	case "Interval":
-		v.Interval, b, err = codec.ReadInt[time.Duration](b)
-	case "Delay":
-		v.Delay, b, err = codec.ReadInt[time.Duration](b)
-	case "DelayFunction":
-		v.DelayFunction, b, err = codec.ReadString(b)
-	case "MaxDelay":
-		v.MaxDelay, b, err = codec.ReadInt[time.Duration](b)
-	case "Unlimited":
-		v.Unlimited, b, err = codec.ReadBool(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *RescheduleTracker) MsgpackSelf() any { return v }
-
-func (v *RescheduleTracker) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(1)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa6Events"...)
-	if b, err = codec.AppendPointers(b, v.Events, (*RescheduleEvent).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Events", err)
-	}
-	return b, nil
-}
-
-func (v *RescheduleTracker) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = RescheduleTracker{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *RescheduleTracker) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Events":
-		b, err = codec.ReadPointers(b, &v.Events, (*RescheduleEvent).DecodeMsgpack)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
 func (v *Resources) MsgpackSelf() any { return v }
 
 func (v *Resources) AppendMsgpack(b []byte) (_ []byte, err error) {
@@ -11510,290 +4863,15 @@ func (v *Resources) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *Resources) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "CPU":
-		v.CPU, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.CPU)
 	case "Cores":
-		v.Cores, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.Cores)
 	case "MemoryMB":
-		v.MemoryMB, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.MemoryMB)
 	case "MemoryMaxMB":
-		v.MemoryMaxMB, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.MemoryMaxMB)
 	case "DiskMB":
-		v.DiskMB, b, err = codec.ReadInt[int](b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *RestartPolicy) MsgpackSelf() any { return v }
-
-func (v *RestartPolicy) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(4)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa8Attempts"...)
-	b = msgp.AppendInt64(b, int64(v.Attempts))
-	b = append(b, "\xa5Delay"...)
-	b = msgp.AppendInt64(b, int64(v.Delay))
-	b = append(b, "\xa8Interval"...)
-	b = msgp.AppendInt64(b, int64(v.Interval))
-	b = append(b, "\xa4Mode"...)
-	b = msgp.AppendString(b, v.Mode)
-	return b, nil
-}
-
-func (v *RestartPolicy) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = RestartPolicy{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *RestartPolicy) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Attempts":
-		v.Attempts, b, err = codec.ReadInt[int](b)
-	case "Interval":
-		v.Interval, b, err = codec.ReadInt[time.Duration](b)
-	case "Delay":
-		v.Delay, b, err = codec.ReadInt[time.Duration](b)
-	case "Mode":
-		v.Mode, b, err = codec.ReadString(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *StatusLeaderResponse) MsgpackSelf() any { return v }
-
-func (v *StatusLeaderResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	b = append(b, "\xa6Leader"...)
-	b = msgp.AppendString(b, v.Leader)
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	return b, nil
-}
-
-func (v *StatusLeaderResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = StatusLeaderResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *StatusLeaderResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Leader":
-		v.Leader, b, err = codec.ReadString(b)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *StatusPeersResponse) MsgpackSelf() any { return v }
-
-func (v *StatusPeersResponse) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.QueryMeta.NextToken != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.QueryMeta.Index)
-	b = append(b, "\xabKnownLeader"...)
-	b = msgp.AppendBool(b, v.QueryMeta.KnownLeader)
-	b = append(b, "\xabLastContact"...)
-	b = msgp.AppendInt64(b, int64(v.QueryMeta.LastContact))
-	if v.QueryMeta.NextToken != "" {
-		b = append(b, "\xa9NextToken"...)
-		b = msgp.AppendString(b, v.QueryMeta.NextToken)
-	}
-	b = append(b, "\xa5Peers"...)
-	b = codec.AppendStrings(b, v.Peers)
-	return b, nil
-}
-
-func (v *StatusPeersResponse) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = StatusPeersResponse{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *StatusPeersResponse) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Peers":
-		b, err = codec.ReadStrings(b, &v.Peers)
-	default:
-		return v.QueryMeta.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *TableIndex) MsgpackSelf() any { return v }
-
-func (v *TableIndex) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(4)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
-	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
-	b = append(b, "\xa4Name"...)
-	b = msgp.AppendString(b, v.Name)
-	b = append(b, "\xa6Newest"...)
-	b = msgp.AppendUint64(b, v.Newest)
-	return b, nil
-}
-
-func (v *TableIndex) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = TableIndex{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *TableIndex) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Name":
-		v.Name, b, err = codec.ReadString(b)
-	case "Newest":
-		v.Newest, b, err = codec.ReadUint[uint64](b)
-	default:
-		return v.Indexes.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *Task) MsgpackSelf() any { return v }
-
-func (v *Task) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(16)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xafCSIPluginConfig"...)
-	if b, err = v.CSIPluginConfig.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("CSIPluginConfig", err)
-	}
-	b = append(b, "\xa6Config"...)
-	if b, err = codec.AppendMap(b, v.Config, func(e any, b []byte) ([]byte, error) { return codec.AppendAny(b, e) }); err != nil {
-		return b, codec.EncodeError("Config", err)
-	}
-	b = append(b, "\xabConstraints"...)
-	if b, err = codec.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Constraints", err)
-	}
-	b = append(b, "\xa6Driver"...)
-	b = msgp.AppendString(b, v.Driver)
-	b = append(b, "\xa3Env"...)
-	b = codec.AppendStringMap(b, v.Env)
-	b = append(b, "\xaaKillSignal"...)
-	b = msgp.AppendString(b, v.KillSignal)
-	b = append(b, "\xabKillTimeout"...)
-	b = msgp.AppendInt64(b, int64(v.KillTimeout))
-	b = append(b, "\xa6Leader"...)
-	b = msgp.AppendBool(b, v.Leader)
-	b = append(b, "\xa9LogConfig"...)
-	if b, err = v.LogConfig.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("LogConfig", err)
-	}
-	b = append(b, "\xa4Meta"...)
-	b = codec.AppendStringMap(b, v.Meta)
-	b = append(b, "\xa4Name"...)
-	b = msgp.AppendString(b, v.Name)
-	b = append(b, "\xa9Resources"...)
-	if b, err = v.Resources.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("Resources", err)
-	}
-	b = append(b, "\xadRestartPolicy"...)
-	if b, err = v.RestartPolicy.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("RestartPolicy", err)
-	}
-	b = append(b, "\xadShutdownDelay"...)
-	b = msgp.AppendInt64(b, int64(v.ShutdownDelay))
-	b = append(b, "\xa4User"...)
-	b = msgp.AppendString(b, v.User)
-	b = append(b, "\xacVolumeMounts"...)
-	if b, err = codec.AppendPointers(b, v.VolumeMounts, (*VolumeMount).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("VolumeMounts", err)
-	}
-	return b, nil
-}
-
-func (v *Task) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = Task{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *Task) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Name":
-		v.Name, b, err = codec.ReadString(b)
-	case "Driver":
-		v.Driver, b, err = codec.ReadString(b)
-	case "User":
-		v.User, b, err = codec.ReadString(b)
-	case "Config":
-		b, err = codec.ReadMap(b, &v.Config, func(e *any, b []byte) ([]byte, error) { return codec.ReadAny(b, e) })
-	case "Env":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Env))
-	case "Constraints":
-		b, err = codec.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
-	case "RestartPolicy":
-		b, err = codec.ReadPointer(b, &v.RestartPolicy, (*RestartPolicy).DecodeMsgpack)
-	case "Resources":
-		b, err = codec.ReadPointer(b, &v.Resources, (*Resources).DecodeMsgpack)
-	case "Meta":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
-	case "KillTimeout":
-		v.KillTimeout, b, err = codec.ReadInt[time.Duration](b)
-	case "KillSignal":
-		v.KillSignal, b, err = codec.ReadString(b)
-	case "LogConfig":
-		b, err = codec.ReadPointer(b, &v.LogConfig, (*LogConfig).DecodeMsgpack)
-	case "Leader":
-		v.Leader, b, err = codec.ReadBool(b)
-	case "ShutdownDelay":
-		v.ShutdownDelay, b, err = codec.ReadInt[time.Duration](b)
-	case "VolumeMounts":
-		b, err = codec.ReadPointers(b, &v.VolumeMounts, (*VolumeMount).DecodeMsgpack)
-	case "CSIPluginConfig":
-		b, err = codec.ReadPointer(b, &v.CSIPluginConfig, (*CSIPluginConfig).DecodeMsgpack)
+		b, err = codec.ReadInt(b, &v.DiskMB)
 	default:
 		return b, false, nil
 	}
@@ -11821,7 +4899,7 @@ func (v *TaskEvent) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xa6Signal"...)
 	b = msgp.AppendInt64(b, int64(v.Signal))
 	b = append(b, "\xa4Time"...)
-	b = msgp.AppendInt64(b, v.Time)
+	b = msgp.AppendInt64(b, int64(v.Time))
 	b = append(b, "\xa4Type"...)
 	b = msgp.AppendString(b, v.Type)
 	return b, nil
@@ -11838,167 +4916,21 @@ func (v *TaskEvent) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *TaskEvent) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Type":
-		v.Type, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Type)
 	case "Time":
-		v.Time, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.Time)
 	case "DisplayMessage":
-		v.DisplayMessage, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.DisplayMessage)
 	case "Message":
-		v.Message, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Message)
 	case "Details":
 		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Details))
 	case "ExitCode":
-		v.ExitCode, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.ExitCode)
 	case "Signal":
-		v.Signal, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadInt(b, &v.Signal)
 	case "FailsTask":
-		v.FailsTask, b, err = codec.ReadBool(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *TaskGroup) MsgpackSelf() any { return v }
-
-func (v *TaskGroup) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(10)
-	if !(v.ShutdownDelay != nil) {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xabConstraints"...)
-	if b, err = codec.AppendPointers(b, v.Constraints, (*Constraint).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Constraints", err)
-	}
-	b = append(b, "\xa5Count"...)
-	b = msgp.AppendInt64(b, int64(v.Count))
-	b = append(b, "\xadEphemeralDisk"...)
-	if b, err = v.EphemeralDisk.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("EphemeralDisk", err)
-	}
-	b = append(b, "\xa4Meta"...)
-	b = codec.AppendStringMap(b, v.Meta)
-	b = append(b, "\xa4Name"...)
-	b = msgp.AppendString(b, v.Name)
-	b = append(b, "\xb0ReschedulePolicy"...)
-	if b, err = v.ReschedulePolicy.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("ReschedulePolicy", err)
-	}
-	b = append(b, "\xadRestartPolicy"...)
-	if b, err = v.RestartPolicy.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("RestartPolicy", err)
-	}
-	if v.ShutdownDelay != nil {
-		b = append(b, "\xadShutdownDelay"...)
-		if b, err = codec.AppendPointer(b, v.ShutdownDelay, func(e *time.Duration, b []byte) ([]byte, error) { return msgp.AppendInt64(b, int64((*e))), nil }); err != nil {
-			return b, codec.EncodeError("ShutdownDelay", err)
-		}
-	}
-	b = append(b, "\xa5Tasks"...)
-	if b, err = codec.AppendPointers(b, v.Tasks, (*Task).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Tasks", err)
-	}
-	b = append(b, "\xa7Volumes"...)
-	if b, err = codec.AppendMap(b, v.Volumes, (*VolumeRequest).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Volumes", err)
-	}
-	return b, nil
-}
-
-func (v *TaskGroup) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = TaskGroup{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *TaskGroup) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Name":
-		v.Name, b, err = codec.ReadString(b)
-	case "Count":
-		v.Count, b, err = codec.ReadInt[int](b)
-	case "Constraints":
-		b, err = codec.ReadPointers(b, &v.Constraints, (*Constraint).DecodeMsgpack)
-	case "Tasks":
-		b, err = codec.ReadPointers(b, &v.Tasks, (*Task).DecodeMsgpack)
-	case "RestartPolicy":
-		b, err = codec.ReadPointer(b, &v.RestartPolicy, (*RestartPolicy).DecodeMsgpack)
-	case "ReschedulePolicy":
-		b, err = codec.ReadPointer(b, &v.ReschedulePolicy, (*ReschedulePolicy).DecodeMsgpack)
-	case "EphemeralDisk":
-		b, err = codec.ReadPointer(b, &v.EphemeralDisk, (*EphemeralDisk).DecodeMsgpack)
-	case "Volumes":
-		b, err = codec.ReadMap(b, &v.Volumes, func(e **VolumeRequest, b []byte) ([]byte, error) {
-			return codec.ReadPointer(b, e, (*VolumeRequest).DecodeMsgpack)
-		})
-	case "Meta":
-		b, err = codec.ReadStringMap(b, (*map[string]string)(&v.Meta))
-	case "ShutdownDelay":
-		b, err = codec.ReadPointer(b, &v.ShutdownDelay, func(e *time.Duration, b []byte) (rest []byte, err error) {
-			*e, rest, err = codec.ReadInt[time.Duration](b)
-			return rest, err
-		})
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *TaskGroupSummary) MsgpackSelf() any { return v }
-
-func (v *TaskGroupSummary) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(7)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa8Complete"...)
-	b = msgp.AppendInt64(b, int64(v.Complete))
-	b = append(b, "\xa6Failed"...)
-	b = msgp.AppendInt64(b, int64(v.Failed))
-	b = append(b, "\xa4Lost"...)
-	b = msgp.AppendInt64(b, int64(v.Lost))
-	b = append(b, "\xa6Queued"...)
-	b = msgp.AppendInt64(b, int64(v.Queued))
-	b = append(b, "\xa7Running"...)
-	b = msgp.AppendInt64(b, int64(v.Running))
-	b = append(b, "\xa8Starting"...)
-	b = msgp.AppendInt64(b, int64(v.Starting))
-	b = append(b, "\xa7Unknown"...)
-	b = msgp.AppendInt64(b, int64(v.Unknown))
-	return b, nil
-}
-
-func (v *TaskGroupSummary) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = TaskGroupSummary{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *TaskGroupSummary) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Queued":
-		v.Queued, b, err = codec.ReadInt[int](b)
-	case "Complete":
-		v.Complete, b, err = codec.ReadInt[int](b)
-	case "Failed":
-		v.Failed, b, err = codec.ReadInt[int](b)
-	case "Running":
-		v.Running, b, err = codec.ReadInt[int](b)
-	case "Starting":
-		v.Starting, b, err = codec.ReadInt[int](b)
-	case "Lost":
-		v.Lost, b, err = codec.ReadInt[int](b)
-	case "Unknown":
-		v.Unknown, b, err = codec.ReadInt[int](b)
+		b, err = codec.ReadBool(b, &v.FailsTask)
 	default:
 		return b, false, nil
 	}
@@ -12015,7 +4947,7 @@ func (v *TaskState) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa6Events"...)
 	if b, err = codec.AppendPointers(b, v.Events, (*TaskEvent).AppendMsgpack); err != nil {
-		return b, codec.EncodeError("Events", err)
+		return b, err
 	}
 	b = append(b, "\xa6Failed"...)
 	b = msgp.AppendBool(b, v.Failed)
@@ -12024,7 +4956,7 @@ func (v *TaskState) AppendMsgpack(b []byte) (_ []byte, err error) {
 	b = append(b, "\xabLastRestart"...)
 	b = codec.AppendTime(b, v.LastRestart)
 	b = append(b, "\xa8Restarts"...)
-	b = msgp.AppendUint64(b, v.Restarts)
+	b = msgp.AppendUint64(b, uint64(v.Restarts))
 	b = append(b, "\xa9StartedAt"...)
 	b = codec.AppendTime(b, v.StartedAt)
 	b = append(b, "\xa5State"...)
@@ -12043,223 +4975,19 @@ func (v *TaskState) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *TaskState) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "State":
-		v.State, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.State)
 	case "Failed":
-		v.Failed, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Failed)
 	case "Restarts":
-		v.Restarts, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.Restarts)
 	case "LastRestart":
-		v.LastRestart, b, err = codec.ReadTime(b)
+		b, err = codec.ReadTime(b, &v.LastRestart)
 	case "StartedAt":
-		v.StartedAt, b, err = codec.ReadTime(b)
+		b, err = codec.ReadTime(b, &v.StartedAt)
 	case "FinishedAt":
-		v.FinishedAt, b, err = codec.ReadTime(b)
+		b, err = codec.ReadTime(b, &v.FinishedAt)
 	case "Events":
 		b, err = codec.ReadPointers(b, &v.Events, (*TaskEvent).DecodeMsgpack)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *UnblockRow) MsgpackSelf() any { return v }
-
-func (v *UnblockRow) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(10)
-	if !(v.At != 0) {
-		n--
-	}
-	if !(v.Due) {
-		n--
-	}
-	if !(v.Forgotten != 0) {
-		n--
-	}
-	if !(v.Last != "") {
-		n--
-	}
-	if !(v.Next != "") {
-		n--
-	}
-	if !(len(v.Rooms) != 0) {
-		n--
-	}
-	if !(v.Then != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	if v.At != 0 {
-		b = append(b, "\xa2At"...)
-		b = msgp.AppendUint64(b, v.At)
-	}
-	b = append(b, "\xabCreateIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.CreateIndex)
-	if v.Due {
-		b = append(b, "\xa3Due"...)
-		b = msgp.AppendBool(b, v.Due)
-	}
-	if v.Forgotten != 0 {
-		b = append(b, "\xa9Forgotten"...)
-		b = msgp.AppendUint64(b, v.Forgotten)
-	}
-	b = append(b, "\xa3Key"...)
-	b = msgp.AppendString(b, v.Key)
-	if v.Last != "" {
-		b = append(b, "\xa4Last"...)
-		b = msgp.AppendString(b, v.Last)
-	}
-	b = append(b, "\xabModifyIndex"...)
-	b = msgp.AppendUint64(b, v.Indexes.ModifyIndex)
-	if v.Next != "" {
-		b = append(b, "\xa4Next"...)
-		b = msgp.AppendString(b, v.Next)
-	}
-	if len(v.Rooms) != 0 {
-		b = append(b, "\xa5Rooms"...)
-		if b, err = codec.AppendSlice(b, v.Rooms, (*FreedNode).AppendMsgpack); err != nil {
-			return b, codec.EncodeError("Rooms", err)
-		}
-	}
-	if v.Then != "" {
-		b = append(b, "\xa4Then"...)
-		b = msgp.AppendString(b, v.Then)
-	}
-	return b, nil
-}
-
-func (v *UnblockRow) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = UnblockRow{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *UnblockRow) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Key":
-		v.Key, b, err = codec.ReadString(b)
-	case "At":
-		v.At, b, err = codec.ReadUint[uint64](b)
-	case "Due":
-		v.Due, b, err = codec.ReadBool(b)
-	case "Next":
-		v.Next, b, err = codec.ReadString(b)
-	case "Last":
-		v.Last, b, err = codec.ReadString(b)
-	case "Then":
-		v.Then, b, err = codec.ReadString(b)
-	case "Rooms":
-		b, err = codec.ReadSlice(b, &v.Rooms, (*FreedNode).DecodeMsgpack)
-	case "Forgotten":
-		v.Forgotten, b, err = codec.ReadUint[uint64](b)
-	default:
-		return v.Indexes.readField(name, b)
-	}
-	return b, true, err
-}
-
-func (v *VolumeMount) MsgpackSelf() any { return v }
-
-func (v *VolumeMount) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(4)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xabDestination"...)
-	b = msgp.AppendString(b, v.Destination)
-	b = append(b, "\xafPropagationMode"...)
-	b = msgp.AppendString(b, v.PropagationMode)
-	b = append(b, "\xa8ReadOnly"...)
-	b = msgp.AppendBool(b, v.ReadOnly)
-	b = append(b, "\xa6Volume"...)
-	b = msgp.AppendString(b, v.Volume)
-	return b, nil
-}
-
-func (v *VolumeMount) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = VolumeMount{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *VolumeMount) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Volume":
-		v.Volume, b, err = codec.ReadString(b)
-	case "Destination":
-		v.Destination, b, err = codec.ReadString(b)
-	case "ReadOnly":
-		v.ReadOnly, b, err = codec.ReadBool(b)
-	case "PropagationMode":
-		v.PropagationMode, b, err = codec.ReadString(b)
-	default:
-		return b, false, nil
-	}
-	return b, true, err
-}
-
-func (v *VolumeRequest) MsgpackSelf() any { return v }
-
-func (v *VolumeRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(8)
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xaaAccessMode"...)
-	b = msgp.AppendString(b, string(v.AccessMode))
-	b = append(b, "\xaeAttachmentMode"...)
-	b = msgp.AppendString(b, string(v.AttachmentMode))
-	b = append(b, "\xacMountOptions"...)
-	if b, err = v.MountOptions.AppendMsgpack(b); err != nil {
-		return b, codec.EncodeError("MountOptions", err)
-	}
-	b = append(b, "\xa4Name"...)
-	b = msgp.AppendString(b, v.Name)
-	b = append(b, "\xa8PerAlloc"...)
-	b = msgp.AppendBool(b, v.PerAlloc)
-	b = append(b, "\xa8ReadOnly"...)
-	b = msgp.AppendBool(b, v.ReadOnly)
-	b = append(b, "\xa6Source"...)
-	b = msgp.AppendString(b, v.Source)
-	b = append(b, "\xa4Type"...)
-	b = msgp.AppendString(b, v.Type)
-	return b, nil
-}
-
-func (v *VolumeRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = VolumeRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *VolumeRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	switch string(name) {
-	case "Name":
-		v.Name, b, err = codec.ReadString(b)
-	case "Type":
-		v.Type, b, err = codec.ReadString(b)
-	case "Source":
-		v.Source, b, err = codec.ReadString(b)
-	case "ReadOnly":
-		v.ReadOnly, b, err = codec.ReadBool(b)
-	case "AccessMode":
-		v.AccessMode, b, err = codec.ReadText[CSIAccessMode](b)
-	case "AttachmentMode":
-		v.AttachmentMode, b, err = codec.ReadText[CSIAttachmentMode](b)
-	case "MountOptions":
-		b, err = codec.ReadPointer(b, &v.MountOptions, (*CSIMountOptions).DecodeMsgpack)
-	case "PerAlloc":
-		v.PerAlloc, b, err = codec.ReadBool(b)
 	default:
 		return b, false, nil
 	}
@@ -12275,7 +5003,7 @@ func (v *WriteMeta) AppendMsgpack(b []byte) (_ []byte, err error) {
 	n := uint32(1)
 	b = msgp.AppendMapHeader(b, n)
 	b = append(b, "\xa5Index"...)
-	b = msgp.AppendUint64(b, v.Index)
+	b = msgp.AppendUint64(b, uint64(v.Index))
 	return b, nil
 }
 
@@ -12290,7 +5018,7 @@ func (v *WriteMeta) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *WriteMeta) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Index":
-		v.Index, b, err = codec.ReadUint[uint64](b)
+		b, err = codec.ReadUint(b, &v.Index)
 	default:
 		return b, false, nil
 	}
@@ -12329,7 +5057,7 @@ func (v *WriteOptions) AppendMsgpack(b []byte) (_ []byte, err error) {
 	}
 	if v.Now != 0 {
 		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.Now)
+		b = msgp.AppendInt64(b, int64(v.Now))
 	}
 	if v.Region != "" {
 		b = append(b, "\xa6Region"...)
@@ -12349,70 +5077,17 @@ func (v *WriteOptions) DecodeMsgpack(b []byte) ([]byte, error) {
 func (v *WriteOptions) readField(name, b []byte) (_ []byte, known bool, err error) {
 	switch string(name) {
 	case "Region":
-		v.Region, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Region)
 	case "Namespace":
-		v.Namespace, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.Namespace)
 	case "AuthToken":
-		v.AuthToken, b, err = codec.ReadString(b)
+		b, err = codec.ReadString(b, &v.AuthToken)
 	case "Forwarded":
-		v.Forwarded, b, err = codec.ReadBool(b)
+		b, err = codec.ReadBool(b, &v.Forwarded)
 	case "Now":
-		v.Now, b, err = codec.ReadInt[int64](b)
+		b, err = codec.ReadInt(b, &v.Now)
 	default:
 		return b, false, nil
 	}
 	return b, true, err
-}
-
-func (v *WriteRequest) MsgpackSelf() any { return v }
-
-func (v *WriteRequest) AppendMsgpack(b []byte) (_ []byte, err error) {
-	if v == nil {
-		return msgp.AppendNil(b), nil
-	}
-	n := uint32(5)
-	if !(v.WriteOptions.Forwarded) {
-		n--
-	}
-	if !(v.WriteOptions.Namespace != "") {
-		n--
-	}
-	if !(v.WriteOptions.Now != 0) {
-		n--
-	}
-	if !(v.WriteOptions.Region != "") {
-		n--
-	}
-	b = msgp.AppendMapHeader(b, n)
-	b = append(b, "\xa9AuthToken"...)
-	b = msgp.AppendString(b, v.WriteOptions.AuthToken)
-	if v.WriteOptions.Forwarded {
-		b = append(b, "\xa9Forwarded"...)
-		b = msgp.AppendBool(b, v.WriteOptions.Forwarded)
-	}
-	if v.WriteOptions.Namespace != "" {
-		b = append(b, "\xa9Namespace"...)
-		b = msgp.AppendString(b, v.WriteOptions.Namespace)
-	}
-	if v.WriteOptions.Now != 0 {
-		b = append(b, "\xa3Now"...)
-		b = msgp.AppendInt64(b, v.WriteOptions.Now)
-	}
-	if v.WriteOptions.Region != "" {
-		b = append(b, "\xa6Region"...)
-		b = msgp.AppendString(b, v.WriteOptions.Region)
-	}
-	return b, nil
-}
-
-func (v *WriteRequest) DecodeMsgpack(b []byte) ([]byte, error) {
-	if msgp.IsNil(b) {
-		*v = WriteRequest{}
-		return b[1:], nil
-	}
-	return codec.ReadFields(b, v, v.readField)
-}
-
-func (v *WriteRequest) readField(name, b []byte) (_ []byte, known bool, err error) {
-	return v.WriteOptions.readField(name, b)
 }

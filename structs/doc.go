@@ -9,8 +9,8 @@
 //   - A row never changes once it is in the store: copy it (each row has a Copy), edit, put it back.
 //   - Secrets are of the type Secrets, which prints as [redacted] and marshals to nothing in JSON.
 //
-// How each struct is written as msgpack is generated (codec_gen.go): a field that is added here goes over no
-// wire before `make goldens` has run.
+// The structs that are encoded most often have generated codecs (codec_gen.go). A new field of such a struct
+// goes over no wire before `make goldens` has run. The other structs go by reflection.
 //
 // The package knows no store, no network and no clock.
 package structs

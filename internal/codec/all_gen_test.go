@@ -3,11 +3,10 @@
 package codec_test
 
 import (
-	"berth/internal/codec"
 	"berth/structs"
 )
 
-var all = []codec.Generated{
+var all = []any{
 	new(structs.AgentMember),
 	new(structs.AllocClientUpdate),
 	new(structs.AllocGetRequest),

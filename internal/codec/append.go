@@ -1,60 +1,62 @@
 package codec
 
 import (
-	"cmp"
 	"encoding/binary"
+	"maps"
+	"reflect"
 	"slices"
 	"time"
 
 	"github.com/tinylib/msgp/msgp"
 )
 
-// What generated code appends with, beside msgp itself: nil where the Handle writes nil, maps by key.
+// The functions that generated code appends with, beside those of msgp. They write nil where the Handle writes
+// nil, and maps by key.
 
-// AppendPointers appends a slice of structs by pointer.
+// AppendPointers appends a list of structs by pointer.
 func AppendPointers[T any](b []byte, s []*T, one func(*T, []byte) ([]byte, error)) (_ []byte, err error) {
 	if s == nil {
 		return msgp.AppendNil(b), nil
 	}
 	b = msgp.AppendArrayHeader(b, uint32(len(s)))
-	for i, e := range s {
+	for _, e := range s {
 		if b, err = one(e, b); err != nil {
-			return b, within(place(i), err)
+			return b, err
 		}
 	}
 	return b, nil
 }
 
-// AppendSlice appends a slice of anything.
-func AppendSlice[E any](b []byte, s []E, one func(*E, []byte) ([]byte, error)) (_ []byte, err error) {
+// AppendSlice appends a list of structs.
+func AppendSlice[T any](b []byte, s []T, one func(*T, []byte) ([]byte, error)) (_ []byte, err error) {
 	if s == nil {
 		return msgp.AppendNil(b), nil
 	}
 	b = msgp.AppendArrayHeader(b, uint32(len(s)))
 	for i := range s {
 		if b, err = one(&s[i], b); err != nil {
-			return b, within(place(i), err)
+			return b, err
 		}
 	}
 	return b, nil
 }
 
-// AppendMap appends a map of anything.
-func AppendMap[K ~string, E any](b []byte, m map[K]E, one func(E, []byte) ([]byte, error)) (_ []byte, err error) {
+// AppendMap appends a map of structs by pointer.
+func AppendMap[T any](b []byte, m map[string]*T, one func(*T, []byte) ([]byte, error)) (_ []byte, err error) {
 	if m == nil {
 		return msgp.AppendNil(b), nil
 	}
 	b = msgp.AppendMapHeader(b, uint32(len(m)))
-	var few [16]K
+	var few [16]string
 	for _, k := range sortedKeys(few[:0], m) {
-		if b, err = one(m[k], msgp.AppendString(b, string(k))); err != nil {
-			return b, within(placeOf(string(k)), err)
+		if b, err = one(m[k], msgp.AppendString(b, k)); err != nil {
+			return b, err
 		}
 	}
 	return b, nil
 }
 
-// AppendStrings appends a slice of strings.
+// AppendStrings appends a list of strings.
 func AppendStrings(b []byte, s []string) []byte {
 	if s == nil {
 		return msgp.AppendNil(b)
@@ -74,20 +76,20 @@ func AppendStringMap(b []byte, m map[string]string) []byte {
 	b = msgp.AppendMapHeader(b, uint32(len(m)))
 	var few [64]string
 	for _, k := range sortedKeys(few[:0], m) {
-		b = msgp.AppendString(msgp.AppendString(b, k), m[k])
+		b = msgp.AppendString(b, k)
+		b = msgp.AppendString(b, m[k])
 	}
 	return b
 }
 
-func sortedKeys[K cmp.Ordered, E any](keys []K, m map[K]E) []K {
-	for k := range m {
-		keys = append(keys, k)
-	}
+// sortedKeys appends the keys of a map to an empty list, in order.
+func sortedKeys[E any](keys []string, m map[string]E) []string {
+	keys = slices.AppendSeq(keys, maps.Keys(m))
 	slices.Sort(keys)
 	return keys
 }
 
-// AppendTime appends a time as msgpack's timestamp (specification, "Timestamp extension type"): in 4, 8 or
+// AppendTime appends a time as a timestamp of msgpack (specification, "Timestamp extension type"): in 4, 8 or
 // 12 bytes, and nil for the zero time.
 func AppendTime(b []byte, t time.Time) []byte {
 	if t.IsZero() {
@@ -108,33 +110,13 @@ func AppendTime(b []byte, t time.Time) []byte {
 // timestamp is the extension of type -1.
 const timestamp = 0xff
 
-// AppendAny appends a value whose type is known at run time only.
-func AppendAny(b []byte, v any) (_ []byte, err error) {
-	switch v := v.(type) {
-	case nil:
-		return msgp.AppendNil(b), nil
-	case string:
-		return msgp.AppendString(b, v), nil
-	case bool:
-		return msgp.AppendBool(b, v), nil
-	case int:
-		return msgp.AppendInt(b, v), nil
-	case int64:
-		return msgp.AppendInt64(b, v), nil
-	case float64:
-		return msgp.AppendFloat64(b, v), nil
-	case []any:
-		return AppendSlice(b, v, func(v *any, b []byte) ([]byte, error) { return AppendAny(b, *v) })
-	case map[string]any:
-		return AppendMap(b, v, func(v any, b []byte) ([]byte, error) { return AppendAny(b, v) })
+// AppendOther appends the value that p points to by reflection.
+func AppendOther[T any](b []byte, p *T) ([]byte, error) {
+	switch v := reflect.ValueOf(p).Elem(); v.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		if v.IsNil() {
+			return msgp.AppendNil(b), nil
+		}
 	}
-	return Append(b, v)
-}
-
-// AppendPointer appends what a pointer points to.
-func AppendPointer[E any](b []byte, p *E, one func(*E, []byte) ([]byte, error)) ([]byte, error) {
-	if p == nil {
-		return msgp.AppendNil(b), nil
-	}
-	return one(p, b)
+	return appendByReflection(b, p)
 }

@@ -51,10 +51,11 @@ var benched = []struct {
 	{"claims", &structs.CSIVolumeClaimRequest{Claims: []*structs.CSIClaim{benchClaim()}, NodeID: "b3c1f0de-0f5c-4c3e-9d1b-6a1f5e8c9b7b"}},
 	{"node", benchNode()},
 	{"volumes", benchList()},
-	{"rows", &[]*structs.CSIClaim{benchClaim(), benchClaim(), benchClaim(), benchClaim()}},
+	{"job", &structs.Job{ID: "web", TaskGroups: []*structs.TaskGroup{{Name: "web", Tasks: []*structs.Task{{Name: "web"}}}}}},
 }
 
-// BenchmarkEncode and BenchmarkDecode have each value by reflection (the Handle) and by its own methods.
+// BenchmarkEncode and BenchmarkDecode have each value by reflection (the Handle) and by its own methods. A job
+// has none.
 func BenchmarkEncode(b *testing.B) {
 	for _, x := range benched {
 		b.Run(x.name+"/reflected", func(b *testing.B) {

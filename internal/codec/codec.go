@@ -1,16 +1,14 @@
 // Package codec is the one msgpack encoding of berth: of RPC bodies, Raft log entries, snapshots and a
 // node's local records.
 //
-// Its law is the Handle, which works by reflection: what it writes is what is written, what it reads can be
-// read. The structs of package structs, which are most of what there is to write, have methods that codecgen
-// wrote (Generated); they give the same bytes many times faster, and tests hold them against the Handle.
-// Everything else goes through the Handle itself.
+// The Handle defines it. The Handle works by reflection. The structs that are encoded most often have methods
+// that codecgen wrote (Generated). These give the same bytes and read the same values several times faster.
+// Tests compare them with the Handle. All other values go through the Handle itself.
 package codec
 
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"reflect"
 	"sync"
 
@@ -26,13 +24,13 @@ func newHandle() *codec.MsgpackHandle {
 	h.RawToString = true
 	h.MapType = reflect.TypeOf(map[string]any(nil))
 	h.WriteExt = true
-	h.Raw = true       // a value that is encoded already is written as it is, as the payload of a call
-	h.MaxInitLen = 64  // a length that a few bytes claim is not believed: memory grows with what is there
-	h.Canonical = true // map keys in order: equal values are equal bytes, which snapshots rely on
+	h.Raw = true                  // an encoded value, as the payload of a call, is written as it is
+	h.MaxInitLen = capacityAtOnce // a few bytes can claim any length: memory grows with the bytes that follow
+	h.Canonical = true            // map keys in order: snapshots rely on equal bytes for equal values
 	return h
 }
 
-// encoders and decoders are used again: making one costs more than a small value does.
+// encoders and decoders are reused: to make one costs more than to encode a small value.
 var (
 	encoders = sync.Pool{New: func() any { return &reusable{Encoder: codec.NewEncoderBytes(new([]byte), Handle)} }}
 	decoders = sync.Pool{New: func() any { return codec.NewDecoderBytes(nothing, Handle) }}
@@ -45,22 +43,37 @@ type reusable struct {
 	buf []byte
 }
 
-// scratch are buffers for what is encoded before its length is known.
+// scratch has buffers for values whose length is not known before they are encoded.
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
-// largestKept is how large a buffer may be to be used again.
+// largestKept is the size in bytes of the largest buffer that is reused.
 const largestKept = 1 << 20
 
 // Encode returns v in msgpack.
 func Encode(v any) ([]byte, error) { return EncodeAfter(nil, v) }
 
 // EncodeAfter returns head with v in msgpack after it, in memory of its own.
-func EncodeAfter(head []byte, v any) (whole []byte, err error) {
-	err = encode(head, v, func(b []byte) error {
-		whole = bytes.Clone(b)
-		return nil
-	})
-	return whole, err
+func EncodeAfter(head []byte, v any) ([]byte, error) {
+	return encode(func(b []byte) ([]byte, error) { return Append(append(b, head...), v) })
+}
+
+// EncodeRows returns rows in msgpack as Encode does, and uses the codec of T if it has one.
+func EncodeRows[T any](rows []*T) ([]byte, error) {
+	return encode(func(b []byte) ([]byte, error) { return appendRows(b, rows) })
+}
+
+// encode returns a copy of the bytes that fill appends to an empty buffer.
+func encode(fill func([]byte) ([]byte, error)) ([]byte, error) {
+	buf := scratch.Get().(*[]byte)
+	defer scratch.Put(buf)
+	b, err := fill((*buf)[:0])
+	if err != nil {
+		return nil, err
+	}
+	if cap(b) <= largestKept {
+		*buf = b
+	}
+	return bytes.Clone(b), nil
 }
 
 // SameBytes reports whether two values have the same encoding. Equal values have.
@@ -70,39 +83,27 @@ func SameBytes(a, b any) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// EncodeTo writes v in msgpack to w, at once.
-func EncodeTo(w io.Writer, v any) error {
-	return encode(nil, v, func(b []byte) error {
-		_, err := w.Write(b)
-		return err
-	})
-}
-
-// encode lends what follows head and v in msgpack to take.
-func encode(head []byte, v any, take func([]byte) error) error {
-	buf := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
-	b, err := Append(append((*buf)[:0], head...), v)
-	if err != nil {
-		return err
-	}
-	if *buf = b; cap(b) > largestKept {
-		*buf = nil
-	}
-	return take(b)
-}
-
-// Append appends v in msgpack to b and returns it, as append does. What is Generated, and slices of pointers
-// to it, are written by their own methods, the rest by reflection; the bytes are the same.
+// Append appends v in msgpack to b and returns the result, as append does.
 func Append(b []byte, v any) ([]byte, error) {
-	out, known, err := appendKnown(b, v)
-	if !known {
+	var out []byte
+	var err error
+	if g, ok := generated(v); ok {
+		out, err = g.AppendMsgpack(b)
+	} else {
 		out, err = appendByReflection(b, v)
 	}
 	if err != nil {
-		return b, fmt.Errorf("encoding %T: %w", v, err)
+		return b, failure("encoding", v, err)
 	}
 	return out, nil
+}
+
+// failure adds to an error the type of the value.
+func failure(doing string, v any, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s %T: %w", doing, v, err)
 }
 
 func appendByReflection(b []byte, v any) ([]byte, error) {
@@ -118,17 +119,16 @@ func appendByReflection(b []byte, v any) ([]byte, error) {
 	return b, err
 }
 
-// Decode reads v from msgpack bytes; fields that are not among them stay as they are. Bad bytes give an
-// error, never a panic. Nothing of b is kept.
+// Decode reads v from msgpack bytes. It leaves the fields that the bytes do not name. Bad bytes give an error,
+// never a panic. Decode keeps no part of b.
 func Decode(b []byte, v any) error {
-	known, err := decodeKnown(b, v)
-	if !known {
+	var err error
+	if g, ok := generated(v); ok {
+		_, err = g.DecodeMsgpack(b)
+	} else {
 		err = decodeByReflection(b, v)
 	}
-	if err != nil {
-		return fmt.Errorf("decoding %T: %w", v, err)
-	}
-	return nil
+	return failure("decoding", v, err)
 }
 
 func decodeByReflection(b []byte, v any) error {

@@ -2,22 +2,22 @@ package codec
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/tinylib/msgp/msgp"
 )
 
-// What generated code reads with. Each takes what the Handle writes by the short way; whatever else the
-// Handle takes (bytes for a string, an array for a struct, ...), and whatever nobody takes, is left to the
-// Handle itself, see otherwise. nil is the zero value everywhere.
+// The functions that generated code reads with. Each reads the usual form of a value and returns the bytes
+// after it. Any other form that the Handle reads (bytes for a string, an array for a struct, ...), and any
+// value that does not fit, goes to the Handle itself, see ReadOther. nil is the zero value everywhere.
 
-// ReadFields reads a map of the fields of the struct to which v points. field reads the one of the name and
-// says whether there is one; others are skipped.
-func ReadFields(b []byte, v any, field func(name, b []byte) (rest []byte, known bool, err error)) ([]byte, error) {
-	if len(b) == 0 {
-		return b, errEnds
-	}
-	if !isMap(b[0]) {
-		return otherwise(b, v)
+// ReadFields reads a map of the fields of the struct to which v points. field reads the field with the name
+// and reports whether the struct has it. Other fields are skipped.
+func ReadFields[T any](
+	b []byte, v *T, field func(name, b []byte) (rest []byte, known bool, err error),
+) ([]byte, error) {
+	if !isMap(b) {
+		return ReadOther(b, v)
 	}
 	n, b, err := readLength(msgp.ReadMapHeaderBytes(b))
 	if err != nil {
@@ -27,26 +27,26 @@ func ReadFields(b []byte, v any, field func(name, b []byte) (rest []byte, known 
 		var name []byte
 		var known bool
 		if name, b, err = readName(b); err != nil {
-			return b, within("a field's name", err)
+			return b, fmt.Errorf("the name of a field: %w", err)
 		}
 		if b, known, err = field(name, b); err != nil {
-			return b, within(string(name), err)
+			return b, fmt.Errorf("%s: %w", name, err)
 		}
 		if known {
 			continue
 		}
 		if b, err = skip(b, deepest); err != nil {
-			return b, within("an unknown field", err)
+			return b, fmt.Errorf("an unknown field: %w", err)
 		}
 	}
 	return b, nil
 }
 
-// readName reads the name of a field, which shares the memory of b.
+// readName reads the name of a field, which may share the memory of b.
 func readName(b []byte) (name, rest []byte, err error) {
 	if name, rest, err = readText(b); err != nil {
 		var s string
-		s, rest, err = other[string](b)
+		s, rest, err = readString(b)
 		name = []byte(s)
 	}
 	if err == nil && len(name) == 0 {
@@ -55,7 +55,7 @@ func readName(b []byte) (name, rest []byte, err error) {
 	return name, rest, err
 }
 
-// ReadPointer reads a struct behind a pointer, which is made if it is nil.
+// ReadPointer reads a struct behind a pointer. It makes the struct if the pointer is nil.
 func ReadPointer[T any](b []byte, p **T, one func(*T, []byte) ([]byte, error)) ([]byte, error) {
 	if msgp.IsNil(b) {
 		*p = nil
@@ -67,10 +67,10 @@ func ReadPointer[T any](b []byte, p **T, one func(*T, []byte) ([]byte, error)) (
 	return one(*p, b)
 }
 
-// ReadPointers reads a slice of structs by pointer; what the slice has already is read into.
+// ReadPointers reads a list of structs by pointer. It reads into the structs that the list already has.
 func ReadPointers[T any](b []byte, s *[]*T, one func(*T, []byte) ([]byte, error)) ([]byte, error) {
 	if !isArray(b) {
-		return otherwise(b, s)
+		return ReadOther(b, s)
 	}
 	n, b, err := readLength(msgp.ReadArrayHeaderBytes(b))
 	if err != nil {
@@ -85,19 +85,19 @@ func ReadPointers[T any](b []byte, s *[]*T, one func(*T, []byte) ([]byte, error)
 	}
 	for i := range *s {
 		if b, err = ReadPointer(b, &(*s)[i], one); err != nil {
-			return b, within(place(i), err)
+			return b, err
 		}
 	}
 	return b, nil
 }
 
-// roomAtOnce is how many elements of a slice or map are made room for before they have been read.
-const roomAtOnce = 64
+// capacityAtOnce is how many elements of a list or map get memory before they have been read.
+const capacityAtOnce = 64
 
-// ReadSlice reads a slice of anything; what the slice has already is read into where there is room for all.
+// ReadSlice reads a list. It reads into the elements that the list already has, if it has capacity for all.
 func ReadSlice[E any](b []byte, s *[]E, one func(*E, []byte) ([]byte, error)) ([]byte, error) {
 	if !isArray(b) {
-		return otherwise(b, s)
+		return ReadOther(b, s)
 	}
 	n, b, err := readLength(msgp.ReadArrayHeaderBytes(b))
 	if err != nil {
@@ -106,138 +106,65 @@ func ReadSlice[E any](b []byte, s *[]E, one func(*E, []byte) ([]byte, error)) ([
 	if n <= cap(*s) && *s != nil {
 		*s = (*s)[:n]
 	} else {
-		*s = make([]E, min(n, roomAtOnce))
+		*s = make([]E, min(n, capacityAtOnce))
 	}
 	for i := range n {
 		if i == len(*s) {
 			*s = append(*s, *new(E))
 		}
+		e := &(*s)[i]
 		if msgp.IsNil(b) {
-			(*s)[i], b = *new(E), b[1:]
-		} else if b, err = one(&(*s)[i], b); err != nil {
-			return b, within(place(i), err)
+			*e = *new(E)
+			b = b[1:]
+		} else if b, err = one(e, b); err != nil {
+			return b, err
 		}
 	}
 	return b, nil
 }
 
-// ReadMap reads into a map of anything, which is made if it is nil.
-func ReadMap[K ~string, E any](b []byte, m *map[K]E, one func(*E, []byte) ([]byte, error)) ([]byte, error) {
-	if len(b) == 0 || !isMap(b[0]) {
-		return otherwise(b, m)
-	}
-	n, b, err := readLength(msgp.ReadMapHeaderBytes(b))
-	if err != nil {
-		return b, err
-	}
-	if *m == nil {
-		*m = make(map[K]E, min(n, roomAtOnce))
-	}
-	var e, zero E
-	for range n {
-		entry, k := b, ""
-		e = zero
-		if k, b, err = ReadString(b); err != nil {
-			return b, within("a key", err)
-		}
-		if _, there := (*m)[K(k)]; there {
-			b, err = readAgain(entry, b, m)
-		} else if msgp.IsNil(b) {
-			(*m)[K(k)], b = e, b[1:]
-		} else if b, err = one(&e, b); err == nil {
-			(*m)[K(k)] = e
-		}
-		if err != nil {
-			return b, within(placeOf(k), err)
-		}
-	}
-	return b, nil
+// ReadStrings reads a list of strings.
+func ReadStrings(b []byte, s *[]string) ([]byte, error) {
+	return ReadSlice(b, s, func(e *string, b []byte) ([]byte, error) { return ReadString(b, e) })
 }
 
-// readAgain reads an entry whose key the map has: what becomes of the value that is there is the Handle's
-// knowledge.
-func readAgain(entry, value []byte, m any) ([]byte, error) {
-	rest, err := skip(value, deepest)
-	if err != nil {
-		return rest, err
-	}
-	whole := append([]byte{0x81}, entry[:len(entry)-len(rest)]...)
-	return rest, decodeByReflection(whole, m)
+// ReadMap reads into a map of structs by pointer. It makes the map if it is nil.
+func ReadMap[T any](b []byte, m *map[string]*T, one func(*T, []byte) ([]byte, error)) ([]byte, error) {
+	return readEntries(b, m, func(e *T, b []byte) (*T, []byte, error) {
+		rest, err := ReadPointer(b, &e, one)
+		return e, rest, err
+	})
 }
 
-// ReadStrings reads a slice of strings.
-func ReadStrings(b []byte, s *[]string) ([]byte, error) { return ReadSlice(b, s, readStringAt) }
-
-func readStringAt(s *string, b []byte) (rest []byte, err error) {
-	*s, rest, err = ReadString(b)
-	return rest, err
-}
-
-// ReadStringMap reads into a map of strings, which is made if it is nil.
+// ReadStringMap reads into a map of strings. It makes the map if it is nil.
 func ReadStringMap(b []byte, m *map[string]string) ([]byte, error) {
-	if len(b) == 0 || !isMap(b[0]) {
-		return otherwise(b, m)
+	return readEntries(b, m, func(_ string, b []byte) (string, []byte, error) { return readString(b) })
+}
+
+// readEntries reads into a map. one reads a value, and gets the value that the map has under the key.
+func readEntries[E any](
+	b []byte, m *map[string]E, one func(had E, b []byte) (E, []byte, error),
+) ([]byte, error) {
+	if !isMap(b) {
+		return ReadOther(b, m)
 	}
 	n, b, err := readLength(msgp.ReadMapHeaderBytes(b))
 	if err != nil {
 		return b, err
 	}
 	if *m == nil {
-		*m = make(map[string]string, min(n, roomAtOnce))
+		*m = make(map[string]E, min(n, capacityAtOnce))
 	}
 	for range n {
-		var k, v string
-		if k, b, err = ReadString(b); err != nil {
-			return b, within("a key", err)
+		var key string
+		var value E
+		if key, b, err = readString(b); err != nil {
+			return b, err
 		}
-		if v, b, err = ReadString(b); err != nil {
-			return b, within(placeOf(k), err)
+		if value, b, err = one((*m)[key], b); err != nil {
+			return b, err
 		}
-		(*m)[k] = v
+		(*m)[key] = value
 	}
 	return b, nil
-}
-
-// ReadAny reads a value of any shape. Into what is not nil it is read as into a value of that type.
-func ReadAny(b []byte, v *any) ([]byte, error) {
-	if *v != nil {
-		return otherwise(b, v)
-	}
-	return readAny(b, v, deepest)
-}
-
-func readAny(b []byte, v *any, depth int) (rest []byte, err error) {
-	if depth == 0 {
-		return b, errDepth
-	}
-	deeper := func(v *any, b []byte) ([]byte, error) {
-		if *v != nil {
-			return otherwise(b, v)
-		}
-		return readAny(b, v, depth-1)
-	}
-	switch msgp.NextType(b) {
-	case msgp.NilType:
-		*v = nil
-		return b[1:], nil
-	case msgp.StrType:
-		*v, rest, err = ReadString(b)
-	case msgp.BoolType:
-		*v, rest, err = ReadBool(b)
-	case msgp.IntType:
-		*v, rest, err = ReadInt[int64](b)
-	case msgp.Float64Type:
-		*v, rest, err = ReadFloat(b)
-	case msgp.ArrayType:
-		var s []any
-		rest, err = ReadSlice(b, &s, deeper)
-		*v = s
-	case msgp.MapType:
-		var m map[string]any
-		rest, err = ReadMap(b, &m, deeper)
-		*v = m
-	default:
-		*v, rest, err = other[any](b)
-	}
-	return rest, err
 }

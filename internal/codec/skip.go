@@ -15,22 +15,17 @@ var (
 // deepest is how deep values of unknown shape may be nested: less than the Handle allows.
 const deepest = 1000
 
-// otherwise lets the Handle read one value into what v points to.
-func otherwise(b []byte, v any) ([]byte, error) {
+// ReadOther lets the Handle read one value into what p points to.
+func ReadOther[T any](b []byte, p *T) ([]byte, error) {
+	if msgp.IsNil(b) {
+		*p = *new(T)
+		return b[1:], nil
+	}
 	rest, err := skip(b, deepest)
 	if err != nil {
 		return b, err
 	}
-	return rest, decodeByReflection(b[:len(b)-len(rest)], v)
-}
-
-// other lets the Handle read one value of a type.
-func other[T any](b []byte) (v T, rest []byte, err error) {
-	if msgp.IsNil(b) {
-		return v, b[1:], nil
-	}
-	rest, err = otherwise(b, &v)
-	return v, rest, err
+	return rest, decodeByReflection(b[:len(b)-len(rest)], p)
 }
 
 // readLength checks a length against the bytes that are left, of which each element takes one at least.
@@ -44,7 +39,9 @@ func readLength(n uint32, rest []byte, err error) (int, []byte, error) {
 	return int(n), rest, nil
 }
 
-func isMap(lead byte) bool { return lead&0xf0 == 0x80 || lead == 0xde || lead == 0xdf }
+func isMap(b []byte) bool {
+	return len(b) > 0 && (b[0]&0xf0 == 0x80 || b[0] == 0xde || b[0] == 0xdf)
+}
 
 func isArray(b []byte) bool {
 	return len(b) > 0 && (b[0]&0xf0 == 0x90 || b[0] == 0xdc || b[0] == 0xdd)
@@ -64,7 +61,7 @@ func skip(b []byte, depth int) (rest []byte, err error) {
 	switch {
 	case isArray(b):
 		n, rest, err = msgp.ReadArrayHeaderBytes(b)
-	case isMap(b[0]):
+	case isMap(b):
 		n, rest, err = msgp.ReadMapHeaderBytes(b)
 		values = 2
 	default:

@@ -1,11 +1,10 @@
-// Package codecgen writes the msgpack codecs of a package's structs: of each exported one the methods of
-// codec.Generated, and nothing else. They write the very bytes that codec.Handle
-// writes by reflection, which tests of both hold against each other: fields by name in order, embedded
-// structs flattened, nil where the Handle writes nil.
+// Package codecgen writes the msgpack codecs of a list of a package's structs: the methods of
+// codec.Generated, and nothing else. They write the bytes that codec.Handle writes by reflection, which tests
+// of both compare: fields by name in order, embedded structs flattened, nil where the Handle writes nil. A
+// field of a type that codecgen does not know goes through the Handle.
 //
-// It reads source text and not the compiled package, so that it works while what it wrote before does not
-// compile. A type of a field that it does not know is an error: better none than one that writes something
-// else. `make goldens` writes the file again; a test holds it against the source.
+// It reads source text and not the compiled package, so that it works while its output does not compile.
+// `make goldens` writes the file again. A test compares the file with the source.
 package codecgen
 
 import (
@@ -25,60 +24,55 @@ import (
 // File is the name of the generated file in a package's folder.
 const File = "codec_gen.go"
 
-// Generate returns the content of the generated file of the package in a folder.
-func Generate(dir string) ([]byte, error) {
-	g, all, err := read(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range all {
-		if err := g.methods(l); err != nil {
-			return nil, err
-		}
-	}
-	return g.file(g.pkg.Name(), "time", "berth/internal/codec", "github.com/tinylib/msgp/msgp")
-}
-
-// List returns a Go file of the test package pkg with a variable all, which holds a new value of each type
-// that Generate writes a codec for. The package in the folder is imported as path.
-func List(dir, path, pkg string) ([]byte, error) {
-	g, all, err := read(dir)
-	if err != nil {
-		return nil, err
-	}
-	g.printf("\nvar all = []codec.Generated{\n")
-	for _, l := range all {
-		g.printf("new(%s.%s),\n", g.pkg.Name(), l.name())
-	}
-	g.printf("}\n")
-	return g.file(pkg, "berth/internal/codec", path)
-}
-
-// read reads the package in a folder and lays out its structs, in order of their names.
-func read(dir string) (*generator, []*layout, error) {
+// Generate returns the content of the generated file of the package in a folder, with codecs of the structs
+// that are named.
+func Generate(dir string, names []string) ([]byte, error) {
 	pkg, err := load(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	g := &generator{pkg: pkg, structs: map[*types.Named]*layout{}}
-	var all []*layout
-	for _, name := range pkg.Scope().Names() {
-		named, ok := eligible(pkg.Scope().Lookup(name))
+	g := &generator{pkg: pkg, hot: map[types.Type]bool{}}
+	var layouts []*layout
+	for _, name := range slices.Sorted(slices.Values(names)) {
+		named, ok := exportedStruct(pkg.Scope().Lookup(name))
 		if !ok {
-			continue
+			return nil, fmt.Errorf("%s is no exported struct", name)
 		}
 		l, err := layoutOf(named)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		g.structs[named] = l
-		all = append(all, l)
+		g.hot[named] = true
+		layouts = append(layouts, l)
 	}
-	return g, all, nil
+	for _, l := range layouts {
+		if err := g.methods(l); err != nil {
+			return nil, fmt.Errorf("%s: %w", l.name, err)
+		}
+	}
+	return g.file(pkg.Name(), "berth/internal/codec", "github.com/tinylib/msgp/msgp")
 }
 
-// eligible reports whether an object is a struct that may go over a wire.
-func eligible(o types.Object) (*types.Named, bool) {
+// List returns a Go file of the test package pkg with a variable all, which has a pointer to a new value of
+// each exported struct. The package in the folder is imported as path.
+func List(dir, path, pkg string) ([]byte, error) {
+	source, err := load(dir)
+	if err != nil {
+		return nil, err
+	}
+	g := &generator{pkg: source}
+	g.printf("\nvar all = []any{\n")
+	for _, name := range source.Scope().Names() {
+		if _, ok := exportedStruct(source.Scope().Lookup(name)); ok {
+			g.printf("new(%s.%s),\n", source.Name(), name)
+		}
+	}
+	g.printf("}\n")
+	return g.file(pkg, path)
+}
+
+// exportedStruct returns the type that an object declares, if it is a struct that may go over a wire.
+func exportedStruct(o types.Object) (*types.Named, bool) {
 	name, ok := o.(*types.TypeName)
 	if !ok || !name.Exported() || name.IsAlias() {
 		return nil, false
@@ -87,11 +81,12 @@ func eligible(o types.Object) (*types.Named, bool) {
 	if !ok || named.TypeParams().Len() > 0 {
 		return nil, false
 	}
-	return named, isStruct(named)
+	_, ok = named.Underlying().(*types.Struct)
+	return named, ok
 }
 
-// load reads the types of the package in a folder. Only declarations count: functions are not looked into,
-// and of other packages only time is known. What does not make sense then is seen when a field has no type.
+// load reads the types of the package in a folder. It ignores the bodies of functions, and of other packages
+// it knows only time. A type that it does not know is invalid.
 func load(dir string) (*types.Package, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -117,7 +112,7 @@ func load(dir string) (*types.Package, error) {
 	return pkg, nil
 }
 
-// onlyTime imports time with its two types; every other package is empty.
+// onlyTime imports time with its two types. Every other package is empty.
 type onlyTime struct{}
 
 func (onlyTime) Import(path string) (*types.Package, error) {
@@ -138,39 +133,26 @@ func declare(pkg *types.Package, name string, underlying types.Type) {
 
 // generator writes methods, one struct after another.
 type generator struct {
-	pkg     *types.Package
-	structs map[*types.Named]*layout
-	body    bytes.Buffer
+	pkg  *types.Package
+	hot  map[types.Type]bool // the structs that get methods
+	body bytes.Buffer
 }
 
 func (g *generator) printf(format string, args ...any) { fmt.Fprintf(&g.body, format, args...) }
 
-// file is what was written, with its head and those of the imports that it uses.
+// file returns the body under the head of a file of package name.
 func (g *generator) file(name string, imports ...string) ([]byte, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "// Code generated by codecgen from the source of package %s; DO NOT EDIT.\n\npackage %s\n\nimport (\n", g.pkg.Name(), name)
+	fmt.Fprintf(&b, "// Code generated by codecgen from the source of package %s; DO NOT EDIT.\n\n", g.pkg.Name())
+	fmt.Fprintf(&b, "package %s\n\nimport (\n", name)
 	for _, path := range imports {
-		if bytes.Contains(g.body.Bytes(), []byte(path[strings.LastIndex(path, "/")+1:]+".")) {
-			fmt.Fprintf(&b, "%q\n", path)
-		}
+		fmt.Fprintf(&b, "%q\n", path)
 	}
 	b.WriteString(")\n")
 	b.Write(g.body.Bytes())
-	src, err := format.Source(b.Bytes())
+	source, err := format.Source(b.Bytes())
 	if err != nil {
-		return nil, fmt.Errorf("what was generated is no Go: %w", err)
+		return nil, fmt.Errorf("the output is no Go: %w", err)
 	}
-	return src, nil
-}
-
-// ownCodecs are methods that a type must not have: the Handle would let it write itself.
-var ownCodecs = []string{"CodecEncodeSelf", "CodecDecodeSelf", "MarshalBinary", "UnmarshalBinary", "CodecMissingField"}
-
-func hasOwnCodec(t *types.Named) bool {
-	for m := range t.Methods() {
-		if slices.Contains(ownCodecs, m.Name()) {
-			return true
-		}
-	}
-	return false
+	return source, nil
 }

@@ -11,47 +11,43 @@ import (
 
 // layout is a struct as the Handle sees it.
 type layout struct {
-	named    *types.Named
+	name     string
 	own      []field // in the order of the source
-	embedded []field // structs whose fields count as the struct's own
-	flat     []field // all that is written, by name on the wire
+	embedded []field // structs whose fields count as fields of the struct
+	flat     []field // all fields that are written, by name on the wire
 }
 
-// field is one field of a struct, its own or of what it embeds.
+// field is one field of a struct or of a struct that it embeds.
 type field struct {
 	wire      string // name on the wire
 	path      string // from the struct: Indexes.CreateIndex
 	typ       types.Type
 	omitEmpty bool
-	depth     int
 }
 
-func (l *layout) name() string { return l.named.Obj().Name() }
-
-// layoutOf finds the fields of a struct that go over the wire. Of two with one name the one that is less
-// deeply embedded counts.
+// layoutOf finds the fields of a struct that go over the wire.
 func layoutOf(named *types.Named) (*layout, error) {
-	l := &layout{named: named}
-	if hasOwnCodec(named) {
-		return nil, fmt.Errorf("%s writes itself: it cannot have a generated codec, too", l.name())
+	l := &layout{name: named.Obj().Name()}
+	if encodesItself(named) {
+		return nil, fmt.Errorf("%s has methods that encode it", l.name)
 	}
-	own, embedded, err := fieldsOf(named)
-	if err != nil {
+	var err error
+	if l.own, l.embedded, err = fieldsOf(named); err != nil {
 		return nil, err
 	}
-	l.own, l.embedded = own, embedded
-	byName := map[string]field{}
-	if err := flatten(named, "", 0, byName); err != nil {
+	if l.flat, err = flatten(named, ""); err != nil {
 		return nil, err
-	}
-	for _, f := range byName {
-		l.flat = append(l.flat, f)
 	}
 	slices.SortFunc(l.flat, func(a, b field) int { return cmp.Compare(a.wire, b.wire) })
+	for i, f := range l.flat[min(1, len(l.flat)):] {
+		if other := l.flat[i]; other.wire == f.wire {
+			return nil, fmt.Errorf("%s: %s and %s are both %q", l.name, other.path, f.path, f.wire)
+		}
+	}
 	return l, nil
 }
 
-// fieldsOf are the fields of the struct itself, and what it embeds.
+// fieldsOf returns the fields of the struct itself, and the structs that it embeds.
 func fieldsOf(named *types.Named) (own, embedded []field, err error) {
 	s := named.Underlying().(*types.Struct)
 	for i := range s.NumFields() {
@@ -59,8 +55,8 @@ func fieldsOf(named *types.Named) (own, embedded []field, err error) {
 		if v.Name() == "_struct" {
 			return nil, nil, fmt.Errorf("%s has options for all its fields", named.Obj().Name())
 		}
-		f, on := tagged(v, s.Tag(i))
-		if !on {
+		f, ok := tagged(v, s.Tag(i))
+		if !ok {
 			continue
 		}
 		if !v.Embedded() || f.wire != "" {
@@ -68,7 +64,8 @@ func fieldsOf(named *types.Named) (own, embedded []field, err error) {
 			own = append(own, f)
 			continue
 		}
-		if in, ok := v.Type().(*types.Named); !ok || !isStruct(in) || !v.Exported() {
+		in, ok := v.Type().(*types.Named)
+		if !ok || !isStruct(in) || !v.Exported() {
 			return nil, nil, fmt.Errorf("%s embeds %s, which is no exported struct", named.Obj().Name(), v.Type())
 		}
 		embedded = append(embedded, f)
@@ -76,45 +73,41 @@ func fieldsOf(named *types.Named) (own, embedded []field, err error) {
 	return own, embedded, nil
 }
 
-// tagged reads a field's tag: codec if it has one, else json. Functions and what is not exported never go over
-// a wire.
+// tagged reads the tag of a field: codec if it has one, else json. Functions and unexported fields never go
+// over a wire.
 func tagged(v *types.Var, tag string) (field, bool) {
 	f := field{path: v.Name(), typ: v.Type()}
-	if _, isFunc := v.Type().Underlying().(*types.Signature); isFunc || !v.Exported() && !v.Embedded() {
+	_, isFunc := v.Type().Underlying().(*types.Signature)
+	if isFunc || !v.Exported() && !v.Embedded() {
 		return f, false
 	}
-	said := cmp.Or(reflect.StructTag(tag).Get("codec"), reflect.StructTag(tag).Get("json"))
-	if said == "-" {
+	text := cmp.Or(reflect.StructTag(tag).Get("codec"), reflect.StructTag(tag).Get("json"))
+	if text == "-" {
 		return f, false
 	}
-	name, options, _ := strings.Cut(said, ",")
+	name, options, _ := strings.Cut(text, ",")
 	f.wire = name
 	f.omitEmpty = slices.Contains(strings.Split(options, ","), "omitempty")
 	return f, true
 }
 
-// flatten adds the fields of a struct that is embedded so deep under a path.
-func flatten(named *types.Named, path string, depth int, into map[string]field) error {
-	own, embedded, err := fieldsOf(named)
+// flatten returns the fields of a struct and of all that it embeds. path leads to the struct.
+func flatten(named *types.Named, path string) ([]field, error) {
+	all, embedded, err := fieldsOf(named)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, f := range own {
-		f.path, f.depth = path+f.path, depth
-		other, there := into[f.wire]
-		if there && other.depth == depth {
-			return fmt.Errorf("%s and %s are both %q", other.path, f.path, f.wire)
-		}
-		if !there || depth < other.depth {
-			into[f.wire] = f
-		}
+	for i := range all {
+		all[i].path = path + all[i].path
 	}
 	for _, e := range embedded {
-		if err := flatten(e.typ.(*types.Named), path+e.path+".", depth+1, into); err != nil {
-			return err
+		fields, err := flatten(e.typ.(*types.Named), path+e.path+".")
+		if err != nil {
+			return nil, err
 		}
+		all = append(all, fields...)
 	}
-	return nil
+	return all, nil
 }
 
 func isStruct(t types.Type) bool {
@@ -123,3 +116,18 @@ func isStruct(t types.Type) bool {
 }
 
 func isTime(t types.Type) bool { return t.String() == "time.Time" }
+
+// encodesItself reports whether the Handle calls methods of the type instead of looking into it.
+func encodesItself(t types.Type) bool {
+	named, ok := t.(*types.Named)
+	if !ok || isTime(t) {
+		return false
+	}
+	for m := range named.Methods() {
+		switch m.Name() {
+		case "CodecEncodeSelf", "CodecDecodeSelf", "MarshalBinary", "UnmarshalBinary", "CodecMissingField":
+			return true
+		}
+	}
+	return false
+}

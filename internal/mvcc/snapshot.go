@@ -55,8 +55,7 @@ func (tx *ReadTx) Save(w io.Writer) error {
 func (t *Table[T]) save(tx *ReadTx, out pieceWriter) error { return saveRows(t.Scan(tx), out) }
 
 func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
-	encode := func(chunk []*T) ([]byte, error) { return codec.Encode(chunk) }
-	pieces := orderedPool[[]*T, []byte]{do: encode, handOut: out.write}
+	pieces := orderedPool[[]*T, []byte]{do: codec.EncodeRows[T], handOut: out.write}
 	chunk := make([]*T, 0, chunkRows)
 	for r := range rows {
 		chunk = append(chunk, r)
@@ -236,7 +235,7 @@ func loadRows[T any](in pieceReader, ready func(*T), handOut func(*T) error) err
 }
 
 func decodeChunk[T any](piece []byte, ready func(*T)) (chunk []*T, err error) {
-	if err := codec.Decode(piece, &chunk); err != nil {
+	if err := codec.DecodeRows(piece, &chunk); err != nil {
 		return nil, err
 	}
 	for _, r := range chunk {

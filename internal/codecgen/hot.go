@@ -1,0 +1,35 @@
+package codecgen
+
+// Hot lists the structs of package structs that have generated codecs. These are the rows that fill a
+// snapshot, and the messages and log entries that nodes and the scheduler send by the thousand, each with
+// its parts. docs/performance.md has their rates. The other structs go through reflection, also where they
+// are a part of a hot one.
+var Hot = []string{
+	// Parts of nearly every row and message.
+	"Empty", "Indexes", "QueryMeta", "QueryOptions", "QueryRequest", "WriteMeta", "WriteOptions",
+
+	// A node: its row, its registration, its fingerprints and its heartbeats.
+	"DriverInfo", "Node", "NodeCPUResources", "NodeDiskResources", "NodeEvent", "NodeMemoryResources",
+	"NodeReservedCPU", "NodeReservedResources", "NodeResources",
+	"NodeGetRequest", "NodeHeartbeatRequest", "NodeHeartbeatResponse", "NodeListResponse", "NodeListStub",
+	"NodeRegisterRequest", "NodeRegisterResponse", "NodeStatusUpdate", "NodeUpdateCSIRequest",
+	"NodeUpdateRequest",
+
+	// A plugin instance, and the plugin, which an answer assembles from the instances of the whole fleet.
+	"CSIInfo", "CSINodeInfo", "CSIPlugin", "CSIPluginGetResponse", "CSIPluginInstance", "CSITopology",
+
+	// A volume.
+	"CSIMountOptions", "CSIVolume", "CSIVolumeCapability", "CSIVolumeDetail", "CSIVolumeGetRequest",
+	"CSIVolumeGetResponse", "CSIVolumeListRequest", "CSIVolumeListResponse", "CSIVolumeListStub",
+	"CSIVolumeRegisterRequest",
+
+	// A claim, with the queue and the attachment of its volume.
+	"CSIAttachment", "CSIClaim", "CSIClaimGetRequest", "CSIClaimGetResponse", "CSIClaimKey",
+	"CSIClaimListResponse", "CSIClaimQueueRow", "CSIClassCount", "CSIVolumeClaimRequest",
+	"CSIVolumeClaimResponse", "CSIVolumeUnpublishRequest",
+
+	// An allocation, and the plan and the evaluation that make it.
+	"AllocClientUpdate", "AllocListResponse", "AllocListStub", "Allocation", "AllocsClientUpdateRequest",
+	"AllocsResponse", "CSIVolumeUse", "EvalUpdateRequest", "Evaluation", "Plan", "PlanStop", "PlanUpdate",
+	"Resources", "TaskEvent", "TaskState",
+}
