@@ -3,6 +3,7 @@ package loadshed
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/structs"
@@ -55,6 +56,7 @@ type Queue struct {
 	config QueueConfig
 	places Places
 	pacer  pacer
+	full   atomic.Int64 // requests refused without a wait, which are not counted yet
 
 	mu      sync.Mutex
 	waiting int
@@ -76,17 +78,19 @@ func (q *Queue) Full() error {
 	q.mu.Lock()
 	full := q.waiting >= q.config.Waiting && len(q.places) == cap(q.places)
 	q.mu.Unlock()
-	if full {
-		return q.refuse("full")
+	if !full {
+		return nil
 	}
-	return nil
+	q.full.Add(1)
+	return q.refusal()
 }
 
 // Enter takes a place, and waits for one if it may. The request says leave when it has ended.
 func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
 	if !q.places.TryEnter() {
 		if !q.wait(1) {
-			return nil, q.refuse("full")
+			q.full.Add(1)
+			return nil, q.refusal()
 		}
 		entered := q.places.Enter(ctx, q.config.Patience)
 		q.wait(-1)
@@ -95,13 +99,15 @@ func (q *Queue) Enter(ctx context.Context) (leave func(), err error) {
 		case ctx.Err() != nil:
 			return nil, structs.Errorf(structs.KindUnavailable, "%s: %w", q.config.Text, ctx.Err())
 		default:
-			return nil, q.refuse("patience")
+			CountRefused(q.config.Limit+" patience", 1)
+			return nil, q.refusal()
 		}
 	}
 	start := time.Now()
 	return func() {
 		q.places.Leave()
 		q.learn(time.Since(start))
+		q.count()
 	}, nil
 }
 
@@ -123,10 +129,17 @@ func (q *Queue) learn(took time.Duration) {
 	q.took += (took - q.took) / 8
 }
 
-// refuse returns the error of a refused request. It may come back when those that wait now, and those that
+// count counts the requests that were refused without a wait. To count one takes 5 µs with the sinks of an
+// agent, and to refuse it 0.7, so they are counted together, whenever a request has ended.
+func (q *Queue) count() {
+	if n := q.full.Swap(0); n > 0 {
+		CountRefused(q.config.Limit+" full", int(n))
+	}
+}
+
+// refusal returns the error of a refused request. It may come back when those that wait now, and those that
 // were refused before, have had their turn.
-func (q *Queue) refuse(why string) error {
-	CountRefused(q.config.Limit+" "+why, 1)
+func (q *Queue) refusal() error {
 	q.mu.Lock()
 	places := time.Duration(q.config.Places)
 	rounds := 1 + time.Duration(q.waiting)/places

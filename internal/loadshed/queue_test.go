@@ -126,3 +126,22 @@ func TestQueue_SpreadsTheTimesOfRefusedRequests(t *testing.T) {
 		}
 	})
 }
+
+// TestQueue_CountsRefusedRequestsTogether, when a request ends: to count one costs more than to refuse it.
+func TestQueue_CountsRefusedRequestsTogether(t *testing.T) {
+	q := newTestQueue(1, 0)
+	leave, err := q.Enter(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusal(t, q.Full())
+	_, err = q.Enter(t.Context())
+	refusal(t, err)
+	if n := q.full.Load(); n != 2 {
+		t.Errorf("%d refused requests wait to be counted, want 2", n)
+	}
+	leave()
+	if n := q.full.Load(); n != 0 {
+		t.Errorf("%d refused requests are not counted", n)
+	}
+}
