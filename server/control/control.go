@@ -22,7 +22,6 @@ type Config struct {
 	CallTimeout    time.Duration   // of one call to a node
 	CallsPerPlugin int             // controller calls in flight at once
 	CallsPerNode   int             // detach calls in flight at once
-	Together       time.Duration   // releases by one node that are ready within this share a log entry
 	Retry          backoff.Backoff // of a call that may succeed when it is made again
 	FinalRetry     time.Duration   // of a call that was denied: permission may be given meanwhile
 	// OutcomeWait is how long a controller call may still take effect after it was sent to a node that cannot be
@@ -45,7 +44,6 @@ func DefaultConfig() Config {
 		CallTimeout:    2 * time.Minute,
 		CallsPerPlugin: 8,
 		CallsPerNode:   8,
-		Together:       200 * time.Millisecond,
 		Retry:          backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second},
 		FinalRetry:     time.Minute,
 		MountGrace:     time.Minute,
@@ -72,7 +70,6 @@ func (c Config) Validate() error {
 		{"call timeout", float64(c.CallTimeout)},
 		{"calls per plugin", float64(c.CallsPerPlugin)},
 		{"calls per node", float64(c.CallsPerNode)},
-		{"together", float64(c.Together)},
 		{"retry: min", float64(c.Retry.Min)},
 		{"retry: max", float64(c.Retry.Max)},
 		{"final retry", float64(c.FinalRetry)},

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/internal/coalesce"
 	"berth/internal/keylock"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
@@ -14,23 +13,19 @@ import (
 	"berth/structs"
 )
 
-// reaperLoop releases the claims of allocations that have ended and whose node has not done so
-// itself, after the node said that it let go. For a node that is down it does nothing: why is said where the
-// claim is read. A node is asked about each claim by itself, a few at a time, so that one volume that is slow
-// to let go holds up no other; what a node says at about the same time is one log entry.
+// reaperLoop releases the claims of allocations that have ended and whose node has not released them itself,
+// after the node said that it let go. For a node that is down it does nothing; a claim that is read says why. It
+// asks a node about each claim by itself, a few at a time, so that a volume that is slow to let go holds up no
+// other.
 type reaperLoop struct{ Deps }
 
-// reapsPerNode is how many claims of one node are looked after at once, those included whose release is about
-// to be recorded.
+// reapsPerNode bounds the claims of one node that are released at once, including those that wait for a call.
 const reapsPerNode = 512
 
 func (r reaperLoop) run(ctx context.Context) { r.runner().Run(ctx) }
 
 func (r reaperLoop) runner() workqueue.Runner[reapKey] {
 	w := &reaper{reaperLoop: r, nodes: keylock.Map{Width: r.Config.CallsPerNode}}
-	w.released.Most = entryMost
-	w.released.Wait = r.Config.Together
-	w.released.Propose = w.record
 	return workqueue.Runner[reapKey]{
 		Name:     "reaper",
 		Logger:   r.Logger,
@@ -55,9 +50,8 @@ func (k reapKey) String() string {
 // reaper is the loop while it runs.
 type reaper struct {
 	reaperLoop
-	volumes  keylock.Map                                   // calls about one volume of one node
-	nodes    keylock.Map                                   // calls to one node
-	released coalesce.Batcher[string, structs.CSIClaimKey] // by node
+	volumes keylock.Map // calls about one volume of one node
+	nodes   keylock.Map // calls to one node
 }
 
 // reapable yields the claims to release of nodes that can be asked. Those of other nodes it passes over,
@@ -128,7 +122,9 @@ func (r *reaper) release(ctx context.Context, c *structs.CSIClaim) error {
 		r.tell(ctx, c, err)
 		return err
 	}
-	_, err := r.released.Do(ctx, c.NodeID, c.Key())
+	_, err := fsm.Propose(ctx, r.Proposer, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
+		Claims: []structs.CSIClaimKey{c.Key()}, NodeID: c.NodeID, WriteOptions: r.stamp(""),
+	})
 	return err
 }
 
@@ -182,10 +178,4 @@ func (r *reaper) letGo(ctx context.Context, c *structs.CSIClaim) error {
 	defer leaveNode()
 	return nodeconn.DetachFromNode(ctx, r.Nodes, r.Config.CallTimeout,
 		nodeconn.Detach{Claim: c.Key(), NodeID: c.NodeID})
-}
-
-func (r *reaper) record(ctx context.Context, node string, claims []structs.CSIClaimKey) (uint64, error) {
-	return fsm.Propose(ctx, r.Proposer, fsm.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{
-		Claims: claims, NodeID: node, WriteOptions: r.stamp(""),
-	})
 }
