@@ -61,7 +61,7 @@ func recountLine(tx *WriteTx, was, is *structs.CSIClaim) {
 	if old := lines.Get(tx.ReadTx, l.Namespace, l.VolumeID); old != nil {
 		l.Classes = slices.Clone(old.Classes)
 		if !isGranted(was) && !isGranted(is) {
-			internerOf(tx.ReadTx).holders.rename(old, l)
+			heldQueues.rename(old, l)
 		}
 	}
 	addToClass(l, was, -1)

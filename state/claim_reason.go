@@ -3,11 +3,11 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync/atomic"
 
-	"berth/internal/mvcc"
 	"berth/structs"
 )
 
@@ -197,12 +197,12 @@ func someHolders(tx *ReadTx, v *structs.CSIVolume, k structs.ClaimClass) (some [
 
 // holdersOf names a few allocations with granted claims of each class. It looks for them once for a row.
 func holdersOf(tx *ReadTx, l *structs.CSIClaimQueueRow) map[structs.ClaimClass][]string {
-	cache := &internerOf(tx).holders
-	if known := cache.get(l); known != nil {
+	known := heldQueues.get(l)
+	if known != nil {
 		return known
 	}
 	found := findHolders(tx, l)
-	cache.put(l, found)
+	heldQueues.put(l, found)
 	return found
 }
 
@@ -226,6 +226,12 @@ func findHolders(tx *ReadTx, l *structs.CSIClaimQueueRow) map[structs.ClaimClass
 // hashes replace each other.
 type holderCache [1 << 6]atomic.Pointer[heldQueue]
 
+// heldQueues serves all stores, because no two of them have a row in common.
+var (
+	heldQueues holderCache
+	heldSeed   = maphash.MakeSeed()
+)
+
 // heldQueue are the holders of a queue row. A row never changes, so they stay true.
 type heldQueue struct {
 	row     *structs.CSIClaimQueueRow
@@ -233,7 +239,7 @@ type heldQueue struct {
 }
 
 func (h *holderCache) place(l *structs.CSIClaimQueueRow) *atomic.Pointer[heldQueue] {
-	hash := mvcc.MixHashes(mvcc.HashText(&l.Namespace), mvcc.HashText(&l.VolumeID))
+	hash := maphash.Comparable(heldSeed, [2]string{l.Namespace, l.VolumeID})
 	return &h[hash%uint64(len(h))]
 }
 

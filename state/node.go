@@ -94,7 +94,7 @@ func NodeRegister(tx *WriteTx, p *structs.NodeRegisterRequest) error {
 	n.SetCSIInstances(reportedHalves(tx, nil, report))
 	news := old == nil || !sameNode(old, n)
 	if news {
-		internerOf(tx.ReadTx).reported(n)
+		internReport(n)
 		nodes.Put(tx, n)
 	}
 	if err := updateInstances(tx, old, n, report); err != nil {
@@ -139,10 +139,21 @@ func sameNode(old, n *structs.Node) bool {
 	if structs.SameTexts(old.Meta, n.Meta) {
 		n.Meta = old.Meta
 	}
-	if (old.Drivers == nil) == (n.Drivers == nil) && equalDrivers(&old.Drivers, &n.Drivers) {
+	if (old.Drivers == nil) == (n.Drivers == nil) && equalDrivers(old.Drivers, n.Drivers) {
 		n.Drivers = old.Drivers
 	}
 	return false
+}
+
+func equalDrivers(a, b map[string]*structs.DriverInfo) bool {
+	return maps.EqualFunc(a, b, func(x, y *structs.DriverInfo) bool {
+		if x == nil || y == nil {
+			return x == y
+		}
+		return x.Detected == y.Detected && x.Healthy == y.Healthy &&
+			x.HealthDescription == y.HealthDescription && x.UpdateTime == y.UpdateTime &&
+			structs.SameTexts(x.Attributes, y.Attributes)
+	})
 }
 
 // alikeToPlacement compares what the scheduler looks at.
@@ -168,7 +179,7 @@ func addEvents(tx *WriteTx, n *structs.Node, events []*structs.NodeEvent) {
 		}
 		c := *e
 		c.CreateIndex = tx.Index
-		internerOf(tx.ReadTx).event(&c)
+		internEvent(&c)
 		all = append(all, &c)
 	}
 	n.Events = slices.Clone(all[max(0, len(all)-keptEvents):])

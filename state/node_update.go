@@ -27,7 +27,8 @@ func NodeUpdate(tx *WriteTx, p *structs.NodeUpdateRequest) error {
 	if !attributes {
 		n.Attributes = nil // they are shared already
 	}
-	if internerOf(tx.ReadTx).reported(n); !attributes {
+	internReport(n)
+	if !attributes {
 		n.Attributes = old.Attributes
 	}
 	nodes.Put(tx, n)

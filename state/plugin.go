@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"berth/internal/intern"
 	"berth/structs"
 )
 
@@ -188,7 +189,7 @@ func reportedHalves(tx *WriteTx, old *structs.Node, p *structs.NodeUpdateCSIRequ
 	if len(keys) == 0 {
 		return nil
 	}
-	return *internerOf(tx.ReadTx).instanceKeys.Of(&keys)
+	return *intern.Value(&keys)
 }
 
 func compareHalves(a, b structs.CSIInstanceKey) int {

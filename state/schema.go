@@ -11,7 +11,7 @@ import (
 var (
 	nodes = mvcc.NewTable("nodes", func(n *structs.Node) mvcc.Key {
 		return mvcc.KeyOf(n.ID)
-	}).OnPut(interning(internNode))
+	}).OnPut(internNode)
 
 	// Nodes that are down and accounted for, by the time since when.
 	nodesByDown = nodes.Index("down", func(n *structs.Node) mvcc.Key {
@@ -37,7 +37,7 @@ var (
 
 	instances = mvcc.NewTable("csi_plugin_instances", func(i *structs.CSIPluginInstance) mvcc.Key {
 		return mvcc.KeyOf(i.PluginID, string(i.Kind), i.NodeID)
-	}).OnPut(interning(internInstance))
+	}).OnPut(internInstance)
 
 	// Node instances by the topology segments that no other node has: a driver of local storage names the node
 	// in a segment. Other segments stand for many nodes. A query finds some of those quickly without an index.
@@ -59,7 +59,7 @@ var (
 var (
 	volumes = mvcc.NewTable("csi_volumes", func(v *structs.CSIVolume) mvcc.Key {
 		return mvcc.KeyOf(v.Namespace, v.ID)
-	}).OnPut(interning(internVolume))
+	}).OnPut(internVolume)
 
 	// By plugin and, within it, by the ID that the plugin gave, "" while it is not known.
 	volumesByPlugin = volumes.UniqueIndex("plugin", func(v *structs.CSIVolume) mvcc.Key {
@@ -78,7 +78,7 @@ var (
 var (
 	claims = mvcc.NewTable("csi_claims", func(c *structs.CSIClaim) mvcc.Key {
 		return mvcc.KeyOf(c.Namespace, c.VolumeID, c.AllocID)
-	}).OnPut(interning(internClaim))
+	}).OnPut(internClaim)
 
 	claimsByNode = claims.UniqueIndex("node", func(c *structs.CSIClaim) mvcc.Key {
 		return mvcc.KeyOf(c.NodeID, c.AllocID, c.Namespace, c.VolumeID)
@@ -178,7 +178,7 @@ var (
 var (
 	allocs = mvcc.NewTable("allocs", func(a *structs.Allocation) mvcc.Key {
 		return mvcc.KeyOf(a.ID)
-	}).OnPut(interning(internAlloc))
+	}).OnPut(internAlloc)
 
 	allocsByJob = allocs.UniqueIndex("job", func(a *structs.Allocation) mvcc.Key {
 		return mvcc.KeyOf(a.Namespace, a.JobID, liveOrDone(a.Terminal()), a.ID)
@@ -299,7 +299,6 @@ var schema = mvcc.Schema{
 		evals,
 		wakes,
 	},
-	Interner: func(decoding bool) any { return newInterner(decoding) },
 }
 
 // TableInfo describes a table for the reference.

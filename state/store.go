@@ -3,6 +3,7 @@ package state
 import (
 	"io"
 
+	"berth/internal/intern"
 	"berth/internal/mvcc"
 	"berth/structs"
 )
@@ -74,10 +75,9 @@ func linkInstances(tx *mvcc.LoadTx) {
 	for i := range instances.Scan(tx.ReadTx) {
 		keys[i.NodeID] = append(keys[i.NodeID], structs.CSIInstanceKey{PluginID: i.PluginID, Kind: i.Kind})
 	}
-	in := internerOf(tx.ReadTx)
 	for n := range nodes.Scan(tx.ReadTx) {
 		if own := keys[n.ID]; own != nil {
-			n.SetCSIInstances(*in.instanceKeys.Of(&own))
+			n.SetCSIInstances(*intern.Value(&own))
 		}
 	}
 }

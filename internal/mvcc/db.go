@@ -20,15 +20,14 @@ type DB struct {
 
 // view is the database at one moment. It never changes: another view replaces it.
 type view struct {
-	schema   *builtSchema
-	db       *memdb.MemDB
-	rows     rows        // by the numbers of the slots in db
-	tree     *keyIndexer // of the writer, as is the slotAlloc
-	slots    *slotAlloc
-	interner any
-	number   uint64            // counts the views of a database
-	applied  uint64            // index of the last entry applied
-	newest   [maxTables]uint64 // index of the last entry that changed the table
+	schema  *builtSchema
+	db      *memdb.MemDB
+	rows    rows        // by the numbers of the slots in db
+	tree    *keyIndexer // of the writer, as is the slotAlloc
+	slots   *slotAlloc
+	number  uint64            // counts the views of a database
+	applied uint64            // index of the last entry applied
+	newest  [maxTables]uint64 // index of the last entry that changed the table
 }
 
 // Open returns an empty database with the tables of the schema.
@@ -39,7 +38,7 @@ func Open(s *Schema) *DB {
 }
 
 func emptyView(s *builtSchema) *view {
-	v := &view{schema: s, interner: s.interner(false), slots: &slotAlloc{}}
+	v := &view{schema: s, slots: &slotAlloc{}}
 	v.db, v.tree = newTrees(s.paths)
 	return v
 }
@@ -104,9 +103,6 @@ func (tx *ReadTx) Applied() uint64 { return tx.view.applied }
 
 // Watched reports whether the transaction comes from ReadWatched.
 func (tx *ReadTx) Watched() bool { return tx.watched }
-
-// Interner returns the value that Schema.Interner has made for the database.
-func (tx *ReadTx) Interner() any { return tx.view.interner }
 
 // Wait returns nil when anything that tx has read has changed since, or when the database was restored. It
 // returns the error of ctx when that ends first. A transaction from ReadWatched waits for the rows and ranges

@@ -14,11 +14,6 @@ type Schema struct {
 	// Tables are in the order in which a snapshot file holds them. Each index has to be declared before Open.
 	Tables []AnyTable
 
-	// Interner makes the value that the functions of OnPut get: one for each state of a database, and one more
-	// for the rows of each snapshot file, with decoding set. Nobody else has a reference to a part of such a
-	// row.
-	Interner func(decoding bool) any
-
 	once  sync.Once
 	built *builtSchema
 }
@@ -39,10 +34,9 @@ type AnyTable interface {
 
 // builtSchema is a schema whose tables have their numbers.
 type builtSchema struct {
-	tables   []AnyTable
-	paths    []*path // of all tables
-	own      []*path // by the numbers of the tables
-	interner func(decoding bool) any
+	tables []AnyTable
+	paths  []*path // of all tables
+	own    []*path // by the numbers of the tables
 }
 
 // build numbers the tables and indexes at the first call.
@@ -52,10 +46,7 @@ func (s *Schema) build() *builtSchema {
 }
 
 func buildSchema(s *Schema) *builtSchema {
-	b := &builtSchema{tables: append([]AnyTable{newTableIndexes()}, s.Tables...), interner: s.Interner}
-	if b.interner == nil {
-		b.interner = func(bool) any { return nil }
-	}
+	b := &builtSchema{tables: append([]AnyTable{newTableIndexes()}, s.Tables...)}
 	if len(b.tables) > maxTables {
 		panic("there are too many tables")
 	}

@@ -82,10 +82,9 @@ func saveRows[T any](rows iter.Seq[*T], out pieceWriter) error {
 func (db *DB) Load(r io.Reader, fixups ...func(*LoadTx)) error {
 	fresh := emptyView(db.schema)
 	l := &loading{
-		view:     fresh,
-		txn:      fresh.db.Txn(true),
-		writing:  writings.Add(1),
-		interner: db.schema.interner(true),
+		view:    fresh,
+		txn:     fresh.db.Txn(true),
+		writing: writings.Add(1),
 	}
 	if err := l.readTables(pieceReader{bufio.NewReaderSize(r, 64<<10)}); err != nil {
 		l.txn.Abort()
@@ -142,11 +141,10 @@ func missingIn(list, keys []Key) (missing []Key) {
 
 // loading fills a view in one memdb transaction.
 type loading struct {
-	view     *view
-	txn      *memdb.Txn
-	writing  uint64
-	interner any
-	slots    [maxTables]slots
+	view    *view
+	txn     *memdb.Txn
+	writing uint64
+	slots   [maxTables]slots
 }
 
 func (l *loading) readTables(in pieceReader) error {
@@ -185,7 +183,7 @@ func (l *loading) readTable(in pieceReader, name string) error {
 func (t *Table[T]) load(l *loading, in pieceReader) error {
 	ready := func(r *T) {
 		if t.onPut != nil {
-			t.onPut(l.interner, r, nil)
+			t.onPut(r, nil)
 		}
 	}
 	var last Key

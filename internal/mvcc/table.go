@@ -16,7 +16,7 @@ type Table[T any] struct {
 	ownIndex[T]
 	others []*Index[T] // all indexes but its own
 	stamps func(*T) *structs.Indexes
-	onPut  func(interner any, now, before *T)
+	onPut  func(now, before *T)
 }
 
 // ownIndex is the embedded index of a table, whose field cannot have the name of the method Index.
@@ -34,9 +34,9 @@ func NewTable[T any, R interface {
 }
 
 // OnPut declares a function that Put and DB.Load call before they store a row. It may replace values of the
-// row by equal ones that other rows hold. before is the row that now replaces, or nil. interner is the value
-// that Schema.Interner has made. Load calls the function from several goroutines.
-func (t *Table[T]) OnPut(fn func(interner any, now, before *T)) *Table[T] {
+// row by equal ones that other rows hold. before is the row that now replaces, or nil. Load calls the function
+// from several goroutines.
+func (t *Table[T]) OnPut(fn func(now, before *T)) *Table[T] {
 	t.onPut = fn
 	return t
 }
@@ -85,7 +85,7 @@ func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
 	old := tx.lookup(pathKey{t.path, id})
 	before, _ = old.row.(*T)
 	if t.onPut != nil {
-		t.onPut(tx.view.interner, r, before)
+		t.onPut(r, before)
 	}
 	stamp := t.stamps(r)
 	stamp.CreateIndex, stamp.ModifyIndex = tx.Index, tx.Index

@@ -1,0 +1,127 @@
+package intern
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"unsafe"
+)
+
+type part struct {
+	Name  string
+	Notes map[string]string
+	List  []int
+}
+
+func TestText_SharesEqualTexts(t *testing.T) {
+	a := often("one")
+	b := Text(strings.Clone("one"))
+	if a != "one" || unsafe.StringData(a) != unsafe.StringData(b) {
+		t.Errorf("%q and %q are two copies", a, b)
+	}
+	long := strings.Repeat("x", maxText+1)
+	if unsafe.StringData(Text(long)) != unsafe.StringData(long) {
+		t.Error("a long text is shared")
+	}
+}
+
+// often asks for a text until it has replaced another one.
+func often(text string) (shared string) {
+	for range 100 * replaced {
+		shared = Text(strings.Clone(text))
+	}
+	return shared
+}
+
+func TestText_ReplacesTextsThatAreNotUsed(t *testing.T) {
+	for i := range 20 * places {
+		text := fmt.Sprint("text ", i)
+		if got := Text(text); got != text {
+			t.Fatalf("%q became %q", text, got)
+		}
+	}
+	a := often("late")
+	if unsafe.StringData(a) != unsafe.StringData(Text(strings.Clone("late"))) {
+		t.Error("a text that comes often is not shared")
+	}
+}
+
+func TestMap_SharesTextsAndIsACopy(t *testing.T) {
+	value := often("value")
+	m := map[string]string{"k": strings.Clone("value")}
+	own := Map(m)
+	m["k"] = "another"
+	if own["k"] != "value" || unsafe.StringData(own["k"]) != unsafe.StringData(value) {
+		t.Errorf("the copy has %q", own["k"])
+	}
+	if Map(nil) != nil || Map(map[string]string{}) == nil {
+		t.Error("a nil and an empty map are not told apart")
+	}
+}
+
+func TestValue_SharesEqualValuesOnly(t *testing.T) {
+	different := []part{
+		{}, {Name: "a"}, {Notes: map[string]string{}}, {Notes: map[string]string{"a": ""}}, {List: []int{}}, {List: []int{1}},
+	}
+	for i := range different {
+		one, two := different[i], different[i]
+		x, y := Value(&one), Value(&two)
+		if x != y || !reflect.DeepEqual(*x, one) {
+			t.Errorf("%+v became %+v and %+v", one, *x, *y)
+		}
+		for k := range i {
+			if Value(&different[k]) == x {
+				t.Errorf("%+v and %+v share memory", different[k], one)
+			}
+		}
+	}
+	n := 1
+	text := "a"
+	if *Value(&n) != 1 || *Value(&text) != "a" || Value[part](nil) != nil {
+		t.Error("a value of another type is wrong")
+	}
+}
+
+func TestValue_IsACopy(t *testing.T) {
+	for _, size := range []int{1, 2 * maxCode} {
+		v := part{Name: "copied", Notes: map[string]string{"k": strings.Repeat("x", size)}}
+		got := Value(&v)
+		v.Notes["k"] = "changed"
+		if len(got.Notes["k"]) != size {
+			t.Errorf("a value of %d bytes has changed with its origin", size)
+		}
+	}
+}
+
+func TestValue_IsBounded(t *testing.T) {
+	for i := range 3 * maxValues {
+		Value(&part{Name: fmt.Sprint("bounded ", i)})
+	}
+	Value(&part{Name: strings.Repeat("x", maxCode)})
+	if n := len(shared.values); n > maxValues {
+		t.Errorf("%d values are held", n)
+	}
+	for k := range shared.values {
+		if len(k.code) > maxCode {
+			t.Error("a long value is held")
+		}
+	}
+}
+
+func TestValue_IsSafeForConcurrentUse(t *testing.T) {
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range 10000 {
+				want := fmt.Sprint("text ", i%7000)
+				if got := Value(&part{Name: want}); got.Name != want {
+					t.Errorf("%q became %q", want, got.Name)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
