@@ -27,29 +27,29 @@ var constraintOperands = []string{
 	ConstraintIsNotSet, ConstraintDistinctHosts,
 }
 
-// constraints checks each; what it compares with is known on the nodes alone.
-func (f faults) constraints(list []*Constraint) {
+// checkConstraints checks each; what it compares with is known on the nodes alone.
+func (f fieldErrors) checkConstraints(list []*Constraint) {
 	for i, c := range list[:f.atMost("constraints", len(list), MaxConstraints)] {
 		f := f.at("constraint %d", i+1)
 		switch {
 		case c == nil:
-			f.add("it is null")
+			f.addf("it is null")
 		case !slices.Contains(constraintOperands, c.Operand):
-			f.add("operator %q must be %s", c.Operand, oneOf(constraintOperands))
+			f.addf("operator %q must be %s", c.Operand, oneOf(constraintOperands))
 		case c.Operand == ConstraintDistinctHosts:
 			_, err := strconv.ParseBool(c.RTarget)
-			f.check(c.RTarget == "" || err == nil, "distinct_hosts must be true or false")
+			f.require(c.RTarget == "" || err == nil, "distinct_hosts must be true or false")
 		default:
-			f.check(c.LTarget != "", "attribute is required")
-			f.text("attribute", c.LTarget)
-			f.constraintValue(c)
+			f.require(c.LTarget != "", "attribute is required")
+			f.checkText("attribute", c.LTarget)
+			f.checkConstraintValue(c)
 		}
 	}
 }
 
-func (f faults) constraintValue(c *Constraint) {
+func (f fieldErrors) checkConstraintValue(c *Constraint) {
 	if len(c.RTarget) > MaxText {
-		f.text("value", c.RTarget)
+		f.checkText("value", c.RTarget)
 		return
 	}
 	var err error
@@ -61,6 +61,6 @@ func (f faults) constraintValue(c *Constraint) {
 	case ConstraintVersion, ConstraintSemver:
 		_, err = version.NewConstraint(c.RTarget)
 	}
-	f.check(c.RTarget != "", "value is required with operator %s", c.Operand)
-	f.check(err == nil || c.RTarget == "", "value of %s: %v", c.Operand, err)
+	f.require(c.RTarget != "", "value is required with operator %s", c.Operand)
+	f.require(err == nil || c.RTarget == "", "value of %s: %v", c.Operand, err)
 }

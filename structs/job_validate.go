@@ -13,79 +13,79 @@ var jobTypes = []string{JobService, JobBatch, JobSystem, JobSysBatch}
 // Validate checks a canonicalized job and returns every fault, each with its path. It knows the
 // specification alone: whether volumes and plugins exist is the scheduler's to say.
 func (j *Job) Validate() error {
-	f := newFaults("")
-	f.name("job: id", j.ID)
+	f := newFieldErrors("")
+	f.checkName("job: id", j.ID)
 	f = f.at("job %q", j.ID)
-	f.name("region", j.Region)
-	f.namespace(j.Namespace)
-	f.check(len(j.Name) <= MaxName && !strings.ContainsRune(j.Name, 0),
+	f.checkName("region", j.Region)
+	f.checkNamespace(j.Namespace)
+	f.require(len(j.Name) <= MaxName && !strings.ContainsRune(j.Name, 0),
 		"name must have at most %d bytes and no NUL", MaxName)
-	f.check(slices.Contains(jobTypes, j.Type), "type %q must be %s", j.Type, oneOf(jobTypes))
-	f.check(j.Priority >= JobMinPriority && j.Priority <= JobMaxPriority,
+	f.require(slices.Contains(jobTypes, j.Type), "type %q must be %s", j.Type, oneOf(jobTypes))
+	f.require(j.Priority >= JobMinPriority && j.Priority <= JobMaxPriority,
 		"priority %d must be between %d and %d", j.Priority, JobMinPriority, JobMaxPriority)
-	f.check(nodePoolForm.MatchString(j.NodePool),
+	f.require(nodePoolForm.MatchString(j.NodePool),
 		"node_pool %q must be 1 to 128 letters, digits, dashes and underscores", j.NodePool)
 	for _, dc := range j.Datacenters[:f.atMost("datacenters", len(j.Datacenters), MaxListed)] {
-		f.name("datacenters: name", dc)
+		f.checkName("datacenters: name", dc)
 	}
-	f.meta("meta", j.Meta)
-	f.constraints(j.Constraints)
-	f.check(len(j.TaskGroups) > 0, "at least one group is required")
+	f.checkMeta("meta", j.Meta)
+	f.checkConstraints(j.Constraints)
+	f.require(len(j.TaskGroups) > 0, "at least one group is required")
 	seen := map[string]bool{}
 	total := 0
 	for i, g := range j.TaskGroups[:f.atMost("groups", len(j.TaskGroups), MaxGroups)] {
 		if g == nil {
-			f.add("group %d is null", i)
+			f.addf("group %d is null", i)
 			continue
 		}
-		f.check(!seen[g.Name], "group %q is there twice", g.Name)
+		f.require(!seen[g.Name], "group %q is there twice", g.Name)
 		seen[g.Name] = true
 		g.validate(f.at("group %q", g.Name), j)
 		total += min(max(g.Count, 0), MaxJobCount+1)
 	}
-	f.check(total <= MaxJobCount, "the counts of its groups are more than %d in sum", MaxJobCount)
+	f.require(total <= MaxJobCount, "the counts of its groups are more than %d in sum", MaxJobCount)
 	return f.err()
 }
 
-// meta checks keys that become part of the environment of tasks.
-func (f faults) meta(what string, m map[string]string) {
+// checkMeta checks keys that become part of the environment of tasks.
+func (f fieldErrors) checkMeta(what string, m map[string]string) {
 	total := pairBytes(m)
-	f.check(total <= MaxPairsBytes, "%s has %d bytes; at most %d are allowed", what, total, MaxPairsBytes)
+	f.require(total <= MaxPairsBytes, "%s has %d bytes; at most %d are allowed", what, total, MaxPairsBytes)
 	if f.atMost("entries of "+what, len(m), MaxPairs) < len(m) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(m)) {
-		f.check(environKeyForm.MatchString(k), "%s: key %q must not be empty nor hold = or NUL", what, k)
-		f.check(!strings.ContainsRune(m[k], 0), "%s: the value of %q must not hold NUL", what, k)
+		f.require(environKeyForm.MatchString(k), "%s: key %q must not be empty nor hold = or NUL", what, k)
+		f.require(!strings.ContainsRune(m[k], 0), "%s: the value of %q must not hold NUL", what, k)
 	}
 }
 
-func (g *TaskGroup) validate(f faults, j *Job) {
-	f.name("name", g.Name)
-	f.check(g.Count >= 0, "count %d must not be negative", g.Count)
-	f.check(g.Count <= MaxGroupCount, "count %d must be at most %d", g.Count, MaxGroupCount)
-	f.check(!j.PerNode() || g.Count <= 1,
+func (g *TaskGroup) validate(f fieldErrors, j *Job) {
+	f.checkName("name", g.Name)
+	f.require(g.Count >= 0, "count %d must not be negative", g.Count)
+	f.require(g.Count <= MaxGroupCount, "count %d must be at most %d", g.Count, MaxGroupCount)
+	f.require(!j.PerNode() || g.Count <= 1,
 		"count %d: a %s job places one on every feasible node; leave count out", g.Count, j.Type)
-	f.constraints(g.Constraints)
-	f.meta("meta", g.Meta)
+	f.checkConstraints(g.Constraints)
+	f.checkMeta("meta", g.Meta)
 	g.RestartPolicy.validate(f.at("restart"))
 	if g.ReschedulePolicy != nil {
-		f.check(!j.PerNode(), "reschedule: a %s job has none: its instances belong to their nodes", j.Type)
+		f.require(!j.PerNode(), "reschedule: a %s job has none: its instances belong to their nodes", j.Type)
 		g.ReschedulePolicy.validate(f.at("reschedule"))
 	}
 	if d := g.EphemeralDisk; d != nil {
-		f.between("ephemeral_disk: size", d.SizeMB, 0, MaxDiskMB, " MiB")
-		f.check(!d.Migrate && !d.Sticky, "ephemeral_disk: sticky and migrate are not supported by berth yet")
+		f.checkRange("ephemeral_disk: size", d.SizeMB, 0, MaxDiskMB, " MiB")
+		f.require(!d.Migrate && !d.Sticky, "ephemeral_disk: sticky and migrate are not supported by berth yet")
 	}
 	if g.ShutdownDelay != nil {
-		f.wait("shutdown_delay", *g.ShutdownDelay, MaxTaskWait)
+		f.checkDuration("shutdown_delay", *g.ShutdownDelay, MaxTaskWait)
 	}
 	g.validateVolumes(f, j)
 	g.validateTasks(f)
 	g.Ask().validateSum(f)
 }
 
-func (g *TaskGroup) validateVolumes(f faults, j *Job) {
+func (g *TaskGroup) validateVolumes(f fieldErrors, j *Job) {
 	if f.atMost("volumes", len(g.Volumes), MaxVolumes) < len(g.Volumes) {
 		return
 	}
@@ -93,28 +93,28 @@ func (g *TaskGroup) validateVolumes(f faults, j *Job) {
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		v := g.Volumes[alias]
 		if v == nil {
-			f.add("volume %q is null", alias)
+			f.addf("volume %q is null", alias)
 			continue
 		}
-		f.name("volume: name", alias)
+		f.checkName("volume: name", alias)
 		v.validate(f.at("volume %q", alias), j, g)
-		f.check(aliases[v.Source] == "",
+		f.require(aliases[v.Source] == "",
 			"volume %q: source %q is that of volume %q too; mount one volume in several places instead", alias,
 			v.Source, aliases[v.Source])
 		aliases[v.Source] = alias
 	}
 }
 
-func (g *TaskGroup) validateTasks(f faults) {
-	f.check(len(g.Tasks) > 0, "at least one task is required")
+func (g *TaskGroup) validateTasks(f fieldErrors) {
+	f.require(len(g.Tasks) > 0, "at least one task is required")
 	seen, leaders := map[string]bool{}, 0
 	serves := map[string]string{} // plugin and half -> task
 	for i, t := range g.Tasks[:f.atMost("tasks", len(g.Tasks), MaxTasks)] {
 		if t == nil {
-			f.add("task %d is null", i)
+			f.addf("task %d is null", i)
 			continue
 		}
-		f.check(!seen[t.Name], "task %q is there twice", t.Name)
+		f.require(!seen[t.Name], "task %q is there twice", t.Name)
 		seen[t.Name] = true
 		if t.Leader {
 			leaders++
@@ -125,103 +125,105 @@ func (g *TaskGroup) validateTasks(f faults) {
 		}
 		for _, kind := range t.CSIPluginConfig.Kinds() {
 			key := t.CSIPluginConfig.ID + "\x00" + string(kind)
-			f.check(serves[key] == "", "tasks %q and %q both run the %s half of plugin %q; one group may run it once",
+			f.require(serves[key] == "",
+				"tasks %q and %q both run the %s half of plugin %q; one group may run it once",
 				serves[key], t.Name, kind, t.CSIPluginConfig.ID)
 			serves[key] = t.Name
 		}
 	}
-	f.check(leaders <= 1, "%d tasks are leader; at most one may be", leaders)
+	f.require(leaders <= 1, "%d tasks are leader; at most one may be", leaders)
 }
 
-func (p *RestartPolicy) validate(f faults) {
+func (p *RestartPolicy) validate(f fieldErrors) {
 	if p == nil {
 		return
 	}
-	f.check(p.Mode == RestartModeFail || p.Mode == RestartModeDelay,
+	f.require(p.Mode == RestartModeFail || p.Mode == RestartModeDelay,
 		"mode %q must be one of fail, delay", p.Mode)
-	f.between("attempts", p.Attempts, 0, MaxRestarts, "")
-	f.wait("delay", p.Delay, MaxInterval)
-	f.check(p.Interval > 0, "interval must be above zero")
-	f.wait("interval", p.Interval, MaxInterval)
-	f.check(p.Attempts <= 0 || p.Delay <= 0 || int64(p.Interval/p.Delay) >= int64(p.Attempts),
+	f.checkRange("attempts", p.Attempts, 0, MaxRestarts, "")
+	f.checkDuration("delay", p.Delay, MaxInterval)
+	f.require(p.Interval > 0, "interval must be above zero")
+	f.checkDuration("interval", p.Interval, MaxInterval)
+	f.require(p.Attempts <= 0 || p.Delay <= 0 || int64(p.Interval/p.Delay) >= int64(p.Attempts),
 		"%d attempts, %s apart, do not fit into an interval of %s", p.Attempts, p.Delay, p.Interval)
 }
 
-func (p *ReschedulePolicy) validate(f faults) {
-	f.between("attempts", p.Attempts, 0, MaxReschedules, "")
-	f.wait("interval", p.Interval, MaxInterval)
-	f.wait("delay", p.Delay, MaxInterval)
-	f.wait("max_delay", p.MaxDelay, MaxInterval)
+func (p *ReschedulePolicy) validate(f fieldErrors) {
+	f.checkRange("attempts", p.Attempts, 0, MaxReschedules, "")
+	f.checkDuration("interval", p.Interval, MaxInterval)
+	f.checkDuration("delay", p.Delay, MaxInterval)
+	f.checkDuration("max_delay", p.MaxDelay, MaxInterval)
 	if p.Attempts == 0 && !p.Unlimited {
 		return // never rescheduled: nothing else matters
 	}
 	functions := []string{RescheduleConstant, RescheduleExponential}
-	f.check(slices.Contains(functions, p.DelayFunction),
+	f.require(slices.Contains(functions, p.DelayFunction),
 		"delay_function %q must be %s", p.DelayFunction, oneOf(functions))
-	f.check(p.Delay > 0, "delay must be above zero")
-	f.check(p.Unlimited || p.Interval > 0, "interval must be above zero")
-	f.check(p.DelayFunction != RescheduleExponential || p.MaxDelay >= p.Delay,
+	f.require(p.Delay > 0, "delay must be above zero")
+	f.require(p.Unlimited || p.Interval > 0, "interval must be above zero")
+	f.require(p.DelayFunction != RescheduleExponential || p.MaxDelay >= p.Delay,
 		"max_delay %s must not be below delay %s", p.MaxDelay, p.Delay)
 }
 
-func (v *VolumeRequest) validate(f faults, j *Job, g *TaskGroup) {
-	f.check(len(v.Name) <= MaxName, "Name has %d bytes; at most %d are allowed", len(v.Name), MaxName)
-	f.check(v.Type == VolumeTypeCSI, "type %q must be csi", v.Type)
-	f.check(!strings.Contains(v.Source, "${"), "source must be a volume's ID; ${...} is not interpolated in it")
-	f.name("source", v.Source)
+func (v *VolumeRequest) validate(f fieldErrors, j *Job, g *TaskGroup) {
+	f.require(len(v.Name) <= MaxName, "Name has %d bytes; at most %d are allowed", len(v.Name), MaxName)
+	f.require(v.Type == VolumeTypeCSI, "type %q must be csi", v.Type)
+	f.require(!strings.Contains(v.Source, "${"),
+		"source must be a volume's ID; ${...} is not interpolated in it")
+	f.checkName("source", v.Source)
 	if !v.AccessMode.Valid() {
-		f.add("access_mode %s; %s", requiredOr(v.AccessMode), oneOf(CSIAccessModes))
+		f.addf("access_mode %s; %s", requiredOr(v.AccessMode), oneOf(CSIAccessModes))
 	}
 	if !v.AttachmentMode.Valid() {
-		f.add("attachment_mode %s; one of %s, %s", requiredOr(v.AttachmentMode), CSIFileSystem, CSIBlockDevice)
+		f.addf("attachment_mode %s; one of %s, %s", requiredOr(v.AttachmentMode), CSIFileSystem, CSIBlockDevice)
 	}
-	f.check(!v.AccessMode.ReaderOnly() || v.ReadOnly, "access_mode %s needs read_only = true", v.AccessMode)
-	f.check(v.AttachmentMode != CSIBlockDevice || v.MountOptions == nil,
+	f.require(!v.AccessMode.ReaderOnly() || v.ReadOnly, "access_mode %s needs read_only = true", v.AccessMode)
+	f.require(v.AttachmentMode != CSIBlockDevice || v.MountOptions == nil,
 		"mount_options must not be there with attachment_mode block-device")
-	f.mountOptions(v.MountOptions)
-	f.check(!v.PerAlloc || !j.PerNode(),
+	f.checkMountOptions(v.MountOptions)
+	f.require(!v.PerAlloc || !j.PerNode(),
 		"per_alloc is not for %s jobs: their allocations have no index of their own", j.Type)
 	alone := v.AccessMode.SingleNode() || v.AccessMode == CSIMultiNodeSingleWriter && !v.ReadOnly
-	f.check(!alone || v.PerAlloc || g.Count <= 1,
+	f.require(!alone || v.PerAlloc || g.Count <= 1,
 		"access_mode %s allows one allocation, but count is %d; "+
 			"use per_alloc, another access mode or count = 1", v.AccessMode, g.Count)
 }
 
 // requiredOr says of a value that is not one of those there are that it is missing, or what it is.
-func requiredOr[T ~string](value T) words {
+func requiredOr[T ~string](value T) ownText {
 	if value == "" {
 		return "is required"
 	}
-	return words(fmt.Sprintf("%.40q is unknown", string(value)))
+	return ownText(fmt.Sprintf("%.40q is unknown", string(value)))
 }
 
-func (t *Task) validate(f faults, g *TaskGroup) {
-	f.name("name", t.Name)
-	f.check(t.Name != "alloc",
+func (t *Task) validate(f fieldErrors, g *TaskGroup) {
+	f.checkName("name", t.Name)
+	f.require(t.Name != "alloc",
 		"name %q is taken: so is called the directory that the tasks of a group share", t.Name)
-	f.check(t.Driver != "", "driver is required")
-	f.check(len(t.Driver) <= MaxName, "driver has %d bytes; at most %d are allowed", len(t.Driver), MaxName)
-	f.check(len(t.User) <= MaxName, "user has %d bytes; at most %d are allowed", len(t.User), MaxName)
-	f.constraints(t.Constraints)
-	f.meta("meta", t.Meta)
-	f.meta("env", t.Env)
+	f.require(t.Driver != "", "driver is required")
+	f.require(len(t.Driver) <= MaxName, "driver has %d bytes; at most %d are allowed", len(t.Driver), MaxName)
+	f.require(len(t.User) <= MaxName, "user has %d bytes; at most %d are allowed", len(t.User), MaxName)
+	f.checkConstraints(t.Constraints)
+	f.checkMeta("meta", t.Meta)
+	f.checkMeta("env", t.Env)
 	t.RestartPolicy.validate(f.at("restart"))
-	f.wait("kill_timeout", t.KillTimeout, MaxTaskWait)
-	f.wait("shutdown_delay", t.ShutdownDelay, MaxTaskWait)
+	f.checkDuration("kill_timeout", t.KillTimeout, MaxTaskWait)
+	f.checkDuration("shutdown_delay", t.ShutdownDelay, MaxTaskWait)
 	signal := strings.TrimPrefix(strings.ToUpper(t.KillSignal), "SIG")
-	f.check(t.KillSignal == "" || slices.Contains(signals, signal),
+	f.require(t.KillSignal == "" || slices.Contains(signals, signal),
 		"kill_signal %q is not a signal such as SIGTERM", t.KillSignal)
 	if r := t.Resources; r != nil {
 		r.validate(f.at("resources"))
 	}
 	if l := t.LogConfig; l != nil {
-		f.between("logs: max_files", l.MaxFiles, 1, MaxLogFiles, "")
-		f.between("logs: max_file_size", l.MaxFileSizeMB, 1, MaxLogFileSizeMB, " MiB")
+		f.checkRange("logs: max_files", l.MaxFiles, 1, MaxLogFiles, "")
+		f.checkRange("logs: max_file_size", l.MaxFileSizeMB, 1, MaxLogFileSizeMB, " MiB")
 	}
 	if c := t.CSIPluginConfig; c != nil {
 		c.validate(f.at("csi_plugin"))
 	}
-	f.check(len(t.VolumeMounts) == 0 || t.Driver != driverRawExec,
+	f.require(len(t.VolumeMounts) == 0 || t.Driver != driverRawExec,
 		"volume_mount: a task of the driver %s has no file system of its own to mount volumes into; use exec",
 		driverRawExec)
 	t.validateMounts(f, g)
@@ -236,69 +238,70 @@ var signals = []string{
 	"WINCH", "IO", "PWR", "SYS",
 }
 
-func (r *Resources) validate(f faults) {
-	f.check(r.Cores == 0, "cores is not supported by berth yet; use cpu")
-	f.between("cpu", r.CPU, 1, MaxCPU, " MHz")
-	f.between("memory", r.MemoryMB, 1, MaxMemoryMB, " MiB")
-	f.check(r.MemoryMaxMB <= MaxMemoryMB, "memory_max %d must be at most %d MiB", r.MemoryMaxMB, MaxMemoryMB)
-	f.check(r.MemoryMaxMB == 0 || r.MemoryMaxMB >= r.MemoryMB,
+func (r *Resources) validate(f fieldErrors) {
+	f.require(r.Cores == 0, "cores is not supported by berth yet; use cpu")
+	f.checkRange("cpu", r.CPU, 1, MaxCPU, " MHz")
+	f.checkRange("memory", r.MemoryMB, 1, MaxMemoryMB, " MiB")
+	f.require(r.MemoryMaxMB <= MaxMemoryMB, "memory_max %d must be at most %d MiB", r.MemoryMaxMB, MaxMemoryMB)
+	f.require(r.MemoryMaxMB == 0 || r.MemoryMaxMB >= r.MemoryMB,
 		"memory_max %d must not be below memory %d", r.MemoryMaxMB, r.MemoryMB)
-	f.check(r.DiskMB == 0, "disk %d: scratch space is asked for by the group's ephemeral_disk", r.DiskMB)
+	f.require(r.DiskMB == 0, "disk %d: scratch space is asked for by the group's ephemeral_disk", r.DiskMB)
 }
 
 // validateSum checks what one allocation asks of its node in all.
-func (r Resources) validateSum(f faults) {
-	f.check(r.CPU <= MaxCPU, "its tasks ask for more than %d MHz of cpu in sum", MaxCPU)
-	f.check(r.MemoryMB <= MaxMemoryMB, "its tasks ask for more than %d MiB of memory in sum", MaxMemoryMB)
-	f.check(r.DiskMB <= MaxDiskMB, "it asks for more than %d MiB of disk in sum", MaxDiskMB)
+func (r Resources) validateSum(f fieldErrors) {
+	f.require(r.CPU <= MaxCPU, "its tasks ask for more than %d MHz of cpu in sum", MaxCPU)
+	f.require(r.MemoryMB <= MaxMemoryMB, "its tasks ask for more than %d MiB of memory in sum", MaxMemoryMB)
+	f.require(r.DiskMB <= MaxDiskMB, "it asks for more than %d MiB of disk in sum", MaxDiskMB)
 }
 
-func (c *CSIPluginConfig) validate(f faults) {
+func (c *CSIPluginConfig) validate(f fieldErrors) {
 	types := []string{CSIPluginNode, CSIPluginController, CSIPluginMonolith}
-	f.pluginID("id", c.ID)
-	f.check(slices.Contains(types, c.Type), "type %q must be %s", c.Type, oneOf(types))
-	f.absolute("mount_dir", c.MountDir)
-	f.absolute("stage_publish_base_dir", c.StagePublishBaseDir)
+	f.checkPluginID("id", c.ID)
+	f.require(slices.Contains(types, c.Type), "type %q must be %s", c.Type, oneOf(types))
+	f.checkAbsolutePath("mount_dir", c.MountDir)
+	f.checkAbsolutePath("stage_publish_base_dir", c.StagePublishBaseDir)
 	mount, stage := path.Clean(c.MountDir), path.Clean(c.StagePublishBaseDir)
-	f.check(stage != mount && !strings.HasPrefix(stage, mount+"/"),
+	f.require(stage != mount && !strings.HasPrefix(stage, mount+"/"),
 		"stage_publish_base_dir %q must not be within mount_dir %q", stage, mount)
-	f.check(!strings.HasPrefix(mount, stage+"/"),
+	f.require(!strings.HasPrefix(mount, stage+"/"),
 		"mount_dir %q must not be within stage_publish_base_dir %q", mount, stage)
-	f.check(c.HealthTimeout > 0, "health_timeout must be above zero")
-	f.wait("hang_timeout", c.HangTimeout, MaxTaskWait)
-	f.check(len(c.FormerProvider) <= MaxProvider, "former_provider is longer than %d bytes", MaxProvider)
-	f.wait("health_timeout", c.HealthTimeout, MaxTaskWait)
+	f.require(c.HealthTimeout > 0, "health_timeout must be above zero")
+	f.checkDuration("hang_timeout", c.HangTimeout, MaxTaskWait)
+	f.require(len(c.FormerProvider) <= MaxProvider, "former_provider is longer than %d bytes", MaxProvider)
+	f.checkDuration("health_timeout", c.HealthTimeout, MaxTaskWait)
 }
 
-// absolute checks a directory inside a task that something is mounted on.
-func (f faults) absolute(what, dir string) {
-	f.text(what, dir)
-	f.check(path.IsAbs(dir) && path.Clean(dir) != "/" && !strings.ContainsRune(dir, 0),
+// checkAbsolutePath checks a directory inside a task that something is mounted on.
+func (f fieldErrors) checkAbsolutePath(what, dir string) {
+	f.checkText(what, dir)
+	f.require(path.IsAbs(dir) && path.Clean(dir) != "/" && !strings.ContainsRune(dir, 0),
 		"%s %q must be an absolute path other than /", what, dir)
 }
 
-func (t *Task) validateMounts(f faults, g *TaskGroup) {
+func (t *Task) validateMounts(f fieldErrors, g *TaskGroup) {
 	modes := []string{PropagationPrivate, PropagationHostToTask, PropagationBothWays}
 	seen, has := map[string]bool{}, g.volumeNames()
 	for i, m := range t.VolumeMounts[:f.atMost("volume_mounts", len(t.VolumeMounts), MaxListed)] {
 		if m == nil {
-			f.add("volume_mount %d is null", i)
+			f.addf("volume_mount %d is null", i)
 			continue
 		}
 		f := f.at("volume_mount %q", m.Volume)
 		interpolated := strings.Contains(m.Volume, "${")
-		f.check(interpolated || g.Volumes[m.Volume] != nil, "the group has no volume of this name; it has: %s", has)
-		f.check(slices.Contains(modes, m.PropagationMode) || strings.Contains(m.PropagationMode, "${"),
+		f.require(interpolated || g.Volumes[m.Volume] != nil,
+			"the group has no volume of this name; it has: %s", has)
+		f.require(slices.Contains(modes, m.PropagationMode) || strings.Contains(m.PropagationMode, "${"),
 			"propagation_mode %q must be %s", m.PropagationMode, oneOf(modes))
-		f.destination(m.Destination)
+		f.checkDestination(m.Destination)
 		clean := path.Clean("/" + m.Destination)
-		f.check(!seen[clean], "destination %q is taken by another volume_mount of the task", m.Destination)
+		f.require(!seen[clean], "destination %q is taken by another volume_mount of the task", m.Destination)
 		seen[clean] = true
 	}
 }
 
 // volumeNames lists the first of the group's volumes.
-func (g *TaskGroup) volumeNames() words {
+func (g *TaskGroup) volumeNames() ownText {
 	if len(g.Volumes) == 0 {
 		return "none"
 	}
@@ -309,18 +312,18 @@ func (g *TaskGroup) volumeNames() words {
 	if len(names) > MaxFaults {
 		names = append(names[:MaxFaults], "…")
 	}
-	return words(strings.Join(names, ", "))
+	return ownText(strings.Join(names, ", "))
 }
 
-func (f faults) destination(dir string) {
+func (f fieldErrors) checkDestination(dir string) {
 	switch {
 	case len(dir) > MaxText:
-		f.text("destination", dir)
+		f.checkText("destination", dir)
 	case dir == "":
-		f.add("destination is required")
+		f.addf("destination is required")
 	case strings.Contains(dir, "${"): // known on the node alone
 	case strings.ContainsRune(dir, 0) || slices.Contains(strings.Split(dir, "/"), "..") ||
 		path.Clean("/"+dir) == "/":
-		f.add("destination %q must be a path inside the task without \"..\", other than /", dir)
+		f.addf("destination %q must be a path inside the task without \"..\", other than /", dir)
 	}
 }

@@ -84,7 +84,7 @@ func (n *Node) Digest() string {
 			timeless.Attributes, timeless.UpdateTime = orNil(d.Attributes), time.Time{}
 			d = &timeless
 		}
-		set(&said.Drivers, name, d)
+		copyInto(&said.Drivers, name, d)
 	}
 	b, err := codec.Encode(&said)
 	if err != nil {
@@ -108,9 +108,9 @@ func NodeChanges(known, is *Node) *NodeUpdateRequest {
 		return nil
 	}
 	sameText := func(a, b string) bool { return a == b }
-	p.Attributes, p.AttributesGone = changes(known.Attributes, is.Attributes, sameText)
-	p.Meta, p.MetaGone = changes(known.Meta, is.Meta, sameText)
-	p.Drivers, p.DriversGone = changes(known.Drivers, is.Drivers, SameDriver)
+	p.Attributes, p.AttributesGone = mapChanges(known.Attributes, is.Attributes, sameText)
+	p.Meta, p.MetaGone = mapChanges(known.Meta, is.Meta, sameText)
+	p.Drivers, p.DriversGone = mapChanges(known.Drivers, is.Drivers, SameDriver)
 	if s := is.Settings(); !reflect.DeepEqual(s, known.Settings()) {
 		p.Settings = s
 	}
@@ -121,9 +121,9 @@ func NodeChanges(known, is *Node) *NodeUpdateRequest {
 // change.
 func (p *NodeUpdateRequest) Changed(n *Node) *Node {
 	c := *n
-	change(&c.Attributes, p.Attributes, p.AttributesGone)
-	change(&c.Meta, p.Meta, p.MetaGone)
-	change(&c.Drivers, p.Drivers, p.DriversGone)
+	applyMapChanges(&c.Attributes, p.Attributes, p.AttributesGone)
+	applyMapChanges(&c.Meta, p.Meta, p.MetaGone)
+	applyMapChanges(&c.Drivers, p.Drivers, p.DriversGone)
 	if s := p.Settings; s != nil {
 		c.Datacenter = s.Datacenter
 		c.Name = s.Name
@@ -147,11 +147,11 @@ func SameDriver(a, b *DriverInfo) bool {
 	return reflect.DeepEqual(&x, &y)
 }
 
-// changes is what makes one map of the other.
-func changes[V any](old, is map[string]V, same func(a, b V) bool) (news map[string]V, gone []string) {
+// mapChanges is what makes one map of the other.
+func mapChanges[V any](old, is map[string]V, same func(a, b V) bool) (news map[string]V, gone []string) {
 	for k, v := range is {
 		if was, known := old[k]; !known || !same(was, v) {
-			set(&news, k, v)
+			copyInto(&news, k, v)
 		}
 	}
 	for k := range old {
@@ -163,8 +163,8 @@ func changes[V any](old, is map[string]V, same func(a, b V) bool) (news map[stri
 	return news, gone
 }
 
-// change is what changes says, done to a map that others have, too.
-func change[V any](m *map[string]V, news map[string]V, gone []string) {
+// applyMapChanges is what changes says, done to a map that others have, too.
+func applyMapChanges[V any](m *map[string]V, news map[string]V, gone []string) {
 	if len(news)+len(gone) == 0 {
 		return
 	}
@@ -173,12 +173,12 @@ func change[V any](m *map[string]V, news map[string]V, gone []string) {
 		delete(*m, k)
 	}
 	for k, v := range news {
-		set(m, k, v)
+		copyInto(m, k, v)
 	}
 }
 
-// set makes the map if need be.
-func set[V any](m *map[string]V, k string, v V) {
+// copyInto makes the map if need be.
+func copyInto[V any](m *map[string]V, k string, v V) {
 	if *m == nil {
 		*m = map[string]V{}
 	}

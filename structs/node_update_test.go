@@ -77,7 +77,7 @@ func TestChangesMakeOneOfTheOther(t *testing.T) {
 			n := aNode()
 			n.Attributes, n.Meta, n.Drivers = texts.Draw(t, label+" attributes"), texts.Draw(t, label+" meta"), nil
 			for name, v := range texts.Draw(t, label+" drivers") {
-				set(&n.Drivers, name, &DriverInfo{Healthy: v == "1", HealthDescription: v, UpdateTime: time.Unix(rapid.Int64Range(0, 9).Draw(t, "time"), 0)})
+				copyInto(&n.Drivers, name, &DriverInfo{Healthy: v == "1", HealthDescription: v, UpdateTime: time.Unix(rapid.Int64Range(0, 9).Draw(t, "time"), 0)})
 			}
 			n.NodeClass = rapid.SampledFrom([]string{"", "x"}).Draw(t, label+" class")
 			return n

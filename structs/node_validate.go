@@ -7,27 +7,27 @@ import (
 
 // Validate checks the numbers and sizes that a node reports of itself.
 func (n *Node) Validate() error {
-	f := newFaults("").at("node %q", n.ID)
+	f := newFieldErrors("").at("node %q", n.ID)
 	for _, text := range []struct{ what, value string }{
 		{"ID", n.ID}, {"Name", n.Name}, {"Datacenter", n.Datacenter}, {"NodeClass", n.NodeClass},
 		{"NodePool", n.NodePool}, {"SecretID", n.SecretID}, {"HTTPAddr", n.HTTPAddr},
 	} {
-		f.check(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what,
+		f.require(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what,
 			len(text.value), MaxName)
 	}
 	for name, d := range n.Drivers {
-		f.check(d != nil, "driver %q is null", name)
+		f.require(d != nil, "driver %q is null", name)
 	}
 	n.NodeResources.validate(f.at("NodeResources"))
 	n.ReservedResources.validate(f.at("ReservedResources"))
-	f.reported(len(n.Attributes)+len(n.Meta)+len(n.Drivers),
+	f.checkReported(len(n.Attributes)+len(n.Meta)+len(n.Drivers),
 		pairBytes(n.Attributes)+pairBytes(n.Meta)+driverBytes(n.Drivers))
 	return f.err()
 }
 
-func (f faults) reported(entries, bytes int) {
+func (f fieldErrors) checkReported(entries, bytes int) {
 	f.atMost("attributes, meta entries and drivers", entries, MaxNodeAttributes)
-	f.check(bytes <= MaxNodeBytes, "its attributes, meta and drivers have %d bytes; at most %d are allowed",
+	f.require(bytes <= MaxNodeBytes, "its attributes, meta and drivers have %d bytes; at most %d are allowed",
 		bytes, MaxNodeBytes)
 }
 
@@ -48,38 +48,38 @@ func driverBytes(m map[string]*DriverInfo) (total int) {
 	return total
 }
 
-func (r *NodeResources) validate(f faults) {
+func (r *NodeResources) validate(f fieldErrors) {
 	if r == nil {
 		return
 	}
-	f.total("CPU", r.CPU.CpuShares, MaxCPU, "MHz")
+	f.checkTotal("CPU", r.CPU.CpuShares, MaxCPU, "MHz")
 	f.atMost("ReservableCpuCores", len(r.CPU.ReservableCpuCores), MaxNodeAttributes)
-	f.total("memory", r.Memory.MemoryMB, MaxMemoryMB, "MiB")
-	f.total("disk", r.Disk.DiskMB, MaxDiskMB, "MiB")
+	f.checkTotal("memory", r.Memory.MemoryMB, MaxMemoryMB, "MiB")
+	f.checkTotal("disk", r.Disk.DiskMB, MaxDiskMB, "MiB")
 }
 
-func (r *NodeReservedResources) validate(f faults) {
+func (r *NodeReservedResources) validate(f fieldErrors) {
 	if r == nil {
 		return
 	}
-	f.check(r.CPU.CpuShares <= MaxCPU, "CPU %d must be from 0 to %d MHz", r.CPU.CpuShares, MaxCPU)
-	f.total("memory", r.Memory.MemoryMB, MaxMemoryMB, "MiB")
-	f.total("disk", r.Disk.DiskMB, MaxDiskMB, "MiB")
+	f.require(r.CPU.CpuShares <= MaxCPU, "CPU %d must be from 0 to %d MHz", r.CPU.CpuShares, MaxCPU)
+	f.checkTotal("memory", r.Memory.MemoryMB, MaxMemoryMB, "MiB")
+	f.checkTotal("disk", r.Disk.DiskMB, MaxDiskMB, "MiB")
 }
 
-func (f faults) total(what string, n, most int64, unit string) {
-	f.check(n >= 0 && n <= most, "%s %d must be from 0 to %d %s", what, n, most, unit)
+func (f fieldErrors) checkTotal(what string, n, most int64, unit string) {
+	f.require(n >= 0 && n <= most, "%s %d must be from 0 to %d %s", what, n, most, unit)
 }
 
 // Validate checks the numbers and sizes in the report of the volumes of the node with the given ID.
 func (i *NodeInventory) Validate(node string) error {
-	f := newFaults("").at("node %q", node)
-	f.held("Held", i.Held)
-	f.held("Left", i.Left)
+	f := newFieldErrors("").at("node %q", node)
+	f.checkHeld("Held", i.Held)
+	f.checkHeld("Left", i.Left)
 	return f.err()
 }
 
-func (f faults) held(list string, volumes []CSIHeldClaim) {
+func (f fieldErrors) checkHeld(list string, volumes []CSIHeldClaim) {
 	f.atMost("volumes in "+list, len(volumes), MaxNodeVolumes)
 	for _, h := range volumes {
 		for _, text := range []struct {
@@ -91,7 +91,7 @@ func (f faults) held(list string, volumes []CSIHeldClaim) {
 			{"ExternalNodeID", h.ExternalNodeID, MaxCSINodeID},
 			{"AccessMode", string(h.AccessMode), MaxName}, {"AttachmentMode", string(h.AttachmentMode), MaxName},
 		} {
-			f.check(len(text.value) <= text.most, "%s: %s has %d bytes; at most %d are allowed",
+			f.require(len(text.value) <= text.most, "%s: %s has %d bytes; at most %d are allowed",
 				list, text.what, len(text.value), text.most)
 		}
 	}
@@ -99,7 +99,7 @@ func (f faults) held(list string, volumes []CSIHeldClaim) {
 
 // ValidateInstances checks the numbers and sizes in the report of the plugins of the node with the given ID.
 func ValidateInstances(node string, instances []*CSIPluginInstance) error {
-	f := newFaults("").at("node %q", node)
+	f := newFieldErrors("").at("node %q", node)
 	for _, i := range instances[:f.atMost("plugin instances", len(instances), MaxNodePlugins)] {
 		if i != nil {
 			i.validate(f.at("plugin %q", i.PluginID))
@@ -108,20 +108,20 @@ func ValidateInstances(node string, instances []*CSIPluginInstance) error {
 	return f.err()
 }
 
-func (i *CSIInfo) validate(f faults) {
+func (i *CSIInfo) validate(f fieldErrors) {
 	for _, text := range []struct{ what, value string }{{"PluginID", i.PluginID}, {"AllocID", i.AllocID},
 		{"Provider", i.Provider}, {"FormerProvider", i.FormerProvider}, {"ProviderVersion", i.ProviderVersion}} {
-		f.check(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what,
+		f.require(len(text.value) <= MaxName, "%s has %d bytes; at most %d are allowed", text.what,
 			len(text.value), MaxName)
 	}
-	f.check(len(i.HealthDescription) <= 2*MaxErrorText,
+	f.require(len(i.HealthDescription) <= 2*MaxErrorText,
 		"HealthDescription has %d bytes; at most %d are allowed",
 		len(i.HealthDescription), 2*MaxErrorText) // an error and what it is about
 	if n := i.NodeInfo; n != nil {
-		f.check(len(n.ID) <= MaxCSINodeID, "NodeInfo.ID has %d bytes; at most %d are allowed", len(n.ID),
+		f.require(len(n.ID) <= MaxCSINodeID, "NodeInfo.ID has %d bytes; at most %d are allowed", len(n.ID),
 			MaxCSINodeID)
 		if t := n.AccessibleTopology; t != nil {
-			f.csiMap("AccessibleTopology", t.Segments)
+			f.checkCSIMap("AccessibleTopology", t.Segments)
 		}
 	}
 }
@@ -129,72 +129,72 @@ func (i *CSIInfo) validate(f faults) {
 // Validate checks the sizes in a node's answer about a volume that its plugin made, of at least the given
 // bytes.
 func (r *ClientCSICreateResponse) Validate(asked int64) error {
-	f := newFaults("the node's answer")
-	f.size(r.Capacity, asked)
-	f.check(len(r.ExternalID) <= MaxCSIID, "volume_id has %d bytes; at most %d are allowed",
+	f := newFieldErrors("the node's answer")
+	f.checkSize(r.Capacity, asked)
+	f.require(len(r.ExternalID) <= MaxCSIID, "volume_id has %d bytes; at most %d are allowed",
 		len(r.ExternalID), MaxCSIID)
-	f.context("volume_context", r.Context)
-	f.places(r.Topologies)
+	f.checkContext("volume_context", r.Context)
+	f.checkTopologies(r.Topologies)
 	return f.err()
 }
 
 // Validate checks the size in a node's answer about a volume that was to grow to the given bytes.
 func (r *ClientCSIExpandResponse) Validate(asked int64) error {
-	f := newFaults("the node's answer")
-	f.size(r.Capacity, asked)
+	f := newFieldErrors("the node's answer")
+	f.checkSize(r.Capacity, asked)
 	return f.err()
 }
 
 // Validate checks the size in a node's answer about a volume that was to grow to the given bytes.
 func (r *ClientCSINodeExpandResponse) Validate(asked int64) error {
-	f := newFaults("the node's answer")
-	f.size(r.Capacity, asked)
+	f := newFieldErrors("the node's answer")
+	f.checkSize(r.Capacity, asked)
 	return f.err()
 }
 
 // Validate checks the sizes in a node's report on a volume of the given plugin.
 func (o *CSINodeExpandOutcome) Validate(plugin string) error {
-	f := newFaults("").at("volume %q", o.VolumeID).at("plugin %q", plugin).at("NodeExpandVolume")
-	f.total("the size asked for", o.Bytes, MaxVolumeBytes, "bytes")
-	f.size(o.Capacity, o.Bytes)
+	f := newFieldErrors("").at("volume %q", o.VolumeID).at("plugin %q", plugin).at("NodeExpandVolume")
+	f.checkTotal("the size asked for", o.Bytes, MaxVolumeBytes, "bytes")
+	f.checkSize(o.Capacity, o.Bytes)
 	return f.err()
 }
 
-// size checks the size that a plugin answered; 0 says nothing.
-func (f faults) size(n, asked int64) {
-	f.total("capacity_bytes", n, MaxVolumeBytes, "bytes")
-	f.check(n <= 0 || n >= asked, "capacity_bytes %d must be at least the %d asked for", n, asked)
+// checkSize checks the size that a plugin answered; 0 says nothing.
+func (f fieldErrors) checkSize(n, asked int64) {
+	f.checkTotal("capacity_bytes", n, MaxVolumeBytes, "bytes")
+	f.require(n <= 0 || n >= asked, "capacity_bytes %d must be at least the %d asked for", n, asked)
 }
 
 // Validate checks the sizes in a node's answer about a volume that its plugin attached.
 func (r *ClientCSIAttachResponse) Validate() error {
-	f := newFaults("the node's answer")
-	f.context("publish_context", r.PublishContext)
+	f := newFieldErrors("the node's answer")
+	f.checkContext("publish_context", r.PublishContext)
 	return f.err()
 }
 
 // Validate checks the sizes in a node's answer about the volumes that its plugin lists.
 func (r *ClientCSIListResponse) Validate() error {
-	f := newFaults("the node's answer")
-	f.check(len(r.NextToken) <= MaxCSIToken, "next_token has %d bytes; at most %d are allowed",
+	f := newFieldErrors("the node's answer")
+	f.require(len(r.NextToken) <= MaxCSIToken, "next_token has %d bytes; at most %d are allowed",
 		len(r.NextToken), MaxCSIToken)
 	for _, v := range r.Volumes[:f.atMost("volumes", len(r.Volumes), MaxCSIListed)] {
 		if v != nil {
-			f.listed(v)
+			f.checkList(v)
 		}
 	}
 	return f.err()
 }
 
-func (f faults) listed(v *CSIVolumeExternalStub) {
+func (f fieldErrors) checkList(v *CSIVolumeExternalStub) {
 	for _, id := range []string{v.ExternalID, v.CloneID, v.SnapshotID} {
-		f.check(len(id) <= MaxCSIID, "an ID of a volume has %d bytes; at most %d are allowed", len(id), MaxCSIID)
+		f.require(len(id) <= MaxCSIID, "an ID of a volume has %d bytes; at most %d are allowed", len(id), MaxCSIID)
 	}
-	f.check(len(v.Status) <= MaxErrorText, "the status of a volume has %d bytes; at most %d are allowed",
+	f.require(len(v.Status) <= MaxErrorText, "the status of a volume has %d bytes; at most %d are allowed",
 		len(v.Status), MaxErrorText)
-	f.context("volume_context", v.VolumeContext)
+	f.checkContext("volume_context", v.VolumeContext)
 	for _, id := range v.PublishedExternalNodeIDs {
-		f.check(len(id) <= MaxCSINodeID, "an ID of a node has %d bytes; at most %d are allowed",
+		f.require(len(id) <= MaxCSINodeID, "an ID of a node has %d bytes; at most %d are allowed",
 			len(id), MaxCSINodeID)
 	}
 }
@@ -208,17 +208,17 @@ func (v *CSIVolumeExternalStub) Bytes() int {
 	return n
 }
 
-// context checks a context that a plugin answered; it may hold secrets and is not shown.
-func (f faults) context(what string, m map[string]string) {
+// checkContext checks a context that a plugin answered; it may hold secrets and is not shown.
+func (f fieldErrors) checkContext(what string, m map[string]string) {
 	n := pairBytes(m)
-	f.check(n <= MaxCSIContext, "%s has %d bytes; at most %d are allowed", what, n, MaxCSIContext)
+	f.require(n <= MaxCSIContext, "%s has %d bytes; at most %d are allowed", what, n, MaxCSIContext)
 }
 
 // CheckStates refuses states that neither an allocation nor a task has.
 func (u *AllocClientUpdate) CheckStates() error {
-	f := newFaults("").at("allocation %q", u.ID)
+	f := newFieldErrors("").at("allocation %q", u.ID)
 	statuses := []string{AllocPending, AllocRunning, AllocComplete, AllocFailed, AllocLost}
-	f.check(u.ClientStatus == "" || slices.Contains(statuses, u.ClientStatus), "ClientStatus %q must be %s",
+	f.require(u.ClientStatus == "" || slices.Contains(statuses, u.ClientStatus), "ClientStatus %q must be %s",
 		u.ClientStatus, oneOf(statuses))
 	states := []string{TaskPending, TaskRunning, TaskDead}
 	for _, task := range slices.Sorted(maps.Keys(u.TaskStates)) {
@@ -226,7 +226,7 @@ func (u *AllocClientUpdate) CheckStates() error {
 		if s := u.TaskStates[task]; s != nil {
 			state = s.State
 		}
-		f.check(slices.Contains(states, state), "task %q: State %q must be %s", task, state, oneOf(states))
+		f.require(slices.Contains(states, state), "task %q: State %q must be %s", task, state, oneOf(states))
 	}
 	return f.err()
 }

@@ -10,24 +10,24 @@ import (
 
 // JoinFaults makes one text of faults, a line each: the first MaxFaults, and how many there are beside them.
 func JoinFaults(faults []string) string {
-	var l faultLines
+	var l errorLines
 	for _, f := range faults {
-		l.add(f)
+		l.addLine(f)
 	}
 	return l.String()
 }
 
-// faultLines keeps the first MaxFaults lines and counts the others.
-type faultLines struct {
+// errorLines keeps the first MaxFaults lines and counts the others.
+type errorLines struct {
 	lines []string
 	more  int
 }
 
 // full reports whether further lines are only counted.
-func (l *faultLines) full() bool { return len(l.lines) >= MaxFaults }
+func (l *errorLines) full() bool { return len(l.lines) >= MaxFaults }
 
-// add adds a line. It shows control characters as escapes.
-func (l *faultLines) add(line string) {
+// addLine adds a line. It shows control characters as escapes.
+func (l *errorLines) addLine(line string) {
 	if l.full() {
 		l.more++
 		return
@@ -36,7 +36,7 @@ func (l *faultLines) add(line string) {
 }
 
 // String is one line for each, and at the end how many are not shown; "" for none.
-func (l *faultLines) String() string {
+func (l *errorLines) String() string {
 	text := strings.Join(l.lines, "\n")
 	if l.more > 0 {
 		text += "\nand " + strconv.Itoa(l.more) + " more"
@@ -60,7 +60,7 @@ func quotable(args []any) []any {
 	out := make([]any, len(args))
 	for i, arg := range args {
 		switch v := arg.(type) {
-		case words:
+		case ownText:
 			out[i] = v
 		case error:
 			out[i] = Cut(v.Error(), 2*MaxQuoted)

@@ -13,21 +13,21 @@ type Resources struct {
 
 // Add returns the sum. A sum that is too large for an int is the largest there is, so it fits nowhere.
 func (r Resources) Add(o Resources) Resources {
-	r.CPU = saturated(r.CPU, o.CPU)
-	r.MemoryMB = saturated(r.MemoryMB, o.MemoryMB)
-	r.DiskMB = saturated(r.DiskMB, o.DiskMB)
+	r.CPU = saturate(r.CPU, o.CPU)
+	r.MemoryMB = saturate(r.MemoryMB, o.MemoryMB)
+	r.DiskMB = saturate(r.DiskMB, o.DiskMB)
 	return r
 }
 
 // Sub returns the difference, within the same bounds as Add.
 func (r Resources) Sub(o Resources) Resources {
-	r.CPU = saturated(r.CPU, -o.CPU)
-	r.MemoryMB = saturated(r.MemoryMB, -o.MemoryMB)
-	r.DiskMB = saturated(r.DiskMB, -o.DiskMB)
+	r.CPU = saturate(r.CPU, -o.CPU)
+	r.MemoryMB = saturate(r.MemoryMB, -o.MemoryMB)
+	r.DiskMB = saturate(r.DiskMB, -o.DiskMB)
 	return r
 }
 
-func saturated(a, b int) int {
+func saturate(a, b int) int {
 	sum := a + b
 	switch {
 	case a > 0 && b > 0 && sum < 0:

@@ -11,46 +11,46 @@ import (
 	"unicode/utf8"
 )
 
-// faults gathers what is wrong with a specification, so that its author sees everything at once. It keeps
-// the first MaxFaults and counts the others, and cuts each text that it quotes: what it answers does not
-// grow with what is wrong.
-type faults struct {
+// fieldErrors gathers what is wrong with a specification, so that its author sees everything at once. It
+// keeps the first MaxFaults and counts the others, and cuts each text that it quotes: what it answers does
+// not grow with what is wrong.
+type fieldErrors struct {
 	path  string // of what is looked at: `job "a": group "b"`
-	lines *faultLines
+	lines *errorLines
 }
 
-func newFaults(path string) faults { return faults{path: path, lines: new(faultLines)} }
+func newFieldErrors(path string) fieldErrors { return fieldErrors{path: path, lines: new(errorLines)} }
 
 // at is the same gathering, one step further down.
-func (f faults) at(format string, args ...any) faults {
+func (f fieldErrors) at(format string, args ...any) fieldErrors {
 	step := fmt.Sprintf(format, quotable(args)...)
 	if f.path != "" {
 		step = f.path + ": " + step
 	}
-	return faults{path: step, lines: f.lines}
+	return fieldErrors{path: step, lines: f.lines}
 }
 
-func (f faults) add(format string, args ...any) {
+func (f fieldErrors) addf(format string, args ...any) {
 	if f.lines.full() {
-		f.lines.add("")
+		f.lines.addLine("")
 		return
 	}
 	line := fmt.Sprintf(format, quotable(args)...)
 	if f.path != "" {
 		line = f.path + ": " + line
 	}
-	f.lines.add(line)
+	f.lines.addLine(line)
 }
 
-// check adds the fault unless ok.
-func (f faults) check(ok bool, format string, args ...any) {
+// require adds the fault unless ok.
+func (f fieldErrors) require(ok bool, format string, args ...any) {
 	if !ok {
-		f.add(format, args...)
+		f.addf(format, args...)
 	}
 }
 
 // err is nil without faults, else one error of kind invalid with a line for each.
-func (f faults) err() error {
+func (f fieldErrors) err() error {
 	if text := f.lines.String(); text != "" {
 		return Errorf(KindInvalid, "%s", text)
 	}
@@ -58,26 +58,26 @@ func (f faults) err() error {
 }
 
 // atMost adds a fault when there are more than max of something, and returns how many are to be looked at.
-func (f faults) atMost(what string, n, max int) int {
-	f.check(n <= max, "%d %s; at most %d are allowed", n, what, max)
+func (f fieldErrors) atMost(what string, n, max int) int {
+	f.require(n <= max, "%d %s; at most %d are allowed", n, what, max)
 	return min(n, max)
 }
 
-// text checks the length of a free text.
-func (f faults) text(what, s string) {
-	f.check(len(s) <= MaxText, "%s has %d bytes; at most %d are allowed", what, len(s), MaxText)
+// checkText checks the length of a free text.
+func (f fieldErrors) checkText(what, s string) {
+	f.require(len(s) <= MaxText, "%s has %d bytes; at most %d are allowed", what, len(s), MaxText)
 }
 
-// between checks a number; its unit follows it in the text.
-func (f faults) between(what string, n, low, high int, unit string) {
-	f.check(n >= low, "%s %d must be at least %d%s", what, n, low, unit)
-	f.check(n <= high, "%s %d must be at most %d%s", what, n, high, unit)
+// checkRange checks a number; its unit follows it in the text.
+func (f fieldErrors) checkRange(what string, n, low, high int, unit string) {
+	f.require(n >= low, "%s %d must be at least %d%s", what, n, low, unit)
+	f.require(n <= high, "%s %d must be at most %d%s", what, n, high, unit)
 }
 
-// wait checks a duration that is not negative.
-func (f faults) wait(what string, d, most time.Duration) {
-	f.check(d >= 0, "%s must not be negative", what)
-	f.check(d <= most, "%s %s must be at most %s", what, d, most)
+// checkDuration checks a duration that is not negative.
+func (f fieldErrors) checkDuration(what string, d, most time.Duration) {
+	f.require(d >= 0, "%s must not be negative", what)
+	f.require(d <= most, "%s %s must be at most %s", what, d, most)
 }
 
 var (
@@ -89,91 +89,91 @@ var (
 	environKeyForm = regexp.MustCompile(`^[^=\x00]+$`)
 )
 
-// name checks what is shown in tables, is part of a path of the HTTP API and names a directory.
-func (f faults) name(what, s string) {
+// checkName checks what is shown in tables, is part of a path of the HTTP API and names a directory.
+func (f fieldErrors) checkName(what, s string) {
 	switch {
 	case s == "":
-		f.add("%s is required", what)
+		f.addf("%s is required", what)
 	case len(s) > MaxName:
-		f.add("%s has %d bytes; at most %d are allowed", what, len(s), MaxName)
+		f.addf("%s has %d bytes; at most %d are allowed", what, len(s), MaxName)
 	case s == "." || s == "..":
-		f.add("%s %q is not a name", what, s)
+		f.addf("%s %q is not a name", what, s)
 	default:
-		f.letters(what, s)
+		f.checkLetters(what, s)
 	}
 }
 
-func (f faults) letters(what, s string) {
+func (f fieldErrors) checkLetters(what, s string) {
 	if !utf8.ValidString(s) {
-		f.add("%s is not text in UTF-8", what)
+		f.addf("%s is not text in UTF-8", what)
 		return
 	}
 	for _, r := range s {
 		if r == '/' || r == '\\' || unicode.IsControl(r) || unicode.IsSpace(r) {
-			f.add("%s %q must not hold %q: slashes, white space and control characters are not allowed", what, s, r)
+			f.addf("%s %q must not hold %q: slashes, white space and control characters are not allowed", what, s, r)
 			return
 		}
 	}
 }
 
-func (f faults) namespace(ns string) {
-	f.check(namespaceForm.MatchString(ns), "namespace %q must be 1 to 128 letters, digits and dashes", ns)
+func (f fieldErrors) checkNamespace(ns string) {
+	f.require(namespaceForm.MatchString(ns), "namespace %q must be 1 to 128 letters, digits and dashes", ns)
 }
 
-func (f faults) pluginID(what, id string) {
+func (f fieldErrors) checkPluginID(what, id string) {
 	switch {
 	case id == "":
-		f.add("%s is required", what)
+		f.addf("%s is required", what)
 	case !pluginIDForm.MatchString(id):
-		f.add("%s %q must be at most 128 letters, digits, dots, dashes and underscores, beginning and ending "+
+		f.addf("%s %q must be at most 128 letters, digits, dots, dashes and underscores, beginning and ending "+
 			"with a letter or digit", what, id)
 	}
 }
 
-// csiString checks a string that is sent to a plugin (CSI spec, "Size Limits"); its text is not shown.
-func (f faults) csiString(what, s string) {
-	f.check(len(s) <= MaxCSIString, "%s has %d bytes; CSI allows %d", what, len(s), MaxCSIString)
-	f.check(utf8.ValidString(s) && !strings.ContainsRune(s, 0), "%s must be text in UTF-8 without NUL", what)
+// checkCSIString checks a string that is sent to a plugin (CSI spec, "Size Limits"); its text is not shown.
+func (f fieldErrors) checkCSIString(what, s string) {
+	f.require(len(s) <= MaxCSIString, "%s has %d bytes; CSI allows %d", what, len(s), MaxCSIString)
+	f.require(utf8.ValidString(s) && !strings.ContainsRune(s, 0), "%s must be text in UTF-8 without NUL", what)
 }
 
-// csiMap checks a map that is sent to a plugin (CSI spec, "Size Limits"); no value is shown.
-func (f faults) csiMap(what string, m map[string]string) {
+// checkCSIMap checks a map that is sent to a plugin (CSI spec, "Size Limits"); no value is shown.
+func (f fieldErrors) checkCSIMap(what string, m map[string]string) {
 	total := 0
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		total += len(k) + len(m[k])
-		f.check(k != "", "%s has an empty key", what)
-		f.check(utf8.ValidString(k) && utf8.ValidString(m[k]),
+		f.require(k != "", "%s has an empty key", what)
+		f.require(utf8.ValidString(k) && utf8.ValidString(m[k]),
 			"%s: key or value is not text in UTF-8; encode it, for example in base64", what)
 	}
-	f.check(total <= MaxCSIMap, "%s has %d bytes; CSI allows %d", what, total, MaxCSIMap)
+	f.require(total <= MaxCSIMap, "%s has %d bytes; CSI allows %d", what, total, MaxCSIMap)
 }
 
-// mountOptions checks them as CSI bounds them (CSI spec, VolumeCapability.MountVolume): flags may be
+// checkMountOptions checks them as CSI bounds them (CSI spec, VolumeCapability.MountVolume): flags may be
 // secret and are not shown.
-func (f faults) mountOptions(o *CSIMountOptions) {
+func (f fieldErrors) checkMountOptions(o *CSIMountOptions) {
 	if o == nil {
 		return
 	}
-	f.csiString("mount_options: fs_type", o.FSType)
+	f.checkCSIString("mount_options: fs_type", o.FSType)
 	total := 0
 	for _, flag := range o.MountFlags {
 		total += len(flag)
-		f.check(flag != "", "mount_options: mount_flags holds an empty flag")
-		f.check(utf8.ValidString(flag) && !strings.ContainsRune(flag, 0),
+		f.require(flag != "", "mount_options: mount_flags holds an empty flag")
+		f.require(utf8.ValidString(flag) && !strings.ContainsRune(flag, 0),
 			"mount_options: a mount flag must be text in UTF-8 without NUL")
 	}
-	f.check(total <= MaxCSIMap,
+	f.require(total <= MaxCSIMap,
 		"mount_options: mount_flags have %d bytes in all; CSI allows %d", total, MaxCSIMap)
 }
 
-// words is a text of berth's own, which a fault shows whole.
-type words string
+// ownText is a text of berth's own, which a fault shows whole.
+type ownText string
 
 // oneOf writes the values that are allowed.
-func oneOf[T ~string](values []T) words {
+func oneOf[T ~string](values []T) ownText {
 	parts := make([]string, len(values))
 	for i, v := range values {
 		parts[i] = string(v)
 	}
-	return words("one of " + strings.Join(parts, ", "))
+	return ownText("one of " + strings.Join(parts, ", "))
 }

@@ -15,65 +15,65 @@ func (v *CSIVolume) Canonicalize() {
 // secret, parameter or mount flag shows in one. It knows the specification alone: what the plugin allows
 // is the plugin's to say.
 func (v *CSIVolume) Validate() error {
-	f := newFaults("")
-	f.name("volume: id", v.ID)
+	f := newFieldErrors("")
+	f.checkName("volume: id", v.ID)
 	f = f.at("volume %q", v.ID)
-	f.check(len(v.ID) <= MaxCSIString, "id has %d bytes; at most %d are allowed", len(v.ID), MaxCSIString)
-	f.namespace(v.Namespace)
-	f.pluginID("plugin_id", v.PluginID)
-	f.csiString("name", v.Name)
-	f.check(!strings.ContainsFunc(v.Name, barredInName), "name must not hold control characters")
-	f.csiString("external_id", v.ExternalID)
-	f.csiString("snapshot_id", v.SnapshotID)
-	f.csiString("clone_id", v.CloneID)
-	f.check(v.SnapshotID == "" || v.CloneID == "", "snapshot_id and clone_id exclude one another")
+	f.require(len(v.ID) <= MaxCSIString, "id has %d bytes; at most %d are allowed", len(v.ID), MaxCSIString)
+	f.checkNamespace(v.Namespace)
+	f.checkPluginID("plugin_id", v.PluginID)
+	f.checkCSIString("name", v.Name)
+	f.require(!strings.ContainsFunc(v.Name, barredInName), "name must not hold control characters")
+	f.checkCSIString("external_id", v.ExternalID)
+	f.checkCSIString("snapshot_id", v.SnapshotID)
+	f.checkCSIString("clone_id", v.CloneID)
+	f.require(v.SnapshotID == "" || v.CloneID == "", "snapshot_id and clone_id exclude one another")
 	v.validateCapacity(f)
 	v.validateCapabilities(f)
-	f.mountOptions(v.MountOptions)
-	f.csiMap("parameters", v.Parameters)
-	f.csiMap("context", v.Context)
-	f.secrets(v.Secrets)
+	f.checkMountOptions(v.MountOptions)
+	f.checkCSIMap("parameters", v.Parameters)
+	f.checkCSIMap("context", v.Context)
+	f.checkSecrets(v.Secrets)
 	v.RequestedTopologies.validate(f.at("topology_request"))
 	return f.err()
 }
 
 // Validate checks the secrets to delete a volume with.
 func (r *CSIVolumeDeleteRequest) Validate() error {
-	f := newFaults("").at("deleting volume %q", r.ID)
-	f.secrets(r.Secrets)
+	f := newFieldErrors("").at("deleting volume %q", r.ID)
+	f.checkSecrets(r.Secrets)
 	return f.err()
 }
 
-// secrets checks what is sent to a plugin as secrets; neither a key nor a value shows.
-func (f faults) secrets(given Secrets) {
-	f.csiMap("secrets", given)
+// checkSecrets checks what is sent to a plugin as secrets; neither a key nor a value shows.
+func (f fieldErrors) checkSecrets(given Secrets) {
+	f.checkCSIMap("secrets", given)
 	bad := 0
 	for k := range given {
 		if !secretKeyForm.MatchString(k) {
 			bad++
 		}
 	}
-	f.check(bad == 0,
+	f.require(bad == 0,
 		"secrets: %d keys hold other characters than letters, digits, dots, dashes and underscores", bad)
 }
 
 // ValidateMade checks the facts of a volume that its plugin answers when it makes one, and that a person may
 // give of one that exists already.
 func (v *CSIVolume) ValidateMade() error {
-	f := newFaults("").at("volume %q", v.ID)
-	f.total("capacity", v.Capacity, MaxVolumeBytes, "bytes")
-	f.places(v.Topologies)
+	f := newFieldErrors("").at("volume %q", v.ID)
+	f.checkTotal("capacity", v.Capacity, MaxVolumeBytes, "bytes")
+	f.checkTopologies(v.Topologies)
 	return f.err()
 }
 
-// places checks the topologies from which a volume is reachable.
-func (f faults) places(topologies []*CSITopology) {
+// checkTopologies checks the topologies from which a volume is reachable.
+func (f fieldErrors) checkTopologies(topologies []*CSITopology) {
 	for i, t := range topologies[:f.atMost("topologies", len(topologies), MaxCSIPlaces)] {
 		if t == nil {
-			f.add("topology %d is null", i+1)
+			f.addf("topology %d is null", i+1)
 			continue
 		}
-		f.csiMap("topology", t.Segments)
+		f.checkCSIMap("topology", t.Segments)
 	}
 }
 
@@ -94,22 +94,22 @@ func barredInName(r rune) bool {
 	return r <= 0x08 || r == 0x0B || r == 0x0C || r >= 0x0E && r <= 0x1F || r >= 0x7F && r <= 0x9F
 }
 
-func (v *CSIVolume) validateCapacity(f faults) {
-	f.check(v.RequestedCapacityMin >= 0, "capacity_min must not be negative")
-	f.check(v.RequestedCapacityMax >= 0, "capacity_max must not be negative")
-	f.check(v.RequestedCapacityMin <= MaxVolumeBytes,
+func (v *CSIVolume) validateCapacity(f fieldErrors) {
+	f.require(v.RequestedCapacityMin >= 0, "capacity_min must not be negative")
+	f.require(v.RequestedCapacityMax >= 0, "capacity_max must not be negative")
+	f.require(v.RequestedCapacityMin <= MaxVolumeBytes,
 		"capacity_min %s is above the largest size of a volume, %s",
 		FormatBytes(v.RequestedCapacityMin), FormatBytes(MaxVolumeBytes))
-	f.check(v.RequestedCapacityMax <= MaxVolumeBytes,
+	f.require(v.RequestedCapacityMax <= MaxVolumeBytes,
 		"capacity_max %s is above the largest size of a volume, %s",
 		FormatBytes(v.RequestedCapacityMax), FormatBytes(MaxVolumeBytes))
-	f.check(v.RequestedCapacityMax <= 0 || v.RequestedCapacityMax >= v.RequestedCapacityMin,
+	f.require(v.RequestedCapacityMax <= 0 || v.RequestedCapacityMax >= v.RequestedCapacityMin,
 		"capacity_max (%s) must not be below capacity_min (%s)",
 		FormatBytes(v.RequestedCapacityMax), FormatBytes(v.RequestedCapacityMin))
 }
 
-func (v *CSIVolume) validateCapabilities(f faults) {
-	f.check(len(v.RequestedCapabilities) > 0,
+func (v *CSIVolume) validateCapabilities(f fieldErrors) {
+	f.require(len(v.RequestedCapabilities) > 0,
 		"at least one capability { access_mode, attachment_mode } is required")
 	seen := map[CSIVolumeCapability]bool{}
 	mounted := false
@@ -117,21 +117,21 @@ func (v *CSIVolume) validateCapabilities(f faults) {
 		len(v.RequestedCapabilities), MaxListed)] {
 		f := f.at("capability %d", i+1)
 		if c == nil {
-			f.add("it is null")
+			f.addf("it is null")
 			continue
 		}
-		f.check(c.AccessMode.Valid(), "access_mode %s; %s", requiredOr(c.AccessMode), oneOf(CSIAccessModes))
-		f.check(c.AttachmentMode.Valid(),
+		f.require(c.AccessMode.Valid(), "access_mode %s; %s", requiredOr(c.AccessMode), oneOf(CSIAccessModes))
+		f.require(c.AttachmentMode.Valid(),
 			"attachment_mode %s; one of %s, %s", requiredOr(c.AttachmentMode), CSIFileSystem, CSIBlockDevice)
-		f.check(!seen[*c], "it is there twice")
+		f.require(!seen[*c], "it is there twice")
 		seen[*c] = true
 		mounted = mounted || c.AttachmentMode != CSIBlockDevice
 	}
-	f.check(v.MountOptions == nil || mounted || len(seen) == 0,
+	f.require(v.MountOptions == nil || mounted || len(seen) == 0,
 		"mount_options need a capability with attachment_mode file-system")
 }
 
-func (r *CSITopologyRequest) validate(f faults) {
+func (r *CSITopologyRequest) validate(f fieldErrors) {
 	if r == nil {
 		return
 	}
@@ -144,14 +144,14 @@ func (r *CSITopologyRequest) validate(f faults) {
 		listed := len(r.Required) == 0 || t == nil || slices.ContainsFunc(r.Required, func(q *CSITopology) bool {
 			return q != nil && len(q.Segments) == len(t.Segments) && q.Matches(t)
 		})
-		f.check(listed, "it must also be among the required")
+		f.require(listed, "it must also be among the required")
 	}
 }
 
 // validate checks keys and values (CSI spec, Topology: keys are [prefix/]name and compare without case).
-func (t *CSITopology) validate(f faults) {
+func (t *CSITopology) validate(f fieldErrors) {
 	if t == nil || len(t.Segments) == 0 {
-		f.add("segments must not be empty")
+		f.addf("segments must not be empty")
 		return
 	}
 	if f.atMost("segments", len(t.Segments), MaxListed) < len(t.Segments) {
@@ -163,11 +163,11 @@ func (t *CSITopology) validate(f faults) {
 		if !ok {
 			prefix, name = "", key
 		}
-		f.check(topologyForm.MatchString(name) && (!ok || topologyForm.MatchString(prefix)),
+		f.require(topologyForm.MatchString(name) && (!ok || topologyForm.MatchString(prefix)),
 			"segment key %q must be [prefix/]name, each at most 63 letters, digits, dots, dashes and underscores", key)
-		f.check(topologyForm.MatchString(t.Segments[key]),
+		f.require(topologyForm.MatchString(t.Segments[key]),
 			"the value of segment %q must be at most 63 letters, digits, dots, dashes and underscores", key)
-		f.check(!lower[strings.ToLower(key)],
+		f.require(!lower[strings.ToLower(key)],
 			"segment key %q is there twice: keys compare without regard to case", key)
 		lower[strings.ToLower(key)] = true
 	}
