@@ -92,9 +92,9 @@ func (c *Client) ControllerCapabilities(ctx context.Context) (*structs.CSIContro
 	}
 	info := &structs.CSIControllerInfo{}
 	for _, p := range resp.GetCapabilities() {
-		note(info, controllerRPCs, p.GetRpc().GetType())
+		logUnknown(info, controllerRPCs, p.GetRpc().GetType())
 	}
-	c.remember(func(k *known) { k.controller = info })
+	c.setLearned(func(k *learned) { k.controller = info })
 	answer := *info
 	return &answer, nil
 }
@@ -109,10 +109,10 @@ func (c *Client) NodeCapabilities(ctx context.Context) (*structs.CSINodeInfo, er
 	}
 	caps := &nodeCaps{}
 	for _, p := range resp.GetCapabilities() {
-		note(caps, nodeRPCs, p.GetRpc().GetType())
+		logUnknown(caps, nodeRPCs, p.GetRpc().GetType())
 	}
 	info := caps.CSINodeInfo
-	c.remember(func(k *known) { k.node, k.nodeSingle = &info, caps.single })
+	c.setLearned(func(k *learned) { k.node, k.nodeSingle = &info, caps.single })
 	answer := info
 	return &answer, nil
 }
@@ -129,10 +129,10 @@ func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 		return nil, err
 	}
 	segments := resp.GetAccessibleTopology().GetSegments()
-	err = c.expects(rpc,
-		demand{"node_id", badID(resp.GetNodeId(), maxNodeID)},
+	err = c.checkResponse(rpc,
+		requirement{"node_id", idFault(resp.GetNodeId(), maxNodeID)},
 		notNegative("max_volumes_per_node", resp.GetMaxVolumesPerNode()),
-		demand{"accessible_topology", badSegments(segments)})
+		requirement{"accessible_topology", segmentsFault(segments)})
 	if err != nil {
 		return nil, err
 	}
@@ -143,19 +143,19 @@ func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 
 // controllerHas is what the controller announced, asked for if it was not asked before.
 func (c *Client) controllerHas(ctx context.Context) (*structs.CSIControllerInfo, error) {
-	if k := c.recall(); k.controller != nil {
+	if k := c.getLearned(); k.controller != nil {
 		return k.controller, nil
 	}
 	return c.ControllerCapabilities(ctx)
 }
 
 // nodeHas is what the node half announced, asked for if it was not asked before.
-func (c *Client) nodeHas(ctx context.Context) (known, error) {
-	if k := c.recall(); k.node != nil {
+func (c *Client) nodeHas(ctx context.Context) (learned, error) {
+	if k := c.getLearned(); k.node != nil {
 		return k, nil
 	}
 	if _, err := c.NodeCapabilities(ctx); err != nil {
-		return known{}, err
+		return learned{}, err
 	}
-	return c.recall(), nil
+	return c.getLearned(), nil
 }

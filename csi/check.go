@@ -34,8 +34,8 @@ func mapSize(m map[string]string) int {
 	return n
 }
 
-// badID says what is wrong with an id a plugin answered.
-func badID(id string, limit int) string {
+// idFault says what is wrong with an id a plugin answered.
+func idFault(id string, limit int) string {
 	switch {
 	case id == "":
 		return "is empty"
@@ -45,16 +45,16 @@ func badID(id string, limit int) string {
 	return ""
 }
 
-// badContext says what is wrong with a context a plugin answered.
-func badContext(m map[string]string) string {
+// contextFault says what is wrong with a context a plugin answered.
+func contextFault(m map[string]string) string {
 	if n := mapSize(m); n > maxContext {
 		return fmt.Sprintf("holds %d bytes, at most %d are allowed", n, maxContext)
 	}
 	return ""
 }
 
-// badRange says what is wrong with a capacity range.
-func badRange(r structs.CSICapacityRange) string {
+// capacityFault says what is wrong with a capacity range.
+func capacityFault(r structs.CSICapacityRange) string {
 	switch {
 	case r.RequiredBytes < 0 || r.LimitBytes < 0:
 		return "is negative"
@@ -64,8 +64,8 @@ func badRange(r structs.CSICapacityRange) string {
 	return ""
 }
 
-// outside says how a size a plugin made misses the range asked for; 0 is "not known".
-func outside(size int64, r structs.CSICapacityRange) string {
+// rangeFault says how a size a plugin made misses the range asked for; 0 is "not known".
+func rangeFault(size int64, r structs.CSICapacityRange) string {
 	switch {
 	case size < 0:
 		return fmt.Sprintf("is negative: %d", size)
@@ -81,8 +81,8 @@ func outside(size int64, r structs.CSICapacityRange) string {
 	return ""
 }
 
-// badFlags says what is wrong with mount flags; they may hold secrets, so none is named.
-func badFlags(flags []string) string {
+// flagsFault says what is wrong with mount flags; they may hold secrets, so none is named.
+func flagsFault(flags []string) string {
 	n := 0
 	for _, f := range flags {
 		n += len(f)
@@ -93,9 +93,9 @@ func badFlags(flags []string) string {
 	return ""
 }
 
-// badObjectName says what is wrong with the name a volume or a snapshot is to have (CSI spec,
+// objectNameFault says what is wrong with the name a volume or a snapshot is to have (CSI spec,
 // CreateVolumeRequest.name).
-func badObjectName(name string) string {
+func objectNameFault(name string) string {
 	if name == "" {
 		return "is empty"
 	}
@@ -110,80 +110,80 @@ func badObjectName(name string) string {
 	return ""
 }
 
-// demand is one condition on a request: the field's name and what is wrong with it, "" if nothing.
-type demand struct{ field, fault string }
+// requirement is one condition on a request: the field's name and what is wrong with it, "" if nothing.
+type requirement struct{ field, fault string }
 
-// demands returns the first fault of a request.
-func (c *Client) demands(rpc string, list ...demand) error {
+// checkRequest returns the first fault of a request.
+func (c *Client) checkRequest(rpc string, list ...requirement) error {
 	for _, d := range list {
 		if d.fault != "" {
-			return c.refuse(rpc, d.field, d.fault)
+			return c.badRequest(rpc, d.field, d.fault)
 		}
 	}
 	return nil
 }
 
-// expects returns the first fault of an answer.
-func (c *Client) expects(rpc string, list ...demand) error {
+// checkResponse returns the first fault of an answer.
+func (c *Client) checkResponse(rpc string, list ...requirement) error {
 	for _, d := range list {
 		if d.fault != "" {
-			return c.nonsense(rpc, d.field, d.fault)
+			return c.badResponse(rpc, d.field, d.fault)
 		}
 	}
 	return nil
 }
 
-func given(field, value string) demand {
+func notEmpty(field, value string) requirement {
 	if value == "" {
-		return demand{field, "is empty"}
+		return requirement{field, "is empty"}
 	}
-	return demand{field, ""}
+	return requirement{field, ""}
 }
 
-func absolute(field, path string) demand {
+func absolutePath(field, path string) requirement {
 	if !filepath.IsAbs(path) {
-		return demand{field, strconv.Quote(path) + " is not an absolute path"}
+		return requirement{field, strconv.Quote(path) + " is not an absolute path"}
 	}
-	return demand{field, ""}
+	return requirement{field, ""}
 }
 
-// short is a condition on a string of any length that a plugin answered.
-func short(field, text string, limit int) demand {
+// atMostBytes is a condition on a string of any length that a plugin answered.
+func atMostBytes(field, text string, limit int) requirement {
 	if len(text) > limit {
-		return demand{field, fmt.Sprintf("is %d bytes long, at most %d are allowed", len(text), limit)}
+		return requirement{field, fmt.Sprintf("is %d bytes long, at most %d are allowed", len(text), limit)}
 	}
-	return demand{field, ""}
+	return requirement{field, ""}
 }
 
-// badPlaces says what is wrong with the topologies of a volume that a plugin answered.
-func badPlaces(ts []*spec.Topology) string {
+// topologiesFault says what is wrong with the topologies of a volume that a plugin answered.
+func topologiesFault(ts []*spec.Topology) string {
 	if len(ts) > maxPlaces {
 		return fmt.Sprintf("names %d places, at most %d are allowed", len(ts), maxPlaces)
 	}
 	for _, t := range ts {
-		if fault := badSegments(t.GetSegments()); fault != "" {
+		if fault := segmentsFault(t.GetSegments()); fault != "" {
 			return fault
 		}
 	}
 	return ""
 }
 
-func small(field string, m map[string]string) demand {
+func smallMap(field string, m map[string]string) requirement {
 	if n := mapSize(m); n > maxMap {
-		return demand{field, fmt.Sprintf("hold %d bytes, at most %d are allowed", n, maxMap)}
+		return requirement{field, fmt.Sprintf("hold %d bytes, at most %d are allowed", n, maxMap)}
 	}
-	return demand{field, ""}
+	return requirement{field, ""}
 }
 
-func notNegative(field string, n int64) demand {
+func notNegative(field string, n int64) requirement {
 	if n < 0 {
-		return demand{field, fmt.Sprintf("is negative: %d", n)}
+		return requirement{field, fmt.Sprintf("is negative: %d", n)}
 	}
-	return demand{field, ""}
+	return requirement{field, ""}
 }
 
-// badSegments says what is wrong with a topology a plugin answered.
-func badSegments(m map[string]string) string {
+// segmentsFault says what is wrong with a topology a plugin answered.
+func segmentsFault(m map[string]string) string {
 	if n := mapSize(m); n > maxTopologies {
 		return fmt.Sprintf("holds %d bytes, at most %d are allowed", n, maxTopologies)
 	}

@@ -53,11 +53,11 @@ type Client struct {
 
 	mu    sync.Mutex
 	name  string // the plugin's ID in the cluster, else the name it gave itself
-	known known
+	known learned
 }
 
-// known is what the plugin last announced; nil is not asked yet.
-type known struct {
+// learned is what the plugin last announced; nil is not asked yet.
+type learned struct {
 	plugin     *PluginCapabilities
 	controller *structs.CSIControllerInfo
 	node       *structs.CSINodeInfo
@@ -134,8 +134,8 @@ func (c *Client) Close() error { return c.conn.Close() }
 // other end, so another number says that the plugin may be another process.
 func (c *Client) Connections() uint64 { return c.connections.Load() }
 
-// title is how errors name the plugin.
-func (c *Client) title() string {
+// pluginTitle is how errors name the plugin.
+func (c *Client) pluginTitle() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.name != "" {
@@ -179,7 +179,7 @@ func call[Req, Resp any](
 	c.metrics(rpc, codeName(err), took)
 	c.logger.Trace("csi call", "rpc", rpc, "code", codeName(err), "took", took)
 	if err != nil {
-		return nil, c.failed(rpc, err, to.Addr == nil, secretsOf(req))
+		return nil, c.classify(rpc, err, to.Addr == nil, secretsOf(req))
 	}
 	return resp, nil
 }

@@ -20,12 +20,12 @@ func (c *Client) CreateVolume(
 		return nil, err
 	}
 	caps, fault := capabilities(req.Capabilities, req.MountOptions, has.SupportsSingleNodeMultiWriter)
-	err = c.demands(rpc,
-		demand{"name", badObjectName(req.Name)},
-		demand{"capacity_range", badRange(req.Capacity)},
-		demand{"volume_capabilities", fault},
-		demand{"volume_content_source", badSource(req, has)},
-		small("parameters", req.Parameters))
+	err = c.checkRequest(rpc,
+		requirement{"name", objectNameFault(req.Name)},
+		requirement{"capacity_range", capacityFault(req.Capacity)},
+		requirement{"volume_capabilities", fault},
+		requirement{"volume_content_source", sourceFault(req, has)},
+		smallMap("parameters", req.Parameters))
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (c *Client) CreateVolume(
 		Parameters: req.Parameters, Secrets: req.Secrets,
 		VolumeContentSource: toSource(req.CloneID, req.SnapshotID),
 	}
-	msg.AccessibilityRequirements, err = c.requirement(ctx, req.Topologies)
+	msg.AccessibilityRequirements, err = c.topologyRequirement(ctx, req.Topologies)
 	if err != nil {
 		return nil, err
 	}
@@ -42,18 +42,18 @@ func (c *Client) CreateVolume(
 	if err != nil {
 		return nil, err
 	}
-	return c.created(rpc, resp.GetVolume(), req.Capacity)
+	return c.checkCreated(rpc, resp.GetVolume(), req.Capacity)
 }
 
-// created checks and reads the volume of an answer.
-func (c *Client) created(
+// checkCreated checks and reads the volume of an answer.
+func (c *Client) checkCreated(
 	rpc string, v *spec.Volume, asked structs.CSICapacityRange,
 ) (*structs.ClientCSICreateResponse, error) {
-	err := c.expects(rpc,
-		demand{"volume", missing(v == nil)},
-		demand{"volume.volume_id", badID(v.GetVolumeId(), maxID)},
-		demand{"volume.volume_context", badContext(v.GetVolumeContext())},
-		demand{"volume.accessible_topology", badPlaces(v.GetAccessibleTopology())})
+	err := c.checkResponse(rpc,
+		requirement{"volume", missingFault(v == nil)},
+		requirement{"volume.volume_id", idFault(v.GetVolumeId(), maxID)},
+		requirement{"volume.volume_context", contextFault(v.GetVolumeContext())},
+		requirement{"volume.accessible_topology", topologiesFault(v.GetAccessibleTopology())})
 	if err != nil {
 		return nil, err
 	}
@@ -61,18 +61,19 @@ func (c *Client) created(
 		ExternalID: v.GetVolumeId(), Capacity: v.GetCapacityBytes(), Context: v.GetVolumeContext(),
 		Topologies: fromTopologies(v.GetAccessibleTopology()),
 	}
-	return resp, c.expects(rpc, demand{"volume.capacity_bytes", outside(v.GetCapacityBytes(), asked)})
+	return resp, c.checkResponse(rpc,
+		requirement{"volume.capacity_bytes", rangeFault(v.GetCapacityBytes(), asked)})
 }
 
-func missing(is bool) string {
+func missingFault(is bool) string {
 	if is {
 		return "is missing"
 	}
 	return ""
 }
 
-// badSource says why a volume cannot be made from a source.
-func badSource(req *structs.ClientCSICreateRequest, has *structs.CSIControllerInfo) string {
+// sourceFault says why a volume cannot be made from a source.
+func sourceFault(req *structs.ClientCSICreateRequest, has *structs.CSIControllerInfo) string {
 	switch {
 	case req.CloneID != "" && req.SnapshotID != "":
 		return "both a volume and a snapshot are given"
@@ -84,8 +85,8 @@ func badSource(req *structs.ClientCSICreateRequest, has *structs.CSIControllerIn
 	return ""
 }
 
-// requirement is the topology to send: none to a plugin that knows no topology.
-func (c *Client) requirement(
+// topologyRequirement is the topology to send: none to a plugin that knows no topology.
+func (c *Client) topologyRequirement(
 	ctx context.Context, r *structs.CSITopologyRequest,
 ) (*spec.TopologyRequirement, error) {
 	req := toRequirement(r)
@@ -102,7 +103,7 @@ func (c *Client) requirement(
 // DeleteVolume deletes a volume; one that does not exist is deleted already.
 func (c *Client) DeleteVolume(ctx context.Context, req *structs.ClientCSIDeleteRequest) error {
 	const rpc = "DeleteVolume"
-	if err := c.demands(rpc, given("volume_id", req.ExternalID)); err != nil {
+	if err := c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID)); err != nil {
 		return err
 	}
 	_, err := call(ctx, c, rpc, c.controller.DeleteVolume,
@@ -120,10 +121,10 @@ func (c *Client) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
-	u := use{req.AccessMode, req.AttachmentMode, req.MountOptions, ""}
+	u := capabilityUse{req.AccessMode, req.AttachmentMode, req.MountOptions, ""}
 	cap, fault := u.capability(has.SupportsSingleNodeMultiWriter)
-	err = c.demands(rpc, given("volume_id", req.ExternalID), given("node_id", req.ExternalNodeID),
-		demand{"volume_capability", fault})
+	err = c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID), notEmpty("node_id", req.ExternalNodeID),
+		requirement{"volume_capability", fault})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func (c *Client) ControllerPublishVolume(
 	if err != nil {
 		return nil, err
 	}
-	err = c.expects(rpc, demand{"publish_context", badContext(resp.GetPublishContext())})
+	err = c.checkResponse(rpc, requirement{"publish_context", contextFault(resp.GetPublishContext())})
 	return &structs.ClientCSIAttachResponse{PublishContext: resp.GetPublishContext()}, err
 }
 
@@ -143,7 +144,7 @@ func (c *Client) ControllerPublishVolume(
 // name means all nodes.
 func (c *Client) ControllerUnpublishVolume(ctx context.Context, req *structs.ClientCSIDetachRequest) error {
 	const rpc = "ControllerUnpublishVolume"
-	err := c.demands(rpc, given("volume_id", req.ExternalID), given("node_id", req.ExternalNodeID))
+	err := c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID), notEmpty("node_id", req.ExternalNodeID))
 	if err != nil {
 		return err
 	}
@@ -163,8 +164,8 @@ func (c *Client) ValidateVolumeCapabilities(
 		return err
 	}
 	caps, fault := capabilities(req.Capabilities, req.MountOptions, has.SupportsSingleNodeMultiWriter)
-	err = c.demands(rpc, given("volume_id", req.ExternalID), demand{"volume_capabilities", fault},
-		small("parameters", req.Parameters))
+	err = c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID), requirement{"volume_capabilities", fault},
+		smallMap("parameters", req.Parameters))
 	if err != nil {
 		return err
 	}
@@ -174,15 +175,15 @@ func (c *Client) ValidateVolumeCapabilities(
 	if err != nil {
 		return err
 	}
-	if why := unconfirmed(msg, resp); why != "" {
+	if why := unconfirmedPart(msg, resp); why != "" {
 		return structs.Errorf(structs.KindInvalid, "%s: %s: volume %q cannot be used as asked: %s",
-			c.title(), rpc, req.ExternalID, clean(why, req.Secrets))
+			c.pluginTitle(), rpc, req.ExternalID, sanitize(why, req.Secrets))
 	}
 	return nil
 }
 
-// unconfirmed says what of a request a plugin did not confirm.
-func unconfirmed(
+// unconfirmedPart says what of a request a plugin did not confirm.
+func unconfirmedPart(
 	req *spec.ValidateVolumeCapabilitiesRequest, resp *spec.ValidateVolumeCapabilitiesResponse,
 ) string {
 	if resp.GetConfirmed() == nil {
@@ -234,12 +235,12 @@ func (c *Client) ControllerExpandVolume(
 	}
 	fault := ""
 	if req.Capability != nil {
-		u := use{req.Capability.AccessMode, req.Capability.AttachmentMode, nil, ""}
+		u := capabilityUse{req.Capability.AccessMode, req.Capability.AttachmentMode, nil, ""}
 		msg.VolumeCapability, fault = u.capability(has.SupportsSingleNodeMultiWriter)
 	}
-	err = c.demands(rpc, given("volume_id", req.ExternalID), demand{"volume_capability", fault},
-		demand{"capacity_range", badRange(req.Capacity)},
-		demand{"capacity_range", missing(msg.CapacityRange == nil)})
+	err = c.checkRequest(rpc, notEmpty("volume_id", req.ExternalID), requirement{"volume_capability", fault},
+		requirement{"capacity_range", capacityFault(req.Capacity)},
+		requirement{"capacity_range", missingFault(msg.CapacityRange == nil)})
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +249,7 @@ func (c *Client) ControllerExpandVolume(
 		return nil, err
 	}
 	atLeast := structs.CSICapacityRange{RequiredBytes: req.Capacity.RequiredBytes}
-	err = c.expects(rpc, demand{"capacity_bytes", outside(resp.GetCapacityBytes(), atLeast)})
+	err = c.checkResponse(rpc, requirement{"capacity_bytes", rangeFault(resp.GetCapacityBytes(), atLeast)})
 	return &structs.ClientCSIExpandResponse{
 		Capacity:              resp.GetCapacityBytes(),
 		NodeExpansionRequired: resp.GetNodeExpansionRequired(),

@@ -53,8 +53,8 @@ func toMode(mode structs.CSIAccessMode, fine bool) (spec.VolumeCapability_Access
 	return spec.VolumeCapability_AccessMode_UNKNOWN, false
 }
 
-// use is one way a volume is to be used, before it is known how the plugin names it.
-type use struct {
+// capabilityUse is one way a volume is to be used, before it is known how the plugin names it.
+type capabilityUse struct {
 	access     structs.CSIAccessMode
 	attachment structs.CSIAttachmentMode
 	options    *structs.CSIMountOptions
@@ -62,7 +62,7 @@ type use struct {
 }
 
 // capability renders a use; fault says why it cannot.
-func (u use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
+func (u capabilityUse) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 	mode, ok := toMode(u.access, fine)
 	if !ok {
 		return nil, "no access mode " + strconv.Quote(string(u.access))
@@ -81,7 +81,7 @@ func (u use) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 		mount.FsType, mount.MountFlags = u.options.FSType, u.options.MountFlags
 	}
 	cap.AccessType = &spec.VolumeCapability_Mount{Mount: mount}
-	return cap, badFlags(mount.MountFlags)
+	return cap, flagsFault(mount.MountFlags)
 }
 
 // capabilities renders the uses a volume is made for.
@@ -92,7 +92,7 @@ func capabilities(
 		if l == nil {
 			continue
 		}
-		cap, fault := use{l.AccessMode, l.AttachmentMode, options, ""}.capability(fine)
+		cap, fault := capabilityUse{l.AccessMode, l.AttachmentMode, options, ""}.capability(fine)
 		if fault != "" {
 			return nil, fault
 		}

@@ -21,10 +21,10 @@ var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unava
 
 // callError is the root of the errors of this package: what is known beyond kind and text.
 type callError struct {
-	code     codes.Code // OK: the plugin answered, but nonsense
-	nonsense bool
-	unsent   bool // no connection: the plugin has not seen the call
-	text     string
+	code      codes.Code // OK: the plugin answered, but nonsense
+	malformed bool
+	unsent    bool // no connection: the plugin has not seen the call
+	text      string
 }
 
 func (e *callError) Error() string { return e.text }
@@ -33,7 +33,7 @@ func (e *callError) Error() string { return e.text }
 // refused: an answer that made no sense, a request that was never sent, an error from elsewhere.
 func Code(err error) string {
 	var e *callError
-	if !errors.As(err, &e) || e.nonsense {
+	if !errors.As(err, &e) || e.malformed {
 		return ""
 	}
 	return e.code.String()
@@ -56,22 +56,22 @@ func Final(err error) bool {
 	if !errors.As(err, &e) {
 		return structs.KindOf(err).Final()
 	}
-	return !e.nonsense && !slices.Contains(uncertain, e.code)
+	return !e.malformed && !slices.Contains(uncertain, e.code)
 }
 
 // codeName is the label of a call's outcome for metrics.
 func codeName(err error) string { return status.Code(err).String() }
 
-// failed classifies what a call returned.
-func (c *Client) failed(rpc string, err error, unsent bool, secrets map[string]string) error {
+// classify classifies what a call returned.
+func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string]string) error {
 	st := status.Convert(err)
-	text := clean(st.Message(), secrets)
+	text := sanitize(st.Message(), secrets)
 	if text == "" {
 		text = "no message"
 	}
 	root := &callError{code: st.Code(), text: text, unsent: unsent}
 	kind := structs.KindFromGRPC(uint32(st.Code()))
-	refused := structs.Errorf(kind, "%s: %s: %s: %w", c.title(), rpc, st.Code(), root)
+	refused := structs.Errorf(kind, "%s: %s: %s: %w", c.pluginTitle(), rpc, st.Code(), root)
 	var e *structs.Error
 	if errors.As(refused, &e) {
 		e.Code = st.Code().String()
@@ -79,20 +79,20 @@ func (c *Client) failed(rpc string, err error, unsent bool, secrets map[string]s
 	return refused
 }
 
-// nonsense reports an answer that breaks the specification.
-func (c *Client) nonsense(rpc, field, fault string) error {
-	root := &callError{nonsense: true, text: fault}
-	return structs.Errorf(structs.KindInternal, "%s: %s: the answer's %s: %w", c.title(), rpc, field, root)
+// badResponse reports an answer that breaks the specification.
+func (c *Client) badResponse(rpc, field, fault string) error {
+	root := &callError{malformed: true, text: fault}
+	return structs.Errorf(structs.KindInternal, "%s: %s: the answer's %s: %w", c.pluginTitle(), rpc, field, root)
 }
 
-// refuse reports a request that is not sent because the specification forbids it.
-func (c *Client) refuse(rpc, field, fault string) error {
-	return structs.Errorf(structs.KindInvalid, "%s: %s not called: %s: %s", c.title(), rpc, field, fault)
+// badRequest reports a request that is not sent because the specification forbids it.
+func (c *Client) badRequest(rpc, field, fault string) error {
+	return structs.Errorf(structs.KindInvalid, "%s: %s not called: %s: %s", c.pluginTitle(), rpc, field, fault)
 }
 
-// clean makes a plugin's words fit for a log or a screen: without secrets and control characters, and of
+// sanitize makes a plugin's words fit for a log or a screen: without secrets and control characters, and of
 // bounded length.
-func clean(text string, secrets map[string]string) string {
+func sanitize(text string, secrets map[string]string) string {
 	for _, v := range longestFirst(secrets) {
 		text = strings.ReplaceAll(text, v, "[redacted]")
 	}

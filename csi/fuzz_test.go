@@ -28,14 +28,14 @@ func FuzzAnswers(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var create spec.CreateVolumeResponse
 		if proto.Unmarshal(b, &create) == nil {
-			if r, err := c.created("CreateVolume", create.GetVolume(), structs.CSICapacityRange{RequiredBytes: 1}); err == nil && r.ExternalID == "" {
+			if r, err := c.checkCreated("CreateVolume", create.GetVolume(), structs.CSICapacityRange{RequiredBytes: 1}); err == nil && r.ExternalID == "" {
 				t.Fatal("a volume without an id")
 			}
 		}
 		var list spec.ListVolumesResponse
 		if proto.Unmarshal(b, &list) == nil {
 			for i, e := range list.GetEntries() {
-				if s, err := c.listed("ListVolumes", i, e, &structs.CSIControllerInfo{}); err == nil && s.CapacityBytes < 0 {
+				if s, err := c.listedVolume("ListVolumes", i, e, &structs.CSIControllerInfo{}); err == nil && s.CapacityBytes < 0 {
 					t.Fatal("a negative size")
 				}
 			}
@@ -46,7 +46,7 @@ func FuzzAnswers(f *testing.F) {
 				t.Fatal("a snapshot without an id")
 			}
 		}
-		if !utf8.ValidString(clean(string(b), map[string]string{"k": string(b)})) {
+		if !utf8.ValidString(sanitize(string(b), map[string]string{"k": string(b)})) {
 			t.Fatal("an error text that is no UTF-8")
 		}
 	})

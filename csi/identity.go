@@ -81,11 +81,11 @@ func (c *Client) PluginInfo(ctx context.Context) (*PluginInfo, error) {
 		return nil, err
 	}
 	name := resp.GetName()
-	if fault := badName(name); fault != "" {
-		return nil, c.nonsense(rpc, "name", fault)
+	if fault := pluginNameFault(name); fault != "" {
+		return nil, c.badResponse(rpc, "name", fault)
 	}
-	err = c.expects(rpc, demand{"vendor_version", badID(resp.GetVendorVersion(), maxID)},
-		demand{"manifest", badContext(resp.GetManifest())})
+	err = c.checkResponse(rpc, requirement{"vendor_version", idFault(resp.GetVendorVersion(), maxID)},
+		requirement{"manifest", contextFault(resp.GetManifest())})
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (c *Client) PluginInfo(ctx context.Context) (*PluginInfo, error) {
 	return &PluginInfo{Name: name, Version: resp.GetVendorVersion(), Manifest: resp.GetManifest()}, nil
 }
 
-func badName(name string) string {
+func pluginNameFault(name string) string {
 	odd := func(r rune) bool { return r <= ' ' || r > '~' }
 	switch {
 	case name == "":
@@ -119,29 +119,29 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 	}
 	caps := &PluginCapabilities{}
 	for _, p := range resp.GetCapabilities() {
-		note(caps, pluginServices, p.GetService().GetType())
-		note(caps, pluginExpansion, p.GetVolumeExpansion().GetType())
+		logUnknown(caps, pluginServices, p.GetService().GetType())
+		logUnknown(caps, pluginExpansion, p.GetVolumeExpansion().GetType())
 	}
-	c.remember(func(k *known) { k.plugin = caps })
+	c.setLearned(func(k *learned) { k.plugin = caps })
 	answer := *caps
 	return &answer, nil
 }
 
-// note sets what a capability stands for. Real plugins announce UNKNOWN, values of later
+// logUnknown sets what a capability stands for. Real plugins announce UNKNOWN, values of later
 // specifications, and one value twice: all of that is harmless.
-func note[T comparable, C any](caps *C, table map[T]func(*C), value T) {
+func logUnknown[T comparable, C any](caps *C, table map[T]func(*C), value T) {
 	if set, ok := table[value]; ok {
 		set(caps)
 	}
 }
 
-func (c *Client) remember(set func(*known)) {
+func (c *Client) setLearned(set func(*learned)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	set(&c.known)
 }
 
-func (c *Client) recall() known {
+func (c *Client) getLearned() learned {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.known
@@ -149,7 +149,7 @@ func (c *Client) recall() known {
 
 // hasTopology tells whether topology may be sent, asking the plugin if it was not asked before.
 func (c *Client) hasTopology(ctx context.Context) (bool, error) {
-	if k := c.recall(); k.plugin != nil {
+	if k := c.getLearned(); k.plugin != nil {
 		return k.plugin.Topology, nil
 	}
 	caps, err := c.PluginCapabilities(ctx)

@@ -16,7 +16,7 @@ func (c *Client) ListVolumes(
 	ctx context.Context, req *structs.ClientCSIListRequest,
 ) (*structs.ClientCSIListResponse, error) {
 	const rpc = "ListVolumes"
-	if err := c.demands(rpc, notNegative("max_entries", int64(req.MaxEntries))); err != nil {
+	if err := c.checkRequest(rpc, notNegative("max_entries", int64(req.MaxEntries))); err != nil {
 		return nil, err
 	}
 	has, err := c.controllerHas(ctx)
@@ -28,15 +28,15 @@ func (c *Client) ListVolumes(
 	if err != nil {
 		return nil, err
 	}
-	if err := c.expects(rpc, short("next_token", resp.GetNextToken(), maxToken)); err != nil {
+	if err := c.checkResponse(rpc, atMostBytes("next_token", resp.GetNextToken(), maxToken)); err != nil {
 		return nil, err
 	}
 	page := &structs.ClientCSIListResponse{NextToken: resp.GetNextToken()}
 	if page.NextToken != "" && page.NextToken == req.StartingToken {
-		return nil, c.nonsense(rpc, "next_token", "is the starting token again")
+		return nil, c.badResponse(rpc, "next_token", "is the starting token again")
 	}
 	for i, e := range resp.GetEntries() {
-		stub, err := c.listed(rpc, i, e, has)
+		stub, err := c.listedVolume(rpc, i, e, has)
 		if err != nil {
 			return nil, err
 		}
@@ -45,18 +45,18 @@ func (c *Client) ListVolumes(
 	return page, nil
 }
 
-func (c *Client) listed(
+func (c *Client) listedVolume(
 	rpc string, i int, e *spec.ListVolumesResponse_Entry, has *structs.CSIControllerInfo,
 ) (*structs.CSIVolumeExternalStub, error) {
 	v, at := e.GetVolume(), fmt.Sprintf("entries[%d].volume", i)
 	from := v.GetContentSource()
 	clone, snapshot := from.GetVolume().GetVolumeId(), from.GetSnapshot().GetSnapshotId()
-	err := c.expects(rpc,
-		demand{at, missing(v == nil)},
-		demand{at + ".volume_id", badID(v.GetVolumeId(), maxID)},
+	err := c.checkResponse(rpc,
+		requirement{at, missingFault(v == nil)},
+		requirement{at + ".volume_id", idFault(v.GetVolumeId(), maxID)},
 		notNegative(at+".capacity_bytes", v.GetCapacityBytes()),
-		demand{at + ".volume_context", badContext(v.GetVolumeContext())},
-		short(at+".content_source", clone+snapshot, maxID))
+		requirement{at + ".volume_context", contextFault(v.GetVolumeContext())},
+		atMostBytes(at+".content_source", clone+snapshot, maxID))
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +66,8 @@ func (c *Client) listed(
 	}
 	if has.SupportsListVolumesAttachedNodes && e.GetStatus() != nil {
 		for _, node := range e.GetStatus().GetPublishedNodeIds() {
-			err := c.expects(rpc,
-				short(fmt.Sprintf("entries[%d].status.published_node_ids", i), node, structs.MaxCSINodeID))
+			err := c.checkResponse(rpc,
+				atMostBytes(fmt.Sprintf("entries[%d].status.published_node_ids", i), node, structs.MaxCSINodeID))
 			if err != nil {
 				return nil, err
 			}
@@ -104,7 +104,7 @@ func (c *Client) GetCapacity(ctx context.Context, req *CapacityRequest) (*Capaci
 	if len(req.Capabilities) > 0 {
 		caps, fault := capabilities(req.Capabilities, req.MountOptions, has.SupportsSingleNodeMultiWriter)
 		if fault != "" {
-			return nil, c.refuse(rpc, "volume_capabilities", fault)
+			return nil, c.badRequest(rpc, "volume_capabilities", fault)
 		}
 		msg.VolumeCapabilities = caps
 	}
@@ -124,7 +124,7 @@ func (c *Client) GetCapacity(ctx context.Context, req *CapacityRequest) (*Capaci
 	room := &Capacity{
 		resp.GetAvailableCapacity(), resp.GetMaximumVolumeSize().GetValue(), resp.GetMinimumVolumeSize().GetValue(),
 	}
-	err = c.expects(rpc, notNegative("available_capacity", room.Available),
+	err = c.checkResponse(rpc, notNegative("available_capacity", room.Available),
 		notNegative("maximum_volume_size", room.MaxVolume), notNegative("minimum_volume_size", room.MinVolume))
 	if err != nil {
 		return nil, err

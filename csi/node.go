@@ -48,7 +48,8 @@ func (c *Client) capability(
 	if !has.node.SupportsMountGroup {
 		u.MountGroup = ""
 	}
-	cap, fault = use{u.AccessMode, u.AttachmentMode, u.MountOptions, u.MountGroup}.capability(has.nodeSingle)
+	use := capabilityUse{u.AccessMode, u.AttachmentMode, u.MountOptions, u.MountGroup}
+	cap, fault = use.capability(has.nodeSingle)
 	return cap, fault, nil
 }
 
@@ -60,8 +61,9 @@ func (c *Client) NodeStageVolume(ctx context.Context, req *StageRequest) error {
 	if err != nil {
 		return err
 	}
-	err = c.demands(rpc, given("volume_id", req.VolumeID), absolute("staging_target_path", req.StagingPath),
-		demand{"volume_capability", fault})
+	err = c.checkRequest(rpc,
+		notEmpty("volume_id", req.VolumeID), absolutePath("staging_target_path", req.StagingPath),
+		requirement{"volume_capability", fault})
 	if err != nil {
 		return err
 	}
@@ -74,7 +76,7 @@ func (c *Client) NodeStageVolume(ctx context.Context, req *StageRequest) error {
 // NodeUnstageVolume undoes NodeStageVolume. Not-found means that the plugin does not know the volume.
 func (c *Client) NodeUnstageVolume(ctx context.Context, volumeID, stagingPath string) error {
 	const rpc = "NodeUnstageVolume"
-	err := c.demands(rpc, given("volume_id", volumeID), absolute("staging_target_path", stagingPath))
+	err := c.checkRequest(rpc, notEmpty("volume_id", volumeID), absolutePath("staging_target_path", stagingPath))
 	if err != nil {
 		return err
 	}
@@ -90,8 +92,8 @@ func (c *Client) NodePublishVolume(ctx context.Context, req *PublishRequest) err
 	if err != nil {
 		return err
 	}
-	err = c.demands(rpc, given("volume_id", req.VolumeID), absolute("target_path", req.TargetPath),
-		optionalPath("staging_target_path", req.StagingPath), demand{"volume_capability", fault})
+	err = c.checkRequest(rpc, notEmpty("volume_id", req.VolumeID), absolutePath("target_path", req.TargetPath),
+		optionalPath("staging_target_path", req.StagingPath), requirement{"volume_capability", fault})
 	if err != nil {
 		return err
 	}
@@ -102,20 +104,21 @@ func (c *Client) NodePublishVolume(ctx context.Context, req *PublishRequest) err
 	return err
 }
 
-func optionalPath(field, path string) demand {
+func optionalPath(field, path string) requirement {
 	if path == "" {
-		return demand{field, ""}
+		return requirement{field, ""}
 	}
-	return absolute(field, path)
+	return absolutePath(field, path)
 }
 
 // NodeUnpublishVolume undoes NodePublishVolume; the plugin removes the target path (not all do).
 func (c *Client) NodeUnpublishVolume(ctx context.Context, volumeID, targetPath string) error {
 	const rpc = "NodeUnpublishVolume"
-	if err := c.demands(rpc, given("volume_id", volumeID), absolute("target_path", targetPath)); err != nil {
+	err := c.checkRequest(rpc, notEmpty("volume_id", volumeID), absolutePath("target_path", targetPath))
+	if err != nil {
 		return err
 	}
-	_, err := call(ctx, c, rpc, c.node.NodeUnpublishVolume,
+	_, err = call(ctx, c, rpc, c.node.NodeUnpublishVolume,
 		&spec.NodeUnpublishVolumeRequest{VolumeId: volumeID, TargetPath: targetPath})
 	return err
 }
@@ -136,7 +139,7 @@ type StatsRequest struct {
 // NodeGetVolumeStats asks how full a volume is.
 func (c *Client) NodeGetVolumeStats(ctx context.Context, req *StatsRequest) (*VolumeStats, error) {
 	const rpc = "NodeGetVolumeStats"
-	err := c.demands(rpc, given("volume_id", req.VolumeID), absolute("volume_path", req.VolumePath),
+	err := c.checkRequest(rpc, notEmpty("volume_id", req.VolumeID), absolutePath("volume_path", req.VolumePath),
 		optionalPath("staging_target_path", req.StagingPath))
 	if err != nil {
 		return nil, err
@@ -156,7 +159,7 @@ func (c *Client) NodeGetVolumeStats(ctx context.Context, req *StatsRequest) (*Vo
 }
 
 func (c *Client) addUsage(rpc string, stats *VolumeStats, u *spec.VolumeUsage) error {
-	err := c.expects(rpc, notNegative("usage.total", u.GetTotal()),
+	err := c.checkResponse(rpc, notNegative("usage.total", u.GetTotal()),
 		notNegative("usage.used", u.GetUsed()), notNegative("usage.available", u.GetAvailable()))
 	if err != nil {
 		return err
@@ -193,9 +196,9 @@ func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (
 	if err != nil {
 		return 0, err
 	}
-	err = c.demands(rpc, given("volume_id", req.VolumeID), absolute("volume_path", req.VolumePath),
+	err = c.checkRequest(rpc, notEmpty("volume_id", req.VolumeID), absolutePath("volume_path", req.VolumePath),
 		optionalPath("staging_target_path", req.StagingPath),
-		demand{"capacity_range", badRange(req.Capacity)}, demand{"volume_capability", fault})
+		requirement{"capacity_range", capacityFault(req.Capacity)}, requirement{"volume_capability", fault})
 	if err != nil {
 		return 0, err
 	}
@@ -206,5 +209,5 @@ func (c *Client) NodeExpandVolume(ctx context.Context, req *NodeExpandRequest) (
 		return 0, err
 	}
 	return resp.GetCapacityBytes(),
-		c.expects(rpc, demand{"capacity_bytes", outside(resp.GetCapacityBytes(), req.Capacity)})
+		c.checkResponse(rpc, requirement{"capacity_bytes", rangeFault(resp.GetCapacityBytes(), req.Capacity)})
 }

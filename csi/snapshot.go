@@ -34,8 +34,9 @@ type Snapshot struct {
 // CreateSnapshot cuts a snapshot, or finds it again by its name.
 func (c *Client) CreateSnapshot(ctx context.Context, req *SnapshotRequest) (*Snapshot, error) {
 	const rpc = "CreateSnapshot"
-	err := c.demands(rpc, given("source_volume_id", req.SourceID), demand{"name", badObjectName(req.Name)},
-		small("parameters", req.Parameters))
+	err := c.checkRequest(rpc,
+		notEmpty("source_volume_id", req.SourceID), requirement{"name", objectNameFault(req.Name)},
+		smallMap("parameters", req.Parameters))
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func (c *Client) CreateSnapshot(ctx context.Context, req *SnapshotRequest) (*Sna
 // DeleteSnapshot deletes a snapshot; one that does not exist is deleted already.
 func (c *Client) DeleteSnapshot(ctx context.Context, id string, secrets structs.Secrets) error {
 	const rpc = "DeleteSnapshot"
-	if err := c.demands(rpc, given("snapshot_id", id)); err != nil {
+	if err := c.checkRequest(rpc, notEmpty("snapshot_id", id)); err != nil {
 		return err
 	}
 	req := &spec.DeleteSnapshotRequest{SnapshotId: id, Secrets: secrets}
@@ -72,7 +73,7 @@ func (c *Client) ListSnapshots(
 	ctx context.Context, req *SnapshotListRequest,
 ) (list []*Snapshot, next string, err error) {
 	const rpc = "ListSnapshots"
-	if err := c.demands(rpc, notNegative("max_entries", int64(req.MaxEntries))); err != nil {
+	if err := c.checkRequest(rpc, notNegative("max_entries", int64(req.MaxEntries))); err != nil {
 		return nil, "", err
 	}
 	resp, err := call(ctx, c, rpc, c.controller.ListSnapshots, &spec.ListSnapshotsRequest{
@@ -81,11 +82,11 @@ func (c *Client) ListSnapshots(
 	if err != nil {
 		return nil, "", err
 	}
-	if err := c.expects(rpc, short("next_token", resp.GetNextToken(), maxToken)); err != nil {
+	if err := c.checkResponse(rpc, atMostBytes("next_token", resp.GetNextToken(), maxToken)); err != nil {
 		return nil, "", err
 	}
 	if t := resp.GetNextToken(); t != "" && t == req.StartingToken {
-		return nil, "", c.nonsense(rpc, "next_token", "is the starting token again")
+		return nil, "", c.badResponse(rpc, "next_token", "is the starting token again")
 	}
 	for i, e := range resp.GetEntries() {
 		s, err := c.snapshot(rpc, fmt.Sprintf("entries[%d].snapshot", i), e.GetSnapshot())
@@ -99,13 +100,13 @@ func (c *Client) ListSnapshots(
 
 // snapshot checks and reads a snapshot of an answer.
 func (c *Client) snapshot(rpc, at string, s *spec.Snapshot) (*Snapshot, error) {
-	err := c.expects(rpc,
-		demand{at, missing(s == nil)},
-		demand{at + ".snapshot_id", badID(s.GetSnapshotId(), maxID)},
-		demand{at + ".source_volume_id", badID(s.GetSourceVolumeId(), maxID)},
-		short(at+".group_snapshot_id", s.GetGroupSnapshotId(), maxID),
-		demand{at + ".accessible_topology", badPlaces(s.GetAccessibleTopology())},
-		demand{at + ".creation_time", missing(s.GetCreationTime() == nil)},
+	err := c.checkResponse(rpc,
+		requirement{at, missingFault(s == nil)},
+		requirement{at + ".snapshot_id", idFault(s.GetSnapshotId(), maxID)},
+		requirement{at + ".source_volume_id", idFault(s.GetSourceVolumeId(), maxID)},
+		atMostBytes(at+".group_snapshot_id", s.GetGroupSnapshotId(), maxID),
+		requirement{at + ".accessible_topology", topologiesFault(s.GetAccessibleTopology())},
+		requirement{at + ".creation_time", missingFault(s.GetCreationTime() == nil)},
 		notNegative(at+".size_bytes", s.GetSizeBytes()))
 	if err != nil {
 		return nil, err

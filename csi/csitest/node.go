@@ -41,7 +41,8 @@ func (s node) NodeStageVolume(
 	if err != nil {
 		return nil, err
 	}
-	if err := w.bind(filepath.Join(w.dir, req.GetVolumeId()), req.GetStagingTargetPath(), false); err != nil {
+	err = w.bindMount(filepath.Join(w.dir, req.GetVolumeId()), req.GetStagingTargetPath(), false)
+	if err != nil {
 		return nil, err
 	}
 	v.staged[req.GetStagingTargetPath()] = true
@@ -49,11 +50,11 @@ func (s node) NodeStageVolume(
 }
 
 // onNode finds a volume; a plugin that has only the node half takes any id for one that exists.
-func (w *world) onNode(id string) (*volume, error) {
+func (w *storage) onNode(id string) (*volume, error) {
 	if v := w.volumes[id]; v == nil && id != "" && !w.cfg.Controller {
-		return w.add(id, &spec.Volume{VolumeId: id}), nil
+		return w.addVolume(id, &spec.Volume{VolumeId: id}), nil
 	}
-	return w.find(id)
+	return w.findVolume(id)
 }
 
 func (s node) NodeUnstageVolume(
@@ -64,7 +65,7 @@ func (s node) NodeUnstageVolume(
 	if v := w.volumes[req.GetVolumeId()]; v != nil {
 		delete(v.staged, req.GetStagingTargetPath())
 	}
-	return &spec.NodeUnstageVolumeResponse{}, w.unbind(req.GetStagingTargetPath(), false)
+	return &spec.NodeUnstageVolumeResponse{}, w.unmount(req.GetStagingTargetPath(), false)
 }
 
 func (s node) NodePublishVolume(
@@ -83,7 +84,7 @@ func (s node) NodePublishVolume(
 		}
 		source = w.cfg.HostPath(st)
 	}
-	if err := w.bind(source, req.GetTargetPath(), req.GetReadonly()); err != nil {
+	if err := w.bindMount(source, req.GetTargetPath(), req.GetReadonly()); err != nil {
 		return nil, err
 	}
 	v.published[req.GetTargetPath()] = true
@@ -98,7 +99,7 @@ func (s node) NodeUnpublishVolume(
 	if v := w.volumes[req.GetVolumeId()]; v != nil {
 		delete(v.published, req.GetTargetPath())
 	}
-	return &spec.NodeUnpublishVolumeResponse{}, w.unbind(req.GetTargetPath(), true)
+	return &spec.NodeUnpublishVolumeResponse{}, w.unmount(req.GetTargetPath(), true)
 }
 
 func (s node) NodeGetVolumeStats(

@@ -61,7 +61,7 @@ type Plugin struct {
 	done chan struct{}
 
 	scripts scripts
-	world   *world
+	storage *storage
 }
 
 // Start runs a plugin until the test ends.
@@ -96,7 +96,7 @@ func New(cfg Config) (*Plugin, error) {
 	if cfg.SocketDir == "" {
 		cfg.SocketDir = dir
 	}
-	p := &Plugin{cfg: cfg, dir: dir, world: newWorld(cfg, dir)}
+	p := &Plugin{cfg: cfg, dir: dir, storage: newStorage(cfg, dir)}
 	p.scripts.init()
 	return p, nil
 }
@@ -165,7 +165,7 @@ func (p *Plugin) Restart() error {
 	if err != nil {
 		return err
 	}
-	p.scripts.mend()
+	p.scripts.renewBroken()
 	p.srv = grpc.NewServer(grpc.UnaryInterceptor(p.intercept), grpc.WaitForHandlers(true))
 	spec.RegisterIdentityServer(p.srv, identity{p: p})
 	if p.cfg.Controller {
@@ -186,7 +186,7 @@ func (p *Plugin) Restart() error {
 // Close stops the plugin and removes all it made, mounts included.
 func (p *Plugin) Close() {
 	p.Stop()
-	p.world.unmountAll()
+	p.storage.unmountAll()
 	_ = os.RemoveAll(p.dir)
 }
 
@@ -205,7 +205,7 @@ func (p *Plugin) intercept(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
 ) (any, error) {
 	rpc := filepath.Base(info.FullMethod)
-	script, err := p.scripts.enter(ctx, rpc, req)
+	script, err := p.scripts.recordCall(ctx, rpc, req)
 	if err != nil {
 		return nil, err
 	}

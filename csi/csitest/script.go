@@ -79,7 +79,7 @@ func (s *scripts) breakHung() {
 	close(s.broken)
 }
 
-func (s *scripts) mend() {
+func (s *scripts) renewBroken() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
@@ -89,8 +89,8 @@ func (s *scripts) mend() {
 	}
 }
 
-// enter records a call, lets it wait and fail as scripted, and returns the function that answers it.
-func (s *scripts) enter(ctx context.Context, rpc string, req any) (Func, error) {
+// recordCall records a call, lets it wait and fail as scripted, and returns the function that answers it.
+func (s *scripts) recordCall(ctx context.Context, rpc string, req any) (Func, error) {
 	s.mu.Lock()
 	msg, _ := req.(proto.Message)
 	s.calls = append(s.calls, Call{rpc, msg})

@@ -46,9 +46,9 @@ type controller struct {
 }
 
 // lock takes the storage for one call.
-func (p *Plugin) lock() (w *world, unlock func()) {
-	p.world.mu.Lock()
-	return p.world, p.world.mu.Unlock
+func (p *Plugin) lock() (w *storage, unlock func()) {
+	p.storage.mu.Lock()
+	return p.storage, p.storage.mu.Unlock
 }
 
 func (s controller) ControllerGetCapabilities(
@@ -68,7 +68,7 @@ func (s controller) CreateVolume(
 ) (*spec.CreateVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
-	v, err := w.create(req)
+	v, err := w.createVolume(req)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (s controller) DeleteVolume(
 ) (*spec.DeleteVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
-	return &spec.DeleteVolumeResponse{}, w.delete(req.GetVolumeId())
+	return &spec.DeleteVolumeResponse{}, w.deleteVolume(req.GetVolumeId())
 }
 
 func (s controller) ControllerPublishVolume(
@@ -88,7 +88,7 @@ func (s controller) ControllerPublishVolume(
 ) (*spec.ControllerPublishVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
-	v, err := w.find(req.GetVolumeId())
+	v, err := w.findVolume(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (s controller) ValidateVolumeCapabilities(
 ) (*spec.ValidateVolumeCapabilitiesResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
-	if _, err := w.find(req.GetVolumeId()); err != nil {
+	if _, err := w.findVolume(req.GetVolumeId()); err != nil {
 		return nil, err
 	}
 	return &spec.ValidateVolumeCapabilitiesResponse{
@@ -146,7 +146,7 @@ func (s controller) ListVolumes(
 ) (*spec.ListVolumesResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
-	ids, next, err := page(keys(w.volumes), req.GetStartingToken(), req.GetMaxEntries())
+	ids, next, err := pageOf(keys(w.volumes), req.GetStartingToken(), req.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func (s controller) ControllerExpandVolume(
 ) (*spec.ControllerExpandVolumeResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
-	v, err := w.find(req.GetVolumeId())
+	v, err := w.findVolume(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (s controller) CreateSnapshot(
 ) (*spec.CreateSnapshotResponse, error) {
 	w, unlock := s.p.lock()
 	defer unlock()
-	snap, err := w.snapshot(req)
+	snap, err := w.createSnapshot(req)
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (s controller) ListSnapshots(
 			ids = append(ids, id)
 		}
 	}
-	ids, next, err := page(ids, req.GetStartingToken(), req.GetMaxEntries())
+	ids, next, err := pageOf(ids, req.GetStartingToken(), req.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}

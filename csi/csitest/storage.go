@@ -24,8 +24,8 @@ import (
 // defaultSize is what a volume gets whose size is not asked for.
 const defaultSize = 1 << 20
 
-// world is the storage behind the plugin.
-type world struct {
+// storage is the storage behind the plugin.
+type storage struct {
 	mu        sync.Mutex
 	cfg       Config
 	dir       string
@@ -45,24 +45,24 @@ type volume struct {
 	published map[string]bool // target path
 }
 
-func newWorld(cfg Config, dir string) *world {
-	return &world{cfg: cfg, dir: dir, volumes: map[string]*volume{}, snapshots: map[string]*spec.Snapshot{},
+func newStorage(cfg Config, dir string) *storage {
+	return &storage{cfg: cfg, dir: dir, volumes: map[string]*volume{}, snapshots: map[string]*spec.Snapshot{},
 		snapNames: map[string]string{}}
 }
 
 // AddVolume makes a volume with a given id, as one that existed before.
 func (p *Plugin) AddVolume(id string, size int64) {
-	p.world.mu.Lock()
-	defer p.world.mu.Unlock()
-	p.world.add(id, &spec.Volume{VolumeId: id, CapacityBytes: size})
+	p.storage.mu.Lock()
+	defer p.storage.mu.Unlock()
+	p.storage.addVolume(id, &spec.Volume{VolumeId: id, CapacityBytes: size})
 }
 
 // Volume says where a volume is: the nodes it is attached to, its staging paths and its target paths, each
 // sorted. ok is false if there is no such volume.
 func (p *Plugin) Volume(id string) (attached, staged, published []string, ok bool) {
-	p.world.mu.Lock()
-	defer p.world.mu.Unlock()
-	v := p.world.volumes[id]
+	p.storage.mu.Lock()
+	defer p.storage.mu.Unlock()
+	v := p.storage.volumes[id]
 	if v == nil {
 		return nil, nil, nil, false
 	}
@@ -71,14 +71,14 @@ func (p *Plugin) Volume(id string) (attached, staged, published []string, ok boo
 
 // Volumes lists the ids of the volumes there are.
 func (p *Plugin) Volumes() []string {
-	p.world.mu.Lock()
-	defer p.world.mu.Unlock()
-	return keys(p.world.volumes)
+	p.storage.mu.Lock()
+	defer p.storage.mu.Unlock()
+	return keys(p.storage.volumes)
 }
 
 func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-func (w *world) add(name string, v *spec.Volume) *volume {
+func (w *storage) addVolume(name string, v *spec.Volume) *volume {
 	made := &volume{
 		Volume: v, name: name, attached: map[string]bool{}, staged: map[string]bool{}, published: map[string]bool{},
 	}
@@ -86,7 +86,7 @@ func (w *world) add(name string, v *spec.Volume) *volume {
 	return made
 }
 
-func (w *world) byName(name string) *volume {
+func (w *storage) byName(name string) *volume {
 	for _, v := range w.volumes {
 		if v.name == name {
 			return v
@@ -95,8 +95,8 @@ func (w *world) byName(name string) *volume {
 	return nil
 }
 
-// find returns a volume or NotFound.
-func (w *world) find(id string) (*volume, error) {
+// findVolume returns a volume or NotFound.
+func (w *storage) findVolume(id string) (*volume, error) {
 	if id == "" {
 		return nil, Error("InvalidArgument", "volume_id is missing")
 	}
@@ -106,7 +106,7 @@ func (w *world) find(id string) (*volume, error) {
 	return nil, Error("NotFound", "no volume %q", id)
 }
 
-func (w *world) create(req *spec.CreateVolumeRequest) (*spec.Volume, error) {
+func (w *storage) createVolume(req *spec.CreateVolumeRequest) (*spec.Volume, error) {
 	if req.GetName() == "" || len(req.GetVolumeCapabilities()) == 0 {
 		return nil, Error("InvalidArgument", "name or volume_capabilities is missing")
 	}
@@ -126,13 +126,13 @@ func (w *world) create(req *spec.CreateVolumeRequest) (*spec.Volume, error) {
 	if len(w.cfg.Topology) > 0 {
 		v.AccessibleTopology = []*spec.Topology{{Segments: w.cfg.Topology}}
 	}
-	return cloneOf(w.add(req.GetName(), v).Volume), nil
+	return cloneOf(w.addVolume(req.GetName(), v).Volume), nil
 }
 
 // cloneOf copies a volume for an answer, which is written after the lock is gone.
 func cloneOf(v *spec.Volume) *spec.Volume { return proto.Clone(v).(*spec.Volume) }
 
-func (w *world) delete(id string) error {
+func (w *storage) deleteVolume(id string) error {
 	if v := w.volumes[id]; v != nil && len(v.attached)+len(v.staged)+len(v.published) > 0 {
 		return Error("FailedPrecondition", "volume %q is in use", id)
 	}
@@ -140,8 +140,8 @@ func (w *world) delete(id string) error {
 	return os.RemoveAll(filepath.Join(w.dir, id))
 }
 
-func (w *world) snapshot(req *spec.CreateSnapshotRequest) (*spec.Snapshot, error) {
-	v, err := w.find(req.GetSourceVolumeId())
+func (w *storage) createSnapshot(req *spec.CreateSnapshotRequest) (*spec.Snapshot, error) {
+	v, err := w.findVolume(req.GetSourceVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -158,8 +158,8 @@ func (w *world) snapshot(req *spec.CreateSnapshotRequest) (*spec.Snapshot, error
 	return s, nil
 }
 
-// page cuts a page out of sorted ids; a token is the number of ids before it.
-func page(ids []string, token string, n int32) (cut []string, next string, err error) {
+// pageOf cuts a page out of sorted ids; a token is the number of ids before it.
+func pageOf(ids []string, token string, n int32) (cut []string, next string, err error) {
 	from := 0
 	if token != "" {
 		from, err = strconv.Atoi(token)
@@ -175,8 +175,8 @@ func page(ids []string, token string, n int32) (cut []string, next string, err e
 	return ids[from:to], next, nil
 }
 
-// bind mounts what a volume holds at a path, if mounts are wanted.
-func (w *world) bind(source, target string, readOnly bool) error {
+// bindMount mounts what a volume holds at a path, if mounts are wanted.
+func (w *storage) bindMount(source, target string, readOnly bool) error {
 	target = w.cfg.HostPath(target)
 	if !w.cfg.Mounts {
 		return os.MkdirAll(target, 0o755)
@@ -199,8 +199,8 @@ func (w *world) bind(source, target string, readOnly bool) error {
 	return nil
 }
 
-// unbind undoes bind; rmdir also removes the directory.
-func (w *world) unbind(target string, rmdir bool) error {
+// unmount undoes bind; rmdir also removes the directory.
+func (w *storage) unmount(target string, rmdir bool) error {
 	target = w.cfg.HostPath(target)
 	if i := slices.Index(w.mounts, target); i >= 0 {
 		err := backoff.RetryEBUSY(context.Background(), func() error { return unix.Unmount(target, 0) })
@@ -218,7 +218,7 @@ func (w *world) unbind(target string, rmdir bool) error {
 	return nil
 }
 
-func (w *world) unmountAll() {
+func (w *storage) unmountAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, m := range slices.Backward(w.mounts) {
