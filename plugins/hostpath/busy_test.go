@@ -14,7 +14,7 @@ import (
 
 func TestPatienceEndsWithTheDriver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	err := patiently(ctx, func() error { cancel(); return unix.EBUSY })
+	err := retryEBUSY(ctx, func() error { cancel(); return unix.EBUSY })
 	if codeOf(err) != codes.Unavailable || !errors.Is(err, unix.EBUSY) {
 		t.Error(err)
 	}

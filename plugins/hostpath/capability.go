@@ -5,8 +5,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// wellFormed refuses a capability that means nothing.
-func wellFormed(c *csi.VolumeCapability) error {
+// checkCapability refuses a capability that means nothing.
+func checkCapability(c *csi.VolumeCapability) error {
 	switch {
 	case c == nil:
 		return fail(codes.InvalidArgument, "volume_capability is missing")
@@ -23,8 +23,8 @@ func wellFormed(c *csi.VolumeCapability) error {
 	return err
 }
 
-// allows refuses a well-formed capability that a volume of a type cannot serve.
-func allows(typ, fsType string, c *csi.VolumeCapability) error {
+// checkAllowed refuses a well-formed capability that a volume of a type cannot serve.
+func checkAllowed(typ, fsType string, c *csi.VolumeCapability) error {
 	if c.GetBlock() != nil {
 		if typ == typeDirectory {
 			return fail(codes.FailedPrecondition, "a directory volume is no block device")

@@ -50,19 +50,19 @@ func (d *driver) CreateVolume(
 			keys = append(keys, id) // a source stays as it is while it is copied
 		}
 	}
-	release, err := d.locks.take(keys...)
+	release, err := d.locks.lock(keys...)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	w, err := d.read(req)
+	w, err := d.parseCreate(req)
 	if err != nil {
 		return nil, err
 	}
 	if err := d.reachable(req.GetAccessibilityRequirements()); err != nil {
 		return nil, err
 	}
-	v, found := d.store.volumes.named(w.name)
+	v, found := d.store.volumes.findByName(w.name)
 	switch {
 	case found && v.State != stateReady:
 		return nil, fail(codes.Aborted, "volume %s of that name is being deleted", v.ID)
@@ -71,7 +71,7 @@ func (d *driver) CreateVolume(
 			return nil, fail(codes.AlreadyExists, "volume %s of that name has another %s", v.ID, what)
 		}
 	default:
-		v, err = d.create(w)
+		v, err = d.createVolume(w)
 		if err != nil {
 			return nil, err
 		}
@@ -85,34 +85,34 @@ func (d *driver) describe(v *volume) *csi.Volume {
 	return out
 }
 
-// create makes a volume: recorded, filled, marked ready. What a failure leaves is removed at once, what a
-// kill leaves at the next start.
-func (d *driver) create(w *want) (*volume, error) {
+// createVolume makes a volume: recorded, filled, marked ready. What a failure leaves is removed at once, what
+// a kill leaves at the next start.
+func (d *driver) createVolume(w *createRequest) (*volume, error) {
 	v := &volume{ID: d.newID("vol"), Name: w.name, State: stateCreating,
 		Type: w.typ, FSType: w.fsType, Thick: w.typ == typeImage && w.thick, Size: w.size,
 		Source: w.source.String(), Parameters: w.params, Created: time.Now().UTC()}
-	if err := d.admit(v.Size, func() error { return d.store.volumes.put(v) }); err != nil {
+	if err := d.checkCapacity(v.Size, func() error { return d.store.volumes.putRecord(v) }); err != nil {
 		return nil, err
 	}
 	crash("create recorded")
 	made := *v
-	err := d.fill(&made, w)
+	err := d.fillVolume(&made, w)
 	if err == nil {
 		crash("create made")
 		made.State = stateReady
-		err = d.store.volumes.put(&made)
+		err = d.store.volumes.putRecord(&made)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("making volume %q: %w", w.name, err), d.erase(v))
+		return nil, errors.Join(fmt.Errorf("making volume %q: %w", w.name, err), d.eraseVolume(v))
 	}
 	return &made, nil
 }
 
-// admit books size bytes by calling put, if there is room for them. Admissions are one at a time.
-func (d *driver) admit(size int64, put func() error) error {
+// checkCapacity books size bytes by calling put, if there is room for them. Admissions are one at a time.
+func (d *driver) checkCapacity(size int64, put func() error) error {
 	d.booking.Lock()
 	defer d.booking.Unlock()
-	left, err := d.left()
+	left, err := d.freeBytes()
 	if err != nil {
 		return err
 	}
@@ -123,17 +123,17 @@ func (d *driver) admit(size int64, put func() error) error {
 	return put()
 }
 
-// left is what may still be booked: of the capacity configured, or else of what the file system has; and
+// freeBytes is what may still be booked: of the capacity configured, or else of what the file system has; and
 // never more than is free on it now.
-func (d *driver) left() (int64, error) {
-	total, free, err := room(d.store.dir)
+func (d *driver) freeBytes() (int64, error) {
+	total, free, err := freeSpace(d.store.dir)
 	if err != nil {
 		return 0, fmt.Errorf("measuring the data directory: %w", err)
 	}
 	if d.cfg.Capacity > 0 {
 		total = d.cfg.Capacity
 	}
-	return max(0, min(total-d.store.booked(), free)), nil
+	return max(0, min(total-d.store.bookedBytes(), free)), nil
 }
 
 // dataOf is the path of a volume's data: a directory or an image.
@@ -146,8 +146,8 @@ func dataIn(dir, typ string) string {
 	return dir + "/image"
 }
 
-// fill makes the data of a new volume.
-func (d *driver) fill(v *volume, w *want) error {
+// fillVolume makes the data of a new volume.
+func (d *driver) fillVolume(v *volume, w *createRequest) error {
 	data := d.dataOf(v)
 	if v.Type == typeDirectory {
 		if err := os.Mkdir(data, 0o700); err != nil {
@@ -187,31 +187,31 @@ func (d *driver) DeleteVolume(
 	if id == "" {
 		return nil, fail(codes.InvalidArgument, "volume_id is missing")
 	}
-	release, err := d.locks.take(id)
+	release, err := d.locks.lock(id)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	v, ok := d.store.volumes.get(id)
+	v, ok := d.store.volumes.getRecord(id)
 	if !ok {
-		return &csi.DeleteVolumeResponse{}, d.elsewhere(id)
+		return &csi.DeleteVolumeResponse{}, d.otherNodeError(id)
 	}
-	if err := d.unused(v); err != nil {
+	if err := d.checkUnused(v); err != nil {
 		return nil, err
 	}
 	gone := *v
 	gone.State = stateDeleting
-	if err := d.store.volumes.put(&gone); err != nil {
+	if err := d.store.volumes.putRecord(&gone); err != nil {
 		return nil, err
 	}
 	crash("delete recorded")
-	return &csi.DeleteVolumeResponse{}, d.erase(&gone)
+	return &csi.DeleteVolumeResponse{}, d.eraseVolume(&gone)
 }
 
-// unused refuses a volume that is staged or published.
-func (d *driver) unused(v *volume) error {
+// checkUnused refuses a volume that is staged or published.
+func (d *driver) checkUnused(v *volume) error {
 	v = v.fresh()
-	if err := unpublished(v); err != nil {
+	if err := checkUnpublished(v); err != nil {
 		return err
 	}
 	live, err := d.staged(v)
@@ -221,8 +221,8 @@ func (d *driver) unused(v *volume) error {
 	return err
 }
 
-// erase removes a volume's data and then its record, unless something shows the data.
-func (d *driver) erase(v *volume) error {
+// eraseVolume removes a volume's data and then its record, unless something shows the data.
+func (d *driver) eraseVolume(v *volume) error {
 	data := d.dataOf(v)
 	if v.Type == typeDirectory {
 		at, err := d.exposures(v)
@@ -232,14 +232,14 @@ func (d *driver) erase(v *volume) error {
 		if len(at) > 0 {
 			return fail(codes.FailedPrecondition, "volume %s is in use at %s", v.ID, at[0])
 		}
-	} else if err := d.release(data); err != nil {
+	} else if err := d.releaseImage(data); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(data); err != nil {
 		return fmt.Errorf("removing volume %s: %w", v.ID, err)
 	}
 	crash("delete erased")
-	return d.store.volumes.drop(v.ID)
+	return d.store.volumes.deleteRecord(v.ID)
 }
 
 // ValidateVolumeCapabilities says whether a volume can be used as asked.
@@ -254,10 +254,10 @@ func (d *driver) ValidateVolumeCapabilities(
 		return nil, err
 	}
 	for _, c := range req.GetVolumeCapabilities() {
-		if err := wellFormed(c); err != nil {
+		if err := checkCapability(c); err != nil {
 			return nil, err
 		}
-		if err := allows(v.Type, v.FSType, c); err != nil {
+		if err := checkAllowed(v.Type, v.FSType, c); err != nil {
 			return &csi.ValidateVolumeCapabilitiesResponse{Message: err.Error()}, nil
 		}
 	}
@@ -273,7 +273,7 @@ func (d *driver) GetCapacity(
 	if t := req.GetAccessibleTopology(); t != nil && !d.isHere(t) {
 		return &csi.GetCapacityResponse{}, nil
 	}
-	w := &want{params: req.GetParameters()}
+	w := &createRequest{params: req.GetParameters()}
 	if err := decideParams(w, nil); err != nil {
 		return nil, err
 	}
@@ -281,7 +281,7 @@ func (d *driver) GetCapacity(
 	if err != nil {
 		return nil, err
 	}
-	left, err := d.left()
+	left, err := d.freeBytes()
 	if err != nil {
 		return nil, err
 	}

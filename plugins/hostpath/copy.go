@@ -144,7 +144,7 @@ func copyTree(ctx context.Context, from, to string) error {
 func (t *tree) directory(name string) error {
 	d, err := t.src.Open(name)
 	if err != nil {
-		return gone(err)
+		return ignoreGone(err)
 	}
 	defer d.Close()
 	for {
@@ -169,8 +169,8 @@ func (t *tree) directory(name string) error {
 	return t.attributes(d, out, name)
 }
 
-// gone forgives what its owner removed while we copied.
-func gone(err error) error {
+// ignoreGone forgives what its owner removed while we copied.
+func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (t *tree) entry(name string) error {
 	}
 	info, err := t.src.Lstat(name)
 	if err != nil {
-		return gone(err)
+		return ignoreGone(err)
 	}
 	st := statOf(info)
 	if st == nil {
@@ -217,7 +217,7 @@ func (t *tree) entry(name string) error {
 func (t *tree) symlink(name string, st *unixStat) error {
 	to, err := t.src.Readlink(name)
 	if err != nil {
-		return gone(err)
+		return ignoreGone(err)
 	}
 	if err := t.dst.Symlink(to, name); err != nil {
 		return err
@@ -228,7 +228,7 @@ func (t *tree) symlink(name string, st *unixStat) error {
 func (t *tree) file(name string) error {
 	src, err := t.src.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return gone(err)
+		return ignoreGone(err)
 	}
 	defer src.Close()
 	if info, err := src.Stat(); err != nil || !info.Mode().IsRegular() {

@@ -15,8 +15,8 @@ const (
 	foreignParams     = "csi.storage.k8s.io/"
 )
 
-// want is what a CreateVolume call asks for, with all that it leaves open decided.
-type want struct {
+// createRequest is what a CreateVolume call asks for, with all that it leaves open decided.
+type createRequest struct {
 	name   string
 	typ    string
 	fsType string
@@ -44,8 +44,8 @@ func (s source) String() string {
 	return s.kind + ":" + s.id
 }
 
-// read checks a request and decides.
-func (d *driver) read(req *csi.CreateVolumeRequest) (*want, error) {
+// parseCreate checks a request and decides.
+func (d *driver) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, error) {
 	if req.GetName() == "" {
 		return nil, fail(codes.InvalidArgument, "name is missing")
 	}
@@ -55,13 +55,15 @@ func (d *driver) read(req *csi.CreateVolumeRequest) (*want, error) {
 	if len(req.GetMutableParameters()) > 0 {
 		return nil, fail(codes.InvalidArgument, "mutable_parameters are not supported")
 	}
-	w := &want{name: req.GetName(), params: maps.Clone(req.GetParameters())}
+	w := &createRequest{name: req.GetName(), params: maps.Clone(req.GetParameters())}
 	src, err := d.sourceOf(req.GetVolumeContentSource())
 	if err != nil {
 		return nil, err
 	}
 	w.source = src
-	for _, step := range []func(*want, *csi.CreateVolumeRequest) error{decideParams, decideType, decideSize} {
+	for _, step := range []func(*createRequest, *csi.CreateVolumeRequest) error{
+		decideParams, decideType, decideSize,
+	} {
 		if err := step(w, req); err != nil {
 			return nil, err
 		}
@@ -90,7 +92,7 @@ func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 	return s, fail(codes.InvalidArgument, "volume_content_source names neither a volume nor a snapshot")
 }
 
-func decideParams(w *want, _ *csi.CreateVolumeRequest) error {
+func decideParams(w *createRequest, _ *csi.CreateVolumeRequest) error {
 	w.thick = true
 	for k, v := range w.params {
 		switch {
@@ -110,10 +112,10 @@ func decideParams(w *want, _ *csi.CreateVolumeRequest) error {
 }
 
 // decideType settles type and file system by the capabilities and the source.
-func decideType(w *want, req *csi.CreateVolumeRequest) error {
+func decideType(w *createRequest, req *csi.CreateVolumeRequest) error {
 	mount := false
 	for _, c := range req.GetVolumeCapabilities() {
-		if err := wellFormed(c); err != nil {
+		if err := checkCapability(c); err != nil {
 			return err
 		}
 		fs := c.GetMount().GetFsType()
@@ -145,7 +147,7 @@ func decideType(w *want, req *csi.CreateVolumeRequest) error {
 		return fail(codes.InvalidArgument, "no file-system type %q (there are ext4 and xfs)", w.fsType)
 	}
 	for _, c := range req.GetVolumeCapabilities() {
-		if err := allows(w.typ, w.fsType, c); err != nil {
+		if err := checkAllowed(w.typ, w.fsType, c); err != nil {
 			return fail(codes.InvalidArgument, "%w", err)
 		}
 	}
@@ -163,7 +165,7 @@ func sizes(typ, fsType string) (least, usual int64) {
 	return filesystems[fsType].minimum, filesystems[fsType].usual
 }
 
-func decideSize(w *want, req *csi.CreateVolumeRequest) error {
+func decideSize(w *createRequest, req *csi.CreateVolumeRequest) error {
 	r := req.GetCapacityRange()
 	if err := checkRange(r); err != nil {
 		return err
@@ -213,7 +215,7 @@ func rounded(typ string, size, limit int64) int64 {
 }
 
 // matches reports what of a volume that exists is not as wanted, "" if it is the same.
-func (w *want) matches(v *volume) string {
+func (w *createRequest) matches(v *volume) string {
 	switch {
 	case v.Type != w.typ || v.FSType != w.fsType:
 		return "type"

@@ -45,8 +45,8 @@ func codeOf(err error) codes.Code {
 	return codes.Internal
 }
 
-// patiently tries again for a while what is busy. What stays busy because the driver ends is unavailable.
-func patiently(ctx context.Context, try func() error) error {
+// retryEBUSY tries again for a while what is busy. What stays busy because the driver ends is unavailable.
+func retryEBUSY(ctx context.Context, try func() error) error {
 	err := backoff.RetryEBUSY(ctx, try)
 	if ctx.Err() != nil && errors.Is(err, unix.EBUSY) {
 		return fail(codes.Unavailable, "the driver ends: %w", err)
@@ -89,8 +89,8 @@ type keyLocks struct {
 	held map[string]bool
 }
 
-// take locks all keys or none; a key in use is ABORTED, as the specification wants it.
-func (l *keyLocks) take(keys ...string) (release func(), err error) {
+// lock locks all keys or none; a key in use is ABORTED, as the specification wants it.
+func (l *keyLocks) lock(keys ...string) (release func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, k := range keys {

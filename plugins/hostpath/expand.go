@@ -26,7 +26,7 @@ func (d *driver) ControllerExpandVolume(
 	if err := checkRange(r); err != nil {
 		return nil, err
 	}
-	release, err := d.locks.take(v.ID)
+	release, err := d.locks.lock(v.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,8 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 	if size > v.Size {
 		bigger := *v
 		bigger.Size = size
-		if err := d.admit(size-v.Size, func() error { return d.store.volumes.put(&bigger) }); err != nil {
+		put := func() error { return d.store.volumes.putRecord(&bigger) }
+		if err := d.checkCapacity(size-v.Size, put); err != nil {
 			return nil, err
 		}
 		v = &bigger
@@ -64,13 +65,13 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 		return v, nil
 	}
 	if err := resizeImage(d.dataOf(v), v.Size, v.thick()); err != nil {
-		return nil, errors.Join(fmt.Errorf("growing volume %s: %w", v.ID, err), d.takeBack(before))
+		return nil, errors.Join(fmt.Errorf("growing volume %s: %w", v.ID, err), d.shrinkBack(before))
 	}
 	crash("expand grown")
 	if v.Stage != nil {
 		return v, nil
 	}
-	settled, err := d.settle(v)
+	settled, err := d.growUnused(v)
 	// somebody uses it although it is not staged: the next stage grows it
 	if codeIs(err, codes.FailedPrecondition) {
 		d.logger.Warn("file system grows with the next stage", "volume_id", v.ID, "error", err)
@@ -79,24 +80,24 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 	return settled, err
 }
 
-// takeBack undoes an expansion for which there was no room. Nothing has seen the larger image yet.
-func (d *driver) takeBack(v *volume) error {
-	return errors.Join(os.Truncate(d.dataOf(v), v.Size), d.store.volumes.put(v))
+// shrinkBack undoes an expansion for which there was no room. Nothing has seen the larger image yet.
+func (d *driver) shrinkBack(v *volume) error {
+	return errors.Join(os.Truncate(d.dataOf(v), v.Size), d.store.volumes.putRecord(v))
 }
 
-// settle brings the file system of an image that is not in use to the size of the image. xfs grows only
+// growUnused brings the file system of an image that is not in use to the size of the image. xfs grows only
 // while it is mounted: the next stage does it.
-func (d *driver) settle(v *volume) (*volume, error) {
+func (d *driver) growUnused(v *volume) (*volume, error) {
 	if v.FSType != "ext4" || v.FSSize >= v.Size {
 		return v, nil
 	}
-	if err := d.release(d.dataOf(v)); err != nil {
+	if err := d.releaseImage(d.dataOf(v)); err != nil {
 		return nil, err
 	}
 	if err := growOffline(d.ctx, d.dataOf(v)); err != nil {
 		return nil, fmt.Errorf("growing the file system of volume %s: %w", v.ID, err)
 	}
-	return d.grown(v)
+	return d.markGrown(v)
 }
 
 // NodeExpandVolume grows what is on a volume that the controller has grown.
@@ -109,7 +110,7 @@ func (d *driver) NodeExpandVolume(
 	if err := checkRange(req.GetCapacityRange()); err != nil {
 		return nil, err
 	}
-	v, release, err := d.claim(req.GetVolumeId())
+	v, release, err := d.lockVolume(req.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +126,7 @@ func (d *driver) NodeExpandVolume(
 		if err := d.readyImage(v); err != nil {
 			return nil, err
 		}
-		if err := refit(d.dataOf(v)); err != nil {
+		if err := resizeDevice(d.dataOf(v)); err != nil {
 			return nil, err
 		}
 		if err := d.growMounted(v, u, req.GetVolumePath()); err != nil {
@@ -136,7 +137,7 @@ func (d *driver) NodeExpandVolume(
 }
 
 func (d *driver) growStaged(v *volume) error {
-	if err := refit(d.dataOf(v)); err != nil {
+	if err := resizeDevice(d.dataOf(v)); err != nil {
 		return err
 	}
 	return d.growMounted(v, v.Stage.Use, v.Stage.Path)
@@ -150,12 +151,12 @@ func (d *driver) growMounted(v *volume, u use, path string) error {
 		return err
 	}
 	v.FSSize = v.Size
-	return d.save(v)
+	return d.saveVolume(v)
 }
 
-// grown marks that the file system is as large as the volume.
-func (d *driver) grown(v *volume) (*volume, error) {
+// markGrown marks that the file system is as large as the volume.
+func (d *driver) markGrown(v *volume) (*volume, error) {
 	done := v.fresh()
 	done.FSSize = v.Size
-	return done, d.store.volumes.put(done)
+	return done, d.store.volumes.putRecord(done)
 }

@@ -24,8 +24,8 @@ func nodeMark(nodeID string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// elsewhere is the answer for an id of ours that another node made: ask there. It is nil for any other.
-func (d *driver) elsewhere(id string) error {
+// otherNodeError is the answer for an id of ours that another node made: ask there. It is nil for any other.
+func (d *driver) otherNodeError(id string) error {
 	if idPattern.MatchString(id) && id[len(id)-8:] != nodeMark(d.cfg.NodeID) {
 		return fail(codes.Unavailable, "%s is on another node than %s", id, d.cfg.NodeID)
 	}
@@ -37,10 +37,10 @@ func (d *driver) volume(id string) (*volume, error) {
 	if id == "" {
 		return nil, fail(codes.InvalidArgument, "volume_id is missing")
 	}
-	if v, ok := d.store.volumes.get(id); ok && v.State == stateReady {
+	if v, ok := d.store.volumes.getRecord(id); ok && v.State == stateReady {
 		return v, nil
 	}
-	if err := d.elsewhere(id); err != nil {
+	if err := d.otherNodeError(id); err != nil {
 		return nil, err
 	}
 	return nil, fail(codes.NotFound, "no volume %s on node %s", id, d.cfg.NodeID)
@@ -51,10 +51,10 @@ func (d *driver) snapshot(id string) (*snapshot, error) {
 	if id == "" {
 		return nil, fail(codes.InvalidArgument, "snapshot_id is missing")
 	}
-	if n, ok := d.store.snapshots.get(id); ok && n.State == stateReady {
+	if n, ok := d.store.snapshots.getRecord(id); ok && n.State == stateReady {
 		return n, nil
 	}
-	if err := d.elsewhere(id); err != nil {
+	if err := d.otherNodeError(id); err != nil {
 		return nil, err
 	}
 	return nil, fail(codes.NotFound, "no snapshot %s on node %s", id, d.cfg.NodeID)

@@ -43,9 +43,9 @@ func (d *driver) readyImage(v *volume) error {
 	return resizeImage(d.dataOf(v), v.Size, false)
 }
 
-// release frees an image from its loop devices; one that somebody goes on using is refused.
-func (d *driver) release(image string) error {
-	return patiently(d.ctx, func() error {
+// releaseImage frees an image from its loop devices; one that somebody goes on using is refused.
+func (d *driver) releaseImage(image string) error {
+	return retryEBUSY(d.ctx, func() error {
 		devices, err := loopsOf(image)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil

@@ -22,9 +22,9 @@ func contentSource(s string) *csi.VolumeContentSource {
 	return nil
 }
 
-// page cuts a page out of rows that are in the order of their ids. A token is the last id of the page
+// pageOf cuts a page out of rows that are in the order of their ids. A token is the last id of the page
 // before, so that it stays good when rows come and go.
-func page[R row](rows []R, token string, most int32) (cut []R, next string, err error) {
+func pageOf[R row](rows []R, token string, most int32) (cut []R, next string, err error) {
 	if most < 0 {
 		return nil, "", fail(codes.InvalidArgument, "max_entries is negative")
 	}
@@ -50,12 +50,12 @@ func (d *driver) ListVolumes(
 	_ context.Context, req *csi.ListVolumesRequest,
 ) (*csi.ListVolumesResponse, error) {
 	var ready []*volume
-	for _, v := range d.store.volumes.list() {
+	for _, v := range d.store.volumes.listRecords() {
 		if v.State == stateReady {
 			ready = append(ready, v)
 		}
 	}
-	cut, next, err := page(ready, req.GetStartingToken(), req.GetMaxEntries())
+	cut, next, err := pageOf(ready, req.GetStartingToken(), req.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}
@@ -71,13 +71,13 @@ func (d *driver) ListSnapshots(
 	_ context.Context, req *csi.ListSnapshotsRequest,
 ) (*csi.ListSnapshotsResponse, error) {
 	var ready []*snapshot
-	for _, n := range d.store.snapshots.list() {
+	for _, n := range d.store.snapshots.listRecords() {
 		if n.State == stateReady && (req.GetSnapshotId() == "" || req.GetSnapshotId() == n.ID) &&
 			(req.GetSourceVolumeId() == "" || req.GetSourceVolumeId() == n.Source) {
 			ready = append(ready, n)
 		}
 	}
-	cut, next, err := page(ready, req.GetStartingToken(), req.GetMaxEntries())
+	cut, next, err := pageOf(ready, req.GetStartingToken(), req.GetMaxEntries())
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func attach(
 	if i >= 0 {
 		// The device may vanish while we open it; what we then hold is judged again.
 		hold, err = os.OpenFile(devices[i].path, openMode(readOnly), 0)
-		if err == nil && shows(hold, image) && (auto || stay(hold) == nil) {
+		if err == nil && showsImage(hold, image) && (auto || keepAttached(hold) == nil) {
 			return devices[i], hold, nil
 		}
 		if err == nil {
@@ -45,9 +45,9 @@ func attach(
 	return attachNew(ctx, image, readOnly, auto)
 }
 
-// stay keeps a device attached when its last user is gone, also where it was to be detached then: it was
-// open when it was let go of, by a process that is just being started, say.
-func stay(dev *os.File) error {
+// keepAttached keeps a device attached when its last user is gone, also where it was to be detached then: it
+// was open when it was let go of, by a process that is just being started, say.
+func keepAttached(dev *os.File) error {
 	info, err := unix.IoctlLoopGetStatus64(int(dev.Fd()))
 	if err != nil || info.Flags&unix.LO_FLAGS_AUTOCLEAR == 0 {
 		return err
@@ -76,7 +76,7 @@ func attachNew(
 		return dev, nil, fmt.Errorf("loop devices are not to be had: %w", err)
 	}
 	defer control.Close()
-	err = patiently(ctx, func() error { // someone else may be faster; the kernel has no queue for this
+	err = retryEBUSY(ctx, func() error { // someone else may be faster; the kernel has no queue for this
 		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
 		if err == nil {
 			dev, hold, err = configure("/dev/loop"+strconv.Itoa(n), file, readOnly, auto)
@@ -120,9 +120,9 @@ func configure(path string, file *os.File, readOnly, auto bool) (loopDevice, *os
 	return loopDevice{path, uint64(st.Rdev), readOnly}, hold, nil
 }
 
-// shows reports whether an open loop device shows the image. Device and inode are compared, because
+// showsImage reports whether an open loop device shows the image. Device and inode are compared, because
 // paths differ between mount namespaces.
-func shows(dev *os.File, image string) bool {
+func showsImage(dev *os.File, image string) bool {
 	var st unix.Stat_t
 	if unix.Stat(image, &st) != nil {
 		return false
@@ -143,7 +143,7 @@ func loopsOf(image string) ([]loopDevice, error) {
 	}
 	var found []loopDevice
 	for _, p := range paths {
-		if !bound(p) {
+		if !mayBeBound(p) {
 			continue
 		}
 		f, err := os.OpenFile(p, os.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -161,9 +161,9 @@ func loopsOf(image string) ([]loopDevice, error) {
 	return found, nil
 }
 
-// bound reports whether a loop device may show a file, as far as can be told without opening it: an open
+// mayBeBound reports whether a loop device may show a file, as far as can be told without opening it: an open
 // device is one that nobody else can free.
-func bound(device string) bool {
+func mayBeBound(device string) bool {
 	dir := "/sys/block/" + filepath.Base(device)
 	if _, err := os.Stat(dir); err != nil {
 		return true // no /sys here
@@ -176,7 +176,7 @@ func bound(device string) bool {
 // its last user is gone.
 func detach(image string) error {
 	return eachLoop("detaching", image, func(dev *os.File) error {
-		if !shows(dev, image) {
+		if !showsImage(dev, image) {
 			return nil
 		}
 		err := unix.IoctlSetInt(int(dev.Fd()), unix.LOOP_CLR_FD, 0)
@@ -187,8 +187,8 @@ func detach(image string) error {
 	})
 }
 
-// refit lets the loop devices of an image see that it has grown.
-func refit(image string) error {
+// resizeDevice lets the loop devices of an image see that it has grown.
+func resizeDevice(image string) error {
 	return eachLoop("resizing", image, func(dev *os.File) error {
 		return unix.IoctlSetInt(int(dev.Fd()), unix.LOOP_SET_CAPACITY, 0)
 	})

@@ -173,8 +173,8 @@ func within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-// bind shows source on path, with the per-mount bits wanted. It picks up where a killed call stopped.
-func (d *driver) bind(source, path string, bits uintptr, bound bool) error {
+// bindMount shows source on path, with the per-mount bits wanted. It picks up where a killed call stopped.
+func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error {
 	if !bound {
 		if err := unix.Mount(source, path, "", unix.MS_BIND, ""); err != nil {
 			return fmt.Errorf("binding %s to %s: %w", source, path, err)
@@ -184,19 +184,19 @@ func (d *driver) bind(source, path string, bits uintptr, bound bool) error {
 	if bits == 0 {
 		return nil
 	}
-	err := patiently(d.ctx,
+	err := retryEBUSY(d.ctx,
 		func() error { return unix.Mount("", path, "", unix.MS_BIND|unix.MS_REMOUNT|bits, "") })
 	if err == nil {
 		return nil
 	}
-	undone := patiently(d.ctx, func() error { return unix.Unmount(path, unix.UMOUNT_NOFOLLOW) })
+	undone := retryEBUSY(d.ctx, func() error { return unix.Unmount(path, unix.UMOUNT_NOFOLLOW) })
 	return errors.Join(fmt.Errorf("setting the mount flags of %s: %w", path, err), undone)
 }
 
 // unmountAll takes everything that is the volume's from a path: a crash between a mount and its mark may
 // have stacked two. One that stays busy stays, and says so.
 func (d *driver) unmountAll(v *volume, path string) error {
-	err := patiently(d.ctx, func() error { return d.unmountNow(v, path) })
+	err := retryEBUSY(d.ctx, func() error { return d.unmountNow(v, path) })
 	if errors.Is(err, unix.EBUSY) {
 		return fail(codes.Unavailable, "volume %s is still in use at %s: %w", v.ID, path, err)
 	}

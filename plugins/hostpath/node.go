@@ -35,13 +35,13 @@ func (d *driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.Nod
 	}, nil
 }
 
-// claim locks a volume for a call on it and reads its record as it is then. What was mounted in an
+// lockVolume locks a volume for a call on it and reads its record as it is then. What was mounted in an
 // earlier boot is left out.
-func (d *driver) claim(id string) (v *volume, release func(), err error) {
+func (d *driver) lockVolume(id string) (v *volume, release func(), err error) {
 	if _, err := d.volume(id); err != nil {
 		return nil, nil, err
 	}
-	release, err = d.locks.take(id)
+	release, err = d.locks.lock(id)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -54,16 +54,16 @@ func (d *driver) claim(id string) (v *volume, release func(), err error) {
 	return v, release, nil
 }
 
-// claimFor claims a volume for a use that it can serve.
-func (d *driver) claimFor(id string, c *csi.VolumeCapability) (v *volume, release func(), err error) {
-	if err := wellFormed(c); err != nil {
+// lockVolumeFor claims a volume for a use that it can serve.
+func (d *driver) lockVolumeFor(id string, c *csi.VolumeCapability) (v *volume, release func(), err error) {
+	if err := checkCapability(c); err != nil {
 		return nil, nil, err
 	}
-	v, release, err = d.claim(id)
+	v, release, err = d.lockVolume(id)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := allows(v.Type, v.FSType, c); err != nil {
+	if err := checkAllowed(v.Type, v.FSType, c); err != nil {
 		release()
 		return nil, nil, err
 	}
@@ -89,8 +89,8 @@ func (v *volume) fresh() *volume {
 	return &c
 }
 
-// save writes an edited record. The caller goes on editing, so the store keeps a copy.
-func (d *driver) save(v *volume) error { return d.store.volumes.put(v.fresh()) }
+// saveVolume writes an edited record. The caller goes on editing, so the store keeps a copy.
+func (d *driver) saveVolume(v *volume) error { return d.store.volumes.putRecord(v.fresh()) }
 
 // shownPath finds the one of a volume's paths that a call names, if the volume is really there.
 func (d *driver) shownPath(v *volume, path string) (use, error) {

@@ -301,20 +301,20 @@ func TestOneCallAtATimePerVolume(t *testing.T) {
 
 func TestTheLocksAreAllOrNone(t *testing.T) {
 	var l keyLocks
-	release, err := l.take("a")
+	release, err := l.lock("a")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.take("b", "a"); codeOf(err).String() != "Aborted" {
+	if _, err := l.lock("b", "a"); codeOf(err).String() != "Aborted" {
 		t.Fatal(err)
 	}
-	if free, err := l.take("b"); err != nil {
+	if free, err := l.lock("b"); err != nil {
 		t.Fatal("a refused call kept a lock: ", err)
 	} else {
 		free()
 	}
 	release()
-	if free, err := l.take("a", "b"); err != nil {
+	if free, err := l.lock("a", "b"); err != nil {
 		t.Fatal(err)
 	} else {
 		free()

@@ -23,7 +23,7 @@ func (d *driver) NodePublishVolume(
 		return nil, err
 	}
 	c := req.GetVolumeCapability()
-	v, release, err := d.claimFor(req.GetVolumeId(), c)
+	v, release, err := d.lockVolumeFor(req.GetVolumeId(), c)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (d *driver) publishHere(v *volume, path string, t *target) error {
 		}
 	}
 	v.Targets[path] = t
-	if err := d.save(v); err != nil {
+	if err := d.saveVolume(v); err != nil {
 		return err
 	}
 	crash("publish recorded")
@@ -115,7 +115,7 @@ func (d *driver) publish(v *volume, path string) error {
 	}
 	crash("publish mounted")
 	t.Ready = true
-	return d.save(v)
+	return d.saveVolume(v)
 }
 
 func (d *driver) publishMount(v *volume, path string, t *target, shown bool) error {
@@ -126,7 +126,7 @@ func (d *driver) publishMount(v *volume, path string, t *target, shown bool) err
 	if t.ReadOnly {
 		bits |= unix.MS_RDONLY
 	}
-	return d.bind(v.Stage.Path, path, bits, shown)
+	return d.bindMount(v.Stage.Path, path, bits, shown)
 }
 
 func (d *driver) publishBlock(v *volume, path string, t *target, shown bool) error {
@@ -137,7 +137,7 @@ func (d *driver) publishBlock(v *volume, path string, t *target, shown bool) err
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.bind(dev.path, path, 0, false), hold.Close())
+	return errors.Join(d.bindMount(dev.path, path, 0, false), hold.Close())
 }
 
 // makeTarget makes what a volume is bound over. What is there already must be empty: the bind would hide
@@ -177,9 +177,9 @@ func (d *driver) NodeUnpublishVolume(
 	if err != nil {
 		return nil, err
 	}
-	v, release, err := d.claim(req.GetVolumeId())
+	v, release, err := d.lockVolume(req.GetVolumeId())
 	if codeIs(err, codes.NotFound) {
-		err = nothingAt(path, err)
+		err = ignoreIfUnmounted(path, err)
 		if err == nil {
 			err = removeTarget(path)
 		}
@@ -201,7 +201,7 @@ func (d *driver) NodeUnpublishVolume(
 	}
 	if v.Targets[path] != nil {
 		delete(v.Targets, path)
-		err = d.save(v)
+		err = d.saveVolume(v)
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, err
 }

@@ -12,9 +12,9 @@ import (
 // is: it stays recorded, and a later call tries again. Only an unreadable data directory is an error.
 func (d *driver) reconcile() error {
 	foreign := 0
-	for _, v := range d.store.volumes.list() {
-		d.told("volume is not in order", v.ID, d.reconcileVolume(v))
-		if d.elsewhere(v.ID) != nil {
+	for _, v := range d.store.volumes.listRecords() {
+		d.logFault("volume is not in order", v.ID, d.reconcileVolume(v))
+		if d.otherNodeError(v.ID) != nil {
 			foreign++
 		}
 	}
@@ -22,18 +22,18 @@ func (d *driver) reconcile() error {
 		d.logger.Warn("volumes here were made under another node id: orchestrators may look for them there",
 			"volumes", foreign, "node_id", d.cfg.NodeID)
 	}
-	for _, n := range d.store.snapshots.list() {
+	for _, n := range d.store.snapshots.listRecords() {
 		if n.State != stateReady {
 			d.logger.Info("removing a half-made snapshot", "snapshot_id", n.ID, "state", n.State)
-			d.told("snapshot is not in order", n.ID, d.eraseSnapshot(n))
+			d.logFault("snapshot is not in order", n.ID, d.eraseSnapshot(n))
 		}
 	}
-	d.sweep(d.store.volumes.dir, d.store.volumes.bare, d.store.volumes.bad)
-	d.sweep(d.store.snapshots.dir, d.store.snapshots.bare, d.store.snapshots.bad)
+	d.removeBare(d.store.volumes.dir, d.store.volumes.bare, d.store.volumes.bad)
+	d.removeBare(d.store.snapshots.dir, d.store.snapshots.bare, d.store.snapshots.bad)
 	return d.sweepTemps()
 }
 
-func (d *driver) told(what, id string, err error) {
+func (d *driver) logFault(what, id string, err error) {
 	if err != nil {
 		d.logger.Error(what, "id", id, "error", err)
 	}
@@ -42,13 +42,13 @@ func (d *driver) told(what, id string, err error) {
 func (d *driver) reconcileVolume(v *volume) error {
 	if v.State != stateReady {
 		d.logger.Info("removing a half-made volume", "volume_id", v.ID, "state", v.State)
-		return d.erase(v)
+		return d.eraseVolume(v)
 	}
 	if _, err := os.Stat(d.dataOf(v)); err != nil {
 		return err
 	}
 	if v.BootID != "" && v.BootID != bootID() {
-		if err := d.save(v); err != nil { // without what an earlier boot had mounted
+		if err := d.saveVolume(v); err != nil { // without what an earlier boot had mounted
 			return err
 		}
 		v = v.fresh()
@@ -59,11 +59,11 @@ func (d *driver) reconcileVolume(v *volume) error {
 	if v.Stage == nil && len(v.Targets) == 0 {
 		return detach(d.dataOf(v))
 	}
-	return d.wake(v)
+	return d.thawStaged(v)
 }
 
-// wake thaws a file system that was frozen for a copy when the driver was killed.
-func (d *driver) wake(v *volume) error {
+// thawStaged thaws a file system that was frozen for a copy when the driver was killed.
+func (d *driver) thawStaged(v *volume) error {
 	if v.Stage == nil || v.Stage.Use.Block {
 		return nil
 	}
@@ -74,16 +74,16 @@ func (d *driver) wake(v *volume) error {
 	return thaw(v.Stage.Path)
 }
 
-// sweep removes directories that were made for a row that was never recorded: there is nothing in them. One
-// that does hold something, or whose record cannot be read, is left for a person to look at.
-func (d *driver) sweep(dir string, bare, bad []string) {
+// removeBare removes directories that were made for a row that was never recorded: there is nothing in them.
+// One that does hold something, or whose record cannot be read, is left for a person to look at.
+func (d *driver) removeBare(dir string, bare, bad []string) {
 	for _, name := range bare {
 		path := filepath.Join(dir, name)
 		if err := os.Remove(filepath.Join(path, recordFile+".tmp")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			d.told("left alone", path, err)
+			d.logFault("left alone", path, err)
 			continue
 		}
-		d.told("left alone", path, os.Remove(path))
+		d.logFault("left alone", path, os.Remove(path))
 	}
 	for _, name := range bad {
 		d.logger.Error("record cannot be read, its data is left alone", "path", filepath.Join(dir, name))
@@ -98,7 +98,7 @@ func (d *driver) sweepTemps() error {
 	}
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".reflink") {
-			d.told("left alone", e.Name(), os.Remove(filepath.Join(d.store.dir, e.Name())))
+			d.logFault("left alone", e.Name(), os.Remove(filepath.Join(d.store.dir, e.Name())))
 		}
 	}
 	return nil

@@ -49,7 +49,7 @@ func TestOpenStore_LeavesRecordsAloneThatItCannotHaveWritten(t *testing.T) {
 		`{`:    0,
 	} {
 		s := openWithRecord(t, []byte(record))
-		if got := len(s.volumes.list()); got != want || len(s.volumes.bad) != 1-want {
+		if got := len(s.volumes.listRecords()); got != want || len(s.volumes.bad) != 1-want {
 			t.Errorf("%s: %d volumes, %d left alone", record, got, len(s.volumes.bad))
 		}
 	}
@@ -62,15 +62,15 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"ID":"x","State":"ready","Type":"image","Targets":{"/target":null}}`))
 	f.Fuzz(func(t *testing.T, record []byte) {
 		s := openWithRecord(t, record)
-		for _, v := range s.volumes.list() {
-			if err := s.volumes.put(v.fresh()); err != nil {
+		for _, v := range s.volumes.listRecords() {
+			if err := s.volumes.putRecord(v.fresh()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		known := len(s.volumes.list())
-		again := &shelf[*volume]{dir: s.volumes.dir, rows: map[string]*volume{}}
-		if err := again.load(); err != nil || len(again.list()) != known {
-			t.Errorf("%d of %d volumes are read again: %v", len(again.list()), known, err)
+		known := len(s.volumes.listRecords())
+		again := &recordDir[*volume]{dir: s.volumes.dir, rows: map[string]*volume{}}
+		if err := again.loadRecords(); err != nil || len(again.listRecords()) != known {
+			t.Errorf("%d of %d volumes are read again: %v", len(again.listRecords()), known, err)
 		}
 	})
 }

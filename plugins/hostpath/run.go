@@ -144,10 +144,10 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 		return nil
 	})
-	group.Go(d.open)
+	group.Go(d.openDriver)
 	group.Go(func() error {
 		<-ctx.Done()
-		stop(srv)
+		stopServer(srv)
 		return nil
 	})
 	err = group.Wait()
@@ -178,8 +178,8 @@ func listen(endpoint string) (net.Listener, error) {
 	return l, nil
 }
 
-// stop ends a server, politely first.
-func stop(srv *grpc.Server) {
+// stopServer ends a server, politely first.
+func stopServer(srv *grpc.Server) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -195,9 +195,9 @@ func stop(srv *grpc.Server) {
 	}
 }
 
-// open takes the data directory and puts in order what is in it.
-func (d *driver) open() error {
-	if err := d.takeOver(); err != nil {
+// openDriver takes the data directory and puts in order what is in it.
+func (d *driver) openDriver() error {
+	if err := d.awaitDataDir(); err != nil {
 		if d.ctx.Err() != nil {
 			return nil
 		}
@@ -208,12 +208,12 @@ func (d *driver) open() error {
 	}
 	d.ready.Store(true)
 	d.logger.Info("csi driver is ready",
-		"volumes", len(d.store.volumes.list()), "snapshots", len(d.store.snapshots.list()))
+		"volumes", len(d.store.volumes.listRecords()), "snapshots", len(d.store.snapshots.listRecords()))
 	return nil
 }
 
-// takeOver waits until no other process uses the data directory.
-func (d *driver) takeOver() error {
+// awaitDataDir waits until no other process uses the data directory.
+func (d *driver) awaitDataDir() error {
 	t := time.NewTicker(lockRetry)
 	defer t.Stop()
 	for told := false; ; {

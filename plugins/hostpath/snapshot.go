@@ -26,12 +26,12 @@ func (d *driver) CreateSnapshot(
 	if err := d.reachable(req.GetAccessibilityRequirements()); err != nil {
 		return nil, err
 	}
-	release, err := d.locks.take("snapshot name "+name, req.GetSourceVolumeId())
+	release, err := d.locks.lock("snapshot name "+name, req.GetSourceVolumeId())
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	n, found := d.store.snapshots.named(name)
+	n, found := d.store.snapshots.findByName(name)
 	switch {
 	case found && n.State != stateReady:
 		return nil, fail(codes.Aborted, "snapshot %s of that name is being deleted", n.ID)
@@ -42,7 +42,7 @@ func (d *driver) CreateSnapshot(
 		if err != nil {
 			return nil, err
 		}
-		n, err = d.cut(name, v)
+		n, err = d.createSnapshot(name, v)
 		if err != nil {
 			return nil, err
 		}
@@ -55,12 +55,12 @@ func (d *driver) describeSnapshot(n *snapshot) *csi.Snapshot {
 		CreationTime: timestamppb.New(n.Created)}
 }
 
-// cut makes a snapshot: recorded, copied, marked ready.
-func (d *driver) cut(name string, v *volume) (*snapshot, error) {
+// createSnapshot makes a snapshot: recorded, copied, marked ready.
+func (d *driver) createSnapshot(name string, v *volume) (*snapshot, error) {
 	n := &snapshot{
 		ID: d.newID("snap"), Name: name, State: stateCreating, Source: v.ID, Type: v.Type, FSType: v.FSType,
 		Size: v.Size, FSSize: v.FSSize, Created: time.Now().UTC()}
-	if err := d.admit(n.Size, func() error { return d.store.snapshots.put(n) }); err != nil {
+	if err := d.checkCapacity(n.Size, func() error { return d.store.snapshots.putRecord(n) }); err != nil {
 		return nil, err
 	}
 	crash("snapshot recorded")
@@ -76,7 +76,7 @@ func (d *driver) cut(name string, v *volume) (*snapshot, error) {
 		crash("snapshot made")
 		ready := *n
 		ready.State = stateReady
-		n, err = &ready, d.store.snapshots.put(&ready)
+		n, err = &ready, d.store.snapshots.putRecord(&ready)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("making snapshot %q: %w", name, err), d.eraseSnapshot(n))
@@ -88,7 +88,7 @@ func (d *driver) eraseSnapshot(n *snapshot) error {
 	if err := os.RemoveAll(dataIn(d.store.snapshots.path(n.ID), n.Type)); err != nil {
 		return fmt.Errorf("removing snapshot %s: %w", n.ID, err)
 	}
-	return d.store.snapshots.drop(n.ID)
+	return d.store.snapshots.deleteRecord(n.ID)
 }
 
 // copyFrom copies a source's data to an image path or into an empty directory, durably.
@@ -100,7 +100,7 @@ func (d *driver) copyFrom(s source, to string) (err error) {
 	if err != nil {
 		return err
 	}
-	wake, err := d.rest(v)
+	wake, err := d.quiesce(v)
 	if err != nil {
 		return err
 	}
@@ -119,11 +119,11 @@ func (d *driver) copyData(typ, from, to string) error {
 	return err
 }
 
-// rest keeps an image from changing while it is copied, until the function it returns is called: its file
+// quiesce keeps an image from changing while it is copied, until the function it returns is called: its file
 // system is frozen, which also lets the copy begin with a clean journal. A block device has nobody to
 // freeze it, so that one somebody may write to is copied only where a copy is of one instant. A directory
 // is copied file by file: who needs all of them of one instant stops its writers first.
-func (d *driver) rest(v *volume) (wake func() error, err error) {
+func (d *driver) quiesce(v *volume) (wake func() error, err error) {
 	none := func() error { return nil }
 	if v.Type == typeDirectory || v.Stage == nil {
 		return none, nil
@@ -157,18 +157,18 @@ func (d *driver) DeleteSnapshot(
 	if id == "" {
 		return nil, fail(codes.InvalidArgument, "snapshot_id is missing")
 	}
-	release, err := d.locks.take(id)
+	release, err := d.locks.lock(id)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	n, ok := d.store.snapshots.get(id)
+	n, ok := d.store.snapshots.getRecord(id)
 	if !ok {
-		return &csi.DeleteSnapshotResponse{}, d.elsewhere(id)
+		return &csi.DeleteSnapshotResponse{}, d.otherNodeError(id)
 	}
 	gone := *n
 	gone.State = stateDeleting
-	if err := d.store.snapshots.put(&gone); err != nil {
+	if err := d.store.snapshots.putRecord(&gone); err != nil {
 		return nil, err
 	}
 	return &csi.DeleteSnapshotResponse{}, d.eraseSnapshot(&gone)

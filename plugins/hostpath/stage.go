@@ -20,7 +20,7 @@ func (d *driver) NodeStageVolume(
 		return nil, err
 	}
 	c := req.GetVolumeCapability()
-	v, release, err := d.claimFor(req.GetVolumeId(), c)
+	v, release, err := d.lockVolumeFor(req.GetVolumeId(), c)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (d *driver) stageHere(v *volume, path string, u use) error {
 		}
 	}
 	v.Stage = &staging{Path: path, Use: u}
-	if err := d.save(v); err != nil {
+	if err := d.saveVolume(v); err != nil {
 		return err
 	}
 	crash("stage recorded")
@@ -94,7 +94,7 @@ func (d *driver) stage(v *volume) error {
 		return nil
 	}
 	v.Stage.Ready = true
-	return d.save(v)
+	return d.saveVolume(v)
 }
 
 // stagers are the ways to stage a volume.
@@ -119,7 +119,7 @@ func (d *driver) stageDirectory(v *volume) error {
 	if err != nil {
 		return err
 	}
-	return d.bind(d.dataOf(v), v.Stage.Path, bits, false)
+	return d.bindMount(d.dataOf(v), v.Stage.Path, bits, false)
 }
 
 // stageBlock attaches the device that will be published. It stays attached until it is unstaged: a device
@@ -140,7 +140,7 @@ func (d *driver) stageFileSystem(v *volume) error {
 	if err := d.readyImage(v); err != nil {
 		return err
 	}
-	settled, err := d.settle(v)
+	settled, err := d.growUnused(v)
 	switch {
 	case codeIs(err, codes.FailedPrecondition): // mounted elsewhere: it works as it is, and grows online perhaps
 		d.logger.Warn("file system is not grown before it is mounted", "volume_id", v.ID, "error", err)
@@ -162,7 +162,7 @@ func (d *driver) stageFileSystem(v *volume) error {
 	}
 	defer hold.Close()
 	crash("stage attached")
-	err = patiently(d.ctx, func() error {
+	err = retryEBUSY(d.ctx, func() error {
 		return unix.Mount(dev.path, v.Stage.Path, v.FSType, bits, strings.Join(options, ","))
 	})
 	if err != nil {
@@ -179,9 +179,9 @@ func (d *driver) NodeUnstageVolume(
 	if err != nil {
 		return nil, err
 	}
-	v, release, err := d.claim(req.GetVolumeId())
+	v, release, err := d.lockVolume(req.GetVolumeId())
 	if codeIs(err, codes.NotFound) {
-		return &csi.NodeUnstageVolumeResponse{}, nothingAt(path, err)
+		return &csi.NodeUnstageVolumeResponse{}, ignoreIfUnmounted(path, err)
 	}
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (d *driver) NodeUnstageVolume(
 		// Not staged here by the record. Take away what is ours all the same: it is what was asked for.
 		return &csi.NodeUnstageVolumeResponse{}, d.unmountAll(v, path)
 	}
-	if err := unpublished(v); err != nil {
+	if err := checkUnpublished(v); err != nil {
 		return nil, err
 	}
 	return &csi.NodeUnstageVolumeResponse{}, d.unstage(v)
@@ -199,8 +199,8 @@ func (d *driver) NodeUnstageVolume(
 
 func codeIs(err error, code codes.Code) bool { return err != nil && codeOf(err) == code }
 
-// nothingAt forgives that a volume does not exist where nothing is mounted either.
-func nothingAt(path string, err error) error {
+// ignoreIfUnmounted forgives that a volume does not exist where nothing is mounted either.
+func ignoreIfUnmounted(path string, err error) error {
 	mounted, failed := isMounted(path)
 	if failed != nil || !mounted {
 		return failed
@@ -208,9 +208,9 @@ func nothingAt(path string, err error) error {
 	return err
 }
 
-// unpublished refuses a volume that is really published somewhere; targets that are not there any more are
-// forgotten.
-func unpublished(v *volume) error {
+// checkUnpublished refuses a volume that is really published somewhere; targets that are not there any more
+// are forgotten.
+func checkUnpublished(v *volume) error {
 	for p := range v.Targets {
 		mounted, err := isMounted(p)
 		if err != nil {
@@ -237,5 +237,5 @@ func (d *driver) unstage(v *volume) error {
 		}
 	}
 	v.Stage = nil
-	return d.save(v)
+	return d.saveVolume(v)
 }

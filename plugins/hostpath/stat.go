@@ -25,8 +25,8 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(b))
 })
 
-// room is what the file system of a directory has, and has left for others than root.
-func room(dir string) (total, free int64, err error) {
+// freeSpace is what the file system of a directory has, and has left for others than root.
+func freeSpace(dir string) (total, free int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, 0, err

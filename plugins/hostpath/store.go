@@ -78,8 +78,8 @@ func (u use) equal(o use) bool {
 
 func (v *volume) key() (id, name, state string) { return v.ID, v.Name, v.State }
 
-// sound reports whether a record that was read is one that this program can have written.
-func (v *volume) sound() bool {
+// valid reports whether a record that was read is one that this program can have written.
+func (v *volume) valid() bool {
 	for path, t := range v.Targets {
 		if t == nil || !filepath.IsAbs(path) {
 			return false
@@ -106,20 +106,20 @@ type snapshot struct {
 
 func (s *snapshot) key() (id, name, state string) { return s.ID, s.Name, s.State }
 
-func (s *snapshot) sound() bool { return knownType(s.Type) && s.Size >= 0 && s.FSSize >= 0 }
+func (s *snapshot) valid() bool { return knownType(s.Type) && s.Size >= 0 && s.FSSize >= 0 }
 
 // row is what volumes and snapshots have in common.
 type row interface {
 	key() (id, name, state string)
-	sound() bool
+	valid() bool
 }
 
 // store is the data directory. It is locked against other processes while it is open.
 type store struct {
 	dir       string
 	lock      *os.File
-	volumes   *shelf[*volume]
-	snapshots *shelf[*snapshot]
+	volumes   *recordDir[*volume]
+	snapshots *recordDir[*snapshot]
 }
 
 // openStore locks and reads a data directory, making it when missing. EWOULDBLOCK: another process has it.
@@ -138,15 +138,15 @@ func openStore(dir string) (*store, error) {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	spare := &spare{path: filepath.Join(dir, "spare")}
-	spare.lay()
+	spare := &reserveFile{path: filepath.Join(dir, "spare")}
+	spare.allocate()
 	s := &store{dir: dir, lock: lock,
-		volumes: &shelf[*volume]{dir: filepath.Join(dir, "volumes"), spare: spare, rows: map[string]*volume{}},
-		snapshots: &shelf[*snapshot]{
+		volumes: &recordDir[*volume]{dir: filepath.Join(dir, "volumes"), spare: spare, rows: map[string]*volume{}},
+		snapshots: &recordDir[*snapshot]{
 			dir: filepath.Join(dir, "snapshots"), spare: spare, rows: map[string]*snapshot{},
 		},
 	}
-	err = errors.Join(s.volumes.load(), s.snapshots.load())
+	err = errors.Join(s.volumes.loadRecords(), s.snapshots.loadRecords())
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
@@ -155,22 +155,22 @@ func openStore(dir string) (*store, error) {
 
 func (s *store) close() error { return s.lock.Close() }
 
-// booked is what all volumes and snapshots have been promised together.
-func (s *store) booked() (sum int64) {
-	for _, v := range s.volumes.list() {
+// bookedBytes is what all volumes and snapshots have been promised together.
+func (s *store) bookedBytes() (sum int64) {
+	for _, v := range s.volumes.listRecords() {
 		sum += v.Size
 	}
-	for _, n := range s.snapshots.list() {
+	for _, n := range s.snapshots.listRecords() {
 		sum += n.Size
 	}
 	return sum
 }
 
-// shelf is a directory with one directory per row, each holding the row's record and data. Rows are not
+// recordDir is a directory with one directory per row, each holding the row's record and data. Rows are not
 // changed once put: who holds the row's lock copies, edits and puts.
-type shelf[R row] struct {
+type recordDir[R row] struct {
 	dir   string
-	spare *spare
+	spare *reserveFile
 	mu    sync.Mutex
 	rows  map[string]R
 	bad   []string // directories whose record cannot be read: left alone
@@ -180,11 +180,11 @@ type shelf[R row] struct {
 const recordFile = "record.json"
 
 // path is the directory of a row, or a file in it.
-func (s *shelf[R]) path(id string, elem ...string) string {
+func (s *recordDir[R]) path(id string, elem ...string) string {
 	return filepath.Join(append([]string{s.dir, id}, elem...)...)
 }
 
-func (s *shelf[R]) load() error {
+func (s *recordDir[R]) loadRecords() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (s *shelf[R]) load() error {
 			s.bare = append(s.bare, e.Name())
 		case err != nil:
 			return err
-		case json.Unmarshal(b, &r) != nil || !s.fits(r, e.Name()):
+		case json.Unmarshal(b, &r) != nil || !s.validRecord(r, e.Name()):
 			s.bad = append(s.bad, e.Name())
 		default:
 			s.rows[e.Name()] = r
@@ -209,26 +209,26 @@ func (s *shelf[R]) load() error {
 	return nil
 }
 
-// fits reports whether a record that was read belongs to the directory it was found in.
-func (s *shelf[R]) fits(r R, dir string) bool {
+// validRecord reports whether a record that was read belongs to the directory it was found in.
+func (s *recordDir[R]) validRecord(r R, dir string) bool {
 	var none R
 	if any(r) == any(none) {
 		return false
 	}
 	id, _, state := r.key()
-	return id == dir && slices.Contains([]string{stateCreating, stateReady, stateDeleting}, state) && r.sound()
+	return id == dir && slices.Contains([]string{stateCreating, stateReady, stateDeleting}, state) && r.valid()
 }
 
-// get finds a row.
-func (s *shelf[R]) get(id string) (r R, ok bool) {
+// getRecord finds a row.
+func (s *recordDir[R]) getRecord(id string) (r R, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r, ok = s.rows[id]
 	return r, ok
 }
 
-// named finds a row by the name it was made with.
-func (s *shelf[R]) named(name string) (r R, ok bool) {
+// findByName finds a row by the name it was made with.
+func (s *recordDir[R]) findByName(name string) (r R, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.rows {
@@ -239,8 +239,8 @@ func (s *shelf[R]) named(name string) (r R, ok bool) {
 	return r, false
 }
 
-// list returns all rows by id.
-func (s *shelf[R]) list() []R {
+// listRecords returns all rows by id.
+func (s *recordDir[R]) listRecords() []R {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	rows := make([]R, 0, len(s.rows))
@@ -255,9 +255,9 @@ func (s *shelf[R]) list() []R {
 	return rows
 }
 
-// put writes a row; when it returns without an error the row is durable. Of a new row that cannot be
+// putRecord writes a row; when it returns without an error the row is durable. Of a new row that cannot be
 // written nothing is left.
-func (s *shelf[R]) put(r R) error {
+func (s *recordDir[R]) putRecord(r R) error {
 	id, _, _ := r.key()
 	dir := s.path(id)
 	if err := os.Mkdir(dir, 0o700); err == nil {
@@ -272,11 +272,11 @@ func (s *shelf[R]) put(r R) error {
 		return err
 	}
 	err = writeDurably(dir, recordFile, b)
-	if errors.Is(err, unix.ENOSPC) && s.spare.spend() {
+	if errors.Is(err, unix.ENOSPC) && s.spare.free() {
 		err = writeDurably(dir, recordFile, b)
 	}
 	if err != nil {
-		if _, known := s.get(id); !known {
+		if _, known := s.getRecord(id); !known {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 		return fmt.Errorf("recording %s: %w", id, err)
@@ -287,30 +287,30 @@ func (s *shelf[R]) put(r R) error {
 	return nil
 }
 
-// drop removes a row whose data has gone already, the record last.
-func (s *shelf[R]) drop(id string) error {
+// deleteRecord removes a row whose data has gone already, the record last.
+func (s *recordDir[R]) deleteRecord(id string) error {
 	if err := os.RemoveAll(s.path(id)); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	delete(s.rows, id)
 	s.mu.Unlock()
-	s.spare.lay()
+	s.spare.allocate()
 	return syncPath(s.dir)
 }
 
-// spareSize is room for some thousand records.
-const spareSize = 256 << 10
+// reserveSize is room for some thousand records.
+const reserveSize = 256 << 10
 
-// spare is room kept back on the disk, so that a full one does not keep volumes from being unpublished and
-// deleted, which is what makes room again and needs a record written first.
-type spare struct {
+// reserveFile is room kept back on the disk, so that a full one does not keep volumes from being unpublished
+// and deleted, which is what makes room again and needs a record written first.
+type reserveFile struct {
 	mu   sync.Mutex
 	path string
 }
 
-// lay puts the room back, if there is any; if there is none it is tried again after the next deletion.
-func (s *spare) lay() {
+// allocate puts the room back, if there is any; if there is none it is tried again after the next deletion.
+func (s *reserveFile) allocate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -318,13 +318,13 @@ func (s *spare) lay() {
 		return
 	}
 	defer f.Close()
-	if unix.Fallocate(int(f.Fd()), 0, 0, spareSize) != nil {
+	if unix.Fallocate(int(f.Fd()), 0, 0, reserveSize) != nil {
 		_ = os.Remove(s.path)
 	}
 }
 
-// spend gives the room away; false if there is none.
-func (s *spare) spend() bool {
+// free gives the room away; false if there is none.
+func (s *reserveFile) free() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return os.Remove(s.path) == nil

@@ -43,9 +43,9 @@ const (
 	blockRounding = 4096
 )
 
-// run runs a command; okay are the exit codes besides 0 that are no failure. Its output is the error.
-func run(ctx context.Context, okay []int, argv ...string) error {
-	path, err := tool(argv[0])
+// runTool runs a command; okay are the exit codes besides 0 that are no failure. Its output is the error.
+func runTool(ctx context.Context, okay []int, argv ...string) error {
+	path, err := findTool(argv[0])
 	if err != nil {
 		return err
 	}
@@ -59,13 +59,13 @@ func run(ctx context.Context, okay []int, argv ...string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w: %s", argv[0], err, brief(out.String()))
+		return fmt.Errorf("%s: %w: %s", argv[0], err, shortOutput(out.String()))
 	}
 	return nil
 }
 
-// brief keeps the end of a command's output, where the reason is.
-func brief(s string) string {
+// shortOutput keeps the end of a command's output, where the reason is.
+func shortOutput(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if len(s) > 400 {
 		s = "... " + s[len(s)-400:]
@@ -73,8 +73,8 @@ func brief(s string) string {
 	return s
 }
 
-// tool finds a command, also where a task's PATH has no sbin.
-func tool(name string) (string, error) {
+// findTool finds a command, also where a task's PATH has no sbin.
+func findTool(name string) (string, error) {
 	if p, err := exec.LookPath(name); err == nil {
 		return p, nil
 	}
@@ -92,16 +92,16 @@ func format(ctx context.Context, fsType, image string) error {
 	if !ok {
 		return fail(codes.InvalidArgument, "no file-system type %q (there are ext4 and xfs)", fsType)
 	}
-	return run(ctx, nil, append(slices.Clone(f.mkfs), image)...)
+	return runTool(ctx, nil, append(slices.Clone(f.mkfs), image)...)
 }
 
 // growOffline grows an ext4 file system on an image that is not in use to the size of the image.
 func growOffline(ctx context.Context, image string) error {
 	// resize2fs wants a file system that was just checked; 1: errors were corrected.
-	if err := run(ctx, []int{1}, "e2fsck", "-f", "-p", image); err != nil {
+	if err := runTool(ctx, []int{1}, "e2fsck", "-f", "-p", image); err != nil {
 		return err
 	}
-	return run(ctx, nil, "resize2fs", image)
+	return runTool(ctx, nil, "resize2fs", image)
 }
 
 // ext4ResizeFS is EXT4_IOC_RESIZE_FS: _IOW('f', 16, __u64).
@@ -111,7 +111,7 @@ const ext4ResizeFS = 0x40086610
 // FAILED_PRECONDITION, and the next stage grows it.
 func growOnline(ctx context.Context, fsType, path string, size int64) error {
 	if fsType == "xfs" {
-		return run(ctx, nil, "xfs_growfs", "-d", path)
+		return runTool(ctx, nil, "xfs_growfs", "-d", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

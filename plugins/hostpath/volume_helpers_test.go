@@ -46,7 +46,7 @@ func (k kind) needs(t *testing.T) {
 	if k.fsType == "" {
 		return
 	}
-	if _, err := tool("mkfs." + k.fsType); err != nil {
+	if _, err := findTool("mkfs." + k.fsType); err != nil {
 		testskip.Lacking(t, err.Error())
 	}
 }

@@ -308,7 +308,7 @@ func TestALargerCloneGrowsWithItsFileSystem(t *testing.T) {
 
 func fsSize(t *testing.T, path string) int64 {
 	t.Helper()
-	total, _, err := room(path)
+	total, _, err := freeSpace(path)
 	if err != nil {
 		t.Fatal(err)
 	}
