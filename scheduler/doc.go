@@ -1,5 +1,5 @@
-// Package scheduler computes plans: from one consistent state and one evaluation, the allocations to place, stop
-// and update so that the job matches its specification.
+// Package scheduler computes plans: from one consistent state and one evaluation, the allocations to place,
+// stop and update so that the job matches its specification.
 //
 // Its laws:
 //

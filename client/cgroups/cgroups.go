@@ -126,13 +126,13 @@ func (m *Machine) New(parent, name string, limits Limits) (*Group, error) {
 	if err := g.Remove(); err != nil {
 		return nil, err
 	}
-	if err := m.make(g, parent, limits); err != nil {
+	if err := m.makeGroup(g, parent, limits); err != nil {
 		return nil, errors.Join(err, g.Remove())
 	}
 	return g, nil
 }
 
-func (m *Machine) make(g *Group, parent string, limits Limits) error {
+func (m *Machine) makeGroup(g *Group, parent string, limits Limits) error {
 	if m.V2 != "" {
 		if err := enable(m.V2, parent, m.V2Has); err != nil {
 			return err
@@ -157,7 +157,7 @@ func enable(point, parent string, has []string) error {
 			continue
 		}
 		for _, d := range []string{point, dir} {
-			if err := write(filepath.Join(d, "cgroup.subtree_control"), "+"+c); err != nil {
+			if err := writeControl(filepath.Join(d, "cgroup.subtree_control"), "+"+c); err != nil {
 				return fmt.Errorf("handing the controller %s down: %w", c, err)
 			}
 		}
@@ -190,8 +190,8 @@ func (m *Machine) Probe(parent string) error {
 	return g.Remove()
 }
 
-// write does not create: a control file that is not there is an error.
-func write(path, text string) error {
+// writeFile does not create: a control file that is not there is an error.
+func writeControl(path, text string) error {
 	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &os.PathError{Op: "open", Path: path, Err: err}

@@ -45,7 +45,7 @@ func (l Limits) v2() []control {
 func (g *Group) limit(l Limits) error {
 	for _, c := range l.v1() {
 		if dir := g.V1[c.controller]; dir != "" {
-			if err := c.write(dir); err != nil {
+			if err := c.writeLimit(dir); err != nil {
 				return err
 			}
 		}
@@ -55,22 +55,22 @@ func (g *Group) limit(l Limits) error {
 	}
 	for _, c := range l.v2() {
 		if g.V1[c.controller] == "" && has(g.V2, c.controller) {
-			if err := c.write(g.V2); err != nil {
+			if err := c.writeLimit(g.V2); err != nil {
 				return err
 			}
 		}
 	}
 	if l.MemoryBytes > 0 && has(g.V2, Memory) { // swap beside a limit would be no limit
-		return optional(write(filepath.Join(g.V2, "memory.swap.max"), "0"))
+		return optional(writeControl(filepath.Join(g.V2, "memory.swap.max"), "0"))
 	}
 	return nil
 }
 
-func (c control) write(dir string) error {
+func (c control) writeLimit(dir string) error {
 	if c.value == 0 {
 		return nil
 	}
-	err := write(filepath.Join(dir, c.file), strconv.FormatInt(c.value, 10))
+	err := writeControl(filepath.Join(dir, c.file), strconv.FormatInt(c.value, 10))
 	if c.optional {
 		return optional(err)
 	}

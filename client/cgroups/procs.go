@@ -164,8 +164,8 @@ const pause = 5 * time.Millisecond
 // cannot be forked meanwhile where the pids controller is there; elsewhere it is repeated until it holds.
 func (g *Group) Kill(ctx context.Context) error {
 	for _, dir := range g.dirs() { // both best effort: the loop below is what counts
-		_ = write(filepath.Join(dir, "cgroup.kill"), "1")
-		_ = write(filepath.Join(dir, "pids.max"), "0")
+		_ = writeControl(filepath.Join(dir, "cgroup.kill"), "1")
+		_ = writeControl(filepath.Join(dir, "pids.max"), "0")
 	}
 	for {
 		pids, err := g.PIDs()
@@ -214,13 +214,13 @@ func (g *Group) Remove() error {
 	var errs []error
 	for _, top := range g.dirs() {
 		for _, dir := range slices.Backward(tree(top)) {
-			errs = append(errs, remove(dir))
+			errs = append(errs, removeGroup(dir))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func remove(dir string) error {
+func removeGroup(dir string) error {
 	var err error
 	for range removeTries {
 		err = unix.Rmdir(dir)

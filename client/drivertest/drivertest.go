@@ -78,10 +78,10 @@ func (m *Machine) Reboot() {
 func (m *Machine) Exit(id string, res driver.ExitResult) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.exit(id, res)
+	m.endTask(id, res)
 }
 
-func (m *Machine) exit(id string, res driver.ExitResult) {
+func (m *Machine) endTask(id string, res driver.ExitResult) {
 	t := m.tasks[id]
 	if t == nil || t.Result != nil {
 		panic("no running task " + id)
@@ -102,13 +102,13 @@ func (m *Machine) Task(id string) Task {
 
 // Running lists the tasks that run, in order.
 func (m *Machine) Running() []string {
-	return m.list(func(t *Task) bool { return t.held && t.Result == nil })
+	return m.listTasks(func(t *Task) bool { return t.held && t.Result == nil })
 }
 
 // Held lists the tasks that were not destroyed, in order.
-func (m *Machine) Held() []string { return m.list(func(t *Task) bool { return t.held }) }
+func (m *Machine) Held() []string { return m.listTasks(func(t *Task) bool { return t.held }) }
 
-func (m *Machine) list(want func(*Task) bool) []string {
+func (m *Machine) listTasks(want func(*Task) bool) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(m.tasks)),
@@ -142,7 +142,7 @@ func (s Set) Driver(name string) (driver.Driver, error) {
 // Drivers is the set with one driver "fake".
 func (m *Machine) Drivers() Set { return Set{"fake": &Driver{m, "fake"}} }
 
-func (m *Machine) around(verb, id string, act func() error) error {
+func (m *Machine) logCall(verb, id string, act func() error) error {
 	point := verb + " " + id
 	if m.Before != nil {
 		if err := m.Before(point); err != nil {
@@ -185,7 +185,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	err := d.Machine.around("start", cfg.ID, func() error {
+	err := d.Machine.logCall("start", cfg.ID, func() error {
 		t := d.Machine.tasks[cfg.ID]
 		if t == nil {
 			t = &Task{}
@@ -210,7 +210,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Han
 
 // Recover implements driver.Driver.
 func (d *Driver) Recover(_ context.Context, h *driver.Handle) error {
-	return d.Machine.around("recover", h.TaskID, func() error {
+	return d.Machine.logCall("recover", h.TaskID, func() error {
 		t := d.Machine.tasks[h.TaskID]
 		if t == nil || !t.held {
 			return notFound(h.TaskID)
@@ -220,8 +220,8 @@ func (d *Driver) Recover(_ context.Context, h *driver.Handle) error {
 	})
 }
 
-// known finds a task that this agent's driver holds; the channel is closed when it has ended.
-func (m *Machine) known(id string) (ended <-chan struct{}, err error) {
+// findKnown finds a task that this agent's driver holds; the channel is closed when it has ended.
+func (m *Machine) findKnown(id string) (ended <-chan struct{}, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.tasks[id]
@@ -233,7 +233,7 @@ func (m *Machine) known(id string) (ended <-chan struct{}, err error) {
 
 // Wait implements driver.Driver.
 func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error) {
-	ended, err := d.Machine.known(id)
+	ended, err := d.Machine.findKnown(id)
 	if err != nil {
 		return nil, err
 	}
@@ -247,14 +247,14 @@ func (d *Driver) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 
 // Stop implements driver.Driver: the task ends at once, by the signal.
 func (d *Driver) Stop(_ context.Context, id, signal string, timeout time.Duration) error {
-	return d.Machine.around("stop", id, func() error {
+	return d.Machine.logCall("stop", id, func() error {
 		t := d.Machine.tasks[id]
 		if t == nil || !t.known {
 			return notFound(id)
 		}
 		t.Signal, t.Timeout = signal, timeout
 		if t.Result == nil {
-			d.Machine.exit(id, driver.ExitResult{Signal: 15})
+			d.Machine.endTask(id, driver.ExitResult{Signal: 15})
 		}
 		return nil
 	})
@@ -262,19 +262,19 @@ func (d *Driver) Stop(_ context.Context, id, signal string, timeout time.Duratio
 
 // Signal implements driver.Driver.
 func (d *Driver) Signal(_ context.Context, id, signal string) error {
-	_, err := d.Machine.known(id)
+	_, err := d.Machine.findKnown(id)
 	return err
 }
 
 // Destroy implements driver.Driver. It finds a task that no driver holds by its ID.
 func (d *Driver) Destroy(_ context.Context, id string) error {
-	return d.Machine.around("destroy", id, func() error {
+	return d.Machine.logCall("destroy", id, func() error {
 		t := d.Machine.tasks[id]
 		if t == nil {
 			return nil
 		}
 		if t.Result == nil {
-			d.Machine.exit(id, driver.ExitResult{Signal: 9})
+			d.Machine.endTask(id, driver.ExitResult{Signal: 9})
 		}
 		t.held, t.known = false, false
 		return nil
@@ -283,7 +283,7 @@ func (d *Driver) Destroy(_ context.Context, id string) error {
 
 // Stats implements driver.Driver.
 func (d *Driver) Stats(_ context.Context, id string) (*driver.Stats, error) {
-	if _, err := d.Machine.known(id); err != nil {
+	if _, err := d.Machine.findKnown(id); err != nil {
 		return nil, err
 	}
 	return &driver.Stats{CollectedAt: time.Now().UnixNano()}, nil

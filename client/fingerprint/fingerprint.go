@@ -35,10 +35,10 @@ type Facts struct {
 }
 
 // Host fingerprints this machine. dir is on the file system that allocations use.
-func Host(dir string) (*Facts, error) { return from("/", dir) }
+func Host(dir string) (*Facts, error) { return readHost("/", dir) }
 
-// from reads <root>/proc and <root>/etc, so that tests can bring their own.
-func from(root, dir string) (*Facts, error) {
+// readHost reads <root>/proc and <root>/etc, so that tests can bring their own.
+func readHost(root, dir string) (*Facts, error) {
 	f := &Facts{Attributes: map[string]string{}}
 	errs := []error{f.cpu(root), f.memory(root), f.disk(dir)}
 	f.kernel()
@@ -64,11 +64,11 @@ func (f *Facts) cpu(root string) error {
 	f.Resources.CPU = structs.NodeCPUResources{
 		CpuShares: int64(mhz) * int64(cores), TotalCpuCores: uint16(cores),
 	}
-	f.set("cpu.arch", runtime.GOARCH)
-	f.set("cpu.modelname", model)
-	f.set("cpu.numcores", strconv.Itoa(cores))
-	f.set("cpu.frequency", strconv.Itoa(mhz))
-	f.set("cpu.totalcompute", strconv.FormatInt(f.Resources.CPU.CpuShares, 10))
+	f.setAttribute("cpu.arch", runtime.GOARCH)
+	f.setAttribute("cpu.modelname", model)
+	f.setAttribute("cpu.numcores", strconv.Itoa(cores))
+	f.setAttribute("cpu.frequency", strconv.Itoa(mhz))
+	f.setAttribute("cpu.totalcompute", strconv.FormatInt(f.Resources.CPU.CpuShares, 10))
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (f *Facts) memory(root string) error {
 		var kib int64
 		if n, _ := fmt.Sscanf(lines.Text(), "MemTotal: %d kB", &kib); n == 1 {
 			f.Resources.Memory.MemoryMB = kib / 1024
-			f.set("memory.totalbytes", strconv.FormatInt(kib*1024, 10))
+			f.setAttribute("memory.totalbytes", strconv.FormatInt(kib*1024, 10))
 			return nil
 		}
 	}
@@ -128,9 +128,9 @@ func (f *Facts) disk(dir string) error {
 	}
 	free := s.Bavail * uint64(s.Bsize)
 	f.Resources.Disk.DiskMB = int64(free >> 20)
-	f.set("unique.storage.volume", device(dir))
-	f.set("unique.storage.bytestotal", strconv.FormatUint(s.Blocks*uint64(s.Bsize), 10))
-	f.set("unique.storage.bytesfree", strconv.FormatUint(free, 10))
+	f.setAttribute("unique.storage.volume", device(dir))
+	f.setAttribute("unique.storage.bytestotal", strconv.FormatUint(s.Blocks*uint64(s.Bsize), 10))
+	f.setAttribute("unique.storage.bytesfree", strconv.FormatUint(free, 10))
 	return nil
 }
 
@@ -148,32 +148,32 @@ func device(dir string) string {
 }
 
 func (f *Facts) kernel() {
-	f.set("kernel.name", runtime.GOOS)
+	f.setAttribute("kernel.name", runtime.GOOS)
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
-		f.set("kernel.version", unix.ByteSliceToString(u.Release[:]))
-		f.set("kernel.arch", unix.ByteSliceToString(u.Machine[:]))
+		f.setAttribute("kernel.version", unix.ByteSliceToString(u.Release[:]))
+		f.setAttribute("kernel.arch", unix.ByteSliceToString(u.Machine[:]))
 	}
 	var st unix.Stat_t
 	if unix.Stat("/sys/fs/cgroup/cgroup.controllers", &st) == nil {
-		f.set("os.cgroups.version", "2")
+		f.setAttribute("os.cgroups.version", "2")
 	} else if unix.Stat("/sys/fs/cgroup", &st) == nil {
-		f.set("os.cgroups.version", "1")
+		f.setAttribute("os.cgroups.version", "1")
 	}
 }
 
 func (f *Facts) system(root string) {
 	if name, err := os.Hostname(); err == nil {
 		f.Hostname = name
-		f.set("unique.hostname", name)
+		f.setAttribute("unique.hostname", name)
 	}
 	b, err := os.ReadFile(filepath.Join(root, "etc/os-release"))
 	if err != nil {
 		return
 	}
 	release := parseRelease(string(b))
-	f.set("os.name", release["ID"])
-	f.set("os.version", release["VERSION_ID"])
+	f.setAttribute("os.name", release["ID"])
+	f.setAttribute("os.version", release["VERSION_ID"])
 }
 
 // parseRelease reads os-release(5).
@@ -195,13 +195,13 @@ func (f *Facts) network() {
 	}
 	for _, a := range addrs {
 		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
-			f.set("unique.network.ip-address", ip.IP.String())
+			f.setAttribute("unique.network.ip-address", ip.IP.String())
 			return
 		}
 	}
 }
 
-func (f *Facts) set(name, value string) {
+func (f *Facts) setAttribute(name, value string) {
 	if value != "" {
 		f.Attributes[name] = value
 	}

@@ -56,7 +56,7 @@ func TestOtherMachines(t *testing.T) {
 		{"no memory", map[string]string{"proc/cpuinfo": cpu, "proc/meminfo": "nonsense\n"}, nil, "MemTotal"},
 		{"nothing", map[string]string{"x": ""}, nil, "fingerprinting the processors"},
 	} {
-		f, err := from(tree(t, tc.files), t.TempDir())
+		f, err := readHost(tree(t, tc.files), t.TempDir())
 		if tc.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), tc.fault) {
 				t.Errorf("%s: got %v, want an error with %q", tc.name, err, tc.fault)

@@ -19,8 +19,8 @@ var crcTable = crc64.MakeTable(crc64.ECMA)
 // digest is the digest of some records.
 type digest struct{ count, sum uint64 }
 
-// flip adds a record that is not in the digest, or takes out one that is; by is 1 or -1.
-func (d *digest) flip(key, value []byte, by int) {
+// toggle adds a record that is not in the digest, or takes out one that is; by is 1 or -1.
+func (d *digest) toggle(key, value []byte, by int) {
 	head := binary.BigEndian.AppendUint64(nil, uint64(len(key)))
 	sum := crc64.Update(crc64.Checksum(head, crcTable), crcTable, key)
 	d.sum ^= crc64.Update(sum, crcTable, value)
@@ -57,10 +57,10 @@ func changeRecord(tx *bbolt.Tx, name string, key, value []byte) error {
 		return err
 	}
 	if old := bucket.Get(key); old != nil {
-		d.flip(key, old, -1)
+		d.toggle(key, old, -1)
 	}
 	if value != nil {
-		d.flip(key, value, 1)
+		d.toggle(key, value, 1)
 	}
 	return errors.Join(putRecord(bucket, key, value), sums.Put([]byte(name), d.encode()))
 }
@@ -129,7 +129,7 @@ func digestOf(bucket *bbolt.Bucket, each func(key, value []byte) error) (d diges
 		if value == nil {
 			return fmt.Errorf("the record %q is none", key)
 		}
-		d.flip(key, value, 1)
+		d.toggle(key, value, 1)
 		return each(key, value)
 	})
 	return d, err

@@ -33,7 +33,7 @@ func Open(dir string) (*DB, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, "client.db")
-	if err := prepare(path, lock); err != nil {
+	if err := prepareFile(path, lock); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	b, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockPatience})
@@ -47,14 +47,14 @@ func Open(dir string) (*DB, error) {
 // is not taken for one of an older version then.
 const hasDigests = "client.db has digests\n"
 
-// prepare renews the file, or only checks it where there is no room for another.
-func prepare(path string, lock *os.File) error {
+// prepareFile renews the file, or only checks it where there is no room for another.
+func prepareFile(path string, lock *os.File) error {
 	info, err := lock.Stat()
 	if err != nil {
 		return err
 	}
 	older := info.Size() == 0
-	err = renew(path, older)
+	err = copyFile(path, older)
 	if _, missing := os.Lstat(path); diskfault.NoSpace(err) && missing == nil {
 		return readRecords(path, func(tx *bbolt.Tx) error { return checkAll(tx, older) })
 	}
@@ -87,8 +87,8 @@ func inUse(path string, err error) error {
 	return structs.Errorf(structs.KindPrecondition, "%s: another agent uses this data_dir: %w", path, err)
 }
 
-// renew writes the records of the file to a new one and puts it in the place of the file.
-func renew(path string, older bool) error {
+// copyFile writes the records of the file to a new one and puts it in the place of the file.
+func copyFile(path string, older bool) error {
 	tmp := path + ".tmp"
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

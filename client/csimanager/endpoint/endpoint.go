@@ -54,10 +54,10 @@ func (e *endpoints) controller(req structs.CSIControllerRequest) (*conn, error) 
 	return conn, nil
 }
 
-// ask makes a call of the healthy controller of a plugin that changes something, as the only call for the
-// volume. An outcome that is not known is a timeout, whatever the code: unavailable says that the plugin was
-// not asked.
-func ask[T any](
+// callController makes a call of the healthy controller of a plugin that changes something, as the only call
+// for the volume. An outcome that is not known is a timeout, whatever the code: unavailable says that the
+// plugin was not asked.
+func callController[T any](
 	ctx context.Context, e *endpoints, req structs.CSIControllerRequest, c csimanager.Call,
 	fn func(context.Context, *conn) (*T, error),
 ) (*T, error) {
@@ -76,18 +76,20 @@ func ask[T any](
 	if csi.Code(err) != "" && !csi.Final(err) && !csi.Unsent(err) {
 		err = structs.Errorf(structs.KindTimeout, "%w", err)
 	}
-	return nil, overWire(err)
+	return nil, wireError(err)
 }
 
-// overWire keeps what only a gRPC code tells: that the outcome of a failed call is not known.
-func overWire(err error) error {
+// wireError keeps what only a gRPC code tells: that the outcome of a failed call is not known.
+func wireError(err error) error {
 	if err != nil && !csi.Final(err) && structs.KindOf(err).Final() {
 		return structs.Errorf(structs.KindTimeout, "%w", err)
 	}
 	return err
 }
 
-func empty(fn func(context.Context, *conn) error) func(context.Context, *conn) (*structs.Empty, error) {
+func withEmptyReply(
+	fn func(context.Context, *conn) error,
+) func(context.Context, *conn) (*structs.Empty, error) {
 	return func(ctx context.Context, c *conn) (*structs.Empty, error) {
 		if err := fn(ctx, c); err != nil {
 			return nil, err
@@ -100,32 +102,33 @@ func (e *endpoints) create(
 	ctx context.Context, req *structs.ClientCSICreateRequest,
 ) (*structs.ClientCSICreateResponse, error) {
 	c := csimanager.Call{Volume: "name:" + req.Name, RPC: "CreateVolume"}
-	return ask(ctx, e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSICreateResponse, error) {
-		resp, err := c.CreateVolume(ctx, req)
-		if err == nil {
-			return resp, nil
-		}
-		if csi.Code(err) == structs.CSICodeExhausted {
-			return &structs.ClientCSICreateResponse{Exhausted: err.Error()}, nil
-		}
-		if resp == nil || resp.ExternalID == "" {
-			return nil, err
-		}
-		// The plugin made a volume that is not what was asked for: it is of no use to anybody.
-		del := &structs.ClientCSIDeleteRequest{
-			PluginID: req.PluginID, ExternalID: resp.ExternalID, Secrets: req.Secrets,
-		}
-		if delErr := c.DeleteVolume(ctx, del); delErr != nil {
-			return nil, errors.Join(err, delErr)
-		}
-		return nil, structs.Errorf(structs.KindInvalid,
-			"%v; the volume %q that was made is deleted again", err, resp.ExternalID)
-	})
+	return callController(ctx,
+		e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSICreateResponse, error) {
+			resp, err := c.CreateVolume(ctx, req)
+			if err == nil {
+				return resp, nil
+			}
+			if csi.Code(err) == structs.CSICodeExhausted {
+				return &structs.ClientCSICreateResponse{Exhausted: err.Error()}, nil
+			}
+			if resp == nil || resp.ExternalID == "" {
+				return nil, err
+			}
+			// The plugin made a volume that is not what was asked for: it is of no use to anybody.
+			del := &structs.ClientCSIDeleteRequest{
+				PluginID: req.PluginID, ExternalID: resp.ExternalID, Secrets: req.Secrets,
+			}
+			if delErr := c.DeleteVolume(ctx, del); delErr != nil {
+				return nil, errors.Join(err, delErr)
+			}
+			return nil, structs.Errorf(structs.KindInvalid,
+				"%v; the volume %q that was made is deleted again", err, resp.ExternalID)
+		})
 }
 
 func (e *endpoints) delete(ctx context.Context, req *structs.ClientCSIDeleteRequest) (*structs.Empty, error) {
 	c := csimanager.Call{Volume: req.ExternalID, RPC: "DeleteVolume"}
-	return ask(ctx, e, req, c, empty(func(ctx context.Context, c *conn) error {
+	return callController(ctx, e, req, c, withEmptyReply(func(ctx context.Context, c *conn) error {
 		return c.DeleteVolume(ctx, req)
 	}))
 }
@@ -134,18 +137,19 @@ func (e *endpoints) attach(
 	ctx context.Context, req *structs.ClientCSIAttachRequest,
 ) (*structs.ClientCSIAttachResponse, error) {
 	c := csimanager.Call{Volume: req.ExternalID, RPC: "ControllerPublishVolume", Where: req.ExternalNodeID}
-	return ask(ctx, e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSIAttachResponse, error) {
-		resp, err := c.ControllerPublishVolume(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		return resp, nil
-	})
+	return callController(ctx,
+		e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSIAttachResponse, error) {
+			resp, err := c.ControllerPublishVolume(ctx, req)
+			if err != nil {
+				return nil, err
+			}
+			return resp, nil
+		})
 }
 
 func (e *endpoints) detach(ctx context.Context, req *structs.ClientCSIDetachRequest) (*structs.Empty, error) {
 	c := csimanager.Call{Volume: req.ExternalID, RPC: "ControllerUnpublishVolume", Where: req.ExternalNodeID}
-	return ask(ctx, e, req, c, empty(func(ctx context.Context, c *conn) error {
+	return callController(ctx, e, req, c, withEmptyReply(func(ctx context.Context, c *conn) error {
 		return c.ControllerUnpublishVolume(ctx, req)
 	}))
 }
@@ -163,7 +167,7 @@ func (e *endpoints) validate(
 		return conn.ValidateVolumeCapabilities(ctx, req)
 	})
 	if err != nil {
-		return nil, overWire(err)
+		return nil, wireError(err)
 	}
 	return &structs.Empty{}, nil
 }
@@ -172,16 +176,17 @@ func (e *endpoints) expand(
 	ctx context.Context, req *structs.ClientCSIExpandRequest,
 ) (*structs.ClientCSIExpandResponse, error) {
 	c := csimanager.Call{Volume: req.ExternalID, RPC: "ControllerExpandVolume"}
-	return ask(ctx, e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSIExpandResponse, error) {
-		resp, err := c.ControllerExpandVolume(ctx, req)
-		switch {
-		case csi.Code(err) == structs.CSICodeExhausted:
-			return &structs.ClientCSIExpandResponse{Exhausted: err.Error()}, nil
-		case err != nil:
-			return nil, err
-		}
-		return resp, nil
-	})
+	return callController(ctx,
+		e, req, c, func(ctx context.Context, c *conn) (*structs.ClientCSIExpandResponse, error) {
+			resp, err := c.ControllerExpandVolume(ctx, req)
+			switch {
+			case csi.Code(err) == structs.CSICodeExhausted:
+				return &structs.ClientCSIExpandResponse{Exhausted: err.Error()}, nil
+			case err != nil:
+				return nil, err
+			}
+			return resp, nil
+		})
 }
 
 // list is about no single volume and waits for none.
@@ -193,7 +198,7 @@ func (e *endpoints) list(
 		return nil, err
 	}
 	resp, err := conn.ListVolumes(ctx, req)
-	return resp, overWire(err)
+	return resp, wireError(err)
 }
 
 // detachTime bounds how long a node works on letting go before it answers: then it says what it waits for.
@@ -211,7 +216,7 @@ func (e *endpoints) nodeDetach(
 	}
 	err := e.m.Volumes().Detach(ctx, k, req.AllocID, e.running)
 	if err != nil {
-		return nil, overWire(err)
+		return nil, wireError(err)
 	}
 	return &structs.Empty{}, nil
 }
@@ -233,7 +238,7 @@ func (e *endpoints) nodeExpand(
 		// Only the plugin may leave it to the next stage.
 		return nil, structs.Errorf(structs.KindUnavailable, "%w", err)
 	case err != nil:
-		return nil, overWire(err)
+		return nil, wireError(err)
 	}
 	return &structs.ClientCSINodeExpandResponse{Capacity: capacity}, nil
 }

@@ -38,8 +38,8 @@ func (t *task) dial(ctx context.Context) (net.Conn, error) {
 	return nil, structs.Errorf(structs.KindUnavailable, "connecting to the supervisor of task %q: %w", t.id, err)
 }
 
-// ask sends one request and returns the answer, or what went wrong there as the error.
-func (t *task) ask(ctx context.Context, req *request) (*reply, error) {
+// callSupervisor sends one request and returns the answer, or what went wrong there as the error.
+func (t *task) callSupervisor(ctx context.Context, req *request) (*reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
 	conn, err := t.dial(ctx)
@@ -63,14 +63,14 @@ func (t *task) ask(ctx context.Context, req *request) (*reply, error) {
 	return nil, structs.Errorf(structs.KindPrecondition, "task %q has ended", t.id) // and the supervisor with it
 }
 
-// wait returns when the supervisor has ended, or with ctx's error.
-func (t *task) wait(ctx context.Context) error {
+// waitSupervisor returns when the supervisor has ended, or with ctx's error.
+func (t *task) waitSupervisor(ctx context.Context) error {
 	conn, err := t.dial(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case structs.IsKind(err, structs.KindPrecondition):
-		return t.gone(ctx)
+		return t.awaitSupervisorEnd(ctx)
 	case err != nil:
 		return err
 	}
@@ -82,11 +82,11 @@ func (t *task) wait(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return t.gone(ctx)
+	return t.awaitSupervisorEnd(ctx)
 }
 
-// gone waits until the supervisor, which has let go of its socket, has ended, and reaps it.
-func (t *task) gone(ctx context.Context) error {
+// awaitSupervisorEnd waits until the supervisor, which has let go of its socket, has ended, and reaps it.
+func (t *task) awaitSupervisorEnd(ctx context.Context) error {
 	for {
 		alive, err := supervised(t.dir)
 		if err != nil {
@@ -168,9 +168,9 @@ func (t *task) awaitRecord(ctx context.Context) (*record, error) {
 	}
 }
 
-// clear ends everything of the task and removes its directory, file by file: nothing is ever removed that
+// destroy ends everything of the task and removes its directory, file by file: nothing is ever removed that
 // something may still be mounted under.
-func (t *task) clear(ctx context.Context) error {
+func (t *task) destroy(ctx context.Context) error {
 	if _, err := os.Stat(t.dir); errors.Is(err, os.ErrNotExist) {
 		t.reapChild()
 		return nil

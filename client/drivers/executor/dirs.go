@@ -35,7 +35,7 @@ func GiveDirs(dirs driver.Dirs, user *sandbox.User, tmp os.FileMode) error {
 }
 
 func giveTo(dir string, user *sandbox.User, mode os.FileMode) error {
-	return change(dir, func(f *os.File) error {
+	return withDirectory(dir, func(f *os.File) error {
 		if user != nil {
 			if err := f.Chown(int(user.UID), int(user.GID)); err != nil {
 				return err
@@ -56,7 +56,7 @@ func OpenTo(dir string, user *sandbox.User) error {
 	}
 	opening.Lock()
 	defer opening.Unlock()
-	return change(dir, func(f *os.File) error {
+	return withDirectory(dir, func(f *os.File) error {
 		var st unix.Stat_t
 		if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 			return err
@@ -68,7 +68,7 @@ func OpenTo(dir string, user *sandbox.User) error {
 	})
 }
 
-func change(dir string, do func(*os.File) error) error {
+func withDirectory(dir string, do func(*os.File) error) error {
 	fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return structs.Errorf(structs.KindPrecondition, "giving %s to the task's user: %w", dir, err)

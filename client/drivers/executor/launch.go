@@ -31,11 +31,11 @@ func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 	}
 	defer h.close()
 	defer context.AfterFunc(ctx, h.interrupt)()
-	if err := h.tell(text); err != nil && ctx.Err() == nil { // the answer says why, if there is one
+	if err := h.sendSpec(text); err != nil && ctx.Err() == nil { // the answer says why, if there is one
 		err = fmt.Errorf("telling the supervisor what to run: %w", err)
-		return 0, errors.Join(h.answer(), err)
+		return 0, errors.Join(h.readAnswer(), err)
 	}
-	if err := h.answer(); err != nil {
+	if err := h.readAnswer(); err != nil {
 		if ctx.Err() != nil {
 			return 0, fmt.Errorf("waiting for the task to start: %w", ctx.Err())
 		}
@@ -44,11 +44,11 @@ func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 	return t.child.Process.Pid, nil
 }
 
-// hatch is the agent's end of a supervisor that starts.
-type hatch struct{ spec, status *os.File }
+// launchPipes is the agent's end of a supervisor that starts.
+type launchPipes struct{ spec, status *os.File }
 
 // spawn starts the supervisor with the lock already its own.
-func (t *task) spawn() (*hatch, error) {
+func (t *task) spawn() (*launchPipes, error) {
 	lock, err := takeLock(t.dir)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (t *task) spawn() (*hatch, error) {
 		return nil, errors.Join(err, specW.Close())
 	}
 	defer statusW.Close()
-	h := &hatch{specW, statusR}
+	h := &launchPipes{specW, statusR}
 	if err := t.exec(log, specR, lock, statusW); err != nil {
 		h.close()
 		return nil, err
@@ -96,12 +96,12 @@ func (t *task) exec(log, spec, lock, status *os.File) error {
 	return nil
 }
 
-func (h *hatch) tell(spec []byte) error {
+func (h *launchPipes) sendSpec(spec []byte) error {
 	_, err := h.spec.Write(spec)
 	return errors.Join(err, h.spec.Close())
 }
 
-func (h *hatch) answer() error {
+func (h *launchPipes) readAnswer() error {
 	r := &reply{}
 	if err := json.NewDecoder(h.status).Decode(r); err != nil {
 		return fmt.Errorf("the supervisor ended before the task was started: %w", err)
@@ -109,14 +109,14 @@ func (h *hatch) answer() error {
 	return r.err()
 }
 
-// interrupt makes tell and answer return.
-func (h *hatch) interrupt() {
+// interrupt makes sendSpec and readAnswer return.
+func (h *launchPipes) interrupt() {
 	past := time.Unix(1, 0)
 	_ = h.spec.SetDeadline(past)
 	_ = h.status.SetDeadline(past)
 }
 
-func (h *hatch) close() {
+func (h *launchPipes) close() {
 	_ = h.spec.Close() // closed already when it was told
 	_ = h.status.Close()
 }

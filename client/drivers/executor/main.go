@@ -40,8 +40,8 @@ func Main(args []string) int {
 	}
 	runtime.LockOSThread() // sandboxes live as long as the thread that made them
 	debug.SetGCPercent(25)
-	s, err := begin(args[0])
-	if rerr := report(err); err == nil && rerr != nil {
+	s, err := beginTask(args[0])
+	if rerr := reportStart(err); err == nil && rerr != nil {
 		fmt.Fprintln(os.Stderr, "executor: the agent left while the task started:", rerr)
 	}
 	if err != nil {
@@ -50,8 +50,8 @@ func Main(args []string) int {
 	return s.run()
 }
 
-// begin reads the spec and starts the task.
-func begin(dir string) (*supervisor, error) {
+// beginTask reads the spec and starts the task.
+func beginTask(dir string) (*supervisor, error) {
 	unix.Umask(0o022)
 	if err := os.Chdir(dir); err != nil { // so that the socket's path is short
 		return nil, err
@@ -67,8 +67,8 @@ func begin(dir string) (*supervisor, error) {
 	return start(spec)
 }
 
-// report tells the agent how the start went.
-func report(err error) error {
+// reportStart tells the agent how the start went.
+func reportStart(err error) error {
 	f := os.NewFile(statusFD, "status")
 	defer f.Close()
 	return json.NewEncoder(f).Encode(replyTo(err))

@@ -40,7 +40,7 @@ func readRecord(dir string) (*record, error) {
 	return r, nil
 }
 
-func (r *record) write(dir string) error { return writeJSON(filepath.Join(dir, recordFile), r) }
+func (r *record) writeRecord(dir string) error { return writeJSON(filepath.Join(dir, recordFile), r) }
 
 // readExit returns nil when the task's end is not written down.
 func readExit(dir string) (*driver.ExitResult, error) {
@@ -80,7 +80,7 @@ func writeExit(dir string, r *driver.ExitResult) error {
 	if err := writeSynced(tmp, os.O_CREATE, b); err != nil {
 		return err
 	}
-	return rename(tmp, filepath.Join(dir, exitFile))
+	return renameSynced(tmp, filepath.Join(dir, exitFile))
 }
 
 func writeJSON(path string, v any) error {
@@ -91,7 +91,7 @@ func writeJSON(path string, v any) error {
 	if err := writeSynced(path+".tmp", os.O_CREATE|os.O_TRUNC, b); err != nil {
 		return err
 	}
-	return rename(path+".tmp", path)
+	return renameSynced(path+".tmp", path)
 }
 
 func writeSynced(path string, flags int, b []byte) error {
@@ -106,8 +106,8 @@ func writeSynced(path string, flags int, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// rename is durable when it returns.
-func rename(from, to string) error {
+// renameSynced is durable when it returns.
+func renameSynced(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func testRecord() *record {
 // TestReadRecord_RefusesAChangedByte changes each byte of a record.
 func TestReadRecord_RefusesAChangedByte(t *testing.T) {
 	dir := t.TempDir()
-	if err := testRecord().write(dir); err != nil {
+	if err := testRecord().writeRecord(dir); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(dir, recordFile)

@@ -23,12 +23,12 @@ func (s *supervisor) serve() {
 			}
 			return
 		}
-		go s.answer(conn)
+		go s.serveConn(conn)
 	}
 }
 
-// answer serves one request; a connection carries no more.
-func (s *supervisor) answer(conn net.Conn) {
+// serveConn serves one request; a connection carries no more.
+func (s *supervisor) serveConn(conn net.Conn) {
 	defer conn.Close()
 	var req request
 	if err := json.NewDecoder(conn).Decode(&req); err != nil {
@@ -38,15 +38,15 @@ func (s *supervisor) answer(conn net.Conn) {
 		_, _ = io.Copy(io.Discard, conn) // until either process ends
 		return
 	}
-	_ = json.NewEncoder(conn).Encode(s.do(&req))
+	_ = json.NewEncoder(conn).Encode(s.serveRequest(&req))
 }
 
-func (s *supervisor) do(req *request) *reply {
+func (s *supervisor) serveRequest(req *request) *reply {
 	switch req.Op {
 	case opSignal:
-		return replyTo(ended(s.proc.Signal(unix.Signal(req.Signal))))
+		return replyTo(classifySignalError(s.proc.Signal(unix.Signal(req.Signal))))
 	case opStop:
-		return replyTo(ended(s.stop(unix.Signal(req.Signal), req.Timeout)))
+		return replyTo(classifySignalError(s.stop(unix.Signal(req.Signal), req.Timeout)))
 	case opStats:
 		stats := s.stats()
 		return &reply{Stats: &stats}
@@ -54,8 +54,8 @@ func (s *supervisor) do(req *request) *reply {
 	return replyTo(structs.Errorf(structs.KindInvalid, "a supervisor cannot %q", req.Op))
 }
 
-// ended turns the ways in which signalling fails after the task's end into their class.
-func ended(err error) error {
+// classifySignalError turns the ways in which signalling fails after the task's end into their class.
+func classifySignalError(err error) error {
 	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EPIPE) || errors.Is(err, os.ErrClosed) {
 		return structs.Errorf(structs.KindPrecondition, "the task has ended")
 	}

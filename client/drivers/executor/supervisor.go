@@ -44,10 +44,10 @@ func start(spec *Spec) (*supervisor, error) {
 	s := &supervisor{spec: spec, group: &cgroups.Group{}, asked: make(chan os.Signal, 4)}
 	signal.Notify(s.asked, unix.SIGTERM, unix.SIGINT, unix.SIGHUP) // from before there is a task
 	if err := s.prepare(); err != nil {
-		return nil, errors.Join(err, s.undo())
+		return nil, errors.Join(err, s.undoStart())
 	}
 	if err := s.launch(); err != nil {
-		return nil, errors.Join(err, s.undo())
+		return nil, errors.Join(err, s.undoStart())
 	}
 	return s, nil
 }
@@ -96,7 +96,7 @@ func (s *supervisor) recordSelf() error {
 	if c := s.spec.Cgroup; c != nil {
 		s.record.Cgroup = *cgroups.Detect().Path(c.Parent, groupName(s.dir()))
 	}
-	return s.record.write(".")
+	return s.record.writeRecord(".")
 }
 
 // groupName is the cgroup of the task whose directory it is: different for every data directory.
@@ -119,7 +119,7 @@ func (s *supervisor) launch() error {
 	}
 	s.record.Task, err = refOf(s.proc.PID())
 	if err == nil {
-		err = s.record.write(".")
+		err = s.record.writeRecord(".")
 	}
 	if err != nil {
 		s.kill()
@@ -142,8 +142,8 @@ func startSandbox(spec *Spec, out *output, entry *cgroups.Entry) (process, error
 	return p, nil
 }
 
-// undo removes what prepare made; the files in the directory are the agent's to remove.
-func (s *supervisor) undo() error {
+// undoStart removes what prepare made; the files in the directory are the agent's to remove.
+func (s *supervisor) undoStart() error {
 	var errs []error
 	if s.ln != nil {
 		errs = append(errs, s.ln.Close())
@@ -158,7 +158,7 @@ func (s *supervisor) undo() error {
 
 // run serves until the task has ended, and writes down how.
 func (s *supervisor) run() int {
-	go s.obeySignals()
+	go s.handleSignals()
 	go s.serve()
 	exit, err := s.proc.Wait()
 	oom := s.group.OOMKills()
@@ -208,7 +208,7 @@ func (s *supervisor) stop(sig unix.Signal, timeout time.Duration) error {
 // shutdownTimeout is what a task gets when its supervisor itself is asked to end: the machine goes down.
 const shutdownTimeout = 5 * time.Second
 
-func (s *supervisor) obeySignals() {
+func (s *supervisor) handleSignals() {
 	for sig := range s.asked {
 		if sig != unix.SIGHUP { // that one is an agent's business
 			_ = s.stop(unix.SIGTERM, shutdownTimeout)

@@ -63,7 +63,7 @@ func (ts *Tasks) DirOf(id string) string {
 	return filepath.Join(ts.cfg.Dir, fmt.Sprintf("%x", sum[:8]))
 }
 
-func (ts *Tasks) find(id string) (*task, error) {
+func (ts *Tasks) findTask(id string) (*task, error) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if t := ts.held[id]; t != nil {
@@ -72,8 +72,8 @@ func (ts *Tasks) find(id string) (*task, error) {
 	return nil, structs.Errorf(structs.KindNotFound, "no task %q", id)
 }
 
-// adopt returns the held task of the id, or a new one that is not held yet.
-func (ts *Tasks) adopt(id string) *task {
+// heldOrNew returns the held task of the id, or a new one that is not held yet.
+func (ts *Tasks) heldOrNew(id string) *task {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if t := ts.held[id]; t != nil {
@@ -82,13 +82,13 @@ func (ts *Tasks) adopt(id string) *task {
 	return &task{id: id, dir: ts.DirOf(id), command: ts.cfg.Command}
 }
 
-func (ts *Tasks) hold(t *task) {
+func (ts *Tasks) holdTask(t *task) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	ts.held[t.id] = t
 }
 
-func (ts *Tasks) drop(id string) {
+func (ts *Tasks) dropTask(id string) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	delete(ts.held, id)
@@ -98,7 +98,7 @@ func (ts *Tasks) drop(id string) {
 // was killed, and that nobody recovered, is killed; one that runs is a conflict.
 func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error) {
 	spec.Command = ts.cfg.Command
-	if old, err := ts.find(spec.TaskID); err == nil {
+	if old, err := ts.findTask(spec.TaskID); err == nil {
 		if alive, err := supervised(old.dir); err != nil || alive {
 			return nil, errors.Join(err, structs.Errorf(structs.KindConflict, "task %q runs already", spec.TaskID))
 		}
@@ -106,16 +106,16 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 	if err := ts.Destroy(ctx, spec.TaskID); err != nil {
 		return nil, err
 	}
-	t := ts.adopt(spec.TaskID)
+	t := ts.heldOrNew(spec.TaskID)
 	t.busy.Lock()
 	defer t.busy.Unlock()
 	pid, err := t.launch(ctx, spec)
 	if err != nil {
 		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*reapWithin)
 		defer cancel()
-		return nil, errors.Join(err, t.clear(clean))
+		return nil, errors.Join(err, t.destroy(clean))
 	}
-	ts.hold(t)
+	ts.holdTask(t)
 	return &driver.Handle{
 		Driver: spec.Driver, TaskID: spec.TaskID, Version: handleVersion, PID: pid, State: []byte(t.dir),
 	}, nil
@@ -132,7 +132,7 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 		return structs.Errorf(structs.KindNotFound,
 			"task %q was started by another version of berth (handle version %d)", h.TaskID, h.Version)
 	}
-	t := ts.adopt(h.TaskID)
+	t := ts.heldOrNew(h.TaskID)
 	t.busy.Lock()
 	defer t.busy.Unlock()
 	if h.State != nil {
@@ -144,13 +144,13 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 	}
 	if !alive {
 		if exit, _ := readExit(t.dir); exit == nil { // one that cannot be read says no more than none
-			if err := t.clear(ctx); err != nil {
+			if err := t.destroy(ctx); err != nil {
 				return err
 			}
 			return structs.Errorf(structs.KindNotFound, "task %q is gone, and how it ended is not known", h.TaskID)
 		}
 	}
-	ts.hold(t)
+	ts.holdTask(t)
 	return nil
 }
 
@@ -160,20 +160,21 @@ func (t *task) alive(ctx context.Context) (bool, error) {
 	if err != nil || !alive {
 		return false, err
 	}
-	_, err = t.ask(ctx, &request{Op: opStats})
+	_, err = t.callSupervisor(ctx, &request{Op: opStats})
 	if structs.IsKind(err, structs.KindPrecondition) {
-		return false, t.gone(ctx)
+		return false, t.awaitSupervisorEnd(ctx)
 	}
 	return err == nil, err
 }
 
 // Wait implements driver.Driver.
 func (ts *Tasks) Wait(ctx context.Context, id string) (*driver.ExitResult, error) {
-	t, err := ts.find(id)
+	t, err := ts.findTask(id)
 	if err != nil {
 		return nil, err
 	}
-	for err = t.wait(ctx); err != nil; err = t.wait(ctx) { // what is not known of a task is not its end
+	// what is not known of a task is not its end
+	for err = t.waitSupervisor(ctx); err != nil; err = t.waitSupervisor(ctx) {
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("%w (%w)", ctx.Err(), err)
@@ -210,7 +211,7 @@ func (ts *Tasks) findToSignal(id, signal string) (*task, unix.Signal, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	t, err := ts.find(id)
+	t, err := ts.findTask(id)
 	return t, sig, err
 }
 
@@ -220,7 +221,7 @@ func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Durat
 	if err != nil {
 		return err
 	}
-	_, err = t.ask(ctx, &request{Op: opStop, Signal: int(sig), Timeout: timeout})
+	_, err = t.callSupervisor(ctx, &request{Op: opStop, Signal: int(sig), Timeout: timeout})
 	if err != nil && !structs.IsKind(err, structs.KindPrecondition) {
 		return err
 	}
@@ -234,17 +235,17 @@ func (ts *Tasks) Signal(ctx context.Context, id, signal string) error {
 	if err != nil {
 		return err
 	}
-	_, err = t.ask(ctx, &request{Op: opSignal, Signal: int(sig)})
+	_, err = t.callSupervisor(ctx, &request{Op: opSignal, Signal: int(sig)})
 	return err
 }
 
 // Stats implements driver.Driver.
 func (ts *Tasks) Stats(ctx context.Context, id string) (*driver.Stats, error) {
-	t, err := ts.find(id)
+	t, err := ts.findTask(id)
 	if err != nil {
 		return nil, err
 	}
-	r, err := t.ask(ctx, &request{Op: opStats})
+	r, err := t.callSupervisor(ctx, &request{Op: opStats})
 	if err != nil {
 		return nil, err
 	}
@@ -257,12 +258,12 @@ func (ts *Tasks) Stats(ctx context.Context, id string) (*driver.Stats, error) {
 
 // Destroy implements driver.Driver. It also clears away a task that this agent does not hold.
 func (ts *Tasks) Destroy(ctx context.Context, id string) error {
-	t := ts.adopt(id)
+	t := ts.heldOrNew(id)
 	t.busy.Lock()
 	defer t.busy.Unlock()
-	if err := t.clear(ctx); err != nil {
+	if err := t.destroy(ctx); err != nil {
 		return fmt.Errorf("clearing away task %q: %w", id, err)
 	}
-	ts.drop(id)
+	ts.dropTask(id)
 	return nil
 }

@@ -55,7 +55,7 @@ func forkFiltered(path string, argv []string, attr *syscall.ProcAttr, entry *cgr
 	if err != nil || !attr.Sys.Ptrace {
 		return pid, err
 	}
-	if err := release(pid, entry); err != nil {
+	if err := releaseFork(pid, entry); err != nil {
 		_ = unix.Kill(pid, unix.SIGKILL) // a child that is not reaped: the pid is its own
 		_, _ = unix.Wait4(pid, nil, unix.WALL, nil)
 		return 0, err
@@ -80,8 +80,8 @@ func filterSupported(scope string) error {
 	return nil
 }
 
-// release moves a program that stopped at its start into its group and lets it run.
-func release(pid int, entry *cgroups.Entry) error {
+// releaseFork moves a program that stopped at its start into its group and lets it run.
+func releaseFork(pid int, entry *cgroups.Entry) error {
 	var ws unix.WaitStatus
 	_, err := unix.Wait4(pid, &ws, unix.WALL, nil)
 	for errors.Is(err, unix.EINTR) {

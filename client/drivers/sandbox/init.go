@@ -23,7 +23,7 @@ func Init() int {
 	if err := down.Decode(&m); err != nil || m.Config == nil {
 		return 1
 	}
-	pid, err := begin(m.Config, inherited(m.Tasks, m.Unified))
+	pid, err := beginInit(m.Config, inherited(m.Tasks, m.Unified))
 	if err != nil {
 		_ = json.NewEncoder(conn).Encode(&message{Kind: string(structs.KindOf(err)), Error: err.Error()})
 		return 1
@@ -31,7 +31,7 @@ func Init() int {
 	if err := json.NewEncoder(conn).Encode(&message{Started: pid}); err != nil {
 		return 1
 	}
-	go obey(down, pid)
+	go forwardSignals(down, pid)
 	if err := json.NewEncoder(conn).Encode(&message{Exit: reap(pid)}); err != nil {
 		return 1
 	}
@@ -52,8 +52,8 @@ func inherited(tasks int, unified bool) *cgroups.Entry {
 	return cgroups.NewEntry(files, os.NewFile(uintptr(entryFD+tasks), "cgroup"))
 }
 
-// begin builds the root and starts the program in it.
-func begin(cfg *Config, entry *cgroups.Entry) (int, error) {
+// beginInit builds the root and starts the program in it.
+func beginInit(cfg *Config, entry *cgroups.Entry) (int, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // hides /proc/1 from the program
 		return 0, err
 	}
@@ -64,11 +64,11 @@ func begin(cfg *Config, entry *cgroups.Entry) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return pid, errors.Join(entry.Close(), silence())
+	return pid, errors.Join(entry.Close(), releaseOutput())
 }
 
-// silence lets go of the task's output, which is to end when the task's processes end.
-func silence() error {
+// releaseOutput lets go of the task's output, which is to end when the task's processes end.
+func releaseOutput() error {
 	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -82,8 +82,8 @@ func silence() error {
 	return nil
 }
 
-// obey forwards signals to the program. When the parent is gone it ends the sandbox.
-func obey(down *json.Decoder, pid int) {
+// forwardSignals forwards signals to the program. When the parent is gone it ends the sandbox.
+func forwardSignals(down *json.Decoder, pid int) {
 	for {
 		var m message
 		if err := down.Decode(&m); err != nil {

@@ -37,7 +37,7 @@ type User struct {
 
 // Start starts the program inside the cgroup and returns its pid, which the caller reaps.
 func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, error) {
-	path, err := p.find()
+	path, err := p.findProgram()
 	if err != nil {
 		return 0, err
 	}
@@ -76,8 +76,8 @@ func limitFiles(n uint64) error {
 	return unix.Setrlimit(unix.RLIMIT_NOFILE, &l)
 }
 
-// find looks the command up as a shell would.
-func (p *Program) find() (string, error) {
+// findProgram looks the command up as a shell would.
+func (p *Program) findProgram() (string, error) {
 	if strings.Contains(p.Command, "/") {
 		path := p.Command
 		if !filepath.IsAbs(path) {

@@ -14,9 +14,9 @@ import (
 	"berth/structs"
 )
 
-// tree is a copy of a part of the host's mounts, attached to nothing yet. Being made before the namespace
-// is cut off from the host, it keeps its peers: that is what a bidirectional bind lives on.
-type tree struct {
+// mountTree is a copy of a part of the host's mounts, attached to nothing yet. Being made before the
+// namespace is cut off from the host, it keeps its peers: that is what a bidirectional bind lives on.
+type mountTree struct {
 	Bind
 	fd  int
 	dir bool
@@ -37,7 +37,7 @@ func buildRoot(cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	if err := enter(cfg.Root); err != nil {
+	if err := enterRoot(cfg.Root); err != nil {
 		return err
 	}
 	if err := skeleton(links, cfg.Privileged, trees[:system]); err != nil {
@@ -76,8 +76,8 @@ func hostPaths(paths map[string]string) (links map[string]string, binds []Bind, 
 	return links, binds, nil
 }
 
-func clone(binds []Bind) ([]tree, error) {
-	var trees []tree
+func clone(binds []Bind) ([]mountTree, error) {
+	var trees []mountTree
 	for _, b := range binds {
 		info, err := os.Stat(b.Source)
 		if err != nil {
@@ -88,13 +88,13 @@ func clone(binds []Bind) ([]tree, error) {
 		if err != nil {
 			return nil, fmt.Errorf("mounting %s from %s: %w", b.Target, b.Source, err)
 		}
-		trees = append(trees, tree{b, fd, info.IsDir()})
+		trees = append(trees, mountTree{b, fd, info.IsDir()})
 	}
 	return trees, nil
 }
 
-// enter cuts the namespace off from the host and makes an empty file system its root.
-func enter(root string) error {
+// enterRoot cuts the namespace off from the host and makes an empty file system its root.
+func enterRoot(root string) error {
 	if err := setRoot("the host's mounts as slaves", unix.MS_REC|unix.MS_SLAVE); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ var ownFS = []fs{
 }
 
 // skeleton fills the root with what every sandbox has.
-func skeleton(links map[string]string, privileged bool, trees []tree) error {
+func skeleton(links map[string]string, privileged bool, trees []mountTree) error {
 	for _, dir := range []string{"/root", "/var", "/mnt", "/srv", "/home"} {
 		if _, link := links[dir]; link {
 			continue
@@ -176,9 +176,9 @@ func (f fs) mount() error {
 var propagation = map[string]uint64{Private: unix.MS_PRIVATE, HostToTask: unix.MS_SLAVE}
 
 // attach mounts the tree where it belongs, with its attributes.
-func (t tree) attach(privileged bool) error {
+func (t mountTree) attach(privileged bool) error {
 	defer unix.Close(t.fd)
-	if err := place(t.Target, t.dir); err != nil {
+	if err := makeMountPoint(t.Target, t.dir); err != nil {
 		return err
 	}
 	attr := unix.MountAttr{Propagation: propagation[t.Propagation]}
@@ -200,8 +200,8 @@ func (t tree) attach(privileged bool) error {
 	return nil
 }
 
-// place makes a mount point.
-func place(target string, dir bool) error {
+// makeMountPoint makes a mount point.
+func makeMountPoint(target string, dir bool) error {
 	parent := target
 	if !dir {
 		parent = filepath.Dir(target)

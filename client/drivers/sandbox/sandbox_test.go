@@ -60,7 +60,7 @@ func TestFind(t *testing.T) {
 		"a": "", "no": "", "a/run": "", "b": "", "./b": "",
 	} {
 		p.Command = command
-		got, err := p.find()
+		got, err := p.findProgram()
 		if want == "" {
 			if !structs.IsKind(err, structs.KindInvalid) || !strings.HasPrefix(err.Error(), fmt.Sprintf("exec: command %q ", command)) {
 				t.Errorf("%s: found %q, %v", command, got, err)
