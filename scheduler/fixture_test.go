@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -282,28 +281,4 @@ func blockedOn(p *structs.Plan) []string {
 		return p.Eval.BlockedOn
 	}
 	return nil
-}
-
-// endedClaims yields the claims that outlive their allocations.
-func endedClaims(tx *state.ReadTx) iter.Seq[*structs.CSIClaim] {
-	return func(yield func(*structs.CSIClaim) bool) {
-		for node := range state.NodesWithEndedClaims(tx) {
-			for c := range state.EndedClaimsOfNode(tx, node) {
-				if !yield(c) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// evalsByStatus yields the evaluations with a status.
-func evalsByStatus(tx *state.ReadTx, status string) iter.Seq[*structs.Evaluation] {
-	return func(yield func(*structs.Evaluation) bool) {
-		for e := range state.EvalsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
-			if e.Status == status && !yield(e) {
-				return
-			}
-		}
-	}
 }

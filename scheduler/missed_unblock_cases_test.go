@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"berth/state"
+	"berth/state/statetest"
 	"berth/structs"
 )
 
@@ -221,7 +222,7 @@ func TestOneNodeDoesNotSpeakForAJobThatWasOfAnotherType(t *testing.T) {
 	w.submit(aJob("x", structs.JobSystem, func(j *structs.Job) { j.Priority = 90 }), "second")
 	w.drain()
 	n := 0
-	for range evalsByStatus(w.s.Read(), structs.EvalBlocked) {
+	for range statetest.EvalsByStatus(w.s.Read(), structs.EvalBlocked) {
 		n++
 	}
 	if n != 1 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/statetest"
 	"berth/structs"
 )
 
@@ -192,7 +193,7 @@ func (c *sleepers) settle(when string) {
 		}
 	}
 	tx := c.s.Read()
-	for e := range evalsByStatus(tx, structs.EvalBlocked) {
+	for e := range statetest.EvalsByStatus(tx, structs.EvalBlocked) {
 		if p := c.process(e); len(p.Place) > 0 && !c.givenUp[e.JobID] {
 			c.t.Errorf("%s: %s of %s waits for %v though there is room for it: %s", when, e.ID[:4], e.JobID, e.BlockedOn, describe(p))
 		}
@@ -304,7 +305,7 @@ func (c *sleepers) happen() {
 		}
 	case 13, 14, 15:
 		var keys []structs.CSIClaimKey
-		for cl := range endedClaims(tx) {
+		for cl := range statetest.EndedClaims(tx) {
 			if n := state.Node(tx, cl.NodeID); n != nil && n.Status == structs.NodeReady {
 				keys = append(keys, cl.Key())
 			}

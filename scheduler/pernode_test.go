@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/statetest"
 	"berth/structs"
 )
 
@@ -24,7 +25,7 @@ func TestSystemJobLandsOnEveryNode(t *testing.T) {
 	}
 	w.nodes("n4")
 	pending := 0
-	for e := range evalsByStatus(w.s.Read(), structs.EvalPending) {
+	for e := range statetest.EvalsByStatus(w.s.Read(), structs.EvalPending) {
 		if e.JobID == "log" && e.NodeID == "n4" {
 			pending++
 			w.apply(w.process(e))
@@ -201,7 +202,7 @@ func TestRoomOnOneNodeDoesNotEndTheWaitForRoomOnAnother(t *testing.T) {
 	w.job(aJob("log", structs.JobSystem))
 	w.run("log")
 	w.nodes("n2")
-	for _, e := range slices.Collect(evalsByStatus(w.s.Read(), structs.EvalPending)) {
+	for _, e := range slices.Collect(statetest.EvalsByStatus(w.s.Read(), structs.EvalPending)) {
 		if e.NodeID == "n2" {
 			w.apply(w.process(e))
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/state"
+	"berth/state/statetest"
 	"berth/structs"
 )
 
@@ -336,7 +337,7 @@ func TestBlockedEvaluation(t *testing.T) {
 
 func (w *world) evals(status string) []*structs.Evaluation {
 	var out []*structs.Evaluation
-	for e := range evalsByStatus(w.s.Read(), status) {
+	for e := range statetest.EvalsByStatus(w.s.Read(), status) {
 		if e.JobID != "other" && e.TriggeredBy != structs.TriggerNodeUpdate {
 			out = append(out, e)
 		}

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"iter"
 	"reflect"
 	"slices"
 	"sync"
@@ -246,28 +245,4 @@ func unavailable() error { return structs.Errorf(structs.KindUnavailable, "try a
 
 func (w *world) claim(volume, alloc string) *structs.CSIClaim {
 	return state.Claim(w.Store.Read(), "default", volume, alloc)
-}
-
-// endedClaims yields the claims that outlive their allocations.
-func endedClaims(tx *state.ReadTx) iter.Seq[*structs.CSIClaim] {
-	return func(yield func(*structs.CSIClaim) bool) {
-		for node := range state.NodesWithEndedClaims(tx) {
-			for c := range state.EndedClaimsOfNode(tx, node) {
-				if !yield(c) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// evalsByStatus yields the evaluations with a status.
-func evalsByStatus(tx *state.ReadTx, status string) iter.Seq[*structs.Evaluation] {
-	return func(yield func(*structs.Evaluation) bool) {
-		for e := range state.EvalsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
-			if e.Status == status && !yield(e) {
-				return
-			}
-		}
-	}
 }

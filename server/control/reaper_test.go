@@ -10,6 +10,7 @@ import (
 
 	"berth/fsm"
 	"berth/state"
+	"berth/state/statetest"
 	"berth/structs"
 )
 
@@ -142,7 +143,7 @@ func TestReaper_BoundsCallsOfNode(t *testing.T) {
 		stop := w.lead("reaper")
 		defer stop()
 		after(w.Config.ReapGrace + w.Config.Retry.Max)
-		for range endedClaims(w.Store.Read()) {
+		for range statetest.EndedClaims(w.Store.Read()) {
 			t.Fatal("not all claims are released")
 		}
 		if n := len(w.called(structs.ClientCSINodeDetach.Name)); n != len(allocs) || most > w.Config.CallsPerNode || mostShared != 1 {
@@ -169,12 +170,12 @@ func TestAVolumeThatIsSlowToLetGoHoldsUpNoOther(t *testing.T) {
 		stop := w.lead("reaper")
 		defer stop()
 		after(w.Config.ReapGrace + w.Config.Retry.Max)
-		left := slices.Collect(endedClaims(w.Store.Read()))
+		left := slices.Collect(statetest.EndedClaims(w.Store.Read()))
 		if len(left) != 1 || left[0].VolumeID != "slow" {
 			t.Errorf("%d claims are left", len(left))
 		}
 		after(w.Config.CallTimeout)
-		if len(slices.Collect(endedClaims(w.Store.Read()))) != 0 {
+		if len(slices.Collect(statetest.EndedClaims(w.Store.Read()))) != 0 {
 			t.Error("the slow one is not released")
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"berth/fsm"
 	"berth/scheduler"
 	"berth/state"
+	"berth/state/statetest"
 	"berth/structs"
 )
 
@@ -53,7 +54,7 @@ func (w *world) idle(when string) (waiting int) {
 	for e := range state.ReadyEvals(tx) {
 		w.t.Errorf("%s: evaluation %s of %s is still to be processed: %s", when, e.ID, e.JobID, e.StatusDescription)
 	}
-	for e := range evalsByStatus(tx, structs.EvalBlocked) {
+	for e := range statetest.EvalsByStatus(tx, structs.EvalBlocked) {
 		waiting++
 		p, err := scheduler.Process(tx, e, w.Now())
 		if err != nil || len(p.Place) > 0 {

@@ -13,6 +13,7 @@ import (
 	"berth/fsm"
 	"berth/server/control/workqueue"
 	"berth/state"
+	"berth/state/statetest"
 	"berth/structs"
 )
 
@@ -169,7 +170,7 @@ func TestNothingIsLost(t *testing.T) {
 				for a := range state.UnsettledAttachments(tx) {
 					t.Errorf("volume %s is %s to %s: %+v", a.VolumeID, a.State, a.NodeID, a.LastError)
 				}
-				for c := range endedClaims(tx) {
+				for c := range statetest.EndedClaims(tx) {
 					t.Errorf("the claim of %s for %s on %s stays", c.VolumeID, c.AllocID, c.NodeID)
 				}
 				for key, most := range w.most {

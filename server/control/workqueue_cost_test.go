@@ -12,6 +12,7 @@ import (
 	"berth/fsm"
 	"berth/server/control/workqueue"
 	"berth/state"
+	"berth/state/statetest"
 	"berth/structs"
 )
 
@@ -152,7 +153,7 @@ func TestWhatCannotGoOnIsNotLookedAt(t *testing.T) {
 			}
 			put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"down"}, Status: structs.NodeReady})
 			after(w.Config.ReapGrace)
-			if left := len(slices.Collect(endedClaims(w.Store.Read()))); left != 0 {
+			if left := len(slices.Collect(statetest.EndedClaims(w.Store.Read()))); left != 0 {
 				t.Errorf("%d claims stay although their node is back", left)
 			}
 			w.check()

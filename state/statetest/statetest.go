@@ -1,0 +1,33 @@
+// Package statetest has queries of the state that only the tests of other packages need. They scan whole tables.
+package statetest
+
+import (
+	"iter"
+
+	"berth/state"
+	"berth/structs"
+)
+
+// EndedClaims yields the claims that outlive their allocations.
+func EndedClaims(tx *state.ReadTx) iter.Seq[*structs.CSIClaim] {
+	return func(yield func(*structs.CSIClaim) bool) {
+		for node := range state.NodesWithEndedClaims(tx) {
+			for c := range state.EndedClaimsOfNode(tx, node) {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// EvalsByStatus yields the evaluations with a status.
+func EvalsByStatus(tx *state.ReadTx, status string) iter.Seq[*structs.Evaluation] {
+	return func(yield func(*structs.Evaluation) bool) {
+		for e := range state.EvalsFrom(tx, structs.AllNamespaces, "", state.Page{}) {
+			if e.Status == status && !yield(e) {
+				return
+			}
+		}
+	}
+}
