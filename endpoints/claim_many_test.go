@@ -33,9 +33,9 @@ func (s *server) addAllocs(prefix, node string, n int) (ids []string) {
 	return ids
 }
 
-// TestAThousandClaimsAreOneEntry: claims of many allocations are taken together, and a node that is
+// TestClaim_RecordsManyInOneEntry: claims of many allocations are taken together, and a node that is
 // emptied releases them together.
-func TestAThousandClaimsAreOneEntry(t *testing.T) {
+func TestClaim_RecordsManyInOneEntry(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addVolume("v")
@@ -77,7 +77,7 @@ func TestAThousandClaimsAreOneEntry(t *testing.T) {
 	}
 }
 
-func TestTooManyClaimsAreRefused(t *testing.T) {
+func TestClaim_RefusesTooMany(t *testing.T) {
 	c := DefaultConfig()
 	c.MaxClaimsAtOnce = 2
 	s := newServer(t, c)
@@ -106,8 +106,8 @@ func TestTooManyClaimsAreRefused(t *testing.T) {
 	must(s, structs.CSIVolumeClaim, claim)
 }
 
-// TestAVolumeWithALongLineHoldsUpNobody: it is not put together by the goroutine that reads its connection.
-func TestAVolumeWithALongLineHoldsUpNobody(t *testing.T) {
+// TestClaim_LongQueueHoldsUpNoOther: it is not put together by the goroutine that reads its connection.
+func TestClaim_LongQueueHoldsUpNoOther(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addVolume("v")

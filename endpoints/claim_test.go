@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-func TestANodeClaimsForItsOwnAllocationsAlone(t *testing.T) {
+func TestClaim_IsForAllocationsOfNode(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addNode("n2", "a")
@@ -48,7 +48,7 @@ func TestANodeClaimsForItsOwnAllocationsAlone(t *testing.T) {
 	refused(s, structs.KindInvalid, structs.CSIVolumeUnpublish, release)
 }
 
-func TestANodeWaitsForItsClaim(t *testing.T) {
+func TestClaimGet_WaitsForGrant(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
@@ -74,7 +74,7 @@ func TestANodeWaitsForItsClaim(t *testing.T) {
 	}
 }
 
-func TestClaimsAreListedInTheOrderOfTheirLine(t *testing.T) {
+func TestClaimList_HasOrderOfQueue(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addVolume("v")
@@ -116,7 +116,7 @@ func TestClaimsAreListedInTheOrderOfTheirLine(t *testing.T) {
 	}
 }
 
-func TestDetach(t *testing.T) {
+func TestDetach_AsksNodeFirst(t *testing.T) {
 	setUp := func(t *testing.T) (*server, *fakeNode) {
 		s := newServer(t)
 		n := s.addNode("n1", "a")
@@ -202,7 +202,7 @@ func TestDetach(t *testing.T) {
 	})
 }
 
-func TestThePluginsOwnListIsPassedThrough(t *testing.T) {
+func TestVolumeExternal_PassesPagesOfPlugin(t *testing.T) {
 	s := newServer(t)
 	refused(s, structs.KindNotFound, structs.CSIVolumeExternal, &structs.CSIVolumeExternalRequest{PluginID: "pl"})
 	n := s.addNode("n1", "a")
@@ -236,7 +236,7 @@ func externalIDs(r *structs.CSIVolumeExternalResponse) string {
 	return strings.Join(ids, " ")
 }
 
-func TestAClaimThatIsGoneIsNotWaitedFor(t *testing.T) {
+func TestClaimGet_DoesNotWaitForMissingClaim(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")

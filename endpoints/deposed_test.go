@@ -10,7 +10,7 @@ import (
 
 // A server that leads no more may be cut off: those who wait at it for news are sent to the others, save
 // those who are content with old ones.
-func TestWhoWaitsAtADeposedLeaderIsToldSo(t *testing.T) {
+func TestBlockingQuery_EndsWithLeadership(t *testing.T) {
 	for _, stale := range []bool{false, true} {
 		s := newServer(t)
 		s.raft.deposed = make(chan struct{})

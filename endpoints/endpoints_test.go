@@ -57,7 +57,7 @@ func addMethod(t *testing.T, methods map[string]bool, n ast.Node) {
 	}
 }
 
-func TestEveryMethodIsServed(t *testing.T) {
+func TestEndpoints_ServeEachMethod(t *testing.T) {
 	want, got := methodsInSource(t), map[string]bool{}
 	for _, e := range newServer(t).List() {
 		got[e.Name] = e.Write

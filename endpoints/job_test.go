@@ -15,7 +15,7 @@ func aJob(id string) *structs.Job {
 		Tasks:   []*structs.Task{{Name: "t", Driver: "exec", Config: map[string]any{"command": "true"}}}}}}
 }
 
-func TestAJobIsRegisteredWithItsEvaluation(t *testing.T) {
+func TestJobRegister_MakesEvaluation(t *testing.T) {
 	s := newServer(t)
 	given := aJob("j")
 	got := must(s, structs.JobRegister, &structs.JobRegisterRequest{Job: given})
@@ -68,7 +68,7 @@ func TestJobRegister_WarnsOfTheFirstMissingVolumes(t *testing.T) {
 	}
 }
 
-func TestBadJobsAreRefused(t *testing.T) {
+func TestJobRegister_RefusesBadJobs(t *testing.T) {
 	s := newServer(t)
 	abroad := aJob("j")
 	abroad.Region = "mars"
@@ -83,7 +83,7 @@ func TestBadJobsAreRefused(t *testing.T) {
 	}
 }
 
-func TestStoppingAndEvaluating(t *testing.T) {
+func TestJob_StopsAndEvaluates(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")

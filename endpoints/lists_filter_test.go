@@ -11,9 +11,9 @@ import (
 	"berth/structs"
 )
 
-// TestFilteredListsHaveTheSameRows: a filter looks at stubs that are made one after the other in one place,
+// TestList_FilterKeepsRows: a filter looks at stubs that are made one after the other in one place,
 // and what it lets by is the answer's own.
-func TestFilteredListsHaveTheSameRows(t *testing.T) {
+func TestList_FilterKeepsRows(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
@@ -58,7 +58,7 @@ func TestFilteredListsHaveTheSameRows(t *testing.T) {
 	}
 }
 
-func TestBadFiltersSayWhatToDo(t *testing.T) {
+func TestList_ExplainsBadFilter(t *testing.T) {
 	s := newServer(t)
 	s.manyVolumes(1)
 	for expression, want := range map[string]string{

@@ -32,7 +32,7 @@ func walk[Req, Resp, Row any](s *server, m structs.Method[Req, Resp], with func(
 	}
 }
 
-func TestPagesMakeTheList(t *testing.T) {
+func TestList_PagesMakeWhole(t *testing.T) {
 	s := newServer(t)
 	for i := range 8 {
 		s.addNode(fmt.Sprintf("a%d", i), "z")
@@ -65,8 +65,8 @@ func (s *server) addQueue(id string) {
 	must(s, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 }
 
-// TestPagesOfClaimsMakeTheList: of all, of a volume and of a node, and whether many may use it or they stand in line.
-func TestPagesOfClaimsMakeTheList(t *testing.T) {
+// TestClaimList_PagesMakeWhole: of all, of a volume and of a node, and whether many may use it or they stand in line.
+func TestClaimList_PagesMakeWhole(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "z")
 	s.addNode("n2", "z")
@@ -100,9 +100,9 @@ func TestPagesOfClaimsMakeTheList(t *testing.T) {
 	}
 }
 
-// TestAPageCostsTheSameInAnyList: forwards and backwards, the first, in the middle and the last; rows before and behind
+// TestList_PageCostsSameInAnyList: forwards and backwards, the first, in the middle and the last; rows before and behind
 // it are not looked at.
-func TestAPageCostsTheSameInAnyList(t *testing.T) {
+func TestList_PageCostsSameInAnyList(t *testing.T) {
 	costs := func(n int) (costs []float64) {
 		s := newServer(t)
 		s.addNode("n1", "z")

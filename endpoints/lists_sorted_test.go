@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// TestListsAreSorted: by when their rows came or last changed, forwards and backwards, whole and in pages.
-func TestListsAreSorted(t *testing.T) {
+// TestList_SortsByIndex: by when their rows came or last changed, forwards and backwards, whole and in pages.
+func TestList_SortsByIndex(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addNode("n0", "a")

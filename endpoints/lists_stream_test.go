@@ -71,7 +71,7 @@ func plainQuery(q structs.QueryOptions) structs.QueryRequest {
 	return structs.QueryRequest{QueryOptions: q}
 }
 
-func TestAStreamIsTheList(t *testing.T) {
+func TestList_StreamHasSameRows(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addNode("n2", "b")
@@ -106,9 +106,9 @@ func TestAStreamIsTheList(t *testing.T) {
 	}
 }
 
-// TestAListThatWaitsIsStreamed: who waits gets the rows when they are news, and when the time is over as they are; and
+// TestList_StreamsAfterWait: who waits gets the rows when they are news, and when the time is over as they are; and
 // neither while it waits nor when it looks are there more of them than one.
-func TestAListThatWaitsIsStreamed(t *testing.T) {
+func TestList_StreamsAfterWait(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.manyVolumes(300)
@@ -161,7 +161,7 @@ func TestAListThatWaitsIsStreamed(t *testing.T) {
 	}
 }
 
-func TestClaimsOfANamespaceComeLineByLine(t *testing.T) {
+func TestClaimList_ComesVolumeByVolume(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.manyVolumes(4)
@@ -194,9 +194,9 @@ func TestClaimsOfANamespaceComeLineByLine(t *testing.T) {
 	}
 }
 
-// TestAReaderOfEverythingHoldsUpNoWriter: in the midst of a list of 10,000 volumes, whose reader stops to
+// TestList_SlowReaderHoldsUpNoWriter: in the midst of a list of 10,000 volumes, whose reader stops to
 // read, claims are written; the list goes on with the snapshot it began with.
-func TestAReaderOfEverythingHoldsUpNoWriter(t *testing.T) {
+func TestList_SlowReaderHoldsUpNoWriter(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.manyVolumes(10_000)
@@ -236,8 +236,8 @@ func TestAReaderOfEverythingHoldsUpNoWriter(t *testing.T) {
 	}
 }
 
-// TestAStreamKeepsNoRows: what a list costs in memory at once does not grow with its length.
-func TestAStreamKeepsNoRows(t *testing.T) {
+// TestList_StreamMakesRowsOnDemand: what a list costs in memory at once does not grow with its length.
+func TestList_StreamMakesRowsOnDemand(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.manyVolumes(2000)

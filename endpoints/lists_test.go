@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-func TestListsOfEveryKindPage(t *testing.T) {
+func TestList_PagesOfEachNoun(t *testing.T) {
 	s := newServer(t)
 	for i := range 3 {
 		id := fmt.Sprint("n", i)

@@ -11,9 +11,9 @@ import (
 	"berth/structs"
 )
 
-// TestListsThatWaitHoldUpNoWriter: claims are written as before while many wait for news of a list of 10,000
+// TestList_WaitingReadersHoldUpNoWriter: claims are written as before while many wait for news of a list of 10,000
 // volumes, each of them asking again when it was answered; and in the end each hears of the last claim.
-func TestListsThatWaitHoldUpNoWriter(t *testing.T) {
+func TestList_WaitingReadersHoldUpNoWriter(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.manyVolumes(10_000)

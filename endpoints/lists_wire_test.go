@@ -73,7 +73,7 @@ func sameWired[Req, Resp any](s *server, m structs.Method[Req, Resp], with func(
 	}
 }
 
-func TestAListOverAWireIsTheList(t *testing.T) {
+func TestList_HasSameRowsOverWire(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addNode("n2", "b")

@@ -17,7 +17,7 @@ func quick() Config {
 	return c
 }
 
-func TestAFollowerForwardsOnce(t *testing.T) {
+func TestForward_MakesOneHop(t *testing.T) {
 	s := newServer(t, quick())
 	s.raft.isMe, s.raft.leader = false, "s2:4747"
 	s.raft.forward = func(_ string, req, resp any) error {
@@ -43,14 +43,14 @@ func TestAFollowerForwardsOnce(t *testing.T) {
 	}
 }
 
-func TestAForwardedErrorKeepsItsKind(t *testing.T) {
+func TestForward_KeepsKindOfError(t *testing.T) {
 	s := newServer(t, quick())
 	s.raft.isMe = false
 	s.raft.forward = func(string, any, any) error { return structs.Errorf(structs.KindConflict, "two writers") }
 	refused(s, structs.KindConflict, structs.SystemGC, &structs.WriteRequest{})
 }
 
-func TestAStaleReadIsServedWithoutALeader(t *testing.T) {
+func TestRead_StaleNeedsNoLeader(t *testing.T) {
 	s := newServer(t, quick())
 	s.addNode("n1", "a")
 	s.raft.isMe, s.raft.leader = false, ""
@@ -65,7 +65,7 @@ func TestAStaleReadIsServedWithoutALeader(t *testing.T) {
 	}
 }
 
-func TestARequestWaitsForAnElection(t *testing.T) {
+func TestRoute_WaitsForElection(t *testing.T) {
 	config := quick()
 	config.HoldTimeout = time.Minute
 	s := newServer(t, config)
@@ -91,25 +91,25 @@ func TestARequestWaitsForAnElection(t *testing.T) {
 	}
 }
 
-func TestAReadIsRefusedByALeaderWhoLeadsNoMore(t *testing.T) {
+func TestRead_VerifiesLeadership(t *testing.T) {
 	s := newServer(t, quick())
 	s.raft.verify = structs.Errorf(structs.KindUnavailable, "a quorum does not answer")
 	refused(s, structs.KindUnavailable, structs.NodeList, &structs.QueryRequest{})
 }
 
-func TestAnotherRegionIsInvalid(t *testing.T) {
+func TestRoute_RefusesAnotherRegion(t *testing.T) {
 	s := newServer(t)
 	refused(s, structs.KindInvalid, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Region: "mars"}})
 	must(s, structs.NodeList, &structs.QueryRequest{QueryOptions: structs.QueryOptions{Region: "global"}})
 }
 
-func TestAWriteThatIsNotProposedKeepsItsKind(t *testing.T) {
+func TestWrite_KeepsKindOfFailedProposal(t *testing.T) {
 	s := newServer(t)
 	s.raft.proposed = structs.Errorf(structs.KindTimeout, "leadership was lost: %w", errors.New("x"))
 	refused(s, structs.KindTimeout, structs.CSIPluginDelete, &structs.CSIPluginDeleteRequest{ID: "x"})
 }
 
-func TestABlockingReadWaitsForNews(t *testing.T) {
+func TestRead_BlocksUntilNews(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	before := must(s, structs.NodeList, &structs.QueryRequest{})
@@ -127,7 +127,7 @@ func TestABlockingReadWaitsForNews(t *testing.T) {
 	}
 }
 
-func TestABlockingReadWaitsForWhatDoesNotExistYet(t *testing.T) {
+func TestRead_BlocksUntilRowExists(t *testing.T) {
 	s := newServer(t)
 	answered := make(chan *structs.NodeGetResponse)
 	go func() {

@@ -41,7 +41,7 @@ func instancesOf(s *server, id string) (out []uint64) {
 	return out
 }
 
-func TestANodeThatSaysNothingNewWritesNothing(t *testing.T) {
+func TestNodeRegister_WithoutNewsWritesNothing(t *testing.T) {
 	s := newServer(t)
 	first := must(s, structs.NodeRegister, aRegistration("n1"))
 	must(s, structs.NodeEligibility, &structs.NodeEligibilityRequest{NodeID: "n1", Eligibility: structs.NodeIneligible})
@@ -71,8 +71,8 @@ func TestANodeThatSaysNothingNewWritesNothing(t *testing.T) {
 	}
 }
 
-// TestWhoIsUnsureIsWrittenDown: what is under way is not known yet, and what is said after it is to come after it.
-func TestWhoIsUnsureIsWrittenDown(t *testing.T) {
+// TestNodeRegister_UnsureIsWritten: what is under way is not known yet, and what is said after it is to come after it.
+func TestNodeRegister_UnsureIsWritten(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.NodeRegister, aRegistration("n1"))
 	row, before, entries := stored(s, "n1"), instancesOf(s, "n1"), s.raft.written()
@@ -89,7 +89,7 @@ func TestWhoIsUnsureIsWrittenDown(t *testing.T) {
 	}
 }
 
-func TestWhateverIsNewOfANodeIsWritten(t *testing.T) {
+func TestNodeRegister_WritesEachChange(t *testing.T) {
 	for name, edit := range map[string]func(s *server, r *structs.NodeRegisterRequest){
 		"an attribute":     func(_ *server, r *structs.NodeRegisterRequest) { r.Node.Attributes["kernel.name"] = "plan9" },
 		"no attributes":    func(_ *server, r *structs.NodeRegisterRequest) { r.Node.Attributes = nil },
@@ -129,7 +129,7 @@ func TestWhateverIsNewOfANodeIsWritten(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsDownReportsInVain(t *testing.T) {
+func TestNodeUpdateCSI_OfDownNodeCountsOnReturn(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.NodeRegister, aRegistration("n1"))
 	proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
@@ -140,7 +140,7 @@ func TestANodeThatIsDownReportsInVain(t *testing.T) {
 	}
 }
 
-func TestANodeThatSaysAllAnewOfItsAllocationsWritesNothing(t *testing.T) {
+func TestNodeUpdateAllocs_WithoutNewsWritesNothing(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
@@ -167,9 +167,9 @@ func fleet(s *server, n int) {
 	}
 }
 
-// TestAFleetThatStartsAgainWritesNothing: what a node costs does not grow with the fleet, and the log does
+// TestNodeRegister_OfRestartedFleetWritesNothing: what a node costs does not grow with the fleet, and the log does
 // not hear of it.
-func TestAFleetThatStartsAgainWritesNothing(t *testing.T) {
+func TestNodeRegister_OfRestartedFleetWritesNothing(t *testing.T) {
 	cost := map[int][2]float64{}
 	sizes := []int{50, 1000}
 	for _, size := range sizes {

@@ -20,7 +20,7 @@ import (
 	"berth/structs"
 )
 
-func TestOnlyTheNodeItselfMayUseANodesMethods(t *testing.T) {
+func TestAuthenticate_NodeUsesItsOwnMethods(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	call := func(m string, req any) error {
@@ -66,14 +66,14 @@ func TestOnlyTheNodeItselfMayUseANodesMethods(t *testing.T) {
 	}
 }
 
-func TestALaggingFollowerDoesNotDenyANodeItDoesNotKnow(t *testing.T) {
+func TestAuthenticate_LaggingFollowerIsUnavailable(t *testing.T) {
 	s := newServer(t, quick())
 	s.raft.isMe = false
 	refused(s, structs.KindUnavailable, structs.NodeClientAllocs, &structs.NodeGetRequest{
 		NodeID: "n1", SecretID: "s", QueryOptions: structs.QueryOptions{AllowStale: true}})
 }
 
-func TestRegisterRefusesWhatIsNotWhole(t *testing.T) {
+func TestNodeRegister_RefusesBadNode(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	whole := func() *structs.Node { return &structs.Node{ID: "n2", SecretID: "s", Name: "n"} }
@@ -101,7 +101,7 @@ func TestRegisterRefusesWhatIsNotWhole(t *testing.T) {
 	}
 }
 
-func TestAHeartbeatWritesOnlyWhatIsNews(t *testing.T) {
+func TestHeartbeat_WritesOnlyNews(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	beat := func(status string) *structs.NodeHeartbeatResponse {
@@ -127,8 +127,8 @@ func TestAHeartbeatWritesOnlyWhatIsNews(t *testing.T) {
 	refused(s, structs.KindInvalid, structs.NodeHeartbeat, &structs.NodeHeartbeatRequest{NodeID: "n1", SecretID: secretOf("n1"), Status: "down"})
 }
 
-// TestTheServerCallsANodeBack goes over real connections: the node dials, the server calls.
-func TestTheServerCallsANodeBack(t *testing.T) {
+// TestSessions_ServerCallsNode goes over real connections: the node dials, the server calls.
+func TestSessions_ServerCallsNode(t *testing.T) {
 	s := newServer(t)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -212,7 +212,7 @@ func TestNodeGetAllocs_Pages(t *testing.T) {
 	}
 }
 
-func TestNodesShowWhatRunsThere(t *testing.T) {
+func TestNodeAllocs_ShowsAllocationsOfNode(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addNode("n2", "a")
@@ -256,7 +256,7 @@ func TestNodesShowWhatRunsThere(t *testing.T) {
 	}
 }
 
-func TestANodeIsNotWokenByOthers(t *testing.T) {
+func TestNodeClientAllocs_WakesForOwnAllocations(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addNode("n2", "a")
@@ -292,7 +292,7 @@ func TestANodeIsNotWokenByOthers(t *testing.T) {
 }
 
 // A server passes requests for logs on to what a node says is its address.
-func TestANodesAddressIsOne(t *testing.T) {
+func TestNodeRegister_ChecksAddress(t *testing.T) {
 	s := newServer(t)
 	at := func(addr string) *structs.NodeRegisterRequest {
 		return &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n", SecretID: secretOf("n"), Name: "n", HTTPAddr: addr}}
@@ -316,9 +316,9 @@ func (g gated) Propose(ctx context.Context, entry []byte) (uint64, any, error) {
 	return g.Raft.Propose(ctx, entry)
 }
 
-// TestNodesThatComeBackTogetherShareEntries: of two hundred heartbeats of nodes that were down, those that come
+// TestHeartbeat_NodesThatReturnShareEntries: of two hundred heartbeats of nodes that were down, those that come
 // while the first is being recorded are one entry.
-func TestNodesThatComeBackTogetherShareEntries(t *testing.T) {
+func TestHeartbeat_NodesThatReturnShareEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		var ids []string

@@ -36,7 +36,7 @@ func classOf(s *server, id string) string {
 	return must(s, structs.NodeGet, &structs.NodeGetRequest{NodeID: id}).Node.ComputedClass
 }
 
-func TestAnUpdateIsOneSmallEntry(t *testing.T) {
+func TestNodeUpdate_IsOneEntry(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.NodeRegister, aRegistration("n1"))
 	p := anUpdate(s, "n1", func(n *structs.Node) {
@@ -67,8 +67,8 @@ func TestAnUpdateIsOneSmallEntry(t *testing.T) {
 	}
 }
 
-// TestWhatIsKnownOfANodeIsNotWritten sends the same over the wire; a time alone is no news.
-func TestWhatIsKnownOfANodeIsNotWritten(t *testing.T) {
+// TestNodeUpdate_WithoutNewsWritesNothing sends the same over the wire; a time alone is no news.
+func TestNodeUpdate_WithoutNewsWritesNothing(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.NodeRegister, aRegistration("n1"))
 	must(s, structs.NodeUpdate, anUpdate(s, "n1", sicken))
@@ -86,7 +86,7 @@ func TestWhatIsKnownOfANodeIsNotWritten(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsDownStaysDown(t *testing.T) {
+func TestNodeUpdate_LeavesDownNodeDown(t *testing.T) {
 	s := newServer(t)
 	must(s, structs.NodeRegister, aRegistration("n1"))
 	proposed(s, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown})
@@ -96,7 +96,7 @@ func TestANodeThatIsDownStaysDown(t *testing.T) {
 	}
 }
 
-func TestAnUpdateIsRefused(t *testing.T) {
+func TestNodeUpdate_Refuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(s *server, p *structs.NodeUpdateRequest)
 		want structs.Kind
@@ -159,9 +159,9 @@ func TestNodeUpdate_MergesUpdatesOfOneRow(t *testing.T) {
 	}
 }
 
-// TestAnUpdateDoesNotGrowWithTheNode: what is sent and logged of a driver is the same however much else a node
+// TestNodeUpdate_DoesNotGrowWithNode: what is sent and logged of a driver is the same however much else a node
 // has to say.
-func TestAnUpdateDoesNotGrowWithTheNode(t *testing.T) {
+func TestNodeUpdate_DoesNotGrowWithNode(t *testing.T) {
 	size := func(attributes int) int {
 		known, is := aRegistration("n1").Node, aRegistration("n1").Node
 		for i := range attributes {

@@ -73,7 +73,7 @@ func TestDuty_D3_SecretsGoToTheNodeThatUsesThemAlone(t *testing.T) {
 	}
 }
 
-func TestAVolumeSurvivesGetEditPut(t *testing.T) {
+func TestVolumePut_TakesEditedAnswer(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addVolume("v")
@@ -111,7 +111,7 @@ func TestDuty_H1_AVolumeIsValidatedBeforeItIsRegistered(t *testing.T) {
 	must(s, structs.CSIVolumeRegister, register)
 }
 
-func TestAVolumeOfANodeIsFoundOnItsNode(t *testing.T) {
+func TestVolumeRegister_AsksControllerOfNode(t *testing.T) {
 	s := newServer(t)
 	asked := map[string]bool{}
 	for _, id := range []string{"n1", "n2", "n3"} {
@@ -129,7 +129,7 @@ func TestAVolumeOfANodeIsFoundOnItsNode(t *testing.T) {
 	}
 }
 
-func TestBadVolumesAreRefused(t *testing.T) {
+func TestVolumePut_RefusesBadVolumes(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	external := func(v *structs.CSIVolume) *structs.CSIVolume { v.ExternalID = "x"; return v }
@@ -207,7 +207,7 @@ func TestDuty_F2_CreateRecordsTheNameAndWaitsForTheVolume(t *testing.T) {
 	refused(s, structs.KindConflict, structs.CSIVolumeCreate, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{other}})
 }
 
-func TestManyCreateOneVolumeAtOnceAndItIsMadeOnce(t *testing.T) {
+func TestVolumeCreate_ConcurrentRequestsCreateOnce(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	names := map[string]bool{}
@@ -242,7 +242,7 @@ func TestDuty_B6_GeneratedNamesArePlainAndShort(t *testing.T) {
 	}
 }
 
-func TestAFailedCreateTellsWhatThePluginSaidAndCanBeTriedAgain(t *testing.T) {
+func TestVolumeCreate_ReturnsErrorOfPlugin(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	stop := s.leader(func(v *structs.CSIVolume) *structs.CSIVolumeOutcome {
@@ -264,7 +264,7 @@ func TestAFailedCreateTellsWhatThePluginSaidAndCanBeTriedAgain(t *testing.T) {
 	}
 }
 
-func TestACreateThatTakesLongSaysWhyItIsNotDone(t *testing.T) {
+func TestVolumeCreate_TimeoutNamesReason(t *testing.T) {
 	config := quick()
 	config.VolumeTimeout = config.HoldTimeout
 	s := newServer(t, config)
@@ -277,7 +277,7 @@ func TestACreateThatTakesLongSaysWhyItIsNotDone(t *testing.T) {
 	}
 }
 
-func TestVolumesGrow(t *testing.T) {
+func TestVolumeCreate_Expands(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	refusal := (*structs.OperationError)(nil)
@@ -302,7 +302,7 @@ func TestVolumesGrow(t *testing.T) {
 	}
 }
 
-func TestDeleteWaitsUntilTheVolumeIsGone(t *testing.T) {
+func TestVolumeDelete_WaitsUntilGone(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	s.addAlloc("a1", "n1")
@@ -327,7 +327,7 @@ func TestDeleteWaitsUntilTheVolumeIsGone(t *testing.T) {
 	refused(s, structs.KindNotFound, structs.CSIVolumeDelete, remove)
 }
 
-func TestRedactedFlagsAreNoFlags(t *testing.T) {
+func TestVolumePut_RefusesRedactedFlags(t *testing.T) {
 	s := newServer(t)
 	s.addNode("n1", "a")
 	v := aVolume("v")
@@ -337,7 +337,7 @@ func TestRedactedFlagsAreNoFlags(t *testing.T) {
 	refused(s, structs.KindInvalid, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 }
 
-func TestAPluginThatCannotIsNotWaitedFor(t *testing.T) {
+func TestVolumeCreate_RefusesIncapablePlugin(t *testing.T) {
 	s := newServer(t)
 	half := &structs.CSIPluginInstance{Kind: structs.CSIKindNode, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: "pl", Healthy: true, NodeInfo: &structs.CSINodeInfo{ID: "x"}}}
 	must(s, structs.NodeRegister, &structs.NodeRegisterRequest{Node: &structs.Node{ID: "n1", SecretID: "s", Name: "n"}, CSI: []*structs.CSIPluginInstance{half}})
@@ -363,7 +363,7 @@ func TestAPluginThatCannotIsNotWaitedFor(t *testing.T) {
 	refused(s, structs.KindPrecondition, structs.CSIVolumeRegister, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 }
 
-func TestAVolumeThatIsBeingCreatedIsNotRegistered(t *testing.T) {
+func TestVolumeRegister_RefusesVolumeInCreation(t *testing.T) {
 	config := quick()
 	config.VolumeTimeout = config.HoldTimeout
 	s := newServer(t, config)

@@ -61,7 +61,7 @@ func register(s *server, volumes ...*structs.CSIVolume) error {
 	return err
 }
 
-func TestVolumesAreRecordedSideBySideButEachByOneAtATime(t *testing.T) {
+func TestVolumePut_RecordsEachVolumeOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, held := newHolding(t, DefaultConfig())
 		const volumes, each = 20, 3
@@ -82,7 +82,7 @@ func TestVolumesAreRecordedSideBySideButEachByOneAtATime(t *testing.T) {
 	})
 }
 
-func TestThoseWhoWaitForOneVolumeAreBounded(t *testing.T) {
+func TestVolumePut_BoundsWaitersOfVolume(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := DefaultConfig()
 		c.VolumeQueue = 2
@@ -115,9 +115,9 @@ func TestThoseWhoWaitForOneVolumeAreBounded(t *testing.T) {
 	})
 }
 
-// TestOneVolumeOfAPluginIsNotRegisteredTwiceAtOnce: two names for one thing do not wait for each other's turn,
+// TestVolumeRegister_RefusesSecondVolumeOfExternalID: two names for one thing do not wait for each other's turn,
 // and still but one of them gets it.
-func TestOneVolumeOfAPluginIsNotRegisteredTwiceAtOnce(t *testing.T) {
+func TestVolumeRegister_RefusesSecondVolumeOfExternalID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, held := newHolding(t, DefaultConfig())
 		answers := make(chan error, 8)

@@ -103,8 +103,8 @@ func populate(w *watchers) {
 	}
 }
 
-// TestAWriteWakesThoseItConcerns counts who looks again and who is answered, write by write.
-func TestAWriteWakesThoseItConcerns(t *testing.T) {
+// TestBlockingQuery_WakesForRowsRead counts who looks again and who is answered, write by write.
+func TestBlockingQuery_WakesForRowsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, stop := newWatchers(newServer(t))
 		defer stop()
@@ -128,9 +128,9 @@ func TestAWriteWakesThoseItConcerns(t *testing.T) {
 	})
 }
 
-// TestAskingAgainWaits: what was written between an answer and the next question, about other things, is no
+// TestBlockingQuery_AskedAgainWaits: what was written between an answer and the next question, about other things, is no
 // answer to it; what was deleted is.
-func TestAskingAgainWaits(t *testing.T) {
+func TestBlockingQuery_AskedAgainWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		s.addNode("n1", "a")
@@ -176,8 +176,8 @@ func TestAskingAgainWaits(t *testing.T) {
 	})
 }
 
-// TestAVolumeThatIsLetGoIsPushedToOne: of those in line for a volume one is told that it has it.
-func TestAVolumeThatIsLetGoIsPushedToOne(t *testing.T) {
+// TestClaimGet_ReleaseWakesOneNode: of those in line for a volume one is told that it has it.
+func TestClaimGet_ReleaseWakesOneNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		w, stop := newWatchers(s)
@@ -228,7 +228,7 @@ func (s *server) addVolume2(t *testing.T) {
 	proposed(s, fsm.VolumePut, &structs.CSIVolumeRegisterRequest{Volumes: []*structs.CSIVolume{v}})
 }
 
-func TestListsAndPluginsWakeForTheirOwn(t *testing.T) {
+func TestBlockingQuery_ListsWakeForTheirRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		w, stop := newWatchers(s)
@@ -264,9 +264,9 @@ func TestListsAndPluginsWakeForTheirOwn(t *testing.T) {
 	})
 }
 
-// TestThoseWhoHaveNothingYetSleep: nodes without an allocation and volumes without a claim, of which there
+// TestBlockingQuery_WaitsWithoutRows: nodes without an allocation and volumes without a claim, of which there
 // may be many, are not woken by the first one of another.
-func TestThoseWhoHaveNothingYetSleep(t *testing.T) {
+func TestBlockingQuery_WaitsWithoutRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		w, stop := newWatchers(s)
@@ -289,9 +289,9 @@ func TestThoseWhoHaveNothingYetSleep(t *testing.T) {
 	})
 }
 
-// TestARestoreAnswersWhoWaits: a state that is replaced by an older one is news to all, so that they ask
+// TestBlockingQuery_RestoreWakesAll: a state that is replaced by an older one is news to all, so that they ask
 // with its index from then on.
-func TestARestoreAnswersWhoWaits(t *testing.T) {
+func TestBlockingQuery_RestoreWakesAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		s.addNode("n1", "a")
