@@ -21,17 +21,17 @@ func allocCommands() []Command {
 			Synopsis: "List allocations, or show one with its tasks and volumes", Renders: true,
 			Run:      allocStatus,
 			Examples: []string{"berth alloc status", "berth alloc status 53b92b20"}},
-		{Name: "logs", Args: "<alloc> [task]", Synopsis: "Show what a task has written",
+		{Name: "logs", Args: "<alloc> [task]", Synopsis: "Show the output of a task",
 			Flags: allocLogsFlags, Run: allocLogs,
 			Examples: []string{"berth alloc logs 53b92b20", "berth alloc logs -f -stderr 53b92b20 server"}},
 		{Name: "stop", Acts: true, Args: "<alloc>",
-			Synopsis: "Stop an allocation; the scheduler places it anew", Flags: detachFlags,
+			Synopsis: "Stop an allocation; the scheduler replaces it", Flags: detachFlags,
 			Run:      allocStop,
 			Examples: []string{"berth alloc stop 53b92b20"}},
 	}
 }
 
-// jobAllocSheet leaves out the job, which is known.
+// jobAllocSheet shows the allocations of one job.
 var jobAllocSheet = sheet[*structs.AllocListStub]{
 	titles: []string{"ID", "Node", "Group", "Version", "Desired", "Status", "Created", "Modified"},
 	row: func(a *structs.AllocListStub) []string {
@@ -46,13 +46,12 @@ var jobAllocSheet = sheet[*structs.AllocListStub]{
 var allocSheet = sheet[*structs.AllocListStub]{
 	titles: append([]string{"Job"}, jobAllocSheet.titles...),
 	row: func(a *structs.AllocListStub) []string {
-		return append([]string{a.JobID},
-			jobAllocSheet.row(a)...)
+		return append([]string{a.JobID}, jobAllocSheet.row(a)...)
 	},
 	order: newestFirst,
 }
 
-// nodeName shows a node by its name and the beginning of its ID.
+// nodeName formats the name of a node with its short ID.
 func nodeName(name, id string) string {
 	if name == "" {
 		return structs.ShortID(id)
@@ -60,7 +59,7 @@ func nodeName(name, id string) string {
 	return fmt.Sprintf("%s (%s)", name, structs.ShortID(id))
 }
 
-// newestFirst orders allocations by their creation.
+// newestFirst orders allocations by the time of their creation.
 func newestFirst(a, b *structs.AllocListStub) int {
 	return cmp.Or(cmp.Compare(b.CreateIndex, a.CreateIndex), cmp.Compare(a.Name, b.Name))
 }
@@ -90,8 +89,8 @@ func printAlloc(ctx context.Context, c *Call, a *structs.Allocation) error {
 		[2]string{"Desired", described(a.DesiredStatus, a.DesiredDescription)},
 		[2]string{"Status", a.ClientStatus},
 		[2]string{"Description", a.ClientDescription},
-		[2]string{"Created", at(a.CreateTime)},
-		[2]string{"Modified", at(a.ModifyTime)},
+		[2]string{"Created", formatNanos(a.CreateTime)},
+		[2]string{"Modified", formatNanos(a.ModifyTime)},
 		[2]string{"Replaces", structs.ShortID(a.PreviousAllocation)},
 		[2]string{"Replaced by", structs.ShortID(a.NextAllocation)},
 	)
@@ -111,12 +110,12 @@ func described(status, description string) string {
 	return status + " (" + description + ")"
 }
 
-// allocClaim is one of an allocation's volumes, with its claim if there is one.
+// allocClaim is a volume of an allocation with its claim or nil.
 type allocClaim struct {
 	alias, volume string
 	request       *structs.VolumeRequest
 	claim         *structs.CSIClaim
-	missing       bool // there is no such volume
+	missing       bool // the volume does not exist
 }
 
 // allocClaims finds the claims of an allocation's volumes.
@@ -127,20 +126,18 @@ func allocClaims(ctx context.Context, cl *api.Client, a *structs.Allocation) ([]
 	var out []allocClaim
 	requests := a.Job.Group(a.TaskGroup).Volumes
 	for _, alias := range slices.Sorted(maps.Keys(requests)) {
-		one := allocClaim{alias: alias, request: requests[alias], volume: requests[alias].VolumeID(a.Index())}
-		claims, _, err := cl.VolumeClaims(ctx, one.volume, &api.Query{Namespace: a.Namespace})
-		if structs.IsKind(err, structs.KindNotFound) {
-			one.missing, err = true, nil
-		}
-		if err != nil {
+		v := allocClaim{alias: alias, request: requests[alias], volume: requests[alias].VolumeID(a.Index())}
+		claims, _, err := cl.VolumeClaims(ctx, v.volume, &api.Query{Namespace: a.Namespace})
+		v.missing = structs.IsKind(err, structs.KindNotFound)
+		if err != nil && !v.missing {
 			return nil, err
 		}
 		for _, claim := range claims {
 			if claim.AllocID == a.ID {
-				one.claim = claim
+				v.claim = claim
 			}
 		}
-		out = append(out, one)
+		out = append(out, v)
 	}
 	return out, nil
 }
@@ -176,7 +173,7 @@ func printAllocVolumes(ctx context.Context, c *Call, a *structs.Allocation) erro
 	return nil
 }
 
-// eventsShown is how many of a task's events are shown.
+// eventsShown bounds the number of events of a task.
 const eventsShown = 10
 
 func printTask(c *Call, name string, s *structs.TaskState, alloc string) {
@@ -186,12 +183,12 @@ func printTask(c *Call, name string, s *structs.TaskState, alloc string) {
 		state += ", failed"
 	}
 	if alloc == structs.AllocLost && s.State != structs.TaskDead {
-		state = "unknown; it was " + s.State + " when its node was last heard of"
+		state = "unknown; it was " + s.State + " at the last heartbeat of its node"
 	}
 	c.pairs(
 		[2]string{"State", state},
-		[2]string{"Started", atTime(s.StartedAt)},
-		[2]string{"Finished", atTime(s.FinishedAt)},
+		[2]string{"Started", formatTime(s.StartedAt)},
+		[2]string{"Finished", formatTime(s.FinishedAt)},
 		[2]string{"Restarts", restarts(s)},
 	)
 	events := s.Events[max(0, len(s.Events)-eventsShown):]
@@ -219,7 +216,7 @@ func eventText(e *structs.TaskEvent) string {
 }
 
 var allocLogsFlags = []Flag{
-	{Name: "f", Kind: Bool, Usage: "Go on showing what comes, until interrupted"},
+	{Name: "f", Kind: Bool, Usage: "Follow the output until interrupted"},
 	{Name: "stderr", Kind: Bool, Usage: "Show the standard error instead of the standard output"},
 	{Name: "tail", Kind: Bool, Usage: "Begin near the end"},
 	{Name: "c", Kind: Number, Value: "bytes", Default: "8192",
@@ -233,7 +230,8 @@ func allocLogs(ctx context.Context, c *Call) error {
 	}
 	task := c.Arg(1)
 	if task == "" {
-		if task, err = onlyTask(ctx, c, id); err != nil {
+		task, err = onlyTask(ctx, c, id)
+		if err != nil {
 			return err
 		}
 	}
@@ -248,15 +246,15 @@ func allocLogs(ctx context.Context, c *Call) error {
 	defer func() { _ = log.Close() }()
 	_, err = io.Copy(c.Out, log)
 	if o.Follow && ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil // interrupted, as one ends it
+		return nil // the user has interrupted the stream
 	}
 	if err != nil {
-		return structs.Errorf(structs.KindUnavailable, "the log broke off: %w", err)
+		return structs.Errorf(structs.KindUnavailable, "the log is incomplete: %w", err)
 	}
 	return nil
 }
 
-// onlyTask is the one task that an allocation has.
+// onlyTask returns the task of an allocation with one task.
 func onlyTask(ctx context.Context, c *Call, allocID string) (string, error) {
 	alloc, _, err := c.API().Allocation(ctx, allocID, nil)
 	if err != nil {
@@ -271,7 +269,7 @@ func onlyTask(ctx context.Context, c *Call, allocID string) (string, error) {
 		names = slices.Sorted(maps.Keys(alloc.TaskStates))
 	}
 	if len(names) != 1 {
-		return "", badUsage("the allocation has %s, name one: %s", plural(len(names), "task"),
+		return "", badUsage("the allocation has %s; name one of: %s", plural(len(names), "task"),
 			strings.Join(names, ", "))
 	}
 	return names[0], nil
@@ -286,10 +284,10 @@ func allocStop(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	if err := c.answered(answer); err != nil {
+	if err := c.writeOutcome(answer); err != nil {
 		return err
 	}
-	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Allocation %s is to stop", structs.ShortID(id)),
+	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Allocation %s is stopping", structs.ShortID(id)),
 		func(ctx context.Context, w *watch) error {
 			return w.allocEnd(ctx, id)
 		})

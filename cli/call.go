@@ -15,26 +15,24 @@ import (
 // Call is one run of a command.
 type Call struct {
 	Stdio
-	Args   []string // those that are not flags
+	Args   []string // without the flags
 	cmd    *Command
 	values map[string][]string
 	client *api.Client
-	// answers is the standard output of a command that acts with -json; Out is the standard error then.
-	answers io.Writer
+	// outcome is the standard output of a command that acts with -json. Out is then the standard error.
+	outcome io.Writer
 }
 
-// answered writes the outcome of a command that acts, if -json asks for it: the answer of the API or, where
-// that says nothing, the names of the things that changed.
-func (c *Call) answered(answer any) error {
-	if c.answers == nil {
+// writeOutcome writes the outcome of a command that acts, if -json is set. The outcome is the answer of the
+// API or, if that is empty, the names of the changed things.
+func (c *Call) writeOutcome(answer any) error {
+	if c.outcome == nil {
 		return nil
 	}
-	enc := json.NewEncoder(c.answers)
-	enc.SetIndent("", "    ")
-	return enc.Encode(answer)
+	return writeJSON(c.outcome, answer)
 }
 
-// Arg is the argument at a place, "" if there is none.
+// Arg returns the argument with an index, or "" if there is none.
 func (c *Call) Arg(i int) string {
 	if i < len(c.Args) {
 		return c.Args[i]
@@ -42,7 +40,7 @@ func (c *Call) Arg(i int) string {
 	return ""
 }
 
-// API is the client that the flags ask for.
+// API returns the client that the flags configure.
 func (c *Call) API() *api.Client {
 	if c.client == nil {
 		c.client = api.NewClient(api.ClientConfig{
@@ -68,30 +66,31 @@ func (c *Call) close() {
 	}
 }
 
-// Printf writes to the standard output, for people.
+// Printf writes to the standard output for people.
 func (c *Call) Printf(format string, args ...any) { fmt.Fprintf(printable{c.Out}, format, args...) }
 
-// show renders an answer: as -json or -t ask for, else as people like it.
+// show renders an answer with -json, with -t or for people.
 func (c *Call) show(answer any, human func() error) error {
 	switch {
 	case c.Bool("json"):
-		return c.showJSON(answer)
+		return writeJSON(c.Out, answer)
 	case c.String("t") != "":
-		return renderTemplate(c.templated(), c.String("t"), answer)
+		return renderTemplate(c.templateOutput(), c.String("t"), answer)
 	}
 	return human()
 }
 
-// templated is the output of templates: programs get the answer of the API as it is, a terminal gets escapes.
-func (c *Call) templated() io.Writer {
+// templateOutput returns the output of templates. A program gets the answer of the API unchanged. On a
+// terminal control characters are escaped.
+func (c *Call) templateOutput() io.Writer {
 	if c.terminalWidth() > 0 {
 		return printable{c.Out}
 	}
 	return c.Out
 }
 
-func (c *Call) showJSON(answer any) error {
-	enc := json.NewEncoder(c.Out)
+func writeJSON(w io.Writer, answer any) error {
+	enc := json.NewEncoder(w)
 	enc.SetIndent("", "    ")
 	return enc.Encode(answer)
 }
@@ -108,7 +107,7 @@ var templateFuncs = template.FuncMap{
 func renderTemplate(w io.Writer, text string, answer any) error {
 	t, err := template.New("-t").Funcs(templateFuncs).Parse(text)
 	if err != nil {
-		return structs.Errorf(structs.KindInvalid, "the template makes no sense: %w", err)
+		return structs.Errorf(structs.KindInvalid, "the template is invalid: %w", err)
 	}
 	var b strings.Builder
 	if err := t.Execute(&b, answer); err != nil {

@@ -1,16 +1,16 @@
-// Package cli is the command line: one tree of commands. tree.go lists the nouns, and
-// the file of a noun lists its verbs.
+// Package cli is the command line of berth: one tree of commands that call the HTTP API. tree.go lists the
+// nouns. The file of a noun lists its verbs.
 //
-// Its laws:
+// Its rules:
 //
-//   - A command calls the HTTP API, like any other client, and knows nothing of servers. Those marked Local
-//     call nothing: they read files.
-//   - An error is one message on the standard error; the exit code is that of its kind, 2 for wrong usage.
-//   - -json and -t show what the API answered; everything else is for people and may change.
-//   - IDs that are UUIDs may be cut short wherever the rest is not needed; names may not where something
-//     is stopped or deleted.
+//   - A command calls the HTTP API like any other client and knows nothing of servers. A Local command calls
+//     nothing and reads files.
 //
-// Commands that run a process of berth itself (agent, plugin) are brought by their packages.
+// - An error is one message on the standard error. The exit code is that of its kind, and 2 for wrong usage.
+//   - -json and -t show the answer of the API. All other output is for people and may change.
+//   - A UUID may be shortened to a unique prefix. A name may not if the command stops or deletes something.
+//
+// The packages of the processes (agent, plugin) have the commands that run them.
 package cli
 
 import (
@@ -25,7 +25,7 @@ import (
 	"berth/structs"
 )
 
-// Stdio is where a command reads and writes.
+// Stdio has the standard streams of a command.
 type Stdio struct {
 	In  io.Reader
 	Out io.Writer
@@ -36,23 +36,23 @@ type Stdio struct {
 type Command struct {
 	Name     string
 	Synopsis string // one line, without a full stop
-	Args     string // as usage shows them: <needed> [optional], an ellipsis after the last for more of it
+	Args     string // as in usage: <needed> [optional]; "..." after the last means any number of it
 	Help     string // paragraphs and examples
 	Flags    []Flag
-	Local    bool     // calls no agent: has no -address and the like
-	Renders  bool     // has -json and -t
-	Acts     bool     // changes something or writes a file: has -json, and Run calls answered
-	Hidden   bool     // is in no help
+	Local    bool     // it calls no agent and has no common options
+	Renders  bool     // it has -json and -t
+	Acts     bool     // it changes something or writes a file; it has -json, and Run calls writeOutcome
+	Hidden   bool     // help does not list it
 	Examples []string // command lines
 	Group    string
 	Run      func(ctx context.Context, c *Call) error
 	Sub      []Command
 }
 
-// usageError is a command line that makes no sense.
+// usageError reports an invalid command line.
 type usageError struct {
 	text string
-	path string // of the command whose help would help
+	path string // of the command whose help explains the usage
 }
 
 func (e *usageError) Error() string { return e.text }
@@ -60,7 +60,7 @@ func (e *usageError) Error() string { return e.text }
 // exitUsage is the exit code of wrong usage.
 const exitUsage = 2
 
-// Run runs the command that the arguments (without the program's name) ask for and returns its exit code.
+// Run runs the command of the arguments (without the name of the program) and returns its exit code.
 func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	std.Err = printable{std.Err}
 	root := Command{Name: "berth", Sub: merge(tree(), extra)}
@@ -78,7 +78,7 @@ func Run(ctx context.Context, args []string, std Stdio, extra ...Command) int {
 	return structs.KindOf(err).ExitCode()
 }
 
-// merge adds commands to a tree; a group that is there already gets the new one's commands.
+// merge adds commands to a tree. An existing group gets the commands of the new one.
 func merge(tree, extra []Command) []Command {
 	for _, e := range extra {
 		at := slices.IndexFunc(tree, func(c Command) bool { return c.Name == e.Name })
@@ -91,7 +91,7 @@ func merge(tree, extra []Command) []Command {
 	return tree
 }
 
-// run descends to the command that the arguments name.
+// run finds the command that the arguments name and runs it.
 func (cmd *Command) run(ctx context.Context, path string, args []string, std Stdio) error {
 	if cmd.Run != nil {
 		return cmd.call(ctx, path, args, std)
@@ -114,7 +114,7 @@ func (cmd *Command) run(ctx context.Context, path string, args []string, std Std
 	}
 	if strings.HasPrefix(name, "-") {
 		return &usageError{
-			fmt.Sprintf("the option %s stands before the command; options come after it", name),
+			fmt.Sprintf("the option %s is before the command; options follow the command", name),
 			path,
 		}
 	}
@@ -146,7 +146,7 @@ func (cmd *Command) call(ctx context.Context, path string, args []string, std St
 		return &usageError{"-json and -t exclude each other", path}
 	}
 	if cmd.Acts && c.Bool("json") {
-		c.answers = c.Out
+		c.outcome = c.Out
 		c.Out = c.Err
 	}
 	defer c.close()
@@ -158,12 +158,12 @@ func (cmd *Command) call(ctx context.Context, path string, args []string, std St
 	return err
 }
 
-// badUsage is a command line whose parts do not go together.
+// badUsage reports options and arguments that exclude or lack each other.
 func badUsage(format string, args ...any) error {
 	return &usageError{text: fmt.Sprintf(format, args...)}
 }
 
-// checkArgs compares arguments with the words of a usage line.
+// checkArgs checks the number of arguments against the words of a usage line.
 func checkArgs(spec string, args []string) error {
 	words := strings.Fields(spec)
 	needed := 0
@@ -176,7 +176,7 @@ func checkArgs(spec string, args []string) error {
 	case len(args) < needed:
 		return fmt.Errorf("%s is missing", words[len(args)])
 	case len(args) > len(words) && !strings.HasSuffix(spec, "..."):
-		return fmt.Errorf("the argument %q is one too many", args[len(words)])
+		return fmt.Errorf("the argument %q is not expected", args[len(words)])
 	}
 	return nil
 }

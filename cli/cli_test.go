@@ -25,11 +25,11 @@ func run(t *testing.T, args []string, extra ...Command) (code int, out, errs str
 	return code, o.String(), e.String()
 }
 
-func TestExitCodes(t *testing.T) {
+func TestRun_ExitsWithTheCodeOfTheError(t *testing.T) {
 	caller := &apitest.Caller{}
 	srv := httptest.NewServer(api.NewHandler(api.Config{
 		Caller: caller,
-		Agent:  worldAgent(t.TempDir()),
+		Agent:  fakeAgent(t.TempDir()),
 		Logger: hclog.NewNullLogger(),
 	}))
 	t.Cleanup(srv.Close)
@@ -49,7 +49,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-func TestExtraCommands(t *testing.T) {
+func TestRun_MergesCommandsOfOtherPackages(t *testing.T) {
 	var got []string
 	extra := []Command{
 		{Name: "agent", Group: GroupSelf, Synopsis: "Run an agent", Local: true,
@@ -110,11 +110,11 @@ func words(line string) (all []string) {
 	return all
 }
 
-// asIs are the commands that print the output of tasks and agents.
+// asIs lists the commands that print the output of tasks and agents unchanged.
 var asIs = []string{" alloc logs", " operator metrics"}
 
-// TestTree holds every command of the tree to the rules that help and parsing rely on.
-func TestTree(t *testing.T) {
+// TestTree_CommandsFollowTheRules holds every command to the rules that help and parsing need.
+func TestTree_CommandsFollowTheRules(t *testing.T) {
 	var walk func(path string, c Command)
 	walk = func(path string, c Command) {
 		path += " " + c.Name
@@ -156,7 +156,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-func TestParse(t *testing.T) {
+func TestParse_SeparatesFlagsFromArguments(t *testing.T) {
 	cmd := &Command{
 		Name: "x",
 		Flags: []Flag{
@@ -192,7 +192,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestFit(t *testing.T) {
+func TestFit_NarrowsTheWidestColumns(t *testing.T) {
 	for _, c := range []struct {
 		widths []int
 		whole  int // how many of the first columns are never cut
@@ -223,7 +223,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-func TestNarrow_TakesOutWhatCanBeSparedAndPutsTextsBelow(t *testing.T) {
+func TestNarrow_DropsSpareColumnsAndPutsTextsBelow(t *testing.T) {
 	table := [][]string{
 		{"ID", "Modified", "State", "Last Error"},
 		{"a", "16m24s ago", "ready", ""},
@@ -248,7 +248,7 @@ func TestNarrow_TakesOutWhatCanBeSparedAndPutsTextsBelow(t *testing.T) {
 	}
 }
 
-func TestSpan(t *testing.T) {
+func TestSpan_ShowsTwoUnits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0s", 400 * time.Millisecond: "0s", 59 * time.Second: "59s", time.Minute: "1m", 61 * time.Second: "1m1s",
 		3*time.Hour + 20*time.Minute + 5*time.Second: "3h20m", 50 * time.Hour: "2d2h", 48 * time.Hour: "2d",
@@ -259,7 +259,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-func TestReference(t *testing.T) {
+func TestReference_ListsCommandsAndFlags(t *testing.T) {
 	ref := Reference(Command{Name: "extra", Run: func(context.Context, *Call) error { return nil }})
 	for _, want := range []string{"## `berth job run <file>`", "## `berth extra`",
 		"| `-timeout <duration>` | How long to watch. Default: 5m |", "## `berth operator snapshot save <file>`"} {
@@ -269,10 +269,10 @@ func TestReference(t *testing.T) {
 	}
 }
 
-func TestPrintTask_OfALostAllocationIsNotSaidToRun(t *testing.T) {
+func TestPrintTask_StateOfALostAllocationIsUnknown(t *testing.T) {
 	for status, want := range map[string]string{
 		structs.AllocRunning: "State = running\n",
-		structs.AllocLost:    "State = unknown; it was running when its node was last heard of\n",
+		structs.AllocLost:    "State = unknown; it was running at the last heartbeat of its node\n",
 	} {
 		var out bytes.Buffer
 		c := &Call{Stdio: Stdio{Out: &out}, cmd: &Command{Renders: true}}
@@ -283,7 +283,7 @@ func TestPrintTask_OfALostAllocationIsNotSaidToRun(t *testing.T) {
 	}
 }
 
-func TestProblem_SaysACodeOnce(t *testing.T) {
+func TestProblem_ShowsACodeOnce(t *testing.T) {
 	for want, e := range map[string]*structs.OperationError{
 		"AlreadyExists: it is there": {Code: "AlreadyExists", Message: "it is there"},
 		`plugin "p": CreateVolume: Internal: out of ink`: {Code: "Internal",
@@ -318,7 +318,7 @@ func TestBlocked_DoesNotRepeatTheError(t *testing.T) {
 	}
 }
 
-func TestEnded_SaysACauseOnce(t *testing.T) {
+func TestEnded_ShowsACauseOnce(t *testing.T) {
 	event := func(text string) map[string]*structs.TaskState {
 		return map[string]*structs.TaskState{"t": {Events: []*structs.TaskEvent{{Type: "Killed",
 			DisplayMessage: text}}}}

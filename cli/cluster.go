@@ -21,11 +21,11 @@ func serverCommands() []Command {
 	return []Command{
 		{Name: "members", Synopsis: "List the servers", Renders: true, Run: serverMembers,
 			Examples: []string{"berth server members"}},
-		{Name: "leave", Acts: true, Synopsis: "Have the agent's server leave the cluster and the agent end",
+		{Name: "leave", Acts: true, Synopsis: "Remove the agent's server from the cluster and stop the agent",
 			Help: helpServerLeave, Flags: serverLeaveFlags, Run: serverLeave,
 			Examples: []string{"berth server leave", "berth server leave -address http://10.0.0.3:4746"}},
 		{Name: "force-leave", Acts: true, Args: "<server>",
-			Synopsis: "Have a failed server count as one that has left", Help: helpForceLeave,
+			Synopsis: "Mark a failed server as one that has left", Help: helpForceLeave,
 			Flags: forceLeaveFlags, Run: serverForceLeave,
 			Examples: []string{"berth server force-leave s3", "berth server force-leave -prune s3.global"}},
 	}
@@ -34,20 +34,20 @@ func serverCommands() []Command {
 // operatorCommands are the verbs of berth operator.
 func operatorCommands() []Command {
 	return []Command{
-		{Name: "raft", Synopsis: "Look into Raft and remove dead servers", Sub: []Command{
+		{Name: "raft", Synopsis: "Show the Raft configuration and remove failed servers", Sub: []Command{
 			{Name: "list-peers", Synopsis: "List the members of the Raft configuration",
 				Flags: listPeersFlags, Renders: true, Run: raftListPeers,
 				Examples: []string{
 					"berth operator raft list-peers", "berth operator raft list-peers -stale",
 				}},
-			{Name: "remove-peer", Acts: true, Synopsis: "Take the vote of a dead server away",
+			{Name: "remove-peer", Acts: true, Synopsis: "Remove a failed server from the Raft configuration",
 				Help: helpRemovePeer, Flags: removePeerFlags, Run: raftRemovePeer,
 				Examples: []string{
 					"berth operator raft remove-peer -peer-id 541ba1cf-e48d-59c5-0ec1-ce31ec81cc1a",
 					"berth operator raft remove-peer -peer-address 10.0.0.3:4747",
 				}},
 		}},
-		{Name: "check", Args: "<file>", Synopsis: "Look for contradictions in a saved state",
+		{Name: "check", Args: "<file>", Synopsis: "Check the invariants of a saved state",
 			Help: helpOperatorCheck, Local: true, Renders: true, Run: operatorCheck,
 			Examples: []string{"berth operator check backup.snap"}},
 		{Name: "metrics", Synopsis: "Show the metrics of one agent", Flags: metricsFlags,
@@ -60,7 +60,7 @@ func operatorCommands() []Command {
 			{Name: "restore", Acts: true, Args: "<file>",
 				Synopsis: "Replace the whole state by a saved one", Run: snapshotRestore,
 				Examples: []string{"berth operator snapshot restore backup.snap"}},
-			{Name: "inspect", Args: "<file>", Synopsis: "Check a saved state and say what it is",
+			{Name: "inspect", Args: "<file>", Synopsis: "Verify and describe a saved state",
 				Local: true, Renders: true, Run: snapshotInspect,
 				Examples: []string{"berth operator snapshot inspect backup.snap"}},
 		}},
@@ -70,7 +70,7 @@ func operatorCommands() []Command {
 // systemCommands are the verbs of berth system.
 func systemCommands() []Command {
 	return []Command{
-		{Name: "gc", Acts: true, Synopsis: "Forget what has ended and is of no more use", Run: systemGC,
+		{Name: "gc", Acts: true, Synopsis: "Delete rows that are past their retention", Run: systemGC,
 			Examples: []string{"berth system gc"}},
 	}
 }
@@ -119,8 +119,15 @@ func raftListPeers(ctx context.Context, c *Call) error {
 			if s.Leader {
 				state = "leader"
 			}
-			rows = append(rows, []string{cmp.Or(s.Node, "(unknown)"), s.ID, s.Address, state, yesNo(s.Voter),
-				s.RaftProtocol, cmp.Or(s.Status, "unknown")})
+			rows = append(rows, []string{
+				cmp.Or(s.Node, "(unknown)"),
+				s.ID,
+				s.Address,
+				state,
+				yesNo(s.Voter),
+				s.RaftProtocol,
+				cmp.Or(s.Status, "unknown"),
+			})
 		}
 		c.table([]string{"Server", "ID", "Address", "State", "Voter", "Protocol", "Gossip"}, rows)
 		return nil
@@ -133,7 +140,7 @@ var metricsFlags = []Flag{
 	{Name: "json", Kind: Bool, Usage: "The same as -format json"},
 }
 
-// operatorMetrics prints the answer as it came: its readers are programs.
+// operatorMetrics prints the answer unchanged, because its readers are programs.
 func operatorMetrics(ctx context.Context, c *Call) error {
 	format := c.String("format")
 	if c.Bool("json") {
@@ -147,7 +154,7 @@ func operatorMetrics(ctx context.Context, c *Call) error {
 	return nil
 }
 
-// snapshotSave writes beside the file and renames, so that a file that is there is whole.
+// snapshotSave writes a temporary file and renames it, so that an existing file is complete.
 func snapshotSave(ctx context.Context, c *Call) (err error) {
 	name := c.Arg(0)
 	tmp, err := os.CreateTemp(filepath.Dir(name), ".berth-snapshot-*")
@@ -168,7 +175,7 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 	}
 	meta, err := snaparchive.Read(tmp, io.Discard)
 	if err != nil {
-		return fmt.Errorf("checking what was saved: %w", err)
+		return fmt.Errorf("verifying the archive: %w", err)
 	}
 	if err := tmp.Sync(); err != nil {
 		return err
@@ -177,7 +184,7 @@ func snapshotSave(ctx context.Context, c *Call) (err error) {
 		return err
 	}
 	c.Printf("Saved the state as of index %d to %s\n", meta.Index, name)
-	return c.answered(meta)
+	return c.writeOutcome(meta)
 }
 
 func snapshotRestore(ctx context.Context, c *Call) error {
@@ -186,7 +193,7 @@ func snapshotRestore(ctx context.Context, c *Call) error {
 		return structs.Errorf(structs.KindInvalid, "%w", err)
 	}
 	defer func() { _ = f.Close() }()
-	meta, err := snaparchive.Read(f, io.Discard) // before anything is replaced
+	meta, err := snaparchive.Read(f, io.Discard) // verifies the archive first
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Arg(0), err)
 	}
@@ -197,10 +204,10 @@ func snapshotRestore(ctx context.Context, c *Call) error {
 		return err
 	}
 	c.Printf("Restored the state as of index %d\n", meta.Index)
-	return c.answered(meta)
+	return c.writeOutcome(meta)
 }
 
-// snapshotFile is what inspect shows.
+// snapshotFile is the answer of inspect.
 type snapshotFile struct {
 	*snaparchive.Meta
 	Size      int64 // of the archive
@@ -229,16 +236,16 @@ func snapshotInspect(_ context.Context, c *Call) error {
 			[2]string{"Term", fmt.Sprint(meta.Term)},
 			[2]string{"Region", meta.Region},
 			[2]string{"Written by", meta.Version},
-			[2]string{"Created", atTime(meta.Created)},
+			[2]string{"Created", formatTime(meta.Created)},
 			[2]string{"Size", size(file.Size)},
 			[2]string{"Size of the state", size(file.StateSize)},
 		)
-		c.Printf("The archive is whole\n")
+		c.Printf("The archive is complete\n")
 		return nil
 	})
 }
 
-// counter counts what is written to it.
+// counter counts the bytes that are written to it.
 type counter struct{ n int64 }
 
 func (c *counter) Write(p []byte) (int, error) {
@@ -251,7 +258,7 @@ func systemGC(ctx context.Context, c *Call) error {
 		return err
 	}
 	c.Printf("Collected\n")
-	return c.answered(struct{}{})
+	return c.writeOutcome(struct{}{})
 }
 
 func showVersion(_ context.Context, c *Call) error {

@@ -11,13 +11,13 @@ import (
 )
 
 const helpCompletion = `
-With it the TAB key completes commands and options, and asks the agent for the
-IDs of jobs, allocations, evaluations, volumes and plugins and for the names
-of nodes and servers. The script calls "berth complete". Put it where the
-shell reads it at its start.`
+With the script the TAB key completes commands, options, the IDs of jobs,
+allocations, evaluations, volumes and plugins, and the names of nodes and
+servers. The script calls "berth complete", which reads them from the agent.
+Store the script where the shell reads it at its start.`
 
-// shells holds the script of each shell. A script passes the words before the cursor to "berth complete"
-// after "--", so that "berth complete" takes none of them for an option of its own.
+// shells has the script of each shell. A script passes the words before the cursor to "berth complete" after
+// "--", so that none of them is an option of "berth complete".
 var shells = map[string]string{
 	"bash": `_berth() {
     local IFS=$'\n'
@@ -47,11 +47,11 @@ func completion(_ context.Context, c *Call) error {
 	return nil
 }
 
-// completeWithin bounds how long a person who has pressed TAB waits for an agent.
+// completeWithin bounds the wait for an agent after a user has pressed TAB.
 const completeWithin = 2 * time.Second
 
-// completer returns the command that the scripts of shells call. It prints, a line each, the words that may
-// stand in the place of the last one.
+// completer returns the command that the scripts of shells call. It prints the words that may replace the
+// last one, one per line.
 func completer(root *Command) Command {
 	return Command{Name: "complete", Group: GroupSelf, Hidden: true, Args: "[words]...",
 		Synopsis: "Print what the last of the words may be",
@@ -86,7 +86,7 @@ func (c *Call) complete(ctx context.Context, at *Command) {
 	}
 }
 
-// candidates returns the commands of a group, the options of a command, or the values of its next argument or
+// candidates returns the commands of a group, the options of a command, or the values of the next argument or
 // option.
 func (c *Call) candidates(ctx context.Context, at *Command, before []string, last string) (words []string) {
 	if at.Run == nil {
@@ -114,8 +114,8 @@ func (c *Call) candidates(ctx context.Context, at *Command, before []string, las
 	return nil
 }
 
-// place returns how many arguments stand among words, and the option whose value is to follow them, nil for
-// none. bash makes three words of a=b and of a:b.
+// place returns the number of arguments among words, and the option whose value follows them or nil. bash
+// splits a=b and a:b into three words.
 func (cmd *Command) place(words []string) (args int, option *Flag) {
 	flags := cmd.flags()
 	for i, word := range words {
@@ -135,8 +135,8 @@ func (cmd *Command) place(words []string) (args int, option *Flag) {
 	return args, option
 }
 
-// valuesOf returns the values of an argument or option that may begin with a prefix. It asks the agent for
-// them; without an answer there are none.
+// valuesOf returns the values of an argument or option with a prefix. It reads them from the agent and
+// returns none if the agent does not answer.
 func (c *Call) valuesOf(ctx context.Context, name, prefix string) (words []string) {
 	if name == "shell" {
 		return slices.Sorted(maps.Keys(shells))
@@ -149,7 +149,7 @@ func (c *Call) valuesOf(ctx context.Context, name, prefix string) (words []strin
 	defer cancel()
 	q := &api.Query{Prefix: prefix, PerPage: 100, AllowStale: true}
 	if k.named {
-		q.Prefix = "" // names begin in another way than the IDs
+		q.Prefix = "" // the prefix selects by ID, and a name may begin otherwise
 	}
 	found, _ := k.find(ctx, c.API(), q)
 	for _, f := range found {

@@ -15,7 +15,7 @@ import (
 func evalCommands() []Command {
 	return []Command{
 		{Name: "status", Args: "[eval]",
-			Synopsis: "List evaluations, or show one with what could not be placed", Renders: true,
+			Synopsis: "List evaluations, or show one with its failed placements", Renders: true,
 			Run:      evalStatus,
 			Examples: []string{"berth eval status", "berth eval status 3fe7f397"}},
 	}
@@ -59,16 +59,16 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 		[2]string{"Triggered by", e.TriggeredBy},
 		[2]string{"Node", structs.ShortID(e.NodeID)},
 		[2]string{"Status", described(e.Status, e.StatusDescription)},
-		[2]string{"Wait until", at(e.WaitUntil)},
+		[2]string{"Wait until", formatNanos(e.WaitUntil)},
 		[2]string{"Waits for", strings.Join(e.BlockedOn, ", ")},
 		[2]string{"Before it", structs.ShortID(e.PreviousEval)},
 		[2]string{"After it", structs.ShortID(e.NextEval)},
 		[2]string{"Rest waits in", structs.ShortID(e.BlockedEval)},
-		[2]string{"Created", at(e.CreateTime)},
-		[2]string{"Modified", at(e.ModifyTime)},
+		[2]string{"Created", formatNanos(e.CreateTime)},
+		[2]string{"Modified", formatNanos(e.ModifyTime)},
 	)
 	if len(e.FailedTGAllocs) > 0 {
-		c.Printf("\nNot placed\n%s", refusals(e.FailedTGAllocs, e.QueuedAllocations))
+		c.Printf("\nNot placed\n%s", describeFailures(e.FailedTGAllocs, e.QueuedAllocations))
 	}
 	allocs, _, err := c.API().EvalAllocations(ctx, e.ID, nil)
 	if err != nil {
@@ -80,23 +80,23 @@ func printEval(ctx context.Context, c *Call, e *structs.Evaluation) error {
 	return nil
 }
 
-// refusals says, group by group, which filter refused how many nodes and why.
-func refusals(failed map[string]*structs.AllocMetric, queued map[string]int) string {
+// describeFailures describes for each group which filter rejected how many nodes and why.
+func describeFailures(failed map[string]*structs.AllocMetric, queued map[string]int) string {
 	var b strings.Builder
 	for _, group := range slices.Sorted(maps.Keys(failed)) {
 		m := failed[group]
 		n := max(queued[group], m.CoalescedFailures+1)
-		fmt.Fprintf(&b, "  Group %q: %s cannot be placed (%s looked at)\n", group, plural(n, "allocation"),
+		fmt.Fprintf(&b, "  Group %q: %s cannot be placed (%s evaluated)\n", group, plural(n, "allocation"),
 			plural(m.NodesEvaluated, "node"))
-		for _, line := range reasons(m) {
+		for _, line := range failureLines(m) {
 			fmt.Fprintf(&b, "    %s\n", line)
 		}
 	}
 	return b.String()
 }
 
-// reasons are the refusals of one group, one to a line.
-func reasons(m *structs.AllocMetric) []string {
+// failureLines has a line for each filter that rejected nodes for one group.
+func failureLines(m *structs.AllocMetric) []string {
 	var lines []string
 	for _, r := range m.Refusals {
 		nodes := ""
@@ -112,11 +112,11 @@ func reasons(m *structs.AllocMetric) []string {
 		lines = append(lines, fmt.Sprintf("%s refused: %s", plural(m.ConstraintFiltered[reason], "node"), reason))
 	}
 	for _, dimension := range slices.Sorted(maps.Keys(m.DimensionExhausted)) {
-		lines = append(lines, fmt.Sprintf("%s without enough %s", plural(m.DimensionExhausted[dimension], "node"),
-			dimension))
+		nodes := plural(m.DimensionExhausted[dimension], "node")
+		lines = append(lines, fmt.Sprintf("%s without enough %s", nodes, dimension))
 	}
 	if lines == nil && m.NodesEvaluated == 0 {
-		lines = append(lines, "there is no node that could be looked at")
+		lines = append(lines, "there is no eligible node")
 	}
 	return lines
 }

@@ -10,10 +10,10 @@ import (
 	"berth/structs"
 )
 
-// excerptWidth bounds how much of a line an excerpt shows, in characters.
+// excerptWidth bounds the characters of a line in an excerpt.
 const excerptWidth = 100
 
-// excerpt shows, below each fault of a file that names a position, the line with a caret under the column.
+// excerpt adds an excerpt below each fault with a position: the line, and a caret under the column.
 func excerpt(name string, src []byte, err error) error {
 	if err == nil || !structs.IsKind(err, structs.KindInvalid) {
 		return err
@@ -27,7 +27,7 @@ func excerpt(name string, src []byte, err error) error {
 		if m == nil {
 			continue
 		}
-		number, _ := strconv.Atoi(m[1]) // of a number too large it is the largest one
+		number, _ := strconv.Atoi(m[1]) // it is the largest int for a number that is too large
 		column, _ := strconv.Atoi(m[2])
 		if number >= 1 && number <= len(source) && column >= 1 {
 			out = append(out, pointAt(source[number-1], number, column)...)
@@ -36,11 +36,11 @@ func excerpt(name string, src []byte, err error) error {
 	return structs.Errorf(structs.KindInvalid, "%s", strings.Join(out, "\n"))
 }
 
-// pointAt are a line of a file and a caret under one of its columns, which counts from 1.
+// pointAt returns a line of a file and a line with a caret under a column, which counts from 1.
 func pointAt(text string, number, column int) []string {
 	runes := []rune(strings.TrimRight(text, "\r"))
 	for i, r := range runes {
-		if unicode.IsControl(r) { // a tab is one column; others would do something to the terminal
+		if unicode.IsControl(r) { // a tab is one column, and a terminal would execute others
 			runes[i] = ' '
 		}
 	}

@@ -11,15 +11,15 @@ import (
 	"berth/internal/suggest"
 )
 
-// FlagKind is what a flag takes.
+// FlagKind is the type of a flag's value.
 type FlagKind int
 
 // The kinds of flags.
 const (
 	Bool FlagKind = iota
 	String
-	Strings // may be given more than once
-	Number  // whole, not negative
+	Strings // may be repeated
+	Number  // a whole number that is not negative
 	Duration
 )
 
@@ -27,12 +27,12 @@ const (
 type Flag struct {
 	Name    string
 	Kind    FlagKind
-	Value   string // what usage calls its value
+	Value   string // the name of its value in usage
 	Default string
 	Usage   string
 }
 
-// head is how help and the reference name a flag.
+// head returns the flag with the name of its value, for help and the reference.
 func (f *Flag) head() string {
 	if f.Kind == Bool {
 		return "-" + f.Name
@@ -40,7 +40,7 @@ func (f *Flag) head() string {
 	return "-" + f.Name + " <" + f.Value + ">"
 }
 
-// about is what help and the reference say of a flag.
+// about returns the description of a flag with its default, for help and the reference.
 func (f *Flag) about() string {
 	if f.Default == "" {
 		return f.Usage
@@ -48,7 +48,7 @@ func (f *Flag) about() string {
 	return f.Usage + ". Default: " + f.Default
 }
 
-// The options of every command that calls an agent, and of those that render what they were answered.
+// The options of all commands that call an agent, and of those that render an answer.
 var (
 	commonFlags = []Flag{
 		{Name: "address", Kind: String, Value: "url",
@@ -63,20 +63,20 @@ var (
 		{Name: "json", Kind: Bool, Usage: "Show the API's answer as JSON"},
 		{Name: "t", Kind: String, Value: "template", Usage: "Show the API's answer through a Go template"},
 		{Name: "no-color", Kind: Bool,
-			Usage: "No colours. They are used on a terminal only, and not where NO_COLOR is set"},
+			Usage: "No colours. Only a terminal has colours, and only if NO_COLOR is not set"},
 	}
 )
 
 // actFlags are the options of commands that change something.
 var actFlags = []Flag{
 	{Name: "json", Kind: Bool,
-		Usage: "Write the outcome as JSON; what is said meanwhile goes to the standard error"},
+		Usage: "Write the outcome as JSON; other messages go to the standard error"},
 }
 
-// errHelp says that help was asked for.
+// errHelp reports that the arguments ask for help.
 var errHelp = errors.New("help")
 
-// flags are all the options of the command.
+// flags returns all options of the command.
 func (cmd *Command) flags() []Flag {
 	flags := append([]Flag(nil), cmd.Flags...)
 	if cmd.Renders {
@@ -91,9 +91,10 @@ func (cmd *Command) flags() []Flag {
 	return flags
 }
 
-// parse splits arguments into flags and others; after -- there are only others.
+// parse separates flags from arguments. No flag follows "--".
 func (c *Call) parse(args []string) error {
-	c.Args, c.values = nil, map[string][]string{}
+	c.Args = nil
+	c.values = map[string][]string{}
 	flags := c.cmd.flags()
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
@@ -116,12 +117,13 @@ func (c *Call) parse(args []string) error {
 		if f.Kind == Bool && !given {
 			value = "true"
 		} else if !given {
-			if i++; i == len(args) {
+			i++
+			if i == len(args) {
 				return fmt.Errorf("the option -%s needs a value", name)
 			}
 			value = args[i]
 		}
-		if err := c.set(f, value); err != nil {
+		if err := c.setFlag(f, value); err != nil {
 			return err
 		}
 	}
@@ -148,7 +150,7 @@ func findFlag(flags []Flag, name string) *Flag {
 	return nil
 }
 
-func (c *Call) set(f *Flag, value string) error {
+func (c *Call) setFlag(f *Flag, value string) error {
 	switch f.Kind {
 	case Bool:
 		if value != "true" && value != "false" {
@@ -170,7 +172,7 @@ func (c *Call) set(f *Flag, value string) error {
 	return nil
 }
 
-// flag finds a flag of the command. One that the command does not have is a mistake in the program.
+// flag returns a flag of the command. It panics if the command does not have the flag.
 func (c *Call) flag(name string) *Flag {
 	f := findFlag(c.cmd.flags(), name)
 	if f == nil {
@@ -179,13 +181,13 @@ func (c *Call) flag(name string) *Flag {
 	return f
 }
 
-// Given reports whether a flag was on the command line.
+// Given reports whether a flag is on the command line.
 func (c *Call) Given(name string) bool { return len(c.values[c.flag(name).Name]) > 0 }
 
-// Strings are the values of a flag that may be given more than once.
+// Strings returns the values of a flag that may be repeated.
 func (c *Call) Strings(name string) []string { return c.values[c.flag(name).Name] }
 
-// String is the value of a flag, or its default.
+// String returns the value of a flag, or its default.
 func (c *Call) String(name string) string {
 	f := c.flag(name)
 	if v := c.values[name]; len(v) > 0 {
@@ -194,12 +196,12 @@ func (c *Call) String(name string) string {
 	return f.Default
 }
 
-// Bool reports whether a flag is on.
+// Bool reports whether a flag is true.
 func (c *Call) Bool(name string) bool { return c.String(name) == "true" }
 
-// Number is the value of a flag.
+// Number returns the value of a flag.
 func (c *Call) Number(name string) int64 {
-	n, _ := strconv.ParseInt(c.String(name), 10, 64) // checked when it was parsed
+	n, _ := strconv.ParseInt(c.String(name), 10, 64) // setFlag has checked it
 	return n
 }
 

@@ -11,25 +11,26 @@ import (
 	"berth/structs"
 )
 
-// now is the clock that ages are told by.
+// now is the clock. Tests replace it.
 var now = time.Now
 
-// at shows a time given in UnixNano, "" for none.
-func at(nanos int64) string {
+// formatNanos formats a time in UnixNano. 0 is "".
+func formatNanos(nanos int64) string {
 	if nanos == 0 {
 		return ""
 	}
-	return atTime(time.Unix(0, nanos))
+	return formatTime(time.Unix(0, nanos))
 }
 
-func atTime(t time.Time) string {
+// formatTime formats a time with its distance from now. The zero time is "".
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return fmt.Sprintf("%s (%s)", t.Local().Format(time.RFC3339), ago(t))
 }
 
-// age shows how long ago a time in UnixNano was.
+// age formats the distance of a time in UnixNano from now. 0 is "".
 func age(nanos int64) string {
 	if nanos == 0 {
 		return ""
@@ -45,7 +46,7 @@ func ago(t time.Time) string {
 	return span(d) + " ago"
 }
 
-// span shows a duration with its two largest units.
+// span formats a duration with its two largest units.
 func span(d time.Duration) string {
 	d = d.Round(time.Second)
 	units := []struct {
@@ -67,7 +68,7 @@ func span(d time.Duration) string {
 	return "0s"
 }
 
-// size shows a number of bytes as the messages of the API do, "" for none.
+// size formats a number of bytes as the messages of the API do. 0 is "".
 func size(n int64) string {
 	if n <= 0 {
 		return ""
@@ -89,7 +90,7 @@ func health(b bool) string {
 	return "unhealthy"
 }
 
-// healthText is a description of health, "" for one that says no more than health does.
+// healthText returns a description of health, or "" if the description only repeats the health.
 func healthText(healthy bool, description string) string {
 	if strings.EqualFold(description, health(healthy)) {
 		return ""
@@ -97,10 +98,10 @@ func healthText(healthy bool, description string) string {
 	return description
 }
 
-// count shows how many of how many.
-func count(n, of int) string { return fmt.Sprintf("%d/%d", n, of) }
+// count formats n of all.
+func count(n, all int) string { return fmt.Sprintf("%d/%d", n, all) }
 
-// keyValues shows a map in the order of its keys.
+// keyValues formats a map in the order of its keys.
 func keyValues[V any](m map[string]V) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(m)) {
@@ -109,13 +110,13 @@ func keyValues[V any](m map[string]V) string {
 	return strings.Join(parts, " ")
 }
 
-// problem shows the last failure of an operation, how often it failed, and when it is tried again.
+// problem formats the last failure of an operation, the number of attempts and the time of the next one.
 func problem(e *structs.OperationError) string {
 	if e == nil {
 		return ""
 	}
 	code := cmp.Or(e.Code, string(e.Kind)) + ": "
-	if strings.Contains(e.Message, code) { // a plugin's error names its code itself
+	if strings.Contains(e.Message, code) { // the error of a plugin has its code in the text
 		code = ""
 	}
 	tries := ""
@@ -125,22 +126,22 @@ func problem(e *structs.OperationError) string {
 	return fmt.Sprintf("%s%s%s%s", code, oneLine(e.Message), tries, nextTry(e))
 }
 
-// nextTry says when a failed operation is tried again, "" where that does not depend on time.
+// nextTry describes the next attempt of a failed operation. It returns "" if that does not depend on time.
 func nextTry(e *structs.OperationError) string {
 	switch e.RetryTime {
 	case 0:
 		return ""
 	case structs.NeverTry:
-		return "; it is tried again when the plugin or the volume changes, or by berth volume retry"
+		return "; it is retried when the plugin or the volume changes, or by berth volume retry"
 	}
 	left := time.Unix(0, e.RetryTime).Sub(now())
 	if left < time.Second {
-		return "; it is tried again now"
+		return "; it is retried now"
 	}
 	return "; next try in " + span(left)
 }
 
-// plural is "1 node" or "3 nodes".
+// plural returns "1 node" or "3 nodes".
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -148,10 +149,10 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// pluralAre is plural with the verb that goes with the number.
-func pluralAre(n int, what string) string {
+// pluralAre returns "1 node is" or "3 nodes are".
+func pluralAre(n int, noun string) string {
 	if n == 1 {
-		return plural(n, what) + " is"
+		return plural(n, noun) + " is"
 	}
-	return plural(n, what) + " are"
+	return plural(n, noun) + " are"
 }

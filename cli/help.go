@@ -8,12 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// The groups of the top level's help, in their order.
+// The groups of the top-level help, in their order.
 const (
 	groupWork    = "Run things"
 	groupStorage = "Storage"
 	groupCluster = "The cluster"
-	GroupSelf    = "berth itself" // also of the commands that other packages bring
+	GroupSelf    = "berth itself" // also of the commands of other packages
 )
 
 var groupOrder = []string{groupWork, groupStorage, groupCluster, GroupSelf}
@@ -43,7 +43,7 @@ func (cmd *Command) printGroup(w io.Writer, path string) {
 	fmt.Fprintf(w, "\nHelp for one of them: %s <command> -h\n", path)
 }
 
-// groupsOf are the groups of commands: the known ones in their order, then others.
+// groupsOf returns the groups of commands: first the known ones in their order, then others.
 func groupsOf(cmds []Command) []string {
 	var groups []string
 	has := func(g string) bool {
@@ -95,10 +95,10 @@ func printFlags(w io.Writer, title string, flags []Flag) {
 	}
 }
 
-// helpWidth is how wide a terminal has to be for help to fit on it.
+// helpWidth is the width of help in characters.
 const helpWidth = 80
 
-// wrap breaks a text into lines that fit, each behind the margin.
+// wrap breaks a text into lines of helpWidth, each after the margin.
 func wrap(text, margin string) string {
 	var lines []string
 	line := margin

@@ -37,20 +37,20 @@ func jobCommands() []Command {
 }
 
 const helpJobRun = `
-Reads a job from a file in HCL or JSON, or as "berth job inspect" shows one;
-"-" is the standard input. Watches until every allocation runs and the plugins
-among them are healthy, or says precisely what blocks.
+Reads a job from a file in HCL or JSON, also from the output of "berth job
+inspect". "-" is the standard input. Watches until all allocations run and the
+plugins among them are healthy, and shows the reason of a delay.
 
-The exit code is 6 when not everything could be placed (berth places the rest
-as soon as there is room), 8 when the time ran out, 2 when the file is wrong.`
+The exit code is 6 if an allocation could not be placed (berth places it when
+capacity is free), 8 after the timeout, and 2 if the file is invalid.`
 
 var jobRunFlags = append([]Flag{
-	{Name: "wait", Kind: Bool, Usage: "When something cannot be placed now, go on watching until it can"},
+	{Name: "wait", Kind: Bool, Usage: "If an allocation cannot be placed now, watch until it can"},
 	{Name: "check-index", Kind: Number, Value: "index",
 		Usage: "Register only if the stored job's JobModifyIndex is this; 0: if there is none"},
 }, detachFlags...)
 
-// shownName is how messages call a file.
+// shownName returns the name of a file in messages.
 func shownName(name string) string {
 	if name == "-" {
 		return "stdin"
@@ -65,10 +65,11 @@ func jobRun(ctx context.Context, c *Call) error {
 	}
 	var o api.JobRegisterOptions
 	if c.Given("check-index") {
-		o.EnforceIndex, o.ModifyIndex = true, uint64(c.Number("check-index"))
+		o.EnforceIndex = true
+		o.ModifyIndex = uint64(c.Number("check-index"))
 	}
-	if ns := orEnv(c.String("namespace"), "BERTH_NAMESPACE"); ns != "" &&
-		job.Namespace == structs.DefaultNamespace {
+	ns := orEnv(c.String("namespace"), "BERTH_NAMESPACE")
+	if ns != "" && job.Namespace == structs.DefaultNamespace {
 		job.Namespace = ns
 	}
 	answer, err := c.API().JobRegister(ctx, job, o)
@@ -78,7 +79,7 @@ func jobRun(ctx context.Context, c *Call) error {
 	if answer.Warnings != "" {
 		fmt.Fprintf(c.Err, "Warning: %s\n", answer.Warnings)
 	}
-	if err := c.answered(answer); err != nil {
+	if err := c.writeOutcome(answer); err != nil {
 		return err
 	}
 	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is registered", job.ID),
@@ -87,7 +88,7 @@ func jobRun(ctx context.Context, c *Call) error {
 		})
 }
 
-// job follows a job that was just registered.
+// job follows a registered job until it runs.
 func (w *watch) job(ctx context.Context, job *structs.Job, evalID string) error {
 	if evalID != "" {
 		if err := w.placed(ctx, evalID, w.c.Bool("wait")); err != nil {
@@ -102,23 +103,23 @@ func (w *watch) job(ctx context.Context, job *structs.Job, evalID string) error 
 }
 
 var jobStopFlags = append([]Flag{
-	{Name: "purge", Kind: Bool, Usage: "Also forget the job at once"},
+	{Name: "purge", Kind: Bool, Usage: "Also delete the job at once"},
 }, detachFlags...)
 
 func jobStop(ctx context.Context, c *Call) error {
 	id := c.Arg(0)
 	job, _, err := c.API().Job(ctx, id, nil)
-	if err == nil { // else the request that stops it fails, too
+	if err == nil { // otherwise the next request fails, too
 		c.warnOfVolumes(ctx, job)
 	}
 	answer, err := c.API().JobDeregister(ctx, id, c.Bool("purge"))
 	if err != nil {
 		return c.didYouMean(ctx, "job", id, err)
 	}
-	if err := c.answered(answer); err != nil {
+	if err := c.writeOutcome(answer); err != nil {
 		return err
 	}
-	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is to stop", id),
+	return c.follow(ctx, answer.EvalID, fmt.Sprintf("Job %q is stopping", id),
 		func(ctx context.Context, w *watch) error {
 			if answer.EvalID != "" {
 				if _, err := w.evaluation(ctx, answer.EvalID); err != nil {
@@ -129,10 +130,10 @@ func jobStop(ctx context.Context, c *Call) error {
 		})
 }
 
-// maxHeldShown bounds how many volumes of one group, one per allocation, are followed when a job stops.
+// maxHeldShown bounds the volumes of one group, one per allocation, that a stop of the job follows.
 const maxHeldShown = 128
 
-// volumesOf are the IDs of the volumes that the allocations of a job use.
+// volumesOf returns the IDs of the volumes that the allocations of a job use.
 func volumesOf(job *structs.Job) (ids []string) {
 	if job == nil {
 		return nil
@@ -151,8 +152,8 @@ func volumesOf(job *structs.Job) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// warnOfVolumes warns before a job stops that runs a plugin whose volumes are in use. Whether it can be
-// learned or not, the job is stopped.
+// warnOfVolumes warns before the stop of a job that runs a plugin if volumes of the plugin are in use. It
+// does not prevent the stop, and it ignores errors.
 func (c *Call) warnOfVolumes(ctx context.Context, job *structs.Job) {
 	for _, plugin := range job.Plugins() {
 		volumes, _, err := c.API().Volumes(ctx, api.VolumeFilter{PluginID: plugin},
@@ -199,29 +200,30 @@ func jobInspect(ctx context.Context, c *Call) error {
 		return err
 	}
 	if c.Given("version") {
-		if job, err = jobVersion(ctx, c, id); err != nil {
+		job, err = jobVersion(ctx, c, id)
+		if err != nil {
 			return err
 		}
 	}
-	return c.show(job, func() error { return c.showJSON(job) }) // people like nothing better here
+	return c.show(job, func() error { return writeJSON(c.Out, job) })
 }
 
-// jobVersion finds the version that -version asks for.
+// jobVersion returns the version of a job that -version names.
 func jobVersion(ctx context.Context, c *Call, id string) (*structs.Job, error) {
 	version := uint64(c.Number("version"))
 	versions, _, err := c.API().JobVersions(ctx, id, nil)
 	if err != nil {
 		return nil, err
 	}
-	var kept []string
+	var stored []string
 	for _, j := range versions {
 		if j.Version == version {
 			return j, nil
 		}
-		kept = append(kept, fmt.Sprint(j.Version))
+		stored = append(stored, fmt.Sprint(j.Version))
 	}
 	return nil, structs.Errorf(structs.KindNotFound, "job %q has no version %d, it has %s", id, version,
-		strings.Join(kept, ", "))
+		strings.Join(stored, ", "))
 }
 
 func jobStatus(ctx context.Context, c *Call) error {
@@ -260,7 +262,7 @@ func orStopped(status string, stopped bool) string {
 	return status
 }
 
-// runningOf is how many allocations run, "" if it is not known.
+// runningOf formats the number of running allocations. It returns "" without a summary.
 func runningOf(s *structs.JobSummary) string {
 	if s == nil {
 		return ""
@@ -282,7 +284,7 @@ func printJob(ctx context.Context, c *Call, j *structs.Job) error {
 		[2]string{"Namespace", j.Namespace},
 		[2]string{"Status", orStopped(described(j.Status, j.StatusDescription), j.Stop)},
 		[2]string{"Version", fmt.Sprint(j.Version)},
-		[2]string{"Submitted", at(j.SubmitTime)},
+		[2]string{"Submitted", formatNanos(j.SubmitTime)},
 		[2]string{"Runs plugins", strings.Join(j.Plugins(), ", ")},
 	)
 	if err := printSummary(ctx, c, j.ID); err != nil {
@@ -317,7 +319,7 @@ func printSummary(ctx context.Context, c *Call, id string) error {
 	return nil
 }
 
-// printBlocked says what of a job could not be placed at the last try.
+// printBlocked explains which allocations of a job the newest evaluation could not place.
 func printBlocked(ctx context.Context, c *Call, id string) error {
 	evals, _, err := c.API().JobEvaluations(ctx, id, nil)
 	if err != nil || len(evals) == 0 {
@@ -329,7 +331,7 @@ func printBlocked(ctx context.Context, c *Call, id string) error {
 	for _, e := range evals {
 		if waiting && len(e.FailedTGAllocs) > 0 {
 			c.Printf("\nNot placed (evaluation %s)\n%s", structs.ShortID(e.ID),
-				refusals(e.FailedTGAllocs, e.QueuedAllocations))
+				describeFailures(e.FailedTGAllocs, e.QueuedAllocations))
 			return nil
 		}
 	}

@@ -16,8 +16,8 @@ import (
 	"berth/structs"
 )
 
-// readJob reads and checks a job: a file in HCL or its JSON, or a job in the JSON of the API as "job inspect"
-// shows it.
+// readJob reads and validates a job file. The file is HCL or its JSON form, or a job in the JSON of the API,
+// which "job inspect" writes.
 func (c *Call) readJob(name string) (*structs.Job, error) {
 	src, err := c.readFile(name)
 	if err != nil {
@@ -34,7 +34,7 @@ func (c *Call) readJob(name string) (*structs.Job, error) {
 	return job, nil
 }
 
-// parseJob returns the job and a function that gives faults of the job their positions in the file.
+// parseJob returns the job and a function that adds positions in the file to faults of the job.
 func parseJob(name string, src []byte) (job *structs.Job, locate func(error) error, err error) {
 	if inspected := apiJob(src); inspected != nil {
 		job, err := api.DecodeJob(inPlace(src, inspected))
@@ -47,8 +47,7 @@ func parseJob(name string, src []byte) (job *structs.Job, locate func(error) err
 	return job, func(err error) error { return jobspec.Locate(name, src, err) }, err
 }
 
-// inPlace is a part of a file with blanks before it, so that it stands at the same line and column as in the
-// file.
+// inPlace returns a part of a file after blanks, so that it has the same line and column as in the file.
 func inPlace(src, part []byte) []byte {
 	before := bytes.Map(func(r rune) rune {
 		if r == '\n' {
@@ -59,10 +58,10 @@ func inPlace(src, part []byte) []byte {
 	return append(before, part...)
 }
 
-// atPosition is the end of a fault in JSON.
+// atPosition matches a fault of JSON with its position at the end.
 var atPosition = regexp.MustCompile(`^(.*) \(line (\d+), column (\d+)\)$`)
 
-// positioned puts the positions of faults in JSON to where the faults of HCL have them.
+// positioned moves the positions of JSON faults to the front, as HCL faults have them.
 func positioned(name string, err error) error {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -76,8 +75,8 @@ func positioned(name string, err error) error {
 	return structs.Errorf(structs.KindInvalid, "%s", strings.Join(lines, "\n"))
 }
 
-// apiJob is the job of a file in the JSON of the API, alone or as the value of "Job"; nil if the file is
-// none.
+// apiJob returns the job of a file in the JSON of the API, alone or as the value of "Job". It returns nil for
+// another file.
 func apiJob(src []byte) []byte {
 	var outer map[string]json.RawMessage
 	if !bytes.HasPrefix(bytes.TrimSpace(src), []byte("{")) || json.Unmarshal(src, &outer) != nil {
@@ -92,11 +91,11 @@ func apiJob(src []byte) []byte {
 	return nil
 }
 
-// commandDrivers are the drivers whose tasks are commands.
+// commandDrivers lists the built-in drivers. Their tasks are commands.
 var commandDrivers = []string{"exec", "raw_exec"}
 
-// checkDrivers finds faults in the config of tasks whose driver berth has built in. A driver that it
-// does not know may be a plugin of some node, and is only warned of.
+// checkDrivers validates the config of tasks with a built-in driver. It warns of other drivers, because a
+// node may have them as plugins.
 func (c *Call) checkDrivers(job *structs.Job) error {
 	var faults []error
 	for _, g := range job.TaskGroups {

@@ -18,7 +18,7 @@ func nodeCommands() []Command {
 			Examples: []string{
 				"berth node status", "berth node status n1", "berth node status -self -verbose",
 			}},
-		{Name: "purge", Acts: true, Args: "<node>", Synopsis: "Forget a node that is off for good",
+		{Name: "purge", Acts: true, Args: "<node>", Synopsis: "Delete a node that is off for good",
 			Help: helpNodePurge, Run: nodePurge,
 			Examples: []string{"berth node purge n1"}},
 		{Name: "eligibility", Acts: true, Args: "[node]",
@@ -36,7 +36,7 @@ var (
 
 	nodeEligibilityFlags = []Flag{
 		{Name: "enable", Kind: Bool, Usage: "Allow new placements"},
-		{Name: "disable", Kind: Bool, Usage: "Forbid new placements; what runs there goes on"},
+		{Name: "disable", Kind: Bool, Usage: "Forbid new placements; running allocations continue"},
 		selfFlag,
 	}
 )
@@ -56,7 +56,7 @@ var nodeSheet = sheet[*structs.NodeListStub]{
 	},
 }
 
-// nodeAllocSheet leaves out the node, which is known.
+// nodeAllocSheet shows the allocations of one node.
 var nodeAllocSheet = sheet[*structs.AllocListStub]{
 	titles: []string{"ID", "Job", "Group", "Desired", "Status", "Created"},
 	row: func(a *structs.AllocListStub) []string {
@@ -80,7 +80,7 @@ var nodeEventSheet = sheet[*structs.NodeEvent]{
 	order: func(a, b *structs.NodeEvent) int { return b.Timestamp.Compare(a.Timestamp) },
 }
 
-// node is the node that the command is about: the one whose ID begins with prefix, or the agent's own with
+// node returns the ID of the node that the command names: the one with a prefix, or that of the agent with
 // -self.
 func (c *Call) node(ctx context.Context, prefix string) (string, error) {
 	switch {
@@ -117,12 +117,18 @@ func nodeListing(ctx context.Context, c *Call) error {
 
 func printNode(ctx context.Context, c *Call, n *structs.NodeDetail) error {
 	free := n.Available()
-	c.pairs([2]string{"ID", n.ID}, [2]string{"Name", n.Name}, [2]string{"Datacenter", n.Datacenter},
-		[2]string{"Class", n.NodeClass}, [2]string{"Pool", n.NodePool}, [2]string{"HTTP", n.HTTPAddr},
+	resources := fmt.Sprintf("%d MHz, %d MiB memory, %d MiB disk", free.CPU, free.MemoryMB, free.DiskMB)
+	c.pairs(
+		[2]string{"ID", n.ID},
+		[2]string{"Name", n.Name},
+		[2]string{"Datacenter", n.Datacenter},
+		[2]string{"Class", n.NodeClass},
+		[2]string{"Pool", n.NodePool},
+		[2]string{"HTTP", n.HTTPAddr},
 		[2]string{"Status", described(n.Status, n.StatusDescription)},
 		[2]string{"Eligibility", n.SchedulingEligibility},
-		[2]string{"Resources", fmt.Sprintf("%d MHz, %d MiB memory, %d MiB disk", free.CPU, free.MemoryMB,
-			free.DiskMB)})
+		[2]string{"Resources", resources},
+	)
 	var drivers [][]string
 	for _, name := range slices.Sorted(maps.Keys(n.Drivers)) {
 		d := n.Drivers[name]
@@ -161,9 +167,9 @@ func printNodeAllocs(ctx context.Context, c *Call, id string) error {
 }
 
 const helpNodePurge = `
-The node is deleted from the servers' state with its plugin instances. A node
-that holds volumes or runs allocations is refused. One that is not off comes
-back with its next heartbeat. After a restore nobody waits for it any more.`
+Deletes the node and its plugin instances from the state. It is refused if the
+node holds volumes or runs allocations. A node that is not off comes back with
+its next heartbeat. After a restore the cluster no longer waits for the node.`
 
 func nodePurge(ctx context.Context, c *Call) error {
 	id, err := c.nodeID(ctx, c.Arg(0))
@@ -173,16 +179,16 @@ func nodePurge(ctx context.Context, c *Call) error {
 	if err := c.API().NodePurge(ctx, id); err != nil {
 		return err
 	}
-	c.Printf("Node %s is forgotten\n", structs.ShortID(id))
-	return c.answered(map[string]string{"NodeID": id})
+	c.Printf("Node %s is deleted\n", structs.ShortID(id))
+	return c.writeOutcome(map[string]string{"NodeID": id})
 }
 
 func nodeEligibility(ctx context.Context, c *Call) error {
 	if c.Bool("enable") == c.Bool("disable") {
-		return badUsage("say either -enable or -disable")
+		return badUsage("expected either -enable or -disable")
 	}
 	if c.Arg(0) == "" && !c.Bool("self") {
-		return badUsage("name a node, or say -self")
+		return badUsage("expected a node or -self")
 	}
 	id, err := c.node(ctx, c.Arg(0))
 	if err != nil {
@@ -196,7 +202,7 @@ func nodeEligibility(ctx context.Context, c *Call) error {
 		word = "allowed"
 	}
 	c.Printf("New placements on node %s are %s\n", structs.ShortID(id), word)
-	return c.answered(map[string]string{"NodeID": id, "Eligibility": eligibility(c.Bool("enable"))})
+	return c.writeOutcome(map[string]string{"NodeID": id, "Eligibility": eligibility(c.Bool("enable"))})
 }
 
 func eligibility(eligible bool) string {

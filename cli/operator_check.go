@@ -13,15 +13,15 @@ import (
 )
 
 const helpOperatorCheck = `
-Loads an archive of "berth operator snapshot save" and looks for rows that
-contradict each other: two writers of one volume, a claim without its volume,
-a number that is not what is counted. A state that berth alone has changed has
-none. It asks no agent, and needs as much memory as a server.
+Loads an archive of "berth operator snapshot save" and verifies the invariants
+of the state. Examples of violations are two writers of one volume, a claim
+without its volume and a wrong counter. A state that only berth has changed
+has none. It calls no agent and needs as much memory as a server.
 
-The exit code is 0 if there is no contradiction, 1 if there is one, and 2 if
-the archive cannot be loaded.`
+The exit code is 0 without a violation, 1 with one, and 2 if the archive
+cannot be loaded.`
 
-// checkedState is what check shows.
+// checkedState is the answer of check.
 type checkedState struct {
 	*snaparchive.Meta
 	Faults []string
@@ -43,19 +43,19 @@ func operatorCheck(_ context.Context, c *Call) error {
 			c.Printf("%s\n", fault)
 		}
 		if len(checked.Faults) == 0 {
-			c.Printf("The state of index %d has no contradiction\n", meta.Index)
+			c.Printf("The state of index %d violates no invariant\n", meta.Index)
 		}
 		return nil
 	})
 	if err == nil && len(checked.Faults) > 0 {
-		err = structs.Errorf(structs.KindInternal, "%s: the state of index %d contradicts itself", c.Arg(0),
+		err = structs.Errorf(structs.KindInternal, "%s: the state of index %d violates invariants", c.Arg(0),
 			meta.Index)
 	}
 	return err
 }
 
-// loadArchive reads an archive twice: its sums come last, and nothing of it may be used before they are
-// compared.
+// loadArchive reads an archive twice, because its sums come last and its state must not be used before they
+// are verified.
 func loadArchive(f *os.File) (*snaparchive.Meta, *state.Store, error) {
 	meta, err := snaparchive.Read(f, io.Discard)
 	if err != nil {
@@ -72,7 +72,7 @@ func loadArchive(f *os.File) (*snaparchive.Meta, *state.Store, error) {
 		in.CloseWithError(err)
 	}()
 	store, err := fsm.LoadAside(out, meta.Index)
-	_ = out.Close() // a state that does not load is not read on
+	_ = out.Close() // ends the writer of a state that does not load
 	<-unpacked
 	return meta, store, err
 }

@@ -31,7 +31,7 @@ func instanceTitles(first string) []string {
 	}
 }
 
-// instanceRows shows plugin instances by their key, named by label.
+// instanceRows returns a row for each plugin instance. label formats the key of an instance.
 func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key string) string) [][]string {
 	var rows [][]string
 	for _, key := range slices.Sorted(maps.Keys(infos)) {
@@ -45,9 +45,16 @@ func instanceRows(half string, infos map[string]*structs.CSIInfo, label func(key
 				topology = keyValues(t.Segments)
 			}
 		}
-		rows = append(rows, []string{label(key), half, health(i.Healthy), structs.ShortID(i.AllocID), limit,
+		rows = append(rows, []string{
+			label(key),
+			half,
+			health(i.Healthy),
+			structs.ShortID(i.AllocID),
+			limit,
 			topology,
-			age(i.UpdateTime), healthText(i.Healthy, i.HealthDescription)})
+			age(i.UpdateTime),
+			healthText(i.Healthy, i.HealthDescription),
+		})
 	}
 	return rows
 }
@@ -79,7 +86,7 @@ var pluginSheet = sheet[*structs.CSIPluginListStub]{
 	},
 }
 
-// controllers shows how many controllers are healthy, where the plugin has any.
+// controllers formats the number of healthy controllers.
 func controllers(required bool, healthy, expected int) string {
 	if !required && expected == 0 {
 		return "not needed"
@@ -88,10 +95,15 @@ func controllers(required bool, healthy, expected int) string {
 }
 
 func printPlugin(_ context.Context, c *Call, p *structs.CSIPlugin) error {
-	c.pairs([2]string{"ID", p.ID}, [2]string{"Provider", p.Provider}, [2]string{"Version", p.Version}, [2]string{
-		"Controllers healthy",
-		controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected),
-	}, [2]string{"Nodes healthy", count(p.NodesHealthy, p.NodesExpected)}, [2]string{"Can", capabilities(p)})
+	healthyControllers := controllers(p.ControllerRequired, p.ControllersHealthy, p.ControllersExpected)
+	c.pairs(
+		[2]string{"ID", p.ID},
+		[2]string{"Provider", p.Provider},
+		[2]string{"Version", p.Version},
+		[2]string{"Controllers healthy", healthyControllers},
+		[2]string{"Nodes healthy", count(p.NodesHealthy, p.NodesExpected)},
+		[2]string{"Can", capabilities(p)},
+	)
 	c.section("Instances", instanceTitles("Node"), append(
 		instanceRows("controller", p.Controllers, structs.ShortID),
 		instanceRows("node", p.Nodes, structs.ShortID)...))
@@ -102,30 +114,30 @@ func printPlugin(_ context.Context, c *Call, p *structs.CSIPlugin) error {
 	return nil
 }
 
-// capabilities are what some instance says it can do.
+// capabilities lists the capabilities that at least one instance reports.
 func capabilities(p *structs.CSIPlugin) string {
-	var can []string
-	add := func(is bool, what string) {
-		if is && !slices.Contains(can, what) {
-			can = append(can, what)
+	var names []string
+	addIf := func(has bool, name string) {
+		if has && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.Controllers)) {
 		if i := p.Controllers[id].ControllerInfo; i != nil {
-			add(i.SupportsCreateDelete, "create")
-			add(i.SupportsAttachDetach, "attach")
-			add(i.SupportsExpand, "expand")
-			add(i.SupportsClone, "clone")
-			add(i.SupportsCreateDeleteSnapshot, "snapshot")
-			add(i.SupportsListVolumes, "list")
-			add(i.SupportsGetCapacity, "capacity")
+			addIf(i.SupportsCreateDelete, "create")
+			addIf(i.SupportsAttachDetach, "attach")
+			addIf(i.SupportsExpand, "expand")
+			addIf(i.SupportsClone, "clone")
+			addIf(i.SupportsCreateDeleteSnapshot, "snapshot")
+			addIf(i.SupportsListVolumes, "list")
+			addIf(i.SupportsGetCapacity, "capacity")
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(p.Nodes)) {
 		if i := p.Nodes[id].NodeInfo; i != nil {
-			add(i.RequiresNodeStageVolume, "stage")
-			add(i.SupportsStats, "stats")
+			addIf(i.RequiresNodeStageVolume, "stage")
+			addIf(i.SupportsStats, "stats")
 		}
 	}
-	return joinComma(can)
+	return joinComma(names)
 }

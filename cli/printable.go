@@ -6,8 +6,8 @@ import (
 	"berth/structs"
 )
 
-// printable shows control characters as escapes: names, errors and the like come from jobs, plugins and
-// servers, and a terminal would take some of them for commands. A text has to come in one piece.
+// printable escapes control characters. Names, errors and other texts come from jobs, plugins and servers,
+// and a terminal would execute some of the characters. Each Write must have a complete text.
 type printable struct{ to io.Writer }
 
 func (w printable) Write(p []byte) (int, error) {
@@ -17,7 +17,7 @@ func (w printable) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// printableRows is printable for the cells of a table, which colours are added to.
+// printableRows escapes the cells of a table before colours are added.
 func printableRows(rows [][]string) [][]string {
 	out := make([][]string, len(rows))
 	for n, row := range rows {

@@ -15,12 +15,12 @@ import (
 	"berth/structs"
 )
 
-// TestOutput_HoldsNoCommandsForTheTerminal: people see control characters in names, errors and reports as
-// escapes; programs get the answer of the API, and logs are as the tasks wrote them.
-func TestOutput_HoldsNoCommandsForTheTerminal(t *testing.T) {
+// TestOutput_EscapesControlCharacters in names, errors and reports for people. Programs get the answer of the
+// API unchanged, and logs are as the tasks wrote them.
+func TestOutput_EscapesControlCharacters(t *testing.T) {
 	const evil = "x\x1b]0;owned\a\u009b2J\u202ey"
 	caller, logs := &apitest.Caller{}, t.TempDir()
-	agent := worldAgent(t.TempDir())
+	agent := fakeAgent(t.TempDir())
 	agent.Logs = func(string, string, string) (string, error) { return logs, nil }
 	if err := os.WriteFile(filepath.Join(logs, "t.stdout.0"), []byte(evil), 0o600); err != nil {
 		t.Fatal(err)
@@ -64,12 +64,13 @@ func TestOutput_HoldsNoCommandsForTheTerminal(t *testing.T) {
 		}
 	}
 	var sentence strings.Builder
-	if (&Call{Stdio: Stdio{Out: &sentence}}).Printf("%s\n", evil); !strings.HasPrefix(sentence.String(),
-		`x\x1b]0;`) {
+	(&Call{Stdio: Stdio{Out: &sentence}}).Printf("%s\n", evil)
+	if !strings.HasPrefix(sentence.String(), `x\x1b]0;`) {
 		t.Errorf("a sentence shows %q", sentence.String())
 	}
-	if _, out, _ := run(t, []string{"job", "status", "-t", "{{range .}}{{.Name}}{{end}}", "-address",
-		srv.URL}); !strings.Contains(out, evil) {
+	template := "{{range .}}{{.Name}}{{end}}"
+	_, out, _ := run(t, []string{"job", "status", "-t", template, "-address", srv.URL})
+	if !strings.Contains(out, evil) {
 		t.Errorf("a template gives programs %q", out)
 	}
 	if _, out, _ := run(t, []string{"job", "status", "-json", "-address", srv.URL}); !strings.Contains(out,

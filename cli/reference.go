@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reference describes every command in Markdown, as docs/ has it.
+// Reference describes all commands in Markdown for docs/.
 func Reference(extra ...Command) string {
 	var b strings.Builder
 	b.WriteString("Every command that calls an agent also has the common options:\n\n")

@@ -11,25 +11,25 @@ import (
 	"berth/structs"
 )
 
-// uuidLength is the length of an ID that is whole.
+// uuidLength is the length of a complete ID.
 const uuidLength = 36
 
-// candidate is a thing whose ID begins as asked, or that has the name that was asked for.
+// candidate is a thing with a matching ID or name.
 type candidate struct {
 	id, about string
-	words     []string // those that name it on a command line
+	words     []string // its names on a command line
 }
 
-// kind is a kind of things that people name by the beginning of an ID.
+// kind is a kind of things that a user may name by a prefix of an ID.
 type kind struct {
 	noun     string
 	listedBy string // a command
-	named    bool   // a name does as well
-	random   bool   // its IDs are made by chance
+	named    bool   // things have a name beside the ID
+	random   bool   // IDs are random
 	find     func(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error)
 }
 
-// kinds holds the kinds under the names that arguments and options have in usage lines.
+// kinds has the kinds by the names of arguments and options in usage lines.
 var kinds = map[string]kind{
 	"job":    {noun: "job", listedBy: "job status", find: findJobs},
 	"alloc":  {noun: "allocation", listedBy: "alloc status", find: findAllocs, random: true},
@@ -60,13 +60,13 @@ func (c *Call) pluginID(ctx context.Context, prefix string) (string, error) {
 	return c.resolve(ctx, "plugin", prefix)
 }
 
-// nodeID finds a node by its name or by the beginning of its ID. A name that is the beginning of another
-// node's ID is ambiguous.
+// nodeID finds a node by its name or by a prefix of its ID. A name that is a prefix of another node's ID is
+// ambiguous.
 func (c *Call) nodeID(ctx context.Context, prefix string) (string, error) {
 	return c.resolve(ctx, "node", prefix)
 }
 
-// resolve finds the one whole ID that begins with prefix.
+// resolve returns the only complete ID with a prefix.
 func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error) {
 	if len(prefix) == uuidLength {
 		return prefix, nil
@@ -79,10 +79,10 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 	switch len(found) {
 	case 0:
 		unknown := structs.Errorf(structs.KindNotFound, "%s", k.nothingLike(prefix))
-		if near := c.nearest(ctx, k, prefix); near != "" {
+		if near := c.closest(ctx, k, prefix); near != "" {
 			return "", fmt.Errorf("%w; did you mean %q?", unknown, near)
 		}
-		return "", fmt.Errorf("%w; \"berth %s\" lists them", unknown, k.listedBy)
+		return "", fmt.Errorf("%w; \"berth %s\" lists all", unknown, k.listedBy)
 	case 1:
 		return found[0].id, nil
 	}
@@ -97,8 +97,7 @@ func (c *Call) resolve(ctx context.Context, name, prefix string) (string, error)
 	return "", structs.Errorf(structs.KindInvalid, "%s", b.String())
 }
 
-// didYouMean adds to the error of a thing that does not exist the IDs that begin so, or the one that was
-// likely meant.
+// didYouMean adds suggestions to a not-found error: the IDs with the typed prefix, or else the closest ID.
 func (c *Call) didYouMean(ctx context.Context, name, typed string, err error) error {
 	if !structs.IsKind(err, structs.KindNotFound) {
 		return err
@@ -109,24 +108,23 @@ func (c *Call) didYouMean(ctx context.Context, name, typed string, err error) er
 	for _, f := range found {
 		ids = append(ids, f.id)
 	}
-	if slices.Contains(ids, typed) { // the error is of something else
+	if slices.Contains(ids, typed) { // something else was not found
 		return err
 	}
 	if len(ids) > 0 {
 		return fmt.Errorf("%w; there is %s", err, strings.Join(ids, ", "))
 	}
-	if near := c.nearest(ctx, k, typed); near != "" {
+	if near := c.closest(ctx, k, typed); near != "" {
 		return fmt.Errorf("%w; did you mean %q?", err, near)
 	}
 	return err
 }
 
-// maxGuesses bounds among how many things a misspelt one is looked for.
+// maxGuesses bounds the number of things that a misspelt name is compared with.
 const maxGuesses = 1000
 
-// nearest is the ID or name that was likely meant, "" for none. It does not guess IDs that nobody types from
-// memory.
-func (c *Call) nearest(ctx context.Context, k kind, typed string) string {
+// closest returns the ID or name that is closest to a typed one, or "". It does not guess random IDs.
+func (c *Call) closest(ctx context.Context, k kind, typed string) string {
 	if k.random {
 		return ""
 	}
@@ -180,7 +178,7 @@ func findPlugins(ctx context.Context, c *api.Client, q *api.Query) ([]candidate,
 	}), err
 }
 
-// findNodes finds the nodes whose name is the prefix of q, and those whose ID begins with it.
+// findNodes finds the nodes whose name equals the prefix of q, and those whose ID begins with it.
 func findNodes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, error) {
 	var named []*structs.NodeListStub
 	if q.Prefix != "" {
@@ -192,13 +190,13 @@ func findNodes(ctx context.Context, c *api.Client, q *api.Query) ([]candidate, e
 	}
 	begin, _, err := c.Nodes(ctx, q)
 	all := candidatesOf(append(named, begin...), func(n *structs.NodeListStub) candidate {
-		return candidate{id: n.ID, about: fmt.Sprintf("%s, %s", n.Name, n.Status),
-			words: []string{n.Name, n.ID}}
+		about := fmt.Sprintf("%s, %s", n.Name, n.Status)
+		return candidate{id: n.ID, about: about, words: []string{n.Name, n.ID}}
 	})
 	return slices.CompactFunc(all, func(a, b candidate) bool { return a.id == b.id }), err
 }
 
-// findServers finds all servers: nothing asks for one by the beginning of its ID.
+// findServers returns all servers, because no command names a server by a prefix.
 func findServers(ctx context.Context, c *api.Client, _ *api.Query) ([]candidate, error) {
 	members, err := c.AgentMembers(ctx)
 	if err != nil {

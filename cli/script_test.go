@@ -19,14 +19,14 @@ import (
 
 var update = flag.Bool("update", false, "write what the commands say into the scripts")
 
-// today is when the tests take place.
+// today is the time of the fixed clock.
 var today = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 func TestMain(m *testing.M) {
 	testscript.Main(leakChecked{m}, map[string]func(){"berth": berth})
 }
 
-// leakChecked runs tests and then looks for goroutines left over.
+// leakChecked runs the tests and then fails if goroutines are left.
 type leakChecked struct{ m *testing.M }
 
 func (l leakChecked) Run() int {
@@ -48,8 +48,8 @@ func berth() {
 	os.Exit(code)
 }
 
-// TestScripts runs the command line, in a process of its own, against the HTTP API before a small world
-// (see world_test.go). What it says is compared with the scripts; -update writes it into them.
+// TestScripts runs the command line in a separate process against the HTTP API of a fake cluster (see
+// fake_cluster_test.go). It compares the output with the scripts. -update writes the output into them.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -57,14 +57,14 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"asked": asked},
 		Setup: func(e *testscript.Env) error {
-			w := newWorld(e.WorkDir)
+			w := newFakeCluster(e.WorkDir)
 			srv := httptest.NewServer(api.NewHandler(api.Config{
 				Caller: w.caller,
 				Agent:  w.agent,
 				Logger: hclog.NewNullLogger(),
 			}))
 			e.Defer(srv.Close)
-			e.Values[worldKey{}] = w
+			e.Values[clusterKey{}] = w
 			e.Setenv("BERTH_ADDR", srv.URL)
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command takes a second longer under -race
 			return errors.Join(
@@ -76,16 +76,16 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// worldKey is where a script has its world.
-type worldKey struct{}
+// clusterKey is the key under which a script has its fake cluster.
+type clusterKey struct{}
 
-// asked waits until a command in the background has asked for the deletion of the volume that is named.
+// asked waits until a command in the background has requested the deletion of a volume.
 func asked(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: asked volume")
 	}
 	select {
-	case id := <-ts.Value(worldKey{}).(*world).slow:
+	case id := <-ts.Value(clusterKey{}).(*fakeCluster).slow:
 		if id != args[0] {
 			ts.Fatalf("the deletion of %s is asked for", id)
 		}

@@ -7,29 +7,28 @@ import (
 )
 
 const helpServerLeave = `
-The server hands its leadership on, loses its vote and ends with its agent.
-Tasks of a node in the same agent run on, but the servers take that node for
-down. The data directory stays: started again with it, the server joins the
-cluster again. Where the other servers that are alive would be no majority,
-the server refuses to leave.`
+The server transfers its leadership, loses its vote and stops with its agent.
+Tasks of a node in the same agent continue, but that node becomes down. The
+data directory stays: the server joins the cluster again if it is started with
+it. The server refuses to leave if the other live servers are no majority.`
 
 const helpForceLeave = `
-The server loses its vote, and the gossip forgets it after a day, with -prune
-at once. A server that is alive is refused: have it leave with "berth server
-leave". A server that comes back after this joins the cluster again.`
+The server loses its vote. The list of members drops it after a day, or at
+once with -prune. It is refused for a live server: use "berth server leave"
+there. A server that comes back afterwards joins the cluster again.`
 
 const helpRemovePeer = `
-For a server that is gone and that "berth server force-leave" does not
-know. A server that is alive is refused: have it leave with "berth server
-leave". "berth operator raft list-peers" shows IDs and addresses.`
+For a server that has failed and that "berth server force-leave" does not
+know. It is refused for a live server: use "berth server leave" there.
+"berth operator raft list-peers" shows IDs and addresses.`
 
 var (
 	serverLeaveFlags = []Flag{{Name: "force", Kind: Bool,
-		Usage: "Leave although the cluster loses its majority and stops answering"}}
+		Usage: "Leave even if the cluster loses its majority and becomes unavailable"}}
 	forceLeaveFlags = []Flag{{Name: "prune", Kind: Bool,
-		Usage: "Take the server off the list of members at once"}}
+		Usage: "Remove the server from the list of members at once"}}
 	listPeersFlags = []Flag{{Name: "stale", Kind: Bool,
-		Usage: "Show what the agent's server knows, also while there is no leader"}}
+		Usage: "Show the view of the agent's server, also without a leader"}}
 	removePeerFlags = []Flag{
 		{Name: "peer-id", Kind: String, Value: "id", Usage: "The ID of the server"},
 		{Name: "peer-address", Kind: String, Value: "host:port",
@@ -46,18 +45,18 @@ func serverLeave(ctx context.Context, c *Call) error {
 		return err
 	}
 	if self.Member == nil {
-		return c.answered(struct{}{})
+		return c.writeOutcome(struct{}{})
 	}
-	c.Printf("Server %s has left the cluster, and its agent ends\n", self.Member.Name)
-	return c.answered(map[string]string{"Server": self.Member.Name})
+	c.Printf("Server %s has left the cluster, and its agent stops\n", self.Member.Name)
+	return c.writeOutcome(map[string]string{"Server": self.Member.Name})
 }
 
 func serverForceLeave(ctx context.Context, c *Call) error {
 	if err := c.API().AgentForceLeave(ctx, c.Arg(0), c.Bool("prune")); err != nil {
 		return err
 	}
-	c.Printf("Server %s has no vote any more\n", c.Arg(0))
-	return c.answered(map[string]string{"Server": c.Arg(0)})
+	c.Printf("Server %s has lost its vote\n", c.Arg(0))
+	return c.writeOutcome(map[string]string{"Server": c.Arg(0)})
 }
 
 func raftRemovePeer(ctx context.Context, c *Call) error {
@@ -69,6 +68,6 @@ func raftRemovePeer(ctx context.Context, c *Call) error {
 	if err := c.API().RaftRemovePeer(ctx, id, address); err != nil {
 		return err
 	}
-	c.Printf("Server %s has no vote any more\n", id+address)
-	return c.answered(map[string]string{"ID": id, "Address": address})
+	c.Printf("Server %s has lost its vote\n", id+address)
+	return c.writeOutcome(map[string]string{"ID": id, "Address": address})
 }

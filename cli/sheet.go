@@ -8,11 +8,11 @@ import (
 	"berth/structs"
 )
 
-// sheet is how items of a sort are shown in a table.
+// sheet describes a table of items.
 type sheet[T any] struct {
 	titles []string
 	row    func(T) []string
-	order  func(a, b T) int // nil: as they are answered
+	order  func(a, b T) int // nil: the order of the answer
 }
 
 func (s sheet[T]) rows(items []T) [][]string {
@@ -26,11 +26,11 @@ func (s sheet[T]) rows(items []T) [][]string {
 	return rows
 }
 
-// list shows an answer that is a list; what names its items.
-func (s sheet[T]) list(c *Call, what string, items []T) error {
+// list shows an answer that is a list. noun names its items in the plural.
+func (s sheet[T]) list(c *Call, noun string, items []T) error {
 	return c.show(items, func() error {
 		if len(items) == 0 {
-			c.Printf("No %s\n", what)
+			c.Printf("No %s\n", noun)
 			return nil
 		}
 		c.table(s.titles, s.rows(items))
@@ -38,12 +38,12 @@ func (s sheet[T]) list(c *Call, what string, items []T) error {
 	})
 }
 
-// section shows items under a title, as a part of something else.
+// section shows items under a title.
 func (s sheet[T]) section(c *Call, title string, items []T) {
 	c.section(title, s.titles, s.rows(items))
 }
 
-// lookup shows the one thing that a command names by its ID or the beginning of it.
+// lookup shows the thing that the argument of a command names by its ID or by a prefix of it.
 type lookup[T any] struct {
 	id    func(ctx context.Context, prefix string) (string, error)
 	get   func(ctx context.Context, id string, q *api.Query) (*T, *structs.QueryMeta, error)

@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-// terminalWidth is the width of a terminal, 0 for anything else: files and pipes get everything, whole.
+// terminalWidth returns the width of a terminal. It is 0 for files and pipes, which get complete lines.
 func (c *Call) terminalWidth() int {
 	f, ok := c.Out.(*os.File)
 	if !ok {
@@ -25,7 +25,7 @@ func (c *Call) terminalWidth() int {
 	return int(size.Col)
 }
 
-// colours are the words that a terminal shows in colour.
+// colours has the words that a terminal shows in colour.
 var colours = map[string]string{
 	"running": green, "ready": green, "healthy": green, "complete": green, "alive": green, "granted": green,
 	"attached": green, "eligible": green, "yes": green,
@@ -45,13 +45,12 @@ func (c *Call) colour() bool {
 	return !c.Bool("no-color") && os.Getenv("NO_COLOR") == "" && c.terminalWidth() > 0
 }
 
-// table writes rows under their titles, columns that are empty left out. On a terminal it makes them fit, see
-// narrow and fit.
+// table writes rows under their titles without empty columns. It fits them into a terminal (see narrow, fit).
 func (c *Call) table(titles []string, rows [][]string) {
 	all := withoutEmpty(append([][]string{titles}, printableRows(rows)...))
 	all, texts := narrow(all, c.terminalWidth())
 	widths := widthsOf(all)
-	fit(widths, titled(all[0]), c.terminalWidth())
+	fit(widths, neverCut(all[0]), c.terminalWidth())
 	colour := c.colour()
 	for n, row := range all {
 		var line strings.Builder
@@ -73,15 +72,15 @@ func (c *Call) table(titles []string, rows [][]string) {
 	}
 }
 
-// Titles of columns. A narrow terminal does without the spare ones, the first of them first. Those with texts
-// lose their meaning when they are cut.
+// Titles of columns. A narrow terminal does not show the spare ones. It drops them in this order. A text
+// loses its meaning when it is cut.
 var (
 	spareTitles = []string{"Protocol", "Modified"}
 	textTitles  = []string{"Waits For", "Last Error", "Description", "Message", "Details", "Cause"}
 )
 
-// narrow takes columns out of a table that is wider than width: spare ones, then a last one of texts, which
-// it returns for the lines below the rows. width 0 is endless.
+// narrow removes columns from a table that is wider than width. It first removes spare columns, then a last
+// column of texts, which it returns for lines below the rows. Width 0 is unlimited.
 func narrow(all [][]string, width int) (rows [][]string, texts []string) {
 	for _, title := range spareTitles {
 		if at := slices.Index(all[0], title); at >= 0 && tooWide(all, width) {
@@ -117,7 +116,7 @@ func widthsOf(all [][]string) []int {
 	return widths
 }
 
-// total is the width of a table with the gaps between its columns.
+// total returns the width of a table with the gaps between its columns.
 func total(widths []int) int {
 	sum := 2 * (len(widths) - 1)
 	for _, w := range widths {
@@ -126,16 +125,16 @@ func total(widths []int) int {
 	return sum
 }
 
-// titled marks the columns that are never cut: an ID that is cut finds nothing when it is typed again.
-func titled(titles []string) (whole []bool) {
+// neverCut marks the columns that are never cut. A user could not type the ID of a cut one.
+func neverCut(titles []string) (whole []bool) {
 	for _, t := range titles {
 		whole = append(whole, t == "ID" || strings.HasSuffix(t, " ID") || t == "Node" || t == "Allocation")
 	}
 	return whole
 }
 
-// fit narrows the widest columns that need not stay whole until all and their gaps fit into width; 0 is
-// endless.
+// fit narrows the widest columns until the table fits into width. It does not narrow those that must stay
+// whole. Width 0 is unlimited.
 func fit(widths []int, whole []bool, width int) {
 	const narrowest = 8
 	if width == 0 {
@@ -155,17 +154,17 @@ func fit(widths []int, whole []bool, width int) {
 	}
 }
 
-// withoutEmpty leaves out the columns in which no row says anything.
+// withoutEmpty removes the columns that are empty in all rows.
 func withoutEmpty(all [][]string) [][]string {
-	var keep []int
+	var filled []int
 	for i := range all[0] {
 		if slices.ContainsFunc(all[1:], func(row []string) bool { return row[i] != "" }) {
-			keep = append(keep, i)
+			filled = append(filled, i)
 		}
 	}
 	out := make([][]string, len(all))
 	for n, row := range all {
-		for _, i := range keep {
+		for _, i := range filled {
 			out[n] = append(out[n], row[i])
 		}
 	}
@@ -179,10 +178,10 @@ func cut(s string, width int) string {
 	return string([]rune(s)[:width-1]) + "…"
 }
 
-// oneLine keeps a cell on its line.
+// oneLine replaces line breaks and other white space by single blanks.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// pairs writes names and values, those that are empty left out.
+// pairs writes names and values. It omits empty values.
 func (c *Call) pairs(rows ...[2]string) {
 	width := 0
 	for _, r := range rows {
@@ -203,7 +202,7 @@ func (c *Call) pairs(rows ...[2]string) {
 	}
 }
 
-// section writes a title before a table, or what there is instead of one.
+// section writes a title and a table, or "none" if the table has no rows.
 func (c *Call) section(title string, titles []string, rows [][]string) {
 	c.Printf("\n%s\n", title)
 	if len(rows) == 0 {

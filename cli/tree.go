@@ -1,41 +1,41 @@
 package cli
 
-// tree is the command line, in the order of its help. The verbs of a noun are in the file of the noun.
+// tree lists the nouns in the order of help. The verbs of a noun are in its file.
 func tree() []Command {
 	return []Command{
 		{Name: "job", Group: groupWork, Synopsis: "Run, watch and stop jobs",
 			Sub: jobCommands()},
-		{Name: "alloc", Group: groupWork, Synopsis: "Look into allocations",
+		{Name: "alloc", Group: groupWork, Synopsis: "Show, follow and stop allocations",
 			Sub: allocCommands()},
-		{Name: "eval", Group: groupWork, Synopsis: "Look into evaluations",
+		{Name: "eval", Group: groupWork, Synopsis: "Show evaluations",
 			Sub: evalCommands()},
-		{Name: "volume", Group: groupStorage, Synopsis: "Make, look into and delete volumes",
+		{Name: "volume", Group: groupStorage, Synopsis: "Create, show and delete volumes",
 			Sub: volumeCommands()},
-		{Name: "plugin", Group: groupStorage, Synopsis: "Look into CSI plugins",
+		{Name: "plugin", Group: groupStorage, Synopsis: "Show CSI plugins",
 			Sub: pluginCommands()},
-		{Name: "node", Group: groupCluster, Synopsis: "Look into nodes and keep work off them",
+		{Name: "node", Group: groupCluster, Synopsis: "Show nodes and control placements on them",
 			Sub: nodeCommands()},
-		{Name: "server", Group: groupCluster, Synopsis: "Look into servers and remove them",
+		{Name: "server", Group: groupCluster, Synopsis: "Show and remove servers",
 			Sub: serverCommands()},
-		{Name: "operator", Group: groupCluster, Synopsis: "Look after the cluster",
+		{Name: "operator", Group: groupCluster, Synopsis: "Operate the cluster",
 			Sub: operatorCommands()},
 		{Name: "system", Group: groupCluster, Synopsis: "Clean up",
 			Sub: systemCommands()},
 		{Name: "completion", Group: GroupSelf, Args: "<shell>",
-			Synopsis: "Print what lets bash, zsh or fish complete commands", Help: helpCompletion,
+			Synopsis: "Print the completion script for bash, zsh or fish", Help: helpCompletion,
 			Local: true, Run: completion,
 			Examples: []string{
 				"source <(berth completion bash)",
 				"berth completion fish > ~/.config/fish/completions/berth.fish",
 			}},
-		{Name: "version", Group: GroupSelf, Synopsis: "Say which berth this is", Local: true,
+		{Name: "version", Group: GroupSelf, Synopsis: "Show the version", Local: true,
 			Run:      showVersion,
 			Examples: []string{"berth version"}},
 	}
 }
 
-// detachFlags are those of commands that watch what they began.
+// detachFlags are the options of commands that watch the effect of their request.
 var detachFlags = []Flag{
-	{Name: "detach", Kind: Bool, Usage: "Do not watch; show the ID of the evaluation"},
+	{Name: "detach", Kind: Bool, Usage: "Do not watch; print the ID of the evaluation"},
 	{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m", Usage: "How long to watch"},
 }

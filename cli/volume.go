@@ -19,11 +19,11 @@ func volumeCommands() []Command {
 		{Name: "init", Args: "[file]", Synopsis: "Write an example of a volume file (volume.hcl)",
 			Local: true, Run: volumeInit,
 			Examples: []string{"berth volume init", "berth volume init data.hcl"}},
-		{Name: "create", Acts: true, Args: "<file>", Synopsis: "Have a plugin make a volume",
+		{Name: "create", Acts: true, Args: "<file>", Synopsis: "Create a volume at its plugin",
 			Flags: volumeCreateFlags, Run: volumeCreate,
 			Examples: []string{"berth volume create data.hcl"}},
 		{Name: "register", Acts: true, Args: "<file>",
-			Synopsis: "Make known a volume that its plugin has already", Run: volumeRegister,
+			Synopsis: "Register an existing volume of a plugin", Run: volumeRegister,
 			Examples: []string{"berth volume register data.hcl"}},
 		{Name: "status", Args: "[volume]",
 			Synopsis: "List volumes, or show one with its claims and attachments",
@@ -32,21 +32,21 @@ func volumeCommands() []Command {
 				"berth volume status", "berth volume status data", "berth volume status -node n1",
 			}},
 		{Name: "deregister", Acts: true, Args: "<volume>",
-			Synopsis: "Forget a volume, leaving it at its plugin", Flags: volumeDeregisterFlags,
+			Synopsis: "Deregister a volume and leave it at its plugin", Flags: volumeDeregisterFlags,
 			Run:      volumeDeregister,
 			Examples: []string{"berth volume deregister data", "berth volume deregister -force data"}},
 		{Name: "delete", Acts: true, Args: "<volume>",
-			Synopsis: "Have the plugin delete a volume, with all that is on it",
+			Synopsis: "Delete a volume and its data at the plugin",
 			Flags:    volumeDeleteFlags, Run: volumeDelete,
 			Examples: []string{
 				"berth volume delete data", "berth volume delete -secret password=swordfish data",
 			}},
 		{Name: "retry", Acts: true, Args: "<volume>",
-			Synopsis: "Try at once again what failed for a volume", Help: helpVolumeRetry,
+			Synopsis: "Retry the failed operations of a volume at once", Help: helpVolumeRetry,
 			Run:      volumeRetry,
 			Examples: []string{"berth volume retry data"}},
 		{Name: "detach", Acts: true, Args: "<volume> <node>",
-			Synopsis: "Have a node let go of a volume that nothing there uses any more",
+			Synopsis: "Detach an unused volume from a node",
 			Help:     helpVolumeDetach, Flags: volumeDetachFlags, Run: volumeDetach,
 			Examples: []string{
 				"berth volume detach data n1",
@@ -56,40 +56,46 @@ func volumeCommands() []Command {
 }
 
 const helpVolumeDetach = `
-Allocations on the node that still run keep the volume: stop them first. The
-node is asked, and its answer says why when it does not let go. Where only the
-plugin's controller has still to detach, it is asked again at once.
+Running allocations on the node keep the volume: stop them first. The node is
+called, and its answer explains a failure. If only the plugin's controller has
+not detached yet, it is called again at once.
 
-Without a claim and an attachment on the node the plugin's controller is asked
-to detach the volume: after a restore it may be attached where no row says so.
-A node that berth does not know is named by the plugin's own ID of it.
+Without a claim and an attachment on the node the plugin's controller is
+called to detach the volume, because after a restore it may be attached
+without a row. A node that berth does not know is named by the plugin's own ID
+of it.
 
 With -force the claims are released although the node is down, and their
-allocations are given up. Do so only when the node is surely off:
-one that still runs may go on writing. A node that answers and has the volume
-mounted is not overruled: mend or restart the plugin there, or power it off.
-Without any claim, -force forgets an attachment whose detach the plugin does
-not confirm: make sure first that the storage itself shows it detached.`
+allocations count as lost. Use it only if the node is surely off, because a
+running node may continue to write. It is refused if the node answers and has
+the volume mounted: repair or restart the plugin there, or power the node off.
+Without any claim, -force deletes an attachment whose detach the plugin does
+not confirm: first verify in the storage system that the volume is detached.`
 
 const helpVolumeRetry = `
-What fails is tried again by itself, at growing distances; the status of the
-volume says when. Once the cause is mended this has the plugin asked at once:
-to create, expand or delete the volume, to attach or detach it, and to grow
-what is on it.`
+Failed operations are retried with a growing delay. The status of the volume
+shows the time of the next attempt. This command retries them at once, after
+the cause is repaired: the creation, expansion and deletion of the volume, its
+attach and detach, and the growth of its content.`
 
 var (
-	volumeCreateFlags = []Flag{{Name: "timeout", Kind: Duration, Value: "duration", Default: "5m",
-		Usage: "How long to wait for the plugin"}}
+	volumeCreateFlags = []Flag{{
+		Name:    "timeout",
+		Kind:    Duration,
+		Value:   "duration",
+		Default: "5m",
+		Usage:   "How long to wait for the plugin",
+	}}
 	volumeStatusFlags = []Flag{
 		{Name: "verbose", Kind: Bool,
-			Usage: "Also list the volumes that plugins know, those of others included"},
+			Usage: "Also list the volumes that plugins report, including those that berth does not have"},
 		{Name: "plugin", Kind: String, Value: "id", Usage: "List the volumes of one plugin"},
 		{Name: "node", Kind: String, Value: "id", Usage: "List the volumes in use on one node"},
 	}
 	volumeDeregisterFlags = []Flag{{
 		Name:  "force",
 		Kind:  Bool,
-		Usage: "Also when claims are waiting, or it is still being detached",
+		Usage: "Even if claims wait or a detach is in flight",
 	}}
 	volumeDeleteFlags = []Flag{
 		{Name: "secret", Kind: Strings, Value: "key=value",
@@ -99,13 +105,13 @@ var (
 	}
 	volumeDetachFlags = []Flag{
 		{Name: "force", Kind: Bool,
-			Usage: "Vouch for a node that is down, or for a detach that the plugin does not confirm"},
-		{Name: "reason", Kind: String, Value: "text", Usage: "Why; kept in the log. Needed with -force"},
-		{Name: "external", Kind: Bool, Usage: "The node is given by the ID that the plugin has for it"},
+			Usage: "Assert that a node is down, or that a detach that the plugin does not confirm has happened"},
+		{Name: "reason", Kind: String, Value: "text", Usage: "The reason; recorded. Required with -force"},
+		{Name: "external", Kind: Bool, Usage: "The node is named by the plugin's own ID of it"},
 	}
 )
 
-// readVolume reads a volume file. locate gives faults that the server finds their positions in the file.
+// readVolume reads a volume file. locate adds positions in the file to the faults that a server finds.
 func (c *Call) readVolume(name string) (v *structs.CSIVolume, locate func(error) error, err error) {
 	src, err := c.readFile(name)
 	if err != nil {
@@ -129,39 +135,39 @@ func volumeCreate(ctx context.Context, c *Call) error {
 		return err
 	}
 	w := newWatch(c)
-	w.say("Volume %q is asked of plugin %q", v.ID, v.PluginID)
+	w.writeLine("Volume %q is requested from plugin %q", v.ID, v.PluginID)
 	return locate(w.until(ctx, func(ctx context.Context) error { return w.create(ctx, v) }))
 }
 
-// create has a volume made or expanded and says meanwhile why that is not done yet.
+// create creates or expands a volume and writes the reasons of a delay.
 func (w *watch) create(ctx context.Context, v *structs.CSIVolume) error {
 	var made *structs.CSIVolume
-	err := w.meanwhile(ctx, v.Namespace, v.ID, func() (err error) {
+	err := w.volumeRequest(ctx, v.Namespace, v.ID, func() (err error) {
 		made, err = w.api.VolumeCreate(ctx, v)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	w.say("Volume %q is ready: %s", v.ID,
+	w.writeLine("Volume %q is ready: %s", v.ID,
 		joinComma([]string{"external ID " + made.ExternalID, size(made.Capacity)}))
 	switch {
 	case made.ExpandPending:
-		w.say("It grows to %s as soon as its plugin may be asked: berth volume status %s",
+		w.writeLine("It grows to %s when its plugin can be called: berth volume status %s",
 			size(made.RequestedCapacityMin), v.ID)
 	case made.NodeExpandBytes > 0:
-		w.say("What is on it grows to %s when a node mounts it next", size(made.NodeExpandBytes))
+		w.writeLine("Its content grows to %s at the next mount on a node", size(made.NodeExpandBytes))
 	}
-	return w.c.answered(made)
+	return w.c.writeOutcome(made)
 }
 
-// firstLook is how soon a request about a volume is said to wait. Most are answered before.
+// firstLook is the delay before the first explanation of a request that waits. Most requests end earlier.
 const firstLook = 500 * time.Millisecond
 
-// meanwhile waits for a request about a volume and says why the request is not answered yet.
-func (w *watch) meanwhile(ctx context.Context, ns, id string, ask func() error) error {
+// volumeRequest sends a request about a volume and explains meanwhile why the answer is delayed.
+func (w *watch) volumeRequest(ctx context.Context, ns, id string, send func() error) error {
 	ended := make(chan error, 1)
-	go func() { ended <- ask() }()
+	go func() { ended <- send() }()
 	look := time.NewTimer(firstLook)
 	defer look.Stop()
 	for {
@@ -175,8 +181,8 @@ func (w *watch) meanwhile(ctx context.Context, ns, id string, ask func() error) 
 	}
 }
 
-// progress says how far a change of a volume is. Without an answer it says nothing: the request itself tells
-// how the change ends.
+// progress writes the progress of a volume's change. It ignores errors, because the request itself reports
+// the outcome.
 func (w *watch) progress(ctx context.Context, ns, id string) {
 	d, _, err := w.api.Volume(ctx, id, &api.Query{Namespace: ns})
 	if err != nil {
@@ -185,16 +191,16 @@ func (w *watch) progress(ctx context.Context, ns, id string) {
 	why := joinComma([]string{problem(d.LastError), blocked(d), growth(d)})
 	switch {
 	case why == "":
-		why = "waits for the plugin's answer"
+		why = "waits for the answer of the plugin"
 	case d.State == structs.VolumeDeleting:
-		why += "; to forget it without asking the plugin: berth volume deregister -force " + id
+		why += "; to deregister it without a call of the plugin: berth volume deregister -force " + id
 	}
-	w.note("volume", "Volume %q is %s: %s", id, doing(d), why)
+	w.writeChange("volume", "Volume %q is %s: %s", id, currentChange(d), why)
 }
 
-// doing says what is under way with a volume. One that has still to grow is ready only for who is content
-// with its present size.
-func doing(v *structs.CSIVolumeDetail) string {
+// currentChange names the operation in flight of a volume. A volume that has not grown yet counts as not
+// ready.
+func currentChange(v *structs.CSIVolumeDetail) string {
 	if v.State == structs.VolumeReady && (v.ExpandPending || v.NodeExpandBytes > 0) {
 		return "being expanded"
 	}
@@ -221,15 +227,15 @@ func volumeRegister(ctx context.Context, c *Call) error {
 		return locate(err)
 	}
 	c.Printf("Volume %q is registered: external ID %s\n", made.ID, made.ExternalID)
-	return c.answered(made)
+	return c.writeOutcome(made)
 }
 
 func volumeDeregister(ctx context.Context, c *Call) error {
 	if err := c.API().VolumeDeregister(ctx, c.Arg(0), c.Bool("force")); err != nil {
 		return c.didYouMean(ctx, "volume", c.Arg(0), err)
 	}
-	c.Printf("Volume %q is forgotten\n", c.Arg(0))
-	return c.answered(map[string]string{"VolumeID": c.Arg(0)})
+	c.Printf("Volume %q is deregistered\n", c.Arg(0))
+	return c.writeOutcome(map[string]string{"VolumeID": c.Arg(0)})
 }
 
 func volumeDelete(ctx context.Context, c *Call) error {
@@ -237,15 +243,16 @@ func volumeDelete(ctx context.Context, c *Call) error {
 	if err != nil {
 		return err
 	}
-	id, w := c.Arg(0), newWatch(c)
-	w.say("Volume %q is to be deleted", id)
+	id := c.Arg(0)
+	w := newWatch(c)
+	w.writeLine("Volume %q is to be deleted", id)
 	return w.until(ctx, func(ctx context.Context) error {
-		if err := w.meanwhile(ctx, "", id,
-			func() error { return c.API().VolumeDelete(ctx, id, secrets) }); err != nil {
+		err := w.volumeRequest(ctx, "", id, func() error { return c.API().VolumeDelete(ctx, id, secrets) })
+		if err != nil {
 			return c.didYouMean(ctx, "volume", id, err)
 		}
-		w.say("Volume %q is deleted", id)
-		return c.answered(map[string]string{"VolumeID": id})
+		w.writeLine("Volume %q is deleted", id)
+		return c.writeOutcome(map[string]string{"VolumeID": id})
 	})
 }
 
@@ -265,8 +272,8 @@ func volumeRetry(ctx context.Context, c *Call) error {
 	if err := c.API().VolumeRetry(ctx, c.Arg(0)); err != nil {
 		return c.didYouMean(ctx, "volume", c.Arg(0), err)
 	}
-	c.Printf("What failed for volume %q is tried again: berth volume status %s\n", c.Arg(0), c.Arg(0))
-	return c.answered(map[string]string{"VolumeID": c.Arg(0)})
+	c.Printf("The failed operations of volume %q are retried: berth volume status %s\n", c.Arg(0), c.Arg(0))
+	return c.writeOutcome(map[string]string{"VolumeID": c.Arg(0)})
 }
 
 func volumeDetach(ctx context.Context, c *Call) error {
@@ -281,18 +288,22 @@ func volumeDetach(ctx context.Context, c *Call) error {
 		}
 		node = id
 	}
-	o := api.VolumeDetachOptions{NodeID: node, Force: c.Bool("force"), Reason: c.String("reason"),
-		By: whoAmI()}
+	o := api.VolumeDetachOptions{
+		NodeID: node,
+		Force:  c.Bool("force"),
+		Reason: c.String("reason"),
+		By:     userAtHost(),
+	}
 	resp, err := c.API().VolumeDetach(ctx, c.Arg(0), o)
 	if err != nil {
 		return c.didYouMean(ctx, "volume", c.Arg(0), err)
 	}
 	c.Printf("%s\n", oneLine(resp.Detail))
-	return c.answered(resp)
+	return c.writeOutcome(resp)
 }
 
-// whoAmI names the person at the terminal, as the system does.
-func whoAmI() string {
+// userAtHost returns the login name of the user and the name of the machine.
+func userAtHost() string {
 	name := os.Getenv("SUDO_USER")
 	if u, err := user.Current(); name == "" && err == nil {
 		name = u.Username
@@ -309,7 +320,7 @@ func volumeStatus(ctx context.Context, c *Call) error {
 		return volumeListing(ctx, c)
 	}
 	if c.Given("plugin") || c.Given("node") {
-		return badUsage("-plugin and -node choose among all volumes; name a volume or give them, not both")
+		return badUsage("-plugin and -node select from all volumes; they exclude the name of a volume")
 	}
 	return lookup[structs.CSIVolumeDetail]{c.volumeID, c.API().Volume, printVolume}.show(ctx, c)
 }
@@ -347,7 +358,7 @@ var volumeSheet = sheet[*structs.CSIVolumeListStub]{
 	},
 	row: func(v *structs.CSIVolumeListStub) []string {
 		name := v.Name
-		if name == v.ID { // most have no other one, and then the column is left out
+		if name == v.ID { // the table drops the column if all are empty
 			name = ""
 		}
 		return []string{
@@ -361,7 +372,7 @@ var attachmentSheet = sheet[*structs.CSIAttachment]{
 	titles: []string{"Node", "State", "Read Only", "Changed", "Last Error"},
 	row: func(a *structs.CSIAttachment) []string {
 		return []string{structs.ShortID(a.NodeID), a.State, yesNo(a.ReadOnly), age(a.ModifyTime),
-			joinComma([]string{problem(a.LastError), underway(a.Call)})}
+			joinComma([]string{problem(a.LastError), callInFlight(a.Call)})}
 	},
 }
 
@@ -385,7 +396,7 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		[2]string{"Provider", joinComma([]string{v.Provider, v.ProviderVersion})},
 		[2]string{"State", v.State},
 		[2]string{"Last error", problem(v.LastError)},
-		[2]string{"Under way", underway(v.Call)},
+		[2]string{"In flight", callInFlight(v.Call)},
 		[2]string{"Capacity", size(v.Capacity)},
 		[2]string{"Grows to", growth(v)},
 		[2]string{"Schedulable", yesNo(v.Schedulable)},
@@ -400,13 +411,13 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 		[2]string{"Made for", madeFor(v.RequestedCapabilities)},
 		[2]string{"Mount options", mountOptions(v.MountOptions)},
 		[2]string{"Reachable from", topologies(v.Topologies)},
-		[2]string{"Created", at(v.CreateTime)},
-		[2]string{"Modified", at(v.ModifyTime)},
+		[2]string{"Created", formatNanos(v.CreateTime)},
+		[2]string{"Modified", formatNanos(v.ModifyTime)},
 		[2]string{"Turned read-only", turnedReadOnly(v.TurnedReadOnly)},
 		[2]string{"Forced", forcedLast(v.Forced)},
 	)
 	if len(v.WaitingJobs) > 0 {
-		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB says why\n",
+		c.Printf("\nJobs that wait for it without an allocation: %s; berth job status JOB shows the reason\n",
 			joinComma(v.WaitingJobs))
 	}
 	for _, text := range v.Warnings {
@@ -417,7 +428,7 @@ func printVolume(_ context.Context, c *Call, v *structs.CSIVolumeDetail) error {
 	return nil
 }
 
-// blocked says why a volume is not schedulable, without the state and the error that are shown beside it.
+// blocked explains why a volume is not schedulable. It does not repeat the state and the error of the volume.
 func blocked(v *structs.CSIVolumeDetail) string {
 	if v.LastError != nil {
 		switch v.State {
@@ -430,12 +441,12 @@ func blocked(v *structs.CSIVolumeDetail) string {
 	return v.Blocked
 }
 
-// underway names a controller call whose outcome is not known.
-func underway(call *structs.CSICall) string {
+// callInFlight describes a controller call whose outcome is unknown.
+func callInFlight(call *structs.CSICall) string {
 	if call == nil {
 		return ""
 	}
-	return fmt.Sprintf("node %s was asked to %s %s and has not said what came of it",
+	return fmt.Sprintf("node %s was called to %s it %s and has not reported the outcome",
 		structs.ShortID(call.NodeID), call.Op, age(call.Time))
 }
 
@@ -443,7 +454,7 @@ func turnedReadOnly(t *structs.CSITurnedReadOnly) string {
 	if t == nil {
 		return ""
 	}
-	return fmt.Sprintf("on node %s, under allocation %s, which let go of it %s", structs.ShortID(t.NodeID),
+	return fmt.Sprintf("on node %s, under allocation %s, which released it %s", structs.ShortID(t.NodeID),
 		structs.ShortID(t.AllocID), age(t.Time))
 }
 
@@ -477,7 +488,7 @@ func mountOptions(o *structs.CSIMountOptions) string {
 func topologies(ts []*structs.CSITopology) string {
 	var parts []string
 	for _, t := range ts {
-		if t != nil { // an older server let it in
+		if t != nil { // an older server may have stored nil
 			parts = append(parts, keyValues(t.Segments))
 		}
 	}

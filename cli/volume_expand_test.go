@@ -16,9 +16,9 @@ import (
 	"berth/structs"
 )
 
-// expandingWorld serves a volume whose expansion keeps failing. The request for it ends after a look at the
+// expandingCluster serves a volume whose expansion keeps failing. The request for it ends after a look at the
 // volume.
-func expandingWorld(t *testing.T, volume structs.CSIVolume) (addr string) {
+func expandingCluster(t *testing.T, volume structs.CSIVolume) (addr string) {
 	t.Helper()
 	c := &apitest.Caller{}
 	looked := make(chan struct{})
@@ -37,14 +37,14 @@ func expandingWorld(t *testing.T, volume structs.CSIVolume) (addr string) {
 		}
 		return nil, structs.Errorf(structs.KindTimeout, "volume %q is still expanding", volume.ID)
 	})
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: worldAgent(t.TempDir()),
+	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: fakeAgent(t.TempDir()),
 		Logger: hclog.NewNullLogger()}))
 	t.Cleanup(srv.Close)
 	return srv.URL
 }
 
-// A volume that has still to grow is not what was asked for, though its state is ready.
-func TestVolumeCreate_DoesNotCallAVolumeReadyThatHasToGrow(t *testing.T) {
+// A volume that has not grown yet does not have the requested size, although its state is ready.
+func TestVolumeCreate_DoesNotReportAGrowingVolumeAsReady(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "volume.hcl")
 	const text = `id = "data"
 plugin_id = "hostpath"
@@ -68,10 +68,11 @@ capability {
 		says   string
 	}{
 		"its plugin fails": {atPlugin, `Volume "data" is being expanded: Internal: the array is full`},
-		"its node has not": {onNode, `Volume "data" is being expanded: 10 MiB: what is on it grows when`},
+		"its node has not": {onNode,
+			`Volume "data" is being expanded: 10 MiB: its content grows at the next mount`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := []string{"volume", "create", "-address", expandingWorld(t, c.volume), file}
+			args := []string{"volume", "create", "-address", expandingCluster(t, c.volume), file}
 			code, out, errs := run(t, args)
 			if code != structs.KindTimeout.ExitCode() || !strings.Contains(errs, "still expanding") {
 				t.Errorf("%d %q", code, errs)

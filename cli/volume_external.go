@@ -9,7 +9,7 @@ import (
 	"berth/structs"
 )
 
-// externalPages bounds how many pages of one plugin a listing shows.
+// externalPages bounds the pages of one plugin in a listing.
 const externalPages = 100
 
 // externalListing is the -json form of volume status -verbose.
@@ -18,17 +18,18 @@ type externalListing struct {
 	External []*pluginVolumes
 }
 
-// pluginVolumes are the volumes that one plugin knows.
+// pluginVolumes has the volumes that one plugin lists.
 type pluginVolumes struct {
 	PluginID string
 	api.ExternalVolumes
 }
 
-// externalListing shows berth's volumes and below them those that the plugins themselves list.
-func (c *Call) externalListing(ctx context.Context, filter api.VolumeFilter,
-	vols []*structs.CSIVolumeListStub) error {
+// externalListing shows the volumes of berth and below them those that the plugins list.
+func (c *Call) externalListing(
+	ctx context.Context, filter api.VolumeFilter, vols []*structs.CSIVolumeListStub,
+) error {
 	if filter.NodeID != "" {
-		return badUsage("-verbose lists the volumes of plugins, which belong to no node; leave out -node")
+		return badUsage("-verbose excludes -node, because the volumes of a plugin belong to no node")
 	}
 	ids := []string{filter.PluginID}
 	if filter.PluginID == "" {
@@ -55,7 +56,7 @@ func (c *Call) externalListing(ctx context.Context, filter api.VolumeFilter,
 	return c.show(all, func() error { return c.printExternal(&all) })
 }
 
-// pluginVolumes reads all pages of a plugin's list. With an error it returns those before.
+// pluginVolumes reads all pages of a plugin's list. With an error it also returns the pages before the error.
 func (c *Call) pluginVolumes(ctx context.Context, id string) (*pluginVolumes, error) {
 	p := &pluginVolumes{PluginID: id}
 	q := &api.Query{}
@@ -89,9 +90,13 @@ func (c *Call) printExternal(all *externalListing) error {
 	for _, p := range all.External {
 		var rows [][]string
 		for _, v := range p.Volumes {
-			rows = append(rows, []string{v.ExternalID, own[p.PluginID+"\x00"+v.ExternalID],
+			rows = append(rows, []string{
+				v.ExternalID,
+				own[p.PluginID+"\x00"+v.ExternalID],
 				size(v.CapacityBytes),
-				condition(v), strings.Join(v.PublishedExternalNodeIDs, ", ")})
+				condition(v),
+				strings.Join(v.PublishedExternalNodeIDs, ", "),
+			})
 		}
 		c.section(fmt.Sprintf("Known to plugin %s", p.PluginID),
 			[]string{"External ID", "Volume", "Capacity", "Condition", "Nodes"}, rows)

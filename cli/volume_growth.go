@@ -6,14 +6,14 @@ import (
 	"berth/structs"
 )
 
-// growth says to which size a volume, or the file system on it, is to grow, and why it has not grown yet. It
-// is "" if both have the size that was asked for.
+// growth returns the size to which a volume or its content grows, and the reason why it has not grown yet. It
+// returns "" if both have the requested size.
 func growth(v *structs.CSIVolumeDetail) string {
 	switch {
 	case v.ExpandPending && v.ExpandBlocked != "":
 		return fmt.Sprintf("%s once it is not in use: %s", size(v.RequestedCapacityMin), v.ExpandBlocked)
 	case v.ExpandPending:
-		return size(v.RequestedCapacityMin) + ", of which the plugin has not said yet that it is done"
+		return size(v.RequestedCapacityMin) + ", not confirmed by the plugin yet"
 	case v.NodeExpandBytes == 0:
 		return ""
 	}
@@ -25,20 +25,20 @@ func growth(v *structs.CSIVolumeDetail) string {
 		}
 	}
 	if len(parts) == 0 {
-		parts = append(parts, "what is on it grows when a node mounts it next")
+		parts = append(parts, "its content grows at the next mount on a node")
 	}
 	return size(v.NodeExpandBytes) + ": " + joinComma(parts)
 }
 
-// claimGrowth says why an allocation still sees the old size, "" if it sees the new one.
+// claimGrowth explains why an allocation still sees the old size. It returns "" if it sees the new one.
 func claimGrowth(c *structs.CSIClaim) string {
 	switch {
 	case c.ExpandBytes == 0 && c.ExpandError != nil:
-		return "sees the old size until it is mounted anew: " + problem(c.ExpandError)
+		return "sees the old size until the next mount: " + problem(c.ExpandError)
 	case c.ExpandBytes == 0:
 		return ""
 	case c.ExpandError != nil:
 		return "sees the old size: " + problem(c.ExpandError)
 	}
-	return "sees the old size: its node has not said yet that what is on it has grown"
+	return "sees the old size: its node has not reported the growth yet"
 }

@@ -8,7 +8,7 @@ import (
 	"berth/structs"
 )
 
-// exampleVolume works with the hostpath plugin that berth brings.
+// exampleVolume works with the bundled hostpath plugin.
 const exampleVolume = `# A volume for "berth volume create". The plugin that makes it must run: see
 # "berth plugin status".
 
@@ -47,7 +47,7 @@ capability {
 #}
 `
 
-// volumeInit writes the example, and never over a file.
+// volumeInit writes the example to a new file.
 func volumeInit(_ context.Context, c *Call) error {
 	name := c.Arg(0)
 	if name == "" {
@@ -61,7 +61,7 @@ func volumeInit(_ context.Context, c *Call) error {
 		return structs.Errorf(structs.KindInvalid, "%w", err)
 	}
 	_, err = f.WriteString(exampleVolume)
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	c.Printf("Wrote %s\n", name)

@@ -12,53 +12,54 @@ import (
 	"berth/structs"
 )
 
-// lookEvery is how long a watch waits for one thing before it looks at the others.
+// lookEvery bounds the wait for one thing, after which a watch reads the others.
 const lookEvery = 2 * time.Second
 
-// lookPause is the least time between two looks that showed nothing new.
+// lookPause is the least time between two reads without a change.
 const lookPause = 100 * time.Millisecond
 
-// watch follows something until it is done, writing a line whenever there is something new to say.
+// watch follows something until its end. It writes a line for each change.
 type watch struct {
 	c     *Call
 	api   *api.Client
 	start time.Time
-	said  map[string]string // by subject: what was said last
+	last  map[string]string // the last line of each subject
 
-	plugins map[string]*api.Query // by plugin: how to wait for news of it
+	plugins map[string]*api.Query // the blocking query of each plugin
 }
 
 func newWatch(c *Call) *watch {
-	return &watch{c: c, api: c.API(), start: now(), said: map[string]string{}}
+	return &watch{c: c, api: c.API(), start: now(), last: map[string]string{}}
 }
 
-// follow shows the evaluation that a command began, with -detach; else it says what began and watches it.
-func (c *Call) follow(ctx context.Context, evalID, begun string,
-	watch func(context.Context, *watch) error) error {
+// follow writes the ID of a new evaluation with -detach. Otherwise it writes a first line and watches.
+func (c *Call) follow(
+	ctx context.Context, evalID, first string, watch func(context.Context, *watch) error,
+) error {
 	if c.Bool("detach") {
 		c.Printf("%s\n", evalID)
 		return nil
 	}
 	w := newWatch(c)
-	w.say("%s", begun)
+	w.writeLine("%s", first)
 	return w.until(ctx, func(ctx context.Context) error { return watch(ctx, w) })
 }
 
-// say writes a line with the time passed since the beginning.
-func (w *watch) say(format string, args ...any) {
+// writeLine writes a line with the time since the start.
+func (w *watch) writeLine(format string, args ...any) {
 	w.c.Printf("%6.1fs  %s\n", now().Sub(w.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// note says something of a subject unless it was said last.
-func (w *watch) note(subject, format string, args ...any) {
+// writeChange writes a line about a subject unless it equals the last one.
+func (w *watch) writeChange(subject, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if w.said[subject] != text {
-		w.said[subject] = text
-		w.say("%s", text)
+	if w.last[subject] != text {
+		w.last[subject] = text
+		w.writeLine("%s", text)
 	}
 }
 
-// until runs a watch within the time that -timeout gives it.
+// until runs a watch within the time of -timeout.
 func (w *watch) until(ctx context.Context, follow func(context.Context) error) error {
 	limit := w.c.Duration("timeout")
 	limited, cancel := context.WithTimeout(ctx, limit)
@@ -68,16 +69,16 @@ func (w *watch) until(ctx context.Context, follow func(context.Context) error) e
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return structs.Errorf(structs.KindTimeout, "interrupted; what was asked for goes on")
+		return structs.Errorf(structs.KindTimeout, "interrupted; the operation continues")
 	case errors.Is(limited.Err(), context.DeadlineExceeded) && structs.IsKind(err, structs.KindTimeout):
-		return structs.Errorf(structs.KindTimeout, "not done after %s; what was asked for goes on", limit)
+		return structs.Errorf(structs.KindTimeout, "not done after %s; the operation continues", limit)
 	}
 	return err
 }
 
-// next makes the following look wait for something newer. Should the agent not wait at all, it is not asked
-// more often than a person could read.
-func (w *watch) next(ctx context.Context, q *api.Query, meta *structs.QueryMeta) error {
+// awaitChange makes the next read with q block until a change. It pauses if the index has not changed, in
+// case the agent does not block.
+func (w *watch) awaitChange(ctx context.Context, q *api.Query, meta *structs.QueryMeta) error {
 	if meta.Index > q.MinIndex {
 		q.MinIndex = meta.Index
 		return nil
@@ -88,11 +89,11 @@ func (w *watch) next(ctx context.Context, q *api.Query, meta *structs.QueryMeta)
 	case <-timer.C:
 		return nil
 	case <-ctx.Done():
-		return structs.Errorf(structs.KindTimeout, "given up: %w", ctx.Err())
+		return structs.Errorf(structs.KindTimeout, "the watch was cancelled: %w", ctx.Err())
 	}
 }
 
-// evaluation follows an evaluation to its end, through those that come after it at once.
+// evaluation follows an evaluation until it has ended or is blocked.
 func (w *watch) evaluation(ctx context.Context, id string) (*structs.Evaluation, error) {
 	q := &api.Query{MaxWait: lookEvery}
 	for {
@@ -100,17 +101,18 @@ func (w *watch) evaluation(ctx context.Context, id string) (*structs.Evaluation,
 		if err != nil {
 			return nil, err
 		}
-		w.note("eval", "Evaluation %s is %s", structs.ShortID(id), described(e.Status, e.StatusDescription))
+		w.writeChange("eval", "Evaluation %s is %s", structs.ShortID(id), described(e.Status, e.StatusDescription))
 		if e.Terminal() || e.Status == structs.EvalBlocked {
 			return e, nil
 		}
-		if err := w.next(ctx, q, meta); err != nil {
+		if err := w.awaitChange(ctx, q, meta); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// placed follows an evaluation and says what it could not place. With wait it does not end there.
+// placed follows an evaluation and explains the allocations that it could not place. Such an allocation is an
+// error unless wait is set.
 func (w *watch) placed(ctx context.Context, evalID string, wait bool) error {
 	e, err := w.evaluation(ctx, evalID)
 	if err != nil {
@@ -123,18 +125,19 @@ func (w *watch) placed(ctx context.Context, evalID string, wait bool) error {
 	if len(e.FailedTGAllocs) == 0 {
 		return nil
 	}
-	w.say("Not everything can be placed now:")
-	w.c.Printf("%s", refusals(e.FailedTGAllocs, e.QueuedAllocations))
+	w.writeLine("Some allocations cannot be placed now:")
+	w.c.Printf("%s", describeFailures(e.FailedTGAllocs, e.QueuedAllocations))
 	if e.BlockedEval != "" {
-		w.say("Evaluation %s waits and places the rest as soon as there is room", structs.ShortID(e.BlockedEval))
+		w.writeLine("Evaluation %s is blocked and places the rest when capacity is free",
+			structs.ShortID(e.BlockedEval))
 	}
 	if wait {
 		return nil
 	}
-	return structs.Errorf(structs.KindPrecondition, "job %q is registered but not placed as a whole", e.JobID)
+	return structs.Errorf(structs.KindPrecondition, "job %q is registered but not completely placed", e.JobID)
 }
 
-// running follows the allocations of a job's version until as many as it wants run and are healthy.
+// running follows the allocations of a job's version until the requested number runs and is healthy.
 func (w *watch) running(ctx context.Context, job *structs.Job) error {
 	q := &api.Query{Namespace: job.Namespace, MaxWait: lookEvery}
 	for {
@@ -158,26 +161,26 @@ func (w *watch) running(ctx context.Context, job *structs.Job) error {
 				good++
 			}
 		}
-		if good == len(allocs) && good >= wanted(job) {
+		if good == len(allocs) && good >= requested(job) {
 			healthy, err := w.pluginsHealthy(ctx, job, allocs)
 			if err != nil {
 				return err
 			}
 			if healthy {
-				w.say("%s", summary(job, good))
+				w.writeLine("%s", summary(job, good))
 				return nil
 			}
-			q.MinIndex = 0 // it has waited for news of the plugins
+			q.MinIndex = 0 // pluginsHealthy has waited for a change
 			continue
 		}
-		if err := w.next(ctx, q, meta); err != nil {
+		if err := w.awaitChange(ctx, q, meta); err != nil {
 			return err
 		}
 	}
 }
 
-// wanted is how many allocations a job asks for; one that goes by nodes asks for as many as there are.
-func wanted(job *structs.Job) int {
+// requested returns the number of allocations that a job asks for. It is 0 for a per-node job.
+func requested(job *structs.Job) int {
 	n := 0
 	for _, g := range job.TaskGroups {
 		if !job.PerNode() {
@@ -196,40 +199,41 @@ func summary(job *structs.Job, n int) string {
 		state = "running, its plugin healthy"
 	}
 	if n == 0 {
-		return fmt.Sprintf("Job %q is registered; no node is to run it now", job.ID)
+		return fmt.Sprintf("Job %q is registered; no node has to run it now", job.ID)
 	}
 	return fmt.Sprintf("Job %q: %s %s", job.ID, plural(n, "allocation"), state)
 }
 
-// alloc says what is new of an allocation and whether it is where it is to be.
+// alloc writes the change of an allocation and reports whether the allocation has the requested state.
 func (w *watch) alloc(ctx context.Context, job *structs.Job, a *structs.AllocListStub) (bool, error) {
 	subject := fmt.Sprintf("Allocation %s (%s on %s)", structs.ShortID(a.ID), a.Name, nodeLabel(a))
 	switch a.ClientStatus {
 	case structs.AllocRunning:
 		for _, t := range pluginTasks(job, a) {
 			if !pluginHealthy(a.TaskStates[t.Name]) {
-				w.note(a.ID, "%s runs, its plugin is not healthy yet%s", subject, lastEvent(a))
+				w.writeChange(a.ID, "%s runs, its plugin is not healthy yet%s", subject, lastEvent(a))
 				return false, nil
 			}
 		}
-		w.note(a.ID, "%s is running", subject)
+		w.writeChange(a.ID, "%s is running", subject)
 		return true, nil
 	case structs.AllocComplete:
-		w.note(a.ID, "%s is complete", subject)
+		w.writeChange(a.ID, "%s is complete", subject)
 		return job.Finite(), nil
 	case structs.AllocFailed, structs.AllocLost:
-		w.note(a.ID, "%s is %s", subject, ended(a))
+		w.writeChange(a.ID, "%s is %s", subject, ended(a))
 		if a.FollowupEvalID != "" || a.NextAllocation != "" {
-			return false, nil // it is placed anew
+			return false, nil // the scheduler replaces it
 		}
 		return false, structs.Errorf(structs.KindInternal, "allocation %s is %s", structs.ShortID(a.ID),
 			ended(a))
 	}
-	w.note(a.ID, "%s is %s%s", subject, a.ClientStatus, lastEvent(a))
+	w.writeChange(a.ID, "%s is %s%s", subject, a.ClientStatus, lastEvent(a))
 	return false, w.claims(ctx, job, a)
 }
 
-// ended is how an allocation ended and why. The newest event and the description often say the same.
+// ended describes the end of an allocation and its cause. It shows the newest event and the description, but
+// not twice the same text.
 func ended(a *structs.AllocListStub) string {
 	event := lastEvent(a)
 	text := strings.TrimPrefix(event, ": ")
@@ -251,7 +255,7 @@ func nodeLabel(a *structs.AllocListStub) string {
 	return structs.ShortID(a.NodeID)
 }
 
-// claims says which volumes an allocation that has not started waits for, and why.
+// claims writes the volumes that an allocation waits for before its start, and the reasons.
 func (w *watch) claims(ctx context.Context, job *structs.Job, a *structs.AllocListStub) error {
 	group := job.Group(a.TaskGroup)
 	if group == nil || len(group.Volumes) == 0 {
@@ -273,7 +277,7 @@ func (w *watch) claims(ctx context.Context, job *structs.Job, a *structs.AllocLi
 		switch {
 		case v.claim == nil:
 		case v.claim.State == structs.ClaimWaiting:
-			w.note(a.ID+v.volume, "  waits for volume %s: %s", v.volume, oneLine(v.claim.Reason))
+			w.writeChange(a.ID+v.volume, "  waits for volume %s: %s", v.volume, oneLine(v.claim.Reason))
 		default:
 			if err := w.attachment(ctx, a, v.volume); err != nil {
 				return err
@@ -283,7 +287,7 @@ func (w *watch) claims(ctx context.Context, job *structs.Job, a *structs.AllocLi
 	return nil
 }
 
-// attachment says why a volume that is granted is not attached yet to the node of an allocation.
+// attachment writes the error that delays the attachment of a granted volume.
 func (w *watch) attachment(ctx context.Context, a *structs.AllocListStub, volume string) error {
 	v, _, err := w.api.Volume(ctx, volume, &api.Query{Namespace: a.Namespace})
 	if err != nil {
@@ -291,13 +295,13 @@ func (w *watch) attachment(ctx context.Context, a *structs.AllocListStub, volume
 	}
 	for _, t := range v.Attachments {
 		if t.NodeID == a.NodeID && t.State != structs.AttachmentAttached && t.LastError != nil {
-			w.note(a.ID+volume, "  volume %s is %s: %s", volume, t.State, problem(t.LastError))
+			w.writeChange(a.ID+volume, "  volume %s is %s: %s", volume, t.State, problem(t.LastError))
 		}
 	}
 	return nil
 }
 
-// lastEvent is the newest event of an allocation's tasks, after a colon.
+// lastEvent returns a colon and the newest event of an allocation's tasks, or "".
 func lastEvent(a *structs.AllocListStub) string {
 	var newest *structs.TaskEvent
 	for _, s := range a.TaskStates {
@@ -317,10 +321,10 @@ func lastEvent(a *structs.AllocListStub) string {
 	return ": " + newest.Type
 }
 
-// jobEnd follows the allocations of a stopped job until all have ended.
+// jobEnd follows the allocations of a stopped job until all have ended and have released their volumes.
 func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) error {
 	q := &api.Query{MaxWait: lookEvery}
-	live := map[string]bool{} // by ID: those that were seen before they ended
+	live := map[string]bool{} // the IDs of the allocations that were seen alive
 	for {
 		allocs, meta, err := w.api.JobAllocations(ctx, jobID, q)
 		if err != nil {
@@ -332,29 +336,29 @@ func (w *watch) jobEnd(ctx context.Context, jobID string, volumes []string) erro
 				left++
 				live[a.ID] = true
 			} else if live[a.ID] {
-				w.note(a.ID, "Allocation %s (%s) is %s", structs.ShortID(a.ID), a.Name, a.ClientStatus)
+				w.writeChange(a.ID, "Allocation %s (%s) is %s", structs.ShortID(a.ID), a.Name, a.ClientStatus)
 			}
 		}
 		if left == 0 {
-			if volumes, err = w.held(ctx, jobID, volumes); err != nil {
+			volumes, err = w.held(ctx, jobID, volumes)
+			if err != nil {
 				return err
 			}
 		}
 		if left+len(volumes) == 0 {
-			w.say("Job %q has ended", jobID)
+			w.writeLine("Job %q has ended", jobID)
 			return nil
 		}
 		if left > 0 {
-			w.note("left", "%s still to end", plural(left, "allocation"))
+			w.writeChange("left", "%s still to end", plural(left, "allocation"))
 		}
-		if err := w.next(ctx, q, meta); err != nil {
+		if err := w.awaitChange(ctx, q, meta); err != nil {
 			return err
 		}
 	}
 }
 
-// held returns those of the volumes that ended allocations of a job still hold, and says why they do. The
-// others need not be asked about again.
+// held returns the volumes that ended allocations of a job still hold, and writes the reasons.
 func (w *watch) held(ctx context.Context, jobID string, volumes []string) (still []string, err error) {
 	q := &api.Query{Filter: fmt.Sprintf("JobID == %q and State == %q", jobID, structs.ClaimGranted)}
 	for _, id := range volumes {
@@ -363,7 +367,7 @@ func (w *watch) held(ctx context.Context, jobID string, volumes []string) (still
 			return nil, err
 		}
 		for _, claim := range claims {
-			w.note("held "+id+claim.AllocID, "Allocation %s has ended and still holds volume %s: %s",
+			w.writeChange("held "+id+claim.AllocID, "Allocation %s has ended and still holds volume %s: %s",
 				structs.ShortID(claim.AllocID), id, whyHeld(claim))
 		}
 		if len(claims) > 0 {
@@ -373,19 +377,19 @@ func (w *watch) held(ctx context.Context, jobID string, volumes []string) (still
 	return still, nil
 }
 
-// whyHeld is why a claim of an ended allocation is not released.
+// whyHeld explains why a claim of an ended allocation is not released.
 func whyHeld(claim *structs.CSIClaim) string {
 	switch {
 	case claim.Reason != "":
 		return oneLine(claim.Reason)
 	case claim.ReleaseError != nil:
 		why := *claim.ReleaseError
-		if why.RetryTime == structs.NeverTry { // its message says what helps; volume retry asks no node
+		if why.RetryTime == structs.NeverTry { // volume retry calls no node; the message names the remedy
 			why.RetryTime = 0
 		}
 		return problem(&why)
 	}
-	return "its node has not let go yet"
+	return "its node has not released it yet"
 }
 
 // allocEnd follows one allocation until it has ended.
@@ -396,11 +400,11 @@ func (w *watch) allocEnd(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		w.note(id, "Allocation %s is %s", structs.ShortID(id), a.ClientStatus)
+		w.writeChange(id, "Allocation %s is %s", structs.ShortID(id), a.ClientStatus)
 		if a.ClientTerminal() {
 			return nil
 		}
-		if err := w.next(ctx, q, meta); err != nil {
+		if err := w.awaitChange(ctx, q, meta); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// pluginTasks are the tasks of an allocation that run CSI plugins.
+// pluginTasks returns the tasks of an allocation that run CSI plugins.
 func pluginTasks(job *structs.Job, a *structs.AllocListStub) []*structs.Task {
 	group := job.Group(a.TaskGroup)
 	if group == nil {
@@ -20,7 +20,7 @@ func pluginTasks(job *structs.Job, a *structs.AllocListStub) []*structs.Task {
 		func(t *structs.Task) bool { return t.CSIPluginConfig == nil })
 }
 
-// pluginHealthy reports whether the last word on a plugin's health was that it is.
+// pluginHealthy reports whether the newest event on a plugin's health is that it is healthy.
 func pluginHealthy(s *structs.TaskState) bool {
 	if s == nil {
 		return false
@@ -33,17 +33,18 @@ func pluginHealthy(s *structs.TaskState) bool {
 	return false
 }
 
-// pluginsHealthy reports whether the servers know every plugin instance that the allocations run as healthy.
-// A plugin of which that is not so is waited for, for a while.
-func (w *watch) pluginsHealthy(ctx context.Context, job *structs.Job, allocs []*structs.AllocListStub) (bool,
-	error) {
+// pluginsHealthy reports whether the servers know that all plugin instances of the allocations are healthy.
+// If one is not, it waits up to lookEvery for a change.
+func (w *watch) pluginsHealthy(
+	ctx context.Context, job *structs.Job, allocs []*structs.AllocListStub,
+) (bool, error) {
 	for _, id := range job.Plugins() {
 		q := w.pluginQuery(id)
 		plugin, meta, err := w.api.Plugin(ctx, id, q)
 		if structs.IsKind(err, structs.KindNotFound) {
-			plugin, meta, err = &structs.CSIPlugin{ID: id}, &structs.QueryMeta{}, nil
-		}
-		if err != nil {
+			plugin = &structs.CSIPlugin{ID: id}
+			meta = &structs.QueryMeta{}
+		} else if err != nil {
 			return false, err
 		}
 		healthy, expected, why := ownInstances(job, allocs, plugin)
@@ -51,9 +52,9 @@ func (w *watch) pluginsHealthy(ctx context.Context, job *structs.Job, allocs []*
 			q.MinIndex = 0
 			continue
 		}
-		w.note("plugin "+id, "Plugin %q: healthy instances of this job: %d of %d%s", id, healthy, expected,
+		w.writeChange("plugin "+id, "Plugin %q: healthy instances of this job: %d of %d%s", id, healthy, expected,
 			why)
-		return false, w.next(ctx, q, meta)
+		return false, w.awaitChange(ctx, q, meta)
 	}
 	return true, nil
 }
@@ -68,8 +69,8 @@ func (w *watch) pluginQuery(id string) *api.Query {
 	return w.plugins[id]
 }
 
-// ownInstances counts the instances of a plugin that the allocations run, and says why the first unhealthy
-// one is not healthy.
+// ownInstances counts the instances of a plugin that the allocations run. why explains the first unhealthy
+// one.
 func ownInstances(
 	job *structs.Job, allocs []*structs.AllocListStub, p *structs.CSIPlugin,
 ) (healthy, expected int, why string) {
@@ -100,8 +101,8 @@ func instanceOf(p *structs.CSIPlugin, kind structs.CSIKind, node string) *struct
 	return p.Nodes[node]
 }
 
-// pluginProblems shows the instances of a plugin that are not healthy and the allocations that run no healthy
-// instance, since when and why.
+// pluginProblems returns a row for each unhealthy instance of a plugin and for each allocation without a
+// healthy instance, with the time and the cause.
 func pluginProblems(p *structs.CSIPlugin) [][]string {
 	var rows [][]string
 	seen := map[string]bool{}
@@ -134,13 +135,18 @@ func instanceProblems(half string, infos map[string]*structs.CSIInfo) (rows [][]
 	return rows
 }
 
-// troubles are the types of events that tell why a plugin does not serve.
-var troubles = []string{structs.TaskEventTerminated, structs.TaskEventPluginUnhealthy,
+// failureEvents lists the types of events that explain why a plugin does not serve.
+var failureEvents = []string{
+	structs.TaskEventTerminated,
+	structs.TaskEventPluginUnhealthy,
 	structs.TaskEventDriverFailure,
-	structs.TaskEventSetupFailure, structs.TaskEventHookFailed, structs.TaskEventNotRestarting}
+	structs.TaskEventSetupFailure,
+	structs.TaskEventHookFailed,
+	structs.TaskEventNotRestarting,
+}
 
-// allocProblem says why an allocation runs no healthy plugin, and since when: since the first event after its
-// plugin was healthy for the last time. Times are UnixNano.
+// allocProblem explains why an allocation has no healthy plugin. since is the time of the first event after
+// the plugin was last healthy, in UnixNano.
 func allocProblem(a *structs.AllocListStub) (since int64, cause string) {
 	var last *structs.TaskEvent
 	restarts := uint64(0)
@@ -156,7 +162,7 @@ func allocProblem(a *structs.AllocListStub) (since int64, cause string) {
 			case since == 0:
 				since = e.Time
 			}
-			if slices.Contains(troubles, e.Type) && (last == nil || e.Time >= last.Time) {
+			if slices.Contains(failureEvents, e.Type) && (last == nil || e.Time >= last.Time) {
 				last = e
 			}
 		}

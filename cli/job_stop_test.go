@@ -23,9 +23,9 @@ func withVolume() *structs.Job {
 		TaskGroups: []*structs.TaskGroup{group}}
 }
 
-// heldWorld serves a job whose allocation has a status, and whose claim of the volume is released after a
+// heldCluster serves a job whose allocation has a status, and whose claim of the volume is released after a
 // number of looks.
-func heldWorld(t *testing.T, status string, looks int) (addr string) {
+func heldCluster(t *testing.T, status string, looks int) (addr string) {
 	t.Helper()
 	meta := structs.QueryMeta{Index: 7, KnownLeader: true}
 	c := &apitest.Caller{}
@@ -67,15 +67,15 @@ func heldWorld(t *testing.T, status string, looks int) (addr string) {
 		}
 		return resp, nil
 	})
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: worldAgent(t.TempDir()),
+	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: fakeAgent(t.TempDir()),
 		Logger: hclog.NewNullLogger()}))
 	t.Cleanup(srv.Close)
 	return srv.URL
 }
 
-func TestJobStop_WaitsUntilVolumesAreReleasedAndSaysWhy(t *testing.T) {
+func TestJobStop_WaitsForTheReleaseOfVolumesAndShowsTheReason(t *testing.T) {
 	code, out, errs := run(t, []string{"job", "stop", "db", "-address",
-		heldWorld(t, structs.AllocComplete, 2)})
+		heldCluster(t, structs.AllocComplete, 2)})
 	if code != 0 || errs != "" {
 		t.Fatalf("%d %q", code, errs)
 	}
@@ -86,7 +86,7 @@ func TestJobStop_WaitsUntilVolumesAreReleasedAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestJobStop_TellsOfTheAllocationsThatItEnds(t *testing.T) {
+func TestJobStop_ShowsTheAllocationsThatItEnds(t *testing.T) {
 	c := &apitest.Caller{}
 	looks := 0
 	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: &structs.Job{ID: "db"}})
@@ -101,7 +101,7 @@ func TestJobStop_TellsOfTheAllocationsThatItEnds(t *testing.T) {
 		}
 		return &response{Allocations: []*structs.AllocListStub{before, now}}, nil
 	})
-	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: worldAgent(t.TempDir()),
+	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: fakeAgent(t.TempDir()),
 		Logger: hclog.NewNullLogger()}))
 	t.Cleanup(srv.Close)
 	code, out, errs := run(t, []string{"job", "stop", "db", "-address", srv.URL})
@@ -110,8 +110,8 @@ func TestJobStop_TellsOfTheAllocationsThatItEnds(t *testing.T) {
 	}
 }
 
-func TestHeld_ReturnsTheVolumesThatAreHeld(t *testing.T) {
-	c := &Call{cmd: &Command{}, client: api.NewClient(api.ClientConfig{Address: heldWorld(t,
+func TestHeld_ReturnsTheHeldVolumes(t *testing.T) {
+	c := &Call{cmd: &Command{}, client: api.NewClient(api.ClientConfig{Address: heldCluster(t,
 		structs.AllocComplete, 1)})}
 	c.Out = io.Discard
 	defer c.close()
@@ -124,12 +124,12 @@ func TestHeld_ReturnsTheVolumesThatAreHeld(t *testing.T) {
 	}
 }
 
-func TestAllocStatus_OfAnEndedAllocationSaysWhatItStillHolds(t *testing.T) {
+func TestAllocStatus_OfAnEndedAllocationShowsItsHeldVolumes(t *testing.T) {
 	for status, want := range map[string]string{
 		structs.AllocComplete: "granted, not released yet  Internal: target is busy",
 		structs.AllocRunning:  "granted",
 	} {
-		_, out, _ := run(t, []string{"alloc", "status", alloc1, "-address", heldWorld(t, status, 1)})
+		_, out, _ := run(t, []string{"alloc", "status", alloc1, "-address", heldCluster(t, status, 1)})
 		if !strings.Contains(out, want) ||
 			status == structs.AllocRunning && strings.Contains(out, "not released") {
 			t.Errorf("%s: it said\n%s", status, out)
@@ -137,8 +137,8 @@ func TestAllocStatus_OfAnEndedAllocationSaysWhatItStillHolds(t *testing.T) {
 	}
 }
 
-func TestJobRun_ShowsAnAttachThatFails(t *testing.T) {
-	srv := heldWorld(t, structs.AllocPending, 1)
+func TestJobRun_ShowsAFailedAttach(t *testing.T) {
+	srv := heldCluster(t, structs.AllocPending, 1)
 	c := &Call{cmd: &Command{Flags: detachFlags}, client: api.NewClient(api.ClientConfig{Address: srv})}
 	var out strings.Builder
 	c.Out = &out
@@ -153,7 +153,7 @@ func TestJobRun_ShowsAnAttachThatFails(t *testing.T) {
 	}
 }
 
-// The node's own words say how a call that it does not repeat is made again. berth volume retry does not.
+// The message of the node names the remedy. "berth volume retry" does not reach a node.
 func TestWhyHeld_DoesNotOfferARetryThatReachesNoNode(t *testing.T) {
 	claim := &structs.CSIClaim{ReleaseError: &structs.OperationError{
 		Code: "Unimplemented", Message: "Unimplemented: no; restart it", Attempts: 1, RetryTime: structs.NeverTry}}

@@ -17,7 +17,7 @@ import (
 	"berth/structs"
 )
 
-// The IDs of the world.
+// The IDs of the fake cluster.
 const (
 	node1  = "11111111-aaaa-0000-0000-000000000001"
 	node2  = "1122bbbb-bbbb-0000-0000-000000000002"
@@ -29,27 +29,27 @@ const (
 	eval3  = "e3e3e3e3-0000-0000-0000-000000000003"
 )
 
-// world is a cluster of two nodes, two jobs, a plugin and two volumes, in which jobs that are registered
-// fare as their names say.
-type world struct {
+// fakeCluster has two nodes, two jobs, a plugin and two volumes. The name of a registered job selects how the
+// job behaves.
+type fakeCluster struct {
 	caller *apitest.Caller
 	agent  *apitest.Agent
 
 	mu    sync.Mutex
 	jobs  map[string]*structs.Job
-	looks map[string]int // how often something was looked at
-	slow  chan string    // the volume whose deletion was asked for first of those that take long
+	reads map[string]int // the number of reads of a thing
+	slow  chan string    // the first volume whose deletion never ends
 }
 
 func before(d time.Duration) int64 { return today.Add(-d).UnixNano() }
 
-func newWorld(logs string) *world {
-	w := &world{caller: &apitest.Caller{}, looks: map[string]int{}, slow: make(chan string, 1)}
+func newFakeCluster(logs string) *fakeCluster {
+	w := &fakeCluster{caller: &apitest.Caller{}, reads: map[string]int{}, slow: make(chan string, 1)}
 	w.jobs = map[string]*structs.Job{
 		"web":     webJob(),
 		"web-old": {ID: "web-old", Type: "batch", Status: "dead", Priority: 40},
 	}
-	w.agent = worldAgent(logs)
+	w.agent = fakeAgent(logs)
 	w.answerJobs()
 	w.answerCluster()
 	w.answerStorage()
@@ -79,7 +79,7 @@ func webJob() *structs.Job {
 	}
 }
 
-func worldAgent(logs string) *apitest.Agent {
+func fakeAgent(logs string) *apitest.Agent {
 	member := func(name, addr string) *structs.AgentMember {
 		return &structs.AgentMember{
 			Name:   name,
@@ -91,7 +91,15 @@ func worldAgent(logs string) *apitest.Agent {
 	}
 	var archive bytes.Buffer
 	state := strings.Repeat("state", 1000)
-	if err := snaparchive.Write(&archive, snaparchive.Meta{Index: 42, Term: 3, Version: "0.1.0", Region: "global", Created: today.Add(-time.Minute)}, int64(len(state)), strings.NewReader(state)); err != nil {
+	meta := snaparchive.Meta{
+		Index:   42,
+		Term:    3,
+		Version: "0.1.0",
+		Region:  "global",
+		Created: today.Add(-time.Minute),
+	}
+	err := snaparchive.Write(&archive, meta, int64(len(state)), strings.NewReader(state))
+	if err != nil {
 		panic(err)
 	}
 	return &apitest.Agent{
@@ -104,20 +112,20 @@ func worldAgent(logs string) *apitest.Agent {
 		Logs: func(allocID, task, kind string) (string, error) {
 			dir := filepath.Join(logs, "logs")
 			if allocID != alloc1 || task != "server" {
-				return "", structs.Errorf(structs.KindInvalid, "allocation %s has no task %q", structs.ShortID(allocID),
-					task)
+				return "", structs.Errorf(structs.KindInvalid, "allocation %s has no task %q",
+					structs.ShortID(allocID), task)
 			}
 			if err := os.MkdirAll(dir, 0o700); err != nil {
 				return "", err
 			}
-			return dir, os.WriteFile(filepath.Join(dir, task+"."+kind+".0"), []byte(kind+" one\n"+kind+" two\n"),
-				0o600)
+			text := kind + " one\n" + kind + " two\n"
+			return dir, os.WriteFile(filepath.Join(dir, task+"."+kind+".0"), []byte(text), 0o600)
 		},
 	}
 }
 
-// allocs are all allocations there are.
-func (w *world) allocs() []*structs.Allocation {
+// allocs returns all allocations.
+func (w *fakeCluster) allocs() []*structs.Allocation {
 	web := webJob()
 	claimWait := &structs.TaskEvent{
 		Type:           structs.TaskEventHookMessage,
@@ -129,11 +137,16 @@ func (w *world) allocs() []*structs.Allocation {
 			JobID: "web", JobVersion: 2, Job: web, TaskGroup: "app", DesiredStatus: "run", ClientStatus: "running",
 			CreateTime: before(time.Hour), ModifyTime: before(50 * time.Minute),
 			Indexes: structs.Indexes{CreateIndex: 10},
-			TaskStates: map[string]*structs.TaskState{"server": {State: "running",
-				StartedAt: today.Add(-50 * time.Minute), Restarts: 1, LastRestart: today.Add(-51 * time.Minute),
-				Events: []*structs.TaskEvent{{Type: "Received", Time: before(time.Hour),
-					DisplayMessage: "Task received by client"}, {Type: "Started", Time: before(50 * time.Minute),
-					DisplayMessage: "Task started by client"}}}}},
+			TaskStates: map[string]*structs.TaskState{"server": {
+				State:       "running",
+				StartedAt:   today.Add(-50 * time.Minute),
+				Restarts:    1,
+				LastRestart: today.Add(-51 * time.Minute),
+				Events: []*structs.TaskEvent{
+					{Type: "Received", Time: before(time.Hour), DisplayMessage: "Task received by client"},
+					{Type: "Started", Time: before(50 * time.Minute), DisplayMessage: "Task started by client"},
+				},
+			}}},
 		{ID: alloc2, Namespace: "default", Name: "web.app[1]", NodeID: node2, NodeName: "two", EvalID: eval1,
 			JobID: "web", JobVersion: 2, Job: web, TaskGroup: "app", DesiredStatus: "run", ClientStatus: "pending",
 			CreateTime: before(time.Hour), ModifyTime: before(time.Hour), Indexes: structs.Indexes{CreateIndex: 10},
@@ -148,7 +161,7 @@ func (w *world) allocs() []*structs.Allocation {
 	for _, id := range []string{"waits", "stuck"} {
 		if job := w.jobs[id]; job != nil {
 			a := w.newAlloc(job, "pending")
-			if id == "waits" && w.looks[id] > 2 {
+			if id == "waits" && w.reads[id] > 2 {
 				a.ClientStatus = "running"
 			}
 			all = append(all, a)
@@ -173,10 +186,10 @@ func (w *world) allocs() []*structs.Allocation {
 	return all
 }
 
-// newAlloc is the allocation of a job that was just registered: pending at the first look, then as it ends
-// up, and complete when the job is stopped.
-func (w *world) newAlloc(job *structs.Job, end string) *structs.Allocation {
-	w.looks[job.ID]++
+// newAlloc returns the allocation of a registered job. It is pending at the first read and has the status end
+// afterwards. It is complete after the stop of the job.
+func (w *fakeCluster) newAlloc(job *structs.Job, end string) *structs.Allocation {
+	w.reads[job.ID]++
 	a := &structs.Allocation{
 		ID:            alloc3,
 		Namespace:     "default",
@@ -191,16 +204,17 @@ func (w *world) newAlloc(job *structs.Job, end string) *structs.Allocation {
 		ClientStatus:  "pending",
 		Indexes:       structs.Indexes{CreateIndex: 20},
 	}
-	if w.looks[job.ID] > 1 {
+	if w.reads[job.ID] > 1 {
 		a.ClientStatus = end
 	}
 	if job.Stop {
-		a.DesiredStatus, a.ClientStatus = "stop", "complete"
+		a.DesiredStatus = "stop"
+		a.ClientStatus = "complete"
 	}
 	return a
 }
 
-func (w *world) findAllocs(keep func(*structs.Allocation) bool) (found []*structs.AllocListStub) {
+func (w *fakeCluster) findAllocs(keep func(*structs.Allocation) bool) (found []*structs.AllocListStub) {
 	for _, a := range w.allocs() {
 		if keep(a) {
 			found = append(found, a.Stub())
@@ -209,11 +223,11 @@ func (w *world) findAllocs(keep func(*structs.Allocation) bool) (found []*struct
 	return found
 }
 
-func missing(what, id string) error {
-	return structs.Errorf(structs.KindNotFound, "no %s %q", what, id)
+func missing(noun, id string) error {
+	return structs.Errorf(structs.KindNotFound, "no %s %q", noun, id)
 }
 
-func (w *world) job(id string) (*structs.Job, error) {
+func (w *fakeCluster) job(id string) (*structs.Job, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j := w.jobs[id]; j != nil {
@@ -222,7 +236,7 @@ func (w *world) job(id string) (*structs.Job, error) {
 	return nil, missing("job", id)
 }
 
-func (w *world) answerJobs() {
+func (w *fakeCluster) answerJobs() {
 	c := w.caller
 	meta := structs.QueryMeta{Index: 42, KnownLeader: true}
 	apitest.On(c, structs.JobRegister, func(_ context.Context,
@@ -273,7 +287,9 @@ func (w *world) answerJobs() {
 					Stop:       j.Stop,
 					SubmitTime: j.SubmitTime,
 				}
-				stub.JobSummary = &structs.JobSummary{Summary: map[string]structs.TaskGroupSummary{"app": {Running: 1}}}
+				stub.JobSummary = &structs.JobSummary{
+					Summary: map[string]structs.TaskGroupSummary{"app": {Running: 1}},
+				}
 				resp.Jobs = append(resp.Jobs, stub)
 			}
 		}
@@ -323,16 +339,16 @@ func evaluations() []*structs.Evaluation {
 	}
 }
 
-func (w *world) answerEvals(meta structs.QueryMeta) {
+func (w *fakeCluster) answerEvals(meta structs.QueryMeta) {
 	c := w.caller
 	apitest.On(c, structs.EvalGet, func(_ context.Context, r *structs.EvalGetRequest) (*structs.EvalGetResponse,
 		error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.looks[r.EvalID]++
+		w.reads[r.EvalID]++
 		for _, e := range evaluations() {
 			if e.ID == r.EvalID {
-				if e.ID == eval3 && w.looks[eval3] == 1 {
+				if e.ID == eval3 && w.reads[eval3] == 1 {
 					e.Status = "pending"
 				}
 				return &structs.EvalGetResponse{Eval: e, QueryMeta: meta}, nil
@@ -348,11 +364,13 @@ func (w *world) answerEvals(meta structs.QueryMeta) {
 	})
 	apitest.On(c, structs.EvalAllocs, func(_ context.Context,
 		r *structs.EvalGetRequest) (*structs.AllocListResponse, error) {
-		return &structs.AllocListResponse{Allocations: w.findAllocs(func(a *structs.Allocation) bool { return a.EvalID == r.EvalID })}, nil
+		found := w.findAllocs(func(a *structs.Allocation) bool { return a.EvalID == r.EvalID })
+		return &structs.AllocListResponse{Allocations: found}, nil
 	})
 	apitest.On(c, structs.AllocList, func(_ context.Context,
 		r *structs.QueryRequest) (*structs.AllocListResponse, error) {
-		return &structs.AllocListResponse{Allocations: w.findAllocs(func(a *structs.Allocation) bool { return strings.HasPrefix(a.ID, r.Prefix) })}, nil
+		found := w.findAllocs(func(a *structs.Allocation) bool { return strings.HasPrefix(a.ID, r.Prefix) })
+		return &structs.AllocListResponse{Allocations: found}, nil
 	})
 	apitest.On(c, structs.AllocGet, func(_ context.Context,
 		r *structs.AllocGetRequest) (*structs.AllocGetResponse, error) {
@@ -360,10 +378,11 @@ func (w *world) answerEvals(meta structs.QueryMeta) {
 			if a.ID == r.AllocID {
 				w.mu.Lock()
 				defer w.mu.Unlock()
-				if w.looks["stop"] > 0 {
-					if w.looks["stop"]++; w.looks["stop"] > 2 {
-						a.ClientStatus = "complete"
-					}
+				if w.reads["stop"] > 0 {
+					w.reads["stop"]++
+				}
+				if w.reads["stop"] > 2 {
+					a.ClientStatus = "complete"
 				}
 				return &structs.AllocGetResponse{Alloc: a, QueryMeta: meta}, nil
 			}
@@ -374,12 +393,12 @@ func (w *world) answerEvals(meta structs.QueryMeta) {
 		*structs.AllocStopRequest) (*structs.AllocStopResponse, error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.looks["stop"] = 1
+		w.reads["stop"] = 1
 		return &structs.AllocStopResponse{EvalID: eval3}, nil
 	})
 }
 
-func (w *world) answerCluster() {
+func (w *fakeCluster) answerCluster() {
 	c := w.caller
 	drivers := map[string]*structs.DriverInfo{
 		"exec":     {Detected: true, Healthy: true},
@@ -457,218 +476,5 @@ func nodeInstance() *structs.CSIInfo {
 			RequiresNodeStageVolume: true,
 			AccessibleTopology:      &structs.CSITopology{Segments: map[string]string{"topology.berth/node": "one"}},
 		},
-	}
-}
-
-func (w *world) answerStorage() {
-	c := w.caller
-	controller := &structs.CSIInfo{
-		PluginID:          "hostpath",
-		AllocID:           alloc2,
-		HealthDescription: "the probe timed out",
-		UpdateTime:        before(3 * time.Second),
-		ControllerInfo:    &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsExpand: true},
-	}
-	apitest.On(c, structs.CSIPluginList, func(_ context.Context,
-		r *structs.QueryRequest) (*structs.CSIPluginListResponse, error) {
-		resp := &structs.CSIPluginListResponse{}
-		if strings.HasPrefix("hostpath", r.Prefix) {
-			resp.Plugins = []*structs.CSIPluginListStub{{
-				ID:                  "hostpath",
-				Provider:            "hostpath.berth",
-				ControllerRequired:  true,
-				ControllersExpected: 1,
-				NodesHealthy:        1,
-				NodesExpected:       2,
-			}}
-		}
-		return resp, nil
-	})
-	hostpath := &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{ID: "hostpath",
-		Provider: "hostpath.berth", Version: "0.1.0", ControllerRequired: true,
-		ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2,
-		Nodes:       map[string]*structs.CSIInfo{node1: nodeInstance()},
-		Controllers: map[string]*structs.CSIInfo{node2: controller},
-		Allocations: []*structs.AllocListStub{crashing()}}}
-	apitest.On(c, structs.CSIPluginGet,
-		func(_ context.Context, r *structs.CSIPluginGetRequest) (*structs.CSIPluginGetResponse, error) {
-			if r.ID == "plug" {
-				return w.plug()
-			}
-			return hostpath, nil
-		})
-	type externals = structs.CSIVolumeExternalResponse
-	apitest.On(c, structs.CSIVolumeExternal,
-		func(_ context.Context, r *structs.CSIVolumeExternalRequest) (*externals, error) {
-			if r.NextToken == "" {
-				resp := &externals{NextToken: "2",
-					Volumes: []*structs.CSIVolumeExternalStub{
-						{ExternalID: "vol-1", CapacityBytes: 10 << 20,
-							PublishedExternalNodeIDs: []string{"one", "two"}}}}
-				resp.QueryMeta.NextToken = "2"
-				return resp, nil
-			}
-			return &externals{Warnings: []string{"the volumes in zone=b are not listed"},
-				Volumes: []*structs.CSIVolumeExternalStub{
-					{ExternalID: "stray", IsAbnormal: true, Status: "degraded"}}}, nil
-		})
-	apitest.On(c, structs.CSIVolumeList, func(_ context.Context,
-		r *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
-		all := []*structs.CSIVolumeListStub{
-			{ID: "data", Name: "data", ExternalID: "vol-1", PluginID: "hostpath", State: "ready",
-				Schedulable: true, AccessMode: structs.CSISingleNodeWriter, CurrentWriters: 1, Waiting: 1},
-			{ID: "scratch", Name: "scratch", PluginID: "hostpath", State: "creating"}}
-		return &structs.CSIVolumeListResponse{Volumes: slices.DeleteFunc(all,
-			func(v *structs.CSIVolumeListStub) bool {
-				return !strings.HasPrefix(v.ID, r.Prefix) || r.PluginID != "" && r.PluginID != v.PluginID
-			})}, nil
-	})
-	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context,
-		r *structs.CSIVolumeGetRequest) (*structs.CSIVolumeGetResponse, error) {
-		if r.ID != "data" {
-			return nil, missing("volume", r.ID)
-		}
-		return &structs.CSIVolumeGetResponse{Volume: dataVolume()}, nil
-	})
-	apitest.On(c, structs.CSIClaimList, func(_ context.Context,
-		r *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
-		if r.VolumeID != "data" {
-			return nil, missing("volume", r.VolumeID)
-		}
-		claims := append(dataVolume().Claims, &structs.CSIClaim{
-			VolumeID: "data",
-			AllocID:  alloc3,
-			State:    "waiting",
-			Reason:   "second in line, behind allocation a2a2a2a2",
-		})
-		return &structs.CSIClaimListResponse{Claims: claims}, nil
-	})
-	made := func(_ context.Context, r *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse,
-		error) {
-		v := r.Volumes[0].Copy()
-		if v.PluginID != "hostpath" {
-			return nil, structs.Errorf(structs.KindPrecondition, "no plugin %q; run its job first", v.PluginID)
-		}
-		v.ExternalID, v.Capacity = "vol-"+v.ID, v.RequestedCapacityMin
-		return &structs.CSIVolumeRegisterResponse{Volumes: []*structs.CSIVolume{v}}, nil
-	}
-	apitest.On(c, structs.CSIVolumeCreate, made)
-	apitest.On(c, structs.CSIVolumeRegister, made)
-	apitest.On(c, structs.CSIVolumeDeregister, func(_ context.Context,
-		r *structs.CSIVolumeDeregisterRequest) (*structs.Empty, error) {
-		if !r.Force {
-			return nil, structs.Errorf(structs.KindPrecondition, "volume %q is in use: claimed by allocation %s", r.ID,
-				structs.ShortID(alloc1))
-		}
-		return &structs.Empty{}, nil
-	})
-	apitest.On(c, structs.CSIVolumeDelete,
-		func(ctx context.Context, r *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
-			if r.ID == "slow" {
-				select {
-				case w.slow <- r.ID:
-				default:
-				}
-				<-ctx.Done()
-				return nil, ctx.Err()
-			}
-			if r.Secrets["key"] != "a,b=c" {
-				return nil, structs.Errorf(structs.KindDenied, "plugin hostpath: PermissionDenied: wrong key")
-			}
-			return &structs.Empty{}, nil
-		})
-	apitest.On(c, structs.CSIVolumeDetach,
-		func(_ context.Context, r *structs.CSIVolumeDetachRequest) (*structs.CSIVolumeDetachResponse, error) {
-			if r.NodeID == node2 && !r.Force {
-				return nil, structs.Errorf(structs.KindUnavailable, "node two is down")
-			}
-			if r.Force && r.By == "" {
-				return nil, structs.Errorf(structs.KindInvalid, "nobody says who forces it")
-			}
-			detail := "Node " + structs.ShortID(r.NodeID) + " proved this"
-			return &structs.CSIVolumeDetachResponse{Detail: detail}, nil
-		})
-	apitest.On(c, structs.CSIVolumeRetry,
-		func(_ context.Context, r *structs.CSIVolumeRetryRequest) (*structs.Empty, error) {
-			if r.ID != "data" {
-				return nil, missing("volume", r.ID)
-			}
-			return &structs.Empty{}, nil
-		})
-}
-
-// crashing is an allocation whose plugin was healthy once and ends again and again.
-func crashing() *structs.AllocListStub {
-	event := func(kind string, ago time.Duration, text string) *structs.TaskEvent {
-		return &structs.TaskEvent{Type: kind, Time: before(ago), DisplayMessage: text}
-	}
-	return &structs.AllocListStub{ID: alloc3, JobID: "hostpath", TaskGroup: "app", NodeID: node1,
-		NodeName: "one", DesiredStatus: "run", ClientStatus: "pending",
-		CreateTime: before(time.Hour), ModifyTime: before(time.Second),
-		TaskStates: map[string]*structs.TaskState{"plugin": {Restarts: 3, Events: []*structs.TaskEvent{
-			event(structs.TaskEventTerminated, 50*time.Minute,
-				"exit code 7"), event(structs.TaskEventPluginHealthy, 40*time.Minute, ""),
-			event(structs.TaskEventTerminated, 4*time.Minute,
-				"exit code 1"), event(structs.TaskEventTerminated, 20*time.Second, "exit code 2: no license"),
-			event(structs.TaskEventRestarting, 19*time.Second, "in 15s")}}}}
-}
-
-// plug is the plugin of job "plug": not there at the first look, not used at the second, then healthy.
-func (w *world) plug() (*structs.CSIPluginGetResponse, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.looks["plugin"]++
-	if w.looks["plugin"] == 1 {
-		return nil, missing("plugin", "plug")
-	}
-	i := &structs.CSIInfo{PluginID: "plug", AllocID: alloc3, Healthy: w.looks["plugin"] > 2,
-		HealthDescription: "not used: its driver is another"}
-	return &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{ID: "plug",
-		Nodes: map[string]*structs.CSIInfo{node1: i}}}, nil
-}
-
-func dataVolume() *structs.CSIVolumeDetail {
-	return &structs.CSIVolumeDetail{
-		CSIVolume: structs.CSIVolume{
-			ID:             "data",
-			Name:           "data",
-			Namespace:      "default",
-			ExternalID:     "vol-1",
-			PluginID:       "hostpath",
-			State:          "ready",
-			Capacity:       10 << 20,
-			MountOptions:   &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
-			CreateTime:     before(24 * time.Hour),
-			ModifyTime:     before(time.Hour),
-			TurnedReadOnly: &structs.CSITurnedReadOnly{NodeID: node2, AllocID: alloc1, Time: before(2 * time.Hour)},
-			Topologies: []*structs.CSITopology{
-				nil,
-				{Segments: map[string]string{"topology.berth/node": "one"}},
-			},
-			RequestedCapabilities: []*structs.CSIVolumeCapability{{
-				AccessMode:     structs.CSISingleNodeWriter,
-				AttachmentMode: structs.CSIFileSystem,
-			}},
-		},
-		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem, Schedulable: true,
-		Provider: "hostpath.berth", ProviderVersion: "0.1.0",
-		ControllerRequired: true, ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2,
-		Claims: []*structs.CSIClaim{
-			{VolumeID: "data", AllocID: alloc1, NodeID: node1, JobID: "web", Mode: "write",
-				AccessMode: structs.CSISingleNodeWriter, State: "granted", CreateTime: before(time.Hour)},
-			{VolumeID: "data", AllocID: alloc2, NodeID: node2, JobID: "web", Mode: "write",
-				AccessMode: structs.CSISingleNodeWriter, State: "waiting", CreateTime: before(time.Hour),
-				Reason: "allocation a1a1a1a1 on node one writes to it; stop it to make room"}},
-		Attachments: []*structs.CSIAttachment{{
-			NodeID:     node1,
-			State:      "attaching",
-			ModifyTime: before(time.Minute),
-			LastError: &structs.OperationError{
-				Message:  "the device is busy",
-				Code:     "Unavailable",
-				Attempts: 3,
-				Time:     before(5 * time.Second),
-			},
-		}},
 	}
 }

@@ -1,0 +1,226 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"berth/api/apitest"
+	"berth/structs"
+)
+
+func (w *fakeCluster) answerStorage() {
+	c := w.caller
+	controller := &structs.CSIInfo{
+		PluginID:          "hostpath",
+		AllocID:           alloc2,
+		HealthDescription: "the probe timed out",
+		UpdateTime:        before(3 * time.Second),
+		ControllerInfo:    &structs.CSIControllerInfo{SupportsCreateDelete: true, SupportsExpand: true},
+	}
+	apitest.On(c, structs.CSIPluginList, func(_ context.Context,
+		r *structs.QueryRequest) (*structs.CSIPluginListResponse, error) {
+		resp := &structs.CSIPluginListResponse{}
+		if strings.HasPrefix("hostpath", r.Prefix) {
+			resp.Plugins = []*structs.CSIPluginListStub{{
+				ID:                  "hostpath",
+				Provider:            "hostpath.berth",
+				ControllerRequired:  true,
+				ControllersExpected: 1,
+				NodesHealthy:        1,
+				NodesExpected:       2,
+			}}
+		}
+		return resp, nil
+	})
+	hostpath := &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{ID: "hostpath",
+		Provider: "hostpath.berth", Version: "0.1.0", ControllerRequired: true,
+		ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2,
+		Nodes:       map[string]*structs.CSIInfo{node1: nodeInstance()},
+		Controllers: map[string]*structs.CSIInfo{node2: controller},
+		Allocations: []*structs.AllocListStub{crashing()}}}
+	apitest.On(c, structs.CSIPluginGet,
+		func(_ context.Context, r *structs.CSIPluginGetRequest) (*structs.CSIPluginGetResponse, error) {
+			if r.ID == "plug" {
+				return w.plug()
+			}
+			return hostpath, nil
+		})
+	type externals = structs.CSIVolumeExternalResponse
+	apitest.On(c, structs.CSIVolumeExternal,
+		func(_ context.Context, r *structs.CSIVolumeExternalRequest) (*externals, error) {
+			if r.NextToken == "" {
+				resp := &externals{NextToken: "2",
+					Volumes: []*structs.CSIVolumeExternalStub{
+						{ExternalID: "vol-1", CapacityBytes: 10 << 20,
+							PublishedExternalNodeIDs: []string{"one", "two"}}}}
+				resp.QueryMeta.NextToken = "2"
+				return resp, nil
+			}
+			return &externals{Warnings: []string{"the volumes in zone=b are not listed"},
+				Volumes: []*structs.CSIVolumeExternalStub{
+					{ExternalID: "stray", IsAbnormal: true, Status: "degraded"}}}, nil
+		})
+	apitest.On(c, structs.CSIVolumeList, func(_ context.Context,
+		r *structs.CSIVolumeListRequest) (*structs.CSIVolumeListResponse, error) {
+		all := []*structs.CSIVolumeListStub{
+			{ID: "data", Name: "data", ExternalID: "vol-1", PluginID: "hostpath", State: "ready",
+				Schedulable: true, AccessMode: structs.CSISingleNodeWriter, CurrentWriters: 1, Waiting: 1},
+			{ID: "scratch", Name: "scratch", PluginID: "hostpath", State: "creating"}}
+		return &structs.CSIVolumeListResponse{Volumes: slices.DeleteFunc(all,
+			func(v *structs.CSIVolumeListStub) bool {
+				return !strings.HasPrefix(v.ID, r.Prefix) || r.PluginID != "" && r.PluginID != v.PluginID
+			})}, nil
+	})
+	apitest.On(c, structs.CSIVolumeGet, func(_ context.Context,
+		r *structs.CSIVolumeGetRequest) (*structs.CSIVolumeGetResponse, error) {
+		if r.ID != "data" {
+			return nil, missing("volume", r.ID)
+		}
+		return &structs.CSIVolumeGetResponse{Volume: dataVolume()}, nil
+	})
+	apitest.On(c, structs.CSIClaimList, func(_ context.Context,
+		r *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
+		if r.VolumeID != "data" {
+			return nil, missing("volume", r.VolumeID)
+		}
+		claims := append(dataVolume().Claims, &structs.CSIClaim{
+			VolumeID: "data",
+			AllocID:  alloc3,
+			State:    "waiting",
+			Reason:   "second in line, behind allocation a2a2a2a2",
+		})
+		return &structs.CSIClaimListResponse{Claims: claims}, nil
+	})
+	made := func(_ context.Context, r *structs.CSIVolumeRegisterRequest) (*structs.CSIVolumeRegisterResponse,
+		error) {
+		v := r.Volumes[0].Copy()
+		if v.PluginID != "hostpath" {
+			return nil, structs.Errorf(structs.KindPrecondition, "no plugin %q; run its job first", v.PluginID)
+		}
+		v.ExternalID, v.Capacity = "vol-"+v.ID, v.RequestedCapacityMin
+		return &structs.CSIVolumeRegisterResponse{Volumes: []*structs.CSIVolume{v}}, nil
+	}
+	apitest.On(c, structs.CSIVolumeCreate, made)
+	apitest.On(c, structs.CSIVolumeRegister, made)
+	apitest.On(c, structs.CSIVolumeDeregister, func(_ context.Context,
+		r *structs.CSIVolumeDeregisterRequest) (*structs.Empty, error) {
+		if !r.Force {
+			return nil, structs.Errorf(structs.KindPrecondition, "volume %q is in use: claimed by allocation %s", r.ID,
+				structs.ShortID(alloc1))
+		}
+		return &structs.Empty{}, nil
+	})
+	apitest.On(c, structs.CSIVolumeDelete,
+		func(ctx context.Context, r *structs.CSIVolumeDeleteRequest) (*structs.Empty, error) {
+			if r.ID == "slow" {
+				select {
+				case w.slow <- r.ID:
+				default:
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			if r.Secrets["key"] != "a,b=c" {
+				return nil, structs.Errorf(structs.KindDenied, "plugin hostpath: PermissionDenied: wrong key")
+			}
+			return &structs.Empty{}, nil
+		})
+	apitest.On(c, structs.CSIVolumeDetach,
+		func(_ context.Context, r *structs.CSIVolumeDetachRequest) (*structs.CSIVolumeDetachResponse, error) {
+			if r.NodeID == node2 && !r.Force {
+				return nil, structs.Errorf(structs.KindUnavailable, "node two is down")
+			}
+			if r.Force && r.By == "" {
+				return nil, structs.Errorf(structs.KindInvalid, "nobody says who forces it")
+			}
+			detail := "Node " + structs.ShortID(r.NodeID) + " proved this"
+			return &structs.CSIVolumeDetachResponse{Detail: detail}, nil
+		})
+	apitest.On(c, structs.CSIVolumeRetry,
+		func(_ context.Context, r *structs.CSIVolumeRetryRequest) (*structs.Empty, error) {
+			if r.ID != "data" {
+				return nil, missing("volume", r.ID)
+			}
+			return &structs.Empty{}, nil
+		})
+}
+
+// crashing returns an allocation whose plugin was healthy once and exits repeatedly.
+func crashing() *structs.AllocListStub {
+	event := func(kind string, ago time.Duration, text string) *structs.TaskEvent {
+		return &structs.TaskEvent{Type: kind, Time: before(ago), DisplayMessage: text}
+	}
+	return &structs.AllocListStub{ID: alloc3, JobID: "hostpath", TaskGroup: "app", NodeID: node1,
+		NodeName: "one", DesiredStatus: "run", ClientStatus: "pending",
+		CreateTime: before(time.Hour), ModifyTime: before(time.Second),
+		TaskStates: map[string]*structs.TaskState{"plugin": {Restarts: 3, Events: []*structs.TaskEvent{
+			event(structs.TaskEventTerminated, 50*time.Minute, "exit code 7"),
+			event(structs.TaskEventPluginHealthy, 40*time.Minute, ""),
+			event(structs.TaskEventTerminated, 4*time.Minute, "exit code 1"),
+			event(structs.TaskEventTerminated, 20*time.Second, "exit code 2: no license"),
+			event(structs.TaskEventRestarting, 19*time.Second, "in 15s"),
+		}}}}
+}
+
+// plug returns the plugin of the job "plug". It does not exist at the first read, is not used at the second
+// and is healthy afterwards.
+func (w *fakeCluster) plug() (*structs.CSIPluginGetResponse, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.reads["plugin"]++
+	if w.reads["plugin"] == 1 {
+		return nil, missing("plugin", "plug")
+	}
+	i := &structs.CSIInfo{PluginID: "plug", AllocID: alloc3, Healthy: w.reads["plugin"] > 2,
+		HealthDescription: "not used: its driver is another"}
+	return &structs.CSIPluginGetResponse{Plugin: &structs.CSIPlugin{ID: "plug",
+		Nodes: map[string]*structs.CSIInfo{node1: i}}}, nil
+}
+
+func dataVolume() *structs.CSIVolumeDetail {
+	return &structs.CSIVolumeDetail{
+		CSIVolume: structs.CSIVolume{
+			ID:             "data",
+			Name:           "data",
+			Namespace:      "default",
+			ExternalID:     "vol-1",
+			PluginID:       "hostpath",
+			State:          "ready",
+			Capacity:       10 << 20,
+			MountOptions:   &structs.CSIMountOptions{FSType: "ext4", MountFlags: []string{"noatime"}},
+			CreateTime:     before(24 * time.Hour),
+			ModifyTime:     before(time.Hour),
+			TurnedReadOnly: &structs.CSITurnedReadOnly{NodeID: node2, AllocID: alloc1, Time: before(2 * time.Hour)},
+			Topologies: []*structs.CSITopology{
+				nil,
+				{Segments: map[string]string{"topology.berth/node": "one"}},
+			},
+			RequestedCapabilities: []*structs.CSIVolumeCapability{{
+				AccessMode:     structs.CSISingleNodeWriter,
+				AttachmentMode: structs.CSIFileSystem,
+			}},
+		},
+		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem, Schedulable: true,
+		Provider: "hostpath.berth", ProviderVersion: "0.1.0",
+		ControllerRequired: true, ControllersExpected: 1, NodesHealthy: 1, NodesExpected: 2,
+		Claims: []*structs.CSIClaim{
+			{VolumeID: "data", AllocID: alloc1, NodeID: node1, JobID: "web", Mode: "write",
+				AccessMode: structs.CSISingleNodeWriter, State: "granted", CreateTime: before(time.Hour)},
+			{VolumeID: "data", AllocID: alloc2, NodeID: node2, JobID: "web", Mode: "write",
+				AccessMode: structs.CSISingleNodeWriter, State: "waiting", CreateTime: before(time.Hour),
+				Reason: "allocation a1a1a1a1 on node one writes to it; stop it to make room"}},
+		Attachments: []*structs.CSIAttachment{{
+			NodeID:     node1,
+			State:      "attaching",
+			ModifyTime: before(time.Minute),
+			LastError: &structs.OperationError{
+				Message:  "the device is busy",
+				Code:     "Unavailable",
+				Attempts: 3,
+				Time:     before(5 * time.Second),
+			},
+		}},
+	}
+}
