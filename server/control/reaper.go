@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"berth/fsm"
-	"berth/internal/keylock"
 	"berth/server/control/workqueue"
 	"berth/server/nodeconn"
 	"berth/state"
@@ -19,23 +18,19 @@ import (
 // other.
 type reaperLoop struct{ Deps }
 
-// reapsPerNode bounds the claims of one node that are released at once, including those that wait for a call.
-const reapsPerNode = 512
-
 func (r reaperLoop) run(ctx context.Context) { r.runner().Run(ctx) }
 
 func (r reaperLoop) runner() workqueue.Runner[reapKey] {
-	w := &reaper{reaperLoop: r, nodes: keylock.Map{Width: r.Config.CallsPerNode}}
 	return workqueue.Runner[reapKey]{
 		Name:     "reaper",
 		Logger:   r.Logger,
 		Store:    r.Store,
 		Now:      r.Now,
 		Retry:    r.Config.Retry,
-		Parallel: reapsPerNode,
+		Parallel: r.Config.CallsPerNode,
 		Topics:   []state.Topic{state.EndedClaimRows, state.NodeRows},
 		All:      reapable,
-		Read:     w.read,
+		Read:     r.read,
 		Keys:     reapKeys,
 	}
 }
@@ -45,13 +40,6 @@ type reapKey structs.CSIClaimKey
 
 func (k reapKey) String() string {
 	return "volume " + k.Namespace + "/" + k.VolumeID + " alloc " + k.AllocID
-}
-
-// reaper is the loop while it runs.
-type reaper struct {
-	reaperLoop
-	volumes keylock.Map // calls about one volume of one node
-	nodes   keylock.Map // calls to one node
 }
 
 // reapable yields the claims to release of nodes that can be asked. Those of other nodes it passes over,
@@ -70,7 +58,7 @@ func reapable(tx *state.ReadTx) iter.Seq[reapKey] {
 
 func reapableOf(tx *state.ReadTx, node string) iter.Seq[reapKey] {
 	return func(yield func(reapKey) bool) {
-		able := false // looked up with the first: most nodes have none
+		able := false // read with the first claim: most nodes have none
 		for c := range state.EndedClaimsOfNode(tx, node) {
 			able = able || canLetGo(state.Node(tx, node))
 			if !able || !yield(reapKey(c.Key())) {
@@ -90,7 +78,7 @@ func reapKeys(tx *state.ReadTx, c state.Change) iter.Seq[reapKey] {
 	}
 }
 
-func (r *reaper) read(tx *state.ReadTx, k reapKey) workqueue.Step {
+func (r reaperLoop) read(tx *state.ReadTx, k reapKey) workqueue.Step {
 	c := state.Claim(tx, k.Namespace, k.VolumeID, k.AllocID)
 	if c == nil || c.EndTime == 0 {
 		return workqueue.Step{}
@@ -99,12 +87,17 @@ func (r *reaper) read(tx *state.ReadTx, k reapKey) workqueue.Step {
 	if !ok {
 		return workqueue.Step{}
 	}
-	return workqueue.Step{Op: "release", Version: c.ModifyIndex, Group: c.NodeID, Due: due,
-		Act: func(ctx context.Context) error { return r.release(ctx, c) }}
+	return workqueue.Step{
+		Op:      "release",
+		Version: c.ModifyIndex,
+		Group:   c.NodeID,
+		Serial:  c.Namespace + "/" + c.VolumeID,
+		Due:     due,
+		Act:     func(ctx context.Context) error { return r.release(ctx, c) },
+	}
 }
 
-// nextReap says from when on the claim of an allocation that has ended is to be released without its node's
-// doing, if at all.
+// nextReap returns from when on the loop releases the claim of an ended allocation, and whether it does.
 func nextReap(c *structs.CSIClaim, node *structs.Node, grace time.Duration) (time.Time, bool) {
 	if !canLetGo(node) {
 		return time.Time{}, false
@@ -112,12 +105,12 @@ func nextReap(c *structs.CSIClaim, node *structs.Node, grace time.Duration) (tim
 	return time.Unix(0, c.EndTime).Add(grace), true
 }
 
-// canLetGo reports whether a node can be asked to. While it cannot, nobody can say that it has.
+// canLetGo reports whether a node can be asked to let go. While it cannot, it may still write.
 func canLetGo(node *structs.Node) bool { return node != nil && node.Status == structs.NodeReady }
 
-// release asks first and records after: should this server die between, the next leader's asks again, and
-// the node answers the same.
-func (r *reaper) release(ctx context.Context, c *structs.CSIClaim) error {
+// release asks the node and then records the release. If this server fails in between, the next leader asks
+// again, and the node answers the same.
+func (r reaperLoop) release(ctx context.Context, c *structs.CSIClaim) error {
 	if err := r.letGo(ctx, c); err != nil {
 		r.tell(ctx, c, err)
 		return err
@@ -135,8 +128,8 @@ const tellEvery = time.Minute
 // however often it is asked to let go. Another process of the plugin may answer it.
 var notRepeated = map[string]bool{"InvalidArgument": true, "Unimplemented": true}
 
-// tell records why a node does not let go, for people to read.
-func (r *reaper) tell(ctx context.Context, c *structs.CSIClaim, why error) {
+// tell records in the claim why a node does not let go.
+func (r reaperLoop) tell(ctx context.Context, c *structs.CSIClaim, why error) {
 	if ctx.Err() != nil || r.told(c.ReleaseError, why) {
 		return
 	}
@@ -150,32 +143,22 @@ func (r *reaper) tell(ctx context.Context, c *structs.CSIClaim, why error) {
 	}
 	_, err := fsm.Propose(ctx, r.Proposer, fsm.CallNote, note)
 	if err != nil {
-		r.Logger.Debug("why a node does not let go could not be recorded", "volume", c.VolumeID,
+		r.Logger.Debug("failed to record why a node does not let go", "volume", c.VolumeID,
 			"node", c.NodeID, "error", err)
 	}
 }
 
-// told reports whether the claim says it already. A call that is parked is not made again: each record of it
-// would count as another attempt.
-func (r *reaper) told(last *structs.OperationError, why error) bool {
+// told reports whether the claim says it already. A node does not repeat a call that its plugin refused for
+// good, so another record would count an attempt that there was not.
+func (r reaperLoop) told(last *structs.OperationError, why error) bool {
 	if last == nil || last.Kind != structs.KindOf(why) || last.Code != structs.CodeOf(why) {
 		return false
 	}
 	return last.RetryTime == structs.NeverTry || r.Now().Before(time.Unix(0, last.Time).Add(tellEvery))
 }
 
-// letGo asks the node, about a volume once at a time.
-func (r *reaper) letGo(ctx context.Context, c *structs.CSIClaim) error {
-	leave, err := r.volumes.Lock(ctx, "", c.Namespace+"/"+c.VolumeID+" node "+c.NodeID)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	leaveNode, err := r.nodes.Lock(ctx, "", c.NodeID)
-	if err != nil {
-		return err
-	}
-	defer leaveNode()
+// letGo asks the node.
+func (r reaperLoop) letGo(ctx context.Context, c *structs.CSIClaim) error {
 	return nodeconn.DetachFromNode(ctx, r.Nodes, r.Config.CallTimeout,
 		nodeconn.Detach{Claim: c.Key(), NodeID: c.NodeID})
 }
