@@ -1,4 +1,4 @@
-// Package keylock has locks and semaphores by key.
+// Package keylock has locks by key, whose waits end with a context.
 //
 // Its rules:
 //
@@ -25,7 +25,6 @@ var ErrFull = errors.New("too many callers wait")
 
 // Map is a set of locks by key. Its exported fields are set before its first use. The zero value is ready.
 type Map struct {
-	Width    int // callers that hold one key at once; 0 is one
 	MaxUsers int // callers that hold one key or wait for it; 0 is no bound
 
 	mu      sync.Mutex
@@ -33,8 +32,8 @@ type Map struct {
 }
 
 type entry struct {
-	places chan struct{} // has an element for each holder
-	users  int           // holders and those that wait; the last one deletes the entry
+	places chan struct{} // has one element while the key is held
+	users  int           // the holder and those that wait; the last one deletes the entry
 	holder string        // the latest
 	since  time.Time
 }
@@ -96,7 +95,7 @@ func (m *Map) addUser(key string) *entry {
 	defer m.mu.Unlock()
 	e := m.entries[key]
 	if e == nil {
-		e = &entry{places: make(chan struct{}, max(m.Width, 1))}
+		e = &entry{places: make(chan struct{}, 1)}
 		if m.entries == nil {
 			m.entries = map[string]*entry{}
 		}
@@ -109,7 +108,7 @@ func (m *Map) addUser(key string) *entry {
 	return e
 }
 
-// markHeld records the holder of a place that the caller has got.
+// markHeld records the holder of a key that the caller has got.
 func (m *Map) markHeld(key string, e *entry, holder string) (unlock func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,28 +25,22 @@ func mustLock(t *testing.T, m *Map, holder string, keys ...string) (unlock func(
 	return unlock
 }
 
-func TestMap_BoundsTheHoldersOfAKey(t *testing.T) {
-	for _, width := range []int{0, 1, 3} {
-		var inside, most atomic.Int64
-		m := Map{Width: width}
-		var all sync.WaitGroup
-		for range 50 {
-			all.Go(func() {
-				unlock := mustLock(t, &m, "test", "k")
-				defer unlock()
-				now := inside.Add(1)
-				for seen := most.Load(); now > seen && !most.CompareAndSwap(seen, now); seen = most.Load() {
-				}
-				inside.Add(-1)
-			})
-		}
-		all.Wait()
-		if got := most.Load(); got > int64(max(width, 1)) {
-			t.Errorf("width %d: %d held the key at once", width, got)
-		}
-		if len(m.entries) != 0 {
-			t.Errorf("width %d: %d keys are kept", width, len(m.entries))
-		}
+func TestMap_OneCallerHoldsAKey(t *testing.T) {
+	var m Map
+	var inside atomic.Int64
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			defer mustLock(t, &m, "test", "k")()
+			if now := inside.Add(1); now != 1 {
+				t.Errorf("%d callers hold the key at once", now)
+			}
+			inside.Add(-1)
+		})
+	}
+	all.Wait()
+	if len(m.entries) != 0 {
+		t.Errorf("%d keys are kept", len(m.entries))
 	}
 }
 
