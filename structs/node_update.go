@@ -65,16 +65,9 @@ func (n *Node) Settings() *NodeSettings {
 // and servers that do not agree on it know different things of the node.
 func (n *Node) Digest() string {
 	said := *n
-	// The servers write these.
+	said.dropServersPart()
 	said.ComputedClass = ""
-	said.Indexes = Indexes{}
-	said.Status = ""
-	said.StatusDescription = ""
-	said.StatusUpdatedAt = 0
 	said.Unaccounted = false
-	said.SchedulingEligibility = ""
-	said.Drain = false
-	said.Events = nil
 	said.Attributes = orNil(n.Attributes)
 	said.Meta = orNil(n.Meta)
 	said.Drivers = nil
