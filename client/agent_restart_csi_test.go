@@ -195,7 +195,7 @@ func TestDuty_K16_APluginAndItsVolumesOutliveAKilledAgent(t *testing.T) {
 
 // The node is killed, its volume is given to another, and the node is back, its task still writing: the task
 // is killed and the volume unmounted.
-func TestAVolumeThatWasTakenAwayIsUnmounted(t *testing.T) {
+func TestClaimCheck_UnmountsAReleasedVolume(t *testing.T) {
 	m := newReal(t)
 	t.Cleanup(func() { // runs before the rig's own cleanup ends the agent
 		m.clear()

@@ -130,7 +130,7 @@ func until(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-func TestALostConnectionIsMadeAnewAtOnce(t *testing.T) {
+func TestConnection_IsMadeAgainAtOnce(t *testing.T) {
 	p := newPlane()
 	p.ttl = time.Hour // no heartbeat is due
 	addr := p.listen(t)
@@ -222,7 +222,7 @@ func processesOf(t *testing.T, text string) (pids []string) {
 	return pids
 }
 
-func TestARealTaskOutlivesAKilledAgent(t *testing.T) {
+func TestKilledAgent_LeavesItsTasks(t *testing.T) {
 	m := newReal(t)
 	m.start()
 	// Each start appends a line; the pulse tells that the process lives.
@@ -265,7 +265,7 @@ func TestARealTaskOutlivesAKilledAgent(t *testing.T) {
 	})
 }
 
-func TestAnEndWhileTheAgentWasKilledIsLearnt(t *testing.T) {
+func TestKilledAgent_NextLearnsAnEnd(t *testing.T) {
 	m := newReal(t)
 	m.start()
 	a := execAlloc("a1", `until [ -e /alloc/data/go ]; do sleep 0.02; done; exit 7`)

@@ -40,7 +40,7 @@ func (r *rig) lost(id string) bool {
 }
 
 // The node is cut off, an operator takes a volume from it, and it is back: nothing goes on without a claim.
-func TestANodeThatIsBackLetsGoOfWhatIsNotItsOwn(t *testing.T) {
+func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 	for name, take := range map[string]func(p *plane){
 		"released":     func(p *plane) { delete(p.claims, claimOf("a1", 0).Key()) },
 		"granted anew": func(p *plane) { p.claims[claimOf("a1", 0).Key()] = claimOf("a1", 9) },
@@ -70,7 +70,7 @@ func TestANodeThatIsBackLetsGoOfWhatIsNotItsOwn(t *testing.T) {
 }
 
 // An agent that starts looks before it starts what stood still.
-func TestNothingIsStartedAgainWithoutItsClaim(t *testing.T) {
+func TestClaimCheck_StartsNothingWithoutItsClaim(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		holding(r, "a1", "a2")
@@ -90,7 +90,7 @@ func TestNothingIsStartedAgainWithoutItsClaim(t *testing.T) {
 }
 
 // The servers go back to an older state, in which the claim was not made: they say anew what to run.
-func TestServersThatWentBackToAnOlderState(t *testing.T) {
+func TestClaimCheck_AfterARestoreOfTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		holding(r, "a1")
@@ -107,7 +107,7 @@ func TestServersThatWentBackToAnOlderState(t *testing.T) {
 
 // The records of an allocation are damaged: what runs of it is found all the same, and ended where the
 // servers have given it up.
-func TestAnAllocationWithoutItsRecordIsNotForgotten(t *testing.T) {
+func TestLostRecord_AllocationIsFoundAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		bucket string
 		status string
@@ -165,7 +165,7 @@ func (r *rig) damage(bucket string) {
 }
 
 // Servers whose state was restored wait to be told what a node holds, and until it is only its own.
-func TestANodeSaysWhatItHolds(t *testing.T) {
+func TestUnaccountedNode_ReportsItsInventory(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		holding(r, "a1", "a2")
@@ -200,7 +200,7 @@ func TestANodeSaysWhatItHolds(t *testing.T) {
 }
 
 // As long as the servers cannot say, nothing that stood still starts and nothing that runs is killed.
-func TestWhileTheServersCannotSayWhoseAVolumeIs(t *testing.T) {
+func TestClaimCheck_WaitsForTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		holding(r, "a1", "a2")

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestAnAllocationIsRunStoppedAndForgotten(t *testing.T) {
+func TestClient_RunsStopsAndForgetsAnAllocation(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(false)
@@ -72,7 +72,7 @@ func TestAnAllocationIsRunStoppedAndForgotten(t *testing.T) {
 	})
 }
 
-func TestAnAllocationThatWasStoppedBeforeItCameIsNotSetUp(t *testing.T) {
+func TestClient_DoesNotSetUpAStoppedAllocation(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.prepare(false)
@@ -89,7 +89,7 @@ func TestAnAllocationThatWasStoppedBeforeItCameIsNotSetUp(t *testing.T) {
 	})
 }
 
-func TestAnAllocationThatCannotBeRunIsToldAsFailed(t *testing.T) {
+func TestClient_ReportsAnInvalidAllocationAsFailed(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(false)
@@ -109,7 +109,7 @@ func TestAnAllocationThatCannotBeRunIsToldAsFailed(t *testing.T) {
 	})
 }
 
-func TestUpdatesAreBatchedNewestFirstAndSentUntilAcknowledged(t *testing.T) {
+func TestAllocUpdates_AreBatchedAndSentUntilAcknowledged(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		down := false
@@ -176,7 +176,7 @@ func TestSendUpdates_ARefusedBatchHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-func TestTheAgentRestartsAndNothingElseDoes(t *testing.T) {
+func TestRestart_LeavesTasksRunning(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(false)
@@ -214,7 +214,7 @@ func TestTheAgentRestartsAndNothingElseDoes(t *testing.T) {
 	})
 }
 
-func TestWhatTheServersForgotMeanwhileIsNotStartedAgain(t *testing.T) {
+func TestRestart_DoesNotStartAForgottenAllocation(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(false)
@@ -232,7 +232,7 @@ func TestWhatTheServersForgotMeanwhileIsNotStartedAgain(t *testing.T) {
 	})
 }
 
-func TestAnAllocationWhoseRecordIsBadWaitsForTheServersToo(t *testing.T) {
+func TestRestart_ABadRecordWaitsForTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(false)
@@ -288,7 +288,7 @@ func pluginAlloc(id string) *structs.Allocation {
 	return a
 }
 
-func TestPluginsAreRestoredFirstAndDestroyedLast(t *testing.T) {
+func TestPluginAllocs_AreRestoredFirstAndDestroyedLast(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.prepare(false)
@@ -324,7 +324,7 @@ func TestPluginsAreRestoredFirstAndDestroyedLast(t *testing.T) {
 	})
 }
 
-func TestAnUnwillingHookDoesNotHoldUpTheShutdownForEver(t *testing.T) {
+func TestShutdown_IsBoundedDespiteAFailingHook(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.edit = func(c *Config) { c.DestroyOnShutdown, c.ShutdownTimeout = true, 10*time.Second }
@@ -349,7 +349,7 @@ func (stuckHook) Name() string                             { return "stuck" }
 func (stuckHook) Up(context.Context, *hook.AllocEnv) error { return nil }
 func (stuckHook) Down(context.Context) error               { return fmt.Errorf("busy") }
 
-func TestOnlySoManyEndedAllocationsAreKept(t *testing.T) {
+func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.edit = func(c *Config) { c.GCMaxAllocs = 2 }
@@ -375,7 +375,7 @@ func TestOnlySoManyEndedAllocationsAreKept(t *testing.T) {
 	})
 }
 
-func TestTheIdentityIsMadeOnceAndKeptSecret(t *testing.T) {
+func TestLoadIdentity_MakesItOnceAndKeepsItSecret(t *testing.T) {
 	dir := t.TempDir()
 	db, err := store.Open(t.TempDir())
 	if err != nil {
@@ -440,7 +440,7 @@ func TestLoadIdentity_WithoutRecordsTakesTheFiles(t *testing.T) {
 	}
 }
 
-func TestTwoAgentsCannotShareADataDirectory(t *testing.T) {
+func TestNew_RefusesADataDirectoryInUse(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(false)

@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-func TestRegistrationWaitsForTheFirstFingerprints(t *testing.T) {
+func TestRegistration_WaitsForTheFirstFingerprints(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(true)
@@ -80,7 +80,7 @@ func TestPluginChanges_AreGatheredForAMoment(t *testing.T) {
 	})
 }
 
-func TestRegistrationProceedsAfterTheTimeout(t *testing.T) {
+func TestRegistration_ProceedsAfterTheTimeout(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		begin := time.Now()
@@ -93,7 +93,7 @@ func TestRegistrationProceedsAfterTheTimeout(t *testing.T) {
 	})
 }
 
-func TestHeartbeats(t *testing.T) {
+func TestHeartbeats_RenewTheLease(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(false)
@@ -105,7 +105,7 @@ func TestHeartbeats(t *testing.T) {
 	})
 }
 
-func TestAHeartbeatGoesToANewLeaderAtOnce(t *testing.T) {
+func TestHeartbeats_GoToANewLeaderAtOnce(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(false)
@@ -119,7 +119,7 @@ func TestAHeartbeatGoesToANewLeaderAtOnce(t *testing.T) {
 	})
 }
 
-func TestANodeThatWasForgottenRegistersAgain(t *testing.T) {
+func TestRegistration_IsRepeatedForAForgottenNode(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(false)
@@ -132,7 +132,7 @@ func TestANodeThatWasForgottenRegistersAgain(t *testing.T) {
 	})
 }
 
-func TestAServerThatIsGoneIsReplaced(t *testing.T) {
+func TestHeartbeats_GoToAnotherServer(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.plane.fail = func(addr, _ string) error {
@@ -150,7 +150,7 @@ func TestAServerThatIsGoneIsReplaced(t *testing.T) {
 	})
 }
 
-func TestServersThatAreAwayAreTriedAgain(t *testing.T) {
+func TestHeartbeats_AreRetried(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.plane.fail = func(addr, _ string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
@@ -168,7 +168,7 @@ func TestServersThatAreAwayAreTriedAgain(t *testing.T) {
 	})
 }
 
-func TestPluginChangesAreBatchedAndSentAsDifferences(t *testing.T) {
+func TestPluginChanges_AreBatchedAndSentAsDifferences(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.prepare(false)
@@ -208,7 +208,7 @@ func TestPluginChangesAreBatchedAndSentAsDifferences(t *testing.T) {
 	})
 }
 
-func TestALeaseIsLostOnce(t *testing.T) {
+func TestLease_IsLostOnce(t *testing.T) {
 	now := time.Unix(100, 0)
 	var none lease
 	if none.graceEnded(now, 0) {
@@ -225,7 +225,7 @@ func TestALeaseIsLostOnce(t *testing.T) {
 	}
 }
 
-func TestDiffOfInstances(t *testing.T) {
+func TestDiffInstances_FindsChanges(t *testing.T) {
 	a, b, b2 := instance("a", "node", true), instance("b", "node", true), instance("b", "node", false)
 	c := instance("c", "controller", true)
 	up, rm := diffInstances(instancesByKey([]*structs.CSIPluginInstance{a, b}), instancesByKey([]*structs.CSIPluginInstance{b2, c}))

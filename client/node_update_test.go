@@ -58,8 +58,8 @@ func (r *rig) lastUpdate() *structs.NodeUpdateRequest {
 	return calls[len(calls)-1].req.(*structs.NodeUpdateRequest)
 }
 
-// TestADriverThatChangesIsSentAlone: neither the node nor its plugin instances are sent again.
-func TestADriverThatChangesIsSentAlone(t *testing.T) {
+// TestNodeUpdate_SendsAChangedDriverAlone: neither the node nor its plugin instances are sent again.
+func TestNodeUpdate_SendsAChangedDriverAlone(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.prepare(false)
@@ -96,9 +96,9 @@ func TestADriverThatChangesIsSentAlone(t *testing.T) {
 	})
 }
 
-// TestServersThatDoNotTakeAnUpdateAreToldAll: older ones, those that know something else of the node, or nothing,
+// TestNodeUpdate_RegistersAgainAfterARejection: older ones, those that know something else of the node, or nothing,
 // and those of which it is not known whether they did.
-func TestServersThatDoNotTakeAnUpdateAreToldAll(t *testing.T) {
+func TestNodeUpdate_RegistersAgainAfterARejection(t *testing.T) {
 	for name, before := range map[string]func(r *rig){
 		"older servers": func(r *rig) { r.plane.rpc = r.plane.serve() },
 		"an older one among them": func(r *rig) {
@@ -138,9 +138,9 @@ func TestServersThatDoNotTakeAnUpdateAreToldAll(t *testing.T) {
 	}
 }
 
-// TestAnUpdateWhoseAnswerIsLost: what may or may not have been done is undone by saying all, though nothing
+// TestNodeUpdate_RegistersAgainAfterALostAnswer: what may or may not have been done is undone by saying all, though nothing
 // differs any more from what was acknowledged.
-func TestAnUpdateWhoseAnswerIsLost(t *testing.T) {
+func TestNodeUpdate_RegistersAgainAfterALostAnswer(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(false)
@@ -179,7 +179,7 @@ func TestAnUpdateWhoseAnswerIsLost(t *testing.T) {
 	})
 }
 
-func TestServersThatAreAwayAreToldLater(t *testing.T) {
+func TestNodeUpdate_WaitsForServersThatAreAway(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.start(false)
@@ -202,8 +202,8 @@ func TestServersThatAreAwayAreToldLater(t *testing.T) {
 	})
 }
 
-// TestAReportOfPluginsWhoseAnswerIsLost: as for the node.
-func TestAReportOfPluginsWhoseAnswerIsLost(t *testing.T) {
+// TestPluginUpdate_SendsAllAfterALostAnswer: as for the node.
+func TestPluginUpdate_SendsAllAfterALostAnswer(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.prepare(false)

@@ -7,9 +7,9 @@ import (
 	"berth/structs"
 )
 
-// TestAQuietNodeSendsHeartbeatsAlone: however often its plugins and drivers are looked at, a node of which
+// TestIdleNode_SendsOnlyHeartbeats: however often its plugins and drivers are looked at, a node of which
 // nothing has changed sends nothing but heartbeats.
-func TestAQuietNodeSendsHeartbeatsAlone(t *testing.T) {
+func TestIdleNode_SendsOnlyHeartbeats(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.prepare(false)
@@ -33,8 +33,8 @@ func TestAQuietNodeSendsHeartbeatsAlone(t *testing.T) {
 	})
 }
 
-// TestABusyServerIsNotPressed: a node that is told when to come again does not come before.
-func TestABusyServerIsNotPressed(t *testing.T) {
+// TestClient_WaitsForABusyServer: a node that is told when to come again does not come before.
+func TestClient_WaitsForABusyServer(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		r := newRig(t)
 		r.prepare(false)

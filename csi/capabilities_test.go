@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-func TestDuty_H19_oddCapabilitiesAreHarmless(t *testing.T) {
+func TestDuty_H19_OddCapabilitiesAreHarmless(t *testing.T) {
 	cfg := both
 	cfg.ControllerCaps = []string{"UNKNOWN", "GET_CAPACITY", "GET_CAPACITY", "NOT_INVENTED_YET"}
 	cfg.NodeCaps = []string{}
@@ -31,7 +31,7 @@ func TestDuty_H19_oddCapabilitiesAreHarmless(t *testing.T) {
 }
 
 // The kinds of expansion that a plugin announces are kept apart: berth takes a volume out of use for one of them.
-func TestDuty_E5_expansionIsReadAsAnnounced(t *testing.T) {
+func TestDuty_E5_ExpansionIsReadAsAnnounced(t *testing.T) {
 	for _, tc := range []struct {
 		announced       []string
 		online, offline bool
@@ -51,7 +51,7 @@ func TestDuty_E5_expansionIsReadAsAnnounced(t *testing.T) {
 	}
 }
 
-func TestDuty_H20_fineSingleNodeModesOnlyWhereAnnounced(t *testing.T) {
+func TestDuty_H20_FineSingleNodeModesOnlyWhereAnnounced(t *testing.T) {
 	for _, tc := range []struct {
 		announced bool
 		mode      structs.CSIAccessMode
@@ -81,7 +81,7 @@ func TestDuty_H20_fineSingleNodeModesOnlyWhereAnnounced(t *testing.T) {
 	}
 }
 
-func TestDuty_G3_F9_K29_whatIsNotAnnouncedIsNotSent(t *testing.T) {
+func TestDuty_G3_F9_K29_WhatIsNotAnnouncedIsNotSent(t *testing.T) {
 	for _, announced := range []bool{false, true} {
 		cfg := csitest.Config{Controller: true, Node: true, ControllerCaps: []string{}, NodeCaps: []string{}, PluginCaps: []string{"CONTROLLER_SERVICE"}}
 		if announced {
@@ -122,7 +122,7 @@ func TestDuty_G3_F9_K29_whatIsNotAnnouncedIsNotSent(t *testing.T) {
 	}
 }
 
-func TestBadRequestsAreNotSent(t *testing.T) {
+func TestClient_SendsNoInvalidRequest(t *testing.T) {
 	p, c := start(t, both)
 	bg := context.Background()
 	create := func(change func(*structs.ClientCSICreateRequest)) func() error {
@@ -175,7 +175,7 @@ func TestBadRequestsAreNotSent(t *testing.T) {
 	}
 }
 
-func TestDuty_H2_whatIsConfirmedIsCompared(t *testing.T) {
+func TestDuty_H2_WhatIsConfirmedIsCompared(t *testing.T) {
 	p, c := start(t, both)
 	p.AddVolume("v", 1)
 	req := &structs.ClientCSIValidateRequest{ExternalID: "v", Capabilities: oneWriter}

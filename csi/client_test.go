@@ -44,7 +44,7 @@ func use(id string) csi.Use {
 	return csi.Use{VolumeID: id, AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
 }
 
-func TestDuty_A12_aPluginThatComesLateOrAgainIsFound(t *testing.T) {
+func TestDuty_A12_APluginThatComesLateOrAgainIsFound(t *testing.T) {
 	p, err := csitest.New(both)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func eventually(t *testing.T, do func() error) {
 	}
 }
 
-func TestCallsAreMeasured(t *testing.T) {
+func TestClient_MeasuresCalls(t *testing.T) {
 	var mu sync.Mutex
 	var seen []string
 	p, c := start(t, both, csi.WithMetrics(func(method, code string, _ time.Duration) {
@@ -101,7 +101,7 @@ func TestCallsAreMeasured(t *testing.T) {
 	}
 }
 
-func TestDuty_C16_aLargeAnswerIsRead(t *testing.T) {
+func TestDuty_C16_ALargeAnswerIsRead(t *testing.T) {
 	p, c := start(t, both)
 	resp := &spec.ListVolumesResponse{}
 	for i := range 60_000 {
@@ -114,7 +114,7 @@ func TestDuty_C16_aLargeAnswerIsRead(t *testing.T) {
 	}
 }
 
-func TestDuty_A9_endpointForms(t *testing.T) {
+func TestDuty_A9_EndpointForms(t *testing.T) {
 	for in, want := range map[string]string{
 		"unix:///csi/csi.sock": "/csi/csi.sock",
 		"unix:/csi/csi.sock":   "/csi/csi.sock",
@@ -137,7 +137,7 @@ func TestDuty_A9_endpointForms(t *testing.T) {
 	}
 }
 
-func TestAClosedClientSaysSo(t *testing.T) {
+func TestClient_ClosedIsUnavailable(t *testing.T) {
 	_, c := start(t, both)
 	_ = c.Close()
 	_, err := c.Probe(t.Context())

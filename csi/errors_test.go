@@ -15,7 +15,7 @@ import (
 	"berth/structs"
 )
 
-func TestDuty_C8_C15_C16_everyCodeHasAKindAndAFinality(t *testing.T) {
+func TestDuty_C8_C15_C16_EveryCodeHasAKindAndAFinality(t *testing.T) {
 	p, c := start(t, both, csi.WithName("ebs"))
 	for _, tc := range []struct {
 		code  string
@@ -57,7 +57,7 @@ func TestDuty_C8_C15_C16_everyCodeHasAKindAndAFinality(t *testing.T) {
 	}
 }
 
-func TestDuty_D3_C14_noSecretLeavesInAnError(t *testing.T) {
+func TestDuty_D3_C14_NoSecretLeavesInAnError(t *testing.T) {
 	p, c := start(t, both)
 	p.Fail("CreateVolume", csitest.Error("Internal", "login as admin with hunter2hunter2 failed,\x1b[31m hunter2 is wrong\n"))
 	req := createRequest("n")
@@ -75,7 +75,7 @@ func TestDuty_D3_C14_noSecretLeavesInAnError(t *testing.T) {
 	}
 }
 
-func TestNonsenseIsAnErrorThatNamesPluginAndField(t *testing.T) {
+func TestClient_AMalformedAnswerNamesPluginAndField(t *testing.T) {
 	long := strings.Repeat("x", 2000)
 	volume := func(v *spec.Volume) proto.Message { return &spec.CreateVolumeResponse{Volume: v} }
 	create := func(c *csi.Client) error {
@@ -158,7 +158,7 @@ func TestNonsenseIsAnErrorThatNamesPluginAndField(t *testing.T) {
 	}
 }
 
-func TestDuty_C4_C6_aTimeoutIsNotFinal(t *testing.T) {
+func TestDuty_C4_C6_ATimeoutIsNotFinal(t *testing.T) {
 	p, c := start(t, both, csi.WithTimeout(20*time.Millisecond))
 	release := p.Hang("DeleteVolume")
 	defer release()
@@ -170,7 +170,7 @@ func TestDuty_C4_C6_aTimeoutIsNotFinal(t *testing.T) {
 	}
 }
 
-func TestAPluginThatDiesDuringACallIsUnavailable(t *testing.T) {
+func TestClient_APluginThatDiesIsUnavailable(t *testing.T) {
 	p, c := start(t, both)
 	defer p.Hang("DeleteVolume")()
 	got := make(chan error, 1)

@@ -15,7 +15,7 @@ import (
 )
 
 // The whole life of a volume, as the plugin sees it and as the client tells it.
-func TestLifeOfAVolume(t *testing.T) {
+func TestClient_VolumeFromCreateToDelete(t *testing.T) {
 	cfg := both
 	cfg.Topology, cfg.MaxVolumes = map[string]string{"zone": "a"}, 7
 	p, c := start(t, cfg)
@@ -104,7 +104,7 @@ func TestLifeOfAVolume(t *testing.T) {
 	}
 }
 
-func TestSnapshotsAndCapacity(t *testing.T) {
+func TestClient_SnapshotsAndCapacity(t *testing.T) {
 	p, c := start(t, both)
 	p.AddVolume("v", 4096)
 	ctx := t.Context()
@@ -125,7 +125,7 @@ func TestSnapshotsAndCapacity(t *testing.T) {
 	}
 }
 
-func TestDuty_F14_aVolumeOfTheWrongSizeComesBesideTheError(t *testing.T) {
+func TestDuty_F14_AVolumeOfTheWrongSizeComesBesideTheError(t *testing.T) {
 	p, c := start(t, both)
 	p.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "small", CapacityBytes: 1}})
 	resp, err := c.CreateVolume(t.Context(), createRequest("n"))
@@ -138,7 +138,7 @@ func TestDuty_F14_aVolumeOfTheWrongSizeComesBesideTheError(t *testing.T) {
 	}
 }
 
-func TestDuty_H7_publishedNodesOnlyWhereAnnounced(t *testing.T) {
+func TestDuty_H7_PublishedNodesOnlyWhereAnnounced(t *testing.T) {
 	p, c := start(t, csitest.Config{Controller: true, ControllerCaps: []string{"LIST_VOLUMES"}})
 	p.Answer("ListVolumes", &spec.ListVolumesResponse{Entries: []*spec.ListVolumesResponse_Entry{{
 		Volume: &spec.Volume{VolumeId: "/buckets/x"}, Status: &spec.ListVolumesResponse_VolumeStatus{PublishedNodeIds: []string{"n"}}}}})
@@ -148,7 +148,7 @@ func TestDuty_H7_publishedNodesOnlyWhereAnnounced(t *testing.T) {
 	}
 }
 
-func TestDuty_E7_notReadyIsNoError(t *testing.T) {
+func TestDuty_E7_NotReadyIsNoError(t *testing.T) {
 	p, c := start(t, both)
 	p.Answer("Probe", &spec.ProbeResponse{})
 	if ready, err := c.Probe(t.Context()); err != nil || !ready {

@@ -13,7 +13,7 @@ import (
 )
 
 // Secrets reach every RPC that has a field for them, and contexts and parameters arrive byte for byte.
-func TestDuty_B12_D1_F13_G7_secretsAndContextsArriveAsTheyAre(t *testing.T) {
+func TestDuty_B12_D1_F13_G7_SecretsAndContextsArriveAsTheyAre(t *testing.T) {
 	cfg := both
 	cfg.ControllerCaps = nil
 	p, c := start(t, cfg)
@@ -96,7 +96,7 @@ func TestDuty_B12_D1_F13_G7_secretsAndContextsArriveAsTheyAre(t *testing.T) {
 func request[T any](p *csitest.Plugin, rpc string) T { return p.Calls(rpc)[0].Request.(any).(T) }
 
 // A source is sent only to plugins that can make volumes from it.
-func TestDuty_F8_sourcesOnlyWhereAnnounced(t *testing.T) {
+func TestDuty_F8_SourcesOnlyWhereAnnounced(t *testing.T) {
 	for _, announced := range []bool{false, true} {
 		cfg := csitest.Config{Controller: true, ControllerCaps: []string{"CREATE_DELETE_VOLUME"}}
 		if announced {

@@ -6,7 +6,7 @@ import (
 	"berth/structs"
 )
 
-func TestConstraints(t *testing.T) {
+func TestConstraints_OfEachOperand(t *testing.T) {
 	n := &structs.Node{ID: "id-1", Name: "host", Datacenter: "dc1", NodeClass: "big", NodePool: "default",
 		Attributes: map[string]string{"kernel.name": "linux", "kernel.version": "6.1.0", "cpu.numcores": "10", "unique.hostname": "h",
 			"empty": "", "pre": "1.7.0-beta1", "tags": "ssd, fast,local"},

@@ -17,7 +17,7 @@ func (w *world) storage(nodes ...string) {
 	}
 }
 
-func TestVolumeIsPlacedWhereItsPluginIs(t *testing.T) {
+func TestVolumes_ArePlacedWithTheirPlugin(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1")
 	w.storage("n2")
@@ -38,7 +38,7 @@ func TestVolumeIsPlacedWhereItsPluginIs(t *testing.T) {
 	}
 }
 
-func TestVolumeRefusals(t *testing.T) {
+func TestVolumes_RefusalsNameTheReason(t *testing.T) {
 	r1 := &structs.CSITopology{Segments: map[string]string{"rack": "r1"}}
 	for _, c := range []struct {
 		name   string
@@ -102,7 +102,7 @@ func TestVolumeRefusals(t *testing.T) {
 	}
 }
 
-func TestOneWriterOfAVolume(t *testing.T) {
+func TestVolumes_AllowOneWriter(t *testing.T) {
 	w := newWorld(t)
 	w.storage("n1", "n2")
 	w.volume("db", "hostpath")
@@ -133,7 +133,7 @@ func TestOneWriterOfAVolume(t *testing.T) {
 	w.wantPlaced("b", "0@n1")
 }
 
-func TestReplacementMayWaitForItsPredecessorsVolume(t *testing.T) {
+func TestVolumes_AReplacementWaitsForItsPredecessor(t *testing.T) {
 	w := newWorld(t)
 	w.storage("n1", "n2")
 	w.volume("db", "hostpath")
@@ -147,7 +147,7 @@ func TestReplacementMayWaitForItsPredecessorsVolume(t *testing.T) {
 	}
 }
 
-func TestVolumeOfALostNodeIsNotGivenAway(t *testing.T) {
+func TestVolumes_OfALostNodeStayHeld(t *testing.T) {
 	w := newWorld(t)
 	w.storage("n1", "n2")
 	w.volume("db", "hostpath")
@@ -168,7 +168,7 @@ func TestVolumeOfALostNodeIsNotGivenAway(t *testing.T) {
 	w.wantPlaced("db", "0@n2")
 }
 
-func TestReadersShareAndOnlyOneWrites(t *testing.T) {
+func TestVolumes_ReadersShareWithOneWriter(t *testing.T) {
 	w := newWorld(t)
 	w.storage("n1", "n2", "n3")
 	w.volume("db", "hostpath")
@@ -188,7 +188,7 @@ func TestReadersShareAndOnlyOneWrites(t *testing.T) {
 	w.wantPlaced("second", "")
 }
 
-func TestTwoOfOnePlanDoNotGetOneWriter(t *testing.T) {
+func TestVolumes_OneWriterWithinAPlan(t *testing.T) {
 	w := newWorld(t)
 	w.storage("n1", "n2")
 	w.volume("db", "hostpath")
@@ -200,7 +200,7 @@ func TestTwoOfOnePlanDoNotGetOneWriter(t *testing.T) {
 	}
 }
 
-func TestPerAllocVolumes(t *testing.T) {
+func TestVolumes_PerAlloc(t *testing.T) {
 	w := newWorld(t)
 	w.storage("n1", "n2", "n3")
 	w.volume("db[0]", "hostpath")
@@ -246,7 +246,7 @@ func TestTopology_NullIsEverywhere(t *testing.T) {
 	}
 }
 
-func TestLimitCountsClaimsAttachmentsAndPlacements(t *testing.T) {
+func TestVolumeLimit_CountsClaimsAttachmentsAndPlacements(t *testing.T) {
 	w := newWorld(t)
 	n, k := half("ebs", structs.CSIKindNode), half("ebs", structs.CSIKindController)
 	n.NodeInfo.MaxVolumes, n.RequiresControllerPlugin, k.ControllerInfo.SupportsAttachDetach = 2, true, true
@@ -281,7 +281,7 @@ func TestLimitCountsClaimsAttachmentsAndPlacements(t *testing.T) {
 	w.wantPlaced("c", "0@n1")
 }
 
-func TestTheSameVolumeTakesOnePlace(t *testing.T) {
+func TestVolumeLimit_CountsAVolumeOnce(t *testing.T) {
 	w := newWorld(t)
 	n := half("nfs", structs.CSIKindNode)
 	n.NodeInfo.MaxVolumes = 1
@@ -292,7 +292,7 @@ func TestTheSameVolumeTakesOnePlace(t *testing.T) {
 	w.wantPlaced("web", "0@n1 1@n1 2@n1")
 }
 
-func TestPluginTaskNeedsNothingOfItsPlugin(t *testing.T) {
+func TestPluginTask_NeedsNoPlugin(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1", "n2")
 	w.job(aJob("hostpath", structs.JobSystem, func(j *structs.Job) {
@@ -302,7 +302,7 @@ func TestPluginTaskNeedsNothingOfItsPlugin(t *testing.T) {
 	w.wantPlaced("hostpath", "0@n1 0@n2")
 }
 
-func TestPluginThatBecomesHealthyWakes(t *testing.T) {
+func TestBlockedEval_IsUnblockedByAHealthyPlugin(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1")
 	w.volume("db", "hostpath")
@@ -317,8 +317,8 @@ func TestPluginThatBecomesHealthyWakes(t *testing.T) {
 	w.wantPlaced("db", "0@n1")
 }
 
-// TestABarredEvaluationWaits although the newest that woke anybody is a node, and no node was asked.
-func TestABarredEvaluationWaits(t *testing.T) {
+// TestBlockedEval_BlockedEverywhereWaits although the newest that woke anybody is a node, and no node was asked.
+func TestBlockedEval_BlockedEverywhereWaits(t *testing.T) {
 	w := newWorld(t)
 	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
 	w.nodes("n1")

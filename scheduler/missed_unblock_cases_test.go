@@ -91,9 +91,9 @@ func nodeEval(w *world, job, node string) *structs.Evaluation {
 	return nil
 }
 
-// TestWhatWasWokenMeanwhileStaysAwake: a plan for one node of a job finds no room, and while it is made what the job
+// TestBlockedEval_StaysUnblocked: a plan for one node of a job finds no room, and while it is made what the job
 // waits for on another node is woken.
-func TestWhatWasWokenMeanwhileStaysAwake(t *testing.T) {
+func TestBlockedEval_StaysUnblocked(t *testing.T) {
 	w := newWorld(t)
 	w.volume("a", "hostpath")
 	w.job(aJob("log", structs.JobSystem, cpu(200), volume("a", structs.CSIMultiNodeMultipleWriter, false)))
@@ -114,9 +114,9 @@ func TestWhatWasWokenMeanwhileStaysAwake(t *testing.T) {
 	w.wantPlaced("log", "0@n2")
 }
 
-// TestChangeThatIsLeftToOneThatWaitedIsSeen: what a job waited for is woken while it is planned for what it wants now;
+// TestBlockedEval_SeesAChangeLeftToAnother: what a job waited for is woken while it is planned for what it wants now;
 // one who relies on that for what happened meanwhile does not do so in vain.
-func TestChangeThatIsLeftToOneThatWaitedIsSeen(t *testing.T) {
+func TestBlockedEval_SeesAChangeLeftToAnother(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1", "n2")
 	spec := func(source string) *structs.Job {
@@ -160,8 +160,8 @@ func full(t *testing.T, most, waiting int) (w *world, held []*structs.Allocation
 	return w, held
 }
 
-// TestPlaceOfAVolumeThatIsForgottenIsFound: before all who wait for it have heard that it is there.
-func TestPlaceOfAVolumeThatIsForgottenIsFound(t *testing.T) {
+// TestBlockedEval_FindsThePlaceOfAForgottenVolume: before all who wait for it have heard that it is there.
+func TestBlockedEval_FindsThePlaceOfAForgottenVolume(t *testing.T) {
 	w, held := full(t, 12, 12)
 	for _, a := range held {
 		w.release(a)
@@ -172,8 +172,8 @@ func TestPlaceOfAVolumeThatIsForgottenIsFound(t *testing.T) {
 	w.drain()
 }
 
-// TestPlaceOfAVolumeThatIsForgottenIsFoundByAPlanMadeBefore: its key says nothing any more.
-func TestPlaceOfAVolumeThatIsForgottenIsFoundByAPlanMadeBefore(t *testing.T) {
+// TestBlockedEval_FindsAForgottenVolumeWithAnOldPlan: its key says nothing any more.
+func TestBlockedEval_FindsAForgottenVolumeWithAnOldPlan(t *testing.T) {
 	w, held := full(t, 1, 0)
 	w.volume("w", "hostpath")
 	w.submit(aJob("waits", structs.JobService, volume("w", structs.CSISingleNodeWriter, false)), "e")
@@ -187,8 +187,8 @@ func TestPlaceOfAVolumeThatIsForgottenIsFoundByAPlanMadeBefore(t *testing.T) {
 	w.drain()
 }
 
-// TestPlaceOfAVolumeForgottenByForceIsFound: with it goes a claim that waited, and took a place on a node.
-func TestPlaceOfAVolumeForgottenByForceIsFound(t *testing.T) {
+// TestBlockedEval_FindsAVolumeForgottenByForce: with it goes a claim that waited, and took a place on a node.
+func TestBlockedEval_FindsAVolumeForgottenByForce(t *testing.T) {
 	w := newWorld(t)
 	w.node(aNode("n1"), limited(1), half("hostpath", structs.CSIKindController))
 	w.volume("v", "hostpath")
@@ -207,9 +207,9 @@ func TestPlaceOfAVolumeForgottenByForceIsFound(t *testing.T) {
 	w.wantPlaced("b", "0@n1")
 }
 
-// TestOneNodeDoesNotSpeakForAJobThatWasOfAnotherType: a service becomes a system job, and an evaluation from before,
+// TestBlockedEval_AfterAChangeOfTheJobsType: a service becomes a system job, and an evaluation from before,
 // for one node, comes after.
-func TestOneNodeDoesNotSpeakForAJobThatWasOfAnotherType(t *testing.T) {
+func TestBlockedEval_AfterAChangeOfTheJobsType(t *testing.T) {
 	w := newWorld(t)
 	small := aNode("n2")
 	small.NodeResources.CPU.CpuShares = 50

@@ -17,10 +17,10 @@ import (
 	"berth/structs"
 )
 
-// TestNothingIsSleptThrough lets anything happen to a small cluster whose evaluations are planned one after the
+// TestBlockedEval_MissesNoUnblock lets anything happen to a small cluster whose evaluations are planned one after the
 // other, each on a state that is older than the one to which its plan is applied. When nothing is left to do, no
 // evaluation that waits would find room, and no job that is looked at afresh has anything to be done for it.
-func TestNothingIsSleptThrough(t *testing.T) {
+func TestBlockedEval_MissesNoUnblock(t *testing.T) {
 	for seed := range uint64(seeds()) {
 		c := &sleepers{world: newWorld(t), r: rand.New(rand.NewPCG(seed, 1)), givenUp: map[string]bool{}}
 		c.many = c.r.IntN(3) == 0

@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-func TestSystemJobLandsOnEveryNode(t *testing.T) {
+func TestSystemJob_RunsOnEveryNode(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1", "n2")
 	other := aNode("n3")
@@ -37,7 +37,7 @@ func TestSystemJobLandsOnEveryNode(t *testing.T) {
 	}
 }
 
-func TestSystemJobThatFitsNowhereSaysWhy(t *testing.T) {
+func TestSystemJob_ThatFitsNowhereGivesReasons(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1", "n2")
 	w.job(aJob("log", structs.JobSystem, constraints(&structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "plan9", Operand: "="})))
@@ -46,7 +46,7 @@ func TestSystemJobThatFitsNowhereSaysWhy(t *testing.T) {
 	}
 }
 
-func TestSystemJobWithoutRoomOnSomeNodes(t *testing.T) {
+func TestSystemJob_WithoutCapacityOnSomeNodes(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1")
 	for _, id := range []string{"n2", "n3"} {
@@ -65,7 +65,7 @@ func TestSystemJobWithoutRoomOnSomeNodes(t *testing.T) {
 	}
 }
 
-func TestSystemJobFollowsItsNodes(t *testing.T) {
+func TestSystemJob_FollowsItsNodes(t *testing.T) {
 	w := running(t, aJob("log", structs.JobSystem), "n1", "n2")
 	w.status("n1", structs.NodeDown)
 	p := w.run("log")
@@ -95,7 +95,7 @@ func TestSystemJobFollowsItsNodes(t *testing.T) {
 	w.wantPlaced("log", "")
 }
 
-func TestSystemAllocationThatFailsComesBackMoreSlowly(t *testing.T) {
+func TestSystemJob_AFailedAllocationReturnsWithAGrowingDelay(t *testing.T) {
 	w := running(t, aJob("log", structs.JobSystem), "n1")
 	for _, delay := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
 		w.client(w.allocs("log")[0], structs.AllocFailed)
@@ -109,7 +109,7 @@ func TestSystemAllocationThatFailsComesBackMoreSlowly(t *testing.T) {
 	}
 }
 
-func TestStoppedSystemAllocationComesBack(t *testing.T) {
+func TestSystemJob_AStoppedAllocationReturns(t *testing.T) {
 	w := running(t, aJob("log", structs.JobSystem), "n1", "n2")
 	old := w.allocs("log")[0]
 	do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: old.ID, WriteOptions: w.now()})
@@ -119,7 +119,7 @@ func TestStoppedSystemAllocationComesBack(t *testing.T) {
 	}
 }
 
-func TestSysBatchRunsOncePerNode(t *testing.T) {
+func TestSysBatch_RunsOncePerNode(t *testing.T) {
 	w := running(t, aJob("scan", structs.JobSysBatch), "n1", "n2")
 	allocs := w.allocs("scan")
 	w.client(allocs[0], structs.AllocComplete)
@@ -136,7 +136,7 @@ func TestSysBatchRunsOncePerNode(t *testing.T) {
 	w.wantPlaced("scan", "0@n1 0@n2 0@n3")
 }
 
-func TestGroupWithCountZeroHasNone(t *testing.T) {
+func TestSystemJob_CountZeroHasNone(t *testing.T) {
 	w := running(t, aJob("log", structs.JobSystem), "n1")
 	w.job(aJob("log", structs.JobSystem, count(0)))
 	if p := w.run("log"); len(p.Stop) != 1 || p.Eval.FailedTGAllocs != nil {
@@ -144,7 +144,7 @@ func TestGroupWithCountZeroHasNone(t *testing.T) {
 	}
 }
 
-func TestJobThatChangesItsType(t *testing.T) {
+func TestReconcile_AJobThatChangesItsType(t *testing.T) {
 	w := running(t, aJob("x", structs.JobService, count(3)), "n1", "n2")
 	w.job(aJob("x", structs.JobSystem))
 	w.run("x")
@@ -156,8 +156,8 @@ func TestJobThatChangesItsType(t *testing.T) {
 	}
 }
 
-// TestEvaluationOfOneNodeLooksAtThatNode: the others are as they were, until somebody looks at them.
-func TestEvaluationOfOneNodeLooksAtThatNode(t *testing.T) {
+// TestNodeEval_LooksAtItsNodeOnly: the others are as they were, until somebody looks at them.
+func TestNodeEval_LooksAtItsNodeOnly(t *testing.T) {
 	w := running(t, aJob("log", structs.JobSystem), "n1", "n2", "n3")
 	w.status("n1", structs.NodeDown)
 	w.status("n2", structs.NodeDown)
@@ -193,8 +193,8 @@ func TestEvaluationOfOneNodeLooksAtThatNode(t *testing.T) {
 	w.wantPlaced("log", "0@n1 0@n3")
 }
 
-// TestRoomOnOneNodeDoesNotEndTheWaitForRoomOnAnother.
-func TestRoomOnOneNodeDoesNotEndTheWaitForRoomOnAnother(t *testing.T) {
+// TestNodeEval_KeepsTheWaitForOtherNodes.
+func TestNodeEval_KeepsTheWaitForOtherNodes(t *testing.T) {
 	w := newWorld(t)
 	small := aNode("n1")
 	small.NodeResources.CPU.CpuShares = 50

@@ -12,10 +12,10 @@ import (
 	"berth/structs"
 )
 
-// TestProperties lets anything happen to a small cluster. After every plan: no node has more than it can
+// TestProcess_Properties lets anything happen to a small cluster. After every plan: no node has more than it can
 // give, no two live allocations exclude each other from a volume unless the newer one replaces the other,
 // constraints of nodes hold, and planning again finds nothing to do (run checks that).
-func TestProperties(t *testing.T) {
+func TestProcess_Properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
 		c := chaos{world: w, t: t}

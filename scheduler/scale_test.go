@@ -99,9 +99,9 @@ func evalOf(w *world, n int, job string, perNode bool) *structs.Evaluation {
 	return e
 }
 
-// TestWhatIsLookedAtDoesNotGrowWithTheFleet counts nodes that are looked at, and allocations of memory, to place
+// TestSample_DoesNotGrowWithTheFleet counts nodes that are looked at, and allocations of memory, to place
 // one allocation.
-func TestWhatIsLookedAtDoesNotGrowWithTheFleet(t *testing.T) {
+func TestSample_DoesNotGrowWithTheFleet(t *testing.T) {
 	cost := map[string][]float64{}
 	for _, n := range []int{300, 3000} {
 		w := fleet(t, n)
@@ -126,8 +126,8 @@ func TestWhatIsLookedAtDoesNotGrowWithTheFleet(t *testing.T) {
 	}
 }
 
-// TestAVolumeThatIsHeldIsSaidWithoutLookingAtNodes: who is in the way is found by the volume.
-func TestAVolumeThatIsHeldIsSaidWithoutLookingAtNodes(t *testing.T) {
+// TestBlockedEverywhere_LooksAtNoNode: who is in the way is found by the volume.
+func TestBlockedEverywhere_LooksAtNoNode(t *testing.T) {
 	w := fleet(t, 200)
 	p := w.plan(t, w.eval("late"), enough)
 	if got := refusals(p, "g"); !strings.Contains(got, "allocation fill-000 (job fill) is placed to use it") || p.Eval.FailedTGAllocs["g"].NodesEvaluated != 0 {
@@ -145,8 +145,8 @@ func (w *world) plan(t testing.TB, e *structs.Evaluation, enough int) *structs.P
 	return p
 }
 
-// TestThatNothingFitsIsSaidByEveryNode, and one that fits is found among many that do not.
-func TestThatNothingFitsIsSaidByEveryNode(t *testing.T) {
+// TestFailure_IsTheAnswerOfEveryNode, and one that fits is found among many that do not.
+func TestFailure_IsTheAnswerOfEveryNode(t *testing.T) {
 	const n = 700
 	w := fleet(t, n)
 	w.t = t
@@ -166,8 +166,8 @@ func TestThatNothingFitsIsSaidByEveryNode(t *testing.T) {
 	w.wantPlaced("big", "0@n000555x 1@n000555x 2@n000555x 3@n000555x 4@n000555x")
 }
 
-// TestWhoWaitsAsksWhereRoomWasMade and not every node again, nor says less of those that refused before.
-func TestWhoWaitsAsksWhereRoomWasMade(t *testing.T) {
+// TestUnblockedEval_AsksFreedNodes and not every node again, nor says less of those that refused before.
+func TestUnblockedEval_AsksFreedNodes(t *testing.T) {
 	var cost []float64
 	for _, n := range []int{1000, 8000} {
 		w := fleet(t, n)
@@ -220,8 +220,8 @@ func TestWhoWaitsAsksWhereRoomWasMade(t *testing.T) {
 	}
 }
 
-// TestTheNextInLineKnowsWhatTheFirstWasTold: it was not there itself when all nodes but a few refused.
-func TestTheNextInLineKnowsWhatTheFirstWasTold(t *testing.T) {
+// TestUnblockedEval_KnowsTheEarlierRefusals: it was not there itself when all nodes but a few refused.
+func TestUnblockedEval_KnowsTheEarlierRefusals(t *testing.T) {
 	const n = 600
 	w := fleet(t, n)
 	for _, id := range []string{"a", "b"} {
@@ -259,8 +259,8 @@ func TestTheNextInLineKnowsWhatTheFirstWasTold(t *testing.T) {
 	w.wantPlaced("b", "0@larger")
 }
 
-// TestWhatWouldMakeRoomOnManyNodesIsNotAllNamed: who waits for less than that looks again after a while.
-func TestWhatWouldMakeRoomOnManyNodesIsNotAllNamed(t *testing.T) {
+// TestUnblockKeys_AreBounded: who waits for less than that looks again after a while.
+func TestUnblockKeys_AreBounded(t *testing.T) {
 	const n = maxKeys + 100
 	w := fleetWithin(t, n, 1)
 	p := w.plan(t, w.eval("db"), enough)
@@ -287,8 +287,8 @@ func (w *world) carryOut(t testing.TB, p *structs.Plan) {
 	w.write(t, func(tx *state.WriteTx) error { return state.PlanApply(tx, p) })
 }
 
-// TestAFleetIsBegunEverywhere: evaluations do not all begin at the same nodes, whatever nodes are called.
-func TestAFleetIsBegunEverywhere(t *testing.T) {
+// TestOrigin_SpreadsOverTheFleet: evaluations do not all begin at the same nodes, whatever nodes are called.
+func TestOrigin_SpreadsOverTheFleet(t *testing.T) {
 	for name, id := range map[string]func(int) string{
 		"numbered": nodeID,
 		"random":   func(i int) string { return structs.DeriveID(uint64(i), "node") },
@@ -328,9 +328,9 @@ func TestAFleetIsBegunEverywhere(t *testing.T) {
 	}
 }
 
-// TestSamplesPackNearlyAsWellAsScans fills a fleet with allocations of different sizes, one evaluation each, by
+// TestSample_PacksNearlyAsWellAsAScan fills a fleet with allocations of different sizes, one evaluation each, by
 // samples and by asking every node.
-func TestSamplesPackNearlyAsWellAsScans(t *testing.T) {
+func TestSample_PacksNearlyAsWellAsAScan(t *testing.T) {
 	const n, jobs = 250, 450
 	filled := func(enough int) (nodes int) {
 		w, chance := fleet(t, n), rand.New(rand.NewPCG(7, 7))
@@ -369,8 +369,8 @@ func (w *world) write(t testing.TB, fn func(*state.WriteTx) error) {
 	}
 }
 
-// TestAGroupIsSpreadOverMoreNodesThanASampleHas: its allocations come to nodes of their own as long as there are.
-func TestAGroupIsSpreadOverMoreNodesThanASampleHas(t *testing.T) {
+// TestSample_SpreadsAGroup: its allocations come to nodes of their own as long as there are.
+func TestSample_SpreadsAGroup(t *testing.T) {
 	w := fleet(t, 400)
 	w.t = t
 	w.job(aJob("wide", structs.JobService, count(300)))
@@ -384,8 +384,8 @@ func TestAGroupIsSpreadOverMoreNodesThanASampleHas(t *testing.T) {
 	}
 }
 
-// TestAnUpdateMayStayWhereItIs although everything else is full and far.
-func TestAnUpdateMayStayWhereItIs(t *testing.T) {
+// TestUpdate_MayStayOnItsNode although everything else is full and far.
+func TestUpdate_MayStayOnItsNode(t *testing.T) {
 	w := fleet(t, 300)
 	w.t = t
 	w.job(aJob("big", structs.JobService, count(300), cpu(900)))

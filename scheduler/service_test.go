@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-func TestServicePlacesItsCount(t *testing.T) {
+func TestService_PlacesItsCount(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1", "n2", "n3")
 	w.job(aJob("web", structs.JobService, count(3)))
@@ -26,14 +26,14 @@ func TestServicePlacesItsCount(t *testing.T) {
 	}
 }
 
-func TestBinPackingFillsANodeBeforeTheNext(t *testing.T) {
+func TestBinpack_FillsANodeBeforeTheNext(t *testing.T) {
 	w := running(t, aJob("first", structs.JobService, constraints(&structs.Constraint{LTarget: "${node.unique.id}", RTarget: "n2", Operand: "="})), "n1", "n2", "n3")
 	w.job(aJob("second", structs.JobService))
 	w.run("second")
 	w.wantPlaced("second", "0@n2")
 }
 
-func TestCountChanges(t *testing.T) {
+func TestService_FollowsItsCount(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService, count(4)), "n1", "n2")
 	before := w.allocs("web")
 
@@ -58,7 +58,7 @@ func TestCountChanges(t *testing.T) {
 	w.wantPlaced("web", "")
 }
 
-func TestFreedIndexesAreUsedAgain(t *testing.T) {
+func TestService_ReusesFreedIndexes(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService, count(3)), "n1")
 	do(w, state.AllocStop, &structs.AllocStopRequest{AllocID: w.allocs("web")[1].ID, WriteOptions: w.now()})
 	p := w.run("web")
@@ -68,7 +68,7 @@ func TestFreedIndexesAreUsedAgain(t *testing.T) {
 	}
 }
 
-func TestUpdates(t *testing.T) {
+func TestUpdate_ReplacesOrKeeps(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		edit        func(*structs.Job)
@@ -117,7 +117,7 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
-func TestNumbersOfConfigAreEqualHoweverTheyCame(t *testing.T) {
+func TestUpdate_ComparesNumbersByValue(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1")
 	config := func(n any) func(*structs.Job) {
@@ -134,7 +134,7 @@ func TestNumbersOfConfigAreEqualHoweverTheyCame(t *testing.T) {
 	}
 }
 
-func TestUpdateWithoutRoomLeavesTheOldOneRunning(t *testing.T) {
+func TestUpdate_WithoutCapacityKeepsTheOldOne(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService, cpu(800)), "n1")
 	old := w.allocs("web")[0]
 	w.job(aJob("web", structs.JobService, cpu(1100)))
@@ -150,7 +150,7 @@ func TestUpdateWithoutRoomLeavesTheOldOneRunning(t *testing.T) {
 	w.wantPlaced("web", "0@n1")
 }
 
-func TestStoppedJobIsStopped(t *testing.T) {
+func TestJob_StoppedStopsAllocations(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService, count(2)), "n1")
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
 	if p := w.run("web"); len(p.Stop) != 2 || p.Stop[0].Description != "job is stopped" {
@@ -162,7 +162,7 @@ func TestStoppedJobIsStopped(t *testing.T) {
 	w.wantPlaced("web", "0@n1")
 }
 
-func TestRemovedGroupIsStopped(t *testing.T) {
+func TestJob_RemovedGroupIsStopped(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService, count(2)), "n1")
 	w.job(aJob("web", structs.JobService, func(j *structs.Job) { j.TaskGroups[0].Name = "other" }))
 	if p := w.run("web"); len(p.Stop) != 2 || len(p.Place) != 1 {
@@ -170,7 +170,7 @@ func TestRemovedGroupIsStopped(t *testing.T) {
 	}
 }
 
-func TestLostAllocationsAreReplaced(t *testing.T) {
+func TestLostNode_ReplacesAllocations(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService, count(2)), "n1", "n2")
 	w.wantPlaced("web", "0@n1 1@n2")
 	w.status("n1", structs.NodeDown)
@@ -181,7 +181,7 @@ func TestLostAllocationsAreReplaced(t *testing.T) {
 	}
 }
 
-func TestAllocationsBeingStoppedAreLostWithTheirNode(t *testing.T) {
+func TestLostNode_LosesStoppingAllocations(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService), "n1")
 	a := w.allocs("web")[0]
 	do(w, state.JobDeregister, &structs.JobDeregisterRequest{JobID: "web", WriteOptions: w.now()})
@@ -193,7 +193,7 @@ func TestAllocationsBeingStoppedAreLostWithTheirNode(t *testing.T) {
 	}
 }
 
-func TestDrainingNodeIsEmptied(t *testing.T) {
+func TestDrain_EmptiesTheNode(t *testing.T) {
 	w := newWorld(t)
 	n := aNode("n1")
 	n.Drain = true
@@ -206,7 +206,7 @@ func TestDrainingNodeIsEmptied(t *testing.T) {
 	}
 }
 
-func TestRescheduling(t *testing.T) {
+func TestReschedule_FollowsThePolicy(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService), "n1", "n2")
 	first := w.allocs("web")[0]
 	w.clock = w.clock.Add(time.Minute)
@@ -240,7 +240,7 @@ func TestRescheduling(t *testing.T) {
 }
 
 // An allocation whose tasks never began ended when its node said so, whatever the servers note on it afterwards.
-func TestRescheduling_OfAnAllocationThatRanNoTask(t *testing.T) {
+func TestReschedule_OfAnAllocationThatRanNoTask(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService), "n1", "n2")
 	w.client(w.allocs("web")[0], structs.AllocFailed)
 	due := w.clock.Add(30 * time.Second)
@@ -255,7 +255,7 @@ func TestRescheduling_OfAnAllocationThatRanNoTask(t *testing.T) {
 	}
 }
 
-func TestAttemptsEnd(t *testing.T) {
+func TestReschedule_AttemptsEnd(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1")
 	w.job(aJob("once", structs.JobBatch)) // one attempt in a day, after 5 s
@@ -274,7 +274,7 @@ func TestAttemptsEnd(t *testing.T) {
 	w.wantPlaced("once", "0@n1")
 }
 
-func TestNoReschedulingWhereThePolicySaysSo(t *testing.T) {
+func TestReschedule_NotWithoutAPolicy(t *testing.T) {
 	w := running(t, aJob("web", structs.JobService, func(j *structs.Job) { j.TaskGroups[0].ReschedulePolicy = &structs.ReschedulePolicy{} }), "n1")
 	w.client(w.allocs("web")[0], structs.AllocFailed)
 	w.clock = w.clock.Add(time.Hour)
@@ -283,7 +283,7 @@ func TestNoReschedulingWhereThePolicySaysSo(t *testing.T) {
 	}
 }
 
-func TestBatchIsNotRunAgain(t *testing.T) {
+func TestBatch_IsNotRunAgain(t *testing.T) {
 	w := running(t, aJob("sum", structs.JobBatch, count(2)), "n1")
 	w.client(w.allocs("sum")[0], structs.AllocComplete)
 	if p := w.run("sum"); len(p.Place) != 0 {
@@ -292,7 +292,7 @@ func TestBatchIsNotRunAgain(t *testing.T) {
 	w.wantPlaced("sum", "1@n1")
 }
 
-func TestBlockedEvaluation(t *testing.T) {
+func TestBlockedEval_WaitsForCapacity(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1")
 	w.job(aJob("web", structs.JobService, count(4), cpu(400)))
@@ -345,7 +345,7 @@ func (w *world) evals(status string) []*structs.Evaluation {
 	return out
 }
 
-func TestRefusalsSayWhichFilterAndWhy(t *testing.T) {
+func TestRefusals_NameFilterAndReason(t *testing.T) {
 	w := newWorld(t)
 	for id, edit := range map[string]func(*structs.Node){
 		"n01": func(n *structs.Node) { n.SchedulingEligibility = structs.NodeIneligible },
@@ -387,7 +387,7 @@ func TestRefusalsSayWhichFilterAndWhy(t *testing.T) {
 	}
 }
 
-func TestNoNodesAtAll(t *testing.T) {
+func TestFailure_WithoutNodes(t *testing.T) {
 	for _, kind := range []string{structs.JobService, structs.JobSystem} {
 		w := newWorld(t)
 		w.job(aJob("web", kind))
@@ -397,7 +397,7 @@ func TestNoNodesAtAll(t *testing.T) {
 	}
 }
 
-func TestDistinctHosts(t *testing.T) {
+func TestDistinctHosts_OfJobAndGroup(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1", "n2")
 	w.job(aJob("web", structs.JobService, count(3), constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts, RTarget: "true"})))
@@ -408,7 +408,7 @@ func TestDistinctHosts(t *testing.T) {
 	}
 }
 
-func TestProcessRefusesAnEvaluationOfNothing(t *testing.T) {
+func TestProcess_RefusesAnEmptyEvaluation(t *testing.T) {
 	if _, err := Process(state.New().Read(), &structs.Evaluation{ID: "e"}, time.Now()); !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("error: %v", err)
 	}

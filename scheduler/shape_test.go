@@ -7,9 +7,9 @@ import (
 	"berth/structs"
 )
 
-// TestShapesTellApartWhatFindsRoomByItself: two jobs of one shape are refused alike, so nothing that decides may be
+// TestShape_DiffersWithTheDemand: two jobs of one shape are refused alike, so nothing that decides may be
 // left out of it.
-func TestShapesTellApartWhatFindsRoomByItself(t *testing.T) {
+func TestShape_DiffersWithTheDemand(t *testing.T) {
 	w := newWorld(t)
 	w.nodes("n1")
 	w.volume("db", "hostpath")

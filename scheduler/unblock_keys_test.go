@@ -8,9 +8,9 @@ import (
 	"berth/structs"
 )
 
-// TestOneNodesLaterEvaluationIsNotTheWholeJobs: a job per node that cannot name all it waits for looks again, though
+// TestRetryEval_OfOneNodeIsNotTheWholeJobs: a job per node that cannot name all it waits for looks again, though
 // one node of it is to be looked at anyhow.
-func TestOneNodesLaterEvaluationIsNotTheWholeJobs(t *testing.T) {
+func TestRetryEval_OfOneNodeIsNotTheWholeJobs(t *testing.T) {
 	w := newWorld(t)
 	w.volume("w", "hostpath")
 	w.node(aNode("n0"), half("hostpath", structs.CSIKindNode))

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestAnErrorKeepsItsKindOverEveryWire(t *testing.T) {
+func TestError_KeepsItsKindOverEveryWire(t *testing.T) {
 	for _, r := range kindTable {
 		err := fmt.Errorf("staging volume db: %w", Errorf(r.kind, "no: %w", errors.New("disk full")))
 		if KindOf(err) != r.kind {
@@ -28,7 +28,7 @@ func TestAnErrorKeepsItsKindOverEveryWire(t *testing.T) {
 	}
 }
 
-func TestStrangeErrorsAreInternal(t *testing.T) {
+func TestKindOf_UnknownErrorsAreInternal(t *testing.T) {
 	for _, err := range []error{errors.New("x"), ErrorFromWire("x"), ErrorFromWire("odd: x"), ErrorFromWire("")} {
 		if KindOf(err) != KindInternal {
 			t.Errorf("%q is %s", err, KindOf(err))
@@ -42,7 +42,7 @@ func TestStrangeErrorsAreInternal(t *testing.T) {
 	}
 }
 
-func TestExitCodesTellKindsApart(t *testing.T) {
+func TestExitCodes_DifferByKind(t *testing.T) {
 	seen := map[int]Kind{}
 	for _, r := range kindTable {
 		if other, dup := seen[r.exit]; dup || r.exit == 0 {
@@ -52,7 +52,7 @@ func TestExitCodesTellKindsApart(t *testing.T) {
 	}
 }
 
-func TestHowSoonToComeAgainCrossesTheWire(t *testing.T) {
+func TestRetryAfter_CrossesTheWire(t *testing.T) {
 	busy := Busy(250*time.Millisecond, "%d writes are under way", 512)
 	for _, tc := range []struct {
 		err   error

@@ -18,10 +18,10 @@ var update = flag.Bool("update", false, "write the golden files again")
 
 const fieldsGolden = "testdata/fields.golden"
 
-// TestTheWireOnlyGrows holds every field that goes over a wire against a list: a name or type that is
+// TestFields_OnlyGrow holds every field that goes over a wire against a list: a name or type that is
 // there stays, since older servers, nodes, snapshots and tools know it. New fields are added to the list
 // with -update.
-func TestTheWireOnlyGrows(t *testing.T) {
+func TestFields_OnlyGrow(t *testing.T) {
 	now := wireFields(t)
 	if *update {
 		if err := os.WriteFile(fieldsGolden, []byte(strings.Join(now, "\n")+"\n"), 0o644); err != nil {

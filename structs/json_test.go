@@ -10,7 +10,7 @@ import (
 	"berth/internal/codec"
 )
 
-func TestTimesInJSON(t *testing.T) {
+func TestJSON_Times(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	info := CSIInfo{PluginID: "p", Healthy: true, UpdateTime: at.UnixNano(), NodeInfo: &CSINodeInfo{ID: "n", MaxVolumes: 3}}
 	for _, v := range []any{

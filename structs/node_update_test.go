@@ -19,9 +19,9 @@ func aNode() *Node {
 		Drivers: map[string]*DriverInfo{"exec": {Detected: true, Healthy: true, Attributes: map[string]string{"driver.exec.v": "1"}, UpdateTime: time.Unix(9, 0)}}}
 }
 
-// TestAnUpdateCarriesEachField: what a node can say of itself, whatever fields it comes to have, is carried by an
+// TestNodeChanges_CarryEachField: what a node can say of itself, whatever fields it comes to have, is carried by an
 // update; the rest is the servers'.
-func TestAnUpdateCarriesEachField(t *testing.T) {
+func TestNodeChanges_CarryEachField(t *testing.T) {
 	servers := []string{"ComputedClass", "Status", "StatusDescription", "StatusUpdatedAt", "Unaccounted", "SchedulingEligibility", "Drain", "Events", "Indexes"}
 	forGood := []string{"ID", "SecretID"} // another ID is another node
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Node]()) {
@@ -69,8 +69,8 @@ func alter(t *testing.T, name string, v reflect.Value) {
 	}
 }
 
-// TestChangesMakeOneOfTheOther holds it for any two nodes, over the wire, and that neither is touched.
-func TestChangesMakeOneOfTheOther(t *testing.T) {
+// TestNodeChanges_MakeTheNewNode holds it for any two nodes, over the wire, and that neither is touched.
+func TestNodeChanges_MakeTheNewNode(t *testing.T) {
 	texts := rapid.MapOfN(rapid.SampledFrom([]string{"a", "b", "c", "d"}), rapid.SampledFrom([]string{"", "1", "2"}), 0, 4)
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(label string) *Node {
@@ -116,7 +116,7 @@ func TestChangesMakeOneOfTheOther(t *testing.T) {
 	})
 }
 
-func TestTimesAloneAreNoNews(t *testing.T) {
+func TestNodeChanges_IgnoreTimes(t *testing.T) {
 	known, is := aNode(), aNode()
 	is.Drivers["exec"].UpdateTime = time.Unix(10, 0)
 	is.Drivers["exec"].Attributes = maps.Clone(is.Drivers["exec"].Attributes)

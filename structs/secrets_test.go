@@ -9,7 +9,7 @@ import (
 	"berth/internal/codec"
 )
 
-func TestSecretsNeverShow(t *testing.T) {
+func TestSecrets_NeverShow(t *testing.T) {
 	v := &CSIVolume{ID: "db", Secrets: Secrets{"password": "hunter2"}}
 	asJSON, err := json.Marshal(v)
 	if err != nil {
@@ -26,7 +26,7 @@ func TestSecretsNeverShow(t *testing.T) {
 	}
 }
 
-func TestSecretsTravelBetweenServersAndNodes(t *testing.T) {
+func TestSecrets_TravelBetweenServersAndNodes(t *testing.T) {
 	b, err := codec.Encode(&CSIVolume{Secrets: Secrets{"password": "hunter2"}})
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func aJob(edits ...func(*Job)) *Job {
 	return j
 }
 
-func TestCanonicalizeFillsDefaults(t *testing.T) {
+func TestCanonicalize_FillsDefaults(t *testing.T) {
 	j := aJob()
 	g, task := j.TaskGroups[0], j.TaskGroups[0].Tasks[0]
 	for _, c := range []struct {
@@ -48,7 +48,7 @@ func TestCanonicalizeFillsDefaults(t *testing.T) {
 	}
 }
 
-func TestCanonicalizeIsIdempotent(t *testing.T) {
+func TestCanonicalize_IsIdempotent(t *testing.T) {
 	for _, kind := range jobTypes {
 		j := aJob(func(j *Job) { j.Type = kind })
 		before := fmt.Sprintf("%+v %+v", *j, *j.TaskGroups[0])
@@ -60,7 +60,7 @@ func TestCanonicalizeIsIdempotent(t *testing.T) {
 	(&Job{TaskGroups: []*TaskGroup{nil, {Tasks: []*Task{nil}}}}).Canonicalize() // what JSON may bring
 }
 
-func TestEmptyReschedulePolicyOfASystemJobIsNone(t *testing.T) {
+func TestCanonicalize_DropsASystemJobsEmptyReschedulePolicy(t *testing.T) {
 	j := aJob(func(j *Job) { j.Type, j.TaskGroups[0].ReschedulePolicy = JobSystem, &ReschedulePolicy{} })
 	if err := j.Validate(); err != nil || j.TaskGroups[0].ReschedulePolicy != nil {
 		t.Errorf("%+v, %v", j.TaskGroups[0].ReschedulePolicy, err)
@@ -82,7 +82,7 @@ func constrained(c *Constraint) func(*Job) {
 	return func(j *Job) { j.Constraints = []*Constraint{c} }
 }
 
-func TestJobValidate(t *testing.T) {
+func TestJobValidate_NamesTheFault(t *testing.T) {
 	for _, c := range []struct {
 		want string // "" for valid
 		edit func(*Job)
@@ -209,7 +209,7 @@ func TestJobValidate(t *testing.T) {
 	}
 }
 
-func TestValidateTellsEveryFault(t *testing.T) {
+func TestJobValidate_ReportsEveryFault(t *testing.T) {
 	err := aJob(func(j *Job) {
 		j.Priority, j.TaskGroups[0].Tasks[0].Driver, j.TaskGroups[0].Volumes["data"].Source = 1000, "", ""
 	}).Validate()
@@ -218,7 +218,7 @@ func TestValidateTellsEveryFault(t *testing.T) {
 	}
 }
 
-func TestTaskGroupCountInJSON(t *testing.T) {
+func TestTaskGroup_CountInJSON(t *testing.T) {
 	for body, want := range map[string]int{`{}`: 1, `{"Count": null}`: 1, `{"Count": 0}`: 0, `{"Count": 3}`: 3} {
 		var g TaskGroup
 		if err := g.UnmarshalJSON([]byte(body)); err != nil || g.Count != want {
@@ -257,7 +257,7 @@ func checkVolumes(t *testing.T, cases map[string]func(*CSIVolume)) {
 	}
 }
 
-func TestVolumeValidate(t *testing.T) {
+func TestVolumeValidate_NamesTheFault(t *testing.T) {
 	checkVolumes(t, map[string]func(*CSIVolume){
 		`ok`:                                 func(*CSIVolume) {},
 		`volume: id is required`:             func(v *CSIVolume) { v.ID = "" },

@@ -12,7 +12,7 @@ import (
 
 // Whoever uses what is not its own any more is killed, whatever time it was promised, and also when it is
 // being stopped in peace already.
-func TestWhoeverLosesItsVolumeIsKilledAtOnce(t *testing.T) {
+func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 	for name, stopping := range map[string]bool{"running": false, "being stopped": true} {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestWhoeverLosesItsVolumeIsKilledAtOnce(t *testing.T) {
 }
 
 // The order is kept over a restart of the agent, and what has not begun does not begin.
-func TestWhatIsLostStaysLost(t *testing.T) {
+func TestRunner_KeepsALostVolumeLost(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()

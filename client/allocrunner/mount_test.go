@@ -32,7 +32,7 @@ func bindInto(t *testing.T, dir string) {
 
 // A task may replace what lies in the directories it writes to; what is made there again, as root, must not
 // reach beyond them.
-func TestALinkInPlaceOfADirectoryLeadsNowhere(t *testing.T) {
+func TestDirs_RefuseALinkInPlaceOfADirectory(t *testing.T) {
 	root, host := t.TempDir(), t.TempDir()
 	g := testAlloc("web").Job.TaskGroups[0]
 	if err := makeDirs(root, g); err != nil {
@@ -62,7 +62,7 @@ func TestALinkInPlaceOfADirectoryLeadsNowhere(t *testing.T) {
 
 // A file system that met an error of its disk is read-only until it is mounted anew. To start the task once more on it
 // helps nobody: the allocation fails, so that the next one mounts it.
-func TestAVolumeThatTurnedReadOnly_EndsTheAllocation(t *testing.T) {
+func TestVolumeMounts_EndTheAllocationOfAReadOnlyFileSystem(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount")
 	}

@@ -13,7 +13,7 @@ import (
 	"berth/structs"
 )
 
-func TestRestartPolicy(t *testing.T) {
+func TestHistory_FollowsTheRestartPolicy(t *testing.T) {
 	now := time.Unix(1000, 0)
 	fail := structs.RestartPolicy{Attempts: 2, Interval: time.Minute, Delay: 5 * time.Second, Mode: "fail"}
 	wait := fail
@@ -47,7 +47,7 @@ func TestRestartPolicy(t *testing.T) {
 	}
 }
 
-func TestRestartPolicyOfATask(t *testing.T) {
+func TestRestartPolicy_OfTheTaskWins(t *testing.T) {
 	own, groups := &structs.RestartPolicy{Attempts: 1}, &structs.RestartPolicy{Attempts: 2}
 	for _, tc := range []struct {
 		g, t *structs.RestartPolicy
@@ -59,7 +59,7 @@ func TestRestartPolicyOfATask(t *testing.T) {
 	}
 }
 
-func TestStatus(t *testing.T) {
+func TestSummarizeTasks_ByTheirStates(t *testing.T) {
 	p, r := structs.TaskPending, structs.TaskRunning
 	for _, tc := range []struct {
 		states string // one word per task; a ! marks it as failed
@@ -80,7 +80,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestEnvironmentAndReferences(t *testing.T) {
+func TestTaskVariables_ExpandReferences(t *testing.T) {
 	alloc := testAlloc("web")
 	alloc.Job.Meta = map[string]string{"owner": "job", "tier": "job"}
 	g := alloc.Job.TaskGroups[0]
@@ -137,7 +137,7 @@ func FuzzExpand(f *testing.F) {
 	})
 }
 
-func TestSteps(t *testing.T) {
+func TestHookSequence_UpInOrderAndDownInReverse(t *testing.T) {
 	var log []string
 	failing := map[string]int{}
 	do := func(what string) func(context.Context) error {
@@ -184,7 +184,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-func TestEventsAreBounded(t *testing.T) {
+func TestAppendEvent_KeepsTheNewest(t *testing.T) {
 	s := &structs.TaskState{}
 	for i := range 25 {
 		appendEvent(s, &structs.TaskEvent{ExitCode: i})

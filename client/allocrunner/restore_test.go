@@ -19,7 +19,7 @@ import (
 	"berth/structs"
 )
 
-func TestARunningTaskIsTakenUpAgainAndNothingIsRestarted(t *testing.T) {
+func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -55,7 +55,7 @@ func TestARunningTaskIsTakenUpAgainAndNothingIsRestarted(t *testing.T) {
 	})
 }
 
-func TestATaskThatCannotBeFoundYetIsTakenForRunning(t *testing.T) {
+func TestRestore_TakesATaskThatIsNotFoundYetForRunning(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -87,7 +87,7 @@ func TestATaskThatCannotBeFoundYetIsTakenForRunning(t *testing.T) {
 	})
 }
 
-func TestATaskThatIsSoughtCanBeStopped(t *testing.T) {
+func TestRestore_StopsATaskThatIsStillSought(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -112,7 +112,7 @@ func TestATaskThatIsSoughtCanBeStopped(t *testing.T) {
 	})
 }
 
-func TestAnEndDuringTheAgentsAbsenceIsLearnt(t *testing.T) {
+func TestRestore_ReportsAnEndWithoutTheAgent(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -130,7 +130,7 @@ func TestAnEndDuringTheAgentsAbsenceIsLearnt(t *testing.T) {
 	})
 }
 
-func TestAfterARebootNothingStartsBeforeTheServersAreHeard(t *testing.T) {
+func TestRestore_AfterARebootWaitsForTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -158,7 +158,7 @@ func TestAfterARebootNothingStartsBeforeTheServersAreHeard(t *testing.T) {
 	})
 }
 
-func TestAKillEndsTheWaitForTheServers(t *testing.T) {
+func TestRestore_AKillEndsTheWaitForTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -190,7 +190,7 @@ func hookLeft(w *world) string {
 	return ""
 }
 
-func TestAStopThatTheAgentDidNotFinishIsFinishedByTheNext(t *testing.T) {
+func TestRestore_FinishesAnEarlierStop(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -217,7 +217,7 @@ func TestAStopThatTheAgentDidNotFinishIsFinishedByTheNext(t *testing.T) {
 	})
 }
 
-func TestASetUpThatTheAgentDidNotFinishGoesOn(t *testing.T) {
+func TestRestore_ContinuesAnEarlierSetUp(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -236,7 +236,7 @@ func TestASetUpThatTheAgentDidNotFinishGoesOn(t *testing.T) {
 	})
 }
 
-func TestAHookThatFailsBesideARunningTaskIsTriedAgain(t *testing.T) {
+func TestRestore_RetriesAHookBesideARunningTask(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -259,7 +259,7 @@ func TestAHookThatFailsBesideARunningTaskIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestASetUpFailureSurvivesTheAgent(t *testing.T) {
+func TestRestore_KeepsASetUpFailure(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -324,10 +324,10 @@ func (w *world) clone(t *testing.T) *world {
 	return &world{t: t, dir: dir, machine: w.machine.Clone(), up: maps.Clone(w.up), fail: map[string]func() error{}}
 }
 
-// TestKilledAtAnyPoint kills the agent between every record, act and mark of a whole life and lets
+// TestRestore_AfterAKillAtAnyPoint kills the agent between every record, act and mark of a whole life and lets
 // another take over: a process that ran is not started again, one that ended is not left, and after the
 // allocation is stopped nothing is.
-func TestKilledAtAnyPoint(t *testing.T) {
+func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
 	all := crashes(t, func(t *testing.T, w *world) {
 		a := w.agent()
 		r := a.new(testAlloc("web"))
@@ -393,7 +393,7 @@ func afterCrash(t *testing.T, w *world) {
 	}
 }
 
-func TestAHandleThatWasNotRecordedIsFoundByItsTask(t *testing.T) {
+func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -421,7 +421,7 @@ func TestAHandleThatWasNotRecordedIsFoundByItsTask(t *testing.T) {
 
 // The order to stop goes by several goroutines, each at its own time. Whoever learns that the servers were
 // heard must not be faster than what they ordered.
-func TestTheOrderToStopIsHeardBeforeTheServersAre(t *testing.T) {
+func TestRestore_HearsAStopBeforeTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -465,7 +465,7 @@ type lateContext struct{ context.Context }
 func (lateContext) Done() <-chan struct{} { return make(chan struct{}) }
 func (lateContext) Err() error            { return context.Canceled }
 
-func TestHooksKnowThatTheAgentStopsHoweverLateTheyAreTold(t *testing.T) {
+func TestHooks_KnowThatTheAgentStops(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -479,7 +479,7 @@ func TestHooksKnowThatTheAgentStopsHoweverLateTheyAreTold(t *testing.T) {
 	})
 }
 
-func TestNothingStartsBesideALeaderThatIsBeingStopped(t *testing.T) {
+func TestRunner_StartsNothingBesideAStoppingLeader(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()

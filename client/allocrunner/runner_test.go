@@ -15,7 +15,7 @@ import (
 	"berth/structs"
 )
 
-func TestALifeFromUpToDown(t *testing.T) {
+func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -57,7 +57,7 @@ func TestALifeFromUpToDown(t *testing.T) {
 	})
 }
 
-func TestAFailedUpUnwindsInReverseAndNamesItself(t *testing.T) {
+func TestRunner_AFailedUpGoesDownInReverse(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -87,7 +87,7 @@ func TestAFailedUpUnwindsInReverseAndNamesItself(t *testing.T) {
 	})
 }
 
-func TestStopCutsAnUpOffAndUnwinds(t *testing.T) {
+func TestRunner_StopCutsAnUpOff(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -112,7 +112,7 @@ func stopped(a *structs.Allocation) *structs.Allocation {
 	return a
 }
 
-func TestAFailingTaskIsRestartedThenFailsItsSiblings(t *testing.T) {
+func TestRunner_AFailedTaskFailsItsSiblings(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -145,7 +145,7 @@ func TestAFailingTaskIsRestartedThenFailsItsSiblings(t *testing.T) {
 	})
 }
 
-func TestKillUsesTheTasksSignalAndTimesAndEndsTheLeaderFirst(t *testing.T) {
+func TestRunner_StopsTheLeaderFirstWithTheTasksSignal(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -179,7 +179,7 @@ func TestKillUsesTheTasksSignalAndTimesAndEndsTheLeaderFirst(t *testing.T) {
 	})
 }
 
-func TestAStopEndsTheWaitForARestart(t *testing.T) {
+func TestRunner_StopEndsTheWaitForARestart(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -197,7 +197,7 @@ func TestAStopEndsTheWaitForARestart(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheLeaderEndsTheOthers(t *testing.T) {
+func TestRunner_TheLeadersEndEndsTheOthers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -233,7 +233,7 @@ func TestDuty_A14_AHookMayRestartItsTask(t *testing.T) {
 	})
 }
 
-func TestARequestToRestartEndsWithItsProcess(t *testing.T) {
+func TestTask_DropsARestartRequestOfAnEndedProcess(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -251,7 +251,7 @@ func TestARequestToRestartEndsWithItsProcess(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeStartedFailsOrIsTriedAgain(t *testing.T) {
+func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		break_ func(w *world, alloc *structs.Allocation)
@@ -297,7 +297,7 @@ func TestWhatCannotBeStartedFailsOrIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOfATaskIsDestroyedBeforeItStartsAgain(t *testing.T) {
+func TestTask_DestroysRemainsBeforeAStart(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -323,7 +323,7 @@ func TestWhatIsLeftOfATaskIsDestroyedBeforeItStartsAgain(t *testing.T) {
 	})
 }
 
-func TestAnUpdateInPlaceDoesNotRestart(t *testing.T) {
+func TestRunner_AnUpdateInPlaceDoesNotRestart(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -349,7 +349,7 @@ func TestAnUpdateInPlaceDoesNotRestart(t *testing.T) {
 	})
 }
 
-func TestVolumesOfTheAllocationAreMountedIntoItsTask(t *testing.T) {
+func TestVolumeMounts_MountTheAllocationsVolumes(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -383,7 +383,7 @@ func TestVolumesOfTheAllocationAreMountedIntoItsTask(t *testing.T) {
 	})
 }
 
-func TestAMountOfAVolumeThatIsNotThereFails(t *testing.T) {
+func TestVolumeMounts_FailWithoutTheirVolume(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()
@@ -399,7 +399,7 @@ func TestAMountOfAVolumeThatIsNotThereFails(t *testing.T) {
 	})
 }
 
-func TestTheDirectoryIsNotRemovedThroughAMount(t *testing.T) {
+func TestDirs_AreNotRemovedThroughAMount(t *testing.T) {
 	root := t.TempDir()
 	if err := makeDirs(root, testAlloc("web").Job.TaskGroups[0]); err != nil {
 		t.Fatal(err)
@@ -415,7 +415,7 @@ func TestTheDirectoryIsNotRemovedThroughAMount(t *testing.T) {
 	}
 }
 
-func TestProgressIsTheDescriptionOfAPendingAllocation(t *testing.T) {
+func TestRunner_DescribesAPendingAllocationByItsProgress(t *testing.T) {
 	inTime(t, func(t *testing.T) {
 		w := newWorld(t)
 		a := w.agent()

@@ -35,7 +35,7 @@ func writeFile(t *testing.T, path, text string) {
 	}
 }
 
-func TestDetect(t *testing.T) {
+func TestDetect_FindsTheHierarchies(t *testing.T) {
 	dir := t.TempDir()
 	unified := dir + "/unified"
 	cases := []struct {
@@ -83,7 +83,7 @@ func FuzzMountinfo(f *testing.F) {
 }
 
 // The limits of v2 on a stand-in for its hierarchy: files that are there beforehand.
-func TestLimitsV2(t *testing.T) {
+func TestLimits_AreWrittenInVersion2(t *testing.T) {
 	dir := t.TempDir()
 	names := []string{"cpu.weight", "memory.max", "memory.low", "memory.swap.max"}
 	for _, n := range names {
@@ -106,7 +106,7 @@ func TestLimitsV2(t *testing.T) {
 	}
 }
 
-func TestWeight(t *testing.T) {
+func TestWeight_FollowsTheShares(t *testing.T) {
 	for mhz, want := range map[int]int{0: 0, 1: 1, 2: 1, 100: 4, 1024: 39, 262144: 10000, 1 << 30: 10000} {
 		if got := weight(mhz); got != want {
 			t.Errorf("weight(%d) = %d, want %d", mhz, got, want)
@@ -114,7 +114,7 @@ func TestWeight(t *testing.T) {
 	}
 }
 
-func TestStatsV2(t *testing.T) {
+func TestStats_AreReadInVersion2(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"memory.stat": "anon 4096\nfile 1\n", "memory.peak": "8192\n", "cpu.stat": "usage_usec 7\nuser_usec 1\n",
@@ -132,7 +132,7 @@ func TestStatsV2(t *testing.T) {
 }
 
 // The zero Group accepts everything.
-func TestNoGroup(t *testing.T) {
+func TestGroup_WithoutAHierarchyIsEmpty(t *testing.T) {
 	g := &Group{}
 	e, err := g.Entry()
 	if err != nil {
@@ -168,7 +168,7 @@ func machine(t *testing.T) *Machine {
 }
 
 // A process is born in a real group, is found there, and killed; the group goes.
-func TestRealGroup(t *testing.T) {
+func TestRealGroup_HoldsAProcess(t *testing.T) {
 	m := machine(t)
 	name := fmt.Sprintf("test-%d", os.Getpid())
 	g, err := m.New("berth", name, Limits{CPUShares: 200, MemoryBytes: 32 << 20, MemoryReserve: 16 << 20})
@@ -347,7 +347,7 @@ func startIn(t *testing.T, cmd *exec.Cmd, g *Group) {
 }
 
 // The thread that gave things up for the program must be gone afterwards, and never be the main one.
-func TestOwnThread(t *testing.T) {
+func TestOnOwnThread_EndsItsThread(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {

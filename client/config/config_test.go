@@ -14,7 +14,7 @@ func valid() *Config {
 	return c
 }
 
-func TestTheDefaultIsValid(t *testing.T) {
+func TestDefaultConfig_IsValid(t *testing.T) {
 	if err := valid().Validate(); err != nil {
 		t.Error(err)
 	}
@@ -23,7 +23,7 @@ func TestTheDefaultIsValid(t *testing.T) {
 	}
 }
 
-func TestValidateNamesEveryFault(t *testing.T) {
+func TestValidate_NamesEveryFault(t *testing.T) {
 	c := valid()
 	c.DataDir, c.Datacenter, c.NodePool, c.NodeID = "rel", "", "all", "a/b"
 	c.Servers = []string{"one:1", "two"}

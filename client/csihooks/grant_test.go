@@ -12,7 +12,7 @@ import (
 
 // The plugin is away, and before it is back an operator takes the volume from this node and another one
 // gets it: then it must not be staged here any more.
-func TestNothingIsStagedUnderAClaimThatWasTakenAway(t *testing.T) {
+func TestVolumes_StageNothingAfterARelease(t *testing.T) {
 	for name, take := range map[string]func(r *rig){
 		"gone": func(r *rig) {
 			r.servers.change(func() { clear(r.servers.claims) })
@@ -50,7 +50,7 @@ func TestNothingIsStagedUnderAClaimThatWasTakenAway(t *testing.T) {
 }
 
 // While the servers are away nobody can say whether the claim still holds: nothing is staged.
-func TestNothingIsStagedWhileTheServersAreAway(t *testing.T) {
+func TestVolumes_StageNothingWithoutTheServers(t *testing.T) {
 	r := newRig(t)
 	r.confirmAfter = time.Nanosecond
 	p := r.plugin("ebs")
@@ -77,7 +77,7 @@ func TestNothingIsStagedWhileTheServersAreAway(t *testing.T) {
 }
 
 // The server that was asked was cut off while the question waited: what it then says may be long past.
-func TestAnAnswerThatTookLongIsConfirmed(t *testing.T) {
+func TestVolumes_ConfirmAnOldAnswer(t *testing.T) {
 	r := newRig(t)
 	var age atomic.Int64 // of the clock, in ns
 	r.confirmAfter = time.Hour

@@ -133,7 +133,7 @@ func TestDuty_A3_A5_A8_A9_A10_WhatAPluginsTaskIsGiven(t *testing.T) {
 	}
 }
 
-func TestAControllerGetsNoStagingAndATaskWithoutARootHostPaths(t *testing.T) {
+func TestPluginSupervisor_GivesPathsByKindAndDriver(t *testing.T) {
 	r := newRig(t)
 	s, te := r.supervisor("a1",
 		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.Type = structs.CSIPluginController })
@@ -152,7 +152,7 @@ func TestAControllerGetsNoStagingAndATaskWithoutARootHostPaths(t *testing.T) {
 	must(t, s.Down(r.ctx()))
 }
 
-func TestSettingsThatCannotWorkAreRefused(t *testing.T) {
+func TestPluginSupervisor_RefusesInvalidSettings(t *testing.T) {
 	r := newRig(t)
 	for want, edit := range map[string]func(*structs.CSIPluginConfig, *SupervisorConfig){
 		"not an absolute path": func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.MountDir = "csi" },
@@ -219,7 +219,7 @@ func TestDuty_A13_AStaleSocketIsRemovedAndALiveOneIsNot(t *testing.T) {
 	must(t, s.Down(r.ctx()))
 }
 
-func TestAfterTheAgentsRestartThePluginIsHealthyAllTheTime(t *testing.T) {
+func TestPluginSupervisor_KeepsAPluginHealthyAcrossAgents(t *testing.T) {
 	r := newRig(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
@@ -254,7 +254,7 @@ func TestAfterTheAgentsRestartThePluginIsHealthyAllTheTime(t *testing.T) {
 	must(t, s.Down(r.ctx()))
 }
 
-func TestAPluginLeavesOnlyItsOwnRegistration(t *testing.T) {
+func TestPluginSupervisor_RemovesOnlyItsOwnRegistration(t *testing.T) {
 	r := newRig(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
@@ -274,7 +274,7 @@ func TestAPluginLeavesOnlyItsOwnRegistration(t *testing.T) {
 	}
 }
 
-func TestAPluginThatStopsUnderItsVolumesIsWarnedOf(t *testing.T) {
+func TestPluginSupervisor_WarnsOfVolumesInUse(t *testing.T) {
 	r := newRig(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))

@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-func TestVolumesComeUpAndGoDown(t *testing.T) {
+func TestVolumes_UpAndDown(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs")
 	r.servers.publish = structs.Secrets{"device": "/dev/xvdf"}
@@ -54,7 +54,7 @@ func TestVolumesComeUpAndGoDown(t *testing.T) {
 	}
 }
 
-func TestPerAllocVolumesAreNamedByTheAllocationsIndex(t *testing.T) {
+func TestVolumes_PerAllocAreNamedByTheIndex(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs")
 	e := env("a1", map[string]string{"d": "data"})
@@ -68,7 +68,7 @@ func TestPerAllocVolumesAreNamedByTheAllocationsIndex(t *testing.T) {
 	r.clean()
 }
 
-func TestTwoBlocksOfOneVolumeInDifferentModesAreRefused(t *testing.T) {
+func TestVolumes_RefuseOneVolumeInTwoModes(t *testing.T) {
 	r := newRig(t)
 	e := env("a1", map[string]string{"r": "data", "w": "data"})
 	e.Group.Volumes["r"].ReadOnly = true
@@ -78,7 +78,7 @@ func TestTwoBlocksOfOneVolumeInDifferentModesAreRefused(t *testing.T) {
 	}
 }
 
-func TestWaitingInLineIsSaidAndEndsWhenItIsOnesTurn(t *testing.T) {
+func TestVolumes_ReportTheWaitUntilTheGrant(t *testing.T) {
 	r := newRig(t)
 	r.plugin("ebs")
 	r.servers.blocked["data"] = "waits for allocation 1234 on node n2"
@@ -98,7 +98,7 @@ func TestWaitingInLineIsSaidAndEndsWhenItIsOnesTurn(t *testing.T) {
 	r.clean()
 }
 
-func TestStoppedWhileItWaitsInLine(t *testing.T) {
+func TestVolumes_StopEndsTheWait(t *testing.T) {
 	r := newRig(t)
 	r.plugin("ebs")
 	r.servers.blocked["data"] = "waits"
@@ -118,7 +118,7 @@ func TestStoppedWhileItWaitsInLine(t *testing.T) {
 	r.clean()
 }
 
-func TestServersThatAreAwayAreAskedAgain(t *testing.T) {
+func TestVolumes_RetryWhileTheServersAreAway(t *testing.T) {
 	r := newRig(t)
 	r.plugin("ebs")
 	away := structs.Errorf(structs.KindUnavailable, "no leader")
@@ -141,7 +141,7 @@ func TestServersThatAreAwayAreAskedAgain(t *testing.T) {
 	r.clean()
 }
 
-func TestAFailureIsUnwoundAndSaysWhat(t *testing.T) {
+func TestVolumes_AFailureNamesItsStep(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		bend func(r *rig, p *csitest.Plugin)
@@ -236,7 +236,7 @@ func TestDown_TellsTheServersThatAFileSystemTurnedReadOnly(t *testing.T) {
 	}
 }
 
-func TestDownGoesPastErrorsAndReleasesOnlyWhatIsGone(t *testing.T) {
+func TestDown_GoesPastErrorsAndReleasesUnmountedVolumes(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs")
 	e := env("a1", map[string]string{"d": "data", "l": "logs"})
@@ -254,7 +254,7 @@ func TestDownGoesPastErrorsAndReleasesOnlyWhatIsGone(t *testing.T) {
 	r.clean()
 }
 
-func TestDownWaitsForNoClaimThatWasNeverAsked(t *testing.T) {
+func TestDown_WithoutAClaimDoesNotWait(t *testing.T) {
 	r := newRig(t)
 	e := env("a1", map[string]string{"d": "data"})
 	must(t, r.volumes(e).Down(r.ctx()))
@@ -263,7 +263,7 @@ func TestDownWaitsForNoClaimThatWasNeverAsked(t *testing.T) {
 	}
 }
 
-func TestAfterARestartRunningAllocationsAreRecognisedWithoutServersOrPlugin(t *testing.T) {
+func TestVolumes_RecognisePublishedVolumesAfterARestart(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs")
 	e := env("a1", map[string]string{"d": "data"})
@@ -286,7 +286,7 @@ func TestAfterARestartRunningAllocationsAreRecognisedWithoutServersOrPlugin(t *t
 	r.clean()
 }
 
-func TestDownWithoutThePluginIsTriedAgain(t *testing.T) {
+func TestDown_WithoutThePluginIsRetried(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs")
 	e := env("a1", map[string]string{"d": "data"})

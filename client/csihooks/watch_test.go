@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-func TestEachChangeOfHealthIsAnEventAndRestartsNothing(t *testing.T) {
+func TestPluginSupervisor_EmitsAnEventPerChangeOfHealth(t *testing.T) {
 	r := newRig(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))

@@ -12,7 +12,7 @@ import (
 // yet asked, or with the plugin done and the mark not yet written. The next agent must come to a clean end
 // whether the allocation goes on (its Up and then its Down) or not (its Down alone), and must not disturb
 // another allocation that uses the volume.
-func TestKilledBetweenRecordActAndMark(t *testing.T) {
+func TestCrash_BetweenRecordActAndMark(t *testing.T) {
 	for _, rpc := range []string{
 		"NodeStageVolume", "NodePublishVolume", "NodeUnpublishVolume", "NodeUnstageVolume",
 	} {
@@ -85,7 +85,7 @@ func killedAt(t *testing.T, rpc string, acted, again, shared bool) {
 }
 
 // The next agent's Reconcile alone brings the node to order when the allocation is gone as well.
-func TestKilledAndTheAllocationIsGone(t *testing.T) {
+func TestCrash_AndTheAllocationIsGone(t *testing.T) {
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
 		r := newRig(t)
 		p := r.plugin("ebs", "plug", nodeOnly)

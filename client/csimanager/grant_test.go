@@ -11,7 +11,7 @@ import (
 
 // A volume that was long in coming is asked for once more right before the plugin is called: the claim may
 // have been taken away while the plugin was away.
-func TestTheClaimIsConfirmedBeforeThePluginIsCalled(t *testing.T) {
+func TestUp_ConfirmsTheClaimBeforeThePluginCall(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
@@ -34,7 +34,7 @@ func TestTheClaimIsConfirmedBeforeThePluginIsCalled(t *testing.T) {
 }
 
 // Each try confirms, not only the first.
-func TestEveryTryConfirms(t *testing.T) {
+func TestUp_ConfirmsInEveryTry(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	p.Fail("NodeStageVolume", csitest.Error("Unavailable", "away"))
@@ -57,7 +57,7 @@ func TestEveryTryConfirms(t *testing.T) {
 }
 
 // What is mounted under one grant is not what a later grant is for: others may have written between.
-func TestAMountOfAnEarlierGrantIsNotRecognised(t *testing.T) {
+func TestUp_RejectsAMountOfAnEarlierGrant(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")

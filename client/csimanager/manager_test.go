@@ -40,7 +40,7 @@ func (r *rig) serving(kind structs.CSIKind, id, allocID string) {
 	})
 }
 
-func TestAFingerprintSaysAllThereIsToKnow(t *testing.T) {
+func TestFingerprint_ReportsAllProperties(t *testing.T) {
 	r := newRig(t)
 	r.plugin("ebs", "plug", both)
 	r.serving(structs.CSIKindController, "ebs", "plug")
@@ -125,7 +125,7 @@ func TestDuty_E7_NotReadyIsStarting(t *testing.T) {
 	r.serving(structs.CSIKindNode, "ebs", "plug") // found out by itself, soon
 }
 
-func TestChangesAreToldOnlyWhenThereAreAny(t *testing.T) {
+func TestManager_NotifiesOnlyOfChanges(t *testing.T) {
 	r := newRig(t)
 	r.cfg.FingerprintInterval = time.Millisecond
 	r.crash()
@@ -149,7 +149,7 @@ func TestChangesAreToldOnlyWhenThereAreAny(t *testing.T) {
 	}
 }
 
-func TestANewerAllocationTakesOverWithoutABlip(t *testing.T) {
+func TestManager_ANewerAllocationTakesOver(t *testing.T) {
 	r := newRig(t)
 	r.plugin("ebs", "old", csitest.Config{Node: true, NodeID: "old"})
 	r.serving(structs.CSIKindNode, "ebs", "old")
@@ -195,7 +195,7 @@ func TestANewerAllocationTakesOverWithoutABlip(t *testing.T) {
 	}
 }
 
-func TestAnOlderAllocationsEndDisturbsNobody(t *testing.T) {
+func TestManager_IgnoresAnOlderAllocationsEnd(t *testing.T) {
 	r := newRig(t)
 	r.plugin("ebs", "old", csitest.Config{Node: true})
 	p := r.plugin("ebs", "new", csitest.Config{Node: true})
@@ -210,7 +210,7 @@ func TestAnOlderAllocationsEndDisturbsNobody(t *testing.T) {
 	}
 }
 
-func TestOneThatComesUpSickDoesNotReplaceAHealthyOne(t *testing.T) {
+func TestManager_AnUnhealthyInstanceDoesNotTakeOver(t *testing.T) {
 	r := newRig(t)
 	r.plugin("ebs", "old", csitest.Config{Node: true})
 	r.serving(structs.CSIKindNode, "ebs", "old")
@@ -226,7 +226,7 @@ func TestOneThatComesUpSickDoesNotReplaceAHealthyOne(t *testing.T) {
 	r.serving(structs.CSIKindNode, "ebs", "new")
 }
 
-func TestAPluginThatHangsHoldsUpItselfAlone(t *testing.T) {
+func TestManager_AHangingPluginDelaysOnlyItself(t *testing.T) {
 	r := newRig(t)
 	hung, err := csitest.New(nodeOnly)
 	must(t, err)
@@ -263,7 +263,7 @@ func TestAPluginThatHangsHoldsUpItselfAlone(t *testing.T) {
 	waitFor(t, r, func() bool { r.m.mu.Lock(); defer r.m.mu.Unlock(); return len(r.m.slots) == 1 })
 }
 
-func TestAVolumeThatHangsHoldsUpItselfAlone(t *testing.T) {
+func TestVolumes_AHangingVolumeDelaysOnlyItself(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	release := p.Hang("NodeStageVolume")
@@ -291,7 +291,7 @@ func TestAVolumeThatHangsHoldsUpItselfAlone(t *testing.T) {
 	}
 }
 
-func TestWaitFirstWaitsForEveryRestoredPlugin(t *testing.T) {
+func TestWaitFirst_WaitsForEveryRestoredPlugin(t *testing.T) {
 	r := newRig(t)
 	must(t, r.m.WaitFirst(r.ctx())) // nothing was restored
 	p := r.plugin("ebs", "plug", both)
@@ -318,7 +318,7 @@ func TestWaitFirstWaitsForEveryRestoredPlugin(t *testing.T) {
 	}
 }
 
-func TestEveryInstanceIsShutDownAndWaitedFor(t *testing.T) {
+func TestManager_WaitsForEveryInstance(t *testing.T) {
 	r := newRig(t)
 	var plugins []*csitest.Plugin
 	for _, id := range []string{"a", "b", "c", "d"} {
@@ -337,7 +337,7 @@ func TestEveryInstanceIsShutDownAndWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAcquire_SaysWhoseWorkIsInTheWay(t *testing.T) {
+func TestAcquire_NamesTheHolder(t *testing.T) {
 	var l keylock.Map
 	release, err := acquire(context.Background(), &l, "v", "staging it")
 	must(t, err)

@@ -165,7 +165,7 @@ func TestDuty_C9_C13_ALateRefusalParksTheCall(t *testing.T) {
 
 // An operator's word for one volume, another process and another path leave the other calls parked; no time
 // does anything.
-func TestParking(t *testing.T) {
+func TestParking_EndsByOperatorOrProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p parking
 		why := errors.New("never")

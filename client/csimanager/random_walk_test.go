@@ -11,7 +11,7 @@ import (
 
 // A random walk of three allocations over two volumes, with plugins that fail in every way and agents
 // that die: no allocation that is up loses its mount, the book stays true, and in the end nothing is left.
-func TestARandomWalkKeepsTheBookTrue(t *testing.T) {
+func TestVolumes_RandomWalkKeepsTheRecordsTrue(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { walk(t, rand.New(rand.NewPCG(seed, 1))) })
 	}

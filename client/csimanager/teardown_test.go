@@ -119,7 +119,7 @@ func TestDuty_K32_WhatIsLeftInADirectoryIsNeverRemoved(t *testing.T) {
 	}
 }
 
-func TestAVolumeThatTheHostDoesNotSeeIsNotGivenToATask(t *testing.T) {
+func TestUp_RefusesAMountThatTheHostDoesNotSee(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", csitest.Config{Node: true}) // mounts nothing
 	u := use("data", "a1")
@@ -132,7 +132,7 @@ func TestAVolumeThatTheHostDoesNotSeeIsNotGivenToATask(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-func TestABlockDeviceIsADeviceFile(t *testing.T) {
+func TestUp_PublishesABlockDeviceAsAFile(t *testing.T) {
 	r := newRig(t)
 	r.plugin("ebs",
 		"plug", csitest.Config{Node: true, Mounts: true, NodeCaps: []string{}, HostPath: func(path string) string {
@@ -187,7 +187,7 @@ func TestDuty_C1_ACancelledWaitForAVolumeIsAnErrorAndDoesNothing(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-func TestDetach(t *testing.T) {
+func TestDetach_ReleasesEndedAllocations(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b, c := use("data", "a1"), use("data", "b2"), use("data", "c3")
@@ -212,7 +212,7 @@ func TestDetach(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-func TestWithoutItsBookTheNodeDoesNotCallAVolumeFree(t *testing.T) {
+func TestDetach_WithoutRecordsReportsMounts(t *testing.T) {
 	r := newRig(t)
 	r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
@@ -226,7 +226,7 @@ func TestWithoutItsBookTheNodeDoesNotCallAVolumeFree(t *testing.T) {
 	}
 }
 
-func TestReconcileLetsGoOfWhatNobodyKnows(t *testing.T) {
+func TestReconcile_ReleasesUnknownAllocations(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	known, orphan, claim := use("data", "a1"), use("data", "gone"), use("other", "gone")
@@ -249,7 +249,7 @@ func TestReconcileLetsGoOfWhatNobodyKnows(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-func TestAPathTooLongForAPluginIsRefusedBeforeItIsSent(t *testing.T) {
+func TestUp_RefusesAPathThatIsTooLong(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	i := *r.registry.Serving()[0]
@@ -265,7 +265,7 @@ func TestAPathTooLongForAPluginIsRefusedBeforeItIsSent(t *testing.T) {
 	}
 }
 
-func TestAnAllocationThatWaitsInLineHereKeepsTheVolumeFromNobody(t *testing.T) {
+func TestUp_IgnoresAWaitingAllocation(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b := use("data", "a1"), use("data", "b2")
@@ -302,7 +302,7 @@ func TestDuty_B2_D3_NothingSecretIsOnDisk(t *testing.T) {
 }
 
 // A file system whose server never answers lies over what berth looks at: nobody waits for it.
-func TestADeadFileSystemHoldsUpNothing(t *testing.T) {
+func TestVolumes_ADeadFileSystemBlocksNothing(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")

@@ -11,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-func TestAVolumeComesAndGoes(t *testing.T) {
+func TestVolumes_StagePublishAndUndo(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
@@ -175,7 +175,7 @@ func TestDuty_K16_TheCountSurvivesTheAgent(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-func TestTheCountSurvivesANewPluginAllocation(t *testing.T) {
+func TestVolumes_CountUsersAcrossPluginAllocations(t *testing.T) {
 	r := newRig(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b := use("data", "a1"), use("data", "a2")
@@ -190,7 +190,7 @@ func TestTheCountSurvivesANewPluginAllocation(t *testing.T) {
 	r.clean(p, "ext-data")
 }
 
-func TestAfterARebootTheVolumeIsStagedAndPublishedAgain(t *testing.T) {
+func TestUp_AfterARebootStagesAndPublishesAgain(t *testing.T) {
 	r := newRig(t)
 	r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")

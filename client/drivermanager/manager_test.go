@@ -65,7 +65,7 @@ func changed(m *Manager) bool {
 	}
 }
 
-func TestChanges(t *testing.T) {
+func TestChanges_AreSignalled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newFake("a"), newFake("b")
 		m := run(t, a, b)
@@ -87,7 +87,7 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-func TestWaitFirstNamesWhoIsLate(t *testing.T) {
+func TestWaitFirst_NamesLateDrivers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := newFake("slow")
 		slow.stuck = true
@@ -104,7 +104,7 @@ func TestWaitFirstNamesWhoIsLate(t *testing.T) {
 	})
 }
 
-func TestGet(t *testing.T) {
+func TestDriver_IsFoundByName(t *testing.T) {
 	m, err := New(Config{Dir: t.TempDir()}, hclog.NewNullLogger())
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-func TestRealFingerprints(t *testing.T) {
+func TestManager_FingerprintsTheRealDrivers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: the exec driver makes control groups and namespaces")
 	}
@@ -143,7 +143,7 @@ func TestRealFingerprints(t *testing.T) {
 	}
 }
 
-func TestConfig(t *testing.T) {
+func TestConfig_IsValidated(t *testing.T) {
 	for _, good := range []Config{DefaultConfig(), {}, {Exec: &exec.Config{}, RawExec: &rawexec.Config{}}} {
 		if err := good.Validate(); err != nil {
 			t.Error(err)

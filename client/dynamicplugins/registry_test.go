@@ -72,7 +72,7 @@ func TestDuty_B10_AnotherDriverUnderOnePluginIDIsRefused(t *testing.T) {
 	must(t, r.Register(other))
 }
 
-func TestTheNewestServesAndThePreviousServesAtOnceWhenItLeaves(t *testing.T) {
+func TestRegistry_TheNewestInstanceServes(t *testing.T) {
 	r, _ := open(t, t.TempDir())
 	k := Key{structs.CSIKindNode, "ebs"}
 	sub := r.Subscribe()
@@ -112,7 +112,7 @@ func TestTheNewestServesAndThePreviousServesAtOnceWhenItLeaves(t *testing.T) {
 	}
 }
 
-func TestARegistryThatIsNotEmptySurvivesARestart(t *testing.T) {
+func TestRegistry_SurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	r, db := open(t, dir)
 	must(t, r.Register(node("ebs", "a")))
@@ -145,7 +145,7 @@ func TestARegistryThatIsNotEmptySurvivesARestart(t *testing.T) {
 	}
 }
 
-func TestRetainDropsAllocationsThatAreGone(t *testing.T) {
+func TestRetain_DropsGoneAllocations(t *testing.T) {
 	r, _ := open(t, t.TempDir())
 	for _, a := range []string{"a", "b", "c"} {
 		must(t, r.Register(node("ebs", a)))
@@ -156,7 +156,7 @@ func TestRetainDropsAllocationsThatAreGone(t *testing.T) {
 	}
 }
 
-func TestABadRecordHidesNoGoodOne(t *testing.T) {
+func TestRecords_ABadOneHidesNoGoodOne(t *testing.T) {
 	dir := t.TempDir()
 	r, db := open(t, dir)
 	must(t, r.Register(node("good", "a")))
@@ -169,7 +169,7 @@ func TestABadRecordHidesNoGoodOne(t *testing.T) {
 	}
 }
 
-func TestAnIncompleteInstanceIsRefused(t *testing.T) {
+func TestRegister_RefusesAnIncompleteInstance(t *testing.T) {
 	r, _ := open(t, t.TempDir())
 	for _, i := range []*Instance{{}, {Kind: structs.CSIKindNode, ID: "x", AllocID: "a"}, {ID: "x", AllocID: "a", SocketPath: "/s"}} {
 		if err := r.Register(i); !structs.IsKind(err, structs.KindInvalid) {
@@ -178,7 +178,7 @@ func TestAnIncompleteInstanceIsRefused(t *testing.T) {
 	}
 }
 
-func TestASubscriberThatNeverReadsHoldsUpNobody(t *testing.T) {
+func TestSubscription_ASlowReaderDelaysNobody(t *testing.T) {
 	r, _ := open(t, t.TempDir())
 	must(t, r.Register(node("p", "first")))
 	lazy, eager := r.Subscribe(), r.Subscribe()
@@ -210,7 +210,7 @@ func TestASubscriberThatNeverReadsHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestConcurrentChangesLeaveAWholeRegistry(t *testing.T) {
+func TestRegistry_ConcurrentChanges(t *testing.T) {
 	r, db := open(t, t.TempDir())
 	var wg sync.WaitGroup
 	for a := range 8 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestThisMachine(t *testing.T) {
+func TestHost_FingerprintsThisMachine(t *testing.T) {
 	f, err := Host(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func TestOtherMachines(t *testing.T) {
+func TestHost_FingerprintsOtherMachines(t *testing.T) {
 	const cpu = "processor\t: 0\nmodel name\t: Fast CPU @ 2.50GHz\ncpu MHz\t\t: 2493.75\n\nprocessor\t: 1\ncpu MHz\t\t: 1200.000\n"
 	for _, tc := range []struct {
 		name  string

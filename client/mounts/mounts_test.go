@@ -44,7 +44,7 @@ func tmpfs(t *testing.T, path string) {
 	must(t, unix.Mount("none", path, "tmpfs", 0, "size=64k"))
 }
 
-func TestTheTableCountsWhatLiesOnEachOther(t *testing.T) {
+func TestTable_CountsStackedMounts(t *testing.T) {
 	dir := root(t)
 	odd := filepath.Join(dir, "with space\tand tab")
 	tmpfs(t, odd)
@@ -63,7 +63,7 @@ func TestTheTableCountsWhatLiesOnEachOther(t *testing.T) {
 	}
 }
 
-func TestMakeSharedOnceAndRelease(t *testing.T) {
+func TestMakeShared_OnceAndRelease(t *testing.T) {
 	dir := filepath.Join(root(t), "v")
 	for range 3 {
 		must(t, MakeShared(dir))
@@ -87,7 +87,7 @@ func TestMakeSharedOnceAndRelease(t *testing.T) {
 	}
 }
 
-func TestWhatIsHeldForAMomentIsReleasedAllTheSame(t *testing.T) {
+func TestReleaseShared_WaitsForABusyMount(t *testing.T) {
 	dir := filepath.Join(root(t), "v")
 	must(t, MakeShared(dir))
 	f, err := os.Create(filepath.Join(dir, "open"))
@@ -100,7 +100,7 @@ func TestWhatIsHeldForAMomentIsReleasedAllTheSame(t *testing.T) {
 	must(t, os.Remove(filepath.Join(dir, "open")))
 }
 
-func TestMakeSharedHidesNothing(t *testing.T) {
+func TestMakeShared_HidesNothing(t *testing.T) {
 	dir := filepath.Join(root(t), "v")
 	tmpfs(t, filepath.Join(dir, "vol"))
 	if err := MakeShared(dir); !structs.IsKind(err, structs.KindPrecondition) {
@@ -123,7 +123,7 @@ func TestDuty_A18_WhatAPluginMountsInItsNamespaceReachesTheHost(t *testing.T) {
 	}
 }
 
-func TestRemoveNeverGoesThroughAMountOrRemovesData(t *testing.T) {
+func TestRemove_KeepsMountsAndData(t *testing.T) {
 	dir := root(t)
 	path := func(name string) string { return filepath.Join(dir, name) }
 	tmpfs(t, path("mounted"))
@@ -146,7 +146,7 @@ func TestRemoveNeverGoesThroughAMountOrRemovesData(t *testing.T) {
 	}
 }
 
-func TestRemoveFiles(t *testing.T) {
+func TestRemoveFiles_EmptiesADirectory(t *testing.T) {
 	dir := root(t)
 	good, bad := filepath.Join(dir, "good"), filepath.Join(dir, "bad")
 	must(t, os.MkdirAll(good, 0o700))
@@ -160,7 +160,7 @@ func TestRemoveFiles(t *testing.T) {
 	}
 }
 
-func TestResolveFollowsLinks(t *testing.T) {
+func TestResolve_FollowsLinks(t *testing.T) {
 	dir := root(t)
 	must(t, os.MkdirAll(filepath.Join(dir, "real"), 0o755))
 	must(t, os.Symlink("real", filepath.Join(dir, "link")))

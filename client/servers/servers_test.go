@@ -25,7 +25,7 @@ func (p *pool) Call(_ context.Context, addr, _ string, _, _ any) error {
 
 func of(kind structs.Kind) error { return structs.Errorf(kind, "%s", kind) }
 
-func TestCall(t *testing.T) {
+func TestCall_TriesServersInOrder(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		errs   map[string]error
@@ -50,13 +50,13 @@ func TestCall(t *testing.T) {
 	}
 }
 
-func TestNoServerIsUnavailable(t *testing.T) {
+func TestCall_WithoutAServerIsUnavailable(t *testing.T) {
 	if err := New(&pool{}, nil).Call(context.Background(), "M", nil, nil); !structs.IsKind(err, structs.KindUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestACallThatIsOverBlamesNoServer(t *testing.T) {
+func TestCall_AnEndedContextMovesNoServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	p := &pool{errs: map[string]error{"a": of(structs.KindTimeout)}}
@@ -66,7 +66,7 @@ func TestACallThatIsOverBlamesNoServer(t *testing.T) {
 	}
 }
 
-func TestMovedTellsThatAnotherComesFirst(t *testing.T) {
+func TestFirst_SignalsAnotherServer(t *testing.T) {
 	l := New(&pool{}, []string{"a", "b"})
 	addr, moved := l.First()
 	if addr != "a" {
@@ -89,7 +89,7 @@ func TestMovedTellsThatAnotherComesFirst(t *testing.T) {
 	}
 }
 
-func TestConcurrentUse(t *testing.T) {
+func TestList_ConcurrentUse(t *testing.T) {
 	p := &pool{errs: map[string]error{"a": of(structs.KindUnavailable)}}
 	l := New(p, []string{"a", "b"})
 	var wg sync.WaitGroup

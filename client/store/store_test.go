@@ -36,7 +36,7 @@ func open(t *testing.T, dir string) *DB {
 	return db
 }
 
-func TestRecordsOutliveTheAgent(t *testing.T) {
+func TestTable_RecordsOutliveTheAgent(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	for i, key := range []string{Key("a", "1"), Key("a", "2"), Key("b", "1")} {
@@ -67,7 +67,7 @@ func TestRecordsOutliveTheAgent(t *testing.T) {
 	}
 }
 
-func TestWhatWasNeverPutIsNotThere(t *testing.T) {
+func TestTable_MissingRecordIsNil(t *testing.T) {
 	db := open(t, t.TempDir())
 	if got, err := things.Get(db, "x"); got != nil || err != nil {
 		t.Errorf("%+v, %v", got, err)
@@ -80,7 +80,7 @@ func TestWhatWasNeverPutIsNotThere(t *testing.T) {
 	}
 }
 
-func TestABadRecordHidesNoGoodOne(t *testing.T) {
+func TestRecords_ABadOneHidesNoGoodOne(t *testing.T) {
 	db := open(t, t.TempDir())
 	if err := things.Put(db, "good", &thing{"good", 1}); err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestABadRecordHidesNoGoodOne(t *testing.T) {
 	}
 }
 
-func TestTwoAgentsCannotShareADirectory(t *testing.T) {
+func TestOpen_RefusesADirectoryInUse(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for the lock's timeout of five seconds")
 	}

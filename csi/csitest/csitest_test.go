@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // With Mounts a file written at the target is a file of the volume, a read-only publication refuses
 // writes, and Close leaves no mount behind.
-func TestMountsAreReal(t *testing.T) {
+func TestPlugin_MountsForReal(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("binding mounts needs root")
 	}

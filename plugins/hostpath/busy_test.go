@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-func TestPatienceEndsWithTheDriver(t *testing.T) {
+func TestRetryEBUSY_EndsWithTheDriver(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	err := retryEBUSY(ctx, func() error { cancel(); return unix.EBUSY })
 	if codeOf(err) != codes.Unavailable || !errors.Is(err, unix.EBUSY) {
@@ -38,7 +38,7 @@ func (w *world) here(at func(point string)) {
 	w.must("start", w.awaitReady())
 }
 
-func TestWhatIsBusyForAMomentIsTakenAway(t *testing.T) {
+func TestUnpublish_WaitsForABusyMount(t *testing.T) {
 	for _, k := range []kind{aDirectory, anImage} {
 		t.Run(k.name, func(t *testing.T) {
 			k.needs(t)
@@ -67,7 +67,7 @@ func TestWhatIsBusyForAMomentIsTakenAway(t *testing.T) {
 
 // An order to detach a device that is open is carried out when it is closed. Who attaches the image for good
 // before that takes the order back.
-func TestADeviceThatWasToBeDetachedStays(t *testing.T) {
+func TestAttach_KeepsADeviceThatWasToBeDetached(t *testing.T) {
 	needRoot(t)
 	needLoops(t)
 	image := filepath.Join(t.TempDir(), "image")
@@ -100,7 +100,7 @@ func TestADeviceThatWasToBeDetachedStays(t *testing.T) {
 	}
 }
 
-func TestAMachineWithoutAFreeLoopDeviceSaysSo(t *testing.T) {
+func TestAttach_WithoutAFreeLoopDevice(t *testing.T) {
 	image, err := os.Create(filepath.Join(t.TempDir(), "image"))
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestACopyOfATreeIsTheTree(t *testing.T) {
+func TestCopyTree_CopiesEverything(t *testing.T) {
 	needRoot(t)
 	from, to := filepath.Join(t.TempDir(), "from"), t.TempDir()
 	must := func(err error) {
@@ -65,7 +65,7 @@ func TestACopyOfATreeIsTheTree(t *testing.T) {
 }
 
 // A file has two names, and its owner removes the one that would have been copied first.
-func TestACopyOfAFileWhoseFirstNameIsGone(t *testing.T) {
+func TestCopyTree_AFileWhoseFirstNameIsGone(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	if err := errors.Join(os.WriteFile(from+"/second", []byte("text"), 0o600), os.Link(from+"/second", from+"/third")); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestACopyOfAFileWhoseFirstNameIsGone(t *testing.T) {
 	}
 }
 
-func TestACopyEndsWithItsContext(t *testing.T) {
+func TestCopyTree_EndsWithItsContext(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(from+"/f", []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestACopyEndsWithItsContext(t *testing.T) {
 }
 
 // Whatever parts of an image hold data, its copy has the same bytes and no more blocks than about as many.
-func TestACopyOfASparseImage(t *testing.T) {
+func TestCopyImage_KeepsHoles(t *testing.T) {
 	dir := t.TempDir()
 	rapid.Check(t, func(r *rapid.T) {
 		const size = 1 << 20
@@ -140,7 +140,7 @@ func TestACopyOfASparseImage(t *testing.T) {
 	})
 }
 
-func TestMountFlags(t *testing.T) {
+func TestMountFlags_AreParsed(t *testing.T) {
 	for _, tc := range []struct {
 		in   []string
 		bits uintptr
@@ -174,7 +174,7 @@ func FuzzMountFlags(f *testing.F) {
 	})
 }
 
-func TestEndpointForms(t *testing.T) {
+func TestSocketPath_Forms(t *testing.T) {
 	for in, want := range map[string]string{
 		"unix:///a/b.sock": "/a/b.sock", "unix:/a/b.sock": "/a/b.sock", "/a/b.sock": "/a/b.sock",
 		"unix://a/b.sock": "", "a.sock": "", "tcp://x": "", "": "",

@@ -33,7 +33,7 @@ var crashPoints = []struct {
 
 // A driver that is killed at any point is started again, and the call that it did not answer is made
 // again. Then all goes on as if nothing had happened: the data is there, and in the end nothing is left.
-func TestAKillAtAnyPointLosesAndLeaksNothing(t *testing.T) {
+func TestCrash_AtAnyPointLosesAndLeaksNothing(t *testing.T) {
 	for _, c := range crashPoints {
 		for _, k := range c.kinds {
 			t.Run(c.point+"/"+k.name, func(t *testing.T) {

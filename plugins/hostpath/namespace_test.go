@@ -36,7 +36,7 @@ func (w *world) unshared() {
 
 // In a task of its own the driver has another mount table than its orchestrator, and its successor yet
 // another one. What is mounted in shared directories is everyone's.
-func TestInAMountNamespaceOfItsOwn(t *testing.T) {
+func TestDriver_InAMountNamespaceOfItsOwn(t *testing.T) {
 	each(t, kinds, func(t *testing.T, k kind) {
 		w := newWorld(t)
 		w.shared()
@@ -60,7 +60,7 @@ func TestInAMountNamespaceOfItsOwn(t *testing.T) {
 
 // A mount namespace that was made while a volume was mounted, and is private, keeps the mount when it is
 // gone everywhere else. The volume can be staged again at once, and is deleted when that namespace ends.
-func TestAMountThatLivesOnElsewhere(t *testing.T) {
+func TestUnstage_WithAMountElsewhere(t *testing.T) {
 	anImage.needs(t)
 	w := running(t)
 	v := w.volume(anImage, "v")
@@ -107,7 +107,7 @@ func holdNamespace(t *testing.T) (end func()) {
 
 // The driver is killed at moments nobody chose while it makes, uses and removes volumes. Each call is
 // repeated until it is answered; data that was written is read again, and in the end nothing is left.
-func TestKillsAtRandomMoments(t *testing.T) {
+func TestCrash_AtRandomMoments(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}

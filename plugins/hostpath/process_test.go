@@ -17,7 +17,7 @@ import (
 
 // A successor on the same data directory answers "not ready" until its predecessor has left, and then
 // knows all that it knew.
-func TestASuccessorWaitsForItsPredecessor(t *testing.T) {
+func TestRun_WaitsForAnEarlierProcess(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")
 
@@ -63,7 +63,7 @@ func TestASuccessorWaitsForItsPredecessor(t *testing.T) {
 	w.must("delete", second.DeleteVolume(t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: v.id}))
 }
 
-func TestRunLeavesNoSocketAndTakesAStaleOne(t *testing.T) {
+func TestRun_ReplacesAStaleSocket(t *testing.T) {
 	w := running(t)
 	w.kill()
 	if _, err := os.Lstat(w.path("csi.sock")); err != nil {
@@ -81,7 +81,7 @@ func TestRunLeavesNoSocketAndTakesAStaleOne(t *testing.T) {
 	}
 }
 
-func TestConfigFaultsAreToldTogether(t *testing.T) {
+func TestConfig_ReportsAllFaults(t *testing.T) {
 	err := Run(t.Context(), Config{Endpoint: "csi.sock", DataDir: "data", Capacity: -1, MaxVolumes: -1})
 	for _, want := range []string{"endpoint", "node id", "data directory", "capacity", "max volumes"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -93,7 +93,7 @@ func TestConfigFaultsAreToldTogether(t *testing.T) {
 	}
 }
 
-func TestADataDirectoryThatCannotBeMadeEndsRun(t *testing.T) {
+func TestRun_EndsWithoutADataDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestADataDirectoryThatCannotBeMadeEndsRun(t *testing.T) {
 }
 
 // A record that cannot be read hides nothing else, and its data is left for a person to look at.
-func TestABadRecordIsLeftAlone(t *testing.T) {
+func TestOpenStore_LeavesABadRecordAlone(t *testing.T) {
 	for name, text := range map[string]string{"no json": "{", "null": "null", "another id": `{"ID":"x","State":"ready"}`, "empty": ""} {
 		t.Run(name, func(t *testing.T) {
 			w := running(t)
@@ -134,7 +134,7 @@ func TestABadRecordIsLeftAlone(t *testing.T) {
 }
 
 // A node that comes back under another name still serves the volumes it holds.
-func TestVolumesSurviveANewNodeID(t *testing.T) {
+func TestRun_KeepsVolumesUnderANewNodeID(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")
 	w.term()
@@ -145,7 +145,7 @@ func TestVolumesSurviveANewNodeID(t *testing.T) {
 }
 
 // What was mounted before a reboot is forgotten: the records name another boot.
-func TestAfterARebootNothingIsStaged(t *testing.T) {
+func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 	anImage.needs(t)
 	w := running(t)
 	v := w.volume(anImage, "v")
@@ -169,7 +169,7 @@ func TestAfterARebootNothingIsStaged(t *testing.T) {
 
 // On a full disk nothing new is made, nothing that is there is lost, and all can be taken down: that is
 // what makes room again.
-func TestAFullDisk(t *testing.T) {
+func TestFullDisk_RefusesNewVolumes(t *testing.T) {
 	w := newWorld(t)
 	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
 	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=6m"))
@@ -201,7 +201,7 @@ func TestAFullDisk(t *testing.T) {
 
 // A volume in use can still be written when the disk is full, because its blocks are reserved. A volume for which there
 // is no room is refused, and nothing is left of it.
-func TestAFullDisk_BreaksNoImageInUse(t *testing.T) {
+func TestFullDisk_BreaksNoImageInUse(t *testing.T) {
 	anImage.needs(t)
 	w := newWorld(t)
 	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
@@ -237,7 +237,7 @@ func TestAFullDisk_BreaksNoImageInUse(t *testing.T) {
 }
 
 // An expansion is admitted by what is free, and may find less on the disk: then nothing has become of it.
-func TestAnExpansionThatMeetsAFullDisk_IsTakenBack(t *testing.T) {
+func TestFullDisk_UndoesAnExpansion(t *testing.T) {
 	anImage.needs(t)
 	w := newWorld(t)
 	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
@@ -275,7 +275,7 @@ func small(k kind) kind {
 
 // Calls on one volume are made by many at once: each succeeds or is told that another one is at work, and
 // in the end the volume is whole.
-func TestOneCallAtATimePerVolume(t *testing.T) {
+func TestDriver_OneCallPerVolume(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")
 	w.must("stage", v.doStage())
@@ -299,7 +299,7 @@ func TestOneCallAtATimePerVolume(t *testing.T) {
 	v.down()
 }
 
-func TestTheLocksAreAllOrNone(t *testing.T) {
+func TestKeyLocks_AreAllOrNone(t *testing.T) {
 	var l keyLocks
 	release, err := l.lock("a")
 	if err != nil {
@@ -321,7 +321,7 @@ func TestTheLocksAreAllOrNone(t *testing.T) {
 	}
 }
 
-func TestPagesSurviveDeletions(t *testing.T) {
+func TestListVolumes_PagesSurviveDeletions(t *testing.T) {
 	w := running(t)
 	made := map[string]*on{}
 	for _, n := range []string{"a", "b", "c", "d", "e"} {

@@ -39,7 +39,7 @@ var notOurs = []string{
 }
 
 // The driver, as a process of its own, passes the suite that nobody here wrote, for each sort of volume.
-func TestSanity(t *testing.T) {
+func TestSanity_Suite(t *testing.T) {
 	for name, run := range map[string]sanityRun{
 		"directory": {AccessType: "mount"},
 		"image":     {AccessType: "mount", Parameters: map[string]string{"type": "image"}},
@@ -120,7 +120,7 @@ func suite(t *testing.T, run sanityRun) {
 func TestSanityInner(t *testing.T) {
 	env := os.Getenv(sanityEnv)
 	if env == "" {
-		t.Skip("part of TestSanity")
+		t.Skip("part of TestSanity_Suite")
 	}
 	var run sanityRun
 	if err := json.Unmarshal([]byte(env), &run); err != nil {

@@ -35,7 +35,7 @@ func each(t *testing.T, list []kind, test func(t *testing.T, k kind)) {
 	}
 }
 
-func TestDataOutlivesStagingAndTheProcess(t *testing.T) {
+func TestVolume_DataOutlivesTheProcess(t *testing.T) {
 	each(t, append(kinds, anXFS), func(t *testing.T, k kind) {
 		w := running(t)
 		v := w.volume(k, "v")
@@ -60,7 +60,7 @@ func TestDataOutlivesStagingAndTheProcess(t *testing.T) {
 	})
 }
 
-func TestReadOnlyPublication(t *testing.T) {
+func TestPublish_ReadOnly(t *testing.T) {
 	each(t, kinds, func(t *testing.T, k kind) {
 		w := running(t)
 		v := w.volume(k, "v")
@@ -82,7 +82,7 @@ func TestReadOnlyPublication(t *testing.T) {
 	})
 }
 
-func TestReaderModesArePublishedReadOnly(t *testing.T) {
+func TestPublish_ReaderModesReadOnly(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")
 	w.must("stage", v.doStage())
@@ -95,7 +95,7 @@ func TestReaderModesArePublishedReadOnly(t *testing.T) {
 	v.down()
 }
 
-func TestASingleWriterIsPublishedOnce(t *testing.T) {
+func TestPublish_ASingleWriterOnce(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")
 	w.must("stage", v.doStage())
@@ -112,7 +112,7 @@ func TestASingleWriterIsPublishedOnce(t *testing.T) {
 	v.down()
 }
 
-func TestNothingIsRemovedThroughALiveMount(t *testing.T) {
+func TestDelete_NotThroughALiveMount(t *testing.T) {
 	each(t, kinds, func(t *testing.T, k kind) {
 		w := running(t)
 		v := w.volume(k, "v")
@@ -129,7 +129,7 @@ func TestNothingIsRemovedThroughALiveMount(t *testing.T) {
 }
 
 // A mount that the driver's books know nothing of keeps the data from being removed too.
-func TestAMountMadeByOthersKeepsTheData(t *testing.T) {
+func TestDelete_KeepsDataThatOthersMount(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")
 	foreign := w.path("foreign")
@@ -141,7 +141,7 @@ func TestAMountMadeByOthersKeepsTheData(t *testing.T) {
 	w.must("delete", v.doDelete())
 }
 
-func TestABusyVolumeIsNotTakenAway(t *testing.T) {
+func TestUnpublish_RefusesABusyVolume(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")
 	v.up()
@@ -152,7 +152,7 @@ func TestABusyVolumeIsNotTakenAway(t *testing.T) {
 	v.down()
 }
 
-func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
+func TestDriver_LeavesForeignMountsAlone(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")
 	w.must("stage", v.doStage())
@@ -170,7 +170,7 @@ func TestWhatIsNotOursIsLeftAlone(t *testing.T) {
 	v.down()
 }
 
-func TestPathsAreChecked(t *testing.T) {
+func TestCheckPath_RefusesBadPaths(t *testing.T) {
 	w := running(t)
 	v := w.volume(aDirectory, "v")
 	w.must("stage", v.doStage())
@@ -192,7 +192,7 @@ func TestPathsAreChecked(t *testing.T) {
 	v.down()
 }
 
-func TestCapabilitiesAreChecked(t *testing.T) {
+func TestCapabilities_AreChecked(t *testing.T) {
 	w := running(t)
 	directory, block := w.volume(aDirectory, "d"), w.volume(aBlock, "b")
 	as := func(v *on, k kind) error {
@@ -228,7 +228,7 @@ func TestCapabilitiesAreChecked(t *testing.T) {
 	w.must("delete", errors.Join(directory.doDelete(), block.doDelete()))
 }
 
-func TestMountFlagsTakeEffect(t *testing.T) {
+func TestMountFlags_TakeEffect(t *testing.T) {
 	each(t, []kind{aDirectory, anImage}, func(t *testing.T, k kind) {
 		w := running(t)
 		v := w.volume(k, "v")
@@ -246,7 +246,7 @@ func TestMountFlagsTakeEffect(t *testing.T) {
 	})
 }
 
-func TestClonesAndSnapshotsAreCopies(t *testing.T) {
+func TestSources_AreCopied(t *testing.T) {
 	each(t, append(kinds, anXFS), func(t *testing.T, k kind) {
 		w := running(t)
 		v := w.volume(k, "v")
@@ -274,7 +274,7 @@ func TestClonesAndSnapshotsAreCopies(t *testing.T) {
 	})
 }
 
-func TestADeviceThatIsWrittenToIsNotCopiedInPieces(t *testing.T) {
+func TestSnapshot_RefusesAWrittenDevice(t *testing.T) {
 	needLoops(t)
 	w := running(t)
 	if canReflink(w.dir) {
@@ -287,7 +287,7 @@ func TestADeviceThatIsWrittenToIsNotCopiedInPieces(t *testing.T) {
 	v.down()
 }
 
-func TestALargerCloneGrowsWithItsFileSystem(t *testing.T) {
+func TestClone_LargerGrowsItsFileSystem(t *testing.T) {
 	anImage.needs(t)
 	w := running(t)
 	v := w.volume(anImage, "v")
@@ -315,7 +315,7 @@ func fsSize(t *testing.T, path string) int64 {
 	return total
 }
 
-func TestExpansionOfWhatIsNotInUse(t *testing.T) {
+func TestExpand_Unused(t *testing.T) {
 	each(t, append(kinds, anXFS), func(t *testing.T, k kind) {
 		w := running(t)
 		v := w.volume(k, "v")
@@ -358,7 +358,7 @@ func (o *on) hasGrown(size int64) {
 	}
 }
 
-func TestExpansionOfWhatIsInUse(t *testing.T) {
+func TestExpand_InUse(t *testing.T) {
 	each(t, append(kinds, anXFS), func(t *testing.T, k kind) {
 		w := running(t)
 		v := w.volume(k, "v")
@@ -389,7 +389,7 @@ func TestExpansionOfWhatIsInUse(t *testing.T) {
 
 func isThin(r *structs.ClientCSICreateRequest) { r.Parameters["provisioning"] = "thin" }
 
-func TestThickImagesHaveTheirBlocks(t *testing.T) {
+func TestCreate_ThickImagesReserveBlocks(t *testing.T) {
 	anImage.needs(t)
 	w := running(t)
 	thin := w.volume(anImage, "thin", isThin)
@@ -405,7 +405,7 @@ func TestThickImagesHaveTheirBlocks(t *testing.T) {
 	w.must("delete", errors.Join(thin.doDelete(), thick.doDelete()))
 }
 
-func TestCapacityIsBooked(t *testing.T) {
+func TestCapacity_IsBooked(t *testing.T) {
 	w := running(t, func(c *Config) { c.Capacity = 40 << 20 })
 	a := w.volume(aDirectory, "a")
 	room, err := w.GetCapacity(t.Context(), &csi.CapacityRequest{})
@@ -431,7 +431,7 @@ func TestCapacityIsBooked(t *testing.T) {
 	w.must("delete", a.doDelete())
 }
 
-func TestAVolumeIsOnItsNodeOnly(t *testing.T) {
+func TestVolume_IsOnItsNodeOnly(t *testing.T) {
 	w := running(t)
 	info, err := w.NodeInfo(t.Context())
 	if err != nil || info.ID != "node-a" || info.AccessibleTopology.Segments[DefaultTopologyKey] != "node-a" {

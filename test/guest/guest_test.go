@@ -49,7 +49,8 @@ func boot(t *testing.T, dir, script string) string {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), bootTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], kernel, "mem=512M", "rootfstype=hostfs", "root=/dev/root", "ro", "quiet",
+	cmd := exec.CommandContext(ctx,
+		os.Args[0], kernel, "mem=512M", "rootfstype=hostfs", "root=/dev/root", "ro", "quiet",
 		"con=null", "con0=fd:0,fd:1", "init="+first)
 	cmd.Env = append(os.Environ(), asKernel+"=1")
 	// The guest is pid 1 of a process tree of its own: all its processes end with it, and it with this test.
@@ -66,8 +67,8 @@ func boot(t *testing.T, dir, script string) string {
 	return string(b)
 }
 
-// prepare mounts what a Linux system has, and of cgroups version 2 alone. Go's programs use no vector registers: the
-// guest does not keep them for each thread (see runKernel).
+// prepare mounts what a Linux system has, and of cgroups version 2 alone. Go's programs use no vector
+// registers: the guest does not keep them for each thread (see runKernel).
 func prepare(dir string) string {
 	return `export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root GODEBUG=cpu.all=off; cd /
 mount -t proc proc /proc; mount -t sysfs sys /sys
@@ -92,12 +93,12 @@ func TestCgroupV2_BoundsTasks(t *testing.T) {
 	}
 	wanted := map[string][]string{
 		"berth/client/cgroups": {
-			"TestRealGroup", "TestRealGroup_HasItsLimits", "TestRealGroup_KillsAGroupThatForks",
+			"TestRealGroup_HoldsAProcess", "TestRealGroup_HasItsLimits", "TestRealGroup_KillsAGroupThatForks",
 			"TestRealGroup_EndsWithTheGroupsBelowIt",
 		},
 		"berth/client/drivers/exec": {
 			"TestSeccomp_RefusesTheCallsThatLeaveASandbox", "TestLimits_HoldAgainstRootInATask",
-			"TestPIDsLimit_StopsAForkBomb", "TestOutOfMemory", "TestLimitsAndStats", "TestFingerprint",
+			"TestPIDsLimit_StopsAForkBomb", "TestLimits_KillATaskOutOfMemory", "TestLimits_ShowInStats", "TestFingerprint_ReportsTheDriver",
 		},
 	}
 	dir := t.TempDir()

@@ -107,7 +107,7 @@ func TestDuty_C8_C14_C15_C17_WhatTheServersHearOfEachCode(t *testing.T) {
 				r.plugin.Fail(c.rpc, csitest.Error(code, "out of order"))
 				err := c.call(r, id)
 				if kind == "" {
-					must(t, err) // see TestNoRoom_IsAnAnswer
+					must(t, err) // see TestController_ExhaustedIsAnAnswer
 					continue
 				}
 				said := `plugin "ebs": ` + c.rpc + ": " + code + ": out of order"

@@ -72,7 +72,7 @@ func call[Req, Resp any](r *rig, m structs.Method[Req, Resp], req *Req) (*Resp, 
 
 var writer = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}}
 
-func TestTheLifeOfAVolumeAtItsController(t *testing.T) {
+func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 	r := newRig(t)
 	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer})
 	must(t, err)
@@ -102,7 +102,7 @@ func TestTheLifeOfAVolumeAtItsController(t *testing.T) {
 	}
 }
 
-func TestWithoutAHealthyControllerTheServerIsToldAtOnce(t *testing.T) {
+func TestController_UnhealthyIsUnavailableAtOnce(t *testing.T) {
 	r := newRig(t)
 	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "other", ExternalID: "x"})
 	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), `"other"`) {
@@ -174,7 +174,7 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 	must(t, <-ended)
 }
 
-func TestANodeLetsGoForAllocationsThatHaveEnded(t *testing.T) {
+func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
 	r := newRig(t, "alive")
 	k := csimanager.VolumeKey{Namespace: "default", ID: "data"}
 	r.plugin.AddVolume("ext", 1)
@@ -221,7 +221,7 @@ func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 	must(t, err)
 }
 
-func TestNoRoom_IsAnAnswer(t *testing.T) {
+func TestController_ExhaustedIsAnAnswer(t *testing.T) {
 	r := newRig(t)
 	for _, rpc := range []string{"CreateVolume", "ControllerExpandVolume"} {
 		r.plugin.FailAlways(rpc, csitest.Error("ResourceExhausted", "the pool is full"))
@@ -238,7 +238,7 @@ func TestNoRoom_IsAnAnswer(t *testing.T) {
 	}
 }
 
-func TestANodeGrowsWhatItHas(t *testing.T) {
+func TestNodeExpand_ExpandsAPublishedVolume(t *testing.T) {
 	r := newRig(t)
 	use := &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "v"}, AllocID: "a", PluginID: "ebs", ExternalID: "x",
 		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
@@ -320,7 +320,7 @@ func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
 	}
 }
 
-func TestANodeSaysWhatItHasOfAVolume(t *testing.T) {
+func TestNodeVolume_NamesMountsAndPendingCalls(t *testing.T) {
 	r := newRig(t, "a1")
 	r.plugin.AddVolume("ext", 1)
 	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "data"}, AllocID: "a1", PluginID: "ebs",

@@ -86,7 +86,7 @@ func (r *rig) killAgent(cmd *osexec.Cmd) {
 const counter = `trap 'exit 11' TERM; echo up; i=0; while :; do i=$((i+1)); echo line $i; sleep 0.005; done`
 
 // The agent is killed; the task runs on, its log has no gap, another agent takes it up and learns its end.
-func TestAgentKilled(t *testing.T) {
+func TestRecover_AfterAKilledAgent(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", counter)
 	agent, h := r.agent(cfg)
@@ -124,7 +124,7 @@ func TestAgentKilled(t *testing.T) {
 }
 
 // The task ends while there is no agent.
-func TestEndedBetweenAgents(t *testing.T) {
+func TestRecover_AnEndBetweenAgents(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `echo up; while ! test -e /local/go; do sleep 0.01; done; exit 42`)
 	agent, h := r.agent(cfg)
@@ -146,7 +146,7 @@ func TestEndedBetweenAgents(t *testing.T) {
 }
 
 // The agent dies before it has recorded the handle; the next one starts the task anew.
-func TestStartReplacesWhatNobodyRecovered(t *testing.T) {
+func TestStart_ReplacesAnUnrecoveredTask(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `echo up $$; exec sleep 1000`)
 	agent, h := r.agent(cfg)
@@ -164,7 +164,7 @@ func TestStartReplacesWhatNobodyRecovered(t *testing.T) {
 }
 
 // The supervisor is killed: nothing of the task runs on, and its end is not known.
-func TestSupervisorKilled(t *testing.T) {
+func TestRecover_AfterAKilledSupervisor(t *testing.T) {
 	r := newRig(t)
 	for _, there := range []bool{true, false} { // with an agent that waits, and before one recovers
 		cfg := r.task(fmt.Sprint(there), `echo up; setsid sleep 1000 & exec sleep 1000`)
@@ -189,7 +189,7 @@ func TestSupervisorKilled(t *testing.T) {
 }
 
 // Pid 1 of the sandbox is killed from outside: the task went with it.
-func TestInitKilled(t *testing.T) {
+func TestTask_EndsWithItsInit(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `echo up; exec sleep 1000`)
 	h := r.start(cfg)
@@ -203,7 +203,7 @@ func TestInitKilled(t *testing.T) {
 }
 
 // A supervisor that is asked to end, as when the machine goes down, ends its task properly.
-func TestSupervisorTerminated(t *testing.T) {
+func TestSupervisor_TerminatedStopsTheTask(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", counter)
 	h := r.start(cfg)
@@ -220,7 +220,7 @@ func TestSupervisorTerminated(t *testing.T) {
 }
 
 // After the machine was started anew pids mean nothing.
-func TestRecoverAfterReboot(t *testing.T) {
+func TestRecover_AfterAReboot(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `exit 0`)
 	h := r.start(cfg)
@@ -248,7 +248,7 @@ func TestRecoverAfterReboot(t *testing.T) {
 }
 
 // A supervisor that does not answer in time may be slow; its task is let be, and found when it answers.
-func TestRecoverFromAStuckSupervisor(t *testing.T) {
+func TestRecover_FromAStuckSupervisor(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `sleep 1000`)
 	h := r.start(cfg)
@@ -277,7 +277,7 @@ func TestRecoverFromAStuckSupervisor(t *testing.T) {
 }
 
 // A handle of another version is not guessed at.
-func TestRecoverForeignHandle(t *testing.T) {
+func TestRecover_RefusesAForeignHandle(t *testing.T) {
 	r := newRig(t)
 	err := r.Recover(r.ctx(), &driver.Handle{Driver: "exec", TaskID: "x", Version: 99, State: []byte("/no-such")})
 	if !structs.IsKind(err, structs.KindNotFound) || !contains(err.Error(), "99") {
@@ -286,7 +286,7 @@ func TestRecoverForeignHandle(t *testing.T) {
 }
 
 // A data directory may be deeper than a socket's path may be long.
-func TestLongDataDirectory(t *testing.T) {
+func TestStart_InALongDataDirectory(t *testing.T) {
 	r := newRig(t)
 	for range 4 {
 		r.dir = filepath.Join(r.dir, "a-directory-with-quite-a-long-name")

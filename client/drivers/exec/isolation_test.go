@@ -20,7 +20,7 @@ func hostname(t *testing.T) string {
 	return name
 }
 
-func TestWhatATaskSees(t *testing.T) {
+func TestSandbox_ShowsItsOwnRoot(t *testing.T) {
 	r := newRig(t)
 	host := hostname(t)
 	const sentinel = "/tmp/of-the-host"
@@ -67,7 +67,7 @@ func TestWhatATaskSees(t *testing.T) {
 	}
 }
 
-func TestHostNameIsItsOwn(t *testing.T) {
+func TestSandbox_HasAHostNameOfItsOwn(t *testing.T) {
 	r := newRig(t)
 	before := hostname(t)
 	cfg := r.task("t", `hostname of-the-task && hostname`)
@@ -80,7 +80,7 @@ func TestHostNameIsItsOwn(t *testing.T) {
 	}
 }
 
-func TestPrivileged(t *testing.T) {
+func TestSandbox_PrivilegedKeepsCapabilities(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `
 		mount -t tmpfs x /mnt && echo mounted
@@ -93,7 +93,7 @@ func TestPrivileged(t *testing.T) {
 	}
 }
 
-func TestUsers(t *testing.T) {
+func TestSandbox_RunsAsTheTasksUser(t *testing.T) {
 	r := newRig(t)
 	for name, want := range map[string]string{
 		"":          "0:0:0:0000000000000000",
@@ -121,7 +121,7 @@ func TestUsers(t *testing.T) {
 	r.clean(cfg)
 }
 
-func TestNoCapabilitiesForUsers(t *testing.T) {
+func TestSandbox_UsersHaveNoCapabilities(t *testing.T) {
 	r := newRig(t)
 	for _, privileged := range []bool{false, true} {
 		cfg := r.task(fmt.Sprint(privileged), `grep CapEff /proc/self/status | cut -f2`)
@@ -132,7 +132,7 @@ func TestNoCapabilitiesForUsers(t *testing.T) {
 	}
 }
 
-func TestEnvironment(t *testing.T) {
+func TestEnvironment_IsTheTasks(t *testing.T) {
 	r := newRig(t)
 	t.Setenv("OF_THE_AGENT", "secret")
 	cfg := r.task("t", `env | grep -v '^PWD=' | sort`)
@@ -145,7 +145,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 // A task's environment may hold secrets: no file on the host shows it.
-func TestSecretsStayOffTheDisk(t *testing.T) {
+func TestSecrets_StayOffTheDisk(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `echo up; exec sleep 60`)
 	cfg.Env = map[string]string{"TOKEN": "7f3a-do-not-store"}
@@ -166,7 +166,7 @@ func TestSecretsStayOffTheDisk(t *testing.T) {
 	}
 }
 
-func TestDisabledLogs(t *testing.T) {
+func TestLogs_CanBeDisabled(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `echo lost`)
 	cfg.LogConfig.Disabled = true

@@ -18,7 +18,7 @@ import (
 	"berth/structs"
 )
 
-func TestHowTasksEnd(t *testing.T) {
+func TestWait_ReportsTheEndOfATask(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct {
 		name, script string
@@ -49,7 +49,7 @@ func TestHowTasksEnd(t *testing.T) {
 	}
 }
 
-func TestStop(t *testing.T) {
+func TestStop_KillsAfterTheTimeout(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct {
 		name, script, signal string
@@ -81,7 +81,7 @@ func TestStop(t *testing.T) {
 }
 
 // What Stop began goes on when the caller has left.
-func TestStopOutlivesItsCaller(t *testing.T) {
+func TestStop_OutlivesItsCaller(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `trap 'echo asked' TERM; echo up; while :; do sleep 0.01; done`)
 	r.start(cfg)
@@ -100,7 +100,7 @@ func TestStopOutlivesItsCaller(t *testing.T) {
 	}
 }
 
-func TestSignal(t *testing.T) {
+func TestSignal_ReachesTheTask(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `trap 'echo got it' USR1; trap 'exit 9' USR2; echo up; while :; do sleep 0.01; done`)
 	r.start(cfg)
@@ -123,7 +123,7 @@ func TestSignal(t *testing.T) {
 	}
 }
 
-func TestUnknownTask(t *testing.T) {
+func TestDriver_UnknownTaskIsNotFound(t *testing.T) {
 	r := newRig(t)
 	ctx := r.ctx()
 	_, werr := r.Wait(ctx, "x")
@@ -141,7 +141,7 @@ func TestUnknownTask(t *testing.T) {
 	}
 }
 
-func TestWaitEndsWithItsContext(t *testing.T) {
+func TestWait_EndsWithItsContext(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `sleep 1000`)
 	r.start(cfg)
@@ -152,7 +152,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestStartFailures(t *testing.T) {
+func TestStart_Failures(t *testing.T) {
 	r := newRig(t)
 	cases := []struct {
 		name   string
@@ -210,7 +210,7 @@ func mounts(m ...driver.Mount) func(*driver.TaskConfig) {
 	return func(c *driver.TaskConfig) { c.Mounts = m }
 }
 
-func TestStartIsCutShort(t *testing.T) {
+func TestStart_IsCutShort(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", "sleep 1000")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -221,7 +221,7 @@ func TestStartIsCutShort(t *testing.T) {
 	r.clean(cfg)
 }
 
-func TestStartTwice(t *testing.T) {
+func TestStart_TwiceIsAConflict(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `sleep 1000`)
 	r.start(cfg)
@@ -235,7 +235,7 @@ func TestStartTwice(t *testing.T) {
 }
 
 // Destroy is for a task that runs, too; who waits for its end learns that there is nothing to wait for.
-func TestDestroyWhileWaiting(t *testing.T) {
+func TestDestroy_EndsAWait(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `echo up; exec sleep 1000`)
 	r.start(cfg)
@@ -256,7 +256,7 @@ func TestDestroyWhileWaiting(t *testing.T) {
 }
 
 // More than fits into a pipe at once.
-func TestBigEnvironment(t *testing.T) {
+func TestStart_WithABigEnvironment(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `echo $V99`)
 	cfg.Env = map[string]string{}
@@ -268,7 +268,7 @@ func TestBigEnvironment(t *testing.T) {
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestStart_ManyAtOnce(t *testing.T) {
 	r := newRig(t)
 	var all errgroup.Group
 	for i := range 8 {
@@ -289,7 +289,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestOutOfMemory(t *testing.T) {
+func TestLimits_KillATaskOutOfMemory(t *testing.T) {
 	r := newRig(t)
 	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil && !hasUnified("memory") {
 		testskip.Lacking(t, "no memory controller")
@@ -313,7 +313,7 @@ func hasUnified(controller string) bool {
 	return err == nil && contains(string(b), controller)
 }
 
-func TestLimitsAndStats(t *testing.T) {
+func TestLimits_ShowInStats(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `dd if=/dev/zero of=/dev/null bs=1M count=500 2>/dev/null; sleep 1000 & echo up; wait`)
 	cfg.Resources = structs.Resources{CPU: 500, MemoryMB: 32}
@@ -333,7 +333,7 @@ func TestLimitsAndStats(t *testing.T) {
 	}
 }
 
-func TestLogRotation(t *testing.T) {
+func TestLogs_AreRotated(t *testing.T) {
 	r := newRig(t)
 	cfg := r.task("t", `yes 0123456789abcde | head -c 5242880; echo end >&2`)
 	cfg.LogConfig = structs.LogConfig{MaxFiles: 2, MaxFileSizeMB: 1}
@@ -353,7 +353,7 @@ func TestLogRotation(t *testing.T) {
 	}
 }
 
-func TestValidate(t *testing.T) {
+func TestValidate_Config(t *testing.T) {
 	r := newRig(t)
 	for want, config := range map[string]map[string]any{
 		"config.command: missing":                    {},
@@ -373,7 +373,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestFingerprint(t *testing.T) {
+func TestFingerprint_ReportsTheDriver(t *testing.T) {
 	info := newRig(t).Fingerprint(context.Background())
 	if !info.Detected || !info.Healthy || info.Attributes["driver.exec"] != "1" || info.HealthDescription == "" {
 		t.Fatalf("the fingerprint is %+v", info)

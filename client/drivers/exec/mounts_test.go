@@ -50,7 +50,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-func TestMounts(t *testing.T) {
+func TestMounts_AreSeenByTheTask(t *testing.T) {
 	r := newRig(t)
 	data := filepath.Join(r.dir, "data")
 	if err := os.MkdirAll(data+"/sub", 0o755); err != nil {
@@ -119,7 +119,7 @@ func TestDuty_A18_Bidirectional(t *testing.T) {
 	}
 }
 
-func TestHostToTask(t *testing.T) {
+func TestMounts_HostToTaskPropagates(t *testing.T) {
 	r := newRig(t)
 	dir := r.shared("v")
 	cfg := r.task("t", `
@@ -143,7 +143,7 @@ func TestHostToTask(t *testing.T) {
 	}
 }
 
-func TestPrivateMountStaysPrivate(t *testing.T) {
+func TestMounts_PrivateStayPrivate(t *testing.T) {
 	r := newRig(t)
 	dir := r.shared("v")
 	cfg := r.task("t", `
@@ -169,7 +169,7 @@ func TestPrivateMountStaysPrivate(t *testing.T) {
 }
 
 // A volume that was bound into a task can be unmounted as soon as the task has ended.
-func TestEndedTaskHoldsNoMount(t *testing.T) {
+func TestMounts_EndWithTheTask(t *testing.T) {
 	r := newRig(t)
 	dir := filepath.Join(r.dir, "vol")
 	r.tmpfs(dir)
@@ -187,7 +187,7 @@ func TestEndedTaskHoldsNoMount(t *testing.T) {
 	}
 }
 
-func TestDevice(t *testing.T) {
+func TestMounts_ShowADevice(t *testing.T) {
 	r := newRig(t)
 	// Any device node will do; this one reads as zeros, which is seen at once.
 	dev := filepath.Join(r.dir, "dev")

@@ -18,7 +18,7 @@ import (
 	"berth/structs"
 )
 
-func TestParseStat(t *testing.T) {
+func TestParseStat_ReadsAnyName(t *testing.T) {
 	const line = "42 (a ) b (c) S 7 42 43 0 -1 4194304 1 2 3 4 5 6 7 8 20 0 1 0 987654 1000 200 18446744073709551615\n"
 	s, err := parseStat(line)
 	if err != nil || s != (procStat{state: 'S', ppid: 7, session: 43, start: 987654, cpu: 11, pages: 200}) {
@@ -47,7 +47,7 @@ func FuzzDecodeSpec(f *testing.F) {
 }
 
 // A pid that was given to another process is not touched.
-func TestKillChecksWho(t *testing.T) {
+func TestProcRef_KillsOnlyItsProcess(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestKillChecksWho(t *testing.T) {
 	}
 }
 
-func TestExitResultOnAFullDisk(t *testing.T) {
+func TestWriteExit_OnAFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to mount a small file system")
 	}
@@ -112,7 +112,7 @@ func TestExitResultOnAFullDisk(t *testing.T) {
 	}
 }
 
-func TestReadExit(t *testing.T) {
+func TestReadExit_ReadsTheWrittenResult(t *testing.T) {
 	dir := t.TempDir()
 	if r, err := readExit(dir); r != nil || err != nil {
 		t.Fatalf("nothing there: %+v, %v", r, err)
@@ -134,7 +134,7 @@ func TestReadExit(t *testing.T) {
 	}
 }
 
-func TestLock(t *testing.T) {
+func TestTakeLock_ExcludesAnother(t *testing.T) {
 	dir := t.TempDir()
 	if alive, err := supervised(dir); alive || err != nil {
 		t.Fatalf("%v, %v", alive, err)
@@ -153,7 +153,7 @@ func TestLock(t *testing.T) {
 }
 
 // A supervisor that ends before it says anything, and one that is not there at all.
-func TestLaunchFails(t *testing.T) {
+func TestLaunch_ReportsFailures(t *testing.T) {
 	for _, command := range [][]string{{"/bin/false"}, {"/no/such/program"}, {"/bin/sleep", "1000"}} {
 		ts := NewTasks(Config{Dir: t.TempDir(), Command: command})
 		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
@@ -168,7 +168,7 @@ func TestLaunchFails(t *testing.T) {
 	}
 }
 
-func TestEnviron(t *testing.T) {
+func TestEnviron_AddsTheTasksVariables(t *testing.T) {
 	got := Environ(map[string]string{"B": "1", "A": "x=y"}, "/bin", "/run/x")
 	if want := []string{"A=x=y", "B=1", "PATH=/bin:/run/x"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
@@ -178,7 +178,7 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
-func TestDecodeCommand(t *testing.T) {
+func TestDecodeCommand_NamesFaults(t *testing.T) {
 	c, err := DecodeCommand(map[string]any{"command": "x", "args": []any{"a", 1, int64(2), 1.5, 1e6, true}, "work_dir": "w"})
 	want := &Command{Command: "x", Args: []string{"a", "1", "2", "1.5", "1000000", "true"}, WorkDir: "w"}
 	if err != nil || !reflect.DeepEqual(c, want) {
@@ -197,7 +197,7 @@ func TestDecodeCommand(t *testing.T) {
 	}
 }
 
-func TestLimitsOf(t *testing.T) {
+func TestLimitsOf_Resources(t *testing.T) {
 	for _, c := range []struct {
 		r    structs.Resources
 		want cgroups.Limits
@@ -215,7 +215,7 @@ func TestLimitsOf(t *testing.T) {
 	}
 }
 
-func TestMainRefuses(t *testing.T) {
+func TestMain_RefusesWrongCalls(t *testing.T) {
 	for _, args := range [][]string{nil, {"a", "b"}} {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestMainAsChild$")
 		cmd.Env = append(os.Environ(), "EXECUTOR_ARGS="+strings.Join(args, " "))
@@ -225,7 +225,7 @@ func TestMainRefuses(t *testing.T) {
 	}
 }
 
-// TestMainAsChild is what TestMainRefuses runs in a process of its own.
+// TestMainAsChild is what TestMain_RefusesWrongCalls runs in a process of its own.
 func TestMainAsChild(t *testing.T) {
 	args, ok := os.LookupEnv("EXECUTOR_ARGS")
 	if !ok {

@@ -135,7 +135,7 @@ func bothWays(t *testing.T, fn func(r *rig)) {
 	}
 }
 
-func TestEnds(t *testing.T) {
+func TestWait_ReportsTheEnd(t *testing.T) {
 	bothWays(t, func(r *rig) {
 		for script, want := range map[string]driver.ExitResult{
 			`exit 0`:        {},
@@ -158,7 +158,7 @@ const family = `
 	`
 
 // What a task leaves behind is killed when its first process ends, also what has left its session.
-func TestLeavesNothing(t *testing.T) {
+func TestDestroy_LeavesNothing(t *testing.T) {
 	bothWays(t, func(r *rig) {
 		cfg := r.task(family + `while [ $(wc -l < ` + r.dir + `/t.stdout.0) -lt 3 ]; do sleep 0.01; done; exit 5`)
 		r.start(cfg)
@@ -173,7 +173,7 @@ func TestLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestStopKillsAll(t *testing.T) {
+func TestStop_KillsAllProcesses(t *testing.T) {
 	bothWays(t, func(r *rig) {
 		cfg := r.task(`trap '' TERM;` + family + `while :; do sleep 1; done`)
 		r.start(cfg)
@@ -197,7 +197,7 @@ func TestStopKillsAll(t *testing.T) {
 
 // The supervisor is killed: what it ran is found and killed. Without cgroups that is the task's session;
 // what has left it cannot be told from others.
-func TestSupervisorKilled(t *testing.T) {
+func TestRecover_AfterAKilledSupervisor(t *testing.T) {
 	bothWays(t, func(r *rig) {
 		cfg := r.task(`sh -c 'echo $$; exec sleep 1000' & echo $$; exec sleep 1000`)
 		h := r.start(cfg)
@@ -216,7 +216,7 @@ func TestSupervisorKilled(t *testing.T) {
 	})
 }
 
-func TestSees(t *testing.T) {
+func TestTask_SeesTheHostsPaths(t *testing.T) {
 	r := newRig(t, true)
 	cfg := r.task(`pwd; echo $BERTH_TASK_DIR $NOMAD_ALLOC_DIR; test -e ` + os.Args[0] + ` && echo host; echo $A; command -v $(basename ` + os.Args[0] + `); ulimit -n; ls /proc/self/fd | tr '\n' ' '`)
 	cfg.Env = map[string]string{"A": "b", "NOMAD_ALLOC_DIR": "/alloc"}
@@ -238,7 +238,7 @@ func TestSees(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestStart_Refusals(t *testing.T) {
 	r := newRig(t, true)
 	cfg := r.task(`true`)
 	cfg.Mounts = []driver.Mount{{HostPath: "/tmp", TaskPath: "/m"}}
@@ -252,7 +252,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestDisabled(t *testing.T) {
+func TestDriver_IsDisabledByDefault(t *testing.T) {
 	d := rawexec.New(rawexec.DefaultConfig(), executor.Config{Dir: t.TempDir(), Command: []string{os.Args[0], "executor"}})
 	info := d.Fingerprint(context.Background())
 	if info.Detected || info.Healthy || !strings.Contains(info.HealthDescription, "raw_exec { enabled = true }") {
@@ -264,7 +264,7 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-func TestFingerprintSaysWhatIsLacking(t *testing.T) {
+func TestFingerprint_NamesMissingParts(t *testing.T) {
 	info := newRig(t, false).d.Fingerprint(context.Background())
 	if !info.Healthy || !strings.Contains(info.HealthDescription, "resource limits are not enforced") {
 		t.Errorf("the fingerprint is %+v", info)

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestHostPaths(t *testing.T) {
+func TestHostPaths_AreOfTheHost(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"usr", "etc/x"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
@@ -43,7 +43,7 @@ func TestHostPaths(t *testing.T) {
 	}
 }
 
-func TestFind(t *testing.T) {
+func TestFind_LooksInThePath(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]os.FileMode{"a/run": 0o644, "b/run": 0o755, "b/other": 0o755} {
 		path := filepath.Join(dir, name)
@@ -89,7 +89,7 @@ func TestFilterSupported_NamesTheSettingInTheWay(t *testing.T) {
 	}
 }
 
-func TestRuntimeEnv(t *testing.T) {
+func TestRuntimeEnv_PassesOnRuntimeSettingsOnly(t *testing.T) {
 	t.Setenv("GOTRACEBACK", "all")
 	t.Setenv("SECRET", "x")
 	t.Setenv("GOMAXPROCS", "64")
