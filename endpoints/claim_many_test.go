@@ -114,7 +114,7 @@ func TestClaim_LongQueueHoldsUpNoOther(t *testing.T) {
 	quick := func() bool {
 		for _, e := range s.List() {
 			if e.Name == structs.CSIVolumeGet.Name {
-				return e.Quick(&structs.CSIVolumeGetRequest{ID: "v"})
+				return e.Inline(&structs.CSIVolumeGetRequest{ID: "v"})
 			}
 		}
 		t.Fatal("there is no such method")

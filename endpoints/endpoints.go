@@ -142,7 +142,7 @@ func New(d Deps) *Endpoints {
 // large part of the cost of a request. A request that is passed on or waits for others is not quick. A
 // write of this kind goes through the log now and then, and holds up its own connection then.
 func (e *Endpoints) quick(endpoint rpc.Endpoint) rpc.Endpoint {
-	endpoint.Quick = func(req any) bool {
+	endpoint.Inline = func(req any) bool {
 		switch o := optionsOf(req, endpoint.Write); {
 		case o.stale:
 			return true
@@ -157,27 +157,27 @@ func (e *Endpoints) quick(endpoint rpc.Endpoint) rpc.Endpoint {
 
 // quickIf marks a procedure of which some requests are quick.
 func quickIf[Req any](endpoint rpc.Endpoint, small func(*Req) bool) rpc.Endpoint {
-	quick := endpoint.Quick
-	endpoint.Quick = func(req any) bool { return quick(req) && small(req.(*Req)) }
+	quick := endpoint.Inline
+	endpoint.Inline = func(req any) bool { return quick(req) && small(req.(*Req)) }
 	return endpoint
 }
 
 // slow marks a procedure that waits for a plugin: it is counted among the requests that wait.
 func slow(e rpc.Endpoint) rpc.Endpoint {
-	e.Waits = true
+	e.Slow = true
 	return e
 }
 
 // shed marks a read of operators, which may be refused when there is too much to do (see rpc.Server.Shed).
 func shed(e rpc.Endpoint) rpc.Endpoint {
-	e.Sheds = true
+	e.Sheddable = true
 	return e
 }
 
 // mostlyUnchanged marks a write that mostly reports what is known already and then goes past the log: it is
 // refused only where there is something to be written.
 func mostlyUnchanged(e rpc.Endpoint) rpc.Endpoint {
-	e.Room = nil
+	e.Admit = nil
 	return e
 }
 

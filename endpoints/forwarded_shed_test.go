@@ -171,8 +171,8 @@ func TestAWriteForWhichThereIsNoRoomIsRefusedUnread(t *testing.T) {
 	}
 	served := 0
 	for _, e := range l.List() {
-		if e.Room != nil {
-			if after := structs.RetryAfter(e.Room()); after < soonest || after > latest {
+		if e.Admit != nil {
+			if after := structs.RetryAfter(e.Admit()); after < soonest || after > latest {
 				t.Errorf("%s: again after %s", e.Name, after)
 			}
 			served++

@@ -19,17 +19,17 @@ func wired[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (resp
 		if e.Name != m.Name {
 			continue
 		}
-		if e.Wire == nil {
+		if e.ServeRemote == nil {
 			s.t.Fatalf("%s is no list", m.Name)
 		}
-		answer, err := e.Wire(context.Background(), &req)
+		answer, err := e.ServeRemote(context.Background(), &req)
 		if err != nil {
 			s.t.Fatal(err)
 		}
 		var b []byte
 		a, rows := answer.(rpc.Appender)
 		if rows {
-			b, err = rpc.AnswerBytes(a)
+			b, err = rpc.ResponseBytes(a)
 		} else {
 			b, err = codec.Encode(answer)
 		}

@@ -69,7 +69,7 @@ func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 		}
 		return handler(ctx, who, req)
 	})
-	endpoint.Elsewhere = e.elsewhere
+	endpoint.ForwardsReads = e.elsewhere
 	return endpoint
 }
 
@@ -236,7 +236,7 @@ func writeAs[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 		any(req).(interface{ Write() *structs.WriteOptions }).Write().Now = e.now().UnixNano()
 		return handler(ctx, who, req)
 	})
-	endpoint.Room = e.writes.Full
+	endpoint.Admit = e.writes.Full
 	return endpoint
 }
 

@@ -11,10 +11,10 @@ import (
 func TestWhatMayBeRefusedWhenThereIsTooMuchToDo(t *testing.T) {
 	var got []string
 	for _, e := range newServer(t).List() {
-		if e.Sheds && (e.Write || e.Waits) {
+		if e.Sheddable && (e.Write || e.Slow) {
 			t.Errorf("%s writes or waits", e.Name)
 		}
-		if e.Sheds {
+		if e.Sheddable {
 			got = append(got, e.Name)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 // bounded is a server with a write for which there is room when room says so.
 func bounded(t *testing.T, room func() error) (s *Server, conn net.Conn) {
 	e := Handle(echoMethod, func(context.Context, *echo) (*echo, error) { return &echo{"written"}, nil })
-	e.Room = room
+	e.Admit = room
 	s = NewServer(hclog.NewNullLogger(), e)
 	here, there := net.Pipe()
 	var serving sync.WaitGroup
@@ -112,7 +112,7 @@ func TestRefusals_CostLittleMemory(t *testing.T) {
 // TestQuickReadsAnswersGoTogether with those after them that have come with them, but not late.
 func TestQuickReadsAnswersGoTogether(t *testing.T) {
 	quick := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
-	quick.Quick, quick.Sheds = func(any) bool { return true }, true
+	quick.Inline, quick.Sheddable = func(any) bool { return true }, true
 	s := NewServer(hclog.NewNullLogger(), quick)
 	near, far := net.Pipe()
 	conn := &countingConn{Conn: far}
@@ -132,7 +132,7 @@ func TestQuickReadsAnswersGoTogether(t *testing.T) {
 func TestWhoWaitsForATurnHoldsUpNoAnswers(t *testing.T) {
 	hold, held := make(chan struct{}), make(chan struct{}, 8)
 	quick := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
-	quick.Quick, quick.Sheds = func(any) bool { return true }, true
+	quick.Inline, quick.Sheddable = func(any) bool { return true }, true
 	slow := Handle(hangMethod, func(context.Context, *echo) (*echo, error) { held <- struct{}{}; <-hold; return &echo{}, nil })
 	s := NewServer(hclog.NewNullLogger(), quick, slow)
 	l := DefaultLimits()

@@ -14,11 +14,11 @@
 //     when to come again, before anything is done.
 //   - The memory of large requests is counted from their first bytes until they are served, and bounded in all.
 //     One that is refused for it is read past, so that its stream goes on. Small ones are never refused for it.
-//   - A write that there is no room for is refused before its payload is decoded (Endpoint.Room), a read that is
+//   - A write that there is no room for is refused before its payload is decoded (Endpoint.Admit), a read that is
 //     too much before its procedure runs (Server.Shed).
 //   - A message is written at once and in one piece; those that come while another is being written go
 //     together after it, and what is refused or is a quick read is answered when nothing more has come, or it
-//     would have to be waited for others. A request that is Quick is served by the goroutine that read it, any
+//     would have to be waited for others. A request that is Inline is served by the goroutine that read it, any
 //     other by one of its own. A list is written row by row where its endpoint says so (Appender).
 //   - A caller goes through the codec of net-rpc-msgpackrpc (see stream). An answer is read whole, up to a limit,
 //     before it is decoded. The serving half reads and writes the heads of messages itself: the library has no

@@ -24,39 +24,39 @@ func Call[Req, Resp any](ctx context.Context, c Caller, m structs.Method[Req, Re
 
 // Endpoint serves one method. New makes an empty request to decode into, and Copy a copy of a request that
 // is somebody else's; Serve gets such a request, which it may change, and returns a pointer to the answer.
-// Waits says that every call of it may take long, for instance for a plugin (see Limits).
+// Slow says that every call of it may take long, for instance for a plugin (see Limits).
 //
-// Quick, if not nil, says of a request that its answer is made in well under a millisecond and waits for
+// Inline, if not nil, says of a request that its answer is made in well under a millisecond and waits for
 // nobody. It is then served by the goroutine that read it: the next request of the stream waits for it, and
 // it does not hear that its caller has gone.
 //
-// Sheds says that a request may be refused while the server is asked for more than it can do (see Server.Shed).
-// Elsewhere, if not nil, reports whether this server passes on a request that not any server may answer: the
+// Sheddable says that a request may be refused while the server is asked for more than it can do (see Server.Shed).
+// ForwardsReads, if not nil, reports whether this server passes on a request that not any server may answer: the
 // gate of that other server decides then.
 //
-// Room, if not nil, refuses a request that there is no room for, before it is decoded. Serve may still refuse
-// a request that Room lets in.
+// Admit, if not nil, refuses a request that there is no room for, before it is decoded. Serve may still refuse
+// a request that Admit lets in.
 //
-// Wire, if not nil, serves in Serve's place who is not in this process; its answer may be an Appender.
+// ServeRemote, if not nil, serves in Serve's place who is not in this process; its answer may be an Appender.
 type Endpoint struct {
-	Name  string
-	Write bool
-	Waits bool
-	Sheds bool
-	Quick func(req any) bool
+	Name      string
+	Write     bool
+	Slow      bool
+	Sheddable bool
+	Inline    func(req any) bool
 
-	Elsewhere func() bool
-	Room      func() error
+	ForwardsReads func() bool
+	Admit         func() error
 
-	New   func() any
-	Copy  func(req any) any
-	Serve func(ctx context.Context, req any) (any, error)
-	Wire  func(ctx context.Context, req any) (any, error)
+	New         func() any
+	Copy        func(req any) any
+	Serve       func(ctx context.Context, req any) (any, error)
+	ServeRemote func(ctx context.Context, req any) (any, error)
 }
 
 // Appender is an answer that appends itself to a message, as one msgpack value.
 type Appender interface {
-	AppendAnswer(*Answer) error
+	AppendResponse(*Response) error
 }
 
 // Handle makes the endpoint of a method from a function with the method's types.

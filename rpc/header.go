@@ -12,27 +12,27 @@ import (
 // and writes them without reflection, because they are half of a small call. A head that is not as stock
 // clients mostly write it is read by reflection.
 
-// requestHead stands before the payload of a request. The method's name is good as long as the bytes that it
+// requestHeader stands before the payload of a request. The method's name is good as long as the bytes that it
 // was read from.
-type requestHead struct {
+type requestHeader struct {
 	method []byte
 	seq    uint64
 }
 
-// answerHead stands before the payload of an answer.
-type answerHead struct {
+// responseHeader stands before the payload of an answer.
+type responseHeader struct {
 	method, failure string
 	seq             uint64
 }
 
-func (h *answerHead) append(b []byte) []byte {
+func (h *responseHeader) append(b []byte) []byte {
 	b = msgp.AppendMapHeader(b, 3)
 	b = msgp.AppendString(msgp.AppendString(b, "ServiceMethod"), h.method)
 	b = msgp.AppendUint64(msgp.AppendString(b, "Seq"), h.seq)
 	return msgp.AppendString(msgp.AppendString(b, "Error"), h.failure)
 }
 
-func (h *requestHead) decode(b []byte) error {
+func (h *requestHeader) decode(b []byte) error {
 	err := fields(b, func(name, rest []byte) (_ []byte, err error) {
 		switch string(name) {
 		case "ServiceMethod":
@@ -51,7 +51,7 @@ func (h *requestHead) decode(b []byte) error {
 	if err := codec.Decode(b, &std); err != nil {
 		return err
 	}
-	*h = requestHead{method: []byte(std.ServiceMethod), seq: std.Seq}
+	*h = requestHeader{method: []byte(std.ServiceMethod), seq: std.Seq}
 	return nil
 }
 

@@ -38,12 +38,12 @@ func TestHeads_AreThoseOfStockPrograms(t *testing.T) {
 			for _, seq := range seqs {
 				method := strings.Repeat("m", length)
 				request := stdrpc.Request{ServiceMethod: method, Seq: seq}
-				var q requestHead
+				var q requestHeader
 				err := q.decode(encodeAs(t, h, &request))
 				if err != nil || string(q.method) != method || q.seq != seq {
 					t.Fatalf("%s: request %q %d reads as %q %d, %v", name, method, seq, q.method, q.seq, err)
 				}
-				head := answerHead{method: method, seq: seq, failure: "no: " + method}
+				head := responseHeader{method: method, seq: seq, failure: "no: " + method}
 				var got stdrpc.Response
 				err = msgpack.NewDecoderBytes(head.append(nil), h).Decode(&got)
 				want := stdrpc.Response{ServiceMethod: method, Seq: seq, Error: head.failure}
@@ -59,11 +59,11 @@ func TestHeads_MayHoldMoreAndInAnyOrder(t *testing.T) {
 	b := encodeAs(t, codec.Handle, map[string]any{
 		"A": []any{1, map[string]int{"x": 1}}, "Seq": int64(7), "ServiceMethod": "Test.Echo", "Z": nil,
 	})
-	var q requestHead
+	var q requestHeader
 	if err := q.decode(b); err != nil || string(q.method) != "Test.Echo" || q.seq != 7 {
 		t.Errorf("%+v, %v", q, err)
 	}
-	var n requestHead
+	var n requestHeader
 	err := n.decode(encodeAs(t, codec.Handle, map[string]any{"ServiceMethod": nil, "Seq": nil}))
 	if err != nil || len(n.method) > 0 {
 		t.Errorf("of nothing: %+v, %v", n, err)
@@ -76,7 +76,7 @@ func TestHeads_MayHoldMoreAndInAnyOrder(t *testing.T) {
 // FuzzHeads: what is read of a head is what the stock decoder reads of it.
 func FuzzHeads(f *testing.F) {
 	f.Add(appendRequestHead(nil, "Node.Register", 7))
-	f.Add((&answerHead{method: "a", seq: 1 << 40, failure: "no"}).append(nil))
+	f.Add((&responseHeader{method: "a", seq: 1 << 40, failure: "no"}).append(nil))
 	f.Add([]byte{0x92, 1, 2})
 	f.Add([]byte{0x82, 0xa3, 'S', 'e', 'q', 0xff, 0xa1, 'x', 0xc0})
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -86,7 +86,7 @@ func FuzzHeads(f *testing.F) {
 			return
 		}
 		var want stdrpc.Request
-		var got requestHead
+		var got requestHeader
 		if codec.Decode(whole, &want) != nil {
 			return
 		}

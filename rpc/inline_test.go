@@ -29,7 +29,7 @@ func TestQuickRequests(t *testing.T) {
 		defer busy.Add(-1)
 		return &echo{r.Prefix}, nil
 	})
-	quick.Quick = func(req any) bool { return req.(*lookRequest).Prefix != "slow" }
+	quick.Inline = func(req any) bool { return req.(*lookRequest).Prefix != "slow" }
 	srv := NewServer(hclog.NewNullLogger(), quick)
 	near, far := net.Pipe()
 	served := make(chan struct{})
@@ -82,7 +82,7 @@ func TestTheCallersOwnRequestIsNotChanged(t *testing.T) {
 // own.
 func TestQuickCallsCostFewAllocations(t *testing.T) {
 	quick := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
-	quick.Quick = func(any) bool { return true }
+	quick.Inline = func(any) bool { return true }
 	srv := NewServer(hclog.NewNullLogger(), quick)
 	near, far := net.Pipe()
 	served := make(chan struct{})
@@ -111,9 +111,9 @@ func TestQuickCallsCostFewAllocations(t *testing.T) {
 // halfway appends a part of itself, and then fails or panics.
 type halfway struct{ panics bool }
 
-func (h halfway) AppendAnswer(a *Answer) error {
+func (h halfway) AppendResponse(a *Response) error {
 	for range 3 {
-		_ = a.Put(append(a.Bytes(), make([]byte, piece)...))
+		_ = a.Put(append(a.Bytes(), make([]byte, chunk)...))
 	}
 	if h.panics {
 		panic("halfway")
@@ -124,7 +124,7 @@ func (h halfway) AppendAnswer(a *Answer) error {
 // TestAnAnswerThatCannotBeWrittenIsAnError, and the connection goes on.
 func TestAnAnswerThatCannotBeWrittenIsAnError(t *testing.T) {
 	e := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
-	e.Wire = func(_ context.Context, req any) (any, error) {
+	e.ServeRemote = func(_ context.Context, req any) (any, error) {
 		switch req.(*echo).Text {
 		case "fails":
 			return halfway{}, nil

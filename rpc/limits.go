@@ -24,7 +24,7 @@ type Limits struct {
 	RetryAfter time.Duration // what a refused one is told
 	Message    int64         // bytes of one request
 	InFlight   int64         // bytes of requests in all, of those above structs.SmallRPC
-	Answer     int64         // bytes of one answer
+	Response   int64         // bytes of one answer
 }
 
 // DefaultLimits let one connection carry another server's share, and all of them ten thousands of nodes.
@@ -34,7 +34,7 @@ func DefaultLimits() Limits {
 		AllCalls: 8192, AllWaiting: 1 << 18,
 		Queue: 2 * time.Second, RetryAfter: time.Second,
 		Message: structs.MaxRPCRequest, InFlight: structs.MaxRPCInFlight,
-		Answer: structs.MaxRPCAnswer,
+		Response: structs.MaxRPCAnswer,
 	}
 }
 
@@ -47,7 +47,7 @@ func newLoad(calls, waiting int) *load {
 
 // waits reports whether a request is one of those that wait.
 func waits(e *Endpoint, req any) bool {
-	if e.Waits {
+	if e.Slow {
 		return true
 	}
 	r, ok := req.(interface{ Query() *structs.QueryOptions })
@@ -92,8 +92,8 @@ func (l *load) of(waiting bool) loadshed.Places {
 	return l.calls
 }
 
-// Shed has a gate decide which reads are let in to endpoints that say so (Endpoint.Sheds). A request of this
-// process passes it if its endpoint is Quick. Shed is called before anything is served. The gate's Run is the
+// Shed has a gate decide which reads are let in to endpoints that say so (Endpoint.Sheddable). A request of this
+// process passes it if its endpoint is Inline. Shed is called before anything is served. The gate's Run is the
 // caller's to run.
 func (s *Server) Shed(g *loadshed.Gate) { s.gate = g }
 
@@ -108,12 +108,12 @@ func (s *Server) shed(e *Endpoint, req any) error {
 // mayShed reports whether the gate of this server may refuse a request. It lets in a read that waits for news,
 // one that a node makes about itself, and one that the gate of another server decides on.
 func (e *Endpoint) mayShed(req any) bool {
-	if !e.Sheds {
+	if !e.Sheddable {
 		return false
 	}
 	if r, ok := req.(interface{ Query() *structs.QueryOptions }); ok {
 		q := r.Query()
-		if q.MinIndex > 0 || !q.AllowStale && e.Elsewhere != nil && e.Elsewhere() {
+		if q.MinIndex > 0 || !q.AllowStale && e.ForwardsReads != nil && e.ForwardsReads() {
 			return false
 		}
 	}
@@ -127,18 +127,18 @@ func (e *Endpoint) mayShed(req any) bool {
 	return secret == ""
 }
 
-// room refuses a request that its endpoint has no room for.
-func (e *Endpoint) room() error {
-	if e.Room == nil {
+// admit refuses a request that its endpoint has no room for.
+func (e *Endpoint) admit() error {
+	if e.Admit == nil {
 		return nil
 	}
-	return e.Room()
+	return e.Admit()
 }
 
 // weigh takes the bytes of memory that a request takes until it is served, about: those that arrived, and those
 // of its parts when they are decoded. A small request is never refused, so that no large ones keep a node's
 // heartbeat out.
-func (s *Server) weigh(q *question) (weight int64, err error) {
+func (s *Server) weigh(q *inbound) (weight int64, err error) {
 	if q.parts > structs.MaxRPCParts {
 		return 0, badPayload(q.Name,
 			fmt.Errorf("it has %d entries and lists; at most %d are allowed", q.parts, structs.MaxRPCParts))

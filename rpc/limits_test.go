@@ -45,7 +45,7 @@ func startLimited(t *testing.T, limits Limits, perAddr int) *limited {
 		}
 	}
 	slow := Handle(slowMethod, func(ctx context.Context, _ *echo) (*echo, error) { return stay(ctx) })
-	slow.Waits = true
+	slow.Slow = true
 	srv := NewServer(hclog.NewNullLogger(), slow,
 		Handle(lookMethod, func(ctx context.Context, _ *lookRequest) (*echo, error) { return stay(ctx) }),
 		Handle(holdMethod, func(ctx context.Context, _ *echo) (*echo, error) { return stay(ctx) }),
@@ -248,9 +248,9 @@ func TestAMessageThatClaimsGigabytes(t *testing.T) {
 	if _, err := conn.Write(append(head, body...)); err != nil {
 		t.Fatal(err)
 	}
-	chunk := make([]byte, 64<<10)
+	growBy := make([]byte, 64<<10)
 	for range 32 { // twice what is allowed
-		if _, err := conn.Write(chunk); err != nil {
+		if _, err := conn.Write(growBy); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -41,7 +41,7 @@ var errFull = errors.New("there are too many bytes of requests in flight")
 const (
 	smallBuffer = 4 << 10          // room to begin with
 	keptBuffer  = structs.SmallRPC // how large a buffer may be that is kept for the next value
-	chunk       = 32 << 10         // how much room is made at least for a larger value
+	growBy      = 32 << 10         // how much room is made at least for a larger value
 )
 
 func newMessages(r io.Reader, limit int64) *messages { return &messages{r: r, max: int(limit)} }
@@ -169,7 +169,7 @@ func (m *messages) makeRoom() {
 	if len(m.buf) < cap(m.buf) {
 		return
 	}
-	if more := max(chunk, len(m.buf)); m.take(len(m.buf) + more) {
+	if more := max(growBy, len(m.buf)); m.take(len(m.buf) + more) {
 		m.buf = slices.Grow(m.buf, more)
 	}
 }

@@ -25,12 +25,12 @@ func BenchmarkRefusedBesideServed(b *testing.B) {
 		e := Handle(m, func(context.Context, *structs.CSIVolumeGetRequest) (*structs.CSIVolumeGetResponse, error) {
 			return volume, nil
 		})
-		e.Sheds = true
-		e.Quick = func(any) bool { return true }
+		e.Sheddable = true
+		e.Inline = func(any) bool { return true }
 		return e
 	}
 	own := serve(structs.Method[structs.CSIVolumeGetRequest, structs.CSIVolumeGetResponse]{Name: "Test.Own"})
-	own.Quick = nil
+	own.Inline = nil
 	endpoints := []Endpoint{serve(structs.CSIVolumeGet), own}
 	req := &structs.CSIVolumeGetRequest{ID: "volume-1"}
 	for _, c := range []struct {

@@ -38,20 +38,20 @@ func (m *buffer) last() (end *buffer, size int) {
 	return end, size + len(end.b)
 }
 
-// piece is how much of a long message there is at most in one buffer, but for one value.
-const piece = keptBuffer - 4<<10
+// chunk is how much of a long message there is at most in one buffer, but for one value.
+const chunk = keptBuffer - 4<<10
 
-// Answer is a message that an answer is appended to, in pieces.
-type Answer struct {
+// Response is a message that an answer is appended to, in pieces.
+type Response struct {
 	last   *buffer
 	before int64 // bytes of the pieces before the last
 	limit  int64 // bytes of all, 0 for no limit
 }
 
-// AnswerBytes is what an answer appends, in one piece.
-func AnswerBytes(a Appender) ([]byte, error) {
+// ResponseBytes is what an answer appends, in one piece.
+func ResponseBytes(a Appender) ([]byte, error) {
 	m := new(buffer)
-	if err := a.AppendAnswer(&Answer{last: m}); err != nil {
+	if err := a.AppendResponse(&Response{last: m}); err != nil {
 		return nil, err
 	}
 	var all []byte
@@ -62,23 +62,23 @@ func AnswerBytes(a Appender) ([]byte, error) {
 }
 
 // Bytes is where the piece that is under way ends.
-func (a *Answer) Bytes() []byte { return a.last.b }
+func (a *Response) Bytes() []byte { return a.last.b }
 
 // Put takes what Bytes was, with more appended. When that is a whole piece the next one begins. It refuses an
 // answer above the limit: the other end would not read it, and this one would have it whole in memory.
-func (a *Answer) Put(b []byte) error {
+func (a *Response) Put(b []byte) error {
 	a.last.b = b
-	if err := answerFits(a.before+int64(len(b)), a.limit); err != nil {
+	if err := responseFits(a.before+int64(len(b)), a.limit); err != nil {
 		return err
 	}
-	if len(b) >= piece {
+	if len(b) >= chunk {
 		a.Next()
 	}
 	return nil
 }
 
-// answerFits refuses an answer of more bytes than the other end reads. A limit of 0 is none.
-func answerFits(size, limit int64) error {
+// responseFits refuses an answer of more bytes than the other end reads. A limit of 0 is none.
+func responseFits(size, limit int64) error {
 	if limit == 0 || size <= limit {
 		return nil
 	}
@@ -86,7 +86,7 @@ func answerFits(size, limit int64) error {
 }
 
 // Next begins the next piece: what is in those before it may be changed in place from now on.
-func (a *Answer) Next() {
+func (a *Response) Next() {
 	a.before += int64(len(a.last.b))
 	a.last.next = buffers.Get().(*buffer)
 	a.last = a.last.next

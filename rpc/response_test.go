@@ -116,13 +116,13 @@ func TestAfterAFailureNothingIsWritten(t *testing.T) {
 	})
 }
 
-// TestLongMessagesAreWrittenInOrder: whatever comes while one is written, each message stays in one piece.
+// TestLongMessagesAreWrittenInOrder: whatever comes while one is written, each message stays in one chunk.
 func TestLongMessagesAreWrittenInOrder(t *testing.T) {
 	long := func(letter byte) *buffer {
 		m := &buffer{b: make([]byte, 0, smallBuffer)}
-		a := Answer{last: m}
+		a := Response{last: m}
 		for range 3 {
-			_ = a.Put(append(a.Bytes(), bytes.Repeat([]byte{letter}, piece)...))
+			_ = a.Put(append(a.Bytes(), bytes.Repeat([]byte{letter}, chunk)...))
 		}
 		_ = a.Put(append(a.Bytes(), "."...))
 		return m
@@ -152,30 +152,30 @@ func TestLongMessagesAreWrittenInOrder(t *testing.T) {
 				more = false
 			}
 		}
-		want := "onetwo" + string(bytes.Repeat([]byte("x"), 3*piece)) + ".three"
+		want := "onetwo" + string(bytes.Repeat([]byte("x"), 3*chunk)) + ".three"
 		if got := bytes.Join(c.writes, nil); string(got) != want {
 			t.Errorf("%d bytes written, want %d, or in another order", len(got), len(want))
 		}
 	})
 }
 
-// TestServer_RefusesAnAnswerAboveTheLimit, in one piece or row by row, and the connection goes on.
+// TestServer_RefusesAnAnswerAboveTheLimit, in one chunk or row by row, and the connection goes on.
 func TestServer_RefusesAnAnswerAboveTheLimit(t *testing.T) {
 	limits := small()
-	limits.Answer = 3*piece + 100
+	limits.Response = 3*chunk + 100
 	l := startLimited(t, limits, 0)
 	c := newPool(t, nil).At(l.addr)
-	for size, want := range map[int]structs.Kind{100: "", 3 * piece: "", 3*piece + 100: structs.KindInvalid} {
+	for size, want := range map[int]structs.Kind{100: "", 3 * chunk: "", 3*chunk + 100: structs.KindInvalid} {
 		got, err := Call(t.Context(), c, echoMethod, &echo{Text: strings.Repeat("x", size)})
 		if structs.KindOf(err) != want || (err == nil && len(got.Text) != size) {
 			t.Errorf("an answer of %d bytes: %v, want %q", size, err, want)
 		}
 	}
-	a := Answer{last: new(buffer), limit: limits.Answer}
+	a := Response{last: new(buffer), limit: limits.Response}
 	puts := 0
 	var err error
 	for err == nil && puts < 10 {
-		err = a.Put(append(a.Bytes(), make([]byte, piece)...))
+		err = a.Put(append(a.Bytes(), make([]byte, chunk)...))
 		puts++
 	}
 	if puts != 4 || !structs.IsKind(err, structs.KindInvalid) {

@@ -83,10 +83,10 @@ func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	if !ok {
 		return unknownMethod(method)
 	}
-	if err := e.room(); err != nil {
+	if err := e.admit(); err != nil {
 		return err
 	}
-	if e.Quick == nil { // to refuse a read of one thing costs as much as to serve it here
+	if e.Inline == nil { // to refuse a read of one thing costs as much as to serve it here
 		if err := s.shed(e, req); err != nil {
 			return err
 		}
@@ -150,8 +150,8 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 }
 
 // answer answers a question or has it answered. An error is the answer.
-func (s *Server) answer(ctx context.Context, q *question, of *load, out *writer, requests *sync.WaitGroup) error {
-	if err := q.room(); err != nil {
+func (s *Server) answer(ctx context.Context, q *inbound, of *load, out *writer, requests *sync.WaitGroup) error {
+	if err := q.admit(); err != nil {
 		return err
 	}
 	weight, err := s.weigh(q)
@@ -168,8 +168,8 @@ func (s *Server) answer(ctx context.Context, q *question, of *load, out *writer,
 	return err
 }
 
-// understand decodes a question, and refuses a read that may be refused.
-func (s *Server) understand(q *question, req *request) error {
+// understand decodes a request, and refuses a read that may be refused.
+func (s *Server) understand(q *inbound, req *request) error {
 	if err := codec.Decode(q.payload, req.body); err != nil {
 		return badPayload(q.Name, fmt.Errorf("it does not decode: %w", err))
 	}
@@ -185,9 +185,9 @@ func (s *Server) begin(ctx context.Context, req *request, of *load, out *writer,
 		return err
 	}
 	switch {
-	case waiting || req.Quick == nil || !req.Quick(req.body):
+	case waiting || req.Inline == nil || !req.Inline(req.body):
 		requests.Go(func() { s.send(out, req.Name, s.perform(ctx, req, done)) })
-	case req.Sheds: // a read of what is there: its answer can wait for those after it that are there, too
+	case req.Sheddable: // a read of what is there: its answer can wait for those after it that are there, too
 		out.keep(s.perform(ctx, req, done))
 	default: // it may be among the few that go through the log
 		out.flush()
@@ -201,15 +201,15 @@ func (s *Server) perform(ctx context.Context, req *request, done func()) *buffer
 	defer done()
 	defer s.bytes.Give(req.weight)
 	serve := req.Serve
-	if req.Wire != nil {
-		serve = req.Wire
+	if req.ServeRemote != nil {
+		serve = req.ServeRemote
 	}
 	answer, err := s.serve(ctx, req.Endpoint, serve, req.body)
 	return s.message(req.Endpoint, req.seq, answer, err)
 }
 
-// question is a request as it came. Of an unknown method there is but the name.
-type question struct {
+// inbound is a request as it came. Of an unknown method there is but the name.
+type inbound struct {
 	*Endpoint
 	seq     uint64
 	payload []byte // good until the next question is read
@@ -225,12 +225,12 @@ type request struct {
 }
 
 // receive reads the next question. The error is the answer to it, or the stream's where there is no question.
-func (s *Server) receive(in *messages) (q question, err error) {
+func (s *Server) receive(in *messages) (q inbound, err error) {
 	b, err := in.next()
 	if err != nil {
 		return q, err
 	}
-	var head requestHead
+	var head requestHeader
 	if err := head.decode(b); err != nil {
 		return q, fmt.Errorf("the head of a request does not decode: %w", err)
 	}
@@ -238,7 +238,7 @@ func (s *Server) receive(in *messages) (q question, err error) {
 	if !known {
 		e = &Endpoint{Name: string(head.method)}
 	}
-	q = question{Endpoint: e, seq: head.seq}
+	q = inbound{Endpoint: e, seq: head.seq}
 	q.payload, err = in.next()
 	q.parts = in.parts
 	switch {
@@ -305,7 +305,7 @@ func (s *Server) send(out *writer, method string, answer *buffer) {
 
 // message is an answer, or the error in its place.
 func (s *Server) message(e *Endpoint, seq uint64, answer any, err error) *buffer {
-	head := answerHead{method: e.Name, seq: seq}
+	head := responseHeader{method: e.Name, seq: seq}
 	m := buffers.Get().(*buffer)
 	m.b = head.append(m.b)
 	if err == nil {
@@ -324,13 +324,13 @@ func (s *Server) message(e *Endpoint, seq uint64, answer any, err error) *buffer
 func (s *Server) append(m *buffer, e *Endpoint, answer any) (err error) {
 	defer s.contain(e, &err)
 	if a, ok := answer.(Appender); ok {
-		return a.AppendAnswer(&Answer{last: m, limit: s.limits.Answer})
+		return a.AppendResponse(&Response{last: m, limit: s.limits.Response})
 	}
 	m.b, err = codec.Append(m.b, answer)
 	if err != nil {
 		return err
 	}
-	return answerFits(int64(len(m.b)), s.limits.Answer)
+	return responseFits(int64(len(m.b)), s.limits.Response)
 }
 
 func (s *Server) logReadError(conn net.Conn, err error) {

@@ -45,11 +45,11 @@ func refusing() *loadshed.Gate {
 func flooded(t *testing.T) (s *Server, addr string, served *atomic.Int64) {
 	served = &atomic.Int64{}
 	look := func(context.Context, *lookRequest) (*echo, error) { served.Add(1); return &echo{"read"}, nil }
-	shed := func(e Endpoint) Endpoint { e.Sheds = true; return e }
+	shed := func(e Endpoint) Endpoint { e.Sheddable = true; return e }
 	quick := shed(Handle(shedQuick, look))
-	quick.Quick = func(any) bool { return true }
+	quick.Inline = func(any) bool { return true }
 	passed := shed(Handle(shedPass, look))
-	passed.Elsewhere = func() bool { return true }
+	passed.ForwardsReads = func() bool { return true }
 	s = NewServer(hclog.NewNullLogger(), shed(Handle(shedLook, look)), quick, passed,
 		shed(Handle(shedBadge, func(context.Context, *badge) (*echo, error) { return &echo{"read"}, nil })),
 		Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }))

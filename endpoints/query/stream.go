@@ -21,7 +21,7 @@ func StreamRows[Resp any](endpoint rpc.Endpoint) rpc.Endpoint {
 	if list == "" {
 		return endpoint
 	}
-	endpoint.Wire = func(ctx context.Context, req any) (any, error) {
+	endpoint.ServeRemote = func(ctx context.Context, req any) (any, error) {
 		q := req.(interface{ Query() *structs.QueryOptions }).Query()
 		q.Stream = q.PerPage == 0
 		resp, err := endpoint.Serve(ctx, req)
@@ -54,8 +54,8 @@ type streamedList struct {
 	field string // of resp, for the rows; it is empty
 }
 
-// AppendAnswer writes the answer with the rows in their field (rpc.Appender).
-func (l *streamedList) AppendAnswer(out *rpc.Answer) error {
+// AppendResponse writes the answer with the rows in their field (rpc.Appender).
+func (l *streamedList) AppendResponse(out *rpc.Response) error {
 	answer, err := codec.Encode(l.resp)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ func TestStreamRows_ReturnsErrorOfRow(t *testing.T) {
 		return errors.Join(do(&structs.NodeListStub{ID: "n1"}), broken)
 	}
 	r := &streamedList{resp, "Nodes"}
-	if _, err := rpc.AnswerBytes(r); !errors.Is(err, broken) {
+	if _, err := rpc.ResponseBytes(r); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }
