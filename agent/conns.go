@@ -25,7 +25,8 @@ func (l Limits) validate() error {
 		faults = append(faults, fmt.Errorf("limits: http_max_conns is %d; expected 1 or more", l.HTTPMaxConns))
 	}
 	if l.HTTPMaxConnsPerClient < 1 {
-		faults = append(faults, fmt.Errorf("limits: http_max_conns_per_client is %d; expected 1 or more", l.HTTPMaxConnsPerClient))
+		faults = append(faults, fmt.Errorf("limits: http_max_conns_per_client is %d; expected 1 or more",
+			l.HTTPMaxConnsPerClient))
 	}
 	return errors.Join(faults...)
 }
@@ -38,7 +39,8 @@ const headTime = 10 * time.Second
 
 // bound bounds an HTTP server that has not been started.
 func (l Limits) bound(s *http.Server) {
-	const text = "this agent has too many connections; expected fewer at once, each used again (limits in its configuration)"
+	const text = "this agent has too many connections; expected fewer at once, each used again " +
+		"(limits in its configuration)"
 	s.ReadHeaderTimeout = headTime
 	s.IdleTimeout = idleConn
 	conns := &loadshed.HTTPConns{

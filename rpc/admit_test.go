@@ -49,8 +49,8 @@ func answersOf(t *testing.T, conn net.Conn, many int, payload ...byte) []string 
 	return failures
 }
 
-// TestWhereThereIsNoRoomNothingIsRead: neither is it decoded, nor does anything run.
-func TestWhereThereIsNoRoomNothingIsRead(t *testing.T) {
+// TestServer_RefusesBeforeItDecodes: neither is it decoded, nor does anything run.
+func TestServer_RefusesBeforeItDecodes(t *testing.T) {
 	var full atomic.Bool
 	full.Store(true)
 	s, conn := bounded(t, func() error {
@@ -109,8 +109,8 @@ func TestRefusals_CostLittleMemory(t *testing.T) {
 	}
 }
 
-// TestQuickReadsAnswersGoTogether with those after them that have come with them, but not late.
-func TestQuickReadsAnswersGoTogether(t *testing.T) {
+// TestServer_WritesInlineAnswersTogether with those after them that have come with them, but not late.
+func TestServer_WritesInlineAnswersTogether(t *testing.T) {
 	quick := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
 	quick.Inline, quick.Sheddable = func(any) bool { return true }, true
 	s := NewServer(hclog.NewNullLogger(), quick)
@@ -128,8 +128,8 @@ func TestQuickReadsAnswersGoTogether(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForATurnHoldsUpNoAnswers: those that are kept are written before.
-func TestWhoWaitsForATurnHoldsUpNoAnswers(t *testing.T) {
+// TestServer_FlushesAnswersBeforeItWaits: those that are kept are written before.
+func TestServer_FlushesAnswersBeforeItWaits(t *testing.T) {
 	hold, held := make(chan struct{}), make(chan struct{}, 8)
 	quick := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
 	quick.Inline, quick.Sheddable = func(any) bool { return true }, true

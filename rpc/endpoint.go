@@ -7,14 +7,16 @@ import (
 	"berth/structs"
 )
 
-// Caller can call a method by name: a pool bound to servers, a session, or a server in the same process.
-// resp points to the answer's struct.
+// Caller calls a method by name: a pool bound to servers, a session, or a server in the same process. resp
+// points to the struct of the answer.
 type Caller interface {
 	Call(ctx context.Context, method string, req, resp any) error
 }
 
 // Call calls a method with its own types.
-func Call[Req, Resp any](ctx context.Context, c Caller, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
+func Call[Req, Resp any](
+	ctx context.Context, c Caller, m structs.Method[Req, Resp], req *Req,
+) (*Resp, error) {
 	resp := new(Resp)
 	if err := c.Call(ctx, m.Name, req, resp); err != nil {
 		return nil, err
@@ -22,22 +24,23 @@ func Call[Req, Resp any](ctx context.Context, c Caller, m structs.Method[Req, Re
 	return resp, nil
 }
 
-// Endpoint serves one method. New makes an empty request to decode into, and Copy a copy of a request that
-// is somebody else's; Serve gets such a request, which it may change, and returns a pointer to the answer.
-// Slow says that every call of it may take long, for instance for a plugin (see Limits).
+// Endpoint serves one method. New makes an empty request to decode into, and Copy a copy of a caller's
+// request. Serve gets one of these, may change it, and returns a pointer to the answer. Slow says that each
+// call may take long, for instance for a plugin (see Limits).
 //
-// Inline, if not nil, says of a request that its answer is made in well under a millisecond and waits for
-// nobody. It is then served by the goroutine that read it: the next request of the stream waits for it, and
-// it does not hear that its caller has gone.
+// Inline, if not nil, reports whether a request takes well under a millisecond and waits for nothing. The
+// goroutine that read it then serves it: the next request of the stream waits, and the request does not learn
+// that its caller has gone.
 //
-// Sheddable says that a request may be refused while the server is asked for more than it can do (see Server.Shed).
-// ForwardsReads, if not nil, reports whether this server passes on a request that not any server may answer: the
-// gate of that other server decides then.
+// Sheddable says that a request may be refused while the server is asked for more than it can do (see
+// Server.Shed). ForwardsReads, if not nil, reports whether this server passes on a request that not any
+// server may answer: the gate of that other server decides then.
 //
-// Admit, if not nil, refuses a request that there is no room for, before it is decoded. Serve may still refuse
-// a request that Admit lets in.
+// Admit, if not nil, refuses a request that there is no room for, before it is decoded. Serve may still
+// refuse a request that Admit lets in.
 //
-// ServeRemote, if not nil, serves in Serve's place who is not in this process; its answer may be an Appender.
+// ServeRemote, if not nil, serves requests of other processes in place of Serve. Its answer may be an
+// Appender.
 type Endpoint struct {
 	Name      string
 	Write     bool
@@ -59,8 +62,10 @@ type Appender interface {
 	AppendResponse(*Response) error
 }
 
-// Handle makes the endpoint of a method from a function with the method's types.
-func Handle[Req, Resp any](m structs.Method[Req, Resp], serve func(context.Context, *Req) (*Resp, error)) Endpoint {
+// Handle returns the endpoint of a method whose requests a function serves.
+func Handle[Req, Resp any](
+	m structs.Method[Req, Resp], serve func(context.Context, *Req) (*Resp, error),
+) Endpoint {
 	return Endpoint{
 		Name:  m.Name,
 		Write: m.Write,
@@ -80,7 +85,8 @@ func Handle[Req, Resp any](m structs.Method[Req, Resp], serve func(context.Conte
 func assign(dst, src any) error {
 	d, s := reflect.ValueOf(dst), reflect.ValueOf(src)
 	if d.Type() != s.Type() {
-		return structs.Errorf(structs.KindInternal, "the answer is a %s, the caller expects a %s", s.Type(), d.Type())
+		return structs.Errorf(structs.KindInternal, "the answer is a %s, the caller expects a %s",
+			s.Type(), d.Type())
 	}
 	d.Elem().Set(s.Elem())
 	return nil

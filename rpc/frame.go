@@ -5,12 +5,12 @@ import (
 	"net"
 )
 
-// frames is a connection under a yamux session, which writes the head of each frame and then its body. It
-// keeps a head until the body comes, which is at once, and writes both together: a small call takes one
-// system call at either end, not two. yamux writes from one goroutine.
+// frames is the connection below a yamux session. yamux writes the head of a frame and then its body, from
+// one goroutine. frames keeps the head until the body follows, and writes both together: a small call takes
+// one system call at either end instead of two.
 type frames struct {
 	net.Conn
-	head []byte // kept, of a frame whose body comes next
+	head []byte // of a frame whose body follows
 	buf  []byte
 }
 
@@ -22,7 +22,7 @@ const (
 	frameLength = 8 // where the length of the body is
 )
 
-// smallFrame is how long a body may be that is copied to be written with its head.
+// smallFrame is the most bytes of a body that is copied behind its head.
 const smallFrame = 16 << 10
 
 func newFrames(conn net.Conn) *frames { return &frames{Conn: conn} }

@@ -25,8 +25,8 @@ func (c *countingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestACallOverASessionIsOneWriteEachWay, but for what opens its stream.
-func TestACallOverASessionIsOneWriteEachWay(t *testing.T) {
+// TestSession_ACallIsOneWriteEachWay, but for what opens its stream.
+func TestSession_ACallIsOneWriteEachWay(t *testing.T) {
 	srv := NewServer(hclog.NewNullLogger(), Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil }))
 	near, far := net.Pipe()
 	mine, theirs := &countingConn{Conn: near}, &countingConn{Conn: far}
@@ -60,7 +60,7 @@ func TestACallOverASessionIsOneWriteEachWay(t *testing.T) {
 	}
 }
 
-func TestFramesAreWrittenWhole(t *testing.T) {
+func TestFrames_AreWrittenWhole(t *testing.T) {
 	near, far := net.Pipe()
 	c := &countingConn{Conn: near}
 	f := newFrames(c)

@@ -12,8 +12,8 @@ import (
 // and writes them without reflection, because they are half of a small call. A head that is not as stock
 // clients mostly write it is read by reflection.
 
-// requestHeader stands before the payload of a request. The method's name is good as long as the bytes that it
-// was read from.
+// requestHeader stands before the payload of a request. The method's name is good as long as the bytes that
+// it was read from.
 type requestHeader struct {
 	method []byte
 	seq    uint64

@@ -30,8 +30,8 @@ func encodeAs(t *testing.T, h *msgpack.MsgpackHandle, v any) (b []byte) {
 	return b
 }
 
-// TestHeads_AreThoseOfStockPrograms: the heads that they write are read, and they read those that are written.
-func TestHeads_AreThoseOfStockPrograms(t *testing.T) {
+// TestHeaders_AreThoseOfStockPrograms: the heads that they write are read, and they read those that are written.
+func TestHeaders_AreThoseOfStockPrograms(t *testing.T) {
 	seqs := []uint64{0, 1, 127, 128, 255, 1 << 16, 1 << 32, math.MaxUint64}
 	for name, h := range dialects() {
 		for _, length := range []int{0, 13, 31, 32, 70_000} {
@@ -55,7 +55,7 @@ func TestHeads_AreThoseOfStockPrograms(t *testing.T) {
 	}
 }
 
-func TestHeads_MayHoldMoreAndInAnyOrder(t *testing.T) {
+func TestHeaders_MayHoldMoreInAnyOrder(t *testing.T) {
 	b := encodeAs(t, codec.Handle, map[string]any{
 		"A": []any{1, map[string]int{"x": 1}}, "Seq": int64(7), "ServiceMethod": "Test.Echo", "Z": nil,
 	})
@@ -73,8 +73,8 @@ func TestHeads_MayHoldMoreAndInAnyOrder(t *testing.T) {
 	}
 }
 
-// FuzzHeads: what is read of a head is what the stock decoder reads of it.
-func FuzzHeads(f *testing.F) {
+// FuzzHeaders: what is read of a head is what the stock decoder reads of it.
+func FuzzHeaders(f *testing.F) {
 	f.Add(appendRequestHead(nil, "Node.Register", 7))
 	f.Add((&responseHeader{method: "a", seq: 1 << 40, failure: "no"}).append(nil))
 	f.Add([]byte{0x92, 1, 2})

@@ -14,9 +14,9 @@ import (
 	"berth/structs"
 )
 
-// TestQuickRequests: what is quick is served in the order in which it came, by the goroutine that read it;
+// TestServer_ServesInlineRequestsInOrder: what is quick is served in the order in which it came, by the goroutine that read it;
 // what is not, or would wait for news, holds up nobody.
-func TestQuickRequests(t *testing.T) {
+func TestServer_ServesInlineRequestsInOrder(t *testing.T) {
 	var busy, most atomic.Int32
 	held, free := make(chan struct{}), make(chan struct{})
 	quick := Handle(lookMethod, func(_ context.Context, r *lookRequest) (*echo, error) {
@@ -63,8 +63,8 @@ func TestQuickRequests(t *testing.T) {
 	}
 }
 
-// TestTheCallersOwnRequestIsNotChanged, which a handler may do with its own.
-func TestTheCallersOwnRequestIsNotChanged(t *testing.T) {
+// TestServer_DoesNotChangeTheCallersRequest, which a handler may do with its own.
+func TestServer_DoesNotChangeTheCallersRequest(t *testing.T) {
 	srv := NewServer(hclog.NewNullLogger(), Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) {
 		r.Text += " changed"
 		return r, nil
@@ -78,9 +78,9 @@ func TestTheCallersOwnRequestIsNotChanged(t *testing.T) {
 	}
 }
 
-// TestQuickCallsCostFewAllocations: it would show there if each had a goroutine, a context or a timer of its
+// TestServer_InlineCallsMakeFewAllocations: it would show there if each had a goroutine, a context or a timer of its
 // own.
-func TestQuickCallsCostFewAllocations(t *testing.T) {
+func TestServer_InlineCallsMakeFewAllocations(t *testing.T) {
 	quick := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
 	quick.Inline = func(any) bool { return true }
 	srv := NewServer(hclog.NewNullLogger(), quick)
@@ -121,8 +121,8 @@ func (h halfway) AppendResponse(a *Response) error {
 	return structs.Errorf(structs.KindConflict, "halfway")
 }
 
-// TestAnAnswerThatCannotBeWrittenIsAnError, and the connection goes on.
-func TestAnAnswerThatCannotBeWrittenIsAnError(t *testing.T) {
+// TestServer_AnAnswerThatDoesNotEncodeIsAnError, and the connection goes on.
+func TestServer_AnAnswerThatDoesNotEncodeIsAnError(t *testing.T) {
 	e := Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) { return r, nil })
 	e.ServeRemote = func(_ context.Context, req any) (any, error) {
 		switch req.(*echo).Text {

@@ -9,25 +9,25 @@ import (
 	"berth/structs"
 )
 
-// Limits bound what a server takes on at once. What is beyond them is answered with unavailable and when
-// to come again (structs.RetryAfter), so that it costs little and nothing has been done.
+// Limits bound the requests that a server takes on at once. A request beyond them is answered with
+// unavailable and the time after which to retry (structs.RetryAfter). It costs little and has had no effect.
 //
-// Requests are of two classes, counted apart: those that answer soon, and those that wait for news or for
-// a plugin. However many wait, the others find their way.
+// Requests that answer soon are counted apart from those that wait for a change or for a plugin: however many
+// wait, the others are served.
 type Limits struct {
-	Calls      int           // requests of one connection under way
+	Calls      int           // requests of one connection in flight
 	Waiting    int           // waiting requests of one connection
 	Streams    int           // open streams of one session
-	AllCalls   int           // requests under way in all, those of this process among them
+	AllCalls   int           // requests in flight in all, those of this process among them
 	AllWaiting int           // waiting requests in all
-	Queue      time.Duration // how long a request waits for its turn; one that would wait for news does not
-	RetryAfter time.Duration // what a refused one is told
+	Queue      time.Duration // how long a request waits for a place; one that waits for a change does not
+	RetryAfter time.Duration // after how long a refused request may come back
 	Message    int64         // bytes of one request
 	InFlight   int64         // bytes of requests in all, of those above structs.SmallRPC
 	Response   int64         // bytes of one answer
 }
 
-// DefaultLimits let one connection carry another server's share, and all of them ten thousands of nodes.
+// DefaultLimits suffice for the connection of another server, and for ten thousands of nodes.
 func DefaultLimits() Limits {
 	return Limits{
 		Calls: 512, Waiting: 8192, Streams: 10_000,
@@ -38,14 +38,14 @@ func DefaultLimits() Limits {
 	}
 }
 
-// load is what is under way: of one connection, or of all.
+// load is the requests in flight of one connection, or of all.
 type load struct{ calls, waiting loadshed.Places }
 
 func newLoad(calls, waiting int) *load {
 	return &load{make(loadshed.Places, calls), make(loadshed.Places, waiting)}
 }
 
-// waits reports whether a request is one of those that wait.
+// waits reports whether a request waits for a change or for a plugin.
 func waits(e *Endpoint, req any) bool {
 	if e.Slow {
 		return true
@@ -55,8 +55,10 @@ func waits(e *Endpoint, req any) bool {
 }
 
 // enter lets a request in, and returns done for its end. of is the load of its connection, nil for a request
-// of this process. before is called before it is waited for others.
-func (s *Server) enter(ctx context.Context, method string, waiting bool, of *load, before func()) (done func(), err error) {
+// of this process. enter calls before before it waits for other requests.
+func (s *Server) enter(
+	ctx context.Context, method string, waiting bool, of *load, before func(),
+) (done func(), err error) {
 	take := func(places loadshed.Places) bool {
 		if places.TryEnter() {
 			return true
@@ -92,9 +94,9 @@ func (l *load) of(waiting bool) loadshed.Places {
 	return l.calls
 }
 
-// Shed has a gate decide which reads are let in to endpoints that say so (Endpoint.Sheddable). A request of this
-// process passes it if its endpoint is Inline. Shed is called before anything is served. The gate's Run is the
-// caller's to run.
+// Shed has a gate decide which reads are let in to endpoints that say so (Endpoint.Sheddable). A request of
+// this process passes it if its endpoint is Inline. Shed is called before anything is served. The gate's Run
+// is the caller's to run.
 func (s *Server) Shed(g *loadshed.Gate) { s.gate = g }
 
 // shed refuses a read that may be refused, while there are too many.
@@ -105,8 +107,8 @@ func (s *Server) shed(e *Endpoint, req any) error {
 	return s.gate.Admit()
 }
 
-// mayShed reports whether the gate of this server may refuse a request. It lets in a read that waits for news,
-// one that a node makes about itself, and one that the gate of another server decides on.
+// mayShed reports whether the gate of this server may refuse a request. It lets in a read that waits for
+// news, one that a node makes about itself, and one that the gate of another server decides on.
 func (e *Endpoint) mayShed(req any) bool {
 	if !e.Sheddable {
 		return false
@@ -135,9 +137,9 @@ func (e *Endpoint) admit() error {
 	return e.Admit()
 }
 
-// weigh takes the bytes of memory that a request takes until it is served, about: those that arrived, and those
-// of its parts when they are decoded. A small request is never refused, so that no large ones keep a node's
-// heartbeat out.
+// weigh takes about the bytes of memory that a request needs until it is served, from the budget: those that
+// arrived, and those of its decoded parts. A small request is never refused, so that large ones do not keep
+// the heartbeat of a node out.
 func (s *Server) weigh(q *inbound) (weight int64, err error) {
 	if q.parts > structs.MaxRPCParts {
 		return 0, badPayload(q.Name,
@@ -153,10 +155,10 @@ func (s *Server) weigh(q *inbound) (weight int64, err error) {
 	return weight, nil
 }
 
-// refuse says that there is too much to do, and counts it.
+// refuse returns the error of a request beyond a limit, and counts it.
 func (s *Server) refuse(method, limit string) error {
 	loadshed.CountRefused(limit, 1)
-	text := "too many requests of this connection are under way"
+	text := "too many requests of this connection are in flight"
 	switch limit {
 	case "all":
 		text = "this server has too many requests to serve"

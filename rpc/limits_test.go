@@ -96,7 +96,7 @@ func busy(t *testing.T, what string, err error) {
 	}
 }
 
-func TestThoseWhoWaitDoNotTakeThePlaceOfOthers(t *testing.T) {
+func TestLimits_CountWaitingRequestsApart(t *testing.T) {
 	l := startLimited(t, small(), 0)
 	c := newPool(t, nil).At(l.addr)
 	look := lookRequest{structs.QueryOptions{MinIndex: 7}}
@@ -120,7 +120,7 @@ func TestThoseWhoWaitDoNotTakeThePlaceOfOthers(t *testing.T) {
 	}
 }
 
-func TestTooManyCallsOfOneConnectionAreRefused(t *testing.T) {
+func TestLimits_BoundTheCallsOfAConnection(t *testing.T) {
 	l := startLimited(t, small(), 0)
 	c := newPool(t, nil).At(l.addr)
 	held := fill(t, l, 2, c, holdMethod, echo{})
@@ -140,7 +140,7 @@ func TestTooManyCallsOfOneConnectionAreRefused(t *testing.T) {
 	}
 }
 
-func TestTooManyCallsInAllAreRefused(t *testing.T) {
+func TestLimits_BoundAllCalls(t *testing.T) {
 	limits := small()
 	limits.AllCalls = 3
 	l := startLimited(t, limits, 0)
@@ -157,7 +157,7 @@ func TestTooManyCallsInAllAreRefused(t *testing.T) {
 	}
 }
 
-func TestACallWaitsForItsTurn(t *testing.T) {
+func TestLimits_ACallWaitsForAPlace(t *testing.T) {
 	limits := small()
 	limits.Queue = time.Minute
 	l := startLimited(t, limits, 0)
@@ -177,7 +177,7 @@ func TestACallWaitsForItsTurn(t *testing.T) {
 	}
 }
 
-func TestStreamsWithoutEnd(t *testing.T) {
+func TestLimits_BoundTheStreamsOfASession(t *testing.T) {
 	limits := small()
 	limits.Streams, limits.Waiting = 4, 100
 	l := startLimited(t, limits, 0)
@@ -203,7 +203,7 @@ func TestStreamsWithoutEnd(t *testing.T) {
 	}
 }
 
-func TestTooManyConnectionsOfOneAddress(t *testing.T) {
+func TestListener_BoundsTheConnectionsOfAnAddress(t *testing.T) {
 	l := startLimited(t, small(), 2)
 	var conns []net.Conn
 	for range 3 {
@@ -229,7 +229,7 @@ func TestTooManyConnectionsOfOneAddress(t *testing.T) {
 	}
 }
 
-func TestAMessageThatClaimsGigabytes(t *testing.T) {
+func TestServer_DoesNotBelieveAClaimedLength(t *testing.T) {
 	limits := small()
 	limits.Message = 1 << 20
 	l := startLimited(t, limits, 0)
@@ -265,7 +265,7 @@ func TestAMessageThatClaimsGigabytes(t *testing.T) {
 	}
 }
 
-func TestACallerOfTooMuchHearsOfIt(t *testing.T) {
+func TestServer_RefusesARequestAboveTheLimit(t *testing.T) {
 	limits := small()
 	limits.Message = 1 << 20
 	l := startLimited(t, limits, 0)

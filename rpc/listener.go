@@ -13,45 +13,44 @@ import (
 	"berth/internal/loadshed"
 )
 
-// The first byte of a connection says what it is for.
+// The first byte of a connection tells its protocol.
 const (
 	ByteRPC  byte = 0x01 // plain net/rpc in msgpack
 	ByteRaft byte = 0x02 // Raft's own protocol
 	ByteMux  byte = 0x03 // yamux; each stream is plain net/rpc in msgpack
 )
 
-// firstByteTimeout is how long a connection may take to say what it is for.
+// firstByteTimeout is the longest that the first byte of a connection may take.
 const firstByteTimeout = 10 * time.Second
 
-// Listener serves one TCP port and hands each connection, by its first byte, to the function for it. The
-// function owns the connection and may return before it ends; whoever gave the function waits for its
-// work.
+// Listener serves one TCP port and hands each connection to the handler for its first byte. The handler owns
+// the connection and may return before the connection ends; its owner waits for its work.
 type Listener struct {
 	ln         net.Listener
 	logger     hclog.Logger
 	handlers   map[byte]func(net.Conn)
 	maxPerAddr int
 
-	conns loadshed.Conns // that have not said what they are for, or are being handled
+	conns loadshed.Conns // whose first byte has not arrived, or whose handler has not returned
 }
 
-// DefaultConnsPerAddr is how many connections one remote address may have, if nobody says otherwise: many
-// nodes may come from behind one address.
+// DefaultConnsPerAddr is the most connections of one remote address, unless LimitPerAddr changes it: many
+// nodes may share one address.
 const DefaultConnsPerAddr = 4096
 
-// NewListener wraps a listening socket. Connections with a first byte that no handler is for are closed.
+// NewListener returns a listener on a socket. It closes connections with a first byte that has no handler.
 func NewListener(ln net.Listener, logger hclog.Logger, handlers map[byte]func(net.Conn)) *Listener {
 	return &Listener{ln: ln, logger: logger, handlers: handlers, maxPerAddr: DefaultConnsPerAddr}
 }
 
-// LimitPerAddr changes how many connections one remote address may have, before Run. One counts until the
-// function that it was handed to returns.
+// LimitPerAddr changes the most connections of one remote address, before Run. A connection counts until its
+// handler returns.
 func (l *Listener) LimitPerAddr(n int) { l.maxPerAddr = n }
 
-// Addr is the address that is listened on.
+// Addr returns the address of the socket.
 func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 
-// Run accepts connections until ctx ends; it returns when every handler function has returned.
+// Run accepts connections until ctx ends, and returns when each handler has returned.
 func (l *Listener) Run(ctx context.Context) {
 	unhook := context.AfterFunc(ctx, func() { _ = l.ln.Close() })
 	defer unhook()
@@ -94,7 +93,8 @@ func (l *Listener) dispatch(ctx context.Context, conn net.Conn) {
 	unhook()
 	handle, ok := l.handlers[first[0]]
 	if err != nil || !ok {
-		l.logger.Debug("a connection did not say what it is for", "remote", conn.RemoteAddr().String(), "byte", first[0], "error", err)
+		l.logger.Debug("no handler for the first byte", "remote", conn.RemoteAddr().String(),
+			"byte", first[0], "error", err)
 		_ = conn.Close()
 		return
 	}

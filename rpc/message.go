@@ -12,36 +12,36 @@ import (
 	"berth/structs"
 )
 
-// messages reads msgpack values one after another, each whole before it is decoded: so no value is longer
-// than max bytes, memory grows with what has arrived and not with what a length claims, and after a value
-// that does not decode the next one is found all the same. Values that came together are read from the
+// messages reads msgpack values one after another, each whole before it is decoded. So no value is longer
+// than max bytes, memory grows with the bytes that have arrived and not with the lengths that they claim, and
+// the next value is found after one that does not decode. Values that arrived together are read from the
 // connection together.
 //
-// A value that its budget has no bytes for is read past and not kept, and the next one is found.
+// A value for which the budget has no bytes is read past and not kept, and the next one is found.
 type messages struct {
 	r   io.Reader
 	max int
 	buf []byte // what has arrived; the values up to at are read
 	at  int
-	// before, if not nil, is called before more is read, which may take long.
+	// before, if not nil, is called before a read from the connection, which may take long.
 	before func()
-	// lost says that a value was too long or no msgpack: where the next one begins is unknown.
+	// lost is true after a value that was too long or no msgpack: the begin of the next one is unknown.
 	lost bool
 
 	budget  *loadshed.Budget // of buffers above structs.SmallRPC; nil: no bound
 	taken   int64            // of the budget, by buf
 	full    bool             // the budget has no bytes for the value that is being read
 	dropped int              // bytes of that value that are not kept
-	parts   int              // of the value that was read last (see shape)
+	parts   int              // of the last value (see shape)
 }
 
-// errFull says that a value was read past.
+// errFull is the error of a value that was read past.
 var errFull = errors.New("there are too many bytes of requests in flight")
 
 const (
-	smallBuffer = 4 << 10          // room to begin with
-	keptBuffer  = structs.SmallRPC // how large a buffer may be that is kept for the next value
-	growBy      = 32 << 10         // how much room is made at least for a larger value
+	smallBuffer = 4 << 10          // bytes of a new buffer
+	keptBuffer  = structs.SmallRPC // the most bytes of a buffer that is kept for the next value
+	growBy      = 32 << 10         // the least bytes that a buffer grows by
 )
 
 func newMessages(r io.Reader, limit int64) *messages { return &messages{r: r, max: int(limit)} }
@@ -58,7 +58,7 @@ func (m *messages) read(v any) error {
 	return nil
 }
 
-// next is the next value, whole; it is good until the one after it is asked for. The error is errFull for a
+// next returns the next value, whole. The value is valid until the following call. The error is errFull for a
 // value that was read past.
 func (m *messages) next() ([]byte, error) {
 	m.full, m.dropped = false, 0
@@ -77,7 +77,7 @@ func (m *messages) next() ([]byte, error) {
 	return m.buf[m.at-size : m.at], nil
 }
 
-// measure finds out how long the next value is, with all that it holds, and reads as much.
+// measure returns the length of the next value, with all that it holds, and reads as much.
 func (m *messages) measure() (size int, err error) {
 	m.parts = 0
 	for left := 1; left > 0; left-- {
@@ -111,7 +111,7 @@ func (m *messages) measure() (size int, err error) {
 	return size, err
 }
 
-// lengthOf is the length that 1, 2 or 4 bytes say.
+// lengthOf returns the length in 1, 2 or 4 bytes.
 func lengthOf(b []byte) int {
 	switch len(b) {
 	case 1:
@@ -122,8 +122,8 @@ func lengthOf(b []byte) int {
 	return int(binary.BigEndian.Uint32(b))
 }
 
-// need reads until the n bytes at from of the next value are there, and all before them. These may be
-// dropped.
+// need reads until the n bytes at from of the next value have arrived, and all before them. It may drop the
+// latter.
 func (m *messages) need(from, n int) ([]byte, error) {
 	for {
 		if m.full {
@@ -133,7 +133,7 @@ func (m *messages) need(from, n int) ([]byte, error) {
 		if at+n <= len(m.buf) {
 			return m.buf[at : at+n], nil
 		}
-		m.makeRoom()
+		m.grow()
 		if m.full && len(m.buf) == cap(m.buf) {
 			continue
 		}
@@ -155,9 +155,9 @@ func (m *messages) drop(from int) {
 	m.dropped += n
 }
 
-// makeRoom has the buffer begin with the next value and have room for more of it, in proportion to what is
-// there of it already. A buffer that one large value needed goes with it.
-func (m *messages) makeRoom() {
+// grow has the buffer begin with the next value and have space for more of it, in proportion to the part that
+// has arrived. A buffer for a large value is dropped with the value.
+func (m *messages) grow() {
 	if rest := m.buf[m.at:]; m.at > 0 || m.buf == nil {
 		if len(rest) == 0 && (m.buf == nil || cap(m.buf) > keptBuffer) {
 			m.buf = make([]byte, 0, smallBuffer)
@@ -174,7 +174,7 @@ func (m *messages) makeRoom() {
 	}
 }
 
-// take takes of the budget for a buffer of so many bytes. If it has too few, the value is read past.
+// take takes from the budget for a buffer of a size. If the budget has too few bytes, the value is read past.
 func (m *messages) take(size int) bool {
 	if m.budget == nil || size <= structs.SmallRPC {
 		return true
@@ -195,19 +195,19 @@ func (m *messages) free() {
 	}
 }
 
-// shape is how a value goes on after its first byte.
+// shape describes what follows the first byte of a value.
 type shape struct {
-	fixed  int  // so many bytes
+	fixed  int  // bytes
 	length int  // bytes of a length, which counts bytes, or with values > 0 that many values each
 	values int  // 1 for an array, 2 for a map
-	count  int  // so many values
-	parts  int  // and counts as so many parts
-	bad    bool // no value begins so
+	count  int  // values
+	parts  int  // the number of parts that the value counts as
+	bad    bool // no value begins with the byte
 }
 
 // partsOf returns the number of parts of a list (values 1) or a map (values 2) of n entries. The memory of a
-// decoded value grows with its parts: each entry of a list may become a struct. A map mostly is a struct itself,
-// so eight of its entries count as one.
+// decoded value grows with its parts: each entry of a list may become a struct. A map mostly is a struct
+// itself, so eight of its entries count as one.
 func partsOf(values, n int) int {
 	switch values {
 	case 1:

@@ -13,13 +13,14 @@ import (
 	"berth/structs"
 )
 
-// dialTimeout bounds a TCP connect, so that one dead server does not eat a call's whole time.
+// dialTimeout bounds a TCP connect, so that one dead server does not take all the time of a call.
 const dialTimeout = 5 * time.Second
 
-// Pool keeps one session per remote address, dialled when it is first needed and again after it broke.
+// Pool keeps one session per remote address. It dials when an address is first needed, and again after the
+// session broke.
 type Pool struct {
 	logger  hclog.Logger
-	serve   *Server // serves the calls that the other ends make back; may be nil
+	serve   *Server // serves calls of the other ends over the sessions; may be nil
 	connect Dialer
 
 	mu       sync.Mutex
@@ -28,7 +29,7 @@ type Pool struct {
 	wg       sync.WaitGroup
 }
 
-// dial is a session that is there or being dialled: those who want the same address wait for one dial.
+// dial is a session, or the attempt to open one: all calls to an address wait for one attempt.
 type dial struct {
 	done    chan struct{}
 	session *Session
@@ -38,14 +39,14 @@ type dial struct {
 // Dialer opens a TCP connection to host:port.
 type Dialer func(addr string, timeout time.Duration) (net.Conn, error)
 
-// NewPool makes a pool. serve, if not nil, answers what the other ends call back over the pool's sessions.
+// NewPool returns a pool. serve, if not nil, serves calls of the other ends over the sessions of the pool.
 func NewPool(logger hclog.Logger, serve *Server) *Pool {
 	return NewPoolOver(func(addr string, timeout time.Duration) (net.Conn, error) {
 		return net.DialTimeout("tcp", addr, timeout)
 	}, logger, serve)
 }
 
-// NewPoolOver makes a pool whose connections come from a dialer.
+// NewPoolOver returns a pool whose connections come from a dialer.
 func NewPoolOver(connect Dialer, logger hclog.Logger, serve *Server) *Pool {
 	return &Pool{connect: connect, logger: logger, serve: serve, sessions: map[string]*dial{}}
 }
@@ -71,7 +72,7 @@ func (b bound) Call(ctx context.Context, method string, req, resp any) error {
 	return b.pool.Call(ctx, b.addr, method, req, resp)
 }
 
-// Session returns the live session to an address, dialling it if there is none. A failure is unavailable:
+// Session returns the live session to an address, and dials if there is none. An error is unavailable:
 // nothing was sent.
 func (p *Pool) Session(ctx context.Context, addr string) (*Session, error) {
 	d, err := p.dialOnce(addr)
@@ -127,7 +128,8 @@ func (p *Pool) dial(addr string, d *dial) {
 		}
 	}
 	if err != nil {
-		d.err = structs.Errorf(structs.KindUnavailable, "connecting to %s: %w", addr, transportFault{netfault.Plain(err)})
+		d.err = structs.Errorf(structs.KindUnavailable, "connecting to %s: %w", addr,
+			transportFault{netfault.Plain(err)})
 		return
 	}
 	mux, err := yamux.Client(newFrames(conn), muxConfig(p.logger))
@@ -146,8 +148,8 @@ func (p *Pool) dial(addr string, d *dial) {
 	}
 }
 
-// Drop closes the session to an address, if there is one: the next call dials anew. It waits for nothing: a
-// session that is being dialled is closed when it is there.
+// Drop closes the session to an address, if there is one: the next call dials anew. Drop does not wait: a
+// session that is being dialled is closed afterwards.
 func (p *Pool) Drop(addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,7 +166,7 @@ func (p *Pool) Drop(addr string) {
 	})
 }
 
-// Close ends every session and waits for the pool's goroutines.
+// Close ends all sessions and waits for the goroutines of the pool.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true

@@ -8,16 +8,16 @@ import (
 	"berth/structs"
 )
 
-// buffers are what messages are put together in.
+// buffers holds the buffers of messages.
 var buffers = sync.Pool{New: func() any { return &buffer{b: make([]byte, 0, smallBuffer)} }}
 
-// buffer is a message, or with the buffers after it one that is long.
+// buffer is a message. A long message goes on in the buffers after it.
 type buffer struct {
 	b    []byte
 	next *buffer
 }
 
-// release gives a message's buffers back, but those that are large.
+// release returns the buffers of a message for further use, except large ones.
 func (m *buffer) release() {
 	for m != nil {
 		next := m.next
@@ -30,7 +30,7 @@ func (m *buffer) release() {
 	}
 }
 
-// last is the buffer in which a message ends, and how long it is.
+// last returns the buffer in which a message ends, and the length of the message.
 func (m *buffer) last() (end *buffer, size int) {
 	for end = m; end.next != nil; end = end.next {
 		size += len(end.b)
@@ -38,17 +38,17 @@ func (m *buffer) last() (end *buffer, size int) {
 	return end, size + len(end.b)
 }
 
-// chunk is how much of a long message there is at most in one buffer, but for one value.
+// chunk is the length at which a long message goes on in a further buffer.
 const chunk = keptBuffer - 4<<10
 
-// Response is a message that an answer is appended to, in pieces.
+// Response is a message to which an answer is appended, in chunks.
 type Response struct {
 	last   *buffer
-	before int64 // bytes of the pieces before the last
-	limit  int64 // bytes of all, 0 for no limit
+	before int64 // bytes of the chunks before the last
+	limit  int64 // the most bytes of all chunks, 0 for no limit
 }
 
-// ResponseBytes is what an answer appends, in one piece.
+// ResponseBytes returns an answer in one slice.
 func ResponseBytes(a Appender) ([]byte, error) {
 	m := new(buffer)
 	if err := a.AppendResponse(&Response{last: m}); err != nil {
@@ -61,11 +61,11 @@ func ResponseBytes(a Appender) ([]byte, error) {
 	return all, nil
 }
 
-// Bytes is where the piece that is under way ends.
+// Bytes returns the last chunk, to be appended to.
 func (a *Response) Bytes() []byte { return a.last.b }
 
-// Put takes what Bytes was, with more appended. When that is a whole piece the next one begins. It refuses an
-// answer above the limit: the other end would not read it, and this one would have it whole in memory.
+// Put takes the last chunk with more appended to it, and begins the next one if it is full. It refuses an
+// answer above the limit: the other end would not read it, and this one would have all of it in memory.
 func (a *Response) Put(b []byte) error {
 	a.last.b = b
 	if err := responseFits(a.before+int64(len(b)), a.limit); err != nil {
@@ -82,10 +82,11 @@ func responseFits(size, limit int64) error {
 	if limit == 0 || size <= limit {
 		return nil
 	}
-	return structs.Errorf(structs.KindInvalid, "the answer has more than %d bytes: ask for less, or page by page", limit)
+	return structs.Errorf(structs.KindInvalid,
+		"the answer has more than %d bytes: ask for less, or page by page", limit)
 }
 
-// Next begins the next piece: what is in those before it may be changed in place from now on.
+// Next begins the next chunk. The chunks before it may be changed in place from now on.
 func (a *Response) Next() {
 	a.before += int64(len(a.last.b))
 	a.last.next = buffers.Get().(*buffer)
@@ -95,73 +96,74 @@ func (a *Response) Next() {
 	}
 }
 
-// writer writes whole messages to one connection, for many at once. Who finds it writing leaves the message
-// and goes: all that were left are then written together. So one that comes alone is written at once, and
-// many that come at the same time take one system call.
+// writer writes whole messages to one connection, for many goroutines. A message that comes alone is written
+// at once. Messages that come while another one is written are queued, and then written together with one
+// system call.
 type writer struct {
 	conn io.WriteCloser
 
 	mu     sync.Mutex
-	room   sync.Cond // less is left
-	busy   bool      // somebody writes
-	left   *buffer   // what came meanwhile, nil for nothing
-	end    *buffer   // where that ends
-	size   int       // and how long it is
+	shrunk sync.Cond // the queue has become shorter
+	busy   bool      // a goroutine writes
+	queue  *buffer   // messages that came meanwhile, nil for none
+	end    *buffer   // the last buffer of the queue
+	size   int       // bytes of the queue
 	failed error
 }
 
 func newWriter(conn io.WriteCloser) *writer {
 	w := &writer{conn: conn}
-	w.room.L = &w.mu
+	w.shrunk.L = &w.mu
 	return w
 }
 
-// write writes a message, or leaves it to who is writing; then an error is not known yet. After an error
-// the connection is closed and nothing more is written. When too much is left it waits, so that an other end
-// that does not read holds up those who serve it.
+// write writes a message, or queues it if another one is being written; then an error is not known yet. After
+// an error the connection is closed and nothing more is written. While the queue is long write waits, so that
+// a caller that does not read delays its own requests.
 func (w *writer) write(m *buffer) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.busy && w.size > keptBuffer {
-		w.room.Wait()
+		w.shrunk.Wait()
 	}
 	if w.failed != nil {
 		return w.failed
 	}
-	if w.busy || w.left != nil {
-		w.leave(m)
+	if w.busy || w.queue != nil {
+		w.enqueue(m)
 	} else {
-		w.left = m
+		w.queue = m
 	}
 	return w.send()
 }
 
-// keep keeps a message for the next time that one is written, or for flush. It waits as write does.
+// keep queues a message for the next write or flush. It waits as write does.
 func (w *writer) keep(m *buffer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.busy && w.size > keptBuffer {
-		w.room.Wait()
+		w.shrunk.Wait()
 	}
-	if w.leave(m); w.size > keptBuffer {
-		_ = w.send() // who writes next is told
+	w.enqueue(m)
+	if w.size > keptBuffer {
+		_ = w.send() // the next write returns the error
 	}
 }
 
-// flush writes what was kept.
+// flush writes the queue.
 func (w *writer) flush() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	_ = w.send() // who writes next is told
+	_ = w.send() // the next write returns the error
 }
 
-// send writes what is left, unless somebody does.
+// send writes the queue, unless another goroutine does.
 func (w *writer) send() error {
 	if w.busy {
 		return nil
 	}
-	m := w.left
-	w.left, w.end, w.size = nil, nil, 0
+	m := w.queue
+	w.queue, w.end, w.size = nil, nil, 0
 	w.busy = true
 	for m != nil && w.failed == nil {
 		w.mu.Unlock()
@@ -172,21 +174,21 @@ func (w *writer) send() error {
 			w.failed = err
 			_ = w.conn.Close() // the error that counts is the other
 		}
-		m = w.left
-		w.left, w.end, w.size = nil, nil, 0
-		w.room.Broadcast()
+		m = w.queue
+		w.queue, w.end, w.size = nil, nil, 0
+		w.shrunk.Broadcast()
 	}
 	w.busy = false
 	return w.failed
 }
 
-// leave adds a message to those that are left.
-func (w *writer) leave(m *buffer) {
+// enqueue adds a message to the queue.
+func (w *writer) enqueue(m *buffer) {
 	end, size := m.last()
 	w.size += size
 	switch {
-	case w.left == nil:
-		w.left, w.end = m, end
+	case w.queue == nil:
+		w.queue, w.end = m, end
 	case m.next == nil && len(w.end.b)+size <= keptBuffer:
 		w.end.b = append(w.end.b, m.b...)
 		m.release()

@@ -39,7 +39,7 @@ func (c *slowConn) Close() error { c.closed = true; return nil }
 
 func message(text string) *buffer { return &buffer{b: []byte(text)} }
 
-func TestMessagesThatComeTogetherAreWrittenTogether(t *testing.T) {
+func TestWriter_WritesTogetherWhatComesTogether(t *testing.T) {
 	c := newSlowConn()
 	w := newWriter(c)
 	first := make(chan error)
@@ -61,8 +61,8 @@ func TestMessagesThatComeTogetherAreWrittenTogether(t *testing.T) {
 	}
 }
 
-// TestAnOtherEndThatDoesNotRead: what is left for it to be written is bounded, and who brings more waits.
-func TestAnOtherEndThatDoesNotRead(t *testing.T) {
+// TestWriter_WaitsForACallerThatDoesNotRead: what is left for it to be written is bounded, and who brings more waits.
+func TestWriter_WaitsForACallerThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newSlowConn()
 		w := newWriter(c)
@@ -96,7 +96,7 @@ func TestAnOtherEndThatDoesNotRead(t *testing.T) {
 	})
 }
 
-func TestAfterAFailureNothingIsWritten(t *testing.T) {
+func TestWriter_WritesNothingAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newSlowConn()
 		w := newWriter(c)
@@ -116,8 +116,8 @@ func TestAfterAFailureNothingIsWritten(t *testing.T) {
 	})
 }
 
-// TestLongMessagesAreWrittenInOrder: whatever comes while one is written, each message stays in one chunk.
-func TestLongMessagesAreWrittenInOrder(t *testing.T) {
+// TestWriter_KeepsLongMessagesInOnePiece: whatever comes while one is written, each message stays in one chunk.
+func TestWriter_KeepsLongMessagesInOnePiece(t *testing.T) {
 	long := func(letter byte) *buffer {
 		m := &buffer{b: make([]byte, 0, smallBuffer)}
 		a := Response{last: m}

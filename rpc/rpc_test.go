@@ -70,7 +70,7 @@ func newPool(t *testing.T, serve *Server) *Pool {
 	return p
 }
 
-func TestCallsOverOnePool(t *testing.T) {
+func TestPool_CarriesManyCallsAtOnce(t *testing.T) {
 	addr, _ := start(t)
 	c := newPool(t, nil).At(addr)
 	var wg sync.WaitGroup
@@ -86,7 +86,7 @@ func TestCallsOverOnePool(t *testing.T) {
 	wg.Wait()
 }
 
-func TestErrorsKeepTheirKind(t *testing.T) {
+func TestCall_ErrorsKeepTheirKind(t *testing.T) {
 	addr, _ := start(t)
 	c := newPool(t, nil).At(addr)
 	for _, tc := range []struct {
@@ -105,7 +105,7 @@ func TestErrorsKeepTheirKind(t *testing.T) {
 	}
 }
 
-func TestAPayloadThatDoesNotDecodeIsInvalid(t *testing.T) {
+func TestCall_APayloadThatDoesNotDecodeIsInvalid(t *testing.T) {
 	addr, _ := start(t)
 	c := newPool(t, nil).At(addr)
 	var out echo
@@ -118,7 +118,7 @@ func TestAPayloadThatDoesNotDecodeIsInvalid(t *testing.T) {
 	}
 }
 
-func TestACancelledCallCancelsItsHandler(t *testing.T) {
+func TestCall_CancelsItsHandler(t *testing.T) {
 	addr, hung := start(t)
 	c := newPool(t, nil).At(addr)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -137,7 +137,7 @@ func TestACancelledCallCancelsItsHandler(t *testing.T) {
 	}
 }
 
-func TestAServerCallsBackOverTheSameConnection(t *testing.T) {
+func TestSession_CarriesCallsBothWays(t *testing.T) {
 	addr, _ := start(t)
 	mine := NewServer(hclog.NewNullLogger(), Handle(echoMethod, func(_ context.Context, r *echo) (*echo, error) {
 		return &echo{"client: " + r.Text}, nil
@@ -150,7 +150,7 @@ func TestAServerCallsBackOverTheSameConnection(t *testing.T) {
 	}
 }
 
-func TestNobodyThereIsUnavailable(t *testing.T) {
+func TestPool_NobodyThereIsUnavailable(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestNobodyThereIsUnavailable(t *testing.T) {
 	}
 }
 
-func TestAStockClientCanCall(t *testing.T) {
+func TestServer_AStockClientCanCall(t *testing.T) {
 	addr, _ := start(t)
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -183,7 +183,7 @@ func TestAStockClientCanCall(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatComesTooLateIsClosed(t *testing.T) {
+func TestServer_ClosesConnectionsAfterClose(t *testing.T) {
 	srv := NewServer(hclog.NewNullLogger())
 	srv.Close()
 	for name, serve := range map[string]func(net.Conn){"plain": srv.ServeConn, "mux": srv.ServeMux} {

@@ -18,8 +18,8 @@ import (
 	"berth/structs"
 )
 
-// Server dispatches requests to endpoints. It owns every goroutine that serves a connection; Close ends
-// them and waits.
+// Server dispatches requests to endpoints. It owns each goroutine that serves a connection; Close ends them
+// and waits.
 type Server struct {
 	logger    hclog.Logger
 	endpoints map[string]*Endpoint
@@ -36,7 +36,7 @@ type Server struct {
 	closed bool
 }
 
-// NewServer serves the endpoints within DefaultLimits. Two of one name are a programming error and panic.
+// NewServer returns a server of the endpoints within DefaultLimits. It panics if two have the same name.
 func NewServer(logger hclog.Logger, endpoints ...Endpoint) *Server {
 	s := &Server{logger: logger, endpoints: make(map[string]*Endpoint, len(endpoints))}
 	for _, e := range endpoints {
@@ -50,10 +50,11 @@ func NewServer(logger hclog.Logger, endpoints ...Endpoint) *Server {
 	return s
 }
 
-// SetLimits changes the limits, before anything is served.
+// SetLimits changes the limits, before the first request.
 func (s *Server) SetLimits(l Limits) {
 	s.limits = l
-	s.all, s.bytes = newLoad(l.AllCalls, l.AllWaiting), loadshed.NewBudget(l.InFlight)
+	s.all = newLoad(l.AllCalls, l.AllWaiting)
+	s.bytes = loadshed.NewBudget(l.InFlight)
 }
 
 // Close ends every connection and request and waits for them.
@@ -65,7 +66,8 @@ func (s *Server) Close() {
 	s.wg.Wait()
 }
 
-// hold counts one more connection; false once the server is closed. Whoever gets true says s.wg.Done.
+// hold counts one more connection, for which the caller says s.wg.Done. It returns false once the server is
+// closed.
 func (s *Server) hold() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,8 +78,8 @@ func (s *Server) hold() bool {
 	return true
 }
 
-// Call serves a request of the same process without any encoding. Request and answer may share memory
-// with the server's state: neither may be changed by the caller afterwards.
+// Call serves a request of the same process without any encoding. Request and answer may share memory with
+// the state of the server: the caller changes neither afterwards.
 func (s *Server) Call(ctx context.Context, method string, req, resp any) error {
 	e, ok := s.endpoints[method]
 	if !ok {
@@ -115,8 +117,8 @@ func (s *Server) ServeConn(conn net.Conn) {
 
 func (s *Server) newConnLoad() *load { return newLoad(s.limits.Calls, s.limits.Waiting) }
 
-// serveStream reads requests from one stream and serves each in a goroutine, or itself where that is quick.
-// of is the load of the connection that the stream belongs to.
+// serveStream reads requests from one stream and serves each, inline or in a goroutine. of is the load of the
+// connection of the stream.
 func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	ctx, cancel := context.WithCancel(ctx)
 	unhook := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -127,7 +129,7 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	var requests sync.WaitGroup
 	defer requests.Wait()
 	defer func() { _ = conn.Close() }()
-	defer cancel() // first of all, so that handlers learn that their caller is gone
+	defer cancel() // runs first, so that handlers learn that their caller is gone
 	for {
 		q, err := s.receive(in)
 		if q.Endpoint == nil {
@@ -139,7 +141,7 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 			err = s.answer(ctx, &q, of, out, &requests)
 		}
 		if err != nil {
-			out.keep(s.message(q.Endpoint, q.seq, nil, err)) // many are refused with one write
+			out.keep(s.message(q.Endpoint, q.seq, nil, err)) // one write for many refusals
 		}
 		if in.lost {
 			out.flush()
@@ -149,8 +151,10 @@ func (s *Server) serveStream(ctx context.Context, conn net.Conn, of *load) {
 	}
 }
 
-// answer answers a question or has it answered. An error is the answer.
-func (s *Server) answer(ctx context.Context, q *inbound, of *load, out *writer, requests *sync.WaitGroup) error {
+// answer serves a request, or has it served. An error is the answer.
+func (s *Server) answer(
+	ctx context.Context, q *inbound, of *load, out *writer, requests *sync.WaitGroup,
+) error {
 	if err := q.admit(); err != nil {
 		return err
 	}
@@ -159,7 +163,8 @@ func (s *Server) answer(ctx context.Context, q *inbound, of *load, out *writer, 
 		return err
 	}
 	req := &request{Endpoint: q.Endpoint, seq: q.seq, body: q.New(), weight: weight}
-	if err = s.understand(q, req); err == nil {
+	err = s.decode(q, req)
+	if err == nil {
 		err = s.begin(ctx, req, of, out, requests)
 	}
 	if err != nil {
@@ -168,17 +173,19 @@ func (s *Server) answer(ctx context.Context, q *inbound, of *load, out *writer, 
 	return err
 }
 
-// understand decodes a request, and refuses a read that may be refused.
-func (s *Server) understand(q *inbound, req *request) error {
+// decode decodes the payload of a request, and refuses a read that may be refused.
+func (s *Server) decode(q *inbound, req *request) error {
 	if err := codec.Decode(q.payload, req.body); err != nil {
 		return badPayload(q.Name, fmt.Errorf("it does not decode: %w", err))
 	}
 	return s.shed(q.Endpoint, req.body)
 }
 
-// begin serves a request or has it served, unless there is too much to do. The stream's next request waits
-// while this one does for its turn.
-func (s *Server) begin(ctx context.Context, req *request, of *load, out *writer, requests *sync.WaitGroup) error {
+// begin serves a request, or has it served, when it has a place. The next request of the stream waits while
+// this one waits for a place.
+func (s *Server) begin(
+	ctx context.Context, req *request, of *load, out *writer, requests *sync.WaitGroup,
+) error {
 	waiting := waits(req.Endpoint, req.body)
 	done, err := s.enter(ctx, req.Name, waiting, of, out.flush)
 	if err != nil {
@@ -187,9 +194,9 @@ func (s *Server) begin(ctx context.Context, req *request, of *load, out *writer,
 	switch {
 	case waiting || req.Inline == nil || !req.Inline(req.body):
 		requests.Go(func() { s.send(out, req.Name, s.perform(ctx, req, done)) })
-	case req.Sheddable: // a read of what is there: its answer can wait for those after it that are there, too
+	case req.Sheddable: // a read from memory: its answer waits for those of the requests that came with it
 		out.keep(s.perform(ctx, req, done))
-	default: // it may be among the few that go through the log
+	default: // it may go through the log
 		out.flush()
 		s.send(out, req.Name, s.perform(ctx, req, done))
 	}
@@ -208,23 +215,24 @@ func (s *Server) perform(ctx context.Context, req *request, done func()) *buffer
 	return s.message(req.Endpoint, req.seq, answer, err)
 }
 
-// inbound is a request as it came. Of an unknown method there is but the name.
+// inbound is a request as it arrived. An unknown method has only a name.
 type inbound struct {
 	*Endpoint
 	seq     uint64
-	payload []byte // good until the next question is read
+	payload []byte // valid until the next request is read
 	parts   int    // of the payload
 }
 
-// request is a question that is understood.
+// request is a request that is decoded.
 type request struct {
 	*Endpoint
 	seq    uint64
 	body   any
-	weight int64 // bytes that weigh took
+	weight int64 // bytes of the budget (see weigh)
 }
 
-// receive reads the next question. The error is the answer to it, or the stream's where there is no question.
+// receive reads the next request. The error is the answer to it, or that of the stream if there is no
+// request.
 func (s *Server) receive(in *messages) (q inbound, err error) {
 	b, err := in.next()
 	if err != nil {
@@ -256,42 +264,44 @@ func badPayload(method string, err error) error {
 	return structs.Errorf(structs.KindInvalid, "the payload of %s: %w", method, err)
 }
 
-// drain reads on for a while without keeping anything: a caller that is still writing would not read the
+// drain reads on for a while and drops what it reads: a caller that is still writing would not read the
 // answer.
 func (s *Server) drain(conn net.Conn) {
 	_ = conn.SetReadDeadline(time.Now().Add(turnAwayTime))
 	_, _ = io.CopyN(io.Discard, conn, 16*s.limits.Message)
 }
 
-// turnAway answers the one request of a stream that is one too many.
+// turnAway refuses the first request of a stream beyond the limit.
 func (s *Server) turnAway(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(turnAwayTime))
 	in := newMessages(conn, s.limits.Message)
 	in.budget = s.bytes
 	defer in.free()
-	if q, _ := s.receive(in); q.Endpoint != nil && !in.lost { // whatever it asks for
+	if q, _ := s.receive(in); q.Endpoint != nil && !in.lost {
 		s.send(newWriter(conn), q.Name, s.message(q.Endpoint, q.seq, nil, s.refuse(q.Name, "connection")))
 	}
 }
 
-// turnAwayTime is how long somebody who is turned away may take to say what they wanted.
+// turnAwayTime is the longest that a refused stream is read.
 const turnAwayTime = 10 * time.Second
 
 func unknownMethod(name string) error {
 	return structs.Errorf(structs.KindInvalid, "there is no method %q", name)
 }
 
-// serve runs a handler; a panic in it is this server's fault and must not take the others down.
-func (s *Server) serve(ctx context.Context, e *Endpoint, handle func(context.Context, any) (any, error), req any) (answer any, err error) {
+// serve runs a handler. A panic in it becomes an error.
+func (s *Server) serve(
+	ctx context.Context, e *Endpoint, handle func(context.Context, any) (any, error), req any,
+) (answer any, err error) {
 	defer s.contain(e, &err)
 	return handle(ctx, req)
 }
 
-// contain makes an error of a panic.
+// contain turns a panic into an error.
 func (s *Server) contain(e *Endpoint, err *error) {
 	if p := recover(); p != nil {
-		s.logger.Error("a method panicked", "method", e.Name, "panic", p, "stack", string(debug.Stack()))
+		s.logger.Error("method panicked", "method", e.Name, "panic", p, "stack", string(debug.Stack()))
 		*err = structs.Errorf(structs.KindInternal, "%s panicked: %v", e.Name, p)
 	}
 }
@@ -299,11 +309,11 @@ func (s *Server) contain(e *Endpoint, err *error) {
 // send writes an answer.
 func (s *Server) send(out *writer, method string, answer *buffer) {
 	if err := out.write(answer); err != nil {
-		s.logger.Debug("an answer could not be sent", "method", method, "error", err)
+		s.logger.Debug("failed to send an answer", "method", method, "error", err)
 	}
 }
 
-// message is an answer, or the error in its place.
+// message returns the message of an answer, or of the error in its place.
 func (s *Server) message(e *Endpoint, seq uint64, answer any, err error) *buffer {
 	head := responseHeader{method: e.Name, seq: seq}
 	m := buffers.Get().(*buffer)
@@ -337,5 +347,5 @@ func (s *Server) logReadError(conn net.Conn, err error) {
 	if s.ctx.Err() != nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
 		return
 	}
-	s.logger.Debug("a connection ended", "remote", fmt.Sprint(conn.RemoteAddr()), "error", err)
+	s.logger.Debug("connection ended", "remote", fmt.Sprint(conn.RemoteAddr()), "error", err)
 }

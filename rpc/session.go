@@ -15,15 +15,15 @@ import (
 	"berth/structs"
 )
 
-// maxIdleStreams is how many streams a session keeps open for the next calls. Opening one costs more than a
-// small call.
+// maxIdleStreams is the most streams that a session keeps open for the next calls. To open a stream costs
+// more than a small call.
 const maxIdleStreams = 256
 
-// Session is one connection that both ends may call over. A call has a stream of its own while it runs,
-// so a slow one holds up nobody, and closing the stream cancels the call at the other end.
+// Session is one connection over which both ends may call. Each call in flight has a stream of its own, so a
+// slow call delays no other. To close the stream cancels the call at the other end.
 type Session struct {
 	mux     *yamux.Session
-	answers int64 // bytes of one answer of the other end
+	answers int64 // the most bytes of one answer of the other end
 
 	mu   sync.Mutex
 	idle []*stream
@@ -40,7 +40,7 @@ func muxConfig(logger hclog.Logger) *yamux.Config {
 // Done is closed when the connection is gone.
 func (s *Session) Done() <-chan struct{} { return s.mux.CloseChan() }
 
-// RemoteAddr is the address of the other end.
+// RemoteAddr returns the address of the other end.
 func (s *Session) RemoteAddr() net.Addr { return s.mux.RemoteAddr() }
 
 // Close ends the connection and with it every call.
@@ -56,8 +56,8 @@ func (s *Session) Call(ctx context.Context, method string, req, resp any) error 
 		return structs.Errorf(structs.KindUnavailable, "calling %s at %s: %w", method, s.RemoteAddr(),
 			transportFault{plainFault(err)})
 	}
-	// Closing the stream is what cancels the call for the handler at the other end; the deadline is what
-	// cancels it here at once, where the wire is stuck and even closing has to wait.
+	// Close cancels the call for the handler at the other end. The deadline cancels it here at once, even if
+	// the connection is stuck and Close has to wait.
 	unhook := context.AfterFunc(ctx, func() {
 		_ = st.conn.SetReadDeadline(time.Unix(1, 0))
 		_ = st.conn.Close()
@@ -65,7 +65,7 @@ func (s *Session) Call(ctx context.Context, method string, req, resp any) error 
 	err = st.call(method, req, resp)
 	whole := unhook()
 	var remote *structs.Error
-	// After an invalid payload the other end hangs up, since it may have lost its place in the stream.
+	// The other end may close the stream after an invalid payload.
 	if whole && (err == nil || errors.As(err, &remote) && remote.Kind != structs.KindInvalid) {
 		s.release(st)
 		return err
@@ -79,7 +79,7 @@ func (s *Session) Call(ctx context.Context, method string, req, resp any) error 
 	return callError(ctx, method, err)
 }
 
-// callError classifies an error of the transport: what was asked may or may not have been done.
+// callError classifies an error of the transport: the outcome of the call is unknown.
 func callError(ctx context.Context, method string, err error) error {
 	if ctx.Err() != nil {
 		err = ctx.Err()
@@ -87,23 +87,29 @@ func callError(ctx context.Context, method string, err error) error {
 	return structs.Errorf(structs.KindTimeout, "calling %s: %w", method, transportFault{plainFault(err)})
 }
 
-// transportFault marks an error of the way to the other end, which has not answered.
+// transportFault marks an error of the connection: the other end has not answered.
 type transportFault struct{ error }
 
-// Unwrap returns the error that is marked.
+// Unwrap returns the marked error.
 func (t transportFault) Unwrap() error { return t.error }
 
-// IsTransport reports whether an error is of the way to the other end and not the other end's answer. Nothing
-// was sent if it is unavailable, and the outcome is unknown otherwise.
+// IsTransport reports whether an error is of the connection, and not an answer of the other end. If it is
+// unavailable, nothing was sent; otherwise the outcome is unknown.
 func IsTransport(err error) bool {
 	var t transportFault
 	return errors.As(err, &t)
 }
 
-// plainFault says in plain words why a session failed.
+// lostErrors are the errors of a connection that is gone.
+var lostErrors = []error{
+	io.EOF, yamux.ErrSessionShutdown, yamux.ErrStreamClosed, yamux.ErrConnectionReset, yamux.ErrRemoteGoAway,
+	yamux.ErrKeepAliveTimeout, yamux.ErrConnectionWriteTimeout,
+}
+
+// plainFault returns an error of a session in plain words.
 func plainFault(err error) error {
-	for _, gone := range []error{io.EOF, yamux.ErrSessionShutdown, yamux.ErrStreamClosed, yamux.ErrConnectionReset, yamux.ErrRemoteGoAway, yamux.ErrKeepAliveTimeout, yamux.ErrConnectionWriteTimeout} {
-		if errors.Is(err, gone) {
+	for _, lost := range lostErrors {
+		if errors.Is(err, lost) {
 			return errLost
 		}
 	}
@@ -140,14 +146,14 @@ func (s *Session) release(st *stream) {
 
 type sessionKey struct{}
 
-// SessionFrom is the session over which the request of ctx came, nil for a plain connection or a call
-// from the same process.
+// SessionFrom returns the session of the request of ctx, nil for a plain connection or a call from the same
+// process.
 func SessionFrom(ctx context.Context) *Session {
 	s, _ := ctx.Value(sessionKey{}).(*Session)
 	return s
 }
 
-// ServeMux serves the other end's calls over a new yamux session on conn until it ends.
+// ServeMux serves calls of the other end over a new yamux session on conn until it ends.
 func (s *Server) ServeMux(conn net.Conn) {
 	mux, err := yamux.Server(newFrames(conn), muxConfig(s.logger))
 	if err != nil {
@@ -156,8 +162,8 @@ func (s *Server) ServeMux(conn net.Conn) {
 	s.serveSession(&Session{mux: mux, answers: structs.MaxRPCRequest})
 }
 
-// serveSession accepts the other end's streams until the session or the server ends. Streams beyond the
-// limit are turned away one by one; somebody who opens twice as many all the same is cut off.
+// serveSession accepts streams of the other end until the session or the server ends. Each stream beyond the
+// limit is refused. A session that opens twice as many is closed.
 func (s *Server) serveSession(session *Session) {
 	if !s.hold() {
 		session.Close()
@@ -176,7 +182,8 @@ func (s *Server) serveSession(session *Session) {
 		}
 		switch open := session.mux.NumStreams(); {
 		case open > 2*s.limits.Streams:
-			s.logger.Warn("a session opens streams without end, closing it", "remote", session.RemoteAddr().String(), "streams", open)
+			s.logger.Warn("too many streams, closing the session", "remote", session.RemoteAddr().String(),
+				"streams", open)
 			return
 		case open > s.limits.Streams:
 			s.wg.Go(func() { s.turnAway(conn) })

@@ -66,7 +66,7 @@ func flooded(t *testing.T) (s *Server, addr string, served *atomic.Int64) {
 	return s, ln.Addr().String(), served
 }
 
-func TestAFloodOfReadsIsRefusedWithWhenToComeAgain(t *testing.T) {
+func TestShed_RefusesReadsWithATimeToRetry(t *testing.T) {
 	s, addr, served := flooded(t)
 	pool := newPool(t, nil)
 	for name, call := range map[string]func() (*echo, error){
@@ -88,7 +88,7 @@ func TestAFloodOfReadsIsRefusedWithWhenToComeAgain(t *testing.T) {
 	}
 }
 
-func TestSomeReadsAreNeverRefused(t *testing.T) {
+func TestShed_LetsSomeReadsIn(t *testing.T) {
 	s, addr, _ := flooded(t)
 	for _, c := range []Caller{newPool(t, nil).At(addr), s} {
 		var all sync.WaitGroup
@@ -118,9 +118,9 @@ func TestSomeReadsAreNeverRefused(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreWrittenTogetherButNotLate: those of requests that come together take few writes, and all of
+// TestShed_WritesRefusalsTogetherAndInTime: those of requests that come together take few writes, and all of
 // them are there when the connection has nothing more to read, also within a request.
-func TestRefusalsAreWrittenTogetherButNotLate(t *testing.T) {
+func TestShed_WritesRefusalsTogetherAndInTime(t *testing.T) {
 	s, _, _ := flooded(t)
 	here, there := net.Pipe()
 	conn := &countingConn{Conn: there}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// model is a server that does one thing after another: it takes requests in the order in which they came, finds
-// out only then whether one is let in, and needs some time even to refuse.
+// model is a server that does one thing after another: it takes requests in the order in which they came,
+// finds out only then whether one is let in, and needs some time even to refuse.
 type model struct {
 	config       GateConfig
 	serve, spurn time.Duration // what a read that is let in takes, and one that is refused
@@ -145,7 +145,8 @@ func TestControl_Step(t *testing.T) {
 	}
 }
 
-// TestControl_LetsAPartInWhateverIsRefused: where bytes take long whatever is refused, a part is let in all the same.
+// TestControl_LetsAPartInWhateverIsRefused: where bytes take long whatever is refused, a part is let in all
+// the same.
 func TestControl_LetsAPartInWhateverIsRefused(t *testing.T) {
 	c := DefaultGateConfig()
 	var ctl control
