@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"endpoints", "cli"},
 	{"server"},
 	{"agent"},
-	{"cmd", "test"},
+	{"cmd", "bench", "test"},
 }
 
 // apart are packages whose layers would let them import another one, and which must not.
