@@ -50,7 +50,7 @@ func claimRows(tx *state.ReadTx, req *structs.CSIClaimListRequest) (iter.Seq[*st
 	}
 	switch {
 	case req.VolumeID != "":
-		rows, inOrder := state.LineFrom(tx, ns, req.VolumeID, from, q.Reverse)
+		rows, inOrder := state.QueueFrom(tx, ns, req.VolumeID, from, q.Reverse)
 		if !inOrder {
 			rows = query.Sorted(state.ClaimsOf(tx, ns, req.VolumeID), compareClaims, q)
 		}

@@ -263,7 +263,7 @@ func (n nodes) get(tx *state.ReadTx, req *structs.NodeGetRequest, resp *structs.
 
 func (n nodes) list(tx *state.ReadTx, req *structs.QueryRequest, resp *structs.NodeListResponse) (err error) {
 	l := query.List[structs.Node, structs.NodeListStub]{Key: nodeKey, Stub: putNodeStub}
-	rows := state.NodesPart(tx, req.Prefix, query.Start(&req.QueryOptions))
+	rows := state.NodesFrom(tx, req.Prefix, query.Start(&req.QueryOptions))
 	resp.Nodes, err = l.Page(rows, &req.QueryOptions, &resp.QueryMeta)
 	return err
 }

@@ -33,9 +33,10 @@ type source struct {
 
 // sourceOf returns the smallest source that holds every feasible node of the allocation.
 func (p *planner) sourceOf(w *placement) source {
-	best := source{
-		"", math.MaxInt, func(id string) iter.Seq[*structs.Node] { return state.NodesFrom(p.tx, "", []string{id}) },
+	every := func(id string) iter.Seq[*structs.Node] {
+		return state.NodesFrom(p.tx, "", state.Page{From: []string{id}})
 	}
+	best := source{"", math.MaxInt, every}
 	if id := w.plan.only; id != "" {
 		n := state.Node(p.tx, id)
 		best = listed("node "+id,
@@ -145,7 +146,7 @@ func (p *planner) randomID(first string, chance *rand.Rand) string {
 			}
 			id = append(id, c)
 		}
-		for range state.NodesFrom(p.tx, "", []string{string(id)}) {
+		for range state.NodesFrom(p.tx, "", state.Page{From: []string{string(id)}}) {
 			return string(id)
 		}
 	}

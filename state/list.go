@@ -9,10 +9,11 @@ import (
 	"berth/structs"
 )
 
-// Lists are read a page at a time, each page beginning with the key at which the one before it ended, and
-// forwards or backwards: the rows before that are not looked at. These are for readers.
+// These functions are for readers. Each yields a page of a list: the rows from a key on, forwards or
+// backwards. They read no row before that key.
 
-// within is what keys of a namespace whose next part begins so begin with; of all namespaces, anything.
+// within returns the scope of the keys of a namespace whose next part begins with prefix. All namespaces have
+// the scope of all keys.
 func within(ns, prefix string) mvcc.Key {
 	if ns == structs.AllNamespaces {
 		return mvcc.KeyOf()
@@ -33,26 +34,22 @@ func JobsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Job] {
 }
 
 // NodesFrom yields the nodes whose ID begins with prefix, from an ID on.
-func NodesFrom(tx *ReadTx, prefix string, begin []string) iter.Seq[*structs.Node] {
-	return NodesPart(tx, prefix, Page{From: begin})
-}
-
-// NodesPart is NodesFrom, either way.
-func NodesPart(tx *ReadTx, prefix string, at Page) iter.Seq[*structs.Node] {
+func NodesFrom(tx *ReadTx, prefix string, at Page) iter.Seq[*structs.Node] {
 	return nodes.Range(tx, mvcc.KeyPrefix(prefix), at)
 }
 
-// PluginsFrom is Plugins from an ID on.
+// PluginsFrom yields the plugins whose ID begins with prefix, from an ID on.
 func PluginsFrom(tx *ReadTx, prefix string, at Page) iter.Seq[*structs.CSIPluginRow] {
 	return plugins.Range(tx, mvcc.KeyPrefix(prefix), at)
 }
 
 // AllocsFrom yields the allocations of a namespace whose ID begins with prefix, from an ID on.
 func AllocsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Allocation] {
-	return inNamespace(allocs.Range(tx, mvcc.KeyPrefix(prefix), at), ns, func(a *structs.Allocation) string { return a.Namespace })
+	rows := allocs.Range(tx, mvcc.KeyPrefix(prefix), at)
+	return inNamespace(rows, ns, func(a *structs.Allocation) string { return a.Namespace })
 }
 
-// AllocsByJobFrom is AllocsByJob by ID, from an ID on.
+// AllocsByJobFrom yields the allocations of a job in the order of their IDs, from an ID on.
 func AllocsByJobFrom(tx *ReadTx, ns, job string, at Page) iter.Seq[*structs.Allocation] {
 	of := func(state string) func() *structs.Allocation {
 		own := at
@@ -61,8 +58,11 @@ func AllocsByJobFrom(tx *ReadTx, ns, job string, at Page) iter.Seq[*structs.Allo
 		}
 		return allocsByJob.RangeFunc(tx, mvcc.KeyOf(ns, job, state), own)
 	}
-	both := func() []func() *structs.Allocation { return []func() *structs.Allocation{of(liveRow), of(doneRow)} }
-	return mvcc.MergeSorted(both, at.Reverse, func(a, b *structs.Allocation) int { return cmp.Compare(a.ID, b.ID) })
+	both := func() []func() *structs.Allocation {
+		return []func() *structs.Allocation{of(liveRow), of(doneRow)}
+	}
+	byID := func(a, b *structs.Allocation) int { return cmp.Compare(a.ID, b.ID) }
+	return mvcc.MergeSorted(both, at.Reverse, byID)
 }
 
 // AllocsByEvalFrom is AllocsByEval from an ID on.
@@ -75,7 +75,8 @@ func AllocsByEvalFrom(tx *ReadTx, eval string, at Page) iter.Seq[*structs.Alloca
 
 // EvalsFrom yields the evaluations of a namespace whose ID begins with prefix, from an ID on.
 func EvalsFrom(tx *ReadTx, ns, prefix string, at Page) iter.Seq[*structs.Evaluation] {
-	return inNamespace(evals.Range(tx, mvcc.KeyPrefix(prefix), at), ns, func(e *structs.Evaluation) string { return e.Namespace })
+	rows := evals.Range(tx, mvcc.KeyPrefix(prefix), at)
+	return inNamespace(rows, ns, func(e *structs.Evaluation) string { return e.Namespace })
 }
 
 // ClaimsFrom yields the claims of a namespace on volumes whose ID begins with prefix, from a namespace and
@@ -90,9 +91,12 @@ func ClaimsOf(tx *ReadTx, ns, volume string) iter.Seq[*structs.CSIClaim] {
 	return claims.Scan(tx, ns, volume)
 }
 
-// LineFrom yields a volume's claims in the order of its line, from the place of a claim on, which need not be there;
-// nil is the beginning. It can where all claims are in the index of classes: elsewhere sorted is false.
-func LineFrom(tx *ReadTx, ns, volume string, from *structs.CSIClaim, back bool) (rows iter.Seq[*structs.CSIClaim], sorted bool) {
+// QueueFrom yields the claims of a volume in the order of its queue, from the place of a claim on; the
+// claim need not exist, and nil is the beginning. It reports false where the index of classes does not have
+// all claims: it leaves out granted claims of a class that does not conflict with itself.
+func QueueFrom(
+	tx *ReadTx, ns, volume string, from *structs.CSIClaim, back bool,
+) (rows iter.Seq[*structs.CSIClaim], sorted bool) {
 	var classes [][]string
 	for _, n := range lineOf(tx, ns, volume) {
 		k := n.Class()
@@ -105,12 +109,13 @@ func LineFrom(tx *ReadTx, ns, volume string, from *structs.CSIClaim, back bool) 
 			}
 		}
 	}
-	claims.Has(tx, ns, volume) // who waits, waits for any of them
+	claims.Has(tx, ns, volume) // so that a blocking query watches all of them
 	return mvcc.MergeSorted(func() (queues []func() *structs.CSIClaim) {
 		for _, scope := range classes {
 			at := Page{Reverse: back}
 			if from != nil {
-				at.From = append(slices.Clone(scope), mvcc.Ordered(from.CreateIndex), mvcc.Ordered(uint64(from.Seq)))
+				place := []string{mvcc.Ordered(from.CreateIndex), mvcc.Ordered(uint64(from.Seq))}
+				at.From = append(slices.Clone(scope), place...)
 			}
 			queues = append(queues, claimsByClass.RangeFunc(tx, mvcc.KeyOf(scope...), at))
 		}

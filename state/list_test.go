@@ -86,13 +86,13 @@ func TestLinesFromAnyPlace(t *testing.T) {
 			if back {
 				slices.Reverse(want)
 			}
-			rows, sorted := LineFrom(tx, "default", "v", from, back)
+			rows, sorted := QueueFrom(tx, "default", "v", from, back)
 			if !sorted || !slices.Equal(slices.Collect(rows), want) {
 				t.Errorf("from %d on, back %v: others", i, back)
 			}
 		}
 	}
-	if _, sorted := LineFrom(aLine(t, 1, 2).s.Read(), "default", "v", nil, false); sorted {
+	if _, sorted := QueueFrom(aLine(t, 1, 2).s.Read(), "default", "v", nil, false); sorted {
 		t.Error("readers that share a volume are in no index of its classes")
 	}
 }

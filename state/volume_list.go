@@ -7,11 +7,11 @@ import (
 	"berth/structs"
 )
 
-// VolumeStubs returns a function that writes the stub of a volume, as VolumeStub makes it. It is quick when the
-// volumes come in the order of their keys: it reads their claim queues side by side with them, and what they
-// show of a plugin once.
+// VolumeStubs returns a function that writes the stub of a volume, as VolumeStub makes it. It is quick when
+// the volumes come in the order of their keys: it reads their claim queues side by side with them, and what
+// they show of a plugin once.
 func VolumeStubs(tx *ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeListStub) {
-	counts := lineCounts(tx)
+	counts := queueCounts(tx)
 	looks := map[string]pluginLook{}
 	return func(v *structs.CSIVolume, s *structs.CSIVolumeListStub) {
 		*s = bareStub(v)
@@ -25,20 +25,21 @@ func VolumeStubs(tx *ReadTx) func(*structs.CSIVolume, *structs.CSIVolumeListStub
 	}
 }
 
-// fewLines is for how many volumes one who waits watches the line of each. Who looks at more watches the lines of
-// whole namespaces: to come and go, for each list that waits, with thousands of places costs more than to look
-// again now and then.
-const fewLines = 64
+// fewQueues is the number of volumes whose queues a blocking query watches one by one. A query of more
+// volumes watches all queues of their namespaces: to watch thousands of keys for each list that waits costs
+// more than to run again now and then.
+const fewQueues = 64
 
-// lineCounts looks up what claims there are, volume by volume.
-func lineCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
-	along := lineCursor{tx: tx}
+// queueCounts returns a function that counts the claims of one volume after another.
+func queueCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
+	along := queueCursor{tx: tx}
 	if !tx.Watched() {
 		return along.of
 	}
 	seen, watched := 0, map[string]bool{}
 	return func(v *structs.CSIVolume) []structs.CSIClassCount {
-		if seen++; seen <= fewLines {
+		seen++
+		if seen <= fewQueues {
 			return lineOf(tx, v.Namespace, v.ID)
 		}
 		if !watched[v.Namespace] {
@@ -49,18 +50,18 @@ func lineCounts(tx *ReadTx) func(*structs.CSIVolume) []structs.CSIClassCount {
 	}
 }
 
-// lineCursor walks through the lines volume by volume.
-type lineCursor struct {
+// queueCursor reads the rows of the claim queues volume by volume.
+type queueCursor struct {
 	tx   *ReadTx
 	rows *mvcc.Cursor[structs.CSIClaimQueueRow]
 	head *structs.CSIClaimQueueRow // the next row, nil at the end
 	last *structs.CSIVolume
 }
 
-// fewSteps is how many rows are stepped over rather than sought past.
+// fewSteps is how many rows the cursor steps over before it seeks.
 const fewSteps = 16
 
-func (k *lineCursor) of(v *structs.CSIVolume) []structs.CSIClassCount {
+func (k *queueCursor) of(v *structs.CSIVolume) []structs.CSIClassCount {
 	if k.last == nil || compareVolume(k.last.Namespace, k.last.ID, v) > 0 {
 		k.seek(v)
 	}
@@ -78,9 +79,9 @@ func (k *lineCursor) of(v *structs.CSIVolume) []structs.CSIClassCount {
 	return nil
 }
 
-func (k *lineCursor) step() { k.head = k.rows.Next() }
+func (k *queueCursor) step() { k.head = k.rows.Next() }
 
-func (k *lineCursor) seek(v *structs.CSIVolume) {
+func (k *queueCursor) seek(v *structs.CSIVolume) {
 	k.rows = lines.Seek(k.tx, v.Namespace, v.ID)
 	k.step()
 }

@@ -27,7 +27,7 @@ func ExampleList() {
 	q := structs.QueryOptions{PerPage: 2, Filter: `Name != ""`}
 	for {
 		var meta structs.QueryMeta
-		rows := state.NodesPart(store.Read(), "", query.Start(&q))
+		rows := state.NodesFrom(store.Read(), "", query.Start(&q))
 		page, err := nodes.Page(rows, &q, &meta)
 		if err != nil {
 			panic(err)
