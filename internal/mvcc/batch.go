@@ -38,7 +38,6 @@ const maxSpare = 4 * maxOverlay
 
 // spare is what a batch leaves to the next one.
 type spare struct {
-	slots   [maxTables]slots
 	entries []entry
 	undo    []undo
 }
@@ -191,7 +190,7 @@ func (b *Batch) writeRow(writing uint64, e *entry) {
 	}
 	switch {
 	case e.slot.number == 0:
-		e.slot.number = alloc.alloc(e.path.table)
+		e.slot.number = alloc.alloc()
 	case e.slot != e.tree:
 		alloc.revive(e.slot.number)
 	}

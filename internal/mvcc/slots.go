@@ -43,7 +43,6 @@ type (
 const (
 	leafBits   = 4
 	branchBits = 5 // of branches and of roots
-	branchRows = 1 << (leafBits + branchBits)
 	rootRows   = 1 << (leafBits + 2*branchBits)
 )
 
@@ -91,39 +90,30 @@ func (l *leaf) owner() *uint64   { return &l.writing }
 func (b *branch) owner() *uint64 { return &b.writing }
 func (r *root) owner() *uint64   { return &r.writing }
 
-// slotAlloc gives numbers to slots and reuses the numbers of deleted rows. A branch holds rows of one table
-// only, so a scan of a table finds many of its rows in one piece of memory. It belongs to the writer. What a
+// slotAlloc gives numbers to slots and reuses the numbers of deleted rows. It belongs to the writer. What a
 // batch allocates and frees counts from its end on: until then readers and the batch itself may need it.
 type slotAlloc struct {
-	tableOf      []uint8 // by branch
-	next         [maxTables]uint32
-	unused       [maxTables][]uint32
+	last         uint32 // the largest number given so far; 0 is never given
+	unused       []uint32
 	taken, freed []uint32 // by the current batch
 }
 
-// alloc returns a number for a row of the table.
-func (a *slotAlloc) alloc(table int) uint32 {
-	number := uint32(0)
-	if last := len(a.unused[table]) - 1; last >= 0 {
-		number = a.unused[table][last]
-		a.unused[table] = a.unused[table][:last]
+// alloc returns a number for a row.
+func (a *slotAlloc) alloc() (number uint32) {
+	if n := len(a.unused); n > 0 {
+		number = a.unused[n-1]
+		a.unused = a.unused[:n-1]
 	} else {
-		number = a.fresh(table)
+		number = a.fresh()
 	}
 	a.taken = append(a.taken, number)
 	return number
 }
 
-// fresh returns a number that was never used. The first number of each branch stays unused, so that none is
-// 0.
-func (a *slotAlloc) fresh(table int) uint32 {
-	if a.next[table]%branchRows == 0 { // the branch is full, or there is none
-		a.tableOf = append(a.tableOf, uint8(table))
-		a.next[table] = uint32(len(a.tableOf)-1)*branchRows + 1
-	}
-	number := a.next[table]
-	a.next[table]++
-	return number
+// fresh returns a number that was never used.
+func (a *slotAlloc) fresh() uint32 {
+	a.last++
+	return a.last
 }
 
 func (a *slotAlloc) free(number uint32) { a.freed = append(a.freed, number) }
@@ -142,24 +132,7 @@ func (a *slotAlloc) commit() { a.release(a.freed) }
 func (a *slotAlloc) rollback() { a.release(a.taken) }
 
 func (a *slotAlloc) release(numbers []uint32) {
-	for _, number := range numbers {
-		table := a.tableOf[number/branchRows]
-		a.unused[table] = append(a.unused[table], number)
-	}
-	a.taken, a.freed = a.taken[:0], a.freed[:0]
-}
-
-// slots makes the slots of one table in groups that lie next to each other.
-type slots []slot
-
-// slotsAtOnce is the size of a group: what a cache line of the processor holds.
-const slotsAtOnce = 16
-
-func (s *slots) make() *slot {
-	if len(*s) == 0 {
-		*s = make([]slot, slotsAtOnce)
-	}
-	first := &(*s)[0]
-	*s = (*s)[1:]
-	return first
+	a.unused = append(a.unused, numbers...)
+	a.taken = a.taken[:0]
+	a.freed = a.freed[:0]
 }

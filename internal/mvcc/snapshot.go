@@ -144,7 +144,6 @@ type loading struct {
 	view    *view
 	txn     *memdb.Txn
 	writing uint64
-	slots   [maxTables]slots
 }
 
 func (l *loading) readTables(in pieceReader) error {
@@ -200,8 +199,7 @@ func (t *Table[T]) load(l *loading, in pieceReader) error {
 
 // insert stores a row with a new key and does not stamp it.
 func (t *Table[T]) insert(l *loading, id Key, r *T) {
-	s := l.slots[t.path.table].make()
-	s.number = l.view.slots.fresh(t.path.table)
+	s := &slot{number: l.view.slots.fresh()}
 	l.view.rows.set(l.writing, s.number, r)
 	l.view.tree.put(l.txn, pathKey{t.path, id}, s)
 	for _, x := range t.others {

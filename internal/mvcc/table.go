@@ -94,7 +94,7 @@ func (t *Table[T]) Put(tx *WriteTx, r *T) (before *T) {
 	}
 	now := cell{old.slot, r}
 	if now.slot == nil {
-		now.slot = tx.batch.db.spare.slots[t.path.table].make()
+		now.slot = &slot{}
 	}
 	t.change(tx, id, old, now)
 	return before
