@@ -13,7 +13,7 @@ func memberEvent(typ serf.EventType, name, id string) serf.MemberEvent {
 }
 
 // The member that may be dismissed is server "old", which was called "s2" and is at address "a2".
-func TestMembers_DismissesOnlyWhoIsGoneForGood(t *testing.T) {
+func TestMembers_RemovesOnlyServersThatAreGoneForGood(t *testing.T) {
 	seen := memberEvent(serf.EventMemberJoin, "s2", "old")
 	failed := peer{name: "s2", id: "old", rpcAddr: "a2", status: serf.StatusFailed}
 	for name, tc := range map[string]struct {

@@ -47,7 +47,7 @@ func follower(t *testing.T, successes int) *raft.NetworkTransport {
 	return n
 }
 
-func TestAPipelineEndsWithTheFirstAnswerThatIsNoSuccess(t *testing.T) {
+func TestPipeline_EndsWithTheFirstFailedAnswer(t *testing.T) {
 	f := follower(t, 2)
 	p, err := transport{plainTransport(t)}.AppendEntriesPipeline("f", f.LocalAddr())
 	if err != nil {
@@ -84,7 +84,7 @@ func TestAPipelineEndsWithTheFirstAnswerThatIsNoSuccess(t *testing.T) {
 	}
 }
 
-func TestAPipelineThatIsClosedLetsGoOfWhoSends(t *testing.T) {
+func TestPipeline_CloseReleasesSenders(t *testing.T) {
 	f := follower(t, 1<<30)
 	p, err := transport{plainTransport(t)}.AppendEntriesPipeline("f", f.LocalAddr())
 	if err != nil {

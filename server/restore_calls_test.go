@@ -16,7 +16,7 @@ import (
 )
 
 // A controller call is recorded before it is made. Whenever a restore comes, the call is not forgotten.
-func TestRestoreKeepsEachCallThatIsRecordedMeanwhile(t *testing.T) {
+func TestRestore_KeepsCallsRecordedMeanwhile(t *testing.T) {
 	noLeaks(t)
 	const volumes = 3000
 	var noted atomic.Int32 // so many volumes have a call on record

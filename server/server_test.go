@@ -138,7 +138,7 @@ func (r *running) has(job string) bool {
 	return state.Job(r.store.Read(), structs.DefaultNamespace, job) != nil
 }
 
-func TestRowsSurviveARestart(t *testing.T) {
+func TestServer_KeepsRowsAcrossARestart(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
 	s := run(t, cfg)
@@ -159,7 +159,7 @@ func TestRowsSurviveARestart(t *testing.T) {
 	s.register("two")
 }
 
-func TestALogThatWasCompactedStartsFromItsSnapshot(t *testing.T) {
+func TestServer_StartsFromTheSnapshotOfACompactedLog(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
 	cfg.SnapshotThreshold, cfg.TrailingLogs = 4, 2
@@ -183,7 +183,7 @@ func TestALogThatWasCompactedStartsFromItsSnapshot(t *testing.T) {
 	}
 }
 
-func TestAnArchiveBringsTheStateBack(t *testing.T) {
+func TestRestore_BringsTheStateBack(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
 	cfg.HeartbeatTTL, cfg.HeartbeatGrace = 10*time.Minute, time.Minute
@@ -217,7 +217,7 @@ func TestAnArchiveBringsTheStateBack(t *testing.T) {
 }
 
 // A node of an archive may have been gone for long: its lease begins with the restore, and ends.
-func TestNodesOfAnArchiveGetALease(t *testing.T) {
+func TestRestore_GivesNodesALease(t *testing.T) {
 	noLeaks(t)
 	cfg := testConfig(t)
 	cfg.HeartbeatTTL, cfg.HeartbeatGrace = time.Second, time.Second
@@ -242,7 +242,7 @@ func TestNodesOfAnArchiveGetALease(t *testing.T) {
 	s.rows("its lease ends again", down)
 }
 
-func TestADamagedArchiveChangesNothing(t *testing.T) {
+func TestRestore_OfADamagedArchiveChangesNothing(t *testing.T) {
 	noLeaks(t)
 	s := run(t, testConfig(t))
 	s.register("one")
@@ -276,7 +276,7 @@ func TestADamagedArchiveChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAConfigurationIsToldAllItsFaults(t *testing.T) {
+func TestConfig_ValidateNamesAllFaults(t *testing.T) {
 	valid := func(c *Config) { c.DataDir, c.Name = "/data", "s1" }
 	for name, tc := range map[string]struct {
 		edit func(*Config)
@@ -336,7 +336,7 @@ func damage(t *testing.T, c *Config, file string) {
 	}
 }
 
-func TestNewThatFailsLeavesNothingOpen(t *testing.T) {
+func TestNew_LeavesNothingOpenWhenItFails(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, c *Config){
 		"the RPC port is in use":            func(t *testing.T, c *Config) { c.RPCBind = occupy(t, "tcp") },
 		"the gossip's TCP port is in use":   func(t *testing.T, c *Config) { c.SerfBind = occupy(t, "tcp") },
@@ -375,7 +375,7 @@ func TestNewThatFailsLeavesNothingOpen(t *testing.T) {
 	}
 }
 
-func TestRaftsErrorsSayWhetherAnythingWasWritten(t *testing.T) {
+func TestRaftError_SaysWhetherAnythingWasWritten(t *testing.T) {
 	for err, want := range map[error]structs.Kind{
 		raft.ErrNotLeader: structs.KindUnavailable, raft.ErrLeadershipTransferInProgress: structs.KindUnavailable,
 		raft.ErrEnqueueTimeout: structs.KindUnavailable, raft.ErrRaftShutdown: structs.KindUnavailable,
@@ -390,7 +390,7 @@ func TestRaftsErrorsSayWhetherAnythingWasWritten(t *testing.T) {
 }
 
 // The loops of one time of leading have all ended before those of the next begin, and before Run returns.
-func TestTheLoopsOfALeaderNeverRunTwice(t *testing.T) {
+func TestLeadership_NeverRunsTheLoopsTwice(t *testing.T) {
 	noLeaks(t)
 	s, err := New(testConfig(t), hclog.NewNullLogger())
 	if err != nil {
@@ -429,7 +429,7 @@ func TestTheLoopsOfALeaderNeverRunTwice(t *testing.T) {
 	}
 }
 
-func TestAdvertise(t *testing.T) {
+func TestAdvertise_ResolvesTheAddress(t *testing.T) {
 	bound := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 4747}
 	for configured, want := range map[string]string{
 		"": "127.0.0.1:4747", "10.0.0.7:0": "10.0.0.7:4747", "10.0.0.7:99": "10.0.0.7:99", "localhost:5": "127.0.0.1:5",

@@ -10,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// TestAnOlderServerIsNotSentWhatItCannotRead: a command waits for the last server to be upgraded.
-func TestAnOlderServerIsNotSentWhatItCannotRead(t *testing.T) {
+// A command waits until the last server is upgraded.
+func TestVersions_AnOlderServerGetsNoNewCommand(t *testing.T) {
 	for name, c := range map[string]struct {
 		peers []peer
 		want  int
@@ -28,8 +28,8 @@ func TestAnOlderServerIsNotSentWhatItCannotRead(t *testing.T) {
 	}
 }
 
-// TestACommandWaitsForAllServers has an older server in the gossip, which says nothing of commands.
-func TestACommandWaitsForAllServers(t *testing.T) {
+// TestVersions_ACommandWaitsForAllServers has an older server in the gossip, which says nothing of commands.
+func TestVersions_ACommandWaitsForAllServers(t *testing.T) {
 	noLeaks(t)
 	s := run(t, testConfig(t))
 	entry, err := fsm.NodeUpdate.Encode(&structs.NodeUpdateRequest{NodeID: "nobody"})

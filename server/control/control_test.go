@@ -7,7 +7,7 @@ import (
 	"berth/structs"
 )
 
-func TestConfigNamesAllItsFaults(t *testing.T) {
+func TestConfig_ValidateNamesAllFaults(t *testing.T) {
 	if err := DefaultConfig().Validate(); err != nil {
 		t.Error(err)
 	}

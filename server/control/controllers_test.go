@@ -24,7 +24,7 @@ func created(external string) any {
 	return &structs.ClientCSICreateResponse{ExternalID: external, Capacity: 10}
 }
 
-func TestNextStepsFollowFromTheRows(t *testing.T) {
+func TestControllers_NextStepFollowsFromTheRow(t *testing.T) {
 	for _, c := range []struct {
 		v    structs.CSIVolume
 		want string
@@ -49,7 +49,7 @@ func TestNextStepsFollowFromTheRows(t *testing.T) {
 	}
 }
 
-func TestAVolumeLives(t *testing.T) {
+func TestControllers_TakeAVolumeFromCreationToDeletion(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.answers(func(c nodeCall) (any, error) {
@@ -208,7 +208,7 @@ func TestDuty_C7_ANewLeaderRepeatsWhatWasNotRecorded(t *testing.T) {
 	}
 }
 
-func TestAFailedOutcomeIsTriedAgainWithoutSpinning(t *testing.T) {
+func TestControllers_RetryAFailedOutcomeWithBackoff(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeCreating))
@@ -261,7 +261,7 @@ func TestDuty_C1_OneCallPerVolumeAndFewPerPlugin(t *testing.T) {
 	})
 }
 
-func TestABadVolumeHoldsUpNobody(t *testing.T) {
+func TestControllers_FailingVolumeDelaysNoOther(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.Config.CallsPerPlugin = 1
 		w.addNode("n1", true)
@@ -285,7 +285,7 @@ func TestABadVolumeHoldsUpNobody(t *testing.T) {
 	})
 }
 
-func TestWithoutAControllerItIsSaidOnceAndGoesOnWhenThereIsOne(t *testing.T) {
+func TestControllers_RecordOnceThatThereIsNoController(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addNode("n2", false)
@@ -311,7 +311,7 @@ func TestWithoutAControllerItIsSaidOnceAndGoesOnWhenThereIsOne(t *testing.T) {
 	})
 }
 
-func TestAnswersThatMakeNoSenseAreErrors(t *testing.T) {
+func TestControllers_RejectInvalidAnswers(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeCreating))
@@ -358,7 +358,7 @@ func TestDuty_F23_AnAbandonedCreateIsRepeatedAndThenDeleted(t *testing.T) {
 	}
 }
 
-func TestACloneOfAVolumeOfOursIsMadeFromThePluginsID(t *testing.T) {
+func TestControllers_CloneByTheExternalID(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("source", structs.VolumeReady))
@@ -381,7 +381,7 @@ func TestACloneOfAVolumeOfOursIsMadeFromThePluginsID(t *testing.T) {
 	})
 }
 
-func TestStoppingTheLoopWaitsForItsCalls(t *testing.T) {
+func TestControllers_StopWaitsForCalls(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeCreating))

@@ -24,8 +24,8 @@ func at(zone string) *structs.CSITopology {
 	return &structs.CSITopology{Segments: map[string]string{"zone": zone}}
 }
 
-// TestWhateverLetsACallGoOnDoes: a call that nobody could make is made when anything changes for which somebody can.
-func TestWhateverLetsACallGoOnDoes(t *testing.T) {
+// A call without a controller is made when anything changes that provides one.
+func TestControllers_CallWhenAControllerCanBeAsked(t *testing.T) {
 	inZone := func(zone string) *structs.CSIVolume {
 		v := aVolume("v", structs.VolumeReady)
 		v.RequestedTopologies = &structs.CSITopologyRequest{Required: []*structs.CSITopology{at(zone)}}

@@ -98,7 +98,7 @@ func TestDuty_C9_C13_ARefusedRequestIsSentAgainWhenSomethingHasChanged(t *testin
 	}
 }
 
-func TestRetry_IsTriedAtOnce(t *testing.T) {
+func TestVolumeRetry_CallsAtOnce(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))

@@ -162,7 +162,7 @@ func TestDuty_C9_C13_J10_J11_J12_J13_WhenANodesStepIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestNodeExpansion_ANodeThatIsDownIsAskedWhenItIsBack(t *testing.T) {
+func TestNodeExpansion_WaitsForANodeThatIsDown(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addNode("n2", false)
@@ -188,7 +188,7 @@ func TestNodeExpansion_ANodeThatIsDownIsAskedWhenItIsBack(t *testing.T) {
 	})
 }
 
-func TestNodeExpansion_AFreshClaimIsLeftToItsNode(t *testing.T) {
+func TestNodeExpansion_LeavesAFreshClaimToItsNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
@@ -278,7 +278,7 @@ func TestDuty_F21_NoRoomEndsTheCreationAndItsDeletion(t *testing.T) {
 	})
 }
 
-func TestExpansionWithoutRoom_IsGivenUpAtOnce(t *testing.T) {
+func TestExpansion_IsGivenUpWithoutCapacity(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		v := aVolume("v", structs.VolumeReady)
@@ -295,7 +295,7 @@ func TestExpansionWithoutRoom_IsGivenUpAtOnce(t *testing.T) {
 	})
 }
 
-func TestACorrectedExpansion_IsTriedAtOnce(t *testing.T) {
+func TestExpansion_IsTriedAtOnceWhenCorrected(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))

@@ -22,7 +22,7 @@ func (w *world) garbage(keep time.Duration) (r structs.ReapRequest) {
 	return r
 }
 
-func TestGarbageIsWhatHasEndedLongAgoAndIsNotNeeded(t *testing.T) {
+func TestCollection_DeletesWhatEndedLongAgoAndIsNotNeeded(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", true)
 	w.addVolume(aVolume("v", structs.VolumeReady))
@@ -65,7 +65,7 @@ func TestGarbageIsWhatHasEndedLongAgoAndIsNotNeeded(t *testing.T) {
 
 func now() structs.WriteOptions { return structs.WriteOptions{Now: time.Now().UnixNano()} }
 
-func TestABatchJobThatIsDoneIsNotRunAgain(t *testing.T) {
+func TestCollection_KeepsTheProofThatABatchJobIsDone(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", true)
 	put(w, fsm.JobRegister, &structs.JobRegisterRequest{WriteOptions: now(),
@@ -81,7 +81,7 @@ func TestABatchJobThatIsDoneIsNotRunAgain(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsDownGoesWhenNothingIsLeftOnIt(t *testing.T) {
+func TestCollection_DeletesADownNodeThatHoldsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.addNode("n1", true)
 	w.addNode("n2", true)
@@ -156,8 +156,7 @@ func crowded(t testing.TB, n int) *state.Store {
 	return store
 }
 
-// TestGarbageIsFoundWithoutLookingAtTheRest, however much of it there is.
-func TestGarbageIsFoundWithoutLookingAtTheRest(t *testing.T) {
+func TestCollection_ReadsOnlyGarbage(t *testing.T) {
 	cost := func(n int) float64 {
 		store := crowded(t, n)
 		find := func() []*structs.ReapRequest {

@@ -105,8 +105,8 @@ func nothingReady(tx *state.ReadTx) bool {
 	return true
 }
 
-// TestPlansOfDifferentJobsAreOnTheirWayTogether: the log is waited for once by many.
-func TestPlansOfDifferentJobsAreOnTheirWayTogether(t *testing.T) {
+// Many plans wait for the log once.
+func TestSchedule_HasPlansOfDifferentJobsInFlight(t *testing.T) {
 	slowly(t, func(t *testing.T, w *world, l *slowLog) {
 		const jobs = 200
 		for i := range 10 {
@@ -129,8 +129,8 @@ func TestPlansOfDifferentJobsAreOnTheirWayTogether(t *testing.T) {
 	})
 }
 
-// TestPlansThatCouldDisturbEachOtherGoOneByOne: of one job, and of jobs that use volumes.
-func TestPlansThatCouldDisturbEachOtherGoOneByOne(t *testing.T) {
+// Plans conflict if they are of one job, or of jobs that use volumes.
+func TestSchedule_ProposesConflictingPlansOneByOne(t *testing.T) {
 	slowly(t, func(t *testing.T, w *world, l *slowLog) {
 		stop := w.lead("schedule")
 		defer stop()
@@ -169,8 +169,8 @@ func TestPlansThatCouldDisturbEachOtherGoOneByOne(t *testing.T) {
 	})
 }
 
-// TestPlansThatWantTheSameRoomAreMadeAnew, and nobody gets more than there is.
-func TestPlansThatWantTheSameRoomAreMadeAnew(t *testing.T) {
+// No plan gets more capacity than a node has.
+func TestSchedule_RepeatsPlansThatDoNotFitAnyMore(t *testing.T) {
 	slowly(t, func(t *testing.T, w *world, l *slowLog) {
 		for i := range 4 {
 			w.roomy(fmt.Sprint("n", i), 5, nil)
@@ -194,8 +194,7 @@ func TestPlansThatWantTheSameRoomAreMadeAnew(t *testing.T) {
 	})
 }
 
-// TestTheLoopEndsWithItsPlans: when the leader is deposed nothing is left behind.
-func TestTheLoopEndsWithItsPlans(t *testing.T) {
+func TestSchedule_StopWaitsForPlansInFlight(t *testing.T) {
 	slowly(t, func(t *testing.T, w *world, l *slowLog) {
 		w.roomy("n", 100, nil)
 		for i := range 50 {

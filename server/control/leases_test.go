@@ -13,7 +13,7 @@ import (
 
 func (w *world) status(node string) string { return state.Node(w.Store.Read(), node).Status }
 
-func TestANodeThatDoesNotComeIsDown(t *testing.T) {
+func TestLeases_TakeASilentNodeDown(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addNode("n2", false)
@@ -36,7 +36,7 @@ func TestANodeThatDoesNotComeIsDown(t *testing.T) {
 	})
 }
 
-func TestANodeIsNotDownBeforeItsLeaseAndGraceAreOver(t *testing.T) {
+func TestLeases_WaitForLeaseAndGrace(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		stop := w.lead("leases")
@@ -54,7 +54,7 @@ func TestANodeIsNotDownBeforeItsLeaseAndGraceAreOver(t *testing.T) {
 	})
 }
 
-func TestLeasesThatEndTogetherShareALogEntry(t *testing.T) {
+func TestLeases_ThatEndTogetherShareAnEntry(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		stop := w.lead("leases")
 		defer stop()
@@ -77,8 +77,8 @@ func TestLeasesThatEndTogetherShareALogEntry(t *testing.T) {
 	})
 }
 
-// TestAnEntryOfDeadNodesIsBounded: of a whole site that is gone a few entries are made.
-func TestAnEntryOfDeadNodesIsBounded(t *testing.T) {
+// The loss of a whole site takes few entries.
+func TestLeases_BoundTheNodesOfAnEntry(t *testing.T) {
 	w := newWorld(t)
 	nodes := make([]string, 2*entryMost+1)
 	for i := range nodes {
@@ -96,7 +96,7 @@ func TestAnEntryOfDeadNodesIsBounded(t *testing.T) {
 	}
 }
 
-func TestANewLeaderGivesEveryNodeAWholeLease(t *testing.T) {
+func TestLeases_BeginAnewWithALeader(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		c := w.Config.Leases
@@ -114,7 +114,7 @@ func TestANewLeaderGivesEveryNodeAWholeLease(t *testing.T) {
 	})
 }
 
-func TestANodeGoesDownWhenTheLogIsBack(t *testing.T) {
+func TestLeases_TakeANodeDownWhenTheLogIsBack(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.logDown(unavailable())
@@ -129,7 +129,7 @@ func TestANodeGoesDownWhenTheLogIsBack(t *testing.T) {
 	})
 }
 
-func TestTheTTLGrowsWithTheCluster(t *testing.T) {
+func TestLeases_TTLGrowsWithTheCluster(t *testing.T) {
 	l := NewLeases(LeaseConfig{TTL: 10 * time.Second, MaxPerSecond: 50}, nil)
 	l.leading = true
 	for i := range 1000 {
@@ -140,7 +140,7 @@ func TestTheTTLGrowsWithTheCluster(t *testing.T) {
 	}
 }
 
-func TestTenThousandNodesHaveTheLeaseThatIsConfigured(t *testing.T) {
+func TestLeases_TenThousandNodesHaveTheConfiguredTTL(t *testing.T) {
 	l := NewLeases(LeaseConfig{}, nil)
 	l.leading = true
 	for i := range 20000 {
@@ -153,7 +153,7 @@ func TestTenThousandNodesHaveTheLeaseThatIsConfigured(t *testing.T) {
 	}
 }
 
-func TestGarbageGoesByItself(t *testing.T) {
+func TestGC_RunsAtItsInterval(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		put(w, fsm.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{"n1"}, Status: structs.NodeDown,
@@ -174,7 +174,7 @@ func TestGarbageGoesByItself(t *testing.T) {
 	})
 }
 
-func TestEveryLoopEndsWithItsContextAndCanRunAgain(t *testing.T) {
+func TestLoops_EndWithTheirContextAndCanRunAgain(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		var names []string
 		for _, l := range Loops(w.Deps) {

@@ -63,9 +63,9 @@ func (p *plugin) serve() *rpc.Server {
 	)
 }
 
-// TestALifeFromJobToDeletedVolume goes the whole way with real connections and the real scheduler: a node
+// TestLoops_TakeAJobFromPlacementToDeletedVolume goes the whole way with real connections and the real scheduler: a node
 // registers, a volume is created, a job is placed, its volume attached, used, released and deleted.
-func TestALifeFromJobToDeletedVolume(t *testing.T) {
+func TestLoops_TakeAJobFromPlacementToDeletedVolume(t *testing.T) {
 	w := newWorld(t)
 	nodes := nodeconn.NewSessions()
 	w.Nodes = nodes

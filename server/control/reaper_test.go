@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-func TestNextReap(t *testing.T) {
+func TestNextReap_NeedsANodeThatCanLetGo(t *testing.T) {
 	now := time.Unix(1000, 0)
 	ended := &structs.CSIClaim{State: structs.ClaimGranted, EndTime: now.UnixNano()}
 	for name, c := range map[string]struct {
@@ -33,7 +33,7 @@ func TestNextReap(t *testing.T) {
 	}
 }
 
-func TestTheReaperReleasesOnlyAfterTheNodeLetGo(t *testing.T) {
+func TestReaper_ReleasesOnlyAfterTheNodeLetGo(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		claimed := func(alloc string) bool { return state.Claim(w.Store.Read(), "default", "v", alloc) != nil }
 		w.addNode("n1", true)
@@ -85,7 +85,7 @@ func TestTheReaperReleasesOnlyAfterTheNodeLetGo(t *testing.T) {
 	})
 }
 
-func TestTheReapersWorkIsRepeatedByTheNextLeader(t *testing.T) {
+func TestReaper_NextLeaderRepeatsTheWork(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		w.addVolume(aVolume("v", structs.VolumeReady))
@@ -106,7 +106,7 @@ func TestTheReapersWorkIsRepeatedByTheNextLeader(t *testing.T) {
 	})
 }
 
-// TestReaper_BoundsCallsOfNode: a hundred claims of volumes of their own, and a hundred of one volume.
+// A hundred claims are of volumes of their own, and a hundred of one volume.
 func TestReaper_BoundsCallsOfNode(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
@@ -153,7 +153,7 @@ func TestReaper_BoundsCallsOfNode(t *testing.T) {
 	})
 }
 
-func TestAVolumeThatIsSlowToLetGoHoldsUpNoOther(t *testing.T) {
+func TestReaper_SlowVolumeDelaysNoOther(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		for _, v := range []string{"slow", "v1", "v2"} {

@@ -22,8 +22,8 @@ func (w *world) pending(n int) {
 	put(w, fsm.EvalUpdate, update)
 }
 
-// TestALookAtTheQueueCostsWhatItFinds, however many are pending or wait for a time.
-func TestALookAtTheQueueCostsWhatItFinds(t *testing.T) {
+// The cost does not grow with the evaluations that are pending or wait for a time.
+func TestNextEvals_ReadsOnlyTheEvaluationsItReturns(t *testing.T) {
 	cost := func(n int) float64 {
 		w := newWorld(t)
 		w.pending(n)

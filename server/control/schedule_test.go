@@ -15,7 +15,7 @@ import (
 	"berth/structs"
 )
 
-func TestEvaluationsGoByPriorityThenAge(t *testing.T) {
+func TestNextEvals_OrdersByPriorityThenAge(t *testing.T) {
 	w := newWorld(t)
 	now := time.Unix(1000, 0)
 	e := func(id string, priority int, wait time.Duration) {
@@ -79,7 +79,7 @@ func (w *world) addEval(e *structs.Evaluation) {
 
 func (w *world) eval(id string) *structs.Evaluation { return state.Eval(w.Store.Read(), id) }
 
-func TestEvaluationsAreProcessed(t *testing.T) {
+func TestSchedule_ProcessesEvaluations(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		stop := w.schedule(completes)
 		defer stop()
@@ -97,7 +97,7 @@ func TestEvaluationsAreProcessed(t *testing.T) {
 	})
 }
 
-func TestAnEvaluationThatFailsIsGivenUpWithItsReason(t *testing.T) {
+func TestSchedule_GivesUpAFailingEvaluationWithItsReason(t *testing.T) {
 	for name, p := range map[string]planner{
 		"error": func(*state.ReadTx, *structs.Evaluation, time.Time) (*structs.Plan, error) {
 			return nil, errors.New("a bug")
@@ -141,8 +141,7 @@ func (l narrowLog) Propose(ctx context.Context, entry []byte) (uint64, any, erro
 	return l.world.Propose(ctx, entry)
 }
 
-// TestAnEvaluationWhosePlanNoLogTakesIsGivenUp, and says why.
-func TestAnEvaluationWhosePlanNoLogTakesIsGivenUp(t *testing.T) {
+func TestSchedule_GivesUpAnEvaluationWhosePlanIsTooLarge(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.Proposer = narrowLog{w}
 		w.addEval(&structs.Evaluation{ID: "e1"})
@@ -163,7 +162,7 @@ func TestAnEvaluationWhosePlanNoLogTakesIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestAPlanThatIsRefusedIsMadeAnewWithoutSpinning(t *testing.T) {
+func TestSchedule_RepeatsARefusedPlanWithBackoff(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		put(w, fsm.JobRegister, &structs.JobRegisterRequest{Job: &structs.Job{ID: "j"}})
 		w.addEval(&structs.Evaluation{ID: "e1"})
@@ -186,7 +185,7 @@ func TestAPlanThatIsRefusedIsMadeAnewWithoutSpinning(t *testing.T) {
 	})
 }
 
-func TestALogThatIsDownIsNotTheEvaluationsFault(t *testing.T) {
+func TestSchedule_DoesNotBlameAnEvaluationForTheLog(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addEval(&structs.Evaluation{ID: "e1"})
 		w.logDown(unavailable())
@@ -201,7 +200,7 @@ func TestALogThatIsDownIsNotTheEvaluationsFault(t *testing.T) {
 	})
 }
 
-func TestTheRealSchedulerPlacesAJob(t *testing.T) {
+func TestSchedule_PlacesAJobWithTheRealScheduler(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", true)
 		job := &structs.Job{ID: "j", TaskGroups: []*structs.TaskGroup{{Name: "g", Count: 2, Tasks: []*structs.Task{{Name: "t", Driver: "exec"}}}}}

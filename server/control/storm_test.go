@@ -135,10 +135,10 @@ func (s *storm) answered(c nodeCall) (any, error) {
 	return nil, nil
 }
 
-// TestNothingIsLost: whatever changes while calls are made or fail, the log cannot be written, leaders come and go,
-// the store is restored, and more changes than are kept; what rows ask for is done in the end, and a volume has one
-// call at a time.
-func TestNothingIsLost(t *testing.T) {
+// Rows change while calls are made or fail, the log cannot be written, leaders come and go, the store is
+// restored, and more rows change than are kept. In the end everything that rows ask for is done, and no
+// volume had two calls at once.
+func TestLoops_LoseNoWorkInAStorm(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *world) {

@@ -80,9 +80,8 @@ func (w *world) addCreating(n int, plugin string) {
 	put(w, fsm.VolumePut, volumes)
 }
 
-// TestACallCostsTheSameWhateverWaits: each call that ends makes room for the next at once, and neither looks at more
-// rows because more wait.
-func TestACallCostsTheSameWhateverWaits(t *testing.T) {
+// Each call that ends lets the next one begin at once. Neither reads more rows because more wait.
+func TestControllers_CallCostsTheSameWhateverWaits(t *testing.T) {
 	const calls = 400
 	cost := map[int]float64{}
 	for _, n := range []int{500, 5000} {
@@ -111,9 +110,9 @@ func TestACallCostsTheSameWhateverWaits(t *testing.T) {
 	}
 }
 
-// TestWhatCannotGoOnIsNotLookedAt: while much waits for a controller or for a node that is down, changes of anything
-// else cost a look at what has changed, if that.
-func TestWhatCannotGoOnIsNotLookedAt(t *testing.T) {
+// While much waits for a controller or for a node that is down, a change of another row costs at most a
+// look at that row.
+func TestLoops_ReadNoRowsThatCannotGoOn(t *testing.T) {
 	for _, n := range []int{20, 500} {
 		virtual(t, func(t *testing.T, w *world) {
 			w.addNode("n1", true)
@@ -169,8 +168,8 @@ func (w *world) addController(node, plugin string) {
 	put(w, fsm.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: []*structs.CSIPluginInstance{c}})
 }
 
-// TestAllThatWaitsForAControllerGoesOnWithIt, and what waits for another does not.
-func TestAllThatWaitsForAControllerGoesOnWithIt(t *testing.T) {
+// Those that wait for another controller go on waiting.
+func TestControllers_CallForAllThatWaitForAController(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.addNode("n1", false)
 		w.addCreating(100, "late")

@@ -15,7 +15,7 @@ func at(zone string) *structs.CSITopology {
 	return &structs.CSITopology{Segments: map[string]string{"zone": zone}}
 }
 
-func TestControllersAreChosenByWhereTheVolumeIs(t *testing.T) {
+func TestVolumeControllers_AreNearTheVolume(t *testing.T) {
 	a, b, nowhere := Controller{"na", at("a")}, Controller{"nb", at("b")}, Controller{"nx", nil}
 	for name, c := range map[string]struct {
 		all  []Controller
@@ -41,7 +41,7 @@ func TestControllersAreChosenByWhereTheVolumeIs(t *testing.T) {
 	}
 }
 
-func TestControllersShareTheWorkAndStickToAVolume(t *testing.T) {
+func TestControllers_ShareTheWorkAndStickToAVolume(t *testing.T) {
 	all := []Controller{{"n1", nil}, {"n2", nil}, {"n3", nil}}
 	first := map[string]int{}
 	for i := range 300 {
@@ -109,7 +109,7 @@ func TestDuty_B10_AControllerOfAnotherDriverIsNotAsked(t *testing.T) {
 	}
 }
 
-func TestOnlyHealthyControllersOnReadyNodesAreAsked(t *testing.T) {
+func TestControllers_AreHealthyAndOnReadyNodes(t *testing.T) {
 	store := twoZones(t, &structs.CSIPluginInstance{
 		Kind: structs.CSIKindController, NodeID: "n1", CSIInfo: structs.CSIInfo{PluginID: "pl"},
 	})
@@ -143,7 +143,7 @@ func (s *script) Call(_ context.Context, node, _ string, _, _ any) error {
 	return err
 }
 
-func TestTheNextControllerIsTriedOnlyWhenNothingWasDone(t *testing.T) {
+func TestCallController_TriesTheNextOnlyWhenNothingWasDone(t *testing.T) {
 	for _, c := range []struct {
 		first structs.Kind
 		want  []string

@@ -64,8 +64,8 @@ func (w *world) idle(when string) (waiting int) {
 	return waiting
 }
 
-// TestWhoeverWaitsFindsNoRoom: of many jobs that want different things, while room comes and goes.
-func TestWhoeverWaitsFindsNoRoom(t *testing.T) {
+// Many jobs want different things, while capacity comes and goes.
+func TestSchedule_BlockedEvaluationsFindNoCapacity(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			virtual(t, func(t *testing.T, w *world) {
@@ -118,8 +118,8 @@ func TestWhoeverWaitsFindsNoRoom(t *testing.T) {
 	}
 }
 
-// TestRoomForOneIsNotOfferedToAll: an allocation ends, and as many plans are made however many jobs wait for the room.
-func TestRoomForOneIsNotOfferedToAll(t *testing.T) {
+// An allocation ends. The number of plans does not grow with the jobs that wait for its capacity.
+func TestSchedule_CapacityForOneUnblocksFew(t *testing.T) {
 	plans := func(waiting int) (made int) {
 		virtual(t, func(t *testing.T, w *world) {
 			stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {
@@ -155,9 +155,9 @@ func TestRoomForOneIsNotOfferedToAll(t *testing.T) {
 	}
 }
 
-// TestAFleetThatComesIsPlannedTogether: the plans of a system job do not grow with each node that registers while
+// TestSchedule_PlansAFleetThatRegistersTogether: the plans of a system job do not grow with each node that registers while
 // one is made.
-func TestAFleetThatComesIsPlannedTogether(t *testing.T) {
+func TestSchedule_PlansAFleetThatRegistersTogether(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		const fleet = 500
 		made := 0
@@ -184,9 +184,9 @@ func TestAFleetThatComesIsPlannedTogether(t *testing.T) {
 	})
 }
 
-// TestRoomElsewhereIsNoneForAJobPerNode: one that finds no room on one node is not planned anew when there is some
+// TestSchedule_CapacityElsewhereUnblocksNoSystemJob: one that finds no room on one node is not planned anew when there is some
 // on others, and is when there is some on that one.
-func TestRoomElsewhereIsNoneForAJobPerNode(t *testing.T) {
+func TestSchedule_CapacityElsewhereUnblocksNoSystemJob(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		made := map[string]int{}
 		stop := w.schedule(func(tx *state.ReadTx, e *structs.Evaluation, now time.Time) (*structs.Plan, error) {

@@ -27,8 +27,8 @@ func (p *wakesAfter) Propose(ctx context.Context, entry []byte) (uint64, any, er
 	return index, answer, err
 }
 
-// TestWhoIsWokenWhileHisPlanComesBackDoesNotRest: his plan was not refused.
-func TestWhoIsWokenWhileHisPlanComesBackDoesNotRest(t *testing.T) {
+// Its plan was not refused.
+func TestSchedule_HasNoBackoffForAnEvaluationUnblockedMeanwhile(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.roomy("n0", 0, nil)
 		w.wants("waits", 1, 100)
