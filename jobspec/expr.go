@@ -16,8 +16,8 @@ import (
 	"berth/structs"
 )
 
-// A file may come from anybody who may submit a job, so evaluating one must stay small: there are no
-// functions and no loops that multiply, a value has a bound, and so has the number of its uses.
+// Every submitter of a job can write a file, so the evaluation of a file is bounded: no function and no loop
+// multiplies values, and the size and the number of uses of a value have bounds.
 const (
 	maxValue = structs.MaxVariable     // bytes and elements of one variable or local
 	maxUses  = structs.MaxVariableUses // of variables and locals in one file
@@ -30,8 +30,8 @@ var functions = map[string]function.Function{
 	"upper": stdlib.UpperFunc,
 }
 
-// parseExpressions reads a job file's syntax and returns what is left when variables and locals are taken
-// out, with the context in which the rest is evaluated: nil for JSON, whose strings are constants.
+// parseExpressions reads the syntax of a job file. It returns the body without variables and locals, and the
+// context for its evaluation. The context is nil for JSON, whose strings are constants.
 func parseExpressions(filename string, src []byte) (hcl.Body, *hcl.EvalContext, hcl.Diagnostics) {
 	body, diags := hclconf.Parse(filename, plainEnv(src))
 	native, ok := body.(*hclsyntax.Body)
@@ -60,13 +60,13 @@ func parseExpressions(filename string, src []byte) (hcl.Body, *hcl.EvalContext, 
 
 var envPlaceholder = regexp.MustCompile(`\$\{[ \t]*env[ \t]+"([A-Za-z_][A-Za-z0-9_]*)"[ \t]*\}`)
 
-// plainEnv makes `${env "X"}`, which is not HCL2, into a traversal of the same length, so that positions
-// stay as they are. What the string then holds is taken from the source as it was written.
+// plainEnv replaces `${env "X"}`, which is not HCL2, by a traversal of the same length, so that positions
+// stay the same. keepPlaceholders takes the text of the string from the source.
 func plainEnv(src []byte) []byte {
 	out := bytes.Clone(src)
 	for _, m := range envPlaceholder.FindAllSubmatchIndex(src, -1) {
 		if m[0] > 0 && src[m[0]-1] == '$' {
-			continue // $${ is an escape: the text stays as it is
+			continue // $${ is an escape
 		}
 		n := copy(out[m[0]:], "${env.")
 		n += copy(out[m[0]+n:], src[m[2]:m[3]])
@@ -77,7 +77,7 @@ func plainEnv(src []byte) []byte {
 	return out
 }
 
-// atRuntime says that a traversal is for the node that runs the task.
+// atRuntime reports whether the node that runs the task resolves a traversal.
 func atRuntime(root string) bool {
 	switch root {
 	case "attr", "node", "meta", "env":
@@ -86,8 +86,8 @@ func atRuntime(root string) bool {
 	return strings.HasPrefix(root, "NOMAD_") || strings.HasPrefix(root, "BERTH_") || root == "CSI_ENDPOINT"
 }
 
-// keepPlaceholders makes runtime placeholders in templates literal text again, and refuses what would let
-// a small file make a large value.
+// keepPlaceholders replaces runtime placeholders in templates by literal text. It rejects expressions by
+// which a small file could produce a large value.
 func keepPlaceholders(body *hclsyntax.Body, src []byte) hcl.Diagnostics {
 	uses := 0
 	return hclsyntax.VisitAll(body, func(node hclsyntax.Node) hcl.Diagnostics {
@@ -101,7 +101,8 @@ func keepPlaceholders(body *hclsyntax.Body, src []byte) hcl.Diagnostics {
 		case *hclsyntax.ForExpr, *hclsyntax.SplatExpr:
 			return hcl.Diagnostics{hclconf.Fault(node.Range(), "loops are not supported by berth yet")}
 		case *hclsyntax.ScopeTraversalExpr:
-			if uses++; uses == maxUses+1 {
+			uses++
+			if uses == maxUses+1 {
 				return hcl.Diagnostics{
 					hclconf.Fault(node.Range(), "too many uses of variables; expected at most %d", maxUses),
 				}
@@ -121,7 +122,7 @@ func literal(e hclsyntax.Expression, src []byte) hclsyntax.Expression {
 	return &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: t.SrcRange}
 }
 
-// scope is what a file defines for itself.
+// scope has the variables and locals of a file.
 type scope struct {
 	vars, locals map[string]cty.Value
 	diags        hcl.Diagnostics
@@ -136,7 +137,7 @@ func (s *scope) fault(at hcl.Range, format string, args ...any) {
 	s.diags = append(s.diags, hclconf.Fault(at, format, args...))
 }
 
-// variable takes `variable "x" { default = ... }`; type and description are notes for people.
+// variable reads `variable "x" { default = ... }`. It ignores type and description.
 func (s *scope) variable(b *hclsyntax.Block) {
 	if len(b.Labels) != 1 {
 		s.fault(b.TypeRange, "block \"variable\" has %d labels; expected variable \"name\" { ... }", len(b.Labels))
@@ -156,18 +157,19 @@ func (s *scope) variable(b *hclsyntax.Block) {
 	}
 	def, ok := b.Body.Attributes["default"]
 	if !ok {
-		s.fault(b.TypeRange, "variable %q has no default; values from outside the file are not supported by berth yet", b.Labels[0])
+		s.fault(b.TypeRange, "variable %q has no default; "+
+			"values from outside the file are not supported by berth yet", b.Labels[0])
 		return
 	}
 	s.vars[b.Labels[0]] = s.value(def, &hcl.EvalContext{Functions: functions})
 }
 
-// local takes the values of a locals block; each may use those above it.
+// local reads the values of a locals block. Each may use the values above it.
 func (s *scope) local(b *hclsyntax.Block) {
 	for _, in := range b.Body.Blocks {
 		s.fault(in.TypeRange, "unsupported block %q; expected %s = value", in.Type, in.Type)
 	}
-	for _, a := range inOrder(b.Body.Attributes) {
+	for _, a := range sourceOrder(b.Body.Attributes) {
 		if _, twice := s.locals[a.Name]; twice {
 			s.fault(a.NameRange, "duplicate local %q; expected each name once", a.Name)
 		}
@@ -175,7 +177,7 @@ func (s *scope) local(b *hclsyntax.Block) {
 	}
 }
 
-func inOrder(attrs hclsyntax.Attributes) []*hclsyntax.Attribute {
+func sourceOrder(attrs hclsyntax.Attributes) []*hclsyntax.Attribute {
 	out := make([]*hclsyntax.Attribute, 0, len(attrs))
 	for _, a := range attrs {
 		out = append(out, a)
@@ -197,7 +199,7 @@ func (s *scope) value(a *hclsyntax.Attribute, ctx *hcl.EvalContext) cty.Value {
 	return v
 }
 
-// weight is about how much memory a value takes, in bytes.
+// weight estimates the memory of a value in bytes.
 func weight(v cty.Value) int {
 	n := 1
 	switch {

@@ -6,9 +6,9 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// The blocks of a job file. Where a block's fields are those of its counterpart in structs, in order and
-// type, one is converted to the other and the compiler keeps them together. Names that are unsupported
-// are those of the dialect that berth does not have yet.
+// The blocks of a job file. A block whose fields have the order and types of its counterpart in structs
+// converts to it, and the compiler checks that they agree. The unsupported names are those of the dialect
+// that berth does not have yet.
 
 type jobFile struct {
 	Jobs []*job `hcl:"job,block"`

@@ -13,8 +13,9 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// TestGolden parses each file of testdata, makes it canonical, checks that it is valid, and compares it.
-func TestGolden(t *testing.T) {
+// TestParseJob_MatchesTheGoldenFiles parses, canonicalizes and validates each file of testdata and compares
+// it.
+func TestParseJob_MatchesTheGoldenFiles(t *testing.T) {
 	files, _ := filepath.Glob("testdata/*.hcl")
 	more, _ := filepath.Glob("testdata/*.json")
 	for _, file := range append(files, more...) {
@@ -73,7 +74,7 @@ func compare(t *testing.T, golden string, got []byte) {
 	}
 }
 
-func TestPlaceholdersSurvive(t *testing.T) {
+func TestParseJob_KeepsPlaceholders(t *testing.T) {
 	src, err := os.ReadFile("testdata/full.hcl")
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +99,7 @@ func TestPlaceholdersSurvive(t *testing.T) {
 	}
 }
 
-func TestPoliciesStartFromTheTypesDefaults(t *testing.T) {
+func TestParseJob_PoliciesOverrideTheDefaultsOfTheType(t *testing.T) {
 	j, err := ParseJob("j.hcl", []byte(`job "j" {
   type = "batch"
   group "g" {
@@ -131,9 +132,11 @@ const (
 	tail = "\n    task \"t\" { driver = \"exec\" }\n  }\n}\n"
 )
 
-func TestJobErrors(t *testing.T) {
+func TestParseJob_FaultsHavePositionAndExpectation(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
-		{head + "    cout = 1" + tail, `j.hcl:3,5: unsupported argument "cout" (did you mean "count"?); expected one of: count, constraint, restart, reschedule, ephemeral_disk, volume, meta, shutdown_delay, task`},
+		{head + "    cout = 1" + tail, `j.hcl:3,5: unsupported argument "cout" (did you mean "count"?); ` +
+			`expected one of: count, constraint, restart, reschedule, ephemeral_disk, volume, meta, ` +
+			`shutdown_delay, task`},
 		{head + "    network {\n      port \"x\" {}\n    }" + tail,
 			`j.hcl:3,5: "network" is not supported by berth yet`},
 		{head + "    update { }" + tail, `j.hcl:3,5: "update" is not supported by berth yet`},
@@ -151,7 +154,7 @@ func TestJobErrors(t *testing.T) {
 			tail, `j.hcl:3,5: the constraint has more than one form`},
 		{"job \"j\" {\n  task \"t\" { }\n}\n", `missing argument "driver"; expected a string`},
 		{"job \"j\" {\n  group \"g\" { }\n  group \"g\" { }\n}\n", `j.hcl:3,3: duplicate group "g"`},
-		{"job \"j\" {\n  group \"g\" {\n    task \"t\" { driver = \"x\" }\n    task \"t\" { driver = \"x\" }\n  }\n}\n", `j.hcl:4,5: duplicate task "t"`},
+		{head + "    task \"t\" { driver = \"x\" }" + tail, `j.hcl:4,5: duplicate task "t"`},
 		{"job \"a\" { }\njob \"b\" { }\n", `j.hcl:2,1: the file has 2 jobs`},
 		{"", `j.hcl:1,1: the file has 0 jobs; expected one block job "id" { ... }`},
 		{"job \"j\" {\n  priority = 0\n}\n", `priority 0; expected a number from 1 to 100`},
@@ -195,9 +198,11 @@ func name(letters string, i int) string {
 	return string(letters[i%26]) + strings.Repeat("x", 1+i/26)
 }
 
-func TestVolumeErrors(t *testing.T) {
+func TestParseVolume_FaultsHavePositionAndExpectation(t *testing.T) {
 	for _, c := range []struct{ src, want string }{
-		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_mim = 1\n", `v.hcl:3,1: unsupported argument "capacity_mim" (did you mean "capacity_min"?); expected one of: id, namespace, name, type, plugin_id, external_id`},
+		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_mim = 1\n",
+			`v.hcl:3,1: unsupported argument "capacity_mim" (did you mean "capacity_min"?); ` +
+				`expected one of: id, namespace, name, type, plugin_id, external_id`},
 		{"plugin_id = \"p\"\n", `missing argument "id"; expected a string`},
 		{"id = \"v\"\nplugin_id = \"p\"\ncapacity_min = \"lots\"\n",
 			`v.hcl:3,16: invalid value for "capacity_min": "lots" is not a size; expected a size such as "64MiB"`},
@@ -270,8 +275,8 @@ func FuzzParseVolume(f *testing.F) {
 	})
 }
 
-// TestExamples holds the files that people begin with against the rules.
-func TestExamples(t *testing.T) {
+// TestParse_AcceptsTheExamples validates the example files.
+func TestParse_AcceptsTheExamples(t *testing.T) {
 	files, _ := filepath.Glob("../examples/*.hcl")
 	if len(files) == 0 {
 		t.Fatal("there are no examples")

@@ -13,9 +13,9 @@ import (
 	"berth/structs"
 )
 
-// Locate puts the position in the file it was read from before each fault that Job.Validate or
-// CSIVolume.Validate found, here or on a server: that of the argument the fault names, else of the
-// innermost block in its path. Errors of other kinds, and lines without a path, stay as they are.
+// Locate adds the position in the file to each fault of Job.Validate or CSIVolume.Validate, also to those
+// from a server. The position is that of the argument in the fault, or else that of the innermost block in
+// its path. Locate does not change errors of other kinds and lines without a path.
 func Locate(filename string, src []byte, err error) error {
 	if !structs.IsKind(err, structs.KindInvalid) {
 		return err
@@ -33,10 +33,10 @@ func Locate(filename string, src []byte, err error) error {
 	return structs.Errorf(structs.KindInvalid, "%s", strings.Join(lines, "\n"))
 }
 
-// step is one step of a fault's path: a block, with its label or its number among its kind, or an argument.
+// step matches one step of a fault's path: a block with its label or its number, or an argument.
 var step = regexp.MustCompile(`^([a-z_]+)(?: ("(?:[^"\\]|\\.)*")| (\d+))?: `)
 
-// labelled are the blocks that carry a label in a file.
+// labelled has the blocks with a label.
 var labelled = map[string]bool{"job": true, "group": true, "task": true, "volume": true}
 
 func locate(body hcl.Body, line string) (at hcl.Range) {
@@ -53,11 +53,13 @@ func locate(body hcl.Body, line string) (at hcl.Range) {
 			line = rest
 			continue
 		}
-		block := find(body, m[1], m[2], m[3])
+		block := findBlock(body, m[1], m[2], m[3])
 		if block == nil {
 			break
 		}
-		body, at, line = block.Body, block.DefRange, rest
+		body = block.Body
+		at = block.DefRange
+		line = rest
 	}
 	if at.Filename == "" {
 		return at
@@ -69,8 +71,9 @@ func locate(body hcl.Body, line string) (at hcl.Range) {
 	return at
 }
 
-// find finds a block by its label or number, or by the argument it is called by, or because it is alone.
-func find(body hcl.Body, kind, quoted, number string) *hcl.Block {
+// findBlock finds a block by its label, its number or the argument that names it. It also returns the only
+// block of its kind.
+func findBlock(body hcl.Body, kind, quoted, number string) *hcl.Block {
 	header := hcl.BlockHeaderSchema{Type: kind}
 	if labelled[kind] {
 		header.LabelNames = []string{"name"}
@@ -92,7 +95,7 @@ func find(body hcl.Body, kind, quoted, number string) *hcl.Block {
 	return nil
 }
 
-// argument finds an argument of a body, nil if it has none of that name.
+// argument returns an argument of a body, or nil.
 func argument(body hcl.Body, name string) *hcl.Attribute {
 	content, _, _ := body.PartialContent(&hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
 	if content == nil {
@@ -101,7 +104,7 @@ func argument(body hcl.Body, name string) *hcl.Attribute {
 	return content.Attributes[name]
 }
 
-// constant is the value of an argument that is plain text, else "".
+// constant returns the value of an argument that is a constant string, or "".
 func constant(body hcl.Body, name string) string {
 	a := argument(body, name)
 	if a == nil {

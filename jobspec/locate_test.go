@@ -35,7 +35,7 @@ const faulty = `job "x" {
 }
 `
 
-func TestFaultsAreLocated(t *testing.T) {
+func TestLocate_AddsPositionsToFaults(t *testing.T) {
 	job, err := ParseJob("x.hcl", []byte(faulty))
 	if err != nil {
 		t.Fatal(err)
@@ -57,8 +57,8 @@ func TestFaultsAreLocated(t *testing.T) {
 	}
 }
 
-// What is not HCL2 and yet allowed in a job does not keep its faults from being found.
-func TestFaultsBesideEnvironmentAreLocated(t *testing.T) {
+// TestLocate_AcceptsEnvironmentPlaceholders, which are not HCL2, in a file with faults.
+func TestLocate_AcceptsEnvironmentPlaceholders(t *testing.T) {
 	src := []byte(`job "x" {
   group "g" {
     count = -1
@@ -82,9 +82,12 @@ func TestFaultsBesideEnvironmentAreLocated(t *testing.T) {
 	}
 }
 
-func TestWhereAFaultIs(t *testing.T) {
-	const volume = "id = \"v\"\ncapability {\n  access_mode = \"x\"\n}\ncapability {\n  attachment_mode = \"y\"\n}\n"
-	const asJSON = "{\"job\": {\"x\": {\n  \"type\": \"sevrice\",\n  \"group\": {\"g\": {\n    \"count\": -1}}}}}"
+func TestLocate_FindsTheInnermostBlock(t *testing.T) {
+	const volume = "id = \"v\"\n" +
+		"capability {\n  access_mode = \"x\"\n}\n" +
+		"capability {\n  attachment_mode = \"y\"\n}\n"
+	const asJSON = "{\"job\": {\"x\": {\n  \"type\": \"sevrice\",\n" +
+		"  \"group\": {\"g\": {\n    \"count\": -1}}}}}"
 	for _, c := range []struct{ name, src, fault, want string }{
 		{"v.hcl", volume, `volume "v": capability 1: access_mode is required`, "v.hcl:3,17: "},
 		{"v.hcl", volume, `volume "v": capability 2: attachment_mode is required`, "v.hcl:6,21: "},

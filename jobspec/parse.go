@@ -1,6 +1,7 @@
 package jobspec
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/hashicorp/hcl/v2"
@@ -9,8 +10,8 @@ import (
 	"berth/structs"
 )
 
-// ParseJob reads a job file, as JSON when its name ends in .json. Its error is of kind invalid, with one
-// line for each fault: file:line,col: message.
+// ParseJob reads a job file. A file whose name ends in .json is JSON. An error is of kind invalid and has a
+// line `file:line,col: message` for each fault.
 func ParseJob(filename string, src []byte) (*structs.Job, error) {
 	body, ctx, diags := parseExpressions(filename, src)
 	if diags.HasErrors() {
@@ -36,7 +37,7 @@ func ParseJob(filename string, src []byte) (*structs.Job, error) {
 	return out, nil
 }
 
-// converter makes rows of blocks and gathers what only shows then.
+// converter converts blocks to structs and collects the faults of the conversion.
 type converter struct {
 	diags   hcl.Diagnostics
 	jobType string
@@ -50,7 +51,7 @@ func (c *converter) job(j *job) *structs.Job {
 	out := &structs.Job{
 		Region:      j.Region,
 		Namespace:   j.Namespace,
-		ID:          or(j.ID, j.Label),
+		ID:          cmp.Or(j.ID, j.Label),
 		Name:        j.Name,
 		Type:        j.Type,
 		Datacenters: j.Datacenters,
@@ -58,38 +59,32 @@ func (c *converter) job(j *job) *structs.Job {
 		Constraints: c.constraints(j.Constraints),
 		Meta:        j.Meta,
 	}
-	c.jobType = or(j.Type, structs.JobService)
+	c.jobType = cmp.Or(j.Type, structs.JobService)
 	if j.Priority != nil {
 		out.Priority = *j.Priority
-		if out.Priority == 0 { // in a row it means that none was given
-			c.fault(j.At, "priority 0; expected a number from %d to %d", structs.JobMinPriority,
-				structs.JobMaxPriority)
+		if out.Priority == 0 { // in structs.Job it means the default
+			c.fault(j.At, "priority 0; expected a number from %d to %d",
+				structs.JobMinPriority, structs.JobMaxPriority)
 		}
 	}
 	seen := map[string]bool{}
 	for _, g := range j.Groups {
-		c.once(seen, "group", g.Name, g.At)
+		c.checkUnique(seen, "group", g.Name, g.At)
 		out.TaskGroups = append(out.TaskGroups, c.group(g))
 	}
 	for _, t := range j.Tasks {
-		c.once(seen, "group", t.Name, t.At)
+		c.checkUnique(seen, "group", t.Name, t.At)
 		out.TaskGroups = append(out.TaskGroups, c.group(&group{Name: t.Name, At: t.At, Tasks: []*task{t}}))
 	}
 	return out
 }
 
-func (c *converter) once(seen map[string]bool, what, name string, at hcl.Range) {
+// checkUnique adds a fault if name is in seen, and adds name to seen.
+func (c *converter) checkUnique(seen map[string]bool, noun, name string, at hcl.Range) {
 	if seen[name] {
-		c.fault(at, "duplicate %s %q; expected each name once", what, name)
+		c.fault(at, "duplicate %s %q; expected each name once", noun, name)
 	}
 	seen[name] = true
-}
-
-func or(s, def string) string {
-	if s == "" {
-		return def
-	}
-	return s
 }
 
 func (c *converter) group(g *group) *structs.TaskGroup {
@@ -99,12 +94,12 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 		Constraints:      c.constraints(g.Constraints),
 		Meta:             g.Meta,
 		ShutdownDelay:    g.ShutdownDelay,
-		ReschedulePolicy: g.Reschedule.over(structs.DefaultReschedulePolicy(c.jobType)),
+		ReschedulePolicy: g.Reschedule.override(structs.DefaultReschedulePolicy(c.jobType)),
 	}
-	set(&out.Count, g.Count)
+	override(&out.Count, g.Count)
 	def := structs.DefaultRestartPolicy(c.jobType)
 	if g.Restart != nil {
-		out.RestartPolicy = g.Restart.over(def)
+		out.RestartPolicy = g.Restart.override(def)
 		def = *out.RestartPolicy
 	}
 	if d := g.EphemeralDisk; d != nil {
@@ -113,7 +108,7 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 			Sticky:  d.Sticky,
 			Migrate: d.Migrate,
 		}
-		set(&out.EphemeralDisk.SizeMB, d.Size)
+		override(&out.EphemeralDisk.SizeMB, d.Size)
 	}
 	for alias, v := range g.Volumes {
 		if out.Volumes == nil {
@@ -123,7 +118,7 @@ func (c *converter) group(g *group) *structs.TaskGroup {
 	}
 	seen := map[string]bool{}
 	for _, t := range g.Tasks {
-		c.once(seen, "task", t.Name, t.At)
+		c.checkUnique(seen, "task", t.Name, t.At)
 		out.Tasks = append(out.Tasks, c.task(t, def))
 	}
 	return out
@@ -159,7 +154,7 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 		CSIPluginConfig: (*structs.CSIPluginConfig)(t.CSIPlugin),
 	}
 	if t.Restart != nil {
-		out.RestartPolicy = t.Restart.over(restart)
+		out.RestartPolicy = t.Restart.override(restart)
 	}
 	if r := t.Resources; r != nil {
 		out.Resources = &structs.Resources{
@@ -180,23 +175,24 @@ func (c *converter) task(t *task, restart structs.RestartPolicy) *structs.Task {
 	return out
 }
 
-// set overrides a default where the file has a value.
-func set[T any](field *T, value *T) {
+// override sets a field if the file has a value for it.
+func override[T any](field *T, value *T) {
 	if value != nil {
 		*field = *value
 	}
 }
 
-func (r *restart) over(p structs.RestartPolicy) *structs.RestartPolicy {
-	set(&p.Attempts, r.Attempts)
-	set(&p.Interval, r.Interval)
-	set(&p.Delay, r.Delay)
-	set(&p.Mode, r.Mode)
+func (r *restart) override(p structs.RestartPolicy) *structs.RestartPolicy {
+	override(&p.Attempts, r.Attempts)
+	override(&p.Interval, r.Interval)
+	override(&p.Delay, r.Delay)
+	override(&p.Mode, r.Mode)
 	return &p
 }
 
-// over lays the block over the default of the job's type. Attempts end what is unlimited by default.
-func (r *reschedule) over(def *structs.ReschedulePolicy) *structs.ReschedulePolicy {
+// override returns the default of the job's type with the values of the block. A number of attempts ends the
+// default of unlimited attempts.
+func (r *reschedule) override(def *structs.ReschedulePolicy) *structs.ReschedulePolicy {
 	if r == nil {
 		return nil
 	}
@@ -205,13 +201,14 @@ func (r *reschedule) over(def *structs.ReschedulePolicy) *structs.ReschedulePoli
 		p = *def
 	}
 	if r.Attempts != nil {
-		p.Attempts, p.Unlimited = *r.Attempts, false
+		p.Attempts = *r.Attempts
+		p.Unlimited = false
 	}
-	set(&p.Interval, r.Interval)
-	set(&p.Delay, r.Delay)
-	set(&p.DelayFunction, r.DelayFunction)
-	set(&p.MaxDelay, r.MaxDelay)
-	set(&p.Unlimited, r.Unlimited)
+	override(&p.Interval, r.Interval)
+	override(&p.Delay, r.Delay)
+	override(&p.DelayFunction, r.DelayFunction)
+	override(&p.MaxDelay, r.MaxDelay)
+	override(&p.Unlimited, r.Unlimited)
 	return &p
 }
 
@@ -224,8 +221,8 @@ func (c *converter) constraints(list []*constraint) []*structs.Constraint {
 }
 
 func (c *converter) constraint(x *constraint) *structs.Constraint {
-	out := &structs.Constraint{LTarget: x.Attribute, Operand: or(x.Operator, "=")}
-	set(&out.RTarget, x.Value)
+	out := &structs.Constraint{LTarget: x.Attribute, Operand: cmp.Or(x.Operator, "=")}
+	override(&out.RTarget, x.Value)
 	forms := 0
 	for _, short := range []struct {
 		operand string
@@ -237,12 +234,14 @@ func (c *converter) constraint(x *constraint) *structs.Constraint {
 		{structs.ConstraintDistinctHosts, boolText(x.DistinctHosts)},
 	} {
 		if short.value != nil {
-			out.Operand, out.RTarget = short.operand, *short.value
+			out.Operand = short.operand
+			out.RTarget = *short.value
 			forms++
 		}
 	}
 	if forms > 1 || forms == 1 && (x.Operator != "" || x.Value != nil) {
-		c.fault(x.At, "the constraint has more than one form; expected attribute with one of operator and value, version, semver, regexp, set_contains, set_contains_any, or distinct_hosts alone")
+		c.fault(x.At, "the constraint has more than one form; expected attribute with one of operator and value, "+
+			"version, semver, regexp, set_contains, set_contains_any, or distinct_hosts alone")
 	}
 	return out
 }

@@ -50,8 +50,8 @@ type topology struct {
 	Segments map[string]string `hcl:"segments,required"`
 }
 
-// ParseVolume reads a volume file, as JSON when its name ends in .json. Its error is of kind invalid,
-// with one line for each fault: file:line,col: message.
+// ParseVolume reads a volume file. A file whose name ends in .json is JSON. An error is of kind invalid and
+// has a line `file:line,col: message` for each fault.
 func ParseVolume(filename string, src []byte) (*structs.CSIVolume, error) {
 	var f volumeFile
 	body, diags := hclconf.Parse(filename, src)
@@ -111,10 +111,10 @@ func (t *topologies) rows() []*structs.CSITopology {
 	return out
 }
 
-// byteSize is a number of bytes, written as such or with a unit ("64MiB", "1.5 GB").
+// byteSize is a number of bytes, with or without a unit ("64MiB", "1.5 GB").
 type byteSize int64
 
-// Expected says how a size is written.
+// Expected describes the syntax of a size.
 func (*byteSize) Expected() string { return `a size such as "64MiB"` }
 
 // UnmarshalText reads a size.
