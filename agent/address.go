@@ -4,7 +4,7 @@ import (
 	"github.com/hashicorp/go-sockaddr"
 )
 
-// privateIP is the address that others most likely reach this host at; loopback where there is none.
+// privateIP returns the address at which others most likely reach this host, or loopback if there is none.
 func privateIP() string {
 	ip, err := sockaddr.GetPrivateIP()
 	if err != nil || ip == "" {

@@ -22,11 +22,10 @@ import (
 	"berth/structs"
 )
 
-// drainTimeout is how long requests under way may take to end when the agent stops. Blocking queries are
-// ended at once.
+// drainTimeout bounds the wait for requests in flight when the agent stops. Blocking queries end at once.
 const drainTimeout = 5 * time.Second
 
-// Agent is one process. New opens what it needs, Run lives it.
+// Agent is one process. New opens its parts, and Run runs them.
 type Agent struct {
 	cfg    Config
 	logger hclog.Logger
@@ -34,15 +33,15 @@ type Agent struct {
 	client *client.Client // nil on a pure server
 	caller rpc.Caller
 	ln     net.Listener
-	// metrics is ended last: every other part emits through it.
+	// metrics ends last, because all other parts emit through it.
 	metrics *telemetry.Telemetry
 	http    *http.Server
 
 	leaving sync.Mutex    // held while the server leaves
-	left    chan struct{} // closed when the server has left and the agent is to end
+	left    chan struct{} // closed when the server has left, which ends the agent
 }
 
-// New opens the server and the node that cfg asks for and the HTTP port. cfg must be finished.
+// New opens the server, the node and the HTTP port of cfg. Config.Finish must have completed cfg.
 func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o711); err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "data_dir: %w", err)
@@ -51,26 +50,30 @@ func New(cfg Config, logger hclog.Logger) (*Agent, error) {
 	if err != nil {
 		return nil, structs.Errorf(structs.KindInternal, "listening for HTTP: %w", err)
 	}
-	gathered, err := telemetry.Start(cfg.Telemetry) // before the log is opened: it keeps where its metrics go
+	sinks, err := telemetry.Start(cfg.Telemetry) // first, because the Raft log takes the sink when it opens
 	if err != nil {
 		return nil, errors.Join(structs.Errorf(structs.KindInvalid, "%w", err), ln.Close())
 	}
-	a := &Agent{cfg: cfg, logger: logger, ln: ln, metrics: gathered, left: make(chan struct{})}
+	a := &Agent{cfg: cfg, logger: logger, ln: ln, metrics: sinks, left: make(chan struct{})}
 	if err := a.open(); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
+	httpLogger := logger.Named("http")
 	a.http = &http.Server{
-		Handler: api.NewHandler(api.Config{Caller: a.caller, Agent: local{a}, Logger: logger.Named("http"),
-			AllowedHosts: cfg.httpHosts()}),
+		Handler: api.NewHandler(api.Config{
+			Caller:       a.caller,
+			Agent:        local{a},
+			Logger:       httpLogger,
+			AllowedHosts: cfg.httpHosts(),
+		}),
 		MaxHeaderBytes: structs.MaxHTTPHead,
-		ErrorLog: logger.Named("http").StandardLogger(
-			&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
+		ErrorLog:       httpLogger.StandardLogger(&hclog.StandardLoggerOptions{ForceLevel: hclog.Debug}),
 	}
 	cfg.Limits.bound(a.http)
 	return a, nil
 }
 
-// close closes what was opened and is never to run.
+// close closes the open parts of an agent that never runs.
 func (a *Agent) close() error {
 	err := a.ln.Close()
 	if a.server != nil {
@@ -86,8 +89,10 @@ func (a *Agent) open() (err error) {
 	httpAddr := a.advertisedHTTP()
 	if a.cfg.Server.Enabled {
 		sc := a.cfg.Server
-		sc.Version, sc.HTTPAdvertise = version.Version, httpAddr
-		if a.server, err = server.New(sc, a.logger.Named("server")); err != nil {
+		sc.Version = version.Version
+		sc.HTTPAdvertise = httpAddr
+		a.server, err = server.New(sc, a.logger.Named("server"))
+		if err != nil {
 			return err
 		}
 		a.caller = a.server
@@ -96,11 +101,13 @@ func (a *Agent) open() (err error) {
 		return nil
 	}
 	cc := *a.cfg.Client
-	cc.HTTPAddr, cc.Version = httpAddr, version.Version
+	cc.HTTPAddr = httpAddr
+	cc.Version = version.Version
 	if a.server != nil {
 		cc.Servers = []string{a.server.RPCAddr()}
 	}
-	if a.client, err = client.New(&cc, client.Deps{Logger: a.logger}); err != nil {
+	a.client, err = client.New(&cc, client.Deps{Logger: a.logger})
+	if err != nil {
 		return err
 	}
 	if a.caller == nil {
@@ -109,7 +116,7 @@ func (a *Agent) open() (err error) {
 	return nil
 }
 
-// advertisedHTTP is where others reach the HTTP API, with the port that was really bound.
+// advertisedHTTP returns the address at which others reach the HTTP API, with the bound port.
 func (a *Agent) advertisedHTTP() string {
 	port := a.ln.Addr().(*net.TCPAddr).Port
 	if addr := a.cfg.advertise(a.cfg.Advertise.HTTP, port); addr != "" {
@@ -118,7 +125,7 @@ func (a *Agent) advertisedHTTP() string {
 	return a.HTTPAddr()
 }
 
-// HTTPAddr is the address the HTTP API is bound to.
+// HTTPAddr returns the address to which the HTTP API is bound.
 func (a *Agent) HTTPAddr() string {
 	addr := a.ln.Addr().(*net.TCPAddr)
 	ip := addr.IP
@@ -128,8 +135,8 @@ func (a *Agent) HTTPAddr() string {
 	return net.JoinHostPort(ip.String(), strconv.Itoa(addr.Port))
 }
 
-// Run lives until ctx ends, the server has left the cluster, or a part of the agent fails: then it stops the
-// others and returns why.
+// Run blocks until ctx ends, the server has left the cluster, or a part of the agent fails. It then stops the
+// other parts and returns the cause.
 func (a *Agent) Run(ctx context.Context) error {
 	ended := make(chan error, 4)
 	defer a.metrics.Close()
@@ -156,7 +163,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// start runs a part of the agent, which tells how it ended; the function it returns ends it and waits.
+// start runs a part of the agent and sends the result of the part to ended. stop ends the part and waits.
 func start(run func(context.Context) error, ended chan<- error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var part sync.WaitGroup
@@ -167,7 +174,8 @@ func start(run func(context.Context) error, ended chan<- error) (stop func()) {
 	}
 }
 
-// serveHTTP serves until ctx ends; requests see it, so that blocking queries end then.
+// serveHTTP serves until ctx ends. ctx is the parent of the requests' contexts, so blocking queries end with
+// it.
 func (a *Agent) serveHTTP(ctx context.Context) error {
 	a.http.BaseContext = func(net.Listener) context.Context { return ctx }
 	drained := make(chan struct{})
@@ -181,7 +189,7 @@ func (a *Agent) serveHTTP(ctx context.Context) error {
 	})
 	err := a.http.Serve(a.ln)
 	if stopped() {
-		return err // by itself
+		return err // ctx has not ended
 	}
 	<-drained
 	return nil

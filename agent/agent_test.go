@@ -103,11 +103,12 @@ func read[T any](t *testing.T, url string) (v T) {
 	return v
 }
 
-func TestAServerKeepsItsStateOverARestart(t *testing.T) {
+func TestAgent_ServerKeepsItsStateOverARestart(t *testing.T) {
 	dir := t.TempDir()
 	addr, _, stop := startServer(t, "-data-dir", dir)
 	read[[]*structs.NodeListStub](t, addr+"/v1/nodes") // waits for a leader
-	body := `{"Job": {"ID": "web", "Name": "web", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "exec", "Config": {"command": "true"}}]}]}}`
+	body := `{"Job": {"ID": "web", "Name": "web", "TaskGroups": [
+		{"Name": "g", "Tasks": [{"Name": "t", "Driver": "exec", "Config": {"command": "true"}}]}]}}`
 	req, err := http.NewRequest(http.MethodPut, addr+"/v1/jobs", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +134,7 @@ func TestAServerKeepsItsStateOverARestart(t *testing.T) {
 	}
 }
 
-func TestSIGHUPReadsTheLogLevelAgain(t *testing.T) {
+func TestAgent_ReloadsTheLogLevelOnSIGHUP(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "agent.hcl")
 	set := func(level string) {
 		if err := os.WriteFile(file, []byte(fmt.Sprintf("log_level = %q\n", level)), 0o600); err != nil {
@@ -149,12 +150,12 @@ func TestSIGHUPReadsTheLogLevelAgain(t *testing.T) {
 	_, log, _ := startServer(t, "-data-dir", t.TempDir(), "-config", file)
 	log.await(t, "server started")
 	set("loud")
-	log.await(t, "the configuration was not reloaded")
+	log.await(t, "failed to reload the configuration")
 	set("debug")
 	log.await(t, "configuration reloaded: log_level=debug")
 }
 
-func TestWhatAnAgentSaysOfItself(t *testing.T) {
+func TestAgent_DescribesItself(t *testing.T) {
 	addr, _, _ := startServer(t, "-data-dir", t.TempDir(), "-name", "alone")
 	read[[]*structs.NodeListStub](t, addr+"/v1/nodes")
 	self := read[*api.AgentSelf](t, addr+"/v1/agent/self")
@@ -167,21 +168,22 @@ func TestWhatAnAgentSaysOfItself(t *testing.T) {
 	}
 }
 
-func TestAPortInUseIsSaid(t *testing.T) {
+func TestAgent_NamesAPortInUse(t *testing.T) {
 	addr, _, _ := startServer(t, "-data-dir", t.TempDir())
 	port := addr[strings.LastIndex(addr, ":")+1:]
 	out, log := newLines(), newLines()
 	code := command(t.Context(), out, log, append(onLoopback, "-http-port", port, "-data-dir", t.TempDir())...)
 	if code == 0 {
-		t.Fatal("it ran")
+		t.Fatal("the agent ran")
 	}
 	if text := log.await(t, "listening for HTTP"); !strings.Contains(text, port) {
 		t.Errorf("the port is not named: %s", text)
 	}
 }
 
-// A server that was opened before the node could not be is closed: another one may take its directory.
-func TestAnAgentThatCannotStartLeavesNothingOpen(t *testing.T) {
+// TestAgent_ClosesItsPartsIfItCannotStart holds that the server closes if the node cannot open, so that
+// another agent can use the directory.
+func TestAgent_ClosesItsPartsIfItCannotStart(t *testing.T) {
 	dir := t.TempDir()
 	inTheWay := filepath.Join(dir, "client")
 	if err := os.WriteFile(inTheWay, nil, 0o600); err != nil {

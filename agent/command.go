@@ -15,16 +15,15 @@ import (
 )
 
 const help = `
--dev is one process with everything, on loopback, that keeps nothing when it
-ends. Options go over what the configuration files say, and those over the
-defaults.
+-dev runs a server and a node on loopback and deletes their data at the end.
+Options override the configuration files, and these override the defaults.
 
-SIGTERM and SIGINT end the agent; tasks go on running and are found again at
-the next start (not with -dev). SIGHUP reads the log level from the
-configuration again. With leave_on_interrupt or leave_on_terminate the signal
-has the server leave the cluster first.`
+SIGTERM and SIGINT stop the agent. Its tasks continue, and the next start
+finds them again (not with -dev). SIGHUP reloads the log level from the
+configuration. With leave_on_interrupt or leave_on_terminate the server first
+leaves the cluster.`
 
-// Command is `berth agent`: it runs an agent until ctx ends.
+// Command returns "berth agent", which runs an agent until ctx ends.
 func Command() cli.Command {
 	flags := []cli.Flag{
 		{Name: "config", Kind: cli.Strings, Value: "path",
@@ -46,7 +45,7 @@ func Command() cli.Command {
 	}
 }
 
-// option is a flag with what it changes in the configuration. One that is not given leaves it alone.
+// option is a flag that changes the configuration if it is given.
 type option struct {
 	cli.Flag
 	apply func(c *Config, call *cli.Call)
@@ -55,7 +54,7 @@ type option struct {
 var options = []option{
 	boolean("server", "Run a server", func(c *Config, v bool) { c.Server.Enabled = v }),
 	boolean("client", "Run a node", func(c *Config, v bool) { c.Client.Enabled = v }),
-	text("data-dir", "path", "Where the agent keeps all it keeps; absolute",
+	text("data-dir", "path", "The absolute path of the directory for all data",
 		func(c *Config, v string) { c.DataDir = v }),
 	text("bind", "address", "The address to listen on", func(c *Config, v string) { c.BindAddr = v }),
 	text("name", "name", "The agent's name. Default: the host's", func(c *Config, v string) { c.Name = v }),
@@ -103,7 +102,7 @@ func number(name, value, usage string, set func(*Config, int)) option {
 
 func port(name, usage string, set func(*Config, int)) option { return number(name, "port", usage, set) }
 
-// configOf puts the configuration together: defaults, then files, then options.
+// configOf returns the defaults, overridden by the files and then by the options.
 func configOf(call *cli.Call) (Config, error) {
 	c := DefaultConfig()
 	if call.Bool("dev") {
@@ -120,11 +119,12 @@ func configOf(call *cli.Call) (Config, error) {
 	return c, nil
 }
 
-// dev makes the configuration of -dev; files and options still go over it.
+// dev sets the defaults of -dev. Files and options override them.
 func (c *Config) dev() {
 	c.Dev = true
 	c.BindAddr = "127.0.0.1"
-	c.Server.Enabled, c.Client.Enabled = true, true
+	c.Server.Enabled = true
+	c.Client.Enabled = true
 	c.Client.Drivers.RawExec.Enabled = true
 }
 
@@ -144,9 +144,12 @@ func runCommand(ctx context.Context, call *cli.Call) error {
 	if err := cfg.Finish(); err != nil {
 		return err
 	}
-	tuneCollector(&cfg)
+	setGOGC(&cfg)
 	logger := hclog.New(&hclog.LoggerOptions{
-		Name: "berth", Level: hclog.LevelFromString(cfg.LogLevel), JSONFormat: cfg.LogJSON, Output: call.Err,
+		Name:       "berth",
+		Level:      hclog.LevelFromString(cfg.LogLevel),
+		JSONFormat: cfg.LogJSON,
+		Output:     call.Err,
 	})
 	a, err := New(cfg, logger)
 	if err != nil {
@@ -157,7 +160,7 @@ func runCommand(ctx context.Context, call *cli.Call) error {
 	return a.runUntilSignal(ctx)
 }
 
-// onHangup calls fn at every SIGHUP, until the function it returns has been called and has returned.
+// onHangup calls fn at every SIGHUP. stop waits for a running call, after which fn is not called again.
 func onHangup(fn func()) (stop func()) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -169,21 +172,21 @@ func onHangup(fn func()) (stop func()) {
 		}
 	}()
 	return func() {
-		signal.Stop(hangups) // nothing is sent any more when it returns
+		signal.Stop(hangups) // the runtime does not send to hangups afterwards
 		close(hangups)
 		<-ended
 	}
 }
 
-// reload reads the files again and takes over what may change while the agent runs: the log level. A
-// configuration with faults changes nothing.
+// reload reads the files again and applies the log level, which is the only setting that may change at run
+// time. An invalid configuration changes nothing.
 func reload(call *cli.Call, logger hclog.Logger) {
 	cfg, err := configOf(call)
 	if err == nil && hclog.LevelFromString(cfg.LogLevel) == hclog.NoLevel {
 		err = structs.Errorf(structs.KindInvalid, "log_level is %q", cfg.LogLevel)
 	}
 	if err != nil {
-		logger.Error("the configuration was not reloaded", "error", err)
+		logger.Error("failed to reload the configuration", "error", err)
 		return
 	}
 	logger.SetLevel(hclog.LevelFromString(cfg.LogLevel))

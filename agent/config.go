@@ -18,59 +18,66 @@ import (
 	"berth/structs"
 )
 
-// Ports are the three ports of an agent.
+// Ports has the three ports of an agent.
 type Ports struct {
 	HTTP int `hcl:"http"`
 	RPC  int `hcl:"rpc"`
 	Serf int `hcl:"serf"`
 }
 
-// Addresses name an address per port, where bind_addr is not the right one for all.
+// Addresses has an address for each port that does not use bind_addr.
 type Addresses struct {
 	HTTP string `hcl:"http"`
 	RPC  string `hcl:"rpc"`
 	Serf string `hcl:"serf"`
 }
 
-// Config is the whole configuration of one agent: the file's outermost blocks.
+// Config is the whole configuration of one agent, as in its files.
 type Config struct {
 	Region     string `hcl:"region"`
 	Datacenter string `hcl:"datacenter"`
 	Name       string `hcl:"name"`     // default: the host name
-	DataDir    string `hcl:"data_dir"` // absolute; everything the agent keeps is in here
+	DataDir    string `hcl:"data_dir"` // absolute; it has all data of the agent
 	BindAddr   string `hcl:"bind_addr"`
 	LogLevel   string `hcl:"log_level"` // trace, debug, info, warn, error
 	LogJSON    bool   `hcl:"log_json"`
 
-	LeaveOnInterrupt bool `hcl:"leave_on_interrupt"` // SIGINT has the server leave the cluster
-	LeaveOnTerminate bool `hcl:"leave_on_terminate"` // SIGTERM likewise
+	LeaveOnInterrupt bool `hcl:"leave_on_interrupt"` // the server leaves the cluster on SIGINT
+	LeaveOnTerminate bool `hcl:"leave_on_terminate"` // the server leaves the cluster on SIGTERM
 
 	Ports     Ports     `hcl:"ports,block"`
 	Addresses Addresses `hcl:"addresses,block"`
-	Advertise Addresses `hcl:"advertise,block"` // host or host:port that others reach this agent at
+	Advertise Addresses `hcl:"advertise,block"` // host or host:port at which others reach this agent
 	Limits    Limits    `hcl:"limits,block"`
-	// HTTPAllowedHosts are names, beside addresses, localhost, name and that in advertise, by which clients
-	// may call the HTTP API. *.example.com allows every name below example.com.
+	// HTTPAllowedHosts lists the names by which clients may call the HTTP API, in addition to addresses,
+	// localhost, name and the name in advertise. *.example.com allows every name below example.com.
 	HTTPAllowedHosts []string `hcl:"http_allowed_hosts"`
 
 	Telemetry telemetry.Config `hcl:"telemetry,block"`
 	Server    server.Config    `hcl:"server,block"`
 	Client    *client.Config   `hcl:"client,block"`
 
-	// Dev is set by -dev: one process that keeps nothing when it ends.
+	// Dev is set by -dev. The agent then deletes its data at the end.
 	Dev bool
 }
 
-// DefaultConfig is what a configuration file starts from.
+// DefaultConfig returns the configuration that files and options override.
 func DefaultConfig() Config {
 	name, err := os.Hostname()
 	if err != nil {
 		name = "localhost"
 	}
 	return Config{
-		Region: structs.DefaultRegion, Datacenter: "dc1", Name: name, BindAddr: "0.0.0.0", LogLevel: "info",
-		Ports: Ports{HTTP: 4746, RPC: 4747, Serf: 4748}, Limits: defaultLimits(),
-		Telemetry: telemetry.DefaultConfig(), Server: server.DefaultConfig(), Client: client.DefaultConfig(),
+		Region:     structs.DefaultRegion,
+		Datacenter: "dc1",
+		Name:       name,
+		BindAddr:   "0.0.0.0",
+		LogLevel:   "info",
+		Ports:      Ports{HTTP: 4746, RPC: 4747, Serf: 4748},
+		Limits:     defaultLimits(),
+		Telemetry:  telemetry.DefaultConfig(),
+		Server:     server.DefaultConfig(),
+		Client:     client.DefaultConfig(),
 	}
 }
 
@@ -79,7 +86,7 @@ func DefaultConfig() Config {
 func (c *Config) LoadFiles(paths []string) error {
 	var faults []error
 	for _, path := range paths {
-		files, err := expand(path)
+		files, err := configFiles(path)
 		if err != nil {
 			faults = append(faults, structs.Errorf(structs.KindInvalid, "reading the configuration: %w", err))
 			continue
@@ -95,7 +102,8 @@ func (c *Config) LoadFiles(paths []string) error {
 	return errors.Join(faults...)
 }
 
-func expand(path string) ([]string, error) {
+// configFiles returns the path of a file, or the configuration files of a directory.
+func configFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
 		return []string{path}, err
@@ -111,31 +119,29 @@ func expand(path string) ([]string, error) {
 	return files, nil
 }
 
-// Finish fills in what the blocks take from each other, and validates. It joins all faults.
+// Finish copies the settings that blocks share and validates the configuration. It joins all faults.
 func (c *Config) Finish() error {
 	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if hclog.LevelFromString(c.LogLevel) == hclog.NoLevel {
-		faults = append(faults, fmt.Errorf("log_level is %q; expected one of trace, debug, info, warn, error",
-			c.LogLevel))
+		fault("log_level is %q; expected one of trace, debug, info, warn, error", c.LogLevel)
 	}
 	if !c.Server.Enabled && !c.Client.Enabled {
-		faults = append(faults, errors.New("neither server nor client is enabled; expected server { enabled = true }, client { enabled = true }, or -dev"))
+		fault("neither server nor client is enabled; " +
+			"expected server { enabled = true }, client { enabled = true }, or -dev")
 	}
 	faults = append(faults, c.Limits.validate(), c.Telemetry.Validate())
 	if !filepath.IsAbs(c.DataDir) {
-		faults = append(faults, fmt.Errorf("data_dir is %q; expected an absolute path, here or with -data-dir",
-			c.DataDir))
+		fault("data_dir is %q; expected an absolute path, here or with -data-dir", c.DataDir)
 	}
-	for _, a := range []struct{ name, addr string }{{"bind_addr", c.BindAddr},
-		{"addresses.http", c.Addresses.HTTP}} {
-		if a.addr != "" && net.ParseIP(a.addr) == nil {
-			faults = append(faults, fmt.Errorf("%s is %q; expected an IP address", a.name, a.addr))
+	for _, a := range [][2]string{{"bind_addr", c.BindAddr}, {"addresses.http", c.Addresses.HTTP}} {
+		if a[1] != "" && net.ParseIP(a[1]) == nil {
+			fault("%s is %q; expected an IP address", a[0], a[1])
 		}
 	}
 	for _, host := range c.HTTPAllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/ \t") {
-			faults = append(faults, fmt.Errorf("http_allowed_hosts: %q; expected a name without a port",
-				host))
+			fault("http_allowed_hosts: %q; expected a name without a port", host)
 		}
 	}
 	c.finishServer()
@@ -155,7 +161,9 @@ func (c *Config) Finish() error {
 func (c *Config) finishServer() {
 	s := &c.Server
 	s.DataDir = filepath.Join(c.DataDir, "server")
-	s.Name, s.Region, s.Datacenter = c.Name, c.Region, c.Datacenter
+	s.Name = c.Name
+	s.Region = c.Region
+	s.Datacenter = c.Datacenter
 	s.RPCBind = c.bind(c.Addresses.RPC, c.Ports.RPC)
 	s.SerfBind = c.bind(c.Addresses.Serf, c.Ports.Serf)
 	s.RPCAdvertise = c.advertise(c.Advertise.RPC, c.Ports.RPC)
@@ -180,7 +188,7 @@ func (c *Config) bind(own string, port int) string {
 	return net.JoinHostPort(own, strconv.Itoa(port))
 }
 
-// httpHosts are the names by which clients may call the HTTP API.
+// httpHosts returns the names by which clients may call the HTTP API.
 func (c *Config) httpHosts() []string {
 	hosts := append([]string{c.Name}, c.HTTPAllowedHosts...)
 	advertised := c.Advertise.HTTP
@@ -193,8 +201,8 @@ func (c *Config) httpHosts() []string {
 	return hosts
 }
 
-// advertise completes a host with the port; with nothing configured an unspecified bind address is
-// replaced by this host's first private address, since others cannot reach 0.0.0.0.
+// advertise adds the port to a configured host. Without one it replaces an unspecified bind address by the
+// first private address of this host, because others cannot reach 0.0.0.0.
 func (c *Config) advertise(configured string, port int) string {
 	if configured != "" {
 		if _, _, err := net.SplitHostPort(configured); err == nil {

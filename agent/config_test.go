@@ -39,10 +39,12 @@ func parse(t *testing.T, args ...string) (c Config, err error) {
 	return c, err
 }
 
-func TestLaterFilesAndThenFlagsWin(t *testing.T) {
+func TestConfig_LaterFilesAndThenFlagsOverride(t *testing.T) {
 	dir := write(t, map[string]string{
-		"a.hcl":  "region = \"eu\"\ndatacenter = \"dc1\"\nlog_level = \"warn\"\nserver {\n  enabled = true\n  heartbeat_ttl = \"3s\"\n}\n",
-		"b.json": `{"datacenter": "dc2", "client": {"enabled": true, "servers": ["127.0.0.1:1"]}, "ports": {"http": 7}}`,
+		"a.hcl": "region = \"eu\"\ndatacenter = \"dc1\"\nlog_level = \"warn\"\n" +
+			"server {\n  enabled = true\n  heartbeat_ttl = \"3s\"\n}\n",
+		"b.json": `{"datacenter": "dc2", "client": {"enabled": true, "servers": ["127.0.0.1:1"]},
+			"ports": {"http": 7}}`,
 	})
 	c, err := parse(t, "-config", filepath.Join(dir, "a.hcl"), "-config", filepath.Join(dir, "b.json"),
 		"-log-level", "debug", "-rpc-port=0", "-data-dir", "/x")
@@ -65,7 +67,7 @@ func TestLaterFilesAndThenFlagsWin(t *testing.T) {
 	}
 }
 
-func TestFaultsOfFilesNameThePlace(t *testing.T) {
+func TestConfig_FaultsOfFilesHaveAPosition(t *testing.T) {
 	dir := write(t, map[string]string{
 		"unknown.hcl": "server {\n  enabled = true\n  bootstrap_expct = 3\n}\n",
 		"type.hcl":    "ports {\n  http = \"many\"\n}\n",
@@ -90,9 +92,11 @@ func TestFaultsOfFilesNameThePlace(t *testing.T) {
 	}
 }
 
-func TestAllFaultsAreToldAtOnce(t *testing.T) {
+func TestConfig_ReportsAllFaults(t *testing.T) {
 	c := DefaultConfig()
-	c.LogLevel, c.DataDir, c.BindAddr = "loud", "relative", "nowhere"
+	c.LogLevel = "loud"
+	c.DataDir = "relative"
+	c.BindAddr = "nowhere"
 	c.Server.Enabled, c.Server.BootstrapExpect = true, 2
 	err := c.Finish()
 	if !structs.IsKind(err, structs.KindInvalid) {
@@ -149,7 +153,7 @@ client {
 	}
 }
 
-func TestAdvertisedAddresses(t *testing.T) {
+func TestConfig_CompletesAdvertisedAddresses(t *testing.T) {
 	for _, tc := range []struct {
 		bind, advertise, want string
 	}{
@@ -169,7 +173,7 @@ func TestAdvertisedAddresses(t *testing.T) {
 	}
 }
 
-func TestConfig_NamesThatClientsMayCall(t *testing.T) {
+func TestConfig_ListsTheNamesThatClientsMayUse(t *testing.T) {
 	c, err := parse(t, "-config", filepath.Join(write(t, map[string]string{"a.hcl": `name = "n1"
 data_dir = "/x"
 server { enabled = true }

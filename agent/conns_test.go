@@ -55,7 +55,8 @@ func TestConnectionsOverHTTPAreBounded(t *testing.T) {
 				}
 				kept = append(kept, conn)
 			}
-			if status, again, closes := ask(t, dial()); status != http.StatusServiceUnavailable || again != "1" || !closes {
+			if status, again, closes := ask(t, dial()); status != http.StatusServiceUnavailable || again != "1" ||
+				!closes {
 				t.Errorf("one too many is answered %d, again %q, closed %v", status, again, closes)
 			}
 			if status, _, _ := ask(t, kept[0]); status != http.StatusOK {
@@ -77,7 +78,8 @@ func TestConnectionsOverHTTPAreBounded(t *testing.T) {
 }
 
 func TestLimitsAreChecked(t *testing.T) {
-	for _, l := range []Limits{{HTTPMaxConns: 0, HTTPMaxConnsPerClient: 1}, {HTTPMaxConns: 1, HTTPMaxConnsPerClient: -1}} {
+	for _, l := range []Limits{{HTTPMaxConns: 0, HTTPMaxConnsPerClient: 1},
+		{HTTPMaxConns: 1, HTTPMaxConnsPerClient: -1}} {
 		if l.validate() == nil {
 			t.Errorf("%+v passes", l)
 		}

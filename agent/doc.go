@@ -1,6 +1,6 @@
-// Package agent is one berth process made from one configuration: a server, a node, or both, and the HTTP
-// API in front of them.
+// Package agent runs one berth process from one configuration: a server, a node or both, and the HTTP API.
 //
-// Its laws: what is configured is validated whole before anything is opened; Run returns when everything
-// it started has ended, in the order HTTP, node, server, so that nobody is asked who is already gone.
+// It validates the whole configuration before it opens anything. Run returns after everything that it started
+// has ended. The HTTP API ends first, then the node, then the server, so that none calls a part that has
+// ended.
 package agent

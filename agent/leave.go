@@ -10,14 +10,14 @@ import (
 	"berth/structs"
 )
 
-// signalled is the cause of a context that a signal has ended.
+// signalled is the cause of a context that ended because of a signal.
 type signalled struct{ os.Signal }
 
 // Error names the signal.
 func (s signalled) Error() string { return s.String() + " received" }
 
-// NotifyContext returns a context that ends with the first of the signals; Agent goes by which one it was.
-// stop ends it, too, and gives the signals back to the runtime.
+// NotifyContext returns a context that ends with the first of the signals. Its cause names the signal for
+// Agent. stop also ends it and restores the default behaviour of the signals.
 func NotifyContext(parent context.Context, signals ...os.Signal) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	received := make(chan os.Signal, 1)
@@ -37,20 +37,20 @@ func NotifyContext(parent context.Context, signals ...os.Signal) (ctx context.Co
 	}
 }
 
-// runUntilSignal is Run that first has the server leave the cluster where ctx ends by a signal for which the
-// configuration says so. A server that the cluster needs stays in it.
+// runUntilSignal is like Run. If ctx ends by a signal with a leave option, the server first leaves the
+// cluster, unless the cluster would lose its majority.
 func (a *Agent) runUntilSignal(ctx context.Context) error {
-	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	running, end := context.WithCancel(context.WithoutCancel(ctx))
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
 		case <-ctx.Done():
 			a.leaveOn(context.Cause(ctx))
 			end()
-		case <-life.Done():
+		case <-running.Done():
 		}
 	})
-	err := a.Run(life)
+	err := a.Run(running)
 	end()
 	watch.Wait()
 	return err
@@ -64,12 +64,11 @@ func (a *Agent) leaveOn(cause error) {
 		return
 	}
 	if err := a.leave(context.Background(), false); err != nil {
-		a.logger.Warn("the server stops without having left the cluster as it should", "signal", s.String(),
-			"error", err)
+		a.logger.Warn("failed to leave the cluster before the stop", "signal", s.String(), "error", err)
 	}
 }
 
-// leave has the server leave the cluster and then the agent end. Once it has begun it does not stop with ctx.
+// leave removes the server from the cluster and then ends the agent. It does not end with ctx.
 func (a *Agent) leave(ctx context.Context, force bool) error {
 	if !a.leaving.TryLock() {
 		return structs.Errorf(structs.KindConflict, "server %s is leaving already", a.cfg.Name)

@@ -27,12 +27,15 @@ func TestNotifyContext_NamesTheSignal(t *testing.T) {
 	}
 }
 
-// serverOf makes a server agent that joins another one, if any, and runs it until ctx ends.
-func serverOf(t *testing.T, name string, edit func(*Config)) (a *Agent, end context.CancelCauseFunc,
-	ended chan error) {
+// serverOf runs an agent with a server until end is called.
+func serverOf(t *testing.T, name string, edit func(*Config)) (
+	a *Agent, end context.CancelCauseFunc, ended chan error,
+) {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.DataDir, cfg.BindAddr, cfg.Name = t.TempDir(), "127.0.0.1", name
+	cfg.DataDir = t.TempDir()
+	cfg.BindAddr = "127.0.0.1"
+	cfg.Name = name
 	cfg.Ports = Ports{}
 	cfg.Server.Enabled = true
 	cfg.Server.RaftTimeout = 100 * time.Millisecond
@@ -52,11 +55,11 @@ func serverOf(t *testing.T, name string, edit func(*Config)) (a *Agent, end cont
 	return a, end, ended
 }
 
-func await(t *testing.T, what string, holds func() bool) {
+func await(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("in vain: %s", what)
+			t.Fatalf("not within 30s: %s", condition)
 		}
 	}
 }
@@ -81,7 +84,7 @@ func TestAgent_LeavesOnTheConfiguredSignal(t *testing.T) {
 		t.Errorf("the second ended with %v, and %d servers have a vote", err, votes())
 	}
 
-	// The other one is needed: it stops and keeps its data and its vote.
+	// The cluster needs the other one, so it stops and keeps its data and its vote.
 	endFirst(signalled{syscall.SIGTERM})
 	if err := <-firstEnded; err != nil {
 		t.Error(err)

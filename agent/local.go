@@ -13,10 +13,10 @@ import (
 	"berth/structs"
 )
 
-// local is the agent as its HTTP API sees it (api.Agent).
+// local implements api.Agent for the HTTP API of the agent.
 type local struct{ a *Agent }
 
-// Self describes the agent: what it runs and how it goes. No secret is in it.
+// Self describes the configuration and the state of the agent without secrets.
 func (l local) Self() *api.AgentSelf {
 	c := l.a.cfg
 	self := &api.AgentSelf{
@@ -38,8 +38,11 @@ func (l local) Self() *api.AgentSelf {
 			"Ports": map[string]int{"HTTP": c.Ports.HTTP, "RPC": c.Ports.RPC, "Serf": c.Ports.Serf},
 		},
 		Stats: map[string]map[string]string{
-			"berth": {"server": strconv.FormatBool(l.a.server != nil), "client": strconv.FormatBool(l.a.client != nil),
-				"version": version.Version},
+			"berth": {
+				"server":  strconv.FormatBool(l.a.server != nil),
+				"client":  strconv.FormatBool(l.a.client != nil),
+				"version": version.Version,
+			},
 		},
 	}
 	if l.a.server != nil {
@@ -48,20 +51,21 @@ func (l local) Self() *api.AgentSelf {
 	}
 	if l.a.client != nil {
 		self.Stats["client"] = map[string]string{
-			"node_id": l.a.client.NodeID(), "allocations": strconv.Itoa(len(l.a.client.Allocs())),
-			"servers": fmt.Sprint(l.a.client.Servers()),
+			"node_id":     l.a.client.NodeID(),
+			"allocations": strconv.Itoa(len(l.a.client.Allocs())),
+			"servers":     fmt.Sprint(l.a.client.Servers()),
 		}
 	}
 	return self
 }
 
-// noServer is the answer of an agent without a server to what only servers know.
-func noServer(what string) error {
+// noServer is the error of a request that needs a server.
+func noServer(noun string) error {
 	return structs.Errorf(structs.KindPrecondition,
-		"this agent runs no server; ask the HTTP API of a server for %s", what)
+		"this agent runs no server; use the HTTP API of a server for %s", noun)
 }
 
-// Members lists the servers as the gossip sees them.
+// Members lists the servers that gossip knows.
 func (l local) Members(context.Context) ([]*structs.AgentMember, error) {
 	if l.a.server == nil {
 		return nil, noServer("the members")
@@ -69,7 +73,7 @@ func (l local) Members(context.Context) ([]*structs.AgentMember, error) {
 	return l.a.server.Members(), nil
 }
 
-// Leave has the server leave the cluster and then the agent end.
+// Leave removes the server from the cluster and then ends the agent.
 func (l local) Leave(ctx context.Context, force bool) error {
 	if l.a.server == nil {
 		return noServer("leaving")
@@ -77,7 +81,7 @@ func (l local) Leave(ctx context.Context, force bool) error {
 	return l.a.leave(ctx, force)
 }
 
-// ForceLeave has a server that has failed count as one that has left.
+// ForceLeave marks a failed server as one that has left.
 func (l local) ForceLeave(ctx context.Context, node string, prune bool) error {
 	if l.a.server == nil {
 		return noServer("removing servers")
@@ -85,8 +89,8 @@ func (l local) ForceLeave(ctx context.Context, node string, prune bool) error {
 	return l.a.server.ForceLeave(ctx, node, prune)
 }
 
-// Health says whether the agent's halves work: a server that knows a leader, a node that has reached the
-// servers.
+// Health returns the health of the server and the node. A server is healthy if it knows a leader. A node is
+// healthy if it has reached the servers.
 func (l local) Health() *api.AgentHealth {
 	h := &api.AgentHealth{}
 	if l.a.server != nil {
@@ -107,7 +111,7 @@ func (l local) Health() *api.AgentHealth {
 	return h
 }
 
-// Metrics are those of the process.
+// Metrics returns the metrics of the process.
 func (l local) Metrics() api.Metrics { return l.a.metrics }
 
 // HostStats measures the machine of this agent's node.
@@ -116,13 +120,12 @@ func (l local) HostStats(ctx context.Context, nodeID string) (*structs.HostStats
 		return nil, structs.Errorf(structs.KindNotFound, "this agent runs no node; name one: ?node_id=ID")
 	}
 	if own := l.a.client.NodeID(); nodeID != "" && nodeID != own {
-		return nil, structs.Errorf(structs.KindNotFound, "node %s is not this agent's, which is %s", nodeID,
-			own)
+		return nil, structs.Errorf(structs.KindNotFound, "node %s is not this agent's node %s", nodeID, own)
 	}
 	return l.a.client.HostStats(ctx)
 }
 
-// LogFiles finds a task's logs on this agent's node.
+// LogFiles returns the directory of a task's logs on this agent's node.
 func (l local) LogFiles(allocID, task, kind string) (string, error) {
 	if l.a.client == nil {
 		return "", structs.Errorf(structs.KindNotFound, "allocation %s is not on this agent", allocID)
@@ -130,7 +133,7 @@ func (l local) LogFiles(allocID, task, kind string) (string, error) {
 	return l.a.client.LogFiles(allocID, task, kind)
 }
 
-// SnapshotSave writes an archive of the leader's state, asking the leader for it if need be.
+// SnapshotSave writes an archive of the leader's state. A follower reads it from the leader.
 func (l local) SnapshotSave(ctx context.Context, w io.Writer) error {
 	if l.a.server == nil {
 		return noServer("a snapshot")
@@ -138,10 +141,10 @@ func (l local) SnapshotSave(ctx context.Context, w io.Writer) error {
 	if _, leads, _, _ := l.a.server.Leader(); leads {
 		return l.a.server.SnapshotSave(ctx, w)
 	}
-	return l.atLeader(ctx, http.MethodGet, nil, w)
+	return l.forwardSnapshot(ctx, http.MethodGet, nil, w)
 }
 
-// SnapshotRestore replaces the whole state, at the leader.
+// SnapshotRestore replaces the whole state. A follower forwards the archive to the leader.
 func (l local) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if l.a.server == nil {
 		return noServer("a restore")
@@ -149,14 +152,14 @@ func (l local) SnapshotRestore(ctx context.Context, r io.Reader) error {
 	if _, leads, _, _ := l.a.server.Leader(); leads {
 		return l.a.server.SnapshotRestore(ctx, r)
 	}
-	return l.atLeader(ctx, http.MethodPut, r, io.Discard)
+	return l.forwardSnapshot(ctx, http.MethodPut, r, io.Discard)
 }
 
-// atLeader passes a snapshot request on to the leader's HTTP API.
-func (l local) atLeader(ctx context.Context, method string, body io.Reader, w io.Writer) error {
+// forwardSnapshot forwards a snapshot request to the HTTP API of the leader.
+func (l local) forwardSnapshot(ctx context.Context, method string, body io.Reader, w io.Writer) error {
 	addr := l.a.server.LeaderHTTP()
 	if addr == "" {
-		return structs.Errorf(structs.KindUnavailable, "no leader is known; try again")
+		return structs.Errorf(structs.KindUnavailable, "no leader is known; retry")
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+addr+"/v1/operator/snapshot", body)
 	if err != nil {
@@ -164,8 +167,7 @@ func (l local) atLeader(ctx context.Context, method string, body io.Reader, w io
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return structs.Errorf(structs.KindUnavailable, "asking the leader at %s: %w", addr,
-			netfault.Plain(err))
+		return structs.Errorf(structs.KindUnavailable, "the leader at %s: %w", addr, netfault.Plain(err))
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {

@@ -5,14 +5,13 @@ import (
 	"runtime/debug"
 )
 
-// serverGOGC lets a server's heap grow threefold, not twofold, before it is collected: rows live long, what
-// a request needs is gone at once, and every collection goes through all of the rows. It halves what
-// collecting costs.
+// serverGOGC lets the heap of a server grow threefold, and not twofold, before a collection. Rows live long,
+// the memory of a request does not, and each collection scans all rows. It halves the cost of garbage
+// collection.
 const serverGOGC = 200
 
-// tuneCollector sets how often this process collects garbage, where it is a server and nobody has decided
-// otherwise by GOGC or GOMEMLIMIT.
-func tuneCollector(c *Config) {
+// setGOGC sets GOGC of a server unless the environment has GOGC or GOMEMLIMIT.
+func setGOGC(c *Config) {
 	if c.Server.Enabled && os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetGCPercent(serverGOGC)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestServersCollectLessOften(t *testing.T) {
+func TestSetGOGC_RaisesItForServers(t *testing.T) {
 	for _, tc := range []struct {
 		name, gogc, limit string
 		server            bool
@@ -22,7 +22,7 @@ func TestServersCollectLessOften(t *testing.T) {
 			before := debug.SetGCPercent(77)
 			c := DefaultConfig()
 			c.Server.Enabled = tc.server
-			tuneCollector(&c)
+			setGOGC(&c)
 			if got := debug.SetGCPercent(before); got != tc.want {
 				t.Errorf("got %d, want %d", got, tc.want)
 			}

@@ -15,9 +15,8 @@ import (
 	"berth/structs"
 )
 
-// A server serves the metrics of every part of the process: its own, Raft's with the log, the gossip's and
-// the runtime's.
-func TestMetrics_OfAServerAreThoseOfAllItsParts(t *testing.T) {
+// TestMetrics_OfAServerIncludeAllParts of the process: berth, Raft and its log, gossip and the runtime.
+func TestMetrics_OfAServerIncludeAllParts(t *testing.T) {
 	addr, _, stop := startServer(t, "-data-dir", t.TempDir())
 	read[[]*structs.NodeListStub](t, addr+"/v1/nodes") // waits for a leader
 	wanted := []string{
@@ -81,7 +80,7 @@ func awaitMetrics(t *testing.T, addr string, names []string) (text string) {
 	return text
 }
 
-func TestMetrics_AreAsTheTelemetryBlockSays(t *testing.T) {
+func TestMetrics_FollowTheTelemetryBlock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "agent.hcl")
 	if err := os.WriteFile(file, []byte("telemetry {\n  prometheus_metrics = false\n}\n"),
 		0o600); err != nil {

@@ -25,10 +25,13 @@ func BenchmarkReadOverHTTP(b *testing.B) {
 	})
 }
 
-// exchange asks over many connections at once, each again when all are answered, from one thread whose time can
-// be told from the server's.
+// exchange asks over many connections at once, each again when all are answered, from one thread whose time
+// can be told from the server's.
 func exchange(b *testing.B, port, status int) {
-	const head = "GET /v1/volumes?namespace=default HTTP/1.1\r\nHost: 127.0.0.1:4646\r\nUser-Agent: Go-http-client/1.1\r\nAccept-Encoding: gzip\r\n\r\n"
+	const head = "GET /v1/volumes?namespace=default HTTP/1.1\r\n" +
+		"Host: 127.0.0.1:4646\r\n" +
+		"User-Agent: Go-http-client/1.1\r\n" +
+		"Accept-Encoding: gzip\r\n\r\n"
 	var conns [32]int
 	for n := range conns {
 		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)

@@ -98,8 +98,8 @@ func TestHTTP_AReadIsRefusedAsItsProcedureRefusesIt(t *testing.T) {
 	}
 }
 
-// TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused: a read under a name that is not the agent's is denied
-// before anything is decided about it.
+// TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused: a read under a name that is not the agent's is
+// denied before anything is decided about it.
 func TestAForeignHostLearnsNothing_AlsoWhileReadsAreRefused(t *testing.T) {
 	srv := underGate(t, refusing(500))
 	for range 200 {

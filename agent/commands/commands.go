@@ -1,5 +1,5 @@
-// Package commands lists the commands that run a process of berth itself, where the others call one: the
-// agent, and the CSI drivers that come with berth. Each runs until its context ends.
+// Package commands lists the commands that run a process of berth: the agent and the bundled CSI drivers.
+// Each runs until its context ends. The other commands call an agent.
 package commands
 
 import (
@@ -7,10 +7,10 @@ import (
 	"berth/cli"
 )
 
-// All is the list, for cli.Run and cli.Reference.
+// All returns the commands for cli.Run and cli.Reference.
 func All() []cli.Command {
 	return []cli.Command{
 		agent.Command(),
-		{Name: "plugin", Sub: []cli.Command{hostpathCommand()}}, // beside those of cli that look into plugins
+		{Name: "plugin", Sub: []cli.Command{hostpathCommand()}}, // joins the plugin commands of package cli
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"berth/cli"
 )
 
-// berth runs a command line with all commands there are.
+// berth runs a command line with all commands.
 func berth(t *testing.T, args ...string) (code int, out, errs string) {
 	t.Helper()
 	var o, e bytes.Buffer
@@ -16,7 +16,7 @@ func berth(t *testing.T, args ...string) (code int, out, errs string) {
 	return code, o.String(), e.String()
 }
 
-func TestHelpFitsOnATerminal(t *testing.T) {
+func TestCommands_HelpFitsOnATerminal(t *testing.T) {
 	for _, args := range [][]string{{"-h"}, {"agent", "-h"}, {"plugin", "-h"}, {"plugin", "hostpath", "-h"}} {
 		code, out, errs := berth(t, args...)
 		if code != 0 || errs != "" || !strings.HasPrefix(out, "Usage: berth") {
@@ -30,7 +30,7 @@ func TestHelpFitsOnATerminal(t *testing.T) {
 	}
 }
 
-func TestWhatIsMissingIsNamed(t *testing.T) {
+func TestCommands_NameInvalidAndMissingOptions(t *testing.T) {
 	t.Setenv("CSI_ENDPOINT", "")
 	t.Setenv("BERTH_PLUGIN_DATA", "")
 	for _, c := range []struct {

@@ -19,25 +19,32 @@ directories, and images of ext4 or xfs on loop devices. As the task of a job
 with a csi_plugin block it needs no option but -node-id.`
 
 func hostpathCommand() cli.Command {
-	return cli.Command{Name: "hostpath", Synopsis: "Run the CSI driver for storage on this node",
+	return cli.Command{
+		Name:     "hostpath",
+		Synopsis: "Run the CSI driver for storage on this node",
 		Help:     helpHostpath,
 		Examples: []string{"berth plugin hostpath -node-id n1 -data-dir /var/lib/hostpath"},
-		Local:    true, Run: runHostpath, Flags: []cli.Flag{
-			{Name: "node-id", Kind: cli.String, Value: "name", Usage: "This node's name, unique among the nodes"},
-			{Name: "endpoint", Kind: cli.String, Value: "socket",
-				Usage: "The unix socket to serve on. Default: CSI_ENDPOINT"},
-			{Name: "data-dir", Kind: cli.String, Value: "path",
-				Usage: "The directory in which volumes live. Default: BERTH_PLUGIN_DATA"},
-			{Name: "capacity", Kind: cli.String, Value: "size", Default: "0",
-				Usage: "The size of all volumes together, such as 10GiB; 0: what the file system has"},
-			{Name: "max-volumes", Kind: cli.Number, Value: "number", Default: "0",
-				Usage: "How many volumes may be in use on this node; 0: any number"},
-			{Name: "name", Kind: cli.String, Value: "name", Default: hostpath.DefaultName, Usage: "The driver's name"},
-			{Name: "topology-key", Kind: cli.String, Value: "key", Default: hostpath.DefaultTopologyKey,
-				Usage: "The topology key that carries the node's name"},
-			{Name: "log-level", Kind: cli.String, Value: "level", Default: "info",
-				Usage: "trace, debug, info, warn or error"},
-		}}
+		Local:    true,
+		Run:      runHostpath,
+		Flags:    hostpathFlags,
+	}
+}
+
+var hostpathFlags = []cli.Flag{
+	{Name: "node-id", Kind: cli.String, Value: "name", Usage: "This node's name, unique among the nodes"},
+	{Name: "endpoint", Kind: cli.String, Value: "socket",
+		Usage: "The unix socket to serve on. Default: CSI_ENDPOINT"},
+	{Name: "data-dir", Kind: cli.String, Value: "path",
+		Usage: "The directory of the volumes. Default: BERTH_PLUGIN_DATA"},
+	{Name: "capacity", Kind: cli.String, Value: "size", Default: "0",
+		Usage: "The size of all volumes together, such as 10GiB; 0: that of the file system"},
+	{Name: "max-volumes", Kind: cli.Number, Value: "number", Default: "0",
+		Usage: "How many volumes may be in use on this node; 0: any number"},
+	{Name: "name", Kind: cli.String, Value: "name", Default: hostpath.DefaultName, Usage: "The driver's name"},
+	{Name: "topology-key", Kind: cli.String, Value: "key", Default: hostpath.DefaultTopologyKey,
+		Usage: "The topology key whose value is the node's name"},
+	{Name: "log-level", Kind: cli.String, Value: "level", Default: "info",
+		Usage: "trace, debug, info, warn or error"},
 }
 
 func runHostpath(ctx context.Context, c *cli.Call) error {
@@ -52,11 +59,15 @@ func runHostpath(ctx context.Context, c *cli.Call) error {
 			"the option -log-level is %q, expected trace, debug, info, warn or error", c.String("log-level"))
 	}
 	return hostpath.Run(ctx, hostpath.Config{
-		Endpoint: orEnv(c.String("endpoint"), "CSI_ENDPOINT"), NodeID: c.String("node-id"),
-		DataDir:  orEnv(c.String("data-dir"), "BERTH_PLUGIN_DATA"),
-		Capacity: int64(capacity), MaxVolumes: c.Number("max-volumes"),
-		TopologyKey: c.String("topology-key"), Name: c.String("name"), Version: version.Version,
-		Logger: hclog.New(&hclog.LoggerOptions{Name: "hostpath", Level: level, Output: c.Err}),
+		Endpoint:    orEnv(c.String("endpoint"), "CSI_ENDPOINT"),
+		NodeID:      c.String("node-id"),
+		DataDir:     orEnv(c.String("data-dir"), "BERTH_PLUGIN_DATA"),
+		Capacity:    int64(capacity),
+		MaxVolumes:  c.Number("max-volumes"),
+		TopologyKey: c.String("topology-key"),
+		Name:        c.String("name"),
+		Version:     version.Version,
+		Logger:      hclog.New(&hclog.LoggerOptions{Name: "hostpath", Level: level, Output: c.Err}),
 	})
 }
 
