@@ -1,20 +1,20 @@
-// Package rowfilter decides which rows of a list a filter expression lets by. The language is go-bexpr's, and
-// so is its meaning: go-bexpr parses an expression, and whatever is not plain here, above all every error, is
-// answered by go-bexpr itself for the row in question.
+// Package rowfilter decides which rows of a list match a filter expression. The language and its meaning are
+// those of go-bexpr.
 //
-// Why there is more than go-bexpr: it looks up each selector by name in each row, which takes tens of
-// microseconds. Here an expression becomes closures once, which remember where a field is in the type of
-// row they saw last, and look at the row in place.
-//
-// Laws: a row is not changed, copied, or remembered after Match returns. Fields of embedded structs are at
-// the top, as in a row's JSON. What an expression may cost is bounded, since strangers write them. The kinds
-// of errors are left to who asks.
+// It adds two things to go-bexpr. Fields of embedded structs are at the top, as in the JSON of a row. And the
+// cost of an expression is bounded, because strangers write them. A row is neither changed nor kept after
+// Match returns. The caller chooses the kind of an error.
 package rowfilter
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
+	"regexp/syntax"
+	"slices"
+	"strings"
 
+	"github.com/hashicorp/go-bexpr"
 	"github.com/hashicorp/go-bexpr/grammar"
 
 	"berth/structs"
@@ -27,25 +27,29 @@ const (
 	maxParsing   = 2000000 // steps of the parser, which goes back often: a fifth of a second
 	manyBrackets = 5       // levels of brackets from which on the parser takes very long
 	maxPattern   = 4000    // size of all regular expressions together, repetitions written out
-	spentAtFirst = 5000000 // comparisons that may be made at once: a tenth of a second, and
-	spentPerRow  = 1000    // on top of it for each row
+	spentAtFirst = 500000  // steps that may be made at once: half a second, and
+	spentPerRow  = 100     // in addition for each row
+
+	entriesPerStep = 16 // elements of a list, or keys of a map, that cost as much as a step
+	bytesPerStep   = 64 // bytes of a text, times the size of the patterns, that cost as much as a step
 )
 
-// Filter is an expression made ready for rows. Two goroutines must not use one at the same time.
+// errCost ends the evaluation of a row.
+var errCost = fmt.Errorf("takes more than %d steps per row; use fewer or smaller conditions, loops and "+
+	"regular expressions", spentPerRow)
+
+// Filter is an expression that is ready for rows. Two goroutines must not use one at the same time.
 type Filter struct {
-	expression string
-	root       node
-	row        reflect.Value // the struct that is looked at
-	loops      []loop        // where each any and all of it is, the outermost first
-	left       int           // comparisons that may still be made
-	unknown    string        // a field that was asked for and that rows do not have
-	slow       *slowFilter   // made when first needed
+	evaluator *bexpr.Evaluator
+	left      int // steps that may still be made
+	patterns  int // size of all regular expressions
+	row       rowType
 }
 
 // New makes a filter. Its error continues a sentence that begins with the expression, and names the place.
 func New(expression string) (*Filter, error) {
-	if len(expression) > MaxLength {
-		return nil, fmt.Errorf("has %d bytes; expected %d at most, so ask for less at a time", len(expression), MaxLength)
+	if n := len(expression); n > MaxLength {
+		return nil, fmt.Errorf("has %d bytes; expected %d at most, so ask for less at a time", n, MaxLength)
 	}
 	tree, err := grammar.Parse("", []byte(expression), grammar.MaxExpressions(maxParsing))
 	if err != nil {
@@ -54,16 +58,16 @@ func New(expression string) (*Filter, error) {
 		}
 		return nil, fmt.Errorf("is not an expression: %w", err)
 	}
-	c := compiler{}
-	f := &Filter{expression: expression, root: c.node(tree.(grammar.Expression)), left: spentAtFirst}
-	if c.pattern > maxPattern {
-		return nil, fmt.Errorf("has regular expressions of size %d with their repetitions written out; expected %d at most", c.pattern, maxPattern)
+	f := &Filter{left: spentAtFirst, patterns: patternsSize(tree.(grammar.Expression))}
+	if f.patterns > maxPattern {
+		return nil, fmt.Errorf("has regular expressions of size %d with their repetitions written out; "+
+			"expected %d at most", f.patterns, maxPattern)
 	}
-	f.loops = make([]loop, c.deepest)
-	return f, nil
+	f.evaluator, err = bexpr.CreateEvaluator(expression, bexpr.WithHookFn(f.count))
+	return f, err
 }
 
-// brackets is how deep an expression nests them, those in texts included.
+// brackets returns how deep an expression nests them. It counts those in texts, too.
 func brackets(expression string) (deepest int) {
 	depth := 0
 	for i := range len(expression) {
@@ -78,26 +82,113 @@ func brackets(expression string) (deepest int) {
 	return deepest
 }
 
-// Match reports whether the row, a pointer to a struct, is let by. Its error, a sentence's end as that of New,
-// says what in the expression does not fit rows of this type, or that it asks for too much of them.
-func (f *Filter) Match(row any) (bool, error) {
-	f.row = reflect.ValueOf(row).Elem()
-	f.left += spentPerRow
-	verdict := f.root(f)
-	f.row = reflect.Value{}
-	clear(f.loops)
-	switch {
-	case verdict != unsure:
-		return verdict == yes, nil
-	case f.left < 0:
-		return false, fmt.Errorf("takes more than %d comparisons per row; use fewer or smaller conditions, loops and regular expressions", spentPerRow)
-	default:
-		return f.matchSlowly(row)
+// patternsSize returns the size of the regular expressions of an expression: about how many instructions they
+// compile to. A bad pattern has none. go-bexpr reports it when a row gets there.
+func patternsSize(e grammar.Expression) int {
+	switch e := e.(type) {
+	case *grammar.UnaryExpression:
+		return patternsSize(e.Operand)
+	case *grammar.BinaryExpression:
+		return patternsSize(e.Left) + patternsSize(e.Right)
+	case *grammar.CollectionExpression:
+		return patternsSize(e.Inner)
+	case *grammar.MatchExpression:
+		if e.Operator != grammar.MatchMatches && e.Operator != grammar.MatchNotMatches {
+			return 0
+		}
+		if re, err := syntax.Parse(e.Value.Raw, syntax.Perl); err == nil {
+			return patternSize(re)
+		}
 	}
+	return 0
 }
 
-// spend reports whether so many more comparisons may be made.
-func (f *Filter) spend(comparisons int) bool {
-	f.left -= comparisons
-	return f.left >= 0
+func patternSize(re *syntax.Regexp) int {
+	size := 1 + len(re.Rune)
+	for _, sub := range re.Sub {
+		size += patternSize(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(re.Min, re.Max, 1)
+	}
+	return size
+}
+
+// count counts the steps to a value that go-bexpr looks up, and what is done with it. The panic ends the
+// evaluation of the row: the hook has no error.
+func (f *Filter) count(v reflect.Value) reflect.Value {
+	f.left--
+	switch v.Kind() {
+	case reflect.Slice, reflect.Array, reflect.Map:
+		f.left -= v.Len() / entriesPerStep
+	case reflect.String:
+		f.left -= v.Len() * (1 + f.patterns) / bytesPerStep
+	}
+	if f.left < 0 {
+		panic(errCost)
+	}
+	return v
+}
+
+// Match reports whether the row, a pointer to a struct, matches. Its error, a sentence's end as that of New,
+// says what in the expression does not fit rows of this type, or that it asks for too much of them.
+func (f *Filter) Match(row any) (ok bool, err error) {
+	f.left += spentPerRow
+	v := reflect.ValueOf(row).Elem()
+	if f.row.of != v.Type() {
+		f.row = rowTypeOf(v.Type())
+	}
+	ok, err = f.evaluate(f.row.flat(v))
+	if err != nil && !errors.Is(err, errCost) {
+		err = fmt.Errorf("does not fit the rows: %w (rows have %s)", err, strings.Join(f.row.names(), ", "))
+	}
+	return ok, err
+}
+
+// evaluate has go-bexpr look at a row. It panics on some values, for example on a nil pointer that is matched
+// with a pattern.
+func (f *Filter) evaluate(row any) (ok bool, err error) {
+	defer func() {
+		switch r := recover(); r {
+		case nil:
+		case errCost:
+			err = errCost
+		default:
+			err = fmt.Errorf("a value is missing or of a kind that cannot be compared like this: %v", r)
+		}
+	}()
+	return f.evaluator.Evaluate(row)
+}
+
+// rowType is a type of rows, and a struct with all its fields at the top.
+type rowType struct {
+	of     reflect.Type
+	top    reflect.Type
+	fields []reflect.StructField // of the rows
+}
+
+func rowTypeOf(t reflect.Type) rowType {
+	isEmbedded := func(f reflect.StructField) bool { return f.Anonymous || !f.IsExported() }
+	fields := slices.DeleteFunc(reflect.VisibleFields(t), isEmbedded)
+	var top []reflect.StructField
+	for _, f := range fields {
+		top = append(top, reflect.StructField{Name: f.Name, Type: f.Type})
+	}
+	return rowType{of: t, top: reflect.StructOf(top), fields: fields}
+}
+
+// flat returns a copy of the row with all fields at the top.
+func (t *rowType) flat(row reflect.Value) any {
+	to := reflect.New(t.top).Elem()
+	for i, f := range t.fields {
+		to.Field(i).Set(row.FieldByIndex(f.Index))
+	}
+	return to.Interface()
+}
+
+func (t *rowType) names() (names []string) {
+	for _, f := range t.fields {
+		names = append(names, f.Name)
+	}
+	return names
 }
