@@ -193,7 +193,7 @@ func (c *call) body(dst any) error {
 		err = bound.reserveDecoded(text)
 	}
 	if err == nil {
-		err = strictjson.DecodeBytes(text, dst, strictjson.Options{Ignore: dialectDefault})
+		err = strictjson.Decode(text, dst, dialectDefault)
 	}
 	var ours *structs.Error
 	if err == nil || errors.As(err, &ours) {

@@ -33,7 +33,7 @@ func dialectDefault(field string, value json.RawMessage) bool {
 // DecodeJob decodes one job from the JSON of the API, as strictly as the API does.
 func DecodeJob(src []byte) (*structs.Job, error) {
 	job := &structs.Job{}
-	if err := strictjson.DecodeBytes(src, job, strictjson.Options{Ignore: dialectDefault}); err != nil {
+	if err := strictjson.Decode(src, job, dialectDefault); err != nil {
 		return nil, err
 	}
 	return job, nil

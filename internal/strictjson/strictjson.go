@@ -23,26 +23,13 @@ import (
 	"berth/structs"
 )
 
-// Options loosen the laws for one caller.
-type Options struct {
-	// Ignore reports that a field that the target does not know may be dropped although it says something.
-	// field is its name, value its JSON.
-	Ignore func(field string, value json.RawMessage) bool
-}
+// Ignore reports that a field that the target does not know may be dropped although it says something. value
+// is its JSON.
+type Ignore func(field string, value json.RawMessage) bool
 
-// Decode reads one JSON value from r into dst, a pointer. Its errors are invalid; an error of r itself is
-// passed on.
-func Decode(r io.Reader, dst any, opts Options) error {
-	b, err := io.ReadAll(r)
-	if err != nil {
-		return err
-	}
-	return DecodeBytes(b, dst, opts)
-}
-
-// DecodeBytes is Decode of bytes.
-func DecodeBytes(b []byte, dst any, opts Options) error {
-	w := &walker{src: b, dec: json.NewDecoder(bytes.NewReader(b)), opts: opts}
+// Decode reads one JSON value into dst, a pointer. ignore may be nil. Its errors are invalid.
+func Decode(b []byte, dst any, ignore Ignore) error {
+	w := &walker{src: b, dec: json.NewDecoder(bytes.NewReader(b)), ignore: ignore}
 	w.dec.UseNumber()
 	if len(bytes.TrimSpace(b)) == 0 {
 		return structs.Errorf(structs.KindInvalid, "the body is empty, expected JSON")
@@ -61,9 +48,9 @@ func DecodeBytes(b []byte, dst any, opts Options) error {
 
 // walker goes through the tokens of the source beside the target's type.
 type walker struct {
-	src  []byte
-	dec  *json.Decoder
-	opts Options
+	src    []byte
+	dec    *json.Decoder
+	ignore Ignore
 }
 
 // fault is an error at a place in the source.
@@ -204,7 +191,7 @@ func (w *walker) unknown(at int64, path, name string) error {
 	if err != nil {
 		return err
 	}
-	if saysNothing(raw) || w.opts.Ignore != nil && w.opts.Ignore(name, raw) {
+	if saysNothing(raw) || w.ignore != nil && w.ignore(name, raw) {
 		return nil
 	}
 	return w.fault(at, path, "berth does not know this field")

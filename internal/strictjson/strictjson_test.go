@@ -80,7 +80,7 @@ func TestDecode(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got target
-			err := Decode(strings.NewReader(c.in), &got, Options{})
+			err := Decode([]byte(c.in), &got, nil)
 			if c.want == "" {
 				if err != nil {
 					t.Fatal(err)
@@ -98,12 +98,12 @@ func TestDecode(t *testing.T) {
 }
 
 func TestIgnore(t *testing.T) {
-	opts := Options{Ignore: func(field string, v json.RawMessage) bool { return field == "Old" && string(v) == "7" }}
+	ignore := func(field string, v json.RawMessage) bool { return field == "Old" && string(v) == "7" }
 	var got target
-	if err := DecodeBytes([]byte(`{"ID":"x","Old":7}`), &got, opts); err != nil || got.ID != "x" {
+	if err := Decode([]byte(`{"ID":"x","Old":7}`), &got, ignore); err != nil || got.ID != "x" {
 		t.Fatal(got, err)
 	}
-	if err := DecodeBytes([]byte(`{"Old":8}`), &got, opts); err == nil {
+	if err := Decode([]byte(`{"Old":8}`), &got, ignore); err == nil {
 		t.Fatal("a value that is not to be ignored was dropped")
 	}
 }
@@ -115,7 +115,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var got, want target
-		err := DecodeBytes(b, &got, Options{})
+		err := Decode(b, &got, nil)
 		if err != nil {
 			if !structs.IsKind(err, structs.KindInvalid) {
 				t.Fatalf("%v is %s", err, structs.KindOf(err))
@@ -132,7 +132,7 @@ func TestDecode_NamesAreCutInFaults(t *testing.T) {
 	long := strings.Repeat("k", 1<<20)
 	var dst struct{ M map[string]struct{ A int } }
 	for _, body := range []string{`{"M":{"` + long + `":{"A":"x"}}}`, `{"` + long + `":1}`} {
-		err := Decode(strings.NewReader(body), &dst, Options{})
+		err := Decode([]byte(body), &dst, nil)
 		if err == nil || len(err.Error()) > 300 {
 			t.Errorf("%.300v", err)
 		}
