@@ -56,7 +56,6 @@ type TaskEvent struct {
 // The types of task events.
 const (
 	TaskEventReceived        = "Received"
-	TaskEventSetup           = "Task Setup"
 	TaskEventSetupFailure    = "Setup Failure"
 	TaskEventDriverFailure   = "Driver Failure"
 	TaskEventStarted         = "Started"

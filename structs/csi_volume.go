@@ -22,7 +22,6 @@ type CSIAccessMode string
 
 // The access modes.
 const (
-	CSIAccessUnknown           CSIAccessMode = ""
 	CSISingleNodeReader        CSIAccessMode = "single-node-reader-only"
 	CSISingleNodeWriter        CSIAccessMode = "single-node-writer"
 	CSIMultiNodeReader         CSIAccessMode = "multi-node-reader-only"
@@ -43,19 +42,13 @@ func (m CSIAccessMode) SingleNode() bool { return m == CSISingleNodeReader || m 
 // ReaderOnly reports whether the mode allows no writer at all.
 func (m CSIAccessMode) ReaderOnly() bool { return m == CSISingleNodeReader || m == CSIMultiNodeReader }
 
-// SingleWriter reports whether the mode allows at most one writer.
-func (m CSIAccessMode) SingleWriter() bool {
-	return m == CSISingleNodeWriter || m == CSIMultiNodeSingleWriter
-}
-
 // CSIAttachmentMode says how a volume shows itself to its user.
 type CSIAttachmentMode string
 
 // The attachment modes.
 const (
-	CSIAttachmentUnknown CSIAttachmentMode = ""
-	CSIFileSystem        CSIAttachmentMode = "file-system"
-	CSIBlockDevice       CSIAttachmentMode = "block-device"
+	CSIFileSystem  CSIAttachmentMode = "file-system"
+	CSIBlockDevice CSIAttachmentMode = "block-device"
 )
 
 // Valid reports whether the mode is one of the two.

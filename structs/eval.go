@@ -27,7 +27,6 @@ const (
 	TriggerJobDeregister = "job-deregister"
 	TriggerNodeUpdate    = "node-update"
 	TriggerAllocFailure  = "alloc-failure"
-	TriggerRescheduled   = "reschedule"
 	TriggerAllocStop     = "alloc-stop"
 	TriggerQueuedAllocs  = "queued-allocs" // could not place all; blocked
 	TriggerScheduled     = "scheduled"     // a delayed rescheduling has come due
