@@ -62,14 +62,14 @@ func newPair(t *testing.T, leads, follows *loadshed.Gate) *pair {
 	return p
 }
 
-func newPool(t *testing.T) *rpc.Pool {
+func newPool(t testing.TB) *rpc.Pool {
 	pool := rpc.NewPool(hclog.NewNullLogger(), nil)
 	t.Cleanup(pool.Close)
 	return pool
 }
 
 // listen has a server be called over loopback.
-func listen(t *testing.T, s *rpc.Server) (addr string) {
+func listen(t testing.TB, s *rpc.Server) (addr string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"context"
 	"fmt"
 	"reflect"
 	"testing"
@@ -12,7 +11,7 @@ import (
 	"berth/structs"
 )
 
-// wired answers a request as over a wire.
+// wired answers a request over a wire. rows reports whether the answer was written row by row.
 func wired[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (resp *Resp, rows bool) {
 	s.t.Helper()
 	for _, e := range s.List() {
@@ -22,23 +21,14 @@ func wired[Req, Resp any](s *server, m structs.Method[Req, Resp], req Req) (resp
 		if e.ServeRemote == nil {
 			s.t.Fatalf("%s is no list", m.Name)
 		}
-		answer, err := e.ServeRemote(context.Background(), &req)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		var b []byte
-		a, rows := answer.(rpc.Appender)
-		if rows {
-			b, err = rpc.ResponseBytes(a)
-		} else {
-			b, err = codec.Encode(answer)
+		own := req
+		answer, err := e.ServeRemote(s.t.Context(), &own)
+		if err == nil {
+			_, rows = answer.(rpc.Appender)
+			resp, err = rpc.Call(s.t.Context(), newPool(s.t).At(listen(s.t, s.rpc)), m, &req)
 		}
 		if err != nil {
-			s.t.Fatal(err)
-		}
-		resp = new(Resp)
-		if err := codec.Decode(b, resp); err != nil {
-			s.t.Fatalf("%s: what is written does not read: %v", m.Name, err)
+			s.t.Fatalf("%s: %v", m.Name, err)
 		}
 		return resp, rows
 	}

@@ -48,19 +48,6 @@ type Response struct {
 	limit  int64 // the most bytes of all chunks, 0 for no limit
 }
 
-// ResponseBytes returns an answer in one slice.
-func ResponseBytes(a Appender) ([]byte, error) {
-	m := new(buffer)
-	if err := a.AppendResponse(&Response{last: m}); err != nil {
-		return nil, err
-	}
-	var all []byte
-	for ; m != nil; m = m.next {
-		all = append(all, m.b...)
-	}
-	return all, nil
-}
-
 // Bytes returns the last chunk, to be appended to.
 func (a *Response) Bytes() []byte { return a.last.b }
 
@@ -129,11 +116,7 @@ func (w *writer) write(m *buffer) error {
 	if w.failed != nil {
 		return w.failed
 	}
-	if w.busy || w.queue != nil {
-		w.enqueue(m)
-	} else {
-		w.queue = m
-	}
+	w.enqueue(m)
 	return w.send()
 }
 
@@ -162,8 +145,7 @@ func (w *writer) send() error {
 	if w.busy {
 		return nil
 	}
-	m := w.queue
-	w.queue, w.end, w.size = nil, nil, 0
+	m := w.takeQueue()
 	w.busy = true
 	for m != nil && w.failed == nil {
 		w.mu.Unlock()
@@ -174,12 +156,20 @@ func (w *writer) send() error {
 			w.failed = err
 			_ = w.conn.Close() // the error that counts is the other
 		}
-		m = w.queue
-		w.queue, w.end, w.size = nil, nil, 0
+		m = w.takeQueue()
 		w.shrunk.Broadcast()
 	}
 	w.busy = false
 	return w.failed
+}
+
+// takeQueue empties the queue and returns it.
+func (w *writer) takeQueue() *buffer {
+	m := w.queue
+	w.queue = nil
+	w.end = nil
+	w.size = 0
+	return m
 }
 
 // enqueue adds a message to the queue.

@@ -26,6 +26,3 @@ func (b *Budget) Take(n int64) bool {
 
 // Give gives n bytes back.
 func (b *Budget) Give(n int64) { b.used.Add(-n) }
-
-// Used returns how many bytes are taken.
-func (b *Budget) Used() int64 { return b.used.Load() }

@@ -7,12 +7,12 @@ import (
 
 func TestBudget_TakesAllOrNothing(t *testing.T) {
 	b := NewBudget(10)
-	if !b.Take(4) || !b.Take(6) || b.Take(1) || b.Used() != 10 {
-		t.Fatalf("%d bytes are taken, want 10 of 10", b.Used())
+	if !b.Take(4) || !b.Take(6) || b.Take(1) || b.used.Load() != 10 {
+		t.Fatalf("%d bytes are taken, want 10 of 10", b.used.Load())
 	}
 	b.Give(4)
-	if b.Take(5) || b.Used() != 6 || !b.Take(4) {
-		t.Errorf("%d bytes are taken, want 10 after 4 came back", b.Used())
+	if b.Take(5) || b.used.Load() != 6 || !b.Take(4) {
+		t.Errorf("%d bytes are taken, want 10 after 4 came back", b.used.Load())
 	}
 }
 
@@ -29,7 +29,7 @@ func TestBudget_HoldsForManyAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if b.Used() != 0 {
-		t.Errorf("%d bytes are left", b.Used())
+	if b.used.Load() != 0 {
+		t.Errorf("%d bytes are left", b.used.Load())
 	}
 }
