@@ -9,16 +9,16 @@ import (
 	"github.com/hashicorp/serf/serf"
 )
 
-// bootstrapInterval is how often a server that waits for others looks at the gossip; an event of the
-// gossip makes it look at once.
+// bootstrapInterval is the time between two looks at the gossip of a server that waits for others. An
+// event of the gossip makes it look at once.
 const bootstrapInterval = time.Second
 
-// bootstrap forms the cluster the first time, once as many servers as expected see each other. Each of
-// them computes the same configuration and hands it to its own Raft, so it does not matter who is first.
-// A server that finds a cluster already there forms none: that cluster's leader takes it in.
+// bootstrap forms the cluster the first time, once as many servers as expected see each other. Each server
+// computes the same configuration and gives it to its own Raft, so any of them may be first. A server that
+// finds a cluster forms none: the leader of that cluster adds it.
 //
-// Once there is anything in its log, a server says so in the gossip for ever: so a cluster is known as long
-// as one of its servers is, and those that lost their data form no other in its place.
+// Once its log has an entry, a server announces that in the gossip for ever. So a cluster is known while
+// one of its servers lives, and servers that lost their data form no other in its place.
 func (s *Server) bootstrap(ctx context.Context) {
 	if !s.consensus.fresh {
 		return

@@ -19,7 +19,7 @@ type Config struct {
 	RetryInterval   time.Duration `hcl:"retry_interval"`
 
 	HeartbeatTTL   time.Duration `hcl:"heartbeat_ttl"`     // a node sends its next heartbeat within this
-	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`   // how late it may be before it is taken for down
+	HeartbeatGrace time.Duration `hcl:"heartbeat_grace"`   // how late it may be before it counts as down
 	EvalGC         time.Duration `hcl:"eval_gc_threshold"` // age of ended evaluations and allocations to delete
 	JobGC          time.Duration `hcl:"job_gc_threshold"`
 	NodeGC         time.Duration `hcl:"node_gc_threshold"`
@@ -133,7 +133,7 @@ func (c *Config) Validate() error {
 	return errors.Join(faults...)
 }
 
-// control is what of the configuration the leader's loops go by.
+// control returns the configuration of the leader loops.
 func (c *Config) control() control.Config {
 	loops := control.DefaultConfig()
 	loops.Leases.TTL, loops.Leases.Grace = c.HeartbeatTTL, c.HeartbeatGrace

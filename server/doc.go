@@ -2,8 +2,11 @@
 // feeds, the gossip by which servers find each other, the port that serves Raft and remote procedures, and
 // the loops that run while this server leads.
 //
-// Its laws: nothing is in the state store that Raft did not put there; what a leader does it does in loops
-// that end, and are waited for, when leadership ends; Run returns when every goroutine of the server has.
+// Its rules:
+//
+//   - Only Raft writes to the state store.
+//   - A leader acts only in loops. They end, and are waited for, when leadership ends.
+//   - Run returns after every goroutine of the server has ended.
 //
 // Package endpoints serves the requests, server/control has the loops of the leader, server/nodeconn calls
 // the nodes, and fsm and state apply the log entries.

@@ -11,9 +11,9 @@ import (
 	"berth/structs"
 )
 
-// portTries is how often a port that is free for both TCP and UDP is looked for: one is found for TCP, and
-// for UDP somebody else may have it. The library's errors do not tell this from others, so any is tried
-// again.
+// portTries bounds the search for a port that is free for both TCP and UDP: a port that is free for TCP
+// may be in use for UDP. The errors of the library do not tell this from others, so any error counts as
+// one.
 const portTries = 10
 
 // gossip is the gossip's sockets, sending by way of a Network.

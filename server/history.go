@@ -14,7 +14,7 @@ type history struct {
 	forgotten map[string]bool   // by server ID
 }
 
-// historyMost bounds the servers of a history. Beyond it the history begins anew.
+// historyMost bounds the servers of a history. Beyond it the history starts again.
 const historyMost = 1024
 
 // record takes in an event of the gossip.

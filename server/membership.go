@@ -51,7 +51,7 @@ type membership struct {
 	logger hclog.Logger
 	region string
 	events chan serf.Event
-	// changed has room for one: whoever reads it looks at all members.
+	// changed holds one element: its reader looks at all members.
 	changed chan struct{}
 	tagLock sync.Mutex
 	history history
@@ -158,7 +158,7 @@ func (m *membership) peers() []peer {
 			continue
 		}
 		expect, _ := strconv.Atoi(member.Tags[tagExpect])
-		commands, _ := strconv.Atoi(member.Tags[tagCommands]) // an older server says nothing
+		commands, _ := strconv.Atoi(member.Tags[tagCommands]) // an older server has no such tag
 		out = append(out, peer{
 			name:         member.Name,
 			id:           member.Tags[tagID],
@@ -175,7 +175,8 @@ func (m *membership) peers() []peer {
 	return out
 }
 
-// markBootstrapped tells the others that there is a cluster, so that nobody forms a second one.
+// markBootstrapped announces in the gossip that there is a cluster, so that no other server forms a second
+// one.
 func (m *membership) markBootstrapped() {
 	m.tagLock.Lock()
 	defer m.tagLock.Unlock()

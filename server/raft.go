@@ -76,7 +76,7 @@ func exitOnDamage(logger hclog.Logger) func(error) {
 }
 
 func (c *consensus) start(cfg *Config, machine raft.FSM, logger hclog.Logger) (err error) {
-	// Raft panics where it cannot read what it has just been told is there.
+	// Raft panics if it cannot read a file that it has just found.
 	defer func() {
 		if r := recover(); r != nil {
 			err = structs.Errorf(structs.KindInternal, "starting Raft on %s: %v", cfg.DataDir, r)
@@ -122,15 +122,15 @@ func raftConfig(cfg *Config, id raft.ServerID, logger hclog.Logger) *raft.Config
 	return rc
 }
 
-// gate counts who waits for Raft. Raft answers nobody any more once it is shut down, not even those whose
-// requests it has queued: so nobody comes in after shut, which waits for those inside.
+// gate counts the calls of Raft. After its shutdown Raft answers no call, not even one that it has queued.
+// So shut lets no further call in and waits for those inside.
 type gate struct {
 	mu     sync.Mutex
 	closed bool
 	inside sync.WaitGroup
 }
 
-// enter lets one in, who says inside.Done; unavailable once the gate is shut.
+// enter lets a call in, which ends with inside.Done. The error is unavailable once the gate is shut.
 func (g *gate) enter() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()

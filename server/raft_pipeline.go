@@ -6,10 +6,10 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// transport is Raft's own with pipelines that end when Raft stops listening to them. Raft takes answers until
-// the first that is not a success, and may have entries to send before it notices that nobody takes answers
-// any more. Those who send and those who receive would then wait for each other for ever: the follower would
-// be sent nothing more but heartbeats as long as the leader leads, and the server could not be shut down.
+// transport is the transport of Raft with pipelines that end when Raft stops reading their answers. Raft
+// reads answers until the first failure, and may send further entries before it notices. The sending and
+// the receiving goroutine would then wait for each other for ever: the follower would get only heartbeats,
+// and the server could not shut down.
 type transport struct{ *raft.NetworkTransport }
 
 // AppendEntriesPipeline implements raft.Transport.
@@ -25,7 +25,7 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID,
 	return p, nil
 }
 
-// pipeline passes answers on and is closed by the first that is not a success.
+// pipeline forwards answers. The first failure closes it.
 type pipeline struct {
 	raft.AppendPipeline
 	answers  chan raft.AppendFuture
@@ -37,7 +37,7 @@ type pipeline struct {
 // Consumer implements raft.AppendPipeline.
 func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.answers }
 
-// Close implements raft.AppendPipeline: who sends is told that it has ended.
+// Close implements raft.AppendPipeline. It ends the wait of the sender.
 func (p *pipeline) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	err := p.AppendPipeline.Close()
@@ -45,14 +45,14 @@ func (p *pipeline) Close() error {
 	return err
 }
 
-// forward lives until the first answer that is not a success, or Close.
+// forward runs until the first failed answer, or until Close.
 func (p *pipeline) forward() {
 	for {
 		select {
 		case f := <-p.AppendPipeline.Consumer():
 			last := f.Error() != nil || !f.Response().Success || f.Response().Term > f.Request().Term
 			if last {
-				_ = p.AppendPipeline.Close() // lets go of those who send; what the other side has yet to say is of no use
+				_ = p.AppendPipeline.Close() // ends the wait of the sender; later answers are of no use
 			}
 			select {
 			case p.answers <- f:

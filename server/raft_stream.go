@@ -27,7 +27,7 @@ func (directNetwork) Dial(addr string, timeout time.Duration) (net.Conn, error) 
 	return net.DialTimeout("tcp", addr, timeout)
 }
 
-// Reaches is true: nobody knows better.
+// Reaches is always true: a datagram may get lost without an error.
 func (directNetwork) Reaches(string) bool { return true }
 
 // raftLayer is Raft's share of the port: the listener hands it the connections whose first byte is

@@ -59,8 +59,8 @@ func writePeersInfo(dataDir, id, addr string) error {
 // recoverPeers replaces the members of the Raft configuration by those of peersFile, if there is one, and
 // then deletes it. A fault leaves everything as it is and keeps the server from starting.
 //
-// A server that recovers may lack entries that only the lost servers had. So its nodes have to say what they
-// hold, as after the restore of an archive, before volumes are brought anywhere.
+// A server that recovers may lack entries that only the lost servers had. So its nodes have to report
+// their volumes, as after the restore of an archive, before a volume is staged anywhere.
 func (c *consensus) recoverPeers(cfg *Config, logger hclog.Logger) error {
 	path := filepath.Join(cfg.DataDir, "raft", peersFile)
 	peers, err := readPeers(path, c.id)

@@ -56,7 +56,7 @@ type Server struct {
 	}
 	servers   atomic.Pointer[serverList]
 	between   chan func()   // called while none of the leader's loops runs
-	leadEnded chan struct{} // closed when nobody takes from between any more
+	leadEnded chan struct{} // closed when between has no reader any more
 }
 
 // New opens the server's files and its port. What it opened is released by Run, or by itself when it
@@ -249,13 +249,13 @@ func (s *Server) Store() *state.Store { return s.store }
 // Stats are Raft's own counters, for `agent self`.
 func (s *Server) Stats() map[string]string { return s.consensus.Stats() }
 
-// Leader says who leads, as far as this server knows (endpoints.Raft). Between winning an election and
-// having applied what earlier leaders committed, this server knows of no leader: whoever asks had better
-// wait a moment.
+// Leader returns the leader, as far as this server knows (endpoints.Raft). After an election and before
+// this server has applied the entries of earlier leaders, it knows of no leader: the caller is to wait a
+// moment.
 func (s *Server) Leader() (addr string, isMe, known bool, lastContact time.Duration) {
 	leader, id := s.consensus.LeaderWithID()
 	if string(id) == s.id {
-		// Leadership that was lost and won again is of another term, and begins anew.
+		// Leadership that was lost and won again has another term.
 		if s.leading.Load() != s.consensus.CurrentTerm() {
 			return "", false, false, 0
 		}

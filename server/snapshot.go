@@ -29,8 +29,8 @@ func removeRestoreFiles(dataDir string) error {
 	return err
 }
 
-// SnapshotSave writes an archive of the whole state as it is now. On the leader it holds everything that
-// was committed before the call; on a follower what has arrived there.
+// SnapshotSave writes an archive of the whole present state. On the leader it has everything that was
+// committed before the call, on a follower everything that has arrived there.
 func (s *Server) SnapshotSave(_ context.Context, w io.Writer) error {
 	if err := s.consensus.gate.enter(); err != nil {
 		return err
@@ -114,9 +114,9 @@ func (s *Server) replaceState(ctx context.Context, aside *state.Store, meta snap
 	return nil
 }
 
-// prepareState has the nodes of a state say what they hold before volumes are handed out again
-// (state.Recover), and writes the state to a file. It says how long it is, and leaves the file at its
-// beginning.
+// prepareState marks the nodes of a state as unaccounted, so that they report their volumes before those
+// are handed out again (state.Recover). It writes the state to a file, returns its size, and leaves the
+// file at its beginning.
 func (s *Server) prepareState(aside *state.Store, f *os.File) (size int64, err error) {
 	fault := func(err error) (int64, error) {
 		return 0, structs.Errorf(structs.KindInternal, "restoring: %w", err)

@@ -38,8 +38,8 @@ func (c *consensus) verify() error {
 	return nil
 }
 
-// alone reports whether this server leads and is the only voter. Nobody else can have been elected then:
-// Raft counts by its newest configuration, committed or not, and so does this.
+// alone reports whether this server leads and is the only voter. No other server can have been elected
+// then. Like Raft it counts by the newest configuration, committed or not.
 func (c *consensus) alone() bool {
 	if c.State() != raft.Leader {
 		return false

@@ -7,15 +7,15 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// leaderWatch keeps a context for the time of one leader.
+// leaderWatch keeps a context that lives as long as one leader.
 type leaderWatch struct {
 	mu    sync.Mutex
-	addr  string // whose time it is
+	addr  string // of the leader
 	leads context.Context
 	end   context.CancelFunc
 }
 
-// move ends the time of one leader and begins that of another one. It wants w.mu held.
+// move ends the context of one leader and begins that of another one. The caller holds w.mu.
 func (w *leaderWatch) move(addr string) {
 	if w.end != nil {
 		w.end()
@@ -24,9 +24,9 @@ func (w *leaderWatch) move(addr string) {
 	w.leads, w.end = context.WithCancel(context.Background())
 }
 
-// watchLeader ends the time of each leader until ctx ends.
+// watchLeader ends the context of each leader that loses its leadership, until ctx ends.
 func (s *Server) watchLeader(ctx context.Context) {
-	// One place is enough: an event that finds it taken is about a change that will be looked at.
+	// One element is enough: an event that finds it full is about a change that will still be read.
 	changes := make(chan raft.Observation, 1)
 	observer := raft.NewObserver(changes, false, func(o *raft.Observation) bool {
 		_, ok := o.Data.(raft.LeaderObservation)

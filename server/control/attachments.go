@@ -27,8 +27,7 @@ func nextAttachment(a *structs.CSIAttachment) string {
 	return ""
 }
 
-// attachmentRanks say what is done first of what one volume asks for; calls for the volume itself go
-// before both.
+// attachmentRanks order the calls for one volume. Calls for the volume itself have rank 0.
 var attachmentRanks = map[string]int{opAttach: 1, opDetach: 2}
 
 // attachmentWork needs the volume only to choose a controller near it: a detach works without.

@@ -6,15 +6,15 @@ import (
 	"berth/structs"
 )
 
-// lasting are the kinds of error that the same call will surely meet again until somebody does something.
-// Internal is not among them: a plugin says so too when it does not know what it has done.
+// lasting are the kinds of error that repeating the call does not change. Internal is not among them: a
+// plugin also answers it when it does not know the outcome.
 var lasting = map[structs.Kind]bool{
 	structs.KindInvalid: true, structs.KindDenied: true, structs.KindNotFound: true,
 	structs.KindConflict: true, structs.KindPrecondition: true,
 }
 
-// dueAfter is when the call that failed last is to be made again, by what its row remembers: so a new
-// leader keeps to it.
+// dueAfter returns when to repeat a call that failed. It reads only the row, so a new leader repeats it at
+// the same time.
 func (c Config) dueAfter(e *structs.OperationError) time.Time {
 	switch {
 	case e == nil:

@@ -11,13 +11,12 @@ import (
 	"berth/structs"
 )
 
-// A controller call is recorded with its node before it is made, and the record goes with its outcome. While
-// the record stands, the outcome is not known: the node, which orders the calls for a volume, is asked again,
-// and no other. When it cannot be asked, what it was asked for may still take effect; until
-// Config.OutcomeWait has passed nothing else is done for the row. So an attach is not overtaken by the detach
-// before it.
+// A controller call is recorded with its node before it is made. The record is deleted with the outcome.
+// While there is a record, the outcome is unknown, and only that node is asked again: it orders the calls
+// for a volume. If it cannot be asked, the call may still take effect. Until Config.OutcomeWait has
+// passed, nothing else is done for the row. So an attach never overtakes the detach before it.
 
-// lookAgain is how often it is looked whether the node of such a call can be asked again.
+// lookAgain is the time between two checks whether the node of such a call can be asked again.
 const lookAgain = 2 * time.Second
 
 // where returns the nodes whose controllers may be asked now, or until when none may.
@@ -74,7 +73,8 @@ func callController[Req, Resp any](ctx context.Context, c controllerLoop, candid
 	return nil, err
 }
 
-// uncertain returns an error as timeout when neither the plugin nor the node said what came of the call.
+// uncertain turns an error into timeout if neither the plugin nor the node reported the outcome of the
+// call.
 func uncertain(err error) error {
 	if structs.IsKind(err, structs.KindInternal) && structs.CodeOf(err) == "" {
 		return structs.Errorf(structs.KindTimeout, "%w", err)
@@ -89,7 +89,7 @@ func keepsCall(earlier *structs.CSICall, err error) bool {
 		earlier != nil && structs.IsKind(err, structs.KindUnavailable)
 }
 
-// deletable refuses to delete at the plugin what is attached, under whatever name.
+// deletable refuses to delete a volume that is attached, under its own or another ID.
 func (c controllerLoop) deletable(w work, v *structs.CSIVolume) work {
 	if w.op != opDelete {
 		return w

@@ -33,7 +33,7 @@ type Config struct {
 	MountGrace     time.Duration // for which a claim that was just granted is left to its node
 	GCKeep         GCThresholds
 	GCBatch        int           // rows deleted by one log entry
-	SchedulerBatch int           // evaluations processed before their order is looked at again
+	SchedulerBatch int           // evaluations processed before their order is read again
 	GaugeInterval  time.Duration // between two counts of the rows that metrics show
 }
 

@@ -12,9 +12,9 @@ import (
 	"berth/structs"
 )
 
-// controllerLoop makes the calls to plugins that rows ask for: creating, deleting and expanding volumes,
-// attaching and detaching them, and growing what is on them where they are mounted. All of them in one loop,
-// because a controller has one call for a volume at a time.
+// controllerLoop makes the calls to plugins that rows ask for: it creates, deletes, expands, attaches and
+// detaches volumes, and grows mounted file systems. One loop makes all of them, because a controller gets
+// one call for a volume at a time.
 type controllerLoop struct {
 	Deps
 	// note records that a call is about to go to a node; nil in tests of single steps.
@@ -88,8 +88,8 @@ func callKeys(_ *state.ReadTx, c state.Change) iter.Seq[callKey] {
 	}
 }
 
-// controllerSignals names whose calls may have found a controller: those of the plugins whose controllers on
-// the node can be asked now, and those for a volume, which may be elsewhere than before.
+// controllerSignals names the calls that may have a controller now: those of the plugins whose controllers
+// on the node can be asked, and those for the volume, whose place may have changed.
 func controllerSignals(tx *state.ReadTx, c state.Change) (signals []string) {
 	switch c.Topic {
 	case state.VolumeRows, state.AttachmentRows:
@@ -128,12 +128,12 @@ type work struct {
 	lastError  *structs.OperationError
 	call       *structs.CSICall                                     // earlier, of unknown outcome
 	candidates func(tx *state.ReadTx) []string                      // nodes whose controller may serve it
-	act        func(ctx context.Context, candidates []string) error // makes the call and records what came of it
-	fail       func(ctx context.Context, err error) error           // records that there was nobody to call
+	act        func(ctx context.Context, candidates []string) error // makes the call and records the outcome
+	fail       func(ctx context.Context, err error) error           // records that there is no controller
 }
 
-// read says what a row asks for. What has failed comes after what has not, so that one bad volume holds up
-// nobody.
+// read decides what a row asks for. A failed call comes after the others, so that a failing volume delays
+// no other.
 func (c controllerLoop) read(tx *state.ReadTx, k callKey) workqueue.Step {
 	if k.alloc != "" {
 		if claim := state.Claim(tx, k.namespace, k.volume, k.alloc); nextGrowing(claim) != "" {
@@ -201,10 +201,10 @@ func (c controllerLoop) step(tx *state.ReadTx, w work) workqueue.Step {
 	return s
 }
 
-// codeNoController is the code, in a row, of a call that nobody could be asked to make.
+// codeNoController is the code in a row of a call for which there was no controller.
 const codeNoController = "NoController"
 
-// errNoController is within the error of a call that nobody could be asked to make.
+// errNoController is within the error of a call for which there was no controller.
 var errNoController = errors.New("is its job running?")
 
 func noController(plugin string) error {
@@ -213,8 +213,8 @@ func noController(plugin string) error {
 		plugin, errNoController)
 }
 
-// changedSince reports whether something has changed since a request was refused that may make it acceptable:
-// a controller of the plugin, or the volume.
+// changedSince reports whether a controller of the plugin or the volume has changed since a request was
+// refused. The plugin may accept the request then.
 func (c controllerLoop) changedSince(tx *state.ReadTx, w work) bool {
 	for i := range state.InstancesByPluginKind(tx, w.plugin, structs.CSIKindController) {
 		if i.ModifyIndex > w.version {
@@ -226,7 +226,7 @@ func (c controllerLoop) changedSince(tx *state.ReadTx, w work) bool {
 	return v != nil && v.ModifyIndex > w.version
 }
 
-// stamp is what every outcome of the loop carries.
+// stamp returns the write options of every outcome of a loop.
 func (d Deps) stamp(namespace string) structs.WriteOptions {
 	return structs.WriteOptions{Namespace: namespace, Now: d.Now().UnixNano()}
 }

@@ -1,19 +1,19 @@
-// Package control holds the loops that run on the leader alone: what the log cannot do by itself because it
+// Package control has the loops that run only on the leader. They do the work that a log entry cannot do: it
 // takes time, a call to a node, or a decision.
 //
-// Its laws:
+// Its rules:
 //
-//   - A loop holds no truth. What is to be done follows from the rows; a new leader's loops find it there
-//     and do it again with the same arguments.
-//   - A loop that works off rows is driven by the keys of those that have changed: a step costs the same
-//     however much waits, and what cannot go on is not looked at before something changes that lets it.
-//   - Deciding is a pure function of rows (next...); acting is done by the loop, and what came of it is
-//     proposed to the log, failures with their number too.
+//   - A loop keeps no truth. All work follows from the rows. The loops of a new leader find it there and
+//     repeat it with the same arguments.
+//   - The keys of changed rows drive a loop (workqueue). A step costs the same however many rows wait. A row
+//     that cannot go on is read again only after a change that may let it.
+//   - A pure function of rows decides (next...). The loop acts and proposes the outcome, also a failure and
+//     its number.
 //   - A volume has at most one controller call in flight (CSI spec, "Concurrency"), a plugin a bounded
-//     number, and a failure delays nothing but itself.
-//   - Nothing is released for a node that is down: nobody can say that it does not write.
-//   - A loop ends with its context, and waits for what it started.
+//     number. A failure delays only itself.
+//   - No claim is released for a node that is down: the node may still write.
+//   - A loop ends with its context and waits for everything that it started.
 //
-// Calls to nodes go through server/nodeconn. Requests are left to endpoints, which this package does not
-// import, and the effect of an entry on the rows to state.
+// Calls to nodes go through server/nodeconn. This package does not import endpoints, which serve requests.
+// Package state decides the effect of an entry on the rows.
 package control

@@ -11,10 +11,10 @@ import (
 	"berth/structs"
 )
 
-// opNodeExpand grows what is on a volume, on a node that has it (CSI spec, NodeExpandVolume).
+// opNodeExpand grows the file system of a volume on a node that has it (CSI spec, NodeExpandVolume).
 const opNodeExpand = "node expand"
 
-// nextGrowing is the call that a claim's row asks for, "" if none.
+// nextGrowing returns the call that the row of a claim asks for, "" if none.
 func nextGrowing(c *structs.CSIClaim) string {
 	if c == nil || c.ExpandBytes == 0 || c.State != structs.ClaimGranted || c.EndTime != 0 {
 		return ""
@@ -22,8 +22,8 @@ func nextGrowing(c *structs.CSIClaim) string {
 	return opNodeExpand
 }
 
-// growStep has the claim's node grow what its allocation sees. Calls for different nodes do not wait for each
-// other: a node whose plugin hangs is in nobody's way. A node that is down is asked when it is back.
+// growStep makes the node of a claim grow the volume. Calls for different nodes do not wait for each
+// other: a plugin that hangs delays only its node. A node that is down is asked when it is back.
 func (c controllerLoop) growStep(tx *state.ReadTx, claim *structs.CSIClaim) workqueue.Step {
 	s := workqueue.Step{
 		Op:      nextGrowing(claim),
@@ -63,7 +63,7 @@ func badGrowth(req *structs.ClientCSINodeExpandRequest, grown *structs.ClientCSI
 	return nil
 }
 
-// growDue leaves a claim that was granted a moment ago to its node, which grows what it mounts and says so.
+// growDue leaves a new grant to its node, which grows the volume with the mount and reports that.
 func (c controllerLoop) growDue(claim *structs.CSIClaim) time.Time {
 	if claim.ExpandError != nil {
 		return c.Config.dueAfter(claim.ExpandError)
@@ -117,7 +117,7 @@ func jobMountOptions(tx *state.ReadTx, claim *structs.CSIClaim) *structs.CSIMoun
 	return nil
 }
 
-// growOutcome records what came of the call.
+// growOutcome records the outcome of the call.
 func (c controllerLoop) growOutcome(ctx context.Context, claim *structs.CSIClaim,
 	grown *structs.ClientCSINodeExpandResponse, err error,
 ) error {

@@ -10,7 +10,7 @@ import (
 	"berth/structs"
 )
 
-// GCThresholds are the ages below which what has ended is kept for people to look at. Zero deletes at once.
+// GCThresholds are the ages below which ended rows are kept for people. Zero deletes at once.
 type GCThresholds struct {
 	Eval time.Duration // of evaluations, and of allocations that have a successor or whose job has ended
 	Job  time.Duration // since a job that has ended was submitted

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// gcLoop deletes what has ended long ago.
+// gcLoop deletes rows that ended long ago.
 type gcLoop struct{ Deps }
 
 func (g gcLoop) run(ctx context.Context) {
@@ -20,7 +20,7 @@ func (g gcLoop) run(ctx context.Context) {
 		c := Collection{Keep: g.Config.GCKeep, Batch: g.Config.GCBatch, Now: g.Now()}
 		_, err := c.Run(ctx, g.Store.Read(), g.Proposer)
 		if err != nil && ctx.Err() == nil {
-			g.Logger.Warn("garbage could not be deleted, trying again later", "error", err)
+			g.Logger.Warn("failed to delete garbage, retrying later", "error", err)
 		}
 	}
 }

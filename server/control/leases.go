@@ -12,7 +12,7 @@ import (
 	"berth/structs"
 )
 
-// LeaseConfig says how often nodes come and when one that does not is taken for down.
+// LeaseConfig sets how often nodes send heartbeats and when a silent node counts as down.
 type LeaseConfig struct {
 	TTL          time.Duration // a node sends its next heartbeat within this, in a cluster that is not large
 	Grace        time.Duration // how late it may be
@@ -20,9 +20,9 @@ type LeaseConfig struct {
 	Together     time.Duration // leases that end within this of each other share a log entry
 }
 
-// DefaultLeaseConfig takes a node for down 20 seconds after its last heartbeat, in clusters of up to
-// 10,000 nodes. A heartbeat costs the leader 10 to 15 µs and never touches the log, and nodes come at half
-// their lease: so this is 3 % of one core at most.
+// DefaultLeaseConfig counts a node as down 20 seconds after its last heartbeat, in clusters of up to
+// 10,000 nodes. A heartbeat costs the leader 10 to 15 µs and never touches the log. Nodes send one per
+// half lease, so this is 3 % of one core at most.
 func DefaultLeaseConfig() LeaseConfig {
 	return LeaseConfig{
 		TTL:          10 * time.Second,
@@ -32,8 +32,8 @@ func DefaultLeaseConfig() LeaseConfig {
 	}
 }
 
-// Leases are the leader's memory of when each node last came. It begins anew with each leader, who gives
-// every node a whole lease: a change of leader never takes a node down.
+// Leases are the memory of a leader of the last heartbeat of each node. A new leader gives every node a
+// whole lease, so a change of leader never takes a node down.
 type Leases struct {
 	config LeaseConfig
 	now    func() time.Time
@@ -45,7 +45,7 @@ type Leases struct {
 	queue   leaseQueue // each node of ends once, at a time not later than its end
 }
 
-// NewLeases makes them; now is usually time.Now.
+// NewLeases makes the leases of a server. now is usually time.Now.
 func NewLeases(config LeaseConfig, now func() time.Time) *Leases {
 	if config == (LeaseConfig{}) {
 		config = DefaultLeaseConfig()
@@ -56,7 +56,7 @@ func NewLeases(config LeaseConfig, now func() time.Time) *Leases {
 	return &Leases{config: config, now: now, added: make(chan struct{}, 1), ends: map[string]time.Time{}}
 }
 
-// Renew starts a node's lease anew and says how soon its next heartbeat is expected.
+// Renew starts the lease of a node again and returns the time within which its next heartbeat is expected.
 func (l *Leases) Renew(nodeID string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +83,8 @@ func (l *Leases) ttl() time.Duration {
 	return max(l.config.TTL, time.Duration(float64(len(l.ends))/l.config.MaxPerSecond*float64(time.Second)))
 }
 
-// begin gives every node that is not down a whole lease. A node whose renewal came too early to be kept has
-// its row already, so the rows are read after.
+// begin gives every node that is not down a whole lease. It reads the rows after it has set leading: a
+// node that called Renew before has its row already.
 func (l *Leases) begin(store *state.Store) {
 	l.mu.Lock()
 	l.leading = true
@@ -104,7 +104,7 @@ func (l *Leases) end() {
 	l.queue = nil
 }
 
-// expired takes out the nodes whose leases have ended by now, and says when the next look is worth it.
+// expired removes and returns the nodes whose leases have ended by now, and when to call it again.
 func (l *Leases) expired(now time.Time) (nodes []string, next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,8 +123,8 @@ func (l *Leases) expired(now time.Time) (nodes []string, next time.Time) {
 	return nodes, next
 }
 
-// retain keeps leases that ended, because that could not be recorded, for another look soon. One that was
-// renewed meanwhile stays so.
+// retain keeps leases that ended but could not be recorded, so that they expire again soon. A lease that
+// was renewed meanwhile stays renewed.
 func (l *Leases) retain(nodes []string, until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,8 +183,7 @@ func (l leaseLoop) run(ctx context.Context) {
 	}
 }
 
-// down records that nodes are down, in as few entries as may be. If it cannot be recorded their leases stay
-// ended.
+// down records that nodes are down, in few entries. If that fails, their leases stay ended.
 func (l leaseLoop) down(ctx context.Context, nodes []string) {
 	l.Logger.Warn("nodes missed their heartbeats", "nodes", len(nodes), "first", nodes[:min(len(nodes), 16)])
 	for some := range slices.Chunk(nodes, entryMost) {
@@ -195,7 +194,7 @@ func (l leaseLoop) down(ctx context.Context, nodes []string) {
 			WriteOptions: structs.WriteOptions{Now: now.UnixNano()},
 		})
 		if err != nil && ctx.Err() == nil {
-			l.Logger.Error("nodes could not be marked down, trying again", "nodes", len(some), "error", err)
+			l.Logger.Error("failed to mark nodes down, retrying", "nodes", len(some), "error", err)
 			l.Leases.retain(some, now.Add(time.Second))
 		}
 	}

@@ -12,10 +12,9 @@ import (
 	"berth/structs"
 )
 
-// reaperLoop releases the claims of allocations that have ended and whose node has not released them itself,
-// after the node said that it let go. For a node that is down it does nothing; a claim that is read says why. It
-// asks a node about each claim by itself, a few at a time, so that a volume that is slow to let go holds up no
-// other.
+// reaperLoop releases the claims of ended allocations whose node has not released them itself. It asks the
+// node first. For a node that is down it does nothing; the claim shows why. It asks about each claim by
+// itself, a few at a time, so that a slow volume delays no other.
 type reaperLoop struct{ Deps }
 
 func (r reaperLoop) run(ctx context.Context) { r.runner().Run(ctx) }

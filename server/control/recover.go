@@ -20,9 +20,9 @@ func accountedSignals(tx *state.ReadTx) []string {
 	return []string{accountedSignal}
 }
 
-// waitForNodes holds back a call that needs to know which nodes use a volume, while a node of a restored
-// state has not reported what it holds. A creation need not know. An expansion has to: a plugin may take it
-// only while the volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).
+// waitForNodes holds back a call that depends on which nodes use a volume, while a node of a restored
+// state has not reported its volumes. A creation does not depend on it. An expansion does: a plugin may
+// take it only while the volume is published nowhere (CSI spec, PluginCapability.VolumeExpansion).
 func waitForNodes(tx *state.ReadTx, s workqueue.Step) workqueue.Step {
 	if s.Op != opCreate && state.Recovering(tx) != "" {
 		s.Awaits = []string{accountedSignal}
@@ -39,9 +39,9 @@ func waitForDetach(tx *state.ReadTx, a *structs.CSIAttachment, s workqueue.Step)
 	return s
 }
 
-// lateDelete returns a deletion of an attachment's volume whose outcome is not known, nil if there is none. A
-// restored state has as ready what the state that it replaced was deleting: attached meanwhile, the volume
-// would be deleted under its user. A detach need not wait.
+// lateDelete returns a deletion of the volume of an attachment whose outcome is unknown, nil if there is
+// none. In a restored state a volume may be ready that the replaced state was deleting. If it were
+// attached meanwhile, it would be deleted while in use. A detach need not wait.
 func lateDelete(tx *state.ReadTx, a *structs.CSIAttachment) *structs.CSICall {
 	v := state.Volume(tx, a.Namespace, a.VolumeID)
 	if v == nil || v.Call == nil || v.Call.Op != opDelete || a.State != structs.AttachmentAttaching {

@@ -15,8 +15,8 @@ const (
 	opCreate = "create"
 	opDelete = "delete"
 	opExpand = "expand"
-	// opLearn repeats a creation whose outcome is not known, to learn what has to be deleted: without an ID
-	// nothing else would undo it (CSI spec, CreateVolume).
+	// opLearn repeats a creation of unknown outcome to get the ID of the volume to delete. There is no other
+	// way to undo the creation (CSI spec, CreateVolume).
 	opLearn = "learn"
 )
 
@@ -45,7 +45,7 @@ func (c controllerLoop) volumeWork(v *structs.CSIVolume) work {
 	w.act = func(ctx context.Context, candidates []string) error {
 		outcome, err := c.volumeCall(ctx, candidates, v)
 		if ctx.Err() != nil {
-			return ctx.Err() // nobody knows; the next leader makes the same call
+			return ctx.Err() // the outcome is unknown; the next leader makes the same call
 		}
 		return c.volumeOutcome(ctx, v, outcome, err)
 	}
@@ -117,16 +117,16 @@ func (c controllerLoop) givenUp(v *structs.CSIVolume, op string, err error) bool
 	return lasting[structs.KindOf(err)]
 }
 
-// errExhausted is within the error of a call that the plugin has no room for. To wait does not help: somebody
-// has to make room, or to ask for less.
+// errExhausted is within the error of a call for which the plugin has no capacity. Waiting does not help:
+// the operator has to free capacity or to request less.
 var errExhausted = errors.New("there is no room")
 
 func exhausted(text string) error {
 	return structs.Errorf(structs.KindPrecondition, "%w: %s", errExhausted, text)
 }
 
-// createRequest is the same for the same row, call after call: a plugin takes up where it was (CSI spec,
-// "Timeouts").
+// createRequest returns the same request for the same row at every call: a plugin continues its work (CSI
+// spec, "Timeouts").
 func createRequest(tx *state.ReadTx, v *structs.CSIVolume) *structs.ClientCSICreateRequest {
 	clone := v.CloneID
 	source := state.Volume(tx, v.Namespace, clone)
@@ -192,7 +192,7 @@ func (c controllerLoop) remove(ctx context.Context, candidates []string, v *stru
 	req := &structs.ClientCSIDeleteRequest{PluginID: v.PluginID, ExternalID: v.ExternalID, Secrets: v.Secrets}
 	_, err := callController(ctx, c, candidates, structs.ClientCSIControllerDelete, req)
 	if structs.IsKind(err, structs.KindNotFound) {
-		return nil // gone is what was wanted
+		return nil // the volume does not exist any more
 	}
 	return err
 }

@@ -1,6 +1,6 @@
 // Package nodeconn makes the calls of servers to nodes, over the connections that nodes have opened (ADR 4).
 //
-// Its laws:
+// Its rules:
 //
 //   - Of one node the newest connection is used. An unavailable call was not delivered, or the node did not
 //     begin it.

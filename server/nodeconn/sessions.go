@@ -76,7 +76,8 @@ func (s *Sessions) Call(ctx context.Context, nodeID, method string, req, resp an
 	session := s.Session(nodeID)
 	if session == nil {
 		return structs.Errorf(structs.KindUnavailable,
-			"node %s has no connection to the leader now; it connects with its next heartbeat", structs.ShortID(nodeID))
+			"node %s has no connection to the leader now; it connects with its next heartbeat",
+			structs.ShortID(nodeID))
 	}
 	return session.Call(ctx, method, req, resp)
 }
@@ -93,8 +94,9 @@ type Target struct {
 	Limit time.Duration // of the call of one node
 }
 
-// Call makes a call at the first node of the target that can be reached. Unavailable says of a node that it did
-// not get the call or did not begin it. Call then tries the next node, and returns the error of the last.
+// Call makes a call at the first node of the target that can be reached. Unavailable says of a node that
+// it did not get the call or did not begin it. Call then tries the next node, and returns the error of the
+// last.
 func Call[Req, Resp any](
 	ctx context.Context, to Target, m structs.Method[Req, Resp], req *Req,
 ) (*Resp, error) {
