@@ -33,7 +33,7 @@ func pluginMain() int {
 	return 0
 }
 
-func (p *plane) claim(_ context.Context, r *structs.CSIVolumeClaimRequest) (*structs.CSIVolumeClaimResponse, error) {
+func (p *fakeServers) claim(_ context.Context, r *structs.CSIVolumeClaimRequest) (*structs.CSIVolumeClaimResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range r.Claims {
@@ -43,20 +43,20 @@ func (p *plane) claim(_ context.Context, r *structs.CSIVolumeClaimRequest) (*str
 	return &structs.CSIVolumeClaimResponse{Claims: r.Claims}, nil
 }
 
-func (p *plane) getClaim(_ context.Context, r *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
+func (p *fakeServers) getClaim(_ context.Context, r *structs.CSIClaimGetRequest) (*structs.CSIClaimGetResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := structs.CSIClaimKey{Namespace: r.RequestNamespace(), VolumeID: r.VolumeID, AllocID: r.AllocID}
 	return &structs.CSIClaimGetResponse{Claim: p.claims[k], Volume: p.volume, Ready: true}, nil
 }
 
-func (p *plane) listClaims(_ context.Context, r *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
+func (p *fakeServers) listClaims(_ context.Context, r *structs.CSIClaimListRequest) (*structs.CSIClaimListResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return &structs.CSIClaimListResponse{Claims: slices.Collect(maps.Values(p.claims))}, nil
 }
 
-func (p *plane) unpublish(_ context.Context, r *structs.CSIVolumeUnpublishRequest) (*structs.Empty, error) {
+func (p *fakeServers) unpublish(_ context.Context, r *structs.CSIVolumeUnpublishRequest) (*structs.Empty, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, k := range r.Claims {
@@ -65,7 +65,7 @@ func (p *plane) unpublish(_ context.Context, r *structs.CSIVolumeUnpublishReques
 	return &structs.Empty{}, nil
 }
 
-func (p *plane) pluginsHealthy() (n int) {
+func (p *fakeServers) pluginsHealthy() (n int) {
 	p.do(func() {
 		for _, i := range p.csi {
 			if i.Healthy {

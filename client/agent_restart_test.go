@@ -42,7 +42,7 @@ func agentMain(dataDir, server string) int {
 type machine struct {
 	t     *testing.T
 	dir   string
-	plane *plane
+	plane *fakeServers
 	addr  string
 	agent *exec.Cmd
 	log   *bytes.Buffer
@@ -57,7 +57,7 @@ func newReal(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &machine{t: t, dir: dir, plane: newPlane(), log: &bytes.Buffer{}}
+	m := &machine{t: t, dir: dir, plane: newFakeServers(), log: &bytes.Buffer{}}
 	m.addr = m.plane.listen(t)
 	t.Cleanup(func() {
 		m.clear()
@@ -73,7 +73,7 @@ func newReal(t *testing.T) *machine {
 }
 
 // listen serves the plane's methods on loopback until the end of the test.
-func (p *plane) listen(t *testing.T) (addr string) {
+func (p *fakeServers) listen(t *testing.T) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -131,7 +131,7 @@ func until(t *testing.T, what string, cond func() bool) {
 }
 
 func TestConnection_IsMadeAgainAtOnce(t *testing.T) {
-	p := newPlane()
+	p := newFakeServers()
 	p.ttl = time.Hour // no heartbeat is due
 	addr := p.listen(t)
 	cfg := DefaultConfig()

@@ -18,13 +18,13 @@ func claimOf(alloc string, grant uint64) *structs.CSIClaim {
 }
 
 // holding runs allocations that hold the volume here, with claims at the servers.
-func holding(r *rig, allocs ...string) {
+func holding(r *fixture, allocs ...string) {
 	r.holds = map[structs.CSIClaimKey]uint64{}
 	r.start(false)
 	for _, id := range allocs {
 		c := claimOf(id, 7)
-		r.plane.do(func() { r.plane.claims[c.Key()] = c })
-		r.plane.place(testAlloc(id))
+		r.servers.do(func() { r.servers.claims[c.Key()] = c })
+		r.servers.place(testAlloc(id))
 		r.pass(time.Second)
 		r.parts.mu.Lock()
 		r.holds[c.Key()] = 7
@@ -32,19 +32,19 @@ func holding(r *rig, allocs ...string) {
 	}
 }
 
-func (r *rig) lost(id string) bool {
-	r.plane.mu.Lock()
-	defer r.plane.mu.Unlock()
-	a := r.plane.allocs[id]
+func (r *fixture) lost(id string) bool {
+	r.servers.mu.Lock()
+	defer r.servers.mu.Unlock()
+	a := r.servers.allocs[id]
 	return a.ClientStatus == structs.AllocFailed && strings.Contains(a.ClientDescription, "taken from this node")
 }
 
 // The node is cut off, an operator takes a volume from it, and it is back: nothing goes on without a claim.
 func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
-	for name, take := range map[string]func(p *plane){
-		"released":     func(p *plane) { delete(p.claims, claimOf("a1", 0).Key()) },
-		"granted anew": func(p *plane) { p.claims[claimOf("a1", 0).Key()] = claimOf("a1", 9) },
-		"waits again": func(p *plane) {
+	for name, take := range map[string]func(p *fakeServers){
+		"released":     func(p *fakeServers) { delete(p.claims, claimOf("a1", 0).Key()) },
+		"granted anew": func(p *fakeServers) { p.claims[claimOf("a1", 0).Key()] = claimOf("a1", 9) },
+		"waits again": func(p *fakeServers) {
 			c := claimOf("a1", 0)
 			c.State = structs.ClaimWaiting
 			p.claims[c.Key()] = c
@@ -52,17 +52,17 @@ func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, func(t *testing.T) {
-				r := newRig(t)
+				r := newFixture(t)
 				holding(r, "a1", "a2")
 				defer r.stop()
-				r.plane.do(func() {
-					r.plane.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "no route") }
+				r.servers.do(func() {
+					r.servers.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "no route") }
 				})
 				r.pass(5 * time.Minute)
-				r.plane.do(func() { r.plane.fail = nil; take(r.plane) })
+				r.servers.do(func() { r.servers.fail = nil; take(r.servers) })
 				r.pass(30 * time.Second)
 				if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web"}) || !r.lost("a1") {
-					t.Errorf("running %v, a1 is %s", got, r.plane.status("a1"))
+					t.Errorf("running %v, a1 is %s", got, r.servers.status("a1"))
 				}
 			})
 		})
@@ -72,16 +72,16 @@ func TestClaimCheck_ReleasesVolumesWithoutAClaim(t *testing.T) {
 // An agent that starts looks before it starts what stood still.
 func TestClaimCheck_StartsNothingWithoutItsClaim(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		holding(r, "a1", "a2")
 		r.stop()
 		r.machine.Reboot()
-		delete(r.plane.claims, claimOf("a1", 0).Key())
+		delete(r.servers.claims, claimOf("a1", 0).Key())
 		r.start(false)
 		defer r.stop()
 		r.pass(time.Minute)
 		if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web"}) || !r.lost("a1") {
-			t.Errorf("running %v, a1 is %s", got, r.plane.status("a1"))
+			t.Errorf("running %v, a1 is %s", got, r.servers.status("a1"))
 		}
 		if n := r.machine.Task("a1/web").Starts; n != 0 {
 			t.Errorf("a1 was started %d times", n)
@@ -92,12 +92,12 @@ func TestClaimCheck_StartsNothingWithoutItsClaim(t *testing.T) {
 // The servers go back to an older state, in which the claim was not made: they say anew what to run.
 func TestClaimCheck_AfterARestoreOfTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		holding(r, "a1")
 		defer r.stop()
 		r.pass(claimCheckInterval)
-		r.plane.do(func() { clear(r.plane.claims) })
-		r.plane.place(testAlloc("b1")) // any news at all
+		r.servers.do(func() { clear(r.servers.claims) })
+		r.servers.place(testAlloc("b1")) // any news at all
 		r.pass(time.Second)
 		if got := r.machine.Running(); !slices.Equal(got, []string{"b1/web"}) {
 			t.Errorf("running %v", got)
@@ -120,13 +120,13 @@ func TestLostRecord_AllocationIsFoundAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, func(t *testing.T) {
-				r := newRig(t)
+				r := newFixture(t)
 				holding(r, "a1")
 				r.stop()
 				r.damage(c.bucket)
-				r.plane.do(func() { r.plane.allocs["a1"].ClientStatus = c.status })
+				r.servers.do(func() { r.servers.allocs["a1"].ClientStatus = c.status })
 				if c.status == structs.AllocLost {
-					r.plane.stopAlloc("a1")
+					r.servers.stopAlloc("a1")
 				}
 				r.start(false)
 				defer r.stop()
@@ -143,7 +143,7 @@ func TestLostRecord_AllocationIsFoundAgain(t *testing.T) {
 }
 
 // damage overwrites every record of a kind.
-func (r *rig) damage(bucket string) {
+func (r *fixture) damage(bucket string) {
 	db, err := bbolt.Open(filepath.Join(r.client.config.StateDir(), "client.db"), 0o600, nil)
 	if err != nil {
 		r.t.Fatal(err)
@@ -167,33 +167,33 @@ func (r *rig) damage(bucket string) {
 // Servers whose state was restored wait to be told what a node holds, and until it is only its own.
 func TestUnaccountedNode_ReportsItsInventory(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		holding(r, "a1", "a2")
 		defer r.stop()
 		r.pass(time.Minute)
-		if len(r.plane.inventories) != 0 {
+		if len(r.servers.inventories) != 0 {
 			t.Error("it says what nobody wants to know")
 		}
-		r.plane.do(func() {
-			r.plane.unaccounted = true
-			delete(r.plane.claims, claimOf("a1", 0).Key())
+		r.servers.do(func() {
+			r.servers.unaccounted = true
+			delete(r.servers.claims, claimOf("a1", 0).Key())
 		})
 		r.pass(15 * time.Second)
 		r.parts.mu.Lock()
 		delete(r.holds, claimOf("a1", 0).Key()) // its hooks are down
 		r.parts.mu.Unlock()
 		r.pass(5 * time.Second)
-		r.plane.do(func() { r.plane.unaccounted = false })
+		r.servers.do(func() { r.servers.unaccounted = false })
 		r.pass(5 * time.Second)
-		first, last := r.plane.inventories[0], r.plane.inventories[len(r.plane.inventories)-1]
+		first, last := r.servers.inventories[0], r.servers.inventories[len(r.servers.inventories)-1]
 		if len(first) != 2 || len(last) != 1 || last[0].AllocID != "a2" || last[0].GrantIndex != 7 {
 			t.Errorf("first %+v, last %+v", first, last)
 		}
 		if got := r.machine.Running(); !slices.Equal(got, []string{"a2/web"}) || !r.lost("a1") {
-			t.Errorf("running %v, a1 is %s", got, r.plane.status("a1"))
+			t.Errorf("running %v, a1 is %s", got, r.servers.status("a1"))
 		}
-		said := len(r.plane.inventories)
-		if r.pass(time.Minute); len(r.plane.inventories) != said {
+		said := len(r.servers.inventories)
+		if r.pass(time.Minute); len(r.servers.inventories) != said {
 			t.Error("it goes on saying what is known")
 		}
 	})
@@ -202,11 +202,11 @@ func TestUnaccountedNode_ReportsItsInventory(t *testing.T) {
 // As long as the servers cannot say, nothing that stood still starts and nothing that runs is killed.
 func TestClaimCheck_WaitsForTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		holding(r, "a1", "a2")
 		r.stop()
 		r.machine.Exit("a2/web", failed)
-		r.plane.fail = func(_, method string) error {
+		r.servers.fail = func(_, method string) error {
 			if method == structs.CSIClaimList.Name {
 				return structs.Errorf(structs.KindUnavailable, "no leader")
 			}
@@ -218,7 +218,7 @@ func TestClaimCheck_WaitsForTheServers(t *testing.T) {
 		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web"}) || isClosed(r.client.ServersContacted()) {
 			t.Errorf("running %v", got)
 		}
-		r.plane.do(func() { r.plane.fail = nil })
+		r.servers.do(func() { r.servers.fail = nil })
 		r.pass(time.Minute)
 		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web", "a2/web"}) {
 			t.Errorf("running %v", got)

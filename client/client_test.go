@@ -34,29 +34,29 @@ func TestMain(m *testing.M) {
 
 func TestClient_RunsStopsAndForgetsAnAllocation(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
 		if !isClosed(r.client.ServersContacted()) {
 			t.Error("the servers were not contacted")
 		}
-		r.plane.place(testAlloc("a1"), testAlloc("a2"))
+		r.servers.place(testAlloc("a1"), testAlloc("a2"))
 		r.pass(time.Second)
 		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web", "a2/web"}) {
 			t.Fatalf("running %v", got)
 		}
-		if r.plane.status("a1") != structs.AllocRunning || !r.client.allocRunning("a1") {
-			t.Errorf("status %s", r.plane.status("a1"))
+		if r.servers.status("a1") != structs.AllocRunning || !r.client.allocRunning("a1") {
+			t.Errorf("status %s", r.servers.status("a1"))
 		}
 		if dir, err := r.client.LogFiles("a1", "web", "stdout"); err != nil || dir != filepath.Join(r.dir, "alloc/a1/alloc/logs") {
 			t.Errorf("logs in %s, %v", dir, err)
 		}
-		r.plane.stopAlloc("a1")
+		r.servers.stopAlloc("a1")
 		r.pass(time.Second)
-		if r.plane.status("a1") != structs.AllocComplete || r.plane.status("a2") != structs.AllocRunning || r.client.allocRunning("a1") {
-			t.Errorf("a1 is %s, a2 %s", r.plane.status("a1"), r.plane.status("a2"))
+		if r.servers.status("a1") != structs.AllocComplete || r.servers.status("a2") != structs.AllocRunning || r.client.allocRunning("a1") {
+			t.Errorf("a1 is %s, a2 %s", r.servers.status("a1"), r.servers.status("a2"))
 		}
-		r.plane.remove("a1")
+		r.servers.remove("a1")
 		r.pass(time.Second)
 		if _, err := os.Stat(filepath.Join(r.dir, "alloc", "a1")); !os.IsNotExist(err) {
 			t.Errorf("the directory of a1: %v", err)
@@ -64,7 +64,7 @@ func TestClient_RunsStopsAndForgetsAnAllocation(t *testing.T) {
 		if _, err := r.client.LogFiles("a1", "web", "stdout"); !structs.IsKind(err, structs.KindNotFound) {
 			t.Errorf("logs of what is gone: %v", err)
 		}
-		r.plane.remove("a2") // runs: it is stopped first
+		r.servers.remove("a2") // runs: it is stopped first
 		r.pass(time.Second)
 		if got := r.machine.Held(); len(got) > 0 || len(r.client.Allocs()) > 0 {
 			t.Errorf("held %v", got)
@@ -74,36 +74,36 @@ func TestClient_RunsStopsAndForgetsAnAllocation(t *testing.T) {
 
 func TestClient_DoesNotSetUpAStoppedAllocation(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.prepare(false)
 		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc { return []hook.Alloc{orderHook{r.parts, env.Alloc.ID}} }
 		r.run()
 		defer r.stop()
 		a := testAlloc("a1")
 		a.DesiredStatus = structs.AllocDesiredStop
-		r.plane.place(a)
+		r.servers.place(a)
 		r.pass(time.Second)
-		if r.plane.status("a1") != structs.AllocComplete || len(r.parts.log) > 0 || len(r.machine.Log()) > 0 {
-			t.Errorf("a1 is %s, hooks %q, driver %q", r.plane.status("a1"), r.parts.log, r.machine.Log())
+		if r.servers.status("a1") != structs.AllocComplete || len(r.parts.log) > 0 || len(r.machine.Log()) > 0 {
+			t.Errorf("a1 is %s, hooks %q, driver %q", r.servers.status("a1"), r.parts.log, r.machine.Log())
 		}
 	})
 }
 
 func TestClient_ReportsAnInvalidAllocationAsFailed(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
 		bad := testAlloc("bad")
 		bad.TaskGroup = "none"
 		done := testAlloc("done")
 		done.ClientStatus = structs.AllocComplete
-		r.plane.place(bad, done)
+		r.servers.place(bad, done)
 		r.pass(time.Second)
-		if r.plane.status("bad") != structs.AllocFailed || r.plane.status("done") != structs.AllocComplete || len(r.client.Allocs()) != 0 {
-			t.Errorf("bad is %s, done %s", r.plane.status("bad"), r.plane.status("done"))
+		if r.servers.status("bad") != structs.AllocFailed || r.servers.status("done") != structs.AllocComplete || len(r.client.Allocs()) != 0 {
+			t.Errorf("bad is %s, done %s", r.servers.status("bad"), r.servers.status("done"))
 		}
-		if n := len(r.plane.called("Alloc.GetAllocs")); n != 1 {
+		if n := len(r.servers.called("Alloc.GetAllocs")); n != 1 {
 			t.Errorf("fetched %d times, want 1", n)
 		}
 	})
@@ -111,9 +111,9 @@ func TestClient_ReportsAnInvalidAllocationAsFailed(t *testing.T) {
 
 func TestAllocUpdates_AreBatchedAndSentUntilAcknowledged(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		down := false
-		r.plane.fail = func(_, method string) error {
+		r.servers.fail = func(_, method string) error {
 			if method == "Node.UpdateAlloc" && down {
 				return structs.Errorf(structs.KindTimeout, "no answer")
 			}
@@ -121,22 +121,22 @@ func TestAllocUpdates_AreBatchedAndSentUntilAcknowledged(t *testing.T) {
 		}
 		r.start(false)
 		defer r.stop()
-		r.plane.do(func() { down = true })
+		r.servers.do(func() { down = true })
 		var allocs []*structs.Allocation
 		for i := range 20 {
 			allocs = append(allocs, testAlloc(fmt.Sprintf("a%02d", i)))
 		}
-		r.plane.place(allocs...)
+		r.servers.place(allocs...)
 		r.pass(150 * time.Millisecond)
-		if n := len(r.plane.called("Node.UpdateAlloc")); n != 0 {
+		if n := len(r.servers.called("Node.UpdateAlloc")); n != 0 {
 			t.Errorf("%d updates before they were gathered", n)
 		}
 		r.pass(100 * time.Millisecond) // the first try fails
-		r.plane.stopAlloc("a00")
+		r.servers.stopAlloc("a00")
 		r.pass(100 * time.Millisecond)
-		r.plane.do(func() { down = false })
+		r.servers.do(func() { down = false })
 		r.pass(time.Second)
-		calls := r.plane.called("Node.UpdateAlloc")
+		calls := r.servers.called("Node.UpdateAlloc")
 		if len(calls) != 2 {
 			t.Fatalf("%d updates, want 2", len(calls))
 		}
@@ -149,9 +149,9 @@ func TestAllocUpdates_AreBatchedAndSentUntilAcknowledged(t *testing.T) {
 
 func TestSendUpdates_ARefusedBatchHoldsUpNoOther(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		refusals := 1
-		r.plane.fail = func(_, method string) error {
+		r.servers.fail = func(_, method string) error {
 			if method != "Node.UpdateAlloc" || refusals == 0 {
 				return nil
 			}
@@ -165,7 +165,7 @@ func TestSendUpdates_ARefusedBatchHoldsUpNoOther(t *testing.T) {
 		}
 		r.pass(time.Minute)
 		var got []string
-		for _, c := range r.plane.called("Node.UpdateAlloc") {
+		for _, c := range r.servers.called("Node.UpdateAlloc") {
 			sent := c.req.(*structs.AllocsClientUpdateRequest).Allocs
 			got = append(got, fmt.Sprintf("%d from %s", len(sent), sent[0].ID))
 		}
@@ -178,9 +178,9 @@ func TestSendUpdates_ARefusedBatchHoldsUpNoOther(t *testing.T) {
 
 func TestRestart_LeavesTasksRunning(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.start(false)
-		r.plane.place(testAlloc("a1"), testAlloc("a2"))
+		r.servers.place(testAlloc("a1"), testAlloc("a2"))
 		r.pass(time.Second)
 		id := r.client.NodeID()
 		r.stop()
@@ -188,8 +188,8 @@ func TestRestart_LeavesTasksRunning(t *testing.T) {
 			t.Fatalf("running %v", got)
 		}
 		r.machine.Exit("a2/web", failed) // has to start again, after the servers were heard
-		r.plane.do(func() {
-			r.plane.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
+		r.servers.do(func() {
+			r.servers.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
 		})
 		r.start(false)
 		defer r.stop()
@@ -197,32 +197,32 @@ func TestRestart_LeavesTasksRunning(t *testing.T) {
 		if r.client.NodeID() != id || isClosed(r.client.ServersContacted()) {
 			t.Error("another node")
 		}
-		if n := len(r.plane.called("Node.UpdateAlloc")); n > 2 {
+		if n := len(r.servers.called("Node.UpdateAlloc")); n > 2 {
 			t.Error("updates were sent before the servers were contacted")
 		}
 		if r.machine.Task("a1/web").Starts != 1 || r.machine.Task("a2/web").Starts != 1 {
 			t.Errorf("started without the servers: %v", r.machine.Log())
 		}
-		r.plane.do(func() { r.plane.fail = nil })
+		r.servers.do(func() { r.servers.fail = nil })
 		r.pass(30 * time.Second)
 		if r.machine.Task("a1/web").Starts != 1 || r.machine.Task("a2/web").Starts != 2 {
 			t.Errorf("%v", r.machine.Log())
 		}
-		if r.plane.status("a1") != structs.AllocRunning || r.plane.status("a2") != structs.AllocRunning {
-			t.Errorf("a1 is %s, a2 %s", r.plane.status("a1"), r.plane.status("a2"))
+		if r.servers.status("a1") != structs.AllocRunning || r.servers.status("a2") != structs.AllocRunning {
+			t.Errorf("a1 is %s, a2 %s", r.servers.status("a1"), r.servers.status("a2"))
 		}
 	})
 }
 
 func TestRestart_DoesNotStartAForgottenAllocation(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.start(false)
-		r.plane.place(testAlloc("a1"), testAlloc("a2"))
+		r.servers.place(testAlloc("a1"), testAlloc("a2"))
 		r.pass(time.Second)
 		r.stop()
 		r.machine.Reboot()
-		r.plane.remove("a1")
+		r.servers.remove("a1")
 		r.start(false)
 		defer r.stop()
 		r.pass(time.Second)
@@ -234,9 +234,9 @@ func TestRestart_DoesNotStartAForgottenAllocation(t *testing.T) {
 
 func TestRestart_ABadRecordWaitsForTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.start(false)
-		r.plane.place(testAlloc("a1"))
+		r.servers.place(testAlloc("a1"))
 		r.pass(time.Second)
 		r.stop()
 		r.machine.Reboot()
@@ -248,8 +248,8 @@ func TestRestart_ABadRecordWaitsForTheServers(t *testing.T) {
 		if err := store.NewTable[string]("alloc_tasks").Put(r.client.db, store.Key("a1", "web"), &junk); err != nil {
 			t.Fatal(err)
 		}
-		r.plane.do(func() {
-			r.plane.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
+		r.servers.do(func() {
+			r.servers.fail = func(string, string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
 		})
 		r.run()
 		defer r.stop()
@@ -257,7 +257,7 @@ func TestRestart_ABadRecordWaitsForTheServers(t *testing.T) {
 		if got := r.machine.Running(); len(got) > 0 {
 			t.Errorf("running %v before the servers were heard", got)
 		}
-		r.plane.do(func() { r.plane.fail = nil })
+		r.servers.do(func() { r.servers.fail = nil })
 		r.pass(time.Minute)
 		if got := r.machine.Running(); !slices.Equal(got, []string{"a1/web"}) {
 			t.Errorf("running %v", got)
@@ -290,12 +290,12 @@ func pluginAlloc(id string) *structs.Allocation {
 
 func TestPluginAllocs_AreRestoredFirstAndDestroyedLast(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.prepare(false)
 		p := r.parts
 		p.hooks = func(env *hook.AllocEnv) []hook.Alloc { return []hook.Alloc{orderHook{r.parts, env.Alloc.ID}} }
 		r.run()
-		r.plane.place(testAlloc("a1"), pluginAlloc("z1"))
+		r.servers.place(testAlloc("a1"), pluginAlloc("z1"))
 		r.pass(time.Second)
 		r.stop()
 		r.edit = func(c *Config) { c.DestroyOnShutdown = true }
@@ -309,8 +309,8 @@ func TestPluginAllocs_AreRestoredFirstAndDestroyedLast(t *testing.T) {
 		if want := []string{"down a1", "down z1", "subsystems end"}; !slices.Equal(r.parts.log, want) {
 			t.Errorf("got %q, want %q", r.parts.log, want)
 		}
-		if got := r.machine.Held(); len(got) > 0 || r.plane.status("a1") != structs.AllocRunning {
-			t.Errorf("held %v, a1 is %s: it has not ended by itself", got, r.plane.status("a1"))
+		if got := r.machine.Held(); len(got) > 0 || r.servers.status("a1") != structs.AllocRunning {
+			t.Errorf("held %v, a1 is %s: it has not ended by itself", got, r.servers.status("a1"))
 		}
 		if left, _ := os.ReadDir(filepath.Join(r.dir, "alloc")); len(left) > 0 {
 			t.Errorf("left %v", left)
@@ -326,19 +326,19 @@ func TestPluginAllocs_AreRestoredFirstAndDestroyedLast(t *testing.T) {
 
 func TestShutdown_IsBoundedDespiteAFailingHook(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.edit = func(c *Config) { c.DestroyOnShutdown, c.ShutdownTimeout = true, 10*time.Second }
 		r.prepare(false)
 		r.parts.hooks = func(env *hook.AllocEnv) []hook.Alloc { return []hook.Alloc{stuckHook{}} }
 		r.run()
-		r.plane.place(testAlloc("a1"))
+		r.servers.place(testAlloc("a1"))
 		r.pass(time.Second)
 		begin := time.Now()
 		r.stop()
 		if took := time.Since(begin); took != 10*time.Second {
 			t.Errorf("took %s, want 10s", took)
 		}
-		r.plane.do(func() { r.plane.allocs = nil })
+		r.servers.do(func() { r.servers.allocs = nil })
 	})
 }
 
@@ -351,14 +351,14 @@ func (stuckHook) Down(context.Context) error               { return fmt.Errorf("
 
 func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.edit = func(c *Config) { c.GCMaxAllocs = 2 }
 		r.start(false)
 		defer r.stop()
 		for i := range 4 {
 			a := testAlloc(fmt.Sprintf("a%d", i))
 			a.Job.Type = structs.JobBatch
-			r.plane.place(a)
+			r.servers.place(a)
 			r.pass(time.Second)
 			r.machine.Exit(a.ID+"/web", driver.ExitResult{})
 			r.pass(time.Second)
@@ -367,7 +367,7 @@ func TestCollectEnded_KeepsGCMaxAllocs(t *testing.T) {
 		if err != nil || len(left) != 2 || left[0].Name() != "a2" {
 			t.Errorf("left %v, %v", left, err)
 		}
-		r.plane.place(testAlloc("b"))
+		r.servers.place(testAlloc("b"))
 		r.pass(time.Second)
 		if got := r.machine.Running(); !slices.Equal(got, []string{"b/web"}) {
 			t.Errorf("running %v: what was collected is not to start again", got)
@@ -442,12 +442,12 @@ func TestLoadIdentity_WithoutRecordsTakesTheFiles(t *testing.T) {
 
 func TestNew_RefusesADataDirectoryInUse(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
 		cfg := DefaultConfig()
 		cfg.Enabled, cfg.DataDir = true, r.dir
-		if _, err := New(cfg, Deps{Pool: r.plane}); err == nil || !strings.Contains(err.Error(), "another agent") {
+		if _, err := New(cfg, Deps{Pool: r.servers}); err == nil || !strings.Contains(err.Error(), "another agent") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -18,8 +18,8 @@ import (
 	"berth/structs"
 )
 
-// plane is the servers as a node sees them, in memory.
-type plane struct {
+// fakeServers is the servers as a node sees them, in memory.
+type fakeServers struct {
 	rpc *rpc.Server
 
 	mu      sync.Mutex
@@ -56,8 +56,8 @@ type call struct {
 	req          any
 }
 
-func newPlane() *plane {
-	p := &plane{
+func newFakeServers() *fakeServers {
+	p := &fakeServers{
 		index: 1, changed: make(chan struct{}), nodes: map[string]*structs.Node{}, ttl: 10 * time.Second,
 		csi: map[structs.CSIInstanceKey]*structs.CSIPluginInstance{}, allocs: map[string]*structs.Allocation{},
 		servers: []string{"s1:1", "s2:1"}, claims: map[structs.CSIClaimKey]*structs.CSIClaim{},
@@ -67,7 +67,7 @@ func newPlane() *plane {
 }
 
 // serve serves what servers always did, and more.
-func (p *plane) serve(more ...rpc.Endpoint) *rpc.Server {
+func (p *fakeServers) serve(more ...rpc.Endpoint) *rpc.Server {
 	return rpc.NewServer(hclog.NewNullLogger(), append(more,
 		rpc.Handle(structs.NodeRegister, p.register), rpc.Handle(structs.NodeHeartbeat, p.heartbeat),
 		rpc.Handle(structs.NodeUpdateCSI, p.updateCSI), rpc.Handle(structs.NodeClientAllocs, p.clientAllocs),
@@ -77,7 +77,7 @@ func (p *plane) serve(more ...rpc.Endpoint) *rpc.Server {
 }
 
 // Call implements servers.Pool.
-func (p *plane) Call(ctx context.Context, addr, method string, req, resp any) error {
+func (p *fakeServers) Call(ctx context.Context, addr, method string, req, resp any) error {
 	p.mu.Lock()
 	p.calls = append(p.calls, call{addr, method, time.Now(), req})
 	var err error
@@ -100,7 +100,7 @@ func (p *plane) Call(ctx context.Context, addr, method string, req, resp any) er
 	return err
 }
 
-func (p *plane) register(ctx context.Context, r *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
+func (p *fakeServers) register(ctx context.Context, r *structs.NodeRegisterRequest) (*structs.NodeRegisterResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.nodes[r.Node.ID] = r.Node
@@ -116,7 +116,7 @@ func (p *plane) register(ctx context.Context, r *structs.NodeRegisterRequest) (*
 	return &structs.NodeRegisterResponse{HeartbeatTTL: p.ttl, Servers: p.servers}, nil
 }
 
-func (p *plane) heartbeat(ctx context.Context, r *structs.NodeHeartbeatRequest) (*structs.NodeHeartbeatResponse, error) {
+func (p *fakeServers) heartbeat(ctx context.Context, r *structs.NodeHeartbeatRequest) (*structs.NodeHeartbeatResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n := p.nodes[r.NodeID]; n == nil || n.SecretID != r.SecretID {
@@ -131,13 +131,13 @@ func (p *plane) heartbeat(ctx context.Context, r *structs.NodeHeartbeatRequest) 
 }
 
 // rotate names another leader, if it is to. p.mu is held.
-func (p *plane) rotate() {
+func (p *fakeServers) rotate() {
 	if p.rotates {
 		p.servers = []string{p.servers[1], p.servers[0]}
 	}
 }
 
-func (p *plane) updateNode(_ context.Context, r *structs.NodeUpdateRequest) (*structs.Empty, error) {
+func (p *fakeServers) updateNode(_ context.Context, r *structs.NodeUpdateRequest) (*structs.Empty, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := p.nodes[r.NodeID]
@@ -151,7 +151,7 @@ func (p *plane) updateNode(_ context.Context, r *structs.NodeUpdateRequest) (*st
 	return &structs.Empty{}, nil
 }
 
-func (p *plane) updateCSI(_ context.Context, r *structs.NodeUpdateCSIRequest) (*structs.Empty, error) {
+func (p *fakeServers) updateCSI(_ context.Context, r *structs.NodeUpdateCSIRequest) (*structs.Empty, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r.Full {
@@ -164,7 +164,7 @@ func (p *plane) updateCSI(_ context.Context, r *structs.NodeUpdateCSIRequest) (*
 	return &structs.Empty{}, nil
 }
 
-func (p *plane) clientAllocs(ctx context.Context, r *structs.NodeGetRequest) (*structs.NodeClientAllocsResponse, error) {
+func (p *fakeServers) clientAllocs(ctx context.Context, r *structs.NodeGetRequest) (*structs.NodeClientAllocsResponse, error) {
 	p.mu.Lock()
 	before := p.restores
 	p.mu.Unlock()
@@ -189,7 +189,7 @@ func (p *plane) clientAllocs(ctx context.Context, r *structs.NodeGetRequest) (*s
 	}
 }
 
-func (p *plane) allocsGet(_ context.Context, r *structs.AllocsGetRequest) (*structs.AllocsResponse, error) {
+func (p *fakeServers) allocsGet(_ context.Context, r *structs.AllocsGetRequest) (*structs.AllocsResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	resp := &structs.AllocsResponse{}
@@ -201,7 +201,7 @@ func (p *plane) allocsGet(_ context.Context, r *structs.AllocsGetRequest) (*stru
 	return resp, nil
 }
 
-func (p *plane) updateAllocs(_ context.Context, r *structs.AllocsClientUpdateRequest) (*structs.Empty, error) {
+func (p *fakeServers) updateAllocs(_ context.Context, r *structs.AllocsClientUpdateRequest) (*structs.Empty, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.updates++
@@ -216,7 +216,7 @@ func (p *plane) updateAllocs(_ context.Context, r *structs.AllocsClientUpdateReq
 }
 
 // place puts or replaces allocations; each edit gets a copy.
-func (p *plane) place(allocs ...*structs.Allocation) {
+func (p *fakeServers) place(allocs ...*structs.Allocation) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.index++
@@ -229,14 +229,14 @@ func (p *plane) place(allocs ...*structs.Allocation) {
 }
 
 // save returns what the servers know, for restore.
-func (p *plane) save() *plane {
+func (p *fakeServers) save() *fakeServers {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return &plane{index: p.index, nodes: maps.Clone(p.nodes), csi: maps.Clone(p.csi), allocs: maps.Clone(p.allocs), claims: maps.Clone(p.claims)}
+	return &fakeServers{index: p.index, nodes: maps.Clone(p.nodes), csi: maps.Clone(p.csi), allocs: maps.Clone(p.allocs), claims: maps.Clone(p.claims)}
 }
 
 // restore has the servers go back to what they knew, and ask the node what has happened since.
-func (p *plane) restore(saved *plane) {
+func (p *fakeServers) restore(saved *fakeServers) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.index, p.nodes, p.csi, p.allocs, p.claims = saved.index, saved.nodes, saved.csi, saved.allocs, saved.claims
@@ -246,7 +246,7 @@ func (p *plane) restore(saved *plane) {
 }
 
 // stopAlloc has the servers want an allocation stopped.
-func (p *plane) stopAlloc(id string) {
+func (p *fakeServers) stopAlloc(id string) {
 	p.mu.Lock()
 	a := p.allocs[id].Copy()
 	p.mu.Unlock()
@@ -255,7 +255,7 @@ func (p *plane) stopAlloc(id string) {
 }
 
 // remove has the servers forget allocations.
-func (p *plane) remove(ids ...string) {
+func (p *fakeServers) remove(ids ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.index++
@@ -265,12 +265,12 @@ func (p *plane) remove(ids ...string) {
 	p.wake()
 }
 
-func (p *plane) wake() {
+func (p *fakeServers) wake() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
 
-func (p *plane) status(id string) string {
+func (p *fakeServers) status(id string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if a := p.allocs[id]; a != nil {
@@ -280,14 +280,14 @@ func (p *plane) status(id string) string {
 }
 
 // called lists the calls of a method.
-func (p *plane) called(method string) []call {
+func (p *fakeServers) called(method string) []call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(p.calls), func(c call) bool { return c.method != method })
 }
 
 // do changes the plane's fields.
-func (p *plane) do(f func()) {
+func (p *fakeServers) do(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f()
@@ -360,11 +360,11 @@ func instance(plugin string, kind structs.CSIKind, healthy bool) *structs.CSIPlu
 	return &structs.CSIPluginInstance{Kind: kind, NodeID: "n", CSIInfo: structs.CSIInfo{PluginID: plugin, Healthy: healthy}}
 }
 
-// rig is one node and its servers, which outlive its agents.
-type rig struct {
+// fixture is one node and its servers, which outlive its agents.
+type fixture struct {
 	t       *testing.T
 	dir     string
-	plane   *plane
+	servers *fakeServers
 	machine *drivertest.Machine
 	edit    func(*Config)
 	parts   *parts
@@ -375,19 +375,19 @@ type rig struct {
 	holds   map[structs.CSIClaimKey]uint64
 }
 
-func newRig(t *testing.T) *rig {
-	return &rig{t: t, dir: t.TempDir(), plane: newPlane(), machine: drivertest.NewMachine(), edit: func(*Config) {},
+func newFixture(t *testing.T) *fixture {
+	return &fixture{t: t, dir: t.TempDir(), servers: newFakeServers(), machine: drivertest.NewMachine(), edit: func(*Config) {},
 		node: &structs.DriverInfo{Detected: true, Healthy: true}}
 }
 
 // start begins a life of the agent. Its drivers and plugins are fingerprinted unless slow.
-func (r *rig) start(slow bool) {
+func (r *fixture) start(slow bool) {
 	r.t.Helper()
 	r.prepare(slow)
 	r.run()
 }
 
-func (r *rig) prepare(slow bool) {
+func (r *fixture) prepare(slow bool) {
 	r.t.Helper()
 	p := &parts{machine: r.machine, Set: r.machine.Drivers(), drivers: newSignals(), plugins: &fakePlugins{signals: newSignals()}}
 	p.hooks, p.holds = func(*hook.AllocEnv) []hook.Alloc { return nil }, &r.holds
@@ -402,11 +402,11 @@ func (r *rig) prepare(slow bool) {
 	cfg := DefaultConfig()
 	cfg.Enabled, cfg.DataDir, cfg.Servers, cfg.NodeName, cfg.Version = true, r.dir, []string{"s1:1", "s2:1"}, "node1", "0.1"
 	r.edit(cfg)
-	c, err := New(cfg, Deps{Pool: r.plane, Build: func(Parts) (*Subsystems, error) {
+	c, err := New(cfg, Deps{Pool: r.servers, Build: func(Parts) (*Subsystems, error) {
 		return &Subsystems{
 			Drivers: fakeDrivers{p.drivers, p.Set, func() map[string]*structs.DriverInfo {
-				r.plane.mu.Lock()
-				defer r.plane.mu.Unlock()
+				r.servers.mu.Lock()
+				defer r.servers.mu.Unlock()
 				return map[string]*structs.DriverInfo{"fake": r.node}
 			}},
 			Plugins:    p.plugins,
@@ -422,7 +422,7 @@ func (r *rig) prepare(slow bool) {
 	r.client = c
 }
 
-func (r *rig) run() {
+func (r *fixture) run() {
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
 	r.done = make(chan struct{})
@@ -434,14 +434,14 @@ func (r *rig) run() {
 }
 
 // stop ends the agent's life; its tasks run on.
-func (r *rig) stop() {
+func (r *fixture) stop() {
 	r.cancel()
 	<-r.done
 	r.machine.Forget()
 }
 
 // pass lets time pass until all is quiet.
-func (r *rig) pass(d time.Duration) {
+func (r *fixture) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }

@@ -13,19 +13,19 @@ import (
 
 func TestRegistration_WaitsForTheFirstFingerprints(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.start(true)
 		defer r.stop()
 		r.pass(20 * time.Second)
 		close(r.parts.drivers.ready)
 		r.parts.plugins.set(instance("p", structs.CSIKindNode, true))
 		r.pass(time.Second)
-		if n := len(r.plane.called("Node.Register")); n != 0 {
+		if n := len(r.servers.called("Node.Register")); n != 0 {
 			t.Fatalf("%d registrations before the plugins were fingerprinted", n)
 		}
 		close(r.parts.plugins.ready)
 		synctest.Wait()
-		calls := r.plane.called("Node.Register")
+		calls := r.servers.called("Node.Register")
 		if len(calls) != 1 || !isClosed(r.client.Registered()) {
 			t.Fatalf("%d registrations", len(calls))
 		}
@@ -43,17 +43,17 @@ func TestRegistration_WaitsForTheFirstFingerprints(t *testing.T) {
 
 func TestRegistration_WaitsForTheFirstFingerprintsOfDrivers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.start(true)
 		defer r.stop()
 		close(r.parts.plugins.ready)
 		r.pass(20 * time.Second)
-		if n := len(r.plane.called("Node.Register")); n != 0 {
+		if n := len(r.servers.called("Node.Register")); n != 0 {
 			t.Fatalf("%d registrations before the drivers were fingerprinted", n)
 		}
 		close(r.parts.drivers.ready)
 		synctest.Wait()
-		if n := len(r.plane.called("Node.Register")); n != 1 {
+		if n := len(r.servers.called("Node.Register")); n != 1 {
 			t.Fatalf("%d registrations", n)
 		}
 	})
@@ -61,7 +61,7 @@ func TestRegistration_WaitsForTheFirstFingerprintsOfDrivers(t *testing.T) {
 
 func TestPluginChanges_AreGatheredForAMoment(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
 		r.pass(time.Second)
@@ -69,11 +69,11 @@ func TestPluginChanges_AreGatheredForAMoment(t *testing.T) {
 		r.pass(pluginBatch / 2)
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, true), instance("a", structs.CSIKindController, true))
 		r.pass(pluginBatch / 4)
-		if n := len(r.plane.called("Node.UpdateCSI")); n != 0 {
+		if n := len(r.servers.called("Node.UpdateCSI")); n != 0 {
 			t.Fatalf("%d updates before the changes were gathered", n)
 		}
 		r.pass(time.Second)
-		calls := r.plane.called("Node.UpdateCSI")
+		calls := r.servers.called("Node.UpdateCSI")
 		if len(calls) != 1 || len(calls[0].req.(*structs.NodeUpdateCSIRequest).Upserts) != 2 {
 			t.Errorf("%d updates, want one with both changes", len(calls))
 		}
@@ -82,7 +82,7 @@ func TestPluginChanges_AreGatheredForAMoment(t *testing.T) {
 
 func TestRegistration_ProceedsAfterTheTimeout(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		begin := time.Now()
 		r.start(true)
 		defer r.stop()
@@ -95,11 +95,11 @@ func TestRegistration_ProceedsAfterTheTimeout(t *testing.T) {
 
 func TestHeartbeats_RenewTheLease(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
 		r.pass(16 * time.Second)
-		if n := len(r.plane.called("Node.UpdateStatus")); n != 3 { // at 5, 10 and 15 s
+		if n := len(r.servers.called("Node.UpdateStatus")); n != 3 { // at 5, 10 and 15 s
 			t.Errorf("%d heartbeats in 16s, want 3", n)
 		}
 	})
@@ -107,12 +107,12 @@ func TestHeartbeats_RenewTheLease(t *testing.T) {
 
 func TestHeartbeats_GoToANewLeaderAtOnce(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
-		r.plane.do(func() { r.plane.servers = []string{"s2:1", "s1:1"} })
+		r.servers.do(func() { r.servers.servers = []string{"s2:1", "s1:1"} })
 		r.pass(5*time.Second + minBeatGap)
-		beats := r.plane.called("Node.UpdateStatus")
+		beats := r.servers.called("Node.UpdateStatus")
 		if len(beats) != 2 || beats[0].addr != "s1:1" || beats[1].addr != "s2:1" || beats[1].at.Sub(beats[0].at) > minBeatGap {
 			t.Errorf("heartbeats: %+v", beats)
 		}
@@ -121,12 +121,12 @@ func TestHeartbeats_GoToANewLeaderAtOnce(t *testing.T) {
 
 func TestRegistration_IsRepeatedForAForgottenNode(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.start(false)
 		defer r.stop()
-		r.plane.do(func() { clear(r.plane.nodes) })
+		r.servers.do(func() { clear(r.servers.nodes) })
 		r.pass(5 * time.Second)
-		if n := len(r.plane.called("Node.Register")); n != 2 {
+		if n := len(r.servers.called("Node.Register")); n != 2 {
 			t.Errorf("%d registrations, want 2", n)
 		}
 	})
@@ -134,14 +134,14 @@ func TestRegistration_IsRepeatedForAForgottenNode(t *testing.T) {
 
 func TestHeartbeats_GoToAnotherServer(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
-		r.plane.fail = func(addr, _ string) error {
+		r := newFixture(t)
+		r.servers.fail = func(addr, _ string) error {
 			if addr == "s1:1" {
 				return structs.Errorf(structs.KindUnavailable, "%s: connection refused", addr)
 			}
 			return nil
 		}
-		r.plane.servers = []string{"s2:1", "s1:1"}
+		r.servers.servers = []string{"s2:1", "s1:1"}
 		r.start(false)
 		defer r.stop()
 		if !isClosed(r.client.Registered()) || r.client.Servers()[0] != "s2:1" {
@@ -152,15 +152,15 @@ func TestHeartbeats_GoToAnotherServer(t *testing.T) {
 
 func TestHeartbeats_AreRetried(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
-		r.plane.fail = func(addr, _ string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
+		r := newFixture(t)
+		r.servers.fail = func(addr, _ string) error { return structs.Errorf(structs.KindUnavailable, "refused") }
 		r.start(false)
 		defer r.stop()
 		r.pass(3 * time.Minute)
-		if n := len(r.plane.called("Node.Register")); n < 2*85 || n > 2*100 {
+		if n := len(r.servers.called("Node.Register")); n < 2*85 || n > 2*100 {
 			t.Errorf("%d tries in 3 minutes at two servers", n)
 		}
-		r.plane.do(func() { r.plane.fail = nil })
+		r.servers.do(func() { r.servers.fail = nil })
 		r.pass(15 * time.Second)
 		if !isClosed(r.client.Registered()) {
 			t.Error("not registered after the servers came back")
@@ -170,17 +170,17 @@ func TestHeartbeats_AreRetried(t *testing.T) {
 
 func TestPluginChanges_AreBatchedAndSentAsDifferences(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.prepare(false)
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, true), instance("b", structs.CSIKindNode, true))
 		r.run()
 		defer r.stop()
 		r.pass(time.Second)
-		if n := len(r.plane.called("Node.UpdateCSI")); n != 0 {
+		if n := len(r.servers.called("Node.UpdateCSI")); n != 0 {
 			t.Fatalf("%d updates of what the registration said already", n)
 		}
-		r.plane.do(func() {
-			r.plane.fail = func(_, method string) error {
+		r.servers.do(func() {
+			r.servers.fail = func(_, method string) error {
 				if method == "Node.UpdateCSI" {
 					return structs.Errorf(structs.KindUnavailable, "nobody is there")
 				}
@@ -191,9 +191,9 @@ func TestPluginChanges_AreBatchedAndSentAsDifferences(t *testing.T) {
 		r.pass(pluginBatch / 2)
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, false), instance("a", structs.CSIKindController, true))
 		r.pass(pluginBatch)
-		r.plane.do(func() { r.plane.fail = nil })
+		r.servers.do(func() { r.servers.fail = nil })
 		r.pass(time.Second)
-		calls := r.plane.called("Node.UpdateCSI")
+		calls := r.servers.called("Node.UpdateCSI")
 		if len(calls) != 3 {
 			t.Fatalf("%d updates, want one that failed at both servers and one", len(calls))
 		}
@@ -202,8 +202,8 @@ func TestPluginChanges_AreBatchedAndSentAsDifferences(t *testing.T) {
 			!slices.Equal(req.Removes, []structs.CSIInstanceKey{{PluginID: "b", Kind: structs.CSIKindNode}}) {
 			t.Errorf("upserts %v, removes %v", req.Upserts, req.Removes)
 		}
-		if len(r.plane.csi) != 2 {
-			t.Errorf("the servers know %v", r.plane.csi)
+		if len(r.servers.csi) != 2 {
+			t.Errorf("the servers know %v", r.servers.csi)
 		}
 	})
 }
@@ -240,15 +240,15 @@ func TestLease_IsRenewedElsewhereBeforeItEnds(t *testing.T) {
 		for _, ttl := range []time.Duration{time.Second, 10 * time.Second} {
 			t.Run(method+" "+ttl.String(), func(t *testing.T) {
 				inTime(t, func(t *testing.T) {
-					r := newRig(t)
-					r.plane.ttl = ttl
+					r := newFixture(t)
+					r.servers.ttl = ttl
 					r.start(false)
 					defer r.stop()
-					r.plane.do(func() {
-						r.plane.servers = []string{"s1:1", "s2:1"}
-						r.plane.hang = func(addr, _ string) bool { return addr == "s1:1" }
+					r.servers.do(func() {
+						r.servers.servers = []string{"s1:1", "s2:1"}
+						r.servers.hang = func(addr, _ string) bool { return addr == "s1:1" }
 						if method == "Node.Register" {
-							clear(r.plane.nodes)
+							clear(r.servers.nodes)
 						}
 					})
 					if method == "Node.Register" {
@@ -256,7 +256,7 @@ func TestLease_IsRenewedElsewhereBeforeItEnds(t *testing.T) {
 					}
 					cut := time.Now()
 					r.pass(3 * ttl)
-					for _, call := range r.plane.called(method) {
+					for _, call := range r.servers.called(method) {
 						if call.addr == "s2:1" {
 							if took := call.at.Sub(cut); took > ttl+time.Second {
 								t.Errorf("the lease was renewed %s after the cut, its length is %s", took, ttl)

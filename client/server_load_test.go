@@ -11,23 +11,23 @@ import (
 // nothing has changed sends nothing but heartbeats.
 func TestIdleNode_SendsOnlyHeartbeats(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.prepare(false)
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, true))
 		r.run()
 		defer r.stop()
 		r.pass(time.Second)
-		registered, asked := len(r.plane.called("Node.Register")), len(r.plane.called("Node.GetClientAllocs"))
+		registered, asked := len(r.servers.called("Node.Register")), len(r.servers.called("Node.GetClientAllocs"))
 		for range 60 {
 			r.parts.plugins.set(instance("a", structs.CSIKindNode, true)) // probed again, to the same end
 			r.pass(time.Second)
 		}
 		for method, want := range map[string]int{"Node.UpdateCSI": 0, "Node.UpdateAlloc": 0, "Node.Register": registered, "Node.GetClientAllocs": asked} {
-			if n := len(r.plane.called(method)); n != want {
+			if n := len(r.servers.called(method)); n != want {
 				t.Errorf("%d calls of %s in a quiet minute, %d before", n, method, want)
 			}
 		}
-		if n := len(r.plane.called("Node.UpdateStatus")); n < 5 {
+		if n := len(r.servers.called("Node.UpdateStatus")); n < 5 {
 			t.Errorf("%d heartbeats in a minute", n)
 		}
 	})
@@ -36,14 +36,14 @@ func TestIdleNode_SendsOnlyHeartbeats(t *testing.T) {
 // TestClient_WaitsForABusyServer: a node that is told when to come again does not come before.
 func TestClient_WaitsForABusyServer(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		r := newRig(t)
+		r := newFixture(t)
 		r.prepare(false)
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, true))
 		r.run()
 		defer r.stop()
 		r.pass(time.Second)
-		r.plane.do(func() {
-			r.plane.fail = func(_, method string) error {
+		r.servers.do(func() {
+			r.servers.fail = func(_, method string) error {
 				if method == "Node.UpdateCSI" {
 					return structs.Busy(20*time.Second, "too much to do")
 				}
@@ -52,12 +52,12 @@ func TestClient_WaitsForABusyServer(t *testing.T) {
 		})
 		r.parts.plugins.set(instance("a", structs.CSIKindNode, false))
 		r.pass(19 * time.Second)
-		if n := len(r.plane.called("Node.UpdateCSI")); n != 1 {
+		if n := len(r.servers.called("Node.UpdateCSI")); n != 1 {
 			t.Errorf("%d attempts before the time the server said", n)
 		}
-		r.plane.do(func() { r.plane.fail = nil })
+		r.servers.do(func() { r.servers.fail = nil })
 		r.pass(12 * time.Second)
-		if n := len(r.plane.called("Node.UpdateCSI")); n != 2 {
+		if n := len(r.servers.called("Node.UpdateCSI")); n != 2 {
 			t.Errorf("%d attempts in all, want a second one after the time the server said", n)
 		}
 	})

@@ -10,7 +10,7 @@ import (
 )
 
 // storage makes nodes that run both halves of the plugin hostpath.
-func (w *world) storage(nodes ...string) {
+func (w *fixture) storage(nodes ...string) {
 	w.t.Helper()
 	for _, id := range nodes {
 		w.node(aNode(id), half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController))
@@ -18,7 +18,7 @@ func (w *world) storage(nodes ...string) {
 }
 
 func TestVolumes_ArePlacedWithTheirPlugin(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1")
 	w.storage("n2")
 	sick := half("hostpath", structs.CSIKindNode)
@@ -42,17 +42,17 @@ func TestVolumes_RefusalsNameTheReason(t *testing.T) {
 	r1 := &structs.CSITopology{Segments: map[string]string{"rack": "r1"}}
 	for _, c := range []struct {
 		name   string
-		set    func(w *world)
+		set    func(w *fixture)
 		edit   func(*structs.Job)
 		reason string
 		keys   []string
 	}{
-		{"there is none", func(w *world) { w.storage("n1") }, volume("db", structs.CSISingleNodeWriter, false),
+		{"there is none", func(w *fixture) { w.storage("n1") }, volume("db", structs.CSISingleNodeWriter, false),
 			"csi-volume: CSI volume db: volume db does not exist in namespace default (0)", []string{"csi-volume:default:db"}},
-		{"plugin unknown", func(w *world) { w.nodes("n1"); w.volume("db", "hostpath") }, volume("db", structs.CSISingleNodeWriter, false),
+		{"plugin unknown", func(w *fixture) { w.nodes("n1"); w.volume("db", "hostpath") }, volume("db", structs.CSISingleNodeWriter, false),
 			"csi-volume: CSI volume db: no instance of plugin hostpath has been healthy yet: is its job running? (0)",
 			[]string{"csi-plugin:hostpath", "csi-volume:default:db"}},
-		{"no controller any more", func(w *world) {
+		{"no controller any more", func(w *fixture) {
 			n, k := half("hostpath", structs.CSIKindNode), half("hostpath", structs.CSIKindController)
 			n.RequiresControllerPlugin, k.RequiresControllerPlugin = true, true
 			w.node(aNode("n1"), n, k)
@@ -62,19 +62,19 @@ func TestVolumes_RefusalsNameTheReason(t *testing.T) {
 			w.volume("db", "hostpath")
 		}, volume("db", structs.CSISingleNodeWriter, false),
 			"csi-volume: CSI volume db: no controller of plugin hostpath is healthy (0)", []string{"csi-plugin:hostpath", "csi-volume:default:db"}},
-		{"topology", func(w *world) { w.storage("n1"); w.volume("db", "hostpath", r1) }, volume("db", structs.CSISingleNodeWriter, false),
+		{"topology", func(w *fixture) { w.storage("n1"); w.volume("db", "hostpath", r1) }, volume("db", structs.CSISingleNodeWriter, false),
 			"csi-volume: CSI volume db: it is reachable only from rack=r1 (1)", []string{"csi-volume:default:db"}},
-		{"mode", func(w *world) {
+		{"mode", func(w *fixture) {
 			w.storage("n1")
 			do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(), Volumes: []*structs.CSIVolume{{ID: "db", Namespace: "default",
 				PluginID: "hostpath", RequestedCapabilities: []*structs.CSIVolumeCapability{{AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIBlockDevice}}}}})
 		}, volume("db", structs.CSISingleNodeWriter, false),
 			`csi-volume: CSI volume db: volume "db" has no capability for single-node-writer with file-system (0)`, nil},
-		{"one of several volumes", func(w *world) { w.storage("n1"); w.volume("a", "hostpath") }, func(j *structs.Job) {
+		{"one of several volumes", func(w *fixture) { w.storage("n1"); w.volume("a", "hostpath") }, func(j *structs.Job) {
 			volume("a", structs.CSISingleNodeWriter, false)(j)
 			volume("b", structs.CSISingleNodeWriter, false)(j)
 		}, "csi-volume: CSI volume b: volume b does not exist in namespace default (0)", []string{"csi-volume:default:b"}},
-		{"several volumes of one group and a limit", func(w *world) {
+		{"several volumes of one group and a limit", func(w *fixture) {
 			n := half("hostpath", structs.CSIKindNode)
 			n.NodeInfo.MaxVolumes = 1
 			w.node(aNode("n1"), n)
@@ -86,7 +86,7 @@ func TestVolumes_RefusalsNameTheReason(t *testing.T) {
 		}, "csi-limit: CSI plugin hostpath has its limit of 1 volumes on this node (1)", []string{"csi-plugin:hostpath", "csi-volume:default:a"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			c.set(w)
 			w.job(aJob("web", structs.JobService, c.edit))
 			p := w.run("web")
@@ -103,7 +103,7 @@ func TestVolumes_RefusalsNameTheReason(t *testing.T) {
 }
 
 func TestVolumes_AllowOneWriter(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.storage("n1", "n2")
 	w.volume("db", "hostpath")
 	w.job(aJob("a", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
@@ -134,7 +134,7 @@ func TestVolumes_AllowOneWriter(t *testing.T) {
 }
 
 func TestVolumes_AReplacementWaitsForItsPredecessor(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.storage("n1", "n2")
 	w.volume("db", "hostpath")
 	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
@@ -148,7 +148,7 @@ func TestVolumes_AReplacementWaitsForItsPredecessor(t *testing.T) {
 }
 
 func TestVolumes_OfALostNodeStayHeld(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.storage("n1", "n2")
 	w.volume("db", "hostpath")
 	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
@@ -169,7 +169,7 @@ func TestVolumes_OfALostNodeStayHeld(t *testing.T) {
 }
 
 func TestVolumes_ReadersShareWithOneWriter(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.storage("n1", "n2", "n3")
 	w.volume("db", "hostpath")
 	reader := func(j *structs.Job) {
@@ -189,7 +189,7 @@ func TestVolumes_ReadersShareWithOneWriter(t *testing.T) {
 }
 
 func TestVolumes_OneWriterWithinAPlan(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.storage("n1", "n2")
 	w.volume("db", "hostpath")
 	w.job(aJob("db", structs.JobService, count(2), volume("db", structs.CSISingleNodeWriter, false)))
@@ -201,7 +201,7 @@ func TestVolumes_OneWriterWithinAPlan(t *testing.T) {
 }
 
 func TestVolumes_PerAlloc(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.storage("n1", "n2", "n3")
 	w.volume("db[0]", "hostpath")
 	w.volume("db[2]", "hostpath")
@@ -221,7 +221,7 @@ func TestVolumes_PerAlloc(t *testing.T) {
 }
 
 func TestDuty_E3_TopologyDecidesThePlace(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, id := range []string{"n1", "n2", "n3"} {
 		n := half("hostpath", structs.CSIKindNode)
 		n.NodeInfo.AccessibleTopology = &structs.CSITopology{Segments: map[string]string{"node": id}}
@@ -235,7 +235,7 @@ func TestDuty_E3_TopologyDecidesThePlace(t *testing.T) {
 
 // An older version let volumes in with a topology that is null.
 func TestTopology_NullIsEverywhere(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node(aNode("n1"), half("hostpath", structs.CSIKindNode))
 	w.volume("db", "hostpath", nil, &structs.CSITopology{Segments: map[string]string{"node": "n3"}})
 	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
@@ -247,7 +247,7 @@ func TestTopology_NullIsEverywhere(t *testing.T) {
 }
 
 func TestVolumeLimit_CountsClaimsAttachmentsAndPlacements(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	n, k := half("ebs", structs.CSIKindNode), half("ebs", structs.CSIKindController)
 	n.NodeInfo.MaxVolumes, n.RequiresControllerPlugin, k.ControllerInfo.SupportsAttachDetach = 2, true, true
 	w.node(aNode("n1"), n, k)
@@ -282,7 +282,7 @@ func TestVolumeLimit_CountsClaimsAttachmentsAndPlacements(t *testing.T) {
 }
 
 func TestVolumeLimit_CountsAVolumeOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	n := half("nfs", structs.CSIKindNode)
 	n.NodeInfo.MaxVolumes = 1
 	w.node(aNode("n1"), n)
@@ -293,7 +293,7 @@ func TestVolumeLimit_CountsAVolumeOnce(t *testing.T) {
 }
 
 func TestPluginTask_NeedsNoPlugin(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1", "n2")
 	w.job(aJob("hostpath", structs.JobSystem, func(j *structs.Job) {
 		j.TaskGroups[0].Tasks[0].CSIPluginConfig = &structs.CSIPluginConfig{ID: "hostpath", Type: structs.CSIPluginMonolith}
@@ -303,7 +303,7 @@ func TestPluginTask_NeedsNoPlugin(t *testing.T) {
 }
 
 func TestBlockedEval_IsUnblockedByAHealthyPlugin(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1")
 	w.volume("db", "hostpath")
 	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
@@ -319,7 +319,7 @@ func TestBlockedEval_IsUnblockedByAHealthyPlugin(t *testing.T) {
 
 // TestBlockedEval_BlockedEverywhereWaits although the newest that woke anybody is a node, and no node was asked.
 func TestBlockedEval_BlockedEverywhereWaits(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.job(aJob("db", structs.JobService, volume("db", structs.CSISingleNodeWriter, false)))
 	w.nodes("n1")
 	w.run("db")

@@ -12,32 +12,32 @@ import (
 	"berth/structs"
 )
 
-// world is a store with short ways to fill it. After every entry the store's invariants are checked.
-type world struct {
+// fixture is a store with short ways to fill it. After every entry the store's invariants are checked.
+type fixture struct {
 	t     rapid.TB
 	s     *state.Store
 	index uint64
 	clock time.Time
 }
 
-func newWorld(t rapid.TB) *world {
-	return &world{t: t, s: state.New(), index: 10, clock: time.Unix(1_700_000_000, 0)}
+func newFixture(t rapid.TB) *fixture {
+	return &fixture{t: t, s: state.New(), index: 10, clock: time.Unix(1_700_000_000, 0)}
 }
 
 // running is a world with nodes and a job that was evaluated.
-func running(t rapid.TB, j *structs.Job, nodes ...string) *world {
+func running(t rapid.TB, j *structs.Job, nodes ...string) *fixture {
 	t.Helper()
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes(nodes...)
 	w.job(j)
 	w.run(j.ID)
 	return w
 }
 
-func (w *world) now() structs.WriteOptions { return structs.WriteOptions{Now: w.clock.UnixNano()} }
+func (w *fixture) now() structs.WriteOptions { return structs.WriteOptions{Now: w.clock.UnixNano()} }
 
 // do applies one entry that must succeed.
-func do[P any](w *world, fn func(*state.WriteTx, *P) error, p *P) {
+func do[P any](w *fixture, fn func(*state.WriteTx, *P) error, p *P) {
 	w.t.Helper()
 	w.index++
 	if err := w.s.Write(w.index, func(tx *state.WriteTx) error { return fn(tx, p) }); err != nil {
@@ -57,25 +57,25 @@ func aNode(id string) *structs.Node {
 			Memory: structs.NodeMemoryResources{MemoryMB: 1000}, Disk: structs.NodeDiskResources{DiskMB: 10000}}}
 }
 
-func (w *world) node(n *structs.Node, csi ...*structs.CSIPluginInstance) {
+func (w *fixture) node(n *structs.Node, csi ...*structs.CSIPluginInstance) {
 	w.t.Helper()
 	do(w, state.NodeRegister, &structs.NodeRegisterRequest{Node: n, CSI: csi, WriteOptions: w.now()})
 }
 
-func (w *world) nodes(ids ...string) {
+func (w *fixture) nodes(ids ...string) {
 	w.t.Helper()
 	for _, id := range ids {
 		w.node(aNode(id))
 	}
 }
 
-func (w *world) status(node, status string) {
+func (w *fixture) status(node, status string) {
 	w.t.Helper()
 	do(w, state.NodeStatus, &structs.NodeStatusUpdate{NodeIDs: []string{node}, Status: status, WriteOptions: w.now()})
 }
 
 // csi updates what a node says of its plugin instances.
-func (w *world) csi(node string, upserts ...*structs.CSIPluginInstance) {
+func (w *fixture) csi(node string, upserts ...*structs.CSIPluginInstance) {
 	w.t.Helper()
 	do(w, state.NodeUpdateCSI, &structs.NodeUpdateCSIRequest{NodeID: node, Upserts: upserts, WriteOptions: w.now()})
 }
@@ -124,20 +124,20 @@ func constraints(cs ...*structs.Constraint) func(*structs.Job) {
 	return func(j *structs.Job) { j.Constraints = append(j.Constraints, cs...) }
 }
 
-func (w *world) job(j *structs.Job) *structs.Job {
+func (w *fixture) job(j *structs.Job) *structs.Job {
 	w.t.Helper()
 	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: j, WriteOptions: w.now()})
 	return state.Job(w.s.Read(), j.Namespace, j.ID)
 }
 
-func (w *world) volume(id, plugin string, topologies ...*structs.CSITopology) {
+func (w *fixture) volume(id, plugin string, topologies ...*structs.CSITopology) {
 	w.t.Helper()
 	do(w, state.VolumePut, &structs.CSIVolumeRegisterRequest{WriteOptions: w.now(), Volumes: []*structs.CSIVolume{{ID: id, Name: id,
 		Namespace: structs.DefaultNamespace, PluginID: plugin, ExternalID: "ext-" + id, Topologies: topologies}}})
 }
 
 // claim takes the claims that an allocation's node would take.
-func (w *world) claim(a *structs.Allocation) {
+func (w *fixture) claim(a *structs.Allocation) {
 	w.t.Helper()
 	tx := w.s.Read()
 	var cs []*structs.CSIClaim
@@ -150,7 +150,7 @@ func (w *world) claim(a *structs.Allocation) {
 }
 
 // release lets go of all claims of an allocation.
-func (w *world) release(a *structs.Allocation) {
+func (w *fixture) release(a *structs.Allocation) {
 	w.t.Helper()
 	var keys []structs.CSIClaimKey
 	for c := range state.ClaimsByAlloc(w.s.Read(), a.ID) {
@@ -159,19 +159,19 @@ func (w *world) release(a *structs.Allocation) {
 	do(w, state.VolumeUnpublish, &structs.CSIVolumeUnpublishRequest{Claims: keys, WriteOptions: w.now()})
 }
 
-func (w *world) client(a *structs.Allocation, status string) {
+func (w *fixture) client(a *structs.Allocation, status string) {
 	w.t.Helper()
 	do(w, state.AllocsClientUpdate, &structs.AllocsClientUpdateRequest{WriteOptions: w.now(),
 		Allocs: []*structs.AllocClientUpdate{{ID: a.ID, ClientStatus: status}}})
 }
 
 // eval is a new evaluation of a job.
-func (w *world) eval(job string) *structs.Evaluation {
+func (w *fixture) eval(job string) *structs.Evaluation {
 	return &structs.Evaluation{ID: structs.NewID(), Namespace: structs.DefaultNamespace, JobID: job, TriggeredBy: structs.TriggerManual,
 		Status: structs.EvalPending, Priority: 50, CreateTime: w.clock.UnixNano()}
 }
 
-func (w *world) process(e *structs.Evaluation) *structs.Plan {
+func (w *fixture) process(e *structs.Evaluation) *structs.Plan {
 	w.t.Helper()
 	tx := w.s.Read()
 	p, err := Process(tx, e, w.clock)
@@ -184,7 +184,7 @@ func (w *world) process(e *structs.Evaluation) *structs.Plan {
 	return p
 }
 
-func (w *world) apply(p *structs.Plan) {
+func (w *fixture) apply(p *structs.Plan) {
 	w.t.Helper()
 	p.WriteOptions = w.now()
 	do(w, state.PlanApply, p)
@@ -203,7 +203,7 @@ func (w *world) apply(p *structs.Plan) {
 }
 
 // run evaluates a job, applies the plan, and checks that a second plan has nothing to do.
-func (w *world) run(job string) *structs.Plan {
+func (w *fixture) run(job string) *structs.Plan {
 	w.t.Helper()
 	p := w.process(w.eval(job))
 	w.apply(p)
@@ -215,7 +215,7 @@ func (w *world) run(job string) *structs.Plan {
 }
 
 // allocs are the live allocations of a job by name.
-func (w *world) allocs(job string) []*structs.Allocation {
+func (w *fixture) allocs(job string) []*structs.Allocation {
 	var out []*structs.Allocation
 	for a := range state.AllocsByJob(w.s.Read(), structs.DefaultNamespace, job) {
 		if !a.Terminal() {
@@ -227,7 +227,7 @@ func (w *world) allocs(job string) []*structs.Allocation {
 }
 
 // placed writes a job's live allocations as "index@node ...".
-func (w *world) placed(job string) string {
+func (w *fixture) placed(job string) string {
 	var out []string
 	for _, a := range w.allocs(job) {
 		out = append(out, fmt.Sprintf("%d@%s", a.Index(), a.NodeID))
@@ -235,7 +235,7 @@ func (w *world) placed(job string) string {
 	return strings.Join(out, " ")
 }
 
-func (w *world) wantPlaced(job, want string) {
+func (w *fixture) wantPlaced(job, want string) {
 	w.t.Helper()
 	if got := w.placed(job); got != want {
 		w.t.Fatalf("job %s: %q, want %q", job, got, want)

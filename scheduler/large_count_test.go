@@ -20,7 +20,7 @@ func wide(id string) *structs.Node {
 }
 
 // bounded runs a plan and fails when it takes memory by the instance.
-func bounded(t *testing.T, w *world, e *structs.Evaluation) *structs.Plan {
+func bounded(t *testing.T, w *fixture, e *structs.Evaluation) *structs.Plan {
 	t.Helper()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -34,7 +34,7 @@ func bounded(t *testing.T, w *world, e *structs.Evaluation) *structs.Plan {
 
 func TestCount_OfWhichNothingFitsCostsNoMemory(t *testing.T) {
 	for _, n := range []int{structs.MaxGroupCount, 2_000_000_000, math.MaxInt} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.nodes("a", "b")
 		w.job(aJob("j", structs.JobService, count(n), cpu(5000)))
 		p := bounded(t, w, w.eval("j"))
@@ -47,7 +47,7 @@ func TestCount_OfWhichNothingFitsCostsNoMemory(t *testing.T) {
 }
 
 func TestCount_BeyondTheLimitIsPlacedInPlansOfBoundedSize(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node(wide("a"))
 	w.job(aJob("j", structs.JobService, count(2_000_000_000), cpu(1)))
 	e := w.eval("j")
@@ -65,7 +65,7 @@ func TestCount_BeyondTheLimitIsPlacedInPlansOfBoundedSize(t *testing.T) {
 }
 
 func TestCount_AboveOnePlanIsPlacedWhole(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node(wide("a"))
 	const n = 2*mostPlaced + 10
 	w.job(aJob("j", structs.JobService, count(n), cpu(1)))
@@ -85,7 +85,7 @@ func TestCount_AboveOnePlanIsPlacedWhole(t *testing.T) {
 }
 
 func TestCount_OfManyVolumesNamesFewOfThem(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("a")
 	w.job(aJob("j", structs.JobService, count(2_000_000_000), volume("v", structs.CSISingleNodeWriter, true)))
 	p := bounded(t, w, w.eval("j"))
@@ -101,7 +101,7 @@ func TestCount_OfManyVolumesNamesFewOfThem(t *testing.T) {
 }
 
 func TestDrain_OfManyMovesThemInPlansOfBoundedSize(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node(wide("a"))
 	const n = mostPlaced + 100
 	w.job(aJob("j", structs.JobService, count(n), cpu(1)))
@@ -132,7 +132,7 @@ func TestDrain_OfManyMovesThemInPlansOfBoundedSize(t *testing.T) {
 }
 
 func TestSystemJob_OfALargeFleetIsPlacedInPlansOfBoundedSize(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	const n = mostPlaced + 50
 	for i := range n {
 		w.index++

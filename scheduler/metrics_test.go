@@ -49,7 +49,7 @@ func TestProcess_APlanDoesNotRepeatTheTextsOfItsJob(t *testing.T) {
 				RTarget: strings.Repeat("z", structs.MaxText)}}
 		},
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.nodes("n1")
 		j := aJob("big", structs.JobService, groups(400), edit)
 		w.job(j)
@@ -73,7 +73,7 @@ func TestProcess_APlanDoesNotRepeatTheTextsOfItsJob(t *testing.T) {
 // TestProcess_NamesTheReasonsOfMostNodes, and counts the nodes of all others.
 func TestProcess_NamesTheReasonsOfMostNodes(t *testing.T) {
 	for n, want := range map[int]int{1: structs.MaxReasons, 1000: 2} {
-		w := newWorld(t)
+		w := newFixture(t)
 		for i, why := range manyTexts(40) {
 			for copy := range 1 + i%2 {
 				node := aNode(fmt.Sprint("n", i, "-", copy))
@@ -110,7 +110,7 @@ func TestProcess_NamesTheReasonsOfMostNodes(t *testing.T) {
 
 // TestProcess_SplitsAPlanByItsBytes: each allocation keeps the reasons of the nodes that were asked before.
 func TestProcess_SplitsAPlanByItsBytes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for i, why := range manyTexts(200) {
 		node := aNode(fmt.Sprintf("n%03d", i))
 		node.Drivers["exec"] = &structs.DriverInfo{Detected: true, HealthDescription: why}

@@ -23,7 +23,7 @@ func limited(most int64) *structs.CSIPluginInstance {
 }
 
 // drain lets the scheduler work until nothing is left to do, and checks that nobody waits who need not.
-func (w *world) drain() {
+func (w *fixture) drain() {
 	w.t.Helper()
 	for range 1000 {
 		tx := w.s.Read()
@@ -54,24 +54,24 @@ func (w *world) drain() {
 }
 
 // submit registers a job with an evaluation of it.
-func (w *world) submit(j *structs.Job, eval string) {
+func (w *fixture) submit(j *structs.Job, eval string) {
 	w.t.Helper()
 	do(w, state.JobRegister, &structs.JobRegisterRequest{Job: j, WriteOptions: w.now(), Eval: &structs.Evaluation{ID: eval, TriggeredBy: structs.TriggerJobRegister}})
 }
 
-func (w *world) forget(volume string, force bool) {
+func (w *fixture) forget(volume string, force bool) {
 	w.t.Helper()
 	do(w, state.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: volume, Force: force, WriteOptions: w.now()})
 }
 
 // late applies a plan that entries of others may have overtaken.
-func (w *world) late(p *structs.Plan) {
+func (w *fixture) late(p *structs.Plan) {
 	w.t.Helper()
 	p.WriteOptions = w.now()
 	do(w, state.PlanApply, p)
 }
 
-func (w *world) pendingOf(id string) *structs.Evaluation {
+func (w *fixture) pendingOf(id string) *structs.Evaluation {
 	w.t.Helper()
 	e := state.Eval(w.s.Read(), id)
 	if e == nil || e.Status != structs.EvalPending {
@@ -80,7 +80,7 @@ func (w *world) pendingOf(id string) *structs.Evaluation {
 	return e
 }
 
-func nodeEval(w *world, job, node string) *structs.Evaluation {
+func nodeEval(w *fixture, job, node string) *structs.Evaluation {
 	w.t.Helper()
 	for e := range state.ReadyEvals(w.s.Read()) {
 		if e.JobID == job && e.NodeID == node {
@@ -94,7 +94,7 @@ func nodeEval(w *world, job, node string) *structs.Evaluation {
 // TestBlockedEval_StaysUnblocked: a plan for one node of a job finds no room, and while it is made what the job
 // waits for on another node is woken.
 func TestBlockedEval_StaysUnblocked(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.volume("a", "hostpath")
 	w.job(aJob("log", structs.JobSystem, cpu(200), volume("a", structs.CSIMultiNodeMultipleWriter, false)))
 	sick := half("hostpath", structs.CSIKindNode)
@@ -117,7 +117,7 @@ func TestBlockedEval_StaysUnblocked(t *testing.T) {
 // TestBlockedEval_SeesAChangeLeftToAnother: what a job waited for is woken while it is planned for what it wants now;
 // one who relies on that for what happened meanwhile does not do so in vain.
 func TestBlockedEval_SeesAChangeLeftToAnother(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1", "n2")
 	spec := func(source string) *structs.Job {
 		return aJob("web", structs.JobService, volume(source, structs.CSIMultiNodeMultipleWriter, false), func(j *structs.Job) {
@@ -138,8 +138,8 @@ func TestBlockedEval_SeesAChangeLeftToAnother(t *testing.T) {
 
 // full is a node for so many volumes, all of which allocations hold that have ended, with jobs that wait for a place
 // there.
-func full(t *testing.T, most, waiting int) (w *world, held []*structs.Allocation) {
-	w = newWorld(t)
+func full(t *testing.T, most, waiting int) (w *fixture, held []*structs.Allocation) {
+	w = newFixture(t)
 	w.node(aNode("n1"), limited(int64(most)), half("hostpath", structs.CSIKindController))
 	for i := range most {
 		w.volume(fmt.Sprint("v", i), "hostpath")
@@ -189,7 +189,7 @@ func TestBlockedEval_FindsAForgottenVolumeWithAnOldPlan(t *testing.T) {
 
 // TestBlockedEval_FindsAVolumeForgottenByForce: with it goes a claim that waited, and took a place on a node.
 func TestBlockedEval_FindsAVolumeForgottenByForce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.node(aNode("n1"), limited(1), half("hostpath", structs.CSIKindController))
 	w.volume("v", "hostpath")
 	w.submit(aJob("a", structs.JobService, volume("v", structs.CSIMultiNodeMultipleWriter, false)), "a")
@@ -210,7 +210,7 @@ func TestBlockedEval_FindsAVolumeForgottenByForce(t *testing.T) {
 // TestBlockedEval_AfterAChangeOfTheJobsType: a service becomes a system job, and an evaluation from before,
 // for one node, comes after.
 func TestBlockedEval_AfterAChangeOfTheJobsType(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	small := aNode("n2")
 	small.NodeResources.CPU.CpuShares = 50
 	w.node(aNode("n1"))

@@ -22,7 +22,7 @@ import (
 // evaluation that waits would find room, and no job that is looked at afresh has anything to be done for it.
 func TestBlockedEval_MissesNoUnblock(t *testing.T) {
 	for seed := range uint64(seeds()) {
-		c := &sleepers{world: newWorld(t), r: rand.New(rand.NewPCG(seed, 1)), givenUp: map[string]bool{}}
+		c := &sleepers{fixture: newFixture(t), r: rand.New(rand.NewPCG(seed, 1)), givenUp: map[string]bool{}}
 		c.many = c.r.IntN(3) == 0
 		if c.r.IntN(4) == 0 {
 			c.fleet()
@@ -54,7 +54,7 @@ func seeds() int {
 
 // sleepers is a cluster to which anything happens.
 type sleepers struct {
-	*world
+	*fixture
 	r       *rand.Rand
 	many    bool            // jobs
 	plans   []*structs.Plan // on their way

@@ -12,7 +12,7 @@ import (
 )
 
 func TestSystemJob_RunsOnEveryNode(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1", "n2")
 	other := aNode("n3")
 	other.Attributes["kernel.name"] = "windows"
@@ -38,7 +38,7 @@ func TestSystemJob_RunsOnEveryNode(t *testing.T) {
 }
 
 func TestSystemJob_ThatFitsNowhereGivesReasons(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1", "n2")
 	w.job(aJob("log", structs.JobSystem, constraints(&structs.Constraint{LTarget: "${attr.kernel.name}", RTarget: "plan9", Operand: "="})))
 	if got := refusals(w.run("log"), "g"); got != "constraint: ${attr.kernel.name} = plan9 (2)" {
@@ -47,7 +47,7 @@ func TestSystemJob_ThatFitsNowhereGivesReasons(t *testing.T) {
 }
 
 func TestSystemJob_WithoutCapacityOnSomeNodes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1")
 	for _, id := range []string{"n2", "n3"} {
 		n := aNode(id)
@@ -195,7 +195,7 @@ func TestNodeEval_LooksAtItsNodeOnly(t *testing.T) {
 
 // TestNodeEval_KeepsTheWaitForOtherNodes.
 func TestNodeEval_KeepsTheWaitForOtherNodes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	small := aNode("n1")
 	small.NodeResources.CPU.CpuShares = 50
 	w.node(small)

@@ -17,8 +17,8 @@ import (
 // constraints of nodes hold, and planning again finds nothing to do (run checks that).
 func TestProcess_Properties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t)
-		c := chaos{world: w, t: t}
+		w := newFixture(t)
+		c := chaos{fixture: w, t: t}
 		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
 			c.register(fmt.Sprintf("n%d", i))
 		}
@@ -37,7 +37,7 @@ var (
 )
 
 type chaos struct {
-	*world
+	*fixture
 	t *rapid.T
 }
 
@@ -64,7 +64,7 @@ func (c *chaos) step() {
 	case 3:
 		c.register(node)
 	case 4:
-		c.world.volume(rapid.SampledFrom(chaosVolumes).Draw(t, "volume"), "hostpath")
+		c.fixture.volume(rapid.SampledFrom(chaosVolumes).Draw(t, "volume"), "hostpath")
 	case 5:
 		for _, a := range c.allocs(job) {
 			c.client(a, rapid.SampledFrom([]string{structs.AllocRunning, structs.AllocFailed, structs.AllocComplete}).Draw(t, "client"))
@@ -72,13 +72,13 @@ func (c *chaos) step() {
 		}
 	case 6:
 		if state.Job(c.s.Read(), "default", job) != nil {
-			do(c.world, state.JobDeregister, &structs.JobDeregisterRequest{JobID: job, WriteOptions: c.now()})
+			do(c.fixture, state.JobDeregister, &structs.JobDeregisterRequest{JobID: job, WriteOptions: c.now()})
 		}
 	case 7:
 		c.claims(job)
 	case 8:
 		for _, a := range c.allocs(job) {
-			do(c.world, state.AllocStop, &structs.AllocStopRequest{AllocID: a.ID, WriteOptions: c.now()})
+			do(c.fixture, state.AllocStop, &structs.AllocStopRequest{AllocID: a.ID, WriteOptions: c.now()})
 			break
 		}
 	}

@@ -14,15 +14,15 @@ import (
 
 // fleet is a world of n nodes with a plugin, where one allocation on each is placed to use a volume of its own and
 // has not claimed it. Each has a place of its own, too. Nothing is checked after each entry, as a world does.
-func fleet(t testing.TB, n int) *world {
+func fleet(t testing.TB, n int) *fixture {
 	t.Helper()
 	return fleetWithin(t, n, 100)
 }
 
 // fleetWithin is a fleet whose nodes may have so many volumes each.
-func fleetWithin(t testing.TB, n int, limit int64) *world {
+func fleetWithin(t testing.TB, n int, limit int64) *fixture {
 	t.Helper()
-	w := newWorld(nil)
+	w := newFixture(nil)
 	b := w.s.Begin()
 	fill := func(fn func(*state.WriteTx) error) {
 		w.index++
@@ -91,7 +91,7 @@ var works = []struct {
 	{"one node of a job per node", "log", true, 1},
 }
 
-func evalOf(w *world, n int, job string, perNode bool) *structs.Evaluation {
+func evalOf(w *fixture, n int, job string, perNode bool) *structs.Evaluation {
 	e := w.eval(job)
 	if perNode {
 		e.NodeID = nodeID(n / 2)
@@ -136,7 +136,7 @@ func TestBlockedEverywhere_LooksAtNoNode(t *testing.T) {
 }
 
 // plan is process without the checks that look at all.
-func (w *world) plan(t testing.TB, e *structs.Evaluation, enough int) *structs.Plan {
+func (w *fixture) plan(t testing.TB, e *structs.Evaluation, enough int) *structs.Plan {
 	t.Helper()
 	p, err := process(w.s.Read(), e, w.clock, enough)
 	if err != nil {
@@ -282,7 +282,7 @@ func TestUnblockKeys_AreBounded(t *testing.T) {
 	}
 }
 
-func (w *world) carryOut(t testing.TB, p *structs.Plan) {
+func (w *fixture) carryOut(t testing.TB, p *structs.Plan) {
 	t.Helper()
 	w.write(t, func(tx *state.WriteTx) error { return state.PlanApply(tx, p) })
 }
@@ -294,7 +294,7 @@ func TestOrigin_SpreadsOverTheFleet(t *testing.T) {
 		"random":   func(i int) string { return structs.DeriveID(uint64(i), "node") },
 		"short":    func(i int) string { return fmt.Sprint("client-", i) },
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		b := w.s.Begin()
 		const n = 1000
 		for i := range n {
@@ -361,7 +361,7 @@ func TestSample_PacksNearlyAsWellAsAScan(t *testing.T) {
 	}
 }
 
-func (w *world) write(t testing.TB, fn func(*state.WriteTx) error) {
+func (w *fixture) write(t testing.TB, fn func(*state.WriteTx) error) {
 	t.Helper()
 	w.index++
 	if err := w.s.Write(w.index, fn); err != nil {
@@ -404,7 +404,7 @@ func TestUpdate_MayStayOnItsNode(t *testing.T) {
 
 func BenchmarkEval(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000, 100_000} {
-		var w *world
+		var w *fixture
 		for _, c := range works {
 			b.Run(fmt.Sprintf("%s/%d", c.name, n), func(b *testing.B) {
 				if w == nil {

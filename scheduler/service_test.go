@@ -12,7 +12,7 @@ import (
 )
 
 func TestService_PlacesItsCount(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1", "n2", "n3")
 	w.job(aJob("web", structs.JobService, count(3)))
 	p := w.run("web")
@@ -95,7 +95,7 @@ func TestUpdate_ReplacesOrKeeps(t *testing.T) {
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			n2 := aNode("n2")
 			n2.Datacenter = "dc2"
 			w.node(aNode("n1"), half("hostpath", structs.CSIKindNode))
@@ -118,7 +118,7 @@ func TestUpdate_ReplacesOrKeeps(t *testing.T) {
 }
 
 func TestUpdate_ComparesNumbersByValue(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1")
 	config := func(n any) func(*structs.Job) {
 		return func(j *structs.Job) {
@@ -194,7 +194,7 @@ func TestLostNode_LosesStoppingAllocations(t *testing.T) {
 }
 
 func TestDrain_EmptiesTheNode(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	n := aNode("n1")
 	n.Drain = true
 	w.node(n)
@@ -256,7 +256,7 @@ func TestReschedule_OfAnAllocationThatRanNoTask(t *testing.T) {
 }
 
 func TestReschedule_AttemptsEnd(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1")
 	w.job(aJob("once", structs.JobBatch)) // one attempt in a day, after 5 s
 	w.run("once")
@@ -293,7 +293,7 @@ func TestBatch_IsNotRunAgain(t *testing.T) {
 }
 
 func TestBlockedEval_WaitsForCapacity(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1")
 	w.job(aJob("web", structs.JobService, count(4), cpu(400)))
 	p := w.run("web")
@@ -335,7 +335,7 @@ func TestBlockedEval_WaitsForCapacity(t *testing.T) {
 	}
 }
 
-func (w *world) evals(status string) []*structs.Evaluation {
+func (w *fixture) evals(status string) []*structs.Evaluation {
 	var out []*structs.Evaluation
 	for e := range statetest.EvalsByStatus(w.s.Read(), status) {
 		if e.JobID != "other" && e.TriggeredBy != structs.TriggerNodeUpdate {
@@ -346,7 +346,7 @@ func (w *world) evals(status string) []*structs.Evaluation {
 }
 
 func TestRefusals_NameFilterAndReason(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	for id, edit := range map[string]func(*structs.Node){
 		"n01": func(n *structs.Node) { n.SchedulingEligibility = structs.NodeIneligible },
 		"n02": func(n *structs.Node) { n.Datacenter = "dc2" },
@@ -389,7 +389,7 @@ func TestRefusals_NameFilterAndReason(t *testing.T) {
 
 func TestFailure_WithoutNodes(t *testing.T) {
 	for _, kind := range []string{structs.JobService, structs.JobSystem} {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.job(aJob("web", kind))
 		if p := w.run("web"); p.Eval.FailedTGAllocs["g"] == nil || p.Blocked == nil {
 			t.Errorf("%s: %+v", kind, p.Eval)
@@ -398,7 +398,7 @@ func TestFailure_WithoutNodes(t *testing.T) {
 }
 
 func TestDistinctHosts_OfJobAndGroup(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1", "n2")
 	w.job(aJob("web", structs.JobService, count(3), constraints(&structs.Constraint{Operand: structs.ConstraintDistinctHosts, RTarget: "true"})))
 	p := w.run("web")
@@ -412,7 +412,7 @@ func TestProcess_RefusesAnEmptyEvaluation(t *testing.T) {
 	if _, err := Process(state.New().Read(), &structs.Evaluation{ID: "e"}, time.Now()); !structs.IsKind(err, structs.KindInvalid) {
 		t.Errorf("error: %v", err)
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	if p := w.process(w.eval("unknown")); len(p.Stop)+len(p.Place) != 0 || p.Eval.Status != structs.EvalComplete {
 		t.Errorf("plan: %+v", p)
 	}

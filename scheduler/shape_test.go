@@ -10,7 +10,7 @@ import (
 // TestShape_DiffersWithTheDemand: two jobs of one shape are refused alike, so nothing that decides may be
 // left out of it.
 func TestShape_DiffersWithTheDemand(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.nodes("n1")
 	w.volume("db", "hostpath")
 	shapes := map[string]string{}

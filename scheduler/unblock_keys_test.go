@@ -11,7 +11,7 @@ import (
 // TestRetryEval_OfOneNodeIsNotTheWholeJobs: a job per node that cannot name all it waits for looks again, though
 // one node of it is to be looked at anyhow.
 func TestRetryEval_OfOneNodeIsNotTheWholeJobs(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.volume("w", "hostpath")
 	w.node(aNode("n0"), half("hostpath", structs.CSIKindNode))
 	w.submit(aJob("log", structs.JobSystem, tiny, volume("w", structs.CSIMultiNodeMultipleWriter, false)), "log")
@@ -68,7 +68,7 @@ func TestRetryEval_OfOneNodeIsNotTheWholeJobs(t *testing.T) {
 	}
 }
 
-func (w *world) drainQuick() {
+func (w *fixture) drainQuick() {
 	w.t.Helper()
 	for range 100 {
 		n := 0

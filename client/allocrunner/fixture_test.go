@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is all that outlives an agent: the machine's tasks, what hooks have set up, the store's file.
-type world struct {
+// fixture is all that outlives an agent: the machine's tasks, what hooks have set up, the store's file.
+type fixture struct {
 	t       *testing.T
 	dir     string
 	machine *drivertest.Machine
@@ -36,11 +36,11 @@ type world struct {
 	after func(point string)
 }
 
-func newWorld(t *testing.T) *world {
-	return &world{t: t, dir: t.TempDir(), machine: drivertest.NewMachine(), up: map[string]bool{}, fail: map[string]func() error{}}
+func newFixture(t *testing.T) *fixture {
+	return &fixture{t: t, dir: t.TempDir(), machine: drivertest.NewMachine(), up: map[string]bool{}, fail: map[string]func() error{}}
 }
 
-func (w *world) do(verb, name string, up bool) error {
+func (w *fixture) do(verb, name string, up bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	point := verb + " " + name
@@ -58,20 +58,20 @@ func (w *world) do(verb, name string, up bool) error {
 	return nil
 }
 
-func (w *world) note(what string) {
+func (w *fixture) note(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.log = append(w.log, what)
 }
 
-func (w *world) logged() []string {
+func (w *fixture) logged() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.log)
 }
 
 // failTimes makes a point of the world fail n times.
-func (w *world) failTimes(point string, n int) {
+func (w *fixture) failTimes(point string, n int) {
 	w.fail[point] = func() error {
 		if n--; n >= 0 {
 			return fmt.Errorf("%s does not work", point)
@@ -82,7 +82,7 @@ func (w *world) failTimes(point string, n int) {
 
 // testHook is a hook of either kind.
 type testHook struct {
-	w     *world
+	w     *fixture
 	name  string
 	block bool // Up waits until it is cut off
 	setup func(env *hook.AllocEnv)
@@ -102,7 +102,7 @@ func (h *testHook) run(ctx context.Context) error {
 	return err
 }
 
-func (w *world) passed(point string) {
+func (w *fixture) passed(point string) {
 	if w.after != nil {
 		w.after(point)
 	}
@@ -145,7 +145,7 @@ func (h taskHook) Stopped() {
 
 // agent is one life of an agent in a world.
 type agent struct {
-	w         *world
+	w         *fixture
 	deps      Deps
 	db        *store.DB
 	contacted chan struct{}
@@ -160,7 +160,7 @@ type agent struct {
 }
 
 // agent begins a life: allocation hooks a and b, one task hook per task, named after it.
-func (w *world) agent() *agent {
+func (w *fixture) agent() *agent {
 	w.t.Helper()
 	db, err := store.Open(w.dir)
 	if err != nil {

@@ -16,7 +16,7 @@ func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 	for name, stopping := range map[string]bool{"running": false, "being stopped": true} {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				a := w.agent()
 				defer a.stop()
 				alloc := testAlloc("web", "db")
@@ -54,7 +54,7 @@ func TestRunner_KillsTasksOfALostVolumeAtOnce(t *testing.T) {
 // The order is kept over a restart of the agent, and what has not begun does not begin.
 func TestRunner_KeepsALostVolumeLost(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		block := make(chan struct{})
 		w.fail["up b"] = func() error { <-block; return context.Canceled }

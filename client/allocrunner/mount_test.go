@@ -72,7 +72,7 @@ func TestVolumeMounts_EndTheAllocationOfAReadOnlyFileSystem(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		a.allocs[0].setup = func(env *hook.AllocEnv) {

@@ -21,7 +21,7 @@ import (
 
 func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
@@ -57,7 +57,7 @@ func TestRestore_RecoversARunningTaskWithoutARestart(t *testing.T) {
 
 func TestRestore_TakesATaskThatIsNotFoundYetForRunning(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
@@ -89,7 +89,7 @@ func TestRestore_TakesATaskThatIsNotFoundYetForRunning(t *testing.T) {
 
 func TestRestore_StopsATaskThatIsStillSought(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
@@ -114,7 +114,7 @@ func TestRestore_StopsATaskThatIsStillSought(t *testing.T) {
 
 func TestRestore_ReportsAnEndWithoutTheAgent(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		a.new(batch(testAlloc("web")))
 		synctest.Wait()
@@ -132,7 +132,7 @@ func TestRestore_ReportsAnEndWithoutTheAgent(t *testing.T) {
 
 func TestRestore_AfterARebootWaitsForTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
@@ -160,7 +160,7 @@ func TestRestore_AfterARebootWaitsForTheServers(t *testing.T) {
 
 func TestRestore_AKillEndsTheWaitForTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
@@ -181,7 +181,7 @@ func TestRestore_AKillEndsTheWaitForTheServers(t *testing.T) {
 }
 
 // hookLeft names a hook that is up.
-func hookLeft(w *world) string {
+func hookLeft(w *fixture) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name := range w.up {
@@ -192,7 +192,7 @@ func hookLeft(w *world) string {
 
 func TestRestore_FinishesAnEarlierStop(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
@@ -219,7 +219,7 @@ func TestRestore_FinishesAnEarlierStop(t *testing.T) {
 
 func TestRestore_ContinuesAnEarlierSetUp(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		a.allocs[1].block = true
 		a.new(testAlloc("web"))
@@ -238,7 +238,7 @@ func TestRestore_ContinuesAnEarlierSetUp(t *testing.T) {
 
 func TestRestore_RetriesAHookBesideARunningTask(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
@@ -261,7 +261,7 @@ func TestRestore_RetriesAHookBesideARunningTask(t *testing.T) {
 
 func TestRestore_KeepsASetUpFailure(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		w.failTimes("up b", 1)
 		w.failTimes("down a", 1000)
@@ -282,16 +282,16 @@ func TestRestore_KeepsASetUpFailure(t *testing.T) {
 // crash is the world as it was at one point of an agent's life, if the agent was killed there.
 type crash struct {
 	point string
-	w     *world
+	w     *fixture
 }
 
 // crashes runs a life and keeps the world of each point at which something was done to it or was about to
 // be, store included.
-func crashes(t *testing.T, life func(t *testing.T, w *world)) []crash {
+func crashes(t *testing.T, life func(t *testing.T, w *fixture)) []crash {
 	var all []crash
 	outer := t
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		keep := func(point string) { all = append(all, crash{point, w.clone(outer)}) }
 		w.after = func(p string) { keep("after " + p) }
 		w.machine.After = func(p string) { keep("after " + p) }
@@ -302,7 +302,7 @@ func crashes(t *testing.T, life func(t *testing.T, w *world)) []crash {
 }
 
 // clone copies the world as an agent that is killed leaves it, for the test t.
-func (w *world) clone(t *testing.T) *world {
+func (w *fixture) clone(t *testing.T) *fixture {
 	dir := t.TempDir()
 	src, err := os.Open(filepath.Join(w.dir, "client.db"))
 	if err != nil {
@@ -321,14 +321,14 @@ func (w *world) clone(t *testing.T) *world {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return &world{t: t, dir: dir, machine: w.machine.Clone(), up: maps.Clone(w.up), fail: map[string]func() error{}}
+	return &fixture{t: t, dir: dir, machine: w.machine.Clone(), up: maps.Clone(w.up), fail: map[string]func() error{}}
 }
 
 // TestRestore_AfterAKillAtAnyPoint kills the agent between every record, act and mark of a whole life and lets
 // another take over: a process that ran is not started again, one that ended is not left, and after the
 // allocation is stopped nothing is.
 func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
-	all := crashes(t, func(t *testing.T, w *world) {
+	all := crashes(t, func(t *testing.T, w *fixture) {
 		a := w.agent()
 		r := a.new(testAlloc("web"))
 		synctest.Wait()
@@ -349,7 +349,7 @@ func TestRestore_AfterAKillAtAnyPoint(t *testing.T) {
 	}
 }
 
-func afterCrash(t *testing.T, w *world) {
+func afterCrash(t *testing.T, w *fixture) {
 	w.t, w.machine = t, w.machine.Clone() // its channels belong to this test's time
 	before := w.machine.Task("alloc1/web")
 	ran := len(w.machine.Running()) == 1
@@ -395,7 +395,7 @@ func afterCrash(t *testing.T, w *world) {
 
 func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		r, err := New(a.deps, testAlloc("web"))
 		if err != nil {
@@ -423,7 +423,7 @@ func TestRestore_FindsATaskWithoutARecordedHandle(t *testing.T) {
 // heard must not be faster than what they ordered.
 func TestRestore_HearsAStopBeforeTheServers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		a.new(testAlloc("web"))
 		synctest.Wait()
@@ -467,7 +467,7 @@ func (lateContext) Err() error            { return context.Canceled }
 
 func TestHooks_KnowThatTheAgentStops(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		r, err := New(a.deps, testAlloc("web"))
@@ -481,7 +481,7 @@ func TestHooks_KnowThatTheAgentStops(t *testing.T) {
 
 func TestRunner_StartsNothingBesideAStoppingLeader(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		alloc := testAlloc("lead", "side")
 		alloc.Job.TaskGroups[0].Tasks[0].Leader = true

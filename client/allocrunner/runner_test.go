@@ -17,7 +17,7 @@ import (
 
 func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		r := a.new(batch(testAlloc("web")))
@@ -59,7 +59,7 @@ func TestRunner_RunsAnAllocationFromUpToDown(t *testing.T) {
 
 func TestRunner_AFailedUpGoesDownInReverse(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		a.allocs = append(a.allocs, &testHook{w: w, name: "c"})
@@ -89,7 +89,7 @@ func TestRunner_AFailedUpGoesDownInReverse(t *testing.T) {
 
 func TestRunner_StopCutsAnUpOff(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		a.allocs[1].block = true
@@ -114,7 +114,7 @@ func stopped(a *structs.Allocation) *structs.Allocation {
 
 func TestRunner_AFailedTaskFailsItsSiblings(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		r := a.new(testAlloc("web", "side"))
@@ -147,7 +147,7 @@ func TestRunner_AFailedTaskFailsItsSiblings(t *testing.T) {
 
 func TestRunner_StopsTheLeaderFirstWithTheTasksSignal(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		alloc := testAlloc("follower", "leader")
@@ -181,7 +181,7 @@ func TestRunner_StopsTheLeaderFirstWithTheTasksSignal(t *testing.T) {
 
 func TestRunner_StopEndsTheWaitForARestart(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		r := a.new(testAlloc("web"))
@@ -199,7 +199,7 @@ func TestRunner_StopEndsTheWaitForARestart(t *testing.T) {
 
 func TestRunner_TheLeadersEndEndsTheOthers(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		alloc := batch(testAlloc("main", "side"))
@@ -218,7 +218,7 @@ func TestRunner_TheLeadersEndEndsTheOthers(t *testing.T) {
 // A plugin is a service: its supervisor has it restarted under the task's restart policy.
 func TestDuty_A14_AHookMayRestartItsTask(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		a.new(testAlloc("web"))
@@ -235,7 +235,7 @@ func TestDuty_A14_AHookMayRestartItsTask(t *testing.T) {
 
 func TestTask_DropsARestartRequestOfAnEndedProcess(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		r := a.new(testAlloc("web"))
@@ -254,17 +254,17 @@ func TestTask_DropsARestartRequestOfAnEndedProcess(t *testing.T) {
 func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		break_ func(w *world, alloc *structs.Allocation)
+		break_ func(w *fixture, alloc *structs.Allocation)
 		starts int
 		events []string
 	}{
-		{"a config that is wrong", func(_ *world, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].Config["invalid"] = 1 },
+		{"a config that is wrong", func(_ *fixture, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].Config["invalid"] = 1 },
 			0, []string{"Received", "Driver Failure", "Not Restarting"}},
-		{"a driver that does not exist", func(_ *world, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].Driver = "none" },
+		{"a driver that does not exist", func(_ *fixture, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].Driver = "none" },
 			0, []string{"Received", "Driver Failure", "Not Restarting"}},
-		{"a user that is denied", func(_ *world, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].User = "${NOMAD_TASK_NAME}" },
+		{"a user that is denied", func(_ *fixture, a *structs.Allocation) { a.Job.TaskGroups[0].Tasks[0].User = "${NOMAD_TASK_NAME}" },
 			0, []string{"Received", "Setup Failure", "Not Restarting"}},
-		{"a start that fails", func(w *world, _ *structs.Allocation) {
+		{"a start that fails", func(w *fixture, _ *structs.Allocation) {
 			w.machine.Before = func(p string) error {
 				if strings.HasPrefix(p, "start") {
 					return errors.New("no memory")
@@ -272,12 +272,12 @@ func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 				return nil
 			}
 		}, 0, []string{"Received", "Driver Failure", "Restarting", "Driver Failure", "Not Restarting"}},
-		{"a hook that fails once", func(w *world, _ *structs.Allocation) { w.failTimes("up web", 1) },
+		{"a hook that fails once", func(w *fixture, _ *structs.Allocation) { w.failTimes("up web", 1) },
 			1, []string{"Received", "Task hook failed", "Restarting", "Started"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			inTime(t, func(t *testing.T) {
-				w := newWorld(t)
+				w := newFixture(t)
 				a := w.agent()
 				defer a.stop()
 				alloc := testAlloc("web")
@@ -299,7 +299,7 @@ func TestTask_AFailedStartIsFinalOrRetried(t *testing.T) {
 
 func TestTask_DestroysRemainsBeforeAStart(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		a.new(testAlloc("web"))
@@ -325,7 +325,7 @@ func TestTask_DestroysRemainsBeforeAStart(t *testing.T) {
 
 func TestRunner_AnUpdateInPlaceDoesNotRestart(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		r := a.new(testAlloc("web"))
@@ -351,7 +351,7 @@ func TestRunner_AnUpdateInPlaceDoesNotRestart(t *testing.T) {
 
 func TestVolumeMounts_MountTheAllocationsVolumes(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		a.allocs[0].setup = func(env *hook.AllocEnv) {
@@ -385,7 +385,7 @@ func TestVolumeMounts_MountTheAllocationsVolumes(t *testing.T) {
 
 func TestVolumeMounts_FailWithoutTheirVolume(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		alloc := testAlloc("web")
@@ -417,7 +417,7 @@ func TestDirs_AreNotRemovedThroughAMount(t *testing.T) {
 
 func TestRunner_DescribesAPendingAllocationByItsProgress(t *testing.T) {
 	inTime(t, func(t *testing.T) {
-		w := newWorld(t)
+		w := newFixture(t)
 		a := w.agent()
 		defer a.stop()
 		a.allocs[0].block = true

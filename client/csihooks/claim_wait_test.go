@@ -8,7 +8,7 @@ import (
 
 // Servers whose state was restored may have an older index than that after which the node waits for news.
 func TestVolumes_AskFromTheStartAfterAFailure(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs")
 	r.servers.blocked["data"] = "another has it"
 	e := env("a1", map[string]string{"d": "data"})
@@ -40,7 +40,7 @@ func TestVolumes_AskFromTheStartAfterAFailure(t *testing.T) {
 
 // A detach names the node as the plugin does, also when the servers do not know that name any more.
 func TestVolumes_TheNodeKeepsThePluginsIDOfIt(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs")
 	r.servers.publish = structs.Secrets{"dev": "/dev/x"}
 	e := env("a1", map[string]string{"d": "data"})

@@ -10,7 +10,7 @@ import (
 func TestDuty_J2_WhatIsMountedGrowsAndTheServersAreTold(t *testing.T) {
 	for name, fail := range map[string]error{"it grows": nil, "it does not": csitest.Error("Internal", "no")} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			p := r.plugin("ebs")
 			p.Fail("NodeExpandVolume", fail)
 			r.servers.grows = 4 << 20

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const scope = "/local/csi"
 
-// rig is a node with its records, a running manager and servers.
-type rig struct {
+// fixture is a node with its records, a running manager and servers.
+type fixture struct {
 	t        *testing.T
 	dir      string
 	db       *store.DB
@@ -45,7 +45,7 @@ type rig struct {
 	progress []string
 }
 
-func newRig(t *testing.T) *rig {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: it mounts")
@@ -54,7 +54,7 @@ func newRig(t *testing.T) *rig {
 	must(t, err)
 	dir, err = mounts.Resolve(dir)
 	must(t, err)
-	r := &rig{t: t, dir: dir, servers: newServers()}
+	r := &fixture{t: t, dir: dir, servers: newServers()}
 	t.Cleanup(func() {
 		if table, err := mounts.Read(); err == nil {
 			for _, m := range slices.Backward(table.Below(dir)) {
@@ -68,7 +68,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-func (r *rig) boot() {
+func (r *fixture) boot() {
 	r.t.Helper()
 	var err error
 	r.db, err = store.Open(r.dir)
@@ -83,17 +83,17 @@ func (r *rig) boot() {
 	r.end = func() { cancel(); wg.Wait(); _ = r.db.Close() }
 }
 
-func (r *rig) crash() {
+func (r *fixture) crash() {
 	if r.end != nil {
 		r.end()
 		r.end = nil
 	}
 }
 
-func (r *rig) root() string { return filepath.Join(r.dir, "v") }
+func (r *fixture) root() string { return filepath.Join(r.dir, "v") }
 
 // plugin runs a plugin that is registered already.
-func (r *rig) plugin(id string) *csitest.Plugin {
+func (r *fixture) plugin(id string) *csitest.Plugin {
 	r.t.Helper()
 	p := csitest.Start(r.t, csitest.Config{Node: true, Mounts: true, HostPath: func(path string) string {
 		return filepath.Join(r.root(), strings.TrimPrefix(path, scope+"/"))
@@ -104,21 +104,21 @@ func (r *rig) plugin(id string) *csitest.Plugin {
 	return p
 }
 
-func (r *rig) ctx() context.Context {
+func (r *fixture) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	r.t.Cleanup(cancel)
 	return ctx
 }
 
 // volumes makes the hook of an allocation, as an agent does that has just started or restarted.
-func (r *rig) volumes(env *hook.AllocEnv) hook.Alloc {
+func (r *fixture) volumes(env *hook.AllocEnv) hook.Alloc {
 	return NewVolumes(VolumesConfig{Volumes: r.m.Volumes(), Servers: r.servers,
 		Node: func() (string, string) { return "n1", "secret" }, Progress: r.note,
 		RetryMin: time.Millisecond, RetryMax: 5 * time.Millisecond, ConfirmAfter: r.confirmAfter, Now: r.now}, env)
 }
 
 // down takes a hook down whose plugin was started anew: the first calls may still go to the one before.
-func (r *rig) down(h hook.Alloc) {
+func (r *fixture) down(h hook.Alloc) {
 	r.t.Helper()
 	ctx := r.ctx()
 	err := h.Down(ctx)
@@ -128,20 +128,20 @@ func (r *rig) down(h hook.Alloc) {
 	must(r.t, err)
 }
 
-func (r *rig) note(_, reason string) {
+func (r *fixture) note(_, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.progress = append(r.progress, reason)
 }
 
-func (r *rig) told(part string) bool {
+func (r *fixture) told(part string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.progress, func(s string) bool { return strings.Contains(s, part) })
 }
 
 // clean checks that the node has let go of everything.
-func (r *rig) clean() {
+func (r *fixture) clean() {
 	r.t.Helper()
 	table, err := mounts.Read()
 	must(r.t, err)

@@ -13,11 +13,11 @@ import (
 // The plugin is away, and before it is back an operator takes the volume from this node and another one
 // gets it: then it must not be staged here any more.
 func TestVolumes_StageNothingAfterARelease(t *testing.T) {
-	for name, take := range map[string]func(r *rig){
-		"gone": func(r *rig) {
+	for name, take := range map[string]func(r *fixture){
+		"gone": func(r *fixture) {
 			r.servers.change(func() { clear(r.servers.claims) })
 		},
-		"granted anew": func(r *rig) {
+		"granted anew": func(r *fixture) {
 			r.servers.change(func() {
 				for k, c := range r.servers.claims {
 					again := c.Copy()
@@ -28,7 +28,7 @@ func TestVolumes_StageNothingAfterARelease(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			r.confirmAfter = time.Nanosecond
 			p := r.plugin("ebs")
 			p.FailAlways("NodeStageVolume", csitest.Error("Unavailable", "starting"))
@@ -51,7 +51,7 @@ func TestVolumes_StageNothingAfterARelease(t *testing.T) {
 
 // While the servers are away nobody can say whether the claim still holds: nothing is staged.
 func TestVolumes_StageNothingWithoutTheServers(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.confirmAfter = time.Nanosecond
 	p := r.plugin("ebs")
 	away := structs.Errorf(structs.KindUnavailable, "no servers")
@@ -78,7 +78,7 @@ func TestVolumes_StageNothingWithoutTheServers(t *testing.T) {
 
 // The server that was asked was cut off while the question waited: what it then says may be long past.
 func TestVolumes_ConfirmAnOldAnswer(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	var age atomic.Int64 // of the clock, in ns
 	r.confirmAfter = time.Hour
 	r.now = func() time.Time { return time.Unix(0, age.Load()) }

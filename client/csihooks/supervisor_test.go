@@ -59,7 +59,7 @@ func (c *control) restarted(t *testing.T) string {
 	}
 }
 
-func (r *rig) supervisor(
+func (r *fixture) supervisor(
 	allocID string, edit func(*structs.CSIPluginConfig, *SupervisorConfig),
 ) (*supervisor, *hook.TaskEnv) {
 	task := &structs.Task{
@@ -88,7 +88,7 @@ var nodeKey = dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
 var controllerKey = dynamicplugins.Key{Kind: structs.CSIKindController, ID: "ebs"}
 
 func TestDuty_A3_A5_A8_A9_A10_WhatAPluginsTaskIsGiven(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	for range 2 { // also before a restart
 		te.Config = &driver.TaskConfig{}
@@ -134,7 +134,7 @@ func TestDuty_A3_A5_A8_A9_A10_WhatAPluginsTaskIsGiven(t *testing.T) {
 }
 
 func TestPluginSupervisor_GivesPathsByKindAndDriver(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, te := r.supervisor("a1",
 		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.Type = structs.CSIPluginController })
 	must(t, s.Up(r.ctx(), te))
@@ -153,7 +153,7 @@ func TestPluginSupervisor_GivesPathsByKindAndDriver(t *testing.T) {
 }
 
 func TestPluginSupervisor_RefusesInvalidSettings(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for want, edit := range map[string]func(*structs.CSIPluginConfig, *SupervisorConfig){
 		"not an absolute path": func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.MountDir = "csi" },
 		"is within mount_dir":  func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.StagePublishBaseDir = "/csi/stage" },
@@ -171,7 +171,7 @@ func TestPluginSupervisor_RefusesInvalidSettings(t *testing.T) {
 }
 
 func TestDuty_A12_A16_APluginIsRegisteredWhenItIsHealthyAndLeavesWithItsProcess(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
 	c := newControl()
@@ -201,7 +201,7 @@ func TestDuty_A12_A16_APluginIsRegisteredWhenItIsHealthyAndLeavesWithItsProcess(
 }
 
 func TestDuty_A13_AStaleSocketIsRemovedAndALiveOneIsNot(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
 	l, err := net.Listen("unix", s.socket())
@@ -220,7 +220,7 @@ func TestDuty_A13_AStaleSocketIsRemovedAndALiveOneIsNot(t *testing.T) {
 }
 
 func TestPluginSupervisor_KeepsAPluginHealthyAcrossAgents(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
 	p := process(t, s)
@@ -255,7 +255,7 @@ func TestPluginSupervisor_KeepsAPluginHealthyAcrossAgents(t *testing.T) {
 }
 
 func TestPluginSupervisor_RemovesOnlyItsOwnRegistration(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
 	p := process(t, s)
@@ -275,7 +275,7 @@ func TestPluginSupervisor_RemovesOnlyItsOwnRegistration(t *testing.T) {
 }
 
 func TestPluginSupervisor_WarnsOfVolumesInUse(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
 	p, err := csitest.New(csitest.Config{Node: true, Mounts: true, SocketDir: s.socketDir, HostPath: func(path string) string {
@@ -299,7 +299,7 @@ func TestPluginSupervisor_WarnsOfVolumesInUse(t *testing.T) {
 }
 
 func TestPluginSupervisor_DefaultTimeouts(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, _ := r.supervisor("a1", nil)
 	if s.plugin.HealthTimeout != 30*time.Second || s.plugin.HangTimeout != 2*time.Minute {
 		t.Errorf("health_timeout %s, hang_timeout %s", s.plugin.HealthTimeout, s.plugin.HangTimeout)
@@ -307,7 +307,7 @@ func TestPluginSupervisor_DefaultTimeouts(t *testing.T) {
 }
 
 func TestPluginSupervisor_HasASocketDirectoryOfItsOwn(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	seen := map[string]string{}
 	for _, alloc := range []string{"a1", "a2"} {
 		for _, task := range []string{"plugin", "other"} {
@@ -325,7 +325,7 @@ func TestPluginSupervisor_HasASocketDirectoryOfItsOwn(t *testing.T) {
 }
 
 func TestPluginSupervisors_OfTwoAllocationsServeOnAcrossAgents(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	ctx, cancel := context.WithCancel(r.ctx())
 	var first []*supervisor
 	for _, alloc := range []string{"a1", "a2"} {
@@ -371,7 +371,7 @@ func TestPluginSupervisors_OfTwoAllocationsServeOnAcrossAgents(t *testing.T) {
 }
 
 func TestPluginSupervisors_OfTwoPluginsInOneAllocationServeBoth(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for _, id := range []string{"ebs", "efs"} {
 		e := env("a1", nil)
 		task := &structs.Task{

@@ -15,7 +15,7 @@ import (
 )
 
 func TestVolumes_UpAndDown(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs")
 	r.servers.publish = structs.Secrets{"device": "/dev/xvdf"}
 	e := env("a1", map[string]string{"one": "data", "two": "logs", "same": "data"})
@@ -55,7 +55,7 @@ func TestVolumes_UpAndDown(t *testing.T) {
 }
 
 func TestVolumes_PerAllocAreNamedByTheIndex(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs")
 	e := env("a1", map[string]string{"d": "data"})
 	e.Group.Volumes["d"].PerAlloc = true
@@ -69,7 +69,7 @@ func TestVolumes_PerAllocAreNamedByTheIndex(t *testing.T) {
 }
 
 func TestVolumes_RefuseOneVolumeInTwoModes(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	e := env("a1", map[string]string{"r": "data", "w": "data"})
 	e.Group.Volumes["r"].ReadOnly = true
 	err := r.volumes(e).Up(r.ctx(), e)
@@ -79,7 +79,7 @@ func TestVolumes_RefuseOneVolumeInTwoModes(t *testing.T) {
 }
 
 func TestVolumes_ReportTheWaitUntilTheGrant(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs")
 	r.servers.blocked["data"] = "waits for allocation 1234 on node n2"
 	e := env("a1", map[string]string{"d": "data", "l": "logs"})
@@ -99,7 +99,7 @@ func TestVolumes_ReportTheWaitUntilTheGrant(t *testing.T) {
 }
 
 func TestVolumes_StopEndsTheWait(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs")
 	r.servers.blocked["data"] = "waits"
 	e := env("a1", map[string]string{"d": "data", "l": "logs"})
@@ -119,7 +119,7 @@ func TestVolumes_StopEndsTheWait(t *testing.T) {
 }
 
 func TestVolumes_RetryWhileTheServersAreAway(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs")
 	away := structs.Errorf(structs.KindUnavailable, "no leader")
 	lost := structs.Errorf(structs.KindTimeout, "lost")
@@ -144,24 +144,24 @@ func TestVolumes_RetryWhileTheServersAreAway(t *testing.T) {
 func TestVolumes_AFailureNamesItsStep(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		bend func(r *rig, p *csitest.Plugin)
+		bend func(r *fixture, p *csitest.Plugin)
 		want string
 	}{
-		{"claim", func(r *rig, _ *csitest.Plugin) {
+		{"claim", func(r *fixture, _ *csitest.Plugin) {
 			r.servers.fail["CSIVolume.Claim"] = []error{structs.Errorf(structs.KindDenied, "not you")}
 		}, "claiming the volumes: not you"},
-		{"claim gone", func(r *rig, _ *csitest.Plugin) {
+		{"claim gone", func(r *fixture, _ *csitest.Plugin) {
 			r.servers.fail["CSIVolume.GetClaim"] = []error{structs.Errorf(structs.KindNotFound, "no claim")}
 		}, "waiting for the claim: no claim"},
-		{"stage", func(_ *rig, p *csitest.Plugin) {
+		{"stage", func(_ *fixture, p *csitest.Plugin) {
 			p.FailAlways("NodeStageVolume", csitest.Error("InvalidArgument", "bad fs"))
 		}, `: staging: plugin "ebs": NodeStageVolume: InvalidArgument: bad fs`},
-		{"publish", func(_ *rig, p *csitest.Plugin) {
+		{"publish", func(_ *fixture, p *csitest.Plugin) {
 			p.FailAlways("NodePublishVolume", csitest.Error("Internal", "broken"))
 		}, `publishing: plugin "ebs": NodePublishVolume: Internal: broken`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			p := r.plugin("ebs")
 			tc.bend(r, p)
 			e := env("a1", map[string]string{"d": "data", "l": "logs"})
@@ -179,7 +179,7 @@ func TestVolumes_AFailureNamesItsStep(t *testing.T) {
 func TestDuty_K8_K25_NotFoundIsVerifiedBeforeItIsTriedAgain(t *testing.T) {
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
 		t.Run(rpc, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			p := r.plugin("ebs")
 			p.Fail(rpc, csitest.Error("NotFound", "not yet"), csitest.Error("NotFound", "not yet"))
 			e := env("a1", map[string]string{"d": "data"})
@@ -208,7 +208,7 @@ func TestDown_TellsTheServersThatAFileSystemTurnedReadOnly(t *testing.T) {
 		"it turned read-only meanwhile": {0, unix.MS_RDONLY},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			p := r.plugin("ebs")
 			dir := filepath.Join(p.Dir(), "ext-data")
 			must(t, os.Mkdir(dir, 0o700))
@@ -237,7 +237,7 @@ func TestDown_TellsTheServersThatAFileSystemTurnedReadOnly(t *testing.T) {
 }
 
 func TestDown_GoesPastErrorsAndReleasesUnmountedVolumes(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs")
 	e := env("a1", map[string]string{"d": "data", "l": "logs"})
 	h := r.volumes(e)
@@ -255,7 +255,7 @@ func TestDown_GoesPastErrorsAndReleasesUnmountedVolumes(t *testing.T) {
 }
 
 func TestDown_WithoutAClaimDoesNotWait(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	e := env("a1", map[string]string{"d": "data"})
 	must(t, r.volumes(e).Down(r.ctx()))
 	if r.servers.count("CSIVolume.Unpublish") != 0 {
@@ -264,7 +264,7 @@ func TestDown_WithoutAClaimDoesNotWait(t *testing.T) {
 }
 
 func TestVolumes_RecognisePublishedVolumesAfterARestart(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs")
 	e := env("a1", map[string]string{"d": "data"})
 	must(t, r.volumes(e).Up(r.ctx(), e))
@@ -287,7 +287,7 @@ func TestVolumes_RecognisePublishedVolumesAfterARestart(t *testing.T) {
 }
 
 func TestDown_WithoutThePluginIsRetried(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs")
 	e := env("a1", map[string]string{"d": "data"})
 	h := r.volumes(e)
@@ -309,7 +309,7 @@ func TestDown_WithoutThePluginIsRetried(t *testing.T) {
 }
 
 func TestVolumes_WaitForTheirDriver(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs")
 	r.servers.change(func() { r.servers.provider = "other.csi" })
 	e := env("a1", map[string]string{"data": "data"})

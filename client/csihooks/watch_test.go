@@ -15,7 +15,7 @@ import (
 )
 
 func TestPluginSupervisor_EmitsAnEventPerChangeOfHealth(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
 	p := process(t, s)
@@ -42,7 +42,7 @@ func TestPluginSupervisor_EmitsAnEventPerChangeOfHealth(t *testing.T) {
 }
 
 // hanging is a plugin that was healthy and answers nothing any more.
-func (r *rig) hanging(hang time.Duration) (*supervisor, *csitest.Plugin, *control) {
+func (r *fixture) hanging(hang time.Duration) (*supervisor, *csitest.Plugin, *control) {
 	r.t.Helper()
 	s, te := r.supervisor("a1", func(p *structs.CSIPluginConfig, c *SupervisorConfig) {
 		p.HangTimeout, c.ProbeTimeout = hang, 5*time.Millisecond
@@ -61,7 +61,7 @@ func (r *rig) hanging(hang time.Duration) (*supervisor, *csitest.Plugin, *contro
 }
 
 func TestPluginSupervisor_RestartsAPluginThatHangs(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, _, c := r.hanging(50 * time.Millisecond)
 	reason := c.restarted(t)
 	if !strings.Contains(reason, `CSI plugin "ebs" has answered no probe for 50ms and is restarted`) {
@@ -81,7 +81,7 @@ func TestPluginSupervisor_RestartsAPluginThatHangs(t *testing.T) {
 }
 
 func TestPluginSupervisor_DoesNotRestartAPluginThatAnswersWithErrors(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, te := r.supervisor("a1",
 		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HangTimeout = 10 * time.Millisecond })
 	must(t, s.Up(r.ctx(), te))
@@ -102,7 +102,7 @@ func TestPluginSupervisor_DoesNotRestartAPluginThatAnswersWithErrors(t *testing.
 }
 
 func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, te := r.supervisor("a1", nil)
 	must(t, s.Up(r.ctx(), te))
 	p := process(t, s)
@@ -131,7 +131,7 @@ func TestPluginSupervisor_EmitsAnUnhealthyEventOnceAcrossAgents(t *testing.T) {
 }
 
 func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	first := &dynamicplugins.Instance{
 		Kind: structs.CSIKindNode, ID: "ebs", AllocID: "first", SocketPath: "/first", Provider: "first.csi",
 	}
@@ -163,7 +163,7 @@ func TestPluginSupervisor_KeepsAnotherDriverOutUntilTheFirstHasGone(t *testing.T
 }
 
 func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, te := r.supervisor("a1",
 		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
 	must(t, s.Up(r.ctx(), te))
@@ -191,7 +191,7 @@ func TestDuty_A14_APluginThatNeverAnswersIsRestarted(t *testing.T) {
 }
 
 func TestDuty_E7_APluginThatSaysItIsStartingIsNotRestarted(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	s, te := r.supervisor("a1",
 		func(p *structs.CSIPluginConfig, _ *SupervisorConfig) { p.HealthTimeout = 20 * time.Millisecond })
 	must(t, s.Up(r.ctx(), te))

@@ -46,7 +46,7 @@ func TestDuty_C6_ACallThatWasGivenUpIsUndoneOnlyAfterItHasEnded(t *testing.T) {
 		"NodeStageVolume": "NodeUnstageVolume", "NodePublishVolume": "NodeUnpublishVolume",
 	} {
 		t.Run(rpc, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			r.crash()
 			r.cfg.LateWait = time.Hour
 			r.boot()
@@ -84,8 +84,8 @@ func TestDuty_C6_ACallThatWasGivenUpIsUndoneOnlyAfterItHasEnded(t *testing.T) {
 
 // killedDuringStage has the agent killed while the plugin stages, starts it again, and checks that the volume
 // is not unstaged meanwhile.
-func killedDuringStage(t *testing.T) (r *rig, p *csitest.Plugin, u *Use) {
-	r = newRig(t)
+func killedDuringStage(t *testing.T) (r *fixture, p *csitest.Plugin, u *Use) {
+	r = newFixture(t)
 	r.crash()
 	r.cfg.LateWait = time.Hour
 	r.boot()
@@ -106,7 +106,7 @@ func killedDuringStage(t *testing.T) (r *rig, p *csitest.Plugin, u *Use) {
 	return r, p, u
 }
 
-func notUnstaged(t *testing.T, r *rig, p *csitest.Plugin, u *Use) {
+func notUnstaged(t *testing.T, r *fixture, p *csitest.Plugin, u *Use) {
 	t.Helper()
 	err := r.v.Down(r.ctx(), u.VolumeKey, "a1")
 	if !structs.IsKind(err, structs.KindUnavailable) ||
@@ -157,7 +157,7 @@ func TestDuty_C5_TheAnswerOfAnotherInstanceSettlesNothing(t *testing.T) {
 
 // A call that is answered while the agent stops holds up nothing afterwards.
 func TestManager_WaitsForACallWhenItStops(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.crash()
 	r.cfg.LateWait = time.Hour
 	r.cfg.StopWait = time.Hour
@@ -194,7 +194,7 @@ func TestManager_WaitsForACallWhenItStops(t *testing.T) {
 }
 
 func TestDuty_K15_NotFoundProvesNothingWhereNoMountWasSeen(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.crash()
 	r.cfg.AcceptUnmounted = true
 	r.boot()
@@ -215,7 +215,7 @@ func TestDuty_K15_NotFoundProvesNothingWhereNoMountWasSeen(t *testing.T) {
 
 // A volume that was never staged has nothing to be unstaged.
 func TestDuty_K8_K15_NotFoundIsDoneWhereNothingEverSucceeded(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	p.Fail("NodeStageVolume", csitest.Error("NotFound", "?"))
@@ -228,7 +228,7 @@ func TestDuty_K8_K15_NotFoundIsDoneWhereNothingEverSucceeded(t *testing.T) {
 }
 
 func TestPresence_NamesWhatIsMounted(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	if has, err := r.v.Presence(u.VolumeKey); err != nil || len(has.Mounts)+len(has.Pending)+len(has.Held) != 0 {
@@ -248,7 +248,7 @@ func TestPresence_NamesWhatIsMounted(t *testing.T) {
 
 // Why a node does not let go of a volume is in the error that goes to the servers.
 func TestDetach_SaysWhatItWaitsFor(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	r.up(u)

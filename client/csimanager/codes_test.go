@@ -65,7 +65,7 @@ func TestDuty_C8_C9_C11_C13_K7_K9_K10_K14_K15_K20_K26_K27_K28_K33_K34_WhatEachCo
 		"NodeUnstageVolume":   undone(),
 	} {
 		t.Run(rpc, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			p := r.plugin("ebs", "plug", nodeOnly)
 			for _, code := range slices.Sorted(maps.Keys(want)) {
 				t.Run(code, func(t *testing.T) { answers(t, r, p, rpc, code, want[code]) })
@@ -76,7 +76,7 @@ func TestDuty_C8_C9_C11_C13_K7_K9_K10_K14_K15_K20_K26_K27_K28_K33_K34_WhatEachCo
 }
 
 // answers has the plugin answer an RPC once with a code, while it brings a volume or takes it back.
-func answers(t *testing.T, r *rig, p *csitest.Plugin, rpc, code string, want outcome) {
+func answers(t *testing.T, r *fixture, p *csitest.Plugin, rpc, code string, want outcome) {
 	u := use("v-"+code, "a1")
 	step := func() error { _, err := r.v.Up(r.ctx(), u, nil); return err }
 	if want == keeps || want == looks || want == parks {
@@ -139,7 +139,7 @@ func names(p *csitest.Plugin) string {
 // the error's kind and code.
 func TestDuty_C8_J10_J11_J12_J13_WhatEachCodeMakesOfNodeExpandVolume(t *testing.T) {
 	const rpc = "NodeExpandVolume"
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	for _, code := range slices.Sorted(maps.Keys(codes)) {
 		t.Run(code, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestDuty_C8_J10_J11_J12_J13_WhatEachCodeMakesOfNodeExpandVolume(t *testing.
 // A plugin that answers a question about itself with an error is not healthy, whatever the code, and keeps
 // what was known of it. The next fingerprint asks again: the plugin may be another version by then.
 func TestDuty_C8_C13_E8_WhatEachCodeMakesOfAFingerprint(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.crash()
 	r.cfg.FingerprintInterval = time.Hour // only the test asks
 	r.boot()

@@ -29,7 +29,7 @@ func TestCrash_BetweenRecordActAndMark(t *testing.T) {
 }
 
 func killedAt(t *testing.T, rpc string, acted, again, shared bool) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u, other := use("data", "a1"), use("data", "b2")
 	down := rpc == "NodeUnpublishVolume" || rpc == "NodeUnstageVolume"
@@ -87,7 +87,7 @@ func killedAt(t *testing.T, rpc string, acted, again, shared bool) {
 // The next agent's Reconcile alone brings the node to order when the allocation is gone as well.
 func TestCrash_AndTheAllocationIsGone(t *testing.T) {
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
-		r := newRig(t)
+		r := newFixture(t)
 		p := r.plugin("ebs", "plug", nodeOnly)
 		u := use("data", "a1")
 		release := p.Hang(rpc)

@@ -35,7 +35,7 @@ func TestDuty_J8_J9_TheNodesStepComesAfterStageOrAfterPublish(t *testing.T) {
 		"a plugin that cannot expand":  {[]string{"STAGE_UNSTAGE_VOLUME"}, false, "Stage Publish", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			cfg := nodeOnly
 			cfg.NodeCaps = c.caps
 			p := r.plugin("ebs", "plug", cfg)
@@ -73,10 +73,10 @@ func TestDuty_J8_J9_TheNodesStepComesAfterStageOrAfterPublish(t *testing.T) {
 	}
 }
 
-func (r *rig) inPlugin(rel string) string { return filepath.Join(scope, rel) }
+func (r *fixture) inPlugin(rel string) string { return filepath.Join(scope, rel) }
 
 func TestUp_UsesAVolumeThatDidNotGrow(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	p.FailAlways("NodeExpandVolume", csitest.Error("FailedPrecondition", "not online"))
 	u := use("data", "a1")
@@ -93,7 +93,7 @@ func TestUp_UsesAVolumeThatDidNotGrow(t *testing.T) {
 func TestDuty_J2_AVolumeInUseGrowsAtTheServersWord(t *testing.T) {
 	for name, caps := range map[string][]string{"staged": nil, "not staged": {"EXPAND_VOLUME"}} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			cfg := nodeOnly
 			cfg.NodeCaps = caps
 			p := r.plugin("ebs", "plug", cfg)
@@ -124,7 +124,7 @@ func TestDuty_J2_AVolumeInUseGrowsAtTheServersWord(t *testing.T) {
 func TestCrash_TheNodesStepIsRepeated(t *testing.T) {
 	for name, caps := range map[string][]string{"staged": nil, "not staged": {"EXPAND_VOLUME"}} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			cfg := nodeOnly
 			cfg.NodeCaps = caps
 			p := r.plugin("ebs", "plug", cfg)
@@ -163,7 +163,7 @@ func TestCrash_TheNodesStepIsRepeated(t *testing.T) {
 }
 
 func TestExpand_WaitsForOtherWorkOnTheVolume(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	r.up(u)
@@ -184,7 +184,7 @@ func TestExpand_WaitsForOtherWorkOnTheVolume(t *testing.T) {
 // The record keeps whether the file system could be written when it was published. One that was mounted
 // read-only on purpose has not turned so.
 func TestUp_RemembersWhetherTheFileSystemCouldBeWritten(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	dir := filepath.Join(p.Dir(), "ext-data")
 	must(t, os.Mkdir(dir, 0o700))

@@ -25,9 +25,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // scope is where the plugins of these tests see the node's root.
 const scope = "/local/csi"
 
-// rig is a node: its records, its registry and a running manager. boot and crash end and begin an agent
+// fixture is a node: its records, its registry and a running manager. boot and crash end and begin an agent
 // over the same records, while plugins and mounts stay.
-type rig struct {
+type fixture struct {
 	t    *testing.T
 	dir  string
 	root string
@@ -40,13 +40,13 @@ type rig struct {
 	end      func()
 }
 
-func newRig(t *testing.T) *rig {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "b")
 	must(t, err)
 	dir, err = mounts.Resolve(dir)
 	must(t, err)
-	r := &rig{t: t, dir: dir, root: filepath.Join(dir, "v")}
+	r := &fixture{t: t, dir: dir, root: filepath.Join(dir, "v")}
 	r.cfg = Config{Root: r.root, NodeID: "n1", Logger: hclog.NewNullLogger(), FingerprintInterval: time.Minute,
 		ProbeTimeout: 30 * time.Second, CallTimeout: time.Minute, LateWait: time.Nanosecond,
 		StopWait: time.Nanosecond, ClientWait: 30 * time.Second,
@@ -68,7 +68,7 @@ func unmountBelow(dir string) {
 }
 
 // boot starts an agent.
-func (r *rig) boot() {
+func (r *fixture) boot() {
 	r.t.Helper()
 	var err error
 	r.db, err = store.Open(r.dir)
@@ -86,7 +86,7 @@ func (r *rig) boot() {
 }
 
 // crash ends the agent without a word to anybody.
-func (r *rig) crash() {
+func (r *fixture) crash() {
 	if r.end != nil {
 		r.end()
 		r.end = nil
@@ -94,7 +94,7 @@ func (r *rig) crash() {
 }
 
 // plugin starts a plugin and registers it as run by an allocation.
-func (r *rig) plugin(id, allocID string, cfg csitest.Config) *csitest.Plugin {
+func (r *fixture) plugin(id, allocID string, cfg csitest.Config) *csitest.Plugin {
 	r.t.Helper()
 	if cfg.Mounts && os.Geteuid() != 0 {
 		r.t.Skip("needs root: the plugin mounts")
@@ -107,7 +107,7 @@ func (r *rig) plugin(id, allocID string, cfg csitest.Config) *csitest.Plugin {
 	return p
 }
 
-func (r *rig) register(id, allocID string, p *csitest.Plugin, cfg csitest.Config) {
+func (r *fixture) register(id, allocID string, p *csitest.Plugin, cfg csitest.Config) {
 	r.t.Helper()
 	for kind, on := range map[structs.CSIKind]bool{
 		structs.CSIKindController: cfg.Controller, structs.CSIKindNode: cfg.Node,
@@ -121,21 +121,21 @@ func (r *rig) register(id, allocID string, p *csitest.Plugin, cfg csitest.Config
 
 // hostPath undoes the plugin's scope. A path that is not within it is not translated, so that what a
 // plugin mounts there is not seen.
-func (r *rig) hostPath(path string) string {
+func (r *fixture) hostPath(path string) string {
 	if rest, ok := strings.CutPrefix(path, scope+"/"); ok {
 		return filepath.Join(r.root, rest)
 	}
 	return filepath.Join(r.dir, "outside", path)
 }
 
-func (r *rig) ctx() context.Context {
+func (r *fixture) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	r.t.Cleanup(cancel)
 	return ctx
 }
 
 // up must succeed.
-func (r *rig) up(u *Use) string {
+func (r *fixture) up(u *Use) string {
 	r.t.Helper()
 	m, err := r.v.Up(r.ctx(), u, nil)
 	must(r.t, err)
@@ -143,13 +143,13 @@ func (r *rig) up(u *Use) string {
 }
 
 // down lets go entirely, as the hook does.
-func (r *rig) down(u *Use) {
+func (r *fixture) down(u *Use) {
 	r.t.Helper()
 	must(r.t, r.v.release(r.ctx(), u.VolumeKey, u.AllocID))
 }
 
 // clean checks that nothing is left: no record, no mount, no directory, nothing at the plugin.
-func (r *rig) clean(p *csitest.Plugin, volume string) {
+func (r *fixture) clean(p *csitest.Plugin, volume string) {
 	r.t.Helper()
 	r.consistent()
 	if all, err := r.v.store.publishesWhere(func(*publishRecord) bool { return true }); err != nil ||
@@ -174,7 +174,7 @@ func (r *rig) clean(p *csitest.Plugin, volume string) {
 	}
 }
 
-func (r *rig) consistent() {
+func (r *fixture) consistent() {
 	r.t.Helper()
 	faults, err := r.v.Check()
 	must(r.t, err)
@@ -183,7 +183,7 @@ func (r *rig) consistent() {
 	}
 }
 
-func (r *rig) mounted(path string) bool {
+func (r *fixture) mounted(path string) bool {
 	r.t.Helper()
 	on, err := mounts.Mounted(path)
 	must(r.t, err)
@@ -217,7 +217,7 @@ func must(t *testing.T, err error) {
 var nodeOnly = csitest.Config{Node: true, Mounts: true}
 
 // waitFor waits, woken by the manager's own changes.
-func waitFor(t *testing.T, r *rig, cond func() bool) {
+func waitFor(t *testing.T, r *fixture, cond func() bool) {
 	t.Helper()
 	limit := time.After(30 * time.Second)
 	for {

@@ -12,7 +12,7 @@ import (
 // A volume that was long in coming is asked for once more right before the plugin is called: the claim may
 // have been taken away while the plugin was away.
 func TestUp_ConfirmsTheClaimBeforeThePluginCall(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	asked, gone := 0, structs.Errorf(structs.KindNotFound, "the claim is gone")
@@ -35,7 +35,7 @@ func TestUp_ConfirmsTheClaimBeforeThePluginCall(t *testing.T) {
 
 // Each try confirms, not only the first.
 func TestUp_ConfirmsInEveryTry(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	p.Fail("NodeStageVolume", csitest.Error("Unavailable", "away"))
 	u := use("data", "a1")
@@ -58,7 +58,7 @@ func TestUp_ConfirmsInEveryTry(t *testing.T) {
 
 // What is mounted under one grant is not what a later grant is for: others may have written between.
 func TestUp_RejectsAMountOfAnEarlierGrant(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	u.Grant = 7

@@ -9,7 +9,7 @@ import (
 )
 
 // listed is the inventory: for each list, allocation and the plugin's ID of the node.
-func (r *rig) listed() (held, left string) {
+func (r *fixture) listed() (held, left string) {
 	r.t.Helper()
 	i, err := r.v.Inventory()
 	must(r.t, err)
@@ -22,7 +22,7 @@ func (r *rig) listed() (held, left string) {
 	return held, left
 }
 
-func (r *rig) wantListed(when, held, left string) {
+func (r *fixture) wantListed(when, held, left string) {
 	r.t.Helper()
 	if h, l := r.listed(); h != held || l != left {
 		r.t.Errorf("%s: held %q, left %q; want %q and %q", when, h, l, held, left)
@@ -31,7 +31,7 @@ func (r *rig) wantListed(when, held, left string) {
 
 // The inventory has a volume from before its claim until the servers know of the release.
 func TestInventory_TellsOfAVolumeFromClaimToRelease(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	u.ExternalNodeID = "i-1"
@@ -58,7 +58,7 @@ func TestInventory_TellsOfAVolumeFromClaimToRelease(t *testing.T) {
 
 // A volume that is staged and published for nobody is mounted all the same.
 func TestInventory_AStagedVolumeIsHeld(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u, waits := use("data", "a1"), use("data", "a2")
 	must(t, r.v.Claim(waits.VolumeKey, "a2"))

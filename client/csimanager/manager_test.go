@@ -22,7 +22,7 @@ var both = csitest.Config{
 	Controller: true, Node: true, NodeID: "i-123", MaxVolumes: 7, Topology: map[string]string{"zone": "a"},
 }
 
-func (r *rig) instance(kind structs.CSIKind, id string) *structs.CSIPluginInstance {
+func (r *fixture) instance(kind structs.CSIKind, id string) *structs.CSIPluginInstance {
 	for _, i := range r.m.Instances() {
 		if i.Kind == kind && i.PluginID == id {
 			return i
@@ -32,7 +32,7 @@ func (r *rig) instance(kind structs.CSIKind, id string) *structs.CSIPluginInstan
 }
 
 // serving waits until the allocation's instance is the one that is used.
-func (r *rig) serving(kind structs.CSIKind, id, allocID string) {
+func (r *fixture) serving(kind structs.CSIKind, id, allocID string) {
 	r.t.Helper()
 	waitFor(r.t, r, func() bool {
 		c, err := r.m.Healthy(kind, id)
@@ -41,7 +41,7 @@ func (r *rig) serving(kind structs.CSIKind, id, allocID string) {
 }
 
 func TestFingerprint_ReportsAllProperties(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs", "plug", both)
 	r.serving(structs.CSIKindController, "ebs", "plug")
 	r.serving(structs.CSIKindNode, "ebs", "plug")
@@ -67,7 +67,7 @@ func TestFingerprint_ReportsAllProperties(t *testing.T) {
 
 // A volume is kept out of use for an expansion only where the plugin cannot expand it in use.
 func TestDuty_E5_AFingerprintSaysWhoExpandsOffline(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for name, c := range map[string]struct {
 		announced []string
 		offline   bool
@@ -87,7 +87,7 @@ func TestDuty_E5_AFingerprintSaysWhoExpandsOffline(t *testing.T) {
 }
 
 func TestDuty_E8_APluginThatIsNotHealthySaysWhyAndKeepsWhatWasKnown(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.cfg.FingerprintInterval = 2 * time.Millisecond
 	r.crash()
 	r.boot()
@@ -109,7 +109,7 @@ func TestDuty_E8_APluginThatIsNotHealthySaysWhyAndKeepsWhatWasKnown(t *testing.T
 }
 
 func TestDuty_E7_NotReadyIsStarting(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p, err := csitest.New(both)
 	must(t, err)
 	t.Cleanup(p.Close)
@@ -126,7 +126,7 @@ func TestDuty_E7_NotReadyIsStarting(t *testing.T) {
 }
 
 func TestManager_NotifiesOnlyOfChanges(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.cfg.FingerprintInterval = time.Millisecond
 	r.crash()
 	r.boot()
@@ -150,7 +150,7 @@ func TestManager_NotifiesOnlyOfChanges(t *testing.T) {
 }
 
 func TestManager_ANewerAllocationTakesOver(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs", "old", csitest.Config{Node: true, NodeID: "old"})
 	r.serving(structs.CSIKindNode, "ebs", "old")
 	var mu sync.Mutex
@@ -196,7 +196,7 @@ func TestManager_ANewerAllocationTakesOver(t *testing.T) {
 }
 
 func TestManager_IgnoresAnOlderAllocationsEnd(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs", "old", csitest.Config{Node: true})
 	p := r.plugin("ebs", "new", csitest.Config{Node: true})
 	r.serving(structs.CSIKindNode, "ebs", "new")
@@ -211,7 +211,7 @@ func TestManager_IgnoresAnOlderAllocationsEnd(t *testing.T) {
 }
 
 func TestManager_AnUnhealthyInstanceDoesNotTakeOver(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs", "old", csitest.Config{Node: true})
 	r.serving(structs.CSIKindNode, "ebs", "old")
 	p, err := csitest.New(csitest.Config{Node: true})
@@ -227,7 +227,7 @@ func TestManager_AnUnhealthyInstanceDoesNotTakeOver(t *testing.T) {
 }
 
 func TestManager_AHangingPluginDelaysOnlyItself(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	hung, err := csitest.New(nodeOnly)
 	must(t, err)
 	t.Cleanup(hung.Close)
@@ -264,7 +264,7 @@ func TestManager_AHangingPluginDelaysOnlyItself(t *testing.T) {
 }
 
 func TestVolumes_AHangingVolumeDelaysOnlyItself(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	release := p.Hang("NodeStageVolume")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -292,7 +292,7 @@ func TestVolumes_AHangingVolumeDelaysOnlyItself(t *testing.T) {
 }
 
 func TestWaitFirst_WaitsForEveryRestoredPlugin(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	must(t, r.m.WaitFirst(r.ctx())) // nothing was restored
 	p := r.plugin("ebs", "plug", both)
 	dead := r.plugin("dead", "x", csitest.Config{Node: true})
@@ -319,7 +319,7 @@ func TestWaitFirst_WaitsForEveryRestoredPlugin(t *testing.T) {
 }
 
 func TestManager_WaitsForEveryInstance(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	var plugins []*csitest.Plugin
 	for _, id := range []string{"a", "b", "c", "d"} {
 		p := csitest.Start(t, csitest.Config{Node: true})
@@ -355,7 +355,7 @@ func TestAcquire_NamesTheHolder(t *testing.T) {
 }
 
 func TestManager_FindsWhatItMissedAtTheNextResync(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.cfg.FingerprintInterval = 2 * time.Millisecond
 	r.crash()
 	r.boot()
@@ -384,7 +384,7 @@ func TestManager_DefaultsAreTheDocumentedOnes(t *testing.T) {
 }
 
 func TestManager_RunEndsAfterItsInstances(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.crash()
 	var entered, runEnded = make(chan struct{}), make(chan struct{})
 	var once sync.Once

@@ -15,7 +15,7 @@ func nodeCalls(p *csitest.Plugin) int {
 }
 
 func TestDuty_B10_VolumesAreNotBroughtByAnotherDriver(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", csitest.Config{Name: "b.csi", Node: true, Mounts: true})
 	u := use("v", "a1")
 	u.Provider = "a.csi"
@@ -32,7 +32,7 @@ func TestDuty_B10_VolumesAreNotBroughtByAnotherDriver(t *testing.T) {
 }
 
 func TestDuty_B10_VolumesAreNotTakenDownByAnotherDriver(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	a := csitest.Config{Name: "a.csi", Node: true, Mounts: true}
 	first := r.plugin("ebs", "first", a)
 	u := use("v", "a1")

@@ -20,12 +20,12 @@ import (
 var nodeHalf = dynamicplugins.Key{Kind: structs.CSIKindNode, ID: "ebs"}
 
 // changes are all that lets a call be made again that the plugin has refused for good.
-var changes = map[string]func(r *rig, p *csitest.Plugin, k VolumeKey){
-	"another allocation serves": func(r *rig, p *csitest.Plugin, _ VolumeKey) {
+var changes = map[string]func(r *fixture, p *csitest.Plugin, k VolumeKey){
+	"another allocation serves": func(r *fixture, p *csitest.Plugin, _ VolumeKey) {
 		r.register("ebs", "plug2", p, nodeOnly)
 		r.serving(structs.CSIKindNode, "ebs", "plug2")
 	},
-	"its process is restarted": func(r *rig, p *csitest.Plugin, _ VolumeKey) {
+	"its process is restarted": func(r *fixture, p *csitest.Plugin, _ VolumeKey) {
 		before := r.conn().Client
 		must(r.t, r.registry.Deregister(nodeHalf, "plug"))
 		r.register("ebs", "plug", p, nodeOnly)
@@ -34,7 +34,7 @@ var changes = map[string]func(r *rig, p *csitest.Plugin, k VolumeKey){
 			return err == nil && c.Client != before
 		})
 	},
-	"another process behind its socket": func(r *rig, p *csitest.Plugin, _ VolumeKey) {
+	"another process behind its socket": func(r *fixture, p *csitest.Plugin, _ VolumeKey) {
 		before := r.conn()
 		connections := before.Connections()
 		must(r.t, p.Restart())
@@ -43,30 +43,30 @@ var changes = map[string]func(r *rig, p *csitest.Plugin, k VolumeKey){
 		}
 		waitFor(r.t, r, func() bool { r.fingerprint(); return r.current().lastReport().Healthy })
 	},
-	"another version": func(r *rig, p *csitest.Plugin, _ VolumeKey) {
+	"another version": func(r *fixture, p *csitest.Plugin, _ VolumeKey) {
 		name := r.conn().Info.Provider
 		p.Answer("GetPluginInfo", &spec.GetPluginInfoResponse{Name: name, VendorVersion: "2.0"})
 		r.fingerprint()
 	},
-	"the agent is started again": func(r *rig, _ *csitest.Plugin, _ VolumeKey) { r.crash(); r.boot() },
-	"an operator asks":           func(r *rig, _ *csitest.Plugin, k VolumeKey) { r.v.AskAgain(k) },
+	"the agent is started again": func(r *fixture, _ *csitest.Plugin, _ VolumeKey) { r.crash(); r.boot() },
+	"an operator asks":           func(r *fixture, _ *csitest.Plugin, k VolumeKey) { r.v.AskAgain(k) },
 }
 
-func (r *rig) conn() *Conn {
+func (r *fixture) conn() *Conn {
 	r.t.Helper()
 	c, err := r.m.Client(r.ctx(), structs.CSIKindNode, "ebs")
 	must(r.t, err)
 	return c
 }
 
-func (r *rig) current() *instance {
+func (r *fixture) current() *instance {
 	r.m.mu.Lock()
 	defer r.m.mu.Unlock()
 	return r.m.slots[nodeHalf].current
 }
 
 // fingerprint makes one that follow would make later.
-func (r *rig) fingerprint() {
+func (r *fixture) fingerprint() {
 	i := r.current()
 	i.setReport(r.m.fingerprint(r.ctx(), i))
 }
@@ -83,8 +83,8 @@ func TestDuty_C9_C13_ARefusedCallIsMadeAgainOnlyWhenSomethingHasChanged(t *testi
 	}
 }
 
-func parksUntil(t *testing.T, rpc, code string, change func(*rig, *csitest.Plugin, VolumeKey)) {
-	r := newRig(t)
+func parksUntil(t *testing.T, rpc, code string, change func(*fixture, *csitest.Plugin, VolumeKey)) {
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	r.up(u)
@@ -135,7 +135,7 @@ func parksUntil(t *testing.T, rpc, code string, change func(*rig, *csitest.Plugi
 
 // The answer to a call counts also when its caller has given it up.
 func TestDuty_C9_C13_ALateRefusalParksTheCall(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	r.up(u)

@@ -18,7 +18,7 @@ func TestVolumes_RandomWalkKeepsTheRecordsTrue(t *testing.T) {
 }
 
 func walk(t *testing.T, rnd *rand.Rand) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	up := map[string]string{} // allocation and volume -> target
 	uses := map[string]*Use{}

@@ -18,7 +18,7 @@ import (
 )
 
 func TestDuty_K28_APluginThatLostItsStagingGetsItAgain(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	p.Fail("NodePublishVolume", csitest.Error("FailedPrecondition", "not staged"))
 	u := use("data", "a1")
@@ -31,7 +31,7 @@ func TestDuty_K28_APluginThatLostItsStagingGetsItAgain(t *testing.T) {
 }
 
 func TestDuty_K7_K14_AfterAFailedUnstageTheVolumeIsStagedAgainBeforeThePublish(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b := use("data", "a1"), use("data", "a2")
 	r.up(a)
@@ -54,7 +54,7 @@ func TestDuty_K7_K14_AfterAFailedUnstageTheVolumeIsStagedAgainBeforeThePublish(t
 }
 
 func TestDuty_K15_K34_NotFoundIsDone(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	r.up(u)
@@ -66,7 +66,7 @@ func TestDuty_K15_K34_NotFoundIsDone(t *testing.T) {
 }
 
 func TestDuty_K30_APluginsWordIsHeldAgainstTheMountTable(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	target := r.up(u)
@@ -83,7 +83,7 @@ func TestDuty_K30_APluginsWordIsHeldAgainstTheMountTable(t *testing.T) {
 }
 
 func TestDuty_K30_APluginThatLiesIsNotBelieved(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	target := r.up(u)
@@ -103,7 +103,7 @@ func TestDuty_K30_APluginThatLiesIsNotBelieved(t *testing.T) {
 }
 
 func TestDuty_K32_WhatIsLeftInADirectoryIsNeverRemoved(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	target := r.up(u)
@@ -120,7 +120,7 @@ func TestDuty_K32_WhatIsLeftInADirectoryIsNeverRemoved(t *testing.T) {
 }
 
 func TestUp_RefusesAMountThatTheHostDoesNotSee(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", csitest.Config{Node: true}) // mounts nothing
 	u := use("data", "a1")
 	_, err := r.v.Up(r.ctx(), u, nil)
@@ -133,7 +133,7 @@ func TestUp_RefusesAMountThatTheHostDoesNotSee(t *testing.T) {
 }
 
 func TestUp_PublishesABlockDeviceAsAFile(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs",
 		"plug", csitest.Config{Node: true, Mounts: true, NodeCaps: []string{}, HostPath: func(path string) string {
 			host := r.hostPath(path)
@@ -158,7 +158,7 @@ func TestUp_PublishesABlockDeviceAsAFile(t *testing.T) {
 }
 
 func TestDuty_C1_ACancelledWaitForAVolumeIsAnErrorAndDoesNothing(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b := use("data", "a1"), use("data", "a2")
 	r.up(a)
@@ -188,7 +188,7 @@ func TestDuty_C1_ACancelledWaitForAVolumeIsAnErrorAndDoesNothing(t *testing.T) {
 }
 
 func TestDetach_ReleasesEndedAllocations(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b, c := use("data", "a1"), use("data", "b2"), use("data", "c3")
 	r.up(a)
@@ -213,7 +213,7 @@ func TestDetach_ReleasesEndedAllocations(t *testing.T) {
 }
 
 func TestDetach_WithoutRecordsReportsMounts(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	r.up(u)
@@ -227,7 +227,7 @@ func TestDetach_WithoutRecordsReportsMounts(t *testing.T) {
 }
 
 func TestReconcile_ReleasesUnknownAllocations(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	known, orphan, claim := use("data", "a1"), use("data", "gone"), use("other", "gone")
 	r.up(known)
@@ -250,7 +250,7 @@ func TestReconcile_ReleasesUnknownAllocations(t *testing.T) {
 }
 
 func TestUp_RefusesAPathThatIsTooLong(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	i := *r.registry.Serving()[0]
 	i.PluginMountPath = "/" + strings.Repeat("x", 110)
@@ -266,7 +266,7 @@ func TestUp_RefusesAPathThatIsTooLong(t *testing.T) {
 }
 
 func TestUp_IgnoresAWaitingAllocation(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b := use("data", "a1"), use("data", "b2")
 	a.AccessMode, b.AccessMode = structs.CSISingleNodeWriter, structs.CSISingleNodeWriter
@@ -284,7 +284,7 @@ func TestUp_IgnoresAWaitingAllocation(t *testing.T) {
 }
 
 func TestDuty_B2_D3_NothingSecretIsOnDisk(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	u.Secrets = structs.Secrets{"k": "TOPSECRET"}
@@ -303,7 +303,7 @@ func TestDuty_B2_D3_NothingSecretIsOnDisk(t *testing.T) {
 
 // A file system whose server never answers lies over what berth looks at: nobody waits for it.
 func TestVolumes_ADeadFileSystemBlocksNothing(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	target := r.up(u)

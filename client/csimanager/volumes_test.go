@@ -12,7 +12,7 @@ import (
 )
 
 func TestVolumes_StagePublishAndUndo(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	target := r.up(u)
@@ -31,7 +31,7 @@ func TestVolumes_StagePublishAndUndo(t *testing.T) {
 }
 
 func TestDuty_K6_K21_K22_K24_WhatIsSentIsWhatIsUsed(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	u.ReadOnly = true
@@ -59,7 +59,7 @@ func TestDuty_K6_K21_K22_K24_WhatIsSentIsWhatIsUsed(t *testing.T) {
 }
 
 func TestDuty_H21_ReaderOnlyModesArePublishedReadOnly(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	u.AccessMode = structs.CSIMultiNodeReader
@@ -72,7 +72,7 @@ func TestDuty_H21_ReaderOnlyModesArePublishedReadOnly(t *testing.T) {
 }
 
 func TestDuty_K5_K23_B4_PathsAreInThePluginsScopeAndTheirDirectoriesAreMadeAsTheSpecWants(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	seen := map[string]bool{}
 	p := r.plugin("ebs", "plug", csitest.Config{Node: true, Mounts: true, HostPath: func(path string) string {
 		host := r.hostPath(path)
@@ -108,7 +108,7 @@ func TestDuty_K5_K23_B4_PathsAreInThePluginsScopeAndTheirDirectoriesAreMadeAsThe
 }
 
 func TestDuty_A16_ANodeWithoutStagingIsOnlyAskedToPublish(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", csitest.Config{Node: true, Mounts: true, NodeCaps: []string{}})
 	u := use("data", "a1")
 	r.up(u)
@@ -124,7 +124,7 @@ func TestDuty_A16_ANodeWithoutStagingIsOnlyAskedToPublish(t *testing.T) {
 
 // Two allocations with equal options in different pointers are two users of one staging.
 func TestDuty_K13_K16_TwoAllocationsShareAStaging(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b := use("data", "a1"), use("data", "a2")
 	if a.MountOptions == b.MountOptions {
@@ -145,7 +145,7 @@ func TestDuty_K13_K16_TwoAllocationsShareAStaging(t *testing.T) {
 }
 
 func TestDuty_K16_TheCountSurvivesTheAgent(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b := use("data", "a1"), use("data", "a2")
 	ta, tb := r.up(a), r.up(b)
@@ -176,7 +176,7 @@ func TestDuty_K16_TheCountSurvivesTheAgent(t *testing.T) {
 }
 
 func TestVolumes_CountUsersAcrossPluginAllocations(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b := use("data", "a1"), use("data", "a2")
 	r.up(a)
@@ -191,7 +191,7 @@ func TestVolumes_CountUsersAcrossPluginAllocations(t *testing.T) {
 }
 
 func TestUp_AfterARebootStagesAndPublishesAgain(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin("ebs", "plug", nodeOnly)
 	u := use("data", "a1")
 	target := r.up(u)
@@ -217,7 +217,7 @@ func TestUp_AfterARebootStagesAndPublishesAgain(t *testing.T) {
 }
 
 func TestDuty_K19_OtherMountOptionsOnTheSameNodeAreRefused(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b := use("data", "aaaaaaaa-1"), use("data", "bbbbbbbb-2")
 	b.MountOptions.MountFlags = []string{"password=geheim"}
@@ -235,7 +235,7 @@ func TestDuty_K19_OtherMountOptionsOnTheSameNodeAreRefused(t *testing.T) {
 }
 
 func TestDuty_K18_ASingleNodeVolumeWaitsForItsLastUserHere(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	a, b := use("data", "a1"), use("data", "b2")
 	a.AccessMode, b.AccessMode = structs.CSISingleNodeWriter, structs.CSISingleNodeWriter
@@ -258,7 +258,7 @@ func TestDuty_K18_ASingleNodeVolumeWaitsForItsLastUserHere(t *testing.T) {
 }
 
 func TestDuty_C5_C11_C15_NotFinalErrorsAreTriedAgainWithTheSameArguments(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	for _, rpc := range []string{"NodeStageVolume", "NodePublishVolume"} {
 		p.Fail(rpc, csitest.Error("Aborted", "busy"), csitest.Error("Unavailable", "away"),
@@ -292,7 +292,7 @@ func TestDuty_C9_FinalErrorsFailAtOnceAndNameVolumePluginStepAndCode(t *testing.
 		{"NodePublishVolume", "PermissionDenied", "publishing"}, {"NodePublishVolume", "Internal", "publishing"},
 	} {
 		t.Run(tc.rpc+tc.code, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			p := r.plugin("ebs", "plug", nodeOnly)
 			p.FailAlways(tc.rpc, csitest.Error(tc.code, "no: hunter22"))
 			u := use("data", "a1")

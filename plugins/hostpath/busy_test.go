@@ -21,7 +21,7 @@ func TestRetryEBUSY_EndsWithTheDriver(t *testing.T) {
 }
 
 // here runs the driver in this process, so that a test can be at its points, until the test ends.
-func (w *world) here(at func(point string)) {
+func (w *fixture) here(at func(point string)) {
 	w.t.Helper()
 	crash = at
 	ctx, cancel := context.WithCancel(context.Background())
@@ -42,7 +42,7 @@ func TestUnpublish_WaitsForABusyMount(t *testing.T) {
 	for _, k := range []kind{aDirectory, anImage} {
 		t.Run(k.name, func(t *testing.T) {
 			k.needs(t)
-			w := newWorld(t)
+			w := newFixture(t)
 			letGo := func() {}
 			w.here(func(point string) {
 				if point == "unmount busy" {

@@ -39,9 +39,9 @@ func TestCrash_AtAnyPointLosesAndLeaksNothing(t *testing.T) {
 			t.Run(c.point+"/"+k.name, func(t *testing.T) {
 				t.Parallel() // most of the time a disk is waited for
 				k.needs(t)
-				w := newWorld(t)
+				w := newFixture(t)
 				w.start(crashEnv + "=" + c.point)
-				l := &life{world: w, k: k}
+				l := &life{fixture: w, k: k}
 				for _, step := range l.steps() {
 					l.step(step.name, step.do)
 				}
@@ -59,10 +59,10 @@ func TestCrash_AtAnyPointLosesAndLeaksNothing(t *testing.T) {
 
 // life is the whole life of a volume, a snapshot of it, and a clone.
 type life struct {
-	*world
+	*fixture
 	k     kind
-	v     *on
-	clone *on
+	v     *testVolume
+	clone *testVolume
 	snap  string
 	kills int
 }

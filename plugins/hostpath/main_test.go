@@ -69,8 +69,8 @@ func runDriver(config string) int {
 	return 0
 }
 
-// world is a data directory, a socket and directories to stage and publish in, all gone after the test.
-type world struct {
+// fixture is a data directory, a socket and directories to stage and publish in, all gone after the test.
+type fixture struct {
 	t    *testing.T
 	dir  string
 	cfg  Config
@@ -79,15 +79,15 @@ type world struct {
 	*csi.Client
 }
 
-// newWorld prepares; needRoot says what is missing.
-func newWorld(t *testing.T) *world {
+// newFixture prepares; needRoot says what is missing.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	needRoot(t)
 	dir, err := os.MkdirTemp("/tmp", "bhp*w") // no name is the beginning of another one
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, dir: dir, cfg: Config{Endpoint: "unix://" + dir + "/csi.sock", NodeID: "node-a", DataDir: dir + "/data"}}
+	w := &fixture{t: t, dir: dir, cfg: Config{Endpoint: "unix://" + dir + "/csi.sock", NodeID: "node-a", DataDir: dir + "/data"}}
 	for _, d := range []string{"stage", "targets"} {
 		if err := os.Mkdir(w.path(d), 0o700); err != nil {
 			t.Fatal(err)
@@ -112,13 +112,13 @@ func needLoops(t *testing.T) {
 	}
 }
 
-func (w *world) path(elem ...string) string {
+func (w *fixture) path(elem ...string) string {
 	return filepath.Join(append([]string{w.dir}, elem...)...)
 }
 
 // clean ends the process, takes away what it left, and fails the test for what should not be there: a
 // test takes down what it put up.
-func (w *world) clean(before []string) {
+func (w *fixture) clean(before []string) {
 	w.kill()
 	for _, m := range slices.Backward(mountsBelow(w.t, w.dir)) {
 		_ = unix.Unmount(m, unix.MNT_DETACH)
@@ -141,12 +141,12 @@ func (w *world) clean(before []string) {
 }
 
 // start runs the driver as a process of its own and waits until it is ready.
-func (w *world) start(env ...string) {
+func (w *fixture) start(env ...string) {
 	w.t.Helper()
 	w.must("start", w.launch(env...))
 }
 
-func (w *world) launch(env ...string) error {
+func (w *fixture) launch(env ...string) error {
 	cfg, err := json.Marshal(w.cfg)
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (w *world) launch(env ...string) error {
 	return w.awaitReady()
 }
 
-func (w *world) dial() (err error) {
+func (w *fixture) dial() (err error) {
 	if w.Client != nil {
 		return nil
 	}
@@ -180,7 +180,7 @@ func (w *world) dial() (err error) {
 
 // awaitReady probes until the driver answers that it is ready; a probe fails at once while there is no
 // socket, so a short timer keeps the loop from spinning.
-func (w *world) awaitReady() error {
+func (w *fixture) awaitReady() error {
 	deadline := time.Now().Add(time.Minute)
 	for {
 		ready, err := w.Probe(context.Background())
@@ -195,7 +195,7 @@ func (w *world) awaitReady() error {
 }
 
 // kill ends the process without a chance to tidy up.
-func (w *world) kill() {
+func (w *fixture) kill() {
 	if w.cmd != nil {
 		_ = w.cmd.Process.Kill()
 		w.died()
@@ -203,7 +203,7 @@ func (w *world) kill() {
 }
 
 // died waits for the end of a process that was killed.
-func (w *world) died() {
+func (w *fixture) died() {
 	w.t.Helper()
 	err := w.cmd.Wait()
 	w.cmd = nil
@@ -214,7 +214,7 @@ func (w *world) died() {
 }
 
 // term ends the process politely.
-func (w *world) term() {
+func (w *fixture) term() {
 	w.t.Helper()
 	_ = w.cmd.Process.Signal(syscall.SIGTERM)
 	if err := w.cmd.Wait(); err != nil {

@@ -19,7 +19,7 @@ import (
 
 // shared makes the directories for staging and publishing shared mounts, as an orchestrator hands them to
 // a plugin, and lets each driver process have a mount namespace of its own.
-func (w *world) shared() {
+func (w *fixture) shared() {
 	w.t.Helper()
 	w.attr.Cloneflags = syscall.CLONE_NEWNS
 	for _, d := range []string{w.path("stage"), w.path("targets")} {
@@ -28,7 +28,7 @@ func (w *world) shared() {
 	}
 }
 
-func (w *world) unshared() {
+func (w *fixture) unshared() {
 	for _, d := range []string{w.path("stage"), w.path("targets")} {
 		w.must("unbind", backoff.RetryEBUSY(context.Background(), func() error { return unix.Unmount(d, 0) }))
 	}
@@ -38,7 +38,7 @@ func (w *world) unshared() {
 // another one. What is mounted in shared directories is everyone's.
 func TestDriver_InAMountNamespaceOfItsOwn(t *testing.T) {
 	each(t, kinds, func(t *testing.T, k kind) {
-		w := newWorld(t)
+		w := newFixture(t)
 		w.shared()
 		w.start()
 		v := w.volume(k, "v")
@@ -158,9 +158,9 @@ func TestCrash_AtRandomMoments(t *testing.T) {
 }
 
 // one lets one volume live its life.
-func one(t *testing.T, w *world, k kind, name string, persist func(string, func() error)) {
+func one(t *testing.T, w *fixture, k kind, name string, persist func(string, func() error)) {
 	t.Helper()
-	var v *on
+	var v *testVolume
 	persist("create", func() error {
 		r, err := w.CreateVolume(t.Context(), k.createRequest(name))
 		if err == nil {

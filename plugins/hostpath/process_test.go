@@ -170,7 +170,7 @@ func TestReconcile_AfterARebootNothingIsStaged(t *testing.T) {
 // On a full disk nothing new is made, nothing that is there is lost, and all can be taken down: that is
 // what makes room again.
 func TestFullDisk_RefusesNewVolumes(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
 	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=6m"))
 	t.Cleanup(func() { w.kill(); _ = unix.Unmount(w.path("data"), unix.MNT_DETACH) })
@@ -203,7 +203,7 @@ func TestFullDisk_RefusesNewVolumes(t *testing.T) {
 // is no room is refused, and nothing is left of it.
 func TestFullDisk_BreaksNoImageInUse(t *testing.T) {
 	anImage.needs(t)
-	w := newWorld(t)
+	w := newFixture(t)
 	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
 	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=40m"))
 	t.Cleanup(func() { w.kill(); _ = unix.Unmount(w.path("data"), unix.MNT_DETACH) })
@@ -239,7 +239,7 @@ func TestFullDisk_BreaksNoImageInUse(t *testing.T) {
 // An expansion is admitted by what is free, and may find less on the disk: then nothing has become of it.
 func TestFullDisk_UndoesAnExpansion(t *testing.T) {
 	anImage.needs(t)
-	w := newWorld(t)
+	w := newFixture(t)
 	w.must("mkdir", os.Mkdir(w.path("data"), 0o700))
 	w.must("mount", unix.Mount("none", w.path("data"), "tmpfs", 0, "size=40m"))
 	t.Cleanup(func() { _ = unix.Unmount(w.path("data"), unix.MNT_DETACH) })
@@ -323,7 +323,7 @@ func TestKeyLocks_AreAllOrNone(t *testing.T) {
 
 func TestListVolumes_PagesSurviveDeletions(t *testing.T) {
 	w := running(t)
-	made := map[string]*on{}
+	made := map[string]*testVolume{}
 	for _, n := range []string{"a", "b", "c", "d", "e"} {
 		v := w.volume(aDirectory, n)
 		made[v.id] = v

@@ -46,7 +46,7 @@ func TestSanity_Suite(t *testing.T) {
 		"block":     {AccessType: "block"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			if name != "directory" {
 				needLoops(t)
 			}

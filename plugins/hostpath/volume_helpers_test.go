@@ -65,16 +65,16 @@ func (k kind) use(id string) csi.Use {
 	return csi.Use{VolumeID: id, AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: k.attachment(), MountOptions: k.options()}
 }
 
-// on is one volume being worked on.
-type on struct {
-	*world
+// testVolume is one volume being worked on.
+type testVolume struct {
+	*fixture
 	kind
 	id            string
 	stage, target string
 }
 
 // volume makes a volume of a kind; its paths carry its name.
-func (w *world) volume(k kind, name string, change ...func(*structs.ClientCSICreateRequest)) *on {
+func (w *fixture) volume(k kind, name string, change ...func(*structs.ClientCSICreateRequest)) *testVolume {
 	w.t.Helper()
 	req := k.createRequest(name)
 	for _, c := range change {
@@ -87,34 +87,34 @@ func (w *world) volume(k kind, name string, change ...func(*structs.ClientCSICre
 	return w.known(k, name, v.ExternalID)
 }
 
-func (w *world) known(k kind, name, id string) *on {
+func (w *fixture) known(k kind, name, id string) *testVolume {
 	w.t.Helper()
-	o := &on{w, k, id, w.path("stage", name), w.path("targets", name)}
+	o := &testVolume{w, k, id, w.path("stage", name), w.path("targets", name)}
 	if err := os.MkdirAll(o.stage, 0o700); err != nil {
 		w.t.Fatal(err)
 	}
 	return o
 }
 
-func (o *on) doStage() error {
+func (o *testVolume) doStage() error {
 	return o.NodeStageVolume(o.t.Context(), &csi.StageRequest{Use: o.use(o.id), StagingPath: o.stage})
 }
 
-func (o *on) doPublish(target string, readOnly bool) error {
+func (o *testVolume) doPublish(target string, readOnly bool) error {
 	return o.NodePublishVolume(o.t.Context(), &csi.PublishRequest{Use: o.use(o.id), StagingPath: o.stage, TargetPath: target, ReadOnly: readOnly})
 }
 
-func (o *on) doUnpublish(target string) error {
+func (o *testVolume) doUnpublish(target string) error {
 	return o.NodeUnpublishVolume(o.t.Context(), o.id, target)
 }
 
-func (o *on) doUnstage() error { return o.NodeUnstageVolume(o.t.Context(), o.id, o.stage) }
+func (o *testVolume) doUnstage() error { return o.NodeUnstageVolume(o.t.Context(), o.id, o.stage) }
 
-func (o *on) doDelete() error {
+func (o *testVolume) doDelete() error {
 	return o.DeleteVolume(o.t.Context(), &structs.ClientCSIDeleteRequest{ExternalID: o.id})
 }
 
-func (o *on) doExpand(size int64) (needNode bool, err error) {
+func (o *testVolume) doExpand(size int64) (needNode bool, err error) {
 	r, err := o.ControllerExpandVolume(o.t.Context(), &structs.ClientCSIExpandRequest{ExternalID: o.id,
 		Capacity: structs.CSICapacityRange{RequiredBytes: size}})
 	if err != nil {
@@ -123,7 +123,7 @@ func (o *on) doExpand(size int64) (needNode bool, err error) {
 	return r.NodeExpansionRequired, nil
 }
 
-func (o *on) doNodeExpand(size int64) error {
+func (o *testVolume) doNodeExpand(size int64) error {
 	_, err := o.NodeExpandVolume(o.t.Context(), &csi.NodeExpandRequest{VolumeID: o.id, VolumePath: o.target, StagingPath: o.stage,
 		AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: o.attachment(),
 		Capacity: structs.CSICapacityRange{RequiredBytes: size}})
@@ -131,7 +131,7 @@ func (o *on) doNodeExpand(size int64) error {
 }
 
 // must fails the test for an error.
-func (w *world) must(what string, err error) {
+func (w *fixture) must(what string, err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatalf("%s: %v", what, err)
@@ -139,7 +139,7 @@ func (w *world) must(what string, err error) {
 }
 
 // refused fails the test unless an error has the code.
-func (w *world) refused(what, code string, err error) {
+func (w *fixture) refused(what, code string, err error) {
 	w.t.Helper()
 	if csi.Code(err) != code {
 		w.t.Fatalf("%s: want %s, got %v", what, code, err)
@@ -147,14 +147,14 @@ func (w *world) refused(what, code string, err error) {
 }
 
 // up stages and publishes.
-func (o *on) up() {
+func (o *testVolume) up() {
 	o.t.Helper()
 	o.must("stage", o.doStage())
 	o.must("publish", o.doPublish(o.target, false))
 }
 
 // down takes away all of a volume.
-func (o *on) down() {
+func (o *testVolume) down() {
 	o.t.Helper()
 	o.must("unpublish", o.doUnpublish(o.target))
 	o.must("unstage", o.doUnstage())
@@ -162,7 +162,7 @@ func (o *on) down() {
 }
 
 // write puts text on a volume, at a target, and to its disk.
-func (o *on) write(target, text string) error {
+func (o *testVolume) write(target, text string) error {
 	path, flags := target+"/file", os.O_CREATE|os.O_TRUNC
 	if o.block {
 		path, flags = target, 0
@@ -179,7 +179,7 @@ func (o *on) write(target, text string) error {
 }
 
 // holds fails the test unless a text is what is on the volume at a target.
-func (o *on) holds(target, text string) {
+func (o *testVolume) holds(target, text string) {
 	o.t.Helper()
 	path := target + "/file"
 	if o.block {

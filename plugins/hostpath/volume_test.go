@@ -14,9 +14,9 @@ import (
 )
 
 // running is a world with a driver in it.
-func running(t *testing.T, change ...func(*Config)) *world {
+func running(t *testing.T, change ...func(*Config)) *fixture {
 	t.Helper()
-	w := newWorld(t)
+	w := newFixture(t)
 	for _, c := range change {
 		c(&w.cfg)
 	}
@@ -195,7 +195,7 @@ func TestCheckPath_RefusesBadPaths(t *testing.T) {
 func TestCapabilities_AreChecked(t *testing.T) {
 	w := running(t)
 	directory, block := w.volume(aDirectory, "d"), w.volume(aBlock, "b")
-	as := func(v *on, k kind) error {
+	as := func(v *testVolume, k kind) error {
 		return w.ValidateVolumeCapabilities(t.Context(), &structs.ClientCSIValidateRequest{ExternalID: v.id,
 			Capabilities: k.createRequest("").Capabilities, MountOptions: k.options()})
 	}
@@ -261,7 +261,7 @@ func TestSources_AreCopied(t *testing.T) {
 		w.must("publish", v.doPublish(v.target, false))
 		w.must("write", v.write(v.target, "changed!"))
 		restored := w.volume(k, "restored", func(r *structs.ClientCSICreateRequest) { r.SnapshotID = s.ID })
-		for _, c := range []*on{clone, restored} {
+		for _, c := range []*testVolume{clone, restored} {
 			c.up()
 			c.holds(c.target, "precious")
 		}
@@ -335,7 +335,7 @@ func TestExpand_Unused(t *testing.T) {
 }
 
 // hasGrown checks that what shows at the target is about as large as the volume.
-func (o *on) hasGrown(size int64) {
+func (o *testVolume) hasGrown(size int64) {
 	o.t.Helper()
 	if o.typ == typeDirectory {
 		return
@@ -394,7 +394,7 @@ func TestCreate_ThickImagesReserveBlocks(t *testing.T) {
 	w := running(t)
 	thin := w.volume(anImage, "thin", isThin)
 	thick := w.volume(anImage, "thick")
-	used := func(v *on) int64 {
+	used := func(v *testVolume) int64 {
 		var st unix.Stat_t
 		w.must("stat", unix.Stat(w.path("data/volumes", v.id, "image"), &st))
 		return st.Blocks * 512

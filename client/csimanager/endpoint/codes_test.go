@@ -43,41 +43,41 @@ var grown = structs.CSICapacityRange{RequiredBytes: 8 << 20}
 type codeCase struct {
 	rpc  string
 	want map[string]structs.Kind
-	call func(r *rig, id string) error
+	call func(r *fixture, id string) error
 }
 
 func codeCases() []codeCase {
 	return []codeCase{
-		{"CreateVolume", full, func(r *rig, id string) error {
+		{"CreateVolume", full, func(r *fixture, id string) error {
 			_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: id, Capabilities: writer})
 			return err
 		}},
-		{"DeleteVolume", codes, func(r *rig, id string) error {
+		{"DeleteVolume", codes, func(r *fixture, id string) error {
 			_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: id})
 			return err
 		}},
-		{"ControllerPublishVolume", codes, func(r *rig, id string) error {
+		{"ControllerPublishVolume", codes, func(r *fixture, id string) error {
 			_, err := call(r, structs.ClientCSIControllerAttach, &structs.ClientCSIAttachRequest{PluginID: "ebs", ExternalID: id,
 				ExternalNodeID: "n", AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode})
 			return err
 		}},
-		{"ControllerUnpublishVolume", codes, func(r *rig, id string) error {
+		{"ControllerUnpublishVolume", codes, func(r *fixture, id string) error {
 			_, err := call(r, structs.ClientCSIControllerDetach, &structs.ClientCSIDetachRequest{PluginID: "ebs", ExternalID: id, ExternalNodeID: "n"})
 			return err
 		}},
-		{"ControllerExpandVolume", full, func(r *rig, id string) error {
+		{"ControllerExpandVolume", full, func(r *fixture, id string) error {
 			_, err := call(r, structs.ClientCSIControllerExpand, &structs.ClientCSIExpandRequest{PluginID: "ebs", ExternalID: id, Capacity: grown})
 			return err
 		}},
-		{"ValidateVolumeCapabilities", asked, func(r *rig, id string) error {
+		{"ValidateVolumeCapabilities", asked, func(r *fixture, id string) error {
 			_, err := call(r, structs.ClientCSIControllerValidate, &structs.ClientCSIValidateRequest{PluginID: "ebs", ExternalID: id, Capabilities: writer})
 			return err
 		}},
-		{"ListVolumes", asked, func(r *rig, _ string) error {
+		{"ListVolumes", asked, func(r *fixture, _ string) error {
 			_, err := call(r, structs.ClientCSIControllerList, &structs.ClientCSIListRequest{PluginID: "ebs"})
 			return err
 		}},
-		{"NodeExpandVolume", asked, func(r *rig, id string) error {
+		{"NodeExpandVolume", asked, func(r *fixture, id string) error {
 			_, err := call(r, structs.ClientCSINodeExpand, &structs.ClientCSINodeExpandRequest{VolumeID: id, AllocID: "a", PluginID: "ebs",
 				ExternalID: id, RequiredBytes: grown.RequiredBytes, AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode})
 			return err
@@ -87,7 +87,7 @@ func codeCases() []codeCase {
 	}
 }
 
-func nodeDetach(r *rig, id string) error {
+func nodeDetach(r *fixture, id string) error {
 	_, err := call(r, structs.ClientCSINodeDetach, &structs.ClientCSINodeDetachRequest{VolumeID: id, AllocID: "a"})
 	return err
 }
@@ -96,7 +96,7 @@ func nodeDetach(r *rig, id string) error {
 func TestDuty_C8_C14_C15_C17_WhatTheServersHearOfEachCode(t *testing.T) {
 	for _, c := range codeCases() {
 		t.Run(c.rpc, func(t *testing.T) {
-			r := newRig(t)
+			r := newFixture(t)
 			for code, kind := range c.want {
 				id := "v-" + code
 				r.plugin.AddVolume(id, 1)
@@ -124,7 +124,7 @@ func TestDuty_C8_C14_C15_C17_WhatTheServersHearOfEachCode(t *testing.T) {
 }
 
 // up brings a volume to the allocation "a".
-func (r *rig) up(t *testing.T, id string) {
+func (r *fixture) up(t *testing.T, id string) {
 	t.Helper()
 	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: id}, AllocID: "a",
 		PluginID: "ebs", ExternalID: id, AccessMode: writer[0].AccessMode, AttachmentMode: writer[0].AttachmentMode}, nil)
@@ -134,7 +134,7 @@ func (r *rig) up(t *testing.T, id string) {
 // A request that the servers make by themselves repeats no call that the plugin has refused for good. A request
 // of an operator does.
 func TestDuty_C9_C13_OnlyAnOperatorsWordMakesARefusedCallAgain(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin.AddVolume("v", 1)
 	r.up(t, "v")
 	r.plugin.FailAlways("NodeUnstageVolume", csitest.Error("Unimplemented", "no"))

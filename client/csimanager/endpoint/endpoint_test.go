@@ -23,15 +23,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type rig struct {
+type fixture struct {
 	*rpc.Server
 	m        *csimanager.Manager
 	registry *dynamicplugins.Registry
 	plugin   *csitest.Plugin
 }
 
-// newRig is a node whose servers ask it, with the plugin "ebs".
-func newRig(t *testing.T, running ...string) *rig {
+// newFixture is a node whose servers ask it, with the plugin "ebs".
+func newFixture(t *testing.T, running ...string) *fixture {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "b")
 	must(t, err)
@@ -56,7 +56,7 @@ func newRig(t *testing.T, running ...string) *rig {
 		_, err := m.Client(context.Background(), kind, "ebs")
 		must(t, err)
 	}
-	return &rig{s, m, registry, p}
+	return &fixture{s, m, registry, p}
 }
 
 func must(t *testing.T, err error) {
@@ -66,14 +66,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func call[Req, Resp any](r *rig, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
+func call[Req, Resp any](r *fixture, m structs.Method[Req, Resp], req *Req) (*Resp, error) {
 	return rpc.Call(context.Background(), r, m, req)
 }
 
 var writer = []*structs.CSIVolumeCapability{{AttachmentMode: structs.CSIFileSystem, AccessMode: structs.CSISingleNodeWriter}}
 
 func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	made, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer})
 	must(t, err)
 	id := made.ExternalID
@@ -103,7 +103,7 @@ func TestController_CreatesAttachesAndDeletesAVolume(t *testing.T) {
 }
 
 func TestController_UnhealthyIsUnavailableAtOnce(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "other", ExternalID: "x"})
 	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), `"other"`) {
 		t.Errorf("got %v", err)
@@ -111,7 +111,7 @@ func TestController_UnhealthyIsUnavailableAtOnce(t *testing.T) {
 }
 
 func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for code, want := range map[string]structs.Kind{"Unknown": structs.KindTimeout, "Aborted": structs.KindTimeout, "Unavailable": structs.KindTimeout,
 		"ResourceExhausted": structs.KindTimeout, "DeadlineExceeded": structs.KindTimeout,
 		"NotFound": structs.KindNotFound, "InvalidArgument": structs.KindInvalid, "Internal": structs.KindInternal} {
@@ -129,7 +129,7 @@ func TestDuty_C15_AnOutcomeThatIsNotKnownCrossesTheWireAsSuch(t *testing.T) {
 }
 
 func TestDuty_F14_AVolumeOfTheWrongSizeIsDeletedAgain(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin.Answer("CreateVolume", &spec.CreateVolumeResponse{Volume: &spec.Volume{VolumeId: "small", CapacityBytes: 5}})
 	_, err := call(r, structs.ClientCSIControllerCreate, &structs.ClientCSICreateRequest{PluginID: "ebs", Name: "v", Capabilities: writer,
 		Capacity: structs.CSICapacityRange{RequiredBytes: 10}})
@@ -142,7 +142,7 @@ func TestDuty_F14_AVolumeOfTheWrongSizeIsDeletedAgain(t *testing.T) {
 }
 
 func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin.AddVolume("x", 1)
 	release := r.plugin.Hang("ControllerExpandVolume")
 	ended := make(chan error, 1)
@@ -175,7 +175,7 @@ func TestDuty_C1_OneCallInFlightPerVolumeAndOthersAreNotHeldUp(t *testing.T) {
 }
 
 func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
-	r := newRig(t, "alive")
+	r := newFixture(t, "alive")
 	k := csimanager.VolumeKey{Namespace: "default", ID: "data"}
 	r.plugin.AddVolume("ext", 1)
 	for _, alloc := range []string{"alive", "ended", "gone"} {
@@ -204,7 +204,7 @@ func TestNodeDetach_ReleasesForEndedAllocations(t *testing.T) {
 }
 
 func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin.Forget()
 	_, err := call(r, structs.ClientCSIControllerDelete, &structs.ClientCSIDeleteRequest{PluginID: "ebs", ExternalID: "x", Provider: "other.csi"})
 	if !structs.IsKind(err, structs.KindUnavailable) || !strings.Contains(err.Error(), `the instance on this node is driver "test.csi.berth"`) {
@@ -222,7 +222,7 @@ func TestDuty_B10_AControllerOfAnotherDriverIsNotCalled(t *testing.T) {
 }
 
 func TestController_ExhaustedIsAnAnswer(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for _, rpc := range []string{"CreateVolume", "ControllerExpandVolume"} {
 		r.plugin.FailAlways(rpc, csitest.Error("ResourceExhausted", "the pool is full"))
 	}
@@ -239,7 +239,7 @@ func TestController_ExhaustedIsAnAnswer(t *testing.T) {
 }
 
 func TestNodeExpand_ExpandsAPublishedVolume(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	use := &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "v"}, AllocID: "a", PluginID: "ebs", ExternalID: "x",
 		AccessMode: structs.CSISingleNodeWriter, AttachmentMode: structs.CSIFileSystem}
 	r.plugin.AddVolume("x", 1)
@@ -256,7 +256,7 @@ func TestNodeExpand_ExpandsAPublishedVolume(t *testing.T) {
 
 // The server goes away while the plugin detaches: the attach that follows waits until the detach has ended.
 func TestDuty_C6_AnAttachDoesNotOvertakeADetachThatNobodyWaitsFor(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin.AddVolume("x", 1)
 	gate := make(chan struct{})
 	r.plugin.Script("ControllerUnpublishVolume", func(context.Context, any) (any, error) {
@@ -288,7 +288,7 @@ func TestDuty_C6_AnAttachDoesNotOvertakeADetachThatNobodyWaitsFor(t *testing.T) 
 }
 
 func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	r.plugin.Stop()
 	// The client may learn of the end of its connection from the first call: that call may have arrived.
 	err := structs.Errorf(structs.KindTimeout, "no call yet")
@@ -321,7 +321,7 @@ func TestDuty_C15_ACallThatNothingListenedForWasNotMade(t *testing.T) {
 }
 
 func TestNodeVolume_NamesMountsAndPendingCalls(t *testing.T) {
-	r := newRig(t, "a1")
+	r := newFixture(t, "a1")
 	r.plugin.AddVolume("ext", 1)
 	_, err := r.m.Volumes().Up(t.Context(), &csimanager.Use{VolumeKey: csimanager.VolumeKey{Namespace: "default", ID: "data"}, AllocID: "a1", PluginID: "ebs",
 		ExternalID: "ext", AccessMode: structs.CSIMultiNodeMultipleWriter, AttachmentMode: structs.CSIFileSystem}, nil)

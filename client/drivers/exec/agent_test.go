@@ -46,7 +46,7 @@ func agentMain() {
 }
 
 // agent starts a task from another process.
-func (r *rig) agent(cfg *driver.TaskConfig) (*osexec.Cmd, *driver.Handle) {
+func (r *fixture) agent(cfg *driver.TaskConfig) (*osexec.Cmd, *driver.Handle) {
 	r.t.Helper()
 	order, err := json.Marshal(agentOrder{Dir: r.dir, Task: cfg})
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *rig) agent(cfg *driver.TaskConfig) (*osexec.Cmd, *driver.Handle) {
 	return cmd, h
 }
 
-func (r *rig) killAgent(cmd *osexec.Cmd) {
+func (r *fixture) killAgent(cmd *osexec.Cmd) {
 	if cmd.ProcessState == nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -87,7 +87,7 @@ const counter = `trap 'exit 11' TERM; echo up; i=0; while :; do i=$((i+1)); echo
 
 // The agent is killed; the task runs on, its log has no gap, another agent takes it up and learns its end.
 func TestRecover_AfterAKilledAgent(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", counter)
 	agent, h := r.agent(cfg)
 	r.said(cfg, "line 3\n")
@@ -125,7 +125,7 @@ func TestRecover_AfterAKilledAgent(t *testing.T) {
 
 // The task ends while there is no agent.
 func TestRecover_AnEndBetweenAgents(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `echo up; while ! test -e /local/go; do sleep 0.01; done; exit 42`)
 	agent, h := r.agent(cfg)
 	r.said(cfg, "up")
@@ -147,7 +147,7 @@ func TestRecover_AnEndBetweenAgents(t *testing.T) {
 
 // The agent dies before it has recorded the handle; the next one starts the task anew.
 func TestStart_ReplacesAnUnrecoveredTask(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `echo up $$; exec sleep 1000`)
 	agent, h := r.agent(cfg)
 	r.said(cfg, "up")
@@ -165,7 +165,7 @@ func TestStart_ReplacesAnUnrecoveredTask(t *testing.T) {
 
 // The supervisor is killed: nothing of the task runs on, and its end is not known.
 func TestRecover_AfterAKilledSupervisor(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for _, there := range []bool{true, false} { // with an agent that waits, and before one recovers
 		cfg := r.task(fmt.Sprint(there), `echo up; setsid sleep 1000 & exec sleep 1000`)
 		h := r.start(cfg)
@@ -190,7 +190,7 @@ func TestRecover_AfterAKilledSupervisor(t *testing.T) {
 
 // Pid 1 of the sandbox is killed from outside: the task went with it.
 func TestTask_EndsWithItsInit(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `echo up; exec sleep 1000`)
 	h := r.start(cfg)
 	r.said(cfg, "up")
@@ -204,7 +204,7 @@ func TestTask_EndsWithItsInit(t *testing.T) {
 
 // A supervisor that is asked to end, as when the machine goes down, ends its task properly.
 func TestSupervisor_TerminatedStopsTheTask(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", counter)
 	h := r.start(cfg)
 	r.said(cfg, "line 2\n")
@@ -221,7 +221,7 @@ func TestSupervisor_TerminatedStopsTheTask(t *testing.T) {
 
 // After the machine was started anew pids mean nothing.
 func TestRecover_AfterAReboot(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `exit 0`)
 	h := r.start(cfg)
 	r.wait(cfg)
@@ -249,7 +249,7 @@ func TestRecover_AfterAReboot(t *testing.T) {
 
 // A supervisor that does not answer in time may be slow; its task is let be, and found when it answers.
 func TestRecover_FromAStuckSupervisor(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `sleep 1000`)
 	h := r.start(cfg)
 	stuck := func(sig unix.Signal) {
@@ -278,7 +278,7 @@ func TestRecover_FromAStuckSupervisor(t *testing.T) {
 
 // A handle of another version is not guessed at.
 func TestRecover_RefusesAForeignHandle(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	err := r.Recover(r.ctx(), &driver.Handle{Driver: "exec", TaskID: "x", Version: 99, State: []byte("/no-such")})
 	if !structs.IsKind(err, structs.KindNotFound) || !contains(err.Error(), "99") {
 		t.Fatalf("recovered: %v", err)
@@ -287,7 +287,7 @@ func TestRecover_RefusesAForeignHandle(t *testing.T) {
 
 // A data directory may be deeper than a socket's path may be long.
 func TestStart_InALongDataDirectory(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for range 4 {
 		r.dir = filepath.Join(r.dir, "a-directory-with-quite-a-long-name")
 	}
@@ -300,7 +300,7 @@ func TestStart_InALongDataDirectory(t *testing.T) {
 }
 
 // initOf finds the child of a supervisor.
-func (r *rig) initOf(supervisor int) int {
+func (r *fixture) initOf(supervisor int) int {
 	r.t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", supervisor))
 	for _, f := range threads {
@@ -316,7 +316,7 @@ func (r *rig) initOf(supervisor int) int {
 }
 
 // gone waits until a process has ended; a zombie has.
-func (r *rig) gone(pid int) {
+func (r *fixture) gone(pid int) {
 	r.t.Helper()
 	r.until("the process ends", func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))

@@ -53,7 +53,7 @@ func escapeMain() {
 }
 
 func TestSeccomp_RefusesTheCallsThatLeaveASandbox(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `grep -w Seccomp: /proc/self/status; exec /run/berth/bin/berth escape`)
 	cfg.Env = map[string]string{"GODEBUG": os.Getenv("GODEBUG")} // test/guest sets it
 	cfg.Resources.MemoryMB = 512
@@ -84,7 +84,7 @@ const leaveCgroups = `
 	echo tried; exec sleep 1000`
 
 func TestLimits_HoldAgainstRootInATask(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", leaveCgroups)
 	r.start(cfg)
 	r.said(cfg, "tried")
@@ -117,7 +117,7 @@ func readLimit(g *cgroups.Group, controller, v1, v2 string) string {
 
 // A task may name its own pid 1, the agent's executable, as its command: it must not be able to change it.
 func TestSandbox_ProtectsTheAgentsExecutable(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", "")
 	cfg.Config = map[string]any{"command": "/proc/self/exe", "args": []any{"escape"}}
 	cfg.Resources.MemoryMB = 512
@@ -127,7 +127,7 @@ func TestSandbox_ProtectsTheAgentsExecutable(t *testing.T) {
 }
 
 func TestSeccomp_UnconfinedByTheOperator(t *testing.T) {
-	r := newRig(t).with(func(c *exec.Config) { c.Seccomp = exec.SeccompUnconfined })
+	r := newFixture(t).with(func(c *exec.Config) { c.Seccomp = exec.SeccompUnconfined })
 	cfg := r.task("t", `grep -w Seccomp: /proc/self/status; unshare -U echo unshared`)
 	if res, out := r.run(cfg); out != "Seccomp:\t0\nunshared\n" {
 		t.Fatalf("ended with %+v and said %q", res, out)
@@ -136,7 +136,7 @@ func TestSeccomp_UnconfinedByTheOperator(t *testing.T) {
 
 // A CSI plugin is privileged: its drivers mount, and some load keys and ciphers into the kernel.
 func TestSeccomp_LeavesPrivilegedTasksAlone(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `grep -w Seccomp: /proc/self/status; unshare -m mount -t tmpfs x /mnt && echo mounted`)
 	cfg.Privileged = true
 	if res, out := r.run(cfg); out != "Seccomp:\t0\nmounted\n" {
@@ -149,7 +149,7 @@ const forkBomb = `
 	(i=0; while [ $i -lt 60 ]; do i=$((i+1)); sleep 1000 & done) 2>/local/err; exec sleep 1000`
 
 func TestPIDsLimit_StopsAForkBomb(t *testing.T) {
-	r := newRig(t).with(func(c *exec.Config) { c.PIDsLimit = 20 })
+	r := newFixture(t).with(func(c *exec.Config) { c.PIDsLimit = 20 })
 	cfg := r.task("t", forkBomb)
 	r.start(cfg)
 	r.until("a fork is refused", func() bool {
@@ -172,7 +172,7 @@ func TestPIDsLimit_StopsAForkBomb(t *testing.T) {
 func TestPIDsLimit_Settings(t *testing.T) {
 	for set, want := range map[int]string{0: "4096", 100: "100", -1: "max"} {
 		t.Run(want, func(t *testing.T) {
-			r := newRig(t).with(func(c *exec.Config) { c.PIDsLimit = set })
+			r := newFixture(t).with(func(c *exec.Config) { c.PIDsLimit = set })
 			cfg := r.task("t", `echo up; exec sleep 1000`)
 			r.start(cfg)
 			g := cgroups.Detect().Path("berth", filepath.Base(r.DirOf(cfg.ID)))

@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 // patience bounds everything that a test waits for.
 const patience = 2 * time.Minute
 
-// rig is a driver with a scratch directory.
-type rig struct {
+// fixture is a driver with a scratch directory.
+type fixture struct {
 	*exec.Driver
 	t   *testing.T
 	dir string
@@ -51,7 +51,7 @@ func executorConfig(dir string) executor.Config {
 	return executor.Config{Dir: filepath.Join(dir, "ex"), Command: []string{os.Args[0], "executor"}}
 }
 
-func newRig(t *testing.T) *rig {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: the driver makes control groups and namespaces")
@@ -65,23 +65,23 @@ func newRig(t *testing.T) *rig {
 			t.Error(err)
 		}
 	})
-	return &rig{t: t, dir: dir, Driver: exec.New(exec.DefaultConfig(), executorConfig(dir))}
+	return &fixture{t: t, dir: dir, Driver: exec.New(exec.DefaultConfig(), executorConfig(dir))}
 }
 
 // with is the driver with settings.
-func (r *rig) with(edit func(*exec.Config)) *rig {
+func (r *fixture) with(edit func(*exec.Config)) *fixture {
 	cfg := exec.DefaultConfig()
 	edit(&cfg)
-	return &rig{t: r.t, dir: r.dir, Driver: exec.New(cfg, executorConfig(r.dir))}
+	return &fixture{t: r.t, dir: r.dir, Driver: exec.New(cfg, executorConfig(r.dir))}
 }
 
 // again is the driver of another agent with the same data directory.
-func (r *rig) again() *rig {
-	return &rig{t: r.t, dir: r.dir, Driver: exec.New(exec.DefaultConfig(), executorConfig(r.dir))}
+func (r *fixture) again() *fixture {
+	return &fixture{t: r.t, dir: r.dir, Driver: exec.New(exec.DefaultConfig(), executorConfig(r.dir))}
 }
 
 // task makes the config of a task that runs a shell script. It is destroyed when the test is over.
-func (r *rig) task(name, script string) *driver.TaskConfig {
+func (r *fixture) task(name, script string) *driver.TaskConfig {
 	r.t.Helper()
 	base := filepath.Join(r.dir, name)
 	cfg := &driver.TaskConfig{
@@ -102,7 +102,7 @@ func (r *rig) task(name, script string) *driver.TaskConfig {
 	return cfg
 }
 
-func (r *rig) destroy(cfg *driver.TaskConfig) {
+func (r *fixture) destroy(cfg *driver.TaskConfig) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -113,7 +113,7 @@ func (r *rig) destroy(cfg *driver.TaskConfig) {
 }
 
 // clean checks that nothing is left of a task but its logs and directories.
-func (r *rig) clean(cfg *driver.TaskConfig) {
+func (r *fixture) clean(cfg *driver.TaskConfig) {
 	r.t.Helper()
 	dir := r.DirOf(cfg.ID)
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
@@ -127,7 +127,7 @@ func (r *rig) clean(cfg *driver.TaskConfig) {
 	}
 }
 
-func (r *rig) start(cfg *driver.TaskConfig) *driver.Handle {
+func (r *fixture) start(cfg *driver.TaskConfig) *driver.Handle {
 	r.t.Helper()
 	h, err := r.Start(r.ctx(), cfg)
 	if err != nil {
@@ -136,13 +136,13 @@ func (r *rig) start(cfg *driver.TaskConfig) *driver.Handle {
 	return h
 }
 
-func (r *rig) ctx() context.Context {
+func (r *fixture) ctx() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	r.t.Cleanup(cancel)
 	return ctx
 }
 
-func (r *rig) wait(cfg *driver.TaskConfig) driver.ExitResult {
+func (r *fixture) wait(cfg *driver.TaskConfig) driver.ExitResult {
 	r.t.Helper()
 	res, err := r.Wait(r.ctx(), cfg.ID)
 	if err != nil {
@@ -152,14 +152,14 @@ func (r *rig) wait(cfg *driver.TaskConfig) driver.ExitResult {
 }
 
 // run runs a task to its end and returns its output, stdout before stderr.
-func (r *rig) run(cfg *driver.TaskConfig) (driver.ExitResult, string) {
+func (r *fixture) run(cfg *driver.TaskConfig) (driver.ExitResult, string) {
 	r.t.Helper()
 	r.start(cfg)
 	res := r.wait(cfg)
 	return res, r.log(cfg, "stdout") + r.log(cfg, "stderr")
 }
 
-func (r *rig) log(cfg *driver.TaskConfig, kind string) string {
+func (r *fixture) log(cfg *driver.TaskConfig, kind string) string {
 	r.t.Helper()
 	b, err := os.ReadFile(filepath.Join(cfg.Dirs.Logs, cfg.Task+"."+kind+".0"))
 	if err != nil && !os.IsNotExist(err) {
@@ -169,7 +169,7 @@ func (r *rig) log(cfg *driver.TaskConfig, kind string) string {
 }
 
 // until waits for what other processes bring about.
-func (r *rig) until(what string, ok func() bool) {
+func (r *fixture) until(what string, ok func() bool) {
 	r.t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -179,7 +179,7 @@ func (r *rig) until(what string, ok func() bool) {
 }
 
 // said waits until the task has written something to stdout.
-func (r *rig) said(cfg *driver.TaskConfig, want string) {
+func (r *fixture) said(cfg *driver.TaskConfig, want string) {
 	r.t.Helper()
 	r.until("the task says "+want, func() bool { return contains(r.log(cfg, "stdout"), want) })
 }

@@ -12,7 +12,7 @@ import (
 
 // Nothing in a task gains from set-uid bits, and no device node in it opens but those of its own /dev.
 func TestSandbox_MountsEverythingNosuidAndNodev(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	vol := r.dir + "/vol"
 	r.tmpfs(vol) // a volume with a file system; on the host the mount has neither option
 	r.tmpfs(vol + "/sub")
@@ -36,7 +36,7 @@ func TestSandbox_MountsEverythingNosuidAndNodev(t *testing.T) {
 }
 
 func TestSandbox_MasksKernelInterfaces(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `
 		for f in /proc/sysrq-trigger /proc/sys/kernel/core_pattern /proc/irq/default_smp_affinity; do
 			(: >> $f) 2>/dev/null && echo opened $f
@@ -51,7 +51,7 @@ func TestSandbox_MasksKernelInterfaces(t *testing.T) {
 }
 
 func TestSharedDirectory_ServesTasksOfDifferentUsers(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	data := r.dir + "/shared/data"
 	first := r.task("first", `umask 022; echo from $(id -u) > /alloc/data/file && echo wrote`)
 	if err := os.MkdirAll(data, 0o777); err != nil {
@@ -78,7 +78,7 @@ func TestSharedDirectory_ServesTasksOfDifferentUsers(t *testing.T) {
 // The user of a task owns its directories at each start. Files in them keep their owners. A task of root that
 // becomes another user can write to /tmp. It can write to local only after it has given that user the right.
 func TestDirectories_AreTheUsersOfTheTask(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	const look = `stat -c '%n %u:%g %a' /local /secrets /tmp /local/*; `
 	cfg := r.task("t", look+`touch /local/file`)
 	for _, dir := range []string{cfg.Dirs.Local, cfg.Dirs.Secrets} {

@@ -21,7 +21,7 @@ func hostname(t *testing.T) string {
 }
 
 func TestSandbox_ShowsItsOwnRoot(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	host := hostname(t)
 	const sentinel = "/tmp/of-the-host"
 	if err := os.WriteFile(sentinel, nil, 0o600); err != nil {
@@ -68,7 +68,7 @@ func TestSandbox_ShowsItsOwnRoot(t *testing.T) {
 }
 
 func TestSandbox_HasAHostNameOfItsOwn(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	before := hostname(t)
 	cfg := r.task("t", `hostname of-the-task && hostname`)
 	cfg.Privileged = true
@@ -81,7 +81,7 @@ func TestSandbox_HasAHostNameOfItsOwn(t *testing.T) {
 }
 
 func TestSandbox_PrivilegedKeepsCapabilities(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `
 		mount -t tmpfs x /mnt && echo mounted
 		test -c /dev/kmsg && echo devices
@@ -94,7 +94,7 @@ func TestSandbox_PrivilegedKeepsCapabilities(t *testing.T) {
 }
 
 func TestSandbox_RunsAsTheTasksUser(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for name, want := range map[string]string{
 		"":          "0:0:0:0000000000000000",
 		"root":      "0:0:0:0000000000000000",
@@ -122,7 +122,7 @@ func TestSandbox_RunsAsTheTasksUser(t *testing.T) {
 }
 
 func TestSandbox_UsersHaveNoCapabilities(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for _, privileged := range []bool{false, true} {
 		cfg := r.task(fmt.Sprint(privileged), `grep CapEff /proc/self/status | cut -f2`)
 		cfg.User, cfg.Privileged = "nobody", privileged
@@ -133,7 +133,7 @@ func TestSandbox_UsersHaveNoCapabilities(t *testing.T) {
 }
 
 func TestEnvironment_IsTheTasks(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	t.Setenv("OF_THE_AGENT", "secret")
 	cfg := r.task("t", `env | grep -v '^PWD=' | sort`)
 	cfg.Env = map[string]string{"A": "b c", "PATH": "/usr/bin:/bin", "HOME": "/alloc", "NOMAD_ALLOC_DIR": "wrong"}
@@ -146,7 +146,7 @@ func TestEnvironment_IsTheTasks(t *testing.T) {
 
 // A task's environment may hold secrets: no file on the host shows it.
 func TestSecrets_StayOffTheDisk(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `echo up; exec sleep 60`)
 	cfg.Env = map[string]string{"TOKEN": "7f3a-do-not-store"}
 	r.start(cfg)
@@ -167,7 +167,7 @@ func TestSecrets_StayOffTheDisk(t *testing.T) {
 }
 
 func TestLogs_CanBeDisabled(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `echo lost`)
 	cfg.LogConfig.Disabled = true
 	if res, out := r.run(cfg); !res.Successful() || out != "" {
@@ -178,4 +178,4 @@ func TestLogs_CanBeDisabled(t *testing.T) {
 	}
 }
 
-var _ driver.Driver = (*rig)(nil)
+var _ driver.Driver = (*fixture)(nil)

@@ -19,7 +19,7 @@ import (
 )
 
 func TestWait_ReportsTheEndOfATask(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for _, c := range []struct {
 		name, script string
 		want         driver.ExitResult
@@ -50,7 +50,7 @@ func TestWait_ReportsTheEndOfATask(t *testing.T) {
 }
 
 func TestStop_KillsAfterTheTimeout(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for _, c := range []struct {
 		name, script, signal string
 		timeout              time.Duration
@@ -82,7 +82,7 @@ func TestStop_KillsAfterTheTimeout(t *testing.T) {
 
 // What Stop began goes on when the caller has left.
 func TestStop_OutlivesItsCaller(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `trap 'echo asked' TERM; echo up; while :; do sleep 0.01; done`)
 	r.start(cfg)
 	r.said(cfg, "up")
@@ -101,7 +101,7 @@ func TestStop_OutlivesItsCaller(t *testing.T) {
 }
 
 func TestSignal_ReachesTheTask(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `trap 'echo got it' USR1; trap 'exit 9' USR2; echo up; while :; do sleep 0.01; done`)
 	r.start(cfg)
 	r.said(cfg, "up")
@@ -124,7 +124,7 @@ func TestSignal_ReachesTheTask(t *testing.T) {
 }
 
 func TestDriver_UnknownTaskIsNotFound(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	ctx := r.ctx()
 	_, werr := r.Wait(ctx, "x")
 	_, serr := r.Stats(ctx, "x")
@@ -142,7 +142,7 @@ func TestDriver_UnknownTaskIsNotFound(t *testing.T) {
 }
 
 func TestWait_EndsWithItsContext(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `sleep 1000`)
 	r.start(cfg)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
@@ -153,7 +153,7 @@ func TestWait_EndsWithItsContext(t *testing.T) {
 }
 
 func TestStart_Failures(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cases := []struct {
 		name   string
 		change func(*driver.TaskConfig)
@@ -211,7 +211,7 @@ func mounts(m ...driver.Mount) func(*driver.TaskConfig) {
 }
 
 func TestStart_IsCutShort(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", "sleep 1000")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -222,7 +222,7 @@ func TestStart_IsCutShort(t *testing.T) {
 }
 
 func TestStart_TwiceIsAConflict(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `sleep 1000`)
 	r.start(cfg)
 	if _, err := r.Start(r.ctx(), cfg); !structs.IsKind(err, structs.KindConflict) {
@@ -236,7 +236,7 @@ func TestStart_TwiceIsAConflict(t *testing.T) {
 
 // Destroy is for a task that runs, too; who waits for its end learns that there is nothing to wait for.
 func TestDestroy_EndsAWait(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `echo up; exec sleep 1000`)
 	r.start(cfg)
 	r.said(cfg, "up")
@@ -257,7 +257,7 @@ func TestDestroy_EndsAWait(t *testing.T) {
 
 // More than fits into a pipe at once.
 func TestStart_WithABigEnvironment(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `echo $V99`)
 	cfg.Env = map[string]string{}
 	for i := range 100 {
@@ -269,7 +269,7 @@ func TestStart_WithABigEnvironment(t *testing.T) {
 }
 
 func TestStart_ManyAtOnce(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	var all errgroup.Group
 	for i := range 8 {
 		cfg := r.task(fmt.Sprintf("t%d", i), fmt.Sprintf("exit %d", i))
@@ -290,7 +290,7 @@ func TestStart_ManyAtOnce(t *testing.T) {
 }
 
 func TestLimits_KillATaskOutOfMemory(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	if _, err := os.Stat("/sys/fs/cgroup/memory/memory.limit_in_bytes"); err != nil && !hasUnified("memory") {
 		testskip.Lacking(t, "no memory controller")
 	}
@@ -314,7 +314,7 @@ func hasUnified(controller string) bool {
 }
 
 func TestLimits_ShowInStats(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `dd if=/dev/zero of=/dev/null bs=1M count=500 2>/dev/null; sleep 1000 & echo up; wait`)
 	cfg.Resources = structs.Resources{CPU: 500, MemoryMB: 32}
 	r.start(cfg)
@@ -334,7 +334,7 @@ func TestLimits_ShowInStats(t *testing.T) {
 }
 
 func TestLogs_AreRotated(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	cfg := r.task("t", `yes 0123456789abcde | head -c 5242880; echo end >&2`)
 	cfg.LogConfig = structs.LogConfig{MaxFiles: 2, MaxFileSizeMB: 1}
 	r.start(cfg)
@@ -354,7 +354,7 @@ func TestLogs_AreRotated(t *testing.T) {
 }
 
 func TestValidate_Config(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	for want, config := range map[string]map[string]any{
 		"config.command: missing":                    {},
 		"config.command: empty":                      {"command": ""},
@@ -374,7 +374,7 @@ func TestValidate_Config(t *testing.T) {
 }
 
 func TestFingerprint_ReportsTheDriver(t *testing.T) {
-	info := newRig(t).Fingerprint(context.Background())
+	info := newFixture(t).Fingerprint(context.Background())
 	if !info.Detected || !info.Healthy || info.Attributes["driver.exec"] != "1" || info.HealthDescription == "" {
 		t.Fatalf("the fingerprint is %+v", info)
 	}

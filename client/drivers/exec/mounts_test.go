@@ -11,7 +11,7 @@ import (
 )
 
 // shared makes a directory that is a shared mount of its own.
-func (r *rig) shared(name string) string {
+func (r *fixture) shared(name string) string {
 	r.t.Helper()
 	dir := filepath.Join(r.dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -31,7 +31,7 @@ func (r *rig) shared(name string) string {
 	return dir
 }
 
-func (r *rig) tmpfs(dir string) {
+func (r *fixture) tmpfs(dir string) {
 	r.t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		r.t.Fatal(err)
@@ -51,7 +51,7 @@ func exists(path string) bool {
 }
 
 func TestMounts_AreSeenByTheTask(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	data := filepath.Join(r.dir, "data")
 	if err := os.MkdirAll(data+"/sub", 0o755); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestMounts_AreSeenByTheTask(t *testing.T) {
 
 // The staging and publish directories of a plugin see mounts of both sides.
 func TestDuty_A18_Bidirectional(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	dir := r.shared("v")
 	cfg := r.task("t", `
 		mkdir /csi/made && mount -t tmpfs x /csi/made && echo inside > /csi/made/mark && echo mounted
@@ -120,7 +120,7 @@ func TestDuty_A18_Bidirectional(t *testing.T) {
 }
 
 func TestMounts_HostToTaskPropagates(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	dir := r.shared("v")
 	cfg := r.task("t", `
 		echo up
@@ -144,7 +144,7 @@ func TestMounts_HostToTaskPropagates(t *testing.T) {
 }
 
 func TestMounts_PrivateStayPrivate(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	dir := r.shared("v")
 	cfg := r.task("t", `
 		mount -t tmpfs x /m/made && touch /m/made/mark && echo mounted
@@ -170,7 +170,7 @@ func TestMounts_PrivateStayPrivate(t *testing.T) {
 
 // A volume that was bound into a task can be unmounted as soon as the task has ended.
 func TestMounts_EndWithTheTask(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	dir := filepath.Join(r.dir, "vol")
 	r.tmpfs(dir)
 	for range 5 {
@@ -188,7 +188,7 @@ func TestMounts_EndWithTheTask(t *testing.T) {
 }
 
 func TestMounts_ShowADevice(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	// Any device node will do; this one reads as zeros, which is seen at once.
 	dev := filepath.Join(r.dir, "dev")
 	if err := unix.Mknod(dev, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))); err != nil {

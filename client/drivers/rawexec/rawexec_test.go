@@ -37,15 +37,15 @@ func TestMain(m *testing.M) {
 
 const patience = 2 * time.Minute
 
-type rig struct {
+type fixture struct {
 	t   *testing.T
 	d   *rawexec.Driver
 	dir string
 	ctx context.Context
 }
 
-// newRig makes a driver; without cgroups its tasks have none.
-func newRig(t *testing.T, cgroups bool) *rig {
+// newFixture makes a driver; without cgroups its tasks have none.
+func newFixture(t *testing.T, cgroups bool) *fixture {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "b")
 	if err != nil {
@@ -58,10 +58,10 @@ func newRig(t *testing.T, cgroups bool) *rig {
 	if !cgroups {
 		cfg.CgroupParent = "no\nsuch/" + strings.Repeat("x", 300)
 	}
-	return &rig{t, rawexec.New(cfg, executor.Config{Dir: filepath.Join(dir, "ex"), Command: []string{os.Args[0], "executor"}}), dir, ctx}
+	return &fixture{t, rawexec.New(cfg, executor.Config{Dir: filepath.Join(dir, "ex"), Command: []string{os.Args[0], "executor"}}), dir, ctx}
 }
 
-func (r *rig) task(script string) *driver.TaskConfig {
+func (r *fixture) task(script string) *driver.TaskConfig {
 	r.t.Helper()
 	cfg := &driver.TaskConfig{
 		ID: "alloc/t", Task: "t", Config: map[string]any{"command": "sh", "args": []any{"-c", script}},
@@ -80,7 +80,7 @@ func (r *rig) task(script string) *driver.TaskConfig {
 	return cfg
 }
 
-func (r *rig) start(cfg *driver.TaskConfig) *driver.Handle {
+func (r *fixture) start(cfg *driver.TaskConfig) *driver.Handle {
 	r.t.Helper()
 	h, err := r.d.Start(r.ctx, cfg)
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *rig) start(cfg *driver.TaskConfig) *driver.Handle {
 	return h
 }
 
-func (r *rig) wait(cfg *driver.TaskConfig) driver.ExitResult {
+func (r *fixture) wait(cfg *driver.TaskConfig) driver.ExitResult {
 	r.t.Helper()
 	res, err := r.d.Wait(r.ctx, cfg.ID)
 	if err != nil {
@@ -98,13 +98,13 @@ func (r *rig) wait(cfg *driver.TaskConfig) driver.ExitResult {
 	return *res
 }
 
-func (r *rig) out() string {
+func (r *fixture) out() string {
 	b, _ := os.ReadFile(r.dir + "/t.stdout.0") // not there before the task is
 	return string(b)
 }
 
 // pids waits until the task has written n numbers, and returns them.
-func (r *rig) pids(n int) []int {
+func (r *fixture) pids(n int) []int {
 	r.t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		var pids []int
@@ -129,14 +129,14 @@ func ended(pid int) bool {
 	return err != nil || len(b) == 0
 }
 
-func bothWays(t *testing.T, fn func(r *rig)) {
+func bothWays(t *testing.T, fn func(r *fixture)) {
 	for _, cgroups := range []bool{true, false} {
-		t.Run(fmt.Sprintf("cgroups=%v", cgroups), func(t *testing.T) { fn(newRig(t, cgroups)) })
+		t.Run(fmt.Sprintf("cgroups=%v", cgroups), func(t *testing.T) { fn(newFixture(t, cgroups)) })
 	}
 }
 
 func TestWait_ReportsTheEnd(t *testing.T) {
-	bothWays(t, func(r *rig) {
+	bothWays(t, func(r *fixture) {
 		for script, want := range map[string]driver.ExitResult{
 			`exit 0`:        {},
 			`exit 77`:       {ExitCode: 77},
@@ -159,7 +159,7 @@ const family = `
 
 // What a task leaves behind is killed when its first process ends, also what has left its session.
 func TestDestroy_LeavesNothing(t *testing.T) {
-	bothWays(t, func(r *rig) {
+	bothWays(t, func(r *fixture) {
 		cfg := r.task(family + `while [ $(wc -l < ` + r.dir + `/t.stdout.0) -lt 3 ]; do sleep 0.01; done; exit 5`)
 		r.start(cfg)
 		if res := r.wait(cfg); res.ExitCode != 5 {
@@ -174,7 +174,7 @@ func TestDestroy_LeavesNothing(t *testing.T) {
 }
 
 func TestStop_KillsAllProcesses(t *testing.T) {
-	bothWays(t, func(r *rig) {
+	bothWays(t, func(r *fixture) {
 		cfg := r.task(`trap '' TERM;` + family + `while :; do sleep 1; done`)
 		r.start(cfg)
 		pids := r.pids(3)
@@ -198,7 +198,7 @@ func TestStop_KillsAllProcesses(t *testing.T) {
 // The supervisor is killed: what it ran is found and killed. Without cgroups that is the task's session;
 // what has left it cannot be told from others.
 func TestRecover_AfterAKilledSupervisor(t *testing.T) {
-	bothWays(t, func(r *rig) {
+	bothWays(t, func(r *fixture) {
 		cfg := r.task(`sh -c 'echo $$; exec sleep 1000' & echo $$; exec sleep 1000`)
 		h := r.start(cfg)
 		pids := r.pids(2)
@@ -217,7 +217,7 @@ func TestRecover_AfterAKilledSupervisor(t *testing.T) {
 }
 
 func TestTask_SeesTheHostsPaths(t *testing.T) {
-	r := newRig(t, true)
+	r := newFixture(t, true)
 	cfg := r.task(`pwd; echo $BERTH_TASK_DIR $NOMAD_ALLOC_DIR; test -e ` + os.Args[0] + ` && echo host; echo $A; command -v $(basename ` + os.Args[0] + `); ulimit -n; ls /proc/self/fd | tr '\n' ' '`)
 	cfg.Env = map[string]string{"A": "b", "NOMAD_ALLOC_DIR": "/alloc"}
 	r.start(cfg)
@@ -239,7 +239,7 @@ func TestTask_SeesTheHostsPaths(t *testing.T) {
 }
 
 func TestStart_Refusals(t *testing.T) {
-	r := newRig(t, true)
+	r := newFixture(t, true)
 	cfg := r.task(`true`)
 	cfg.Mounts = []driver.Mount{{HostPath: "/tmp", TaskPath: "/m"}}
 	if _, err := r.d.Start(r.ctx, cfg); !structs.IsKind(err, structs.KindInvalid) || !strings.Contains(err.Error(), "/m") {
@@ -265,7 +265,7 @@ func TestDriver_IsDisabledByDefault(t *testing.T) {
 }
 
 func TestFingerprint_NamesMissingParts(t *testing.T) {
-	info := newRig(t, false).d.Fingerprint(context.Background())
+	info := newFixture(t, false).d.Fingerprint(context.Background())
 	if !info.Healthy || !strings.Contains(info.HealthDescription, "resource limits are not enforced") {
 		t.Errorf("the fingerprint is %+v", info)
 	}
@@ -276,7 +276,7 @@ func TestUser_OwnsTheTasksDirectoriesAlone(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to run tasks as other users")
 	}
-	r := newRig(t, false)
+	r := newFixture(t, false)
 	if err := os.Chmod(r.dir, 0o711); err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +308,7 @@ func TestUser_SharesTheAllocationWithOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to run tasks as other users")
 	}
-	r := newRig(t, false)
+	r := newFixture(t, false)
 	for i, step := range []struct {
 		user string
 		want os.FileMode
@@ -339,7 +339,7 @@ func TestUser_IsNotGivenTheTargetOfALink(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to run tasks as other users")
 	}
-	r := newRig(t, false)
+	r := newFixture(t, false)
 	cfg := r.task(`echo never`)
 	target := t.TempDir()
 	if err := errors.Join(os.Remove(cfg.Dirs.Local), os.Symlink(target, cfg.Dirs.Local)); err != nil {
@@ -356,7 +356,7 @@ func TestUser_IsNotGivenTheTargetOfALink(t *testing.T) {
 }
 
 func TestPIDsLimit_BoundsATask(t *testing.T) {
-	r := newRig(t, true)
+	r := newFixture(t, true)
 	cfg := r.task(`
 		cat /sys/fs/cgroup/pids$(sed -n s/.*:pids://p /proc/self/cgroup)/pids.max 2>/dev/null ||
 		cat /sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/pids.max`)

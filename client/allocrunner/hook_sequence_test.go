@@ -1,0 +1,58 @@
+package allocrunner
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+func TestHookSequence_UpInOrderAndDownInReverse(t *testing.T) {
+	var log []string
+	failing := map[string]int{}
+	do := func(what string) func(context.Context) error {
+		return func(context.Context) error {
+			log = append(log, what)
+			if failing[what]--; failing[what] >= 0 {
+				return errors.New("no")
+			}
+			return nil
+		}
+	}
+	var saved [][]string
+	var full error
+	s := &hookSequence{logger: hclog.NewNullLogger(), save: func(b []string) error { saved = append(saved, b); return full }}
+	for _, n := range []string{"a", "b", "c"} {
+		s.list = append(s.list, boundHook{n, do("up " + n), do("down " + n)})
+	}
+	ctx := context.Background()
+	failing["up c"] = 1
+	var he *hookError
+	if err := s.up(ctx); !errors.As(err, &he) || he.hook != "c" {
+		t.Fatalf("got %v, want an error of c", err)
+	}
+	failing["down b"], failing["down c"] = 1, 1
+	err := s.down(ctx)
+	if err == nil || !strings.Contains(err.Error(), "hook c") || !strings.Contains(err.Error(), "hook b") {
+		t.Errorf("got %v, want the errors of b and c", err)
+	}
+	equal(t, "begun", s.begun, []string{"b", "c"})
+	if err := s.down(ctx); err != nil {
+		t.Error(err)
+	}
+	equal(t, "order", log, []string{"up a", "up b", "up c", "down c", "down b", "down a", "down c", "down b"})
+	if !reflect.DeepEqual(saved, [][]string{{"a"}, {"a", "b"}, {"a", "b", "c"}, {"b", "c"}, {"b"}, {}}) {
+		t.Errorf("saved %q", saved)
+	}
+	s.begun = []string{"of another version"}
+	if err := s.down(ctx); err != nil || len(s.begun) > 0 {
+		t.Errorf("an unknown hook: %v, left %v", err, s.begun)
+	}
+	full, log = errors.New("disk full"), nil
+	if err := s.up(ctx); err == nil || !strings.Contains(err.Error(), "disk full") || len(log) > 0 {
+		t.Errorf("got %v after %v: what cannot be recorded is not begun", err, log)
+	}
+}
