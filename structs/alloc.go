@@ -18,14 +18,14 @@ var (
 	AllocStop = write[AllocStopRequest, AllocStopResponse]("Alloc.Stop")
 )
 
-// What the servers want of an allocation.
+// The states that the servers want for an allocation.
 const (
 	AllocDesiredRun   = "run"
 	AllocDesiredStop  = "stop"
 	AllocDesiredEvict = "evict"
 )
 
-// What an allocation's node last said of it.
+// The states that an allocation's node reports.
 const (
 	AllocPending  = "pending"
 	AllocRunning  = "running"
@@ -105,14 +105,14 @@ type RescheduleEvent struct {
 	Delay          time.Duration
 }
 
-// PlacementRefusal says which filter refused how many nodes and why, of one try to place a group.
+// PlacementRefusal counts the nodes that one filter refused for one reason in one try to place a group.
 type PlacementRefusal struct {
 	Filter string // eligibility, datacenter, driver, constraint, csi-plugin, csi-volume, resources, ...
 	Reason string
 	Nodes  int
 }
 
-// AllocMetric says how one group was placed, or why it was not.
+// AllocMetric describes how one group was placed, or why it was not.
 type AllocMetric struct {
 	NodesEvaluated     int
 	NodesFiltered      int
@@ -178,7 +178,7 @@ type CSIVolumeUse struct {
 	Mode           string // ClaimRead, ClaimWrite
 }
 
-// Copy returns a copy whose own fields and task states may be changed.
+// Copy returns a copy. The caller may change its own fields and its task states.
 func (a *Allocation) Copy() *Allocation {
 	c := *a
 	c.TaskStates = maps.Clone(a.TaskStates)
@@ -277,7 +277,7 @@ type AllocListStub struct {
 	Indexes
 }
 
-// AllocClientUpdate is what a node says of one allocation.
+// AllocClientUpdate is the report of a node on one allocation.
 type AllocClientUpdate struct {
 	ID                string
 	ClientStatus      string
@@ -325,14 +325,14 @@ type AllocListResponse struct {
 	QueryMeta
 }
 
-// AllocStopRequest stops one allocation and lets the scheduler place it anew.
+// AllocStopRequest stops one allocation and makes the scheduler place it again.
 type AllocStopRequest struct {
 	AllocID string
 	Eval    *Evaluation // set by the server
 	WriteOptions
 }
 
-// AllocStopResponse says which evaluation will do it.
+// AllocStopResponse names the evaluation that places it again.
 type AllocStopResponse struct {
 	EvalID string
 	WriteMeta

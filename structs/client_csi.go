@@ -56,7 +56,7 @@ type ClientCSICreateRequest struct {
 // Driver implements CSIControllerRequest.
 func (r *ClientCSICreateRequest) Driver() (string, *string) { return r.PluginID, &r.Provider }
 
-// ClientCSICreateResponse is what the plugin made.
+// ClientCSICreateResponse describes the volume that the plugin made.
 type ClientCSICreateResponse struct {
 	ExternalID string
 	Capacity   int64
@@ -196,9 +196,9 @@ type ClientCSIListResponse struct {
 	QueryMeta
 }
 
-// ClientCSINodeDetachRequest asks a node to let go of a volume for one allocation (AllocID) or for every
-// allocation that no longer runs (AllocID ""). The node looks into its own book: an allocation that is
-// still running is refused with precondition. When it answers without error nothing of it is left.
+// ClientCSINodeDetachRequest asks a node to release a volume for one allocation (AllocID) or for every
+// allocation that no longer runs (AllocID ""). The node decides by its own records. For an allocation that
+// still runs the error is a precondition. Without an error nothing of the volume is left on the node.
 type ClientCSINodeDetachRequest struct {
 	VolumeID        string
 	VolumeNamespace string
@@ -208,17 +208,17 @@ type ClientCSINodeDetachRequest struct {
 	WriteOptions
 }
 
-// ClientCSINodeVolumeRequest asks a node what it has of a volume.
+// ClientCSINodeVolumeRequest asks a node for its mounts and records of a volume.
 type ClientCSINodeVolumeRequest struct {
 	VolumeID        string
 	VolumeNamespace string
 	QueryOptions
 }
 
-// ClientCSINodeVolumeResponse is what the node found in its mount table and its volume store.
+// ClientCSINodeVolumeResponse is the content of the node's mount table and volume store.
 type ClientCSINodeVolumeResponse struct {
 	Mounts  []string // paths of the host at which the volume is mounted or shows as a device
 	Pending []string // calls that the plugin has not answered and may still carry out
-	Held    []string // what the volume store has for allocations, for people
+	Held    []string // records of allocations in the volume store, for people
 	QueryMeta
 }

@@ -27,7 +27,7 @@ var constraintOperands = []string{
 	ConstraintIsNotSet, ConstraintDistinctHosts,
 }
 
-// checkConstraints checks each; what it compares with is known on the nodes alone.
+// checkConstraints checks each constraint. The values of targets are known on the nodes alone.
 func (f fieldErrors) checkConstraints(list []*Constraint) {
 	for i, c := range list[:f.atMost("constraints", len(list), MaxConstraints)] {
 		f := f.at("constraint %d", i+1)

@@ -1,7 +1,7 @@
 package structs
 
-// Credentials of a request are the node that says it is asking and the secret that proves it: no secret
-// means that the request is not a node's own. Every request that a node makes for itself has them.
+// Credentials returns the node that the request claims to be from, and its secret. Without a secret the
+// request is not a node's own. Every request that a node makes for itself has them.
 
 // Credentials names the asking node.
 func (r *NodeHeartbeatRequest) Credentials() (nodeID, secretID string) { return r.NodeID, r.SecretID }

@@ -12,9 +12,9 @@ var (
 	CSIClaimList          = read[CSIClaimListRequest, CSIClaimListResponse]("CSIVolume.ListClaims")
 )
 
-// The states of a claim. A claim that is let go is deleted; there is no state after granted.
+// The states of a claim. Releasing a claim deletes it, so no state follows granted.
 const (
-	ClaimWaiting = "waiting" // in line; Reason says for what
+	ClaimWaiting = "waiting" // in the queue; Reason names the blocker
 	ClaimGranted = "granted"
 )
 
@@ -24,9 +24,9 @@ const (
 	ClaimWrite = "write"
 )
 
-// CSIClaim is one allocation's wish to use one volume. Key: (Namespace, VolumeID, AllocID). It is made
-// waiting or granted, and deleted when the node has let go of the volume. The order of a volume's line
-// is CreateIndex, then Seq.
+// CSIClaim is the request of one allocation to use one volume. Key: (Namespace, VolumeID, AllocID). It begins
+// waiting or granted, and is deleted when the node has released the volume. The order of a volume's queue is
+// CreateIndex, then Seq.
 type CSIClaim struct {
 	Namespace      string
 	VolumeID       string
@@ -39,18 +39,18 @@ type CSIClaim struct {
 	AccessMode     CSIAccessMode
 	AttachmentMode CSIAttachmentMode
 	State          string
-	Reason         string `json:",omitempty"` // of a waiting claim: what it waits for, at the last look
+	Reason         string `json:",omitempty"` // of a waiting claim: its blocker when it was last looked at
 	Seq            int    // place within the log entry that made it
 	GrantIndex     uint64 // Raft index of the grant: grows with every grant of a volume (a fencing token)
 	CreateTime     int64
 	GrantTime      int64
 	// UnixNano; when its allocation ended, for one that is not yet released
 	EndTime int64 `json:",omitempty"`
-	// ExpandBytes is the size to which the node still has to grow what the allocation sees of the volume.
+	// ExpandBytes is the size to which the node still has to expand the allocation's view of the volume.
 	ExpandBytes int64 `json:",omitempty"`
 	// ExpandError is why that failed last. With ExpandBytes 0 it is not tried again before the next mount.
 	ExpandError *OperationError `json:",omitempty"`
-	// ReleaseError says why the node has not let go, as the node itself told the leader.
+	// ReleaseError is the node's own reason for not releasing the volume yet.
 	ReleaseError *OperationError `json:",omitempty"`
 	Indexes
 }
@@ -86,9 +86,9 @@ type CSIVolumeClaimResponse struct {
 	WriteMeta
 }
 
-// CSIVolumeUnpublishRequest says that the node has let go of the volumes for these allocations: every
-// path is unpublished, and where no other allocation on the node uses the volume it is unstaged. A claim
-// that does not exist is done already. Operator says that a person decided it without the node.
+// CSIVolumeUnpublishRequest reports that the node has released the volumes for these allocations: every path
+// is unpublished, and where no other allocation on the node uses the volume it is unstaged. A claim that does
+// not exist is released already. Operator names a person who decided this without the node.
 type CSIVolumeUnpublishRequest struct {
 	Claims []CSIClaimKey
 	// those of Claims under which the volume's file system turned read-only
@@ -99,8 +99,8 @@ type CSIVolumeUnpublishRequest struct {
 	WriteOptions
 }
 
-// CSIVolumeDetachRequest asks that a node lets go of a volume whose allocations there have ended. Force
-// releases the claims although the node cannot be asked; By and Reason are recorded.
+// CSIVolumeDetachRequest makes a node release a volume whose allocations there have ended. Force releases the
+// claims although the node cannot answer; By and Reason are recorded.
 type CSIVolumeDetachRequest struct {
 	VolumeID string
 	NodeID   string
@@ -110,18 +110,18 @@ type CSIVolumeDetachRequest struct {
 	WriteOptions
 }
 
-// The proofs of a detach. It says nothing that it has not proved.
+// The proofs of a detach.
 const (
 	DetachNothingHeld = "nothing-held" // no claim and no attachment named the node
 	DetachLetGo       = "let-go"       // the node itself: nothing of it is mounted there
 	// forced; the node: nothing is mounted, but the plugin did not confirm its end
 	DetachNotMounted = "not-mounted"
-	DetachVouched    = "vouched"   // forced; nobody was asked
+	DetachVouched    = "vouched"   // forced; no plugin and no node was asked
 	DetachForgotten  = "forgotten" // forced; the plugin's controller never confirmed the detach
 	DetachPending    = "pending"   // the plugin's controller is asked again now
 )
 
-// CSIVolumeDetachResponse says what was proved, by one of the words above, and in a sentence.
+// CSIVolumeDetachResponse names the proof, as one of the constants above and as a sentence.
 type CSIVolumeDetachResponse struct {
 	Proof  string
 	Detail string
@@ -138,8 +138,8 @@ type CSIClaimGetRequest struct {
 	QueryOptions
 }
 
-// CSIClaimGetResponse carries the claim, its volume with secrets, and its attachment. Ready says that
-// the claim is granted and, where the plugin attaches, the attachment is attached: stage may begin.
+// CSIClaimGetResponse carries the claim, its volume with secrets, and its attachment. Ready reports that the
+// claim is granted and, if the plugin attaches, that the attachment is attached: stage may begin.
 type CSIClaimGetResponse struct {
 	Claim      *CSIClaim
 	Volume     *CSIVolume
@@ -190,8 +190,8 @@ type CSIAttachment struct {
 	State          string
 	PublishContext Secrets         `codec:"PublishContext"` // opaque, for stage and publish
 	LastError      *OperationError `json:",omitempty"`
-	// Found says that no claim made the attachment: a node or the plugin reported it after the servers' state
-	// was restored, or an operator named it. It is always detaching.
+	// Found marks an attachment that no claim made: a node or the plugin reported it after a restore of the
+	// servers, or an operator named it. It is always detaching.
 	Found      bool `json:",omitempty"`
 	CreateTime int64
 	ModifyTime int64
@@ -213,8 +213,8 @@ func (a *CSIAttachment) Copy() *CSIAttachment {
 	return &c
 }
 
-// CSIAttachmentOutcome records what came of an attach or a detach. Op is "attach" or "detach": an
-// outcome of an operation the row no longer asks for is ignored. With Err nil the call succeeded.
+// CSIAttachmentOutcome records the outcome of an attach or a detach. Op is "attach" or "detach". The servers
+// ignore the outcome of an operation that the row no longer demands. With Err nil the call succeeded.
 type CSIAttachmentOutcome struct {
 	VolumeID string
 	NodeID   string
@@ -227,9 +227,9 @@ type CSIAttachmentOutcome struct {
 	WriteOptions
 }
 
-// CSICallNote records, before a controller is called, which node is asked: a new leader then knows where a
-// call of unknown outcome is to be settled. For a claim (AllocID set) it records instead why its node does
-// not let go. A row that is not the one of RowIndex is left alone.
+// CSICallNote records, before a call of a controller, the node that is called: a new leader then knows where
+// to settle a call of unknown outcome. For a claim (AllocID set) it records instead the reason for which the
+// node does not release the volume. It changes only the row of RowIndex.
 type CSICallNote struct {
 	VolumeID string
 	NodeID   string // of the attachment or claim; "" for the volume itself
@@ -255,8 +255,8 @@ type CSIVolumeForceRequest struct {
 	WriteOptions
 }
 
-// CSINodeExpandOutcome records what came of NodeExpandVolume for one allocation. With Err nil the call
-// succeeded, or the plugin's node half has nothing to grow.
+// CSINodeExpandOutcome records the outcome of NodeExpandVolume for one allocation. With Err nil the call
+// succeeded, or the plugin's node half has nothing to expand.
 type CSINodeExpandOutcome struct {
 	VolumeID string
 	AllocID  string

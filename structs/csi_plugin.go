@@ -66,8 +66,8 @@ func (t *CSITopology) Copy() *CSITopology {
 	return &CSITopology{Segments: maps.Clone(t.Segments)}
 }
 
-// CSITopologyRequest is where a volume must (Required) or had better (Preferred, best first) be
-// reachable from (CSI spec, TopologyRequirement).
+// CSITopologyRequest lists the topologies from which a volume must be reachable (Required) or should be
+// (Preferred, best first) (CSI spec, TopologyRequirement).
 type CSITopologyRequest struct {
 	Required  []*CSITopology
 	Preferred []*CSITopology
@@ -91,7 +91,7 @@ type CSIControllerInfo struct {
 	SupportsModify                   bool
 }
 
-// CSINodeInfo is what NodeGetInfo and NodeGetCapabilities answered on one node (CSI spec).
+// CSINodeInfo holds the answers to NodeGetInfo and NodeGetCapabilities on one node (CSI spec).
 type CSINodeInfo struct {
 	ID                      string // the plugin's own name of the node, up to 256 bytes
 	MaxVolumes              int64  // 0: the plugin names no limit
@@ -103,7 +103,7 @@ type CSINodeInfo struct {
 	SupportsMountGroup      bool
 }
 
-// CSIInfo is what a plugin instance says of itself, in the dialect's shape.
+// CSIInfo is the report of a plugin instance, in the dialect's shape.
 type CSIInfo struct {
 	PluginID                 string
 	AllocID                  string // the allocation that runs the instance
@@ -134,11 +134,11 @@ type CSIPluginInstance struct {
 	Kind   CSIKind
 	NodeID string
 	CSIInfo
-	// OtherDriver says that the node reports the instance healthy, but that its Provider is not the plugin's.
+	// OtherDriver marks an instance that the node reports healthy, but whose Provider is not the plugin's.
 	// Healthy is false for that reason alone.
 	OtherDriver bool `json:",omitempty"`
-	// DownWithNode says that the instance was healthy, and that its node is down. Healthy is false for that
-	// reason alone: when the node is ready again, so is the instance.
+	// DownWithNode marks an instance that was healthy and whose node is down. Healthy is false for that reason
+	// alone: when the node is ready again, so is the instance.
 	DownWithNode bool `json:",omitempty"`
 	Indexes
 }
@@ -158,9 +158,9 @@ func (i *CSIPluginInstance) Copy() *CSIPluginInstance {
 	return &c
 }
 
-// CSIPluginRow is the row of one plugin in the cluster. It exists while anything refers to it: an instance,
-// an allocation of a job that runs it, or a volume. What it remembers of the controller outlives the
-// controller's instances, because a volume's attachments outlive them too.
+// CSIPluginRow is the row of one plugin in the cluster. It exists while an instance, an allocation of a job
+// that runs the plugin, or a volume refers to it. Its facts about the controller outlive the controller's
+// instances, because a volume's attachments outlive them too.
 //
 // The first healthy instance defines Provider. Instances of another Provider are not used while an instance
 // of the first one, a volume or an attachment refers to the plugin (duty B10).
@@ -239,9 +239,9 @@ type CSIInstanceKey struct {
 	Kind     CSIKind
 }
 
-// NodeUpdateCSIRequest carries what changed among one node's plugin instances. Full says that Upserts is all
-// there is: instances of the node that are not among them are removed; Unsure, that it is written though it
-// says what is known, since an earlier request may still be under way.
+// NodeUpdateCSIRequest carries the changes of one node's plugin instances. With Full, Upserts is complete,
+// and the servers remove the node's other instances. With Unsure, the servers write it even if it changes
+// nothing, because an earlier request may still be in flight.
 type NodeUpdateCSIRequest struct {
 	NodeID   string
 	SecretID string

@@ -17,7 +17,7 @@ var (
 	CSIVolumeExternal   = read[CSIVolumeExternalRequest, CSIVolumeExternalResponse]("CSIVolume.ListExternal")
 )
 
-// CSIAccessMode says how many nodes and writers may use a volume at once (CSI spec, AccessMode).
+// CSIAccessMode is the number of nodes and writers that may use a volume at once (CSI spec, AccessMode).
 type CSIAccessMode string
 
 // The access modes.
@@ -42,7 +42,7 @@ func (m CSIAccessMode) SingleNode() bool { return m == CSISingleNodeReader || m 
 // ReaderOnly reports whether the mode allows no writer at all.
 func (m CSIAccessMode) ReaderOnly() bool { return m == CSISingleNodeReader || m == CSIMultiNodeReader }
 
-// CSIAttachmentMode says how a volume shows itself to its user.
+// CSIAttachmentMode is the form in which a task sees a volume.
 type CSIAttachmentMode string
 
 // The attachment modes.
@@ -67,7 +67,7 @@ type CSIMountOptions struct {
 	MountFlags []string
 }
 
-// redactedFlag is what answers show in place of mount flags.
+// redactedFlag replaces mount flags in answers.
 const redactedFlag = "[REDACTED]"
 
 // Redacted returns the options as people see them: mount flags may hold secrets (CSI spec, MountVolume).
@@ -112,7 +112,8 @@ func (o *CSIMountOptions) Merge(over *CSIMountOptions) *CSIMountOptions {
 const (
 	VolumeCreating = "creating" // CreateVolume is wanted, its outcome not yet known
 	VolumeReady    = "ready"
-	VolumeFailed   = "failed" // the plugin refused for good: LastError says why; create again or delete
+	// the plugin refused with a final error, which LastError holds; create again or delete
+	VolumeFailed   = "failed"
 	VolumeDeleting = "deleting"
 )
 
@@ -123,27 +124,27 @@ const CSICodeExhausted = "ResourceExhausted"
 type OperationError struct {
 	Message  string
 	Kind     Kind
-	Code     string // the name of the gRPC code that the plugin answered, where that says more than Kind
+	Code     string // the name of the plugin's gRPC code, if it tells more than Kind
 	Attempts int    // failures in a row
 	Time     int64  // UnixNano of the last
-	// RetryTime is when it is tried again (UnixNano); 0 where that does not depend on time. NeverTry says that
-	// the same call would be refused again: it is not repeated before something changes, or an operator asks for
-	// it.
+	// RetryTime is the time of the next try (UnixNano), 0 if that does not depend on time. NeverTry marks a call
+	// that would fail again: it is not repeated before something changes or an operator asks for it.
 	RetryTime int64 `json:",omitempty"`
 }
 
 // NeverTry is the RetryTime of a call that is not repeated by itself.
 const NeverTry = -1
 
-// CSICall is a controller call whose outcome is not known: it was delivered to the plugin on a node, or may
-// have been, and that node has not answered. It is settled at the same node, or waited out.
+// CSICall is a controller call of unknown outcome: it was, or may have been, delivered to the plugin on a
+// node, and that node has not answered. The leader settles it at the same node or waits until it must have
+// ended.
 type CSICall struct {
 	NodeID string
 	Op     string // attach, detach, create, delete, expand or learn
 	Time   int64  // UnixNano when it was sent
 }
 
-// CSIForced says that a person decided something about a volume that nothing has proved.
+// CSIForced records that a person decided something about a volume without a proof.
 type CSIForced struct {
 	NodeID string
 	What   string // the decision
@@ -152,8 +153,8 @@ type CSIForced struct {
 	Time   int64 // UnixNano
 }
 
-// CSITurnedReadOnly says where a volume's file system turned read-only that an allocation had mounted for
-// writing, as one does whose disk fails or is full.
+// CSITurnedReadOnly records where a volume's file system turned read-only although an allocation had mounted
+// it for writing. A file system does so when its disk fails or is full.
 type CSITurnedReadOnly struct {
 	NodeID  string
 	AllocID string
@@ -169,7 +170,7 @@ type CSIDeletion struct {
 // own.
 type CSIVolume struct {
 	ID string
-	// what CreateVolume is called with; generated when not given (CSI spec, CreateVolumeRequest.name)
+	// the name in CreateVolume; generated if it is not given (CSI spec, CreateVolumeRequest.name)
 	Name       string
 	ExternalID string // the plugin's volume_id, "" until created
 	Namespace  string
@@ -178,8 +179,8 @@ type CSIVolume struct {
 	LastError  *OperationError `json:",omitempty"`
 	// the requested capacity is above Capacity and to be asked for
 	ExpandPending bool `json:",omitempty"`
-	// NodeExpandBytes is the size to which a node still has to grow what is on the volume: the next one that
-	// stages or publishes it, and each that has it now (CSI spec, NodeExpandVolume). 0 if nothing is left to do.
+	// NodeExpandBytes is the size to which nodes still have to expand the volume: the next one that stages or
+	// publishes it, and each that has it now (CSI spec, NodeExpandVolume). 0 if none has to.
 	NodeExpandBytes       int64 `json:",omitempty"`
 	RequestedTopologies   *CSITopologyRequest
 	Topologies            []*CSITopology // where it is reachable from; none: from everywhere
@@ -195,11 +196,11 @@ type CSIVolume struct {
 	SnapshotID            string
 	CreateTime            int64
 	ModifyTime            int64
-	// a call for the volume itself whose outcome is not known
+	// a call for the volume itself of unknown outcome
 	Call           *CSICall           `json:",omitempty"`
 	Forced         *CSIForced         `json:",omitempty"` // the last thing that an operator forced
 	TurnedReadOnly *CSITurnedReadOnly `json:",omitempty"` // the last time that its file system did
-	// Deletion is what the volume gets back when its deletion is given up; nil where there is nothing.
+	// Deletion holds the values to restore when the deletion is given up; nil for none.
 	Deletion *CSIDeletion `json:"-" codec:"Deletion,omitempty"`
 	Indexes
 }
@@ -230,7 +231,7 @@ func (v *CSIVolume) Copy() *CSIVolume {
 	c.Context = maps.Clone(v.Context)
 	c.RequestedCapabilities = make([]*CSIVolumeCapability, len(v.RequestedCapabilities))
 	for i, p := range v.RequestedCapabilities {
-		if p != nil { // what came in has not been validated yet
+		if p != nil { // the request has not been validated yet
 			q := *p
 			c.RequestedCapabilities[i] = &q
 		}
@@ -282,8 +283,8 @@ type CSIVolumeDetail struct {
 	Claims         []*CSIClaim
 	Attachments    []*CSIAttachment
 	Schedulable    bool
-	Blocked        string   `json:",omitempty"` // why it is not schedulable, or what is being waited for
-	Warnings       []string `json:",omitempty"` // what a person should look at
+	Blocked        string   `json:",omitempty"` // the reason if it is not schedulable, or the current blocker
+	Warnings       []string `json:",omitempty"` // findings that a person should look at
 	// jobs that wait for it without an allocation, at most MaxWaitingJobs
 	WaitingJobs []string `json:",omitempty"`
 	// the users that have to leave before the plugin may expand it
@@ -349,8 +350,8 @@ type CSIVolumeListResponse struct {
 }
 
 // CSIVolumeRegisterRequest carries volumes to register (they exist at the plugin) or to create. As a log
-// entry each volume is put whole; one whose ModifyIndex is set and is not the stored row's is refused
-// with conflict, so that no update is lost.
+// entry it replaces each volume as a whole. A volume whose ModifyIndex is set and is not that of the stored
+// row is a conflict, so that no update is lost.
 type CSIVolumeRegisterRequest struct {
 	Volumes []*CSIVolume
 	WriteOptions
@@ -379,8 +380,8 @@ type CSIVolumeDeleteRequest struct {
 	WriteOptions
 }
 
-// CSIVolumeOutcome records what came of a plugin call that a volume's state asked for. Op is
-// "create", "delete" or "expand". With Err nil the call succeeded. Final says that Err ends the attempt.
+// CSIVolumeOutcome records the outcome of a plugin call that a volume's state demanded. Op is "create",
+// "delete" or "expand". With Err nil the call succeeded. With Final, Err ends the attempt.
 type CSIVolumeOutcome struct {
 	ID         string
 	Op         string
@@ -398,8 +399,8 @@ type CSIVolumeOutcome struct {
 	WriteOptions
 }
 
-// CSIVolumeRetryRequest asks that what failed for a volume is tried again at once: creating, deleting and
-// expanding it, attaching and detaching it, and growing what is on it.
+// CSIVolumeRetryRequest repeats failed operations on a volume at once: create, delete, expand, attach, detach
+// and the nodes' expansion.
 type CSIVolumeRetryRequest struct {
 	ID string
 	WriteOptions
@@ -420,9 +421,10 @@ type CSIVolumeExternalStub struct {
 	CloneID                  string
 	SnapshotID               string
 	PublishedExternalNodeIDs []string
-	PublishedNodesKnown      bool // the plugin tells where its volumes are attached: an empty list says nowhere
-	IsAbnormal               bool
-	Status                   string
+	// the plugin reports where its volumes are attached: an empty list means nowhere
+	PublishedNodesKnown bool
+	IsAbnormal          bool
+	Status              string
 }
 
 // CSIVolumeExternalResponse carries one page; NextToken continues it. Warnings say which part of the plugin's

@@ -12,11 +12,11 @@ import (
 // while the text beside it is for people. The zero Kind means "not classified" and reads as internal.
 type Kind string
 
-// The kinds. The table below says how each shows on each wire.
+// The kinds. The table below gives the form of each on each wire.
 const (
 	KindInvalid      Kind = "invalid"      // the request can never succeed as it stands
 	KindDenied       Kind = "denied"       // the caller may not do this
-	KindNotFound     Kind = "not-found"    // what the request names does not exist
+	KindNotFound     Kind = "not-found"    // the object that the request names does not exist
 	KindConflict     Kind = "conflict"     // it exists already, differently, or changed meanwhile
 	KindPrecondition Kind = "precondition" // something else has to change first
 	KindUnavailable  Kind = "unavailable"  // nothing was done; the same request may succeed later
@@ -59,9 +59,8 @@ func (k Kind) HTTPStatus() int { return k.row().http }
 // ExitCode is the exit code of a command line that failed with this kind.
 func (k Kind) ExitCode() int { return k.row().exit }
 
-// Final says that a call that failed with this kind surely did not and will not take effect.
-// For internal errors of a CSI plugin the csi package decides by the gRPC code (unknown outcomes are
-// not final).
+// Final reports whether a call that failed with this kind has not taken effect and will not. For internal
+// errors of a CSI plugin the csi package decides by the gRPC code (unknown outcomes are not final).
 func (k Kind) Final() bool { return k.row().final }
 
 // KindFromHTTP is the inverse of HTTPStatus; a status outside the table is internal.
@@ -90,8 +89,8 @@ func KindFromGRPC(code uint32) Kind {
 type Error struct {
 	Kind Kind
 	Text string
-	// RetryAfter, of an unavailable error, is how soon the same request had better not come again before:
-	// who says it is there but has too much to do. 0 says nothing.
+	// RetryAfter, set on KindUnavailable, is the minimum delay before a retry. The server is up but overloaded.
+	// Zero means no hint.
 	RetryAfter time.Duration
 	// Code is the name of the gRPC code with which a CSI plugin refused ("NotFound", "Aborted", ...), "" where
 	// no plugin did. It crosses the RPC wire with the kind.
@@ -140,8 +139,8 @@ func CodeOf(err error) string {
 // IsKind reports whether err is of the kind.
 func IsKind(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }
 
-// Busy makes the error of one who has too much to do: unavailable, nothing was done, and the same request
-// is welcome after a while.
+// Busy makes the error of an overloaded server: unavailable, nothing was done, and the caller may retry after
+// a delay.
 func Busy(after time.Duration, format string, args ...any) error {
 	return &Error{
 		Kind: KindUnavailable, Text: Cut(fmt.Sprintf(format, args...), MaxErrorText), RetryAfter: after,
@@ -171,8 +170,8 @@ const (
 	codeMark  = "; csi code "
 )
 
-// ErrorToWire writes an error as "kind: text", followed by "; csi code NotFound" and "; retry after 250ms"
-// where it says so: the only form in which a net/rpc reply carries one.
+// ErrorToWire encodes an error as "kind: text", followed by "; csi code NotFound" and "; retry after 250ms"
+// if they are set. A net/rpc reply carries errors in this form only.
 func ErrorToWire(err error) string {
 	s := string(KindOf(err)) + ": " + Cut(err.Error(), MaxErrorText)
 	if code := CodeOf(err); code != "" {
@@ -184,7 +183,7 @@ func ErrorToWire(err error) string {
 	return s
 }
 
-// ErrorFromWire reads what ErrorToWire wrote. A string of another form becomes an internal error.
+// ErrorFromWire decodes the result of ErrorToWire. A string of another form becomes an internal error.
 func ErrorFromWire(s string) error {
 	for _, r := range kindTable {
 		if text, ok := strings.CutPrefix(s, string(r.kind)+": "); ok {

@@ -46,8 +46,8 @@ func WakeNode(id string) string { return "node:" + id }
 // ManyNodes is how many nodes an evaluation waits for one by one; beyond it waits for capacity anywhere.
 const ManyNodes = 128
 
-// ManyVolumes is how many volumes of a node an evaluation waits for one by one. Where a plugin allows a node
-// more, the plugin's own key is woken too when one of them is let go.
+// ManyVolumes is the most volumes of a node for which an evaluation waits one by one. If a plugin allows a
+// node more, releasing one of them unblocks the plugin's own key, too.
 const ManyVolumes = 128
 
 // WakePlugin is the key of a CSI plugin becoming usable somewhere.
@@ -94,9 +94,9 @@ type Evaluation struct {
 
 // The values of Evaluation.Again.
 const (
-	EvalMore    = "more"    // one plan does not place all there is
+	EvalMore    = "more"    // one plan cannot place all allocations
 	EvalWoken   = "woken"   // it waited for a key and was unblocked
-	EvalChanged = "changed" // what it looks at has changed since its plan was made
+	EvalChanged = "changed" // its inputs have changed since its plan was made
 )
 
 // Copy returns a copy; metrics are shared.
@@ -131,19 +131,19 @@ type EvalListResponse struct {
 	QueryMeta
 }
 
-// EvalUpdateRequest puts evaluations. As a log entry a blocked one whose wake key was woken after its
-// SnapshotIndex becomes pending at once: what it waits for has come while it was being processed.
+// EvalUpdateRequest writes evaluations. As a log entry it makes a blocked evaluation pending at once if one
+// of its keys was unblocked after its SnapshotIndex.
 type EvalUpdateRequest struct {
 	Evals []*Evaluation
 	Wake  int // of so many more of the lines that wait for a woken key the first goes on
 	WriteOptions
 }
 
-// Plan is what the scheduler decided for one evaluation: the log entry that carries it out is
-// all-or-nothing per node. State refuses what no longer fits (node gone or not eligible, no room left)
-// and makes the evaluation pending again when it refused anything.
+// Plan is the scheduler's decision for one evaluation. The log entry applies it all or nothing per node. The
+// state refuses allocations that no longer fit (node gone or not eligible, no capacity) and then makes the
+// evaluation pending again.
 type Plan struct {
-	Eval           *Evaluation   // as it is to be after the plan: complete, failed, ...
+	Eval           *Evaluation   // its state after the plan: complete, failed, ...
 	Blocked        *Evaluation   // a blocked evaluation to put beside it, or nil
 	Followups      []*Evaluation // delayed evaluations (rescheduling)
 	Place          []*Allocation // new; Job nil, JobVersion set

@@ -1,6 +1,6 @@
 package structs
 
-// HostStats are what a node's machine uses at one moment, in the dialect's shape.
+// HostStats is the resource use of a node's machine at one moment, in the dialect's shape.
 type HostStats struct {
 	Memory           *HostMemoryStats
 	CPU              []*HostCPUStats  // one per processor

@@ -17,8 +17,8 @@ func NewID() string {
 	return id
 }
 
-// DeriveID makes a UUID-shaped id from its parts, the same on every server: for rows that are born while
-// a log entry is applied, from the entry's index and the names of what caused them.
+// DeriveID makes a UUID-shaped ID from its parts, the same on every server. It serves rows that a log entry
+// creates: the parts are the entry's index and the names of their cause.
 func DeriveID(index uint64, parts ...string) string {
 	h := sha256.Sum256(fmt.Appendf(nil, "%d\x00%s", index, strings.Join(parts, "\x00")))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])

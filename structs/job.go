@@ -73,7 +73,7 @@ type Job struct {
 	Indexes
 }
 
-// Copy returns a copy whose own fields may be changed; task groups are shared.
+// Copy returns a copy. The caller may change its own fields; task groups are shared.
 func (j *Job) Copy() *Job {
 	c := *j
 	c.TaskGroups = slices.Clone(j.TaskGroups)
@@ -122,8 +122,8 @@ func (j *Job) Plugins() []string {
 	return ids
 }
 
-// RestartPolicy says what the node does when a task ends in failure: up to Attempts restarts within
-// Interval, Delay apart; then Mode "fail" ends the allocation, "delay" waits for the next interval.
+// RestartPolicy decides what the node does when a task fails: up to Attempts restarts within Interval, Delay
+// apart; then Mode "fail" ends the allocation, "delay" waits for the next interval.
 type RestartPolicy struct {
 	Attempts int
 	Interval time.Duration
@@ -131,7 +131,7 @@ type RestartPolicy struct {
 	Mode     string
 }
 
-// ReschedulePolicy says what the servers do when an allocation failed.
+// ReschedulePolicy decides when the servers replace a failed allocation.
 type ReschedulePolicy struct {
 	Attempts      int
 	Interval      time.Duration
@@ -228,7 +228,7 @@ type TaskGroup struct {
 	ShutdownDelay    *time.Duration `json:",omitempty"`
 }
 
-// Ask is what one allocation of the group needs of a node.
+// Ask returns the resources of one allocation of the group.
 func (g *TaskGroup) Ask() Resources {
 	var r Resources
 	for _, t := range g.Tasks {
@@ -335,7 +335,7 @@ type JobRegisterRequest struct {
 	WriteOptions
 }
 
-// JobRegisterResponse says which evaluation will place it.
+// JobRegisterResponse names the evaluation that places the job.
 type JobRegisterResponse struct {
 	EvalID          string
 	EvalCreateIndex uint64
@@ -352,7 +352,7 @@ type JobDeregisterRequest struct {
 	WriteOptions
 }
 
-// JobDeregisterResponse says which evaluation will stop its allocations.
+// JobDeregisterResponse names the evaluation that stops the job's allocations.
 type JobDeregisterResponse struct {
 	EvalID          string
 	EvalCreateIndex uint64

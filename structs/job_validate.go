@@ -189,7 +189,7 @@ func (v *VolumeRequest) validate(f fieldErrors, j *Job, g *TaskGroup) {
 			"use per_alloc, another access mode or count = 1", v.AccessMode, g.Count)
 }
 
-// requiredOr says of a value that is not one of those there are that it is missing, or what it is.
+// requiredOr describes an invalid value: "is required" if it is empty, else that it is unknown.
 func requiredOr[T ~string](value T) ownText {
 	if value == "" {
 		return "is required"
@@ -248,7 +248,7 @@ func (r *Resources) validate(f fieldErrors) {
 	f.require(r.DiskMB == 0, "disk %d: scratch space is asked for by the group's ephemeral_disk", r.DiskMB)
 }
 
-// validateSum checks what one allocation asks of its node in all.
+// validateSum checks the resources of one allocation in all.
 func (r Resources) validateSum(f fieldErrors) {
 	f.require(r.CPU <= MaxCPU, "its tasks ask for more than %d MHz of cpu in sum", MaxCPU)
 	f.require(r.MemoryMB <= MaxMemoryMB, "its tasks ask for more than %d MiB of memory in sum", MaxMemoryMB)

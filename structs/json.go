@@ -34,7 +34,7 @@ func (e Evaluation) MarshalJSON() ([]byte, error) {
 	return json.Marshal(evaluationJSON{plainEvaluation(e), timeOf(e.WaitUntil)})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the result of MarshalJSON.
 func (e *Evaluation) UnmarshalJSON(b []byte) error {
 	var v evaluationJSON
 	if err := json.Unmarshal(b, &v); err != nil {
@@ -57,7 +57,7 @@ func (i CSIInfo) MarshalJSON() ([]byte, error) {
 	return json.Marshal(csiInfoJSON{plainCSIInfo(i), timeOf(i.UpdateTime)})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the result of MarshalJSON.
 func (i *CSIInfo) UnmarshalJSON(b []byte) error {
 	var v csiInfoJSON
 	if err := json.Unmarshal(b, &v); err != nil {
@@ -83,7 +83,7 @@ func (i CSIPluginInstance) MarshalJSON() ([]byte, error) {
 	return json.Marshal(instanceJSON{i.Kind, i.NodeID, info, i.Indexes})
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON decodes the result of MarshalJSON.
 func (i *CSIPluginInstance) UnmarshalJSON(b []byte) error {
 	var v instanceJSON
 	if err := json.Unmarshal(b, &v); err != nil {

@@ -2,9 +2,9 @@ package structs
 
 import "time"
 
-// The bounds of one request, job file, report or answer. A bound holds where something new comes in:
-// rows that an older version has stored beyond it stay as they are, and whatever reads them copes with them.
-// Limits lists all of them for the reference; a test holds the list against these constants.
+// The bounds of one request, job file, report or answer. A bound applies to new input: rows that an older
+// version has stored beyond it stay, and their readers cope with them. Limits lists all of them for the
+// reference; a test compares the list with these constants.
 const (
 	// Of names and texts, in bytes.
 	MaxName           = 255       // an ID or a name: it also names a directory
@@ -51,13 +51,13 @@ const (
 	MaxVolumeBytes = 1 << 60  // 1 EiB: capacity_min, capacity_max, Capacity and a size that a plugin answers
 	MaxClaims      = 4096     // claims in one request
 	MaxVolumePuts  = 256      // volumes that one request registers or creates
-	MaxExternal    = 10_000   // volumes on a page of a plugin's storage whose size is not given
-	MaxExternalSum = 64 << 20 // bytes of the volumes on such a page, whatever its size
+	MaxExternal    = 10_000   // volumes on a page of a plugin's storage without a given size
+	MaxExternalSum = 64 << 20 // bytes of the volumes on such a page
 	MaxExternalAsk = 1000     // calls of plugins for such a page
 	MaxWaitingJobs = 100      // jobs of CSIVolumeDetail.WaitingJobs
 
-	// Of what goes to a CSI plugin and comes from one, in bytes (CSI spec, "Size Limits"). IDs and contexts
-	// may be longer where they come from a plugin: real ones are whole resource paths.
+	// Bounds of texts to and from a CSI plugin, in bytes (CSI spec, "Size Limits"). IDs and contexts from a
+	// plugin may be longer, because real ones are whole resource paths.
 	MaxCSIString    = 128      // a string
 	MaxCSIMap       = 4 << 10  // a map, the mount flags, the topologies
 	MaxCSIName      = 63       // the name that a plugin gives itself

@@ -35,12 +35,13 @@ type QueryOptions struct {
 	Reverse    bool          `json:",omitempty"`
 	AuthToken  string        `json:"-" codec:"AuthToken"`
 	Forwarded  bool          `json:",omitempty"` // set by a server that passed the request on: one hop at most
-	// Stream says that the caller would rather have a list as QueryMeta.Rows than as a page. It crosses no
-	// wire: elsewhere the page is answered.
+	// Stream makes a list return QueryMeta.Rows instead of a page, if the caller is in this process. It crosses
+	// no wire.
 	Stream bool `json:"-" codec:"-"`
 }
 
-// What lists can be sorted by, beside their rows' IDs: the log index at which a row came or last changed.
+// The keys by which lists can be sorted, besides the IDs of rows: the log index at which a row was created or
+// changed.
 const (
 	SortCreate = "CreateIndex"
 	SortModify = "ModifyIndex"
@@ -77,9 +78,9 @@ func NamespaceOr(ns string) string {
 	return ns
 }
 
-// QueryMeta says from which state an answer was read. Embedded in every read answer.
+// QueryMeta identifies the state from which an answer was read. Every read answer embeds it.
 type QueryMeta struct {
-	Index       uint64        // the newest index of what the answer was read from
+	Index       uint64        // the newest index of the tables that were read
 	LastContact time.Duration // how old a follower's knowledge of its leader is; 0 on the leader
 	KnownLeader bool
 	NextToken   string `json:",omitempty"` // where the next page begins; "" on the last
@@ -100,5 +101,5 @@ type WriteMeta struct {
 // Written lets the middleware reach the meta data of any write answer.
 func (m *WriteMeta) Written() *WriteMeta { return m }
 
-// Empty is an answer that says nothing beyond "done at Index".
+// Empty is an answer that contains only the index at which a write took effect.
 type Empty struct{ WriteMeta }

@@ -4,7 +4,7 @@ package structs
 // endpoint cannot disagree. The name is "Noun.Verb". Each method is declared in the file of its request.
 type Method[Req, Resp any] struct {
 	Name string
-	// Write says that the method must be served by the leader and never by a stale follower.
+	// Write marks a method that the leader must serve, never a stale follower.
 	Write bool
 }
 

@@ -33,7 +33,7 @@ const (
 	NodeIneligible = "ineligible"
 )
 
-// NodeResources is what a node has to give.
+// NodeResources are the resources of a node.
 type NodeResources struct {
 	CPU    NodeCPUResources `json:"Cpu" codec:"Cpu"`
 	Memory NodeMemoryResources
@@ -63,7 +63,7 @@ type NodeReservedResources struct {
 // NodeReservedCPU is in MHz.
 type NodeReservedCPU struct{ CpuShares uint64 }
 
-// DriverInfo is what a task driver says of itself on a node.
+// DriverInfo is the report of a task driver on a node.
 type DriverInfo struct {
 	Attributes        map[string]string
 	Detected          bool
@@ -81,27 +81,28 @@ type NodeEvent struct {
 	CreateIndex uint64
 }
 
-// Node is the row of one node: what it reported at registration and what the servers know of it. Its
-// plugin instances are rows of their own. Key: ID.
+// Node is the row of one node: its own report and the servers' facts about it. Its plugin instances are rows
+// of their own. Key: ID.
 type Node struct {
-	ID                    string
-	SecretID              string `json:"-" codec:"SecretID"` // proves that a request is the node's own
-	Datacenter            string
-	Name                  string
-	HTTPAddr              string // host:port of the node's HTTP API
-	TLSEnabled            bool
-	Attributes            map[string]string
-	NodeResources         *NodeResources
-	ReservedResources     *NodeReservedResources
-	Meta                  map[string]string
-	NodeClass             string
-	NodePool              string
-	ComputedClass         string // made when a node is read: equal but for "unique." attributes and meta
-	Drivers               map[string]*DriverInfo
-	Status                string
-	StatusDescription     string
-	StatusUpdatedAt       int64 // unix seconds, as the dialect has it
-	Unaccounted           bool  `json:",omitempty"` // since the state was restored it has not said what it holds
+	ID                string
+	SecretID          string `json:"-" codec:"SecretID"` // proves that a request is the node's own
+	Datacenter        string
+	Name              string
+	HTTPAddr          string // host:port of the node's HTTP API
+	TLSEnabled        bool
+	Attributes        map[string]string
+	NodeResources     *NodeResources
+	ReservedResources *NodeReservedResources
+	Meta              map[string]string
+	NodeClass         string
+	NodePool          string
+	ComputedClass     string // made when a node is read: equal but for "unique." attributes and meta
+	Drivers           map[string]*DriverInfo
+	Status            string
+	StatusDescription string
+	StatusUpdatedAt   int64 // unix seconds, as the dialect has it
+	// it has not reported its volumes since a restore of the state
+	Unaccounted           bool `json:",omitempty"`
 	SchedulingEligibility string
 	Drain                 bool
 	Events                []*NodeEvent // the newest ten
@@ -114,7 +115,7 @@ type Node struct {
 // own rows: it goes over no wire and into no snapshot. It must not be changed.
 func (n *Node) CSIInstances() []CSIInstanceKey { return n.instances }
 
-// SetCSIInstances is for the state, of a row that nobody else sees yet.
+// SetCSIInstances is for the state package, on a row that no reader has.
 func (n *Node) SetCSIInstances(keys []CSIInstanceKey) { n.instances = keys }
 
 // Copy returns a deep copy of all that is changed after registration and shares the rest.
@@ -141,7 +142,7 @@ func (n *Node) Ready() bool {
 	return n.Status == NodeReady && n.SchedulingEligibility == NodeEligible && !n.Drain
 }
 
-// Available is what allocations may use: the node's resources less those reserved.
+// Available returns the resources for allocations: the node's less the reserved ones.
 func (n *Node) Available() Resources {
 	var has, kept Resources
 	if r := n.NodeResources; r != nil {
@@ -183,8 +184,8 @@ type NodeListStub struct {
 	Indexes
 }
 
-// NodeRegisterRequest brings a node in, or up to date. CSI carries all its plugin instances. One that is
-// Unsure is written though it says what is known: what is under way would be known only later.
+// NodeRegisterRequest registers a node or updates all of it. CSI carries all its plugin instances. With
+// Unsure, the servers write it even if it changes nothing, because an earlier request may still be in flight.
 type NodeRegisterRequest struct {
 	Node      *Node
 	CSI       []*CSIPluginInstance
@@ -207,8 +208,8 @@ type NodeDeregisterRequest struct {
 	WriteOptions
 }
 
-// NodeHeartbeatRequest renews a node's lease. It touches the log only when Status differs from the row. A
-// node that is Unaccounted says what it holds; it is accounted for when it holds nothing without a claim.
+// NodeHeartbeatRequest renews a node's lease. It writes to the log only if Status differs from the row. An
+// unaccounted node reports its volumes; it is accounted for when it holds none without a claim.
 type NodeHeartbeatRequest struct {
 	NodeID    string
 	SecretID  string
@@ -238,7 +239,7 @@ type CSIHeldClaim struct {
 	AttachmentMode CSIAttachmentMode `json:",omitempty"`
 }
 
-// NodeHeartbeatResponse tells the node when to come again, and whether it has yet to say what it holds.
+// NodeHeartbeatResponse grants a lease, and reports whether the node still has to report its volumes.
 type NodeHeartbeatResponse struct {
 	HeartbeatTTL time.Duration
 	Servers      []string
@@ -251,7 +252,7 @@ type NodeHeartbeatResponse struct {
 type NodeStatusUpdate struct {
 	NodeIDs   []string
 	Status    string
-	Accounted bool // the nodes have said what they hold, and hold nothing without a claim
+	Accounted bool // the nodes have reported their volumes, and hold none without a claim
 	Event     *NodeEvent
 	WriteOptions
 }
@@ -302,8 +303,8 @@ type NodeListResponse struct {
 	QueryMeta
 }
 
-// NodeClientAllocsResponse says which allocations a node should have, by id with the index at which the
-// servers last changed each (AllocModifyIndex): the node fetches those it does not have at that index.
+// NodeClientAllocsResponse lists a node's allocations, by ID with the index at which the servers last changed
+// each (AllocModifyIndex). The node fetches those that it does not have at that index.
 type NodeClientAllocsResponse struct {
 	Allocs map[string]uint64
 	QueryMeta

@@ -5,14 +5,15 @@ import (
 	"reflect"
 )
 
-// NodeIgnore says what NodeEqual leaves out. Values are combined with |.
+// NodeIgnore selects the fields that NodeEqual leaves out. Values are combined with |.
 type NodeIgnore uint8
 
 const (
-	// IgnoreServersPart leaves out what only the servers change: status, eligibility, drain, events, indexes
-	// and the keys of the plugin instances, which are rows of their own.
+	// IgnoreServersPart leaves out the fields that only the servers change: status, eligibility, drain, events,
+	// indexes and the keys of the plugin instances, which are rows of their own.
 	IgnoreServersPart NodeIgnore = 1 << iota
-	// IgnoreDriverTimes leaves out the time at which each driver last changed, which begins anew with the agent.
+	// IgnoreDriverTimes leaves out the time at which each driver last changed, which starts again with the
+	// agent.
 	IgnoreDriverTimes
 )
 
@@ -32,7 +33,7 @@ func NodeEqual(a, b *Node, ignore NodeIgnore) bool {
 		(x.Drivers == nil) != (y.Drivers == nil) || !maps.EqualFunc(x.Drivers, y.Drivers, same) {
 		return false
 	}
-	// The rest, whatever fields a node comes to have. Maps are left out, since reflection over them is slow.
+	// Everything else, including future fields. Maps are left out, since reflection over them is slow.
 	x.Attributes, y.Attributes = nil, nil
 	x.Meta, y.Meta = nil, nil
 	x.Drivers, y.Drivers = nil, nil

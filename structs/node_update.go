@@ -14,8 +14,8 @@ import (
 // NodeUpdate reports changes of a node that is registered.
 var NodeUpdate = write[NodeUpdateRequest, Empty]("Node.Update")
 
-// NodeUpdateRequest carries what a node has to say of itself that differs from what the servers have
-// acknowledged. What is left out stays as it is. Plugin instances have a request of their own.
+// NodeUpdateRequest carries the difference between a node and its last acknowledged version. Fields that are
+// left out stay the same. Plugin instances have a request of their own.
 type NodeUpdateRequest struct {
 	NodeID         string
 	SecretID       string
@@ -31,11 +31,11 @@ type NodeUpdateRequest struct {
 	// Of entries of earlier versions. A row got the class that an entry carries, if the row had not changed
 	// since the class was worked out.
 	ComputedClass string
-	Was           uint64 // the row's ModifyIndex; 0: whatever it is
+	Was           uint64 // the row's ModifyIndex; 0: any
 	WriteOptions
 }
 
-// NodeSettings are what changes of a node only with its configuration. They go together.
+// NodeSettings are the fields of a node that depend on its configuration only. They change together.
 type NodeSettings struct {
 	Datacenter        string
 	Name              string
@@ -47,7 +47,7 @@ type NodeSettings struct {
 	ReservedResources *NodeReservedResources
 }
 
-// Settings are those of the node, which shares what they hold.
+// Settings returns the settings of the node. It shares their values.
 func (n *Node) Settings() *NodeSettings {
 	return &NodeSettings{
 		Datacenter:        n.Datacenter,
@@ -61,8 +61,8 @@ func (n *Node) Settings() *NodeSettings {
 	}
 }
 
-// Digest stands for all that a node says of itself, but for the times at which its drivers were seen. A node
-// and servers that do not agree on it know different things of the node.
+// Digest returns a digest of everything that a node reports, except the times at which its drivers were seen.
+// A node and servers with different digests have different versions of the node.
 func (n *Node) Digest() string {
 	said := *n
 	said.dropServersPart()
@@ -93,8 +93,8 @@ func orNil[V any](m map[string]V) map[string]V {
 	return m
 }
 
-// NodeChanges is what makes of the node that the servers know the one there is; nil when nothing differs but
-// the times at which drivers were seen. It says in Digest what must come of it.
+// NodeChanges returns the request that turns the node that the servers know into the current one; nil if only
+// the times at which drivers were seen differ. Its Digest is that of the current node.
 func NodeChanges(known, is *Node) *NodeUpdateRequest {
 	p := &NodeUpdateRequest{NodeID: is.ID, SecretID: is.SecretID, Digest: is.Digest()}
 	if known.Digest() == p.Digest {
@@ -110,8 +110,7 @@ func NodeChanges(known, is *Node) *NodeUpdateRequest {
 	return p
 }
 
-// Changed is the node as the request makes it. It shares with the one before what the request does not
-// change.
+// Changed returns the node that results from the request. It shares unchanged values with n.
 func (p *NodeUpdateRequest) Changed(n *Node) *Node {
 	c := *n
 	applyMapChanges(&c.Attributes, p.Attributes, p.AttributesGone)
@@ -130,7 +129,7 @@ func (p *NodeUpdateRequest) Changed(n *Node) *Node {
 	return &c
 }
 
-// SameDriver compares what a driver says of itself, but for the time of it.
+// SameDriver compares the reports of a driver, except their times.
 func SameDriver(a, b *DriverInfo) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -140,7 +139,7 @@ func SameDriver(a, b *DriverInfo) bool {
 	return reflect.DeepEqual(&x, &y)
 }
 
-// mapChanges is what makes one map of the other.
+// mapChanges returns the difference between two maps.
 func mapChanges[V any](old, is map[string]V, same func(a, b V) bool) (news map[string]V, gone []string) {
 	for k, v := range is {
 		if was, known := old[k]; !known || !same(was, v) {
@@ -156,7 +155,7 @@ func mapChanges[V any](old, is map[string]V, same func(a, b V) bool) (news map[s
 	return news, gone
 }
 
-// applyMapChanges is what changes says, done to a map that others have, too.
+// applyMapChanges applies a difference to a copy of a shared map.
 func applyMapChanges[V any](m *map[string]V, news map[string]V, gone []string) {
 	if len(news)+len(gone) == 0 {
 		return

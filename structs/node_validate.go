@@ -116,7 +116,7 @@ func (i *CSIInfo) validate(f fieldErrors) {
 	}
 	f.require(len(i.HealthDescription) <= 2*MaxErrorText,
 		"HealthDescription has %d bytes; at most %d are allowed",
-		len(i.HealthDescription), 2*MaxErrorText) // an error and what it is about
+		len(i.HealthDescription), 2*MaxErrorText) // an error and its subject
 	if n := i.NodeInfo; n != nil {
 		f.require(len(n.ID) <= MaxCSINodeID, "NodeInfo.ID has %d bytes; at most %d are allowed", len(n.ID),
 			MaxCSINodeID)
@@ -160,7 +160,7 @@ func (o *CSINodeExpandOutcome) Validate(plugin string) error {
 	return f.err()
 }
 
-// checkSize checks the size that a plugin answered; 0 says nothing.
+// checkSize checks the size that a plugin answered; 0 means that it is not known.
 func (f fieldErrors) checkSize(n, asked int64) {
 	f.checkTotal("capacity_bytes", n, MaxVolumeBytes, "bytes")
 	f.require(n <= 0 || n >= asked, "capacity_bytes %d must be at least the %d asked for", n, asked)

@@ -2,7 +2,7 @@ package structs
 
 import "math"
 
-// Resources is what a task asks for, or what is left of a node. CPU is in MHz, memory and disk in MiB.
+// Resources are the demand of a task, or the free resources of a node. CPU is in MHz, memory and disk in MiB.
 type Resources struct {
 	CPU         int
 	Cores       int

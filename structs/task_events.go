@@ -5,5 +5,6 @@ const (
 	TaskEventRestartSignal = "Restart Signaled"
 	TaskEventLeaderDead    = "Leader Task Dead"
 	TaskEventSiblingFailed = "Sibling Task Failed"
-	TaskEventLost          = "Volume Lost" // the allocation's claim is gone: what it used may be another's now
+	// the allocation's claim is gone: another allocation may use the volume now
+	TaskEventLost = "Volume Lost"
 )

@@ -2,9 +2,9 @@ package structs
 
 import "cmp"
 
-// UnblockRow says when an unblock key was last unblocked, and which queues of blocked evaluations are still
-// to be unblocked, in the table wakes. A volume needs no row as long as each change of its own row has
-// unblocked its key.
+// UnblockRow records when an unblock key was last unblocked, and which queues of blocked evaluations still
+// have to be unblocked, in the table wakes. A volume needs no row while each change of its own row unblocks
+// its key.
 type UnblockRow struct {
 	Key string
 	At  uint64 `codec:",omitempty"` // log index; 0: ModifyIndex

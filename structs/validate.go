@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// fieldErrors gathers what is wrong with a specification, so that its author sees everything at once. It
-// keeps the first MaxFaults and counts the others, and cuts each text that it quotes: what it answers does
-// not grow with what is wrong.
+// fieldErrors collects the faults of a specification, so that its author sees all at once. It keeps the first
+// MaxFaults and counts the others, and cuts each text that it quotes: its result does not grow with the
+// number of faults.
 type fieldErrors struct {
 	path  string // of what is looked at: `job "a": group "b"`
 	lines *errorLines
@@ -57,7 +57,7 @@ func (f fieldErrors) err() error {
 	return nil
 }
 
-// atMost adds a fault when there are more than max of something, and returns how many are to be looked at.
+// atMost adds a fault if there are more than max elements, and returns the number of elements to check.
 func (f fieldErrors) atMost(what string, n, max int) int {
 	f.require(n <= max, "%d %s; at most %d are allowed", n, what, max)
 	return min(n, max)
@@ -89,7 +89,7 @@ var (
 	environKeyForm = regexp.MustCompile(`^[^=\x00]+$`)
 )
 
-// checkName checks what is shown in tables, is part of a path of the HTTP API and names a directory.
+// checkName checks a name, which appears in tables, in paths of the HTTP API and as a directory.
 func (f fieldErrors) checkName(what, s string) {
 	switch {
 	case s == "":

@@ -11,9 +11,8 @@ func (v *CSIVolume) Canonicalize() {
 	v.Namespace = NamespaceOr(v.Namespace)
 }
 
-// Validate checks what a person may write of a volume and returns every fault, each with its path; no
-// secret, parameter or mount flag shows in one. It knows the specification alone: what the plugin allows
-// is the plugin's to say.
+// Validate checks a volume of a person's request and returns every fault, each with its path. No secret,
+// parameter or mount flag appears in one. It checks the specification only: the plugin decides on the rest.
 func (v *CSIVolume) Validate() error {
 	f := newFieldErrors("")
 	f.checkName("volume: id", v.ID)
@@ -44,7 +43,7 @@ func (r *CSIVolumeDeleteRequest) Validate() error {
 	return f.err()
 }
 
-// checkSecrets checks what is sent to a plugin as secrets; neither a key nor a value shows.
+// checkSecrets checks the secrets for a plugin. Neither a key nor a value appears in a fault.
 func (f fieldErrors) checkSecrets(given Secrets) {
 	f.checkCSIMap("secrets", given)
 	bad := 0
