@@ -36,7 +36,7 @@ type Drivers interface {
 	// WaitFirst returns when each driver has been fingerprinted once, or with an error that names those
 	// that have not when ctx ends.
 	WaitFirst(ctx context.Context) error
-	// Infos is what each driver last said of itself, by name.
+	// Infos returns the last report of each driver, by name.
 	Infos() map[string]*structs.DriverInfo
 	// Changes receives when Infos may answer something new. It has one reader.
 	Changes() <-chan struct{}
@@ -47,7 +47,7 @@ type Plugins interface {
 	// WaitFirst returns when each plugin that ran already when the agent started has been fingerprinted
 	// once, or with an error that names those that have not when ctx ends.
 	WaitFirst(ctx context.Context) error
-	// Instances is what each instance last said of itself.
+	// Instances returns the last report of each instance.
 	Instances() []*structs.CSIPluginInstance
 	// Changes receives when Instances may answer something new. It has one reader.
 	Changes() <-chan struct{}
@@ -221,7 +221,7 @@ func (l lazyPool) Call(ctx context.Context, addr, method string, req, resp any) 
 	return l.c.pool.Call(ctx, addr, method, req, resp)
 }
 
-// close releases what open took, newest first.
+// close releases the resources of open, newest first.
 func (c *Client) close() {
 	for _, f := range slices.Backward(c.closers) {
 		f()
@@ -288,7 +288,7 @@ func (c *Client) Servers() []string { return c.servers.All() }
 // Caller calls the servers as the node does: the leader first, another server if it does not answer.
 func (c *Client) Caller() rpc.Caller { return c.servers }
 
-// HostStats measures what this machine uses.
+// HostStats measures the resource use of this machine.
 func (c *Client) HostStats(ctx context.Context) (*structs.HostStats, error) {
 	host := hoststats.Host{Dir: c.config.AllocDir(), MHz: c.facts.Resources.CPU.CpuShares}
 	return host.Measure(ctx)

@@ -12,8 +12,8 @@ import (
 	"berth/structs"
 )
 
-// identity is what a node is known by: its ID to everybody, its secret to the servers alone. Both are
-// made once and outlive the agent.
+// identity identifies a node: its ID to everybody, its secret to the servers alone. Both are made once and
+// outlive the agent.
 type identity struct{ nodeID, secretID string }
 
 // identityRecord is the copy of the identity in the node's records.
@@ -22,8 +22,8 @@ type identityRecord struct{ NodeID, SecretID string }
 var identityTable = store.NewTable[identityRecord]("identity")
 
 // loadIdentity reads the identity in dir or makes it, and keeps a copy in the node's records. A configured
-// node ID wins over the one on disk. A file that is not as it was written is an error: another ID or secret
-// would be another node, whose volumes the servers take for lost.
+// node ID wins over the one on disk. A changed file is an error: another ID or secret would be another node,
+// and the servers would take this node's volumes for lost.
 func loadIdentity(db *store.DB, dir, configured string) (id identity, err error) {
 	known, err := identityTable.Get(db, "node")
 	if err != nil {

@@ -29,10 +29,10 @@ type dirMode struct {
 }
 
 // layout lists the directories of an allocation with their modes. The shared ones are open to the users of
-// all tasks. A task's own are root's until its driver, which knows the task's user, gives them to that user:
-// what a driver or a task has made of them stays when the agent starts again. A closed directory above them
-// keeps the other users of the machine out: a driver with roots shows each task the inner directories only. A
-// driver without roots opens the closed ones to the user of the task.
+// all tasks. A task's own belong to root until its driver, which knows the task's user, gives them to that
+// user. A restarted agent leaves changes of drivers and tasks alone. A closed directory above them keeps the
+// other users of the machine out: a driver with roots shows each task the inner directories only. A driver
+// without roots opens the closed ones to the user of the task.
 func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 	shared := filepath.Join(root, sharedDir)
 	rootless := slices.ContainsFunc(g.Tasks, HostPaths)
@@ -51,7 +51,7 @@ func layout(root string, g *structs.TaskGroup) map[string]dirMode {
 	return dirs
 }
 
-// makeDirs makes what is not there yet, outer directories first.
+// makeDirs makes missing directories, outer ones first.
 func makeDirs(root string, g *structs.TaskGroup) error {
 	dirs := layout(root, g)
 	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
@@ -85,7 +85,7 @@ func makeDir(dir string, mode dirMode) error {
 	return errors.Join(err, f.Close())
 }
 
-// taskDirs are a task's directories as its driver is told of them.
+// taskDirs returns a task's directories for its driver.
 func taskDirs(root, task string) driver.Dirs {
 	dir := filepath.Join(root, task)
 	return driver.Dirs{
@@ -98,8 +98,8 @@ func taskDirs(root, task string) driver.Dirs {
 // LogDir is where the logs of an allocation's tasks are, given the allocation's directory.
 func LogDir(allocDir string) string { return filepath.Join(allocDir, sharedDir, "logs") }
 
-// removeDirs removes an allocation's directory. It refuses while anything is mounted in it: what a mount
-// shows is not the allocation's to delete.
+// removeDirs removes an allocation's directory. It refuses while anything is mounted in it: mounted files do
+// not belong to the allocation.
 func removeDirs(root string) error {
 	resolved, err := filepath.EvalSymlinks(root)
 	if errors.Is(err, os.ErrNotExist) {

@@ -63,7 +63,7 @@ func taskVariables(
 	return env, vars
 }
 
-// envName replaces what an environment variable's name may not hold.
+// envName replaces the characters that the name of an environment variable must not have.
 func envName(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

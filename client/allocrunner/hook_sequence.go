@@ -12,7 +12,7 @@ import (
 	"berth/internal/backoff"
 )
 
-// downRetry paces the attempts to take down what would not go down.
+// downRetry paces the retries of failed Downs.
 var downRetry = backoff.Backoff{Min: time.Second, Max: time.Minute}
 
 // boundHook is a hook of either kind with its environment bound.
@@ -31,7 +31,7 @@ type hookSequence struct {
 	logger hclog.Logger
 }
 
-// hookError says which hook failed.
+// hookError is the error of one hook.
 type hookError struct {
 	hook string
 	err  error
@@ -68,9 +68,9 @@ func (s *hookSequence) recordBegun(name string) error {
 	return nil
 }
 
-// down takes what is begun down in reverse, past errors, and returns all of them. What went down is off
-// the record, so that the next call does only the rest. A hook on record that this agent does not have
-// (it is of another version) is dropped.
+// down takes the begun hooks down in reverse, past errors, and returns all errors. It removes finished hooks
+// from the record, so that the next call does only the rest. It drops a recorded hook that this agent does
+// not have (it is of another version).
 func (s *hookSequence) down(ctx context.Context) error {
 	var errs []error
 	for _, st := range slices.Backward(s.list) {

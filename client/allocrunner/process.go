@@ -17,7 +17,7 @@ import (
 // directories (see driver.Dirs).
 var isolated = TaskPaths{Alloc: "/alloc", Task: "/local", Secrets: "/secrets"}
 
-// rootless are the drivers whose tasks see the host's own paths.
+// rootless are the drivers whose tasks see the paths of the host.
 var rootless = map[string]bool{"raw_exec": true}
 
 // HostPaths reports whether the task sees the host's own paths, because its driver gives it no root.
@@ -59,7 +59,7 @@ func (t *task) expander() variables {
 	return vars
 }
 
-// start takes the task's hooks up and starts its process. It reports false with what went wrong.
+// start takes the task's hooks up and starts its process. With false it returns the failure.
 func (t *task) start(ctx context.Context) (ending, bool) {
 	t.cleanUp(ctx)
 	if t.r.stopping.Err() != nil || ctx.Err() != nil {
@@ -75,7 +75,8 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 	if err := t.hooks.up(ctx); err != nil {
 		return t.recordStartFailure(ctx, structs.TaskEventHookFailed, err), false
 	}
-	// Hooks add to the environment (a plugin's socket, say); the driver's config may name what they added.
+	// Hooks add to the environment (for example a plugin's socket); the driver's config may refer to their
+	// variables.
 	t.env.Config.Config = variables(t.env.Config.Env).expandMap(t.env.Config.Config)
 	d, err := t.r.deps.Drivers.Driver(t.env.Task.Driver)
 	if err != nil {
@@ -102,8 +103,8 @@ func (t *task) start(ctx context.Context) (ending, bool) {
 	return ending{}, true
 }
 
-// recordStartFailure records why the process could not be started, unless it was to stop anyway. What can
-// never succeed is final.
+// recordStartFailure records why the process could not start, unless the task was to stop anyway. A failure
+// that every retry would repeat is final.
 func (t *task) recordStartFailure(ctx context.Context, kind string, err error) ending {
 	if ctx.Err() == nil {
 		t.logger.Warn("starting the task failed", "error", err)
@@ -160,10 +161,10 @@ func (t *task) waitForExit(ctx context.Context, d driver.Driver, exited chan<- *
 	exited <- res
 }
 
-// startHooks tells the hooks that act beside the process of it, as soon as the allocation's own hooks
-// are up: for a process of a former agent those may still be on their way. The function returned has the
-// hooks end what they began. A hook can tell why: the context it was given lives on when the process has
-// ended, and has ended when the agent stops and leaves the process running.
+// startHooks calls Started of the task's hooks as soon as the allocation's hooks are up, which may take a
+// while for the process of an earlier agent. The returned function calls Stopped. A hook can tell the cause
+// by the context of Started: it is alive if the process has ended, and has ended if the agent stops and
+// leaves the process running.
 func (t *task) startHooks(agent context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(agent)
 	waiting, stopWaiting := context.WithCancel(ctx)
@@ -190,7 +191,7 @@ func (t *task) startHooks(agent context.Context) (stop func()) {
 		stopWaiting()
 		<-done
 		if agent.Err() != nil {
-			cancel() // what ends with the agent may learn of it later than we do: the hooks are to know
+			cancel() // a context that ends with the agent may end later: the hooks have to see it ended
 		}
 		for _, s := range started {
 			s.Stopped()

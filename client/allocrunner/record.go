@@ -11,10 +11,10 @@ import (
 // allocRecord is an allocation in the node's store.
 type allocRecord struct {
 	Alloc *structs.Allocation // with its job
-	// Begun names the hooks whose Up was begun and whose Down has not succeeded, in their order.
+	// Begun names the hooks whose Up has begun and whose Down has not succeeded, in their order.
 	Begun []string
-	// Failure says why the allocation failed as a whole: before its tasks could start, or because it Lost
-	// what they use.
+	// Failure is the reason for which the allocation failed as a whole: before its tasks could start, or because
+	// it lost a volume (Lost).
 	Failure string
 	Lost    bool
 }
@@ -26,7 +26,7 @@ type taskRecord struct {
 	Handle   *driver.Handle // of the process that was started and has not been destroyed
 	Begun    []string       // as in allocRecord
 	History  history
-	// Ran says that the process was started once: the next start is no first start.
+	// Ran is set once the process has started: the next start is not the first.
 	Ran bool
 }
 

@@ -7,8 +7,7 @@ import (
 	"berth/structs"
 )
 
-// history is what the restart policy remembers of a task: when the current interval began and how many
-// restarts it has seen.
+// history is the memory of the restart policy: the begin of the current interval and its restarts.
 type history struct {
 	Since time.Time
 	Count int
@@ -21,7 +20,7 @@ type ending struct {
 	reason string // for people
 }
 
-// decision is what to do after an ending: start again after a delay, or not at all.
+// decision is the consequence of an ending: another start after a delay, or none.
 type decision struct {
 	restart bool
 	delay   time.Duration
@@ -35,7 +34,7 @@ const (
 	restartDelay = "delay"
 )
 
-// defaultRestart applies to a task whose job names no policy.
+// defaultRestart applies to a task without a policy.
 var defaultRestart = structs.RestartPolicy{
 	Attempts: 2, Interval: 30 * time.Minute, Delay: 15 * time.Second, Mode: restartFail,
 }
@@ -51,8 +50,8 @@ func restartPolicy(g *structs.TaskGroup, t *structs.Task) structs.RestartPolicy 
 	return defaultRestart
 }
 
-// decide decides what follows an ending. finite says that the task is expected to end by itself, so that a
-// success is its end. The history counts every restart, also those after a success.
+// decide returns the consequence of an ending. finite means that the task is expected to end by itself, so
+// that a success is its end. The history counts every restart, also those after a success.
 func (h *history) decide(p structs.RestartPolicy, finite bool, now time.Time, e ending) decision {
 	switch {
 	case e.ok && finite:

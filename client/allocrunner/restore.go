@@ -14,7 +14,7 @@ func Salvage(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	return newRecorded(deps, alloc, true)
 }
 
-// Leftover reports whether there is something of an allocation on this node, whatever the store says.
+// Leftover reports whether this node has anything of an allocation, apart from the store.
 func Leftover(deps Deps, id string) bool {
 	_, err := os.Lstat(filepath.Join(deps.Dir, id))
 	return !errors.Is(err, os.ErrNotExist)

@@ -23,7 +23,7 @@ type Drivers interface {
 	Driver(name string) (driver.Driver, error)
 }
 
-// Deps are what every Runner of a node shares.
+// Deps are shared by all Runners of a node.
 type Deps struct {
 	Logger  hclog.Logger
 	DB      *store.DB
@@ -38,7 +38,7 @@ type Deps struct {
 	TaskHooks  func(env *hook.AllocEnv, task *structs.Task) []hook.Task
 	// ServersContacted is closed once the servers have said which allocations this node should have.
 	ServersContacted <-chan struct{}
-	// Changed is told what the servers should know, each time it changes. It must not block.
+	// Changed takes each new state of the allocation for the servers. It must not block.
 	Changed func(*structs.AllocClientUpdate)
 }
 
@@ -61,21 +61,21 @@ type Runner struct {
 	// nothing is started after it.
 	stopping context.Context
 	stop     context.CancelCauseFunc
-	// lost ends when what it uses is no longer its own: then there is no time for a graceful end.
+	// lost ends when the allocation has lost a volume: then there is no time for a graceful end.
 	lost context.Context
 	lose context.CancelFunc
 
 	attached  chan struct{} // closed: it is known which tasks of a former agent still run
 	ready     chan struct{} // closed: the allocation's hooks are up
 	unwound   chan struct{} // closed: tasks are dead and every hook is down
-	destroy   chan struct{} // closed: nobody wants it any more
+	destroy   chan struct{} // closed: the allocation is to be removed
 	destroyed sync.Once
 	ended     chan struct{} // closed: Run has returned
 	wg        sync.WaitGroup
 }
 
-// New makes the runner of an allocation that is new to this node and records it. alloc has its Job. Where
-// something of it is left whose record was lost, it is salvaged.
+// New makes the runner of an allocation that is new to this node and records it. alloc has its Job. If
+// anything of the allocation is left without a record, New salvages it.
 func New(deps Deps, alloc *structs.Allocation) (*Runner, error) {
 	return newRecorded(deps, alloc, Leftover(deps, alloc.ID))
 }
@@ -145,8 +145,8 @@ func (r *Runner) Unwound() <-chan struct{} { return r.unwound }
 // Ended is closed when Run has returned.
 func (r *Runner) Ended() <-chan struct{} { return r.ended }
 
-// Update takes over what the servers want now. An allocation that they want stopped is stopped; any
-// other change takes effect at the next start of a task. An error says that nothing was taken over.
+// Update applies a new version from the servers. It stops an allocation that they want stopped; any other
+// change takes effect at the next start of a task. With an error it has applied nothing.
 func (r *Runner) Update(alloc *structs.Allocation) error {
 	r.mu.Lock()
 	rec := r.rec
@@ -172,7 +172,7 @@ func stopReason(alloc *structs.Allocation) string {
 // stopError is the cause with which stopping ends.
 type stopError struct {
 	reason string
-	event  string // type of a task event that says it, if any
+	event  string // type of the task event for it, if any
 }
 
 func (e stopError) Error() string { return e.reason }
@@ -195,10 +195,10 @@ func (r *Runner) Destroy() {
 	r.destroyed.Do(func() { close(r.destroy) })
 }
 
-// notifyChanged tells what the servers should know.
+// notifyChanged passes the new state on for the servers.
 func (r *Runner) notifyChanged() { r.deps.Changed(r.ClientState()) }
 
-// ClientState is what the servers should know of the allocation.
+// ClientState returns the state of the allocation for the servers.
 func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	u := &structs.AllocClientUpdate{ID: r.id, TaskStates: map[string]*structs.TaskState{}}
 	for _, t := range r.tasks {
@@ -216,7 +216,7 @@ func (r *Runner) ClientState() *structs.AllocClientUpdate {
 	return u
 }
 
-// SetProgress says what an allocation that is being set up waits for; "" that it waits no more.
+// SetProgress sets the reason for which the set-up of the allocation waits; "" if it does not wait.
 func (r *Runner) SetProgress(reason string) {
 	r.mu.Lock()
 	same := r.progress == reason
@@ -340,9 +340,9 @@ func (r *Runner) setUp(ctx context.Context) {
 	}
 }
 
-// whileWanted is a context that ends when the allocation is to stop, or soon after ctx. The order to stop has
-// ended it when Stop returns: whoever learns what follows from that order (that the servers were heard, say)
-// cannot miss it.
+// whileWanted returns a context that ends when the allocation is to stop, or soon after ctx. It has ended
+// when Stop returns: code that runs because of a later event (for example the servers' contact) sees the
+// stop.
 func (r *Runner) whileWanted(ctx context.Context) (context.Context, context.CancelFunc) {
 	wanted, cancel := context.WithCancel(r.stopping)
 	leave := context.AfterFunc(ctx, cancel)
@@ -366,7 +366,7 @@ func (r *Runner) awaitMaySetUp(ctx context.Context) bool {
 	}
 }
 
-// failSetup ends an allocation whose hooks did not come up: every task fails with an event that says why.
+// failSetup ends an allocation whose hooks failed: every task fails with an event that gives the reason.
 func (r *Runner) failSetup(err error) {
 	r.logger.Error("setting up the allocation failed", "error", err)
 	reason := "setting up the allocation failed: " + err.Error()
@@ -387,7 +387,7 @@ func (r *Runner) recordFailure(reason string, lost bool) {
 // failError is the cause with which stopping ends when the allocation fails as a whole.
 type failError struct {
 	reason string
-	event  string // type of the task event that says it
+	event  string // type of the task event for it
 }
 
 func (e failError) Error() string { return e.reason }

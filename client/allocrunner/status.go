@@ -2,8 +2,8 @@ package allocrunner
 
 import "berth/structs"
 
-// summarizeTasks sums the states of an allocation's tasks up. It is terminal only when every task is dead:
-// until then something of the allocation may still use what it was given.
+// summarizeTasks sums up the states of an allocation's tasks. The sum is terminal only when every task is
+// dead: until then a task may still use a resource of the allocation.
 func summarizeTasks(tasks map[string]*structs.TaskState) (state, description string) {
 	var pending, running, dead, failed int
 	for _, t := range tasks {

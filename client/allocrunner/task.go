@@ -16,7 +16,7 @@ import (
 	"berth/structs"
 )
 
-// task runs one task of an allocation: starts its process, waits for its end, decides what follows.
+// task runs one task of an allocation: it starts the process, waits for its end, and decides on a restart.
 type task struct {
 	r      *Runner
 	name   string
@@ -33,7 +33,7 @@ type task struct {
 	live     bool           // the process of a former agent was found again
 	clean    bool           // the driver surely holds nothing of the task: it may start
 	restarts chan string    // reasons to restart, from hooks
-	// killed ends when the task is to stop for good; its cause says why.
+	// killed ends when the task is to stop for good; its cause is the reason.
 	killed context.Context
 	kill   context.CancelCauseFunc
 	dead   chan struct{} // closed: dead; its hooks' Downs may still be on their way
@@ -88,7 +88,7 @@ func (t *task) state() *structs.TaskState {
 	return t.rec.State.Copy()
 }
 
-// saveRecord edits the record and makes it durable. The edit must not change what the record points to.
+// saveRecord edits the record and makes it durable. The edit must not change values behind pointers.
 func (t *task) saveRecord(edit func(*taskRecord)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,8 +151,8 @@ func (t *task) recordReceived() {
 // recoverTimeout bounds one attempt to find a process again.
 const recoverTimeout = 10 * time.Second
 
-// reattach finds the process of a former agent again. One that was started but whose handle did not
-// reach the store is looked for by its ID.
+// reattach finds the process of an earlier agent. It looks by ID for one that was started but whose handle
+// did not reach the store.
 func (t *task) reattach(ctx context.Context) {
 	rec := t.snapshot()
 	h := rec.Handle
@@ -227,7 +227,7 @@ func (t *task) run(ctx context.Context) {
 	t.hooks.downUntilDone(ctx)
 }
 
-// runUntilDead starts the process again and again as the restart policy says.
+// runUntilDead starts the process again until the restart policy ends it.
 func (t *task) runUntilDead(ctx context.Context) {
 	for {
 		e, ok := t.runOnce(ctx)
@@ -354,9 +354,9 @@ func (t *task) awaitStopOrder(ctx context.Context) bool {
 	return true
 }
 
-// cleanUp has the driver forget the task, again and again until done or ctx ends: a task is never started
-// beside what is left of its last run, and is not dead while something of it is left. When the agent
-// stops the process is left alone.
+// cleanUp makes the driver destroy the task, again until done or ctx ends: a task never starts beside the
+// remains of its last run, and is not dead while any are left. It leaves the process alone when the agent
+// stops.
 func (t *task) cleanUp(ctx context.Context) {
 	pause := backoff.Backoff{Min: time.Second, Max: time.Minute}
 	for !t.clean && ctx.Err() == nil {

@@ -20,12 +20,12 @@ type volumeMounts struct {
 // Name implements hook.Task.
 func (*volumeMounts) Name() string { return "volume_mounts" }
 
-// errReadOnly is within the error of a volume whose file system can no longer be written.
+// errReadOnly is part of the error of a volume whose file system has turned read-only.
 var errReadOnly = errors.New("its file system has turned read-only")
 
-// Up adds one mount for each block: read-only when the volume or the block says so. A file system that has
-// turned read-only, as it does when its disk fails or is full, stays so until it is mounted anew. So the
-// allocation fails, for good, and the next one mounts it.
+// Up adds one mount for each block: read-only if the volume or the block demands it. A file system that has
+// turned read-only, because its disk failed or is full, stays so until it is mounted again. So the allocation
+// fails for good, and the next one mounts it.
 func (h *volumeMounts) Up(_ context.Context, env *hook.TaskEnv) error {
 	vars := h.task.expander()
 	table, err := mounts.Read()

@@ -118,9 +118,9 @@ func (m *Machine) Path(parent, name string) *Group {
 	return g
 }
 
-// New makes the group <parent>/<name> with its limits. A group that is there already, left by a crash, is
-// removed first: one that was killed once cannot be used again (kernels kill what is born into it). If New
-// fails nothing is left but a group that processes are in.
+// New makes the group <parent>/<name> with its limits. It first removes a group that a crash has left: a
+// killed group cannot be used again (kernels kill new processes in it). If New fails it leaves at most a
+// group with processes in it.
 func (m *Machine) New(parent, name string, limits Limits) (*Group, error) {
 	g := m.Path(parent, name)
 	if err := g.Remove(); err != nil {

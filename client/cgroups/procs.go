@@ -19,7 +19,7 @@ import (
 // Entry is the way into a group for a process that does not exist yet: the thread that forks it holds
 // these. Close it after the fork.
 type Entry struct {
-	tasks []*os.File // v1: a thread that writes 0 moves in, and what it forks is born there
+	tasks []*os.File // v1: a thread that writes 0 moves in, and its children are born there
 	v2    *os.File   // v2: handed to clone3
 }
 
@@ -46,11 +46,11 @@ func (g *Group) Entry() (*Entry, error) {
 // NewEntry is the Entry made of files that came from another process: v2 may be nil.
 func NewEntry(tasks []*os.File, v2 *os.File) *Entry { return &Entry{tasks, v2} }
 
-// Files are what NewEntry wants.
+// Files returns the arguments for NewEntry.
 func (e *Entry) Files() (tasks []*os.File, v2 *os.File) { return e.tasks, e.v2 }
 
-// OnOwnThread runs fn on a thread that ends when fn has returned: what fn does to its thread, it does to
-// that one and to the processes it forks.
+// OnOwnThread runs fn on a thread that ends when fn has returned. fn may change that thread for the processes
+// it forks.
 func OnOwnThread(fn func()) {
 	done := make(chan struct{})
 	go func() {
@@ -163,7 +163,7 @@ const pause = 5 * time.Millisecond
 // Kill kills all processes in the group and returns when there are none, or with ctx's error. New ones
 // cannot be forked meanwhile where the pids controller is there; elsewhere it is repeated until it holds.
 func (g *Group) Kill(ctx context.Context) error {
-	for _, dir := range g.dirs() { // both best effort: the loop below is what counts
+	for _, dir := range g.dirs() { // both best effort: the loop below decides
 		_ = writeControl(filepath.Join(dir, "cgroup.kill"), "1")
 		_ = writeControl(filepath.Join(dir, "pids.max"), "0")
 	}
@@ -205,7 +205,7 @@ func (g *Group) kill(pid int) error {
 	return nil
 }
 
-// removeTries bounds the wait for the kernel to let go of what has just ended.
+// removeTries bounds the wait for the kernel to free an ended group.
 const removeTries = 400
 
 // Remove removes the group's directories and those that the task made below them. Those that are gone are

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Stats is what the processes of a group use: memory in bytes, CPU in nanoseconds. What has no controller
-// is zero.
+// Stats is the resource use of a group's processes: memory in bytes, CPU in nanoseconds. A value without a
+// controller is zero.
 type Stats struct {
 	MemoryRSS uint64
 	MemoryMax uint64 // the most there ever was
@@ -48,7 +48,7 @@ func (g *Group) OOMKills() uint64 {
 	return field(filepath.Join(g.V2, "memory.events"), "oom_kill")
 }
 
-// Controllers lists what the machine lets a group have, as "memory(v1)".
+// Controllers lists the controllers that the machine gives a group, as "memory(v1)".
 func (m *Machine) Controllers() []string {
 	var list []string
 	for _, c := range wanted {

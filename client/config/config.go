@@ -17,7 +17,7 @@ import (
 	"berth/structs"
 )
 
-// Config is the node agent's configuration: the `client {}` block and what the agent adds to it.
+// Config is the node agent's configuration: the `client {}` block and the fields that the agent fills in.
 type Config struct {
 	Enabled bool `hcl:"enabled"`
 
@@ -47,9 +47,10 @@ type Config struct {
 	// UpdateInterval is how long changes of allocations are gathered before they are sent.
 	UpdateInterval time.Duration `hcl:"update_interval"`
 
-	CPUTotalCompute int `hcl:"cpu_total_compute"` // MHz over all cores, instead of what is found; 0: as found
-	MemoryTotalMB   int `hcl:"memory_total_mb"`   // likewise
-	DiskTotalMB     int `hcl:"disk_total_mb"`     // likewise
+	// MHz over all cores, instead of the fingerprint; 0: the fingerprint
+	CPUTotalCompute int `hcl:"cpu_total_compute"`
+	MemoryTotalMB   int `hcl:"memory_total_mb"` // likewise
+	DiskTotalMB     int `hcl:"disk_total_mb"`   // likewise
 
 	// Drivers are the settings of the task drivers; its directory is the agent's choice.
 	Drivers *drivermanager.Config `hcl:"drivers,block"`
@@ -105,7 +106,7 @@ func (c *Config) StateDir() string { return filepath.Join(c.DataDir, "client") }
 // AllocDir holds one directory for each allocation.
 func (c *Config) AllocDir() string { return filepath.Join(c.DataDir, "alloc") }
 
-// DriverDir holds what the task drivers keep to find their tasks again.
+// DriverDir holds the records by which the task drivers find their tasks.
 func (c *Config) DriverDir() string { return filepath.Join(c.DataDir, "drivers") }
 
 // CSIDir holds the sockets, staging and publish paths of CSI plugins.

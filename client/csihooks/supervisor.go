@@ -30,21 +30,21 @@ import (
 
 const (
 	socketName = "csi.sock"
-	// maxSocketPath is what the kernel takes as the name of a unix socket.
+	// maxSocketPath is the longest path of a unix socket.
 	maxSocketPath = 107
 	// pluginData is where a plugin's task finds the directory that outlives its allocations.
 	pluginData = "/var/lib/berth-plugin"
-	// maxBaseDir keeps the paths below stage_publish_base_dir within what every plugin takes.
+	// maxBaseDir bounds stage_publish_base_dir, so that every plugin accepts the paths below it.
 	maxBaseDir = 80
 )
 
-// SupervisorConfig is what the plugin supervisors of a node share.
+// SupervisorConfig is shared by all plugin supervisors of a node.
 type SupervisorConfig struct {
 	Dir      string // <data_dir>/csi: sockets and the plugins' own directories are below it
 	Registry *dynamicplugins.Registry
 	Volumes  *csimanager.Volumes
 	Logger   hclog.Logger
-	// HostPaths tells of a task whose driver gives it no file system of its own: it gets the paths of the
+	// HostPaths reports whether a task's driver gives it no file system of its own: it then gets paths of the
 	// host instead of mounts. Nil means never.
 	HostPaths func(task *structs.Task) bool
 
@@ -110,8 +110,8 @@ func (*supervisor) Name() string { return "csi_plugin" }
 
 func (s *supervisor) socket() string { return filepath.Join(s.socketDir, socketName) }
 
-// Up makes the plugin's directories and tells the driver of them. A socket that nobody listens on any
-// more is removed, so that the next process is not taken for ready before it is.
+// Up makes the plugin's directories and adds them to the driver's configuration. It removes a socket without
+// a listener, so that the next process is not taken for ready too early.
 func (s *supervisor) Up(_ context.Context, env *hook.TaskEnv) error {
 	if err := s.validate(); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (s *supervisor) makeSocketDir() error {
 	return nil // it may be there, only busy
 }
 
-// configureTask adds mounts and environment to what the driver will see.
+// configureTask adds mounts and environment to the driver's configuration.
 func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 	if c.Env == nil {
 		c.Env = map[string]string{}
@@ -203,7 +203,7 @@ func (s *supervisor) configureTask(c *driver.TaskConfig, data string) {
 	}
 }
 
-// Down takes away what Up made, except the plugin's own directory.
+// Down undoes Up, except for the plugin's own directory.
 func (s *supervisor) Down(context.Context) error {
 	s.Stopped()
 	return errors.Join(s.deregister(), mounts.RemoveFiles(s.socketDir))
@@ -223,8 +223,8 @@ func (s *supervisor) Started(ctx context.Context, task hook.Control) {
 	}()
 }
 
-// Stopped implements hook.Started: the process has ended, so nothing serves any more what it served. When
-// it is the agent that stops, the process runs on and stays registered for the next one.
+// Stopped implements hook.Started: the process has ended, so it removes the registration. If the agent stops,
+// the process runs on and stays registered for the next agent.
 func (s *supervisor) Stopped() {
 	w := s.endWatch()
 	if w == nil || w.ctx.Err() != nil {
@@ -265,7 +265,7 @@ func (s *supervisor) deregister() error {
 	return errors.Join(errs...)
 }
 
-// warnInUse says when a plugin has stopped that volumes on this node need in order to be let go.
+// warnInUse emits an event if a plugin has stopped that is needed to release volumes on this node.
 func (s *supervisor) warnInUse(control hook.Control) {
 	if !s.servesNode() || s.Registry.Get(dynamicplugins.Key{Kind: structs.CSIKindNode, ID: s.plugin.ID}) != nil {
 		return
@@ -294,7 +294,7 @@ func (s *supervisor) pluginEvent(kind, format string, args ...any) *structs.Task
 		Details: map[string]string{"plugin_id": s.plugin.ID, "type": s.plugin.Type}}
 }
 
-// register enters the plugin's halves, with what it says it is.
+// register registers the plugin's halves with the plugin's information on itself.
 func (s *supervisor) register(info *csi.PluginInfo) error {
 	var errs []error
 	for _, k := range s.pluginKeys() {

@@ -152,8 +152,8 @@ func silent(err error) bool {
 	return slices.Contains([]string{"DeadlineExceeded", "Unavailable"}, csi.Code(err))
 }
 
-// unhealthyMark is a file beside the socket. It exists while the last event on the plugin's health says that
-// the plugin is not healthy.
+// unhealthyMark is a file beside the socket. It exists while the last event on the plugin's health reports
+// that the plugin is not healthy.
 func (s *supervisor) unhealthyMark() string { return filepath.Join(s.socketDir, "unhealthy") }
 
 func (s *supervisor) markedUnhealthy() bool {

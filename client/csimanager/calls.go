@@ -11,11 +11,11 @@ import (
 	"berth/structs"
 )
 
-// A call that its caller gave up is not cancelled: a plugin that has taken a call carries it out, whoever
-// waits for the answer (CSI spec, "Timeouts"). So a call goes on until the plugin answers, its process ends
-// or LateWait has passed, and until then it is the only one for its volume. It is on record meanwhile,
-// because the plugin outlives the agent. After a restart of the agent the call that undoes it is made once
-// the same instance of the plugin has answered a repeat of it, or once LateWait has passed.
+// A call that its caller gave up is not cancelled: a plugin that has received a call carries it out, whether
+// or not a caller waits (CSI spec, "Timeouts"). So a call goes on until the plugin answers, its process ends
+// or LateWait has passed, and until then it is the only one for its volume. A record of the call exists
+// meanwhile, because the plugin outlives the agent. After a restart of the agent the call that undoes it is
+// made once the same instance of the plugin has answered a repeat of it, or once LateWait has passed.
 
 // Call is one call of a plugin for a volume.
 type Call struct {
@@ -23,7 +23,7 @@ type Call struct {
 	Instance string // the allocation that runs the instance of the plugin that is called
 	Volume   string // the plugin's volume_id or, while that is not known, "name:" and its name
 	RPC      string
-	Where    string // what the RPC concerns of the volume: a path, or the plugin's name of a node
+	Where    string // the object of the RPC: a path of the volume, or the plugin's name of a node
 }
 
 func (c Call) String() string { return fmt.Sprintf("plugin %q: %s", c.PluginID, c.RPC) }
@@ -42,8 +42,8 @@ func (r *callRecord) key() string {
 	return store.Key(r.PluginID, r.Volume, r.RPC, r.Where, strconv.FormatInt(r.Since, 10))
 }
 
-// undoes names the calls that must not overtake each other where they concern the same. A late detach or
-// delete is not even repeated: what follows its answer may go by another node, which does not know of it.
+// undoes names the calls that must not overtake each other for the same object. A late detach or delete is
+// not even repeated: the call after its answer may go through another node, which does not know of it.
 var undoes = map[string][]string{
 	"NodeStageVolume":           {"NodeUnstageVolume"},
 	"NodeUnstageVolume":         {"NodeStageVolume"},
@@ -54,8 +54,8 @@ var undoes = map[string][]string{
 	"DeleteVolume":              {"DeleteVolume"},
 }
 
-// Exclusive makes a call of a plugin as the only one in flight for its volume. When ctx ends first, the error
-// is a timeout, and the call goes on. Unavailable without a code says that the call was not made.
+// Exclusive makes a call of a plugin as the only one in flight for its volume. If ctx ends first, the error
+// is a timeout, and the call goes on. Unavailable without a code means that the call was not made.
 func (m *Manager) Exclusive(ctx context.Context, c Call, fn func(ctx context.Context) error) error {
 	_, err := Do(ctx, m, c, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
 	return err

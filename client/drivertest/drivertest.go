@@ -40,8 +40,8 @@ type Task struct {
 // NewMachine makes a machine on which nothing runs.
 func NewMachine() *Machine { return &Machine{tasks: map[string]*Task{}} }
 
-// Clone is another machine in the same state, on which no agent's driver holds anything: what is left
-// when an agent is killed.
+// Clone returns another machine in the same state, whose driver holds nothing: the state after an agent was
+// killed.
 func (m *Machine) Clone() *Machine {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,7 +58,7 @@ func (m *Machine) Clone() *Machine {
 	return c
 }
 
-// Forget makes the machine forget which driver holds what, as when the agent was killed.
+// Forget drops the driver's tasks, as when the agent was killed.
 func (m *Machine) Forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +115,7 @@ func (m *Machine) listTasks(want func(*Task) bool) []string {
 		func(id string) bool { return !want(m.tasks[id]) })
 }
 
-// Log is what was done, in order.
+// Log returns the actions in order.
 func (m *Machine) Log() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -179,8 +179,7 @@ func (d *Driver) Validate(config map[string]any) error {
 	return nil
 }
 
-// Start implements driver.Driver. Starting what was not destroyed is the fault that this driver exists to
-// find.
+// Start implements driver.Driver. It reports the start of a task that was not destroyed, which is a fault.
 func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (*driver.Handle, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

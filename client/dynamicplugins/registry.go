@@ -59,15 +59,14 @@ func (i *Instance) Key() Key { return Key{i.Kind, i.ID} }
 
 func (k Key) record() string { return store.Key(string(k.Kind), k.ID) }
 
-// Event says that another instance serves (Kind, ID) now than before. Either may be nil: nothing served
-// before, or nothing serves now.
+// Event reports a change of the instance that serves a Key. Either field is nil if there is none.
 type Event struct {
 	Key
 	Before *Instance
 	Now    *Instance
 }
 
-// stack is what is kept of one half of one plugin: newest first, never empty.
+// stack holds the instances of one half of one plugin: newest first, never empty.
 type stack struct{ Instances []*Instance }
 
 func (s *stack) front() *Instance {
@@ -98,8 +97,8 @@ type Registry struct {
 	subs   map[*Subscription]struct{}
 }
 
-// New restores the registry from the node's records. A record that does not read is left out and logged:
-// its plugin registers anew when its task is found again.
+// New restores the registry from the node's records. It logs and leaves out a record that it cannot read: its
+// plugin registers again when its task is found again.
 func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
 	r := &Registry{
 		db: db, logger: logger.Named("dynamic_plugins"),
@@ -117,9 +116,9 @@ func New(db *store.DB, logger hclog.Logger) (*Registry, error) {
 	return r, nil
 }
 
-// Register makes an instance the one that serves its half of its plugin. An allocation that is registered
-// already keeps its place in the stack, with what it says now. An instance of another driver than those of
-// the plugin's other allocations is refused with ErrOtherDriver (duty B10).
+// Register makes an instance the serving one of its half of its plugin. An allocation that is registered
+// already keeps its place in the stack, with its new information. An instance of another driver than those of
+// the plugin's other allocations fails with ErrOtherDriver (duty B10).
 func (r *Registry) Register(i *Instance) error {
 	if i.Kind == "" || i.ID == "" || i.AllocID == "" || i.SocketPath == "" {
 		return structs.Errorf(structs.KindInvalid,
@@ -151,7 +150,7 @@ func (r *Registry) Register(i *Instance) error {
 	return nil
 }
 
-// ErrOtherDriver says that two different drivers were started under one plugin ID.
+// ErrOtherDriver means that two different drivers were started under one plugin ID.
 var ErrOtherDriver = errors.New("a plugin ID belongs to one driver")
 
 // checkDriver compares an instance with those of other allocations, of both halves.
@@ -169,16 +168,16 @@ func (r *Registry) checkDriver(i *Instance) error {
 	return nil
 }
 
-// Deregister takes away what an allocation registered. It is gone at once, also when the record could not
-// be written: its process has ended.
+// Deregister removes an allocation's registration. It does so also if the record cannot be written: the
+// process has ended.
 func (r *Registry) Deregister(k Key, allocID string) error {
 	r.write.Lock()
 	defer r.write.Unlock()
 	return r.removeInstance(k, allocID)
 }
 
-// Retain takes away every instance whose allocation keep does not want: for the agent's start, when it
-// knows which allocations it still has.
+// Retain removes every instance whose allocation keep rejects. The agent calls it at its start, when it knows
+// its allocations.
 func (r *Registry) Retain(keep func(allocID string) bool) error {
 	r.write.Lock()
 	defer r.write.Unlock()

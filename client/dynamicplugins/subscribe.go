@@ -2,8 +2,7 @@ package dynamicplugins
 
 import "sync"
 
-// Subscription is one reader's queue of events. It grows as needed: changes are rare, and a reader that
-// is slow must hold up nobody.
+// Subscription is one reader's queue of events. It grows as needed, so that a slow reader delays nobody.
 type Subscription struct {
 	registry *Registry
 
@@ -12,7 +11,7 @@ type Subscription struct {
 	more   chan struct{} // has an element while events may be there
 }
 
-// Subscribe returns what serves now, as events without a Before, followed by every change from now on.
+// Subscribe returns the serving instances, as events without a Before, followed by every later change.
 func (r *Registry) Subscribe() *Subscription {
 	s := &Subscription{registry: r, more: make(chan struct{}, 1)}
 	r.mu.Lock()
@@ -34,7 +33,7 @@ func (s *Subscription) Close() {
 // More receives when Take may have something.
 func (s *Subscription) More() <-chan struct{} { return s.more }
 
-// Take returns what has come since the last call, oldest first, and does not wait.
+// Take returns the events since the last call, oldest first, and does not wait.
 func (s *Subscription) Take() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,6 +48,6 @@ func (s *Subscription) pushEvent(e Event) {
 	s.events = append(s.events, e)
 	select {
 	case s.more <- struct{}{}:
-	default: // it is told already
+	default: // a signal is pending already
 	}
 }

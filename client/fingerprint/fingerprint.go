@@ -27,7 +27,7 @@ import (
 	"berth/structs"
 )
 
-// Facts is what was found.
+// Facts is the result of the fingerprint.
 type Facts struct {
 	Hostname   string
 	Attributes map[string]string
@@ -134,8 +134,8 @@ func (f *Facts) disk(dir string) error {
 	return nil
 }
 
-// device is what is mounted where a directory is: usually a device, by the name under which the host's
-// statistics have it.
+// device returns the source of the mount that holds a directory: usually a device, by its name in the host's
+// statistics.
 func device(dir string) string {
 	mounts, err := mountinfo.GetMounts(mountinfo.ParentsFilter(dir))
 	if err != nil || len(mounts) == 0 {

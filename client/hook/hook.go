@@ -13,8 +13,8 @@ import (
 
 // Alloc is a step of an allocation's life, before its first task starts and after its last has ended.
 //
-// Up and Down are idempotent: an agent that restarts calls Up again on what is already up. Down undoes
-// whatever Up reached, also where Up failed halfway or never ran, also in a new process of the agent.
+// Up and Down are idempotent: a restarted agent calls Up again. Down undoes all effects of Up, also after a
+// partial Up or without an Up, also in a new process of the agent.
 type Alloc interface {
 	Name() string
 	Up(ctx context.Context, env *AllocEnv) error
@@ -29,17 +29,17 @@ type Task interface {
 	Down(ctx context.Context) error
 }
 
-// Started is a Task that also acts while the process runs: Started is called after each start (also
-// after a re-attach) and must not block; what it begins is ended by Stopped, which is called, and waited
-// for, when the process has ended and before the next Up or Down. It is called likewise when the agent
-// stops and leaves the process running: then, and only then, ctx has ended before, and what the process
-// serves is to stay as it is for the next agent.
+// Started is a Task that also acts while the process runs. Started is called after each start (also after a
+// re-attach) and must not block. Stopped ends all that Started began; it is called, and waited for, when the
+// process has ended and before the next Up or Down. It is also called when the agent stops and leaves the
+// process running: then, and only then, ctx has ended before, and the process keeps serving for the next
+// agent.
 type Started interface {
 	Started(ctx context.Context, task Control)
 	Stopped()
 }
 
-// Control is what a hook may do to its task.
+// Control lets a hook act on its task.
 type Control interface {
 	// Emit records a task event.
 	Emit(event *structs.TaskEvent)
@@ -55,7 +55,7 @@ type VolumeMount struct {
 	Writable bool // its file system could be written when it was mounted
 }
 
-// AllocEnv is what the hooks of one allocation share. Alloc has its Job.
+// AllocEnv is shared by the hooks of one allocation. Alloc has its Job.
 type AllocEnv struct {
 	Alloc *structs.Allocation
 	Group *structs.TaskGroup
@@ -83,8 +83,8 @@ func (e *AllocEnv) Volume(alias string) (VolumeMount, bool) {
 	return m, ok
 }
 
-// TaskEnv is what the hooks of one task share. Hooks add to Config (mounts, environment) before the
-// driver sees it; Config is built anew before each start.
+// TaskEnv is shared by the hooks of one task. Hooks add to Config (mounts, environment) before the driver
+// sees it; Config is built again before each start.
 type TaskEnv struct {
 	*AllocEnv
 	Task   *structs.Task

@@ -56,8 +56,8 @@ func (t *Table) Count(path string) int {
 // Mounted reports whether something is mounted at exactly this path.
 func (t *Table) Mounted(path string) bool { return t.Count(path) > 0 }
 
-// ReadOnly reports whether nothing can be written to the file system that is mounted at a path, whoever
-// mounted it and how: that is what a file system becomes that met an error of its disk.
+// ReadOnly reports whether the file system that is mounted at a path is read-only as a whole, as after an
+// error of its disk.
 func (t *Table) ReadOnly(path string) bool {
 	readOnly := false
 	for _, m := range t.mounts {
@@ -99,9 +99,9 @@ func Mounted(path string) (bool, error) {
 	return t.Mounted(path), nil
 }
 
-// MakeShared makes the directory, if it is not there, and a shared mount of it: a bind mount on itself
-// with shared propagation. It is done once; what is mounted below is not touched by a second call. The
-// path must have no symbolic links in it: see Resolve.
+// MakeShared makes the directory, if it does not exist, and a shared mount of it: a bind mount on itself with
+// shared propagation. A second call changes nothing, also not the mounts below. The path must have no
+// symbolic links in it: see Resolve.
 func MakeShared(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -128,8 +128,8 @@ func MakeShared(dir string) error {
 	return nil
 }
 
-// ReleaseShared takes back what MakeShared did. While anything is mounted below, it is refused with
-// precondition. What is busy is tried again for a moment.
+// ReleaseShared undoes MakeShared. While anything is mounted below, the error is a precondition. It retries a
+// busy mount for a moment.
 func ReleaseShared(dir string) error {
 	return backoff.RetryEBUSY(context.Background(), func() error { return releaseShared(dir) })
 }

@@ -31,7 +31,7 @@ func New(pool Pool, addrs []string) *List {
 	return &List{pool: pool, addrs: slices.Clone(addrs), moved: make(chan struct{})}
 }
 
-// Set replaces the list by what a server answered, its leader first. An empty answer changes nothing: a
+// Set replaces the list by a server's answer, whose leader comes first. An empty answer changes nothing: a
 // server that knows no others must not strand the node.
 func (l *List) Set(addrs []string) {
 	if len(addrs) == 0 {
@@ -81,9 +81,9 @@ func (l *List) MoveToEnd(addr string) {
 }
 
 // Call calls a method at the first server and, as long as nothing was done (unavailable), at each of the
-// others once. After an outcome that is unknown the next call begins with another server, but this one
-// is not repeated: that is the caller's decision. Nor is another server asked when one says that it has
-// too much to do (structs.RetryAfter): the others would only pass it on to the one that has.
+// others once. After an unknown outcome the next call begins with another server, but this one is not
+// repeated: that is the caller's decision. It does not try another server if one is overloaded
+// (structs.RetryAfter): the others would only forward to the leader.
 func (l *List) Call(ctx context.Context, method string, req, resp any) error {
 	err := structs.Errorf(structs.KindUnavailable, "calling %s: no server is known", method)
 	for _, addr := range l.All() {

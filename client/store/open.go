@@ -102,7 +102,7 @@ func copyFile(path string, older bool) error {
 	switch {
 	case fresh:
 		err = dst.Update(func(tx *bbolt.Tx) error { return copyAll(tx, nil) })
-	case err == nil: // what is copied has to be there until it is committed
+	case err == nil: // the source has to stay until the copy is committed
 		err = readRecords(path, func(from *bbolt.Tx) error {
 			if err := checkAll(from, older); err != nil {
 				return err
@@ -123,7 +123,7 @@ func copyFile(path string, older bool) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// readRecords hands on a file's records, and says of damage what there is to do.
+// readRecords passes a file's records on. Its error names the remedy for damage.
 func readRecords(path string, read func(*bbolt.Tx) error) error {
 	err := checkMetaPages(path)
 	if err == nil {

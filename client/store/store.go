@@ -75,8 +75,8 @@ type Record[T any] struct {
 	Value *T
 }
 
-// All reads the records whose keys begin with prefix, in the order of their keys. A record that does not
-// decode is reported after the others, so that one bad record hides no good one.
+// All reads the records whose keys begin with prefix, in the order of their keys. It returns the others
+// besides the error of a record that does not decode, so that one bad record hides no good one.
 func (t Table[T]) All(db *DB, prefix string) (records []Record[T], err error) {
 	var bad error
 	err = db.bolt.View(func(tx *bbolt.Tx) error {

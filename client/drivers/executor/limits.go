@@ -14,7 +14,7 @@ import (
 // DefaultCgroupParent is the cgroup below which each task has its own, in every hierarchy.
 const DefaultCgroupParent = "berth"
 
-// CheckCgroupParent says what is wrong with a configured parent, "" if nothing is; left out it has its
+// CheckCgroupParent describes the fault of a configured parent, "" if it is valid. An empty one has its
 // default.
 func CheckCgroupParent(field, parent string) string {
 	if parent == "" || parent == filepath.Clean(parent) && filepath.IsLocal(parent) {
@@ -37,8 +37,8 @@ func CheckPIDsLimit(field string, n int) string {
 	return fmt.Sprintf("%s: %d: expected at least %d, or -1 for no limit", field, n, minPIDsLimit)
 }
 
-// Limiter knows whether tasks of this machine can have cgroups. Being found out costs a little, so what
-// works is not tried again.
+// Limiter knows whether tasks of this machine can have cgroups. The check costs a little, so it does not
+// repeat one that has succeeded.
 type Limiter struct {
 	parent string
 	pids   int64
@@ -70,7 +70,7 @@ func (l *Limiter) probe() (*cgroups.Machine, error) {
 	return l.machine, l.err
 }
 
-// Cgroup is what a task's Spec says of its cgroup: nil where this machine cannot have any.
+// Cgroup returns the cgroup for a task's Spec, nil if this machine has none.
 func (l *Limiter) Cgroup(r structs.Resources) *Cgroup {
 	if _, err := l.probe(); err != nil {
 		return nil
@@ -80,8 +80,8 @@ func (l *Limiter) Cgroup(r structs.Resources) *Cgroup {
 	return &Cgroup{Parent: l.parent, Limits: limits}
 }
 
-// Fingerprint is that of a driver that works on this machine: its attributes name the controllers that are
-// used, its description what is not enforced and why.
+// Fingerprint returns the report of a working driver: its attributes name the controllers in use, its
+// description the limits that are not enforced, with reasons.
 func (l *Limiter) Fingerprint(name string) *structs.DriverInfo {
 	used, lacking := l.describe()
 	description := "Healthy"
@@ -94,7 +94,7 @@ func (l *Limiter) Fingerprint(name string) *structs.DriverInfo {
 	}
 }
 
-// describe says which controllers are used, and what is not enforced and why ("" if all is).
+// describe returns the controllers in use, and the limits that are not enforced, with reasons ("" for none).
 func (l *Limiter) describe() (used, lacking string) {
 	m, err := l.probe()
 	if err != nil {

@@ -66,7 +66,7 @@ func (o *output) copy(s stream) {
 // writerOnly keeps io.CopyBuffer to the buffer.
 type writerOnly struct{ io.Writer }
 
-// started lets go of the writing ends, which are the task's now.
+// started closes the write ends, which belong to the task now.
 func (o *output) started() {
 	_ = errors.Join(o.stdout.w.Close(), o.stderr.w.Close()) // nothing was written on this side
 }

@@ -132,8 +132,8 @@ func eachProcess(fn func(pid int, s procStat)) error {
 	return nil
 }
 
-// killSession kills what is left of the session that the process led. Without its leader a session's
-// number is not given away while a process is in it; what began before the leader is not of it.
+// killSession kills the remaining processes of the session that the process led. A session's number is not
+// given away while a process is in it; a process that began before the leader is not a member.
 func killSession(ctx context.Context, leader procRef) error {
 	for leader.PID > 0 {
 		var left []procRef
@@ -165,5 +165,5 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// reapWithin is how long to wait for what was killed.
+// reapWithin bounds the wait for killed processes.
 const reapWithin = 10 * time.Second

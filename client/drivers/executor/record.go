@@ -147,8 +147,8 @@ func encodeSummed(v any) ([]byte, error) {
 	return fmt.Appendf(b, sumField, sumOf(b)), nil
 }
 
-// decodeSummed decodes what encodeSummed made, or a file without the field: a supervisor of an older version
-// writes none.
+// decodeSummed decodes the result of encodeSummed, or a file without the checksum: a supervisor of an older
+// version writes none.
 func decodeSummed(b []byte, v any) error {
 	b = bytes.TrimRight(b, " ") // of reserveExit
 	if at := len(b) - len(fmt.Sprintf(sumField, 0)); at > 0 && bytes.Contains(b, []byte(`"Sum"`)) {

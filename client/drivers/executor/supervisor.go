@@ -52,7 +52,7 @@ func start(spec *Spec) (*supervisor, error) {
 	return s, nil
 }
 
-// prepare writes the record, then makes what it names.
+// prepare writes the record, then makes the objects that it names.
 func (s *supervisor) prepare() (err error) {
 	if err := s.recordSelf(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (s *supervisor) recordSelf() error {
 	return s.record.writeRecord(".")
 }
 
-// groupName is the cgroup of the task whose directory it is: different for every data directory.
+// groupName returns the cgroup of the task in the directory. It differs between data directories.
 func groupName(dir string) string { return filepath.Base(dir) }
 
 func (s *supervisor) launch() error {
@@ -142,7 +142,7 @@ func startSandbox(spec *Spec, out *output, entry *cgroups.Entry) (process, error
 	return p, nil
 }
 
-// undoStart removes what prepare made; the files in the directory are the agent's to remove.
+// undoStart undoes prepare. The agent removes the files in the directory.
 func (s *supervisor) undoStart() error {
 	var errs []error
 	if s.ln != nil {
@@ -176,7 +176,7 @@ func (s *supervisor) run() int {
 	return 0
 }
 
-// sweep ends what the task's first process left behind, and removes the cgroup.
+// sweep ends the processes that the task's first process left, and removes the cgroup.
 func (s *supervisor) sweep() error {
 	ctx, cancel := context.WithTimeout(context.Background(), reapWithin)
 	defer cancel()
@@ -205,7 +205,7 @@ func (s *supervisor) stop(sig unix.Signal, timeout time.Duration) error {
 	return nil
 }
 
-// shutdownTimeout is what a task gets when its supervisor itself is asked to end: the machine goes down.
+// shutdownTimeout is the stop timeout of a task whose supervisor itself is stopped: the machine goes down.
 const shutdownTimeout = 5 * time.Second
 
 func (s *supervisor) handleSignals() {

@@ -9,8 +9,7 @@ import (
 // tickNanos is a tick of the kernel's process times: USER_HZ is 100 on every architecture that Go knows.
 const tickNanos = 1e9 / 100
 
-// tallyTree adds up what a process and its descendants use, as far as they can be seen. What has ended is
-// not counted.
+// tallyTree sums up the resource use of a process and its descendants, except ended ones.
 func tallyTree(root int) cgroups.Stats {
 	seen, children := map[int]procStat{}, map[int][]int{}
 	err := eachProcess(func(pid int, s procStat) {

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config is what Tasks needs to know of the agent.
+// Config holds the agent's settings for Tasks.
 type Config struct {
 	// Dir holds a directory for each task. It must not change as long as tasks run.
 	Dir string
@@ -31,8 +31,8 @@ func DefaultCommand() ([]string, error) {
 	return []string{exe, "executor"}, err
 }
 
-// Tasks is the part of a task driver that deals with supervisors: all of driver.Driver but for its name,
-// fingerprint, validation and the making of a Spec. It has no goroutines.
+// Tasks is the part of a task driver that deals with supervisors: all of driver.Driver except its name, its
+// fingerprint, the validation and the making of a Spec. It has no goroutines.
 type Tasks struct {
 	cfg Config
 
@@ -56,8 +56,8 @@ func NewTasks(cfg Config) *Tasks { return &Tasks{cfg: cfg, held: map[string]*tas
 // Executable is the agent's own executable.
 func (ts *Tasks) Executable() string { return ts.cfg.Command[0] }
 
-// DirOf is the directory of a task, which need not exist. It depends on nothing but the ID and Config.Dir,
-// so that a task whose handle was lost is found too.
+// DirOf returns the directory of a task, which need not exist. It depends only on the ID and Config.Dir, so
+// that a task whose handle was lost is found, too.
 func (ts *Tasks) DirOf(id string) string {
 	sum := sha256.Sum256([]byte(ts.cfg.Dir + "\x00" + id))
 	return filepath.Join(ts.cfg.Dir, fmt.Sprintf("%x", sum[:8]))
@@ -94,8 +94,8 @@ func (ts *Tasks) dropTask(id string) {
 	delete(ts.held, id)
 }
 
-// Launch starts a task. One of the same ID that has ended makes room; one that an agent started before it
-// was killed, and that nobody recovered, is killed; one that runs is a conflict.
+// Launch starts a task. It replaces an ended one of the same ID, and kills one of a killed agent that nobody
+// recovered. A running one is a conflict.
 func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error) {
 	spec.Command = ts.cfg.Command
 	if old, err := ts.findTask(spec.TaskID); err == nil {
@@ -124,9 +124,9 @@ func (ts *Tasks) Launch(ctx context.Context, spec *Spec) (*driver.Handle, error)
 // handleVersion is that of Handle.State: the task's directory.
 const handleVersion = 1
 
-// Recover takes a task up again. A handle without State is of a task whose start was not recorded: it is
-// looked for by its ID. What is left of a task that is gone is cleared away; a task of which nothing can
-// be learnt now is let be.
+// Recover finds a task again. It looks by ID for a task without a State in its handle, whose start was not
+// recorded. It removes the remains of a task that is gone. It leaves a task alone of which nothing is known
+// now.
 func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 	if h.Version != handleVersion && h.State != nil {
 		return structs.Errorf(structs.KindNotFound,
@@ -143,7 +143,7 @@ func (ts *Tasks) Recover(ctx context.Context, h *driver.Handle) error {
 		return fmt.Errorf("asking the supervisor of task %q: %w", t.id, err) // not known is not gone: it may run
 	}
 	if !alive {
-		if exit, _ := readExit(t.dir); exit == nil { // one that cannot be read says no more than none
+		if exit, _ := readExit(t.dir); exit == nil { // an unreadable one is like none
 			if err := t.destroy(ctx); err != nil {
 				return err
 			}
@@ -173,7 +173,7 @@ func (ts *Tasks) Wait(ctx context.Context, id string) (*driver.ExitResult, error
 	if err != nil {
 		return nil, err
 	}
-	// what is not known of a task is not its end
+	// a failure to learn the state is not the end of the task
 	for err = t.waitSupervisor(ctx); err != nil; err = t.waitSupervisor(ctx) {
 		select {
 		case <-ctx.Done():
@@ -215,7 +215,7 @@ func (ts *Tasks) findToSignal(id, signal string) (*task, unix.Signal, error) {
 	return t, sig, err
 }
 
-// Stop implements driver.Driver. What it began, the supervisor finishes, also when ctx ends before.
+// Stop implements driver.Driver. The supervisor finishes a begun stop, also if ctx ends before.
 func (ts *Tasks) Stop(ctx context.Context, id, signal string, timeout time.Duration) error {
 	t, sig, err := ts.findToSignal(id, signal)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"berth/structs"
 )
 
-// Name is what a job calls the driver.
+// Name is the driver's name in jobs.
 const Name = "raw_exec"
 
 // Config is the operator's say.
@@ -118,7 +118,7 @@ func giveDirs(dirs driver.Dirs, user *sandbox.User) error {
 		executor.OpenTo(filepath.Dir(dirs.Task), user), executor.OpenTo(dirs.Task, user))
 }
 
-// environ adds what only the driver knows: where the task's directories are.
+// environ adds the variables that only the driver knows: the task's directories.
 func (d *Driver) environ(cfg *driver.TaskConfig) []string {
 	env := map[string]string{"HOME": cfg.Dirs.Local}
 	maps.Copy(env, cfg.Env)

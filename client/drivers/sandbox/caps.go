@@ -7,10 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kept are the capabilities that the root user of a restricted program keeps: what servers need to drop
-// privileges, own files and bind low ports. Not among them is whatever reaches beyond the sandbox:
-// mounting, modules, raw I/O, rebooting, tracing, making device nodes, raw sockets, the network's
-// configuration.
+// kept are the capabilities that the root user of a restricted program keeps: those that servers need to drop
+// privileges, own files and bind low ports. It lacks those that reach beyond the sandbox: mounting, modules,
+// raw I/O, rebooting, tracing, making device nodes, raw sockets, the network's configuration.
 var kept = map[uintptr]string{
 	unix.CAP_CHOWN: "CAP_CHOWN", unix.CAP_DAC_OVERRIDE: "CAP_DAC_OVERRIDE", unix.CAP_FOWNER: "CAP_FOWNER",
 	unix.CAP_FSETID: "CAP_FSETID", unix.CAP_KILL: "CAP_KILL", unix.CAP_SETGID: "CAP_SETGID",

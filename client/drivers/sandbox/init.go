@@ -15,7 +15,7 @@ import (
 // Init is the whole life of pid 1 in a sandbox; the caller exits with its result. The caller has marked
 // all inherited files close-on-exec.
 func Init() int {
-	_ = os.WriteFile("/proc/self/comm", []byte("berth-init"), 0) // for those who list processes
+	_ = os.WriteFile("/proc/self/comm", []byte("berth-init"), 0) // for lists of processes
 	swallowSignals()
 	conn := os.NewFile(socketFD, "sandbox")
 	down := json.NewDecoder(conn)
@@ -67,7 +67,7 @@ func beginInit(cfg *Config, entry *cgroups.Entry) (int, error) {
 	return pid, errors.Join(entry.Close(), releaseOutput())
 }
 
-// releaseOutput lets go of the task's output, which is to end when the task's processes end.
+// releaseOutput closes the task's output, which has to end with the task's processes.
 func releaseOutput() error {
 	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
 	if err != nil {
@@ -94,7 +94,7 @@ func forwardSignals(down *json.Decoder, pid int) {
 	}
 }
 
-// reap reaps whatever ends until the program has.
+// reap reaps ended processes until the program has ended.
 func reap(program int) *Exit {
 	for {
 		var ws unix.WaitStatus

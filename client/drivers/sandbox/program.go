@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-// Program is what to run. Start is also of use without a sandbox.
+// Program is the program to run. Start is also of use without a sandbox.
 type Program struct {
 	Driver   string // named in errors
 	Where    string // is the command looked up, for errors: "in the task's root"
@@ -66,7 +66,7 @@ func (p *Program) Start(stdout, stderr *os.File, entry *cgroups.Entry) (int, err
 	return pid, nil
 }
 
-// limitFiles sets how many files the program may have open, as far as the own hard limit allows.
+// limitFiles sets the number of files that the program may have open, up to the own hard limit.
 func limitFiles(n uint64) error {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
@@ -108,7 +108,7 @@ func (p *Program) findProgram() (string, error) {
 		"%s: command %q not found %s (PATH=%s)", p.Driver, p.Command, p.Where, search)
 }
 
-// explain turns what the kernel said on starting the program into a sentence.
+// explain turns the kernel's error on starting the program into a sentence.
 func (p *Program) explain(path string, err error) error {
 	if info, serr := os.Stat(p.Dir); p.Dir != "" && (serr != nil || !info.IsDir()) {
 		return structs.Errorf(structs.KindInvalid,

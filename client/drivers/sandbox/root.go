@@ -14,8 +14,8 @@ import (
 	"berth/structs"
 )
 
-// mountTree is a copy of a part of the host's mounts, attached to nothing yet. Being made before the
-// namespace is cut off from the host, it keeps its peers: that is what a bidirectional bind lives on.
+// mountTree is a copy of a part of the host's mounts, attached to nothing yet. It is made before the
+// namespace is cut off from the host, so it keeps its peers, which a bidirectional bind needs.
 type mountTree struct {
 	Bind
 	fd  int
@@ -52,7 +52,7 @@ func buildRoot(cfg *Config) error {
 	return setRoot("the root read-only", unix.MS_REMOUNT|unix.MS_BIND|flags)
 }
 
-// hostPaths sorts what is shown of the host into symlinks (path to target) and binds, outer paths first.
+// hostPaths sorts the visible paths of the host into symlinks (path to target) and binds, outer paths first.
 func hostPaths(paths map[string]string) (links map[string]string, binds []Bind, err error) {
 	links = map[string]string{}
 	for _, at := range slices.Sorted(maps.Keys(paths)) {
@@ -128,7 +128,7 @@ var ownFS = []fs{
 	{"tmpfs", "/run", unix.MS_NOSUID | unix.MS_NODEV, "mode=755,size=64m"},
 }
 
-// skeleton fills the root with what every sandbox has.
+// skeleton fills the root with the parts that every sandbox has.
 func skeleton(links map[string]string, privileged bool, trees []mountTree) error {
 	for _, dir := range []string{"/root", "/var", "/mnt", "/srv", "/home"} {
 		if _, link := links[dir]; link {
@@ -224,7 +224,7 @@ func makeMountPoint(target string, dir bool) error {
 	return nil
 }
 
-// setRoot changes how the root is mounted, what says how.
+// setRoot changes the propagation of the root. what describes it in the error.
 func setRoot(what string, flags uintptr) error {
 	if err := unix.Mount("", "/", "", flags, ""); err != nil {
 		return fmt.Errorf("mounting %s: %w", what, err)

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Config is what Start hands to Init.
+// Config is the input of Init.
 type Config struct {
 	Root string // an empty directory of the host; the root is mounted over it, out of the host's sight
 	// HostPaths of the host are shown read-only at the paths they map to. Symlinks stay symlinks; those
@@ -28,7 +28,7 @@ type Config struct {
 	HostPaths map[string]string
 	Binds     []Bind // in this order
 	// Privileged keeps all capabilities and system calls, shows the host's /dev and leaves /sys and /proc
-	// writable. Everything in another sandbox is mounted nosuid, and nodev but for its own /dev and devices.
+	// writable. Another sandbox mounts everything nosuid, and nodev except its own /dev and devices.
 	Privileged bool
 	Program    Program
 }
@@ -55,8 +55,8 @@ type Exit struct {
 	Signal int
 }
 
-// message is what travels on the socket between parent and pid 1: a Config first, then signals down;
-// Started or Error, then Exit up. JSON values one after another.
+// message travels on the socket between parent and pid 1: a Config first, then signals down; Started or
+// Error, then Exit up. JSON values one after another.
 type message struct {
 	Config  *Config `json:",omitempty"`
 	Tasks   int     `json:",omitempty"` // with Config: how many v1 cgroup files were handed over
@@ -86,7 +86,7 @@ const (
 	entryFD  = 4 // the first of the cgroup files
 )
 
-// Supported says why the kernel cannot run a sandbox for this process, nil if it can.
+// Supported returns the reason for which the kernel cannot run a sandbox for this process, nil if it can.
 func Supported() error {
 	err := unix.MountSetattr(-1, "", 0, &unix.MountAttr{})
 	if errors.Is(err, unix.ENOSYS) {

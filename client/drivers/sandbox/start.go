@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-// Options are what Start needs beside the Config.
+// Options are the inputs of Start besides the Config.
 type Options struct {
 	Command []string // runs Init: this executable and its arguments
 	Stdout  *os.File // become the program's; stdin is /dev/null
@@ -30,7 +30,7 @@ type Proc struct {
 }
 
 // Start makes the sandbox and returns once the program runs. The calling thread must not end before the
-// sandbox has: its end is what kills the sandbox when the process dies. If Start fails nothing is left.
+// sandbox: its end kills the sandbox when the process dies. If Start fails nothing is left.
 func Start(cfg *Config, o Options) (*Proc, error) {
 	exe, err := readOnly(o.Command[0])
 	if err != nil {
@@ -133,12 +133,12 @@ func (p *Proc) Kill() error {
 	return err
 }
 
-// Wait returns when nothing in the sandbox runs any more. The error says that how the program ended could
-// not be learnt.
+// Wait returns when nothing in the sandbox runs any more. The error means that the program's end could not be
+// learnt.
 func (p *Proc) Wait() (Exit, error) {
 	var m message
 	derr := p.up.Decode(&m)
-	_ = p.cmd.Wait() // the message says more; without it the state is looked at below
+	_ = p.cmd.Wait() // the message holds more; without it the state below decides
 	_ = p.conn.Close()
 	if derr == nil && m.Exit != nil {
 		return *m.Exit, nil
