@@ -10,8 +10,8 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// The functions that generated code appends with, beside those of msgp. They write nil where the Handle writes
-// nil, and maps by key.
+// The functions that generated code appends with, beside those of msgp. They write nil where the Handle
+// writes nil, and maps by key.
 
 // AppendPointers appends a list of structs by pointer.
 func AppendPointers[T any](b []byte, s []*T, one func(*T, []byte) ([]byte, error)) (_ []byte, err error) {
@@ -20,7 +20,8 @@ func AppendPointers[T any](b []byte, s []*T, one func(*T, []byte) ([]byte, error
 	}
 	b = msgp.AppendArrayHeader(b, uint32(len(s)))
 	for _, e := range s {
-		if b, err = one(e, b); err != nil {
+		b, err = one(e, b)
+		if err != nil {
 			return b, err
 		}
 	}
@@ -34,7 +35,8 @@ func AppendSlice[T any](b []byte, s []T, one func(*T, []byte) ([]byte, error)) (
 	}
 	b = msgp.AppendArrayHeader(b, uint32(len(s)))
 	for i := range s {
-		if b, err = one(&s[i], b); err != nil {
+		b, err = one(&s[i], b)
+		if err != nil {
 			return b, err
 		}
 	}
@@ -49,7 +51,8 @@ func AppendMap[T any](b []byte, m map[string]*T, one func(*T, []byte) ([]byte, e
 	b = msgp.AppendMapHeader(b, uint32(len(m)))
 	var few [16]string
 	for _, k := range sortedKeys(few[:0], m) {
-		if b, err = one(m[k], msgp.AppendString(b, k)); err != nil {
+		b, err = one(m[k], msgp.AppendString(b, k))
+		if err != nil {
 			return b, err
 		}
 	}

@@ -32,7 +32,7 @@ func newHandle() *codec.MsgpackHandle {
 
 // encoders and decoders are reused: to make one costs more than to encode a small value.
 var (
-	encoders = sync.Pool{New: func() any { return &reusable{Encoder: codec.NewEncoderBytes(new([]byte), Handle)} }}
+	encoders = sync.Pool{New: func() any { return newEncoder() }}
 	decoders = sync.Pool{New: func() any { return codec.NewDecoderBytes(nothing, Handle) }}
 	nothing  = []byte{}
 )
@@ -41,6 +41,10 @@ var (
 type reusable struct {
 	*codec.Encoder
 	buf []byte
+}
+
+func newEncoder() *reusable {
+	return &reusable{Encoder: codec.NewEncoderBytes(new([]byte), Handle)}
 }
 
 // scratch has buffers for values whose length is not known before they are encoded.
@@ -119,8 +123,8 @@ func appendByReflection(b []byte, v any) ([]byte, error) {
 	return b, err
 }
 
-// Decode reads v from msgpack bytes. It leaves the fields that the bytes do not name. Bad bytes give an error,
-// never a panic. Decode keeps no part of b.
+// Decode reads v from msgpack bytes. It leaves the fields that the bytes do not name. Bad bytes give an
+// error, never a panic. Decode keeps no part of b.
 func Decode(b []byte, v any) error {
 	var err error
 	if g, ok := generated(v); ok {

@@ -26,16 +26,19 @@ func ReadFields[T any](
 	for range n {
 		var name []byte
 		var known bool
-		if name, b, err = readName(b); err != nil {
+		name, b, err = readName(b)
+		if err != nil {
 			return b, fmt.Errorf("the name of a field: %w", err)
 		}
-		if b, known, err = field(name, b); err != nil {
+		b, known, err = field(name, b)
+		if err != nil {
 			return b, fmt.Errorf("%s: %w", name, err)
 		}
 		if known {
 			continue
 		}
-		if b, err = skip(b, deepest); err != nil {
+		b, err = skip(b, deepest)
+		if err != nil {
 			return b, fmt.Errorf("an unknown field: %w", err)
 		}
 	}
@@ -44,7 +47,8 @@ func ReadFields[T any](
 
 // readName reads the name of a field, which may share the memory of b.
 func readName(b []byte) (name, rest []byte, err error) {
-	if name, rest, err = readText(b); err != nil {
+	name, rest, err = readText(b)
+	if err != nil {
 		var s string
 		s, rest, err = readString(b)
 		name = []byte(s)
@@ -84,7 +88,8 @@ func ReadPointers[T any](b []byte, s *[]*T, one func(*T, []byte) ([]byte, error)
 		copy(*s, had)
 	}
 	for i := range *s {
-		if b, err = ReadPointer(b, &(*s)[i], one); err != nil {
+		b, err = ReadPointer(b, &(*s)[i], one)
+		if err != nil {
 			return b, err
 		}
 	}
@@ -116,7 +121,10 @@ func ReadSlice[E any](b []byte, s *[]E, one func(*E, []byte) ([]byte, error)) ([
 		if msgp.IsNil(b) {
 			*e = *new(E)
 			b = b[1:]
-		} else if b, err = one(e, b); err != nil {
+			continue
+		}
+		b, err = one(e, b)
+		if err != nil {
 			return b, err
 		}
 	}
@@ -158,10 +166,12 @@ func readEntries[E any](
 	for range n {
 		var key string
 		var value E
-		if key, b, err = readString(b); err != nil {
+		key, b, err = readString(b)
+		if err != nil {
 			return b, err
 		}
-		if value, b, err = one((*m)[key], b); err != nil {
+		value, b, err = one((*m)[key], b)
+		if err != nil {
 			return b, err
 		}
 		(*m)[key] = value

@@ -12,7 +12,7 @@ var (
 	errDepth = errors.New("it is nested too deeply")
 )
 
-// deepest is how deep values of unknown shape may be nested: less than the Handle allows.
+// deepest is how deep a value may nest others: less than the Handle allows.
 const deepest = 1000
 
 // ReadOther lets the Handle read one value into what p points to.
@@ -28,7 +28,7 @@ func ReadOther[T any](b []byte, p *T) ([]byte, error) {
 	return rest, decodeByReflection(b[:len(b)-len(rest)], p)
 }
 
-// readLength checks a length against the bytes that are left, of which each element takes one at least.
+// readLength checks a length against the bytes that are left. Each element takes one byte at least.
 func readLength(n uint32, rest []byte, err error) (int, []byte, error) {
 	if err != nil {
 		return 0, rest, err
@@ -47,8 +47,8 @@ func isArray(b []byte) bool {
 	return len(b) > 0 && (b[0]&0xf0 == 0x90 || b[0] == 0xdc || b[0] == 0xdd)
 }
 
-// skip returns what follows one value, which may be nested so deep. What the Handle would not skip either is
-// an error.
+// skip returns the bytes after one value, which may nest others so deep. It refuses the values that the
+// Handle would not skip.
 func skip(b []byte, depth int) (rest []byte, err error) {
 	if depth == 0 {
 		return b, errDepth
@@ -65,7 +65,8 @@ func skip(b []byte, depth int) (rest []byte, err error) {
 		n, rest, err = msgp.ReadMapHeaderBytes(b)
 		values = 2
 	default:
-		if rest, err = msgp.Skip(b); err == nil {
+		rest, err = msgp.Skip(b)
+		if err == nil {
 			err = checkExtension(b[:len(b)-len(rest)])
 		}
 		return rest, err
@@ -76,7 +77,7 @@ func skip(b []byte, depth int) (rest []byte, err error) {
 	return rest, err
 }
 
-// checkExtension refuses extensions that are empty, and timestamps of no length that a timestamp has.
+// checkExtension refuses empty extensions, and timestamps of a length that no timestamp has.
 func checkExtension(b []byte) error {
 	head, isExtension := extensionHead[b[0]]
 	if !isExtension {
@@ -89,5 +90,5 @@ func checkExtension(b []byte) error {
 	return nil
 }
 
-// extensionHead is how many bytes come before the data of an extension.
+// extensionHead has the number of bytes before the data of an extension, by its first byte.
 var extensionHead = map[byte]int{0xd4: 2, 0xd5: 2, 0xd6: 2, 0xd7: 2, 0xd8: 2, 0xc7: 3, 0xc8: 4, 0xc9: 6}

@@ -32,10 +32,12 @@ func layoutOf(named *types.Named) (*layout, error) {
 		return nil, fmt.Errorf("%s has methods that encode it", l.name)
 	}
 	var err error
-	if l.own, l.embedded, err = fieldsOf(named); err != nil {
+	l.own, l.embedded, err = fieldsOf(named)
+	if err != nil {
 		return nil, err
 	}
-	if l.flat, err = flatten(named, ""); err != nil {
+	l.flat, err = flatten(named, "")
+	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(l.flat, func(a, b field) int { return cmp.Compare(a.wire, b.wire) })

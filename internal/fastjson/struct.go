@@ -16,8 +16,8 @@ type field struct {
 	write writer
 }
 
-// structure writes the fields in the order of encoding/json. Where that has to choose between fields of one
-// name, or a tag says more than a name and omitempty, it is left to it.
+// structure writes the fields in the order of encoding/json. encoding/json itself writes structs with two
+// fields of one name, or with a tag that has more than a name and omitempty.
 func (p plan) structure(t reflect.Type) writer {
 	fields, ok := p.fields(t, nil)
 	if !ok {
@@ -52,7 +52,8 @@ func (p plan) structure(t reflect.Type) writer {
 	}
 }
 
-// fields are the fields of a struct that is reached by a path; not ok if it is not for us.
+// fields returns the fields of a struct that a path leads to. It is not ok for a struct
+// that encoding/json has to write.
 func (p plan) fields(t reflect.Type, path []int) (fields []field, ok bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -80,19 +81,22 @@ func (p plan) fields(t reflect.Type, path []int) (fields []field, ok bool) {
 			name = f.Name
 		}
 		head, _ := json.Marshal(name) // every string can be written
-		fields = append(fields, field{path: at, name: name, head: string(head) + ":", omit: options == "omitempty", write: p.writer(f.Type)})
+		fields = append(fields, field{
+			path: at, name: name, head: string(head) + ":",
+			omit: options == "omitempty", write: p.writer(f.Type),
+		})
 	}
 	return fields, true
 }
 
-// ordinary reports whether a name in a tag is one that encoding/json surely takes.
+// ordinary reports whether encoding/json surely accepts a name in a tag.
 func ordinary(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	})
 }
 
-// empty is what omitempty leaves out.
+// empty reports whether omitempty leaves the value out.
 func empty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Array, reflect.Map, reflect.Slice, reflect.String:

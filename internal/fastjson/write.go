@@ -16,8 +16,8 @@ func writeUint(b []byte, v reflect.Value, _ *Encoder) []byte {
 	return strconv.AppendUint(b, v.Uint(), 10)
 }
 
-// plain are the bytes that stand for themselves in a string: of the others some are escaped, and some belong to
-// characters that are.
+// plain has the bytes that stand for themselves in a string. Of the others some are escaped, and some belong
+// to characters that are escaped.
 var plain = func() (plain [256]bool) {
 	for c := ' '; c < 0x7f; c++ {
 		plain[c] = c != '"' && c != '\\' && c != '<' && c != '>' && c != '&'
@@ -37,7 +37,7 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// writeTime writes what time.Time's own method does, and leaves to it what it refuses.
+// writeTime writes the bytes of the method of time.Time, and leaves to the method the times that it refuses.
 func writeTime(b []byte, v reflect.Value, e *Encoder) []byte {
 	if !v.CanAddr() {
 		return byLibrary(b, v, e)
@@ -80,7 +80,7 @@ func (p plan) slice(t reflect.Type) writer {
 	}
 }
 
-// writeStrings writes the kind of map that there is most of.
+// writeStrings writes the most frequent kind of map.
 func writeStrings(b []byte, v reflect.Value, e *Encoder) []byte {
 	m, _ := v.Interface().(map[string]string)
 	if m == nil {

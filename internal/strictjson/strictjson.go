@@ -1,14 +1,13 @@
-// Package strictjson decodes JSON from clients so that nothing they said is dropped in silence.
+// Package strictjson decodes JSON from clients and drops no part of it in silence.
 //
-// Its laws:
+//   - It rejects a field that the target does not know, with its path
+//     (`Job.TaskGroups[0].Networks: berth does not know this field`). It accepts the field if its value is
+//     empty (null, "", 0, false, the zero time, or only such values), because clients of the dialect send
+//     every field.
+//   - It rejects a value of the wrong type with its path, line and column.
+//   - It rejects a second value of a field, and anything after the body.
 //
-//   - A field that the target does not know and that says something is refused, with its path
-//     (`Job.TaskGroups[0].Networks: berth does not know this field`). One that says nothing (null, "", 0,
-//     false, the zero time, or only such inside) is accepted: clients of the dialect send every field.
-//   - A value of the wrong type is refused with its path, line and column.
-//   - A field given twice, and anything after the value, is refused.
-//
-// Whether the values make sense is left to the caller.
+// The caller checks whether the values make sense.
 package strictjson
 
 import (
@@ -23,8 +22,8 @@ import (
 	"berth/structs"
 )
 
-// Ignore reports that a field that the target does not know may be dropped although it says something. value
-// is its JSON.
+// Ignore reports that a field that the target does not know may be dropped although its value is not empty.
+// value is its JSON.
 type Ignore func(field string, value json.RawMessage) bool
 
 // Decode reads one JSON value into dst, a pointer. ignore may be nil. Its errors are invalid.
@@ -59,7 +58,8 @@ func (w *walker) fault(offset int64, path, format string, args ...any) error {
 	if path != "" {
 		path += ": "
 	}
-	return structs.Errorf(structs.KindInvalid, "%s%s (line %d, column %d)", path, fmt.Sprintf(format, args...), line, col)
+	text := fmt.Sprintf(format, args...)
+	return structs.Errorf(structs.KindInvalid, "%s%s (line %d, column %d)", path, text, line, col)
 }
 
 // position counts lines and columns from 1.
@@ -69,7 +69,7 @@ func (w *walker) position(offset int64) (line, col int) {
 	return line, len(before) - (bytes.LastIndexByte(before, '\n') + 1) + 1
 }
 
-// explain says in the package's words what encoding/json found.
+// explain words an error of encoding/json as this package words its own.
 func (w *walker) explain(err error) error {
 	var syntax *json.SyntaxError
 	var typ *json.UnmarshalTypeError
@@ -80,7 +80,7 @@ func (w *walker) explain(err error) error {
 	case errors.As(err, &syntax):
 		return w.fault(syntax.Offset-1, "", "not JSON: %v", err)
 	case errors.As(err, &typ):
-		return w.fault(typ.Offset, typ.Field, "expected %s, found %s", kindNames[typ.Type.Kind()], typ.Value)
+		return w.fault(typ.Offset, typ.Field, "expected %s, found %s", kindName(typ.Type.Kind()), typ.Value)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return w.fault(int64(len(w.src)), "", "the body ends in the middle of a value")
 	}
@@ -92,8 +92,8 @@ var (
 	bytesType   = reflect.TypeFor[[]byte]()
 )
 
-// opaque reports whether what a type's JSON looks like cannot be seen from the type. A struct that decodes
-// itself is taken to do so from an object of its exported fields, if it has any (time.Time has none).
+// opaque reports whether the type does not show the form of its JSON. A struct that decodes itself is assumed
+// to do so from an object of its exported fields, if it has any (time.Time has none).
 func opaque(typ reflect.Type) bool {
 	switch typ.Kind() {
 	case reflect.Interface:
@@ -110,14 +110,14 @@ func opaque(typ reflect.Type) bool {
 	return reflect.PointerTo(typ).Implements(unmarshaler)
 }
 
-// start is where the next token begins.
+// start returns the offset of the next token.
 func (w *walker) start() int64 {
 	at := w.dec.InputOffset()
 	rest := w.src[min(at, int64(len(w.src))):]
 	return at + int64(len(rest)-len(bytes.TrimLeft(rest, " \t\r\n,:")))
 }
 
-// value reads one value that is to fit typ.
+// value reads one value that must fit typ.
 func (w *walker) value(path string, typ reflect.Type) error {
 	for typ.Kind() == reflect.Pointer {
 		typ = typ.Elem()
@@ -131,8 +131,9 @@ func (w *walker) value(path string, typ reflect.Type) error {
 	if err != nil || tok == nil { // null fits everything
 		return err
 	}
-	if found := kindOfToken(tok); found != kindNames[typ.Kind()] && !(typ == bytesType && found == "a string") {
-		return w.fault(at, path, "expected %s, found %s", kindNames[typ.Kind()], found)
+	want, found := kindName(typ.Kind()), kindOfToken(tok)
+	if found != want && !(typ == bytesType && found == "a string") {
+		return w.fault(at, path, "expected %s, found %s", want, found)
 	}
 	switch tok {
 	case json.Delim('['):
@@ -191,7 +192,7 @@ func (w *walker) unknown(at int64, path, name string) error {
 	if err != nil {
 		return err
 	}
-	if saysNothing(raw) || w.ignore != nil && w.ignore(name, raw) {
+	if isEmpty(raw) || w.ignore != nil && w.ignore(name, raw) {
 		return nil
 	}
 	return w.fault(at, path, "berth does not know this field")
@@ -235,11 +236,11 @@ func fieldOf(typ reflect.Type, key string) (string, reflect.Type) {
 	return name, found
 }
 
-// zeroTime is how encoding/json writes a time.Time that was never set.
+// zeroTime is the zero time.Time as encoding/json writes it.
 const zeroTime = "0001-01-01T00:00:00Z"
 
-// saysNothing reports whether a value could as well have been left out.
-func saysNothing(raw json.RawMessage) bool {
+// isEmpty reports whether a value means the same as none.
+func isEmpty(raw json.RawMessage) bool {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	for {
@@ -288,11 +289,17 @@ func kindOfToken(tok json.Token) string {
 	return "a number"
 }
 
-// kindNames are the JSON values that Go kinds are written as.
-var kindNames = map[reflect.Kind]string{
-	reflect.Bool: "true or false", reflect.String: "a string",
-	reflect.Int: "a number", reflect.Int8: "a number", reflect.Int16: "a number", reflect.Int32: "a number",
-	reflect.Int64: "a number", reflect.Uint: "a number", reflect.Uint8: "a number", reflect.Uint16: "a number",
-	reflect.Uint32: "a number", reflect.Uint64: "a number", reflect.Float32: "a number", reflect.Float64: "a number",
-	reflect.Slice: "a list", reflect.Array: "a list", reflect.Map: "an object", reflect.Struct: "an object",
+// kindName returns the JSON value that a Go kind is written as.
+func kindName(kind reflect.Kind) string {
+	switch kind {
+	case reflect.Bool:
+		return "true or false"
+	case reflect.String:
+		return "a string"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	}
+	return "a number"
 }
