@@ -105,7 +105,7 @@ func forced(req *structs.CSIVolumeDetachRequest, what string, keys []structs.CSI
 	attachment uint64,
 ) *structs.CSIVolumeForceRequest {
 	return &structs.CSIVolumeForceRequest{VolumeID: req.VolumeID, NodeID: req.NodeID, Claims: keys,
-		Attachment: attachment, What: what, By: orElse(req.By, "an operator"),
+		Attachment: attachment, Settle: structs.CallSettles, What: what, By: orElse(req.By, "an operator"),
 		Reason: orElse(req.Reason, "no reason was given"), WriteOptions: req.WriteOptions}
 }
 
@@ -176,11 +176,13 @@ func (c claims) detachAttached(
 	if _, err := c.unmounted(ctx, tx, req, errors.New(a.LastError.Message)); err != nil {
 		return nil, err
 	}
-	c.logger.Warn("an operator forgets an attachment whose detach the plugin did not confirm",
-		"volume", req.VolumeID, "namespace", req.RequestNamespace(),
-		"node", req.NodeID, "by", req.By, "reason", req.Reason, "error", a.LastError.Message)
 	index, err := fsm.Propose(ctx, c.raft, fsm.VolumeForce,
 		forced(req, "attachment forgotten; the plugin did not confirm the detach", nil, a.CreateIndex))
+	if err == nil {
+		c.logger.Warn("an operator forgot an attachment whose detach the plugin did not confirm",
+			"volume", req.VolumeID, "namespace", req.RequestNamespace(),
+			"node", req.NodeID, "by", req.By, "reason", req.Reason, "error", a.LastError.Message)
+	}
 	detail := fmt.Sprintf("The attachment of volume %q to %s is forgotten because you vouch for it; "+
 		"the plugin did not confirm the detach%s", req.VolumeID, name, lastFailure(a))
 	return proved(structs.DetachForgotten, detail, index, err)

@@ -214,6 +214,35 @@ func TestForcedDetach_DoesNotForgetADetachThatHasNotFailed(t *testing.T) {
 	}
 }
 
+// A controller that has not answered may still detach: forgotten, the late detach would take the volume from
+// its next user. A controller that is gone for good does not hold the volume for ever.
+func TestForcedDetach_DoesNotForgetACallThatMayStillTakeEffect(t *testing.T) {
+	s, n := detaching(t)
+	n.has(&structs.ClientCSINodeVolumeResponse{}, nil)
+	call := &structs.CSICall{NodeID: "n9", Op: "detach", Time: s.clock.UnixNano()}
+	proposed(s, fsm.CallNote, &structs.CSICallNote{VolumeID: "v", NodeID: "n1", RowIndex: s.attachment().CreateIndex, Call: call})
+	proposed(s, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n1", Op: "detach", KeepCall: true,
+		Err: &structs.OperationError{Message: "no answer in time", Kind: structs.KindTimeout}})
+	settled := s.clock.Add(structs.CallSettles)
+	s.clock = settled.Add(-time.Nanosecond)
+	err := refused(s, structs.KindPrecondition, structs.CSIVolumeDetach, forceDetach)
+	for _, want := range []string{"node n9", "the detach for node name-n1", "force again after " + settled.UTC().Format(time.RFC3339)} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q does not say %q", err, want)
+		}
+	}
+	if a := s.attachment(); a == nil || a.Call == nil {
+		t.Fatalf("the call is forgotten: %+v", a)
+	}
+	if f := must(s, structs.CSIVolumeGet, &structs.CSIVolumeGetRequest{ID: "v"}).Volume.Forced; f != nil {
+		t.Errorf("recorded as done: %+v", f)
+	}
+	s.clock = settled
+	if got := must(s, structs.CSIVolumeDetach, forceDetach); got.Proof != structs.DetachForgotten || s.attachment() != nil {
+		t.Errorf("%+v; %+v", got, s.attachment())
+	}
+}
+
 func TestForcedDetach_ForgetsTheAttachmentOfAVolumeThatIsDeregistered(t *testing.T) {
 	s, _ := detaching(t)
 	must(s, structs.CSIVolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "v", Force: true})

@@ -8,7 +8,8 @@ import (
 )
 
 // CallNote records which node a controller call goes to before it is made, or why a node does not let go of a
-// claim's volume. A row that is gone, or that took the place of the one meant, is left alone.
+// claim's volume. A row that is gone, or that took the place of the one meant, is left alone; of a call that is
+// a conflict, for a call that no row names is not waited out by what comes after it.
 func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 	switch {
 	case p.AllocID != "":
@@ -16,7 +17,8 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 	case p.NodeID != "":
 		a := Attachment(tx.ReadTx, p.RequestNamespace(), p.VolumeID, p.NodeID)
 		if a == nil || a.CreateIndex != p.RowIndex || !a.Unsettled() {
-			return nil
+			return structs.Errorf(structs.KindConflict, "volume %q: its attachment to node %s has changed meanwhile",
+				p.VolumeID, nodeName(tx.ReadTx, p.NodeID))
 		}
 		a = a.Copy()
 		a.Call = p.Call
@@ -27,7 +29,7 @@ func CallNote(tx *WriteTx, p *structs.CSICallNote) error {
 	default:
 		v := Volume(tx.ReadTx, p.RequestNamespace(), p.VolumeID)
 		if v == nil || v.CreateIndex != p.RowIndex {
-			return nil
+			return structs.Errorf(structs.KindConflict, "volume %q has changed meanwhile", p.VolumeID)
 		}
 		v = v.Copy()
 		v.Call = p.Call
@@ -60,11 +62,9 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		return err
 	}
 	if p.Attachment != 0 {
-		a := Attachment(tx.ReadTx, ns, p.VolumeID, p.NodeID)
-		if a == nil || a.CreateIndex != p.Attachment || a.State != structs.AttachmentDetaching {
-			return structs.Errorf(structs.KindConflict,
-				"the attachment of volume %q to node %s has changed meanwhile; look at it again: berth volume status %s",
-				p.VolumeID, nodeName(tx.ReadTx, p.NodeID), p.VolumeID)
+		a, err := forgettable(tx.ReadTx, p)
+		if err != nil {
+			return err
 		}
 		dropAttachment(tx, a, p.Now)
 	}
@@ -80,6 +80,26 @@ func VolumeForce(tx *WriteTx, p *structs.CSIVolumeForceRequest) error {
 		nodes.Put(tx, n)
 	}
 	return nil
+}
+
+// forgettable returns the attachment that an operator vouches for. It refuses while a controller call for it
+// may still take effect: the row is all that holds up the next call for the volume, and a detach that comes
+// late would take the volume from its next user.
+func forgettable(tx *ReadTx, p *structs.CSIVolumeForceRequest) (*structs.CSIAttachment, error) {
+	a := Attachment(tx, p.RequestNamespace(), p.VolumeID, p.NodeID)
+	if a == nil || a.CreateIndex != p.Attachment || a.State != structs.AttachmentDetaching {
+		return nil, structs.Errorf(structs.KindConflict,
+			"the attachment of volume %q to node %s has changed meanwhile; look at it again: berth volume status %s",
+			p.VolumeID, nodeName(tx, p.NodeID), p.VolumeID)
+	}
+	if a.Call == nil || p.Now >= a.Call.Time+int64(p.Settle) {
+		return a, nil
+	}
+	return nil, structs.Errorf(structs.KindPrecondition,
+		"volume %q: the controller on node %s has not answered the %s for node %s, and may still carry it out: "+
+			"mend or restart that controller so that it answers; if it is gone, or stopped for good, force again after %s",
+		p.VolumeID, nodeName(tx, a.Call.NodeID), a.Call.Op, nodeName(tx, p.NodeID),
+		time.Unix(0, a.Call.Time).Add(p.Settle).UTC().Format(time.RFC3339))
 }
 
 // AttachedAs returns an attachment of the volume that the plugin knows by this ID, whatever it was called

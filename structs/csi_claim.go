@@ -1,6 +1,9 @@
 package structs
 
-import "maps"
+import (
+	"maps"
+	"time"
+)
 
 // The methods of claims and attachments.
 var (
@@ -249,9 +252,12 @@ type CSIVolumeForceRequest struct {
 	NodeID     string
 	Claims     []CSIClaimKey
 	Attachment uint64 // CreateIndex of the attachment to forget, 0 for none
-	What       string // see CSIForced
-	By         string
-	Reason     string
+	// Settle is how long after it was sent a controller call may still take effect. 0, as in an entry of an
+	// earlier version, does not wait for any.
+	Settle time.Duration
+	What   string // see CSIForced
+	By     string
+	Reason string
 	WriteOptions
 }
 

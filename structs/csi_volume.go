@@ -3,6 +3,7 @@ package structs
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // The methods of volumes.
@@ -134,6 +135,10 @@ type OperationError struct {
 
 // NeverTry is the RetryTime of a call that is not repeated by itself.
 const NeverTry = -1
+
+// CallSettles is how long a controller call may still take effect after it was sent to a node that cannot be
+// asked any more.
+const CallSettles = 5 * time.Minute
 
 // CSICall is a controller call of unknown outcome: it was, or may have been, delivered to the plugin on a
 // node, and that node has not answered. The leader settles it at the same node or waits until it must have

@@ -193,6 +193,46 @@ func TestControllerCall_StaysOnRecordUntilItsNodeAnswers(t *testing.T) {
 	})
 }
 
+// A call that no row names would not be waited out: what comes after it would overtake it.
+func TestControllerCall_IsNotMadeForARowThatIsGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		key  callKey
+		goes func(w *world)
+	}{
+		"the attachment is forgotten": {callKey{namespace: "default", volume: "v", node: "n3"}, func(w *world) {
+			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n3", Op: "detach"})
+		}},
+		"another attachment took its place": {callKey{namespace: "default", volume: "v", node: "n3"}, func(w *world) {
+			put(w, fsm.AttachmentOutcome, &structs.CSIAttachmentOutcome{VolumeID: "v", NodeID: "n3", Op: "detach"})
+			w.addClaim("v", "a2", "n3")
+		}},
+		"the volume is forgotten": {callKey{namespace: "default", volume: "new"}, func(w *world) {
+			put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "new", Force: true})
+		}},
+		"another volume took its place": {callKey{namespace: "default", volume: "new"}, func(w *world) {
+			put(w, fsm.VolumeDeregister, &structs.CSIVolumeDeregisterRequest{ID: "new", Force: true})
+			w.addVolume(aVolume("new", structs.VolumeCreating))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T, w *world) {
+				w.attached()
+				w.unclaim("v", "a1")
+				w.addVolume(aVolume("new", structs.VolumeCreating))
+				made := len(w.calls)
+				loop := controllerLoop{Deps: w.Deps}
+				asked := loop.read(w.Store.Read(), c.key)
+				c.goes(w)
+				_ = asked.Act(t.Context()) // there is no row to record an error in
+				if len(w.calls) != made {
+					t.Errorf("called %+v", w.calls[made:])
+				}
+				w.check()
+			})
+		})
+	}
+}
+
 func TestDuty_G15_NotFoundDoesNotProveADetach(t *testing.T) {
 	virtual(t, func(t *testing.T, w *world) {
 		w.attached()

@@ -47,7 +47,7 @@ func DefaultConfig() Config {
 		Retry:          backoff.Backoff{Min: 250 * time.Millisecond, Max: 30 * time.Second},
 		FinalRetry:     time.Minute,
 		MountGrace:     time.Minute,
-		OutcomeWait:    5 * time.Minute,
+		OutcomeWait:    structs.CallSettles,
 		ReapGrace:      10 * time.Second,
 		EvalAttempts:   5,
 		GCInterval:     5 * time.Minute,
