@@ -160,9 +160,14 @@ func (o *overloaded) stored() {
 	}
 }
 
+// offers is how many times the server is offered too much, at most. A busy machine may spoil one offer. A server
+// that collapses under load collapses in each.
+const offers = 3
+
 // TestTwiceTheLoadOfARealServer: a real server with its log on disk is offered twice the writes that it can
-// make. Each answer is good or says when to come again, about as many are good as ever, what is under way
-// stays bounded, nothing that was refused is stored, and at once afterwards the server is well again.
+// make. Each answer is good or says when to come again, at least half as many are good as without the load,
+// what is under way stays bounded, nothing that was refused is stored, and afterwards the server makes at least
+// half as many writes as before.
 //
 // Where the machine is too busy to offer that much, everything else holds all the same, but nobody has to be
 // refused: that is so only when more is open than may be.
@@ -171,22 +176,27 @@ func TestTwiceTheLoadOfARealServer(t *testing.T) {
 	o.calm(800)
 	before, idle := o.calm(1200), runtime.NumGoroutine()
 	const room = 512 + 1024 // let in, and waiting
-	f := o.offer(2*before, 2*room+int(before))
-	refused := o.refused
-	after := o.calm(1200)
-	t.Logf("writes/s: %.0f before, %.0f of %.0f offered, %.0f afterwards; %d refused, %d open, %d goroutines of %d",
-		before, f.goodput, 2*before, after, refused, f.open, f.goroutines, idle)
-	if refused == 0 && f.open > room*5/4 { // answers on their way are open here, and no longer at the server
-		t.Errorf("none was refused while %d were open", f.open)
-	}
-	if least := min(before, after) / 8; f.goodput < least {
-		t.Errorf("%.0f writes/s under twice the load; expected at least %.0f", f.goodput, least)
-	}
-	if f.goroutines-idle > 2*room {
-		t.Errorf("%d goroutines more than before; expected at most %d", f.goroutines-idle, 2*room)
-	}
-	if after < before/10 {
-		t.Errorf("%.0f writes/s afterwards, %.0f before", after, before)
+	for n := 1; ; n++ {
+		refused := o.refused
+		f := o.offer(2*before, 2*room+int(before))
+		refused = o.refused - refused
+		after := o.calm(1200)
+		t.Logf("writes/s: %.0f before, %.0f of %.0f offered, %.0f afterwards; %d refused, %d open, %d goroutines of %d",
+			before, f.goodput, 2*before, after, refused, f.open, f.goroutines, idle)
+		if refused == 0 && f.open > room*5/4 { // answers on their way are open here, and no longer at the server
+			t.Errorf("none was refused while %d were open", f.open)
+		}
+		if f.goroutines-idle > 2*room {
+			t.Errorf("%d goroutines more than before; expected at most %d", f.goroutines-idle, 2*room)
+		}
+		if f.goodput >= min(before, after)/2 && after >= before/2 {
+			break
+		}
+		if n == offers {
+			t.Errorf("in each of %d offers too few writes were made: %.0f a second in the last, %.0f afterwards, "+
+				"%.0f before; expected at least half", offers, f.goodput, after, before)
+			break
+		}
 	}
 	o.stored()
 }
