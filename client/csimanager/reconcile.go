@@ -39,7 +39,8 @@ func (v *Volumes) Published(k VolumeKey, allocID string) (hook.VolumeMount, bool
 	return v.mountOf(p), w.isPublished(), nil
 }
 
-// TurnedReadOnly reports whether the file system of a volume had turned read-only when Down unpublished it.
+// TurnedReadOnly reports whether the file system of a volume had turned read-only when Down unpublished it, or was
+// so already when it was to be published.
 func (v *Volumes) TurnedReadOnly(k VolumeKey, allocID string) (bool, error) {
 	p, err := v.store.getPublish(k, allocID)
 	return p != nil && p.TurnedReadOnly, err

@@ -145,6 +145,9 @@ func (v *Volumes) tryUp(ctx context.Context, u *Use) (m hook.VolumeMount, grown 
 	if err := w.recordUse(u); err != nil {
 		return m, nil, err
 	}
+	if err := w.refuseReadOnly(u); err != nil {
+		return m, nil, err
+	}
 	if u.Confirm != nil && !w.isPublished() {
 		if err := u.Confirm(ctx); err != nil {
 			return m, nil, err
