@@ -98,7 +98,9 @@ func TestCgroupV2_BoundsTasks(t *testing.T) {
 		},
 		"berth/client/drivers/exec": {
 			"TestSeccomp_RefusesTheCallsThatLeaveASandbox", "TestLimits_HoldAgainstRootInATask",
-			"TestPIDsLimit_StopsAForkBomb", "TestLimits_KillATaskOutOfMemory", "TestLimits_ShowInStats", "TestFingerprint_ReportsTheDriver",
+			"TestPIDsLimit_StopsAForkBomb", "TestLimits_KillATaskOutOfMemory", "TestLimits_ShowInStats",
+			"TestFingerprint_ReportsTheDriver", "TestStop_KillsAfterTheTimeout", "TestDestroy_EndsAWait",
+			"TestRecover_AfterAKilledAgent", "TestRecover_AfterAKilledSupervisor",
 		},
 	}
 	dir := t.TempDir()
