@@ -233,13 +233,14 @@ func usesStay(tx *ReadTx, v, old *structs.CSIVolume) error {
 	for _, state := range []string{structs.ClaimGranted, structs.ClaimWaiting} {
 		for _, k := range classesIn(tx, v.Namespace, v.ID, state) {
 			if !v.Capable(k.AccessMode, k.AttachmentMode) {
-				return structs.Errorf(structs.KindConflict, "RequestedCapabilities of volume %q must keep %s with %s, which is in use",
+				return structs.Errorf(structs.KindConflict,
+					"volume %q: a capability block must keep access_mode %s with attachment_mode %s, which is in use",
 					v.ID, k.AccessMode, k.AttachmentMode)
 			}
 		}
 	}
 	if !codec.SameBytes(v.MountOptions, old.MountOptions) && classesIn(tx, v.Namespace, v.ID, structs.ClaimGranted) != nil {
-		return structs.Errorf(structs.KindConflict, "MountOptions of volume %q cannot change while it is in use", v.ID)
+		return structs.Errorf(structs.KindConflict, "volume %q: mount_options cannot change while it is in use", v.ID)
 	}
 	return nil
 }

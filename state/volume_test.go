@@ -57,8 +57,8 @@ func TestWhatCannotChange(t *testing.T) {
 		{"RequestedTopologies", func(v *structs.CSIVolume) { v.RequestedTopologies = &structs.CSITopologyRequest{} }},
 		{"capacity_min can only grow", func(v *structs.CSIVolume) { v.RequestedCapacityMin = 9 }},
 		{"capacity_max", func(v *structs.CSIVolume) { v.RequestedCapacityMax = 11 }},
-		{"RequestedCapabilities", func(v *structs.CSIVolume) { v.RequestedCapabilities = v.RequestedCapabilities[1:] }},
-		{"MountOptions", func(v *structs.CSIVolume) { v.MountOptions.FSType = "xfs" }},
+		{"a capability block must keep", func(v *structs.CSIVolume) { v.RequestedCapabilities = v.RequestedCapabilities[1:] }},
+		{"mount_options", func(v *structs.CSIVolume) { v.MountOptions.FSType = "xfs" }},
 		{"has changed since it was read", func(v *structs.CSIVolume) { v.ModifyIndex = 3 }},
 	} {
 		w := threeNodes(t, false)

@@ -163,7 +163,8 @@ func (o *CSINodeExpandOutcome) Validate(plugin string) error {
 // checkSize checks the size that a plugin answered; 0 means that it is not known.
 func (f fieldErrors) checkSize(n, asked int64) {
 	f.checkTotal("capacity_bytes", n, MaxVolumeBytes, "bytes")
-	f.require(n <= 0 || n >= asked, "capacity_bytes %d must be at least the %d asked for", n, asked)
+	f.require(n <= 0 || n >= asked, "capacity_bytes %s must be at least the %s asked for",
+		FormatBytes(n), FormatBytes(asked))
 }
 
 // Validate checks the sizes in a node's answer about a volume that its plugin attached.

@@ -58,7 +58,7 @@ func TestAnswers_OfExpansionsAreBounded(t *testing.T) {
 	for want, size := range map[string]int64{
 		"capacity_bytes -1 must be from 0 to 1152921504606846976 bytes": -1,
 		"capacity_bytes 1152921504606846977 must be from 0 to":          structs.MaxVolumeBytes + 1,
-		"capacity_bytes 19 must be at least the 2":                      19,
+		"capacity_bytes 19 B must be at least the 2":                    19,
 	} {
 		for _, method := range []string{expandMethod, growMethod} {
 			t.Run(method+" "+want, func(t *testing.T) {
