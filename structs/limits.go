@@ -23,8 +23,11 @@ const (
 	MaxNodeVolumes    = 10_000    // volumes that one node reports after a restore
 	MaxTaskEvents     = 10        // events of one task
 	MaxFilter         = 64 << 10  // a filter expression
+	MaxFilterSteps    = 2_000_000 // steps of the parser of a filter, which goes back often: a fifth of a second
+	MaxFilterPatterns = 4000      // size of all regular expressions of a filter, repetitions written out
 	MaxSource         = 1 << 20   // a file in HCL, or in JSON that stands for one
 	MaxNesting        = 250       // brackets, and templates, within one another in such a file
+	MaxRepeats        = 5000      // of each operator that may stand in a row without brackets in such a file
 	MaxVariable       = 64 << 10  // bytes and elements of one variable or local of a job file
 	MaxVariableUses   = 1000      // uses of variables and locals in one job file
 
@@ -58,19 +61,21 @@ const (
 
 	// Bounds of texts to and from a CSI plugin, in bytes (CSI spec, "Size Limits"). IDs and contexts from a
 	// plugin may be longer, because real ones are whole resource paths.
-	MaxCSIString    = 128      // a string
-	MaxCSIMap       = 4 << 10  // a map, the mount flags, the topologies
-	MaxCSIName      = 63       // the name that a plugin gives itself
-	MaxCSINodeID    = 256      // a plugin's ID of a node
-	MaxProvider     = 63       // a driver's name (CSI spec, GetPluginInfoResponse.name)
-	MaxCSIID        = 1 << 10  // a plugin's ID of a volume
-	MaxCSIContext   = 16 << 10 // a context of a volume
-	MaxCSIPlaces    = 256      // topologies of one volume; a number
-	MaxCSIToken     = 4 << 10  // a page token
-	MaxCSIAnswer    = 1 << 20  // an answer
-	MaxCSIListed    = 200_000  // volumes in one answer that lists them
-	MaxCSIList      = 16 << 20 // an answer that lists volumes: some plugins ignore max_entries
-	MaxCSIErrorText = 2048     // a plugin's words within an error
+	MaxCSIString = 128     // a string
+	MaxCSIMap    = 4 << 10 // a map, the mount flags, the topologies
+	MaxCSIName   = 63      // the name that a plugin gives itself
+	MaxCSINodeID = 256     // a plugin's ID of a node
+	// MaxPluginBaseDir bounds stage_publish_base_dir, so that every plugin accepts the paths below it.
+	MaxPluginBaseDir = 80
+	MaxProvider      = 63       // a driver's name (CSI spec, GetPluginInfoResponse.name)
+	MaxCSIID         = 1 << 10  // a plugin's ID of a volume
+	MaxCSIContext    = 16 << 10 // a context of a volume
+	MaxCSIPlaces     = 256      // topologies of one volume; a number
+	MaxCSIToken      = 4 << 10  // a page token
+	MaxCSIAnswer     = 1 << 20  // an answer
+	MaxCSIListed     = 200_000  // volumes in one answer that lists them
+	MaxCSIList       = 16 << 20 // an answer that lists volumes: some plugins ignore max_entries
+	MaxCSIErrorText  = 2048     // a plugin's words within an error
 
 	// Of durations.
 	MaxInterval = 10 * 365 * 24 * time.Hour // of restart and reschedule policies
@@ -173,8 +178,11 @@ var Limits = []limit{
 	},
 	{"MaxTaskEvents", MaxTaskEvents, "", "events of one task that a node reports", "the oldest are dropped"},
 	{"MaxFilter", MaxFilter, "bytes", "a filter expression", beyondInvalid},
+	{"MaxFilterSteps", MaxFilterSteps, "", "steps of the parser of a filter", beyondInvalid},
+	{"MaxFilterPatterns", MaxFilterPatterns, "", "size of all regular expressions of a filter, repetitions written out", beyondInvalid},
 	{"MaxSource", MaxSource, "bytes", "a file in HCL or JSON: a job, a volume, a configuration", beyondInvalid},
 	{"MaxNesting", MaxNesting, "", "levels of brackets in such a file", beyondInvalid},
+	{"MaxRepeats", MaxRepeats, "", "of each operator in a row without brackets in such a file", beyondInvalid},
 	{"MaxVariable", MaxVariable, "", "bytes and elements of a variable or a local of a job file", beyondInvalid},
 	{"MaxVariableUses", MaxVariableUses, "", "uses of variables and locals in a job file", beyondInvalid},
 	{"MaxPlaced", MaxPlaced, "", "allocations that one plan places", "the next plan goes on"},
@@ -201,6 +209,7 @@ var Limits = []limit{
 		"a map, the mount flags or the topologies that a CSI plugin gets or answers", beyondInvalid,
 	},
 	{"MaxCSIName", MaxCSIName, "bytes", "the name of a CSI plugin", refusedAnswer},
+	{"MaxPluginBaseDir", MaxPluginBaseDir, "bytes", "`stage_publish_base_dir` of a plugin", beyondInvalid},
 	{"MaxProvider", MaxProvider, "bytes", "`former_provider` of a job, a driver's name", beyondInvalid},
 	{"MaxCSIID", MaxCSIID, "bytes", "a CSI plugin's ID of a volume", refusedAnswer},
 	{"MaxCSINodeID", MaxCSINodeID, "bytes", "a CSI plugin's ID of a node", refusedAnswer},

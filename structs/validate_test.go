@@ -170,6 +170,8 @@ func TestJobValidate_NamesTheFault(t *testing.T) {
 		{`csi_plugin: type "both" must be one of node, controller, monolith`, plugin(func(c *CSIPluginConfig) { c.Type = "both" })},
 		{`csi_plugin: mount_dir "csi" must be an absolute path`, plugin(func(c *CSIPluginConfig) { c.MountDir = "csi" })},
 		{`csi_plugin: stage_publish_base_dir "/csi/x" must not be within mount_dir "/csi"`, plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi/x/../x" })},
+		{`csi_plugin: stage_publish_base_dir is 81 bytes long`,
+			plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/" + strings.Repeat("d", MaxPluginBaseDir) })},
 		{`csi_plugin: stage_publish_base_dir "/csi" must not be within mount_dir "/csi"`, plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi/" })},
 		{``, plugin(func(c *CSIPluginConfig) { c.StagePublishBaseDir = "/csi-staging" })},
 		{`csi_plugin: mount_dir "/a/b" must not be within stage_publish_base_dir "/a"`, plugin(func(c *CSIPluginConfig) { c.MountDir, c.StagePublishBaseDir = "/a/b", "/a" })},

@@ -34,8 +34,6 @@ const (
 	maxSocketPath = 107
 	// pluginData is where a plugin's task finds the directory that outlives its allocations.
 	pluginData = "/var/lib/berth-plugin"
-	// maxBaseDir bounds stage_publish_base_dir, so that every plugin accepts the paths below it.
-	maxBaseDir = 80
 )
 
 // SupervisorConfig is shared by all plugin supervisors of a node.
@@ -145,11 +143,11 @@ func (s *supervisor) validate() error {
 		return structs.Errorf(structs.KindInvalid,
 			"plugin %q: stage_publish_base_dir %q is within mount_dir %q", p.ID, p.StagePublishBaseDir, p.MountDir)
 	}
-	if len(p.StagePublishBaseDir) > maxBaseDir {
+	if len(p.StagePublishBaseDir) > structs.MaxPluginBaseDir {
 		return structs.Errorf(structs.KindInvalid,
 			"plugin %q: stage_publish_base_dir is %d bytes long, at most %d are allowed: a path that is sent to a "+
 				"plugin has room for 128",
-			p.ID, len(p.StagePublishBaseDir), maxBaseDir)
+			p.ID, len(p.StagePublishBaseDir), structs.MaxPluginBaseDir)
 	}
 	if sock := s.socket(); len(sock) > maxSocketPath {
 		return structs.Errorf(structs.KindInvalid,

@@ -16,7 +16,6 @@ import (
 const (
 	maxSource  = structs.MaxSource
 	maxNesting = structs.MaxNesting // levels of brackets and templates
-	maxRepeats = 5000               // of each operator that nests without brackets
 )
 
 // whyUnreadable returns the reason why a file must not be parsed, or "".
@@ -67,8 +66,8 @@ func whyTokensUnreadable(filename string, src []byte) string {
 			line := t.Range.Start.Line
 			return fmt.Sprintf("line %d nests too deep; expected at most %d levels", line, maxNesting)
 		}
-		if counts[t.Type] > maxRepeats && slices.Contains(repeating, t.Type) {
-			return fmt.Sprintf("too many %q; expected at most %d in one file", t.Bytes, maxRepeats)
+		if counts[t.Type] > structs.MaxRepeats && slices.Contains(repeating, t.Type) {
+			return fmt.Sprintf("too many %q; expected at most %d in one file", t.Bytes, structs.MaxRepeats)
 		}
 	}
 	return ""

@@ -24,11 +24,9 @@ import (
 const MaxLength = structs.MaxFilter
 
 const (
-	maxParsing   = 2000000 // steps of the parser, which goes back often: a fifth of a second
-	manyBrackets = 5       // levels of brackets from which on the parser takes very long
-	maxPattern   = 4000    // size of all regular expressions together, repetitions written out
-	spentAtFirst = 500000  // steps that may be made at once: half a second, and
-	spentPerRow  = 100     // in addition for each row
+	manyBrackets = 5      // levels of brackets from which on the parser takes very long
+	spentAtFirst = 500000 // steps that may be made at once: half a second, and
+	spentPerRow  = 100    // in addition for each row
 
 	entriesPerStep = 16 // elements of a list, or keys of a map, that cost as much as a step
 	bytesPerStep   = 64 // bytes of a text, times the size of the patterns, that cost as much as a step
@@ -51,7 +49,7 @@ func New(expression string) (*Filter, error) {
 	if n := len(expression); n > MaxLength {
 		return nil, fmt.Errorf("has %d bytes; expected %d at most, so ask for less at a time", n, MaxLength)
 	}
-	tree, err := grammar.Parse("", []byte(expression), grammar.MaxExpressions(maxParsing))
+	tree, err := grammar.Parse("", []byte(expression), grammar.MaxExpressions(structs.MaxFilterSteps))
 	if err != nil {
 		if n := brackets(expression); n >= manyBrackets {
 			err = fmt.Errorf("%w (brackets are nested %d deep, which may be too many)", err, n)
@@ -59,9 +57,9 @@ func New(expression string) (*Filter, error) {
 		return nil, fmt.Errorf("is not an expression: %w", err)
 	}
 	f := &Filter{left: spentAtFirst, patterns: patternsSize(tree.(grammar.Expression))}
-	if f.patterns > maxPattern {
+	if f.patterns > structs.MaxFilterPatterns {
 		return nil, fmt.Errorf("has regular expressions of size %d with their repetitions written out; "+
-			"expected %d at most", f.patterns, maxPattern)
+			"expected %d at most", f.patterns, structs.MaxFilterPatterns)
 	}
 	f.evaluator, err = bexpr.CreateEvaluator(expression, bexpr.WithHookFn(f.count))
 	return f, err
