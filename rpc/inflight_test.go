@@ -63,6 +63,16 @@ func TestServer_SmallRequestsAreNotRefusedForBytes(t *testing.T) {
 	busy(t, "a large one", err)
 }
 
+// Waiting requests may be very many, so they count from fewer bytes on.
+func TestServer_BytesOfWaitingRequestsAreBounded(t *testing.T) {
+	limits := small()
+	limits.InFlight = 0
+	l := startLimited(t, limits, 0)
+	c := newPool(t, nil).At(l.addr)
+	_, err := Call(t.Context(), c, slowMethod, &echo{strings.Repeat("x", structs.SmallWaitingRPC)})
+	busy(t, "a waiting one", err)
+}
+
 func TestServer_BytesComeBackHoweverARequestEnds(t *testing.T) {
 	s := NewServer(hclog.NewNullLogger(), Handle(echoMethod, func(context.Context, *echo) (*echo, error) { panic("a handler") }))
 	large := strings.Repeat("x", 1<<20)

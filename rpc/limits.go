@@ -137,22 +137,29 @@ func (e *Endpoint) admit() error {
 	return e.Admit()
 }
 
-// weigh takes about the bytes of memory that a request needs until it is served, from the budget: those that
-// arrived, and those of its decoded parts. A small request is never refused, so that large ones do not keep
-// the heartbeat of a node out.
-func (s *Server) weigh(q *inbound) (weight int64, err error) {
+// weigh works out the bytes of memory that a request takes until it is served, about: those that arrived, and
+// those of its parts when they are decoded. It counts them among those in flight.
+func (s *Server) weigh(q *inbound, req *request) error {
 	if q.parts > structs.MaxRPCParts {
-		return 0, badPayload(q.Name,
+		return badPayload(q.Name,
 			fmt.Errorf("it has %d entries and lists; at most %d are allowed", q.parts, structs.MaxRPCParts))
 	}
-	weight = int64(len(q.payload)) + int64(q.parts)*structs.RPCPartBytes
-	switch {
-	case weight <= structs.SmallRPC:
-		return 0, nil
-	case !s.bytes.Take(weight):
-		return 0, s.refuse(q.Name, "bytes")
+	req.weight = int64(len(q.payload)) + int64(q.parts)*structs.RPCPartBytes
+	return s.count(req, structs.SmallRPC)
+}
+
+// count counts the bytes of a request among those in flight unless they are few, or are counted. A small request
+// is never refused, so that large ones do not keep a node's heartbeat out. Of those that wait there may be very
+// many at a time, so fewer bytes are few there.
+func (s *Server) count(req *request, few int64) error {
+	if req.weight <= few || req.counted > 0 {
+		return nil
 	}
-	return weight, nil
+	if !s.bytes.Take(req.weight) {
+		return s.refuse(req.Name, "bytes")
+	}
+	req.counted = req.weight
+	return nil
 }
 
 // refuse returns the error of a request beyond a limit, and counts it.

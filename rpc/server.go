@@ -158,17 +158,16 @@ func (s *Server) answer(
 	if err := q.admit(); err != nil {
 		return err
 	}
-	weight, err := s.weigh(q)
-	if err != nil {
+	req := &request{Endpoint: q.Endpoint, seq: q.seq, body: q.New()}
+	if err := s.weigh(q, req); err != nil {
 		return err
 	}
-	req := &request{Endpoint: q.Endpoint, seq: q.seq, body: q.New(), weight: weight}
-	err = s.decode(q, req)
+	err := s.decode(q, req)
 	if err == nil {
 		err = s.begin(ctx, req, of, out, requests)
 	}
 	if err != nil {
-		s.bytes.Give(weight)
+		s.bytes.Give(req.counted)
 	}
 	return err
 }
@@ -187,6 +186,11 @@ func (s *Server) begin(
 	ctx context.Context, req *request, of *load, out *writer, requests *sync.WaitGroup,
 ) error {
 	waiting := waits(req.Endpoint, req.body)
+	if waiting {
+		if err := s.count(req, structs.SmallWaitingRPC); err != nil {
+			return err
+		}
+	}
 	done, err := s.enter(ctx, req.Name, waiting, of, out.flush)
 	if err != nil {
 		return err
@@ -206,7 +210,7 @@ func (s *Server) begin(
 // perform serves a request and returns its answer.
 func (s *Server) perform(ctx context.Context, req *request, done func()) *buffer {
 	defer done()
-	defer s.bytes.Give(req.weight)
+	defer s.bytes.Give(req.counted)
 	serve := req.Serve
 	if req.ServeRemote != nil {
 		serve = req.ServeRemote
@@ -226,9 +230,10 @@ type inbound struct {
 // request is a request that is decoded.
 type request struct {
 	*Endpoint
-	seq    uint64
-	body   any
-	weight int64 // bytes of the budget (see weigh)
+	seq     uint64
+	body    any
+	weight  int64 // bytes of memory that it takes, about
+	counted int64 // those of them that count among the requests in flight: all or none
 }
 
 // receive reads the next request. The error is the answer to it, or that of the stream if there is no

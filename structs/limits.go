@@ -99,6 +99,8 @@ const (
 	RPCPartBytes   = 512       // of memory, about, that a part takes when it is decoded
 	MaxRPCInFlight = 512 << 20 // bytes of all requests above SmallRPC that are being read or served
 	SmallRPC       = 64 << 10  // bytes of memory: a smaller request is not counted
+	// SmallWaitingRPC takes the place of SmallRPC for requests that wait, of which there may be very many.
+	SmallWaitingRPC = 2 << 10
 
 	// Of the files of a server.
 	MaxEntry        = 32 << 20 // bytes of one entry of the log; its reader takes no more than 64 MiB
@@ -254,6 +256,10 @@ var Limits = []limit{
 	{
 		"RPCPartBytes", RPCPartBytes, "bytes",
 		"a list, a map or an entry in an RPC request counts as so many among these", "counted",
+	},
+	{
+		"SmallWaitingRPC", SmallWaitingRPC, "bytes",
+		"the same of an RPC request that waits for a change or for a plugin", "counted",
 	},
 	{
 		"SmallRPC", SmallRPC, "bytes",
