@@ -1,6 +1,8 @@
 package endpoints
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -8,40 +10,160 @@ import (
 	"berth/structs"
 )
 
-// A server that leads no more may be cut off: those who wait at it for news are sent to the others, save
-// those who are content with old ones.
-func TestBlockingQuery_EndsWithLeadership(t *testing.T) {
-	for _, stale := range []bool{false, true} {
-		s := newServer(t)
-		s.raft.deposed = make(chan struct{})
-		s.addNode("n1", "a")
-		asked := map[string]func(q structs.QueryOptions) error{
-			"a list": func(q structs.QueryOptions) error {
-				_, err := rpc.Call(t.Context(), s.rpc, structs.NodeList, &structs.QueryRequest{QueryOptions: q})
-				return err
-			},
-			"a node": func(q structs.QueryOptions) error {
-				_, err := rpc.Call(t.Context(), s.rpc, structs.NodeClientAllocs, &structs.NodeGetRequest{NodeID: "n1", SecretID: secretOf("n1"), QueryOptions: q})
-				return err
-			},
-		}
-		answers := map[string]chan error{}
-		for who, ask := range asked {
-			answer := make(chan error, 1)
-			answers[who] = answer
-			limit := time.Minute
-			if stale {
-				limit = 100 * time.Millisecond
+// waiters are the reads that wait at one server.
+type waiters struct {
+	*server
+	answers map[string]chan waited
+}
+
+// waited is how a read has ended.
+type waited struct {
+	index uint64
+	err   error
+}
+
+// beginWaits has a list and the allocations of a node waited for, and returns when both wait.
+func beginWaits(t *testing.T, config Config, q structs.QueryOptions) *waiters {
+	w := &waiters{server: newServer(t, config), answers: map[string]chan waited{}}
+	var waiting sync.WaitGroup
+	w.raft.deposed, w.raft.watched = make(chan struct{}), waiting.Done
+	w.addNode("n1", "a")
+	q.MinIndex = w.store.Index() + 1000
+	for who, ask := range map[string]func() (uint64, error){
+		"a list": func() (uint64, error) {
+			got, err := rpc.Call(t.Context(), w.rpc, structs.NodeList, &structs.QueryRequest{QueryOptions: q})
+			if err != nil {
+				return 0, err
 			}
-			go func() {
-				answer <- ask(structs.QueryOptions{MinIndex: s.store.Index() + 1000, MaxWait: limit, AllowStale: stale})
-			}()
-		}
-		close(s.raft.deposed)
-		for who, answer := range answers {
-			if err := <-answer; stale != (err == nil) || !stale && !structs.IsKind(err, structs.KindUnavailable) {
-				t.Errorf("%s, stale %v: %v (%s)", who, stale, err, structs.KindOf(err))
+			return got.Index, nil
+		},
+		"a node": func() (uint64, error) {
+			got, err := rpc.Call(t.Context(), w.rpc, structs.NodeClientAllocs,
+				&structs.NodeGetRequest{NodeID: "n1", SecretID: secretOf("n1"), QueryOptions: q})
+			if err != nil {
+				return 0, err
 			}
+			return got.Index, nil
+		},
+	} {
+		answer := make(chan waited, 1)
+		w.answers[who] = answer
+		if !q.AllowStale {
+			waiting.Add(1)
+		}
+		go func() {
+			index, err := ask()
+			answer <- waited{index, err}
+		}()
+	}
+	waiting.Wait()
+	return w
+}
+
+// depose has another server lead, or none if leader is "".
+func (w *waiters) depose(leader string) {
+	w.raft.mu.Lock()
+	w.raft.isMe, w.raft.leader = false, leader
+	w.raft.mu.Unlock()
+	close(w.raft.deposed)
+}
+
+// The next leader answers those who waited at the last one, within the time that they have left.
+func TestDeposed_ReadsThatWaitGoOnAtTheNextLeader(t *testing.T) {
+	w := beginWaits(t, DefaultConfig(), structs.QueryOptions{MaxWait: time.Minute})
+	asked := make(chan structs.QueryOptions, len(w.answers))
+	w.raft.forward = func(_ string, req, resp any) error {
+		asked <- *req.(interface{ Query() *structs.QueryOptions }).Query()
+		resp.(interface{ Meta() *structs.QueryMeta }).Meta().Index = 7777
+		return nil
+	}
+	w.depose("s2:4747")
+	for who, answer := range w.answers {
+		if got := <-answer; got.err != nil || got.index != 7777 {
+			t.Errorf("%s: %+v, want the answer of the next leader", who, got)
+			continue
+		}
+		q := <-asked
+		if !q.Forwarded || q.MinIndex <= 1000 || q.MaxWait <= 0 || q.MaxWait >= time.Minute {
+			t.Errorf("asked for with %+v", q)
 		}
 	}
+}
+
+// Only the server that has passed a read on asks another leader, or the two would pass it to and fro.
+func TestDeposed_ReadsThatWerePassedOnAreGivenBack(t *testing.T) {
+	w := beginWaits(t, DefaultConfig(), structs.QueryOptions{MaxWait: time.Minute, Forwarded: true})
+	w.raft.forward = func(string, any, any) error { t.Error("a second hop"); return nil }
+	w.depose("s2:4747")
+	for who, answer := range w.answers {
+		if got := <-answer; !structs.IsKind(got.err, structs.KindUnavailable) {
+			t.Errorf("%s: %v (%s)", who, got.err, structs.KindOf(got.err))
+		}
+	}
+}
+
+// A server that is cut off finds no next leader: those who wait at it are sent to the others.
+func TestDeposed_ReadsEndWhereThereIsNoNextLeader(t *testing.T) {
+	w := beginWaits(t, quick(), structs.QueryOptions{MaxWait: time.Hour})
+	w.depose("")
+	for who, answer := range w.answers {
+		if got := <-answer; !structs.IsKind(got.err, structs.KindUnavailable) {
+			t.Errorf("%s: %v (%s)", who, got.err, structs.KindOf(got.err))
+		}
+	}
+}
+
+// Those who are content with old news go on waiting for them here.
+func TestDeposed_StaleReadsWaitOn(t *testing.T) {
+	w := beginWaits(t, DefaultConfig(), structs.QueryOptions{MaxWait: 100 * time.Millisecond, AllowStale: true})
+	w.depose("s2:4747")
+	for who, answer := range w.answers {
+		if got := <-answer; got.err != nil || got.index == 0 {
+			t.Errorf("%s: %+v", who, got)
+		}
+	}
+}
+
+// A deposed leader may answer before this server has heard of the election.
+func TestDeposed_ALeadersAnswerMayComeBeforeTheElectionIsKnown(t *testing.T) {
+	s := newServer(t)
+	leads, end := context.WithCancel(context.Background())
+	s.raft.isMe, s.raft.leads = false, leads
+	s.raft.forward = func(_ string, _, resp any) error {
+		if leads.Err() == nil {
+			time.AfterFunc(20*time.Millisecond, end)
+			return structs.Errorf(structs.KindUnavailable, "this server lost its leadership")
+		}
+		resp.(*structs.NodeListResponse).Index = 7777
+		return nil
+	}
+	req := &structs.QueryRequest{QueryOptions: structs.QueryOptions{MinIndex: 5, MaxWait: time.Minute}}
+	if got := must(s, structs.NodeList, req); got.Index != 7777 {
+		t.Errorf("index %d, want the answer of the next leader", got.Index)
+	}
+}
+
+// A read that waits for long may see more than one election, and each has its time.
+func TestDeposed_EachElectionHasItsTime(t *testing.T) {
+	s := newServer(t, quick())
+	ended, end := context.WithCancel(context.Background())
+	end()
+	asked := 0
+	s.raft.isMe, s.raft.leads = false, ended
+	s.raft.forward = func(_ string, _, resp any) error {
+		asked++
+		if asked <= 3 {
+			time.Sleep(2 * s.config.HoldTimeout) // it leads for a while
+			return structs.Errorf(structs.KindUnavailable, "this server lost its leadership")
+		}
+		resp.(*structs.NodeListResponse).Index = 7777
+		return nil
+	}
+	req := &structs.QueryRequest{QueryOptions: structs.QueryOptions{MinIndex: 5, MaxWait: time.Minute}}
+	if got := must(s, structs.NodeList, req); got.Index != 7777 {
+		t.Errorf("index %d, want the answer of the last leader", got.Index)
+	}
+	asked = 0
+	req.MaxWait = s.config.HoldTimeout // it has no time for a second one
+	refused(s, structs.KindUnavailable, structs.NodeList, req)
 }

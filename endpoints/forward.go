@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"berth/endpoints/query"
@@ -13,32 +14,53 @@ import (
 // answerTimeout bounds the time in which a leader that was voted out shows that it still answers.
 const answerTimeout = 2 * time.Second
 
-// passing is a request that this server passes on to the leader, and to the next one if the leader changes.
+// electionNews is how long this server may take to hear of an election after the leader before it has.
+const electionNews = 500 * time.Millisecond
+
+// passing is a request on its way to the leader, to one after the other while they change. This server may be
+// one of them.
 type passing struct {
 	*Endpoints
-	write bool
-	begun time.Time
-	until time.Time // when to give up; zero before the first failure
-	wait  *structs.QueryOptions
-	limit time.Duration // how long wait may wait in all
+	write  bool
+	passed bool // to this server, by another one
+	begun  time.Time
+	tried  time.Time // when the latest try began
+	until  time.Time // when to give up; zero before the first failure
+	wait   *structs.QueryOptions
+	limit  time.Duration // how long wait may wait in all
 }
 
-func (e *Endpoints) passingOf(req any, write bool) *passing {
-	p := &passing{Endpoints: e, write: write, begun: time.Now()}
+func (e *Endpoints) passingOf(req any, o options) *passing {
+	p := &passing{Endpoints: e, write: o.write, passed: *o.forwarded, begun: time.Now()}
 	if r, ok := req.(interface{ Query() *structs.QueryOptions }); ok && r.Query().MinIndex > 0 {
 		p.wait, p.limit = r.Query(), query.WaitLimit(r.Query())
 	}
 	return p
 }
 
-// pass calls the leader. It reports again if the request has to be routed anew: the leader was not reached
-// or has lost its leadership, and nothing was done or the request is a read.
+// begin begins a try. A read that waits may wait for what is left of its time.
+func (p *passing) begin() {
+	p.tried = time.Now()
+	if p.wait != nil {
+		p.wait.MaxWait = max(p.limit-p.tried.Sub(p.begun), time.Millisecond)
+	}
+}
+
+// deposed decides, as pass does, about a request that this server served itself. A read that waited until this
+// server lost its leadership gets its answer from the next leader, unless another server has passed it on:
+// that one does so.
+func (p *passing) deposed(ctx context.Context, err error) (again bool, fault error) {
+	if p.passed || !errors.Is(err, query.ErrDeposed) {
+		return false, err
+	}
+	return p.hold(ctx, context.Background(), err)
+}
+
+// pass calls the leader. With again the request has to be routed anew: its leader was not reached, or does
+// not lead any more, and either nothing was done or the request is a read.
 func (p *passing) pass(ctx context.Context, leader string,
 	call func(ctx context.Context) error,
 ) (again bool, err error) {
-	if p.wait != nil {
-		p.wait.MaxWait = max(p.limit-time.Since(p.begun), time.Millisecond)
-	}
 	leads := p.raft.Leads(leader)
 	limited, giveUp := context.WithCancel(ctx)
 	defer giveUp()
@@ -54,9 +76,8 @@ func (p *passing) pass(ctx context.Context, leader string,
 	if err == nil || ctx.Err() != nil {
 		return false, err
 	}
-	moved, kind := leads.Err() != nil, structs.KindOf(err)
-	notDone := kind == structs.KindUnavailable &&
-		(rpc.IsTransport(err) || moved && structs.RetryAfter(err) == 0)
+	notDone := structs.IsKind(err, structs.KindUnavailable) &&
+		(rpc.IsTransport(err) || structs.RetryAfter(err) == 0 && p.moved(ctx, leads))
 	if !notDone && (p.write || !rpc.IsTransport(err)) {
 		if p.write && limited.Err() != nil {
 			err = structs.Errorf(structs.KindTimeout,
@@ -67,10 +88,27 @@ func (p *passing) pass(ctx context.Context, leader string,
 	return p.hold(ctx, leads, err)
 }
 
-// hold waits for the next try. It gives up after the time in which a cluster elects a leader.
+// moved reports whether the leader that has answered leads no more. A deposed leader ends the reads that wait
+// at it, and may know before this server does.
+func (p *passing) moved(ctx context.Context, leads context.Context) bool {
+	if p.wait != nil {
+		timer := time.NewTimer(electionNews)
+		defer timer.Stop()
+		select {
+		case <-leads.Done():
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return leads.Err() != nil
+}
+
+// hold waits for the next try. It is over when the cluster has had its time to elect a leader. A read that has
+// waited at a leader for longer than that has found one: it is another election that it waits for.
 func (p *passing) hold(ctx context.Context, leads context.Context, err error) (again bool, fault error) {
 	now := time.Now()
-	if p.until.IsZero() {
+	served := p.wait != nil && now.Sub(p.tried) > p.config.HoldTimeout && now.Sub(p.begun) < p.limit
+	if p.until.IsZero() || served {
 		p.until = now.Add(p.config.HoldTimeout)
 	}
 	if now.After(p.until) {

@@ -31,6 +31,7 @@ type fakeRaft struct {
 	isMe     bool
 	verify   error
 	deposed  chan struct{}
+	watched  func() // called by each who waits for deposed
 	proposed error
 	forwards []string
 	leads    context.Context
@@ -57,8 +58,14 @@ func (r *fakeRaft) Leader() (string, bool, bool, time.Duration) {
 
 func (r *fakeRaft) VerifyLeader(context.Context) error { return r.verify }
 func (r *fakeRaft) Alone() bool                        { return r.isMe && r.verify == nil }
-func (r *fakeRaft) LostLeadership() <-chan struct{}    { return r.deposed }
 func (r *fakeRaft) Servers() []string                  { return []string{r.leader} }
+func (r *fakeRaft) LostLeadership() <-chan struct{} {
+	if r.watched != nil {
+		r.watched()
+	}
+	return r.deposed
+}
+
 func (r *fakeRaft) Configuration() ([]*structs.RaftServer, error) {
 	return []*structs.RaftServer{{ID: "s1", Address: r.leader, Leader: true, Voter: true}}, nil
 }

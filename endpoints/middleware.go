@@ -39,27 +39,7 @@ func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 	handler func(context.Context, identity, *Req) (*Resp, error),
 ) rpc.Endpoint {
 	labels := newServedLabels(m.Name)
-	endpoint := rpc.Handle(m, func(ctx context.Context, req *Req) (resp *Resp, err error) {
-		defer func(start time.Time) { labels.measure(start, err) }(time.Now())
-		o, p := optionsOf(req, m.Write), e.passingOf(req, m.Write)
-		for again := true; again; {
-			leader, err := e.route(ctx, o)
-			if err != nil {
-				return nil, err
-			}
-			if leader == "" {
-				break
-			}
-			*o.forwarded = true
-			resp = new(Resp)
-			again, err = p.pass(ctx, leader, func(ctx context.Context) error {
-				return e.raft.Forward(ctx, leader, m.Name, req, resp)
-			})
-			if !again {
-				return resp, err
-			}
-			*o.forwarded = false
-		}
+	here := func(ctx context.Context, req *Req) (*Resp, error) {
 		who, err := e.authenticate(req)
 		if err != nil {
 			return nil, err
@@ -68,6 +48,33 @@ func serve[Req, Resp any](e *Endpoints, m structs.Method[Req, Resp], may rule,
 			return nil, err
 		}
 		return handler(ctx, who, req)
+	}
+	endpoint := rpc.Handle(m, func(ctx context.Context, req *Req) (resp *Resp, err error) {
+		defer func(start time.Time) { labels.measure(start, err) }(time.Now())
+		o := optionsOf(req, m.Write)
+		p := e.passingOf(req, o)
+		for {
+			leader, err := e.route(ctx, o)
+			if err != nil {
+				return nil, err
+			}
+			again := false
+			p.begin()
+			if leader == "" {
+				resp, err = here(ctx, req)
+				again, err = p.deposed(ctx, err)
+			} else {
+				*o.forwarded = true
+				resp = new(Resp)
+				again, err = p.pass(ctx, leader, func(ctx context.Context) error {
+					return e.raft.Forward(ctx, leader, m.Name, req, resp)
+				})
+			}
+			if !again {
+				return resp, err
+			}
+			*o.forwarded = false
+		}
 	})
 	endpoint.ForwardsReads = e.elsewhere
 	return endpoint

@@ -79,6 +79,10 @@ func (e *Engine) limit(ctx context.Context, q *structs.QueryOptions) (context.Co
 	return ctx, stop
 }
 
+// ErrDeposed is within the error of a read that was waiting when this server lost its leadership. Nothing is
+// wrong with the read: the next leader answers it.
+var ErrDeposed = errors.New("this server lost its leadership and hears no news")
+
 // waitError returns the error of a wait that ended with its caller or with the leadership, nil if its time
 // was over.
 func waitError(ctx, limited context.Context, q *structs.QueryOptions) error {
@@ -86,8 +90,7 @@ func waitError(ctx, limited context.Context, q *structs.QueryOptions) error {
 	case ctx.Err() != nil:
 		return structs.Errorf(structs.KindTimeout, "waiting for news after index %d: %w", q.MinIndex, ctx.Err())
 	case errors.Is(limited.Err(), context.Canceled):
-		return structs.Errorf(structs.KindUnavailable,
-			"this server leads no more and hears no news; ask the others")
+		return structs.Errorf(structs.KindUnavailable, "%w; ask the others", ErrDeposed)
 	}
 	return nil
 }
