@@ -140,7 +140,8 @@ func TestForcedDetach_NeverTakesAVolumeFromANodeThatMayWrite(t *testing.T) {
 	st.inOrder()
 }
 
-// forceWhileThePluginHangs forces the volume off n0: that waits for the plugin, and its answer is told.
+// forceWhileThePluginHangs forces the volume off n0: that waits for the plugin, some seconds. A plugin that hangs on
+// has it refused, and the mount is named. Once the plugin answers, the volume is released.
 func (c *cluster) forceWhileThePluginHangs(st *storage) {
 	c.t.Helper()
 	s := c.servers[0]
@@ -153,6 +154,10 @@ func (c *cluster) forceWhileThePluginHangs(st *storage) {
 	if !forced.runs() {
 		c.t.Errorf("it has ended:\n%s", forced.out.String())
 	}
+	forced.ends(6, "n0", "mount", "nothing is released", "power the node off")
+	c.keeps(st, "v", c.nodes[0])
+
+	forced = s.begin(force("n0")...)
 	release()
 	forced.ends(0)
 	if out := forced.out.String(); !strings.Contains(out, "has let go") && !strings.Contains(out, "No claim") {
