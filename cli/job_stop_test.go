@@ -161,3 +161,25 @@ func TestWhyHeld_DoesNotOfferARetryThatReachesNoNode(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestJobStop_IsWatchedOnAfterAnElection(t *testing.T) {
+	c := &apitest.Caller{}
+	looks := 0
+	apitest.Answer(c, structs.JobGet, structs.JobGetResponse{Job: &structs.Job{ID: "db"}})
+	apitest.Answer(c, structs.JobDeregister, structs.JobDeregisterResponse{})
+	type response = structs.AllocListResponse
+	apitest.On(c, structs.JobAllocations, func(context.Context, *structs.JobGetRequest) (*response, error) {
+		looks++
+		if looks == 1 {
+			return nil, structs.Errorf(structs.KindUnavailable, "the cluster has no leader")
+		}
+		return &response{}, nil
+	})
+	srv := httptest.NewServer(api.NewHandler(api.Config{Caller: c, Agent: fakeAgent(t.TempDir()),
+		Logger: hclog.NewNullLogger()}))
+	t.Cleanup(srv.Close)
+	code, out, errs := run(t, []string{"job", "stop", "db", "-address", srv.URL})
+	if code != 0 || !strings.Contains(out, `Job "db" has ended`) {
+		t.Errorf("%d %q\n%s", code, errs, out)
+	}
+}

@@ -18,6 +18,13 @@ const lookEvery = 2 * time.Second
 // lookPause is the least time between two reads without a change.
 const lookPause = 100 * time.Millisecond
 
+// outage is how long a watch waits for servers that cannot answer, and outagePause how long it waits before it
+// asks them again.
+const (
+	outage      = 10 * time.Second
+	outagePause = 500 * time.Millisecond
+)
+
 // watch follows something until its end. It writes a line for each change.
 type watch struct {
 	c     *Call
@@ -42,7 +49,9 @@ func (c *Call) follow(
 	}
 	w := newWatch(c)
 	w.writeLine("%s", first)
-	return w.until(ctx, func(ctx context.Context) error { return watch(ctx, w) })
+	return w.until(ctx, func(ctx context.Context) error {
+		return patiently(ctx, func(ctx context.Context) error { return watch(ctx, w) })
+	})
 }
 
 // writeLine writes a line with the time since the start.
@@ -74,6 +83,30 @@ func (w *watch) until(ctx context.Context, follow func(context.Context) error) e
 		return structs.Errorf(structs.KindTimeout, "not done after %s; the operation continues", limit)
 	}
 	return err
+}
+
+// patiently runs a watch, and again while the servers cannot answer: they elect a leader, or the agent is being
+// restarted. The watch changes nothing, so that it may begin anew.
+func patiently(ctx context.Context, follow func(context.Context) error) error {
+	var since time.Time // when the servers could not answer for the first time in a row
+	for {
+		began := time.Now()
+		err := follow(ctx)
+		if !structs.IsKind(err, structs.KindUnavailable) {
+			return err
+		}
+		if since.IsZero() || time.Since(began) > outage {
+			since = time.Now()
+		}
+		if time.Since(since) >= outage {
+			return err
+		}
+		select {
+		case <-time.After(outagePause):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // awaitChange makes the next read with q block until a change. It pauses if the index has not changed, in
