@@ -6,8 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"berth/fsm"
+	"berth/server"
 	"berth/state"
 	"berth/structs"
 	"berth/test/cluster"
@@ -48,7 +50,8 @@ func (r *registrar) run(ctx context.Context, callers, each int) {
 // TestManyWritesShareFewEntries: callers who come while an entry is under way go together, each is answered by
 // itself, and all servers make the same of it.
 func TestManyWritesShareFewEntries(t *testing.T) {
-	c := cluster.New(t, 3)
+	// No election is wanted, also where the machine is busy.
+	c := cluster.New(t, 3, func(cfg *server.Config) { cfg.RaftTimeout = 5 * time.Second })
 	r := &registrar{s: c.Leader(), told: map[string]error{}}
 	before := r.s.Store().Index()
 	const callers, each = 64, 20
