@@ -14,7 +14,7 @@ import (
 // A file system that turned read-only stays mounted while one allocation on the node uses it. No other allocation
 // is given it to write until all have ended; then it is staged anew.
 func TestUp_RefusesWritersOfAStageThatTurnedReadOnly(t *testing.T) {
-	r := newRig(t)
+	r := newFixture(t)
 	p := r.plugin("ebs", "plug", nodeOnly)
 	dir := filepath.Join(p.Dir(), "ext-data")
 	must(t, os.Mkdir(dir, 0o700))
