@@ -8,11 +8,11 @@ import (
 	"berth/structs"
 )
 
-// A node grows what is on a volume after the controller has grown the volume (CSI spec, NodeExpandVolume):
-// when it brings the volume to an allocation, and, at the servers' word, while an allocation has it. The
-// servers remember that until it has been done. A call that is repeated finds it done.
+// A node expands a volume after the controller has expanded it (CSI spec, NodeExpandVolume): when it mounts
+// the volume for an allocation, and, on the servers' request, while an allocation has it. The servers repeat
+// the request until it has succeeded. A repeated call succeeds without a change.
 
-// expandStaged grows a file system that is staged, before anybody uses it.
+// expandStaged expands a staged file system, before anything uses it.
 func (w *work) expandStaged(u *Use) error {
 	if w.stage == nil || u.AttachmentMode != structs.CSIFileSystem || w.isPublished() {
 		return nil
@@ -20,7 +20,7 @@ func (w *work) expandStaged(u *Use) error {
 	return w.expandFor(u)
 }
 
-// expandPublished grows what can be grown only where it is published.
+// expandPublished expands a volume that can expand only where it is published.
 func (w *work) expandPublished(u *Use) error {
 	if w.stage != nil && u.AttachmentMode == structs.CSIFileSystem {
 		return nil
@@ -28,7 +28,7 @@ func (w *work) expandPublished(u *Use) error {
 	return w.expandFor(u)
 }
 
-// growth is what came of growing what is on a volume.
+// growth is the result of an expansion.
 type growth struct {
 	capacity int64
 	err      error
@@ -83,8 +83,8 @@ func (w *work) expand(u *Use) (capacity int64, err error) {
 	return grown, nil
 }
 
-// Expand grows what is on a volume that an allocation has on this node, to u.ExpandBytes. It is unavailable
-// while the volume is not published for the allocation.
+// Expand expands a volume that an allocation has on this node, to u.ExpandBytes. It is unavailable while the
+// volume is not published for the allocation.
 func (v *Volumes) Expand(ctx context.Context, u *Use) (capacity int64, err error) {
 	conn, err := v.m.Client(ctx, structs.CSIKindNode, u.PluginID)
 	if err != nil {

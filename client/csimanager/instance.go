@@ -13,8 +13,8 @@ import (
 	"berth/structs"
 )
 
-// instance manages the connection to one half of a plugin as one allocation runs it, and knows what it
-// last said of itself.
+// instance manages the connection to one half of a plugin as one allocation runs it, and holds its last
+// report.
 type instance struct {
 	registration *dynamicplugins.Instance
 	client       *csi.Client
@@ -53,7 +53,7 @@ func (m *Manager) startInstance(ctx context.Context, reg *dynamicplugins.Instanc
 	return i
 }
 
-// stop ends the instance without waiting for it: what it is doing is cancelled. A nil instance is stopped.
+// stop ends the instance without waiting for it and cancels its calls. A nil instance is stopped.
 func (i *instance) stop() {
 	if i != nil {
 		i.cancel()
@@ -88,7 +88,7 @@ func (m *Manager) fingerprintLoop(ctx context.Context, i *instance) {
 	for {
 		r := m.fingerprint(ctx, i)
 		if ctx.Err() != nil {
-			return // what a cancelled fingerprint says is not worth anything
+			return // the result of a cancelled fingerprint is worth nothing
 		}
 		if i.setReport(r) {
 			m.logReport(i, r)
@@ -121,8 +121,8 @@ func sleepAbout(ctx context.Context, d time.Duration) bool {
 	return backoff.Sleep(ctx, d-time.Duration(rand.Int64N(int64(d)/10+1)))
 }
 
-// fingerprint asks the plugin all there is to know. An instance that is not healthy keeps what was known
-// of it, which detaches still need.
+// fingerprint queries all properties of the plugin. An unhealthy instance keeps its earlier properties, which
+// detaches still need.
 func (m *Manager) fingerprint(ctx context.Context, i *instance) *structs.CSIInfo {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	"berth/structs"
 )
 
-// Config is what a Manager needs. Fields from FingerprintInterval on may be left zero.
+// Config configures a Manager. Fields from FingerprintInterval on may be zero.
 type Config struct {
 	Registry *dynamicplugins.Registry
 	DB       *store.DB
@@ -38,7 +38,7 @@ type Config struct {
 	// AcceptUnmounted believes a plugin that a volume is published although the host sees no mount there.
 	// Only for plugins that mount nothing: without it a task would write into the directory below.
 	AcceptUnmounted bool
-	Metrics         func(plugin, method, code string, took time.Duration) // is told of each call of a plugin
+	Metrics         func(plugin, method, code string, took time.Duration) // called after each call of a plugin
 }
 
 func (c Config) withDefaults() Config {
@@ -76,7 +76,7 @@ type Manager struct {
 	mu      sync.Mutex
 	closed  bool // no call for a volume is to begin any more
 	slots   map[dynamicplugins.Key]*slot
-	changed chan struct{}                   // closed whenever what Client or Instances see changes
+	changed chan struct{}                   // closed whenever the results of Client or Instances change
 	pending map[dynamicplugins.Key]struct{} // restored, and not fingerprinted yet
 	first   chan struct{}                   // closed when pending is empty
 }
@@ -108,7 +108,7 @@ func New(cfg Config) *Manager {
 	return m
 }
 
-// Volumes is what does the work on volumes.
+// Volumes returns the half that works on volumes.
 func (m *Manager) Volumes() *Volumes { return m.volumes }
 
 // Run follows the registry until ctx ends, and returns when every instance manager has ended.
@@ -238,7 +238,7 @@ func (m *Manager) notifyWaiters() {
 func (m *Manager) notifyChanges() {
 	select {
 	case m.changes <- struct{}{}:
-	default: // it is told already
+	default: // a signal is pending already
 	}
 }
 
@@ -267,8 +267,8 @@ func (m *Manager) WaitFirst(ctx context.Context) error {
 		"not fingerprinted yet: %s: %w", strings.Join(names, ", "), ctx.Err())
 }
 
-// Instances is what each plugin instance last said of itself, in the order of plugin and kind. UpdateTime
-// moves only when something else has changed.
+// Instances returns the last report of each plugin instance, in the order of plugin and kind. UpdateTime
+// moves only when another field has changed.
 func (m *Manager) Instances() []*structs.CSIPluginInstance {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -285,8 +285,8 @@ func (m *Manager) Instances() []*structs.CSIPluginInstance {
 	return out
 }
 
-// Conn is a healthy instance: its client, how it is registered, and what it says of itself. It stays
-// usable when another instance takes over, until calls fail with a timeout or unavailable error.
+// Conn is a healthy instance: its client, its registration and its last report. It stays usable when another
+// instance takes over, until calls fail with a timeout or unavailable error.
 type Conn struct {
 	*csi.Client
 	Registration *dynamicplugins.Instance
@@ -304,17 +304,17 @@ func (c *Conn) CheckDriver(provider, doing string) error {
 		c.Info.PluginID, doing, ErrOtherDriver, provider, c.Info.Provider)
 }
 
-// ErrOtherDriver says that a plugin's instance is not a process of the driver that made the volume.
+// ErrOtherDriver means that a plugin's instance is not a process of the driver that made the volume.
 var ErrOtherDriver = dynamicplugins.ErrOtherDriver
 
-// Healthy is the instance that serves now, or an unavailable error that says why there is none.
+// Healthy returns the serving instance, or an unavailable error with the reason if there is none.
 func (m *Manager) Healthy(kind structs.CSIKind, id string) (*Conn, error) {
 	conn, _, err := m.findHealthy(dynamicplugins.Key{Kind: kind, ID: id})
 	return conn, err
 }
 
-// Client waits for a healthy instance: until ctx ends, and no longer than the configured time. The error
-// is unavailable and says why there is none.
+// Client waits for a healthy instance: until ctx ends, and no longer than the configured time. The error is
+// unavailable and gives the reason.
 func (m *Manager) Client(ctx context.Context, kind structs.CSIKind, id string) (*Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.ClientWait)
 	defer cancel()

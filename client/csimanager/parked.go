@@ -27,8 +27,8 @@ type undoCall struct {
 	path string // of the volume, on the host
 }
 
-// process is the process of a plugin that answers, as far as the node can tell. Each instance has a client of
-// its own, and another process behind the same socket is reached by another connection.
+// process identifies the process of a plugin that answers, as well as the node can tell. Each instance has a
+// client of its own, and another process behind the same socket is reached by another connection.
 type process struct {
 	client            *csi.Client
 	connections       uint64
@@ -82,8 +82,8 @@ func (p *parking) forgetAnswers(k VolumeKey) {
 	maps.DeleteFunc(p.answers, func(c undoCall, _ refusal) bool { return c.VolumeKey == k })
 }
 
-// unlessParked returns a call that is made only if the process has not refused it. It looks when its turn has
-// come: the answer to an earlier call whose caller had given up counts as well.
+// unlessParked returns a call that is made only if the process has not refused it. It checks this when it
+// holds the lock: the answer to an earlier call whose caller had given up counts as well.
 func (w *work) unlessParked(
 	c undoCall, call func(context.Context, *Conn) error,
 ) func(context.Context, *Conn) error {

@@ -9,14 +9,14 @@ import (
 	"berth/structs"
 )
 
-// Presence is what a node has of a volume, by its mount table and its records.
+// Presence lists a node's mounts and records of a volume.
 type Presence struct {
 	Mounts  []string // paths of the host at which it is mounted or shows as a device
 	Pending []string // calls that bring it here and may still be carried out
 	Held    []string // records of it, for people
 }
 
-// Presence finds out what this node has of a volume. It calls no plugin and waits for nothing.
+// Presence returns this node's mounts and records of a volume. It calls no plugin and waits for nothing.
 func (v *Volumes) Presence(k VolumeKey) (*Presence, error) {
 	s, stageErr := v.store.getStage(k)
 	users, usersErr := v.store.usersOf(k, "")

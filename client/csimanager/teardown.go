@@ -73,7 +73,7 @@ func (v *Volumes) connFor(ctx context.Context, k VolumeKey, allocID string) (*Co
 	return v.m.Client(ctx, structs.CSIKindNode, plugin)
 }
 
-// needsPlugin names the plugin that has to be called to let go of the volume, "" for none.
+// needsPlugin names the plugin that has to be called to release the volume, "" for none.
 func (w *work) needsPlugin() string {
 	switch {
 	case w.publish != nil && w.publish.mayBePublished():

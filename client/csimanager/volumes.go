@@ -175,7 +175,7 @@ type work struct {
 	stage   *stageRecord
 	publish *publishRecord
 	users   []*publishRecord // of other allocations that the volume has to stay staged for
-	grown   *growth          // nil unless what is on it was to grow
+	grown   *growth          // nil unless the volume was to expand
 }
 
 // loadWork reads the inputs of all decisions: the records and the mount table. Without both it fails.
@@ -354,7 +354,7 @@ func (w *work) publishVolume(u *Use) error {
 	}
 	err := w.callPublish(u)
 	if csi.Code(err) == "FailedPrecondition" && w.stage != nil {
-		// The plugin may have lost what was staged (CSI spec, NodePublishVolume errors): stage again, once.
+		// The plugin may have lost the staged volume (CSI spec, NodePublishVolume errors): stage again, once.
 		w.stage.State = staging
 		if err := w.stageVolume(u); err != nil {
 			return err

@@ -55,8 +55,8 @@ func (e *endpoints) controller(req structs.CSIControllerRequest) (*conn, error) 
 }
 
 // callController makes a call of the healthy controller of a plugin that changes something, as the only call
-// for the volume. An outcome that is not known is a timeout, whatever the code: unavailable says that the
-// plugin was not asked.
+// for the volume. An unknown outcome is a timeout, whatever the gRPC code: unavailable means that the plugin
+// was not called.
 func callController[T any](
 	ctx context.Context, e *endpoints, req structs.CSIControllerRequest, c csimanager.Call,
 	fn func(context.Context, *conn) (*T, error),
@@ -79,7 +79,7 @@ func callController[T any](
 	return nil, wireError(err)
 }
 
-// wireError keeps what only a gRPC code tells: that the outcome of a failed call is not known.
+// wireError keeps a fact that only a gRPC code tells: that the outcome of a failed call is unknown.
 func wireError(err error) error {
 	if err != nil && !csi.Final(err) && structs.KindOf(err).Final() {
 		return structs.Errorf(structs.KindTimeout, "%w", err)
@@ -114,7 +114,7 @@ func (e *endpoints) create(
 			if resp == nil || resp.ExternalID == "" {
 				return nil, err
 			}
-			// The plugin made a volume that is not what was asked for: it is of no use to anybody.
+			// The plugin made another volume than the requested one. Nothing can use it.
 			del := &structs.ClientCSIDeleteRequest{
 				PluginID: req.PluginID, ExternalID: resp.ExternalID, Secrets: req.Secrets,
 			}
@@ -201,8 +201,8 @@ func (e *endpoints) list(
 	return resp, wireError(err)
 }
 
-// detachTime bounds how long a node works on letting go before it answers: then it says what it waits for.
-// The call of the plugin goes on.
+// detachTime bounds a node's work on a detach before it answers with the operation for which it waits. The
+// call of the plugin goes on.
 const detachTime = 20 * time.Second
 
 func (e *endpoints) nodeDetach(
@@ -243,7 +243,7 @@ func (e *endpoints) nodeExpand(
 	return &structs.ClientCSINodeExpandResponse{Capacity: capacity}, nil
 }
 
-// nodeVolume says what the node has of a volume. It calls no plugin.
+// nodeVolume returns the node's mounts and records of a volume. It calls no plugin.
 func (e *endpoints) nodeVolume(
 	_ context.Context, req *structs.ClientCSINodeVolumeRequest,
 ) (*structs.ClientCSINodeVolumeResponse, error) {

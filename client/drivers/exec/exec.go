@@ -23,17 +23,17 @@ import (
 	"berth/structs"
 )
 
-// Name is what a job calls the driver.
+// Name is the driver's name in jobs.
 const Name = "exec"
 
 // Config is the operator's say.
 type Config struct {
-	// ChrootEnv is what of the host every task sees, read-only, and where; what does not exist is left
-	// out. nil is where programs, their libraries and their settings usually are.
+	// ChrootEnv maps paths of the host to the paths at which every task sees them, read-only. Missing ones are
+	// left out. nil is the usual places of programs, their libraries and their settings.
 	ChrootEnv map[string]string `hcl:"chroot_env"`
 	// CgroupParent is the cgroup below which each task has its own.
 	CgroupParent string `hcl:"cgroup_parent"`
-	// MaxFiles is how many files a task may have open, as far as the machine's hard limit allows.
+	// MaxFiles is the number of files that a task may have open, up to the machine's hard limit.
 	MaxFiles int `hcl:"max_open_files"`
 	// PIDsLimit is the most processes and threads that a task may have at a time; -1 is no limit.
 	PIDsLimit int `hcl:"pids_limit"`
@@ -57,7 +57,7 @@ func DefaultConfig() Config {
 	return c
 }
 
-// withDefaults fills in what was left out, but for the cgroup: the Limiter does.
+// withDefaults fills in missing settings, except the cgroup: the Limiter does that.
 func (c Config) withDefaults() Config {
 	d := DefaultConfig()
 	if c.ChrootEnv == nil {
@@ -75,7 +75,7 @@ func (c Config) withDefaults() Config {
 // own are the directories that the sandbox makes itself.
 var own = []string{"/", "/proc", "/sys", "/dev", "/run", "/tmp", "/local", "/secrets", "/alloc"}
 
-// Validate names every fault. What is left out has a default.
+// Validate names every fault. Missing settings have defaults.
 func (c Config) Validate() error {
 	var faults []string
 	for _, from := range slices.Sorted(maps.Keys(c.ChrootEnv)) {
@@ -197,7 +197,7 @@ const (
 	binDir      = "/run/berth/bin"
 )
 
-// environ adds what only the driver knows: where in the task its directories are.
+// environ adds the variables that only the driver knows: the paths of the task's directories.
 func environ(env map[string]string) []string {
 	all := map[string]string{"HOME": "/local", "TMPDIR": "/tmp"}
 	maps.Copy(all, env)

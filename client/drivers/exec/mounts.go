@@ -14,7 +14,7 @@ import (
 	"berth/structs"
 )
 
-// binds are the task's own directories, then what the job mounts, outer paths first.
+// binds returns the task's own directories, then the job's mounts, outer paths first.
 func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bind, error) {
 	if err := executor.GiveDirs(cfg.Dirs, user, executor.OpenTmp); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (d *Driver) binds(cfg *driver.TaskConfig, user *sandbox.User) ([]sandbox.Bi
 	return append(binds, mounts...), err
 }
 
-// resolverDir is where /etc/resolv.conf leads when it is a symlink out of what tasks see.
+// resolverDir returns the target of /etc/resolv.conf if it is a symlink out of the visible paths.
 func resolverDir(shown map[string]string) string {
 	real, err := filepath.EvalSymlinks("/etc/resolv.conf")
 	if err != nil {
@@ -78,7 +78,7 @@ func jobMounts(mounts []driver.Mount) ([]sandbox.Bind, error) {
 	return binds, nil
 }
 
-// checkSource refuses what would seem to work and then not do what was asked.
+// checkSource refuses mounts that would silently do something else.
 func checkSource(m driver.Mount) error {
 	info, err := os.Stat(m.HostPath)
 	if err != nil {
@@ -99,7 +99,7 @@ func checkSource(m driver.Mount) error {
 	return err
 }
 
-// onShared reports whether what is mounted below the path propagates.
+// onShared reports whether mounts below the path propagate.
 func onShared(path string) (bool, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

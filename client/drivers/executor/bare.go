@@ -13,8 +13,8 @@ import (
 	"berth/client/drivers/sandbox"
 )
 
-// bare is a program without a sandbox: a child of the supervisor, which also adopts and reaps what the
-// program leaves behind.
+// bare is a program without a sandbox: a child of the supervisor, which also adopts and reaps the program's
+// descendants.
 type bare struct {
 	pid   int
 	pidfd int
@@ -87,7 +87,7 @@ func (b *bare) sweep(ctx context.Context) error {
 	}
 }
 
-// reapEnded reaps what has ended and reports whether no child is left.
+// reapEnded reaps ended children and reports whether none is left.
 func reapEnded() bool {
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)

@@ -19,8 +19,8 @@ import (
 // askWithin bounds a request to a supervisor, which answers at once.
 const askWithin = 10 * time.Second
 
-// dial connects to the supervisor through its directory's descriptor: a socket's path may not be longer
-// than 108 bytes, a data directory's may. Precondition says that there is no supervisor any more.
+// dial connects to the supervisor through its directory's descriptor: the path of a socket is bounded by 108
+// bytes, that of a data directory is not. Precondition means that the supervisor is gone.
 func (t *task) dial(ctx context.Context) (net.Conn, error) {
 	fd, err := unix.Open(t.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -38,7 +38,7 @@ func (t *task) dial(ctx context.Context) (net.Conn, error) {
 	return nil, structs.Errorf(structs.KindUnavailable, "connecting to the supervisor of task %q: %w", t.id, err)
 }
 
-// callSupervisor sends one request and returns the answer, or what went wrong there as the error.
+// callSupervisor sends one request and returns the answer, or the supervisor's failure as the error.
 func (t *task) callSupervisor(ctx context.Context, req *request) (*reply, error) {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
@@ -85,7 +85,7 @@ func (t *task) waitSupervisor(ctx context.Context) error {
 	return t.awaitSupervisorEnd(ctx)
 }
 
-// awaitSupervisorEnd waits until the supervisor, which has let go of its socket, has ended, and reaps it.
+// awaitSupervisorEnd waits until the supervisor, which has closed its socket, has ended, and reaps it.
 func (t *task) awaitSupervisorEnd(ctx context.Context) error {
 	for {
 		alive, err := supervised(t.dir)
@@ -107,12 +107,11 @@ func (t *task) awaitSupervisorEnd(ctx context.Context) error {
 
 func (t *task) reapChild() {
 	if t.child != nil {
-		t.reap.Do(func() { _ = t.child.Wait() }) // its exit code says nothing that exit.json does not
+		t.reap.Do(func() { _ = t.child.Wait() }) // exit.json holds all that the exit code tells
 	}
 }
 
-// kill ends the supervisor and everything of the task, and removes the cgroup. It needs nothing but what
-// the directory holds.
+// kill ends the supervisor and everything of the task, and removes the cgroup. It needs only the directory.
 func (t *task) kill(ctx context.Context) error {
 	r, err := t.awaitRecord(ctx)
 	if err != nil {
@@ -181,7 +180,7 @@ func (t *task) destroy(ctx context.Context) error {
 	names := []string{
 		socketFile, exitFile, exitFile + ".tmp", logFile, RootDir, recordFile + ".tmp", recordFile, lockFile, "",
 	}
-	for _, name := range names { // the record late: what is cleared halfway can be cleared again
+	for _, name := range names { // the record late: a directory that is removed in part can be removed again
 		if err := os.Remove(filepath.Join(t.dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}

@@ -21,7 +21,7 @@ type Command struct {
 	WorkDir string
 }
 
-// fields is what the block may hold, in the order in which errors list it.
+// fields are the fields of the block, in the order in which errors list them.
 var fields = []struct {
 	name string
 	set  func(c *Command, path string, v any) error
@@ -65,7 +65,7 @@ func DecodeCommand(config map[string]any) (*Command, error) {
 	return c, nil
 }
 
-// text takes what a job file writes where a string is expected; numbers and booleans read as written.
+// text converts a job file's value to a string; numbers and booleans read as written.
 func text(path string, v any) (string, error) {
 	var s string
 	switch v := v.(type) {
@@ -207,8 +207,8 @@ func LogsOf(cfg *driver.TaskConfig) Logs {
 	return l
 }
 
-// limitsOf turns what a task asks for into what its cgroup allows: memory up to MemoryMaxMB where that is
-// set, with MemoryMB kept for it.
+// limitsOf returns the limits of the cgroup for a task's resources: memory up to MemoryMaxMB if that is set,
+// with MemoryMB kept for it.
 func limitsOf(r structs.Resources) cgroups.Limits {
 	l := cgroups.Limits{CPUShares: r.CPU, MemoryBytes: bytesOf(r.MemoryMB)}
 	if r.MemoryMaxMB > r.MemoryMB {
@@ -218,5 +218,5 @@ func limitsOf(r structs.Resources) cgroups.Limits {
 	return l
 }
 
-// bytesOf keeps to what a job may ask for: an allocation may come from servers that did not check it.
+// bytesOf applies the bound of jobs: an allocation may come from servers that did not check it.
 func bytesOf(mib int) int64 { return int64(min(max(mib, 0), structs.MaxMemoryMB)) << 20 }

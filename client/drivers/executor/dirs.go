@@ -48,8 +48,8 @@ func giveTo(dir string, user *sandbox.User, mode os.FileMode) error {
 // opening keeps two tasks from opening one directory at the same time.
 var opening sync.Mutex
 
-// OpenTo lets the user's group, and nobody else but root, enter a directory. One that is open to another
-// group already is then open to everybody: a directory has one group.
+// OpenTo lets the user's group, and no other user except root, enter a directory. A directory has one group,
+// so one that is open to another group already is then open to everybody.
 func OpenTo(dir string, user *sandbox.User) error {
 	if user == nil || user.UID == 0 && user.GID == 0 {
 		return nil

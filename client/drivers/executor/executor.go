@@ -31,14 +31,14 @@ import (
 	"berth/structs"
 )
 
-// Spec is what a supervisor is told.
+// Spec is the input of a supervisor.
 type Spec struct {
 	TaskID  string
 	Driver  string
 	Command []string // how to run Main; sandboxes are made with it too
 	Cgroup  *Cgroup  // nil: none
 	Sandbox *sandbox.Config
-	Program *sandbox.Program // without Sandbox: what to run as it is
+	Program *sandbox.Program // the program, if there is no Sandbox
 	Logs    Logs
 }
 
@@ -69,8 +69,8 @@ const (
 	RootDir = "root"
 )
 
-// request is what the agent writes on a connection; the answer is one reply, but for opWait, which is
-// answered by the connection's end.
+// request is the agent's request on a connection. The answer is one reply, except for opWait, which the end
+// of the connection answers.
 type request struct {
 	Op      string
 	Signal  int

@@ -15,8 +15,8 @@ import (
 	"berth/client/drivers/sandbox"
 )
 
-// launch makes the directory and starts a supervisor in it. It returns when the task runs; if it fails,
-// what there is in the directory is to be cleared.
+// launch makes the directory and starts a supervisor in it. It returns when the task runs. After a failure
+// the caller has to remove the directory.
 func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 	if err := os.MkdirAll(t.dir, 0o700); err != nil {
 		return 0, err
@@ -31,7 +31,7 @@ func (t *task) launch(ctx context.Context, spec *Spec) (pid int, err error) {
 	}
 	defer h.close()
 	defer context.AfterFunc(ctx, h.interrupt)()
-	if err := h.sendSpec(text); err != nil && ctx.Err() == nil { // the answer says why, if there is one
+	if err := h.sendSpec(text); err != nil && ctx.Err() == nil { // the answer gives the reason, if there is one
 		err = fmt.Errorf("telling the supervisor what to run: %w", err)
 		return 0, errors.Join(h.readAnswer(), err)
 	}
