@@ -82,8 +82,8 @@ var nodeRPCs = map[spec.NodeServiceCapability_RPC_Type]func(*nodeCaps){
 	},
 }
 
-// ControllerCapabilities asks what the controller can do. The answer is remembered: later calls leave out
-// what it does not name.
+// ControllerCapabilities queries the controller's capabilities. The client remembers the answer: later calls
+// leave out fields for capabilities that are missing.
 func (c *Client) ControllerCapabilities(ctx context.Context) (*structs.CSIControllerInfo, error) {
 	resp, err := call(ctx, c, "ControllerGetCapabilities", c.controller.ControllerGetCapabilities,
 		&spec.ControllerGetCapabilitiesRequest{})
@@ -99,8 +99,8 @@ func (c *Client) ControllerCapabilities(ctx context.Context) (*structs.CSIContro
 	return &answer, nil
 }
 
-// NodeCapabilities asks what the node half can do; ID, MaxVolumes and AccessibleTopology stay empty
-// (NodeInfo asks for those too). The answer is remembered.
+// NodeCapabilities queries the node half's capabilities; ID, MaxVolumes and AccessibleTopology stay empty
+// (NodeInfo queries those, too). The client remembers the answer.
 func (c *Client) NodeCapabilities(ctx context.Context) (*structs.CSINodeInfo, error) {
 	resp, err := call(ctx, c, "NodeGetCapabilities", c.node.NodeGetCapabilities,
 		&spec.NodeGetCapabilitiesRequest{})
@@ -141,7 +141,7 @@ func (c *Client) NodeInfo(ctx context.Context) (*structs.CSINodeInfo, error) {
 	return info, nil
 }
 
-// controllerHas is what the controller announced, asked for if it was not asked before.
+// controllerHas returns the controller's capabilities. It queries them if they are not known yet.
 func (c *Client) controllerHas(ctx context.Context) (*structs.CSIControllerInfo, error) {
 	if k := c.getLearned(); k.controller != nil {
 		return k.controller, nil
@@ -149,7 +149,7 @@ func (c *Client) controllerHas(ctx context.Context) (*structs.CSIControllerInfo,
 	return c.ControllerCapabilities(ctx)
 }
 
-// nodeHas is what the node half announced, asked for if it was not asked before.
+// nodeHas returns the node half's capabilities. It queries them if they are not known yet.
 func (c *Client) nodeHas(ctx context.Context) (learned, error) {
 	if k := c.getLearned(); k.node != nil {
 		return k, nil

@@ -10,9 +10,9 @@ import (
 	"berth/structs"
 )
 
-// Limits (CSI spec, "Size Limits"). What goes to a plugin keeps to the specification. What comes from
-// one is met with more patience where real plugins exceed it: ids that are whole resource paths are
-// passed back byte for byte, and only absurd ones are refused.
+// Limits (CSI spec, "Size Limits"). Requests keep to the specification. Answers may exceed it where real
+// plugins do: IDs that are whole resource paths are passed back byte for byte, and only absurd ones are
+// refused.
 const (
 	maxString     = structs.MaxCSIString
 	maxMap        = structs.MaxCSIMap
@@ -25,7 +25,7 @@ const (
 	maxToken      = structs.MaxCSIToken
 )
 
-// mapSize is what a map of strings weighs by the specification's rule.
+// mapSize returns the size of a map of strings by the specification's rule.
 func mapSize(m map[string]string) int {
 	n := 0
 	for k, v := range m {
@@ -34,7 +34,7 @@ func mapSize(m map[string]string) int {
 	return n
 }
 
-// idFault says what is wrong with an id a plugin answered.
+// idFault describes the fault of an ID in an answer, "" for none.
 func idFault(id string, limit int) string {
 	switch {
 	case id == "":
@@ -45,7 +45,7 @@ func idFault(id string, limit int) string {
 	return ""
 }
 
-// contextFault says what is wrong with a context a plugin answered.
+// contextFault describes the fault of a context in an answer, "" for none.
 func contextFault(m map[string]string) string {
 	if n := mapSize(m); n > maxContext {
 		return fmt.Sprintf("holds %d bytes, at most %d are allowed", n, maxContext)
@@ -53,7 +53,7 @@ func contextFault(m map[string]string) string {
 	return ""
 }
 
-// capacityFault says what is wrong with a capacity range.
+// capacityFault describes the fault of a capacity range, "" for none.
 func capacityFault(r structs.CSICapacityRange) string {
 	switch {
 	case r.RequiredBytes < 0 || r.LimitBytes < 0:
@@ -64,7 +64,7 @@ func capacityFault(r structs.CSICapacityRange) string {
 	return ""
 }
 
-// rangeFault says how a size a plugin made misses the range asked for; 0 is "not known".
+// rangeFault describes how the size of a volume misses the requested range; size 0 is "not known".
 func rangeFault(size int64, r structs.CSICapacityRange) string {
 	switch {
 	case size < 0:
@@ -81,7 +81,7 @@ func rangeFault(size int64, r structs.CSICapacityRange) string {
 	return ""
 }
 
-// flagsFault says what is wrong with mount flags; they may hold secrets, so none is named.
+// flagsFault describes the fault of mount flags, "" for none. It names none, because they may hold secrets.
 func flagsFault(flags []string) string {
 	n := 0
 	for _, f := range flags {
@@ -93,7 +93,7 @@ func flagsFault(flags []string) string {
 	return ""
 }
 
-// objectNameFault says what is wrong with the name a volume or a snapshot is to have (CSI spec,
+// objectNameFault describes the fault of the name for a volume or a snapshot, "" for none (CSI spec,
 // CreateVolumeRequest.name).
 func objectNameFault(name string) string {
 	if name == "" {
@@ -110,7 +110,7 @@ func objectNameFault(name string) string {
 	return ""
 }
 
-// requirement is one condition on a request: the field's name and what is wrong with it, "" if nothing.
+// requirement is one condition on a request or an answer: the name of the field and its fault, "" for none.
 type requirement struct{ field, fault string }
 
 // checkRequest returns the first fault of a request.
@@ -155,7 +155,7 @@ func atMostBytes(field, text string, limit int) requirement {
 	return requirement{field, ""}
 }
 
-// topologiesFault says what is wrong with the topologies of a volume that a plugin answered.
+// topologiesFault describes the fault of a volume's topologies in an answer, "" for none.
 func topologiesFault(ts []*spec.Topology) string {
 	if len(ts) > maxPlaces {
 		return fmt.Sprintf("names %d places, at most %d are allowed", len(ts), maxPlaces)
@@ -182,7 +182,7 @@ func notNegative(field string, n int64) requirement {
 	return requirement{field, ""}
 }
 
-// segmentsFault says what is wrong with a topology a plugin answered.
+// segmentsFault describes the fault of a topology in an answer, "" for none.
 func segmentsFault(m map[string]string) string {
 	if n := mapSize(m); n > maxTopologies {
 		return fmt.Sprintf("holds %d bytes, at most %d are allowed", n, maxTopologies)

@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// DefaultTimeout bounds a call whose context has no deadline of its own. A deadline cancels nothing at
-	// the plugin (CSI spec, "Timeouts"): the same call again picks the operation up.
+	// DefaultTimeout bounds a call whose context has no deadline of its own. A deadline cancels nothing at the
+	// plugin (CSI spec, "Timeouts"): a repeat of the call resumes the operation.
 	DefaultTimeout = 2 * time.Minute
 
-	// maxMessage is what an answer may weigh, in bytes: what it decodes to weighs several times as much.
-	// maxList is that of a list: a plugin with many volumes ignores max_entries at times.
+	// maxMessage is the largest answer, in bytes: it decodes to several times as much. maxList is that of a
+	// list: a plugin with many volumes may ignore max_entries.
 	maxMessage = structs.MaxCSIAnswer
 	maxList    = structs.MaxCSIList
 	maxHeaders = 1 << 20 // of an answer; an error's text is among them
-	window     = 1 << 20 // what a plugin may send before it is read
+	window     = 1 << 20 // bytes that a plugin may send before they are read
 
 	// maxMessageText bounds the plugin's words within an error.
 	maxMessageText = structs.MaxCSIErrorText
@@ -56,7 +56,7 @@ type Client struct {
 	known learned
 }
 
-// learned is what the plugin last announced; nil is not asked yet.
+// learned holds the plugin's last announcements; nil was not queried yet.
 type learned struct {
 	plugin     *PluginCapabilities
 	controller *structs.CSIControllerInfo
@@ -131,7 +131,7 @@ func Dial(_ context.Context, endpoint string, logger hclog.Logger, opts ...Optio
 func (c *Client) Close() error { return c.conn.Close() }
 
 // Connections returns how often the client has connected. A connection lasts as long as the process at its
-// other end, so another number says that the plugin may be another process.
+// other end, so another number means that the plugin may be another process.
 func (c *Client) Connections() uint64 { return c.connections.Load() }
 
 // pluginTitle is how errors name the plugin.

@@ -72,7 +72,7 @@ func missingFault(is bool) string {
 	return ""
 }
 
-// sourceFault says why a volume cannot be made from a source.
+// sourceFault returns the reason for which a volume cannot be made from a source, "" for none.
 func sourceFault(req *structs.ClientCSICreateRequest, has *structs.CSIControllerInfo) string {
 	switch {
 	case req.CloneID != "" && req.SnapshotID != "":
@@ -153,8 +153,9 @@ func (c *Client) ControllerUnpublishVolume(ctx context.Context, req *structs.Cli
 	return err
 }
 
-// ValidateVolumeCapabilities asks whether an existing volume can be used as wanted; nil is yes. What the
-// plugin confirms is compared with what was asked, since an old plugin confirms what it does not know.
+// ValidateVolumeCapabilities checks whether an existing volume supports the capabilities; nil means yes. It
+// compares the confirmed capabilities with the requested ones, because an old plugin confirms fields that it
+// does not know.
 func (c *Client) ValidateVolumeCapabilities(
 	ctx context.Context, req *structs.ClientCSIValidateRequest,
 ) error {
@@ -182,7 +183,7 @@ func (c *Client) ValidateVolumeCapabilities(
 	return nil
 }
 
-// unconfirmedPart says what of a request a plugin did not confirm.
+// unconfirmedPart describes the part of a request that a plugin did not confirm, "" for none.
 func unconfirmedPart(
 	req *spec.ValidateVolumeCapabilitiesRequest, resp *spec.ValidateVolumeCapabilitiesResponse,
 ) string {
@@ -221,7 +222,7 @@ func accessType(cap *spec.VolumeCapability) string {
 	return string(structs.CSIFileSystem)
 }
 
-// ControllerExpandVolume grows a volume. The answer says whether the node has to grow something too.
+// ControllerExpandVolume expands a volume. The answer tells whether the node has to expand it, too.
 func (c *Client) ControllerExpandVolume(
 	ctx context.Context, req *structs.ClientCSIExpandRequest,
 ) (*structs.ClientCSIExpandResponse, error) {

@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// accessMode is one line of the table of access modes. fine is what a plugin that knows
-// SINGLE_NODE_MULTI_WRITER is sent instead of plain: there SINGLE_NODE_WRITER is ambiguous.
+// accessMode is one line of the table of access modes. A plugin that knows SINGLE_NODE_MULTI_WRITER gets fine
+// instead of plain: there SINGLE_NODE_WRITER is ambiguous.
 type accessMode struct {
 	mode  structs.CSIAccessMode
 	plain spec.VolumeCapability_AccessMode_Mode
@@ -39,7 +39,7 @@ var accessModes = []accessMode{
 	},
 }
 
-// toMode finds what to send for a mode.
+// toMode returns the mode on the wire.
 func toMode(mode structs.CSIAccessMode, fine bool) (spec.VolumeCapability_AccessMode_Mode, bool) {
 	for _, m := range accessModes {
 		if m.mode != mode {
@@ -53,7 +53,7 @@ func toMode(mode structs.CSIAccessMode, fine bool) (spec.VolumeCapability_Access
 	return spec.VolumeCapability_AccessMode_UNKNOWN, false
 }
 
-// capabilityUse is one way a volume is to be used, before it is known how the plugin names it.
+// capabilityUse is one use of a volume, independent of the plugin's name for its mode.
 type capabilityUse struct {
 	access     structs.CSIAccessMode
 	attachment structs.CSIAttachmentMode
@@ -61,7 +61,7 @@ type capabilityUse struct {
 	group      string
 }
 
-// capability renders a use; fault says why it cannot.
+// capability encodes a use; fault is the reason if it cannot.
 func (u capabilityUse) capability(fine bool) (cap *spec.VolumeCapability, fault string) {
 	mode, ok := toMode(u.access, fine)
 	if !ok {

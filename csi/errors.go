@@ -12,14 +12,14 @@ import (
 	"berth/structs"
 )
 
-// uncertain are the codes after which the operation may still be running or may have taken effect
-// (CSI spec, "Timeouts" and "Error Scheme"): besides those every orchestrator takes so, ResourceExhausted,
-// which the transport also produces for a message that is too large, and Unknown, which is what a fault
-// of anything between client and plugin becomes.
+// uncertain are the codes after which the operation may still be running or may have taken effect (CSI spec,
+// "Timeouts" and "Error Scheme"). Besides the usual ones these are ResourceExhausted, which the transport
+// also produces for a message that is too large, and Unknown, which stands for faults between client and
+// plugin.
 var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted,
 	codes.ResourceExhausted, codes.Unknown}
 
-// callError is the root of the errors of this package: what is known beyond kind and text.
+// callError is the root of the errors of this package: the facts beyond kind and text.
 type callError struct {
 	code      codes.Code // OK: the plugin answered, but nonsense
 	malformed bool
@@ -62,7 +62,7 @@ func Final(err error) bool {
 // codeName is the label of a call's outcome for metrics.
 func codeName(err error) string { return status.Code(err).String() }
 
-// classify classifies what a call returned.
+// classify turns the error of a call into one with a kind.
 func (c *Client) classify(rpc string, err error, unsent bool, secrets map[string]string) error {
 	st := status.Convert(err)
 	text := sanitize(st.Message(), secrets)

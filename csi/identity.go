@@ -14,16 +14,16 @@ import (
 // maxNameLen is the longest name a plugin may give itself (CSI spec, GetPluginInfoResponse.name).
 const maxNameLen = structs.MaxCSIName
 
-// PluginInfo is who a plugin says it is.
+// PluginInfo is a plugin's information on itself.
 type PluginInfo struct {
 	Name     string
 	Version  string
 	Manifest map[string]string // opaque
 }
 
-// PluginCapabilities are the services a plugin process says its driver has (CSI spec,
-// GetPluginCapabilities). A driver says the same from all its processes: Controller does not mean that
-// this very process serves the controller.
+// PluginCapabilities are the services that a plugin process announces for its driver (CSI spec,
+// GetPluginCapabilities). All processes of a driver announce the same: Controller does not mean that this
+// very process serves the controller.
 type PluginCapabilities struct {
 	Controller       bool
 	Topology         bool // VOLUME_ACCESSIBILITY_CONSTRAINTS
@@ -127,8 +127,8 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 	return &answer, nil
 }
 
-// logUnknown sets what a capability stands for. Real plugins announce UNKNOWN, values of later
-// specifications, and one value twice: all of that is harmless.
+// logUnknown sets the field of a capability. Real plugins announce UNKNOWN, values of later specifications,
+// and one value twice: all of that is harmless.
 func logUnknown[T comparable, C any](caps *C, table map[T]func(*C), value T) {
 	if set, ok := table[value]; ok {
 		set(caps)

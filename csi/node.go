@@ -8,8 +8,8 @@ import (
 	"berth/structs"
 )
 
-// Use is how a volume is used on a node: what stage and publish have in common. PublishContext is what
-// ControllerPublishVolume answered (nil where the plugin does not attach).
+// Use is the use of a volume on a node: the common fields of stage and publish. PublishContext is the answer
+// of ControllerPublishVolume (nil if the plugin does not attach).
 type Use struct {
 	VolumeID       string // the plugin's volume_id
 	AccessMode     structs.CSIAccessMode
@@ -174,8 +174,8 @@ func (c *Client) addUsage(rpc string, stats *VolumeStats, u *spec.VolumeUsage) e
 	return nil
 }
 
-// NodeExpandRequest asks a node to grow what is on a volume that its controller has grown. VolumePath is
-// where it is staged or published.
+// NodeExpandRequest makes a node expand a volume that its controller has expanded. VolumePath is the path at
+// which it is staged or published.
 type NodeExpandRequest struct {
 	VolumeID       string
 	VolumePath     string

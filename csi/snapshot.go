@@ -25,7 +25,7 @@ type Snapshot struct {
 	ID         string
 	SourceID   string
 	GroupID    string // not "": a member of a group, never to be deleted alone
-	SizeBytes  int64  // what a volume made from it needs at least; 0: the plugin did not say
+	SizeBytes  int64  // the least size of a volume made from it; 0: not known
 	CreateTime time.Time
 	Ready      bool
 	Topologies []*structs.CSITopology // where it can be restored; none: everywhere

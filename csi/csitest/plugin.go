@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Config says what the plugin is. The zero value with Controller or Node set is a useful plugin.
+// Config configures the plugin. The zero value with Controller or Node set is a useful plugin.
 type Config struct {
 	Name       string // "test.csi.berth" by default
 	Version    string // "1.0" by default
@@ -200,7 +200,7 @@ func Error(code, format string, args ...any) error {
 	panic(fmt.Sprintf("csitest: no gRPC code is named %q", code))
 }
 
-// intercept is what every call goes through: recorded, then scripted, then served.
+// intercept handles every call: it records the call, applies the script, and serves it.
 func (p *Plugin) intercept(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
 ) (any, error) {

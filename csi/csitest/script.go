@@ -55,7 +55,7 @@ func get(m protoreflect.Message, path string) string {
 	return v.String()
 }
 
-// scripts holds what tests asked of RPCs and what was called.
+// scripts holds the tests' instructions for RPCs, and the calls.
 type scripts struct {
 	mu     sync.Mutex
 	funcs  map[string]Func
@@ -130,8 +130,8 @@ func (p *Plugin) Answer(rpc string, resp proto.Message) {
 	p.Script(rpc, func(context.Context, any) (any, error) { return resp, nil })
 }
 
-// Fail lets the next calls of an RPC fail, one error each; nil lets one through. It replaces what an
-// earlier Fail left.
+// Fail makes the next calls of an RPC fail, one error each; nil lets one through. It replaces an earlier
+// Fail.
 func (p *Plugin) Fail(rpc string, errs ...error) {
 	p.scripts.mu.Lock()
 	defer p.scripts.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 	"berth/internal/backoff"
 )
 
-// defaultSize is what a volume gets whose size is not asked for.
+// defaultSize is the size of a volume without a requested size.
 const defaultSize = 1 << 20
 
 // storage is the storage behind the plugin.
@@ -57,7 +57,7 @@ func (p *Plugin) AddVolume(id string, size int64) {
 	p.storage.addVolume(id, &spec.Volume{VolumeId: id, CapacityBytes: size})
 }
 
-// Volume says where a volume is: the nodes it is attached to, its staging paths and its target paths, each
+// Volume returns the nodes to which a volume is attached, its staging paths and its target paths, each
 // sorted. ok is false if there is no such volume.
 func (p *Plugin) Volume(id string) (attached, staged, published []string, ok bool) {
 	p.storage.mu.Lock()
@@ -175,7 +175,7 @@ func pageOf(ids []string, token string, n int32) (cut []string, next string, err
 	return ids[from:to], next, nil
 }
 
-// bindMount mounts what a volume holds at a path, if mounts are wanted.
+// bindMount mounts a volume's directory at a path, if the plugin makes mounts.
 func (w *storage) bindMount(source, target string, readOnly bool) error {
 	target = w.cfg.HostPath(target)
 	if !w.cfg.Mounts {

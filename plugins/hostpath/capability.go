@@ -53,7 +53,7 @@ func or(s, other string) string {
 	return s
 }
 
-// useOf is what a record keeps of a capability.
+// useOf returns the part of a capability that a record keeps.
 func useOf(c *csi.VolumeCapability) use {
 	return use{
 		Block: c.GetBlock() != nil, Mode: int32(c.GetAccessMode().GetMode()), Flags: c.GetMount().GetMountFlags(),

@@ -15,7 +15,8 @@ import (
 // crash is called at the points between record, act and mark; tests of kills set it.
 var crash = func(point string) {}
 
-// ControllerGetCapabilities names what the controller can do. There is no attach: a volume is where it is.
+// ControllerGetCapabilities returns the controller's capabilities. It has no attach: a volume stays on its
+// node.
 func (d *driver) ControllerGetCapabilities(
 	context.Context, *csi.ControllerGetCapabilitiesRequest,
 ) (*csi.ControllerGetCapabilitiesResponse, error) {
@@ -85,8 +86,8 @@ func (d *driver) describe(v *volume) *csi.Volume {
 	return out
 }
 
-// createVolume makes a volume: recorded, filled, marked ready. What a failure leaves is removed at once, what
-// a kill leaves at the next start.
+// createVolume makes a volume: recorded, filled, marked ready. It removes the remains of a failure at once;
+// the next start removes those of a kill.
 func (d *driver) createVolume(w *createRequest) (*volume, error) {
 	v := &volume{ID: d.newID("vol"), Name: w.name, State: stateCreating,
 		Type: w.typ, FSType: w.fsType, Thick: w.typ == typeImage && w.thick, Size: w.size,
@@ -123,8 +124,8 @@ func (d *driver) checkCapacity(size int64, put func() error) error {
 	return put()
 }
 
-// freeBytes is what may still be booked: of the capacity configured, or else of what the file system has; and
-// never more than is free on it now.
+// freeBytes returns the bytes that may still be booked: of the configured capacity, or else of the file
+// system, and never more than is free on it now.
 func (d *driver) freeBytes() (int64, error) {
 	total, free, err := freeSpace(d.store.dir)
 	if err != nil {
@@ -242,7 +243,7 @@ func (d *driver) eraseVolume(v *volume) error {
 	return d.store.volumes.deleteRecord(v.ID)
 }
 
-// ValidateVolumeCapabilities says whether a volume can be used as asked.
+// ValidateVolumeCapabilities checks whether a volume supports the capabilities.
 func (d *driver) ValidateVolumeCapabilities(
 	_ context.Context, req *csi.ValidateVolumeCapabilitiesRequest,
 ) (*csi.ValidateVolumeCapabilitiesResponse, error) {

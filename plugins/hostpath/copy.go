@@ -115,9 +115,9 @@ func copyRange(ctx context.Context, src, dst *os.File, from, to int64) error {
 	return nil
 }
 
-// tree copies a directory with all in it: modes, owners, times, extended attributes, links, devices.
-// Whoever has the source mounted may change it meanwhile, so both sides are walked through os.Root: no
-// link leads out of them.
+// tree copies a directory with everything in it: modes, owners, times, extended attributes, links, devices.
+// Users of the source may change it meanwhile, so both sides are walked through os.Root: no link leads out of
+// them.
 type tree struct {
 	ctx      context.Context
 	src, dst *os.Root
@@ -140,7 +140,7 @@ func copyTree(ctx context.Context, from, to string) error {
 	return t.directory(".")
 }
 
-// directory copies what is in a directory, then its attributes: copying would change its times.
+// directory copies the entries of a directory, then its attributes: copying would change its times.
 func (t *tree) directory(name string) error {
 	d, err := t.src.Open(name)
 	if err != nil {
@@ -169,7 +169,7 @@ func (t *tree) directory(name string) error {
 	return t.attributes(d, out, name)
 }
 
-// ignoreGone forgives what its owner removed while we copied.
+// ignoreGone drops the error of an entry that was removed during the copy.
 func ignoreGone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -15,7 +15,7 @@ const (
 	foreignParams     = "csi.storage.k8s.io/"
 )
 
-// createRequest is what a CreateVolume call asks for, with all that it leaves open decided.
+// createRequest is a CreateVolume call with all its defaults applied.
 type createRequest struct {
 	name   string
 	typ    string
@@ -28,7 +28,7 @@ type createRequest struct {
 	source source
 }
 
-// source is what a new volume is filled from; none if kind is "".
+// source is the content of a new volume; none if kind is "".
 type source struct {
 	kind, id string // "volume" or "snapshot"
 	typ      string
@@ -71,7 +71,7 @@ func (d *driver) parseCreate(req *csi.CreateVolumeRequest) (*createRequest, erro
 	return w, nil
 }
 
-// sourceOf finds what a volume is to be made from.
+// sourceOf looks up the source of a new volume.
 func (d *driver) sourceOf(c *csi.VolumeContentSource) (s source, err error) {
 	switch {
 	case c == nil:
@@ -214,7 +214,7 @@ func rounded(typ string, size, limit int64) int64 {
 	return up
 }
 
-// matches reports what of a volume that exists is not as wanted, "" if it is the same.
+// matches describes the difference between an existing volume and the request, "" for none.
 func (w *createRequest) matches(v *volume) string {
 	switch {
 	case v.Type != w.typ || v.FSType != w.fsType:

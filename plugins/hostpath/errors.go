@@ -30,7 +30,7 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// codeOf classifies an error: by the outermost failure, else by what the system said.
+// codeOf classifies an error: by the outermost failure, else by the system's error.
 func codeOf(err error) codes.Code {
 	var f *failure
 	switch {
@@ -45,7 +45,8 @@ func codeOf(err error) codes.Code {
 	return codes.Internal
 }
 
-// retryEBUSY tries again for a while what is busy. What stays busy because the driver ends is unavailable.
+// retryEBUSY retries a busy operation for a while. If it is still busy when the driver ends, the error is
+// unavailable.
 func retryEBUSY(ctx context.Context, try func() error) error {
 	err := backoff.RetryEBUSY(ctx, try)
 	if ctx.Err() != nil && errors.Is(err, unix.EBUSY) {
@@ -57,8 +58,8 @@ func retryEBUSY(ctx context.Context, try func() error) error {
 // early are the calls that are answered before the driver is ready.
 var early = map[string]bool{"Probe": true, "GetPluginInfo": true, "GetPluginCapabilities": true}
 
-// intercept is what every call goes through: refused while starting, logged, its error given a code, and
-// a panic made into an error of this one call.
+// intercept handles every call: it refuses the call while starting, logs it, gives its error a code, and
+// turns a panic into an error of this one call.
 func (d *driver) intercept(
 	ctx context.Context, req any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
 ) (resp any, err error) {
@@ -83,7 +84,7 @@ func (d *driver) intercept(
 	return serve(ctx, req)
 }
 
-// keyLocks lets one call at a time work on what a key names. The zero value is ready.
+// keyLocks allows one call at a time per key. The zero value is ready.
 type keyLocks struct {
 	mu   sync.Mutex
 	held map[string]bool

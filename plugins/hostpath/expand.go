@@ -48,7 +48,7 @@ func (d *driver) ControllerExpandVolume(
 	}, nil
 }
 
-// expand grows a volume to size: the booking first, then the image, then what is on it if nobody uses it.
+// expand grows a volume to size: the booking first, then the image, then its file system if it is not in use.
 func (d *driver) expand(v *volume, size int64) (*volume, error) {
 	before := v
 	if size > v.Size {
@@ -72,7 +72,7 @@ func (d *driver) expand(v *volume, size int64) (*volume, error) {
 		return v, nil
 	}
 	settled, err := d.growUnused(v)
-	// somebody uses it although it is not staged: the next stage grows it
+	// it is in use although it is not staged: the next stage grows it
 	if codeIs(err, codes.FailedPrecondition) {
 		d.logger.Warn("file system grows with the next stage", "volume_id", v.ID, "error", err)
 		return v, nil
@@ -100,7 +100,7 @@ func (d *driver) growUnused(v *volume) (*volume, error) {
 	return d.markGrown(v)
 }
 
-// NodeExpandVolume grows what is on a volume that the controller has grown.
+// NodeExpandVolume grows the file system or device of a volume that the controller has expanded.
 func (d *driver) NodeExpandVolume(
 	_ context.Context, req *csi.NodeExpandVolumeRequest,
 ) (*csi.NodeExpandVolumeResponse, error) {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// GetPluginInfo says who the driver is.
+// GetPluginInfo returns the driver's name and version.
 func (d *driver) GetPluginInfo(
 	context.Context, *csi.GetPluginInfoRequest,
 ) (*csi.GetPluginInfoResponse, error) {
@@ -53,7 +53,7 @@ func (d *driver) topology() *csi.Topology {
 	return &csi.Topology{Segments: map[string]string{d.cfg.TopologyKey: d.cfg.NodeID}}
 }
 
-// isHere reports whether a place is this node, as far as the driver's own key tells.
+// isHere reports whether a topology is this node, by the driver's own key.
 func (d *driver) isHere(t *csi.Topology) bool {
 	node, named := t.GetSegments()[d.cfg.TopologyKey]
 	return !named || node == d.cfg.NodeID

@@ -43,7 +43,7 @@ func (d *driver) readyImage(v *volume) error {
 	return resizeImage(d.dataOf(v), v.Size, false)
 }
 
-// releaseImage frees an image from its loop devices; one that somebody goes on using is refused.
+// releaseImage frees an image from its loop devices. It refuses an image that stays in use.
 func (d *driver) releaseImage(image string) error {
 	return retryEBUSY(d.ctx, func() error {
 		devices, err := loopsOf(image)

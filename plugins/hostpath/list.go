@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// contentSource reads what a record says of a volume's source.
+// contentSource converts the source in a volume's record.
 func contentSource(s string) *csi.VolumeContentSource {
 	kind, id, _ := strings.Cut(s, ":")
 	switch kind {

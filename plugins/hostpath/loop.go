@@ -33,7 +33,7 @@ func attach(
 	}
 	i := slices.IndexFunc(devices, func(l loopDevice) bool { return l.readOnly == readOnly })
 	if i >= 0 {
-		// The device may vanish while we open it; what we then hold is judged again.
+		// The device may vanish during the open; the opened one is checked again.
 		hold, err = os.OpenFile(devices[i].path, openMode(readOnly), 0)
 		if err == nil && showsImage(hold, image) && (auto || keepAttached(hold) == nil) {
 			return devices[i], hold, nil
@@ -45,8 +45,8 @@ func attach(
 	return attachNew(ctx, image, readOnly, auto)
 }
 
-// keepAttached keeps a device attached when its last user is gone, also where it was to be detached then: it
-// was open when it was let go of, by a process that is just being started, say.
+// keepAttached keeps a device attached after its last user has gone, also if it was to be detached then: a
+// process that was just starting may have held it open at the detach.
 func keepAttached(dev *os.File) error {
 	info, err := unix.IoctlLoopGetStatus64(int(dev.Fd()))
 	if err != nil || info.Flags&unix.LO_FLAGS_AUTOCLEAR == 0 {
@@ -89,9 +89,9 @@ func attachNew(
 	return dev, hold, err
 }
 
-// configure binds a file to a loop device in one step, so that a kill leaves it bound or free. A device that
-// /dev lacks is as good as busy: the kernel would make one more, but who made /dev put a number of them
-// there.
+// configure binds a file to a loop device in one step, so that a kill leaves it bound or free. It treats a
+// device that /dev lacks as busy: the kernel would make one more, but the owner of /dev has bounded their
+// number.
 func configure(path string, file *os.File, readOnly, auto bool) (loopDevice, *os.File, error) {
 	hold, err := os.OpenFile(path, openMode(readOnly), 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -161,8 +161,8 @@ func loopsOf(image string) ([]loopDevice, error) {
 	return found, nil
 }
 
-// mayBeBound reports whether a loop device may show a file, as far as can be told without opening it: an open
-// device is one that nobody else can free.
+// mayBeBound reports whether a loop device may show a file, without opening it: an open device is one that
+// another process cannot free.
 func mayBeBound(device string) bool {
 	dir := "/sys/block/" + filepath.Base(device)
 	if _, err := os.Stat(dir); err != nil {
@@ -172,8 +172,8 @@ func mayBeBound(device string) bool {
 	return err == nil
 }
 
-// detach frees the loop devices of an image that nobody has open. One in use is freed by the kernel when
-// its last user is gone.
+// detach frees the loop devices of an image that are not open. The kernel frees one in use after its last
+// user has gone.
 func detach(image string) error {
 	return eachLoop("detaching", image, func(dev *os.File) error {
 		if !showsImage(dev, image) {
@@ -194,10 +194,10 @@ func resizeDevice(image string) error {
 	})
 }
 
-// flush writes what the loop devices of an image hold back to it.
+// flush writes the caches of an image's loop devices back to it.
 func flush(image string) error { return eachLoop("writing back", image, (*os.File).Sync) }
 
-// eachLoop does something to each loop device of an image, until one fails; doing says what, for its error.
+// eachLoop calls do for each loop device of an image, until one call fails; doing describes it in the error.
 func eachLoop(doing, image string, do func(dev *os.File) error) error {
 	devices, err := loopsOf(image)
 	if err != nil {

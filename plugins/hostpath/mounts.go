@@ -35,8 +35,8 @@ var flagBits = map[string]struct {
 const perMount = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOATIME |
 	unix.MS_NODIRATIME | unix.MS_RELATIME | unix.MS_STRICTATIME
 
-// mountFlags reads mount options: bits for the kernel and data for the file system. Options that would
-// change what is mounted where are refused.
+// mountFlags parses mount options: bits for the kernel and data for the file system. It refuses options that
+// would change the source or the target of the mount.
 func mountFlags(options []string) (bits uintptr, data []string, err error) {
 	for _, list := range options {
 		for o := range strings.SplitSeq(list, ",") {
@@ -73,7 +73,7 @@ func (d *driver) checkPath(field, path string) (string, error) {
 	parent, err := filepath.EvalSymlinks(filepath.Dir(clean))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		parent = filepath.Dir(clean) // nothing can be mounted below it; whoever needs it says so
+		parent = filepath.Dir(clean) // nothing can be mounted below it; a later step fails if it needs it
 	case err != nil:
 		return "", fail(codes.InvalidArgument, "%s: %w", field, err)
 	}
@@ -96,8 +96,8 @@ func isMounted(path string) (bool, error) {
 	return len(list) > 0, nil
 }
 
-// isOurs reports whether what is seen at a path is the volume: the very directory, or a loop device that
-// shows the image, or the file system on it.
+// isOurs reports whether a path shows the volume: the very directory, or a loop device that shows the image,
+// or the file system on it.
 func (d *driver) isOurs(v *volume, path string) (bool, error) {
 	var at unix.Stat_t
 	if err := unix.Stat(path, &at); err != nil {
@@ -193,8 +193,8 @@ func (d *driver) bindMount(source, path string, bits uintptr, bound bool) error 
 	return errors.Join(fmt.Errorf("setting the mount flags of %s: %w", path, err), undone)
 }
 
-// unmountAll takes everything that is the volume's from a path: a crash between a mount and its mark may
-// have stacked two. One that stays busy stays, and says so.
+// unmountAll unmounts the volume from a path: a crash between a mount and its mark may have stacked two
+// mounts. A mount that stays busy is an error.
 func (d *driver) unmountAll(v *volume, path string) error {
 	err := retryEBUSY(d.ctx, func() error { return d.unmountNow(v, path) })
 	if errors.Is(err, unix.EBUSY) {
@@ -203,7 +203,7 @@ func (d *driver) unmountAll(v *volume, path string) error {
 	return err
 }
 
-// unmountNow is one try of unmountAll: before each it looks again whether what is there is the volume's.
+// unmountNow is one try of unmountAll: it checks before each unmount whether the path still shows the volume.
 func (d *driver) unmountNow(v *volume, path string) error {
 	for {
 		shown, err := d.shownAt(v, path)

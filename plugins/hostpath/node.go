@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// NodeGetCapabilities names what the node half can do.
+// NodeGetCapabilities returns the node half's capabilities.
 func (d *driver) NodeGetCapabilities(
 	context.Context, *csi.NodeGetCapabilitiesRequest,
 ) (*csi.NodeGetCapabilitiesResponse, error) {
@@ -28,15 +28,15 @@ func (d *driver) NodeGetCapabilities(
 	return resp, nil
 }
 
-// NodeGetInfo says which node this is.
+// NodeGetInfo returns the node's ID and topology.
 func (d *driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
 	return &csi.NodeGetInfoResponse{
 		NodeId: d.cfg.NodeID, MaxVolumesPerNode: d.cfg.MaxVolumes, AccessibleTopology: d.topology(),
 	}, nil
 }
 
-// lockVolume locks a volume for a call on it and reads its record as it is then. What was mounted in an
-// earlier boot is left out.
+// lockVolume locks a volume for a call on it and then reads its record. It leaves out the mounts of an
+// earlier boot.
 func (d *driver) lockVolume(id string) (v *volume, release func(), err error) {
 	if _, err := d.volume(id); err != nil {
 		return nil, nil, err
@@ -115,8 +115,8 @@ func (d *driver) shownPath(v *volume, path string) (use, error) {
 	return use{}, missing
 }
 
-// NodeGetVolumeStats says how full a volume is. A directory volume shares its file system with others, so
-// that is what is told.
+// NodeGetVolumeStats returns the use of a volume. A directory volume shares its file system with others, so
+// it returns the use of that.
 func (d *driver) NodeGetVolumeStats(
 	_ context.Context, req *csi.NodeGetVolumeStatsRequest,
 ) (*csi.NodeGetVolumeStatsResponse, error) {

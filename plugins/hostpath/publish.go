@@ -38,7 +38,7 @@ func (d *driver) NodePublishVolume(
 	return &csi.NodePublishVolumeResponse{}, d.publish(v, path)
 }
 
-// stagedAt refuses to publish a volume that is not staged, in that way, where the call says.
+// stagedAt returns an error unless a volume is staged at the path of the call, in the same way.
 func (d *driver) stagedAt(v *volume, path string, block bool) error {
 	if path == "" {
 		return fail(codes.FailedPrecondition, "staging_target_path is missing: the volume has to be staged first")
@@ -92,7 +92,7 @@ func modeOf(u use) csi.VolumeCapability_AccessMode_Mode {
 	return csi.VolumeCapability_AccessMode_Mode(u.Mode)
 }
 
-// publish does what the record says and marks it done.
+// publish mounts a volume as its record demands and marks it done.
 func (d *driver) publish(v *volume, path string) error {
 	t := v.Targets[path]
 	if t.Ready {
@@ -140,7 +140,7 @@ func (d *driver) publishBlock(v *volume, path string, t *target, shown bool) err
 	return errors.Join(d.bindMount(dev.path, path, 0, false), hold.Close())
 }
 
-// makeTarget makes what a volume is bound over. What is there already must be empty: the bind would hide
+// makeTarget makes the file or directory for a bind mount. An existing one must be empty: the bind would hide
 // it.
 func makeTarget(path string, block bool) error {
 	info, err := os.Lstat(path)
@@ -206,7 +206,7 @@ func (d *driver) NodeUnpublishVolume(
 	return &csi.NodeUnpublishVolumeResponse{}, err
 }
 
-// removeTarget removes an empty directory or an empty file. Anything else is not what we made.
+// removeTarget removes an empty directory or an empty file. The driver has made nothing else.
 func removeTarget(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// reconcile puts in order what a crash has left. What cannot be put in order now is told and left as it
-// is: it stays recorded, and a later call tries again. Only an unreadable data directory is an error.
+// reconcile repairs the effects of a crash. It logs a repair that fails now: the record stays, and a later
+// call tries again. Only an unreadable data directory is an error.
 func (d *driver) reconcile() error {
 	foreign := 0
 	for _, v := range d.store.volumes.listRecords() {
@@ -48,7 +48,7 @@ func (d *driver) reconcileVolume(v *volume) error {
 		return err
 	}
 	if v.BootID != "" && v.BootID != bootID() {
-		if err := d.saveVolume(v); err != nil { // without what an earlier boot had mounted
+		if err := d.saveVolume(v); err != nil { // without the mounts of an earlier boot
 			return err
 		}
 		v = v.fresh()
@@ -74,8 +74,8 @@ func (d *driver) thawStaged(v *volume) error {
 	return thaw(v.Stage.Path)
 }
 
-// removeBare removes directories that were made for a row that was never recorded: there is nothing in them.
-// One that does hold something, or whose record cannot be read, is left for a person to look at.
+// removeBare removes directories that were made for a row that was never recorded. They are empty. It leaves
+// one with content, or with an unreadable record, to a person.
 func (d *driver) removeBare(dir string, bare, bad []string) {
 	for _, name := range bare {
 		path := filepath.Join(dir, name)

@@ -36,12 +36,12 @@ const stopPatience = 5 * time.Second
 // lockRetry is how often a driver looks whether its predecessor has left the data directory.
 const lockRetry = 100 * time.Millisecond
 
-// Config is what the driver is told.
+// Config configures the driver.
 type Config struct {
 	Endpoint    string // unix:///path, unix:/path or an absolute path
 	NodeID      string // this node's name, unique among the nodes that run the driver; at most 256 bytes
 	DataDir     string // where volumes live; made when missing
-	Capacity    int64  // bytes that volumes and snapshots may have together; 0: what the file system has
+	Capacity    int64  // bytes that volumes and snapshots may have together; 0: those of the file system
 	MaxVolumes  int64  // reported to the orchestrator as the limit of this node; 0: none
 	TopologyKey string // DefaultTopologyKey if ""
 	Name        string // of the driver, DefaultName if ""
@@ -101,7 +101,7 @@ func socketPath(endpoint string) (string, error) {
 	return path, nil
 }
 
-// driver is one running server. Until ready is set it only says that it is starting.
+// driver is one running server. Until ready is set it only answers that it is starting.
 type driver struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedControllerServer
@@ -117,9 +117,9 @@ type driver struct {
 	ready   atomic.Bool
 }
 
-// Run serves until ctx ends. The socket is there at once; calls are answered with UNAVAILABLE, and Probe
-// with "not ready", until the data directory is ours (another process may still be about to leave it) and
-// what a crash has left behind is put in order. When Run returns, no call is running and the socket is gone.
+// Run serves until ctx ends. The socket exists at once; calls are answered with UNAVAILABLE, and Probe with
+// "not ready", until the data directory is free (an earlier process may still be about to leave it) and the
+// effects of a crash are repaired. When Run returns, no call is running and the socket is gone.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -195,7 +195,7 @@ func stopServer(srv *grpc.Server) {
 	}
 }
 
-// openDriver takes the data directory and puts in order what is in it.
+// openDriver opens the data directory and reconciles its content.
 func (d *driver) openDriver() error {
 	if err := d.awaitDataDir(); err != nil {
 		if d.ctx.Err() != nil {

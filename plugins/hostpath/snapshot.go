@@ -119,10 +119,10 @@ func (d *driver) copyData(typ, from, to string) error {
 	return err
 }
 
-// quiesce keeps an image from changing while it is copied, until the function it returns is called: its file
-// system is frozen, which also lets the copy begin with a clean journal. A block device has nobody to
-// freeze it, so that one somebody may write to is copied only where a copy is of one instant. A directory
-// is copied file by file: who needs all of them of one instant stops its writers first.
+// quiesce keeps an image from changing while it is copied, until the returned function is called. It freezes
+// the image's file system, so that the copy begins with a clean journal. A block device cannot be frozen, so
+// it copies a writable one only if a copy is of one instant. A directory is copied file by file: a user who
+// needs all files of one instant has to stop the writers first.
 func (d *driver) quiesce(v *volume) (wake func() error, err error) {
 	none := func() error { return nil }
 	if v.Type == typeDirectory || v.Stage == nil {

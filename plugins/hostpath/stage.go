@@ -59,7 +59,7 @@ func (d *driver) stageHere(v *volume, path string, u use) error {
 	return nil
 }
 
-// staged reports whether a volume is really staged where its record says so.
+// staged reports whether a volume is really staged at the path in its record.
 func (d *driver) staged(v *volume) (bool, error) {
 	if v.Stage == nil {
 		return false, nil
@@ -71,7 +71,8 @@ func (d *driver) staged(v *volume) (bool, error) {
 	return len(devices) > 0, err
 }
 
-// stage does what the record says and marks it done. Each part looks first whether it is done already.
+// stage stages a volume as its record demands and marks it done. Each part checks first whether it is done
+// already.
 func (d *driver) stage(v *volume) error {
 	live, err := d.staged(v)
 	if err != nil {
@@ -188,7 +189,7 @@ func (d *driver) NodeUnstageVolume(
 	}
 	defer release()
 	if v.Stage == nil || v.Stage.Path != path {
-		// Not staged here by the record. Take away what is ours all the same: it is what was asked for.
+		// The record has no such staging. Unmount the volume from the path all the same.
 		return &csi.NodeUnstageVolumeResponse{}, d.unmountAll(v, path)
 	}
 	if err := checkUnpublished(v); err != nil {

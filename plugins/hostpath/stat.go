@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unixStat is what the os package keeps of a file's attributes.
+// unixStat is the os package's record of a file's attributes.
 type unixStat = syscall.Stat_t
 
 func statOf(info fs.FileInfo) *unixStat {
@@ -19,13 +19,14 @@ func statOf(info fs.FileInfo) *unixStat {
 	return st
 }
 
-// bootID names the running boot: what was mounted in another one is gone.
+// bootID names the running boot: the mounts of another one are gone.
 var bootID = sync.OnceValue(func() string {
 	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(b))
 })
 
-// freeSpace is what the file system of a directory has, and has left for others than root.
+// freeSpace returns the size of a directory's file system, and the bytes left on it for users other than
+// root.
 func freeSpace(dir string) (total, free int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

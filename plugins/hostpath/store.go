@@ -37,7 +37,7 @@ type volume struct {
 	FSType string `json:",omitempty"` // of an image that has a file system
 	Thick  bool   `json:",omitempty"` // of an image: its blocks are reserved
 	Size   int64
-	// what the file system has been grown to; behind Size until the next stage
+	// the size of the file system; behind Size until the next stage
 	FSSize     int64             `json:",omitempty"`
 	Source     string            `json:",omitempty"` // "volume:<id>" or "snapshot:<id>"
 	Parameters map[string]string `json:",omitempty"`
@@ -48,7 +48,7 @@ type volume struct {
 	Targets map[string]*target `json:",omitempty"` // by path
 }
 
-// thick reports whether the blocks of an image are reserved. Older records have only what was asked for.
+// thick reports whether the blocks of an image are reserved. Older records have the parameter only.
 func (v *volume) thick() bool { return v.Thick || v.Parameters[paramProvisioning] == "thick" }
 
 // staging is where and how a volume is staged, or was about to be.
@@ -108,7 +108,7 @@ func (s *snapshot) key() (id, name, state string) { return s.ID, s.Name, s.State
 
 func (s *snapshot) valid() bool { return knownType(s.Type) && s.Size >= 0 && s.FSSize >= 0 }
 
-// row is what volumes and snapshots have in common.
+// row is the common part of volumes and snapshots.
 type row interface {
 	key() (id, name, state string)
 	valid() bool
@@ -155,7 +155,7 @@ func openStore(dir string) (*store, error) {
 
 func (s *store) close() error { return s.lock.Close() }
 
-// bookedBytes is what all volumes and snapshots have been promised together.
+// bookedBytes returns the sum of the sizes of all volumes and snapshots.
 func (s *store) bookedBytes() (sum int64) {
 	for _, v := range s.volumes.listRecords() {
 		sum += v.Size
@@ -166,14 +166,14 @@ func (s *store) bookedBytes() (sum int64) {
 	return sum
 }
 
-// recordDir is a directory with one directory per row, each holding the row's record and data. Rows are not
-// changed once put: who holds the row's lock copies, edits and puts.
+// recordDir is a directory with one directory per row, each with the row's record and data. A stored row
+// never changes: the holder of the row's lock copies, edits and puts it.
 type recordDir[R row] struct {
 	dir   string
 	spare *reserveFile
 	mu    sync.Mutex
 	rows  map[string]R
-	bad   []string // directories whose record cannot be read: left alone
+	bad   []string // directories with an unreadable record: left alone
 	bare  []string // directories without a record: made, but not recorded
 }
 
@@ -287,7 +287,7 @@ func (s *recordDir[R]) putRecord(r R) error {
 	return nil
 }
 
-// deleteRecord removes a row whose data has gone already, the record last.
+// deleteRecord removes a row whose data is gone already, the record last.
 func (s *recordDir[R]) deleteRecord(id string) error {
 	if err := os.RemoveAll(s.path(id)); err != nil {
 		return err
@@ -302,8 +302,8 @@ func (s *recordDir[R]) deleteRecord(id string) error {
 // reserveSize is room for some thousand records.
 const reserveSize = 256 << 10
 
-// reserveFile is room kept back on the disk, so that a full one does not keep volumes from being unpublished
-// and deleted, which is what makes room again and needs a record written first.
+// reserveFile reserves space on the disk. Unpublishing and deleting volumes frees space but needs a record
+// first, which a full disk would prevent.
 type reserveFile struct {
 	mu   sync.Mutex
 	path string

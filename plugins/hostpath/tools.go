@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// filesystem is what the driver knows of one type of file system.
+// filesystem holds the driver's commands for one type of file system.
 type filesystem struct {
 	mkfs    []string // the image's path follows
 	minimum int64
