@@ -92,9 +92,9 @@ func (c *Client) ControllerCapabilities(ctx context.Context) (*structs.CSIContro
 	}
 	info := &structs.CSIControllerInfo{}
 	for _, p := range resp.GetCapabilities() {
-		logUnknown(info, controllerRPCs, p.GetRpc().GetType())
+		setCapability(info, controllerRPCs, p.GetRpc().GetType())
 	}
-	c.setLearned(func(k *learned) { k.controller = info })
+	c.updateLearned(func(k *learned) { k.controller = info })
 	answer := *info
 	return &answer, nil
 }
@@ -109,10 +109,10 @@ func (c *Client) NodeCapabilities(ctx context.Context) (*structs.CSINodeInfo, er
 	}
 	caps := &nodeCaps{}
 	for _, p := range resp.GetCapabilities() {
-		logUnknown(caps, nodeRPCs, p.GetRpc().GetType())
+		setCapability(caps, nodeRPCs, p.GetRpc().GetType())
 	}
 	info := caps.CSINodeInfo
-	c.setLearned(func(k *learned) { k.node, k.nodeSingle = &info, caps.single })
+	c.updateLearned(func(k *learned) { k.node, k.nodeSingle = &info, caps.single })
 	answer := info
 	return &answer, nil
 }

@@ -51,9 +51,9 @@ type Client struct {
 	controller spec.ControllerClient
 	node       spec.NodeClient
 
-	mu    sync.Mutex
-	name  string // the plugin's ID in the cluster, else the name it gave itself
-	known learned
+	mu      sync.Mutex
+	name    string // the plugin's ID in the cluster, else the name it gave itself
+	learned learned
 }
 
 // learned holds the plugin's last announcements; nil was not queried yet.

@@ -119,32 +119,32 @@ func (c *Client) PluginCapabilities(ctx context.Context) (*PluginCapabilities, e
 	}
 	caps := &PluginCapabilities{}
 	for _, p := range resp.GetCapabilities() {
-		logUnknown(caps, pluginServices, p.GetService().GetType())
-		logUnknown(caps, pluginExpansion, p.GetVolumeExpansion().GetType())
+		setCapability(caps, pluginServices, p.GetService().GetType())
+		setCapability(caps, pluginExpansion, p.GetVolumeExpansion().GetType())
 	}
-	c.setLearned(func(k *learned) { k.plugin = caps })
+	c.updateLearned(func(k *learned) { k.plugin = caps })
 	answer := *caps
 	return &answer, nil
 }
 
-// logUnknown sets the field of a capability. Real plugins announce UNKNOWN, values of later specifications,
+// setCapability sets the field of a capability. Real plugins announce UNKNOWN, values of later specifications,
 // and one value twice: all of that is harmless.
-func logUnknown[T comparable, C any](caps *C, table map[T]func(*C), value T) {
+func setCapability[T comparable, C any](caps *C, table map[T]func(*C), value T) {
 	if set, ok := table[value]; ok {
 		set(caps)
 	}
 }
 
-func (c *Client) setLearned(set func(*learned)) {
+func (c *Client) updateLearned(set func(*learned)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	set(&c.known)
+	set(&c.learned)
 }
 
 func (c *Client) getLearned() learned {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.known
+	return c.learned
 }
 
 // hasTopology tells whether topology may be sent, asking the plugin if it was not asked before.
