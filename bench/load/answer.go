@@ -197,13 +197,15 @@ func skipChunks(in *bufio.Reader) error {
 		if n == 0 {
 			return readFields(in, func([]byte, []byte) error { return nil })
 		}
-		if total += n; total > mostBody {
+		total += n
+		if total > mostBody {
 			return errLong
 		}
 		if err := discard(in, n); err != nil {
 			return err
 		}
-		if line, err = readLine(in); err != nil {
+		line, err = readLine(in)
+		if err != nil {
 			return err
 		}
 		if len(line) > 0 {

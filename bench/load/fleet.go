@@ -36,9 +36,15 @@ func startFleet(ctx context.Context, program string, servers, size int, on *unix
 	if err != nil {
 		return nil, nil, err
 	}
-	f = &fleet{cluster: c, size: size, cfg: &config{nodes: size, volumes: size, allocs: min(size, mostAllocs)},
-		http: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 1 << 14, DisableCompression: true}}}
-	if filled, err = f.fill(); err != nil {
+	transport := &http.Transport{MaxIdleConnsPerHost: 1 << 14, DisableCompression: true}
+	f = &fleet{
+		cluster: c,
+		size:    size,
+		cfg:     &config{nodes: size, volumes: size, allocs: min(size, mostAllocs)},
+		http:    &http.Client{Timeout: time.Minute, Transport: transport},
+	}
+	filled, err = f.fill()
+	if err != nil {
 		return nil, nil, errors.Join(err, f.close())
 	}
 	return f, filled, nil

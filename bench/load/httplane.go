@@ -143,10 +143,12 @@ func (c *httpConn) dial() error {
 	raw, err := newRawConn(conn)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err = errors.Join(err, l.ctx.Err()); err != nil {
+	err = errors.Join(err, l.ctx.Err())
+	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
-	if c.conn = raw; c.in == nil {
+	c.conn = raw
+	if c.in == nil {
 		c.in = newAnswerReader(raw)
 	} else {
 		c.in.Reset(raw)
@@ -166,7 +168,8 @@ const (
 func (c *httpConn) run() {
 	useful, after, err := c.read()
 	for fails := 0; ; {
-		if fails++; useful {
+		fails++
+		if useful {
 			fails = 0
 		} else {
 			after = firstPause << fails
@@ -176,7 +179,8 @@ func (c *httpConn) run() {
 			return
 		}
 		useful, after = false, 0
-		if err = c.dial(); err == nil {
+		err = c.dial()
+		if err == nil {
 			useful, after, err = c.read()
 		}
 	}
@@ -224,10 +228,12 @@ func (c *httpConn) read() (useful bool, after time.Duration, err error) {
 			return useful, 0, err
 		}
 		a.answered(got.err())
-		if useful = true; !got.last {
+		useful = true
+		if !got.last {
 			continue
 		}
-		if after = got.after; after > 0 {
+		after = got.after
+		if after > 0 {
 			after += rand.N(after) // as the clients of the house do
 		}
 		return true, after, nil

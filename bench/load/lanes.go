@@ -82,7 +82,8 @@ func (l *rpcLane) send(_ context.Context, n int, a attempt) error {
 	l.mu.Lock()
 	l.seq++
 	seq := l.seq
-	if err = l.broke; err == nil {
+	err = l.broke
+	if err == nil {
 		l.open[seq] = a
 	}
 	l.mu.Unlock()

@@ -7,7 +7,8 @@
 //	berth-bench load -agent bin/berth -servers 1,3 -fleets 10,1000   starts servers, fills them, measures all: a table
 //	berth-bench overload -agent bin/berth -only HTTP                 finds what they sustain, offers twice as much
 //
-// Servers that it starts are processes of their own, with Raft on disk in a temporary folder, and end with it.
+// Servers that it starts are processes of their own, with Raft on disk in a temporary folder, and end with
+// it.
 package main
 
 import (

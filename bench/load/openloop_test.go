@@ -42,8 +42,8 @@ func (l *slowLane) send(ctx context.Context, n int, a attempt) error {
 
 func well(int) error { return nil }
 
-// TestTimesCountFromWhenARequestWasDue offers twice what the lane takes: the i-th of 200 requests is due after 5i
-// milliseconds and sent after 10i.
+// TestTimesCountFromWhenARequestWasDue offers twice what the lane takes: the i-th of 200 requests is due
+// after 5i milliseconds and sent after 10i.
 func TestTimesCountFromWhenARequestWasDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := offer{rate: 200, time: time.Second}.run(t.Context(), []lane{newSlowLane(10*time.Millisecond, well)})

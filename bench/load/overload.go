@@ -152,7 +152,9 @@ func (t *tester) offer(ctx context.Context, what string, o offer) (*strain, erro
 	s.Good = float64(a.within) / o.time.Seconds()
 	s.P50, s.P99 = ms(quantile(a.took, .5)), ms(quantile(a.took, .99))
 	s.ServedP99 = ms(quantile(a.served, .99))
-	s.Refused, s.Advised, s.RefusedP99 = len(a.refused), a.advised, ms(quantile(a.refused, .99))
+	s.Refused = len(a.refused)
+	s.Advised = a.advised
+	s.RefusedP99 = ms(quantile(a.refused, .99))
 	s.Failed, s.Unsent = a.unsent+a.sent-len(a.took)-len(a.refused), a.unsent
 	s.Lag, s.Done = ms(quantile(a.lag, .99)), a.finished.Seconds()
 	if a.last != nil {
@@ -226,8 +228,8 @@ func (t *tester) sustain(ctx context.Context) (best float64, err error) {
 	return best, nil
 }
 
-// law offers what is sustained, twice and four times of it to clients that give up, twice of it to clients that
-// come again, and half of it at once afterwards.
+// law offers what is sustained, twice and four times of it to clients that give up, twice of it to clients
+// that come again, and half of it at once afterwards.
 func (t *tester) law(ctx context.Context, during time.Duration) (rows []*strain, err error) {
 	best, err := t.sustain(ctx)
 	if err != nil {
@@ -250,7 +252,8 @@ func (t *tester) law(ctx context.Context, during time.Duration) (rows []*strain,
 		if err != nil {
 			return rows, err
 		}
-		if s.Share = 1; len(rows) > 0 {
+		s.Share = 1
+		if len(rows) > 0 {
 			s.Share = s.Good / rows[0].Good
 		}
 		rows = append(rows, s)

@@ -28,9 +28,9 @@ func cpuOf(pid string) time.Duration {
 	return ran
 }
 
-// scheduled is for how long a process has had processors, and how long it had to wait for one while others had
-// them. The scheduler counts both for each thread in nanoseconds, and a Go program's threads do not end; where it
-// does not say, ticks have to do.
+// scheduled is for how long a process has had processors, and how long it had to wait for one while others
+// had them. The scheduler counts both for each thread in nanoseconds, and a Go program's threads do not
+// end; where it does not say, ticks have to do.
 func scheduled(pid string) (ran, waited time.Duration) {
 	threads, err := os.ReadDir("/proc/" + pid + "/task")
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"unsafe"
 )
 
-// rawConn is a TCP connection whose reads and writes are system calls that the scheduler of goroutines is not
-// told of. They never block; to make ready for calls that do, thousands of times a second, costs a third of what a
-// load does that has one processor.
+// rawConn is a TCP connection whose reads and writes are system calls that the scheduler of goroutines is
+// not told of. They never block; to make ready for calls that do, thousands of times a second, costs a
+// third of what a load does that has one processor.
 type rawConn struct {
 	net.Conn
 	raw syscall.RawConn

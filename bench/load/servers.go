@@ -147,8 +147,10 @@ const patience = 60 * time.Second
 
 func (c *cluster) await(ctx context.Context) error {
 	var last error
-	for end := time.Now().Add(patience); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-		if last = c.ready(); last == nil {
+	end := time.Now().Add(patience)
+	for ; time.Now().Before(end) && ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
+		last = c.ready()
+		if last == nil {
 			return nil
 		}
 		for _, a := range c.agents {

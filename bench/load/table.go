@@ -75,7 +75,9 @@ func (f *fleet) measure(m measure, b bound) ([]*row, error) {
 func (r row) each(names []string, o *outcome) (rows []*row) {
 	for kind, took := range o.took {
 		r := r
-		r.Operation, r.Ops, r.Rate = names[kind], len(took), float64(len(took))/o.elapsed.Seconds()
+		r.Operation = names[kind]
+		r.Ops = len(took)
+		r.Rate = float64(len(took)) / o.elapsed.Seconds()
 		r.P50, r.P99 = ms(quantile(took, .5)), ms(quantile(took, .99))
 		rows = append(rows, &r)
 	}

@@ -1,6 +1,6 @@
-// Package benchmeter measures loops of benchmarks so that the collector's share is in what is reported: by the clock, by
-// CPU time, in memory allocated, per unit of work. Benchmarks are to be run for a time (-benchtime=1s), their stores are
-// filled once. Nothing of the product uses it.
+// Package benchmeter measures loops of benchmarks so that the collector's share is in what is reported: by
+// the clock, by CPU time, in memory allocated, per unit of work. Benchmarks are to be run for a time
+// (-benchtime=1s), their stores are filled once. Nothing of the product uses it.
 package benchmeter
 
 import (
@@ -18,10 +18,10 @@ import (
 // serversGOGC is how seldom a server collects garbage (agent/memory.go): so do these benchmarks.
 const serversGOGC = 200
 
-// Meter measures a benchmark's loop: by the clock, by the CPU time of the process (on a machine with other users
-// it says more), and by the memory that is allocated. The collector's work is in it. It goes through the
-// whole heap at once, which the many units between two collections have to bear evenly: where the loop saw three or more
-// of them end, what is reported is what came between the first and the last.
+// Meter measures a benchmark's loop: by the clock, by the CPU time of the process (on a machine with other
+// users it says more), and by the memory that is allocated. The collector's work is in it. It goes through
+// the whole heap at once, which the many units between two collections have to bear evenly: where the loop
+// saw three or more of them end, what is reported is what came between the first and the last.
 type Meter struct {
 	b         *testing.B
 	rounds    int
@@ -65,16 +65,26 @@ func Begin(b *testing.B) *Meter {
 // watch counts the collections from now on: each finds something that nobody holds.
 func (m *Meter) watch() {
 	runtime.SetFinalizer(new(*Meter), func(**Meter) {
-		if m.collected.Add(1); !m.over.Load() {
+		m.collected.Add(1)
+		if !m.over.Load() {
 			m.watch()
 		}
 	})
 }
 
 func used() amount {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/tiny/allocs:objects"}, {Name: "/gc/heap/allocs:bytes"}}
+	s := []metrics.Sample{
+		{Name: "/gc/heap/allocs:objects"},
+		{Name: "/gc/heap/tiny/allocs:objects"},
+		{Name: "/gc/heap/allocs:bytes"},
+	}
 	metrics.Read(s)
-	return amount{time.Duration(time.Now().UnixNano()), cpuNow(), s[0].Value.Uint64() + s[1].Value.Uint64(), s[2].Value.Uint64()}
+	return amount{
+		clock:   time.Duration(time.Now().UnixNano()),
+		cpu:     cpuNow(),
+		objects: s[0].Value.Uint64() + s[1].Value.Uint64(),
+		bytes:   s[2].Value.Uint64(),
+	}
 }
 
 func (a amount) plus(b amount) amount {
@@ -120,7 +130,9 @@ func (m *Meter) End(units int) {
 	m.over.Store(true)
 	before := amount{}
 	if m.last.cycles-m.first.cycles >= 2 {
-		before, m.done, m.rounds = m.first.amount, m.last.amount, m.last.rounds-m.first.rounds
+		before = m.first.amount
+		m.done = m.last.amount
+		m.rounds = m.last.rounds - m.first.rounds
 	}
 	did, n := m.done.minus(before), float64(m.rounds*units)
 	m.b.ReportMetric(float64(did.clock)/n, "ns/unit")
@@ -144,8 +156,8 @@ const (
 	longest      = 8 * time.Second // for which they are waited for
 )
 
-// Loop is b.Loop, but that it goes on until the collector has run a few times. What the benchmark reports by itself is of
-// the time that it was to run.
+// Loop is b.Loop, but that it goes on until the collector has run a few times. What the benchmark reports
+// by itself is of the time that it was to run.
 func (m *Meter) Loop() bool {
 	if !m.longer && m.b.Loop() {
 		return true
@@ -155,8 +167,8 @@ func (m *Meter) Loop() bool {
 	return !times && m.last.cycles-m.first.cycles < wantedCycles && time.Since(m.begun) < longest
 }
 
-// Perform measures what do does, with what was made for it: each time something new, apart from what is measured, and
-// no more of it at once than block.
+// Perform measures what do does, with what was made for it: each time something new, apart from what is
+// measured, and no more of it at once than block.
 func Perform[R any](b *testing.B, units, block int, prepare func(i int) R, do func(R)) {
 	m, ready := Begin(b), make([]R, block)
 	for i := 0; m.Loop(); i++ {
