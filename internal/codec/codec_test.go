@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestEqualValuesAreEqualBytes(t *testing.T) {
+func TestEncode_WritesEqualValuesAsEqualBytes(t *testing.T) {
 	m := map[string]string{}
 	for _, k := range []string{"d", "a", "c", "b", "z", "y"} {
 		m[k] = k
@@ -22,7 +22,7 @@ func TestEqualValuesAreEqualBytes(t *testing.T) {
 	}
 }
 
-func TestALengthThatIsNotThereCostsNoMemory(t *testing.T) {
+func TestDecode_ALengthAloneCostsNoMemory(t *testing.T) {
 	type row struct{ Values []string }
 	// A map of one field whose array claims 2^31 strings, and ends.
 	payload := append([]byte{0x81, 0xa6}, "Values"...)

@@ -27,7 +27,7 @@ type promotedPointer struct {
 	After int
 }
 
-func TestAPromotedCodecIsNotUsed(t *testing.T) {
+func TestEncode_UsesNoInheritedCodec(t *testing.T) {
 	v := &promoted{Before: "b", CSIClaim: structs.CSIClaim{VolumeID: "v"}, After: 7}
 	for _, v := range []any{v, *v, []*promoted{v, nil}, &[]*promoted{v}, (*promoted)(nil), []promoted{*v},
 		&promotedPointer{&structs.Indexes{CreateIndex: 1}, 2}, promotedPointer{&structs.Indexes{CreateIndex: 1}, 2}} {
@@ -69,8 +69,8 @@ func TestGenerated_IsEachStructOfTheList(t *testing.T) {
 	}
 }
 
-// TestMemoryGrowsWithWhatIsThere gives each field of each type a length that nothing follows.
-func TestMemoryGrowsWithWhatIsThere(t *testing.T) {
+// TestDecode_AllocatesAsFarAsBytesFollow gives each field of each type a length that nothing follows.
+func TestDecode_AllocatesAsFarAsBytesFollow(t *testing.T) {
 	claims := [][]byte{{0xdd, 0x7f, 0xff, 0xff, 0xff}, {0xdf, 0x7f, 0xff, 0xff, 0xff}, {0xdb, 0x7f, 0xff, 0xff, 0xff},
 		{0xc6, 0x7f, 0xff, 0xff, 0xff}, {0xdd, 0, 0, 0x7f, 0xff}}
 	for _, v := range all {

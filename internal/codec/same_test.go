@@ -172,7 +172,7 @@ func each(t *testing.T, do func(t *testing.T, seed uint64, v any)) {
 	}
 }
 
-func TestTheBytesAreTheHandles(t *testing.T) {
+func TestEncode_WritesTheBytesOfTheHandle(t *testing.T) {
 	each(t, func(t *testing.T, seed uint64, v any) {
 		want := byHandle(t, v)
 		forms := []any{v, reflect.ValueOf(v).Elem().Interface()}
@@ -191,7 +191,7 @@ func TestTheBytesAreTheHandles(t *testing.T) {
 	})
 }
 
-func TestRows_HaveTheBytesOfTheHandle(t *testing.T) {
+func TestEncodeRows_WritesTheBytesOfTheHandle(t *testing.T) {
 	testRows[structs.CSIClaim](t)
 	testRows[structs.Node](t)
 	testRows[structs.Job](t) // by reflection
@@ -232,7 +232,7 @@ func same(t *testing.T, b []byte, target func() any) {
 	}
 }
 
-func TestIntoWhatIsNotEmpty(t *testing.T) {
+func TestDecode_IntoAValueThatIsNotEmpty(t *testing.T) {
 	each(t, func(t *testing.T, seed uint64, v any) {
 		before := byHandle(t, newFiller(seed+1e9).value(fresh(v)))
 		same(t, byHandle(t, v), func() any {
@@ -245,8 +245,9 @@ func TestIntoWhatIsNotEmpty(t *testing.T) {
 	})
 }
 
-// TestWhatOthersMaySend changes one thing in what the Handle writes: both read it the same, or both refuse.
-func TestWhatOthersMaySend(t *testing.T) {
+// TestDecode_ReadsChangedBytesAsTheHandleDoes changes one thing in the bytes of the Handle: both read the same, or
+// both refuse.
+func TestDecode_ReadsChangedBytesAsTheHandleDoes(t *testing.T) {
 	each(t, func(t *testing.T, seed uint64, v any) {
 		f := newFiller(seed)
 		for range 10 {
@@ -280,7 +281,7 @@ func TestMapsOfStructs_NameAllFields(t *testing.T) {
 	}
 }
 
-func TestWhatIsCutShortIsRefused(t *testing.T) {
+func TestDecode_RefusesBytesThatAreCutShort(t *testing.T) {
 	each(t, func(t *testing.T, seed uint64, v any) {
 		b := byHandle(t, v)
 		cut := b[:rand.New(rand.NewPCG(seed, 1)).IntN(len(b))]

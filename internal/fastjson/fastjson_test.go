@@ -116,8 +116,8 @@ func types() []any {
 	}
 }
 
-// TestAnyValueIsWrittenAsTheLibraryWritesIt tries random values of everything the API answers with.
-func TestAnyValueIsWrittenAsTheLibraryWritesIt(t *testing.T) {
+// TestAppend_WritesTheBytesOfEncodingJSON tries random values of everything the API answers with.
+func TestAppend_WritesTheBytesOfEncodingJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var e fastjson.Encoder
 	for _, of := range types() {
@@ -197,7 +197,7 @@ func fillMany(r *rand.Rand, v reflect.Value, depth int) {
 	}
 }
 
-func TestWhatCannotBeWritten(t *testing.T) {
+func TestAppend_FailsWhereEncodingJSONFails(t *testing.T) {
 	var e fastjson.Encoder
 	loop := &node{Name: "loop"}
 	loop.Parent = &node{Name: "its parent", Children: []*node{loop}}
@@ -208,7 +208,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	same(t, &e, &structs.CSIClaim{VolumeID: "and what follows an error can"})
 }
 
-func TestARowIsWrittenWithoutGarbage(t *testing.T) {
+func TestAppend_AllocatesNothingForRows(t *testing.T) {
 	rows := []any{&structs.CSIVolumeListStub{ID: "v", Topologies: []*structs.CSITopology{{Segments: map[string]string{"zone": "a", "rack": "b"}}}},
 		&structs.CSIClaim{VolumeID: "v"}, &structs.AllocListStub{ID: "a"}, &structs.CSIPluginListStub{ID: "p"}}
 	var e fastjson.Encoder

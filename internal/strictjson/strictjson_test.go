@@ -47,7 +47,7 @@ func (s *selfMade) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func TestDecode(t *testing.T) {
+func TestDecode_RejectsUnknownAndWrongFields(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"everything", `{"ID":"x","On":true,"Groups":[{"Count":1,"Wait":5,"Tags":{"a":"b"}},null],"ByName":{"z":{"Count":2}},"Any":{"x":[1,{"y":2}]},"Secrets":{"k":"v"},"Raw":[{"what":"ever"}],"Bytes":"aGk=","At":"2026-01-02T03:04:05Z","another":"o","Index":3}`, ""},
 		{"nulls", `{"ID":null,"Groups":null,"ByName":null,"At":null,"Any":null,"On":null}`, ""},
@@ -97,7 +97,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-func TestIgnore(t *testing.T) {
+func TestDecode_IgnoresFieldsOfTheDialect(t *testing.T) {
 	ignore := func(field string, v json.RawMessage) bool { return field == "Old" && string(v) == "7" }
 	var got target
 	if err := Decode([]byte(`{"ID":"x","Old":7}`), &got, ignore); err != nil || got.ID != "x" {
@@ -128,7 +128,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func TestDecode_NamesAreCutInFaults(t *testing.T) {
+func TestDecode_CutsLongNamesInErrors(t *testing.T) {
 	long := strings.Repeat("k", 1<<20)
 	var dst struct{ M map[string]struct{ A int } }
 	for _, body := range []string{`{"M":{"` + long + `":{"A":"x"}}}`, `{"` + long + `":1}`} {
