@@ -60,7 +60,8 @@ func fields(b []byte, read func(name, rest []byte) ([]byte, error)) error {
 	n, b, err := msgp.ReadMapHeaderBytes(b)
 	for ; n > 0 && err == nil; n-- {
 		var name []byte
-		if name, b, err = msgp.ReadStringZC(b); err == nil {
+		name, b, err = msgp.ReadStringZC(b)
+		if err == nil {
 			b, err = read(name, b)
 		}
 	}

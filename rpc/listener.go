@@ -69,7 +69,8 @@ func (l *Listener) Run(ctx context.Context) {
 			}
 			return
 		}
-		if _, ofHost := l.conns.Add(conn); ofHost > l.maxPerAddr {
+		_, ofHost := l.conns.Add(conn)
+		if ofHost > l.maxPerAddr {
 			l.conns.Remove(conn)
 			loadshed.CountRefused("address", 1)
 			l.logger.Debug("an address has too many connections", "remote", conn.RemoteAddr().String(),

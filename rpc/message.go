@@ -91,14 +91,16 @@ func (m *messages) measure() (size int, err error) {
 		}
 		size += 1 + s.fixed
 		m.parts += s.parts
-		if left += s.count; s.length > 0 {
+		left += s.count
+		if s.length > 0 {
 			b, err := m.need(size-s.fixed, s.length)
 			if err != nil {
 				return 0, err
 			}
 			n := lengthOf(b)
 			size += s.length
-			if left += n * s.values; s.values == 0 {
+			left += n * s.values
+			if s.values == 0 {
 				size += n
 			}
 			m.parts += partsOf(s.values, n)
@@ -142,7 +144,8 @@ func (m *messages) need(from, n int) ([]byte, error) {
 		}
 		got, err := m.r.Read(m.buf[len(m.buf):cap(m.buf)])
 		m.buf = m.buf[:len(m.buf)+got]
-		if at = m.at + from - m.dropped; err != nil && len(m.buf) < at+n {
+		at = m.at + from - m.dropped
+		if err != nil && len(m.buf) < at+n {
 			return nil, err
 		}
 	}
@@ -158,7 +161,8 @@ func (m *messages) drop(from int) {
 // grow has the buffer begin with the next value and have space for more of it, in proportion to the part that
 // has arrived. A buffer for a large value is dropped with the value.
 func (m *messages) grow() {
-	if rest := m.buf[m.at:]; m.at > 0 || m.buf == nil {
+	rest := m.buf[m.at:]
+	if m.at > 0 || m.buf == nil {
 		if len(rest) == 0 && (m.buf == nil || cap(m.buf) > keptBuffer) {
 			m.buf = make([]byte, 0, smallBuffer)
 			m.free()
@@ -169,7 +173,8 @@ func (m *messages) grow() {
 	if len(m.buf) < cap(m.buf) {
 		return
 	}
-	if more := max(growBy, len(m.buf)); m.take(len(m.buf) + more) {
+	more := max(growBy, len(m.buf))
+	if m.take(len(m.buf) + more) {
 		m.buf = slices.Grow(m.buf, more)
 	}
 }

@@ -283,7 +283,8 @@ func (s *Server) turnAway(conn net.Conn) {
 	in := newMessages(conn, s.limits.Message)
 	in.budget = s.bytes
 	defer in.free()
-	if q, _ := s.receive(in); q.Endpoint != nil && !in.lost {
+	q, _ := s.receive(in) // whatever it asks for
+	if q.Endpoint != nil && !in.lost {
 		s.send(newWriter(conn), q.Name, s.message(q.Endpoint, q.seq, nil, s.refuse(q.Name, "connection")))
 	}
 }

@@ -132,7 +132,8 @@ func (q *Queue) learn(took time.Duration) {
 // count counts the requests that were refused without a wait. To count one takes 5 µs with the sinks of an
 // agent, and to refuse it 0.7, so they are counted together, whenever a request has ended.
 func (q *Queue) count() {
-	if n := q.full.Swap(0); n > 0 {
+	n := q.full.Swap(0)
+	if n > 0 {
 		CountRefused(q.config.Limit+" full", int(n))
 	}
 }
