@@ -1,7 +1,6 @@
 package control
 
 import (
-	"container/heap"
 	"context"
 	"slices"
 	"sync"
@@ -37,12 +36,13 @@ func DefaultLeaseConfig() LeaseConfig {
 type Leases struct {
 	config LeaseConfig
 	now    func() time.Time
-	added  chan struct{} // holds one: a node was added
+	// earlier holds one element after a renewal that ends before all other leases.
+	earlier chan struct{}
 
-	mu      sync.Mutex
-	leading bool
-	ends    map[string]time.Time
-	queue   leaseQueue // each node of ends once, at a time not later than its end
+	mu       sync.Mutex
+	leading  bool
+	ends     map[string]time.Time // by node
+	earliest time.Time            // no lease ends before; zero: there is none
 }
 
 // NewLeases makes the leases of a server. now is usually time.Now.
@@ -53,7 +53,7 @@ func NewLeases(config LeaseConfig, now func() time.Time) *Leases {
 	if now == nil {
 		now = time.Now
 	}
-	return &Leases{config: config, now: now, added: make(chan struct{}, 1), ends: map[string]time.Time{}}
+	return &Leases{config: config, now: now, earlier: make(chan struct{}, 1), ends: map[string]time.Time{}}
 }
 
 // Renew starts the lease of a node again and returns the time within which its next heartbeat is expected.
@@ -64,12 +64,12 @@ func (l *Leases) Renew(nodeID string) time.Duration {
 	if !l.leading {
 		return ttl
 	}
-	_, known := l.ends[nodeID]
-	l.ends[nodeID] = l.now().Add(ttl + l.config.Grace)
-	if !known {
-		heap.Push(&l.queue, lease{nodeID, l.ends[nodeID]})
+	end := l.now().Add(ttl + l.config.Grace)
+	l.ends[nodeID] = end
+	if l.earliest.IsZero() || end.Before(l.earliest) {
+		l.earliest = end
 		select {
-		case l.added <- struct{}{}:
+		case l.earlier <- struct{}{}:
 		default:
 		}
 	}
@@ -101,24 +101,27 @@ func (l *Leases) end() {
 	defer l.mu.Unlock()
 	l.leading = false
 	l.ends = map[string]time.Time{}
-	l.queue = nil
+	l.earliest = time.Time{}
 }
 
-// expired removes and returns the nodes whose leases have ended by now, and when to call it again.
+// expired removes and returns the nodes whose leases have ended by now, and when to call it again. It
+// looks at all leases. Nodes renew theirs long before the end, so that is seldom.
 func (l *Leases) expired(now time.Time) (nodes []string, next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.queue) > 0 && !l.queue[0].at.After(now) {
-		top := heap.Pop(&l.queue).(lease)
-		if end := l.ends[top.node]; end.After(now) { // renewed since it was queued
-			heap.Push(&l.queue, lease{top.node, end})
-			continue
+	l.earliest = time.Time{}
+	for node, end := range l.ends {
+		switch {
+		case !end.After(now):
+			delete(l.ends, node)
+			nodes = append(nodes, node)
+		case l.earliest.IsZero() || end.Before(l.earliest):
+			l.earliest = end
 		}
-		delete(l.ends, top.node)
-		nodes = append(nodes, top.node)
 	}
-	if len(l.queue) > 0 {
-		next = l.queue[0].at.Add(l.config.Together)
+	slices.Sort(nodes)
+	if !l.earliest.IsZero() {
+		next = l.earliest.Add(l.config.Together)
 	}
 	return nodes, next
 }
@@ -131,28 +134,8 @@ func (l *Leases) retain(nodes []string, until time.Time) {
 	for _, id := range nodes {
 		if _, renewed := l.ends[id]; !renewed {
 			l.ends[id] = until
-			heap.Push(&l.queue, lease{id, until})
 		}
 	}
-}
-
-type lease struct {
-	node string
-	at   time.Time
-}
-
-// leaseQueue is a heap, the earliest first.
-type leaseQueue []lease
-
-func (q leaseQueue) Len() int           { return len(q) }
-func (q leaseQueue) Less(i, j int) bool { return q[i].at.Before(q[j].at) }
-func (q leaseQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *leaseQueue) Push(x any)        { *q = append(*q, x.(lease)) }
-func (q *leaseQueue) Pop() any {
-	old := *q
-	last := old[len(old)-1]
-	*q = old[:len(old)-1]
-	return last
 }
 
 // leaseLoop takes nodes down whose leases end.
@@ -176,7 +159,7 @@ func (l leaseLoop) run(ctx context.Context) {
 		}
 		select {
 		case <-timer:
-		case <-l.Leases.added:
+		case <-l.Leases.earlier:
 		case <-ctx.Done():
 			return
 		}
